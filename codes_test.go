@@ -52,7 +52,8 @@ func TestCodes(t *testing.T) {
 				words = []string{words[0], "code", code}
 			}
 			if !slices.Contains(words, "code") {
-				t.Errorf("%s: a log line at this level needs a code: add \"code\", \"ZD-…\" at its end, and an entry in internal/runbook", set.Position(n.Pos()))
+				t.Errorf("%s: a log line at this level needs a code: add \"code\", \"ZD-…\" at its end, and an entry in internal/runbook",
+					set.Position(n.Pos()))
 				return true
 			}
 			for _, code := range words {
@@ -80,7 +81,8 @@ func TestCodes(t *testing.T) {
 // complains reports whether a call writes a log line at the level warn or error.
 func complains(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || !slices.Contains([]string{"Warn", "Error", "WarnContext", "ErrorContext"}, f.Sel.Name) || len(call.Args) == 0 {
+	if !ok || !slices.Contains([]string{"Warn", "Error", "WarnContext", "ErrorContext"}, f.Sel.Name) ||
+		len(call.Args) == 0 {
 		return false
 	}
 	receiver := ""

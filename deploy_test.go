@@ -96,7 +96,8 @@ func TestMonitoring(t *testing.T) {
 func TestInstall(t *testing.T) {
 	dir := t.TempDir()
 	defer syscall.Umask(syscall.Umask(0o077))
-	install := exec.CommandContext(t.Context(), "make", "install", "DESTDIR="+filepath.Join(dir, "root"), "PREFIX=/opt/zooid", "BIN="+filepath.Join(dir, "built"), "VERSION=7.8.9")
+	install := exec.CommandContext(t.Context(), "make", "install", "DESTDIR="+filepath.Join(dir, "root"),
+		"PREFIX=/opt/zooid", "BIN="+filepath.Join(dir, "built"), "VERSION=7.8.9")
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -125,7 +126,9 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	read("share/man/man1/zooid.1")
-	for _, completion := range []string{"bash-completion/completions/zooid", "zsh/site-functions/_zooid", "fish/vendor_completions.d/zooid.fish"} {
+	for _, completion := range []string{
+		"bash-completion/completions/zooid", "zsh/site-functions/_zooid", "fish/vendor_completions.d/zooid.fish",
+	} {
 		if text := read("share/" + completion); !strings.Contains(text, "doctor") {
 			t.Errorf("%s doesn't complete doctor", completion)
 		}
@@ -133,7 +136,8 @@ func TestInstall(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return
 	}
-	if unit := read("lib/systemd/system/zooid.service"); !strings.Contains(unit, "\nExecStart=/opt/zooid/bin/zooid server ") {
+	if unit := read("lib/systemd/system/zooid.service"); !strings.Contains(unit,
+		"\nExecStart=/opt/zooid/bin/zooid server ") {
 		t.Errorf("the unit starts something else:\n%s", unit)
 	}
 	read("lib/sysusers.d/zooid.conf")

@@ -24,6 +24,7 @@ internal/metrics/expose: internal/metrics internal/socket
 internal/lograte:
 internal/audit:
 internal/limit:
+internal/turns:
 internal/config:  authprovider internal/limit internal/runbook
 internal/runbook:
 internal/freeport:
@@ -62,10 +63,10 @@ internal/migrate/shadow: jute internal/migrate/compare internal/terminal
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/recovery internal/restore internal/storage internal/tree internal/txnlog
 internal/moving: internal/auth internal/cli internal/config internal/keystore internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/runbook internal/sasl internal/storage internal/terminal internal/tree internal/txnlog zk zk/kerberos
 internal/busiest: jute internal/auth
-internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/watch
+internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
 internal/fourletter/ask:
 internal/fourletter: internal/metrics internal/replica internal/watch
-internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook internal/audit internal/limit
+internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook internal/audit internal/limit internal/turns
 internal/admin:   jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/history: jute
 internal/traffic: jute internal/history
@@ -74,10 +75,11 @@ internal/check/acls: jute
 internal/check:   jute internal/history internal/check/acls
 internal/bench/wire: jute
 internal/bench/chart:
+internal/bench/machine:
 internal/bench/floor: jute internal/bench/wire
 internal/bench/keeperbench: jute internal/bench/wire
 internal/bench/servers: jute internal/freeport internal/bench/wire
-internal/bench:   jute internal/terminal internal/bench/chart internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
+internal/bench:   jute internal/terminal internal/bench/chart internal/bench/machine internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
 internal/export:  jute
 internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram zk/kerberos
 internal/cli:     jute zk internal/access internal/auth internal/config internal/limit internal/export internal/policy internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree internal/cli/rights
@@ -102,19 +104,27 @@ var lean = []string{"jute", "internal/sasl", "zk", "zk/recipe", "zk/gozk/zk"}
 
 // raftOnly lists the only packages that may know that raft exists. Recovery writes the first
 // membership of a new ensemble.
-var raftOnly = map[string]bool{"internal/storage": true, "internal/quorum": true, "internal/quorum/peer": true, "internal/recovery": true}
+var raftOnly = map[string]bool{
+	"internal/storage": true, "internal/quorum": true, "internal/quorum/peer": true, "internal/recovery": true,
+}
 
 // deterministic packages compute; they never look at the world: what they need of it is
 // passed in. TestTidy holds them to the rest of that: no goroutines, no choice by select.
 var (
-	deterministic = []string{"jute", "internal/auth", "internal/policy", "internal/limit", "internal/busiest", "internal/tree", "internal/watch", "internal/replica", "internal/quorum"}
+	deterministic = []string{
+		"jute", "internal/auth", "internal/policy", "internal/limit", "internal/busiest", "internal/tree", "internal/watch",
+		"internal/replica", "internal/quorum",
+	}
 	// dated packages say when something is: they use the types of package time, and TestTidy
 	// keeps them from its clock.
 	dated = []string{"internal/replica", "internal/quorum"}
 )
 
 // worldly packages look at the world.
-var worldly = []string{"math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "net", "net/http", "syscall", "log", "context"}
+var worldly = []string{
+	"math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "net", "net/http", "syscall", "log",
+	"context",
+}
 
 // goFiles calls visit with the path and package folder of each Go file of the
 // project. It reads the tree itself rather than asking "go list", so that the
@@ -174,7 +184,8 @@ func TestDeps(t *testing.T) {
 				t.Errorf("%s: %s may not import %s", file, pkg, dep)
 			case !ours && slices.Contains(lean, pkg) && strings.Contains(strings.Split(imp, "/")[0], "."):
 				t.Errorf("%s: %s may not import %s: whoever uses the client would need it", file, pkg, imp)
-			case slices.Contains(deterministic, pkg) && (slices.Contains(worldly, imp) || imp == "time" && !slices.Contains(dated, pkg)):
+			case slices.Contains(deterministic, pkg) &&
+				(slices.Contains(worldly, imp) || imp == "time" && !slices.Contains(dated, pkg)):
 				t.Errorf("%s: it is deterministic and may not import %s; pass in what it needs", file, imp)
 			case strings.HasPrefix(imp, "go.etcd.io/raft/") && !raftOnly[pkg]:
 				t.Errorf("%s: raft stops at internal/quorum", file)

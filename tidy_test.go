@@ -4,6 +4,7 @@ import (
 	"errors"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"go/types"
 	"os"
@@ -22,18 +23,18 @@ const (
 	testFileLinesMax = 1500
 	funcLinesMax     = 100
 	packageLinesMax  = 5000
-	columnsMax       = 120 // of comments and of prose; a tab counts as one
+	columnsMax       = 120 // of code, comments and prose; a tab counts as one
 )
 
 // largePackages may have that many lines instead; docs/decisions/024-large-packages.md says
 // why, and how each is to be cut.
 var largePackages = map[string]int{
-	"internal/check":   5100,
-	"internal/cli":     7000,
-	"internal/replica": 7500,
+	"internal/check":   5150,
+	"internal/cli":     7150,
+	"internal/replica": 7800,
 	"internal/sim":     6000,
-	"internal/storage": 5750,
-	"internal/tree":    6600,
+	"internal/storage": 5900,
+	"internal/tree":    6650,
 }
 
 var (
@@ -98,7 +99,8 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// TestLineLengths holds comments, and prose outside of tables and blocks of code, to columnsMax.
+// TestLineLengths holds code, comments, and prose outside of tables and blocks of code, to columnsMax. A line of code
+// may be longer for the sake of a text, which is searched for as it is printed.
 func TestLineLengths(t *testing.T) {
 	tooLong := func(file string, line int, text string) {
 		if n := utf8.RuneCountInString(text); n > columnsMax {
@@ -126,6 +128,14 @@ func TestLineLengths(t *testing.T) {
 				}
 			}
 		}
+		texts := literals(text)
+		at := 0
+		for n, line := range lines {
+			if utf8.RuneCountInString(line) > columnsMax && !drawn(line) && !endsWithText(line, at, texts) {
+				t.Errorf("%s:%d: a line of %d characters; fold it at %d", file, n+1, utf8.RuneCountInString(line), columnsMax)
+			}
+			at += len(line) + 1
+		}
 	})
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
@@ -149,6 +159,49 @@ func TestLineLengths(t *testing.T) {
 // drawn reports whether a line belongs to a block of code or a drawing in a comment, which can't be folded.
 func drawn(line string) bool {
 	return strings.HasPrefix(strings.TrimLeft(line, "\t"), "//\t")
+}
+
+// literals returns where the string literals of a file are, as pairs of offsets.
+func literals(text []byte) (at [][2]int) {
+	var s scanner.Scanner
+	s.Init(token.NewFileSet().AddFile("", -1, len(text)), text, nil, 0)
+	for {
+		pos, tok, literal := s.Scan()
+		switch tok {
+		case token.EOF:
+			return at
+		case token.STRING:
+			first := int(pos) - 1
+			at = append(at, [2]int{first, first + len(literal)})
+		}
+	}
+}
+
+// endsWithText reports whether nothing but literals and punctuation is beyond columnsMax in the line that begins at an
+// offset, and one of them is long, begins on another line, or stands in an aligned column.
+func endsWithText(line string, begin int, literals [][2]int) bool {
+	at, n := 0, 0
+	for at = range line {
+		if n++; n > columnsMax {
+			break
+		}
+	}
+	end, fold := begin+len(line), begin+at
+	reason := strings.Contains(line[:at], "   ")
+	for rest := fold; rest < end; rest++ {
+		if strings.IndexByte(" ,(){}[]:;+.", line[rest-begin]) >= 0 {
+			continue
+		}
+		if !slices.ContainsFunc(literals, func(l [2]int) bool { return l[0] <= rest && rest < l[1] }) {
+			return false
+		}
+	}
+	for _, l := range literals {
+		if l[0] < fold && l[1] > begin {
+			reason = reason || l[1]-l[0] >= columnsMax/2 || l[0] < begin || l[1] > end
+		}
+	}
+	return reason
 }
 
 // importGroups holds a file's imports to groups: the standard library's, a blank line, all others.
@@ -267,7 +320,8 @@ func TestMapOrder(t *testing.T) {
 				}
 				if typ := info.TypeOf(loop.X); typ != nil {
 					if _, isMap := typ.Underlying().(*types.Map); isMap && !excused[set.Position(loop.Pos()).Line] {
-						t.Errorf("%s: a loop over a map has no order; sort the keys, or say \"// any order: why\" on this line", set.Position(loop.Pos()))
+						t.Errorf("%s: a loop over a map has no order; sort the keys, or say \"// any order: why\" on this line",
+							set.Position(loop.Pos()))
 					}
 				}
 				return true

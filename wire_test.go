@@ -31,7 +31,8 @@ func TestOneTableOfOperations(t *testing.T) {
 				}
 			case *ast.FuncDecl:
 				if tellsOperationsApart(x) {
-					t.Errorf("%s: %s is a set of operations: add it to jute's table if nothing there is that set", set.Position(x.Pos()), x.Name.Name)
+					t.Errorf("%s: %s is a set of operations: add it to jute's table if nothing there is that set", set.Position(x.Pos()),
+						x.Name.Name)
 				}
 			}
 			return true

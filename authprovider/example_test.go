@@ -33,7 +33,8 @@ func (Foo) IsAuthenticated() bool { return true }
 
 func Example() {
 	// In a program this stands in an init function beside cmd/zooid's main.
-	authprovider.Register("com.example.FooAuthenticationProvider", func() authprovider.Provider { return Foo{"swordfish"} })
+	authprovider.Register("com.example.FooAuthenticationProvider",
+		func() authprovider.Provider { return Foo{"swordfish"} })
 	p, err := authprovider.Open("com.example.FooAuthenticationProvider")
 	if err != nil {
 		fmt.Println(err)

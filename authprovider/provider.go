@@ -61,11 +61,11 @@ type Provider interface {
 // A Request is a credential to be judged.
 type Request struct {
 	Scheme  string
-	Auth    []byte // as the client sent it; it may be kept, not changed
+	Auth    []byte // as the client sent it; it may be kept but not changed
 	Address string // of the client, as in an ACL of the scheme "ip"
 
 	// Data returns the data of a znode as this server has it, which may be behind other
-	// servers; false if there is no such znode. It asks for no permission.
+	// servers; false if there is no such znode. It checks no permissions.
 	Data func(path string) ([]byte, bool)
 }
 
@@ -111,7 +111,7 @@ func Names() []string {
 	return slices.Sorted(maps.Keys(registered))
 }
 
-// Open returns the provider of a name.
+// Open returns the provider registered under a name.
 func Open(name string) (Provider, error) {
 	mu.Lock()
 	open := registered[name]
@@ -141,5 +141,6 @@ func CheckScheme(name string) error {
 	case slices.Contains(builtIn[:], name):
 		return fmt.Errorf("the scheme %s is built in; a provider needs a name of its own", name)
 	}
-	return fmt.Errorf("%.40q is no name for a scheme; use 1 to %d lower-case letters, digits, and - between them", name, SchemeBytesMax)
+	return fmt.Errorf("%.40q is no name for a scheme; use 1 to %d lower-case letters, digits, and - between them", name,
+		SchemeBytesMax)
 }

@@ -17,8 +17,8 @@ type ConnectRequest struct {
 // PasswdSize is the size of a session password in bytes.
 const PasswdSize = 16
 
-// ConnectRequestSizeMax bounds the first frame: a password of PasswdSize takes
-// 45 bytes, the rest is patience with unusual clients.
+// ConnectRequestSizeMax bounds the first frame: with a password of PasswdSize it takes
+// 45 bytes, and the rest is left to unusual clients.
 const ConnectRequestSizeMax = 4 << 10
 
 // Append appends the record, in its old form if HasReadOnly is false.
@@ -34,7 +34,9 @@ func (r *ConnectRequest) Append(b []byte) []byte {
 
 // Decode reads the record in either form.
 func (r *ConnectRequest) Decode(d *Decoder) {
-	*r = ConnectRequest{ProtocolVersion: d.Int(), LastZxidSeen: d.Long(), Timeout: d.Int(), SessionID: d.Long(), Passwd: d.Buffer()}
+	*r = ConnectRequest{
+		ProtocolVersion: d.Int(), LastZxidSeen: d.Long(), Timeout: d.Int(), SessionID: d.Long(), Passwd: d.Buffer(),
+	}
 	if d.Err() == nil && d.Remaining() > 0 {
 		r.ReadOnly, r.HasReadOnly = d.Bool(), true
 	}

@@ -129,7 +129,8 @@ func (d *Decoder) Count(sizeMin int) int {
 	case n < 0:
 		return 0
 	case int(n) > d.Remaining()/max(sizeMin, 1):
-		d.fail(fmt.Errorf("decode vector of %d elements at offset %d, %d bytes left: %w", n, d.off-4, d.Remaining(), ErrTruncated))
+		d.fail(fmt.Errorf("decode vector of %d elements at offset %d, %d bytes left: %w", n, d.off-4, d.Remaining(),
+			ErrTruncated))
 		return -1
 	}
 	return int(n)

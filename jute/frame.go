@@ -10,7 +10,7 @@ import (
 // otherwise (Apache's jute.maxbuffer, 0xfffff bytes).
 const MaxBufferDefault = 0xfffff
 
-// readStep is how much ReadFrame trusts a length before its bytes arrive.
+// readStep is how many bytes ReadFrame allocates ahead of those that have arrived.
 const readStep = 64 << 10
 
 // A FrameSizeError reports a frame whose length is negative or above the limit.
@@ -18,7 +18,8 @@ type FrameSizeError struct{ Size, Max int }
 
 // Error returns the length, the limit and the setting that moves it.
 func (e *FrameSizeError) Error() string {
-	return fmt.Sprintf("frame of %d bytes: the limit is %d (jute.maxbuffer); this is either a malformed message or too large", e.Size, e.Max)
+	return fmt.Sprintf("frame of %d bytes: the limit is %d (jute.maxbuffer); this is either a malformed message or too large",
+		e.Size, e.Max)
 }
 
 // BeginFrame appends room for a frame's length and returns the offset at which

@@ -57,7 +57,8 @@ func startApache(t *testing.T, classPath string) apache {
 	ports := freeport.Take(t, 3)
 	s := apache{client: fmt.Sprintf("127.0.0.1:%d", ports[2])}
 	s.member = fmt.Sprintf("server.1=127.0.0.1:%d:%d:participant;%s", ports[0], ports[1], s.client)
-	cfg := fmt.Sprintf("tickTime=1000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nstandaloneEnabled=false\nreconfigEnabled=true\nadmin.enableServer=false\n%s\n", dir, s.member)
+	cfg := fmt.Sprintf("tickTime=1000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nstandaloneEnabled=false\nreconfigEnabled=true\nadmin.enableServer=false\n%s\n",
+		dir, s.member)
 	if err := os.WriteFile(filepath.Join(dir, "myid"), []byte("1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +285,8 @@ func (c *rawConn) do(t *testing.T, op Op, body []byte) {
 func rawScript(t *testing.T, address string) {
 	for _, id := range []int64{0, 0x1234567} { // a new session, one that doesn't exist
 		for _, old := range []bool{false, true} {
-			c, err := dialWith(address, &ConnectRequest{Timeout: 5000, SessionID: id, Passwd: make([]byte, PasswdSize), HasReadOnly: !old})
+			c, err := dialWith(address,
+				&ConnectRequest{Timeout: 5000, SessionID: id, Passwd: make([]byte, PasswdSize), HasReadOnly: !old})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -337,7 +339,12 @@ func rawScript(t *testing.T, address string) {
 	watches := &SetWatches{RelativeZxid: 0, Data: []string{"/r", "/none"}, Exist: []string{"/r"}, Child: []string{"/none"}}
 	c.do(t, OpSetWatches, watches.Append(nil, OpSetWatches))
 	c.do(t, OpSetWatches2, watches.Append(nil, OpSetWatches2))
-	c.do(t, OpMulti, AppendMulti(nil, []MultiOp{{Op: OpCreate, Path: "/r/m", ACL: acl, Flags: ModeContainer}, {Op: OpCreate2, Path: "/r/m2", ACL: acl}, {Op: OpDelete, Path: "/r/m", Version: -1}, {Op: OpSetData, Path: "/r/m2", Version: 0}}))
+	c.do(t, OpMulti,
+		AppendMulti(nil,
+			[]MultiOp{
+				{Op: OpCreate, Path: "/r/m", ACL: acl, Flags: ModeContainer}, {Op: OpCreate2, Path: "/r/m2", ACL: acl},
+				{Op: OpDelete, Path: "/r/m", Version: -1}, {Op: OpSetData, Path: "/r/m2", Version: 0},
+			}))
 	for _, op := range []MultiOp{
 		{Op: OpGetACL, Path: "/r"},
 		{Op: OpExists, Path: "/r"},

@@ -51,13 +51,14 @@ func hostile() map[string][]byte {
 	del = del[:len(del)-multiHeaderSize]
 	acls := AppendACLs(AppendBuffer(AppendString(nil, ""), nil), make([]ACL, size/12))
 	frames := map[string][]byte{
-		"empty":                      {},
-		"zeros":                      make([]byte, size),
-		"ones":                       bytes.Repeat([]byte{0xff}, size),
-		"reads of a multi":           bytes.Repeat(op, size/len(op)),
-		"deletes of a multi":         bytes.Repeat(del, size/len(del)),
-		"deletes of a multi, ended":  AppendMultiEnd(bytes.Repeat(del, size/len(del))),
-		"results of deletes":         AppendMultiEnd(bytes.Repeat(appendMultiHeader(nil, OpDelete, false, 0), size/multiHeaderSize)),
+		"empty":                     {},
+		"zeros":                     make([]byte, size),
+		"ones":                      bytes.Repeat([]byte{0xff}, size),
+		"reads of a multi":          bytes.Repeat(op, size/len(op)),
+		"deletes of a multi":        bytes.Repeat(del, size/len(del)),
+		"deletes of a multi, ended": AppendMultiEnd(bytes.Repeat(del, size/len(del))),
+		"results of deletes": AppendMultiEnd(bytes.Repeat(appendMultiHeader(nil, OpDelete, false, 0),
+			size/multiHeaderSize)),
 		"results of deletes, open":   bytes.Repeat(appendMultiHeader(nil, OpDelete, false, 0), size/multiHeaderSize),
 		"error results":              AppendMultiEnd(bytes.Repeat((&MultiResult{Op: OpError}).Append(nil), size/13)),
 		"ACL of a create":            acls,
@@ -70,13 +71,15 @@ func hostile() map[string][]byte {
 		frames["lengths "+name] = bytes.Repeat(int4(n), size/4)
 		frames["path, then length "+name] = append(AppendString(nil, "/a"), int4(n)...)
 		frames["long, then length "+name] = append(AppendLong(nil, 1), int4(n)...)
-		frames["path, data, length and zeros "+name] = repeat(AppendInt(AppendBuffer(AppendString(nil, "/a"), nil), n), []byte{0}, size)
+		frames["path, data, length and zeros "+name] = repeat(AppendInt(AppendBuffer(AppendString(nil, "/a"), nil), n),
+			[]byte{0}, size)
 		frames["long, length and zeros "+name] = repeat(AppendInt(AppendLong(nil, 1), n), []byte{0}, size)
 	}
 	// Counts that fit exactly, for elements of the smallest size.
 	for _, element := range []int{4, 8, 12} {
 		frames["strings of "+strconv.Itoa(element)] = repeat(int4(int32((size-4)/element)), make([]byte, element), size)
-		frames["after a long, strings of "+strconv.Itoa(element)] = repeat(AppendInt(AppendLong(nil, 0), int32((size-12)/element)), make([]byte, element), size)
+		frames["after a long, strings of "+strconv.Itoa(element)] = repeat(AppendInt(AppendLong(nil, 0),
+			int32((size-12)/element)), make([]byte, element), size)
 	}
 	return frames
 }
@@ -123,12 +126,16 @@ func TestReadFrame(t *testing.T) {
 		{frame(math.MaxInt32, ""), 10, "", &FrameSizeError{math.MaxInt32, 10}},
 	} {
 		for _, buf := range [][]byte{nil, make([]byte, 2), make([]byte, 0, 5), make([]byte, 1<<19)} {
-			for _, r := range []io.Reader{bytes.NewReader([]byte(tc.in)), iotest.HalfReader(bytes.NewReader([]byte(tc.in))), iotest.DataErrReader(bytes.NewReader([]byte(tc.in)))} {
+			for _, r := range []io.Reader{
+				bytes.NewReader([]byte(tc.in)), iotest.HalfReader(bytes.NewReader([]byte(tc.in))),
+				iotest.DataErrReader(bytes.NewReader([]byte(tc.in))),
+			} {
 				got, err := ReadFrame(r, buf, tc.limit)
 				var have, want *FrameSizeError
 				same := errors.Is(err, tc.err) || errors.As(err, &have) && errors.As(tc.err, &want) && *have == *want
 				if !same || string(got) != tc.want {
-					t.Errorf("%.20q, limit %d, buffer of %d: %d bytes, %v; want %d, %v", tc.in, tc.limit, cap(buf), len(got), err, len(tc.want), tc.err)
+					t.Errorf("%.20q, limit %d, buffer of %d: %d bytes, %v; want %d, %v", tc.in, tc.limit, cap(buf), len(got), err,
+						len(tc.want), tc.err)
 				}
 			}
 		}

@@ -37,7 +37,7 @@ func AppendMulti(b []byte, ops []MultiOp) []byte {
 	return appendMultiHeader(b, -1, true, -1)
 }
 
-// Append appends the operation's record, which is that of a request of its own, too.
+// Append appends the operation's record, which is the same as in a request of its own.
 func (o *MultiOp) Append(b []byte) []byte {
 	switch o.Op {
 	case OpCreate, OpCreate2, OpCreateContainer:
@@ -70,7 +70,7 @@ func DecodeMulti(d *Decoder) ([]MultiOp, error) {
 	return ops, nil
 }
 
-// DecodeMultiInto is DecodeMulti for a caller that has room: it appends the
+// DecodeMultiInto is DecodeMulti for a caller that provides the slice: it appends the
 // operations to ops, none if it fails.
 func DecodeMultiInto(ops []MultiOp, d *Decoder) ([]MultiOp, error) {
 	from := len(ops)
@@ -94,7 +94,8 @@ func DecodeMultiInto(ops []MultiOp, d *Decoder) ([]MultiOp, error) {
 			}
 			o.Path, o.Data, o.ACL, o.Flags, o.TTL = r.Path, r.Data, r.ACL, r.Flags, r.TTL
 			if d.Err() == nil && op != OpCreateTTL && (!o.Flags.Valid() || o.Flags.TTL()) {
-				return ops[:from], fmt.Errorf("decode multi: operation %d (%s): flags %d are no mode it can have", len(ops)-from, op, o.Flags)
+				return ops[:from], fmt.Errorf("decode multi: operation %d (%s): flags %d are no mode it can have", len(ops)-from, op,
+					o.Flags)
 			}
 		case OpDelete, OpCheck:
 			o.Path, o.Version = d.String(), d.Int()
@@ -197,8 +198,8 @@ func DecodeMultiResponse(d *Decoder) ([]MultiResult, error) {
 	return results, nil
 }
 
-// DecodeMultiResponseInto is DecodeMultiResponse for a caller that has room: it
-// appends the results to results, none if it fails.
+// DecodeMultiResponseInto is DecodeMultiResponse for a caller that provides the slice:
+// it appends the results to results, none if it fails.
 func DecodeMultiResponseInto(results []MultiResult, d *Decoder) ([]MultiResult, error) {
 	from := len(results)
 	for {

@@ -11,7 +11,8 @@ func TestTypeNames(t *testing.T) {
 		v    fmt.Stringer
 		want string
 	}{
-		{PermAll, "cdrwa"}, {PermRead | PermCreate, "cr"}, {Perm(0), "none"}, {PermAdmin | 64, "a+0x40"}, {Perm(-1), "cdrwa+0xffffffe0"},
+		{PermAll, "cdrwa"}, {PermRead | PermCreate, "cr"}, {Perm(0), "none"}, {PermAdmin | 64, "a+0x40"},
+		{Perm(-1), "cdrwa+0xffffffe0"},
 		{ModePersistent, "PERSISTENT"}, {ModePersistentSequentialWithTTL, "PERSISTENT_SEQUENTIAL_WITH_TTL"},
 		{CreateMode(7), "CreateMode(7)"}, {CreateMode(-1), "CreateMode(-1)"},
 		{EventNodeCreated, "NodeCreated"}, {EventResync, "Resync"}, {EventType(42), "EventType(42)"},

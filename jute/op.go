@@ -93,7 +93,7 @@ var ops = map[Op]struct {
 	OpError:                {"error", 0},
 }
 
-// traitsOf holds the traits of the table by code, to be found fast.
+// traitsOf holds the traits of the table, indexed by code for speed.
 var traitsOf = func() (t [1 << 7]opTrait) {
 	for op, row := range ops { // any order: each has a place of its own
 		t[uint8(op)&(1<<7-1)] = row.traits

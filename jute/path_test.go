@@ -9,7 +9,8 @@ import (
 
 func TestCheckPath(t *testing.T) {
 	for _, p := range []string{
-		"/", "/a", "/a/b", "/ ", "/a b/c", "/.a", "/a.", "/...", "/a/..b", "/.../x", "/\u00a0", "/ü", "/漢字", "/\ud7ff", "/\uf900", "/\uffef", "/~", "/a:b@c$%&",
+		"/", "/a", "/a/b", "/ ", "/a b/c",
+		"/.a", "/a.", "/...", "/a/..b", "/.../x", "/\u00a0", "/ü", "/漢字", "/\ud7ff", "/\uf900", "/\uffef", "/~", "/a:b@c$%&",
 		"/\u2028", "/e\u0301", "/" + strings.Repeat("x", 1<<20), strings.Repeat("/x", 1<<18), "/\ufb01", "/\u200b", "/\u00ad",
 	} {
 		if err := CheckPath(p); err != nil {

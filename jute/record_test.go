@@ -50,7 +50,9 @@ func fill(rnd *rand.Rand, v reflect.Value) {
 
 // wireRecords returns a zero record of each type with a fixed shape.
 func wireRecords() []wireRecord {
-	records := []wireRecord{new(ConnectRequest), new(ConnectResponse), new(RequestHeader), new(ReplyHeader), new(ID), new(ACL)}
+	records := []wireRecord{
+		new(ConnectRequest), new(ConnectResponse), new(RequestHeader), new(ReplyHeader), new(ID), new(ACL),
+	}
 	seen := map[reflect.Type]bool{}
 	for op := Op(-20); op < 120; op++ {
 		for _, r := range []wireRecord{requestRecord(op), replyRecord(op)} {
@@ -261,20 +263,25 @@ func TestMultiRefused(t *testing.T) {
 // TestHandshakeForms has the two forms of both records, byte by byte.
 func TestHandshakeForms(t *testing.T) {
 	const (
-		request  = "\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x75\x30" + "\x00\x00\x00\x00\x00\x00\x00\x09" + "\x00\x00\x00\x02pw"
+		request = "\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x75\x30" +
+			"\x00\x00\x00\x00\x00\x00\x00\x09" + "\x00\x00\x00\x02pw"
 		response = "\x00\x00\x00\x00" + "\x00\x00\x75\x30" + "\x00\x00\x00\x00\x00\x00\x00\x09" + "\x00\x00\x00\x02pw"
 	)
-	for tail, want := range map[string][2]bool{"": {false, false}, "\x00": {true, false}, "\x01": {true, true}, "\x07": {true, true}, "\x00rest": {true, false}} {
+	for tail, want := range map[string][2]bool{
+		"": {false, false}, "\x00": {true, false}, "\x01": {true, true}, "\x07": {true, true}, "\x00rest": {true, false},
+	} {
 		var q ConnectRequest
 		d := NewDecoder([]byte(request + tail))
 		q.Decode(d)
-		if wantQ := (ConnectRequest{0, 7, 30000, 9, []byte("pw"), want[1], want[0]}); d.Err() != nil || !reflect.DeepEqual(q, wantQ) {
+		if wantQ := (ConnectRequest{0, 7, 30000, 9, []byte("pw"), want[1], want[0]}); d.Err() != nil ||
+			!reflect.DeepEqual(q, wantQ) {
 			t.Errorf("request with %q at its end: %+v, %v", tail, q, d.Err())
 		}
 		var p ConnectResponse
 		d = NewDecoder([]byte(response + tail))
 		p.Decode(d)
-		if wantP := (ConnectResponse{0, 30000, 9, []byte("pw"), want[1], want[0]}); d.Err() != nil || !reflect.DeepEqual(p, wantP) {
+		if wantP := (ConnectResponse{0, 30000, 9, []byte("pw"), want[1], want[0]}); d.Err() != nil ||
+			!reflect.DeepEqual(p, wantP) {
 			t.Errorf("response with %q at its end: %+v, %v", tail, p, d.Err())
 		}
 		if len(tail) < 2 && tail != "\x07" {
@@ -335,7 +342,8 @@ func TestDecoderAfterError(t *testing.T) {
 		t.Fatalf("a buffer that goes on: %v", first)
 	}
 	s, ok := d.NullString()
-	if d.Int() != 0 || d.Long() != 0 || d.Bool() || d.Byte() != 0 || d.Buffer() != nil || s != "" || ok || d.Strings() != nil || d.Count(1) != -1 || d.Remaining() != 0 {
+	if d.Int() != 0 || d.Long() != 0 || d.Bool() || d.Byte() != 0 || d.Buffer() != nil || s != "" || ok ||
+		d.Strings() != nil || d.Count(1) != -1 || d.Remaining() != 0 {
 		t.Error("something is read after an error")
 	}
 	if d.Err() != first {
@@ -357,7 +365,10 @@ func TestCapacity(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for _, tc := range []struct{ have, want fmt.Stringer }{{OpGetData, name("getData")}, {Op(77), name("op(77)")}, {ErrNoNode, name("NoNode")}, {Code(-9), name("code -9")}, {OK, name("ok")}} {
+	for _, tc := range []struct{ have, want fmt.Stringer }{
+		{OpGetData, name("getData")}, {Op(77), name("op(77)")}, {ErrNoNode, name("NoNode")}, {Code(-9), name("code -9")},
+		{OK, name("ok")},
+	} {
 		if tc.have.String() != tc.want.String() {
 			t.Errorf("%q, want %q", tc.have, tc.want)
 		}

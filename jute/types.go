@@ -13,7 +13,7 @@ const (
 	PermAll    Perm = 31
 )
 
-// ID names an identity: a scheme and what that scheme calls the one meant.
+// ID names an identity: a scheme, and the name that the scheme has for the identity.
 // Apache's record is called Id.
 type ID struct {
 	Scheme string
@@ -166,7 +166,7 @@ const (
 	EventChildWatchRemoved      EventType = 6
 	EventPersistentWatchRemoved EventType = 7
 
-	// EventResync is package zk's: events may have been missed.
+	// EventResync comes from package zk: events may have been missed.
 	EventResync EventType = 100
 )
 

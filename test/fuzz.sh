@@ -12,12 +12,22 @@ targets=$(grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do
 done | sort -u)
 echo "fuzzing $(echo "$targets" | wc -l) targets for $time each"
 
+# Whether a run found nothing and only ended at its time: Go before 1.27 now and
+# then reports that as a failure (golang.org/issue/75804), in these words alone.
+# A target that fails names the input that it wrote, or the seed.
+ended() {
+	local log=$1
+	grep -q 'now fuzzing with' "$log" &&
+		! grep -q 'Failing input written' "$log" &&
+		[ "$(sed -n '/^--- FAIL: /,/^FAIL$/p' "$log" | sed '1d;$d')" = '    context deadline exceeded' ]
+}
+
 one() {
 	local package=$1 target=$2 log=$3
 	# Minimising is bounded by count: bounded by time it can outlive the run,
 	# which go test then reports as a failure of the target.
 	for _ in 1 2; do
-		if go test "$package" -run='^$' -fuzz="^$target\$" -fuzztime="$time" -fuzzminimizetime=20x -parallel=1 >"$log" 2>&1; then
+		if go test "$package" -run='^$' -fuzz="^$target\$" -fuzztime="$time" -fuzzminimizetime=20x -parallel=1 >"$log" 2>&1 || ended "$log"; then
 			echo "ok    $package $target  $(grep -o 'execs: [0-9]*' "$log" | tail -1)"
 			return 0
 		fi
@@ -27,6 +37,6 @@ one() {
 	cat "$log"
 	return 1
 }
-export -f one
+export -f one ended
 export time
 echo "$targets" | awk -v d="$logs" '{print $1, $2, d "/" NR}' | xargs -P 2 -L 1 bash -c 'one "$@"' _

@@ -103,7 +103,9 @@ func TestRemovedServerAnswersLate(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		s := &session{opt: opt, ctx: ctx, list: newServerList([]string{"b:1"}, rand.New(rand.NewPCG(1, 1))), trouble: map[string]error{}}
+		s := &session{
+			opt: opt, ctx: ctx, list: newServerList([]string{"b:1"}, rand.New(rand.NewPCG(1, 1))), trouble: map[string]error{},
+		}
 		ours, theirs := net.Pipe()
 		defer ours.Close()
 		defer theirs.Close()

@@ -2,7 +2,7 @@ package zk
 
 import "github.com/zooid-project/zooid/jute"
 
-// The words of the protocol are those of package jute, so that one import is enough.
+// The types of the protocol are those of package jute, so that one import is enough.
 type (
 	// A Stat is a znode's metadata: Czxid, Version, EphemeralOwner, NumChildren and
 	// so on. Its times are milliseconds since 1970.

@@ -58,8 +58,8 @@ const (
 	reqKept  = 4 << 10
 )
 
-// newCallPool returns a pool that recycles calls whose caller has waited to the
-// end: with their buffer and channel they are most of a request's allocations.
+// newCallPool returns a pool that recycles calls whose caller has waited to the end:
+// their buffers and channels are most of a request's allocations.
 func newCallPool() *sync.Pool {
 	pool := new(sync.Pool)
 	pool.New = func() any { return &call{pool: pool, done: make(chan struct{}, 1)} }
@@ -76,7 +76,7 @@ func (k *call) release() {
 	k.pool.Put(k)
 }
 
-// finish reports the call as completed to whoever waits.
+// finish tells whoever waits that the call has completed.
 func (k *call) finish() {
 	switch {
 	case k.done == nil:
@@ -97,14 +97,15 @@ func (k *call) begin() []byte {
 	return h.Append(b)
 }
 
-// end completes the frame, b being what begin returned and grew.
+// end completes the frame; b is what begin returned, with the body appended.
 func (k *call) end(b []byte) { k.req = jute.EndFrame(b, 0) }
 
-// decode reads the reply's body into k.res. What aliases body is valid as long
-// as body is; unless owned, body is copied where needed.
+// decode reads the reply's body into k.res. If owned, k.res may alias body; otherwise
+// decode copies body where k.res would.
 func (k *call) decode(body []byte, owned bool) error {
 	switch k.op {
-	case jute.OpDelete, jute.OpSync, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpAddWatch, jute.OpAuth, jute.OpCloseSession:
+	case jute.OpDelete, jute.OpSync, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpAddWatch, jute.OpAuth,
+		jute.OpCloseSession:
 		return nil
 	case jute.OpExists, jute.OpSetData, jute.OpSetACL, jute.OpGetAllChildrenNumber:
 	default:

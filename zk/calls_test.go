@@ -197,7 +197,8 @@ func TestPipelineOrder(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		q := c.Pipeline()
-		made, listed, node := q.Create(ctx, "/n", nil, ModePersistent, WorldACL(PermAll)), q.Children(ctx, "/n"), q.Get(ctx, "/n")
+		made, listed, node := q.Create(ctx, "/n", nil, ModePersistent, WorldACL(PermAll)), q.Children(ctx, "/n"), q.Get(ctx,
+			"/n")
 		if v, err := made.Wait(ctx); err != nil || v.Path != "/n" || v.Stat.Czxid != 7 {
 			t.Error(v, err)
 		}
@@ -342,8 +343,10 @@ func TestCreateProtectedFindsItsZnode(t *testing.T) {
 	t.Parallel()
 	var created string // passed from one script to the next
 	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
-		path, stat, err := c.CreateProtected(t.Context(), "/locks/lock-", []byte("data"), ModeEphemeralSequential, WorldACL(PermAll))
-		if err != nil || !strings.HasPrefix(path, "/locks/_c_") || !strings.HasSuffix(path, "-lock-0000000007") || stat.Czxid != 7 {
+		path, stat, err := c.CreateProtected(t.Context(), "/locks/lock-", []byte("data"), ModeEphemeralSequential,
+			WorldACL(PermAll))
+		if err != nil || !strings.HasPrefix(path, "/locks/_c_") || !strings.HasSuffix(path, "-lock-0000000007") ||
+			stat.Czxid != 7 {
 			t.Errorf("created %s %+v, %v", path, stat, err)
 		}
 	}, func(p *peer) {
@@ -356,7 +359,9 @@ func TestCreateProtectedFindsItsZnode(t *testing.T) {
 		if r.path() != "/locks" {
 			p.t.Errorf("listed %s", r.path())
 		}
-		res := jute.Children2Response{Children: []string{"lock-0000000001", strings.TrimPrefix(created, "/locks/") + "0000000007"}}
+		res := jute.Children2Response{
+			Children: []string{"lock-0000000001", strings.TrimPrefix(created, "/locks/") + "0000000007"},
+		}
 		p.reply(r.xid, 9, jute.OK, res.Append(nil))
 		p.serve()
 	})
@@ -415,7 +420,8 @@ func TestCreateProtectedPlain(t *testing.T) {
 func TestCreateProtectedByANewClient(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
-		if path, _, err := c.CreateProtected(t.Context(), "/n", []byte("same"), ModePersistent, WorldACL(PermAll)); !errors.Is(err, ErrNodeExists) {
+		if path, _, err := c.CreateProtected(t.Context(), "/n", []byte("same"), ModePersistent,
+			WorldACL(PermAll)); !errors.Is(err, ErrNodeExists) {
 			t.Errorf("created %s, %v", path, err)
 		}
 	}, func(p *peer) {
@@ -461,10 +467,12 @@ func TestRefusedLocally(t *testing.T) {
 			{`relative component ..`, create("/a/../b", ModePersistent, everybody)},
 			{"the root can't be deleted", func() error { return c.Delete(ctx, "/", AnyVersion) }},
 			{"InvalidACL: the list is empty", create("/a", ModePersistent, nil)},
-			{"entry 1: scheme world has the id anyone", create("/a", ModePersistent, append(WorldACL(PermRead), ACL{Perms: PermRead, ID: ID{Scheme: "world", ID: "all"}}))},
+			{"entry 1: scheme world has the id anyone",
+				create("/a", ModePersistent, append(WorldACL(PermRead), ACL{Perms: PermRead, ID: ID{Scheme: "world", ID: "all"}}))},
 			{"entry 0: no scheme", func() error { _, err := c.SetACL(ctx, "/a", []ACL{{}}, 0); return err }},
 			{"entry 0: permissions 0x40 have unknown bits", create("/a", ModePersistent, WorldACL(0x40))},
-			{"entry 0: scheme digest", create("/a", ModePersistent, []ACL{{Perms: PermAll, ID: ID{Scheme: "digest", ID: "joe"}}})},
+			{"entry 0: scheme digest",
+				create("/a", ModePersistent, []ACL{{Perms: PermAll, ID: ID{Scheme: "digest", ID: "joe"}}})},
 			{"unknown mode 9", create("/a", 9, everybody)},
 			{"a TTL and a mode with TTL go together", create("/a", ModePersistentWithTTL, everybody)},
 			{"TTL 0s is not from 1 ms", func() error {
@@ -544,7 +552,9 @@ func TestCreateProtectedAbandoned(t *testing.T) {
 	}, func(p *peer) {
 		p.accept()
 		p.obey(p.want(jute.OpSync), 9)
-		res := jute.Children2Response{Children: []string{strings.TrimPrefix(created.Load().(string), "/locks/") + "0000000007"}}
+		res := jute.Children2Response{
+			Children: []string{strings.TrimPrefix(created.Load().(string), "/locks/") + "0000000007"},
+		}
 		p.reply(p.want(jute.OpGetChildren2).xid, 9, jute.OK, res.Append(nil))
 		p.obey(p.want(jute.OpExists), 9)
 		r := p.want(jute.OpDelete)

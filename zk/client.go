@@ -114,7 +114,7 @@ func (c *Client) UpdateServers(connect string) error {
 	s.timing = timingOf(s.timing.session, len(parsed.Servers))
 	switch {
 	case s.link == nil && s.abandon != nil:
-		s.abandon(errListChanged) // its server may be gone, and its time is that of the old list
+		s.abandon(errListChanged) // the attempt's server may be gone, and its time is that of the old list
 	case s.link != nil && move:
 		s.drain(s.link)
 	}
@@ -146,13 +146,14 @@ func (c *Client) sized(k *call, b []byte) (*call, error) {
 	k.end(b)
 	if n := len(k.req) - 4; n > c.s.opt.MaxRequestBytes {
 		return nil, &Error{Op: k.op.String(), Path: k.path, Err: ErrRequestTooLarge,
-			detail: fmt.Sprintf("it has %d bytes; servers take at most %d (jute.maxbuffer; Options.MaxRequestBytes)", n, c.s.opt.MaxRequestBytes)}
+			detail: fmt.Sprintf("it has %d bytes; servers take at most %d (jute.maxbuffer; Options.MaxRequestBytes)", n,
+				c.s.opt.MaxRequestBytes)}
 	}
 	return k, nil
 }
 
-// do sends k and waits, again where Options.Retry says so. On success the caller
-// reads k.res and releases k; on error k is no longer its own.
+// do sends k and waits, again if Options.Retry says so. On success the caller reads
+// k.res and releases k; on error the caller must not use k any more.
 func (c *Client) do(ctx context.Context, k *call) error {
 	for attempt := 1; ; attempt++ {
 		if err := c.s.submit(ctx, k); err != nil {

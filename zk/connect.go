@@ -24,7 +24,7 @@ const (
 	roundLimit = 5 // doublings: at most 1.6 s
 )
 
-// connect tries servers until one takes the session. Its error is final.
+// connect tries servers until one accepts the session. An error from connect is final.
 func (s *session) connect() (*link, error) {
 	ctx := s.ctx
 	if s.connects > 0 {
@@ -97,8 +97,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// requestID is the session to ask for: none until a server with quorum has given
-// us one, as no other server knows a read-only server's sessions.
+// requestID returns the session to ask for: 0 until a server with quorum has given us
+// one, as no other server knows a read-only server's sessions.
 func (s *session) requestID() int64 {
 	if s.full {
 		return s.id
@@ -109,8 +109,8 @@ func (s *session) requestID() int64 {
 // errListChanged ends an attempt that was under way when UpdateServers was called.
 var errListChanged = errors.New("the list of servers has changed")
 
-// attempt makes one connection to a server, which may have several addresses: one
-// that takes connections and doesn't serve must not keep the client from the others.
+// attempt makes one connection to a server, which may have several addresses: one that
+// accepts connections but doesn't serve must not keep the client from the others.
 func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 	s.mu.Lock()
 	share := s.timing.connect
@@ -134,9 +134,9 @@ func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 // addressesMax bounds the addresses of one name that an attempt goes through.
 const addressesMax = 16
 
-// addressesOf returns what to dial for a server: the addresses its name has now, or
-// the server itself if it is an address, if Options.Dial resolves names, or if
-// the name can't be resolved, which dialling it will tell.
+// addressesOf returns what to dial for a server: the addresses its name has now, or the
+// server itself if it is an address, if Options.Dial resolves names, or if the name
+// can't be resolved, which the dial will report.
 func (s *session) addressesOf(ctx context.Context, server string, within time.Duration) []string {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil || s.opt.lookup == nil {
@@ -192,7 +192,8 @@ func (s *session) attemptAt(ctx context.Context, server, addr string, within tim
 		conn.Close()
 		return nil, err
 	}
-	s.log.Info("zookeeper: connected", "server", server, "session", fmt.Sprintf("0x%x", res.SessionID), "timeoutMs", res.Timeout, "readOnly", res.ReadOnly)
+	s.log.Info("zookeeper: connected", "server", server, "session", fmt.Sprintf("0x%x", res.SessionID),
+		"timeoutMs", res.Timeout, "readOnly", res.ReadOnly)
 	return l, nil
 }
 

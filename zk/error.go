@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The errors this client makes itself, beside the server's codes.
+// The errors this client makes itself, besides the server's codes.
 var (
 	ErrClosed          = errors.New("the client is closed")
 	ErrWatchEnded      = errors.New("the watch has ended")

@@ -19,8 +19,8 @@ import (
 // fits is decoded in place.
 const readBuffer = 64 << 10
 
-// A link is one connection after its handshake: a frame reader, which belongs to
-// the session's run loop, and what the writer needs. It knows no requests.
+// A link is one connection after its handshake: a frame reader, which belongs to the
+// session's run loop, and what the writer needs. It knows nothing of requests.
 type link struct {
 	conn     net.Conn
 	server   string
@@ -38,7 +38,9 @@ type link struct {
 }
 
 func newLink(conn net.Conn, server string, t timing) *link {
-	l := &link{conn: conn, server: server, timing: t, since: time.Now(), kick: make(chan struct{}, 1), dead: make(chan struct{})}
+	l := &link{
+		conn: conn, server: server, timing: t, since: time.Now(), kick: make(chan struct{}, 1), dead: make(chan struct{}),
+	}
 	l.in = bufio.NewReaderSize(l, readBuffer)
 	return l
 }
@@ -56,10 +58,10 @@ func (l *link) close(why error) {
 	})
 }
 
-// Read reads from the connection, which must speak within the read timeout. It
-// serves the link's buffered reader.
+// Read reads from the connection, and fails if nothing arrives within the read timeout.
+// The link's buffered reader uses it.
 func (l *link) Read(p []byte) (int, error) {
-	l.conn.SetReadDeadline(time.Now().Add(l.timing.read)) // if it fails, so does Read, and says more
+	l.conn.SetReadDeadline(time.Now().Add(l.timing.read)) // if this fails, so does Read, with a better error
 	n, err := l.conn.Read(p)
 	if n > 0 {
 		l.heard.Store(int64(time.Since(l.since)))
@@ -72,7 +74,7 @@ func (l *link) Read(p []byte) (int, error) {
 
 // write sends b within the read timeout.
 func (l *link) write(b []byte) error {
-	l.conn.SetWriteDeadline(time.Now().Add(l.timing.read)) // as above
+	l.conn.SetWriteDeadline(time.Now().Add(l.timing.read)) // if this fails, so does Write
 	_, err := l.conn.Write(b)
 	return err
 }
@@ -115,14 +117,14 @@ type timing struct {
 // connectMin keeps an attempt possible however many servers share the timeout.
 const connectMin = 100 * time.Millisecond
 
-// pingMax is the longest silence of ours, however long the session.
+// pingMax bounds the time for which we are silent, however long the session timeout is.
 const pingMax = 10 * time.Second
 
 func timingOf(session time.Duration, servers int) timing {
 	t := timing{session: session}
 	t.connect = max(session/time.Duration(max(servers, 1)), connectMin)
 	t.read = session / 3 * 2
-	// Half the time the server may be silent, less a margin for the way.
+	// Half the time for which the server may be silent, less a margin for the network.
 	t.ping = min(t.read/2-min(t.read/8, time.Second), pingMax)
 	t.expiry = session / 3 * 4
 	return t
@@ -185,7 +187,8 @@ func handshake(ctx context.Context, conn net.Conn, req *jute.ConnectRequest) (ju
 	case res.Timeout <= 0:
 		return res, errRejected
 	case len(res.Passwd) != jute.PasswdSize || res.SessionID == 0:
-		return res, fmt.Errorf("the handshake's answer makes no sense: session 0x%x, password of %d bytes", res.SessionID, len(res.Passwd))
+		return res, fmt.Errorf("the handshake's answer makes no sense: session 0x%x, password of %d bytes", res.SessionID,
+			len(res.Passwd))
 	case req.SessionID != 0 && res.SessionID != req.SessionID:
 		return res, fmt.Errorf("the handshake's answer is for session 0x%x, we asked for 0x%x", res.SessionID, req.SessionID)
 	}

@@ -77,7 +77,8 @@ func startApache(properties ...string) (address string, stop func(), err error) 
 		return "", nil, err
 	}
 	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	config := fmt.Sprintf("tickTime=500\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n", dir, ports[0])
+	config := fmt.Sprintf("tickTime=500\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n",
+		dir, ports[0])
 	file := filepath.Join(dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return "", nil, err

@@ -42,7 +42,9 @@ func TestLiveCreate(t *testing.T) {
 		t.Helper()
 		return must[string](t)(c.Create(ctx, path, []byte("d"), mode, world))
 	}
-	for mode, want := range map[zk.CreateMode]string{zk.ModePersistent: "/p", zk.ModeEphemeral: "/e", zk.ModeContainer: "/c"} {
+	for mode, want := range map[zk.CreateMode]string{
+		zk.ModePersistent: "/p", zk.ModeEphemeral: "/e", zk.ModeContainer: "/c",
+	} {
 		if got := create(want, mode); got != want {
 			t.Errorf("mode %d made %s, want %s", mode, got, want)
 		}
@@ -54,9 +56,12 @@ func TestLiveCreate(t *testing.T) {
 	if got := create("/p/", zk.ModePersistentSequential); got != "/p/0000000000" {
 		t.Errorf("a sequential znode without a name is %s", got)
 	}
-	for _, mode := range []zk.CreateMode{zk.ModePersistent, zk.ModeEphemeral, zk.ModeContainer, zk.ModeEphemeralSequential} {
+	for _, mode := range []zk.CreateMode{
+		zk.ModePersistent, zk.ModeEphemeral, zk.ModeContainer, zk.ModeEphemeralSequential,
+	} {
 		path, stat, err := c.CreateStat(ctx, fmt.Sprintf("/stat%d", mode), []byte("four"), mode, world)
-		if err != nil || !strings.HasPrefix(path, "/stat") || stat.DataLength != 4 || stat.Czxid == 0 || (stat.EphemeralOwner == c.Session().ID) != mode.Ephemeral() {
+		if err != nil || !strings.HasPrefix(path, "/stat") || stat.DataLength != 4 || stat.Czxid == 0 ||
+			(stat.EphemeralOwner == c.Session().ID) != mode.Ephemeral() {
 			t.Errorf("mode %d made %s %+v, %v", mode, path, stat, err)
 		}
 	}
@@ -64,7 +69,8 @@ func TestLiveCreate(t *testing.T) {
 	fails(t, err, zk.ErrNodeExists)
 	_, err = c.Create(ctx, "/none/x", nil, zk.ModePersistent, world)
 	fails(t, err, zk.ErrNoNode)
-	if !strings.Contains(err.Error(), "create /none/x at ") || !strings.Contains(err.Error(), "the parent doesn't exist") || zk.MaybeApplied(err) || zk.Retryable(err) {
+	if !strings.Contains(err.Error(), "create /none/x at ") ||
+		!strings.Contains(err.Error(), "the parent doesn't exist") || zk.MaybeApplied(err) || zk.Retryable(err) {
 		t.Errorf("error %v", err)
 	}
 	_, err = c.Create(ctx, "/e/x", nil, zk.ModePersistent, world)
@@ -85,7 +91,8 @@ func TestLiveCreateTTL(t *testing.T) {
 	if err != nil || len(path) != len("/ttl-")+10 {
 		t.Fatal(path, err)
 	}
-	results := must[[]zk.MultiResult](t)(c.Multi(ctx, zk.CreateTTLOp("/m", nil, zk.ModePersistentWithTTL, world, time.Hour)))
+	results := must[[]zk.MultiResult](t)(c.Multi(ctx,
+		zk.CreateTTLOp("/m", nil, zk.ModePersistentWithTTL, world, time.Hour)))
 	if results[0].Path != "/m" {
 		t.Errorf("results %+v", results)
 	}
@@ -148,7 +155,9 @@ func TestLiveACLs(t *testing.T) {
 	fails(t, c.AddAuth(ctx, "digest", []byte("joe:secret")), nil)
 	must[string](t)(c.Create(ctx, "/mine", []byte("x"), zk.ModePersistent, zk.CreatorACL()))
 	hash := sha1.Sum([]byte("joe:secret"))
-	want := []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "digest", ID: "joe:" + base64.StdEncoding.EncodeToString(hash[:])}}}
+	want := []zk.ACL{
+		{Perms: zk.PermAll, ID: zk.ID{Scheme: "digest", ID: "joe:" + base64.StdEncoding.EncodeToString(hash[:])}},
+	}
 	acl, stat, err := c.GetACL(ctx, "/mine")
 	if err != nil || !slices.Equal(acl, want) || stat.Aversion != 0 {
 		t.Error(acl, stat, err)
@@ -185,7 +194,8 @@ func TestLiveMulti(t *testing.T) {
 	if err != nil || len(results) != 7 {
 		t.Fatal(results, err)
 	}
-	if results[0].Path != "/a" || results[1].Path != "/a/s-0000000000" || results[2].Path != "/c" || results[3].Stat.Version != 1 {
+	if results[0].Path != "/a" || results[1].Path != "/a/s-0000000000" || results[2].Path != "/c" ||
+		results[3].Stat.Version != 1 {
 		t.Errorf("results %+v", results)
 	}
 	_, err = c.Multi(ctx, zk.SetOp("/a", nil, zk.AnyVersion), zk.DeleteOp("/none", 0), zk.DeleteOp("/c", 0))
@@ -198,7 +208,8 @@ func TestLiveMulti(t *testing.T) {
 		t.Errorf("an empty multi: %v, %v", results, err)
 	}
 	results, err = c.MultiRead(ctx, zk.GetOp("/a"), zk.GetOp("/none"), zk.ChildrenOp("/a"), zk.ChildrenOp("/none"))
-	if err != nil || len(results) != 4 || string(results[0].Data) != "22" || results[0].Stat.Version != 1 || results[1].Err != zk.ErrNoNode ||
+	if err != nil || len(results) != 4 || string(results[0].Data) != "22" || results[0].Stat.Version != 1 ||
+		results[1].Err != zk.ErrNoNode ||
 		!slices.Equal(results[2].Children, []string{"s-0000000000"}) || results[3].Err != zk.ErrNoNode {
 		t.Errorf("results %+v, %v", results, err)
 	}
@@ -219,7 +230,9 @@ func TestLiveConfig(t *testing.T) {
 	// was set up.
 	_, _, err = c.Reconfig(ctx, zk.Reconfig{Leaving: []string{"1"}, FromConfig: 1 << 60})
 	e, ok := errors.AsType[*zk.Error](err)
-	if !ok || !slices.Contains([]error{zk.ErrUnimplemented, zk.ErrReconfigDisabled, zk.ErrBadVersion, zk.ErrNoAuth, zk.ErrReconfigInProgress}, e.Err) {
+	if !ok || !slices.Contains([]error{
+		zk.ErrUnimplemented, zk.ErrReconfigDisabled, zk.ErrBadVersion, zk.ErrNoAuth, zk.ErrReconfigInProgress,
+	}, e.Err) {
 		t.Errorf("reconfig: %v", err)
 	}
 }
@@ -268,7 +281,9 @@ func TestLiveWatches(t *testing.T) {
 	for _, want := range []string{"NodeCreated /p", "NodeChildrenChanged /p", "NodeChildrenChanged /p", "NodeDeleted /p"} {
 		next(one, want)
 	}
-	for _, want := range []string{"NodeCreated /a", "NodeDataChanged /a", "NodeCreated /p", "NodeCreated /p/q", "NodeDeleted /p/q", "NodeDeleted /p"} {
+	for _, want := range []string{
+		"NodeCreated /a", "NodeDataChanged /a", "NodeCreated /p", "NodeCreated /p/q", "NodeDeleted /p/q", "NodeDeleted /p",
+	} {
 		next(tree, want)
 	}
 	fails(t, c.CheckWatches(ctx, "/p", zk.WatcherAny), nil)
@@ -338,7 +353,8 @@ func TestLiveCutConnections(t *testing.T) {
 		if _, ok, err := c.Exists(ctx, "/e"); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if path, _, err := c.CreateProtected(ctx, "/s-", nil, zk.ModeEphemeralSequential, world); err != nil || !strings.Contains(path, "_c_") {
+		if path, _, err := c.CreateProtected(ctx, "/s-", nil, zk.ModeEphemeralSequential, world); err != nil ||
+			!strings.Contains(path, "_c_") {
 			t.Fatal(path, err)
 		}
 	}
@@ -444,7 +460,8 @@ func TestLiveTrees(t *testing.T) {
 	c, _, ctx := live(t, zk.Options{})
 	for i := range 3 {
 		for j := range 250 {
-			if _, err := c.CreateAll(ctx, fmt.Sprintf("/tree/%d/%d/leaf", i, j), []byte("d"), zk.ModePersistent, zk.OpenACL()); err != nil {
+			if _, err := c.CreateAll(ctx, fmt.Sprintf("/tree/%d/%d/leaf", i, j), []byte("d"), zk.ModePersistent,
+				zk.OpenACL()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -55,7 +55,8 @@ func TestDigestMD5(t *testing.T) {
 func TestDigestMD5Unknown(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
-	if _, err := zk.Open(t.Context(), e.Connect(), zk.Options{SASL: zk.DigestMD5("bob", "x")}); !errors.Is(err, zk.ErrAuthFailed) {
+	if _, err := zk.Open(t.Context(), e.Connect(), zk.Options{SASL: zk.DigestMD5("bob", "x")}); !errors.Is(err,
+		zk.ErrAuthFailed) {
 		t.Errorf("%v", err)
 	}
 }
@@ -70,7 +71,8 @@ func TestDigestMD5Apache(t *testing.T) {
 	if err := os.WriteFile(jaas, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address, stop, err := startApache("-Dfile.encoding=UTF-8", "-Dzookeeper.fips-mode=false", "-Djava.security.auth.login.config="+jaas,
+	address, stop, err := startApache("-Dfile.encoding=UTF-8",
+		"-Dzookeeper.fips-mode=false", "-Djava.security.auth.login.config="+jaas,
 		"-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
 	if err != nil {
 		t.Fatal(err)

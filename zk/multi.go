@@ -69,7 +69,7 @@ func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, erro
 }
 
 // MultiRead reads several znodes in one request. Each operation succeeds or fails
-// for itself: its MultiResult.Err tells.
+// for itself: see its MultiResult.Err.
 func (c *Client) MultiRead(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
 	k, err := c.multiCall(jute.OpMultiRead, ops)
 	if k, err = c.run(ctx, k, err); err != nil {
@@ -114,10 +114,13 @@ func checkMultiOp(op jute.Op, o MultiOp) error {
 
 // multiOf returns k's results, or the error of the operation that failed.
 func (c *Client) multiOf(k *call, ops []MultiOp) ([]MultiResult, error) {
-	answers := k.res.multi // kept as they are: a Future may ask again
+	answers := k.res.multi // not modified, as a Future may be asked again
 	results := make([]MultiResult, len(answers))
 	if len(results) != len(ops) {
-		return nil, &Error{Op: k.op.String(), Err: ErrMarshallingError, detail: fmt.Sprintf("%d results for %d operations", len(results), len(ops))}
+		return nil, &Error{
+			Op: k.op.String(), Err: ErrMarshallingError, detail: fmt.Sprintf("%d results for %d operations", len(results),
+				len(ops)),
+		}
 	}
 	for i := range answers {
 		r := &answers[i]

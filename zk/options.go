@@ -204,10 +204,12 @@ func (o Options) complete() (Options, error) {
 		o.SessionTimeout = DefaultSessionTimeout
 	}
 	if o.SessionTimeout < timeoutMin || o.SessionTimeout > timeoutMax {
-		return o, fmt.Errorf("zk: Options.SessionTimeout is %v; it must be from %v to %v", o.SessionTimeout, timeoutMin, timeoutMax)
+		return o, fmt.Errorf("zk: Options.SessionTimeout is %v; it must be from %v to %v", o.SessionTimeout, timeoutMin,
+			timeoutMax)
 	}
 	if o.Resume.ID != 0 && len(o.Resume.Passwd) != jute.PasswdSize {
-		return o, fmt.Errorf("zk: Options.Resume has a password of %d bytes; it must have %d", len(o.Resume.Passwd), jute.PasswdSize)
+		return o, fmt.Errorf("zk: Options.Resume has a password of %d bytes; it must have %d", len(o.Resume.Passwd),
+			jute.PasswdSize)
 	}
 	for i, a := range o.Auth {
 		if a.Scheme == "" {

@@ -61,7 +61,8 @@ func (f Future[T]) Wait(ctx context.Context) (T, error) {
 }
 
 // start submits k, or makes a future that has failed already.
-func start[T any](ctx context.Context, p *Pipeline, k *call, err error, take func(*Client, *call) (T, error)) Future[T] {
+func start[T any](ctx context.Context, p *Pipeline, k *call, err error, take func(*Client,
+	*call) (T, error)) Future[T] {
 	if k == nil {
 		k = new(call)
 	}
@@ -131,7 +132,8 @@ func (p *Pipeline) Exists(ctx context.Context, path string) Future[Stat] {
 // Children is Client.Children.
 func (p *Pipeline) Children(ctx context.Context, path string) Future[Listing] {
 	k, err := p.c.readCall(jute.OpGetChildren2, path, nil)
-	return start(ctx, p, k, err, func(_ *Client, k *call) (Listing, error) { return Listing{k.res.names, k.res.stat}, nil })
+	return start(ctx, p, k, err,
+		func(_ *Client, k *call) (Listing, error) { return Listing{k.res.names, k.res.stat}, nil })
 }
 
 // Sync is Client.Sync: a Get that follows in the pipeline sees every write

@@ -36,7 +36,8 @@ type made struct {
 // is ephemeral, it belongs to this session, else if it still has the data given. So two
 // clients that create the same persistent znode with the same data at the same moment may
 // both succeed. If ctx ends first, MaybeApplied reports whether the znode may exist.
-func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, Stat, error) {
+func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, mode CreateMode,
+	acl []ACL) (string, Stat, error) {
 	slash := strings.LastIndexByte(path, '/')
 	if !mode.Sequential() || slash < 0 {
 		m := c.createOnce(ctx, path, data, mode, acl)
@@ -68,8 +69,8 @@ func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, 
 	}
 }
 
-// behind runs work, which must end with the session, and has close wait for it. It
-// reports false if the client is closed already.
+// behind runs work in the background and makes close wait for it; work must end with
+// the session. It reports false if the client is closed already.
 func (s *session) behind(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +81,7 @@ func (s *session) behind(work func()) bool {
 	return true
 }
 
-// refusedPause spaces attempts at a server that can't take writes for now.
+// refusedPause is the pause between attempts at a server that can't take writes for now.
 const refusedPause = 100 * time.Millisecond
 
 // again reports whether to go on after err: only the connection was lost, or the
@@ -97,7 +98,8 @@ func again(ctx context.Context, err error) bool {
 
 // createNamed creates the sequential znode at target, which is in dir and whose
 // name begins with prefix, and looks for it until it knows the outcome.
-func (c *Client) createNamed(ctx context.Context, target, dir, prefix string, data []byte, mode CreateMode, acl []ACL) made {
+func (c *Client) createNamed(ctx context.Context, target, dir, prefix string, data []byte, mode CreateMode,
+	acl []ACL) made {
 	for {
 		path, stat, err := c.CreateStat(ctx, target, data, mode, acl)
 		if err == nil || !again(ctx, err) {
@@ -113,7 +115,7 @@ func (c *Client) createNamed(ctx context.Context, target, dir, prefix string, da
 }
 
 // lookFor returns the child of dir whose name begins with prefix; the path is "" if
-// there is none. Sync makes sure that a create on its way has been decided.
+// there is none. After a Sync, the outcome of a create that was on its way is settled.
 func (c *Client) lookFor(ctx context.Context, dir, prefix string) made {
 	for {
 		err := c.Sync(ctx, dir)
@@ -151,10 +153,10 @@ func (c *Client) deleteSurely(ctx context.Context, path string) {
 	}
 }
 
-// createOnce creates the znode at path, and looks whose it is where it can't know.
+// createOnce creates the znode at path. After a lost reply it looks whether an existing znode is its own.
 func (c *Client) createOnce(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) made {
 	before := c.zxidSeen()
-	if before == 0 && !mode.Ephemeral() { // a new client, which has heard of nothing that exists
+	if before == 0 && !mode.Ephemeral() { // a new client, which has seen no zxid yet
 		if err := c.Sync(ctx, path); err != nil && !again(ctx, err) {
 			return made{err: err}
 		}
@@ -191,7 +193,8 @@ func (c *Client) zxidSeen() int64 {
 
 // madeHere reports whether the znode at path can be taken for one this session
 // created with data after the zxid before.
-func (c *Client) madeHere(ctx context.Context, path string, data []byte, mode CreateMode, before int64) (bool, Stat, error) {
+func (c *Client) madeHere(ctx context.Context, path string, data []byte, mode CreateMode,
+	before int64) (bool, Stat, error) {
 	for {
 		found, stat, err := c.lookAt(ctx, path, data, mode, before)
 		if err == nil || !again(ctx, err) {
@@ -200,7 +203,8 @@ func (c *Client) madeHere(ctx context.Context, path string, data []byte, mode Cr
 	}
 }
 
-func (c *Client) lookAt(ctx context.Context, path string, data []byte, mode CreateMode, before int64) (bool, Stat, error) {
+func (c *Client) lookAt(ctx context.Context, path string, data []byte, mode CreateMode,
+	before int64) (bool, Stat, error) {
 	if err := c.Sync(ctx, path); err != nil {
 		return false, Stat{}, err
 	}

@@ -156,7 +156,7 @@ func (c *Client) pathCall(op jute.Op, path string) (*call, error) {
 	return c.sized(k, r.Append(k.begin()))
 }
 
-// run is do for a call whose making may have failed.
+// run is do for a call that may have failed to be made.
 func (c *Client) run(ctx context.Context, k *call, err error) (*call, error) {
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// receive reads frames until the connection fails or the server answers what
-// makes no sense, and returns why.
+// receive reads frames until the connection fails or the server sends something
+// invalid, and returns why.
 func (s *session) receive(l *link) error {
 	for {
 		frame, owned, err := l.nextFrame(s.opt.MaxResponseBytes)
@@ -44,7 +44,7 @@ func (s *session) blame(e *jute.FrameSizeError) {
 	}
 }
 
-// take works on one frame.
+// take handles one frame.
 func (s *session) take(l *link, frame []byte, owned bool) error {
 	var d jute.Decoder
 	d.Reset(frame)
@@ -86,7 +86,8 @@ func (s *session) answered(l *link, h jute.ReplyHeader, body []byte, owned bool)
 	k := s.calls.at(0)
 	if k.xid != h.Xid {
 		s.mu.Unlock()
-		return fmt.Errorf("xid out of order: the server answered request %d before request %d (%s %s)", h.Xid, k.xid, k.op, k.path)
+		return fmt.Errorf("xid out of order: the server answered request %d before request %d (%s %s)", h.Xid, k.xid, k.op,
+			k.path)
 	}
 	s.calls.pop()
 	s.sent--
@@ -210,7 +211,7 @@ func (s *session) seekFull(ctx context.Context, l *link) {
 	}
 }
 
-// isFull asks server, in four letters, whether it takes writes.
+// isFull asks server, with a four-letter word, whether it takes writes.
 func (s *session) isFull(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, seekTimeout)
 	defer cancel()

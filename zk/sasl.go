@@ -58,11 +58,11 @@ func (m digestMD5) GoString() string { return m.String() }
 // LogValue hides the password from logs.
 func (m digestMD5) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
-// saslStepsMax ends a login that goes round in circles; GSSAPI takes four steps.
+// saslStepsMax bounds the steps of a login that doesn't end by itself; GSSAPI takes four.
 const saslStepsMax = 16
 
-// login logs in on a connection that nothing was sent on but the handshake. An
-// error that is ErrAuthFailed is the server's last word.
+// login logs in on a connection on which only the handshake was sent. If the error is
+// ErrAuthFailed, it is final.
 func (s *session) login(ctx context.Context, conn net.Conn, server string) error {
 	m := s.opt.SASL
 	if m == nil {
@@ -92,7 +92,8 @@ func (s *session) login(ctx context.Context, conn net.Conn, server string) error
 			return nil
 		}
 		if challenge == nil {
-			return fmt.Errorf("log in (%s): the server takes no such login or refuses it, and goes on without: %w", m.Name(), ErrAuthFailed)
+			return fmt.Errorf("log in (%s): the server takes no such login or refuses it, and goes on without: %w", m.Name(),
+				ErrAuthFailed)
 		}
 	}
 	return fmt.Errorf("log in (%s): no end after %d steps", m.Name(), saslStepsMax)

@@ -133,7 +133,9 @@ func TestLoginEndless(t *testing.T) {
 func TestLoginRefused(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(p *peer, r request){
-		"refuses":             func(p *peer, r request) { p.reply(r.xid, 0, ErrAuthFailed, (&jute.SASLPacket{}).Append(nil)) },
+		"refuses": func(p *peer, r request) {
+			p.reply(r.xid, 0, ErrAuthFailed, (&jute.SASLPacket{}).Append(nil))
+		},
 		"refuses: ":           func(p *peer, r request) { p.reply(r.xid, 0, ErrSessionClosedRequireSASLAuth, nil) },
 		"takes no such login": func(p *peer, r request) { p.replyToken(r, nil) },
 	} {

@@ -21,11 +21,14 @@ func TestSecretsArePrintedNowhere(t *testing.T) {
 	session := zk.Session{ID: 0x1234, Passwd: []byte(secret)}
 	login := zk.DigestMD5("alice", secret)
 	options := zk.Options{Auth: []zk.Auth{auth}, Resume: session, SASL: login}
-	for _, v := range []any{auth, &auth, session, &session, login, options, &options, []zk.Auth{auth}, map[string]zk.Session{"a": session}} {
+	for _, v := range []any{
+		auth, &auth, session, &session, login, options, &options, []zk.Auth{auth}, map[string]zk.Session{"a": session},
+	} {
 		var log bytes.Buffer
 		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "v", v)
 		for _, text := range []string{
-			fmt.Sprintf("%v", v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v), fmt.Sprintf("%s", v), fmt.Sprint(v), log.String(),
+			fmt.Sprintf("%v", v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v), fmt.Sprintf("%s", v), fmt.Sprint(v),
+			log.String(),
 		} {
 			if strings.Contains(text, secret) || strings.Contains(text, strings.Trim(raw, "[]")) ||
 				strings.Contains(text, fmt.Sprintf("%#v", []byte(secret))) {

@@ -62,8 +62,8 @@ func (s *session) hasRoom() bool {
 	return s.calls.n < s.opt.MaxOutstanding && s.unsentBytes < unsentMax
 }
 
-// wake lets one waiting caller look again if there is room or an end; it wakes
-// the next. The caller holds s.mu.
+// wake lets one waiting caller look again if there is room or the session has ended;
+// that caller wakes the next. The caller holds s.mu.
 func (s *session) wake() {
 	if s.waiting > 0 && (s.end != nil || s.closing || s.hasRoom()) {
 		select {
@@ -73,7 +73,7 @@ func (s *session) wake() {
 	}
 }
 
-// enqueue queues k whatever the room. The caller holds s.mu.
+// enqueue queues k even if there is no room. The caller holds s.mu.
 func (s *session) enqueue(k *call) {
 	s.calls.push(k)
 	s.unsentBytes += len(k.req)
@@ -134,8 +134,8 @@ func (s *session) wait(ctx context.Context, k *call) (completed bool, err error)
 	return false, cancelError(ctx, k, s.now.Server, true, "no reply yet")
 }
 
-// send writes what is queued, as much as there is at a time, and pings when
-// there is nothing. prelude goes first.
+// send writes the queued calls, as many as there are at a time, and pings when there
+// are none. prelude goes first.
 func (s *session) send(l *link, prelude []byte) {
 	timer := time.NewTimer(l.timing.ping)
 	defer timer.Stop()
@@ -188,7 +188,7 @@ func (s *session) collect(b []byte) []byte {
 		b = append(b, k.req...)
 		s.unsentBytes -= len(k.req)
 		if k.shared {
-			k.req = nil // a Future may outlive it by far
+			k.req = nil // a Future may keep k much longer
 		}
 	}
 	s.wake() // an auth request leaves the queue here, not when it is answered

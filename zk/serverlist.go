@@ -20,7 +20,7 @@ import (
 type serverList struct {
 	servers []string
 	at      int // index of the server handed out last, -1 before the first
-	full    int // index at which a round is full: the server last connected to
+	full    int // index at which a round is complete: the server last connected to
 
 	// moving is true from an update until each server of the two lists was tried.
 	moving   bool

@@ -111,7 +111,7 @@ func startSession(servers []string, opt Options) *session {
 // errMoving ends a connection in favour of one to a better server.
 var errMoving = errors.New("moving to another server")
 
-// run is the session's life.
+// run is the main loop of the session.
 func (s *session) run() {
 	defer close(s.done)
 	defer s.stop()
@@ -216,7 +216,8 @@ func (s *session) finish(end error) {
 	case errors.Is(end, ErrAuthFailed):
 		state = StateAuthFailed
 	}
-	s.log.Log(context.Background(), levelOf(state), "zookeeper: session ended", "session", fmt.Sprintf("0x%x", s.id), "state", state.String(), "reason", end)
+	s.log.Log(context.Background(), levelOf(state), "zookeeper: session ended", "session", fmt.Sprintf("0x%x", s.id),
+		"state", state.String(), "reason", end)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.end = end

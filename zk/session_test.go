@@ -24,7 +24,8 @@ func TestHandshakeOfNewSession(t *testing.T) {
 	}, func(p *peer) {
 		p.accept()
 		r := p.connect
-		if r.ProtocolVersion != 0 || r.LastZxidSeen != 0 || r.Timeout != 7000 || r.SessionID != 0 || r.ReadOnly || !bytes.Equal(r.Passwd, make([]byte, 16)) {
+		if r.ProtocolVersion != 0 || r.LastZxidSeen != 0 || r.Timeout != 7000 || r.SessionID != 0 || r.ReadOnly ||
+			!bytes.Equal(r.Passwd, make([]byte, 16)) {
 			t.Errorf("handshake %+v", r)
 		}
 		p.serve()
@@ -208,8 +209,10 @@ func TestNonsense(t *testing.T) {
 		{"short header", func(int32) []byte { return []byte{0, 0, 0, 3, 1, 2, 3} }, "too short for a header"},
 		{"body too short", func(xid int32) []byte { return frame(xid, 0, 0, 0, 9, 1) }, "makes no sense"},
 		{"auth answer unasked", func(int32) []byte { return frame(jute.XidAuth) }, "auth request, none is open"},
-		{"setWatches answer unasked", func(int32) []byte { return frame(jute.XidSetWatches) }, "setWatches request, none is open"},
-		{"notification cut short", func(int32) []byte { return frame(jute.XidNotification, 0, 0) }, "notification makes no sense"},
+		{"setWatches answer unasked", func(int32) []byte { return frame(jute.XidSetWatches) },
+			"setWatches request, none is open"},
+		{"notification cut short", func(int32) []byte { return frame(jute.XidNotification, 0, 0) },
+			"notification makes no sense"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -277,7 +280,8 @@ func TestOpenNamesTroubles(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		_, err := Open(ctx, "a:1,b:2/app", Options{Dial: n.dial})
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "a:1: connection refused") || !strings.Contains(err.Error(), "b:2: connection refused") {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "a:1: connection refused") ||
+			!strings.Contains(err.Error(), "b:2: connection refused") {
 			t.Errorf("error %v", err)
 		}
 		// 20 s of doubling pauses up to 1.6 s, not a busy loop.

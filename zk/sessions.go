@@ -60,7 +60,7 @@ func (s *Sessions) Client(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the current session and hands out no more. It is idempotent.
+// Close ends the current session and hands out no others. It is idempotent.
 func (s *Sessions) Close() {
 	s.mu.Lock()
 	c := s.now

@@ -19,7 +19,9 @@ const (
 	StateClosed                         // Close or Detach was called
 )
 
-var stateNames = [...]string{"connecting", "connected", "connected read-only", "expired", "authentication failed", "closed"}
+var stateNames = [...]string{
+	"connecting", "connected", "connected read-only", "expired", "authentication failed", "closed",
+}
 
 // String returns the state in words.
 func (s State) String() string {
@@ -44,8 +46,8 @@ type StateChange struct {
 	Missed int
 }
 
-// statesMax bounds the changes kept for a reader who doesn't read. Flapping
-// faster than that, only the latest state is of use.
+// statesMax bounds the changes kept for a reader who doesn't read. If the state flaps
+// faster than that, only the latest is of use.
 const statesMax = 64
 
 // States is one reader's view of a client's state changes, in order. It never

@@ -74,7 +74,7 @@ const (
 )
 
 // DeleteAll deletes the znode at path and everything below it, the ephemeral znodes
-// of any session included. That there is no such znode is no error.
+// of any session included. It is no error if there is no such znode.
 //
 // It sees all that was acknowledged before the call, and deletes what it has read and
 // nothing else. Where others create a znode below
@@ -141,8 +141,8 @@ func (d *treeDeletion) sync(ctx context.Context, path string) error {
 	}
 }
 
-// tree deletes the znode at path, whose metadata is stat, nil if it is gone, after
-// everything below it.
+// tree deletes everything below the znode at path, then the znode itself. stat is its
+// metadata, nil if it is gone.
 func (d *treeDeletion) tree(ctx context.Context, path string, stat *Stat) error {
 	if stat == nil {
 		return nil
@@ -162,7 +162,7 @@ func (d *treeDeletion) tree(ctx context.Context, path string, stat *Stat) error 
 	return nil
 }
 
-// deleteOverhead is what a delete takes in a transaction beside its path, in bytes.
+// deleteOverhead is what a delete takes in a transaction besides its path, in bytes.
 const deleteOverhead = 17
 
 // children deletes everything below the znode at path.
@@ -248,8 +248,8 @@ func (d *treeDeletion) flush(ctx context.Context) error {
 	return nil
 }
 
-// left takes out of the batch what isn't there any more. The sync makes sure that a
-// transaction whose reply was lost is decided.
+// left takes out of the batch what doesn't exist any more. After the sync, the outcome
+// of a transaction whose reply was lost is settled.
 func (d *treeDeletion) left(ctx context.Context) error {
 	if err := d.sync(ctx, d.batch[0].path); err != nil {
 		return err

@@ -54,10 +54,12 @@ func TestCreateAll(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
 	c, ctx := opened(t, e, "", zk.Options{})
-	if path, err := c.CreateAll(ctx, "/a/b/c", []byte("x"), zk.ModeEphemeral, zk.OpenACL()); err != nil || path != "/a/b/c" {
+	if path, err := c.CreateAll(ctx, "/a/b/c", []byte("x"), zk.ModeEphemeral, zk.OpenACL()); err != nil ||
+		path != "/a/b/c" {
 		t.Errorf("created %s, %v", path, err)
 	}
-	if path, err := c.CreateAll(ctx, "/q/items/", nil, zk.ModePersistentSequential, zk.OpenACL()); err != nil || path != "/q/items/0000000000" {
+	if path, err := c.CreateAll(ctx, "/q/items/", nil, zk.ModePersistentSequential, zk.OpenACL()); err != nil ||
+		path != "/q/items/0000000000" {
 		t.Errorf("created %s, %v", path, err)
 	}
 	_, err := c.CreateAll(ctx, "/a/b/c", nil, zk.ModePersistent, zk.OpenACL())
@@ -91,7 +93,8 @@ func TestCreateAll(t *testing.T) {
 func plant(ctx context.Context, t *testing.T, c *zk.Client, leaves ...string) {
 	t.Helper()
 	for _, leaf := range append(leaves, "/beside/it", "/tree2") {
-		if _, err := c.CreateAll(ctx, leaf, []byte("x"), zk.ModePersistent, zk.OpenACL()); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		if _, err := c.CreateAll(ctx, leaf, []byte("x"), zk.ModePersistent, zk.OpenACL()); err != nil &&
+			!errors.Is(err, zk.ErrNodeExists) {
 			t.Fatal(err)
 		}
 	}
@@ -230,14 +233,16 @@ func TestDeleteAllUnderCuts(t *testing.T) {
 			for at := 1; ; at++ {
 				k := &breaker{at: at, after: after}
 				plant(ctx, t, judge, "/tree/a/1", "/tree/a/2", "/tree/b", "/tree/c/3")
-				c, err := zk.Open(ctx, e.Connect()+root, zk.Options{SessionTimeout: 30 * time.Second, Dial: k.dial, MaxRequestBytes: 150})
+				c, err := zk.Open(ctx, e.Connect()+root,
+					zk.Options{SessionTimeout: 30 * time.Second, Dial: k.dial, MaxRequestBytes: 150})
 				if err != nil {
 					t.Fatal(err)
 				}
 				err = c.DeleteAll(ctx, "/tree")
 				fired := k.fired()
 				c.Close()
-				if got, want := below(ctx, t, judge, "/"), []string{"/beside", "/beside/it", "/tree2"}; err != nil || !slices.Equal(got, want) {
+				if got, want := below(ctx, t, judge, "/"), []string{"/beside", "/beside/it", "/tree2"}; err != nil ||
+					!slices.Equal(got, want) {
 					t.Fatalf("cut at request %d: left are %q, %v", at, got, err)
 				}
 				if !fired {

@@ -34,7 +34,7 @@ type Watch struct {
 
 	// Guarded by s.mu.
 	ended  bool
-	detach func() bool // ends what CloseOnDone keeps in a context; may be nil
+	detach func() bool // undoes CloseOnDone; may be nil
 }
 
 func (c *Client) newWatch(abs string, kind watchKind) *Watch {

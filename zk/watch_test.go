@@ -40,9 +40,14 @@ func TestWatchKinds(t *testing.T) {
 		steps []step
 		want  string
 	}{
-		{"data changed", func(ctx context.Context, c *Client) (*Watch, error) { _, _, w, err := c.GetW(ctx, "/a"); return w, err },
-			[]step{{EventNodeChildrenChanged, "/r/a"}, {EventNodeDataChanged, "/r/b"}, {EventNodeDataChanged, "/r/a"}, {EventNodeDeleted, "/r/a"}}, "NodeDataChanged /a"},
-		{"data deleted", func(ctx context.Context, c *Client) (*Watch, error) { _, _, w, err := c.GetW(ctx, "/"); return w, err },
+		{"data changed",
+			func(ctx context.Context, c *Client) (*Watch, error) { _, _, w, err := c.GetW(ctx, "/a"); return w, err },
+			[]step{
+				{EventNodeChildrenChanged, "/r/a"}, {EventNodeDataChanged, "/r/b"}, {EventNodeDataChanged, "/r/a"},
+				{EventNodeDeleted, "/r/a"},
+			}, "NodeDataChanged /a"},
+		{"data deleted",
+			func(ctx context.Context, c *Client) (*Watch, error) { _, _, w, err := c.GetW(ctx, "/"); return w, err },
 			[]step{{EventNodeDeleted, "/r"}}, "NodeDeleted /"},
 		{"exists", func(ctx context.Context, c *Client) (*Watch, error) {
 			_, _, w, err := c.ExistsW(ctx, "/a")
@@ -51,13 +56,21 @@ func TestWatchKinds(t *testing.T) {
 		{"children", func(ctx context.Context, c *Client) (*Watch, error) {
 			_, _, w, err := c.ChildrenW(ctx, "/a")
 			return w, err
-		}, []step{{EventNodeDataChanged, "/r/a"}, {EventNodeChildrenChanged, "/r/a"}, {EventNodeChildrenChanged, "/r/a"}}, "NodeChildrenChanged /a"},
-		{"persistent", func(ctx context.Context, c *Client) (*Watch, error) { return c.AddWatch(ctx, "/a", AddWatchPersistent) },
-			[]step{{EventNodeCreated, "/r/a"}, {EventNodeCreated, "/r/a/b"}, {EventNodeChildrenChanged, "/r/a"}, {EventNodeDeleted, "/r/a"}},
+		}, []step{{EventNodeDataChanged, "/r/a"}, {EventNodeChildrenChanged, "/r/a"}, {EventNodeChildrenChanged, "/r/a"}},
+			"NodeChildrenChanged /a"},
+		{"persistent",
+			func(ctx context.Context, c *Client) (*Watch, error) { return c.AddWatch(ctx, "/a", AddWatchPersistent) },
+			[]step{
+				{EventNodeCreated, "/r/a"}, {EventNodeCreated, "/r/a/b"}, {EventNodeChildrenChanged, "/r/a"},
+				{EventNodeDeleted, "/r/a"},
+			},
 			"NodeCreated /a, NodeChildrenChanged /a, NodeDeleted /a"},
 		{"recursive", func(ctx context.Context, c *Client) (*Watch, error) {
 			return c.AddWatch(ctx, "/a", AddWatchPersistentRecursive)
-		}, []step{{EventNodeCreated, "/r/a/b/c"}, {EventNodeChildrenChanged, "/r/a/b"}, {EventNodeDataChanged, "/r/a"}, {EventNodeCreated, "/r/ab"}, {EventNodeDeleted, "/r/a/b"}},
+		}, []step{
+			{EventNodeCreated, "/r/a/b/c"}, {EventNodeChildrenChanged, "/r/a/b"}, {EventNodeDataChanged, "/r/a"},
+			{EventNodeCreated, "/r/ab"}, {EventNodeDeleted, "/r/a/b"},
+		},
 			"NodeCreated /a/b/c, NodeDataChanged /a, NodeDeleted /a/b"},
 		{"recursive at the root", func(ctx context.Context, c *Client) (*Watch, error) {
 			return c.AddWatch(ctx, "/", AddWatchPersistentRecursive)
@@ -167,7 +180,8 @@ func TestSetWatchesInChunks(t *testing.T) {
 			if w.RelativeZxid != 30 {
 				p.t.Errorf("relative zxid %d", w.RelativeZxid)
 			}
-			if w.Data == nil || w.Exist == nil || w.Child == nil || chunk == 2 && (w.Persistent == nil || w.PersistentTree == nil) {
+			if w.Data == nil || w.Exist == nil || w.Child == nil ||
+				chunk == 2 && (w.Persistent == nil || w.PersistentTree == nil) {
 				p.t.Errorf("chunk %d has a null vector, which Apache's server can't read: %+v", chunk, w)
 			}
 			all.Data = append(all.Data, w.Data...)
@@ -178,9 +192,11 @@ func TestSetWatchesInChunks(t *testing.T) {
 			p.reply(r.xid, 30, jute.OK, nil)
 		}
 		slices.Sort(all.Data)
-		if len(all.Data) != paths || all.Data[7] != name(7) || !slices.Equal(all.Exist, []string{"/none"}) || !slices.Equal(all.Child, []string{name(0)}) ||
+		if len(all.Data) != paths || all.Data[7] != name(7) || !slices.Equal(all.Exist, []string{"/none"}) ||
+			!slices.Equal(all.Child, []string{name(0)}) ||
 			!slices.Equal(all.Persistent, []string{"/p"}) || !slices.Equal(all.PersistentTree, []string{"/r"}) {
-			p.t.Errorf("%d data watches, exist %q, %d child, persistent %q, recursive %q", len(all.Data), all.Exist, len(all.Child), all.Persistent, all.PersistentTree)
+			p.t.Errorf("%d data watches, exist %q, %d child, persistent %q, recursive %q", len(all.Data), all.Exist,
+				len(all.Child), all.Persistent, all.PersistentTree)
 		}
 		p.serve()
 	})
@@ -444,7 +460,8 @@ func TestStates(t *testing.T) {
 			t.Errorf("%d changes accounted for, the last %+v", total, last)
 		}
 		c.Close()
-		if change, err := slow.Next(t.Context()); err != nil || change.State != StateClosed || !change.State.Final() || change.State.String() != "closed" {
+		if change, err := slow.Next(t.Context()); err != nil || change.State != StateClosed || !change.State.Final() ||
+			change.State.String() != "closed" {
 			t.Error(change, err)
 		}
 		if _, err := slow.Next(t.Context()); err != ErrClosed {
@@ -476,7 +493,8 @@ func FuzzServerBytes(f *testing.F) {
 	for op := byte(1); op < 110; op++ {
 		f.Add([]byte{0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, op})
 	}
-	ops := []jute.Op{jute.OpGetData, jute.OpExists, jute.OpCreate, jute.OpCreate2, jute.OpGetACL, jute.OpGetChildren2, jute.OpGetEphemerals,
+	ops := []jute.Op{jute.OpGetData, jute.OpExists, jute.OpCreate, jute.OpCreate2, jute.OpGetACL, jute.OpGetChildren2,
+		jute.OpGetEphemerals,
 		jute.OpGetAllChildrenNumber, jute.OpWhoAmI, jute.OpMulti, jute.OpMultiRead, jute.OpAddWatch}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		opt, err := Options{MaxResponseBytes: 1 << 16}.complete()

@@ -21,9 +21,9 @@ const (
 
 func (k watchKind) persistent() bool { return k >= watchPersistent }
 
-// hears reports whether a watch of kind k on the path of an event of type t is
-// told of it. These are the server's rules, repeated here since a notification
-// doesn't say which watch it is for.
+// hears reports whether a watch of kind k on the path of an event of type t gets the
+// event. These are the server's rules, repeated here since a notification doesn't say
+// which watch it is for.
 func (k watchKind) hears(t EventType) bool {
 	switch k {
 	case watchData, watchExist:
@@ -55,12 +55,12 @@ func (k watchKind) matches(t WatcherType) bool {
 type watchEntry struct {
 	of [watchKinds][]*Watch
 
-	// expected counts registrations on their way: until they arrive, telling
-	// the server to forget the path would remove them too.
+	// expected counts registrations on their way: until they arrive, removing the path's
+	// watches at the server would remove them too.
 	expected int
 
-	// stale marks the kinds the server may watch for us though no watch here
-	// wants it.
+	// stale marks the kinds of watch that the server may have for us though no watch here
+	// needs it.
 	stale [watchKinds]bool
 }
 
@@ -231,7 +231,9 @@ func (t *watchTable) rearm(relativeZxid int64) []jute.SetWatches {
 				})
 			}
 			chunk := &chunks[len(chunks)-1]
-			list := [watchKinds]*[]string{&chunk.Data, &chunk.Exist, &chunk.Child, &chunk.Persistent, &chunk.PersistentTree}[kind]
+			list := [watchKinds]*[]string{
+				&chunk.Data, &chunk.Exist, &chunk.Child, &chunk.Persistent, &chunk.PersistentTree,
+			}[kind]
 			*list = append(*list, path)
 		}
 	}

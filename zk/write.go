@@ -24,7 +24,8 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, mode Crea
 }
 
 // CreateStat is Create and returns the new znode's metadata too.
-func (c *Client) CreateStat(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, Stat, error) {
+func (c *Client) CreateStat(ctx context.Context, path string, data []byte, mode CreateMode,
+	acl []ACL) (string, Stat, error) {
 	k, err := c.createCall(opOfMode(mode), path, data, mode, acl, 0)
 	return c.createdOf(c.run(ctx, k, err))
 }
@@ -33,7 +34,8 @@ func (c *Client) CreateStat(ctx context.Context, path string, data []byte, mode 
 // no change of its data for ttl, which is sent in whole milliseconds, from 1 ms
 // to about 34 years. mode must be one of those with a TTL. Servers refuse it with
 // ErrUnimplemented unless extendedTypesEnabled is set.
-func (c *Client) CreateTTL(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL, ttl time.Duration) (string, Stat, error) {
+func (c *Client) CreateTTL(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL,
+	ttl time.Duration) (string, Stat, error) {
 	k, err := c.createCall(jute.OpCreateTTL, path, data, mode, acl, ttl)
 	return c.createdOf(c.run(ctx, k, err))
 }
@@ -66,7 +68,8 @@ func (c *Client) SetACL(ctx context.Context, path string, acl []ACL, aversion in
 	return statOf(c.run(ctx, k, err))
 }
 
-func (c *Client) createCall(op jute.Op, path string, data []byte, mode CreateMode, acl []ACL, ttl time.Duration) (*call, error) {
+func (c *Client) createCall(op jute.Op, path string, data []byte, mode CreateMode, acl []ACL,
+	ttl time.Duration) (*call, error) {
 	if err := checkCreate(op, path, mode, acl, ttl); err != nil {
 		return nil, err
 	}
@@ -105,8 +108,8 @@ func (c *Client) setCall(path string, data []byte, version int32) (*call, error)
 	return c.sized(k, r.Append(k.begin()))
 }
 
-// createdOf returns path and metadata of what k created; create tells no
-// metadata.
+// createdOf returns the path and metadata of what k created; for the operation create
+// there is no metadata.
 func (c *Client) createdOf(k *call, err error) (string, Stat, error) {
 	if err != nil {
 		return "", Stat{}, err
@@ -115,8 +118,7 @@ func (c *Client) createdOf(k *call, err error) (string, Stat, error) {
 	return stripRoot(c.root, k.res.path), k.res.stat, nil
 }
 
-// opOfMode returns the operation that creates a znode of mode and tells its
-// metadata.
+// opOfMode returns the operation that creates a znode of mode and returns its metadata.
 func opOfMode(mode CreateMode) jute.Op {
 	switch {
 	case mode == ModeContainer:

@@ -1,6 +1,6 @@
-// Package key is the scheme "key", Apache ZooKeeper's sample of a provider: whoever knows a
-// multiple of the number in the znode /key is let in. It shows how a provider is made; use
-// another to protect anything.
+// Package key implements the scheme "key", Apache ZooKeeper's sample provider: it admits
+// whoever knows a multiple of the number in the znode /key. It shows how to write a
+// provider; use another to protect anything.
 package key
 
 import (
@@ -21,8 +21,8 @@ type provider struct{}
 // Scheme returns "key".
 func (provider) Scheme() string { return "key" }
 
-// HandleAuthentication takes every credential while there is no /key, so that it can be
-// written at first. All that have been let in have one identity, the empty one.
+// HandleAuthentication accepts every credential while /key doesn't exist, so that it
+// can be created. All admitted clients have the same identity, the empty one.
 func (provider) HandleAuthentication(r authprovider.Request) (authprovider.Identities, error) {
 	in := authprovider.Identities{IDs: []string{""}}
 	key, exists := r.Data("/key")
@@ -40,7 +40,7 @@ func (provider) HandleAuthentication(r authprovider.Request) (authprovider.Ident
 	return in, nil
 }
 
-// IsValid takes every id, as in Apache; only the empty one is ever met.
+// IsValid accepts every id, as in Apache; only the empty one is ever used.
 func (provider) IsValid(string) bool { return true }
 
 // IsAuthenticated returns true.

@@ -18,7 +18,7 @@ import (
 // addProviders registers the provider that comes with the program: Apache's sample.
 var addProviders = sync.OnceFunc(func() { authprovider.Register(key.Class, key.New) })
 
-// authOptions returns what the auth package takes.
+// authOptions returns the auth package's options for cfg.
 func authOptions(cfg *config.Config) (auth.Options, error) {
 	a := cfg.Auth
 	o := auth.Options{
@@ -50,7 +50,8 @@ func authOptions(cfg *config.Config) (auth.Options, error) {
 	}
 	for _, e := range a.External {
 		p, err := external.New(external.Options{
-			Scheme: e.Scheme, Target: e.Target, Timeout: a.ExternalTimeout, Cache: a.ExternalCache, Concurrency: a.ExternalConcurrency, CAFile: a.CAFile,
+			Scheme: e.Scheme, Target: e.Target, Timeout: a.ExternalTimeout, Cache: a.ExternalCache,
+			Concurrency: a.ExternalConcurrency, CAFile: a.CAFile,
 		})
 		if err != nil {
 			return o, runbook.Errorf("ZD-1228", "%w", err)

@@ -31,7 +31,8 @@ func configured(t *testing.T, lines string) (auth.Options, error) {
 // TestProviderByName: authProvider.N chooses a provider that is compiled in, once.
 func TestProviderByName(t *testing.T) {
 	t.Parallel()
-	o, err := configured(t, "authProvider.1="+key.Class+"\nauthProvider.2="+key.Class+"\nenforce.auth.enabled=true\nenforce.auth.schemes=key\n")
+	o, err := configured(t,
+		"authProvider.1="+key.Class+"\nauthProvider.2="+key.Class+"\nenforce.auth.enabled=true\nenforce.auth.schemes=key\n")
 	if err != nil || len(o.Providers) != 1 || o.Providers[0].Scheme() != "key" {
 		t.Fatalf("%v, %v", o.Providers, err)
 	}
@@ -77,7 +78,8 @@ done
 	if err != nil || len(proof.IDs) != 2 || proof.IDs[0] != (jute.ID{Scheme: "corp", ID: "ann"}) {
 		t.Errorf("%+v, %v", proof, err)
 	}
-	if _, err = r.Authenticate(nil, address, &jute.AuthPacket{Scheme: "corp", Auth: []byte("ann:guess")}, nil); !errors.Is(err, auth.ErrFailed) {
+	if _, err = r.Authenticate(nil, address, &jute.AuthPacket{Scheme: "corp", Auth: []byte("ann:guess")}, nil); !errors.Is(
+		err, auth.ErrFailed) {
 		t.Errorf("a wrong password: %v", err)
 	}
 	if _, err := configured(t, "authProvider.corp=exec:"+script+".missing\n"); runbook.Code(err) != "ZD-1228" {

@@ -23,7 +23,8 @@ import (
 )
 
 // startAdmin starts the admin server. It returns nil if the configuration turns it off.
-func startAdmin(cfg *config.Config, args []string, again *reloader, of *server.Options, log *slog.Logger, pages map[string]http.Handler) (*admin.Admin, error) {
+func startAdmin(cfg *config.Config, args []string, again *reloader, of *server.Options, log *slog.Logger,
+	pages map[string]http.Handler) (*admin.Admin, error) {
 	if !cfg.Admin.Enabled {
 		return nil, nil
 	}
@@ -45,13 +46,14 @@ func startAdmin(cfg *config.Config, args []string, again *reloader, of *server.O
 	return admin.Listen(o)
 }
 
-// adminOptions turns the configuration into what the admin package takes. The stores of its port are added to those of
-// the server.
+// adminOptions returns the admin package's options for cfg. It adds the key and trust stores of the admin port to
+// those of the server.
 func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *slog.Logger) (admin.Options, error) {
 	a := &cfg.Admin
 	o := admin.Options{
 		Address: net.JoinHostPort(a.Host, strconv.Itoa(a.Port)), CommandURL: a.CommandURL, IdleTimeout: a.IdleTimeout,
-		ApacheSnapshot: func(dir string) (string, int64, error) { return apacheSnapshot(&cfg.Storage, dir) }, SnapshotDisabled: !a.Snapshot, RestoreDisabled: !a.Restore,
+		ApacheSnapshot:   func(dir string) (string, int64, error) { return apacheSnapshot(&cfg.Storage, dir) },
+		SnapshotDisabled: !a.Snapshot, RestoreDisabled: !a.Restore,
 		Znodes: func(file string) ([]byte, error) {
 			return migrate.Znodes(file, cfg.Storage.DataDir, cfg.Storage.DataLogDir, server.ReplaceBytesMax)
 		}, RateInterval: a.RateInterval, DrainTimeout: a.DrainTimeout, Log: log,
@@ -73,7 +75,7 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 	return o, nil
 }
 
-// apacheSnapshot makes a snapshot file of Apache's of what the data directory holds.
+// apacheSnapshot writes the contents of the data directory as a snapshot file in Apache's format.
 func apacheSnapshot(s *config.Storage, dir string) (file string, zxid int64, err error) {
 	dirs := []string{s.DataDir}
 	if s.DataLogDir != s.DataDir {
@@ -86,11 +88,11 @@ func apacheSnapshot(s *config.Storage, dir string) (file string, zxid int64, err
 	return filepath.Join(dir, apachefiles.Version2, fmt.Sprintf("snapshot.%x", done.Zxid)), done.Zxid, nil
 }
 
-// adminPortOptions returns what the keystore package takes for the admin server, which uses
+// adminPortOptions returns the keystore package's options for the admin server, which uses
 // the stores of the peer port.
 func adminPortOptions(cfg *config.Config, log *slog.Logger) keystore.Options {
 	o := portOptions(&cfg.Quorum.TLS.TLS, "admin server", log)
-	o.VerifyClientHost = false // the certificate says who calls; callers may be on any host
+	o.VerifyClientHost = false // the certificate identifies the caller, which may be on any host
 	o.ClientAuth = "none"
 	if cfg.Admin.NeedClientAuth {
 		o.ClientAuth = "need"
@@ -98,8 +100,8 @@ func adminPortOptions(cfg *config.Config, log *slog.Logger) keystore.Options {
 	return o
 }
 
-// properties returns the properties of the command line, which stand for Java's system
-// properties, without the values of secrets.
+// properties returns the properties given on the command line, which correspond to
+// Java's system properties, without the values of secrets.
 func properties(args []string) map[string]string {
 	all := map[string]string{}
 	for i, arg := range args {

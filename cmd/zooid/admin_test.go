@@ -58,7 +58,8 @@ func launchWith(t *testing.T, args []string, lines ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(os.Args[0]), file: file}
-	p.cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS="+strings.Join(append(append([]string{"server"}, args...), file), " "))
+	p.cmd.Env = append(os.Environ(),
+		"ZOOID_TEST_ARGS="+strings.Join(append(append([]string{"server"}, args...), file), " "))
 	out, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -121,11 +122,13 @@ func (p *process) do(req *http.Request) (int, string) {
 // server answers commands, and no secret of its configuration is shown there.
 func TestAdminKeys(t *testing.T) {
 	t.Parallel()
-	p := startServer(t, "clientPort=0", "admin.enableServer=true", "admin.serverAddress=127.0.0.2", "admin.serverPort=0", "quorum.secret=0123456789012345678901234567")
+	p := startServer(t, "clientPort=0", "admin.enableServer=true", "admin.serverAddress=127.0.0.2", "admin.serverPort=0",
+		"quorum.secret=0123456789012345678901234567")
 	if !strings.HasPrefix(p.admin, "127.0.0.2:") {
 		t.Fatalf("it listens at %s", p.admin)
 	}
-	if status, body := p.get("/commands/initial_configuration"); status != http.StatusOK || !strings.Contains(body, `quorum.secret=***\n`) || strings.Contains(body, "0123456789") {
+	if status, body := p.get("/commands/initial_configuration"); status != http.StatusOK ||
+		!strings.Contains(body, `quorum.secret=***\n`) || strings.Contains(body, "0123456789") {
 		t.Errorf("%d, %s", status, body)
 	}
 	if without := startServer(t, "clientPort=0"); without.admin != "" {

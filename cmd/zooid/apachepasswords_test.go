@@ -21,7 +21,8 @@ func TestApachePasswords(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "session.apachePasswords=true\n": true} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "zoo.cfg")
-		if err := os.WriteFile(file, []byte("dataDir="+dir+"\nclientPort=0\nclientPortAddress=127.0.0.1\n"+text), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("dataDir="+dir+"\nclientPort=0\nclientPortAddress=127.0.0.1\n"+text),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		cfg, err := config.Load(file, nil)

@@ -14,10 +14,13 @@ import (
 func TestApacheSnapshot(t *testing.T) {
 	t.Parallel()
 	clients := port(t)
-	p := startServer(t, "clientPort="+clients, "admin.enableServer=true", "admin.serverPort=0", "admin.rateLimiterIntervalInMS=0")
+	p := startServer(t, "clientPort="+clients,
+		"admin.enableServer=true", "admin.serverPort=0", "admin.rateLimiterIntervalInMS=0")
 	createZnodes(t, "127.0.0.1:"+clients, 10)
 	file := filepath.Join(t.TempDir(), "snapshot.1")
-	for path, want := range map[string]int{"snapshot?format=apache": http.StatusOK, "snapshot?format=x": http.StatusBadRequest} {
+	for path, want := range map[string]int{
+		"snapshot?format=apache": http.StatusOK, "snapshot?format=x": http.StatusBadRequest,
+	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.admin+"/commands/"+path, nil)
 		if err != nil {
 			t.Fatal(err)

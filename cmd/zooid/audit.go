@@ -15,7 +15,7 @@ import (
 	"github.com/zooid-project/zooid/internal/server"
 )
 
-// auditSettings are what the configuration says of the audit log; nil for none.
+// auditSettings returns the configured settings of the audit log, or nil if there is no audit log.
 func auditSettings(c *config.Audit) *server.Audit {
 	if !c.Enabled {
 		return nil
@@ -23,12 +23,15 @@ func auditSettings(c *config.Audit) *server.Audit {
 	return &server.Audit{User: processUser(), Reads: c.Reads, Logins: c.Logins, Refusals: c.Refusals, Hashes: c.Hashes}
 }
 
-// auditOptions are those of the log's writer.
+// auditOptions returns the options of the audit log's writer.
 func auditOptions(c *config.Audit, stderr io.Writer, log *slog.Logger) audit.Options {
-	return audit.Options{File: c.File, FileBytes: int64(c.FileMiB) << 20, FilesKept: c.FilesKept, JSON: c.Format == "json", Stderr: stderr, Log: log}
+	return audit.Options{
+		File: c.File, FileBytes: int64(c.FileMiB) << 20, FilesKept: c.FilesKept, JSON: c.Format == "json", Stderr: stderr,
+		Log: log,
+	}
 }
 
-// processUser is as whom this process runs.
+// processUser returns the name of the user that this process runs as.
 func processUser() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
@@ -36,14 +39,14 @@ func processUser() string {
 	return strconv.Itoa(os.Getuid())
 }
 
-// A trail is the audit log of a process: it says when the server starts and stops.
+// A trail records in the audit log of a process when the server starts and stops.
 type trail struct {
 	log     *audit.Log // nil for none
 	user    string
 	started bool
 }
 
-// beginTrail opens the audit log, if there is to be one, and gives it to the server's options.
+// beginTrail opens the audit log, if one is configured, and sets it in the server's options.
 func beginTrail(cfg *config.Config, o *server.Options, stderr io.Writer) (*trail, error) {
 	if o.Audit == nil {
 		return &trail{}, nil
@@ -56,7 +59,7 @@ func beginTrail(cfg *config.Config, o *server.Options, stderr io.Writer) (*trail
 	return &trail{log: l, user: o.Audit.User}, nil
 }
 
-// opened tells of the server's start, or that it failed. A server that starts again by itself goes on.
+// opened records that the server has started, or failed to start. It doesn't record that a server restarts by itself.
 func (t *trail) opened(err error) {
 	if t.log == nil || t.started && err == nil {
 		return
@@ -69,7 +72,7 @@ func (t *trail) opened(err error) {
 	t.log.Write(&audit.Entry{Users: []string{t.user}, Operation: audit.ServerStart, Result: result})
 }
 
-// end tells of the server's end, and closes the log.
+// end records that the server stops, and closes the log.
 func (t *trail) end() {
 	if t.log == nil {
 		return

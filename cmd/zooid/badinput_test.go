@@ -27,19 +27,31 @@ func TestWrongConfigurations(t *testing.T) {
 		"negative myid":       {"-1\n", three, 2, []string{"myid:1", "not a server id"}},
 		"myid without a line": {"7\n", three, 2, []string{"id 7 has no server line", "server.1"}},
 		"id 0":                {"0\n", "server.0=h0:1:2\n" + three, 1, []string{"ids begin with 1"}},
-		"id 255 with TTL":     {"255\n", "server.255=h0:1:2\n" + three, 2, []string{"255", "TTL", "extendedTypesEnabled=false"}},
+		"id 255 with TTL": {
+			"255\n", "server.255=h0:1:2\n" + three, 2, []string{"255", "TTL", "extendedTypesEnabled=false"},
+		},
 		"id of 20 digits":     {"99999999999999999999\n", three, 2, []string{"not a server id"}},
 		"no observers' group": {"1\n", "server.1=h1:1:2:observer\nserver.2=h2:1:2:observer\n", 2, []string{"no participant"}},
-		"groups":              {"1\n", three + "group.1=1:2:3\n", 2, []string{"group.1", "hierarchical quorums are not supported", "every voter counts one. Remove the group and weight lines. Instead run as many voters"}},
-		"weights":             {"1\n", three + "weight.1=2\n", 2, []string{"weight.1", "hierarchical quorums are not supported"}},
-		"oracle":              {"1\n", three + "oraclePath=/oracle\n", 2, []string{"oraclePath", "refused", "three voters"}},
-		"quorum SASL":         {"1\n", three + "quorum.auth.enableSasl=true\n", 2, []string{"quorum.auth.enableSasl", "sslQuorum=true"}},
-		"several addresses":   {"1\n", "server.1=h1:1:2|h9:1:2\nserver.2=h2:1:2\nserver.3=h3:1:2\n", 2, []string{"multiAddress.enabled=true"}},
-		"their ports differ":  {"1\n", "multiAddress.enabled=true\nserver.1=h1:1:2|h9:3:4\nserver.2=h2:1:2\nserver.3=h3:1:2\n", 1, []string{"one quorum port"}},
-		"one server twice":    {"1\n", three + "server.02=h9:1:2\n", 2, []string{"server 2 is already given"}},
-		"no initLimit":        {"1\n", three + "initLimit=0\n", 2, []string{"initLimit"}},
-		"two memberships":     {"1\n", three + "dynamicConfigFile=/x\n", 2, []string{"dynamicConfigFile is given too"}},
-		"no dynamic file":     {"1\n", "dynamicConfigFile=/no/such/file\n", 2, []string{"/no/such/file", "can't read the membership"}},
+		"groups": {
+			"1\n", three + "group.1=1:2:3\n", 2, []string{"group.1", "hierarchical quorums are not supported", "every voter counts one. Remove the group and weight lines. Instead run as many voters"},
+		},
+		"weights": {
+			"1\n", three + "weight.1=2\n", 2, []string{"weight.1", "hierarchical quorums are not supported"},
+		},
+		"oracle": {"1\n", three + "oraclePath=/oracle\n", 2, []string{"oraclePath", "refused", "three voters"}},
+		"quorum SASL": {
+			"1\n", three + "quorum.auth.enableSasl=true\n", 2, []string{"quorum.auth.enableSasl", "sslQuorum=true"},
+		},
+		"several addresses": {"1\n", "server.1=h1:1:2|h9:1:2\nserver.2=h2:1:2\nserver.3=h3:1:2\n", 2, []string{"multiAddress.enabled=true"}},
+		"their ports differ": {
+			"1\n", "multiAddress.enabled=true\nserver.1=h1:1:2|h9:3:4\nserver.2=h2:1:2\nserver.3=h3:1:2\n", 1, []string{"one quorum port"},
+		},
+		"one server twice": {"1\n", three + "server.02=h9:1:2\n", 2, []string{"server 2 is already given"}},
+		"no initLimit":     {"1\n", three + "initLimit=0\n", 2, []string{"initLimit"}},
+		"two memberships":  {"1\n", three + "dynamicConfigFile=/x\n", 2, []string{"dynamicConfigFile is given too"}},
+		"no dynamic file": {
+			"1\n", "dynamicConfigFile=/no/such/file\n", 2, []string{"/no/such/file", "can't read the membership"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

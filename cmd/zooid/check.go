@@ -67,7 +67,8 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	if *apache != "" {
 		opt = check.Apache(*apache)
 	}
-	opt.Under, opt.ExtendedTypes, opt.Quiesced, opt.ExpirySlack, opt.ViolationsMax = *under, *extended, *quiesced, *slack, max(*limit, 1)
+	opt.Under, opt.ExtendedTypes, opt.Quiesced, opt.ExpirySlack, opt.ViolationsMax = *under, *extended, *quiesced, *slack,
+		max(*limit, 1)
 	opt.LocalSessions, opt.EphemeralsRefused = *local || *upgrading, *local && !*upgrading
 	// Hardly anything becomes garbage: what is read stays in use until the end.
 	defer debug.SetGCPercent(debug.SetGCPercent(checkGCPercent))
@@ -86,14 +87,15 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	r.Print(stdout, h)
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	fmt.Fprintf(stdout, "memory       %d MiB in all; reading the files took %v\n", mem.Sys>>20, read.Round(time.Millisecond))
+	fmt.Fprintf(stdout, "memory       %d MiB in all; reading the files took %v\n", mem.Sys>>20,
+		read.Round(time.Millisecond))
 	if !r.OK() {
 		return checkViolated
 	}
 	return checkOK
 }
 
-// checking returns what shows how far a check is.
+// checking returns a function that shows the progress of a check.
 func checking(line *terminal.Progress) func(done, total int) {
 	var began time.Time
 	return func(done, total int) {
@@ -105,7 +107,7 @@ func checking(line *terminal.Progress) func(done, total int) {
 	}
 }
 
-// readHistories reads and merges files. A file that is cut short is checked as far as it
+// readHistories reads and merges the files. A truncated file is checked as far as it
 // goes: a client that was killed leaves such a file.
 func readHistories(names []string, stderr io.Writer, told *terminal.Progress) (*history.History, error) {
 	defer told.End()
@@ -120,7 +122,8 @@ func readHistories(names []string, stderr io.Writer, told *terminal.Progress) (*
 		f.Close()
 		switch {
 		case errors.Is(err, history.ErrCutShort):
-			fmt.Fprintf(stderr, "zooid check: %s: %v; checking the %d events before that, up to %v\n", name, err, len(h.Events), lengthOf(h))
+			fmt.Fprintf(stderr, "zooid check: %s: %v; checking the %d events before that, up to %v\n", name, err, len(h.Events),
+				lengthOf(h))
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -38,7 +38,8 @@ func TestCodesOfErrors(t *testing.T) {
 			t.Errorf("%T: %q, want %s", err, text, want)
 		}
 	}
-	if text := errorText(runbook.Errorf("ZD-1203", "read: %w", syscall.ENOSPC)); text != "read: no space left on device (ZD-1203)" {
+	if text := errorText(runbook.Errorf("ZD-1203", "read: %w",
+		syscall.ENOSPC)); text != "read: no space left on device (ZD-1203)" {
 		t.Errorf("%q", text)
 	}
 	if text := errorText(fmt.Errorf("plain")); text != "plain" {

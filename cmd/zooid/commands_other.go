@@ -4,7 +4,7 @@ package main
 
 import "github.com/zooid-project/zooid/internal/status"
 
-// The server and what works on its files run on Linux and macOS.
+// commands omits the server and the tools for its files, which run on Linux and macOS only.
 func commands() []command {
 	return []command{
 		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},

@@ -64,8 +64,8 @@ func runCompletion(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// filledIn returns a script with the names of commands and flags in it. at is replaced by a
-// line or two of the form for each command of the shell, made of its name and its flags.
+// filledIn returns a script with the names of commands and flags filled in. It replaces at by
+// one copy of form for each command of the shell, filled in with the command's name and flags.
 func filledIn(script, at, form string, shell map[string][]string) string {
 	var names, cases []string
 	for _, c := range commands() {
@@ -82,8 +82,8 @@ func filledIn(script, at, form string, shell map[string][]string) string {
 	).Replace(script)
 }
 
-// shellWords returns the first words of the commands of zooid cli, each with the flags
-// that may follow, as its help lists them.
+// shellWords returns the first words of the commands of zooid cli, each with its flags,
+// as the shell's help lists them.
 func shellWords() (map[string][]string, error) {
 	var out, errs bytes.Buffer
 	if code := cli.Main([]string{"-o", "json", "help"}, cli.Streams{Out: &out, Err: &errs}, ""); code != 0 {

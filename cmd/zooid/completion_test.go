@@ -52,7 +52,8 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	script.Reset()
-	if code := run([]string{"completion", "zsh"}, &script, &errs); code != 0 || !strings.HasPrefix(script.String(), "autoload") {
+	if code := run([]string{"completion", "zsh"}, &script, &errs); code != 0 ||
+		!strings.HasPrefix(script.String(), "autoload") {
 		t.Errorf("zsh: exit code %d: %s", code, script.String())
 	}
 }

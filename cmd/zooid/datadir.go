@@ -36,7 +36,8 @@ const initializeFile = "initialize"
 // forbids it.
 func checkDirs(s *config.Storage) error {
 	if recovery.Begun(s.DataDir, s.DataLogDir) {
-		return runbook.Errorf("ZD-1124", "open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it", s.DataDir)
+		return runbook.Errorf("ZD-1124", "open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it",
+			s.DataDir)
 	}
 	if err := checkForApache(s.DataDir, s.DataLogDir); err != nil {
 		return err
@@ -46,7 +47,8 @@ func checkDirs(s *config.Storage) error {
 			continue
 		}
 		if st, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !st.IsDir() {
-			return runbook.Errorf("ZD-1120", "open the data directory %s: it is no directory, and datadir.autocreate=false forbids making one; make it, or correct dataDir and dataLogDir", dir)
+			return runbook.Errorf("ZD-1120", "open the data directory %s: it is no directory, and datadir.autocreate=false forbids making one; make it, or correct dataDir and dataLogDir",
+				dir)
 		}
 	}
 	return checkForData(s)
@@ -66,12 +68,13 @@ func checkForApache(dir, logDir string) error {
 		command += terminal.Quoted(dir) + " " + terminal.Quoted(dir)
 		return runbook.Errorf("ZD-1121", "open the data directory %s: %s is the tree of an Apache ZooKeeper server (%s). "+
 			"Zooid would serve an empty tree instead. To go on with it, stop Apache and import it, which leaves Apache's files as they are: %s. "+
-			"To begin with an empty tree, give dataDir and dataLogDir directories of their own", dir, theirs, apacheHas(dir, logDir), command)
+			"To begin with an empty tree, give dataDir and dataLogDir directories of their own", dir, theirs, apacheHas(dir,
+			logDir), command)
 	}
 	return nil
 }
 
-// apacheHas says what Apache's files are.
+// apacheHas describes Apache's files.
 func apacheHas(dir, logDir string) string {
 	snapshots, newest, err := apachefiles.Files(dir)
 	_, logged, logErr := apachefiles.LogFiles(logDir)
@@ -81,7 +84,8 @@ func apacheHas(dir, logDir string) string {
 	case snapshots == 0:
 		return "without a snapshot"
 	}
-	return fmt.Sprintf("%d snapshots, the newest at zxid %#x; the newest log begins with zxid %#x", snapshots, uint64(newest), uint64(logged))
+	return fmt.Sprintf("%d snapshots, the newest at zxid %#x; the newest log begins with zxid %#x", snapshots,
+		uint64(newest), uint64(logged))
 }
 
 // checkForData refuses an empty directory if db.autocreate=false, unless the operator has put the file initialize
@@ -94,7 +98,8 @@ func checkForData(s *config.Storage) error {
 	if err := os.Remove(marker); err == nil {
 		return nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return runbook.Errorf("ZD-1122", "open the data directory %s: remove the file %s, which permits one start: %w", s.DataDir, initializeFile, err)
+		return runbook.Errorf("ZD-1122", "open the data directory %s: remove the file %s, which permits one start: %w",
+			s.DataDir, initializeFile, err)
 	}
 	return runbook.Errorf("ZD-1123", "open the data directory %s: it holds no data, and db.autocreate=false forbids beginning with an empty tree. "+
 		"Is its disk mounted? If the server is new, or has lost its data, permit one start: touch %s", s.DataDir, marker)

@@ -49,7 +49,8 @@ func digestOf(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			return 1
 		}
 		if len(line) > credentialMax {
-			fmt.Fprintf(stderr, "zooid digest: standard input has a longer first line; user and password take at most %d bytes\n", credentialMax)
+			fmt.Fprintf(stderr, "zooid digest: standard input has a longer first line; user and password take at most %d bytes\n",
+				credentialMax)
 			return 2
 		}
 		credential = strings.TrimRight(line, "\r\n")

@@ -174,15 +174,20 @@ type plant struct {
 
 // plants are the faults of TestDoctor.
 var plants = []plant{
-	{"unknown key", false, "configuration", doctor.Warning, "clientProt", func(p *patient) { p.replace("", "clientProt=1\n") }},
-	{"bad value", false, "configuration", doctor.Fault, "tickTime", func(p *patient) { p.replace("tickTime=2000", "tickTime=soon") }},
-	{"wrong myid", false, "configuration", doctor.Fault, "id 9 has no server line", func(p *patient) { p.write("data/myid", "9\n") }},
+	{"unknown key", false, "configuration", doctor.Warning,
+		"clientProt", func(p *patient) { p.replace("", "clientProt=1\n") }},
+	{"bad value", false, "configuration", doctor.Fault,
+		"tickTime", func(p *patient) { p.replace("tickTime=2000", "tickTime=soon") }},
+	{"wrong myid", false, "configuration", doctor.Fault, "id 9 has no server line",
+		func(p *patient) { p.write("data/myid", "9\n") }},
 	{"two voters", false, "configuration", doctor.Warning, "stops the ensemble", func(p *patient) {
 		p.replace(fmt.Sprintf("server.3=127.0.0.1:%d:%d;%d\n", p.ports[6], p.ports[7], p.ports[8]), "")
 	}},
 	{"no ACLs", false, "keys", doctor.Fault, "skipACL=yes", func(p *patient) { p.replace("", "skipACL=yes\n") }},
-	{"no purge", false, "keys", doctor.Warning, "purgeInterval=0", func(p *patient) { p.replace("purgeInterval=1", "purgeInterval=0") }},
-	{"peers without certificates", true, "keys", doctor.Fault, "ssl.quorum.clientAuth=want", func(p *patient) { p.replace("", "ssl.quorum.clientAuth=want\n") }},
+	{"no purge", false, "keys", doctor.Warning,
+		"purgeInterval=0", func(p *patient) { p.replace("purgeInterval=1", "purgeInterval=0") }},
+	{"peers without certificates", true, "keys", doctor.Fault,
+		"ssl.quorum.clientAuth=want", func(p *patient) { p.replace("", "ssl.quorum.clientAuth=want\n") }},
 	{"one client address twice", false, "addresses", doctor.Fault, "same client address", func(p *patient) {
 		p.replace(fmt.Sprintf(";%d\n", p.ports[5]), fmt.Sprintf(";%d\n", p.ports[8]))
 	}},
@@ -192,13 +197,16 @@ var plants = []plant{
 	{"another machine's line", false, "names", doctor.Fault, "no address of this machine", func(p *patient) {
 		p.moveTo("192.0.2.1") // of those for documentation
 	}},
-	{"quorum port taken", false, "ports", doctor.Fault, "is taken by another program", func(p *patient) { p.serve(p.ports[0], strings.ToUpper) }},
+	{"quorum port taken", false, "ports", doctor.Fault, "is taken by another program",
+		func(p *patient) { p.serve(p.ports[0], strings.ToUpper) }},
 	{"admin port taken", false, "ports", doctor.Fault, "is taken by another program", func(p *patient) {
 		p.replace("", fmt.Sprintf("admin.enableServer=true\nadmin.serverAddress=127.0.0.1\nadmin.serverPort=%d\n", p.ports[9]))
 		p.serve(p.ports[9], strings.ToUpper)
 	}},
-	{"data directory 0777", false, "directories", doctor.Fault, "others may write to it (mode 0777)", func(p *patient) { p.must(os.Chmod(p.path("data"), 0o777)) }},
-	{"data directory 0755", false, "directories", doctor.Warning, "everybody may look into it (mode 0755)", func(p *patient) { p.must(os.Chmod(p.path("data"), 0o755)) }},
+	{"data directory 0777", false, "directories", doctor.Fault, "others may write to it (mode 0777)",
+		func(p *patient) { p.must(os.Chmod(p.path("data"), 0o777)) }},
+	{"data directory 0755", false, "directories", doctor.Warning, "everybody may look into it (mode 0755)",
+		func(p *patient) { p.must(os.Chmod(p.path("data"), 0o755)) }},
 	{"log directory is a file", false, "directories", doctor.Fault, "is no directory", func(p *patient) {
 		p.write("log", "")
 		p.replace("", "dataLogDir="+p.path("log")+"\n")
@@ -213,21 +221,28 @@ var plants = []plant{
 		_, _, err = d.KeepReport(storage.Report{Index: 12, Term: 3, Data: []byte("entry"), Text: "stack"})
 		p.must(errors.Join(err, d.Close()))
 	}},
-	{"recovery cut short", false, "data", doctor.Fault, "was cut short", func(p *patient) { p.must(os.Mkdir(p.path("data/recover-ready"), 0o700)) }},
-	{"secret 0644", false, "secrets", doctor.Fault, "others may read it (mode 0644)", func(p *patient) { p.must(os.Chmod(p.path("secret"), 0o644)) }},
-	{"short secret", false, "secrets", doctor.Fault, "has 5 characters", func(p *patient) { p.write("secret", "short\n") }},
-	{"key store 0644", true, "secrets", doctor.Fault, "the key store", func(p *patient) { p.must(os.Chmod(p.path("server.pem"), 0o644)) }},
+	{"recovery cut short", false, "data", doctor.Fault, "was cut short",
+		func(p *patient) { p.must(os.Mkdir(p.path("data/recover-ready"), 0o700)) }},
+	{"secret 0644", false, "secrets", doctor.Fault, "others may read it (mode 0644)",
+		func(p *patient) { p.must(os.Chmod(p.path("secret"), 0o644)) }},
+	{"short secret", false, "secrets", doctor.Fault, "has 5 characters",
+		func(p *patient) { p.write("secret", "short\n") }},
+	{"key store 0644", true, "secrets", doctor.Fault, "the key store",
+		func(p *patient) { p.must(os.Chmod(p.path("server.pem"), 0o644)) }},
 	{"passwords 0644", false, "secrets", doctor.Fault, "which holds passwords", func(p *patient) {
 		p.replace("", "DigestAuthenticationProvider.superDigest=super:AAAAAAAAAAAAAAAAAAAAAAAAAAA=\n")
 		p.must(os.Chmod(p.path("zoo.cfg"), 0o644))
 	}},
-	{"ended certificate", true, "certificates", doctor.Fault, "has ended on", func(p *patient) { p.from(newPatient(p.t, true, time.Now().AddDate(-4, 0, 0))) }},
-	{"certificate about to end", true, "certificates", doctor.Warning, "ends on", func(p *patient) { p.from(newPatient(p.t, true, time.Now().AddDate(0, 0, -815))) }},
-	{"another issuer's certificate", true, "certificates", doctor.Fault, "won't believe the certificate", func(p *patient) {
-		b, err := os.ReadFile(newPatient(p.t, true, time.Now()).path("server.pem"))
-		p.must(err)
-		p.write("server.pem", string(b))
-	}},
+	{"ended certificate", true, "certificates", doctor.Fault, "has ended on",
+		func(p *patient) { p.from(newPatient(p.t, true, time.Now().AddDate(-4, 0, 0))) }},
+	{"certificate about to end", true, "certificates", doctor.Warning, "ends on",
+		func(p *patient) { p.from(newPatient(p.t, true, time.Now().AddDate(0, 0, -815))) }},
+	{"another issuer's certificate", true, "certificates", doctor.Fault,
+		"won't believe the certificate", func(p *patient) {
+			b, err := os.ReadFile(newPatient(p.t, true, time.Now()).path("server.pem"))
+			p.must(err)
+			p.write("server.pem", string(b))
+		}},
 	{"data in memory", false, "disk", doctor.Fault, "is on tmpfs", func(p *patient) {
 		p.small()
 		p.disk = true
@@ -237,9 +252,10 @@ var plants = []plant{
 		p.write("data/filling", strings.Repeat("x", 15<<20))
 	}},
 	{"ulimit -n 256", false, "descriptors", doctor.Warning, "may open 256 files", func(p *patient) { p.limit = 256 }},
-	{"limit above the machine's memory", false, "memory", doctor.Fault, "the kernel would end the server", func(p *patient) {
-		p.replace("", "memory.limit=1000000000000000\n")
-	}},
+	{"limit above the machine's memory", false, "memory", doctor.Fault,
+		"the kernel would end the server", func(p *patient) {
+			p.replace("", "memory.limit=1000000000000000\n")
+		}},
 	{"a clock ahead", false, "clocks", doctor.Fault, "apart: server 2: +", func(p *patient) {
 		p.serveAs(1, "3.9.5-x", time.Hour)
 		p.serveAs(2, "3.9.5-x", 0)
@@ -315,7 +331,8 @@ func TestDoctor(t *testing.T) {
 			}
 			exit, text := p.run("-strict")
 			what := fmt.Sprintf("%s (%s): ", c.level, c.check)
-			if !strings.Contains(text, what) || !strings.Contains(text, c.says) || !strings.Contains(text, "    do: "+r.Findings[found].Do+"\n") || exit != 1 {
+			if !strings.Contains(text, what) || !strings.Contains(text, c.says) ||
+				!strings.Contains(text, "    do: "+r.Findings[found].Do+"\n") || exit != 1 {
 				t.Errorf("-strict: exit code %d,\n%s", exit, text)
 			}
 		})

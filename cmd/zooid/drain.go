@@ -39,14 +39,15 @@ holds its key too.
 Exit codes: 0 done, 1 not done, 2 not reachable.
 `
 
-// commandPatience is how much longer than the server these commands wait.
+// commandPatience is how much longer these commands wait than the server does.
 const commandPatience = 10 * time.Second
 
 // runDrain drains the server on this host.
 func runDrain(args []string, stdout, stderr io.Writer) int {
 	cfg, answer, code := runAdminCommand("drain", drainHelp, args, stdout, stderr)
 	if code == 0 && answer != nil {
-		fmt.Fprintln(stdout, "drained: another server leads, and new clients are turned away; the server listens on", cfg.Admin.Host, "until it is stopped")
+		fmt.Fprintln(stdout, "drained: another server leads, and new clients are turned away; the server listens on",
+			cfg.Admin.Host, "until it is stopped")
 	}
 	return code
 }
@@ -66,16 +67,17 @@ func runReload(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// An adminAnswer is what these commands read of an answer.
+// An adminAnswer is the part of the admin server's answer that these commands use.
 type adminAnswer struct {
 	Error       *string
 	InForce     []string `json:"in_force"`
 	NeedRestart []string `json:"need_restart"`
 }
 
-// runAdminCommand asks the admin server on this host for a guarded command; answer is nil if
+// runAdminCommand sends a guarded command to the admin server on this host. answer is nil if
 // there is none.
-func runAdminCommand(name, help string, args []string, stdout, stderr io.Writer) (cfg *config.Config, answer *adminAnswer, code int) {
+func runAdminCommand(name, help string, args []string,
+	stdout, stderr io.Writer) (cfg *config.Config, answer *adminAnswer, code int) {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, help) }
@@ -84,16 +86,18 @@ func runAdminCommand(name, help string, args []string, stdout, stderr io.Writer)
 		return nil, nil, code
 	}
 	if !cfg.Admin.Enabled {
-		fmt.Fprintf(stderr, "zooid %s: the server has no admin server to ask; set admin.enableServer=true and restart it\n", name)
+		fmt.Fprintf(stderr, "zooid %s: the server has no admin server to ask; set admin.enableServer=true and restart it\n",
+			name)
 		return cfg, nil, exitUnreachable
 	}
 	who := cmp.Or(*auth, "ip")
 	if *certificate != "" {
 		if !cfg.Admin.ForceHTTPS || *auth != "" {
-			fmt.Fprintf(stderr, "zooid %s: -tls-cert says who asks an admin server of admin.forceHttps=true, without -auth\n", name)
+			fmt.Fprintf(stderr, "zooid %s: -tls-cert says who asks an admin server of admin.forceHttps=true, without -auth\n",
+				name)
 			return cfg, nil, exitUnreachable
 		}
-		who, cfg.Quorum.TLS.Keys = "x509", config.Store{Location: *certificate} // which askAdmin shows
+		who, cfg.Quorum.TLS.Keys = "x509", config.Store{Location: *certificate} // the certificate that askAdmin presents
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.Admin.DrainTimeout+commandPatience)
 	defer cancel()

@@ -10,16 +10,16 @@ import (
 )
 
 // memberFiles keeps the membership where Apache keeps it: in zoo.cfg.dynamic.VERSION,
-// beside a zoo.cfg that points to it. Tools and the next start find the current
-// membership there. A running server takes it from the log alone. One that is no member
-// keeps what it has: it wouldn't start on a membership that doesn't name it.
+// beside a zoo.cfg that points to it. Tools and the next start find the current membership
+// there. A running server takes it from the log alone. A server that is not a member keeps
+// the files it has: it wouldn't start with a membership that doesn't name it.
 type memberFiles struct {
 	cfg *config.Config
 	log *slog.Logger
 }
 
-// save writes the files for a membership. If it can't, as in a folder that is mounted
-// read-only, the server goes on without them.
+// save writes the files for a membership. If it can't, for example in a directory that
+// is mounted read-only, the server goes on without them.
 func (f *memberFiles) save(text string, version int64) {
 	members, err := config.ParseMembers(text)
 	if err != nil {
@@ -32,14 +32,16 @@ func (f *memberFiles) save(text string, version int64) {
 	}
 	path := config.DynamicPath(f.cfg.File, version)
 	if _, err := os.Stat(path); err == nil && f.cfg.Quorum.DynamicFile != "" && sameFile(path, f.cfg.Quorum.DynamicFile) {
-		return // it was started from it
+		return // the server was started from this file
 	}
 	if err := config.WriteDynamic(path, members, false); err != nil {
-		f.log.Warn("the membership has changed, but its dynamic configuration file can't be written; the ensemble goes on with it all the same", "err", err, "code", "ZD-3211")
+		f.log.Warn("the membership has changed, but its dynamic configuration file can't be written; the ensemble goes on with it all the same",
+			"err", err, "code", "ZD-3211")
 		return
 	}
 	if err := config.WriteStatic(f.cfg.File, path, !self.Client.IsZero()); err != nil {
-		f.log.Warn("the membership has changed, but zoo.cfg can't be made to point to its dynamic configuration file; the ensemble goes on with it all the same", "file", path, "err", err, "code", "ZD-3212")
+		f.log.Warn("the membership has changed, but zoo.cfg can't be made to point to its dynamic configuration file; the ensemble goes on with it all the same",
+			"file", path, "err", err, "code", "ZD-3212")
 		return
 	}
 	f.log.Info("the membership is kept in a dynamic configuration file", "file", path)

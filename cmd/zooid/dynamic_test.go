@@ -48,14 +48,16 @@ func TestMemberFiles(t *testing.T) {
 	running := &reloader{args: []string{file}, began: load(), now: load(), log: files.log}
 	first := withoutVersion(files.cfg.Quorum.Members)
 	files.save(first+"version=200000001", 0x200000001)
-	files.save("server.1=h1:1:2:participant;0.0.0.0:2181\nserver.4=h4:1:2:observer;0.0.0.0:2181\nserver.5=h5:1:2:participant;0.0.0.0:2181\nversion=20000000a", 0x20000000a)
+	files.save("server.1=h1:1:2:participant;0.0.0.0:2181\nserver.4=h4:1:2:observer;0.0.0.0:2181\nserver.5=h5:1:2:participant;0.0.0.0:2181\nversion=20000000a",
+		0x20000000a)
 	if got := read("zoo.cfg.bak"); got != before {
 		t.Errorf("the copy of the first zoo.cfg is\n%s", got)
 	}
 	if got := read("zoo.cfg.dynamic.200000001"); got != strings.TrimSuffix(first, "\n") {
 		t.Errorf("the first dynamic file is\n%s", got)
 	}
-	if got := read("zoo.cfg"); strings.Contains(got, "server.") || !strings.Contains(got, "# kept\n") || !strings.HasSuffix(got, "dynamicConfigFile="+file+".dynamic.20000000a\n") {
+	if got := read("zoo.cfg"); strings.Contains(got, "server.") || !strings.Contains(got, "# kept\n") ||
+		!strings.HasSuffix(got, "dynamicConfigFile="+file+".dynamic.20000000a\n") {
 		t.Errorf("zoo.cfg is\n%s", got)
 	}
 	// what the server has written itself needs none
@@ -63,7 +65,8 @@ func TestMemberFiles(t *testing.T) {
 		t.Errorf("reload after a change of membership: %+v, %v", done, err)
 	}
 	cfg := load()
-	if m := cfg.Quorum.Members; m.Version != 0x20000000a || len(m.Servers) != 3 || m.Servers[1].ID != 4 || !m.Servers[1].Observer || cfg.Client.Port != 2181 {
+	if m := cfg.Quorum.Members; m.Version != 0x20000000a || len(m.Servers) != 3 || m.Servers[1].ID != 4 ||
+		!m.Servers[1].Observer || cfg.Client.Port != 2181 {
 		t.Errorf("loaded anew: %+v, client port %d", m, cfg.Client.Port)
 	}
 	// A start on the same membership changes nothing.
@@ -71,12 +74,15 @@ func TestMemberFiles(t *testing.T) {
 	was := read("zoo.cfg")
 	again.save(cfg.Quorum.Members.String(), 0x20000000a)
 	// A membership without this server is none to start on.
-	again.save("server.4=h4:1:2:observer;0.0.0.0:2181\nserver.5=h5:1:2:participant;0.0.0.0:2181\nversion=20000000b", 0x20000000b)
+	again.save("server.4=h4:1:2:observer;0.0.0.0:2181\nserver.5=h5:1:2:participant;0.0.0.0:2181\nversion=20000000b",
+		0x20000000b)
 	if read("zoo.cfg") != was || strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("zoo.cfg is\n%s\nlog\n%s", read("zoo.cfg"), log.String())
 	}
 	// A folder that can't be written is told and survived.
-	lost := &memberFiles{cfg: &config.Config{File: filepath.Join(dir, "none", "zoo.cfg"), Quorum: cfg.Quorum}, log: files.log}
+	lost := &memberFiles{
+		cfg: &config.Config{File: filepath.Join(dir, "none", "zoo.cfg"), Quorum: cfg.Quorum}, log: files.log,
+	}
 	lost.save(first+"version=300000000", 0x300000000)
 	if !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("the log says nothing of a folder that isn't there:\n%s", log.String())

@@ -39,7 +39,8 @@ func runExplain(args []string, stdout, stderr io.Writer) int {
 	for i, arg := range args {
 		e, ok := runbook.Find(arg)
 		if !ok {
-			fmt.Fprintf(stderr, "zooid explain: there is no code %.40q; codes look like ZD-2002, and 'zooid explain' lists them\n", arg)
+			fmt.Fprintf(stderr, "zooid explain: there is no code %.40q; codes look like ZD-2002, and 'zooid explain' lists them\n",
+				arg)
 			code = 2
 			continue
 		}

@@ -37,7 +37,8 @@ func TestExplain(t *testing.T) {
 			t.Errorf("explain %s: exit %d\n%s", typed, code, text)
 		}
 	}
-	if text, code := explain("ZD-2002", "ZD-0000"); code != 2 || !strings.HasPrefix(text, want) || !strings.Contains(text, `no code "ZD-0000"`) {
+	if text, code := explain("ZD-2002", "ZD-0000"); code != 2 || !strings.HasPrefix(text, want) ||
+		!strings.Contains(text, `no code "ZD-0000"`) {
 		t.Errorf("exit %d\n%s", code, text)
 	}
 }

@@ -55,9 +55,11 @@ func TestExportOfRunningServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startServer(t, "clientPort="+clients, "admin.enableServer=true", "admin.serverPort=0", "admin.rateLimiterIntervalInMS=0",
+	p := startServer(t, "clientPort="+clients,
+		"admin.enableServer=true", "admin.serverPort=0", "admin.rateLimiterIntervalInMS=0",
 		"DigestAuthenticationProvider.superDigest="+super,
-		"admin.portUnification=true", "ssl.quorum.keyStore.location="+filepath.Join(stores, "server.jks"), "ssl.quorum.keyStore.password=apassword",
+		"admin.portUnification=true", "ssl.quorum.keyStore.location="+filepath.Join(stores, "server.jks"),
+		"ssl.quorum.keyStore.password=apassword",
 		"ssl.quorum.trustStore.location="+filepath.Join(stores, "trust.jks"), "ssl.quorum.trustStore.password=apassword")
 	createZnodes(t, "127.0.0.1:"+clients, 40)
 	_, snapshot := p.adminCall("GET", "snapshot", "")
@@ -78,14 +80,17 @@ func TestExportOfRunningServer(t *testing.T) {
 	}
 	want := apacheFiles(t, to)
 	state, report, err := apachefiles.Load(apachefiles.Options{Dir: to})
-	if err != nil || report.Compared != 1 || state.Len() != 44 || len(state.Sessions) != 1 || want["currentEpoch"] == "0" || want["acceptedEpoch"] != want["currentEpoch"] {
-		t.Fatalf("%v, %+v, %d znodes, %d sessions, epochs %q %q", err, report, state.Len(), len(state.Sessions), want["currentEpoch"], want["acceptedEpoch"])
+	if err != nil || report.Compared != 1 || state.Len() != 44 || len(state.Sessions) != 1 ||
+		want["currentEpoch"] == "0" || want["acceptedEpoch"] != want["currentEpoch"] {
+		t.Fatalf("%v, %+v, %d znodes, %d sessions, epochs %q %q", err, report, state.Len(), len(state.Sessions),
+			want["currentEpoch"], want["acceptedEpoch"])
 	}
 	secure := []string{"-tls-ca", filepath.Join(stores, "trust.pem")}
 	for name, args := range map[string][]string{
 		"file": {plain}, "gzip": {zipped}, "server": {"http://" + p.admin}, "path": {"http://" + p.admin + "/commands/"},
 		"identity": {"-auth", "digest:super:secret", "http://" + p.admin}, "TLS": append(secure, "https://"+p.admin),
-		"certificate": append(secure, "-tls-cert", filepath.Join(stores, "client.pem"), "-auth", "digest:super:secret", "https://"+p.admin+"/commands/snapshot"),
+		"certificate": append(secure, "-tls-cert", filepath.Join(stores, "client.pem"),
+			"-auth", "digest:super:secret", "https://"+p.admin+"/commands/snapshot"),
 	} {
 		to, said, code := exported(t, args...)
 		if code != 0 {
@@ -106,7 +111,10 @@ func TestExportOfRunningServer(t *testing.T) {
 	}{
 		// an identity of anybody's, which / admits
 		"a wrong password": {[]string{"-auth", "digest:super:wrong", "http://" + p.admin}, 0, "exported"},
-		"another scheme":   {[]string{"-auth", "nosuch:secret", "http://" + p.admin}, 1, "401, Not authenticated. The server doesn't know who asks"},
+		"another scheme": {
+			[]string{"-auth", "nosuch:secret", "http://" + p.admin}, 1,
+			"401, Not authenticated. The server doesn't know who asks",
+		},
 		"another page":     {[]string{"http://" + p.admin + "/other/path"}, 1, "404"},
 		"a stranger's TLS": {[]string{"https://" + p.admin}, 1, "-tls-ca names the file"},
 		"plain, with TLS":  {append(secure, "http://"+p.admin), 1, "want https://"},
@@ -118,13 +126,16 @@ func TestExportOfRunningServer(t *testing.T) {
 	}
 	// The root is closed: only super is admitted then.
 	var out bytes.Buffer
-	if code := run([]string{"cli", "-server", "127.0.0.1:" + clients, "setAcl", "/", "world:anyone:r"}, &out, &out); code != 0 {
+	if code := run([]string{"cli", "-server", "127.0.0.1:" + clients, "setAcl", "/", "world:anyone:r"}, &out,
+		&out); code != 0 {
 		t.Fatal(out.String())
 	}
-	if _, said, code := exported(t, "-auth", "digest:super:wrong", "http://"+p.admin); code != 1 || !strings.Contains(said, "403, Not authorized. Give an identity that has all permissions") {
+	if _, said, code := exported(t, "-auth", "digest:super:wrong", "http://"+p.admin); code != 1 ||
+		!strings.Contains(said, "403, Not authorized. Give an identity that has all permissions") {
 		t.Errorf("a wrong password: %d, %s", code, said)
 	}
-	if _, said, code := exported(t, "-auth", "digest:super:secret", "http://"+p.admin); code != 0 || !regexp.MustCompile(`exported 44 znodes and \d sessions`).MatchString(said) {
+	if _, said, code := exported(t, "-auth", "digest:super:secret", "http://"+p.admin); code != 0 ||
+		!regexp.MustCompile(`exported 44 znodes and \d sessions`).MatchString(said) {
 		t.Errorf("the right password: %d, %s", code, said)
 	}
 	if _, said, code := exported(t, "-auth", "digest:super:secret", "http://127.0.0.1:"+clients); code != 1 {

@@ -25,12 +25,15 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 		return false, nil
 	}
 	if n, err := storage.Asides(opt.DataDir); err != nil || n >= asidesMax {
-		return false, errors.Join(err, runbook.Errorf("ZD-3404", "this server has set its data aside %d times already, the most it does by itself: find out why it diverges (its memory, its disk, its version), remove the folders aside-* in %s that are of no use any more, and start it again", n, opt.DataDir))
+		return false, errors.Join(err,
+			runbook.Errorf("ZD-3404", "this server has set its data aside %d times already, the most it does by itself: find out why it diverges (its memory, its disk, its version), remove the folders aside-* in %s that are of no use any more, and start it again",
+				n, opt.DataDir))
 	}
 	name := "diverged-" + now.UTC().Format("20060102T150405.000Z")
 	if err := storage.SetAside(opt.DataDir, opt.LogDir, name); err != nil {
 		return false, err
 	}
-	opt.Log.Error("this server's data is set aside for a report; it takes everything from the others now", "aside", filepath.Join(opt.DataDir, "aside-"+name), "why", diverged, "code", "ZD-3403")
+	opt.Log.Error("this server's data is set aside for a report; it takes everything from the others now",
+		"aside", filepath.Join(opt.DataDir, "aside-"+name), "why", diverged, "code", "ZD-3403")
 	return true, nil
 }

@@ -42,7 +42,7 @@ const (
 // healthTimeout is how long health waits for an answer unless told otherwise.
 const healthTimeout = 5 * time.Second
 
-// answerBytesMax bounds what these commands read.
+// answerBytesMax bounds the answers that these commands read.
 const answerBytesMax = 1 << 20
 
 // runHealth asks a server whether it is ready.
@@ -79,9 +79,10 @@ func runHealth(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// localConfig parses the arguments of commands that ask the server on this host; nil means
-// to exit with code.
-func localConfig(name, help string, flags *flag.FlagSet, args []string, stdout, stderr io.Writer) (cfg *config.Config, code int) {
+// localConfig parses the arguments of commands that query the server on this host. If cfg
+// is nil, the caller exits with code.
+func localConfig(name, help string, flags *flag.FlagSet, args []string,
+	stdout, stderr io.Writer) (cfg *config.Config, code int) {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		fmt.Fprint(stdout, help)
 		return nil, 0
@@ -101,7 +102,7 @@ func localConfig(name, help string, flags *flag.FlagSet, args []string, stdout, 
 	return cfg, 0
 }
 
-// aliveness is readiness for those who ask no more than whether the server of cfg answers.
+// aliveness is readiness for callers who only ask whether the server of cfg answers.
 func aliveness(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) {
 	if !cfg.Admin.Enabled {
 		return readinessByWord(ctx, cfg)
@@ -126,7 +127,8 @@ func readiness(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) 
 		Ready   bool
 		Reasons []admin.Reason
 	}
-	if err := json.Unmarshal(body, &page); err != nil || status != http.StatusOK && status != http.StatusServiceUnavailable {
+	if err := json.Unmarshal(body, &page); err != nil ||
+		status != http.StatusOK && status != http.StatusServiceUnavailable {
 		return nil, fmt.Errorf("what answers there is no admin server of zooid: status %d, %.60q", status, body)
 	}
 	if !page.Ready && len(page.Reasons) == 0 {
@@ -135,7 +137,7 @@ func readiness(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) 
 	return page.Reasons, nil
 }
 
-// readinessByWord asks by srvr, which every server answers.
+// readinessByWord checks readiness with the four-letter word srvr, which every server answers.
 func readinessByWord(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) {
 	at := cfg.Client
 	if own, ok := cfg.Quorum.Members.Find(cfg.Quorum.MyID); ok && !own.Client.IsZero() {
@@ -151,14 +153,16 @@ func readinessByWord(ctx context.Context, cfg *config.Config) ([]admin.Reason, e
 	case strings.Contains(text, "not currently serving"):
 		return []admin.Reason{{Code: admin.ReasonNoQuorum, Text: strings.TrimSpace(text)}}, nil
 	case strings.Contains(text, "READ-ONLY mode"):
-		return []admin.Reason{{Code: admin.ReasonReadOnly, Text: "The server is cut off from its ensemble and serves reads alone."}}, nil
+		return []admin.Reason{
+			{Code: admin.ReasonReadOnly, Text: "The server is cut off from its ensemble and serves reads alone."},
+		}, nil
 	case !strings.HasPrefix(text, "Zookeeper version:"):
 		return nil, fmt.Errorf("what answers there is no server: %.60q", text)
 	}
 	return nil, nil
 }
 
-// here returns the host at which a server that listens at host is reached from this machine.
+// here returns the address to dial on this machine for a server that listens on host and port.
 func here(host string, port int) string {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -166,9 +170,10 @@ func here(host string, port int) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// askAdmin asks the admin server of cfg, over TLS if that is all it takes, and returns the
-// status and the body.
-func askAdmin(ctx context.Context, cfg *config.Config, method, path, authorization string, body io.Reader) (int, []byte, error) {
+// askAdmin sends a request to the admin server of cfg, over TLS if the server accepts
+// nothing else, and returns the status and the body.
+func askAdmin(ctx context.Context, cfg *config.Config, method, path, authorization string,
+	body io.Reader) (int, []byte, error) {
 	url := "http://"
 	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
 	if cfg.Admin.ForceHTTPS {
@@ -194,8 +199,8 @@ func askAdmin(ctx context.Context, cfg *config.Config, method, path, authorizati
 	return res.StatusCode, answer, err
 }
 
-// adminClientTLS presents the server's own certificate, and accepts any certificate that the
-// trust store verifies, whatever host it names: the server is on this host.
+// adminClientTLS returns a configuration that presents the server's own certificate and accepts any
+// certificate that the trust store verifies, whatever host it names: the server is on this host.
 func adminClientTLS(cfg *config.Config) (*tls.Config, error) {
 	o := adminPortOptions(cfg, slog.New(slog.DiscardHandler))
 	if o.Trust.Location == "" {

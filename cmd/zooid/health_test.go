@@ -45,7 +45,8 @@ func TestHealth(t *testing.T) {
 		p.cmd.Process.Signal(syscall.SIGTERM)
 		for p.lines.Scan() { // until it has ended
 		}
-		if code, text := runZooid("health", "-timeout", "1m", p.file); code != exitUnreachable || !strings.Contains(text, "not reachable") {
+		if code, text := runZooid("health", "-timeout", "1m", p.file); code != exitUnreachable ||
+			!strings.Contains(text, "not reachable") {
 			t.Errorf("%s: of none: %d, %s", lines[0], code, text)
 		}
 		if code, text := runZooid("health", "-alive", p.file); code != exitUnreachable {
@@ -54,7 +55,8 @@ func TestHealth(t *testing.T) {
 		peers := freeport.Take(t, 4)
 		lines = append(lines, "initLimit=5", "syncLimit=5", "clientPort="+port(t), "admin.serverPort="+port(t))
 		for i := range 2 {
-			lines = append(lines, "server."+strconv.Itoa(i+1)+"=127.0.0.1:"+strconv.Itoa(peers[2*i])+":"+strconv.Itoa(peers[2*i+1]))
+			lines = append(lines,
+				"server."+strconv.Itoa(i+1)+"=127.0.0.1:"+strconv.Itoa(peers[2*i])+":"+strconv.Itoa(peers[2*i+1]))
 		}
 		lines = append(lines[:1], lines[3:]...) // without the first two ports
 		waiting := launchServer(t, lines...)
@@ -83,8 +85,10 @@ func TestHealth(t *testing.T) {
 func TestAliveWithoutAQuorum(t *testing.T) {
 	t.Parallel()
 	peers := freeport.Take(t, 4)
-	p := launchServer(t, "clientPort="+port(t), "admin.enableServer=true", "admin.serverPort=0", "initLimit=5", "syncLimit=5",
-		"server.1=127.0.0.1:"+strconv.Itoa(peers[0])+":"+strconv.Itoa(peers[1]), "server.2=127.0.0.1:"+strconv.Itoa(peers[2])+":"+strconv.Itoa(peers[3]))
+	p := launchServer(t, "clientPort="+port(t),
+		"admin.enableServer=true", "admin.serverPort=0", "initLimit=5", "syncLimit=5",
+		"server.1=127.0.0.1:"+strconv.Itoa(peers[0])+":"+strconv.Itoa(peers[1]),
+		"server.2=127.0.0.1:"+strconv.Itoa(peers[2])+":"+strconv.Itoa(peers[3]))
 	p.await("the admin server listens")
 	if status, body := p.get("/livez"); status != http.StatusOK {
 		t.Errorf("alive: %d, %s", status, body)
@@ -92,7 +96,8 @@ func TestAliveWithoutAQuorum(t *testing.T) {
 	if status, body := p.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, `"starting"`) {
 		t.Errorf("ready: %d, %s", status, body)
 	}
-	if status, body := p.get("/commands/ruok"); status != http.StatusOK || !strings.Contains(body, "not currently serving") {
+	if status, body := p.get("/commands/ruok"); status != http.StatusOK ||
+		!strings.Contains(body, "not currently serving") {
 		t.Errorf("ruok: %d, %s", status, body)
 	}
 }
@@ -103,7 +108,8 @@ func TestAliveWithoutAQuorum(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Parallel()
 	clients := port(t)
-	p := startServer(t, "clientPort="+clients, "admin.enableServer=true", "admin.serverPort="+port(t), "4lw.commands.whitelist=ruok",
+	p := startServer(t, "clientPort="+clients, "admin.enableServer=true", "admin.serverPort="+port(t),
+		"4lw.commands.whitelist=ruok",
 		"DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=")
 	before, err := os.ReadFile(p.file)
 	if err != nil {
@@ -141,11 +147,13 @@ func TestReload(t *testing.T) {
 	if text := word("ruok"); !strings.Contains(text, "not in the whitelist") {
 		t.Errorf("ruok after SIGHUP: %s", text)
 	}
-	if code, text := runZooid("cli", "-server", "127.0.0.1:"+clients, "create", "-p", "/a/b/c"); code == 0 || !strings.Contains(text, "uota") {
+	if code, text := runZooid("cli", "-server", "127.0.0.1:"+clients, "create", "-p", "/a/b/c"); code == 0 ||
+		!strings.Contains(text, "uota") {
 		t.Errorf("a path of three parts, where two are allowed: %d, %s", code, text)
 	}
 	limits := func(line string) (int, string) {
-		return runZooid(append([]string{"limits", "-server", "127.0.0.1:" + clients, "-auth", "digest:super:test"}, strings.Fields(line)...)...)
+		return runZooid(append([]string{"limits", "-server", "127.0.0.1:" + clients, "-auth", "digest:super:test"},
+			strings.Fields(line)...)...)
 	}
 	if code, text := limits("set / depth=3"); code != 0 {
 		t.Errorf("zooid limits set: %d, %s", code, text)
@@ -167,10 +175,12 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := []string{"-server", "127.0.0.1:" + clients, "-auth", "digest:super:test"}
-	if code, out := runZooid(append(append([]string{"policy"}, at...), "set", text)...); code != 0 || !strings.Contains(out, "1 deny rules") {
+	if code, out := runZooid(append(append([]string{"policy"}, at...), "set", text)...); code != 0 ||
+		!strings.Contains(out, "1 deny rules") {
 		t.Errorf("zooid policy set: %d, %s", code, out)
 	}
-	if code, out := runZooid("cli", "-server", "127.0.0.1:"+clients, "get", "/zookeeper/config"); code == 0 || !strings.Contains(out, "permission") {
+	if code, out := runZooid("cli", "-server", "127.0.0.1:"+clients, "get", "/zookeeper/config"); code == 0 ||
+		!strings.Contains(out, "permission") {
 		t.Errorf("a read that the policy denies: %d, %s", code, out)
 	}
 	if code, out := runZooid("policy"); code != 2 || !strings.Contains(out, "usage: zooid policy") {
@@ -205,7 +215,8 @@ func TestReload(t *testing.T) {
 	if code, text := runZooid("drain", p.file); code != exitNotReady || !strings.Contains(text, "it is alone") {
 		t.Errorf("zooid drain of a server alone: %d, %s", code, text)
 	}
-	if code, text := runZooid("drain", "-auth", "nosuch:x", p.file); code != exitNotReady || !strings.Contains(text, "Not authenticated") {
+	if code, text := runZooid("drain", "-auth", "nosuch:x", p.file); code != exitNotReady ||
+		!strings.Contains(text, "Not authenticated") {
 		t.Errorf("zooid drain by a stranger: %d, %s", code, text)
 	}
 }
@@ -229,7 +240,8 @@ func TestCommandsByCertificate(t *testing.T) {
 	if code, text := runZooid("init", "-tls", "-dir", dir, "127.0.0.1"); code != 0 {
 		t.Fatal(text)
 	}
-	p := startServer(t, "secureClientPortAddress=127.0.0.1", "secureClientPort="+port(t), "security.profile=strict", "X509AuthenticationProvider.superUser=CN=client",
+	p := startServer(t, "secureClientPortAddress=127.0.0.1", "secureClientPort="+port(t),
+		"security.profile=strict", "X509AuthenticationProvider.superUser=CN=client",
 		"ssl.keyStore.location="+dir+"/1/server.pem", "ssl.trustStore.location="+dir+"/1/ca.pem",
 		"ssl.quorum.keyStore.location="+dir+"/1/server.pem", "ssl.quorum.trustStore.location="+dir+"/1/ca.pem",
 		"admin.enableServer=true", "admin.serverPort="+port(t), "admin.forceHttps=true", "admin.needClientAuth=true")
@@ -329,7 +341,8 @@ func TestReloadStores(t *testing.T) {
 		return conn.ConnectionState().PeerCertificates[0].Raw
 	}
 	now := issue()
-	p := startServer(t, "clientPort=0", "admin.enableServer=true", "admin.serverPort="+port(t), "secureClientPort="+secure, "ssl.clientAuth=none", "ssl.keyStore.location="+file)
+	p := startServer(t, "clientPort=0", "admin.enableServer=true", "admin.serverPort="+port(t), "secureClientPort="+secure,
+		"ssl.clientAuth=none", "ssl.keyStore.location="+file)
 	if !bytes.Equal(shown(), now) {
 		t.Error("the server shows another certificate than its own")
 	}
@@ -349,7 +362,8 @@ func TestReloadStores(t *testing.T) {
 	if err := os.WriteFile(file, []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, text := runZooid("reload", p.file); code != exitNotReady || !strings.Contains(text, "client port: read the key and trust stores again") {
+	if code, text := runZooid("reload", p.file); code != exitNotReady ||
+		!strings.Contains(text, "client port: read the key and trust stores again") {
 		t.Errorf("reload of garbage: %d, %s", code, text)
 	}
 	if !bytes.Equal(shown(), now) {

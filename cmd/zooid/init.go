@@ -32,10 +32,10 @@ it. Nothing is ever written over.
                      the server must run in it
 `
 
-// dirDefault is where init writes.
+// dirDefault is the directory that init writes to by default.
 const dirDefault = "zooid-ensemble"
 
-// runInit writes what new servers begin with.
+// runInit writes the files that new servers start from.
 func runInit(args []string, stdout, stderr io.Writer) int {
 	o := setup.Options{Now: time.Now()}
 	flags := flag.NewFlagSet("init", flag.ContinueOnError)

@@ -50,7 +50,8 @@ func TestInitServes(t *testing.T) {
 	dir := t.TempDir()
 	host := func(i int) string { return fmt.Sprintf("127.0.0.1:%d:%d", ports[3*i], ports[3*i+1]) }
 	folders, err := setup.Write(setup.Options{
-		Dir: dir, Hosts: []string{host(0), host(1), host(2)}, ClientPorts: []int{ports[2], ports[5], ports[8]}, TLS: true, Now: time.Now(),
+		Dir: dir, Hosts: []string{host(0), host(1), host(2)}, ClientPorts: []int{ports[2], ports[5], ports[8]}, TLS: true,
+		Now: time.Now(),
 	})
 	if err != nil {
 		t.Fatal(err)

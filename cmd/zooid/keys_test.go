@@ -41,7 +41,8 @@ func TestHonouredKeysReachTheServer(t *testing.T) {
 		t.Run(strings.TrimPrefix(key, "-D"), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if before, after := told(t, dir, strings.Fields(with)...), told(t, dir, append(strings.Fields(with), key)...); before == after {
+			if before, after := told(t, dir, strings.Fields(with)...), told(t, dir,
+				append(strings.Fields(with), key)...); before == after {
 				t.Errorf("%s changes nothing that the server is told", key)
 			}
 		})
@@ -55,7 +56,8 @@ func TestHonouredKeysReachTheServer(t *testing.T) {
 func keytabText(t *testing.T) string {
 	t.Helper()
 	keys := keytab.New()
-	if err := keys.AddEntry("zookeeper/localhost", "HOME", "password", time.Unix(0, 0), 1, etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
+	if err := keys.AddEntry("zookeeper/localhost", "HOME", "password", time.Unix(0, 0), 1,
+		etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
 		t.Fatal(err)
 	}
 	text, err := keys.Marshal()
@@ -69,10 +71,12 @@ func keytabText(t *testing.T) string {
 func told(t *testing.T, dir string, settings ...string) string {
 	t.Helper()
 	stores := filepath.Join("..", "..", "internal", "keystore", "testdata")
-	lines := []string{"dataDir=" + dir, "dataLogDir=" + dir + "/log", "clientPort=2181", "secureClientPort=2281", "initLimit=10", "syncLimit=5",
+	lines := []string{"dataDir=" + dir, "dataLogDir=" + dir + "/log",
+		"clientPort=2181", "secureClientPort=2281", "initLimit=10", "syncLimit=5",
 		"server.1=h1:1:2", "server.2=h2:1:2", "server.3=h3:1:2"}
 	for _, prefix := range []string{"ssl.", "ssl.quorum."} {
-		lines = append(lines, prefix+"keyStore.location="+filepath.Join(stores, "server.jks"), prefix+"keyStore.password=apassword",
+		lines = append(lines, prefix+"keyStore.location="+filepath.Join(stores, "server.jks"),
+			prefix+"keyStore.password=apassword",
 			prefix+"trustStore.location="+filepath.Join(stores, "trust.jks"), prefix+"trustStore.password=apassword")
 	}
 	var defs []string
@@ -198,7 +202,10 @@ func TestPeerListen(t *testing.T) {
 		addrs []config.PeerAddr
 		all   bool
 		want  string
-	}{{one, false, "h1:5"}, {one, true, ":5"}, {append(one, config.PeerAddr{Host: "h2", QuorumPort: 5}), false, ":5"}, {append(one, config.PeerAddr{Host: "h2", QuorumPort: 6}), true, ""}} {
+	}{
+		{one, false, "h1:5"}, {one, true, ":5"}, {append(one, config.PeerAddr{Host: "h2", QuorumPort: 5}), false, ":5"},
+		{append(one, config.PeerAddr{Host: "h2", QuorumPort: 6}), true, ""},
+	} {
 		got, err := peerListen(config.Member{ID: 1, Addrs: c.addrs}, c.all)
 		if got != c.want || (err != nil) != (c.want == "") {
 			t.Errorf("%v, all %v: %q, %v; want %q", c.addrs, c.all, got, err, c.want)
@@ -258,7 +265,9 @@ func TestServerRefusesApachesDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if code := run([]string{"server", "0", dir}, &out, &out); code != 1 || !strings.Contains(out.String(), "version-2 is the tree of an Apache") || !strings.Contains(out.String(), "zooid import "+dir+" "+dir) {
+	if code := run([]string{"server", "0", dir}, &out, &out); code != 1 ||
+		!strings.Contains(out.String(), "version-2 is the tree of an Apache") || !strings.Contains(out.String(),
+		"zooid import "+dir+" "+dir) {
 		t.Errorf("exit %d, %q", code, out.String())
 	}
 }

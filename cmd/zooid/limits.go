@@ -30,9 +30,10 @@ limits.identity, limits.path).
 The flags are those of zooid cli, which has the same commands (zooid cli limits …).
 `
 
-// runLimits runs the shell's commands of that name.
+// runLimits runs the shell's limits commands.
 func runLimits(args []string, stdout, stderr io.Writer) int {
-	at := slices.IndexFunc(args, func(arg string) bool { return slices.Contains([]string{"list", "get", "set", "delete"}, arg) })
+	at := slices.IndexFunc(args,
+		func(arg string) bool { return slices.Contains([]string{"list", "get", "set", "delete"}, arg) })
 	if at < 0 {
 		if slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
 			fmt.Fprint(stdout, limitsUsage)

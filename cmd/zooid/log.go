@@ -42,7 +42,7 @@ written; 2 wrong arguments; 4 something is damaged or missing. What a crash has
 cut off at the log's end is no damage: no client was told of it.
 `
 
-// exitDamaged is the exit code for a directory that is not whole.
+// exitDamaged is the exit code for a directory that is damaged or incomplete.
 const exitDamaged = 4
 
 // runLog prints what a data directory holds.
@@ -101,13 +101,14 @@ func runLog(args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	fmt.Fprintln(stderr, "zooid log:", errorText(err))
-	if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) || errors.As(err, &missing) {
+	if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) ||
+		errors.As(err, &missing) {
 		return exitDamaged
 	}
 	return 1
 }
 
-// parseZxid reads a zxid as it is shown: 0x and hexadecimal digits.
+// parseZxid parses a zxid as it is printed: 0x and hexadecimal digits.
 func parseZxid(text string) (int64, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	n, err := strconv.ParseUint(digits, 16, 63)

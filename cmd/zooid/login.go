@@ -15,19 +15,19 @@ import (
 	"github.com/zooid-project/zooid/internal/scram"
 )
 
-// sectionDefault is the section of the login file that Apache's server looks for
-// unless told otherwise; that one may be missing.
+// sectionDefault is the section of the login file that Apache's server uses by default.
+// It may be missing from the file.
 const sectionDefault = "Server"
 
-// logins are the ways to log in by SASL, and who may.
+// logins are the mechanisms by which clients can log in with SASL, and the users who can.
 type logins struct {
 	mechanism sasl.Mechanism
-	secrets   map[string]string // by user of the login file: the password, or what stands for it
-	tickets   bool              // there are users beside those, by Kerberos
+	secrets   map[string]string // by user of the login file: the password or its SCRAM verifier
+	tickets   bool              // users who aren't in the login file can log in by Kerberos
 }
 
-// loginMechanism reads the login file and returns the mechanisms for which its section
-// has what they need, or nil if there is no file, or it has no section for the server.
+// loginMechanism reads the login file and returns the mechanisms that its section
+// configures, or nil if there is no file or no section for the server.
 func loginMechanism(a *config.Auth) (*logins, error) {
 	section, err := loginSection(a)
 	if err != nil || section == nil {
@@ -41,10 +41,12 @@ func loginMechanism(a *config.Auth) (*logins, error) {
 	l := &logins{secrets: maps.Clone(users)}
 	if k := section.Kerberos(); k != nil {
 		m, err := kerberos.New(kerberos.Options{
-			Keytab: k.Keytab, Principal: k.Principal, Rules: a.KerberosRules, RemoveHost: a.KerberosRemoveHost, RemoveRealm: a.KerberosRemoveRealm,
+			Keytab: k.Keytab, Principal: k.Principal, Rules: a.KerberosRules, RemoveHost: a.KerberosRemoveHost,
+			RemoveRealm: a.KerberosRemoveRealm,
 		})
 		if err != nil {
-			return nil, runbook.Errorf("ZD-1215", "%w (section %q of the login file %s; it needs useKeyTab=true, keyTab and principal)", err, section.Name, a.LoginConfig)
+			return nil, runbook.Errorf("ZD-1215", "%w (section %q of the login file %s; it needs useKeyTab=true, keyTab and principal)",
+				err, section.Name, a.LoginConfig)
 		}
 		if slices.Contains(a.SASLMechanisms, kerberos.Name) {
 			all, l.tickets = append(all, m), true
@@ -73,8 +75,8 @@ func loginMechanism(a *config.Auth) (*logins, error) {
 	return l, nil
 }
 
-// passwords returns the users whose password the login file has. One who has a verifier of
-// SCRAM in its place logs in by SCRAM alone.
+// passwords returns the users whose passwords are in the login file. A user with a SCRAM
+// verifier in place of the password can log in by SCRAM only.
 func passwords(users map[string]string) map[string]string {
 	known := map[string]string{}
 	for user, password := range users {
@@ -100,7 +102,8 @@ func loginSection(a *config.Auth) (*sasl.Section, error) {
 	i := slices.IndexFunc(sections, func(s sasl.Section) bool { return s.Name == a.SASLSection })
 	switch {
 	case i < 0 && a.SASLSection != sectionDefault:
-		return nil, runbook.Errorf("ZD-1214", "set up logins by SASL: the login file %q has no section %q, which sasl.serverconfig names", a.LoginConfig, a.SASLSection)
+		return nil, runbook.Errorf("ZD-1214", "set up logins by SASL: the login file %q has no section %q, which sasl.serverconfig names",
+			a.LoginConfig, a.SASLSection)
 	case i < 0:
 		return nil, nil
 	}

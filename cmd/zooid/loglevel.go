@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// followLevel lets SIGUSR1 make the log tell everything and SIGUSR2 go back to the
-// level it began with, until the function that it returns is called.
+// followLevel makes SIGUSR1 set the log to its most verbose level and SIGUSR2 restore
+// the level it began with, until the returned function is called.
 func followLevel(level *slog.LevelVar, log *slog.Logger) (end func()) {
 	configured := level.Level()
 	came := make(chan os.Signal, 1)
@@ -21,7 +21,7 @@ func followLevel(level *slog.LevelVar, log *slog.Logger) (end func()) {
 			if s == syscall.SIGUSR1 {
 				to = slog.LevelDebug
 			}
-			level.Set(min(to, slog.LevelInfo)) // so that the next line is seen
+			level.Set(min(to, slog.LevelInfo)) // so that the next line is logged
 			log.Info("a signal changes the level of the log", "signal", s.String(), "level", to.String())
 			level.Set(to)
 		}

@@ -44,7 +44,7 @@ func usage(w io.Writer) {
 	for _, c := range commands() {
 		width = max(width, utf8.RuneCountInString(c.args))
 	}
-	for _, c := range commands() { // two spaces before what it does: man pages are made of this list
+	for _, c := range commands() { // two spaces before the description: man pages are made of this list
 		fmt.Fprintf(w, "  %-10s %-*s  %s\n", c.name, width, c.args, c.about)
 	}
 	fmt.Fprint(w, "\nzooid COMMAND -h tells more about a command.\n")

@@ -13,8 +13,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// membership tells the server how to read what /zookeeper/config holds and
-// reconfig asks for; first is what a new ensemble begins with.
+// membership tells the server how to read the contents of /zookeeper/config and
+// reconfig requests. first is the membership of a new ensemble.
 func membership(first config.Members) server.Membership {
 	return server.Membership{
 		Text:   withoutVersion(first),
@@ -23,7 +23,7 @@ func membership(first config.Members) server.Membership {
 	}
 }
 
-// withoutVersion writes a membership without its last line; the server adds that.
+// withoutVersion returns the text of a membership without its last line, the version, which the server adds.
 func withoutVersion(m config.Members) string {
 	text := m.String()
 	if at := strings.LastIndex(text, "version="); at >= 0 {
@@ -90,7 +90,7 @@ func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code
 	return withoutVersion(next), jute.OK
 }
 
-// shown returns what the word conf shows of the ensemble.
+// shown returns what the four-letter word conf shows about the ensemble.
 func shown(q *config.Quorum) server.ShownEnsemble {
 	var quorum, election []string
 	self, _ := q.Members.Find(q.MyID)
@@ -104,8 +104,8 @@ func shown(q *config.Quorum) server.ShownEnsemble {
 	}
 }
 
-// listening returns where a membership has server id listen; false if it doesn't name
-// the server, or can't be read.
+// listening returns the addresses at which a membership has server id listen. ok is
+// false if the membership doesn't name the server or can't be read.
 func listening(text string, id uint64, allIPs bool) (l server.Listening, ok bool) {
 	m, err := config.ParseMembers(text)
 	if err != nil {
@@ -121,17 +121,18 @@ func listening(text string, id uint64, allIPs bool) (l server.Listening, ok bool
 	if !self.Secure.IsZero() {
 		l.Secure = net.JoinHostPort(self.Secure.Host, strconv.Itoa(self.Secure.Port))
 	}
-	l.Peers, _ = peerListen(self, allIPs) // an error is one of several ports, of which none is moved to
+	l.Peers, _ = peerListen(self, allIPs) // fails if the quorum ports differ; then the listener doesn't move
 	return l, true
 }
 
-// peerListen returns where a server listens for its peers. There is one listener:
-// with several addresses it is on all interfaces, so their ports must be one.
+// peerListen returns where a server listens for its peers. There is one listener: with
+// several addresses it listens on all interfaces, so their ports must be equal.
 func peerListen(m config.Member, all bool) (string, error) {
 	host, port := m.Addrs[0].Host, m.Addrs[0].QuorumPort
 	for _, a := range m.Addrs[1:] {
 		if a.QuorumPort != port {
-			return "", runbook.Errorf("ZD-1105", "listen for peers as server.%d on several addresses: they need one quorum port, not %d and %d; change the server line", m.ID, port, a.QuorumPort)
+			return "", runbook.Errorf("ZD-1105", "listen for peers as server.%d on several addresses: they need one quorum port, not %d and %d; change the server line",
+				m.ID, port, a.QuorumPort)
 		}
 		all = true
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/zooid-project/zooid/internal/systemd"
 )
 
-// startPatience is how long the service manager waits for a server that recovers or waits for its
-// peers. Then it counts as started: the first of three servers can't serve before the second is
-// started, which may be after the first.
+// startPatience is how long the service manager waits for a server that is recovering or waiting
+// for its peers. After that the server counts as started: the first of three servers can't serve
+// before the second is started, which may happen only after the first counts as started.
 const startPatience = 10 * time.Second
 
-// A notifier tells the service manager of one server.
+// A notifier reports the state of one server to the service manager.
 type notifier struct {
 	log   *slog.Logger
 	once  sync.Once
@@ -31,19 +31,19 @@ func notifyStart(log *slog.Logger) *notifier {
 	return n
 }
 
-// ready says that clients are accepted.
+// ready reports that clients are accepted.
 func (n *notifier) ready() {
 	n.timer.Stop()
 	n.started("")
 	n.tell(systemd.Status("clients are accepted"))
 }
 
-// started says once that the start is over.
+// started reports, once, that the start is over.
 func (n *notifier) started(status string) {
 	n.once.Do(func() { n.tell(systemd.Ready, systemd.Status(status)) })
 }
 
-// stopping says that the server ends.
+// stopping reports that the server is shutting down.
 func (n *notifier) stopping() {
 	n.timer.Stop()
 	n.tell(systemd.Stopping)

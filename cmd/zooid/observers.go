@@ -25,7 +25,7 @@ func newLog(c *config.Log, w io.Writer) (*slog.Logger, *slog.LevelVar) {
 	return slog.New(runbook.Handler(logHandler(c, w, level))), level
 }
 
-// logHandler returns what writes the log in its format.
+// logHandler returns a handler that writes the log in the configured format.
 func logHandler(c *config.Log, w io.Writer, level slog.Leveler) slog.Handler {
 	options := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
@@ -47,14 +47,14 @@ func logLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-// observers are what shows others a server's metrics: the endpoint for Prometheus, and the
-// page of the admin server.
+// observers expose a server's metrics: at the endpoint for Prometheus and on a page of the
+// admin server.
 type observers struct {
 	metrics   endpoint
 	listeners []net.Listener // of the endpoint
 }
 
-// observe opens what the configuration asks for. The stores of an endpoint over TLS are added to those of the server.
+// observe opens the ports that the configuration asks for. It adds the stores of a TLS endpoint to the server's.
 func observe(cfg *config.Config, of *server.Options, log *slog.Logger) (*observers, error) {
 	w := &observers{metrics: endpoint{options: exposeOptions(&cfg.Metrics)}}
 	if cfg.Metrics.Provider != config.PrometheusProvider {
@@ -96,7 +96,7 @@ func (w *observers) open(host string, port int, t *socket.TLS, log *slog.Logger)
 	return nil
 }
 
-// metricsPortOptions returns what the keystore package takes for the endpoint.
+// metricsPortOptions returns the keystore package's options for the endpoint.
 func metricsPortOptions(m *config.Metrics, log *slog.Logger) keystore.Options {
 	o := portOptions(&m.TLS, "metrics endpoint", log)
 	switch {
@@ -110,30 +110,30 @@ func metricsPortOptions(m *config.Metrics, log *slog.Logger) keystore.Options {
 	return o
 }
 
-// metricsPath is where the admin server has the metrics, as the endpoint has.
+// metricsPath is the path of the metrics, both at the endpoint and at the admin server.
 const metricsPath = "/metrics"
 
 func exposeOptions(c *config.Metrics) expose.Options {
 	return expose.Options{Runtime: c.Runtime, CounterSuffix: c.CounterSuffix}
 }
 
-// opened tells which server runs now.
+// opened makes s the server whose metrics are exposed.
 func (w *observers) opened(s *server.Server) {
 	handler := expose.Handler(s.Metrics(), w.metrics.options)
 	w.metrics.now.Store(&handler)
 }
 
-// close ends the endpoint. A connection that is being answered ends with the process.
+// close closes the endpoint's listeners. A connection that is being answered ends with the process.
 func (w *observers) close() {
 	for _, l := range w.listeners {
 		l.Close()
 	}
 }
 
-// An endpoint answers for the server that runs now.
+// An endpoint serves the metrics of the running server.
 type endpoint struct {
 	options expose.Options
-	now     atomic.Pointer[http.Handler] // nil while none runs yet
+	now     atomic.Pointer[http.Handler] // nil until a server runs
 }
 
 // ServeHTTP implements http.Handler.

@@ -94,7 +94,10 @@ func TestEndpointKeys(t *testing.T) {
 	}
 	seen := observed(t, prometheusLine, "metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpPort=0")
 	code, text := get(t, seen, "/metrics", nil)
-	for _, line := range []string{"# TYPE znode_count gauge", "# TYPE op_count_create counter\nop_count_create 0", "go_goroutines ", "process_open_fds "} {
+	for _, line := range []string{
+		"# TYPE znode_count gauge", "# TYPE op_count_create counter\nop_count_create 0", "go_goroutines ",
+		"process_open_fds ",
+	} {
 		if code != http.StatusOK || !strings.Contains(text, line) {
 			t.Errorf("status %d, and %q is missing", code, line)
 		}
@@ -105,9 +108,11 @@ func TestEndpointKeys(t *testing.T) {
 	if code, _ := get(t, seen, "/", nil); code != http.StatusNotFound {
 		t.Errorf("status of another path: %d", code)
 	}
-	seen = observed(t, prometheusLine, "metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpPort=0", "metricsProvider.exportJvmInfo=false",
+	seen = observed(t, prometheusLine,
+		"metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpPort=0", "metricsProvider.exportJvmInfo=false",
 		"metricsProvider.counterSuffix=true")
-	if _, text = get(t, seen, "/metrics", nil); strings.Contains(text, "go_goroutines") || !strings.Contains(text, "\nop_count_create_total 0") {
+	if _, text = get(t, seen, "/metrics", nil); strings.Contains(text, "go_goroutines") ||
+		!strings.Contains(text, "\nop_count_create_total 0") {
 		t.Errorf("the keys have no effect:\n%s", text)
 	}
 }
@@ -166,8 +171,10 @@ func TestEndpointOverTLS(t *testing.T) {
 		}
 	}
 	put("server.pem")
-	secure := []string{prometheusLine, "metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpsPort=0", "metricsProvider.ssl.keyStore.location=" + keys,
-		"metricsProvider.ssl.trustStore.location=" + storesOfTests + "trust.jks", "metricsProvider.ssl.trustStore.password=apassword"}
+	secure := []string{prometheusLine,
+		"metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpsPort=0", "metricsProvider.ssl.keyStore.location=" + keys,
+		"metricsProvider.ssl.trustStore.location=" + storesOfTests + "trust.jks",
+		"metricsProvider.ssl.trustStore.password=apassword"}
 	with := func(lines ...string) *observers { return observed(t, append(lines, secure...)...) }
 	url := func(seen *observers, scheme string, port int) string {
 		return scheme + "://" + seen.listeners[port].Addr().String() + metricsPath
@@ -200,7 +207,8 @@ func TestEndpointOverTLS(t *testing.T) {
 	if status, _ := asks(t, unknown, url(seen, "https", 0)); status != http.StatusOK {
 		t.Errorf("without a certificate, which is wanted only: status %d", status)
 	}
-	seen = with("metricsProvider.ssl.need.client.auth=false", "metricsProvider.ssl.want.client.auth=false", "metricsProvider.httpPort=0")
+	seen = with("metricsProvider.ssl.need.client.auth=false",
+		"metricsProvider.ssl.want.client.auth=false", "metricsProvider.httpPort=0")
 	for _, scheme := range []string{"http", "https"} {
 		if status, _ := asks(t, unknown, url(seen, scheme, 0)); status != http.StatusOK || len(seen.listeners) != 1 {
 			t.Errorf("%s on a port for both: status %d", scheme, status)
@@ -208,7 +216,8 @@ func TestEndpointOverTLS(t *testing.T) {
 	}
 	other := strconv.Itoa(freeport.Take(t, 1)[0])
 	seen = with("metricsProvider.httpPort=" + other)
-	if status, _ := asks(t, unknown, "http://127.0.0.1:"+other+metricsPath); status != http.StatusOK || len(seen.listeners) != 2 {
+	if status, _ := asks(t, unknown, "http://127.0.0.1:"+other+metricsPath); status != http.StatusOK ||
+		len(seen.listeners) != 2 {
 		t.Errorf("the plain port beside that for TLS: status %d", status)
 	}
 	if code, text := get(t, &observers{listeners: seen.listeners[1:]}, metricsPath, nil); code != http.StatusOK ||
@@ -227,7 +236,8 @@ func TestMetricsOfTheAdminServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	adm, err := startAdmin(cfg, nil, newReloader(nil, cfg, &server.Options{}, log), &server.Options{}, log, map[string]http.Handler{metricsPath: &seen.metrics})
+	adm, err := startAdmin(cfg, nil, newReloader(nil, cfg, &server.Options{}, log), &server.Options{}, log,
+		map[string]http.Handler{metricsPath: &seen.metrics})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +247,8 @@ func TestMetricsOfTheAdminServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), "\nznode_count ") {
+	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK ||
+		!strings.Contains(string(text), "\nznode_count ") {
 		t.Errorf("%v, status %d: %q", err, answer.StatusCode, text)
 	}
 }
@@ -247,7 +258,8 @@ func TestMetricsOfTheAdminServer(t *testing.T) {
 func TestAuditKeys(t *testing.T) {
 	dir := t.TempDir()
 	cfg := &config.Config{Audit: config.Audit{
-		Enabled: true, File: filepath.Join(dir, "audit.log"), FileMiB: 1, FilesKept: 1, Format: "json", Reads: true, Logins: true, Refusals: true, Hashes: true,
+		Enabled: true, File: filepath.Join(dir, "audit.log"), FileMiB: 1, FilesKept: 1, Format: "json", Reads: true,
+		Logins: true, Refusals: true, Hashes: true,
 	}}
 	o := server.Options{Audit: auditSettings(&cfg.Audit), Log: slog.New(slog.DiscardHandler)}
 	if a := o.Audit; !a.Reads || !a.Logins || !a.Refusals || !a.Hashes {
@@ -326,7 +338,9 @@ func TestLogKeys(t *testing.T) {
 	if err := json.Unmarshal(text.Bytes(), &line); err != nil || line["msg"] != "loud" || line["a"] != 1.0 {
 		t.Errorf("%v: %q", err, text.String())
 	}
-	for name, want := range map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError} {
+	for name, want := range map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	} {
 		if got := logLevel(name); got != want {
 			t.Errorf("log.level=%s is %v", name, got)
 		}

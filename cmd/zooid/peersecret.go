@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// secretLengthMin is the least length of a secret: a shorter one can be guessed from
+	// secretLengthMin is the minimum length of a secret: a shorter one can be guessed from
 	// a recorded connection between two servers.
 	secretLengthMin = 20
 	// secretFileMax bounds a secret file, in bytes.
@@ -39,14 +39,15 @@ func peerSecrets(q *config.Quorum) (all []server.PeerSecret, err error) {
 	}
 	for _, text := range texts {
 		if len(text) < secretLengthMin {
-			return nil, runbook.Errorf("ZD-1202", "use the ensemble's secret (quorum.secret, quorum.secretFile): it has %d characters, at least %d are needed: take 'head -c 32 /dev/urandom | base64', or 'zooid init'", len(text), secretLengthMin)
+			return nil, runbook.Errorf("ZD-1202", "use the ensemble's secret (quorum.secret, quorum.secretFile): it has %d characters, at least %d are needed: take 'head -c 32 /dev/urandom | base64', or 'zooid init'",
+				len(text), secretLengthMin)
 		}
 		all = append(all, server.SecretOf(text))
 	}
 	return all, nil
 }
 
-// secretLines reads a secret file: a secret to a line, beside comments.
+// secretLines reads a secret file, which has one secret per line, and comments.
 func secretLines(file string) (texts []string, err error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -28,14 +28,17 @@ func TestPeerSecrets(t *testing.T) {
 		want []string
 		err  string
 	}{
-		"none":         {config.Quorum{}, nil, ""},
-		"a key":        {config.Quorum{Secret: config.Secret(one)}, []string{one}, ""},
-		"a file":       {config.Quorum{SecretFile: file("# now\n"+one+"\n\n"+two+"\n", 0o600)}, []string{one, two}, ""},
-		"both":         {config.Quorum{Secret: config.Secret(two), SecretFile: file(one, 0o400)}, []string{two, one}, ""},
-		"readable":     {config.Quorum{SecretFile: file(one, 0o644)}, nil, "chmod 600"},
-		"empty":        {config.Quorum{SecretFile: file("\n# nothing\n", 0o600)}, nil, "holds none"},
-		"not there":    {config.Quorum{SecretFile: filepath.Join(t.TempDir(), "x")}, nil, "quorum.secretFile"},
-		"too long":     {config.Quorum{SecretFile: file(strings.Repeat(one+"\n", secretFileMax/len(one)), 0o600)}, nil, "more than 16384 bytes"},
+		"none":      {config.Quorum{}, nil, ""},
+		"a key":     {config.Quorum{Secret: config.Secret(one)}, []string{one}, ""},
+		"a file":    {config.Quorum{SecretFile: file("# now\n"+one+"\n\n"+two+"\n", 0o600)}, []string{one, two}, ""},
+		"both":      {config.Quorum{Secret: config.Secret(two), SecretFile: file(one, 0o400)}, []string{two, one}, ""},
+		"readable":  {config.Quorum{SecretFile: file(one, 0o644)}, nil, "chmod 600"},
+		"empty":     {config.Quorum{SecretFile: file("\n# nothing\n", 0o600)}, nil, "holds none"},
+		"not there": {config.Quorum{SecretFile: filepath.Join(t.TempDir(), "x")}, nil, "quorum.secretFile"},
+		"too long": {
+			config.Quorum{SecretFile: file(strings.Repeat(one+"\n", secretFileMax/len(one)), 0o600)}, nil,
+			"more than 16384 bytes",
+		},
 		"a short file": {config.Quorum{SecretFile: file("short", 0o600)}, nil, "at least 20"},
 		"a short key":  {config.Quorum{Secret: "short"}, nil, "at least 20"},
 	} {

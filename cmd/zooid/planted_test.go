@@ -59,7 +59,8 @@ func TestPlantedSecrets(t *testing.T) {
 		}
 	}
 	for _, expected := range []string{
-		"code=ZD-4021", "identity=digest:bob", "of=digest:bob", "a rule of the policy denied", "operation=setAcl", "acl=digest:bob:x:",
+		"code=ZD-4021", "identity=digest:bob", "of=digest:bob", "a rule of the policy denied",
+		"operation=setAcl", "acl=digest:bob:x:",
 	} {
 		if !strings.Contains(p.told["the log"], expected) {
 			t.Errorf("the log has no %s:\n%s", expected, p.told["the log"])
@@ -87,7 +88,8 @@ func plantAll(t *testing.T) *plantation {
 	t.Helper()
 	stores, dir := filepath.Join("..", "..", "internal", "keystore", "testdata"), t.TempDir()
 	p := &plantation{
-		t: t, client: "127.0.0.1:" + port(t), metrics: "127.0.0.1:" + port(t), dir: dir, told: map[string]string{}, ended: make(chan struct{}),
+		t: t, client: "127.0.0.1:" + port(t), metrics: "127.0.0.1:" + port(t), dir: dir, told: map[string]string{},
+		ended:   make(chan struct{}),
 		secrets: []string{"planted", storePassword},
 	}
 	_, bob, _ := strings.Cut(zk.DigestID("bob", "planted-bob").ID, ":")
@@ -98,7 +100,9 @@ func plantAll(t *testing.T) *plantation {
 		t.Fatal(err)
 	}
 	p.secrets = append(p.secrets, verifier)
-	p.write("jaas", `Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_super="planted-jaas" user_bob="planted-bob" user_ann="`+verifier+`"; };`)
+	p.write("jaas",
+		`Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_super="planted-jaas" user_bob="planted-bob" user_ann="`+
+			verifier+`"; };`)
 	p.write("policy", "deny write below /p except digest:bob:"+bob+"\ndeny write below /q except digest:super:"+super)
 	store, trust := filepath.Join(stores, "server.jks"), filepath.Join(stores, "trust.jks")
 	lines := []string{
@@ -204,7 +208,8 @@ func (p *plantation) offend() {
 		}
 	}
 	if err == nil {
-		_, err = bob.SetACL(ctx, "/p", append(zk.DigestACL(zk.PermAll, "bob", "planted-bob"), zk.WorldACL(zk.PermRead)...), -1)
+		_, err = bob.SetACL(ctx, "/p", append(zk.DigestACL(zk.PermAll, "bob", "planted-bob"), zk.WorldACL(zk.PermRead)...),
+			-1)
 	}
 	if err != nil {
 		p.t.Fatal(err)
@@ -233,12 +238,14 @@ func (p *plantation) ask() {
 		p.t.Errorf("the admin server has only %d commands: %s", len(pages), links)
 	}
 	for _, page := range append(pages, "/livez", "/readyz", "/") {
-		if page == "/commands/drain" || page == "/commands/snapshot" || page == "/commands/restore" || page == "/commands/shed_connections" {
+		if page == "/commands/drain" || page == "/commands/snapshot" || page == "/commands/restore" ||
+			page == "/commands/shed_connections" {
 			continue // they answer with data, or end connections
 		}
 		for _, auth := range []string{"", "digest super:planted-guess", "digest super:planted-super"} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
-				p.told[method+" "+page+" "+strings.TrimPrefix(auth, "digest super:planted-")] = p.request(method, "http://"+p.admin+page, auth)
+				p.told[method+" "+page+" "+strings.TrimPrefix(auth, "digest super:planted-")] = p.request(method,
+					"http://"+p.admin+page, auth)
 			}
 		}
 	}
@@ -262,7 +269,8 @@ func (p *plantation) request(method, url, auth string) string {
 // useTools runs what tells of a server and its configuration.
 func (p *plantation) useTools() {
 	for _, args := range [][]string{
-		{"doctor", "-no-disk", p.file}, {"doctor", "-json", "-no-disk", p.file}, {"status", p.client}, {"status", "-json", p.client},
+		{"doctor", "-no-disk", p.file}, {"doctor", "-json", "-no-disk", p.file}, {"status", p.client},
+		{"status", "-json", p.client},
 		{"top", p.file}, {"top", "-json", "-n", "1", p.file}, {"health", p.file}, {"server", "-check", p.file},
 		{"cli", "-server", p.client, "-auth", "digest:eve:planted-guess", "policy", "get"},
 		{"cli", "-server", p.client, "-auth", "digest:eve:planted-guess", "getAcl", "/p"},

@@ -27,9 +27,10 @@ Who may do what below a path, beside the ACLs there, on all servers of the ensem
 The flags are those of zooid cli, which has the same commands (zooid cli policy …).
 `
 
-// runPolicy runs the shell's commands of that name.
+// runPolicy runs the shell's policy commands.
 func runPolicy(args []string, stdout, stderr io.Writer) int {
-	at := slices.IndexFunc(args, func(arg string) bool { return slices.Contains([]string{"get", "set", "check", "explain"}, arg) })
+	at := slices.IndexFunc(args,
+		func(arg string) bool { return slices.Contains([]string{"get", "set", "check", "explain"}, arg) })
 	if at < 0 {
 		if slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
 			fmt.Fprint(stdout, policyUsage)

@@ -47,7 +47,9 @@ func TestReloadedIdentities(t *testing.T) {
 			"\nauthProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\nauth.recheckSeconds=86400\n"+
 			"DigestAuthenticationProvider.superDigest="+digest(super)+"\n")
 	}
-	args := []string{zoo("super:test"), "-Djava.security.auth.login.config=" + write("jaas", strings.Replace(login, "%", "b", 1))}
+	args := []string{
+		zoo("super:test"), "-Djava.security.auth.login.config=" + write("jaas", strings.Replace(login, "%", "b", 1)),
+	}
 	var why bytes.Buffer
 	cfg, _ := serverConfig(args, io.Discard, &why)
 	if cfg == nil {
@@ -79,7 +81,8 @@ func TestReloadedIdentities(t *testing.T) {
 	}
 	ann, bob := connect(zk.Options{SASL: zk.DigestMD5("ann", "a")}), connect(zk.Options{SASL: zk.DigestMD5("bob", "b")})
 	super := connect(zk.Options{Auth: []zk.Auth{zk.DigestAuth("super", "test")}})
-	if _, err := super.Create(ctx, "/secret", nil, zk.ModePersistent, []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "digest", ID: "nobody:x"}}}); err != nil {
+	if _, err := super.Create(ctx, "/secret", nil, zk.ModePersistent,
+		[]zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "digest", ID: "nobody:x"}}}); err != nil {
 		t.Fatal(err)
 	}
 	reads := func(c *zk.Client) error { _, _, err := c.Get(ctx, "/secret"); return err }
@@ -118,7 +121,10 @@ func TestReloadedIdentities(t *testing.T) {
 	if opt.Auth.SuperDigest != digest("admin:test") {
 		t.Errorf("a server that opens now has the superuser %s", opt.Auth.SuperDigest)
 	}
-	if err := reads(connect(zk.Options{Auth: []zk.Auth{zk.DigestAuth("admin", "test")}, SASL: zk.DigestMD5("bob", "changed")})); err != nil {
+	if err := reads(
+		connect(zk.Options{
+			Auth: []zk.Auth{zk.DigestAuth("admin", "test")}, SASL: zk.DigestMD5("bob", "changed"),
+		})); err != nil {
 		t.Errorf("the new superuser: %v", err)
 	}
 }

@@ -78,7 +78,8 @@ func recoverEnsemble(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 		return 2
 	}
 	changes := r.renew || r.aside
-	if flags.NArg() == 0 || r.renew && r.aside || changes && (r.json || strings.TrimSpace(r.why) == "") || r.aside && flags.NArg() != 1 {
+	if flags.NArg() == 0 || r.renew && r.aside || changes && (r.json || strings.TrimSpace(r.why) == "") ||
+		r.aside && flags.NArg() != 1 {
 		fmt.Fprint(stderr, recoverHelp)
 		return 2
 	}
@@ -95,8 +96,8 @@ func recoverEnsemble(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 	return 0
 }
 
-// placeOf returns where a server's data lies, by its zoo.cfg or its directory. cfg is nil for
-// a directory.
+// placeOf returns where a server's data is. name is the server's zoo.cfg or its directory;
+// for a directory, cfg is nil.
 func placeOf(name string) (p recovery.Place, cfg *config.Config, err error) {
 	p.Reconfigure = changeMembers
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
@@ -110,7 +111,7 @@ func placeOf(name string) (p recovery.Place, cfg *config.Config, err error) {
 	return p, cfg, nil
 }
 
-// show says what the servers have.
+// show prints what the servers have.
 func (r *rescue) show(names []string) error {
 	var all []*recovery.Survivor
 	for _, name := range names {
@@ -144,7 +145,8 @@ func (r *rescue) show(names []string) error {
 		}
 	}
 	if len(all) > 1 {
-		fmt.Fprintf(r.out, "%s has most: whatever another of these %d has acknowledged, it has too.\n\n", all[best].DataDir, len(all))
+		fmt.Fprintf(r.out, "%s has most: whatever another of these %d has acknowledged, it has too.\n\n", all[best].DataDir,
+			len(all))
 	}
 	fmt.Fprint(r.out, r.losses(all[best], len(all)))
 	return nil
@@ -152,7 +154,8 @@ func (r *rescue) show(names []string) error {
 
 func (r *rescue) describe(s *recovery.Survivor) {
 	fmt.Fprintf(r.out, "%s\n  cluster %s, term %d, last entry %d of term %d, committed up to %d\n  last zxid %s, written %s\n  %d znodes, %d sessions\n  members: %s\n",
-		s.DataDir, s.ClusterID, s.Term, s.LastIndex, s.LastTerm, s.Committed, s.Zxid, s.Written.Format(time.RFC3339), s.Znodes, s.Sessions,
+		s.DataDir, s.ClusterID, s.Term, s.LastIndex, s.LastTerm, s.Committed, s.Zxid, s.Written.Format(time.RFC3339),
+		s.Znodes, s.Sessions,
 		strings.ReplaceAll(strings.TrimSpace(s.Members), "\n", "  "))
 	if s.Joining {
 		fmt.Fprintln(r.out, "  this server had begun to join and may lack writes that were acknowledged before it had caught up")
@@ -160,12 +163,13 @@ func (r *rescue) describe(s *recovery.Survivor) {
 	fmt.Fprintln(r.out)
 }
 
-// losses says what may be lost if n servers are all that is left.
+// losses describes what may be lost if only n servers are left.
 func (r *rescue) losses(best *recovery.Survivor, n int) string {
 	voters := votersOf(best)
 	var b strings.Builder
 	if n > voters/2 && voters > 0 {
-		fmt.Fprintf(&b, "The ensemble has %d voters, and %d servers are here: if they are voters, they are a majority. Start them; nothing is lost then.\n", voters, n)
+		fmt.Fprintf(&b, "The ensemble has %d voters, and %d servers are here: if they are voters, they are a majority. Start them; nothing is lost then.\n",
+			voters, n)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "The ensemble has %d voters. What may be lost: writes that the servers which are gone have acknowledged after zxid %s,\nwritten %s. How many can't be told from here.\n",
@@ -173,7 +177,8 @@ func (r *rescue) losses(best *recovery.Survivor, n int) string {
 	if doubt := best.LastIndex - min(best.Committed, best.LastIndex); doubt > 0 {
 		fmt.Fprintf(&b, "The last %d entries aren't known here to be acknowledged; all are kept.\n", doubt)
 	}
-	fmt.Fprintf(&b, "\nIf a majority of the disks is gone for good, and not merely unreachable, make a new ensemble of it:\n  zooid recover -new-ensemble -cluster %s -why REASON zoo.cfg\n", best.ClusterID)
+	fmt.Fprintf(&b, "\nIf a majority of the disks is gone for good, and not merely unreachable, make a new ensemble of it:\n  zooid recover -new-ensemble -cluster %s -why REASON zoo.cfg\n",
+		best.ClusterID)
 	return b.String()
 }
 
@@ -185,7 +190,7 @@ func votersOf(s *recovery.Survivor) int {
 	return m.Voters()
 }
 
-// change makes a new ensemble of the first server's data, or sets it aside.
+// change makes a new ensemble from the first server's data, or sets the data aside.
 func (r *rescue) change(names []string) error {
 	p, cfg, err := placeOf(names[0])
 	if err != nil {
@@ -228,7 +233,8 @@ func (r *rescue) change(names []string) error {
 		if err := s.SetAside(act); err != nil {
 			return err
 		}
-		fmt.Fprintf(r.out, "the data is in %s; start this server once the new ensemble runs\n", filepath.Join(p.DataDir, act.Aside))
+		fmt.Fprintf(r.out, "the data is in %s; start this server once the new ensemble runs\n",
+			filepath.Join(p.DataDir, act.Aside))
 		return nil
 	}
 	if err := s.Renew(uint64(id), act); err != nil {
@@ -241,10 +247,11 @@ func (r *rescue) change(names []string) error {
 func (r *rescue) made(a *recovery.Act) {
 	fmt.Fprintf(r.out, "the new ensemble has the cluster id %s and begins with this server's data; the old data is in %s.\n"+
 		"Start this server first. The others join with empty data directories: on another survivor run zooid recover -set-aside.\n"+
-		"One that doesn't know the ensemble's secret needs zooid allow-join; one that is gone for good leaves by reconfig.\n", a.NewCluster, a.Aside)
+		"One that doesn't know the ensemble's secret needs zooid allow-join; one that is gone for good leaves by reconfig.\n",
+		a.NewCluster, a.Aside)
 }
 
-// memberID returns the id in the myid file of a server of an ensemble.
+// memberID returns the id in the myid file of a server that belongs to an ensemble.
 func memberID(cfg *config.Config) (int64, error) {
 	full, err := config.Load(cfg.File, nil)
 	if err != nil {
@@ -260,10 +267,12 @@ func memberID(cfg *config.Config) (int64, error) {
 func (r *rescue) mayRenew(s *recovery.Survivor, cfg *config.Config, id int64, others []string) error {
 	members, err := config.ParseMembers(s.Members)
 	if err != nil || members.Voters() == 0 {
-		return fmt.Errorf("make a new ensemble of %s: it doesn't hold the ensemble's membership; take another survivor", s.DataDir)
+		return fmt.Errorf("make a new ensemble of %s: it doesn't hold the ensemble's membership; take another survivor",
+			s.DataDir)
 	}
 	if _, ok := members.Find(id); !ok {
-		return fmt.Errorf("make a new ensemble of %s: server %d is no member in it (%s); correct myid, or take a member", s.DataDir, id, strings.TrimSpace(s.Members))
+		return fmt.Errorf("make a new ensemble of %s: server %d is no member in it (%s); correct myid, or take a member",
+			s.DataDir, id, strings.TrimSpace(s.Members))
 	}
 	for _, name := range others {
 		p, _, err := placeOf(name)
@@ -279,15 +288,18 @@ func (r *rescue) mayRenew(s *recovery.Survivor, cfg *config.Config, id int64, ot
 		case o.Cluster != s.Cluster:
 			return fmt.Errorf("%s and %s are of different clusters", s.DataDir, o.DataDir)
 		case o.Better(s):
-			return fmt.Errorf("make a new ensemble of %s: %s has more (last entry %d of term %d); take that one", s.DataDir, o.DataDir, o.LastIndex, o.LastTerm)
+			return fmt.Errorf("make a new ensemble of %s: %s has more (last entry %d of term %d); take that one", s.DataDir,
+				o.DataDir, o.LastIndex, o.LastTerm)
 		}
 	}
 	if n := 1 + len(others); n > members.Voters()/2 {
-		return fmt.Errorf("make a new ensemble: %d of %d voters are a majority; start these servers instead, nothing is lost then", n, members.Voters())
+		return fmt.Errorf("make a new ensemble: %d of %d voters are a majority; start these servers instead, nothing is lost then",
+			n, members.Voters())
 	}
 	for _, m := range append(members.Servers, cfg.Quorum.Members.Servers...) {
 		if addr := answers(m, id); addr != "" {
-			return fmt.Errorf("make a new ensemble: server %d answers at %s. If a majority runs, nothing is lost; otherwise stop it first: it is a survivor", m.ID, addr)
+			return fmt.Errorf("make a new ensemble: server %d answers at %s. If a majority runs, nothing is lost; otherwise stop it first: it is a survivor",
+				m.ID, addr)
 		}
 	}
 	return nil
@@ -296,7 +308,7 @@ func (r *rescue) mayRenew(s *recovery.Survivor, cfg *config.Config, id int64, ot
 // answerPatience bounds the wait for one address of another member.
 const answerPatience = 2 * time.Second
 
-// answers returns an address of another member at which something accepts connections.
+// answers returns an address of member m at which something accepts connections, "" if none or m is this server.
 func answers(m config.Member, self int64) string {
 	if m.ID == self {
 		return ""

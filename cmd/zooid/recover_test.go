@@ -22,7 +22,8 @@ func survivorOf(t *testing.T, peer int, last uint64) (cfg, data string) {
 	t.Helper()
 	dir := t.TempDir()
 	data = filepath.Join(dir, "data")
-	servers := "server.1=127.0.0.1:1:2;2181\nserver.2=127.0.0.1:" + strconv.Itoa(peer) + ":2;2182\nserver.3=127.0.0.1:3:4;2183\n"
+	servers := "server.1=127.0.0.1:1:2;2181\nserver.2=127.0.0.1:" + strconv.Itoa(peer) +
+		":2;2182\nserver.3=127.0.0.1:3:4;2183\n"
 	d, err := storage.Open(storage.Options{Dir: data, ClusterID: 0xabc})
 	if err != nil {
 		t.Fatal(err)
@@ -32,11 +33,13 @@ func survivorOf(t *testing.T, peer int, last uint64) (cfg, data string) {
 	for i := range last {
 		e := &raftpb.Entry{Term: &term, Index: new(i + 1), Type: raftpb.EntryNormal.Enum()}
 		if i == 1 {
-			e.Data = tree.AppendRecord(tree.AppendBatchHeader(make([]byte, 16), 1000), &tree.Request{Op: tree.OpMembers, Seq: tree.MembersInForce, Body: []byte(servers)})
+			e.Data = tree.AppendRecord(tree.AppendBatchHeader(make([]byte, 16), 1000),
+				&tree.Request{Op: tree.OpMembers, Seq: tree.MembersInForce, Body: []byte(servers)})
 		}
 		entries = append(entries, e)
 	}
-	if err := d.Log().Append(&raftpb.HardState{Term: &term, Vote: new(uint64(1)), Commit: new(last - 1)}, entries, true); err != nil {
+	if err := d.Log().Append(&raftpb.HardState{Term: &term, Vote: new(uint64(1)), Commit: new(last - 1)}, entries,
+		true); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {
@@ -64,7 +67,8 @@ func TestRecoverCommand(t *testing.T) {
 	run := func(stdin string, code int, says string, args ...string) {
 		t.Helper()
 		var out bytes.Buffer
-		if got := recoverEnsemble(args, strings.NewReader(stdin), &out, &out); got != code || !strings.Contains(out.String(), says) {
+		if got := recoverEnsemble(args, strings.NewReader(stdin), &out, &out); got != code ||
+			!strings.Contains(out.String(), says) {
 			t.Errorf("recover %q: exit code %d, want %d and %q in\n%s", args, got, code, says, out.String())
 		}
 	}
@@ -107,7 +111,8 @@ func TestRecoverCommand(t *testing.T) {
 	}
 	// Another survivor is emptied, and its data kept.
 	other, otherData := survivorOf(t, ports[0], 6)
-	run("", 0, "start this server once the new ensemble runs", "-set-aside", "-cluster", cluster, "-why", "it joins", other)
+	run("", 0, "start this server once the new ensemble runs", "-set-aside", "-cluster", cluster, "-why", "it joins",
+		other)
 	if storage.InUse(otherData) {
 		t.Error("the other survivor still has its data")
 	}

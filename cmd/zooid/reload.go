@@ -21,11 +21,12 @@ import (
 
 // reloadable are the keys that a reload puts in force. All others need a restart.
 var reloadable = []string{
-	"maxClientCnxns", "maxCnxns", "limits.connection", "limits.address", "limits.identity", "limits.path", "4lw.commands.whitelist", "log.level",
+	"maxClientCnxns", "maxCnxns", "limits.connection", "limits.address", "limits.identity", "limits.path",
+	"4lw.commands.whitelist", "log.level",
 	"DigestAuthenticationProvider.superDigest", "X509AuthenticationProvider.superUser", "superUser", "letAnySaslUserDoX",
 }
 
-// reloadableLogins are those that it puts in force if there is a login file at all, with the users of that.
+// reloadableLogins are keys that a reload puts in force, with the users of the login file, if there is a login file.
 var reloadableLogins = []string{
 	"SASLAuthenticationProvider.superPassword", "sasl.enabled.mechanisms", "sasl.serverconfig",
 	"security.auth_to_local", "kerberos.removeHostFromPrincipal", "kerberos.removeRealmFromPrincipal",
@@ -41,13 +42,13 @@ type reloader struct {
 	mu     sync.Mutex
 	began  *config.Config // what the server was started with
 	now    *config.Config // what was read last
-	given  *config.Config // what the server that runs was opened with
+	given  *config.Config // what the running server was opened with
 	stores []server.Stores
 	logins *sasl.Following // nil if there is no login file
 	server *server.Server  // nil while there is none
 }
 
-// newReloader returns one, nil for a server without a configuration file.
+// newReloader returns a reloader, or nil for a server without a configuration file.
 func newReloader(args []string, cfg *config.Config, o *server.Options, log *slog.Logger) *reloader {
 	if cfg.File == "" {
 		return nil
@@ -57,7 +58,7 @@ func newReloader(args []string, cfg *config.Config, o *server.Options, log *slog
 	return r
 }
 
-// add adds stores that are to be read again, too. A nil reloader ignores it.
+// add adds stores for a reload to read again. It does nothing on a nil reloader.
 func (r *reloader) add(s server.Stores) {
 	if r != nil {
 		r.mu.Lock()
@@ -66,14 +67,14 @@ func (r *reloader) add(s server.Stores) {
 	}
 }
 
-// setsLevelOf makes a changed log.level count for the log. A nil reloader ignores it.
+// setsLevelOf makes a reload apply a changed log.level to level. It does nothing on a nil reloader.
 func (r *reloader) setsLevelOf(level *slog.LevelVar) {
 	if r != nil {
 		r.level = level
 	}
 }
 
-// serve makes s the server whose settings are changed, and gives it those read last.
+// serve makes s the server whose settings a reload changes, and applies the settings read last.
 func (r *reloader) serve(s *server.Server) {
 	if r == nil {
 		return
@@ -82,13 +83,13 @@ func (r *reloader) serve(s *server.Server) {
 	defer r.mu.Unlock()
 	r.server = s
 	if r.given == r.now {
-		return // an entry may have panicked since, and then limits can't be set any more
+		return // an entry may have panicked since, and after that the limits can't be set
 	}
 	s.SetLimits(limits(r.now))
 	s.SetSuperusers(superusers(r.now))
 }
 
-// configure gives a server that is about to open the settings that were read last. A nil reloader ignores it.
+// configure sets in o, for a server about to open, the settings read last. It does nothing on a nil reloader.
 func (r *reloader) configure(o *server.Options) {
 	if r == nil {
 		return
@@ -97,14 +98,18 @@ func (r *reloader) configure(o *server.Options) {
 	defer r.mu.Unlock()
 	r.given = r.now
 	l, u := limits(r.now), superusers(r.now)
-	o.MaxClientConnections, o.MaxConnections, o.FourLetterWords, o.Serving.Limits = l.MaxClientConnections, l.MaxConnections, l.FourLetterWords, l.Clients
-	o.Auth.SuperDigest, o.Auth.SASLSuperUsers, o.Auth.X509SuperUser, o.Auth.AnySASLUser = u.Digest, u.SASL, u.X509, u.AnySASL
+	o.MaxClientConnections, o.MaxConnections, o.FourLetterWords, o.Serving.Limits = l.MaxClientConnections,
+		l.MaxConnections, l.FourLetterWords, l.Clients
+	o.Auth.SuperDigest, o.Auth.SASLSuperUsers, o.Auth.X509SuperUser, o.Auth.AnySASLUser = u.Digest, u.SASL, u.X509,
+		u.AnySASL
 }
 
-// superusers are those of cfg.
+// superusers returns the superusers of cfg.
 func superusers(cfg *config.Config) auth.Superusers {
 	a := &cfg.Auth
-	return auth.Superusers{Digest: a.SuperDigest.Reveal(), SASL: a.SASLSuperUsers, X509: a.X509SuperUser, AnySASL: a.SASLAnyUser}
+	return auth.Superusers{
+		Digest: a.SuperDigest.Reveal(), SASL: a.SASLSuperUsers, X509: a.X509SuperUser, AnySASL: a.SASLAnyUser,
+	}
 }
 
 // canReload reports whether a reload puts a key in force.
@@ -112,7 +117,7 @@ func (r *reloader) canReload(key string) bool {
 	return slices.Contains(reloadable, key) || r.logins != nil && slices.Contains(reloadableLogins, key)
 }
 
-// clientLimits are those of cfg, which was read without an error.
+// clientLimits returns the client limits of cfg, which was read without an error.
 func clientLimits(cfg *config.Config) [limit.Scopes]limit.Set {
 	l := &cfg.Limits
 	var sets [limit.Scopes]limit.Set
@@ -122,16 +127,17 @@ func clientLimits(cfg *config.Config) [limit.Scopes]limit.Set {
 	return sets
 }
 
-// limits are the settings of cfg that can be changed while a server runs.
+// limits returns the settings of cfg that can be changed while a server runs.
 func limits(cfg *config.Config) server.Limits {
 	return server.Limits{
-		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns, FourLetterWords: words(cfg.FourLetter),
-		Clients: clientLimits(cfg),
+		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns,
+		FourLetterWords: words(cfg.FourLetter),
+		Clients:         clientLimits(cfg),
 	}
 }
 
 // reload reads the configuration and the stores again. A configuration that can't be read
-// changes nothing; of the stores each is read for itself.
+// changes nothing; each store is read independently of the others.
 func (r *reloader) reload() (admin.Reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +155,7 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 		}
 	}
 	for _, key := range config.Changed(r.began, cfg) {
-		if !r.canReload(key) && key != "dynamicConfigFile" { // which a running server writes there itself (memberFiles)
+		if !r.canReload(key) && key != "dynamicConfigFile" { // which a running server writes itself (memberFiles)
 			done.NeedRestart = append(done.NeedRestart, key)
 		}
 	}
@@ -171,7 +177,7 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 	}
 	if r.server != nil {
 		r.server.SetLimits(limits(cfg))
-		r.server.SetSuperusers(superusers(cfg)) // and has clients looked at, by the stores and logins of now
+		r.server.SetSuperusers(superusers(cfg)) // also checks connected clients against the current stores and logins
 	}
 	r.log.Info("the configuration was read again", "inForce", done.InForce, "needRestart", done.NeedRestart)
 	return done, err

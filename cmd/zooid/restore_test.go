@@ -17,7 +17,8 @@ import (
 // adminCall sends a request to a server's admin server as anybody, which the root's ACL permits.
 func (p *process) adminCall(method, path, body string) (int, string) {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(p.t.Context(), method, "http://"+p.admin+"/commands/"+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(p.t.Context(), method, "http://"+p.admin+"/commands/"+path,
+		strings.NewReader(body))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -65,17 +66,20 @@ func TestRestoreCommand(t *testing.T) {
 		_, foreign := other.adminCall("GET", "snapshot", "")
 		middle := len(snapshot) / 2
 		for what, bad := range map[string]string{
-			"of another cluster": foreign, "cut short": snapshot[:middle], "damaged": snapshot[:middle] + "\x55\xaa\x55" + snapshot[middle+3:],
+			"of another cluster": foreign, "cut short": snapshot[:middle],
+			"damaged": snapshot[:middle] + "\x55\xaa\x55" + snapshot[middle+3:],
 			"garbage": strings.Repeat("no snapshot", 100), "tiny": "x",
 		} {
-			if status, answer := p.adminCall("POST", "restore", bad); status != http.StatusBadRequest || !strings.Contains(answer, "no snapshot to restore") || strings.Contains(answer, os.TempDir()) {
+			if status, answer := p.adminCall("POST", "restore", bad); status != http.StatusBadRequest ||
+				!strings.Contains(answer, "no snapshot to restore") || strings.Contains(answer, os.TempDir()) {
 				t.Errorf("%s, %s: %d, %s", format, what, status, answer)
 			}
 		}
 		if data, _, err := c.Get(ctx, "/kept"); err != nil || string(data) != "2" {
 			t.Fatalf("%s: a refused restore has changed something: %q, %v", format, data, err)
 		}
-		if status, answer := p.adminCall("POST", "restore", snapshot); status != http.StatusOK || !strings.Contains(answer, "last_zxid") {
+		if status, answer := p.adminCall("POST", "restore", snapshot); status != http.StatusOK ||
+			!strings.Contains(answer, "last_zxid") {
 			t.Fatalf("%s: %d, %s", format, status, answer)
 		}
 		if _, _, err := c.Get(ctx, "/kept"); !errors.Is(err, zk.ErrSessionExpired) {

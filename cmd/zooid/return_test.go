@@ -32,8 +32,12 @@ func newHomeward(t *testing.T) *homeward {
 	ports := freeport.Take(t, 3)
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
 	h := &homeward{t: t, dir: t.TempDir(), client: at(0), quorum: at(1), election: at(2)}
-	h.write("zoo.cfg", fmt.Sprintf("dataDir=%s/zooid\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nsession.apachePasswords=true\n", h.dir, ports[0]))
-	h.write("apache.cfg", fmt.Sprintf("dataDir=%s/none\nclientPort=1\ninitLimit=5\nsyncLimit=5\nstandaloneEnabled=false\nserver.0=%s:%d:participant\n", h.dir, h.quorum, ports[2]))
+	h.write("zoo.cfg",
+		fmt.Sprintf("dataDir=%s/zooid\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nsession.apachePasswords=true\n",
+			h.dir, ports[0]))
+	h.write("apache.cfg",
+		fmt.Sprintf("dataDir=%s/none\nclientPort=1\ninitLimit=5\nsyncLimit=5\nstandaloneEnabled=false\nserver.0=%s:%d:participant\n",
+			h.dir, h.quorum, ports[2]))
 	return h
 }
 
@@ -74,7 +78,8 @@ func (h *homeward) startZooid() { h.start("zooid", "server "+h.dir+"/zoo.cfg") }
 
 func (h *homeward) startObservers() {
 	for id := 1; id <= 2; id++ {
-		h.start(fmt.Sprint("apache", id), fmt.Sprintf("migrate follow -id %d %s/apache.cfg %s/apache%d", id, h.dir, h.dir, id))
+		h.start(fmt.Sprint("apache", id),
+			fmt.Sprintf("migrate follow -id %d %s/apache.cfg %s/apache%d", id, h.dir, h.dir, id))
 	}
 }
 
@@ -85,7 +90,9 @@ func (h *homeward) stop(name string) string {
 
 // back runs zooid migrate return.
 func (h *homeward) back(more ...string) (int, string) {
-	args := []string{"return", "-quorum", h.quorum, "-election", h.election, "-from", "127.0.0.1", "-observers", "1,2", "-yes"}
+	args := []string{
+		"return", "-quorum", h.quorum, "-election", h.election, "-from", "127.0.0.1", "-observers", "1,2", "-yes",
+	}
 	var out bytes.Buffer
 	code := mover.Migrate(append(append(args, more...), h.dir+"/zoo.cfg"), &out, &out)
 	return code, out.String()
@@ -129,13 +136,18 @@ func TestReturn(t *testing.T) {
 		says []string
 		none string
 	}{
-		{"-check", []string{"-check"}, 0, []string{"the observers [1 2] have everything", "the way back: nothing that Apache has no form for"}, "Next:"},
+		{"-check", []string{"-check"}, 0,
+			[]string{"the observers [1 2] have everything", "the way back: nothing that Apache has no form for"}, "Next:"},
 		{"a -stop that fails", []string{"-stop", "echo no >&2; exit 3", "-stop-observer", stopObserver, "-start", start}, 1,
 			[]string{"Next: Zooid's servers [1] are stopped", "stop the Zooid server 1: the command failed: exit status 3: no", "To undo: start Zooid's servers [1] again"}, "last step"},
 		{"a -stop that stops nothing", []string{"-stop", "true", "-stop-observer", stopObserver, "-start", start}, 1,
 			[]string{"the Zooid server still answers", "To undo: start Zooid's servers [1] again"}, "last step"},
-		{"an observer with other files", []string{"-stop", h.stop("zooid"), "-stop-observer", stopObserver + " | sed s/znodes/nodes/", "-start", start}, 1,
-			[]string{"the observers [1 2] have everything: ", "the files of observer 1 aren't Zooid's", "To undo: start Zooid's servers [1] again"}, "last step"},
+		{"an observer with other files",
+			[]string{"-stop", h.stop("zooid"), "-stop-observer", stopObserver + " | sed s/znodes/nodes/", "-start", start}, 1,
+			[]string{
+				"the observers [1 2] have everything: ", "the files of observer 1 aren't Zooid's",
+				"To undo: start Zooid's servers [1] again",
+			}, "last step"},
 	} {
 		code, said := h.back(c.args...)
 		if code != c.code || strings.Contains(said, c.none) || began() {
@@ -151,7 +163,8 @@ func TestReturn(t *testing.T) {
 	h.create("/two")
 	h.startObservers()
 	code, said := h.back("-stop", h.stop("zooid"), "-stop-observer", stopObserver, "-start", start)
-	if code != 0 || !strings.Contains(said, "last step, which ends the possibility to undo") || !strings.Contains(said, "Apache's servers [1 2] were started") {
+	if code != 0 || !strings.Contains(said, "last step, which ends the possibility to undo") ||
+		!strings.Contains(said, "Apache's servers [1 2] were started") {
 		t.Fatalf("exit %d\n%s", code, said)
 	}
 	exported, err := migrate.Export(migrate.ExportOptions{Dirs: []string{h.dir + "/zooid"}, To: t.TempDir()})
@@ -160,7 +173,8 @@ func TestReturn(t *testing.T) {
 	}
 	for id := 1; id <= 2; id++ {
 		state, _, err := apachefiles.Load(apachefiles.Options{Dir: fmt.Sprintf("%s/apache%d", h.dir, id)})
-		if err != nil || state.Digest() != exported.Digest || state.Find("/one") == nil || state.Find("/two") == nil || len(state.Sessions) != 2 {
+		if err != nil || state.Digest() != exported.Digest || state.Find("/one") == nil || state.Find("/two") == nil ||
+			len(state.Sessions) != 2 {
 			t.Errorf("observer %d: %v", id, err)
 		}
 		if host, err := os.ReadFile(fmt.Sprintf("%s/started%d", h.dir, id)); err != nil || string(host) != "127.0.0.1\n" {

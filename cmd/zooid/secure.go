@@ -72,7 +72,9 @@ func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
 		log.Warn("ssl.quorum.clientAuth="+q.TLS.ClientAuth+": whoever reaches the peer port can claim to be a server of this ensemble; use need", "code", "ZD-1223")
 	}
 	o.Stores = append(o.Stores, storesOf("peer port", port))
-	secure := server.PeerTLS{Server: port.Config(), Plain: q.PortUnification, Detection: q.TLS.DetectionTimeout}
+	secure := server.PeerTLS{
+		Server: port.Config(), Plain: q.PortUnification, Detection: q.TLS.DetectionTimeout, Check: port.CheckPeer,
+	}
 	if q.Enabled {
 		secure.Client = func(host string) *tls.Config { return port.Dialled(host, q.TLS.HostnameVerification) }
 	}
@@ -82,19 +84,19 @@ func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
 	return secure, nil
 }
 
-// peerPortOptions returns what the keystore package takes for the peer port.
+// peerPortOptions returns the keystore package's options for the peer port.
 func peerPortOptions(q *config.QuorumTLS, log *slog.Logger) keystore.Options {
 	o := portOptions(&q.TLS, "peer port", log)
 	o.VerifyClientHost = false // quorum calls VerifyPeer, once it knows which server connects
 	return o
 }
 
-// storesOf names the stores of a port.
+// storesOf returns the stores of a port, which what names.
 func storesOf(what string, port *keystore.Port) server.Stores {
 	return server.Stores{Of: what, Refresh: port.Refresh, Ends: port.Ends}
 }
 
-// portOptions turns the ssl.* keys into what the keystore package takes; what names
+// portOptions converts the ssl.* keys into the keystore package's options; what names
 // the port in the log.
 func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options {
 	store := func(s config.Store) keystore.Store {
@@ -103,8 +105,9 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 	return keystore.Options{
 		Keys: store(t.Keys), Trust: store(t.Trust),
 		Protocol: t.Protocol, EnabledProtocols: t.EnabledProtocols, CipherSuites: t.CipherSuites,
-		ClientAuth: t.ClientAuth, VerifyClientHost: t.HostnameVerification && t.PeerHostnameVerification, ReverseDNS: t.ReverseDNS,
-		CRL: t.CRL, OCSP: t.OCSP, CRLFile: t.CRLFile, StapleFile: t.StapleFile,
+		ClientAuth: t.ClientAuth, VerifyClientHost: t.HostnameVerification && t.PeerHostnameVerification,
+		ReverseDNS: t.ReverseDNS,
+		CRL:        t.CRL, OCSP: t.OCSP, CRLFile: t.CRLFile, StapleFile: t.StapleFile,
 		Reloaded: func(err error) {
 			if err != nil {
 				log.Error("the key and trust stores of the "+what+" have changed and can't be used", "err", err, "code", "ZD-1224")
@@ -115,11 +118,11 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 	}
 }
 
-// storesPoll is the time between two looks at the key and trust stores while nobody connects.
+// storesPoll is the interval between checks of the key and trust stores while nobody connects.
 const storesPoll = 10 * time.Second
 
-// pollStores looks at the stores of ports from time to time, as each connection does (see
-// keystore.Port.Config), so that a withdrawn one is logged though nobody connects.
+// pollStores checks the stores of ports periodically, as each connection does (see
+// keystore.Port.Config), so that a withdrawn certificate is logged even if nobody connects.
 func pollStores(done <-chan struct{}, every time.Duration, ports ...*tls.Config) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

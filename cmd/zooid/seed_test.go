@@ -41,7 +41,8 @@ func newSeedlings(t *testing.T, lines string) *seedlings {
 			err = os.WriteFile(filepath.Join(s.place(i), "myid"), []byte(strconv.Itoa(i+1)), 0o600)
 		}
 		if err == nil {
-			err = os.WriteFile(s.config(i), fmt.Appendf(nil, "dataDir=%s\ntickTime=500\ninitLimit=20\nsyncLimit=10\n%s", s.place(i), lines), 0o600)
+			err = os.WriteFile(s.config(i),
+				fmt.Appendf(nil, "dataDir=%s\ntickTime=500\ninitLimit=20\nsyncLimit=10\n%s", s.place(i), lines), 0o600)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -117,11 +118,13 @@ func apacheDir(t *testing.T, session int64) string {
 		Zxid: 0x500000007, Epoch: 5, Sessions: []apachefiles.Session{{ID: session, Timeout: 60000}},
 		Znodes: func(visit func(string, []byte, []jute.ACL, *apachefiles.Stat) error) error {
 			for _, path := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota", "/a"} {
-				if err := visit(path, []byte(path), jute.WorldACL(jute.PermAll), &apachefiles.Stat{Czxid: 0x500000001, Mzxid: 0x500000001}); err != nil {
+				if err := visit(path, []byte(path), jute.WorldACL(jute.PermAll),
+					&apachefiles.Stat{Czxid: 0x500000001, Mzxid: 0x500000001}); err != nil {
 					return err
 				}
 			}
-			return visit("/mine", nil, jute.WorldACL(jute.PermAll), &apachefiles.Stat{Czxid: 0x500000002, Mzxid: 0x500000002, Owner: session})
+			return visit("/mine", nil, jute.WorldACL(jute.PermAll),
+				&apachefiles.Stat{Czxid: 0x500000002, Mzxid: 0x500000002, Owner: session})
 		},
 	})
 	if err != nil {
@@ -177,7 +180,8 @@ func TestSeededEnsemble(t *testing.T) {
 			if err := made.Write(); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := s.plant(1, filepath.Join(s.place(0), "0000000000000001.snap"), true); err == nil || !strings.Contains(out, "in use") {
+			if out, err := s.plant(1, filepath.Join(s.place(0), "0000000000000001.snap"), true); err == nil ||
+				!strings.Contains(out, "in use") {
 				t.Errorf("a second seed: %v, %s", err, out)
 			}
 
@@ -188,7 +192,8 @@ func TestSeededEnsemble(t *testing.T) {
 			}
 			s.start(1)
 			passwd := apachefiles.Passwd(session)
-			resumed, err := s.open(time.Minute, 0, zk.Options{SessionTimeout: time.Minute, Resume: zk.Session{ID: session, Passwd: passwd[:]}})
+			resumed, err := s.open(time.Minute, 0,
+				zk.Options{SessionTimeout: time.Minute, Resume: zk.Session{ID: session, Passwd: passwd[:]}})
 			if err != nil {
 				t.Fatal(err)
 			}

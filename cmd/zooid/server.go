@@ -91,7 +91,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		again.configure(&opt)
 		s, err := server.Open(opt)
 		if err != nil && stop.Err() != nil {
-			return 0 // it was waiting for its peers
+			return 0 // stopped while it was waiting for its peers
 		}
 		trail.opened(err)
 		if err != nil {
@@ -129,7 +129,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// cantStart says why the server can't start, and returns the exit code for that.
+// cantStart reports why the server can't start, and returns the exit code.
 func cantStart(err error, stderr io.Writer) int {
 	if err = coded(err); runbook.Code(err) == "" {
 		err = runbook.Errorf("ZD-1100", "%w", err)
@@ -139,9 +139,9 @@ func cantStart(err error, stderr io.Writer) int {
 }
 
 // stopSignals returns a context that ends with the first signal that asks the server to
-// stop, and leaves a line that names it. SIGHUP makes a server with a configuration file
-// read it again; on a terminal, or without a file, it says that the terminal is lost, and
-// stops the server unless that was started to outlive it (nohup).
+// stop; the log then names the signal. SIGHUP makes a server with a configuration file
+// read it again. On a terminal, or without a file, SIGHUP means that the terminal is
+// gone, and stops the server unless it was started with nohup.
 func stopSignals(log *slog.Logger, again *reloader) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
 	if !signal.Ignored(syscall.SIGHUP) || again != nil {
@@ -157,7 +157,7 @@ func stopSignals(log *slog.Logger, again *reloader) (context.Context, context.Ca
 			select {
 			case s := <-came:
 				if s == syscall.SIGHUP && reloads {
-					again.reload() // it tells in the log what becomes of it
+					again.reload() // reload logs its own result
 					continue
 				}
 				log.Info("stopping: a signal asked for it", "signal", s.String())
@@ -171,7 +171,7 @@ func stopSignals(log *slog.Logger, again *reloader) (context.Context, context.Ca
 }
 
 // logStart logs which version starts with which configuration: the first thing to know
-// about a log.
+// when reading a log.
 func logStart(log *slog.Logger, cfg *config.Config, o *server.Options) {
 	file := cfg.File
 	if file == "" {
@@ -181,7 +181,7 @@ func logStart(log *slog.Logger, cfg *config.Config, o *server.Options) {
 		"dataDir", o.DataDir, "dataLogDir", o.LogDir)
 }
 
-// logServing logs the state with which a server begins to serve. It has applied its whole log by then.
+// logServing logs the state with which a server begins to serve. By then the server has applied its whole log.
 func logServing(ctx context.Context, log *slog.Logger, s *server.Server) {
 	look := time.NewTicker(servingLook)
 	defer look.Stop()
@@ -193,7 +193,8 @@ func logServing(ctx context.Context, log *slog.Logger, s *server.Server) {
 		}
 	}
 	st := s.Status()
-	log.Info("serving", "as", st.Mode, "zxid", fmt.Sprintf("0x%x", uint64(st.Zxid)), "znodes", st.Nodes, "sessions", st.GlobalSessions)
+	log.Info("serving", "as", st.Mode, "zxid", fmt.Sprintf("0x%x", uint64(st.Zxid)), "znodes", st.Nodes,
+		"sessions", st.GlobalSessions)
 	select {
 	case <-time.After(settleDelay):
 		memory.Settle(os.DirFS("/"))
@@ -204,21 +205,21 @@ func logServing(ctx context.Context, log *slog.Logger, s *server.Server) {
 // settleDelay leaves the processors to the clients that have waited for the server.
 const settleDelay = time.Second
 
-// servingLook is the time between two looks whether the server serves.
+// servingLook is the interval between checks whether the server serves.
 const servingLook = 50 * time.Millisecond
 
-// addProcessor lets Go use one processor more than there are. One of its threads
-// is in the log's fdatasync most of the time under writes, and counts as running
-// until the runtime's monitor, which may sleep for 10 ms, takes its place away.
-// With two processors, of which a long computation such as writing a snapshot takes
-// the other, no thread would be left for connections meanwhile.
+// addProcessor lets Go use one processor more than there are. Under writes, one of Go's
+// threads is in the log's fdatasync most of the time, and counts as running until the
+// runtime's monitor, which may sleep for 10 ms, takes its processor away. On a machine
+// with two processors, while a long computation such as writing a snapshot takes the
+// other one, no thread would be left for connections.
 func addProcessor() {
 	if os.Getenv("GOMAXPROCS") == "" { // else the operator has chosen
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
 }
 
-// serverConfig reads what the arguments name; nil means to exit with code.
+// serverConfig reads the configuration that the arguments name. If cfg is nil, the caller exits with code.
 func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, code int) {
 	var files, defs []string
 	for i := 0; i < len(args); i++ {
@@ -257,7 +258,7 @@ func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, 
 	return cfg, 0
 }
 
-// serverOptions turns the configuration into what the server package takes.
+// serverOptions converts the configuration into the server package's options.
 func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error) {
 	o := server.Options{
 		ID:      1,
@@ -281,8 +282,9 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		RootACL:         rootACL(cfg),
 		RecheckInterval: cfg.Auth.Recheck,
 		FsyncWarning:    max(cfg.Storage.FsyncWarning, time.Millisecond),
-		ReapInterval:    cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
-		Audit: auditSettings(&cfg.Audit), Log: log, Version: versionText(),
+		ReapInterval:    cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin,
+		ReapNeverUsed: cfg.Tree.ContainerUnused,
+		Audit:         auditSettings(&cfg.Audit), Log: log, Version: versionText(),
 	}
 	if cfg.Sessions.ApachePasswords {
 		o.SessionPasswd = func(session int64) []byte {
@@ -306,7 +308,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 	return o, nil
 }
 
-// snapBytes returns the bytes of log that force a snapshot, more than any log has where there is no limit.
+// snapBytes returns how many bytes of log force a snapshot. Without a limit it is more than any log has.
 func snapBytes(s *config.Storage) int64 {
 	if s.SnapSizeLimit <= 0 {
 		return math.MaxInt64
@@ -314,7 +316,7 @@ func snapBytes(s *config.Storage) int64 {
 	return s.SnapSizeLimit << 10
 }
 
-// snapshotsKept returns how many snapshots are kept by the purge, which follows each snapshot.
+// snapshotsKept returns how many snapshots the purge keeps, which follows each snapshot.
 func snapshotsKept(s *config.Storage) int {
 	if s.PurgeInterval <= 0 {
 		return storage.KeepAll
@@ -322,7 +324,7 @@ func snapshotsKept(s *config.Storage) int {
 	return s.SnapRetainCount
 }
 
-// memoryLimit returns the ceiling of the memory account, 0 for none.
+// memoryLimit returns the limit of the memory account, 0 for none.
 func memoryLimit(cfg *config.Config) int64 {
 	if cfg.Limits.Memory != 0 {
 		return max(cfg.Limits.Memory, 0)
@@ -330,7 +332,7 @@ func memoryLimit(cfg *config.Config) int64 {
 	return memory.DefaultLimit(os.DirFS("/"))
 }
 
-// memoryMost returns what the process can have, unless GOMEMLIMIT tells Go's runtime.
+// memoryMost returns how much memory the process can have, or 0 if GOMEMLIMIT limits Go's runtime.
 func memoryMost() int64 {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return 0
@@ -338,7 +340,7 @@ func memoryMost() int64 {
 	return memory.Most(os.DirFS("/"))
 }
 
-// ensembleOptions adds what a server of an ensemble needs.
+// ensembleOptions adds the options that a server of an ensemble needs.
 func ensembleOptions(cfg *config.Config, o *server.Options) error {
 	q := &cfg.Quorum
 	var err error
@@ -351,7 +353,9 @@ func ensembleOptions(cfg *config.Config, o *server.Options) error {
 	o.ID = uint64(q.MyID)
 	o.Membership = membership(q.Members)
 	if q.ReconfigEnabled {
-		o.Membership.Listening = func(text string, id uint64) (server.Listening, bool) { return listening(text, id, q.ListenOnAllIPs) }
+		o.Membership.Listening = func(text string, id uint64) (server.Listening, bool) {
+			return listening(text, id, q.ListenOnAllIPs)
+		}
 	}
 	if q.ReconfigEnabled && cfg.File != "" {
 		o.Membership.Save = (&memberFiles{cfg: cfg, log: o.Log}).save

@@ -15,7 +15,8 @@ func TestCommandLine(t *testing.T) {
 		says string
 	}{
 		{"", 2, "usage:"}, {"help", 0, "server"}, {"nonsense", 2, `no command "nonsense"`}, {"version", 0, "zooid"},
-		{"server -h", 0, "zoo.cfg"}, {"server -x", 2, "-x"}, {"server /does/not/exist", 2, "/does/not/exist"}, {"log", 2, "DATADIR"},
+		{"server -h", 0, "zoo.cfg"}, {"server -x", 2, "-x"}, {"server /does/not/exist", 2, "/does/not/exist"},
+		{"log", 2, "DATADIR"},
 	} {
 		var out bytes.Buffer
 		code := run(strings.Fields(c.args), &out, &out)
@@ -32,7 +33,8 @@ func TestHelpColumns(t *testing.T) {
 	var out bytes.Buffer
 	usage(&out)
 	for _, c := range commands() {
-		line := regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(c.name) + ` +` + regexp.QuoteMeta(c.args) + `  +` + regexp.QuoteMeta(c.about) + `$`)
+		line := regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(c.name) + ` +` + regexp.QuoteMeta(c.args) + `  +` +
+			regexp.QuoteMeta(c.about) + `$`)
 		if !line.MatchString(out.String()) {
 			t.Errorf("%s has no such line in\n%s", c.name, out.String())
 		}

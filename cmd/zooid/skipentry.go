@@ -31,10 +31,10 @@ nothing behind it is applied. What the entry asks for is lost; no other write is
 -yes decides without a question. -list shows the decisions and changes nothing.
 `
 
-// reportLinesShown is how much of a report is shown; the rest is in its file.
+// reportLinesShown is how many lines of a report are shown; the rest is in its file.
 const reportLinesShown = 60
 
-// runSkipEntry decides that a log entry is skipped.
+// runSkipEntry records the decision to skip a log entry.
 func runSkipEntry(args []string, stdout, stderr io.Writer) int {
 	return skipEntry(args, os.Stdin, stdout, stderr)
 }
@@ -79,7 +79,7 @@ func userName() string {
 	return u.Username
 }
 
-// listSkips prints the decisions beside a log.
+// listSkips prints the decisions recorded beside a log.
 func listSkips(dir string, w io.Writer) error {
 	all, err := storage.Skips(storage.OS{}, dir, 0)
 	if err != nil {
@@ -90,7 +90,8 @@ func listSkips(dir string, w io.Writer) error {
 		if s.Agreed {
 			state = "all members have decided the same"
 		}
-		fmt.Fprintf(w, "entry %d of term %d, SHA-256 %v: skipped by %q on %s: %q; %s\n", s.Index, s.Term, s.Hash, s.By, s.At.Format(time.RFC3339), s.Why, state)
+		fmt.Fprintf(w, "entry %d of term %d, SHA-256 %v: skipped by %q on %s: %q; %s\n", s.Index, s.Term, s.Hash, s.By,
+			s.At.Format(time.RFC3339), s.Why, state)
 	}
 	return nil
 }
@@ -114,24 +115,30 @@ func (d *decision) decide() error {
 		return err
 	}
 	if len(reports) == 0 {
-		return runbook.Errorf("ZD-3421", "there is no report of an entry in %s: this server has not stopped at one. Start it, beside those that have decided. If it stops at the entry at which the others did, run this again. If it applies the entry, run its version on the others: nothing is lost then. To go on without the entry nevertheless, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid, by that of the one of the others whose log reaches furthest (zooid log -files: the highest term, then the highest index)", d.dir)
+		return runbook.Errorf("ZD-3421", "there is no report of an entry in %s: this server has not stopped at one. Start it, beside those that have decided. If it stops at the entry at which the others did, run this again. If it applies the entry, run its version on the others: nothing is lost then. To go on without the entry nevertheless, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid, by that of the one of the others whose log reaches furthest (zooid log -files: the highest term, then the highest index)",
+			d.dir)
 	}
 	r := reports[len(reports)-1]
 	skips, err := storage.Skips(storage.OS{}, d.dir, r.Cluster)
 	if err != nil {
 		return err
 	}
-	skip := storage.Skip{Cluster: r.Cluster, Index: r.Index, Term: r.Term, Hash: r.Hash, At: time.Now(), By: d.by, Why: d.why}
+	skip := storage.Skip{
+		Cluster: r.Cluster, Index: r.Index, Term: r.Term, Hash: r.Hash, At: time.Now(), By: d.by, Why: d.why,
+	}
 	for i := range skips {
 		switch old := &skips[i]; {
 		case old.SamePlace(&skip) && old.Agreed:
-			fmt.Fprintf(d.out, "entry %d is the last that this server has stopped at, and all members have decided to skip it: nothing is left to decide. Start the server. If it stops again, it names the entry, and leaves a report if that is another one: then run this again\n", skip.Index)
+			fmt.Fprintf(d.out, "entry %d is the last that this server has stopped at, and all members have decided to skip it: nothing is left to decide. Start the server. If it stops again, it names the entry, and leaves a report if that is another one: then run this again\n",
+				skip.Index)
 			return nil
 		case old.SamePlace(&skip):
-			fmt.Fprintf(d.out, "this server has already decided to skip entry %d, the last that it has stopped at, and waits for the others. Decide the same on every other server of the ensemble, observers too (SHA-256 %v), and start all: they go on once all have decided\n", skip.Index, skip.Hash)
+			fmt.Fprintf(d.out, "this server has already decided to skip entry %d, the last that it has stopped at, and waits for the others. Decide the same on every other server of the ensemble, observers too (SHA-256 %v), and start all: they go on once all have decided\n",
+				skip.Index, skip.Hash)
 			return nil
 		case old.Index == skip.Index:
-			fmt.Fprintf(d.out, "the decision about entry %d above is of another entry, of term %d: it is replaced by this one\n", old.Index, old.Term)
+			fmt.Fprintf(d.out, "the decision about entry %d above is of another entry, of term %d: it is replaced by this one\n",
+				old.Index, old.Term)
 		}
 	}
 	d.show(&r)
@@ -141,11 +148,12 @@ func (d *decision) decide() error {
 	if err := storage.WriteSkip(storage.OS{}, d.dir, skip); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, "entry %d of term %d is to be skipped here. Decide the same on every other server of the ensemble, observers too (SHA-256 %v), and start all: they go on once all have decided\n", skip.Index, skip.Term, skip.Hash)
+	fmt.Fprintf(d.out, "entry %d of term %d is to be skipped here. Decide the same on every other server of the ensemble, observers too (SHA-256 %v), and start all: they go on once all have decided\n",
+		skip.Index, skip.Term, skip.Hash)
 	return nil
 }
 
-// show prints the report, without characters that a terminal acts on.
+// show prints the report, without characters that control a terminal.
 func (d *decision) show(r *storage.Report) {
 	fmt.Fprintf(d.out, "entry %d of term %d, SHA-256 %v, cluster %016x\n\n", r.Index, r.Term, r.Hash, r.Cluster)
 	lines := strings.SplitAfter(r.Text, "\n")
@@ -162,9 +170,10 @@ func (d *decision) show(r *storage.Report) {
 	}
 }
 
-// asked asks the operator, and reports whether the answer is yes.
+// asked asks the operator for confirmation, and reports whether the answer is yes.
 func (d *decision) asked(skip *storage.Skip) bool {
-	fmt.Fprintf(d.out, "\nWhat this entry asks for is lost for good once all servers have decided it. Skip entry %d? Type yes: ", skip.Index)
+	fmt.Fprintf(d.out, "\nWhat this entry asks for is lost for good once all servers have decided it. Skip entry %d? Type yes: ",
+		skip.Index)
 	answer, _ := bufio.NewReader(d.in).ReadString('\n')
 	return strings.TrimSpace(answer) == "yes"
 }

@@ -43,7 +43,9 @@ func TestSkipEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.KeepReport(storage.Report{Index: 12, Term: 3, Data: []byte("entry"), Text: "a stack\x1b[2J\n" + strings.Repeat("line\n", 100)}); err != nil {
+	if _, _, err := d.KeepReport(storage.Report{
+		Index: 12, Term: 3, Data: []byte("entry"), Text: "a stack\x1b[2J\n" + strings.Repeat("line\n", 100),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	says(run("", 1, "-yes", "-why", "it panics", cfg), "stop the server first")
@@ -58,9 +60,11 @@ func TestSkipEntry(t *testing.T) {
 	if all, err := storage.Skips(storage.OS{}, logDir, 7); err != nil || len(all) != 0 {
 		t.Fatalf("after a no: %v, %v", all, err)
 	}
-	says(run("yes\n", 0, "-by", "ann", "-why", "it panics", cfg), "Decide the same on every other server", storage.HashEntry([]byte("entry")).String())
+	says(run("yes\n", 0, "-by", "ann", "-why", "it panics", cfg), "Decide the same on every other server",
+		storage.HashEntry([]byte("entry")).String())
 	all, err := storage.Skips(storage.OS{}, logDir, 7)
-	if err != nil || len(all) != 1 || all[0].Index != 12 || all[0].By != "ann" || all[0].Why != "it panics" || all[0].Agreed || all[0].Hash != storage.HashEntry([]byte("entry")) {
+	if err != nil || len(all) != 1 || all[0].Index != 12 || all[0].By != "ann" || all[0].Why != "it panics" ||
+		all[0].Agreed || all[0].Hash != storage.HashEntry([]byte("entry")) {
 		t.Fatalf("after a yes: %+v, %v", all, err)
 	}
 	says(run("", 0, "-yes", "-why", "again", cfg), "already decided", "waits for the others", "every other server")
@@ -69,13 +73,15 @@ func TestSkipEntry(t *testing.T) {
 	if err := storage.WriteSkip(storage.OS{}, logDir, agreed); err != nil {
 		t.Fatal(err)
 	}
-	says(run("", 0, "-yes", "-why", "again", cfg), "all members have decided", "nothing is left to decide", "Start the server")
+	says(run("", 0, "-yes", "-why", "again", cfg), "all members have decided", "nothing is left to decide",
+		"Start the server")
 	other := all[0]
 	other.Term, other.Hash = 2, storage.HashEntry([]byte("another"))
 	if err := storage.WriteSkip(storage.OS{}, logDir, other); err != nil {
 		t.Fatal(err)
 	}
-	says(run("", 0, "-yes", "-by", "ann", "-why", "it panics", cfg), "of another entry, of term 2: it is replaced", "entry 12 of term 3 is to be skipped")
+	says(run("", 0, "-yes", "-by", "ann", "-why", "it panics", cfg), "of another entry, of term 2: it is replaced",
+		"entry 12 of term 3 is to be skipped")
 	says(run("", 0, "-list", logDir), "entry 12 of term 3", `skipped by "ann"`, `"it panics"; waits until all members`)
 	if err := os.WriteFile(filepath.Join(logDir, "entry-13.skip"), []byte("torn"), 0o600); err != nil {
 		t.Fatal(err)

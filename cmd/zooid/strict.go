@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// logRisks says once what the configuration leaves open.
+// logRisks logs, once, what the configuration leaves unprotected.
 func logRisks(cfg *config.Config, log *slog.Logger) {
 	if cfg.PeersUnproved() {
 		log.Warn("ANYBODY WHO REACHES THE PORTS BETWEEN THE SERVERS AT THEIR FIRST START MAY BE ONE OF THEM: there is neither sslQuorum=true nor quorum.secretFile", "code", "ZD-1231")
@@ -23,7 +23,7 @@ func logRisks(cfg *config.Config, log *slog.Logger) {
 	}
 }
 
-// rootACL is the ACL that the strict profile gives the root znode: the superusers'.
+// rootACL returns the ACL that the strict profile gives the root znode: superusers only.
 func rootACL(cfg *config.Config) (acl []jute.ACL) {
 	if cfg.Profile != config.Strict {
 		return nil

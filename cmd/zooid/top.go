@@ -38,7 +38,7 @@ const (
 	topInterval  = 2 * time.Second
 	topPatience  = 10 * time.Second // for one answer
 	topKeys      = 10
-	topKeysMax   = 50 // whose answer is less than answerBytesMax
+	topKeysMax   = 50 // an answer with this many is smaller than answerBytesMax
 	topAdminPort = 8080
 )
 
@@ -84,13 +84,13 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 		}
 		select {
 		case <-ctx.Done():
-			return 0 // how it is meant to end
+			return 0 // the usual way to end top
 		case <-time.After(*interval):
 		}
 	}
 }
 
-// topServer returns what says where the admin server is: a zoo.cfg, or a host.
+// topServer returns the configuration that locates the admin server, given a zoo.cfg or a host.
 func topServer(arg string) (*config.Config, error) {
 	if _, err := os.Stat(arg); err == nil || strings.HasSuffix(arg, ".cfg") {
 		cfg, err := config.Load(arg, nil)
@@ -127,14 +127,14 @@ type busiestJSON struct {
 	PerSecond float64 `json:"per_second"`
 }
 
-// A topScreen shows answers.
+// A topScreen prints answers.
 type topScreen struct {
 	out                        io.Writer
 	live, colours, bytes, json bool
 	keys                       int
 }
 
-// round asks once and shows the answer; after an error it returns the exit code.
+// round asks once and prints the answer; if err is not nil, code is the exit code.
 func (t *topScreen) round(ctx context.Context, cfg *config.Config, again bool) (code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, topPatience)
 	defer cancel()
@@ -166,13 +166,14 @@ func (t *topScreen) round(ctx context.Context, cfg *config.Config, again bool) (
 	return exitNotReady, err
 }
 
-// table shows an answer as text.
+// table prints an answer as text.
 func (t *topScreen) table(w io.Writer, answer *topAnswer) {
 	looked := ""
 	if answer.Every > 1 {
 		looked = fmt.Sprintf("; one of %d looked at", answer.Every)
 	}
-	fmt.Fprintf(w, "%s requests/s, %s/s%s\n", quantity(answer.Requests, 1000, ""), quantity(answer.Bytes, 1024, "B"), looked)
+	fmt.Fprintf(w, "%s requests/s, %s/s%s\n", quantity(answer.Requests, 1000, ""), quantity(answer.Bytes, 1024, "B"),
+		looked)
 	lists, unit, base := answer.ByRequests, "REQ/S", 1000.0
 	if t.bytes {
 		lists, unit, base = answer.ByBytes, "B/S", 1024
@@ -194,7 +195,7 @@ func (t *topScreen) table(w io.Writer, answer *topAnswer) {
 	}
 }
 
-// quantity writes a number in three or four digits with a unit.
+// quantity formats a number with three or four digits and a unit.
 func quantity(n, base float64, unit string) string {
 	prefix := ""
 	for _, p := range []string{"k", "M", "G", "T"} {

@@ -34,7 +34,10 @@ func TestTop(t *testing.T) {
 	}
 	for _, args := range [][]string{{p.file}, {p.admin}, {"-bytes", "-k", "50", p.admin}} {
 		code, text := runZooid(append([]string{"top"}, args...)...)
-		for _, want := range []string{" requests/s, ", "PATHS\n", "  /zookeeper/quota\n", "/\ufffdgpj.exe\n", "OPERATIONS\n", "  getData\n", "  ip:127.0.0.1\n", " 127.0.0.1:"} {
+		for _, want := range []string{
+			" requests/s, ", "PATHS\n", "  /zookeeper/quota\n", "/\ufffdgpj.exe\n", "OPERATIONS\n", "  getData\n",
+			"  ip:127.0.0.1\n", " 127.0.0.1:",
+		} {
 			if code != 0 || !strings.Contains(text, want) {
 				t.Errorf("%q: %d, %q is missing:\n%s", args, code, want, text)
 			}

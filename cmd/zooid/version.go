@@ -22,9 +22,9 @@ var buildDate = ""
 // mntr, and some of them compare it.
 const protocolVersion = "3.9.5"
 
-// versionText is what srvr, stat, mntr and envi print, in Apache's form
-// MAJOR.MINOR.MICRO-REVISION, built on DATE; clients parse the date, so there
-// is always one.
+// versionText returns what srvr, stat, mntr and envi print, in Apache's form
+// MAJOR.MINOR.MICRO-REVISION, built on DATE. There is always a date, because clients
+// parse it.
 func versionText() string {
 	revision, date := revision, "1970-01-01"
 	if info, ok := debug.ReadBuildInfo(); ok {

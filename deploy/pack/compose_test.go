@@ -98,7 +98,10 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	comment, _, _ := strings.Cut(string(text), "x-server:")
-	for _, says := range []string{"zooid init -dir files -at /etc/zooid " + strings.Join(hosts, " "), "chown -R " + strings.Split(user, ":")[0] + " files"} {
+	for _, says := range []string{
+		"zooid init -dir files -at /etc/zooid " + strings.Join(hosts, " "),
+		"chown -R " + strings.Split(user, ":")[0] + " files",
+	} {
 		if !strings.Contains(comment, says) {
 			t.Errorf("its comment doesn't say %q", says)
 		}
@@ -112,10 +115,12 @@ func TestCompose(t *testing.T) {
 		if repository, _, _ := strings.Cut(name, ":"); s.Image != repository+":${ZOOID_VERSION:-latest}" {
 			t.Errorf("%s: the image is %s, and the one that is built %s", host, s.Image, name)
 		}
-		if test := s.Healthcheck.Test; len(test) < 4 || test[0] != "CMD" || test[1] != entrypoint[0] || test[2] != "health" || !slices.Equal(s.Command, []string{"server", test[len(test)-1]}) {
+		if test := s.Healthcheck.Test; len(test) < 4 || test[0] != "CMD" || test[1] != entrypoint[0] || test[2] != "health" ||
+			!slices.Equal(s.Command, []string{"server", test[len(test)-1]}) {
 			t.Errorf("%s: it runs %q, and its health is asked by %q", host, s.Command, test)
 		}
-		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) || s.Ulimits["nofile"] < 65536 {
+		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) ||
+			!slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) || s.Ulimits["nofile"] < 65536 {
 			t.Errorf("%s: it is not confined: %+v", host, s)
 		}
 		own := fmt.Sprint(i + 1)
@@ -130,7 +135,8 @@ func TestCompose(t *testing.T) {
 			t.Errorf("%s: its data isn't in its volume, and the rest is read only:\n%s", host, written)
 		}
 		here := filepath.Join(dir, own, "here.cfg")
-		if err := os.WriteFile(here, []byte(strings.ReplaceAll(string(written), "/etc/zooid/", filepath.Join(dir, own)+"/")), 0o600); err != nil {
+		if err := os.WriteFile(here, []byte(strings.ReplaceAll(string(written), "/etc/zooid/", filepath.Join(dir, own)+"/")),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		cfg, err := config.Load(here, nil)
@@ -139,7 +145,8 @@ func TestCompose(t *testing.T) {
 		}
 		m, _ := cfg.Quorum.Members.Find(cfg.Quorum.MyID)
 		port := fmt.Sprint(cfg.Client.Port)
-		if m.Addrs[0].Host != host || !slices.Contains(exposed, port) || !slices.Contains(exposed, fmt.Sprint(m.Addrs[0].QuorumPort)) {
+		if m.Addrs[0].Host != host || !slices.Contains(exposed, port) ||
+			!slices.Contains(exposed, fmt.Sprint(m.Addrs[0].QuorumPort)) {
 			t.Errorf("%s: the server is %+v, and the image exposes %q", host, m, exposed)
 		}
 		at, target, ok := strings.Cut(strings.TrimPrefix(s.Ports[0], "127.0.0.1:"), ":")

@@ -16,9 +16,9 @@ import (
 	"strings"
 )
 
-// contents lists what a .deb or .rpm installs, one line a file, in the order of paths, and then the digests of the
-// scripts that it runs: "0640 root root conf sha256:… /etc/zooid/zoo.cfg". It reads the files' own bytes, not only what
-// the package says of them. Directories are left out: an .rpm has only those that it owns.
+// contents lists what a .deb or .rpm installs, one file per line, sorted by path, followed by the digests of its
+// scripts: "0640 root root conf sha256:… /etc/zooid/zoo.cfg". It reads the files themselves, not only the package's
+// metadata. Directories are left out: an .rpm lists only those that it owns.
 func contents(file string) (lines []string, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -35,7 +35,7 @@ func contents(file string) (lines []string, err error) {
 	return lines, nil
 }
 
-// A packaged is one file of a package.
+// A packaged is a file in a package.
 type packaged struct {
 	path, user, group string
 	mode              int64
@@ -43,7 +43,7 @@ type packaged struct {
 	body              []byte
 }
 
-// listed is the listing of files and scripts.
+// listed formats the list of files and scripts.
 func listed(files []packaged, scripts map[string][]byte) (lines []string) {
 	slices.SortFunc(files, func(a, b packaged) int { return strings.Compare(a.path, b.path) })
 	for _, f := range files {
@@ -59,7 +59,7 @@ func listed(files []packaged, scripts map[string][]byte) (lines []string) {
 	return lines
 }
 
-// debContents reads an ar archive: a header of 60 bytes for each member, which begins at an even place.
+// debContents reads an ar archive: each member has a header of 60 bytes, which starts at an even offset.
 func debContents(b []byte) ([]string, error) {
 	b, ok := bytes.CutPrefix(b, []byte("!<arch>\n"))
 	if !ok {
@@ -116,12 +116,13 @@ func tarContents(b []byte) (files []packaged, err error) {
 			return nil, err
 		}
 		if h.Typeflag == tar.TypeReg {
-			files = append(files, packaged{path: path.Join("/", h.Name), user: h.Uname, group: h.Gname, mode: h.Mode & 0o7777, body: body})
+			files = append(files,
+				packaged{path: path.Join("/", h.Name), user: h.Uname, group: h.Gname, mode: h.Mode & 0o7777, body: body})
 		}
 	}
 }
 
-// Tags of an .rpm's header, and what its values are.
+// Tags in an .rpm's header, and flags in their values.
 const (
 	rpmPostinst, rpmPrerm, rpmPostrm                 = 1024, 1025, 1026
 	rpmFileFlags, rpmFileUser, rpmFileGroup          = 1037, 1039, 1040
@@ -130,10 +131,10 @@ const (
 	cpioRegular, cpioKind, cpioFields, cpioFieldHexs = 0o100000, 0o170000, 13, 8
 )
 
-// An rpmHeader is an index of 16 bytes for each tag (tag, type, offset, count) and the store that it points into.
+// An rpmHeader has an index with 16 bytes per tag (tag, type, offset, count) and the store that the offsets refer to.
 type rpmHeader struct{ index, store []byte }
 
-// readRPMHeader reads a header at the beginning of b and returns the bytes that it takes.
+// readRPMHeader reads the header at the start of b and returns its length.
 func readRPMHeader(b []byte) (h rpmHeader, n int, err error) {
 	if len(b) < 16 || !bytes.HasPrefix(b, []byte{0x8e, 0xad, 0xe8, 1}) {
 		return h, 0, errors.New("there is no header")
@@ -146,7 +147,7 @@ func readRPMHeader(b []byte) (h rpmHeader, n int, err error) {
 	return rpmHeader{b[16 : 16+16*tags], b[16+16*tags : n]}, n, nil
 }
 
-// value is where the value of a tag begins, and how many there are.
+// value returns the bytes from a tag's value on, and the number of values.
 func (h rpmHeader) value(tag uint32) (from []byte, count int) {
 	for i := h.index; len(i) >= 16; i = i[16:] {
 		if binary.BigEndian.Uint32(i) == tag {
@@ -175,7 +176,7 @@ func (h rpmHeader) numbers(tag uint32) (all []uint32) {
 	return all
 }
 
-// rpmContents reads a lead, a header of signatures, which ends at a multiple of eight, the header, and a cpio archive.
+// rpmContents reads a lead, a signature header, which ends at a multiple of eight, the header, and a cpio archive.
 func rpmContents(b []byte) ([]string, error) {
 	if len(b) < rpmLeadBytes || !bytes.HasPrefix(b, []byte{0xed, 0xab, 0xee, 0xdb}) {
 		return nil, errors.New("it is no .rpm")
@@ -221,7 +222,7 @@ func rpmContents(b []byte) ([]string, error) {
 	return listed(files, scripts), nil
 }
 
-// cpioContents reads the form "newc": a header of hexadecimal numbers, the name and the body, each filled up to a
+// cpioContents reads the "newc" format: a header of hexadecimal numbers, the name and the body, each padded to a
 // multiple of four.
 func cpioContents(b []byte) (files []packaged, err error) {
 	z, err := gzip.NewReader(bytes.NewReader(b))
@@ -255,12 +256,13 @@ func cpioContents(b []byte) (files []packaged, err error) {
 			return nil, err
 		}
 		if mode&cpioKind == cpioRegular {
-			files = append(files, packaged{path: path.Join("/", strings.TrimRight(string(name), "\x00")), mode: mode & 0o7777, body: body})
+			files = append(files,
+				packaged{path: path.Join("/", strings.TrimRight(string(name), "\x00")), mode: mode & 0o7777, body: body})
 		}
 	}
 }
 
-// padded reads n bytes behind others, and what fills them up to a multiple of four.
+// padded reads n bytes after behind others, and the padding to a multiple of four.
 func padded(r io.Reader, n, behind int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, n))
 	if err == nil && int64(len(b)) < n {

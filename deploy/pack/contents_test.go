@@ -40,7 +40,9 @@ func debOf(t *testing.T, files []tar.Header, bodies map[string]string) []byte {
 	for _, m := range []struct {
 		name string
 		body []byte
-	}{{"debian-binary", []byte("2.0\n")}, {"control.tar.gz", member[true].Bytes()}, {"data.tar.gz", member[false].Bytes()}} {
+	}{
+		{"debian-binary", []byte("2.0\n")}, {"control.tar.gz", member[true].Bytes()}, {"data.tar.gz", member[false].Bytes()},
+	} {
 		deb = fmt.Appendf(deb, "%-16s%-12d%-6d%-6d%-8o%-10d`\n%s", m.name, 0, 0, 0, 0o100644, len(m.body), m.body)
 		if len(m.body)%2 == 1 {
 			deb = append(deb, '\n')
@@ -57,15 +59,19 @@ func TestContents(t *testing.T) {
 		{Name: "DEBIAN/conffiles", Mode: 0o644}, {Name: "DEBIAN/postinst", Mode: 0o755},
 		{Name: "usr/bin/x", Mode: 0o755, Uname: "root", Gname: "root"}, {Name: "etc/", Mode: 0o755, Typeflag: tar.TypeDir},
 		{Name: "etc/x.cfg", Mode: 0o640, Uname: "root", Gname: "staff"},
-	}, map[string]string{"DEBIAN/conffiles": "/etc/x.cfg\n", "DEBIAN/postinst": "#!/bin/sh\n", "usr/bin/x": "program", "etc/x.cfg": "a=b\n"})
+	}, map[string]string{
+		"DEBIAN/conffiles": "/etc/x.cfg\n", "DEBIAN/postinst": "#!/bin/sh\n", "usr/bin/x": "program", "etc/x.cfg": "a=b\n",
+	})
 	file := filepath.Join(t.TempDir(), "x.deb")
 	if err := os.WriteFile(file, deb, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	lines, err := contents(file)
 	want := []string{
-		"0640 root staff conf " + digest([]byte("a=b\n")) + " /etc/x.cfg", "0755 root root file " + digest([]byte("program")) + " /usr/bin/x",
-		"script " + digest([]byte("#!/bin/sh\n")) + " postinst", "script " + digest(nil) + " prerm", "script " + digest(nil) + " postrm",
+		"0640 root staff conf " + digest([]byte("a=b\n")) + " /etc/x.cfg",
+		"0755 root root file " + digest([]byte("program")) + " /usr/bin/x",
+		"script " + digest([]byte("#!/bin/sh\n")) + " postinst", "script " + digest(nil) + " prerm",
+		"script " + digest(nil) + " postrm",
 	}
 	if err != nil || !slices.Equal(lines, want) {
 		t.Errorf("%v\n%s", err, strings.Join(lines, "\n"))
@@ -79,7 +85,8 @@ func TestContentsOfGarbage(t *testing.T) {
 	header := []byte{0x8e, 0xad, 0xe8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 	long := []byte{0x8e, 0xad, 0xe8, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	for name, body := range map[string][]byte{
-		"empty.deb": nil, "text.deb": []byte("text"), "size.deb": []byte("!<arch>\n" + fmt.Sprintf("%-48s%-10d`\n", "data.tar.gz", 99)),
+		"empty.deb": nil, "text.deb": []byte("text"),
+		"size.deb":  []byte("!<arch>\n" + fmt.Sprintf("%-48s%-10d`\n", "data.tar.gz", 99)),
 		"empty.rpm": nil, "text.rpm": []byte("text"), "lead.rpm": lead, "header.rpm": slices.Concat(lead, header, header),
 		"long.rpm": slices.Concat(lead, long, header), "body.rpm": slices.Concat(lead, header, header, []byte("no gzip")),
 	} {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// imageUser runs the server in a container; nobody else has the number.
+// imageUser is the user id of the server in a container; nobody else uses it.
 const imageUser = "65532"
 
-// A descriptor names a blob, as OCI's image specification has it.
+// A descriptor identifies a blob, as in OCI's image specification.
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -31,7 +31,7 @@ type platform struct {
 	OS           string `json:"os"`
 }
 
-// entry is one file of a tar archive.
+// entry is a file in a tar archive.
 type entry struct {
 	name string
 	mode int64
@@ -40,8 +40,8 @@ type entry struct {
 	body []byte
 }
 
-// writeImage writes an image of a static program alone, as an archive that docker, podman and skopeo load: an OCI image
-// layout, with docker's manifest beside it.
+// writeImage writes an image with only a static program, as an archive that docker, podman and skopeo can load: an OCI
+// image layout, with docker's manifest in addition.
 func writeImage(program, arch, version string, at time.Time, file string) error {
 	binary, err := os.ReadFile(program)
 	if err != nil {
@@ -51,7 +51,8 @@ func writeImage(program, arch, version string, at time.Time, file string) error 
 		{name: "data/", mode: 0o700, uid: 65532, dir: true},
 		{name: "etc/", mode: 0o755, dir: true},
 		{name: "etc/group", mode: 0o644, body: []byte("root:x:0:\nzooid:x:" + imageUser + ":\n")},
-		{name: "etc/passwd", mode: 0o644, body: []byte("root:x:0:0:root:/:/none\nzooid:x:" + imageUser + ":" + imageUser + ":zooid:/data:/none\n")},
+		{name: "etc/passwd", mode: 0o644,
+			body: []byte("root:x:0:0:root:/:/none\nzooid:x:" + imageUser + ":" + imageUser + ":zooid:/data:/none\n")},
 		{name: "etc/zooid/", mode: 0o755, dir: true},
 		{name: "tmp/", mode: 0o1777, dir: true},
 		{name: "usr/", mode: 0o755, dir: true},
@@ -75,7 +76,8 @@ func writeImage(program, arch, version string, at time.Time, file string) error 
 			"ExposedPorts": map[string]any{"2181/tcp": struct{}{}, "2281/tcp": struct{}{}, "2888/tcp": struct{}{}},
 			"Volumes":      map[string]any{"/data": struct{}{}}, "StopSignal": "SIGTERM",
 			"Labels": map[string]string{
-				"org.opencontainers.image.title": "zooid", "org.opencontainers.image.version": version, "org.opencontainers.image.licenses": "Apache-2.0",
+				"org.opencontainers.image.title": "zooid", "org.opencontainers.image.version": version,
+				"org.opencontainers.image.licenses": "Apache-2.0",
 			},
 		},
 		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{digest(layer)}},
@@ -84,12 +86,18 @@ func writeImage(program, arch, version string, at time.Time, file string) error 
 	const prefix = "application/vnd.oci.image."
 	configAt := descriptor{MediaType: prefix + "config.v1+json", Digest: digest(config), Size: int64(len(config))}
 	layerAt := descriptor{MediaType: prefix + "layer.v1.tar+gzip", Digest: digest(packed), Size: int64(len(packed))}
-	manifest := encoded(map[string]any{"schemaVersion": 2, "mediaType": prefix + "manifest.v1+json", "config": configAt, "layers": []descriptor{layerAt}})
+	manifest := encoded(map[string]any{
+		"schemaVersion": 2, "mediaType": prefix + "manifest.v1+json", "config": configAt, "layers": []descriptor{layerAt},
+	})
 	index := encoded(map[string]any{"schemaVersion": 2, "mediaType": prefix + "index.v1+json", "manifests": []descriptor{{
-		MediaType: prefix + "manifest.v1+json", Digest: digest(manifest), Size: int64(len(manifest)), Platform: &platform{arch, "linux"},
+		MediaType: prefix + "manifest.v1+json", Digest: digest(manifest), Size: int64(len(manifest)), Platform: &platform{
+			arch, "linux",
+		},
 		Annotations: map[string]string{"org.opencontainers.image.ref.name": version},
 	}}})
-	docker := encoded([]map[string]any{{"Config": blob(config), "RepoTags": []string{"zooid:" + version}, "Layers": []string{blob(packed)}}})
+	docker := encoded([]map[string]any{
+		{"Config": blob(config), "RepoTags": []string{"zooid:" + version}, "Layers": []string{blob(packed)}},
+	})
 	image, err := archiveOf(at, []entry{
 		{name: "oci-layout", mode: 0o644, body: []byte(`{"imageLayoutVersion":"1.0.0"}`)},
 		{name: "index.json", mode: 0o644, body: index},
@@ -114,7 +122,7 @@ func blob(b []byte) string { return "blobs/sha256/" + digest(b)[len("sha256:"):]
 func encoded(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // maps, texts and numbers
+		panic(err) // can't fail: only maps, strings and numbers
 	}
 	return b
 }
@@ -123,7 +131,10 @@ func archiveOf(at time.Time, entries []entry) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.uid, Gid: e.uid, Size: int64(len(e.body)), ModTime: at, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+		h := &tar.Header{
+			Name: e.name, Mode: e.mode, Uid: e.uid, Gid: e.uid, Size: int64(len(e.body)), ModTime: at, Typeflag: tar.TypeReg,
+			Format: tar.FormatPAX,
+		}
 		if e.dir {
 			h.Typeflag = tar.TypeDir
 		}

@@ -1,6 +1,6 @@
-// Command pack makes parts of a release that no usual tool makes without a daemon or a download: man pages of the
-// program's own help, an OCI image of a static binary, and an SBOM of what was compiled into it. The same input gives
-// the same bytes. It lists a package's files and scripts, too, so that a .deb and an .rpm can be compared.
+// Command pack makes the parts of a release that common tools can't make without a daemon or a download: man pages
+// from the program's own help, an OCI image of a static binary, and an SBOM of what was compiled into it. The same
+// input gives the same bytes. It also lists a package's files and scripts, so that a .deb and an .rpm can be compared.
 package main
 
 import (

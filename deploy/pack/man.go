@@ -32,7 +32,8 @@ func writeManPages(program, date, dir string) error {
 		if err != nil {
 			return err
 		}
-		own := head("zooid-"+t.name, t.about, date) + ".SH DESCRIPTION\n.nf\n" + escapeLines(text) + ".fi\n.SH SEE ALSO\n.BR zooid (1)\n"
+		own := head("zooid-"+t.name, t.about, date) + ".SH DESCRIPTION\n.nf\n" + escapeLines(text) +
+			".fi\n.SH SEE ALSO\n.BR zooid (1)\n"
 		if err := os.WriteFile(filepath.Join(dir, "zooid-"+t.name+".1"), []byte(own), 0o644); err != nil {
 			return err
 		}
@@ -41,7 +42,7 @@ func writeManPages(program, date, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "zooid.1"), []byte(page), 0o644)
 }
 
-// helpOf runs a program for its help, which may go to either stream.
+// helpOf runs a program to get its help, from either output stream.
 func helpOf(program string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd := exec.Command(program, args...)
@@ -54,7 +55,7 @@ func helpOf(program string, args ...string) (string, error) {
 	return text, nil
 }
 
-// topicsOf reads the list: two spaces, the name, the arguments, two spaces or more, what it does.
+// topicsOf parses the list: two spaces, the name, the arguments, at least two spaces, the description.
 func topicsOf(list string) (all []topic) {
 	for line := range strings.Lines(list) {
 		rest, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "  ")
@@ -66,7 +67,7 @@ func topicsOf(list string) (all []topic) {
 			continue
 		}
 		args, about, ok := strings.Cut(strings.TrimSpace(rest), "  ")
-		if !ok { // no arguments, or none but one space before what it does
+		if !ok { // no arguments, or a single space before the description
 			args, about = "", args
 		}
 		all = append(all, topic{name, strings.TrimSpace(args), strings.TrimSpace(about)})
@@ -75,10 +76,11 @@ func topicsOf(list string) (all []topic) {
 }
 
 func head(name, about, date string) string {
-	return fmt.Sprintf(".TH %s 1 %q Zooid \"Zooid's commands\"\n.SH NAME\n%s \\- %s\n", strings.ToUpper(name), date, escape(name), escape(about))
+	return fmt.Sprintf(".TH %s 1 %q Zooid \"Zooid's commands\"\n.SH NAME\n%s \\- %s\n", strings.ToUpper(name), date,
+		escape(name), escape(about))
 }
 
-// escape writes text that roff reads as it stands.
+// escape escapes text so that roff prints it literally.
 func escape(text string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...").Replace(text)
 }

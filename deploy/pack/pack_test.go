@@ -71,7 +71,8 @@ func TestImage(t *testing.T) {
 		Layers   []string
 	}
 	read("manifest.json", &docker)
-	if docker[0].Config != at(manifest.Config) || docker[0].Layers[0] != at(manifest.Layers[0]) || docker[0].RepoTags[0] != "zooid:1.2.3" {
+	if docker[0].Config != at(manifest.Config) || docker[0].Layers[0] != at(manifest.Layers[0]) ||
+		docker[0].RepoTags[0] != "zooid:1.2.3" {
 		t.Errorf("docker's manifest is %+v", docker)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(files[at(manifest.Layers[0])]))
@@ -83,7 +84,8 @@ func TestImage(t *testing.T) {
 		t.Errorf("the layer isn't what the configuration says: %v", err)
 	}
 	inside, owners := unpack(t, layer)
-	if string(inside["usr/bin/zooid"]) != "#! a program" || config.Config.Entrypoint[0] != "/usr/bin/zooid" || config.Architecture != "arm64" {
+	if string(inside["usr/bin/zooid"]) != "#! a program" || config.Config.Entrypoint[0] != "/usr/bin/zooid" ||
+		config.Architecture != "arm64" {
 		t.Errorf("the layer holds %d files; the configuration is %+v", len(inside), config)
 	}
 	if config.Config.User != "65532:65532" || owners["data/"] != 65532 || owners["usr/bin/zooid"] != 0 {
@@ -133,7 +135,9 @@ esac
 		t.Fatal(err)
 	}
 	for file, parts := range map[string][]string{
-		"zooid.1":         {`.TH ZOOID 1 "2026-01-02"`, ".B serve [\\-x] zoo.cfg\nrun it\n", ".B version \nprint it\n", ".BR zooid-serve (1)"},
+		"zooid.1": {
+			`.TH ZOOID 1 "2026-01-02"`, ".B serve [\\-x] zoo.cfg\nrun it\n", ".B version \nprint it\n", ".BR zooid-serve (1)",
+		},
 		"zooid-serve.1":   {"\\&.dot first\n  \\-x  back\\eslash\n"},
 		"zooid-version.1": {"zooid 1.2.3\n"},
 	} {
@@ -161,7 +165,8 @@ func TestSBOM(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &bom); err != nil {
 		t.Fatal(err)
 	}
-	if len(bom.SerialNumber) != len("urn:uuid:00000000-0000-4000-8000-000000000000") || bom.Metadata.Component.Version != "1.2.3" {
+	if len(bom.SerialNumber) != len("urn:uuid:00000000-0000-4000-8000-000000000000") ||
+		bom.Metadata.Component.Version != "1.2.3" {
 		t.Errorf("it says %s of %+v", bom.SerialNumber, bom.Metadata.Component)
 	}
 	if !slices.ContainsFunc(bom.Components, func(c component) bool { return c.Name == "std" && c.Version != "" }) {

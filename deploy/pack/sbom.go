@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// component is a part of a program in CycloneDX's words.
+// component is a CycloneDX component.
 type component struct {
 	Type       string     `json:"type"`
 	Ref        string     `json:"bom-ref,omitempty"`
@@ -31,8 +31,8 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// writeSBOM writes what the compiler recorded in a program: its modules with their versions and
-// sums, and Go's own version, as CycloneDX 1.5.
+// writeSBOM writes an SBOM in CycloneDX 1.5 with what the compiler recorded in a program: its modules with their
+// versions and checksums, and Go's own version.
 func writeSBOM(w io.Writer, program, version string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -43,20 +43,30 @@ func writeSBOM(w io.Writer, program, version string) error {
 		return err
 	}
 	sum := sha256.Sum256(binary)
-	main := component{Type: "application", Ref: info.Main.Path, Name: info.Main.Path, Version: version, Hashes: []hash{{"SHA-256", fmt.Sprintf("%x", sum)}}}
+	main := component{
+		Type: "application", Ref: info.Main.Path, Name: info.Main.Path, Version: version, Hashes: []hash{
+			{"SHA-256", fmt.Sprintf("%x", sum)},
+		},
+	}
 	for _, s := range info.Settings {
 		if strings.HasPrefix(s.Key, "GO") || s.Key == "CGO_ENABLED" {
 			main.Properties = append(main.Properties, property{"go:" + s.Key, s.Value})
 		}
 	}
-	parts := []component{{Type: "library", Ref: "std", Name: "std", Version: info.GoVersion, PURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}}
+	parts := []component{
+		{Type: "library", Ref: "std", Name: "std", Version: info.GoVersion,
+			PURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")},
+	}
 	refs := []string{"std"}
 	for _, d := range info.Deps {
 		for d.Replace != nil {
 			d = d.Replace
 		}
 		purl := "pkg:golang/" + d.Path + "@" + d.Version
-		parts = append(parts, component{Type: "library", Ref: purl, Name: d.Path, Version: d.Version, PURL: purl, Properties: []property{{"go:sum", d.Sum}}})
+		parts = append(parts,
+			component{
+				Type: "library", Ref: purl, Name: d.Path, Version: d.Version, PURL: purl, Properties: []property{{"go:sum", d.Sum}},
+			})
 		refs = append(refs, purl)
 	}
 	e := json.NewEncoder(w)
@@ -70,7 +80,7 @@ func writeSBOM(w io.Writer, program, version string) error {
 	})
 }
 
-// uuidOf makes a random-looking UUID (version 4) of a hash.
+// uuidOf makes a UUID of version 4 from a hash.
 func uuidOf(sum [32]byte) string {
 	b := sum[:16]
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80

@@ -1,5 +1,5 @@
-// Package access is how tools reach servers, and who they are to them: TLS with its
-// files, identities and logins, from flags or from the settings of Java's client.
+// Package access holds the settings by which tools reach servers and prove who they are: TLS
+// with its files, identities and logins, from flags or from the settings of Java's client.
 package access
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Access is how servers are reached, and who this client is to them. The zero value
-// has no TLS and no identity.
+// Access says how to reach servers, and with which identities. The zero value has no
+// TLS and no identity.
 type Access struct {
 	Secure      bool // by TLS
 	Keys, Trust keystore.Store
-	KeyFile     string // of the key, if Keys is a PEM file with the certificate alone
-	AnyHost     bool   // the certificate may name another
+	KeyFile     string // of the key, if Keys is a PEM file with only the certificate
+	AnyHost     bool   // the certificate may name another host
 	RequestMax  int    // bytes; 0 for the usual limit
 
 	protocol   string
@@ -35,7 +35,7 @@ type Access struct {
 	login      login
 }
 
-// Put sets the options of one client.
+// Put sets the options of a client.
 func (a *Access) Put(o *zk.Options) {
 	o.Auth = a.auth
 	if a.Secure {
@@ -47,8 +47,8 @@ func (a *Access) Put(o *zk.Options) {
 	a.login.put(o)
 }
 
-// Check reads all files once, so that what is wrong with them is told at the
-// start rather than at a connection.
+// Check reads all files once, so that a problem with them is reported at the start
+// rather than at a connection.
 func (a *Access) Check() error {
 	if a.KeyFile != "" && a.Keys.Location == "" {
 		return errors.New("-tls-key needs the key's certificate: -tls-cert names its file")
@@ -63,8 +63,8 @@ func (a *Access) Check() error {
 	return err
 }
 
-// tls reads the files and returns the configuration for one connection: a shell
-// may live longer than a certificate.
+// tls reads the files and returns the configuration for one connection. It reads them
+// each time, as a shell may outlive a certificate.
 func (a *Access) tls() (*tls.Config, error) {
 	certificates, err := a.certificates()
 	if err != nil {
@@ -91,8 +91,8 @@ func (a *Access) certificates() ([]tls.Certificate, error) {
 	return []tls.Certificate{certificate}, nil
 }
 
-// pemUnlessNamed takes a file as PEM if neither a type nor its name says else:
-// .crt, .cer and .key are common.
+// pemUnlessNamed takes a file as PEM unless its type or its name says otherwise: .crt,
+// .cer and .key are common.
 func pemUnlessNamed(s keystore.Store) keystore.Store {
 	if s.Type == "" {
 		switch strings.ToLower(filepath.Ext(s.Location)) {
@@ -116,11 +116,11 @@ func (a *Access) Dial(ctx context.Context, server string) (net.Conn, error) {
 	return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", server)
 }
 
-// AddAuth takes an identity as scheme:credentials.
+// AddAuth adds an identity given as scheme:credentials.
 func (a *Access) AddAuth(text string) error {
 	scheme, credentials, ok := strings.Cut(text, ":")
 	if !ok || scheme == "" || credentials == "" {
-		return errors.New("want scheme:credentials, such as digest:user:password") // never what was given
+		return errors.New("want scheme:credentials, such as digest:user:password") // never shows the credentials
 	}
 	b, err := Credentials(scheme, credentials)
 	if err != nil {
@@ -130,8 +130,8 @@ func (a *Access) AddAuth(text string) error {
 	return nil
 }
 
-// Credentials returns what proves an identity: the text, or for a token (scheme bearer) that
-// is given as @FILE what the file holds.
+// Credentials returns the credentials of an identity: the text itself or, for a token
+// (scheme bearer) given as @FILE, the contents of the file.
 func Credentials(scheme, text string) ([]byte, error) {
 	file, ok := strings.CutPrefix(text, "@")
 	if scheme != "bearer" || !ok {
@@ -144,7 +144,7 @@ func Credentials(scheme, text string) ([]byte, error) {
 	return b, err
 }
 
-// ReadAuth takes the identities in a file.
+// ReadAuth adds the identities in a file.
 func (a *Access) ReadAuth(file string) error {
 	text, err := ReadSmall(file)
 	if err != nil {
@@ -161,8 +161,8 @@ func (a *Access) ReadAuth(file string) error {
 	return nil
 }
 
-// smallFileMax bounds files of settings and identities: far more than any holds,
-// far less than what a wrong name could lead to.
+// smallFileMax bounds files of settings and identities: far more than any of them
+// holds, and far less than a file named by mistake may have.
 const smallFileMax = 1 << 20
 
 // ReadSmall reads a file of settings or identities.

@@ -16,8 +16,8 @@ const (
 	wordReplyMax = 32 << 20
 )
 
-// Ask asks a server one of the four-letter words and returns the whole answer, which is
-// empty where a server has no watches to list.
+// Ask sends a four-letter word to a server and returns the whole answer, which is empty
+// if the server has no watches to list.
 func (a *Access) Ask(ctx context.Context, server, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wordPatience)
 	defer cancel()
@@ -28,13 +28,14 @@ func (a *Access) Ask(ctx context.Context, server, word string) (string, error) {
 	return reply, err
 }
 
-// A Word is a four-letter word that servers of Apache's answer, and of Zooid's.
+// A Word is a four-letter word that Apache's and Zooid's servers answer.
 type Word struct{ Name, About string }
 
-// Words returns them.
+// Words returns the four-letter words.
 func Words() []Word {
 	return []Word{
-		{"conf", "the configuration"}, {"cons", "connections with their sessions"}, {"crst", "reset the figures of connections"},
+		{"conf", "the configuration"}, {"cons", "connections with their sessions"},
+		{"crst", "reset the figures of connections"},
 		{"dirs", "bytes of snapshots and log"}, {"dump", "sessions and ephemeral znodes"}, {"envi", "the environment"},
 		{"gtmk", "the trace mask"}, {"hash", "digests of the tree"}, {"isro", "rw, or ro for a server without quorum"},
 		{"mntr", "figures for monitoring"}, {"ruok", "imok from one that runs"}, {"srst", "reset the figures of srvr"},
@@ -43,7 +44,7 @@ func Words() []Word {
 	}
 }
 
-// IsWord reports whether text is one of them.
+// IsWord reports whether text is a four-letter word.
 func IsWord(text string) bool {
 	return slices.ContainsFunc(Words(), func(w Word) bool { return w.Name == text })
 }

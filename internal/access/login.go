@@ -13,8 +13,8 @@ import (
 	"github.com/zooid-project/zooid/zk/scram"
 )
 
-// sectionDefault is the section of the login file that Java's clients look for;
-// that one may be missing.
+// sectionDefault is the section of the login file that Java's clients use by default.
+// It may be missing from the file.
 const sectionDefault = "Client"
 
 // login is a login by SASL, from flags or from a login file of Java's (JAAS).
@@ -23,7 +23,7 @@ type login struct {
 	section string // "" for sectionDefault
 	off     bool   // zookeeper.sasl.client=false
 
-	mechanism string // DIGEST-MD5 or SCRAM-SHA-256; "" for the former
+	mechanism string // DIGEST-MD5 or SCRAM-SHA-256; "" for DIGEST-MD5
 
 	kerberos *kerberos.Login // nil for none
 	service  string          // of the servers' principal; "" for zookeeper
@@ -31,17 +31,17 @@ type login struct {
 	user, password string // user is "" for no login
 }
 
-// set takes user:password.
+// set sets the user and the password from user:password.
 func (l *login) set(text string) error {
 	user, password, ok := strings.Cut(text, ":")
 	if !ok || user == "" {
-		return errors.New("want user:password") // never what was given
+		return errors.New("want user:password") // never shows the password
 	}
 	l.user, l.password = user, password
 	return nil
 }
 
-// setFile takes the first line of a file.
+// setFile is set with the first line of a file.
 func (l *login) setFile(file string) error {
 	text, err := ReadSmall(file)
 	if err != nil {
@@ -60,7 +60,7 @@ const (
 	scramSHA256 = "SCRAM-SHA-256"
 )
 
-// SetMechanism takes the mechanism of a login by SASL.
+// SetMechanism chooses the mechanism of a login by SASL.
 func (a *Access) SetMechanism(name string) error {
 	if name != digestMD5 && name != scramSHA256 {
 		return fmt.Errorf("%.40q is no mechanism; want %s or %s", name, digestMD5, scramSHA256)
@@ -69,13 +69,13 @@ func (a *Access) SetMechanism(name string) error {
 	return nil
 }
 
-// SetLogin takes user:password of a login by SASL.
+// SetLogin sets the user and the password of a login by SASL, given as user:password.
 func (a *Access) SetLogin(text string) error { return a.login.set(text) }
 
-// ReadLogin takes them from a file's first line.
+// ReadLogin is SetLogin with the first line of a file.
 func (a *Access) ReadLogin(file string) error { return a.login.setFile(file) }
 
-// put sets the option of a client.
+// put sets the login in a client's options.
 func (l *login) put(o *zk.Options) {
 	switch {
 	case l.off:
@@ -91,7 +91,7 @@ func (l *login) put(o *zk.Options) {
 	}
 }
 
-// read takes user and password from the login file, unless a flag gave them.
+// read reads the user and the password from the login file, unless a flag gave them.
 func (l *login) read() error {
 	if l.file == "" || l.user != "" || l.off {
 		return nil
@@ -130,7 +130,8 @@ func (l *login) readSection(s sasl.Section) error {
 	}
 	for _, m := range s.Modules {
 		if !strings.HasSuffix(m.Class, ".DigestLoginModule") {
-			return fmt.Errorf("%s: section %q asks for the login module %.200q; only org.apache.zookeeper.server.auth.DigestLoginModule is known, with username and password, and Krb5LoginModule", l.file, s.Name, m.Class)
+			return fmt.Errorf("%s: section %q asks for the login module %.200q; only org.apache.zookeeper.server.auth.DigestLoginModule is known, with username and password, and Krb5LoginModule",
+				l.file, s.Name, m.Class)
 		}
 		for _, o := range m.Options {
 			switch o.Name {

@@ -11,7 +11,7 @@ import (
 	"github.com/zooid-project/zooid/internal/keystore"
 )
 
-// ReadProperties takes the settings in a file of -client-configuration, as zkCli has it.
+// ReadProperties applies the settings in a file, as zkCli's flag -client-configuration does.
 func (a *Access) ReadProperties(file string) error {
 	text, err := ReadSmall(file)
 	if err != nil {
@@ -29,9 +29,9 @@ func (a *Access) ReadProperties(file string) error {
 	return nil
 }
 
-// SetProperty takes one setting of Java's client. What has no meaning here and
-// does no harm is passed over; a name that nobody knows is an error, as it may be
-// a misspelt one that was to make the connection secure.
+// SetProperty applies one setting of Java's client. Settings that have no meaning here
+// and do no harm are ignored. An unknown name is an error, as it may be a misspelt
+// setting that was meant to secure the connection.
 func (a *Access) SetProperty(name, value string) (err error) {
 	store := func(s *keystore.Store, part string) error {
 		switch part {
@@ -102,8 +102,10 @@ func (a *Access) SetProperty(name, value string) (err error) {
 // needs no setting.
 func idleProperties() []string {
 	return []string{
-		"zookeeper.clientCnxnSocket", "zookeeper.disableAutoWatchReset", "zookeeper.request.timeout", "zookeeper.shuffleDnsResponse",
-		"zookeeper.hostProvider.dnsSrvRefreshIntervalSeconds", "zookeeper.kinit", "zookeeper.fips-mode", "zookeeper.jmx.log4j.disable",
+		"zookeeper.clientCnxnSocket",
+		"zookeeper.disableAutoWatchReset", "zookeeper.request.timeout", "zookeeper.shuffleDnsResponse",
+		"zookeeper.hostProvider.dnsSrvRefreshIntervalSeconds", "zookeeper.kinit", "zookeeper.fips-mode",
+		"zookeeper.jmx.log4j.disable",
 		"zookeeper.server.realm", "zookeeper.sasl.client.canonicalize.hostname",
 		"zookeeper.sasl.client.allowReverseDnsLookup", "zookeeper.ssl.context.supplier.class", "zookeeper.ssl.clientAuth",
 		"zookeeper.ssl.handshakeDetectionTimeoutMillis", "zookeeper.client.certReload", "zookeeper.ssl.allowReverseDnsLookup",
@@ -111,11 +113,12 @@ func idleProperties() []string {
 }
 
 func unknownProperty(name string) error {
-	return fmt.Errorf("there is no setting %q; those of Java's client are known, such as zookeeper.client.secure, zookeeper.ssl.keyStore.location, java.security.auth.login.config", name)
+	return fmt.Errorf("there is no setting %q; those of Java's client are known, such as zookeeper.client.secure, zookeeper.ssl.keyStore.location, java.security.auth.login.config",
+		name)
 }
 
-// parseSwitch reads true or false. Java takes all but true as false, which would
-// turn TLS off for a typing error.
+// parseSwitch parses true or false. Java takes anything but true as false, so a typo
+// would turn TLS off.
 func parseSwitch(name, value string) (bool, error) {
 	switch strings.ToLower(value) {
 	case "true":

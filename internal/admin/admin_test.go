@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -79,6 +81,18 @@ func (r *running) do(method, path, auth, body string) (*http.Response, []byte) {
 	return res, b
 }
 
+// counted compares metrics of the server with what they must be.
+func (r *running) counted(want map[string]int64) {
+	r.t.Helper()
+	got := map[string]string{}
+	r.server.Metrics().Each(func(name string, v metrics.Value) { got[name] = v.String() })
+	for name, n := range want {
+		if got[name] != strconv.FormatInt(n, 10) {
+			r.t.Errorf("%s is %s, want %d", name, got[name], n)
+		}
+	}
+}
+
 // command runs a command and returns the status, and the answer by key.
 func (r *running) command(method, path, auth, body string) (int, map[string]any) {
 	r.t.Helper()
@@ -125,12 +139,14 @@ func TestCommands(t *testing.T) {
 			if cmd.method == http.MethodPost {
 				wrong = http.MethodGet
 			}
-			if status, answer := r.command(wrong, path, auth, ""); status != http.StatusMethodNotAllowed || answer["error"] == nil {
+			if status, answer := r.command(wrong, path, auth, ""); status != http.StatusMethodNotAllowed ||
+				answer["error"] == nil {
 				t.Errorf("%s by %s: status %d, error %v", name, wrong, status, answer["error"])
 			}
 		}
 	}
-	if status, answer := r.command(http.MethodGet, "nosuch", "", ""); status != http.StatusOK || answer["error"] != "Unknown command: nosuch" {
+	if status, answer := r.command(http.MethodGet, "nosuch", "", ""); status != http.StatusOK ||
+		answer["error"] != "Unknown command: nosuch" {
 		t.Errorf("an unknown command: %d, %v", status, answer)
 	}
 }
@@ -138,7 +154,8 @@ func TestCommands(t *testing.T) {
 // TestAnswers: what some commands say of a server with a client.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	r := start(t, Options{Configuration: "tickTime=500\n", Properties: map[string]string{"zookeeper.b": "1", "zookeeper.a": "2"}})
+	r := start(t,
+		Options{Configuration: "tickTime=500\n", Properties: map[string]string{"zookeeper.b": "1", "zookeeper.a": "2"}})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := zk.Open(ctx, r.server.Addrs()[0].String(), zk.Options{})
@@ -157,7 +174,8 @@ func TestAnswers(t *testing.T) {
 		_, answer := r.command(http.MethodGet, name, "", "")
 		return answer
 	}
-	if list := get("connections")["connections"].([]any); len(list) != 1 || list[0].(map[string]any)["last_operation"] != "GETD" {
+	if list := get("connections")["connections"].([]any); len(list) != 1 ||
+		list[0].(map[string]any)["last_operation"] != "GETD" {
 		t.Errorf("connections: %v", list)
 	}
 	if list := get("stats")["connections"].([]any); len(list) != 1 || list[0].(map[string]any)["session_id"] != nil {
@@ -169,7 +187,8 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("ephemerals: %v", dump)
 		}
 	}
-	if len(dump["expiry_time_to_session_ids"].(map[string]any)) != 1 || len(dump["session_id_to_ephemeral_paths"].(map[string]any)) != 1 {
+	if len(dump["expiry_time_to_session_ids"].(map[string]any)) != 1 ||
+		len(dump["session_id_to_ephemeral_paths"].(map[string]any)) != 1 {
 		t.Errorf("dump: %v", dump)
 	}
 	if w := get("watch_summary"); w["num_total_watches"] != 1.0 || w["num_paths"] != 1.0 || w["num_connections"] != 1.0 {
@@ -210,7 +229,8 @@ func TestSnapshotStreams(t *testing.T) {
 	}
 	file := readFile(t, files[0])
 	if res.StatusCode != 200 || !bytes.Equal(body, file) || res.Header.Get("Content-Type") != "application/octet-stream" {
-		t.Errorf("status %d, %d bytes of %s, the file has %d", res.StatusCode, len(body), res.Header.Get("Content-Type"), len(file))
+		t.Errorf("status %d, %d bytes of %s, the file has %d", res.StatusCode, len(body), res.Header.Get("Content-Type"),
+			len(file))
 	}
 	_, last := r.command(http.MethodGet, "last_snapshot", "", "")
 	if "0x"+last["zxid"].(string) != res.Header.Get("last_zxid") || res.Header.Get("snapshot_size") == "" {
@@ -225,15 +245,20 @@ func TestSnapshotRate(t *testing.T) {
 	if status, answer := r.command(http.MethodGet, "snapshot?streaming=false", "ip", ""); status != http.StatusOK {
 		t.Fatalf("the first: %d, %v", status, answer)
 	}
-	if status, answer := r.command(http.MethodGet, "snapshot", "ip", ""); status != http.StatusTooManyRequests || answer["error"] == nil {
+	if status, answer := r.command(http.MethodGet, "snapshot", "ip", ""); status != http.StatusTooManyRequests ||
+		answer["error"] == nil {
 		t.Errorf("the second: %d, %v", status, answer)
 	}
+	r.counted(map[string]int64{"snapshot_rate_limited_count": 1, "snapshot_error_count": 0})
 	limit, now := rate{interval: time.Second}, time.Now()
 	steps := []struct {
 		at   time.Duration
 		end  bool
 		want bool
-	}{{0, true, true}, {time.Second - 1, false, false}, {time.Second, false, true}, {time.Hour, true, false}, {time.Hour, false, true}}
+	}{
+		{0, true, true}, {time.Second - 1, false, false}, {time.Second, false, true}, {time.Hour, true, false},
+		{time.Hour, false, true},
+	}
 	for i, step := range steps {
 		if got := limit.begin(now.Add(step.at)); got != step.want {
 			t.Errorf("step %d: allowed %v", i, got)
@@ -248,7 +273,8 @@ func TestSnapshotRate(t *testing.T) {
 func TestSnapshotDisabled(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{SnapshotDisabled: true})
-	if status, answer := r.command(http.MethodGet, "snapshot", "ip", ""); status != http.StatusServiceUnavailable || answer["error"] == nil {
+	if status, answer := r.command(http.MethodGet, "snapshot", "ip", ""); status != http.StatusServiceUnavailable ||
+		answer["error"] == nil {
 		t.Errorf("%d, %v", status, answer)
 	}
 }
@@ -257,7 +283,9 @@ func TestSnapshotDisabled(t *testing.T) {
 func TestCommandURL(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{CommandURL: "/other/place"})
-	for path, want := range map[string]int{"/other/place": 200, "/other/place/": 200, "/other/place/ruok": 200, "/commands/ruok": 404, "/": 404, "/other": 404} {
+	for path, want := range map[string]int{
+		"/other/place": 200, "/other/place/": 200, "/other/place/ruok": 200, "/commands/ruok": 404, "/": 404, "/other": 404,
+	} {
 		if res, _ := r.do(http.MethodGet, path, "", ""); res.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
 		}
@@ -274,14 +302,16 @@ func TestCommandURL(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	early := listen(t, Options{})
-	if res, body := early.do(http.MethodGet, "/readyz", "", ""); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), ReasonStarting) {
+	if res, body := early.do(http.MethodGet, "/readyz", "", ""); res.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(string(body), ReasonStarting) {
 		t.Errorf("before there is a server: %d, %s", res.StatusCode, body)
 	}
 	if res, _ := early.do(http.MethodGet, "/livez", "", ""); res.StatusCode != http.StatusOK {
 		t.Errorf("before there is a server, it isn't alive: %d", res.StatusCode)
 	}
 	for _, name := range []string{"ruok", "environment", "zabstate", "monitor", "get_trace_mask", "set_trace_mask"} {
-		if status, answer := early.command(http.MethodGet, name, "", ""); status != http.StatusOK || answer["error"] != errNotServing {
+		if status, answer := early.command(http.MethodGet, name, "", ""); status != http.StatusOK ||
+			answer["error"] != errNotServing {
 			t.Errorf("%s before there is a server: %d, %v", name, status, answer)
 		}
 	}
@@ -291,7 +321,8 @@ func TestReadiness(t *testing.T) {
 		Ready   bool
 		Reasons []Reason
 	}
-	if err := json.Unmarshal(body, &page); err != nil || res.StatusCode != http.StatusOK || !page.Ready || len(page.Reasons) != 0 {
+	if err := json.Unmarshal(body, &page); err != nil || res.StatusCode != http.StatusOK || !page.Ready ||
+		len(page.Reasons) != 0 {
 		t.Errorf("of a server that serves: %d, %s, %v", res.StatusCode, body, err)
 	}
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// listBytesMax bounds what an answer lists, as it bounds that of a four-letter word.
+// listBytesMax bounds the lists in an answer, like the answer of a four-letter word.
 const listBytesMax = fourletter.AnswerBytesMax
 
-// cut says in the answer that a list ends early.
+// cut notes in the answer that a list is incomplete.
 func (c *call) cut(more bool) {
 	if more {
 		c.problem = fmt.Sprintf("The list is cut here: an answer has no more than %d MiB", listBytesMax>>20)
 	}
 }
 
-// started reports whether there is a server to ask, and answers if not.
+// started reports whether there is a server to ask, and answers the call if not.
 func (c *call) started() bool {
 	if c.of == nil {
 		c.problem = errNotServing
@@ -65,7 +65,7 @@ func (c *call) connections(brief bool) {
 	c.set("secure_connections", secure)
 }
 
-// session is what is told of a connection that isn't brief.
+// session returns the description of a connection, in its long form.
 func session(conn *replica.Connection) object {
 	established := conn.Established
 	if established.IsZero() {
@@ -76,8 +76,10 @@ func session(conn *replica.Connection) object {
 		lastOp = "NA"
 	}
 	return object{
-		{"session_id", conn.Session}, {"last_operation", lastOp}, {"established", established.UnixMilli()}, {"session_timeout", conn.Timeout},
-		{"last_cxid", conn.LastCxid}, {"last_zxid", conn.LastZxid}, {"last_response_time", conn.LastResponse}, {"last_latency", conn.LastLatency},
+		{"session_id", conn.Session}, {"last_operation", lastOp}, {"established", established.UnixMilli()},
+		{"session_timeout", conn.Timeout},
+		{"last_cxid", conn.LastCxid}, {"last_zxid", conn.LastZxid}, {"last_response_time", conn.LastResponse},
+		{"last_latency", conn.LastLatency},
 		{"min_latency", conn.Latency.Min}, {"avg_latency", int64(conn.Latency.Avg)}, {"max_latency", conn.Latency.Max},
 	}
 }
@@ -111,7 +113,7 @@ func (c *call) dump() {
 	c.cut(more || moreEphemerals)
 }
 
-// bySession is an object with the paths of each session.
+// bySession returns an object with the paths of each session.
 func bySession(list []replica.SessionPaths) object {
 	o := make(object, 0, len(list))
 	for _, s := range list {
@@ -132,7 +134,7 @@ func (c *call) environment() {
 	}
 }
 
-// digestVersion is the version of Zooid's digest, which is none of Apache's.
+// digestVersion is the version of Zooid's digest, which isn't compatible with Apache's.
 const digestVersion = 1
 
 func (c *call) hash() {
@@ -167,7 +169,7 @@ func (c *call) leader() {
 	c.set("leader_ip", c.hostOf(q.Leader))
 }
 
-// hostOf returns the address of a member, "" for one that isn't known.
+// hostOf returns the address of a member, "" for an unknown member.
 func (c *call) hostOf(id uint64) string {
 	for _, m := range c.members() {
 		if uint64(m.ID) == id && len(m.Addrs) > 0 {
@@ -200,7 +202,9 @@ func (c *call) monitor() {
 func (c *call) serverStats() {
 	st := c.of.Status()
 	data, log := c.of.DataSizes()
-	responses := object{{"last_buffer_size", st.Responses.Last}, {"min_buffer_size", st.Responses.Min}, {"max_buffer_size", st.Responses.Max}}
+	responses := object{
+		{"last_buffer_size", st.Responses.Last}, {"min_buffer_size", st.Responses.Min}, {"max_buffer_size", st.Responses.Max},
+	}
 	var uptime, plainRemote, plainLocal int64
 	c.of.Metrics().Each(func(name string, v metrics.Value) {
 		switch name {
@@ -215,15 +219,22 @@ func (c *call) serverStats() {
 	c.set("version", st.Version)
 	c.set("read_only", st.Mode == fourletter.ModeReadOnly)
 	c.set("server_stats", object{
-		{"packets_sent", st.Sent}, {"packets_received", st.Received}, {"fsync_threshold_exceed_count", 0}, {"client_response_stats", responses},
-		{"data_dir_size", data}, {"log_dir_size", log}, {"provider_null", false}, {"last_processed_zxid", st.Zxid}, {"outstanding_requests", st.Outstanding},
-		{"server_state", st.Mode}, {"avg_latency", metrics.Float(st.Latency.Avg)}, {"max_latency", st.Latency.Max}, {"min_latency", st.Latency.Min},
+		{"packets_sent", st.Sent}, {"packets_received", st.Received}, {"fsync_threshold_exceed_count", 0},
+		{"client_response_stats", responses},
+		{"data_dir_size", data}, {"log_dir_size", log}, {"provider_null", false}, {"last_processed_zxid", st.Zxid},
+		{"outstanding_requests", st.Outstanding},
+		{"server_state", st.Mode}, {"avg_latency", metrics.Float(st.Latency.Avg)}, {"max_latency", st.Latency.Max},
+		{"min_latency", st.Latency.Min},
 		{"num_alive_client_connections", st.Connections}, {"uptime", uptime}, {"auth_failed_count", st.AuthFailed},
 		{"non_mtlsremote_conn_count", plainRemote}, {"non_mtlslocal_conn_count", plainLocal},
 	})
 	c.set("client_response", responses)
 	if st.Mode == fourletter.ModeLeader {
-		c.set("proposal_stats", object{{"last_buffer_size", st.Proposals.Last}, {"min_buffer_size", st.Proposals.Min}, {"max_buffer_size", st.Proposals.Max}})
+		c.set("proposal_stats",
+			object{
+				{"last_buffer_size", st.Proposals.Last}, {"min_buffer_size", st.Proposals.Min},
+				{"max_buffer_size", st.Proposals.Max},
+			})
 	}
 	c.set("node_count", st.Nodes)
 }
@@ -290,7 +301,8 @@ func (c *call) watchesByPath() {
 	c.cut(more)
 }
 
-// tooSoon answers a command that may run once in a while alone.
+// tooSoon rejects a command that may run only once in an interval.
 func (c *call) tooSoon(interval time.Duration) {
-	c.fail(http.StatusTooManyRequests, fmt.Sprintf("One runs already, or the last one was less than %v ago (admin.rateLimiterIntervalInMS)", interval))
+	c.fail(http.StatusTooManyRequests,
+		fmt.Sprintf("One runs already, or the last one was less than %v ago (admin.rateLimiterIntervalInMS)", interval))
 }

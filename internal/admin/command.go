@@ -11,24 +11,25 @@ const (
 	errNotServing = "This ZooKeeper instance is not currently serving requests"
 )
 
-// A command is one of those at admin.commandURL.
+// A command is an admin command, served below admin.commandURL.
 type command struct {
-	name    string // the first of its names
+	name    string // the primary name
 	aliases []string
 	method  string // GET or POST
-	// idle says that the command runs while the server isn't serving, and before there is one.
+	// idle says that the command also runs while the server isn't serving or doesn't exist yet.
 	idle bool
 	// guarded commands show or change everything: the caller needs all permissions on /.
 	guarded bool
 	run     func(c *call)
 }
 
-// commands returns all commands. The order is that of their names.
+// commands returns all commands, sorted by name.
 func commands() []command {
 	const get, post = http.MethodGet, http.MethodPost
 	return []command{
 		{name: "configuration", aliases: []string{"conf", "config"}, method: get, run: (*call).configuration},
-		{name: "connection_stat_reset", aliases: []string{"crst"}, method: get, run: func(c *call) { c.of.Replica().ResetConnections() }},
+		{name: "connection_stat_reset", aliases: []string{"crst"}, method: get,
+			run: func(c *call) { c.of.Replica().ResetConnections() }},
 		{name: "connections", aliases: []string{"cons"}, method: get, run: func(c *call) { c.connections(false) }},
 		{name: "dirs", method: get, run: (*call).dirs},
 		{name: "drain", method: post, idle: true, guarded: true, run: (*call).drain},
@@ -36,7 +37,8 @@ func commands() []command {
 		{name: "environment", aliases: []string{"env", "envi"}, method: get, idle: true, run: (*call).environment},
 		{name: "get_trace_mask", aliases: []string{"gtmk"}, method: get, idle: true, run: (*call).traceMask},
 		{name: "hash", method: get, run: (*call).hash},
-		{name: "initial_configuration", aliases: []string{"icfg"}, method: get, run: func(c *call) { c.set("initial_configuration", c.admin.opt.Configuration) }},
+		{name: "initial_configuration", aliases: []string{"icfg"}, method: get,
+			run: func(c *call) { c.set("initial_configuration", c.admin.opt.Configuration) }},
 		{name: "is_read_only", aliases: []string{"isro"}, method: get, run: (*call).isReadOnly},
 		{name: "last_snapshot", aliases: []string{"lsnp"}, method: get, run: (*call).lastSnapshot},
 		{name: "leader", aliases: []string{"lead"}, method: get, run: (*call).leader},
@@ -62,7 +64,7 @@ func commands() []command {
 	}
 }
 
-// named returns the commands by all their names.
+// named returns the commands by all their names, aliases included.
 func named() map[string]*command {
 	byName := map[string]*command{}
 	list := commands()
@@ -76,7 +78,7 @@ func named() map[string]*command {
 	return byName
 }
 
-// A call is one request for a command, and its answer as it is made.
+// A call is one request for a command, with the answer being built.
 type call struct {
 	admin *Admin
 	of    Server // nil while there is no server
@@ -86,19 +88,19 @@ type call struct {
 	w        http.ResponseWriter
 	status   int
 	fields   object
-	problem  any  // what "error" says: nil or a text
+	problem  any  // the value of "error": nil or a text
 	streamed bool // the command has written the answer itself
 }
 
 // set adds a key to the answer.
 func (c *call) set(key string, value any) { c.fields.set(key, value) }
 
-// fail makes the answer an error.
+// fail turns the answer into an error.
 func (c *call) fail(status int, why string) {
 	c.status, c.problem = status, why
 }
 
-// answer runs a command by any of its names and writes what it says.
+// answer runs the command with a name or alias, and writes its answer.
 func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
 	c := &call{admin: a, of: a.server(), req: r, query: r.URL.Query(), w: w, status: http.StatusOK}
 	cmd := a.byName[name]
@@ -113,7 +115,7 @@ func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
 		w.Header().Set("Allow", cmd.method)
 		c.fail(http.StatusMethodNotAllowed, "The command "+cmd.name+" takes "+cmd.method+" requests")
 	default:
-		name = cmd.name // from here on, as at Apache, the answer has the first name
+		name = cmd.name // as in Apache, the answer uses the primary name
 		cmd.run(c)
 	}
 	if !c.streamed {
@@ -121,25 +123,26 @@ func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-// takes reports whether the command takes a request of this method.
+// takes reports whether the command accepts a request method.
 func (cmd *command) takes(method string) bool {
 	return method == cmd.method || method == http.MethodHead && cmd.method == http.MethodGet
 }
 
-// serving reports whether there is a server, and it serves.
+// serving reports whether there is a server that serves.
 func (c *call) serving() bool { return c.of != nil && c.of.Status().Serving }
 
-// write ends the call with its answer as JSON.
+// write finishes the call by writing its answer as JSON.
 func (c *call) write(name string) {
 	c.set("command", name)
 	c.set("error", c.problem)
 	body, err := text(c.fields)
 	if err != nil {
-		c.admin.opt.Log.Error("an answer of the admin server could not be encoded", "command", name, "err", err, "code", "ZD-4012")
+		c.admin.opt.Log.Error("an answer of the admin server could not be encoded", "command", name, "err", err,
+			"code", "ZD-4012")
 		http.Error(c.w, "the answer could not be encoded", http.StatusInternalServerError)
 		return
 	}
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.WriteHeader(c.status)
-	c.w.Write(append(body, '\n')) // an error says that the caller has gone
+	c.w.Write(append(body, '\n')) // an error means that the caller has gone
 }

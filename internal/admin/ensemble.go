@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/fourletter"
 )
 
-// members returns the membership in force, none of a server alone.
+// members returns the membership in force, none for a standalone server.
 func (c *call) members() []config.Member {
 	if !c.of.Configuration().Ensemble {
 		return nil
@@ -18,12 +18,12 @@ func (c *call) members() []config.Member {
 	text, _ := c.of.Replica().Members()
 	m, err := config.ParseMembers(text)
 	if err != nil {
-		return nil // an ensemble that has just begun has none
+		return nil // an ensemble that has just started has none
 	}
 	return m.Servers
 }
 
-// javaAddress writes an address as Apache does, "" for none.
+// javaAddress formats an address as Apache does, "" for none.
 func javaAddress(host string, port int) string {
 	if host == "" {
 		return ""
@@ -43,15 +43,15 @@ func (c *call) votingView() {
 			elections = append(elections, javaAddress(a.Host, a.ElectionPort))
 		}
 		view.set(strconv.FormatInt(m.ID, 10), object{
-			{"server_addresses", peers}, {"election_addresses", elections}, {"client_address", javaAddress(m.Client.Host, m.Client.Port)}, {"learner_type", "participant"},
+			{"server_addresses", peers}, {"election_addresses", elections}, {"client_address", javaAddress(m.Client.Host,
+				m.Client.Port)}, {"learner_type", "participant"},
 		})
 	}
 	c.set("current_config", view)
 }
 
-// observers lists those that follow this server without a vote: on the leader all of them,
-// since nobody follows another server. Apache's counters of their connections are 0: peers
-// share connections here.
+// observers lists the servers that follow this one without a vote: on the leader these are all of them, since nobody
+// follows another server. Apache's counters of their connections are 0: peers share connections here.
 func (c *call) observers() {
 	list, synced := array{}, 0
 	for _, p := range c.of.Quorum().Followers {
@@ -62,7 +62,8 @@ func (c *call) observers() {
 			synced++
 		}
 		list = append(list, object{
-			{"remote_socket_address", "/" + c.addressOf(p.ID)}, {"sid", p.ID}, {"established", 0}, {"queued_packets", 0}, {"queued_packets_size", 0},
+			{"remote_socket_address", "/" + c.addressOf(p.ID)}, {"sid", p.ID}, {"established", 0}, {"queued_packets", 0},
+			{"queued_packets_size", 0},
 			{"packets_received", 0}, {"packets_sent", 0}, {"requests", 0}, {"last_zxid", c.of.Status().Zxid},
 		})
 	}
@@ -70,8 +71,8 @@ func (c *call) observers() {
 	c.set("observers", list)
 }
 
-// addresses is how Apache shows the addresses of a server. Which of them can be reached is
-// found out by dialling, and each counts here.
+// addresses describes the addresses of a server as Apache does. Apache dials them to find out which can be reached;
+// here each counts as reachable.
 func addresses(list []config.PeerAddr, port func(config.PeerAddr) int) object {
 	all, anyHost, ports, hosts := array{}, array{}, array{}, array{}
 	for _, a := range list {
@@ -85,12 +86,14 @@ func addresses(list []config.PeerAddr, port func(config.PeerAddr) int) object {
 		one = all[0]
 	}
 	return object{
-		{"empty", len(all) == 0}, {"all_addresses", all}, {"wildcard_addresses", anyHost}, {"all_ports", ports}, {"all_host_strings", hosts},
-		{"reachable_address", one}, {"all_reachable_addresses", all}, {"all_reachable_addresses_or_all", all}, {"reachable_or_one", one}, {"one", one},
+		{"empty", len(all) == 0}, {"all_addresses", all}, {"wildcard_addresses", anyHost}, {"all_ports", ports},
+		{"all_host_strings", hosts},
+		{"reachable_address", one}, {"all_reachable_addresses", all}, {"all_reachable_addresses_or_all", all},
+		{"reachable_or_one", one}, {"one", one},
 	}
 }
 
-// addressOf returns where a member is reached by its peers, "" for one that isn't known.
+// addressOf returns the address at which peers reach a member, "" for an unknown member.
 func (c *call) addressOf(id uint64) string {
 	for _, m := range c.members() {
 		if uint64(m.ID) == id && len(m.Addrs) > 0 {

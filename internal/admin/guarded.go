@@ -12,13 +12,12 @@ import (
 	"time"
 )
 
-// The guarded commands, which permitted has let through.
+// The guarded commands. They run only after permitted has returned true.
 
-// streamStep is how much of a file is sent before the time for an answer begins anew.
+// streamStep is how much of a file is sent before the write deadline is renewed.
 const streamStep = 1 << 20
 
-// snapshotTimeout is the longest that a snapshot may take to be written before the caller is
-// told to ask again.
+// snapshotTimeout is how long writing a snapshot may take before the caller is told to ask again.
 const snapshotTimeout = 10 * time.Minute
 
 func (c *call) snapshot() {
@@ -39,6 +38,7 @@ func (c *call) snapshot() {
 		return
 	}
 	if !c.admin.snapshots.begin(time.Now()) {
+		c.of.AdminMeters().SnapshotsTooSoon.Inc()
 		c.tooSoon(c.admin.snapshots.interval)
 		return
 	}
@@ -49,13 +49,15 @@ func (c *call) snapshot() {
 	control.SetWriteDeadline(time.Now().Add(c.admin.opt.snapshotTimeout + answerTimeout))
 	snap, err := open(ctx)
 	if err != nil {
-		c.admin.opt.Log.Error("a snapshot for the admin server failed", "client", c.req.RemoteAddr, "err", err, "code", "ZD-4013")
+		c.of.AdminMeters().SnapshotsFailed.Inc()
+		c.admin.opt.Log.Error("a snapshot for the admin server failed", "client", c.req.RemoteAddr, "err", err,
+			"code", "ZD-4013")
 		c.fail(http.StatusInternalServerError, err.Error())
 		return
 	}
 	defer snap.Close()
 	size := snap.size
-	c.w.Header()["last_zxid"] = []string{fmt.Sprintf("0x%x", uint64(snap.zxid))} // in Apache's letters
+	c.w.Header()["last_zxid"] = []string{fmt.Sprintf("0x%x", uint64(snap.zxid))} // spelled as Apache does
 	c.w.Header()["snapshot_size"] = []string{strconv.FormatInt(size, 10)}
 	if !stream {
 		return
@@ -67,13 +69,15 @@ func (c *call) snapshot() {
 		control.SetWriteDeadline(time.Now().Add(answerTimeout))
 		step := io.NewSectionReader(snap, at, min(streamStep, size-at))
 		if _, err := io.Copy(c.w, step); err != nil {
-			c.admin.log.Warn("a snapshot was not sent to its end", "client", c.req.RemoteAddr, "sent", at, "of", size, "err", err, "code", "ZD-4014")
-			panic(http.ErrAbortHandler) // so that the caller doesn't take it for a whole one
+			c.of.AdminMeters().SnapshotsFailed.Inc()
+			c.admin.log.Warn("a snapshot was not sent to its end", "client", c.req.RemoteAddr, "sent", at, "of", size,
+				"err", err, "code", "ZD-4014")
+			panic(http.ErrAbortHandler) // so that the caller notices that the file is incomplete
 		}
 	}
 }
 
-// A snapshotFile is one that is sent.
+// A snapshotFile is a snapshot to be sent.
 type snapshotFile struct {
 	io.ReaderAt
 	io.Closer
@@ -88,7 +92,7 @@ func (c *call) zooidSnapshot(ctx context.Context) (snapshotFile, error) {
 	return snapshotFile{snap, snap, snap.Zxid, snap.Size()}, nil
 }
 
-// apacheSnapshot makes a file that is gone once it is closed.
+// apacheSnapshot makes an Apache snapshot. The file disappears when it is closed.
 func (c *call) apacheSnapshot(context.Context) (snapshotFile, error) {
 	dir, err := os.MkdirTemp("", "zooid-snapshot-")
 	if err != nil {
@@ -110,13 +114,14 @@ func (c *call) apacheSnapshot(context.Context) (snapshotFile, error) {
 	return snapshotFile{f, f, zxid, st.Size()}, nil
 }
 
-// body reads what a command was sent, and answers a caller who sent too much.
+// body reads the body of a command into a value. If it is invalid or too large, body answers the call.
 func (c *call) body(into any) bool {
 	b, err := io.ReadAll(c.req.Body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		c.fail(http.StatusRequestEntityTooLarge, fmt.Sprintf("The body has more than %d bytes, the most that this command takes", bodyBytesMax))
+		c.fail(http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("The body has more than %d bytes, the most that this command takes", bodyBytesMax))
 		return false
 	case err != nil:
 		c.fail(http.StatusBadRequest, "The body can't be read to its end")
@@ -141,12 +146,13 @@ func (c *call) shedConnections() {
 		return
 	}
 	shed := c.of.ShedConnections(*ask.Percentage)
-	c.admin.opt.Log.Info("client connections were closed at the admin server's command", "client", c.req.RemoteAddr, "percent", *ask.Percentage, "closed", shed)
+	c.admin.opt.Log.Info("client connections were closed at the admin server's command", "client", c.req.RemoteAddr,
+		"percent", *ask.Percentage, "closed", shed)
 	c.set("connections_shed", shed)
 	c.set("percentage_requested", *ask.Percentage)
 }
 
-// drain begins to let others take over, and answers when they have.
+// drain starts to let other servers take over, and answers when they have.
 func (c *call) drain() {
 	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.admin.opt.DrainTimeout + answerTimeout))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.req.Context()), c.admin.opt.DrainTimeout)
@@ -173,7 +179,7 @@ func (c *call) reload() {
 	c.set("need_restart", names(done.NeedRestart))
 }
 
-// names is a list of keys.
+// names returns a list of keys as an array.
 func names(list []string) array {
 	a := make(array, 0, len(list))
 	for _, name := range list {

@@ -8,13 +8,13 @@ import (
 
 // The reasons why a server isn't ready.
 const (
-	ReasonStarting = "starting"    // the data directory is read, or peers are awaited
-	ReasonNoQuorum = "not_serving" // there is no leader, or what it has isn't applied yet
-	ReasonReadOnly = "read_only"   // it is cut off from its ensemble and serves reads alone
-	ReasonDraining = "draining"    // it was asked to let others take over
+	ReasonStarting = "starting"    // the data directory is being read, or the server waits for its peers
+	ReasonNoQuorum = "not_serving" // there is no leader, or the leader's state isn't applied yet
+	ReasonReadOnly = "read_only"   // the server is cut off from its ensemble and serves only reads
+	ReasonDraining = "draining"    // the server was asked to let others take over
 )
 
-// A Reason says why a server isn't ready: a word for programs and a text for people.
+// A Reason says why a server isn't ready: a code for programs and a text for people.
 type Reason struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
@@ -38,12 +38,12 @@ func Readiness(s Server) []Reason {
 	return why
 }
 
-// alive says that the process lives: also without a quorum, since a restart wouldn't help.
+// alive reports that the process is alive, even without a quorum, since a restart wouldn't help.
 func (a *Admin) alive(w http.ResponseWriter, r *http.Request) {
 	writePage(w, http.StatusOK, object{{"alive", true}})
 }
 
-// ready says whether the server can serve clients, and else why not.
+// ready reports whether the server can serve clients, and if not, why.
 func (a *Admin) ready(w http.ResponseWriter, r *http.Request) {
 	s := a.server()
 	reasons, status := array{}, http.StatusOK
@@ -58,7 +58,7 @@ func (a *Admin) ready(w http.ResponseWriter, r *http.Request) {
 	writePage(w, status, page)
 }
 
-// writePage answers a request that is no command.
+// writePage answers a request that isn't a command.
 func writePage(w http.ResponseWriter, status int, page object) {
 	body, err := text(page)
 	if err != nil {
@@ -68,5 +68,5 @@ func writePage(w http.ResponseWriter, status int, page object) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	w.Write(append(body, '\n')) // an error says that the caller has gone
+	w.Write(append(body, '\n')) // an error means that the caller has gone
 }

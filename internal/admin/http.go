@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"html"
@@ -17,71 +19,67 @@ import (
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
-// Limits of a request. A command's parameters are short, and all bodies but that of restore.
+// Limits of a request. Parameters of commands are short, and so are all bodies except restore's.
 const (
-	// headerBytesMax bounds the request line and the header; net/http reads 4 KiB more
-	// before it says so.
+	// headerBytesMax bounds the request line and the header; net/http reads 4 KiB more before it rejects a request.
 	headerBytesMax = 8 << 10
-	// headerTimeout is how long a connection may take to send them, and for its TLS
-	// handshake before.
+	// headerTimeout is how long a connection may take to send the header, and before that for its TLS handshake.
 	headerTimeout = 10 * time.Second
 	// bodyBytesMax bounds a body, and bodyTimeout how long it may take.
 	bodyBytesMax = 64 << 10
 	bodyTimeout  = 30 * time.Second
-	// restoreBytesMax bounds the body of restore, which goes to a file. A caller who may not restore
-	// is answered before any of it is read. Each restoreStep of it may take bodyTimeout.
+	// restoreBytesMax bounds the body of restore, which goes to a file. A caller without permission to restore is
+	// rejected before any of it is read. Each restoreStep of the body may take bodyTimeout.
 	restoreBytesMax = 1 << 30
 	restoreStep     = 1 << 20
-	// answerTimeout ends an answer that nobody reads. One that streams a file may take
-	// so long for each streamStep.
+	// answerTimeout ends an answer that nobody reads. An answer that streams a file may take that long for each
+	// streamStep.
 	answerTimeout = 30 * time.Second
-	// connectionsMax bounds the connections. Those who look at a server are few.
+	// connectionsMax bounds the connections. Only few clients inspect a server.
 	connectionsMax = 100
 	// idleTimeoutDefault is admin.idleTimeout where it isn't set.
 	idleTimeoutDefault = 30 * time.Second
 )
 
-// Options are the settings of an Admin. The comments name the keys.
+// Options configure an Admin. The comments name the configuration keys.
 type Options struct {
 	Address     string        // admin.serverAddress and admin.serverPort, "host:port"
 	CommandURL  string        // admin.commandURL; "" is /commands
 	IdleTimeout time.Duration // admin.idleTimeout
 	TLS         *socket.TLS   // nil for none
 
-	// ApacheSnapshot makes the tree a snapshot file of Apache's, in an empty directory that
-	// is the caller's; nil where there is no way to.
+	// ApacheSnapshot writes the tree as an Apache snapshot file into an empty directory that belongs to the caller; nil
+	// if this isn't possible.
 	ApacheSnapshot   func(dir string) (file string, zxid int64, err error)
 	SnapshotDisabled bool          // admin.snapshot.enabled=false
 	RestoreDisabled  bool          // admin.restore.enabled=false
 	RateInterval     time.Duration // admin.rateLimiterIntervalInMS: between two snapshots, and two restores
-	// Znodes reads a snapshot file, of this cluster or of Apache's, as Server.Replace takes it;
-	// nil where there is no way to.
+	// Znodes returns the znodes of a snapshot file, of this cluster or of Apache, for Server.Replace; nil if this isn't
+	// possible.
 	Znodes func(file string) (znodes []byte, err error)
 
 	Configuration string            // the text of zoo.cfg, for initial_configuration
 	Properties    map[string]string // for system_properties
-	// Pages are served beside the commands, by path.
+	// Pages are additional pages by path.
 	Pages map[string]http.Handler
-	// Reload reads the configuration again and says what became of it.
+	// Reload reads the configuration again and reports the result.
 	Reload func() (Reloaded, error)
-	// DrainTimeout is the longest that a drain waits for another server to take over.
+	// DrainTimeout is how long a drain waits for another server to take over.
 	DrainTimeout time.Duration
 	Log          *slog.Logger
 
-	// 0 is the constant of the name; for tests.
+	// For tests; 0 means the constant of the same name.
 	headerTimeout, bodyTimeout, answerTimeout, snapshotTimeout time.Duration
 	restoreBytes                                               int64
 }
 
-// Reloaded says which keys a reload has put in force, and which have changed and need a
-// restart.
+// Reloaded says which changed keys a reload has put in force, and which need a restart.
 type Reloaded struct{ InForce, NeedRestart []string }
 
-// An Admin serves a server's commands and pages over HTTP. Its methods may be called at once
-// from anywhere.
+// An Admin serves a server's commands and pages over HTTP. Its methods may be called concurrently.
 type Admin struct {
 	opt    Options
-	log    *slog.Logger // with a limit on what callers can cause
+	log    *slog.Logger // rate-limited, for lines that callers can cause
 	byName map[string]*command
 	http   *http.Server
 
@@ -94,7 +92,7 @@ type Admin struct {
 	port *socket.Port
 }
 
-// Listen begins to serve. Close ends it.
+// Listen starts to serve, until Close.
 func Listen(opt Options) (*Admin, error) {
 	if opt.CommandURL == "" {
 		opt.CommandURL = "/commands"
@@ -124,28 +122,42 @@ func Listen(opt Options) (*Admin, error) {
 	}
 	l, err := net.Listen("tcp", opt.Address)
 	if err != nil {
-		return nil, fmt.Errorf("listen for the admin server on %s: %w (is something else running there? set admin.serverPort)", opt.Address, err)
+		return nil, fmt.Errorf("listen for the admin server on %s: %w (is something else running there? set admin.serverPort)",
+			opt.Address, err)
 	}
 	a.port = socket.NewPort(l, opt.TLS, opt.headerTimeout, connectionsMax)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	a.http = &http.Server{
-		Handler: a.handler(), Protocols: protocols, MaxHeaderBytes: headerBytesMax, ReadHeaderTimeout: opt.headerTimeout, ReadTimeout: headerTimeout + opt.bodyTimeout,
+		Handler: a.handler(), Protocols: protocols, MaxHeaderBytes: headerBytesMax, ReadHeaderTimeout: opt.headerTimeout,
+		ReadTimeout:  headerTimeout + opt.bodyTimeout,
 		WriteTimeout: write, IdleTimeout: opt.IdleTimeout, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		ConnContext: a.begun,
 	}
 	a.wg.Go(func() {
 		if err := a.http.Serve(a.port); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			a.opt.Log.Error("the admin server has ended", "err", err, "code", "ZD-4015")
 		}
 	})
-	opt.Log.Info("the admin server listens", "address", l.Addr().String(), "commands", opt.CommandURL, "tls", opt.TLS.Text())
+	opt.Log.Info("the admin server listens", "address", l.Addr().String(), "commands", opt.CommandURL,
+		"tls", opt.TLS.Text())
 	return a, nil
+}
+
+// begun counts a new connection if it is without TLS although the port accepts TLS.
+func (a *Admin) begun(ctx context.Context, c net.Conn) context.Context {
+	if _, secure := c.(*tls.Conn); !secure && a.opt.TLS != nil {
+		if s := a.server(); s != nil {
+			s.AdminMeters().Insecure.Inc()
+		}
+	}
+	return ctx
 }
 
 // Addr returns where the Admin listens.
 func (a *Admin) Addr() net.Addr { return a.port.Addr() }
 
-// Serve makes the commands ask s from now on; nil for no server. A nil Admin ignores it.
+// Serve sets the server that the commands ask; nil for none. A nil Admin ignores the call.
 func (a *Admin) Serve(s Server) {
 	switch {
 	case a == nil:
@@ -164,7 +176,7 @@ func (a *Admin) server() Server {
 	return nil
 }
 
-// Close ends all connections and stops listening. It is idempotent; a nil Admin ignores it.
+// Close ends all connections and stops listening. It is idempotent. A nil Admin ignores the call.
 func (a *Admin) Close() {
 	if a == nil {
 		return
@@ -176,7 +188,7 @@ func (a *Admin) Close() {
 	})
 }
 
-// handler returns what answers the requests, by path.
+// handler returns the handler of all requests.
 func (a *Admin) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", a.alive)
@@ -211,7 +223,8 @@ func (a *Admin) handler() http.Handler {
 			return
 		default:
 			w.Header().Set("Allow", allowed)
-			http.Error(w, fmt.Sprintf("the admin server takes no %.20q requests; use GET or POST", r.Method), http.StatusNotImplemented)
+			http.Error(w, fmt.Sprintf("the admin server takes no %.20q requests; use GET or POST", r.Method),
+				http.StatusNotImplemented)
 			return
 		}
 		most := int64(bodyBytesMax)
@@ -223,10 +236,10 @@ func (a *Admin) handler() http.Handler {
 	})
 }
 
-// allowed are the methods that any path takes.
+// allowed are the methods that some path accepts.
 const allowed = "GET, HEAD, POST, OPTIONS"
 
-// commandList is the page with a link to each command.
+// commandList serves the page with a link to each command.
 func (a *Admin) commandList(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html;charset=utf-8")
 	for _, c := range commands() {

@@ -13,7 +13,7 @@ type pair struct {
 	value any
 }
 
-// An object is a JSON object whose keys keep their order.
+// An object is a JSON object that preserves the order of its keys.
 type object []pair
 
 // array is a JSON array.
@@ -22,8 +22,8 @@ type array []any
 // set adds a key.
 func (o *object) set(key string, value any) { *o = append(*o, pair{key, value}) }
 
-// text returns v in the layout of Apache's answers, which scripts read by line: objects take
-// a line for each key, with a blank before the colon, and arrays stay on one line.
+// text encodes v in the layout of Apache's answers, which scripts parse by line: objects take a line per key, with a
+// blank before the colon, and arrays stay on one line.
 func text(v any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := write(&b, v, 0); err != nil {

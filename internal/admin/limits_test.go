@@ -42,17 +42,21 @@ func readFile(t *testing.T, name string) []byte {
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{})
-	for method, want := range map[string]int{"TRACE": 403, "PUT": 405, "DELETE": 405, "PATCH": 501, "FOO": 501, "OPTIONS": 200, "HEAD": 200} {
+	for method, want := range map[string]int{
+		"TRACE": 403, "PUT": 405, "DELETE": 405, "PATCH": 501, "FOO": 501, "OPTIONS": 200, "HEAD": 200,
+	} {
 		if res, _ := r.do(method, "/commands/ruok", "", ""); res.StatusCode != want {
 			t.Errorf("%s: %d, want %d", method, res.StatusCode, want)
 		}
 	}
 	padded := func(n int) string { return `{"percentage": 0}` + strings.Repeat(" ", n-len(`{"percentage": 0}`)) }
 	for body, want := range map[string]int{
-		"": 400, "{": 400, "[]": 400, `{"percentage": "a"}`: 400, `{"percentage": -1}`: 400, `{"percentage": 101}`: 400, `{"percentage": 1e99}`: 400, `{}`: 400,
+		"": 400, "{": 400, "[]": 400, `{"percentage": "a"}`: 400, `{"percentage": -1}`: 400, `{"percentage": 101}`: 400,
+		`{"percentage": 1e99}`: 400, `{}`: 400,
 		padded(bodyBytesMax): 200, padded(bodyBytesMax + 1): 413,
 	} {
-		if status, answer := r.command(http.MethodPost, "shed_connections", "ip", body); status != want || (answer["error"] == nil) != (want == 200) {
+		if status, answer := r.command(http.MethodPost, "shed_connections", "ip", body); status != want ||
+			(answer["error"] == nil) != (want == 200) {
 			t.Errorf("a body of %d bytes (%.30s): %d, %v; want %d", len(body), body, status, answer["error"], want)
 		}
 	}
@@ -76,7 +80,9 @@ func TestBadRequests(t *testing.T) {
 // its kind is known or not.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
-	for _, secure := range []*socket.TLS{nil, {Config: tlsConfig(t, "none"), Plain: true}, {Config: tlsConfig(t, "none")}} {
+	for _, secure := range []*socket.TLS{
+		nil, {Config: tlsConfig(t, "none"), Plain: true}, {Config: tlsConfig(t, "none")},
+	} {
 		for _, sent := range []string{"", "GET / HTTP/1.1\r\nHos", "\x16\x03\x01"} {
 			r := listen(t, Options{TLS: secure, headerTimeout: 50 * time.Millisecond})
 			conn := dial(t, r)
@@ -157,7 +163,9 @@ func testStore(name string) keystore.Store {
 
 func tlsConfig(t *testing.T, clientAuth string) *tls.Config {
 	t.Helper()
-	port, err := keystore.NewPort(keystore.Options{Keys: testStore("server.jks"), Trust: testStore("trust.jks"), ClientAuth: clientAuth})
+	port, err := keystore.NewPort(keystore.Options{
+		Keys: testStore("server.jks"), Trust: testStore("trust.jks"), ClientAuth: clientAuth,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,10 +205,11 @@ func reached(t *testing.T, client *http.Client, url string) bool {
 // TestBothOnOnePort: admin.portUnification takes TLS and plain.
 func TestBothOnOnePort(t *testing.T) {
 	t.Parallel()
-	r := listen(t, Options{TLS: &socket.TLS{Config: tlsConfig(t, "none"), Plain: true}})
+	r := start(t, Options{TLS: &socket.TLS{Config: tlsConfig(t, "none"), Plain: true}})
 	if !reached(t, r.client, r.url) || !reached(t, secureClient(t, ""), "https"+strings.TrimPrefix(r.url, "http")) {
 		t.Error("a port for both doesn't take both")
 	}
+	r.counted(map[string]int64{"insecure_admin_count": 1})
 }
 
 // TestTLSAlone: admin.forceHttps takes no plain request.
@@ -225,9 +234,10 @@ func TestClientCertificate(t *testing.T) {
 		t.Error("a caller without a certificate is answered")
 	}
 	stranger := secureClient(t, "")
-	stranger.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		return selfSigned(t), nil // shown though the server didn't ask for its issuer
-	}
+	stranger.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate =
+		func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return selfSigned(t), nil // shown though the server didn't ask for its issuer
+		}
 	if reached(t, stranger, r.url) {
 		t.Error("a caller with a certificate of an unknown issuer is answered")
 	}
@@ -244,7 +254,11 @@ func selfSigned(t *testing.T) *tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{
+			x509.ExtKeyUsageClientAuth,
+		},
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -264,25 +278,32 @@ func TestAuthorization(t *testing.T) {
 		}
 	}
 	check("", 401, errAuthMissing)
-	for _, auth := range []string{"digest a:b c", "digest", "nosuch x", "nosuch", "sasl x", "x509", "digest " + strings.Repeat("x", credentialsBytes)} {
+	for _, auth := range []string{
+		"digest a:b c", "digest", "nosuch x", "nosuch", "sasl x", "x509", "digest " + strings.Repeat("x", credentialsBytes),
+	} {
 		check(auth, 401, errNotAuthentic)
 	}
 	check("ip", 200, nil)
 	check("digest a:b", 200, nil)
-	for path, method := range map[string]string{"restore": "POST", "shed_connections": "POST", "drain": "POST", "reload": "POST", "rest": "GET"} {
+	for path, method := range map[string]string{
+		"restore": "POST", "shed_connections": "POST", "drain": "POST", "reload": "POST", "rest": "GET",
+	} {
 		if status, answer := r.command(method, path, "", ""); status != 401 || answer["error"] != errAuthMissing {
 			t.Errorf("%s without a header: %d, %v", path, status, answer)
 		}
 	}
 
-	c, err := zk.Open(t.Context(), r.server.Addrs()[0].String(), zk.Options{Auth: []zk.Auth{{Scheme: "digest", Auth: []byte("a:b")}}})
+	c, err := zk.Open(t.Context(), r.server.Addrs()[0].String(),
+		zk.Options{Auth: []zk.Auth{{Scheme: "digest", Auth: []byte("a:b")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	all := zk.PermAll
 	for _, lacking := range []zk.Perm{zk.PermRead, zk.PermWrite, zk.PermCreate, zk.PermDelete, zk.PermAdmin, 0} {
-		acl := []zk.ACL{{Perms: all &^ lacking, ID: zk.ID{Scheme: "ip", ID: "127.0.0.1"}}, {Perms: all, ID: zk.ID{Scheme: "auth"}}}
+		acl := []zk.ACL{
+			{Perms: all &^ lacking, ID: zk.ID{Scheme: "ip", ID: "127.0.0.1"}}, {Perms: all, ID: zk.ID{Scheme: "auth"}},
+		}
 		if _, err := c.SetACL(t.Context(), "/", acl, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -300,12 +321,15 @@ func TestAuthorization(t *testing.T) {
 func TestNoForwardedAddress(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{})
-	c, err := zk.Open(t.Context(), r.server.Addrs()[0].String(), zk.Options{Auth: []zk.Auth{{Scheme: "digest", Auth: []byte("a:b")}}})
+	c, err := zk.Open(t.Context(), r.server.Addrs()[0].String(),
+		zk.Options{Auth: []zk.Auth{{Scheme: "digest", Auth: []byte("a:b")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	acl := []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "ip", ID: "10.1.2.3"}}, {Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}}}
+	acl := []zk.ACL{
+		{Perms: zk.PermAll, ID: zk.ID{Scheme: "ip", ID: "10.1.2.3"}}, {Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}},
+	}
 	if _, err := c.SetACL(t.Context(), "/", acl, -1); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +355,9 @@ var _ Server = (*server.Server)(nil)
 func TestGuessesAreThrottled(t *testing.T) {
 	t.Parallel()
 	s, err := server.Open(server.Options{
-		DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Auth: auth.Options{SuperDigest: "super:xQJmxLMiHGwaqBvst5y6rkB6HQs="},
+		DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Auth: auth.Options{
+			SuperDigest: "super:xQJmxLMiHGwaqBvst5y6rkB6HQs=",
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -368,9 +394,11 @@ func TestSnapshotTimeout(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{snapshotTimeout: 50 * time.Millisecond})
 	r.admin.Serve(stuck{r.server})
-	if status, answer := r.command(http.MethodGet, "snapshot", "ip", ""); status != http.StatusInternalServerError || !strings.Contains(fmt.Sprint(answer["error"]), "deadline exceeded") {
+	if status, answer := r.command(http.MethodGet, "snapshot", "ip", ""); status != http.StatusInternalServerError ||
+		!strings.Contains(fmt.Sprint(answer["error"]), "deadline exceeded") {
 		t.Errorf("%d, %v", status, answer)
 	}
+	r.counted(map[string]int64{"snapshot_error_count": 1})
 }
 
 // large opens a server on which dump has more to list than it may, and returns its Admin.
@@ -384,7 +412,8 @@ func large(t *testing.T, opt Options) *running {
 	t.Cleanup(func() { c.Close() })
 	name := strings.Repeat("x", 1_000_000)
 	for i := range listBytesMax/len(name) + 2 {
-		if _, err := c.Create(t.Context(), fmt.Sprintf("/%d%s", i, name), nil, zk.ModeEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+		if _, err := c.Create(t.Context(), fmt.Sprintf("/%d%s", i, name), nil, zk.ModeEphemeral,
+			zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
 	}

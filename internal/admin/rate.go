@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A rate allows one thing in an interval, and one at a time.
+// A rate allows an action once in an interval, and only one at a time.
 type rate struct {
 	interval time.Duration
 
 	mu   sync.Mutex
 	busy bool
-	last time.Time // when the last one was allowed; zero before the first
+	last time.Time // when the action was last allowed; zero before the first
 }
 
-// begin reports whether one more may begin; the caller calls end if so.
+// begin reports whether the action may begin; if so, the caller must call end.
 func (r *rate) begin(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -25,7 +25,7 @@ func (r *rate) begin(now time.Time) bool {
 	return true
 }
 
-// end lets the next one begin.
+// end marks the action as finished.
 func (r *rate) end() {
 	r.mu.Lock()
 	r.busy = false

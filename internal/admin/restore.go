@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// restoreTimeout is the longest that the ensemble may take to put a snapshot in force.
+// restoreTimeout is how long the ensemble may take to put a snapshot in force.
 const restoreTimeout = 11 * time.Minute
 
-// restore replaces what the ensemble holds by what a snapshot in the body holds. The body goes
-// to a file first, and the file is read to its end, before anything is asked of the ensemble.
+// restore replaces the ensemble's data by the snapshot in the body. The body is first written to a file, and the file
+// is read completely before the ensemble is asked for anything.
 func (c *call) restore() {
 	switch {
 	case c.admin.opt.RestoreDisabled:
@@ -31,11 +31,21 @@ func (c *call) restore() {
 		c.tooLargeToRestore()
 		return
 	}
-	if !c.admin.restores.begin(time.Now()) {
+	began, meters := time.Now(), c.of.AdminMeters()
+	if !c.admin.restores.begin(began) {
+		meters.RestoresTooSoon.Inc()
 		c.tooSoon(c.admin.restores.interval)
 		return
 	}
 	defer c.admin.restores.end()
+	restored := false
+	defer func() {
+		if restored {
+			meters.Restore.Observe(time.Since(began).Milliseconds())
+		} else {
+			meters.RestoresFailed.Inc()
+		}
+	}()
 	dir, err := os.MkdirTemp("", "zooid-restore-")
 	if err != nil {
 		c.fail(http.StatusInternalServerError, "The snapshot can't be kept: "+err.Error())
@@ -48,21 +58,25 @@ func (c *call) restore() {
 	}
 	znodes, err := c.admin.opt.Znodes(file)
 	if err != nil {
-		c.fail(http.StatusBadRequest, "The body is no snapshot to restore: "+strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
+		c.fail(http.StatusBadRequest,
+			"The body is no snapshot to restore: "+strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
 		return
 	}
 	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(restoreTimeout + answerTimeout))
 	zxid, err := c.of.Replace(c.req.Context(), znodes)
 	if err != nil {
-		c.admin.opt.Log.Error("a restore by the admin server failed", "client", c.req.RemoteAddr, "err", err, "code", "ZD-4019")
+		c.admin.opt.Log.Error("a restore by the admin server failed", "client", c.req.RemoteAddr, "err", err,
+			"code", "ZD-4019")
 		c.fail(http.StatusInternalServerError, err.Error())
 		return
 	}
-	c.admin.opt.Log.Warn("the ensemble was restored from a snapshot by the admin server; all sessions have ended", "client", c.req.RemoteAddr, "zxid", fmt.Sprintf("%#x", zxid), "bytes", c.req.ContentLength, "code", "ZD-4020")
+	c.admin.opt.Log.Warn("the ensemble was restored from a snapshot by the admin server; all sessions have ended",
+		"client", c.req.RemoteAddr, "zxid", fmt.Sprintf("%#x", zxid), "bytes", c.req.ContentLength, "code", "ZD-4020")
 	c.set("last_zxid", zxid)
+	restored = true
 }
 
-// spool writes the body to a file, and answers a caller whose body doesn't fit or doesn't come.
+// spool writes the body to a file. If the body is too large or incomplete, spool answers the call.
 func (c *call) spool(file string) bool {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -103,10 +117,12 @@ func (c *call) spool(file string) bool {
 }
 
 func (c *call) tooLargeToRestore() {
-	c.fail(http.StatusRequestEntityTooLarge, fmt.Sprintf("The body has more than %d bytes, the most that can be restored while the ensemble runs; stop the servers and start them on a copy of a data directory", c.admin.opt.restoreBytes))
+	c.fail(http.StatusRequestEntityTooLarge,
+		fmt.Sprintf("The body has more than %d bytes, the most that can be restored while the ensemble runs; stop the servers and start them on a copy of a data directory",
+			c.admin.opt.restoreBytes))
 }
 
-// A bodyReader marks the errors of reading from the caller.
+// A bodyReader marks errors as the caller's.
 type bodyReader struct{ io.Reader }
 
 type bodyError struct{ error }

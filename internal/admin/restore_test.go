@@ -55,7 +55,8 @@ func TestRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.Delete(ctx, "/a/b", -1), func() error { _, err := c.Set(ctx, "/c", []byte("later"), -1); return err }()); err != nil {
+	if err := errors.Join(c.Delete(ctx, "/a/b", -1),
+		func() error { _, err := c.Set(ctx, "/c", []byte("later"), -1); return err }()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Create(ctx, "/mine", nil, zk.ModeEphemeral, world); err != nil {
@@ -90,12 +91,14 @@ func TestRestore(t *testing.T) {
 	if status != http.StatusOK || answer["last_zxid"].(float64) <= float64(zxid) {
 		t.Fatalf("%d, %v", status, answer)
 	}
+	r.counted(map[string]int64{"cnt_restore_time": 1})
 	again := clientOf(t, r.server)
 	data, stat, err := again.Get(ctx, "/a/b")
 	if err != nil || !bytes.Equal(data, big) || stat != before {
 		t.Errorf("after the restore /a/b has %d bytes, %+v, %v; want %+v", len(data), stat, err, before)
 	}
-	if list, _, err := again.Children(ctx, "/"); err != nil || !slices.Equal(slices.Sorted(slices.Values(list)), []string{"a", "c", "zookeeper"}) {
+	if list, _, err := again.Children(ctx, "/"); err != nil ||
+		!slices.Equal(slices.Sorted(slices.Values(list)), []string{"a", "c", "zookeeper"}) {
 		t.Errorf("after the restore there are %v, %v", list, err)
 	}
 	if list, _, err := again.Children(ctx, "/zookeeper"); err != nil || slices.Contains(list, "restore") {
@@ -109,7 +112,8 @@ func TestRestore(t *testing.T) {
 // chunked sends a body whose length the header doesn't tell.
 func (r *running) chunked(body string) (int, string) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url+"/commands/restore", io.MultiReader(strings.NewReader(body)))
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url+"/commands/restore",
+		io.MultiReader(strings.NewReader(body)))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -127,7 +131,8 @@ func (r *running) chunked(body string) (int, string) {
 func (r *running) raw(what string, length int, body, want string) {
 	r.t.Helper()
 	conn := dial(r.t, r)
-	fmt.Fprintf(conn, "POST /commands/restore HTTP/1.1\r\nHost: h\r\nAuthorization: ip\r\nContent-Length: %d\r\n\r\n%s", length, body)
+	fmt.Fprintf(conn, "POST /commands/restore HTTP/1.1\r\nHost: h\r\nAuthorization: ip\r\nContent-Length: %d\r\n\r\n%s",
+		length, body)
 	conn.(interface{ CloseWrite() error }).CloseWrite()
 	conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 	b, err := io.ReadAll(conn)
@@ -140,11 +145,13 @@ func (r *running) raw(what string, length int, body, want string) {
 func TestSlowRestore(t *testing.T) {
 	t.Parallel()
 	asked := false
-	r := start(t, Options{bodyTimeout: 50 * time.Millisecond, Znodes: func(string) ([]byte, error) { asked = true; return nil, nil }})
+	r := start(t,
+		Options{bodyTimeout: 50 * time.Millisecond, Znodes: func(string) ([]byte, error) { asked = true; return nil, nil }})
 	conn := dial(t, r)
 	fmt.Fprint(conn, "POST /commands/restore HTTP/1.1\r\nHost: h\r\nAuthorization: ip\r\nContent-Length: 1000000\r\n\r\nthe first bytes")
 	conn.SetReadDeadline(time.Now().Add(30 * time.Second))
-	if b, err := io.ReadAll(conn); err != nil || !strings.Contains(string(b), " 400 ") || !strings.Contains(string(b), "nothing was restored") {
+	if b, err := io.ReadAll(conn); err != nil || !strings.Contains(string(b), " 400 ") ||
+		!strings.Contains(string(b), "nothing was restored") {
 		t.Errorf("%v, %.300s", err, b)
 	}
 	if asked {
@@ -157,17 +164,20 @@ func TestRestoreRate(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{Znodes: plainZnodes, RateInterval: time.Hour})
 	for _, want := range []int{http.StatusBadRequest, http.StatusTooManyRequests} {
-		if status, answer := r.command(http.MethodPost, "restore", "ip", "garbage"); status != want || answer["error"] == nil {
+		if status, answer := r.command(http.MethodPost, "restore", "ip", "garbage"); status != want ||
+			answer["error"] == nil {
 			t.Errorf("%d, %v; want %d", status, answer, want)
 		}
 	}
+	r.counted(map[string]int64{"restore_rate_limited_count": 1, "restore_error_count": 1, "cnt_restore_time": 0})
 }
 
 // TestRestoreDisabled: admin.restore.enabled=false.
 func TestRestoreDisabled(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{Znodes: plainZnodes, RestoreDisabled: true})
-	if status, answer := r.command(http.MethodPost, "restore", "ip", "x"); status != http.StatusServiceUnavailable || !strings.Contains(answer["error"].(string), "admin.restore.enabled") {
+	if status, answer := r.command(http.MethodPost, "restore", "ip", "x"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(answer["error"].(string), "admin.restore.enabled") {
 		t.Errorf("%d, %v", status, answer)
 	}
 }
@@ -176,7 +186,8 @@ func TestRestoreDisabled(t *testing.T) {
 func TestReplaceTooLarge(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{})
-	if _, err := r.server.Replace(context.Background(), make([]byte, server.ReplaceBytesMax+1)); err == nil || !strings.Contains(err.Error(), "at most") {
+	if _, err := r.server.Replace(context.Background(), make([]byte, server.ReplaceBytesMax+1)); err == nil ||
+		!strings.Contains(err.Error(), "at most") {
 		t.Error(err)
 	}
 }

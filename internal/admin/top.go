@@ -8,11 +8,11 @@ import (
 	"github.com/zooid-project/zooid/internal/busiest"
 )
 
-// topShown is how many of each kind top shows unless told otherwise.
+// topShown is how many entries of each kind top shows by default.
 const topShown = 10
 
-// top shows what is busiest on this server. Paths and identities are shown to those who see them in watches and
-// connections.
+// top shows the busiest entries on this server. It discloses no other paths and identities than watches and
+// connections do.
 func (c *call) top() {
 	n := topShown
 	if given := c.query.Get("n"); given != "" {
@@ -35,10 +35,12 @@ func (c *call) top() {
 }
 
 // kinds are the names of the kinds in answers.
-var kinds = [busiest.Kinds]string{busiest.Paths: "paths", busiest.Sessions: "sessions", busiest.Identities: "identities", busiest.Operations: "operations"}
+var kinds = [busiest.Kinds]string{
+	busiest.Paths: "paths", busiest.Sessions: "sessions", busiest.Identities: "identities",
+	busiest.Operations: "operations",
+}
 
-// busiestOf lists what is busiest; sessions are followed by the addresses of their clients, as far as these are
-// connected.
+// busiestOf lists the busiest entries. Sessions include the addresses of their clients, as far as these are connected.
 func busiestOf(all *[busiest.Kinds][]busiest.Rate, addresses map[string]string) object {
 	var o object
 	for k, name := range kinds {
@@ -47,14 +49,15 @@ func busiestOf(all *[busiest.Kinds][]busiest.Rate, addresses map[string]string) 
 			if address := addresses[r.Key]; address != "" && busiest.Kind(k) == busiest.Sessions {
 				r.Key += " " + address
 			}
-			list = append(list, object{{"key", r.Key}, {"per_second", rounded(r.PerSecond)}, {"too_high_by_at_most", rounded(r.Over)}})
+			list = append(list,
+				object{{"key", r.Key}, {"per_second", rounded(r.PerSecond)}, {"too_high_by_at_most", rounded(r.Over)}})
 		}
 		o.set(name, list)
 	}
 	return o
 }
 
-// rounded leaves a rate two decimals.
+// rounded rounds a rate to two decimals.
 func rounded(rate float64) float64 {
 	const scale = 100
 	return float64(int64(rate*scale+0.5)) / scale

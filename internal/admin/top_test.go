@@ -36,7 +36,8 @@ func TestTop(t *testing.T) {
 		}
 	}
 	status, answer := r.command(http.MethodGet, "top", "", "")
-	if status != http.StatusOK || answer["error"] != nil || answer["requests_per_second"].(float64) <= 0 || answer["sampled_every"] != 1.0 {
+	if status != http.StatusOK || answer["error"] != nil || answer["requests_per_second"].(float64) <= 0 ||
+		answer["sampled_every"] != 1.0 {
 		t.Fatalf("%d, %v", status, answer)
 	}
 	keys := func(by, kind string) (all []string) {
@@ -45,7 +46,8 @@ func TestTop(t *testing.T) {
 		}
 		return all
 	}
-	if paths := keys("by_requests", "paths"); len(paths) != 3 || paths[0] != hot || paths[1] != long[:256] || paths[2] != odd {
+	if paths := keys("by_requests", "paths"); len(paths) != 3 || paths[0] != hot || paths[1] != long[:256] ||
+		paths[2] != odd {
 		t.Errorf("paths by requests: %q", paths)
 	}
 	if paths := keys("by_bytes", "paths"); len(paths) != 3 || paths[0] != long[:256] {
@@ -54,18 +56,21 @@ func TestTop(t *testing.T) {
 	if ops := keys("by_requests", "operations"); len(ops) < 3 || ops[0] != "getData" {
 		t.Errorf("operations: %q", ops)
 	}
-	if sessions := keys("by_requests", "sessions"); len(sessions) != 1 || !strings.HasPrefix(sessions[0], "0x") || !strings.Contains(sessions[0], " 127.0.0.1:") {
+	if sessions := keys("by_requests", "sessions"); len(sessions) != 1 || !strings.HasPrefix(sessions[0], "0x") ||
+		!strings.Contains(sessions[0], " 127.0.0.1:") {
 		t.Errorf("sessions: %q", sessions)
 	}
 	ids := strings.Join(keys("by_requests", "identities"), " ")
-	if !strings.Contains(ids, "ip:127.0.0.1") || !strings.Contains(ids, "digest:somebody") || strings.Contains(ids, "somebody:") {
+	if !strings.Contains(ids, "ip:127.0.0.1") || !strings.Contains(ids, "digest:somebody") ||
+		strings.Contains(ids, "somebody:") {
 		t.Errorf("identities: %s", ids)
 	}
 	if _, answer = r.command(http.MethodGet, "top?n=1", "", ""); len(keys("by_requests", "paths")) != 1 {
 		t.Errorf("one of each: %v", answer)
 	}
 	for _, n := range []string{"0", "-1", "257", "x", "99999999999999999999"} {
-		if status, answer := r.command(http.MethodGet, "top?n="+n, "", ""); status != http.StatusBadRequest || answer["error"] == nil {
+		if status, answer := r.command(http.MethodGet, "top?n="+n, "", ""); status != http.StatusBadRequest ||
+			answer["error"] == nil {
 			t.Errorf("n=%s: %d, %v", n, status, answer["error"])
 		}
 	}

@@ -24,7 +24,10 @@ func TestLines(t *testing.T) {
 		text, json string
 	}{
 		{
-			Entry{Session: -0x7f00000000000000, Users: []string{"127.0.0.1", "al,ice"}, IP: "127.0.0.1", Operation: SetACL, Znode: "/a b\\", ACL: "world:anyone:cdrwa", Result: Failure},
+			Entry{
+				Session: -0x7f00000000000000, Users: []string{"127.0.0.1", "al,ice"}, IP: "127.0.0.1", Operation: SetACL,
+				Znode: "/a b\\", ACL: "world:anyone:cdrwa", Result: Failure,
+			},
 			"2026-01-02 03:04:05,006 ERROR o.a.z.a.Slf4jAuditLogger: session=0x8100000000000000\tuser=127.0.0.1,al,ice\tip=127.0.0.1\toperation=setAcl\tznode=/a b\\\tacl=world:anyone:cdrwa\tresult=failure\n",
 			`{"time":"2026-01-02T03:04:05.006Z","level":"ERROR","session":"0x8100000000000000","user":["127.0.0.1","al,ice"],"ip":"127.0.0.1","operation":"setAcl","znode":"/a b\\","acl":"world:anyone:cdrwa","result":"failure"}` + "\n",
 		},
@@ -52,7 +55,10 @@ func TestLines(t *testing.T) {
 func TestForgedLines(t *testing.T) {
 	t.Parallel()
 	evil := "/a\n2026-01-02 ERROR\tresult=success\r\x1b[2J\u0085\u2028\u202e\xff\x00ü"
-	e := Entry{Session: 1, Users: []string{evil}, IP: evil, Operation: Create, Znode: evil, ACL: evil, Result: Failure, Scheme: evil, Error: evil}
+	e := Entry{
+		Session: 1, Users: []string{evil}, IP: evil, Operation: Create, Znode: evil, ACL: evil, Result: Failure, Scheme: evil,
+		Error: evil,
+	}
 	text := string(e.appendText(nil, at))
 	if strings.Count(text, "\n") != 1 || strings.Count(text, "\t") != 8 {
 		t.Errorf("%q", text)
@@ -62,12 +68,14 @@ func TestForgedLines(t *testing.T) {
 			t.Errorf("%q is in %q", bad, text)
 		}
 	}
-	if want := `znode=/a\n2026-01-02 ERROR\tresult=success\r\u001b[2J\u0085\u2028\u202e\xff\u0000ü` + "\t"; !strings.Contains(text, want) {
+	if want := `znode=/a\n2026-01-02 ERROR\tresult=success\r\u001b[2J\u0085\u2028\u202e\xff\u0000ü` +
+		"\t"; !strings.Contains(text, want) {
 		t.Errorf("no %q in %q", want, text)
 	}
 	line := e.appendJSON(nil, at)
 	var back map[string]any
-	if err := json.Unmarshal(line, &back); err != nil || bytes.Count(line, newline) != 1 || !strings.HasPrefix(back["znode"].(string), "/a\n2026") {
+	if err := json.Unmarshal(line, &back); err != nil || bytes.Count(line, newline) != 1 ||
+		!strings.HasPrefix(back["znode"].(string), "/a\n2026") {
 		t.Errorf("%v: %s", err, line)
 	}
 }
@@ -83,7 +91,8 @@ func TestLongValues(t *testing.T) {
 	}
 	line := e.appendJSON(nil, at)
 	var back jsonEntry
-	if err := json.Unmarshal(line, &back); err != nil || len(line) > 4*valueBytesMax || back.Cut < 4*valueBytesMax || len(back.User) != 1 {
+	if err := json.Unmarshal(line, &back); err != nil || len(line) > 4*valueBytesMax || back.Cut < 4*valueBytesMax ||
+		len(back.User) != 1 {
 		t.Errorf("%v: %d bytes, %d cut, %d users", err, len(line), back.Cut, len(back.User))
 	}
 }
@@ -111,7 +120,9 @@ func TestRotation(t *testing.T) {
 	if err := f.close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"audit.log": long, "audit.log.1": string(all[540:600]), "audit.log.2": string(all[450:540])} {
+	for name, want := range map[string]string{
+		"audit.log": long, "audit.log.1": string(all[540:600]), "audit.log.2": string(all[450:540]),
+	} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %v: %q", name, err, got)
 		}
@@ -151,7 +162,9 @@ func TestFullDisk(t *testing.T) {
 		t.Skip("there is no /dev/full")
 	}
 	var told syncBuffer
-	l, err := Open(Options{File: "/dev/full", FileBytes: 1 << 20, FilesKept: 1, Log: slog.New(slog.NewTextHandler(&told, nil))})
+	l, err := Open(Options{
+		File: "/dev/full", FileBytes: 1 << 20, FilesKept: 1, Log: slog.New(slog.NewTextHandler(&told, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,11 +238,16 @@ func (s *syncBuffer) String() string {
 
 // BenchmarkWrite is what a write to a znode pays while it is applied.
 func BenchmarkWrite(b *testing.B) {
-	l, err := Open(Options{File: filepath.Join(b.TempDir(), "audit.log"), FileBytes: 10 << 20, FilesKept: 2, Log: slog.New(slog.DiscardHandler)})
+	l, err := Open(Options{
+		File: filepath.Join(b.TempDir(), "audit.log"), FileBytes: 10 << 20, FilesKept: 2, Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	e := Entry{Session: 0x100001a31940002, Users: []string{"127.0.0.1", "bob"}, IP: "127.0.0.1", Operation: SetData, Znode: "/service/0000000017", Result: Success}
+	e := Entry{
+		Session: 0x100001a31940002, Users: []string{"127.0.0.1", "bob"}, IP: "127.0.0.1", Operation: SetData,
+		Znode: "/service/0000000017", Result: Success,
+	}
 	for b.Loop() {
 		l.Write(&e)
 	}

@@ -1,5 +1,5 @@
-// Package audit writes the audit log: who did what to which znode, as Apache's lines or as JSON, to a file that rotates
-// or to standard error. It never blocks and never fails its callers: what can't be written is counted.
+// Package audit writes the audit log: who did what to which znode, as Apache's lines or as JSON, to a rotating file or
+// to standard error. It never blocks and never fails its callers: lines that can't be written are counted.
 package audit
 
 import (
@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// An Entry is one line. Fields that are empty are left out.
+// An Entry is one line. Empty fields are left out.
 type Entry struct {
 	Session   int64
 	Users     []string // names of the connection's identities
@@ -22,13 +22,13 @@ type Entry struct {
 	ACL       string
 	Result    Result
 
-	// What follows is Zooid's own, and comes last.
+	// The following fields are Zooid's own, and are written last.
 	Scheme        string // of a login
 	Error         string // why a read, a login or a connection was refused
 	Before, After string // SHA-256 of the data, in hexadecimal
 }
 
-// A Result is what became of an operation.
+// A Result is the outcome of an operation.
 type Result string
 
 // Apache's results.
@@ -38,7 +38,7 @@ const (
 	Invoked Result = "invoked"
 )
 
-// Undecided is the result, Zooid's own, of a login whose credential nobody could judge.
+// Undecided is Zooid's own result for a login whose credential couldn't be judged.
 const Undecided Result = "undecided"
 
 // Apache's names of operations.
@@ -54,10 +54,10 @@ const (
 	EphemeralsGoing = "ephemeralZNodeDeletionOnSessionCloseOrExpire"
 )
 
-// valueBytesMax is what is kept of one value: a path, an ACL or a list of users may have as many bytes as a request.
+// valueBytesMax bounds the logged part of a value: a path, an ACL or a list of users may be as long as a request.
 const valueBytesMax = 4 << 10
 
-// level is what Apache's log says of an entry.
+// level returns the level that Apache logs an entry at.
 func (e *Entry) level() string {
 	if e.Result == Failure || e.Result == Undecided {
 		return "ERROR"
@@ -90,7 +90,7 @@ func (e *Entry) each(visit func(key, value string)) {
 
 func sessionText(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
 
-// appendText appends the line that Apache writes by its own logback.xml.
+// appendText appends the line that Apache writes with its default logback.xml.
 func (e *Entry) appendText(b []byte, at time.Time) []byte {
 	b = at.AppendFormat(b, "2006-01-02 15:04:05,000 ")
 	b = append(b, e.level()...)
@@ -107,11 +107,11 @@ func (e *Entry) appendText(b []byte, at time.Time) []byte {
 	return append(b, '\n')
 }
 
-// appendValue appends a value that clients have chosen. What could end the field or the line, or steer a terminal, is
-// written as in a string of Go: \t, \u000a, \x80. Everything else stays as Apache writes it, a backslash too.
+// appendValue appends a value that clients have chosen. What could end the field or the line, or control a terminal,
+// is escaped as in a Go string: \t, \u000a, \x80. Everything else is as Apache writes it, even a backslash.
 func appendValue(b []byte, value string) []byte {
 	value, cut := bounded(value)
-	plain := 0 // most values are
+	plain := 0 // most values are entirely plain
 	for plain < len(value) && value[plain] >= ' ' && value[plain] < 0x7f {
 		plain++
 	}
@@ -145,14 +145,14 @@ func appendValue(b []byte, value string) []byte {
 	return b
 }
 
-// unprintable holds controls, ends of lines and paragraphs, and what turns the direction of text.
+// unprintable reports controls, line and paragraph separators, and marks that change the direction of text.
 func unprintable(c rune) bool {
 	return unicode.IsControl(c) || c >= 0x2028 && c <= 0x202e || c >= 0x2066 && c <= 0x2069 || c == 0x200e || c == 0x200f
 }
 
 func hexDigit(n byte) byte { return "0123456789abcdef"[n&15] }
 
-// bounded returns the beginning of a value, and how many bytes are cut off.
+// bounded returns the beginning of a value, and the number of bytes cut off.
 func bounded(value string) (kept string, cut int) {
 	if len(value) <= valueBytesMax {
 		return value, 0
@@ -164,7 +164,7 @@ func bounded(value string) (kept string, cut int) {
 	return value[:n], len(value) - n
 }
 
-// jsonEntry is an entry as JSON has it: the users stay apart.
+// jsonEntry is the JSON form of an entry: it keeps the users separate.
 type jsonEntry struct {
 	Time      string   `json:"time"`
 	Level     string   `json:"level"`
@@ -186,7 +186,8 @@ type jsonEntry struct {
 // appendJSON appends the entry as one line of JSON.
 func (e *Entry) appendJSON(b []byte, at time.Time) []byte {
 	j := jsonEntry{
-		Time: at.Format("2006-01-02T15:04:05.000Z07:00"), Level: e.level(), Operation: e.Operation, ZnodeType: e.ZnodeType, Result: e.Result,
+		Time: at.Format("2006-01-02T15:04:05.000Z07:00"), Level: e.level(), Operation: e.Operation, ZnodeType: e.ZnodeType,
+		Result: e.Result,
 		Before: e.Before, After: e.After,
 	}
 	if e.Session != 0 {
@@ -206,7 +207,8 @@ func (e *Entry) appendJSON(b []byte, at time.Time) []byte {
 		room -= len(user)
 		j.User = append(j.User, user)
 	}
-	j.IP, j.Znode, j.ACL, j.Scheme, j.Error = shorten(e.IP), shorten(e.Znode), shorten(e.ACL), shorten(e.Scheme), shorten(e.Error)
+	j.IP, j.Znode, j.ACL, j.Scheme, j.Error = shorten(e.IP), shorten(e.Znode), shorten(e.ACL), shorten(e.Scheme),
+		shorten(e.Error)
 	line, err := json.Marshal(&j)
 	if err != nil { // strings and a number can always be encoded
 		return b

@@ -8,17 +8,17 @@ import (
 	"os"
 )
 
-// A file is a sink that begins anew when it is full, and keeps some of those that were full before.
+// A file is a sink that rotates when it is full, keeping some of the full files.
 type file struct {
 	path string
 	most int64 // bytes
-	keep int   // full files
+	keep int   // number of full files kept
 
-	f    *os.File // nil if it couldn't be opened again
-	size int64    // of whole lines
+	f    *os.File // nil if it couldn't be reopened
+	size int64    // of complete lines
 }
 
-// fileMode lets nobody else read who did what.
+// fileMode lets nobody else read the log.
 const fileMode = 0o600
 
 func (w *file) open() error {
@@ -35,7 +35,7 @@ func (w *file) open() error {
 	return nil
 }
 
-// wholeLines returns the size of a file, to which it adds the end of a line that a crash or a full disk cut short.
+// wholeLines returns the size of a file, after terminating a last line that a crash or a full disk cut short.
 func wholeLines(f *os.File, path string) (int64, error) {
 	st, err := f.Stat()
 	if err != nil || st.Size() == 0 || !st.Mode().IsRegular() {
@@ -54,7 +54,7 @@ func wholeLines(f *os.File, path string) (int64, error) {
 	return st.Size() + int64(n), err
 }
 
-// write writes lines, and begins new files between them.
+// write writes lines, rotating the file between lines.
 func (w *file) write(lines []byte) (done int, err error) {
 	for done < len(lines) {
 		rest := lines[done:]
@@ -78,7 +78,7 @@ func (w *file) write(lines []byte) (done int, err error) {
 		if err != nil {
 			whole := bytes.LastIndexByte(rest[:got], '\n') + 1
 			w.size += int64(whole)
-			if whole < got && w.f.Truncate(w.size) != nil { // half a line stays: the next file begins with a whole one
+			if whole < got && w.f.Truncate(w.size) != nil { // half a line stays: the next file starts with a complete line
 				w.close()
 			}
 			return done + whole, err
@@ -89,7 +89,7 @@ func (w *file) write(lines []byte) (done int, err error) {
 	return done, nil
 }
 
-// rotate renames the file, and those that were full before.
+// rotate renames the file and the earlier full files.
 func (w *file) rotate() error {
 	if err := w.close(); err != nil {
 		return err

@@ -10,23 +10,23 @@ import (
 
 // Options say where and how entries are written.
 type Options struct {
-	File      string // "" is for Stderr
-	FileBytes int64  // a file that would grow beyond it is renamed to File.1, File.1 to File.2 and so on
-	FilesKept int    // renamed files that are kept
-	JSON      bool   // instead of Apache's text
+	File      string // "" means Stderr
+	FileBytes int64  // a file that would exceed it is renamed to File.1, File.1 to File.2 and so on
+	FilesKept int    // number of renamed files kept
+	JSON      bool   // JSON instead of Apache's text
 	Stderr    io.Writer
-	Log       *slog.Logger // for what fails
+	Log       *slog.Logger // for failures
 }
 
 const (
-	// queueBytesMax bounds the lines that wait to be written: what a busy server writes in a second. What comes while
-	// there are as many is lost, and counted.
+	// queueBytesMax bounds the lines that wait to be written; it is what a busy server writes in a second. Lines beyond
+	// it are dropped, and counted.
 	queueBytesMax = 16 << 20
-	// complainEvery is the least time between two log lines about lines that are lost.
+	// complainEvery is the minimum time between two log lines about lost lines.
 	complainEvery = time.Minute
 )
 
-// A Log takes entries and writes them, in order, on a goroutine of its own. Its methods may be called from anywhere.
+// A Log writes entries, in order, on a goroutine of its own. Its methods may be called concurrently.
 type Log struct {
 	o   Options
 	out sink
@@ -35,7 +35,7 @@ type Log struct {
 	waiting       []byte
 	spare         []byte
 	written, lost int64 // lines
-	told          int64 // of lost, those that the log has told of
+	told          int64 // lost lines already reported in the log
 	closed        bool
 	complained    time.Time
 
@@ -44,15 +44,17 @@ type Log struct {
 	ended   chan struct{}
 }
 
-// A sink takes whole lines. It returns how many bytes of them it has written, which are whole lines too.
+// A sink writes complete lines. It returns the number of bytes written, which also end at a line's end.
 type sink interface {
 	write(lines []byte) (int, error)
 	close() error
 }
 
-// Open opens the file, if there is to be one, and begins to write.
+// Open opens the file, if one is configured, and starts the writer.
 func Open(o Options) (*Log, error) {
-	l := &Log{o: o, out: plain{o.Stderr}, wake: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{})}
+	l := &Log{
+		o: o, out: plain{o.Stderr}, wake: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
+	}
 	if o.File != "" {
 		f := &file{path: o.File, most: o.FileBytes, keep: o.FilesKept}
 		if err := f.open(); err != nil {
@@ -64,7 +66,7 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// Write takes an entry. It doesn't wait for the disk.
+// Write queues an entry. It doesn't wait for the disk.
 func (l *Log) Write(e *Entry) {
 	now := time.Now()
 	l.mu.Lock()
@@ -87,14 +89,14 @@ func (l *Log) Write(e *Entry) {
 	}
 }
 
-// Counts returns how many lines were written, and how many were lost.
+// Counts returns the numbers of lines written and lost.
 func (l *Log) Counts() (written, lost int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.written, l.lost
 }
 
-// Close writes what waits, and ends the log.
+// Close writes the waiting lines, and ends the log.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	was := l.closed
@@ -131,14 +133,14 @@ func (l *Log) run() {
 	}
 }
 
-// gatherFor is how long a line may wait for others that are written with it: to wake the writer for each line would
+// gatherFor is how long a line may wait for others that are written with it: waking the writer for each line would
 // cost a server that is busy with writes more than the lines do.
 const gatherFor = 5 * time.Millisecond
 
-// spareBytesMax is the most memory that is kept for the next lines.
+// spareBytesMax bounds the memory that is kept for reuse.
 const spareBytesMax = 1 << 20
 
-// flush writes what waits. The lines that can't be written are lost: those that come later may have room again.
+// flush writes the waiting lines. Lines that can't be written are dropped: later ones may have room again.
 func (l *Log) flush() {
 	l.mu.Lock()
 	lines := l.waiting
@@ -161,7 +163,8 @@ func (l *Log) flush() {
 	}
 	l.mu.Unlock()
 	if complains {
-		l.o.Log.Error("lines of the audit log are lost; the server goes on", "lost", lost, "file", l.o.File, "err", err, "code", "ZD-2040")
+		l.o.Log.Error("lines of the audit log are lost; the server goes on", "lost", lost, "file", l.o.File, "err", err,
+			"code", "ZD-2040")
 	}
 }
 

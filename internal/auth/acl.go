@@ -6,30 +6,28 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Budget bounds what the lists of one request may become. Fix takes away what it
-// uses.
+// A Budget bounds the size of the lists of one request after Fix. Fix subtracts what it uses.
 type Budget struct {
 	Entries  int // of each list
-	Expanded int // bytes of all entries that stand for "auth", as they are encoded
+	Expanded int // encoded bytes of all entries that replace "auth" entries
 
-	// Provided says that the schemes of providers (package authprovider) may stand in an
-	// ACL.
+	// Provided says that an ACL may have the schemes of providers (package authprovider).
 	Provided bool
 
-	Exceeded bool // a list was refused for it
+	Exceeded bool // a list was refused because it exceeded the budget
 }
 
-// takes reports whether a scheme may be that of an entry.
+// takes reports whether an entry may have a scheme.
 func (b *Budget) takes(scheme string) bool { return b.Provided || !isProvided(scheme) }
 
-// Permits reports whether acl grants at least one of the permissions in want to
-// the bearer of ids. A nil or empty list grants everything, and so does any
-// identity of the scheme "super". It doesn't allocate.
+// Permits reports whether acl grants at least one of the permissions in want to the bearer of ids.
+// A nil or empty list grants everything, and so does any identity of the scheme "super". Permits
+// doesn't allocate.
 func Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	if len(acl) == 0 {
 		return true
 	}
-	// The usual list is world:anyone, the usual bearer one address: look there first.
+	// Most lists are world:anyone, and most bearers have only an address: check that first.
 	for i := range acl {
 		if acl[i].Perms&want != 0 && isAnyone(&acl[i].ID) {
 			return true
@@ -53,15 +51,14 @@ func Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	return false
 }
 
-// Fix turns the list of a create or setACL into the one to store: duplicates
-// removed, each entry of the scheme "auth" replaced by one per authenticated
-// identity of ids, everything else checked. It returns false, which is
-// jute.ErrInvalidACL, for a list that is nil or empty, has an entry of a scheme
-// not in schemes or with an id that the scheme refuses, has an "auth" entry with
-// no identity to put in its place, or exceeds the budget. Permission bits are not
+// Fix returns the list to store for the list of a create or setACL: without duplicates, and with
+// each entry of the scheme "auth" replaced by one for each authenticated identity of ids. It
+// validates all other entries. It returns false, which means jute.ErrInvalidACL, for a list that is
+// nil or empty, has an entry with a scheme that isn't in schemes or an id that the scheme refuses,
+// has an "auth" entry that no identity can replace, or exceeds the budget. Permission bits are not
 // checked, as in Apache.
 //
-// The result may be acl itself, and shares its strings and those of ids.
+// The result may be acl itself, and shares the strings of acl and ids.
 func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL, bool) {
 	if len(acl) == 1 && isAnyone(&acl[0].ID) {
 		return acl, true
@@ -95,11 +92,11 @@ func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL,
 	return fixed, len(fixed) > 0
 }
 
-// aclFixedSize is the size of an encoded entry beside its strings.
+// aclFixedSize is the size of an encoded entry without its strings.
 const aclFixedSize = 4 + 4 + 4
 
-// uniqueScanMax is the longest list in which unique looks for duplicates by
-// comparing each entry with all before it; longer ones pay for a map.
+// uniqueScanMax is the length of the longest list in which unique compares each entry with all
+// before it; for longer lists it uses a map.
 const uniqueScanMax = 16
 
 // unique returns acl without repeated entries, in the order of first appearance.

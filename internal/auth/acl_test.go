@@ -168,7 +168,8 @@ func TestFixLongList(t *testing.T) {
 			want = append(want, a)
 		}
 	}
-	if got, ok := Fix(list, nil, NewSchemes("digest"), &Budget{Entries: 1 << 20, Expanded: 1 << 20}); !ok || !slices.Equal(got, want) {
+	if got, ok := Fix(list, nil, NewSchemes("digest"), &Budget{Entries: 1 << 20, Expanded: 1 << 20}); !ok ||
+		!slices.Equal(got, want) {
 		t.Errorf("Fix of 50,000 entries with 10,000 duplicates: %d entries, %v; want %d", len(got), ok, len(want))
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// DigestAlgorithmDefault is the hash of the digest scheme unless configured.
+// DigestAlgorithmDefault is the hash of the digest scheme unless another is configured.
 const DigestAlgorithmDefault = "SHA1"
 
-// newHash returns the hash that Java's MessageDigest knows by name, in any case.
+// newHash returns the hash that Java's MessageDigest knows by that name, in upper or lower case.
 func newHash(name string) (func() hash.Hash, error) {
 	switch strings.ToUpper(name) {
 	case "", "SHA1", "SHA-1", "SHA":
@@ -44,13 +44,14 @@ func newHash(name string) (func() hash.Hash, error) {
 	case "MD5":
 		return md5.New, nil
 	}
-	return nil, fmt.Errorf("set up digest authentication: unknown hash %q in DigestAuthenticationProvider.digestAlg; use SHA1, SHA-256, SHA-384, SHA-512 or SHA3-256", name)
+	return nil, fmt.Errorf("set up digest authentication: unknown hash %q in DigestAuthenticationProvider.digestAlg; use SHA1, SHA-256, SHA-384, SHA-512 or SHA3-256",
+		name)
 }
 
-// Digest returns the id of the digest scheme for a credential of the form
-// "user:password": the user, a colon, and the base64 of the hash of it all.
-// The algorithm is a name of Java's MessageDigest, "" for SHA1. It is what
-// DigestAuthenticationProvider prints for superDigest.
+// Digest returns the id of the digest scheme for a credential of the form "user:password": the
+// user, a colon, and the base64 of the hash of the whole credential. algorithm is a name of Java's
+// MessageDigest, "" for SHA1. The result is what DigestAuthenticationProvider prints for
+// superDigest.
 func Digest(algorithm, credential string) (string, error) {
 	h, err := newHash(algorithm)
 	if err != nil {
@@ -67,9 +68,9 @@ func digestID(newHash func() hash.Hash, credential []byte) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// javaString decodes UTF-8 as Java does: each longest beginning of a character
-// that isn't completed becomes one U+FFFD, where Go would give one per byte.
-// Passwords in other encodings hash to the same digest as at Apache only so.
+// javaString decodes UTF-8 as Java does: each longest incomplete beginning of a character becomes
+// one U+FFFD, where Go would give one per byte. Without this, passwords in other encodings would
+// have other digests than in Apache.
 func javaString(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -86,9 +87,8 @@ func javaString(b []byte) string {
 	return s.String()
 }
 
-// malformedLen returns how many bytes at the start of b, which begins with an
-// invalid sequence, Java replaces by one character. To Java a surrogate is one
-// invalid character of three bytes.
+// malformedLen returns how many bytes at the start of b, which begins with an invalid sequence,
+// Java replaces by one U+FFFD. For Java a surrogate is one invalid character of three bytes.
 func malformedLen(b []byte) int {
 	want, low, high := 1, byte(0x80), byte(0xbf)
 	switch lead := b[0]; {

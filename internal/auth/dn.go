@@ -13,11 +13,10 @@ var dnKeywords = map[string]bool{
 	"UID": true, "SERIALNUMBER": true,
 }
 
-// validDN reports whether s has the form of a distinguished name as
-// X500Principal takes it: name=value pairs separated by commas, semicolons or
-// plus signs, where a name is a known keyword or a dotted number, and a value is
-// quoted, "#" and hex digits (what they encode isn't looked at), or text with
-// special characters escaped by a backslash. The empty name is valid.
+// validDN reports whether s has the form of a distinguished name that X500Principal accepts:
+// name=value pairs separated by commas, semicolons or plus signs. A name is a known keyword or a
+// dotted number. A value is quoted, or "#" and hex digits (whose content isn't checked), or text
+// with special characters escaped by a backslash. The empty name is valid.
 func validDN(s string) bool {
 	if s == "" {
 		return true
@@ -64,12 +63,12 @@ func validAttribute(name string) bool {
 
 const (
 	dnSeparators = ",;+"
-	dnEscapable  = ",+=\n<>#;\\\" " // besides two hex digits
+	dnEscapable  = ",+=\n<>#;\\\" " // in addition to two hex digits
 	hexDigits    = "0123456789abcdefABCDEF"
 )
 
-// dnValueLen returns the length of the value at the start of s, up to the
-// separator or the end.
+// dnValueLen returns the length of the value at the start of s, up to the next separator or the
+// end.
 func dnValueLen(s string) (int, bool) {
 	begin := len(s) - len(strings.TrimLeft(s, " \n"))
 	if begin < len(s) && s[begin] == '"' {
@@ -97,7 +96,7 @@ func dnValueLen(s string) (int, bool) {
 	return len(s), true
 }
 
-// dnQuotedLen ends a value whose opening quote is before begin.
+// dnQuotedLen is dnValueLen for a quoted value; its opening quote is just before begin.
 func dnQuotedLen(s string, begin int) (int, bool) {
 	for i := begin; i < len(s); i++ {
 		switch s[i] {
@@ -115,8 +114,8 @@ func dnQuotedLen(s string, begin int) (int, bool) {
 	return 0, false
 }
 
-// dnEscapeLen returns the length of what a backslash before s escapes, 0 if it
-// may not be escaped.
+// dnEscapeLen returns how many bytes at the start of s a backslash before s escapes, 0 if they may
+// not be escaped.
 func dnEscapeLen(s string) int {
 	switch {
 	case s == "":

@@ -7,12 +7,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// AddressID returns the identity of a connection from the IP address addr, of 4
-// or 16 bytes (a net.IP will do), in the form in which Java prints addresses:
-// 10.0.0.1, or all eight groups of IPv6 without leading zeros, as
-// 0:0:0:0:0:0:0:1, followed by "%" and zone if that isn't empty. An IPv4-mapped
-// IPv6 address counts as IPv4. Any other length gives an identity that matches
-// nothing.
+// AddressID returns the identity of a connection from the IP address addr of 4 or 16 bytes, such as
+// a net.IP. The id is the address as Java prints it: 10.0.0.1, or all eight groups of IPv6 without
+// leading zeros, as 0:0:0:0:0:0:0:1, followed by "%" and zone if zone isn't empty. An IPv4-mapped
+// IPv6 address counts as IPv4. For any other length the identity matches nothing.
 func AddressID(addr []byte, zone string) jute.ID {
 	if len(addr) == 16 && string(addr[:12]) == "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff" {
 		addr, zone = addr[12:], ""
@@ -46,17 +44,17 @@ type address struct {
 	size int
 }
 
-// block is all addresses that share the first bits of one.
+// block is the set of addresses that have the first bits of address.
 type block struct {
 	address
 	bits int
 }
 
-// blockHolds reports whether the ip id of an ACL covers the one of a connection.
-// An IPv4 block holds no IPv6 address, and the other way round.
+// blockHolds reports whether the ip id of an ACL covers that of a connection. An IPv4 block holds
+// no IPv6 address, nor the other way round.
 func blockHolds(acl, id string) bool {
 	if acl == id {
-		_, ok := parseAddress(id) // a bare address, by far the usual entry
+		_, ok := parseAddress(id) // a bare address is by far the most frequent entry
 		return ok
 	}
 	want, ok := parseBlock(acl)
@@ -75,7 +73,7 @@ func blockHolds(acl, id string) bool {
 	return rest == 0 || (have.b[whole]^want.b[whole])>>(8-rest) == 0
 }
 
-// parseBlock reads address or address/bits.
+// parseBlock reads a block in the form address or address/bits.
 func parseBlock(s string) (block, bool) {
 	text, bits, found := strings.Cut(s, "/")
 	a, ok := parseAddress(text)
@@ -146,8 +144,8 @@ func parseGroups(b *[16]byte, s string) (int, bool) {
 	return 0, false
 }
 
-// parseUint reads a number of at most limit, leading zeros allowed. Unlike
-// Apache's parser it takes neither sign nor digits beyond ASCII.
+// parseUint reads a number of at most limit; leading zeros are allowed. Unlike Apache's parser it
+// accepts neither signs nor digits beyond ASCII.
 func parseUint(s string, base, limit int) (int, bool) {
 	n := 0
 	for i := range len(s) {

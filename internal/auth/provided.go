@@ -11,11 +11,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// isProvided reports whether a scheme is one of a provider (package authprovider): what is
-// no name of such a scheme never is, however it got into an identity or an ACL.
+// isProvided reports whether a scheme belongs to a provider (package authprovider). It depends on
+// the name alone: other names never do, however they got into an identity or an ACL.
 func isProvided(scheme string) bool { return authprovider.IsScheme(scheme) }
 
-// addProviders returns schemes with those of the providers.
+// addProviders returns schemes together with those of the providers.
 func (r *Registry) addProviders(schemes Schemes) (Schemes, error) {
 	for _, p := range r.o.Providers {
 		name := p.Scheme()
@@ -31,10 +31,13 @@ func (r *Registry) addProviders(schemes Schemes) (Schemes, error) {
 	return NewSchemes(schemes...), nil
 }
 
-// ask has a provider judge a credential.
-func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address jute.ID, p *jute.AuthPacket, data func(string) ([]byte, bool)) (Proof, error) {
+// ask lets a provider judge a credential.
+func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address jute.ID, p *jute.AuthPacket,
+	data func(string) ([]byte, bool)) (Proof, error) {
 	scheme := strings.Clone(p.Scheme)
-	proved, err := provider.HandleAuthentication(authprovider.Request{Scheme: scheme, Auth: slices.Clone(p.Auth), Address: address.ID, Data: data})
+	proved, err := provider.HandleAuthentication(authprovider.Request{
+		Scheme: scheme, Auth: slices.Clone(p.Auth), Address: address.ID, Data: data,
+	})
 	switch {
 	case errors.Is(err, authprovider.ErrUndecided):
 		return Proof{}, fmt.Errorf("authenticate by scheme %s: %w", scheme, err)
@@ -56,24 +59,25 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 	}
 	until := int64(0)
 	if !proved.Expires.IsZero() {
-		// A time in ns has no room for years after 2262, nor does anybody need them.
+		// A time in ns can't represent years after 2262, which nobody needs.
 		until = min(max(proved.Expires.Unix(), 1), math.MaxInt64/1_000_000_000) * 1e9
 	}
 	return prove(ids, until, all...)
 }
 
-// admitsAll reports whether an ACL's entry admits whoever connects.
+// admitsAll reports whether an ACL entry admits every client that connects.
 func admitsAll(scheme, id string) bool {
 	return scheme == world || scheme == ip && strings.HasSuffix(id, "/0")
 }
 
-// refusedMark is written over the first byte of the scheme of an ACL's entry that a
-// provider refuses. No scheme begins with it, so every replica answers InvalidACL.
+// refusedMark replaces the first byte of the scheme of an ACL entry that a provider refuses. No
+// scheme begins with it, so every replica answers InvalidACL.
 const refusedMark = '!'
 
-// Judge has providers look at the ids in the ACLs of a request, once, where the client is connected, and refuses what
-// admits everybody if that is asked for. It marks, in body itself, those that are refused. Body is a request's record
-// of the operation; one that can't be read is left to the replicas to refuse.
+// Judge asks the providers to check the ids in the ACLs of a request, once, on the server to which
+// the client is connected. If RefuseOpenACLs is set, it also refuses entries that admit everybody.
+// It marks refused entries in body itself. body is the record of a request with the operation op;
+// if it can't be read, the replicas refuse it.
 func (r *Registry) Judge(op jute.Op, body []byte) {
 	if len(r.providers) == 0 && !r.o.RefuseOpenACLs {
 		return
@@ -112,12 +116,12 @@ func (r *Registry) judgeMulti(d *jute.Decoder, body []byte) {
 			d.Buffer()
 			d.Int()
 		default:
-			return // of a multi of reads, which has no ACLs, or of none
+			return // a read in a multi, or an unknown operation: there are no ACLs
 		}
 	}
 }
 
-// judgeACLs looks at one ACL, which begins where d is.
+// judgeACLs checks one ACL, which begins at d's position.
 func (r *Registry) judgeACLs(d *jute.Decoder, body []byte) {
 	for range max(d.Count(aclFixedSize), 0) {
 		d.Int()

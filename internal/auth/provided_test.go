@@ -46,13 +46,15 @@ func TestProvider(t *testing.T) {
 		{"team", "", "", true}, // nothing is proved
 		{"other", "ann", "", true},
 	} {
-		proof, err := r.Authenticate([]jute.ID{address}, address, &jute.AuthPacket{Scheme: c.scheme, Auth: []byte(c.auth)}, nil)
+		proof, err := r.Authenticate([]jute.ID{address}, address, &jute.AuthPacket{Scheme: c.scheme, Auth: []byte(c.auth)},
+			nil)
 		if c.failed != errors.Is(err, ErrFailed) || !c.failed && !slices.Equal(proof.IDs, ids(c.want)) {
 			t.Errorf("%s %q: %v, %v; want %s", c.scheme, c.auth, proof.IDs, err, c.want)
 		}
 	}
 	who := WhoAmI(ids("seat?:12 team:ann"))
-	if len(who.Clients) != 2 || who.Clients[0] != (jute.ClientInfo{Scheme: "seat", User: "12"}) || who.Clients[1] != (jute.ClientInfo{Scheme: "team", User: "ann"}) {
+	if len(who.Clients) != 2 || who.Clients[0] != (jute.ClientInfo{Scheme: "seat", User: "12"}) ||
+		who.Clients[1] != (jute.ClientInfo{Scheme: "team", User: "ann"}) {
 		t.Errorf("whoAmI: %+v", who.Clients)
 	}
 }
@@ -86,7 +88,10 @@ func TestProvidedBudget(t *testing.T) {
 
 func TestProviderNames(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", "digest", "super", "world", "Team", "te am", "-a", "a-", "sasl*", "!x", strings.Repeat("a", authprovider.SchemeBytesMax+1)} {
+	for _, name := range []string{
+		"", "digest", "super", "world", "Team", "te am", "-a", "a-", "sasl*", "!x", strings.Repeat("a",
+			authprovider.SchemeBytesMax+1),
+	} {
 		if r, err := New(Options{Providers: []authprovider.Provider{team{name}}}); err == nil {
 			t.Errorf("a provider serves the scheme %q: %v", name, r.Schemes())
 		}
@@ -101,20 +106,24 @@ func TestJudge(t *testing.T) {
 	t.Parallel()
 	r := registry(t, Options{Providers: []authprovider.Provider{team{"team"}}})
 	acl := func(id string) []jute.ACL {
-		return []jute.ACL{{Perms: 31, ID: jute.ID{Scheme: "digest", ID: "nobody:x"}}, {Perms: 1, ID: jute.ID{Scheme: "team", ID: id}}}
+		return []jute.ACL{
+			{Perms: 31, ID: jute.ID{Scheme: "digest", ID: "nobody:x"}}, {Perms: 1, ID: jute.ID{Scheme: "team", ID: id}},
+		}
 	}
 	create := func(id string) []byte {
 		return (&jute.CreateRequest{Path: "/team", Data: []byte("team"), ACL: acl(id)}).Append(nil)
 	}
 	multi := func(id string) []byte {
 		return jute.AppendMulti(nil, []jute.MultiOp{
-			{Op: jute.OpDelete, Path: "/a"}, {Op: jute.OpCreateTTL, Path: "/b", ACL: acl("ann"), Flags: 5, TTL: 7}, {Op: jute.OpSetData, Path: "/a", Data: []byte("x")},
+			{Op: jute.OpDelete, Path: "/a"}, {Op: jute.OpCreateTTL, Path: "/b", ACL: acl("ann"), Flags: 5, TTL: 7},
+			{Op: jute.OpSetData, Path: "/a", Data: []byte("x")},
 			{Op: jute.OpCheck, Path: "/a"}, {Op: jute.OpCreate, Path: "/c", ACL: acl(id)},
 		})
 	}
 	setACL := func(id string) []byte { return (&jute.SetACLRequest{Path: "/a", ACL: acl(id)}).Append(nil) }
 	for op, record := range map[jute.Op]func(string) []byte{
-		jute.OpCreate: create, jute.OpCreate2: create, jute.OpCreateContainer: create, jute.OpCreateTTL: create, jute.OpSetACL: setACL, jute.OpMulti: multi,
+		jute.OpCreate: create, jute.OpCreate2: create, jute.OpCreateContainer: create, jute.OpCreateTTL: create,
+		jute.OpSetACL: setACL, jute.OpMulti: multi,
 	} {
 		for _, id := range []string{"ann", "nobody"} {
 			body := record(id)

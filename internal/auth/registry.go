@@ -13,18 +13,17 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The identities of a connection travel with each of its writes, and each "auth"
-// entry of an ACL is replaced by all of them, so an endless row of auth packets, or a
-// few large ones, would make every write expensive. Apache has no such bounds. Nobody
-// is known to use more than a handful of identities; the longest are subjects of
-// certificates, of some hundred bytes.
+// The identities of a connection are logged with each of its writes, and each "auth" entry of an
+// ACL is replaced by all of them. So an endless sequence of auth packets, or a few large ones,
+// would make every write expensive. Apache has no such limits. No known user needs more than a
+// handful of identities; the longest ones are subjects of certificates, of a few hundred bytes.
 const (
 	IDsMax      = 64      // identities of one connection
-	IDsBytesMax = 4 << 10 // of all their schemes and ids together
+	IDsBytesMax = 4 << 10 // all their schemes and ids together
 )
 
-// Options are a server's settings of authentication; the zero value is
-// Apache's default. The comments name the keys of zoo.cfg.
+// Options are a server's authentication settings; the zero value is Apache's default. The comments
+// name the keys of zoo.cfg.
 type Options struct {
 	DigestDisabled  bool   // DigestAuthenticationProvider.enabled=false
 	DigestAlgorithm string // DigestAuthenticationProvider.digestAlg; "" is DigestAlgorithmDefault
@@ -40,34 +39,34 @@ type Options struct {
 	Ensemble      bool     // authProvider.N names the ensemble provider
 	EnsembleNames []string // ensembleAuthName; nil admits every name
 
-	Providers []authprovider.Provider // of schemes beside these: authProvider.N
+	Providers []authprovider.Provider // of further schemes: authProvider.N
 
 	// RefuseOpenACLs refuses ACLs that admit everybody (security.profile=strict).
 	RefuseOpenACLs bool
 
-	// EnforceSchemes closes connections that have no identity of any of these
-	// schemes: enforce.auth.schemes if enforce.auth.enabled, {"sasl"} for
+	// EnforceSchemes closes connections that have no identity of any of these schemes. It has the
+	// value of enforce.auth.schemes if enforce.auth.enabled is set, and {"sasl"} for
 	// sessionRequireClientSASLAuth. Nil enforces nothing.
 	EnforceSchemes []string
 }
 
-// ErrFailed is wrapped by the errors of a credential refused: the server
-// answers jute.ErrAuthFailed and closes the connection.
+// ErrFailed is wrapped by errors about a refused credential: the server answers jute.ErrAuthFailed
+// and closes the connection.
 var ErrFailed = errors.New("authentication failed")
 
-// ErrWrongEnsemble is wrapped when the client wants another ensemble: the server
-// closes the connection without an answer, so that the client tries the next one.
+// ErrWrongEnsemble is wrapped by the error for a client that expects another ensemble: the server
+// closes the connection without an answer, so that the client tries the next server.
 var ErrWrongEnsemble = errors.New("client expects another ensemble")
 
-// A Proof is what a connection has after a credential was judged.
+// A Proof is the result of judging a credential.
 type Proof struct {
 	IDs    []jute.ID // all identities of the connection
-	Proved []jute.ID // those that the credential proves, whether they are new or not
-	Until  int64     // when it ends to prove them, in ns since 1970; 0 for never
+	Proved []jute.ID // those that the credential proves, new or not
+	Until  int64     // when the proof expires, in ns since 1970; 0 for never
 }
 
-// Superusers say who has all rights, and whom everybody who logs in by SASL may be; the comments of Options name the
-// keys.
+// Superusers says who has all rights, and as which user everybody who logs in by SASL may also act
+// (AnySASL). The comments of Options name the keys.
 type Superusers struct {
 	Digest  string
 	SASL    []string
@@ -75,8 +74,8 @@ type Superusers struct {
 	AnySASL string
 }
 
-// A Registry turns credentials into identities. Any number of connections may use it at once. Its superusers may be
-// replaced, all else of it doesn't change.
+// A Registry turns credentials into identities. Any number of connections may use it at once. Only
+// its superusers can be replaced; everything else is immutable.
 type Registry struct {
 	o         Options
 	super     atomic.Pointer[Superusers]
@@ -85,10 +84,12 @@ type Registry struct {
 	providers map[string]authprovider.Provider // by scheme
 }
 
-// New returns the Registry for o, or an error that names the setting at fault.
+// New returns the Registry for o, or an error that names the wrong setting.
 func New(o Options) (*Registry, error) {
 	r := &Registry{o: o, providers: map[string]authprovider.Provider{}}
-	r.SetSuperusers(Superusers{Digest: o.SuperDigest, SASL: o.SASLSuperUsers, X509: o.X509SuperUser, AnySASL: o.AnySASLUser})
+	r.SetSuperusers(Superusers{
+		Digest: o.SuperDigest, SASL: o.SASLSuperUsers, X509: o.X509SuperUser, AnySASL: o.AnySASLUser,
+	})
 	var err error
 	if r.hash, err = newHash(o.DigestAlgorithm); err != nil {
 		return nil, err
@@ -101,7 +102,8 @@ func New(o Options) (*Registry, error) {
 	}
 	for _, s := range o.EnforceSchemes {
 		if !r.schemes.Has(s) {
-			return nil, fmt.Errorf("set up authentication: enforce.auth.schemes names %q, which is not enabled (enabled: %v); enable it by authProvider.N or take it off the list", s, r.schemes)
+			return nil, fmt.Errorf("set up authentication: enforce.auth.schemes names %q, which is not enabled (enabled: %v); enable it by authProvider.N or take it off the list",
+				s, r.schemes)
 		}
 	}
 	return r, nil
@@ -124,11 +126,11 @@ func (o *Options) schemes() Schemes {
 	return NewSchemes(enabled...)
 }
 
-// SetSuperusers replaces the superusers, for credentials that are judged from now on.
+// SetSuperusers replaces the superusers for credentials that are judged from now on.
 func (r *Registry) SetSuperusers(s Superusers) { r.super.Store(&s) }
 
-// Withdrawn returns the first of ids that its bearer wouldn't get any more: the rights of a superuser who is none now,
-// or the user whom everybody may be. What a provider has proved holds until it ends.
+// Withdrawn returns the first of ids that its bearer would no longer get: the rights of a former
+// superuser, or a former AnySASL user. What a provider has proved holds until it expires.
 func (r *Registry) Withdrawn(ids []jute.ID) (jute.ID, bool) {
 	now := r.super.Load()
 	for _, id := range ids {
@@ -151,19 +153,23 @@ func (r *Registry) Withdrawn(ids []jute.ID) (jute.ID, bool) {
 	return jute.ID{}, false
 }
 
-// Schemes returns the enabled schemes, to be agreed on by all servers before
-// they decide about ACLs. The caller must not modify it.
+// Schemes returns the enabled schemes. All servers must agree on them before they evaluate ACLs.
+// The caller must not modify the result.
 func (r *Registry) Schemes() Schemes { return r.schemes }
 
-// Authenticate handles an auth packet of a connection with the identities ids. The
-// address is the connection's own AddressID. Errors wrap ErrFailed, ErrWrongEnsemble or
-// authprovider.ErrUndecided and never contain the credential. The packet's memory isn't
-// kept, and ids isn't modified.
+// ChecksEnsemble reports whether a name that a client of the scheme ensemble gives is checked (ensembleAuthName).
+func (r *Registry) ChecksEnsemble() bool { return r.o.EnsembleNames != nil }
+
+// Authenticate handles an auth packet of a connection that has the identities ids. address is the
+// connection's own AddressID. Errors wrap ErrFailed, ErrWrongEnsemble or authprovider.ErrUndecided
+// and never contain the credential. Authenticate doesn't retain the packet's memory or modify ids.
 //
-// Data is how a provider reads znodes. A provider may take its time.
-func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPacket, data func(path string) ([]byte, bool)) (Proof, error) {
+// Providers read znodes with data. A call of a provider may take a long time.
+func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPacket,
+	data func(path string) ([]byte, bool)) (Proof, error) {
 	if !r.schemes.Has(p.Scheme) {
-		return Proof{}, fmt.Errorf("authenticate by scheme %q, which is not enabled (enabled: %v): %w", p.Scheme, r.schemes, ErrFailed)
+		return Proof{}, fmt.Errorf("authenticate by scheme %q, which is not enabled (enabled: %v): %w", p.Scheme, r.schemes,
+			ErrFailed)
 	}
 	if provider := r.providers[p.Scheme]; provider != nil {
 		return r.ask(provider, ids, address, p, data)
@@ -175,16 +181,18 @@ func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPack
 		return prove(ids, 0, r.digestIDs(p.Auth)...)
 	case ensemble:
 		if len(p.Auth) > 0 && r.o.EnsembleNames != nil && !slices.Contains(r.o.EnsembleNames, string(p.Auth)) {
-			return Proof{}, fmt.Errorf("authenticate by scheme ensemble: name %.64q is not in ensembleAuthName: %w", p.Auth, ErrWrongEnsemble)
+			return Proof{}, fmt.Errorf("authenticate by scheme ensemble: name %.64q is not in ensembleAuthName: %w", p.Auth,
+				ErrWrongEnsemble)
 		}
 		return Proof{IDs: ids}, nil
 	case sasl:
 		return Proof{}, fmt.Errorf("authenticate by scheme sasl: it takes sasl requests, not an auth packet: %w", ErrFailed)
 	}
 	if slices.ContainsFunc(ids, func(id jute.ID) bool { return id.Scheme == x509 }) {
-		return Proof{IDs: ids}, nil // as at Apache: the handshake has proved it
+		return Proof{IDs: ids}, nil // as in Apache: the handshake has proved it
 	}
-	return Proof{}, fmt.Errorf("authenticate by scheme x509: it takes a client certificate in the TLS handshake, not an auth packet: %w", ErrFailed)
+	return Proof{}, fmt.Errorf("authenticate by scheme x509: it takes a client certificate in the TLS handshake, not an auth packet: %w",
+		ErrFailed)
 }
 
 func (r *Registry) digestIDs(credential []byte) []jute.ID {
@@ -196,9 +204,9 @@ func (r *Registry) digestIDs(credential []byte) []jute.ID {
 	return proved
 }
 
-// Guessable reports whether an auth packet may be a guess at a secret: it is for a
-// provider, or has the superuser's name. Any other password makes an identity of its own, so
-// there is nothing to guess.
+// Guessable reports whether an auth packet may be a guess at a secret: it is for a provider, or has
+// the superuser's name. Any other password makes an identity of its own, so there is nothing to
+// guess.
 func (r *Registry) Guessable(p *jute.AuthPacket) bool {
 	if r.providers[p.Scheme] != nil {
 		return true
@@ -209,9 +217,9 @@ func (r *Registry) Guessable(p *jute.AuthPacket) bool {
 	return p.Scheme == digest && known != "" && user == super
 }
 
-// Guessed reports whether the identities that an auth packet has added to old are those of
-// a wrong guess: the superuser's name with another password. Such a packet succeeds, as
-// in Apache, and proves an identity that nobody knows.
+// Guessed reports whether the identities that an auth packet added to old are those of a wrong
+// guess: the superuser's name with another password. As in Apache, such a packet succeeds, and
+// proves an identity that nobody else has.
 func (r *Registry) Guessed(old, ids []jute.ID) bool {
 	known := r.super.Load().Digest
 	if known == "" {
@@ -226,8 +234,8 @@ func (r *Registry) Guessed(old, ids []jute.ID) bool {
 	return false
 }
 
-// AddSASL returns ids with those of a completed SASL exchange added: the
-// authorization id user, and superuser rights if it is configured to have them.
+// AddSASL returns ids with the identities of a completed SASL exchange added: the authorization id
+// user, superuser rights if user is a configured superuser, and the AnySASL user if there is one.
 func (r *Registry) AddSASL(ids []jute.ID, user string) ([]jute.ID, error) {
 	proved := []jute.ID{{Scheme: sasl, ID: user}}
 	now := r.super.Load()
@@ -240,8 +248,8 @@ func (r *Registry) AddSASL(ids []jute.ID, user string) ([]jute.ID, error) {
 	return add(ids, proved...)
 }
 
-// AddX509 returns ids with those of a verified client certificate added, whose
-// subject is given in the form of RFC 2253.
+// AddX509 returns ids with the identities of a verified client certificate added. subject is the
+// certificate's subject in the form of RFC 2253.
 func (r *Registry) AddX509(ids []jute.ID, subject string) ([]jute.ID, error) {
 	proved := []jute.ID{{Scheme: x509, ID: subject}}
 	if now := r.super.Load().X509; now != "" && subject == now {
@@ -250,9 +258,8 @@ func (r *Registry) AddX509(ids []jute.ID, subject string) ([]jute.ID, error) {
 	return add(ids, proved...)
 }
 
-// Satisfied reports whether the bearer of ids may send requests other than auth
-// and sasl; if not, the server answers jute.ErrSessionClosedRequireSASLAuth and
-// closes the connection.
+// Satisfied reports whether the bearer of ids may send requests other than auth and sasl. If not,
+// the server answers jute.ErrSessionClosedRequireSASLAuth and closes the connection.
 func (r *Registry) Satisfied(ids []jute.ID) bool {
 	if len(r.o.EnforceSchemes) == 0 {
 		return true
@@ -265,7 +272,8 @@ func (r *Registry) Satisfied(ids []jute.ID) bool {
 	return false
 }
 
-// prove returns what a connection with the identities ids has once proved is proved.
+// prove returns the Proof of a connection that has the identities ids and has now proved those in
+// proved.
 func prove(ids []jute.ID, until int64, proved ...jute.ID) (Proof, error) {
 	all, err := add(ids, proved...)
 	if err != nil {
@@ -274,7 +282,7 @@ func prove(ids []jute.ID, until int64, proved ...jute.ID) (Proof, error) {
 	return Proof{IDs: all, Proved: proved, Until: until}, nil
 }
 
-// add returns the union of ids and proved, in a new array if it grows.
+// add returns the union of ids and proved, in a new array if it is longer than ids.
 func add(ids []jute.ID, proved ...jute.ID) ([]jute.ID, error) {
 	ids = slices.Clip(ids)
 	for _, id := range proved {
@@ -283,14 +291,16 @@ func add(ids []jute.ID, proved ...jute.ID) ([]jute.ID, error) {
 		}
 	}
 	if len(ids) > IDsMax {
-		return nil, fmt.Errorf("authenticate a connection that has %d identities already, the most allowed; open another one: %w", IDsMax, ErrFailed)
+		return nil, fmt.Errorf("authenticate a connection that has %d identities already, the most allowed; open another one: %w",
+			IDsMax, ErrFailed)
 	}
 	size := 0
 	for i := range ids {
 		size += len(ids[i].Scheme) + len(ids[i].ID)
 	}
 	if size > IDsBytesMax {
-		return nil, fmt.Errorf("authenticate a connection whose identities would take %d bytes; the most allowed is %d; use shorter ones or another connection: %w", size, IDsBytesMax, ErrFailed)
+		return nil, fmt.Errorf("authenticate a connection whose identities would take %d bytes; the most allowed is %d; use shorter ones or another connection: %w",
+			size, IDsBytesMax, ErrFailed)
 	}
 	return ids, nil
 }

@@ -97,12 +97,16 @@ func TestAuthenticate(t *testing.T) {
 	}{
 		{"digest", Options{}, addr, "digest", "ann:pw", addr + " digest:" + ann, nil},
 		{"digest again", Options{}, addr + " digest:" + ann, "digest", "ann:pw", addr + " digest:" + ann, nil},
-		{"digest stacked", Options{}, addr + " digest:" + ann, "digest", "super:test", addr + " digest:" + ann + " digest:" + superID, nil},
+		{"digest stacked", Options{}, addr + " digest:" + ann,
+			"digest", "super:test", addr + " digest:" + ann + " digest:" + superID, nil},
 		{"super", Options{SuperDigest: superID}, addr, "digest", "super:test", addr + " super: digest:" + superID, nil},
-		{"super wrong password", Options{SuperDigest: superID}, addr, "digest", "super:tes", addr + " digest:super:NYTkEfP5+Z45ihH0ERJTUxAJJaA=", nil},
-		{"super of another hash", Options{SuperDigest: superID, DigestAlgorithm: "SHA-256"}, addr, "digest", "super:test", addr + " digest:super:wjySwxg860UATFtciuZ1lpzrCHrPeov6SPu/ZD56uig=", nil},
+		{"super wrong password", Options{SuperDigest: superID}, addr,
+			"digest", "super:tes", addr + " digest:super:NYTkEfP5+Z45ihH0ERJTUxAJJaA=", nil},
+		{"super of another hash", Options{SuperDigest: superID, DigestAlgorithm: "SHA-256"}, addr,
+			"digest", "super:test", addr + " digest:super:wjySwxg860UATFtciuZ1lpzrCHrPeov6SPu/ZD56uig=", nil},
 		{"digest disabled", Options{DigestDisabled: true}, addr, "digest", "ann:pw", "", ErrFailed},
-		{"super with digest disabled", Options{DigestDisabled: true, SuperDigest: superID}, addr, "digest", "super:test", "", ErrFailed},
+		{"super with digest disabled", Options{DigestDisabled: true, SuperDigest: superID}, addr,
+			"digest", "super:test", "", ErrFailed},
 		{"ip", Options{}, "", "ip", "ignored", addr, nil},
 		{"ip again", Options{}, addr, "ip", "", addr, nil},
 		{"unknown", Options{}, addr, "foo", "x", "", ErrFailed},
@@ -119,14 +123,17 @@ func TestAuthenticate(t *testing.T) {
 		{"ensemble off", Options{}, addr, "ensemble", "prod", "", ErrFailed},
 		{"ensemble", Options{Ensemble: true, EnsembleNames: []string{"test", "prod"}}, addr, "ensemble", "prod", addr, nil},
 		{"ensemble without names", Options{Ensemble: true}, addr, "ensemble", "prod", addr, nil},
-		{"ensemble without a name sent", Options{Ensemble: true, EnsembleNames: []string{"prod"}}, addr, "ensemble", "", addr, nil},
-		{"ensemble wrong", Options{Ensemble: true, EnsembleNames: []string{"prod"}}, addr, "ensemble", "test", "", ErrWrongEnsemble},
+		{"ensemble without a name sent", Options{Ensemble: true, EnsembleNames: []string{"prod"}}, addr, "ensemble", "", addr,
+			nil},
+		{"ensemble wrong", Options{Ensemble: true, EnsembleNames: []string{"prod"}}, addr,
+			"ensemble", "test", "", ErrWrongEnsemble},
 	} {
 		r := registry(t, tc.o)
 		have := append(make([]jute.ID, 0, 10), ids(tc.have)...) // room that must stay unused
 		before := slices.Clone(have[:10])
 		proof, err := r.Authenticate(have, ids(addr)[0], &jute.AuthPacket{Scheme: tc.scheme, Auth: []byte(tc.auth)}, nil)
-		if !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) || err == nil && !slices.Equal(proof.IDs, ids(tc.want)) {
+		if !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) ||
+			err == nil && !slices.Equal(proof.IDs, ids(tc.want)) {
 			t.Errorf("%s: %v, %v; want %q, %v", tc.name, proof.IDs, err, tc.want, tc.err)
 		}
 		if !slices.Equal(have[:10], before) {
@@ -156,7 +163,8 @@ func TestAuthenticateForgetsThePacket(t *testing.T) {
 // TestErrorsHideCredentials: what fails is logged, what was sent isn't.
 func TestErrorsHideCredentials(t *testing.T) {
 	for _, scheme := range []string{"digest", "sasl", "x509", "foo"} {
-		_, err := registry(t, Options{DigestDisabled: true, SASL: true, X509: true}).Authenticate(nil, jute.ID{}, &jute.AuthPacket{Scheme: scheme, Auth: []byte("ann:planted")}, nil)
+		_, err := registry(t, Options{DigestDisabled: true, SASL: true, X509: true}).Authenticate(nil, jute.ID{},
+			&jute.AuthPacket{Scheme: scheme, Auth: []byte("ann:planted")}, nil)
 		if err == nil || strings.Contains(err.Error(), "planted") {
 			t.Errorf("%s: %v", scheme, err)
 		}
@@ -167,7 +175,8 @@ func TestIDsMax(t *testing.T) {
 	r := registry(t, Options{})
 	have := ids("ip:10.0.0.1")
 	for i := 1; i < IDsMax; i++ {
-		proof, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: fmt.Appendf(nil, "u%d:p", i)}, nil)
+		proof, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: fmt.Appendf(nil, "u%d:p", i)},
+			nil)
 		if err != nil {
 			t.Fatalf("identity %d: %v", i, err)
 		}
@@ -176,7 +185,8 @@ func TestIDsMax(t *testing.T) {
 	if _, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: []byte("u1:p")}, nil); err != nil {
 		t.Errorf("an identity there already: %v", err)
 	}
-	if _, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: []byte("one:more")}, nil); !errors.Is(err, ErrFailed) {
+	if _, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: []byte("one:more")},
+		nil); !errors.Is(err, ErrFailed) {
 		t.Errorf("identity %d: %v", IDsMax+1, err)
 	}
 }
@@ -217,7 +227,8 @@ func TestIDsBytesMax(t *testing.T) {
 }
 
 func TestSuperUsers(t *testing.T) {
-	r := registry(t, Options{SASL: true, SASLSuperUsers: []string{"root", "zk"}, AnySASLUser: "any", X509: true, X509SuperUser: "CN=root"})
+	r := registry(t,
+		Options{SASL: true, SASLSuperUsers: []string{"root", "zk"}, AnySASLUser: "any", X509: true, X509SuperUser: "CN=root"})
 	for _, tc := range []struct {
 		add      func([]jute.ID, string) ([]jute.ID, error)
 		id, want string
@@ -301,7 +312,11 @@ func TestWithdrawn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := registry(t, Options{SuperDigest: was, SASL: true, SASLSuperUsers: []string{"root"}, X509: true, X509SuperUser: "CN=root", AnySASLUser: "any"})
+	r := registry(t,
+		Options{
+			SuperDigest: was, SASL: true, SASLSuperUsers: []string{"root"}, X509: true, X509SuperUser: "CN=root",
+			AnySASLUser: "any",
+		})
 	bySuper, err := r.Authenticate(nil, jute.ID{}, &jute.AuthPacket{Scheme: "digest", Auth: []byte("super:test")}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -313,8 +328,9 @@ func TestWithdrawn(t *testing.T) {
 	for id, gone := range map[string]bool{
 		"ip:1.1.1.1 digest:ann:H": false, "sasl:bob": false, "x509:CN=root": false,
 		"super: digest:" + was: true, "super: digest:" + now: false, "super: sasl:root": true, "super: sasl:boss": false,
-		"super:CN=root x509:CN=root": true, "super:CN=boss x509:CN=boss": false, "sasl:bob sasl*:any": true, "sasl:bob sasl*:some": false,
-		"super: foo:x": false, "super: foo?:x": false, "super:": true,
+		"super:CN=root x509:CN=root": true, "super:CN=boss x509:CN=boss": false, "sasl:bob sasl*:any": true,
+		"sasl:bob sasl*:some": false,
+		"super: foo:x":        false, "super: foo?:x": false, "super:": true,
 	} {
 		if first, got := r.Withdrawn(ids(id)); got != gone {
 			t.Errorf("%q: %v is gone: %v", id, first, got)

@@ -18,20 +18,21 @@ const (
 	ensemble   = "ensemble"
 	super      = "super"
 
-	// unproved ends the scheme of an identity that its provider doesn't hold for
-	// authenticated. It matches like any other, and takes the place of no "auth" entry.
+	// unproved is the suffix of the scheme of an identity that its provider doesn't count as
+	// authenticated. Such an identity matches ACL entries like any other, but doesn't replace an
+	// "auth" entry.
 	unproved = "?"
 
-	// anySASL is a scheme of Zooid's own, never shown: a SASL user of a server
-	// with letAnySaslUserDoX=X carries it with the id X and so matches sasl:X.
-	// Being an identity it travels with the request, and what the replicas
-	// decide doesn't depend on their own settings.
+	// anySASL is a scheme of Zooid's own, which is never shown. A SASL user of a server with
+	// letAnySaslUserDoX=X has an identity with this scheme and the id X, which matches sasl:X. Since
+	// it is an identity, it travels with the request, and the decisions of replicas don't depend on
+	// their own settings.
 	anySASL = "sasl*"
 )
 
-// Schemes is the set of schemes whose ids may stand in an ACL, besides "world"
-// and "auth", which always may. It is a replicated setting: every server must
-// use the same set for the same log entry. The zero value is the empty set.
+// Schemes is the set of schemes whose ids are allowed in an ACL, in addition to "world" and "auth",
+// which always are. It is a replicated setting: every server must use the same set for the same log
+// entry. The zero value is the empty set.
 type Schemes []string // sorted, no duplicates
 
 // NewSchemes returns the set of names.
@@ -44,7 +45,7 @@ func NewSchemes(names ...string) Schemes {
 // Has reports whether name is in the set.
 func (s Schemes) Has(name string) bool { return slices.Contains(s, name) }
 
-// validID reports whether id may stand in an ACL, by the rule of its scheme.
+// validID reports whether id is allowed in an ACL by the rule of its scheme.
 func validID(id jute.ID) bool {
 	switch id.Scheme {
 	case ip:
@@ -58,12 +59,11 @@ func validID(id jute.ID) bool {
 	case x509:
 		return validDN(id.ID)
 	}
-	// What a provider says of it was decided where the client is connected (see
-	// Registry.Judge).
+	// A provider has checked it on the server to which the client is connected (see Registry.Judge).
 	return isProvided(id.Scheme)
 }
 
-// matches reports whether the bearer of id is meant by want, an ACL's id.
+// matches reports whether id matches want, the id of an ACL entry.
 func matches(id, want *jute.ID) bool {
 	switch want.Scheme {
 	case ip:
@@ -77,15 +77,14 @@ func matches(id, want *jute.ID) bool {
 	return id.ID == want.ID && isProvided(want.Scheme) && (id.Scheme == want.Scheme || id.Scheme == want.Scheme+unproved)
 }
 
-// Authenticated reports whether id was proved by a credential, unlike a mere
-// address. Only such identities replace an "auth" entry of an ACL.
+// Authenticated reports whether id was proved by a credential, unlike a mere address. Only such
+// identities replace an "auth" entry of an ACL.
 func Authenticated(id jute.ID) bool {
 	return id.Scheme == digest || id.Scheme == sasl || id.Scheme == x509 || isProvided(id.Scheme)
 }
 
-// UserName returns what whoAmI and the audit log call the bearer of id: the
-// user part of a digest, the whole id of an address, a SASL or an X.509
-// identity, and "" for the rest.
+// UserName returns the name that whoAmI and the audit log use for the bearer of id: the user part
+// of a digest, the whole id of an address, SASL, X.509 or provider's identity, and "" for the rest.
 func UserName(id jute.ID) string {
 	switch id.Scheme {
 	case digest:
@@ -100,8 +99,8 @@ func UserName(id jute.ID) string {
 	return ""
 }
 
-// Shown returns how logs name the bearer of id: the scheme, and behind a colon the user, never with the hash of a
-// password.
+// Shown returns the name that logs use for the bearer of id: the scheme, followed by a colon and
+// the user if there is one. It never contains the hash of a password.
 func Shown(id jute.ID) string {
 	scheme := strings.TrimSuffix(id.Scheme, unproved)
 	if user := UserName(id); user != "" {
@@ -121,8 +120,8 @@ func WhoAmI(ids []jute.ID) jute.WhoAmIResponse {
 	return r
 }
 
-// validPrincipal reports whether s has the form of a Kerberos principal,
-// name[/host][@realm]. Without a realm anything goes.
+// validPrincipal reports whether s has the form of a Kerberos principal, name[/host][@realm].
+// Without a realm, anything is valid.
 func validPrincipal(s string) bool {
 	name, realm, found := strings.Cut(s, "@")
 	return !found || strings.Count(name, "/") <= 1 && !strings.ContainsAny(realm, "/@")

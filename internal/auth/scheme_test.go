@@ -33,9 +33,12 @@ func TestPrincipals(t *testing.T) {
 
 func TestDNs(t *testing.T) {
 	for _, s := range []string{
-		"", "CN=a", "cn=a, o = b", "CN=a;O=b", "CN=a+OU=b", "CN=", "1.2.3=a", "OID.1.2.3=a", "oid.1.2.3=a", "2.999=a", "01.2=a", "0.39=a",
-		`CN="a,b"`, `CN="a" ,O=b`, `CN="a"+O=b`, `CN=""`, `CN="a\"b"`, `O="x\41"`, "CN=#0401ff", `CN=a\,b`, `CN=a\41`, "CN=a=b", "CN=a#b", "CN= a ",
-		"CN=a\nO=b", "C=DE", "DC=x", "EMAILADDRESS=x@y", "SURNAME=x", "STREET=s", "T=x", "UID=u", "dnQualifier=x", "CN=ä", `CN=\ a`, "CN=a/OU=b",
+		"", "CN=a", "cn=a, o = b",
+		"CN=a;O=b", "CN=a+OU=b", "CN=", "1.2.3=a", "OID.1.2.3=a", "oid.1.2.3=a", "2.999=a", "01.2=a", "0.39=a",
+		`CN="a,b"`, `CN="a" ,O=b`,
+		`CN="a"+O=b`, `CN=""`, `CN="a\"b"`, `O="x\41"`, "CN=#0401ff", `CN=a\,b`, `CN=a\41`, "CN=a=b", "CN=a#b", "CN= a ",
+		"CN=a\nO=b", "C=DE", "DC=x", "EMAILADDRESS=x@y", "SURNAME=x", "STREET=s", "T=x", "UID=u", "dnQualifier=x", "CN=ä",
+		`CN=\ a`, "CN=a/OU=b",
 		`CN=\#a`, `C=D\C3\A4`, "CN=\x00", `CN=a\\`, "CN=;O=b",
 	} {
 		if !validID(jute.ID{Scheme: "x509", ID: s}) {
@@ -43,8 +46,10 @@ func TestDNs(t *testing.T) {
 		}
 	}
 	for _, s := range []string{
-		"  ", "CN", "=a", "XX=a", "3.2=a", "1=a", "1.50=a", "1.40=a", "1.2.=a", "1.2.x=a", `CN="a"x`, `CN="a`, `CN="a\q"`, `CN="a\`, "CN=#04", "CN=#0", "CN=#",
-		"CN=#0401ff ,O=b", "CN=#zz", "CN=#04 01ff", `CN=a\`, `CN=a\zz`, `CN=a\q`, `CN=a\0`, `CN=\3`, "CN=a<b", "CN=a>b", `CN=a"b`, "CN=a,", "CN=a,,O=b",
+		"  ", "CN", "=a", "XX=a", "3.2=a", "1=a", "1.50=a", "1.40=a", "1.2.=a", "1.2.x=a", `CN="a"x`, `CN="a`, `CN="a\q"`,
+		`CN="a\`, "CN=#04", "CN=#0", "CN=#",
+		"CN=#0401ff ,O=b", "CN=#zz", "CN=#04 01ff",
+		`CN=a\`, `CN=a\zz`, `CN=a\q`, `CN=a\0`, `CN=\3`, "CN=a<b", "CN=a>b", `CN=a"b`, "CN=a,", "CN=a,,O=b",
 		",CN=a", "E=x@y", "SN=x", "TITLE=x", "CN=a+", "anyone", "user:x", "CN=a;",
 	} {
 		if validID(jute.ID{Scheme: "x509", ID: s}) {
@@ -78,14 +83,19 @@ func TestShown(t *testing.T) {
 	for _, id := range ids("ip:10.0.0.1 super: super:CN=a digest:ann:HASH sasl:ann/h@R sasl*:any x509:CN=a digest: team?:ann") {
 		got = append(got, Shown(id))
 	}
-	want := []string{"ip:10.0.0.1", "super", "super", "digest:ann", "sasl:ann/h@R", "sasl*", "x509:CN=a", "digest", "team:ann"}
+	want := []string{
+		"ip:10.0.0.1", "super", "super", "digest:ann", "sasl:ann/h@R", "sasl*", "x509:CN=a", "digest", "team:ann",
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
 func TestAuthenticated(t *testing.T) {
-	for s, want := range map[string]bool{"digest": true, "sasl": true, "x509": true, "ip": false, "super": false, "world": false, "ensemble": false, "sasl*": false, "": false} {
+	for s, want := range map[string]bool{
+		"digest": true, "sasl": true, "x509": true, "ip": false, "super": false, "world": false, "ensemble": false,
+		"sasl*": false, "": false,
+	} {
 		if got := Authenticated(jute.ID{Scheme: s, ID: "x"}); got != want {
 			t.Errorf("Authenticated(%q) = %v", s, got)
 		}

@@ -10,8 +10,8 @@ import (
 	"unicode/utf16"
 )
 
-// attribute is one type=value of a name. The type after it is a set, which the
-// suffix tells the asn1 package.
+// attribute is one type=value of a name. attributeSET is an ASN.1 SET of them; package asn1
+// recognizes it by the suffix of its name.
 type attribute struct {
 	Type  asn1.ObjectIdentifier
 	Value asn1.RawValue
@@ -19,22 +19,23 @@ type attribute struct {
 
 type attributeSET []attribute
 
-// keywords are the attribute types that RFC 2253 has names for.
+// keywords are the attribute types for which RFC 2253 has names.
 var keywords = map[string]string{
-	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.9": "STREET", "2.5.4.10": "O", "2.5.4.11": "OU",
+	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.9": "STREET", "2.5.4.10": "O",
+	"2.5.4.11":                   "OU",
 	"0.9.2342.19200300.100.1.25": "DC", "0.9.2342.19200300.100.1.1": "UID",
 }
 
-// Subject returns the subject of a certificate as the identity x509 has it: in the
-// form of RFC 2253, exactly as Java's X500Principal.getName writes it, because it
-// is compared with the ids in ACLs letter by letter.
+// Subject returns the subject of a certificate in the form of the id of an x509 identity: that of
+// RFC 2253, exactly as Java's X500Principal.getName writes it, because it is compared with the ids
+// in ACLs byte by byte.
 func Subject(cert *certs.Certificate) (string, error) {
 	var name []attributeSET
 	if rest, err := asn1.Unmarshal(cert.RawSubject, &name); err != nil || len(rest) > 0 {
 		return "", fmt.Errorf("read the subject of a certificate: it is damaged: %v", err)
 	}
 	var b strings.Builder
-	for i := len(name) - 1; i >= 0; i-- { // the last part comes first
+	for i := len(name) - 1; i >= 0; i-- { // RFC 2253 begins with the last part
 		for j, a := range name[i] {
 			if j > 0 {
 				b.WriteByte('+')
@@ -84,7 +85,7 @@ func derText(v asn1.RawValue) (string, bool) {
 	return "", false
 }
 
-// escape puts a backslash before what RFC 2253 wants it for.
+// escape puts a backslash before the characters that RFC 2253 requires to be escaped.
 func escape(text string) string {
 	trimmed := strings.TrimLeft(text, " \r")
 	lead := len(text) - len(trimmed)

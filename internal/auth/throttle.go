@@ -7,26 +7,26 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The limits of failed logins, which bound how fast passwords can be guessed. They count
-// by address, so that nobody is locked out by what somebody elsewhere does.
+// The limits of failed logins, which bound how fast passwords can be guessed. Failures are counted
+// by address, so that nobody is locked out by failures elsewhere.
 const (
-	// FailedLoginsBurst is how many logins from one address may fail at once: a room full
+	// FailedLoginsBurst is how many logins from one address may fail at once: enough for a room full
 	// of clients whose password has just been changed.
 	FailedLoginsBurst = 60
-	// failedLoginEvery is the time (ns) after which one more may fail: a second.
+	// failedLoginEvery is the time (ns) after which one more login may fail: a second.
 	failedLoginEvery = 1e9
-	// throttledAddressesMax bounds the addresses remembered. When there are more, the one
-	// that failed first, of those remembered, is forgotten.
+	// throttledAddressesMax bounds the addresses remembered. When there are more, the remembered
+	// address that failed first is forgotten.
 	throttledAddressesMax = 10_000
 )
 
-// A Throttle counts failed logins by address. It is safe for concurrent use. The zero
-// value has counted none.
+// A Throttle counts failed logins by address. It is safe for concurrent use. The zero value is
+// ready to use.
 type Throttle struct {
 	mu     sync.Mutex
-	failed map[string]int64 // by address: when its failures are paid off, by the caller's clock, ns
-	order  []string         // the addresses, a ring once it is full
-	next   int              // the oldest of the ring
+	failed map[string]int64 // by address: when its failures expire, by the caller's clock, ns
+	order  []string         // the addresses, oldest first; a ring once it is full
+	next   int              // index of the oldest address in the ring
 }
 
 // Allows reports whether an address may try to log in at the time now (ns).
@@ -58,8 +58,9 @@ func (t *Throttle) Failed(address jute.ID, now int64) {
 	t.failed[key] = max(paid, now) + failedLoginEvery
 }
 
-// Neighbourhood returns what counts as one address: an IPv4 address, or the 64 bits of an
-// IPv6 address that tell its network, since a host may have all addresses of that.
+// Neighbourhood returns the part of an address that is counted as one: a whole IPv4 address, or the
+// 64 bits of an IPv6 address that identify its network, since a host may use all addresses of its
+// network.
 func Neighbourhood(address string) string {
 	groups := 0
 	for i := range len(address) {

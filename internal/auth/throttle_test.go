@@ -74,7 +74,8 @@ func TestThrottledAddressesMax(t *testing.T) {
 	if len(throttle.failed) != throttledAddressesMax || len(throttle.order) != throttledAddressesMax {
 		t.Errorf("%d addresses are remembered, in a ring of %d", len(throttle.failed), len(throttle.order))
 	}
-	if throttle.Allows(name(throttledAddressesMax+99), 1) || throttle.Allows(name(100), 1) || !throttle.Allows(name(99), 1) {
+	if throttle.Allows(name(throttledAddressesMax+99), 1) || throttle.Allows(name(100), 1) ||
+		!throttle.Allows(name(99), 1) {
 		t.Error("it isn't the oldest that are forgotten")
 	}
 }

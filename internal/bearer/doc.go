@@ -1,7 +1,7 @@
-// Package bearer serves the scheme "bearer": a client is who a token says, a JSON Web Token
-// (RFC 7519) signed by an issuer that the server trusts, such as an OpenID provider's. The
-// issuer's public keys come from a file or over HTTPS.
+// Package bearer implements the scheme "bearer": a client is identified by a token, a JSON Web Token (RFC 7519) signed
+// by an issuer that the server trusts, such as an OpenID provider. The issuer's public keys come from a file or over
+// HTTPS.
 //
-// A token is unknown until its signature is verified, by an algorithm of a fixed list with
-// public keys alone: neither the token's word for it nor a key that it brings counts.
+// Nothing in a token is trusted until its signature is verified, with the issuer's public keys only and an algorithm
+// from a fixed list. The token can neither choose another algorithm nor bring its own key.
 package bearer

@@ -22,33 +22,33 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// The bounds of keys.
+// The limits of keys.
 const (
-	documentBytesMax = 256 << 10 // of the keys, and of what says where they are
-	keysMax          = 32        // of an issuer; the rest isn't looked at
+	documentBytesMax = 256 << 10 // of the keys, and of the document that says where they are
+	keysMax          = 32        // keys of an issuer; the rest is ignored
 	rsaBitsMin       = 2048
 	rsaBitsMax       = 8192
 	fetchTimeout     = 5 * time.Second
-	keysFresh        = 10 * time.Minute // keys that are older are fetched again
-	keysStale        = time.Hour        // keys that are older don't count: nobody knows which were withdrawn
-	fetchPause       = 10 * time.Second // between two fetches, whoever asks for keys that aren't there
+	keysFresh        = 10 * time.Minute // older keys are fetched again
+	keysStale        = time.Hour        // older keys aren't used: they may have been withdrawn
+	fetchPause       = 10 * time.Second // between two fetches, however often unknown keys are asked for
 )
 
-// errNoKeys is about keys that can't be had.
+// errNoKeys says that keys can't be fetched.
 var errNoKeys = errors.New("the issuer's keys can't be had")
 
-// A source has an issuer's keys.
+// A source provides an issuer's keys.
 type source struct {
 	issuer   string
-	location string // a file or a URL; "" for where the issuer says
+	location string // a file or a URL; "" for the location that the issuer names
 	client   *http.Client
 	now      func() time.Time
 
 	mu       sync.Mutex
 	keys     []jose.JSONWebKey
-	fetched  time.Time // when keys came
-	tried    time.Time // when they were asked for
-	err      error     // of that
+	fetched  time.Time // when keys were last fetched
+	tried    time.Time // when fetching was last tried
+	err      error     // the error of that try
 	fetching chan struct{}
 }
 
@@ -68,16 +68,18 @@ func newSource(issuer, location, caFile string) (*source, error) {
 		}
 	}
 	s.client = &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: config, DisableCompression: true, DisableKeepAlives: true, MaxResponseHeaderBytes: documentBytesMax},
+		Transport: &http.Transport{
+			TLSClientConfig: config, DisableCompression: true, DisableKeepAlives: true, MaxResponseHeaderBytes: documentBytesMax,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if !isURL(s.first()) {
-		return s, s.fetch() // a file must be there at the start
+		return s, s.fetch() // a file must exist at the start
 	}
 	return s, nil
 }
 
-// first is the location that is asked first.
+// first returns the location that is fetched first.
 func (s *source) first() string {
 	if s.location != "" {
 		return s.location
@@ -87,8 +89,8 @@ func (s *source) first() string {
 
 func isURL(location string) bool { return strings.Contains(location, "://") }
 
-// CheckLocation returns an error that says why keys may not come from a location, or nil:
-// whoever can change them on their way can be anybody.
+// CheckLocation returns an error if keys may not come from a location: whoever can change them in transit can
+// impersonate anybody.
 func CheckLocation(location string) error {
 	if !isURL(location) {
 		if !strings.HasPrefix(location, "/") {
@@ -111,8 +113,8 @@ func CheckLocation(location string) error {
 	return nil
 }
 
-// named returns the keys by which a token may be signed that names its key, "" for none. One
-// that isn't known has the keys fetched again, now and then.
+// named returns the keys that may verify a token with this key id, "" for none. For an unknown id it fetches the keys
+// again, but not too often.
 func (s *source) named(id string) ([]jose.JSONWebKey, error) {
 	for again := false; ; again = true {
 		s.mu.Lock()
@@ -130,7 +132,7 @@ func (s *source) named(id string) ([]jose.JSONWebKey, error) {
 		case len(keys) > 0:
 			return keys, nil
 		case wait != nil && !again:
-			<-wait // fetchTimeout at most
+			<-wait // for at most fetchTimeout
 		case !known && err != nil:
 			return nil, fmt.Errorf("%w: %w", errNoKeys, err)
 		case !known:
@@ -141,7 +143,7 @@ func (s *source) named(id string) ([]jose.JSONWebKey, error) {
 	}
 }
 
-// choose returns the keys with an id, all of them for "". It is called with mu held.
+// choose returns the keys with an id, all of them for "". The caller holds mu.
 func (s *source) choose(id string) (chosen []jose.JSONWebKey) {
 	for _, k := range s.keys {
 		if id == "" || k.KeyID == id {
@@ -151,14 +153,14 @@ func (s *source) choose(id string) (chosen []jose.JSONWebKey) {
 	return chosen
 }
 
-// refresh begins to fetch the keys if that is asked for and isn't under way, and returns what
-// is closed when they are there; nil if they aren't being fetched. It is called with mu held.
+// refresh starts fetching the keys if asked and if no fetch is running. It returns a channel that is closed when the
+// fetch has ended, nil if none is running. The caller holds mu.
 func (s *source) refresh(asked bool) chan struct{} {
 	if s.fetching == nil && asked {
 		done := make(chan struct{})
 		s.fetching, s.tried = done, s.now()
 		go func() {
-			_ = s.fetch() // kept
+			_ = s.fetch() // fetch stores the error
 			s.mu.Lock()
 			s.fetching = nil
 			s.mu.Unlock()
@@ -168,7 +170,7 @@ func (s *source) refresh(asked bool) chan struct{} {
 	return s.fetching
 }
 
-// fetch gets the keys; those of before stay if it can't.
+// fetch fetches the keys; if it fails, the previous ones stay.
 func (s *source) fetch() error {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
@@ -211,7 +213,7 @@ func (s *source) get(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// document reads a file or a page.
+// document reads a file or a URL.
 func (s *source) document(ctx context.Context, location string) ([]byte, error) {
 	var from io.ReadCloser
 	if isURL(location) {
@@ -245,8 +247,8 @@ func (s *source) document(ctx context.Context, location string) ([]byte, error) 
 	return b, nil
 }
 
-// parseKeys returns the public keys of a key set (RFC 7517) by which tokens may be signed.
-// Those of other kinds are left out, as an issuer may have them too.
+// parseKeys returns the public keys of a key set (RFC 7517) that may verify tokens. It skips other kinds of keys,
+// which an issuer may have too.
 func parseKeys(b []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -19,24 +19,24 @@ import (
 // Scheme is the name of the scheme.
 const Scheme = "bearer"
 
-// Algorithms are those by which a token may be signed. None is by a shared secret.
+// Algorithms are the permitted signature algorithms. None uses a shared secret.
 var Algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-// groupPrefix begins the ids of groups.
+// groupPrefix is the prefix of ids that stand for groups.
 const groupPrefix = "group/"
 
-// The bounds of tokens and of what they prove.
+// The limits of tokens and of the identities they prove.
 const (
 	tokenBytesMax = 16 << 10
 	groupsMax     = 48
 	idsBytesMax   = 3 << 10 // a connection may have 4 KiB
 )
 
-// Options are the settings; the comments name the keys of zoo.cfg.
+// Options configure a Provider; the comments name the keys of zoo.cfg.
 type Options struct {
 	Issuer      string   // auth.bearer.issuer
-	Audience    []string // auth.bearer.audience: a token is for one of these
-	Keys        string   // auth.bearer.jwks: a file or a URL; "" for where the issuer says
+	Audience    []string // auth.bearer.audience: a token must be for one of these
+	Keys        string   // auth.bearer.jwks: a file or a URL; "" for the location that the issuer names
 	CAFile      string   // auth.caFile
 	Algorithms  []string // auth.bearer.algorithms
 	IDClaim     string   // auth.bearer.idClaim
@@ -45,7 +45,7 @@ type Options struct {
 	Skew        time.Duration
 }
 
-// A Provider judges tokens.
+// A Provider verifies tokens.
 type Provider struct {
 	o          Options
 	algorithms []jose.SignatureAlgorithm
@@ -53,8 +53,7 @@ type Provider struct {
 	now        func() time.Time
 }
 
-// New returns the provider. A file with keys must be there; a URL is asked with the first
-// token.
+// New returns the provider. A file with keys must exist; a URL is fetched at the first token.
 func New(o Options) (*Provider, error) {
 	if o.Issuer == "" || len(o.Audience) == 0 || o.IDClaim == "" || len(o.Algorithms) == 0 {
 		return nil, errors.New("set up the scheme bearer: an issuer, an audience, a claim and an algorithm are needed")
@@ -76,20 +75,22 @@ func New(o Options) (*Provider, error) {
 // Scheme returns "bearer".
 func (*Provider) Scheme() string { return Scheme }
 
-// IsValid takes every id that a token may prove.
+// IsValid reports whether a token may prove id.
 func (*Provider) IsValid(id string) bool { return isID(id) }
 
 // IsAuthenticated returns true.
 func (*Provider) IsAuthenticated() bool { return true }
 
 func isID(id string) bool {
-	return id != "" && len(id) <= idsBytesMax && utf8.ValidString(id) && !strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
+	return id != "" && len(id) <= idsBytesMax && utf8.ValidString(id) &&
+		!strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// HandleAuthentication judges a token.
+// HandleAuthentication verifies a token.
 func (p *Provider) HandleAuthentication(r authprovider.Request) (authprovider.Identities, error) {
 	if len(r.Auth) > tokenBytesMax {
-		return authprovider.Identities{}, fmt.Errorf("the token has %d bytes, the most allowed is %d", len(r.Auth), tokenBytesMax)
+		return authprovider.Identities{}, fmt.Errorf("the token has %d bytes, the most allowed is %d", len(r.Auth),
+			tokenBytesMax)
 	}
 	token, err := p.parse(string(r.Auth))
 	if err != nil {
@@ -107,7 +108,7 @@ func (p *Provider) HandleAuthentication(r authprovider.Request) (authprovider.Id
 	return p.judge(&claims, all)
 }
 
-// parse reads a token whose signature has yet to be verified. Errors don't show it.
+// parse parses a token without verifying its signature. Errors don't show the token.
 func (p *Provider) parse(text string) (*jwt.JSONWebToken, error) {
 	token, err := jwt.ParseSigned(strings.TrimSpace(text), p.algorithms)
 	if err != nil || len(token.Headers) != 1 {
@@ -121,8 +122,8 @@ func (p *Provider) parse(text string) (*jwt.JSONWebToken, error) {
 	return nil, errors.New("it is a token of another type than JWT or at+jwt")
 }
 
-// verify fills in the claims if one of the keys, of the token's algorithm if it has one, has
-// signed them.
+// verify fills in the claims if one of the keys has signed them. A key that names an algorithm counts only if the
+// token uses the same.
 func verify(token *jwt.JSONWebToken, keys []jose.JSONWebKey, to ...any) bool {
 	for _, k := range keys {
 		if k.Algorithm != "" && k.Algorithm != token.Headers[0].Algorithm {
@@ -147,7 +148,8 @@ func (p *Provider) judge(claims *jwt.Claims, all map[string]any) (authprovider.I
 	}
 	name, _ := lookup(all, p.o.IDClaim).(string)
 	if !isID(name) || strings.HasPrefix(name, groupPrefix) {
-		return authprovider.Identities{}, fmt.Errorf("the token's claim %s is no id: text that can be printed and doesn't begin with %s", p.o.IDClaim, groupPrefix)
+		return authprovider.Identities{}, fmt.Errorf("the token's claim %s is no id: text that can be printed and doesn't begin with %s",
+			p.o.IDClaim, groupPrefix)
 	}
 	ids := authprovider.Identities{IDs: []string{name}, Expires: claims.Expiry.Time().Add(p.o.Skew)}
 	for _, group := range texts(lookup(all, p.o.GroupsClaim)) {
@@ -156,14 +158,15 @@ func (p *Provider) judge(claims *jwt.Claims, all map[string]any) (authprovider.I
 	size := 0
 	for _, id := range ids.IDs {
 		if size += len(id); !isID(id) || size > idsBytesMax || len(ids.IDs) > groupsMax+1 {
-			return authprovider.Identities{}, fmt.Errorf("the token's claim %s has more than %d groups, or more than %d bytes, or what can't be printed", p.o.GroupsClaim, groupsMax, idsBytesMax)
+			return authprovider.Identities{}, fmt.Errorf("the token's claim %s has more than %d groups, or more than %d bytes, or what can't be printed",
+				p.o.GroupsClaim, groupsMax, idsBytesMax)
 		}
 		ids.Super = ids.Super || slices.Contains(p.o.SuperUsers, id)
 	}
 	return ids, nil
 }
 
-// lookup returns a claim by its name, or by names with dots between them if it is in objects.
+// lookup returns a claim by its name, or by a dotted path into nested objects.
 func lookup(claims map[string]any, name string) any {
 	if v, ok := claims[name]; ok || name == "" {
 		return v
@@ -176,7 +179,7 @@ func lookup(claims map[string]any, name string) any {
 	return lookup(inner, rest)
 }
 
-// texts returns the texts of a claim with several, or with one.
+// texts returns the strings in a claim, which is a string or a list.
 func texts(claim any) (all []string) {
 	switch v := claim.(type) {
 	case string:

@@ -60,7 +60,8 @@ func (i *issuer) keys(suffix string) string {
 {"kty":"RSA","kid":"rsa%[1]s","use":"sig","alg":"RS256","n":%[2]q,"e":"AQAB"},
 {"kty":"EC","kid":"ec%[1]s","crv":"P-256","x":%[3]q,"y":%[4]q},
 {"kty":"OKP","kid":"ed%[1]s","crv":"Ed25519","x":%[5]q},
-{"kty":"unheard of","kid":"new"}]}`, suffix, b64(i.rsa.N.Bytes()), b64(i.ec.X.FillBytes(make([]byte, 32))), b64(i.ec.Y.FillBytes(make([]byte, 32))), b64(i.ed.Public().(ed25519.PublicKey)))
+{"kty":"unheard of","kid":"new"}]}`, suffix, b64(i.rsa.N.Bytes()), b64(i.ec.X.FillBytes(make([]byte, 32))),
+		b64(i.ec.Y.FillBytes(make([]byte, 32))), b64(i.ed.Public().(ed25519.PublicKey)))
 }
 
 // claims are those of a token that is let in at the time now, with some changed; nil takes one
@@ -126,7 +127,9 @@ func (i *issuer) token(t testing.TB, algorithm, kid string, claims, header map[s
 
 func options(keys string) Options {
 	return Options{
-		Issuer: "https://issuer.example.com", Audience: []string{"zooid"}, Keys: keys, Algorithms: []string{"RS256", "ES256", "EdDSA"},
+		Issuer: "https://issuer.example.com", Audience: []string{"zooid"}, Keys: keys, Algorithms: []string{
+			"RS256", "ES256", "EdDSA",
+		},
 		IDClaim: "sub", GroupsClaim: "realm.roles", SuperUsers: []string{"root", "group/admins"}, Skew: 30 * time.Second,
 	}
 }
@@ -165,29 +168,49 @@ func TestTokens(t *testing.T) {
 		ids   string // "" for nobody
 		super bool
 	}{
-		"RS256":            {i.token(t, "RS256", "rsa", claims(now, nil), m{"typ": "JWT"}), "ann group/staff group/dev", false},
-		"ES256":            {i.token(t, "ES256", "ec", claims(now, nil), m{"typ": "at+jwt"}), "ann group/staff group/dev", false},
-		"EdDSA":            {i.token(t, "EdDSA", "ed", claims(now, m{"realm": nil}), nil), "ann", false},
-		"no key named":     {i.token(t, "ES256", "", claims(now, nil), nil), "ann group/staff group/dev", false},
-		"space around it":  {" " + i.token(t, "RS256", "rsa", claims(now, nil), nil) + "\n", "ann group/staff group/dev", false},
-		"one audience":     {i.token(t, "RS256", "rsa", claims(now, m{"aud": "zooid"}), nil), "ann group/staff group/dev", false},
-		"one group":        {i.token(t, "RS256", "rsa", claims(now, m{"realm.roles": "x"}), nil), "ann group/x", false},
-		"superuser":        {i.token(t, "RS256", "rsa", claims(now, m{"sub": "root"}), nil), "root group/staff group/dev", true},
-		"group of super":   {i.token(t, "RS256", "rsa", claims(now, m{"realm": m{"roles": "admins"}}), nil), "ann group/admins", true},
-		"within the skew":  {i.token(t, "RS256", "rsa", claims(now, m{"exp": now.Unix() - 10, "nbf": now.Unix() + 10}), nil), "ann group/staff group/dev", false},
-		"algorithm none":   {i.token(t, "none", "rsa", claims(now, nil), nil), "", false},
-		"None":             {i.token(t, "None", "", claims(now, nil), nil), "", false},
-		"HMAC by the key":  {i.token(t, "HS256", "rsa", claims(now, nil), nil), "", false},
-		"HMAC by oct":      {i.token(t, "HS256", "oct", claims(now, nil), nil), "", false},
-		"not permitted":    {i.token(t, "PS256", "rsa", claims(now, nil), nil), "", false},
-		"key of another":   {other.token(t, "RS256", "rsa", claims(now, nil), nil), "", false},
-		"brings its key":   {other.token(t, "RS256", "", claims(now, nil), m{"jwk": jwk}), "", false},
-		"says where":       {other.token(t, "RS256", "", claims(now, nil), m{"jku": "https://evil.example.com/", "x5u": "https://evil.example.com/"}), "", false},
+		"RS256": {
+			i.token(t, "RS256", "rsa", claims(now, nil), m{"typ": "JWT"}), "ann group/staff group/dev", false,
+		},
+		"ES256": {
+			i.token(t, "ES256", "ec", claims(now, nil), m{"typ": "at+jwt"}), "ann group/staff group/dev", false,
+		},
+		"EdDSA":        {i.token(t, "EdDSA", "ed", claims(now, m{"realm": nil}), nil), "ann", false},
+		"no key named": {i.token(t, "ES256", "", claims(now, nil), nil), "ann group/staff group/dev", false},
+		"space around it": {
+			" " + i.token(t, "RS256", "rsa", claims(now, nil), nil) + "\n", "ann group/staff group/dev", false,
+		},
+		"one audience": {
+			i.token(t, "RS256", "rsa", claims(now, m{"aud": "zooid"}), nil), "ann group/staff group/dev", false,
+		},
+		"one group": {i.token(t, "RS256", "rsa", claims(now, m{"realm.roles": "x"}), nil), "ann group/x", false},
+		"superuser": {
+			i.token(t, "RS256", "rsa", claims(now, m{"sub": "root"}), nil), "root group/staff group/dev", true,
+		},
+		"group of super": {
+			i.token(t, "RS256", "rsa", claims(now, m{"realm": m{"roles": "admins"}}), nil), "ann group/admins", true,
+		},
+		"within the skew": {
+			i.token(t, "RS256", "rsa", claims(now, m{"exp": now.Unix() - 10, "nbf": now.Unix() + 10}), nil),
+			"ann group/staff group/dev", false,
+		},
+		"algorithm none":  {i.token(t, "none", "rsa", claims(now, nil), nil), "", false},
+		"None":            {i.token(t, "None", "", claims(now, nil), nil), "", false},
+		"HMAC by the key": {i.token(t, "HS256", "rsa", claims(now, nil), nil), "", false},
+		"HMAC by oct":     {i.token(t, "HS256", "oct", claims(now, nil), nil), "", false},
+		"not permitted":   {i.token(t, "PS256", "rsa", claims(now, nil), nil), "", false},
+		"key of another":  {other.token(t, "RS256", "rsa", claims(now, nil), nil), "", false},
+		"brings its key":  {other.token(t, "RS256", "", claims(now, nil), m{"jwk": jwk}), "", false},
+		"says where": {
+			other.token(t, "RS256", "", claims(now, nil),
+				m{"jku": "https://evil.example.com/", "x5u": "https://evil.example.com/"}), "", false,
+		},
 		"key to encrypt":   {i.token(t, "RS256", "enc", claims(now, nil), nil), "", false},
 		"wrong key":        {i.token(t, "ES256", "rsa", claims(now, nil), nil), "", false},
 		"unknown critical": {i.token(t, "RS256", "rsa", claims(now, nil), m{"crit": []string{"x"}, "x": 1}), "", false},
 		"other type":       {i.token(t, "RS256", "rsa", claims(now, nil), m{"typ": "secevent+jwt"}), "", false},
-		"other issuer":     {i.token(t, "RS256", "rsa", claims(now, m{"iss": "https://issuer.example.com/"}), nil), "", false},
+		"other issuer": {
+			i.token(t, "RS256", "rsa", claims(now, m{"iss": "https://issuer.example.com/"}), nil), "", false,
+		},
 		"no issuer":        {i.token(t, "RS256", "rsa", claims(now, m{"iss": nil}), nil), "", false},
 		"other audience":   {i.token(t, "RS256", "rsa", claims(now, m{"aud": "other"}), nil), "", false},
 		"no audience":      {i.token(t, "RS256", "rsa", claims(now, m{"aud": nil}), nil), "", false},
@@ -199,19 +222,27 @@ func TestTokens(t *testing.T) {
 		"name of a group":  {i.token(t, "RS256", "rsa", claims(now, m{"sub": "group/admins"}), nil), "", false},
 		"name in lines":    {i.token(t, "RS256", "rsa", claims(now, m{"sub": "ann\nroot"}), nil), "", false},
 		"number as a name": {i.token(t, "RS256", "rsa", claims(now, m{"sub": 7}), nil), "", false},
-		"many groups":      {i.token(t, "RS256", "rsa", claims(now, m{"realm": m{"roles": strings.Split(strings.Repeat("x ", groupsMax+1)+"x", " ")}}), nil), "", false},
-		"long groups":      {i.token(t, "RS256", "rsa", claims(now, m{"realm": m{"roles": strings.Repeat("x", idsBytesMax)}}), nil), "", false},
-		"too long":         {i.token(t, "RS256", "rsa", claims(now, m{"x": strings.Repeat("x", tokenBytesMax)}), nil), "", false},
-		"cut":              {strings.TrimSuffix(i.token(t, "RS256", "rsa", claims(now, nil), nil), "A")[:400], "", false},
-		"nothing":          {"", "", false},
-		"garbage":          {"a.b.c", "", false},
-		"an object":        {`{"payload":"e30","signatures":[]}`, "", false},
+		"many groups": {
+			i.token(t, "RS256", "rsa",
+				claims(now, m{"realm": m{"roles": strings.Split(strings.Repeat("x ", groupsMax+1)+"x", " ")}}), nil), "", false,
+		},
+		"long groups": {
+			i.token(t, "RS256", "rsa", claims(now, m{"realm": m{"roles": strings.Repeat("x", idsBytesMax)}}), nil), "", false,
+		},
+		"too long": {
+			i.token(t, "RS256", "rsa", claims(now, m{"x": strings.Repeat("x", tokenBytesMax)}), nil), "", false,
+		},
+		"cut":       {strings.TrimSuffix(i.token(t, "RS256", "rsa", claims(now, nil), nil), "A")[:400], "", false},
+		"nothing":   {"", "", false},
+		"garbage":   {"a.b.c", "", false},
+		"an object": {`{"payload":"e30","signatures":[]}`, "", false},
 	} {
 		ids, err := handle(p, c.token)
 		if (err == nil) != (c.ids != "") || strings.Join(ids.IDs, " ") != c.ids || ids.Super != c.super {
 			t.Errorf("%s: %+v, %v; want %q", name, ids, err, c.ids)
 		}
-		if errors.Is(err, authprovider.ErrUndecided) || err != nil && len(c.token) > 40 && strings.Contains(err.Error(), c.token[20:40]) {
+		if errors.Is(err, authprovider.ErrUndecided) ||
+			err != nil && len(c.token) > 40 && strings.Contains(err.Error(), c.token[20:40]) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -246,7 +277,8 @@ func TestRotatedKeys(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	o := options("")
@@ -271,7 +303,8 @@ func TestRotatedKeys(t *testing.T) {
 			<-wait
 		}
 		if (err == nil) != in || errors.Is(err, authprovider.ErrUndecided) != undecided || asked.Load() != fetched {
-			t.Errorf("%s: %v, fetched %d times; want in: %v, undecided: %v, fetched %d times", step, err, asked.Load(), in, undecided, fetched)
+			t.Errorf("%s: %v, fetched %d times; want in: %v, undecided: %v, fetched %d times", step, err, asked.Load(), in,
+				undecided, fetched)
 		}
 	}
 	want("first token", token(first, "rsa1"), true, false, 1)
@@ -297,7 +330,8 @@ func TestRotatedKeys(t *testing.T) {
 	want("it is back", token(second, "rsa2"), true, false, 6)
 
 	for name, bad := range map[string]string{
-		"too long": second.keys("2") + strings.Repeat(" ", documentBytesMax), "garbage": "{", "no keys": `{"keys":[]}`, "private": `{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}`,
+		"too long": second.keys("2") + strings.Repeat(" ", documentBytesMax), "garbage": "{", "no keys": `{"keys":[]}`,
+		"private": `{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}`,
 	} {
 		set(bad)
 		if err := p.keys.fetch(); err == nil {
@@ -309,7 +343,10 @@ func TestRotatedKeys(t *testing.T) {
 // TestLocations: keys don't come by ways on which they can be changed, and a file must be there.
 func TestLocations(t *testing.T) {
 	t.Parallel()
-	for _, keys := range []string{"keys.json", "/missing/keys.json", "http://example.com/", "ftp://example.com/", "https://u:p@example.com/", "https://"} {
+	for _, keys := range []string{
+		"keys.json", "/missing/keys.json", "http://example.com/", "ftp://example.com/", "https://u:p@example.com/",
+		"https://",
+	} {
 		if _, err := New(options(keys)); err == nil {
 			t.Errorf("keys from %s are taken", keys)
 		}
@@ -320,7 +357,9 @@ func TestLocations(t *testing.T) {
 	}
 	for _, change := range []func(*Options){
 		func(o *Options) { o.Issuer = "" }, func(o *Options) { o.Audience = nil }, func(o *Options) { o.IDClaim = "" },
-		func(o *Options) { o.Algorithms = nil }, func(o *Options) { o.Algorithms = []string{"HS256"} }, func(o *Options) { o.Algorithms = []string{"none"} },
+		func(o *Options) { o.Algorithms = nil }, func(o *Options) { o.Algorithms = []string{"HS256"} }, func(o *Options) {
+			o.Algorithms = []string{"none"}
+		},
 		func(o *Options) { o.CAFile = "/missing" },
 	} {
 		o := good
@@ -330,7 +369,9 @@ func TestLocations(t *testing.T) {
 			}
 		}
 	}
-	if keys, err := parseKeys([]byte(fmt.Sprintf(`{"keys":[{"kty":"RSA","n":%q,"e":"AQAB"}]}`, b64(slices.Repeat([]byte{0xff}, 128))))); err == nil {
+	if keys, err := parseKeys(
+		[]byte(fmt.Sprintf(`{"keys":[{"kty":"RSA","n":%q,"e":"AQAB"}]}`,
+			b64(slices.Repeat([]byte{0xff}, 128))))); err == nil {
 		t.Errorf("a key of 1,024 bits is taken: %v", keys)
 	}
 }
@@ -343,7 +384,8 @@ func FuzzToken(f *testing.F) {
 	f.Add(good)
 	f.Add("eyJhbGciOiJub25lIn0.e30.")
 	f.Fuzz(func(t *testing.T, token string) {
-		if ids, err := handle(p, token); err == nil && !strings.HasPrefix(strings.TrimSpace(token), good[:strings.LastIndexByte(good, '.')]) {
+		if ids, err := handle(p, token); err == nil &&
+			!strings.HasPrefix(strings.TrimSpace(token), good[:strings.LastIndexByte(good, '.')]) {
 			t.Errorf("%q is %+v", token, ids)
 		}
 	})

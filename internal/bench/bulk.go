@@ -12,14 +12,14 @@ import (
 // directorySize is how many znodes of a bulk load share a parent.
 const directorySize = 10000
 
-// The digits of a bulk load's paths: with -root /b a path is 25 bytes long, up to
-// ten million znodes.
+// The digits of a bulk load's paths: with -root /b, paths are 25 bytes long for
+// up to ten million znodes.
 const (
 	bulkDirDigits  = 3
 	bulkNameDigits = 9
 )
 
-// bulkPath is the path of znode i of a bulk load.
+// bulkPath returns the path of znode i of a bulk load.
 func (t *trial) bulkPath(i int) string {
 	return fmt.Sprintf("%s/n%0*d", t.bulkDir(i/directorySize), bulkNameDigits, i)
 }
@@ -37,15 +37,15 @@ func (t *trial) bulkDirs(ctx context.Context, n int) error {
 	})
 }
 
-// bulkFrame makes requests for any znode of a bulk load: build encodes that for
-// one path.
+// bulkFrame returns a frame that can be made a request for any znode of a bulk
+// load: build encodes the request for one path.
 func (t *trial) bulkFrame(build func(path string) []byte) twiceNumbered {
 	frame := build(t.bulkPath(0))
 	dir := 4 + jute.RequestHeaderSize + 4 + len(t.base+"/d")
 	return twiceNumbered{frame, dir, dir + bulkDirDigits + len("/n")}
 }
 
-// bulk makes the directories for -keys znodes, and the source that creates these.
+// bulk creates the directories for -keys znodes, and returns the source that creates the znodes.
 func (t *trial) bulk(ctx context.Context) (wire.Source, error) {
 	if err := t.bulkDirs(ctx, t.keys); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (t *trial) bulk(ctx context.Context) (wire.Source, error) {
 	return t.bulkCreates(0), nil
 }
 
-// bulkCreates creates the znodes of a bulk load from number first on.
+// bulkCreates returns a source that creates the znodes of a bulk load, starting with number first.
 func (t *trial) bulkCreates(first uint64) wire.Source {
 	data := t.value()
 	create := t.bulkFrame(func(path string) []byte { return wire.CreateFrame(path, data) })
@@ -62,7 +62,7 @@ func (t *trial) bulkCreates(first uint64) wire.Source {
 	}
 }
 
-// bulkAny picks one of the first n znodes of a bulk load at random.
+// bulkAny returns a source that picks one of the first n znodes of a bulk load at random.
 func (t *trial) bulkAny(n int, k wire.Kind, build func(path string) []byte) wire.Source {
 	frame := t.bulkFrame(build)
 	return func(conn int) wire.Request {
@@ -80,12 +80,12 @@ func (t *trial) bulkSets(n int) wire.Source {
 	return t.bulkAny(n, wire.KindWrite, func(path string) []byte { return wire.SetFrame(path, data) })
 }
 
-// A server that was loaded may have work left: a snapshot, its memory to put in
-// order. What is measured next should not be that.
+// A server that was loaded may have work left, such as a snapshot or memory to
+// clean up. That must not be part of the next measurement.
 const (
-	loadRest    = 3 * time.Second // at least
-	loadRestMax = 2 * time.Minute // at most, for one that is never idle
-	idleShare   = .05             // of a processor: less is idle
+	loadRest    = 3 * time.Second // the least rest
+	loadRestMax = 2 * time.Minute // the longest rest, for a server that is never idle
+	idleShare   = .05             // of one processor: a server that uses less is idle
 	idleLook    = 500 * time.Millisecond
 )
 
@@ -97,8 +97,8 @@ func (t *trial) rest(ctx context.Context) error {
 	return awaitIdle(ctx, loadRestMax, func() time.Duration { return t.measured.Cost().Server })
 }
 
-// awaitIdle looks twice a second at the processor time that was used, until nearly
-// none has come to it, or for most.
+// awaitIdle checks twice a second how much processor time was used since, until
+// it is nearly none or most has passed.
 func awaitIdle(ctx context.Context, most time.Duration, used func() time.Duration) error {
 	for end, was := time.Now().Add(most), used(); time.Now().Before(end); {
 		if err := pause(ctx, idleLook); err != nil {
@@ -136,7 +136,7 @@ func runLoad(ctx context.Context, t *trial) (result, error) {
 	return r, nil
 }
 
-// twiceNumbered is a frame of a bulk load: the path has the number of the
+// twiceNumbered is a frame of a bulk load. Its path holds the number of the
 // directory and that of the znode.
 type twiceNumbered struct {
 	frame     []byte

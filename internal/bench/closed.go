@@ -8,13 +8,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// pending is a request without a reply.
+// pending is a request that has no reply yet.
 type pending struct {
 	at   time.Duration // when the write that carries it began
 	kind wire.Kind
 }
 
-// pipeline is the requests of a connection that have no reply yet, oldest first.
+// pipeline holds the requests of a connection that have no reply yet, oldest first.
 type pipeline struct {
 	ring       []pending
 	head, tail int
@@ -27,7 +27,7 @@ func (p *pipeline) push(k wire.Kind) {
 	p.open++
 }
 
-// stamp sets the time of the n youngest.
+// stamp sets the time of the n newest requests.
 func (p *pipeline) stamp(n int, at time.Duration) {
 	for i := p.head; n > 0; n-- {
 		i = (i + len(p.ring) - 1) % len(p.ring)
@@ -42,8 +42,8 @@ func (p *pipeline) pop() pending {
 	return s
 }
 
-// closedLoop keeps depth requests outstanding: as many new ones go out in one
-// write as replies came in with one read.
+// closedLoop keeps depth requests outstanding: one write sends as many new
+// requests as one read has brought replies.
 func (ln *lane) closedLoop(depth int) error {
 	if depth == 0 {
 		return nil
@@ -67,8 +67,8 @@ func (ln *lane) closedLoop(depth int) error {
 	return nil
 }
 
-// issue sends up to n new requests, none once the time is over or the count is
-// reached.
+// issue sends up to n new requests, and none once the time is over or the count
+// is reached.
 func (ln *lane) issue(p *pipeline, n int) error {
 	l := ln.load
 	next := uint64(ln.done.Load()) + uint64(p.open)
@@ -89,7 +89,7 @@ func (ln *lane) issue(p *pipeline, n int) error {
 	}
 	now := l.now()
 	if _, until := l.window(); now >= until {
-		l.stopped.Store(true) // these are the last; answered outside the window
+		l.stopped.Store(true) // these are the last; their replies come outside the window
 	}
 	p.stamp(n, now)
 	ln.c.Out = b
@@ -99,8 +99,8 @@ func (ln *lane) issue(p *pipeline, n int) error {
 	return nil
 }
 
-// collect takes all replies that have arrived, by the time now. Neighbours sent
-// by one write have one latency, and are recorded together.
+// collect takes all replies that have arrived by the time now. Consecutive replies
+// to requests sent by one write have the same latency and are recorded together.
 func (ln *lane) collect(p *pipeline, now time.Duration) (n int, err error) {
 	from, until := ln.load.window()
 	measured := now >= from && now < until

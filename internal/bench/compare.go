@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/bench/machine"
 	"github.com/zooid-project/zooid/internal/bench/servers"
 )
 
@@ -23,12 +24,12 @@ type comparison struct {
 	commit   string
 	json     bool
 	markdown bool
-	warms    []string // per server, instead of the profile's
+	warms    []string // per server, overrides the profile's
 	options  options  // only for colour and quiet
 	more     []string
 }
 
-// roundsMax bounds -rounds: more don't make a median better.
+// roundsMax bounds -rounds: more rounds don't improve a median.
 const roundsMax = 101
 
 // mainCompare is `zooid bench compare`.
@@ -46,7 +47,7 @@ func mainCompare(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		return err
 	}
 	p := newProgress(stderr, c.options.quiet)
-	m := describeMachine(ctx, c.dir, c.commit)
+	m := machine.Describe(ctx, c.dir, c.commit)
 	if c.json {
 		if err := json.NewEncoder(stdout).Encode(c.describe(m)); err != nil {
 			return err
@@ -72,7 +73,7 @@ func mainCompare(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	return nil
 }
 
-// compareFlags are the flags whose values need more reading.
+// compareFlags are the flags whose values need further parsing.
 type compareFlags struct {
 	specs        [3]string
 	floor        bool
@@ -167,7 +168,7 @@ func parseCompare(args []string) (*comparison, error) {
 	return c, nil
 }
 
-// floorSpec starts this binary as a floor.
+// floorSpec returns the spec that starts this binary as a floor.
 func floorSpec() (servers.Spec, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -178,7 +179,7 @@ func floorSpec() (servers.Spec, error) {
 }
 
 // run does all rounds: each profile on one server after the other. A trial that
-// fails is noted and the others go on; only the end of ctx ends all.
+// fails is noted and the others continue; only the end of ctx ends everything.
 func (c *comparison) run(ctx context.Context, p *progress, jsonTo io.Writer) ([]outcome, error) {
 	outcomes := make([]outcome, len(c.profiles))
 	for i, pr := range c.profiles {
@@ -210,12 +211,12 @@ func (c *comparison) run(ctx context.Context, p *progress, jsonTo io.Writer) ([]
 	return outcomes, nil
 }
 
-// leftOutMark begins the Failed of a trial that a server can't have.
+// leftOutMark is the prefix of result.Failed for a trial that a server can't run.
 const leftOutMark = "left out: "
 
 func (r *result) leftOut() bool { return strings.HasPrefix(r.Failed, leftOutMark) }
 
-// trial runs one profile on server number i, on a fresh one if it can be started.
+// trial runs one profile on server number i, on a fresh server if one can be started.
 func (c *comparison) trial(ctx context.Context, pr profile, i int, p *progress) result {
 	spec := c.servers[i]
 	spec.Members = pr.members
@@ -248,8 +249,8 @@ func (c *comparison) trial(ctx context.Context, pr profile, i int, p *progress) 
 	return r
 }
 
-// warmFlags are the flags of the warm-up that server i needs. In a failover the
-// warm-up is the time before the strike, so it is left as it is.
+// warmFlags returns the flags of the warm-up that server i needs. In a
+// failover, the warm-up is the time before the strike, so it isn't changed.
 func (c *comparison) warmFlags(pr profile, i int) []string {
 	if i >= len(c.warms) || pr.scenario == "failover" {
 		return nil
@@ -257,8 +258,8 @@ func (c *comparison) warmFlags(pr profile, i int) []string {
 	return []string{"-warm", c.warms[i]}
 }
 
-// report writes the table with what it needs to be understood.
-func (c *comparison) report(w io.Writer, m machine, outcomes []outcome) error {
+// report writes the table with the facts needed to understand it.
+func (c *comparison) report(w io.Writer, m machine.Facts, outcomes []outcome) error {
 	if c.json {
 		return nil
 	}
@@ -266,10 +267,11 @@ func (c *comparison) report(w io.Writer, m machine, outcomes []outcome) error {
 	for i, s := range c.servers {
 		names[i] = s.Name
 	}
-	if err := m.write(w); err != nil {
+	if err := m.Write(w); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "- %d rounds, interleaved: median, in parentheses the least and the greatest; ratios are taken within a round\n", c.rounds)
+	fmt.Fprintf(w, "- %d rounds, interleaved: median, in parentheses the least and the greatest; ratios are taken within a round\n",
+		c.rounds)
 	if c.quick {
 		fmt.Fprintln(w, "- a quick run: its figures show that all works, not how fast")
 	}

@@ -16,14 +16,14 @@ const (
 	// writePatience is how long a writer waits for one acknowledgement before it
 	// tries the next server.
 	writePatience = 2 * time.Second
-	// redialPause is how long it waits after a refused connection.
+	// redialPause is how long a writer waits after a refused connection.
 	redialPause = 5 * time.Millisecond
 	// redialMax bounds one attempt to connect.
 	redialMax = time.Second
 )
 
-// writer is one client of a failover: a single write outstanding, another
-// server after each failure, the same session as long as there is one.
+// writer is one client of a failover: it has a single write outstanding, moves to
+// another server after each failure, and keeps its session as long as there is one.
 type writer struct {
 	t     *trial
 	c     *wire.Conn // nil while not connected
@@ -33,17 +33,17 @@ type writer struct {
 	frame []byte
 
 	acks        []time.Duration // when each write was acknowledged
-	disconnects int64           // connections lost, of those that had worked
+	disconnects int64           // established connections that were lost
 	expired     int64
 	errs        map[string]int64
 }
 
-// runFailover keeps one writer per connection going while -kill gets -signal
-// after -warm; without -kill, the leader of an ensemble started here does. The
-// longest gap is that between two acknowledgements to anyone; the longest writer
-// gap is that of the unluckiest writer.
+// runFailover keeps one writer per connection busy while -kill gets -signal
+// after -warm; without -kill, the leader of an ensemble started here gets it.
+// The longest gap is that between any two successive acknowledgements; the
+// longest writer gap is that of the unluckiest writer.
 func runFailover(ctx context.Context, t *trial) (result, error) {
-	if t.kill == 0 && t.server != nil && len(t.server.Addrs) > 1 { // asked now, when nothing keeps it from answering
+	if t.kill == 0 && t.server != nil && len(t.server.Addrs) > 1 { // asked now, while nothing keeps it from answering
 		var err error
 		if t.kill, err = t.server.Leader(); err != nil {
 			return result{}, err
@@ -131,7 +131,7 @@ func (w *writer) connect(ctx context.Context) bool {
 	return false
 }
 
-// shortReason names an error as one of few, for counting.
+// shortReason reduces an error to one of a few names, for counting.
 func shortReason(err error) string {
 	var code jute.Code
 	var timeout interface{ Timeout() bool }
@@ -145,7 +145,7 @@ func shortReason(err error) string {
 	}
 }
 
-// gaps finds the longest silences, counting those that last to the end.
+// gaps finds the longest periods of silence, including those that last to the end.
 func (t *trial) gaps(writers []*writer, end time.Duration) result {
 	var all []time.Duration
 	var longest, longestOfOne time.Duration
@@ -172,7 +172,7 @@ func (t *trial) gaps(writers []*writer, end time.Duration) result {
 	return r
 }
 
-// longestGap is the longest stretch without an acknowledgement between the
+// longestGap returns the longest time without an acknowledgement between the
 // first one and the end.
 func longestGap(acks []time.Duration, end time.Duration) (gap time.Duration) {
 	if len(acks) == 0 {

@@ -40,7 +40,9 @@ type fakeConn struct {
 }
 
 func newFakeServer() *fakeServer {
-	return &fakeServer{znodes: map[string][]byte{"/": nil}, counts: map[jute.Op]int{}, watches: map[string]map[*fakeConn]bool{}}
+	return &fakeServer{
+		znodes: map[string][]byte{"/": nil}, counts: map[jute.Op]int{}, watches: map[string]map[*fakeConn]bool{},
+	}
 }
 
 // startFake serves on a port of its own until the test ends; configure may set
@@ -131,7 +133,9 @@ func (s *fakeServer) serve(n net.Conn) {
 func (c *fakeConn) welcome(f []byte) bool {
 	var req jute.ConnectRequest
 	req.Decode(jute.NewDecoder(f))
-	resp := jute.ConnectResponse{Timeout: req.Timeout, SessionID: req.SessionID, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: req.HasReadOnly}
+	resp := jute.ConnectResponse{
+		Timeout: req.Timeout, SessionID: req.SessionID, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: req.HasReadOnly,
+	}
 	c.s.mu.Lock()
 	if req.SessionID == 0 {
 		c.s.sessions++

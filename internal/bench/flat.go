@@ -10,12 +10,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The flat scenarios ask whether an operation costs the same whatever else the
+// The flat scenarios check that an operation costs the same however much the
 // server holds. Each goes through growing sizes on one server and compares the
 // largest cost with that at the first size: a growth of 1 is flat.
 
-// growth is a figure's greatest value over the sizes, divided by its first; 0 if
-// that is not known.
+// growth returns a figure's greatest value over all sizes divided by its first
+// value; 0 if that isn't known.
 func growth(values []float64) float64 {
 	if len(values) == 0 || values[0] == 0 {
 		return 0
@@ -27,10 +27,10 @@ func growth(values []float64) float64 {
 	return most / values[0]
 }
 
-// sizeMark parts a figure's name from the size it was taken at.
+// sizeMark separates a figure's name from the size at which it was measured.
 const sizeMark = "_at_"
 
-// series is the figures of a flat scenario, by name, over the sizes.
+// series holds the figures of a flat scenario: by name, one value for each size.
 type series map[string][]float64
 
 // note records a figure at a size, unless it wasn't measured.
@@ -50,7 +50,7 @@ func (s series) finish(r *result) {
 	}
 }
 
-// decades are the powers of ten from first to most, and most itself.
+// decades returns the powers of ten from first to below most, and most itself.
 func decades(first, most int) (sizes []int) {
 	for n := first; n < most; n *= 10 {
 		sizes = append(sizes, n)
@@ -61,9 +61,9 @@ func decades(first, most int) (sizes []int) {
 // flatZnodesFirst is the smallest tree measured.
 const flatZnodesFirst = 1000
 
-// runFlatZnodes measures gets and sets of random znodes while their number grows
-// to -keys, and on the smallest and the largest tree gets at half the rate that
-// the server can do: what is slow on both isn't so for the number of znodes.
+// runFlatZnodes measures gets and sets of random znodes while their number grows to
+// -keys. On the smallest and the largest tree it also measures gets at half the rate
+// that the server can do: if both are slow, the number of znodes isn't the reason.
 func runFlatZnodes(ctx context.Context, t *trial) (result, error) {
 	if err := t.bulkDirs(ctx, t.keys); err != nil {
 		return result{}, err
@@ -150,9 +150,9 @@ func (t *trial) flatAt(ctx context.Context, n int, s series, r *result) (perSec 
 	return get.PerSec, nil
 }
 
-// runFlatConns opens more and more connections, up to -keys, and lets one request
-// go round: the next connection's is sent when the reply to the last is there. So
-// every request costs its own reading, writing and waking at any number.
+// runFlatConns opens more and more connections, up to -keys, and sends one request at a
+// time, each on the next connection once the last has its reply. So at any number of
+// connections, every request pays for its own reading, writing and waking.
 func runFlatConns(ctx context.Context, t *trial) (result, error) {
 	most := t.keys
 	t.keys = roundKeys
@@ -173,7 +173,7 @@ func runFlatConns(ctx context.Context, t *trial) (result, error) {
 		}
 		s.note(&r, "cpu_us", n, one.ServerCPU)
 		s.note(&r, "p50_ms", n, one.P50)
-		one.Extra = r.Extra // of all sizes; the rest is of the last
+		one.Extra = r.Extra // of all sizes; the rest is of the last size
 		r = one
 	}
 	s.finish(&r)
@@ -183,7 +183,7 @@ func runFlatConns(ctx context.Context, t *trial) (result, error) {
 // roundKeys is how many znodes the connections of runFlatConns read.
 const roundKeys = 1000
 
-// goRound sends one request after the other, each on the next of n connections.
+// goRound sends one request at a time, each on the next of n connections.
 func (t *trial) goRound(ctx context.Context, n int, frames [][]byte) (r result, err error) {
 	conns, err := t.dialAll(ctx, n, wire.IdleBuffer)
 	if err != nil {
@@ -213,7 +213,7 @@ func (t *trial) goRound(ctx context.Context, n int, frames [][]byte) (r result, 
 	return r, nil
 }
 
-// oneByOne does so for a time, but visits each connection once at least.
+// oneByOne does what goRound says for a time, visiting each connection at least once.
 func (t *trial) oneByOne(conns []*wire.Conn, frames [][]byte, rng *rand.Rand, d time.Duration) (*latencies, error) {
 	l := newLatencies()
 	begin := time.Now()
@@ -240,8 +240,8 @@ func (t *trial) oneByOne(conns []*wire.Conn, frames [][]byte, rng *rand.Rand, d 
 // flatWatchersFirst is the smallest number of watchers measured.
 const flatWatchersFirst = 500
 
-// runFlatWatchers measures a change heard by more and more watchers, up to -keys:
-// the cost of each event, and the time until the last has heard, per watcher.
+// runFlatWatchers measures a change reported to more and more watchers, up to -keys:
+// the cost of each event, and the time until the last watcher got it, per watcher.
 func runFlatWatchers(ctx context.Context, t *trial) (result, error) {
 	var r result
 	s := series{}
@@ -255,7 +255,7 @@ func runFlatWatchers(ctx context.Context, t *trial) (result, error) {
 		}
 		s.note(&r, "cpu_us_per_event", n, one.ServerCPU)
 		s.note(&r, "p50_us_per_watcher", n, one.P50*1e3/float64(n))
-		one.Extra = r.Extra // of all sizes; the rest is of the last
+		one.Extra = r.Extra // of all sizes; the rest is of the last size
 		r = one
 		if n == t.keys {
 			break

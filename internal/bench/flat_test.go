@@ -25,7 +25,8 @@ func TestGrowthIsTheLargestAgainstTheFirst(t *testing.T) {
 			t.Errorf("growth(%v) = %v, want %v", tt.values, got, tt.want)
 		}
 	}
-	if got := fmt.Sprint(decades(1, 5000), decades(1000, 1000), decades(1000, 500)); got != "[1 10 100 1000 5000] [1000] [500]" {
+	if got := fmt.Sprint(decades(1, 5000), decades(1000, 1000),
+		decades(1000, 500)); got != "[1 10 100 1000 5000] [1000] [500]" {
 		t.Errorf("sizes %s", got)
 	}
 }
@@ -67,7 +68,8 @@ func TestBulkPaths(t *testing.T) {
 			t.Errorf("%s is %d bytes long", path, len(path))
 		}
 	}
-	if _, err := runFake(t, startFake(t), "load", "-keys", "10000001"); err == nil || !strings.Contains(err.Error(), "at most 10000000 znodes") {
+	if _, err := runFake(t, startFake(t), "load", "-keys", "10000001"); err == nil ||
+		!strings.Contains(err.Error(), "at most 10000000 znodes") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -83,12 +85,15 @@ func TestSnapshotsAreToldApart(t *testing.T) {
 		}
 		samples = append(samples, s)
 	}
-	spans := []stretch{{10 * time.Second, 19 * time.Second}, {50 * time.Second, 54 * time.Second}, {200 * time.Second, 201 * time.Second}}
+	spans := []stretch{
+		{10 * time.Second, 19 * time.Second}, {50 * time.Second, 54 * time.Second}, {200 * time.Second, 201 * time.Second},
+	}
 	var r result
 	if err := r.setSnapshots(samples, spans); err != nil {
 		t.Fatal(err)
 	}
-	if r.Extra["snapshots"] != 2 || r.Extra["snapshot_share_percent"] != 15 || int(r.Extra["p50_ms_with"]) != 3 || int(r.Extra["p99_ms_without"]) != 1 || int(r.Extra["p99_ratio"]+.1) != 3 {
+	if r.Extra["snapshots"] != 2 || r.Extra["snapshot_share_percent"] != 15 || int(r.Extra["p50_ms_with"]) != 3 ||
+		int(r.Extra["p99_ms_without"]) != 1 || int(r.Extra["p99_ratio"]+.1) != 3 {
 		t.Errorf("%v", r.Extra)
 	}
 	for _, spans := range [][]stretch{nil, {{0, time.Hour}}} {

@@ -12,7 +12,7 @@ import (
 	"github.com/zooid-project/zooid/internal/bench/floor"
 )
 
-// mainFloor is `zooid bench floor`.
+// mainFloor runs `zooid bench floor`.
 func mainFloor(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("floor", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)

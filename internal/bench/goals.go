@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// goal is one line of the page: a figure of a profile, and what is asked of the
-// first server.
+// goal is one line of the page: a figure of a profile, and what is required of
+// the first server.
 type goal struct {
 	work    string
 	profile string
@@ -18,8 +18,8 @@ type goal struct {
 
 // bound is a limit on the figure, or on its ratio to another server's.
 type bound struct {
-	to    string // the other server's name; empty: the figure itself
-	least bool   // at least limit, or else at most
+	to    string // the other server's name; empty for a limit on the figure itself
+	least bool   // limit is a lower bound, not an upper one
 	limit float64
 }
 
@@ -32,13 +32,13 @@ func atLeast(limit float64, to string) bound { return bound{to, true, limit} }
 
 func atMost(limit float64, to string) bound { return bound{to, false, limit} }
 
-// flatMost is how much a cost that is called flat may grow.
+// flatMost is how much a cost that is called flat may grow at most.
 const flatMost = 1.2
 
-// megabyte turns MiB, in which memory is measured, into MB, in which it is asked.
+// megabyte converts MiB, in which memory is measured, to MB, in which the goals are given.
 const megabyte = 1.048576
 
-// goals is the table of what is asked.
+// goals is the table of what is required.
 func goals() []goal {
 	const perSec, cpu, p50 = "ops_per_s", "server_cpu_us_per_op", "p50_ms"
 	own := func(limit float64) []bound { return []bound{atMost(limit, "")} }
@@ -49,7 +49,8 @@ func goals() []goal {
 		{"set, 16 × 16: operations/s", "set-16x16", perSec, "", []bound{atLeast(3, apache), atLeast(.6, floorName)}},
 		{"its CPU per operation", "set-16x16", cpu, "µs", []bound{atMost(.2, apache)}},
 		{"set, 1 × 1: p50", "set-1x1", p50, "ms", []bound{atMost(.8, apache), atMost(1.25, floorName)}},
-		{"90 % get, 10 % set, 16 × 16: operations/s", "mixed-16x16", perSec, "", []bound{atLeast(5, apache), atLeast(.6, floorName)}},
+		{"90 % get, 10 % set, 16 × 16: operations/s", "mixed-16x16", perSec,
+			"", []bound{atLeast(5, apache), atLeast(.6, floorName)}},
 		{"its CPU per operation", "mixed-16x16", cpu, "µs", nil},
 		{"create, 16 × 16: operations/s", "create-16x16", perSec, "", []bound{atLeast(3, apache), atLeast(.5, floorName)}},
 		{"its CPU per operation", "create-16x16", cpu, "µs", nil},
@@ -84,15 +85,18 @@ func goals() []goal {
 		{"of which expired", "storm-10k", "expired", "", own(0)},
 		{"1 k to 10 M znodes: CPU per get, largest against first", "flat-znodes-10m", "get_cpu_us_growth", "", own(flatMost)},
 		{"1 k to 10 M znodes: CPU per set, largest against first", "flat-znodes-10m", "set_cpu_us_growth", "", own(flatMost)},
-		{"1 k to 10 M znodes: p50 of get 1 × 1, largest against first", "flat-znodes-10m", "get_p50_ms_growth", "", own(flatMost)},
+		{"1 k to 10 M znodes: p50 of get 1 × 1, largest against first",
+			"flat-znodes-10m", "get_p50_ms_growth", "", own(flatMost)},
 		{"1 to 5000 connections: CPU per get, largest against first", "flat-conns-5k", "cpu_us_growth", "", own(flatMost)},
 		{"1 to 5000 connections: p50 of get, largest against first", "flat-conns-5k", "p50_ms_growth", "", own(flatMost)},
-		{"500 to 10 000 watchers: CPU per event, largest against first", "flat-watchers-10k", "cpu_us_per_event_growth", "", own(flatMost)},
-		{"500 to 10 000 watchers: time per watcher, largest against first", "flat-watchers-10k", "p50_us_per_watcher_growth", "", own(flatMost)},
+		{"500 to 10 000 watchers: CPU per event, largest against first",
+			"flat-watchers-10k", "cpu_us_per_event_growth", "", own(flatMost)},
+		{"500 to 10 000 watchers: time per watcher, largest against first",
+			"flat-watchers-10k", "p50_us_per_watcher_growth", "", own(flatMost)},
 	}
 }
 
-// unitText is what follows the figure.
+// unitText is the text after the figure.
 func (g *goal) unitText() string {
 	if g.unit == "" {
 		return ""
@@ -100,7 +104,7 @@ func (g *goal) unitText() string {
 	return " " + g.unit
 }
 
-// spread sums the rounds up in the goal's unit.
+// spread summarizes the rounds in the goal's unit.
 func (g *goal) spread(values []float64) spread {
 	if g.unit == "MB" {
 		values = slices.Clone(values)
@@ -111,7 +115,7 @@ func (g *goal) spread(values []float64) spread {
 	return newSpread(values)
 }
 
-// asked is the bounds in words.
+// asked returns the bounds in words.
 func (g *goal) asked() string {
 	var parts []string
 	for _, b := range g.bounds {
@@ -131,8 +135,8 @@ func (g *goal) asked() string {
 	return strings.Join(parts, ", ")
 }
 
-// verdict judges the medians: yes, no, not measured, or a dash if nothing is
-// asked.
+// verdict compares the medians with the bounds: yes, no, not measured, or a
+// dash if there are no bounds.
 func (g *goal) verdict(names []string, o *outcome) string {
 	if len(g.bounds) == 0 {
 		return "–"

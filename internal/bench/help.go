@@ -130,7 +130,7 @@ func printScenarioHelp(w io.Writer, s scenario) {
 	printFlags(w, fs)
 }
 
-// printFlags writes one line per flag: name, value, meaning, present value.
+// printFlags writes one line per flag: name, value, meaning, current value.
 func printFlags(w io.Writer, fs *flag.FlagSet) {
 	fs.VisitAll(func(f *flag.Flag) {
 		value, usage := flag.UnquoteUsage(f)

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// latencyUnit is the smallest difference told apart.
+	// latencyUnit is the smallest difference between latencies that is recorded.
 	latencyUnit = time.Microsecond
-	// latencyMax is the largest latency told from a larger one.
+	// latencyMax is the largest latency recorded: larger ones count as this one.
 	latencyMax = 10 * time.Minute
 	// latencyDigits keeps every percentile within 0.1 %.
 	latencyDigits = 3

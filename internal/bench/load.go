@@ -15,24 +15,24 @@ import (
 )
 
 // stallMax is how long a load may go without any reply on any connection before
-// it is called off: longer than any failover worth waiting for.
+// it is aborted: longer than any failover worth waiting for.
 const stallMax = 60 * time.Second
 
-// watchPeriod is how often the progress line and the stall check look.
+// watchPeriod is how often progress is shown and a stall is checked for.
 const watchPeriod = 200 * time.Millisecond
 
-// load is steady work on open connections: closed loop if rate is 0, open loop
-// otherwise. Its connections are closed when run fails, and as they were when
-// it doesn't.
+// load is steady work on open connections: a closed loop if rate is 0, an open
+// loop otherwise. If run fails, its connections are closed; if not, they stay
+// as they were.
 type load struct {
 	name     string
 	conns    []*wire.Conn
 	depth    func(conn int) int // closed loop: outstanding requests; 0 leaves the connection idle
 	source   wire.Source
-	warm     time.Duration // worked but not measured
-	time     time.Duration // measured
-	ops      int64         // if not 0: so many requests, all measured, instead of warm and time
-	limit    time.Duration // with ops: end after so long at the latest; 0 is no limit
+	warm     time.Duration // time that counts as warm-up and isn't measured
+	time     time.Duration // time that is measured
+	ops      int64         // if not 0: this many requests, all measured, instead of warm and time
+	limit    time.Duration // with ops: end after this long at the latest; 0 is no limit
 	strict   bool          // end at the first reply with an error code; closed loop only
 	rate     float64       // open loop: requests per second over all connections
 	servers  servers.Processes
@@ -44,10 +44,10 @@ type load struct {
 	stopped atomic.Bool  // issue no more
 }
 
-// now is the time since the load began; one reading of the monotonic clock.
+// now returns the time since the load began, from one reading of the monotonic clock.
 func (l *load) now() time.Duration { return time.Since(l.epoch) }
 
-// window is when replies are measured.
+// window returns the time in which replies are measured.
 func (l *load) window() (from, until time.Duration) {
 	switch {
 	case l.ops == 0:
@@ -63,34 +63,34 @@ func (l *load) window() (from, until time.Duration) {
 	return 0, until
 }
 
-// claim takes up to n of the requests of a counted trial; it returns the first
-// one's number and how many it got.
+// claim takes up to n of the requests of a counted trial; it returns the number
+// of the first and how many it got.
 func (l *load) claim(n int) (first uint64, got int) {
 	end := l.issued.Add(int64(n))
 	begin := end - int64(n)
 	return uint64(begin), int(max(min(end, l.ops)-begin, 0))
 }
 
-// lane is one connection's share of a load. Its fields belong to the goroutine
-// that receives, unless they say otherwise.
+// lane is one connection's share of a load. Its fields belong to the receiving
+// goroutine unless noted otherwise.
 type lane struct {
 	load   *load
 	c      *wire.Conn
-	req    wire.Request // the sender's
+	req    wire.Request // belongs to the sender
 	expect int32        // xid of the last reply taken
 
 	rec  *recorder
 	errs map[jute.Code]int64
 	last time.Duration // when the last measured reply came
-	lag  *latencies    // open loop: how late requests went out, once it is over
+	lag  *latencies    // open loop: how late requests were sent; set at the end
 	done atomic.Int64  // replies, measured or not; for the watcher
 }
 
-// recordersMax bounds the histograms, of which each pair takes 350 KiB: beyond
-// so many connections several share one.
+// recordersMax bounds the histograms, of which each pair takes 350 KiB: with
+// more connections than that, several share one pair.
 const recordersMax = 64
 
-// recorder is the histograms of one or several lanes.
+// recorder holds the histograms of one or several lanes.
 type recorder struct {
 	mu     sync.Mutex
 	reads  *latencies
@@ -102,8 +102,8 @@ func (l *load) lane(i int, rec *recorder) *lane {
 	return &lane{load: l, c: c, req: l.source(i), expect: c.Xid, rec: rec, errs: map[jute.Code]int64{}}
 }
 
-// run works until the time is over or the requests are done. An error is that
-// of the first connection that failed.
+// run works until the time is over or the requests are done. It returns the
+// error of the first connection that failed.
 func (l *load) run(ctx context.Context) (result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -155,8 +155,9 @@ func (l *load) run(ctx context.Context) (result, error) {
 var errLoadDone = errors.New("load done")
 
 // watch waits for the end of the measured window and returns the processor time
-// used in it. It shows progress, and calls a stalled load off.
-func (l *load) watch(ctx context.Context, cancel context.CancelCauseFunc, lanes []*lane, allDone <-chan struct{}) (used servers.Cost) {
+// used in it. It shows progress and aborts a stalled load.
+func (l *load) watch(ctx context.Context, cancel context.CancelCauseFunc, lanes []*lane,
+	allDone <-chan struct{}) (used servers.Cost) {
 	from, until := l.window()
 	tick := time.NewTicker(watchPeriod)
 	defer tick.Stop()
@@ -199,7 +200,7 @@ func (l *load) watch(ctx context.Context, cancel context.CancelCauseFunc, lanes 
 	}
 }
 
-// sum adds the lanes up.
+// sum combines the lanes' results.
 func (l *load) sum(lanes []*lane, recs []*recorder, used servers.Cost) result {
 	r := result{Conns: len(lanes), Rate: l.rate}
 	reads, writes := newLatencies(), newLatencies()
@@ -218,7 +219,7 @@ func (l *load) sum(lanes []*lane, recs []*recorder, used servers.Cost) result {
 		if ln.lag != nil {
 			lag.add(ln.lag)
 		}
-		if l.ops > 0 || l.rate > 0 { // a backlog answered late stretches the time
+		if l.ops > 0 || l.rate > 0 { // a backlog that is answered late extends the time
 			last = max(last, ln.last)
 		}
 	}
@@ -228,7 +229,7 @@ func (l *load) sum(lanes []*lane, recs []*recorder, used servers.Cost) result {
 		r.set("write_p50_ms", writes.quantileMs(.5))
 		r.set("write_p99_ms", writes.quantileMs(.99))
 	}
-	if l.rate > 0 { // large while the server keeps up: the generator, or its machine, is what's slow
+	if l.rate > 0 { // if large while the server keeps up, the generator or its machine is slow
 		r.set("sent_late_p50_ms", lag.quantileMs(.5))
 		r.set("sent_late_p99_ms", lag.quantileMs(.99))
 		r.set("sent_late_p999_ms", lag.quantileMs(.999))
@@ -253,8 +254,8 @@ func (ln *lane) record(k wire.Kind, d time.Duration, n int64) {
 	}
 }
 
-// accept checks that a frame is the next reply in order and returns its error
-// code; notification is true, and nothing else said, for a watch event.
+// accept checks that a frame is the next reply in order and returns its error code.
+// For a watch event it returns notification true, and nothing else that counts.
 func (ln *lane) accept(f []byte) (h jute.ReplyHeader, body []byte, notification bool, err error) {
 	h, body, err = wire.Header(f)
 	if err != nil {
@@ -265,13 +266,14 @@ func (ln *lane) accept(f []byte) (h jute.ReplyHeader, body []byte, notification 
 		return h, nil, true, nil
 	}
 	if ln.expect = wire.NextXid(ln.expect); h.Xid != ln.expect {
-		return h, nil, false, fmt.Errorf("reply out of order: it has xid %d, the oldest request without one has %d", h.Xid, ln.expect)
+		return h, nil, false, fmt.Errorf("reply out of order: it has xid %d, the oldest request without one has %d", h.Xid,
+			ln.expect)
 	}
 	ln.c.LastZxid = max(ln.c.LastZxid, h.Zxid)
 	return h, body, false, nil
 }
 
-// judge returns the error code that a reply counts as.
+// judge returns the error code that a reply counts with.
 func judge(k wire.Kind, h jute.ReplyHeader, body []byte) jute.Code {
 	code := h.Err
 	if code == jute.OK && k&wire.KindMulti != 0 {

@@ -65,8 +65,8 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	return mainScenarios(ctx, args, stdout, stderr)
 }
 
-// mainScenarios runs the scenarios named among args, each with its own defaults
-// and the flags given.
+// mainScenarios runs the scenarios named in args, each with its own defaults
+// and the given flags.
 func mainScenarios(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var probe options
 	names, err := parseInterleaved(probe.flags("bench"), args)
@@ -111,7 +111,7 @@ func mainScenarios(ctx context.Context, args []string, stdout, stderr io.Writer)
 	return o.print(stdout, results)
 }
 
-// print writes the results as the flags ask; JSON lines are out already.
+// print writes the results as the flags ask; JSON lines have been written already.
 func (o *options) print(w io.Writer, results []result) error {
 	switch {
 	case o.json:
@@ -126,7 +126,7 @@ func (o *options) print(w io.Writer, results []result) error {
 	return writeDetails(w, results, colors)
 }
 
-// newProgress shows progress on w if that is a terminal.
+// newProgress returns a progress line on w, nil if w isn't a terminal or quiet is set.
 func newProgress(w io.Writer, quiet bool) *progress {
 	if quiet || !terminal.Is(w) {
 		return nil

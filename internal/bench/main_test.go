@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for file, args := range map[string]string{
-		"help": "-h", "help_children": "children -h", "help_workload": "workload -h", "help_compare": "compare -h", "help_floor": "floor -h", "help_page": "page -h",
+		"help": "-h", "help_children": "children -h", "help_workload": "workload -h", "help_compare": "compare -h",
+		"help_floor": "floor -h", "help_page": "page -h",
 	} {
 		var out, diag bytes.Buffer
 		if code := Main(strings.Fields(args), &out, &diag); code != exitOK || diag.Len() > 0 {
@@ -91,7 +92,8 @@ func TestFailuresHaveExitCode1(t *testing.T) {
 		{"workload testdata/none.yaml", "read workload: open testdata/none.yaml"},
 	} {
 		var out, diag bytes.Buffer
-		if code := Main(strings.Fields(tt.args), &out, &diag); code != exitFailed || !strings.Contains(diag.String(), tt.want) {
+		if code := Main(strings.Fields(tt.args), &out, &diag); code != exitFailed ||
+			!strings.Contains(diag.String(), tt.want) {
 			t.Errorf("%q: exit code %d, %s, want %s", tt.args, code, &diag, tt.want)
 		}
 	}
@@ -122,7 +124,8 @@ func TestServerSpecs(t *testing.T) {
 		{"sh start.sh h:{port}", "", "", true},
 	} {
 		s, err := parseSpec("a", tt.text)
-		if err != nil || strings.Join(s.Addrs, " ") != tt.addrs || (*intList)(&s.Pids).String() != tt.pids || (s.Command != "") != tt.command {
+		if err != nil || strings.Join(s.Addrs, " ") != tt.addrs || (*intList)(&s.Pids).String() != tt.pids ||
+			(s.Command != "") != tt.command {
 			t.Errorf("%s: %+v, %v", tt.text, s, err)
 		}
 	}
@@ -152,13 +155,15 @@ func TestEveryProfileParses(t *testing.T) {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	s := startFake(t)
-	args := []string{"compare", "-a", s.addr, "-floor", "-names", "fake", "-rounds", "2", "-quick", "-time", "30ms", "-warm", "10ms",
+	args := []string{"compare", "-a", s.addr,
+		"-floor", "-names", "fake", "-rounds", "2", "-quick", "-time", "30ms", "-warm", "10ms",
 		"-profiles", "get-1x1,set-1x1,load-1m", "-dir", t.TempDir(), "-commit", "abc"}
 	var out, diag bytes.Buffer
 	if code := Main(append(args, "-markdown"), &out, &diag); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, &diag)
 	}
-	for _, want := range []string{"- commit: abc\n", "| profile | figure | fake | floor | fake / floor |\n", "\n| get-1x1 | ops_per_s | ", "\n| set-1x1 | ops_per_s | ",
+	for _, want := range []string{"- commit: abc\n", "| profile | figure | fake | floor | fake / floor |\n",
+		"\n| get-1x1 | ops_per_s | ", "\n| set-1x1 | ops_per_s | ",
 		"\n| load-1m | ops_per_s | – | – | – |\n", "\n- load-1m on fake, round 1: left out: needs a server started by a command\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
@@ -172,7 +177,8 @@ func TestCompare(t *testing.T) {
 func TestCompareGoesOnAfterAFailure(t *testing.T) {
 	t.Parallel()
 	s := startFake(t)
-	args := []string{"compare", "-a", s.addr, "-b", "echo broken {port}; exit 1", "-rounds", "1", "-time", "200ms", "-warm", "0s",
+	args := []string{"compare", "-a", s.addr, "-b", "echo broken {port}; exit 1",
+		"-rounds", "1", "-time", "200ms", "-warm", "0s",
 		"-profiles", "get-1x1,set-1x1", "-dir", t.TempDir(), "-json"}
 	var out, diag bytes.Buffer
 	if code := Main(args, &out, &diag); code != exitFailed || !strings.Contains(diag.String(), "some trials failed") {

@@ -13,38 +13,38 @@ import (
 )
 
 const (
-	// inFlightMax bounds the requests a connection of an open loop has
-	// outstanding. A server that far behind is saturated; requests wait at this
-	// end then, and their latency goes on counting.
+	// inFlightMax bounds the outstanding requests of a connection in an open loop.
+	// A server that far behind is saturated; further requests wait at this end,
+	// and the wait counts as latency.
 	inFlightMax = 1 << 14
 	// burstMax bounds the requests written at once when catching up.
 	burstMax = 256
-	// drainMax is how long after the end replies are waited for.
+	// drainMax is how long replies are waited for after the end.
 	drainMax = 10 * time.Second
-	// windowPoll is how often a sender with inFlightMax outstanding looks again.
+	// windowPoll is how often a sender with inFlightMax requests outstanding checks again.
 	windowPoll = time.Millisecond
-	// writePause is between two writes of a connection, at least: what falls due
-	// meanwhile goes out together, and its latency includes the wait. A write and a
-	// wake-up for each request would cost several times the request itself, on the
-	// processors that the server needs too, so that a load at half of what the server
-	// can do would leave no processor idle.
+	// writePause is the least time between two writes of a connection: requests
+	// that fall due meanwhile are sent together, and their latency includes the
+	// wait. A write and a wake-up for each request would cost several times the
+	// request itself, on processors that the server needs too, so that a load at
+	// half the server's capacity would leave no processor idle.
 	writePause = 500 * time.Microsecond
 )
 
 // schedule says when each request of an open loop is to be sent. Nothing that
-// the server does moves it: that is what makes the loop open.
+// the server does changes it: that is what makes the loop open.
 type schedule struct {
 	offset   time.Duration // of request 0
 	interval float64       // nanoseconds
-	until    time.Duration // nothing is due from here on
+	until    time.Duration // nothing is due from this time on
 }
 
-// at is when request k is due.
+// at returns when request k is due.
 func (s schedule) at(k uint64) time.Duration {
 	return s.offset + time.Duration(float64(k)*s.interval)
 }
 
-// count is the number of requests due before the end.
+// count returns the number of requests due before the end.
 func (s schedule) count() uint64 {
 	k := uint64(max(float64(s.until-s.offset)/s.interval, 0))
 	for s.at(k) < s.until {
@@ -53,22 +53,22 @@ func (s schedule) count() uint64 {
 	return k
 }
 
-// openLane is a lane of an open loop: one goroutine sends by the schedule, the
-// other receives.
+// openLane is a lane of an open loop: one goroutine sends by the schedule,
+// another receives.
 type openLane struct {
 	*lane
 	schedule
-	kinds    [inFlightMax]wire.Kind // of request k at k % inFlightMax: written before sent moves, read after
+	kinds    [inFlightMax]wire.Kind // of request k at k % inFlightMax: written before sent is raised, read afterwards
 	sent     atomic.Uint64
 	answered atomic.Uint64
-	lag      *latencies // the sender's, until it ends
+	lag      *latencies // belongs to the sender until that ends
 	number   int        // of the connection
 }
 
-// openLoop sends requests at the load's rate and counts each latency from when
-// the request was due, so that a stall of the server is charged to every request
-// that should have gone out meanwhile (no coordinated omission). Requests not
-// answered by the end count as errors, with the latency they had reached.
+// openLoop sends requests at the load's rate and measures each latency from the
+// time when the request was due, so that a stall of the server counts for every
+// request that should have been sent meanwhile (no coordinated omission). Requests
+// not answered by the end count as errors, with the latency they had reached.
 func (ln *lane) openLoop(ctx context.Context, i int) error {
 	l := ln.load
 	_, until := l.window()
@@ -91,7 +91,7 @@ func (ln *lane) openLoop(ctx context.Context, i int) error {
 	return err
 }
 
-// send writes what is due until all is sent, or the draining time is over.
+// send writes requests as they become due until all are sent, or the draining time is over.
 func (o *openLane) send(ctx context.Context) error {
 	total := o.count()
 	pause := time.NewTimer(0)
@@ -161,8 +161,8 @@ func (o *openLane) receive() error {
 	return nil
 }
 
-// collect takes the replies that have arrived by now, of request k and on, and
-// returns the next one's number.
+// collect takes the replies that have arrived by now, from request k on, and
+// returns the number of the next one.
 func (o *openLane) collect(k uint64, now time.Duration) (uint64, error) {
 	from, _ := o.load.window()
 	for {
@@ -196,8 +196,8 @@ func (o *openLane) collect(k uint64, now time.Duration) (uint64, error) {
 	}
 }
 
-// giveUp charges the requests from k on, sent or not, with the time they have
-// waited, as errors.
+// giveUp counts the requests from k on, sent or not, as errors, with the time
+// they have waited.
 func (o *openLane) giveUp(k, total uint64) {
 	now := o.load.now()
 	from, _ := o.load.window()

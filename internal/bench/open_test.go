@@ -67,7 +67,8 @@ func countedLoad(t *testing.T, rate float64, stallAt int, stall time.Duration) (
 		defer close(over)
 		go stallingServer(far, stallAt, stall, over)
 		ping := wire.Encode(jute.OpPing, nil)
-		l := &load{name: "test", conns: []*wire.Conn{wire.Attach(near, wire.IdleBuffer)}, depth: evenly(1), rate: rate, time: 10 * time.Second,
+		l := &load{name: "test", conns: []*wire.Conn{wire.Attach(near, wire.IdleBuffer)}, depth: evenly(1), rate: rate,
+			time: 10 * time.Second,
 			source: func(int) wire.Request {
 				return func(b []byte, _ uint64) ([]byte, wire.Kind) {
 					if rate == 0 {

@@ -49,7 +49,7 @@ type options struct {
 // usageError is a mistake on the command line: exit code 2.
 type usageError struct{ text string }
 
-// Error returns what is wrong and what would be right.
+// Error says what is wrong and what would be right.
 func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
@@ -66,7 +66,7 @@ func (l *intList) String() string {
 	return strings.Join(s, ",")
 }
 
-// Set reads the flag.
+// Set parses the flag's text.
 func (l *intList) Set(s string) error {
 	*l = nil
 	for f := range strings.SplitSeq(s, ",") {
@@ -85,13 +85,13 @@ type textList []string
 // String returns the flag's text.
 func (l *textList) String() string { return strings.Join(*l, ",") }
 
-// Set reads the flag.
+// Set parses the flag's text.
 func (l *textList) Set(s string) error {
 	*l = strings.Split(s, ",")
 	return nil
 }
 
-// flags declares the trial's flags on a new set that writes into o.
+// flags declares the trial's flags on a new FlagSet that stores them in o.
 func (o *options) flags(name string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // main prints errors and help
@@ -125,12 +125,12 @@ func (o *options) flags(name string) *flag.FlagSet {
 	return fs
 }
 
-// membersMax bounds an ensemble started here: all of it runs on one machine.
+// membersMax bounds an ensemble started here: it all runs on one machine.
 const membersMax = 9
 
-// parseOptions reads flags, the later the stronger: a scenario's own defaults
-// come first, the user's last. It returns the arguments that aren't flags,
-// wherever they stood.
+// parseOptions parses flags; later ones override earlier ones: a scenario's own
+// defaults come first, the user's flags last. It returns the arguments that
+// aren't flags, wherever they are.
 func parseOptions(name string, args ...string) (options, []string, error) {
 	var o options
 	fs := o.flags(name)
@@ -161,15 +161,17 @@ func parseInterleaved(fs *flag.FlagSet, args []string) (rest []string, err error
 	}
 }
 
-// check refuses values that no scenario can work with.
+// check rejects values that no scenario can work with.
 func (o *options) check() error {
 	for _, f := range []struct {
 		name     string
 		value    int
 		min, max int
 	}{
-		{"conns", o.conns, 1, 1 << 20}, {"depth", o.depth, 1, 1 << 16}, {"size", o.size, 0, 64 << 20}, {"keys", o.keys, 1, 1 << 30},
-		{"reads", o.reads, 0, 100}, {"batch", o.batch, 1, 10000}, {"watches", o.watches, 0, 10000}, {"members", o.members, 1, membersMax},
+		{"conns", o.conns, 1, 1 << 20}, {"depth", o.depth, 1, 1 << 16}, {"size", o.size, 0, 64 << 20},
+		{"keys", o.keys, 1, 1 << 30},
+		{"reads", o.reads, 0, 100}, {"batch", o.batch, 1, 10000}, {"watches", o.watches, 0, 10000},
+		{"members", o.members, 1, membersMax},
 	} {
 		if f.value < f.min || f.value > f.max {
 			return usagef("-%s %d: must be from %d to %d", f.name, f.value, f.min, f.max)
@@ -191,7 +193,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// colored decides whether output to w carries colours.
+// colored reports whether output to w is colored.
 func (o *options) colored(w io.Writer) bool {
 	switch o.color {
 	case "always":

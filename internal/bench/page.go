@@ -17,28 +17,31 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/bench/chart"
+	"github.com/zooid-project/zooid/internal/bench/machine"
 )
 
-// heading is the first line of what compare -json prints: what the results that
-// follow were measured on.
+// heading is the first line that compare -json prints: what the results after
+// it were measured on.
 type heading struct {
-	Machine  machine         `json:"machine"`
+	Machine  machine.Facts   `json:"machine"`
 	Measured string          `json:"measured,omitempty"` // the day
 	Rounds   int             `json:"rounds,omitempty"`
 	Quick    bool            `json:"quick,omitempty"`
-	Warms    []string        `json:"warms,omitempty"` // by server, where the profile's doesn't hold
+	Warms    []string        `json:"warms,omitempty"` // by server, where they override the profile's
 	Servers  []headingServer `json:"servers,omitempty"`
 }
 
-// headingServer is a server compared.
+// headingServer is one of the servers compared.
 type headingServer struct {
 	Name    string `json:"name"`
 	Command string `json:"command,omitempty"`
 }
 
 // describe makes the heading of this comparison.
-func (c *comparison) describe(m machine) heading {
-	h := heading{Machine: m, Measured: time.Now().UTC().Format(time.DateOnly), Rounds: c.rounds, Quick: c.quick, Warms: c.warms}
+func (c *comparison) describe(m machine.Facts) heading {
+	h := heading{
+		Machine: m, Measured: time.Now().UTC().Format(time.DateOnly), Rounds: c.rounds, Quick: c.quick, Warms: c.warms,
+	}
 	for _, s := range c.servers {
 		hs := headingServer{Name: s.Name}
 		if !s.Floor || s.Foreign {
@@ -49,15 +52,15 @@ func (c *comparison) describe(m machine) heading {
 	return h
 }
 
-// page is what several comparisons found, put together.
+// page holds the combined results of several comparisons.
 type page struct {
-	names    []string // of the servers, in the order met
+	names    []string // of the servers, in the order in which they are first named
 	outcomes []outcome
 	heads    []heading
-	profiles [][]string // by heading: the profiles that it has the last word on
+	profiles [][]string // by heading: the profiles whose results come from it
 }
 
-// mainPage is `zooid bench page`.
+// mainPage runs `zooid bench page`.
 func mainPage(_ context.Context, args []string, stdout, _ io.Writer) error {
 	fs := flag.NewFlagSet("page", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -97,8 +100,8 @@ func (p *page) readFile(file string) error {
 // resultLineMax bounds one line of results.
 const resultLineMax = 1 << 20
 
-// read adds what one comparison printed. A profile that was read before is
-// measured anew here, so the old results go.
+// read adds what one comparison printed. It replaces the results of profiles
+// that were read before.
 func (p *page) read(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, resultLineMax)
@@ -107,7 +110,8 @@ func (p *page) read(r io.Reader) error {
 	}
 	var h heading
 	if err := json.Unmarshal(lines.Bytes(), &h); err != nil || h.Rounds == 0 {
-		return errors.Join(errors.New("its first line doesn't describe a comparison: is it what 'zooid bench compare -json' printed?"), err)
+		return errors.Join(errors.New("its first line doesn't describe a comparison: is it what 'zooid bench compare -json' printed?"),
+			err)
 	}
 	at := p.heading(h)
 	for _, s := range h.Servers {
@@ -126,7 +130,7 @@ func (p *page) read(r io.Reader) error {
 	return lines.Err()
 }
 
-// heading returns the number of a heading that says the same, a new one if need be.
+// heading returns the number of an equal heading, or adds h.
 func (p *page) heading(h heading) int {
 	for i := range p.heads {
 		if reflect.DeepEqual(p.heads[i], h) {
@@ -137,7 +141,7 @@ func (p *page) heading(h heading) int {
 	return len(p.heads) - 1
 }
 
-// server returns the number of the server of that name, a new one if need be.
+// server returns the number of the server of that name, adding it if need be.
 func (p *page) server(name string) int {
 	if i := slices.Index(p.names, name); i >= 0 {
 		return i
@@ -165,18 +169,18 @@ func (p *page) add(at int, r result) {
 	for len(o.results) <= s {
 		o.results = append(o.results, nil)
 	}
-	for len(o.results[s]) < r.Round { // ratios are taken within a round, so each has its place
+	for len(o.results[s]) < r.Round { // ratios are taken within a round, so each round has its place
 		o.results[s] = append(o.results[s], result{Failed: leftOutMark + "not run"})
 	}
 	o.results[s][r.Round-1] = r
 }
 
-// write writes the page: what it was measured on, the table of goals, the
-// figures behind those that are called flat, and what went wrong.
+// write writes the page: the facts about the measurement, the table of goals, the
+// figures behind those called flat, and what went wrong.
 func (p *page) write(w io.Writer) error {
 	for i, h := range p.heads {
 		if i == 0 || h.Machine != p.heads[i-1].Machine {
-			if err := h.Machine.write(w); err != nil {
+			if err := h.Machine.Write(w); err != nil {
 				return err
 			}
 		}
@@ -197,7 +201,7 @@ func (p *page) write(w io.Writer) error {
 	return nil
 }
 
-// text says when and how the results were taken.
+// text says when and how the results were measured.
 func (h *heading) text() string {
 	text := fmt.Sprintf("%s, rounds: %d at most", h.Measured, h.Rounds)
 	if h.Quick {
@@ -206,8 +210,8 @@ func (h *heading) text() string {
 	return text
 }
 
-// disturbance says how much of the machine others took while the profiles of
-// heading i were measured.
+// disturbance says how much of the machine other programs used while the
+// profiles of heading i were measured.
 func (p *page) disturbance(i int) string {
 	var others []float64
 	for _, o := range p.outcomes {
@@ -256,7 +260,7 @@ func (p *page) bySize() (lines []string) {
 	return lines
 }
 
-// commands says how the servers were started, each way once.
+// commands says how the servers were started, listing each command once.
 func (p *page) commands() (lines []string) {
 	for _, h := range p.heads {
 		for i, s := range h.Servers {
@@ -275,8 +279,8 @@ func (p *page) commands() (lines []string) {
 	return lines
 }
 
-// troubles are the trials that failed or had errors where none belong: writers
-// whose leader goes lose connections, and trials left out are no trouble.
+// troubles returns the trials that failed or had errors where there should be none:
+// writers may lose connections when their leader goes, and trials left out don't count.
 func (p *page) troubles() []string {
 	var bad []outcome
 	for _, o := range p.outcomes {
@@ -291,7 +295,7 @@ func (p *page) troubles() []string {
 	return troubles(bad)
 }
 
-// goalTable shows each goal with what was measured.
+// goalTable shows each goal with the measured figures.
 func (p *page) goalTable() *table {
 	t := &table{header: []string{"work"}}
 	t.header = append(t.header, p.names...)

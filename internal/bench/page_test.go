@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/bench/machine"
 )
 
 // TestGoalsAreMeasured: every goal names a profile and one of its figures, and
@@ -63,7 +65,7 @@ func comparisonFile(t *testing.T, h heading, results ...result) string {
 
 // sampleComparisons are two files: the second has newer figures of one profile.
 func sampleComparisons(t *testing.T) []string {
-	m := machine{Cores: 2, Disk: "on disk", Go: "go1.26", Commit: "abc"}
+	m := machine.Facts{Cores: 2, Disk: "on disk", Go: "go1.26", Commit: "abc"}
 	servers := []headingServer{{"zooid", "zooid server {config}"}, {"apache", "java {config}"}, {"floor", ""}}
 	var first []result
 	for round, f := range []float64{1, 2, 1.5} {
@@ -79,19 +81,41 @@ func sampleComparisons(t *testing.T) []string {
 		add("get-1x1", "floor", result{Failed: "start server floor: it ended"})
 	}
 	first = append(first,
-		result{Scenario: "restart", Profile: "load-1m", Server: "zooid", Round: 1, PerSec: 1000, ServerRSS: 240, Extra: map[string]float64{"restart_s": .7}},
+		result{
+			Scenario: "restart", Profile: "load-1m", Server: "zooid", Round: 1, PerSec: 1000, ServerRSS: 240,
+			Extra: map[string]float64{"restart_s": .7},
+		},
 		result{Scenario: "restart", Profile: "load-1m", Server: "apache", Round: 1, PerSec: 1, ServerRSS: 2000},
-		result{Scenario: "storm", Profile: "storm-10k", Server: "zooid", Round: 1, Errors: map[string]int64{"Session expired": 3}, Extra: map[string]float64{"expired": 0}},
-		result{Scenario: "failover", Profile: "leader-killed", Server: "zooid", Round: 1, Errors: map[string]int64{"connect": 3}, Extra: map[string]float64{"longest_gap_ms": 70}},
-		result{Scenario: "flat-conns", Profile: "flat-conns-5k", Server: "zooid", Round: 1, Extra: map[string]float64{"p50_ms_at_1": .02, "p50_ms_at_10": .03, "p50_ms_at_5000": .0234, "p50_ms_growth": 1.5}},
-		result{Scenario: "restart", Profile: "load-1m", Server: "floor", Round: 1, Failed: leftOutMark + "the floor has none"})
+		result{
+			Scenario: "storm", Profile: "storm-10k", Server: "zooid", Round: 1, Errors: map[string]int64{"Session expired": 3},
+			Extra: map[string]float64{"expired": 0},
+		},
+		result{
+			Scenario: "failover", Profile: "leader-killed", Server: "zooid", Round: 1, Errors: map[string]int64{"connect": 3},
+			Extra: map[string]float64{"longest_gap_ms": 70},
+		},
+		result{
+			Scenario: "flat-conns", Profile: "flat-conns-5k", Server: "zooid", Round: 1, Extra: map[string]float64{
+				"p50_ms_at_1": .02, "p50_ms_at_10": .03, "p50_ms_at_5000": .0234, "p50_ms_growth": 1.5,
+			},
+		},
+		result{
+			Scenario: "restart", Profile: "load-1m", Server: "floor", Round: 1, Failed: leftOutMark + "the floor has none",
+		})
 	later := m
 	later.Commit = "def"
 	return []string{
-		comparisonFile(t, heading{Machine: m, Measured: "2026-01-02", Rounds: 3, Servers: servers, Warms: []string{"1s", "5s"}}, first...),
+		comparisonFile(t,
+			heading{Machine: m, Measured: "2026-01-02", Rounds: 3, Servers: servers, Warms: []string{"1s", "5s"}}, first...),
 		comparisonFile(t, heading{Machine: later, Measured: "2026-01-03", Rounds: 1, Quick: true, Servers: servers},
-			result{Scenario: "restart", Profile: "load-1m", Server: "zooid", Round: 1, PerSec: 4, ServerRSS: 250, Extra: map[string]float64{"restart_s": .5}},
-			result{Scenario: "restart", Profile: "load-1m", Server: "apache", Round: 1, PerSec: 1, ServerRSS: 2100, Extra: map[string]float64{"restart_s": 5}}),
+			result{
+				Scenario: "restart", Profile: "load-1m", Server: "zooid", Round: 1, PerSec: 4, ServerRSS: 250,
+				Extra: map[string]float64{"restart_s": .5},
+			},
+			result{
+				Scenario: "restart", Profile: "load-1m", Server: "apache", Round: 1, PerSec: 1, ServerRSS: 2100,
+				Extra: map[string]float64{"restart_s": 5},
+			}),
 	}
 }
 
@@ -117,7 +141,8 @@ func TestPageRefusesOtherFiles(t *testing.T) {
 	head := `{"machine":{"cores":2,"go":"x"},"rounds":1}` + "\n"
 	for text, want := range map[string]string{
 		"": "it is empty", "{}\n": "doesn't describe a comparison", "# Text\n": "doesn't describe a comparison",
-		head + "x\n": "line 2: invalid character", head + `{"profile":"a","round":0}` + "\n": "line 2: round 0: must be from 1",
+		head + "x\n": "line 2: invalid character",
+		head + `{"profile":"a","round":0}` + "\n": "line 2: round 0: must be from 1",
 	} {
 		file := filepath.Join(dir, "results.json")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

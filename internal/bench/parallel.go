@@ -13,14 +13,15 @@ import (
 // fileReserve is how many files the process needs besides connections.
 const fileReserve = 64
 
-// checkFiles says before the work begins that n connections are too many.
+// checkFiles returns an error if n connections are too many, before the work begins.
 func checkFiles(n int) error {
 	var lim syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
-		return nil // not known: try it
+		return nil // not known: try anyway
 	}
 	if uint64(n)+fileReserve > lim.Cur {
-		return fmt.Errorf("open %d connections: this process may have %d open files; raise the limit (ulimit -n) or ask for fewer", n, lim.Cur)
+		return fmt.Errorf("open %d connections: this process may have %d open files; raise the limit (ulimit -n) or ask for fewer",
+			n, lim.Cur)
 	}
 	return nil
 }
@@ -49,8 +50,8 @@ func inParallel(ctx context.Context, n, workers int, do func(ctx context.Context
 	return context.Cause(ctx)
 }
 
-// dialers is how many connections of a trial are opened at once when the
-// opening isn't what is measured.
+// dialers is how many connections of a trial are opened at once when their
+// opening isn't measured.
 const dialers = 32
 
 // dialAll opens n connections. On an error it closes those it has opened.
@@ -70,7 +71,7 @@ func (t *trial) dialAll(ctx context.Context, n, buffer int) ([]*wire.Conn, error
 	return conns, nil
 }
 
-// closeAll ends the sessions of the connections that aren't nil.
+// closeAll ends the sessions of all connections that aren't nil.
 func closeAll(conns []*wire.Conn) {
 	inParallel(context.Background(), len(conns), dialers, func(_ context.Context, i int) error {
 		if conns[i] != nil {

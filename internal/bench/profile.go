@@ -12,35 +12,35 @@ import (
 // profile is a scenario with the sizes and times that a comparison runs.
 type profile struct {
 	name     string
-	part     string // profiles that are run together
+	part     string // profiles of a part are run together
 	scenario string
 	args     []string // flags
-	quick    []string // flags on top of args with -quick
+	quick    []string // flags after args with -quick
 	figures  []string // what its rows in the table show, by JSON name
-	rounds   int      // at most so many; 0 is no limit
+	rounds   int      // at most this many; 0 is no limit
 	process  bool     // only for servers started by a command
 	members  int      // of the ensemble it runs on, started by a command; 0 is a single server
-	noFloor  bool     // the floor can't do it
-	alone    bool     // only on the first server, which is compared with nobody, and on the floor
+	noFloor  bool     // the floor can't run it
+	alone    bool     // only on the floor and on the first server, which is compared with no other
 }
 
 // The times of a comparison. -warms gives a server that compiles as it runs
-// longer to reach its pace; -quick is for seeing whether all works.
+// more time to reach full speed; -quick only checks that everything works.
 var (
 	fullTimes  = []string{"-warm", "1s", "-time", "4s"}
 	quickTimes = []string{"-warm", "500ms", "-time", "1s"}
 )
 
-// heavyRounds is the most rounds of a profile that takes long, or whose figure
-// hardly moves.
+// heavyRounds is the maximum number of rounds of a profile that takes long, or
+// whose figure hardly varies.
 const heavyRounds = 3
 
-// profiles is the table of all, part by part.
+// profiles returns the table of all profiles, part by part.
 func profiles() []profile {
 	return slices.Concat(throughputProfiles(), latencyProfiles(), ensembleProfiles(), sessionProfiles(), bigProfiles())
 }
 
-// steadyFigures are those of a closed loop.
+// steadyFigures returns the figures of a closed loop.
 func steadyFigures(more ...string) []string {
 	return append([]string{"ops_per_s", "server_cpu_us_per_op", "client_cpu_us_per_op", "p50_ms", "p99_ms"}, more...)
 }
@@ -51,10 +51,13 @@ func throughputProfiles() []profile {
 	return []profile{
 		{name: "get-16x16", part: part, scenario: "get", args: wide, figures: steadyFigures()},
 		{name: "set-16x16", part: part, scenario: "set", args: wide, figures: steadyFigures()},
-		{name: "mixed-16x16", part: part, scenario: "mixed", args: append(wide, "-reads", "90"), figures: steadyFigures("read_p50_ms", "write_p50_ms")},
+		{name: "mixed-16x16", part: part, scenario: "mixed", args: append(wide, "-reads", "90"),
+			figures: steadyFigures("read_p50_ms", "write_p50_ms")},
 		{name: "create-16x16", part: part, scenario: "create", args: wide, figures: steadyFigures()},
-		{name: "multi-16x4", part: part, scenario: "multi", args: []string{"-conns", "16", "-depth", "4", "-batch", "10"}, figures: steadyFigures()},
-		{name: "children-8x4", part: part, scenario: "children", args: []string{"-conns", "8", "-depth", "4", "-keys", "1000"}, figures: steadyFigures()},
+		{name: "multi-16x4", part: part, scenario: "multi", args: []string{"-conns", "16", "-depth", "4", "-batch", "10"},
+			figures: steadyFigures()},
+		{name: "children-8x4", part: part, scenario: "children",
+			args: []string{"-conns", "8", "-depth", "4", "-keys", "1000"}, figures: steadyFigures()},
 	}
 }
 
@@ -78,13 +81,16 @@ func ensembleProfiles() []profile {
 		{name: "mixed-3-servers", scenario: "mixed", args: append(wide, "-reads", "90"), figures: steadyFigures()},
 		{name: "create-3-servers", scenario: "create", args: wide, figures: steadyFigures()},
 		// The time after the strike covers the longest silence known of a peer: 10 s for a frozen leader.
-		{name: "leader-killed", scenario: "failover", args: []string{"-conns", "15", "-warm", "3s", "-time", "5s", "-signal", "KILL"}, figures: gaps, rounds: heavyRounds},
-		{name: "leader-frozen", scenario: "failover", args: []string{"-conns", "15", "-warm", "3s", "-time", "14s", "-signal", "STOP"}, figures: gaps, rounds: heavyRounds},
+		{name: "leader-killed", scenario: "failover",
+			args: []string{"-conns", "15", "-warm", "3s", "-time", "5s", "-signal", "KILL"}, figures: gaps, rounds: heavyRounds},
+		{name: "leader-frozen", scenario: "failover",
+			args: []string{"-conns", "15", "-warm", "3s", "-time", "14s", "-signal", "STOP"}, figures: gaps,
+			rounds: heavyRounds},
 	}
 	for i := range all {
 		all[i].part, all[i].members, all[i].process, all[i].noFloor = part, 3, true, true
 	}
-	all[4].quick, all[5].quick = all[4].args, all[5].args // a silence lasts as long as it lasts
+	all[4].quick, all[5].quick = all[4].args, all[5].args // a silence can't be made shorter
 	return all
 }
 
@@ -93,13 +99,18 @@ func sessionProfiles() []profile {
 	const part = "sessions"
 	return []profile{
 		{name: "watch-500", part: part, scenario: "watch", args: []string{"-keys", "500"}, figures: heard},
-		{name: "watch-10k", part: part, scenario: "watch", args: []string{"-keys", "10000"}, quick: []string{"-keys", "2000"}, figures: heard},
-		{name: "sessions-10k", part: part, scenario: "sessions", args: []string{"-keys", "10000", "-conns", "32", "-time", "10s"}, quick: []string{"-keys", "1000"},
-			figures: []string{"ops_per_s", "server_cpu_us_per_op", "kib_per_session", "ping_p99_ms"}, rounds: heavyRounds, noFloor: true},
-		{name: "storm-10k", part: part, scenario: "storm", args: []string{"-keys", "10000", "-watches", "10"}, quick: []string{"-keys", "1000"},
+		{name: "watch-10k", part: part, scenario: "watch", args: []string{"-keys", "10000"}, quick: []string{"-keys", "2000"},
+			figures: heard},
+		{name: "sessions-10k", part: part, scenario: "sessions",
+			args: []string{"-keys", "10000", "-conns", "32", "-time", "10s"}, quick: []string{"-keys", "1000"},
+			figures: []string{"ops_per_s", "server_cpu_us_per_op", "kib_per_session", "ping_p99_ms"}, rounds: heavyRounds,
+			noFloor: true},
+		{name: "storm-10k", part: part, scenario: "storm", args: []string{"-keys", "10000", "-watches", "10"},
+			quick:   []string{"-keys", "1000"},
 			figures: []string{"all_back_ms", "p50_ms", "server_cpu_us_per_op", "expired"}, rounds: heavyRounds, noFloor: true},
-		{name: "empty", part: part, scenario: "idle", args: []string{"-time", "10s"}, figures: []string{"server_rss_mib", "start_s", "idle_cpu_percent"},
-			rounds: heavyRounds, process: true, noFloor: true},
+		{name: "empty", part: part, scenario: "idle", args: []string{"-time", "10s"},
+			figures: []string{"server_rss_mib", "start_s", "idle_cpu_percent"},
+			rounds:  heavyRounds, process: true, noFloor: true},
 	}
 }
 
@@ -107,22 +118,32 @@ func bigProfiles() []profile {
 	short := []string{"-root", "/b"} // so that paths are 25 bytes long
 	const part = "big"
 	return []profile{
-		{name: "load-1m", part: part, scenario: "restart", args: append(short, "-keys", "1000000", "-size", "100"), quick: []string{"-keys", "100000"},
-			figures: []string{"ops_per_s", "server_cpu_us_per_op", "server_rss_mib", "bytes_per_znode", "restart_s"}, rounds: heavyRounds, process: true, noFloor: true},
+		{name: "load-1m", part: part, scenario: "restart", args: append(short, "-keys", "1000000", "-size", "100"),
+			quick:   []string{"-keys", "100000"},
+			figures: []string{"ops_per_s", "server_cpu_us_per_op", "server_rss_mib", "bytes_per_znode", "restart_s"},
+			rounds:  heavyRounds, process: true, noFloor: true},
 		// three snapshots, one in 30 s
-		{name: "snapshot-1m", part: part, scenario: "snapshot", args: append(short, "-keys", "1000000", "-time", "100s"), quick: []string{"-keys", "100000", "-time", "10s"},
-			figures: []string{"snapshots", "p99_ms_with", "p99_ms_without", "p99_ratio"}, rounds: heavyRounds, process: true, alone: true, noFloor: true},
-		{name: "flat-znodes-10m", part: part, scenario: "flat-znodes", args: append(short, "-keys", "10000000", "-time", "3s"), quick: []string{"-keys", "100000"},
-			figures: []string{"p999_ms", "bytes_per_znode_growth", "get_cpu_us_growth", "set_cpu_us_growth", "get_p50_ms_growth", "half_p999_ms_growth"}, rounds: 1, alone: true, noFloor: true},
-		{name: "flat-conns-5k", part: part, scenario: "flat-conns", args: []string{"-keys", "5000"}, quick: []string{"-keys", "1000"},
+		{name: "snapshot-1m", part: part, scenario: "snapshot", args: append(short, "-keys", "1000000", "-time", "100s"),
+			quick:   []string{"-keys", "100000", "-time", "10s"},
+			figures: []string{"snapshots", "p99_ms_with", "p99_ms_without", "p99_ratio"}, rounds: heavyRounds, process: true,
+			alone: true, noFloor: true},
+		{name: "flat-znodes-10m", part: part, scenario: "flat-znodes",
+			args: append(short, "-keys", "10000000", "-time", "3s"), quick: []string{"-keys", "100000"},
+			figures: []string{
+				"p999_ms", "bytes_per_znode_growth", "get_cpu_us_growth", "set_cpu_us_growth", "get_p50_ms_growth",
+				"half_p999_ms_growth",
+			}, rounds: 1, alone: true, noFloor: true},
+		{name: "flat-conns-5k", part: part, scenario: "flat-conns", args: []string{"-keys", "5000"},
+			quick:   []string{"-keys", "1000"},
 			figures: []string{"cpu_us_growth", "p50_ms_growth"}, rounds: heavyRounds, alone: true},
-		{name: "flat-watchers-10k", part: part, scenario: "flat-watchers", args: []string{"-keys", "10000", "-time", "3s"}, quick: []string{"-keys", "2000"},
+		{name: "flat-watchers-10k", part: part, scenario: "flat-watchers", args: []string{"-keys", "10000", "-time", "3s"},
+			quick:   []string{"-keys", "2000"},
 			figures: []string{"cpu_us_per_event_growth", "p50_us_per_watcher_growth"}, rounds: heavyRounds, alone: true},
 	}
 }
 
-// pickProfiles returns the profiles named, by their names, their scenarios or
-// their parts; all for an empty list.
+// pickProfiles returns the profiles named by their names, their scenarios or
+// their parts; an empty list means all.
 func pickProfiles(names []string) ([]profile, error) {
 	if len(names) == 0 {
 		return profiles(), nil
@@ -142,7 +163,7 @@ func pickProfiles(names []string) ([]profile, error) {
 	return picked, nil
 }
 
-// flags are the trial's, least binding first; more come from the command line.
+// flags returns the trial's flags, each overriding those before; more come from the command line.
 func (p profile) flags(s scenario, quick bool, more []string) []string {
 	args := append(append([]string(nil), s.defaults...), fullTimes...)
 	args = append(args, p.args...)
@@ -152,7 +173,7 @@ func (p profile) flags(s scenario, quick bool, more []string) []string {
 	return append(args, more...)
 }
 
-// runsOn says why the profile doesn't run on a server, the first one or not, or "".
+// runsOn says why the profile doesn't run on a server, "" if it does; first says that s is the first server.
 func (p profile) runsOn(s servers.Spec, first bool) string {
 	switch {
 	case p.alone && !first && !s.Floor:
@@ -165,7 +186,7 @@ func (p profile) runsOn(s servers.Spec, first bool) string {
 	return ""
 }
 
-// printProfiles writes the list for the help.
+// printProfiles writes the profiles for the help.
 func printProfiles(w io.Writer) {
 	part := ""
 	for _, p := range profiles() {
@@ -181,7 +202,7 @@ func printProfiles(w io.Writer) {
 	}
 }
 
-// limits says in the help what keeps the profile from running everywhere.
+// limits says, for the help, what keeps the profile from running everywhere.
 func (p profile) limits() (text string) {
 	if p.members > 1 {
 		text += fmt.Sprintf("; %d servers", p.members)

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// progressPeriod is how often the line changes: often enough to see that it
-// lives, seldom enough to cost nothing.
+// progressPeriod is how often the line changes: often enough to show that work
+// continues, seldom enough to cost nothing.
 const progressPeriod = 500 * time.Millisecond
 
-// progress is a line on the terminal that is written over and over. A nil
+// progress is a line on the terminal that is rewritten again and again. A nil
 // *progress shows nothing.
 type progress struct {
 	w      io.Writer
@@ -20,12 +20,12 @@ type progress struct {
 
 	mu   sync.Mutex
 	last time.Time // when the line was last written
-	ops  int64     // at last
-	dirt int       // width of what stands on the line
+	ops  int64     // as of last
+	dirt int       // width of the text on the line
 }
 
-// show says how far the named work is: ops done in elapsed, of a total time, or
-// of a total count if that is not 0.
+// show shows the progress of the named work: ops done in elapsed, of a total
+// time, or of a total count if that isn't 0.
 func (p *progress) show(name string, ops int64, elapsed, total time.Duration, count int64) {
 	if p == nil {
 		return
@@ -51,7 +51,7 @@ func (p *progress) show(name string, ops int64, elapsed, total time.Duration, co
 	p.write(line)
 }
 
-// note shows a step that has no figures.
+// note shows a step that has no numbers.
 func (p *progress) note(text string) {
 	if p == nil {
 		return
@@ -62,7 +62,7 @@ func (p *progress) note(text string) {
 	p.write(p.prefix + text)
 }
 
-// clear wipes the line, before something else is written to the terminal.
+// clear erases the line before something else is written to the terminal.
 func (p *progress) clear() {
 	if p == nil {
 		return
@@ -78,7 +78,7 @@ func (p *progress) write(line string) {
 	p.dirt = len(line)
 }
 
-// short writes a figure in four characters or so: 950, 1.2k, 43k, 1.3M.
+// short formats a number in about four characters: 950, 1.2k, 43k, 1.3M.
 func short(v float64) string {
 	switch {
 	case v >= 9.95e6:

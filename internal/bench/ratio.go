@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// spread is what several rounds say about one figure.
+// spread summarizes one figure over several rounds.
 type spread struct {
 	median, min, max float64
 	rounds           int
 }
 
-// newSpread sums values up; the median of an even number is the mean of the
-// middle two. No values give the zero spread.
+// newSpread summarizes values; the median of an even number of them is the mean
+// of the middle two. No values give the zero spread.
 func newSpread(values []float64) spread {
 	if len(values) == 0 {
 		return spread{}
@@ -22,7 +22,7 @@ func newSpread(values []float64) spread {
 	return spread{(v[(n-1)/2] + v[n/2]) / 2, v[0], v[n-1], n}
 }
 
-// text is the median, with the least and the greatest if there are several.
+// text returns the median, with the minimum and maximum if there are several rounds.
 func (s spread) text(format func(float64) string, unit string) string {
 	switch {
 	case s.rounds == 0:
@@ -33,7 +33,7 @@ func (s spread) text(format func(float64) string, unit string) string {
 	return fmt.Sprintf("%s%s (%s–%s)", format(s.median), unit, format(s.min), format(s.max))
 }
 
-// outcome is all results of one profile: by server, then by round.
+// outcome holds all results of one profile: by server, then by round.
 type outcome struct {
 	profile profile
 	results [][]result // [server][round]; a failed or left out trial has Failed set
@@ -50,8 +50,8 @@ func (o *outcome) values(server int, figure string) (v []float64) {
 	return v
 }
 
-// ratios divides server a's figure by server b's, round by round: what a
-// machine's mood does to a round, it does to both.
+// ratios divides server a's figure by server b's, round by round: whatever the
+// machine does to a round affects both.
 func (o *outcome) ratios(a, b int, figure string) (v []float64) {
 	for i := range min(len(o.results[a]), len(o.results[b])) {
 		ra, rb := &o.results[a][i], &o.results[b][i]
@@ -64,8 +64,8 @@ func (o *outcome) ratios(a, b int, figure string) (v []float64) {
 	return v
 }
 
-// comparisonTable shows a row per profile and figure: each server's median, and
-// the ratio of every two servers.
+// comparisonTable returns a table with a row per profile and figure: each
+// server's median, and the ratio of every two servers.
 func comparisonTable(names []string, outcomes []outcome) *table {
 	t := &table{header: []string{"profile", "figure"}, left: map[int]bool{1: true}}
 	t.header = append(t.header, names...)
@@ -95,7 +95,7 @@ func comparisonTable(names []string, outcomes []outcome) *table {
 	return t
 }
 
-// ratioNumber formats a ratio with three digits or so.
+// ratioNumber formats a ratio with about three digits.
 func ratioNumber(v float64) string {
 	switch {
 	case v >= 100:
@@ -108,7 +108,7 @@ func ratioNumber(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// troubles are the trials that failed or had errors, a line each.
+// troubles lists the trials that failed or had errors, one line each.
 func troubles(outcomes []outcome) (lines []string) {
 	for _, o := range outcomes {
 		for _, rounds := range o.results {
@@ -117,7 +117,9 @@ func troubles(outcomes []outcome) (lines []string) {
 				if r.Failed != "" {
 					lines = append(lines, fmt.Sprintf("%s on %s, round %d: %s", o.profile.name, r.Server, r.Round, r.Failed))
 				} else if n := r.errorCount(); n > 0 {
-					lines = append(lines, fmt.Sprintf("%s on %s, round %d: %d errors of %d operations: %v", o.profile.name, r.Server, r.Round, n, r.Ops, r.Errors))
+					lines = append(lines,
+						fmt.Sprintf("%s on %s, round %d: %d errors of %d operations: %v", o.profile.name, r.Server, r.Round, n, r.Ops,
+							r.Errors))
 				}
 			}
 		}

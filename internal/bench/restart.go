@@ -16,8 +16,8 @@ func runReady(ctx context.Context, t *trial) (result, error) {
 	return result{Seconds: time.Since(begin).Seconds(), ServerRSS: t.measured.RssMiB()}, nil
 }
 
-// runRestart loads znodes as runLoad does, ends the server by -signal and times
-// it from its start to the first read.
+// runRestart loads znodes as runLoad does, ends the server with -signal and
+// measures the time from its start to the first read.
 func runRestart(ctx context.Context, t *trial) (result, error) {
 	if t.server == nil {
 		return result{}, errNoServer
@@ -40,7 +40,7 @@ func runRestart(ctx context.Context, t *trial) (result, error) {
 	return r, nil
 }
 
-// runIdle measures a server just started that nobody asks anything: the time it
+// runIdle measures a server that was just started and gets no requests: the time it
 // took to start, and after -warm its processor time over -time and its memory.
 func runIdle(ctx context.Context, t *trial) (result, error) {
 	if t.server == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// result is what one trial of a scenario found; its JSON form is one line of
-// -json. Figures that were not measured are 0 and left out.
+// result holds the figures of one trial of a scenario; its JSON form is one
+// line of -json. Figures that were not measured are 0 and left out.
 type result struct {
 	Scenario  string             `json:"scenario"`
 	Profile   string             `json:"profile,omitempty"` // in a comparison
@@ -32,14 +32,15 @@ type result struct {
 	ServerCPU float64            `json:"server_cpu_us_per_op,omitempty"`
 	ServerRSS float64            `json:"server_rss_mib,omitempty"`
 	ClientCPU float64            `json:"client_cpu_us_per_op,omitempty"`
-	Others    float64            `json:"others_cpu_percent,omitempty"` // of the machine, to other programs
+	Others    float64            `json:"others_cpu_percent,omitempty"` // percentage of the machine used by others
 	Extra     map[string]float64 `json:"extra,omitempty"`              // of this scenario only; units end the names
 	Failed    string             `json:"failed,omitempty"`
 }
 
 // setLatency fills in the percentiles.
 func (r *result) setLatency(l *latencies) {
-	r.P50, r.P90, r.P99, r.P999, r.Max = l.quantileMs(.5), l.quantileMs(.9), l.quantileMs(.99), l.quantileMs(.999), l.quantileMs(1)
+	r.P50, r.P90, r.P99, r.P999, r.Max = l.quantileMs(.5), l.quantileMs(.9), l.quantileMs(.99), l.quantileMs(.999),
+		l.quantileMs(1)
 }
 
 // setTime fills in the duration, and the throughput of Ops in it.
@@ -50,8 +51,8 @@ func (r *result) setTime(d time.Duration) {
 	}
 }
 
-// setCost spreads the processor time used over n operations, and notes what
-// others used.
+// setCost divides the processor time used by n operations, and notes what other
+// programs used.
 func (r *result) setCost(c servers.Cost, n int64) {
 	if n > 0 {
 		r.ServerCPU = float64(c.Server.Nanoseconds()) / 1e3 / float64(n)
@@ -62,7 +63,7 @@ func (r *result) setCost(c servers.Cost, n int64) {
 	}
 }
 
-// set adds a figure of this scenario; the unit ends its name.
+// set adds a figure of this scenario; its name ends with the unit.
 func (r *result) set(name string, v float64) {
 	if r.Extra == nil {
 		r.Extra = map[string]float64{}
@@ -77,7 +78,7 @@ func (r *result) countErrors(errs map[jute.Code]int64) {
 	}
 }
 
-// addAllErrors adds the errors of a part.
+// addAllErrors adds the errors of a part of the trial.
 func (r *result) addAllErrors(errs map[string]int64) {
 	for name, n := range errs {
 		r.addErrors(name, n)
@@ -94,7 +95,7 @@ func (r *result) addErrors(name string, n int64) {
 	r.Errors[name] += n
 }
 
-// errorCount is the number of errors of all codes.
+// errorCount returns the number of errors of all codes.
 func (r *result) errorCount() (n int64) {
 	for _, v := range r.Errors {
 		n += v

@@ -191,7 +191,8 @@ func TestInterruptClearsAway(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed || !strings.HasPrefix(diag.String(), "zooid bench: interrupted: get: ") {
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed ||
+		!strings.HasPrefix(diag.String(), "zooid bench: interrupted: get: ") {
 		t.Errorf("%v: %s", cmd.ProcessState, &diag)
 	}
 	if left := s.left(); len(left) > 0 {
@@ -279,7 +280,8 @@ func TestFailoverWritersComeBack(t *testing.T) {
 	}
 	seen := s.count(jute.OpSetData)
 	cuts := min(seen/5, 4)
-	if r.Extra["disconnects"] != float64(cuts) || r.Errors["connection lost"] != int64(cuts) || s.takenUp() != cuts || r.Ops != int64(seen-cuts) {
+	if r.Extra["disconnects"] != float64(cuts) || r.Errors["connection lost"] != int64(cuts) || s.takenUp() != cuts ||
+		r.Ops != int64(seen-cuts) {
 		t.Errorf("%d writes seen with %d cuts, %d sessions resumed: %+v", seen, cuts, s.takenUp(), r)
 	}
 }
@@ -343,8 +345,10 @@ func TestStartedServer(t *testing.T) {
 
 func TestServerThatEndsIsReported(t *testing.T) {
 	t.Parallel()
-	_, err := servers.Start(context.Background(), servers.Spec{Name: "x", Command: "echo no heap for port {port}; exit 3"}, t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no heap for port ") {
+	_, err := servers.Start(context.Background(), servers.Spec{Name: "x", Command: "echo no heap for port {port}; exit 3"},
+		t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") ||
+		!strings.Contains(err.Error(), "no heap for port ") {
 		t.Errorf("error %v", err)
 	}
 }

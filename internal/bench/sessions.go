@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// runSessions opens -keys sessions, -conns at a time, as fast as it can; then
-// holds them for -time, each pinging as an idle client does.
+// runSessions opens -keys sessions, -conns at a time, as fast as it can. Then
+// it holds them for -time, each pinging as an idle client does.
 func runSessions(ctx context.Context, t *trial) (result, error) {
 	if err := checkFiles(t.keys); err != nil {
 		return result{}, err
@@ -49,14 +49,14 @@ func runSessions(ctx context.Context, t *trial) (result, error) {
 	return r, nil
 }
 
-// A client pings when it has been silent for a third of its timeout.
+// pingsPerTimeout: a client pings when it has been silent for a third of its timeout.
 const pingsPerTimeout = 3
 
 // holders is how many goroutines ping on behalf of all sessions.
 const holders = 16
 
-// hold keeps the sessions alive for -time and adds what that costs. Each
-// session pings once per period, all of them spread evenly over it.
+// hold keeps the sessions alive for -time and adds the cost to r. Each session
+// pings once per period; the pings of all sessions are spread evenly over it.
 func (t *trial) hold(ctx context.Context, conns []*wire.Conn, r *result) error {
 	start, begin := t.measured.Cost(), time.Now()
 	pings := make([]*latencies, holders)
@@ -92,7 +92,7 @@ func (t *trial) hold(ctx context.Context, conns []*wire.Conn, r *result) error {
 }
 
 // pingLoop pings the connections in turn until the end; it returns how many
-// failed, each counted once.
+// failed, counting each once.
 func (t *trial) pingLoop(ctx context.Context, conns []*wire.Conn, end time.Time, l *latencies) (lost int64) {
 	if len(conns) == 0 {
 		return 0

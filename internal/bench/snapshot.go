@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// snapshotPoll is how often the data directories are looked at: the error of
-	// a snapshot's begin and end.
+	// snapshotPoll is how often the data directories are checked: it limits how
+	// exactly a snapshot's begin and end are known.
 	snapshotPoll = 20 * time.Millisecond
-	// snapshotMargin is added before and after: what a server does before the
-	// file appears, and after it is whole, is part of taking a snapshot.
+	// snapshotMargin is added before and after: what a server does before the file
+	// appears, and after it is complete, is part of taking a snapshot.
 	snapshotMargin = 200 * time.Millisecond
 )
 
 // sample is one reply: when its request was due, and how long it took.
 type sample struct{ due, took time.Duration }
 
-// stretch is from one time until another.
+// stretch is an interval of time.
 type stretch struct{ from, until time.Duration }
 
-// runSnapshot creates -keys znodes and then sets random ones at -rate, while the
-// server takes its snapshots as its configuration says. It sees them as files
-// growing in the server's directory, and compares the latency of the sets due
-// during one with that of all others.
+// runSnapshot creates -keys znodes and then sets random ones at -rate, while
+// the server takes its snapshots as configured. It recognizes them as files
+// that grow in the server's directory, and compares the latency of the sets due
+// during a snapshot with that of all others.
 func runSnapshot(ctx context.Context, t *trial) (result, error) {
 	if t.server == nil {
 		return result{}, errNoServer
@@ -60,7 +60,8 @@ func runSnapshot(ctx context.Context, t *trial) (result, error) {
 	if err := t.settle(conns); err != nil {
 		return result{}, err
 	}
-	l := &load{name: t.name, conns: conns, source: t.bulkSets(t.keys), warm: t.warm, time: t.time, ops: t.ops, rate: t.rate,
+	l := &load{name: t.name, conns: conns, source: t.bulkSets(t.keys), warm: t.warm, time: t.time, ops: t.ops,
+		rate:    t.rate,
 		servers: t.measured, progress: t.progress, samples: make([][]sample, len(conns))}
 	var spans []stretch
 	var wg sync.WaitGroup
@@ -76,8 +77,8 @@ func runSnapshot(ctx context.Context, t *trial) (result, error) {
 	return r, r.setSnapshots(slices.Concat(l.samples...), spans)
 }
 
-// watchSnapshots says when snapshots were written below root, since epoch, until
-// ctx ends.
+// watchSnapshots returns when snapshots were written below root, as times since
+// epoch, until ctx ends.
 func watchSnapshots(ctx context.Context, root string, epoch time.Time) (spans []stretch) {
 	known := snapshotFiles{}
 	known.grown(root)
@@ -99,10 +100,10 @@ func watchSnapshots(ctx context.Context, root string, epoch time.Time) (spans []
 	return spans
 }
 
-// snapshotFiles is the size of every file that is a snapshot by its name.
+// snapshotFiles holds the size of every file that has a snapshot's name.
 type snapshotFiles map[string]int64
 
-// grown reports whether one is new or has changed its size since the last call.
+// grown reports whether a file is new or has changed its size since the last call.
 func (f snapshotFiles) grown(root string) (grown bool) {
 	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.Contains(d.Name(), "snap") {
@@ -110,7 +111,7 @@ func (f snapshotFiles) grown(root string) (grown bool) {
 		}
 		st, err := d.Info()
 		if err != nil {
-			return nil // it went while we looked
+			return nil // it was removed meanwhile
 		}
 		size, seen := f[path]
 		grown = grown || !seen || size != st.Size()
@@ -120,7 +121,7 @@ func (f snapshotFiles) grown(root string) (grown bool) {
 	return grown
 }
 
-// setSnapshots tells the samples due during a snapshot from the others.
+// setSnapshots separates the samples due during a snapshot from the others.
 func (r *result) setSnapshots(samples []sample, spans []stretch) error {
 	with, without := newLatencies(), newLatencies()
 	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(a.due, b.due) })

@@ -45,7 +45,7 @@ func parseSignal(name string) (syscall.Signal, error) {
 }
 
 // strike sends -signal to -kill. The returned function lets a stopped process
-// go on.
+// continue.
 func (t *trial) strike() (undo func(), err error) {
 	sig, err := parseSignal(t.signal)
 	if err == nil {
@@ -61,5 +61,5 @@ func (t *trial) strike() (undo func(), err error) {
 	}, nil
 }
 
-// errNoServer says that a scenario needs a server it may stop.
+// errNoServer says that a scenario needs a server that it may stop.
 var errNoServer = errors.New("needs a server started by -start, since it stops and starts it")

@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// steady measures one source by the trial's flags.
+// steady measures one source with the trial's flags.
 func (t *trial) steady(ctx context.Context, src wire.Source) (result, error) {
 	conns, err := t.dialAll(ctx, t.conns, wire.LoadBuffer)
 	if err != nil {
@@ -28,13 +28,13 @@ func (t *trial) steady(ctx context.Context, src wire.Source) (result, error) {
 	return r, err
 }
 
-// The preparing of znodes takes few connections, deep.
+// Few connections, with many outstanding requests each, prepare the znodes.
 const (
 	prepareConns = 4
 	prepareDepth = 64
 )
 
-// prepare creates n znodes by the request; any error ends it.
+// prepare creates n znodes with req; any error ends it.
 func (t *trial) prepare(ctx context.Context, n int, req wire.Request) error {
 	conns, err := t.dialAll(ctx, prepareConns, wire.LoadBuffer)
 	if err != nil {
@@ -53,7 +53,7 @@ func (t *trial) prepare(ctx context.Context, n int, req wire.Request) error {
 	return nil
 }
 
-// keyPrefix is what the paths of the prepared znodes begin with.
+// keyPrefix returns the prefix of the prepared znodes' paths.
 func (t *trial) keyPrefix() string { return t.base + "/k" }
 
 func (t *trial) key(i int) string { return wire.NumberedPath(t.keyPrefix(), i) }
@@ -62,10 +62,11 @@ func (t *trial) key(i int) string { return wire.NumberedPath(t.keyPrefix(), i) }
 func (t *trial) prepareKeys(ctx context.Context) error {
 	data := t.value()
 	create := wire.NewNumbered(t.keyPrefix(), func(path string) []byte { return wire.CreateFrame(path, data) })
-	return t.prepare(ctx, t.keys, func(b []byte, i uint64) ([]byte, wire.Kind) { return create.Append(b, i), wire.KindWrite })
+	return t.prepare(ctx, t.keys,
+		func(b []byte, i uint64) ([]byte, wire.Kind) { return create.Append(b, i), wire.KindWrite })
 }
 
-// anyOf is a source that picks one of the frames at random.
+// anyOf returns a source that picks one of the frames at random.
 func (t *trial) anyOf(frames [][]byte, k wire.Kind) wire.Source {
 	return func(conn int) wire.Request {
 		rng := t.rng(conn)
@@ -130,11 +131,12 @@ func runMixed(ctx context.Context, t *trial) (result, error) {
 	})
 }
 
-// createSource makes each connection create znodes of its own numbering.
+// createSource returns a source with which each connection creates znodes that it numbers itself.
 func (t *trial) createSource() wire.Source {
 	data := t.value()
 	return func(conn int) wire.Request {
-		create := wire.NewNumbered(fmt.Sprintf("%s/c%d-", t.base, conn), func(path string) []byte { return wire.CreateFrame(path, data) })
+		create := wire.NewNumbered(fmt.Sprintf("%s/c%d-", t.base, conn),
+			func(path string) []byte { return wire.CreateFrame(path, data) })
 		return func(b []byte, i uint64) ([]byte, wire.Kind) { return create.Append(b, i), wire.KindWrite }
 	}
 }
@@ -180,7 +182,7 @@ func runChildren(ctx context.Context, t *trial) (result, error) {
 	return t.steady(ctx, t.anyOf([][]byte{wire.ChildrenFrame(t.base)}, 0))
 }
 
-// pause waits for d, or for the end of ctx, which is an error.
+// pause waits for d, or until ctx ends, which is an error.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -16,8 +16,8 @@ const stormZnodes = 1000
 
 // runStorm opens -keys sessions with -watches each and cuts all connections at
 // once, without closing the sessions; with -kill the server dies instead. Then
-// all come back, -conns at a time, with their session and watches. Latency runs
-// from the cut to a session's return with its watches set.
+// all sessions are resumed, -conns at a time, and their watches set again.
+// Latency is from the cut until a session is back with its watches set.
 func runStorm(ctx context.Context, t *trial) (r result, err error) {
 	sessions := t.keys
 	if err := checkFiles(sessions); err != nil {
@@ -71,10 +71,11 @@ func runStorm(ctx context.Context, t *trial) (r result, err error) {
 	return r, nil
 }
 
-// allComeBack replaces each connection by a new one of the same session, nil if
-// that has expired. It returns how long after the cut each was back, 0 if it
-// never will be, and the attempts of all.
-func (t *trial) allComeBack(ctx context.Context, conns []*wire.Conn, cut time.Time) (back []time.Duration, tries int64, err error) {
+// allComeBack replaces each connection with a new one of the same session, nil
+// if the session has expired. It returns how long after the cut each was back,
+// 0 if it never will be, and the total number of attempts.
+func (t *trial) allComeBack(ctx context.Context, conns []*wire.Conn,
+	cut time.Time) (back []time.Duration, tries int64, err error) {
 	back = make([]time.Duration, len(conns))
 	var done, dials atomic.Int64
 	err = inParallel(ctx, len(conns), t.conns, func(ctx context.Context, i int) error {
@@ -121,10 +122,10 @@ func (t *trial) setWatches(c *wire.Conn, i int) error {
 // comeBackPoll is how long a session waits after a refused connection.
 const comeBackPoll = 5 * time.Millisecond
 
-// comeBack reattaches session i and sets its watches again, trying one server
+// comeBack resumes session i and sets its watches again, trying one server
 // after the other until it succeeds or the session has expired; tries counts
-// the attempts. A session that nobody takes back for twice its timeout is an
-// error: there's no server left.
+// the attempts. It is an error if no server takes the session back for twice
+// its timeout: there is no server left.
 func (t *trial) comeBack(ctx context.Context, old *wire.Conn, i int) (c *wire.Conn, tries int64, err error) {
 	deadline := time.Now().Add(2*old.Session.Timeout + wire.HandshakeTimeout)
 	for a := i; ; a++ {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The colours used: few, and only for what a reader looks for first.
+// The colours used: few, and only for what readers look for first.
 const (
 	colorBold  = "\x1b[1m"
 	colorDim   = "\x1b[2m"
@@ -18,7 +18,7 @@ const (
 	colorReset = "\x1b[0m"
 )
 
-// cell is one field of a table. Its color goes around the text and doesn't
+// cell is one field of a table. Its color is put around the text and doesn't
 // count for the width.
 type cell struct {
 	text  string
@@ -35,7 +35,7 @@ type table struct {
 
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 
-// plain makes cells without colour.
+// plain returns cells without colour.
 func plain(texts ...string) []cell {
 	cells := make([]cell, len(texts))
 	for i, s := range texts {
@@ -113,7 +113,10 @@ func (t *table) writeMarkdown(w io.Writer) error {
 
 // resultTable shows one row per trial.
 func resultTable(results []result) *table {
-	t := &table{header: []string{"scenario", "load", "ops/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "server µs/op", "server MiB", "client µs/op", "errors"},
+	t := &table{header: []string{
+		"scenario", "load", "ops/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "server µs/op", "server MiB",
+		"client µs/op", "errors",
+	},
 		left: map[int]bool{1: true}}
 	for i := range results {
 		r := &results[i]
@@ -122,7 +125,10 @@ func resultTable(results []result) *table {
 			errs = cell{fmt.Sprint(n), colorRed}
 		}
 		row := []cell{{text: r.Scenario}, {text: r.loadText()}}
-		for _, name := range []string{"ops_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "server_cpu_us_per_op", "server_rss_mib", "client_cpu_us_per_op"} {
+		for _, name := range []string{
+			"ops_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "server_cpu_us_per_op", "server_rss_mib",
+			"client_cpu_us_per_op",
+		} {
 			row = append(row, cell{text: r.figureText(name)})
 		}
 		t.add(append(row, errs)...)
@@ -130,8 +136,8 @@ func resultTable(results []result) *table {
 	return t
 }
 
-// loadText says how a trial loaded the server: connections x outstanding, or
-// connections at a rate.
+// loadText returns how a trial loaded the server: connections x outstanding
+// requests, or connections at a rate.
 func (r *result) loadText() string {
 	switch {
 	case r.Rate > 0:
@@ -144,7 +150,7 @@ func (r *result) loadText() string {
 	return ""
 }
 
-// figureText formats a figure, or gives a dash if it wasn't measured.
+// figureText formats a figure, or returns a dash if it wasn't measured.
 func (r *result) figureText(name string) string {
 	v, ok := r.figure(name)
 	if !ok {
@@ -153,8 +159,8 @@ func (r *result) figureText(name string) string {
 	return number(v)
 }
 
-// writeDetails writes what doesn't fit a table: the scenario's own figures and
-// the errors by code.
+// writeDetails writes what doesn't fit in a table: the scenario's own figures
+// and the errors by code.
 func writeDetails(w io.Writer, results []result, colors bool) error {
 	paint := func(color, text string) string {
 		if colors {
@@ -184,7 +190,7 @@ func writeDetails(w io.Writer, results []result, colors bool) error {
 	return nil
 }
 
-// number formats a figure with three significant digits or all its whole ones.
+// number formats a figure with three significant digits, or with all digits before the point.
 func number(v float64) string {
 	a := math.Abs(v)
 	switch {

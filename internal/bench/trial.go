@@ -12,7 +12,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// trial is one run of one scenario: its flags and what it has at hand.
+// trial is one run of one scenario: its flags and its resources.
 type trial struct {
 	options
 	name     string
@@ -22,8 +22,8 @@ type trial struct {
 	server   *servers.Server // started for this trial, or nil
 }
 
-// runTrial runs s with o: it starts the server if one is to be started, makes a
-// znode to work below, and removes it afterwards.
+// runTrial runs s with o: it starts the server if o says so, creates a znode to
+// work below, and removes that afterwards.
 func runTrial(ctx context.Context, s scenario, o options, p *progress) (r result, err error) {
 	t := &trial{options: o, name: s.name, progress: p, measured: o.pids}
 	if o.start != "" {
@@ -38,7 +38,7 @@ func runTrial(ctx context.Context, s scenario, o options, p *progress) (r result
 	return t.execute(ctx, s)
 }
 
-// execute runs s on servers that are up.
+// execute runs s on running servers.
 func (t *trial) execute(ctx context.Context, s scenario) (r result, err error) {
 	if err := t.measured.Check(); err != nil {
 		return r, err
@@ -59,7 +59,7 @@ func (t *trial) execute(ctx context.Context, s scenario) (r result, err error) {
 	return r, err
 }
 
-// newSession is a session not yet opened.
+// newSession returns a session that isn't open yet.
 func (t *trial) newSession() wire.Session { return wire.Session{Timeout: t.timeout} }
 
 // dial opens connection number i.
@@ -67,7 +67,7 @@ func (t *trial) dial(ctx context.Context, i, buffer int) (*wire.Conn, error) {
 	return wire.Dial(ctx, t.servers[i%len(t.servers)], t.newSession(), 0, buffer)
 }
 
-// makeBase creates the znode to work below, under a name that was free.
+// makeBase creates the znode to work below, with an unused name.
 func (t *trial) makeBase(ctx context.Context) error {
 	c, err := t.dial(ctx, 0, wire.IdleBuffer)
 	if err != nil {
@@ -88,7 +88,7 @@ func (t *trial) makeBase(ctx context.Context) error {
 	return nil
 }
 
-// value is the data of one znode.
+// value returns the data of one znode.
 func (t *trial) value() []byte {
 	b := make([]byte, t.size)
 	for i := range b {
@@ -106,8 +106,8 @@ func evenly(depth int) func(int) int { return func(int) int { return depth } }
 // settleMax bounds the wait for a server to be up to date.
 const settleMax = time.Minute
 
-// settle waits until the server of each connection has seen all that was
-// written before.
+// settle waits until the server of each connection has applied everything that
+// was written before.
 func (t *trial) settle(conns []*wire.Conn) error {
 	r := jute.PathRequest{Path: t.base}
 	for _, c := range conns {

@@ -11,19 +11,19 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// fanOut is one znode, those who watch it and who changes it. Each of its rounds
-// has two halves, so that no work of the one is in the time of the other: all
-// watches are set, then there is a change and everybody hears of it.
+// fanOut is one znode with its watchers and the connection that changes it. Each
+// round has two halves, so that the work of one isn't in the time of the other:
+// first all watches are set, then there is a change and all watchers get the event.
 type fanOut struct {
 	conns []*wire.Conn // the one that makes the change, then the watchers
 	epoll *wire.Poll
 	delay []time.Duration // of each watcher in this round
 
-	look, set []byte // what the first sends in the two halves
+	look, set []byte // what the first connection sends in the two halves
 	arm       []byte // what a watcher sends
 }
 
-// round does one, and returns the delay of the last watcher.
+// round does one round and returns the delay of the last watcher.
 func (f *fanOut) round(ctx context.Context) (last time.Duration, err error) {
 	request := f.look
 	for i := range f.conns {
@@ -74,9 +74,9 @@ func expect(frame []byte, notification bool) error {
 	return nil
 }
 
-// runWatch changes one znode that -keys connections watch, and measures from
-// the change's sending to the last watcher's hearing of it; the extra figures
-// have the delay of each.
+// runWatch changes one znode that -keys connections watch, and measures the
+// time from sending the change until the last watcher gets the event; the extra
+// figures hold the delay of each watcher.
 func runWatch(ctx context.Context, t *trial) (result, error) {
 	conns, err := t.dialAll(ctx, t.keys+1, wire.IdleBuffer)
 	if err != nil {
@@ -93,7 +93,7 @@ func runWatch(ctx context.Context, t *trial) (result, error) {
 	return t.changes(ctx, f)
 }
 
-// changes does the rounds. Those of the warm-up aren't counted.
+// changes does the rounds. Rounds of the warm-up aren't counted.
 func (t *trial) changes(ctx context.Context, f *fanOut) (result, error) {
 	last, each := newLatencies(), newLatencies()
 	var start servers.Cost

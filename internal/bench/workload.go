@@ -14,10 +14,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// workload runs a keeper-bench file.
+// workload is a keeper-bench file to run.
 type workload struct{ *keeperbench.File }
 
-// mainWorkload is `zooid bench workload`.
+// mainWorkload runs `zooid bench workload`.
 func mainWorkload(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, files, err := parseOptions("workload", args...)
 	if errors.Is(err, flag.ErrHelp) {
@@ -48,7 +48,7 @@ func mainWorkload(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		if err != nil {
 			return err
 		}
-		r.Size = 0 // the file says, for each request
+		r.Size = 0 // the file sets it for each request
 		results = append(results, r)
 		if o.json {
 			if err := r.writeJSON(stdout); err != nil {
@@ -59,7 +59,7 @@ func mainWorkload(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	return o.print(stdout, results)
 }
 
-// adjust lets the user's flags override what the file says.
+// adjust lets the user's flags override the file.
 func (w workload) adjust(o options) options {
 	if len(w.Hosts) > 0 && !o.given["servers"] {
 		o.servers = nil
@@ -89,7 +89,7 @@ func (w workload) adjust(o options) options {
 	return o
 }
 
-// run sets up, measures and cleans up.
+// run sets up the znodes, measures and cleans up.
 func (w workload) run(ctx context.Context, t *trial) (r result, err error) {
 	c, err := t.dial(ctx, 0, wire.LoadBuffer)
 	if err != nil {
@@ -131,7 +131,7 @@ func (w workload) measure(ctx context.Context, t *trial, c *wire.Conn) (result, 
 	return r, err
 }
 
-// share is part i of total, split as evenly as whole numbers allow.
+// share returns part i of total, divided as evenly as possible.
 func share(total, parts, i int) int {
 	n := total / parts
 	if i < total%parts {
@@ -140,8 +140,8 @@ func share(total, parts, i int) int {
 	return n
 }
 
-// build removes the setup's root znodes, should they be there, and creates all
-// of the setup. It returns the paths of the roots it has begun, on an error too.
+// build removes the setup's root znodes if they exist and creates the whole
+// setup. It returns the paths of the roots that it has begun, even on an error.
 func (w workload) build(c *wire.Conn, t *trial) (roots []string, err error) {
 	t.progress.note("setting up")
 	rng := t.rng(-1)
@@ -164,13 +164,13 @@ func (w workload) build(c *wire.Conn, t *trial) (roots []string, err error) {
 	return roots, s.drain()
 }
 
-// setupBatch is how many creates of a setup are on their way at once.
+// setupBatch is how many creates of a setup are outstanding at once.
 const setupBatch = 1000
 
 // setupWriter creates znodes, parents first, without waiting for each.
 type setupWriter struct {
 	c    *wire.Conn
-	open []string // paths without a reply
+	open []string // paths whose creates have no reply yet
 }
 
 func (s *setupWriter) create(path string, n *keeperbench.SetupNode, rng *rand.Rand) error {

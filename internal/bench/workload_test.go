@@ -94,7 +94,8 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	o = w.adjust(o)
-	if strings.Join(o.servers, " ") != "localhost:9181 localhost:9181 localhost:9182" || o.conns != 3 || o.ops != 3000 || o.time != time.Minute || o.timeout != 20*time.Second {
+	if strings.Join(o.servers, " ") != "localhost:9181 localhost:9181 localhost:9182" || o.conns != 3 || o.ops != 3000 ||
+		o.time != time.Minute || o.timeout != 20*time.Second {
 		t.Errorf("%+v", o)
 	}
 	if o, _, err = parseOptions("workload", "-servers", "x:1", "-ops", "5", "-time", "3s"); err != nil {

@@ -29,7 +29,8 @@ func (all truth) held(t *testing.T, table *Table) {
 		t.Errorf("the total is %v, want %v", table.Total(), total)
 	}
 	if len(table.counters) > KeysMax || len(table.at) != len(table.counters) || len(table.heap) != len(table.counters) {
-		t.Fatalf("%d counters, %d of them found, %d in order, want at most %d", len(table.counters), len(table.at), len(table.heap), KeysMax)
+		t.Fatalf("%d counters, %d of them found, %d in order, want at most %d", len(table.counters), len(table.at),
+			len(table.heap), KeysMax)
 	}
 	for i, c := range table.counters {
 		if table.at[c.key] != i || table.heap[c.place] != i {
@@ -123,14 +124,17 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	table := &Table{}
 	long := strings.Repeat("é", KeyBytesMax)
-	for _, key := range []string{"", "\xff\xfe", "\x1b[31m", long, long + "more", strings.Repeat("\x80", 2*KeyBytesMax), "x" + long} {
+	for _, key := range []string{
+		"", "\xff\xfe", "\x1b[31m", long, long + "more", strings.Repeat("\x80", 2*KeyBytesMax), "x" + long,
+	} {
 		table.Add(key, 1)
 	}
 	for _, e := range table.Top(100) {
 		if len(e.Key) > KeyBytesMax || len(e.Key) < KeyBytesMax-utf8.UTFMax && len(e.Key) > 20 {
 			t.Errorf("a key of %d bytes", len(e.Key))
 		}
-		if strings.HasPrefix(e.Key, "é") && (e.Weight != 2 || !utf8.ValidString(e.Key)) || strings.HasPrefix(e.Key, "xé") && !utf8.ValidString(e.Key) {
+		if strings.HasPrefix(e.Key, "é") && (e.Weight != 2 || !utf8.ValidString(e.Key)) ||
+			strings.HasPrefix(e.Key, "xé") && !utf8.ValidString(e.Key) {
 			t.Errorf("%q weighs %v", e.Key, e.Weight)
 		}
 	}
@@ -153,7 +157,9 @@ func run(tr *Traffic, samplers []Sampler, from int64, seconds int, keys ...int) 
 			for range n {
 				now := from + int64(s)*second + int64(done)*second/int64(total)
 				if w := samplers[done%len(samplers)].Take(tr); w > 0 {
-					tr.Add(now, &Sample{Weight: w, Path: fmt.Sprintf("/%d", key), Session: "s", Identities: []string{"i"}, Operation: "o", Bytes: 100})
+					tr.Add(now, &Sample{
+						Weight: w, Path: fmt.Sprintf("/%d", key), Session: "s", Identities: []string{"i"}, Operation: "o", Bytes: 100,
+					})
 					samples++
 				}
 				done++
@@ -183,7 +189,8 @@ func TestRates(t *testing.T) {
 	if p.SampledEvery != 1 || !near(p.Requests, 100, 0.01) || !near(p.Bytes, 10_000, 0.01) {
 		t.Errorf("100 requests a second: %+v", p)
 	}
-	if top := p.ByRequests[Paths]; len(top) != 2 || top[0].Key != "/0" || !near(top[0].PerSecond, 60, 0.01) || !near(top[1].PerSecond, 30, 0.01) {
+	if top := p.ByRequests[Paths]; len(top) != 2 || top[0].Key != "/0" || !near(top[0].PerSecond, 60, 0.01) ||
+		!near(top[1].PerSecond, 30, 0.01) {
 		t.Errorf("%v", top)
 	}
 	// Ten thousand times as many, by another path first.
@@ -192,7 +199,8 @@ func TestRates(t *testing.T) {
 		t.Errorf("%d samples of %d a second", samples, 404_000)
 	}
 	top := p.ByRequests[Paths]
-	if len(top) != 3 || top[0].Key != "/1" || top[1].Key != "/0" || !near(top[0].PerSecond, 300_000, 0.1) || !near(top[1].PerSecond, 100_000, 0.1) || !near(top[2].PerSecond, 4_000, 0.5) {
+	if len(top) != 3 || top[0].Key != "/1" || top[1].Key != "/0" || !near(top[0].PerSecond, 300_000, 0.1) ||
+		!near(top[1].PerSecond, 100_000, 0.1) || !near(top[2].PerSecond, 4_000, 0.5) {
 		t.Errorf("%v", top)
 	}
 	if top := p.ByBytes[Sessions]; len(top) != 1 || !near(top[0].PerSecond, 40_400_000, 0.1) {
@@ -204,6 +212,23 @@ func TestRates(t *testing.T) {
 	}
 	if p = tr.Picture(10_000*second, 5); len(p.ByRequests[Paths]) != 0 || p.Requests > 1 {
 		t.Errorf("hours later: %+v", p)
+	}
+}
+
+// TestPendingIsBounded: a sample that isn't in the tables yet holds no more of a long path than counts, and a picture
+// shows it all the same.
+func TestPendingIsBounded(t *testing.T) {
+	t.Parallel()
+	tr := &Traffic{}
+	for n := range 3 * pendingMax {
+		tr.Add(0, &Sample{Weight: 1, Path: "/" + strings.Repeat("x", 1<<20), Session: "s", Operation: "o"})
+		if len(tr.pending) >= pendingMax || n%pendingMax == 0 && len(tr.pending[0].Path) > KeyBytesMax {
+			t.Fatalf("after %d samples %d wait, the first with %d bytes", n+1, len(tr.pending), len(tr.pending[0].Path))
+		}
+	}
+	tr.Add(0, &Sample{Weight: 1, Path: "/y", Session: "s", Operation: "o"})
+	if p := tr.Picture(0, 5); !near(p.Requests, 3*pendingMax+1, 0.01) || len(p.ByRequests[Paths]) != 2 {
+		t.Errorf("%+v", p)
 	}
 }
 
@@ -278,6 +303,11 @@ func BenchmarkTake(b *testing.B) {
 func BenchmarkAdd(b *testing.B) {
 	tr := &Traffic{}
 	for i := 0; b.Loop(); i++ {
-		tr.Add(int64(i)*second/2000, &Sample{Weight: 1, Path: fmt.Sprintf("/app/%d", i*7919%100_000), Session: "0x1234567812345678", Identities: []string{"ip:127.0.0.1"}, Operation: "getData", Bytes: 100})
+		tr.Add(int64(i)*second/2000,
+			&Sample{
+				Weight: 1, Path: fmt.Sprintf("/app/%d", i*7919%100_000), Session: "0x1234567812345678", Identities: []string{
+					"ip:127.0.0.1",
+				}, Operation: "getData", Bytes: 100,
+			})
 	}
 }

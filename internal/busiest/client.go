@@ -8,21 +8,21 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// identitiesMax is how many of a client's identities count.
+// identitiesMax bounds how many of a client's identities are counted.
 const identitiesMax = 4
 
-// A Client is a connection with the sampler of its requests, and how its session and identities are called. It has no
-// lock.
+// A Client samples the requests of a connection, and caches the names of its session and identities. It isn't safe for
+// concurrent use.
 type Client struct {
 	Sampler
-	id         int64 // of the session
+	id         int64 // the session's id
 	session    string
-	of         *[]jute.ID // what identities was made of
+	of         *[]jute.ID // the ids that identities was made from
 	identities []string
 }
 
-// Sample returns a sample of that weight, to be completed; ids are who the client has proved to be, and another pointer
-// once that has changed.
+// Sample returns a sample with a weight, for the caller to complete. ids are the client's identities; the pointer must
+// change when they change.
 func (c *Client) Sample(weight int32, session int64, ids *[]jute.ID) Sample {
 	if c.id != session || c.session == "" {
 		c.id, c.session = session, "0x"+strconv.FormatUint(uint64(session), 16)

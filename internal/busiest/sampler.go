@@ -2,25 +2,25 @@ package busiest
 
 import "math"
 
-// A Sampler chooses requests of one connection: each with the same chance, whatever became of those before it. So what
-// recurs at a fixed distance is chosen as often as all else. It has no lock.
+// A Sampler chooses requests of one connection at random, each with the same probability and independent of earlier
+// ones, so that periodic requests are chosen as often as others. It isn't safe for concurrent use.
 type Sampler struct {
-	left   int32 // requests until something is to be done, that one included; 0 before the first
-	weight int32 // for how many that one stands; 0 if it isn't chosen, and the distance of the next is drawn anew
+	left   int32 // requests until the next event, including that request; 0 before the first
+	weight int32 // how many requests the next chosen one stands for; 0 if the event is only a new draw of the distance
 	state  uint32
 }
 
-// drawAgain is after how many requests a distance is drawn anew, which changes no chances, so that a connection learns
-// soon how many the traffic wants.
+// drawAgain is the number of requests after which a distance is drawn anew. That doesn't change the probabilities, but
+// a connection soon notices a changed sampling rate.
 const drawAgain = 128
 
-// NewSampler returns one; seeds should differ.
+// NewSampler returns a Sampler; the seeds of Samplers should differ.
 func NewSampler(seed uint64) Sampler {
 	const golden = 0x9e3779b97f4a7c15
 	return Sampler{state: uint32((seed+1)*golden>>32) | 1}
 }
 
-// Take counts a request, and returns for how many it stands if it is chosen, and 0 otherwise.
+// Take counts a request. It returns how many requests this one stands for if it is chosen, and 0 otherwise.
 func (s *Sampler) Take(t *Traffic) int32 {
 	if s.left > 1 {
 		s.left--
@@ -41,14 +41,14 @@ func (s *Sampler) choose(t *Traffic) int32 {
 	return weight
 }
 
-// draw sets the distance of the next request that is chosen, by a geometric distribution.
+// draw draws the distance to the next chosen request from a geometric distribution.
 func (s *Sampler) draw(t *Traffic) {
 	every := t.takesEvery()
 	if every == 1 {
 		s.left, s.weight = 1, 1
 		return
 	}
-	if s.state == 0 { // of a Sampler without a seed
+	if s.state == 0 { // a Sampler without a seed
 		s.state = 1
 	}
 	s.state ^= s.state << 13 // xorshift (Marsaglia, 2003)

@@ -1,9 +1,9 @@
-// Package busiest finds what weighs most in a stream of requests: the paths, sessions, identities and operations that a
-// server is asked for most often, and those that move most bytes. It takes little memory however many of them there
-// are, and what was long ago counts less and less. It asks no clock: the time comes with each request.
+// Package busiest finds the busiest items in a stream of requests: the paths, sessions, identities and operations with
+// the most requests, and those that move the most bytes. It takes little memory however many there are, and old
+// requests count less and less. It reads no clock: each request comes with its time.
 //
-// A [Table] counts keys, a [Traffic] has the tables of a server, and a [Sampler] decides which requests of a connection
-// it is told of.
+// A [Table] counts keys, a [Traffic] holds the tables of a server, and a [Sampler] decides which requests of a
+// connection are counted.
 package busiest
 
 import (
@@ -15,24 +15,24 @@ import (
 
 // Limits of a Table: some 100 KiB at the most.
 const (
-	// KeysMax is how many keys it counts, and the share of error: see Table.
+	// KeysMax is how many keys a Table counts. It also determines the error: see Table.
 	KeysMax = 256
-	// KeyBytesMax is how much of a key counts; longer ones are one key if these bytes are the same.
+	// KeyBytesMax is how many bytes of a key count; longer keys with the same prefix of this length are the same key.
 	KeyBytesMax = 256
 )
 
-// A Table counts the keys that weigh most, by Space-Saving (Metwally, Agrawal and El Abbadi, 2005): a key that isn't
-// counted yet takes over the counter with the least weight, and adds its own to it. So
+// A Table counts the heaviest keys by the Space-Saving algorithm (Metwally, Agrawal and El Abbadi, 2005): a key
+// without a counter takes over the counter with the least weight, and adds its own weight to it. So
 //
-//  1. the weight of a key that is counted is never too small,
+//  1. the weight of a counted key is never too small,
 //  2. it is too large by Over at most, and Over is at most Total/KeysMax,
 //  3. each key that weighs more than Total/KeysMax is counted.
 //
-// Fading multiplies all weights alike, so this holds of faded weights too. The zero Table is empty and ready; it has no
-// lock.
+// Fading multiplies all weights by the same factor, so this also holds for faded weights. The zero Table is empty and
+// ready to use. It isn't safe for concurrent use.
 type Table struct {
 	counters []counter
-	heap     []int // of their indexes, the least weight first
+	heap     []int // indexes of counters, as a heap with the least weight first
 	at       map[string]int
 	total    float64
 }
@@ -47,13 +47,13 @@ type counter struct {
 type Entry struct {
 	Key    string
 	Weight float64
-	Over   float64 // how much of Weight may be other keys'
+	Over   float64 // the part of Weight that may belong to other keys
 }
 
 // Total returns the weight of all keys, counted or not.
 func (t *Table) Total() float64 { return t.total }
 
-// Add adds weight to a key, whose memory isn't kept.
+// Add adds weight to a key. It doesn't retain the key's memory.
 func (t *Table) Add(key string, weight float64) {
 	key = short(key)
 	t.total += weight
@@ -80,7 +80,7 @@ func (t *Table) Add(key string, weight float64) {
 	t.down(t.counters[i].place)
 }
 
-// short returns what counts of a key.
+// short returns the part of a key that counts.
 func short(key string) string {
 	if len(key) <= KeyBytesMax {
 		return key
@@ -92,15 +92,15 @@ func short(key string) string {
 	return key[:n]
 }
 
-// weight returns that of the counter at a place of the heap.
+// weight returns the weight of the counter at a place in the heap.
 func (t *Table) weight(place int) float64 { return t.counters[t.heap[place]].weight }
 
-// put puts a counter at a place of the heap.
+// put puts a counter at a place in the heap.
 func (t *Table) put(place, i int) {
 	t.heap[place], t.counters[i].place = i, place
 }
 
-// up moves what is at a place of the heap before all that weigh more.
+// up moves the counter at a place in the heap up, past heavier ones.
 func (t *Table) up(place int) {
 	i := t.heap[place]
 	for parent := (place - 1) / 2; place > 0 && t.weight(parent) > t.counters[i].weight; parent = (place - 1) / 2 {
@@ -110,7 +110,7 @@ func (t *Table) up(place int) {
 	t.put(place, i)
 }
 
-// down moves what is at a place of the heap behind all that weigh less.
+// down moves the counter at a place in the heap down, past lighter ones.
 func (t *Table) down(place int) {
 	i := t.heap[place]
 	for {
@@ -127,7 +127,7 @@ func (t *Table) down(place int) {
 	t.put(place, i)
 }
 
-// Fade leaves each key that share of its weight, of 0 to 1.
+// Fade multiplies each weight by share, which is from 0 to 1.
 func (t *Table) Fade(share float64) {
 	t.total *= share
 	for i := range t.counters {
@@ -136,7 +136,7 @@ func (t *Table) Fade(share float64) {
 	}
 }
 
-// Top returns the n keys that weigh most, without those of whose weight most may be other keys': a stream without busy
+// Top returns the n heaviest keys, except those whose weight may belong mostly to other keys: a stream without busy
 // keys has none.
 func (t *Table) Top(n int) []Entry {
 	var all []Entry
@@ -145,6 +145,7 @@ func (t *Table) Top(n int) []Entry {
 			all = append(all, Entry{Key: c.key, Weight: c.weight, Over: c.over})
 		}
 	}
-	slices.SortFunc(all, func(a, b Entry) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(a.Key, b.Key)) })
+	slices.SortFunc(all,
+		func(a, b Entry) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(a.Key, b.Key)) })
 	return all[:min(n, len(all))]
 }

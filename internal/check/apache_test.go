@@ -54,7 +54,8 @@ func (a apache) start(t *testing.T) string {
 func (a apache) startIn(t *testing.T, dir, addr string) (kill func()) {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(addr)
-	cfg := fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n", dir, port)
+	cfg := fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n",
+		dir, port)
 	if err := os.WriteFile(filepath.Join(dir, "zoo.cfg"), []byte(cfg), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,8 @@ func TestApacheSurvivesKill(t *testing.T) {
 			kill := a.startIn(t, dir, addr)
 			var file bytes.Buffer
 			j := history.NewJournal(&file)
-			load := traffic.Load{Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 60000, Duration: 30 * time.Second, TTL: true,
+			load := traffic.Load{Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 60000,
+				Duration: 30 * time.Second, TTL: true,
 				OneModePerPath: compareReleases(a.release, "3.9.0") < 0, Seed: 3}
 			ended := make(chan error, 1)
 			go func() { ended <- load.Run() }()
@@ -130,19 +132,30 @@ func TestApachePasses(t *testing.T) {
 		old := compareReleases(a.release, "3.9.0") < 0
 		for name, run := range map[string]func(addr string, j *history.Journal) error{
 			"mix": func(addr string, j *history.Journal) error {
-				l := traffic.Load{Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 20000, Duration: 20 * time.Second, TTL: true, OneModePerPath: old, Seed: 1}
+				l := traffic.Load{
+					Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 20000, Duration: 20 * time.Second,
+					TTL: true, OneModePerPath: old, Seed: 1,
+				}
 				return l.Run()
 			},
 			"mix with disconnects": func(addr string, j *history.Journal) error {
-				l := traffic.Load{Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 20000, Duration: 20 * time.Second, TTL: true, OneModePerPath: old, Seed: 2, DropEvery: 200}
+				l := traffic.Load{
+					Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 20000, Duration: 20 * time.Second,
+					TTL: true, OneModePerPath: old, Seed: 2, DropEvery: 200,
+				}
 				return l.Run()
 			},
 			"recipes": func(addr string, j *history.Journal) error {
-				r := traffic.Recipes{Addrs: []string{addr}, Journal: j, Root: "/recipes", Clients: 8, Rounds: 200, Duration: 20 * time.Second}
+				r := traffic.Recipes{
+					Addrs: []string{addr}, Journal: j, Root: "/recipes", Clients: 8, Rounds: 200, Duration: 20 * time.Second,
+				}
 				return r.Run()
 			},
 			"recipes with disconnects": func(addr string, j *history.Journal) error {
-				r := traffic.Recipes{Addrs: []string{addr}, Journal: j, Root: "/recipes", Clients: 8, Rounds: 200, Duration: 20 * time.Second, DropEvery: 10}
+				r := traffic.Recipes{
+					Addrs: []string{addr}, Journal: j, Root: "/recipes", Clients: 8, Rounds: 200, Duration: 20 * time.Second,
+					DropEvery: 10,
+				}
 				return r.Run()
 			},
 		} {

@@ -15,14 +15,14 @@ type request struct {
 	ids     []jute.ID
 	op      jute.Op
 	body    *[]byte // the record
-	name    string  // if not empty, the path a sequential create must have got
+	name    string  // if not "", the path that a sequential create must have got
 
-	// What body says, if somebody has decoded it and nobody need look at it: see
-	// reading.
+	// What body says, if it has been decoded already, so that nobody need look at
+	// it again: see reading.
 	ops     []jute.MultiOp
-	at      *node   // that the first of them names
-	nodes   []*node // that they all name
-	made    string  // the path a sequential create says it got
+	at      *node   // the node that the first of ops names
+	nodes   []*node // the nodes that all ops name
+	made    string  // the path that a sequential create says it got
 	invalid jute.Code
 }
 
@@ -37,16 +37,16 @@ func (r *request) node(m *model, i int, path string) *node {
 	return m.node(path)
 }
 
-// An outcome is what the model says of a write. For a multi it is one of the
-// results, and parts holds them all.
+// An outcome is the model's result of a write. For a multi it is one of the
+// results, and parts holds all of them.
 type outcome struct {
 	op    jute.Op // the kind of result, for a part of a multi
 	err   jute.Code
 	n     *node  // the znode touched
-	s     *state // and its state after, if it exists
+	s     *state // and its state afterwards, if it exists
 	parts []outcome
 
-	shaky bool // it depends on what the history doesn't cover
+	shaky bool // the outcome depends on something that the history doesn't cover
 }
 
 // apply evaluates r and makes its changes, all or none. Events are left in
@@ -118,7 +118,7 @@ func decodeOps(ops []jute.MultiOp, kind jute.Op, d *jute.Decoder) ([]jute.MultiO
 	return append(ops, o), jute.OK
 }
 
-// one evaluates an operation on n, which it names.
+// one evaluates an operation on n, the node that it names.
 func (m *model) one(r *request, o *jute.MultiOp, n *node) outcome {
 	switch o.Op {
 	case jute.OpDelete:
@@ -131,7 +131,7 @@ func (m *model) one(r *request, o *jute.MultiOp, n *node) outcome {
 	return m.create(r, o, n)
 }
 
-// multi applies all or nothing.
+// multi applies all operations or none.
 func (m *model) multi(r *request) outcome {
 	keep := len(m.trail)
 	ops := r.ops
@@ -158,8 +158,8 @@ func (m *model) multi(r *request) outcome {
 	return all
 }
 
-// multiKind recomputes a create's operation from its flags, as happens inside a
-// multi only.
+// multiKind recomputes a create's operation from its flags, as happens only
+// inside a multi.
 func multiKind(o *jute.MultiOp) *jute.MultiOp {
 	switch {
 	case o.Op == jute.OpCreateTTL && !o.Flags.TTL():
@@ -221,7 +221,10 @@ func (m *model) create(r *request, o *jute.MultiOp, n *node) outcome {
 	if up.life == ephemeral {
 		return outcome{err: jute.ErrNoChildrenForEphemerals, n: n, shaky: shaky}
 	}
-	s := m.newState(&state{czxid: r.zxid, mzxid: r.zxid, pzxid: r.zxid, ctime: r.stamp, mtime: r.stamp, data: o.Data, acl: acl, open: acls.Open(acl)})
+	s := m.newState(&state{
+		czxid: r.zxid, mzxid: r.zxid, pzxid: r.zxid, ctime: r.stamp, mtime: r.stamp, data: o.Data, acl: acl,
+		open: acls.Open(acl),
+	})
 	switch {
 	case o.Op == jute.OpCreateContainer:
 		s.life = container
@@ -258,7 +261,7 @@ func (m *model) checkMode(o *jute.MultiOp) jute.Code {
 	return jute.OK
 }
 
-// sequencePath appends the ten digits of a sequence number. If that makes like,
+// sequencePath appends the ten digits of a sequence number. If the result equals like,
 // it returns like.
 func sequencePath(path string, number int32, like string) string {
 	var digits [10]byte

@@ -50,17 +50,21 @@ func Check(h *history.History, opt Options) (rep *Report) {
 	return c.rep
 }
 
-// giveUp makes a failure of the checker's own, which only a history that no
-// journal wrote has been seen to cause, a verdict against that history: it is not
-// good, and nobody's test run ends over it.
+// giveUp turns a failure of the checker itself into a verdict against the
+// history. Only histories that no journal wrote have been seen to cause one:
+// such a history isn't good, and must not end anybody's test run.
 func (c *checker) giveUp() {
 	if r := recover(); r != nil {
-		c.rep.Violations = append(c.rep.Violations, Violation{Rule: Form, Reason: fmt.Sprintf("the checker failed on this history, which a journal would not have written like this: %v", r)})
+		c.rep.Violations = append(c.rep.Violations,
+			Violation{
+				Rule: Form, Reason: fmt.Sprintf("the checker failed on this history, which a journal would not have written like this: %v",
+					r),
+			})
 	}
 }
 
-// together runs all tasks at the same time and returns when they have ended. It
-// panics as the first of them did that panicked.
+// together runs all tasks at the same time and returns when they have ended. If
+// tasks panicked, it panics with the value of the first of them.
 func together(tasks ...func()) {
 	fails := make([]any, len(tasks))
 	var all sync.WaitGroup
@@ -78,8 +82,8 @@ func together(tasks ...func()) {
 	}
 }
 
-// firstAcks prepares the measure of staleness: for each write in order, when
-// the first of it and all later ones was acknowledged.
+// firstAcks prepares the measure of staleness: for each write in order, the
+// time when the first of that write and all later ones was acknowledged.
 func (c *checker) firstAcks(items []item) {
 	c.acks = make([]ack, 0, c.rep.Acknowledged)
 	for _, it := range items {
@@ -129,7 +133,7 @@ func (c *checker) immortals() {
 	}
 }
 
-// checkDumps compares what the servers held in the end with the model.
+// checkDumps compares what the servers held at the end with the model.
 func (c *checker) checkDumps() {
 	type dump struct {
 		zxid  int64
@@ -157,9 +161,12 @@ func (c *checker) checkDumps() {
 		s := n.at(e.Zxid)
 		switch {
 		case s == nil:
-			c.violate(Durability, fmt.Sprintf("server %d holds %s, which doesn't exist at zxid %#x", e.Conn, n.path, e.Zxid), int(i))
+			c.violate(Durability, fmt.Sprintf("server %d holds %s, which doesn't exist at zxid %#x", e.Conn, n.path, e.Zxid),
+				int(i))
 		case string(r.Data) != string(s.data):
-			c.violate(Durability, fmt.Sprintf("server %d holds %s as the data of %s, which is %s", e.Conn, short(r.Data), n.path, short(s.data)), int(i))
+			c.violate(Durability,
+				fmt.Sprintf("server %d holds %s as the data of %s, which is %s", e.Conn, short(r.Data), n.path, short(s.data)),
+				int(i))
 		default:
 			if bad := c.statEqual(n, s, &r.Stat); bad.found() {
 				c.violate(Durability, fmt.Sprintf("on server %d, %s", e.Conn, bad.String()), int(i))
@@ -169,7 +176,8 @@ func (c *checker) checkDumps() {
 	for _, id := range servers {
 		d := dumps[id]
 		if d.zxid < c.acked {
-			c.violate(Durability, fmt.Sprintf("server %d ended at zxid %#x, but zxid %#x was acknowledged", id, d.zxid, c.acked), d.event)
+			c.violate(Durability, fmt.Sprintf("server %d ended at zxid %#x, but zxid %#x was acknowledged", id, d.zxid, c.acked),
+				d.event)
 		}
 		var missing []string
 		for path, n := range c.m.nodes {
@@ -211,7 +219,7 @@ func describe(h *history.History, i int) string {
 	return at + "identity"
 }
 
-// firstPath returns the path a record begins with.
+// firstPath returns the path that a record begins with.
 func firstPath(e *history.Event) string {
 	if e.Kind == history.KindRequest && !e.Op().HasPath() {
 		return ""

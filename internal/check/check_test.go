@@ -39,7 +39,10 @@ func TestGoodHistoriesPass(t *testing.T) {
 				e := newEnsemble(seed, 8)
 				e.crashes, e.gentle, e.prompt, e.unnumbered = kind.crashes, kind.gentle, kind.prompt, kind.unnumbered
 				h := e.run(4000)
-				opt := Options{ExtendedTypes: true, NotificationsUnnumbered: kind.unnumbered, ViolationsMax: 3, Quiesced: !kind.crashes || kind.prompt}
+				opt := Options{
+					ExtendedTypes: true, NotificationsUnnumbered: kind.unnumbered, ViolationsMax: 3, Quiesced: !kind.crashes ||
+						kind.prompt,
+				}
 				r := Check(h, opt)
 				if !r.OK() || (kind.prompt || !kind.crashes) && r.Undecided > 0 {
 					report(t, h, r)

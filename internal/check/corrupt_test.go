@@ -17,7 +17,8 @@ func (d *mutation) otherBody(earlier bool) bool {
 	var from int
 	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
 		for j := range d.h.Events {
-			if d.req[j] < 0 || (j < i) != earlier || d.op(j) != jute.OpGetData || d.h.Events[j].Code() != jute.OK || d.path(j) != d.path(i) {
+			if d.req[j] < 0 || (j < i) != earlier || d.op(j) != jute.OpGetData || d.h.Events[j].Code() != jute.OK ||
+				d.path(j) != d.path(i) {
 				continue
 			}
 			if d.stat(j).Mzxid != d.stat(i).Mzxid && d.stat(j).EphemeralOwner == 0 && !d.byMulti(d.stat(i).Mzxid) {
@@ -32,7 +33,8 @@ func (d *mutation) otherBody(earlier bool) bool {
 	}
 	// pick may have gone on after setting from: find it again for i itself
 	for j := range d.h.Events {
-		if d.req[j] >= 0 && (j < i) == earlier && d.op(j) == jute.OpGetData && d.h.Events[j].Code() == jute.OK && d.path(j) == d.path(i) &&
+		if d.req[j] >= 0 && (j < i) == earlier && d.op(j) == jute.OpGetData && d.h.Events[j].Code() == jute.OK &&
+			d.path(j) == d.path(i) &&
 			d.stat(j).Mzxid != d.stat(i).Mzxid && d.stat(j).EphemeralOwner == 0 {
 			from = j
 			break
@@ -76,7 +78,9 @@ func (d *mutation) everEphemeral(path string) bool {
 
 func (d *mutation) children(change func([]string) []string, fits func([]string) bool) bool {
 	names := func(i int) []string { return jute.NewDecoder(d.h.Events[i].Body).Strings() }
-	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return len(names(i)) > 0 && (fits == nil || fits(names(i))) }, jute.OpGetChildren)
+	i := d.pickReply(jute.OK,
+		func(i int, e *history.Event) bool { return len(names(i)) > 0 && (fits == nil || fits(names(i))) },
+		jute.OpGetChildren)
 	if i < 0 {
 		return false
 	}
@@ -154,7 +158,8 @@ func (d *mutation) undeadChild() bool {
 		if s := n.last; s == nil || !s.ended || s.zxid != z || s.before.before != nil || n.parent == nil {
 			continue
 		}
-		j := d.pickReply(jute.OK, func(j int, e *history.Event) bool { return e.Zxid >= z && d.path(j) == n.parent.path }, jute.OpGetChildren)
+		j := d.pickReply(jute.OK, func(j int, e *history.Event) bool { return e.Zxid >= z && d.path(j) == n.parent.path },
+			jute.OpGetChildren)
 		if j < 0 {
 			continue
 		}
@@ -271,7 +276,8 @@ func (d *mutation) lateEvent() bool {
 		i = d.pick(func(i int, e *history.Event) bool {
 			j := d.next(i, isReply)
 			n := d.next(i, func(e *history.Event) bool { return e.Kind == history.KindNotification })
-			return e.Kind == history.KindNotification && j >= 0 && (n < 0 || n > j) && d.before(i) < d.h.Events[j].Zxid && d.req[j] >= 0 && d.op(j) != jute.OpSetWatches
+			return e.Kind == history.KindNotification && j >= 0 && (n < 0 || n > j) && d.before(i) < d.h.Events[j].Zxid &&
+				d.req[j] >= 0 && d.op(j) != jute.OpSetWatches
 		})
 		if i < 0 {
 			return false
@@ -438,7 +444,10 @@ func (d *mutation) moved() bool {
 			continue
 		}
 		if w := unanswered[list[len(list)-2]]; w != nil && w.Op().IsWrite() {
-			d.insert(i+1, history.Event{Kind: history.KindReply, Conn: w.Conn, Xid: w.Xid, Zxid: d.acked(len(d.h.Events)) + 1, Num: int32(jute.ErrNoNode)})
+			d.insert(i+1,
+				history.Event{
+					Kind: history.KindReply, Conn: w.Conn, Xid: w.Xid, Zxid: d.acked(len(d.h.Events)) + 1, Num: int32(jute.ErrNoNode),
+				})
 			return true
 		}
 	}
@@ -478,7 +487,9 @@ func (d *mutation) ghost() bool {
 	}
 	conn := conns[log[i].Session]
 	root := jute.AppendString(nil, "/")
-	d.insert(len(d.h.Events), history.Event{Kind: history.KindRequest, Conn: conn, Xid: xids[conn] + 1000, Num: int32(jute.OpSync), Body: root})
-	d.insert(len(d.h.Events), history.Event{Kind: history.KindReply, Conn: conn, Xid: xids[conn] + 1000, Zxid: zxid, Body: root})
+	d.insert(len(d.h.Events),
+		history.Event{Kind: history.KindRequest, Conn: conn, Xid: xids[conn] + 1000, Num: int32(jute.OpSync), Body: root})
+	d.insert(len(d.h.Events),
+		history.Event{Kind: history.KindReply, Conn: conn, Xid: xids[conn] + 1000, Zxid: zxid, Body: root})
 	return true
 }

@@ -73,7 +73,8 @@ func (d *mutation) pick(fits func(i int, e *history.Event) bool) int {
 // pickReply picks an answered request of one of ops with the given code.
 func (d *mutation) pickReply(code jute.Code, fits func(i int, e *history.Event) bool, ops ...jute.Op) int {
 	return d.pick(func(i int, e *history.Event) bool {
-		return e.Kind == history.KindReply && d.req[i] >= 0 && e.Code() == code && slices.Contains(ops, d.op(i)) && (fits == nil || fits(i, e))
+		return e.Kind == history.KindReply && d.req[i] >= 0 && e.Code() == code && slices.Contains(ops, d.op(i)) &&
+			(fits == nil || fits(i, e))
 	})
 }
 
@@ -141,7 +142,8 @@ func isReply(e *history.Event) bool { return e.Kind == history.KindReply && e.Zx
 func (d *mutation) notification(persistent bool) int {
 	c := d.swept()
 	return d.pick(func(i int, e *history.Event) bool {
-		if e.Kind != history.KindNotification || e.Zxid <= 0 || d.next(i, func(r *history.Event) bool { return isReply(r) && r.Zxid >= e.Zxid }) < 0 {
+		if e.Kind != history.KindNotification || e.Zxid <= 0 ||
+			d.next(i, func(r *history.Event) bool { return isReply(r) && r.Zxid >= e.Zxid }) < 0 {
 			return false
 		}
 		var w jute.WatcherEvent
@@ -235,7 +237,10 @@ func (e *ensemble) dump() {
 		for _, p := range paths {
 			s := r.m.nodes[p].now()
 			g := s.stat()
-			e.record(history.Event{Kind: history.KindDump, Conn: int32(i), Zxid: r.zxid, Body: g.Append(jute.AppendBuffer(jute.AppendString(nil, p), s.data))})
+			e.record(history.Event{
+				Kind: history.KindDump, Conn: int32(i), Zxid: r.zxid, Body: g.Append(jute.AppendBuffer(jute.AppendString(nil, p),
+					s.data)),
+			})
 		}
 	}
 }

@@ -128,7 +128,8 @@ var damages = []damage{
 		return true
 	}},
 	{"a read of a missing znode succeeds", X1, "calm", nil, func(d *mutation) bool {
-		from := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return d.stat(i).EphemeralOwner == 0 }, jute.OpExists)
+		from := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return d.stat(i).EphemeralOwner == 0 },
+			jute.OpExists)
 		i := d.pickReply(jute.ErrNoNode, nil, jute.OpExists)
 		if i < 0 || from < 0 {
 			return false
@@ -137,7 +138,8 @@ var damages = []damage{
 		d.h.Events[i].Num, d.h.Events[i].Body = 0, g.Append(nil)
 		// what never existed can't have gone with its session
 		for j := range d.h.Events {
-			if d.req[j] >= 0 && j != i && d.path(j) == d.path(i) && d.h.Events[j].Code() == jute.OK && d.stat(j).EphemeralOwner != 0 {
+			if d.req[j] >= 0 && j != i && d.path(j) == d.path(i) && d.h.Events[j].Code() == jute.OK &&
+				d.stat(j).EphemeralOwner != 0 {
 				return false
 			}
 		}
@@ -148,7 +150,8 @@ var damages = []damage{
 	bend("version", 32, 4, X1, reads...), bend("cversion", 36, 4, X1, reads...), bend("aversion", 40, 4, X1, reads...),
 	bend("ephemeralOwner", 44, 8, X1, reads...), bend("dataLength", 52, 4, X1, reads...),
 	bend("numChildren", 56, 4, X1, reads...), bend("pzxid", 60, 8, X1, reads...),
-	bend("version in a setData's reply", 32, 4, Result, jute.OpSetData), bend("numChildren in a create2's reply", 56, 4, Result, jute.OpCreate2),
+	bend("version in a setData's reply", 32, 4, Result, jute.OpSetData), bend("numChildren in a create2's reply", 56, 4,
+		Result, jute.OpCreate2),
 	{"a child that doesn't exist", X1, "calm", nil, func(d *mutation) bool {
 		return d.children(func(names []string) []string { return append(names, "zz") }, nil)
 	}},
@@ -223,7 +226,8 @@ var damages = []damage{
 				writes[e.Zxid] = true
 			}
 		}
-		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return writes[e.Zxid+1] }, jute.OpCreate, jute.OpDelete)
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return writes[e.Zxid+1] }, jute.OpCreate,
+			jute.OpDelete)
 		d.h.Events[i].Zxid++
 		return true
 	}},
@@ -232,7 +236,8 @@ var damages = []damage{
 		a := &d.h.Events[i]
 		for j := i + 1; j < len(d.h.Events); j++ {
 			b := &d.h.Events[j]
-			if b.Conn != a.Conn && d.req[j] > i && d.op(j).IsWrite() && (d.op(j) == jute.OpDelete || d.op(j) == jute.OpCreate) && b.Zxid > a.Zxid {
+			if b.Conn != a.Conn && d.req[j] > i && d.op(j).IsWrite() && (d.op(j) == jute.OpDelete || d.op(j) == jute.OpCreate) &&
+				b.Zxid > a.Zxid {
 				a.Zxid, b.Zxid = b.Zxid, a.Zxid
 				return true
 			}
@@ -274,7 +279,8 @@ var damages = []damage{
 		return true
 	}},
 	{"a wrong path of a create", Result, "calm", nil, func(d *mutation) bool {
-		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return !strings.HasSuffix(d.path(i), "/q-") }, jute.OpCreate)
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return !strings.HasSuffix(d.path(i), "/q-") },
+			jute.OpCreate)
 		d.h.Events[i].Body = jute.AppendString(nil, "/t/wrong")
 		return true
 	}},
@@ -339,7 +345,8 @@ var damages = []damage{
 		return true
 	}},
 	{"an event after the reply that shows it", X4, "calm", nil, func(d *mutation) bool { return d.lateEvent() }},
-	{"an unnumbered event after the reply that shows it", X4, "unnumbered", nil, func(d *mutation) bool { return d.lateEvent() }},
+	{"an unnumbered event after the reply that shows it", X4, "unnumbered", nil,
+		func(d *mutation) bool { return d.lateEvent() }},
 	{"an event with another change's zxid", X3, "calm", nil, func(d *mutation) bool {
 		i := d.notification(false)
 		j := d.next(i, func(e *history.Event) bool { return e.Zxid > 0 })
@@ -379,8 +386,10 @@ var damages = []damage{
 	}},
 	{"two events in the wrong order", W2, "unnumbered", nil, func(d *mutation) bool { return d.swapEvents() }},
 	{"an event told to one who may not read", W7, "calm", nil, func(d *mutation) bool { return d.leak() }},
-	{"an event still missing at rest", W4, "calm", func(o *Options) { o.Quiesced = true }, func(d *mutation) bool { return d.mute() }},
-	{"a catch-up event lost", W5, "gentle", nil, func(d *mutation) bool { return d.catchUpEvent(func(i int) { d.remove(i) }) }},
+	{"an event still missing at rest", W4, "calm", func(o *Options) { o.Quiesced = true },
+		func(d *mutation) bool { return d.mute() }},
+	{"a catch-up event lost", W5, "gentle", nil,
+		func(d *mutation) bool { return d.catchUpEvent(func(i int) { d.remove(i) }) }},
 	{"a catch-up event with a zxid", W5, "gentle", nil, func(d *mutation) bool {
 		return d.catchUpEvent(func(i int) {
 			d.h.Events[i].Zxid = d.h.Events[d.next(i, isReply)].Zxid
@@ -451,7 +460,8 @@ var damages = []damage{
 		}
 		return true
 	}},
-	{"an ephemeral whose client is long gone", S4, "calm", func(o *Options) { o.ExpirySlack = 1e10 }, func(d *mutation) bool { return d.silence() }},
+	{"an ephemeral whose client is long gone", S4, "calm", func(o *Options) { o.ExpirySlack = 1e10 },
+		func(d *mutation) bool { return d.silence() }},
 	{"a write over a connection the session had left", S6, "crashes", nil, func(d *mutation) bool { return d.moved() }},
 
 	{"an acknowledged write missing from the logs", Durability, "logs", nil, func(d *mutation) bool {
@@ -521,7 +531,8 @@ var damages = []damage{
 		l := d.onlyLog()
 		i := d.entry(func(i int, e *history.Entry) bool {
 			_, ok := d.answered(e.Session, e.Xid)
-			return e.Xid > 0 && !ok && slices.ContainsFunc(l.Entries[i+1:], func(x history.Entry) bool { return x.Session == e.Session && x.Cnx == e.Cnx })
+			return e.Xid > 0 && !ok &&
+				slices.ContainsFunc(l.Entries[i+1:], func(x history.Entry) bool { return x.Session == e.Session && x.Cnx == e.Cnx })
 		})
 		if i < 0 {
 			return false
@@ -545,7 +556,8 @@ var damages = []damage{
 		l := d.onlyLog()
 		i := d.entry(func(i int, e *history.Entry) bool { return e.Op == jute.OpCloseSession })
 		e := l.Entries[i]
-		e.Op, e.Body, e.Zxid, e.Cnx, e.Xid = jute.OpDelete, jute.AppendInt(jute.AppendString(nil, "/t/x"), -1), l.Entries[len(l.Entries)-1].Zxid+1, 0, 0
+		e.Op, e.Body, e.Zxid, e.Cnx, e.Xid = jute.OpDelete, jute.AppendInt(jute.AppendString(nil, "/t/x"), -1),
+			l.Entries[len(l.Entries)-1].Zxid+1, 0, 0
 		l.Entries = append(l.Entries, e)
 		return true
 	}},
@@ -568,9 +580,11 @@ var damages = []damage{
 			if e.Cnx != 0 && first[e.Session] == 0 {
 				first[e.Session] = e.Cnx
 			}
-			return e.Cnx != 0 && e.Cnx != first[e.Session] && slices.ContainsFunc(l.Entries[i+1:], func(x history.Entry) bool { return x.Cnx == e.Cnx })
+			return e.Cnx != 0 && e.Cnx != first[e.Session] &&
+				slices.ContainsFunc(l.Entries[i+1:], func(x history.Entry) bool { return x.Cnx == e.Cnx })
 		})
-		l.Entries[i+1+slices.IndexFunc(l.Entries[i+1:], func(x history.Entry) bool { return x.Cnx == l.Entries[i].Cnx })].Cnx = first[l.Entries[i].Session]
+		l.Entries[i+1+slices.IndexFunc(l.Entries[i+1:],
+			func(x history.Entry) bool { return x.Cnx == l.Entries[i].Cnx })].Cnx = first[l.Entries[i].Session]
 		return true
 	}},
 	{"a server's own result is wrong", Result, "logs", nil, func(d *mutation) bool {

@@ -2,12 +2,12 @@ package check
 
 import "github.com/zooid-project/zooid/jute"
 
-// Where the model rests on a guess, a mismatch proves nothing. This file says
-// where that is; nothing in it counts when the servers' logs are at hand.
+// If the model rests on a guess, a mismatch proves nothing. This file decides
+// where it does; with the servers' logs, nothing in this file applies.
 
-// guessing says whether, at zxid and at the time of the event looked at, the
-// model may differ from the servers' state anywhere: some unanswered change is open, or was
-// placed on a guess.
+// guessing reports whether, at zxid and at the time of the event being checked,
+// the model may differ anywhere from the servers' state: some unanswered change
+// is open, or was placed by a guess.
 func (c *checker) guessing(zxid int64) bool {
 	for _, b := range c.unanswered {
 		if (!b.placed || b.guessed) && b.after < zxid && (b.o != nil || c.now >= b.deadline()) {
@@ -17,8 +17,8 @@ func (c *checker) guessing(zxid int64) bool {
 	return false
 }
 
-// closed returns the zxid from which on b can't happen any more, 0 if none is
-// known.
+// closed returns the zxid from which b can no longer have happened, 0 if none
+// is known.
 func (b *unanswered) closed() int64 {
 	z := b.before
 	if b.s != nil && b.s.endZxid != 0 && (z == 0 || b.s.endZxid < z) {
@@ -27,8 +27,8 @@ func (b *unanswered) closed() int64 {
 	return z
 }
 
-// tainted says whether n's state at zxid rests on a guess: an unanswered change that touched
-// it, or may have, and that no agreeing read has settled since.
+// tainted reports whether n's state at zxid rests on a guess: an unanswered change
+// touched it, or may have, and no agreeing read has settled the matter since.
 func (c *checker) tainted(n *node, zxid int64) bool {
 	for _, b := range n.unanswered {
 		if b.after < zxid && (!b.placed || b.guessed) {
@@ -40,8 +40,8 @@ func (c *checker) tainted(n *node, zxid int64) bool {
 	return false
 }
 
-// undecide gives up on the nodes that a mismatch may rest on, if one of them is
-// tainted, and says whether it did.
+// undecide stops checking the nodes that a mismatch may rest on if one of them
+// is tainted, and reports whether it did.
 func (c *checker) undecide(nodes []*node, zxid int64) bool {
 	if !c.anyTainted(nodes, zxid) {
 		return false
@@ -72,8 +72,8 @@ func (c *checker) anyTainted(nodes []*node, zxid int64) bool {
 	return false
 }
 
-// doomed says whether n may or may not have gone with its session by zxid, or
-// may have been reaped.
+// doomed reports whether n may have gone with its session by zxid, or may have
+// been reaped.
 func (c *checker) doomed(n *node, zxid int64) bool {
 	if n.reapGuessed {
 		return true
@@ -93,7 +93,7 @@ func (c *checker) doomed(n *node, zxid int64) bool {
 	return false
 }
 
-// blind says whether n, or something above it, was lost.
+// blind reports whether n, or a node above it, was lost.
 func (n *node) blind() bool {
 	for up := n; up != nil; up = up.parent {
 		if up.lost {
@@ -103,7 +103,7 @@ func (n *node) blind() bool {
 	return false
 }
 
-// recover takes a lost node up again, if a getData tells everything about it
+// recover resumes checking a lost node if a getData shows everything about it
 // that the model doesn't know.
 func (c *checker) recover(n *node, op jute.Op, w *shown) {
 	if op != jute.OpGetData || w.code != jute.OK || w.bad != nil || c.supposing || n.parent.blind() {
@@ -111,7 +111,8 @@ func (c *checker) recover(n *node, op jute.Op, w *shown) {
 	}
 	s := n.now()
 	g := &w.stat
-	if s == nil || int(g.NumChildren) != len(n.children) || g.Aversion != s.aversion || (g.EphemeralOwner != 0) != (s.life == ephemeral) || g.EphemeralOwner != s.owner {
+	if s == nil || int(g.NumChildren) != len(n.children) || g.Aversion != s.aversion ||
+		(g.EphemeralOwner != 0) != (s.life == ephemeral) || g.EphemeralOwner != s.owner {
 		return
 	}
 	for _, child := range n.children {
@@ -128,8 +129,8 @@ func (c *checker) recover(n *node, op jute.Op, w *shown) {
 	n.opaque, n.lost = false, false
 }
 
-// inDoubt says whether an unanswered write or a session's end that nothing
-// dates may have touched n, or a child of it, by zxid.
+// inDoubt reports whether an unanswered write, or a session's end with unknown
+// zxid, may have touched n or one of its children by zxid.
 func (c *checker) inDoubt(n *node, zxid int64) bool {
 	for _, b := range n.unanswered {
 		if (!b.placed || b.guessed) && b.after < zxid {
@@ -139,7 +140,7 @@ func (c *checker) inDoubt(n *node, zxid int64) bool {
 	if n.parent != nil {
 		for _, b := range n.parent.unanswered {
 			if b.o != nil && (!b.placed || b.guessed) && b.after < zxid {
-				return true // a sequential create, perhaps, whose name isn't known
+				return true // perhaps a sequential create, whose name isn't known
 			}
 		}
 	}
@@ -154,7 +155,7 @@ func (c *checker) inDoubt(n *node, zxid int64) bool {
 	return false
 }
 
-// excuse says whether an unanswered write whose fate nothing else shows may
+// excuse reports whether an unanswered write that nothing else shows may
 // account for an event on n.
 func (c *checker) excuse(k *conn, n *node, zxid int64) bool {
 	switch {

@@ -89,16 +89,23 @@ type simClient struct {
 const simTimeout = 200 // ms
 
 func newEnsemble(seed uint64, clients int) *ensemble {
-	e := &ensemble{rng: rand.New(rand.NewPCG(seed, 7)), h: &history.History{WallStart: 1_700_000_000_000_000_000}, sessions: map[int64]*simSession{}, nextID: 0x100, root: "/t", crashes: true}
+	e := &ensemble{
+		rng: rand.New(rand.NewPCG(seed, 7)), h: &history.History{WallStart: 1_700_000_000_000_000_000},
+		sessions: map[int64]*simSession{}, nextID: 0x100, root: "/t", crashes: true,
+	}
 	e.opt.ExtendedTypes = true
 	for range 3 {
-		e.replicas = append(e.replicas, &replica{e: e, m: newModel(&e.opt), data: map[string]map[*simConn]uint8{}, child: map[string]map[*simConn]uint8{}})
+		e.replicas = append(e.replicas,
+			&replica{e: e, m: newModel(&e.opt), data: map[string]map[*simConn]uint8{}, child: map[string]map[*simConn]uint8{}})
 	}
 	for i := range clients {
 		id := jute.ID{Scheme: "digest", ID: "u" + string(rune('0'+i%4)) + ":x="}
 		e.clients = append(e.clients, &simClient{
 			ids: []jute.ID{id}, pending: map[int32]history.Event{},
-			mix: &traffic.Mix{Root: e.root, Name: "c" + string(rune('a'+i)), Persistent: i%3 == 2, TTL: true, Identity: id, Rand: rand.New(rand.NewPCG(seed, uint64(i)))},
+			mix: &traffic.Mix{
+				Root: e.root, Name: "c" + string(rune('a'+i)), Persistent: i%3 == 2, TTL: true, Identity: id,
+				Rand: rand.New(rand.NewPCG(seed, uint64(i))),
+			},
 		})
 	}
 	return e
@@ -306,7 +313,9 @@ func (e *ensemble) commit(en history.Entry) int {
 func (e *ensemble) propose(k *simConn, r *simRequest) {
 	s := k.client.session
 	s.seq++
-	r.entry = e.commit(history.Entry{Session: s.id, Cnx: int64(k.id) + 1, Seq: s.seq, Xid: r.event.Xid, Op: jute.Op(r.event.Num), Body: r.event.Body})
+	r.entry = e.commit(history.Entry{
+		Session: s.id, Cnx: int64(k.id) + 1, Seq: s.seq, Xid: r.event.Xid, Op: jute.Op(r.event.Num), Body: r.event.Body,
+	})
 	if e.bug == "request applied twice" && e.rng.IntN(20) == 0 {
 		e.commit(e.log[r.entry])
 	}
@@ -346,7 +355,8 @@ func (e *ensemble) serveOne(k *simConn) {
 	if e.bug == "read claims the newest zxid" {
 		zxid = int64(len(e.log))
 	}
-	k.out = append(k.out, history.Event{Kind: history.KindReply, Conn: k.id, Xid: r.event.Xid, Zxid: zxid, Num: int32(code), Body: body})
+	k.out = append(k.out,
+		history.Event{Kind: history.KindReply, Conn: k.id, Xid: r.event.Xid, Zxid: zxid, Num: int32(code), Body: body})
 }
 
 // deliver hands one packet to one client.
@@ -478,7 +488,8 @@ func (r *replica) apply() {
 	var d jute.Decoder
 	r.m.trail = r.m.trail[:0]
 	var survivor *node
-	if owned := r.m.ephemerals[en.Session]; r.e.bug == "session's end forgets an ephemeral" && en.Op == jute.OpCloseSession && len(owned) > 0 {
+	if owned := r.m.ephemerals[en.Session]; r.e.bug == "session's end forgets an ephemeral" &&
+		en.Op == jute.OpCloseSession && len(owned) > 0 {
 		survivor = owned[0]
 		r.m.disown(survivor, en.Session)
 	}
@@ -506,7 +517,11 @@ func (r *replica) apply() {
 		}
 		q := k.in[0]
 		k.in = k.in[1:]
-		k.out = append(k.out, history.Event{Kind: history.KindReply, Conn: k.id, Xid: q.event.Xid, Zxid: en.Zxid, Num: int32(out.err), Body: replyBody(en.Op, &out)})
+		k.out = append(k.out,
+			history.Event{
+				Kind: history.KindReply, Conn: k.id, Xid: q.event.Xid, Zxid: en.Zxid, Num: int32(out.err), Body: replyBody(en.Op,
+					&out),
+			})
 	}
 }
 
@@ -599,7 +614,9 @@ func (r *replica) note(k *simConn, typ jute.EventType, path string, zxid int64) 
 		zxid = -1
 	}
 	w := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
-	return history.Event{Kind: history.KindNotification, Conn: k.id, Zxid: zxid, Xid: jute.XidNotification, Body: w.Append(nil)}
+	return history.Event{
+		Kind: history.KindNotification, Conn: k.id, Zxid: zxid, Xid: jute.XidNotification, Body: w.Append(nil),
+	}
 }
 
 func (r *replica) arm(table map[string]map[*simConn]uint8, path string, k *simConn, mode uint8) {

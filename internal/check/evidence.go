@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Evidence is a zxid that no acknowledged write has, in a Stat or in a
-// notification's header: it dates something that nobody acknowledged.
+// evidence is a zxid in a Stat or in a notification's header that no
+// acknowledged write has: it dates an unacknowledged change.
 type evidence struct {
 	zxid    int64
 	n       *node
@@ -38,7 +38,7 @@ type evidenceKey struct {
 	typ  jute.EventType
 }
 
-// collectEvidence finds every zxid without an acknowledged write.
+// collectEvidence finds every zxid in the replies that has no acknowledged write.
 func (c *checker) collectEvidence() {
 	seen := map[evidenceKey]int{}
 	c.proofs = seen
@@ -82,16 +82,16 @@ func (c *checker) collectEvidence() {
 	})
 }
 
-// suspects lists the requests whose replies mention a zxid that no acknowledged
-// write has, in their order. Few do, and all must be looked through: several
-// goroutines share that.
+// suspects lists, in their order, the requests whose replies mention a zxid
+// that no acknowledged write has. There are few, but all requests must be
+// looked through: several goroutines share the work.
 func (c *checker) suspects() []int32 {
 	const shares = 4
 	var lists [shares][]int32
 	var tasks [shares]func()
 	for n := range shares {
 		tasks[n] = func() {
-			taken := c.taken // has its own memory of the page used last
+			taken := c.taken // each copy remembers its own last page
 			var d jute.Decoder
 			var room []jute.MultiResult
 			for i := n * len(c.ops) / shares; i < (n+1)*len(c.ops)/shares; i++ {
@@ -105,8 +105,8 @@ func (c *checker) suspects() []int32 {
 	return slices.Concat(lists[:]...)
 }
 
-// suspect says whether a reply mentions a zxid that isn't taken. It decodes into
-// the room.
+// suspect reports whether a reply mentions a zxid that isn't taken. It decodes
+// into room.
 func (c *checker) suspect(o *op, taken *zxidSet, d *jute.Decoder, room *[]jute.MultiResult) bool {
 	if o.code != jute.OK {
 		return false
@@ -118,7 +118,9 @@ func (c *checker) suspect(o *op, taken *zxidSet, d *jute.Decoder, room *[]jute.M
 	d.Reset(body)
 	results, err := jute.DecodeMultiResponseInto((*room)[:0], d)
 	*room = results
-	return err == nil && slices.ContainsFunc(results, func(r jute.MultiResult) bool { return !taken.holds(r.Stat.Czxid, r.Stat.Mzxid, r.Stat.Pzxid) })
+	return err == nil &&
+		slices.ContainsFunc(results,
+			func(r jute.MultiResult) bool { return !taken.holds(r.Stat.Czxid, r.Stat.Mzxid, r.Stat.Pzxid) })
 }
 
 // mentioned returns the zxids in the Stat that ends a reply, without decoding the
@@ -129,13 +131,13 @@ func mentioned(body []byte) (czxid, mzxid, pzxid int64) {
 	return long(0), long(8), long(jute.StatSize - 8)
 }
 
-// holds says whether the zxids that a Stat mentions are all in the set.
+// holds reports whether all zxids that a Stat mentions are in the set.
 func (s *zxidSet) holds(czxid, mzxid, pzxid int64) bool {
 	in := func(z int64) bool { return z <= 0 || s.has(z) }
 	return in(czxid) && in(mzxid) && in(pzxid)
 }
 
-// statEvidence looks at the Stat that ends a reply.
+// statEvidence checks the Stat at the end of a reply.
 func (c *checker) statEvidence(o *op, add func(evidence)) {
 	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
 	if rep.Code() != jute.OK {
@@ -180,7 +182,8 @@ func (c *checker) multiEvidence(o *op, req, rep *history.Event, add func(evidenc
 		if r.Path != "" {
 			path = r.Path
 		}
-		if (r.Op == jute.OpGetData || r.Op == jute.OpSetData || r.Op == jute.OpCreate2) && !c.taken.holds(r.Stat.Czxid, r.Stat.Mzxid, r.Stat.Pzxid) {
+		if (r.Op == jute.OpGetData || r.Op == jute.OpSetData || r.Op == jute.OpCreate2) &&
+			!c.taken.holds(r.Stat.Czxid, r.Stat.Mzxid, r.Stat.Pzxid) {
 			c.split(path, evidence{event: o.rep, stat: r.Stat, data: r.Data, hasData: r.Op == jute.OpGetData}, add)
 		}
 	}
@@ -210,7 +213,7 @@ func (c *checker) split(path string, e evidence, add func(evidence)) {
 	}
 }
 
-// evidenceUpTo places what the evidence up to zxid proves.
+// evidenceUpTo places the changes that the evidence up to zxid proves.
 func (c *checker) evidenceUpTo(zxid int64) {
 	for c.nextEvidence < len(c.evidence) && c.evidence[c.nextEvidence].zxid <= zxid {
 		first := c.nextEvidence
@@ -238,14 +241,14 @@ func (c *checker) prove(zxid int64, proofs []evidence) {
 	if c.proveBy(zxid, proofs, c.candidates(nodes, zxid)) || c.anyTainted(nodes, zxid) {
 		return
 	}
-	c.premature = true // better an expiry too early than no cause at all
+	c.premature = true // an expiry that came too early is better than no cause at all
 	c.proveBy(zxid, proofs, c.candidates(nodes, zxid))
 	c.premature = false
 }
 
 func (c *checker) proveBy(zxid int64, proofs []evidence, list []*unanswered) bool {
 	var best *unanswered
-	bestVerdict, fits := -2, 0 // fits that later reads don't contradict
+	bestVerdict, fits := -2, 0 // number of candidates that fit and that later reads don't contradict
 	for _, b := range list {
 		c.placing = c.placing[:0]
 		if !c.put(b, zxid, true) {
@@ -275,9 +278,9 @@ func (c *checker) proveBy(zxid int64, proofs []evidence, list []*unanswered) boo
 	return true
 }
 
-// proveTogether finds an unanswered change that happened at zxid and makes sense only after
-// others that nothing dates, such as two containers reaped one after the other
-// before anybody looked.
+// proveTogether finds an unanswered change that happened at zxid and is
+// possible only after others of unknown zxid, such as two containers reaped one
+// after the other before anybody looked.
 func (c *checker) proveTogether(zxid int64, proofs []evidence, list []*unanswered) bool {
 	tries := explainTries
 	for _, b := range list {
@@ -310,7 +313,7 @@ func firstSeen(proofs []evidence) int {
 	return int(event)
 }
 
-// lostPredecessor finds a write that happened though an earlier one of its
+// lostPredecessor finds a write that happened although an earlier one of its
 // connection can't have.
 func (c *checker) lostPredecessor(zxid int64, list []*unanswered, proofs []evidence) bool {
 	for _, b := range list {
@@ -334,8 +337,8 @@ func (c *checker) lostPredecessor(zxid int64, list []*unanswered, proofs []evide
 	return false
 }
 
-// proven says whether the model now, just after a zxid, agrees with all that
-// was ever seen of that zxid.
+// proven reports whether the model now, just after a zxid, agrees with
+// everything that was ever seen of that zxid.
 func (c *checker) proven(proofs []evidence) bool {
 	for i := range proofs {
 		p := &proofs[i]
@@ -351,7 +354,8 @@ func (c *checker) proven(proofs []evidence) bool {
 			ok = s != nil && s.mzxid == p.zxid && s.version == p.stat.Version && int(p.stat.DataLength) == len(s.data) &&
 				(!p.hasData || string(p.data) == string(s.data))
 		case provesChildren:
-			ok = s != nil && s.pzxid == p.zxid && s.numChildren == p.stat.NumChildren && 2*s.creations-s.numChildren == p.stat.Cversion
+			ok = s != nil && s.pzxid == p.zxid && s.numChildren == p.stat.NumChildren &&
+				2*s.creations-s.numChildren == p.stat.Cversion
 		case provesEvent:
 			last := c.placing[len(c.placing)-1]
 			for j := range last.events {
@@ -365,7 +369,7 @@ func (c *checker) proven(proofs []evidence) bool {
 	return true
 }
 
-// lookahead says whether the next reads of what the last placement changed
+// lookahead reports whether the next reads of what the last placement changed
 // agree with it: -1 if one doesn't, 1 if at least one does, 0 if none comes
 // before another change. It starts with the given item.
 func (c *checker) lookahead(from int) int {

@@ -48,7 +48,8 @@ func (s *historyBuilder) create(conn int32, zxid int64, path, data string, mode 
 func (s *historyBuilder) container(conn int32, zxid int64, path string) *historyBuilder {
 	q := jute.CreateRequest{Path: path, Data: []byte{}, ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeContainer}
 	g := jute.Stat{Czxid: zxid, Mzxid: zxid, Pzxid: zxid}
-	return s.answer(conn, s.ask(conn, jute.OpCreateContainer, q.Append(nil)), zxid, jute.OK, g.Append(jute.AppendString(nil, path)))
+	return s.answer(conn, s.ask(conn, jute.OpCreateContainer, q.Append(nil)), zxid, jute.OK,
+		g.Append(jute.AppendString(nil, path)))
 }
 
 func getData(path string, watch bool) []byte {

@@ -7,11 +7,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The model is deliberately naive: a map from path to node, per node the list
-// of its states by zxid. It shares no code with the server's tree, so that one
-// misunderstanding has to be had twice to go unnoticed.
+// The model is deliberately naive: a map from path to node, and per node the
+// list of its states by zxid. It shares no code with the server's tree, so a
+// misunderstanding goes unnoticed only if both share it.
 
-// lifetime says who may remove a znode besides a client.
+// lifetime says what may remove a znode besides a client.
 type lifetime uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 )
 
 // A stamp is the server time of one change. It is unknown until a Stat that
-// mentions the change is seen, and must be the same in every other.
+// mentions the change is seen, and must be the same in all others.
 type stamp struct {
 	zxid  int64
 	ms    int64
@@ -31,15 +31,15 @@ type stamp struct {
 	seen  bool // some reply has shown its effect
 }
 
-// A state is a znode, or its absence, between two changes; immutable.
+// A state is a znode, or its absence, between two changes. It is immutable.
 type state struct {
 	zxid   int64  // of the change that made it
-	before *state // the state until then, nil if none is known
+	before *state // the state until then, nil if unknown
 
 	czxid, mzxid, pzxid int64
 	ctime, mtime        *stamp
 	version, aversion   int32
-	creations           int32 // of children: the stored cversion, next sequence number
+	creations           int32 // of children: the stored cversion, and the next sequence number
 	numChildren         int32
 	owner               int64 // session, for an ephemeral
 	data                []byte
@@ -47,26 +47,26 @@ type state struct {
 	open                jute.Perm // what acl grants to everybody, for speed
 	life                lifetime
 	absent              bool
-	ended               bool // absent, as it went with its session
+	ended               bool // absent because it went with its session
 }
 
-// permits is permits of s's ACL.
+// permits reports whether s's ACL grants one of ids any of perms.
 func (s *state) permits(perms jute.Perm, ids []jute.ID) bool {
 	return s.open&perms != 0 || acls.Permits(s.acl, perms, ids)
 }
 
-// A node is everything ever known of one path, existing or not.
+// A node is everything known of one path, whether it exists or not.
 type node struct {
 	path     string
-	parent   *node  // nil for "/" and for what isn't a path
+	parent   *node  // nil for "/" and for a string that isn't a path
 	last     *state // nil if it never existed
 	verified int64  // zxid of the last read that agreed on the Stat
 	opaque   bool   // not checked: the history doesn't cover it
-	lost     bool   // opaque because an unanswered write left it undecided
-	below    int32  // how many exist anywhere below
+	lost     bool   // opaque because an unanswered write left its state undecided
+	below    int32  // how many descendants exist
 
 	data, child []watcher // the two watch tables, of all connections
-	recursive   []*conn   // those in data with a recursive watch that may still hear
+	recursive   []*conn   // those in data with a recursive watch that may still get events
 
 	hash     uint64  // of its own name
 	names    nameSet // of children
@@ -74,10 +74,10 @@ type node struct {
 	slot     int     // index in parent.children while it exists
 	ownSlot  int     // index in the session's ephemerals
 
-	kids             []*node // ever named
+	kids             []*node // all children ever named
 	look             int64   // set by lookahead
 	mark             int64   // set by readers that compare sets
-	watchersLostFrom int64   // from this zxid on, if not 0, who watches it is unknown: it was lost
+	watchersLostFrom int64   // if not 0: from this zxid on, its watchers are unknown, because it was lost
 	seenAlive        int32   // index of the last request that found it
 	reapGuessed      bool    // the servers' removal of it is a guess
 
@@ -104,12 +104,12 @@ func (n *node) at(zxid int64) *state {
 	return s
 }
 
-// A fired event is what a change told the watch tables.
+// A fired event is what a change reports to the watch tables.
 type fired struct {
 	typ   jute.EventType
 	table uint8 // tableData, tableChild or tableChildAfterData
 	n     *node
-	acl   []jute.ACL // decides who may hear of it
+	acl   []jute.ACL // decides who may get it
 }
 
 type model struct {
@@ -119,9 +119,9 @@ type model struct {
 	trail      []*node           // given new states since it was last cleared
 	events     []fired           // of the change being applied
 	mark       int64
-	lag        map[*node]int // setACLs that the next write's permission checks overlook
+	lag        map[*node]int // number of setACLs that the next write's permission checks overlook
 	recursive  int           // recursive watches registered, alive or not
-	states     []state       // room for the next ones: they live as long as the model
+	states     []state       // room for new states, which live as long as the model
 	room       []node        // the same for nodes
 }
 
@@ -140,7 +140,7 @@ func newModel(opt *Options) *model {
 	return m
 }
 
-// node interns a path.
+// node returns the node of a path, creating it if need be.
 func (m *model) node(path string) *node {
 	if n := m.nodes[path]; n != nil {
 		return n
@@ -159,8 +159,8 @@ func (m *model) node(path string) *node {
 	return n
 }
 
-// named is node for those who must not change the model: what it doesn't hold
-// is a node of its own each time.
+// named is node for callers that must not change the model: for a path that the
+// model doesn't hold, it returns a separate node each time.
 func (m *model) named(path string) *node {
 	if n := m.nodes[path]; n != nil {
 		return n
@@ -172,7 +172,7 @@ func (m *model) named(path string) *node {
 	return n
 }
 
-// parentPath returns the path above, "/" for "/a" and "" for what has no slash.
+// parentPath returns the path above, "/" for "/a" and "" for a path without a slash.
 func parentPath(path string) string {
 	switch i := strings.LastIndexByte(path, '/'); {
 	case i < 0:
@@ -200,7 +200,7 @@ func (m *model) unlink(n *node) {
 	n.parent.grow(-1 - n.below)
 }
 
-// grow counts descendants of n, which are also those of what n is linked below.
+// grow adds to the number of descendants of n and of all nodes that n is linked below.
 func (n *node) grow(by int32) {
 	for n.below += by; n.now() != nil && n.parent != nil; {
 		n = n.parent
@@ -224,7 +224,7 @@ func (m *model) disown(n *node, session int64) {
 	m.ephemerals[session] = owned
 }
 
-// statesPerPage and nodesPerPage are how many are made room for at once.
+// statesPerPage and nodesPerPage are how many are allocated at once.
 const (
 	statesPerPage = 128
 	nodesPerPage  = 32
@@ -241,7 +241,7 @@ func (m *model) newState(s *state) *state {
 	return n
 }
 
-// set gives n the new state s as of zxid. Parents are the caller's.
+// set gives n the new state s as of zxid. The caller updates the parents.
 func (m *model) set(n *node, zxid int64, s *state) {
 	old := n.now()
 	s.zxid, s.before = zxid, n.last
@@ -278,7 +278,7 @@ func (m *model) undo(keep int) {
 	m.events = m.events[:0]
 }
 
-// allows says whether the ACL of n, in its state s, grants any of perms.
+// allows reports whether the ACL of n, in its state s, grants any of perms.
 func (m *model) allows(n *node, s *state, perms jute.Perm, ids []jute.ID) bool {
 	if len(m.lag) == 0 {
 		return s.permits(perms, ids)
@@ -298,7 +298,7 @@ func (m *model) aclOf(n *node, s *state) []jute.ACL {
 	return s.acl
 }
 
-// stat returns what clients see of s; times that aren't known are 0.
+// stat returns what clients see of s; unknown times are 0.
 func (s *state) stat() jute.Stat {
 	return jute.Stat{
 		Czxid: s.czxid, Mzxid: s.mzxid, Ctime: s.ctime.ms, Mtime: s.mtime.ms,
@@ -307,8 +307,8 @@ func (s *state) stat() jute.Stat {
 	}
 }
 
-// reapable counts what exists below n and the servers may remove at any time:
-// containers and TTL znodes without children but such.
+// reapable counts the descendants of n that the servers may remove at any time:
+// containers and TTL znodes whose children, if any, are all of that kind.
 func reapable(n *node) (total int32) {
 	for _, child := range n.children {
 		below := reapable(child)

@@ -7,18 +7,18 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Nearly every request names a znode, and a look-up by path is the dearest thing
-// the sweep could do for it. So while one goroutine reads the wire, another looks
-// up what the requests name; the model is its own until both are done.
+// Nearly every request names a znode, and looking it up by path would be the most
+// expensive step of the sweep. So while one goroutine reads the wire, another looks
+// up the names in the requests; it owns the model until both are done.
 
 // names holds the nodes that the requests name, in the order of the requests.
 type names struct {
 	nodes  []*node
 	multis []multi
-	of     []mention // by op, and one more: where the next one's would begin
+	of     []mention // by op, and one more: where those of the next op would begin
 }
 
-// A mention says where in names an op's begin.
+// A mention says where the nodes and multis of an op begin in names.
 type mention struct{ node, multi int32 }
 
 // A multi is the decoded record of a multi or multiRead.
@@ -27,10 +27,10 @@ type multi struct {
 	err error
 }
 
-// multisPerPage is how many operations of multis are made room for at once.
+// multisPerPage is how many operations of multis are allocated at once.
 const multisPerPage = 256
 
-// name looks up what the requests, about so many, name.
+// name looks up the znodes that the requests name; requests is about how many there are.
 func (c *checker) name(requests int) {
 	var d jute.Decoder
 	var room []jute.MultiOp
@@ -56,7 +56,7 @@ func (c *checker) name(requests int) {
 			for j := range ops {
 				t.nodes = append(t.nodes, c.m.node(ops[j].Path))
 			}
-		// a path, but no znode's
+		// a path, but not that of a znode
 		case op == jute.OpAddWatch, op == jute.OpCheckWatches, op == jute.OpRemoveWatches, op == jute.OpGetEphemerals:
 		case op.HasPath():
 			d.Reset(e.Body)
@@ -71,12 +71,12 @@ func (t *names) nodesOf(op int32) []*node {
 	return t.nodes[t.of[op].node:t.of[op+1].node]
 }
 
-// nameSeed makes the hashes of names differ from run to run: no two sets of names
-// that were chosen for it look equal.
+// nameSeed makes the hashes of names differ from run to run, so that nobody can
+// choose two sets of names that look equal.
 var nameSeed = maphash.MakeSeed()
 
-// A nameSet stands for a set of names of children: equal sets are equal, and two
-// others are with a chance of 2^-64.
+// A nameSet stands for a set of names of children: equal sets compare equal,
+// and different sets do with a probability of 2^-64.
 type nameSet struct {
 	count int
 	sum   uint64 // of the names' hashes

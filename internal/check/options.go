@@ -6,10 +6,10 @@ import (
 )
 
 // Options say what the servers promised. The zero value is what Zooid promises;
-// each field set weakens or extends it.
+// each field that is set weakens or extends it.
 type Options struct {
 	// Under limits the check to the znodes at and below this path, for servers
-	// that held other data before. "" checks all but /zookeeper.
+	// that held other data before. "" checks everything but /zookeeper.
 	Under string
 
 	// ExtendedTypes: the servers accept TTL znodes.
@@ -17,8 +17,8 @@ type Options struct {
 
 	// NotificationsUnnumbered: notifications carry zxid -1 (Apache before 3.9).
 	NotificationsUnnumbered bool
-	// EventsUnfiltered: events go to whoever watches, READ or not (Apache before
-	// 3.8.4 and 3.9.2).
+	// EventsUnfiltered: events go to every watcher, with READ or without (Apache
+	// before 3.8.4 and 3.9.2).
 	EventsUnfiltered bool
 	// ExistsUnchecked: exists needs no READ (Apache before 3.8.4 and 3.9.2).
 	ExistsUnchecked bool
@@ -38,26 +38,26 @@ type Options struct {
 	// doesn't clamp its clock).
 	ClockMayGoBack bool
 
-	// LocalSessions: a session that has not written is known to one server alone
-	// (localSessionsEnabled). Any other refuses it, and its end takes no zxid.
+	// LocalSessions: a session that has not written is known to one server only
+	// (localSessionsEnabled). Any other server refuses it, and its end takes no zxid.
 	LocalSessions bool
-	// EphemeralsRefused: sessions stay local for ever, and may own no ephemeral
-	// znode (LocalSessions without localSessionsUpgradingEnabled).
+	// EphemeralsRefused: sessions stay local for ever and may not own ephemeral
+	// znodes (LocalSessions without localSessionsUpgradingEnabled).
 	EphemeralsRefused bool
 
-	// ExpirySlack, if not 0, makes S4 count: how long after its timeout a session
-	// without client may still be seen alive.
+	// ExpirySlack, if not 0, turns S4 on: it is how long after its timeout a
+	// session without a client may still be seen alive.
 	ExpirySlack time.Duration
 	// Quiesced: the run ended at rest, each client syncing and then waiting for
-	// its events; W4 counts.
+	// its events. It turns W4 on.
 	Quiesced bool
 
 	// ViolationsMax bounds Report.Violations; 0 means 100.
 	ViolationsMax int
 
 	// Progress, if not nil, is called now and then, on the goroutine that called
-	// Check, with how many of how many replies and log entries have been compared
-	// with the model.
+	// Check, with the number of replies and log entries that have been compared
+	// with the model, and their total.
 	Progress func(done, total int)
 }
 
@@ -73,7 +73,7 @@ func Apache(release string) Options {
 	return o
 }
 
-// compareReleases compares dotted numbers; text after them doesn't count.
+// compareReleases compares dotted numbers and ignores text after them.
 func compareReleases(a, b string) int {
 	for a != "" || b != "" {
 		var x, y string
@@ -93,7 +93,7 @@ func leadingNumber(s string) (n int) {
 	return n
 }
 
-// opaque says whether the history doesn't cover a path.
+// opaque reports whether the history doesn't cover a path.
 func (o *Options) opaque(path string) bool {
 	if path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") {
 		return true

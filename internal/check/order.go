@@ -18,8 +18,8 @@ func (it item) zxid() int64 { return int64(it.key >> 1) }
 func writeKey(zxid int64) uint64 { return uint64(zxid) << 1 }
 func readKey(zxid int64) uint64  { return uint64(zxid)<<1 | 1 }
 
-// sortItems sorts by key, keeping the order of equal ones: a radix sort that
-// passes only over the bytes in which keys differ.
+// sortItems sorts by key and is stable: a radix sort that passes only over the
+// bytes in which keys differ.
 func sortItems(items []item) []item {
 	if len(items) == 0 {
 		return items
@@ -50,7 +50,7 @@ func sortItems(items []item) []item {
 	return items
 }
 
-// place decides where each answered request stands in the order of zxids.
+// place puts the answered requests in the order of zxids.
 func (c *checker) place() []item {
 	items := make([]item, 0, len(c.ops))
 	for i := range c.ops {
@@ -62,7 +62,9 @@ func (c *checker) place() []item {
 		case c.exact || o.unordered() || c.unwritten(o.conn.session):
 		default:
 			if o.own != o.zxid && !c.opt.ReadWindow {
-				c.violate(X2, fmt.Sprintf("the reply to a %s carries zxid %#x, its Stat says the change was %#x", o.kind, o.zxid, o.own), int(o.rep), int(o.req))
+				c.violate(X2,
+					fmt.Sprintf("the reply to a %s carries zxid %#x, its Stat says the change was %#x", o.kind, o.zxid, o.own),
+					int(o.rep), int(o.req))
 			}
 			if !c.taken.add(o.own) {
 				c.violate(X5, fmt.Sprintf("two writes have zxid %#x", o.own), int(o.rep))
@@ -73,8 +75,8 @@ func (c *checker) place() []item {
 	return items
 }
 
-// ownZxid returns the zxid of an acknowledged write: its header's, unless its
-// Stat knows better.
+// ownZxid returns the zxid of an acknowledged write: the mzxid in its
+// Stat if that shows it, otherwise the one in its header.
 func ownZxid(o *op, reply []byte) int64 {
 	if o.code != jute.OK || o.kind == jute.OpSetACL {
 		return o.zxid

@@ -7,39 +7,39 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The sweep knows what it will look at long before it does: the records of the
-// items to come. So a second goroutine decodes them, a few stretches of items
-// ahead, and leaves the first the model. What the second reads doesn't change
-// during the sweep; nodes, which do, it only passes on.
+// The sweep knows long in advance what it will look at: the records of the next
+// items. So a second goroutine decodes them, a few stretches of items ahead,
+// and leaves the model to the first. What the second goroutine reads doesn't
+// change during the sweep; nodes do change, and it only passes them on.
 
 const (
 	// stretchItems is how many items are handed over at once: enough to make the
-	// handing over cheap, and few enough to stay in the processor's cache.
+	// handover cheap, and few enough to stay in the processor's cache.
 	stretchItems = 512
-	// stretchesMax bounds the stretches there are: one in use and those ahead.
+	// stretchesMax is the number of stretches: one in use, the others ahead.
 	stretchesMax = 4
 )
 
-// A reading is what the records of one request and its reply say. The sweep looks
-// at nothing else, if all is well: the events are far away in memory.
+// A reading is the content of the records of one request and its reply. If all
+// is well, the sweep looks at nothing else: the events are far away in memory.
 type reading struct {
 	o       *op            // nil for an entry of the log whose author kept no journal
 	req     *history.Event // nil if o is
 	conn    *conn          // nil if o is
 	sent    int64          // the time of the request
 	kind    jute.Op
-	invalid jute.Code // that a write or multiRead ends with if it can't be decoded
+	invalid jute.Code // the code that a write or multiRead ends with if it can't be decoded
 	ids     int32     // identities the connection had
-	watch   bool      // a read asks for a watch
-	forged  bool      // an entry of the log isn't what its author sent
+	watch   bool      // it is a read that asks for a watch
+	forged  bool      // it is an entry of the log that isn't what its author sent
 
-	at  *node          // that the request names first
+	at  *node          // the node that the request names first
 	ops []jute.MultiOp // of a write or multiRead, one unless it is a multi
 	shown
 	results []jute.MultiResult // of a multi or multiRead
 }
 
-// identities returns those that the connection had.
+// identities returns the identities that the connection had.
 func (w *reading) identities() []jute.ID {
 	if w.conn == nil {
 		return nil
@@ -52,7 +52,7 @@ type shown struct {
 	rep   *history.Event // nil if there is none
 	zxid  int64
 	code  jute.Code
-	part  int32 // of a multiRead's results, 1 and up
+	part  int32 // which of a multiRead's results, from 1
 	count int32
 	path  string
 	data  []byte
@@ -61,20 +61,20 @@ type shown struct {
 	bad   error // the record is cut short
 }
 
-// room is where a reader puts what has no fixed size.
+// room is where a reader puts data that has no fixed size.
 type room struct {
 	ops     []jute.MultiOp
 	results []jute.MultiResult
 }
 
-// A reader decodes. It is for one goroutine.
+// A reader decodes. It is for use by one goroutine.
 type reader struct {
 	c   *checker
 	dec jute.Decoder
 	room
 }
 
-// item decodes what an item stands for.
+// item decodes the records of an item.
 func (r *reader) item(it item, w *reading) {
 	if it.ref >= 0 {
 		r.op(&r.c.ops[it.ref], w)
@@ -107,7 +107,7 @@ func (r *reader) op(o *op, w *reading) {
 	}
 }
 
-// author says who sent a request, and when.
+// author fills in who sent a request, and when.
 func (r *reader) author(o *op, w *reading) {
 	w.o, w.req, w.kind = o, &r.c.h.Events[o.req], o.kind
 	w.conn, w.ids, w.sent = o.conn, o.ids, w.req.Time
@@ -134,8 +134,8 @@ func (r *reader) request(w *reading) {
 	}
 }
 
-// write decodes a write's request, but for kinds so rare that the model decodes
-// them itself.
+// write decodes a write's request, except for kinds so rare that the model
+// decodes them itself.
 func (r *reader) write(kind jute.Op, body []byte, w *reading) {
 	switch kind {
 	case jute.OpCreateSession, jute.OpCloseSession, jute.OpDeleteContainer, jute.OpSetACL, OpReplace:
@@ -147,7 +147,7 @@ func (r *reader) write(kind jute.Op, body []byte, w *reading) {
 	w.ops = r.ops[from:len(r.ops):len(r.ops)]
 }
 
-// reply decodes the reply that there is.
+// reply decodes the reply, which must exist.
 func (r *reader) reply(w *reading) {
 	w.rep = &r.c.h.Events[w.o.rep]
 	w.zxid, w.code = w.o.zxid, w.o.code
@@ -189,15 +189,15 @@ func (r *reader) reply(w *reading) {
 	}
 }
 
-// A stretch is some items in a row, decoded.
+// A stretch is a sequence of decoded items.
 type stretch struct {
 	list []reading
 	room room
 	fail error // the reader's own failure
 }
 
-// prefetch decodes items into the stretches it is lent and hands them over, in
-// order, until all is decoded or nothing more is lent.
+// prefetch decodes items into the stretches that it is lent and hands them
+// over, in order, until everything is decoded or lent is closed.
 func (c *checker) prefetch(items []item, lent <-chan *stretch, ready chan<- *stretch) {
 	defer close(ready)
 	r := &reader{c: c}
@@ -227,7 +227,7 @@ func (s *stretch) decode(r *reader, items []item) {
 	s.room = r.room
 }
 
-// eachReading calls do for all items in their order.
+// eachReading calls do for all items in order.
 func (c *checker) eachReading(items []item, do func(i int, w *reading)) {
 	lent, ready := make(chan *stretch, stretchesMax), make(chan *stretch, stretchesMax)
 	defer close(lent)
@@ -252,7 +252,7 @@ func (c *checker) eachReading(items []item, do func(i int, w *reading)) {
 	c.present = nil
 }
 
-// readingOf returns what o's records say: at hand if o is what the sweep is at.
+// readingOf returns what o's records say, without decoding if the sweep is at o.
 func (c *checker) readingOf(o *op) *reading {
 	if c.present != nil && c.present.o == o && c.present.rep != nil {
 		return c.present

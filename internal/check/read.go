@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A mismatch is a difference between a reply and the model; its text is made
-// only when it is reported. The zero value is none.
+// A mismatch is a difference between a reply and the model. Its text is made
+// only when it is reported. The zero value means no mismatch.
 type mismatch struct {
 	rule      Rule
 	what      string
@@ -38,7 +38,8 @@ func (c *checker) read(o *op) mismatch {
 		return mismatch{} // a limit refused it before it was read
 	}
 	switch w.kind {
-	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
+	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2,
+		jute.OpGetAllChildrenNumber:
 		return c.readNode(w.kind, w.at, w.identities(), &w.shown)
 	case jute.OpGetEphemerals:
 		c.dec.Reset(w.req.Body)
@@ -141,7 +142,7 @@ func (c *checker) readACL(n *node, s *state, ids []jute.ID, w *shown) mismatch {
 	return mismatch{}
 }
 
-// statEqual compares a Stat; times not known yet are learnt.
+// statEqual compares a Stat and learns times that aren't known yet.
 func (c *checker) statEqual(n *node, s *state, g *jute.Stat) mismatch {
 	if n.path == "/" && c.opt.Under != "" {
 		return mismatch{}
@@ -225,7 +226,10 @@ func (c *checker) children(n *node, w *shown) mismatch {
 	}
 	for _, child := range n.children {
 		if child.mark != c.m.mark && child.now().life == ephemeral {
-			return mismatch{S1, "the child list", n, fmt.Sprintf("%d names", count), fmt.Sprintf("%d names, among them the ephemeral %s", len(n.children), child.path)}
+			return mismatch{
+				S1, "the child list", n, fmt.Sprintf("%d names", count), fmt.Sprintf("%d names, among them the ephemeral %s",
+					len(n.children), child.path),
+			}
 		}
 	}
 	return mismatch{X1, "the child list", n, fmt.Sprintf("%d names", count), fmt.Sprintf("%d names", len(n.children))}
@@ -295,9 +299,9 @@ func (c *checker) readMulti(w *reading) mismatch {
 	return mismatch{}
 }
 
-// blame names the rule that a wrong read of n breaks. What looks like the state
-// before a session's end, or before a multi that others have seen, breaks a
-// more telling rule than X1.
+// blame names the rule that a wrong read of n breaks. A read that seems to show
+// the state before a session's end, or before a multi that others have seen,
+// breaks a more specific rule than X1.
 func (c *checker) blame(n *node, w *shown, op jute.Op) Rule {
 	v := n.last
 	if v == nil {
@@ -315,7 +319,7 @@ func (c *checker) blame(n *node, w *shown, op jute.Op) Rule {
 	return X1
 }
 
-// showsBefore says whether a reply shows n as it was before the change at mzxid.
+// showsBefore reports whether a reply shows n as it was before the change at mzxid.
 func (n *node) showsBefore(mzxid int64, w *shown, op jute.Op) bool {
 	v := n.last
 	for v != nil && !v.absent && v.mzxid == mzxid {
@@ -331,7 +335,7 @@ func (n *node) showsBefore(mzxid int64, w *shown, op jute.Op) bool {
 	return false
 }
 
-// lastStat reads the Stat that ends most replies.
+// lastStat reads the Stat at the end of most replies.
 func lastStat(op jute.Op, body []byte) (g jute.Stat, ok bool) {
 	if endsInStat(op, body) {
 		var d jute.Decoder

@@ -30,8 +30,8 @@ const (
 	W3 Rule = "W3" // nothing fires unarmed or twice
 	W4 Rule = "W4" // at rest, everything has fired
 	W5 Rule = "W5" // setWatches catches up
-	W6 Rule = "W6" // persistent watches hear every event once
-	W7 Rule = "W7" // who may not read may not hear
+	W6 Rule = "W6" // persistent watches get every event once
+	W7 Rule = "W7" // no events for clients that may not read
 
 	S1 Rule = "S1" // an ephemeral lives as long as its session
 	S2 Rule = "S2" // an ended session stays ended
@@ -41,12 +41,12 @@ const (
 	S6 Rule = "S6" // one connection at a time
 
 	Result     Rule = "result"     // a write's result follows from the state before it
-	RealTime   Rule = "realtime"   // a write is ordered after all that was seen before it was sent
+	RealTime   Rule = "realtime"   // a write is ordered after everything that was seen before it was sent
 	Twice      Rule = "twice"      // no request is applied twice
-	FIFO       Rule = "fifo"       // no request is applied when an earlier one of its connection was lost
+	FIFO       Rule = "fifo"       // no request is applied if an earlier one of its connection was lost
 	Sequence   Rule = "sequence"   // sequence numbers count the parent's creations
-	Multi      Rule = "multi"      // all or nothing
-	Durability Rule = "durability" // what was acknowledged is there in the end
+	Multi      Rule = "multi"      // a multi has all its effects or none
+	Durability Rule = "durability" // what was acknowledged is there at the end
 	Agreement  Rule = "agreement"  // servers hold the same log
 	Origin     Rule = "origin"     // every change has an author
 	Form       Rule = "form"       // the history itself makes sense
@@ -77,7 +77,7 @@ type Report struct {
 	Took                       time.Duration
 }
 
-// Staleness says how old the states were that reads showed: the time from the
+// Staleness says how old the states shown by reads were: the time from the
 // first acknowledgement of a newer write to the sending of the read, in
 // nanoseconds; 0 for a read that was not stale.
 type Staleness struct{ P50, P99, Max int64 }
@@ -97,7 +97,7 @@ func (s *Staleness) fill(samples []int64, reads int) {
 	s.P50, s.P99, s.Max = at(0.50), at(0.99), samples[len(samples)-1]
 }
 
-// OK says whether nothing was violated.
+// OK reports whether no rule was violated.
 func (r *Report) OK() bool { return len(r.Violations) == 0 }
 
 // Rules lists the violated rules, sorted, each once.
@@ -114,21 +114,25 @@ func (r *Report) Rules() []Rule {
 	return names
 }
 
-// Print writes the report for people; h is the history it is about.
+// Print writes the report for people; h is the history that was checked.
 func (r *Report) Print(w io.Writer, h *history.History) {
 	mode := "clients' view"
 	if r.Exact {
 		mode = "clients' view and servers' logs"
 	}
-	fmt.Fprintf(w, "history      %d events, %d sessions, %d connections, %d requests (%s)\n", r.Events, r.Sessions, r.Conns, r.Requests, mode)
+	fmt.Fprintf(w, "history      %d events, %d sessions, %d connections, %d requests (%s)\n", r.Events, r.Sessions, r.Conns,
+		r.Requests, mode)
 	fmt.Fprintf(w, "checked      %d writes, %d reads, %d notifications\n", r.Writes, r.Reads, r.Notifications)
 	fmt.Fprintf(w, "unanswered   %d requests; %d writes and session ends shown to have happened, %d writes undecided\n",
 		r.Requests-r.Answered, r.Placed, r.Unplaced)
 	if r.Undecided > 0 {
-		fmt.Fprintf(w, "undecided    %d replies may be wrong or may show unanswered writes; their znodes were not checked further\n", r.Undecided)
+		fmt.Fprintf(w, "undecided    %d replies may be wrong or may show unanswered writes; their znodes were not checked further\n",
+			r.Undecided)
 	}
-	fmt.Fprintf(w, "stale reads  p50 %v, p99 %v, max %v\n", time.Duration(r.Stale.P50), time.Duration(r.Stale.P99), time.Duration(r.Stale.Max))
-	fmt.Fprintf(w, "took         %v, %.0f requests/s\n", r.Took.Round(time.Millisecond), float64(r.Requests)/max(r.Took.Seconds(), 1e-9))
+	fmt.Fprintf(w, "stale reads  p50 %v, p99 %v, max %v\n", time.Duration(r.Stale.P50), time.Duration(r.Stale.P99),
+		time.Duration(r.Stale.Max))
+	fmt.Fprintf(w, "took         %v, %.0f requests/s\n", r.Took.Round(time.Millisecond),
+		float64(r.Requests)/max(r.Took.Seconds(), 1e-9))
 	if r.OK() {
 		fmt.Fprintf(w, "verdict      no violation\n")
 		return

@@ -9,16 +9,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// With the servers' logs at hand nothing is an unanswered change: the longest log is the
-// order of changes, the others must agree with it, and each request of a client
-// is in it or isn't.
+// With the servers' logs, no change is unanswered: the longest log is the order
+// of changes, the others must agree with it, and each request of a client is
+// either in it or not.
 
-// sent is a write that a session's client sent.
+// sent is a write sent by a session's client.
 type sent struct{ xid, op int32 }
 
 // find returns the index of the op that carries xid, -1 if none does. Clients
-// count xids up, and logs hold a session's writes in their order, so it is most
-// often the one after the one found last.
+// count xids up, and logs hold a session's writes in their order, so it is
+// usually the one after the last found.
 func (s *session) find(xid int32) int32 {
 	if n := s.found + 1; n < len(s.sent) && s.sent[n].xid == xid {
 		s.found = n
@@ -95,7 +95,7 @@ func lastZxid(l *history.ServerLog) int64 {
 	return z
 }
 
-// compareLogs checks that where two logs overlap they are equal.
+// compareLogs checks that two logs are equal where they overlap.
 func (c *checker) compareLogs(a, b *history.ServerLog) {
 	j := 0
 	for i := range b.Entries {
@@ -118,29 +118,37 @@ func (c *checker) compareLogs(a, b *history.ServerLog) {
 		x := &a.Entries[j]
 		j++
 		switch {
-		case x.Session != e.Session || x.Cnx != e.Cnx || x.Seq != e.Seq || x.Xid != e.Xid || x.Op != e.Op || x.Time != e.Time || string(x.Body) != string(e.Body):
-			c.violate(Agreement, fmt.Sprintf("servers %d and %d hold different requests at zxid %#x", a.Server, b.Server, e.Zxid))
+		case x.Session != e.Session || x.Cnx != e.Cnx || x.Seq != e.Seq || x.Xid != e.Xid || x.Op != e.Op ||
+			x.Time != e.Time || string(x.Body) != string(e.Body):
+			c.violate(Agreement,
+				fmt.Sprintf("servers %d and %d hold different requests at zxid %#x", a.Server, b.Server, e.Zxid))
 		case x.Digest != e.Digest || x.Err != e.Err:
-			c.violate(Agreement, fmt.Sprintf("servers %d and %d hold the same request at zxid %#x and made different states of it", a.Server, b.Server, e.Zxid))
+			c.violate(Agreement,
+				fmt.Sprintf("servers %d and %d hold the same request at zxid %#x and made different states of it", a.Server,
+					b.Server, e.Zxid))
 		}
 	}
 }
 
-// attribute finds the author of an entry.
+// attribute finds the op that an entry came from.
 func (c *checker) attribute(e *history.Entry, i int32) {
 	c.authors[i] = -1
 	s := c.sessions[e.Session]
 	if e.Session == 0 || e.Op == jute.OpCreateSession || e.Cnx == 0 || s == nil {
-		return // the servers' own, or a session whose client kept no journal
+		return // the servers' own, or of a session whose client kept no journal
 	}
 	o := s.find(e.Xid)
 	c.authors[i] = o
 	if o < 0 {
-		c.violate(Origin, fmt.Sprintf("the log has a %s of session %#x with xid %d at zxid %#x, which its client never sent", e.Op, e.Session, e.Xid, e.Zxid))
+		c.violate(Origin,
+			fmt.Sprintf("the log has a %s of session %#x with xid %d at zxid %#x, which its client never sent", e.Op, e.Session,
+				e.Xid, e.Zxid))
 		return
 	}
 	if first := c.entryOf[o]; first >= 0 {
-		c.violate(Twice, fmt.Sprintf("the %s of session %#x with xid %d is in the log at zxid %#x and again at %#x", e.Op, e.Session, e.Xid, c.log[first].Zxid, e.Zxid), int(c.ops[o].req))
+		c.violate(Twice,
+			fmt.Sprintf("the %s of session %#x with xid %d is in the log at zxid %#x and again at %#x", e.Op, e.Session, e.Xid,
+				c.log[first].Zxid, e.Zxid), int(c.ops[o].req))
 		return
 	}
 	c.entryOf[o] = i
@@ -157,16 +165,18 @@ func (c *checker) unlogged() {
 		at := c.entryOf[i]
 		switch {
 		case at < 0:
-			c.violate(Durability, fmt.Sprintf("the %s acknowledged at zxid %#x is in no log", o.kind, o.zxid), int(o.rep), int(o.req))
+			c.violate(Durability, fmt.Sprintf("the %s acknowledged at zxid %#x is in no log", o.kind, o.zxid), int(o.rep),
+				int(o.req))
 		case c.log[at].Zxid != o.zxid:
-			c.violate(X2, fmt.Sprintf("the %s was acknowledged at zxid %#x and is in the log at %#x", o.kind, o.zxid, c.log[at].Zxid), int(o.rep), int(o.req))
+			c.violate(X2,
+				fmt.Sprintf("the %s was acknowledged at zxid %#x and is in the log at %#x", o.kind, o.zxid, c.log[at].Zxid),
+				int(o.rep), int(o.req))
 		}
 	}
 }
 
-// holes checks that the writes of each connection are in the log as a prefix,
-// in the order they were sent, and that no session writes over an old
-// connection.
+// holes checks that the log holds a prefix of each connection's writes, in the
+// order they were sent, and that no session writes over an old connection.
 func (c *checker) holes() {
 	type lost struct{ op int32 }
 	missing := make([]*lost, len(c.conns))
@@ -181,9 +191,13 @@ func (c *checker) holes() {
 		case at < 0 && gap == nil:
 			missing[o.conn.id] = &lost{op: int32(i)}
 		case at >= 0 && gap != nil:
-			c.violate(FIFO, fmt.Sprintf("the %s with xid %d is in the log, the write sent before it on the same connection is not", o.kind, c.h.Events[o.req].Xid), int(o.req), int(c.ops[gap.op].req))
+			c.violate(FIFO,
+				fmt.Sprintf("the %s with xid %d is in the log, the write sent before it on the same connection is not", o.kind,
+					c.h.Events[o.req].Xid), int(o.req), int(c.ops[gap.op].req))
 		case at >= 0 && c.log[at].Zxid < newest[o.conn.id]:
-			c.violate(FIFO, fmt.Sprintf("the %s with xid %d is in the log at zxid %#x, before a write sent earlier on its connection", o.kind, c.h.Events[o.req].Xid, c.log[at].Zxid), int(o.req))
+			c.violate(FIFO,
+				fmt.Sprintf("the %s with xid %d is in the log at zxid %#x, before a write sent earlier on its connection", o.kind,
+					c.h.Events[o.req].Xid, c.log[at].Zxid), int(o.req))
 		}
 		if at >= 0 {
 			newest[o.conn.id] = max(newest[o.conn.id], c.log[at].Zxid)
@@ -202,7 +216,8 @@ func (c *checker) moves() {
 			continue
 		}
 		if left[e.Session][e.Cnx] {
-			c.violate(S6, fmt.Sprintf("session %#x wrote at zxid %#x over connection %#x, which it had left", e.Session, e.Zxid, e.Cnx))
+			c.violate(S6,
+				fmt.Sprintf("session %#x wrote at zxid %#x over connection %#x, which it had left", e.Session, e.Zxid, e.Cnx))
 		}
 		if old := owner[e.Session]; old != 0 && old != e.Cnx {
 			if left[e.Session] == nil {
@@ -215,11 +230,14 @@ func (c *checker) moves() {
 }
 
 // entry applies an entry of the log and compares its outcome with the server's
-// and, if it was answered, with the reply.
+// and, if there is one, with the reply.
 func (c *checker) entry(e *history.Entry, w *reading) {
 	t := c.stamp(e.Zxid)
 	t.ms, t.known = e.Time, true
-	r := request{zxid: e.Zxid, stamp: t, session: e.Session, ids: w.identities(), op: e.Op, body: &e.Body, ops: w.ops, at: w.at, made: w.path, invalid: w.invalid}
+	r := request{
+		zxid: e.Zxid, stamp: t, session: e.Session, ids: w.identities(), op: e.Op, body: &e.Body, ops: w.ops, at: w.at,
+		made: w.path, invalid: w.invalid,
+	}
 	o := w.o
 	if w.at != nil && len(r.ops) > 1 {
 		r.nodes = c.named.nodesOf(o.id)
@@ -231,7 +249,9 @@ func (c *checker) entry(e *history.Entry, w *reading) {
 		s = c.sessions[e.Session]
 	}
 	if s != nil && s.endZxid != 0 && e.Zxid > s.endZxid {
-		c.violate(S2, fmt.Sprintf("the log has a %s of session %#x at zxid %#x, after the session's end at %#x", e.Op, s.id, e.Zxid, s.endZxid))
+		c.violate(S2,
+			fmt.Sprintf("the log has a %s of session %#x at zxid %#x, after the session's end at %#x", e.Op, s.id, e.Zxid,
+				s.endZxid))
 	}
 	if w.forged {
 		c.violate(Origin, fmt.Sprintf("the log's %s at zxid %#x is not what its client sent", e.Op, e.Zxid), int(o.req))
@@ -245,7 +265,8 @@ func (c *checker) entry(e *history.Entry, w *reading) {
 			c.violate(bad.rule, bad.String(), int(o.rep), int(o.req))
 		}
 	case (o != nil || e.Session == 0) && e.Err != out.err:
-		c.violate(Result, fmt.Sprintf("the servers' result of the %s at zxid %#x is %s, the model's %s", e.Op, e.Zxid, e.Err, out.err))
+		c.violate(Result,
+			fmt.Sprintf("the servers' result of the %s at zxid %#x is %s, the model's %s", e.Op, e.Zxid, e.Err, out.err))
 	}
 	c.fire(e.Zxid, false)
 	if e.Op == jute.OpCloseSession && s != nil {
@@ -256,14 +277,15 @@ func (c *checker) entry(e *history.Entry, w *reading) {
 	}
 }
 
-// entryEnds checks a session's end as the log has it.
+// entryEnds checks a session's end as it is in the log.
 func (c *checker) entryEnds(e *history.Entry, s *session) {
 	s.endZxid = e.Zxid
 	if e.Cnx != 0 {
 		return
 	}
 	if term := jute.NewDecoder(e.Body).Long(); len(e.Body) == 8 && term != e.Term {
-		c.violate(S5, fmt.Sprintf("the expiry of session %#x was decided in term %d and took effect in term %d", s.id, term, e.Term))
+		c.violate(S5,
+			fmt.Sprintf("the expiry of session %#x was decided in term %d and took effect in term %d", s.id, term, e.Term))
 	}
 	at := e.Time*1e6 - c.h.WallStart
 	if e.Time != 0 && c.h.WallStart != 0 && at+1e6 < s.alive+s.timeout {

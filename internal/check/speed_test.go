@@ -38,7 +38,8 @@ func BenchmarkCheck(b *testing.B) {
 			}
 			file := written(b, h)
 			if *keepFolder != "" {
-				if err := os.WriteFile(filepath.Join(*keepFolder, strings.ReplaceAll(kind.name, " ", "-")), file, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(*keepFolder, strings.ReplaceAll(kind.name, " ", "-")), file,
+					0o600); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,9 +8,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The second pass sweeps over the order of zxids once: it applies each write to
-// the model and compares its result, and compares each read with the state it
-// claims to show.
+// sweep is the second pass. It goes over the order of zxids once: it applies
+// each write to the model and compares its result, and compares each read with
+// the state that it claims to show.
 func (c *checker) sweep(items []item) {
 	c.eachReading(items, func(i int, w *reading) {
 		c.pos, c.present = i, w
@@ -35,7 +35,7 @@ func (c *checker) sweep(items []item) {
 	c.clockOrder()
 }
 
-// stampsPerPage is how many stamps are made room for at once.
+// stampsPerPage is how many stamps are allocated at once.
 const stampsPerPage = 256
 
 func (c *checker) stamp(zxid int64) *stamp {
@@ -49,14 +49,19 @@ func (c *checker) stamp(zxid int64) *stamp {
 	return &page[len(page)-1]
 }
 
-// write applies an acknowledged write and compares its reply.
+// write applies an acknowledged write and compares its reply with the outcome.
 func (c *checker) write(w *reading, zxid int64) {
 	c.rep.Writes++
 	o, s := w.o, w.conn.session
 	if s.endZxid != 0 && zxid > s.endZxid {
-		c.violate(S2, fmt.Sprintf("a write of session %#x was applied at zxid %#x, after the session's end at %#x", s.id, zxid, s.endZxid), int(o.rep), s.endEvent)
+		c.violate(S2,
+			fmt.Sprintf("a write of session %#x was applied at zxid %#x, after the session's end at %#x", s.id, zxid, s.endZxid),
+			int(o.rep), s.endEvent)
 	}
-	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: w.identities(), op: w.kind, body: &w.req.Body, ops: w.ops, at: w.at, made: w.path, invalid: w.invalid}
+	r := request{
+		zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: w.identities(), op: w.kind, body: &w.req.Body, ops: w.ops,
+		at: w.at, made: w.path, invalid: w.invalid,
+	}
 	if len(r.ops) > 1 {
 		r.nodes = c.named.nodesOf(o.id)
 	}
@@ -84,7 +89,7 @@ func (c *checker) write(w *reading, zxid int64) {
 	if bad.found() && !out.shaky {
 		c.violate(bad.rule, bad.String(), int(o.rep), int(o.req))
 		if w.code != jute.OK {
-			c.m.undo(0) // the servers say it did nothing; go on from there
+			c.m.undo(0) // the servers say it did nothing; continue from there
 		}
 	}
 	c.fire(zxid, false)
@@ -96,8 +101,8 @@ func (c *checker) write(w *reading, zxid int64) {
 // lagsMax bounds how many setACLs of one znode may be overlooked.
 const lagsMax = 4
 
-// overlookSetACL tries to make sense of a result by older ACLs of the znodes
-// touched: of one of them, then of all.
+// overlookSetACL tries to explain a result by older ACLs of the znodes touched:
+// of one of them, then of all.
 func (c *checker) overlookSetACL(o *op, bad mismatch, out *outcome, attempt func() mismatch) mismatch {
 	nodes := c.touched(o, out)
 	defer func() { c.m.lag = nil }()
@@ -127,8 +132,8 @@ func (c *checker) overlookSetACL(o *op, bad mismatch, out *outcome, attempt func
 	return bad
 }
 
-// renamed says whether a create below a znode that is not checked got another
-// sequence number than the model's; then the model does as the servers did.
+// renamed reports whether a create below a znode that isn't checked got another
+// sequence number than the model's; if so, the model follows the servers.
 func (c *checker) renamed(o *op, r *request, out *outcome) bool {
 	if !r.op.IsCreate() {
 		return false
@@ -142,7 +147,7 @@ func (c *checker) renamed(o *op, r *request, out *outcome) bool {
 	return false
 }
 
-// explainWrite looks for unanswered writes that make sense of a result.
+// explainWrite looks for unanswered writes that explain a result.
 func (c *checker) explainWrite(o *op, bad mismatch, out *outcome, attempt func() mismatch) mismatch {
 	c.m.undo(0)
 	zxid := c.h.Events[o.rep].Zxid
@@ -160,7 +165,7 @@ func (c *checker) explainWrite(o *op, bad mismatch, out *outcome, attempt func()
 	return attempt()
 }
 
-// touched lists the nodes whose state decides a request's result.
+// touched lists the nodes whose state decides the result of a request.
 func (c *checker) touched(o *op, out *outcome) []*node {
 	named := c.named.nodesOf(o.id)
 	nodes := make([]*node, 0, 2*len(named)+1)
@@ -176,7 +181,7 @@ func (c *checker) touched(o *op, out *outcome) []*node {
 	return nodes
 }
 
-// result compares a write's reply with what the model made of it.
+// result compares a write's reply with the model's outcome.
 func (c *checker) result(w *reading, out *outcome) mismatch {
 	if w.code != out.err {
 		return mismatch{Result, "the code of a " + w.kind.String(), out.n, w.code, out.err}
@@ -215,7 +220,7 @@ func (c *checker) resultStat(w *reading, out *outcome) mismatch {
 	return bad
 }
 
-// wrongName tells a wrong sequence number from a wrong path.
+// wrongName distinguishes a wrong sequence number from a wrong path.
 func wrongName(n *node, got string) mismatch {
 	rule := Result
 	if len(got) == len(n.path) && len(got) > 10 && got[:len(got)-10] == n.path[:len(got)-10] &&
@@ -258,11 +263,13 @@ func (c *checker) resultMulti(w *reading, out *outcome) mismatch {
 	return mismatch{}
 }
 
-// answer compares a read and arms the watch it left.
+// answer compares a read and arms the watch that it left.
 func (c *checker) answer(w *reading) {
 	o := w.o
 	if s := w.conn.session; c.exact && s.endZxid != 0 && w.zxid >= s.endZxid && !c.heardEnd(s, o.rep) {
-		c.violate(S2, fmt.Sprintf("session %#x ended at zxid %#x, and its %s was answered at zxid %#x", s.id, s.endZxid, w.kind, w.zxid), int(o.rep), int(o.req))
+		c.violate(S2,
+			fmt.Sprintf("session %#x ended at zxid %#x, and its %s was answered at zxid %#x", s.id, s.endZxid, w.kind, w.zxid),
+			int(o.rep), int(o.req))
 	}
 	if w.code == jute.ErrThrottledOp {
 		return // a limit refused it: no watch was armed or removed
@@ -288,8 +295,8 @@ func (c *checker) answer(w *reading) {
 	c.armRead(w)
 }
 
-// heardEnd says whether an event came after the acknowledgement of a session's
-// end: the wire has been found wrong for it.
+// heardEnd reports whether an event came after the acknowledgement of a
+// session's end: that was reported as wrong when the wire was read.
 func (c *checker) heardEnd(s *session, event int32) bool {
 	return s.endEvent >= 0 && s.endEvent < int(event) && c.h.Events[s.endEvent].Kind == history.KindReply
 }
@@ -309,7 +316,7 @@ func (c *checker) addWatch(o *op) {
 	c.armPersistent(c.m.node(q.Path), o.conn, mode)
 }
 
-// armRead arms the watch a read asked for.
+// armRead arms the watch that a read asked for.
 func (c *checker) armRead(w *reading) {
 	kind := w.kind
 	if !w.watch || w.code != jute.OK && !(kind == jute.OpExists && w.code == jute.ErrNoNode) {
@@ -325,8 +332,8 @@ func (c *checker) armRead(w *reading) {
 	}
 }
 
-// explainRead looks for unanswered writes, or a later state the options allow,
-// that make sense of a read; otherwise it is a violation.
+// explainRead looks for unanswered writes, or a later state that the options
+// allow, that explain a read; if there are none, the read is a violation.
 func (c *checker) explainRead(o *op, bad mismatch) {
 	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
 	c.now = rep.Time
@@ -341,7 +348,7 @@ func (c *checker) explainRead(o *op, bad mismatch) {
 		return
 	}
 	if req.Op() == jute.OpGetAllChildrenNumber && (c.guessing(rep.Zxid) || c.fewer(o)) {
-		c.rep.Undecided++ // any guess anywhere below may be wrong
+		c.rep.Undecided++ // any guess about a descendant may be wrong
 		return
 	}
 	c.premature = true
@@ -362,8 +369,8 @@ func (c *checker) explainRead(o *op, bad mismatch) {
 	c.readViolation(o, bad)
 }
 
-// fewer says whether a count of descendants is too small by no more than what
-// the servers may have removed without anybody's knowing.
+// fewer reports whether a count of descendants is too small by no more than the
+// number that the servers may have removed unnoticed.
 func (c *checker) fewer(o *op) bool {
 	w := c.readingOf(o)
 	if c.exact || w.code != jute.OK || w.bad != nil {
@@ -382,8 +389,8 @@ func (c *checker) readViolation(o *op, bad mismatch) {
 	c.violate(bad.rule, fmt.Sprintf("%s at zxid %#x: %s", req.Op(), rep.Zxid, bad.String()), int(o.rep), int(o.req))
 }
 
-// appliedTwice says whether a read shows a write's data once more than it was
-// written: writers use each value once.
+// appliedTwice reports whether a read shows a write's data once more than it
+// was written: writers use each value once.
 func (c *checker) appliedTwice(req, rep *history.Event) bool {
 	g, ok := lastStat(req.Op(), rep.Body)
 	if !ok || req.Op() != jute.OpGetData || rep.Code() != jute.OK {
@@ -409,7 +416,7 @@ func (c *checker) appliedTwice(req, rep *history.Event) bool {
 	return false
 }
 
-// readNodes lists the nodes whose state decides a read.
+// readNodes lists the nodes whose state decides the result of a read.
 func (c *checker) readNodes(o *op) []*node {
 	req := &c.h.Events[o.req]
 	if req.Op() != jute.OpGetEphemerals {
@@ -426,15 +433,15 @@ func (c *checker) readNodes(o *op) []*node {
 	return nodes
 }
 
-// A deferral is a read whose zxid may lag behind the state it shows.
+// A deferral is a read whose zxid may be older than the state it shows.
 type deferral struct {
 	o     *op
-	until int64 // it must match some state up to here
+	until int64 // it must match some state up to this zxid
 	bad   mismatch
 }
 
-// nextReply returns the zxid of the reply that follows o's on its connection, or
-// one beyond all that were seen there.
+// nextReply returns the zxid of the reply that follows o's on its connection,
+// or one above all that were seen there.
 func (c *checker) nextReply(o *op) int64 {
 	k := o.conn
 	for i := 0; i+1 < k.head; i++ {
@@ -463,8 +470,8 @@ func (c *checker) retryDeferred(zxid int64) {
 	c.deferred = kept
 }
 
-// clockBackMin is the least by which the servers may set their time back, ms: less is a
-// difference of two leaders' clocks, which must not show.
+// clockBackMin is the least by which the servers may set their time back, ms:
+// less is a difference between two leaders' clocks, which must not show.
 const clockBackMin = 60_000
 
 // clockOrder checks that later changes don't carry earlier times, unless the time was
@@ -481,7 +488,8 @@ func (c *checker) clockOrder() {
 				continue
 			}
 			if t.ms < last.ms && t.ms >= last.ms-clockBackMin {
-				c.violate(Result, fmt.Sprintf("the change %#x has the time %d ms, the earlier change %#x has %d ms", t.zxid, t.ms, last.zxid, last.ms))
+				c.violate(Result,
+					fmt.Sprintf("the change %#x has the time %d ms, the earlier change %#x has %d ms", t.zxid, t.ms, last.zxid, last.ms))
 			}
 			last = t
 		}

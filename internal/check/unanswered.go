@@ -10,17 +10,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// What clients alone can't tell is whether a write that was never answered
-// happened, and when a session without client ended. Each such thing is an
-// unanswered change. It enters the model only when something shows it: a zxid in a Stat or
-// a notification that no acknowledged write has (evidence), or a reply that
-// makes sense only with it (explain). Until then it has not happened; if
-// nothing ever shows it, it doesn't matter. So a history is never found wrong
-// for what its servers may have done, and what they can't have done is found
-// wrong as soon as no set of unanswered changes fits.
+// Clients alone can't tell whether an unanswered write happened, nor when a session
+// without a client ended. Each of these is an unanswered change. It enters the model
+// only when something shows it: a zxid in a Stat or a notification that no acknowledged
+// write has (evidence), or a reply that only this change explains (explain). Until then
+// it has not happened; if nothing ever shows it, it doesn't matter. So a history is
+// never found wrong for something its servers may have done, and something they can't
+// have done is found wrong as soon as no set of unanswered changes fits.
 
-// An unanswered change is a write without a reply, a session's end that nobody acknowledged,
-// or the servers' removal of an empty container or TTL znode.
+// An unanswered change is a write without a reply, a session's end that nobody
+// acknowledged, or the servers' removal of an empty container or TTL znode.
 type unanswered struct {
 	o       *op // nil for a session's end and for a removal
 	s       *session
@@ -29,28 +28,28 @@ type unanswered struct {
 	after   int64 // its zxid is above this
 	before  int64 // and below this, if not 0
 	placed  bool
-	guessed bool // placed, but something else may have been meant
+	guessed bool // placed, but another change may have been the cause
 	expires bool
 	listed  int64 // set by candidates
 }
 
-// explainDepth and explainTries bound the search for a set of unanswered changes that
-// explains one reply: more than three unseen writes between two replies that
-// concern the same znode don't happen in practice.
+// explainDepth and explainTries bound the search for a set of unanswered
+// changes that explains one reply: in practice there are never more than three
+// unseen writes between two replies that concern the same znode.
 const (
 	explainDepth = 3
 	explainTries = 300
 )
 
-// effortPerItem bounds all searching together, in steps per item of the
-// history: a history that is wrong all over must not take for ever. effortPerTry
-// is what one try counts for.
+// effortPerItem bounds all searches together, in steps per item of the history:
+// a history that is wrong everywhere must not take for ever. effortPerTry is
+// how many steps one try counts as.
 const (
 	effortPerItem = 2000
 	effortPerTry  = 20
 )
 
-// freeSteps bounds the walk from a reply's zxid down to one that no
+// freeSteps bounds the search from a reply's zxid down to a zxid that no
 // acknowledged write has.
 const freeSteps = 1 << 16
 
@@ -66,7 +65,7 @@ type placement struct {
 	loose  bool
 }
 
-// suppose lists every unanswered change of the history.
+// suppose lists all unanswered changes of the history.
 func (c *checker) suppose() {
 	c.effort = effortPerItem * (len(c.items) + 1000)
 	lastOf := make([]*unanswered, len(c.conns))
@@ -95,7 +94,7 @@ func (c *checker) suppose() {
 }
 
 // overtaken returns the zxid of the first write acknowledged on a later
-// connection of k's session: no write of k follows it.
+// connection of k's session: no write of k comes after it.
 func (k *conn) overtaken() int64 {
 	for i := len(k.session.conns) - 1; i >= 0 && k.session.conns[i] != k; i-- {
 		if z := k.session.conns[i].firstWrite; z != 0 {
@@ -105,8 +104,8 @@ func (k *conn) overtaken() int64 {
 	return 0
 }
 
-// candidates lists the unplaced unanswered changes that may have touched any of nodes
-// before zxid.
+// candidates lists the unanswered changes not placed yet that may have touched
+// any of nodes before zxid.
 func (c *checker) candidates(nodes []*node, zxid int64) []*unanswered {
 	var list []*unanswered
 	c.listing++
@@ -153,8 +152,8 @@ func (c *checker) candidates(nodes []*node, zxid int64) []*unanswered {
 	return list
 }
 
-// deadline orders ends by likelihood: sessions tend to expire in the order of
-// their deadlines, and the servers reap rarely.
+// deadline returns a time by which ends are sorted by likelihood: sessions tend
+// to expire in the order of their deadlines, and the servers rarely reap.
 func (b *unanswered) deadline() int64 {
 	switch {
 	case b.reaped != nil:
@@ -165,9 +164,9 @@ func (b *unanswered) deadline() int64 {
 	return 0
 }
 
-// explain searches for unanswered changes that, placed before zxid, make goal true. goal
-// leaves its own changes in the model when it returns true, and none when not.
-// The placed ones then stay; event is the reply that showed them.
+// explain searches for unanswered changes that, placed before zxid, make goal
+// true. goal leaves its own changes in the model if it returns true, and none
+// otherwise. The changes placed then stay; event is the reply that showed them.
 func (c *checker) explain(zxid int64, event int, nodes []*node, goal func() bool) bool {
 	c.now = c.h.Events[event].Time
 	list := c.candidates(nodes, zxid)
@@ -222,9 +221,9 @@ func (c *checker) search(zxid int64, list []*unanswered, depth int, tries *int, 
 }
 
 // put applies b, exactly at zxid or at the latest free zxid up to it. What its
-// connection sent earlier must have happened too; that is applied first where
-// its effect is certain, and otherwise left an unanswered change. put says whether b fits and
-// changes anything; if not, nothing has changed.
+// connection sent earlier must have happened too; that is applied first if its
+// effect is certain, and otherwise remains an unanswered change. put reports
+// whether b fits and changes anything; if not, nothing has changed.
 func (c *checker) put(b *unanswered, zxid int64, exactly bool) bool {
 	keep, placed := len(c.m.trail), len(c.placing)
 	at := zxid
@@ -249,8 +248,8 @@ func (c *checker) put(b *unanswered, zxid int64, exactly bool) bool {
 	return true
 }
 
-// untold says whether a placement would have been told to a connection that
-// lived on and heard nothing of its zxid.
+// untold reports whether a placement would have fired an event on a connection
+// that lived on and got nothing of its zxid.
 func (c *checker) untold(p *placement) bool {
 	if c.opt.NotificationsUnnumbered {
 		return false
@@ -265,7 +264,8 @@ func (c *checker) untold(p *placement) bool {
 			list = f.n.child
 		}
 		for _, w := range list {
-			if !w.conn.gone && w.conn.maxReply >= p.zxid && w.mode&(modeStandard|modePersistent) != 0 && (c.opt.EventsUnfiltered || acls.Permits(f.acl, jute.PermRead, w.conn.ids)) {
+			if !w.conn.gone && w.conn.maxReply >= p.zxid && w.mode&(modeStandard|modePersistent) != 0 &&
+				(c.opt.EventsUnfiltered || acls.Permits(f.acl, jute.PermRead, w.conn.ids)) {
 				return true
 			}
 		}
@@ -273,14 +273,14 @@ func (c *checker) untold(p *placement) bool {
 	return false
 }
 
-// certain lists what b's connection sent before b, is not placed, and must have
-// changed something that can't have been changed back: nothing else touched its
-// znodes since it was sent.
+// certain lists what b's connection sent before b, isn't placed, and must have
+// changed something that can't have been changed back: nothing else has touched
+// its znodes since it was sent.
 func (c *checker) certain(b *unanswered, zxid int64) []*unanswered {
 	var list []*unanswered
 	for x := b.prev; x != nil; x = x.prev {
 		if x.placed || x.before != 0 {
-			break // this and all before it were dealt with
+			break // this and all before it have been handled
 		}
 		if !slices.ContainsFunc(c.touched(x.o, nil), func(n *node) bool { return n.shared(x, b, zxid) }) {
 			list = append([]*unanswered{x}, list...)
@@ -289,8 +289,8 @@ func (c *checker) certain(b *unanswered, zxid int64) []*unanswered {
 	return list
 }
 
-// shared says whether something else than the unanswered changes x and b may have touched n
-// since x was sent, up to zxid.
+// shared reports whether anything but the unanswered changes x and b may have
+// touched n since x was sent, up to zxid.
 func (n *node) shared(x, b *unanswered, zxid int64) bool {
 	if n.last != nil && n.last.zxid > x.after {
 		return true
@@ -298,17 +298,21 @@ func (n *node) shared(x, b *unanswered, zxid int64) bool {
 	if s := n.now(); s != nil && s.life == ephemeral {
 		return true // its session may have ended
 	}
-	return slices.ContainsFunc(n.unanswered, func(y *unanswered) bool { return y != x && y != b && !y.placed && y.after < zxid })
+	return slices.ContainsFunc(n.unanswered,
+		func(y *unanswered) bool { return y != x && y != b && !y.placed && y.after < zxid })
 }
 
-// putOne applies one unanswered change and says whether it changed anything.
+// putOne applies one unanswered change and reports whether it changed anything.
 func (c *checker) putOne(b *unanswered, zxid int64, loose bool) bool {
 	before := len(c.m.trail)
 	c.m.events = c.m.events[:0]
 	switch {
 	case b.o != nil:
 		w := c.readingOf(b.o)
-		r := request{zxid: zxid, stamp: &stamp{zxid: zxid}, session: b.s.id, ids: w.identities(), op: w.kind, body: &w.req.Body, ops: w.ops, at: w.at, nodes: c.named.nodesOf(b.o.id), invalid: w.invalid}
+		r := request{
+			zxid: zxid, stamp: &stamp{zxid: zxid}, session: b.s.id, ids: w.identities(), op: w.kind, body: &w.req.Body,
+			ops: w.ops, at: w.at, nodes: c.named.nodesOf(b.o.id), invalid: w.invalid,
+		}
 		c.m.apply(&r, &c.dec)
 	case b.reaped != nil:
 		if s := b.reaped.now(); s != nil && s.life != ephemeral && s.numChildren == 0 {
@@ -322,7 +326,7 @@ func (c *checker) putOne(b *unanswered, zxid int64, loose bool) bool {
 	return len(c.m.trail) > before
 }
 
-// take undoes placements beyond the first placed.
+// take undoes the placements after the first placed ones.
 func (c *checker) take(keep, placed int) {
 	c.m.undo(keep)
 	for _, p := range c.placing[placed:] {
@@ -369,14 +373,14 @@ func (c *checker) sessionEnded(b *unanswered, s *session, zxid int64, event int)
 	}
 }
 
-// latestFree returns the highest zxid in (after, zxid] that nothing known has,
-// 0 if there is none.
+// latestFree returns the highest zxid in (after, zxid] that no known change
+// has, 0 if there is none.
 func (c *checker) latestFree(zxid, after int64) int64 {
 	for range freeSteps {
 		switch {
 		case zxid <= after || zxid <= 0:
 			return 0
-		case zxid&0xffffffff == 0: // an epoch has no change 0: go on above the last known of the one before
+		case zxid&0xffffffff == 0: // no epoch has a change 0: go on above the last known change of the epoch before
 			i := sort.Search(len(c.items), func(i int) bool { return c.items[i].zxid() >= zxid })
 			if i == 0 {
 				return 0

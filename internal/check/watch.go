@@ -10,14 +10,14 @@ import (
 )
 
 // The watch tables of all connections, as their servers must hold them. The
-// sweep arms watches as it meets the replies that armed them and fires them as
-// it applies changes; what each connection should have heard is then laid
-// beside what it heard.
+// sweep arms watches when it meets the replies that armed them, and fires them
+// when it applies changes. The events that each connection should have got are
+// later compared with those it got.
 
 const (
 	tableData uint8 = iota
 	tableChild
-	// tableChildAfterData: those the data table has just told are left out.
+	// tableChildAfterData is tableChild without the connections that the data table has just told.
 	tableChildAfterData
 )
 
@@ -32,19 +32,19 @@ type watcher struct {
 	mode uint8
 }
 
-// An expectation is one event one connection should hear.
+// An expectation is one event that one connection should get.
 type expectation struct {
 	zxid   int64
 	n      *node
 	due    int32 // for a catch-up: index of the setWatches reply it must precede
 	typ    jute.EventType
 	denied bool // it must not be delivered (W7)
-	loose  bool // the zxid is the checker's guess
+	loose  bool // the zxid is a guess of the checker
 	stays  bool // the watch is persistent
 
 	matched bool
 	overdue int32 // index of the reply that should have waited for it
-	alike   int32 // once matched: how many that follow are known to be, too
+	alike   int32 // once matched: how many of the next ones are known to be matched too
 }
 
 func arm(list *[]watcher, k *conn, mode uint8) {
@@ -57,7 +57,7 @@ func arm(list *[]watcher, k *conn, mode uint8) {
 	*list = append(*list, watcher{k, mode})
 }
 
-// disarm removes modes and says whether any was there.
+// disarm removes modes and reports whether any was there.
 func disarm(list *[]watcher, k *conn, mode uint8) bool {
 	for i := range *list {
 		w := &(*list)[i]
@@ -84,7 +84,7 @@ func modes(list []watcher, k *conn) uint8 {
 	return 0
 }
 
-// fire tells the watch tables what the change at zxid did.
+// fire reports the change at zxid to the watch tables.
 func (c *checker) fire(zxid int64, loose bool) {
 	told := c.told[:0]
 	for i := range c.m.events {
@@ -103,7 +103,7 @@ func (c *checker) fire(zxid int64, loose bool) {
 		for up := f.n.parent; up != nil; up = up.parent {
 			up.recursive = slices.DeleteFunc(up.recursive, func(k *conn) bool {
 				told = c.expect(k, f, told, zxid, loose, true)
-				return k.gone // hundreds gather on a root
+				return k.gone // hundreds of these gather on a root
 			})
 		}
 	}
@@ -138,12 +138,13 @@ func (c *checker) expect(k *conn, f *fired, told []*conn, zxid int64, loose, sta
 	if zxid > k.maxReply && !denied {
 		last := len(k.expected) - 1
 		if k.optional > k.trailing && last >= 0 && k.expected[last].zxid < zxid && !(c.opt.Quiesced && !k.closed) {
-			k.gone = true // it can't have heard this, nor anything after
+			k.gone = true // it can't have got this event, nor any after it
 			return told
 		}
 		k.optional++
 	}
-	k.expected = append(k.expected, expectation{zxid: zxid, n: f.n, typ: f.typ, denied: denied, loose: loose, stays: stays})
+	k.expected = append(k.expected,
+		expectation{zxid: zxid, n: f.n, typ: f.typ, denied: denied, loose: loose, stays: stays})
 	return append(told, k)
 }
 
@@ -175,7 +176,7 @@ func (c *checker) catchUp(o *op) {
 	}
 }
 
-// What a setWatches tells for one path, 0 for nothing, by the kind of watch.
+// dataMissed, existMissed and childMissed return the event that a setWatches reports for one path, 0 for none.
 func dataMissed(n *node, since int64) jute.EventType {
 	switch s := n.now(); {
 	case s == nil:
@@ -225,7 +226,8 @@ func (c *checker) heardMeanwhile(o *op) map[heardEvent]bool {
 	return heard
 }
 
-func (c *checker) catchUpOne(o *op, n *node, heard map[heardEvent]bool, since int64, table uint8, missed func(*node, int64) jute.EventType) {
+func (c *checker) catchUpOne(o *op, n *node, heard map[heardEvent]bool, since int64, table uint8, missed func(*node,
+	int64) jute.EventType) {
 	if n.opaque {
 		return
 	}
@@ -234,13 +236,15 @@ func (c *checker) catchUpOne(o *op, n *node, heard map[heardEvent]bool, since in
 		return typ == 0 || heard[heardEvent{n, typ}]
 	}
 	if len(c.unanswered) > 0 {
-		// An event that the model doesn't know of may be the first sign of an
-		// unanswered write.
+		// An event that the model doesn't know may be the first sign of an unanswered
+		// write.
 		nodes := []*node{n}
 		if n.parent != nil {
 			nodes = append(nodes, n.parent)
 		}
-		for _, typ := range [...]jute.EventType{jute.EventNodeCreated, jute.EventNodeDeleted, jute.EventNodeDataChanged, jute.EventNodeChildrenChanged} {
+		for _, typ := range [...]jute.EventType{
+			jute.EventNodeCreated, jute.EventNodeDeleted, jute.EventNodeDataChanged, jute.EventNodeChildrenChanged,
+		} {
 			if heard[heardEvent{n, typ}] && missed(n, since) == 0 {
 				c.explain(c.h.Events[o.rep].Zxid, int(o.rep), nodes, func() bool { return missed(n, since) == typ })
 			}
@@ -273,8 +277,8 @@ func (c *checker) armPersistent(n *node, k *conn, mode uint8) {
 	}
 }
 
-// removeWatches applies a checkWatches or removeWatches, or says why its reply
-// is wrong.
+// removeWatches applies a checkWatches or removeWatches, or reports what is
+// wrong with its reply.
 func (c *checker) removeWatches(o *op) {
 	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
 	var q jute.WatchesRequest

@@ -9,21 +9,21 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// eventWindow is how many events lost in a row, or not meant for the connection,
-// are still told apart from events made up.
+// eventWindow is how many events in a row may be lost, or not meant for the
+// connection, and still be told from invented ones.
 const eventWindow = 256
 
-// eventShares is among how many goroutines the connections are shared out.
+// eventShares is the number of goroutines that share the connections.
 const eventShares = 2
 
-// watchEvents compares the events each connection got with those it should have got, in the
-// order of the wire.
+// watchEvents compares the events that each connection got with those it should
+// have got, in the order of the wire.
 func (c *checker) watchEvents() {
 	var shares [eventShares]checker
 	var tasks [eventShares]func()
 	for n := range shares {
 		share := &shares[n]
-		*share = *c // which it only reads, but for what is a connection's own
+		*share = *c // it is only read, except for what belongs to a connection
 		share.rep = &Report{}
 		tasks[n] = func() { share.checkShare(n) }
 	}
@@ -62,7 +62,7 @@ func (c *checker) checkShare(share int) {
 	}
 }
 
-// watchersLost says whether it is unknown who watched n at zxid.
+// watchersLost reports whether it is unknown who watched n at zxid.
 func (n *node) watchersLost(zxid int64) bool {
 	for up := n; up != nil; up = up.parent {
 		if up.watchersLostFrom != 0 && zxid >= up.watchersLostFrom {
@@ -72,7 +72,7 @@ func (n *node) watchersLost(zxid int64) bool {
 	return false
 }
 
-// passReply marks what should have come before the reply.
+// passReply marks the events that should have come before the reply.
 func (k *conn) passReply(e *history.Event, i int32) {
 	k.maxSeen = max(k.maxSeen, e.Zxid)
 	j := k.nextExpected
@@ -85,7 +85,8 @@ func (k *conn) passReply(e *history.Event, i int32) {
 			x.overdue = i
 		}
 	}
-	for k.nextExpected < j && (k.expected[k.nextExpected].matched || k.expected[k.nextExpected].denied || j-k.nextExpected > eventWindow) {
+	for k.nextExpected < j &&
+		(k.expected[k.nextExpected].matched || k.expected[k.nextExpected].denied || j-k.nextExpected > eventWindow) {
 		k.nextExpected++
 	}
 }
@@ -139,15 +140,17 @@ func (c *checker) heard(k *conn, e *history.Event, i int32) {
 		if n.watchersLost(forbidden.zxid) || c.excuse(k, n, e.Zxid) {
 			return
 		}
-		c.violate(W7, fmt.Sprintf("a connection without READ heard of %s of %s at zxid %#x", w.Type.String(), w.Path, forbidden.zxid), int(i))
+		c.violate(W7,
+			fmt.Sprintf("a connection without READ heard of %s of %s at zxid %#x", w.Type.String(), w.Path, forbidden.zxid),
+			int(i))
 		return
 	}
 	c.unexpected(k, e, i, n, w.Type, misnumbered, mistyped)
 }
 
-// matchedAfter returns how many expectations after j, in a row, are matched, as j
-// is. It remembers: what a connection may not hear stays open for long, and all
-// that it heard meanwhile would be looked at again and again.
+// matchedAfter returns how many expectations in a row after j, which is matched, are
+// matched too. It remembers the number: an event that a connection may not get stays
+// open for long, and all that it got meanwhile would be looked at again and again.
 func (k *conn) matchedAfter(j int) int {
 	x := &k.expected[j]
 	for next := j + 1 + int(x.alike); next < len(k.expected) && k.expected[next].matched; next = j + 1 + int(x.alike) {
@@ -171,8 +174,9 @@ func (c *checker) matched(k *conn, x *expectation, e *history.Event, i int32, sk
 	}
 }
 
-// unexpected names what is wrong with a notification nobody should have sent.
-func (c *checker) unexpected(k *conn, e *history.Event, i int32, n *node, typ jute.EventType, misnumbered, mistyped *expectation) {
+// unexpected names what is wrong with a notification that should not have been sent.
+func (c *checker) unexpected(k *conn, e *history.Event, i int32, n *node, typ jute.EventType,
+	misnumbered, mistyped *expectation) {
 	at := e.Zxid
 	if at <= 0 {
 		at = 1<<63 - 1 // it may be of any zxid up to that of the next reply
@@ -217,7 +221,7 @@ func (c *checker) unexpected(k *conn, e *history.Event, i int32, n *node, typ ju
 	}
 }
 
-// catchingUp says whether an event belongs to a setWatches whose reply the
+// catchingUp reports whether an event belongs to a setWatches whose reply the
 // connection didn't live to receive.
 func (c *checker) catchingUp(k *conn, path string, typ jute.EventType) bool {
 	for _, i := range k.pending[k.head:] {
@@ -238,7 +242,7 @@ func (c *checker) catchingUp(k *conn, path string, typ jute.EventType) bool {
 	return false
 }
 
-// undelivered reports what never came.
+// undelivered reports the events that never came.
 func (c *checker) undelivered(k *conn, newest int64) {
 	for j := range k.expected {
 		x := &k.expected[j]
@@ -248,7 +252,7 @@ func (c *checker) undelivered(k *conn, newest int64) {
 		if x.overdue != 0 && !c.exact {
 			c.now = c.h.Events[x.overdue].Time
 			if c.inDoubt(x.n, x.zxid) || c.opt.NotificationsUnnumbered && c.guessing(x.zxid+1) {
-				continue // its ACL may be another, or the watch have fired before
+				continue // its ACL may be different, or the watch may have fired before
 			}
 		}
 		what := fmt.Sprintf("connection %d was not told of %s of %s at zxid %#x", k.id, x.typ.String(), x.n.path, x.zxid)

@@ -8,9 +8,9 @@ import (
 )
 
 // The first pass reads the events in the order of their times. It pairs replies
-// with requests and checks every rule that needs no model: what one sees on one
-// wire (X4, X6), what one session sees across its connections (X7, S2, S6), and
-// what real time demands (realtime, X9).
+// with requests and checks every rule that needs no model: those on one
+// connection (X4, X6), those on one session across its connections (X7, S2,
+// S6), and those that real time imposes (realtime, X9).
 
 // An op is a request and, if there is one, its reply.
 type op struct {
@@ -32,7 +32,7 @@ type conn struct {
 	session    *session // nil until connected
 	ids        []jute.ID
 	asked      int64 // the session it wanted to resume
-	seen       int64 // lastZxidSeen it sent
+	seen       int64 // the lastZxidSeen that it sent
 	max        int64 // highest zxid received
 	maxReply   int64 // highest zxid of a reply received
 	firstSeen  int64 // first zxid received: the session had moved here by then
@@ -47,12 +47,12 @@ type conn struct {
 	optional     int            // expectations after the last reply
 	gone         bool           // expects nothing more
 	nextExpected int            // the first expectation not heard yet
-	settled      int            // all expectations before this one were heard
-	maxSeen      int64          // highest zxid up to the event being laid beside it
-	excused      map[*node]bool // where a guess may account for what was heard
+	settled      int            // all expectations before this one were matched
+	maxSeen      int64          // highest zxid up to the event being compared
+	excused      map[*node]bool // nodes for which a guess may account for what was received
 }
 
-// A session is one session, known by the connects and their replies.
+// A session is known by its connects and their replies.
 type session struct {
 	id        int64
 	timeout   int64 // nanoseconds
@@ -60,8 +60,8 @@ type session struct {
 	max       int64 // highest zxid its client has seen
 	lastXid   int32
 	lastWrite int64 // zxid of its last acknowledged write
-	alive     int64 // when the last packet that was answered was sent
-	lastSent  int64 // when the last packet of all was sent
+	alive     int64 // when it sent the last packet that was answered
+	lastSent  int64 // when it sent its last packet
 	ended     bool  // acknowledged close, or refused
 	closing   bool  // a closeSession was sent
 	endZxid   int64 // of an acknowledged or proven end
@@ -69,10 +69,10 @@ type session struct {
 	end       *unanswered
 	closes    []*unanswered
 	sent      []sent // its writes by xid, if there are logs
-	found     int    // index of the one found last
+	found     int    // index of the last one found
 }
 
-// checker holds everything one check knows.
+// checker holds the state of one check.
 type checker struct {
 	h        *history.History
 	opt      *Options
@@ -81,7 +81,7 @@ type checker struct {
 	sessions map[int64]*session
 	order    []*session // in order of appearance
 	ops      []op
-	named    names // by them
+	named    names // by ops
 	highest  int64 // zxid anybody has seen so far
 	acked    int64 // highest zxid acknowledged in a reply so far
 	m        *model
@@ -90,7 +90,7 @@ type checker struct {
 	notes         []int32              // indexes of notifications
 	eventsByShare [eventShares][]int32 // and, by share of the connections, of notifications and numbered replies
 	dumps         []int32
-	told          []*conn // room for those that one event was told to
+	told          []*conn // room for the connections that one event was sent to
 	samples       []int64
 	acks          []ack
 	nextAck       int
@@ -99,7 +99,7 @@ type checker struct {
 	items    []item
 	pos      int      // in items
 	present  *reading // of the item the sweep is at
-	rereads  *reader  // decodes other items for it
+	rereads  *reader  // decodes other items for the sweep
 	reading  *op      // being compared
 	taken    zxidSet
 	reserved zxidSet   // by evidence
@@ -112,7 +112,7 @@ type checker struct {
 	look         int64 // marks nodes for lookahead
 	listing      int64 // marks unanswered changes for candidates
 	now          int64 // time of the event being explained
-	premature    bool  // explain by expiries that came too early, too
+	premature    bool  // also explain by expiries that came too early
 	supposing    bool  // reads are compared with a state that may not stay
 	evidence     []evidence
 	nextEvidence int
@@ -120,8 +120,8 @@ type checker struct {
 	effort       int                 // steps of searching left
 
 	log     []history.Entry // the longest server log
-	authors []int32         // by entry of log: the op it came from, -1 if no journal tells
-	entryOf []int32         // by op: its entry in log, -1 if it is in none
+	authors []int32         // by entry of log: the op it came from, -1 if no journal says
+	entryOf []int32         // by op: its entry in log, -1 if it has none
 }
 
 func (c *checker) violate(rule Rule, reason string, events ...int) {
@@ -149,7 +149,7 @@ func (c *checker) conn(e *history.Event) *conn {
 	return k
 }
 
-// wire is the first pass.
+// wire does the first pass.
 func (c *checker) wire() {
 	requests := len(c.h.Events)/2 + 1 // if nearly all were answered
 	c.ops = make([]op, 0, requests)
@@ -159,7 +159,7 @@ func (c *checker) wire() {
 	together(c.packets, func() { c.name(requests) })
 }
 
-// packets goes through the events in their order.
+// packets goes through the events in order.
 func (c *checker) packets() {
 	for i := range c.h.Events {
 		e := &c.h.Events[i]
@@ -210,7 +210,9 @@ func (c *checker) connected(k *conn, e *history.Event, i int) {
 		return
 	}
 	if k.asked != 0 && k.asked != e.Session {
-		c.violate(S2, fmt.Sprintf("the client asked to resume session %#x and was given session %#x instead of a refusal", k.asked, e.Session), i, k.connect)
+		c.violate(S2,
+			fmt.Sprintf("the client asked to resume session %#x and was given session %#x instead of a refusal", k.asked,
+				e.Session), i, k.connect)
 	}
 	s := c.sessions[e.Session]
 	switch {
@@ -244,8 +246,8 @@ func (c *checker) refusal(k *conn, e *history.Event, i int) {
 	}
 }
 
-// unwritten says whether a session may be known to one server alone, and so be in
-// no log.
+// unwritten reports whether a session may be known to one server only, and so
+// be in no log.
 func (c *checker) unwritten(s *session) bool { return c.opt.LocalSessions && s.lastWrite == 0 }
 
 func (c *checker) request(k *conn, e *history.Event, i int) {
@@ -254,14 +256,17 @@ func (c *checker) request(k *conn, e *history.Event, i int) {
 		c.violate(Form, "a request on a connection without a session", i)
 	} else {
 		if e.Xid > 0 && e.Xid <= s.lastXid {
-			c.violate(Form, fmt.Sprintf("the client used xid %d after %d in one session: the checker can't tell the two apart", e.Xid, s.lastXid), i)
+			c.violate(Form,
+				fmt.Sprintf("the client used xid %d after %d in one session: the checker can't tell the two apart", e.Xid, s.lastXid),
+				i)
 		}
 		s.lastXid = max(s.lastXid, e.Xid)
 		s.lastSent = e.Time
 		s.closing = s.closing || e.Op() == jute.OpCloseSession
 	}
 	k.pending = append(k.pending, int32(len(c.ops)))
-	c.ops = append(c.ops, op{conn: k, req: int32(i), rep: -1, ids: int32(len(k.ids)), id: int32(len(c.ops)), kind: e.Op(), floor: c.highest})
+	c.ops = append(c.ops,
+		op{conn: k, req: int32(i), rep: -1, ids: int32(len(k.ids)), id: int32(len(c.ops)), kind: e.Op(), floor: c.highest})
 }
 
 func (c *checker) reply(k *conn, e *history.Event, i int) {
@@ -276,7 +281,7 @@ func (c *checker) reply(k *conn, e *history.Event, i int) {
 		return
 	}
 	s.alive = max(s.alive, c.h.Events[o.req].Time)
-	unseen := o.kind == jute.OpCloseSession && c.unwritten(s) // its end is no change, and has no zxid
+	unseen := o.kind == jute.OpCloseSession && c.unwritten(s) // its end isn't a change, and has no zxid
 	if unseen {
 		s.ended, s.endEvent = true, i
 	}
@@ -297,26 +302,28 @@ func (c *checker) reply(k *conn, e *history.Event, i int) {
 	case o.kind.IsWrite() && !o.unordered():
 		c.acknowledged(k, o, e, i)
 	case o.kind == jute.OpSync && e.Zxid < o.floor && !c.opt.SyncWeak && e.Code() == jute.OK:
-		c.violate(X9, fmt.Sprintf("sync answered at zxid %#x, but zxid %#x had been acknowledged before the sync was sent", e.Zxid, o.floor), i, int(o.req))
+		c.violate(X9,
+			fmt.Sprintf("sync answered at zxid %#x, but zxid %#x had been acknowledged before the sync was sent", e.Zxid, o.floor),
+			i, int(o.req))
 	}
 	if o.kind == jute.OpCloseSession && !s.ended {
 		s.ended, s.endZxid, s.endEvent = true, e.Zxid, i
 	}
 }
 
-// numbered says whether o's reply carries a zxid. That of a state is 0 before
-// anything has happened; no write's is.
+// numbered reports whether o's reply carries a zxid. The zxid of a state is 0
+// before anything has happened; a write's never is.
 func (o *op) numbered() bool {
 	return o.zxid > 0 || o.zxid == 0 && !o.kind.IsWrite() && !o.stateless()
 }
 
-// stateless says whether o's reply needs no zxid: authentication sees no state,
-// nor does a refusal.
+// stateless reports whether o's reply needs no zxid: authentication sees no
+// state, nor does a refusal.
 func (o *op) stateless() bool {
 	return o.kind == jute.OpPing || o.kind == jute.OpAuth || o.kind == jute.OpSASL || o.unordered()
 }
 
-// unnumbered checks a reply without zxid, which nothing else can be checked of.
+// unnumbered checks a reply without zxid. Nothing else can be checked of it.
 func (c *checker) unnumbered(o *op, i int) {
 	rule := X1
 	switch {
@@ -330,7 +337,7 @@ func (c *checker) unnumbered(o *op, i int) {
 	c.violate(rule, fmt.Sprintf("the reply to a %s carries no zxid", o.kind), i, int(o.req))
 }
 
-// pair finds the request a reply answers.
+// pair finds the request that a reply answers.
 func (c *checker) pair(k *conn, e *history.Event, i int) *op {
 	if k.head == len(k.pending) {
 		c.violate(X6, fmt.Sprintf("a reply to xid %d, which was not outstanding", e.Xid), i)
@@ -347,7 +354,9 @@ func (c *checker) pair(k *conn, e *history.Event, i int) *op {
 			continue
 		}
 		if e.Xid != jute.XidAuth && e.Xid != jute.XidPing { // these may overtake
-			c.violate(X6, fmt.Sprintf("the reply to xid %d came while xid %d was to be answered next", e.Xid, c.h.Events[c.ops[k.pending[k.head]].req].Xid),
+			c.violate(X6,
+				fmt.Sprintf("the reply to xid %d came while xid %d was to be answered next", e.Xid,
+					c.h.Events[c.ops[k.pending[k.head]].req].Xid),
 				i, int(o.req), int(c.ops[k.pending[k.head]].req))
 		}
 		copy(k.pending[k.head+1:j+1], k.pending[k.head:j])
@@ -358,7 +367,7 @@ func (c *checker) pair(k *conn, e *history.Event, i int) *op {
 	return nil
 }
 
-// packet checks the zxid of a reply or notification against what the
+// packet checks the zxid of a reply or notification against those that the
 // connection and the session have seen.
 func (c *checker) packet(k *conn, e *history.Event, i int) {
 	s := k.session
@@ -366,9 +375,12 @@ func (c *checker) packet(k *conn, e *history.Event, i int) {
 	case e.Zxid < k.max:
 		c.violate(X4, fmt.Sprintf("zxid %#x after zxid %#x on one connection", e.Zxid, k.max), i)
 	case e.Zxid < k.seen:
-		c.violate(X7, fmt.Sprintf("a client that had seen zxid %#x was served at zxid %#x after reconnecting", k.seen, e.Zxid), i, k.connect)
+		c.violate(X7, fmt.Sprintf("a client that had seen zxid %#x was served at zxid %#x after reconnecting", k.seen, e.Zxid),
+			i, k.connect)
 	case e.Zxid < s.max && s.conns[len(s.conns)-1] == k:
-		c.violate(X7, fmt.Sprintf("a session that had seen zxid %#x on an earlier connection was served at zxid %#x", s.max, e.Zxid), i, k.connect)
+		c.violate(X7,
+			fmt.Sprintf("a session that had seen zxid %#x on an earlier connection was served at zxid %#x", s.max, e.Zxid), i,
+			k.connect)
 	}
 	if s.endZxid != 0 && s.endEvent < i && e.Kind == history.KindReply {
 		c.violate(S2, fmt.Sprintf("session %#x was answered after its end", s.id), i, s.endEvent)
@@ -381,14 +393,16 @@ func (c *checker) packet(k *conn, e *history.Event, i int) {
 	c.highest = max(c.highest, e.Zxid)
 }
 
-// acknowledged checks a write's zxid against what was seen before it was sent.
+// acknowledged checks a write's zxid against those seen before it was sent.
 func (c *checker) acknowledged(k *conn, o *op, e *history.Event, i int) {
 	s := k.session
 	switch {
 	case e.Zxid <= s.lastWrite && k.max == e.Zxid && s.lastWrite == e.Zxid:
 		c.violate(X5, fmt.Sprintf("two writes of session %#x have zxid %#x", s.id, e.Zxid), i)
 	case e.Zxid <= o.floor:
-		c.violate(RealTime, fmt.Sprintf("the write has zxid %#x, but zxid %#x had been seen before the write was sent", e.Zxid, o.floor), i, int(o.req))
+		c.violate(RealTime,
+			fmt.Sprintf("the write has zxid %#x, but zxid %#x had been seen before the write was sent", e.Zxid, o.floor), i,
+			int(o.req))
 	}
 	c.rep.Acknowledged++
 	if !c.exact {
@@ -400,7 +414,9 @@ func (c *checker) acknowledged(k *conn, o *op, e *history.Event, i int) {
 		k.firstWrite = e.Zxid
 	}
 	if newest := s.conns[len(s.conns)-1]; newest != k && newest.firstSeen != 0 && e.Zxid > newest.firstSeen {
-		c.violate(S6, fmt.Sprintf("a write of connection %d was applied at zxid %#x, after the session had moved to connection %d", k.id, e.Zxid, newest.id), i, newest.connect)
+		c.violate(S6,
+			fmt.Sprintf("a write of connection %d was applied at zxid %#x, after the session had moved to connection %d", k.id,
+				e.Zxid, newest.id), i, newest.connect)
 	}
 }
 
@@ -424,14 +440,14 @@ func (c *checker) notification(k *conn, e *history.Event, i int) {
 	c.packet(k, e, i)
 }
 
-// keepForHear takes note of a packet.
+// keepForHear stores a packet for watchEvents.
 func (c *checker) keepForHear(k *conn, i int) {
 	share := &c.eventsByShare[k.id%eventShares]
 	*share = append(*share, int32(i))
 }
 
-// unordered says whether o was refused before it had a place in the order. Limits of clients are enforced there too,
-// and their replies carry no zxid.
+// unordered reports whether o was refused before it had a place in the order.
+// That includes refusals by limits of clients, whose replies carry no zxid.
 func (o *op) unordered() bool {
 	switch o.code {
 	case jute.ErrSessionExpired, jute.ErrSessionMoved, jute.ErrUnknownSession, jute.ErrThrottledOp, jute.ErrNotReadOnly,

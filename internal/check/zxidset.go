@@ -4,7 +4,7 @@ package check
 // dense, so that most of a set stays in the processor's cache.
 type zxidSet struct {
 	epochs map[int64]*epochSet
-	last   *epochSet // the one used last; runs stay in an epoch
+	last   *epochSet // the epoch used last; consecutive zxids share one
 }
 
 type epochSet struct {
@@ -42,7 +42,7 @@ func (s *zxidSet) has(zxid int64) bool {
 	return false
 }
 
-// add returns false if zxid was there already.
+// add returns false if zxid was in the set already.
 func (s *zxidSet) add(zxid int64) bool {
 	e := s.epoch(zxid)
 	if e == nil {

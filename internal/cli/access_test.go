@@ -74,21 +74,42 @@ func TestSecureFlags(t *testing.T) {
 		code      int
 		out, errs string
 	}{
-		"PEM":             {append([]string{"-server", named}, pem...), 0, "x509: CN=client", ""},
-		"two files":       {[]string{"-server", named, "--tls-ca", store("trust.pem"), "--tls-cert", certificate, "--tls-key", key}, 0, "x509: CN=client", ""},
-		"stores":          {[]string{"-server", named, "--tls-ca", store("trust.p12"), "--tls-cert", store("server.p12"), "--tls-password-file", password}, 0, "x509: CN=localhost", ""},
-		"properties":      {[]string{"-server", named, "-client-configuration", textFile(t, java...)}, 0, "x509: CN=localhost", ""},
-		"defines":         {defines, 0, "x509: CN=localhost", ""},
-		"host":            {append([]string{"-server", unnamed, "-timeout", "8000"}, pem...), exitNotConnected, "", "-tls-any-host"},
-		"any host":        {append([]string{"-server", unnamed, "--tls-any-host"}, pem...), 0, "x509: CN=client", ""},
-		"any host, Java":  {append([]string{"-server", unnamed, "-D", "zookeeper.ssl.hostnameVerification=false"}, pem...), 0, "x509: CN=client", ""},
-		"stranger":        {[]string{"-server", named, "-timeout", "8000", "--tls"}, exitNotConnected, "", "-tls-ca names"},
-		"any host's CA":   {[]string{"-server", named, "-timeout", "8000", "--tls-any-host"}, exitNotConnected, "", "certificate"},
-		"no TLS":          {[]string{"-server", named, "-timeout", "8000"}, exitNotConnected, "", "add -tls"},
-		"no certificate":  {[]string{"-server", named, "-timeout", "8000", "--tls-ca", store("trust.pem")}, exitNotConnected, "", "-tls-cert"},
-		"missing":         {[]string{"--tls-ca", "none.pem"}, exitUsage, "", "none.pem"},
-		"key alone":       {[]string{"--tls-key", key}, exitUsage, "", "-tls-cert"},
-		"wrong key":       {[]string{"--tls-cert", store("server.pem"), "--tls-key", key}, exitUsage, "", "private key does not match"},
+		"PEM": {append([]string{"-server", named}, pem...), 0, "x509: CN=client", ""},
+		"two files": {
+			[]string{"-server", named, "--tls-ca", store("trust.pem"), "--tls-cert", certificate, "--tls-key", key}, 0,
+			"x509: CN=client", "",
+		},
+		"stores": {
+			[]string{
+				"-server", named, "--tls-ca", store("trust.p12"), "--tls-cert", store("server.p12"),
+				"--tls-password-file", password,
+			}, 0, "x509: CN=localhost", "",
+		},
+		"properties": {
+			[]string{"-server", named, "-client-configuration", textFile(t, java...)}, 0, "x509: CN=localhost", "",
+		},
+		"defines": {defines, 0, "x509: CN=localhost", ""},
+		"host": {
+			append([]string{"-server", unnamed, "-timeout", "8000"}, pem...), exitNotConnected, "", "-tls-any-host",
+		},
+		"any host": {append([]string{"-server", unnamed, "--tls-any-host"}, pem...), 0, "x509: CN=client", ""},
+		"any host, Java": {
+			append([]string{"-server", unnamed, "-D", "zookeeper.ssl.hostnameVerification=false"}, pem...), 0, "x509: CN=client",
+			"",
+		},
+		"stranger": {[]string{"-server", named, "-timeout", "8000", "--tls"}, exitNotConnected, "", "-tls-ca names"},
+		"any host's CA": {
+			[]string{"-server", named, "-timeout", "8000", "--tls-any-host"}, exitNotConnected, "", "certificate",
+		},
+		"no TLS": {[]string{"-server", named, "-timeout", "8000"}, exitNotConnected, "", "add -tls"},
+		"no certificate": {
+			[]string{"-server", named, "-timeout", "8000", "--tls-ca", store("trust.pem")}, exitNotConnected, "", "-tls-cert",
+		},
+		"missing":   {[]string{"--tls-ca", "none.pem"}, exitUsage, "", "none.pem"},
+		"key alone": {[]string{"--tls-key", key}, exitUsage, "", "-tls-cert"},
+		"wrong key": {
+			[]string{"--tls-cert", store("server.pem"), "--tls-key", key}, exitUsage, "", "private key does not match",
+		},
 		"wrong password":  {[]string{"--tls-cert", store("server.p12")}, exitUsage, "", "password is wrong"},
 		"revocation":      {[]string{"--tls", "-Dzookeeper.ssl.crl=true"}, exitUsage, "", "revocation"},
 		"no such setting": {[]string{"-Dzookeeper.client.secur=true"}, exitUsage, "", `no setting "zookeeper.client.secur"`},
@@ -117,7 +138,10 @@ func TestSecureEverywhere(t *testing.T) {
 	t.Parallel()
 	named, _ := startSecure(t)
 	other, _ := startSecure(t)
-	script := strings.Join([]string{"create /a x", "session list", "top", "cp /a " + other + "/b", "diff /a " + other + "/b", "connect " + other, "get /b"}, "\n")
+	script := strings.Join([]string{
+		"create /a x", "session list", "top", "cp /a " + other + "/b", "diff /a " + other + "/b", "connect " + other,
+		"get /b",
+	}, "\n")
 	out, errs, code := once(script, "-server", named, "--tls-ca", store("trust.pem"), "--tls-cert", store("client.pem"))
 	for _, part := range []string{"0x", "standalone", "copied 1 znode", "\nx\n"} {
 		if !strings.Contains(out, part) {
@@ -149,15 +173,22 @@ Nobody { org.apache.zookeeper.server.auth.DigestLoginModule required; };`
 		code      int
 		out, errs string
 	}{
-		"digest":      {[]string{"--auth", "digest:u:secret:1", "--auth=digest:v:secret:1"}, 0, "digest: u\ndigest: v\n", ""},
-		"file":        {[]string{"--auth-file", textFile(t, "# mine", "", "digest:u:secret:1")}, 0, "digest: u\n", ""},
-		"sasl":        {[]string{"--sasl", "bob:secret:1"}, 0, "sasl: bob\n", ""},
-		"scram":       {[]string{"--sasl", "bob:secret:1", "-sasl-mechanism", "SCRAM-SHA-256"}, 0, "sasl: bob\n", ""},
-		"scram wrong": {[]string{"--sasl", "bob:secret:2", "-Dzookeeper.sasl.mechanism=SCRAM-SHA-256"}, exitFailed, "", "hint: check the user and the password"},
-		"mechanism":   {[]string{"--sasl", "bob:secret:1", "-sasl-mechanism", "PLAIN"}, exitUsage, "", "no mechanism"},
-		"sasl file":   {[]string{"--sasl-file", textFile(t, "bob:secret:1\r", "")}, 0, "sasl: bob\n", ""},
-		"login file":  {[]string{jaas}, 0, "sasl: bob\n", ""},
-		"config":      {[]string{"-client-configuration", textFile(t, jaas[2:], "zookeeper.sasl.client=true", "zookeeper.sasl.clientconfig=Client")}, 0, "sasl: bob\n", ""},
+		"digest": {[]string{"--auth", "digest:u:secret:1", "--auth=digest:v:secret:1"}, 0, "digest: u\ndigest: v\n", ""},
+		"file":   {[]string{"--auth-file", textFile(t, "# mine", "", "digest:u:secret:1")}, 0, "digest: u\n", ""},
+		"sasl":   {[]string{"--sasl", "bob:secret:1"}, 0, "sasl: bob\n", ""},
+		"scram":  {[]string{"--sasl", "bob:secret:1", "-sasl-mechanism", "SCRAM-SHA-256"}, 0, "sasl: bob\n", ""},
+		"scram wrong": {
+			[]string{"--sasl", "bob:secret:2", "-Dzookeeper.sasl.mechanism=SCRAM-SHA-256"}, exitFailed,
+			"", "hint: check the user and the password",
+		},
+		"mechanism":  {[]string{"--sasl", "bob:secret:1", "-sasl-mechanism", "PLAIN"}, exitUsage, "", "no mechanism"},
+		"sasl file":  {[]string{"--sasl-file", textFile(t, "bob:secret:1\r", "")}, 0, "sasl: bob\n", ""},
+		"login file": {[]string{jaas}, 0, "sasl: bob\n", ""},
+		"config": {
+			[]string{
+				"-client-configuration", textFile(t, jaas[2:], "zookeeper.sasl.client=true", "zookeeper.sasl.clientconfig=Client"),
+			}, 0, "sasl: bob\n", "",
+		},
 		"off":         {[]string{jaas, "-Dzookeeper.sasl.client=false"}, 0, "ip: 127.0.0.1\n", ""},
 		"refused":     {[]string{"--sasl", "bob:secret:2"}, exitFailed, "", "hint: check the user and the password"},
 		"no section":  {[]string{jaas, "-Dzookeeper.sasl.clientconfig=Other"}, exitUsage, "", `no section "Other"`},

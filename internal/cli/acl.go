@@ -85,8 +85,8 @@ func (s *shell) printACLSet(a *args, path string, st zk.Stat) {
 	}
 }
 
-// setACLAll sets the ACL of a whole subtree. It lists all first: the new ACL may
-// forbid it.
+// setACLAll sets the ACL of a whole subtree. It lists the subtree first, as the new ACL
+// may forbid that.
 func (s *shell) setACLAll(ctx context.Context, a *args, acl []zk.ACL, version int32) error {
 	list, err := s.below(ctx, s.client, a.arg(0))
 	if err != nil {
@@ -109,15 +109,15 @@ func (s *shell) setACLAll(ctx context.Context, a *args, acl []zk.ACL, version in
 	return nil
 }
 
-// setListed sets the ACL of znodes that are those which were listed, with the ACL
-// they had then or the version asked for.
+// setListed sets the ACL of listed znodes. Each must still be the znode that was
+// listed, with the ACL it had then or the version asked for.
 func (s *shell) setListed(ctx context.Context, batch []subtree.Listed, acl []zk.ACL, version int32) ([]zk.Stat, error) {
 	now, err := subtree.Look(ctx, s.client, batch)
 	if err != nil {
 		return nil, err
 	}
 	for i, l := range batch {
-		if now[i] != nil && now[i].Czxid != l.Stat.Czxid { // the version alone may fit another's znode
+		if now[i] != nil && now[i].Czxid != l.Stat.Czxid { // another znode at the path may have the same version
 			return nil, &subtree.ChangedError{Path: l.Path}
 		}
 	}
@@ -138,7 +138,7 @@ func runAddAuth(ctx context.Context, s *shell, a *args) error {
 	return advice.Add(err, "the server refused the identity; is the scheme one it knows, and the form right (digest user:password)?")
 }
 
-// whoAmI returns the session's identities, sorted: a server keeps them as a set.
+// whoAmI returns the session's identities, sorted, as a server keeps them in no order.
 func (s *shell) whoAmI(ctx context.Context) ([]zk.Identity, error) {
 	list, err := s.client.WhoAmI(ctx)
 	slices.SortFunc(list, func(a, b zk.Identity) int {

@@ -181,7 +181,10 @@ func TestLessons(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"lss": "ls", "getacl": "getAcl", "creat": "create", "delteall": "deleteall", "zzzzzz": "", "mirrow": "mirror", strings.Repeat("x", lineMax): ""} {
+	for name, want := range map[string]string{
+		"lss": "ls", "getacl": "getAcl", "creat": "create", "delteall": "deleteall", "zzzzzz": "", "mirrow": "mirror",
+		strings.Repeat("x", lineMax): "",
+	} {
 		if got := strings.Join(nearest(name), " "); got != want && !strings.HasPrefix(got, want+" ") {
 			t.Errorf("%.40s: got %q, want %q", name, got, want)
 		}
@@ -219,7 +222,9 @@ func TestClientServers(t *testing.T) {
 
 func TestSizeText(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 5 << 20: "5.0 MiB", 3 << 40: "3.0 TiB"} {
+	for n, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 5 << 20: "5.0 MiB", 3 << 40: "3.0 TiB",
+	} {
 		if got := sizeText(n, false); got != want {
 			t.Errorf("%d: got %q, want %q", n, got, want)
 		}

@@ -12,19 +12,19 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A command is one row of the table.
+// A command is one row of the table of commands.
 type command struct {
 	name    string // one word, or two such as "acl explain"
 	usage   string // what follows the name, in zkCli's form
 	about   string // one line
 	flags   []flag
-	max     int  // arguments beside flags; -1 for any number
-	min     int  // arguments beside flags
+	max     int  // arguments besides flags; -1 for any number
+	min     int  // arguments besides flags
 	offline bool // needs no connection
 	paths   pathUse
 	data    int                 // the argument that is data, which may be in a file; 0 for none
 	raw     bool                // flags stand before the arguments only
-	check   func(a *args) error // what can be judged without a server beside paths; may be nil
+	check   func(a *args) error // checks what can be judged without a server, except for paths; may be nil
 	run     func(ctx context.Context, s *shell, a *args) error
 }
 
@@ -35,12 +35,12 @@ const (
 	noPath     pathUse = iota
 	firstPath          // the first
 	secondPath         // the second
-	prefixPath         // the first begins paths
+	prefixPath         // the first is a prefix of paths
 	placePaths         // two, here or in another ensemble
 )
 
-// checkLocally refuses what no server would take, before one is asked, with the
-// reason and the place.
+// checkLocally refuses what no server would accept before one is asked, with the reason
+// and the place.
 func (a *args) checkLocally() error {
 	var paths []string
 	switch c := a.cmd; {
@@ -58,7 +58,7 @@ func (a *args) checkLocally() error {
 	for _, path := range paths {
 		checked := path
 		if a.cmd.name == "create" && a.has("s") {
-			checked += "0" // the server appends to it
+			checked += "0" // the server appends digits to it
 		}
 		if err := jute.CheckPath(checked); err != nil {
 			return &zk.Error{Op: a.cmd.name, Path: path, Err: err}
@@ -83,23 +83,23 @@ var outputFlag = flag{"o", "text|json", "how to print the result"}
 // args are a command's parsed arguments.
 type args struct {
 	cmd   *command
-	words []string          // arguments that are no flags
+	words []string          // arguments that are not flags
 	flags map[string]string // by name; "" for a switch
 
-	// literal tells of each of words whether it was quoted, or stands behind "--". Words
-	// from another shell have lost their quotes.
+	// literal says for each of words whether it was quoted or follows "--". Words from
+	// another shell have lost their quotes.
 	literal []bool
-	data    []byte // what the command's argument with data stands for; see value
+	data    []byte // the value of the argument that is data; see value
 }
 
-// isLiteral reports whether the argument at i has no other meaning than its text.
+// isLiteral reports whether the argument at i stands for its text and nothing else.
 func (a *args) isLiteral(i int) bool { return i < len(a.literal) && a.literal[i] }
 
-// usageError says that a command was called wrongly; its usage is shown then.
+// usageError says that a command was called wrongly; the command's usage is printed with it.
 type usageError struct {
 	cmd    *command
 	reason string // "" if the usage says it all
-	hint   string // "" for that help tells more
+	hint   string // "" to point to help
 }
 
 func (e *usageError) Error() string {
@@ -122,10 +122,10 @@ func (a *args) noFlagError(word string) error {
 	return &usageError{a.cmd, a.cmd.name + " has no flag " + word, hint + "; help " + a.cmd.name + " tells more"}
 }
 
-// parse sorts words into flags and arguments. Flags may stand anywhere and begin
-// with one dash or two; switches of one letter may share a dash; a value may
-// follow directly or after "="; "--" ends the flags. A negative number is an
-// argument. quoted tells of each word whether it was quoted; it may be nil.
+// parse splits words into flags and arguments. Flags may stand anywhere and begin with
+// one dash or two; switches of one letter may share a dash; a value may follow directly
+// or after "="; "--" ends the flags. A negative number is an argument. quoted says for
+// each word whether it was quoted; it may be nil.
 func (c *command) parse(words []string, quoted []bool) (*args, error) {
 	a := &args{cmd: c, flags: map[string]string{}}
 	ended := false // by "--"
@@ -161,8 +161,8 @@ func (c *command) parse(words []string, quoted []bool) (*args, error) {
 	return a, nil
 }
 
-// flag takes the flag or flags in word. It returns the name of the one whose value
-// is the next word, "" if there is none.
+// flag parses the flag or flags in word. takes is the name of the flag whose value is
+// the next word, "" if there is none.
 func (a *args) flag(word string) (takes string, err error) {
 	text := strings.TrimPrefix(word[1:], "-")
 	name, value, given := strings.Cut(text, "=")
@@ -271,8 +271,8 @@ func (a *args) duration(name string, otherwise time.Duration) (time.Duration, er
 	return d, nil
 }
 
-// find returns the command that words begin with, by its name or an alias, and the
-// rest of them.
+// find returns the command whose name or alias the words begin with, and the remaining
+// words.
 func find(words []string) (*command, []string) {
 	if c, rest := findNamed(words); c != nil {
 		return c, rest

@@ -20,8 +20,8 @@ const (
 	completionsMax = 1000
 )
 
-// complete offers what can stand at pos in a line: commands, a command's flags,
-// or paths. Head and tail are what stays.
+// complete returns what can stand at pos in a line: commands, a command's flags, or
+// paths. head and tail are the parts of the line that stay.
 func (s *shell) complete(ctx context.Context, line string, pos int) (head string, words []string, tail string) {
 	runes := []rune(line) // the editor counts these
 	before, tail := string(runes[:pos]), string(runes[pos:])
@@ -44,13 +44,13 @@ func (s *shell) complete(ctx context.Context, line string, pos int) (head string
 	other := func(w string) bool { return !strings.HasPrefix(w, word) }
 	words = slices.DeleteFunc(words, other)
 	if len(words) == 0 && len(done) == 0 && !quoted {
-		words = slices.DeleteFunc(completeAlias(), other) // no command begins so
+		words = slices.DeleteFunc(completeAlias(), other) // no command begins with word
 	}
 	return head, words, tail
 }
 
-// lastWord returns the words before the last one, where that begins, and whether it
-// is within a quote that is still open.
+// lastWord returns the words before the last one, the position where the last one
+// begins, and whether it is within an open quote.
 func lastWord(line string) (done []string, start int, quoted bool) {
 	start = strings.LastIndexAny(line, " \t") + 1
 	if done, err := split(line[:start]); err == nil {
@@ -59,7 +59,7 @@ func lastWord(line string) (done []string, start int, quoted bool) {
 		}
 		return done, start, false
 	}
-	// A blank within a quote: the word begins behind the last that opens one.
+	// There is a blank within a quote: the word begins after the quote that is open.
 	for at := start; at > 0; {
 		at = strings.LastIndexAny(line[:at], `"'`)
 		if done, err := split(line[:max(at, 0)]); err == nil {
@@ -69,8 +69,8 @@ func lastWord(line string) (done []string, start int, quoted bool) {
 	return nil, start, false
 }
 
-// quoteOpen puts a quote before the paths that need one. It stays open: the path
-// may go on.
+// quoteOpen puts a quote before the paths that need one. The quote stays open, as the
+// path may go on.
 func quoteOpen(paths []string) []string {
 	for i, path := range paths {
 		if strings.ContainsFunc(path, unicode.IsSpace) {
@@ -80,8 +80,7 @@ func quoteOpen(paths []string) []string {
 	return paths
 }
 
-// completeCommand returns the words that may follow those given in a command's
-// name.
+// completeCommand returns the words that may follow done in a command's name.
 func completeCommand(done []string) (words []string) {
 	prefix := ""
 	if len(done) > 0 {
@@ -103,7 +102,7 @@ func completeCommand(done []string) (words []string) {
 	return slices.Compact(words)
 }
 
-// completeAlias returns the other words that a line may begin with.
+// completeAlias returns the aliases that a line may begin with.
 func completeAlias() (words []string) {
 	for name := range aliases {
 		words = append(words, name+" ")
@@ -115,8 +114,8 @@ func completeAlias() (words []string) {
 	return slices.Compact(words)
 }
 
-// completePath returns the paths that word is the beginning of: children of the znode
-// whose name is complete in it, or of the only one that word is the whole path of.
+// completePath returns the paths that begin with word: the children of the last znode whose name
+// is complete in word or, if word is the whole path of the only match, the children of that znode.
 func (s *shell) completePath(ctx context.Context, word string) (paths []string) {
 	s.turn.Lock()
 	c := s.client
@@ -139,7 +138,7 @@ func (s *shell) completePath(ctx context.Context, word string) (paths []string) 
 	return paths
 }
 
-// childPaths returns the paths of the children of a znode that begin with a prefix, nil
+// childPaths returns the paths of a znode's children that begin with a prefix, or nil
 // if they can't be read: the command itself will say why.
 func childPaths(ctx context.Context, c *zk.Client, above, prefix string) (paths []string) {
 	children, _, err := c.Children(ctx, above)

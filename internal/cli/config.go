@@ -112,9 +112,9 @@ func readReconfig(a *args) (change zk.Reconfig, err error) {
 	return change, err
 }
 
-// readMembers reads the server lines of a dynamic configuration file. Any other
-// parameter but its version is an error, as it is for zkCli: a server whose line is
-// misspelt would be left out of the ensemble.
+// readMembers reads the server lines of a dynamic configuration file. Any parameter
+// other than the version is an error, as in zkCli: a server whose line is misspelt
+// would be left out of the ensemble.
 func readMembers(file string) ([]string, error) {
 	text, err := access.ReadSmall(file)
 	if err != nil {
@@ -136,7 +136,8 @@ func readMembers(file string) ([]string, error) {
 		}
 	}
 	if members == nil {
-		return nil, advice.Errorf("it lists members as server.N=host:port:port;port", "reconfig -file %s: no line names a server", file)
+		return nil, advice.Errorf("it lists members as server.N=host:port:port;port",
+			"reconfig -file %s: no line names a server", file)
 	}
 	return members, nil
 }

@@ -16,7 +16,7 @@ type copied struct {
 	Quotas     int `json:"quotasLeftOut,omitempty"`
 }
 
-// runCp copies a subtree to where nothing is.
+// runCp copies a subtree to a path where nothing exists.
 func runCp(ctx context.Context, s *shell, a *args) error {
 	from, to, err := s.places(ctx, a)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *shell) printCopied(a *args, word string, done copied) {
 	}
 }
 
-// copyTree copies a subtree to where nothing is. Ephemeral znodes are left out.
+// copyTree copies a subtree to a path where nothing exists. It leaves out ephemeral znodes.
 func (s *shell) copyTree(ctx context.Context, from, to *place, a *args) (done copied, err error) {
 	what := a.cmd.name + " " + from.label + " " + to.label
 	if err := s.checkCopy(ctx, what, from, to, false); err != nil {
@@ -83,8 +83,9 @@ func (s *shell) copyTree(ctx context.Context, from, to *place, a *args) (done co
 	return done, q.Unfinished(w.WroteError(what, err), "mirror "+from.label+" "+to.label)
 }
 
-// copyZnode has w create a copy of n at path.
-func copyZnode(ctx context.Context, w *subtree.Writer, q *subtree.Securer, n *subtree.Znode, path string, withACL bool) error {
+// copyZnode makes w create a copy of n at path.
+func copyZnode(ctx context.Context, w *subtree.Writer, q *subtree.Securer, n *subtree.Znode, path string,
+	withACL bool) error {
 	acl, err := readACL(n, withACL)
 	if err != nil {
 		return err
@@ -92,8 +93,8 @@ func copyZnode(ctx context.Context, w *subtree.Writer, q *subtree.Securer, n *su
 	return w.Create(ctx, path, n.Data, q.First(len(n.Children) > 0, path, acl))
 }
 
-// checkCopy refuses what can't be copied: a target within the source, a source that
-// isn't there, and a target that is, unless again is set.
+// checkCopy refuses a target within the source, a source that doesn't exist and, unless
+// again is set, a target that exists.
 func (s *shell) checkCopy(ctx context.Context, what string, from, to *place, again bool) error {
 	inside, _, err := s.overlap(ctx, what, from, to)
 	if err != nil {

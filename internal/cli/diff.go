@@ -12,8 +12,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// difference is one path at which two subtrees differ. One of the znodes is nil
-// if it is missing on that side.
+// difference is one path at which two subtrees differ. from or to is nil if the znode
+// is missing on that side.
 type difference struct {
 	path     string // relative; "" is the top
 	from, to *subtree.Znode
@@ -21,9 +21,10 @@ type difference struct {
 	acl      bool // the ACL differs
 }
 
-// compare walks two subtrees side by side and tells each difference, in the order
-// of the paths. Ephemeral znodes count as missing.
-func (s *shell) compare(ctx context.Context, what string, from, to *place, withACL bool, tell func(difference) error) error {
+// compare walks two subtrees side by side and calls tell for each difference, in the
+// order of the paths. Ephemeral znodes count as missing.
+func (s *shell) compare(ctx context.Context, what string, from, to *place, withACL bool,
+	tell func(difference) error) error {
 	return s.sideBySide(ctx, what, from, to, withACL, func(d difference) error {
 		if d.from != nil && screen.KindOf(d.from.Stat) == screen.Ephemeral {
 			d.from = nil
@@ -38,10 +39,11 @@ func (s *shell) compare(ctx context.Context, what string, from, to *place, withA
 	})
 }
 
-// sideBySide walks two subtrees and tells each path that either has, in order,
-// whether the znodes differ or not. ACLs of which the server hides a part can't be
-// compared: that is an error.
-func (s *shell) sideBySide(ctx context.Context, what string, from, to *place, withACL bool, tell func(difference) error) error {
+// sideBySide walks two subtrees and calls tell for each path that exists in either, in
+// order, whether or not the znodes differ. It is an error if the server hides part of
+// an ACL, as that ACL can't be compared.
+func (s *shell) sideBySide(ctx context.Context, what string, from, to *place, withACL bool,
+	tell func(difference) error) error {
 	p := s.out.Progress(what+" "+from.label+" "+to.label).OfTree(ctx, from.c, from.path)
 	defer p.End()
 	left, stopLeft := iter.Pull2(from.walk(s, "compare", withACL).All(ctx))
@@ -51,7 +53,7 @@ func (s *shell) sideBySide(ctx context.Context, what string, from, to *place, wi
 	a, errA, _ := left()
 	b, errB, _ := right()
 	for {
-		// A missing top is an empty side.
+		// If the top is missing, that side is empty.
 		if errA != nil && !subtree.Gone(errA) {
 			return errA
 		}
@@ -87,7 +89,7 @@ func (s *shell) sideBySide(ctx context.Context, what string, from, to *place, wi
 	}
 }
 
-// judge fills in how two znodes differ.
+// judge sets data and acl according to how the two znodes differ.
 func (d *difference) judge(withACL bool) error {
 	if d.from == nil || d.to == nil {
 		return nil
@@ -105,8 +107,8 @@ func (d *difference) judge(withACL bool) error {
 	return nil
 }
 
-// orderOf tells which of two walks is behind: negative for the first, 0 if both
-// are at the same path. A nil znode is beyond all others.
+// orderOf compares the positions of two walks: negative if the first is behind, 0 if
+// both are at the same path. A nil znode is after all others.
 func orderOf(from *place, a *subtree.Znode, to *place, b *subtree.Znode) int {
 	switch {
 	case a == nil:
@@ -149,8 +151,8 @@ func runDiff(ctx context.Context, s *shell, a *args) error {
 	return err
 }
 
-// exist fails unless the top of each place is there: a typing error must not look
-// like an empty tree.
+// exist fails unless the top of each place exists: a typo must not look like an empty
+// tree.
 func (s *shell) exist(ctx context.Context, places ...*place) error {
 	for _, p := range places {
 		if _, ok, err := p.c.Exists(ctx, p.path); err != nil {

@@ -18,7 +18,7 @@ type usageJSON struct {
 	depth      int
 }
 
-// usages adds up a walk: a subtree is complete when the walk leaves it.
+// usages adds up sizes along a walk: a subtree is complete when the walk leaves it.
 type usages struct {
 	open []usageJSON // from the root to the current znode
 	done func(usageJSON)
@@ -48,7 +48,7 @@ func (u *usages) leave(depth int) {
 	}
 }
 
-// runDu tells how many znodes and bytes each subtree holds.
+// runDu prints how many znodes and bytes each subtree holds.
 func runDu(ctx context.Context, s *shell, a *args) error {
 	depth, err := a.number("d", -1)
 	if err != nil {
@@ -93,7 +93,7 @@ func runDu(ctx context.Context, s *shell, a *args) error {
 	return bad.Err("du")
 }
 
-// largest returns the n with the most bytes, the largest first.
+// largest returns the n subtrees with the most bytes, the largest first.
 func largest(list []usageJSON, n int) []usageJSON {
 	slices.SortStableFunc(list, func(a, b usageJSON) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Znodes, a.Znodes), cmp.Compare(a.Path, b.Path))

@@ -16,7 +16,7 @@ func within(root, path string) bool {
 	return path == root || root == "/" || strings.HasPrefix(path, root+"/")
 }
 
-// absolute returns p's path as the ensemble knows it, the chroot counted in.
+// absolute returns p's path as the ensemble knows it, including the chroot.
 func (p *place) absolute() string {
 	if p.path == "/" && p.chroot != "" {
 		return p.chroot
@@ -24,14 +24,15 @@ func (p *place) absolute() string {
 	return p.chroot + p.path
 }
 
-// overlap tells how two places lie to each other: the target inside the source, the
-// source inside the target, or both if they are the same subtree. Neither holds for
-// places of two ensembles.
-func (s *shell) overlap(ctx context.Context, what string, from, to *place) (targetInside, sourceInside bool, err error) {
+// overlap reports how two places overlap: the target is inside the source, the source
+// is inside the target, or both, if they are the same subtree. Places in two ensembles
+// don't overlap.
+func (s *shell) overlap(ctx context.Context, what string,
+	from, to *place) (targetInside, sourceInside bool, err error) {
 	a, b := from.absolute(), to.absolute()
 	targetInside, sourceInside = within(a, b), within(b, a)
 	if !targetInside && !sourceInside {
-		return false, false, nil // not even in one ensemble
+		return false, false, nil // the paths don't overlap, even in one ensemble
 	}
 	same, err := s.sameEnsemble(ctx, from, to)
 	switch {
@@ -44,10 +45,10 @@ func (s *shell) overlap(ctx context.Context, what string, from, to *place) (targ
 	return targetInside, sourceInside, nil
 }
 
-// sameEnsemble reports whether two places are in one ensemble, whatever names and
-// addresses lead there. It opens a session at the first and asks the second to go
-// on with it: no other ensemble knows the session and its password. Nothing is
-// written, and no permission is needed.
+// sameEnsemble reports whether two places are in one ensemble, under whatever names and
+// addresses. It opens a session at the first and resumes it at the second: no other
+// ensemble knows the session and its password. It writes nothing and needs no
+// permission.
 func (s *shell) sameEnsemble(ctx context.Context, from, to *place) (bool, error) {
 	if from.servers == to.servers {
 		return true, nil
@@ -73,7 +74,7 @@ func (s *shell) sameEnsemble(ctx context.Context, from, to *place) (bool, error)
 		return true, nil
 	}
 	if last, err := zk.Open(ctx, from.servers, opt); err == nil {
-		last.Close() // else it would linger until it expires
+		last.Close() // otherwise the session would linger until it expires
 	}
 	if errors.Is(err, zk.ErrSessionExpired) && !local {
 		return false, nil
@@ -84,7 +85,7 @@ func (s *shell) sameEnsemble(ctx context.Context, from, to *place) (bool, error)
 // enterEnsemble makes a session known to all servers of its ensemble. With
 // localSessionsEnabled only the session's own server knows it until it asks for an
 // ephemeral znode, so enterEnsemble asks for one whose parent is missing. local reports
-// that the session may own none, and may be its server's alone still.
+// that the session may own no ephemeral znodes, so other servers may still not know it.
 func enterEnsemble(ctx context.Context, c *zk.Client) (local bool, err error) {
 	missing := fmt.Sprintf("/zooid-%x/none", uint64(c.Session().ID))
 	_, err = c.Create(ctx, missing, nil, zk.ModeEphemeral, zk.WorldACL(zk.PermAll))

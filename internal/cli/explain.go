@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// aclEntryJSON is one entry of an ACL with what it means for this client.
+// aclEntryJSON is one entry of an ACL and its meaning for this client.
 type aclEntryJSON struct {
 	aclJSON
 	Means string `json:"means"`
@@ -25,11 +25,11 @@ type explainJSON struct {
 	Path    string            `json:"path"`
 	Entries []aclEntryJSON    `json:"entries"`
 	You     []string          `json:"you"`
-	May     map[string]string `json:"may"`              // by what: yes, no, likely or unknown, and behind a colon why
-	NewACL  string            `json:"newAcl,omitempty"` // the rule that gives new znodes below their ACL
+	May     map[string]string `json:"may"`              // by action: yes, no, likely or unknown, then a colon and why
+	NewACL  string            `json:"newAcl,omitempty"` // the rule that sets the ACL of new znodes below
 }
 
-// runExplain tells in words what an ACL grants, and to this client, and what the policy says to that.
+// runExplain explains what an ACL grants, to whom and to this client, and what the policy says about it.
 func runExplain(ctx context.Context, s *shell, a *args) error {
 	path := a.arg(0)
 	list, _, err := s.client.GetACL(ctx, path)
@@ -50,7 +50,8 @@ func runExplain(ctx context.Context, s *shell, a *args) error {
 	}
 	for _, e := range list {
 		v.Entries = append(v.Entries, aclEntryJSON{
-			aclJSON{e.ID.Scheme, e.ID.ID, subtree.PermText(e.Perms)}, rights.Who(e.ID) + " may " + rights.Words(e.Perms), rights.Verdict(subtree.Admits(e, ids)),
+			aclJSON{e.ID.Scheme, e.ID.ID, subtree.PermText(e.Perms)}, rights.Who(e.ID) + " may " + rights.Words(e.Perms),
+			rights.Verdict(subtree.Admits(e, ids)),
 		})
 	}
 	for _, l := range subtree.PermLetters {
@@ -67,7 +68,7 @@ func runExplain(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// subject returns this client as one whose rights are asked for.
+// subject returns the rights.Client that stands for this client.
 func (s *shell) subject(ctx context.Context, a *args, ids []zk.Identity) (*rights.Client, error) {
 	who := &rights.Client{Identities: ids}
 	if s.chroot() != "" {
@@ -88,7 +89,7 @@ func (s *shell) subject(ctx context.Context, a *args, ids []zk.Identity) (*right
 	return who, nil
 }
 
-// mayDelete asks the ACL above, which decides, and the policy.
+// mayDelete checks the parent's ACL, which decides, and the policy.
 func (s *shell) mayDelete(ctx context.Context, path string, who *rights.Client) string {
 	above := subtree.Parent(path)
 	list, _, err := s.client.GetACL(ctx, above)
@@ -120,7 +121,9 @@ func (s *shell) printExplained(v explainJSON) {
 }
 
 func (s *shell) printMay(what, may string) {
-	colours := map[string]screen.Colour{"yes": screen.Green, "no": screen.Red, "likely": screen.Yellow, "unknown": screen.Yellow}
+	colours := map[string]screen.Colour{
+		"yes": screen.Green, "no": screen.Red, "likely": screen.Yellow, "unknown": screen.Yellow,
+	}
 	word, why, _ := strings.Cut(may, ":")
 	if why != "" {
 		why = s.out.Name(":" + why)

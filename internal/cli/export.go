@@ -58,7 +58,7 @@ func runExport(ctx context.Context, s *shell, a *args) (err error) {
 	return nil
 }
 
-// exportOut writes to standard output; on a terminal only what it can show.
+// exportOut writes to standard output. A terminal gets only what it can show.
 func (s *shell) exportOut(ctx context.Context, a *args, form string, done *exported) error {
 	switch {
 	case !s.out.Terminal:
@@ -69,7 +69,7 @@ func (s *shell) exportOut(ctx context.Context, a *args, form string, done *expor
 	return s.exportTo(ctx, a, form, &screen.VisibleWriter{O: s.out}, done)
 }
 
-// exportFile writes a file that appears under its name only when it is whole.
+// exportFile writes a file that appears under its name only when it is complete.
 func (s *shell) exportFile(ctx context.Context, a *args, form string, zipped bool, done *exported) error {
 	f, err := export.CreateFile(done.File, zipped)
 	if err != nil {
@@ -84,12 +84,12 @@ func (s *shell) exportFile(ctx context.Context, a *args, form string, zipped boo
 	return nil
 }
 
-// exportPlace is what is exported.
+// exportPlace returns the place to export.
 func (s *shell) exportPlace(a *args) *place {
 	return &place{c: s.client, path: a.arg(0), label: a.arg(0), chroot: s.chroot()}
 }
 
-// exportTo writes the znodes to w.
+// exportTo writes the znodes to out.
 func (s *shell) exportTo(ctx context.Context, a *args, form string, out io.Writer, done *exported) error {
 	from := s.exportPlace(a)
 	if err := s.exist(ctx, from); err != nil {
@@ -126,7 +126,7 @@ func toExport(relative string, n *subtree.Znode, acl []zk.ACL) export.Node {
 	return export.NewNode(cmp.Or(relative, "/"), n.Data, entries, time.UnixMilli(n.Stat.Mtime))
 }
 
-// format returns the format of a file: the flag's, or what the name says.
+// format returns the format of a file, from the flag or from the file's name.
 func format(a *args, file string) (name string, zipped bool, err error) {
 	base := strings.TrimSuffix(file, ".gz")
 	if strings.HasSuffix(file, ".tgz") {
@@ -144,7 +144,8 @@ func format(a *args, file string) (name string, zipped bool, err error) {
 		name = "json"
 	case "json", "yaml", "tar":
 	default:
-		return "", false, a.usagef("%s: the format %q is unknown; want json, yaml or tar (and .gz), by the file's name or -format", a.cmd.name, name)
+		return "", false, a.usagef("%s: the format %q is unknown; want json, yaml or tar (and .gz), by the file's name or -format",
+			a.cmd.name, name)
 	}
 	return name, zipped, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// unknownCommandError is a first word that no command has.
+// unknownCommandError is a first word that names no command.
 type unknownCommandError string
 
 func (e unknownCommandError) Error() string {
@@ -25,11 +25,11 @@ type connectError struct {
 	host    string
 	secure  bool // by TLS
 	err     error
-	serving serving // what servers say that only close connections
+	serving serving // what srvr says on servers that only close connections
 }
 
 func (e *connectError) Error() string {
-	// What the last attempt met says more than that time ran out.
+	// The error of the last attempt says more than that time ran out.
 	const late = "wait for a connection: context deadline exceeded"
 	text := strings.NewReplacer(late+"; ", "", late, "no server has answered").Replace(plainText(e.err))
 	return fmt.Sprintf("no connection to %s: %s", e.host, text)
@@ -37,14 +37,13 @@ func (e *connectError) Error() string {
 
 func (e *connectError) Unwrap() error { return e.err }
 
-// cut reports whether a server has closed the connection without a word.
+// cut reports whether a server has closed the connection without an answer.
 func (e *connectError) cut() bool {
 	text := e.err.Error()
 	return strings.Contains(text, "EOF") || strings.Contains(text, "connection reset")
 }
 
-// hint says what to do next, going by the last attempt, which the client tells as
-// text.
+// hint says what to do next, judging by the text of the last attempt's error.
 func (e *connectError) hint() string {
 	text := e.err.Error()
 	switch {
@@ -52,7 +51,8 @@ func (e *connectError) hint() string {
 		return "it runs, and has no quorum: a majority of the ensemble's servers must be up and reach each other; zooid status asks each; -r reads from one that allows it"
 	case e.serving == servesOthers:
 		return "it runs, and takes no session of yours: it may be full (maxClientCnxns), or lag behind; its log says why"
-	case strings.Contains(text, "certificate is valid for"), strings.Contains(text, "cannot validate certificate for"), strings.Contains(text, "any IP SANs"):
+	case strings.Contains(text, "certificate is valid for"), strings.Contains(text, "cannot validate certificate for"),
+		strings.Contains(text, "any IP SANs"):
 		return "its certificate is for another name: connect by that name, or leave the check out with -tls-any-host"
 	case strings.Contains(text, "signed by unknown authority"):
 		return "-tls-ca names the file with the certificate of who signed the servers'"
@@ -126,15 +126,15 @@ func (s *shell) paintError(text string) string {
 	return s.out.Paint(screen.Red, text)
 }
 
-// plainText leaves out the packages' names, with which the client's errors begin:
-// they tell a user nothing.
+// plainText removes the package names with which the client's errors begin: they tell a
+// user nothing.
 func plainText(err error) string {
 	text := strings.ReplaceAll(err.Error(), ": zk: ", ": ")
 	return strings.TrimPrefix(strings.ReplaceAll(text, ": zookeeper: ", ": "), "zk: ")
 }
 
-// describe puts err in zkCli's words where it has some, with a hint and an exit
-// code.
+// describe puts err in zkCli's words if zkCli has any for it, and adds a hint and an
+// exit code.
 func describe(err error) failureJSON {
 	f := failureJSON{Error: plainText(err), Exit: exitFailed, MaybeApplied: zk.MaybeApplied(err)}
 	if e, ok := errors.AsType[*advice.Error](err); ok {
@@ -168,7 +168,7 @@ func describe(err error) failureJSON {
 		return f // the error names the operation
 	}
 	if err.Error() != e.Error() {
-		return f // someone has said more than the code does
+		return f // err wraps e and says more than the code does
 	}
 	f.Error = zkCliText(code, e)
 	if f.Hint == "" {
@@ -177,7 +177,7 @@ func describe(err error) failureJSON {
 	return f
 }
 
-// zkCliText is what zkCli prints for a code.
+// zkCliText returns what zkCli prints for a code.
 func zkCliText(code zk.Code, e *zk.Error) string {
 	switch code {
 	case zk.ErrNoNode:
@@ -212,12 +212,12 @@ func zkCliText(code zk.Code, e *zk.Error) string {
 	return plainText(e)
 }
 
-// reconfigRights tells who may change the membership.
+// reconfigRights explains who may change the membership.
 const reconfigRights = `it needs the write permission on /zookeeper/config: setAcl grants it, and addauth takes it up. By
 default only a super user has it: zooid digest super:PASSWORD prints what the servers need as
 DigestAuthenticationProvider.superDigest; then addauth digest super:PASSWORD`
 
-// codeHint says what to do next.
+// codeHint says what to do next about a code.
 func codeHint(code zk.Code, e *zk.Error) string {
 	write := strings.HasPrefix(e.Op, "create")
 	switch code {

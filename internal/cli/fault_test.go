@@ -41,7 +41,9 @@ const (
 	actOnly                    // act is all that happens
 )
 
-var faultNames = map[faultKind]string{cutBefore: "request lost", cutAfter: "reply lost", killed: "server killed", actOnly: "act"}
+var faultNames = map[faultKind]string{
+	cutBefore: "request lost", cutAfter: "reply lost", killed: "server killed", actOnly: "act",
+}
 
 func newGate(t *testing.T, target string) *gate {
 	t.Helper()

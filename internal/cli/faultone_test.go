@@ -46,24 +46,32 @@ var changings = []changing{
 	{command: "delquota", before: []string{"setquota -n 1000 FROM"}, line: "delquota -n FROM"},
 	{command: "txn", line: "txn set FROM/c x ; create FROM/new y ; delete FROM/a/b", again: exitFailed},
 	{command: "import", before: []string{"export FROM FILE", "deleteall FROM"}, line: "import -overwrite FILE FROM"},
-	{command: "import", before: []string{"export FROM FILE", "set FROM/a/b x", "setAcl FROM/a/b world:anyone:rwa", "delete FROM/c"},
-		line: "import -overwrite FILE FROM"},
+	{command: "import",
+		before: []string{"export FROM FILE", "set FROM/a/b x", "setAcl FROM/a/b world:anyone:rwa", "delete FROM/c"},
+		line:   "import -overwrite FILE FROM"},
 }
 
 // faultless are the commands that TestEveryChangeHasAFaultTest doesn't ask about, with
 // the reason. What isn't here must be in changings or faulties.
 var faultless = map[string]string{
 	"addauth": "changes this session only", "close": "changes this session only", "connect": "changes this session only",
-	"addWatch": "changes this session only", "removewatches": "changes this session only", "exit": "ends this session only",
+	"addWatch": "changes this session only", "removewatches": "changes this session only",
+	"exit": "ends this session only",
 	"quit": "ends this session only", "printwatches": "prints", "redo": "is the command that it runs",
-	"policy get": "reads", "policy explain": "reads", "policy check": "reads a file", "policy set": "one request, under one version",
+	"policy get": "reads", "policy explain": "reads", "policy check": "reads a file",
+	"policy set": "one request, under one version",
 	"limits get": "reads", "limits list": "reads", "limits delete": "one request",
 	"limits set": "one request, behind the creation of an empty znode; again it does the same",
 	"reconfig":   "one request, under one version: see TestUnsureReconfig",
-	"config":     "reads", "get": "reads", "getAcl": "reads", "getAllChildrenNumber": "reads", "getEphemerals": "reads", "history": "prints",
-	"listquota": "reads", "ls": "reads", "stat": "reads", "sync": "reads", "version": "prints", "whoami": "reads", "acl explain": "reads",
-	"diff": "reads", "du": "reads", "find": "reads", "grep": "reads", "help": "prints", "session list": "reads", "stat top": "reads",
-	"4lw": "reads, but for crst and srst, which only reset figures", "top": "reads", "tree": "reads", "watch": "reads", "export": "writes files, see TestExportTarget and TestFullDisk",
+	"config":     "reads", "get": "reads", "getAcl": "reads", "getAllChildrenNumber": "reads", "getEphemerals": "reads",
+	"history":   "prints",
+	"listquota": "reads", "ls": "reads", "stat": "reads", "sync": "reads", "version": "prints", "whoami": "reads",
+	"acl explain": "reads",
+	"diff":        "reads", "du": "reads", "find": "reads", "grep": "reads", "help": "prints", "session list": "reads",
+	"stat top": "reads",
+	"4lw":      "reads, but for crst and srst, which only reset figures", "top": "reads", "tree": "reads",
+	"watch":  "reads",
+	"export": "writes files, see TestExportTarget and TestFullDisk",
 }
 
 // TestEveryChangeHasAFaultTest fails for a new command that has neither a fault test
@@ -81,7 +89,8 @@ func TestEveryChangeHasAFaultTest(t *testing.T) {
 	for _, c := range commands() {
 		why, left := faultless[c.name]
 		if tested[c.name] == left || left && why == "" {
-			t.Errorf("%s: tested under faults: %t; left out: %t, because it %q; want one of both", c.name, tested[c.name], left, why)
+			t.Errorf("%s: tested under faults: %t; left out: %t, because it %q; want one of both", c.name, tested[c.name], left,
+				why)
 		}
 		delete(tested, c.name)
 	}
@@ -187,7 +196,8 @@ func TestChangesUnderFaults(t *testing.T) {
 						r.line(t.Context(), address, ch.line)
 					}
 					if now := r.all(); now != want || r.exit != expect {
-						t.Errorf("%s\nrun again: exit code %d, want %d, %s: it is %s\n      want %s", what, r.exit, expect, r.out, now, want)
+						t.Errorf("%s\nrun again: exit code %d, want %d, %s: it is %s\n      want %s", what, r.exit, expect, r.out, now,
+							want)
 					}
 				})
 				t.Logf("%s: %d steps", faultNames[kind], n)
@@ -291,7 +301,9 @@ func TestUnsureReconfig(t *testing.T) {
 	t.Parallel()
 	address := startZooid(t)
 	c := superClient(t, address)
-	for kind, says := range map[faultKind]string{cutAfter: "it may have been applied", cutBefore: "it may have been applied"} {
+	for kind, says := range map[faultKind]string{
+		cutAfter: "it may have been applied", cutBefore: "it may have been applied",
+	} {
 		everyStep(t, address, []jute.Op{jute.OpReconfig}, kind, func(g *gate, k int) {
 			r := &changeRun{faultRun: &faultRun{t: t, c: c}}
 			r.line(t.Context(), g.Addr().String(), "reconfig -add server.9=127.0.0.1:1:2;3")

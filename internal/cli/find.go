@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/internal/export"
 )
 
-// filter decides which znodes find prints.
+// filter selects the znodes that find prints.
 type filter struct {
 	name     string         // glob; "" for any
 	path     *regexp.Regexp // nil for any
@@ -22,7 +22,7 @@ type filter struct {
 	bytes    bound
 	children bound
 	owner    string // "0x…"; "" for any
-	after    int64  // changed since, ms; 0 for ever
+	after    int64  // changed at or after this time, ms since 1970; 0 for any
 	before   int64
 }
 
@@ -55,7 +55,8 @@ func (a *args) bound(name string) (b bound, err error) {
 		b.sign, text = text[0], text[1:]
 	}
 	if b.n, err = strconv.ParseInt(text, 10, 64); err != nil {
-		return b, a.usagef("%s -%s: want a number, +number for more or -number for less, not %q", a.cmd.name, name, a.flags[name])
+		return b, a.usagef("%s -%s: want a number, +number for more or -number for less, not %q", a.cmd.name, name,
+			a.flags[name])
 	}
 	return b, nil
 }
@@ -109,7 +110,7 @@ func (f *filter) admits(n *subtree.Znode) bool {
 	return f.bytes.admits(int64(n.Stat.DataLength)) && f.children.admits(int64(n.Stat.NumChildren))
 }
 
-// runFind prints the paths of znodes that all the flags describe.
+// runFind prints the paths of the znodes that match all flags.
 func runFind(ctx context.Context, s *shell, a *args) error {
 	f, err := readFilter(a, time.Now())
 	if err != nil {
@@ -133,7 +134,7 @@ func runFind(ctx context.Context, s *shell, a *args) error {
 	return searched(err, &bad, "find", hits)
 }
 
-// searched is what find and grep end with.
+// searched returns the error that find and grep end with.
 func searched(err error, bad *subtree.Unread, what string, hits int) error {
 	if err == nil {
 		err = bad.Err(what)
@@ -201,7 +202,8 @@ func (s *shell) printMatches(a *args, n *subtree.Znode, pattern *regexp.Regexp) 
 				continue
 			}
 			s.out.Show(grepJSON{Path: n.Path, Line: number, Text: string(line)}, func() {
-				marked := pattern.ReplaceAllStringFunc(s.out.Printable(line), func(m string) string { return s.out.Paint(screen.Red, m) })
+				marked := pattern.ReplaceAllStringFunc(s.out.Printable(line),
+					func(m string) string { return s.out.Paint(screen.Red, m) })
 				s.out.Printf("%s:%d: %s\n", name, number, marked)
 			})
 		}

@@ -12,14 +12,15 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// askWord asks a server one of Apache's four-letter words.
+// askWord sends one of Apache's four-letter words to a server.
 func (s *shell) askWord(ctx context.Context, server, word string) (string, error) {
 	reply, err := s.opt.access.Ask(ctx, server, word)
 	if err != nil {
 		return "", fmt.Errorf("ask %s for %s: %w", server, word, err)
 	}
 	if strings.Contains(reply, "is not executed because it is not in the whitelist") {
-		return "", advice.Errorf("add "+word+" to 4lw.commands.whitelist in its configuration", "ask %s for %s: the server doesn't allow it", server, word)
+		return "", advice.Errorf("add "+word+" to 4lw.commands.whitelist in its configuration",
+			"ask %s for %s: the server doesn't allow it", server, word)
 	}
 	return reply, nil
 }
@@ -32,7 +33,7 @@ type wordJSON struct {
 	Error  string            `json:"error,omitempty"`
 }
 
-// runWord asks servers a word and prints what each answers.
+// runWord sends a word to servers and prints each answer.
 func runWord(ctx context.Context, s *shell, a *args) error {
 	word, servers := a.arg(0), s.servers()
 	if !access.IsWord(word) {
@@ -82,19 +83,20 @@ func runWord(ctx context.Context, s *shell, a *args) error {
 		})
 	}
 	if failed > 0 {
-		return advice.Errorf("is "+word+" in 4lw.commands.whitelist there, and the server up?", "%s: %d of %d servers gave no answer", word, failed, len(answers))
+		return advice.Errorf("is "+word+" in 4lw.commands.whitelist there, and the server up?",
+			"%s: %d of %d servers gave no answer", word, failed, len(answers))
 	}
 	return nil
 }
 
-// chroot returns that of the connect string, "" if it has none.
+// chroot returns the chroot of the connect string, "" if it has none.
 func (s *shell) chroot() string {
 	parsed, err := zk.ParseConnectString(s.host)
 	if err != nil {
-		return "" // a client was made of it before
+		return "" // can't happen: a client was made from it before
 	}
 	return parsed.Chroot
 }
 
-// servers returns those of the connect string.
+// servers returns the servers of the connect string.
 func (s *shell) servers() []string { return serversOf(s.host) }

@@ -30,9 +30,12 @@ func TestFullDisk(t *testing.T) {
 		words []string
 		input string
 	}{
-		{[]string{"ls", "/"}, ""}, {[]string{"get", "/"}, ""}, {[]string{"ls", "-R", "/"}, ""}, {[]string{"-o", "json", "stat", "/"}, ""}, {[]string{"-o", "json", "export", "/zookeeper"}, ""},
-		{[]string{"export", "/zookeeper"}, ""}, {[]string{"export", "/zookeeper", "/dev/full"}, ""}, {[]string{"export", "-format", "tar", "/zookeeper", "/dev/full"}, ""},
-		{[]string{"tree"}, ""}, {[]string{"version"}, ""}, {[]string{"top", "-n", "1"}, ""}, {[]string{"help"}, ""}, {[]string{"-h"}, ""},
+		{[]string{"ls", "/"}, ""}, {[]string{"get", "/"}, ""}, {[]string{"ls", "-R", "/"}, ""},
+		{[]string{"-o", "json", "stat", "/"}, ""}, {[]string{"-o", "json", "export", "/zookeeper"}, ""},
+		{[]string{"export", "/zookeeper"}, ""}, {[]string{"export", "/zookeeper", "/dev/full"}, ""},
+		{[]string{"export", "-format", "tar", "/zookeeper", "/dev/full"}, ""},
+		{[]string{"tree"}, ""}, {[]string{"version"}, ""}, {[]string{"top", "-n", "1"}, ""}, {[]string{"help"}, ""},
+		{[]string{"-h"}, ""},
 		{nil, "ls /"}, {nil, "ls /\nquit\n"},
 	} {
 		var errs bytes.Buffer
@@ -74,7 +77,8 @@ func TestExportTarget(t *testing.T) {
 	if err := os.Symlink("nothing.json", path("dangling.json")); err != nil {
 		t.Fatal(err)
 	}
-	if out := v.run(t, "export /app "+path("dangling.json")); v.s.exit == 0 || !strings.Contains(out, "is a link to nothing") {
+	if out := v.run(t, "export /app "+path("dangling.json")); v.s.exit == 0 ||
+		!strings.Contains(out, "is a link to nothing") {
 		t.Errorf("a link to nothing: %s", out)
 	}
 
@@ -109,7 +113,8 @@ func TestExportTarget(t *testing.T) {
 	if err := os.WriteFile(path("new.json.123.part"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := v.must(t, "export", "/app", path("new.json")); !strings.Contains(out, "new.json.123.part is left of an export") {
+	if out := v.must(t, "export", "/app", path("new.json")); !strings.Contains(out,
+		"new.json.123.part is left of an export") {
 		t.Errorf("nothing was said of a temporary file: %s", out)
 	}
 	for _, name := range []string{"new.json.part", "new.json.123.part"} {

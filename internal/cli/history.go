@@ -22,11 +22,11 @@ const (
 // history holds the commands of this run by number, for history and redo. The
 // line editor's own history lasts longer.
 type history struct {
-	lines []string // of numbers count-len(lines)+1 … count, once the current is in
+	lines []string // numbers count-len(lines)+1 to count, once the current command is added
 	count int      // the current command's number
 }
 
-// add notes the current command.
+// add records the current command.
 func (h *history) add(line string) {
 	if len(h.lines) >= historyKept {
 		h.lines = h.lines[1:]
@@ -83,18 +83,18 @@ func runRedo(ctx context.Context, s *shell, a *args) error {
 	return s.run(ctx, c, words[0], rest, quoted)
 }
 
-// keepable reports whether a line may be kept on disk: no credentials, and nothing
-// that was given after a blank, as in other shells.
+// keepable reports whether a line may be kept on disk: a line with credentials may not,
+// nor, as in other shells, one that begins with a blank.
 func keepable(line string) bool {
 	return line != "" && strings.TrimLeftFunc(line, unicode.IsSpace) == line && !secret(line)
 }
 
-// secretWords are what lines with credentials have, or are likely to.
+// secretWords are words that lines with credentials contain, or are likely to contain.
 var secretWords = []string{"auth", "digest", "sasl", "passw", "passwd", "pwd", "secret", "token", "credential"}
 
-// secret reports whether a line may carry a credential: it has a word that tells
-// so, in whatever case, or its command looks like addauth misspelt, or it can't be
-// read. A line that is lost from the history costs less than one that is kept.
+// secret reports whether a line may contain a credential: it has one of secretWords, in
+// whatever case, or its command looks like a misspelt addauth, or it can't be parsed.
+// Losing a line from the history costs less than keeping a credential.
 func secret(line string) bool {
 	lower := strings.ToLower(line)
 	if slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(lower, w) }) {
@@ -107,7 +107,7 @@ func secret(line string) bool {
 	if c, _ := find(words); c != nil {
 		return false
 	}
-	c, _ := find(strings.Fields(line)) // of a name with capitals
+	c, _ := find(strings.Fields(line)) // for commands with capitals in their names
 	return c == nil && strings.HasPrefix(words[0], "a")
 }
 
@@ -123,7 +123,7 @@ func historyFile() string {
 	return filepath.Join(home, ".zooid_history")
 }
 
-// historyBytesMax is the size from which the file is cut to its last half: some
+// historyBytesMax is the size above which the file is cut to its last half: a few
 // thousand lines, which is more than the line editor takes.
 const historyBytesMax = 256 << 10
 
@@ -138,8 +138,8 @@ func readHistory(file string) ([]byte, error) {
 	return text, os.WriteFile(file, text, 0o600)
 }
 
-// keepHistory adds a line to a file at once: a shell may end by a signal, and
-// others may run beside it.
+// keepHistory appends a line to a file at once: a signal may end the shell, and other
+// shells may run beside it.
 func keepHistory(file, line string) error {
 	if file == "" || !keepable(line) {
 		return nil

@@ -22,7 +22,7 @@ type imported struct {
 	Created   int `json:"created"`
 	Same      int `json:"same"`
 	Changed   int `json:"changed"`
-	Conflicts int `json:"conflicts"` // left alone: there already, ephemeral or with other data or ACL
+	Conflicts int `json:"conflicts"` // left alone: exists already, as an ephemeral or with other data or ACL
 }
 
 // loader is one run of import.
@@ -38,8 +38,8 @@ type loader struct {
 	first     string // the first conflict
 }
 
-// runImport creates the znodes of an exported file, after it has read the file
-// whole: nothing is written of one that is damaged.
+// runImport creates the znodes of an exported file. It reads the whole file first:
+// nothing is written from a damaged one.
 func runImport(ctx context.Context, s *shell, a *args) error {
 	form, zipped, err := format(a, a.arg(0))
 	if err != nil {
@@ -94,7 +94,7 @@ func (l *loader) load(ctx context.Context, r *importReader) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read the file: %w", err)
 		}
-		ready := len(batch) // the last one's children come next, if it has any
+		ready := len(batch) // the last znode waits: its children, if any, come next
 		if err == nil {
 			if ready > 0 && subtree.Parent(l.to.at(n.relative)) == l.to.at(batch[ready-1].relative) {
 				batch[ready-1].hasChildren = true
@@ -113,7 +113,7 @@ func (l *loader) load(ctx context.Context, r *importReader) error {
 	}
 }
 
-// present is what is at the path of an imported znode.
+// present is what exists at the path of an imported znode.
 type present struct {
 	there     bool
 	ephemeral bool
@@ -165,7 +165,7 @@ func (l *loader) one(ctx context.Context, n loaded, now present) error {
 	case sameData && sameList && !now.ephemeral:
 		l.done.Same++
 		return nil
-	case !l.overwrite, now.ephemeral: // which belongs to its session
+	case !l.overwrite, now.ephemeral: // an ephemeral belongs to its session
 		if l.done.Conflicts++; l.first == "" {
 			l.first = path
 		}
@@ -197,7 +197,7 @@ func (l *loader) create(ctx context.Context, path string, n loaded, acl []zk.ACL
 	return l.w.Create(ctx, path, n.data, l.secure.First(n.hasChildren, path, acl))
 }
 
-// plan says what would be done.
+// plan prints what would be done.
 func (l *loader) plan(what, path string) {
 	if l.dry {
 		l.s.out.Show(map[string]string{"would": what, "path": path}, func() {
@@ -219,5 +219,6 @@ func (l *loader) finish(file string) error {
 		what, hint = "as ephemeral", "import it again when their sessions have ended"
 	}
 	left := map[bool]string{true: "would leave alone", false: "left alone"}[l.dry]
-	return advice.Errorf(hint, "import %s: %s, %s: %s, the first is %s", file, left, what, subtree.Count(l.done.Conflicts), l.first)
+	return advice.Errorf(hint, "import %s: %s, %s: %s, the first is %s", file, left, what, subtree.Count(l.done.Conflicts),
+		l.first)
 }

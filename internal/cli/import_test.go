@@ -24,7 +24,9 @@ func TestImportIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, bad := range [][]byte{file[:len(file)/2], file[:len(file)-1-len(file)/10], append(slices.Clone(file), "more"...)} {
+		for _, bad := range [][]byte{
+			file[:len(file)/2], file[:len(file)-1-len(file)/10], append(slices.Clone(file), "more"...),
+		} {
 			if err := os.WriteFile(name, bad, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -82,8 +84,10 @@ func TestEveryKindOfZnode(t *testing.T) {
 	onServers(t, func(t *testing.T, address string) {
 		c, v := open(t, address), newSession(t, address)
 		for _, line := range []string{
-			"create /k top", "create -c /k/container x", "create -t 600000 /k/ttl y", "create -s /k/container/lock- 1", "create -s /k/container/lock- 2",
-			"create -s -t 600000 /k/ttl-", "create -e /k/ephemeral z", "create /k/acl x ip:127.0.0.1:cdrwa,world:anyone:r", `create /k/empty ""`,
+			"create /k top", "create -c /k/container x", "create -t 600000 /k/ttl y", "create -s /k/container/lock- 1",
+			"create -s /k/container/lock- 2",
+			"create -s -t 600000 /k/ttl-", "create -e /k/ephemeral z", "create /k/acl x ip:127.0.0.1:cdrwa,world:anyone:r",
+			`create /k/empty ""`,
 			"setquota -n 100 /k", "setquota -b 5000 /k",
 		} {
 			if out := v.run(t, line); v.s.exit != 0 {

@@ -16,18 +16,18 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// importFile is a file that is read twice: to see that it is whole, and to write
-// what it says.
+// importFile is a file that is read twice: to check that it is complete, then to write
+// its znodes.
 type importFile struct {
 	name   string
 	form   string
 	zipped bool
 	f      *os.File      // what is read the second time
-	once   io.ReadCloser // what is read first, if it can't be read twice: f gets a copy; else nil
+	once   io.ReadCloser // what is read first, if it can't be read twice: then f gets a copy; else nil
 }
 
-// openImport opens a file, "-" being standard input. What can't be read twice, such
-// as a pipe, is copied to a temporary file while it is read.
+// openImport opens a file, or standard input for "-". An input that can't be read
+// twice, such as a pipe, is copied to a temporary file while it is read.
 func (s *shell) openImport(ctx context.Context, name, form string, zipped bool) (*importFile, error) {
 	i := &importFile{name: name, form: form, zipped: zipped}
 	st, err := os.Stat(name)
@@ -61,7 +61,7 @@ func (i *importFile) first(a *args) (*importReader, error) {
 	return i.read(io.TeeReader(i.once, i.f), a)
 }
 
-// again reads it once more.
+// again reads the file once more.
 func (i *importFile) again(a *args) (*importReader, error) {
 	if _, err := i.f.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (i *importFile) again(a *args) (*importReader, error) {
 	return i.read(i.f, a)
 }
 
-// read begins to read what in has.
+// read starts to read the znodes in in.
 func (i *importFile) read(in io.Reader, a *args) (*importReader, error) {
 	if i.zipped {
 		z, err := gzip.NewReader(in)
@@ -89,13 +89,13 @@ func (i *importFile) read(in io.Reader, a *args) (*importReader, error) {
 	return w, nil
 }
 
-// importReader reads the znodes of a file as they are written.
+// importReader reads the znodes of a file, ready to be written.
 type importReader struct {
 	*export.Reader
 	target string // where they go
 }
 
-// loaded is one of them.
+// loaded is a znode read from a file.
 type loaded struct {
 	relative string
 	data     []byte
@@ -104,7 +104,7 @@ type loaded struct {
 	hasChildren bool // the file has znodes below it
 }
 
-// next returns the next one, io.EOF after the last of a file that is whole.
+// next returns the next znode, or io.EOF after the last one of a complete file.
 func (r *importReader) next() (loaded, error) {
 	n, data, err := r.Next()
 	if err != nil {
@@ -132,7 +132,7 @@ func parseEntries(entries []string) ([]zk.ACL, error) {
 	return list, nil
 }
 
-// verify reads the file whole. It returns what it has read to the end.
+// verify reads the whole file and returns the reader, which is then at the end.
 func (i *importFile) verify(ctx context.Context, a *args) (*importReader, error) {
 	r, err := i.first(a)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// stdin returns the standard input for a command that reads it. Only one command
-// can, and none whose own line came from there.
+// stdin returns the standard input for a command that reads it. Only one command can,
+// and none that was itself read from there.
 func (s *shell) stdin() (io.Reader, error) {
 	in := s.in
 	if in == nil {
@@ -29,16 +29,16 @@ func (s *shell) stdin() (io.Reader, error) {
 var errNoStdin = advice.Errorf("name a file, or run the command by itself: zooid cli COMMAND",
 	"standard input is where commands come from, or was read already")
 
-// isStdin reports whether f is standard input by another name, such as /dev/stdin. A
-// regular file may be read from its start by whoever opens it.
+// isStdin reports whether f is standard input under another name, such as /dev/stdin. A
+// regular file doesn't count, as whoever opens it can read it from its start.
 func isStdin(f *os.File) bool {
 	a, err := f.Stat()
 	b, err2 := os.Stdin.Stat()
 	return err == nil && err2 == nil && !a.Mode().IsRegular() && os.SameFile(a, b)
 }
 
-// openInput opens a file to be read once, "-" being standard input. Whatever a pipe or
-// a terminal keeps it waiting for, ctx ends that.
+// openInput opens a file to be read once, or standard input for "-". The end of ctx
+// ends any wait for a pipe or a terminal.
 func (s *shell) openInput(ctx context.Context, name string) (io.ReadCloser, error) {
 	if name == "-" {
 		in, err := s.stdin()
@@ -49,7 +49,7 @@ func (s *shell) openInput(ctx context.Context, name string) (io.ReadCloser, erro
 		err error
 	}
 	done := make(chan opened)
-	go func() { // a pipe that nobody writes to opens when somebody does
+	go func() { // opening a pipe blocks until somebody writes to it
 		f, err := os.Open(name)
 		select {
 		case done <- opened{f, err}:
@@ -72,8 +72,8 @@ func (s *shell) openInput(ctx context.Context, name string) (io.ReadCloser, erro
 	}
 }
 
-// interruptible is a reader whose reads end with ctx. What the read under way returns
-// later is dropped.
+// interruptible is a reader whose reads end with ctx. What a read under way returns
+// after that is dropped.
 type interruptible struct {
 	ctx   context.Context
 	in    io.Reader
@@ -97,7 +97,7 @@ func (r *interruptible) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// inputBuffer is how much one read of an input asks for.
+// inputBuffer is the size of one read of an input.
 const inputBuffer = 64 << 10
 
 func (r *interruptible) fill() {
@@ -119,9 +119,9 @@ func (r *interruptible) fill() {
 	}
 }
 
-// value returns the data that the argument at i stands for: what standard input has
-// for -, what a file has for @file, else the argument itself. What was quoted, or
-// stands behind --, is always the argument itself.
+// value returns the data that the argument at i stands for: the contents of standard
+// input for -, the contents of the file for @file, else the argument itself. An
+// argument that was quoted, or follows --, is always taken as it is.
 func (s *shell) value(ctx context.Context, a *args, i int) ([]byte, error) {
 	text := a.arg(i)
 	name, isFile := strings.CutPrefix(text, "@")
@@ -133,12 +133,13 @@ func (s *shell) value(ctx context.Context, a *args, i int) ([]byte, error) {
 	}
 	data, err := s.readValue(ctx, a, name)
 	if is[*advice.Error](err) {
-		return nil, err // which says more
+		return nil, err // err has advice already
 	}
-	return data, advice.Add(err, "- is standard input, @FILE a file; behind -- they are data: %s -- %s %s", a.cmd.name, quote(a.arg(0)), quote(text))
+	return data, advice.Add(err, "- is standard input, @FILE a file; behind -- they are data: %s -- %s %s", a.cmd.name,
+		quote(a.arg(0)), quote(text))
 }
 
-// readValue reads data from a file, as it is. It has at most as many bytes as a
+// readValue reads data from a file, unchanged. The file may have as many bytes as a
 // request, or twice as many if it is in base64.
 func (s *shell) readValue(ctx context.Context, a *args, name string) ([]byte, error) {
 	most := s.requestMax()

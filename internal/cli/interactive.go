@@ -72,8 +72,8 @@ func (s *shell) interactive(ctx context.Context) int {
 	return s.exit
 }
 
-// firstPatience is how long the first prompt waits for a connection: long enough
-// for one that works, short enough to let one prepare a line for one that doesn't.
+// firstPatience is how long the first prompt waits for a connection: long enough for a
+// server that works, and short enough that the user can prepare a line while one doesn't.
 const firstPatience = time.Second
 
 // awaitFirst waits for the first connection, so that the first prompt can show it.

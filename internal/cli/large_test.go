@@ -51,7 +51,8 @@ func TestHundredThousand(t *testing.T) {
 			v.out.Reset()
 			results.Reset()
 			v.s.line(t.Context(), c.line)
-			if n := bytes.Count(results.Bytes(), []byte("\n")); v.s.exit != 0 || n != c.lines || !strings.Contains(results.String(), c.out) {
+			if n := bytes.Count(results.Bytes(), []byte("\n")); v.s.exit != 0 || n != c.lines ||
+				!strings.Contains(results.String(), c.out) {
 				t.Errorf("%s: exit code %d; %d lines of results, want %d with %q", c.line, v.s.exit, n, c.lines, c.out)
 			}
 			if !strings.Contains(v.out.String(), "\r\x1b[K"+c.progress) {

@@ -13,16 +13,17 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// limitJSON is what limits get and limits list show of one place.
+// limitJSON is what limits get and limits list print for one place.
 type limitJSON struct {
 	Of     string `json:"of"`
 	Limits string `json:"limits"`
 }
 
-// limitPlace returns what a limits command is about.
+// limitPlace returns the place that a limits command is about.
 func (s *shell) limitPlace(a *args) (p limit.Place, err error) {
 	if s.chroot() != "" {
-		return p, advice.Errorf("connect without the chroot and give whole paths", "%s: limits lie outside of the chroot %s", a.cmd.name, s.chroot())
+		return p, advice.Errorf("connect without the chroot and give whole paths", "%s: limits lie outside of the chroot %s",
+			a.cmd.name, s.chroot())
 	}
 	p, ok := limit.ParsePlace(a.arg(0))
 	if !ok {
@@ -38,7 +39,8 @@ func runLimitsGet(ctx context.Context, s *shell, a *args) error {
 	}
 	data, _, err := s.client.Get(ctx, p.Znode())
 	if subtree.Gone(err) {
-		return advice.Errorf("limits set sets some; without, each server's configuration counts", "%s has no limits of its own", p)
+		return advice.Errorf("limits set sets some; without, each server's configuration counts", "%s has no limits of its own",
+			p)
 	}
 	if err != nil {
 		return err
@@ -109,7 +111,8 @@ func (s *shell) changeLimits(ctx context.Context, p limit.Place, text string) er
 	}
 	_, err = s.client.Create(ctx, limit.Root, nil, zk.ModePersistent, limitsACL)
 	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrInvalidACL) {
-		return advice.Errorf("log in as one (-auth digest:super:…; DigestAuthenticationProvider.superDigest in zoo.cfg); who may change limits says the ACL of "+limit.Root+" from then on",
+		return advice.Errorf("log in as one (-auth digest:super:…; DigestAuthenticationProvider.superDigest in zoo.cfg); who may change limits says the ACL of "+
+			limit.Root+" from then on",
 			"limits set: only a superuser can set the first limits")
 	}
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
@@ -119,7 +122,7 @@ func (s *shell) changeLimits(ctx context.Context, p limit.Place, text string) er
 	return err
 }
 
-// limitsACL lets everybody read limits, and only who sets them change them.
+// limitsACL lets everybody read limits, and only the client that set them change them.
 var limitsACL = append(zk.WorldACL(zk.PermRead), zk.ACL{Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}})
 
 func runLimitsDelete(ctx context.Context, s *shell, a *args) error {

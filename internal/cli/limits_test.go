@@ -47,12 +47,14 @@ func TestLimits(t *testing.T) {
 		{other, "set /app 12345", 0, "", ""},
 	} {
 		out, errs, code := once("", append(append([]string(nil), c.who...), strings.Fields(c.line)...)...)
-		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(strings.ToLower(errs), strings.ToLower(c.err)) {
+		if code != c.code || !strings.Contains(out, c.out) ||
+			!strings.Contains(strings.ToLower(errs), strings.ToLower(c.err)) {
 			t.Errorf("%s: code %d, %q, %q; want %d, %q, %q", c.line, code, out, errs, c.code, c.out, c.err)
 		}
 	}
 	chrooted := []string{"-server", at + "/app", "-auth", "digest:super:test", "limits", "list"}
-	if _, errs, code := once("", chrooted...); code != exitFailed || !strings.Contains(errs, "outside of the chroot /app") {
+	if _, errs, code := once("", chrooted...); code != exitFailed ||
+		!strings.Contains(errs, "outside of the chroot /app") {
 		t.Errorf("limits below a chroot: %d, %s", code, errs)
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-// Exit codes. 0 is success, as ever.
+// Exit codes. 0 is success.
 const (
-	exitFailed       = 1   // a command failed, as zkCli's
+	exitFailed       = 1   // a command failed, as in zkCli
 	exitUsage        = 2   // wrong flags of the shell itself
 	exitNotConnected = 3   // no server could be reached
 	exitDiffers      = 4   // diff found a difference, find or grep found nothing
-	exitUnknown      = 127 // no such command, as zkCli's
-	exitInterrupted  = 130 // by an interrupt, as shells have it
+	exitUnknown      = 127 // no such command, as in zkCli
+	exitInterrupted  = 130 // by an interrupt, as in shells
 )
 
 const (
@@ -55,7 +55,7 @@ may carry a credential, and lines that begin with a blank, are not.
 `
 )
 
-// printHelp prints what -h asks for.
+// printHelp prints the text of -h.
 func printHelp(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprint(w, helpHead)
@@ -64,7 +64,7 @@ func printHelp(out io.Writer) error {
 	return w.Flush()
 }
 
-// Streams are where a shell reads and prints.
+// Streams are the shell's input and outputs.
 type Streams struct {
 	In       io.Reader // commands, if the command line has none
 	Out, Err io.Writer // results; messages, errors and progress
@@ -75,7 +75,8 @@ type Streams struct {
 func Main(arguments []string, io Streams, version string) int {
 	opt, words, err := parseOptions(arguments)
 	if err != nil {
-		screen.New(io.Out, io.Err).Errf("zooid cli: %s\n  hint: zooid cli --help tells the flags\n", terminal.OneLine(plainText(err)))
+		screen.New(io.Out, io.Err).Errf("zooid cli: %s\n  hint: zooid cli --help tells the flags\n",
+			terminal.OneLine(plainText(err)))
 		return exitUsage
 	}
 	if opt == nil {

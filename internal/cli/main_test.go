@@ -50,20 +50,29 @@ func TestExitCodes(t *testing.T) {
 		{append(at, "-r", "-waitforconnection", "diff", "/zookeeper/quota", "/zookeeper/config"), "", exitDiffers, "! /", ""},
 		{append(at, "-o", "json", "ls", "/none"), "", exitFailed, "", `{"error":"Node does not exist: /none","code":"NoNode","path":"/none","exit":1}`},
 		{append(at, "-o", "json", "whoami"), "", 0, `{"identities":[{"scheme":"ip","user":"127.0.0.1"}]}`, ""},
-		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "ls", "/"}, "", exitNotConnected, "", "no connection to 127.0.0.1:1"},
-		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "-waitforconnection"}, "ls /", exitNotConnected, "", "no connection to 127.0.0.1:1"},
+		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "ls", "/"}, "", exitNotConnected,
+			"", "no connection to 127.0.0.1:1"},
+		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "-waitforconnection"}, "ls /", exitNotConnected,
+			"", "no connection to 127.0.0.1:1"},
 		{[]string{"-server", "127.0.0.1:1", "version"}, "", 0, "TEST", ""},
 		{[]string{"-server", "//", "ls", "/"}, "", exitUsage, "", "connect string"},
 		{append(at, "cp", "zk1,,zk2/a", "/b"), "", exitFailed, "", `connect string "zk1,,zk2", byte 4: empty server name`},
 		{append(at, "connect", "zk1:0"), "", exitFailed, "", `connect string "zk1:0", byte 0: port "0"`},
 		// refused without a server
-		{[]string{"-server", "127.0.0.1:1", "ls", "relative"}, "", exitFailed, "", `ls relative: invalid path "relative" at byte 0`},
-		{[]string{"-server", "127.0.0.1:1", "set", "/a//b", "x"}, "", exitFailed, "", `set /a//b: invalid path "/a//b" at byte 3`},
-		{[]string{"-server", "127.0.0.1:1", "grep", "x", "/a/"}, "", exitFailed, "", `grep /a/: invalid path "/a/" at byte 2`},
-		{[]string{"-server", "127.0.0.1:1", "cp", "/a", "zk1/b/"}, "", exitFailed, "", `cp /b/: invalid path "/b/" at byte 2`},
-		{[]string{"-server", "127.0.0.1:1", "create", "/a", "x", "world:anyone:q"}, "", exitFailed, "", `ACL "world:anyone:q", byte 13: Unknown perm type: q`},
-		{[]string{"-server", "127.0.0.1:1", "setAcl", "/a", "ip:x:r"}, "", exitFailed, "", `ACL "ip:x:r", byte 3: x is neither`},
-		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "create", "-s", "/a/"}, "", exitNotConnected, "", "no connection"},
+		{[]string{"-server", "127.0.0.1:1", "ls", "relative"}, "", exitFailed,
+			"", `ls relative: invalid path "relative" at byte 0`},
+		{[]string{"-server", "127.0.0.1:1", "set", "/a//b", "x"}, "", exitFailed,
+			"", `set /a//b: invalid path "/a//b" at byte 3`},
+		{[]string{"-server", "127.0.0.1:1", "grep", "x", "/a/"}, "", exitFailed,
+			"", `grep /a/: invalid path "/a/" at byte 2`},
+		{[]string{"-server", "127.0.0.1:1", "cp", "/a", "zk1/b/"}, "", exitFailed,
+			"", `cp /b/: invalid path "/b/" at byte 2`},
+		{[]string{"-server", "127.0.0.1:1", "create", "/a", "x", "world:anyone:q"}, "", exitFailed,
+			"", `ACL "world:anyone:q", byte 13: Unknown perm type: q`},
+		{[]string{"-server", "127.0.0.1:1", "setAcl", "/a", "ip:x:r"}, "", exitFailed,
+			"", `ACL "ip:x:r", byte 3: x is neither`},
+		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "create", "-s", "/a/"}, "", exitNotConnected,
+			"", "no connection"},
 		// scripts
 		{at, "# nothing\n\n", 0, "", ""},
 		{append([]string{"-k"}, at...), "ls /none\nls /\n", exitFailed, "[zookeeper]", "Node does not exist"},
@@ -75,7 +84,8 @@ func TestExitCodes(t *testing.T) {
 	} {
 		out, errs, code := once(c.input, c.arguments...)
 		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.err) {
-			t.Errorf("%.80q with %.40q: code %d, want %d; printed %q and %q, want %q and %q", c.arguments, c.input, code, c.code, out, errs, c.out, c.err)
+			t.Errorf("%.80q with %.40q: code %d, want %d; printed %q and %q, want %q and %q", c.arguments, c.input, code, c.code,
+				out, errs, c.out, c.err)
 		}
 	}
 }
@@ -98,7 +108,8 @@ func TestChroot(t *testing.T) {
 	if out, errs, _ := once("", "-server", address+"/app", "export", "/", file); out != "exported 3 znodes to "+file+"\n" {
 		t.Errorf("export: got %q and %q: a znode that is called zookeeper there is one like others", out, errs)
 	}
-	if _, errs, code := once("", "-server", address+"/app", "setquota", "-n", "5", "/a"); code != exitFailed || !strings.Contains(errs, "outside of the chroot /app") {
+	if _, errs, code := once("", "-server", address+"/app", "setquota", "-n", "5", "/a"); code != exitFailed ||
+		!strings.Contains(errs, "outside of the chroot /app") {
 		t.Errorf("setquota: code %d, %q", code, errs)
 	}
 }
@@ -109,9 +120,13 @@ func TestJSONEverywhere(t *testing.T) {
 	t.Parallel()
 	v := newSession(t, startZooid(t))
 	for _, line := range []string{
-		"create /j x", "create -e /j/e x", "set /j y", "get /j", "get -w /j", "ls /j", "ls -R /j", "stat /j", "getAcl /j", "setAcl /j world:anyone:cdrwa", "sync /j",
-		"getAllChildrenNumber /j", "getEphemerals", "whoami", "version", "history", "config", "printwatches", "help", "help get", "setquota -n 9 /j", "listquota /j",
-		"acl explain /j", "tree /j", "find /j", "grep y /j", "du /j", "cp /j /k", "mv /k /l", "mirror -dry-run /j /m", "export /j", "session list", "top", "txn check /j",
+		"create /j x", "create -e /j/e x", "set /j y", "get /j", "get -w /j", "ls /j", "ls -R /j", "stat /j", "getAcl /j",
+		"setAcl /j world:anyone:cdrwa", "sync /j",
+		"getAllChildrenNumber /j",
+		"getEphemerals", "whoami", "version", "history", "config", "printwatches", "help", "help get", "setquota -n 9 /j",
+		"listquota /j",
+		"acl explain /j", "tree /j", "find /j", "grep y /j", "du /j", "cp /j /k", "mv /k /l", "mirror -dry-run /j /m",
+		"export /j", "session list", "top", "txn check /j",
 		"deleteall -dry-run /j", "delete /j/e", "deleteall /j", "diff /l /l",
 	} {
 		words, _ := split(line)
@@ -146,8 +161,9 @@ func TestWatchLive(t *testing.T) {
 	}
 	r, w := io.Pipe()
 	go func() {
-		w.CloseWithError(fmt.Errorf("exit code %d", Main([]string{"-server", address, "-o", "json", "watch", "-r", "-d", "-n", "3", "-t", "1m", "/w"},
-			Streams{Out: w, Err: io.Discard}, "TEST")))
+		w.CloseWithError(fmt.Errorf("exit code %d",
+			Main([]string{"-server", address, "-o", "json", "watch", "-r", "-d", "-n", "3", "-t", "1m", "/w"},
+				Streams{Out: w, Err: io.Discard}, "TEST")))
 	}()
 	// The watch is there when changes reach it: they are made until it ends.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -173,7 +189,8 @@ func TestWatchLive(t *testing.T) {
 	}
 	for _, line := range lines {
 		var e liveJSON
-		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Event != "NodeDataChanged" || e.Path != "/w" || e.Text == nil {
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Event != "NodeDataChanged" || e.Path != "/w" ||
+			e.Text == nil {
 			t.Errorf("event %s: %v", line, err)
 		}
 	}
@@ -234,8 +251,10 @@ func TestHistoryFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history")
 	for _, line := range []string{
-		"ls /", "addauth digest u:p", " get /a", "", "get /a", "\u00a0get /b", `"addauth" digest u:p`, `'addauth' "digest" u:p`, "AddAuth x u:p", "ADDAUTH x u:p", "adauth x u:p", "addaut x u:p",
-		"ad x u:p", "connect -auth digest:u:p", "set /app/password p", "set /app/PASSWD p", "create /a x digest:u:hash=:r", `addauth "digest`, "'addauth digest u:p", "help\taddauth",
+		"ls /", "addauth digest u:p", " get /a", "", "get /a", "\u00a0get /b", `"addauth" digest u:p`,
+		`'addauth' "digest" u:p`, "AddAuth x u:p", "ADDAUTH x u:p", "adauth x u:p", "addaut x u:p",
+		"ad x u:p", "connect -auth digest:u:p", "set /app/password p", "set /app/PASSWD p", "create /a x digest:u:hash=:r",
+		`addauth "digest`, "'addauth digest u:p", "help\taddauth",
 		"zooid cli -sasl u:p", "create /x/dbSecret 1",
 	} {
 		if err := keepHistory(file, line); err != nil {
@@ -285,10 +304,14 @@ func TestImportRefusesNonsense(t *testing.T) {
 	v := newSession(t, startZooid(t))
 	head := `{"format":"zooid-export-1","root":"/x","znodes":[`
 	for name, text := range map[string]string{
-		"empty.json": "", "list.json": "[]", "other.json": `{"format":"other","root":"/","znodes":[]}`, "key.json": `{"what":1}`,
-		"cut.json": head + `{"path":"/"}`, "cut2.json": head + `{"path":`, "both.json": head + `{"path":"/","data":"","base64":""}]}`,
-		"base64.json": head + `{"path":"/","base64":"!"}]}`, "acl.json": head + `{"path":"/","acl":["x"]}]}`, "path.json": head + `{"path":"a"}]}`,
-		"orphan.json": head + `{"path":"/a/b"}]}`, "empty.yaml": "", "key.yaml": "format: zooid-export-1\nroot: /x\n---\nwhat: 1\n",
+		"empty.json": "", "list.json": "[]", "other.json": `{"format":"other","root":"/","znodes":[]}`,
+		"key.json": `{"what":1}`,
+		"cut.json": head + `{"path":"/"}`, "cut2.json": head + `{"path":`,
+		"both.json":   head + `{"path":"/","data":"","base64":""}]}`,
+		"base64.json": head + `{"path":"/","base64":"!"}]}`, "acl.json": head + `{"path":"/","acl":["x"]}]}`,
+		"path.json":   head + `{"path":"a"}]}`,
+		"orphan.json": head + `{"path":"/a/b"}]}`, "empty.yaml": "",
+		"key.yaml":  "format: zooid-export-1\nroot: /x\n---\nwhat: 1\n",
 		"empty.tar": "", "text.tar": strings.Repeat("x", 2000), "text.json.gz": "x",
 	} {
 		file := filepath.Join(t.TempDir(), name)

@@ -20,8 +20,8 @@ type mirrored struct {
 	Quotas     int `json:"quotasLeftOut,omitempty"`
 }
 
-// runMirror makes the target like the source, writing only what differs. It reads
-// both whole before it changes anything, and refuses what it can't do.
+// runMirror makes the target like the source, writing only what differs. It reads both
+// subtrees completely before it changes anything, and refuses what it can't do.
 func runMirror(ctx context.Context, s *shell, a *args) error {
 	from, to, err := s.places(ctx, a)
 	if err != nil {
@@ -56,7 +56,7 @@ func runMirror(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// mirror is one run of it.
+// mirror is one run of the command mirror.
 type mirror struct {
 	s        *shell
 	a        *args
@@ -68,7 +68,7 @@ type mirror struct {
 	secure   *subtree.Securer
 
 	targets int              // znodes in the target
-	under   string           // a source ephemeral whose place a target znode takes; "" for none
+	under   string           // persistent target znode where the source has an ephemeral one; "" for none
 	planned map[string]int64 // czxids of what may be deleted, by path
 	extra   []subtree.Listed // to be deleted, each before those below it
 	late    string           // a znode that came into the target after the plan
@@ -76,7 +76,7 @@ type mirror struct {
 	done    mirrored
 }
 
-// plan looks at one path before anything is changed.
+// plan plans the change of one path, before anything is changed.
 func (m *mirror) plan(d difference) error {
 	if d.path == "" && d.from == nil {
 		return m.sourceGone()
@@ -88,7 +88,8 @@ func (m *mirror) plan(d difference) error {
 	switch {
 	case d.from != nil && screen.KindOf(d.from.Stat) == screen.Ephemeral:
 		if d.path == "" {
-			return advice.Errorf("name a persistent znode; ephemerals go with their sessions", "%s: the source is ephemeral", m.what)
+			return advice.Errorf("name a persistent znode; ephemerals go with their sessions", "%s: the source is ephemeral",
+				m.what)
 		}
 		m.done.Ephemerals++
 		m.standsFor(d, path)
@@ -121,7 +122,7 @@ func (m *mirror) sourceGone() error {
 }
 
 // standsFor notes that the target has a persistent znode where the source has an
-// ephemeral one. It is left alone, with all below it.
+// ephemeral one. mirror leaves it alone, with all below it.
 func (m *mirror) standsFor(d difference, path string) {
 	if d.to != nil && screen.KindOf(d.to.Stat) == screen.Persistent {
 		m.left++
@@ -139,13 +140,13 @@ func (m *mirror) planEphemeral(d difference, path string) error {
 		"%s: %s is ephemeral in the target and stands in the way", m.what, path)
 }
 
-// What mirror deletes without being told so by -yes.
+// Limits of what mirror deletes without -yes.
 const (
-	mirrorDeletesMax  = 1000 // more is no small clean-up
-	mirrorDeletesPart = 10   // nor is more than one in so many of the target's znodes
+	mirrorDeletesMax  = 1000 // more is not a small clean-up
+	mirrorDeletesPart = 10   // nor is more than one in this many of the target's znodes
 )
 
-// agree asks before much is deleted.
+// agree asks for confirmation before much is deleted.
 func (m *mirror) agree() error {
 	n := m.done.Deleted
 	if n <= mirrorDeletesMax && n*mirrorDeletesPart <= m.targets || m.a.has("yes") {
@@ -161,10 +162,10 @@ func (m *mirror) agree() error {
 	return advice.Errorf("mirror -dry-run lists them; -yes does it; nothing was changed", "%s", text)
 }
 
-// run carries out the plan, as far as it still fits: what was changed meanwhile
-// ends it.
+// run carries out the plan as far as it still applies: anything that was changed
+// meanwhile ends it.
 func (m *mirror) run(ctx context.Context) error {
-	m.w = subtree.NewWriter(nil, m.to.c, "") // progress is told by the comparison
+	m.w = subtree.NewWriter(nil, m.to.c, "") // the comparison shows the progress
 	var err error
 	if m.secure, err = subtree.NewSecurer(ctx, m.to.c); err != nil {
 		return fmt.Errorf("%s: %w", m.what, err)
@@ -183,7 +184,8 @@ func (m *mirror) run(ctx context.Context) error {
 	}
 	m.done.Deleted, err = subtree.DeleteListed(ctx, m.s.out, m.to.c, m.extra, deleteBatch)
 	if err != nil {
-		err = subtree.DeletedError(m.what+": everything is written; delete what only the target has", m.done.Deleted, len(m.extra), err)
+		err = subtree.DeletedError(m.what+": everything is written; delete what only the target has", m.done.Deleted,
+			len(m.extra), err)
 		return m.secure.Unfinished(err, "mirror "+m.from.label+" "+m.to.label)
 	}
 	if err := m.secure.Finish(ctx); err != nil {
@@ -196,7 +198,7 @@ func (m *mirror) run(ctx context.Context) error {
 	return nil
 }
 
-// write does what one difference asks for.
+// write applies one difference.
 func (m *mirror) write(ctx context.Context, d difference) error {
 	path := m.to.at(d.path)
 	switch {
@@ -236,7 +238,7 @@ func (m *mirror) write(ctx context.Context, d difference) error {
 	return nil
 }
 
-// collect notes a znode that only the target has, for deletion if the plan had it.
+// collect notes a znode that only the target has for deletion, if the plan included it.
 func (m *mirror) collect(d difference, path string) {
 	switch czxid, planned := m.planned[path]; {
 	case !m.a.has("delete"):
@@ -248,7 +250,7 @@ func (m *mirror) collect(d difference, path string) {
 	}
 }
 
-// tell says what would be done.
+// tell prints what would be done, in a dry run.
 func (m *mirror) tell(what, path string) {
 	if m.dry {
 		m.s.out.Show(map[string]string{"would": what, "path": path}, func() {
@@ -257,7 +259,7 @@ func (m *mirror) tell(what, path string) {
 	}
 }
 
-// print says what was done, or would be.
+// print prints what was done, or would be done.
 func (m *mirror) print() {
 	m.s.out.Show(m.done, func() {
 		would := map[bool]string{true: "would be "}[m.dry]

@@ -15,7 +15,7 @@ import (
 const (
 	moveAtOnce      = 1000      // znodes that mv moves in one transaction
 	moveAtOnceBytes = 512 << 10 // and the bytes of their data, ACLs and paths
-	moveOverhead    = 100       // bytes of a znode's two operations beside these
+	moveOverhead    = 100       // bytes of a znode's two operations besides these
 )
 
 // move is one run of mv.
@@ -64,7 +64,7 @@ func runMv(ctx context.Context, s *shell, a *args) error {
 	return m.end(m.inSteps(ctx))
 }
 
-// end says what the move lost, as -lossy allows.
+// end reports what the move lost, as -lossy allows.
 func (m *move) end(err error) error {
 	if err == nil && m.counters > 0 {
 		m.s.out.Notef("sequence numbers begin anew below %s", subtree.Count(m.counters))
@@ -72,8 +72,8 @@ func (m *move) end(err error) error {
 	return err
 }
 
-// survey reads the source whole, before anything is changed, and refuses what can't
-// be moved. It returns the znodes if one transaction takes them all.
+// survey reads the whole source before anything is changed, and refuses what can't be
+// moved. It returns the znodes if they fit in one transaction.
 func (m *move) survey(ctx context.Context) (nodes []*subtree.Znode, err error) {
 	size, small := 0, true
 	for n, err := range m.from.walk(m.s, "mv", m.withACL).All(ctx) {
@@ -143,9 +143,9 @@ func (m *move) checkQuotas(ctx context.Context) error {
 	return nil
 }
 
-// atOnce creates and deletes in one transaction. It fails if a znode was changed
-// since it was read: the versions guard data, deleting a parent guards against new
-// children, and a look right before guards what versions don't tell.
+// atOnce creates and deletes in one transaction. The transaction fails if a znode was
+// changed since it was read: the versions guard data, deleting a parent guards against
+// new children, and a look just before guards what versions don't cover.
 func (m *move) atOnce(ctx context.Context, nodes []*subtree.Znode) error {
 	above, err := missingParents(ctx, m.to.c, m.to.path)
 	if err != nil {
@@ -173,7 +173,8 @@ func (m *move) atOnce(ctx context.Context, nodes []*subtree.Znode) error {
 	}
 	for i, l := range list {
 		if now[i] == nil || !subtree.Unchanged(*now[i], l.Stat) {
-			return advice.Add(fmt.Errorf("%s: %w", m.what, &subtree.ChangedError{Path: l.Path}), "nothing was moved; run it again")
+			return advice.Add(fmt.Errorf("%s: %w", m.what, &subtree.ChangedError{Path: l.Path}),
+				"nothing was moved; run it again")
 		}
 	}
 	if _, err := m.from.c.Multi(ctx, ops...); zk.MaybeApplied(err) {
@@ -186,9 +187,9 @@ func (m *move) atOnce(ctx context.Context, nodes []*subtree.Znode) error {
 	return nil
 }
 
-// inSteps copies what the target hasn't got, compares all of it, and deletes of the
-// source what was the same in both, as it was compared. Ended halfway it goes on
-// with -resume.
+// inSteps copies what the target lacks, compares everything, and deletes from the
+// source what was the same in both, as it was compared. If it is interrupted, -resume
+// continues it.
 func (m *move) inSteps(ctx context.Context) error {
 	done, err := m.copyMissing(ctx)
 	if err != nil {
@@ -230,7 +231,7 @@ func (m *move) copyMissing(ctx context.Context) (done copied, err error) {
 		case d.from != nil && d.to == nil:
 			return copyZnode(ctx, w, q, d.from, m.to.at(d.path), m.withACL)
 		case d.acl && m.a.has("resume") && sameACL(d.to.ACL, q.Temporary):
-			q.Later(m.to.at(d.path), d.from.ACL, d.to.Stat.Aversion) // an earlier run was ended before it set this
+			q.Later(m.to.at(d.path), d.from.ACL, d.to.Stat.Aversion) // an earlier run ended before it set this ACL
 		}
 		return nil
 	})
@@ -248,7 +249,7 @@ func (m *move) copyMissing(ctx context.Context) (done copied, err error) {
 	return done, nil
 }
 
-// compare returns the source's znodes, if the target has each of them alike.
+// compare returns the source's znodes if the target has an equal one for each.
 func (m *move) compare(ctx context.Context) (list []subtree.Listed, err error) {
 	differ, first := 0, ""
 	err = m.s.sideBySide(ctx, "compare", m.from, m.to, m.withACL, func(d difference) error {

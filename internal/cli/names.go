@@ -7,15 +7,17 @@ import (
 	"github.com/zooid-project/zooid/internal/access"
 )
 
-// aliases are other names of commands: those that other shells, file systems and older
-// releases have for them.
+// aliases are other names of commands, taken from other shells, file systems and older
+// releases.
 var aliases = map[string]string{
-	"cat": "get", "put": "set", "mkdir": "create", "touch": "create", "del": "delete", "rmr": "deleteall", "copy": "cp", "move": "mv", "rename": "mv",
-	"dir": "ls", "ll": "ls", "list": "ls", "show": "get", "auth": "addauth", "open": "connect", "bye": "quit", "?": "help", "man": "help",
+	"cat": "get", "put": "set", "mkdir": "create", "touch": "create", "del": "delete", "rmr": "deleteall", "copy": "cp",
+	"move": "mv", "rename": "mv",
+	"dir": "ls", "ll": "ls", "list": "ls", "show": "get", "auth": "addauth", "open": "connect", "bye": "quit", "?": "help",
+	"man": "help",
 }
 
-// elsewhere tells, of words that people type and that are no commands here, what does
-// the same.
+// elsewhere says, for words that people type but that are not commands here, what to
+// use instead.
 var elsewhere = map[string]string{
 	"cd":     "there is no current znode: paths are whole; connect HOST:PORT/app makes /app the root",
 	"pwd":    "there is no current znode: paths are whole; config and whoami tell where and who you are",
@@ -39,7 +41,7 @@ var elsewhere = map[string]string{
 	"kill":   "no client can end another's session; session list shows them",
 }
 
-// flagsElsewhere is elsewhere for flags, by command and flag.
+// flagsElsewhere does the same for flags, by command and flag.
 var flagsElsewhere = map[string]string{
 	"get -a": "-s prints the stat, too",
 	"ls -l":  "-s prints the stat, too; tree -s prints sizes",
@@ -58,7 +60,7 @@ func aliasesOf(name string) (names []string) {
 	return names
 }
 
-// unalias returns words with an alias in their front replaced by the command's name.
+// unalias returns words with an alias at their front replaced by the command's name.
 func unalias(words []string) []string {
 	if len(words) == 0 {
 		return nil

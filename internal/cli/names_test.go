@@ -41,7 +41,8 @@ func TestAliases(t *testing.T) {
 	}
 	for _, w := range access.Words() {
 		c, rest := find([]string{w.Name})
-		if len(w.Name) != 4 || w.About == "" || c == nil || c.name != "4lw" && c.name != w.Name || c.name == "4lw" && rest[0] != w.Name {
+		if len(w.Name) != 4 || w.About == "" || c == nil || c.name != "4lw" && c.name != w.Name ||
+			c.name == "4lw" && rest[0] != w.Name {
 			t.Errorf("%s: its row is incomplete, or it isn't found", w.Name)
 		}
 	}
@@ -78,7 +79,9 @@ func TestAliasesAreSafe(t *testing.T) {
 		} {
 			v.refuses(t, c, "/app", line, want)
 		}
-		for _, line := range []string{"rm -f /none", "rm -rf /none", "rm /b", "rm -rf /app", "touch /t", "put /t x", "mkdir /t/d"} {
+		for _, line := range []string{
+			"rm -f /none", "rm -rf /none", "rm /b", "rm -rf /app", "touch /t", "put /t x", "mkdir /t/d",
+		} {
 			if out := v.run(t, line); v.s.exit != 0 {
 				t.Errorf("%s: %s", line, out)
 			}
@@ -122,7 +125,8 @@ func TestFourLetterWords(t *testing.T) {
 		{address, []string{"ruok", "a,,b"}, exitFailed, "", "empty server name"},
 	} {
 		out, errs, code := once("", append([]string{"-server", k.servers}, k.words...)...)
-		if code != k.code || !strings.Contains(out, k.out) || k.code == 0 && k.out == "" && out != "" || !strings.Contains(errs, k.err) {
+		if code != k.code || !strings.Contains(out, k.out) || k.code == 0 && k.out == "" && out != "" ||
+			!strings.Contains(errs, k.err) {
 			t.Errorf("%q at %s: exit code %d: %s%s", k.words, k.servers, code, out, errs)
 		}
 	}
@@ -175,7 +179,8 @@ func TestBinaryAtATerminal(t *testing.T) {
 	v := atScreen(t, startZooid(t))
 	v.must(t, "create", "/text", "plain")
 	v.must(t, "set", "-b", "/text", "AAECaGVsbG8=")
-	if out := v.must(t, "cat", "/text"); !strings.Contains(out, "hello") || !strings.Contains(out, "not all of the 8 bytes can be shown; -x dumps them") {
+	if out := v.must(t, "cat", "/text"); !strings.Contains(out, "hello") ||
+		!strings.Contains(out, "not all of the 8 bytes can be shown; -x dumps them") {
 		t.Errorf("got %q", out)
 	}
 	v.must(t, "set", "/text", "plain")

@@ -23,7 +23,7 @@ type options struct {
 	access   access.Access
 }
 
-// client returns what a client of any server gets.
+// client returns the options for a client of any server.
 func (o *options) client() zk.Options {
 	c := zk.Options{SessionTimeout: o.timeout, ReadOnly: o.readOnly}
 	o.access.Put(&c)
@@ -36,7 +36,7 @@ type startFlag struct {
 	set func(o *options, value string) error
 }
 
-// startFlags returns zkCli's flags, then this shell's. An empty row parts them in
+// startFlags returns zkCli's flags, then this shell's. An empty row separates them in
 // the help text.
 func startFlags() []startFlag {
 	file := func(at func(*access.Access) *string) func(*options, string) error {
@@ -52,38 +52,53 @@ func startFlags() []startFlag {
 			return err
 		}},
 		{flag{"timeout", "ms", "of the session, and of connecting (30000)"}, (*options).setTimeout},
-		{flag{"r", "", "accept a server without quorum, for reads"}, func(o *options, _ string) error { o.readOnly = true; return nil }},
-		{flag{"waitforconnection", "", "connect before reading commands, or fail"}, func(o *options, _ string) error { o.wait = true; return nil }},
-		{flag{"client-configuration", "file", "settings of Java's client: TLS, SASL"}, func(o *options, v string) error { return o.access.ReadProperties(v) }},
+		{flag{"r", "", "accept a server without quorum, for reads"},
+			func(o *options, _ string) error { o.readOnly = true; return nil }},
+		{flag{"waitforconnection", "", "connect before reading commands, or fail"},
+			func(o *options, _ string) error { o.wait = true; return nil }},
+		{flag{"client-configuration", "file", "settings of Java's client: TLS, SASL"},
+			func(o *options, v string) error { return o.access.ReadProperties(v) }},
 		{flag{"D", "name=value", "one such, as in -Dzookeeper.client.secure=true"}, (*options).setProperty},
-		{flag{"k", "", "a script goes on after a command that failed"}, func(o *options, _ string) error { o.keepOn = true; return nil }},
-		{flag{"o", "text|json", "how results are printed; json is one value to a line"}, func(o *options, v string) (err error) {
-			o.json, err = outputForm(v)
-			return err
-		}},
+		{flag{"k", "", "a script goes on after a command that failed"},
+			func(o *options, _ string) error { o.keepOn = true; return nil }},
+		{flag{"o", "text|json", "how results are printed; json is one value to a line"},
+			func(o *options, v string) (err error) {
+				o.json, err = outputForm(v)
+				return err
+			}},
 		{},
-		{flag{"tls", "", "connect by TLS; so do all flags that begin with tls"}, func(o *options, _ string) error { o.access.Secure = true; return nil }},
-		{flag{"tls-ca", "file", "who signs servers' certificates (else the system's list)"}, file(func(a *access.Access) *string { return &a.Trust.Location })},
-		{flag{"tls-cert", "file", "this client's certificate and key"}, file(func(a *access.Access) *string { return &a.Keys.Location })},
-		{flag{"tls-key", "file", "its key, if that has a file of its own"}, file(func(a *access.Access) *string { return &a.KeyFile })},
-		{flag{"tls-password-file", "file", "their password; files are PEM, JKS (.jks) or PKCS12 (.p12)"}, func(o *options, v string) error {
-			o.access.Secure, o.access.Keys.PasswordPath, o.access.Trust.PasswordPath = true, v, v
-			return nil
-		}},
+		{flag{"tls", "", "connect by TLS; so do all flags that begin with tls"},
+			func(o *options, _ string) error { o.access.Secure = true; return nil }},
+		{flag{"tls-ca", "file", "who signs servers' certificates (else the system's list)"},
+			file(func(a *access.Access) *string { return &a.Trust.Location })},
+		{flag{"tls-cert", "file", "this client's certificate and key"},
+			file(func(a *access.Access) *string { return &a.Keys.Location })},
+		{flag{"tls-key", "file", "its key, if that has a file of its own"},
+			file(func(a *access.Access) *string { return &a.KeyFile })},
+		{flag{"tls-password-file", "file", "their password; files are PEM, JKS (.jks) or PKCS12 (.p12)"},
+			func(o *options, v string) error {
+				o.access.Secure, o.access.Keys.PasswordPath, o.access.Trust.PasswordPath = true, v, v
+				return nil
+			}},
 		{flag{"tls-any-host", "", "don't check that the certificate names the server"}, func(o *options, _ string) error {
 			o.access.Secure, o.access.AnyHost = true, true
 			return nil
 		}},
 		{},
-		{flag{"auth", "scheme:credentials", "an identity, such as digest:user:password; repeatable"}, func(o *options, v string) error { return o.access.AddAuth(v) }},
-		{flag{"auth-file", "file", "identities, one to a line"}, func(o *options, v string) error { return o.access.ReadAuth(v) }},
-		{flag{"sasl", "user:password", "log in by SASL on each connection"}, func(o *options, v string) error { return o.access.SetLogin(v) }},
-		{flag{"sasl-mechanism", "name", "how: DIGEST-MD5, which is the default, or SCRAM-SHA-256"}, func(o *options, v string) error { return o.access.SetMechanism(v) }},
-		{flag{"sasl-file", "file", "the same from a file's first line"}, func(o *options, v string) error { return o.access.ReadLogin(v) }},
+		{flag{"auth", "scheme:credentials", "an identity, such as digest:user:password; repeatable"},
+			func(o *options, v string) error { return o.access.AddAuth(v) }},
+		{flag{"auth-file", "file", "identities, one to a line"},
+			func(o *options, v string) error { return o.access.ReadAuth(v) }},
+		{flag{"sasl", "user:password", "log in by SASL on each connection"},
+			func(o *options, v string) error { return o.access.SetLogin(v) }},
+		{flag{"sasl-mechanism", "name", "how: DIGEST-MD5, which is the default, or SCRAM-SHA-256"},
+			func(o *options, v string) error { return o.access.SetMechanism(v) }},
+		{flag{"sasl-file", "file", "the same from a file's first line"},
+			func(o *options, v string) error { return o.access.ReadLogin(v) }},
 	}
 }
 
-// StartFlags returns the shell's own flags, those without and with a value.
+// StartFlags returns the names of the shell's own flags, those without and those with a value.
 func StartFlags() (switches, valued []string) {
 	for _, f := range startFlags() {
 		if f.value != "" {
@@ -95,7 +110,7 @@ func StartFlags() (switches, valued []string) {
 	return switches, valued
 }
 
-// printStartFlags prints them as a part of the help text.
+// printStartFlags prints the shell's own flags as a part of the help text.
 func printStartFlags(w io.Writer) {
 	for _, f := range startFlags() {
 		switch left := strings.TrimSpace("-" + f.name + " " + f.value); {
@@ -109,11 +124,11 @@ func printStartFlags(w io.Writer) {
 	}
 }
 
-// flagColumn is as wide as most flags with their values.
+// flagColumn is the width of most flags with their values.
 const flagColumn = 28
 
-// parseOptions reads the shell's flags; words is the command after them. Nil
-// options ask for the help text.
+// parseOptions parses the shell's flags; words is the command after them. opt is nil if
+// the help text was asked for.
 func parseOptions(arguments []string) (opt *options, words []string, err error) {
 	opt = &options{server: "localhost:2181", timeout: 30 * time.Second}
 	for len(arguments) > 0 && strings.HasPrefix(arguments[0], "-") {
@@ -127,7 +142,7 @@ func parseOptions(arguments []string) (opt *options, words []string, err error) 
 	return opt, arguments, opt.access.Check()
 }
 
-// flagName returns the name of a flag, as it is given with one dash or two, with or without its value.
+// flagName returns the name of the flag in word, which begins with one dash or two and may contain a value.
 func flagName(word string) string {
 	if strings.HasPrefix(word, "-D") {
 		return "D"
@@ -180,7 +195,7 @@ func (o *options) setTimeout(value string) error {
 	return nil
 }
 
-// timeoutMax is the longest timeout that fits its 32 bits, in milliseconds.
+// timeoutMax is the longest session timeout that fits the 32 bits it is sent in, in milliseconds.
 const timeoutMax = 1<<31 - 1
 
 func (o *options) setProperty(text string) error {

@@ -34,7 +34,7 @@ func (s *shell) place(ctx context.Context, text string) (*place, error) {
 	}
 	c, err := zk.New(host, s.opt.client())
 	if err != nil {
-		return nil, err // the connect string is malformed, and where
+		return nil, err // err says where the connect string is malformed
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.timeout)
 	defer cancel()
@@ -63,14 +63,14 @@ func (s *shell) places(ctx context.Context, a *args) (from, to *place, err error
 	return from, to, nil
 }
 
-// walk reads p whole: data, and ACLs if acl is set.
+// walk returns a walk of p that reads data, and ACLs if acl is set.
 func (p *place) walk(s *shell, what string, acl bool) subtree.Walk {
 	w := s.walk(p.c, p.path)
 	w.What, w.Data, w.ACL = what+" "+p.label, true, acl
 	return w
 }
 
-// relative returns a path below p as seen from p: "" for p itself.
+// relative returns a path at or below p relative to p: "" for p itself.
 func (p *place) relative(path string) string {
 	if p.path == "/" {
 		return strings.TrimSuffix(path, "/")
@@ -78,7 +78,7 @@ func (p *place) relative(path string) string {
 	return strings.TrimPrefix(path, p.path)
 }
 
-// at returns the path of p that a relative one stands for.
+// at returns the path in p that a relative path stands for.
 func (p *place) at(relative string) string {
 	switch {
 	case relative == "":
@@ -89,7 +89,7 @@ func (p *place) at(relative string) string {
 	return p.path + relative
 }
 
-// readACL returns the ACL a copy of n gets, or why it can't have n's.
+// readACL returns the ACL for a copy of n, or an error that says why the copy can't have n's.
 func readACL(n *subtree.Znode, withACL bool) ([]zk.ACL, error) {
 	if !withACL {
 		return zk.WorldACL(zk.PermAll), nil
@@ -101,7 +101,7 @@ func readACL(n *subtree.Znode, withACL bool) ([]zk.ACL, error) {
 	return n.ACL, nil
 }
 
-// missingParents returns the paths above path at which nothing is, the topmost first.
+// missingParents returns the paths above path that don't exist, the topmost first.
 func missingParents(ctx context.Context, c *zk.Client, path string) (missing []string, err error) {
 	for above := subtree.Parent(path); above != "/"; above = subtree.Parent(above) {
 		_, ok, err := c.Exists(ctx, above)
@@ -124,7 +124,8 @@ func makeParents(ctx context.Context, c *zk.Client, path string) error {
 		return err
 	}
 	for _, above := range missing {
-		if _, err := c.Create(ctx, above, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		if _, err := c.Create(ctx, above, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil &&
+			!errors.Is(err, zk.ErrNodeExists) {
 			return fmt.Errorf("create the parent: %w", err)
 		}
 	}

@@ -15,14 +15,15 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// policyACL gives the policy to whoever sets it first, a superuser. Others may not even read
-// it: it may name hashes of passwords.
+// policyACL reserves the policy for whoever sets it first, a superuser. Others may not even
+// read it, as it may name hashes of passwords.
 var policyACL = zk.CreatorACL()
 
-// policyText returns the policy's text and version; there is none if the text is nil.
+// policyText returns the policy's text and version; text is nil if there is no policy.
 func (s *shell) policyText(ctx context.Context, a *args) (text []byte, version int32, err error) {
 	if s.chroot() != "" {
-		return nil, 0, advice.Errorf("connect without the chroot and give whole paths", "%s: the policy lies outside of the chroot %s", a.cmd.name, s.chroot())
+		return nil, 0, advice.Errorf("connect without the chroot and give whole paths",
+			"%s: the policy lies outside of the chroot %s", a.cmd.name, s.chroot())
 	}
 	text, st, err := s.client.Get(ctx, policy.Path)
 	switch {
@@ -47,7 +48,8 @@ func runPolicyGet(ctx context.Context, s *shell, a *args) error {
 	if _, err := policy.Parse(text); err != nil {
 		s.out.Notef("it can't be read and is not in force: %v", err)
 	}
-	s.out.Show(map[string]string{"policy": string(text)}, func() { s.out.Printf("%s\n", strings.TrimSuffix(string(text), "\n")) })
+	s.out.Show(map[string]string{"policy": string(text)},
+		func() { s.out.Printf("%s\n", strings.TrimSuffix(string(text), "\n")) })
 	return nil
 }
 
@@ -58,7 +60,7 @@ func policyFile(a *args) ([]byte, *policy.Policy, error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	text := make([]byte, policy.TextBytesMax+1) // Parse refuses what fills it
+	text := make([]byte, policy.TextBytesMax+1) // Parse refuses a text that fills it
 	n, err := io.ReadFull(f, text)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, nil, fmt.Errorf("read %s: %w", a.arg(0), err)
@@ -105,7 +107,8 @@ func runPolicySet(ctx context.Context, s *shell, a *args) error {
 	}
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL):
-		return advice.Add(err, "only a superuser can set the first policy (-auth digest:super:…); from then on the ACL of "+policy.Path+" says who")
+		return advice.Add(err,
+			"only a superuser can set the first policy (-auth digest:super:…); from then on the ACL of "+policy.Path+" says who")
 	case err != nil:
 		return err
 	}
@@ -113,7 +116,7 @@ func runPolicySet(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// policyJSON is what policy explain finds.
+// policyJSON is the result of policy explain.
 type policyJSON struct {
 	Path    string `json:"path"`
 	Allowed bool   `json:"allowed"`
@@ -122,7 +125,7 @@ type policyJSON struct {
 	NewACL  string `json:"newAcl,omitempty"` // the rule that gives the ACL
 }
 
-// runPolicyExplain tells which line of the policy, or which ACL, decides.
+// runPolicyExplain prints which line of the policy, or which ACL, decides.
 func runPolicyExplain(ctx context.Context, s *shell, a *args) error {
 	path := a.arg(0)
 	want, err := policy.ParsePerms(a.arg(1))

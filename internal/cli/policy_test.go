@@ -60,7 +60,8 @@ func TestPolicy(t *testing.T) {
 		{super, "set /app 2", 0, "", ""},
 		{super, "policy explain /app write sasl:bob@CORP", 0, "denied by " + line3, ""},
 		{super, "policy explain /app/x delete", 0, "denied by " + line3, ""},
-		{super, "policy explain /app write sasl:bob@CORP sasl:pay@CORP", 0, "allowed by the ACL of /app: world:anyone:cdrwa\n", ""},
+		{super, "policy explain /app write sasl:bob@CORP sasl:pay@CORP", 0,
+			"allowed by the ACL of /app: world:anyone:cdrwa\n", ""},
 		{super, "policy explain /app write super:", 0, "allowed by being a superuser's\n", ""},
 		{super, "policy explain /app read", 0, "allowed by the ACL of /app: world:anyone:cdrwa\nwould be denied by line 4 of the policy: dryrun deny", ""},
 		{super, "policy explain /app/x create", 0, "world:anyone:cdrwa becomes the ACL of line 5 of the policy", ""},
@@ -73,7 +74,8 @@ func TestPolicy(t *testing.T) {
 		{other, "set /app 3", 0, "", ""},
 	} {
 		out, errs, code := once("", append(append([]string(nil), c.who...), strings.Fields(c.line)...)...)
-		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(strings.ToLower(errs), strings.ToLower(c.err)) {
+		if code != c.code || !strings.Contains(out, c.out) ||
+			!strings.Contains(strings.ToLower(errs), strings.ToLower(c.err)) {
 			t.Errorf("%s: code %d, %q, %q; want %d, %q, %q", c.line, code, out, errs, c.code, c.out, c.err)
 		}
 	}
@@ -82,7 +84,8 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("an ACL below a chroot: %s, %s", out, errs)
 	}
 	chrooted := []string{"-server", at + "/app", "-auth", "digest:super:test", "policy", "get"}
-	if _, errs, code := once("", chrooted...); code != exitFailed || !strings.Contains(errs, "outside of the chroot /app") {
+	if _, errs, code := once("", chrooted...); code != exitFailed ||
+		!strings.Contains(errs, "outside of the chroot /app") {
 		t.Errorf("the policy below a chroot: %d, %s", code, errs)
 	}
 }

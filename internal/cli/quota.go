@@ -79,19 +79,22 @@ type quotaJSON struct {
 }
 
 func (q quota) fields() map[string]int64 {
-	return map[string]int64{"count": q.count, "bytes": q.bytes, "countHardLimit": q.countHard, "byteHardLimit": q.bytesHard}
+	return map[string]int64{
+		"count": q.count, "bytes": q.bytes, "countHardLimit": q.countHard, "byteHardLimit": q.bytesHard,
+	}
 }
 
-// quotaPath returns the path a quota command is about, and where its quota lies.
+// quotaPath returns the path a quota command is about, and the path of its quota.
 func (s *shell) quotaPath(a *args) (path, at string, err error) {
 	path = a.arg(0)
 	if s.chroot() != "" {
-		return "", "", advice.Errorf("connect without the chroot and give the whole path", "%s %s: quotas lie outside of the chroot %s", a.cmd.name, path, s.chroot())
+		return "", "", advice.Errorf("connect without the chroot and give the whole path",
+			"%s %s: quotas lie outside of the chroot %s", a.cmd.name, path, s.chroot())
 	}
 	return path, quotaRoot + strings.TrimSuffix(path, "/"), nil
 }
 
-// quotasOf counts the quotas of a place without a chroot; first is one that has one.
+// quotasOf counts the quotas of a place without a chroot; first is a path that has a quota.
 func (s *shell) quotasOf(ctx context.Context, p *place) (n int, first string, err error) {
 	w := s.walk(p.c, quotaRoot+strings.TrimSuffix(p.path, "/"))
 	w.System = true
@@ -110,8 +113,8 @@ func (s *shell) quotasOf(ctx context.Context, p *place) (n int, first string, er
 	return n, first, nil
 }
 
-// leaveQuotas counts the quotas of a place that a copy of it doesn't have, and tells
-// of them.
+// leaveQuotas counts the quotas of a place that a copy of it leaves out, and prints a
+// note about them.
 func (s *shell) leaveQuotas(ctx context.Context, what string, from *place) int {
 	if from.chroot != "" {
 		s.out.Notef("%s: quotas lie outside of the chroot %s, and can't be seen here; %s's, if any, were left out",
@@ -198,7 +201,7 @@ func runSetQuota(ctx context.Context, s *shell, a *args) error {
 	return advice.Add(s.warnQuota(ctx, path, flag, value), "the limit was set, and what is written stays")
 }
 
-// quotaTries bounds how often somebody else may change a quota at the same moment.
+// quotaTries bounds the attempts to change a quota that others change at the same moment.
 const quotaTries = 3
 
 // changeLimit changes one limit of a quota, and nothing that somebody else changes at
@@ -214,19 +217,19 @@ func (s *shell) changeLimit(ctx context.Context, at, flag string, value int64) e
 		return err
 	}
 	_, err = s.client.Create(ctx, at+quotaStats, noUsage, zk.ModePersistent, zk.WorldACL(zk.PermAll))
-	if errors.Is(err, zk.ErrNodeExists) { // but after a zkCli that was ended halfway
+	if errors.Is(err, zk.ErrNodeExists) { // the usual case; it is missing if a zkCli was interrupted
 		return nil
 	}
 	return advice.Add(err, quotaStays)
 }
 
-// quotaStays tells of a quota command that ends after it has changed something.
+// quotaStays is the hint for a quota command that fails after it has changed something.
 const quotaStays = "what is written stays; run it again"
 
 // noUsage is the content of a stats znode before the server counts.
 var noUsage = []byte(quota{0, 0, -1, -1}.String())
 
-// warnQuota says if there is more already than the limit just set.
+// warnQuota warns if the usage exceeds the limit just set.
 func (s *shell) warnQuota(ctx context.Context, path, flag string, limit int64) error {
 	stats, _, err := s.client.Get(ctx, quotaRoot+strings.TrimSuffix(path, "/")+quotaStats)
 	if err != nil {
@@ -253,7 +256,7 @@ func oneQuotaFlag(a *args) (string, error) {
 }
 
 // makeQuota creates the znodes of a quota, both or none; the stats make the server
-// count. Stats without limits are left of a zkCli that was ended halfway.
+// count. Stats without limits are left over from an interrupted zkCli.
 func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
 	open, wrote := zk.WorldACL(zk.PermAll), false
 	tell := func(err error) error {
@@ -286,8 +289,8 @@ func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
 	return tell(err)
 }
 
-// checkOtherQuotas fails if a znode above or below path has a quota: only one may
-// be on a line, as the servers count for the deepest alone.
+// checkOtherQuotas fails if a znode above or below path has a quota: of the znodes on a
+// path, only one may have a quota, as the servers count only for the deepest.
 func (s *shell) checkOtherQuotas(ctx context.Context, path string) error {
 	for above := subtree.Parent(path); above != "/"; above = subtree.Parent(above) {
 		if _, ok, err := s.client.Exists(ctx, quotaRoot+above+quotaLimits); err != nil {
@@ -325,7 +328,7 @@ func runDelQuota(ctx context.Context, s *shell, a *args) error {
 	}
 	_, st, err := s.client.Get(ctx, at+quotaLimits)
 	if subtree.Gone(err) {
-		if err := s.pruneQuotas(ctx, at); err != nil { // left of one that was ended halfway
+		if err := s.pruneQuotas(ctx, at); err != nil { // left over from an interrupted command
 			return err
 		}
 		return fmt.Errorf("Quota does not exist for %s", path) //nolint:staticcheck // zkCli's words
@@ -360,8 +363,8 @@ func (s *shell) removeQuota(ctx context.Context, at string, version int32) error
 	return advice.Add(s.pruneQuotas(ctx, at), "the quota is gone; what is left of it is empty, and delquota removes it")
 }
 
-// pruneQuotas deletes the znodes on the way to where a quota was, where no other quota
-// needs them: those have children.
+// pruneQuotas deletes the znodes on the path to a deleted quota, except those that
+// another quota needs: those have children.
 func (s *shell) pruneQuotas(ctx context.Context, at string) error {
 	for ; at != quotaRoot; at = subtree.Parent(at) {
 		err := s.client.Delete(ctx, at, zk.AnyVersion)

@@ -55,8 +55,8 @@ func runGet(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// printData prints data as the flags of get ask. Like zkCli it prints a znode
-// without data as the word null, in whatever form.
+// printData prints data as the flags of get ask. Like zkCli it prints the data of a
+// znode without data as the word null, in whatever form.
 func (s *shell) printData(a *args, data []byte) {
 	if data == nil {
 		data = []byte("null")
@@ -161,7 +161,7 @@ func runEphemerals(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	slices.Sort(paths)
-	paths = append([]string{}, paths...) // null is no list
+	paths = append([]string{}, paths...) // so that JSON has an empty list, not null
 	s.out.Show(map[string][]string{"ephemerals": paths}, func() {
 		s.out.Printf("[%s]\n", s.out.Name(strings.Join(paths, ", ")))
 	})

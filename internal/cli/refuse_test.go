@@ -109,12 +109,14 @@ func TestMirrorAsksForMuch(t *testing.T) {
 	}
 	v.must(t, "mirror", "-dry-run", "-delete", "/from", "/to")
 	plant(t, c, "/to/y")
-	if out := v.run(t, "mirror -delete /from /to"); !strings.Contains(out, "it would delete 1001 of the target's 11002 znodes") {
+	if out := v.run(t, "mirror -delete /from /to"); !strings.Contains(out,
+		"it would delete 1001 of the target's 11002 znodes") {
 		t.Errorf("got %q", out)
 	}
 	asked := ""
 	v.s.ask = func(prompt string) (string, error) { asked = prompt; return "y", nil }
-	if out := v.run(t, "mirror -delete /from /to"); !strings.Contains(out, "it would delete") || !strings.Contains(asked, "1001 of") {
+	if out := v.run(t, "mirror -delete /from /to"); !strings.Contains(out, "it would delete") ||
+		!strings.Contains(asked, "1001 of") {
 		t.Errorf("asked %q, answered y: %q", asked, out)
 	}
 	v.s.ask = func(string) (string, error) { return "yes\n", nil }
@@ -128,12 +130,15 @@ func TestMirrorAsksForMuch(t *testing.T) {
 func TestMirrorAndEphemerals(t *testing.T) {
 	onServers(t, func(t *testing.T, address string) {
 		c, v := open(t, address), newSession(t, address)
-		plant(t, c, "/from", "/from/leader!=me", "/from/a=1", "/to", "/to/leader=was", "/to/leader/x=deep", "/to/gone", "/to/b!")
-		if out := v.must(t, "mirror", "-delete", "-yes", "/from", "/to"); !strings.Contains(out, "1 created, 0 changed, 1 deleted\n") ||
+		plant(t, c, "/from", "/from/leader!=me", "/from/a=1", "/to", "/to/leader=was", "/to/leader/x=deep", "/to/gone",
+			"/to/b!")
+		if out := v.must(t, "mirror", "-delete", "-yes", "/from", "/to"); !strings.Contains(out,
+			"1 created, 0 changed, 1 deleted\n") ||
 			!strings.Contains(out, "2 znodes in the target, where the source has ephemeral ones, stay as they are") {
 			t.Errorf("got %q", out)
 		}
-		if got, _ := read(t, c, "/to"); len(got) != 5 || !strings.Contains(got["/leader"], "was") || !strings.Contains(got["/leader/x"], "deep") {
+		if got, _ := read(t, c, "/to"); len(got) != 5 || !strings.Contains(got["/leader"], "was") ||
+			!strings.Contains(got["/leader/x"], "deep") {
 			t.Errorf("the target is %q", got)
 		}
 		plant(t, c, "/to/gone", "/to/gone/eph!")
@@ -216,7 +221,9 @@ func TestHiddenACLsCantBeCompared(t *testing.T) {
 		plant(t, c, "/from", "/from/a=new", "/to", "/to/a=old")
 		v.must(t, "setAcl", "/from/a", "digest:bob:one=:cdrwa,world:anyone:rcdw")
 		v.must(t, "setAcl", "/to/a", "digest:bob:two=:cdrwa,world:anyone:rcdw")
-		for _, line := range []string{"mirror /from /to", "mirror -dry-run /from /to", "mirror /from /third", "diff /from /to", "mv /from /third"} {
+		for _, line := range []string{
+			"mirror /from /to", "mirror -dry-run /from /to", "mirror /from /third", "diff /from /to", "mv /from /third",
+		} {
 			v.refuses(t, c, "/to", line, "the server hides a part of the ACL of /")
 		}
 		if _, there, err := c.Exists(t.Context(), "/third"); err != nil || there {

@@ -33,7 +33,10 @@ func startLocalSessions(t *testing.T, upgrading bool) (addresses []string) {
 		start.Go(func() {
 			s, err := server.Open(server.Options{
 				ID: m.ID, DataDir: t.TempDir(), Listen: addresses[i : i+1], Members: members, PeerListen: m.Addrs[0],
-				Serving: server.Serving{LocalSessions: true, LocalSessionsUpgrading: upgrading, SessionTimeoutMin: time.Second, SessionTimeoutMax: time.Minute},
+				Serving: server.Serving{
+					LocalSessions: true, LocalSessionsUpgrading: upgrading, SessionTimeoutMin: time.Second,
+					SessionTimeoutMax: time.Minute,
+				},
 			})
 			if err != nil {
 				t.Error(err)
@@ -164,7 +167,8 @@ func TestSetACLBelowOfAnother(t *testing.T) {
 	fired := g.fired
 	g.mu.Unlock()
 	acl, _, err := c.GetACL(t.Context(), r.from+"/c")
-	if err != nil || !fired || r.exit != exitFailed || !strings.Contains(r.out, "changed meanwhile") || !sameACL(acl, theirs) {
+	if err != nil || !fired || r.exit != exitFailed || !strings.Contains(r.out, "changed meanwhile") ||
+		!sameACL(acl, theirs) {
 		t.Errorf("fired %t, exit code %d, printed %s; the ACL is %v, %v", fired, r.exit, r.out, acl, err)
 	}
 }
@@ -190,7 +194,8 @@ func TestDeleteLongPaths(t *testing.T) {
 	p := c.Pipeline()
 	var last zk.Future[zk.Created]
 	for i := range deleteBatch {
-		last = p.Create(t.Context(), fmt.Sprintf("/long/%s%d", strings.Repeat("x", 1200), i), nil, zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		last = p.Create(t.Context(), fmt.Sprintf("/long/%s%d", strings.Repeat("x", 1200), i), nil, zk.ModePersistent,
+			zk.WorldACL(zk.PermAll))
 	}
 	if _, err := last.Wait(t.Context()); err != nil {
 		t.Fatal(err)
@@ -211,7 +216,8 @@ func TestReconfigFile(t *testing.T) {
 		server + strings.Repeat("\n", 1<<20): "has more than 1048576 bytes",
 	} {
 		members, err := readMembers(textFile(t, text))
-		if want == "" && (err != nil || len(members) != 1 || members[0] != server) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || len(members) != 1 || members[0] != server) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.80q: %q, %v; want %q", text, members, err, want)
 		}
 	}

@@ -31,8 +31,9 @@ func startServer(t testing.TB, adjust func(*server.Options)) (addresses []string
 	settings := tree.DefaultSettings()
 	settings.ExtendedTypes, settings.EnforceQuota, settings.FeatureLevel = true, true, tree.FeatureLevelMax
 	o := server.Options{
-		DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Serving: server.Serving{Tick: 500 * time.Millisecond}, Settings: settings,
-		Auth: auth.Options{SuperDigest: superDigest}, FourLetterWords: []string{"*"},
+		DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Serving: server.Serving{Tick: 500 * time.Millisecond},
+		Settings: settings,
+		Auth:     auth.Options{SuperDigest: superDigest}, FourLetterWords: []string{"*"},
 	}
 	adjust(&o)
 	s, err := server.Open(o)

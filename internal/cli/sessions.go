@@ -16,7 +16,7 @@ import (
 // sessionJSON is one session as its server knows it.
 type sessionJSON struct {
 	ID         string   `json:"id"`
-	Server     string   `json:"server,omitempty"` // it is connected to
+	Server     string   `json:"server,omitempty"` // the one it is connected to
 	Client     string   `json:"client,omitempty"`
 	TimeoutMs  int64    `json:"timeoutMs,omitempty"`
 	Queued     int64    `json:"queued"`
@@ -97,10 +97,10 @@ func addConnections(sessions map[string]*sessionJSON, server, cons string) {
 			fields[name] = value
 		}
 		if fields["sid"] == "" {
-			continue // no session yet, or this very question
+			continue // no session yet, or the connection that asks
 		}
 		number := func(name string) int64 {
-			n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 for what isn't told
+			n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 for what is missing
 			return n
 		}
 		one := sessionOf(sessions, fields["sid"])

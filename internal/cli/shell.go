@@ -15,12 +15,12 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// shell is one run of the program: a client and what the commands need beside it.
+// shell is one run of the program: a client and what the commands need besides it.
 type shell struct {
 	opt  options
 	host string // the connect string of client
 	exit int    // of the last command
-	// single: one command from the command line, without a prompt and events.
+	// single is set for one command from the command line, without a prompt and events.
 	single bool
 	in     io.Reader // the standard input of a single command that hasn't read it; nil if there is none
 	over   bool      // quit was given
@@ -44,7 +44,7 @@ func newShell(opt options, out *screen.Output) *shell {
 	return s
 }
 
-// connect starts a client for the connect string, in place of the one there was.
+// connect starts a client for the connect string, which replaces the previous client.
 func (s *shell) connect(host string) error {
 	c, err := zk.New(host, s.opt.client())
 	if err != nil {
@@ -75,10 +75,10 @@ func (s *shell) close() {
 	s.flush(context.Background())
 }
 
-// errNotConnected is zkCli's word for a command after close.
+// errNotConnected is zkCli's message for a command after close.
 var errNotConnected = errors.New("Not connected")
 
-// connected returns the client once it has a connection, which it waits for as
+// connected returns the client once it is connected. It waits for the connection as
 // long as a session would last. The caller must hold s.turn.
 func (s *shell) connected(ctx context.Context) (*zk.Client, error) {
 	if s.client == nil {
@@ -94,19 +94,21 @@ func (s *shell) connected(ctx context.Context) (*zk.Client, error) {
 	err := s.await(ctx, s.client, s.host)
 	switch {
 	case errors.Is(err, zk.ErrAuthFailed):
-		return nil, advice.Errorf("check the user and the password of -auth, -sasl or the login file", "no session at %s: %w", s.host, err)
+		return nil, advice.Errorf("check the user and the password of -auth, -sasl or the login file", "no session at %s: %w",
+			s.host, err)
 	case zk.SessionLost(err):
-		return nil, advice.Errorf("connect opens a new session; ephemeral znodes and watches of this one are gone", "the session is over: %w", err)
+		return nil, advice.Errorf("connect opens a new session; ephemeral znodes and watches of this one are gone", "the session is over: %w",
+			err)
 	case err != nil:
 		return nil, s.notConnected(s.host, err)
 	}
 	return s.client, nil
 }
 
-// execute runs one command and prints what it fails with. It sets s.exit.
+// execute runs one command and prints its error, if any. It sets s.exit.
 func (s *shell) execute(ctx context.Context, words []string) { s.executeQuoted(ctx, words, nil) }
 
-// executeQuoted is execute for words of which it is known which were quoted.
+// executeQuoted is execute; quoted says which of words were quoted.
 func (s *shell) executeQuoted(ctx context.Context, words []string, quoted []bool) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -116,7 +118,7 @@ func (s *shell) executeQuoted(ctx context.Context, words []string, quoted []bool
 	err := s.run(ctx, c, words[0], rest, quoted)
 	if s.over {
 		s.flush(ctx)
-		return // quit leaves the code of the command before
+		return // quit keeps the exit code of the previous command
 	}
 	s.exit = 0
 	if err != nil {
@@ -134,7 +136,7 @@ func (s *shell) flush(ctx context.Context) {
 	}
 }
 
-// run runs a command; quoted tells of all words of its line which were quoted.
+// run runs a command; quoted says for all words of its line which were quoted.
 func (s *shell) run(ctx context.Context, c *command, name string, rest []string, quoted []bool) error {
 	if c == nil {
 		return unknownCommandError(name)
@@ -184,7 +186,7 @@ func (s *shell) line(ctx context.Context, line string) {
 	s.history.next()
 }
 
-// start connects ahead of the first command; it waits only if asked to.
+// start connects before the first command; it waits for the connection only if asked to.
 func (s *shell) start(ctx context.Context) int {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -198,11 +200,11 @@ func (s *shell) start(ctx context.Context) int {
 	return 0
 }
 
-// lineMax bounds a line of a script: a znode's greatest data, as text.
+// lineMax bounds a line of a script: the largest data of a znode, as text.
 const lineMax = 4 << 20
 
-// script runs the commands that in has, one to a line; lines that begin with # are
-// comments. It stops at the first that fails, unless -k was given.
+// script runs the commands in in, one per line; lines that begin with # are comments.
+// It stops at the first failure, unless -k was given.
 func (s *shell) script(ctx context.Context, in io.Reader) int {
 	if code := s.start(ctx); code != 0 {
 		return code
@@ -237,7 +239,7 @@ func (s *shell) script(ctx context.Context, in io.Reader) int {
 	return failed
 }
 
-// prompt is zkCli's, with the server behind the state if host names several.
+// prompt returns zkCli's prompt, with the server after the state if host names several.
 func (s *shell) prompt() string {
 	s.turn.Lock()
 	defer s.turn.Unlock()

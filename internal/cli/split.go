@@ -14,7 +14,7 @@ func split(line string) ([]string, error) {
 	return words, err
 }
 
-// splitQuoted is split, and tells of each word whether it was quoted.
+// splitQuoted is split, and says for each word whether it was quoted.
 func splitQuoted(line string) (words []string, quoted []bool, err error) {
 	for {
 		line = strings.TrimLeftFunc(line, unicode.IsSpace)

@@ -30,7 +30,7 @@ type serverJSON struct {
 // topInterval is how often top asks unless told otherwise.
 const topInterval = 2 * time.Second
 
-// runTop shows how the servers do, again and again on a terminal, once elsewhere.
+// runTop shows how the servers are doing: repeatedly on a terminal, once elsewhere.
 func runTop(ctx context.Context, s *shell, a *args) error {
 	rounds := int64(1)
 	if s.out.Terminal {
@@ -61,7 +61,7 @@ func runTop(ctx context.Context, s *shell, a *args) error {
 			if rounds != 0 {
 				return ctx.Err()
 			}
-			return nil // how it is meant to end
+			return nil // the usual way to end top
 		case <-time.After(interval):
 		}
 	}
@@ -86,7 +86,8 @@ func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again 
 		if s.out.Terminal && again {
 			s.out.Printf("\x1b[H\x1b[2J")
 		}
-		s.out.Row("%-21s %-10s %7s %12s %5s %6s %8s %s", "SERVER", "MODE", "REQ/S", "LATENCY MS", "CONNS", "QUEUED", "ZNODES", "ZXID")
+		s.out.Row("%-21s %-10s %7s %12s %5s %6s %8s %s", "SERVER", "MODE", "REQ/S", "LATENCY MS",
+			"CONNS", "QUEUED", "ZNODES", "ZXID")
 	}
 	for _, v := range now {
 		if before, ok := last[v.Server]; ok && v.Error == "" && before.Error == "" {
@@ -106,14 +107,15 @@ func (s *shell) printServer(v serverJSON) {
 		s.out.Printf("%-21s %s\n", v.Server, s.out.Paint(screen.Red, v.Error))
 		return
 	}
-	s.out.Row("%-21s %-10s %7.0f %12s %5d %6d %8d %s", v.Server, v.Mode, v.PerSecond, v.Latency, v.Connections, v.Outstanding, v.Znodes, v.Zxid)
+	s.out.Row("%-21s %-10s %7.0f %12s %5d %6d %8d %s", v.Server, v.Mode, v.PerSecond, v.Latency, v.Connections,
+		v.Outstanding, v.Znodes, v.Zxid)
 }
 
-// read takes the lines of srvr.
+// read parses the lines of srvr.
 func (v *serverJSON) read(reply string) {
 	for line := range strings.Lines(reply) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		n, _ := strconv.ParseInt(value, 10, 64) // 0 for what is no number
+		n, _ := strconv.ParseInt(value, 10, 64) // 0 if it is not a number
 		switch name {
 		case "Latency min/avg/max":
 			v.Latency = value

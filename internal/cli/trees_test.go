@@ -23,12 +23,19 @@ func grow(t *testing.T, c *zk.Client, root string, r *rand.Rand, size int) {
 	t.Helper()
 	data := [][]byte{
 		nil, {}, []byte("plain"), []byte("two\nlines\n"), []byte(" leading and trailing "), []byte("\ttab: {[\"'#&*!|>%@`"),
-		[]byte("true"), []byte("0123"), []byte("~"), []byte("---\n...\n"), []byte("a\r\nb"), {0, 1, 2, 0xff, 0xfe}, []byte("\ufeffbom\u0085\u2028"),
-		[]byte("ünïcödé 漢字 🐘"), []byte(strings.Repeat("long ", 3000)), []byte("\x1b[31m"), []byte("a: b\n  - c"), []byte("\n"),
+		[]byte("true"), []byte("0123"), []byte("~"), []byte("---\n...\n"), []byte("a\r\nb"), {0, 1, 2, 0xff, 0xfe},
+		[]byte("\ufeffbom\u0085\u2028"),
+		[]byte("ünïcödé 漢字 🐘"), []byte(strings.Repeat("long ", 3000)), []byte("\x1b[31m"), []byte("a: b\n  - c"),
+		[]byte("\n"),
 	}
-	names := []string{"a", "b-c", "b", "with space", "ünïcödé", "_data", "..x", "#", "'quote'", `back\slash`, "-v", "true", "a=b,c"}
-	acls := [][]zk.ACL{zk.WorldACL(zk.PermAll), {{Perms: zk.PermAll, ID: zk.ID{Scheme: "world", ID: "anyone"}}, {Perms: zk.PermRead, ID: zk.ID{Scheme: "ip", ID: "10.0.0.0/8"}}},
-		{{Perms: zk.PermAll, ID: zk.ID{Scheme: "digest", ID: "u:hash="}}, {Perms: zk.PermAll, ID: zk.ID{Scheme: "world", ID: "anyone"}}}}
+	names := []string{
+		"a", "b-c", "b", "with space", "ünïcödé", "_data", "..x", "#", "'quote'", `back\slash`, "-v", "true", "a=b,c",
+	}
+	acls := [][]zk.ACL{zk.WorldACL(zk.PermAll),
+		{{Perms: zk.PermAll, ID: zk.ID{Scheme: "world", ID: "anyone"}},
+			{Perms: zk.PermRead, ID: zk.ID{Scheme: "ip", ID: "10.0.0.0/8"}}},
+		{{Perms: zk.PermAll, ID: zk.ID{Scheme: "digest", ID: "u:hash="}},
+			{Perms: zk.PermAll, ID: zk.ID{Scheme: "world", ID: "anyone"}}}}
 	paths := []string{root}
 	if _, err := c.Create(t.Context(), root, []byte("top"), zk.ModePersistent, acls[0]); err != nil {
 		t.Fatal(err)

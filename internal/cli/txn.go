@@ -12,7 +12,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// txnMax bounds the operations of one transaction, for a file read by mistake;
+// txnMax bounds the operations of one transaction, in case a file is read by mistake;
 // the servers' limit is the request's size.
 const txnMax = 100_000
 
@@ -20,11 +20,11 @@ const txnMax = 100_000
 // syntax.
 var txnCommands = []string{"create", "set", "delete", "check"}
 
-// checkCommand is check as a part of a transaction; it is no command by itself.
+// checkCommand is check as a part of a transaction; it is not a command by itself.
 var checkCommand = command{name: "check", usage: "[-v version] path", min: 1, max: 2,
 	flags: []flag{{"v", "version", "the data's version; any if left out"}}}
 
-// runTxn applies several writes or none.
+// runTxn applies several writes, all or none.
 func runTxn(ctx context.Context, s *shell, a *args) error {
 	parts, err := s.txnParts(ctx, a)
 	if err != nil {
@@ -35,7 +35,8 @@ func runTxn(ctx context.Context, s *shell, a *args) error {
 	for i, part := range parts {
 		op, err := s.txnOp(ctx, part)
 		if data += len(op.Data); err == nil && data > s.requestMax() {
-			err = fmt.Errorf("with it they have more than %d bytes, the most that a request may have (jute.maxbuffer)", s.requestMax())
+			err = fmt.Errorf("with it they have more than %d bytes, the most that a request may have (jute.maxbuffer)",
+				s.requestMax())
 		}
 		if err != nil {
 			return fmt.Errorf("txn, operation %d: %w; nothing was sent", i, err)
@@ -69,7 +70,7 @@ type txnPart struct {
 	quoted []bool // which of words were; it may be shorter
 }
 
-// txnParts returns the operations: from the arguments, apart by ";", or from a
+// txnParts returns the operations: from the arguments, separated by ";", or from a
 // file's lines. A quoted ";" is data.
 func (s *shell) txnParts(ctx context.Context, a *args) (parts []txnPart, err error) {
 	if file, ok := a.flags["f"]; ok {
@@ -130,7 +131,8 @@ func (s *shell) txnLines(ctx context.Context, file string) (parts []txnPart, err
 func (s *shell) txnOp(ctx context.Context, part txnPart) (zk.MultiOp, error) {
 	name := part.words[0]
 	if !slices.Contains(txnCommands, name) {
-		return zk.MultiOp{}, fmt.Errorf("%q can't be part of a transaction; want one of %s", name, strings.Join(txnCommands, ", "))
+		return zk.MultiOp{}, fmt.Errorf("%q can't be part of a transaction; want one of %s", name,
+			strings.Join(txnCommands, ", "))
 	}
 	c, _ := find(part.words)
 	if name == checkCommand.name {

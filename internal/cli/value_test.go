@@ -83,7 +83,8 @@ func TestValueMax(t *testing.T) {
 			t.Fatal(err)
 		}
 		data, err := v.s.value(t.Context(), a, 1)
-		if want == "" && (err != nil || len(data) != n) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || len(data) != n) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%d bytes: %d were read, %v", n, len(data), err)
 		}
 	}

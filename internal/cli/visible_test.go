@@ -31,7 +31,8 @@ func tame(t *testing.T, what, text string) {
 	if strings.Contains(text, "\x1b[31mEVIL") {
 		t.Errorf("%s: a colour of somebody else: %q", what, text)
 	}
-	own := strings.NewReplacer("\r\x1b[K", "", "\x1b[H\x1b[2J", "", screen.ColourEnd, "", screen.Red.Begin(), "", screen.Green.Begin(), "", screen.Yellow.Begin(), "", screen.Blue.Begin(), "", screen.Magenta.Begin(), "")
+	own := strings.NewReplacer("\r\x1b[K", "", "\x1b[H\x1b[2J", "", screen.ColourEnd, "", screen.Red.Begin(),
+		"", screen.Green.Begin(), "", screen.Yellow.Begin(), "", screen.Blue.Begin(), "", screen.Magenta.Begin(), "")
 	rest := own.Replace(text)
 	if at := strings.IndexFunc(rest, func(r rune) bool { return terminal.Steers(r) && r != '\n' && r != '\t' }); at >= 0 {
 		t.Errorf("%s: printed %q, at byte %d", what, rest, at)
@@ -81,11 +82,16 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), evilName+".json")
 	for _, form := range []string{"text", "json"} {
 		for _, words := range [][]string{
-			{"get", root}, {"get", "-s", "-w", root}, {"get", "-x", root}, {"ls", root}, {"ls", "-R", "/"}, {"tree"}, {"find"}, {"find", "-path", "EVIL"}, {"grep", "y", "/"}, {"grep", "-c", "y", "/"},
-			{"du"}, {"getAcl", root}, {"acl", "explain", root}, {"export", root}, {"export", "-format", "yaml", root}, {"export", "-format", "tar", root}, {"export", root, file},
-			{"import", "-dry-run", file, root + "2"}, {"import", file, root + "2"}, {"diff", "-noacl", root, root + "2"}, {"cp", root, root + "3"}, {"mirror", "-dry-run", root, root + "4"},
-			{"mv", root + "3", root + "5"}, {"setquota", "-n", "1", root}, {"listquota", root}, {"create", root + "/c", evil}, {"create", "-e", root + "/e"}, {"getEphemerals"}, {"set", root, evil},
-			{"txn", "set", root, "x", ";", "delete", root + "/c"}, {"deleteall", "-dry-run", root}, {"watch", "-n", "1", "-t", "10ms", root}, {"setAcl", root, "sasl:" + evil + ":r"},
+			{"get", root}, {"get", "-s", "-w", root}, {"get", "-x", root}, {"ls", root}, {"ls", "-R", "/"}, {"tree"}, {"find"},
+			{"find", "-path", "EVIL"}, {"grep", "y", "/"}, {"grep", "-c", "y", "/"},
+			{"du"}, {"getAcl", root}, {"acl", "explain", root}, {"export", root}, {"export", "-format", "yaml", root},
+			{"export", "-format", "tar", root}, {"export", root, file},
+			{"import", "-dry-run", file, root + "2"}, {"import", file, root + "2"}, {"diff", "-noacl", root, root + "2"},
+			{"cp", root, root + "3"}, {"mirror", "-dry-run", root, root + "4"},
+			{"mv", root + "3", root + "5"}, {"setquota", "-n", "1", root}, {"listquota", root}, {"create", root + "/c", evil},
+			{"create", "-e", root + "/e"}, {"getEphemerals"}, {"set", root, evil},
+			{"txn", "set", root, "x", ";", "delete", root + "/c"}, {"deleteall", "-dry-run", root},
+			{"watch", "-n", "1", "-t", "10ms", root}, {"setAcl", root, "sasl:" + evil + ":r"},
 			{"deleteall", root + "2"}, {"deleteall", root + "5"}, {"whoami"}, {"session", "list", "-e"}, {"top", "-n", "1"},
 			{"delete", root + "/e"}, {"delquota", root}, {"history"}, {evil}, {"redo", evil},
 		} {
@@ -96,10 +102,14 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	}
 	for _, command := range commands() {
 		name := strings.Fields(command.name)
-		if command.name == "export" || command.name == "connect" || command.name == "close" || command.name == "quit" || command.name == "exit" {
+		if command.name == "export" || command.name == "connect" || command.name == "close" || command.name == "quit" ||
+			command.name == "exit" {
 			continue
 		}
-		for _, rest := range [][]string{{evil}, {"/" + evil}, {"/" + evilName}, {"/", evil}, {"/", "/" + evil, evil}, {"-" + evil}, {"-v", evil, "/"}, {"-t", evil, "/"}, {"127.0.0.1:1" + evil, "/x"}, {}} {
+		for _, rest := range [][]string{
+			{evil}, {"/" + evil}, {"/" + evilName}, {"/", evil}, {"/", "/" + evil, evil}, {"-" + evil}, {"-v", evil, "/"},
+			{"-t", evil, "/"}, {"127.0.0.1:1" + evil, "/x"}, {},
+		} {
 			if command.name == "watch" || strings.HasSuffix(command.name, "top") {
 				rest = append([]string{"-n", "1"}, rest...)
 			}
@@ -151,8 +161,11 @@ func TestOnePlaceToPrint(t *testing.T) {
 				return true
 			}
 			source := string(text[call.Pos()-1 : call.End()-1])
-			if strings.HasPrefix(source, "fmt.Print") || strings.HasPrefix(source, "fmt.Fprint") && (strings.Contains(source, "out.errs,") || strings.Contains(source, "o.errs,") || strings.Contains(source, "out.w,") ||
-				strings.Contains(source, "io.Err,")) {
+			if strings.HasPrefix(source, "fmt.Print") ||
+				strings.HasPrefix(source, "fmt.Fprint") &&
+					(strings.Contains(source, "out.errs,") || strings.Contains(source, "o.errs,") ||
+						strings.Contains(source, "out.w,") ||
+						strings.Contains(source, "io.Err,")) {
 				t.Errorf("%v: %s: print by output's printf, errf or messagef", set.Position(call.Pos()), source)
 			}
 			return true

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// silentPatience is how long a command may run at a terminal without a word.
+	// silentPatience is how long a command at a terminal may run without printing anything.
 	silentPatience = 2 * time.Second
 	// waitStep is how often a wait for a connection looks at what has failed.
 	waitStep = 50 * time.Millisecond
 )
 
-// await waits until c, a client of host, is connected or ctx ends. It gives up as
-// soon as every server has failed in a way that another attempt doesn't mend. When
-// that takes long it says what is wrong, and at a terminal what to do about it.
+// await waits until c, a client of host, is connected or ctx ends. It gives up as soon
+// as every server has failed in a way that another attempt can't fix. If the wait takes
+// long, await prints what is wrong and, at a terminal, what to do about it.
 func (s *shell) await(ctx context.Context, c *zk.Client, host string) error {
 	begun, told := time.Now(), s.out.JSON
 	for {
@@ -46,7 +46,7 @@ func (s *shell) await(ctx context.Context, c *zk.Client, host string) error {
 	}
 }
 
-// hopeless reports whether each of the servers has refused TLS, or was refused.
+// hopeless reports whether the TLS handshake has failed permanently with every server.
 func hopeless(waited *zk.WaitError, servers []string) bool {
 	for _, server := range servers {
 		if failure := waited.Failures[server]; failure == nil || !permanent(failure) {
@@ -56,9 +56,9 @@ func hopeless(waited *zk.WaitError, servers []string) bool {
 	return len(servers) > 0
 }
 
-// permanent reports whether a handshake that failed would fail again: one side
-// refuses the other's certificate or version, or the server doesn't speak TLS there.
-// Of a server with several addresses, all must have failed so.
+// permanent reports whether a handshake that failed would fail again: one side refuses
+// the other's certificate or version, or the server doesn't speak TLS there. If a
+// server has several addresses, all must have failed so.
 func permanent(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range joined.Unwrap() {
@@ -81,17 +81,17 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// serving is what servers that take no session say to the word srvr.
+// serving is what servers that accept no session answer to srvr.
 type serving int
 
 const (
 	unknownServing serving = iota
-	noQuorum               // that they serve nobody
-	servesOthers           // how they do
+	noQuorum               // they serve nobody
+	servesOthers           // they serve others
 )
 
-// notConnected describes why there is no connection to host. Servers that only close
-// connections are asked for the reason.
+// notConnected describes why there is no connection to host. It asks servers that only
+// close connections for the reason.
 func (s *shell) notConnected(host string, err error) *connectError {
 	e := &connectError{host: host, secure: s.opt.access.Secure, err: err}
 	if !e.cut() {
@@ -99,7 +99,7 @@ func (s *shell) notConnected(host string, err error) *connectError {
 	}
 	var mu sync.Mutex
 	_, _ = subtree.InParallel(serversOf(host), func(server string) (none struct{}, _ error) {
-		reply, err := s.opt.access.Ask(context.Background(), server, "srvr") // which takes some seconds at most
+		reply, err := s.opt.access.Ask(context.Background(), server, "srvr") // takes a few seconds at most
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -118,12 +118,12 @@ func (s *shell) notConnected(host string, err error) *connectError {
 func serversOf(host string) []string {
 	parsed, err := zk.ParseConnectString(host)
 	if err != nil {
-		return nil // a client was made of it before
+		return nil // can't happen: a client was made from it before
 	}
 	return parsed.Servers
 }
 
-// tellOfSilence says that a command is still running, if it has printed nothing for a
+// tellOfSilence prints that a command is still running if it has printed nothing for a
 // while at a terminal, unless stop is called before.
 func (s *shell) tellOfSilence() (stop func()) {
 	if !s.out.ErrTerm || s.out.JSON {

@@ -42,7 +42,8 @@ func TestTLSErrorsAtOnce(t *testing.T) {
 	}
 	t.Run("another ensemble", func(t *testing.T) {
 		t.Parallel()
-		_, errs, code := once("", "-server", named, "--tls-ca", ca, "--tls-cert", cert, "-timeout", "3600000", "diff", "/", unnamed+"/")
+		_, errs, code := once("", "-server", named, "--tls-ca", ca, "--tls-cert", cert,
+			"-timeout", "3600000", "diff", "/", unnamed+"/")
 		if code != exitNotConnected || !strings.Contains(errs, "-tls-any-host") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
@@ -89,7 +90,8 @@ func TestHintOfALostQuorum(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			_, errs, code := once("", "-server", servers, "-timeout", "3000", "ls", "/")
-			if code != exitNotConnected || !strings.Contains(errs, want) || strings.Contains(want, "quorum") && strings.Contains(errs, "tls") {
+			if code != exitNotConnected || !strings.Contains(errs, want) ||
+				strings.Contains(want, "quorum") && strings.Contains(errs, "tls") {
 				t.Errorf("%s: exit code %d: %s", servers, code, errs)
 			}
 		})
@@ -195,7 +197,8 @@ func TestWaitIsTold(t *testing.T) {
 		_, _ = io.Copy(c, server)
 	})
 	var out strings.Builder
-	code := Main([]string{"-server", shut, "-timeout", "3600000", "ls", "/"}, Streams{In: strings.NewReader(""), Out: &out, Err: errs}, "TEST")
+	code := Main([]string{"-server", shut, "-timeout", "3600000", "ls", "/"},
+		Streams{In: strings.NewReader(""), Out: &out, Err: errs}, "TEST")
 	if code != 0 || out.String() != "[zookeeper]\n" || !strings.HasPrefix(errs.text.String(), "no connection to "+shut) {
 		t.Errorf("exit code %d: %s%s", code, &out, &errs.text)
 	}

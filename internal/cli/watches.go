@@ -12,7 +12,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// watches are those left by get -w, ls -w, stat -w, config -w and addWatch. They
+// watches are the watches left by get -w, ls -w, stat -w, config -w and addWatch. They
 // are guarded by the shell's turn.
 type watches struct {
 	printing bool // printwatches is on
@@ -22,9 +22,9 @@ type watches struct {
 	running  sync.WaitGroup // one goroutine for each watch, one for each session
 }
 
-// eventsSeen is how many events are remembered to print each once, as zkCli does,
-// when several watches deliver it: more than can be left on one path, several
-// times over.
+// eventsSeen is how many events are remembered so that each is printed once, as in
+// zkCli, even if several watches deliver it: several times as many as the watches that
+// can be left on one path.
 const eventsSeen = 64
 
 type eventKey struct {
@@ -33,7 +33,7 @@ type eventKey struct {
 	zxid int64
 }
 
-// follow prints what w, which may be nil, delivers. A single command leaves no time for events.
+// follow prints what w delivers; w may be nil. A single command leaves no time for events.
 func (s *shell) follow(w *zk.Watch) {
 	if w == nil || s.single {
 		return
@@ -53,7 +53,7 @@ func (s *shell) follow(w *zk.Watch) {
 	})
 }
 
-// alive reports whether more events may come from a watch that has none waiting.
+// alive reports whether a watch that has no event waiting may deliver more.
 func alive(w *zk.Watch) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -84,8 +84,8 @@ func (s *shell) printEvents() {
 	}
 }
 
-// first reports whether e wasn't printed yet. Servers that tell no zxid leave no
-// way to know.
+// first reports whether e wasn't printed yet. It returns true for events without a
+// zxid, which some servers send.
 func (w *watches) first(e zk.Event) bool {
 	key := eventKey{e.Type, e.Path, e.Zxid}
 	if e.Zxid <= 0 {
@@ -114,7 +114,8 @@ func (s *shell) printEvent(e zk.Event) {
 		v.Zxid = screen.Hex(e.Zxid)
 	}
 	s.out.Show(v, func() {
-		s.printWatcher(fmt.Sprintf("WatchedEvent state:SyncConnected type:%s path:%s zxid: %d", v.Event, s.out.Name(e.Path), e.Zxid))
+		s.printWatcher(fmt.Sprintf("WatchedEvent state:SyncConnected type:%s path:%s zxid: %d", v.Event, s.out.Name(e.Path),
+			e.Zxid))
 	})
 }
 
@@ -152,8 +153,8 @@ func (s *shell) followStates(c *zk.Client) {
 	})
 }
 
-// sessionWord is the Java client's name of a state as an event has it, "" for one
-// that is not worth a line.
+// sessionWord returns the Java client's name of a state, as it stands in an event, or
+// "" for a state that is not worth a line.
 func sessionWord(state zk.State) string {
 	switch state {
 	case zk.StateConnecting:

@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// runWatch prints the changes of a znode, or of a subtree, as they happen: until
-// interrupted, or as many as asked for.
+// runWatch prints the changes of a znode, or of a subtree, as they happen: until it is
+// interrupted, or until it has printed as many as asked for.
 func runWatch(ctx context.Context, s *shell, a *args) error {
 	limit, err := a.number("n", 0)
 	if err != nil {
@@ -41,7 +41,7 @@ func runWatch(ctx context.Context, s *shell, a *args) error {
 		e, err := w.Next(until)
 		switch {
 		case ctx.Err() != nil && limit == 0:
-			return nil // how it is meant to end
+			return nil // the usual way to end watch
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, context.DeadlineExceeded):
@@ -64,7 +64,9 @@ type liveJSON struct {
 }
 
 func (s *shell) printLive(ctx context.Context, a *args, e zk.Event) {
-	v := liveJSON{eventJSON: eventJSON{Time: time.Now().UTC().Format(screen.JSONTime), Event: e.Type.String(), Path: e.Path}}
+	v := liveJSON{
+		eventJSON: eventJSON{Time: time.Now().UTC().Format(screen.JSONTime), Event: e.Type.String(), Path: e.Path},
+	}
 	if e.Zxid > 0 {
 		v.Zxid = screen.Hex(e.Zxid)
 	}
@@ -76,7 +78,9 @@ func (s *shell) printLive(ctx context.Context, a *args, e zk.Event) {
 		v.Content, v.Missing = screen.ToContent(data), err != nil
 	}
 	s.out.Show(v, func() {
-		colours := map[zk.EventType]screen.Colour{zk.EventNodeCreated: screen.Green, zk.EventNodeDeleted: screen.Red, zk.EventNodeDataChanged: screen.Yellow}
+		colours := map[zk.EventType]screen.Colour{
+			zk.EventNodeCreated: screen.Green, zk.EventNodeDeleted: screen.Red, zk.EventNodeDataChanged: screen.Yellow,
+		}
 		s.out.Printf("%s %s %s", time.Now().Format("15:04:05.000"), s.out.Paint(colours[e.Type], v.Event), s.out.Name(e.Path))
 		if v.Zxid != "" {
 			s.out.Printf(" %s", v.Zxid)

@@ -14,14 +14,14 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// newZnode is what create is asked for.
+// newZnode is the znode that create is asked for.
 type newZnode struct {
 	path    string
 	data    []byte // nil for none
 	mode    zk.CreateMode
 	ttl     time.Duration
 	acl     []zk.ACL
-	parents bool // make those that are missing, too
+	parents bool // also make missing parents
 }
 
 // op returns the znode's creation as a part of a transaction.
@@ -87,8 +87,8 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	// zkCli prints this among the errors, and scripts may count on nothing else
-	// being printed.
+	// zkCli prints this among the errors, and scripts may rely on there being no other
+	// output.
 	s.out.Notef("Created %s", s.out.Name(path))
 	if s.out.JSON {
 		s.out.Value(map[string]string{"created": path})
@@ -96,7 +96,7 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// create creates a znode, and the parents it lacks in the same transaction: a failure
+// create creates a znode and, in the same transaction, the parents it lacks: a failure
 // leaves none of them.
 func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error) {
 	for try := 1; ; try++ {
@@ -129,7 +129,7 @@ func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error
 	return path, s.limited(ctx, err, n.op())
 }
 
-// limited names the limit that writes exceed, if err is that they exceed one.
+// limited adds which limit the writes exceed, if err says that they exceed one.
 func (s *shell) limited(ctx context.Context, err error, writes ...zk.MultiOp) error {
 	if s.chroot() != "" {
 		return err
@@ -137,7 +137,7 @@ func (s *shell) limited(ctx context.Context, err error, writes ...zk.MultiOp) er
 	return rights.Limited(ctx, s.client, err, writes...)
 }
 
-// parentTries bounds how often others may create or delete a parent at the same moment.
+// parentTries bounds the attempts while others create or delete a parent.
 const parentTries = 5
 
 func runSet(ctx context.Context, s *shell, a *args) error {
@@ -164,14 +164,15 @@ func runSet(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// readData returns the data that set is given.
+// readData returns the data for set.
 func readData(a *args) ([]byte, error) {
 	if !a.has("b") {
 		return a.data, nil
 	}
 	data, err := base64.StdEncoding.DecodeString(string(a.data))
 	if err != nil {
-		return nil, advice.Errorf("leave out -b to store the text as it is", "set %s: the data is not base64: %w", a.arg(0), err)
+		return nil, advice.Errorf("leave out -b to store the text as it is", "set %s: the data is not base64: %w", a.arg(0),
+			err)
 	}
 	return data, nil
 }
@@ -205,7 +206,7 @@ func runRm(ctx context.Context, s *shell, a *args) error {
 
 const (
 	deleteBatch    = 1000   // znodes to a transaction, as zkCli's
-	deleteBatchMax = 10_000 // -b; larger ones stall a server
+	deleteBatchMax = 10_000 // the most that -b allows; larger ones stall a server
 )
 
 // runDeleteAll removes a znode with everything below it.

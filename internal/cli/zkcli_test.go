@@ -66,7 +66,8 @@ func TestReconfigAgainstZkCli(t *testing.T) {
 	t.Parallel()
 	address := startApacheWith(t, func(address string) string {
 		peer := freeport.Take(t, 2)
-		return fmt.Sprintf("initLimit=10\nsyncLimit=5\nstandaloneEnabled=false\nreconfigEnabled=true\nserver.1=127.0.0.1:%d:%d:participant;%s\n", peer[0], peer[1], address)
+		return fmt.Sprintf("initLimit=10\nsyncLimit=5\nstandaloneEnabled=false\nreconfigEnabled=true\nserver.1=127.0.0.1:%d:%d:participant;%s\n",
+			peer[0], peer[1], address)
 	})
 	compareCommands(t, address, "testdata/reconfig.commands")
 }
@@ -84,7 +85,8 @@ func compareCommands(t *testing.T, address, file string) {
 	}
 	var commands []string
 	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(strings.NewReplacer("ADDRESS", address, "FOLDER", folder).Replace(line)); line != "" && line[0] != '#' {
+		if line = strings.TrimSpace(strings.NewReplacer("ADDRESS", address, "FOLDER", folder).Replace(line)); line != "" &&
+			line[0] != '#' {
 			commands = append(commands, line)
 		}
 	}
@@ -108,7 +110,8 @@ func compareCommands(t *testing.T, address, file string) {
 func TestRunsAsZkCli(t *testing.T) {
 	t.Parallel()
 	address := startApache(t)
-	properties := textFile(t, "zookeeper.client.secure=false", "zookeeper.sasl.client=false", "zookeeper.request.timeout=20000")
+	properties := textFile(t,
+		"zookeeper.client.secure=false", "zookeeper.sasl.client=false", "zookeeper.request.timeout=20000")
 	for _, c := range []struct {
 		arguments []string
 		input     string
@@ -139,7 +142,8 @@ func TestRunsAsZkCli(t *testing.T) {
 		}
 		out, errs, got := once(c.input, arguments...)
 		if printed := compared(out + errs); got != code || printed != wanted {
-			t.Errorf("%q with %q: code %d, want %d\n--- zkCli prints\n%s\n--- this shell\n%s", c.arguments, c.input, got, code, wanted, printed)
+			t.Errorf("%q with %q: code %d, want %d\n--- zkCli prints\n%s\n--- this shell\n%s", c.arguments, c.input, got, code,
+				wanted, printed)
 		}
 	}
 }

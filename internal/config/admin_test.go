@@ -36,7 +36,8 @@ func TestAdminStaysOnThisHost(t *testing.T) {
 // TestMetricsPorts: the endpoint for Prometheus has the port that is named, over TLS or not; TLS needs its stores.
 func TestMetricsPorts(t *testing.T) {
 	t.Parallel()
-	const class, keys, trust = "className=" + PrometheusProvider, "ssl.keyStore.location=k.pem", "ssl.trustStore.location=t.pem"
+	const class, keys,
+		trust = "className=" + PrometheusProvider, "ssl.keyStore.location=k.pem", "ssl.trustStore.location=t.pem"
 	for _, c := range []struct {
 		lines         []string
 		plain, secure int
@@ -48,7 +49,8 @@ func TestMetricsPorts(t *testing.T) {
 		{[]string{class, "httpsPort=7443", "httpPort=7000", keys, trust}, 7000, 7443, ""},
 		{[]string{class, "httpsPort=7443", trust}, 0, 0, "metricsProvider.ssl.keyStore.location"},
 		{[]string{class, "httpsPort=7443", keys}, 0, 0, "metricsProvider.ssl.trustStore.location"},
-		{[]string{class, "httpsPort=7443", keys, "ssl.need.client.auth=false"}, 0, 0, "metricsProvider.ssl.trustStore.location"},
+		{[]string{class, "httpsPort=7443", keys, "ssl.need.client.auth=false"}, 0, 0,
+			"metricsProvider.ssl.trustStore.location"},
 		{[]string{class, "httpsPort=7443", keys, "ssl.need.client.auth=false", "ssl.want.client.auth=false"}, -1, 7443, ""},
 		{[]string{"httpsPort=7443"}, -1, 7443, ""}, // no endpoint, so nothing is wrong with it
 	} {

@@ -14,14 +14,15 @@ func Changed(a, b *Config) []string {
 			names = append(names, k.name)
 		}
 	}
-	// Of an ensemble that reconfig changes, the membership in the log counts.
+	// If reconfig is enabled, the membership in the log counts.
 	if !b.Quorum.ReconfigEnabled && a.Quorum.Members.String() != b.Quorum.Members.String() {
 		names = append(names, "server.N")
 	}
 	if !slices.Equal(a.Auth.SASLSuperUsers, b.Auth.SASLSuperUsers) {
 		names = append(names, "superUser")
 	}
-	if !slices.Equal(a.Auth.Schemes, b.Auth.Schemes) || !slices.Equal(a.Auth.Providers, b.Auth.Providers) || !slices.Equal(a.Auth.External, b.Auth.External) {
+	if !slices.Equal(a.Auth.Schemes, b.Auth.Schemes) || !slices.Equal(a.Auth.Providers, b.Auth.Providers) ||
+		!slices.Equal(a.Auth.External, b.Auth.External) {
 		names = append(names, "authProvider.N")
 	}
 	slices.Sort(names)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Config is everything a server is told. Load, Standalone and Default fill it completely, defaults included; it is not
+// Config holds all settings of a server. Load, Standalone and Default fill it completely, defaults included; it is not
 // changed afterwards and is safe to share.
 type Config struct {
 	File     string    // the zoo.cfg it came from, or ""
@@ -43,14 +43,14 @@ type Config struct {
 type Log struct {
 	Format string        // text for people, or json
 	Level  string        // debug, info, warn or error: the least level that is logged
-	Slow   time.Duration // a request whose answer takes as long is logged, with the time of its stages; 0 logs none
+	Slow   time.Duration // requests that take at least this long are logged, with the time of their stages; 0 logs none
 }
 
 // Audit is the audit log.
 type Audit struct {
-	Enabled   bool   // who changes what is written as Apache writes it
+	Enabled   bool   // changes are logged with who makes them, as in Apache
 	File      string // the audit log; without one it goes to standard error
-	FileMiB   int    // a file of that size is renamed, and another one begun
+	FileMiB   int    // a file that reaches this size is renamed, and a new one begun
 	FilesKept int    // renamed files that are kept
 	Format    string // text, which is Apache's, or json
 	Reads     bool   // requests that change nothing are audited, too
@@ -63,13 +63,13 @@ type Audit struct {
 type Metrics struct {
 	Provider string // Apache's class for Prometheus opens the endpoint; mntr has the figures in any case
 	Host     string // address of the endpoint
-	// of the endpoint; 0 lets the system choose, and -1 opens none; with httpsPort alone there is none
+	// of the endpoint; 0 lets the system choose, -1 opens none; with httpsPort alone there is none
 	Port          int
-	SecurePort    int  // of the endpoint over TLS; the same as httpPort takes both
+	SecurePort    int  // of the endpoint over TLS; if it equals httpPort, the port takes both
 	TLS           TLS  // of SecurePort; stores that change are read again
 	NeedAuth      bool // callers over TLS must show a certificate
-	WantAuth      bool // they are asked for one, which must be good; without a trust store set both to false
-	Runtime       bool // figures of Go's runtime and of the process are there, too
+	WantAuth      bool // callers are asked for one, which must be valid; without a trust store set both to false
+	Runtime       bool // figures of Go's runtime and of the process are included
 	CounterSuffix bool // counters' names end in _total, as in Apache 3.10
 }
 
@@ -81,7 +81,7 @@ type Storage struct {
 	DataDir         string        // snapshots, myid
 	DataLogDir      string        // transaction log; DataDir unless given
 	CreateDir       bool          // missing directories are made
-	CreateDB        bool          // an empty database may be started with
+	CreateDB        bool          // a server may start with an empty database
 	SnapCount       int           // transactions between snapshots, 2 or more
 	SnapSizeLimit   int64         // KiB of log between snapshots; 0 or less switches this trigger off
 	SnapRetainCount int           // snapshots kept, 3 or more
@@ -108,7 +108,7 @@ type Limits struct {
 	MaxClientCnxns     int           // connections of one address; 0 or -1 has no limit
 	ListenBacklog      int           // connections that wait to be accepted; -1 is the system's limit
 	JuteMaxBuffer      int           // bytes of the largest request
-	TLSHandshakes      int           // TLS handshakes at once, a tenth of them of one address; -1 has no limit
+	TLSHandshakes      int           // TLS handshakes at once, a tenth of them from one address; -1 has no limit
 	SessionlessTimeout time.Duration // a connection without a session is closed after this
 	TCPKeepAlive       bool          // the system probes client connections on which nothing moves
 	Connection         string        // limits of each connection, where zooid limits sets none
@@ -133,9 +133,9 @@ type Quorum struct {
 	NextMembers *Members
 
 	PeerType          string // participant or observer, by the server line if there is one
-	InitLimit         int    // ticks for a follower to connect and catch up; shown by conf alone
+	InitLimit         int    // ticks for a follower to connect and catch up; only shown by conf
 	SyncLimit         int    // ticks for which clients may stay on a server that has no leader
-	StandaloneEnabled bool   // one voter alone is no ensemble
+	StandaloneEnabled bool   // a single voter is no ensemble
 	ReconfigEnabled   bool   // reconfig may change the membership
 	ListenOnAllIPs    bool   // peers are listened for on all interfaces, not on the address of the server line
 	MultiAddress      bool   // a server line may have several addresses
@@ -151,7 +151,7 @@ type QuorumTLS struct {
 	TLS                  // the admin server uses these too
 }
 
-// Tree switches behaviour of the znode tree.
+// Tree configures the behaviour of the znode tree.
 type Tree struct {
 	TTL               bool          // TTL znodes may be created
 	EnforceQuota      bool          // a write above a hard quota is refused
@@ -161,61 +161,61 @@ type Tree struct {
 	ContainerUnused   time.Duration // a container that never had children goes after this; 0 never
 }
 
-// Auth says who is believed and what is demanded.
+// Auth configures which clients are believed, and what is demanded of them.
 type Auth struct {
 	DigestEnabled bool   // the scheme digest exists
 	DigestAlg     string // as java.security.MessageDigest names it
-	// between two looks at whether clients are still who they have proved to be; 0 for none
+	// time between two checks of clients' credentials and of peers' certificates; 0 for none
 	Recheck           time.Duration
 	SuperDigest       Secret // user:BASE64(HASH(user:password)); empty for none
 	X509SuperUser     string // a distinguished name
 	SASLSuperUsers    []string
 	SASLSuperPassword Secret // of the user super, instead of the one in the login file
 	SASLAnyUser       string // the ACL id any SASL user matches
-	// by which clients may log in, as far as the login file has what they need
+	// mechanisms by which clients may log in, if the login file has what they need
 	SASLMechanisms                          []string
-	KerberosRules                           string // that make user names of principals
-	KerberosRemoveHost, KerberosRemoveRealm bool   // an identity lacks the host, the realm of its principal
+	KerberosRules                           string // rules that map principals to user names
+	KerberosRemoveHost, KerberosRemoveRealm bool   // the host, or the realm, of a principal is left out of the identity
 	SASLSection                             string // of the login configuration file
 	LoginConfig                             string // path of the JAAS file
 	AllowFailedSASL                         bool   // a client goes on after failed SASL
-	// of the providers configured besides digest and ip: sasl, x509, ensemble
+	// Schemes are those of the configured providers other than digest and ip: sasl, x509, ensemble.
 	Schemes   []string
-	Providers []string   // registered names of those in package authprovider, each once
-	External  []External // schemes that a program or an endpoint judges, by name
-	// for the answer of such a program or endpoint (authProvider.SCHEME=exec:… or https://…)
+	Providers []string   // registered names of the configured providers of package authprovider, each once
+	External  []External // schemes whose credentials a program or an endpoint judges, by name
+	// time for the answer of such a program or endpoint (authProvider.SCHEME=exec:… or https://…)
 	ExternalTimeout time.Duration
-	// how long such an answer counts again for the same credential from the same address; 0 for never
+	// how long such an answer is reused for the same credential from the same address; 0 for never
 	ExternalCache time.Duration
 	// questions to one such program or endpoint at a time; half of them may be about one address
 	ExternalConcurrency int
-	CAFile              string // PEM certificates that vouch for HTTPS endpoints of authentication; "" for the system's
+	CAFile              string // PEM certificates of the authorities for HTTPS endpoints; "" for the system's
 	Bearer              Bearer // tokens, of the scheme bearer
-	// names that a client of the scheme ensemble may call this ensemble by
+	// names by which a client of the scheme ensemble may call this ensemble
 	EnsembleNames  []string
-	RequireSASL    bool     // short for Enforce with sasl alone
+	RequireSASL    bool     // clients must log in by SASL: short for enforce.auth.enabled with sasl alone
 	Enforce        bool     // every connection must authenticate
 	EnforceSchemes []string // by one of these
 }
 
-// External is a scheme that a program or an endpoint judges.
+// External is a scheme whose credentials a program or an endpoint judges.
 type External struct {
 	Scheme string
 	Target string // exec:/path, or a URL
 }
 
-// Bearer is which tokens (JWT) are taken, as addauth bearer TOKEN has them.
+// Bearer says which tokens (JWT) are accepted, as sent by addauth bearer TOKEN.
 type Bearer struct {
-	Issuer   string   // the claim iss of a token; with it there is the scheme bearer
+	Issuer   string   // the claim iss of a token; setting it enables the scheme bearer
 	Audience []string // a token is for one of these, by its claim aud
-	// the issuer's public keys, a JSON Web Key Set: a file or an https URL; "" for where the issuer's OpenID configuration
-	// says
+	// the issuer's public keys, a JSON Web Key Set: a file or an https URL; "" for the URL in the issuer's
+	// OpenID configuration
 	Keys        string
 	Algorithms  []string      // by which a token may be signed
-	IDClaim     string        // the claim with the client's id in ACLs; dots lead into objects
+	IDClaim     string        // the claim with the client's id in ACLs; dots separate the names of nested objects
 	GroupsClaim string        // the claim with its groups, which are the ids group/NAME; "" for none
 	SuperUsers  []string      // ids that are superusers
-	ClockSkew   time.Duration // that the issuer's clock may be off
+	ClockSkew   time.Duration // how far off the issuer's clock may be
 }
 
 // TLS is the key material and rules of one kind of port.
@@ -226,15 +226,15 @@ type TLS struct {
 	EnabledProtocols []string // versions of TLS; none for TLS 1.2 and 1.3
 	CipherSuites     []string // by their names in Java; none for those of Go
 	ClientAuth       string   // none, want or need
-	// the name in a certificate must be that of the host; false also switches off the check of the connecting side
+	// a certificate must name the host; false also switches off the check of the connecting side
 	HostnameVerification     bool
 	PeerHostnameVerification bool // of the connecting side
-	ReverseDNS               bool // a host known by its address alone may be looked up to find its name
-	// certificates that the lists at their distribution points revoke aren't taken, nor those whose list can't be had
+	ReverseDNS               bool // a host known only by its address may be looked up to find its name
+	// certificates are refused that the lists at their distribution points revoke, or whose list can't be fetched
 	CRL bool
-	// certificates that their OCSP responder revokes aren't taken, nor those about which nothing can be found out
+	// certificates are refused that their OCSP responder revokes, or whose status can't be found out
 	OCSP    bool
-	CRLFile string // a file with revocation lists, in PEM, which is read anew for each certificate
+	CRLFile string // a file with revocation lists, in PEM, which is read again for each certificate
 	// a file with the issuer's OCSP answer about the server's certificate, in DER, for clients that ask for it
 	StapleFile          string
 	DetectionTimeout    time.Duration // to tell TLS from plain on a shared port
@@ -258,11 +258,11 @@ type Admin struct {
 	CommandURL      string        // the path before the commands
 	IdleTimeout     time.Duration // a connection without a request is closed after this
 	PortUnification bool          // TLS and plain on its port, with the ssl.quorum stores
-	ForceHTTPS      bool          // TLS alone
+	ForceHTTPS      bool          // only TLS
 	NeedClientAuth  bool          // callers over TLS must show a certificate of the trust store
-	PlainRemote     bool          // callers of other hosts may come without TLS
-	Snapshot        bool          // the command snapshot is there
-	Restore         bool          // the command restore is there
+	PlainRemote     bool          // callers on other hosts may come without TLS
+	Snapshot        bool          // the command snapshot is available
+	Restore         bool          // the command restore is available
 	RateInterval    time.Duration // between two snapshots
 	DrainTimeout    time.Duration // a drain that takes longer has failed
 }

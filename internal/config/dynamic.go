@@ -47,7 +47,9 @@ func LoadNextDynamic(cfg string) (Members, error) {
 func loadMembers(path string) (Members, []property, error) {
 	content, err := readFile(path)
 	if err != nil {
-		return Members{}, nil, &Error{Code: "ZD-1001", File: path, Problem: fmt.Sprintf("can't read the membership: %v", reason(err)), Cause: err}
+		return Members{}, nil, &Error{
+			Code: "ZD-1001", File: path, Problem: fmt.Sprintf("can't read the membership: %v", reason(err)), Cause: err,
+		}
 	}
 	props, bad := parseProperties(content)
 	if bad != nil {
@@ -82,10 +84,10 @@ func WriteDynamic(path string, m Members, withVersion bool) error {
 	return writeFile(path, []byte(strings.Join(lines, "\n")))
 }
 
-// WriteStatic makes the zoo.cfg at cfg point to a dynamic file: server, group and weight lines, peerType and an older
-// dynamicConfigFile go, and with dropClientPort clientPort and clientPortAddress too, for the membership holds them
-// then. Every other line stays as it is, comments too. The first time, the file before is kept at BackupPath. It blocks
-// until the disk has it.
+// WriteStatic makes the zoo.cfg at cfg point to a dynamic file. It removes server, group and weight lines, peerType
+// and an older dynamicConfigFile, and with dropClientPort also clientPort and clientPortAddress, which the membership
+// then holds. Every other line stays as it is, comments too. The first time, the previous file is kept at BackupPath.
+// It blocks until the disk has it.
 func WriteStatic(cfg, dynamic string, dropClientPort bool) error {
 	content, err := readFile(cfg)
 	if err != nil {
@@ -124,7 +126,7 @@ func WriteStatic(cfg, dynamic string, dropClientPort bool) error {
 	return writeFile(cfg, []byte(b.String()))
 }
 
-// splitLines parts text at \n, \r\n and \r alike, as properties files end lines.
+// splitLines splits text at \n, \r\n and \r alike, as properties files end lines.
 func splitLines(text string) []string {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 	text = strings.TrimSuffix(text, "\n")
@@ -150,7 +152,7 @@ func escapeValue(s string) string {
 	return b.String()
 }
 
-// fileMode lets others read a configuration; secrets in zoo.cfg keep the mode the file has, see writeFile.
+// fileMode lets others read a configuration; a zoo.cfg with secrets keeps its own mode, see writeFile.
 const fileMode fs.FileMode = 0o644
 
 // writeFile replaces a file as a whole: new content beside it, synced, renamed over it, directory synced. An existing

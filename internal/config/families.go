@@ -17,8 +17,8 @@ var schemes = map[string]string{
 	"org.apache.zookeeper.server.auth.IPAuthenticationProvider":       "ip",
 }
 
-// family takes the keys that have a free part and so no row: authProvider.N, superUser and superUser.<suffix>. It
-// reports whether the key is of a family.
+// family takes the keys that have a variable part and so no row: authProvider.N, superUser and
+// superUser.<suffix>. It reports whether the key belongs to a family.
 func (l *loader) family(name string, s setting) bool {
 	if name != "superUser" && !strings.HasPrefix(name, "superUser.") && !strings.HasPrefix(name, "authProvider.") {
 		return false
@@ -27,7 +27,7 @@ func (l *loader) family(name string, s setting) bool {
 	return true
 }
 
-// familyRules reads the families once it is known which value of each key counts: one that was overridden must not
+// familyRules reads the families once it is known which value of each key counts: an overridden value must not
 // make a super user.
 func (l *loader) familyRules() {
 	a := &l.c.Auth

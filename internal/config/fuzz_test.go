@@ -6,7 +6,8 @@ import "testing"
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		"dataDir=/d\nclientPort=2181\n", "server.1=[::1]:1:2;2181\nserver.2=b:1:2|c:1:2:observer;;3",
-		"a=\\u0041\\\n b", "\\", "=\n:", "4lw.commands.whitelist=*\nautopurge.purgeInterval=5d\n", "authProvider.1=x\nsuperUser.1=y",
+		"a=\\u0041\\\n b",
+		"\\", "=\n:", "4lw.commands.whitelist=*\nautopurge.purgeInterval=5d\n", "authProvider.1=x\nsuperUser.1=y",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -1,6 +1,6 @@
 package config
 
-// where says in which places a key is read. The rest is ignored with a warning, as Apache ignores it in silence.
+// where says where a key may be given. Elsewhere it is ignored with a warning; Apache ignores it silently.
 type where int
 
 const (
@@ -33,20 +33,20 @@ type key struct {
 	name    string
 	where   where
 	kind    kind
-	value   string   // default, as text; "" for none. Zooid's own where apache differs
+	value   string   // default, as text; "" for none; Zooid's own if apache is set
 	apache  string   // Apache's default where Zooid chose another
 	low     int64    // least number allowed when bounded
 	high    int64    // greatest number allowed when bounded
 	bounded bool     // low and high count
 	orLess  bool     // a number below low counts as low, as in Apache
-	limit   string   // why there is no greater number than high, where Apache takes one
+	limit   string   // why high is lower than Apache's limit
 	oneOf   []string // values allowed, whatever their case; nil for any
-	plainD  bool     // -DX works beside -Dzookeeper.X
+	plainD  bool     // -DX works as well as -Dzookeeper.X
 
 	field   func(*Config) any // where the value goes
 	unused  string            // why the key has no effect
 	refused string            // why the key is an error
-	unless  string            // a value with which a refused key is no error; it is the default
+	unless  string            // the default value, with which a refused key is not an error
 }
 
 // The reasons shared by several rows.
@@ -82,13 +82,13 @@ func refuse(name string, w where, k kind, unless, why string) key {
 	return key{name: name, where: w, kind: k, value: unless, refused: why, unless: unless}
 }
 
-// in bounds a number.
+// in sets the bounds of a number.
 func (k key) in(low, high int64) key {
 	k.low, k.high, k.bounded = low, high, true
 	return k
 }
 
-// orBelow takes any smaller number for low.
+// orBelow makes any smaller number count as low.
 func (k key) orBelow() key {
 	k.orLess = true
 	return k
@@ -100,7 +100,7 @@ func (k key) because(limit string) key {
 	return k
 }
 
-// of lists the values allowed.
+// of sets the values allowed.
 func (k key) of(values ...string) key {
 	k.oneOf = values
 	return k
@@ -140,7 +140,8 @@ func table() map[string]key {
 func rows() []key {
 	var all []key
 	for _, part := range [][]key{
-		basicKeys(), storageKeys(), logKeys(), auditKeys(), limitKeys(), clusterKeys(), electionKeys(), treeKeys(), authKeys(),
+		basicKeys(), storageKeys(), logKeys(), auditKeys(), limitKeys(), clusterKeys(), electionKeys(), treeKeys(),
+		authKeys(),
 		saslKeys(), tlsKeys("ssl.", asProp, func(c *Config) *TLS { return &c.TLS }),
 		tlsKeys("ssl.quorum.", asProp, func(c *Config) *TLS { return &c.Quorum.TLS.TLS }),
 		tlsPortKeys(), adminKeys(), absentKeys(), unusedKeys(), refusedKeys(),

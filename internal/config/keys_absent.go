@@ -1,13 +1,17 @@
 package config
 
-// absentKeys are accepted, with a warning, and have no effect: they belong to what Zooid has not, or not yet, or does
-// without a setting.
+// absentKeys are accepted, with a warning, and have no effect: they are about features that Zooid doesn't have, or
+// doesn't have yet, or has without a setting.
 func absentKeys() []key {
 	return append([]key{
-		unused("preAllocSize", asProp, integer, "65536", "log segments are made whole, in sizes that grow up to 64 MiB").in(1, 1<<21-1),
-		unused("jute.maxbuffer.extrasize", asProp, javaInt, "-1", "what servers add to a request does not count against jute.maxbuffer").in(-1, int32Max),
-		unused("largeRequestMaxBytes", asProp, integer, "104857600", "the memory account bounds requests of every size; see memory.limit").in(0, int32Max),
-		unused("largeRequestThreshold", asProp, integer, "-1", "the memory account bounds requests of every size; see memory.limit").in(-1, int32Max),
+		unused("preAllocSize", asProp, integer, "65536", "log segments are made whole, in sizes that grow up to 64 MiB").in(1,
+			1<<21-1),
+		unused("jute.maxbuffer.extrasize", asProp, javaInt,
+			"-1", "what servers add to a request does not count against jute.maxbuffer").in(-1, int32Max),
+		unused("largeRequestMaxBytes", asProp, integer,
+			"104857600", "the memory account bounds requests of every size; see memory.limit").in(0, int32Max),
+		unused("largeRequestThreshold", asProp, integer,
+			"-1", "the memory account bounds requests of every size; see memory.limit").in(-1, int32Max),
 		unused("connection_throttle_tokens", asProp, integer, "0", whyConnects).in(0, int32Max),
 		unused("connection_throttle_fill_time", asProp, millis, "1", whyConnects).in(1, int32Max),
 		unused("connection_throttle_fill_count", asProp, integer, "1", whyConnects).in(0, int32Max),
@@ -24,7 +28,8 @@ func absentKeys() []key {
 		unused("request_throttle_drop_stale", asProp, boolean, "true", whyThrottle),
 		unused("request_stale_latency_check", asProp, boolean, "false", whyThrottle),
 		unused("request_stale_connection_check", asProp, boolean, "true", whyThrottle),
-		unused("request_throttler.shutdownTimeout", asProp, millis, "10000", "a server that stops closes its connections at once; sessions go on elsewhere").in(0, int32Max),
+		unused("request_throttler.shutdownTimeout", asProp, millis,
+			"10000", "a server that stops closes its connections at once; sessions go on elsewhere").in(0, int32Max),
 		unused("throttled_op_wait_time", asProp, millis, "0", whyThrottle).in(0, int32Max),
 		unused("maxBatchSize", asProp, integer, "1000", "the log is flushed whenever the disk is free").in(0, int32Max),
 		unused("emulate353TTLNodes", asProp, boolean, "false", "no tree that release 3.5.3 wrote is read"),
@@ -50,7 +55,9 @@ const (
 // endpointKeys are about Apache's HTTP server for metrics.
 func endpointKeys() []key {
 	return []key{
-		unused("metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds", inFile, seconds, "60", "summaries are of all values since the start, or the word srst; the histograms of zooid_request_stage_seconds show the last minute").in(1, int32Max),
+		unused("metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds", inFile, seconds,
+			"60", "summaries are of all values since the start, or the word srst; the histograms of zooid_request_stage_seconds show the last minute").
+			in(1, int32Max),
 		unused("metricsProvider.numWorkerThreads", inFile, integer, "10", whyTuning),
 		unused("metricsProvider.maxQueueSize", inFile, integer, "1000000", whyTuning),
 		unused("metricsProvider.workerShutdownTimeoutMs", inFile, millis, "1000", whyTuning),

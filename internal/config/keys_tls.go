@@ -10,26 +10,29 @@ func tlsKeys(prefix string, w where, of func(*Config) *TLS) []key {
 		"nio.sessionlessCnxnTimeout bounds all that comes before a session, this too").in(1, int32Max)
 	if prefix == "ssl.quorum." {
 		verifyPeer = "true"
-		detection = honour(detection.name, w, millis, "5000", func(c *Config) any { return &of(c).DetectionTimeout }).in(1, int32Max)
+		detection = honour(detection.name, w, millis, "5000", func(c *Config) any { return &of(c).DetectionTimeout }).in(1,
+			int32Max)
 	}
 	return append(storeKeys(prefix, w, of),
 		honour(prefix+"keyStore.passwordPath", w, path, "", func(c *Config) any { return &of(c).Keys.PasswordPath }),
 		honour(prefix+"trustStore.passwordPath", w, path, "", func(c *Config) any { return &of(c).Trust.PasswordPath }),
 		honour(prefix+"protocol", w, text, "", func(c *Config) any { return &of(c).Protocol }).of("", "TLSv1.2", "TLSv1.3"),
 		honour(prefix+"hostnameVerification", w, boolean, "true", func(c *Config) any { return &of(c).HostnameVerification }),
-		honour(prefix+"clientHostnameVerification", w, boolean, verifyPeer, func(c *Config) any { return &of(c).PeerHostnameVerification }),
+		honour(prefix+"clientHostnameVerification", w, boolean, verifyPeer,
+			func(c *Config) any { return &of(c).PeerHostnameVerification }),
 		honour(prefix+"allowReverseDnsLookup", w, boolean, "false", func(c *Config) any { return &of(c).ReverseDNS }),
 		honour(prefix+"crl", w, boolean, "false", func(c *Config) any { return &of(c).CRL }),
 		honour(prefix+"ocsp", w, boolean, "false", func(c *Config) any { return &of(c).OCSP }),
 		honour(prefix+"ocspStapleFile", w, path, "", func(c *Config) any { return &of(c).StapleFile }),
 		honour(prefix+"crlFile", w, path, "", func(c *Config) any { return &of(c).CRLFile }),
-		honour(prefix+"clientAuth", w, text, "need", func(c *Config) any { return &of(c).ClientAuth }).of("none", "want", "need"),
+		honour(prefix+"clientAuth", w, text, "need", func(c *Config) any { return &of(c).ClientAuth }).of("none",
+			"want", "need"),
 		detection,
 		refuse(prefix+"context.supplier.class", w, text, "", "Java classes can't be loaded; name key and trust stores instead"),
 	)
 }
 
-// storeKeys are the rows every place with TLS has.
+// storeKeys are the rows that every port with TLS has.
 func storeKeys(prefix string, w where, of func(*Config) *TLS) []key {
 	return []key{
 		honour(prefix+"keyStore.location", w, path, "", func(c *Config) any { return &of(c).Keys.Location }),
@@ -43,12 +46,14 @@ func storeKeys(prefix string, w where, of func(*Config) *TLS) []key {
 	}
 }
 
-// tlsPortKeys concern TLS on the client ports alone.
+// tlsPortKeys concern TLS on the client ports only.
 func tlsPortKeys() []key {
 	return []key{
 		honour("client.portUnification", asProp, boolean, "false", func(c *Config) any { return &c.TLS.PortUnification }),
 		unused("client.certReload", asProp, boolean, "false", whyReloads),
-		honour("netty.server.earlyDropSecureConnectionHandshakes", asProp, boolean, "false", func(c *Config) any { return &c.TLS.DropHandshakesEarly }),
-		unused("ssl.sslProvider", asProp, text, "JDK", "there is one TLS implementation").of("JDK", "OPENSSL", "OPENSSL_REFCNT"),
+		honour("netty.server.earlyDropSecureConnectionHandshakes", asProp, boolean,
+			"false", func(c *Config) any { return &c.TLS.DropHandshakesEarly }),
+		unused("ssl.sslProvider", asProp, text, "JDK", "there is one TLS implementation").of("JDK",
+			"OPENSSL", "OPENSSL_REFCNT"),
 	}
 }

@@ -24,8 +24,10 @@ func electionKeys() []key {
 		unused("leader.maxTimeToWaitForEpoch", asProp, millis, "-1", whyElection),
 		unused("leader.ackLoggingFrequency", asProp, integer, "1000", whyElection),
 		unused("leaderConnectDelayDuringRetryMs", asProp, millis, "100", whyElection),
-		unused("multiAddress.reachabilityCheckEnabled", asProp, boolean, "true", "every address of a server is tried in turn"),
-		unused("multiAddress.reachabilityCheckTimeoutMs", asProp, millis, "1000", "every address of a server is tried in turn"),
+		unused("multiAddress.reachabilityCheckEnabled", asProp, boolean,
+			"true", "every address of a server is tried in turn"),
+		unused("multiAddress.reachabilityCheckTimeoutMs", asProp, millis,
+			"1000", "every address of a server is tried in turn"),
 		unused("follower.nodelay", onlyD, boolean, "true", "TCP_NODELAY is always set"),
 		unused("leader.nodelay", onlyD, boolean, "true", "TCP_NODELAY is always set"),
 		unused("follower.skipLearnerRequestToNextProcessor", asProp, boolean, "false", whyElection),
@@ -37,7 +39,7 @@ func electionKeys() []key {
 	}
 }
 
-// unusedKeys are accepted and have no effect: tuning of what Apache's server is made of.
+// unusedKeys are accepted and have no effect: they tune the internals of Apache's server.
 func unusedKeys() []key {
 	return []key{
 		unused("txnLogSizeLimitInKb", asProp, long, "-1", "log files have one size"),
@@ -49,13 +51,15 @@ func unusedKeys() []key {
 		unused("watcherCleanIntervalInSeconds", asProp, integer, "600", whyWatches),
 		unused("maxInProcessingDeadWatchers", asProp, integer, "-1", whyWatches),
 		unused("bitHashCacheSize", asProp, integer, "10", whyWatches),
-		unused("serverCnxnFactory", asProp, text, "org.apache.zookeeper.server.NIOServerCnxnFactory", "plain and TLS connections are served alike"),
+		unused("serverCnxnFactory", asProp, text,
+			"org.apache.zookeeper.server.NIOServerCnxnFactory", "plain and TLS connections are served alike"),
 		unused("flushDelay", asProp, long, "0", "the log is flushed whenever the disk is free"),
 		unused("maxWriteQueuePollTime", asProp, long, "0", "the log is flushed whenever the disk is free"),
 		unused("intBufferStartingSizeBytes", asProp, integer, "1024", whyTuning),
 		unused("netty.advancedFlowControl.enabled", asProp, boolean, "false", whyTuning),
 		unused("digest.enabled", asProp, boolean, "true", "the digest of the state is always kept"),
-		unused("snapshot.compression.method", asProp, text, "", "snapshots are always compressed, in a format of their own").of("", "gz", "snappy"),
+		unused("snapshot.compression.method", asProp, text, "", "snapshots are always compressed, in a format of their own").
+			of("", "gz", "snappy"),
 		unused("snapshot.trust.empty", asProp, boolean, "false", whySnapshot),
 		unused("serializeLastProcessedZxid.enabled", asProp, boolean, "true", whySnapshot),
 		unused("closeSessionTxn.enabled", asProp, boolean, "true", "closing a session is logged in one form"),
@@ -85,7 +89,7 @@ func unusedKeys() []key {
 	}
 }
 
-// refusedKeys ask for what is not given: a server that ignored them would not do what its operator relies on.
+// refusedKeys ask for what Zooid doesn't offer: a server that ignored them would not do what its operator relies on.
 func refusedKeys() []key {
 	return []key{
 		refuse("forceSync", asProp, yesNo, "yes", "a write is acknowledged only when it is on disk; remove the line"),
@@ -93,7 +97,8 @@ func refusedKeys() []key {
 		refuse("quorum.auth.enableSasl", inFile, boolean, "false", whyQuorumSASL),
 		refuse("quorum.auth.learnerRequireSasl", inFile, boolean, "false", whyQuorumSASL),
 		refuse("quorum.auth.serverRequireSasl", inFile, boolean, "false", whyQuorumSASL),
-		refuse("audit.impl.class", asProp, text, "org.apache.zookeeper.audit.Slf4jAuditLogger", "Java classes can't be loaded; remove the line"),
+		refuse("audit.impl.class", asProp, text,
+			"org.apache.zookeeper.audit.Slf4jAuditLogger", "Java classes can't be loaded; remove the line"),
 		refuse("requireKerberosConfig", asProp, boolean, "false", "a server needs no configuration of Kerberos but its keytab"),
 		refuse("controllerPort", asProp, integer, "", whyTesting),
 		refuse("testingonly.initialZxid", asProp, long, "", whyTesting),

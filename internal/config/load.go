@@ -15,7 +15,7 @@ const fileMax = 1 << 20
 
 // Load reads the zoo.cfg at path, the files it points to (myid, dynamicConfigFile) and the properties of defs: each
 // name=value as after -D, with or without the -D. zoo.cfg wins over defs, as in Apache. It only reads; it blocks for
-// the file system alone. The error joins every *Error found.
+// the file system only. The error joins every *Error found.
 func Load(path string, defs []string) (*Config, error) { return load(path, defs, false) }
 
 // LoadAny reads a zoo.cfg as Load does, for tools that inspect an ensemble they don't belong to: the myid file may be
@@ -25,7 +25,9 @@ func LoadAny(path string, defs []string) (*Config, error) { return load(path, de
 func load(path string, defs []string, anyServer bool) (*Config, error) {
 	content, err := readFile(path)
 	if err != nil {
-		return nil, &Error{File: path, Problem: fmt.Sprintf("can't read the configuration: %v", reason(err)), Cause: err, Code: "ZD-1001"}
+		return nil, &Error{
+			File: path, Problem: fmt.Sprintf("can't read the configuration: %v", reason(err)), Cause: err, Code: "ZD-1001",
+		}
 	}
 	l := newLoader(path)
 	l.anyServer = anyServer
@@ -42,7 +44,10 @@ func load(path string, defs []string, anyServer bool) (*Config, error) {
 // is 3000. Properties of defs apply as in Load.
 func Standalone(args, defs []string) (*Config, error) {
 	if len(args) < 2 || len(args) > 4 {
-		return nil, &Error{Code: "ZD-1009", Problem: fmt.Sprintf("%d arguments; allowed: a configuration file, or port dataDir [tickTime [maxClientCnxns]]", len(args))}
+		return nil, &Error{
+			Code: "ZD-1009", Problem: fmt.Sprintf("%d arguments; allowed: a configuration file, or port dataDir [tickTime [maxClientCnxns]]",
+				len(args)),
+		}
 	}
 	props := []property{{key: "maxClientCnxns", value: "0"}}
 	for i, name := range []string{"clientPort", "dataDir", "tickTime", "maxClientCnxns"}[:len(args)] {
@@ -54,7 +59,7 @@ func Standalone(args, defs []string) (*Config, error) {
 	return newLoader("").run(props, defs)
 }
 
-// Default configures a server that was told nothing: it serves 127.0.0.1:2181 from the directory zooid-data in the
+// Default configures a server without any settings: it serves 127.0.0.1:2181 from the directory zooid-data in the
 // working directory. Properties of defs apply as in Load.
 func Default(defs []string) (*Config, error) {
 	return newLoader("").run([]property{
@@ -78,7 +83,7 @@ func readFile(path string) ([]byte, error) {
 	return content, err
 }
 
-// reason drops the path that a file error repeats.
+// reason removes the path from a file error, as the message has it already.
 func reason(err error) error {
 	var pathErr *os.PathError
 	if errors.As(err, &pathErr) {
@@ -100,7 +105,7 @@ type loader struct {
 	anyServer bool // see LoadAny
 }
 
-// setting is where a value came from.
+// setting is a value, and where it came from.
 type setting struct {
 	file  string // "" for the command line
 	line  int
@@ -145,7 +150,7 @@ func (l *loader) run(props []property, defs []string) (*Config, error) {
 	return l.c, nil
 }
 
-// byPlace orders warnings: those of the command line, those of zoo.cfg by line, those of other files.
+// byPlace orders warnings: first those of the command line, then those of zoo.cfg by line, then those of other files.
 func (l *loader) byPlace(a, b Warning) int {
 	rank := func(w Warning) int {
 		switch w.File {
@@ -163,7 +168,7 @@ func (l *loader) warn(code string, line int, key, text string) {
 	l.c.Warnings = append(l.c.Warnings, Warning{Code: code, File: l.c.File, Line: line, Key: key, Text: text})
 }
 
-// fail notes an error about a key, at the place it was given, if it was.
+// fail notes an error about a key, at the place where the key was given, if any.
 func (l *loader) fail(code, name, format string, args ...any) {
 	s, ok := l.given[name]
 	if !ok {
@@ -199,18 +204,20 @@ func (l *loader) property(p property) {
 	case p.key == "":
 		l.warnAt("ZD-1024", s, "", "a line without a key; ignored")
 	case known && k.where == onlyD:
-		l.warnAt("ZD-1022", s, p.key, fmt.Sprintf("IGNORED: Apache reads this key from the command line only; give -D%s=value", p.key))
+		l.warnAt("ZD-1022", s, p.key,
+			fmt.Sprintf("IGNORED: Apache reads this key from the command line only; give -D%s=value", p.key))
 	case known:
 		l.set(k, s)
 	case l.family(p.key, s):
 	case strings.HasPrefix(p.key, "zookeeper."):
-		l.warnAt("ZD-1022", s, p.key, fmt.Sprintf("ignored: in a file Apache puts zookeeper. before every key itself; write %s", p.key[len("zookeeper."):]))
+		l.warnAt("ZD-1022", s, p.key,
+			fmt.Sprintf("ignored: in a file Apache puts zookeeper. before every key itself; write %s", p.key[len("zookeeper."):]))
 	default:
 		l.warnUnknown(s, p.key, p.key, "")
 	}
 }
 
-// serverLine takes a line of the membership. Of a server that is given twice the last line
+// serverLine takes a line of the membership. If a server is given twice the last line
 // counts, as with all keys.
 func (l *loader) serverLine(p property) {
 	if i := slices.IndexFunc(l.servers, func(old property) bool { return old.key == p.key }); i >= 0 {
@@ -220,14 +227,15 @@ func (l *loader) serverLine(p property) {
 	l.servers = append(l.servers, p)
 }
 
-// isServerLine reports the keys Apache takes for membership by their first letters.
+// isServerLine reports whether a key belongs to the membership, which Apache decides by its first letters.
 func isServerLine(key string) bool {
 	return strings.HasPrefix(key, "server.") || strings.HasPrefix(key, "group") || strings.HasPrefix(key, "weight")
 }
 
-// jvmNames begin the properties and options that launch scripts pass for Java and its logging.
+// jvmNames are prefixes of the properties and options that launch scripts pass for Java and its logging.
 var jvmNames = []string{
-	"java.", "javax.", "jdk.", "sun.", "com.sun.", "user.", "file.", "line.", "os.", "log4j", "logback", "slf4j", "org.slf4j",
+	"java.", "javax.", "jdk.", "sun.", "com.sun.", "user.", "file.", "line.", "os.", "log4j", "logback", "slf4j",
+	"org.slf4j",
 	"org.apache.logging", "org.eclipse.jetty", "org.jboss.", "io.netty.", "zookeeper.log.", "zookeeper.root.logger",
 	"zookeeper.console.threshold", "zookeeper.log4j", "zookeeper.tracelog", "-", "X", "visualvm.",
 }
@@ -250,7 +258,8 @@ func (l *loader) define(def string) {
 	case prefixed && known && k.where == inFile:
 		l.warnAt("ZD-1022", s, shown, fmt.Sprintf("ignored: Apache reads %s from zoo.cfg only", short))
 	case prefixed && known:
-		l.warnAt("ZD-1022", s, shown, fmt.Sprintf("ignored: Apache reads this property without the zookeeper. before it; give -D%s=value", short))
+		l.warnAt("ZD-1022", s, shown,
+			fmt.Sprintf("ignored: Apache reads this property without the zookeeper. before it; give -D%s=value", short))
 	case isExact && exact.where == asProp:
 		l.warnAt("ZD-1022", s, shown, fmt.Sprintf("ignored: Apache reads -Dzookeeper.%s, or %s in zoo.cfg", name, name))
 	case isExact:

@@ -48,7 +48,8 @@ func TestTranscripts(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if got != string(old) {
-				t.Errorf("%s differs from what the code gives (run with -rewrite and read the diff):\n%s", file, firstDifference(string(old), got))
+				t.Errorf("%s differs from what the code gives (run with -rewrite and read the diff):\n%s", file,
+					firstDifference(string(old), got))
 			}
 		})
 	}

@@ -79,7 +79,9 @@ func membersOf(file string, props []property, strict bool) (Members, *Error) {
 	seen := map[int64]int{}
 	for _, p := range props {
 		fail := func(format string, args ...any) (Members, *Error) {
-			return Members{}, &Error{Code: "ZD-1006", File: file, Line: p.line, Key: p.key, Value: p.value, Problem: fmt.Sprintf(format, args...)}
+			return Members{}, &Error{
+				Code: "ZD-1006", File: file, Line: p.line, Key: p.key, Value: p.value, Problem: fmt.Sprintf(format, args...),
+			}
 		}
 		switch {
 		case strings.HasPrefix(p.key, "server."):
@@ -229,7 +231,7 @@ func parseClientAddr(text string) (HostPort, error) {
 	return HostPort{host, port}, err
 }
 
-// splitHost parts a leading host name or address from what follows its colon.
+// splitHost splits a leading host name or address from what follows its colon.
 func splitHost(text string) (host, rest string, err error) {
 	if inside, ok := strings.CutPrefix(text, "["); ok {
 		host, rest, ok = strings.Cut(inside, "]")
@@ -302,7 +304,7 @@ func bracketed(host string) string {
 	return host
 }
 
-// String returns what stands right of server.N= in canonical form.
+// String returns the part after server.N=, in canonical form.
 func (m Member) String() string {
 	var b strings.Builder
 	for i, a := range m.Addrs {

@@ -79,7 +79,8 @@ func TestMembersRefused(t *testing.T) {
 	} {
 		m, err := ParseMembers(text)
 		var bad *Error
-		if !errors.As(err, &bad) || !strings.Contains(err.Error(), problem) || !strings.HasPrefix(err.Error(), "membership:") {
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), problem) ||
+			!strings.HasPrefix(err.Error(), "membership:") {
 			t.Errorf("%q: got %v and %v, want an error about %q", text, m, err, problem)
 		}
 	}

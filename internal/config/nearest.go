@@ -8,8 +8,8 @@ const nearestMax = 3
 // nearestLength bounds the names compared; no known key is longer, and the comparison is quadratic.
 const nearestLength = 80
 
-// nearest returns the known name closest to an unknown one, ignoring case, or "" when none is near. Of equals the
-// first in table order wins.
+// nearest returns the known name closest to an unknown one, ignoring case, or "" when none is near. Among equally
+// close names the first in table order wins.
 func nearest(unknown string, known []string) string {
 	if len(unknown) > nearestLength {
 		return ""

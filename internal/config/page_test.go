@@ -29,7 +29,8 @@ func TestConfigurationPage(t *testing.T) {
 		return
 	}
 	if !*rewrite {
-		t.Fatalf("%s is not what the keys are: write it with go test ./internal/config -run TestConfigurationPage -rewrite", page)
+		t.Fatalf("%s is not what the keys are: write it with go test ./internal/config -run TestConfigurationPage -rewrite",
+			page)
 	}
 	if err := os.WriteFile(page, []byte(head+mark+want), 0o644); err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func place(file string, line int) string {
 // printableMax bounds how much of a key or value is repeated in a message.
 const printableMax = 200
 
-// quoted puts a value in quotes, without control characters and not longer than a line of a terminal bears.
+// quoted puts a value in quotes, without control characters and cut to printableMax bytes.
 func quoted(s string) string {
 	if len(s) > printableMax {
 		s = s[:printableMax] + "..."

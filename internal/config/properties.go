@@ -43,7 +43,7 @@ func parseProperties(text []byte) ([]property, *Error) {
 	}
 }
 
-// Properties reads text as java.util.Properties.load does; of a key that is there twice the last value counts. The
+// Properties reads text as java.util.Properties.load does; if a key is there twice the last value counts. The
 // error is an *Error that names the line.
 func Properties(text []byte) (map[string]string, error) {
 	all, bad := parseProperties(text)
@@ -127,10 +127,10 @@ func (s *lineScanner) next() (logical []byte, first, last int, ok bool) {
 	return logical, first, last, ok
 }
 
-// isBlank reports the three bytes that separate in a properties file.
+// isBlank reports whether c is one of the three bytes that count as blanks in a properties file.
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\f' }
 
-// splitProperty parts a logical line at the first unescaped separator: blanks, with at most one = or : among them.
+// splitProperty splits a logical line at the first unescaped separator: blanks, with at most one = or : among them.
 func splitProperty(line []byte) (key, value []byte) {
 	i := 0
 	for i < len(line) && line[i] != '=' && line[i] != ':' && !isBlank(line[i]) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// quorumRules reads the membership and myid and decides between an ensemble and a server alone.
+// quorumRules reads the membership and myid and decides between an ensemble and a single server.
 func (l *loader) quorumRules() {
 	if !l.readMembers() {
 		return
@@ -75,8 +75,8 @@ func (l *loader) readMembers() bool {
 	return len(l.errs) == 0
 }
 
-// checkServerLine refuses several addresses without multiAddress.enabled. The mistake would otherwise show at the
-// first failure of a network only.
+// checkServerLine refuses several addresses without multiAddress.enabled. Otherwise the mistake would show only
+// when a network first fails.
 func (l *loader) checkServerLine(p property) bool {
 	if l.c.Quorum.MultiAddress || !strings.Contains(p.value, "|") {
 		return true
@@ -104,11 +104,12 @@ func (l *loader) checkVoters() {
 	case q.Distributed && voters <= 2:
 		l.warn("ZD-1025", 0, name, "the failure of one server stops the ensemble; three voters tolerate one failure")
 	case q.Distributed && voters%2 == 0:
-		l.warn("ZD-1025", 0, name, fmt.Sprintf("%d voters tolerate no more failures than %d do; take an odd number", voters, voters-1))
+		l.warn("ZD-1025", 0, name,
+			fmt.Sprintf("%d voters tolerate no more failures than %d do; take an odd number", voters, voters-1))
 	}
 }
 
-// checkAddresses refuses two server lines with one quorum address: the server there would take itself for the other.
+// checkAddresses refuses two server lines with one quorum address: one server would take itself for the other.
 func (l *loader) checkAddresses() {
 	type owned struct {
 		id   int64
@@ -120,7 +121,8 @@ func (l *loader) checkAddresses() {
 			at := HostPort{a.Host, a.QuorumPort}
 			for _, other := range all {
 				if other.addr == at && other.id != s.ID {
-					l.fail("ZD-1006", "server.N", "server.%d and server.%d have the same quorum address %s; give each server its own", other.id, s.ID, at)
+					l.fail("ZD-1006", "server.N", "server.%d and server.%d have the same quorum address %s; give each server its own",
+						other.id, s.ID, at)
 				}
 			}
 			all = append(all, owned{s.ID, at})
@@ -158,7 +160,7 @@ func (l *loader) readMyID() {
 	}
 	first, _, _ := strings.Cut(string(content), "\n")
 	if !q.Distributed && trimJava(first) == "-1" {
-		return // unset, as Apache calls it; a server alone needs none
+		return // unset, as Apache calls it; a single server needs none
 	}
 	id, err := parseID(trimJava(first))
 	if err != nil {
@@ -195,7 +197,7 @@ func memberIDs(m Members) string {
 	return alternatives(ids)
 }
 
-// joinClientPort brings the port of zoo.cfg and of this server's line together: the line wins, but may not contradict.
+// joinClientPort combines the ports in zoo.cfg and in this server's line: the line wins, but must not contradict.
 func (l *loader) joinClientPort(name string, port *HostPort, of func(Member) HostPort) {
 	me, ok := l.c.Quorum.Members.Find(l.c.Quorum.MyID)
 	if !ok {
@@ -215,7 +217,7 @@ func (l *loader) joinClientPort(name string, port *HostPort, of func(Member) Hos
 	*port = line
 }
 
-// checkRole makes PeerType what the server line says.
+// checkRole sets PeerType to the role in the server line.
 func (l *loader) checkRole() {
 	q := &l.c.Quorum
 	me, ok := q.Members.Find(q.MyID)

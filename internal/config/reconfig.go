@@ -8,7 +8,7 @@ import (
 )
 
 // Change returns the membership that an incremental reconfig request asks for: first those in leaving go (server ids
-// separated by commas; ids that are no member are ignored), then those in joining come, each [anything.]N=spec as in a
+// separated by commas; ids of no member are ignored), then those in joining come, each [anything.]N=spec as in a
 // server line; a joiner with a member's id takes its place. A joiner must say where it serves clients, and none of its
 // addresses may be another member's, loopback and wildcard addresses aside. Version is kept. Any text is safe to pass.
 // Whether enough voters remain is for the caller to judge.
@@ -42,7 +42,7 @@ func (m Members) Change(joining, leaving string) (Members, error) {
 	return next, nil
 }
 
-// listed parts a comma-separated list, dropping blanks round the elements and empty ones.
+// listed splits a comma-separated list, and drops blanks around the elements and empty elements.
 func listed(text string) []string {
 	var all []string
 	for _, item := range strings.Split(text, ",") {
@@ -57,7 +57,7 @@ func (m *Members) remove(id int64) {
 	m.Servers = slices.DeleteFunc(m.Servers, func(s Member) bool { return s.ID == id })
 }
 
-// add puts a member in order of id, unless an address of it is taken.
+// add inserts a member in order of id, unless one of its addresses is taken.
 func (m *Members) add(joiner Member) error {
 	at := 0
 	for i, other := range m.Servers {

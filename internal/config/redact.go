@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// IsSecret reports whether the value of a key, or of the property zookeeper.KEY, is never shown. A name that the table
-// doesn't have is judged by what it sounds like: it may be a misspelt key, or a property of Java's such as
+// IsSecret reports whether the value of a key, or of the property zookeeper.KEY, is never shown. A name that is not
+// in the table is judged by the words in it: it may be a misspelt key, or a property of Java's such as
 // javax.net.ssl.keyStorePassword.
 func IsSecret(name string) bool {
 	row, known := table()[strings.TrimPrefix(name, "zookeeper.")]
@@ -17,11 +17,11 @@ func IsSecret(name string) bool {
 	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// secretWords are what names of secrets have in them.
+// secretWords are words that the names of secrets contain.
 var secretWords = []string{"password", "passwd", "passphrase", "secret", "token", "credential", "superdigest"}
 
-// Redact returns the text of a zoo.cfg without its secrets, with one kind of line end. Of a text that can't be read as
-// one, nothing is returned.
+// Redact returns the text of a zoo.cfg without its secrets, with one kind of line end. It returns nothing for a text
+// that can't be read as a zoo.cfg.
 func Redact(text string) string {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 	props, bad := parseProperties([]byte(text))

@@ -46,7 +46,8 @@ func (l *loader) storageRules() {
 		s.DataLogDir = s.DataDir
 	}
 	for _, name := range []string{"dataDir", "dataLogDir"} {
-		if g, ok := l.given[name]; ok && l.c.File != "" && !filepath.IsAbs(g.value) && !strings.HasPrefix(g.value, "./") && g.value != "" {
+		if g, ok := l.given[name]; ok && l.c.File != "" && !filepath.IsAbs(g.value) && !strings.HasPrefix(g.value, "./") &&
+			g.value != "" {
 			l.warnAt("ZD-1028", g, name, "a relative path begins in the server's working directory; write ./ before it or an absolute path")
 		}
 	}
@@ -54,7 +55,7 @@ func (l *loader) storageRules() {
 	l.atLeast("snapCount", &s.SnapCount, snapCountMin)
 }
 
-// atLeast raises a number that Apache raises too, with a warning.
+// atLeast raises a number below low to low, as Apache does, with a warning.
 func (l *loader) atLeast(name string, n *int, low int) {
 	if *n < low {
 		l.warnAt("ZD-1024", l.given[name], name, fmt.Sprintf("%d is raised to %d, the least allowed", *n, low))
@@ -86,7 +87,7 @@ func (l *loader) portRules() {
 	}
 }
 
-// wildcard listens on all interfaces.
+// wildcard is the address for listening on all interfaces.
 const wildcard = "0.0.0.0"
 
 func isWildcard(host string) bool { return host == wildcard || host == "0:0:0:0:0:0:0:0" }
@@ -116,7 +117,9 @@ func (l *loader) sessionRules() {
 }
 
 func (l *loader) limitRules() {
-	for s, text := range [limit.Scopes]string{l.c.Limits.Connection, l.c.Limits.Address, l.c.Limits.Identity, l.c.Limits.Path} {
+	for s, text := range [limit.Scopes]string{
+		l.c.Limits.Connection, l.c.Limits.Address, l.c.Limits.Identity, l.c.Limits.Path,
+	} {
 		if _, err := limit.Parse(limit.Scope(s), text, limit.Set{}); err != nil {
 			l.fail("ZD-1002", "limits."+limit.Scope(s).String(), "%v", err)
 		}
@@ -126,7 +129,7 @@ func (l *loader) limitRules() {
 	}
 }
 
-// saslMechanisms are those that servers have.
+// saslMechanisms are the mechanisms that servers support.
 var saslMechanisms = []string{"DIGEST-MD5", "SCRAM-SHA-256", "GSSAPI"}
 
 func (l *loader) authRules() {
@@ -136,7 +139,8 @@ func (l *loader) authRules() {
 	}
 	for _, mechanism := range a.SASLMechanisms {
 		if !slices.Contains(saslMechanisms, mechanism) {
-			l.fail("ZD-1002", "sasl.enabled.mechanisms", "%s is no mechanism; allowed: %s", printable(mechanism), alternatives(saslMechanisms))
+			l.fail("ZD-1002", "sasl.enabled.mechanisms", "%s is no mechanism; allowed: %s", printable(mechanism),
+				alternatives(saslMechanisms))
 		}
 	}
 	if a.Bearer.Issuer == "" {
@@ -160,14 +164,17 @@ func (l *loader) authRules() {
 		l.fail("ZD-1004", name, "enforce.auth.enabled=true needs at least one scheme here")
 	}
 	for _, scheme := range a.EnforceSchemes {
-		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) || len(a.Providers) > 0 || scheme == "bearer" && a.Bearer.Issuer != "" || slices.ContainsFunc(a.External, func(e External) bool { return e.Scheme == scheme }) {
+		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) ||
+			len(a.Providers) > 0 || scheme == "bearer" && a.Bearer.Issuer != "" || slices.ContainsFunc(a.External,
+			func(e External) bool { return e.Scheme == scheme }) {
 			continue // what a provider serves is checked once it is open
 		}
-		l.fail("ZD-1005", name, "no provider serves the scheme %s; add authProvider.%s with its class", printable(scheme), printable(scheme))
+		l.fail("ZD-1005", name, "no provider serves the scheme %s; add authProvider.%s with its class", printable(scheme),
+			printable(scheme))
 	}
 }
 
-// metricsRules check the ports of the endpoint for Prometheus. Whoever asks for TLS alone gets no plain port.
+// metricsRules check the ports of the endpoint for Prometheus. With httpsPort alone there is no plain port.
 func (l *loader) metricsRules() {
 	m := &l.c.Metrics
 	const secure = "metricsProvider.httpsPort"
@@ -199,13 +206,14 @@ func (l *loader) fourLetterRules() {
 		words = append(words, "isro")
 	}
 	for _, word := range w.Words {
-		if word == "*" { // what follows counts no more
+		if word == "*" { // the words after it don't matter
 			w.All = true
 			words = append(words, fourLetterWords...)
 			break
 		}
 		if !slices.Contains(fourLetterWords, word) {
-			l.warnAt("ZD-1029", l.given[name], name, fmt.Sprintf("%s is no four-letter word; known: %s", printable(word), strings.Join(fourLetterWords, " ")))
+			l.warnAt("ZD-1029", l.given[name], name,
+				fmt.Sprintf("%s is no four-letter word; known: %s", printable(word), strings.Join(fourLetterWords, " ")))
 			continue
 		}
 		words = append(words, word)
@@ -214,8 +222,8 @@ func (l *loader) fourLetterRules() {
 	w.Words = slices.Compact(words)
 }
 
-// adminRules keep the admin server's commands, which any caller of its port may ask, on this host unless somebody has
-// said otherwise.
+// adminRules keep the admin server, whose commands any caller of its port may use, on this host unless the
+// configuration says otherwise.
 func (l *loader) adminRules() {
 	a := &l.c.Admin
 	if !strings.HasPrefix(a.CommandURL, "/") {
@@ -228,7 +236,8 @@ func (l *loader) adminRules() {
 	}
 	a.Host = host
 	ip, err := netip.ParseAddr(host)
-	if here := host == "localhost" || err == nil && ip.IsLoopback(); a.Enabled && !here && !a.ForceHTTPS && !a.PlainRemote {
+	if here := host == "localhost" || err == nil && ip.IsLoopback(); a.Enabled && !here && !a.ForceHTTPS &&
+		!a.PlainRemote {
 		l.fail("ZD-1005", "admin.serverAddress", "other hosts could ask the admin server without TLS; set admin.forceHttps=true, or admin.plainRemote=true if the network is trusted, or leave it on 127.0.0.1")
 	}
 }

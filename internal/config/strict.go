@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Strict is the Profile that refuses to start with doors open.
+// Strict is the Profile with which a server refuses to start if its configuration leaves doors open.
 const Strict = "strict"
 
-// strictWords are the four-letter words that the strict profile permits: they tell no paths, addresses and settings.
+// strictWords are the four-letter words that the strict profile permits: they reveal no paths, addresses or settings.
 var strictWords = []string{"isro", "ruok", "srvr"}
 
 // strictAlgs are the hashes of passwords that the strict profile permits.
@@ -35,7 +35,8 @@ func (l *loader) strictRules() {
 	if _, given := l.given["DigestAuthenticationProvider.digestAlg"]; !given {
 		c.Auth.DigestAlg = strictAlgs[0]
 	} else if !slices.Contains(strictAlgs, c.Auth.DigestAlg) {
-		open("DigestAuthenticationProvider.digestAlg", "use "+alternatives(strictAlgs)+", and make superDigest and ACLs anew (zooid digest)")
+		open("DigestAuthenticationProvider.digestAlg",
+			"use "+alternatives(strictAlgs)+", and make superDigest and ACLs anew (zooid digest)")
 	}
 	if _, given := l.given["auth.recheckSeconds"]; !given {
 		c.Auth.Recheck = time.Minute
@@ -53,7 +54,8 @@ func (l *loader) strictRules() {
 		open("X509AuthenticationProvider.superUser", "the root znode is the superusers' alone, and there is none; name one here, or by DigestAuthenticationProvider.superDigest or superUser")
 	}
 	if slices.ContainsFunc(c.FourLetter.Words, func(word string) bool { return !slices.Contains(strictWords, word) }) {
-		open("4lw.commands.whitelist", "name none but "+alternatives(strictWords)+"; the endpoint for Prometheus has the figures")
+		open("4lw.commands.whitelist",
+			"name none but "+alternatives(strictWords)+"; the endpoint for Prometheus has the figures")
 	}
 	if c.Admin.Enabled && (!c.Admin.ForceHTTPS || !c.Admin.NeedClientAuth) {
 		open("admin.enableServer", "callers of the admin server talk TLS and show a certificate; set admin.forceHttps=true and admin.needClientAuth=true, or remove the key")
@@ -81,28 +83,28 @@ func (c *Config) Superuser() bool {
 	return a.SuperDigest != "" || a.X509SuperUser != "" || len(a.SASLSuperUsers) > 0 || len(a.Bearer.SuperUsers) > 0
 }
 
-// PeersUnproved reports whether servers on other hosts are believed to be members of the ensemble at their first start
-// because they are the first to say so: there is neither TLS between servers nor a secret of theirs.
+// PeersUnproved reports whether, at the first start, servers on other hosts are believed to be members of the
+// ensemble because they are the first to say so: there is neither TLS nor a shared secret between servers.
 func (c *Config) PeersUnproved() bool {
 	q := &c.Quorum
 	return q.Distributed && !q.TLS.Enabled && q.Secret == "" && q.SecretFile == "" && c.remotePeers()
 }
 
-// PeersReadable reports whether whoever sees what servers say to those on other hosts can read it, the clients'
-// data too. A secret of theirs proves who they are and hides nothing.
+// PeersReadable reports whether the traffic between servers on different hosts, which includes the clients'
+// data, can be read in transit. A shared secret proves who the servers are and hides nothing.
 func (c *Config) PeersReadable() bool {
 	q := &c.Quorum
 	return q.Distributed && !q.TLS.Enabled && c.remotePeers()
 }
 
-// remotePeers reports whether a server of the ensemble has an address of another host.
+// remotePeers reports whether a server of the ensemble has an address on another host.
 func (c *Config) remotePeers() bool {
 	return slices.ContainsFunc(c.Quorum.Members.Servers, func(m Member) bool {
 		return slices.ContainsFunc(m.Addrs, func(a PeerAddr) bool { return !isHere(a.Host) })
 	})
 }
 
-// Risks returns what the configuration leaves open to others than this host's users, in a few words each.
+// Risks returns what the configuration leaves open to others than the users of this host, in a few words each.
 func (c *Config) Risks() (all []string) {
 	if c.Profile == Strict {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// assign reads value as the row says and stores it in the row's field; rows without one are only checked. The note is
-// for a value that is read, but not as its writer may think.
+// assign parses value as the row says and stores it in the row's field; without a field it only checks the value.
+// note is set for a value that is accepted, but may not mean what its writer thinks.
 func (k key) assign(c *Config, value string) (note string, err error) {
 	var to any
 	if k.field != nil {
@@ -64,7 +64,7 @@ func (k key) assignBool(to any, value string) (note string, err error) {
 	return note, nil
 }
 
-// unitOf gives what one of a kind's number means as a duration.
+// unitOf is the duration that the number 1 means, by kind.
 var unitOf = map[kind]time.Duration{millis: time.Millisecond, seconds: time.Second, interval: time.Hour}
 
 func (k key) assignNumber(to any, value string) error {
@@ -110,7 +110,7 @@ func (k key) assignNumber(to any, value string) error {
 	return nil
 }
 
-// cutUnit parts an interval into its number and unit; a bare number counts hours.
+// cutUnit splits an interval into its number and unit; a bare number counts hours.
 func cutUnit(value string) (digits string, unit time.Duration) {
 	for _, u := range []struct {
 		suffix string

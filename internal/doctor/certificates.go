@@ -8,10 +8,10 @@ import (
 	"github.com/zooid-project/zooid/internal/keystore"
 )
 
-// renewBefore is how long before its end a certificate is to be renewed.
+// renewBefore is how long before it expires a certificate should be renewed.
 const renewBefore = 30 * 24 * time.Hour
 
-// certificates reports stores that can't be used and certificates that are no good.
+// certificates reports stores that can't be used and certificates that aren't good.
 func (e *examination) certificates() {
 	c := e.cfg
 	if c.Secure.Port >= 0 || c.TLS.PortUnification {
@@ -44,7 +44,7 @@ func storeOf(s config.Store) keystore.Store {
 	return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
 }
 
-// store examines the stores of one kind of port; the certificate is to name hosts.
+// store examines the stores of one kind of port, whose certificate should name hosts.
 func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 	var pool *x509.CertPool
 	if t.Trust.Location != "" {
@@ -68,15 +68,19 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 		name := leaf.Subject.String()
 		switch left := leaf.NotAfter.Sub(now); {
 		case left <= 0:
-			e.fault(renew, "%s: the certificate of %s has ended on %s", t.Keys.Location, name, leaf.NotAfter.Format(time.DateOnly))
+			e.fault(renew, "%s: the certificate of %s has ended on %s", t.Keys.Location, name,
+				leaf.NotAfter.Format(time.DateOnly))
 		case now.Before(leaf.NotBefore):
-			e.fault("set the clock right, or wait", "%s: the certificate of %s begins on %s only", t.Keys.Location, name, leaf.NotBefore.Format(time.RFC3339))
+			e.fault("set the clock right, or wait", "%s: the certificate of %s begins on %s only", t.Keys.Location, name,
+				leaf.NotBefore.Format(time.RFC3339))
 		case left < renewBefore:
-			e.warn(renew, "%s: the certificate of %s ends on %s, in %d days", t.Keys.Location, name, leaf.NotAfter.Format(time.DateOnly), int(left.Hours()/24))
+			e.warn(renew, "%s: the certificate of %s ends on %s, in %d days", t.Keys.Location, name,
+				leaf.NotAfter.Format(time.DateOnly), int(left.Hours()/24))
 		}
 		for _, host := range hosts {
 			if leaf.VerifyHostname(host) != nil {
-				e.fault("issue one with this name, or correct the server line", "%s: the certificate of %s doesn't name %s, at which the others dial this server", t.Keys.Location, name, host)
+				e.fault("issue one with this name, or correct the server line", "%s: the certificate of %s doesn't name %s, at which the others dial this server",
+					t.Keys.Location, name, host)
 			}
 		}
 		if prefix == "ssl.quorum." && pool != nil && now.After(leaf.NotBefore) && now.Before(leaf.NotAfter) {
@@ -86,9 +90,12 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 					between.AddCert(c)
 				}
 			}
-			o := x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+			o := x509.VerifyOptions{
+				Roots: pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+			}
 			if _, err := leaf.Verify(o); err != nil {
-				e.fault("put its issuer into the trust store of all servers", "%s: the other servers won't believe the certificate of %s: %v", t.Keys.Location, name, err)
+				e.fault("put its issuer into the trust store of all servers", "%s: the other servers won't believe the certificate of %s: %v",
+					t.Keys.Location, name, err)
 			}
 		}
 	}

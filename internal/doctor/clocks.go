@@ -8,29 +8,29 @@ import (
 )
 
 const (
-	// clockOff is how far clocks may be apart: beyond it the leader no longer believes its own.
+	// clockOff is how far apart clocks may be: beyond it the leader no longer trusts its own.
 	clockOff = 10 * time.Second
-	// clockApart is more than machines whose clocks are kept are ever apart.
+	// clockApart is more than synchronized clocks are ever apart.
 	clockApart = time.Second
 )
 
 // A Clock is how far another server's clock is from this machine's.
 //
-// The server tells its time in its answer to mntr. It read its clock after this machine asked, and before the answer
-// was here: its time, less the middle of the two, is the offset, and half of the time between is what that may be off.
+// The server tells its time in its answer to mntr. It read its clock after this machine asked and before the answer
+// arrived: the offset is its time minus the middle of the two, uncertain by half of the time between them.
 type Clock struct {
 	Server      int64  `json:"server"`
 	OffsetMs    int64  `json:"offsetMs"`      // above 0 it is ahead of this machine's
 	UncertainMs int64  `json:"uncertainMs"`   // the true offset is that close to OffsetMs
-	Why         string `json:"why,omitempty"` // it isn't known
+	Why         string `json:"why,omitempty"` // why the offset isn't known
 }
 
-// atLeast is how far the clock is off for certain.
+// atLeast returns how far the clock is certainly off.
 func (c *Clock) atLeast() time.Duration {
 	return time.Duration(max(max(c.OffsetMs, -c.OffsetMs)-c.UncertainMs, 0)) * time.Millisecond
 }
 
-// String is a line for people.
+// String returns a line for people.
 func (c *Clock) String() string {
 	if c.Why != "" {
 		return fmt.Sprintf("server %d: not known, %s", c.Server, c.Why)
@@ -53,7 +53,7 @@ func clockOf(id int64, a *answers) Clock {
 	default:
 		half := a.after.Sub(a.before) / 2
 		c.OffsetMs = theirs - a.before.Add(half).UnixMilli()
-		c.UncertainMs = half.Milliseconds() + 1 // times are told in whole milliseconds
+		c.UncertainMs = half.Milliseconds() + 1 // times are in whole milliseconds
 	}
 	return c
 }

@@ -40,14 +40,15 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// tickMin is the shortest unit of session timeouts that isn't asked for trouble.
+// tickMin is the shortest tick, the unit of session timeouts, that doesn't invite trouble.
 const tickMin = 100 * time.Millisecond
 
-// riskyKeys reports values that work and are dangerous.
+// riskyKeys reports values that work but are dangerous.
 func (e *examination) riskyKeys() {
 	c := e.cfg
 	if c.Tree.SkipACL {
-		e.fault("remove skipACL, and give znodes the ACLs that they need", "skipACL=yes: everybody may read and change every znode")
+		e.fault("remove skipACL, and give znodes the ACLs that they need",
+			"skipACL=yes: everybody may read and change every znode")
 	}
 	if c.FourLetter.All {
 		e.warn("name the words that are needed: 4lw.commands.whitelist=srvr,mntr,ruok,conf", "4lw.commands.whitelist=*: whoever reaches the client port may list all sessions and watches, and reset figures")
@@ -59,7 +60,8 @@ func (e *examination) riskyKeys() {
 		e.warn("set maxClientCnxns or maxCnxns", "neither maxClientCnxns nor maxCnxns bounds the connections: one client can take all descriptors")
 	}
 	if c.TickTime < tickMin {
-		e.warn("set tickTime to 1000 to 3000", "tickTime=%d ms: sessions expire at every short pause of a client or the network", c.TickTime.Milliseconds())
+		e.warn("set tickTime to 1000 to 3000", "tickTime=%d ms: sessions expire at every short pause of a client or the network",
+			c.TickTime.Milliseconds())
 	}
 	if c.Admin.Enabled && c.Admin.PlainRemote {
 		e.warn("use TLS (admin.portUnification, admin.forceHttps) instead", "admin.plainRemote=true: callers of the admin server send their passwords in the clear")
@@ -69,10 +71,12 @@ func (e *examination) riskyKeys() {
 			continue
 		}
 		if !t.HostnameVerification {
-			e.warn("remove the key, and issue certificates that name their hosts", "%shostnameVerification=false: any certificate of the issuer passes for any server", name)
+			e.warn("remove the key, and issue certificates that name their hosts", "%shostnameVerification=false: any certificate of the issuer passes for any server",
+				name)
 		}
 		if name == "ssl.quorum." && t.ClientAuth != "need" && t.ClientAuth != "" {
-			e.fault("set ssl.quorum.clientAuth=need", "ssl.quorum.clientAuth=%s: whoever reaches the peer port may pass for a server", t.ClientAuth)
+			e.fault("set ssl.quorum.clientAuth=need", "ssl.quorum.clientAuth=%s: whoever reaches the peer port may pass for a server",
+				t.ClientAuth)
 		}
 	}
 	if q := &c.Quorum; q.Distributed {
@@ -88,7 +92,7 @@ func (e *examination) riskyKeys() {
 	}
 }
 
-// addresses reports members that can't be told apart, or reached.
+// addresses reports members that can't be distinguished, or reached.
 func (e *examination) addresses() {
 	type place struct {
 		host string
@@ -117,14 +121,16 @@ func (e *examination) addresses() {
 			for _, host := range at {
 				p := place{host, c.Port}
 				if before, twice := taken[p]; twice && before != m.ID {
-					e.fault("give each server a client address of its own in the server lines", "server.%d and server.%d have the same client address %s", before, m.ID, net.JoinHostPort(p.host, strconv.Itoa(p.port)))
+					e.fault("give each server a client address of its own in the server lines", "server.%d and server.%d have the same client address %s",
+						before, m.ID, net.JoinHostPort(p.host, strconv.Itoa(p.port)))
 				}
 				taken[p] = m.ID
 			}
 		}
 	}
 	if loopback != 0 && others != 0 {
-		e.fault("name each server by the address at which all others reach it", "server.%d has a loopback address and server.%d has not: they can't reach each other", loopback, others)
+		e.fault("name each server by the address at which all others reach it", "server.%d has a loopback address and server.%d has not: they can't reach each other",
+			loopback, others)
 	}
 }
 

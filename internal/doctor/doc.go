@@ -1,4 +1,4 @@
-// Package doctor examines a server's configuration, its files, its machine and its peers,
-// before it is started and while it runs, and says of each thing found what to do. It changes nothing but
-// for a file that it writes, syncs and removes in the log's directory, to measure the disk.
+// Package doctor examines a server's configuration, files, machine and peers, before the server is
+// started and while it runs, and says what to do about each finding. It changes nothing, except that it
+// writes, syncs and removes a file in the log's directory to measure the disk.
 package doctor

@@ -58,7 +58,7 @@ type check struct {
 	run  func(e *examination)
 }
 
-// checks are all of them, in the order in which their findings are printed.
+// checks are all checks, in the order in which their findings are printed.
 var checks = []check{
 	{"configuration", (*examination).configuration},
 	{"keys", (*examination).riskyKeys},
@@ -86,8 +86,8 @@ type examination struct {
 	err     error          // of reading it as this server
 	noDisk  bool
 	running bool
-	told    map[int64]answers // by server: what its client port told; see ask
-	at      string            // the check that runs
+	told    map[int64]answers // by server: what its client port answered; see ask
+	at      string            // the check that is running
 	report  Report
 }
 
@@ -132,12 +132,13 @@ func Examine(w *World, file string, noDisk bool) Report {
 	return e.report
 }
 
-// Main is the command zooid doctor.
+// Main runs the command zooid doctor.
 func Main(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, help) }
-	asJSON, strict, noDisk := flags.Bool("json", false, ""), flags.Bool("strict", false, ""), flags.Bool("no-disk", false, "")
+	asJSON, strict, noDisk := flags.Bool("json", false, ""), flags.Bool("strict", false, ""), flags.Bool("no-disk", false,
+		"")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
@@ -171,7 +172,8 @@ func (r *Report) print(w io.Writer) error {
 	if r.Running {
 		state = "running"
 	}
-	_, err := fmt.Fprintf(w, "%s (%s): %d faults, %d warnings in %d checks\n", r.Config, state, r.Faults, r.Warnings, len(r.Checks))
+	_, err := fmt.Fprintf(w, "%s (%s): %d faults, %d warnings in %d checks\n", r.Config, state, r.Faults, r.Warnings,
+		len(r.Checks))
 	for _, f := range r.Findings {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "\n%s (%s): %s\n    do: %s\n", f.Level, f.Check, f.What, f.Do)

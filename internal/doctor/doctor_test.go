@@ -147,23 +147,41 @@ func TestPlanted(t *testing.T) {
 		plant        func(s *subject)
 	}{
 		{"unknown key", false, "configuration", Warning, "clientProt", func(s *subject) { s.replace("", "clientProt=1\n") }},
-		{"bad value", false, "configuration", Fault, "tickTime", func(s *subject) { s.replace("tickTime=2000", "tickTime=soon") }},
-		{"no myid", false, "configuration", Fault, "myid", func(s *subject) { s.must(os.Remove(filepath.Join(s.dir, "data", "myid"))) }},
-		{"wrong myid", false, "configuration", Fault, "id 9 has no server line", func(s *subject) { s.write("data/myid", "9\n") }},
-		{"one quorum address twice", false, "configuration", Fault, "same quorum address", func(s *subject) { s.replace("h2:2888", "h3:2888") }},
-		{"two voters", false, "configuration", Warning, "stops the ensemble", func(s *subject) { s.replace("server.3=h3:2888:3888;2181\n", "") }},
+		{"bad value", false, "configuration", Fault,
+			"tickTime", func(s *subject) { s.replace("tickTime=2000", "tickTime=soon") }},
+		{"no myid", false, "configuration", Fault,
+			"myid", func(s *subject) { s.must(os.Remove(filepath.Join(s.dir, "data", "myid"))) }},
+		{"wrong myid", false, "configuration", Fault, "id 9 has no server line",
+			func(s *subject) { s.write("data/myid", "9\n") }},
+		{"one quorum address twice", false, "configuration", Fault, "same quorum address",
+			func(s *subject) { s.replace("h2:2888", "h3:2888") }},
+		{"two voters", false, "configuration", Warning, "stops the ensemble",
+			func(s *subject) { s.replace("server.3=h3:2888:3888;2181\n", "") }},
 		{"no ACLs", false, "keys", Fault, "skipACL=yes", func(s *subject) { s.replace("", "skipACL=yes\n") }},
-		{"all words", false, "keys", Warning, "4lw.commands.whitelist=*", func(s *subject) { s.replace("srvr,mntr,ruok,conf,isro", "*") }},
-		{"no purge", false, "keys", Warning, "purgeInterval=0", func(s *subject) { s.replace("purgeInterval=1", "purgeInterval=0") }},
-		{"no bound of connections", false, "keys", Warning, "maxClientCnxns", func(s *subject) { s.replace("maxClientCnxns=60", "maxClientCnxns=0") }},
-		{"short ticks", false, "keys", Warning, "tickTime=5 ms", func(s *subject) { s.replace("tickTime=2000", "tickTime=5") }},
-		{"no secret", false, "keys", Warning, "trust on first use", func(s *subject) { s.replace("quorum.secretFile", "#quorum.secretFile") }},
-		{"any certificate", true, "keys", Warning, "ssl.quorum.hostnameVerification=false", func(s *subject) { s.replace("", "ssl.quorum.hostnameVerification=false\n") }},
-		{"peers without certificates", true, "keys", Fault, "ssl.quorum.clientAuth=want", func(s *subject) { s.replace("", "ssl.quorum.clientAuth=want\n") }},
-		{"plain peers", true, "keys", Warning, "portUnification", func(s *subject) { s.replace("", "portUnification=true\n") }},
-		{"nobody may reconfig", false, "keys", Warning, "no superuser", func(s *subject) { s.replace("", "reconfigEnabled=true\n") }},
-		{"one client address twice", false, "addresses", Fault, "same client address h1:2181", func(s *subject) { s.replace("server.2=h2:2888:3888;2181", "server.2=h2:2888:3888;h1:2181") }},
-		{"loopback among others", false, "addresses", Fault, "loopback", func(s *subject) { s.replace("server.2=h2", "server.2=127.0.0.1") }},
+		{"all words", false, "keys", Warning,
+			"4lw.commands.whitelist=*", func(s *subject) { s.replace("srvr,mntr,ruok,conf,isro", "*") }},
+		{"no purge", false, "keys", Warning,
+			"purgeInterval=0", func(s *subject) { s.replace("purgeInterval=1", "purgeInterval=0") }},
+		{"no bound of connections", false, "keys", Warning,
+			"maxClientCnxns", func(s *subject) { s.replace("maxClientCnxns=60", "maxClientCnxns=0") }},
+		{"short ticks", false, "keys", Warning, "tickTime=5 ms",
+			func(s *subject) { s.replace("tickTime=2000", "tickTime=5") }},
+		{"no secret", false, "keys", Warning, "trust on first use",
+			func(s *subject) { s.replace("quorum.secretFile", "#quorum.secretFile") }},
+		{"any certificate", true, "keys", Warning,
+			"ssl.quorum.hostnameVerification=false", func(s *subject) {
+				s.replace("", "ssl.quorum.hostnameVerification=false\n")
+			}},
+		{"peers without certificates", true, "keys", Fault,
+			"ssl.quorum.clientAuth=want", func(s *subject) { s.replace("", "ssl.quorum.clientAuth=want\n") }},
+		{"plain peers", true, "keys", Warning,
+			"portUnification", func(s *subject) { s.replace("", "portUnification=true\n") }},
+		{"nobody may reconfig", false, "keys", Warning, "no superuser",
+			func(s *subject) { s.replace("", "reconfigEnabled=true\n") }},
+		{"one client address twice", false, "addresses", Fault, "same client address h1:2181",
+			func(s *subject) { s.replace("server.2=h2:2888:3888;2181", "server.2=h2:2888:3888;h1:2181") }},
+		{"loopback among others", false, "addresses", Fault,
+			"loopback", func(s *subject) { s.replace("server.2=h2", "server.2=127.0.0.1") }},
 		{"no such name", false, "names", Fault, "h2 doesn't resolve", func(s *subject) {
 			resolve := s.world.Resolve
 			s.world.Resolve = func(ctx context.Context, host string) ([]string, error) {
@@ -207,8 +225,10 @@ func TestPlanted(t *testing.T) {
 		{"port of outgoing connections", false, "ports", Warning, "port 2888 is among those", func(s *subject) {
 			s.system["proc/sys/net/ipv4/ip_local_port_range"] = &fstest.MapFile{Data: []byte("2800 3000\n")}
 		}},
-		{"data directory open to others", false, "directories", Fault, "others may write", func(s *subject) { s.must(os.Chmod(filepath.Join(s.dir, "data"), 0o777)) }},
-		{"data directory to look into", false, "directories", Warning, "look into it", func(s *subject) { s.must(os.Chmod(filepath.Join(s.dir, "data"), 0o755)) }},
+		{"data directory open to others", false, "directories", Fault, "others may write",
+			func(s *subject) { s.must(os.Chmod(filepath.Join(s.dir, "data"), 0o777)) }},
+		{"data directory to look into", false, "directories", Warning, "look into it",
+			func(s *subject) { s.must(os.Chmod(filepath.Join(s.dir, "data"), 0o755)) }},
 		{"no log directory", false, "directories", Fault, "isn't there", func(s *subject) {
 			s.replace("", "dataLogDir="+s.dir+"/log\ndatadir.autocreate=false\n")
 		}},
@@ -216,14 +236,19 @@ func TestPlanted(t *testing.T) {
 			s.write("log", "")
 			s.replace("", "dataLogDir="+s.dir+"/log\n")
 		}},
-		{"another user's", false, "directories", Fault, "belongs to user", func(s *subject) { s.world.UID = os.Getuid() + 1 }},
-		{"Apache's tree", false, "data", Fault, "Apache ZooKeeper", func(s *subject) { s.must(os.Mkdir(filepath.Join(s.dir, "data", "version-2"), 0o700)) }},
-		{"no data, and none may be made", false, "data", Fault, "db.autocreate=false", func(s *subject) { s.replace("#db.autocreate", "db.autocreate") }},
+		{"another user's", false, "directories", Fault, "belongs to user",
+			func(s *subject) { s.world.UID = os.Getuid() + 1 }},
+		{"Apache's tree", false, "data", Fault, "Apache ZooKeeper",
+			func(s *subject) { s.must(os.Mkdir(filepath.Join(s.dir, "data", "version-2"), 0o700)) }},
+		{"no data, and none may be made", false, "data", Fault,
+			"db.autocreate=false", func(s *subject) { s.replace("#db.autocreate", "db.autocreate") }},
 		{"log lost", false, "data", Fault, "log", func(s *subject) {
 			s.write("data/IDENTITY", "zooid data directory\nformat 1\ncluster 0000000000000abc\n")
 		}},
-		{"recovery cut short", false, "data", Fault, "recovery", func(s *subject) { s.must(os.Mkdir(filepath.Join(s.dir, "data", "recover-ready"), 0o700)) }},
-		{"data aside", false, "data", Warning, "set aside", func(s *subject) { s.must(os.Mkdir(filepath.Join(s.dir, "data", "aside-x"), 0o700)) }},
+		{"recovery cut short", false, "data", Fault,
+			"recovery", func(s *subject) { s.must(os.Mkdir(filepath.Join(s.dir, "data", "recover-ready"), 0o700)) }},
+		{"data aside", false, "data", Warning, "set aside",
+			func(s *subject) { s.must(os.Mkdir(filepath.Join(s.dir, "data", "aside-x"), 0o700)) }},
 		{"entry that panics", false, "data", Fault, "log entry 12", func(s *subject) {
 			data := filepath.Join(s.dir, "data")
 			d, err := storage.Open(storage.Options{Dir: data, ClusterID: 7})
@@ -232,16 +257,20 @@ func TestPlanted(t *testing.T) {
 			s.must(err)
 			s.must(d.Close())
 		}},
-		{"secret for all", false, "secrets", Fault, "others may read it (mode 0644)", func(s *subject) { s.must(os.Chmod(filepath.Join(s.dir, "secret"), 0o644)) }},
+		{"secret for all", false, "secrets", Fault, "others may read it (mode 0644)",
+			func(s *subject) { s.must(os.Chmod(filepath.Join(s.dir, "secret"), 0o644)) }},
 		{"short secret", false, "secrets", Fault, "has 5 characters", func(s *subject) { s.write("secret", "short\n") }},
 		{"empty secret", false, "secrets", Fault, "holds no secret", func(s *subject) { s.write("secret", "# none\n") }},
-		{"no secret file", false, "secrets", Fault, "can't be read", func(s *subject) { s.must(os.Remove(filepath.Join(s.dir, "secret"))) }},
+		{"no secret file", false, "secrets", Fault, "can't be read",
+			func(s *subject) { s.must(os.Remove(filepath.Join(s.dir, "secret"))) }},
 		{"passwords for all", false, "secrets", Fault, "which holds passwords", func(s *subject) {
 			s.replace("", "DigestAuthenticationProvider.superDigest=super:AAAAAAAAAAAAAAAAAAAAAAAAAAA=\n")
 			s.must(os.Chmod(s.file, 0o644))
 		}},
-		{"key for all", true, "secrets", Fault, "key store", func(s *subject) { s.must(os.Chmod(filepath.Join(s.dir, "server.pem"), 0o644)) }},
-		{"certificate over", true, "certificates", Fault, "has ended on", func(s *subject) { s.world.Now = func() time.Time { return time.Now().AddDate(4, 0, 0) } }},
+		{"key for all", true, "secrets", Fault, "key store",
+			func(s *subject) { s.must(os.Chmod(filepath.Join(s.dir, "server.pem"), 0o644)) }},
+		{"certificate over", true, "certificates", Fault, "has ended on",
+			func(s *subject) { s.world.Now = func() time.Time { return time.Now().AddDate(4, 0, 0) } }},
 		{"certificate about to end", true, "certificates", Warning, "in 9 days", func(s *subject) {
 			s.world.Now = func() time.Time { return time.Now().AddDate(0, 0, 815).Add(12 * time.Hour) }
 		}},
@@ -270,12 +299,17 @@ func TestPlanted(t *testing.T) {
 		{"broken disk", false, "disk", Fault, "input/output error", func(s *subject) {
 			s.world.Fsync = func(string, int) ([]time.Duration, error) { return nil, syscall.EIO }
 		}},
-		{"data in memory", false, "disk", Fault, "tmpfs", func(s *subject) { s.space(func(v *Space) { v.KindName, v.KindsUnstable = "tmpfs", true }) }},
-		{"data on the network", false, "disk", Warning, "NFS", func(s *subject) { s.space(func(v *Space) { v.KindName = "NFS" }) }},
-		{"disk full", false, "space", Fault, "refuses writes", func(s *subject) { s.space(func(v *Space) { v.Free = gib / 2 }) }},
-		{"disk filling", false, "space", Warning, "are free", func(s *subject) { s.space(func(v *Space) { v.Free = 15 * gib }) }},
+		{"data in memory", false, "disk", Fault,
+			"tmpfs", func(s *subject) { s.space(func(v *Space) { v.KindName, v.KindsUnstable = "tmpfs", true }) }},
+		{"data on the network", false, "disk", Warning,
+			"NFS", func(s *subject) { s.space(func(v *Space) { v.KindName = "NFS" }) }},
+		{"disk full", false, "space", Fault, "refuses writes",
+			func(s *subject) { s.space(func(v *Space) { v.Free = gib / 2 }) }},
+		{"disk filling", false, "space", Warning, "are free",
+			func(s *subject) { s.space(func(v *Space) { v.Free = 15 * gib }) }},
 		{"no inodes", false, "space", Fault, "inodes", func(s *subject) { s.space(func(v *Space) { v.InodesFree = 1 }) }},
-		{"few descriptors", false, "descriptors", Warning, "may open 1024 files", func(s *subject) { s.world.OpenFiles = func() int64 { return 1024 } }},
+		{"few descriptors", false, "descriptors", Warning, "may open 1024 files",
+			func(s *subject) { s.world.OpenFiles = func() int64 { return 1024 } }},
 		{"small control group", false, "memory", Warning, "leave the server", func(s *subject) {
 			s.system["proc/self/cgroup"] = &fstest.MapFile{Data: []byte("0::/\n")}
 			s.system["sys/fs/cgroup/memory.max"] = &fstest.MapFile{Data: []byte("100000000\n")}
@@ -293,20 +327,28 @@ func TestPlanted(t *testing.T) {
 			s.system["sys/kernel/mm/transparent_hugepage/enabled"] = &fstest.MapFile{Data: []byte("[always] madvise never\n")}
 		}},
 		{"leader's clock", false, "clocks", Fault, "server 2 leads, and its clock is 15s off", func(s *subject) {
-			s.said["h2:2181 srvr"], s.said["h2:2181 mntr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n", "zk_clock_correction_ms\t15000\n"
+			s.said["h2:2181 srvr"], s.said["h2:2181 mntr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n",
+				"zk_clock_correction_ms\t15000\n"
 		}},
-		{"a clock ahead", false, "clocks", Warning, "apart: server 2: +4", func(s *subject) { s.serves("h2:2181", "4.5s").serves("h3:2181", "0s") }},
-		{"a clock far behind", false, "clocks", Fault, "apart: server 3: -6", func(s *subject) { s.serves("h2:2181", "0s").serves("h3:2181", "-1m1s") }},
-		{"own clock", false, "clocks", Fault, "this machine's clock is", func(s *subject) { s.serves("h2:2181", "1h").serves("h3:2181", "1h0m1s") }},
-		{"a clock ahead, by TLS", true, "clocks", Warning, "apart: server 2: +4", func(s *subject) { s.serves("TLS h2:2281", "4.5s") }},
+		{"a clock ahead", false, "clocks", Warning, "apart: server 2: +4",
+			func(s *subject) { s.serves("h2:2181", "4.5s").serves("h3:2181", "0s") }},
+		{"a clock far behind", false, "clocks", Fault, "apart: server 3: -6",
+			func(s *subject) { s.serves("h2:2181", "0s").serves("h3:2181", "-1m1s") }},
+		{"own clock", false, "clocks", Fault, "this machine's clock is",
+			func(s *subject) { s.serves("h2:2181", "1h").serves("h3:2181", "1h0m1s") }},
+		{"a clock ahead, by TLS", true, "clocks", Warning, "apart: server 2: +4",
+			func(s *subject) { s.serves("TLS h2:2281", "4.5s") }},
 		{"clock gone back", false, "clocks", Fault, "gone back", func(s *subject) {
 			later := time.Now().Add(time.Hour)
 			s.must(os.Chtimes(filepath.Join(s.dir, "data", "myid"), later, later))
 		}},
-		{"two versions", false, "versions", Warning, "3.9.5-zooid-1 on server 1; 3.9.5-zooid-2 on server 2", func(s *subject) {
-			s.said["h1:2181 srvr"], s.said["h2:2181 srvr"] = "Zookeeper version: 3.9.5-zooid-1, built on 2026-01-01\n", "Zookeeper version: 3.9.5-zooid-2, built on 2026-01-01\n"
-		}},
-		{"something else answers", false, "versions", Fault, "something else", func(s *subject) { s.said["h3:2181 srvr"] = "220 mail" }},
+		{"two versions", false, "versions", Warning,
+			"3.9.5-zooid-1 on server 1; 3.9.5-zooid-2 on server 2", func(s *subject) {
+				s.said["h1:2181 srvr"], s.said["h2:2181 srvr"] = "Zookeeper version: 3.9.5-zooid-1, built on 2026-01-01\n",
+					"Zookeeper version: 3.9.5-zooid-2, built on 2026-01-01\n"
+			}},
+		{"something else answers", false, "versions", Fault, "something else",
+			func(s *subject) { s.said["h3:2181 srvr"] = "220 mail" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -338,12 +380,14 @@ func TestPlanted(t *testing.T) {
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	s := healthy(t, false, "h1", "h2", "h3", "h4", "h5")
-	s.serves("h1:2181", "5h").serves("h2:2181", "-300ms").serves("h3:2181", "mntr is not executed because it is not in the whitelist.\n").serves("h4:2181", "zk_uptime\t5\n")
+	s.serves("h1:2181", "5h").serves("h2:2181", "-300ms").serves("h3:2181",
+		"mntr is not executed because it is not in the whitelist.\n").serves("h4:2181", "zk_uptime\t5\n")
 	r := Examine(&s.world, s.file, false)
 	if len(r.Findings) > 0 || len(r.Clocks) != 4 {
 		t.Fatalf("%+v", r)
 	}
-	if c := r.Clocks[0]; c.Server != 2 || c.OffsetMs-c.UncertainMs > -300 || c.OffsetMs+c.UncertainMs < -301 || c.Why != "" {
+	if c := r.Clocks[0]; c.Server != 2 || c.OffsetMs-c.UncertainMs > -300 || c.OffsetMs+c.UncertainMs < -301 ||
+		c.Why != "" {
 		t.Errorf("a clock 300 ms behind: %+v", c)
 	}
 	for i, why := range []string{"whitelist", "its version", "doesn't answer"} {
@@ -352,7 +396,8 @@ func TestClocks(t *testing.T) {
 		}
 	}
 	var text strings.Builder
-	if err := r.print(&text); err != nil || !strings.Contains(text.String(), "server 2: -") || !strings.Contains(text.String(), "server 5: not known, it doesn't answer\n") {
+	if err := r.print(&text); err != nil || !strings.Contains(text.String(), "server 2: -") ||
+		!strings.Contains(text.String(), "server 5: not known, it doesn't answer\n") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }
@@ -400,7 +445,9 @@ func TestExposed(t *testing.T) {
 			t.Errorf("%04o of user %d is refused", f.mode, f.uid)
 		}
 	}
-	for _, f := range []file{{mode: 0o640, uid: 7}, {mode: 0o440, uid: 7}, {mode: 0o604}, {mode: 0o660}, {mode: 0o644}, {mode: 0o601}} {
+	for _, f := range []file{
+		{mode: 0o640, uid: 7}, {mode: 0o440, uid: 7}, {mode: 0o604}, {mode: 0o660}, {mode: 0o644}, {mode: 0o601},
+	} {
 		if !Exposed(f) {
 			t.Errorf("%04o of user %d is taken", f.mode, f.uid)
 		}
@@ -412,7 +459,8 @@ func TestDownBesideRunning(t *testing.T) {
 	t.Parallel()
 	s := healthy(t, false)
 	s.world.Running = func(...string) bool { return true }
-	s.said["h1:2181 srvr"], s.said["h3:2181 srvr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n", "Zookeeper version: 3.9.5-x, built on 2026-01-01\n"
+	s.said["h1:2181 srvr"], s.said["h3:2181 srvr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n",
+		"Zookeeper version: 3.9.5-x, built on 2026-01-01\n"
 	r := Examine(&s.world, s.file, false)
 	if len(r.Findings) != 1 || !strings.Contains(r.Findings[0].What, "server 2 doesn't answer") || !r.Running {
 		t.Errorf("%+v", r)
@@ -446,7 +494,8 @@ func TestHere(t *testing.T) {
 			t.Errorf("doctor %q: exit code %d", args, code)
 		}
 	}
-	if code := Main([]string{filepath.Join(s.dir, "none.cfg")}, &text, &errs); code != 1 || !strings.Contains(text.String(), "none.cfg") {
+	if code := Main([]string{filepath.Join(s.dir, "none.cfg")}, &text, &errs); code != 1 ||
+		!strings.Contains(text.String(), "none.cfg") {
 		t.Errorf("without a file: %d", code)
 	}
 	if _, err := fs.Stat(Here().System, "proc"); err != nil && !errors.Is(err, fs.ErrNotExist) {

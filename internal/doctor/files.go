@@ -17,7 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// dirs are the data directory and that of the log, if it has one of its own.
+// dirs returns the data directory and, if it is another one, the log's directory.
 func (e *examination) dirs() []string {
 	s := &e.cfg.Storage
 	if s.DataDir == s.DataLogDir {
@@ -26,7 +26,7 @@ func (e *examination) dirs() []string {
 	return []string{s.DataDir, s.DataLogDir}
 }
 
-// present are those of them that are there.
+// present returns those of dirs that exist.
 func (e *examination) present() []string {
 	return slices.DeleteFunc(e.dirs(), func(dir string) bool {
 		st, err := os.Stat(dir)
@@ -34,7 +34,7 @@ func (e *examination) present() []string {
 	})
 }
 
-// directories reports directories that can't be used, and those that others may use.
+// directories reports directories that can't be used, and those that others may access.
 func (e *examination) directories() {
 	for _, dir := range e.dirs() {
 		st, err := os.Stat(dir)
@@ -42,7 +42,8 @@ func (e *examination) directories() {
 		case errors.Is(err, fs.ErrNotExist) && e.cfg.Storage.CreateDir:
 			continue // the server makes it
 		case errors.Is(err, fs.ErrNotExist):
-			e.fault("make it for the server's user: install -d -m 0700 -o zooid "+dir, "%s isn't there, and datadir.autocreate=false forbids making it. Is its disk mounted?", dir)
+			e.fault("make it for the server's user: install -d -m 0700 -o zooid "+dir, "%s isn't there, and datadir.autocreate=false forbids making it. Is its disk mounted?",
+				dir)
 			continue
 		case err != nil:
 			e.fault("let the server's user search every directory above it", "%s can't be looked at: %v", dir, err)
@@ -56,17 +57,19 @@ func (e *examination) directories() {
 			owner = int(sys.Uid)
 		}
 		if e.world.UID != 0 && owner >= 0 && owner != e.world.UID {
-			e.fault(fmt.Sprintf("run this as the server's user, or give it the directory: chown -R %d %s", e.world.UID, dir), "%s belongs to user %d, not to this one, %d", dir, owner, e.world.UID)
+			e.fault(fmt.Sprintf("run this as the server's user, or give it the directory: chown -R %d %s", e.world.UID, dir), "%s belongs to user %d, not to this one, %d",
+				dir, owner, e.world.UID)
 		}
 		if mode := st.Mode().Perm(); mode&0o022 != 0 {
-			e.fault("chmod 0700 "+dir, "%s: others may write to it (mode %04o), and so replace the data and the ensemble's secret", dir, mode)
+			e.fault("chmod 0700 "+dir, "%s: others may write to it (mode %04o), and so replace the data and the ensemble's secret",
+				dir, mode)
 		} else if mode&0o007 != 0 {
 			e.warn("chmod 0700 "+dir, "%s: everybody may look into it (mode %04o)", dir, mode)
 		}
 	}
 }
 
-// data reports what is in the directories and keeps the server from going on.
+// data reports contents of the directories that keep the server from running, or that need attention.
 func (e *examination) data() {
 	s := &e.cfg.Storage
 	for _, dir := range e.dirs() {
@@ -76,31 +79,37 @@ func (e *examination) data() {
 				"%s holds the tree of an Apache ZooKeeper server, which would not be served", theirs)
 		}
 		if folders, _ := filepath.Glob(filepath.Join(dir, "aside-*")); len(folders) > 0 {
-			e.warn("look at them, and remove those of no more use", "%s holds %d folders of data that was set aside: %s", dir, len(folders), filepath.Base(folders[0]))
+			e.warn("look at them, and remove those of no more use", "%s holds %d folders of data that was set aside: %s", dir,
+				len(folders), filepath.Base(folders[0]))
 		}
 	}
 	if recovery.Begun(s.DataDir, s.DataLogDir) {
-		e.fault("run zooid recover -new-ensemble again with this zoo.cfg: it finishes", "a recovery of %s was cut short", s.DataDir)
+		e.fault("run zooid recover -new-ensemble again with this zoo.cfg: it finishes", "a recovery of %s was cut short",
+			s.DataDir)
 		return
 	}
 	if reports, err := storage.Reports(storage.OS{}, s.DataLogDir); err == nil && len(reports) > 0 {
 		last := reports[len(reports)-1]
 		skips, err := storage.Skips(storage.OS{}, s.DataLogDir, 0)
 		if err != nil || !slices.ContainsFunc(skips, func(k storage.Skip) bool { return k.Index == last.Index }) {
-			e.fault("read entry-*.report beside the log, upgrade if a version mends it, or decide by zooid skip-entry", "this server stopped at log entry %d, which can't be applied", last.Index)
+			e.fault("read entry-*.report beside the log, upgrade if a version mends it, or decide by zooid skip-entry", "this server stopped at log entry %d, which can't be applied",
+				last.Index)
 		}
 	}
 	for _, dir := range e.dirs() {
 		if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-			return // directories has said so
+			return // directories has reported it
 		}
 	}
 	_, err := storage.ReadIdentity(storage.OS{}, s.DataDir, s.DataLogDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !s.CreateDB && !e.marked("initialize"):
-		e.fault("mount the data's disk; for a new server, or one that lost its disk, permit one start: touch "+filepath.Join(s.DataDir, "initialize"), "%s holds no data, and db.autocreate=false forbids beginning with an empty tree", s.DataDir)
+		e.fault("mount the data's disk; for a new server, or one that lost its disk, permit one start: touch "+
+			filepath.Join(s.DataDir, "initialize"), "%s holds no data, and db.autocreate=false forbids beginning with an empty tree",
+			s.DataDir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		e.fault("bring back what is missing, or empty both directories but for myid: the server then takes its data from the others", "%v", err)
+		e.fault("bring back what is missing, or empty both directories but for myid: the server then takes its data from the others",
+			"%v", err)
 	case err == nil:
 		if _, err := os.Stat(filepath.Join(s.DataLogDir, peer.NoteName)); err == nil {
 			e.warn("wait until it has caught up (zooid status); it has no vote before", "this server is joining the ensemble")
@@ -113,7 +122,7 @@ func (e *examination) marked(name string) bool {
 	return err == nil
 }
 
-// newestFile is when a file of the directories was changed last.
+// newestFile returns when a file of the directories was last changed.
 func (e *examination) newestFile() (newest time.Time) {
 	for _, dir := range e.present() {
 		list, err := os.ReadDir(dir)
@@ -129,8 +138,8 @@ func (e *examination) newestFile() (newest time.Time) {
 	return newest
 }
 
-// Exposed reports whether others than a file's owner may read it, or change it. A group that may only read a file of
-// root's is none of these: root chose it for the server, as Kubernetes does for a Secret's files.
+// Exposed reports whether others than a file's owner may read or change it. Group read permission on a file owned by
+// root doesn't count: root chose the group for the server, as Kubernetes does for a Secret's files.
 func Exposed(st fs.FileInfo) bool {
 	allowed := fs.FileMode(0o700)
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Uid == 0 {
@@ -139,13 +148,13 @@ func Exposed(st fs.FileInfo) bool {
 	return st.Mode().Perm()&^allowed != 0
 }
 
-// A secret is a file that only the server may read.
+// A secretFile is a file that only the server may read.
 type secretFile struct{ what, path string }
 
-// secretLengthMin is the least length of the ensemble's secret.
+// secretLengthMin is the minimum length of the ensemble's secret.
 const secretLengthMin = 20
 
-// secrets reports files with secrets that others may read, or that hold none.
+// secrets reports secret files that others may read, or that hold no secret.
 func (e *examination) secrets() {
 	c := e.cfg
 	files := []secretFile{
@@ -161,7 +170,8 @@ func (e *examination) secrets() {
 			files = append(files, secretFile{"the ensemble's secret", path})
 		}
 	}
-	if c.Quorum.Secret != "" || c.TLS.Keys.Password != "" || c.Quorum.TLS.Keys.Password != "" || c.Auth.SuperDigest != "" || c.Auth.SASLSuperPassword != "" {
+	if c.Quorum.Secret != "" || c.TLS.Keys.Password != "" || c.Quorum.TLS.Keys.Password != "" ||
+		c.Auth.SuperDigest != "" || c.Auth.SASLSuperPassword != "" {
 		files = append(files, secretFile{"the configuration, which holds passwords", e.file})
 	}
 	for _, f := range files {
@@ -177,7 +187,8 @@ func (e *examination) secrets() {
 		case mode&0o007 != 0 || f.path == c.Quorum.SecretFile && Exposed(st):
 			e.fault("chmod 600 "+f.path, "%s, %s: others may read it (mode %04o)", f.what, f.path, mode)
 		case mode&0o070 != 0 && f.path != c.Quorum.SecretFile:
-			e.warn("chmod 600 "+f.path+", if more than the server is in its group", "%s, %s: its group may read it (mode %04o)", f.what, f.path, mode)
+			e.warn("chmod 600 "+f.path+", if more than the server is in its group", "%s, %s: its group may read it (mode %04o)",
+				f.what, f.path, mode)
 		}
 	}
 	const do = "write a new one on all servers: head -c 32 /dev/urandom | base64"
@@ -199,7 +210,8 @@ func (e *examination) secrets() {
 			continue
 		}
 		if n++; len(line) < secretLengthMin {
-			e.fault(do, "%s: a secret has %d characters; at least %d are needed", c.Quorum.SecretFile, len(line), secretLengthMin)
+			e.fault(do, "%s: a secret has %d characters; at least %d are needed", c.Quorum.SecretFile, len(line),
+				secretLengthMin)
 		}
 	}
 	if n == 0 {

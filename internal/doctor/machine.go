@@ -13,14 +13,14 @@ import (
 const (
 	// fsyncProbes is how many writes measure the disk; the second slowest is the 99th percentile.
 	fsyncProbes = 100
-	// fsyncSlow is beyond what any disk that is fit for a log takes for most writes, and
-	// fsyncFault beyond what elections bear.
+	// fsyncSlow is more than most writes take on any disk that is fit for a log, and
+	// fsyncFault more than elections tolerate.
 	fsyncSlow  = 25 * time.Millisecond
 	fsyncFault = 500 * time.Millisecond
 
 	mib = 1 << 20
 	gib = 1 << 30
-	// The server refuses writes below spaceRefuse, or a share of a small disk, and warns.
+	// The server refuses writes, or warns, below these: spaceRefuse, or a share of a small disk.
 	spaceRefuse      = gib
 	spaceRefuseShare = 10
 	spaceWarnPercent = 20
@@ -29,7 +29,7 @@ const (
 	memoryMin      = 256 * mib
 )
 
-// disk measures how long a small write takes to be durable.
+// disk measures how long a small write takes to become durable.
 func (e *examination) disk() {
 	dirs := e.present()
 	if e.noDisk || len(dirs) == 0 {
@@ -38,23 +38,28 @@ func (e *examination) disk() {
 	dir := dirs[len(dirs)-1]
 	if s, err := e.world.Space(dir); err == nil && s.KindName != "" {
 		if s.KindsUnstable {
-			e.fault("put dataDir and dataLogDir on a disk", "%s is on %s: what is acknowledged is lost with the machine's power", dir, s.KindName)
+			e.fault("put dataDir and dataLogDir on a disk", "%s is on %s: what is acknowledged is lost with the machine's power",
+				dir, s.KindName)
 		} else {
-			e.warn("put dataDir and dataLogDir on a local disk with ext4 or XFS", "%s is on %s, which is slow at making writes durable, or doesn't", dir, s.KindName)
+			e.warn("put dataDir and dataLogDir on a local disk with ext4 or XFS", "%s is on %s, which is slow at making writes durable, or doesn't",
+				dir, s.KindName)
 		}
 	}
 	took, err := e.world.Fsync(dir, fsyncProbes)
 	if err != nil {
-		e.fault("let the server's user write there, and look at the kernel's log for errors of the disk", "%s: a write can't be made durable: %v", dir, err)
+		e.fault("let the server's user write there, and look at the kernel's log for errors of the disk", "%s: a write can't be made durable: %v",
+			dir, err)
 		return
 	}
 	p99 := took[len(took)*99/100]
 	const do = "give the log a disk of its own (dataLogDir), an SSD with power-loss protection; see who else writes to it: iostat -x 1"
 	switch {
 	case p99 > fsyncFault:
-		e.fault(do, "%s: one write in a hundred takes %v to be durable; servers lose their leader by that", dir, p99.Round(time.Millisecond))
+		e.fault(do, "%s: one write in a hundred takes %v to be durable; servers lose their leader by that", dir,
+			p99.Round(time.Millisecond))
 	case p99 > fsyncSlow:
-		e.warn(do, "%s: one write in a hundred takes %v to be durable, and every write of the ensemble waits for it", dir, p99.Round(time.Millisecond))
+		e.warn(do, "%s: one write in a hundred takes %v to be durable, and every write of the ensemble waits for it", dir,
+			p99.Round(time.Millisecond))
 	}
 }
 
@@ -78,7 +83,8 @@ func (e *examination) space() {
 			e.warn(do, "%s: %d MiB of %d MiB are free", dir, s.Free/mib, s.Total/mib)
 		}
 		if s.Inodes > 0 && s.InodesFree*100/s.Inodes < 1 {
-			e.fault("remove small files on it", "%s: the file system has no inodes left for new files (%d of %d)", dir, s.InodesFree, s.Inodes)
+			e.fault("remove small files on it", "%s: the file system has no inodes left for new files (%d of %d)", dir,
+				s.InodesFree, s.Inodes)
 		}
 	}
 }
@@ -91,30 +97,35 @@ func (e *examination) descriptors() {
 		wanted = c + c/10 + 1024
 	}
 	if n > 0 && n < wanted {
-		e.warn(fmt.Sprintf("raise it: LimitNOFILE=%d in the unit, or ulimit -n", max(wanted, 65536)), "this user may open %d files, and a server of this configuration wants %d: connections beyond it are refused", n, wanted)
+		e.warn(fmt.Sprintf("raise it: LimitNOFILE=%d in the unit, or ulimit -n", max(wanted, 65536)), "this user may open %d files, and a server of this configuration wants %d: connections beyond it are refused",
+			n, wanted)
 	}
 }
 
-// memory reports limits that don't fit each other.
+// memory reports limits that don't fit together.
 func (e *examination) memory() {
 	usable := memory.DefaultLimit(e.world.System)
 	if usable == 0 {
 		return
 	}
 	if own := e.cfg.Limits.Memory; own > usable/8*10 {
-		e.fault("set memory.limit below it, or leave it out: the default follows the control group", "memory.limit=%d MiB, and machine and control group leave %d MiB: the kernel would end the server", own/mib, usable/mib)
+		e.fault("set memory.limit below it, or leave it out: the default follows the control group", "memory.limit=%d MiB, and machine and control group leave %d MiB: the kernel would end the server",
+			own/mib, usable/mib)
 	}
 	if usable < memoryMin {
-		e.warn("give the service at least 512 MiB (MemoryMax in the unit, resources.limits.memory in Kubernetes)", "machine and control group leave the server %d MiB", usable/mib)
+		e.warn("give the service at least 512 MiB (MemoryMax in the unit, resources.limits.memory in Kubernetes)", "machine and control group leave the server %d MiB",
+			usable/mib)
 	}
 	swaps, err := fs.ReadFile(e.world.System, "proc/swaps")
 	swappiness, _ := fs.ReadFile(e.world.System, "proc/sys/vm/swappiness")
-	if err == nil && strings.Count(strings.TrimSpace(string(swaps)), "\n") > 0 && strings.TrimSpace(string(swappiness)) != "0" && strings.TrimSpace(string(swappiness)) != "1" {
-		e.warn("set vm.swappiness=1, or MemorySwapMax=0 in the unit", "memory may be swapped to disk (vm.swappiness=%s): a server that is swapped out loses its sessions", strings.TrimSpace(string(swappiness)))
+	if err == nil && strings.Count(strings.TrimSpace(string(swaps)), "\n") > 0 &&
+		strings.TrimSpace(string(swappiness)) != "0" && strings.TrimSpace(string(swappiness)) != "1" {
+		e.warn("set vm.swappiness=1, or MemorySwapMax=0 in the unit", "memory may be swapped to disk (vm.swappiness=%s): a server that is swapped out loses its sessions",
+			strings.TrimSpace(string(swappiness)))
 	}
 }
 
-// hugePages reports transparent huge pages for everybody.
+// hugePages reports transparent huge pages that are on for every process.
 func (e *examination) hugePages() {
 	b, err := fs.ReadFile(e.world.System, "sys/kernel/mm/transparent_hugepage/enabled")
 	if err == nil && strings.Contains(string(b), "[always]") {

@@ -17,11 +17,11 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// patience bounds one name or server.
+// patience bounds the wait for one name or server.
 const patience = 3 * time.Second
 
-// names reports hosts that don't resolve, and a server line of this server's that isn't this
-// machine's.
+// names reports hosts that don't resolve, and a server line of this server that names
+// another machine.
 func (e *examination) names() {
 	q := &e.cfg.Quorum
 	for _, m := range q.Members.Servers {
@@ -30,22 +30,26 @@ func (e *examination) names() {
 			found, err := e.world.Resolve(ctx, a.Host)
 			cancel()
 			if err != nil {
-				e.fault("enter the name into DNS or /etc/hosts of all servers, or correct the server line", "server.%d: the name %s doesn't resolve: %v", m.ID, a.Host, err)
+				e.fault("enter the name into DNS or /etc/hosts of all servers, or correct the server line", "server.%d: the name %s doesn't resolve: %v",
+					m.ID, a.Host, err)
 				continue
 			}
 			if m.ID != q.MyID || q.ListenOnAllIPs || len(m.Addrs) > 1 {
 				continue
 			}
 			local, err := e.world.Local()
-			if err == nil && !slices.ContainsFunc(found, func(ip string) bool { return isWildcard(ip) || isLoopback(ip) || slices.Contains(local, ip) }) {
+			if err == nil &&
+				!slices.ContainsFunc(found,
+					func(ip string) bool { return isWildcard(ip) || isLoopback(ip) || slices.Contains(local, ip) }) {
 				e.fault("correct myid or the server line, or set quorumListenOnAllIPs=true if the address is translated on the way",
-					"server.%d is this server, and %s (%s) is no address of this machine: it can't listen there", m.ID, a.Host, strings.Join(found, ", "))
+					"server.%d is this server, and %s (%s) is no address of this machine: it can't listen there", m.ID, a.Host,
+					strings.Join(found, ", "))
 			}
 		}
 	}
 }
 
-// listened are the addresses that the server will listen on.
+// listened returns the addresses that the server will listen on.
 func (e *examination) listened() (all []string) {
 	for _, c := range []config.HostPort{e.cfg.Client, e.cfg.Secure} {
 		if c.Port > 0 {
@@ -67,7 +71,7 @@ func (e *examination) listened() (all []string) {
 	return all
 }
 
-// ports reports ports that somebody else has, or may take.
+// ports reports ports that another program has, or may take.
 func (e *examination) ports() {
 	first, last := e.ephemeralPorts()
 	seen := map[string]bool{}
@@ -83,25 +87,28 @@ func (e *examination) ports() {
 			case errors.Is(err, syscall.EADDRINUSE):
 				e.fault("find who has it (ss -ltnp), and stop it or take another port", "%s is taken by another program", addr)
 			case errors.Is(err, syscall.EACCES):
-				e.fault("take a port above 1023, or give the service CAP_NET_BIND_SERVICE", "%s may not be listened on: %v", addr, err)
+				e.fault("take a port above 1023, or give the service CAP_NET_BIND_SERVICE", "%s may not be listened on: %v", addr,
+					err)
 			}
 		}
 		if port >= first && port <= last {
 			e.warn(fmt.Sprintf("take ports below %d, or reserve them: net.ipv4.ip_local_reserved_ports=%s", first, text),
-				"port %s is among those that the system gives to outgoing connections (%d to %d): one of these may have it at the next start", text, first, last)
+				"port %s is among those that the system gives to outgoing connections (%d to %d): one of these may have it at the next start",
+				text, first, last)
 		}
 	}
 }
 
-// ephemeralPorts is the range of outgoing connections; empty if it isn't known, or the ports in use
-// are reserved.
+// ephemeralPorts returns the range of ports for outgoing connections. It is empty if it isn't
+// known, or if some ports are reserved.
 func (e *examination) ephemeralPorts() (first, last int) {
 	b, err := fs.ReadFile(e.world.System, "proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		return 0, -1
 	}
-	if reserved, _ := fs.ReadFile(e.world.System, "proc/sys/net/ipv4/ip_local_reserved_ports"); strings.TrimSpace(string(reserved)) != "" {
-		return 0, -1 // somebody has thought of it
+	if reserved, _ := fs.ReadFile(e.world.System, "proc/sys/net/ipv4/ip_local_reserved_ports"); strings.TrimSpace(
+		string(reserved)) != "" {
+		return 0, -1 // somebody has taken care of it
 	}
 	if n, _ := fmt.Sscan(string(b), &first, &last); n != 2 {
 		return 0, -1
@@ -109,20 +116,23 @@ func (e *examination) ephemeralPorts() (first, last int) {
 	return first, last
 }
 
-// answers is what a server told.
+// answers is what a server answered.
 type answers struct {
 	addr          string
 	srvr          string
 	mntr          map[string]string
-	before, after time.Time // mntr was asked, and answered, by this machine's clock
+	before, after time.Time // when mntr was asked and answered, by this machine's clock
 	err           error
 }
 
-// ask asks all servers whose client port is known, at once: those of the plain port without TLS, others with what
-// this server shows its clients.
+// ask queries all servers whose client port is known, at once: those with a plain port without TLS, the others
+// with the certificate that this server shows its clients.
 func (e *examination) ask() {
 	e.told = map[int64]answers{}
-	secure := &access.Access{Secure: true, Keys: storeOf(e.cfg.TLS.Keys), Trust: storeOf(e.cfg.TLS.Trust), AnyHost: !e.cfg.TLS.HostnameVerification}
+	secure := &access.Access{
+		Secure: true, Keys: storeOf(e.cfg.TLS.Keys), Trust: storeOf(e.cfg.TLS.Trust),
+		AnyHost: !e.cfg.TLS.HostnameVerification,
+	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, m := range e.cfg.Quorum.Members.Servers {
@@ -136,7 +146,7 @@ func (e *examination) ask() {
 			}
 		}
 		if at.IsZero() {
-			continue // it isn't known
+			continue // the address isn't known
 		}
 		if isWildcard(at.Host) {
 			at.Host = m.Addrs[0].Host
@@ -162,7 +172,7 @@ func (e *examination) askOne(by *access.Access, addr string) (a answers) {
 	text, err := e.world.Ask(ctx, by, addr, "mntr")
 	a.after = e.world.Now()
 	if err != nil {
-		return a // it may not be in the whitelist
+		return a // mntr may not be in the whitelist
 	}
 	a.mntr = map[string]string{}
 	for line := range strings.Lines(text) {
@@ -173,7 +183,7 @@ func (e *examination) askOne(by *access.Access, addr string) (a answers) {
 	return a
 }
 
-// asked are the servers that were asked, by id.
+// asked returns the ids of the servers that were asked, sorted.
 func (e *examination) asked() (ids []int64) {
 	for id := range e.told {
 		ids = append(ids, id)
@@ -182,7 +192,7 @@ func (e *examination) asked() (ids []int64) {
 	return ids
 }
 
-// versions reports servers of different versions, and members that don't answer a running one.
+// versions reports servers of different versions and, while this server runs, members that don't answer.
 func (e *examination) versions() {
 	of := map[string][]string{}
 	var order []string
@@ -190,17 +200,20 @@ func (e *examination) versions() {
 		a := e.told[id]
 		if a.err != nil {
 			if e.running {
-				e.warn("start it, or see why it can't be reached: zooid status "+e.file, "server %d doesn't answer at %s: %v", id, a.addr, a.err)
+				e.warn("start it, or see why it can't be reached: zooid status "+e.file, "server %d doesn't answer at %s: %v", id,
+					a.addr, a.err)
 			}
 			continue
 		}
 		first, _, _ := strings.Cut(a.srvr, "\n")
 		version, ok := strings.CutPrefix(first, "Zookeeper version: ")
-		if !ok && (strings.Contains(first, "not currently serving requests") || strings.Contains(first, "is not in the whitelist")) {
-			continue // a server, which has no quorum or is not to tell
+		if !ok && (strings.Contains(first, "not currently serving requests") ||
+			strings.Contains(first, "is not in the whitelist")) {
+			continue // a server without a quorum, or one that may not answer
 		}
 		if !ok {
-			e.fault("correct the server line: a port belongs to one program", "something else than a server answers at the client address of server %d, %s", id, a.addr)
+			e.fault("correct the server line: a port belongs to one program", "something else than a server answers at the client address of server %d, %s",
+				id, a.addr)
 			continue
 		}
 		version, _, _ = strings.Cut(version, ", built on")
@@ -216,5 +229,6 @@ func (e *examination) versions() {
 	for _, v := range order {
 		parts = append(parts, fmt.Sprintf("%s on server %s", v, strings.Join(of[v], ", ")))
 	}
-	e.warn("finish the upgrade: one version on all servers", "the servers run different versions: %s", strings.Join(parts, "; "))
+	e.warn("finish the upgrade: one version on all servers", "the servers run different versions: %s",
+		strings.Join(parts, "; "))
 }

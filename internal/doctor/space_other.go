@@ -9,5 +9,8 @@ func spaceOf(path string) (s Space, err error) {
 	if err := unix.Statfs(path, &st); err != nil {
 		return s, err
 	}
-	return Space{Free: uint64(st.Bavail) * uint64(st.Bsize), Total: st.Blocks * uint64(st.Bsize), Inodes: st.Files, InodesFree: st.Ffree}, nil
+	return Space{
+		Free: uint64(st.Bavail) * uint64(st.Bsize), Total: st.Blocks * uint64(st.Bsize), Inodes: st.Files,
+		InodesFree: st.Ffree,
+	}, nil
 }

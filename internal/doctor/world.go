@@ -17,10 +17,10 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// World is what an examination looks at beside the files of the configuration; a test brings
+// World is what an examination looks at besides the files of the configuration; a test uses
 // another one.
 type World struct {
-	// System is the root of the file system, for what the kernel tells.
+	// System is the root of the file system, for what the kernel reports.
 	System fs.FS
 	// Resolve returns the addresses of a name.
 	Resolve func(ctx context.Context, host string) ([]string, error)
@@ -48,11 +48,11 @@ type Space struct {
 	Inodes        uint64
 	InodesFree    uint64
 	Kind          int64  // as statfs tells it
-	KindName      string // of kinds that are no place for a log; "" for others
-	KindsUnstable bool   // what is on it is lost with the machine's power
+	KindName      string // if it is unsuitable for a log; "" for others
+	KindsUnstable bool   // its contents are lost when the machine loses power
 }
 
-// Here is the machine that this runs on.
+// Here returns the World of the machine that this runs on.
 func Here() *World {
 	return &World{
 		System:  os.DirFS("/"),
@@ -93,14 +93,14 @@ func openFiles() int64 {
 	return int64(l.Max) // Go raises the soft limit to it
 }
 
-// running looks whether somebody has locked a directory.
+// running reports whether somebody has locked one of the directories.
 func running(dirs ...string) bool {
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err != nil {
 			continue
 		}
 		if !storage.InUse(dir) {
-			continue // a lock would be made
+			continue // Lock would create a lock file
 		}
 		lock, err := storage.OS{}.Lock(dir)
 		if err != nil {
@@ -114,7 +114,7 @@ func running(dirs ...string) bool {
 // probeBytes is the size of the writes that measure a disk: that of a small batch.
 const probeBytes = 4 << 10
 
-// fsyncs writes to a file of its own, as the log does: in place, to a length that is there.
+// fsyncs times n writes to a file of its own. It writes as the log does: in place, within the file's length.
 func fsyncs(dir string, n int) (took []time.Duration, err error) {
 	path := filepath.Join(dir, fmt.Sprintf("doctor-%d.tmp", os.Getpid()))
 	file, err := (storage.OS{}).Create(path)
@@ -134,7 +134,7 @@ func fsyncs(dir string, n int) (took []time.Duration, err error) {
 		if err := file.Fdatasync(); err != nil {
 			return nil, err
 		}
-		if i > 0 { // the first one makes the length durable, too
+		if i > 0 { // the first write makes the length durable, too
 			took = append(took, time.Since(began))
 		}
 	}

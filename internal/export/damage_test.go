@@ -17,13 +17,19 @@ import (
 func exportedTree() (head Head, nodes []Node) {
 	head = Head{formatNow, "/app", "2026-01-02T03:04:05.678Z"}
 	data := [][]byte{
-		nil, {}, []byte("plain"), []byte("two\nlines\n"), []byte(" blanks "), []byte("\ttab: {[\"'#&*!|>%@`"), []byte("true"), []byte("0123"),
-		[]byte("~"), []byte("---\n...\n"), []byte("a\r\nb"), {0, 1, 2, 0xff, 0xfe}, []byte("\ufeffbom\u0085\u2028"), []byte("ünïcödé 漢字 🐘"),
-		[]byte("\x1b[31m"), []byte("a: b\n  - c"), []byte("\n"), []byte("null"), []byte("2001-01-01"), []byte("1e3"), []byte(strings.Repeat("long ", 60)),
+		nil, {}, []byte("plain"), []byte("two\nlines\n"), []byte(" blanks "), []byte("\ttab: {[\"'#&*!|>%@`"), []byte("true"),
+		[]byte("0123"),
+		[]byte("~"), []byte("---\n...\n"), []byte("a\r\nb"), {0, 1, 2, 0xff, 0xfe}, []byte("\ufeffbom\u0085\u2028"),
+		[]byte("ünïcödé 漢字 🐘"),
+		[]byte("\x1b[31m"), []byte("a: b\n  - c"), []byte("\n"), []byte("null"), []byte("2001-01-01"), []byte("1e3"),
+		[]byte(strings.Repeat("long ", 60)),
 	}
-	names := []string{"/", "/#", "/'quote'", "/-v", "/..x", "/\u202ebidi\u2066", "/_data", "/a", "/a/b", "/a/b/c", "/a/b-c", `/back\slash`, "/line\u2028",
+	names := []string{"/", "/#", "/'quote'", "/-v", "/..x", "/\u202ebidi\u2066", "/_data", "/a", "/a/b", "/a/b/c",
+		"/a/b-c", `/back\slash`, "/line\u2028",
 		"/lock-0000000007", "/null", "/true", "/with space", "/~", "/ünïcödé", "/漢字"}
-	acls := []string{"world:anyone:r", "digest:u:hash=:cdrwa", "x509:CN=a, O=\"b\u202e\":r", "sasl:tab\tand\x1bescape:w", "ip:::1:r"}
+	acls := []string{
+		"world:anyone:r", "digest:u:hash=:cdrwa", "x509:CN=a, O=\"b\u202e\":r", "sasl:tab\tand\x1bescape:w", "ip:::1:r",
+	}
 	slices.SortFunc(names, func(a, b string) int {
 		return slices.Compare(strings.Split(strings.TrimSuffix(a, "/"), "/"), strings.Split(strings.TrimSuffix(b, "/"), "/"))
 	})

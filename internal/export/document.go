@@ -1,5 +1,5 @@
-// Package export is the files that hold a subtree: JSON, YAML and tar, written and
-// read znode by znode, and believed only when they are whole.
+// Package export reads and writes files that hold a subtree, in JSON, YAML or tar,
+// znode by znode. It believes a file only if the file is complete.
 package export
 
 import (
@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// The names of the form of an exported file, in each of its formats.
+// The versions of an exported file, the same for each of its formats.
 const (
 	formatNow = "zooid-export-2"
-	// formatOld is the one before, which has no end mark.
+	// formatOld is the previous version, which has no end mark.
 	formatOld = "zooid-export-1"
 )
 
@@ -47,8 +47,8 @@ type Node struct {
 	mtime  time.Time // for tar
 }
 
-// NewNode returns the exported form of a znode; nil data is none, and so is a nil
-// ACL. mtime is what a tar tells.
+// NewNode returns the exported form of a znode; nil data means none, and so does a nil
+// ACL. mtime is the time of the znode's file in a tar.
 func NewNode(path string, data []byte, acl []string, mtime time.Time) Node {
 	n := Node{Path: path, ACL: acl, mtime: mtime}
 	switch {
@@ -92,7 +92,7 @@ func (d *Node) bytes() ([]byte, error) {
 	return nil, nil
 }
 
-// checkText refuses what no format can carry: text that is none.
+// checkText refuses what no format can carry: text that is not valid UTF-8.
 func (d *Node) checkText() error {
 	for _, text := range append([]string{d.Path}, d.ACL...) {
 		if !utf8.ValidString(text) {
@@ -109,8 +109,8 @@ type formatWriter interface {
 	close(endMark) error // ends the document, not the file
 }
 
-// formatReader reads one format, znode by znode; next ends with io.EOF. Then end
-// returns the end mark, nil for none, after it has seen that nothing follows.
+// formatReader reads one format, znode by znode; next ends with io.EOF. After that, end
+// checks that nothing follows, and returns the end mark, nil if there is none.
 type formatReader interface {
 	head() (Head, error)
 	next() (Node, error)

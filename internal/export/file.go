@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// File is where export writes: a temporary file beside the target that takes
-// its name when it is whole, or a device or pipe itself.
+// File is the output of an export: a temporary file beside the target that takes the
+// target's name when it is complete, or a device or pipe itself.
 type File struct {
 	f      *os.File
 	part   string // the temporary file's name, "" for none
@@ -19,8 +19,8 @@ type File struct {
 	zip    *gzip.Writer
 }
 
-// CreateFile opens the file. A link is followed: what it names is replaced. One
-// that names nothing is refused.
+// CreateFile opens the file. It follows a link, and replaces the file that the link
+// names; a link to nothing is refused.
 func CreateFile(name string, zipped bool) (*File, error) {
 	e := &File{target: name}
 	st, err := os.Stat(name)
@@ -36,7 +36,7 @@ func CreateFile(name string, zipped bool) (*File, error) {
 		err = nil
 	}
 	if err == nil && e.f == nil {
-		// O_EXCL, and a name that can't be guessed: no link waits there.
+		// CreateTemp uses O_EXCL and a name that can't be guessed, so nobody can put a link there.
 		e.f, err = os.CreateTemp(filepath.Dir(e.target), filepath.Base(e.target)+".*"+partSuffix)
 		if err == nil {
 			e.part = e.f.Name()
@@ -62,14 +62,14 @@ func (e *File) Write(p []byte) (int, error) {
 	return e.f.Write(p)
 }
 
-// Finish brings everything to the disk and gives the file its name. After an error,
-// of the export or of its own, no file is left.
+// Finish writes everything to the disk and gives the file its name. If the export has
+// failed with err, or Finish fails, no file is left.
 func (e *File) Finish(err error) error {
 	if err == nil && e.zip != nil {
 		err = e.zip.Close()
 	}
 	if err == nil {
-		// Pipes and most devices keep nothing.
+		// Pipes and most devices can't be synced.
 		if err = e.f.Sync(); errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
 			err = nil
 		}
@@ -94,7 +94,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// syncFolder makes a rename last.
+// syncFolder makes a rename durable.
 func syncFolder(folder string) error {
 	d, err := os.Open(folder)
 	if err != nil {
@@ -107,8 +107,8 @@ func syncFolder(folder string) error {
 	return nil
 }
 
-// Left returns the temporary files of exports to the same target that were killed,
-// or still run.
+// Left returns the temporary files of exports to the same target that were killed or
+// are still running.
 func (e *File) Left() []string {
 	names, err := filepath.Glob(filepath.Join(filepath.Dir(e.target), "*"+partSuffix))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// jsonWriter writes one object whose last member is a list, a line to a znode.
+// jsonWriter writes one object: the head, a list with one line per znode, and the end mark.
 type jsonWriter struct {
 	w     *bufio.Writer
 	lines int
@@ -53,7 +53,7 @@ func (j *jsonWriter) close(e endMark) error {
 	return errors.Join(err, j.w.Flush())
 }
 
-// jsonReader reads it: the list comes behind the head, and before the end mark.
+// jsonReader reads what jsonWriter writes: the list must come after the head and before the end mark.
 type jsonReader struct {
 	in *boundedReader
 	d  *json.Decoder
@@ -92,7 +92,7 @@ func (j *jsonReader) head() (h Head, err error) {
 	}
 }
 
-// token returns the next token: the end of the text isn't that of the object.
+// token returns the next token. The end of the text is an error, as the object has to end first.
 func (j *jsonReader) token() (json.Token, error) {
 	token, err := j.d.Token()
 	if errors.Is(err, io.EOF) {
@@ -133,7 +133,7 @@ func (j *jsonReader) next() (d Node, err error) {
 	return d, err
 }
 
-// end reads from behind the last znode.
+// end reads what follows the last znode.
 func (j *jsonReader) end() (*endMark, error) {
 	j.in.begin()
 	if err := j.delim(']'); err != nil {
@@ -163,7 +163,7 @@ func (j *jsonReader) end() (*endMark, error) {
 }
 
 // yamlWriter writes a stream of documents: the head, then one for each znode. Each
-// has its own encoder, as one encoder would hold them all in memory.
+// document has its own encoder, as one encoder would hold them all in memory.
 type yamlWriter struct{ w *bufio.Writer }
 
 func newYAMLWriter(w io.Writer) *yamlWriter { return &yamlWriter{bufio.NewWriter(w)} }
@@ -194,7 +194,7 @@ func newYAMLReader(r io.Reader) *yamlReader {
 	return &yamlReader{in: in, d: yaml.NewDecoder(in)}
 }
 
-// document reads the next document, as it stands there.
+// document returns the next document as it is.
 func (y *yamlReader) document() (n yaml.Node, err error) {
 	y.in.begin()
 	err = y.d.Decode(&n)
@@ -224,14 +224,14 @@ func (y *yamlReader) next() (d Node, err error) {
 	return d, strictYAML(&n, d.members())
 }
 
-// isMark tells the end mark from a znode: that has no key with the same name.
+// isMark reports whether n is the end mark rather than a znode, which has no key with that name.
 func isMark(n *yaml.Node) bool {
 	return len(n.Content) == 1 && len(n.Content[0].Content) > 0 && n.Content[0].Content[0].Value == "znodes"
 }
 
 func (y *yamlReader) end() (*endMark, error) {
 	if y.mark == nil {
-		return nil, nil // the file's end was met
+		return nil, nil // the file ended without one
 	}
 	if n, err := y.document(); err == nil {
 		return nil, fmt.Errorf("line %d: there is more behind its end mark", n.Line)
@@ -241,9 +241,9 @@ func (y *yamlReader) end() (*endMark, error) {
 	return y.mark, nil
 }
 
-// tarWriter writes a file for each znode, below a folder for each znode, so that
-// an archive can be unpacked and read. What a file can't say stands in its header,
-// which is what an import goes by.
+// tarWriter writes a file for each znode, in a folder for each znode, so that an
+// archive can be unpacked and read. What a file can't express is in its header, which
+// is what an import reads.
 type tarWriter struct{ w *tar.Writer }
 
 // The records of a header, and the name of the file with a znode's data.
@@ -269,7 +269,7 @@ func (t *tarWriter) node(d Node) error {
 	}
 	empty := ""
 	if data != nil {
-		d.Data, d.Base64 = &empty, nil // tells that there is data
+		d.Data, d.Base64 = &empty, nil // says that there is data
 	}
 	return t.entry(d.tarName(), tarRecord, d, data, d.mtime)
 }
@@ -306,7 +306,7 @@ type tarReader struct {
 
 func newTarReader(r io.Reader) *tarReader { return &tarReader{in: r, r: tar.NewReader(r)} }
 
-// record reads the record of an entry, which must be of that kind and no other.
+// record parses the record of an entry, which must be of the given kind.
 func record(entry *tar.Header, kind string, members []member) error {
 	text, ok := entry.PAXRecords[kind]
 	if !ok || entry.Typeflag != tar.TypeReg {

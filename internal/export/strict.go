@@ -29,7 +29,7 @@ func (e *endMark) members() []member {
 	return []member{{"znodes", &e.Znodes}, {"sha256", &e.SHA256}}
 }
 
-// take returns where the value of a key goes, and leaves the members not yet seen.
+// take returns where the value of a key goes, and the members not yet seen.
 func take(members []member, key string) (into any, left []member, err error) {
 	i := slices.IndexFunc(members, func(m member) bool { return m.key == key })
 	if i < 0 {
@@ -38,8 +38,8 @@ func take(members []member, key string) (into any, left []member, err error) {
 	return members[i].into, slices.Delete(slices.Clone(members), i, i+1), nil
 }
 
-// strictJSON reads an object. Unlike encoding/json it takes each key once, in its
-// exact spelling, and no null: a key that is misspelt must not read as one left out.
+// strictJSON parses an object. Unlike encoding/json it takes each key once, in its
+// exact spelling, and no null: a misspelt key must not look like one that was left out.
 func strictJSON(text []byte, members []member) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
@@ -70,7 +70,7 @@ func strictJSON(text []byte, members []member) error {
 	return err
 }
 
-// checkJSON refuses null, also within a list, and lists without entries.
+// checkJSON refuses null, also within a list, and empty lists.
 func checkJSON(value json.RawMessage) error {
 	d := json.NewDecoder(bytes.NewReader(value))
 	for empty := true; ; {
@@ -89,7 +89,7 @@ func checkJSON(value json.RawMessage) error {
 	}
 }
 
-// strictYAML reads a mapping, likewise: each key once, and plain text as values.
+// strictYAML parses a mapping as strictly: each key once, and plain text as values.
 func strictYAML(n *yaml.Node, members []member) error {
 	if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
 		n = n.Content[0]
@@ -114,8 +114,8 @@ func strictYAML(n *yaml.Node, members []member) error {
 	return nil
 }
 
-// checkYAML refuses a value of another kind than into takes; yaml would turn some
-// into text, and null into nothing.
+// checkYAML refuses a value of another kind than into takes. The yaml package would
+// turn some of them into text, and null into nothing.
 func checkYAML(value *yaml.Node, into any) error {
 	switch into.(type) {
 	case *[]string:
@@ -162,8 +162,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readRest returns an error unless nothing but blanks, for which blank decides, is
-// left of r.
+// readRest returns an error unless only blanks, as blank defines them, are left in r.
 func readRest(r io.Reader, blank func(byte) bool) error {
 	part := make([]byte, 4<<10)
 	for {

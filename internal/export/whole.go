@@ -14,14 +14,14 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// endMark is the last record of an exported file: a file without it was cut.
+// endMark is the last record of an exported file: a file without it was cut short.
 type endMark struct {
 	Znodes int    `json:"znodes" yaml:"znodes"`
 	SHA256 string `json:"sha256" yaml:"sha256"` // of the head and the znodes; see checksum
 }
 
-// checksum computes the end mark of a document. What it sums up is what the
-// document says, not how the format spells it.
+// checksum computes the end mark of a document. It covers what the document says, not
+// how the format spells it.
 type checksum struct {
 	h      hash.Hash
 	znodes int
@@ -35,8 +35,8 @@ func newSum(head Head) *checksum {
 	return d
 }
 
-// add sums up a text with its length before it, so that no two lists of texts
-// have the same sum.
+// add hashes a text, with its length before it, so that two different lists of texts
+// never have the same hash.
 func (d *checksum) add(text string) {
 	d.number(len(text))
 	_, _ = io.WriteString(d.h, text) // a hash takes everything
@@ -46,7 +46,7 @@ func (d *checksum) number(n int) {
 	_, _ = d.h.Write(binary.AppendUvarint(nil, uint64(n)))
 }
 
-// node sums up a znode: its path, its data, 0 standing for none, and its ACL.
+// node hashes a znode: its path, its data, with 0 for none, and its ACL.
 func (d *checksum) node(n Node, data []byte) {
 	d.znodes++
 	d.add(n.Path)
@@ -66,21 +66,21 @@ func (d *checksum) mark() endMark {
 	return endMark{d.znodes, fmt.Sprintf("%x", d.h.Sum(nil))}
 }
 
-// ErrNoMark is a document that doesn't end as export ends it.
+// ErrNoMark says that a document doesn't end as export ends it.
 var ErrNoMark = errors.New("it has no end mark: it was cut, or written by an older version or by hand")
 
-// Reader reads a document and judges it: each znode must be one that can be
-// written, its parent before it, and the end mark must fit. Its znodes may be
-// believed once Next has returned io.EOF.
+// Reader reads and checks a document: each znode must be valid, its parent must come
+// before it, and the end mark must match. Its znodes may be believed once Next has
+// returned io.EOF.
 type Reader struct {
 	r         formatReader
-	unchecked bool // the end mark may be missing, or not fit
+	unchecked bool // the end mark may be missing, or not match
 	sum       *checksum
 	last      []string // the parts of the last path; nil before the first
 }
 
-// Read reads the head of a document in a format: json, yaml or tar. With unchecked
-// the end mark may be missing, or not fit.
+// Read reads the head of a document in a format: json, yaml or tar. If unchecked is
+// set, the end mark may be missing, or not match.
 func Read(format string, in io.Reader, unchecked bool) (*Reader, Head, error) {
 	r := newFormatReader(format, in)
 	head, err := r.head()
@@ -144,7 +144,7 @@ func (r *Reader) next() (n Node, data []byte, err error) {
 	return n, data, err
 }
 
-// checkEnd returns io.EOF if the mark is that of what was read.
+// checkEnd returns io.EOF if the mark matches what was read.
 func (r *Reader) checkEnd(mark *endMark) error {
 	switch want := r.sum.mark(); {
 	case r.unchecked:
@@ -158,7 +158,7 @@ func (r *Reader) checkEnd(mark *endMark) error {
 	return io.EOF
 }
 
-// checkPath holds the paths to the order in which export writes them.
+// checkPath checks that the paths come in the order in which export writes them.
 func (r *Reader) checkPath(path string) error {
 	if err := jute.CheckPath(path); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (r *Reader) checkPath(path string) error {
 	return nil
 }
 
-// Writer writes a document, its end mark behind the last znode.
+// Writer writes a document, with its end mark after the last znode.
 type Writer struct {
 	w   formatWriter
 	sum *checksum

@@ -11,18 +11,18 @@ import (
 	"github.com/zooid-project/zooid/authprovider"
 )
 
-// cacheEntriesMax bounds the answers that are kept; with more, the oldest is forgotten.
+// cacheEntriesMax bounds the cached answers; beyond it the oldest is dropped.
 const cacheEntriesMax = 4096
 
-// A cache keeps answers that let a client in. It holds no credential, only a hash with a key
-// of this process.
+// A cache keeps answers that let a client in. It stores no credentials, only their hashes, keyed with a secret of this
+// process.
 type cache struct {
-	last time.Duration // of an answer
+	last time.Duration // how long an answer is valid
 
 	mu     sync.Mutex
 	secret []byte
 	kept   map[cacheKey]kept
-	order  []cacheKey // a ring once it is full
+	order  []cacheKey // a ring buffer once it is full
 	next   int        // the oldest of the ring
 }
 
@@ -33,7 +33,7 @@ type kept struct {
 	until time.Time
 }
 
-// key returns what a question is known by: the credential and who sends it.
+// key identifies a question by its credential and the sender.
 func (c *cache) key(r *authprovider.Request) (key cacheKey) {
 	c.mu.Lock()
 	if c.secret == nil {

@@ -17,7 +17,7 @@ import (
 // headersBytesMax bounds the headers of an answer.
 const headersBytesMax = 16 << 10
 
-// An endpoint answers over HTTP.
+// An endpoint answers questions over HTTP.
 type endpoint struct {
 	url    string
 	client *http.Client
@@ -34,9 +34,10 @@ func newEndpoint(o Options) (*endpoint, error) {
 			return nil, fmt.Errorf("read auth.caFile: %s holds no certificate in PEM", o.CAFile)
 		}
 	}
-	// The environment's proxies don't count: they would see credentials.
+	// Proxies from the environment aren't used: they would see credentials.
 	transport := &http.Transport{
-		TLSClientConfig: config, MaxConnsPerHost: o.Concurrency, MaxIdleConnsPerHost: o.Concurrency, IdleConnTimeout: time.Minute,
+		TLSClientConfig: config, MaxConnsPerHost: o.Concurrency, MaxIdleConnsPerHost: o.Concurrency,
+		IdleConnTimeout:    time.Minute,
 		DisableCompression: true, MaxResponseHeaderBytes: headersBytesMax,
 	}
 	return &endpoint{url: o.Target, client: &http.Client{

@@ -13,29 +13,29 @@ import (
 	"time"
 )
 
-// startsPerSecond bounds how often a program that dies is started anew, beyond as many times
-// as there may be copies of it.
+// startsPerSecond bounds how often a program that dies is restarted, after a burst of as many starts as there may be
+// copies.
 const startsPerSecond = 10
 
-// errPermissions is about a program that others than its owner may change.
+// errPermissions says that others than the program's owner can change it.
 var errPermissions = errors.New("others than its owner may change it; chmod go-w")
 
-// A program answers on its standard output. Copies of it are kept for the next question.
+// A program answers questions on its standard output. Idle copies of it are kept for later questions.
 type program struct {
 	args []string
 
 	mu     sync.Mutex
 	idle   []*process
 	closed bool
-	starts float64   // that may come at once
-	burst  float64   // the most of them
-	paid   time.Time // when starts was reckoned
+	starts float64   // how many starts are permitted now
+	burst  float64   // the maximum of starts
+	paid   time.Time // when starts was last updated
 }
 
-// A process is a copy of a program that runs.
+// A process is a running copy of a program.
 type process struct {
 	cmd     *exec.Cmd
-	in, out *os.File // its standard input and output; deadlines count for them
+	in, out *os.File // its standard input and output; they support deadlines
 }
 
 func newProgram(args []string, copies int) (*program, error) {
@@ -62,7 +62,7 @@ func (p *program) ask(ctx context.Context, q *question) (*answer, error) {
 	if err != nil {
 		c.kill()
 		if used && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)) {
-			return p.ask(ctx, q) // it ended while it waited; at last a new one is asked
+			return p.ask(ctx, q) // it ended while idle; finally a new copy is asked
 		}
 		return nil, err
 	}
@@ -76,8 +76,7 @@ func (p *program) ask(ctx context.Context, q *question) (*answer, error) {
 	return a, nil
 }
 
-// take returns a copy of the program that waits for a question, and whether it has answered
-// one before.
+// take returns a copy of the program that is ready for a question, and whether it has answered one before.
 func (p *program) take() (c *process, used bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,8 +109,7 @@ func (p *program) close() {
 	p.idle = nil
 }
 
-// start starts a copy. It has nothing of the server's environment, where secrets may be, but
-// the path of programs.
+// start starts a copy. It inherits nothing from the server's environment, which may contain secrets, except PATH.
 func start(args []string) (*process, error) {
 	childIn, in, err := os.Pipe()
 	if err != nil {
@@ -124,7 +122,8 @@ func start(args []string) (*process, error) {
 		return nil, err
 	}
 	c := &process{cmd: exec.Command(args[0], args[1:]...), in: in, out: out}
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Env, c.cmd.Dir = childIn, childOut, []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, "/"
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Env, c.cmd.Dir = childIn, childOut, []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+		"/"
 	ownGroup(c.cmd)
 	err = c.cmd.Start()
 	childIn.Close()
@@ -137,8 +136,7 @@ func start(args []string) (*process, error) {
 	return c, nil
 }
 
-// ask sends a question and waits for the line that answers it. After an error the process
-// is of no use.
+// ask sends a question and waits for the line that answers it. After an error the process can't be used any more.
 func (c *process) ask(ctx context.Context, q *question) (*answer, error) {
 	line, err := q.line()
 	if err != nil {
@@ -170,7 +168,7 @@ func (c *process) ask(ctx context.Context, q *question) (*answer, error) {
 	}
 }
 
-// unnamed returns what a file's error says without the file, which is a pipe.
+// unnamed returns the cause of a file error without the file name, which is that of a pipe.
 func unnamed(err error) error {
 	if named := (*os.PathError)(nil); errors.As(err, &named) {
 		return named.Err
@@ -178,10 +176,10 @@ func unnamed(err error) error {
 	return err
 }
 
-// kill ends the process and those that it has started.
+// kill kills the process and its children.
 func (c *process) kill() {
 	killGroup(c.cmd)
 	c.in.Close()
 	c.out.Close()
-	go c.cmd.Wait() // it has been killed; its status says no more
+	go c.cmd.Wait() // its exit status doesn't matter after a kill
 }

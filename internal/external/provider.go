@@ -13,33 +13,32 @@ import (
 	"github.com/zooid-project/zooid/authprovider"
 )
 
-// Options say how a program or an endpoint is asked.
+// Options configure a scheme that a program or an endpoint judges.
 type Options struct {
-	Scheme      string        // that it serves
+	Scheme      string        // the scheme's name
 	Target      string        // exec:/path of a program with arguments, or an https:// URL
-	Timeout     time.Duration // for an answer, and for the wait for one's turn
+	Timeout     time.Duration // for an answer, and for waiting to ask
 	Cache       time.Duration // how long an answer that lets a client in is used again; 0 for never
-	Concurrency int           // questions at a time
-	CAFile      string        // PEM certificates of those who vouch for the endpoint; "" for the system's
+	Concurrency int           // concurrent questions
+	CAFile      string        // PEM certificates of the authorities trusted for the endpoint; "" for the system's
 }
 
-// A Provider is the scheme of a program or an endpoint.
+// A Provider is a scheme judged by a program or an endpoint.
 type Provider struct {
 	o     Options
 	asks  asker
 	turns *turns
 	known cache
-	last  atomic.Uint64 // request
+	last  atomic.Uint64 // number of the last request
 }
 
-// An asker brings a question to where it is answered.
+// An asker sends a question to a program or an endpoint.
 type asker interface {
 	ask(ctx context.Context, q *question) (*answer, error)
 	close()
 }
 
-// CheckTarget returns an error that says what is wrong with a value of authProvider.SCHEME,
-// or nil.
+// CheckTarget returns an error that says what is wrong with a value of authProvider.SCHEME, nil if it is valid.
 func CheckTarget(target string) error {
 	if command, ok := strings.CutPrefix(target, "exec:"); ok {
 		if !strings.HasPrefix(command, "/") {
@@ -64,8 +63,8 @@ func CheckTarget(target string) error {
 	return nil
 }
 
-// New returns the provider, once what it will ask could be there: a program that can't be
-// run, or that others may replace, is an error.
+// New returns the provider after checking its target: it is an error if a program can't be run, or if others may
+// replace it.
 func New(o Options) (*Provider, error) {
 	err := errors.Join(authprovider.CheckScheme(o.Scheme), CheckTarget(o.Target))
 	if err != nil {
@@ -83,13 +82,13 @@ func New(o Options) (*Provider, error) {
 	return p, nil
 }
 
-// Close ends the programs that wait for questions.
+// Close ends the idle programs.
 func (p *Provider) Close() { p.asks.close() }
 
-// Scheme returns the name that the configuration gives.
+// Scheme returns the name of the scheme.
 func (p *Provider) Scheme() string { return p.o.Scheme }
 
-// IsValid takes every id that an answer may have.
+// IsValid reports whether an answer may contain id.
 func (p *Provider) IsValid(id string) bool { return isID(id) && len(id) <= idsBytesMax }
 
 // IsAuthenticated returns true.
@@ -98,7 +97,8 @@ func (p *Provider) IsAuthenticated() bool { return true }
 // HandleAuthentication asks the program or the endpoint.
 func (p *Provider) HandleAuthentication(r authprovider.Request) (authprovider.Identities, error) {
 	if len(r.Auth) > credentialBytesMax {
-		return authprovider.Identities{}, fmt.Errorf("the credential has %d bytes, the most allowed is %d", len(r.Auth), credentialBytesMax)
+		return authprovider.Identities{}, fmt.Errorf("the credential has %d bytes, the most allowed is %d", len(r.Auth),
+			credentialBytesMax)
 	}
 	key := p.known.key(&r)
 	if ids, ok := p.known.get(key, time.Now()); ok {

@@ -27,7 +27,9 @@ func programProvider(t *testing.T, manner string, change func(*Options)) (*Provi
 		t.Fatal(err)
 	}
 	pids := filepath.Join(t.TempDir(), "pids")
-	o := Options{Scheme: "ldap", Target: "exec:" + self + " judge " + manner + " " + pids, Timeout: 20 * time.Second, Concurrency: 4}
+	o := Options{
+		Scheme: "ldap", Target: "exec:" + self + " judge " + manner + " " + pids, Timeout: 20 * time.Second, Concurrency: 4,
+	}
 	if change != nil {
 		change(&o)
 	}
@@ -61,7 +63,8 @@ func TestProgram(t *testing.T) {
 		t.Error("it isn't the scheme that was asked for")
 	}
 	ids, err := handle(p, "ann:secret", "10.0.0.1")
-	if err != nil || !slices.Equal(ids.IDs, []string{"ann", "staff"}) || ids.Super || time.Until(ids.Expires) <= 0 || time.Until(ids.Expires) > time.Minute {
+	if err != nil || !slices.Equal(ids.IDs, []string{"ann", "staff"}) || ids.Super || time.Until(ids.Expires) <= 0 ||
+		time.Until(ids.Expires) > time.Minute {
 		t.Errorf("%+v, %v", ids, err)
 	}
 	if ids, err = handle(p, "root:secret", "10.0.0.1"); err != nil || !ids.Super {
@@ -73,7 +76,8 @@ func TestProgram(t *testing.T) {
 		{strings.Repeat("x", credentialBytesMax+1), "most allowed"},
 	} {
 		_, err = handle(p, c.credential, "10.0.0.1")
-		if err == nil || errors.Is(err, authprovider.ErrUndecided) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "ann:") {
+		if err == nil || errors.Is(err, authprovider.ErrUndecided) || !strings.Contains(err.Error(), c.says) ||
+			strings.Contains(err.Error(), "ann:") {
 			t.Errorf("%.20q: %v, want a refusal with %q", c.credential, err, c.says)
 		}
 	}
@@ -269,7 +273,8 @@ func TestCache(t *testing.T) {
 	for n := range cacheEntriesMax {
 		p.known.put(cacheKey{byte(n), byte(n >> 8), 1}, authprovider.Identities{IDs: []string{"x"}}, now)
 	}
-	if _, ok := p.known.get(key, now); ok || len(p.known.kept) != cacheEntriesMax || len(p.known.order) != cacheEntriesMax {
+	if _, ok := p.known.get(key, now); ok || len(p.known.kept) != cacheEntriesMax ||
+		len(p.known.order) != cacheEntriesMax {
 		t.Errorf("%d answers are kept, and the oldest: %v", len(p.known.kept), ok)
 	}
 }
@@ -278,7 +283,9 @@ func TestCache(t *testing.T) {
 // credential elsewhere, or by one whose certificate nobody vouches for.
 func TestHostileEndpoint(t *testing.T) {
 	t.Parallel()
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("the credential went elsewhere") }))
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Error("the credential went elsewhere")
+	}))
 	t.Cleanup(elsewhere.Close)
 	good := `{"request":1,"ids":["ann"]}`
 	for name, answer := range map[string]http.HandlerFunc{
@@ -299,7 +306,8 @@ func TestHostileEndpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ids, err := handle(p, "ann:secret", "10.0.0.1"); !errors.Is(err, authprovider.ErrUndecided) || strings.Contains(err.Error(), "secret") {
+		if ids, err := handle(p, "ann:secret", "10.0.0.1"); !errors.Is(err, authprovider.ErrUndecided) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %+v, %v", name, ids, err)
 		}
 		p.Close()
@@ -308,7 +316,8 @@ func TestHostileEndpoint(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, good) }))
 	t.Cleanup(s.Close)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for file, known := range map[string]bool{"": false, ca: true} {
@@ -332,8 +341,10 @@ func TestTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for target, says := range map[string]string{
-		"exec:judge": "whole path", "exec:": "whole path", "exec:" + dir + "/missing": "find the program", "exec:" + open: "others than its owner",
-		"http://example.com/": "in clear", "http://localhost:1/": "", "http://[::1]:1/": "", "https://example.com/": "", "https://": "no URL",
+		"exec:judge": "whole path", "exec:": "whole path", "exec:" + dir + "/missing": "find the program",
+		"exec:" + open:        "others than its owner",
+		"http://example.com/": "in clear", "http://localhost:1/": "", "http://[::1]:1/": "", "https://example.com/": "",
+		"https://":                       "no URL",
 		"https://u:planted@example.com/": "password", "ftp://example.com/": "exec:", "https://example.com/%zz": "no URL",
 	} {
 		_, err := New(Options{Scheme: "corp", Target: target, Timeout: time.Second, Concurrency: 1})
@@ -342,7 +353,9 @@ func TestTargets(t *testing.T) {
 		}
 	}
 	for _, o := range []Options{
-		{Scheme: "digest", Target: "https://example.com/"}, {Scheme: "corp", Target: "https://example.com/", CAFile: dir + "/missing"}, {Scheme: "corp", Target: "https://example.com/", CAFile: open},
+		{Scheme: "digest", Target: "https://example.com/"},
+		{Scheme: "corp", Target: "https://example.com/", CAFile: dir + "/missing"},
+		{Scheme: "corp", Target: "https://example.com/", CAFile: open},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)
@@ -389,7 +402,9 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"request":7,"refused":"no"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := parseAnswer(b, 7)
-		if err == nil && (a.Refused == nil && len(a.IDs) == 0 || len(a.IDs) > idsMax || slices.ContainsFunc(a.IDs, func(id string) bool { return !isID(id) })) {
+		if err == nil &&
+			(a.Refused == nil && len(a.IDs) == 0 || len(a.IDs) > idsMax ||
+				slices.ContainsFunc(a.IDs, func(id string) bool { return !isID(id) })) {
 			t.Errorf("%q: %+v", b, a)
 		}
 	})

@@ -7,30 +7,29 @@ import (
 	"sync"
 )
 
-// waitingMax bounds the connections that wait for their turn.
+// waitingMax bounds the connections that wait to ask.
 const waitingMax = 1024
 
-// turns bounds the questions at a time. Those from one address take half of them at most,
-// so that others get theirs.
+// turns bounds the concurrent questions. One address may use at most half of them, so that others get a share.
 type turns struct {
-	all chan struct{} // one for each question under way
+	all chan struct{} // holds one element per running question
 
 	mu      sync.Mutex
 	waiting int
 	shares  map[string]*share
 }
 
-// A share is what one address has.
+// A share is the part that one address uses.
 type share struct {
 	taken chan struct{}
-	users int // that have taken one or wait
+	users int // how many use the share or wait for it
 }
 
 func newTurns(n int) *turns {
 	return &turns{all: make(chan struct{}, n), shares: map[string]*share{}}
 }
 
-// take waits for a turn.
+// take waits until a question may be asked.
 func (t *turns) take(ctx context.Context, address string) error {
 	t.mu.Lock()
 	if t.waiting == waitingMax {
@@ -61,7 +60,7 @@ func (t *turns) take(ctx context.Context, address string) error {
 	return err
 }
 
-// give ends a turn that was taken.
+// give releases what take has acquired.
 func (t *turns) give(address string) {
 	<-t.all
 	t.mu.Lock()
@@ -70,7 +69,7 @@ func (t *turns) give(address string) {
 	t.leave(address)
 }
 
-// leave is called with mu held.
+// leave removes a user of an address's share. The caller holds mu.
 func (t *turns) leave(address string) {
 	s := t.shares[address]
 	if s.users--; s.users == 0 {

@@ -15,15 +15,15 @@ import (
 
 // The bounds of questions and answers.
 const (
-	credentialBytesMax = 16 << 10 // a longer credential is refused unasked
-	answerBytesMax     = 16 << 10 // a longer answer is none
-	idsMax             = 32       // identities of one answer
-	idsBytesMax        = 2 << 10  // of all of them; a connection may have 4 KiB
+	credentialBytesMax = 16 << 10 // longer credentials are refused without asking
+	answerBytesMax     = 16 << 10 // longer answers are invalid
+	idsMax             = 32       // ids in one answer
+	idsBytesMax        = 2 << 10  // all ids together; a connection may have 4 KiB
 	secondsMax         = 1 << 31  // 68 years
-	refusedBytesMax    = 200      // of a refusal, in the log
+	refusedBytesMax    = 200      // of a refusal's reason in the log
 )
 
-// question is what is asked about one credential.
+// question asks about one credential.
 type question struct {
 	Request    uint64 `json:"request"`
 	Scheme     string `json:"scheme"`
@@ -31,7 +31,7 @@ type question struct {
 	Address    string `json:"address"`
 }
 
-// answer is what came back.
+// answer is the reply to a question.
 type answer struct {
 	Request uint64   `json:"request"`
 	IDs     []string `json:"ids"`
@@ -46,7 +46,7 @@ func (q *question) line() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// parseAnswer reads the answer to a request. Errors don't show what it holds.
+// parseAnswer parses the answer to a request. Errors don't show its content.
 func parseAnswer(b []byte, request uint64) (*answer, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -72,18 +72,19 @@ func parseAnswer(b []byte, request uint64) (*answer, error) {
 	size := 0
 	for _, id := range a.IDs {
 		if size += len(id); !isID(id) || size > idsBytesMax {
-			return nil, fmt.Errorf("an id is empty or has characters that can't be printed, or all have more than %d bytes", idsBytesMax)
+			return nil, fmt.Errorf("an id is empty or has characters that can't be printed, or all have more than %d bytes",
+				idsBytesMax)
 		}
 	}
 	return a, nil
 }
 
-// isID reports whether an identity may have that id.
+// isID reports whether id may be that of an identity.
 func isID(id string) bool {
 	return id != "" && utf8.ValidString(id) && !strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// refusal returns the error for a credential that was refused. It never has the credential.
+// refusal returns the error for a refused credential. It never contains the credential.
 func (a *answer) refusal(r *authprovider.Request) error {
 	if len(r.Auth) > 0 && strings.Contains(*a.Refused, string(r.Auth)) {
 		return errors.New("refused; the reason repeats the credential and isn't shown")

@@ -9,10 +9,10 @@ import (
 	"github.com/zooid-project/zooid/internal/watch"
 )
 
-// The layouts of the four-letter words, which are Apache's to the byte: scripts
-// and monitoring systems read them with regular expressions.
+// The formats of the four-letter words. They are Apache's, byte for byte: scripts and monitoring systems parse them
+// with regular expressions.
 
-// server is srvr, and with a list of connections stat.
+// server writes srvr or, with a list of connections, stat.
 func (a *wordReply) server(st Status, conns []replica.Connection) {
 	a.print("Zookeeper version: %s\n", st.Version)
 	if st.Mode == ModeReadOnly {
@@ -23,19 +23,21 @@ func (a *wordReply) server(st Status, conns []replica.Connection) {
 		a.connections(conns, true)
 	}
 	a.print("Latency min/avg/max: %d/%s/%d\n", st.Latency.Min, metrics.Float(st.Latency.Avg), st.Latency.Max)
-	a.print("Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n", st.Received, st.Sent, st.Connections, st.Outstanding)
+	a.print("Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n", st.Received, st.Sent, st.Connections,
+		st.Outstanding)
 	a.print("Zxid: 0x%x\nMode: %s\nNode count: %d\n", uint64(st.Zxid), st.Mode, st.Nodes)
 	if st.Mode == ModeLeader {
 		a.print("Proposal sizes last/min/max: %d/%d/%d\n", st.Proposals.Last, st.Proposals.Min, st.Proposals.Max)
 	}
 }
 
-// connections is cons, and brief the list within stat.
+// connections writes cons or, if brief, the list within stat.
 func (a *wordReply) connections(list []replica.Connection, brief bool) {
 	for _, c := range list {
 		a.print(" /%s[%x](queued=%d,recved=%d,sent=%d", c.Remote, c.Interest, c.Outstanding, c.Received, c.Sent)
 		if !brief && c.Session != 0 {
-			a.print(",sid=%s,lop=%s,est=%d,to=%d", replica.SessionText(c.Session), c.LastOp, c.Established.UnixMilli(), c.Timeout)
+			a.print(",sid=%s,lop=%s,est=%d,to=%d", replica.SessionText(c.Session), c.LastOp, c.Established.UnixMilli(),
+				c.Timeout)
 			if c.LastCxid >= 0 {
 				a.print(",lcxid=0x%x", c.LastCxid)
 			}
@@ -47,12 +49,13 @@ func (a *wordReply) connections(list []replica.Connection, brief bool) {
 	a.print("\n")
 }
 
-// configuration is conf.
+// configuration writes conf.
 func (a *wordReply) configuration(c Configuration) {
 	a.print("clientPort=%d\nsecureClientPort=%d\n", c.ClientPort, c.SecureClientPort)
 	a.print("dataDir=%s\ndataDirSize=%d\ndataLogDir=%s\ndataLogSize=%d\n", c.DataDir, c.DataSize, c.LogDir, c.LogSize)
 	a.print("tickTime=%d\nmaxClientCnxns=%d\n", c.Tick.Milliseconds(), c.MaxClientCnxns)
-	a.print("minSessionTimeout=%d\nmaxSessionTimeout=%d\n", c.SessionTimeoutMin.Milliseconds(), c.SessionTimeoutMax.Milliseconds())
+	a.print("minSessionTimeout=%d\nmaxSessionTimeout=%d\n", c.SessionTimeoutMin.Milliseconds(),
+		c.SessionTimeoutMax.Milliseconds())
 	a.print("clientPortListenBacklog=%d\nserverId=%d\n", c.Backlog, c.ServerID)
 	if !c.Ensemble {
 		return
@@ -68,13 +71,13 @@ func (a *wordReply) configuration(c Configuration) {
 	}
 }
 
-// electionAlg is the only election that Apache has left.
+// electionAlg is the only election algorithm that Apache still has.
 const electionAlg = 3
 
-// sizes is dirs.
+// sizes writes dirs.
 func (a *wordReply) sizes(data, log int64) { a.print("datadir_size: %d\nlogdir_size: %d\n", data, log) }
 
-// environment is envi.
+// environment writes envi.
 func (a *wordReply) environment(list []Variable) {
 	a.print("Environment:\n")
 	for _, v := range list {
@@ -82,14 +85,14 @@ func (a *wordReply) environment(list []Variable) {
 	}
 }
 
-// digests is hash.
+// digests writes hash.
 func (a *wordReply) digests(list []replica.Digest) {
 	for _, d := range list {
 		a.print("%x: %d\n", uint64(d.Zxid), d.Value)
 	}
 }
 
-// readOnly is isro.
+// readOnly writes isro.
 func (a *wordReply) readOnly(st Status) {
 	if st.Mode == ModeReadOnly {
 		a.print("ro")
@@ -98,7 +101,7 @@ func (a *wordReply) readOnly(st Status) {
 	a.print("rw")
 }
 
-// monitor is mntr.
+// monitor writes mntr.
 func (a *wordReply) monitor(st Status, r *metrics.Registry) {
 	a.print("zk_version\t%s\nzk_server_state\t%s\n", st.Version, st.Mode)
 	if st.PeerState != "" {
@@ -110,7 +113,7 @@ func (a *wordReply) monitor(st Status, r *metrics.Registry) {
 	EachMetric(st, r, func(name string, v metrics.Value) { a.print("zk_%s\t%s\n", name, v) })
 }
 
-// EachMetric visits the metrics that mntr prints of a server.
+// EachMetric visits the metrics that mntr prints for a server.
 func EachMetric(st Status, r *metrics.Registry, visit func(name string, v metrics.Value)) {
 	follows := st.Mode == ModeFollower || st.Mode == ModeObserver || st.Mode == ModeReadOnly
 	r.Each(func(name string, v metrics.Value) {
@@ -120,21 +123,22 @@ func EachMetric(st Status, r *metrics.Registry, visit func(name string, v metric
 	})
 }
 
-// onlyLeaders reports the metrics that mntr doesn't print of a server that follows: a
-// monitoring system that finds synced_followers takes the server for a leader.
+// onlyLeaders reports whether mntr prints a metric only on leaders: a monitoring system that finds synced_followers
+// takes the server for a leader.
 func onlyLeaders(name string) bool {
 	switch name {
-	case "learners", "synced_followers", "synced_non_voting_followers", "synced_observers", "pending_syncs", "leader_uptime",
+	case "learners", "synced_followers", "synced_non_voting_followers", "synced_observers", "pending_syncs",
+		"leader_uptime",
 		"last_proposal_size", "max_proposal_size", "min_proposal_size":
 		return true
 	}
 	return false
 }
 
-// javaDate is how Java prints a date.
+// javaDate is Java's format of a date.
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
-// dump is dump.
+// dump writes dump.
 func (a *wordReply) dump() {
 	st, r := a.of.Status(), a.of.Replica()
 	now := time.Now()
@@ -158,9 +162,10 @@ func (a *wordReply) dump() {
 	a.ephemerals(ephemerals)
 	conns := a.of.ConnectionExpiries()
 	a.print("Connections dump:\n")
-	a.expirySets("Connections", expiries(conns, func(e ConnectionExpiry) time.Time { return e.Expires }), func(i int) string {
-		return "ip: /" + conns[i].Remote + " sessionId: " + replica.SessionText(conns[i].Session)
-	})
+	a.expirySets("Connections",
+		expiries(conns, func(e ConnectionExpiry) time.Time { return e.Expires }), func(i int) string {
+			return "ip: /" + conns[i].Remote + " sessionId: " + replica.SessionText(conns[i].Session)
+		})
 }
 
 func expiries[T any](list []T, at func(T) time.Time) []time.Time {
@@ -171,7 +176,7 @@ func expiries[T any](list []T, at func(T) time.Time) []time.Time {
 	return times
 }
 
-// expirySets prints what ends at the same time together; times ascend.
+// expirySets writes entries grouped by their expiry time; times must be ascending.
 func (a *wordReply) expirySets(what string, times []time.Time, line func(i int) string) {
 	sets := slices.CompactFunc(slices.Clone(times), time.Time.Equal)
 	a.print("%s Sets (%d)/(%d):\n", what, len(sets), len(times))
@@ -194,7 +199,7 @@ func (a *wordReply) sessionSets(kind string, list []replica.SessionExpiry) {
 	})
 }
 
-// learnerSessions is dump's list where another server ends sessions.
+// learnerSessions writes dump's list on a server that doesn't expire sessions itself.
 func (a *wordReply) learnerSessions(list []replica.SessionExpiry) {
 	a.print("Global Sessions(%d):\n", len(list))
 	for _, e := range list {
@@ -212,7 +217,7 @@ func (a *wordReply) ephemerals(list []replica.SessionPaths) {
 	}
 }
 
-// watchesBySession is wchc.
+// watchesBySession writes wchc.
 func (a *wordReply) watchesBySession(list []replica.SessionPaths, more bool) {
 	for _, e := range list {
 		a.print("%s\n", replica.SessionText(e.Session))
@@ -224,7 +229,7 @@ func (a *wordReply) watchesBySession(list []replica.SessionPaths, more bool) {
 	a.cut = a.cut || more
 }
 
-// watchesByPath is wchp.
+// watchesByPath writes wchp.
 func (a *wordReply) watchesByPath(list []replica.PathSessions, more bool) {
 	for _, e := range list {
 		a.print("%s\n", e.Path)
@@ -236,7 +241,7 @@ func (a *wordReply) watchesByPath(list []replica.PathSessions, more bool) {
 	a.cut = a.cut || more
 }
 
-// watchSummary is wchs.
+// watchSummary writes wchs.
 func (a *wordReply) watchSummary(w watch.Summary) {
 	a.print("%d connections watching %d paths\nTotal watches:%d\n", w.Watchers, w.Paths, w.Watches)
 }

@@ -12,7 +12,13 @@ import (
 func TestLayoutsOfEnsembles(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 7, 1, 12, 0, 2, 0, time.UTC)
-	st := Status{Version: "V", View: replica.View{Latency: replica.Latency{Max: 5, Avg: 0.7143}, Zxid: 0x100000003, Nodes: 5, Proposals: replica.Sizes{Last: 48, Min: 40, Max: 50}}}
+	st := Status{
+		Version: "V", View: replica.View{
+			Latency: replica.Latency{Max: 5, Avg: 0.7143}, Zxid: 0x100000003, Nodes: 5, Proposals: replica.Sizes{
+				Last: 48, Min: 40, Max: 50,
+			},
+		},
+	}
 	for _, c := range []struct {
 		print func(a *wordReply)
 		want  string

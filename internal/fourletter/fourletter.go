@@ -1,7 +1,6 @@
-// Package fourletter answers the four-letter words: short commands, sent in place of a
-// connect request, by which scripts and monitoring systems ask a server how it is. Their
-// texts are Apache's to the byte. It reads nothing of the network but what follows a word,
-// and looks at a server by its Status and its replica by one View.
+// Package fourletter answers the four-letter words: short commands, sent in place of a connect request, with which
+// scripts and monitoring systems query a server. The answers are Apache's, byte for byte. The package reads only what
+// follows a word from the network, and accesses the server by its Status and its replica by one View.
 package fourletter
 
 import (
@@ -16,26 +15,25 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// AnswerBytesMax bounds an answer. dump, wchc and wchp can be as large as the
-// tree, and are made in memory: a slow reader must hold no lock.
+// AnswerBytesMax bounds an answer. The answers to dump, wchc and wchp can be as large as the tree. They are built in
+// memory, so that a slow client doesn't hold a lock.
 const AnswerBytesMax = 8 << 20
 
-// traceMaskDefault is Apache's: requests, server packets, sessions, warnings.
-// The mask is kept for tools that ask, and traces nothing.
+// traceMaskDefault is Apache's default: requests, server packets, sessions, warnings. The mask is stored for tools
+// that query it, but has no effect.
 const traceMaskDefault = 306
 
-// A word is one four-letter word: the first four bytes of a connection that is
-// no session.
+// A word is a four-letter word: the first four bytes of a connection that doesn't start a session.
 type word struct {
 	name string
-	// idle is the answer while the server isn't serving; with "" the word runs.
+	// idle is the answer while the server isn't serving; if it is "", the word runs anyway.
 	idle string
 	run  func(a *wordReply)
 }
 
 const notServing = "This ZooKeeper instance is not currently serving requests"
 
-// table returns all words that Apache has.
+// table returns all words of Apache.
 func table() []word {
 	const idle = notServing + "\n"
 	return []word{
@@ -61,10 +59,10 @@ func table() []word {
 	}
 }
 
-// telnetInterrupt is what telnet sends on ^C: close, after the usual message.
+// telnetInterrupt is what telnet sends on ^C; it closes the connection after the usual message.
 const telnetInterrupt = "\xff\xf4\xff\xfd"
 
-// Is reports whether name is a word.
+// Is reports whether name is a four-letter word.
 func Is(name string) bool {
 	for _, w := range table() {
 		if w.name == name {
@@ -74,8 +72,7 @@ func Is(name string) bool {
 	return false
 }
 
-// allowed returns the set of words that may be answered; srvr always may, and
-// "*" stands for all.
+// allowed returns the set of words that may be answered. srvr is always allowed, and "*" stands for all.
 func allowed(names []string) map[string]bool {
 	set := map[string]bool{"srvr": true}
 	for _, n := range names {
@@ -91,24 +88,24 @@ func allowed(names []string) map[string]bool {
 	return set
 }
 
-// A Server is what the words ask.
+// A Server is the server that the words query.
 type Server interface {
 	Status() Status
 	Configuration() Configuration
 	Environment() []Variable
 	DataSizes() (data, log int64)
-	// Connections returns all connections, their addresses as Java prints them, and
-	// ConnectionExpiries when they are closed if nothing is heard of them.
+	// Connections returns all connections, with addresses as Java prints them. ConnectionExpiries returns when they are
+	// closed if nothing is received from them.
 	Connections() []replica.Connection
 	ConnectionExpiries() []ConnectionExpiry
 	Metrics() *metrics.Registry
-	// Replica is not asked before the server serves for the first time.
+	// Replica is only called once the server has started to serve.
 	Replica() *replica.Replica
 }
 
-// Words are those that a server answers.
+// Words are the words that a server answers.
 type Words struct {
-	allowed atomic.Pointer[map[string]bool] // never changed, but replaced
+	allowed atomic.Pointer[map[string]bool] // the map is replaced, never modified
 	trace   atomic.Int64                    // mask of gtmk and stmk
 }
 
@@ -126,13 +123,13 @@ func (w *Words) Allow(whitelist []string) {
 	w.allowed.Store(&set)
 }
 
-// TraceMask is the mask of gtmk and stmk.
+// TraceMask returns the mask of gtmk and stmk.
 func (w *Words) TraceMask() int64 { return w.trace.Load() }
 
-// SetTraceMask sets it.
+// SetTraceMask sets the mask of gtmk and stmk.
 func (w *Words) SetTraceMask(mask int64) { w.trace.Store(mask) }
 
-// An Ask is one word of one connection.
+// An Ask is a word sent on a connection.
 type Ask struct {
 	Word    string
 	Remote  string    // the client's address, as Java prints it
@@ -159,7 +156,7 @@ func (w *Words) Answer(of Server, ask Ask) []byte {
 	return a.text()
 }
 
-// Printable names a word in messages, as Apache does.
+// Printable returns the name of a word for messages, as Apache prints it.
 func Printable(name string) string {
 	if name == telnetInterrupt {
 		return "telnet close"
@@ -167,8 +164,7 @@ func Printable(name string) string {
 	return name
 }
 
-// setTraceMask is stmk, whose name is followed by the new mask. Without it there
-// is no answer.
+// setTraceMask handles stmk, whose name is followed by the new mask. If the mask is missing there is no answer.
 func (a *wordReply) setTraceMask() {
 	var mask [8]byte
 	if _, err := io.ReadFull(a.ask.Rest, mask[:]); err != nil {
@@ -178,8 +174,7 @@ func (a *wordReply) setTraceMask() {
 	a.print("%d", a.words.trace.Load())
 }
 
-// connectionsSeen returns the connections, that of the word itself as Apache
-// shows it.
+// connectionsSeen returns the connections, with the one that the word came on shown as Apache does.
 func (a *wordReply) connectionsSeen() []replica.Connection {
 	list := a.of.Connections()
 	for i := range list {
@@ -190,13 +185,13 @@ func (a *wordReply) connectionsSeen() []replica.Connection {
 	return list
 }
 
-// A wordReply is the text of the answer to a word, while it is made.
+// A wordReply is the answer to a word while it is being built.
 type wordReply struct {
 	of    Server
 	words *Words
 	ask   Ask
 	buf   bytes.Buffer
-	cut   bool // something is left out at the end
+	cut   bool // the end is left out
 }
 
 func (a *wordReply) print(format string, args ...any) { fmt.Fprintf(&a.buf, format, args...) }

@@ -6,7 +6,7 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// The modes of a server, in Apache's words.
+// The modes of a server, by Apache's names.
 const (
 	ModeStandalone = "standalone"
 	ModeLeader     = "leader"
@@ -15,20 +15,19 @@ const (
 	ModeReadOnly   = "read-only"
 )
 
-// Status is what a server tells of itself: the srvr and stat words print it, the
-// admin server too. Serving is true on a server that is read-only; while it is false
-// most words say nothing else.
+// Status is what a server reports about itself in srvr, stat and the admin server. Serving is also true on a read-only
+// server; while it is false, most words only answer that.
 type Status struct {
 	replica.View
 	Version string
 	Mode    string
-	// PeerState is what an ensemble's server says of its part in it: "leading -
-	// broadcast". It is empty for a server alone.
+	// PeerState is the state of an ensemble's server in the ensemble, such as "leading - broadcast". It is empty for a
+	// standalone server.
 	PeerState   string
-	Connections int // clients or not
+	Connections int // with or without a session
 }
 
-// ConnectionExpiry says when a connection of which nothing is heard is closed.
+// ConnectionExpiry says when a connection is closed if nothing is received from it.
 type ConnectionExpiry struct {
 	replica.Connection
 	Expires time.Time
@@ -37,24 +36,23 @@ type ConnectionExpiry struct {
 // Configuration is what the conf word prints.
 type Configuration struct {
 	ClientPort        int
-	SecureClientPort  int // -1: none
+	SecureClientPort  int // -1 means none
 	DataDir, LogDir   string
 	DataSize, LogSize int64 // bytes of the files in them
 	Tick              time.Duration
 	MaxClientCnxns    int
 	SessionTimeoutMin time.Duration
 	SessionTimeoutMax time.Duration
-	Backlog           int   // -1: the system's
+	Backlog           int   // -1 means the system's limit
 	ServerID          int64 // 0 for a standalone server
 
-	Ensemble   bool // the rest is there
+	Ensemble   bool // whether the following fields are set
 	Shown      ShownEnsemble
 	Observer   bool
 	Membership string // as /zookeeper/config has it; "" on a read-only server, which can't know it
 }
 
-// ShownEnsemble holds settings of an ensemble that tools ask for and that steer
-// Apache's protocols, not these.
+// ShownEnsemble holds ensemble settings that tools query. They control Apache's protocols, not Zooid's.
 type ShownEnsemble struct {
 	InitLimit, SyncLimit int // ticks
 	// Ports of this server's line, several joined by "|".

@@ -1,18 +1,18 @@
 // Package freeport reserves ports for servers that a test or a benchmark starts
 // later.
 //
-// Who listens on port 0 and closes it again to hand the number on has nothing:
-// until the server listens, and whenever it restarts, each outgoing connection and
-// each other listener may be given the same number. A port of this package is safe
-// from that:
+// A program that listens on port 0, closes the listener and hands on the port's
+// number can't rely on it: until the server listens, and whenever it restarts,
+// any outgoing connection or other listener may be given the same port. A port
+// of this package is safe from that:
 //
-//  1. It lies below the range from which the kernel gives ports to outgoing
-//     connections and to those who listen on port 0.
+//  1. It lies below the range from which the kernel takes ports for outgoing
+//     connections and for listeners on port 0.
 //  2. No other process that uses this package has it: a UDP socket is bound to the
-//     same number, which TCP doesn't mind, and which ends with the process.
+//     same number. TCP doesn't mind that, and it ends with the process.
 //  3. Nobody listened on it, at any address, when it was reserved.
 //
-// Where the kernel's range is unknown or leaves no room below it, 1 doesn't hold.
+// If the kernel's range is unknown or leaves no room below it, 1 doesn't hold.
 package freeport
 
 import (
@@ -26,21 +26,21 @@ import (
 )
 
 const (
-	lowest      = 16100 // go-zookeeper's suite draws from 10000 to 16000
-	roomMin     = 4000  // ports from lowest to the kernel's range; tests of all packages at once take some hundred
-	attemptsMax = 1000  // places looked at before giving up: they are rarely taken
+	lowest      = 16100 // go-zookeeper's suite uses ports from 10000 to 16000
+	roomMin     = 4000  // ports from lowest to the kernel's range; tests of all packages at once take a few hundred
+	attemptsMax = 1000  // places tried before giving up: they are rarely taken
 )
 
-// A test is a *testing.T, *testing.B or testing.TB; the package testing is not for
-// programs.
+// A test is a *testing.T, *testing.B or testing.TB. Programs should not import
+// package testing.
 type test interface {
 	Helper()
 	Fatal(...any)
 	Cleanup(func())
 }
 
-// Take reserves n consecutive ports until the test ends. It ends the test if there
-// are none.
+// Take reserves n consecutive ports until the test ends. If there are none, the
+// test fails.
 func Take(t test, n int) []int {
 	t.Helper()
 	ports, release, err := Reserve(n)
@@ -51,7 +51,7 @@ func Take(t test, n int) []int {
 	return ports
 }
 
-// Address reserves a port until the test ends and returns it with the loopback's
+// Address reserves a port until the test ends and returns it with the loopback
 // address: "127.0.0.1:port".
 func Address(t test) string {
 	t.Helper()
@@ -64,12 +64,12 @@ func Reserve(n int) (ports []int, release func(), err error) {
 	return ofProcess().reserve(n)
 }
 
-// ofProcess is where this process looks for ports.
+// ofProcess returns the process's search for ports.
 var ofProcess = sync.OnceValue(func() *search {
 	s := &search{}
-	// The first process that Go starts is preceded by a clone which doesn't take
-	// ForkLock (os.checkPidfd), and which tryListening therefore couldn't keep out:
-	// it happens here, before anything listens.
+	// Before it starts its first process, Go does a clone that doesn't take
+	// ForkLock (os.checkPidfd), so tryListening couldn't keep it out. Do it here,
+	// before anything listens.
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		p.Release()
 	}
@@ -77,12 +77,12 @@ var ofProcess = sync.OnceValue(func() *search {
 		s.end = firstNumber(string(text))
 	}
 	if s.roomy() {
-		s.next = lowest + rand.IntN(s.end-lowest) // processes rarely meet
+		s.next = lowest + rand.IntN(s.end-lowest) // so that processes rarely meet
 	}
 	return s
 })
 
-// firstNumber is the number that text begins with, 0 if it begins with none.
+// firstNumber returns the number at the start of text, 0 if there is none.
 func firstNumber(text string) int {
 	end := 0
 	for end < len(text) && text[end] >= '0' && text[end] <= '9' {
@@ -92,8 +92,8 @@ func firstNumber(text string) int {
 	return n
 }
 
-// A search goes through the ports from lowest to end, again and again: one that is
-// given back rests before the next test gets it.
+// A search goes through the ports from lowest to end, again and again, so a
+// released port rests before another test gets it.
 type search struct {
 	end int // where the kernel's range begins; 0 if that is unknown
 
@@ -139,7 +139,7 @@ func (s *search) place(n int) (int, error) {
 	return first, nil
 }
 
-// hold reserves all of the n ports from first on, or none.
+// hold reserves all n ports from first on, or none.
 func hold(first, n int) (release func(), err error) {
 	var sockets []net.PacketConn
 	release = func() {
@@ -161,13 +161,13 @@ func hold(first, n int) (release func(), err error) {
 	return release, nil
 }
 
-// tryListening fails if something listens on port.
+// tryListening returns an error if something listens on port.
 func tryListening(port int) error {
 	// A process that is being started holds a copy of each open file for a moment,
 	// and would keep the port in use after Close.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	// Not on every system does the wildcard collide with a single address.
+	// The wildcard doesn't collide with a single address on every system.
 	for _, host := range []string{"127.0.0.1", ""} {
 		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, port))
 		if err != nil {

@@ -2,8 +2,8 @@ package freeport
 
 import "net"
 
-// Serve listens on the loopback until the test ends, has serve talk to each
-// connection, and closes it then. It returns the address.
+// Serve listens on the loopback address until the test ends, calls serve with
+// each connection, and then closes that. It returns the listener's address.
 func Serve(t test, serve func(net.Conn)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

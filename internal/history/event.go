@@ -1,11 +1,11 @@
-// Package history holds what was recorded in one run of a coordination service: each wire event of its clients, in the
-// order of their times, and the servers' committed logs.
+// Package history holds what was recorded in one run of a coordination service: each
+// wire event of its clients, in the order of time, and the servers' committed logs.
 //
-//	event.go    the kinds of event, the entries of a log, a History of both
-//	journal.go  a Journal writes a history while it happens; the file's format
+//	event.go    the kinds of event, the entries of a log, and History, which holds both
+//	journal.go  Journal, which writes a history while it happens; the file's format
 //	history.go  reading a file, and merging several
 //
-// Package check judges a History, package traffic and the simulator make them.
+// Package check judges histories; package traffic and the simulator make them.
 package history
 
 import "github.com/zooid-project/zooid/jute"
@@ -13,8 +13,8 @@ import "github.com/zooid-project/zooid/jute"
 // Kind says what happened on the wire.
 type Kind uint8
 
-// The kinds of event. Which fields of an Event count depends on the kind; Time
-// and Conn always do.
+// The kinds of event. The kind determines which fields of an Event are used;
+// Time and Conn always are.
 const (
 	// KindConnect: a ConnectRequest was about to be sent. Zxid is its
 	// lastZxidSeen, Session the session to resume or 0, Num the timeout asked
@@ -35,7 +35,7 @@ const (
 	// KindDisconnect: the connection ended, by either side.
 	KindDisconnect
 	// KindIdentity: the server granted the connection an identity. Body is a
-	// jute.ID. It counts for the requests recorded after it.
+	// jute.ID. It applies to the requests recorded after it.
 	KindIdentity
 	// KindDump: a znode as found on a server after everything had stopped.
 	// Conn numbers the server, Zxid is that server's last zxid, Body is a
@@ -51,7 +51,7 @@ type Event struct {
 	Time    int64 // nanoseconds on the journal's monotonic clock
 	Zxid    int64
 	Session int64
-	Body    []byte // aliases the history's bytes; never modified
+	Body    []byte // aliases the history's bytes; must not be modified
 	Conn    int32  // the connection, numbered from 0 by Journal.NewConn
 	Xid     int32
 	Num     int32 // op, code or timeout, by kind
@@ -64,12 +64,12 @@ func (e *Event) Op() jute.Op { return jute.Op(e.Num) }
 // Code returns the error code of a reply.
 func (e *Event) Code() jute.Code { return jute.Code(e.Num) }
 
-// An Entry is one request in a server's committed log, as that server dumps it
-// after a run.
+// An Entry is one request in a server's committed log, as that server reports
+// it after a run.
 type Entry struct {
 	Zxid    int64 // 0 if the request took none
 	Session int64 // 0 for the servers' own requests
-	Cnx     int64 // connection the request came on; unique in the ensemble
+	Cnx     int64 // connection on which the request came; unique in the ensemble
 	Seq     int64 // 1, 2, 3... on that connection
 	Time    int64 // milliseconds since 1970, the leader's clock
 	Term    int64 // term of the log entry that holds it
@@ -95,7 +95,7 @@ type History struct {
 	Servers   []ServerLog
 }
 
-// log returns the log of a server, appending an empty one when it is new.
+// log returns the log of a server, appending an empty one if the server is new.
 func (h *History) log(server int32) *ServerLog {
 	for i := range h.Servers {
 		if h.Servers[i].Server == server {

@@ -10,13 +10,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// connsMax bounds the numbers of connections and servers in a history: the
-// checker keeps tables indexed by them.
+// connsMax bounds the numbers of connections and servers in a history, because
+// the checker keeps tables indexed by them.
 const connsMax = 1 << 24
 
-// ErrCutShort is wrapped by Read's error when the file ends inside a record, as
-// it does when its writer was killed. What was read until there is returned and
-// is a history in its own right.
+// ErrCutShort is wrapped by Read's error if the file ends inside a record, as
+// it does when its writer was killed. The records read before that are
+// returned, and are a valid history.
 var ErrCutShort = errors.New("history is cut short")
 
 // Read reads a whole history into memory. The events alias that memory.
@@ -144,9 +144,9 @@ func (p *parser) entry() Entry {
 	}
 }
 
-// Merge returns one history of several recorded at the same time on one host,
-// by different processes: connections are renumbered and events ordered by wall
-// clock, which must not have been set meanwhile. Server logs are taken over.
+// Merge combines histories recorded at the same time on one host by different
+// processes: connections are renumbered and events ordered by wall clock, which
+// must not have been set meanwhile. Server logs are kept.
 func Merge(parts ...*History) *History {
 	if len(parts) == 1 {
 		return parts[0]

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The file, drawn. Numbers are varints (zigzag when they may be negative), but
-// for the header's, which are big-endian.
+// The file format. Numbers are varints (zigzag if they may be negative), except
+// for those in the header, which are big-endian.
 //
 //	header  8 bytes "zooidhis" | byte version=1 | 8 bytes wall clock, ns
 //	record  byte kind | varint ns since the record before | uvarint conn | fields
@@ -32,15 +32,15 @@ const (
 	headerSize    = len(magic) + 1 + 8
 )
 
-// journalBuffer is the size of a Journal's write buffer: large enough that the
-// file system is no part of what is measured.
+// journalBuffer is the size of a Journal's write buffer: so large that the file
+// system doesn't affect what is measured.
 const journalBuffer = 1 << 20
 
-// A Journal writes a history. It is safe for use by many clients at once, and
-// it takes the time itself while it holds its lock, so that the order of the
-// records is the order of their times. A client records a request before its
-// first byte is sent and a reply after its last byte arrived: what the checker
-// concludes from times rests on that.
+// A Journal writes a history. It is safe for use by many clients at once. It
+// takes each record's time while it holds its lock, so the order of the records
+// is the order of their times. A client records a request before its first byte
+// is sent and a reply after its last byte has arrived: what the checker
+// concludes from times depends on that.
 type Journal struct {
 	mu    sync.Mutex
 	w     *bufio.Writer
@@ -57,8 +57,8 @@ func NewJournal(w io.Writer) *Journal {
 	return NewJournalClock(w, start.UnixNano(), func() int64 { return int64(time.Since(start)) })
 }
 
-// NewJournalClock starts a history on w with a clock that returns nanoseconds
-// and never goes back; wall is the wall clock in nanoseconds when it showed 0.
+// NewJournalClock starts a history on w with a clock that returns nanoseconds and
+// never goes back; wall is the wall clock, in nanoseconds, when clock was 0.
 func NewJournalClock(w io.Writer, wall int64, clock func() int64) *Journal {
 	j := &Journal{w: bufio.NewWriterSize(w, journalBuffer), clock: clock}
 	head := append([]byte(magic), formatVersion)
@@ -74,7 +74,7 @@ func (j *Journal) NewConn() int32 {
 	return j.conns - 1
 }
 
-// Record appends e, whose Time it sets and returns.
+// Record sets e.Time, appends e and returns the time.
 func (j *Journal) Record(e Event) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -134,7 +134,7 @@ func appendEvent(b []byte, e *Event, last int64) []byte {
 }
 
 func appendEntry(b []byte, server int32, e *Entry) []byte {
-	b = append(b, byte(kindEntry), 0) // entries carry no time of the journal's clock
+	b = append(b, byte(kindEntry), 0) // an entry has no time by the journal's clock
 	b = binary.AppendUvarint(b, uint64(server))
 	applied := int64(0)
 	if e.Applied {

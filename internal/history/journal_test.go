@@ -38,7 +38,8 @@ func everyKind(n int) *History {
 		h.Events = append(h.Events, e)
 		entries[i%2] = append(entries[i%2], Entry{
 			Zxid: rng.Int64(), Session: -rng.Int64(), Cnx: rng.Int64(), Seq: rng.Int64(), Time: rng.Int64(), Term: rng.Int64(),
-			Digest: rng.Uint64(), Body: body(), Xid: rng.Int32(), Op: jute.Op(rng.Int32()), Err: jute.Code(-rng.Int32()), Applied: i%3 == 0,
+			Digest: rng.Uint64(), Body: body(), Xid: rng.Int32(), Op: jute.Op(rng.Int32()), Err: jute.Code(-rng.Int32()),
+			Applied: i%3 == 0,
 		})
 	}
 	h.Servers = []ServerLog{{Server: 2, Entries: entries[0]}, {Server: 5, Entries: entries[1]}}
@@ -118,12 +119,16 @@ func TestJournalTakesManyClients(t *testing.T) {
 }
 
 func TestMergeRenumbersConnections(t *testing.T) {
-	a := &History{WallStart: 1000, Events: []Event{{Time: 5, Kind: KindDisconnect}, {Time: 9, Kind: KindDisconnect, Conn: 1}}}
+	a := &History{
+		WallStart: 1000, Events: []Event{{Time: 5, Kind: KindDisconnect}, {Time: 9, Kind: KindDisconnect, Conn: 1}},
+	}
 	b := &History{WallStart: 1002, Events: []Event{{Time: 4, Kind: KindDisconnect}}}
 	m := Merge(a, b)
 	var got []Event
 	got = append(got, m.Events...)
-	want := []Event{{Time: 5, Kind: KindDisconnect}, {Time: 6, Kind: KindDisconnect, Conn: 2}, {Time: 9, Kind: KindDisconnect, Conn: 1}}
+	want := []Event{
+		{Time: 5, Kind: KindDisconnect}, {Time: 6, Kind: KindDisconnect, Conn: 2}, {Time: 9, Kind: KindDisconnect, Conn: 1},
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}

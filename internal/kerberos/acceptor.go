@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/internal/sasl"
 )
 
-// Options say who the server is and what it calls its clients. The comments name the keys
-// of zoo.cfg, or the options of Java's Krb5LoginModule.
+// Options say who the server is and how it names its clients. The comments name the keys of zoo.cfg, or the options of
+// Java's Krb5LoginModule.
 type Options struct {
 	Keytab      string // keyTab: a file with the keys of Principal
 	Principal   string // principal: service/host@REALM
@@ -18,10 +18,10 @@ type Options struct {
 	RemoveRealm bool   // kerberos.removeRealmFromPrincipal
 }
 
-// Name is the mechanism's.
+// Name is the name of the mechanism.
 const Name = "GSSAPI"
 
-// An Acceptor is GSSAPI with a server's key. But for its keys, which are those in the keytab, it is immutable.
+// An Acceptor implements GSSAPI with a server's key. It is immutable, except that it follows changes of the keytab.
 type Acceptor struct {
 	keys      *keyFile
 	principal Principal
@@ -29,12 +29,14 @@ type Acceptor struct {
 	opt       Options
 }
 
-// New reads the keytab. Logins find out if it has changed.
+// New reads the keytab. Later logins notice if it has changed.
 func New(o Options) (*Acceptor, error) {
 	a := &Acceptor{opt: o}
 	var err error
-	if a.principal, err = ParsePrincipal(o.Principal); err != nil || len(a.principal.Names) != 2 || a.principal.Realm == "" {
-		return nil, fmt.Errorf("set up Kerberos: the server's principal is %.200q; it must have the form service/host@REALM", o.Principal)
+	if a.principal, err = ParsePrincipal(o.Principal); err != nil || len(a.principal.Names) != 2 ||
+		a.principal.Realm == "" {
+		return nil, fmt.Errorf("set up Kerberos: the server's principal is %.200q; it must have the form service/host@REALM",
+			o.Principal)
 	}
 	if a.rules, err = ParseRules(o.Rules, a.principal.Realm); err != nil {
 		return nil, err
@@ -49,14 +51,13 @@ func New(o Options) (*Acceptor, error) {
 // Name returns "GSSAPI".
 func (a *Acceptor) Name() string { return Name }
 
-// Begins reports whether token is a GSSAPI token of a client.
+// Begins reports whether token is the first GSSAPI token of a client.
 func (a *Acceptor) Begins(token []byte) bool { return len(token) > 0 && token[0] == applicationTag }
 
 // Begin returns the state of one connection's login.
 func (a *Acceptor) Begin() sasl.Login { return &login{acceptor: a} }
 
-// identity returns what a client is called: the short name, with host and realm unless they
-// are removed.
+// identity returns the name of a client: the short name, with host and realm unless the options remove them.
 func (a *Acceptor) identity(p Principal) (string, error) {
 	name, err := a.rules.Short(p)
 	if err != nil {
@@ -71,29 +72,28 @@ func (a *Acceptor) identity(p Principal) (string, error) {
 	return name, nil
 }
 
-// tokenBytesMax is the longest token taken; tickets with the group memberships of Active
-// Directory have up to 48 KiB.
+// tokenBytesMax bounds a token; tickets with Active Directory group memberships have up to 48 KiB.
 const tokenBytesMax = 64 << 10
 
 // login is the server's half of one login.
 type login struct {
 	acceptor *Acceptor
 	stage    stage
-	context  *context // from the first token on
+	context  *context // set by the first token
 }
 
 type stage int
 
 const (
 	wantTicket  stage = iota // the client's first token
-	wantNothing              // the empty one after the proof that it has asked for
+	wantNothing              // the empty token after the proof, if the client asked for one
 	wantLayer                // the client's choice of a security layer
 	over
 )
 
 // Step is sasl.Login.Step.
 func (l *login) Step(token []byte) (reply []byte, done bool, authorizationID string, err error) {
-	// The library reads what strangers send, and isn't held to never panic.
+	// The library parses untrusted input, and doesn't promise that it never panics.
 	defer func() {
 		if p := recover(); p != nil {
 			l.stage, reply, done, authorizationID = over, nil, false, ""

@@ -62,10 +62,12 @@ func (r realm) replace(t *testing.T, text []byte) {
 
 // ticket returns a client's first token, and the session key. The ticket is good from begin
 // to end.
-func (r realm) ticket(t *testing.T, user string, options []int, begin, end time.Time) ([]byte, types.EncryptionKey, uint64) {
+func (r realm) ticket(t *testing.T, user string, options []int,
+	begin, end time.Time) ([]byte, types.EncryptionKey, uint64) {
 	t.Helper()
 	name, server := types.NewPrincipalName(1, user), types.NewPrincipalName(2, serverName)
-	ticket, session, err := messages.NewTicket(name, "HOME", server, "HOME", types.NewKrbFlags(), r.keys, etypeID.AES256_CTS_HMAC_SHA1_96, 1, begin, begin, end, end)
+	ticket, session, err := messages.NewTicket(name, "HOME", server, "HOME", types.NewKrbFlags(), r.keys,
+		etypeID.AES256_CTS_HMAC_SHA1_96, 1, begin, begin, end, end)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +167,8 @@ func TestLogin(t *testing.T) {
 			}
 			_, done, user, err = login.Step(wrap(t, append([]byte{c.layer, 0, 0, 0}, c.authzid...), key, sequence, c.rotated))
 		}
-		if user != c.want || done != (c.err == "") || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		if user != c.want || done != (c.err == "") || (err == nil) != (c.err == "") ||
+			err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %q, done %v, %v; want %q, %q", c.name, user, done, err, c.want, c.err)
 		}
 		if _, done, user, err := login.Step(nil); err == nil || done || user != "" {
@@ -186,7 +189,8 @@ func TestRefused(t *testing.T) {
 	}
 	good, _, _ := r.ticket(t, "zoe", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	for name, token := range map[string][]byte{
-		"empty": {}, "cut": good[:len(good)/2], "no ticket": good[:20], "garbage": []byte("\x60\x03\x06\x01\x00"), "long": make([]byte, tokenBytesMax+1),
+		"empty": {}, "cut": good[:len(good)/2], "no ticket": good[:20], "garbage": []byte("\x60\x03\x06\x01\x00"),
+		"long":    make([]byte, tokenBytesMax+1),
 		"changed": append(append([]byte{}, good[:len(good)-3]...), 1, 2, 3),
 	} {
 		if reply, done, user, err := a.Begin().Step(token); err == nil || done || user != "" || reply != nil {
@@ -202,18 +206,22 @@ func TestRefused(t *testing.T) {
 		"a long checksum": func(b []byte) []byte { b[4] = 0xff; return b },
 		"empty":           func(b []byte) []byte { return nil },
 	} {
-		first, key, sequence := r.ticket(t, "zoe"+strings.ReplaceAll(name, " ", ""), nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+		first, key, sequence := r.ticket(t, "zoe"+strings.ReplaceAll(name, " ", ""), nil, time.Now().Add(-time.Hour),
+			time.Now().Add(time.Hour))
 		login := a.Begin()
 		if _, _, _, err := login.Step(first); err != nil {
 			t.Fatal(err)
 		}
-		if _, done, user, err := login.Step(change(wrap(t, []byte{1, 0, 0, 0}, key, sequence, 0))); err == nil || done || user != "" {
+		if _, done, user, err := login.Step(change(wrap(t, []byte{1, 0, 0, 0}, key, sequence, 0))); err == nil || done ||
+			user != "" {
 			t.Errorf("%s: %v, %q, %v", name, done, user, err)
 		}
 	}
 	for _, o := range []Options{
-		{Keytab: r.file, Principal: "zookeeper"}, {Keytab: r.file, Principal: serverName}, {Keytab: r.file + "x", Principal: serverName + "@HOME"},
-		{Keytab: r.file, Principal: "other/localhost@HOME"}, {Keytab: r.file, Principal: serverName + "@AWAY"}, {Keytab: r.file, Principal: serverName + "@HOME", Rules: "x"},
+		{Keytab: r.file, Principal: "zookeeper"}, {Keytab: r.file, Principal: serverName},
+		{Keytab: r.file + "x", Principal: serverName + "@HOME"},
+		{Keytab: r.file, Principal: "other/localhost@HOME"}, {Keytab: r.file, Principal: serverName + "@AWAY"},
+		{Keytab: r.file, Principal: serverName + "@HOME", Rules: "x"},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)
@@ -224,7 +232,8 @@ func TestRefused(t *testing.T) {
 // FuzzToken: no token logs anybody in, whatever is in it.
 func FuzzToken(f *testing.F) {
 	keys := keytab.New()
-	if err := keys.AddEntry(serverName, "HOME", "the server's", time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
+	if err := keys.AddEntry(serverName, "HOME", "the server's", time.Now(), 1,
+		etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
 		f.Fatal(err)
 	}
 	text, err := keys.Marshal()

@@ -23,17 +23,17 @@ import (
 // applicationTag begins the first token of a GSSAPI mechanism (RFC 2743, 3.1).
 const applicationTag = 0x60
 
-// A context is what a ticket has established between client and server.
+// A context is the security context that a ticket has established between client and server.
 type context struct {
 	client        Principal
-	mutual        bool // the client wants a proof
+	mutual        bool // the client wants the server to authenticate itself
 	session       types.EncryptionKey
-	key           types.EncryptionKey // of the tokens: the client's subkey, or the session's
+	key           types.EncryptionKey // the key of the tokens: the client's subkey, or the session key
 	authenticator types.Authenticator
 }
 
-// accept verifies a client's first token: its ticket is for this server and still good, and
-// the client has the ticket's session key. A token counts once.
+// accept verifies a client's first token: its ticket is for this server and still valid, and the client has the
+// ticket's session key. A token is accepted only once.
 func accept(token []byte, settings *service.Settings) (*context, error) {
 	var first spnego.KRB5Token
 	if err := first.Unmarshal(token); err != nil {
@@ -46,7 +46,7 @@ func accept(token []byte, settings *service.Settings) (*context, error) {
 	if ok, _, err := service.VerifyAPREQ(req, settings); err != nil || !ok {
 		return nil, fmt.Errorf("the ticket is refused: %w", err)
 	}
-	ticket := &req.Ticket.DecryptedEncPart // the authenticator is the client's own word
+	ticket := &req.Ticket.DecryptedEncPart // the authenticator is only the client's claim
 	c := &context{
 		client: Principal{Names: ticket.CName.NameString, Realm: ticket.CRealm},
 		mutual: types.IsFlagSet(&req.APOptions, flags.APOptionMutualRequired), session: ticket.Key,
@@ -61,14 +61,17 @@ func accept(token []byte, settings *service.Settings) (*context, error) {
 	return c, nil
 }
 
-// proof returns the token that shows the client that the server has the ticket's session
-// key, too (AP-REP, RFC 4120, 5.5.2).
+// proof returns the token that proves to the client that the server has the ticket's session key too (AP-REP, RFC
+// 4120, 5.5.2).
 func (c *context) proof() ([]byte, error) {
-	part, err := asn1.Marshal(messages.EncAPRepPart{CTime: c.authenticator.CTime, Cusec: c.authenticator.Cusec, SequenceNumber: c.authenticator.SeqNumber})
+	part, err := asn1.Marshal(messages.EncAPRepPart{
+		CTime: c.authenticator.CTime, Cusec: c.authenticator.Cusec, SequenceNumber: c.authenticator.SeqNumber,
+	})
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := crypto.GetEncryptedData(asn1tools.AddASNAppTag(part, asnAppTag.EncAPRepPart), c.session, keyusage.AP_REP_ENCPART, 0)
+	sealed, err := crypto.GetEncryptedData(asn1tools.AddASNAppTag(part, asnAppTag.EncAPRepPart), c.session,
+		keyusage.AP_REP_ENCPART, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +83,11 @@ func (c *context) proof() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body = append(body, 2, 0) // the token's kind
+	body = append(body, 2, 0) // the token's type
 	return asn1tools.AddASNAppTag(append(body, asn1tools.AddASNAppTag(reply, asnAppTag.APREP)...), 0), nil
 }
 
-// noLayer is the only choice of a security layer: none (RFC 4752, 3.1).
+// noLayer is the only security layer on offer: none (RFC 4752, 3.1).
 const noLayer = 1
 
 // offer returns the token that offers the security layers.
@@ -109,7 +112,7 @@ const (
 	sealed       = 2
 )
 
-// layer verifies the client's choice of a security layer and returns who it asks to be.
+// layer verifies the client's choice of a security layer and returns the authorization id that it asks for.
 func (c *context) layer(token []byte) (authzid string, err error) {
 	payload, err := c.unwrap(token)
 	switch {
@@ -123,7 +126,7 @@ func (c *context) layer(token []byte) (authzid string, err error) {
 	return string(payload[4:]), nil
 }
 
-// unwrap verifies a token of the client that isn't encrypted and returns what is in it.
+// unwrap verifies an unencrypted token of the client and returns its payload.
 func (c *context) unwrap(token []byte) ([]byte, error) {
 	if len(token) < gssapi.HdrLen || token[0] != 5 || token[1] != 4 || token[3] != gssapi.FillerByte {
 		return nil, errors.New("the token is none of RFC 4121; use a key of AES")

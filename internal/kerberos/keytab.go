@@ -10,20 +10,20 @@ import (
 	"github.com/jcmturner/gokrb5/v8/service"
 )
 
-// A keyFile is a server's keytab. It is read again when another file is in its place, or other bytes are in it, since
-// kadmin's ktadd makes old keys useless at once.
+// A keyFile is a server's keytab. It is read again when the file has been replaced or modified, since kadmin's ktadd
+// makes old keys useless at once.
 type keyFile struct {
 	path  string
 	owner Principal
 
 	mu       sync.Mutex
-	read     os.FileInfo // what was read last, or could not be
+	read     os.FileInfo // the file that was last read, or failed to be read
 	settings *service.Settings
-	err      error // why what was found last can't be used; settings are those from before
+	err      error // why the last file can't be used; settings are from an earlier one
 }
 
-// current returns the settings for the keys in the file. If it can't be used, those read before are returned with the
-// error, nil if there are none.
+// current returns the settings for the keys in the file. If the file can't be used, it returns the error along with
+// the settings read before, nil if there are none.
 func (f *keyFile) current() (*service.Settings, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,7 +32,8 @@ func (f *keyFile) current() (*service.Settings, error) {
 		f.read = nil
 		return f.settings, fmt.Errorf("read the keytab: %w", err)
 	}
-	if f.read != nil && os.SameFile(info, f.read) && info.ModTime().Equal(f.read.ModTime()) && info.Size() == f.read.Size() {
+	if f.read != nil && os.SameFile(info, f.read) && info.ModTime().Equal(f.read.ModTime()) &&
+		info.Size() == f.read.Size() {
 		return f.settings, f.err
 	}
 	f.read = info
@@ -43,7 +44,7 @@ func (f *keyFile) current() (*service.Settings, error) {
 	return f.settings, err
 }
 
-// load reads the file. The library isn't held to never panic at files that are written while they are read.
+// load reads the file. The library doesn't promise that it never panics on a file that is being written.
 func (f *keyFile) load() (s *service.Settings, err error) {
 	defer func() {
 		if p := recover(); p != nil {

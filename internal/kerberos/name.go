@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Limits of auth_to_local rules, far above what anybody writes.
+// Limits of auth_to_local rules, far above any real use.
 const (
 	rulesBytesMax = 64 << 10
 	rulesMax      = 1000
 )
 
-// Rules make user names of principals, as security.auth_to_local says: RULE and DEFAULT
-// in the syntax that Kerberos and Hadoop have.
+// Rules map principals to user names, as security.auth_to_local says: RULE and DEFAULT, in the syntax of Kerberos and
+// Hadoop.
 type Rules struct {
 	rules []rule
-	realm string // of DEFAULT
+	realm string // the realm of DEFAULT
 }
 
 // A rule is one of
@@ -31,24 +31,26 @@ type rule struct {
 	isDefault  bool
 	components int
 	format     string
-	match      *regexp.Regexp // of all that format makes; nil takes everything
+	match      *regexp.Regexp // must match the whole result of format; nil matches everything
 	from       *regexp.Regexp // nil changes nothing
 	to         string
-	all        bool // every occurrence of from
+	all        bool // replace every occurrence of from
 }
 
 var ruleForm = regexp.MustCompile(`^(?:DEFAULT|RULE:\[(\d+):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?)`)
 
-// ParseRules reads rules; realm is the one whose users DEFAULT takes by their first name.
+// ParseRules parses rules. realm is the one whose users DEFAULT maps to their first component.
 func ParseRules(text, realm string) (*Rules, error) {
 	if len(text) > rulesBytesMax {
-		return nil, fmt.Errorf("read the rules of security.auth_to_local: they have %d bytes, at most %d are taken", len(text), rulesBytesMax)
+		return nil, fmt.Errorf("read the rules of security.auth_to_local: they have %d bytes, at most %d are taken", len(text),
+			rulesBytesMax)
 	}
 	r := &Rules{realm: realm}
 	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
 		m := ruleForm.FindStringSubmatch(rest)
 		if m == nil || len(r.rules) == rulesMax {
-			return nil, fmt.Errorf("read the rules of security.auth_to_local: expected DEFAULT or RULE:[n:format](regex)s/from/to/g at %.60q (at most %d rules)", rest, rulesMax)
+			return nil, fmt.Errorf("read the rules of security.auth_to_local: expected DEFAULT or RULE:[n:format](regex)s/from/to/g at %.60q (at most %d rules)",
+				rest, rulesMax)
 		}
 		next, err := newRule(m)
 		if err != nil {
@@ -87,7 +89,7 @@ func newRule(m []string) (r rule, err error) {
 	return r, err
 }
 
-// A Principal is who a ticket is for.
+// A Principal is a Kerberos principal.
 type Principal struct {
 	Names []string // service or user, and host or instance if there is one
 	Realm string
@@ -106,8 +108,8 @@ func ParsePrincipal(text string) (Principal, error) {
 // String returns name/host@REALM.
 func (p Principal) String() string { return strings.Join(p.Names, "/") + "@" + p.Realm }
 
-// Short returns the user name that the first rule which concerns p makes of it. Without one,
-// or if the name isn't a simple one, it is an error: who can't be named isn't let in.
+// Short returns the user name that the first applicable rule gives p. It is an error if no rule applies or the name
+// isn't a simple one: a client without a name isn't let in.
 func (r *Rules) Short(p Principal) (string, error) {
 	for _, rule := range r.rules {
 		name, ok := "", false
@@ -125,14 +127,15 @@ func (r *Rules) Short(p Principal) (string, error) {
 			continue
 		}
 		if name == "" || strings.ContainsAny(name, "/@") {
-			return "", fmt.Errorf("the rule %.100q of security.auth_to_local makes %.100q of %.200q, which is no simple name", rule.text, name, p)
+			return "", fmt.Errorf("the rule %.100q of security.auth_to_local makes %.100q of %.200q, which is no simple name",
+				rule.text, name, p)
 		}
 		return name, nil
 	}
 	return "", fmt.Errorf("no rule of security.auth_to_local concerns %.200q", p)
 }
 
-// apply puts the realm ($0) and the components ($1 …) in the format.
+// apply replaces the realm ($0) and the components ($1 …) in the format.
 func (r *rule) apply(realm string, names []string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(r.format); i++ {
@@ -157,7 +160,7 @@ func (r *rule) apply(realm string, names []string) (string, error) {
 	return b.String(), nil
 }
 
-// substitute replaces what from finds, the first or all of it.
+// substitute replaces the first match of from, or all of them.
 func (r *rule) substitute(base string) string {
 	switch {
 	case r.from == nil:

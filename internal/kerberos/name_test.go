@@ -39,7 +39,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s by %q: %q, %v; want %q", c.principal, c.rules, got, err, c.want)
 		}
 	}
-	for _, bad := range []string{"RULE", "RULE:[x:$1]", "RULE:[1:$2]", "RULE:[1:$]", "RULE:[1:$1](()", "RULE:[1:$1]s/(/x/", "DEFAULT nonsense",
+	for _, bad := range []string{"RULE",
+		"RULE:[x:$1]", "RULE:[1:$2]", "RULE:[1:$]", "RULE:[1:$1](()", "RULE:[1:$1]s/(/x/", "DEFAULT nonsense",
 		"RULE:[99999999999999999999:$1]", strings.Repeat("DEFAULT ", rulesMax+1), strings.Repeat(" ", rulesBytesMax+1)} {
 		if _, err := ParseRules(bad, "HOME"); err == nil || !strings.Contains(err.Error(), "auth_to_local") {
 			t.Errorf("%.40q: %v", bad, err)

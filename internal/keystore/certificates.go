@@ -30,7 +30,7 @@ func (s Store) Certificates() ([]tls.Certificate, error) {
 	return certs, nil
 }
 
-// certificate puts the key's own certificate first, where not every tool puts it.
+// certificate puts the key's own certificate first, as not every tool does.
 func (k keyEntry) certificate() (tls.Certificate, error) {
 	signer, ok := k.key.(crypto.Signer)
 	if !ok {
@@ -63,7 +63,7 @@ func (s Store) Pool() (*x509.CertPool, error) {
 	return t.pool, nil
 }
 
-// trusted is what a trust store holds.
+// trusted is the content of a trust store.
 type trusted struct {
 	pool  *x509.CertPool
 	certs []*x509.Certificate
@@ -87,10 +87,10 @@ func (s Store) trusted() (*trusted, error) {
 	return t, nil
 }
 
-// verify checks what the other side showed: its certificate must be of an issuer in the
-// store. As in Java, one that is in the store itself counts whenever it is shown: who put
-// it there trusts it by name, and takes it out to end that. None may have been withdrawn;
-// stapled is what the other side has from its issuer about that.
+// verify checks the certificates that the other side presented: the first must come from an issuer in the store. As in
+// Java, a certificate that is in the store itself is accepted at any time, even expired: it is trusted explicitly
+// until it is removed from the store. None may be revoked; stapled is the OCSP response that the other side presented,
+// if any.
 func (t *trusted) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage, revoked *revocation, stapled []byte) error {
 	if len(chain) == 0 {
 		return errors.New("the other side shows no certificate")

@@ -8,10 +8,10 @@ import (
 // ClientOptions say how a client connects by TLS. The comments name the settings of
 // Java's client, without their prefix.
 type ClientOptions struct {
-	// Certificates are shown to servers that ask for one: the first of them,
-	// whatever issuers the server names. None is right for servers that don't ask.
+	// Certificates are presented to servers that ask for one: always the first, whatever issuers the server names. They
+	// may be empty for servers that don't ask.
 	Certificates []tls.Certificate
-	Trust        Store // trustStore; without a Location the system's authorities count
+	Trust        Store // trustStore; without a Location, the system's authorities are trusted
 	AnyHost      bool  // hostnameVerification=false: the certificate needn't name the server
 
 	Protocol         string   // protocol: TLSv1.2 or TLSv1.3; "" for both
@@ -20,10 +20,9 @@ type ClientOptions struct {
 	Revocation       bool     // crl or ocsp, which are refused
 }
 
-// Client reads the trust store and returns the configuration for connections to
-// servers, without a ServerName, which the caller sets to each server's host; and
-// what the options ask for and don't get, a sentence each. An error names the file
-// or setting at fault.
+// Client reads the trust store and returns the configuration for connections to servers. The caller sets ServerName to
+// each server's host. Client also returns notes about options that can't be fulfilled, a sentence each. An error names
+// the file or setting at fault.
 func Client(o ClientOptions) (*tls.Config, []string, error) {
 	low, high, notes, err := versions(o.Protocol, o.EnabledProtocols)
 	if err != nil {
@@ -43,10 +42,12 @@ func Client(o ClientOptions) (*tls.Config, []string, error) {
 		}
 	}
 	if len(o.Certificates) > 0 {
-		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &o.Certificates[0], nil }
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &o.Certificates[0], nil
+		}
 	}
 	if o.AnyHost {
-		cfg.InsecureSkipVerify = true // what is left of the check comes below
+		cfg.InsecureSkipVerify = true // VerifyConnection below does the remaining checks
 		cfg.VerifyConnection = func(state tls.ConnectionState) error { return issued(state, cfg.RootCAs) }
 	}
 	return cfg, append(notes, more...), nil

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Ends returns when the first certificate in use ends: of those that the port shows,
-// with their issuers, and of those in its trust store. It is the zero time where there
-// are none. Like Config it follows the stores.
+// Ends returns when the first certificates in use expire: of those that the port presents, including their issuers,
+// and of those in its trust store. A time is zero if there are none. Like Config it follows the stores.
 func (p *Port) Ends() (shown, trusted time.Time) {
 	p.refresh()
 	now := p.current.Load()
@@ -19,7 +18,7 @@ func (p *Port) Ends() (shown, trusted time.Time) {
 	return shown, trusted
 }
 
-// firstEnd returns when the first of some certificates ends.
+// firstEnd returns when the first of several certificates expires.
 func firstEnd(certs []*x509.Certificate) (first time.Time) {
 	for _, c := range certs {
 		if first.IsZero() || c.NotAfter.Before(first) {
@@ -29,8 +28,7 @@ func firstEnd(certs []*x509.Certificate) (first time.Time) {
 	return first
 }
 
-// chainsOf returns all certificates that are shown. One that can't be parsed is left out: nobody
-// would take it.
+// chainsOf returns all presented certificates, except those that can't be parsed: nobody would accept them.
 func chainsOf(keys []tls.Certificate) (all []*x509.Certificate) {
 	for _, key := range keys {
 		for _, raw := range key.Certificate {

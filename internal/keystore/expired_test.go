@@ -22,7 +22,9 @@ func certificate(t *testing.T, ends time.Time, usage []x509.ExtKeyUsage, issuer 
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: ends, Subject: pkix.Name{CommonName: "c"},
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: ends, Subject: pkix.Name{
+			CommonName: "c",
+		},
 		DNSNames: []string{"localhost"}, ExtKeyUsage: usage, BasicConstraintsValid: true, IsCA: issuer == nil,
 	}
 	parent, signer := template, any(private)
@@ -105,7 +107,8 @@ func TestExpiredCertificates(t *testing.T) {
 		for _, verifyHost := range []bool{false, true} {
 			_, clientErr, serverErr = connect(t, server, p.Dialled("localhost", verifyHost))
 			if (clientErr == nil && serverErr == nil) != c.ok {
-				t.Errorf("a server's certificate, %s, its host verified %v: dialler %v, server %v", c.name, verifyHost, clientErr, serverErr)
+				t.Errorf("a server's certificate, %s, its host verified %v: dialler %v, server %v", c.name, verifyHost, clientErr,
+					serverErr)
 			}
 		}
 	}

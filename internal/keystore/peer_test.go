@@ -38,7 +38,8 @@ func TestDialled(t *testing.T) {
 	} {
 		state, clientErr, serverErr := connect(t, ours, c.dialler.Dialled(c.host, c.verify))
 		if ok := clientErr == nil && serverErr == nil; ok != c.ok || ok && len(state.PeerCertificates) == 0 {
-			t.Errorf("host %s, verified %v, other issuer %v: client %v, server %v", c.host, c.verify, c.dialler == others, clientErr, serverErr)
+			t.Errorf("host %s, verified %v, other issuer %v: client %v, server %v", c.host, c.verify, c.dialler == others,
+				clientErr, serverErr)
 		}
 	}
 }

@@ -66,7 +66,8 @@ func pemKey(block *pem.Block, password string) (any, error) {
 			key, err = x509.ParseECPrivateKey(block.Bytes)
 		}
 	default:
-		return nil, fmt.Errorf("its private key is a %.40q, which is not known; convert it by openssl pkcs8 -topk8", block.Type)
+		return nil, fmt.Errorf("its private key is a %.40q, which is not known; convert it by openssl pkcs8 -topk8",
+			block.Type)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("its private key: %w", err)

@@ -7,8 +7,8 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// parsePKCS12 reads a store that holds one key with its certificates, or
-// certificates that Java's keytool marked as trusted, and not both.
+// parsePKCS12 parses a store that holds either one key with its certificates, or certificates that Java's keytool
+// marked as trusted.
 func parsePKCS12(data []byte, password string) (contents, error) {
 	key, leaf, issuers, keyErr := pkcs12.DecodeChain(data, password)
 	if keyErr == nil {

@@ -17,9 +17,8 @@ import (
 	"unicode/utf16"
 )
 
-// An encrypted PKCS #8 key (RFC 5958), under a key derived from the password by
-// PBKDF2 (RFC 8018, PBES2), as openssl pkcs8 and genpkey make it, or by the way of PKCS #12
-// (RFC 7292), as older tools and Java do:
+// An encrypted PKCS #8 key (RFC 5958), under a key derived from the password: by PBKDF2 (RFC 8018, PBES2), as openssl
+// pkcs8 and genpkey do, or as in PKCS #12 (RFC 7292), as older tools and Java do:
 //
 //	encryptedKey := SEQUENCE { PBES2 { PBKDF2 {salt, iterations, hash}, AES-CBC {iv} }, OCTET STRING }
 //	              | SEQUENCE { PBE-SHA1-3DES {salt, iterations}, OCTET STRING }
@@ -50,11 +49,10 @@ type pkcs12Params struct {
 	Iterations int
 }
 
-// iterationsMax bounds the work a damaged file can cause; openssl takes 2048,
-// careful people a million.
+// iterationsMax bounds the work that a damaged file can cause; openssl uses 2048, careful people a million.
 const iterationsMax = 20_000_000
 
-// decryptPKCS8 returns the plain PKCS #8 key.
+// decryptPKCS8 returns the decrypted PKCS #8 key.
 func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	var enc encryptedKey
 	var params pbes2Params
@@ -66,13 +64,15 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 		return decryptPKCS12(&enc, password)
 	}
 	if !enc.Algorithm.Algorithm.Equal(oidPBES2) {
-		return nil, fmt.Errorf("it is encrypted by the algorithm %v, which is old; convert it by openssl pkcs8 -topk8 -v2 aes256", enc.Algorithm.Algorithm)
+		return nil, fmt.Errorf("it is encrypted by the algorithm %v, which is old; convert it by openssl pkcs8 -topk8 -v2 aes256",
+			enc.Algorithm.Algorithm)
 	}
 	if err := unmarshal(enc.Algorithm.Parameters.FullBytes, &params); err != nil {
 		return nil, err
 	}
 	if !params.Derive.Algorithm.Equal(oidPBKDF2) {
-		return nil, fmt.Errorf("its key is derived by the algorithm %v; only PBKDF2 is known; convert it by openssl pkcs8 -topk8 -v2 aes256", params.Derive.Algorithm)
+		return nil, fmt.Errorf("its key is derived by the algorithm %v; only PBKDF2 is known; convert it by openssl pkcs8 -topk8 -v2 aes256",
+			params.Derive.Algorithm)
 	}
 	if err := unmarshal(params.Derive.Parameters.FullBytes, &derive); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func checkIterations(n int) error {
 	return nil
 }
 
-// decryptPKCS12 returns the plain key of one under PBE-SHA1-3DES.
+// decryptPKCS12 returns a key decrypted with PBE-SHA1-3DES.
 func decryptPKCS12(enc *encryptedKey, password string) ([]byte, error) {
 	var params pkcs12Params
 	if err := unmarshal(enc.Algorithm.Parameters.FullBytes, &params); err != nil {
@@ -134,7 +134,7 @@ func pkcs12Derive(password string, params *pkcs12Params, purpose byte, size int)
 	for _, c := range utf16.Encode([]rune(password + "\x00")) {
 		text = append(text, byte(c>>8), byte(c))
 	}
-	fill := func(b []byte) []byte { // repeats b to whole blocks
+	fill := func(b []byte) []byte { // repeats b to a multiple of the block size
 		n := pad(len(b), block)
 		return bytes.Repeat(b, n/max(len(b), 1)+1)[:n]
 	}
@@ -163,7 +163,9 @@ func pad(n, unit int) int { return (n + unit - 1) / unit * unit }
 
 // pbkdf2Hash returns the hash of PBKDF2's HMAC.
 func pbkdf2Hash(id asn1.ObjectIdentifier) (func() hash.Hash, error) {
-	for last, h := range map[int]func() hash.Hash{7: sha1.New, 8: sha256.New224, 9: sha256.New, 10: sha512.New384, 11: sha512.New} {
+	for last, h := range map[int]func() hash.Hash{
+		7: sha1.New, 8: sha256.New224, 9: sha256.New, 10: sha512.New384, 11: sha512.New,
+	} {
 		if id.Equal(asn1.ObjectIdentifier{1, 2, 840, 113549, 2, last}) {
 			return h, nil
 		}
@@ -174,18 +176,19 @@ func pbkdf2Hash(id asn1.ObjectIdentifier) (func() hash.Hash, error) {
 	return nil, fmt.Errorf("its key is derived by the hash %v, which is not known", id)
 }
 
-// aesKeySize returns the bytes of a key of AES in CBC mode.
+// aesKeySize returns the size in bytes of the key of an AES-CBC variant.
 func aesKeySize(id asn1.ObjectIdentifier) (int, error) {
 	for last, size := range map[int]int{2: 16, 22: 24, 42: 32} {
 		if id.Equal(asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, last}) {
 			return size, nil
 		}
 	}
-	return 0, fmt.Errorf("it is encrypted by the cipher %v; only AES in CBC mode is known; convert it by openssl pkcs8 -topk8 -v2 aes256", id)
+	return 0, fmt.Errorf("it is encrypted by the cipher %v; only AES in CBC mode is known; convert it by openssl pkcs8 -topk8 -v2 aes256",
+		id)
 }
 
-// decryptCBC decrypts and takes the padding off. A wrong password shows there, or
-// in the key not being one.
+// decryptCBC decrypts data and removes the padding. A wrong password shows up as invalid padding, or as an invalid
+// key.
 func decryptCBC(block cipher.Block, iv, data []byte) ([]byte, error) {
 	size := block.BlockSize()
 	if len(iv) != size || len(data) == 0 || len(data)%size != 0 {
@@ -200,7 +203,7 @@ func decryptCBC(block cipher.Block, iv, data []byte) ([]byte, error) {
 	return plain[:len(plain)-padding], nil
 }
 
-// unmarshal reads one DER value with nothing after it.
+// unmarshal parses one DER value and rejects trailing bytes.
 func unmarshal(der []byte, to any) error {
 	rest, err := asn1.Unmarshal(der, to)
 	if err == nil && len(rest) > 0 {

@@ -17,7 +17,7 @@ import (
 // zoo.cfg, without their prefix.
 type Options struct {
 	Keys  Store // keyStore
-	Trust Store // trustStore; no Location is right for ClientAuth none alone
+	Trust Store // trustStore; the Location may be empty only for ClientAuth none
 
 	Protocol         string   // protocol: TLSv1.2 or TLSv1.3; "" for both
 	EnabledProtocols []string // enabledProtocols; wins over Protocol
@@ -25,21 +25,21 @@ type Options struct {
 
 	ClientAuth       string // clientAuth: none, want or need; "" is need
 	VerifyClientHost bool   // clientHostnameVerification: a client's certificate must name its address
-	ReverseDNS       bool   // allowReverseDnsLookup: or the name that its address has
-	CRL, OCSP        bool   // crl, ocsp: certificates that were withdrawn aren't taken
-	CRLFile          string // crlFile: revocation lists beside those that certificates name
+	ReverseDNS       bool   // allowReverseDnsLookup: or the host name of that address
+	CRL, OCSP        bool   // crl, ocsp: reject revoked certificates
+	CRLFile          string // crlFile: revocation lists in addition to those that certificates name
 
-	StapleFile string // ocspStapleFile: the issuer's answer about the port's own certificate, for clients that ask
+	StapleFile string // ocspStapleFile: an OCSP response about the port's own certificate, for clients that ask
 
-	// Reloaded is called after each attempt to read stores whose files have changed, with
-	// the reason if it failed; the stores read before stay in use then. The same failure is told again after
-	// remindEvery. It is called during a handshake and must not block. It may be nil.
+	// Reloaded is called after each attempt to read changed stores, with the error if it failed; the previous stores stay
+	// in use then. The same failure is reported again after remindEvery. Reloaded is called during a handshake and must
+	// not block. It may be nil.
 	Reloaded func(error)
 }
 
 const (
 	reloadCheck = time.Second      // how often, at most, the stores' files are looked at
-	remindEvery = 10 * time.Minute // how often it is told that they can't be used
+	remindEvery = 10 * time.Minute // how often a persisting failure is reported
 )
 
 // A Port is the server's side of TLS on a port, and safe for concurrent use.
@@ -47,33 +47,33 @@ type Port struct {
 	opt         Options
 	low, high   uint16
 	suites      []uint16
-	clientAuth  tls.ClientAuthType // forClient adds the check of what is shown
+	clientAuth  tls.ClientAuthType // forClient adds the check of the client's certificate
 	notes       []string
 	checkEvery  time.Duration
 	remindEvery time.Duration
-	revoked     *revocation // nil if that isn't looked up
+	revoked     *revocation // nil if revocation isn't checked
 	lookUp      func(ctx context.Context, address string) (names []string, err error)
 
 	current atomic.Pointer[current]
 
 	mu      sync.Mutex
 	checked time.Time
-	seen    [filesPerPort]fileMark // of what current was made of, or failed to be
-	failed  string                 // the last failure told
-	told    time.Time              // when
+	seen    [filesPerPort]fileMark // the files from which current was built, or failed to be built
+	failed  string                 // the last reported failure
+	told    time.Time              // when it was reported
 }
 
 // current is what the stores hold.
 type current struct {
 	*tls.Config
 	chains []*x509.Certificate // of Config.Certificates
-	trust  *trusted            // nil if certificates are neither asked for nor dialled with
+	trust  *trusted            // nil if the port neither asks for certificates nor dials
 
-	bare        *tls.Config // Config without what is stapled, for when that is out of date
+	bare        *tls.Config // Config without the OCSP response, for when that has expired
 	stapleUntil time.Time
 }
 
-// inForce returns the configuration of now.
+// inForce returns the configuration to use now.
 func (c *current) inForce() *tls.Config {
 	if time.Now().After(c.stapleUntil) {
 		return c.bare
@@ -124,12 +124,11 @@ func NewPort(o Options) (*Port, error) {
 	return p, nil
 }
 
-// Notes returns what the options ask for and don't get, a sentence each, for the
-// log. What is used instead is no weaker.
+// Notes returns the options that can't be fulfilled, a sentence each, for the log. What is used instead is no weaker.
 func (p *Port) Notes() []string { return p.notes }
 
-// Config returns the configuration for accepting connections. It follows the stores:
-// connections that begin after a change use what they hold now. It must not be modified.
+// Config returns the configuration for accepting connections. It follows the stores: new connections use their current
+// content. It must not be modified.
 func (p *Port) Config() *tls.Config {
 	return &tls.Config{MinVersion: p.low, MaxVersion: p.high, GetConfigForClient: p.forClient}
 }
@@ -141,7 +140,9 @@ func (p *Port) build() (*current, error) {
 		return nil, err
 	}
 	c := &current{
-		Config: &tls.Config{Certificates: certs, MinVersion: p.low, MaxVersion: p.high, CipherSuites: p.suites, ClientAuth: p.clientAuth},
+		Config: &tls.Config{
+			Certificates: certs, MinVersion: p.low, MaxVersion: p.high, CipherSuites: p.suites, ClientAuth: p.clientAuth,
+		},
 		chains: chainsOf(certs),
 	}
 	if p.clientAuth != tls.NoClientCert || p.opt.Trust.Location != "" {
@@ -167,7 +168,7 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	cfg := now.inForce().Clone()
 	cfg.VerifyConnection = func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 {
-			return nil // RequireAnyClientCert has refused it where one is needed
+			return nil // RequireAnyClientCert already rejects it where a certificate is needed
 		}
 		if err := now.trust.verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth, p.revoked, nil); err != nil {
 			return err
@@ -180,15 +181,30 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Check judges a client's certificates again, which came with its handshake: by the trust store of now, its time and
-// revocation. It returns nil if nobody can tell whether one was revoked: a responder that is down must not end all
+// Check verifies a client's certificates from an earlier handshake again: against the current trust store, time and
+// revocation. It returns nil if the revocation status is unknown: a responder that is down must not end all
 // connections.
 func (p *Port) Check(shown []*x509.Certificate) error {
-	p.refresh()
-	if p.clientAuth == tls.NoClientCert || len(shown) == 0 {
+	if p.clientAuth == tls.NoClientCert {
 		return nil
 	}
-	err := p.current.Load().trust.verify(shown, x509.ExtKeyUsageClientAuth, p.revoked, nil)
+	return p.checkFor(shown, x509.ExtKeyUsageClientAuth)
+}
+
+// CheckPeer is Check for what another server has presented. dialled says that this server made the connection.
+func (p *Port) CheckPeer(shown []*x509.Certificate, dialled bool) error {
+	if dialled {
+		return p.checkFor(shown, x509.ExtKeyUsageServerAuth)
+	}
+	return p.Check(shown)
+}
+
+func (p *Port) checkFor(shown []*x509.Certificate, usage x509.ExtKeyUsage) error {
+	if len(shown) == 0 {
+		return nil
+	}
+	p.refresh()
+	err := p.current.Load().trust.verify(shown, usage, p.revoked, nil)
 	if errors.Is(err, errUnknown) {
 		return nil
 	}
@@ -200,8 +216,7 @@ func (p *Port) verifyHost(hello *tls.ClientHelloInfo, cert *x509.Certificate) er
 	return p.verifyAddr(hello.Context(), hello.Conn.RemoteAddr(), cert)
 }
 
-// verifyAddr checks that a certificate names an address, or with ReverseDNS the
-// name that the address has.
+// verifyAddr checks that a certificate names an address, or with ReverseDNS the host name of the address.
 func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, cert *x509.Certificate) error {
 	host, _, err := net.SplitHostPort(addr.String())
 	if err != nil {
@@ -220,10 +235,10 @@ func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, cert *x509.Certifi
 	return errors.Join(wrong, err)
 }
 
-// filesPerPort are two stores and their password files, and what is stapled.
+// filesPerPort counts two stores, their password files, and the OCSP response.
 const filesPerPort = 5
 
-// A fileMark tells whether a file has changed.
+// A fileMark identifies a version of a file.
 type fileMark struct {
 	modified time.Time
 	size     int64
@@ -231,7 +246,9 @@ type fileMark struct {
 }
 
 func (p *Port) marks() (marks [filesPerPort]fileMark) {
-	for i, path := range []string{p.opt.Keys.Location, p.opt.Keys.PasswordPath, p.opt.Trust.Location, p.opt.Trust.PasswordPath, p.opt.StapleFile} {
+	for i, path := range []string{
+		p.opt.Keys.Location, p.opt.Keys.PasswordPath, p.opt.Trust.Location, p.opt.Trust.PasswordPath, p.opt.StapleFile,
+	} {
 		if st, err := os.Stat(path); err == nil {
 			marks[i] = fileMark{st.ModTime(), st.Size(), st.Mode()}
 		}
@@ -239,11 +256,11 @@ func (p *Port) marks() (marks [filesPerPort]fileMark) {
 	return marks
 }
 
-// refresh reads the stores again if their files have changed. Until that works, it
-// is tried at each look: of two files that belong together one changes first.
+// refresh reads the stores again if their files have changed. After a failure it tries again at each check: of two
+// files that belong together, one changes first.
 func (p *Port) refresh() {
 	if !p.mu.TryLock() {
-		return // somebody else is at it, and this connection needn't wait
+		return // another goroutine is reading, and this connection needn't wait
 	}
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -269,8 +286,7 @@ func (p *Port) refresh() {
 	p.report(nil)
 }
 
-// Refresh reads the stores again now, for connections that begin from now on. If that fails,
-// those read before stay in use.
+// Refresh reads the stores again now, for new connections. If that fails, the previous stores stay in use.
 func (p *Port) Refresh() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

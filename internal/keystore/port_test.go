@@ -116,7 +116,8 @@ func TestClientAuth(t *testing.T) {
 		}
 		state, clientErr, serverErr := connect(t, p, trusting(t, change))
 		if ok := clientErr == nil && serverErr == nil; ok != c.ok {
-			t.Errorf("clientAuth %q, trust %s, certificate %q: client %v, server %v; want success %v", c.auth, c.trust.Location, c.cert, clientErr, serverErr, c.ok)
+			t.Errorf("clientAuth %q, trust %s, certificate %q: client %v, server %v; want success %v", c.auth, c.trust.Location,
+				c.cert, clientErr, serverErr, c.ok)
 		}
 		if c.ok && c.auth != "none" && (len(state.PeerCertificates) > 0) != (c.cert != "") {
 			t.Errorf("clientAuth %q, certificate %q: the server sees %d certificates", c.auth, c.cert, len(state.PeerCertificates))
@@ -145,10 +146,13 @@ func TestVersionsAndSuites(t *testing.T) {
 		{suites: []string{"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}, works: "1.2"},
 		{suites: []string{"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}, works: "1.3"},
 		{suites: []string{"TLS_AES_256_GCM_SHA384", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"}, works: both, notes: 1},
-		{suites: []string{"TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA", "TLS_DHE_RSA_WITH_AES_256_GCM_SHA384", "SSL_RSA_WITH_3DES_EDE_CBC_SHA"}, works: "1.2", notes: 2},
+		{suites: []string{
+			"TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA", "TLS_DHE_RSA_WITH_AES_256_GCM_SHA384", "SSL_RSA_WITH_3DES_EDE_CBC_SHA",
+		}, works: "1.2", notes: 2},
 		{suites: []string{"SSL_RSA_WITH_RC4_128_SHA"}, err: "none can be had"},
 		{protocol: "TLSv1.2", suites: []string{"TLS_AES_128_GCM_SHA256"}, err: "none is of an enabled protocol"},
-		{protocol: "TLSv1.3", suites: []string{"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}, err: "none is of an enabled protocol"},
+		{protocol: "TLSv1.3", suites: []string{"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
+			err: "none is of an enabled protocol"},
 	} {
 		o := options()
 		o.Protocol, o.EnabledProtocols, o.CipherSuites, o.ClientAuth = c.protocol, c.enabled, c.suites, "none"
@@ -168,7 +172,8 @@ func TestVersionsAndSuites(t *testing.T) {
 			name string
 			id   uint16
 		}{{"1.1", tls.VersionTLS11}, {"1.2", tls.VersionTLS12}, {"1.3", tls.VersionTLS13}} {
-			_, clientErr, serverErr := connect(t, p, trusting(t, func(c *tls.Config) { c.MinVersion, c.MaxVersion = v.id, v.id }))
+			_, clientErr, serverErr := connect(t, p,
+				trusting(t, func(c *tls.Config) { c.MinVersion, c.MaxVersion = v.id, v.id }))
 			if clientErr == nil && serverErr == nil {
 				works = append(works, v.name)
 			}
@@ -214,7 +219,8 @@ func TestVerifyClientHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, clientErr, serverErr := connect(t, p, trusting(t, func(cfg *tls.Config) { cfg.Certificates = []tls.Certificate{cert} }))
+		_, clientErr, serverErr := connect(t, p,
+			trusting(t, func(cfg *tls.Config) { cfg.Certificates = []tls.Certificate{cert} }))
 		if (clientErr == nil && serverErr == nil) != c.ok {
 			t.Errorf("%+v: client %v, server %v", c, clientErr, serverErr)
 		}
@@ -241,7 +247,8 @@ func TestReverseLookup(t *testing.T) {
 			}
 			return []string{"other.example."}, nil
 		}
-		state, clientErr, serverErr := connect(t, p, trusting(t, func(cfg *tls.Config) { cfg.Certificates = []tls.Certificate{cert} }))
+		state, clientErr, serverErr := connect(t, p,
+			trusting(t, func(cfg *tls.Config) { cfg.Certificates = []tls.Certificate{cert} }))
 		if (clientErr == nil && serverErr == nil) != reverse {
 			t.Errorf("lookups %t: a client gets %v, the server %v", reverse, clientErr, serverErr)
 		}
@@ -268,7 +275,9 @@ func selfSigned(t *testing.T, file string, addresses []string) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), Subject: pkix.Name{CommonName: "self"}}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), Subject: pkix.Name{CommonName: "self"},
+	}
 	for _, a := range addresses {
 		if ip := net.ParseIP(a); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
@@ -354,7 +363,8 @@ func TestCBCIsOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, clientErr, _ := connect(t, p, trusting(t, func(c *tls.Config) { c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{suite} }))
+		_, clientErr, _ := connect(t, p,
+			trusting(t, func(c *tls.Config) { c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{suite} }))
 		if (clientErr == nil) != asked {
 			t.Errorf("asked for %v: %v", asked, clientErr)
 		}

@@ -19,34 +19,33 @@ import (
 	"golang.org/x/crypto/ocsp"
 )
 
-// The bounds of what is asked about certificates.
+// The limits of revocation checks.
 const (
 	crlBytesMax       = 16 << 20
 	ocspBytesMax      = 64 << 10
-	revocationTimeout = 5 * time.Second  // of one question
-	questionsMax      = 8                // at a time
-	answersMax        = 1024             // that are kept, of each kind
-	crlBytesKept      = 64 << 20         // of lists that are kept
-	answerLasts       = 5 * time.Minute  // at most, until it is asked for again
-	clockSkew         = 15 * time.Minute // as Java's, of who signs answers
+	revocationTimeout = 5 * time.Second  // of one query
+	questionsMax      = 8                // concurrent queries
+	answersMax        = 1024             // cached answers of each kind
+	crlBytesKept      = 64 << 20         // cached bytes of lists
+	answerLasts       = 5 * time.Minute  // how long at most an answer is cached
+	clockSkew         = 15 * time.Minute // like Java's, between this host and the signers
 )
 
-// errUnknown says that nobody can tell if a certificate was withdrawn: as in Java it isn't
-// taken then.
+// errUnknown says that a certificate's revocation status is unknown; as in Java, such a certificate is rejected.
 var errUnknown = errors.New("it can't be determined whether the certificate was revoked")
 
-// revocation finds out if certificates were withdrawn, by lists and by asking, as Java's does with
-// revocation checks enabled: all certificates of a chain but the trusted one, OCSP first.
+// revocation checks whether certificates were revoked, by lists and by OCSP, as Java does with revocation checks
+// enabled: it checks all certificates of a chain except the trusted one, using OCSP first.
 type revocation struct {
 	crl, ocsp bool
-	file      string // with lists, "" for none
+	file      string // a file with lists, "" for none
 	client    *http.Client
 	now       func() time.Time
 	turns     chan struct{}
 
 	mu    sync.Mutex
 	lists map[string]keptList
-	bytes int // of lists
+	bytes int // total size of the cached lists
 	asked map[[sha256.Size]byte]keptAnswer
 }
 
@@ -60,7 +59,7 @@ type keptAnswer struct {
 	until   time.Time
 }
 
-// newRevocation returns nil if nothing is to be found out.
+// newRevocation returns nil if nothing is to be checked.
 func newRevocation(crl, ocsp bool, file string) *revocation {
 	if !crl && !ocsp && file == "" {
 		return nil
@@ -68,15 +67,17 @@ func newRevocation(crl, ocsp bool, file string) *revocation {
 	return &revocation{
 		crl: crl, ocsp: ocsp, file: file, now: time.Now, turns: make(chan struct{}, questionsMax),
 		client: &http.Client{
-			Transport:     &http.Transport{DisableCompression: true, MaxConnsPerHost: questionsMax, IdleConnTimeout: time.Minute},
+			Transport: &http.Transport{
+				DisableCompression: true, MaxConnsPerHost: questionsMax, IdleConnTimeout: time.Minute,
+			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		lists: map[string]keptList{}, asked: map[[sha256.Size]byte]keptAnswer{},
 	}
 }
 
-// check returns nil if one of the chains has no certificate that was withdrawn. The stapled
-// answer, if there is one, is about the first certificate. A nil revocation takes all.
+// check returns nil if at least one of the chains has no revoked certificate. The stapled answer, if there is one, is
+// about the first certificate. A nil revocation accepts all.
 func (r *revocation) check(chains [][]*x509.Certificate, stapled []byte) (err error) {
 	if r == nil {
 		return nil
@@ -126,7 +127,7 @@ func (r *revocation) checkOne(cert, issuer *x509.Certificate, stapled []byte) er
 	return fmt.Errorf("%w: %w", errUnknown, failed)
 }
 
-// askOCSP asks the issuer's responder, unless an answer came with the certificate.
+// askOCSP asks the issuer's responder, unless a valid answer came with the certificate.
 func (r *revocation) askOCSP(cert, issuer *x509.Certificate, stapled []byte) (revoked bool, err error) {
 	if len(stapled) > 0 {
 		if answer, err := r.parseOCSP(stapled, cert, issuer); err == nil {
@@ -170,8 +171,8 @@ func (r *revocation) askOCSP(cert, issuer *x509.Certificate, stapled []byte) (re
 	return false, err
 }
 
-// parseOCSP returns an answer that the issuer, or who signs answers for it, has signed, that
-// is of now, and that says good or revoked.
+// parseOCSP returns an answer if the issuer or its authorized responder has signed it, it is current, and it says good
+// or revoked.
 func (r *revocation) parseOCSP(b []byte, cert, issuer *x509.Certificate) (*ocsp.Response, error) {
 	answer, err := ocsp.ParseResponseForCert(b, cert, issuer)
 	if err != nil {
@@ -205,7 +206,7 @@ func mayAnswer(signer *x509.Certificate) bool {
 	return false
 }
 
-// lookUp looks a certificate up in the lists of the file, then in those that it names itself.
+// lookUp looks a certificate up in the lists of the file, then in those that the certificate names.
 func (r *revocation) lookUp(cert, issuer *x509.Certificate) (revoked bool, err error) {
 	err = errors.New("there is no revocation list of its issuer")
 	if r.file != "" {
@@ -243,10 +244,10 @@ func contains(list *x509.RevocationList, cert *x509.Certificate) bool {
 	return false
 }
 
-// reasonRemoved is the reason of an entry that takes a revocation back (RFC 5280, 5.3.1).
+// reasonRemoved is the reason of an entry that revokes a revocation (RFC 5280, 5.3.1).
 const reasonRemoved = 8
 
-// issuingPoint is the extension that says of which certificates a list is (RFC 5280, 5.2.5).
+// issuingPoint is the extension that says which certificates a list covers (RFC 5280, 5.2.5).
 type issuingPoint struct {
 	Point    asn1.RawValue  `asn1:"optional,tag:0"`
 	Users    bool           `asn1:"optional,tag:1"`
@@ -261,12 +262,13 @@ var (
 	errOtherList    = errors.New("the revocation list isn't one of all such certificates of the issuer")
 )
 
-// covers returns nil if a list is its issuer's, of now, and says all about the certificate.
+// covers returns nil if a list is signed by the issuer, is current, and covers the certificate completely.
 func (r *revocation) covers(list *x509.RevocationList, cert, issuer *x509.Certificate, at string) error {
 	if err := list.CheckSignatureFrom(issuer); err != nil {
 		return err
 	}
-	if now := r.now(); list.ThisUpdate.After(now.Add(clockSkew)) || !list.NextUpdate.IsZero() && list.NextUpdate.Before(now.Add(-clockSkew)) {
+	if now := r.now(); list.ThisUpdate.After(now.Add(clockSkew)) ||
+		!list.NextUpdate.IsZero() && list.NextUpdate.Before(now.Add(-clockSkew)) {
 		return errors.New("the revocation list is out of date")
 	}
 	for _, e := range list.Extensions {
@@ -291,7 +293,7 @@ func (r *revocation) covers(list *x509.RevocationList, cert, issuer *x509.Certif
 	return nil
 }
 
-// list returns the list at a URL; it is kept for a while.
+// list returns the list at a URL, from the cache if possible.
 func (r *revocation) list(at string) (*x509.RevocationList, error) {
 	now := r.now()
 	r.mu.Lock()
@@ -319,7 +321,7 @@ func (r *revocation) list(at string) (*x509.RevocationList, error) {
 	return list, nil
 }
 
-// fetch asks over HTTP. Who is asked is named by certificates of trusted issuers.
+// fetch sends an HTTP request. The URLs come from certificates of trusted issuers.
 func (r *revocation) fetch(method, at string, body []byte, most int64) ([]byte, error) {
 	if !strings.HasPrefix(at, "http://") && !strings.HasPrefix(at, "https://") {
 		return nil, fmt.Errorf("ask %.200q: only HTTP is spoken", at)
@@ -354,7 +356,7 @@ func (r *revocation) fetch(method, at string, body []byte, most int64) ([]byte, 
 	return b, err
 }
 
-// readLists reads the lists of a file, in PEM, or one in DER.
+// readLists reads a file with lists in PEM, or with one list in DER.
 func readLists(file string) (lists []*x509.RevocationList, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -374,7 +376,7 @@ func readLists(file string) (lists []*x509.RevocationList, err error) {
 	return lists, nil
 }
 
-// parseLists reads lists in PEM, or one in DER.
+// parseLists parses lists in PEM, or one list in DER.
 func parseLists(data []byte) (lists []*x509.RevocationList, err error) {
 	blocks := [][]byte{data}
 	if bytes.Contains(data, []byte("-----BEGIN")) {

@@ -59,8 +59,12 @@ func newSilentAuthority(t testing.TB) *testAuthority {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, SubjectKeyId: []byte{1},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		SubjectKeyId: []byte{
+			1,
+		},
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -151,8 +155,11 @@ func (a *testAuthority) issue(lists, responder bool) tls.Certificate {
 		a.t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial.Add(1)), Subject: pkix.Name{CommonName: "somebody"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(a.serial.Add(1)), Subject: pkix.Name{CommonName: "somebody"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{
+			net.IPv4(127, 0, 0, 1),
+		},
 	}
 	if lists {
 		template.CRLDistributionPoints = []string{a.url + "/list"}
@@ -244,15 +251,20 @@ func TestRevokedCertificates(t *testing.T) {
 		if c.withdrawn {
 			a.revoked.Store(client.Leaf.SerialNumber.Int64())
 		}
-		if how := map[string]*atomic.Bool{"down": &a.down, "huge": &a.huge, "expired": &a.expired, "forged": &a.forged}[c.how]; how != nil {
+		if how := map[string]*atomic.Bool{
+			"down": &a.down, "huge": &a.huge, "expired": &a.expired, "forged": &a.forged,
+		}[c.how]; how != nil {
 			how.Store(true)
 		}
 		o := Options{
-			Keys: Store{Location: pemFile(t, server.Certificate[0], server.PrivateKey)}, Trust: Store{Location: pemFile(t, a.cert.Raw, nil)}, CRL: c.crl, OCSP: c.ocsp,
+			Keys: Store{Location: pemFile(t, server.Certificate[0], server.PrivateKey)}, Trust: Store{
+				Location: pemFile(t, a.cert.Raw, nil),
+			}, CRL: c.crl, OCSP: c.ocsp,
 		}
 		if c.file {
 			o.CRLFile = filepath.Join(t.TempDir(), "lists.pem")
-			if err := os.WriteFile(o.CRLFile, pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: a.list()}), 0o600); err != nil {
+			if err := os.WriteFile(o.CRLFile, pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: a.list()}),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ocsp"
 )
 
-// stapled puts an issuer's answer about the port's own certificate, from a file in DER, into the certificate that it is
-// about, and returns until when it may be shown. Clients that ask for it needn't ask the issuer.
+// stapled adds the OCSP response in a DER file to the port's certificate that it is about, and returns until when it
+// may be presented. Clients that ask for it needn't ask the issuer.
 func stapled(certs []tls.Certificate, file string) (with []tls.Certificate, until time.Time, err error) {
 	if file == "" {
 		return certs, until, nil
@@ -41,7 +41,8 @@ func stapled(certs []tls.Certificate, file string) (with []tls.Certificate, unti
 		}
 		return with, until, nil
 	}
-	return nil, until, fmt.Errorf("use the OCSP answer in %s: %w; have one made by openssl ocsp -respout, for the certificate in the key store", file, err)
+	return nil, until, fmt.Errorf("use the OCSP answer in %s: %w; have one made by openssl ocsp -respout, for the certificate in the key store",
+		file, err)
 }
 
 // ends returns a certificate and its issuer's, nil if the chain has only one.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// storeBytesMax is the largest store read. Java's own trust store has 200 KB.
+// storeBytesMax bounds a store's size. Java's own trust store has 200 KB.
 const storeBytesMax = 16 << 20
 
 // The types of store. The names are those of the ssl.keyStore.type key.
@@ -26,16 +26,16 @@ type Store struct {
 	Location     string
 	Password     string
 	PasswordPath string // a file that holds the password and wins over Password; "" for none
-	Type         string // JKS, PKCS12 or PEM; "" goes by the file's extension
+	Type         string // JKS, PKCS12 or PEM; "" means by the file's extension
 }
 
-// contents is what a store holds.
+// contents is the content of a store.
 type contents struct {
 	keys    []keyEntry
 	trusted []*x509.Certificate // entries that are certificates alone
 }
 
-// keyEntry is a private key with its certificate, then those of its issuers.
+// keyEntry is a private key with its certificate, followed by those of its issuers.
 type keyEntry struct {
 	key   any
 	chain []*x509.Certificate
@@ -59,7 +59,7 @@ func (s Store) load() (contents, error) {
 	switch {
 	case kind == typePEM:
 		c, err = parsePEM(data, password)
-	case isJKS(data): // as Java does, whichever of the two the type says
+	case isJKS(data): // either of the two types accepts it, as in Java
 		c, err = parseJKS(data, password)
 	default:
 		c, err = parsePKCS12(data, password)
@@ -84,23 +84,24 @@ func (s Store) kind() (string, error) {
 		case ".bcfks":
 			kind = typeBCFKS
 		default:
-			return "", fmt.Errorf("read the store %s: its extension is none of .jks, .p12, .pem; set the store's type", s.Location)
+			return "", fmt.Errorf("read the store %s: its extension is none of .jks, .p12, .pem; set the store's type",
+				s.Location)
 		}
 	}
 	switch kind {
 	case typeJKS, typePKCS12, typePEM:
 		return kind, nil
 	case typeBCFKS:
-		return "", fmt.Errorf("read the store %s: BCFKS is a format of a Java cryptography library that nothing else reads; convert the store by keytool -importkeystore -deststoretype PKCS12", s.Location)
+		return "", fmt.Errorf("read the store %s: BCFKS is a format of a Java cryptography library that nothing else reads; convert the store by keytool -importkeystore -deststoretype PKCS12",
+			s.Location)
 	}
 	return "", fmt.Errorf("read the store %s: unknown type %q; allowed: JKS, PKCS12, PEM", s.Location, s.Type)
 }
 
-// passwordBytesMax is the largest password file read.
+// passwordBytesMax bounds a password file's size.
 const passwordBytesMax = 4 << 10
 
-// password returns the store's password, from its file if it has one. The line end
-// that editors put there is no part of it.
+// password returns the store's password, from its file if it has one. A line end that an editor appended is removed.
 func (s Store) password() (string, error) {
 	if s.PasswordPath == "" {
 		return s.Password, nil

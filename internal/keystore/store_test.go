@@ -27,14 +27,18 @@ func TestCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, chain := range map[string]int{"server.pem": 2, "server-encrypted.pem": 1, "server-old.pem": 1, "server.p12": 2, "server-keytool.p12": 2, "server.jks": 2, "really-pkcs12.jks": 2} {
+	for name, chain := range map[string]int{
+		"server.pem": 2, "server-encrypted.pem": 1, "server-old.pem": 1, "server.p12": 2, "server-keytool.p12": 2,
+		"server.jks": 2, "really-pkcs12.jks": 2,
+	} {
 		certs, err := stored(name).Certificates()
 		if err != nil {
 			t.Error(err)
 			continue
 		}
 		if len(certs) != 1 || len(certs[0].Certificate) != chain || !bytes.Equal(certs[0].Leaf.Raw, want[0].Leaf.Raw) {
-			t.Errorf("%s: %d keys, the first with %d certificates, want 1 with %d, of localhost", name, len(certs), len(certs[0].Certificate), chain)
+			t.Errorf("%s: %d keys, the first with %d certificates, want 1 with %d, of localhost", name, len(certs),
+				len(certs[0].Certificate), chain)
 		}
 		if !certs[0].PrivateKey.(*ecdsa.PrivateKey).Equal(want[0].PrivateKey) {
 			t.Errorf("%s: another private key", name)
@@ -128,7 +132,8 @@ func TestStoreErrors(t *testing.T) {
 		{typed(stored("server.pem"), "JKS"), "neither a key"},
 		{Store{Location: damaged, Password: password}, "the file is damaged"},
 		{Store{Location: "testdata", Type: "PEM"}, "no regular file"},
-		{Store{Location: "testdata/server.jks", PasswordPath: "testdata/missing"}, "read the password of the store testdata/server.jks"},
+		{Store{Location: "testdata/server.jks", PasswordPath: "testdata/missing"},
+			"read the password of the store testdata/server.jks"},
 	} {
 		_, err := c.store.Certificates()
 		switch {
@@ -199,7 +204,9 @@ func TestSeveralKeys(t *testing.T) {
 	der, _ := x509.MarshalPKCS8PrivateKey(certs[0].PrivateKey)
 	ks := jks.New(jks.WithCaseExactAliases())
 	for _, alias := range []string{"one", "ONE", "two"} {
-		entry := jks.PrivateKeyEntry{PrivateKey: der, CertificateChain: []jks.Certificate{{Type: "X.509", Content: certs[0].Certificate[0]}}}
+		entry := jks.PrivateKeyEntry{
+			PrivateKey: der, CertificateChain: []jks.Certificate{{Type: "X.509", Content: certs[0].Certificate[0]}},
+		}
 		if err := ks.SetPrivateKeyEntry(alias, entry, latin1("pässword")); err != nil {
 			t.Fatal(err)
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// versions returns the range of protocol versions asked for, by Java's names, with
-// notes on those that are passed over. Without any it is TLS 1.2 and 1.3.
+// versions returns the requested range of protocol versions, given by Java's names, with notes on those that are
+// ignored. The default is TLS 1.2 and 1.3.
 func versions(protocol string, enabled []string) (low, high uint16, notes []string, err error) {
 	if len(enabled) == 0 && protocol != "" {
 		enabled = []string{protocol}
@@ -34,13 +34,14 @@ func versions(protocol string, enabled []string) (low, high uint16, notes []stri
 		high = max(high, v)
 	}
 	if low == 0 {
-		return 0, 0, nil, fmt.Errorf("enable the TLS protocols %s: all are broken; use TLSv1.2 or TLSv1.3", strings.Join(enabled, ", "))
+		return 0, 0, nil, fmt.Errorf("enable the TLS protocols %s: all are broken; use TLSv1.2 or TLSv1.3",
+			strings.Join(enabled, ", "))
 	}
 	return low, high, notes, nil
 }
 
-// suiteIDs returns the cipher suites with Java's names, narrows the protocol
-// versions to those the list has suites for, and notes what can't be had.
+// suiteIDs returns the cipher suites with Java's names, restricts the protocol versions to those that the suites
+// support, and notes unsupported suites.
 func suiteIDs(names []string, low, high uint16) (ids []uint16, min, max uint16, notes []string, err error) {
 	if len(names) == 0 {
 		return safeSuites(), low, high, nil, nil
@@ -49,7 +50,7 @@ func suiteIDs(names []string, low, high uint16) (ids []uint16, min, max uint16, 
 	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
 		known[s.Name] = s
 	}
-	newest := 0 // suites of TLS 1.3
+	newest := 0 // number of TLS 1.3 suites
 	for _, name := range names {
 		s := known["TLS_"+strings.TrimPrefix(strings.TrimPrefix(name, "TLS_"), "SSL_")]
 		switch {
@@ -62,7 +63,8 @@ func suiteIDs(names []string, low, high uint16) (ids []uint16, min, max uint16, 
 		}
 	}
 	if newest == 0 && len(ids) == 0 {
-		return nil, 0, 0, nil, fmt.Errorf("use the cipher suites %.400s: none can be had; remove the list to use the safe ones", strings.Join(names, ", "))
+		return nil, 0, 0, nil, fmt.Errorf("use the cipher suites %.400s: none can be had; remove the list to use the safe ones",
+			strings.Join(names, ", "))
 	}
 	if newest > 0 && newest < newestSuites && high == tls.VersionTLS13 {
 		notes = append(notes, "the cipher suites of TLS 1.3 can't be chosen one by one, all three are used; remove all of them from the list to turn TLS 1.3 off")
@@ -74,17 +76,17 @@ func suiteIDs(names []string, low, high uint16) (ids []uint16, min, max uint16, 
 		low = tls.VersionTLS13
 	}
 	if low > high {
-		return nil, 0, 0, nil, fmt.Errorf("use the cipher suites %.400s: none is of an enabled protocol; change the list or the protocols", strings.Join(names, ", "))
+		return nil, 0, 0, nil, fmt.Errorf("use the cipher suites %.400s: none is of an enabled protocol; change the list or the protocols",
+			strings.Join(names, ", "))
 	}
 	return ids, low, high, notes, nil
 }
 
-// newestSuites is how many suites TLS 1.3 has here: AES-128, AES-256, ChaCha20.
+// newestSuites is the number of TLS 1.3 suites that Go supports: AES-128, AES-256, ChaCha20.
 const newestSuites = 3
 
-// safeSuites are the suites of TLS 1.2 that are on unless others are asked for: those of Go
-// that encrypt and authenticate in one. Those with CBC do it one after the other, which
-// has been attacked time and again; a list of suites turns them on.
+// safeSuites returns the TLS 1.2 suites that are enabled by default: those of Go with authenticated encryption. CBC
+// suites encrypt and authenticate separately, which has been attacked time and again; they must be listed explicitly.
 func safeSuites() (ids []uint16) {
 	for _, s := range tls.CipherSuites() {
 		if s.SupportedVersions[0] != tls.VersionTLS13 && !strings.Contains(s.Name, "_CBC_") {

@@ -1,5 +1,5 @@
-// Package limit holds what clients may be limited in: the names of the limits, to whom each
-// applies, their text, and rates.
+// Package limit defines the limits of clients: their names, to whom each applies, their text form,
+// and rates.
 package limit
 
 import (
@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// A Scope is to whom or to what limits apply. Each connection, address and identity has the
+// A Scope says to whom or to what limits apply. Each connection, address, identity and path has the
 // limits of its scope for itself.
 type Scope int
 
 // The scopes.
 const (
 	Connection Scope = iota
-	Address          // of clients: an IPv4 address, or an IPv6 network of 64 bits
-	Identity         // that clients have proved; a client counts for the first one it proves
-	Path             // a znode and all below it
+	Address          // of a client: an IPv4 address, or an IPv6 network of 64 bits
+	Identity         // that a client has proved; a client counts only for the first one that it proves
+	Path             // a znode and everything below it
 	Scopes           // how many there are
 )
 
@@ -30,12 +30,12 @@ func (s Scope) String() string { return scopeNames[s] }
 // A Kind is what is limited.
 type Kind int
 
-// The kinds.
+// The kinds. Rates are per second.
 const (
-	Connections Kind = iota // at a time
-	Connects                // connections begun in a second
-	Requests                // in a second
-	Bytes                   // of requests, in a second
+	Connections Kind = iota // open at the same time
+	Connects                // new connections per second
+	Requests                // per second
+	Bytes                   // of requests, per second
 	Watches
 	Ephemerals
 	Value    // bytes of a znode's data
@@ -44,32 +44,36 @@ const (
 	Kinds    // how many there are
 )
 
-var kindNames = [...]string{"connections", "connects", "requests", "bytes", "watches", "ephemerals", "value", "children", "depth"}
+var kindNames = [...]string{
+	"connections", "connects", "requests", "bytes", "watches", "ephemerals", "value", "children", "depth",
+}
 
 // String returns the kind's name.
 func (k Kind) String() string { return kindNames[k] }
 
-// kindsOf says which kinds a scope has.
+// kindsOf lists the kinds of limit that each scope has.
 var kindsOf = [Scopes][]Kind{
 	Connection: {Requests, Bytes, Watches, Ephemerals},
-	Address:    {Connects, Requests, Bytes},
-	Identity:   {Connections, Requests, Bytes},
+	Address:    {Connects, Requests, Bytes, Watches, Ephemerals},
+	Identity:   {Connections, Requests, Bytes, Watches, Ephemerals},
 	Path:       {Requests, Bytes, Value, Children, Depth},
 }
 
-// The defaults are generous: far more than any known program needs, and less than what harms a
-// server or makes znodes that no client can list.
+// The defaults are generous: far more than any known program needs, and yet less than what would
+// harm a server or make znodes that no client can list.
 var defaults = [Scopes]Set{
 	Connection: {Requests: 1_000_000, Bytes: 1 << 30, Watches: 1_000_000, Ephemerals: 100_000},
-	Address:    {Connects: 10_000, Requests: 2_000_000, Bytes: 2 << 30},
-	Identity:   {Connections: 10_000, Requests: 2_000_000, Bytes: 2 << 30},
-	Path:       {Children: 5_000_000, Depth: 1_000},
+	Address:    {Connects: 10_000, Requests: 2_000_000, Bytes: 2 << 30, Watches: 10_000_000, Ephemerals: 1_000_000},
+	Identity: {
+		Connections: 10_000, Requests: 2_000_000, Bytes: 2 << 30, Watches: 10_000_000, Ephemerals: 1_000_000,
+	},
+	Path: {Children: 5_000_000, Depth: 1_000},
 }
 
-// Default returns the limits of a scope for which nobody has set any.
+// Default returns the limits of a scope for which none have been set.
 func Default(s Scope) Set { return defaults[s] }
 
-// A Set holds one limit of each kind; 0 is no limit.
+// A Set holds one limit of each kind; 0 means no limit.
 type Set [Kinds]int64
 
 // TextBytesMax bounds the text of limits, and ValueMax the numbers in it.
@@ -78,8 +82,8 @@ const (
 	ValueMax     = 1 << 40
 )
 
-// Parse reads limits of a scope, as kind=number separated by blanks or commas. What the text
-// doesn't name is as in base.
+// Parse reads limits of a scope, as kind=number separated by blanks or commas. Limits that the text
+// doesn't name are taken from base.
 func Parse(s Scope, text string, base Set) (Set, error) {
 	if len(text) > TextBytesMax {
 		return base, fmt.Errorf("the limits take %d bytes; at most %d are read", len(text), TextBytesMax)
@@ -99,15 +103,15 @@ func Parse(s Scope, text string, base Set) (Set, error) {
 	return base, nil
 }
 
-// parts returns the limits of a text.
+// parts splits a text into its limits.
 func parts(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '\t' })
 }
 
-// Merge returns the text of the limits of old that more doesn't name, and of more.
+// Merge returns the text of the limits in more, and of those in old that more doesn't name.
 func Merge(old, more string) string {
 	var merged []string
-	for _, part := range append(parts(old), parts(more)...) { // the last one of a name counts
+	for _, part := range append(parts(old), parts(more)...) { // the last one with a name counts
 		name, _, _ := strings.Cut(part, "=")
 		merged = slices.DeleteFunc(merged, func(p string) bool { return strings.HasPrefix(p, name+"=") })
 		merged = append(merged, part)
@@ -116,7 +120,8 @@ func Merge(old, more string) string {
 	return strings.Join(merged, " ")
 }
 
-// Exceeded returns the first limit that a number of its kind exceeds, as kind=limit; "" if there is none.
+// Exceeded returns the first limit that the number of its kind exceeds, as kind=limit; "" if none
+// is exceeded.
 func (l *Set) Exceeded(numbers *[Kinds]int64) string {
 	for k, most := range l {
 		if most > 0 && numbers[k] > most {
@@ -134,7 +139,7 @@ func namesOf(s Scope) string {
 	return strings.Join(names, ", ")
 }
 
-// Text writes the limits of a scope as Parse reads them.
+// Text returns the limits of a scope in the form that Parse reads.
 func (l Set) Text(s Scope) string {
 	var b strings.Builder
 	for _, k := range kindsOf[s] {

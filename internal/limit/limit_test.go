@@ -19,7 +19,8 @@ func TestText(t *testing.T) {
 		t.Errorf("read %v, %v", got, err)
 	}
 	for _, text := range []string{
-		"requests", "requests=", "requests=-1", "requests=1x", "children=5", "=", "requests=1099511627777", strings.Repeat(" ", TextBytesMax+1),
+		"requests", "requests=", "requests=-1", "requests=1x", "children=5", "=", "requests=1099511627777",
+		strings.Repeat(" ", TextBytesMax+1),
 	} {
 		if _, err := Parse(Connection, text, Set{}); err == nil {
 			t.Errorf("%.40q is taken for limits of a connection", text)
@@ -29,11 +30,14 @@ func TestText(t *testing.T) {
 
 // TestMerge: of two texts the second one counts for what both name.
 func TestMerge(t *testing.T) {
-	if got, want := Merge("requests=1, bytes=2\nwatches=3", "bytes=7 bytes=4\trequests=0"), "bytes=4 requests=0 watches=3"; got != want {
+	if got, want := Merge("requests=1, bytes=2\nwatches=3",
+		"bytes=7 bytes=4\trequests=0"), "bytes=4 requests=0 watches=3"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	s := Set{Value: 5, Depth: 3}
-	for numbers, want := range map[[Kinds]int64]string{{}: "", {Value: 5, Depth: 3, Children: 9}: "", {Value: 6, Depth: 4}: "value=5", {Depth: 4}: "depth=3"} {
+	for numbers, want := range map[[Kinds]int64]string{
+		{}: "", {Value: 5, Depth: 3, Children: 9}: "", {Value: 6, Depth: 4}: "value=5", {Depth: 4}: "depth=3",
+	} {
 		if got := s.Exceeded(&numbers); got != want {
 			t.Errorf("%v: %q, want %q", numbers, got, want)
 		}

@@ -4,17 +4,17 @@ import (
 	"strings"
 )
 
-// Root is the znode below which limits are kept that hold on all servers: one child for each
-// scope, and one for each path, whose data is the text of the limits.
+// Root is the znode below which the limits that apply on all servers are kept: one child for each
+// scope, and one for each path. A child's data is the text of the limits.
 const Root = "/zookeeper/limits"
 
-// A Place is what one znode below Root is about.
+// A Place says to what the limits in a znode below Root apply.
 type Place struct {
 	Scope Scope
-	Path  string // of the scope Path
+	Path  string // for the scope Path
 }
 
-// ParsePlace reads connection, address, identity, or a path.
+// ParsePlace reads a place: connection, address, identity, or a path.
 func ParsePlace(text string) (p Place, ok bool) {
 	for s := Connection; s < Path; s++ {
 		if text == s.String() {
@@ -24,7 +24,7 @@ func ParsePlace(text string) (p Place, ok bool) {
 	return Place{Path, text}, strings.HasPrefix(text, "/") && (text == "/" || !strings.HasSuffix(text, "/"))
 }
 
-// String is what ParsePlace reads.
+// String returns the place in the form that ParsePlace reads.
 func (p Place) String() string {
 	if p.Scope == Path {
 		return p.Path
@@ -39,8 +39,7 @@ func (p Place) Znode() string { return Root + "/" + escape.Replace(p.String()) }
 
 var unescape = strings.NewReplacer("%25", "%", "%2F", "/")
 
-// PlaceOf returns the place that a child of Root is about; ok is false for one that is about
-// none.
+// PlaceOf returns the place of a child of Root; ok is false if the name stands for none.
 func PlaceOf(name string) (p Place, ok bool) {
 	p, ok = ParsePlace(unescape.Replace(name))
 	return p, ok && p.Znode() == Root+"/"+name

@@ -1,5 +1,4 @@
-// Package lograte keeps strangers from filling a log: it bounds the lines that
-// they can cause.
+// Package lograte limits the log lines that clients can cause, so that strangers can't fill a log.
 package lograte
 
 import (
@@ -9,19 +8,17 @@ import (
 	"time"
 )
 
-// What clients do is worth a line each, but clients can connect, send garbage and
-// leave thousands of times a second: their lines would fill the disk and hide
-// everything else. So lines about single clients share a limit. The next line
-// that is written tells how many were left out.
+// Events caused by clients are worth a line each, but clients can connect, send garbage and leave thousands of times a
+// second: their lines would fill the disk and hide everything else. So lines about single clients share a limit. The
+// next line that is written says how many were left out.
 const (
 	// LinesPerSecond is more than people read and little for a disk.
 	LinesPerSecond = 10
-	// Burst lets the lines through that come when a busy server's
-	// clients all reconnect at once.
+	// Burst permits the lines that are logged when all clients of a busy server reconnect at once.
 	Burst = 200
 )
 
-// lineLimit is a limit that several handlers share.
+// lineLimit is a limit shared by several handlers.
 type lineLimit struct {
 	mu      sync.Mutex
 	last    time.Time
@@ -29,8 +26,7 @@ type lineLimit struct {
 	leftOut int
 }
 
-// take reports whether a line may be written at a time, and how many were left
-// out since the last one.
+// take reports whether a line may be written now, and how many lines were left out since the last one.
 func (l *lineLimit) take(now time.Time) (leftOut int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +45,7 @@ func (l *lineLimit) take(now time.Time) (leftOut int, ok bool) {
 	return leftOut, true
 }
 
-// limitedLog is a slog.Handler that leaves out what exceeds a limit.
+// limitedLog is a slog.Handler that drops lines beyond a limit.
 type limitedLog struct {
 	slog.Handler
 	limit *lineLimit

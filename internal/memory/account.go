@@ -1,18 +1,17 @@
-// Package memory is about the memory of a server: an account of what takes how much of
-// it with the steps that follow (account.go), how much there is (limit.go), and
-// memory outside of Go's heap (offheap.go).
+// Package memory manages a server's memory: an account of what uses how much, and the steps that are taken when it
+// runs short (account.go), how much there is (limit.go), and memory outside Go's heap (offheap.go).
 package memory
 
-// A Use says how many bytes each owner of memory takes.
+// A Use says how many bytes each part of a server uses.
 type Use struct {
 	Tree, Sessions, Watches, Identities int64
 	Input, Output, Unanswered, Peers    int64
 
 	Costliest string // the client address whose connections take most; "" if there is none
-	Full      bool   // the tree has no address left for more
+	Full      bool   // the tree has run out of addresses
 }
 
-// Total adds them up.
+// Total returns the sum of all parts.
 func (u *Use) Total() int64 {
 	return u.Tree + u.Sessions + u.Watches + u.Identities + u.Input + u.Output + u.Unanswered + u.Peers
 }
@@ -23,7 +22,7 @@ type Figure struct {
 	Read func(u *Use) int64
 }
 
-// Figures are the lines of the account.
+// Figures returns the lines of the account.
 func Figures() []Figure {
 	return []Figure{
 		{"memory_used", (*Use).Total},
@@ -38,19 +37,18 @@ func Figures() []Figure {
 	}
 }
 
-// A Step says what is refused for lack of memory; each includes those before it.
+// A Step says what is refused for lack of memory; each step includes those before it.
 type Step int32
 
-// The steps, in the order in which they are taken.
+// The steps, in increasing order.
 const (
 	RefuseNone      Step = iota
-	RefuseCostliest      // new sessions of the client address that takes most
-	RefuseGrowth         // what makes the tree larger, or leaves watches
+	RefuseCostliest      // new sessions from the client address that uses most
+	RefuseGrowth         // requests that make the tree larger, or leave watches
 	RefuseSessions       // all new sessions
 )
 
-// Shares of the ceiling, in percent, from which the steps are taken; a step ends
-// slack below.
+// The shares of the ceiling, in percent, at which steps begin; a step ends slack percent below its share.
 const (
 	costliestShare = 85
 	growthShare    = 95
@@ -58,8 +56,8 @@ const (
 	slack          = 2
 )
 
-// Next returns the step to take at a use of memory, before being in force. Without a
-// ceiling, 0, nothing is refused but what a full tree has no address for.
+// Next returns the step for a use of memory, given the step in force before. A ceiling of 0 means none: then only a
+// full tree refuses anything.
 func Next(before Step, u *Use, ceiling int64) Step {
 	step, use := RefuseNone, u.Total()
 	if u.Full {

@@ -10,8 +10,10 @@ func TestOrder(t *testing.T) {
 		percent int64
 		want    Step
 	}{
-		{84, RefuseNone}, {85, RefuseCostliest}, {84, RefuseCostliest}, {82, RefuseNone}, {95, RefuseGrowth}, {94, RefuseGrowth},
-		{100, RefuseSessions}, {99, RefuseSessions}, {97, RefuseGrowth}, {92, RefuseCostliest}, {10, RefuseNone}, {130, RefuseSessions},
+		{84, RefuseNone}, {85, RefuseCostliest}, {84, RefuseCostliest}, {82, RefuseNone}, {95, RefuseGrowth},
+		{94, RefuseGrowth},
+		{100, RefuseSessions}, {99, RefuseSessions}, {97, RefuseGrowth}, {92, RefuseCostliest}, {10, RefuseNone},
+		{130, RefuseSessions},
 	} {
 		if step = Next(step, &Use{Tree: at.percent * 10}, 1000); step != at.want {
 			t.Fatalf("at %d %%: step %d, want %d", at.percent, step, at.want)

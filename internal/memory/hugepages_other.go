@@ -2,5 +2,5 @@
 
 package memory
 
-// wantHugePages does nothing: such systems choose the size of pages by themselves.
+// wantHugePages does nothing: other systems choose the page size themselves.
 func wantHugePages([]byte, bool) {}

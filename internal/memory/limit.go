@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// limitShare of the machine's memory, in percent, or of what its control group may
-// have, is the default of the ceiling.
+// limitShare is the default of the ceiling: a share, in percent, of the machine's memory or of the control group's
+// limit.
 const limitShare = 70
 
-// DefaultLimit returns the memory (bytes) that a server may use by default, 0
-// if the system doesn't say how much there is. root is its file system: os.DirFS("/").
+// DefaultLimit returns the memory, in bytes, that a server may use by default; 0 if the system doesn't say how much
+// there is. root is the root file system: os.DirFS("/").
 func DefaultLimit(root fs.FS) int64 { return Most(root) / 100 * limitShare }
 
-// Most returns the memory (bytes) that a process can have before the kernel ends it, 0 if the system doesn't say.
+// Most returns the memory, in bytes, that a process can use before the kernel kills it; 0 if the system doesn't say.
 func Most(root fs.FS) int64 {
 	least := machineMemory(root)
 	for _, n := range groupLimits(root) {
@@ -27,15 +27,15 @@ func Most(root fs.FS) int64 {
 	return least
 }
 
-// heapShare of what the process can have, in percent and less what lies outside of Go's heap, is all that its runtime
-// takes before it collects garbage at any price (GOMEMLIMIT). heapLeast is left to it in any case.
+// heapShare limits the memory of Go's runtime (GOMEMLIMIT): it is a share, in percent, of what the process can use,
+// minus what lies outside Go's heap. The runtime gets at least heapLeast in any case.
 const (
 	heapShare = 90
 	heapLeast = 64 << 20
 )
 
-// HeapLimit returns the limit of Go's runtime, 0 for none, where most is what the process can have and outside what
-// lies outside of the heap.
+// HeapLimit returns the memory limit for Go's runtime, 0 for none. most is what the process can use, and outside is
+// what lies outside the heap.
 func HeapLimit(most, outside int64) int64 {
 	if most <= 0 {
 		return 0
@@ -43,7 +43,7 @@ func HeapLimit(most, outside int64) int64 {
 	return max(most/100*heapShare-outside, heapLeast)
 }
 
-// machineMemory reads the size of the machine's memory, 0 if there is no telling.
+// machineMemory returns the size of the machine's memory, 0 if it is unknown.
 func machineMemory(root fs.FS) int64 {
 	b, _ := fs.ReadFile(root, "proc/meminfo")
 	for line := range strings.Lines(string(b)) {
@@ -55,9 +55,8 @@ func machineMemory(root fs.FS) int64 {
 	return 0
 }
 
-// groupLimits returns the limits of this process's control group and of those above
-// it, of version 2 and 1. In a container the process sees its own group as the
-// topmost one, whatever path it is told.
+// groupLimits returns the limits of this process's control group and its parents, in cgroup versions 2 and 1. In a
+// container the process's own group appears as the root, whatever path /proc reports.
 func groupLimits(root fs.FS) (limits []int64) {
 	b, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range bytes.Lines(b) {
@@ -75,8 +74,7 @@ func groupLimits(root fs.FS) (limits []int64) {
 	return limits
 }
 
-// limitsAbove reads a file of a group and of each above it; "max" and what isn't
-// there count for nothing.
+// limitsAbove reads a file of a group and of each of its parents; it skips "max" and missing files.
 func limitsAbove(root fs.FS, mount, group, file string) (limits []int64) {
 	for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
 		b, err := fs.ReadFile(root, path.Join(mount, dir, file))

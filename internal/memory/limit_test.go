@@ -19,17 +19,20 @@ func TestDefaultLimit(t *testing.T) {
 		{"no groups", fstest.MapFS{"proc/meminfo": machine}, 1_000_000 << 10},
 		{"version 2", fstest.MapFS{
 			"proc/meminfo": machine, "proc/self/cgroup": file("0::/system.slice/zooid.service\n"),
-			"sys/fs/cgroup/system.slice/zooid.service/memory.max": file("max\n"), "sys/fs/cgroup/system.slice/memory.max": file("300000000\n"),
+			"sys/fs/cgroup/system.slice/zooid.service/memory.max": file("max\n"), "sys/fs/cgroup/system.slice/memory.max": file(
+				"300000000\n"),
 		}, 300_000_000},
 		{"version 2 in a container", fstest.MapFS{
 			"proc/meminfo": machine, "proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("200000000\n"),
 		}, 200_000_000},
 		{"version 1", fstest.MapFS{
 			"proc/meminfo": machine, "proc/self/cgroup": file("5:cpu,cpuacct:/a\n4:memory:/docker/abc\n"),
-			"sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": file("100000000\n"), "sys/fs/cgroup/memory/memory.limit_in_bytes": file("9223372036854771712\n"),
+			"sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": file("100000000\n"),
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":            file("9223372036854771712\n"),
 		}, 100_000_000},
 		{"version 1 in a container", fstest.MapFS{
-			"proc/meminfo": machine, "proc/self/cgroup": file("4:memory:/docker/abc\n"), "sys/fs/cgroup/memory/memory.limit_in_bytes": file("50000000\n"),
+			"proc/meminfo": machine, "proc/self/cgroup": file("4:memory:/docker/abc\n"),
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": file("50000000\n"),
 		}, 50_000_000},
 	} {
 		if got := DefaultLimit(c.root); got != c.want/100*limitShare {
@@ -43,7 +46,8 @@ func TestDefaultLimit(t *testing.T) {
 func TestHeapLimit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ most, outside, want int64 }{
-		{0, 5, 0}, {1000, 0, heapLeast}, {1000 << 20, 0, (1000 << 20) / 100 * 90}, {1000 << 20, 300 << 20, (1000<<20)/100*90 - 300<<20}, {256 << 20, 200 << 20, heapLeast},
+		{0, 5, 0}, {1000, 0, heapLeast}, {1000 << 20, 0, (1000 << 20) / 100 * 90},
+		{1000 << 20, 300 << 20, (1000<<20)/100*90 - 300<<20}, {256 << 20, 200 << 20, heapLeast},
 	} {
 		if got := HeapLimit(c.most, c.outside); got != c.want {
 			t.Errorf("of %d with %d outside: %d, want %d", c.most, c.outside, got, c.want)

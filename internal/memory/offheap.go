@@ -7,40 +7,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OffHeap gives a tree its memory outside of Go's heap: the tree has no pointers
-// in it, so the collector has nothing to do there, and its pace stays that of
-// the requests instead of that of the znodes.
+// OffHeap allocates a tree's memory outside Go's heap. The tree has no pointers in it, so the garbage collector
+// needn't look at it, and the collector's pace depends on the requests rather than on the number of znodes.
 //
-// It is cut from regions of address space one after the other, of which the
-// system provides what is touched. A small tree fits into the first; the others
-// ask for huge pages, without which a request on a large tree waits as long for
-// the translation of its addresses as for the memory, and growing costs a fault
-// for every eighteen znodes.
+// Memory is cut from regions of address space, one after the other; the system provides pages as they are touched. A
+// small tree fits into the first region. The others ask for huge pages: without these, a request on a large tree waits
+// as long for address translation as for the memory itself, and growing costs a page fault for every eighteen znodes.
 type OffHeap struct {
 	mu      sync.Mutex
 	regions []region
-	room    []byte // of the last region, not handed out yet
+	room    []byte // unused rest of the last region
 }
 
 // A region is a range of address space.
 type region struct {
 	mapped []byte
-	huge   []byte // the part that asked for huge pages
-	// numbers of its huge pages that parts of were given back, and that ask for none any more; nil: all of them
+	huge   []byte // the part that uses huge pages
+	// holed has the numbers of huge pages that were partly released and no longer ask to be huge; nil means all of them.
 	holed map[int]bool
 }
 
 const (
-	// offHeapMin is the smallest piece worth leaving the heap for.
+	// offHeapMin is the minimum size of an allocation outside the heap.
 	offHeapMin = 32 << 10
 
-	firstRegion   = 8 << 20   // bytes; in ordinary pages, so that a small tree takes little
-	furtherRegion = 256 << 20 // bytes of address space; what is left of one at its end is lost
-	hugePage      = 2 << 20   // bytes, the usual size; with another one this is only an alignment
-	pieceAlign    = 64        // bytes; pieces begin with a cache line
+	firstRegion   = 8 << 20   // bytes; uses ordinary pages, so that a small tree takes little
+	furtherRegion = 256 << 20 // bytes of address space; an unused rest is lost
+	hugePage      = 2 << 20   // bytes, the usual size; with another size this is only an alignment
+	pieceAlign    = 64        // bytes; allocations start at a cache line
 
-	// holedMax bounds the ranges that a region falls into by what was given back of it: the
-	// system has a limit for all ranges of a process (vm.max_map_count).
+	// holedMax bounds the ranges into which releases split a region: the system limits the ranges of a process
+	// (vm.max_map_count).
 	holedMax = 16
 )
 
@@ -53,7 +50,7 @@ func (o *OffHeap) Alloc(n int) []byte {
 	defer o.mu.Unlock()
 	whole := (n + pieceAlign - 1) &^ (pieceAlign - 1)
 	if len(o.room) < whole && !o.addRegion(whole) {
-		return make([]byte, n) // the heap has its own way to run out
+		return make([]byte, n) // if the heap fails too, the runtime handles it
 	}
 	b := o.room[:n:n]
 	o.room = o.room[whole:]
@@ -66,7 +63,7 @@ func (o *OffHeap) addRegion(n int) bool {
 	if len(o.regions) > 0 {
 		size = furtherRegion
 	}
-	// One huge page more, so that what is used can begin with one.
+	// One more huge page, so that the used part can be aligned to one.
 	b, err := unix.Mmap(-1, 0, max(size, n)+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return false
@@ -81,8 +78,8 @@ func (o *OffHeap) addRegion(n int) bool {
 	return true
 }
 
-// Release gives the whole system pages in b back until they are written again. What
-// isn't off the heap is left alone.
+// Release returns the whole system pages in b to the system until they are written again. Memory inside the heap is
+// left alone.
 func (o *OffHeap) Release(b []byte) {
 	at, page := uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(unix.Getpagesize())
 	skip := -at & (page - 1)
@@ -94,7 +91,8 @@ func (o *OffHeap) Release(b []byte) {
 	defer o.mu.Unlock()
 	for i := range o.regions {
 		r := &o.regions[i]
-		if first := uintptr(unsafe.Pointer(unsafe.SliceData(r.mapped))); at >= first && at-first < uintptr(len(r.mapped)) && len(whole) > 0 {
+		if first := uintptr(unsafe.Pointer(unsafe.SliceData(r.mapped))); at >= first && at-first < uintptr(len(r.mapped)) &&
+			len(whole) > 0 {
 			r.punch(whole)
 			unix.Madvise(whole, unix.MADV_DONTNEED)
 			return
@@ -102,8 +100,8 @@ func (o *OffHeap) Release(b []byte) {
 	}
 }
 
-// punch keeps the system from filling the hole that b leaves: it would give a huge page to
-// whatever touches the rest of one, or make one of what is left (khugepaged).
+// punch keeps the system from filling the hole that b leaves: it would provide a huge page when the rest of one is
+// touched, or make one from what is left (khugepaged).
 func (r *region) punch(b []byte) {
 	if r.holed == nil || len(r.huge) == 0 {
 		return
@@ -122,7 +120,7 @@ func (r *region) punch(b []byte) {
 	}
 }
 
-// Unmap gives everything back.
+// Unmap returns all memory to the system.
 func (o *OffHeap) Unmap() {
 	for _, r := range o.regions {
 		unix.Munmap(r.mapped)

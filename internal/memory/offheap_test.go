@@ -15,7 +15,9 @@ func TestOffHeap(t *testing.T) {
 	t.Parallel()
 	o := &OffHeap{}
 	var pieces [][]byte
-	for _, n := range []int{1, offHeapMin - 1, offHeapMin, offHeapMin + 8, firstRegion, furtherRegion + 1, 3 << 20, furtherRegion / 2} {
+	for _, n := range []int{
+		1, offHeapMin - 1, offHeapMin, offHeapMin + 8, firstRegion, furtherRegion + 1, 3 << 20, furtherRegion / 2,
+	} {
 		b := o.Alloc(n)
 		if len(b) != n || cap(b) != n && n >= offHeapMin {
 			t.Fatalf("asked for %d bytes, got %d with room for %d", n, len(b), cap(b))

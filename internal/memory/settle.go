@@ -7,10 +7,9 @@ import (
 	"runtime/debug"
 )
 
-// Settle gives back to the system what only the start of the program needed: garbage, and the
-// pages of the program itself that were read once, a third of an empty server. Those come back
-// from the system's cache, without a disk, when they are needed. root is the machine's
-// file system: os.DirFS("/").
+// Settle returns memory to the system that only the program's start needed: garbage, and pages of the program file
+// that were read once, a third of an empty server. When needed, these come back from the system's cache, without disk
+// access. root is the root file system: os.DirFS("/").
 func Settle(root fs.FS) {
 	debug.FreeOSMemory()
 	for _, m := range programPages(root) {
@@ -21,8 +20,8 @@ func Settle(root fs.FS) {
 // A mapping is a range of addresses.
 type mapping struct{ from, to uintptr }
 
-// programPages returns where files are mapped that this process can't write to and hasn't
-// changed: code and constants. There are none if the system doesn't say.
+// programPages returns the mappings of files that this process can't write to and hasn't changed: code and constants.
+// It returns none if the system doesn't list mappings.
 func programPages(root fs.FS) (list []mapping) {
 	text, _ := fs.ReadFile(root, "proc/self/smaps")
 	var m mapping
@@ -35,8 +34,9 @@ func programPages(root fs.FS) (list []mapping) {
 			m, candidate = mapping{from, to}, inode != 0 && (flags == "r-xp" || flags == "r--p")
 			continue
 		}
-		// What the linker of C wrote into constants isn't in the file.
-		if rest, ok := bytes.CutPrefix(line, []byte("Anonymous:")); ok && candidate && string(bytes.TrimSpace(rest)) == "0 kB" {
+		// Constants that the C linker has changed aren't in the file.
+		if rest, ok := bytes.CutPrefix(line, []byte("Anonymous:")); ok && candidate &&
+			string(bytes.TrimSpace(rest)) == "0 kB" {
 			list = append(list, m)
 		}
 	}

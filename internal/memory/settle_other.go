@@ -2,5 +2,5 @@
 
 package memory
 
-// dropPages does nothing: elsewhere programPages finds nothing.
+// dropPages does nothing: programPages finds nothing on these systems.
 func dropPages(uintptr, uintptr) {}

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// The metrics of this file are Zooid's own. Prometheus shows them, and mntr doesn't: its answer is as long as Apache's.
+// The metrics in this file are Zooid's own. Only Prometheus shows them: the answer of mntr is as long as Apache's.
 
-// The buckets of a Histogram end at powers of two of a second, so that they are those of a native histogram of schema
-// 0, too. The last one has no end.
+// The buckets of a Histogram end at powers of two of a second, like those of a native histogram of schema 0. The last
+// one has no end.
 const (
 	histogramBuckets = 26
 	// FirstEnd is the exponent of the first end: 2^-20 s, a little less than a microsecond. The last end is 16 s.
@@ -17,8 +17,8 @@ const (
 	second   = 1_000_000_000
 )
 
-// A Histogram counts durations in buckets, each twice as wide as the one before. All methods may be called at once from
-// anywhere.
+// A Histogram counts durations in buckets, each twice as wide as the one before. Its methods may be called
+// concurrently.
 type Histogram struct {
 	sum     atomic.Int64 // ns
 	buckets [histogramBuckets]atomic.Uint64
@@ -31,7 +31,7 @@ func (h *Histogram) Observe(ns int64) {
 	h.buckets[histogramBucket(ns)].Add(1)
 }
 
-// histogramBucket returns the first bucket whose end is ns or more.
+// histogramBucket returns the first bucket whose end is at least ns.
 func histogramBucket(ns int64) int {
 	if ns > second<<(FirstEnd+histogramBuckets-2) {
 		return histogramBuckets - 1
@@ -40,8 +40,8 @@ func histogramBucket(ns int64) int {
 	return bits.Len64(max(ends, 1) - 1)
 }
 
-// Buckets returns how many durations were observed and their sum in seconds, and for each end of a bucket in seconds
-// how many weren't longer.
+// Buckets returns the number of observed durations, their sum in seconds, and for the end of each bucket, in seconds,
+// how many durations weren't longer.
 func (h *Histogram) Buckets() (count uint64, sum float64, upTo map[float64]uint64) {
 	upTo = make(map[float64]uint64, histogramBuckets-1)
 	for i := range h.buckets {
@@ -60,7 +60,7 @@ func (h *Histogram) reset() {
 	}
 }
 
-// A family is metrics of one name that differ in a label's value.
+// A family is a group of metrics with the same name that differ in the value of a label.
 type family struct {
 	help, label string
 	values      []string
@@ -100,8 +100,8 @@ func (r *Registry) Counters(name, help, label string, values ...string) []*Count
 	return f.counters
 }
 
-// Gauges registers numbers by the value of a label; with an empty label, read returns one number under "". It must be
-// safe to call from anywhere, and return a map that nobody else changes.
+// Gauges registers numbers by the value of a label; with an empty label, read returns one number under the key "".
+// read must be safe for concurrent use, and return a map that nobody else changes.
 func (r *Registry) Gauges(name, help, label string, read func() map[string]float64) {
 	r.add(name, &family{help: help, label: label, gauges: read})
 }

@@ -1,5 +1,5 @@
-// Package metrics keeps a server's metrics: one Registry feeds mntr, the admin server and Prometheus alike, under the
-// names ZooKeeper's tools know. Counting costs an atomic operation or a few; nothing blocks.
+// Package metrics keeps a server's metrics: a single Registry feeds mntr, the admin server and Prometheus, under the
+// names that ZooKeeper's tools know. Counting costs a few atomic operations at most; nothing blocks.
 package metrics
 
 import (
@@ -9,28 +9,28 @@ import (
 	"sync/atomic"
 )
 
-// Registry holds metrics in the order they were registered. Register all before sharing it; after that everything may
-// be called from anywhere at once. The zero Registry is empty and ready.
+// Registry holds metrics in the order they were registered. Register all of them before sharing the Registry; after
+// that its methods may be called concurrently. The zero Registry is empty and ready to use.
 type Registry struct {
 	metrics []metric
 	names   map[string]bool
 	begin   []func()
 }
 
-// metric is one registered thing.
+// metric is a registered metric with its name.
 type metric struct {
 	name string
 	shape
 }
 
-// shape is what each kind of metric can do.
+// shape is what every kind of metric implements.
 type shape interface {
 	each(name string, visit func(string, Value))
 	samples(name string, visit func(*Sample))
 	reset()
 }
 
-// add registers a metric. A name given twice is a fault of the program.
+// add registers a metric. It panics if the name is already registered.
 func (r *Registry) add(name string, s shape) {
 	if r.names[name] {
 		panic(fmt.Sprintf("metrics: every name is registered once, %s was twice", name))
@@ -42,8 +42,8 @@ func (r *Registry) add(name string, s shape) {
 	r.metrics = append(r.metrics, metric{name, s})
 }
 
-// BeforeEach has f called before each pass over the metrics (Each, Samples), in the caller's goroutine: what many
-// gauges read is looked up once.
+// BeforeEach registers f to be called before each pass over the metrics (Each, Samples), in the caller's goroutine. f
+// can look up once what many gauges read.
 func (r *Registry) BeforeEach(f func()) { r.begin = append(r.begin, f) }
 
 func (r *Registry) beginPass() {
@@ -52,9 +52,9 @@ func (r *Registry) beginPass() {
 	}
 }
 
-// Each visits every number, metrics in order of registration and the keys of a set sorted: a gauge or counter under its
-// name, a set's as KEY_NAME, a summary's as avg_NAME, min_NAME, max_NAME, cnt_NAME, sum_NAME and, if Advanced,
-// p50_NAME, p95_NAME, p99_NAME, p999_NAME. Gauge functions run in the caller's goroutine.
+// Each visits every number, metrics in order of registration and the keys of a set sorted: a gauge or counter under
+// its name, an element of a set as KEY_NAME, a summary as avg_NAME, min_NAME, max_NAME, cnt_NAME, sum_NAME and, if
+// Advanced, p50_NAME, p95_NAME, p99_NAME, p999_NAME. Gauge functions run in the caller's goroutine.
 func (r *Registry) Each(visit func(name string, value Value)) {
 	r.beginPass()
 	for _, m := range r.metrics {
@@ -62,14 +62,14 @@ func (r *Registry) Each(visit func(name string, value Value)) {
 	}
 }
 
-// Reset sets counters and summaries back, as srst does; gauges show what is and stay.
+// Reset resets counters and summaries, as srst does. Gauges aren't affected.
 func (r *Registry) Reset() {
 	for _, m := range r.metrics {
 		m.reset()
 	}
 }
 
-// Gauge registers a number that read gives whenever asked; read must be safe to call from anywhere, and quick.
+// Gauge registers a number that read returns; read must be safe for concurrent use, and fast.
 func (r *Registry) Gauge(name string, read func() Value) { r.add(name, gauge(read)) }
 
 // GaugeSet registers numbers by key; read must return a map that nobody else changes.
@@ -103,34 +103,33 @@ func (r *Registry) SummarySet(name string, level Level) *SummarySet {
 	return s
 }
 
-// Counter counts up. All methods may be called at once from anywhere.
+// Counter is a counter. Its methods may be called concurrently.
 type Counter struct{ n atomic.Int64 }
 
-// Add counts n more.
+// Add adds n to the counter.
 func (c *Counter) Add(n int64) { c.n.Add(n) }
 
-// Inc counts one more.
+// Inc adds 1 to the counter.
 func (c *Counter) Inc() { c.n.Add(1) }
 
 // Value returns the count since the last Reset.
 func (c *Counter) Value() int64 { return c.n.Load() }
 
-// Reset begins again at 0.
+// Reset sets the counter to 0.
 func (c *Counter) Reset() { c.n.Store(0) }
 
 func (c *Counter) each(name string, visit func(string, Value)) { visit(name, Int(c.Value())) }
 func (c *Counter) reset()                                      { c.Reset() }
 func (s *Summary) reset()                                      { s.Reset() }
 
-// CounterSet is a counter for each key.
+// CounterSet holds a counter for each key.
 type CounterSet struct{ keyed[*Counter] }
 
-// SummarySet is a summary for each key.
+// SummarySet holds a summary for each key.
 type SummarySet struct{ keyed[*Summary] }
 
 // The keys of a set come from clients, as parts of paths. Keys beyond setKeysMax, and those longer than KeyBytesMax,
-// are counted under OtherKey: at some 4 KiB for a summary, a set never takes more than 5 MiB, and what shows it has an
-// end.
+// are counted under OtherKey: at some 4 KiB per summary, a set takes 5 MiB at most, and output stays bounded.
 const (
 	setKeysMax  = 1000
 	KeyBytesMax = 256
@@ -142,12 +141,12 @@ type keyed[M shape] struct {
 	make func() M
 	all  sync.Map // key → M
 
-	mu   sync.Mutex // guards making new ones
+	mu   sync.Mutex // guards adding keys
 	size int
 }
 
-// With returns the metric of a key, made on first use. It takes no lock when the key is known. Callers on a hot path
-// with a fixed key should keep what it returns.
+// With returns the metric of a key, creating it on first use. It takes no lock if the key exists. Callers on a hot
+// path with a fixed key should keep the result.
 func (k *keyed[M]) With(key string) M {
 	if m, ok := k.all.Load(key); ok {
 		return m.(M)
@@ -167,7 +166,7 @@ func (k *keyed[M]) With(key string) M {
 	return m
 }
 
-// inOrder visits the set by ascending key.
+// inOrder visits the elements of the set sorted by key.
 func (k *keyed[M]) inOrder(visit func(key string, m M)) {
 	var keys []string
 	k.all.Range(func(key, _ any) bool {

@@ -112,7 +112,9 @@ func TestSummaryOfExtremesStaysInRange(t *testing.T) {
 	s.Observe(-5)
 	s.Observe(math.MaxInt64 / 2)
 	got := dump(r)
-	for _, want := range []string{`"min_s"	-5`, `"max_s"	4611686018427387903`, `"p999_s"	4611686018427387903`, `"cnt_s"	2`} {
+	for _, want := range []string{
+		`"min_s"	-5`, `"max_s"	4611686018427387903`, `"p999_s"	4611686018427387903`, `"cnt_s"	2`,
+	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("no %s in\n%s", want, got)
 		}
@@ -143,7 +145,8 @@ func TestEverythingIsCountedOnceFromManyGoroutines(t *testing.T) {
 	if c.Value() != goroutines*each {
 		t.Errorf("counter: %d", c.Value())
 	}
-	if got := s.read(); got.cnt != goroutines*each || got.min != 0 || got.max != each-1 || got.sum != goroutines*each*(each-1)/2 ||
+	if got := s.read(); got.cnt != goroutines*each || got.min != 0 || got.max != each-1 ||
+		got.sum != goroutines*each*(each-1)/2 ||
 		got.observed != goroutines*each {
 		t.Errorf("summary: cnt %d min %d max %d sum %d in histogram %d", got.cnt, got.min, got.max, got.sum, got.observed)
 	}

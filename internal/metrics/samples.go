@@ -2,7 +2,7 @@ package metrics
 
 import "math"
 
-// Kind is what Prometheus calls the type of a metric.
+// Kind is the Prometheus type of a metric.
 type Kind int
 
 // The kinds.
@@ -23,15 +23,15 @@ type Sample struct {
 	Number float64 // of a gauge or counter
 	Count  uint64  // of a summary or histogram
 	Sum    float64
-	// Quantiles are of a summary, by their share; NaN without observations.
+	// Quantiles of a summary, by their share; NaN without observations.
 	Quantiles map[float64]float64
-	// Buckets are of a histogram: for each end how many observations weren't greater.
+	// Buckets of a histogram: for the end of each, how many observations weren't greater.
 	Buckets map[float64]uint64
 }
 
-// Samples visits every metric with each value of its label, metrics in order of registration. Names are Apache's: no
-// prefix, the keys of a set are the label key, a summary has the quantile 0.5 and, if Advanced, 0.9, 0.95 and 0.99 of
-// all values since the last Reset. Nothing is registered, and no sample visited, for a set without keys.
+// Samples visits every metric with each value of its label, in order of registration. Names are Apache's: no prefix,
+// the keys of a set are the label "key", and a summary has the quantile 0.5 and, if Advanced, 0.9, 0.95 and 0.99 of
+// all values since the last Reset. For a set without keys no sample is visited.
 func (r *Registry) Samples(visit func(*Sample)) {
 	r.beginPass()
 	for _, m := range r.metrics {
@@ -39,7 +39,7 @@ func (r *Registry) Samples(visit func(*Sample)) {
 	}
 }
 
-// keyLabel is the label that Apache's sets have.
+// keyLabel is the label of Apache's sets.
 const keyLabel = "key"
 
 func (g gauge) samples(name string, visit func(*Sample)) {
@@ -77,7 +77,8 @@ func (s *Summary) sample(name string) *Sample {
 		return float64(r.percentile(share))
 	}
 	sample := &Sample{
-		Name: name, Help: name + " summary", Kind: KindSummary, Apache: true, Count: uint64(max(r.cnt, 0)), Sum: float64(r.sum),
+		Name: name, Help: name + " summary", Kind: KindSummary, Apache: true, Count: uint64(max(r.cnt, 0)),
+		Sum:       float64(r.sum),
 		Quantiles: map[float64]float64{0.5: quantile(0.5)},
 	}
 	if s.level == Advanced {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Level says what a Summary shows.
+// Level says which statistics a Summary shows.
 type Level int
 
 const (
@@ -16,9 +16,9 @@ const (
 	Advanced
 )
 
-// The histogram has exact buckets up to 2*bucketsPerDouble and then that many for each doubling, so that a percentile
-// is off by at most 1/32. Values of 2^histogramBits and more share the last bucket: 19 hours in microseconds, 64 GiB in
-// bytes.
+// The histogram has exact buckets up to 2*bucketsPerDouble, and above that bucketsPerDouble buckets for each doubling,
+// so that a percentile is off by at most 1/32. Values of 2^histogramBits and more share the last bucket: 19 hours in
+// microseconds, 64 GiB in bytes.
 const (
 	bucketBits       = 4
 	bucketsPerDouble = 1 << bucketBits
@@ -26,8 +26,8 @@ const (
 	buckets          = (histogramBits - bucketBits + 1) * bucketsPerDouble
 )
 
-// Summary sums up observed whole numbers since the last Reset. All methods may be called at once from anywhere; none
-// takes a lock.
+// Summary summarizes integers observed since the last Reset. Its methods may be called concurrently; none takes a
+// lock.
 type Summary struct {
 	level     Level
 	count     atomic.Int64
@@ -44,7 +44,7 @@ func newSummary(level Level) *Summary {
 	return s
 }
 
-// Observe adds one value, in whatever unit the metric's name says. Percentiles count a negative one as 0.
+// Observe adds one value, in the unit that the metric's name says. Percentiles count a negative value as 0.
 func (s *Summary) Observe(v int64) { s.ObserveMany(v, 1) }
 
 // ObserveMany adds one value n times.
@@ -58,7 +58,7 @@ func (s *Summary) ObserveMany(v, n int64) {
 	s.histogram[bucketOf(v)].Add(uint64(n))
 }
 
-// Reset forgets everything. A value observed meanwhile may be counted in part.
+// Reset discards all values. A value observed during the call may be counted in part.
 func (s *Summary) Reset() {
 	s.count.Store(0)
 	s.sum.Store(0)
@@ -69,7 +69,7 @@ func (s *Summary) Reset() {
 	}
 }
 
-// bucketOf returns the bucket of a value: the value itself while small, else its highest bits.
+// bucketOf returns the bucket of a value: small values have their own, others share one by their highest bits.
 func bucketOf(v int64) int {
 	if v < 0 {
 		v = 0
@@ -91,7 +91,7 @@ func middleOf(bucket int) int64 {
 	return low + (int64(1)<<shift-1)/2
 }
 
-// summed is a Summary read at one time.
+// summed holds the numbers of a Summary at one time.
 type summed struct {
 	avg                float64
 	min, max, cnt, sum int64
@@ -99,7 +99,7 @@ type summed struct {
 	observed           uint64
 }
 
-// read takes the numbers one by one; values observed meanwhile may show in some of them only.
+// read reads the numbers one by one; values observed meanwhile may be included in only some of them.
 func (s *Summary) read() *summed {
 	r := &summed{cnt: s.count.Load(), sum: s.sum.Load(), min: s.min.Load(), max: s.max.Load()}
 	if r.cnt > 0 {
@@ -118,7 +118,7 @@ func (s *Summary) read() *summed {
 	return r
 }
 
-// roundHalfUp keeps four decimals, as Apache's averages have.
+// roundHalfUp rounds to four decimals, like Apache's averages.
 func roundHalfUp(f float64) float64 {
 	const scale = 1e4
 	if math.Abs(f) > math.MaxInt64/scale {
@@ -143,7 +143,7 @@ func (r *summed) percentile(q float64) int64 {
 	return 0
 }
 
-// percentiles are what an Advanced summary shows, by Apache's names.
+// percentiles are the percentiles of an Advanced summary, by Apache's names.
 var percentiles = []struct {
 	prefix string
 	share  float64

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Value is one number of a metric: whole, or a fraction.
+// Value is one number of a metric: an integer or a float.
 type Value struct {
 	whole    int64
 	fraction float64
 	isFloat  bool
 }
 
-// Int is a whole number; it prints plain.
+// Int returns an integer value; it prints without a fraction.
 func Int(n int64) Value { return Value{whole: n} }
 
-// Float is a fraction; it prints as a Java double, 5.0 and 0.7143 and 1.0E7.
+// Float returns a float value; it prints as a Java double: 5.0, 0.7143, 1.0E7.
 func Float(f float64) Value { return Value{fraction: f, isFloat: true} }
 
-// Float64 returns the number whatever its kind; whole numbers beyond 2^53 lose their last digits.
+// Float64 returns the number as a float64; integers beyond 2^53 lose precision.
 func (v Value) Float64() float64 {
 	if v.isFloat {
 		return v.fraction
@@ -35,7 +35,7 @@ func (v Value) String() string {
 	return strconv.FormatInt(v.whole, 10)
 }
 
-// MarshalJSON writes the number as the admin server does; JSON has no word for NaN and infinities, so they are strings.
+// MarshalJSON writes the number as the admin server does. JSON lacks NaN and infinities, so they are strings.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if v.isFloat && (math.IsNaN(v.fraction) || math.IsInf(v.fraction, 0)) {
 		return []byte(`"` + v.String() + `"`), nil
@@ -49,8 +49,8 @@ const (
 	plainHigh = 1e7
 )
 
-// javaDouble formats f as Double.toString does since Java 19: the shortest digits that read back as f, but two at
-// least, the nearer pair where one digit would do.
+// javaDouble formats f as Double.toString does since Java 19: with the shortest digits that parse as f, but at least
+// two, choosing the nearer pair where one digit would do.
 func javaDouble(f float64) string {
 	switch {
 	case math.IsNaN(f):

@@ -1,61 +1,63 @@
 package metrics
 
-// The names below are Apache's, and dashboards ask for them; here they stay at
-// zero (and sets empty), because what they measure doesn't exist: there is no
-// chain of processors with queues between them, no throttle in front of it, no
-// cache of whole replies, no cleaner of dead watchers (a connection's watches go
-// with it), no second election protocol, and peers speak raft.
+// The names below are Apache's, and dashboards query them. Here they stay at zero (and sets empty), because what they
+// measure doesn't exist: there is no chain of processors with queues between them, no throttle in front of it, no
+// cache of whole replies, no cleaner of dead watchers (a connection's watches are removed with it), no second election
+// protocol, and peers speak raft.
 
-// zeroCounters are counters of such things.
+// zeroCounters are the counters that stay at zero.
 var zeroCounters = []string{
-	// snapshots and restores over the admin server; a transfer to a learner
-	"snapshot_error_count", "snapshot_rate_limited_count", "restore_error_count", "restore_rate_limited_count", "diff_count", "snap_count",
+	// transfers to a learner
+	"diff_count", "snap_count",
 	// cleaner of dead watchers
 	"add_dead_watcher_stall_time", "dead_watchers_queued", "dead_watchers_cleared",
 	// caches of replies
-	"response_packet_cache_hits", "response_packet_cache_misses", "response_packet_get_children_cache_hits", "response_packet_get_children_cache_misses",
-	// the scheme ensemble, counted in Apache by a login that has no equal here
-	"ensemble_auth_success", "ensemble_auth_fail", "ensemble_auth_skip",
+	"response_packet_cache_hits", "response_packet_cache_misses", "response_packet_get_children_cache_hits",
+	"response_packet_get_children_cache_misses",
 	// processors and what is outstanding between them
 	"prep_processor_request_queued", "outstanding_changes_queued", "outstanding_changes_removed", "request_commit_queued",
-	"sync_processor_request_queued", "skip_learner_request_to_next_processor_count", "requests_not_forwarded_to_commit_processor",
+	"sync_processor_request_queued", "skip_learner_request_to_next_processor_count",
+	"requests_not_forwarded_to_commit_processor",
 	// learners
-	"revalidate_count", "learner_proposal_received_count", "learner_commit_received_count", "quit_leading_due_to_disloyal_voter",
+	"revalidate_count", "learner_proposal_received_count", "learner_commit_received_count",
+	"quit_leading_due_to_disloyal_voter",
 	// throttles
 	"connection_drop_count", "throttled_ops", "stale_replies", "request_throttle_wait_count",
 	// a replica that differs stops, so nothing is left to count
 	"digest_mismatches_count",
-	// TLS of the admin server
-	"insecure_admin_count",
 	"cnxn_closed_without_zk_server_running",
-	// containers and TTL znodes are one kind to those who reap them
-	"ttl_node_deleted_count",
 	// a check is only part of a multi, which counts as one
 	"op_count_check",
 }
 
-// zeroBasic are summaries of such things.
+// zeroBasic are the basic summaries that stay at zero.
 var zeroBasic = []string{
-	"restore_time", "follower_sync_time", "observer_sync_time", "connection_token_deficit", "inflight_snap_count", "inflight_diff_count",
+	"follower_sync_time", "observer_sync_time", "connection_token_deficit", "inflight_snap_count",
+	"inflight_diff_count",
 	"prep_processor_queue_size", "prep_process_time", "proposal_process_time", "leader_unavailable_time",
-	"requests_in_session_queue", "pending_session_queue_size", "reads_after_write_in_session_queue", "reads_issued_from_session_queue",
-	"session_queues_drained", "time_waiting_empty_pool_in_commit_processor_read_ms", "write_batch_time_in_commit_processor",
+	"requests_in_session_queue", "pending_session_queue_size", "reads_after_write_in_session_queue",
+	"reads_issued_from_session_queue",
+	"session_queues_drained", "time_waiting_empty_pool_in_commit_processor_read_ms",
+	"write_batch_time_in_commit_processor",
 	"concurrent_request_processing_in_commit_processor", "read_commit_proc_req_queued", "write_commit_proc_req_queued",
 	"commit_commit_proc_req_queued", "read_commit_proc_issued", "write_commit_proc_issued", "commit_process_time",
-	"sync_processor_queue_size", "sync_process_time", "netty_queued_buffer_capacity", "learner_request_processor_queue_size",
+	"sync_processor_queue_size", "sync_process_time", "netty_queued_buffer_capacity",
+	"learner_request_processor_queue_size",
 	"socket_closing_time",
 }
 
-// zeroAdvanced are summaries with percentiles of such things.
+// zeroAdvanced are the summaries with percentiles that stay at zero.
 var zeroAdvanced = []string{
 	"dead_watchers_cleaner_latency", "prep_processor_queue_time_ms", "close_session_prep_time", "read_commitproc_time_ms",
-	"write_commitproc_time_ms", "local_write_committed_time_ms", "server_write_committed_time_ms", "om_proposal_process_time_ms",
+	"write_commitproc_time_ms", "local_write_committed_time_ms", "server_write_committed_time_ms",
+	"om_proposal_process_time_ms",
 	"om_commit_process_time_ms", "read_final_proc_time_ms", "write_final_proc_time_ms", "proposal_ack_creation_latency",
-	"commit_propagation_latency", "sync_processor_queue_and_flush_time_ms", "sync_processor_queue_time_ms", "quorum_ack_latency",
+	"commit_propagation_latency", "sync_processor_queue_and_flush_time_ms", "sync_processor_queue_time_ms",
+	"quorum_ack_latency",
 	"request_throttle_queue_time_ms", "jvm_pause_time_ms",
 }
 
-// RegisterZeros registers the metrics of Apache that no server counts anything in.
+// RegisterZeros registers Apache's metrics that no server updates.
 func (r *Registry) RegisterZeros() {
 	for _, name := range zeroCounters {
 		r.Counter(name)

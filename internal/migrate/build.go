@@ -10,23 +10,23 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Where the log of an imported directory begins: its snapshot stands at this term and index.
+// The term and index of the snapshot with which the log of an imported directory begins.
 const (
 	importTerm  = 2
 	importIndex = 1
 )
 
-// configPath is the znode that holds the membership. Apache's servers aren't Zooid's, so an
-// imported one is empty, as that of a server alone.
+// configPath is the znode that holds the membership. Apache's servers aren't Zooid's, so it is empty in an imported
+// tree, as on a standalone server.
 const configPath = "/zookeeper/config"
 
-// build returns the tree of what Apache had. epoch is the highest that Apache's server had accepted.
+// build returns the tree of an Apache state. epoch is the highest that the Apache server had accepted.
 func build(s *apachefiles.State, epoch int64, emulate353 bool, o tree.Options) (*tree.Tree, error) {
 	return buildOf(s, epoch, emulate353, o, true)
 }
 
-// Snapshot returns what a snapshot file of Apache's holds by itself, without sessions and ephemerals. It is for a look:
-// a fuzzy snapshot is no state that ever was.
+// Snapshot returns the tree of a single Apache snapshot file, without sessions and ephemerals. It is for inspection
+// only: a fuzzy snapshot is a state that never existed.
 func Snapshot(path string, emulate353 bool, o tree.Options) (*tree.Tree, error) {
 	s, err := apachefiles.ReadSnapshot(path)
 	if err != nil {
@@ -35,7 +35,7 @@ func Snapshot(path string, emulate353 bool, o tree.Options) (*tree.Tree, error) 
 	return buildOf(s, 0, emulate353, o, false)
 }
 
-// buildOf is build, with sessions and their znodes or without.
+// buildOf is build, optionally without sessions and their znodes.
 func buildOf(s *apachefiles.State, epoch int64, emulate353 bool, o tree.Options, sessions bool) (*tree.Tree, error) {
 	b := tree.NewBuilder(o)
 	if !sessions {
@@ -71,13 +71,14 @@ func buildOf(s *apachefiles.State, epoch int64, emulate353 bool, o tree.Options,
 	return b.Finish(importTerm, importIndex, max(s.Zxid, epoch<<32), s.Time)
 }
 
-// errLarge is the error for data that no snapshot of Zooid's can hold.
+// errLarge is the error for data that is too large for a Zooid snapshot.
 var errLarge = errors.New("its data is larger than a znode's may be")
 
-// foreign returns what the tree takes of a znode.
+// foreign converts a znode to what the tree takes.
 func foreign(s *apachefiles.State, z *apachefiles.Znode, emulate353 bool) (f tree.Foreign, err error) {
 	if len(z.Data) > apachefiles.DataBytesMax {
-		return f, fmt.Errorf("%w: %d bytes of at most %d. Make it smaller on the running Apache server", errLarge, len(z.Data), apachefiles.DataBytesMax)
+		return f, fmt.Errorf("%w: %d bytes of at most %d. Make it smaller on the running Apache server", errLarge, len(z.Data),
+			apachefiles.DataBytesMax)
 	}
 	st := &z.Stat
 	owner := s.Owner(z, emulate353)
@@ -85,7 +86,7 @@ func foreign(s *apachefiles.State, z *apachefiles.Znode, emulate353 bool) (f tre
 	f.Data, f.ACL = z.Data, z.ACL.List
 	f.Czxid, f.Mzxid, f.Pzxid, f.Ctime, f.Mtime = st.Czxid, st.Mzxid, st.Pzxid, st.Ctime, st.Mtime
 	f.Version, f.Aversion = st.Version, st.Aversion
-	f.Created = int64(uint32(st.Cversion)) // Apache's wraps, the tree's goes on
+	f.Created = int64(uint32(st.Cversion)) // Apache's wraps around, the tree's doesn't
 	f.Container, f.TTL, f.Owner = owner.Container, owner.TTL, owner.Session
 	if z.Path == configPath {
 		f.Data = []byte{}

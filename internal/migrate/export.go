@@ -17,20 +17,20 @@ import (
 
 // ExportOptions say what to export, and where to.
 type ExportOptions struct {
-	// Dirs are a data directory, and that of its log if it has one. A server may be running on them. They, Snapshot or
-	// Fetch say what is exported.
+	// Dirs are a data directory, and the log's if it is separate. A server may be running on them. Exactly one of Dirs,
+	// Snapshot and Fetch says what is exported.
 	Dirs []string
-	// Snapshot is a snapshot file of Zooid's, as its admin server streams one. gzip may have compressed it.
+	// Snapshot is a Zooid snapshot file, as the admin server streams it, possibly compressed with gzip.
 	Snapshot string
 	// Fetch writes such a file.
 	Fetch func(to io.Writer) error
-	// To becomes Apache's dataDir: a directory without version-2, or none yet.
+	// To becomes Apache's dataDir: a directory without version-2, or one that doesn't exist yet.
 	To string
 	// Reconfigure evaluates reconfig requests in the log as the server does.
 	Reconfigure tree.Reconfigure
-	// NoDigest leaves Apache's digest out, for servers with digest.enabled=false.
+	// NoDigest leaves out Apache's digest, for servers with digest.enabled=false.
 	NoDigest bool
-	// Stage, if not nil, is told what begins.
+	// Stage, if not nil, is called with the name of each stage that begins.
 	Stage func(what string)
 }
 
@@ -41,15 +41,15 @@ type Exported struct {
 	Digest      uint64 // Apache's
 	Znodes      int
 	Sessions    int
-	Unconfirmed int // log entries that the log doesn't say to be committed; they are in it
+	Unconfirmed int // exported log entries that the log doesn't mark as committed
 	NoForm
 }
 
-// unfinishedExport is a directory within To, where files are made. They get their place once they are whole and read
-// again.
+// unfinishedExport is a directory within To where files are written. They are moved to their places once they are
+// complete and have been read back.
 const unfinishedExport = "export-unfinished"
 
-// Export makes a directory on which Apache starts. It reads it again, and compares. Nothing stays of it after an error.
+// Export writes a directory on which Apache starts, reads it back and compares. It leaves nothing after an error.
 func Export(o ExportOptions) (*Exported, error) {
 	stage := func(what string) {
 		if o.Stage != nil {
@@ -66,9 +66,9 @@ func Export(o ExportOptions) (*Exported, error) {
 		return nil, fmt.Errorf("write Apache's files: %w", err)
 	}
 	defer func() {
-		os.RemoveAll(unfinished) // what is left there means nothing
+		os.RemoveAll(unfinished) // leftovers there are useless
 		if missing != nil {
-			os.Remove(o.To) // only if it is empty
+			os.Remove(o.To) // fails unless it is empty
 		}
 	}()
 	t, unconfirmed, err := o.tree(unfinished, stage)
@@ -87,13 +87,14 @@ func Export(o ExportOptions) (*Exported, error) {
 	if err := done.check(unfinished, c.Sessions, o.NoDigest); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.Rename(filepath.Join(unfinished, apachefiles.Version2), final), storage.OS{}.SyncDir(o.To)); err != nil {
+	if err := errors.Join(os.Rename(filepath.Join(unfinished, apachefiles.Version2), final),
+		storage.OS{}.SyncDir(o.To)); err != nil {
 		return nil, fmt.Errorf("write Apache's files: %w", err)
 	}
 	return done, nil
 }
 
-// Content returns what a tree is at Apache.
+// Content converts a tree to Apache's content.
 func Content(t *tree.Tree) *apachefiles.Content {
 	c := &apachefiles.Content{Zxid: t.LastZxid(), Epoch: t.LastZxid() >> 32}
 	t.Sessions(func(s tree.Session) bool {
@@ -104,7 +105,7 @@ func Content(t *tree.Tree) *apachefiles.Content {
 		t.Znodes(func(z *tree.Foreign) bool {
 			st, data := ApacheStat(z), z.Data
 			if z.Path == configPath {
-				data, st = []byte{}, apachefiles.Stat{Aversion: z.Aversion} // Apache's servers put theirs there
+				data, st = []byte{}, apachefiles.Stat{Aversion: z.Aversion} // Apache's servers put their own there
 			}
 			err = visit(z.Path, data, z.ACL, &st)
 			return err == nil
@@ -114,15 +115,19 @@ func Content(t *tree.Tree) *apachefiles.Content {
 	return c
 }
 
-// check reads what was written as Apache does.
+// check reads back what was written, as Apache does.
 func (e *Exported) check(dir string, sessions []apachefiles.Session, noDigest bool) error {
 	state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir})
 	switch {
 	case err != nil:
 		return fmt.Errorf("read what was written: %w", err)
-	case report.Mismatch != nil || state.Digest() != e.Digest || state.Len() != e.Znodes || state.Zxid != e.Zxid || report.Compared == 0 && !noDigest && e.Zxid > 0,
-		len(state.Sessions) != len(sessions) || !slices.EqualFunc(slices.Sorted(maps.Keys(state.Sessions)), sessions, func(id int64, s apachefiles.Session) bool { return id == s.ID }):
-		return fmt.Errorf("what is in %s isn't what was to be written: %d znodes with Apache's digest %#x instead of %d with %#x. Nothing was exported; check memory and disk", dir, state.Len(), state.Digest(), e.Znodes, e.Digest)
+	case report.Mismatch != nil || state.Digest() != e.Digest || state.Len() != e.Znodes || state.Zxid != e.Zxid ||
+		report.Compared == 0 && !noDigest && e.Zxid > 0,
+		len(state.Sessions) != len(sessions) ||
+			!slices.EqualFunc(slices.Sorted(maps.Keys(state.Sessions)), sessions,
+				func(id int64, s apachefiles.Session) bool { return id == s.ID }):
+		return fmt.Errorf("what is in %s isn't what was to be written: %d znodes with Apache's digest %#x instead of %d with %#x. Nothing was exported; check memory and disk",
+			dir, state.Len(), state.Digest(), e.Znodes, e.Digest)
 	}
 	return nil
 }

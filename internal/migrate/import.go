@@ -25,28 +25,28 @@ type ImportOptions struct {
 	// Dir becomes the data directory, LogDir that of its log; empty for the same. They may be
 	// Apache's own: its files stay as they are beside the new ones.
 	Dir, LogDir string
-	// Voters are the servers that begin with the same data directory, each with a vote; empty for a server alone, which
-	// others may join.
+	// Voters are the voting servers that start with the same data directory; empty for a standalone server, which others
+	// may join.
 	Voters []uint64
-	// Copy, if not nil, is told the snapshot file of a data directory that is whole, before it gets its place or, in a
-	// rehearsal, is removed. digest is that of the tree. An error keeps it from its place.
+	// Copy, if not nil, is called with the snapshot file of a complete data directory before it is moved into place or,
+	// in a rehearsal, removed. digest is that of the tree. If Copy fails, the directory isn't moved.
 	Copy func(snapshot string, digest uint64, stay bool) error
-	// AcceptMismatch imports a tree that Apache's digest says is another.
+	// AcceptMismatch imports a tree whose digest differs from Apache's.
 	AcceptMismatch bool
-	// Stage, if not nil, is told what begins.
+	// Stage, if not nil, is called with the name of each stage that begins.
 	Stage func(what string)
 }
 
 // An Imported says what was imported.
 type Imported struct {
 	*apachefiles.Report
-	Zxid     int64  // the last one that clients may have seen
-	Digest   uint64 // Apache's, of the tree as it was read again
+	Zxid     int64  // the last zxid that clients may have seen
+	Digest   uint64 // Apache's digest of the tree as it was read back
 	Znodes   int
 	Sessions int
 }
 
-// A MismatchError says that Apache's digest isn't that of the tree.
+// A MismatchError says that the tree's digest differs from Apache's.
 type MismatchError struct{ apachefiles.DigestMismatch }
 
 func (e *MismatchError) Error() string {
@@ -55,8 +55,8 @@ func (e *MismatchError) Error() string {
 		"or import this one all the same with -accept-mismatch", e.Where, uint64(e.Zxid), e.Apache, e.Tree)
 }
 
-// Import makes a data directory of what an Apache server would load. What it has written is
-// read again and compared before it gets its place. Apache's files are only read.
+// Import makes a data directory of what an Apache server would load. It reads back and compares what it has written
+// before moving it into place. Apache's files are only read.
 func Import(o ImportOptions) (*Imported, error) {
 	if err := o.Free(); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func Import(o ImportOptions) (*Imported, error) {
 	return &made.Imported, made.Write()
 }
 
-// Free returns an error if a directory that is to be written has data of Zooid's already.
+// Free returns an error if a directory to be written already holds Zooid data.
 func (o *ImportOptions) Free() error {
 	for _, dir := range o.dirs() {
 		if storage.InUse(dir) {
@@ -94,7 +94,7 @@ func (o *ImportOptions) dirs() []string {
 	return []string{o.Dir}
 }
 
-// A Made is a tree that was made of Apache's and isn't written yet.
+// A Made is a tree that was converted from Apache's and isn't written yet.
 type Made struct {
 	Imported
 	o       *ImportOptions
@@ -102,10 +102,11 @@ type Made struct {
 	tree    *tree.Tree
 }
 
-// Make makes the tree of what Apache had. epoch is the highest that its servers have accepted.
+// Make converts an Apache state to a tree. epoch is the highest that the Apache servers have accepted.
 func (o *ImportOptions) Make(state *apachefiles.State, epoch int64) (*Made, error) {
 	if state.Zxid>>32 >= apachefiles.EpochMax || state.Zxid < 0 {
-		return nil, fmt.Errorf("its last zxid is %#x; there must be room for the epochs of the next elections", uint64(state.Zxid))
+		return nil, fmt.Errorf("its last zxid is %#x; there must be room for the epochs of the next elections",
+			uint64(state.Zxid))
 	}
 	cluster, err := newCluster()
 	if err != nil {
@@ -121,10 +122,10 @@ func (o *ImportOptions) Make(state *apachefiles.State, epoch int64) (*Made, erro
 	return m, nil
 }
 
-// Write makes the data directory, reads it again and compares.
+// Write writes the data directory, reads it back and compares.
 func (m *Made) Write() error { return m.o.write(m.cluster, m.tree, m.Digest, true) }
 
-// Rehearse does what Write does, and leaves nothing behind.
+// Rehearse does what Write does, but leaves nothing behind.
 func (m *Made) Rehearse() error { return m.o.write(m.cluster, m.tree, m.Digest, false) }
 
 func (o *ImportOptions) stage(what string) {
@@ -141,11 +142,11 @@ func newCluster() (uint64, error) {
 	return max(binary.BigEndian.Uint64(b[:]), 1), nil
 }
 
-// unfinishedName is a directory within the new ones, where their files are made. Until they
-// are whole and read again, a server finds nothing, and Import begins anew.
+// unfinishedName is a directory within the new ones where their files are written. Until they are complete and read
+// back, a server finds nothing, and Import starts over.
 const unfinishedName = "import-unfinished"
 
-// write makes the files in folders beside their places, reads them again, and moves them there if they are to stay.
+// write writes the files in directories beside their places, reads them back, and moves them there if stay is set.
 func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay bool) error {
 	dirs := o.dirs()
 	made := slices.Clone(dirs)
@@ -157,7 +158,7 @@ func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay 
 	}
 	defer func() {
 		for _, dir := range made {
-			os.RemoveAll(dir) // what is left there means nothing
+			os.RemoveAll(dir) // leftovers there are useless
 		}
 	}()
 	so := storage.Options{Dir: made[0], LogDir: made[len(made)-1], ClusterID: cluster}
@@ -185,7 +186,7 @@ func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay 
 	return nil
 }
 
-// writeTree makes a data directory whose log begins behind a snapshot of t: of a server alone, or of one of these
+// writeTree writes a data directory whose log begins with a snapshot of t: for a standalone server, or for these
 // voters.
 func writeTree(so storage.Options, t *tree.Tree, voters ...uint64) error {
 	dir, err := storage.Open(so)
@@ -202,20 +203,19 @@ func writeTree(so storage.Options, t *tree.Tree, voters ...uint64) error {
 	return errors.Join(err, dir.Close())
 }
 
-// standaloneID is the id that a server alone has in its log. It gets another one when it
-// becomes a server of an ensemble.
+// standaloneID is the id of a standalone server in its log. The server gets another id when it joins an ensemble.
 const standaloneID = 1
 
-// image is a tree's image as quorum takes it.
+// image is a tree's image in the form that package quorum takes.
 type image struct {
 	*tree.Image
 	meta storage.Meta
 }
 
-// Describe returns what the snapshot's header says.
+// Describe returns the content of the snapshot's header.
 func (i *image) Describe() storage.Meta { return i.meta }
 
-// check opens a data directory as a server does and compares what it holds.
+// check opens a data directory as a server does and compares its digests.
 func check(so storage.Options, apache, own uint64) error {
 	dir, err := storage.Open(so)
 	if err != nil {
@@ -223,14 +223,15 @@ func check(so storage.Options, apache, own uint64) error {
 	}
 	t, err := restore.Newest(dir, restore.Options(so.ClusterID, nil, tree.FeatureLevelMax), nil)
 	if err == nil && (ApacheDigest(t) != apache || t.Digest() != own) {
-		err = fmt.Errorf("what was written to %s isn't what was read: Apache's digest of it is %#x, that of Apache's files %#x. Nothing was imported; check memory and disk", so.Dir, ApacheDigest(t), apache)
+		err = fmt.Errorf("what was written to %s isn't what was read: Apache's digest of it is %#x, that of Apache's files %#x. Nothing was imported; check memory and disk",
+			so.Dir, ApacheDigest(t), apache)
 	}
 	runtime.KeepAlive(t)
 	return errors.Join(err, dir.Close())
 }
 
-// moveFiles moves files into a data directory. The snapshot goes first, then IDENTITY, the log
-// last: a server refuses to start on what a crash leaves in between, rather than to begin with an empty tree.
+// moveFiles moves files into a data directory: the snapshot first, then IDENTITY, the log last. After a crash in
+// between a server refuses to start, instead of starting with an empty tree.
 func moveFiles(from, to string, rename func(from, to string) error) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -251,7 +252,8 @@ func moveFiles(from, to string, rename func(from, to string) error) error {
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	for _, name := range names {
-		if err := errors.Join(rename(filepath.Join(from, name), filepath.Join(to, name)), storage.OS{}.SyncDir(to)); err != nil {
+		if err := errors.Join(rename(filepath.Join(from, name), filepath.Join(to, name)),
+			storage.OS{}.SyncDir(to)); err != nil {
 			return fmt.Errorf("move the data directory to its place: %w", err)
 		}
 	}

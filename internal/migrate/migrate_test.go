@@ -35,7 +35,9 @@ const (
 // some are znodes of all kinds.
 func some() []znode {
 	open := jute.WorldACL(jute.PermAll)
-	kept := apachefiles.Stat{Czxid: 3<<32 | 1, Mzxid: 3<<32 | 2, Pzxid: lastZxid, Ctime: 111, Mtime: 222, Version: 3, Cversion: 9, Aversion: 4}
+	kept := apachefiles.Stat{
+		Czxid: 3<<32 | 1, Mzxid: 3<<32 | 2, Pzxid: lastZxid, Ctime: 111, Mtime: 222, Version: 3, Cversion: 9, Aversion: 4,
+	}
 	with := func(owner uint64) apachefiles.Stat {
 		s := kept
 		s.Owner, s.Cversion = int64(owner), 0
@@ -44,7 +46,8 @@ func some() []znode {
 	return []znode{
 		{"/", []byte{}, open, apachefiles.Stat{Cversion: 4, Pzxid: lastZxid}},
 		{"/zookeeper", []byte{}, open, apachefiles.Stat{}},
-		{"/zookeeper/config", []byte("server.1=apache:2888:3888:participant\nversion=100000000"), jute.WorldACL(1), apachefiles.Stat{Version: -1, Mzxid: 1 << 32}},
+		{"/zookeeper/config", []byte("server.1=apache:2888:3888:participant\nversion=100000000"), jute.WorldACL(1),
+			apachefiles.Stat{Version: -1, Mzxid: 1 << 32}},
 		{"/zookeeper/quota", []byte{}, open, apachefiles.Stat{}},
 		{"/a", []byte("data"), []jute.ACL{{Perms: 5, ID: jute.ID{Scheme: "digest", ID: "u:h="}}}, kept},
 		{"/a/null", nil, nil, apachefiles.Stat{}},
@@ -124,7 +127,10 @@ func TestImport(t *testing.T) {
 		t.Errorf("its znodes are %q", paths)
 	}
 	stat, _ := tr.Stat("/a")
-	want := jute.Stat{Czxid: 3<<32 | 1, Mzxid: 3<<32 | 2, Pzxid: lastZxid, Ctime: 111, Mtime: 222, Version: 3, Cversion: 14, Aversion: 4, DataLength: 4, NumChildren: 4}
+	want := jute.Stat{
+		Czxid: 3<<32 | 1, Mzxid: 3<<32 | 2, Pzxid: lastZxid, Ctime: 111, Mtime: 222, Version: 3, Cversion: 14, Aversion: 4,
+		DataLength: 4, NumChildren: 4,
+	}
 	if stat != want {
 		t.Errorf("the Stat of /a is %+v, want %+v", stat, want)
 	}
@@ -133,7 +139,10 @@ func TestImport(t *testing.T) {
 		kinds[strings.Clone(z.Path)] = fmt.Sprint(z.Container, z.TTL, z.Owner, z.Data == nil, len(z.ACL))
 		return true
 	})
-	for path, kind := range map[string]string{"/a/c": "true 0 0 true 1", "/a/t": "false 5000 0 true 1", "/a/e": fmt.Sprint(false, 0, session, false, 1), "/a/null": "false 0 0 true 0", "/zookeeper/config": "false 0 0 false 1"} {
+	for path, kind := range map[string]string{
+		"/a/c": "true 0 0 true 1", "/a/t": "false 5000 0 true 1", "/a/e": fmt.Sprint(false, 0, session, false, 1),
+		"/a/null": "false 0 0 true 0", "/zookeeper/config": "false 0 0 false 1",
+	} {
 		if kinds[path] != kind {
 			t.Errorf("%s is %q, want %q", path, kinds[path], kind)
 		}
@@ -142,7 +151,8 @@ func TestImport(t *testing.T) {
 		t.Errorf("the membership is %q, which is Apache's", text)
 	}
 
-	if _, err := Import(ImportOptions{Apache: apachefiles.Options{Dir: apache}, Dir: dir}); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := Import(ImportOptions{Apache: apachefiles.Options{Dir: apache}, Dir: dir}); err == nil ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("imported twice: %v", err)
 	}
 	// Beside Apache's files, too.
@@ -232,7 +242,8 @@ func TestMismatchIsRefused(t *testing.T) {
 	}
 	o := ImportOptions{Apache: apachefiles.Options{Dir: apache}, Dir: filepath.Join(t.TempDir(), "data")}
 	_, err = Import(o)
-	if mismatch := (*MismatchError)(nil); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "-accept-mismatch") {
+	if mismatch := (*MismatchError)(nil); !errors.As(err, &mismatch) ||
+		!strings.Contains(err.Error(), "-accept-mismatch") {
 		t.Fatalf("the error is %v", err)
 	}
 	if _, err := os.Stat(o.Dir); err == nil {
@@ -261,15 +272,16 @@ func TestImportRefuses(t *testing.T) {
 		}, ""}, // Apache takes it for the znode of a session that is over
 	} {
 		apache := t.TempDir()
-		_, err := apachefiles.Write(apache, &apachefiles.Content{Zxid: 1, Sessions: []apachefiles.Session{{ID: session, Timeout: 1}},
-			Znodes: func(visit func(string, []byte, []jute.ACL, *apachefiles.Stat) error) error {
-				for _, z := range c.change(some()) {
-					if err := visit(z.path, z.data, z.acl, &z.stat); err != nil {
-						return err
+		_, err := apachefiles.Write(apache,
+			&apachefiles.Content{Zxid: 1, Sessions: []apachefiles.Session{{ID: session, Timeout: 1}},
+				Znodes: func(visit func(string, []byte, []jute.ACL, *apachefiles.Stat) error) error {
+					for _, z := range c.change(some()) {
+						if err := visit(z.path, z.data, z.acl, &z.stat); err != nil {
+							return err
+						}
 					}
-				}
-				return nil
-			}})
+					return nil
+				}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +309,8 @@ func TestThereAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done.Zxid != lastZxid || done.Epoch != 4 || done.TTLs != 1 || done.Strangers != 0 || done.Sessions != 1 || done.Exhausted != nil {
+	if done.Zxid != lastZxid || done.Epoch != 4 || done.TTLs != 1 || done.Strangers != 0 || done.Sessions != 1 ||
+		done.Exhausted != nil {
 		t.Errorf("%+v", done)
 	}
 	was, _, err := apachefiles.Load(apachefiles.Options{Dir: apache})
@@ -308,16 +321,19 @@ func TestThereAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if was.Digest() != is.Digest() || was.Digest() != done.Digest || !maps.Equal(was.Sessions, is.Sessions) || report.Epoch != 4 {
+	if was.Digest() != is.Digest() || was.Digest() != done.Digest || !maps.Equal(was.Sessions, is.Sessions) ||
+		report.Epoch != 4 {
 		t.Errorf("digest %#x instead of %#x, sessions %v, %+v", is.Digest(), was.Digest(), is.Sessions, report)
 	}
 	if a, b := listed(was), listed(is); !maps.Equal(a, b) {
 		t.Errorf("%v\ninstead of\n%v", b, a)
 	}
-	if _, err := Export(ExportOptions{Dirs: []string{dir}, To: back}); err == nil || !strings.Contains(err.Error(), "there already") {
+	if _, err := Export(ExportOptions{Dirs: []string{dir}, To: back}); err == nil ||
+		!strings.Contains(err.Error(), "there already") {
 		t.Errorf("exported twice: %v", err)
 	}
-	if _, err := Export(ExportOptions{Dirs: []string{t.TempDir()}, To: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "data directory") {
+	if _, err := Export(ExportOptions{Dirs: []string{t.TempDir()}, To: t.TempDir()}); err == nil ||
+		!strings.Contains(err.Error(), "data directory") {
 		t.Errorf("exported nothing: %v", err)
 	}
 }

@@ -8,30 +8,30 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// NoForm is what a tree has that Apache has no form for, or treats otherwise.
+// NoForm lists what Apache can't represent of a tree, or treats differently.
 type NoForm struct {
-	Strangers int      // sessions with a password that isn't Apache's: their clients begin new ones
+	Strangers int      // sessions whose password isn't Apache's: their clients get new sessions
 	TTLs      int      // TTL znodes, which need extendedTypesEnabled
-	Large     int      // znodes that are larger than Apache reads by default
+	Large     int      // znodes beyond the size that Apache reads by default
 	Exhausted []string // the first paths whose sequence numbers Apache can't continue
-	Rules     []string // the roots of what Zooid enforces and Apache keeps as plain znodes
-	Schemes   []string // of ACLs, that Apache doesn't have
+	Rules     []string // roots of subtrees whose rules Zooid enforces and Apache keeps as plain znodes
+	Schemes   []string // ACL schemes that Apache doesn't have
 }
 
 const (
 	// exhaustedShown is how many paths are named.
 	exhaustedShown = 10
-	// apacheMaxBuffer is Apache's default of jute.maxbuffer. It doesn't start on a znode that is twice as large.
+	// apacheMaxBuffer is Apache's default jute.maxbuffer. Apache doesn't start if a znode is twice as large.
 	apacheMaxBuffer = 0xfffff
 )
 
-// rules are the znodes below which Zooid keeps what it enforces.
+// rules are the roots of the subtrees that hold rules enforced by Zooid.
 var rules = []string{"/zookeeper/limits", "/zookeeper/policy"}
 
-// apacheSchemes are the schemes of ACLs that Apache has by itself, or with an authProvider of its own.
+// apacheSchemes are the ACL schemes that Apache has built in or with one of its own authProviders.
 var apacheSchemes = []string{"world", "auth", "digest", "ip", "sasl", "x509", "super", "ensemble", "key"}
 
-// Survey looks for it.
+// Survey returns what Apache can't represent of a tree.
 func Survey(t *tree.Tree) (n NoForm) {
 	t.Sessions(func(s tree.Session) bool {
 		if s.Passwd != apachefiles.Passwd(s.ID) {

@@ -10,14 +10,14 @@ import (
 	"slices"
 )
 
-// A seed is what one server of a new ensemble sends to another, so that they begin with the same state: a line that
-// says if it is to stay, and a snapshot file.
+// A seed is what one server of a new ensemble sends to another, so that they start with the same state: a line that
+// says whether it is kept or only rehearsed, and a snapshot file.
 const (
 	seedStays     = "zooid seed 1: stays\n"
 	seedRehearsal = "zooid seed 1: rehearsal\n"
 )
 
-// SendSeed writes a seed of a snapshot file.
+// SendSeed sends a snapshot file as a seed.
 func SendSeed(to io.Writer, snapshot string, stay bool) error {
 	f, err := os.Open(snapshot)
 	if err != nil {
@@ -37,18 +37,18 @@ func SendSeed(to io.Writer, snapshot string, stay bool) error {
 	return nil
 }
 
-// A Seeded says what a seed has made.
+// A Seeded describes the data directory made from a seed.
 type Seeded struct {
 	Digest uint64 // of the tree
 	Znodes int
 	Zxid   int64
-	Stays  bool // else it was a rehearsal, and nothing is left of it
+	Stays  bool // false for a rehearsal, which leaves nothing behind
 }
 
-// unfinishedSeed is a directory within the new one, where a seed is kept until the data directory is made of it.
+// unfinishedSeed is a directory within the new one, where a seed is stored until the data directory is made from it.
 const unfinishedSeed = "seed-unfinished"
 
-// PlantSeed makes the data directory of server id of a seed. o says where, and which servers are voters by the
+// PlantSeed makes the data directory of server id from a seed. o says where, and which servers vote according to the
 // server's own configuration.
 func PlantSeed(from io.Reader, id uint64, o ImportOptions) (*Seeded, error) {
 	if err := o.Free(); err != nil {
@@ -57,13 +57,14 @@ func PlantSeed(from io.Reader, id uint64, o ImportOptions) (*Seeded, error) {
 	r := bufio.NewReader(from)
 	head, err := r.ReadString('\n')
 	if head != seedStays && head != seedRehearsal {
-		return nil, fmt.Errorf("read a seed: what comes is none of this version of zooid migrate switch (%.40q, %v)", head, err)
+		return nil, fmt.Errorf("read a seed: what comes is none of this version of zooid migrate switch (%.40q, %v)", head,
+			err)
 	}
 	unfinished := filepath.Join(o.Dir, unfinishedSeed)
 	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o700)); err != nil {
 		return nil, fmt.Errorf("keep a seed: %w", err)
 	}
-	defer os.RemoveAll(unfinished) // what is left there means nothing
+	defer os.RemoveAll(unfinished) // leftovers there are useless
 	file := filepath.Join(unfinished, "snapshot")
 	if err := writeTo(file, func(to io.Writer) error { _, err := io.Copy(to, r); return err }); err != nil {
 		return nil, fmt.Errorf("keep a seed: %w", err)
@@ -74,7 +75,8 @@ func PlantSeed(from io.Reader, id uint64, o ImportOptions) (*Seeded, error) {
 	}
 	voters, own := slices.Sorted(slices.Values(meta.ConfState.GetVoters())), slices.Sorted(slices.Values(o.Voters))
 	if !slices.Equal(voters, own) || !slices.Contains(voters, id) {
-		return nil, fmt.Errorf("the seed is for the servers %d, and in the configuration here server %d is one of %d: all need the same server lines", voters, id, own)
+		return nil, fmt.Errorf("the seed is for the servers %d, and in the configuration here server %d is one of %d: all need the same server lines",
+			voters, id, own)
 	}
 	s := &Seeded{Digest: t.Digest(), Znodes: t.NodeCount(), Zxid: t.LastZxid(), Stays: head == seedStays}
 	return s, o.write(meta.ClusterID, t, ApacheDigest(t), s.Stays)

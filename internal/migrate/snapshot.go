@@ -11,11 +11,11 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// apacheMagic begins a snapshot file of Apache's that isn't compressed, as its admin server streams it.
+// apacheMagic begins an uncompressed Apache snapshot file, as Apache's admin server streams it.
 const apacheMagic = "ZKSN"
 
-// Znodes reads a snapshot file as tree.OpReplace takes it: one of Apache's, or one of the cluster whose server has its
-// data in these directories. It moves the file. Znodes that take more bytes than most are refused.
+// Znodes returns the znodes of a snapshot file in the form that tree.OpReplace takes. The file is Apache's, or of the
+// cluster of dataDir and logDir, and may get renamed. The result is limited to most bytes.
 func Znodes(file, dataDir, logDir string, most int) ([]byte, error) {
 	head, err := firstBytes(file)
 	if err != nil {
@@ -55,13 +55,13 @@ func firstBytes(file string) ([]byte, error) {
 	return head, nil
 }
 
-// ownSnapshot reads a snapshot file of Zooid's.
+// ownSnapshot reads a Zooid snapshot file.
 func ownSnapshot(file, dataDir, logDir string) (*tree.Tree, error) {
 	cluster, err := storage.ReadIdentity(storage.OS{}, dataDir, logDir)
 	if err != nil {
 		return nil, fmt.Errorf("find out which cluster this is: %w", err)
 	}
-	// Where a data directory would have it.
+	// The path that the file would have in a data directory.
 	const index = 1
 	dir := filepath.Dir(file)
 	if err := os.Rename(file, filepath.Join(dir, fmt.Sprintf("%016x.snap", index))); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/zooid-project/zooid/internal/txnlog"
 )
 
-// tree returns what is exported. Files that it needs are made in a directory. unconfirmed is as in txnlog.Newest:
-// a server writes snapshots of what is committed.
+// tree returns the tree to export, using dir for temporary files. unconfirmed is as in txnlog.Newest; it is 0 for a
+// snapshot, which holds only committed entries.
 func (o *ExportOptions) tree(dir string, stage func(what string)) (t *tree.Tree, unconfirmed int, err error) {
 	file := o.Snapshot
 	switch {
@@ -47,7 +47,7 @@ func (o *ExportOptions) tree(dir string, stage func(what string)) (t *tree.Tree,
 	return t, 0, nil
 }
 
-// writeTo makes a file of what a function writes.
+// writeTo creates a file with the output of write.
 func writeTo(file string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -56,13 +56,13 @@ func writeTo(file string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// The bytes with which files begin.
+// The first bytes of files, by kind.
 const (
 	snapshotMagic = "ZOOIDSNP"
 	gzipMagic     = "\x1f\x8b"
 )
 
-// readSnapshot reads a snapshot file of Zooid's. If gzip has compressed it, it is decompressed into a directory.
+// readSnapshot reads a Zooid snapshot file, decompressing it into dir first if it was compressed with gzip.
 func readSnapshot(file, dir string) (*tree.Tree, error) {
 	head, err := firstBytes(file)
 	if err == nil && bytes.HasPrefix(head, []byte(gzipMagic)) {
@@ -85,7 +85,7 @@ func readSnapshot(file, dir string) (*tree.Tree, error) {
 	return t, err
 }
 
-// ownTree reads a snapshot file of Zooid's, whatever its name is.
+// ownTree reads a Zooid snapshot file, whatever its name.
 func ownTree(file string) (*tree.Tree, *storage.Meta, error) {
 	snap, err := storage.PeekSnapshot(oneFile{path: file}, "")
 	if err != nil {
@@ -93,13 +93,16 @@ func ownTree(file string) (*tree.Tree, *storage.Meta, error) {
 	}
 	defer snap.Close()
 	if snap.Meta.BodyFormat != tree.BodyFormat {
-		return nil, nil, &tree.NewerError{What: fmt.Sprintf("its body's format %d (this version reads %d)", snap.Meta.BodyFormat, tree.BodyFormat), This: tree.BodyFormat, Wants: int32(snap.Meta.BodyFormat)}
+		return nil, nil, &tree.NewerError{
+			What: fmt.Sprintf("its body's format %d (this version reads %d)", snap.Meta.BodyFormat, tree.BodyFormat),
+			This: tree.BodyFormat, Wants: int32(snap.Meta.BodyFormat),
+		}
 	}
 	t, err := restore.Tree(snap.Meta, snap, restore.Options(snap.ClusterID, nil, tree.FeatureLevelMax))
 	return t, &snap.Meta, err
 }
 
-// decompress writes what gzip has compressed.
+// decompress writes the decompressed content of a gzip file.
 func decompress(to io.Writer, file string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -108,23 +111,23 @@ func decompress(to io.Writer, file string) error {
 	defer f.Close()
 	r, err := gzip.NewReader(f)
 	if err == nil {
-		_, err = io.Copy(to, r) // as much as it is: the operator's own file
+		_, err = io.Copy(to, r) // unbounded: it is the operator's own file
 	}
-	if err == nil || errors.As(err, new(*fs.PathError)) { // of the disk
+	if err == nil || errors.As(err, new(*fs.PathError)) { // a disk error
 		return err
 	}
 	at, _ := f.Seek(0, io.SeekCurrent)
 	return &storage.DamageError{Offset: at, Reason: "it can't be decompressed: " + err.Error()}
 }
 
-// oneFile is a directory that holds one snapshot, whatever the file's name is.
+// oneFile is a directory with a single snapshot, whatever the file's name.
 type oneFile struct {
 	storage.OS
 	path string
 }
 
-// ReadDir names the file as a data directory would.
+// ReadDir lists the file under a name that it could have in a data directory.
 func (f oneFile) ReadDir(string) ([]string, error) { return []string{"0000000000000001.snap"}, nil }
 
-// OpenRead opens it.
+// OpenRead opens the file.
 func (f oneFile) OpenRead(string) (storage.File, error) { return f.OS.OpenRead(f.path) }

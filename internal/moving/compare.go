@@ -53,7 +53,7 @@ const (
 	compareUnsure  = 3
 )
 
-// compareFlags are what the command line says.
+// compareFlags holds the parsed command line.
 type compareFlags struct {
 	o       compare.Options
 	access  cli.Access
@@ -65,7 +65,7 @@ type compareFlags struct {
 	reconfigure tree.Reconfigure
 }
 
-// parse reads them. help is true if they ask for the help text.
+// parse parses the arguments. help is true if they ask for the help text.
 func (f *compareFlags) parse(args []string) (help bool, err error) {
 	f.max, f.timeout, f.o.Patience = 100, 30*time.Second, 2*time.Second
 	f.sides, help, err = readFlags(&f.access, args, map[string]func(){"json": func() { f.json = true }}, f.set)
@@ -94,7 +94,7 @@ func (f *compareFlags) set(name, value string) (err error) {
 	return nil
 }
 
-// runCompare compares two trees.
+// runCompare runs zooid migrate compare.
 func (p *Program) runCompare(args []string, stdout, stderr io.Writer) int {
 	f := compareFlags{reconfigure: p.Reconfigure}
 	help, err := f.parse(args)
@@ -142,7 +142,8 @@ func (f *compareFlags) run(ctx context.Context, stdout io.Writer, line *terminal
 }
 
 // open opens a directory or connects to servers.
-func (f *compareFlags) open(ctx context.Context, side string, line *terminal.Progress) (source compare.Source, end func(), err error) {
+func (f *compareFlags) open(ctx context.Context, side string,
+	line *terminal.Progress) (source compare.Source, end func(), err error) {
 	if st, err := os.Stat(side); err == nil && st.IsDir() {
 		line.Stage("reading " + side)
 		old := debug.SetGCPercent(importGCPercent)
@@ -193,9 +194,10 @@ func (f *compareFlags) print(w io.Writer, d *compare.Difference) error {
 	return err
 }
 
-// tellCompared says what was found, and returns the exit code.
+// tellCompared prints the result, and returns the exit code.
 func tellCompared(w io.Writer, c compare.Counts, f *compareFlags) int {
-	fmt.Fprintf(w, "compared %d znodes: %d equal, %d different, %d changing, %d unreadable\n", c.Compared, c.Equal, c.Different, c.Changing, c.Unreadable)
+	fmt.Fprintf(w, "compared %d znodes: %d equal, %d different, %d changing, %d unreadable\n", c.Compared, c.Equal,
+		c.Different, c.Changing, c.Unreadable)
 	if all := c.Different + c.Changing + c.Unreadable; all > f.max {
 		fmt.Fprintf(w, "printed %d of %d; -max prints more\n", f.max, all)
 	}

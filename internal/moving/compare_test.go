@@ -56,7 +56,8 @@ func TestCompare(t *testing.T) {
 		{[]string{"compare", "-timeout", "50ms", one, freeport.Address(t)}, 2, "connect to 127.0.0.1"},
 	} {
 		var out bytes.Buffer
-		if code := run(append([]string{"migrate"}, c.args...), &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := run(append([]string{"migrate"}, c.args...), &out, &out); code != c.code ||
+			!strings.Contains(out.String(), c.says) {
 			t.Errorf("zooid migrate %q: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
 		}
 	}

@@ -53,13 +53,14 @@ snapshot is damaged or incomplete.
 func (p *Program) Export(args []string, stdout, stderr io.Writer) int {
 	o := migrate.ExportOptions{Reconfigure: p.Reconfigure}
 	var reach cli.Access
-	words, help, err := readFlags(&reach, args, map[string]func(){"nodigest": func() { o.NoDigest = true }}, func(name, value string) error {
-		if name != "to" {
-			return fmt.Errorf("there is no flag -%s", name)
-		}
-		o.To = value
-		return nil
-	})
+	words, help, err := readFlags(&reach, args,
+		map[string]func(){"nodigest": func() { o.NoDigest = true }}, func(name, value string) error {
+			if name != "to" {
+				return fmt.Errorf("there is no flag -%s", name)
+			}
+			o.To = value
+			return nil
+		})
 	if help {
 		fmt.Fprint(stdout, exportHelp)
 		return 0
@@ -88,7 +89,8 @@ func (p *Program) Export(args []string, stdout, stderr io.Writer) int {
 	line.End()
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid export:", terminal.Visible(err.Error()))
-		if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) || errors.As(err, &missing) {
+		if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) ||
+			errors.As(err, &missing) {
 			return exitDamaged
 		}
 		return 1
@@ -97,11 +99,10 @@ func (p *Program) Export(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// configBytesMax is more than any zoo.cfg has, which tells it from a snapshot without a look inside.
+// configBytesMax exceeds the size of any zoo.cfg; a larger file is taken for a snapshot without reading it.
 const configBytesMax = 1 << 20
 
-// source sets what is exported: the directories in the arguments, those of the zoo.cfg there, a snapshot file, or a
-// server.
+// source sets what is exported: the directories in the arguments, those of a zoo.cfg, a snapshot file, or a server.
 func source(ctx context.Context, o *migrate.ExportOptions, words []string, reach *cli.Access) error {
 	if isURL(words[0]) {
 		if len(words) != 1 {
@@ -120,7 +121,8 @@ func source(ctx context.Context, o *migrate.ExportOptions, words []string, reach
 		o.Dirs = words
 		return nil
 	case err != nil:
-		return fmt.Errorf("export %s: %w. Want a data directory, a zoo.cfg, a snapshot file, or a server's URL, which begins with http:// or https://", words[0], err)
+		return fmt.Errorf("export %s: %w. Want a data directory, a zoo.cfg, a snapshot file, or a server's URL, which begins with http:// or https://",
+			words[0], err)
 	case st.Mode().IsRegular() && (st.Size() > configBytesMax || !isText(words[0])):
 		o.Snapshot = words[0]
 		return nil
@@ -136,13 +138,13 @@ func source(ctx context.Context, o *migrate.ExportOptions, words []string, reach
 	return nil
 }
 
-// isText reports whether a file is text, as a zoo.cfg is. One that can't be read counts as text.
+// isText reports whether a file is text, as a zoo.cfg is. A file that can't be read counts as text.
 func isText(file string) bool {
 	b, err := os.ReadFile(file)
 	return err != nil || utf8.Valid(b) && !bytes.ContainsRune(b, 0) && !bytes.HasPrefix(b, []byte("ZOOIDSNP"))
 }
 
-// tellExported says what was exported.
+// tellExported prints what was exported.
 func tellExported(w io.Writer, done *migrate.Exported, to string, took time.Duration) {
 	say := func(format string, args ...any) { fmt.Fprintln(w, terminal.Visible(fmt.Sprintf(format, args...))) }
 	if done.Unconfirmed > 0 {

@@ -7,10 +7,11 @@ import (
 	"github.com/zooid-project/zooid/internal/cli"
 )
 
-// readFlags reads the arguments of a command that reaches servers. Flags that say how go to
-// reach, those in switches take no value, and all others are given to set with theirs. It
-// returns what is no flag. help is true if they ask for the help text.
-func readFlags(reach *cli.Access, args []string, switches map[string]func(), set func(name, value string) error) (words []string, help bool, err error) {
+// readFlags parses the arguments of a command that connects to servers. Flags about connecting go to reach, those in
+// switches take no value, and all others are passed to set with their values. It returns the arguments that aren't
+// flags. help is true if the help text is asked for.
+func readFlags(reach *cli.Access, args []string, switches map[string]func(),
+	set func(name, value string) error) (words []string, help bool, err error) {
 	for len(args) > 0 {
 		rest, ok, err := reach.Take(args)
 		if err != nil {

@@ -78,7 +78,7 @@ const (
 	followDiffers = 3
 )
 
-// followFlags are what the command line says.
+// followFlags holds the parsed command line.
 type followFlags struct {
 	access      cli.Access
 	listen      string
@@ -93,7 +93,7 @@ type followFlags struct {
 	words       []string
 }
 
-// parse reads them. help is true if they ask for the help text.
+// parse parses the arguments. help is true if they ask for the help text.
 func (f *followFlags) parse(args []string) (help bool, err error) {
 	f.id, f.peerTicket.Service = 200, "zkquorum"
 	switches := map[string]func(){
@@ -183,7 +183,7 @@ func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.St
 	if err != nil {
 		return last, err
 	}
-	var mu sync.Mutex // of the terminal
+	var mu sync.Mutex // guards the terminal
 	line := terminal.NewProgress(stderr)
 	f2, err := follow.Open(follow.Options{Dir: f.words[1], ID: f.id, Config: f.config, Dial: dial, Say: func(text string) {
 		mu.Lock()
@@ -232,11 +232,12 @@ func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.St
 	return f2.Status(), errors.Join(err, <-served)
 }
 
-// statusEvery is the time between two lines with the status, where there is no terminal.
+// statusEvery is the time between two status lines if there is no terminal.
 const statusEvery = time.Minute
 
 // serve answers clients.
-func (f *followFlags) serve(ctx context.Context, f2 *follow.Follower, stderr io.Writer, served chan error, cancel func()) error {
+func (f *followFlags) serve(ctx context.Context, f2 *follow.Follower, stderr io.Writer, served chan error,
+	cancel func()) error {
 	s, err := follow.NewServer(f2, auth.Options{SuperDigest: f.super})
 	if err != nil {
 		return err
@@ -274,7 +275,7 @@ func (f *followFlags) config(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-// dialer returns what connects to quorum ports.
+// dialer returns the function that connects to quorum ports.
 func (f *followFlags) dialer() (func(context.Context, string) (net.Conn, error), error) {
 	dial := new(net.Dialer).DialContext
 	if f.peerTLS {
@@ -317,7 +318,7 @@ func (f *followFlags) login(conn net.Conn, address string) error {
 	return nil
 }
 
-// typed takes a file as PEM unless its name says else.
+// typed sets a store's type to PEM unless its file name says otherwise.
 func typed(s keystore.Store) keystore.Store {
 	switch strings.ToLower(filepath.Ext(s.Location)) {
 	case ".jks", ".p12", ".pfx", ".bcfks":

@@ -44,7 +44,8 @@ func TestFollowCommand(t *testing.T) {
 		{[]string{"-listen", "256.0.0.1:0", "zk1", filepath.Join(t.TempDir(), "dir")}, 1, "listen for clients"},
 	} {
 		var out bytes.Buffer
-		if code := run(append([]string{"migrate", "follow"}, c.args...), &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := run(append([]string{"migrate", "follow"}, c.args...), &out, &out); code != c.code ||
+			!strings.Contains(out.String(), c.says) {
 			t.Errorf("zooid migrate follow %q: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
 		}
 	}
@@ -54,7 +55,8 @@ func TestFollowCommand(t *testing.T) {
 func TestFollowTLS(t *testing.T) {
 	t.Parallel()
 	cert, pair := peerCertificate(t)
-	listener, err := tls.Listen("tcp", freeport.Address(t), &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert})
+	listener, err := tls.Listen("tcp", freeport.Address(t),
+		&tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,9 @@ func peerCertificate(t *testing.T) (file string, pair tls.Certificate) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certText, keyText := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	certText, keyText := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{
+		Type: "PRIVATE KEY", Bytes: key,
+	})
 	if pair, err = tls.X509KeyPair(certText, keyText); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ exit code: 0 imported; 1 it can't be; 2 wrong arguments; 4 Apache's files are
 damaged.
 `
 
-// Import runs zooid import, which makes a data directory of an Apache server's.
+// Import runs zooid import, which makes a data directory from an Apache server's.
 func Import(args []string, stdout, stderr io.Writer) int {
 	var o migrate.ImportOptions
 	flags := flag.NewFlagSet("zooid import", flag.ContinueOnError)
@@ -78,27 +78,34 @@ func Import(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// exitDamaged is the exit code for a directory that is not whole.
+// exitDamaged is the exit code for a damaged or incomplete directory.
 const exitDamaged = 4
 
 // importGCPercent lets the heap grow to several times the live memory: everything that is read
 // stays in use until the end.
 const importGCPercent = 400
 
-// tellImported says what was imported.
+// tellImported prints what was imported.
 func tellImported(w io.Writer, done *migrate.Imported, o *migrate.ImportOptions, took time.Duration) {
 	say := func(format string, args ...any) { fmt.Fprintln(w, terminal.Visible(fmt.Sprintf(format, args...))) }
 	for _, p := range done.Passed {
 		say("passed over, as Apache does: %v", p.Why)
 	}
+	if done.Damage != nil {
+		say("%s is damaged behind its last znode: %v. Its znodes are whole, by their checksum; Apache may refuse it. Check the disk",
+			done.Snapshot, done.Damage)
+	}
 	for _, torn := range done.Torn {
-		say("%s ends within a record at offset %d, as after a crash; what is behind it isn't read, as Apache does", torn.File, torn.Offset)
+		say("%s ends within a record at offset %d, as after a crash; what is behind it isn't read, as Apache does", torn.File,
+			torn.Offset)
 	}
 	for _, g := range done.Gaps {
-		say("%s begins with zxid %#x, the log before it ends with %#x: the transactions between them are missing, for Apache too. Compare with another server of the ensemble", g.File, uint64(g.Next), uint64(g.After))
+		say("%s begins with zxid %#x, the log before it ends with %#x: the transactions between them are missing, for Apache too. Compare with another server of the ensemble",
+			g.File, uint64(g.Next), uint64(g.After))
 	}
 	if done.Uncovered != 0 {
-		say("the snapshot has transactions up to zxid %#x, the logs end before: a server lost the end of its log. Compare with another server of the ensemble", uint64(done.Uncovered))
+		say("the snapshot has transactions up to zxid %#x, the logs end before: a server lost the end of its log. Compare with another server of the ensemble",
+			uint64(done.Uncovered))
 	}
 	if done.Orphans > 0 {
 		say("%d ephemeral znodes belong to no session; they are left out, as Apache deletes them when it starts", done.Orphans)
@@ -107,7 +114,8 @@ func tellImported(w io.Writer, done *migrate.Imported, o *migrate.ImportOptions,
 	digest := fmt.Sprintf("equal to each of the %d that Apache wrote", done.Compared)
 	switch {
 	case done.Mismatch != nil:
-		digest = fmt.Sprintf("other than Apache's %#x at zxid %#x, which -accept-mismatch accepts", done.Mismatch.Apache, uint64(done.Mismatch.Zxid))
+		digest = fmt.Sprintf("other than Apache's %#x at zxid %#x, which -accept-mismatch accepts", done.Mismatch.Apache,
+			uint64(done.Mismatch.Zxid))
 	case done.Compared == 0:
 		digest = "equal in both readings; Apache wrote none to compare with"
 	}
@@ -115,7 +123,7 @@ func tellImported(w io.Writer, done *migrate.Imported, o *migrate.ImportOptions,
 		done.Znodes, done.Sessions, filepath.Clean(o.Dir), took.Seconds(), uint64(done.Zxid), done.Digest, digest)
 }
 
-// reading returns what shows how far the reading of Apache's files is.
+// reading returns a function that shows how far the reading of Apache's files is.
 func reading(line *terminal.Progress) func(apachefiles.Progress) {
 	return func(at apachefiles.Progress) {
 		percent := 100 * at.Read / max(at.Size, 1)

@@ -67,7 +67,8 @@ func TestImportExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if code := run([]string{"export", "-to", t.TempDir(), config}, &out, &out); code != 0 || !strings.Contains(out.String(), "exported 6 znodes and 1 sessions") {
+	if code := run([]string{"export", "-to", t.TempDir(), config}, &out, &out); code != 0 ||
+		!strings.Contains(out.String(), "exported 6 znodes and 1 sessions") {
 		t.Errorf("with a zoo.cfg: exit %d, %q", code, out.String())
 	}
 }

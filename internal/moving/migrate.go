@@ -39,15 +39,15 @@ zooid migrate COMMAND -h tells more about one of them. zooid import and zooid ex
 move the files of servers that stand still; docs/migration.md has the plan.
 `
 
-// A Program is what the commands need of the program that they belong to.
+// A Program is what the commands need from the program they are part of.
 type Program struct {
-	// Reconfigure evaluates the changes of membership in logs.
+	// Reconfigure evaluates reconfig requests in logs.
 	Reconfigure tree.Reconfigure
-	// Ready asks the server of a configuration for the reasons why it doesn't serve.
+	// Ready asks the server of a configuration why it doesn't serve.
 	Ready func(context.Context, *config.Config) (reasons []string, err error)
 }
 
-// Migrate runs one of the commands below zooid migrate.
+// Migrate runs one of the subcommands of zooid migrate.
 func (p *Program) Migrate(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, migrateHelp)

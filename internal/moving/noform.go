@@ -13,20 +13,23 @@ import (
 	"github.com/zooid-project/zooid/internal/txnlog"
 )
 
-// noForm says what a tree has that has no form at Apache, a line each.
+// noForm describes what Apache can't represent of a tree, a line each.
 func noForm(n *migrate.NoForm) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if n.Strangers > 0 {
-		say("%d sessions have passwords of Zooid's, which Apache refuses: their clients are told that they have expired, and their ephemeral znodes stay until their timeouts", n.Strangers)
+		say("%d sessions have passwords of Zooid's, which Apache refuses: their clients are told that they have expired, and their ephemeral znodes stay until their timeouts",
+			n.Strangers)
 	}
 	if n.TTLs > 0 {
 		say("%d znodes have a TTL: start Apache with -Dzookeeper.extendedTypesEnabled=true, or it deletes them", n.TTLs)
 	}
 	if n.Large > 0 {
-		say("%d znodes have more than 1048575 bytes of data: start Apache with a jute.maxbuffer that they fit into, or it may not start", n.Large)
+		say("%d znodes have more than 1048575 bytes of data: start Apache with a jute.maxbuffer that they fit into, or it may not start",
+			n.Large)
 	}
 	if len(n.Exhausted) > 0 {
-		say("sequence numbers below these znodes are beyond 2147483647, which Apache can't continue: %s", strings.Join(n.Exhausted, " "))
+		say("sequence numbers below these znodes are beyond 2147483647, which Apache can't continue: %s",
+			strings.Join(n.Exhausted, " "))
 	}
 	if len(n.Rules) > 0 {
 		say("limits and policies have no effect at Apache, which keeps them as plain znodes: %s", strings.Join(n.Rules, " "))
@@ -37,7 +40,7 @@ func noForm(n *migrate.NoForm) (lines []string) {
 	return lines
 }
 
-// noFormLater says what a server of this configuration may come to have that has no form at Apache, a line each.
+// noFormLater describes what a server with this configuration may later hold that Apache can't represent, a line each.
 func noFormLater(cfg *config.Config) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if !cfg.Sessions.ApachePasswords {
@@ -50,7 +53,8 @@ func noFormLater(cfg *config.Config) (lines []string) {
 		say("znodes with a TTL may be created: Apache needs -Dzookeeper.extendedTypesEnabled=true, or it deletes them. extendedTypesEnabled=false in the zoo.cfg refuses them")
 	}
 	if alg := cfg.Auth.DigestAlg; alg != "SHA1" && alg != "SHA-1" {
-		say("passwords in new ACLs of the scheme digest are hashed by %s: Apache needs the same DigestAuthenticationProvider.digestAlg, or they admit nobody there", alg)
+		say("passwords in new ACLs of the scheme digest are hashed by %s: Apache needs the same DigestAuthenticationProvider.digestAlg, or they admit nobody there",
+			alg)
 	}
 	var schemes []string
 	if cfg.Auth.Bearer.Issuer != "" {
@@ -68,7 +72,7 @@ func noFormLater(cfg *config.Config) (lines []string) {
 	return lines
 }
 
-// tellNoForm says what can't come back, and that what isn't said can.
+// tellNoForm reports what can't be taken back to Apache; everything else can.
 func tellNoForm(say func(string), lines []string) {
 	if len(lines) == 0 {
 		say("the way back: nothing that Apache has no form for")
@@ -78,8 +82,7 @@ func tellNoForm(say func(string), lines []string) {
 	}
 }
 
-// checkBack says what zooid migrate back and zooid export would refuse, or what has no form at Apache, before they are
-// needed.
+// checkBack reports in advance what zooid migrate back and zooid export would refuse, and what Apache can't represent.
 func (p *Program) checkBack(file string, stdout, stderr io.Writer) int {
 	cfg, err := config.LoadAny(file, nil)
 	if err != nil {
@@ -96,7 +99,8 @@ func (p *Program) checkBack(file string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	now := migrate.Survey(t)
-	tellNoForm(func(text string) { fmt.Fprintln(stdout, terminal.Visible(text)) }, append(noForm(&now), noFormLater(cfg)...))
+	tellNoForm(func(text string) { fmt.Fprintln(stdout, terminal.Visible(text)) },
+		append(noForm(&now), noFormLater(cfg)...))
 	if cfg.Client.Port < 0 {
 		return 1
 	}

@@ -57,12 +57,15 @@ func TestBackCheck(t *testing.T) {
 	_, err := apachefiles.Write(apache, &apachefiles.Content{
 		Zxid: 0x500000007, Epoch: 5,
 		Znodes: func(visit func(string, []byte, []jute.ACL, *apachefiles.Stat) error) error {
-			for _, path := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/limits", "/zookeeper/policy", "/zookeeper/quota"} {
+			for _, path := range []string{
+				"/", "/zookeeper", "/zookeeper/config", "/zookeeper/limits", "/zookeeper/policy", "/zookeeper/quota",
+			} {
 				if err := visit(path, nil, jute.WorldACL(jute.PermAll), &apachefiles.Stat{}); err != nil {
 					return err
 				}
 			}
-			if err := visit("/large", make([]byte, 0xfffff+1), []jute.ACL{{Perms: 31, ID: jute.ID{Scheme: "bearer", ID: "x"}}}, &apachefiles.Stat{}); err != nil {
+			if err := visit("/large", make([]byte, 0xfffff+1), []jute.ACL{{Perms: 31, ID: jute.ID{Scheme: "bearer", ID: "x"}}},
+				&apachefiles.Stat{}); err != nil {
 				return err
 			}
 			return visit("/ttl", nil, nil, &apachefiles.Stat{Owner: apachefiles.Owner{TTL: 9}.Stored()})
@@ -86,7 +89,8 @@ func TestBackCheck(t *testing.T) {
 	}
 	code, said := check("clientPort=2181\n")
 	for _, want := range []string{
-		"1 znodes have a TTL", "1 znodes have more than 1048575 bytes", "plain znodes: /zookeeper/limits /zookeeper/policy", "for them: bearer", "session.apachePasswords=true",
+		"1 znodes have a TTL", "1 znodes have more than 1048575 bytes", "plain znodes: /zookeeper/limits /zookeeper/policy",
+		"for them: bearer", "session.apachePasswords=true",
 	} {
 		if !strings.Contains(said, "the way back: ") || !strings.Contains(said, want) {
 			t.Errorf("no %q in %q", want, said)
@@ -95,7 +99,8 @@ func TestBackCheck(t *testing.T) {
 	if code != 0 || strings.Contains(said, "have passwords of Zooid's") {
 		t.Errorf("exit %d, %q", code, said)
 	}
-	if code, said := check("secureClientPort=2281\nssl.clientAuth=none\nssl.keyStore.location=x.pem\n"); code != 1 || !strings.Contains(said, "plaintext client port, and there is none") {
+	if code, said := check("secureClientPort=2281\nssl.clientAuth=none\nssl.keyStore.location=x.pem\n"); code != 1 ||
+		!strings.Contains(said, "plaintext client port, and there is none") {
 		t.Errorf("without a plaintext port: exit %d, %q", code, said)
 	}
 	if code, said := check("clientPort=x\n"); code != 1 {

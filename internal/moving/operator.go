@@ -21,7 +21,7 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-// operatorCommand returns a command of the operator's, with more in its environment.
+// operatorCommand returns a command given by the operator, with additional environment variables.
 func operatorCommand(ctx context.Context, command string, env []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Env = append(os.Environ(), env...)
@@ -29,21 +29,21 @@ func operatorCommand(ctx context.Context, command string, env []string) *exec.Cm
 	return cmd
 }
 
-// runFor runs a command of the operator's for a server, and returns what it has printed.
+// runFor runs an operator's command for a server, and returns what it has printed.
 func runFor(ctx context.Context, command string, patience time.Duration, env []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var out, said bytes.Buffer
 	cmd := operatorCommand(ctx, command, env)
 	cmd.Stdout, cmd.Stderr = &atMost{b: &out, left: saidMax}, &atMost{b: &said, left: saidMax}
-	// Servers that the command has started in the background may keep its output open.
+	// Background servers started by the command may keep its output open.
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return out.String(), fmt.Errorf("the command failed: %w: %s", err, strings.TrimSpace(said.String()))
 	}
 	return out.String(), nil
 }
 
-// zooidServer is the environment of a command for a Zooid server.
+// zooidServer returns the environment of a command for a Zooid server.
 func zooidServer(m *config.Member) []string {
 	env := []string{fmt.Sprintf("ZOOID_ID=%d", m.ID)}
 	if len(m.Addrs) > 0 {
@@ -85,7 +85,8 @@ func runDigest(args []string, stdout, stderr io.Writer) int {
 			continue
 		}
 		if pid := holder("/proc", filepath.Join(d, apachefiles.Version2)); pid != "" {
-			fmt.Fprintf(stderr, "zooid migrate digest: the process %s has files open in %s. Stop the server first\n", pid, terminal.Visible(d))
+			fmt.Fprintf(stderr, "zooid migrate digest: the process %s has files open in %s. Stop the server first\n", pid,
+				terminal.Visible(d))
 			return 1
 		}
 	}
@@ -97,14 +98,17 @@ func runDigest(args []string, stdout, stderr io.Writer) int {
 		}
 		return 1
 	}
-	if m := report.Mismatch; m != nil { // on the way; what counts is the tree at the end
-		fmt.Fprintf(stderr, "zooid migrate digest: %s: at zxid %#x Apache's digest of the tree is %#x, that of what its files hold is %#x\n", terminal.Visible(m.Where), uint64(m.Zxid), m.Apache, m.Tree)
+	if m := report.Mismatch; m != nil { // found during the replay; what counts is the tree at the end
+		fmt.Fprintf(stderr, "zooid migrate digest: %s: at zxid %#x Apache's digest of the tree is %#x, that of what its files hold is %#x\n",
+			terminal.Visible(m.Where), uint64(m.Zxid), m.Apache, m.Tree)
 	}
-	fmt.Fprintln(stdout, digestLine(&back.Done{Zxid: state.Zxid, Digest: state.Digest(), Znodes: state.Len(), Sessions: len(state.Sessions)}))
+	fmt.Fprintln(stdout,
+		digestLine(&back.Done{Zxid: state.Zxid, Digest: state.Digest(), Znodes: state.Len(), Sessions: len(state.Sessions)}))
 	return 0
 }
 
-// digestLine is what zooid migrate digest prints for zooid migrate return.
+// digestLine returns the line that zooid migrate digest prints for zooid migrate return.
 func digestLine(d *back.Done) string {
-	return fmt.Sprintf("zooid digest: zxid %#x, digest %#x, %d znodes, %d sessions", uint64(d.Zxid), d.Digest, d.Znodes, d.Sessions)
+	return fmt.Sprintf("zooid digest: zxid %#x, digest %#x, %d znodes, %d sessions", uint64(d.Zxid), d.Digest, d.Znodes,
+		d.Sessions)
 }

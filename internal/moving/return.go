@@ -59,7 +59,7 @@ go back, and how to undo what was done is said; 2 wrong arguments; 3 Apache's se
 start, and a command failed.
 `
 
-// returnFlags are what the command line says.
+// returnFlags holds the parsed command line.
 type returnFlags struct {
 	quorum, election                string
 	stop, stopObserver, start, file string
@@ -74,7 +74,7 @@ type returnFlags struct {
 	stopped time.Time        // when Zooid's servers were told to stop
 }
 
-// parse reads them. help is true if they ask for the help text.
+// parse parses the arguments. help is true if they ask for the help text.
 func (f *returnFlags) parse(args []string) (help bool, err error) {
 	var none cli.Access
 	from := ""
@@ -130,7 +130,7 @@ func (f *returnFlags) parse(args []string) (help bool, err error) {
 	return help, err
 }
 
-// runReturn puts Apache's observers in the place of Zooid.
+// runReturn runs zooid migrate return, which puts Apache's observers in Zooid's place.
 func (p *Program) runReturn(args []string, stdout, stderr io.Writer) int {
 	f := returnFlags{program: p}
 	help, err := f.parse(args)
@@ -152,7 +152,7 @@ func (p *Program) runReturn(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// run goes back.
+// run carries out the return to Apache.
 func (f *returnFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer) (_ int, err error) {
 	if f.server, err = config.LoadAny(f.file, nil); err != nil {
 		return switchRefused, err
@@ -173,7 +173,8 @@ func (f *returnFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 	if f.check {
 		return switchDone, nil
 	}
-	f.says.say(fmt.Sprintf("Next: Zooid's servers %d are stopped. Until Apache's servers are started, this is undone by starting them again.", f.zooids()))
+	f.says.say(fmt.Sprintf("Next: Zooid's servers %d are stopped. Until Apache's servers are started, this is undone by starting them again.",
+		f.zooids()))
 	if !f.yes {
 		f.says.say("Type yes to go on:")
 		if err := agreed(ctx, stdin); err != nil {
@@ -184,12 +185,13 @@ func (f *returnFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 		}
 	}
 	if err := f.handOver(ctx, lead); err != nil {
-		return switchRefused, fmt.Errorf("%w\nTo undo: start Zooid's servers %d again. They have everything, and no Apache server has served. Let the observers go on with zooid migrate back", err, f.zooids())
+		return switchRefused, fmt.Errorf("%w\nTo undo: start Zooid's servers %d again. They have everything, and no Apache server has served. Let the observers go on with zooid migrate back",
+			err, f.zooids())
 	}
 	return f.startApache(ctx, stderr)
 }
 
-// survey says what has no form at Apache.
+// survey reports what Apache can't represent.
 func (f *returnFlags) survey() error {
 	t, _, err := txnlog.Newest(txnlog.Options{Dirs: f.o.Dirs, Reconfigure: f.program.Reconfigure})
 	if err != nil {
@@ -217,7 +219,7 @@ func agreed(ctx context.Context, stdin io.Reader) error {
 	return errors.New("nothing was changed: the answer wasn't yes")
 }
 
-// zooids returns the ids of Zooid's servers.
+// zooids returns the ids of the Zooid servers.
 func (f *returnFlags) zooids() []int64 {
 	if len(f.server.Quorum.Members.Servers) == 0 {
 		return []int64{max(f.server.Quorum.MyID, 1)}
@@ -225,19 +227,19 @@ func (f *returnFlags) zooids() []int64 {
 	return idsOf(f.server.Quorum.Members.Servers)
 }
 
-// A leadership is what leads the observers meanwhile.
+// A leadership leads the observers in the background.
 type leadership struct {
-	end      func() // hands over, if the server has stopped
+	end      func() // hands over, once the server has stopped
 	finished chan struct{}
 	done     back.Done // valid once finished is closed
 	err      error
 
 	mu      sync.Mutex
 	now     back.Progress
-	history []moment // of what the server had, the earliest first
+	history []moment // the server's zxids over time, the earliest first
 }
 
-// A moment is a zxid that the server had at a time.
+// A moment is the server's zxid at some time.
 type moment struct {
 	at   time.Time
 	zxid int64
@@ -246,9 +248,9 @@ type moment struct {
 // behindMax is how far the observers may be behind when Zooid is stopped: they answer twice a second.
 const behindMax = 3 * time.Second
 
-// lead begins to lead the observers.
+// lead starts to lead the observers.
 func (f *returnFlags) lead() *leadership {
-	ctx, cancel := context.WithCancel(context.Background()) // an interrupt must not end it before Zooid has stopped
+	ctx, cancel := context.WithCancel(context.Background()) // so that an interrupt doesn't end it before Zooid has stopped
 	l := &leadership{end: cancel, finished: make(chan struct{})}
 	o := f.o
 	o.Say = f.says.say
@@ -268,7 +270,7 @@ func (f *returnFlags) lead() *leadership {
 	return l
 }
 
-// ready returns why the observers can't take Zooid's place now, and their hosts if they can.
+// ready returns why the observers can't take Zooid's place now, or their hosts if they can.
 func (l *leadership) ready(observers []int64) (hosts map[int64]string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,7 +279,8 @@ func (l *leadership) ready(observers []int64) (hosts map[int64]string, err error
 	case "":
 		return nil, errors.New("the Zooid server of the zoo.cfg doesn't answer")
 	default:
-		return nil, fmt.Errorf("%w: the Zooid server of the zoo.cfg is a %s. Run the command beside the leader (zooid status), or have this one lead: stop the others but the leader, then the leader, and start them again", errOther, l.now.Mode)
+		return nil, fmt.Errorf("%w: the Zooid server of the zoo.cfg is a %s. Run the command beside the leader (zooid status), or have this one lead: stop the others but the leader, then the leader, and start them again",
+			errOther, l.now.Mode)
 	}
 	if len(l.history) == 0 || time.Since(l.history[0].at) < behindMax {
 		return nil, errors.New("the observers haven't been watched long enough yet")
@@ -290,14 +293,15 @@ func (l *leadership) ready(observers []int64) (hosts map[int64]string, err error
 		}
 		p := l.now.Observers[at]
 		if p.Zxid < l.history[0].zxid {
-			return nil, fmt.Errorf("observer %d is at zxid %#x; Zooid was at %#x %v ago", id, uint64(p.Zxid), uint64(l.history[0].zxid), behindMax)
+			return nil, fmt.Errorf("observer %d is at zxid %#x; Zooid was at %#x %v ago", id, uint64(p.Zxid),
+				uint64(l.history[0].zxid), behindMax)
 		}
 		hosts[id] = p.Host
 	}
 	return hosts, nil
 }
 
-// errOther is in an error that waiting doesn't mend.
+// errOther marks errors that don't go away by waiting.
 var errOther = errors.New("the observers can't take Zooid's place")
 
 // await waits until the observers may take over.
@@ -312,7 +316,7 @@ func (f *returnFlags) await(ctx context.Context, l *leadership) error {
 			return nil
 		case errors.Is(err, errOther):
 			return err
-		case err.Error() != told && !strings.Contains(err.Error(), "zxid"): // which changes all the time
+		case err.Error() != told && !strings.Contains(err.Error(), "zxid"): // a zxid in the text changes all the time
 			told = err.Error()
 			f.says.say("waiting: " + told)
 		}
@@ -327,7 +331,7 @@ func (f *returnFlags) await(ctx context.Context, l *leadership) error {
 	}
 }
 
-// handOver stops Zooid and the observers, which then have the same.
+// handOver stops Zooid and then the observers, which hold the same data by then.
 func (f *returnFlags) handOver(ctx context.Context, l *leadership) error {
 	f.stopped = time.Now()
 	if err := f.stopZooid(ctx); err != nil {
@@ -352,13 +356,14 @@ func (f *returnFlags) handOver(ctx context.Context, l *leadership) error {
 		}
 		lines := strings.Split(strings.ReplaceAll(said, "\r", ""), "\n")
 		if !slices.Contains(lines, want) {
-			return fmt.Errorf("the files of observer %d aren't Zooid's: want the line %q of zooid migrate digest, and the command printed %q. zooid export makes them anew", id, want, said)
+			return fmt.Errorf("the files of observer %d aren't Zooid's: want the line %q of zooid migrate digest, and the command printed %q. zooid export makes them anew",
+				id, want, said)
 		}
 		return nil
 	})
 }
 
-// stopZooid stops the Zooid servers, the own one last, since its log has to have everything.
+// stopZooid stops the Zooid servers. This command's own server comes last, since its log must have everything.
 func (f *returnFlags) stopZooid(ctx context.Context) error {
 	own := config.Member{ID: f.zooids()[0]}
 	if m, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID); ok {
@@ -380,7 +385,8 @@ func (f *returnFlags) stopZooid(ctx context.Context) error {
 		for _, a := range m.Addrs {
 			at := net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort))
 			if conn, err := (&net.Dialer{Timeout: probeTime}).DialContext(ctx, "tcp", at); err == nil {
-				return errors.Join(fmt.Errorf("the Zooid server %d is said to have stopped, and something listens on its port %s", id, at), conn.Close())
+				return errors.Join(fmt.Errorf("the Zooid server %d is said to have stopped, and something listens on its port %s",
+					id, at), conn.Close())
 			}
 		}
 		return nil
@@ -391,7 +397,7 @@ func (f *returnFlags) stopZooid(ctx context.Context) error {
 	return stop(ctx, own.ID)
 }
 
-// each does something for servers, all at once.
+// each calls do for all servers at once.
 func (f *returnFlags) each(ctx context.Context, ids []int64, do func(context.Context, int64) error) error {
 	errs := make([]error, len(ids))
 	var wg sync.WaitGroup
@@ -402,12 +408,12 @@ func (f *returnFlags) each(ctx context.Context, ids []int64, do func(context.Con
 	return errors.Join(errs...)
 }
 
-// apache is the environment of a command for an Apache server.
+// apache returns the environment of a command for an Apache server.
 func (f *returnFlags) apache(id int64) []string {
 	return []string{fmt.Sprintf("ZK_ID=%d", id), "ZK_HOST=" + f.hosts[id]}
 }
 
-// startApache starts the ensemble of Apache's.
+// startApache starts the Apache ensemble.
 func (f *returnFlags) startApache(ctx context.Context, stderr io.Writer) (int, error) {
 	f.says.say("last step, which ends the possibility to undo by starting Zooid: " + f.start)
 	err := f.each(ctx, f.observers, func(ctx context.Context, id int64) error {
@@ -419,7 +425,8 @@ func (f *returnFlags) startApache(ctx context.Context, stderr io.Writer) (int, e
 		return nil
 	})
 	if err != nil {
-		return switchSilent, fmt.Errorf("%w. Start it by hand, with the zoo.cfg of the ensemble. Its files are whole. Don't start Zooid's servers now", err)
+		return switchSilent, fmt.Errorf("%w. Start it by hand, with the zoo.cfg of the ensemble. Its files are whole. Don't start Zooid's servers now",
+			err)
 	}
 	f.says.say(fmt.Sprintf("Apache's servers %d were started, %.1f s after the order to stop Zooid. See that they serve (srvr), and that nothing starts Zooid's servers again.",
 		f.observers, time.Since(f.stopped).Seconds()))

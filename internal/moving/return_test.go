@@ -42,7 +42,8 @@ func TestReturnCommand(t *testing.T) {
 		{"digest " + none, 1, "none.cfg"},
 	} {
 		var out bytes.Buffer
-		if code := run(append([]string{"migrate"}, strings.Fields(c.args)...), &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := run(append([]string{"migrate"}, strings.Fields(c.args)...), &out, &out); code != c.code ||
+			!strings.Contains(out.String(), c.says) {
 			t.Errorf("zooid migrate %s: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
 		}
 	}
@@ -71,7 +72,8 @@ func TestReturnReady(t *testing.T) {
 	} {
 		l := &leadership{now: back.Progress{Answer: back.Answer{Mode: c.mode}, Observers: peers}, history: c.history}
 		hosts, err := l.ready(c.observers)
-		if c.says == "" && (err != nil || len(hosts) != len(c.observers) || hosts[1] != "a") || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+		if c.says == "" && (err != nil || len(hosts) != len(c.observers) || hosts[1] != "a") ||
+			c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%q, %v: %v, %v; want %q", c.mode, c.observers, hosts, err, c.says)
 		}
 		if final := errors.Is(err, errOther); final != (c.mode == "follower") {

@@ -30,7 +30,7 @@ a rehearsal nothing of it stays.
 exit code: 0 the data directory is made, or was rehearsed; 1 it can't be; 2 wrong arguments.
 `
 
-// runSeed makes a data directory of a seed.
+// runSeed runs zooid migrate seed, which makes a data directory from a seed.
 func runSeed(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("zooid migrate seed", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -61,10 +61,10 @@ func runSeed(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// seededLine is what zooid migrate seed prints for zooid migrate switch.
+// seededLine returns the line that zooid migrate seed prints for zooid migrate switch.
 func seededLine(digest uint64) string { return fmt.Sprintf("zooid seed planted: %016x", digest) }
 
-// voters returns the ids of the servers of a configuration that vote; none for a server alone.
+// voters returns the ids of the voting servers in a configuration; none for a standalone server.
 func voters(cfg *config.Config) (ids []uint64) {
 	if !cfg.Quorum.Distributed {
 		return nil
@@ -77,11 +77,11 @@ func voters(cfg *config.Config) (ids []uint64) {
 	return ids
 }
 
-// seedTimeout is how long a -seed command may take: the transfer of a large tree, and two readings there.
+// seedTimeout is how long a -seed command may take to transfer a large tree and have it read twice.
 const seedTimeout = 10 * time.Minute
 
-// seeds has each other voter of the new ensemble make its data directory of a snapshot, all at once. All must say that
-// they have the tree with this digest on their disks.
+// seeds makes each other voter of the new ensemble make its data directory from a snapshot, all at once. Each must
+// confirm that it has the tree with this digest on its disk.
 func (f *switchFlags) seeds(ctx context.Context, snapshot string, digest uint64, stay bool) error {
 	began := time.Now()
 	var mu sync.Mutex
@@ -96,7 +96,7 @@ func (f *switchFlags) seeds(ctx context.Context, snapshot string, digest uint64,
 			if err != nil {
 				failed = append(failed, fmt.Errorf("seed the Zooid server %d: %w", m.ID, err))
 			}
-			if stay { // after an error it may have the data, and not have been heard
+			if stay { // after an error it may have the data without having been heard
 				f.seeded = append(f.seeded, m.ID)
 			}
 		})
@@ -106,11 +106,12 @@ func (f *switchFlags) seeds(ctx context.Context, snapshot string, digest uint64,
 	if len(failed) > 0 {
 		return errors.Join(failed...)
 	}
-	f.says.say(fmt.Sprintf("the Zooid servers %d have the same data on their disks; it took %.1f s", idsOf(f.others()), time.Since(began).Seconds()))
+	f.says.say(fmt.Sprintf("the Zooid servers %d have the same data on their disks; it took %.1f s", idsOf(f.others()),
+		time.Since(began).Seconds()))
 	return nil
 }
 
-// others returns the voters of the new ensemble beside the server of the command.
+// others returns the voters of the new ensemble other than this command's server.
 func (f *switchFlags) others() (all []config.Member) {
 	for _, m := range f.server.Quorum.Members.Servers {
 		if !m.Observer && m.ID != f.server.Quorum.MyID {
@@ -143,14 +144,15 @@ func (f *switchFlags) seedOne(ctx context.Context, m *config.Member, snapshot st
 	}
 	sent := migrate.SendSeed(in, snapshot, stay)
 	in.Close()
-	if err := cmd.Wait(); err != nil { // which says more than that it didn't read to the end
+	if err := cmd.Wait(); err != nil { // says more than the write error of a command that ended early
 		return fmt.Errorf("the command failed: %w: %s", err, strings.TrimSpace(said.String()))
 	}
 	if sent != nil {
 		return sent
 	}
 	if !slices.Contains(strings.Split(strings.ReplaceAll(out.String(), "\r", ""), "\n"), seededLine(digest)) {
-		return fmt.Errorf("the command has not printed what zooid migrate seed prints (%s), but %q: %s", seededLine(digest), out.String(), strings.TrimSpace(said.String()))
+		return fmt.Errorf("the command has not printed what zooid migrate seed prints (%s), but %q: %s", seededLine(digest),
+			out.String(), strings.TrimSpace(said.String()))
 	}
 	return nil
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// isURL tells the URL of an admin server from a path.
+// isURL distinguishes the URL of an admin server from a path.
 func isURL(word string) bool {
 	return strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://")
 }
 
-// A snapshotSource is a running server's admin server, which streams a snapshot.
+// A snapshotSource streams a snapshot from the admin server of a running server.
 type snapshotSource struct {
 	url           string
 	authorization string
@@ -38,18 +38,18 @@ const (
 	commandsPath = "/commands"
 	snapshotName = "snapshot"
 
-	// firstByteTimeout is longer than a server may take to write a snapshot, silenceTimeout longer than it may
+	// firstByteTimeout exceeds the time that a server may take to write a snapshot, silenceTimeout the time that it may
 	// take to send a part of it.
 	firstByteTimeout = 11 * time.Minute
 	silenceTimeout   = 2 * time.Minute
 )
 
-// newSnapshotSource returns what asks the admin server at a URL, as the flags say.
+// newSnapshotSource returns a source for the admin server at a URL, with access as the flags say.
 func newSnapshotSource(address string, reach *cli.Access) (*snapshotSource, error) {
 	at, err := url.Parse(address)
 	switch {
 	case err != nil || at.Host == "":
-		return nil, errors.New("the URL can't be read; want http://HOST:PORT") // never what was given: it may have a password
+		return nil, errors.New("the URL can't be read; want http://HOST:PORT") // not the URL: it may hold a password
 	case at.User != nil:
 		return nil, errors.New("the URL has a password: -auth digest:USER:PASSWORD or -auth-file say who asks")
 	case at.RawQuery != "" || at.Fragment != "":
@@ -77,14 +77,17 @@ func newSnapshotSource(address string, reach *cli.Access) (*snapshotSource, erro
 	s.url = at.String()
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return reach.Dial(ctx, address) }
 	s.client = &http.Client{
-		Transport: &http.Transport{Proxy: nil, DisableCompression: true, DialContext: dial, DialTLSContext: dial, ResponseHeaderTimeout: firstByteTimeout},
-		// it would get the password
+		Transport: &http.Transport{
+			Proxy: nil, DisableCompression: true, DialContext: dial, DialTLSContext: dial,
+			ResponseHeaderTimeout: firstByteTimeout,
+		},
+		// the target of a redirect would get the password
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s, nil
 }
 
-// authorization returns the header by which the admin server knows who asks.
+// authorization returns the Authorization header that identifies the client to the admin server.
 func authorization(who *zk.Options) (string, error) {
 	switch len(who.Auth) {
 	case 0:
@@ -129,7 +132,7 @@ func (s *snapshotSource) fetch(ctx context.Context, to io.Writer) error {
 	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/octet-stream" {
 		return refusedSnapshot(s.url, res)
 	}
-	// A server that is silent amidst the snapshot is given up.
+	// A server that stops sending in the middle of a snapshot is given up.
 	silent := time.AfterFunc(silenceTimeout, func() { cancel(fmt.Errorf("nothing came for %v", silenceTimeout)) })
 	defer silent.Stop()
 	for got := int64(0); ; {
@@ -142,21 +145,22 @@ func (s *snapshotSource) fetch(ctx context.Context, to io.Writer) error {
 				return fmt.Errorf("%s ended after %d of %d bytes", s.url, got, res.ContentLength)
 			}
 			return nil
-		case errors.As(err, new(*fs.PathError)): // of the disk here
+		case errors.As(err, new(*fs.PathError)): // an error of the local disk
 			return err
 		case err != nil:
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
 			}
-			return fmt.Errorf("the snapshot from %s was cut short after %d of %d bytes: %w. Ask again", s.url, got, res.ContentLength, err)
+			return fmt.Errorf("the snapshot from %s was cut short after %d of %d bytes: %w. Ask again", s.url, got,
+				res.ContentLength, err)
 		}
 	}
 }
 
-// refusalBytesMax is how much of an answer without a snapshot is read.
+// refusalBytesMax bounds what is read of an error response.
 const refusalBytesMax = 64 << 10
 
-// refusedSnapshot says why a server has sent none, and what to do.
+// refusedSnapshot returns an error that says why a server has sent no snapshot, and what to do.
 func refusedSnapshot(at string, res *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, refusalBytesMax))
 	if err != nil {

@@ -128,16 +128,35 @@ func TestExportOfServers(t *testing.T) {
 		code   int
 		says   string
 	}{
-		"whole":     {func(w http.ResponseWriter) { stream(w, len(whole), whole) }, nil, 0, "exported 5 znodes"},
-		"cut short": {func(w http.ResponseWriter) { stream(w, len(whole), whole[:len(whole)/2]) }, nil, 1, fmt.Sprintf("was cut short after %d of %d bytes", len(whole)/2, len(whole))},
-		"shorter":   {func(w http.ResponseWriter) { stream(w, 100, whole[:100]) }, nil, exitDamaged, "the server's snapshot is damaged at offset"},
-		"other":     {func(w http.ResponseWriter) { stream(w, 100, bytes.Repeat([]byte("x"), 100)) }, nil, 1, "it is no snapshot of Zooid's"},
-		"a page":    {func(w http.ResponseWriter) { fmt.Fprint(w, "<html>welcome</html>") }, nil, 1, "no admin server of Zooid's"},
-		"not found": {func(w http.ResponseWriter) { w.WriteHeader(404) }, nil, 1, "404, Not Found. Is this the URL of the admin server"},
-		"rate":      {func(w http.ResponseWriter) { w.WriteHeader(429); fmt.Fprint(w, `{"error":"One runs already"}`) }, nil, 1, "429, One runs already. Wait"},
-		"elsewhere": {func(w http.ResponseWriter) { w.Header().Set("Location", "http://127.0.0.1:1/"); w.WriteHeader(302) }, nil, 1, "sent no snapshot: 302"},
-		"off":       {func(w http.ResponseWriter) { w.WriteHeader(503) }, nil, 1, "admin.snapshot.enabled=true"},
-		"two":       {nil, []string{"-auth", "digest:a:b", "-auth", "digest:c:d"}, 1, "give one -auth"},
+		"whole": {func(w http.ResponseWriter) { stream(w, len(whole), whole) }, nil, 0, "exported 5 znodes"},
+		"cut short": {
+			func(w http.ResponseWriter) { stream(w, len(whole), whole[:len(whole)/2]) }, nil, 1,
+			fmt.Sprintf("was cut short after %d of %d bytes", len(whole)/2, len(whole)),
+		},
+		"shorter": {
+			func(w http.ResponseWriter) { stream(w, 100, whole[:100]) }, nil, exitDamaged,
+			"the server's snapshot is damaged at offset",
+		},
+		"other": {
+			func(w http.ResponseWriter) { stream(w, 100, bytes.Repeat([]byte("x"), 100)) }, nil, 1,
+			"it is no snapshot of Zooid's",
+		},
+		"a page": {
+			func(w http.ResponseWriter) { fmt.Fprint(w, "<html>welcome</html>") }, nil, 1, "no admin server of Zooid's",
+		},
+		"not found": {
+			func(w http.ResponseWriter) { w.WriteHeader(404) }, nil, 1, "404, Not Found. Is this the URL of the admin server",
+		},
+		"rate": {
+			func(w http.ResponseWriter) { w.WriteHeader(429); fmt.Fprint(w, `{"error":"One runs already"}`) }, nil, 1,
+			"429, One runs already. Wait",
+		},
+		"elsewhere": {
+			func(w http.ResponseWriter) { w.Header().Set("Location", "http://127.0.0.1:1/"); w.WriteHeader(302) }, nil, 1,
+			"sent no snapshot: 302",
+		},
+		"off": {func(w http.ResponseWriter) { w.WriteHeader(503) }, nil, 1, "admin.snapshot.enabled=true"},
+		"two": {nil, []string{"-auth", "digest:a:b", "-auth", "digest:c:d"}, 1, "give one -auth"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked = r.Method + " " + r.URL.Path + " " + r.Header.Get("Authorization")
@@ -153,9 +172,11 @@ func TestExportOfServers(t *testing.T) {
 		t.Errorf("asked: %s", asked)
 	}
 	for address, says := range map[string]string{
-		"http://u:hidden@localhost": "-auth-file", "http://": "want http://HOST:PORT", "http://localhost/?format=hidden": "want http://HOST:PORT", "http://127.0.0.1:1": "connection refused",
+		"http://u:hidden@localhost": "-auth-file", "http://": "want http://HOST:PORT",
+		"http://localhost/?format=hidden": "want http://HOST:PORT", "http://127.0.0.1:1": "connection refused",
 	} {
-		if said, code := exportInto(t, address); code != 1 || !strings.Contains(said, says) || strings.Contains(said, "hidden") {
+		if said, code := exportInto(t, address); code != 1 || !strings.Contains(said, says) ||
+			strings.Contains(said, "hidden") {
 			t.Errorf("%s: exit %d, %q", address, code, said)
 		}
 	}

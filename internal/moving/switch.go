@@ -77,7 +77,7 @@ const (
 	switchSilent  = 3
 )
 
-// switchFlags are what the command line says.
+// switchFlags holds the parsed command line.
 type switchFlags struct {
 	followFlags
 	stop, tails, start, seed         string
@@ -86,18 +86,18 @@ type switchFlags struct {
 	server  *config.Config
 	says    *sayer
 	program *Program
-	stopped time.Time // when Apache's servers were told to stop
+	stopped time.Time // when Apache's servers were ordered to stop
 	seeded  []int64   // Zooid servers that may have data
 }
 
-// Times that others may take.
+// Time limits for commands and servers.
 const (
-	stopTimeout  = 2 * time.Minute // a -stop command
-	startTimeout = 2 * time.Minute // the Zooid server, until it serves
+	stopTimeout  = 2 * time.Minute // for a -stop command
+	startTimeout = 2 * time.Minute // for the Zooid server, until it serves
 	probeTime    = 300 * time.Millisecond
 )
 
-// parse reads them. help is true if they ask for the help text.
+// parse parses the arguments. help is true if they ask for the help text.
 func (f *switchFlags) parse(args []string) (help bool, err error) {
 	f.id = 200
 	switches := map[string]func(){
@@ -135,7 +135,7 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 	return help, err
 }
 
-// runSwitch puts a Zooid server in the place of an ensemble.
+// runSwitch runs zooid migrate switch, which puts a Zooid server in the place of an ensemble.
 func (p *Program) runSwitch(args []string, stdout, stderr io.Writer) int {
 	f := switchFlags{program: p}
 	help, err := f.parse(args)
@@ -152,7 +152,8 @@ func (p *Program) runSwitch(args []string, stdout, stderr io.Writer) int {
 		return switchRefused
 	}
 	if f.seed != "" && len(f.others()) == 0 {
-		fmt.Fprintf(stderr, "zooid migrate switch: -seed is for an ensemble, and %s names no other server that votes\n", f.words[2])
+		fmt.Fprintf(stderr, "zooid migrate switch: -seed is for an ensemble, and %s names no other server that votes\n",
+			f.words[2])
 		return switchUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -165,7 +166,7 @@ func (p *Program) runSwitch(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// run switches.
+// run carries out the switch.
 func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer) (int, error) {
 	o := migrate.ImportOptions{Dir: f.server.Storage.DataDir, LogDir: f.server.Storage.DataLogDir}
 	if err := o.Free(); err != nil {
@@ -179,7 +180,7 @@ func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 	if err != nil {
 		return switchRefused, err
 	}
-	defer func() { // what it returns counts only where its end is awaited
+	defer func() { // its error matters only where the end is awaited
 		_ = end()
 	}()
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
@@ -203,18 +204,21 @@ func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 		return switchRefused, err
 	}
 	if err := f.takeOver(ctx, copied, end, o); err != nil {
-		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server%s", err, f.planted())
+		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server%s",
+			err, f.planted())
 	}
 	return f.startServer(ctx, stderr)
 }
 
-// begin follows the ensemble until end is called.
+// begin starts to follow the ensemble, until end is called.
 func (f *switchFlags) begin(ctx context.Context) (copied *follow.Follower, end func() error, err error) {
 	dial, err := f.dialer()
 	if err != nil {
 		return nil, nil, err
 	}
-	if copied, err = follow.Open(follow.Options{Dir: f.words[1], ID: f.id, Config: f.config, Dial: dial, Say: f.says.say}); err != nil {
+	if copied, err = follow.Open(follow.Options{
+		Dir: f.words[1], ID: f.id, Config: f.config, Dial: dial, Say: f.says.say,
+	}); err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -226,7 +230,7 @@ func (f *switchFlags) begin(ctx context.Context) (copied *follow.Follower, end f
 	}), nil
 }
 
-// awaitPoll is the time between two looks.
+// awaitPoll is the time between two checks.
 const awaitPoll = 20 * time.Millisecond
 
 // await waits until the copy may take over.
@@ -258,14 +262,14 @@ func (f *switchFlags) await(ctx context.Context, copied *follow.Follower) error 
 	}
 }
 
-// rehearse makes the data directory of the copy as it is now, and removes it.
+// rehearse makes the data directory from the current copy, and removes it.
 func (f *switchFlags) rehearse(copied *follow.Follower, o migrate.ImportOptions) error {
 	o.Stage = func(what string) { f.says.show("rehearsal: " + what) }
 	began := time.Now()
 	var made *migrate.Made
 	shortest := int32(0)
 	err := copied.View(func(s *apachefiles.State, epoch int64) (err error) {
-		for _, timeout := range s.Sessions { // the minimum
+		for _, timeout := range s.Sessions { // any order: takes the minimum
 			if shortest == 0 || timeout < shortest {
 				shortest = timeout
 			}
@@ -284,10 +288,11 @@ func (f *switchFlags) rehearse(copied *follow.Follower, o migrate.ImportOptions)
 	return nil
 }
 
-// ask has the operator agree.
+// ask asks the operator to agree.
 func (f *switchFlags) ask(ctx context.Context, stdin io.Reader, copied *follow.Follower) error {
 	e := copied.Ensemble()
-	f.says.say(fmt.Sprintf("Next: Apache's servers %v are stopped. Until the Zooid server is started, this is undone by starting them again.", ids(&e)))
+	f.says.say(fmt.Sprintf("Next: Apache's servers %v are stopped. Until the Zooid server is started, this is undone by starting them again.",
+		ids(&e)))
 	if f.yes {
 		return nil
 	}
@@ -302,8 +307,9 @@ func ids(e *follow.Ensemble) (all []int64) {
 	return all
 }
 
-// takeOver has the ensemble stopped and makes the data directory of what it had.
-func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end func() error, o migrate.ImportOptions) error {
+// takeOver stops the ensemble and makes the data directory from its final state.
+func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end func() error,
+	o migrate.ImportOptions) error {
 	e, at := copied.Ensemble(), copied.Status().Zxid
 	f.stopped = time.Now()
 	tails, err := f.tailsOf(ctx, &e, at)
@@ -314,7 +320,8 @@ func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end
 		return err
 	}
 	if now := copied.Ensemble(); now.Version != e.Version {
-		return fmt.Errorf("the ensemble's servers were changed by a reconfig meanwhile, from version %x to %x", e.Version, now.Version)
+		return fmt.Errorf("the ensemble's servers were changed by a reconfig meanwhile, from version %x to %x", e.Version,
+			now.Version)
 	}
 	tail, err := switchover.Proved(&e, tails, f.majority)
 	if err != nil {
@@ -343,7 +350,7 @@ func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end
 	return nil
 }
 
-// silent returns an error if a server that is said to have stopped listens for the others.
+// silent returns an error if a server that is said to have stopped still listens on its election port.
 func silent(ctx context.Context, e *follow.Ensemble, tails map[int64]*apachefiles.Tail) error {
 	var mu sync.Mutex
 	var all error
@@ -363,7 +370,8 @@ func silent(ctx context.Context, e *follow.Ensemble, tails map[int64]*apachefile
 				conn.Close()
 				mu.Lock()
 				defer mu.Unlock()
-				all = errors.Join(all, fmt.Errorf("server %d is said to have stopped, and something listens on its election port %s", m.ID, address))
+				all = errors.Join(all,
+					fmt.Errorf("server %d is said to have stopped, and something listens on its election port %s", m.ID, address))
 			}()
 		}
 	}
@@ -371,13 +379,13 @@ func silent(ctx context.Context, e *follow.Ensemble, tails map[int64]*apachefile
 	return all
 }
 
-// file returns a writer as a process inherits it: who is started may write there for ever.
+// file returns w if it is an *os.File, nil otherwise: a started process inherits it, and may write to it for ever.
 func file(w io.Writer) *os.File {
 	f, _ := w.(*os.File)
 	return f
 }
 
-// A sayer tells the operator what happens, from any goroutine.
+// A sayer reports to the operator, from any goroutine.
 type sayer struct {
 	mu   sync.Mutex
 	w    io.Writer
@@ -391,7 +399,7 @@ func (s *sayer) say(text string) {
 	fmt.Fprintln(s.w, time.Now().Format(time.DateTime), terminal.Visible(text))
 }
 
-// show shows what goes on now, on a terminal alone.
+// show shows current activity, only on a terminal.
 func (s *sayer) show(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

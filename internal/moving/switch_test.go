@@ -55,7 +55,8 @@ func TestSwitchCommand(t *testing.T) {
 		{"tail -after 1 " + dir, 1, "no directory version-2"},
 	} {
 		var out bytes.Buffer
-		if code := run(append([]string{"migrate"}, strings.Fields(c.args)...), &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := run(append([]string{"migrate"}, strings.Fields(c.args)...), &out, &out); code != c.code ||
+			!strings.Contains(out.String(), c.says) {
 			t.Errorf("zooid migrate %s: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
 		}
 	}
@@ -66,7 +67,8 @@ func TestSwitchCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if code := run([]string{"migrate", "switch", "-stop", "x", "zk1", dir, cfg}, &out, &out); code != 1 || !strings.Contains(out.String(), "in use") {
+	if code := run([]string{"migrate", "switch", "-stop", "x", "zk1", dir, cfg}, &out, &out); code != 1 ||
+		!strings.Contains(out.String(), "in use") {
 		t.Errorf("a data directory in use: %d, %s", code, &out)
 	}
 }
@@ -84,7 +86,8 @@ func TestTailCommand(t *testing.T) {
 	}
 	var out, said bytes.Buffer
 	if _, err := os.Stat("/proc/self/fd"); err == nil {
-		if code := run([]string{"migrate", "tail", "-after", "0x7", dir}, &out, &said); code != 1 || !strings.Contains(said.String(), fmt.Sprintf("the process %d has files open", os.Getpid())) {
+		if code := run([]string{"migrate", "tail", "-after", "0x7", dir}, &out, &said); code != 1 ||
+			!strings.Contains(said.String(), fmt.Sprintf("the process %d has files open", os.Getpid())) {
 			t.Errorf("exit %d, %s", code, &said)
 		}
 	}
@@ -110,7 +113,8 @@ func stopping(t *testing.T, stop string) (*switchFlags, *bytes.Buffer) {
 func TestStopCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "tail"), (&apachefiles.Tail{After: 9, Last: 10}).Append(nil), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "tail"), (&apachefiles.Tail{After: 9, Last: 10}).Append(nil),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	f, said := stopping(t, `echo $ZK_ID $ZK_HOST $ZK_AFTER >>`+dir+`/called
@@ -132,7 +136,8 @@ case $ZK_ID in 1) echo stopped; cat `+dir+`/tail;; 2) cat `+dir+`/tail; echo no 
 			t.Errorf("%q was called; want %q", called, want)
 		}
 	}
-	if s := said.String(); !strings.Contains(s, "stop server 2: the command failed: exit status 3: no") || !strings.Contains(s, "stop server 3: what the command has printed") {
+	if s := said.String(); !strings.Contains(s, "stop server 2: the command failed: exit status 3: no") ||
+		!strings.Contains(s, "stop server 3: what the command has printed") {
 		t.Errorf("it says %q", s)
 	}
 }
@@ -202,7 +207,8 @@ func TestSeeds(t *testing.T) {
 		if c.says == "" && !strings.Contains(said.String(), "the Zooid servers [1 3 5] have the same data") {
 			t.Errorf("%s: it says %q", name, said)
 		}
-		if undo := f.planted(); !strings.Contains(undo, "[1 3 5]") || !strings.Contains(undo, "empty their data directories") {
+		if undo := f.planted(); !strings.Contains(undo, "[1 3 5]") ||
+			!strings.Contains(undo, "empty their data directories") {
 			t.Errorf("%s: to undo: %q", name, undo)
 		}
 		b, err := os.ReadFile(called)
@@ -211,7 +217,8 @@ func TestSeeds(t *testing.T) {
 		}
 		head := len("zooid seed 1: stays\n")
 		for _, id := range []int{1, 3, 5} {
-			if want := fmt.Sprintf("%d h%d %d\n", id, id, 1<<20+head); !strings.Contains(string(b), want) || strings.Count(string(b), "\n") != 3 {
+			if want := fmt.Sprintf("%d h%d %d\n", id, id, 1<<20+head); !strings.Contains(string(b), want) ||
+				strings.Count(string(b), "\n") != 3 {
 				t.Errorf("%s: called %q; want %q among them", name, b, want)
 			}
 		}

@@ -19,10 +19,11 @@ func (f *switchFlags) planted() string {
 	if len(f.seeded) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(".\nThe Zooid servers %d may have data now: empty their data directories, all but myid, before the next try, and start none of them", f.seeded)
+	return fmt.Sprintf(".\nThe Zooid servers %d may have data now: empty their data directories, all but myid, before the next try, and start none of them",
+		f.seeded)
 }
 
-// startAll runs the operator's command for the Zooid server, or with -seed for each of them.
+// startAll runs the operator's command for the Zooid server, or with -seed for each Zooid server.
 func (f *switchFlags) startAll(ctx context.Context, stderr io.Writer) error {
 	own, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID)
 	if !ok {
@@ -44,7 +45,7 @@ func (f *switchFlags) startAll(ctx context.Context, stderr io.Writer) error {
 		})
 	}
 	wg.Wait()
-	for _, err := range errs[1:] { // the others may be a majority; whether they are shows in a moment
+	for _, err := range errs[1:] { // the started servers may be a majority, as will show in a moment
 		if err != nil {
 			f.says.say(err.Error())
 		}
@@ -57,16 +58,20 @@ func (f *switchFlags) startServer(ctx context.Context, stderr io.Writer) (int, e
 	back := "Don't start Apache's servers now: the way back from here is zooid export (docs/migration.md)."
 	switch {
 	case f.start == "" && f.seed != "":
-		f.says.say(fmt.Sprintf("Last step, which ends the possibility to undo by starting Apache: start the Zooid servers %d now.", voters(f.server)))
+		f.says.say(fmt.Sprintf("Last step, which ends the possibility to undo by starting Apache: start the Zooid servers %d now.",
+			voters(f.server)))
 	case f.start == "":
-		f.says.say("Last step, which ends the possibility to undo by starting Apache: start the Zooid server now.\n    zooid server " + terminal.Quoted(f.words[2]))
+		f.says.say("Last step, which ends the possibility to undo by starting Apache: start the Zooid server now.\n    zooid server " +
+			terminal.Quoted(f.words[2]))
 	default:
 		f.says.say("last step, which ends the possibility to undo by starting Apache: " + f.start)
 		if err := f.startAll(ctx, stderr); err != nil {
-			return switchSilent, fmt.Errorf("%w. Start it by hand: zooid server %s. Its data directory is whole. %s", err, terminal.Quoted(f.words[2]), back)
+			return switchSilent, fmt.Errorf("%w. Start it by hand: zooid server %s. Its data directory is whole. %s", err,
+				terminal.Quoted(f.words[2]), back)
 		}
 	}
-	if own, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID); f.server.Client.Port < 0 && !f.server.Admin.Enabled && (!ok || own.Client.IsZero()) {
+	if own, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID); f.server.Client.Port < 0 &&
+		!f.server.Admin.Enabled && (!ok || own.Client.IsZero()) {
 		f.says.say("the server takes clients over TLS alone and has no admin server: see in its log that it serves")
 		return switchDone, nil
 	}
@@ -90,7 +95,8 @@ func (f *switchFlags) startServer(ctx context.Context, stderr io.Writer) (int, e
 		case <-time.After(awaitPoll):
 		}
 	}
-	f.says.say(fmt.Sprintf("the Zooid server serves. From the order to stop Apache until now it took %.1f s. See that nothing starts Apache's servers again.", time.Since(f.stopped).Seconds()))
+	f.says.say(fmt.Sprintf("the Zooid server serves. From the order to stop Apache until now it took %.1f s. See that nothing starts Apache's servers again.",
+		time.Since(f.stopped).Seconds()))
 	switch {
 	case f.seed != "":
 		f.says.say("What clients write is on the disks of a majority of the Zooid servers. Look at all of them with zooid status; start those that don't vote, with empty data directories.")

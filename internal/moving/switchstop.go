@@ -22,8 +22,9 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/switchover"
 )
 
-// tailsOf has the servers of an ensemble stopped, and returns their tails behind a zxid.
-func (f *switchFlags) tailsOf(ctx context.Context, e *follow.Ensemble, after int64) (map[int64]*apachefiles.Tail, error) {
+// tailsOf stops the servers of an ensemble, and returns their tails after a zxid.
+func (f *switchFlags) tailsOf(ctx context.Context, e *follow.Ensemble,
+	after int64) (map[int64]*apachefiles.Tail, error) {
 	if f.tails != "" {
 		return f.collect(ctx, e, after)
 	}
@@ -52,7 +53,7 @@ func (f *switchFlags) tailsOf(ctx context.Context, e *follow.Ensemble, after int
 	return tails, nil
 }
 
-// errInterrupted is the error of a switch that the operator has ended.
+// errInterrupted says that the operator interrupted the switch.
 var errInterrupted = errors.New("interrupted")
 
 // stopOne runs the operator's command for one server.
@@ -65,7 +66,8 @@ func (f *switchFlags) stopOne(ctx context.Context, m *learner.Member, after int6
 	}
 	var out, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "sh", "-c", f.stop)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("ZK_ID=%d", m.ID), "ZK_HOST="+host, fmt.Sprintf("ZK_AFTER=%#x", uint64(after)))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("ZK_ID=%d", m.ID), "ZK_HOST="+host,
+		fmt.Sprintf("ZK_AFTER=%#x", uint64(after)))
 	cmd.Stdout, cmd.Stderr = &atMost{b: &out, left: apachefiles.TailBytesMax}, &atMost{b: &said, left: saidMax}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
@@ -81,7 +83,7 @@ func (f *switchFlags) stopOne(ctx context.Context, m *learner.Member, after int6
 // saidMax is how much of a command's standard error is shown.
 const saidMax = 4 << 10
 
-// atMost takes a part of what is written to it and drops the rest.
+// atMost keeps the first bytes written to it and drops the rest.
 type atMost struct {
 	b    *bytes.Buffer
 	left int
@@ -94,16 +96,18 @@ func (w *atMost) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// collectPoll is the time between two looks for files.
+// collectPoll is the time between two checks for files.
 const collectPoll = 100 * time.Millisecond
 
 // collect waits for the files that the operator brings.
-func (f *switchFlags) collect(ctx context.Context, e *follow.Ensemble, after int64) (map[int64]*apachefiles.Tail, error) {
+func (f *switchFlags) collect(ctx context.Context, e *follow.Ensemble,
+	after int64) (map[int64]*apachefiles.Tail, error) {
 	f.says.say(fmt.Sprintf(`Stop Apache's servers %v now, all of them, so that nothing starts them again:
     systemctl disable --now zookeeper
 Then run on the machine of each server, with its id for ID and its dataDir (and -datalogdir, if it has one):
     zooid migrate tail -after %#x /var/lib/zookeeper > tail.ID
-and put the files into %s. To undo: start Apache's servers again, and interrupt this command.`, ids(e), uint64(after), f.tails))
+and put the files into %s. To undo: start Apache's servers again, and interrupt this command.`, ids(e), uint64(after),
+		f.tails))
 	tails := map[int64]*apachefiles.Tail{}
 	for {
 		for i := range e.Members {

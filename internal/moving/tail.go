@@ -25,7 +25,7 @@ starts it again. Apache's files are only read.
 exit code: 0 printed; 1 it can't be; 2 wrong arguments.
 `
 
-// runTail prints a server's tail.
+// runTail runs zooid migrate tail, which prints a server's tail.
 func runTail(args []string, stdout, stderr io.Writer) int {
 	var logDir, after string
 	flags := flag.NewFlagSet("zooid migrate tail", flag.ContinueOnError)
@@ -59,11 +59,12 @@ func runTail(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "zooid migrate tail:", terminal.Visible(err.Error()))
 		return 1
 	}
-	fmt.Fprintf(stderr, "%s: last zxid %#x, epoch %d, %d transactions behind %#x\n", flags.Arg(0), uint64(tail.Last), tail.Current, len(tail.Records), uint64(zxid))
+	fmt.Fprintf(stderr, "%s: last zxid %#x, epoch %d, %d transactions behind %#x\n", flags.Arg(0), uint64(tail.Last),
+		tail.Current, len(tail.Records), uint64(zxid))
 	return 0
 }
 
-// readTail reads the tail of a server that doesn't run.
+// readTail reads the tail of a stopped server.
 func readTail(dir, logDir string, after int64) (*apachefiles.Tail, error) {
 	for _, d := range []string{dir, logDir} {
 		if d == "" {
@@ -76,8 +77,8 @@ func readTail(dir, logDir string, after int64) (*apachefiles.Tail, error) {
 	return apachefiles.ReadTail(dir, logDir, after)
 }
 
-// holder returns the process that has a file of a directory open, "" if none is known to. Linux shows that to the
-// process's own user and to root.
+// holder returns a process that has a file of a directory open, "" if none is known. Linux shows open files only to
+// the process's own user and to root.
 func holder(proc, dir string) (pid string) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The limits of a policy. Each request below a path with rules is held against them.
+// The limits of a policy. Each request below a path with rules is checked against these rules.
 const (
 	TextBytesMax = 64 << 10
-	rulesMax     = 1000 // deny rules and defaults together
+	rulesMax     = 1000 // deny rules, dry-run rules and defaults together
 	rolesMax     = 256
-	membersMax   = 64 // of a role, of the exceptions of a rule, of an ACL
+	membersMax   = 64 // of a role, of a rule's exceptions, or of an ACL
 	pathBytesMax = 1 << 10
 )
 
@@ -29,21 +29,22 @@ var permWords = []permWord{
 	{"delete", jute.PermDelete}, {"admin", jute.PermAdmin}, {"all", jute.PermAll},
 }
 
-// ParsePerms reads permissions as a rule names them: words, with commas between.
+// ParsePerms reads permissions as a rule names them: words separated by commas.
 func ParsePerms(text string) (perms jute.Perm, err error) {
 	for _, name := range strings.Split(text, ",") {
 		at := slices.IndexFunc(permWords, func(w permWord) bool { return w.word == name })
 		if at < 0 {
-			return 0, fmt.Errorf("%.40q is no permission: want read, write, create, delete, admin or all, with commas between", name)
+			return 0, fmt.Errorf("%.40q is no permission: want read, write, create, delete, admin or all, with commas between",
+				name)
 		}
 		perms |= permWords[at].perm
 	}
 	return perms, nil
 }
 
-// Parse reads the text of a policy; a nil Policy is that of a text without rules. The text's
-// memory isn't kept. Its grammar, one line each, # begins a comment, and what has blanks is
-// put in double quotes:
+// Parse reads the text of a policy. It returns a nil Policy for a text without roles or rules. It
+// doesn't retain text. The grammar has one statement per line; # begins a comment, and a word that
+// contains blanks is put in double quotes:
 //
 //	role NAME = scheme:id…
 //	[dryrun] deny read|write|create|delete|admin|all,… below PATH [except NAME|scheme:id…]
@@ -222,7 +223,7 @@ func (p *parser) defaultACL(d Default, l []string) error {
 	return nil
 }
 
-// place takes note of the path of a rule.
+// place checks the path of a rule and records its depth.
 func (p *parser) place(path string) error {
 	if err := jute.CheckPath(path); err != nil || len(path) > pathBytesMax {
 		return fmt.Errorf("%.80q is no path of a znode, or has more than %d bytes", path, pathBytesMax)
@@ -257,13 +258,14 @@ func entry(text string) (e jute.ACL, err error) {
 		}
 		e.Perms |= 1 << bit
 	}
-	if e.ID.Scheme == "auth" { // the identities of whoever creates the znode
+	if e.ID.Scheme == "auth" { // stands for the identities of the creator of the znode
 		return e, nil
 	}
 	return e, valid(e, text)
 }
 
-// valid holds an entry against the rule of its scheme, which a server may not have enabled.
+// valid checks an entry against the rule of its scheme, even if a server may not have enabled that
+// scheme.
 func valid(e jute.ACL, text string) error {
 	b := auth.Budget{Entries: 1, Provided: true}
 	if _, ok := auth.Fix([]jute.ACL{e}, nil, auth.NewSchemes(e.ID.Scheme), &b); !ok {

@@ -1,9 +1,10 @@
-// Package policy holds rules that stand beside the ACLs of znodes: what nobody but some may
-// do below a path, and which ACL new znodes get. It reads their text and decides by it.
+// Package policy implements rules that apply in addition to the ACLs of znodes: which permissions
+// are denied below a path to all but some identities, and which ACL new znodes get. It parses their
+// text and makes the decisions.
 //
-// Rules only take away: what a deny rule doesn't forbid is up to the ACL. Superusers pass. A
-// decision depends on the text, the path, the permissions and the identities alone, so all
-// replicas decide alike.
+// Rules only take permissions away: what no deny rule forbids is up to the ACL. Rules don't apply
+// to superusers. A decision depends only on the text, the path, the permissions and the identities,
+// so all replicas decide alike.
 package policy
 
 import (
@@ -15,22 +16,23 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Path is the znode whose data is the policy in force. Without it, or with no data, there is none.
+// Path is the znode whose data is the policy in force. If it doesn't exist or has no data, there is
+// no policy.
 const Path = "/zookeeper/policy"
 
-// A Rule forbids permissions below a path, to all but its exceptions.
+// A Rule denies permissions below a path to everybody but its exceptions.
 type Rule struct {
-	Line  int    // of the text, from 1 on
+	Line  int    // in the text, from 1 on
 	Text  string // the line, without its comment
-	Path  string // the rule counts for this znode and all below it
+	Path  string // the rule applies to this znode and everything below it
 	Perms jute.Perm
-	Dry   bool // decides nothing; that it would deny is reported
+	Dry   bool // a dry-run rule denies nothing; what it would deny is reported
 
-	except []jute.ACL // identities that it doesn't concern, each with all permissions
-	roles  []int      // and roles
+	except []jute.ACL // identities to which it doesn't apply, each with all permissions
+	roles  []int      // roles to which it doesn't apply
 }
 
-// A Default is the ACL of new znodes below a path whose creator asks for world:anyone:cdrwa.
+// A Default is the ACL of new znodes below a path whose creators ask for world:anyone:cdrwa.
 type Default struct {
 	Line int
 	Text string
@@ -38,7 +40,7 @@ type Default struct {
 	ACL  []jute.ACL // never modified
 }
 
-// A Policy is a text that was read. It never changes.
+// A Policy is a parsed policy. It never changes.
 type Policy struct {
 	roles    [][]jute.ACL // members, each with all permissions
 	rules    map[string][]*Rule
@@ -47,17 +49,17 @@ type Policy struct {
 	counts   Counts
 }
 
-// Counts say what a policy consists of.
+// Counts says how many roles, rules, dry-run rules and defaults a policy has.
 type Counts struct{ Roles, Rules, Dry, Defaults int }
 
-// Counts returns what p consists of.
+// Counts returns the counts of p.
 func (p *Policy) Counts() Counts { return p.counts }
 
 // A Verdict is what a policy says about permissions on a path.
 type Verdict struct {
-	Denied jute.Perm // of those asked for
+	Denied jute.Perm // the permissions asked for that are denied
 	By     *Rule     // the first rule that denies one of them; nil if none does
-	Dry    jute.Perm // beside Denied: what rules of a dry run would deny
+	Dry    jute.Perm // those that dry-run rules would deny in addition to Denied
 	DryBy  *Rule
 }
 
@@ -94,7 +96,7 @@ func (p *Policy) Decide(path string, want jute.Perm, ids []jute.ID) (v Verdict) 
 	return v
 }
 
-// DefaultOf returns what new znodes at path get: the default of the longest path; nil if there
+// DefaultOf returns the default for new znodes at path, the one with the longest path; nil if there
 // is none. A nil policy has none.
 func (p *Policy) DefaultOf(path string) (d *Default) {
 	if p == nil || len(p.defaults) == 0 {
@@ -108,7 +110,8 @@ func (p *Policy) DefaultOf(path string) (d *Default) {
 	return d
 }
 
-// Digests returns the digest identities of a user that roles and exceptions name, which may have several passwords.
+// Digests returns the digest identities that roles and exceptions name for a user. There may be
+// several, with different passwords.
 func (p *Policy) Digests(user string) (ids []jute.ID) {
 	named := slices.Clone(p.roles)
 	for _, path := range slices.Sorted(maps.Keys(p.rules)) {
@@ -124,8 +127,8 @@ func (p *Policy) Digests(user string) (ids []jute.ID) {
 	return ids
 }
 
-// next returns the end of the next longer prefix of path that may have rules, -1 if there is
-// none. The root is the prefix "".
+// next returns the end of the next longer prefix of path that may have rules, -1 if there is none.
+// The prefix "" is the root.
 func (p *Policy) next(path string, end int) int {
 	if end >= len(path) || path == "/" || strings.Count(path[:end], "/") >= p.depth {
 		return -1
@@ -140,14 +143,14 @@ func (p *Policy) next(path string, end int) int {
 	return len(path)
 }
 
-// A bearer remembers which roles identities have, so that each is looked at once for a
-// request, however many rules name it.
+// A bearer caches which roles identities have, so that each role is checked once per request,
+// however many rules name it.
 type bearer struct {
 	ids        []jute.ID
 	known, has [rolesMax/64 + 1]uint64
 }
 
-// excepted reports whether a rule doesn't concern the bearer.
+// excepted reports whether the bearer is an exception of a rule.
 func (b *bearer) excepted(p *Policy, r *Rule) bool {
 	if len(r.except) > 0 && auth.Permits(r.except, jute.PermAll, b.ids) {
 		return true

@@ -34,7 +34,9 @@ func TestDecide(t *testing.T) {
 	if want := (Counts{Roles: 2, Rules: 3, Dry: 1, Defaults: 2}); p.Counts() != want {
 		t.Errorf("it consists of %v, want %v", p.Counts(), want)
 	}
-	ann, pay, late, super := jute.ID{Scheme: "digest", ID: "ann:HASH"}, jute.ID{Scheme: "sasl", ID: "pay@CORP"}, jute.ID{Scheme: "sasl", ID: "late"}, jute.ID{Scheme: "super"}
+	ann, pay, late, super := jute.ID{Scheme: "digest", ID: "ann:HASH"}, jute.ID{Scheme: "sasl", ID: "pay@CORP"}, jute.ID{
+		Scheme: "sasl", ID: "late",
+	}, jute.ID{Scheme: "super"}
 	cert, office := jute.ID{Scheme: "x509", ID: "CN=pay one,O=corp"}, jute.ID{Scheme: "ip", ID: "10.1.2.3"}
 	long := "/payments/cards/all/" + strings.Repeat("x", 2*pathBytesMax) + "/y"
 	for _, c := range []struct {
@@ -72,7 +74,8 @@ func TestDecide(t *testing.T) {
 			dry = v.DryBy.Line
 		}
 		if v.Denied != c.denied || by != c.by || dry != c.dry {
-			t.Errorf("%.30s, %d, %v: denied %d by line %d, dry %d; want %d by %d, dry %d", c.path, c.want, c.ids, v.Denied, by, dry, c.denied, c.by, c.dry)
+			t.Errorf("%.30s, %d, %v: denied %d by line %d, dry %d; want %d by %d, dry %d", c.path, c.want, c.ids, v.Denied, by,
+				dry, c.denied, c.by, c.dry)
 		}
 	}
 	ids := []jute.ID{office, late}
@@ -85,7 +88,8 @@ func TestDecide(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	p := parse(t, example)
 	for path, line := range map[string]int{
-		"/": 0, "/a": 0, "/payments": 6, "/payments/a/b": 6, "/payments/open": 7, "/payments/open/a": 7, "/payments/opens": 6, "/paymentss": 0,
+		"/": 0, "/a": 0, "/payments": 6, "/payments/a/b": 6, "/payments/open": 7, "/payments/open/a": 7, "/payments/opens": 6,
+		"/paymentss": 0,
 	} {
 		d := p.DefaultOf(path)
 		if got := 0; d != nil {
@@ -97,7 +101,8 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%s: no default, want that of line %d", path, line)
 		}
 	}
-	if d := p.DefaultOf("/payments"); len(d.ACL) != 2 || d.ACL[0].Perms != jute.PermAll || d.ACL[1].Perms != jute.PermRead {
+	if d := p.DefaultOf("/payments"); len(d.ACL) != 2 || d.ACL[0].Perms != jute.PermAll ||
+		d.ACL[1].Perms != jute.PermRead {
 		t.Errorf("the ACL is %v", d.ACL)
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A group of one server can get another id, which no group of several can: nobody
-// else knows of it, and all it ever wrote is agreed on.
+// The server of a group of one can change its id, unlike those of a larger group: no other
+// server knows the old id, and all that it ever wrote is committed.
 
 // soleBytes bounds one read of the log.
 const soleBytes = 16 << 20
 
-// SoleLog returns the entries behind index applied of a group whose only voter
-// is id and always was, as far as the log tells, and raft's term. ok is false for
-// any other group, and for an empty log.
+// SoleLog returns the log entries after index applied, and raft's term, of a group whose
+// only voter is id and, as far as the log shows, always was. ok is false for any other
+// group, and for an empty log.
 func SoleLog(dir *storage.Dir, id, applied uint64) (entries []Entry, term uint64, ok bool, err error) {
 	log := dir.Log()
 	last, err := log.LastIndex()
@@ -53,7 +53,7 @@ func SoleLog(dir *storage.Dir, id, applied uint64) (entries []Entry, term uint64
 			if slices.ContainsFunc(skips, func(s storage.Skip) bool {
 				return s.Index == entry.Index && s.Term == entry.Term && s.Hash == storage.HashEntry(entry.Data)
 			}) {
-				entry.Data = nil // it has nobody to agree with
+				entry.Data = nil // skipped: a sole server's decision needs no agreement
 			}
 			entries = append(entries, entry)
 		}
@@ -71,9 +71,9 @@ func firstVoter(e *pb.Entry) uint64 {
 	return cc.GetNodeId()
 }
 
-// Restart begins the log of dir anew with id as the only voter. The image holds
-// the state after an entry that no log has, of a term that never was; it is closed.
-// A crash on the way leaves either all as it was or all done.
+// Restart replaces the log in dir by a new one with id as the only voter. The image holds
+// the state after an entry that no log has, of a term that was never used; Restart closes
+// the image. A crash leaves either the old log or the complete new one.
 func Restart(dir *storage.Dir, id uint64, image Image) error {
 	defer image.Close()
 	meta := image.Describe()

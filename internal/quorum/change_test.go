@@ -102,11 +102,13 @@ func (c *cluster) until(what string, done func() bool) {
 
 // over reports whether a server that runs knows that a change ended so.
 func (c *cluster) over(change int64, step ChangeStep) bool {
-	return slices.ContainsFunc(c.ids, func(id uint64) bool { return c.nodes[id].loop != nil && c.nodes[id].ended[change] == step })
+	return slices.ContainsFunc(c.ids,
+		func(id uint64) bool { return c.nodes[id].loop != nil && c.nodes[id].ended[change] == step })
 }
 
 func (c *cluster) voters() []uint64 {
-	lead := c.ids[slices.IndexFunc(c.ids, func(id uint64) bool { return c.nodes[id].loop != nil && c.nodes[id].loop.IsLeader() })]
+	lead := c.ids[slices.IndexFunc(c.ids,
+		func(id uint64) bool { return c.nodes[id].loop != nil && c.nodes[id].loop.IsLeader() })]
 	voters, before := c.nodes[lead].loop.Voters()
 	slices.Sort(voters)
 	if len(before) > 0 {
@@ -165,7 +167,8 @@ func TestChangeIsDoneWhenItIsInForce(t *testing.T) {
 				c.step(1)
 			}
 			if len(c.nodes[1].applied) <= before || !slices.Contains(c.nodes[1].applied, 99) {
-				t.Errorf("led by %d, restart %t: the two that remain have no quorum; voters %v", leader, restart, c.nodes[1].loop.conf)
+				t.Errorf("led by %d, restart %t: the two that remain have no quorum; voters %v", leader, restart,
+					c.nodes[1].loop.conf)
 			}
 		}
 	}
@@ -338,7 +341,9 @@ func TestChangeTellsOfMembersOnly(t *testing.T) {
 	b := c.nodes[2]
 	c.leader().stage(7, 0, c.pick(1, 2, 3, 4)...)
 	c.until("it is done", func() bool { return b.ended[7] == ChangeDone })
-	b.loop.Handle(Event{Kind: EventMembers, From: 1, Data: appendIntroduction(nil, []Member{{ID: 9, Addrs: []string{"nine"}}})})
+	b.loop.Handle(Event{
+		Kind: EventMembers, From: 1, Data: appendIntroduction(nil, []Member{{ID: 9, Addrs: []string{"nine"}}}),
+	})
 	if !isMember(b.peers, 9) {
 		t.Error("the server that a peer told of is not connected to")
 	}

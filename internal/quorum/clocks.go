@@ -5,29 +5,29 @@ import (
 	"slices"
 )
 
-// The leader's clock stamps what is agreed on, and one that is wrong by hours would
-// end what is to live for minutes, or keep it for years. So voters tell the leader
-// their time now and then. If most voters' clocks are further from the leader's than
-// any two are that somebody looks after, and to the same side, it is the leader's that
-// is wrong: it stamps by the others'.
+// The leader's clock stamps the entries of the log. If it is wrong by hours, what should
+// live for minutes would expire at once, or live for years. So voters regularly report
+// their time to the leader. If the clocks of most voters differ from the leader's in the
+// same direction, by more than maintained clocks ever differ, the leader's clock is the
+// wrong one, and the leader corrects its stamps by the others' clocks.
 const (
 	// clockTicks is the time between two reports.
 	clockTicks = 20
-	// clockBoundMs is how far clocks may be apart. Reports are late by their way.
+	// clockBoundMs is how far clocks may be apart. It includes the reports' transit time.
 	clockBoundMs = 10_000
-	// clockAgeTicks is how long a report counts.
+	// clockAgeTicks is how long a report is valid.
 	clockAgeTicks = 10 * clockTicks
 	clockSize     = 8
 )
 
-// clocks is what a leader knows of the voters' clocks.
+// clocks holds what a leader knows of the voters' clocks.
 type clocks struct {
 	told       map[uint64]report
 	correction int64
 }
 
 type report struct {
-	offset int64 // of the voter's clock from this server's, ms
+	offset int64 // the voter's clock minus this server's, ms
 	tick   uint64
 }
 
@@ -48,7 +48,7 @@ func (c *clocks) tick(l *Loop) {
 	}
 }
 
-// heard takes a voter's time.
+// heard records a voter's time.
 func (c *clocks) heard(l *Loop, e Event) {
 	if len(e.Data) != clockSize || !l.node.IsLeader() {
 		return
@@ -59,9 +59,10 @@ func (c *clocks) heard(l *Loop, e Event) {
 	c.told[e.From] = report{int64(binary.BigEndian.Uint64(e.Data)) - l.o.State.Clock(), l.ticks}
 }
 
-// wrongBy returns what has to be added to this leader's clock: 0 unless most voters say
-// that it is wrong, and then what the least of them says. A former correction stays
-// while it is right within the bound, or it would change with each report.
+// wrongBy returns the correction to add to this leader's clock. It is 0 unless most voters
+// report that the clock is wrong in the same direction; then it is the smallest offset that
+// they report. An earlier correction is kept while it is within the bound of the new one,
+// since it would change with each report otherwise.
 func (c *clocks) wrongBy(l *Loop) int64 {
 	var ahead, behind []int64
 	voters := l.conf.GetVoters()

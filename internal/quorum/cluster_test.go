@@ -112,8 +112,9 @@ func (c *cluster) open(id, joinedAfter, joinedTerm uint64) {
 		log = c.log
 	}
 	b.loop, err = NewLoop(LoopOptions{
-		ID: id, Incarnation: c.lives, Dir: dir, State: b, Shell: b, Applied: index, Members: c.members, ElectionTicks: 10, SnapshotsKept: 1,
-		Log: slog.New(log), JoinedAfter: joinedAfter, JoinedTerm: joinedTerm, OnJoined: func() { b.joined = true },
+		ID: id, Incarnation: c.lives, Dir: dir, State: b, Shell: b, Applied: index, Members: c.members, ElectionTicks: 10,
+		SnapshotsKept: 1,
+		Log:           slog.New(log), JoinedAfter: joinedAfter, JoinedTerm: joinedTerm, OnJoined: func() { b.joined = true },
 	})
 	if err != nil {
 		c.t.Fatalf("start server %d: %v", id, err)
@@ -268,7 +269,8 @@ func (b *node) say(n uint64) {
 
 func (b *node) linked(to uint64) bool {
 	o := b.c.nodes[to]
-	return o != nil && o.loop != nil && !b.c.cut[[2]uint64{b.id, to}] && (!b.c.strange || isMember(b.known, to) && isMember(o.known, b.id))
+	return o != nil && o.loop != nil && !b.c.cut[[2]uint64{b.id, to}] &&
+		(!b.c.strange || isMember(b.known, to) && isMember(o.known, b.id))
 }
 
 func (b *node) Send(to uint64, kind FrameKind, payload []byte) bool {

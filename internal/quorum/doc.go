@@ -2,12 +2,12 @@
 // go.etcd.io/raft/v3, and hands the committed log to a state machine. It knows
 // no znodes: entries are opaque bytes.
 //
-// It computes: a [Loop] is stepped by events (a tick, a message of a peer, a
-// finished disk write), works on a [storage.Dir] and a [StateMachine], and asks
-// its [Shell] for the rest. It has no goroutine, no clock and no socket, so a
-// simulator can drive it; package peer is the shell that servers have.
+// A [Loop] is driven by events (a tick, a peer's message, a finished disk write),
+// works on a [storage.Dir] and a [StateMachine], and asks its [Shell] for the
+// rest. It has no goroutine, no clock and no socket, so a simulator can drive it;
+// package peer is the shell that real servers use.
 //
-// # What holds
+// # Invariants
 //
 //  1. An entry is applied only after a quorum has it on disk; a batch is
 //     answered only after it is applied.

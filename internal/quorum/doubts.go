@@ -9,24 +9,24 @@ import (
 )
 
 // Every entry carries the digest of its leader's state (D16). A server whose own digest
-// differs doesn't know which of the two is wrong; it may be the leader's. So it asks all
-// voters for the digest of their state after one entry, and the digest of a majority of the
-// voters is right:
+// differs can't tell which of the two states is wrong; it may be the leader's. So it asks
+// all voters for the digest of their state after one entry. The digest that a majority of
+// the voters has is the right one:
 //
 //   - A server of the majority goes on.
-//   - A server whose digest differs from the majority's stops, a leader too. It has
-//     the proof that its own state is wrong: it sets its data aside and joins anew.
-//   - Where no majority has the same state, as with two servers, and some differ, or
-//     nobody answers for doubtTicks while there is a leader, the server stops, and
-//     tells nobody to remove anything.
-//   - A leader in doubt sends no snapshot, and before it sends one it asks the voters that
-//     have the same entries (mayGive). The receiver of a snapshot has the sender's digest
-//     from then on, so that a wrong state could become that of a majority.
+//   - A server whose digest differs from the majority's stops, even if it leads. Its own
+//     state is proven wrong: it sets its data aside and joins anew.
+//   - If digests differ and none has a majority, as with two servers, or if nobody
+//     answers for doubtTicks while there is a leader, the server stops, and its error
+//     advises against removing any data.
+//   - A leader in doubt sends no snapshot. Before any leader sends one, it asks the voters
+//     that have the same entries (mayGive). The receiver of a snapshot has the sender's
+//     digest from then on, so a wrong state could spread to a majority.
 //
-// A digest of an earlier term's leader may be that of a server that was found wrong. It too
-// raises a doubt and nothing more.
+// The digest in an entry of an earlier term may be that of a leader whose state was found
+// wrong since. It only raises a doubt, as any other digest does.
 //
-//	digest   index(8) digest(8) kind(1): digestQuestion asks for the receiver's
+//	digest   index(8) digest(8) kind(1); digestQuestion asks for the receiver's digest
 const (
 	digestAnswer   = 0
 	digestQuestion = 1
@@ -34,61 +34,63 @@ const (
 
 	// doubtTicks is how long a server may be in doubt while there is a leader.
 	doubtTicks = 100
-	// doubtPauseTicks is the time between two questions about one entry, and
-	// doubtRenewTicks that between questions about two.
+	// doubtPauseTicks is the time between two questions about the same entry, and
+	// doubtRenewTicks the time after which the questions are about a newer entry.
 	doubtPauseTicks = 2
 	doubtRenewTicks = 20
-	// doubtAnswerTicks is how long answers to the others may take.
+	// doubtAnswerTicks is how long a leader waits for answers before it sends a snapshot,
+	// and how long a server that finds no majority still answers the others before it stops.
 	doubtAnswerTicks = 10
-	// givenTicks is for how long a leader may give its state to others without asking
-	// again, and for how long a question counts that it asked.
+	// givenTicks is how long a leader may send its state without asking again, and how
+	// long a question that it asked stays valid.
 	givenTicks = 20
-	// doubtLevel is the feature level from which on servers know the question.
+	// doubtLevel is the lowest feature level at which servers exchange digests.
 	doubtLevel = 2
 )
 
 // doubts is a server's doubt about its state.
 type doubts struct {
 	open    bool
-	ticks   uint64 // since it began, while there was a leader
-	asked   uint64 // tick of the last question
-	since   uint64 // tick of the first question about index
-	index   uint64
-	settled uint64              // a majority had this server's digest after that entry
+	ticks   uint64              // since the doubt began, while there was a leader
+	asked   uint64              // tick of the last question
+	since   uint64              // tick of the first question about index
+	index   uint64              // the entry that the questions are about
+	settled uint64              // entry after which a majority had this server's digest
 	votes   map[uint64]uint64   // digests after index, by voter
 	asking  map[uint64]digestAt // peers' questions about entries not yet applied here
 	giving  giving
 }
 
-// giving is a leader's question before it gives its state to others.
+// giving is the question that a leader asks before it sends its state to others.
 type giving struct {
-	index   uint64   // the digest after this entry is asked for; 0: nothing is asked
+	index   uint64   // entry after which the digest is asked for; 0 if no question is open
 	awaited []uint64 // voters that have not answered
 	since   uint64   // tick of the question
-	until   uint64   // tick up to which no other question is needed
+	until   uint64   // tick until which the state may be sent without another question
 }
 
-// digestAt is the digest of a state after an entry.
+// digestAt is the digest of the state after the entry at index.
 type digestAt struct{ index, digest uint64 }
 
-// A DivergedError says that this server's state is not what a majority of the voters
-// has after the same entry. Found with errors.As.
+// A DivergedError says that this server's state differs from the one that a majority of the
+// voters has after the same entry. Use errors.As to find it.
 type DivergedError struct {
 	Index           uint64
 	Digest, Theirs  uint64
 	Server          uint64
-	Agree, Deviates []uint64 // the voters that have Theirs, and the others known
+	Agree, Deviates []uint64 // voters whose digest is Theirs, and voters with another digest
 }
 
 func (e *DivergedError) Error() string {
-	return fmt.Sprintf("after log entry %d the state of this server (%d) has the digest %016x; a majority, servers %v, has %016x: the replicas have diverged, and this one is wrong, by a bug or a fault of its machine", e.Index, e.Server, e.Digest, e.Agree, e.Theirs)
+	return fmt.Sprintf("after log entry %d the state of this server (%d) has the digest %016x; a majority, servers %v, has %016x: the replicas have diverged, and this one is wrong, by a bug or a fault of its machine",
+		e.Index, e.Server, e.Digest, e.Agree, e.Theirs)
 }
 
-// UndecidedError says that servers' states differ and no majority has the same.
-// Found with errors.As.
+// An UndecidedError says that the servers' states differ and no majority has the same
+// state, or that nobody answered. Use errors.As to find it.
 type UndecidedError struct {
 	Index   uint64
-	Digests map[uint64]uint64 // by server; of those that answered
+	Digests map[uint64]uint64 // by server, of the servers that answered
 	Voters  []uint64
 }
 
@@ -101,25 +103,28 @@ func (e *UndecidedError) Error() string {
 		e.Voters, e.Index, strings.Join(have, ", "))
 }
 
-// A DivergedAloneError says that a server alone came to another state than its log tells
-// of. There is no other server to take the right one from. Found with errors.As.
+// A DivergedAloneError says that a sole server's state doesn't match the digests in its
+// log. There is no other server to take the right state from. Use errors.As to find it.
 type DivergedAloneError struct{ Index, Digest uint64 }
 
 func (e *DivergedAloneError) Error() string {
-	return fmt.Sprintf("the state after entry %d is not the one that this server had when it wrote the log (digest %016x then): its newest snapshot, its memory or this version is at fault. Remove nothing. Keep a copy of the data directory, start the server on another machine or with the version that it ran before, and restore a backup if that doesn't help", e.Index, e.Digest)
+	return fmt.Sprintf("the state after entry %d is not the one that this server had when it wrote the log (digest %016x then): its newest snapshot, its memory or this version is at fault. Remove nothing. Keep a copy of the data directory, start the server on another machine or with the version that it ran before, and restore a backup if that doesn't help",
+		e.Index, e.Digest)
 }
 
-// begin opens a doubt: a digest was met that is not this server's.
+// begin opens a doubt: another server's digest differs from this one's.
 func (d *doubts) begin(l *Loop) {
 	if d.open || l.sole {
 		return
 	}
 	d.open, d.ticks, d.asked, d.since = true, 0, 0, 0
-	l.log.Error("this server and another have different states after the same entry: all voters are asked, a majority decides", "applied", l.applied)
+	l.log.Error("this server and another have different states after the same entry: all voters are asked, a majority decides",
+		"applied", l.applied)
 	d.ask(l)
 }
 
-// ask asks the voters for their digest after an entry that this server has applied.
+// ask asks the voters for their digest after the entry that this server applied last, or
+// again about the entry of the last question if that is recent.
 func (d *doubts) ask(l *Loop) {
 	if d.since == 0 || l.ticks-d.since >= doubtRenewTicks {
 		own, ok := l.o.State.DigestAt(l.applied)
@@ -137,7 +142,7 @@ func (d *doubts) ask(l *Loop) {
 	d.judge(l)
 }
 
-// tellDigest tells a peer that knows of digests this server's.
+// tellDigest sends this server's digest to a peer, if the peer's version knows digests.
 func (l *Loop) tellDigest(to, index, digest uint64, kind byte) {
 	if l.levels.of(to) < doubtLevel {
 		return
@@ -146,7 +151,8 @@ func (l *Loop) tellDigest(to, index, digest uint64, kind byte) {
 	l.o.Shell.Send(to, FrameDigest, append(b, kind))
 }
 
-// heard takes a peer's digest.
+// heard handles a peer's digest or its question for this server's. A question about an
+// entry not yet applied here waits.
 func (d *doubts) heard(l *Loop, e Event) {
 	if len(e.Data) != digestSize || !contains(l.conf, e.From) {
 		return
@@ -162,8 +168,8 @@ func (d *doubts) heard(l *Loop, e Event) {
 	d.compare(l, e.From, digestAt{index, theirs}, kind == digestQuestion)
 }
 
-// compare holds a peer's digest against this server's, after an entry that is applied
-// here.
+// compare compares a peer's digest with this server's, after an entry that is applied
+// here, and answers the peer if answer is set.
 func (d *doubts) compare(l *Loop, from uint64, theirs digestAt, answer bool) {
 	own, ok := l.o.State.DigestAt(theirs.index)
 	if ok && answer {
@@ -184,9 +190,9 @@ func (d *doubts) compare(l *Loop, from uint64, theirs digestAt, answer bool) {
 	}
 }
 
-// mayGive reports whether this leader may send a snapshot of its state. It first asks
-// the voters that have all entries applied here whether they have the same state; one
-// that doesn't answer within doubtAnswerTicks is waited for no longer.
+// mayGive reports whether this leader may send a snapshot of its state. It first asks the
+// voters that have all entries applied here whether they have the same state, and waits
+// for their answers for at most doubtAnswerTicks.
 func (d *doubts) mayGive(l *Loop) bool {
 	s := &d.giving
 	switch {
@@ -194,10 +200,10 @@ func (d *doubts) mayGive(l *Loop) bool {
 		return false
 	case l.ticks < s.until:
 		return true
-	case s.index == 0 || l.ticks-s.since > givenTicks: // nothing is asked, or an answer would be about an old state
+	case s.index == 0 || l.ticks-s.since > givenTicks: // no question is open, or it is about too old a state
 		own, ok := l.o.State.DigestAt(l.applied)
 		if !ok {
-			return true // it has nothing to compare
+			return true // there is no digest to compare
 		}
 		*s = giving{index: l.applied, since: l.ticks}
 		for _, f := range l.node.Followers() {
@@ -214,7 +220,7 @@ func (d *doubts) mayGive(l *Loop) bool {
 	return true
 }
 
-// judge looks whether a majority of the voters has one digest.
+// judge checks whether a majority of the voters has the same digest.
 func (d *doubts) judge(l *Loop) {
 	voters := l.conf.GetVoters()
 	agree := map[uint64][]uint64{}
@@ -231,7 +237,8 @@ func (d *doubts) judge(l *Loop) {
 			continue
 		}
 		d.open = false
-		odd := slices.DeleteFunc(slices.Clone(voters), func(id uint64) bool { v, ok := d.votes[id]; return !ok || v == digest })
+		odd := slices.DeleteFunc(slices.Clone(voters),
+			func(id uint64) bool { v, ok := d.votes[id]; return !ok || v == digest })
 		if digest == own {
 			d.settled = d.index
 			l.log.Warn("a majority has this server's state: it goes on", "entry", d.index, "servers", ids, "others", odd)
@@ -241,12 +248,12 @@ func (d *doubts) judge(l *Loop) {
 		return
 	}
 	if known == len(voters) {
-		d.ticks = max(d.ticks, doubtTicks-doubtAnswerTicks) // the others hear of it before this server stops
+		d.ticks = max(d.ticks, doubtTicks-doubtAnswerTicks) // the others get its digest before this server stops
 	}
 }
 
-// giveUp ends a server whose doubt nobody can dispel. While all that answer have its
-// state there is nobody to contradict it: it goes on, and goes on asking the others.
+// giveUp stops a server whose doubt can't be settled. As long as all servers that answer
+// have its state, nothing contradicts that state: it goes on, and keeps asking the others.
 func (d *doubts) giveUp(l *Loop) {
 	own, others, differ := d.votes[l.o.ID], 0, false
 	for id, digest := range d.votes { // any order: they are counted

@@ -55,7 +55,9 @@ func TestMajorityOfStatesDecides(t *testing.T) {
 // TestNoMajorityOfStates stops all where nobody can tell who is right, and tells
 // nobody to remove anything.
 func TestNoMajorityOfStates(t *testing.T) {
-	for name, states := range map[string][]uint64{"two servers": {1, 2}, "all differ": {1, 2, 3}, "one is down": {1, 2, 1}} {
+	for name, states := range map[string][]uint64{
+		"two servers": {1, 2}, "all differ": {1, 2, 3}, "one is down": {1, 2, 1},
+	} {
 		ids := []uint64{1, 2, 3}[:len(states)]
 		c, lead := doubting(t, ids...)
 		for i, state := range states {

@@ -6,20 +6,20 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// failover makes the loss of a leader short. Raft alone waits for an election
-// timeout of silence, drawn at random, and again after each vote it doesn't win.
-// But when a process dies its connections are reset at once, and that is a hint
-// worth following: the follower forgets its leader. It is only a hint: the
-// pre-vote asks the others, and they refuse while they hear the leader.
+// failover shortens the time without a leader. Raft alone waits for a random election
+// timeout of silence, and again after each election that it doesn't win. But when a
+// process dies, its connections are reset at once. A follower that notices this
+// forgets its leader. It can do so safely, because the reset is only a hint: the
+// pre-vote asks the other servers, and they refuse while they hear the leader.
 //
-// Once a follower has no leader, lost or silent, it campaigns in turns until
-// there is one. The followers take their turns one after the other, by rank, or
-// their votes would split. That matters: the first may lack the newest entry, so
-// that only another can win, and a pre-vote may come to a server that has yet to
-// notice the loss or isn't connected yet, and be in vain.
+// Once a follower has no leader, it campaigns at its turns until there is one. The
+// followers take turns by rank, so that their votes don't split. More than one turn
+// may be needed: the first server may lack the newest entry, so that only another can
+// win, and a pre-vote is in vain at a server that has yet to notice the loss or isn't
+// connected yet.
 type failover struct {
-	turn  uint64 // tick of this server's next turn; 0 if there is a leader, or never was
-	until uint64 // last tick of the turns: then raft's own clock decides
+	turn  uint64 // tick of this server's next turn; 0 if there is a leader, or was never one
+	until uint64 // last tick of the turns; after it raft's election timeout applies
 	term  uint64 // raft's term when turn was set
 	asked uint64 // tick of the last turn
 	said  bool
@@ -35,8 +35,8 @@ const (
 	turnTicks = 40
 )
 
-// lost notes that a peer closed its connection to this server. All that it said
-// on it has been handled.
+// lost handles the end of a peer's connection to this server. All frames that arrived
+// on the connection have been handled.
 func (f *failover) lost(l *Loop, id uint64) {
 	if id == l.node.Leader() && !l.node.IsLeader() && !l.sole {
 		l.leaderDropped = true
@@ -44,21 +44,21 @@ func (f *failover) lost(l *Loop, id uint64) {
 	}
 }
 
-// led takes note of a change of leader or term.
+// led handles a change of leader or term.
 func (f *failover) led(l *Loop, was, is Leadership) {
 	switch {
 	case is.Leader != 0 || l.sole:
 		*f = failover{}
 	case was.Leader != 0 && !was.IsLeader:
 		*f = failover{turn: l.ticks + 1 + f.rank(l, was.Leader), until: l.ticks + turnTicks, term: is.Term}
-		if is.Term != was.Term { // somebody else's election
+		if is.Term != was.Term { // another server has begun an election
 			f.turn += voteTicks
 		}
 	}
 }
 
-// rank is when this server's turn comes in each round: its place among the
-// voters without the lost leader.
+// rank returns the tick of this server's turn within a round: its position among the
+// voters other than the lost leader.
 func (f *failover) rank(l *Loop, lost uint64) uint64 {
 	voters := slices.Clone(l.conf.GetVoters())
 	slices.Sort(voters)
@@ -91,10 +91,10 @@ func (f *failover) tick(l *Loop) {
 	}
 }
 
-// first reports whether m, a pre-vote, comes while this server asks for votes
-// itself, comes before m's sender by rank and has as good a log. If servers that
-// were held up ask at once, and each gave the other what it asks for, their
-// votes would split. To leave m unanswered is safe, and it is for one tick only.
+// first reports whether this server precedes the sender of the pre-vote m: it asks for
+// votes itself in this tick, has the lower id, and its log is at least as up to date. If
+// delayed servers asked at the same time and granted each other the pre-vote, their votes
+// would split. Leaving m unanswered is safe, and happens for one tick only.
 func (f *failover) first(l *Loop, m *pb.Message) bool {
 	if m.GetType() != pb.MsgPreVote || f.asked == 0 || f.asked != l.ticks || m.GetFrom() < l.o.ID {
 		return false

@@ -8,13 +8,13 @@ const (
 	FrameRaft    FrameKind = 1 // a raft message
 	FrameForward FrameKind = 2 // requests of a follower's clients, for the leader
 	FrameReport  FrameKind = 3 // what StateMachine.Report returned on a follower
-	FrameMembers FrameKind = 4 // the members' addresses, for a server of level 2 and up; see introduce.go
-	FrameClock   FrameKind = 6 // the sender's time, ms since 1970 (clocks.go); only for servers of feature level 2 on
-	FrameDigest  FrameKind = 5 // a digest of the state (doubts.go); only for servers of feature level 2 on
+	FrameMembers FrameKind = 4 // the members' addresses (introduce.go); only from feature level 2
+	FrameClock   FrameKind = 6 // the sender's time, ms since 1970 (clocks.go); only from feature level 2
+	FrameDigest  FrameKind = 5 // a digest of the state (doubts.go); only from feature level 2
 )
 
-// Event returns what a frame from a peer, on the connection of that number, means to
-// the Loop; ok is false for a kind that this version doesn't know.
+// Event returns the Loop's event for a frame of kind k that came from a peer on the
+// connection with number conn; ok is false for a kind that this version doesn't know.
 func (k FrameKind) Event(from, conn uint64, payload []byte) (e Event, ok bool) {
 	switch k {
 	case FrameRaft:
@@ -33,5 +33,5 @@ func (k FrameKind) Event(from, conn uint64, payload []byte) (e Event, ok bool) {
 	return Event{}, false
 }
 
-// NoteSizeMax bounds what the accepting side of a connection says at once, in bytes.
+// NoteSizeMax bounds one frame that the accepting side of a connection sends, in bytes.
 const NoteSizeMax = 1 << 10

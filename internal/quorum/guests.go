@@ -10,52 +10,52 @@ import (
 // started before reconfig adds it, or one that reconfig has removed and that still runs
 // (docs/decisions/081-servers-without-a-vote.md).
 //
-//   - A guest is a learner of raft's that the membership doesn't name. It has no vote,
-//     so it counts for no entry, election, digest or clock. Decisions to skip entries
-//     don't wait for it either. It doesn't hold the feature level back: a guest that
-//     doesn't know the level in force doesn't stay one.
-//   - A server that is to be a guest announces itself, with its address, to all servers
-//     that it knows, again and again. They connect to it from then on, and the one that
-//     leads makes it a learner.
+//   - A guest is a raft learner that the membership doesn't name. It has no vote, so it
+//     counts for no entry, election, digest or clock. Decisions to skip entries don't
+//     wait for it either. It doesn't hold the feature level back: a guest that doesn't
+//     know the level in force is removed.
+//   - A server that wants to be a guest regularly announces itself, with its address, to
+//     all servers that it knows. They connect to it from then on, and the leader makes it
+//     a learner.
 //   - A voter that a change removes becomes a learner in the same step, and an observer
 //     stays one, if it answers.
 //   - A guest that has not answered its leader for guestSilentTicks is removed. It comes
 //     back by announcing itself.
 type guests struct {
-	own     []string          // this server's address, in the last membership that named it
+	own     []string          // this server's addresses in the last membership that named it
 	asked   map[uint64]uint64 // by server: tick of its last announcement
 	heard   map[uint64]uint64 // while this server leads, by server: tick when it was last active
 	visited uint64            // tick when this server last announced itself
-	lost    uint64            // tick since which it knows no leader; 0 while it does
-	full    bool              // it was told that there are too many
+	lost    uint64            // tick since when this server knows no leader; 0 while it knows one
+	full    bool              // the limit strangersMax was logged
 }
 
 const (
-	// guestsMax bounds the guests at a time.
+	// guestsMax bounds the number of guests at a time.
 	guestsMax = 16
 	// strangersMax bounds the servers that may announce themselves while this server
-	// runs: each is one to connect to.
+	// runs, because this server connects to each of them.
 	strangersMax = 64
-	// guestTicks is the pause between two announcements of a server that nobody answers,
-	// and guestRenewTicks that of one that follows: a member that has been started anew
-	// has to learn its address.
+	// guestTicks is the pause between two announcements of a server that no leader
+	// answers, and guestRenewTicks the pause of one that follows already: a restarted
+	// member has to learn the guest's address again.
 	guestTicks      = 10
 	guestRenewTicks = 60
-	// guestSilentTicks is after what silence a leader removes a guest.
+	// guestSilentTicks is the silence after which a leader removes a guest.
 	guestSilentTicks = 200
-	// guestAskedTicks is for how long an announcement counts: less than guestSilentTicks, or who
-	// has been removed for its silence would be let in again.
+	// guestAskedTicks is how long an announcement is valid. It is less than guestSilentTicks, so
+	// that a guest removed for its silence isn't let in again by an old announcement.
 	guestAskedTicks = 2 * guestRenewTicks
-	// guestLeaderlessTicks is after how long a member without a leader announces itself
-	// too: it may have been removed while it was away.
+	// guestLeaderlessTicks is the time without a leader after which a member announces
+	// itself too: it may have been removed while it was away.
 	guestLeaderlessTicks = 100
-	// AnnouncementMax bounds the bytes of an announcement.
+	// AnnouncementMax is the maximum size of an announcement, in bytes.
 	AnnouncementMax = 9 + introducedAddrs*(2+introducedAddr)
 )
 
 var errAnnouncement = errors.New("it doesn't name its sender, and nobody else, with an address")
 
-// ReadAnnouncement reads what a server tells of itself: an introduction of one.
+// ReadAnnouncement decodes server from's announcement: an introduction that names only from.
 func ReadAnnouncement(from uint64, b []byte) (m Member, err error) {
 	members, err := readIntroduction(b)
 	switch {
@@ -67,7 +67,7 @@ func ReadAnnouncement(from uint64, b []byte) (m Member, err error) {
 	return members[0], nil
 }
 
-// tick announces this server if it is no member, and, on a leader, looks which guests
+// tick announces this server if it is not a member. On a leader it also notes which guests
 // answer.
 func (g *guests) tick(l *Loop) {
 	if l.node.Leader() != 0 {
@@ -101,20 +101,21 @@ func (g *guests) tick(l *Loop) {
 	}
 }
 
-// visits reports whether this server announces itself: as far as it knows it is not a
-// member, or it has not heard of a leader, or from its leader, for so long that it may have
-// been removed. In raft an observer believes in its leader for ever.
+// visits reports whether this server announces itself. It does if it is not a member as far
+// as it knows. It also does if it has known no leader, or its leader hasn't answered, for so
+// long that it may have been removed: in raft an observer never gives up its leader.
 func (g *guests) visits(l *Loop) bool {
 	switch {
 	case l.node.IsLeader():
 		return false
-	case l.joining(), g.lost != 0 && l.ticks-g.lost > guestLeaderlessTicks, l.leaderCheck.unanswered(l) > guestLeaderlessTicks:
+	case l.joining(), g.lost != 0 && l.ticks-g.lost > guestLeaderlessTicks,
+		l.leaderCheck.unanswered(l) > guestLeaderlessTicks:
 		return true
 	}
 	return len(l.wanted) > 0 && !isMember(l.membersNamed(), l.o.ID)
 }
 
-// named takes note of the membership before it becomes another one.
+// named records this server's addresses from the membership, before that changes.
 func (g *guests) named(l *Loop, members []Member) {
 	for _, m := range members {
 		if m.ID == l.o.ID {
@@ -123,9 +124,9 @@ func (g *guests) named(l *Loop, members []Member) {
 	}
 }
 
-// announced takes a server's announcement: it is connected to from now on, and told who the
-// members are, of which it may know none that still is one. Where members are to be found the
-// membership says, and nobody else.
+// announced handles a server's announcement. This server connects to that server from now on,
+// and tells it who the members are, since those that it knows may all have left. An
+// announcement of a member is ignored: the membership alone gives the members' addresses.
 func (g *guests) announced(l *Loop, e Event) {
 	m, err := ReadAnnouncement(e.From, e.Data)
 	if err != nil {
@@ -136,12 +137,14 @@ func (g *guests) announced(l *Loop, e Event) {
 		return
 	}
 	if other := g.sameLastByte(l, m.ID); other != 0 {
-		l.log.Warn("a server that is no member asks to follow, and its id ends with the same byte as another's: their sessions would have the same ids. Give it another myid", "server", m.ID, "other", other)
+		l.log.Warn("a server that is no member asks to follow, and its id ends with the same byte as another's: their sessions would have the same ids. Give it another myid",
+			"server", m.ID, "other", other)
 		return
 	}
 	if _, known := g.asked[m.ID]; !known && len(g.asked) >= strangersMax {
 		if !g.full {
-			l.log.Warn("too many servers that are no members have asked to follow since this server was started: no others are taken", "server", m.ID, "most", strangersMax)
+			l.log.Warn("too many servers that are no members have asked to follow since this server was started: no others are taken",
+				"server", m.ID, "most", strangersMax)
 		}
 		g.full = true
 		return
@@ -153,7 +156,7 @@ func (g *guests) announced(l *Loop, e Event) {
 }
 
 // sameLastByte returns a member or another guest whose id ends with the same byte, or 0.
-// Session ids begin with it.
+// Session ids begin with that byte.
 func (g *guests) sameLastByte(l *Loop, id uint64) uint64 {
 	for _, m := range l.membersKnown() {
 		if m.ID != id && byte(m.ID) == byte(id) {
@@ -168,7 +171,7 @@ func (g *guests) sameLastByte(l *Loop, id uint64) uint64 {
 	return 0
 }
 
-// led begins a leadership: nobody's silence is counted yet.
+// led is called when the leader changes. It resets the guests' silence.
 func (g *guests) led() {
 	clear(g.heard)
 }
@@ -179,27 +182,29 @@ func (l *Loop) isGuest(id uint64) bool {
 		!slices.Contains(l.conf.GetVoters(), id) && !slices.Contains(l.conf.GetVotersOutgoing(), id)
 }
 
-// stays reports whether a server that the membership doesn't name is, or remains, a
-// guest: it answers.
+// stays reports whether a server that the membership doesn't name becomes, or remains, a
+// guest. It must answer the leader.
 func (l *Loop) stays(id uint64) bool {
 	if id == l.o.ID {
-		return true // it hands leadership over first, or loses it
+		return true // this leader hands leadership over first, or loses it
 	}
 	if slices.Contains(l.conf.GetVoters(), id) {
-		return l.guestCount() < guestsMax && slices.ContainsFunc(l.node.Followers(), func(f Progress) bool { return f.ID == id && f.Active }) && l.mayGuest(id)
+		return l.guestCount() < guestsMax &&
+			slices.ContainsFunc(l.node.Followers(), func(f Progress) bool { return f.ID == id && f.Active }) && l.mayGuest(id)
 	}
 	heard, counts := l.guests.heard[id]
 	return !counts || l.ticks-heard <= guestSilentTicks
 }
 
 // mayGuest reports whether a server knows the highest feature level that this one knows.
-// Else it would keep the ensemble from reaching that, or stop where it does.
+// One that doesn't would keep the ensemble from reaching that level, or would be sent
+// nothing more once the ensemble reaches it.
 func (l *Loop) mayGuest(id uint64) bool {
 	_, highest := l.o.State.Levels()
 	return l.levels.of(id) >= highest
 }
 
-// guestCount is the number of guests in raft's membership.
+// guestCount returns the number of guests in raft's membership.
 func (l *Loop) guestCount() (n int) {
 	for _, id := range slices.Concat(l.conf.GetLearners(), l.conf.GetLearnersNext()) {
 		if l.isGuest(id) {

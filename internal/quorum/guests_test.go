@@ -46,7 +46,8 @@ func TestGuests(t *testing.T) {
 	c.arrives(ids...)
 	c.named(1, c.members)
 	c.step(60 + 8*guestsMax)
-	if got := lead.loop.Status(); !slices.Equal(got.Guests, ids[:guestsMax]) || len(got.Voters) != 3 || len(got.Observers) > 0 {
+	if got := lead.loop.Status(); !slices.Equal(got.Guests, ids[:guestsMax]) || len(got.Voters) != 3 ||
+		len(got.Observers) > 0 {
 		t.Fatalf("the leader's guests are %v of %v; %+v", got.Guests, ids, got)
 	}
 	c.nodes[4].say(2) // forwards
@@ -76,7 +77,8 @@ func TestWhoAsksToFollow(t *testing.T) {
 		"cut short":         m(4, "a:1")[:5],
 		" nobody else":      append(m(4, "a:1"), m(5, "b:1")...),
 	} {
-		if _, err := ReadAnnouncement(4, b); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), strings.TrimSpace(want)) {
+		if _, err := ReadAnnouncement(4, b); (err == nil) != (want == "") ||
+			err != nil && !strings.Contains(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
@@ -98,7 +100,8 @@ func TestWhoAsksToFollow(t *testing.T) {
 	}
 	tells(2)       // a member
 	tells(256 + 3) // its sessions would have a member's ids
-	if n := len(lead.loop.guests.asked); n != strangersMax || lead.loop.guests.asked[2] != 0 || lead.loop.guests.asked[259] != 0 {
+	if n := len(lead.loop.guests.asked); n != strangersMax || lead.loop.guests.asked[2] != 0 ||
+		lead.loop.guests.asked[259] != 0 {
 		t.Errorf("%d strangers are noted, want %d", n, strangersMax)
 	}
 }

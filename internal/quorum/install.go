@@ -8,20 +8,20 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// arrived is a peer's snapshot, whole on this disk and loaded, before raft has decided
-// whether it becomes this server's state.
+// arrived is a peer's snapshot that is complete on this server's disk and loaded. Raft has
+// yet to decide whether it becomes this server's state.
 type arrived struct {
 	file    *storage.SnapshotWriter
-	restore func() // the state; nil if raft won't want it
+	restore func() // replaces the state; nil if raft won't want the snapshot
 }
 
 // refusedTicks is the least time between two log lines about refused snapshots.
 const refusedTicks = 200
 
-// received hands a peer's snapshot, whose file is complete on this disk, to
-// raft. If raft wants it, it comes back as a write (install); if it is behind
-// what this server has, it is dropped. A snapshot that can't be this server's state is
-// refused before that: once raft has taken it there is no way back.
+// received hands a peer's snapshot, whose file is complete on this server's disk, to
+// raft. If raft accepts it, raft asks for it to be installed (see install); if it is older
+// than this server's state, it is dropped. A snapshot that can't be loaded is refused
+// first: once raft has accepted it there is no way back.
 func (l *Loop) received(e Event) {
 	l.dropArrived()
 	restore, err := l.examine(e)
@@ -41,7 +41,7 @@ func (l *Loop) received(e Event) {
 	l.dropArrived()
 }
 
-// dropArrived removes a snapshot that was not wanted.
+// dropArrived removes a snapshot that raft didn't accept.
 func (l *Loop) dropArrived() {
 	if l.arrived != nil {
 		l.arrived.file.Abort()
@@ -49,8 +49,8 @@ func (l *Loop) dropArrived() {
 	}
 }
 
-// examine finds out whether a snapshot can be this server's state, and returns how it
-// becomes that.
+// examine checks whether a snapshot can become this server's state, and returns the
+// function that makes it so, or nil if raft won't want the snapshot.
 func (l *Loop) examine(e Event) (restore func(), err error) {
 	m, err := l.vet(e)
 	if err != nil {
@@ -63,7 +63,8 @@ func (l *Loop) examine(e Event) (restore func(), err error) {
 	defer snap.Close()
 	meta := m.GetSnapshot().GetMetadata()
 	if snap.Index != meta.GetIndex() || snap.Term != meta.GetTerm() {
-		return nil, fmt.Errorf("it was announced as of entry %d of term %d, and is of entry %d of term %d", meta.GetIndex(), meta.GetTerm(), snap.Index, snap.Term)
+		return nil, fmt.Errorf("it was announced as of entry %d of term %d, and is of entry %d of term %d", meta.GetIndex(),
+			meta.GetTerm(), snap.Index, snap.Term)
 	}
 	if err := meta.GetConfState().Equivalent(snap.ConfState); err != nil {
 		return nil, fmt.Errorf("it was announced with another membership: %w", err)
@@ -74,8 +75,8 @@ func (l *Loop) examine(e Event) (restore func(), err error) {
 	return l.o.State.Load(snap.Meta, snap)
 }
 
-// refuseSnapshot tells of a snapshot that can't be used, unless it was told just now, and
-// ends this server if its own disk is why.
+// refuseSnapshot logs that a snapshot can't be used, at most once in refusedTicks. If this
+// server's own disk is the cause, it stops the server instead.
 func (l *Loop) refuseSnapshot(e Event, err error) {
 	if l.failed = l.disk.Err(); l.failed != nil {
 		return
@@ -103,8 +104,8 @@ func (l *Loop) install(m *pb.Message, hs *pb.HardState) {
 	l.applied = meta.GetIndex()
 	l.memberAt(meta.GetConfState(), l.applied)
 	if contains(l.conf, l.o.ID) {
-		// A member already as far as this server knew: it may have been taken out and let
-		// in again meanwhile (see joining).
+		// Even if this server knew itself to be a member before, it may have been taken out
+		// and let in again meanwhile (see joining).
 		l.memberSince = l.applied
 	}
 	l.log.Info("this server was far behind and took a peer's snapshot", "index", l.applied)

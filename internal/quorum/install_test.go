@@ -38,7 +38,9 @@ func TestSnapshotsThatCantBeUsed(t *testing.T) {
 		},
 		"of another entry": announce(func(meta *pb.SnapshotMetadata) { meta.Index = new(meta.GetIndex() + 1) }),
 		"of another term":  announce(func(meta *pb.SnapshotMetadata) { meta.Term = new(meta.GetTerm() - 1) }),
-		"of other members": announce(func(meta *pb.SnapshotMetadata) { meta.ConfState.Voters = append(meta.ConfState.Voters, 9) }),
+		"of other members": announce(func(meta *pb.SnapshotMetadata) {
+			meta.ConfState.Voters = append(meta.ConfState.Voters, 9)
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,22 +10,22 @@ import (
 // A server that was away while the membership changed may know few of the present members.
 // It refuses the new leader, which isn't in its configuration, and so never learns more. So
 // each server sends its peers the addresses of the members, as it knows them, on connecting
-// and whenever they change. A server accepts, from a peer that it knows, the addresses of
-// servers that it has no address of. Only the log decides which servers are members.
+// and whenever they change. A server accepts from a peer that it knows the addresses of
+// servers for which it has none. Only the log decides which servers are members.
 //
-//	frame    for each member: id(8) addresses(1), for each of these: length(2) text
+//	frame    for each member: id(8) address count(1), for each address: length(2) text
 
 const (
 	// introducedMax bounds the members of one introduction.
 	introducedMax = 1 << 10
-	// introducedAddrs and introducedAddr bound the addresses of each, and their bytes.
+	// introducedAddrs bounds the addresses of a member, introducedAddr the bytes of an address.
 	introducedAddrs = 16
 	introducedAddr  = 512
-	// levelIntroduces is the level from which on a server knows this frame.
+	// levelIntroduces is the lowest feature level at which a server knows this frame.
 	levelIntroduces = 2
 )
 
-// introduceAll tells those that are members, or were before, of a change.
+// introduceAll tells the present members, and those of before, who the members are now.
 func (l *Loop) introduceAll(before []Member) {
 	for _, m := range before {
 		if !slices.ContainsFunc(l.wanted, func(k Member) bool { return k.ID == m.ID }) {
@@ -44,13 +44,14 @@ func (l *Loop) introduce(to uint64) {
 	}
 }
 
-// membersKnown are the members decided on and those that raft's membership still holds.
+// membersKnown returns the members decided on and the former ones that raft's membership
+// still holds.
 func (l *Loop) membersKnown() []Member {
 	return slices.Concat(l.membersNamed(), l.roster.former)
 }
 
-// membersNamed are the members decided on, with those that a change is about to
-// remove, or those of the configuration.
+// membersNamed returns the members decided on and those that a change is about to remove.
+// If no membership has been decided yet, it returns the members of the configuration.
 func (l *Loop) membersNamed() []Member {
 	if len(l.wanted) == 0 {
 		return l.o.Members
@@ -64,7 +65,7 @@ func (l *Loop) membersNamed() []Member {
 	return known
 }
 
-// introduced takes what a peer told.
+// introduced handles a peer's introduction.
 func (l *Loop) introduced(payload []byte) error {
 	members, err := readIntroduction(payload)
 	if err != nil {
@@ -104,7 +105,7 @@ func readIntroduction(b []byte) (members []Member, err error) {
 		}
 		m := Member{ID: binary.BigEndian.Uint64(b)}
 		n := int(b[8])
-		if m.ID == 0 { // no server's id: what a disk made of a file
+		if m.ID == 0 { // not a server id: a corrupt roster file may hold it
 			return nil, errNobody
 		}
 		if b = b[9:]; n > introducedAddrs {

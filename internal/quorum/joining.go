@@ -7,22 +7,24 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// How a server with an empty data directory begins, and what it must not do until it has
-// joined; join.go says why, and asks the peers.
+// This file decides how a server with an empty data directory begins, and what it must not
+// do until it has joined. Package peer's join.go asks the peers, and says why.
 
 // A Beginning is how a server with an empty data directory begins.
 type Beginning struct {
 	Cluster     uint64 // of the ensemble to join; 0 to begin a new one
-	JoinedAfter uint64 // with Cluster: index beyond which it becomes a member
-	JoinedTerm  uint64 // of that entry, 0 if not told: it takes part in no earlier term
+	JoinedAfter uint64 // with Cluster: only an entry beyond this index makes it a member
+	JoinedTerm  uint64 // term of the entry at JoinedAfter, 0 if unknown: it takes part in no earlier term
 }
 
-// Begin decides how the server self with an empty data directory begins, by what
-// the members answer: ask returns that and the cluster they belong to; New stands
-// for an empty peer too, and Begun only for a peer that has never asked this server.
-// Until that decides it (ok), waiting says for what. belong holds, from one round to
-// the next, the members that belonged to an ensemble when they last answered.
-func Begin(self uint64, members []Member, belong map[uint64]bool, ask func(Member) (reply JoinReply, cluster uint64, err error)) (b Beginning, waiting []string, ok bool) {
+// Begin decides from the members' answers how server self, whose data directory is empty,
+// begins. ask returns a member's answer and the cluster that it belongs to. In an answer,
+// New may also mean that the member is empty, and Begun is set only for a member that has
+// never asked this server. ok is false while the answers don't decide it; waiting then says
+// what is missing. belong holds, from one round to the next, the members that belonged to
+// an ensemble when they last answered.
+func Begin(self uint64, members []Member, belong map[uint64]bool,
+	ask func(Member) (reply JoinReply, cluster uint64, err error)) (b Beginning, waiting []string, ok bool) {
 	voters, empty, begun := 0, 0, 0
 	known := false // that there is an ensemble
 	for _, m := range members {
@@ -41,7 +43,9 @@ func Begin(self uint64, members []Member, belong map[uint64]bool, ask func(Membe
 		}
 		switch {
 		case err != nil && belong[m.ID]:
-			waiting = append(waiting, fmt.Sprintf("server %d: %v; it belonged to an ensemble when it last answered (if that is gone for good, start this server again)", m.ID, err))
+			waiting = append(waiting,
+				fmt.Sprintf("server %d: %v; it belonged to an ensemble when it last answered (if that is gone for good, start this server again)",
+					m.ID, err))
 		case err != nil:
 			waiting = append(waiting, fmt.Sprintf("server %d: %v", m.ID, err))
 		case reply.Go:
@@ -51,14 +55,16 @@ func Begin(self uint64, members []Member, belong map[uint64]bool, ask func(Membe
 			waiting = append(waiting, fmt.Sprintf("server %d: a server %d is running already: %s", m.ID, self, SameID))
 		case reply.Hearsay:
 			known = true
-			waiting = append(waiting, fmt.Sprintf("server %d is empty too, and is asking its own peers, or has heard of an ensemble", m.ID))
+			waiting = append(waiting,
+				fmt.Sprintf("server %d is empty too, and is asking its own peers, or has heard of an ensemble", m.ID))
 		case !reply.New:
 			belong[m.ID] = true
 			waiting = append(waiting, fmt.Sprintf("server %d belongs to an ensemble; its leader must let this server in", m.ID))
 		case m.Observer:
 		case reply.Begun:
 			begun++
-			waiting = append(waiting, fmt.Sprintf("server %d has begun without this one, maybe long ago: all others must answer", m.ID))
+			waiting = append(waiting,
+				fmt.Sprintf("server %d has begun without this one, maybe long ago: all others must answer", m.ID))
 		default:
 			empty++
 		}
@@ -70,16 +76,16 @@ func Begin(self uint64, members []Member, belong map[uint64]bool, ask func(Membe
 
 // A JoinReply answers EventJoin.
 type JoinReply struct {
-	New   bool // this server has only just begun: there was no election yet
-	Begun bool // New, and it has a log
-	// Hearsay says that the server is empty and has not asked all of its peers yet, or
-	// that one of them belongs to an ensemble.
+	New   bool // the answering server has only just begun: there was no election yet
+	Begun bool // with New: it has a log
+	// Hearsay says that the answering server is empty and either has not asked all of its
+	// peers yet, or knows that one of them belongs to an ensemble.
 	Hearsay     bool
-	Go          bool   // the server may start; the life that asks was taken out
-	Index       uint64 // with Go: of the entry that took it out
-	Term        uint64 // with Go: of that entry
-	DuplicateID bool   // a server with this id is running and connected
-	Ask         bool   // the asker's own address is to say that it is empty: then tell again, with Empty
+	Go          bool   // the asker may start: its present life was taken out of the membership
+	Index       uint64 // with Go: index of the entry that took it out
+	Term        uint64 // with Go: term of that entry
+	DuplicateID bool   // a server with the asker's id is running and connected
+	Ask         bool   // check at the asker's own address that it is empty, then repeat the event with Empty
 }
 
 // bootstrapTerm is the term of a new group before its first election.
@@ -114,7 +120,8 @@ func electoral(m *pb.Message) bool {
 	return false
 }
 
-// observes reports whether this server is to have no vote for good.
+// observes reports whether this server is an observer in the membership decided on, or in
+// the configuration if none has been decided yet.
 func (l *Loop) observes() bool {
 	members := l.wanted
 	if len(members) == 0 {
@@ -123,6 +130,6 @@ func (l *Loop) observes() bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.ID == l.o.ID && m.Observer })
 }
 
-// SameID is the part of a refusal by which a server knows that another one has its
-// id. Its words are part of the protocol.
+// SameID is the text in a refusal that tells a server that another one has its id. The
+// exact words are part of the protocol.
 const SameID = "two servers have the same myid"

@@ -52,7 +52,8 @@ func TestRemovedObserverFindsOut(t *testing.T) {
 		t.Fatalf("it is no observer, or has no answer: %v", removed.conf)
 	}
 	decide(2, c.members[:2]...)
-	if lead := c.nodes[1].loop.Status(); !slices.Equal(lead.Guests, []uint64{3}) || len(lead.Observers) > 0 || removed.Status().Unanswered > 0 {
+	if lead := c.nodes[1].loop.Status(); !slices.Equal(lead.Guests, []uint64{3}) || len(lead.Observers) > 0 ||
+		removed.Status().Unanswered > 0 {
 		t.Fatalf("it doesn't go on as a guest: %+v", lead)
 	}
 	for _, id := range []uint64{1, 2} {

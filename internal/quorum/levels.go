@@ -11,42 +11,42 @@ import (
 // of the replicated state (docs/decisions/011).
 //
 //   - Each server announces the highest level it knows on each connection it accepts,
-//     in the direction in which connections otherwise carry nothing: the first version
-//     announces nothing and ignores what comes there, so it counts as level 1.
+//     in the direction that otherwise carries nothing. The first version announces
+//     nothing and ignores what arrives there, so it counts as level 1.
 //   - The leader tells its state machine the highest level that all members know,
 //     voters and observers, while it is connected to all of them. The state machine
 //     raises the level in force by an entry of the log.
 //   - A leader sends no entries and no snapshot to a server that doesn't know the
-//     level in force, and no server lets one join: its data stays as it is until it is
-//     upgraded.
+//     level in force, and no server lets such a server join: its data stays as it is
+//     until it is upgraded.
 //
-// The level of a server that joins is in its hello, in the lower half of the cluster's
-// place.
+// A server that joins tells its level in its hello, in the lower half of the cluster
+// field.
 
 const (
-	// LevelFirst is what a server that announces nothing knows.
+	// LevelFirst is the level of a server that announces none.
 	LevelFirst = 1
-	// levelTicks is the pause between two looks at what the members know.
+	// levelTicks is the pause between two checks of the members' levels.
 	levelTicks = 4
 )
 
-// levels is what a Loop knows of the members' versions.
+// levels holds what a Loop knows of the members' feature levels.
 type levels struct {
 	inForce  uint32
 	known    map[uint64]uint32 // announced on the present connection
-	outdated map[uint64]int    // looks since which a connected member knows too little
+	outdated map[uint64]int    // checks in a row at which a connected member's level was too low
 }
 
-// announced takes note of a peer's level; 0 is that of a new connection.
+// announced records a peer's level, or 0 for a new connection, on which none was announced yet.
 func (v *levels) announced(id uint64, level uint32) { v.known[id] = level }
 
-// of returns the level that a peer knows as far as this server does.
 // LevelInForce returns the feature level in force.
 func (l *Loop) LevelInForce() uint32 { return l.levels.inForce }
 
+// of returns the highest level that a peer knows, as far as this server has heard.
 func (v *levels) of(id uint64) uint32 { return max(v.known[id], LevelFirst) }
 
-// tick looks whether the level can be raised.
+// tick checks whether the level can be raised.
 func (v *levels) tick(l *Loop) {
 	v.inForce, _ = l.o.State.Levels()
 	if l.ticks%levelTicks == 0 && l.node.IsLeader() {
@@ -55,11 +55,11 @@ func (v *levels) tick(l *Loop) {
 	}
 }
 
-// outdatedLooks is how many looks in a row a member must know too little before the
-// leader says so: its announcement may be on the way.
+// outdatedLooks is the number of checks in a row at which a member's level must be too low
+// before the leader logs it: the member's announcement may still be on the way.
 const outdatedLooks = 5
 
-// complain says which members don't know the level in force.
+// complain logs which connected members don't know the level in force.
 func (v *levels) complain(l *Loop) {
 	for _, f := range l.node.Followers() {
 		if level := v.of(f.ID); level >= v.inForce || !l.o.Shell.Connected(f.ID) {
@@ -71,10 +71,12 @@ func (v *levels) complain(l *Loop) {
 	}
 }
 
-// supported returns the highest level that all members know, at least that in force.
+// supported returns the highest level that all members know. It is never lower than the
+// level in force, and equal to it if a member isn't connected.
 func (v *levels) supported(l *Loop) uint32 {
 	inForce, level := l.o.State.Levels()
-	members := slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing(), l.conf.GetLearners(), l.conf.GetLearnersNext())
+	members := slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing(), l.conf.GetLearners(),
+		l.conf.GetLearnersNext())
 	wanted := l.wanted
 	if len(wanted) == 0 {
 		wanted = l.o.Members

@@ -15,42 +15,43 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A Shell does for a Loop what computes nothing: it moves bytes to peers and
-// writes snapshot files. The real one is peer.Peer; a simulator is another.
+// A Shell does a Loop's input and output: it moves bytes to peers and writes
+// snapshot files. Servers use peer.Peer; a simulator has its own Shell.
 type Shell interface {
 	// Send queues a copy of a frame for a peer, or drops it and returns false. Frames to one
-	// peer arrive in order, or the peer sees EventLost and this server
-	// EventConnected.
+	// peer arrive in order. If queued frames are lost, the peer gets EventLost and this
+	// server EventConnected.
 	Send(to uint64, kind FrameKind, payload []byte) bool
-	// Connected reports whether frames to a peer are being sent.
+	// Connected reports whether this server's connection to a peer is up.
 	Connected(to uint64) bool
-	// Room reports whether a peer takes what it is sent, so that little waits here.
-	// Requests for a leader that has no room are kept until a later turn.
+	// Room reports whether there is room in the send queue of a peer. Requests for a
+	// leader are kept until a later turn while there is none.
 	Room(to uint64) bool
 	// SendSnapshot sends the snapshot file at index to a peer, which gets an
-	// EventSnapshot with the file and message; then this server gets EventSent.
+	// EventSnapshot with the file and message. When that is over, this server gets
+	// EventSent.
 	SendSnapshot(to, index uint64, message []byte)
-	// SetPeers makes members those of the ensemble: the ones decided on, and the ones that
-	// a change under way adds. They are servers to be connected to, this one aside, at the
-	// addresses given. It is called for each membership the state machine tells of. A server
-	// that leaves stays connected: it has yet to hear of it.
+	// SetPeers sets the members of the ensemble: the members decided on, and those that a
+	// change under way adds. The Shell connects to all of them except this server, at the
+	// given addresses. SetPeers is called for each membership that the state machine reports.
+	// A server that leaves stays connected, since it has yet to hear of its removal.
 	SetPeers(members []Member)
-	// AddPeers adds servers to be connected to that may be no members.
+	// AddPeers adds servers to connect to, which need not be members.
 	AddPeers(servers []Member)
-	// Visit announces this server to every peer that it knows, connected or not: each gets
-	// an EventGuest with this announcement.
+	// Visit announces this server to every peer that it knows, connected or not. Each peer
+	// gets an EventGuest with the announcement.
 	Visit(announcement []byte)
-	// AnnounceSkips sends every peer that connects, from now on or did, an EventSkips with
-	// this note in place of former ones.
+	// AnnounceSkips sends an EventSkips with note to every peer that is connected or
+	// connects later. The note replaces earlier ones.
 	AnnounceSkips(note []byte)
-	// WriteSnapshot writes an image to a snapshot file, closes it, and answers
-	// with EventWritten.
+	// WriteSnapshot writes an image to a snapshot file and closes the image. When it
+	// is done, this server gets EventWritten.
 	WriteSnapshot(meta storage.Meta, image Image)
-	// Purge removes old snapshots, all but the newest keep, and the log that only they
-	// needed. It takes its time beside the loop.
+	// Purge removes all snapshots but the newest keep, and the log that only the removed
+	// ones needed. It runs concurrently with the loop.
 	Purge(keep int)
-	// Beside begins work, which another goroutine may do. The caller goes on with
-	// what has nothing to do with it, then calls wait, which returns when it is done.
+	// Beside starts work, possibly on another goroutine. Meanwhile the caller does what
+	// is independent of it, then calls wait, which returns when the work is done.
 	Beside(work func()) (wait func())
 }
 
@@ -62,73 +63,73 @@ const (
 	EventRaft      EventKind = iota // Data is a raft message, from From
 	EventForward                    // Data is requests of From's clients
 	EventReport                     // Data is From's report (StateMachine.Report)
-	EventConnected                  // our connection to From is new: what was sent before may be lost
+	EventConnected                  // our connection to From is new: frames sent before may be lost
 	EventLost                       // From closed or reset its connection to us
 	EventSnapshot                   // From's snapshot has arrived whole in File; Data is its message
-	EventSent                       // our snapshot was sent to From, or Err
-	EventJoin                       // From has an empty data directory and asks to join; answer on Join
+	EventSent                       // our snapshot was sent to From, or failed with Err
+	EventJoin                       // From has an empty data directory and asks to join; the answer goes to Join
 	EventClock                      // Data is From's time
 	EventDigest                     // Data is a digest of From's state
-	EventLevel                      // From announces that it knows Level
+	EventLevel                      // From announces its feature level, Level
 	EventSkips                      // Data is a note of the entries that From has decided to skip
 	EventMembers                    // Data is the members' addresses as From knows them
-	// From, which has proven who it is, asks to follow without being a member; Data is its announcement
+	// From, whose identity is proven, asks to follow without being a member; Data is its announcement
 	EventGuest
-	EventWritten // a snapshot of Meta was written (Bytes before compression), or Err
+	EventWritten // the snapshot of Meta was written (Bytes before compression), or failed with Err
 )
 
-// An Event is an input that a Shell gives to a Loop.
+// An Event is an input from a Shell to a Loop.
 type Event struct {
 	Kind  EventKind
 	From  uint64
 	Data  []byte
-	Level uint32 // feature level, of EventLevel and EventJoin
+	Level uint32 // of EventLevel and EventJoin: From's feature level
 	File  *storage.SnapshotWriter
 	Meta  storage.Meta
 	Bytes int64
-	Join  chan<- JoinReply // with room for one
-	Taken chan<- bool      // of EventSnapshot, with room for one, may be nil: whether the file can be used
-	Life  uint32           // of From, which asks to join; 0 if it is of the first version
+	Join  chan<- JoinReply // of EventJoin; has capacity for one reply
+	Taken chan<- bool      // of EventSnapshot, capacity 1, may be nil: gets whether the file can be used
+	Life  uint32           // of EventJoin: From's life; 0 if From is of the first version
 	Known bool             // of EventJoin: this server knows an address of From
-	Empty bool             // of EventJoin: at From's own address that life says that it is empty
-	// Conn is the number of the connection that a message came on, or, of EventJoin, of
-	// the newest one then. They count up.
+	Empty bool             // of EventJoin: the server at From's own address says that it is empty and in that life
+	// Conn is the number of the connection on which a raft message came. For EventJoin it
+	// is the number of the newest connection at that time. Numbers are ascending.
 	Conn uint64
 	Err  error
 }
 
-// LoopOptions says what a Loop works on.
+// LoopOptions configures a Loop.
 type LoopOptions struct {
 	ID uint64
-	// Incarnation is a number that no life of any server of the group had before.
+	// Incarnation is a number that no earlier run of any server of the group had.
 	Incarnation uint64
 
 	Dir     *storage.Dir
 	State   StateMachine
 	Shell   Shell
 	Applied uint64   // index of the last entry State holds
-	Members []Member // of a new group; unused when it joins one, or goes on
+	Members []Member // the configured members; a new group begins with them
 	// JoinedAfter, if not 0, makes this server join an ensemble: it takes no part
-	// in elections until an entry beyond that index has made it a member. Then
-	// OnJoined, if not nil, is called.
+	// in elections until an entry beyond that index makes it a member. OnJoined, if
+	// not nil, is called then.
 	JoinedAfter   uint64
-	JoinedTerm    uint64 // with JoinedAfter: it takes part in no earlier term
+	JoinedTerm    uint64 // with JoinedAfter: this server takes part in no earlier term
 	OnJoined      func()
 	ElectionTicks int
-	SnapshotsKept int // by the purge after each snapshot
+	SnapshotsKept int // how many the purge after each snapshot keeps
 	Log           *slog.Logger
 }
 
 // reportTicks is how often a follower reports to the leader (StateMachine.Report).
 const reportTicks = 2
 
-// FrameKeepBytes is the largest memory of a message that is used again.
+// FrameKeepBytes is the largest capacity of a message buffer that is kept for reuse.
 const FrameKeepBytes = 1 << 20
 
 // A Loop is one running member of the group without its goroutines, sockets and
-// clock: it is told of ticks and events, and carries out what the Node wants on
-// the disk, the state machine and the Shell. One goroutine at a time may use it;
-// Status is for any.
+// clock. It is driven by ticks and events, and carries out what the Node asks for
+// on the disk, the state machine and the Shell. Only one goroutine at a time may
+// use it, except for Status, which is safe for concurrent use.
 type Loop struct {
 	o    LoopOptions
 	log  *slog.Logger
@@ -140,8 +141,8 @@ type Loop struct {
 	applied     uint64
 	conf        *pb.ConfState
 	hard        pb.HardState
-	batch       []byte // not accepted by raft yet
-	frame       []byte // memory for the next message
+	batch       []byte // data to propose that raft has not accepted yet
+	frame       []byte // buffer for the next message
 	reads       reads
 	snap        snapshots
 	failover    failover
@@ -153,23 +154,23 @@ type Loop struct {
 	skips       skips
 	doubts      doubts
 	clocks      clocks
-	arrived     *arrived // handed to raft, which decides whether it wants it
+	arrived     *arrived // the snapshot just handed to raft, which has yet to accept it
 	failed      error
 	ticks       uint64
 	sole        bool // this server is the only voter
 	lastLead    Leadership
-	// leaderDropped says that the leader's connection ended, handing that this server, which
-	// leads, has asked another one to.
+	// leaderDropped says that the leader closed its connection to this server. handing says
+	// that this server leads and has asked another one to take over.
 	leaderDropped, handing bool
 
 	members       []Member // named by the state machine
-	change        *Change  // of them, under way
-	wanted        []Member // the members that are to be
+	change        *Change  // the change of members under way, or nil
+	wanted        []Member // the members decided on: those of change, if there is one
 	wantedVersion int64
 	reconciler    reconciler
-	known         uint64 // index of the last entry on the disk at the start: what they say is no news
+	known         uint64 // index of the last entry on the disk at the start; what entries up to it change is no news
 	memberSince   uint64 // index of the entry that made this server a member, as far as known
-	refusedUntil  uint64 // tick before which refused snapshots are not told of
+	refusedUntil  uint64 // tick before which refused snapshots aren't logged
 
 	mu     sync.Mutex
 	status Status
@@ -185,7 +186,9 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	l := &Loop{o: o, log: o.Log, disk: disk, conf: conf, applied: o.Applied}
 	l.levels.known, l.levels.outdated = map[uint64]uint32{}, map[uint64]int{}
 	l.guests.asked, l.guests.heard = map[uint64]uint64{}, map[uint64]uint64{}
-	l.lost = lost{out: map[uint64]departure{}, tried: map[uint64]attempt{}, former: map[uint64]uint64{}, admitted: map[uint64]bool{}}
+	l.lost = lost{
+		out: map[uint64]departure{}, tried: map[uint64]attempt{}, former: map[uint64]uint64{}, admitted: map[uint64]bool{},
+	}
 	if hard != nil {
 		l.hard.Term, l.hard.Vote, l.hard.Commit = hard.Term, hard.Vote, hard.Commit
 	}
@@ -195,7 +198,9 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	if err := l.skips.open(l); err != nil {
 		return nil, err
 	}
-	if l.node, err = NewNode(NodeOptions{ID: o.ID, ElectionTicks: o.ElectionTicks, Storage: disk, Applied: o.Applied}); err != nil {
+	if l.node, err = NewNode(NodeOptions{
+		ID: o.ID, ElectionTicks: o.ElectionTicks, Storage: disk, Applied: o.Applied,
+	}); err != nil {
 		return nil, err
 	}
 	if err := l.begin(); err != nil {
@@ -246,11 +251,11 @@ func (l *Loop) vet(e Event) (*pb.Message, error) {
 	return m, v.check(m)
 }
 
-// answersReads reports whether this server answers a read index of a peer. A former
-// leader doesn't: raft would pass the question on in the peer's name, which the new
-// leader refuses, and the peer asks again as soon as it knows of that one. Nor does
-// a leader answer a server that has left and may not know: the lack of an answer
-// tells it (see leaderCheck).
+// answersReads reports whether this server answers a peer's request for a read index. A
+// former leader doesn't: raft would forward the request in the peer's name, and the new
+// leader would refuse it. The peer asks again as soon as it knows the new leader. A
+// leader doesn't answer a server that has left either. If that server doesn't know that
+// it has left, the missing answer tells it (see leaderCheck).
 func (l *Loop) answersReads(from uint64) bool {
 	return l.node.IsLeader() && contains(l.conf, from)
 }
@@ -274,15 +279,15 @@ func (l *Loop) begin() error {
 	return l.node.Bootstrap(voters)
 }
 
-// Tick advances the loop's clock by one tick; Turn follows. It does nothing once the loop
-// has failed: the state machine may be unusable.
+// Tick advances the loop's clock by one tick. The caller calls Turn afterwards. Tick does
+// nothing once the loop has failed, since the state machine may be unusable.
 func (l *Loop) Tick() {
 	if l.failed != nil {
 		return
 	}
 	l.ticks++
 	if err := l.disk.Err(); err != nil && l.failed == nil {
-		l.failed = err // found by others than the loop: in a peer's snapshot, say
+		l.failed = err // it occurred outside the loop, for example while a peer's snapshot was written
 	}
 	if !l.joining() {
 		l.node.Tick()
@@ -310,10 +315,9 @@ func (l *Loop) Tick() {
 	l.publish()
 }
 
-// Resting reports, after a Turn, that nothing waits for a tick: this server leads,
-// no other is a member or is to be one, and nothing was applied since the last
-// tick. Ticks may then be far apart until it doesn't rest any more, for which it
-// needs an event or something to agree on.
+// Resting reports, after a Turn, whether nothing waits for a tick: this server leads,
+// no other server is a member or is to become one, and nothing was applied since the
+// last tick. Ticks may then be far apart. Only an event or a new request ends the rest.
 func (l *Loop) Resting() bool {
 	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() &&
 		l.ticks > 0 && l.status.Applied == l.applied &&
@@ -321,8 +325,8 @@ func (l *Loop) Resting() bool {
 		!slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID != l.o.ID })
 }
 
-// Handle takes what the shell brings; Turn follows. As Tick, it does nothing once the loop
-// has failed.
+// Handle handles an event. The caller calls Turn afterwards. Like Tick, Handle does nothing
+// once the loop has failed.
 func (l *Loop) Handle(e Event) {
 	if l.failed != nil {
 		if e.File != nil {
@@ -365,7 +369,7 @@ func (l *Loop) Handle(e Event) {
 		delete(l.skips.told, e.From)
 		if e.From == l.node.Leader() {
 			l.o.State.Resend()
-			l.reads.retry(l) // what was asked before had no connection to go by
+			l.reads.retry(l) // without a connection, earlier questions were dropped
 		}
 	case EventLost:
 		l.failover.lost(l, e.From)
@@ -384,7 +388,7 @@ func (l *Loop) Handle(e Event) {
 	}
 }
 
-// Turn carries out what there is to do until nothing is left.
+// Turn does all work that is ready.
 func (l *Loop) Turn() {
 	for l.failed == nil {
 		l.skips.release(l)
@@ -410,15 +414,17 @@ func (l *Loop) Turn() {
 }
 
 // carryOut writes what raft wants on the disk and applies what is committed; each
-// may be nil. What is committed is on the disk already, and what is written is
-// applied in a later turn: so neither waits for the other, unless one of them is
-// about more than plain entries. A write without entries is next to nothing, often
-// nothing but the new commit index: another goroutine would only cost its waking.
+// may be nil. Committed entries are on the disk already, and the written ones are
+// applied in a later turn. So the two run concurrently, unless a snapshot is
+// installed or an applied entry changes the membership. They also run one after the
+// other if there is hardly anything to write, often just the new commit index:
+// another goroutine would then cost more than it saves.
 func (l *Loop) carryOut(write, apply *pb.Message) {
 	if l.skips.holds(apply) {
 		apply = nil
 	}
-	if apply == nil || len(write.GetEntries()) == 0 || write.GetSnapshot() != nil || slices.ContainsFunc(apply.GetEntries(), reconfigures) {
+	if apply == nil || len(write.GetEntries()) == 0 || write.GetSnapshot() != nil ||
+		slices.ContainsFunc(apply.GetEntries(), reconfigures) {
 		if write != nil {
 			l.write(write)
 		}
@@ -440,15 +446,15 @@ func (l *Loop) carryOut(write, apply *pb.Message) {
 	l.finish(apply, false)
 }
 
-// apply applies what is committed, with nothing beside it.
+// apply applies committed entries while nothing else runs.
 func (l *Loop) apply(m *pb.Message) {
 	l.keepCommit(m.GetEntries())
 	l.applyInTurn(m)
 }
 
-// applyInTurn applies committed entries, and looks at the membership decided on after
-// each that changes raft's: a later one may not name servers any more whose votes count
-// still.
+// applyInTurn applies committed entries. After each entry that changes raft's membership it
+// looks at the membership decided on, because the membership after a later entry may no
+// longer name servers whose votes still count.
 func (l *Loop) applyInTurn(m *pb.Message) {
 	news := false
 	for left := m.GetEntries(); len(left) > 0 && l.failed == nil; {
@@ -466,11 +472,12 @@ func (l *Loop) applyInTurn(m *pb.Message) {
 	l.finish(m, news)
 }
 
-// reconfigures reports whether raft's membership changes with an entry.
+// reconfigures reports whether an entry changes raft's membership.
 func reconfigures(e *pb.Entry) bool { return e.GetType() != pb.EntryNormal }
 
-// feed gives the node what the state machine wants to be agreed on, or sends it
-// to the leader.
+// feed proposes the state machine's next batch if this server leads, and otherwise
+// forwards the state machine's requests to the leader. It also asks for a read index if
+// reads wait for one.
 func (l *Loop) feed() {
 	switch {
 	case l.node.IsLeader():
@@ -518,13 +525,13 @@ func (l *Loop) send(m *pb.Message) {
 	}
 	if m.GetType() == pb.MsgSnap {
 		if !contains(m.GetSnapshot().GetMetadata().GetConfState(), m.GetTo()) {
-			// Raft takes no snapshot that doesn't know its receiver.
+			// Raft refuses a snapshot whose membership lacks the receiver.
 			l.snap.wanted = true
 			l.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
 			return
 		}
 		if !l.doubts.mayGive(l) {
-			l.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure) // it is tried again
+			l.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure) // raft tries again
 			return
 		}
 		l.o.Shell.SendSnapshot(m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex(), slices.Clone(b))
@@ -538,7 +545,7 @@ func (l *Loop) send(m *pb.Message) {
 	}
 }
 
-// write makes one append durable and delivers its responses.
+// write makes an append of raft's durable and delivers its responses.
 func (l *Loop) write(m *pb.Message) {
 	if l.failed != nil {
 		return
@@ -563,7 +570,7 @@ func (l *Loop) write(m *pb.Message) {
 	}
 }
 
-// deliver hands the responses of a local write to those they are for.
+// deliver hands the responses to a finished write, or to applied entries, to their receivers.
 func (l *Loop) deliver(responses []*pb.Message) {
 	for _, m := range responses {
 		if m.GetTo() != l.o.ID {
@@ -574,7 +581,8 @@ func (l *Loop) deliver(responses []*pb.Message) {
 	}
 }
 
-// gather makes committed entries ready for the state machine; false is a failure.
+// gather prepares committed entries for the state machine, in l.entries. It carries out changes
+// of raft's membership. It returns false if it fails the loop.
 func (l *Loop) gather(entries []*pb.Entry) bool {
 	l.entries = l.entries[:0]
 	for _, e := range entries {
@@ -606,8 +614,8 @@ func (l *Loop) gather(entries []*pb.Entry) bool {
 	return true
 }
 
-// finish does what follows when the state machine has applied m's entries. news says that
-// the membership decided on was another one meanwhile.
+// finish does what is due after the state machine has applied m's entries. news says that
+// the membership decided on has changed while they were applied.
 func (l *Loop) finish(m *pb.Message, news bool) {
 	if l.failed != nil {
 		return
@@ -618,13 +626,14 @@ func (l *Loop) finish(m *pb.Message, news bool) {
 	if l.o.State.Doubtful() {
 		l.doubts.begin(l)
 	}
-	if news = l.decided() || news; (news || l.change != nil && slices.ContainsFunc(m.GetEntries(), reconfigures)) && l.knowsAll() {
+	if news = l.decided() || news; (news || l.change != nil && slices.ContainsFunc(m.GetEntries(), reconfigures)) &&
+		l.knowsAll() {
 		l.reconcile()
 	}
 	l.snap.consider(l)
 }
 
-// memberAt takes note of the membership in force from the entry at index on.
+// memberAt sets raft's membership as of the entry at index.
 func (l *Loop) memberAt(conf *pb.ConfState, index uint64) {
 	was, is := contains(l.conf, l.o.ID), contains(conf, l.o.ID)
 	if is && !was {
@@ -637,21 +646,22 @@ func (l *Loop) memberAt(conf *pb.ConfState, index uint64) {
 	l.member(conf)
 }
 
-// contains reports whether a server is a member; while voters change by joint
-// consensus those before are members too.
+// contains reports whether a server is in raft's membership. During joint consensus
+// the outgoing voters are too.
 func contains(conf *pb.ConfState, id uint64) bool {
-	return slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetLearners(), id) || slices.Contains(conf.GetVotersOutgoing(), id)
+	return slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetLearners(), id) ||
+		slices.Contains(conf.GetVotersOutgoing(), id)
 }
 
-// member takes note of the membership in force.
+// member sets raft's membership.
 func (l *Loop) member(conf *pb.ConfState) {
 	l.conf = conf
 	l.reconciler.proposed = 0
 	l.sole = soleVoter(conf, l.o.ID)
 }
 
-// assume makes the only voter lead: nobody else can, so it needn't wait for the
-// clock to find out. It reports whether that gave the node something to do.
+// assume makes this server lead at once if it is the only voter, without waiting for
+// an election timeout. It reports whether the node has something to do then.
 func (l *Loop) assume() bool {
 	if !l.sole || l.node.IsLeader() {
 		return false
@@ -675,7 +685,7 @@ func (l *Loop) leaderChanged() {
 	l.reconciler = reconciler{}
 	clear(l.lost.admitted)
 	l.guests.led()
-	l.batch = nil // its requests are sent again by the servers they came from
+	l.batch = nil // the servers that its requests came from send them again
 	if lead.IsLeader {
 		l.o.State.Supported(l.levels.supported(l))
 		lead.InForce = l.inForce()
@@ -685,15 +695,16 @@ func (l *Loop) leaderChanged() {
 	l.reads.retry(l)
 }
 
-// TransferLeadership asks the voter that has most of the log to lead, if this server does. It
-// reports whether there is something to wait for.
+// TransferLeadership asks the voter that has most of the log to lead, if this server leads.
+// It reports whether a transfer has begun.
 func (l *Loop) TransferLeadership() bool {
 	return l.node.IsLeader() && l.transferLeadershipTo(slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing()))
 }
 
-// transferLeadershipTo is TransferLeadership to one of some voters.
+// transferLeadershipTo asks the one of voters that has most of the log to lead.
 func (l *Loop) transferLeadershipTo(voters []uint64) bool {
-	best := slices.DeleteFunc(l.node.Followers(), func(f Progress) bool { return !f.Active || !slices.Contains(voters, f.ID) })
+	best := slices.DeleteFunc(l.node.Followers(),
+		func(f Progress) bool { return !f.Active || !slices.Contains(voters, f.ID) })
 	if len(best) == 0 {
 		return false
 	}
@@ -704,5 +715,5 @@ func (l *Loop) transferLeadershipTo(voters []uint64) bool {
 	return true
 }
 
-// ErrStopped is returned by what a stopping server was doing.
+// ErrStopped is returned by an operation that ends because the server is stopping.
 var ErrStopped = errors.New("the server is stopping")

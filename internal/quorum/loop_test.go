@@ -170,7 +170,8 @@ func TestMembersComeAndGo(t *testing.T) {
 	want(slices.DeleteFunc(slices.Clone(all), func(m Member) bool { return m.ID == lead.id }))
 	c.step(40)
 	next := c.leader()
-	if next == lead || slices.Contains(next.loop.conf.GetVoters(), lead.id) || !slices.Equal(next.loop.Status().Guests, []uint64{lead.id}) {
+	if next == lead || slices.Contains(next.loop.conf.GetVoters(), lead.id) ||
+		!slices.Equal(next.loop.Status().Guests, []uint64{lead.id}) {
 		t.Fatalf("server %d leads, membership %v; %d was to leave, and to follow", next.id, next.loop.conf, lead.id)
 	}
 	next.say(2)
@@ -287,7 +288,8 @@ func TestRandomWeather(t *testing.T) {
 		want := c.nodes[1].applied
 		for _, id := range c.ids {
 			if b := c.nodes[id]; !slices.Equal(b.applied, want) || len(b.mine) > 0 {
-				t.Fatalf("seed %d: server %d applied %d numbers and %d of its own are open; server 1 applied %d", seed, id, len(b.applied), len(b.mine), len(want))
+				t.Fatalf("seed %d: server %d applied %d numbers and %d of its own are open; server 1 applied %d", seed, id,
+					len(b.applied), len(b.mine), len(want))
 			}
 		}
 	}

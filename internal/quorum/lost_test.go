@@ -94,7 +94,9 @@ func TestFormerLifeDoesNotCount(t *testing.T) {
 	c.want()
 	lead.letIn(Event{From: lost, Life: 1, Conn: 4, Known: true, Empty: true})
 	c.step(10) // it is a learner again, and has nothing
-	m, err := proto.Marshal(&pb.Message{Type: pb.MsgAppResp.Enum(), From: &lost, To: &lead.id, Term: new(lead.loop.node.Term()), Index: &last})
+	m, err := proto.Marshal(&pb.Message{
+		Type: pb.MsgAppResp.Enum(), From: &lost, To: &lead.id, Term: new(lead.loop.node.Term()), Index: &last,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,8 @@ func TestJoinsInNoEarlierTerm(t *testing.T) {
 	c.crash(2)
 	c.join(2, JoinReply{Index: 40, Term: 7})
 	b := c.nodes[2]
-	stale, err := proto.Marshal(&pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(1)), To: new(uint64(2)), Term: new(uint64(6)), LogTerm: new(uint64(0)), Index: new(uint64(0)), Commit: new(uint64(0)),
+	stale, err := proto.Marshal(&pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(1)), To: new(uint64(2)),
+		Term: new(uint64(6)), LogTerm: new(uint64(0)), Index: new(uint64(0)), Commit: new(uint64(0)),
 		Entries: []*pb.Entry{{Term: new(uint64(6)), Index: new(uint64(1))}}})
 	if err != nil {
 		t.Fatal(err)
@@ -216,11 +219,14 @@ func TestWhoWasAwayLearnsAddresses(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	c.step(1)
 	one, two := c.nodes[1], c.nodes[2]
-	one.wanted, one.version = []Member{{ID: 1, Addrs: []string{"a"}}, {ID: 2, Addrs: []string{"b"}}, {ID: 5, Addrs: []string{"five:1", "five:2"}}}, 1
+	one.wanted, one.version = []Member{
+		{ID: 1, Addrs: []string{"a"}}, {ID: 2, Addrs: []string{"b"}}, {ID: 5, Addrs: []string{"five:1", "five:2"}},
+	}, 1
 	one.loop.Handle(Event{Kind: EventLevel, From: 2, Level: levelIntroduces})
 	c.step(2)
 	want := Member{ID: 5, Addrs: []string{"five:1", "five:2"}}
-	if !slices.ContainsFunc(two.peers, func(m Member) bool { return m.ID == want.ID && slices.Equal(m.Addrs, want.Addrs) }) {
+	if !slices.ContainsFunc(two.peers,
+		func(m Member) bool { return m.ID == want.ID && slices.Equal(m.Addrs, want.Addrs) }) {
 		t.Errorf("server 2 was told to connect to %+v; want %+v among them", two.peers, want)
 	}
 	if slices.ContainsFunc(two.peers, func(m Member) bool { return m.ID == 1 }) {
@@ -238,10 +244,12 @@ func TestWhoWasAwayLearnsAddresses(t *testing.T) {
 
 // TestIntroductionLimits reads what no server of this program writes.
 func TestIntroductionLimits(t *testing.T) {
-	whole := appendIntroduction(nil, []Member{{ID: 5, Addrs: []string{"five:1", "five:2"}}, {ID: 6, Addrs: []string{"six"}}})
+	whole := appendIntroduction(nil,
+		[]Member{{ID: 5, Addrs: []string{"five:1", "five:2"}}, {ID: 6, Addrs: []string{"six"}}})
 	for n := range whole {
 		members, err := readIntroduction(whole[:n])
-		if first := len(appendIntroduction(nil, []Member{{ID: 5, Addrs: []string{"five:1", "five:2"}}})); err == nil && n != 0 && n != first {
+		if first := len(appendIntroduction(nil, []Member{{ID: 5, Addrs: []string{"five:1", "five:2"}}})); err == nil &&
+			n != 0 && n != first {
 			t.Errorf("%d of %d bytes are read as %+v", n, len(whole), members)
 		}
 	}
@@ -278,7 +286,8 @@ func TestAskersAreBounded(t *testing.T) {
 		b.loop.Handle(Event{Kind: EventJoin, From: 100 + n, Life: 1, Conn: n + 1, Join: make(chan JoinReply, 1)})
 		b.loop.Turn()
 		if l := &b.loop.lost; max(len(l.out), len(l.tried), len(l.former)) > lostMax {
-			t.Fatalf("after %d questions %d lives are out, %d were tried, and the connections of %d are noted", n+1, len(l.out), len(l.tried), len(l.former))
+			t.Fatalf("after %d questions %d lives are out, %d were tried, and the connections of %d are noted", n+1, len(l.out),
+				len(l.tried), len(l.former))
 		}
 	}
 	if len(b.loop.lost.out) == 0 {

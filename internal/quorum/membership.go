@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bootstrap begins the log of a new group whose voters are ids. Every first
-// member calls it with the same ids; it fails if the log holds anything.
+// Bootstrap begins the log of a new group whose voters are ids. All first voters
+// must call it with the same ids. It fails if the log isn't empty.
 func (n *Node) Bootstrap(ids []uint64) error {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
@@ -24,8 +24,8 @@ func (n *Node) Bootstrap(ids []uint64) error {
 	return nil
 }
 
-// ApplyConfChange makes a committed change of membership take effect, and
-// returns the membership after it.
+// ApplyConfChange applies a committed change of membership and returns the new
+// membership.
 func (n *Node) ApplyConfChange(e *pb.Entry) (*pb.ConfState, error) {
 	switch e.GetType() {
 	case pb.EntryConfChange:
@@ -44,7 +44,7 @@ func (n *Node) ApplyConfChange(e *pb.Entry) (*pb.ConfState, error) {
 	panic(fmt.Sprintf("quorum: log entry %d is of type %s, not a change of membership", e.GetIndex(), e.GetType()))
 }
 
-// soleVoter reports whether id alone decides under conf.
+// soleVoter reports whether id is the only server whose vote counts under conf.
 func soleVoter(conf *pb.ConfState, id uint64) bool {
 	return len(conf.GetVotersOutgoing()) == 0 && len(conf.GetVoters()) == 1 && conf.GetVoters()[0] == id
 }

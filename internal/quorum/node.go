@@ -11,31 +11,31 @@ import (
 
 // Limits of one raft group. Raft's own defaults are "no limit".
 const (
-	// MessageSizeMax is the aim for one append message. What a follower that is
-	// behind gets is read, encoded and queued by the loop that also commits: it is
-	// cut small so that the others wait for a piece, not for all of it.
+	// MessageSizeMax is the target size of an append message. The loop that commits
+	// entries also reads, encodes and queues those for a follower that is behind. The
+	// messages are small so that the other followers wait for one message only.
 	MessageSizeMax = 256 << 10
-	// inflightMessagesMax bounds appends sent and not yet acknowledged by one
-	// follower.
+	// inflightMessagesMax bounds the appends sent to one follower and not yet
+	// acknowledged.
 	inflightMessagesMax = 256
-	// inflightBytesMax bounds their size. A follower that is far behind gets so much
-	// at once when it begins to catch up; with 64 MiB the leader committed nothing
-	// for seconds, with 4 it lost a quarter of its pace meanwhile. It is 10 MB/s at
-	// 100 ms from one server to another.
+	// inflightBytesMax bounds the total size of these appends. A follower that is far
+	// behind gets that much at once when it begins to catch up. With 64 MiB the leader
+	// committed nothing for seconds; with 4 MiB its throughput fell by a quarter
+	// meanwhile. 1 MiB allows 10 MB/s at a round-trip time of 100 ms.
 	inflightBytesMax = 1 << 20
-	// uncommittedBytesMax bounds what a leader accepts and can't commit.
+	// uncommittedBytesMax bounds what a leader accepts while it can't commit.
 	uncommittedBytesMax = 256 << 20
-	// committedBytesMax bounds entries handed out for apply and not yet applied.
+	// committedBytesMax bounds the entries handed out to be applied and not yet applied.
 	committedBytesMax = 16 << 20
 )
 
-// NodeOptions says who a Node is and how patient it is.
+// NodeOptions configures a Node.
 type NodeOptions struct {
 	ID            uint64       // this server's id, not 0
 	ElectionTicks int          // ticks without a leader before an election
 	Storage       raft.Storage // the durable log
 	Applied       uint64       // index of the last entry the state machine holds
-	Logger        raft.Logger  // nil discards
+	Logger        raft.Logger  // nil discards raft's log lines
 }
 
 // A Node is one member of the group as a pure state machine. It is not safe for
@@ -45,14 +45,14 @@ type Node struct {
 	leader uint64
 	state  raft.StateType
 	term   uint64
-	heard  []uint64 // of a leader: the servers heard within the election timeout, before the last tick
+	heard  []uint64 // on a leader: servers heard from within the election timeout, as of the last tick
 }
 
 // Effects holds what one turn of a Node asks of its shell. The next turn reuses Send.
 type Effects struct {
 	// Send holds messages to peers, to be sent in order; each may be lost.
 	Send []*pb.Message
-	// Append, if not nil, is to be written. Once it is durable its Responses go to
+	// Append, if not nil, is to be written. Once it is durable, its Responses go to
 	// Node.Step (those addressed to this node) or to peers.
 	Append *pb.Message
 	// Apply, if not nil, holds committed entries to apply in order; the Responses
@@ -60,7 +60,7 @@ type Effects struct {
 	Apply *pb.Message
 	// Reads holds answers to ReadIndex: once Index is applied, the read is safe.
 	Reads []raft.ReadState
-	// LeaderChanged says that Leader, IsLeader or Term differ from last turn.
+	// LeaderChanged says that Leader, IsLeader or Term differ from the last turn.
 	LeaderChanged bool
 }
 
@@ -94,9 +94,9 @@ func NewNode(o NodeOptions) (*Node, error) {
 	return &Node{raw: raw}, nil
 }
 
-// Tick advances the node's clock by one tick. Once in each election timeout raft forgets the
-// servers it has heard. What it knew counts until the next tick, by which live servers have
-// answered.
+// Tick advances the node's clock by one tick. Once per election timeout raft forgets which
+// servers it has heard from. Tick remembers them until the next tick, by which time live
+// servers have answered.
 func (n *Node) Tick() {
 	n.heard = n.heard[:0]
 	if n.IsLeader() {
@@ -109,8 +109,8 @@ func (n *Node) Tick() {
 	n.raw.Tick()
 }
 
-// Step takes a message from a peer or a response of a local write. A message of
-// a server that isn't a member is dropped, which is no error.
+// Step handles a message from a peer or a response to a local write. A message from
+// a server that isn't a member is dropped without an error.
 func (n *Node) Step(m *pb.Message) error {
 	err := n.raw.Step(m)
 	if errors.Is(err, raft.ErrStepPeerNotFound) || errors.Is(err, raft.ErrProposalDropped) {
@@ -119,37 +119,37 @@ func (n *Node) Step(m *pb.Message) error {
 	return err
 }
 
-// Campaign starts an election without waiting for the clock: for the only voter
-// of a group, and for a follower that learned that its leader is gone.
+// Campaign starts an election without waiting for the election timeout. It is for
+// the only voter of a group, and for a follower that learned that its leader is gone.
 func (n *Node) Campaign() error { return n.raw.Campaign() }
 
 // Propose appends a batch to the log if this node leads; raft.ErrProposalDropped
 // says that it was not accepted.
 func (n *Node) Propose(batch []byte) error { return n.raw.Propose(batch) }
 
-// ReadIndex asks for an index that no write acknowledged before this call
-// exceeds. The answer is in a later turn's Effects, with ctx, or never comes if
-// leadership is lost; ctx must not be used twice.
+// ReadIndex asks for an index that is at least that of every write acknowledged
+// before this call. The answer is in a later turn's Effects, with ctx, or never comes
+// if leadership is lost. A ctx must not be used twice.
 func (n *Node) ReadIndex(ctx []byte) { n.raw.ReadIndex(ctx) }
 
-// TransferLeadership asks another voter to lead in this one's place.
+// TransferLeadership asks another voter to lead in place of this server.
 func (n *Node) TransferLeadership(to uint64) { n.raw.TransferLeader(to) }
 
-// Transferring reports whether this leader waits for another to take over; it
+// Transferring reports whether this leader waits for another server to take over. It
 // accepts no proposals meanwhile.
 func (n *Node) Transferring() bool { return n.raw.BasicStatus().LeadTransferee != 0 }
 
-// ForgetLeader makes a follower ready to vote before the election timeout: it
-// has reason to think that its leader is gone.
+// ForgetLeader makes a follower ready to vote before the election timeout. It is
+// for a follower that has reason to think that its leader is gone.
 func (n *Node) ForgetLeader() {
-	// The only error is about leases, which are not used.
+	// ForgetLeader only fails if leases are used, and they aren't.
 	_ = n.raw.ForgetLeader()
 }
 
-// ReportUnreachable says that messages to a peer are lost.
+// ReportUnreachable tells raft that messages to a peer are lost.
 func (n *Node) ReportUnreachable(id uint64) { n.raw.ReportUnreachable(id) }
 
-// ReportSnapshot says what became of a snapshot sent to a peer.
+// ReportSnapshot tells raft whether a snapshot was sent to a peer.
 func (n *Node) ReportSnapshot(id uint64, status raft.SnapshotStatus) {
 	n.raw.ReportSnapshot(id, status)
 }
@@ -166,7 +166,7 @@ func (n *Node) Term() uint64 { return n.term }
 // HasReady reports whether Turn has something to hand out.
 func (n *Node) HasReady() bool { return n.raw.HasReady() }
 
-// Turn moves what raft wants done into ef, and reports whether there is any.
+// Turn moves what raft wants done into ef, and reports whether there is anything to do.
 func (n *Node) Turn(ef *Effects) bool {
 	*ef = Effects{Send: ef.Send[:0]}
 	if !n.raw.HasReady() {
@@ -176,7 +176,7 @@ func (n *Node) Turn(ef *Effects) bool {
 	for _, m := range rd.Messages {
 		switch m.GetTo() {
 		case raft.LocalAppendThread:
-			ef.Append = m // raft makes one at most
+			ef.Append = m // raft returns at most one
 		case raft.LocalApplyThread:
 			ef.Apply = m
 		default:

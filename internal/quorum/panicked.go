@@ -7,13 +7,13 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A PanicError says that applying an entry panicked: the state machine may have been
-// changed half, and must not be used or read any more. Found with errors.As.
+// A PanicError says that applying an entry panicked. The state machine may be half
+// changed, and must not be used or read any more. Use errors.As to find it.
 type PanicError struct {
 	Index, Term uint64
 	Hash        string // SHA-256 of the entry's bytes, hexadecimal
-	Cause       string // what it panicked with
-	Report      string // file with the report, or why there is none
+	Cause       string // the value of the panic, quoted
+	Report      string // path of the report, or why there is none
 }
 
 func (e *PanicError) Error() string {
@@ -21,19 +21,21 @@ func (e *PanicError) Error() string {
 		e.Index, e.Term, e.Hash, e.Cause, e.Report)
 }
 
-// causeMax bounds what is told of a panic's cause, in bytes.
+// causeMax bounds how much of a panic's cause is reported, in bytes.
 const causeMax = 1 << 10
 
 func cut(s string, most int) string { return s[:min(len(s), most)] }
 
-// Panicked returns the error of a state machine that panicked with cause while it
-// applied an entry, and keeps a report beside the log. The caller has just recovered;
-// about tells of the state and of what the entry asks for.
+// Panicked returns the error for a state machine that panicked with cause while it
+// applied an entry, and writes a report beside the log. It must be called from the
+// deferred function that recovers, so that the report has the panic's stack. about
+// describes the state and what the entry asks for.
 func Panicked(dir *storage.Dir, entry Entry, cause any, about string) error {
-	// A client may have chosen what is in the cause.
+	// A client may control the text of the cause.
 	escaped := fmt.Sprintf("%q", cut(fmt.Sprint(cause), causeMax))
 	e := &PanicError{Index: entry.Index, Term: entry.Term, Hash: storage.HashEntry(entry.Data).String(), Cause: escaped}
-	text := fmt.Sprintf("Applying this log entry panicked: %s\n%s\n%s\nThe whole entry, with the data of clients, is in the .raw file beside this one.\n", escaped, about, debug.Stack())
+	text := fmt.Sprintf("Applying this log entry panicked: %s\n%s\n%s\nThe whole entry, with the data of clients, is in the .raw file beside this one.\n",
+		escaped, about, debug.Stack())
 	path, _, err := dir.KeepReport(storage.Report{Index: e.Index, Term: e.Term, Data: entry.Data, Text: text})
 	if e.Report = path; err != nil {
 		e.Report = fmt.Sprintf("no file (%v)", err)

@@ -16,7 +16,8 @@ func TestPanicCause(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	e, ok := Panicked(d, Entry{Index: 3, Term: 2, Data: []byte("entry")}, "a client's \x1b[2J"+strings.Repeat("x", 2*causeMax), "about").(*PanicError)
+	e, ok := Panicked(d, Entry{Index: 3, Term: 2, Data: []byte("entry")},
+		"a client's \x1b[2J"+strings.Repeat("x", 2*causeMax), "about").(*PanicError)
 	if !ok {
 		t.Fatal("another error")
 	}
@@ -25,7 +26,8 @@ func TestPanicCause(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{e.Error(), string(report)} {
-		if strings.Contains(text, "\x1b") || !strings.Contains(text, `a client's \x1b[2J`) || strings.Contains(text, strings.Repeat("x", causeMax)) {
+		if strings.Contains(text, "\x1b") || !strings.Contains(text, `a client's \x1b[2J`) ||
+			strings.Contains(text, strings.Repeat("x", causeMax)) {
 			t.Errorf("the cause is not escaped and cut in\n%s", text)
 		}
 	}

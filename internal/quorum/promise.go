@@ -5,16 +5,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A Promise is what a raft message commits its sender to, whatever happens to
-// it: what it recovers after a crash must keep it.
+// A Promise is what a raft message commits its sender to. The sender must keep it
+// even after it has crashed and recovered.
 type Promise struct {
-	Term  uint64 // it takes part in no earlier term any more
-	Vote  uint64 // not 0: it votes for no other server in Term
-	Acked uint64 // not 0: it holds the log of Term's leader up to this index
+	Term  uint64 // the sender takes part in no earlier term any more
+	Vote  uint64 // if not 0: the sender votes for no other server in Term
+	Acked uint64 // if not 0: the sender holds the log of Term's leader up to this index
 }
 
-// PromiseOf returns what a FrameRaft payload promises; ok is false for one that
-// promises nothing. It is for those who watch a server, such as a simulator.
+// PromiseOf returns what the payload of a FrameRaft promises; ok is false if it
+// promises nothing. It is for programs that watch a server, such as a simulator.
 func PromiseOf(payload []byte) (p Promise, ok bool) {
 	m := &pb.Message{}
 	if err := proto.Unmarshal(payload, m); err != nil {
@@ -22,7 +22,7 @@ func PromiseOf(payload []byte) (p Promise, ok bool) {
 	}
 	p.Term = m.GetTerm()
 	switch m.GetType() {
-	case pb.MsgApp, pb.MsgHeartbeat: // only the leader of Term says that, and it voted for itself
+	case pb.MsgApp, pb.MsgHeartbeat: // only the leader of Term sends these, and it voted for itself
 		p.Vote = m.GetFrom()
 	case pb.MsgVoteResp:
 		if !m.GetReject() {

@@ -7,18 +7,18 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// reads are the syncs under way: which ticket may be answered once which index
-// is applied.
+// reads holds the syncs under way: which ticket can be answered once which index
+// is applied. A question asks the leader for that index (ReadIndex).
 type reads struct {
-	asked   uint64 // ticket of the question under way, 0 if none
-	id      uint64 // in its context; never used twice, not even for a retry
-	next    uint64 // ticket to ask for after it
-	since   uint64 // tick of the question
-	ready   uint64 // ticket that waits for readyAt
+	asked   uint64 // ticket of the open question, 0 if none
+	id      uint64 // id in the question's context; never used twice, not even for a retry
+	next    uint64 // ticket of the next question, 0 if none
+	since   uint64 // tick of the open question
+	ready   uint64 // ticket that waits until index readyAt is applied
 	readyAt uint64
 }
 
-// readRetryTicks is after how many ticks a question counts as lost.
+// readRetryTicks is the number of ticks after which a question counts as lost.
 const readRetryTicks = 5
 
 func (r *reads) ask(l *Loop, ticket uint64) {
@@ -31,12 +31,12 @@ func (r *reads) ask(l *Loop, ticket uint64) {
 	l.node.ReadIndex(readContext(l.o.Incarnation, r.id))
 }
 
-// readContextSize is the size of the context of a question.
+// readContextSize is the size of a question's context, in bytes.
 const readContextSize = 16
 
-// readContext is the context of a question: no other question of any server has it.
-// The answer to a former life of this server may come late, and raft takes two
-// questions with one context for one.
+// readContext returns the context of a question, which no other question of any server
+// has. An answer to an earlier run of this server may come late, and raft treats two
+// questions with the same context as one.
 func readContext(incarnation, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, incarnation), id)
 }

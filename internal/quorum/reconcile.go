@@ -8,32 +8,32 @@ import (
 )
 
 // The state machine holds the membership that the ensemble has decided on; raft
-// holds the one that counts votes. The leader brings the second to the first. Two
-// rules hold at every moment (docs/decisions/006-membership.md):
+// holds the membership by which votes are counted. The leader changes raft's until it is
+// the one decided on. Two rules hold at every moment (docs/decisions/006-membership.md):
 //
 //	M1  What is acknowledged is on a majority of the membership that the state
-//	    machine names, and of every one that it named since.
+//	    machine names, and of every membership that it has named since.
 //	M2  A change is answered when raft's membership is the one asked for, and a
-//	    majority of that has it on disk.
+//	    majority of that membership has it on disk.
 //
-// A change that was asked for goes through these steps, each an entry of the log
-// that whoever leads proposes once the one before is applied:
+// A change that was asked for goes through these steps. Each is an entry of the log that
+// the current leader proposes once the step before is applied:
 //
-//	staged    by the state machine, when it applies the request
+//	staged    the state machine applies the request
 //	learners  servers that raft doesn't know get the log, without a vote
-//	joint     once a majority of the new voters has caught up, and each of those that
-//	          had no vote is admitted: from here on majorities of the old voters and
-//	          of the new ones must agree
+//	joint     a majority of the new voters has caught up, and every server that gets a
+//	          vote is admitted: from here on a majority of the old voters and one of the
+//	          new voters must agree
 //	named     the state machine names the new membership (ChangeNamed)
-//	left      the old voters count no more
+//	left      the old voters no longer count
 //	done      the state machine answers the request (ChangeDone)
 //
-// Before joint it may be dropped (ChangeDropped); after it there is no way back.
+// Before joint the change may be dropped (ChangeDropped); after joint there is no way back.
 //
-// The entry of a step is never committed by a leader that has not applied the step
-// before: it is proposed by one that has, so every message that carries it also
-// carries a commit index beyond the step before, and raft lets nobody campaign who
-// knows of a committed change of membership and has not applied it.
+// A leader never commits the entry of a step before it has applied the step before. The
+// entry is proposed by a leader that has applied it, so every message that carries the
+// entry also carries a commit index beyond the step before. And raft doesn't let a server
+// campaign that knows of a committed change of membership and has not applied it.
 //
 // settle carries out changes that were decided without these steps, at feature level 1 or
 // before a server lost its disk.
@@ -41,66 +41,66 @@ import (
 // A Member is one server of the group, as its configuration names it.
 type Member struct {
 	ID       uint64
-	Addrs    []string // of its peer port, "host:port"; names are resolved at each dial
+	Addrs    []string // addresses of its peer port, "host:port"; names are resolved at each dial
 	Observer bool     // follows the log without a vote (raft calls it a learner)
 }
 
-// A Membership is who the servers are to be, as the state machine knows it.
+// A Membership is the membership decided on, as the state machine holds it.
 type Membership struct {
-	Members []Member // named by the state machine; empty if it names none yet
-	Change  *Change  // under way; nil if there is none
+	Members []Member // the named members; empty if none have been named yet
+	Change  *Change  // the change under way, or nil
 }
 
-// A Change is a change of membership that was asked for and is not over.
+// A Change is a change of membership that was asked for and is under way.
 type Change struct {
 	ID       int64
-	Members  []Member // asked for
-	Named    bool     // by the state machine
-	Patience uint64   // ticks that the requester waits for new servers to catch up; 0 is for ever
+	Members  []Member // the members asked for
+	Named    bool     // the state machine names Members
+	Patience uint64   // ticks that the requester waits for new servers to catch up; 0 for no limit
 }
 
-// A ChangeStep is what the leader has the state machine do about a Change.
+// A ChangeStep is a step of a Change that the leader requests of the state machine.
 type ChangeStep uint8
 
 // The steps.
 const (
-	ChangeNamed   ChangeStep = iota + 1 // name its members
+	ChangeNamed   ChangeStep = iota + 1 // name the change's members
 	ChangeDone                          // answer the request, and forget the change
 	ChangeDropped                       // answer that too few of its voters caught up, and forget the change
 )
 
 const (
-	// reconcileTicks is the pause between two looks at what is to be done, if no
-	// change of membership is applied meanwhile.
+	// reconcileTicks is the pause between two calls of reconcile, if no change of
+	// membership is applied meanwhile.
 	reconcileTicks = 2
-	// caughtUpEntries is how far behind a server that gets entries as they come may
-	// be when its vote begins to count.
+	// caughtUpEntries is how many entries a server may be behind and still count as
+	// caught up, if it gets entries as they come.
 	caughtUpEntries = 64
-	// proposalTicks is after how many ticks a proposal that isn't applied is made
-	// again: raft may have refused it, or a disk is slow.
+	// proposalTicks is the number of ticks after which a proposal that isn't applied is
+	// repeated: raft may have refused it, or a disk is slow.
 	proposalTicks = 20
-	// laggardTicks is for how long a change that nobody waits for gives those of its
-	// voters that have not caught up while a majority has.
+	// laggardTicks is how long a change that nobody waits for (Patience is 0) waits for
+	// all of its voters to catch up. After that a majority is enough.
 	laggardTicks = 100
-	// handOffsMax is how often a leader that is to lose its vote asks another to lead.
-	// Then it goes on: raft ends its leadership when the vote is gone.
+	// handOffsMax is how often a leader that will lose its vote asks another server to
+	// lead. Then it goes on with the change: raft ends its leadership with the vote.
 	handOffsMax = 3
 )
 
-// A reconciler is what a leader remembers of the change under way. It begins anew
-// with each leadership.
+// A reconciler is a leader's state of the change under way. It is reset at each change of
+// leader.
 type reconciler struct {
-	id        int64  // of the change
+	id        int64  // id of the change
 	since     uint64 // tick when this leader first saw it
 	step      ChangeStep
-	stepped   uint64 // tick when the step was asked for last
-	proposed  uint64 // tick of a change of raft's membership that isn't applied; 0 for none
-	committed bool   // joint consensus was proposed: the change can't be dropped any more
+	stepped   uint64 // tick when step was last requested
+	proposed  uint64 // tick when the pending change of raft's membership was proposed; 0 if none is pending
+	committed bool   // joint consensus was proposed: the change can no longer be dropped
 	handOffs  int
 	ready     bool // an entry of this leader's term was applied, so everything before it was
 }
 
-// decided takes note of the membership decided on, and reports whether it is new.
+// decided fetches the membership decided on, and reports whether it is new.
 func (l *Loop) decided() bool {
 	m, version := l.o.State.Membership(l.wantedVersion)
 	l.wantedVersion = version
@@ -113,7 +113,7 @@ func (l *Loop) decided() bool {
 	if l.change != nil {
 		l.wanted = l.change.Members
 	}
-	peers := slices.Clone(l.members) // one that moves is at its old address until the change is named
+	peers := slices.Clone(l.members) // with the old address of a member that moves, until the change is named
 	for _, m := range l.wanted {
 		if !isMember(l.members, m.ID) {
 			peers = append(peers, m)
@@ -130,7 +130,7 @@ func isMember(members []Member, id uint64) bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
 }
 
-// reconcile makes the next step towards the membership decided on, if this server
+// reconcile takes the next step towards the membership decided on, if this server
 // leads.
 func (l *Loop) reconcile() {
 	r := &l.reconciler
@@ -142,7 +142,7 @@ func (l *Loop) reconcile() {
 	}
 	joint := len(l.conf.GetVotersOutgoing()) > 0
 	switch c := l.change; {
-	case joint && l.conf.GetAutoLeave(): // raft leaves it by itself
+	case joint && l.conf.GetAutoLeave(): // raft leaves joint consensus by itself
 	case joint && c != nil && !c.Named:
 		if !l.handOff() {
 			l.takeStep(ChangeNamed)
@@ -158,7 +158,7 @@ func (l *Loop) reconcile() {
 	}
 }
 
-// enter does what a change needs until joint consensus has begun.
+// enter takes the steps of a change up to the beginning of joint consensus.
 func (l *Loop) enter(c *Change) {
 	r := &l.reconciler
 	if changes := l.joiners(); len(changes) > 0 {
@@ -177,7 +177,7 @@ func (l *Loop) enter(c *Change) {
 	}
 	switch {
 	case r.step == ChangeDropped:
-		l.takeStep(ChangeDropped) // it was asked for, and may be in the log
+		l.takeStep(ChangeDropped) // it was requested before, and may be in the log
 	case !r.committed && !ready && c.Patience > 0 && waited > c.Patience:
 		l.log.Warn("a change of membership is given up: too few of the voters it asks for have caught up, or a new one can't vote yet; see that they run, and ask again",
 			"caughtUp", caughtUp, "voters", voters)
@@ -185,11 +185,13 @@ func (l *Loop) enter(c *Change) {
 	case caughtUp == voters || ready && waited > grace:
 		r.committed = true
 		l.log.Info("the membership changes by joint consensus", "caughtUp", caughtUp, "voters", voters)
-		l.propose(&pb.ConfChangeV2{Transition: pb.ConfChangeTransition_ConfChangeTransitionJointExplicit.Enum(), Changes: changes})
+		l.propose(&pb.ConfChangeV2{
+			Transition: pb.ConfChangeTransition_ConfChangeTransitionJointExplicit.Enum(), Changes: changes,
+		})
 	}
 }
 
-// follow brings raft's membership to the one that the state machine names.
+// follow changes raft's membership towards the one that the state machine names, and adds guests.
 func (l *Loop) follow() {
 	if len(l.members) == 0 {
 		return
@@ -198,7 +200,8 @@ func (l *Loop) follow() {
 	if len(changes) == 0 {
 		changes = l.settle()
 	}
-	if slices.ContainsFunc(changes, func(c *pb.ConfChangeSingle) bool { return c.GetNodeId() == l.o.ID }) && l.handOffTo(l.othersThatVote()) {
+	if slices.ContainsFunc(changes, func(c *pb.ConfChangeSingle) bool { return c.GetNodeId() == l.o.ID }) &&
+		l.handOffTo(l.othersThatVote()) {
 		return
 	}
 	if id := l.arrivingGuest(); len(changes) == 0 && id != 0 {
@@ -210,7 +213,7 @@ func (l *Loop) follow() {
 	}
 }
 
-// takeStep asks the state machine for a step of the change under way.
+// takeStep requests a step of the change under way from the state machine.
 func (l *Loop) takeStep(step ChangeStep) {
 	r := &l.reconciler
 	if r.step == step && l.ticks-r.stepped < proposalTicks {
@@ -228,13 +231,14 @@ func (l *Loop) propose(cc *pb.ConfChangeV2) {
 	}
 }
 
-// handOff asks a server whose vote will count to lead, if this one's won't. It
-// reports whether to wait for that.
+// handOff asks a server that keeps its vote to lead, if this one doesn't keep its own. It
+// reports whether to wait for that server to take over.
 func (l *Loop) handOff() bool {
 	return !slices.Contains(l.conf.GetVoters(), l.o.ID) && l.handOffTo(l.conf.GetVoters())
 }
 
-// handOffTo asks one of some voters to lead, a few times in a leadership.
+// handOffTo asks one of voters to lead, at most handOffsMax times per leadership. It reports
+// whether to wait for that.
 func (l *Loop) handOffTo(voters []uint64) bool {
 	r := &l.reconciler
 	if r.handOffs >= handOffsMax {
@@ -244,16 +248,16 @@ func (l *Loop) handOffTo(voters []uint64) bool {
 	return l.transferLeadershipTo(voters)
 }
 
-// othersThatVote are the voters that remain ones.
+// othersThatVote returns the other voters that keep their votes.
 func (l *Loop) othersThatVote() []uint64 {
 	return slices.DeleteFunc(slices.Clone(l.conf.GetVoters()), func(id uint64) bool {
 		return id == l.o.ID || !slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID == id && !m.Observer })
 	})
 }
 
-// knowsAll reports whether raft knows every server of the membership decided on.
-// If so the first step is made as soon as it is applied: an operator who removes a server
-// stops it next. A server that joins has time, and asks first.
+// knowsAll reports whether raft knows every server of the membership decided on. If so,
+// the first step of a change is taken as soon as the change is applied, because an operator
+// who removes a server stops it next. A server that joins isn't urgent, and asks first.
 func (l *Loop) knowsAll() bool {
 	return !slices.ContainsFunc(l.wanted, func(m Member) bool { return !contains(l.conf, m.ID) })
 }
@@ -263,7 +267,7 @@ func change(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
 }
 
 // inForce reports whether raft's voters are those of the configuration that this server
-// was started with. So it is in a new ensemble, whose first membership can be named at
+// was started with. They are in a new ensemble, whose first membership can be named at
 // once.
 func (l *Loop) inForce() bool {
 	voters := 0
@@ -278,7 +282,7 @@ func (l *Loop) inForce() bool {
 	return voters == len(l.conf.GetVoters()) && len(l.conf.GetVotersOutgoing()) == 0
 }
 
-// joiners makes learners of the wanted servers that raft doesn't know.
+// joiners returns the changes that make learners of the wanted servers that raft doesn't know.
 func (l *Loop) joiners() (changes []*pb.ConfChangeSingle) {
 	for _, m := range l.wanted {
 		if !contains(l.conf, m.ID) {
@@ -289,8 +293,8 @@ func (l *Loop) joiners() (changes []*pb.ConfChangeSingle) {
 	return changes
 }
 
-// difference returns what makes raft's membership the one wanted. Who isn't wanted loses
-// its vote, and goes on as a guest while it answers.
+// difference returns the changes that make raft's membership the wanted one. A server that
+// isn't wanted loses its vote, and remains as a guest while it answers.
 func (l *Loop) difference() (changes []*pb.ConfChangeSingle) {
 	for _, m := range l.wanted {
 		switch voter := slices.Contains(l.conf.GetVoters(), m.ID); {
@@ -312,8 +316,8 @@ func (l *Loop) difference() (changes []*pb.ConfChangeSingle) {
 	return changes
 }
 
-// caughtUp returns how many voters are wanted, and how many of them hold nearly
-// all of the log and answer.
+// caughtUp returns how many voters are wanted, and how many of them keep up (see
+// keepsUp).
 func (l *Loop) caughtUp() (voters, caughtUp int) {
 	for _, m := range l.wanted {
 		if m.Observer {
@@ -327,10 +331,11 @@ func (l *Loop) caughtUp() (voters, caughtUp int) {
 	return voters, caughtUp
 }
 
-// allAdmitted reports whether all servers that are to get a vote are admitted. The vote
-// of one that isn't would be missed if a server is lost before it is.
+// allAdmitted reports whether all servers that are to get a vote are admitted. The votes of
+// those that aren't would be missing if another server were lost before they are.
 func (l *Loop) allAdmitted() bool {
-	return !slices.ContainsFunc(l.wanted, func(m Member) bool { return !m.Observer && m.ID != l.o.ID && !l.isAdmitted(m.ID) })
+	return !slices.ContainsFunc(l.wanted,
+		func(m Member) bool { return !m.Observer && m.ID != l.o.ID && !l.isAdmitted(m.ID) })
 }
 
 // keepsUp reports whether a server holds nearly all of the log, is admitted, and answers.
@@ -344,9 +349,9 @@ func (l *Loop) keepsUp(id uint64) bool {
 	})
 }
 
-// settle gives votes to learners that have caught up. Once they and the voters that
-// stay and have caught up are a majority of those wanted, it also takes votes from
-// observers and removes who isn't wanted, all by one joint consensus.
+// settle returns the changes that give votes to learners that have caught up. Once a
+// majority of the wanted voters has caught up, the changes also take votes from observers
+// and remove the servers that aren't wanted, all by one joint consensus.
 func (l *Loop) settle() (changes []*pb.ConfChangeSingle) {
 	voters, caughtUp := l.caughtUp()
 	for _, c := range l.difference() {
@@ -386,8 +391,8 @@ func (l *Loop) leavesVoter(changes []*pb.ConfChangeSingle) bool {
 	return len(voters) > 0
 }
 
-// ProposeConfChange proposes a change of membership; one that comes while
-// another is under way does nothing.
+// ProposeConfChange proposes a change of membership. It has no effect while another
+// change is under way.
 func (n *Node) ProposeConfChange(cc *pb.ConfChangeV2) error {
 	if err := n.raw.ProposeConfChange(cc); err != nil {
 		return fmt.Errorf("propose a change of membership: %w", err)

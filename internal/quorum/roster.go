@@ -5,22 +5,23 @@ import (
 	"slices"
 )
 
+// A roster holds the addresses of servers that are still in raft's membership, but that the
+// state machine no longer names.
+//
 // The state machine may name a membership while the votes of a former one still count: until
-// raft's membership has followed, and until every server has heard of it. Meanwhile a server
-// needs the former voters, but the state machine knows the addresses of named members only.
-// So a server remembers the addresses of the servers that are still in raft's membership but
-// no longer named. They survive a restart, after which the log may hold the newest membership
-// alone.
+// raft's membership has followed, and every server has heard of it. Meanwhile a server needs
+// the former voters, but the state machine knows the addresses of named members only. The
+// roster survives a restart, because the log may hold only the newest membership then.
 type roster struct {
-	former []Member // not named any more; raft's membership may hold them
+	former []Member // members no longer named that may be in raft's membership
 	kept   []byte   // the file's content
-	retry  uint64   // tick before which the file isn't tried again after a failure
+	retry  uint64   // after a failure: tick before which the file isn't written again
 }
 
 const (
-	// rosterName is that of the kept file. It holds an introduction.
+	// rosterName is the name of the kept file, which holds an introduction.
 	rosterName = "peers"
-	// rosterRetryTicks is the pause after a failure to write it.
+	// rosterRetryTicks is the pause after a failure to write the file.
 	rosterRetryTicks = 200
 )
 
@@ -32,12 +33,14 @@ func (r *roster) read(l *Loop) {
 	}
 	if err != nil {
 		r.kept = nil
-		l.log.Warn("the addresses of former members can't be read; if one of them still has a vote, an operator has to name it in the configuration", "err", err)
+		l.log.Warn("the addresses of former members can't be read; if one of them still has a vote, an operator has to name it in the configuration",
+			"err", err)
 	}
 	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return m.ID == l.o.ID || isMember(l.o.Members, m.ID) })
 }
 
-// changed takes note that the membership decided on is another one than before.
+// changed updates the former members when the membership decided on has changed. before is
+// the previous one.
 func (r *roster) changed(l *Loop, before []Member) {
 	named := l.membersNamed()
 	for _, m := range before {
@@ -48,8 +51,8 @@ func (r *roster) changed(l *Loop, before []Member) {
 	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return isMember(named, m.ID) })
 }
 
-// introduced takes note of servers that this server has no address of and a peer has: a
-// snapshot may have brought this one a membership of raft's that holds them.
+// introduced records the servers of a peer's introduction that are in raft's membership. This
+// server had no address for them: it may have got raft's membership with a snapshot.
 func (r *roster) introduced(l *Loop, members []Member) {
 	for _, m := range members {
 		if contains(l.conf, m.ID) {
@@ -59,12 +62,13 @@ func (r *roster) introduced(l *Loop, members []Member) {
 	r.keep(l)
 }
 
-// guest takes note of where a guest is.
+// guest records the addresses of a guest.
 func (r *roster) guest(l *Loop, m Member) {
 	if !contains(l.conf, m.ID) {
 		return
 	}
-	// It keeps its place, or guests that announce themselves in turn would have the file written each time.
+	// The guest keeps its position. Otherwise the file would be written at each announcement if several guests
+	// announce themselves in turn.
 	if i := slices.IndexFunc(r.former, func(f Member) bool { return f.ID == m.ID }); i >= 0 {
 		r.former[i] = m
 	} else {
@@ -72,9 +76,9 @@ func (r *roster) guest(l *Loop, m Member) {
 	}
 }
 
-// keep forgets servers that have left raft's membership, and writes the file if the former
-// members or the decided membership have changed. It does nothing until the entries that the
-// log held at the start are applied, as raft's membership is an old one until then.
+// keep drops servers that have left raft's membership, and writes the file if the former
+// members or the membership decided on have changed. It does nothing until the entries that
+// the log held at the start are applied, since raft's membership is outdated until then.
 func (r *roster) keep(l *Loop) {
 	if l.applied < l.known || l.ticks < r.retry {
 		return
@@ -92,6 +96,6 @@ func (r *roster) keep(l *Loop) {
 	r.kept = b
 }
 
-// Peers returns the servers to connect to at first: those of the configuration, and
-// those that this server knew when it was stopped.
+// Peers returns the servers to connect to at the start: those of the configuration, and
+// those in the roster that this server kept when it last ran.
 func (l *Loop) Peers() []Member { return slices.Concat(l.o.Members, l.roster.former) }

@@ -14,43 +14,44 @@ import (
 
 // An entry at which applying panics stops every server. Operators may decide that the
 // ensemble goes on without it (docs/decisions/026): a skipped entry is applied as one
-// without data, which changes no more than where the state stands. All servers must skip
-// it or none:
+// without data, which only advances the state's position in the log. Either all servers
+// must skip the entry or none:
 //
 //	S1  A decision names an entry by index, term and the SHA-256 of its bytes, and is
-//	    durable beside the log before it is announced. A server whose state is from
-//	    behind the entry announces only one that is agreed.
-//	S2  A server skips an entry only if its own decision is marked agreed, which is
-//	    durable before the entry is skipped.
-//	S3  A decision becomes agreed where every member in force at the entry, voters
-//	    and observers, has announced the same one, or where one of them says that it is
-//	    agreed. Until then nothing from the entry on is applied.
-//	S4  A server that has not come to the entry takes an agreed decision over from a peer.
-//	    A leader sends the entry of an agreed decision to nobody who hasn't announced it.
+//	    durable beside the log before it is announced. A server whose state already
+//	    includes the entry announces its decision only if that is agreed.
+//	S2  A server skips an entry only if its own decision is marked agreed, and the mark
+//	    is durable before the entry is skipped.
+//	S3  A server marks its decision agreed when every member in force at the entry,
+//	    voters and observers, has announced the same decision, or when one of them says
+//	    that it is agreed. Until then the server applies nothing from the entry on.
+//	S4  A server that has not reached the entry takes an agreed decision over from a
+//	    peer. A leader sends the entry of an agreed decision only to servers that have
+//	    announced the decision.
 //
 // By S2 and S3 a server that skips the entry knows that every member will skip it, at each
-// start; by S4 so will members that join later. A server whose snapshot is from behind the
-// entry needs no decision.
+// start; by S4 so will members that join later. A server whose snapshot includes the entry
+// needs no decision.
 //
-// Decisions are announced where levels are, by the accepting side of a connection, in
-// one note:
+// The accepting side of a connection announces its decisions, as it does its feature
+// level, in one note:
 //
 //	note   (index(8) term(8) sha256(32) agreed(1))*
 type skips struct {
 	own      map[uint64]*storage.Skip           // this server's decisions, by index
 	told     map[uint64]map[uint64]storage.Skip // by peer and index
-	held     []*pb.Message                      // what is to be applied later on
-	said     string                             // what is missing, told last
-	warned   map[uint64]bool                    // indexes of entries of which it is too late
-	withheld map[uint64]uint64                  // tick since which a peer is not sent an entry; 0: told
+	held     []*pb.Message                      // committed entries that wait to be applied
+	said     string                             // the missing decisions that were last logged
+	warned   map[uint64]bool                    // indexes of entries that were logged as too late to skip
+	withheld map[uint64]uint64                  // by peer: tick since when it isn't sent an entry; 0 once that is logged
 }
 
 const (
 	skipSize = 8 + 8 + len(storage.Hash{}) + 1
-	// warnedMax bounds what is noted of peers' decisions that come too late.
+	// warnedMax bounds the number of entries in warned.
 	warnedMax = 1 << 10
-	// withheldTicks is how long a peer may take to take a decision over before its
-	// leader says that it doesn't.
+	// withheldTicks is how long a peer may take to take a decision over before the leader
+	// logs that the peer doesn't.
 	withheldTicks = 100
 )
 
@@ -69,11 +70,11 @@ func (s *skips) open(l *Loop) error {
 	return nil
 }
 
-// announce tells the peers all decisions of this server.
+// announce sends the peers this server's decisions, without those that S1 excludes.
 func (s *skips) announce(l *Loop) {
 	var b []byte
 	for _, index := range slices.Sorted(maps.Keys(s.own)) {
-		if own := s.own[index]; own.Agreed || index > l.applied { // else the entry is in the state
+		if own := s.own[index]; own.Agreed || index > l.applied { // else the state includes the entry
 			b = appendSkip(b, own)
 		}
 	}
@@ -98,7 +99,9 @@ func parseSkips(b []byte) (all map[uint64]storage.Skip, ok bool) {
 	}
 	all = map[uint64]storage.Skip{}
 	for ; len(b) > 0; b = b[skipSize:] {
-		s := storage.Skip{Index: binary.BigEndian.Uint64(b), Term: binary.BigEndian.Uint64(b[8:]), Hash: storage.Hash(b[16 : skipSize-1])}
+		s := storage.Skip{
+			Index: binary.BigEndian.Uint64(b), Term: binary.BigEndian.Uint64(b[8:]), Hash: storage.Hash(b[16 : skipSize-1]),
+		}
 		switch b[skipSize-1] {
 		case 0:
 		case 1:
@@ -114,7 +117,7 @@ func parseSkips(b []byte) (all map[uint64]storage.Skip, ok bool) {
 	return all, true
 }
 
-// heard takes a peer's decisions.
+// heard records a peer's decisions, and takes agreed ones over (S4).
 func (s *skips) heard(l *Loop, e Event) {
 	all, ok := parseSkips(e.Data)
 	if !ok {
@@ -134,25 +137,30 @@ func (s *skips) heard(l *Loop, e Event) {
 				clear(s.warned)
 			}
 			s.warned[index] = true
-			l.log.Error("a peer waits for a decision to skip an entry that this server has applied: it can't be skipped here. Run on all servers the version that runs here; or run 'zooid skip-entry' here, which tells another way", "peer", e.From, "index", index, "term", theirs.Term)
+			l.log.Error("a peer waits for a decision to skip an entry that this server has applied: it can't be skipped here. Run on all servers the version that runs here; or run 'zooid skip-entry' here, which tells another way",
+				"peer", e.From, "index", index, "term", theirs.Term)
 		}
 	}
 }
 
-// takeOver makes a peer's agreed decision this server's (S4).
+// takeOver adopts a peer's agreed decision as this server's own (S4).
 func (s *skips) takeOver(l *Loop, theirs storage.Skip, from uint64) {
-	theirs.From, theirs.At, theirs.By = from, time.UnixMilli(l.o.State.Clock()).UTC().Truncate(time.Second), fmt.Sprintf("server %d", from)
+	theirs.From, theirs.At, theirs.By = from, time.UnixMilli(l.o.State.Clock()).UTC().Truncate(time.Second),
+		fmt.Sprintf("server %d", from)
 	theirs.Why = "all members have decided it"
 	if err := l.o.Dir.KeepSkip(theirs); err != nil {
-		l.log.Error("a decision to skip an entry could not be taken over; the entry is not sent here without it", "peer", from, "index", theirs.Index, "err", err)
+		l.log.Error("a decision to skip an entry could not be taken over; the entry is not sent here without it", "peer", from,
+			"index", theirs.Index, "err", err)
 		return
 	}
-	l.log.Warn("the ensemble skips a log entry by its operators' decision: this server takes that over", "peer", from, "index", theirs.Index, "term", theirs.Term, "sha256", theirs.Hash.String())
+	l.log.Warn("the ensemble skips a log entry by its operators' decision: this server takes that over", "peer", from,
+		"index", theirs.Index, "term", theirs.Term, "sha256", theirs.Hash.String())
 	s.own[theirs.Index] = &theirs
 	s.announce(l)
 }
 
-// holds takes what is to be applied, if it must wait or may have to.
+// holds queues the entries of m if one of them has no agreed decision, or if earlier entries
+// wait. It reports whether it did; m may be nil.
 func (s *skips) holds(m *pb.Message) bool {
 	if m == nil || len(s.own) == 0 || len(s.held) == 0 && s.undecided(m.GetEntries()) == len(m.GetEntries()) {
 		return false
@@ -161,8 +169,8 @@ func (s *skips) holds(m *pb.Message) bool {
 	return true
 }
 
-// undecided returns the place of the first entry whose decision isn't agreed, or how
-// many entries there are.
+// undecided returns the position in entries of the first one whose decision isn't agreed,
+// or len(entries) if there is none.
 func (s *skips) undecided(entries []*pb.Entry) int {
 	i := slices.IndexFunc(entries, func(e *pb.Entry) bool { own := s.own[e.GetIndex()]; return own != nil && !own.Agreed })
 	if i < 0 {
@@ -171,12 +179,12 @@ func (s *skips) undecided(entries []*pb.Entry) int {
 	return i
 }
 
-// release applies what was held, as far as it may be now.
+// release applies the held entries up to the first that must still wait.
 func (s *skips) release(l *Loop) {
 	for len(s.held) > 0 && l.failed == nil {
 		m := s.held[0]
 		entries := m.GetEntries()
-		for len(entries) > 0 && entries[0].GetIndex() <= l.applied { // a snapshot was installed
+		for len(entries) > 0 && entries[0].GetIndex() <= l.applied { // a snapshot was installed meanwhile
 			entries = entries[1:]
 		}
 		if len(entries) == 0 {
@@ -201,9 +209,10 @@ func (s *skips) release(l *Loop) {
 	}
 }
 
-// responsesFrom returns the responses to the entries of m before an index, or to the
-// others. In raft a server with unapplied changes of membership doesn't campaign, so the
-// leader must hear which were applied: a member that lacks the entry gets it from a leader only.
+// responsesFrom returns the responses of m for the entries before index, or for the others.
+// Raft must learn which entries were applied, since a server with unapplied changes of
+// membership doesn't campaign. And without a leader, a member that lacks the undecided entry
+// would never get it.
 func responsesFrom(m *pb.Message, index uint64, before bool) (list []*pb.Message) {
 	for _, r := range m.GetResponses() {
 		entries := r.GetEntries()
@@ -219,8 +228,8 @@ func responsesFrom(m *pb.Message, index uint64, before bool) (list []*pb.Message
 	return list
 }
 
-// settle looks whether the decision about e, the next entry to be applied, is agreed or
-// void. It reports false if e has to wait.
+// settle checks whether the decision about e, the next entry to apply, is agreed or void.
+// It returns false if e has to wait.
 func (s *skips) settle(l *Loop, e *pb.Entry) bool {
 	own := s.own[e.GetIndex()]
 	if !s.fits(l, own, e) {
@@ -231,7 +240,9 @@ func (s *skips) settle(l *Loop, e *pb.Entry) bool {
 		said := fmt.Sprint(own.Index, missing, differ)
 		if said != s.said {
 			s.said = said
-			l.log.Warn("nothing is applied from this entry on until all members have decided to skip it: run 'zooid skip-entry' on the servers that are missing, and start them", "index", own.Index, "term", own.Term, "sha256", own.Hash.String(), "missing", fmt.Sprint(missing), "decidedOtherwise", fmt.Sprint(differ))
+			l.log.Warn("nothing is applied from this entry on until all members have decided to skip it: run 'zooid skip-entry' on the servers that are missing, and start them",
+				"index", own.Index, "term", own.Term, "sha256", own.Hash.String(), "missing", fmt.Sprint(missing),
+				"decidedOtherwise", fmt.Sprint(differ))
 		}
 		return false
 	}
@@ -246,15 +257,17 @@ func (s *skips) settle(l *Loop, e *pb.Entry) bool {
 	return true
 }
 
-// missing returns the members that haven't announced a decision about an entry, and
-// those whose decision is about another one, none if one of them says that this is agreed.
+// missing returns the members that haven't announced a decision about the entry of own, and
+// those that have decided about another entry at that index. It returns none if a member
+// says that the decision is agreed.
 func (s *skips) missing(l *Loop, own *storage.Skip) (missing, differ []uint64) {
-	members := slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing(), l.conf.GetLearners(), l.conf.GetLearnersNext())
+	members := slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing(), l.conf.GetLearners(),
+		l.conf.GetLearnersNext())
 	slices.Sort(members)
 	for _, id := range slices.Compact(members) {
 		theirs, told := s.told[id][own.Index]
 		switch {
-		case id == l.o.ID || l.isGuest(id): // a guest that applies the entry finds its state to be wrong
+		case id == l.o.ID || l.isGuest(id): // a guest that applies the entry finds out that its state is wrong
 		case !told:
 			missing = append(missing, id)
 		case !theirs.SamePlace(own):
@@ -266,7 +279,8 @@ func (s *skips) missing(l *Loop, own *storage.Skip) (missing, differ []uint64) {
 	return missing, differ
 }
 
-// fits holds a decision against the entry in the log that it is about.
+// fits reports whether a decision matches the entry at its index in the log. If it doesn't,
+// fits drops a decision taken over from a peer, and fails the loop for one made here.
 func (s *skips) fits(l *Loop, own *storage.Skip, e *pb.Entry) bool {
 	if e.GetTerm() == own.Term && !reconfigures(e) && storage.HashEntry(e.GetData()) == own.Hash {
 		return true
@@ -285,18 +299,19 @@ func (s *skips) fits(l *Loop, own *storage.Skip, e *pb.Entry) bool {
 	return false
 }
 
-// skipped reports whether an entry that is to be applied now is skipped.
+// skipped reports whether an entry that is about to be applied is skipped.
 func (s *skips) skipped(l *Loop, e *pb.Entry) bool {
 	own := s.own[e.GetIndex()]
 	if own == nil || !s.fits(l, own, e) {
 		return false
 	}
-	l.log.Warn("a log entry is skipped, as all members have decided", "index", own.Index, "term", own.Term, "sha256", own.Hash.String(), "by", own.By, "at", own.At.Format(time.RFC3339), "why", own.Why)
+	l.log.Warn("a log entry is skipped, as all members have decided", "index", own.Index, "term", own.Term,
+		"sha256", own.Hash.String(), "by", own.By, "at", own.At.Format(time.RFC3339), "why", own.Why)
 	return true
 }
 
 // withholds reports whether m must not be sent: it carries an entry that is skipped, and
-// its receiver hasn't announced that it will (S4).
+// its receiver hasn't announced the same decision (S4).
 func (s *skips) withholds(l *Loop, m *pb.Message) bool {
 	if len(s.own) == 0 || m.GetType() != pb.MsgApp {
 		return false
@@ -316,7 +331,8 @@ func (s *skips) withholds(l *Loop, m *pb.Message) bool {
 			s.withheld[to] = max(l.ticks, 1)
 		case since != 0 && l.ticks-since > withheldTicks:
 			s.withheld[to] = 0
-			l.log.Warn("a server is not sent an entry that is skipped, because it doesn't say that it will skip it: is its version too old? Upgrade it; its data stays as it is", "server", to, "index", own.Index)
+			l.log.Warn("a server is not sent an entry that is skipped, because it doesn't say that it will skip it: is its version too old? Upgrade it; its data stays as it is",
+				"server", to, "index", own.Index)
 		}
 		return true
 	}

@@ -29,7 +29,9 @@ var errPoison = errors.New("an entry can't be applied")
 // that of the entry's bytes.
 func (b *node) decide(index, term uint64, hash storage.Hash) {
 	b.c.t.Helper()
-	s := storage.Skip{Cluster: testClusterID, Index: index, Term: term, Hash: hash, By: "ann", Why: "test", At: time.Unix(1e9, 0)}
+	s := storage.Skip{
+		Cluster: testClusterID, Index: index, Term: term, Hash: hash, By: "ann", Why: "test", At: time.Unix(1e9, 0),
+	}
 	if err := storage.WriteSkip(b.fs, testDir, s); err != nil {
 		b.c.t.Fatal(err)
 	}
@@ -158,7 +160,8 @@ func TestSkip(t *testing.T) {
 			t.Fatalf("server %d did not wait for the third: %+v", id, b.skips())
 		}
 	}
-	if n := strings.Count(said.String(), "nothing is applied from this entry on"); n != 2 || !strings.Contains(said.String(), "missing=[3]") {
+	if n := strings.Count(said.String(), "nothing is applied from this entry on"); n != 2 ||
+		!strings.Contains(said.String(), "missing=[3]") {
 		t.Errorf("the two servers said %d times that they wait for the third:\n%s", n, said.String())
 	}
 	c.restart(3)
@@ -216,7 +219,9 @@ func TestSkipAfterSilence(t *testing.T) {
 	b := c.nodes[2]
 	c.restart(2)
 	c.step(5)
-	b.loop.Handle(Event{Kind: EventSkips, From: 1, Data: appendSkip(nil, &storage.Skip{Index: index, Term: term, Hash: hash, Agreed: true})})
+	b.loop.Handle(Event{
+		Kind: EventSkips, From: 1, Data: appendSkip(nil, &storage.Skip{Index: index, Term: term, Hash: hash, Agreed: true}),
+	})
 	c.step(50)
 	if !b.skips()[0].Agreed {
 		t.Error("a server waits though another says that all agreed")
@@ -282,7 +287,8 @@ func TestSkipIsTakenOver(t *testing.T) {
 	lead.note = note
 	c.greet(2)
 	c.step(100)
-	if got := joiner.skips(); len(got) != 1 || !got[0].Agreed || got[0].From != 1 || !slices.Equal(joiner.applied, []uint64{1, 2}) {
+	if got := joiner.skips(); len(got) != 1 || !got[0].Agreed || got[0].From != 1 ||
+		!slices.Equal(joiner.applied, []uint64{1, 2}) {
 		t.Fatalf("it took over %+v and applied %v", got, joiner.applied)
 	}
 }
@@ -294,7 +300,10 @@ func TestVoidSkip(t *testing.T) {
 	c := newCluster(t, 1)
 	b := c.leader1()
 	index := b.loop.applied + 1
-	b.loop.Handle(Event{Kind: EventSkips, From: 9, Data: appendSkip(nil, &storage.Skip{Index: index, Term: 1, Hash: storage.HashEntry(nil), Agreed: true})})
+	b.loop.Handle(Event{
+		Kind: EventSkips, From: 9, Data: appendSkip(nil,
+			&storage.Skip{Index: index, Term: 1, Hash: storage.HashEntry(nil), Agreed: true}),
+	})
 	if len(b.skips()) != 1 {
 		t.Fatal("it was not taken over")
 	}
@@ -363,13 +372,16 @@ func TestSkipNotes(t *testing.T) {
 	}
 	hear(storage.Skip{Index: 2000}, storage.Skip{Index: b.loop.applied})
 	hear(storage.Skip{Index: 2000}, storage.Skip{Index: b.loop.applied})
-	if len(b.skips()) != 0 || strings.Count(said.String(), "which this server has applied") != 0 && strings.Count(said.String(), "that this server has applied") != 1 {
+	if len(b.skips()) != 0 ||
+		strings.Count(said.String(), "which this server has applied") != 0 &&
+			strings.Count(said.String(), "that this server has applied") != 1 {
 		t.Fatalf("%d decisions; said:\n%s", len(b.skips()), said.String())
 	}
 	for i := range 20 { // more than are kept
 		hear(storage.Skip{Index: 3000 + uint64(i), Agreed: true})
 	}
-	if n := len(b.skips()); n != storage.SkipsMax || len(b.note) != storage.SkipsMax*skipSize || len(b.note) > NoteSizeMax {
+	if n := len(b.skips()); n != storage.SkipsMax || len(b.note) != storage.SkipsMax*skipSize ||
+		len(b.note) > NoteSizeMax {
 		t.Errorf("%d decisions are kept, %d bytes announced", n, len(b.note))
 	}
 	if b.loop.Failed() != nil {

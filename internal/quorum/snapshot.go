@@ -7,38 +7,38 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// snapshots decides when the state machine's image is written to a file. One is
-// under way at a time.
+// snapshots decides when the state machine's image is written to a file. Only one
+// snapshot is under way at a time.
 type snapshots struct {
-	logBytes int64 // applied since the last snapshot
+	logBytes int64 // bytes of log applied since the last snapshot
 	running  bool
-	wanted   bool   // by a member that is not in the newest one's membership, and needs one
-	began    uint64 // tick
-	retryAt  uint64 // tick before which no other is tried after a failure
+	wanted   bool   // a member needs a snapshot and isn't in the newest one's membership
+	began    uint64 // tick when the last snapshot began
+	retryAt  uint64 // after a failure: tick before which no other snapshot is tried
 }
 
-// snapshotRetryTicks is the pause after a failed snapshot: the disk is full, most
-// likely, and the log keeps growing whatever we do.
+// snapshotRetryTicks is the pause after a failed snapshot. Most likely the disk is
+// full, and the log keeps growing in any case.
 const snapshotRetryTicks = 200
 
-// snapshotLookTicks is the time between two looks whether one is due where nothing
-// is applied: the disk may fill up meanwhile.
+// snapshotLookTicks is the time between two checks whether a snapshot is due while
+// nothing is applied: the disk may fill up meanwhile.
 const snapshotLookTicks = 10
 
-// frameOverhead is about what an entry takes in the log beside its data, where it
-// is a batch of its own; such a batch begins on a sector.
+// frameOverhead is about the bytes that an entry takes in the log beside its data, if
+// it is a batch of its own. Such a batch begins at a multiple of frameSector.
 const (
 	frameOverhead = 64
 	frameSector   = 512
 )
 
-// logged notes an entry that was applied.
+// logged counts an applied entry with that many bytes of data.
 func (s *snapshots) logged(data int) {
 	s.logBytes += int64((data + frameOverhead + frameSector - 1) &^ (frameSector - 1))
 }
 
-// consider starts a snapshot if one is due. A state that is in doubt isn't kept: a
-// restart makes another one of the log.
+// consider starts a snapshot if one is due. A state that is in doubt isn't saved, so
+// that a restart computes it anew from the log.
 func (s *snapshots) consider(l *Loop) {
 	if s.running || l.doubts.open || l.ticks < s.retryAt || !s.wanted && !l.o.State.SnapshotDue(s.logBytes) {
 		return
@@ -50,13 +50,14 @@ func (s *snapshots) consider(l *Loop) {
 	l.o.Shell.WriteSnapshot(meta, image)
 }
 
-// written takes the result of a snapshot and lets go of the log below it.
+// written handles the result of a snapshot, and starts a purge of what is no longer needed.
 func (s *snapshots) written(l *Loop, e Event) {
 	s.running = false
 	zxid := fmt.Sprintf("0x%x", e.Meta.Zxid)
 	if e.Err != nil {
 		s.retryAt = l.ticks + snapshotRetryTicks
-		l.log.Error("a snapshot failed; the log is kept and it will be tried again", "index", e.Meta.Index, "zxid", zxid, "err", e.Err)
+		l.log.Error("a snapshot failed; the log is kept and it will be tried again", "index", e.Meta.Index, "zxid", zxid,
+			"err", e.Err)
 		if err := l.disk.Err(); err != nil {
 			l.failed = err
 		}
@@ -67,17 +68,17 @@ func (s *snapshots) written(l *Loop, e Event) {
 	l.o.Shell.Purge(l.o.SnapshotsKept)
 }
 
-// Purge does the work of a Shell's Purge and waits for it. The loop finds an error that ends
-// the log at its next tick.
+// Purge does the work of a Shell's Purge and returns when it is done. If an error makes the
+// log unusable, the loop finds it at its next tick.
 func Purge(dir *storage.Dir, keep int, log *slog.Logger) {
 	if _, _, err := dir.Purge(keep); err != nil {
 		log.Error("old snapshots and log segments could not be removed; the disk fills up if this persists", "err", err)
 	}
 }
 
-// WriteImage writes an image to a snapshot file and closes it; the file is on
-// the disk, verified, when nil is returned. pause, if not nil, is called between
-// small pieces of the work; its error ends it early.
+// WriteImage writes an image to a snapshot file and closes the image. If err is nil,
+// the file is durable and verified. pause, if not nil, is called between small pieces
+// of the work; if it returns an error, the work ends early with that error.
 func WriteImage(dir *storage.Dir, meta storage.Meta, image Image, pause func() error) (written int64, err error) {
 	defer image.Close()
 	w, err := dir.CreateSnapshot(meta)

@@ -10,11 +10,11 @@ import (
 // Progress is what a leader knows of one follower.
 type Progress struct {
 	ID     uint64
-	Match  uint64 // index of the last entry it has on disk
+	Match  uint64 // index of the last entry that the follower is known to have on disk
 	Voter  bool
-	Guest  bool // follows without a vote, and is no member; set by Status alone
-	Active bool // heard within the last election timeout
-	Synced bool // receives entries as they come
+	Guest  bool // follows without a vote and isn't a member; set only by Status
+	Active bool // heard from within the last election timeout
+	Synced bool // gets entries as they come
 }
 
 // Status is a Loop's state at its last tick or change of leader.
@@ -23,10 +23,10 @@ type Status struct {
 	Applied   uint64
 	Voters    []uint64
 	Observers []uint64
-	Guests    []uint64   // they follow without a vote, and are no members
+	Guests    []uint64   // servers that follow without a vote and aren't members
 	Followers []Progress // on the leader only
-	// Unanswered is for how many ticks the leader, though heard, has not answered
-	// this server: what it says doesn't arrive.
+	// Unanswered is the number of ticks for which the leader has not answered this
+	// server, though this server hears it: what this server sends doesn't arrive.
 	Unanswered uint64
 }
 
@@ -37,14 +37,14 @@ func (l *Loop) Status() Status {
 	return l.status
 }
 
-// Voters returns the servers whose votes count, and while they change by joint
-// consensus those whose votes counted before. It is for those who watch a server,
-// such as a simulator, and for the loop's goroutine only.
+// Voters returns the servers whose votes count and, during joint consensus, those
+// whose votes counted before. It is for programs that watch a server, such as a
+// simulator. Only the loop's goroutine may call it.
 func (l *Loop) Voters() (now, before []uint64) {
 	return slices.Clone(l.conf.GetVoters()), slices.Clone(l.conf.GetVotersOutgoing())
 }
 
-// publish renews what Status returns.
+// publish updates what Status returns.
 func (l *Loop) publish() {
 	s := Status{
 		Leadership: l.lastLead, Applied: l.applied, Unanswered: l.leaderCheck.unanswered(l),
@@ -68,13 +68,17 @@ func (l *Loop) publish() {
 	l.mu.Unlock()
 }
 
-// Followers returns what a leader knows of the others, by ascending id.
+// Followers returns what a leader knows of the other servers, by ascending id.
 func (n *Node) Followers() []Progress {
 	var all []Progress
 	self := n.raw.BasicStatus().ID
 	n.raw.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
 		if id != self {
-			all = append(all, Progress{ID: id, Match: pr.Match, Voter: typ == raft.ProgressTypePeer, Active: pr.RecentActive || slices.Contains(n.heard, id), Synced: pr.State == tracker.StateReplicate})
+			all = append(all,
+				Progress{
+					ID: id, Match: pr.Match, Voter: typ == raft.ProgressTypePeer, Active: pr.RecentActive ||
+						slices.Contains(n.heard, id), Synced: pr.State == tracker.StateReplicate,
+				})
 		}
 	})
 	slices.SortFunc(all, func(a, b Progress) int {

@@ -12,46 +12,48 @@ import (
 )
 
 // Raft trusts its messages: a term or an index that no honest peer sends makes it
-// panic, or follow a term that nobody can exceed. So every message of a peer is
-// vetted against this server's own state before raft sees it. What a field may be:
+// panic, or follow a term that no server can exceed. So every message from a peer is
+// checked against this server's own state before raft sees it. These are the allowed
+// values; "own" means this server's:
 //
 //	every message   From is the peer it came from, To is this server, no Responses,
 //	                no Vote; 0 < Term <= own term + termStepMax; indexes <= indexMax
 //	MsgApp          entries follow Index without a gap, their terms don't fall, and
 //	                LogTerm <= first term, last term <= Term; changes of membership decode
-//	MsgAppResp      in the own term: Index <= own last, RejectHint <= Index
-//	MsgHeartbeat    in the own term or a later one: Commit <= own last
+//	MsgAppResp      in own term: Index <= own last, RejectHint <= Index
+//	MsgHeartbeat    in own term or a later one: Commit <= own last
 //	MsgVote, MsgPreVote                  LogTerm <= Term
 //	MsgSnap         only with a snapshot's file; membership is valid and has this server
 //	MsgReadIndex    Term is 0; one entry, of at most contextSizeMax bytes
 //	MsgReadIndexResp                     one entry, of at most contextSizeMax bytes
 //	MsgHeartbeatResp, MsgVoteResp, MsgPreVoteResp, MsgTimeoutNow: nothing else
-//	any other type  is refused: raft sends it within one server, or not as it is set up here
+//	any other type  is refused: raft sends it only within a server, or not at all in this setup
 //
-// Entries, a snapshot and a reject are refused in the messages that don't have them.
+// Entries, a snapshot and Reject are refused in messages of types that don't carry them: only MsgAppResp, MsgVoteResp
+// and MsgPreVoteResp may reject.
 const (
-	// termStepMax is how far ahead of this server a peer's term may be. With an
-	// election at each tick a server would have to be away for six years; and a peer
-	// that means harm needs as many messages to use the terms up.
+	// termStepMax is how far ahead of this server a peer's term may be. A server would
+	// have to be away for six years to fall back further, with an election at each tick.
+	// And a malicious peer needs as many messages to use up all terms.
 	termStepMax = 1 << 32
-	// indexMax leaves room for sums.
+	// indexMax leaves room for additions without overflow.
 	indexMax = 1 << 62
-	// contextSizeMax bounds the context of a read index, a heartbeat or a vote; the
-	// longest in use is raft's word for a transfer.
+	// contextSizeMax bounds the context of a read index, a heartbeat or a vote. The
+	// longest one in use is raft's string for a transfer of leadership.
 	contextSizeMax = 64
-	// entriesMax bounds the entries of a message. They take memory when decoded that
-	// their bytes don't show; an honest message of MessageSizeMax has fewer.
+	// entriesMax bounds the number of entries in a message. A decoded entry takes more
+	// memory than its bytes. An honest message of MessageSizeMax has fewer entries.
 	entriesMax = 1 << 16
 )
 
 // vetting holds the facts that a peer's message is checked against.
 type vetting struct {
 	self, from uint64
-	term, last uint64 // own term, and index of the last entry on the own disk
-	file       bool   // a snapshot's file came with it
+	term, last uint64 // this server's term, and index of the last entry on its disk
+	file       bool   // a snapshot file came with the message
 }
 
-// decodeMessage decodes a raft message of a peer.
+// decodeMessage decodes a raft message from a peer.
 func decodeMessage(b []byte) (*pb.Message, error) {
 	if n := countEntries(b); n > entriesMax {
 		return nil, fmt.Errorf("decode it: it has more than %d entries", entriesMax)
@@ -67,8 +69,8 @@ func decodeMessage(b []byte) (*pb.Message, error) {
 // metadata, a membership.
 const decodeDepthMax = 8
 
-// countEntries returns the number of entries of an encoded message. It stops where
-// the bytes are malformed, which is found when they are decoded.
+// countEntries returns the number of entries in an encoded message. It stops where the
+// bytes are malformed; decoding them reports that.
 func countEntries(b []byte) (n int) {
 	const entriesField = 7
 	for len(b) > 0 {
@@ -101,9 +103,12 @@ func (v vetting) check(m *pb.Message) error {
 	case len(m.GetContext()) > contextSizeMax:
 		return fmt.Errorf("%s with a context of %d bytes, at most %d", typ, len(m.GetContext()), contextSizeMax)
 	case m.GetIndex() > indexMax || m.GetCommit() > indexMax || m.GetRejectHint() > indexMax:
-		return fmt.Errorf("%s with index %d, commit index %d, hint %d: at most %d", typ, m.GetIndex(), m.GetCommit(), m.GetRejectHint(), uint64(indexMax))
+		return fmt.Errorf("%s with index %d, commit index %d, hint %d: at most %d", typ, m.GetIndex(), m.GetCommit(),
+			m.GetRejectHint(), uint64(indexMax))
 	case m.GetTerm() > v.term && m.GetTerm()-v.term > termStepMax:
 		return fmt.Errorf("%s of term %d; this server is in term %d", typ, m.GetTerm(), v.term)
+	case m.GetReject() && typ != pb.MsgAppResp && typ != pb.MsgVoteResp && typ != pb.MsgPreVoteResp:
+		return fmt.Errorf("%s that rejects", typ)
 	case (m.GetTerm() == 0) != (typ == pb.MsgReadIndex):
 		return fmt.Errorf("%s of term %d", typ, m.GetTerm())
 	case typ != pb.MsgSnap && !emptySnapshot(m.GetSnapshot()) || v.file != (typ == pb.MsgSnap):
@@ -118,17 +123,17 @@ func (v vetting) check(m *pb.Message) error {
 	return nil
 }
 
-// emptySnapshot reports whether s is none. Raft may add an empty one to a message.
+// emptySnapshot reports whether s is nil or empty. Raft may add an empty snapshot to a message.
 func emptySnapshot(s *pb.Snapshot) bool {
 	return s.GetMetadata().GetIndex() == 0 && len(s.GetData()) == 0
 }
 
-// checkType checks what depends on the type.
+// checkType checks the fields whose allowed values depend on the message's type.
 func (v vetting) checkType(m *pb.Message) error {
 	switch m.GetType() {
 	case pb.MsgAppResp:
 		if m.GetTerm() != v.term {
-			return nil // raft looks at the term alone
+			return nil // raft looks only at the term
 		}
 		if m.GetIndex() > v.last {
 			return fmt.Errorf("it acknowledges index %d; the log ends at %d", m.GetIndex(), v.last)
@@ -138,7 +143,8 @@ func (v vetting) checkType(m *pb.Message) error {
 		}
 	case pb.MsgHeartbeat:
 		if m.GetTerm() >= v.term && m.GetCommit() > v.last {
-			return fmt.Errorf("it commits index %d, which this server has acknowledged to nobody: its log ends at %d", m.GetCommit(), v.last)
+			return fmt.Errorf("it commits index %d, which this server has acknowledged to nobody: its log ends at %d",
+				m.GetCommit(), v.last)
 		}
 	case pb.MsgVote, pb.MsgPreVote:
 		if m.GetLogTerm() > m.GetTerm() {
@@ -146,7 +152,8 @@ func (v vetting) checkType(m *pb.Message) error {
 		}
 	case pb.MsgSnap:
 		return v.checkSnapshot(m)
-	case pb.MsgApp, pb.MsgHeartbeatResp, pb.MsgVoteResp, pb.MsgPreVoteResp, pb.MsgTimeoutNow, pb.MsgReadIndex, pb.MsgReadIndexResp:
+	case pb.MsgApp, pb.MsgHeartbeatResp, pb.MsgVoteResp, pb.MsgPreVoteResp, pb.MsgTimeoutNow, pb.MsgReadIndex,
+		pb.MsgReadIndexResp:
 	default:
 		return errors.New("no server sends it to another")
 	}
@@ -207,7 +214,8 @@ func checkEntry(e *pb.Entry) (err error) {
 	}
 	for _, c := range changes {
 		if _, known := pb.ConfChangeType_name[int32(c.GetType())]; !known || c.GetNodeId() == 0 {
-			return fmt.Errorf("entry %d changes the membership of server %d in an unknown way (%d)", e.GetIndex(), c.GetNodeId(), c.GetType())
+			return fmt.Errorf("entry %d changes the membership of server %d in an unknown way (%d)", e.GetIndex(), c.GetNodeId(),
+				c.GetType())
 		}
 	}
 	return nil
@@ -219,7 +227,8 @@ func (v vetting) checkSnapshot(m *pb.Message) error {
 	conf := meta.GetConfState()
 	switch {
 	case meta.GetIndex() == 0 || meta.GetIndex() > indexMax || meta.GetTerm() == 0 || meta.GetTerm() > m.GetTerm():
-		return fmt.Errorf("it is of index %d of term %d, in a message of term %d", meta.GetIndex(), meta.GetTerm(), m.GetTerm())
+		return fmt.Errorf("it is of index %d of term %d, in a message of term %d", meta.GetIndex(), meta.GetTerm(),
+			m.GetTerm())
 	case len(m.GetSnapshot().GetData()) > 0:
 		return fmt.Errorf("it has %d bytes beside its file", len(m.GetSnapshot().GetData()))
 	case len(conf.GetVoters()) == 0 || !contains(conf, v.self):

@@ -56,17 +56,21 @@ func TestVetting(t *testing.T) {
 		file bool
 		want string
 	}{
-		{"another's name", said(pb.MsgHeartbeat, 5, func(m message) { m.From = new(uint64(3)) }), false, "in the name of server 3"},
+		{"another's name", said(pb.MsgHeartbeat, 5, func(m message) { m.From = new(uint64(3)) }), false,
+			"in the name of server 3"},
 		{"to another", said(pb.MsgHeartbeat, 5, func(m message) { m.To = new(uint64(3)) }), false, "for server 3"},
-		{"to raft's own threads", said(pb.MsgHeartbeat, 5, func(m message) { m.To = new(uint64(raft.LocalAppendThread)) }), false, "for server"},
+		{"to raft's own threads", said(pb.MsgHeartbeat, 5, func(m message) { m.To = new(uint64(raft.LocalAppendThread)) }),
+			false, "for server"},
 		{"responses", said(pb.MsgHeartbeat, 5, func(m message) { m.Responses = []message{{}} }), false, "within a server"},
 		{"a vote", said(pb.MsgHeartbeat, 5, func(m message) { m.Vote = new(uint64(2)) }), false, "within a server"},
 		{"the last term there is", said(pb.MsgAppResp, math.MaxUint64, nil), false, "this server is in term 5"},
 		{"a term too far", said(pb.MsgPreVote, 5+termStepMax+1, nil), false, "this server is in term 5"},
 		{"a term as far as may be", said(pb.MsgPreVote, 5+termStepMax, nil), false, ""},
 		{"no term", said(pb.MsgHeartbeat, 0, nil), false, "of term 0"},
-		{"an index too large", said(pb.MsgApp, 5, func(m message) { m.Index = new(uint64(math.MaxUint64)) }), false, "at most"},
-		{"a long context", said(pb.MsgVote, 5, func(m message) { m.Context = make([]byte, contextSizeMax+1) }), false, "context"},
+		{"an index too large", said(pb.MsgApp, 5, func(m message) { m.Index = new(uint64(math.MaxUint64)) }), false,
+			"at most"},
+		{"a long context", said(pb.MsgVote, 5, func(m message) { m.Context = make([]byte, contextSizeMax+1) }), false,
+			"context"},
 
 		{"an append", said(pb.MsgApp, 5, appends(entry(11, 5), entry(12, 5))), false, ""},
 		{"of a new leader", said(pb.MsgApp, 7, appends(entry(11, 6), entry(12, 7))), false, ""},
@@ -77,13 +81,15 @@ func TestVetting(t *testing.T) {
 		{"a term before the log's", said(pb.MsgApp, 5, appends(entry(11, 4))), false, "follows entry 10"},
 		{"a later term than the message", said(pb.MsgApp, 5, appends(entry(11, 6))), false, "later than"},
 		{"a change of membership", said(pb.MsgApp, 5, appends(typed(pb.EntryConfChangeV2, nil))), false, ""},
-		{"one that can't be read", said(pb.MsgApp, 5, appends(typed(pb.EntryConfChange, []byte{0xff}))), false, "can't be decoded"},
+		{"one that can't be read", said(pb.MsgApp, 5, appends(typed(pb.EntryConfChange, []byte{0xff}))), false,
+			"can't be decoded"},
 		{"one of server 0", said(pb.MsgApp, 5, appends(typed(pb.EntryConfChange, nil))), false, "membership of server 0"},
 		{"an unknown type of entry", said(pb.MsgApp, 5, appends(typed(9, nil))), false, "unknown type 9"},
 		{"with a snapshot", said(pb.MsgApp, 5, snapshot(voters(1), 20, 5)), false, "don't belong together"},
 
 		{"an acknowledgement", said(pb.MsgAppResp, 5, func(m message) { m.Index = new(uint64(10)) }), false, ""},
-		{"of what isn't there", said(pb.MsgAppResp, 5, func(m message) { m.Index = new(uint64(11)) }), false, "the log ends at 10"},
+		{"of what isn't there", said(pb.MsgAppResp, 5, func(m message) { m.Index = new(uint64(11)) }), false,
+			"the log ends at 10"},
 		{"of an earlier term's tail", said(pb.MsgAppResp, 4, func(m message) { m.Index = new(uint64(11)) }), false, ""},
 		{"a rejection", said(pb.MsgAppResp, 5, func(m message) {
 			m.Index, m.Reject, m.RejectHint = new(uint64(10)), new(true), new(uint64(3))
@@ -92,18 +98,25 @@ func TestVetting(t *testing.T) {
 			m.Index, m.Reject, m.RejectHint = new(uint64(10)), new(true), new(uint64(11))
 		}), false, "later hint"},
 
-		{"a heartbeat", said(pb.MsgHeartbeat, 5, func(m message) { m.Commit, m.Context = new(uint64(10)), make([]byte, 9) }), false, ""},
-		{"that commits what isn't there", said(pb.MsgHeartbeat, 6, func(m message) { m.Commit = new(uint64(11)) }), false, "log ends at 10"},
+		{"a heartbeat", said(pb.MsgHeartbeat, 5, func(m message) { m.Commit, m.Context = new(uint64(10)), make([]byte, 9) }),
+			false, ""},
+		{"that commits what isn't there", said(pb.MsgHeartbeat, 6, func(m message) { m.Commit = new(uint64(11)) }), false,
+			"log ends at 10"},
 		{"that is late", said(pb.MsgHeartbeat, 4, func(m message) { m.Commit = new(uint64(11)) }), false, ""},
 		{"its answer", said(pb.MsgHeartbeatResp, 5, func(m message) { m.Context = make([]byte, 9) }), false, ""},
-		{"a heartbeat with entries", said(pb.MsgHeartbeat, 5, func(m message) { m.Entries = []*pb.Entry{entry(1, 1)} }), false, "has 1 entries"},
+		{"a heartbeat with entries", said(pb.MsgHeartbeat, 5, func(m message) { m.Entries = []*pb.Entry{entry(1, 1)} }),
+			false, "has 1 entries"},
 
 		{"a vote asked for", said(pb.MsgVote, 6, func(m message) {
 			m.Index, m.LogTerm, m.Context = new(uint64(99)), new(uint64(6)), []byte("CampaignTransfer")
 		}), false, ""},
-		{"with a log from the future", said(pb.MsgVote, 6, func(m message) { m.LogTerm = new(uint64(7)) }), false, "later than its own"},
+		{"with a log from the future", said(pb.MsgVote, 6, func(m message) { m.LogTerm = new(uint64(7)) }), false,
+			"later than its own"},
 		{"a vote", said(pb.MsgVoteResp, 6, nil), false, ""},
 		{"a pre-vote refused", said(pb.MsgPreVoteResp, 6, func(m message) { m.Reject = new(true) }), false, ""},
+		{"a vote refused", said(pb.MsgVoteResp, 6, func(m message) { m.Reject = new(true) }), false, ""},
+		{"a heartbeat refused", said(pb.MsgHeartbeatResp, 5, func(m message) { m.Reject = new(true) }), false, "rejects"},
+		{"entries refused", said(pb.MsgApp, 5, func(m message) { m.Reject = new(true) }), false, "rejects"},
 		{"an election asked for", said(pb.MsgTimeoutNow, 5, nil), false, ""},
 
 		{"a read index", said(pb.MsgReadIndex, 0, context(9)), false, ""},
@@ -120,7 +133,9 @@ func TestVetting(t *testing.T) {
 		{"a file without a snapshot", said(pb.MsgHeartbeat, 5, nil), true, "don't belong together"},
 		{"without this server", said(pb.MsgSnap, 5, snapshot(voters(2, 3), 20, 5)), true, "not this server"},
 		{"without voters", said(pb.MsgSnap, 5, snapshot(&pb.ConfState{Learners: []uint64{1}}, 20, 5)), true, "no voters"},
-		{"who votes and doesn't", said(pb.MsgSnap, 5, snapshot(&pb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{1}}, 20, 5)), true, "is invalid"},
+		{"who votes and doesn't",
+			said(pb.MsgSnap, 5, snapshot(&pb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{1}}, 20, 5)), true,
+			"is invalid"},
 		{"of index 0", said(pb.MsgSnap, 5, snapshot(voters(1), 0, 5)), true, "of index 0"},
 		{"of a later term", said(pb.MsgSnap, 5, snapshot(voters(1), 20, 6)), true, "of term 6"},
 
@@ -174,7 +189,11 @@ func TestHostileMessages(t *testing.T) {
 		said(pb.MsgHeartbeat, 3, func(m *pb.Message) { m.Commit = new(uint64(1 << 40)) }),
 		said(pb.MsgAppResp, 2, func(m *pb.Message) { m.Index = new(uint64(1 << 40)) }),
 		said(pb.MsgSnap, 3, func(m *pb.Message) {
-			m.Snapshot = &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: new(uint64(1 << 40)), Term: new(uint64(1)), ConfState: &pb.ConfState{Voters: []uint64{1}}}}
+			m.Snapshot = &pb.Snapshot{
+				Metadata: &pb.SnapshotMetadata{
+					Index: new(uint64(1 << 40)), Term: new(uint64(1)), ConfState: &pb.ConfState{Voters: []uint64{1}},
+				},
+			}
 		}),
 		said(pb.MsgStorageApplyResp, 2, func(m *pb.Message) { m.Entries = []*pb.Entry{entry(1<<40, 1)} }),
 	} {
@@ -206,7 +225,8 @@ func FuzzVetting(f *testing.F) {
 		said(pb.MsgApp, 2, func(m *pb.Message) {
 			m.Index, m.LogTerm, m.Entries = new(uint64(3)), new(uint64(2)), []*pb.Entry{entry(4, 2)}
 		}),
-		said(pb.MsgAppResp, 2, func(m *pb.Message) { m.Index, m.Reject, m.RejectHint = new(uint64(3)), new(true), new(uint64(1)) }),
+		said(pb.MsgAppResp, 2,
+			func(m *pb.Message) { m.Index, m.Reject, m.RejectHint = new(uint64(3)), new(true), new(uint64(1)) }),
 		said(pb.MsgVote, 3, func(m *pb.Message) { m.Index, m.LogTerm = new(uint64(9)), new(uint64(2)) }),
 		said(pb.MsgReadIndex, 0, func(m *pb.Message) { m.Entries = []*pb.Entry{{Data: []byte("r")}} }),
 		said(pb.MsgTimeoutNow, 2, nil),

@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// An Act is one recovery, for the record.
+// An Act documents one recovery.
 type Act struct {
 	At         time.Time `json:"at"`
 	What       string    `json:"what"` // ActNew or ActAside
@@ -24,27 +24,25 @@ type Act struct {
 	OldCluster string    `json:"oldCluster"`
 	NewCluster string    `json:"newCluster,omitempty"`
 	Had        *Survivor `json:"had,omitempty"` // what the server had
-	Aside      string    `json:"aside"`         // the folder that keeps its former files
+	Aside      string    `json:"aside"`         // the folder with its former files
 }
 
-// What an Act did.
+// Values of Act.What.
 const (
 	ActNew   = "a new ensemble was made of this server's data"
 	ActAside = "this server's data was set aside, for it to join a new ensemble"
 )
 
 const (
-	// RecordName is the file in a data directory that tells of each Act, one JSON object a
-	// line. It is only appended to.
+	// RecordName is the file in a data directory that records each Act, one JSON object per line. It is append-only.
 	RecordName = "RECOVERED"
 	// WhyMax bounds Act.By and Act.Why, in bytes.
 	WhyMax = 1 << 10
-	// actMax bounds the file of an Act, in bytes; the membership is most of it.
+	// actMax bounds the file of an Act, in bytes; most of it is the membership.
 	actMax = 4 << 20
 )
 
-// NewAct describes an act about a survivor; the folder that will keep its files is named
-// after its cluster and the time.
+// NewAct describes an action on a survivor. The folder for its files is named after its cluster and the time.
 func NewAct(what string, server uint64, s *Survivor, by, why string, now time.Time) (*Act, error) {
 	if strings.TrimSpace(why) == "" || len(why) > WhyMax || len(by) > WhyMax {
 		return nil, fmt.Errorf("note why: the reason must have 1 to %d bytes, and the name at most as many", WhyMax)
@@ -76,7 +74,7 @@ func readAct(path string) (*Act, error) {
 	return a, nil
 }
 
-// record appends the act to the record, once.
+// record appends the act to the record, unless it is already there.
 func (a *Act) record(dataDir string) error {
 	line, err := json.Marshal(a)
 	if err != nil {
@@ -89,7 +87,7 @@ func (a *Act) record(dataDir string) error {
 		return fmt.Errorf("note what was done: %w", err)
 	}
 	if bytes.HasSuffix(before, line) {
-		return nil // a crash came between this and the end
+		return nil // a crash happened after an earlier record
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -102,8 +100,7 @@ func (a *Act) record(dataDir string) error {
 	return nil
 }
 
-// SetAside moves a survivor's data aside, so that the server begins as one with an empty
-// disk and joins the new ensemble.
+// SetAside moves a survivor's data aside, so that the server starts with an empty disk and joins the new ensemble.
 func (s *Survivor) SetAside(a *Act) error {
 	if err := a.record(s.Place.DataDir); err != nil {
 		return err

@@ -14,9 +14,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// An exchange replaces the files of a server's directories by new ones, and keeps the old
-// ones. A crash on the way must never leave directories that a server starts with though
-// something is missing:
+// An exchange replaces the files in a server's directories, and keeps the old ones. After a crash in between, a server
+// must never start on directories that lack something:
 //
 //	recover-build   the new files are written here                 (crash: nothing has changed)
 //	recover-ready   its name once they are durable; old segments go, the oldest
@@ -24,13 +23,12 @@ import (
 //	recover-moving  its name once the old files have gone; the new
 //	                ones come, IDENTITY before the segments        (crash: Finish goes on)
 //
-// Without the oldest segments, or with IDENTITY and no segment, storage refuses the
-// directory. The folder in the data directory decides how far it has come; that of a log
-// directory gets each name first.
+// Without the oldest segments, or with IDENTITY and no segment, storage rejects the directory. The name of the folder
+// in the data directory says how far the exchange has come; the folder of a separate log directory is renamed first.
 type exchange struct {
 	dataDir, logDir string
 	newData, newLog string
-	// rename renames a file; tests have it fail.
+	// rename renames a file; tests make it fail.
 	rename func(from, to string) error
 }
 
@@ -38,16 +36,15 @@ const (
 	folderBuild  = "recover-build"
 	folderReady  = "recover-ready"
 	folderMoving = "recover-moving"
-	// actName is the file of the data directory's folder that holds the Act.
+	// actName is the file with the Act, in the folder of the data directory.
 	actName = "ACT"
 	// identityName is the file that says that a directory is in use.
 	identityName = "IDENTITY"
-	// entryPrefix is that of reports of entries that panic and of decisions about them. They
-	// are of the old cluster.
+	// entryPrefix is the prefix of files about entries: reports of panics, and decisions. They belong to the old cluster.
 	entryPrefix = "entry-"
 )
 
-// dirs are the directories in use: the log's first, if it has one of its own.
+// dirsOf returns the directories in use: first the log's, if it is separate.
 func dirsOf(dataDir, logDir string) []string {
 	if filepath.Clean(dataDir) == filepath.Clean(logDir) {
 		return []string{dataDir}
@@ -61,10 +58,11 @@ func beginExchange(dataDir, logDir string) (*exchange, error) {
 			return nil, fmt.Errorf("remove what an earlier attempt left: %w", err)
 		}
 	}
-	return &exchange{dataDir, logDir, filepath.Join(dataDir, folderBuild), filepath.Join(logDir, folderBuild), os.Rename}, nil
+	return &exchange{dataDir, logDir, filepath.Join(dataDir, folderBuild), filepath.Join(logDir, folderBuild), os.Rename},
+		nil
 }
 
-// ready makes the new files count: from here on the exchange is finished, sooner or later.
+// ready makes the new files count: after it, the exchange will be finished in any case.
 func (e *exchange) ready(a *Act) error {
 	b, err := json.Marshal(a)
 	if err == nil {
@@ -76,8 +74,7 @@ func (e *exchange) ready(a *Act) error {
 	return e.renameFolders(folderBuild, folderReady)
 }
 
-// Begun reports whether an exchange of these directories isn't finished. No server may start
-// with them.
+// Begun reports whether an exchange of these directories is unfinished. No server may start on them.
 func Begun(dataDir, logDir string) bool {
 	for _, dir := range dirsOf(dataDir, logDir) {
 		for _, folder := range []string{folderReady, folderMoving} {
@@ -89,8 +86,7 @@ func Begun(dataDir, logDir string) bool {
 	return false
 }
 
-// Finish finishes an exchange that a crash has cut short, and returns what it was about, nil
-// if there is none.
+// Finish finishes an exchange that a crash has interrupted, and returns its Act, nil if there is none.
 func Finish(dataDir, logDir string) (*Act, error) {
 	e := exchange{dataDir: dataDir, logDir: logDir, rename: os.Rename}
 	return e.finish()
@@ -102,7 +98,7 @@ func (e *exchange) finish() (*Act, error) {
 	if exists(filepath.Join(dataDir, folderReady)) {
 		folder = folderReady
 	} else if !exists(filepath.Join(dataDir, folderMoving)) {
-		if Begun(dataDir, logDir) { // the log's folder alone has its name: nothing has changed yet
+		if Begun(dataDir, logDir) { // only the log's folder was renamed: nothing has changed yet
 			return nil, os.RemoveAll(filepath.Join(logDir, folderReady))
 		}
 		return nil, nil
@@ -138,7 +134,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// renameFolders renames a folder of each directory, where that isn't done yet.
+// renameFolders renames a folder of each directory, unless that is already done.
 func (e *exchange) renameFolders(from, to string) error {
 	for _, dir := range dirsOf(e.dataDir, e.logDir) {
 		err := e.rename(filepath.Join(dir, from), filepath.Join(dir, to))
@@ -152,7 +148,7 @@ func (e *exchange) renameFolders(from, to string) error {
 	return nil
 }
 
-// moveOld moves the old files of a directory but IDENTITY: segments first, the oldest first.
+// moveOld moves the old files of a directory except IDENTITY: segments first, starting with the oldest.
 func (e *exchange) moveOld(dir, aside string) error {
 	if err := os.MkdirAll(aside, 0o700); err != nil {
 		return err
@@ -186,7 +182,7 @@ func (e *exchange) moveOld(dir, aside string) error {
 	return storage.OS{}.SyncDir(aside)
 }
 
-// moveNotes moves what a log directory has about entries of its log.
+// moveNotes moves the files about log entries out of a log directory.
 func moveNotes(dir, aside string) error {
 	names, err := ownFiles(dir)
 	if err != nil {
@@ -226,8 +222,8 @@ func ownFiles(dir string) (names []string, err error) {
 	return append(names, others...), nil
 }
 
-// bringAll moves the new files to their places: all but segments and IDENTITY, then IDENTITY
-// in each directory, then the segments, the newest first.
+// bringAll moves the new files to their places: first all except segments and IDENTITY, then IDENTITY in each
+// directory, then the segments, starting with the newest.
 func (e *exchange) bringAll(dirs []string) error {
 	kinds := []func(name string) bool{
 		func(name string) bool { segment, _ := storage.OwnFile(name); return !segment && name != identityName },
@@ -272,7 +268,7 @@ func (e *exchange) bring(dir string, kind func(string) bool) error {
 	return nil
 }
 
-// writeDurably writes a file that is not there or of an earlier attempt.
+// writeDurably writes a file that doesn't exist or is left over from an earlier attempt.
 func writeDurably(path string, b []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -34,11 +34,13 @@ func lay(t *testing.T, p Place, term, last uint64) {
 		e := &raftpb.Entry{Term: &term, Index: new(i + 1), Type: raftpb.EntryNormal.Enum()}
 		if i == last-2 {
 			e.Data = tree.AppendBatchHeader(make([]byte, digestHead), 1000)
-			e.Data = tree.AppendRecord(e.Data, &tree.Request{Op: tree.OpMembers, Seq: tree.MembersInForce, Body: []byte(members)})
+			e.Data = tree.AppendRecord(e.Data,
+				&tree.Request{Op: tree.OpMembers, Seq: tree.MembersInForce, Body: []byte(members)})
 		}
 		entries = append(entries, e)
 	}
-	if err := d.Log().Append(&raftpb.HardState{Term: &term, Vote: new(uint64(1)), Commit: new(last / 2)}, entries, true); err != nil {
+	if err := d.Log().Append(&raftpb.HardState{Term: &term, Vote: new(uint64(1)), Commit: new(last / 2)}, entries,
+		true); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {
@@ -136,18 +138,23 @@ func checkRenewed(t *testing.T, p Place, cluster uint64, aside string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := n.Members(); text == "" || n.LastIndex() != lastEntry+termsAhead || n.LastTerm() != 3+termsAhead || n.LastZxid()>>32 < termsAhead {
-		t.Errorf("the new state is at entry %d of term %d, zxid %#x, members %q", n.LastIndex(), n.LastTerm(), n.LastZxid(), text)
+	if text, _ := n.Members(); text == "" || n.LastIndex() != lastEntry+termsAhead || n.LastTerm() != 3+termsAhead ||
+		n.LastZxid()>>32 < termsAhead {
+		t.Errorf("the new state is at entry %d of term %d, zxid %#x, members %q", n.LastIndex(), n.LastTerm(), n.LastZxid(),
+			text)
 	}
 	if meta, _ := d.NewestSnapshot(); len(meta.ConfState.GetVoters()) != 1 || meta.ConfState.GetVoters()[0] != 1 {
 		t.Errorf("the voters are %v", meta.ConfState)
 	}
-	if old, err := storage.Open(storage.Options{Dir: filepath.Join(p.DataDir, filepath.Base(aside)), LogDir: aside, ClusterID: oldCluster}); err != nil {
+	if old, err := storage.Open(storage.Options{
+		Dir: filepath.Join(p.DataDir, filepath.Base(aside)), LogDir: aside, ClusterID: oldCluster,
+	}); err != nil {
 		t.Errorf("the old data isn't whole: %v", err)
 	} else if last, _ := old.Log().LastIndex(); old.Close() != nil || last != lastEntry {
 		t.Errorf("the old log ends at %d", last)
 	}
-	if b, err := os.ReadFile(filepath.Join(p.DataDir, RecordName)); err != nil || strings.Count(string(b), "\n") != 1 || !strings.Contains(string(b), `"by":"ann","why":"two disks are gone","oldCluster":"0000000000000abc"`) {
+	if b, err := os.ReadFile(filepath.Join(p.DataDir, RecordName)); err != nil || strings.Count(string(b), "\n") != 1 ||
+		!strings.Contains(string(b), `"by":"ann","why":"two disks are gone","oldCluster":"0000000000000abc"`) {
 		t.Errorf("the record says %s, %v", b, err)
 	}
 }

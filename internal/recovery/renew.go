@@ -13,15 +13,14 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// termsAhead is how many terms, and with them epochs of zxids, the new ensemble begins
-// beyond what the survivor knows of: the lost servers may have gone on without it. A client
-// that has seen a later zxid than a server's is turned away by it, and no zxid may stand for
-// two transactions.
+// termsAhead is how many terms, and with them epochs of zxids, the new ensemble skips beyond those that the survivor
+// knows: the lost servers may have continued without it. No zxid may stand for two transactions, and a server rejects
+// clients that have seen a later zxid than its own.
 const termsAhead = 1000
 
-// Renew makes the survivor's state the beginning of a new ensemble, in which server id alone
-// has a vote: the others join with empty directories. The former files are kept in a
-// folder aside-NAME of each directory. After a crash on the way, Finish goes on.
+// Renew makes the survivor's state the beginning of a new ensemble in which only server id votes: the others join with
+// empty directories. The former files are kept in a folder aside-NAME of each directory. After a crash in between,
+// Finish continues.
 func (s *Survivor) Renew(id uint64, a *Act) error {
 	cluster := newCluster(s.Cluster)
 	a.NewCluster = fmt.Sprintf("%016x", cluster)
@@ -39,7 +38,7 @@ func (s *Survivor) Renew(id uint64, a *Act) error {
 	return err
 }
 
-// newCluster draws the id of an ensemble that isn't the old one.
+// newCluster returns a random id that differs from the old one.
 func newCluster(old uint64) uint64 {
 	for {
 		var b [8]byte
@@ -50,7 +49,7 @@ func newCluster(old uint64) uint64 {
 	}
 }
 
-// write makes directories of the new cluster that begin with a snapshot of the state.
+// write creates directories of the new cluster that start with a snapshot of the state.
 func (s *Survivor) write(e *exchange, id, cluster uint64) error {
 	t := s.tree
 	defer runtime.KeepAlive(t)
@@ -67,8 +66,9 @@ func (s *Survivor) write(e *exchange, id, cluster uint64) error {
 	return errors.Join(err, dir.Close())
 }
 
-// Begin begins the log of dir with a snapshot of t, in an ensemble of these voters. Each of them may begin with the
-// same snapshot: that is as if all had applied one entry. A voter without it has to be one that lost its disk.
+// Begin starts the log of dir with a snapshot of t, in an ensemble of these voters. Each of them may start with the
+// same snapshot: it is as if all had applied a single entry. A voter that starts without it counts as one that has
+// lost its disk.
 func Begin(dir *storage.Dir, t *tree.Tree, voters ...uint64) error {
 	w, err := dir.CreateSnapshot(storage.Meta{
 		Index: t.LastIndex(), Term: t.LastTerm(), Zxid: t.LastZxid(), Digest: t.Digest(),

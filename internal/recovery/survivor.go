@@ -16,37 +16,37 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Place is where a server's data lies.
+// Place says where a server's data is.
 type Place struct {
 	DataDir, LogDir string // LogDir is DataDir unless the log has a directory of its own
-	// Reconfigure evaluates the log's requests to change the membership.
+	// Reconfigure evaluates reconfig requests in the log.
 	Reconfigure tree.Reconfigure
 }
 
-// A Survivor is what one server has.
+// A Survivor is what one server still has.
 type Survivor struct {
 	Place Place `json:"-"`
 
 	DataDir   string    `json:"dataDir"`
 	LogDir    string    `json:"dataLogDir"`
 	Cluster   uint64    `json:"-"`
-	ClusterID string    `json:"cluster"`   // as operators type it: 16 hexadecimal digits
-	Term      uint64    `json:"term"`      // the highest that it took part in
+	ClusterID string    `json:"cluster"`   // in the form that operators type: 16 hexadecimal digits
+	Term      uint64    `json:"term"`      // the highest term that the server took part in
 	LastTerm  uint64    `json:"lastTerm"`  // of its last entry
 	LastIndex uint64    `json:"lastIndex"` // of its last entry
-	Committed uint64    `json:"committed"` // index up to which it knows the log to be acknowledged by a majority
+	Committed uint64    `json:"committed"` // index up to which it knows that a majority has the log
 	Zxid      string    `json:"zxid"`      // of its last transaction
-	Written   time.Time `json:"written"`   // when that was
+	Written   time.Time `json:"written"`   // time of that transaction
 	Znodes    int       `json:"znodes"`
 	Sessions  int       `json:"sessions"`
 	Members   string    `json:"members"` // the ensemble's membership, as /zookeeper/config has it
-	// Joining is set for a server that had begun to join and may lack what was acknowledged.
+	// Joining is set for a server that was still joining, and so may lack acknowledged writes.
 	Joining bool `json:"joining,omitempty"`
 
 	tree *tree.Tree
 }
 
-// Better reports whether s has more than o: whatever o has acknowledged, s has too.
+// Better reports whether s has more than o. If so, s has everything that o has acknowledged.
 func (s *Survivor) Better(o *Survivor) bool {
 	if s.Joining != o.Joining {
 		return o.Joining
@@ -57,8 +57,7 @@ func (s *Survivor) Better(o *Survivor) bool {
 	return s.LastIndex > o.LastIndex
 }
 
-// Read opens the directories of a stopped server, as its start does, applies all of its log
-// and closes them.
+// Read opens the directories of a stopped server as its start would, applies its whole log and closes them.
 func Read(p Place) (*Survivor, error) {
 	cluster, err := storage.ReadIdentity(storage.OS{}, p.DataDir, p.LogDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +82,7 @@ func Read(p Place) (*Survivor, error) {
 	return s, errors.Join(err, dir.Close())
 }
 
-// apply takes the newest snapshot and the whole log after it.
+// apply loads the newest snapshot and applies the whole log after it.
 func (s *Survivor) apply(dir *storage.Dir) error {
 	t, err := restore.Newest(dir, restore.Options(s.Cluster, s.Place.Reconfigure, tree.FeatureLevelMax), nil)
 	if err != nil {
@@ -127,14 +126,15 @@ func (s *Survivor) apply(dir *storage.Dir) error {
 // readBytes is how much of the log is read at a time.
 const readBytes = 4 << 20
 
-// digestHead is what an entry has before its batch: the index of an earlier entry and the
-// digest of the leader's state after that.
+// digestHead is the size of an entry's head: the index of an earlier entry, and the digest of the leader's state after
+// that one.
 const digestHead = 16
 
 func applyEntry(t *tree.Tree, e *raftpb.Entry, skips map[uint64]storage.Skip) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("apply entry %d of term %d: it panics (%v); decide by 'zooid skip-entry' that it is skipped", e.GetIndex(), e.GetTerm(), cause)
+			err = fmt.Errorf("apply entry %d of term %d: it panics (%v); decide by 'zooid skip-entry' that it is skipped",
+				e.GetIndex(), e.GetTerm(), cause)
 		}
 	}()
 	skip, skipped := skips[e.GetIndex()]
@@ -143,16 +143,18 @@ func applyEntry(t *tree.Tree, e *raftpb.Entry, skips map[uint64]storage.Skip) (e
 		return t.NewTerm(e.GetTerm(), e.GetIndex())
 	}
 	if len(e.GetData()) < digestHead {
-		return fmt.Errorf("apply entry %d of term %d: it has %d bytes, too few for its digest", e.GetIndex(), e.GetTerm(), len(e.GetData()))
+		return fmt.Errorf("apply entry %d of term %d: it has %d bytes, too few for its digest", e.GetIndex(), e.GetTerm(),
+			len(e.GetData()))
 	}
 	at, digest := binary.BigEndian.Uint64(e.GetData()), binary.BigEndian.Uint64(e.GetData()[8:])
 	if at != 0 && at == t.LastIndex() && digest != t.Digest() {
-		return fmt.Errorf("apply entry %d of term %d: the leader's state before it had another digest than the one here: this survivor's data has diverged; take another one", e.GetIndex(), e.GetTerm())
+		return fmt.Errorf("apply entry %d of term %d: the leader's state before it had another digest than the one here: this survivor's data has diverged; take another one",
+			e.GetIndex(), e.GetTerm())
 	}
 	return t.Apply(e.GetTerm(), e.GetIndex(), e.GetData()[digestHead:], func(*tree.Result) {})
 }
 
-// agreedSkips returns the entries that all members had decided to skip.
+// agreedSkips returns the entries that all members had agreed to skip.
 func agreedSkips(dir *storage.Dir) (map[uint64]storage.Skip, error) {
 	all, err := dir.Skips()
 	if err != nil {
@@ -167,7 +169,7 @@ func agreedSkips(dir *storage.Dir) (map[uint64]storage.Skip, error) {
 	return skips, nil
 }
 
-// Release lets go of the memory of the state.
+// Release frees the memory of the state.
 func (s *Survivor) Release() {
 	s.tree = nil
 	runtime.GC()

@@ -9,20 +9,20 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The memory account: what each owner of memory takes (memory.Use), added up once a
-// second, and oftener near the ceiling (Options.MemoryLimit). What would grow is
-// refused in a fixed order (memory.Step), with jute.ErrThrottledOp, "not executed at
-// all", the costliest newcomers first.
+// The memory account adds up what each consumer of memory uses (memory.Use), once a second, and
+// more often near the ceiling (Options.MemoryLimit). Requests that would make memory use grow are
+// refused in a fixed order (memory.Step) with jute.ErrThrottledOp, which means "not executed at
+// all"; the costliest newcomers are refused first.
 //
-// Reads, deletes, heartbeats, the end of sessions, and known sessions that reconnect,
-// with their watches, go on. A server refuses requests of its own clients before they
-// reach the log: all servers apply what is in the log alike.
+// Reads, deletes, heartbeats, the end of sessions, and the reconnection of known sessions with
+// their watches are never refused. A server refuses requests of its own clients before they reach
+// the log, because all servers apply the log alike.
 
-// clientBytes is what a connection takes beside its buffers: a goroutine, its records
+// clientBytes is what a connection uses in addition to its buffers: a goroutine, and its records
 // here and in the network poller.
 const clientBytes = 12 << 10
 
-// memoryAccount is what the replica knows of the account.
+// memoryAccount is the last account and what follows from it.
 type memoryAccount struct {
 	tight     atomic.Int32 // the memory.Step in force, 0 for none
 	costliest atomic.Pointer[string]
@@ -30,8 +30,8 @@ type memoryAccount struct {
 	refused   atomic.Int64
 }
 
-// AccountMemory adds the account up and takes the step that follows from the limit. peers is
-// the memory of the connections to peers.
+// AccountMemory adds up the account, puts the step in force that the limit calls for, and returns
+// both. peers is the memory that the connections to peers use.
 func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	u := r.memoryUse()
 	u.Peers = peers
@@ -53,7 +53,7 @@ func (r *Replica) memoryUsed() (u memory.Use) {
 	return u
 }
 
-// memoryUse adds up what this replica takes.
+// memoryUse adds up the memory that this replica uses.
 func (r *Replica) memoryUse() memory.Use {
 	r.mu.RLock()
 	t := r.tree.Memory()
@@ -65,7 +65,7 @@ func (r *Replica) memoryUse() memory.Use {
 		addClient(&u, c, hosts)
 	}
 	most := int64(0)
-	for host, n := range hosts { // any order: the smaller name wins a draw
+	for host, n := range hosts { // any order: the smaller name wins a tie
 		if n > most || n == most && host < u.Costliest {
 			most, u.Costliest = n, host
 		}
@@ -78,8 +78,9 @@ func (r *Replica) memoryUse() memory.Use {
 	return u
 }
 
-// sessionMemory is what sessions take beside the tree: where they are attached, when they
-// end, and those that are local and have not entered. mu is held at least shared.
+// sessionMemory returns the memory that sessions use outside the tree: for the connection each is
+// attached to, its expiry, and the local sessions that have not entered. mu is held at least
+// for reading.
 func (r *Replica) sessionMemory() int64 {
 	const (
 		lifetimeBytes = int64(unsafe.Sizeof(lifetime{})) + indexEntryBytes + bucketEntryBytes
@@ -91,13 +92,14 @@ func (r *Replica) sessionMemory() int64 {
 }
 
 const (
-	// indexEntryBytes is about what an entry of a Go map of pointers takes.
+	// indexEntryBytes is roughly what an entry of a Go map of pointers uses.
 	indexEntryBytes = 40
-	// bucketEntryBytes is about what an id in one of expiry's buckets takes: a slice grows by doubling.
+	// bucketEntryBytes is roughly what an id in one of expiry's buckets uses: a slice grows by
+	// doubling.
 	bucketEntryBytes = 16
 )
 
-// addClient adds one connection.
+// addClient adds what one connection uses to u, and to its host's sum in hosts.
 func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
 	c.mu.Lock()
 	output := int64(cap(c.out) + cap(c.spare) + c.taken)
@@ -118,7 +120,7 @@ func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
 	hosts[c.address.ID] += input + output + unanswered + identities
 }
 
-// bytes is what waits in the outbox.
+// bytes returns the memory that the outbox's entries use.
 func (o *outbox) bytes() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,8 +131,7 @@ func (o *outbox) bytes() int64 {
 	return n
 }
 
-// memoryForSession returns why there is no memory for a new session of c, "" if
-// there is.
+// memoryForSession returns why there is no memory for a new session of c, or "" if there is.
 func (r *Replica) memoryForSession(c *Client, req *jute.ConnectRequest) string {
 	step := memory.Step(r.memory.tight.Load())
 	if step == memory.RefuseNone || req.SessionID != 0 {
@@ -143,13 +144,14 @@ func (r *Replica) memoryForSession(c *Client, req *jute.ConnectRequest) string {
 		return "memory is used up to its limit (memory.limit): no new sessions"
 	case costliest != nil && *costliest == c.address.ID:
 		r.memory.refused.Add(1)
-		return fmt.Sprintf("memory is short (memory.limit), and the connections of %s take most of what clients take: no new sessions of it", c.address.ID)
+		return fmt.Sprintf("memory is short (memory.limit), and the connections of %s take most of what clients take: no new sessions of it",
+			c.address.ID)
 	}
 	return ""
 }
 
-// grows reports whether a request makes the tree larger, or leaves a watch. One that
-// can't be decoded doesn't.
+// grows reports whether a request would make the tree larger or set a watch. A request that can't
+// be decoded does neither.
 func (r *Replica) grows(code jute.Op, body []byte) bool {
 	switch {
 	case code == jute.OpAddWatch:
@@ -163,8 +165,8 @@ func (r *Replica) grows(code jute.Op, body []byte) bool {
 	return r.tree.Grows(code, body)
 }
 
-// Compact has the tree give memory back, in one short step, and reports whether there is
-// more to do.
+// Compact makes the tree give back memory in one short step, and reports whether there is more to
+// do.
 func (r *Replica) Compact() (more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,44 +7,43 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A verdict is what admit finds of a request: that it is taken, to be done as the table
-// of operations says, or what it is answered with here, in its place among the replies.
-// Only what is taken is stamped, so what is refused never reaches the outbox.
+// A verdict is admit's decision on a request: that it is taken, to be executed as the table of
+// operations says, or how it is answered instead, in its place among the replies. Only a request
+// that is taken is stamped, so a refused one never reaches the outbox.
 type verdict uint8
 
 const (
 	taken       verdict = iota
-	unheard             // it comes behind a closeSession, and gets no answer
-	endsHere            // it closes a session that is in no log; the connection closes behind the answer
-	noSuchOp            // the operation doesn't exist or isn't for clients; the connection closes behind the answer
-	notInForce          // some member's version doesn't know the operation
+	unheard             // it follows a closeSession and gets no answer
+	endsHere            // it closes a session that is in no log; the connection closes after the answer
+	noSuchOp            // the operation doesn't exist or isn't for clients; the connection closes after the answer
+	notInForce          // some member runs a version that doesn't know the operation
 	notReadOnly         // it needs the log, and this server is read-only
 	noRoom              // the disk or memory has no room for it
-	tooFast             // a limit in a second of its path is used up
+	tooFast             // it exceeds a per-second limit of its path
 	tooMuch             // it exceeds a limit of its path or session
 )
 
-// refusals are the codes that requests are refused with.
+// refusals holds the error code for each verdict that refuses a request.
 var refusals = [...]jute.Code{
 	noSuchOp: jute.ErrUnimplemented, notInForce: jute.ErrUnimplemented, notReadOnly: jute.ErrNotReadOnly,
-	noRoom: jute.ErrThrottledOp, tooFast: jute.ErrThrottledOp, // which says that it was not executed
+	noRoom: jute.ErrThrottledOp, tooFast: jute.ErrThrottledOp, // which means that it was not executed
 	tooMuch: jute.ErrQuotaExceeded,
 }
 
-// refuses reports whether the request is not done at all.
+// refuses reports whether the request is refused without being executed.
 func (v verdict) refuses() bool { return v >= noSuchOp }
 
-// ErrUntold says that the next request on a connection is a write, and that the client
-// has yet to be told that an earlier one was refused. It is to be brought again.
+// ErrUntold says that the next request on a connection is a write, and that the client has yet to
+// be told that an earlier one was refused. The caller passes the request in again later.
 //
-// A client that pipelines writes means them in that order (X6). After a write was
-// refused for lack of room on the disk or of memory, the next one is taken only once
-// the client has received the refusal. Otherwise the later write could be applied
-// while the client knows nothing about the earlier one.
+// A client that pipelines writes relies on their order (X6). After a write was refused for lack of
+// disk space or memory, the next one is taken only once the client has received the refusal.
+// Otherwise the later write could be applied before the client knows that the earlier one was not.
 var ErrUntold = errors.New("the client has yet to be told that a write was refused")
 
-// admit decides on one request. The replica may be held, and is let go where the
-// decision takes longer than a look at a few numbers.
+// admit decides on one request. The batch may hold the replica; admit releases it if the decision
+// needs more than a look at a few numbers.
 func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 	c := t.c
 	ends := op == &opCloseSession
@@ -92,7 +91,7 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 	return taken, nil
 }
 
-// affords reports whether there is memory for what a request makes larger.
+// affords reports whether there is memory for what the request would add.
 func (t *readBatch) affords(op *op, body []byte) bool {
 	r := t.r
 	if r.memory.tight.Load() == 0 {
@@ -106,15 +105,15 @@ func (t *readBatch) affords(op *op, body []byte) bool {
 	return false
 }
 
-// told reports whether all answers to what the client sent so far have reached it.
+// told reports whether the client has received all answers to what it has sent so far.
 func (c *Client) told() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.unanswered.len() == 0 && len(c.out) == 0 && !c.flushing && (c.Acked == nil || c.Acked())
 }
 
-// refuse appends the reply to a request that was not taken. r.mu is held at least
-// shared, and c.mu.
+// refuse appends the reply to a request that was not taken. r.mu is held at least for reading, and c.mu
+// is held.
 func (r *Replica) refuse(c *Client, out []byte, v verdict, xid int32) []byte {
 	h := jute.ReplyHeader{Xid: xid, Zxid: r.tree.LastZxid()}
 	switch v {
@@ -128,7 +127,7 @@ func (r *Replica) refuse(c *Client, out []byte, v verdict, xid int32) []byte {
 		h.Zxid = -1
 		c.closeLocked("it sent an operation that does not exist or is not for clients")
 	case tooMuch:
-		h.Zxid = 0 // a quota's refusal has one of its own; this one has no place in the order
+		h.Zxid = 0 // the tree's own quota refusal has a zxid; this one has no place in the order
 	}
 	h.Err = refusals[v]
 	return jute.AppendReply(out, h, nil)

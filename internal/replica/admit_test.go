@@ -19,17 +19,24 @@ func TestRefusalsReachNoLog(t *testing.T) {
 		code    jute.Code
 		ends    bool
 	}{
-		"no such operation":            {nil, 77, nil, jute.ErrUnimplemented, true},
-		"an operation of the log":      {nil, jute.OpCreateSession, nil, jute.ErrUnimplemented, true},
-		"part of a multi":              {nil, jute.OpCheck, deleting("/turn"), jute.ErrUnimplemented, true},
-		"a disk that is full":          {func(s *diskShell, _ *Client) { s.rep.noRoom.Store(true) }, jute.OpSetData, setting("/turn", nil), jute.ErrThrottledOp, false},
-		"a full disk, and membership":  {func(s *diskShell, _ *Client) { s.rep.noRoom.Store(true) }, jute.OpReconfig, nil, jute.ErrThrottledOp, false},
-		"memory that is short":         {shortOfMemory, jute.OpCreate, creating("/b", nil, 0), jute.ErrThrottledOp, false},
-		"a watch, short of memory":     {shortOfMemory, jute.OpGetData, reading("/turn", true), jute.ErrThrottledOp, false},
-		"a write, read-only":           {readOnly, jute.OpSetData, setting("/turn", nil), jute.ErrNotReadOnly, false},
-		"a sync, read-only":            {readOnly, jute.OpSync, deleting("/turn"), jute.ErrNotReadOnly, false},
-		"the end of a session in none": {func(_ *diskShell, c *Client) { c.inTable = notEntered }, jute.OpCloseSession, nil, jute.OK, true},
-		"the end of one, read-only":    {readOnly, jute.OpCloseSession, nil, jute.OK, true},
+		"no such operation":       {nil, 77, nil, jute.ErrUnimplemented, true},
+		"an operation of the log": {nil, jute.OpCreateSession, nil, jute.ErrUnimplemented, true},
+		"part of a multi":         {nil, jute.OpCheck, deleting("/turn"), jute.ErrUnimplemented, true},
+		"a disk that is full": {
+			func(s *diskShell, _ *Client) { s.rep.noRoom.Store(true) }, jute.OpSetData, setting("/turn", nil),
+			jute.ErrThrottledOp, false,
+		},
+		"a full disk, and membership": {
+			func(s *diskShell, _ *Client) { s.rep.noRoom.Store(true) }, jute.OpReconfig, nil, jute.ErrThrottledOp, false,
+		},
+		"memory that is short":     {shortOfMemory, jute.OpCreate, creating("/b", nil, 0), jute.ErrThrottledOp, false},
+		"a watch, short of memory": {shortOfMemory, jute.OpGetData, reading("/turn", true), jute.ErrThrottledOp, false},
+		"a write, read-only":       {readOnly, jute.OpSetData, setting("/turn", nil), jute.ErrNotReadOnly, false},
+		"a sync, read-only":        {readOnly, jute.OpSync, deleting("/turn"), jute.ErrNotReadOnly, false},
+		"the end of a session in none": {
+			func(_ *diskShell, c *Client) { c.inTable = notEntered }, jute.OpCloseSession, nil, jute.OK, true,
+		},
+		"the end of one, read-only": {readOnly, jute.OpCloseSession, nil, jute.OK, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +78,8 @@ func TestRefusedForItsLevel(t *testing.T) {
 	s, cl := pipelined(t)
 	var h jute.ReplyHeader
 	h.Decode(jute.NewDecoder(s.rep.refuse(cl, nil, notInForce, 5)[frameLengthSize:]))
-	if want := (jute.ReplyHeader{Xid: 5, Zxid: s.rep.tree.LastZxid(), Err: jute.ErrUnimplemented}); h != want || cl.Ending() != "" {
+	if want := (jute.ReplyHeader{Xid: 5, Zxid: s.rep.tree.LastZxid(), Err: jute.ErrUnimplemented}); h != want ||
+		cl.Ending() != "" {
 		t.Errorf("answered %+v, want %+v; the connection ends: %q", h, want, cl.Ending())
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Apply evaluates committed entries, in order, and queues everything they mean
-// for the clients connected here. An error means that our own log holds
-// something we didn't write; to go on would be to diverge.
+// Apply evaluates committed entries, in order, and queues the resulting replies and notifications
+// for the clients connected here. An error means that this server's log holds something that this
+// software did not write; going on would make the state diverge.
 func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	var push *Client
 	defer func() {
@@ -45,7 +45,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	r.answers.flush(r)
 	r.noteSizes()
 	push = r.flush()
-	r.broken.entry = quorum.Entry{} // its memory is the log's
+	r.broken.entry = quorum.Entry{} // its memory belongs to the log
 	r.broken.applying.Store(false)
 	if !r.progress.replaying {
 		r.meters.Stages.apply.Observe(r.now() - now)
@@ -78,7 +78,8 @@ func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 	return err
 }
 
-// applied does what one evaluated request means here; mu is held alone.
+// applied updates this server after one request was evaluated, and answers the client. mu is held
+// for writing.
 func (r *Replica) applied(res *tree.Result, now int64) {
 	r.snapshots.since++
 	r.progress.requests++
@@ -122,7 +123,7 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	case tree.Moved:
 		r.movedFrom(c, "its session moved to another connection")
 	case tree.SessionGone:
-		if r.locals.sessions[res.Session] == nil { // else it enters, and the write is sent again behind that
+		if r.locals.sessions[res.Session] == nil { // otherwise it is entering, and the write is sent again after that
 			c.CloseAfter("its session ended")
 		}
 	}

@@ -9,24 +9,28 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The limits of clients (package limit). A server's configuration has them, and znodes below
-// limit.Root have what holds on all servers instead. Each server holds its own clients to
-// them before the log: what is in the log is applied alike everywhere. So a limit on what the
-// tree holds can be exceeded by what is on its way there.
+// The limits of clients (package limit) come from a server's configuration; znodes below limit.Root
+// override it on all servers. Each server enforces them on its own clients, before their requests
+// reach the log: what is in the log is applied alike everywhere. So a limit on what the tree holds
+// can be exceeded by requests that are still on their way to it.
 
-// boundsMax is how many znodes below limit.Root are read; with more of them none counts.
+// boundsMax is how many znodes below limit.Root are read; if there are more, none of them is in
+// force.
 const boundsMax = 1000
 
-// bounds are the limits in force. They never change once they are.
+// bounds are the limits in force. They are immutable once stored.
 type bounds struct {
-	sets  [limit.Scopes]limit.Set // of a path: that of the root
-	paths map[string]*pathBound   // the root among them
-	rated bool                    // a path has a limit of requests or bytes
+	sets  [limit.Scopes]limit.Set // for limit.Path, the limits of the root
+	paths map[string]*pathBound   // including the root
+	rated bool                    // some path has a limit of requests or bytes
 
-	// A write whose record is no larger than bodyMin exceeds no limit of data or depth. None
-	// exceeds the others while the tree has no more znodes, and ephemeral ones, than these.
+	// A write whose record is no larger than bodyMin can't exceed a limit of data or depth. No write
+	// can exceed the other limits while the tree has no more znodes than childrenMin and no more
+	// ephemerals than ephemeralsMin.
 	bodyMin                    int
 	childrenMin, ephemeralsMin int64
+
+	spendRequests, spendBytes int64 // see spend
 }
 
 // A pathBound holds the limits of a path and of its descendants without limits of their own.
@@ -36,7 +40,7 @@ type pathBound struct {
 	used *rates // kept when the limits change
 }
 
-// rates are how much was used of two limits.
+// rates track how much of the request limit and the byte limit was used.
 type rates struct{ requests, bytes limit.Rate }
 
 func (u *rates) use(now, requests, bytes int64, of *limit.Set) {
@@ -44,7 +48,7 @@ func (u *rates) use(now, requests, bytes int64, of *limit.Set) {
 	u.bytes.Use(now, bytes, of[limit.Bytes])
 }
 
-// owes returns for how long (ns) nothing more may be used, and which limit it is.
+// owes returns how long (ns) nothing more may be used, and which of the two limits requires that.
 func (u *rates) owes(now int64) (int64, limit.Kind) {
 	requests, bytes := u.requests.Owes(now), u.bytes.Owes(now)
 	if bytes > requests {
@@ -53,7 +57,7 @@ func (u *rates) owes(now int64) (int64, limit.Kind) {
 	return requests, limit.Requests
 }
 
-// SetLimits puts other limits in force, where no znode has any.
+// SetLimits puts other limits in force, for places that no znode sets limits for.
 func (r *Replica) SetLimits(sets [limit.Scopes]limit.Set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +65,7 @@ func (r *Replica) SetLimits(sets [limit.Scopes]limit.Set) {
 	r.readBounds()
 }
 
-// Limits returns the limits in force; of a path those of the root.
+// Limits returns the limits in force; those for limit.Path are the limits of the root.
 func (r *Replica) Limits() [limit.Scopes]limit.Set {
 	if b := r.bounds.Load(); b != nil {
 		return b.sets
@@ -69,26 +73,26 @@ func (r *Replica) Limits() [limit.Scopes]limit.Set {
 	return [limit.Scopes]limit.Set{}
 }
 
-// readBounds puts in force what the configuration and the tree say; mu is held alone.
+// readBounds puts in force what the configuration and the tree say; mu is held for writing.
 func (r *Replica) readBounds() {
 	r.boundsChanged = false
 	b := &bounds{sets: r.ownBounds, paths: map[string]*pathBound{}}
 	texts := r.boundTexts()
-	for place, text := range texts { // any order: each is one set
+	for place, text := range texts { // any order: each sets its own scope
 		if place.Scope != limit.Path || place.Path == "/" {
 			b.sets[place.Scope] = r.parseBound(place, text, b.sets[place.Scope])
 		}
 	}
 	b.add("/", b.sets[limit.Path])
 	below := b.sets[limit.Path]
-	below[limit.Requests], below[limit.Bytes] = 0, 0 // a rate is of one path alone
-	for place, text := range texts {                 // any order: each is one path
+	below[limit.Requests], below[limit.Bytes] = 0, 0 // a rate applies to one path alone
+	for place, text := range texts {                 // any order: each sets its own path
 		if place.Scope == limit.Path && place.Path != "/" {
 			b.add(place.Path, r.parseBound(place, text, below))
 		}
 	}
 	old := r.bounds.Load()
-	for path, p := range b.paths { // any order: each for itself
+	for path, p := range b.paths { // any order: each is independent
 		if p.used = new(rates); old != nil && old.paths[path] != nil {
 			p.used = old.paths[path].used
 		}
@@ -115,22 +119,32 @@ func (b *bounds) finish() {
 		}
 		return n
 	}
-	// Each part of a path has a slash and a name.
+	// Each part of a path takes at least two bytes: a slash and a name.
 	b.bodyMin = int(min(2*least(limit.Depth), least(limit.Value)))
-	b.childrenMin, b.ephemeralsMin = least(limit.Children)-multiOpsSmall, int64(math.MaxInt64)
-	if n := b.sets[limit.Connection][limit.Ephemerals]; n > 0 {
-		b.ephemeralsMin = n - multiOpsSmall
+	b.childrenMin = least(limit.Children) - multiOpsSmall
+	if b.ephemeralsMin = b.leastEphemerals(); b.ephemeralsMin < math.MaxInt64 {
+		b.ephemeralsMin -= multiOpsSmall
+	}
+	b.spendRequests, b.spendBytes = spendRequestsMax, spendBytesMax
+	for _, s := range holders {
+		if n := b.sets[s][limit.Requests]; n > 0 {
+			b.spendRequests = min(b.spendRequests, n/spendShare)
+		}
+		if n := b.sets[s][limit.Bytes]; n > 0 {
+			b.spendBytes = min(b.spendBytes, n/spendShare)
+		}
 	}
 }
 
-// multiOpsSmall is how many znodes one request can create whose record is not looked at for
-// the sake of its size: its path alone takes a byte.
+// multiOpsSmall is how many znodes can be created by one request whose record is small enough that
+// concerns doesn't look at it: the path of each takes at least a byte.
 const multiOpsSmall = 1000
 
-// unbounded are the limits of limits, which can always be changed.
+// unbounded applies to the znodes that hold the limits, so that limits can always be changed.
 var unbounded = &pathBound{path: limit.Root, used: new(rates)}
 
-// of returns what limits a path: the longest that has limits of its own.
+// of returns the limits of a path: those of its nearest ancestor, or itself, that has limits of its
+// own.
 func (b *bounds) of(path string) *pathBound {
 	if path == limit.Root || strings.HasPrefix(path, limit.Root+"/") {
 		return unbounded
@@ -148,13 +162,14 @@ func (b *bounds) of(path string) *pathBound {
 	return b.paths["/"]
 }
 
-// boundTexts returns the limits that the tree has, by place; mu is held.
+// boundTexts returns the limits that the tree holds, by place; mu is held.
 func (r *Replica) boundTexts() map[limit.Place]string {
 	texts := map[limit.Place]string{}
 	if stat, ok := r.tree.Stat(limit.Root); !ok || stat.NumChildren == 0 {
 		return texts
 	} else if stat.NumChildren > boundsMax {
-		r.log.Warn("there are more limits than are read: none of them is in force", "below", limit.Root, "znodes", stat.NumChildren, "most", boundsMax)
+		r.log.Warn("there are more limits than are read: none of them is in force", "below", limit.Root,
+			"znodes", stat.NumChildren, "most", boundsMax)
 		return texts
 	}
 	reply, code := r.tree.AppendGetChildren(nil, limit.Root, asSuper())
@@ -164,7 +179,8 @@ func (r *Replica) boundTexts() map[limit.Place]string {
 	for _, name := range jute.NewDecoder(reply).Strings() {
 		place, ok := limit.PlaceOf(name)
 		if !ok {
-			r.log.Warn("a limit can't be read and is not in force", "znode", limit.Root+"/"+name, "err", "its name is no scope and no path")
+			r.log.Warn("a limit can't be read and is not in force", "znode", limit.Root+"/"+name,
+				"err", "its name is no scope and no path")
 			continue
 		}
 		if data, code := r.tree.AppendGetData(nil, limit.Root+"/"+name, asSuper()); code == jute.OK {
@@ -174,7 +190,7 @@ func (r *Replica) boundTexts() map[limit.Place]string {
 	return texts
 }
 
-// parseBound parses the limits of a place; if they can't be parsed, none apply.
+// parseBound parses the limits of a place, on top of base; if they can't be parsed, base applies.
 func (r *Replica) parseBound(place limit.Place, text string, base limit.Set) limit.Set {
 	set, err := limit.Parse(place.Scope, text, base)
 	if err != nil {
@@ -184,14 +200,14 @@ func (r *Replica) parseBound(place limit.Place, text string, base limit.Set) lim
 	return set
 }
 
-// noteBounds looks whether an event changes limits; mu is held alone.
+// noteBounds notes if an event changes limits; mu is held for writing.
 func (r *Replica) noteBounds(ev *tree.Event) {
 	if len(ev.Path) > len(limit.Root) && strings.HasPrefix(ev.Path, limit.Root+"/") {
 		r.boundsChanged = true
 	}
 }
 
-// noteSizes notes what bounds.concerns asks for after each Apply; mu is held alone.
+// noteSizes updates what bounds.concerns checks against, after each Apply; mu is held for writing.
 func (r *Replica) noteSizes() {
 	if r.boundsChanged {
 		r.readBounds()

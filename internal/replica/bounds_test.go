@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -92,5 +93,55 @@ func TestQuotasMax(t *testing.T) {
 	}
 	if read > quotasMax || read < quotasMax/2 || total != int64(read) {
 		t.Errorf("of %d quotas %d were read, which add up to %d; want %d at the most", quotas, read, total, quotasMax)
+	}
+}
+
+// TestSpending: what connections use counts for their address after some hundred requests, some time, or the end of
+// the connection; at once if the limit is low.
+func TestSpending(t *testing.T) {
+	t.Parallel()
+	for _, perSecond := range []int64{2_000_000, 100} {
+		s := newStage(t, Options{})
+		s.now = 100_000
+		var sets [limit.Scopes]limit.Set
+		sets[limit.Address][limit.Requests] = perSecond
+		s.r.SetLimits(sets)
+		c := s.client(nil)
+		s.apply(s.forward()...)
+		c.TakeOutput(nil)
+		raw, counted := pipeline{}, int64(0)
+		address := c.byAddress.Load()
+		var want limit.Rate
+		send := func(what string, n int64, counts bool) {
+			t.Helper()
+			for range n {
+				if _, err := s.receive(c, raw.request(nil, jute.OpExists, reading("/", false))); err != nil {
+					t.Fatal(err)
+				}
+				c.TakeOutput(nil)
+			}
+			if counted += n; counts || perSecond == 100 {
+				want.Use(s.r.now(), counted, perSecond)
+				counted = 0
+			}
+			if got, want := address.used.requests.Owes(s.r.now()), want.Owes(s.r.now()); got != want {
+				t.Errorf("%d a second, %s: the address owes %d ns, want %d", perSecond, what, got, want)
+			}
+		}
+		if perSecond > 100 {
+			send("the first request", 1, true)
+			send("many requests", spendRequestsMax-1, false)
+			send("as many as count", 1, true)
+		}
+		send("a few", 10, false)
+		s.now += spendAfter / 1e6
+		send("after a while", 1, true)
+		send("one at the end", 1, false)
+		if s.r.Disconnected(c); counted > 0 {
+			want.Use(s.r.now(), counted, perSecond)
+		}
+		if got, want := address.used.requests.Owes(s.r.now()), want.Owes(s.r.now()); got != want {
+			t.Errorf("%d a second, at the end: the address owes %d ns, want %d", perSecond, got, want)
+		}
 	}
 }

@@ -6,60 +6,66 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/busiest"
+	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Limits of one connection's queues.
+// Limits of one connection.
 const (
-	// unansweredMax bounds the requests of one connection that wait for an
-	// answer; beyond it the connection isn't read. Java clients have no limit of
-	// their own, kazoo neither.
+	// unansweredMax bounds the unanswered requests of one connection; beyond it the connection isn't
+	// read. Neither Java clients nor kazoo have a limit of their own.
 	unansweredMax = 1000
-	// unansweredBytesMax bounds their size.
+	// unansweredBytesMax bounds the bytes of one connection's unanswered requests.
 	unansweredBytesMax = 4 << 20
-	// outputPauseBytes is how much unread output stops the reading of further
-	// requests: a client that doesn't read its replies gets no more of them.
+	// outputPauseBytes is how much unread output stops the server from reading further requests: a
+	// client that doesn't read its replies gets no more of them.
 	outputPauseBytes = 4 << 20
-	// outputMaxBytes is how much unread output ends the connection: only one reply
-	// and notifications can go beyond the pause, and dropping one is not allowed.
+	// outputMaxBytes is how much unread output ends the connection. Only one reply and notifications
+	// can exceed outputPauseBytes, and notifications must not be dropped.
 	outputMaxBytes = tree.ReplyBytesMax + 2*outputPauseBytes
-	// outputKeepBytes is the largest output buffer that is used again, until the
-	// connection is quiet: some replies of a thousand children each.
+	// outputKeepBytes is the largest output buffer that is reused until the connection is quiet. It
+	// holds several replies of a thousand children each.
 	outputKeepBytes = 256 << 10
 )
 
-// A Client is one client connection as the replica sees it: what it is allowed,
-// what it waits for and what it has been told. It has no socket; the shell moves
-// bytes in (Replica.Receive) and out (TakeOutput).
+// A Client is one client connection as the replica sees it: what it may do, what it waits for and
+// what it has been told. It has no socket; the server or simulator around the replica passes bytes
+// in (Replica.Receive) and takes them out (TakeOutput).
 type Client struct {
-	id      int64  // cnx: unique in the cluster, over restarts too
-	remote  string // "address:port", for people
+	id      int64  // cnx: unique in the cluster, also across restarts
+	remote  string // "address:port", for logs and operators
 	address jute.ID
 	Since   time.Time
 
-	// Wake is called, with mu held, when output waits and nobody is flushing
-	// it. It must not block.
+	// Wake is called, with mu held, when output waits and nobody flushes it. It must not block.
 	Wake func()
-	// Push, if not nil, does what Wake does on the caller's goroutine, as far as that
-	// can't block. It is called without mu, after flushing was set.
+	// Push, if not nil, does what Wake does, but on the caller's goroutine, as far as that is possible
+	// without blocking or long reads. It is called without mu, after flushing was set.
 	Push func()
-	// Try, if not nil, writes as much as goes without waiting, and returns how many bytes
-	// that was. Only the goroutine that flushes may call it.
+	// Try, if not nil, writes as much as it can without blocking, and returns the number of bytes
+	// written. Only the flushing goroutine may call it.
 	Try func([]byte) int
+	// Rest, if not nil, waits on the flushing goroutine before the next step of long reads.
+	Rest func(time.Duration)
 
-	// Withdrawn, if not nil, returns why the client's identities are no longer valid, "" if they are. It may
-	// block.
+	// Crowded says that other connections of the client's identity wait to be read; owned by the reader.
+	Crowded bool
+	// Blocks is called before Receive waits, perhaps with mu held. It must not block.
+	Blocks func()
+
+	// Withdrawn, if not nil, returns why the client's identities are no longer valid, or "" if they
+	// still are. It may block.
 	Withdrawn func() string
-	// Login is the client's, if it has succeeded and may cease to hold.
+	// Login is the client's SASL login, if it succeeded and may be revoked.
 	Login atomic.Pointer[sasl.Lasting]
 
-	// Abort, if not nil, ends the connection at once, what is being written to it too. It is
-	// called with mu held and must not block.
+	// Abort, if not nil, ends the connection at once, even in the middle of a write. It is called with
+	// mu held and must not block.
 	Abort func()
 
-	// Acked, if not nil, reports whether the other end has received all that was written.
+	// Acked, if not nil, reports whether the other end has received everything written so far.
 	Acked func() bool
 
 	// Set when the session is attached, before established closes.
@@ -70,38 +76,42 @@ type Client struct {
 	session     int64
 	timeout     int32   // ms
 	readOnly    bool    // connected while this server was read-only
-	unrecorded  bool    // its session began read-only and is in no table; guarded by Replica.mu
+	unrecorded  bool    // the session began read-only and is in no table; guarded by Replica.mu
 	inTable     inTable // owned by the reader once established closes
 	mayReplace  bool
 	established chan struct{}
 
 	reported  int64                     // lastHeard when it was last reported to the leader; guarded by Replica.mu
 	lastHeard atomic.Int64              // now (ms) of the last bytes from the client
-	ids       atomic.Pointer[[]jute.ID] // replaced, never changed
+	ids       atomic.Pointer[[]jute.ID] // replaced, never modified
 	seq       int64                     // of the last write sent; owned by the reader
-	sasl      sasl.Login                // the login under way or over; owned by the reader
-	records   []byte                    // writes of the readBatch under way, as records; owned by the reader
-	recordIDs *[]jute.ID                // identities of the last of records; owned by the reader
+	sasl      sasl.Login                // the SASL login under way or finished; owned by the reader
+	records   []byte                    // writes of the readBatch under way, encoded as records; owned by the reader
+	recordIDs *[]jute.ID                // identities in the last of records; owned by the reader
 	syncing   atomic.Int32              // syncs in unanswered that are not ready; only the reader adds
 	longReads atomic.Int32              // long reads in unanswered; only the reader adds
 	changing  atomic.Int32              // reconfigs in unanswered; only the reader adds
 	touched   bool                      // is in Replica.touched
-	input     atomic.Int64              // bytes of the reader's buffer
+	input     atomic.Int64              // size of the reader's buffer
 
-	// The owners that it counts for, and its use of their limits; owned by the reader, see pace.go.
-	byAddress, byIdentity *owner // nil if none
+	// The owners this connection counts toward, or nil, and its use of its own limits; only the reader
+	// sets them, see pace.go.
+	byAddress, byIdentity atomic.Pointer[owner]
+	watchRate             limit.Rate // what its watches have used of watchTime
 	used                  rates
-	pause, pacedSince     int64        // ns
-	toldLimit             atomic.Int64 // now (ns) of the last line of the log about limits
 
-	counts    atomic.Pointer[owner] // the owner of its unanswered requests
-	heldSince int64                 // now (ns) since when a write of it is held back; owned by the reader
-	newcomer  newcomer              // guarded by Replica.mu
+	unspentRequests, unspentBytes, spentAt int64 // see spend; owned by the reader
 
-	refused bool // a write was, and the client may not know it yet; owned by the reader
+	pause, pacedSince int64        // ns
+	toldLimit         atomic.Int64 // now (ns) when a log line about limits was last written
+
+	heldSince int64    // now (ns) since when a write of this client has been held back; owned by the reader
+	newcomer  newcomer // guarded by Replica.mu
+
+	refused bool // a write was refused, and the client may not know it yet; owned by the reader
 	leaves  bool // it has asked to close its session; owned by the reader
-	waits   int  // entries of syncs.waiting; guarded by syncs.mu
-	gone    bool // those are of no use; guarded by syncs.mu
+	waits   int  // number of entries in syncs.waiting; guarded by syncs.mu
+	gone    bool // the client is gone, so those entries are void; guarded by syncs.mu
 	awaits  bool // is in unanswered.waiting; guarded by unanswered.mu
 
 	stats   clientStats
@@ -111,47 +121,48 @@ type Client struct {
 	unanswered queue
 	out        []byte        // frames to write
 	spare      []byte        // the other output buffer
-	events     clientEvents  // unread ones
+	events     clientEvents  // unread notifications
 	fired      int64         // now (ns) of the oldest event in out; 0 for none
 	firedTaken atomic.Int64  // fired of the output that was taken, until Told returns
-	applied    bool          // out may hold something of an Apply that is under way
-	awaitApply func()        // waits for that
-	taken      int           // bytes of the buffer that is being written
-	large      *largeBuffers // takes buffers that are too large to be kept
-	flushing   bool          // somebody is writing out's predecessor
-	blocked    int64         // now (ns) when the reader began to wait for room to queue a request; 0 if it doesn't
+	applied    bool          // out may hold effects of an Apply that is under way
+	awaitApply func()        // waits for the end of that Apply
+	taken      int           // size of the buffer that is being written
+	large      *largeBuffers // takes buffers that are too large to be kept here
+	flushing   bool          // a goroutine is writing the previous out
+	blocked    int64         // now (ns) when the reader began to wait for room to queue a request; 0 if it isn't waiting
 	stirred    int64         // now (ns) of the last answer; see stir
-	postponed  bool          // the flusher is to call more
-	more       func(*Client)
-	long       *longRead // of the head of unanswered, under way
-	longDone   int32     // of longReads, those answered since c was postponed
-	closing    bool      // close once out is written; nothing is appended any more
+	postponed  bool          // the flusher has to call more, and to rest as long as it says
+	more       func(*Client) time.Duration
+	long       *longRead // the read at the head of unanswered, if it is done in steps and has begun
+	longDone   int32     // how many of longReads were answered since c was postponed
+	closing    bool      // close once out is written; nothing more is appended
 	closed     bool      // the socket is gone
 	room       sync.Cond
 	WriteBy    time.Time // the socket's deadline; owned by the flusher
-	why        string    // reason of closing, for the log
+	why        string    // why the connection closes, for the log
 }
 
-// Remote returns the client's address, for people.
+// Remote returns the client's address as text, for logs and operators.
 func (c *Client) Remote() string { return c.remote }
 
-// Session returns the client's session, once it is Established.
+// Session returns the id of the client's session, once Established reports true.
 func (c *Client) Session() int64 { return c.session }
 
-// Timeout returns the time (ms) after which the session ends if nothing is heard of
-// the client; it is known once the connect request was taken.
+// Timeout returns the time (ms) after which the session ends if nothing is heard of the client; it
+// is known once the connect request has been accepted.
 func (c *Client) Timeout() int32 { return c.timeout }
 
-// Identities returns who the client has proved to be. They must not be changed.
+// Identities returns the identities that the client has proved. The caller must not modify them.
 func (c *Client) Identities() []jute.ID { return c.identities() }
 
-// MayReplace lets the client, which is the server itself, ask for tree.OpReplace.
+// MayReplace allows the client to send tree.OpReplace. It is called only for the server's own
+// client.
 func (c *Client) MayReplace() { c.mayReplace = true }
 
-// Identify says who the client has proved to be before it sent anything.
+// Identify sets the identities that the client proved before it sent anything.
 func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }
 
-// NoteInput says how many bytes the memory has into which the client's requests are read.
+// NoteInput notes the size of the buffer into which the client's requests are read.
 func (c *Client) NoteInput(bytes int) { c.input.Store(int64(bytes)) }
 
 // Answered returns a channel that is closed once the connect request was answered.
@@ -167,15 +178,19 @@ func (c *Client) Established() bool {
 	}
 }
 
-// identities returns who the client has proved to be; the slice is shared.
+// identities returns the identities that the client has proved; the slice is shared.
 func (c *Client) identities() []jute.ID { return *c.ids.Load() }
 
-// NewClient returns a client for a connection that was accepted. id is its cnx,
-// unique in the cluster and over restarts. wake is called when output waits and
-// nobody is flushing it; it is called with the client held, so it may only note
-// that TakeOutput is to be called.
+// NewClient returns a client for an accepted connection. id is its cnx, unique in the cluster and
+// across restarts. wake is called when output waits and nobody flushes it; it is called with the
+// client locked, so it may only arrange for a later call of TakeOutput.
 func NewClient(id int64, remote string, address jute.ID, wake func()) *Client {
-	c := &Client{id: id, remote: remote, address: address, Wake: wake, established: make(chan struct{}), sampled: busiest.Client{Sampler: busiest.NewSampler(uint64(id))}}
+	c := &Client{
+		id: id, remote: remote, address: address, Wake: wake, established: make(chan struct{}), sampled: busiest.Client{
+			Sampler: busiest.NewSampler(uint64(id)),
+		},
+		Blocks: func() {},
+	}
 	c.room.L = &c.mu
 	c.ids.Store(&[]jute.ID{address})
 	c.stats.reset()
@@ -185,29 +200,30 @@ func NewClient(id int64, remote string, address jute.ID, wake func()) *Client {
 // A request is one entry of a client's queue of unanswered requests.
 type request struct {
 	xid     int32
-	op      *op   // as the client asked; what is done also depends on verdict
-	seq     int64 // of a write, from 1; of a sync its ticket
+	op      *op   // as the client sent it; what is executed also depends on verdict
+	seq     int64 // a write's sequence number, from 1; a sync's ticket
 	at      int64 // now (ns) when it arrived
 	ready   bool  // a sync whose answer may go out
 	long    bool  // a read that is done in steps, or might be (see longread.go)
-	held    bool  // a write that is not sent before what holds it ahead of it is done (see holds)
+	held    bool  // a write that is not sent until what holds it back is done (see holds)
 	verdict verdict
-	size    int    // what it counts among the unanswered bytes
-	body    []byte // a read's body, or a write's record in case it must be sent again
+	size    int    // what it counts toward the unanswered bytes
+	body    []byte // a read's record, or a write's, if the write may have to be sent again
 }
 
-// isWrite reports whether the request is answered once the log has brought it.
+// isWrite reports whether the request is answered once its log entry is applied.
 func (q *request) isWrite() bool { return q.verdict == taken && q.op.kind == kindWrite }
 
-// isSync reports whether it is answered once everything acknowledged before is applied.
+// isSync reports whether the request is answered once everything acknowledged before it is applied.
 func (q *request) isSync() bool { return q.verdict == taken && q.op.kind == kindSync }
 
-// isRead reports whether it is answered in its turn: a read, or what was not taken.
+// isRead reports whether the request is answered as soon as it is its turn: a read, or a refused
+// request.
 func (q *request) isRead() bool {
 	return q.verdict != taken || q.op.kind != kindWrite && q.op.kind != kindSync
 }
 
-// code is the operation that the request counts for: none if it was refused.
+// code returns the operation that the request counts as in statistics: OpError if it was refused.
 func (q *request) code() jute.Op {
 	if q.verdict.refuses() {
 		return jute.OpError
@@ -220,8 +236,8 @@ type queue struct {
 	items []request
 	head  int
 	bytes int
-	reads int // how many of them are reads or syncs
-	work  int // what replies to some of the reads are going to count (see isLong)
+	reads int // how many of the requests are reads or syncs
+	work  int // the estimated work of some of the reads (see isLong)
 }
 
 func (q *queue) len() int { return len(q.items) - q.head }
@@ -255,11 +271,10 @@ func (q *queue) pop() {
 	}
 }
 
-// reserve waits until the connection may queue another request, of that size, and
-// counts that in all. When the whole server has too much unanswered, a connection
-// with nothing or little unanswered still gets its turn, unless the request is large. blocks
-// is called before it waits, with mu held. It reports false once the connection is
-// closing.
+// reserve waits until the connection may queue another request of size bytes, and adds the request
+// to all. When the whole server has too much unanswered, a connection with little or nothing
+// unanswered still gets its turn, unless the request is large. blocks is called before reserve
+// waits, with mu held. reserve returns false once the connection is closing.
 func (c *Client) reserve(all *unanswered, size int, blocks func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +285,7 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 	for !c.closing && !c.closed {
 		n := c.unanswered.len()
 		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || len(c.out) >= outputPauseBytes
-		if !full && !all.holds(n) {
+		if !full && !all.holds(n, c.Crowded) {
 			if all.manyBytes(size) {
 				all.await(c)
 			}
@@ -281,8 +296,9 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 			}
 		}
 		blocks()
+		c.Blocks()
 		if len(c.out) > 0 {
-			c.queued() // the reader, which would write it at the end of its batch, waits here
+			c.queued() // the reader would write it at the end of its batch, but is waiting here
 		}
 		if c.closing {
 			return false
@@ -295,13 +311,13 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 	return false
 }
 
-// expect is reserve, and queues a write for an answer later on. It reports whether
-// that has to wait before it is sent (see holds).
+// expect reserves room for a write, as reserve does, and queues it until it is answered. It reports
+// whether the write has to wait before it is sent (see holds).
 func (c *Client) expect(r *request, all *unanswered, blocks func()) (held, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.op == &opCloseSession && !c.closing && !c.closed {
-		all.add(1, int64(r.size)) // it is the connection's last, and frees more than it takes
+		all.add(1, int64(r.size)) // it is the connection's last request, and frees more than it takes
 	} else if !c.reserveLocked(all, r.size, blocks) {
 		return false, false
 	}
@@ -313,9 +329,9 @@ func (c *Client) expect(r *request, all *unanswered, blocks func()) (held, ok bo
 	return r.held, true
 }
 
-// holds reports whether writes that come now have to wait: for a sync or a long read,
-// which they must not overtake, or for a reconfig, whose answer has the zxid of a
-// later entry than its own, and theirs must not be smaller.
+// holds reports whether a new write has to wait before it is sent. It waits for a sync or a long
+// read, which it must not overtake, and for a reconfig: the answer to a reconfig has the zxid of a
+// later entry than its own, and the zxid of the write's answer must not be smaller.
 func (c *Client) holds() bool {
 	return c.syncing.Load() > 0 || c.longReads.Load() > 0 || c.changing.Load() > 0
 }
@@ -336,8 +352,7 @@ func (c *Client) queued() {
 	}
 }
 
-// reply appends a frame with a header and whatever body appends, which may be
-// nil.
+// reply appends a reply frame with header h and the body that body appends; body may be nil.
 func (c *Client) reply(h jute.ReplyHeader, body func([]byte) []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -349,7 +364,7 @@ func (c *Client) reply(h jute.ReplyHeader, body func([]byte) []byte) {
 	c.queued()
 }
 
-// CloseAfter lets what is queued go out, then closes the connection.
+// CloseAfter closes the connection after its queued output is written.
 func (c *Client) CloseAfter(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -360,7 +375,7 @@ func (c *Client) CloseAfter(why string) {
 	}
 }
 
-// Ending returns why the connection is to be closed, "" if it isn't.
+// Ending returns why the connection is about to close, or "" if it isn't.
 func (c *Client) Ending() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -374,8 +389,8 @@ func (c *Client) closeLocked(why string) {
 	}
 }
 
-// Quiet gives back the buffers and the queue of a connection on which little happens; its
-// reader calls it.
+// Quiet releases the buffers and the queue of a connection on which little happens. The
+// connection's reader calls it.
 func (c *Client) Quiet() {
 	c.records = nil
 	c.mu.Lock()
@@ -388,9 +403,9 @@ func (c *Client) Quiet() {
 	}
 }
 
-// disconnected marks the socket gone, frees what waited for it and returns how many
-// requests, of how many bytes, will never be answered, and how many of them are writes that
-// were sent.
+// disconnected marks the socket as gone, frees what waited for it, and wakes the reader. It returns
+// the number and the bytes of the requests that will never be answered, and how many of them are
+// writes that were sent.
 func (c *Client) disconnected() (count, bytes, sent int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -59,7 +59,8 @@ func TestPathLimits(t *testing.T) {
 	create("/c", "", jute.OK)
 
 	both := []jute.MultiOp{
-		{Op: jute.OpCreate, Path: "/a/x", ACL: jute.WorldACL(jute.PermAll)}, {Op: jute.OpCreate, Path: "/a/y", ACL: jute.WorldACL(jute.PermAll)},
+		{Op: jute.OpCreate, Path: "/a/x", ACL: jute.WorldACL(jute.PermAll)},
+		{Op: jute.OpCreate, Path: "/a/y", ACL: jute.WorldACL(jute.PermAll)},
 		{Op: jute.OpCreate, Path: "/a/z", ACL: jute.WorldACL(jute.PermAll)},
 	}
 	multi := func(ops []jute.MultiOp) func([]byte) []byte {
@@ -104,7 +105,8 @@ func TestPathRate(t *testing.T) {
 	c.ids.Store(&super)
 	s.want(c, e, jute.OK, jute.OpCreate, creating(limit.Root, nil, 0))
 	s.want(c, e, jute.OK, jute.OpCreate, creating("/a", nil, 0))
-	s.want(c, e, jute.OK, jute.OpCreate, creating(limit.Place{Scope: limit.Path, Path: "/a"}.Znode(), []byte("requests=10"), 0))
+	s.want(c, e, jute.OK, jute.OpCreate,
+		creating(limit.Place{Scope: limit.Path, Path: "/a"}.Znode(), []byte("requests=10"), 0))
 	s.now.Add(2e9)
 	var reads []func([]byte) []byte
 	for range 30 {
@@ -141,6 +143,56 @@ func TestLimitsOfASession(t *testing.T) {
 	s.want(c, e, jute.OK, jute.OpGetData, reading("/e2", false))
 }
 
+// TestLimitsOfWhatIsHeld reaches the limits of what the connections of one address, or of one
+// identity, hold together: watches that have fired, ephemeral znodes that were deleted, and
+// connections that have ended don't count.
+func TestLimitsOfWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []limit.Scope{limit.Address, limit.Identity} {
+		t.Run(scope.String(), func(t *testing.T) {
+			t.Parallel()
+			s, first, e := openLimited(t, scope, "watches=3 ephemerals=3")
+			second, third := s.client(), s.client()
+			if scope == limit.Identity {
+				for _, c := range []*Client{first, second, third} {
+					s.want(c, e, jute.OK, jute.OpAuth, func(b []byte) []byte {
+						return (&jute.AuthPacket{Scheme: "digest", Auth: []byte("bob:x")}).Append(b)
+					})
+				}
+			}
+			create := func(c *Client, path string, want jute.Code) {
+				t.Helper()
+				s.want(c, e, want, jute.OpCreate, creating(path, nil, jute.ModeEphemeral))
+			}
+			watch := func(c *Client, path string, want jute.Code) {
+				t.Helper()
+				s.want(c, e, want, jute.OpExists, reading(path, true))
+			}
+			create(first, "/a", jute.OK)
+			create(first, "/b", jute.OK)
+			create(second, "/c", jute.OK)
+			create(second, "/d", jute.ErrQuotaExceeded)
+			s.want(first, e, jute.OK, jute.OpDelete, deleting("/a"))
+			create(second, "/d", jute.OK)
+			create(first, "/e", jute.ErrQuotaExceeded)
+			for range 10 { // the same watch is one
+				watch(first, "/v", jute.ErrNoNode)
+			}
+			watch(first, "/w", jute.ErrNoNode)
+			watch(third, "/x", jute.ErrNoNode)
+			watch(second, "/y", jute.ErrThrottledOp)
+			s.want(second, e, jute.OK, jute.OpCreate, creating("/x", nil, 0)) // fires the third's
+			watch(second, "/y", jute.ErrNoNode)
+			watch(first, "/z", jute.ErrThrottledOp)
+			s.rep.Disconnected(second)
+			watch(first, "/z", jute.ErrNoNode)
+			if n := s.rep.meters.exceeded[scope].Value(); n != 4 {
+				t.Errorf("%d times were counted, want 4", n)
+			}
+		})
+	}
+}
+
 // TestPaced sends more than a limit in a second allows. The connection is held back until it
 // is paid off; heartbeats are taken meanwhile, and one request in each pacedMax.
 func TestPaced(t *testing.T) {
@@ -155,7 +207,8 @@ func TestPaced(t *testing.T) {
 			}
 			s.send(c, in) // a batch is taken whole, and paid for afterwards
 			one := e.request(nil, jute.OpGetData, reading("/", false))
-			if used, err := s.receive(c, one); err != ErrPaced || used != 0 || c.Pause() <= 0 || c.Pause().Nanoseconds() > pacedMax {
+			if used, err := s.receive(c, one); err != ErrPaced || used != 0 || c.Pause() <= 0 ||
+				c.Pause().Nanoseconds() > pacedMax {
 				t.Fatalf("%d bytes were taken, %v, pause %v", used, err, c.Pause())
 			}
 			ping := e.request(nil, jute.OpPing, func(b []byte) []byte { return b })
@@ -255,7 +308,7 @@ func TestOwnersAreBounded(t *testing.T) {
 	var w owners
 	now := int64(100e9)
 	for i := range 3 * ownersRestingMax {
-		w.of(fmt.Sprint(i), now, false).connects.Use(now, 1, 1)
+		w.of(fmt.Sprint(i), now, nil).connects.Use(now, 1, 1)
 	}
 	if n := len(w.byName); n > 2*ownersRestingMax {
 		t.Errorf("%d addresses are remembered", n)
@@ -264,7 +317,7 @@ func TestOwnersAreBounded(t *testing.T) {
 		t.Error("nobody shares what there is no room for")
 	}
 	now += 60e9
-	if w.of("another", now, true); len(w.byName) > 1 {
+	if w.of("another", now, new(Client)); len(w.byName) > 1 {
 		t.Errorf("%d addresses at rest are remembered", len(w.byName))
 	}
 }
@@ -278,7 +331,11 @@ func TestTooManyLimits(t *testing.T) {
 	s.want(c, e, jute.OK, jute.OpCreate, creating(limit.Root, nil, 0))
 	var ops []jute.MultiOp
 	for i := range boundsMax {
-		ops = append(ops, jute.MultiOp{Op: jute.OpCreate, Path: limit.Place{Scope: limit.Path, Path: fmt.Sprint("/", i)}.Znode(), Data: []byte("value=1"), ACL: jute.WorldACL(jute.PermAll)})
+		ops = append(ops,
+			jute.MultiOp{
+				Op: jute.OpCreate, Path: limit.Place{Scope: limit.Path, Path: fmt.Sprint("/", i)}.Znode(), Data: []byte("value=1"),
+				ACL: jute.WorldACL(jute.PermAll),
+			})
 	}
 	s.want(c, e, jute.OK, jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
 	s.want(c, e, jute.ErrQuotaExceeded, jute.OpCreate, creating("/7", []byte("12"), 0))

@@ -3,60 +3,63 @@ package replica
 import (
 	"crypto/subtle"
 	"fmt"
-	"runtime"
 
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// refusal is the reason why a connect request gets no answer but a closed
-// connection, as from Apache: the client is to try another server.
+// refusal is the reason why a connect request gets no answer but a closed connection, as from
+// Apache: the client should try another server.
 type refusal string
 
 func (e refusal) Error() string { return string(e) }
 
-// clampTimeout returns the session timeout granted for the one wanted, in ms.
+// clampTimeout returns the session timeout that is granted if the client asks for wanted, in ms.
 func (l *limits) clampTimeout(wanted int32) int32 {
 	return min(max(wanted, l.timeoutMin), l.timeoutMax)
 }
 
 // Limits of connect requests.
 const (
-	// connectsMax bounds the connect requests that wait for an answer: of new sessions, and of
-	// known ones. It is more than the log takes in a second, so that only a flood reaches it;
-	// a refused client tries again, or tries another server.
+	// connectsMax bounds the connect requests that wait for an answer, separately for new sessions and
+	// for known ones. It is more than the log takes in a second, so only a flood reaches it; a refused
+	// client tries again, or tries another server.
 	connectsMax = 10_000
-	// noRoomSessionsMax bounds the sessions that begin while the disk is nearly
-	// full: enough for people and tools that come to help, and a small part of the
-	// log's reserve even if each is an entry of its own.
+	// noRoomSessionsMax bounds the sessions that begin while the disk is nearly full. It is enough for
+	// people and tools that come to help, and uses a small part of the log's reserve even if each
+	// session is an entry of its own.
 	noRoomSessionsMax = 1000
 )
 
-// Connect takes a connect request and registers the client. c.established is
-// closed once the request is answered; an error is the reason to close the
-// connection at once. newID draws ids for sessions.
+// Connect takes a connect request and registers the client. c.established is closed once the
+// request is answered; an error is the reason to close the connection at once. newID generates
+// session ids.
 //
-// A new session, and a known one whose password is right, is attached to the
-// connection through the log (see attached). Nothing else reaches the log, closes
-// another connection or prolongs a session.
+// A new session, or a known one if the password is right, is attached to the connection through the
+// log (see attached). No other connect request reaches the log, closes another connection or
+// prolongs a session.
 func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case req.SessionID == 0 && r.newcomers.count() >= connectsMax, req.SessionID != 0 && r.connecting-r.newcomers.count() >= connectsMax:
-		return refusal(fmt.Sprintf("%d connect requests wait for an answer, as many for new sessions, or for known ones, as are allowed; the client must try again", connectsMax))
+	case req.SessionID == 0 && r.newcomers.count() >= connectsMax, req.SessionID != 0 &&
+		r.connecting-r.newcomers.count() >= connectsMax:
+		return refusal(fmt.Sprintf("%d connect requests wait for an answer, as many for new sessions, or for known ones, as are allowed; the client must try again",
+			connectsMax))
 	case r.readOnly():
 		return r.connectReadOnly(c, req, newID)
 	case !r.serving || r.cutOff:
 		return refusal("the server is not serving yet")
 	case req.SessionID == 0 && r.locals.scope != tree.Global && r.leader.Leader == 0:
-		// A session in the log waits for a leader; a local one would begin at once, and be
-		// called one that can write.
+		// A session in the log would wait for a leader; a local one would begin at once, and the client
+		// would be told that it can write.
 		return refusal("this server has no leader; the client must try another server")
 	case req.LastZxidSeen > r.tree.LastZxid():
-		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server", req.LastZxidSeen, r.tree.LastZxid()))
+		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server",
+			req.LastZxidSeen, r.tree.LastZxid()))
 	case !r.roomForSession(req.SessionID):
-		return refusal(fmt.Sprintf("the disk is nearly full and %d sessions have begun since; new ones are refused until there is room", noRoomSessionsMax))
+		return refusal(fmt.Sprintf("the disk is nearly full and %d sessions have begun since; new ones are refused until there is room",
+			noRoomSessionsMax))
 	}
 	if why := r.memoryForSession(c, req); why != "" {
 		r.meters.ends[sessionRefused].Inc()
@@ -84,8 +87,8 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	return nil
 }
 
-// roomForSession reports whether the disk has room for what a connect request
-// asks for, and counts it. mu is held alone.
+// roomForSession reports whether the disk has room for the session that a connect request asks for,
+// and counts a session that begins. mu is held for writing.
 func (r *Replica) roomForSession(session int64) bool {
 	switch {
 	case !r.noRoom.Load():
@@ -99,7 +102,7 @@ func (r *Replica) roomForSession(session int64) bool {
 	return true
 }
 
-// register makes c one of this server's clients; mu is held alone.
+// register makes c one of this server's clients; mu is held for writing.
 func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 	c.hello = *req
 	c.hello.Passwd = append([]byte(nil), req.Passwd...)
@@ -116,7 +119,7 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 	r.meters.connectionRequests.Inc()
 }
 
-// settled ends the count of c's connect request; mu is held alone.
+// settled notes that c's connect request no longer waits for an answer; mu is held for writing.
 func (r *Replica) settled(c *Client) {
 	if c.connecting {
 		c.connecting = false
@@ -128,34 +131,33 @@ func (r *Replica) settled(c *Client) {
 	}
 }
 
-// resume attaches the session that a registered client names, if its password is
-// right. current says that this server has applied everything acknowledged before
-// the client connected: then it knows every session there is. mu is held alone.
+// resume attaches the session that a registered client names, if its password is right. current
+// says that this server has applied everything acknowledged before the client connected, so it
+// knows every session there is. mu is held for writing.
 func (r *Replica) resume(c *Client, current bool) {
 	id, passwd := c.hello.SessionID, c.hello.Passwd
 	known, right := r.proves(id, passwd)
 	switch {
 	case right:
 		r.replaceConnection(id, c)
-		r.expiry.touch(id, c.lastHeard.Load()) // no end of the session may follow in the log
+		r.expiry.touch(id, c.lastHeard.Load()) // so that no expiry of the session follows in the log
 		r.submitAttach(c, tree.OpAttach, passwd)
 	case known, current:
 		c.stats.sent.Add(1)
 		reply := jute.ConnectResponse{HasReadOnly: c.hello.HasReadOnly, Passwd: make([]byte, jute.PasswdSize)}
 		r.answerConnect(c, &reply, sessionOver)
 	default:
-		// The leader may know the session: a round to it settles that without an
-		// entry of the log.
+		// The leader may know the session: a round trip to the leader settles that without a log entry.
 		r.syncs.ask(c, true)
 		r.kick()
 	}
 }
 
-// sessionOver is why a client that names a session is refused.
+// sessionOver is the reason for refusing a client that names a session.
 const sessionOver = "its session is over or the password is wrong"
 
-// proves reports whether a session is in the table, or on its way there from this
-// server, and whether passwd is its password; mu is held at least shared.
+// proves reports whether a session is known, in the table or as one of this server's local
+// sessions, and whether passwd is its password; mu is held at least for reading.
 func (r *Replica) proves(session int64, passwd []byte) (known, right bool) {
 	if l := r.locals.sessions[session]; l != nil {
 		return true, samePasswd(l.passwd, passwd)
@@ -172,18 +174,18 @@ func (r *Replica) provesRecord(q *tree.Request) bool {
 	return right && d.Err() == nil
 }
 
-// samePasswd compares in a time that doesn't depend on where the two differ.
+// samePasswd compares in a time that doesn't depend on where a and b differ.
 func samePasswd(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
 
-// replaceConnection closes the connection that has a session, since its client has
-// proved over c that it has given the old connection up. mu is held alone.
+// replaceConnection closes the connection that a session is attached to, since the session's client
+// has proved over c that it has given that connection up. mu is held for writing.
 func (r *Replica) replaceConnection(session int64, c *Client) {
 	if old := r.sessions[session]; old != nil && old != c {
 		r.movedFrom(old, "its client reconnected")
 	}
 }
 
-// movedFrom ends the connection that a session has left, and counts it once.
+// movedFrom closes the connection that a session has moved away from, and counts the move once.
 func (r *Replica) movedFrom(old *Client, why string) {
 	if old.Ending() == "" {
 		r.meters.ends[sessionMoved].Inc()
@@ -193,7 +195,9 @@ func (r *Replica) movedFrom(old *Client, why string) {
 
 func (r *Replica) submitAttach(c *Client, op jute.Op, passwd []byte) {
 	c.hello.Passwd = passwd
-	req := tree.Request{Op: op, Session: c.hello.SessionID, Cnx: c.id, Identities: c.identities(), Body: attachBody(op, c.timeout, passwd)}
+	req := tree.Request{
+		Op: op, Session: c.hello.SessionID, Cnx: c.id, Identities: c.identities(), Body: attachBody(op, c.timeout, passwd),
+	}
 	c.attach = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&req)), &req)
 	if r.alone || r.leader.Leader != 0 {
 		r.sendAttach(c)
@@ -209,14 +213,13 @@ func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
 	return jute.AppendInt(jute.AppendBuffer(b, passwd), timeout)
 }
 
-// sendAttach sends the request to attach c's session, which is done once: a copy
-// that comes late would give the session back to a connection that it has left,
-// or begin it again after its end, and the writes of that connection, which their
-// sequence numbers tell apart only while they don't begin anew, could be applied
-// twice. mu is held alone.
+// sendAttach sends the request to attach c's session. It is sent only once: a late copy would give
+// the session back to a connection that it has left, or begin the session again after its end. The
+// writes of that connection could then be applied twice, since sequence numbers tell them apart
+// only as long as they don't start over. mu is held for writing.
 func (r *Replica) sendAttach(c *Client) {
 	c.attaching = true
-	// else its record to enter would come behind it
+	// If the session is entering, its OpEnter record waits in the outbox and must not be overtaken.
 	if c.newcomer == begins || r.locals.sessions[c.hello.SessionID] != nil {
 		r.outbox.addRecords(c.attach)
 	} else {
@@ -225,8 +228,8 @@ func (r *Replica) sendAttach(c *Client) {
 	r.kick()
 }
 
-// attached answers a connect request whose entry has been applied; mu is held
-// alone. It is also how every server learns that a session is alive.
+// attached answers a connect request whose entry has been applied. It is also how every server
+// learns that a session is alive. mu is held for writing.
 func (r *Replica) attached(res *tree.Result) {
 	if res.Outcome != tree.Applied {
 		return // it was sent twice
@@ -240,7 +243,7 @@ func (r *Replica) attached(res *tree.Result) {
 	}
 	c := r.clients[res.Cnx]
 	if c == nil || c.attach == nil {
-		return // gone, or answered: a refused request that was sent twice is refused twice
+		return // the client is gone, or answered: a refused request that was sent twice is refused twice
 	}
 	reply := jute.ConnectResponse{HasReadOnly: c.hello.HasReadOnly, Passwd: make([]byte, jute.PasswdSize)}
 	why := ""
@@ -267,8 +270,8 @@ func (r *Replica) attached(res *tree.Result) {
 	r.touch(c)
 }
 
-// answerConnect queues the answer to c's connect request; why, if not empty, is
-// why the connection closes behind it. mu is held alone.
+// answerConnect queues the answer to c's connect request; if why isn't empty, the connection closes
+// after the answer, for that reason. mu is held for writing.
 func (r *Replica) answerConnect(c *Client, reply *jute.ConnectResponse, why string) {
 	r.settled(c)
 	c.mu.Lock()
@@ -283,7 +286,7 @@ func (r *Replica) answerConnect(c *Client, reply *jute.ConnectResponse, why stri
 	close(c.established)
 }
 
-// ended closes the connection of a session that is over; mu is held alone.
+// ended closes the connection of a session that is over; mu is held for writing.
 func (r *Replica) ended(res *tree.Result, now int64) {
 	if !res.Closed {
 		if c := r.clients[res.Cnx]; c != nil && res.Op == jute.OpCloseSession {
@@ -313,9 +316,9 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 	}
 }
 
-// Disconnected forgets a client whose socket is gone. Its session lives on until
-// it expires or reconnects. Its requests that aren't proposed yet are dropped, unless one of
-// them closes its session, which comes behind its other writes.
+// Disconnected forgets a client whose socket is gone. Its session lives on until it expires or
+// reconnects. The client's requests that aren't proposed yet are dropped, unless one of them closes
+// its session: that one must come after the client's other writes.
 func (r *Replica) Disconnected(c *Client) {
 	r.mu.Lock()
 	if r.clients[c.id] == c && c.unrecorded {
@@ -335,8 +338,11 @@ func (r *Replica) Disconnected(c *Client) {
 		}
 	}
 	r.mu.Unlock()
-	r.addresses.leave(c.byAddress)
-	r.identified.leave(c.byIdentity)
+	if b := r.bounds.Load(); b != nil {
+		c.spend(b, r.now())
+	}
+	r.addresses.leave(c.byAddress.Load(), c)
+	r.identified.leave(c.byIdentity.Load(), c)
 	r.syncs.forget(c)
 	count, bytes, sent := c.disconnected()
 	r.unanswered.add(-int64(count), -int64(bytes))
@@ -348,15 +354,16 @@ func (r *Replica) Disconnected(c *Client) {
 	r.forgetWatches(c)
 }
 
-// watchesForgotten is how many watches are taken away before others get their
-// turn: a connection may have left a million.
+// watchesForgotten is how many watches are removed before other goroutines get their turn: a
+// connection may have left a million.
 const watchesForgotten = 128
 
-// watchesForgottenAtOnce is as many as most connections have.
+// watchesForgottenAtOnce is the number of watches that are removed without yielding first; most
+// connections have no more.
 const watchesForgottenAtOnce = 64
 
-// forgetWatches takes away the watches of a client that is disconnected. Events
-// that come meanwhile find no client to tell.
+// forgetWatches removes the watches of a disconnected client. Events that fire them meanwhile find
+// no client to notify.
 func (r *Replica) forgetWatches(c *Client) {
 	forget := func(n int) (more bool) {
 		r.watchMu.Lock()
@@ -366,10 +373,13 @@ func (r *Replica) forgetWatches(c *Client) {
 		}
 		return more
 	}
+	rested := int64(0)
 	for more := forget(watchesForgottenAtOnce); more; {
+		c.relax(c.watchRest(r.now(), watchForgetMax-rested, &rested))
 		r.heavy.Lock()
+		begun := r.now()
 		more = forget(watchesForgotten)
+		r.noteWatches(c, begun)
 		r.heavy.Unlock()
-		runtime.Gosched()
 	}
 }

@@ -31,7 +31,8 @@ func TestForwardedWrongPassword(t *testing.T) {
 	began := s.r.expiry.sessions[id].heard
 	s.now += 1000
 	forwarded := func(passwd []byte) int64 {
-		record := tree.AppendRecord(nil, &tree.Request{Op: tree.OpAttach, Session: id, Cnx: s.ids(), Body: attachBody(tree.OpAttach, 10_000, passwd)})
+		record := tree.AppendRecord(nil,
+			&tree.Request{Op: tree.OpAttach, Session: id, Cnx: s.ids(), Body: attachBody(tree.OpAttach, 10_000, passwd)})
 		if err := s.r.Forwarded(record); err != nil {
 			t.Fatal(err)
 		}
@@ -189,14 +190,18 @@ func TestWrongPasswordProlongsNothing(t *testing.T) {
 	for _, session := range []int64{local.session, table.session} {
 		for _, passwd := range [][]byte{make([]byte, jute.PasswdSize), {}, bytes.Repeat([]byte{1}, 200)} {
 			c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
-			if err := s.r.Connect(c, &jute.ConnectRequest{SessionID: session, Passwd: passwd}, s.ids); err != nil || c.session != 0 {
+			if err := s.r.Connect(c, &jute.ConnectRequest{SessionID: session, Passwd: passwd}, s.ids); err != nil ||
+				c.session != 0 {
 				t.Fatalf("password % x gets session %#x, %v", passwd, c.session, err)
 			}
 			s.r.Disconnected(c)
 		}
 	}
-	if after := [2]int64{s.r.locals.expiry.sessions[local.session].heard, s.r.expiry.sessions[table.session].heard}; after != heard || fmt.Sprint(s.r.heardLast) != reported {
-		t.Errorf("a wrong password prolongs a session: heard at %v, then %v; reported %s, then %v", heard, after, reported, s.r.heardLast)
+	if after := [2]int64{
+		s.r.locals.expiry.sessions[local.session].heard, s.r.expiry.sessions[table.session].heard,
+	}; after != heard || fmt.Sprint(s.r.heardLast) != reported {
+		t.Errorf("a wrong password prolongs a session: heard at %v, then %v; reported %s, then %v", heard, after, reported,
+			s.r.heardLast)
 	}
 	if n := len(s.forward()); n != 0 {
 		t.Errorf("%d requests for the log", n)

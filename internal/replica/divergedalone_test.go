@@ -28,7 +28,8 @@ func TestDivergedAlone(t *testing.T) {
 	last, digest := r.tree.LastIndex(), r.tree.Digest()
 	err := r.Apply(entry(digest + 1))
 	var diverged *quorum.DivergedAloneError
-	if !errors.As(err, &diverged) || !strings.Contains(err.Error(), "Remove nothing") || strings.Contains(err.Error(), "myid") {
+	if !errors.As(err, &diverged) || !strings.Contains(err.Error(), "Remove nothing") ||
+		strings.Contains(err.Error(), "myid") {
 		t.Fatalf("an entry that was written on another state: %v", err)
 	}
 	if r.tree.LastIndex() != last || r.tree.Digest() != digest {
@@ -44,7 +45,9 @@ func TestStopsAtEntry(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
 	last := s.r.tree.LastIndex()
-	err := s.r.Apply([]quorum.Entry{{Term: s.r.tree.LastTerm(), Index: last + 1, Data: append(appendHead(nil, 0, 0, 0), "damaged"...)}})
+	err := s.r.Apply([]quorum.Entry{
+		{Term: s.r.tree.LastTerm(), Index: last + 1, Data: append(appendHead(nil, 0, 0, 0), "damaged"...)},
+	})
 	if err == nil {
 		t.Fatal("the entry was applied")
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Forwarding: requests of a follower's clients reach the leader in order, each once, also
-// when the leader changes meanwhile.
+// Forwarding: requests of a follower's clients reach the leader in order, each exactly once, even
+// if the leader changes meanwhile.
 //
-// A follower hands its clients' requests to the leader, as records. It keeps each record
-// until its entry is applied here. When the leader changes, or the connection to it is a new
-// one, the follower can't know which records arrived and sends everything unapplied again,
-// in order. The tree drops records that it has seen (D6), so nothing is applied
-// twice, and nothing out of order: a request that is not its connection's next
-// is dropped too, and comes again behind the missing one.
+// A follower hands its clients' requests to the leader, as records. It keeps each record until its
+// entry is applied here. When the leader or the connection to it changes, the follower can't know
+// which records arrived and sends everything unapplied again, in order. The tree drops records that
+// it has seen before (D6), so nothing is applied twice. Nothing is applied out of order either: a
+// request that is not its connection's next is dropped too, and is sent again after the missing
+// one.
 
-// Forward returns the requests that wait for the leader.
+// Forward returns the requests that wait to be sent to the leader.
 func (r *Replica) Forward() []byte {
 	r.outbox.reuse(r.batch)
 	var queued int64
@@ -33,7 +33,7 @@ func (r *Replica) Forward() []byte {
 	return r.batch[headSize:]
 }
 
-// Forwarded takes requests of a follower's clients.
+// Forwarded takes requests that a follower forwards for its clients.
 func (r *Replica) Forwarded(records []byte) error {
 	batch := tree.RecordsOf(records)
 	now := r.now() / 1e6
@@ -45,7 +45,7 @@ func (r *Replica) Forwarded(records []byte) error {
 			return fmt.Errorf("take forwarded requests: %w", err)
 		}
 		if q.Op == tree.OpAttach && r.provesRecord(&q) {
-			r.expiry.touch(q.Session, now) // no end of the session may follow it in the log
+			r.expiry.touch(q.Session, now) // so that no expiry of the session follows it in the log
 		}
 	}
 	if err := batch.Err(); err != nil {
@@ -59,17 +59,16 @@ func (r *Replica) Forwarded(records []byte) error {
 	return nil
 }
 
-// Resend puts every write of this server's clients that is not applied in the
-// outbox again, and ends connections whose session was about to be attached. What
-// else was there is dropped: it came from followers, which send it again
-// themselves, or from a former leader.
+// Resend puts every unapplied write of this server's clients in the outbox again, and closes
+// connections whose session was about to be attached. Everything else in the outbox is dropped: it
+// came from followers, which send it again themselves, or from a former leader.
 func (r *Replica) Resend() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.resend()
 }
 
-// resend is Resend with mu held alone.
+// resend is Resend with mu held for writing.
 func (r *Replica) resend() {
 	r.outbox.clear()
 	r.resendEntering()
@@ -91,12 +90,12 @@ func (r *Replica) resend() {
 	}
 }
 
-// Clients returns those connected here, in any order.
+// Clients returns the clients connected here, in any order.
 func (r *Replica) Clients() []*Client {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	all := make([]*Client, 0, len(r.clients))
-	for _, c := range r.clients { // any order: callers sum up, or look at each alone
+	for _, c := range r.clients { // any order: callers sum up, or treat each independently
 		all = append(all, c)
 	}
 	return all
@@ -106,8 +105,8 @@ func (r *Replica) clientsByID() []*Client {
 	return slices.SortedFunc(maps.Values(r.clients), func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 }
 
-// Report returns the sessions of this server's clients that sent something since the last
-// call, those of connections that ended meanwhile too: 8 bytes each, in order.
+// Report returns the sessions of this server's clients that sent something since the last call,
+// including those whose connection has ended meanwhile: 8 bytes each, in ascending order.
 func (r *Replica) Report() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +114,7 @@ func (r *Replica) Report() []byte {
 	r.heardLast = nil
 	for id, c := range r.sessions { // any order: sorted below
 		if r.locals.sessions[id] != nil {
-			continue // this server's own to end
+			continue // this server itself ends local sessions
 		}
 		if at := c.lastHeard.Load(); at > c.reported {
 			c.reported = at
@@ -130,7 +129,7 @@ func (r *Replica) Report() []byte {
 	return b
 }
 
-// Reported takes a follower's report.
+// Reported notes the sessions in a follower's report as alive.
 func (r *Replica) Reported(report []byte) {
 	now := r.now() / 1e6
 	r.mu.Lock()
@@ -143,8 +142,8 @@ func (r *Replica) Reported(report []byte) {
 // sessionSize is how many bytes a session takes in a report.
 const sessionSize = 8
 
-// Load reads the state in a snapshot that a peer sent because this server was too far
-// behind for the log.
+// Load reads the state from a snapshot that a peer sent because this server was too far behind to
+// catch up from the log. restore puts that state in place.
 func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
 	t, err := r.restore(meta, snap)
 	if err != nil {
@@ -153,9 +152,9 @@ func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(
 	return func() { r.become(t) }, nil
 }
 
-// become replaces the state by that of a snapshot. The changes in between can't be told
-// to the clients that watch for them, so their connections are closed: they reconnect,
-// with their watches, to a server that is not behind.
+// become replaces the state by t, a snapshot's. Watchers can't be told of the changes in between,
+// so all clients' connections are closed: the clients reconnect, with their watches, to a server
+// that is not behind.
 func (r *Replica) become(t *tree.Tree) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,14 +176,14 @@ func (r *Replica) become(t *tree.Tree) {
 	r.settleEntering()
 }
 
-// digests remembers this server's digest after each of the last entries, to be
-// compared with what the leader says of them.
+// digests remembers this server's digest after each of the last entries, to compare with the
+// digests that the leader sends.
 type digests struct {
 	ring [digestsKept]struct{ index, digest uint64 }
 }
 
-// digestsKept is how many entries a leader may have under way and still be
-// checked; it is also as many as Apache's hash word lists.
+// digestsKept is how many entries a leader may have under way for a follower still to check its
+// digests; it is also as many as Apache's hash command lists.
 const digestsKept = 1024
 
 func (d *digests) note(index, digest uint64) {
@@ -192,7 +191,7 @@ func (d *digests) note(index, digest uint64) {
 	at.index, at.digest = index, digest
 }
 
-// differs reports whether the digest after index is known to be another one.
+// differs reports whether the digest after index is known, and is not digest.
 func (d *digests) differs(index, digest uint64) bool {
 	at := d.ring[index%digestsKept]
 	return index != 0 && at.index == index && at.digest != digest

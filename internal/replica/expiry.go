@@ -4,49 +4,55 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"time"
 )
 
-// expiry decides which sessions have been silent for too long. There is one for
-// the sessions in the table, which only the leader uses, but every server keeps
-// current, so that it is ready to lead; and one for a server's local sessions.
-// Times are ms of a monotonic clock.
+// expiry decides which sessions have been silent for too long. There is one for the sessions in the
+// table, and one for a server's local sessions. Only the leader uses the former, but every server
+// keeps it current so that it is ready to lead. Times are in ms of a monotonic clock.
 //
-// Sessions are kept in buckets of one tick, as in Apache: a session is looked at
-// once in the tick after its deadline, and put in a later bucket if it was heard
-// meanwhile. So being heard costs one store and no bucket changes, and a session
-// ends between its timeout and its timeout plus one tick and reportLagMs after it
-// was last heard.
+// Sessions are kept in buckets, as in Apache: a session is looked at once in the bucket after its
+// deadline, and put in a later bucket if it was heard meanwhile. So hearing from a session costs one
+// store and no move between buckets, and a session ends between its timeout and its timeout plus one
+// bucket and reportLagMs after it was last heard. Apache's buckets are as long as a tick, so many
+// sessions end at once, and their clients come back at once; these are an eighth of that.
 //
-// Time in which this server did nothing is no session's silence. Ticks come a little late
-// all the time, so that is not added to each session: it is summed up, and a session's part
-// is what was added since it was last heard.
+// Time during which this server did nothing doesn't count as silence. Ticks come a little late all
+// the time, so instead of adding each delay to each session, expiry keeps the sum of the delays; a
+// session's share is what was added since the session was last heard.
 //
-// It is not safe for concurrent use; Replica.mu guards it.
+// An expiry is not safe for concurrent use; Replica.mu guards it.
 type expiry struct {
-	tick     int64
+	tick     int64 // length of a bucket, and the time between two calls of due
 	sessions map[int64]*lifetime
 	buckets  map[int64][]int64 // bucket number → session ids, in order of arrival
 	next     int64             // the first bucket not looked at yet
 
-	forgiven int64    // ms of all stalls
-	stalls   []moment // ends of those that a session may not have had its part of, oldest first
-	begun    moment   // all sessions count as heard then
-	longest  int64    // timeout (ms) of any session so far
+	forgiven int64    // sum of all stalls, ms
+	stalls   []moment // ends of the stalls whose share some session may not have received yet, oldest first
+	begun    moment   // all sessions count as heard at this moment
+	longest  int64    // longest timeout (ms) of any session so far
 }
 
-// A moment is a time, and what was forgiven before it.
+// A moment is a time, and the sum of the stalls (expiry.forgiven) before it.
 type moment struct{ at, forgiven int64 }
 
-// reportLagMs is how much later than their client's last packet sessions of other
-// servers may be reported: every 100 ms, and on the way. So much more than its
-// timeout must pass before a session ends, or it would end too early.
+// bucketsPerTick is how many buckets there are in a tick (tickTime).
+const bucketsPerTick = 8
+
+// ExpireInterval is the time between two calls of Replica.Expire, for servers with these settings.
+func (s Serving) ExpireInterval() time.Duration { return max(s.Tick/bucketsPerTick, time.Millisecond) }
+
+// reportLagMs is how late the leader may learn of a packet from another server's client: reports
+// are sent every 100 ms, and take some time. A session ends only after its timeout and this lag
+// have passed, so that it never ends too early.
 const reportLagMs = 300
 
-// lifetime is what expiry knows of a session.
+// lifetime is what expiry knows about one session.
 type lifetime struct {
 	timeout  int64
-	heard    int64 // with its part of forgiven
-	forgiven int64 // expiry.forgiven, of which it had its part
+	heard    int64 // when the session was last heard, shifted by its share of the stalls
+	forgiven int64 // expiry.forgiven up to which the session has received its share
 	bucket   int64
 }
 
@@ -55,8 +61,8 @@ func newExpiry(tick, now int64) expiry {
 	return expiry{tick: tick, sessions: map[int64]*lifetime{}, buckets: map[int64][]int64{}, next: now / tick}
 }
 
-// heard notes that a session of that timeout (ms) is alive at now, and begins to
-// watch it if it is new.
+// heard notes that a session with the given timeout (ms) is alive at now, and starts tracking it if
+// it is new.
 func (e *expiry) heard(session int64, timeout int32, now int64) {
 	l := e.sessions[session]
 	if l == nil {
@@ -67,8 +73,8 @@ func (e *expiry) heard(session int64, timeout int32, now int64) {
 	e.longest = max(e.longest, l.timeout)
 	e.settle(l, now)
 	if b := e.bucketOf(l); l.bucket < 0 || b < l.bucket {
-		// A new session, or one with a shorter timeout than before: its old place
-		// is passed over when its bucket comes.
+		// A new session, or one with a shorter timeout than before. Its old entry is skipped when that
+		// bucket comes up.
 		l.bucket = b
 		e.buckets[b] = append(e.buckets[b], session)
 	}
@@ -81,18 +87,18 @@ func (e *expiry) touch(session, now int64) {
 	}
 }
 
-// settle notes that l was heard at a time, and gives it its part of the stalls.
+// settle notes that l was heard at the time heard, and gives it its share of the stalls.
 func (e *expiry) settle(l *lifetime, heard int64) {
 	l.heard, l.forgiven = e.heardOf(l, heard), e.forgiven
 }
 
-// heardOf returns when a session counts as last heard; heard is what is known beside l.
+// heardOf returns when a session counts as last heard; heard is a time known in addition to l's.
 func (e *expiry) heardOf(l *lifetime, heard int64) int64 {
 	since := func(m moment) int64 { return m.at + e.forgiven - m.forgiven }
 	return max(since(moment{l.heard, l.forgiven}), since(e.momentOf(heard)), since(e.begun))
 }
 
-// momentOf returns a time with what was forgiven before it.
+// momentOf returns the time at as a moment.
 func (e *expiry) momentOf(at int64) moment {
 	if i := sort.Search(len(e.stalls), func(i int) bool { return e.stalls[i].at >= at }); i < len(e.stalls) {
 		return moment{at, e.stalls[i].forgiven}
@@ -100,7 +106,7 @@ func (e *expiry) momentOf(at int64) moment {
 	return moment{at, e.forgiven}
 }
 
-// forget ends the watch over a session.
+// forget stops tracking a session.
 func (e *expiry) forget(session int64) { delete(e.sessions, session) }
 
 // reset forgets every session.
@@ -109,16 +115,15 @@ func (e *expiry) reset() {
 	clear(e.buckets)
 }
 
-// bucketOf returns the bucket in which l is to be looked at: the one after its
-// deadline's.
+// bucketOf returns the bucket in which l is to be looked at: the one after that of its deadline.
 func (e *expiry) bucketOf(l *lifetime) int64 {
 	return max((l.heard+l.timeout+reportLagMs)/e.tick+1, e.next)
 }
 
-// due returns, in ascending order, the sessions whose deadline has passed at
-// now. heardAt gives what is known elsewhere of when a session was last heard.
-// A session that is due stays, and is due again a tick later unless it is
-// forgotten or heard: the request to end it may get lost with a leader.
+// due returns, in ascending order, the sessions whose deadline has passed at now. heardAt returns
+// when a session was last heard according to its connection. A session that is due stays tracked,
+// and is due again a tick later unless it is forgotten or heard: the request to end it may get lost
+// with a leader.
 func (e *expiry) due(now int64, heardAt func(session int64) int64) []int64 {
 	var dead []int64
 	first := e.next
@@ -145,8 +150,8 @@ func (e *expiry) due(now int64, heardAt func(session int64) int64) []int64 {
 	return dead
 }
 
-// forgive takes ms up to now in which this server did nothing off every session's
-// silence, and forgets the stalls that every session has had its part of: each is looked
+// forgive excludes from every session's silence the last ms before now, in which this server did
+// nothing. It also drops the stalls whose share every session has received: each session is looked
 // at within its timeout.
 func (e *expiry) forgive(now, ms int64) {
 	e.stalls = append(e.stalls, moment{now, e.forgiven})
@@ -156,8 +161,8 @@ func (e *expiry) forgive(now, ms int64) {
 	e.stalls = slices.Delete(e.stalls, 0, n)
 }
 
-// excuse makes good for the ms for which this server did nothing, and reports
-// whether that was so long that all begin anew.
+// excuse makes up for ms in which this server did nothing, and reports whether that was so long
+// that all sessions get their full timeout again.
 func (e *expiry) excuse(now, ms int64) (long bool) {
 	switch {
 	case ms > stallMs:
@@ -169,6 +174,6 @@ func (e *expiry) excuse(now, ms int64) (long bool) {
 	return false
 }
 
-// refresh gives every session its full timeout again: after an election, and
-// after a stall of this server, nobody may be blamed for silence.
+// refresh gives every session its full timeout again: after an election, and after a stall of this
+// server, silence is not the clients' fault.
 func (e *expiry) refresh(now int64) { e.begun = moment{now, e.forgiven} }

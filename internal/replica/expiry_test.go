@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 )
 
 // plainExpiry is the same in the plainest form: every stall is added to every session, and
@@ -113,6 +114,36 @@ func TestExpiryWithStalls(t *testing.T) {
 	}
 	if ended < 1000 {
 		t.Errorf("only %d sessions ended", ended)
+	}
+}
+
+// TestSessionsEndApart: sessions that were last heard at different times of a tick don't end in one
+// moment, and none ends early or late.
+func TestSessionsEndApart(t *testing.T) {
+	t.Parallel()
+	const sessions, timeout, tick = 400, 20_000, 2000
+	interval := Serving{Tick: tick * time.Millisecond}.ExpireInterval().Milliseconds()
+	e := newExpiry(interval, 0)
+	heard := map[int64]int64{}
+	for id := range int64(sessions) {
+		heard[id] = id * tick / sessions
+		e.heard(id, timeout, heard[id])
+	}
+	for now := interval; now <= 2*timeout; now += interval {
+		dead := e.due(now, func(id int64) int64 { return heard[id] })
+		if len(dead) > 2*sessions/bucketsPerTick {
+			t.Errorf("at %d ms %d of %d sessions end", now, len(dead), sessions)
+		}
+		for _, id := range dead {
+			if silent := now - heard[id]; silent < timeout || silent > timeout+reportLagMs+interval {
+				t.Errorf("a session ends after %d ms of silence", silent)
+			}
+			e.forget(id)
+			delete(heard, id)
+		}
+	}
+	if len(heard) > 0 {
+		t.Errorf("%d sessions never end", len(heard))
 	}
 }
 

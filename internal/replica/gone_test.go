@@ -56,7 +56,10 @@ func TestRequestsOfTheGone(t *testing.T) {
 	take(left, raw.request(create(nil, "/e"), jute.OpCloseSession, nil))
 	take(gone, create(nil, "/f"))
 	newcomer, mover := s.client(nil), s.client(refused)
-	want := []string{fmt.Sprintf("create %d", stays.id), fmt.Sprintf("create %d", stays.id), fmt.Sprintf("create %d", left.id), fmt.Sprintf("closeSession %d", left.id)}
+	want := []string{
+		fmt.Sprintf("create %d", stays.id), fmt.Sprintf("create %d", stays.id), fmt.Sprintf("create %d", left.id),
+		fmt.Sprintf("closeSession %d", left.id),
+	}
 	for _, c := range []*Client{proposed, gone, left, newcomer, mover} {
 		s.r.Disconnected(c)
 	}
@@ -90,7 +93,9 @@ func TestGoneAreForgotten(t *testing.T) {
 	o := outbox{now: func() int64 { return 0 }, dropped: func(n int) { dropped += n }}
 	ids := []jute.ID{{Scheme: "digest", ID: "ann:hash"}}
 	add := func(cnx int64) {
-		q := tree.Request{Op: jute.OpSetData, Session: 1, Cnx: cnx, Seq: 1, Identities: ids, Body: make([]byte, batchBytesAim/2)}
+		q := tree.Request{
+			Op: jute.OpSetData, Session: 1, Cnx: cnx, Seq: 1, Identities: ids, Body: make([]byte, batchBytesAim/2),
+		}
 		block := tree.AppendRecord(nil, &q)
 		q.Seq = 2
 		o.addRecords(tree.AppendNextRecord(block, &q))
@@ -127,7 +132,10 @@ func TestWithoutRecords(t *testing.T) {
 	t.Parallel()
 	var records []byte
 	for seq := range int64(6) {
-		q := tree.Request{Op: jute.OpSetData, Session: 1, Cnx: 1, Seq: seq, Identities: []jute.ID{{Scheme: "digest", ID: fmt.Sprint(seq / 4)}}, Body: []byte{1, 2, 3}}
+		q := tree.Request{
+			Op: jute.OpSetData, Session: 1, Cnx: 1, Seq: seq, Identities: []jute.ID{{Scheme: "digest", ID: fmt.Sprint(seq / 4)}},
+			Body: []byte{1, 2, 3},
+		}
 		if seq%4 == 0 {
 			records = tree.AppendRecord(records, &q)
 		} else {

@@ -8,10 +8,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// expiring are the clients with identities that end at some time. The zero value has none.
+// expiring holds the clients that have identities with an expiry time. The zero value is empty.
 type expiring struct {
 	mu      sync.Mutex
-	clients map[*Client]map[jute.ID]int64 // when each ends, in ns since 1970
+	clients map[*Client]map[jute.ID]int64 // when each identity expires, in ns since 1970
 }
 
 // note records the identities that c has proved. An identity expires with the last credential
@@ -45,13 +45,13 @@ func (e *expiring) note(c *Client, proof *auth.Proof) {
 	e.clients[c] = ends
 }
 
-// ExpireIdentities closes the connections with an identity that has expired at the time now
-// (ns since 1970). Requests that they sent before are carried out.
+// ExpireIdentities closes the connections with an identity that has expired at the time now (ns
+// since 1970). Requests they sent earlier are still carried out.
 func (r *Replica) ExpireIdentities(now int64) {
 	e := &r.expiring
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for c, ends := range e.clients { // any order: each is closed alone
+	for c, ends := range e.clients { // any order: each is closed independently
 		over := c.over()
 		for _, until := range ends { // any order: one is enough
 			if !over && until <= now {

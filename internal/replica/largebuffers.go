@@ -2,24 +2,24 @@ package replica
 
 import "sync"
 
-// largeKeptBytes bounds the memory of large replies that is kept for the next ones: of
-// a dozen lists of a hundred thousand children.
+// largeKeptBytes bounds the memory of large replies that is kept for reuse: enough for a dozen
+// lists of a hundred thousand children.
 const largeKeptBytes = 8 << 20
 
-// largeBuffers keeps output buffers beyond outputKeepBytes for the next large replies of any
-// connection. As garbage, those of a few clients that read long lists had the collector run
-// dozens of times a second, and writes wait for it.
+// largeBuffers keeps output buffers larger than outputKeepBytes for the next large replies of any
+// connection. When they were garbage, a few clients reading long lists made the collector run
+// dozens of times a second, and writes waited for it.
 //
-// Its mutex may be taken while any other lock of the replica is held. A nil one keeps
+// Its mutex may be taken while any other lock of the replica is held. A nil *largeBuffers keeps
 // nothing.
 type largeBuffers struct {
 	mu   sync.Mutex
 	free [][]byte
-	size int  // of all of them
-	used bool // since rest was called last
+	size int  // capacity of all buffers in free
+	used bool // a buffer was taken since the last call of rest
 }
 
-// put takes a buffer that nobody uses any more. It may be dropped.
+// put takes a buffer that is no longer used. put may drop it.
 func (l *largeBuffers) put(b []byte) {
 	if l == nil || cap(b) <= outputKeepBytes {
 		return
@@ -32,8 +32,8 @@ func (l *largeBuffers) put(b []byte) {
 	}
 }
 
-// get returns an empty buffer for n bytes, or nil: the smallest that is large enough, and
-// none that is far too large.
+// get returns an empty buffer with room for n bytes: the smallest that is large enough, or nil if
+// there is none or it is far too large.
 func (l *largeBuffers) get(n int) []byte {
 	if l == nil {
 		return nil
@@ -57,8 +57,8 @@ func (l *largeBuffers) get(n int) []byte {
 	return b
 }
 
-// rest gives all memory back if none was taken since it was called last, and returns how
-// much is kept.
+// rest releases all buffers if none was taken since its last call, and returns how many bytes are
+// kept.
 func (l *largeBuffers) rest() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

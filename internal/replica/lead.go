@@ -8,11 +8,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// What only the leader does: end silent sessions, remove empty containers and
-// znodes whose time to live is over. It decides; the log makes it so.
+// What only the leader does: end silent sessions, and remove empty containers and znodes whose time
+// to live is over. The leader proposes; the change happens when the log applies it.
 
-// stallMs is how late a tick must come for the server to count itself as
-// stalled: it then can't tell a silent client from one it didn't listen to.
+// stallMs is how late a tick must come for the server to count itself as stalled: a stalled server
+// can't tell a silent client from one it didn't listen to.
 const stallMs = 1000
 
 // Lead tells the replica who leads. With a new leader everything unapplied is
@@ -48,14 +48,14 @@ func (r *Replica) Lead(l quorum.Leadership) {
 	}
 }
 
-// catchUp begins to serve if the state is that of the leader's term already: its
-// entries may be applied before the leader is known; mu is held alone.
+// catchUp begins to serve if the state has reached the leader's term. It is also called when the
+// leader becomes known, because entries of its term may be applied before that. mu is held for writing.
 func (r *Replica) catchUp() {
 	r.serving = r.serving || r.leader.Leader != 0 && r.tree.LastTerm() == r.leader.Term
 }
 
-// CheckQuorum closes every client's connection once there has been no leader
-// for patience (ms): their reads get stale, and another server may have a quorum.
+// CheckQuorum closes every client's connection once there has been no leader for patience (ms):
+// reads here get stale, and another server may have a quorum.
 func (r *Replica) CheckQuorum(now, patience int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,13 +65,14 @@ func (r *Replica) CheckQuorum(now, patience int64) {
 	if r.leader.Leader != 0 || r.cutOff || now-r.leaderlessSince < patience {
 		return
 	}
-	r.log.Warn("there has been no leader for too long; client connections are closed until there is one", "ms", now-r.leaderlessSince, "clients", len(r.clients), "servesReadOnly", r.readOnlyMode)
+	r.log.Warn("there has been no leader for too long; client connections are closed until there is one",
+		"ms", now-r.leaderlessSince, "clients", len(r.clients), "servesReadOnly", r.readOnlyMode)
 	r.leave()
 }
 
-// CheckReach does the same once the leader, though heard, has not answered this
-// server for patience (ms): its clients' writes and pings don't arrive, and another
-// server may serve them.
+// CheckReach closes every client's connection once the leader, though this server hears it, has not
+// answered this server for patience (ms): the clients' writes and pings don't reach the leader, and
+// another server may serve the clients.
 func (r *Replica) CheckReach(unanswered, patience int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +88,7 @@ func (r *Replica) CheckReach(unanswered, patience int64) {
 	}
 }
 
-// leave stops serving clients; mu is held alone.
+// leave stops serving clients; mu is held for writing.
 func (r *Replica) leave() {
 	r.cutOff = true
 	for _, c := range r.clientsByID() {
@@ -95,14 +96,14 @@ func (r *Replica) leave() {
 	}
 }
 
-// rejoin ends what leave began; mu is held alone.
+// rejoin serves clients again after leave; mu is held for writing.
 func (r *Replica) rejoin() {
 	r.cutOff = false
 	r.endReadOnly()
 }
 
-// proposeSettings puts this server's settings in the log if the tree has others, and
-// a secret for the tree's hashes if it has none and the feature level knows of one.
+// proposeSettings proposes this server's settings if the tree has different ones, and a secret for
+// the tree's hashes if the tree has none and the feature level supports one.
 func (r *Replica) proposeSettings() {
 	have, want := r.tree.Settings(), r.settings
 	want.FeatureLevel = max(have.FeatureLevel, r.supported)
@@ -116,8 +117,8 @@ func (r *Replica) proposeSettings() {
 	}
 }
 
-// Expire ends the local sessions that are due at now (ms), and on a leader proposes
-// the end of all others that are. last is when it was called before.
+// Expire ends the local sessions that are due at now (ms). On a leader it also proposes the end of
+// all other sessions that are due. last is the time of the previous call.
 func (r *Replica) Expire(now, last int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,20 +133,20 @@ func (r *Replica) Expire(now, last int64) {
 	dead := r.expiry.due(now, r.heardAt)
 	for _, id := range dead {
 		r.clientLog.Info("session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
-		// Where resumptions go, which may not overtake it.
-		r.outbox.addFirst(tree.AppendRecord(nil, &tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))}))
+		// Resumptions are queued first too, and must not overtake this.
+		r.outbox.addFirst(tree.AppendRecord(nil,
+			&tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))}))
 	}
 	if len(dead) > 0 {
 		r.kick()
 	}
 }
 
-// reapScan is how many znodes reapable looks at while it holds up writes.
+// reapScan is how many znodes Reapable looks at while it holds up writes.
 const reapScan = 16 << 10
 
-// Reapable returns paths of containers and TTL znodes that can go, from a part
-// of the tree that begins at cursor (0 at first), and the cursor to go on from,
-// 0 at the end.
+// Reapable returns the paths of containers and TTL znodes that can be removed, from a part of the
+// tree that begins at cursor (0 at first). next is the cursor to continue from, 0 at the end.
 func (r *Replica) Reapable(cursor uint32, neverUsedMs int64) (paths []string, next uint32) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -155,7 +156,7 @@ func (r *Replica) Reapable(cursor uint32, neverUsedMs int64) (paths []string, ne
 	return r.tree.Reapable(cursor, reapScan, r.stamp(), neverUsedMs)
 }
 
-// Reap proposes the removal of a path that reapable returned.
+// Reap proposes the removal of a path that Reapable returned.
 func (r *Replica) Reap(path string, neverUsedMs int64) {
 	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer, Body: tree.AppendDeleteContainer(nil, path, neverUsedMs)})
 	r.kick()

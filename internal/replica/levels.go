@@ -7,12 +7,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Levels returns the feature level in force, and the highest this server knows.
+// Levels returns the feature level in force, and the highest one that this server knows.
 func (r *Replica) Levels() (inForce, known uint32) {
 	return r.level.Load(), uint32(r.settings.FeatureLevel)
 }
 
-// Supported puts the highest level that all members know in force.
+// Supported puts level, the highest that all members know, in force.
 func (r *Replica) Supported(level uint32) {
 	r.supported = int32(level)
 	if level <= r.level.Load() {
@@ -27,17 +27,17 @@ func (r *Replica) Supported(level uint32) {
 	}
 }
 
-// noteLevel takes note of the level in force; mu is held alone, or nobody else has r.
+// noteLevel stores the level in force; mu is held for writing, or no other goroutine has r yet.
 func (r *Replica) noteLevel() { r.level.Store(uint32(r.tree.Settings().FeatureLevel)) }
 
-// InForce reports whether the log may hold an operation.
+// InForce reports whether an operation may be put in the log.
 func (r *Replica) InForce(code jute.Op) bool {
 	needs := tree.LevelOf(code)
 	return needs == 1 || needs > 1 && uint32(needs) <= r.level.Load()
 }
 
-// forwardable returns why a peer may not have an operation put in the log, or nil.
-// Settings, membership and secret are the leader's own to propose.
+// forwardable returns an error if a peer may not forward q to be put in the log. Settings,
+// membership and its changes, and the secret are proposed by the leader alone.
 func (r *Replica) forwardable(q *tree.Request) error {
 	switch {
 	case q.Op == tree.OpSettings || q.Op == tree.OpMembers || q.Op == tree.OpSecret || q.Op == tree.OpChange:

@@ -11,7 +11,9 @@ import (
 func TestFullQueuesStopReading(t *testing.T) {
 	write := func(bytes int) request { return request{op: lookup(jute.OpSetData), size: bytes} }
 	now := func() int64 { return 0 }
-	never, always := &unanswered{countMax: 1 << 20, bytesMax: 1 << 30, now: now}, &unanswered{countMax: -1, bytesMax: 1 << 30, now: now}
+	never, always := &unanswered{countMax: 1 << 20, bytesMax: 1 << 30, now: now}, &unanswered{
+		countMax: -1, bytesMax: 1 << 30, now: now,
+	}
 	for name, q := range map[string]struct {
 		fill, drain func(*Client)
 		all         *unanswered
@@ -35,6 +37,8 @@ func TestFullQueuesStopReading(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := NewClient(1, "test", jute.ID{}, func() {})
+			told := 0
+			c.Blocks = func() { told++ }
 			if !c.reserve(q.all, 1, func() { t.Error("an empty queue blocks") }) {
 				t.Fatal("the connection is closed")
 			}
@@ -55,6 +59,9 @@ func TestFullQueuesStopReading(t *testing.T) {
 			if !<-done {
 				t.Error("the connection was closed when there was room again")
 			}
+			if told == 0 {
+				t.Error("the connection waited and Blocks was not called")
+			}
 		})
 	}
 }
@@ -73,6 +80,37 @@ func TestUnreadOutputEndsTheConnection(t *testing.T) {
 	c.out = append(c.out, 0)
 	if c.queued(); !c.closing || c.out != nil {
 		t.Errorf("beyond the limit: closing %v, %d bytes kept", c.closing, len(c.out))
+	}
+}
+
+// TestCrowded: while connections of its identity wait for their turn, a connection that has a few unanswered waits at a
+// smaller number in all; one that has less doesn't, and globalOutstandingLimit still counts.
+func TestCrowded(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		own     int
+		all     int64
+		crowded bool
+		waits   bool
+	}{
+		{fewUnanswered, crowdedUnanswered + 1, true, true},
+		{fewUnanswered, crowdedUnanswered + 1, false, false},
+		{fewUnanswered, crowdedUnanswered, true, false},
+		{fewUnanswered - 1, fewUnansweredTimes * 1000, true, false},
+		{1, fewUnansweredTimes*1000 + 1, true, true},
+		{1, fewUnansweredTimes*1000 + 1, false, true},
+		{0, fewUnansweredTimes*1000 + 1, true, false},
+		{fewUnanswered, 1001, false, true},
+	} {
+		all := unanswered{countMax: 1000}
+		all.add(x.all, 0)
+		if waits := all.holds(x.own, x.crowded); waits != x.waits {
+			t.Errorf("%d unanswered of %d in all, crowded %t: waits %t", x.own, x.all, x.crowded, waits)
+		}
+	}
+	few := unanswered{countMax: 10} // less than crowdedUnanswered
+	if few.add(11, 0); !few.holds(fewUnanswered, true) {
+		t.Error("a connection of a crowded identity may have more unanswered than any other")
 	}
 }
 
@@ -109,6 +147,30 @@ func TestOutstandingLimit(t *testing.T) {
 			if took {
 				s.r.unanswered.add(-1, 0)
 			}
+		}
+	}
+}
+
+// TestBlocks: before a login, and before a reconfig is vetted, the server is told that Receive may wait.
+func TestBlocks(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.client(nil)
+	s.apply(s.forward()...)
+	told := 0
+	c.Blocks = func() { told++ }
+	raw := pipeline{}
+	auth := &jute.AuthPacket{Scheme: "digest", Auth: []byte("someone:x")}
+	for i, stream := range [][]byte{
+		raw.request(nil, jute.OpDelete, deleting("/none")), // doesn't wait
+		raw.request(nil, jute.OpAuth, auth.Append),
+		raw.request(nil, jute.OpReconfig, (&jute.ReconfigRequest{CurConfigID: -1}).Append),
+	} {
+		if _, err := s.receive(c, stream); err != nil {
+			t.Fatal(err)
+		}
+		if told != i {
+			t.Errorf("the server was told %d times after request %d", told, i)
 		}
 	}
 }

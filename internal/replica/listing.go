@@ -10,9 +10,9 @@ import (
 	"github.com/zooid-project/zooid/internal/watch"
 )
 
-// What dump, wchc and wchp list can be as large as the tree. Every list here
-// ends once it is about as large as the limit that its caller gives, in bytes of
-// text, so that neither a lock is held nor memory taken for longer than that.
+// The output of dump, wchc and wchp can be as large as the tree. Every list here ends once its text
+// reaches about the limit in bytes that the caller gives, so that neither a lock nor memory is held
+// for more than that.
 
 // SessionExpiry says when a session ends if nothing is heard of its client.
 type SessionExpiry struct {
@@ -21,8 +21,7 @@ type SessionExpiry struct {
 	Expires time.Time
 }
 
-// SessionPaths is a session with paths: of its ephemeral znodes, or of those it
-// watches.
+// SessionPaths is a session with the paths of its ephemeral znodes, or of the znodes it watches.
 type SessionPaths struct {
 	Session int64
 	Paths   []string
@@ -34,12 +33,12 @@ type PathSessions struct {
 	Sessions []int64
 }
 
-// size of the text of one session in a list.
+// sessionLineBytes is the size of the text of one session in a list.
 const sessionLineBytes = 20
 
-// SessionExpiries returns the global sessions by the time at which they end, which
-// is a whole number of ticks, and then by id. wall is the time now. more says that
-// the list was cut.
+// SessionExpiries returns the global sessions, ordered by the time at which they expire, which is a
+// whole number of ticks, and then by id. wall is the current time. more reports that the list was
+// cut off.
 func (r *Replica) SessionExpiries(wall time.Time, limit int) (list []SessionExpiry, more bool) {
 	now := r.now() / 1e6
 	r.mu.RLock()
@@ -85,7 +84,7 @@ func (r *Replica) LocalSessionExpiries(wall time.Time, limit int) (list []Sessio
 	return list, more
 }
 
-// ends returns when (ms) a session that e knows ends if nothing more is heard of it.
+// ends returns when (ms) a session that e tracks expires if nothing more is heard of it.
 func (r *Replica) ends(e *expiry, session int64, timeout int32) int64 {
 	heard := r.heardAt(session)
 	if l := e.sessions[session]; l != nil {
@@ -94,11 +93,11 @@ func (r *Replica) ends(e *expiry, session int64, timeout int32) int64 {
 	return max((heard+int64(timeout))/e.tick+1, e.next) * e.tick
 }
 
-// after returns the time that many ms after t.
+// after returns the time ms milliseconds after t.
 func after(t time.Time, ms int64) time.Time { return t.Add(time.Duration(ms) * time.Millisecond) }
 
-// Ephemerals returns the sessions with ephemeral znodes, by id, with the paths
-// in the order of creation. more says that the list was cut.
+// Ephemerals returns the sessions that have ephemeral znodes, ordered by id, with the paths in
+// order of creation. more reports that the list was cut off.
 func (r *Replica) Ephemerals(limit int) (list []SessionPaths, more bool) {
 	var ids []int64
 	r.mu.RLock()
@@ -132,15 +131,15 @@ func textBytes(paths []string) int {
 	return n
 }
 
-// WatchSummary counts data watches, as wchs does; child watches don't count.
+// WatchSummary counts data watches, as wchs does; child watches are not counted.
 func (r *Replica) WatchSummary() watch.Summary {
 	r.watchMu.Lock()
 	defer r.watchMu.Unlock()
 	return r.watches.Summary()
 }
 
-// watchedBy runs list, which reads the watches until it returns, and gives it
-// the session of each watcher.
+// watchedBy calls list with the watch table, which list may read until it returns, and with a
+// function that returns the session of a watcher.
 func (r *Replica) watchedBy(list func(t *watch.Table, session func(watcher int64) int64)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -154,8 +153,8 @@ func (r *Replica) watchedBy(list func(t *watch.Table, session func(watcher int64
 	})
 }
 
-// WatchesBySession returns the sessions connected here with the paths that they
-// have data watches on. more says that the list was cut.
+// WatchesBySession returns the sessions connected here with the paths on which they have data
+// watches. more reports that the list was cut off.
 func (r *Replica) WatchesBySession(limit int) (list []SessionPaths, more bool) {
 	r.watchedBy(func(t *watch.Table, session func(int64) int64) {
 		for watcher, paths := range t.ByWatcher() {
@@ -171,8 +170,8 @@ func (r *Replica) WatchesBySession(limit int) (list []SessionPaths, more bool) {
 	return list, more || limit <= 0
 }
 
-// WatchesByPath returns the paths with data watches and the sessions that left
-// them. more says that the list was cut.
+// WatchesByPath returns the paths that have data watches, with the sessions that set them. more
+// reports that the list was cut off.
 func (r *Replica) WatchesByPath(limit int) (list []PathSessions, more bool) {
 	r.watchedBy(func(t *watch.Table, session func(int64) int64) {
 		for path, watchers := range t.ByPath() {
@@ -191,8 +190,8 @@ func (r *Replica) WatchesByPath(limit int) (list []PathSessions, more bool) {
 	return list, more || limit <= 0
 }
 
-// take collects what seq yields until limit is used up by sizes, and returns
-// what is left of limit.
+// take collects the values of seq until their sizes use up limit, and returns them and what is left
+// of limit.
 func take[T any](seq iter.Seq[T], limit int, size func(T) int) ([]T, int) {
 	var list []T
 	for v := range seq {

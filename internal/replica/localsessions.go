@@ -5,31 +5,29 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Local sessions (localSessionsEnabled): a session begins, is resumed and ends on
-// the server that its client is connected to, and costs no log entry, as long as
-// it only reads. Its first write lets it into the replicated table, and from there
-// on it is like any other, but for its scope, which keeps it from owning ephemeral
-// znodes (tree.Scope).
+// Local sessions (localSessionsEnabled) begin, resume and end on the server that their client is
+// connected to, and cost no log entry as long as they only read. Before its first write, a session
+// enters the replicated table. From then on it is like any other session, except that its scope
+// keeps it from owning ephemeral znodes (tree.Scope).
 //
 //	not entered   here only: in locals, expires by this server's clock
 //	entering      its OpEnter record is sent, ahead of its first write
 //	entered       in the tree; nothing of it is left in locals
 //
-// OpEnter records are this server's own writes, so to speak: numbered, kept until
-// they are applied, and sent again in order with everything else that is. The tree
-// accepts each number once (tree.Entrance). So a session enters exactly once: it is
-// neither lost with a leader, nor begun again after its end by a copy that comes late.
+// OpEnter records are handled like writes of this server itself: they are numbered, kept until they
+// are applied, and sent again in order with all other unapplied writes. The tree accepts each
+// number once (tree.Entrance). So a session enters exactly once: it is neither lost with a leader,
+// nor begun again after its end by a late copy of its record.
 
-// locals are the local sessions of this server that have not entered; Replica.mu
-// guards them.
+// locals holds the local sessions of this server that have not entered; Replica.mu guards it.
 type locals struct {
-	scope    tree.Scope // of new sessions; Global if there are no local ones
-	server   int64      // its high byte is that of all ids made here
+	scope    tree.Scope // of new sessions; Global if new sessions aren't local
+	server   int64      // its high byte is the high byte of all ids generated here
 	sessions map[int64]*localSession
 	expiry   expiry
-	entrance int64   // its id; 0 before the first session enters
+	entrance int64   // id of this server's sequence of OpEnter records; 0 before the first session enters
 	entering []int64 // sessions, in order of their sequence
-	last     int64   // sequence of the last of them
+	last     int64   // sequence number of the last session in entering
 }
 
 // A localSession is one session in locals.
@@ -37,22 +35,25 @@ type localSession struct {
 	passwd  []byte
 	timeout int32
 	enter   []byte // its OpEnter record, once it is entering
-	// left says that its client closed it. It is written with Replica.mu shared, by
-	// the one connection that has the session.
+	// left says that the session's client closed it. It is written with Replica.mu held shared, by the
+	// one connection that has the session.
 	left bool
 }
 
-// inTable says where a client's session stands.
+// inTable says whether a client's session is in the replicated table.
 type inTable uint8
 
 const (
-	entered    inTable = iota // in the table, or about to be: the request is sent
+	entered    inTable = iota // in the table, or its OpEnter record was sent
 	notEntered                // in locals only
 	leaving                   // in locals, and its client has asked to close it
 )
 
 func newLocals(o *Options, now int64) locals {
-	l := locals{server: int64(o.ID << 56), sessions: map[int64]*localSession{}, expiry: newExpiry(o.Tick.Milliseconds(), now)}
+	l := locals{
+		server: int64(o.ID << 56), sessions: map[int64]*localSession{},
+		expiry: newExpiry(o.ExpireInterval().Milliseconds(), now),
+	}
 	if o.LocalSessions && o.Servers > 0 {
 		l.scope = tree.Local
 		if o.LocalSessionsUpgrading {
@@ -62,18 +63,20 @@ func newLocals(o *Options, now int64) locals {
 	return l
 }
 
-// here says whether a session is known here and nowhere else.
+// here reports whether a session is known here and nowhere else.
 func (l *locals) here(session int64) bool {
 	s := l.sessions[session]
 	return s != nil && s.enter == nil
 }
 
-// connectLocal begins a local session for a registered client, or resumes one that
-// has not entered, and answers the connect request. It reports false if that is for
-// the log to do. mu is held alone.
+// connectLocal begins a local session for a registered client, or resumes one that has not entered,
+// and answers the connect request. It returns false if the session has to be attached through the
+// log instead. mu is held for writing.
 func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func() int64) bool {
 	id, l := req.SessionID, r.locals.sessions[req.SessionID]
-	reply := jute.ConnectResponse{HasReadOnly: req.HasReadOnly, ReadOnly: c.readOnly, Passwd: make([]byte, jute.PasswdSize)}
+	reply := jute.ConnectResponse{
+		HasReadOnly: req.HasReadOnly, ReadOnly: c.readOnly, Passwd: make([]byte, jute.PasswdSize),
+	}
 	why := ""
 	switch {
 	case id == 0 && r.locals.scope != tree.Global && !c.mayReplace:
@@ -103,9 +106,8 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func()
 	return true
 }
 
-// enter sends the request by which c's local session enters the table, and reports
-// whether c still has the session. It is called by c's reader, ahead of the first
-// write.
+// enter sends the request by which c's local session enters the table, and reports whether c still
+// has the session. c's reader calls it before the first write.
 func (r *Replica) enter(c *Client) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,8 +117,7 @@ func (r *Replica) enter(c *Client) bool {
 	}
 	own := &r.locals
 	if own.entrance == 0 {
-		// Ids of connections grow from one start of a server to the next, unless the
-		// clock was set back.
+		// Connection ids grow from one start of the server to the next, unless the clock was set back.
 		own.entrance = c.id
 		if newest, _ := r.tree.Entrance(c.id); newest != 0 {
 			own.entrance = max(c.id, newest+1)
@@ -134,15 +135,15 @@ func (r *Replica) enter(c *Client) bool {
 }
 
 // resendEntering puts the requests of sessions that are entering in the outbox
-// again, ahead of the sessions' writes; mu is held alone.
+// again, ahead of the sessions' writes; mu is held for writing.
 func (r *Replica) resendEntering() {
 	for _, id := range r.locals.entering {
 		r.outbox.addRecords(r.locals.sessions[id].enter)
 	}
 }
 
-// entered takes note that a session has entered the table, on whatever server it
-// began; mu is held alone.
+// entered updates this server after a session has entered the table, whichever server it began on;
+// mu is held for writing.
 func (r *Replica) entered(res *tree.Result) {
 	if res.Outcome == tree.Applied && res.Err == jute.OK {
 		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
@@ -153,7 +154,7 @@ func (r *Replica) entered(res *tree.Result) {
 	}
 }
 
-// settleEntering forgets the sessions that the tree has let in; mu is held alone.
+// settleEntering removes from locals the sessions that are in the tree by now; mu is held for writing.
 func (r *Replica) settleEntering() {
 	own := &r.locals
 	id, next := r.tree.Entrance(own.entrance)
@@ -166,14 +167,13 @@ func (r *Replica) settleEntering() {
 	}
 }
 
-// forgetLocal takes a session out of locals; mu is held alone.
+// forgetLocal removes a session from locals; mu is held for writing.
 func (r *Replica) forgetLocal(id int64) {
 	delete(r.locals.sessions, id)
 	r.locals.expiry.forget(id)
 }
 
-// leftLocal is disconnected for a client whose session has not entered; mu is held
-// alone.
+// leftLocal updates c's session, which has not entered, after c has disconnected; mu is held for writing.
 func (r *Replica) leftLocal(c *Client) {
 	r.locals.expiry.touch(c.session, c.lastHeard.Load())
 	if r.locals.sessions[c.session].left {
@@ -182,8 +182,8 @@ func (r *Replica) leftLocal(c *Client) {
 	}
 }
 
-// expireLocal ends the sessions that are due at now (ms) and have not entered;
-// stalled (ms) is for how long this server did nothing. mu is held alone.
+// expireLocal ends the sessions that are due at now (ms) and have not entered. stalled is the time
+// (ms) for which this server did nothing. mu is held for writing.
 func (r *Replica) expireLocal(now, stalled int64) {
 	own := &r.locals
 	if len(own.sessions) == 0 {
@@ -192,7 +192,7 @@ func (r *Replica) expireLocal(now, stalled int64) {
 	own.expiry.excuse(now, stalled)
 	for _, id := range own.expiry.due(now, r.heardAt) {
 		if own.sessions[id].enter != nil {
-			continue // the leader's to end, once it has entered
+			continue // the leader expires it once it has entered
 		}
 		r.clientLog.Info("local session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
 		r.meters.sessionsExpired.Inc()

@@ -359,7 +359,8 @@ func TestLocalSessionClock(t *testing.T) {
 	}
 	run(9000)
 	if !silent.closing || alive.closing || entering.closing || len(s.r.locals.sessions) != 2 {
-		t.Errorf("silent %t, alive %t, entering %t, %d sessions", silent.closing, alive.closing, entering.closing, len(s.r.locals.sessions))
+		t.Errorf("silent %t, alive %t, entering %t, %d sessions", silent.closing, alive.closing, entering.closing,
+			len(s.r.locals.sessions))
 	}
 	if sent := s.forward(); len(sent) != 2 {
 		t.Errorf("%d records sent; want those of the first write", len(sent))

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"slices"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/watch"
@@ -11,65 +12,74 @@ import (
 // A read blocks writers, so no client may hold the replica for longer than a fraction of a
 // millisecond at a time.
 //
-//	many reads   A batch of reads, and what is answered behind a write, lets the
-//	             replica go whenever it has done readWorkMax.
-//	a long read  is done in steps. It gathers one state all the same: if its list
-//	             has changed since its first step, it begins anew (tree.Scan).
+//	many reads   A batch of reads, or the reads answered after a write, release the
+//	             replica whenever they have done readWorkMax.
+//	a long read  is done in steps. It still shows a single state: if its list
+//	             has changed since its first step, it starts over (tree.Scan).
 //	a large reply
-//	             is a long read of two steps: the first finds out how large it gets, and
-//	             the second fills memory that was taken in between.
+//	             is a long read of two steps: the first finds out how large the reply gets,
+//	             the second fills memory that was allocated in between.
 //	one by one   Steps of long reads take turns, however many clients wait for one.
 //
-// A long read stands in its connection's queue as any waiting request does. The flusher of
-// the connection does its steps, and writes the output of each to the socket before the next
-// (takeOutput): so a client that doesn't read its replies gets no more of them.
+// A long read waits in its connection's queue like any other request. The flusher of the connection
+// does its steps, and writes the output of each step to the socket before the next (takeOutput). So
+// a client that doesn't read its replies gets no more of them.
 //
-// Where a long read waits behind a write, it must be answered before the
-// connection's next write is applied, or it would show that one too. So it holds
-// the writes behind it back, as a sync does.
+// A long read that waits behind a write must be answered before the connection's next write is
+// applied, or it would show that write too. So it holds back the writes behind it, as a sync does.
 
 const (
-	// readWorkMax is how much reading is done before others get their turn: some
-	// hundred small reads.
+	// readWorkMax is how much read work is done before others get their turn: several hundred small
+	// reads.
 	readWorkMax = 256 << 10
-	// readWorkMin and readWorkInput are what a read counts beside the bytes of its
-	// reply: itself, and each byte of its request, which may name a znode every few
-	// bytes.
+	// readWorkMin and readWorkInput are the work of a read in addition to the bytes of its reply: a
+	// fixed part, and a factor for the bytes of its request, which may name a znode every few bytes.
 	readWorkMin   = 256
 	readWorkInput = 8
-	// longReadZnodes and longReadInput make a read long that waits behind a write:
-	// the znodes and the bytes of the request it looks at. A shorter one may be
-	// answered while the replica is held alone.
+	// longReadZnodes and longReadInput are the number of znodes that a read looks at, and the bytes of
+	// its request, beyond which a read that waits behind a write is long. A shorter one may be
+	// answered while the replica is held for writing.
 	longReadZnodes = 1024
 	longReadInput  = 4 << 10
-	// queuedReadsMax is how many reads of one znode each may wait before anybody
-	// asks how large their replies are going to be. Once those of the next ones
-	// come to readWorkMax, the rest is done as long reads are.
+	// queuedReadsMax is how many reads of one znode each may wait before the size of their replies is
+	// estimated. Once the estimates of further reads add up to readWorkMax, the rest are done as long
+	// reads.
 	queuedReadsMax = 32
-	// largeReply is the least that is worth a long read for its memory.
+	// largeReply is the smallest reply whose memory is worth a long read.
 	largeReply = 32 << 10
-	// memoryPage is the least that the system gives at a time; touching one byte of each
-	// page is enough to have it.
+	// memoryPage is the smallest unit of memory that the system provides; writing one byte of each
+	// page makes the system provide it.
 	memoryPage = 4 << 10
-	// setWatchesStep is how many watches are set at a time.
+	// setWatchesStep is how many watches are set in one step.
 	setWatchesStep = 128
-	// multiReadFrames bounds the reply of a multiRead, in frames of jute.maxbuffer.
+	// watchTime is for how long (ns) of each second a connection may keep the replica busy by setting
+	// the watches of setWatches, and by giving them up when it ends: some sixty thousand watches. All
+	// connections of its identity or address have as much together. A step counts for watchStepMax
+	// (ns) at most: what is longer is the time of others. Beyond watchTime, a connection rests for
+	// watchRestMin (ns) or longer, but no longer than watchRestsMax (ns) or a quarter of its session's
+	// timeout, neither for one request nor since it was last heard: many clients may have one address,
+	// and who rests may not be read. Who has ended rests for watchForgetMax (ns) at most.
+	watchTime      = int64(1e9 / 16)
+	watchStepMax   = int64(1e6)
+	watchRestMin   = int64(2e6)
+	watchRestsMax  = int64(2e9)
+	watchForgetMax = int64(10e9)
+	// multiReadFrames bounds the reply to a multiRead, as a multiple of jute.maxbuffer.
 	multiReadFrames = 4
 )
 
-// readWork returns what a read counts, given the sizes of its request and reply.
+// readWork returns the work of a read, given the sizes of its request and reply.
 func readWork(request, reply int) int { return readWorkMin + readWorkInput*request + reply }
 
-// A longRead is a read that is done in steps: the one at the head of its
-// connection's queue.
+// A longRead is a read that is done in steps. It is at the head of its connection's queue.
 type longRead struct {
 	scan    tree.Scan
-	room    int // bytes of memory for a reply, instead of a scan
+	room    int // bytes of memory needed for the reply; if set, scan is unused
 	watches *setWatches
 }
 
-// isLong reports whether a read that has to wait is to be done as a long one.
-// r.mu is held at least shared, and c.mu.
+// isLong reports whether a read that has to wait is to be done as a long one. r.mu is held at least
+// for reading, and c.mu is held.
 func (r *Replica) isLong(c *Client, op jute.Op, body []byte) bool {
 	switch op {
 	case jute.OpSetWatches, jute.OpSetWatches2:
@@ -92,15 +102,18 @@ func (r *Replica) isLong(c *Client, op jute.Op, body []byte) bool {
 	return c.unanswered.work > readWorkMax
 }
 
-// postpone leaves the read at the head of c's queue to whoever flushes c; c.mu is
-// held.
+// postpone leaves the read at the head of c's queue to c's flusher; c.mu is held.
 func (r *Replica) postpone(c *Client) {
 	c.postponed, c.more = true, r.readMore
 }
 
-// readMore does the next step of what c has postponed.
-func (r *Replica) readMore(c *Client) {
+// readMore does the next step of the reads that c has postponed. If c must rest before, readMore
+// only returns for how long.
+func (r *Replica) readMore(c *Client) time.Duration {
 	now := r.now()
+	if rest := c.restNow(now); rest > 0 {
+		return rest
+	}
 	defer r.unanswered.wake()
 	out := r.roomWanted(c)
 	r.heavy.Lock()
@@ -111,20 +124,20 @@ func (r *Replica) readMore(c *Client) {
 	defer c.mu.Unlock()
 	if out != nil && !c.closed {
 		if len(c.out) == 0 && cap(c.spare) == 0 {
-			c.spare = c.out // for the small replies behind this one
+			c.spare = c.out // for the small replies that follow this one
 		}
 		c.out = slices.Grow(append(out, c.out...), cap(out)) // a notification may have come meanwhile
 	}
 	for work := 0; work < readWorkMax && r.canAnswer(c); {
 		if len(c.out) >= outputPauseBytes {
-			return // more when that is written
+			return 0 // continue when that is written
 		}
 		req := c.unanswered.front()
 		before := len(c.out)
 		done := r.step(c, req)
 		work += readWork(len(req.body), len(c.out)-before)
 		if !done {
-			return
+			return 0
 		}
 		var t requestMetrics
 		t.add(r, c, req, req.body, c.out[before:])
@@ -135,11 +148,47 @@ func (r *Replica) readMore(c *Client) {
 		r.finish(c, req, r.tree.LastZxid(), now)
 	}
 	if c.postponed = r.canAnswer(c); !c.postponed {
-		// Only now: a write that is sent earlier may be applied before the reads ahead
-		// of it are answered.
+		// Not earlier: a write sent earlier might be applied before the reads ahead of it are answered.
 		c.longReads.Add(-c.longDone)
 		c.longDone = 0
 		r.letGo(c)
+	}
+	return 0
+}
+
+// restNow returns how long c has to rest before the next step of the watches that it is setting.
+func (c *Client) restNow(now int64) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.long == nil || c.long.watches == nil || c.closed {
+		return 0
+	}
+	most := min(watchRestsMax, int64(c.timeout)*1e6/4)
+	rested := &c.long.watches.rested
+	return c.watchRest(now, min(most-*rested, c.lastHeard.Load()*1e6+most-now), rested)
+}
+
+// watchRest returns how long c is to rest before its watches keep the replica busy again, most (ns)
+// at most, and adds that to rested.
+func (c *Client) watchRest(now, most int64, rested *int64) time.Duration {
+	rest := c.watchRate.Owes(now)
+	if o := c.owner(); o != nil {
+		rest = max(rest, o.watchRate.Owes(now))
+	}
+	if rest = min(rest, most); rest < watchRestMin {
+		return 0
+	}
+	*rested += rest
+	return time.Duration(rest)
+}
+
+// noteWatches notes that watches of c have kept the replica busy from begun until now.
+func (r *Replica) noteWatches(c *Client, begun int64) {
+	now := r.now()
+	took := min(now-begun, watchStepMax)
+	c.watchRate.Use(now, took, watchTime)
+	if o := c.owner(); o != nil {
+		o.watchRate.Use(now, took, watchTime)
 	}
 }
 
@@ -153,8 +202,8 @@ func (r *Replica) canAnswer(c *Client) bool {
 	return !req.isWrite() && (!req.isSync() || req.ready)
 }
 
-// step does a part of a read, and reports whether its reply is in c.out. r.mu is
-// held at least shared, and c.mu.
+// step does one step of a read, and reports whether its reply is in c.out. r.mu is held at least
+// for reading, and c.mu is held.
 func (r *Replica) step(c *Client, req *request) (done bool) {
 	begin := len(c.out)
 	if c.long == nil || c.long.room > 0 {
@@ -171,7 +220,9 @@ func (r *Replica) step(c *Client, req *request) (done bool) {
 			return false
 		}
 		if l.watches != nil {
+			begun := r.now()
 			done = r.stepWatches(c, l.watches, req)
+			r.noteWatches(c, begun)
 		} else {
 			done = r.stepScan(c, &l.scan, req)
 		}
@@ -183,9 +234,9 @@ func (r *Replica) step(c *Client, req *request) (done bool) {
 	return true
 }
 
-// roomWanted returns memory for the reply that c's long read is going to have, or nil
-// if it wants none. Neither the replica nor c is held while it is taken, and its pages
-// are had from the system, which takes as long again as filling them does.
+// roomWanted returns memory for the reply to c's long read, or nil if the read needs none. It holds
+// neither the replica nor c while it allocates the memory and touches its pages, which takes about
+// as long as filling them.
 func (r *Replica) roomWanted(c *Client) []byte {
 	c.mu.Lock()
 	n := 0
@@ -206,7 +257,7 @@ func (r *Replica) roomWanted(c *Client) []byte {
 	return out[:0]
 }
 
-// beginLong returns the read that answer has found too long.
+// beginLong returns a longRead for a read that answer found too long.
 func (r *Replica) beginLong(c *Client, req *request) *longRead {
 	if code := req.op.code; code == jute.OpSetWatches || code == jute.OpSetWatches2 {
 		return &longRead{watches: beginWatches(req.body, code)}
@@ -224,7 +275,7 @@ func (r *Replica) beginLong(c *Client, req *request) *longRead {
 	}}
 }
 
-// stepScan does a step of a read of children or ephemerals.
+// stepScan does one step of a read of children or ephemerals.
 func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool) {
 	done, code := r.tree.Step(scan)
 	if !done {
@@ -252,18 +303,19 @@ func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool)
 	return true
 }
 
-// setWatches is a setWatches or setWatches2 under way. Its paths are read from the
-// request one by one: there may be a quarter of a million.
+// setWatches is a setWatches or setWatches2 request under way. Its paths are read from the request
+// one by one, because there may be a quarter of a million.
 type setWatches struct {
 	malformed bool
-	lists     int // in the request
+	lists     int // number of lists in the request
 	relative  int64
 	rest      jute.Decoder
-	list      int // of its lists, the one at hand, from 1 on
-	left      int // of its paths
+	list      int   // the current list, counted from 1
+	left      int   // paths left in the current list
+	rested    int64 // how long (ns) the client has rested for this request
 }
 
-// beginWatches begins with the record of code.
+// beginWatches starts the request with record body; code is setWatches or setWatches2.
 func beginWatches(body []byte, code jute.Op) *setWatches {
 	w := &setWatches{lists: 3}
 	if code == jute.OpSetWatches2 {
@@ -281,8 +333,7 @@ func beginWatches(body []byte, code jute.Op) *setWatches {
 	return w
 }
 
-// next returns the next path and the kind of its list, from 0 on, or false if there
-// is none.
+// next returns the next path and the index of its list, from 0, or false if there is none.
 func (w *setWatches) next() (kind int, path string, ok bool) {
 	for w.left == 0 {
 		if w.list == w.lists {
@@ -295,12 +346,12 @@ func (w *setWatches) next() (kind int, path string, ok bool) {
 	return w.list - 1, w.rest.String(), true
 }
 
-// stepWatches leaves some of a reconnected client's watches, and appends a
-// notification for each whose event happened while it was away, as far as that
-// shows.
+// stepWatches sets some of a reconnected client's watches. For a watch whose event happened while
+// the client was away, as far as that can be told, it appends a notification instead.
 func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool) {
 	if w.malformed {
-		c.out = jute.AppendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: jute.ErrMarshallingError}, nil)
+		c.out = jute.AppendReply(c.out,
+			jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: jute.ErrMarshallingError}, nil)
 		return true
 	}
 	for range setWatchesStep {
@@ -312,7 +363,7 @@ func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool
 	return false
 }
 
-// setWatch leaves the next watch, or tells of its event. It returns false if there
+// setWatch sets the next watch, or appends the notification of its event. It returns false if there
 // is none.
 func (r *Replica) setWatch(c *Client, w *setWatches) bool {
 	tell := func(typ jute.EventType, path string) {
@@ -325,7 +376,7 @@ func (r *Replica) setWatch(c *Client, w *setWatches) bool {
 	}
 	stat, exists := r.tree.Stat(path)
 	switch {
-	case r.tree.Denies(path, jute.PermRead, c.identities()): // ACLs aren't asked here, as in Apache
+	case r.tree.Denies(path, jute.PermRead, c.identities()): // ACLs aren't checked here, as in Apache
 		r.rewatch(c, path, kind)
 	case kind == 0 && !exists, kind == 2 && !exists:
 		tell(jute.EventNodeDeleted, path)
@@ -341,7 +392,7 @@ func (r *Replica) setWatch(c *Client, w *setWatches) bool {
 	return true
 }
 
-// rewatch leaves a watch of one of the lists of setWatches.
+// rewatch sets a watch on path, of the kind that belongs to one of the lists of setWatches.
 func (r *Replica) rewatch(c *Client, path string, list int) {
 	r.watch(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[list])
 }

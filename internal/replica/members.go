@@ -7,15 +7,15 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Membership returns the servers of /zookeeper/config and the change of them under
-// way, or nil if the version is the known one.
+// Membership returns the servers in /zookeeper/config and the change of membership under way. It
+// returns nil if their version is known.
 func (r *Replica) Membership(known int64) (*quorum.Membership, int64) {
 	r.mu.RLock()
 	text, config := r.tree.Members()
 	change, changing := r.tree.Change()
 	r.mu.RUnlock()
-	// No two states of the tree have the same version: the ids and the versions of the config
-	// are zxids, each larger than the one before.
+	// No two states of the tree have the same version: change ids and config versions are zxids, each
+	// larger than the one before.
 	version := 2 * max(config, change.ID)
 	if change.Named {
 		version++
@@ -42,8 +42,8 @@ func (r *Replica) Membership(known int64) (*quorum.Membership, int64) {
 	return m, version
 }
 
-// StagedMembers returns the membership that a change under way asks for, "" if there is
-// none or it is in force already.
+// StagedMembers returns the membership that the change under way asks for, or "" if there is no
+// change or its membership is already in force.
 func (r *Replica) StagedMembers() string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -61,15 +61,16 @@ func (r *Replica) Changing() bool {
 	return ok
 }
 
-// patienceShare is the part of its session's timeout for which a reconfig may wait for
-// new servers to catch up. A client gives up after two thirds of the timeout in
-// which it hears nothing, and may have heard nothing for one third when it asks.
+// patienceShare is the divisor of a session's timeout that gives how long its reconfig may wait for
+// new servers to catch up. A client gives up after two thirds of the timeout without hearing
+// anything, and may have heard nothing for one third when it asks.
 const patienceShare = 4
 
-// QuorumTick is the clock of elections and heartbeats.
+// QuorumTick is the tick of elections and heartbeats.
 const QuorumTick = 50 * time.Millisecond
 
-// changePatience is for how many ticks of the quorum the reconfig of a session with that timeout (ms) may wait.
+// changePatience returns how many quorum ticks a reconfig may wait, given its session's timeout
+// (ms).
 func changePatience(timeout int32) uint64 {
 	if timeout == 0 {
 		return 0
@@ -77,7 +78,7 @@ func changePatience(timeout int32) uint64 {
 	return max(uint64(timeout)/patienceShare/uint64(QuorumTick.Milliseconds()), 1)
 }
 
-// changeSteps are the tree's names of the quorum's.
+// changeSteps maps the quorum's steps to the tree's.
 var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
 	quorum.ChangeNamed: tree.ChangeNamed, quorum.ChangeDone: tree.ChangeDone, quorum.ChangeDropped: tree.ChangeDropped,
 }
@@ -88,8 +89,8 @@ func (r *Replica) StepChange(id int64, step quorum.ChangeStep) {
 	r.kick()
 }
 
-// proposeMembers puts the membership that this server was started with in the
-// log if there is none. inForce says that raft's voters are those that it names.
+// proposeMembers proposes the membership that this server was started with, if the tree has none.
+// inForce says that raft's voters are those that this membership names.
 func (r *Replica) proposeMembers(inForce bool) {
 	text, _ := r.tree.Members()
 	if _, changing := r.tree.Change(); text == "" && !changing && r.membership.Text != "" {
@@ -102,7 +103,7 @@ func (r *Replica) proposeMembers(inForce bool) {
 	}
 }
 
-// NamesMembers reports whether an entry agrees on a membership.
+// NamesMembers reports whether an entry establishes a membership (tree.OpMembers).
 func NamesMembers(data []byte) bool {
 	if len(data) < digestSize {
 		return false

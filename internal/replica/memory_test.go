@@ -34,7 +34,8 @@ func TestCostliestAddress(t *testing.T) {
 		session int64
 		refused bool
 	}{
-		{memory.RefuseNone, dear, 0, false}, {memory.RefuseCostliest, dear, 0, true}, {memory.RefuseCostliest, cheap, 0, false}, {memory.RefuseCostliest, dear, id, false},
+		{memory.RefuseNone, dear, 0, false}, {memory.RefuseCostliest, dear, 0, true},
+		{memory.RefuseCostliest, cheap, 0, false}, {memory.RefuseCostliest, dear, id, false},
 		{memory.RefuseSessions, cheap, 0, true}, {memory.RefuseSessions, dear, id, false},
 	} {
 		s.r.memory.tight.Store(int32(c.step))

@@ -12,41 +12,46 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Meters are the metrics that are counted where things happen. The registry
-// holds them under Apache's names, together with the gauges (gauges.go), which
-// are read when somebody asks, and the names that stay at zero
-// (internal/metrics/zero.go). Times are in ms, sizes in bytes.
+// Meters are the metrics that are counted where things happen. The registry holds them under
+// Apache's names, together with the gauges (gauges.go), which are read on request, and the names
+// that stay at zero (internal/metrics/zero.go). Times are in ms, sizes in bytes.
 type Meters struct {
 	Registry *metrics.Registry
+
+	Admin *metrics.Admin
+
+	// auth packets of the scheme ensemble: their name is the ensemble's, is another, or wasn't checked
+	ensembleRight, ensembleWrong, ensembleSkipped *metrics.Counter
 
 	// connections
 	connectionRequests, ConnectionRejected, reconnected                     *metrics.Counter
 	SessionlessExpired, sessionsExpired, Unrecoverable, looked, timeSetBack *metrics.Counter
-	HandshakesFailed, HandshakesExceeded                                    *metrics.Counter // of TLS
-	loginsThrottled                                                         *metrics.Counter // not judged
-	// connections closed for those they left unread
+	HandshakesFailed, HandshakesExceeded                                    *metrics.Counter // of TLS handshakes
+	loginsThrottled                                                         *metrics.Counter // refused without judging
+	// connections closed because of the notifications they left unread
 	notificationsRefused *metrics.Counter
-	identitiesExpired    *metrics.Counter // connections closed for it
-	// withdrawn: connections closed for it
+	identitiesExpired    *metrics.Counter // connections closed because an identity expired
+	// connections closed because an identity was withdrawn
 	IdentitiesGone *metrics.Counter
 	// bytes
 	BytesReceived, responseBytes, watchBytes, largeRejected *metrics.Counter
 	responses                                               sizes
 	// requests
-	opTotal               *metrics.Counter
+	opTotal, TurnsAwaited *metrics.Counter
 	ops                   map[jute.Op]*metrics.Counter
 	readLatency           *metrics.Summary // one observation for each batch of reads answered at once
 	updateLatency         *metrics.Summary
-	proposals, commits    *metrics.Counter // requests; those of failed writes too
-	stale, staleDropped   *metrics.Counter // requests whose client was gone before they were proposed or answered
+	proposals, commits    *metrics.Counter // requests, including failed writes
+	stale, staleDropped   *metrics.Counter // requests whose client had gone before they were proposed or answered
 	batches               *metrics.Summary // requests in one log entry
 	proposed              sizes            // log entries
-	propagation, agreeing *metrics.Summary // from the leader's stamp to apply, here and on the leader
+	propagation, agreeing *metrics.Summary // from the leader's stamp to apply, on every server and on the leader
 	ttlCreated            *metrics.Counter
+	ttlDeleted            *metrics.Counter
 	refused               [tree.Limits]*metrics.Counter // by limit
 	overQuota             *metrics.CounterSet           // by namespace
 	readsIn, writesIn     *metrics.SummarySet           // by namespace; bytes
-	// watches: watchers told by one event
+	// watches: number of watchers notified of one event
 	toldCreated, toldDeleted, toldChanged, toldChildren *metrics.Summary
 	// the disk
 	Fsync, Flush, snapshot       *metrics.Summary
@@ -54,24 +59,25 @@ type Meters struct {
 	startTxns, databaseInit      *metrics.Summary
 	electionTime, unavailable    *metrics.Summary
 
-	// Zooid's own
+	// metrics that Apache doesn't have
 	Stages       Stages
 	LastFsync    atomic.Int64                     // ns
 	ends         [sessionEnds]*metrics.Counter    // of sessions
-	leaderLosses map[quorum.Loss]*metrics.Counter // by why
-	exceeded     [limit.Scopes]*metrics.Counter   // limits of clients
-	struck       [2]*metrics.Counter              // by rules of the policy: denied, dry runs
-	overload     [overloads]*metrics.Counter      // what it has cost clients
+	leaderLosses map[quorum.Loss]*metrics.Counter // by reason
+	exceeded     [limit.Scopes]*metrics.Counter   // limits of clients that were exceeded
+	struck       [2]*metrics.Counter              // requests that rules of the policy denied, or would have in a dry run
+	overload     [overloads]*metrics.Counter      // by what overload has cost clients
 }
 
-// An overloadCost is something that overload costs clients.
+// An overloadCost is a way in which overload affects clients.
 type overloadCost int
 
 const (
 	overdueEnded    overloadCost = iota // connections closed because a request has waited too long
-	writesHeld                          // writes of an identity with more than its part unanswered
+	writesHeld                          // writes held back because their identity has more than its share unanswered
 	sessionsHeld                        // new sessions that couldn't begin at once
-	sessionsDropped                     // of these, those that waited too long, or whose client went
+	sessionsDropped                     // those of sessionsHeld that waited too long, or whose client left
+	turnsAwaited                        // inputs of connections that waited for the turn of their identity
 	overloads
 )
 
@@ -81,12 +87,12 @@ type sessionEnd int
 const (
 	sessionClosed  sessionEnd = iota // by its client
 	sessionExpired                   // nothing was heard of its client
-	sessionMoved                     // its client, or another that has its password, went on over another connection
-	sessionRefused                   // it was over already, or the password wrong, or there was no room for a new one
+	sessionMoved                     // its client, or another that has its password, continued it over another connection
+	sessionRefused                   // it was already over, the password was wrong, or there was no room for a new one
 	sessionEnds
 )
 
-// NewMeters registers everything but the gauges, which come first in r.
+// NewMeters registers all metrics except the gauges, which are already in r.
 func NewMeters(r *metrics.Registry) *Meters {
 	m := &Meters{
 		Registry:             r,
@@ -113,6 +119,7 @@ func NewMeters(r *metrics.Registry) *Meters {
 		stale:                r.Counter("stale_requests"),
 		staleDropped:         r.Counter("stale_requests_dropped"),
 		ttlCreated:           r.Counter("ttl_node_created_count"),
+		ttlDeleted:           r.Counter("ttl_node_deleted_count"),
 		opTotal:              r.Counter("op_count_total"),
 		ops:                  map[jute.Op]*metrics.Counter{},
 	}
@@ -139,6 +146,9 @@ func NewMeters(r *metrics.Registry) *Meters {
 	m.propagation = r.Summary("propagation_latency", metrics.Advanced)
 	m.agreeing = r.Summary("proposal_latency", metrics.Advanced)
 	m.Flush = r.Summary("sync_processor_queue_flush_time_ms", metrics.Advanced)
+	m.Admin = r.Admin()
+	m.ensembleRight, m.ensembleWrong, m.ensembleSkipped = r.Counter("ensemble_auth_success"),
+		r.Counter("ensemble_auth_fail"), r.Counter("ensemble_auth_skip")
 	m.readsIn = r.SummarySet("read_per_namespace", metrics.Basic)
 	m.writesIn = r.SummarySet("write_per_namespace", metrics.Basic)
 	r.RegisterZeros()
@@ -149,10 +159,12 @@ func NewMeters(r *metrics.Registry) *Meters {
 		limit.Connection.String(), limit.Address.String(), limit.Identity.String(), limit.Path.String()))
 	copy(m.struck[:], r.Counters("zooid_policy_denied_total", "What rules of the policy denied, and what those of dry runs would have.", "how", "denied", "dryrun"))
 	copy(m.overload[:], r.Counters("zooid_overload_total", "What overload has cost clients.", "what",
-		"connections_closed", "writes_held", "sessions_held", "sessions_dropped"))
+		"connections_closed", "writes_held", "sessions_held", "sessions_dropped", "turns_awaited"))
+	m.TurnsAwaited = m.overload[turnsAwaited]
 	m.leaderLosses = map[quorum.Loss]*metrics.Counter{}
 	why := quorum.Losses()
-	for i, c := range r.Counters("zooid_raft_leader_changes_total", "Leaders that this server lost, by why.", "why", why...) {
+	for i, c := range r.Counters("zooid_raft_leader_changes_total", "Leaders that this server lost, by why.",
+		"why", why...) {
 		m.leaderLosses[quorum.Loss(why[i])] = c
 	}
 	m.responses.reset()
@@ -160,7 +172,7 @@ func NewMeters(r *metrics.Registry) *Meters {
 	return m
 }
 
-// countOps registers the counters of the table of operations, in the order of their names.
+// countOps registers the counters of the table of operations, ordered by name.
 func (m *Meters) countOps(r *metrics.Registry) {
 	rows := []*op{&opCreateSession, &opCloseSession}
 	for i := range ops {
@@ -178,15 +190,15 @@ func (m *Meters) countOps(r *metrics.Registry) {
 	}
 }
 
-// reset is what srst does, beside the counts of serverStats.
+// reset does what srst does, except for the counts in serverStats.
 func (m *Meters) reset() {
 	m.Registry.Reset()
 	m.responses.reset()
 	m.proposed.reset()
 }
 
-// droppedStale counts requests that were dropped because their client is gone. Apache has two
-// counters, for it may be told not to drop them.
+// droppedStale counts n requests that were dropped because their client is gone. Apache has two
+// counters because it can be configured not to drop them.
 func (m *Meters) droppedStale(n int) {
 	m.stale.Add(int64(n))
 	m.staleDropped.Add(int64(n))
@@ -200,7 +212,7 @@ func (m *Meters) did(op jute.Op, n int64) {
 	}
 }
 
-// told counts an event that that many watchers wait for.
+// told counts an event that is delivered to the given number of watchers.
 func (m *Meters) told(typ jute.EventType, watchers int) {
 	switch typ {
 	case jute.EventNodeCreated:
@@ -223,8 +235,8 @@ func (s *sizes) reset() {
 	s.largest.Store(-1)
 }
 
-// observe records several at once. A lost race between two observers can only
-// lose one of their extremes.
+// observe records several sizes at once. If two observers race, at most one of their extremes is
+// lost.
 func (s *sizes) observe(last, low, high int64) {
 	s.last.Store(last)
 	if l := s.least.Load(); l < 0 || low < l {

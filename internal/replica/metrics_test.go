@@ -26,7 +26,9 @@ func TestEveryOperationIsCountedByName(t *testing.T) {
 // TestReadPath: a request's path is found where decoding finds it, null's, too.
 func TestReadPath(t *testing.T) {
 	t.Parallel()
-	for _, request := range []string{"\xff\xff\xff\xff\x00", "\x80\x00\x00\x00\x00", "\x00\x00\x00\x00\x00", "\x00\x00\x00\x02/a\x00", "\x00\x00\x00\x01/"} {
+	for _, request := range []string{
+		"\xff\xff\xff\xff\x00", "\x80\x00\x00\x00\x00", "\x00\x00\x00\x00\x00", "\x00\x00\x00\x02/a\x00", "\x00\x00\x00\x01/",
+	} {
 		if path, _, ok := pathWatch([]byte(request)); ok && string(readPath([]byte(request))) != path {
 			t.Errorf("the path of %q is %q, decoded %q", request, readPath([]byte(request)), path)
 		}
@@ -35,7 +37,9 @@ func TestReadPath(t *testing.T) {
 
 func TestNamespace(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]string{"/": "", "": "", "/a": "a", "/a/b/c": "a", "/ab": "ab", "/ab/a": "ab", "/b/a": "b", "//": "", "a/b": ""} {
+	for path, want := range map[string]string{
+		"/": "", "": "", "/a": "a", "/a/b/c": "a", "/ab": "ab", "/ab/a": "ab", "/b/a": "b", "//": "", "a/b": "",
+	} {
 		if got := namespace(path); got != want {
 			t.Errorf("namespace of %q is %q, want %q", path, got, want)
 		}

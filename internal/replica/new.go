@@ -17,11 +17,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Options say what a Replica works on, which settings it has, and what of the
-// world it may ask. Zero settings are replaced by defaults, where zero would be useless.
+// Options say what a Replica works on, which settings it has, and what it may use of the outside
+// world. Settings that are zero get defaults where zero would be useless.
 type Options struct {
 	ID uint64 // of the server
-	// Servers is how many servers the ensemble was started with; 0 for a server alone.
+	// Servers is how many servers the ensemble was started with; 0 for a standalone server.
 	Servers    int
 	Membership Membership
 
@@ -32,66 +32,64 @@ type Options struct {
 	SASL      SASLOptions
 	Log       *slog.Logger
 	ClientLog *slog.Logger // for lines about single clients; nil for Log, within limits
-	Meters    *Meters      // nil for its own
+	Meters    *Meters      // nil for meters of its own
 
-	Tree  *tree.Tree // of the newest snapshot, or a new one; the replica's from now on
-	Began int64      // by Now, when the loading of Tree began
+	Tree  *tree.Tree // from the newest snapshot, or a new one; owned by the replica from now on
+	Began int64      // value of Now when the loading of Tree began
 	// Restore returns the tree in a snapshot that a peer sent.
 	Restore func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error)
 
-	// Panicked returns the error of Apply after it has panicked at an entry; about tells
-	// of the state and of the entry.
+	// Panicked returns the error that Apply returns after it has panicked at an entry; about describes
+	// the state and the entry.
 	Panicked func(e quorum.Entry, cause any, about string) error
 
 	Now    func() int64  // a monotonic clock, ns
 	Wall   func() int64  // the clock that stamps batches, ms since 1970
 	Secret func() []byte // jute.PasswdSize random bytes
-	// Passwd returns a new session's password, of jute.PasswdSize bytes; nil for Secret's.
+	// Passwd returns a new session's password, of jute.PasswdSize bytes; if nil, Secret is used.
 	Passwd func(session int64) []byte
 	Kick   func() // tells the quorum that requests or syncs wait; must not block
-	// Vet, if not nil, returns the code to go with a reconfig request; it may block.
+	// Vet, if not nil, returns the code to append to a reconfig request; it may block.
 	Vet func(body []byte) jute.Code
 	// MembershipChanged, if not nil, is called after the membership was read; it must
 	// not block.
 	MembershipChanged func()
-	// Observe, if not nil, sees each evaluated request before its client does. It
-	// is called while the replica is held: it may not call it back.
+	// Observe, if not nil, sees each evaluated request before its client does. It is called with the
+	// replica locked: it must not call the replica.
 	Observe func(*tree.Result)
-	// Answered, if not nil, sees each request that is no write, and each that is refused, with
-	// its answer's code; of a login by SASL there is no record. It is called while the client
-	// is held: it may call back neither.
+	// Answered, if not nil, sees each request that is not a write, and each that is refused, with the
+	// code of its answer. For a login by SASL body is nil. Answered is called with the client locked:
+	// it must call neither the client nor the replica.
 	Answered func(c *Client, op jute.Op, body []byte, code jute.Code, how Became)
 }
 
-// Serving is how a server serves, as its configuration says: one value from there to the
-// replica. Settings that replicas must agree on are tree.Settings. The comments name the key
-// of zoo.cfg or the system property.
+// Serving holds the settings of how a server serves, passed unchanged from its configuration to the
+// replica. Settings that replicas must agree on are in tree.Settings. The comments name the key of
+// zoo.cfg or the system property.
 type Serving struct {
 	Tick              time.Duration // tickTime
 	SessionTimeoutMin time.Duration // minSessionTimeout
 	SessionTimeoutMax time.Duration // maxSessionTimeout
 	MaxFrame          int           // largest request, bytes (jute.maxbuffer)
-	MaxOutstanding    int           // requests without an answer, of all clients (globalOutstandingLimit)
+	MaxOutstanding    int           // unanswered requests of all clients (globalOutstandingLimit)
 
-	// ReadOnlyMode makes a server of an ensemble serve read-only, while it is cut off,
-	// the clients that ask for it (readonlymode.enabled).
+	// ReadOnlyMode makes a server of an ensemble that is cut off serve, read-only, the clients that
+	// ask for that (readonlymode.enabled).
 	ReadOnlyMode bool
-	// LocalSessions makes sessions of an ensemble local to their server until they
-	// write (localSessionsEnabled). They may own no ephemeral znodes; with
-	// LocalSessionsUpgrading (localSessionsUpgradingEnabled) they become global when
-	// they ask for one.
+	// LocalSessions makes sessions of an ensemble local to their server until they write
+	// (localSessionsEnabled). Local sessions may not own ephemeral znodes; with LocalSessionsUpgrading
+	// (localSessionsUpgradingEnabled) they become global when they create one.
 	LocalSessions, LocalSessionsUpgrading bool
 
-	Limits [limit.Scopes]limit.Set // of clients (limits.connection, …), where the tree has none
+	Limits [limit.Scopes]limit.Set // limits of clients (limits.connection, …), where the tree has none
 
-	SlowRequest time.Duration // what takes as long is logged (log.slowRequestMs); 0 for nothing
+	SlowRequest time.Duration // a request that takes this long is logged (log.slowRequestMs); 0 for never
 
 	SnapCount int   // changes between snapshots (snapCount)
-	SnapBytes int64 // log bytes that force one (snapSizeLimitInKb)
+	SnapBytes int64 // log bytes that force a snapshot (snapSizeLimitInKb)
 }
 
-// WithDefaults returns s with those settings replaced that are zero, or less, which would be
-// useless.
+// WithDefaults returns s with defaults for the settings that would be useless at zero or less.
 func (s Serving) WithDefaults() Serving {
 	s.Tick = positive(s.Tick, TickDefault)
 	s.SessionTimeoutMin = positive(s.SessionTimeoutMin, 2*s.Tick)
@@ -103,7 +101,7 @@ func (s Serving) WithDefaults() Serving {
 	return s
 }
 
-// positive returns v if it is more than zero, else otherwise.
+// positive returns v if it is greater than zero, and the value of otherwise if not.
 func positive[T cmp.Ordered](v, otherwise T) T {
 	if zero := *new(T); v > zero {
 		return v
@@ -111,17 +109,16 @@ func positive[T cmp.Ordered](v, otherwise T) T {
 	return otherwise
 }
 
-// Membership is how a replica reads what /zookeeper/config and reconfig requests say.
+// Membership tells a replica how to read the text of /zookeeper/config and of reconfig requests.
 type Membership struct {
 	// Text is the membership that a new ensemble begins with, as /zookeeper/config
 	// will hold it, without its version.
 	Text string
-	// Parse returns the servers of a membership text. It is a function of its argument
-	// alone.
+	// Parse returns the servers of a membership text. Its result must depend on its argument alone.
 	Parse func(text string) ([]quorum.Member, error)
 }
 
-// Defaults of the settings that zero would make useless.
+// Defaults of the settings that would be useless at zero.
 const (
 	TickDefault        = 3 * time.Second
 	OutstandingDefault = 1000
@@ -129,7 +126,7 @@ const (
 	SnapBytesDefault   = 4 << 30
 )
 
-// withDefaults returns o with its zero settings replaced.
+// withDefaults returns o with defaults for its zero settings.
 func (o Options) withDefaults() Options {
 	o.Serving = o.Serving.WithDefaults()
 	o.Settings.FeatureLevel = cmp.Or(o.Settings.FeatureLevel, tree.FeatureLevelMax)
@@ -163,11 +160,14 @@ func New(o Options) *Replica {
 			timeoutMin: int32(o.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(o.SessionTimeoutMax.Milliseconds()),
 			frameMax: o.MaxFrame,
 		},
-		auth: o.Auth, sasl: o.SASL, log: o.Log, clientLog: o.ClientLog, settings: o.Settings, restore: o.Restore, alone: o.Servers == 0,
-		membership: o.Membership, membershipChanged: o.MembershipChanged, vet: o.Vet, readOnlyMode: o.ReadOnlyMode && o.Servers > 1,
+		auth: o.Auth, sasl: o.SASL, log: o.Log, clientLog: o.ClientLog, settings: o.Settings, restore: o.Restore,
+		alone:      o.Servers == 0,
+		membership: o.Membership, membershipChanged: o.MembershipChanged, vet: o.Vet, readOnlyMode: o.ReadOnlyMode &&
+			o.Servers > 1,
 		now: o.Now, wall: o.Wall, secret: o.Secret, passwd: o.Passwd, kick: o.Kick, observe: o.Observe, seeAnswer: o.Answered,
-		expiry: newExpiry(o.Tick.Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
-		broken: breakdown{report: o.Panicked}, clients: map[int64]*Client{}, sessions: map[int64]*Client{}, watches: watch.New(),
+		expiry: newExpiry(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
+		broken: breakdown{report: o.Panicked}, clients: map[int64]*Client{}, sessions: map[int64]*Client{},
+		watches: watch.New(),
 	}
 	r.outbox.now, r.outbox.dropped = o.Now, o.Meters.droppedStale
 	r.slow, r.slowLog, r.policyLog = o.SlowRequest.Nanoseconds(), lograte.Limit(o.Log), lograte.Limit(o.Log)
@@ -177,7 +177,7 @@ func New(o Options) *Replica {
 	r.ownBounds, r.boundsChanged = o.Limits, true
 	r.noteSizes()
 	r.unanswered.countMax, r.unanswered.bytesMax, r.unanswered.now = int64(o.MaxOutstanding), unansweredTotalMax, o.Now
-	// what was wrong before the start is found by the first entry after it
+	// With this digest noted, the first entry after the start detects a state that was already wrong.
 	r.digests.note(r.tree.LastIndex(), r.tree.Digest())
 	return r
 }

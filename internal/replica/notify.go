@@ -7,12 +7,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// fire queues the notifications of a request's events for everybody who waits for one and
-// may read its znode; mu is held alone, since now (ns).
+// fire queues the notifications of a request's events for all watchers that may read the event's
+// znode. now is in ns. mu is held for writing.
 //
-// A multi has up to tens of thousands of events, which the same watchers wait for more often
-// than not: those of a recursive watch, or a cache's. Events in a row with the same watchers
-// are encoded one behind the other, and each watcher is told all of them at once.
+// A multi can have tens of thousands of events, usually with the same watchers: those of a
+// recursive watch, or of a cache. Consecutive events with the same watchers are encoded one after
+// the other, and each watcher gets all of them at once.
 func (r *Replica) fire(events []tree.Event, zxid, now int64) {
 	if len(r.clients) == 0 {
 		return // at the start, while the log is replayed
@@ -36,10 +36,10 @@ func (r *Replica) fire(events []tree.Event, zxid, now int64) {
 	r.tell(now)
 }
 
-// rowBytesMax bounds the notifications that are encoded before their watchers are told.
+// rowBytesMax bounds the notifications that are encoded before their watchers get them.
 const rowBytesMax = 64 << 10
 
-// A row of events has the same watchers and is for the same readers.
+// A row is a run of events with the same watchers, which the same identities may read.
 type row struct {
 	events   int
 	frames   []byte // their notifications
@@ -48,8 +48,8 @@ type row struct {
 	path     string // of the first event
 }
 
-// continues reports whether an event belongs to the row: it has the row's watchers, and who
-// may read the znode of one may read the other's.
+// continues reports whether an event belongs to the row: it has the row's watchers, and whoever may
+// read the znode of one may read that of the other.
 func (w *row) continues(ev *tree.Event, watchers []int64, policy bool) bool {
 	if w.events == 0 || !slices.Equal(watchers, w.watchers) {
 		return false
@@ -60,14 +60,14 @@ func (w *row) continues(ev *tree.Event, watchers []int64, policy bool) bool {
 	return !policy && slices.Equal(ev.ACL, w.acl)
 }
 
-// begin starts a row with an event, which is counted by the caller.
+// begin starts a row with an event, which the caller counts.
 func (w *row) begin(ev *tree.Event, watchers []int64) {
 	w.watchers = append(w.watchers[:0], watchers...)
 	w.acl, w.path = ev.ACL, ev.Path
 }
 
-// tell appends the row's notifications to the output of its watchers, and ends the row; mu is
-// held alone, since now (ns).
+// tell appends the row's notifications to the output of its watchers, and ends the row. now is in
+// ns. mu is held for writing.
 func (r *Replica) tell(now int64) {
 	w := &r.row
 	if w.events == 0 {

@@ -5,7 +5,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// opKind says where an operation runs.
+// opKind says where and how an operation runs.
 type opKind uint8
 
 const (
@@ -16,13 +16,13 @@ const (
 	kindLogin                 // at once, out of order: auth and sasl
 )
 
-// An op is what this server does with an operation: one row of the table that drives
-// dispatch, statistics, metrics and tests. What an operation is stands in jute's table.
+// An op is what this server does with an operation: one row of the table that drives dispatch,
+// statistics, metrics and tests. What the operation is, is defined in jute's table.
 type op struct {
 	code  jute.Op
 	kind  opKind
-	short string // as the `cons` four-letter word calls it
-	// counter is the end of its metric's name, op_count_…, which operations may share.
+	short string // its name in the `cons` four-letter word
+	// counter is the end of its metric's name, op_count_…; several operations may share one.
 	counter string
 	// read appends the reply's body to out. It is called with the replica held
 	// and c.mu held; body is the request's record.
@@ -33,14 +33,13 @@ func (o *op) isWrite() bool { return o.kind == kindWrite }
 
 var (
 	opRefused = op{code: jute.OpError, kind: kindRefused, short: "NA"}
-	// done by connecting
+	// performed by connecting
 	opCreateSession = op{code: jute.OpCreateSession, kind: kindWrite, short: "SESS", counter: "create_session"}
 	opCloseSession  = op{code: jute.OpCloseSession, kind: kindWrite, short: "CLOS", counter: "close_session"}
-	opReplace       = op{code: tree.OpReplace, kind: kindWrite, short: "REPL"} // only of a client that MayReplace
+	opReplace       = op{code: tree.OpReplace, kind: kindWrite, short: "REPL"} // only from a client that MayReplace
 )
 
-// lookup returns the row of code; codes that clients may not send give
-// &opRefused.
+// lookup returns the row of code, or &opRefused for codes that clients may not send.
 func lookup(code jute.Op) *op {
 	switch code {
 	case jute.OpCloseSession:
@@ -54,36 +53,38 @@ func lookup(code jute.Op) *op {
 	return &opRefused
 }
 
-// ops holds a row for every operation a client may send but closeSession. Check
-// is only part of a multi; deleteContainer belongs to the reaper alone, and is counted
-// (docs/protocol.md says why).
+// ops holds a row for every operation a client may send except closeSession. Check exists only
+// inside a multi; deleteContainer is for the reaper alone, and is counted (docs/protocol.md says
+// why).
 var ops = [128]op{
-	jute.OpCreate:               {jute.OpCreate, kindWrite, "CREA", "create", nil},
-	jute.OpDelete:               {jute.OpDelete, kindWrite, "DELE", "delete", nil},
-	jute.OpExists:               {jute.OpExists, kindRead, "EXIS", "exists", (*Replica).readExists},
-	jute.OpGetData:              {jute.OpGetData, kindRead, "GETD", "get_data", (*Replica).readGetData},
-	jute.OpSetData:              {jute.OpSetData, kindWrite, "SETD", "set_data", nil},
-	jute.OpGetACL:               {jute.OpGetACL, kindRead, "GETA", "get_acl", (*Replica).readGetACL},
-	jute.OpSetACL:               {jute.OpSetACL, kindWrite, "SETA", "set_acl", nil},
-	jute.OpGetChildren:          {jute.OpGetChildren, kindRead, "GETC", "get_children", (*Replica).readGetChildren},
-	jute.OpSync:                 {jute.OpSync, kindSync, "SYNC", "sync", (*Replica).readSync},
-	jute.OpPing:                 {jute.OpPing, kindRead, "PING", "ping", (*Replica).readPing},
-	jute.OpGetChildren2:         {jute.OpGetChildren2, kindRead, "GETC", "get_children", (*Replica).readGetChildren2},
-	jute.OpMulti:                {jute.OpMulti, kindWrite, "MULT", "multi", nil},
-	jute.OpCreate2:              {jute.OpCreate2, kindWrite, "CREA", "create", nil},
-	jute.OpReconfig:             {jute.OpReconfig, kindWrite, "RECO", "reconfig", nil},
-	jute.OpCheckWatches:         {jute.OpCheckWatches, kindRead, "CHKW", "check_watches", (*Replica).readCheckWatches},
-	jute.OpRemoveWatches:        {jute.OpRemoveWatches, kindRead, "REMW", "remove_watches", (*Replica).readRemoveWatches},
-	jute.OpCreateContainer:      {jute.OpCreateContainer, kindWrite, "CREA", "create", nil},
-	jute.OpCreateTTL:            {jute.OpCreateTTL, kindWrite, "CREA", "create", nil},
-	jute.OpDeleteContainer:      {jute.OpDeleteContainer, kindRefused, "NA", "delete", nil},
-	jute.OpMultiRead:            {jute.OpMultiRead, kindRead, "MLTR", "multi_read", (*Replica).readMulti},
-	jute.OpAuth:                 {jute.OpAuth, kindLogin, "AUTH", "", nil},
-	jute.OpSetWatches:           {jute.OpSetWatches, kindRead, "SETW", "set_watches", (*Replica).readSetWatches},
-	jute.OpSASL:                 {jute.OpSASL, kindLogin, "SASL", "", nil},
-	jute.OpGetEphemerals:        {jute.OpGetEphemerals, kindRead, "GETE", "get_ephemerals", (*Replica).readGetEphemerals},
-	jute.OpGetAllChildrenNumber: {jute.OpGetAllChildrenNumber, kindRead, "GETACN", "get_all_children_number", (*Replica).readGetAllChildrenNumber},
-	jute.OpSetWatches2:          {jute.OpSetWatches2, kindRead, "STW2", "set_watches", (*Replica).readSetWatches},
-	jute.OpAddWatch:             {jute.OpAddWatch, kindRead, "ADDW", "add_watch", (*Replica).readAddWatch},
-	jute.OpWhoAmI:               {jute.OpWhoAmI, kindRead, "HOMI", "who_am_i", (*Replica).readWhoAmI},
+	jute.OpCreate:          {jute.OpCreate, kindWrite, "CREA", "create", nil},
+	jute.OpDelete:          {jute.OpDelete, kindWrite, "DELE", "delete", nil},
+	jute.OpExists:          {jute.OpExists, kindRead, "EXIS", "exists", (*Replica).readExists},
+	jute.OpGetData:         {jute.OpGetData, kindRead, "GETD", "get_data", (*Replica).readGetData},
+	jute.OpSetData:         {jute.OpSetData, kindWrite, "SETD", "set_data", nil},
+	jute.OpGetACL:          {jute.OpGetACL, kindRead, "GETA", "get_acl", (*Replica).readGetACL},
+	jute.OpSetACL:          {jute.OpSetACL, kindWrite, "SETA", "set_acl", nil},
+	jute.OpGetChildren:     {jute.OpGetChildren, kindRead, "GETC", "get_children", (*Replica).readGetChildren},
+	jute.OpSync:            {jute.OpSync, kindSync, "SYNC", "sync", (*Replica).readSync},
+	jute.OpPing:            {jute.OpPing, kindRead, "PING", "ping", (*Replica).readPing},
+	jute.OpGetChildren2:    {jute.OpGetChildren2, kindRead, "GETC", "get_children", (*Replica).readGetChildren2},
+	jute.OpMulti:           {jute.OpMulti, kindWrite, "MULT", "multi", nil},
+	jute.OpCreate2:         {jute.OpCreate2, kindWrite, "CREA", "create", nil},
+	jute.OpReconfig:        {jute.OpReconfig, kindWrite, "RECO", "reconfig", nil},
+	jute.OpCheckWatches:    {jute.OpCheckWatches, kindRead, "CHKW", "check_watches", (*Replica).readCheckWatches},
+	jute.OpRemoveWatches:   {jute.OpRemoveWatches, kindRead, "REMW", "remove_watches", (*Replica).readRemoveWatches},
+	jute.OpCreateContainer: {jute.OpCreateContainer, kindWrite, "CREA", "create", nil},
+	jute.OpCreateTTL:       {jute.OpCreateTTL, kindWrite, "CREA", "create", nil},
+	jute.OpDeleteContainer: {jute.OpDeleteContainer, kindRefused, "NA", "delete", nil},
+	jute.OpMultiRead:       {jute.OpMultiRead, kindRead, "MLTR", "multi_read", (*Replica).readMulti},
+	jute.OpAuth:            {jute.OpAuth, kindLogin, "AUTH", "", nil},
+	jute.OpSetWatches:      {jute.OpSetWatches, kindRead, "SETW", "set_watches", (*Replica).readSetWatches},
+	jute.OpSASL:            {jute.OpSASL, kindLogin, "SASL", "", nil},
+	jute.OpGetEphemerals:   {jute.OpGetEphemerals, kindRead, "GETE", "get_ephemerals", (*Replica).readGetEphemerals},
+	jute.OpGetAllChildrenNumber: {
+		jute.OpGetAllChildrenNumber, kindRead, "GETACN", "get_all_children_number", (*Replica).readGetAllChildrenNumber,
+	},
+	jute.OpSetWatches2: {jute.OpSetWatches2, kindRead, "STW2", "set_watches", (*Replica).readSetWatches},
+	jute.OpAddWatch:    {jute.OpAddWatch, kindRead, "ADDW", "add_watch", (*Replica).readAddWatch},
+	jute.OpWhoAmI:      {jute.OpWhoAmI, kindRead, "HOMI", "who_am_i", (*Replica).readWhoAmI},
 }

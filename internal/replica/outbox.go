@@ -9,56 +9,54 @@ import (
 )
 
 const (
-	// batchBytesAim is the size beyond which a batch gets no further requests:
-	// what queues while one batch is written is small, what queues while a
-	// quorum is missing must not become one huge log entry. So a batch is smaller
-	// than the aim and one request.
+	// batchBytesAim is the size beyond which a batch gets no further requests. What queues up while
+	// one batch is written is small, but what queues up while a quorum is missing must not become one
+	// huge log entry. A batch is smaller than the aim plus one request.
 	batchBytesAim = 1 << 20
-	// bufferBytesStart is the first size of a batch's buffer; later ones start at
-	// the size of the last batch.
+	// bufferBytesStart is the least initial size of a batch's buffer; later buffers start at the size
+	// of the last batch.
 	bufferBytesStart = 4 << 10
-	// bufferKeepBytes is the largest buffer that is used again.
+	// bufferKeepBytes is the largest buffer that is reused.
 	bufferKeepBytes = 256 << 10
-	// spareBuffers is one for the entry that fills while another is written, and
-	// that other one.
+	// spareBuffers is how many buffers are kept: one for the entry being filled, and one for the entry
+	// being written.
 	spareBuffers = 2
 )
 
-// A log entry begins with the index of an earlier entry and the digest of the
-// leader's state after that one (D16), before the tree's batch.
+// digestSize is the size of what precedes the tree's batch in a log entry: the index of an earlier
+// entry and the digest of the leader's state after that entry (D16).
 //
 //	entry := long index | long digest | batch
 const digestSize = 16
 
-// outbox holds stamped requests, encoded and in order, as the log entries they
-// will be: those of this server's clients and, on a leader, those that
-// followers forward.
+// outbox holds stamped requests, encoded and in order, already in the form of log entries: those of
+// this server's clients and, on a leader, those that followers forward.
 type outbox struct {
 	waiting atomic.Bool // something can be taken
 
 	mu    sync.Mutex
 	first []byte   // the entry that is taken before all others
 	full  [][]byte // entries that get no further requests
-	cur   []byte   // the entry being filled, with room for what precedes the requests
-	spare [][]byte // memory for later ones, at most spareBuffers
+	cur   []byte   // the entry being filled, with room for its head
+	spare [][]byte // buffers for later entries, at most spareBuffers
 	lastN int      // size of the entry taken last
 	now   func() int64
-	since int64 // now (ns) when the oldest request came that isn't taken, or the last take left some
+	since int64 // now (ns) when the oldest request not yet taken arrived, or of the last take that left some
 
-	firstSince int64 // now (ns) when the oldest request of first came
+	firstSince int64 // now (ns) when the oldest request in first arrived
 
-	took   int64              // entries taken, but for first ones
-	stale  map[int64]struct{} // cnxs of clients that are gone, whose requests are not taken
-	staleQ []staleUntil       // those, in the order in which they went
-	// dropped counts the requests that were not taken.
+	took   int64              // number of entries taken, not counting first ones
+	stale  map[int64]struct{} // cnxs of clients that are gone, whose requests are dropped
+	staleQ []staleUntil       // the connections in stale, in the order in which they went
+	// dropped is called with the number of requests dropped.
 	dropped func(n int)
 }
 
-// A staleUntil is a connection of a client that is gone, and the entry, counted by took, that
-// may hold the last of its requests.
+// A staleUntil is a connection whose client is gone, and the number (see took) of the last entry
+// that may hold requests of it.
 type staleUntil struct{ cnx, entry int64 }
 
-// headSize is what precedes the requests of an entry.
+// headSize is the size of what precedes the requests in an entry.
 var headSize = len(appendHead(nil, 0, 0, 0))
 
 func appendHead(b []byte, time int64, index, digest uint64) []byte {
@@ -75,8 +73,8 @@ func (o *outbox) add(req *tree.Request) {
 	o.mu.Unlock()
 }
 
-// addRecords appends requests that are records already, and copies them, to as many
-// entries as they need.
+// addRecords appends copies of requests that are already encoded as records, in as many entries as
+// they need.
 func (o *outbox) addRecords(records []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -92,8 +90,8 @@ func (o *outbox) addRecords(records []byte) {
 	}
 }
 
-// addFirst is addRecords for requests that are to be taken before all that wait, but for those
-// that it was called with before. When these are an entry's worth, further ones wait with all others.
+// addFirst is addRecords for requests that are taken before all waiting requests except those of
+// earlier calls of addFirst. Once these fill an entry, further ones wait with all others.
 func (o *outbox) addFirst(records []byte) {
 	o.mu.Lock()
 	if len(o.first) >= batchBytesAim {
@@ -109,7 +107,7 @@ func (o *outbox) addFirst(records []byte) {
 	o.waiting.Store(true)
 }
 
-// waits returns how long (ns) the oldest request has waited, 0 if none waits.
+// waits returns how long (ns) the oldest request has waited, or 0 if none waits.
 func (o *outbox) waits(now int64) int64 {
 	if !o.waiting.Load() {
 		return 0
@@ -126,7 +124,7 @@ func (o *outbox) waits(now int64) int64 {
 	return waited
 }
 
-// room returns the entry being filled.
+// room returns the entry being filled, a new one if necessary.
 func (o *outbox) room() []byte {
 	if o.cur == nil && len(o.full) == 0 {
 		o.since = o.now()
@@ -148,8 +146,8 @@ func (o *outbox) seal() {
 	o.waiting.Store(true)
 }
 
-// drop says that the client of a connection is gone: what waits of its requests is not taken.
-// Nothing of it is added later.
+// drop notes that the client of connection cnx is gone: its waiting requests are not taken. No
+// request of it may be added later.
 func (o *outbox) drop(cnx int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -170,12 +168,12 @@ func (o *outbox) drop(cnx int64) {
 	o.staleQ = append(o.staleQ, staleUntil{cnx, last})
 }
 
-// without returns an entry that was taken without the requests of clients that are gone, and
-// forgets those of which no later entry has any.
+// without returns the taken entry b without the requests of clients that are gone, and forgets the
+// clients that no later entry has requests of.
 func (o *outbox) without(b []byte) []byte {
 	left, dropped := tree.WithoutRecords(b[headSize:], func(q *tree.Request) bool {
 		_, gone := o.stale[q.Cnx]
-		return gone && q.Op != tree.OpEnter // which is this server's own, and numbered
+		return gone && q.Op != tree.OpEnter // OpEnter records are this server's own, and numbered
 	})
 	if dropped > 0 {
 		b = append(b[:headSize], left...)
@@ -192,15 +190,15 @@ func (o *outbox) without(b []byte) []byte {
 	return b
 }
 
-// take removes the oldest entry, whose head is still to be written, or returns
-// nil, and how long (ns) that has waited.
+// take removes the oldest entry, whose head is still to be written, and returns it and how long
+// (ns) it has waited. It returns nil if there is none.
 func (o *outbox) take() (b []byte, waited int64) {
 	if !o.waiting.Load() {
 		return nil, 0
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(b) <= headSize { // all requests of an entry may be of clients that are gone
+	for len(b) <= headSize { // all requests of an entry may be from clients that are gone
 		if b, waited = o.takeOne(); b == nil {
 			return nil, 0
 		}
@@ -208,7 +206,7 @@ func (o *outbox) take() (b []byte, waited int64) {
 	return b, waited
 }
 
-// takeOne takes one entry, which may be empty by now; mu is held.
+// takeOne takes one entry, which may turn out empty; mu is held.
 func (o *outbox) takeOne() (b []byte, waited int64) {
 	now, first := o.now(), o.first != nil
 	if first {
@@ -234,7 +232,7 @@ func (o *outbox) takeOne() (b []byte, waited int64) {
 	return b, waited
 }
 
-// reuse takes back the memory of an entry that nobody needs any more.
+// reuse takes back the memory of an entry that is no longer used.
 func (o *outbox) reuse(b []byte) {
 	if cap(b) == 0 || cap(b) > bufferKeepBytes {
 		return

@@ -2,26 +2,28 @@ package replica
 
 import (
 	"runtime"
+	"time"
 )
 
-// A client's output: the replica appends frames to it, and the flusher takes them. One
-// goroutine at a time is the flusher.
+// A client's output: the replica appends frames to it, and the flusher takes them. Only one
+// goroutine at a time is a client's flusher.
 
-// TakeOutput hands the waiting output to the flusher. With nothing left it ends the flushing
-// and returns nil; last says that the connection is to be closed then. done returns the
-// buffer taken before. TakeOutput waits for the end of an Apply that part of the output
-// belongs to.
+// TakeOutput hands the waiting output to the flusher. If there is none, it ends the flushing and
+// returns nil; last then reports whether the connection is to be closed. done returns the buffer
+// taken by the previous call. If part of the output belongs to an Apply under way, TakeOutput waits
+// until that Apply ends.
 func (c *Client) TakeOutput(done []byte) (out []byte, last bool) {
-	out, last, await := c.takeOutput(done)
+	out, last, await := c.takeOutput(done, nil)
 	if await != nil {
 		await()
 	}
 	return out, last
 }
 
-// takeOutput is TakeOutput without the wait: await, if not nil, is to be called before
-// anything of out is written.
-func (c *Client) takeOutput(done []byte) (out []byte, last bool, await func()) {
+// takeOutput is TakeOutput without the wait: await, if not nil, must be called before anything of
+// out is written. If long is not nil and long reads are next, takeOutput sets long instead of doing
+// them; the caller remains the flusher.
+func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, await func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -32,9 +34,12 @@ func (c *Client) takeOutput(done []byte) (out []byte, last bool, await func()) {
 		c.large.put(done)
 	}
 	for c.postponed && len(c.out) == 0 {
-		c.mu.Unlock() // more takes locks that come before it
-		c.more(c)
-		runtime.Gosched() // who waits to run does so between the steps
+		if long != nil {
+			*long = true
+			return nil, false, nil
+		}
+		c.mu.Unlock() // more takes locks that come before it in the lock order
+		c.relax(c.more(c))
 		c.mu.Lock()
 	}
 	if len(c.out) < outputPauseBytes {
@@ -59,8 +64,8 @@ func (c *Client) takeOutput(done []byte) (out []byte, last bool, await func()) {
 	return out, false, await
 }
 
-// Told returns when (ns) the oldest event happened that was taken to be written since the
-// last call, 0 for none.
+// Told returns when (ns) the oldest event happened whose notification was taken for writing since
+// the last call, or 0 if there is none.
 func (c *Client) Told() (at int64) {
 	if c.firedTaken.Load() == 0 {
 		return 0
@@ -68,23 +73,46 @@ func (c *Client) Told() (at int64) {
 	return c.firedTaken.Swap(0)
 }
 
-// TryOutput writes waiting output as far as that can't block. It returns what
-// TakeOutput does, and how much of out is written.
-func (c *Client) TryOutput() (out []byte, sent int, last bool) {
-	out, last = c.TakeOutput(nil)
-	if out == nil || c.Try == nil {
-		return out, 0, last
-	}
-	if sent = c.Try(out); sent == len(out) {
-		out, last = c.TakeOutput(out)
-		sent = 0
-	}
-	return out, sent, last
+// An Unsent is what TryOutput leaves to the flusher. Its zero value means that the flushing has ended.
+type Unsent struct {
+	Out  []byte // output that was taken
+	Sent int    // bytes of Out that have been written
+	Last bool   // as of TakeOutput
+	Long bool   // Out is nil, and TakeOutput is to be called: it may take long
 }
 
-// BeginFlush makes the caller the one who flushes if there is output and nobody else
-// is at it. Otherwise ended reports that the connection is to end and nothing is left
-// to be written.
+// TryOutput writes waiting output as far as that can't block or take long.
+func (c *Client) TryOutput() (left Unsent) {
+	left = c.takeReady(nil)
+	if left.Out == nil || c.Try == nil {
+		return left
+	}
+	if left.Sent = c.Try(left.Out); left.Sent == len(left.Out) {
+		return c.takeReady(left.Out)
+	}
+	return left
+}
+
+// takeReady is TakeOutput but for long reads.
+func (c *Client) takeReady(done []byte) (left Unsent) {
+	var await func()
+	if left.Out, left.Last, await = c.takeOutput(done, &left.Long); await != nil {
+		await()
+	}
+	return left
+}
+
+// relax lets other goroutines run between two steps that keep the replica busy, for rest or longer.
+func (c *Client) relax(rest time.Duration) {
+	if rest > 0 && c.Rest != nil {
+		c.Rest(rest)
+	} else {
+		runtime.Gosched()
+	}
+}
+
+// BeginFlush makes the caller the flusher if there is output and no flusher yet. Otherwise ended
+// reports whether the connection is to end and has nothing left to be written.
 func (c *Client) BeginFlush() (begun, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +123,7 @@ func (c *Client) BeginFlush() (begun, ended bool) {
 	return true, false
 }
 
-// AwaitFlush waits until nobody flushes, or the connection is gone.
+// AwaitFlush waits until no goroutine flushes, or the connection is gone.
 func (c *Client) AwaitFlush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +132,7 @@ func (c *Client) AwaitFlush() {
 	}
 }
 
-// Lost says that the output can't be written any more. Only the flusher calls it.
+// Lost notes that the output can't be written any more. Only the flusher calls it.
 func (c *Client) Lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,9 +140,9 @@ func (c *Client) Lost() {
 	c.room.Broadcast()
 }
 
-// flush wakes the connections that got output. If there is only one it may return
-// it instead, to be pushed once mu is free: waking a goroutine would take longer
-// than the write. Several are written to beside each other and beside the log.
+// flush wakes the flushers of connections that got output. If there is only one connection, flush
+// may return it instead, to be pushed once mu is free: waking a goroutine would take longer than
+// the write. Several connections are written concurrently with each other and with the log.
 func (r *Replica) flush() (push *Client) {
 	alone := len(r.touched) == 1
 	for _, c := range r.touched {
@@ -134,14 +162,14 @@ func (r *Replica) flush() (push *Client) {
 	return push
 }
 
-// tellAtOnce is how many watchers of a change are told before they are written to:
-// those needn't wait until all others are told.
+// tellAtOnce is how many watchers of a change are notified before their connections are flushed, so
+// that they don't wait until all others are notified.
 const tellAtOnce = 32
 
-// pushBytesMax is what is worth writing on the quorum's goroutine.
+// pushBytesMax is the most output that is worth writing on the quorum's goroutine.
 const pushBytesMax = 4 << 10
 
-// touch notes that c got output during this Apply; mu is held alone.
+// touch notes that c got output during this Apply; mu is held for writing.
 func (r *Replica) touch(c *Client) {
 	if !c.touched {
 		c.touched = true

@@ -7,20 +7,20 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// No request waits for the log longer than its session's timeout. A client that gets no answer
-// for as long has given its connection up, or ought to: its connection is closed, so that it asks
-// again, maybe another server. An error as the answer would break the order of replies. Requests
-// that aren't proposed yet are dropped with the connection (see Disconnected).
+// No request waits for the log longer than its session's timeout. A client that gets no answer for
+// that long has given its connection up, or should. So the server closes the connection, and the
+// client asks again, perhaps another server. An error as the answer would break the order of
+// replies. Requests that aren't proposed yet are dropped with the connection (see Disconnected).
 //
-// The time counts from the last answer of the connection. A client that sends more at once than
-// is answered within the timeout keeps getting answers and needs no help. A client that doesn't
-// read its answers is closed by the shell's write deadline.
+// The time counts from the last answer on the connection. A client that sends more at once than can
+// be answered within the timeout keeps getting answers and is not closed. A client that doesn't
+// read its answers is closed by the server's write deadline.
 //
-// While the replica keeps a connection waiting it doesn't read it, so it can't hear the client.
-// An answer counts as a sign of life then (see stir).
+// While the replica keeps a connection waiting it doesn't read from it, so it can't hear the
+// client. During that time an answer counts as a sign of life (see stir).
 
-// EndOverdue closes the connections whose oldest request has waited for its session's timeout at
-// now (ns).
+// EndOverdue closes the connections whose oldest request has, at now (ns), waited for its session's
+// timeout.
 func (r *Replica) EndOverdue(now int64) {
 	if r.unanswered.count() == 0 {
 		return
@@ -36,14 +36,15 @@ func (r *Replica) EndOverdue(now int64) {
 	slices.SortFunc(overdue, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 	for _, c := range overdue {
 		r.meters.overload[overdueEnded].Inc()
-		r.clientLog.Warn("a connection is closed: its oldest request has waited as long as its session may be silent", "client", c.remote,
+		r.clientLog.Warn("a connection is closed: its oldest request has waited as long as its session may be silent",
+			"client", c.remote,
 			"session", SessionText(c.session), "ms", c.timeout)
 		c.CloseAfter("its oldest request has waited as long as its session may be silent")
 	}
 }
 
 // overdue reports whether the client has waited for the log, or for room to queue a request, for
-// its session's timeout. Replica.mu is held at least shared.
+// its session's timeout. Replica.mu is held at least for reading.
 func (c *Client) overdue(now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +55,7 @@ func (c *Client) overdue(now int64) bool {
 	if c.unanswered.len() > 0 {
 		q := c.unanswered.front()
 		if q.isRead() || q.isSync() && q.ready || q.op.code == jute.OpReconfig {
-			return false // it is for the client to read, or takes as long as servers need to catch up
+			return false // the client has to read it, or it takes as long as servers need to catch up
 		}
 		since = q.at
 	} else if c.blocked == 0 || len(c.out) >= outputPauseBytes {
@@ -63,8 +64,8 @@ func (c *Client) overdue(now int64) bool {
 	return now-max(since, c.stirred) >= int64(c.timeout)*1e6
 }
 
-// stir notes that the client got an answer at now (ns), or that what it had to wait for was sent.
-// c.mu is held.
+// stir notes that the client got an answer at now (ns), or that a write it was waiting for was
+// sent. c.mu is held.
 func (c *Client) stir(now int64) {
 	c.stirred = now
 	if c.blocked != 0 && now/1e6 > c.lastHeard.Load() {

@@ -5,50 +5,52 @@ import (
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/turns"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Overload: clients send more than the log takes, and requests wait long for it. The requests
-// that keep the service alive go first then.
+// Overload means that clients send more than the log takes, so requests wait long for it. Then the
+// requests that keep the service alive go first.
 //
-//	heartbeats          are answered at once, as reads are, and wait for nothing of others
-//	resumption, closes  go ahead of all that waits for the log (outbox.addFirst)
+//	heartbeats          are answered at once, like reads, and don't wait for other clients
+//	resumption, closes  go ahead of all requests that wait for the log (outbox.addFirst)
 //	reads               wait for writes of their own connection only
-//	writes              beyond globalOutstandingLimit wait on their connection; those of identities
-//	                    first that have more than their part unanswered (holdsBack)
-//	new sessions        begin some at a time, in turn between identities (newcomers)
+//	writes              beyond globalOutstandingLimit wait on their connection, first those of
+//	                    identities with more than their share unanswered (holdsBack)
+//	new sessions        begin a few at a time, taking turns between identities (newcomers)
 //
-// Nothing of it is decided anew for a request while there is no overload.
+// While there is no overload, none of this costs a request anything.
 
 const (
-	// overloadedAfter is how long (ns) a write waits for its answer, or to be proposed, on a server
-	// that is overloaded. It is far beyond what a disk takes, and far below any session's timeout.
+	// overloadedAfter is how long (ns) a write must wait for its answer, or to be proposed, for the
+	// server to count as overloaded. It is far longer than a disk takes, and far shorter than any
+	// session's timeout.
 	overloadedAfter = int64(500e6)
 	// overloadedFor is how long (ns) a server counts as overloaded after the last sign of it.
 	overloadedFor = int64(1e9)
-	// overloadToldPause is the least time (ns) between two lines of the log about it.
+	// overloadToldPause is the least time (ns) between two log lines about overload.
 	overloadToldPause = int64(60e9)
-	// beginningMax bounds the new sessions that are in the log and aren't answered, so that a flood
-	// of them makes no entry that holds up the others. With a log of a hundred entries a second it
-	// is 25,000 sessions a second.
+	// beginningMax bounds the new sessions that are in the log and not yet answered, so that a flood
+	// of them makes no entry that holds up other requests. With a log of a hundred entries a second
+	// this allows 25,000 sessions a second.
 	beginningMax = 256
-	// beginningOverloadedMax is how many there are on a server that is overloaded: a
-	// small part of what the log takes, so that an administrator gets in.
+	// beginningOverloadedMax replaces beginningMax on a server that is overloaded: a small part of
+	// what the log takes, but enough for an administrator to get in.
 	beginningOverloadedMax = 16
-	// surveyPause is the least time (ns) between two looks at how much each identity has unanswered.
+	// surveyPause is the least time (ns) between two surveys of how much each identity has unanswered.
 	surveyPause = int64(50e6)
-	// heldPause is the time (ns) until a write that is held back tries again.
+	// heldPause is the time (ns) after which a write that is held back tries again.
 	heldPause = int64(5e6)
 )
 
-// overload is the replica's view of it.
+// overload is the replica's state of overload.
 type overload struct {
-	until    atomic.Int64 // now (ns) at which it ends, unless there is another sign
-	told     atomic.Int64 // now (ns) of the last line of the log; 0 for none
+	until    atomic.Int64 // now (ns) when the overload ends, unless there is another sign of it
+	told     atomic.Int64 // now (ns) of the last log line; 0 for none
 	surveyed atomic.Int64 // now (ns) of the last survey
 }
 
-// noteWait notes that a request has waited for the log for so long (ns).
+// noteWait notes that a request has waited for the log for the time waited (ns).
 func (r *Replica) noteWait(waited, now int64) {
 	if waited < overloadedAfter {
 		return
@@ -56,7 +58,8 @@ func (r *Replica) noteWait(waited, now int64) {
 	o := &r.overload
 	o.until.Store(now + overloadedFor)
 	if last := o.told.Load(); (last == 0 || now-last >= overloadToldPause) && o.told.CompareAndSwap(last, max(now, 1)) {
-		r.log.Warn("this server is overloaded: its clients' writes wait long for the log", "ms", waited/1e6, "unanswered", r.unanswered.count())
+		r.log.Warn("this server is overloaded: its clients' writes wait long for the log", "ms", waited/1e6,
+			"unanswered", r.unanswered.count())
 	}
 }
 
@@ -67,10 +70,10 @@ func (r *Replica) Overloaded() bool {
 	return now < r.overload.until.Load()
 }
 
-// holdsBack reports whether a write of the batch's connection has to wait: its identity, or its
-// address if it has none, has more than its part of the requests that may be unanswered, and they
-// are as many as may be. It is let in once there are fewer, or after as long as limits may hold a
-// connection back.
+// holdsBack reports whether a write of the batch's connection has to wait because its identity, or
+// its address if it has none, has more than its share of the unanswered requests. The caller has
+// found that there are too many in all. The write is admitted once its owner has fewer, or after
+// the longest time for which limits may hold a connection back.
 func (t *readBatch) holdsBack() bool {
 	r, c := t.r, t.c
 	o := c.owner()
@@ -82,7 +85,8 @@ func (t *readBatch) holdsBack() bool {
 	if now >= r.overload.until.Load() {
 		return false
 	}
-	if last := r.overload.surveyed.Load(); (last == 0 || now-last >= surveyPause) && r.overload.surveyed.CompareAndSwap(last, max(now, 1)) {
+	if last := r.overload.surveyed.Load(); (last == 0 || now-last >= surveyPause) &&
+		r.overload.surveyed.CompareAndSwap(last, max(now, 1)) {
 		r.survey()
 	}
 	if !o.greedy.Load() {
@@ -101,15 +105,15 @@ func (t *readBatch) holdsBack() bool {
 	return true
 }
 
-// survey finds the owners that have more than their share of the unanswered requests. The
-// owners that have any share the limit equally; one alone may have all of it.
+// survey finds the owners that have more than their share of the unanswered requests. The owners
+// that have any share the limit equally; a single owner may use all of it.
 func (r *Replica) survey() {
 	has := map[*owner]int64{}
 	for _, c := range r.Clients() {
 		c.mu.Lock()
 		n := int64(c.unanswered.len())
 		c.mu.Unlock()
-		if o := c.counts.Load(); o != nil {
+		if o := c.owner(); o != nil {
 			has[o] += n
 		}
 	}
@@ -119,23 +123,36 @@ func (r *Replica) survey() {
 			active++
 		}
 	}
-	for o, n := range has { // any order: each for itself
+	for o, n := range has { // any order: each is independent
 		o.greedy.Store(active > 1 && n > r.unanswered.countMax/active)
 	}
 }
 
-// owner returns the owner of the client's requests: the identity that it has proved, else
-// its address; nil before either is known.
-func (c *Client) owner() *owner { return c.counts.Load() }
+// owner returns the owner of the client's requests: the identity that it has proved, or else its
+// address; nil before either is known.
+func (c *Client) owner() *owner {
+	if o := c.byIdentity.Load(); o != nil {
+		return o
+	}
+	return c.byAddress.Load()
+}
 
-// isFirst reports whether a write goes ahead of the requests that wait for the log: it ends a
+// Turns returns the queue in which the client's input waits for its turn.
+func (c *Client) Turns() *turns.Queue {
+	if o := c.owner(); o != nil {
+		return &o.turns
+	}
+	return nil
+}
+
+// isFirst reports whether a write goes ahead of the requests that wait for the log: it closes a
 // session that has no other request unanswered.
 func (t *readBatch) isFirst(req *request) bool {
 	if req.op != &opCloseSession || t.writes > 0 {
 		return false
 	}
 	t.r.mu.RLock()
-	leads := t.r.alone || t.r.leader.IsLeader // a follower's resumptions go first only by themselves
+	leads := t.r.alone || t.r.leader.IsLeader // a follower's records go first only if all of them resume sessions
 	t.r.mu.RUnlock()
 	if !leads {
 		return false
@@ -145,8 +162,8 @@ func (t *readBatch) isFirst(req *request) bool {
 	return t.c.unanswered.len() == 1
 }
 
-// goesFirst reports whether records of a follower's clients go ahead of the requests that wait
-// for the log. They resume sessions, so their order among others doesn't matter.
+// goesFirst reports whether a follower's records go ahead of the requests that wait for the log.
+// They do if all of them resume sessions: their order among others doesn't matter.
 func goesFirst(records []byte) bool {
 	r := tree.RecordsOf(records)
 	var q tree.Request
@@ -159,18 +176,18 @@ func goesFirst(records []byte) bool {
 	return n > 0
 }
 
-// newcomers are the clients that have asked for a new session and have none. They wait in a queue
-// for each owner, which take turns, so that nobody keeps the others out by asking more often.
-// Replica.mu guards them.
+// newcomers are the clients that have asked for a new session and have none yet. There is a queue
+// for each owner, and the queues take turns, so that nobody can keep others out by asking more
+// often. Replica.mu guards them.
 type newcomers struct {
 	queues    map[*owner][]*Client
-	turns     []*owner // those that have a queue, the next one first
+	turns     []*owner // the owners that have a queue, the next one first
 	waiting   int
-	gone      int // of the queues' clients, those that don't wait any more
-	beginning int // sent, and not answered
+	gone      int // clients in the queues that no longer wait
+	beginning int // sent, and not yet answered
 }
 
-// newcomer says where a client stands among them.
+// newcomer says where a client stands among the newcomers.
 type newcomer uint8
 
 const (
@@ -179,10 +196,10 @@ const (
 	begins
 )
 
-// count is how many there are.
+// count returns the number of newcomers.
 func (n *newcomers) count() int { return n.waiting + n.beginning }
 
-// add has a client wait.
+// add puts a client in its owner's queue.
 func (n *newcomers) add(c *Client) {
 	o := c.owner()
 	if n.queues == nil {
@@ -196,7 +213,7 @@ func (n *newcomers) add(c *Client) {
 	n.waiting++
 }
 
-// next returns the client whose turn it is, which begins; nil if nobody waits.
+// next returns the client whose turn it is to begin, or nil if none waits.
 func (n *newcomers) next() *Client {
 	for len(n.turns) > 0 {
 		o := n.turns[0]
@@ -224,7 +241,7 @@ func (n *newcomers) next() *Client {
 	return nil
 }
 
-// remove takes a client away, and reports whether it was waiting.
+// remove removes a client, and reports whether it was waiting.
 func (n *newcomers) remove(c *Client) (waited bool) {
 	switch c.newcomer {
 	case begins:
@@ -249,8 +266,8 @@ func (n *newcomers) remove(c *Client) (waited bool) {
 	return waited
 }
 
-// beginSessions lets newcomers begin as far as there is room. Each that is answered or gone
-// makes room for the next one, so nobody waits for a clock. mu is held alone.
+// beginSessions lets newcomers begin as far as there is room. Each newcomer that is answered or
+// leaves makes room for the next one, so no timer is needed. mu is held for writing.
 func (r *Replica) beginSessions() {
 	if r.newcomers.waiting == 0 {
 		return

@@ -53,7 +53,8 @@ func TestOverloaded(t *testing.T) {
 func (s *localStage) from(address string) *Client {
 	s.t.Helper()
 	c := NewClient(s.ids(), address+":1", jute.ID{Scheme: "ip", ID: address}, func() {})
-	if err := s.r.Connect(c, &jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)}, s.ids); err != nil {
+	if err := s.r.Connect(c, &jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)},
+		s.ids); err != nil {
 		s.t.Fatal(err)
 	}
 	return c
@@ -134,7 +135,8 @@ func TestGoneNewcomersAreForgotten(t *testing.T) {
 		left += len(q)
 	}
 	if left > 2*beginningMax || len(s.r.newcomers.turns) != len(s.r.newcomers.queues) {
-		t.Errorf("%d clients that are gone are remembered in %d queues, %d turns", left, len(s.r.newcomers.queues), len(s.r.newcomers.turns))
+		t.Errorf("%d clients that are gone are remembered in %d queues, %d turns", left, len(s.r.newcomers.queues),
+			len(s.r.newcomers.turns))
 	}
 }
 
@@ -157,13 +159,16 @@ func TestFirst(t *testing.T) {
 	}
 	var large []byte
 	for range 5 { // several entries
-		large = raw.request(large, jute.OpCreate, creating("/large-", make([]byte, batchBytesAim/2), jute.ModePersistentSequential))
+		large = raw.request(large, jute.OpCreate,
+			creating("/large-", make([]byte, batchBytesAim/2), jute.ModePersistentSequential))
 	}
 	take(busy, large)
 	take(writer, raw.request(raw.request(nil, jute.OpCreate, creating("/w", nil, 0)), jute.OpCloseSession, nil))
 	take(quiet, raw.request(nil, jute.OpCloseSession, nil))
 	again := s.client(known)
-	forwarded := tree.Request{Op: tree.OpAttach, Session: known.session, Cnx: s.ids(), Body: attachBody(tree.OpAttach, 10_000, s.r.secret())}
+	forwarded := tree.Request{
+		Op: tree.OpAttach, Session: known.session, Cnx: s.ids(), Body: attachBody(tree.OpAttach, 10_000, s.r.secret()),
+	}
 	if err := s.r.Forwarded(tree.AppendRecord(nil, &forwarded)); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +184,8 @@ func TestFirst(t *testing.T) {
 		}
 	}
 	want := []string{
-		fmt.Sprintf("1: closeSession of %d", quiet.id), fmt.Sprintf("1: %v of %d", tree.OpAttach, again.id), fmt.Sprintf("1: %v of %d", tree.OpAttach, forwarded.Cnx),
+		fmt.Sprintf("1: closeSession of %d", quiet.id), fmt.Sprintf("1: %v of %d", tree.OpAttach, again.id),
+		fmt.Sprintf("1: %v of %d", tree.OpAttach, forwarded.Cnx),
 		fmt.Sprintf("%d: create of %d", entries, writer.id), fmt.Sprintf("%d: closeSession of %d", entries, writer.id),
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") || entries < 3 {
@@ -268,7 +274,8 @@ func TestReadsDontWaitForOthers(t *testing.T) {
 		s.write(s.session(), "/w-", jute.ModePersistentSequential)
 	}
 	raw := pipeline{}
-	if _, err := s.receive(reader, raw.request(raw.request(nil, jute.OpGetData, reading("/", false)), jute.OpPing, nil)); err != nil {
+	if _, err := s.receive(reader,
+		raw.request(raw.request(nil, jute.OpGetData, reading("/", false)), jute.OpPing, nil)); err != nil {
 		t.Fatal(err)
 	}
 	s.want(reader, 2, true)

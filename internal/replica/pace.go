@@ -3,6 +3,7 @@ package replica
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -11,55 +12,58 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/limit"
+	"github.com/zooid-project/zooid/internal/turns"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The rates of connections, addresses and identities. The requests of a batch are counted
-// once they are taken. An owner that exceeds its rate then waits: only heartbeats and closes
-// are taken from its connections until the excess is paid off. A connection
-// waits for at most pacedMax until one more request is taken, so that it never looks dead to
-// either end.
+// The rates of connections, addresses and identities. The requests of a batch are counted after
+// they are taken. An owner that exceeds its rate then has to wait: only heartbeats and closes are
+// taken from its connections until the excess is paid off. A connection waits for at most pacedMax
+// until one more request is taken, so that it never looks dead to either end.
 
-// pacedMax is that time (ns), or a quarter of the session's timeout if that is less.
+// pacedMax is the longest wait (ns), unless a quarter of the session's timeout is less.
 const pacedMax = int64(1e9)
 
-// ErrPaced says that a connection's input isn't taken now, because a limit of requests or
-// bytes in a second was exceeded. The caller passes it in again after Client.Pause.
+// ErrPaced says that a connection's input isn't taken now, because a limit of requests or bytes per
+// second was exceeded. The caller passes the input in again after Client.Pause.
 var ErrPaced = errors.New("the connection's requests come faster than a limit allows")
 
 // Pause returns how long to wait after ErrPaced. Only the connection's reader may call it.
 func (c *Client) Pause() time.Duration { return time.Duration(c.pause) }
 
-// An owner is an address or an identity that has connections, or had them lately.
+// An owner is an address or an identity that has connections, or recently had some.
 type owner struct {
-	name     string
-	used     rates
-	connects limit.Rate
-	clients  int         // connections that count for it; guarded by owners.mu
-	greedy   atomic.Bool // more is unanswered of it than its part; see survey
+	name      string
+	used      rates
+	connects  limit.Rate
+	clients   map[*Client]struct{} // connections that count toward it; guarded by owners.mu
+	watched   atomic.Int64         // no less than the watches of its connections; see held.go
+	watchRate limit.Rate           // what its connections have used of watchTime
+	greedy    atomic.Bool          // it has more than its share unanswered; see survey
+	turns     turns.Queue
 }
 
-// owners are all of one scope.
+// owners are all owners of one scope.
 type owners struct {
 	mu     sync.Mutex
 	byName map[string]*owner
-	sweep  int   // how many there may be before those at rest are forgotten
-	swept  int64 // when (ns) that was done last and left no room; 0 if it left some
-	rest   owner // of all that there is no room for
+	sweep  int   // number of owners beyond which those at rest are forgotten
+	swept  int64 // now (ns) of the last such attempt, if it made no room; otherwise 0
+	rest   owner // shared by all names that there is no room for
 }
 
 const (
-	// ownersRestingMax bounds the owners without a connection that are remembered for what they
-	// used lately. When there are more, all others share one set of rates.
+	// ownersRestingMax bounds the owners without connections that are remembered because of what they
+	// used recently. Beyond it, all further owners share one set of rates.
 	ownersRestingMax = 10_000
-	// ownersSweepPause is the least time (ns) between two looks for room where there was none.
+	// ownersSweepPause is the least time (ns) between two attempts to make room after one that failed.
 	ownersSweepPause = int64(1e9)
-	// ownersSweepMin is the least number of owners at which it is worth looking for such.
+	// ownersSweepMin is the least number of owners at which making room is worth an attempt.
 	ownersSweepMin = 1000
 )
 
-// of returns the owner of a name, and counts a connection of it if that is one.
-func (w *owners) of(name string, now int64, joins bool) *owner {
+// of returns the owner of a name. joins, if not nil, is a connection that counts toward it from now on.
+func (w *owners) of(name string, now int64, joins *Client) *owner {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o := w.byName[name]
@@ -74,8 +78,11 @@ func (w *owners) of(name string, now int64, joins bool) *owner {
 	default:
 		o = &w.rest
 	}
-	if joins {
-		o.clients++
+	if joins != nil {
+		if o.clients == nil {
+			o.clients = map[*Client]struct{}{}
+		}
+		o.clients[joins] = struct{}{}
 	}
 	return o
 }
@@ -89,8 +96,8 @@ func (w *owners) room(now int64) bool {
 		return false
 	}
 	resting := 0
-	for name, o := range w.byName { // any order: each for itself
-		if o.clients > 0 {
+	for name, o := range w.byName { // any order: each is independent
+		if len(o.clients) > 0 {
 			continue
 		}
 		if o.used.requests.Rested(now) && o.used.bytes.Rested(now) && o.connects.Rested(now) {
@@ -107,23 +114,23 @@ func (w *owners) room(now int64) bool {
 	return true
 }
 
-// leave takes a connection of an owner away.
-func (w *owners) leave(o *owner) {
+// leave removes a connection from its owner, which may be nil.
+func (w *owners) leave(o *owner, c *Client) {
 	if o != nil {
 		w.mu.Lock()
-		o.clients--
+		delete(o.clients, c)
 		w.mu.Unlock()
 	}
 }
 
-// MayConnect counts a connection that an address begins, and reports whether it may.
+// MayConnect reports whether an address may open one more connection now, and counts it if so.
 func (r *Replica) MayConnect(address jute.ID) bool {
 	b := r.bounds.Load()
 	if b == nil || b.sets[limit.Address][limit.Connects] == 0 {
 		return true
 	}
 	now := r.now()
-	o := r.addresses.of(auth.Neighbourhood(address.ID), now, false)
+	o := r.addresses.of(auth.Neighbourhood(address.ID), now, nil)
 	if o.connects.Owes(now) > 0 {
 		r.meters.exceeded[limit.Address].Inc()
 		return false
@@ -132,27 +139,26 @@ func (r *Replica) MayConnect(address jute.ID) bool {
 	return true
 }
 
-// belongs finds out for which address and identity c counts. It reports false if there are
-// too many connections of that identity. Of several it is the first one proved.
+// belongs determines the address and the identity that c counts toward. Of several identities it is
+// the first one proved. belongs reports false if there are too many connections of that identity.
 func (r *Replica) belongs(c *Client) bool {
-	if c.byAddress == nil {
-		c.byAddress = r.addresses.of(auth.Neighbourhood(c.address.ID), r.now(), true)
-		c.counts.Store(c.byAddress)
+	if c.byAddress.Load() == nil {
+		c.byAddress.Store(r.addresses.of(auth.Neighbourhood(c.address.ID), r.now(), c))
 	}
 	ids := c.identities()
 	at := slices.IndexFunc(ids, func(id jute.ID) bool { return id.Scheme != "ip" && id.Scheme != "world" })
-	if c.byIdentity != nil || at < 0 || ids[at].Scheme == "super" {
-		return true // an administrator has to get in when others are too many
+	if c.byIdentity.Load() != nil || at < 0 || ids[at].Scheme == "super" {
+		return true // an administrator has to get in when there are too many others
 	}
-	o := r.identified.of(ids[at].Scheme+":"+ids[at].ID, r.now(), true)
-	c.byIdentity = o
-	c.counts.Store(o)
+	o := r.identified.of(ids[at].Scheme+":"+ids[at].ID, r.now(), c)
+	c.byIdentity.Store(o)
+	o.watched.Store(math.MaxInt64 / 2) // it may bring watches, which are to be counted
 	b := r.bounds.Load()
 	if b == nil || b.sets[limit.Identity][limit.Connections] == 0 || o == &r.identified.rest {
 		return true
 	}
 	r.identified.mu.Lock()
-	n := o.clients
+	n := len(o.clients)
 	r.identified.mu.Unlock()
 	if int64(n) <= b.sets[limit.Identity][limit.Connections] {
 		return true
@@ -161,28 +167,48 @@ func (r *Replica) belongs(c *Client) bool {
 	return false
 }
 
-// tooManyOfIdentity is why a connection ends that has an identity too many have.
+// tooManyOfIdentity is why a connection ends if its identity has too many.
 const tooManyOfIdentity = "there are as many connections of its identity as one may have (limits.identity)"
 
-// use counts what was taken of the batch's connection.
+// What a connection has used counts for its address and its identity once it is spendRequestsMax
+// requests or spendBytesMax bytes, or one part in spendShare of what these may use in a second if
+// that is less, and after spendAfter (ns) at the latest. Its processors need not agree on each batch
+// then, which many connections of one address would make them do.
+const (
+	spendRequestsMax = 256
+	spendBytesMax    = 64 << 10
+	spendShare       = 4096
+	spendAfter       = int64(5e6)
+)
+
+// use counts what was taken from the batch's connection.
 func (t *readBatch) use(requests, bytes int) {
 	b, c := t.bounds, t.c
 	c.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Connection])
-	if c.byAddress != nil {
-		c.byAddress.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Address])
-	}
-	if c.byIdentity != nil {
-		c.byIdentity.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Identity])
+	c.unspentRequests += int64(requests)
+	c.unspentBytes += int64(bytes)
+	if c.unspentRequests >= b.spendRequests || c.unspentBytes >= b.spendBytes || t.now-c.spentAt >= spendAfter {
+		c.spend(b, t.now)
 	}
 }
 
-// paced reports whether nothing of in may be taken until c.Pause, or one request at the
-// most.
+// spend counts for c's address and identity what c has used. Only its reader may call it.
+func (c *Client) spend(b *bounds, now int64) {
+	for _, s := range holders {
+		if o := c.ownerIn(s); o != nil {
+			o.used.use(now, c.unspentRequests, c.unspentBytes, &b.sets[s])
+		}
+	}
+	c.unspentRequests, c.unspentBytes, c.spentAt = 0, 0, now
+}
+
+// paced reports whether nothing of in may be taken until c.Pause has passed (wait), or only one
+// request (one).
 func (t *readBatch) paced(in []byte) (wait, one bool) {
 	c := t.c
 	owes, kind := c.used.owes(t.now)
 	scope, name := limit.Connection, c.remote
-	for s, o := range [...]*owner{limit.Address: c.byAddress, limit.Identity: c.byIdentity} {
+	for s, o := range [...]*owner{limit.Address: c.byAddress.Load(), limit.Identity: c.byIdentity.Load()} {
 		if o == nil {
 			continue
 		}
@@ -196,7 +222,7 @@ func (t *readBatch) paced(in []byte) (wait, one bool) {
 	}
 	longest := min(pacedMax, int64(c.timeout)*1e6/4)
 	c.pause = min(owes, longest)
-	if pressing(in) {
+	if Pressing(in) {
 		return false, true
 	}
 	if c.pacedSince == 0 {
@@ -212,32 +238,30 @@ func (t *readBatch) paced(in []byte) (wait, one bool) {
 	return true, false
 }
 
-// pressing reports whether the first request of in is one that never waits.
-func pressing(in []byte) bool {
+// Pressing reports whether the first request in in is one that never has to wait.
+func Pressing(in []byte) bool {
 	if len(in) < 4+jute.RequestHeaderSize {
 		return false
 	}
-	switch jute.Op(int32(binary.BigEndian.Uint32(in[8:]))) {
-	case jute.OpPing, jute.OpCloseSession:
-		return true
-	}
-	return false
+	op := jute.Op(int32(binary.BigEndian.Uint32(in[8:])))
+	return op == jute.OpPing || op == jute.OpCloseSession
 }
 
-// exceededPause is the least time (ns) between two lines of the log about one connection.
+// exceededPause is the least time (ns) between two log lines about one connection.
 const exceededPause = int64(10e9)
 
-// exceeded counts that a limit was, and tells of it.
+// exceeded counts that a client exceeded a limit, and logs it.
 func (r *Replica) exceeded(c *Client, scope limit.Scope, of string, kind limit.Kind, now int64) {
 	r.meters.exceeded[scope].Inc()
-	if last := c.toldLimit.Load(); last != 0 && now-last < exceededPause || !c.toldLimit.CompareAndSwap(last, max(now, 1)) {
+	if last := c.toldLimit.Load(); last != 0 && now-last < exceededPause ||
+		!c.toldLimit.CompareAndSwap(last, max(now, 1)) {
 		return
 	}
 	who := ""
 	if ids := c.identities(); len(ids) > 0 {
 		who = auth.Shown(ids[len(ids)-1])
 	}
-	if scope == limit.Identity { // an owner's name has the hash of a password in it
+	if scope == limit.Identity { // an owner's name may contain the hash of a password
 		scheme, id, _ := strings.Cut(of, ":")
 		of = auth.Shown(jute.ID{Scheme: scheme, ID: id})
 	}

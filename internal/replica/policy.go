@@ -7,14 +7,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// use takes a tree into use, and has it tell what its policy denies. Writes are denied by all
-// servers, so each counts and logs those of the whole ensemble, and the reads of its own clients.
+// use makes t the replica's tree, and subscribes to what its policy denies. All servers deny the
+// same writes, so each server counts and logs those of the whole ensemble, and the reads of its own
+// clients.
 func (r *Replica) use(t *tree.Tree) {
 	t.OnStruck(r.struck)
 	r.tree = t
 }
 
-// struck counts and logs that a rule has denied something, or would have.
+// struck counts and logs that a rule of the policy has denied something, or would have in a dry
+// run.
 func (r *Replica) struck(rule *policy.Rule, path string, ids []jute.ID) {
 	if r.progress.replaying {
 		return
@@ -29,7 +31,8 @@ func (r *Replica) struck(rule *policy.Rule, path string, ids []jute.ID) {
 		who = auth.Shown(ids[len(ids)-1])
 	}
 	if rule.Dry {
-		r.policyLog.Warn("a dry run of a policy's rule would deny a request", "path", path, "identity", who, "line", rule.Line)
+		r.policyLog.Warn("a dry run of a policy's rule would deny a request", "path", path, "identity", who,
+			"line", rule.Line)
 		return
 	}
 	r.policyLog.Info("a rule of the policy denied a request", "path", path, "identity", who, "line", rule.Line)

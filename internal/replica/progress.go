@@ -5,13 +5,13 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// progress is what a replica remembers of its way through the log, for metrics
-// and for the hash word; Replica.mu guards it.
+// progress is what a replica remembers of its way through the log, for metrics and for the hash
+// four-letter word; Replica.mu guards it.
 type progress struct {
 	began     int64 // now (ns) when the log's replay began
-	replaying bool  // no entry of a leader's term was applied since
-	replayed  int64 // requests applied meanwhile
-	requests  int64 // of the entry being applied
+	replaying bool  // no entry of a leader's term has been applied since the start
+	replayed  int64 // requests applied while replaying
+	requests  int64 // requests in the entry being applied
 
 	looking      bool  // there is no leader
 	lookingSince int64 // now (ms)
@@ -19,7 +19,7 @@ type progress struct {
 	digests      []Digest
 }
 
-// countEntry accounts for an entry that was applied; mu is held alone.
+// countEntry accounts for an entry that was applied; mu is held for writing.
 func (r *Replica) countEntry(e quorum.Entry, now int64) {
 	p, m := &r.progress, r.meters
 	n := p.requests
@@ -48,11 +48,11 @@ func (r *Replica) countEntry(e quorum.Entry, now int64) {
 	}
 }
 
-// Replaying reports whether nothing of a leader's term was applied yet. It is for
-// Options.Observe alone, which is called while the replica is held.
+// Replaying reports whether no entry of a leader's term has been applied yet. It is only for
+// Options.Observe, which is called with the replica locked.
 func (r *Replica) Replaying() bool { return r.progress.replaying }
 
-// led accounts for a change of leader; mu is held alone, and r.leader is still
+// led accounts for a change of leader; mu is held for writing, and r.leader is still
 // the old one. now is in ms.
 func (r *Replica) led(l quorum.Leadership, now int64) {
 	p := &r.progress
@@ -77,7 +77,7 @@ func (r *Replica) led(l quorum.Leadership, now int64) {
 	}
 }
 
-// tellLeader logs who leads, when that has changed. A server alone always leads.
+// tellLeader logs who leads, when that has changed. A standalone server always leads.
 func (r *Replica) tellLeader(l quorum.Leadership) {
 	switch was := r.leader; {
 	case r.alone || l.Leader == was.Leader && l.Term == was.Term:
@@ -99,15 +99,15 @@ type Digest struct {
 	Value int64
 }
 
-// Digests are kept of every digestEvery-th zxid, the newest digestsMax of them:
+// A digest is kept for every digestEvery-th zxid, and the newest digestsMax of them are kept:
 // Apache's numbers.
 const (
 	digestEvery = 128
 	digestsMax  = 1024
 )
 
-// noteDigest keeps the digest if this zxid is one of those it is kept of. The
-// zxid with which an epoch begins is no change's.
+// noteDigest keeps the digest if it is due at this zxid. The first zxid of an epoch belongs to no
+// change.
 func (p *progress) noteDigest(zxid int64, t *tree.Tree) {
 	n := len(p.digests)
 	if zxid%digestEvery != 0 || uint32(zxid) == 0 || n > 0 && p.digests[n-1].Zxid == zxid {

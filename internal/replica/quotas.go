@@ -9,13 +9,12 @@ import (
 
 const (
 	quotaRoot = "/zookeeper/quota"
-	// quotasMax bounds the znodes below quotaRoot that one reading looks at.
+	// quotasMax bounds the znodes below quotaRoot that one call of Quotas looks at.
 	quotasMax = 10_000
 )
 
-// Quotas adds up, by namespace, one figure of all quotas below each top-level path:
-// read finds it in the data of the znodes of that name. Each znode is read under a
-// lock of its own.
+// Quotas adds up one figure of all quotas, grouped by namespace (the top-level path). read extracts
+// the figure from the data of a znode named znode. The replica is locked for each znode separately.
 func (r *Replica) Quotas(znode string, read func(data string) (n int64, ok bool)) map[string]int64 {
 	sums := map[string]int64{}
 	open := []string{quotaRoot}
@@ -35,7 +34,7 @@ func (r *Replica) Quotas(znode string, read func(data string) (n int64, ok bool)
 	return sums
 }
 
-// asSuper is who the server is when it reads its own tree.
+// asSuper returns the identities with which the server reads its own tree.
 func asSuper() []jute.ID { return []jute.ID{{Scheme: "super"}} }
 
 func (r *Replica) childNames(path string) []string {

@@ -7,11 +7,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The read operations. Each appends its reply's body to out, or returns a code
-// other than OK, in which case what it appended is thrown away. r.mu is held at
-// least shared, and c.mu.
+// The read operations. Each appends the body of its reply to out, or returns a code other than OK,
+// in which case whatever it appended is discarded. r.mu is held at least for reading, and c.mu is held.
 
-// pathWatch decodes the record that most reads have.
+// pathWatch decodes the record of most reads: a path and a watch flag.
 func pathWatch(body []byte) (path string, watch bool, ok bool) {
 	var req jute.PathWatchRequest
 	var d jute.Decoder
@@ -31,6 +30,7 @@ func (r *Replica) watch(c *Client, path string, kind watch.Kind) {
 	r.watchMu.Lock()
 	r.watches.Add(c.id, path, kind)
 	r.watchMu.Unlock()
+	c.noteWatched(1)
 }
 
 func (r *Replica) readPing(_ *Client, out, _ []byte) ([]byte, jute.Code) { return out, jute.OK }
@@ -43,8 +43,8 @@ func (r *Replica) readSync(_ *Client, out, body []byte) ([]byte, jute.Code) {
 	return jute.AppendString(out, path), jute.OK
 }
 
-// readExists leaves its watch also if there is no znode, but not if the client may not
-// read it.
+// readExists sets its watch even if there is no znode, but not if the client may not read the
+// znode.
 func (r *Replica) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
 	path, wanted, ok := pathWatch(body)
 	if !ok {
@@ -60,7 +60,7 @@ func (r *Replica) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return out, code
 }
 
-// readWatched is a read that leaves its watch where it succeeds.
+// readWatched runs a read that sets its watch if it succeeds.
 func (r *Replica) readWatched(c *Client, out, body []byte, kind watch.Kind, read treeRead) ([]byte, jute.Code) {
 	path, wanted, ok := pathWatch(body)
 	if !ok {
@@ -119,7 +119,7 @@ func (r *Replica) readMulti(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return r.tree.AppendMultiRead(out, body, c.identities(), r.multiReadMax())
 }
 
-// multiReadMax is how many bytes the reply to a multiRead may have.
+// multiReadMax returns how many bytes the reply to a multiRead may have.
 func (r *Replica) multiReadMax() int { return multiReadFrames * r.limits.frameMax }
 
 func (r *Replica) readWhoAmI(c *Client, out, _ []byte) ([]byte, jute.Code) {
@@ -154,8 +154,9 @@ func (r *Replica) readRemoveWatches(c *Client, out, body []byte) ([]byte, jute.C
 	return r.oneOfWatches(c, out, body, r.watches.Remove)
 }
 
-// oneOfWatches runs check or remove for the record that both operations have.
-func (r *Replica) oneOfWatches(c *Client, out, body []byte, do func(watcher int64, path string, typ jute.WatcherType) jute.Code) ([]byte, jute.Code) {
+// oneOfWatches decodes the record of a checkWatches or removeWatches request and calls do.
+func (r *Replica) oneOfWatches(c *Client, out, body []byte,
+	do func(watcher int64, path string, typ jute.WatcherType) jute.Code) ([]byte, jute.Code) {
 	var req jute.WatchesRequest
 	var d jute.Decoder
 	d.Reset(body)
@@ -168,8 +169,8 @@ func (r *Replica) oneOfWatches(c *Client, out, body []byte, do func(watcher int6
 	return out, do(c.id, req.Path, req.Type)
 }
 
-// readSetWatches exists for the table of operations: setWatches appends frames of
-// its own before the reply's, so it is done as a long read.
+// readSetWatches exists for the table of operations. setWatches appends frames of its own before
+// the reply, so it is always done as a long read.
 func (r *Replica) readSetWatches(_ *Client, out, _ []byte) ([]byte, jute.Code) {
 	return out, tree.LongRead
 }

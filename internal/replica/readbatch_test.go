@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -77,7 +78,8 @@ func TestReadsOfLargeTree(t *testing.T) {
 	for i := range tree.PrefetchNodesMin/100 + 1 {
 		var ops []jute.MultiOp
 		for j := range 100 {
-			ops = append(ops, jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprintf("/n-%d-%d", i, j), ACL: jute.WorldACL(jute.PermAll)})
+			ops = append(ops,
+				jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprintf("/n-%d-%d", i, j), ACL: jute.WorldACL(jute.PermAll)})
 		}
 		v.call(v.c, &v.pipeline, jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
 	}
@@ -99,11 +101,41 @@ func TestReadsOfLargeTree(t *testing.T) {
 	}
 }
 
+// limited puts the limits in force that a server has by default.
+func limited(r *Replica) {
+	var sets [limit.Scopes]limit.Set
+	for scope := range limit.Scopes {
+		sets[scope] = limit.Default(scope)
+	}
+	r.SetLimits(sets)
+}
+
 func BenchmarkReads(b *testing.B) {
 	v := serve(b)
+	limited(v.rep)
 	b.ReportAllocs()
 	for b.Loop() {
+		v.now.Add(1e6) // slowly enough for the limit of requests a second
 		v.readBatch(b)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batchSize, "ns/request")
+}
+
+// BenchmarkWrites sends batches of writes to a server alone, whose disk costs nothing.
+func BenchmarkWrites(b *testing.B) {
+	s, c := pipelined(b)
+	limited(s.rep)
+	raw := pipeline{}
+	var in []byte
+	for range batchSize {
+		in = raw.request(in, jute.OpSetData, setting("/turn", make([]byte, 128)))
+	}
+	for b.Loop() {
+		s.send(c, in)
+		for got := 0; got < batchSize; {
+			s.step()
+			got += len(s.repliesNow(c))
+		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batchSize, "ns/request")
 }
@@ -132,11 +164,14 @@ func TestWritesOfABatchAreOneEntry(t *testing.T) {
 		t.Errorf("%d writes of one batch became %d log entries", batchSize, now-index)
 	}
 	after, is := s.rep.View(), c.status()
-	if n, m := after.Received-before.Received, after.Sent-before.Sent; n != batchSize || m != batchSize || after.Outstanding != 0 {
+	if n, m := after.Received-before.Received, after.Sent-before.Sent; n != batchSize || m != batchSize ||
+		after.Outstanding != 0 {
 		t.Errorf("of %d writes the server counts %d received, %d answered, %d outstanding", batchSize, n, m, after.Outstanding)
 	}
-	if n, m := is.Received-of.Received, is.Sent-of.Sent; n != batchSize || m != batchSize || is.LastCxid != raw.xid || is.LastZxid != zxid {
-		t.Errorf("of %d writes the connection counts %d received and %d answered, the last one as %d with zxid 0x%x", batchSize, n, m, is.LastCxid, is.LastZxid)
+	if n, m := is.Received-of.Received, is.Sent-of.Sent; n != batchSize || m != batchSize || is.LastCxid != raw.xid ||
+		is.LastZxid != zxid {
+		t.Errorf("of %d writes the connection counts %d received and %d answered, the last one as %d with zxid 0x%x",
+			batchSize, n, m, is.LastCxid, is.LastZxid)
 	}
 }
 

@@ -7,41 +7,40 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Read-only mode (readonlymode.enabled): a server of an ensemble that has been
-// without a leader for long enough doesn't refuse all clients. It serves those
-// that ask for it (ConnectRequest.ReadOnly) with what it knows, which gets old.
+// Read-only mode (readonlymode.enabled): a server of an ensemble that has been without a leader for
+// long enough doesn't refuse all clients. It serves those that ask for it (ConnectRequest.ReadOnly)
+// from its own state, which gets stale.
 //
 //	read-only = cut off (no leader for Options.Patience) and enabled
 //
-// When it begins, every connection is closed, so that each client decides anew
-// what it wants; when there is a leader again, those of read-only clients are.
-// So a connection is read-only for all of its life or never.
+// When the mode begins, every connection is closed, so that each client decides anew what it wants;
+// when there is a leader again, the connections of read-only clients are closed. So a connection is
+// read-only for its whole life or never.
 //
-// The session of such a client lives as long as its connection, on this server
-// alone: no log can hold it, and it can have no znodes. Its password shows what
-// it is, so that any server can tell a client that comes back with it that it is
-// over. A local session that this server alone knows goes on. About any other
-// session a read-only server knows too little: the client is to ask another one, or
-// to wait.
+// The session of a read-only client lives as long as its connection, on this server alone: it isn't
+// in the log, and can't have znodes. Its password marks it as read-only, so that any server can
+// tell a client that tries to resume it that it is over. A local session that only this server
+// knows continues. About any other session a read-only server knows too little: the client has to
+// ask another server, or wait.
 
-// readOnlyPasswd begins the password of a read-only session. The 8 bytes behind
-// it are secret, though nothing can be got with them.
+// readOnlyPasswd begins the password of a read-only session. The 8 bytes after it are random,
+// though knowing them gains nothing.
 var readOnlyPasswd = []byte("readonly")
 
 // readOnly reports whether this server serves read-only now; mu is held at least
-// shared.
+// for reading.
 func (r *Replica) readOnly() bool { return r.readOnlyMode && r.cutOff }
 
-// connectReadOnly takes a connect request while this server is read-only, and
-// answers it at once; mu is held alone. An error is the reason to close without
-// an answer.
+// connectReadOnly takes a connect request while this server is read-only, and answers it at once.
+// An error is the reason to close the connection without an answer. mu is held for writing.
 func (r *Replica) connectReadOnly(c *Client, req *jute.ConnectRequest, newID func() int64) error {
 	over := bytes.HasPrefix(req.Passwd, readOnlyPasswd)
 	switch {
 	case !req.ReadOnly:
 		return refusal("this server has no leader and is read-only, which the client did not ask for")
 	case req.LastZxidSeen > r.tree.LastZxid():
-		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this read-only server is at 0x%x; it must try another server", req.LastZxidSeen, r.tree.LastZxid()))
+		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this read-only server is at 0x%x; it must try another server",
+			req.LastZxidSeen, r.tree.LastZxid()))
 	case r.locals.here(req.SessionID):
 		r.register(c, req)
 		c.readOnly = true
@@ -68,7 +67,7 @@ func (r *Replica) connectReadOnly(c *Client, req *jute.ConnectRequest, newID fun
 	return nil
 }
 
-// endReadOnly closes the connections of read-only clients; mu is held alone.
+// endReadOnly closes the connections of read-only clients; mu is held for writing.
 func (r *Replica) endReadOnly() {
 	for _, c := range r.clientsByID() {
 		if c.readOnly {
@@ -77,8 +76,8 @@ func (r *Replica) endReadOnly() {
 	}
 }
 
-// endSilent closes the connections of read-only clients that were silent for
-// their timeout at now (ms): no leader watches over them. mu is held.
+// endSilent closes the connections of read-only clients that have been silent for their timeout at
+// now (ms), because no leader expires them. mu is held.
 func (r *Replica) endSilent(now int64) {
 	for _, c := range r.clientsByID() {
 		if c.readOnly && now-c.lastHeard.Load() > int64(c.timeout) {

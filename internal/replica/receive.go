@@ -11,32 +11,31 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// ErrClosing says that the connection takes no more requests; the reason is on
-// the client.
+// ErrClosing says that the connection takes no more requests; Client.Ending returns the reason.
 var ErrClosing = errors.New("the connection is closing")
 
-// A readBatch is what one read of a connection has brought, while Receive takes it: it
-// holds the replica over consecutive requests that read, and counts them, so that each
-// costs a lookup and not a lock.
+// A readBatch is what one read of a connection's socket brought, while Receive processes it. It
+// holds the replica over consecutive read requests, and counts them, so that each costs a lookup
+// rather than a lock.
 type readBatch struct {
 	r       *Replica
 	c       *Client
 	now     int64
 	held    bool
-	ahead   int    // reads whose znodes were fetched, and still come
-	rest    []byte // what arrived, from the request at hand on
+	ahead   int    // number of coming reads whose znodes have been prefetched
+	rest    []byte // the input from the current request on
 	count   int64
-	last    request // answered last
+	last    request // the request answered last
 	metrics requestMetrics
-	work    int     // done since the replica was held
+	work    int     // work done since the replica was locked
 	bounds  *bounds // nil for none
 
-	writes int64 // whose records are in c.records
+	writes int64 // number of writes whose records are in c.records
 }
 
-// Receive takes what arrived on an attached connection and returns how many
-// bytes it used up: all the whole frames, unless it returns ErrUntold or ErrPaced. A
-// frame's bytes are not kept. It may block while the connection has too much unanswered.
+// Receive processes the input that arrived on an attached connection and returns how many bytes it
+// used: all whole frames, unless it returns ErrUntold or ErrPaced. It keeps no reference to in. It
+// may block while the connection has too much unanswered.
 func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error) {
 	t := readBatch{r: r, c: c, now: now, bounds: r.bounds.Load()}
 	requests, one := 0, false
@@ -88,7 +87,8 @@ func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error)
 func (t *readBatch) request(xid int32, op *op, body []byte) error {
 	if op.kind == kindLogin {
 		t.release()
-		t.hand() // a login may take its time
+		t.hand() // a login may take a while
+		t.c.Blocks()
 		return t.r.login(t.c, xid, op, body)
 	}
 	if !t.r.auth.Satisfied(t.c.identities()) {
@@ -127,8 +127,8 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 	return t.enqueue(&req, body)
 }
 
-// prefetch has the tree fetch what the reads that come next are about to need, and
-// returns how many they are, 1 at least. The replica is held.
+// prefetch makes the tree prefetch what the next reads will need, and returns the number of these
+// reads, at least 1. The replica is held.
 func (t *readBatch) prefetch() int {
 	if t.r.tree.NodeCount() < tree.PrefetchNodesMin {
 		return tree.PrefetchMax
@@ -138,7 +138,8 @@ func (t *readBatch) prefetch() int {
 	n := 0
 	for rest := t.rest; n < len(paths) && len(rest) >= 4+jute.RequestHeaderSize; n++ {
 		size := 4 + int(binary.BigEndian.Uint32(rest))
-		if size < 4+jute.RequestHeaderSize || size > len(rest) || lookup(jute.Op(int32(binary.BigEndian.Uint32(rest[8:])))).kind != kindRead {
+		if size < 4+jute.RequestHeaderSize || size > len(rest) ||
+			lookup(jute.Op(int32(binary.BigEndian.Uint32(rest[8:])))).kind != kindRead {
 			break
 		}
 		d.Reset(rest[4+jute.RequestHeaderSize : size])
@@ -151,8 +152,8 @@ func (t *readBatch) prefetch() int {
 	return max(n, 1)
 }
 
-// hold makes sure that the replica and the client are held, and reports whether
-// the client has nothing unanswered, so that a read may be answered at once.
+// hold makes sure that the replica and the client are held, and reports whether the client has
+// nothing unanswered, so that a read may be answered at once.
 func (t *readBatch) hold() bool {
 	if t.held {
 		return len(t.c.out) < outputPauseBytes && !t.c.closing
@@ -168,7 +169,7 @@ func (t *readBatch) hold() bool {
 	return true
 }
 
-// release lets go what hold took, and accounts for the reads answered since.
+// release unlocks what hold locked, and accounts for the reads answered since.
 func (t *readBatch) release() {
 	if !t.held {
 		return
@@ -189,8 +190,8 @@ func (t *readBatch) release() {
 	}
 }
 
-// hand puts the batch's writes in the outbox: together, so that they are one entry
-// of the log, and the loop is told once.
+// hand puts the batch's writes in the outbox, all at once, so that they are in one log entry and
+// the quorum is told once.
 func (t *readBatch) hand() {
 	r, c := t.r, t.c
 	if t.writes == 0 {
@@ -206,7 +207,7 @@ func (t *readBatch) hand() {
 	r.kick()
 }
 
-// login handles auth and sasl, which are answered at once.
+// login handles auth and sasl requests, which are answered at once.
 func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	c.stats.received.Add(1)
 	r.stats.received.Add(1)
@@ -228,13 +229,15 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	var proof auth.Proof
 	if err == nil {
 		proof, err = r.auth.Authenticate(old, c.address, &p, r.dataOf)
+		r.meters.countEnsemble(&p, err, r.auth.ChecksEnsemble())
 	}
 	if guessable && (err != nil || r.auth.Guessed(old, proof.IDs)) {
 		r.throttle.Failed(c.address, r.now())
 	}
 	switch {
 	case errors.Is(err, authprovider.ErrUndecided):
-		r.clientLog.Warn("a client's credential could not be judged; it is closed to try again", "client", c.remote, "session", SessionText(c.session), "err", err)
+		r.clientLog.Warn("a client's credential could not be judged; it is closed to try again", "client", c.remote,
+			"session", SessionText(c.session), "err", err)
 		r.tried(c, op, body, jute.OK, Undecided)
 		c.CloseAfter("its credential could not be judged; it tries again")
 		return ErrClosing
@@ -270,16 +273,16 @@ const (
 	Undecided               // a login whose credential nobody could judge; there is no answer
 )
 
-// tried tells of a login.
+// tried reports a login to Options.Answered.
 func (r *Replica) tried(c *Client, op *op, body []byte, code jute.Code, how Became) {
 	if r.seeAnswer != nil {
 		r.seeAnswer(c, op.code, body, code, how)
 	}
 }
 
-// throttled ends the connection of a client whose address has had too many failed logins. It
-// sends no answer, as clients don't retry after one: the client tries again, also at another
-// server.
+// throttled closes the connection of a client whose address has had too many failed logins, and
+// reports whether it did. It sends no answer, because clients don't retry after one; without an
+// answer the client tries again, or tries another server.
 func (r *Replica) throttled(c *Client) bool {
 	if r.throttle.Allows(c.address, r.now()) {
 		return false
@@ -289,7 +292,7 @@ func (r *Replica) throttled(c *Client) bool {
 	return true
 }
 
-// dataOf returns the data of a znode, for providers of authentication.
+// dataOf returns the data of a znode, for authentication providers.
 func (r *Replica) dataOf(path string) ([]byte, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -297,5 +300,5 @@ func (r *Replica) dataOf(path string) ([]byte, bool) {
 	return jute.NewDecoder(body).Buffer(), code == jute.OK
 }
 
-// SessionText writes a session id as Apache does.
+// SessionText formats a session id as Apache does.
 func SessionText(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }

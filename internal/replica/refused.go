@@ -5,11 +5,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// refused counts a request that a limit of the tree refused, and tells of it: its
-// client gets an error that may have other causes.
+// refused counts and logs a request that a limit of the tree refused: the error that its client
+// gets may have other causes.
 func (r *Replica) refused(c *Client, limit tree.Limit) {
 	r.meters.refused[limit].Inc()
-	r.clientLog.Warn("refused a request: it exceeds a limit (see docs/limits.md)", "client", c.remote, "session", SessionText(c.session), "limit", limit.String())
+	r.clientLog.Warn("refused a request: it exceeds a limit (see docs/limits.md)", "client", c.remote,
+		"session", SessionText(c.session), "limit", limit.String())
 }
 
 // tooLong refuses a read whose reply would be too long.

@@ -8,9 +8,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// replaced ends the connections of the sessions that an OpReplace has ended, and the local
-// sessions that have not entered: what their clients watched and read is gone. A local session that
-// is entering at this moment lives on; its client reconnects. mu is held alone.
+// replaced closes the connections of the sessions that an OpReplace has ended, and ends the local
+// sessions that have not entered, because what their clients watched and read is gone. A local
+// session that is just entering lives on; its client reconnects. mu is held for writing.
 func (r *Replica) replaced(res *tree.Result) {
 	if res.Outcome != tree.Applied || res.Err != jute.OK {
 		return
@@ -35,10 +35,11 @@ func (r *Replica) replaced(res *tree.Result) {
 			c.CloseAfter(why)
 		}
 	}
-	r.log.Info("an administrator restored a snapshot: the tree was replaced, and all sessions ended", "zxid", res.Zxid, "sessions", len(res.Ended)+len(local))
+	r.log.Info("an administrator restored a snapshot: the tree was replaced, and all sessions ended", "zxid", res.Zxid,
+		"sessions", len(res.Ended)+len(local))
 }
 
-// Znodes appends what the tree holds as tree.OpReplace takes it.
+// Znodes appends the contents of the tree in the encoding of tree.OpReplace.
 func (r *Replica) Znodes(b []byte) []byte {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

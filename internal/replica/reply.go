@@ -7,8 +7,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// answer appends the whole reply frame of a read, or returns false for one that
-// must be done in steps. r.mu is held at least shared, and c.mu.
+// answer appends the whole reply frame of a read. It returns false if the read must be done in
+// steps. r.mu is held at least for reading, and c.mu is held.
 func (r *Replica) answer(c *Client, out []byte, req *request, body []byte) ([]byte, bool) {
 	if req.verdict != taken {
 		return r.refuse(c, out, req.verdict, req.xid), true
@@ -45,7 +45,8 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 	if c.unanswered.len() == 0 || c.unanswered.front().seq != res.Seq {
 		c.closeLocked("its queue of requests lost step with the log")
 		r.touch(c)
-		r.log.Error("invariant broken: an applied write is not the first unanswered one of its connection", "client", c.remote, "seq", res.Seq)
+		r.log.Error("invariant broken: an applied write is not the first unanswered one of its connection", "client", c.remote,
+			"seq", res.Seq)
 		return
 	}
 	req := c.unanswered.front()
@@ -70,14 +71,14 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 		defer r.letGo(c)
 	}
 	if res.Op != jute.OpCloseSession && c.unanswered.len() > 0 && !c.unanswered.front().isWrite() {
-		// Nothing that stands behind the end of a session is answered.
+		// Nothing queued after the end of a session is answered.
 		r.answers.flush(r)
 		r.drain(c, now)
 	}
 	r.touch(c)
 }
 
-// finish takes the head of c's queue off it; c.mu is held.
+// finish removes the answered request at the head of c's queue; c.mu is held.
 func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
 	r.answersLate(c, req, nil, now)
 	r.answered(c, req, zxid, now)
@@ -88,9 +89,8 @@ func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
 	c.room.Signal()
 }
 
-// drain answers what can be answered at the head of c's queue: reads, syncs that
-// are ready. Long reads, and what is behind them, it postpones. c.mu is held, and
-// r.mu at least shared.
+// drain answers what can be answered at the head of c's queue: reads, and syncs that are ready. At
+// a long read it stops and postpones the rest. c.mu is held, and r.mu is held at least for reading.
 func (r *Replica) drain(c *Client, now int64) {
 	var t requestMetrics
 	defer func() { t.flush(r.meters, c) }()
@@ -102,7 +102,7 @@ func (r *Replica) drain(c *Client, now int64) {
 		}
 		start := len(c.out)
 		out, ok := r.answer(c, c.out, req, req.body)
-		if c.out = out; !ok { // its list has grown since it was queued
+		if c.out = out; !ok { // the list it reads has grown since it was queued
 			c.out = c.out[:start]
 			for !r.step(c, req) {
 				c.out = slices.Grow(c.out, c.long.room)

@@ -2,23 +2,25 @@ package replica
 
 import (
 	"encoding/binary"
+	"errors"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// requestMetrics sums up what consecutive reads of one client add to the metrics, so
-// that many cost the atomic operations of one. Its zero value is empty.
+// requestMetrics sums up what consecutive reads of one client add to the metrics, so that many
+// reads cost the atomic operations of one. Its zero value is empty.
 type requestMetrics struct {
-	op              jute.Op // of the ops counted last
+	op              jute.Op // the operation that ops counts
 	ops             int64
 	bytes           int64 // of replies
 	last, low, high int64
 }
 
-// add counts a read, whose reply's frame is given; c.mu is held.
+// add counts a read with its reply's frame; c.mu is held.
 func (t *requestMetrics) add(r *Replica, c *Client, req *request, request, frame []byte) {
 	m, op := r.meters, req.code()
 	if r.seeAnswer != nil {
@@ -47,7 +49,7 @@ func (t *requestMetrics) add(r *Replica, c *Client, req *request, request, frame
 	}
 }
 
-// flush adds what was counted to the metrics; c.mu is held.
+// flush adds the counts to the metrics; c.mu is held.
 func (t *requestMetrics) flush(m *Meters, c *Client) {
 	if t.ops == 0 {
 		return
@@ -59,17 +61,18 @@ func (t *requestMetrics) flush(m *Meters, c *Client) {
 	*t = requestMetrics{}
 }
 
-// sample notes a request that the client's sampler has chosen, whose reply has that many bytes; c.mu is held.
+// sample records a request that the client's sampler has chosen; reply is the size of the reply in
+// bytes. c.mu is held.
 func (r *Replica) sample(c *Client, weight int32, req *request, body []byte, reply int) {
 	s := c.sampled.Sample(weight, c.session, c.ids.Load())
 	if req.op.code.HasPath() && req.verdict == taken {
-		s.Path, _ = pathOnly(body) // "" of a body that can't be decoded
+		s.Path, _ = pathOnly(body) // "" if the body can't be decoded
 	}
 	s.Operation, s.Bytes = req.op.code.String(), frameLengthSize+jute.RequestHeaderSize+len(body)+reply
 	r.traffic.Add(req.at, &s)
 }
 
-// frameLengthSize is what a frame has before its ReplyHeader.
+// frameLengthSize is the size of the length that precedes a frame's ReplyHeader.
 const frameLengthSize = 4
 
 // codeIn returns the code of a reply's frame.
@@ -77,13 +80,13 @@ func codeIn(frame []byte) jute.Code {
 	return jute.Code(int32(binary.BigEndian.Uint32(frame[frameLengthSize+jute.ReplyHeaderSize-4:])))
 }
 
-// statOverheadBytes is what Apache counts for a Stat that a read returns, also
-// where the reply has none.
+// statOverheadBytes is what Apache counts for the Stat that a read returns, even if the reply has
+// none.
 const statOverheadBytes = 68
 
-// readSize returns the bytes that a read counts for in its namespace beside
-// those of its path, as Apache does: data or names of children, and a Stat.
-// Failed reads and other operations don't count.
+// readSize returns the bytes that a read counts in its namespace in addition to those of its path,
+// as in Apache: data or names of children, and a Stat. It returns false for failed reads and other
+// operations, which don't count.
 func readSize(op jute.Op, frame []byte) (int64, bool) {
 	switch op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
@@ -108,23 +111,23 @@ func readSize(op jute.Op, frame []byte) (int64, bool) {
 	return n, true
 }
 
-// readPath returns the path of a read that succeeded: its request was decoded, so it begins with that path, and isn't
-// looked through again.
+// readPath returns the path of a read that succeeded. Its request has been decoded, so it begins
+// with a valid path and needs no further checks.
 func readPath(request []byte) []byte {
 	n := int(int32(binary.BigEndian.Uint32(request)))
-	return request[4 : 4+max(n, 0)] // -1 stands for no path, which some reads take for the root's
+	return request[4 : 4+max(n, 0)] // -1 stands for no path, which some reads treat as the root's
 }
 
-// A namespaceRun sums up consecutive requests in one namespace, which is what
-// Apache calls the first part of a path. A run is one observation of their mean:
-// one for each request would cost as much as answering it.
+// A namespaceRun sums up consecutive requests in one namespace: Apache's term for the first part of
+// a path. A run is one observation, of the mean of its requests: one observation for each request
+// would cost as much as answering it.
 type namespaceRun struct {
 	name   string
 	meter  *metrics.Summary
 	n, sum int64
 }
 
-// add counts a request on path that moved that many bytes beside it.
+// add counts a request on path; bytes is what it transferred in addition to the path.
 func (s *namespaceRun) add(set *metrics.SummarySet, path string, bytes int64) {
 	if covers(s, path) || s.begin(set, path) {
 		s.n++
@@ -141,14 +144,14 @@ func (s *namespaceRun) addRead(set *metrics.SummarySet, request []byte, bytes in
 	}
 }
 
-// begin ends the run and begins another in a path's namespace. It reports whether there is one.
+// begin ends the run and begins another in the namespace of path. It reports whether path has one.
 func (s *namespaceRun) begin(set *metrics.SummarySet, path string) bool {
 	name := namespace(path)
 	if name == "" {
 		return false
 	}
 	s.flush()
-	s.name = "" // a run of names that have no counter of their own isn't worth their memory
+	s.name = "" // a run of a name without a counter of its own isn't worth the memory of the name
 	if len(name) <= metrics.KeyBytesMax {
 		name = strings.Clone(name)
 		s.name = name
@@ -179,40 +182,43 @@ func namespace(path string) string {
 	return name
 }
 
-// changed counts what an applied request did to a znode; mu is held alone.
+// changed counts what an applied request did to a znode; mu is held for writing.
 func (r *Replica) changed(ev *tree.Event, res *tree.Result) {
 	var bytes int64
 	switch ev.Type {
 	case jute.EventNodeCreated, jute.EventNodeDataChanged:
 		stat := res.Stat
 		if res.Op == jute.OpMulti {
-			stat, _ = r.tree.Stat(ev.Path) // of several: only the last one's size is still known
+			stat, _ = r.tree.Stat(ev.Path) // if a multi changed it several times, only the last size is still known
 		}
 		bytes = int64(stat.DataLength)
-		if res.Op == jute.OpCreateTTL {
+		if ev.TTL && ev.Type == jute.EventNodeCreated {
 			r.meters.ttlCreated.Inc()
 		}
 	case jute.EventNodeDeleted:
+		if ev.TTL {
+			r.meters.ttlDeleted.Inc()
+		}
 	default:
 		return
 	}
 	r.writes.add(r.meters.writesIn, ev.Path, bytes)
 }
 
-// answers sums up what consecutive replies to the writes of one client add to the
-// statistics: one operation, and the same time each. Its zero value is empty.
+// answers sums up what consecutive replies to the writes of one client add to the statistics, as
+// long as operation and latency are the same. Its zero value is empty.
 type answers struct {
 	c               *Client
 	op              *op
-	now, ms         int64 // of the replies (ns), and from arrival to reply
+	now, ms         int64 // when the replies were made (ns), and the time from arrival to reply (ms)
 	n, bytes        int64
-	sizes           int64 // of the requests
-	last, low, high int64 // sizes
+	sizes           int64 // sum of the sizes of the requests
+	last, low, high int64 // sizes of replies
 	xid             int32
 	zxid            int64
 }
 
-// add counts a reply; r.mu is held alone, and c.mu.
+// add counts a reply; r.mu is held for writing, and c.mu is held.
 func (a *answers) add(r *Replica, c *Client, req *request, size, zxid, now int64) {
 	ms := (now - req.at) / 1e6
 	if a.c != c || a.op != req.op || a.ms != ms {
@@ -226,12 +232,12 @@ func (a *answers) add(r *Replica, c *Client, req *request, size, zxid, now int64
 	a.xid, a.zxid = req.xid, zxid
 }
 
-// flush adds what was counted; r.mu is held alone.
+// flush adds the counts to the statistics; r.mu is held for writing.
 func (a *answers) flush(r *Replica) {
 	if a.n == 0 {
 		return
 	}
-	if a.op.code != jute.OpReconfig { // which takes as long as servers need to catch up
+	if a.op.code != jute.OpReconfig { // a reconfig takes as long as servers need to catch up
 		r.noteWait(a.ms*1e6, a.now)
 	}
 	r.meters.did(a.op.code, a.n)
@@ -241,4 +247,18 @@ func (a *answers) flush(r *Replica) {
 	r.stats.sent.Add(a.n)
 	r.unanswered.add(-a.n, -a.sizes)
 	*a = answers{}
+}
+
+// countEnsemble counts an auth packet of the scheme ensemble by its result; checked says that names are checked.
+func (m *Meters) countEnsemble(p *jute.AuthPacket, err error, checked bool) {
+	switch {
+	case p.Scheme != "ensemble":
+	case errors.Is(err, auth.ErrWrongEnsemble):
+		m.ensembleWrong.Inc()
+	case err != nil:
+	case checked && len(p.Auth) > 0:
+		m.ensembleRight.Inc()
+	default:
+		m.ensembleSkipped.Inc()
+	}
 }

@@ -5,12 +5,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// SASLOptions are the settings of logins by SASL; with the zero value there are
-// none, and sasl requests have no effect.
+// SASLOptions are the settings of logins by SASL. With the zero value there are no such logins, and
+// sasl requests have no effect.
 type SASLOptions struct {
-	Mechanism   sasl.Mechanism // with the users of the login file; nil for none
+	Mechanism   sasl.Mechanism // has the users of the login file; nil for none
 	AllowFailed bool           // allowSaslFailedClients: a client that fails stays, without an identity
-	Required    bool           // an identity of the scheme sasl is enforced: a client that fails may not stay
+	Required    bool           // an identity of the scheme sasl is required: a client that fails may not stay
 }
 
 // saslLogin answers one token of a client's login. Without a mechanism it answers
@@ -41,7 +41,8 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder) error {
 		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{Token: token}).Append)
 		return nil
 	case r.sasl.AllowFailed && !r.sasl.Required:
-		r.clientLog.Warn("a client failed to log in and stays (allowSaslFailedClients)", "client", c.remote, "session", SessionText(c.session), "err", err)
+		r.clientLog.Warn("a client failed to log in and stays (allowSaslFailedClients)", "client", c.remote,
+			"session", SessionText(c.session), "err", err)
 		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{}).Append)
 		return nil
 	}
@@ -55,7 +56,7 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder) error {
 	return ErrClosing
 }
 
-// saslStep takes one token and, when the login is done, adds what it has proved.
+// saslStep processes one token and, when the login is complete, adds the identity it proved.
 func (r *Replica) saslStep(c *Client, token []byte) ([]byte, error) {
 	reply, done, user, err := c.sasl.Step(token)
 	if err != nil || !done {

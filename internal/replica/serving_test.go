@@ -9,7 +9,8 @@ import (
 func TestServingDefaults(t *testing.T) {
 	t.Parallel()
 	def := Serving{}.WithDefaults()
-	if got := (Serving{Tick: -1, MaxFrame: -1, MaxOutstanding: -1, SnapCount: -1, SnapBytes: -1}).WithDefaults(); got != def {
+	if got := (Serving{Tick: -1, MaxFrame: -1, MaxOutstanding: -1, SnapCount: -1, SnapBytes: -1}).WithDefaults(); got !=
+		def {
 		t.Errorf("of settings below zero: %+v, want %+v", got, def)
 	}
 	if def.SessionTimeoutMin != 2*TickDefault || def.SessionTimeoutMax != 20*TickDefault {

@@ -65,7 +65,9 @@ func openOnDisk(t testing.TB, fs *storage.MemFS, refuse int64, snapshotsKept int
 	}
 	s.rep = New(Options{
 		ID: 1, Auth: registry, Kick: func() {}, Tree: tree.New(tree.Options{LevelMax: tree.FeatureLevelMax}),
-		Now: func() int64 { return s.now.Load() }, Wall: func() int64 { return s.now.Load() / 1e6 }, Secret: func() []byte { return make([]byte, jute.PasswdSize) },
+		Now: func() int64 { return s.now.Load() }, Wall: func() int64 { return s.now.Load() / 1e6 }, Secret: func() []byte {
+			return make([]byte, jute.PasswdSize)
+		},
 	})
 	s.loop, err = quorum.NewLoop(quorum.LoopOptions{
 		ID: 1, Dir: dir, State: s.rep, Shell: s, Members: []quorum.Member{{ID: 1}}, ElectionTicks: 10,
@@ -122,7 +124,8 @@ func (s *diskShell) client() *Client {
 		s.step()
 	}
 	c := NewClient(s.now.Load()+1, "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
-	if err := s.rep.Connect(c, &jute.ConnectRequest{Timeout: 40000, Passwd: make([]byte, jute.PasswdSize)}, func() int64 { return s.now.Load() + 2 }); err != nil {
+	if err := s.rep.Connect(c, &jute.ConnectRequest{Timeout: 40000, Passwd: make([]byte, jute.PasswdSize)},
+		func() int64 { return s.now.Load() + 2 }); err != nil {
 		s.t.Fatal(err)
 	}
 	for range 100 {
@@ -296,7 +299,8 @@ func TestDiskTooSmall(t *testing.T) {
 	if err == nil {
 		t.Fatal("a server began on a disk of 9 MiB")
 	}
-	if _, scanErr := fmt.Sscanf(err.Error(), "begin a log in /data: its file system has %d bytes, %d of them free, and a new log needs %d:", &have, &free, &need); scanErr != nil {
+	if _, scanErr := fmt.Sscanf(err.Error(), "begin a log in /data: its file system has %d bytes, %d of them free, and a new log needs %d:",
+		&have, &free, &need); scanErr != nil {
 		t.Fatalf("%v (%v)", err, scanErr)
 	}
 	if err := open(need); err != nil {

@@ -11,31 +11,32 @@ import (
 
 // snapshotRule says when the next snapshot is due.
 type snapshotRule struct {
-	count int64 // changes since the last one, at least
-	bytes int64 // log bytes that force one
-	last  int64 // bytes of the last one
-	since int64 // changes since then
-	began int64 // now (ns) when the one under way began
+	count int64 // changes between two snapshots, at least
+	bytes int64 // log bytes that force a snapshot
+	last  int64 // size of the last snapshot, bytes
+	since int64 // changes since the last snapshot
+	began int64 // now (ns) when the snapshot under way, or the last one, began
 
-	// room is how many bytes the log may take before the disk is full, 0 if that is
-	// not known. Any goroutine.
+	// room is how many bytes the log may grow before the disk is full, or 0 if that is not known. Any
+	// goroutine may use it.
 	room atomic.Int64
-	// asked says that somebody wants one now. Any goroutine.
+	// asked says that a snapshot was requested. Any goroutine may use it.
 	asked atomic.Bool
 }
 
 const (
-	// snapshotRoomShare of the log's room at most lies between two snapshots: the log
-	// is kept from the oldest of several snapshots on, and grows while one is written.
+	// snapshotRoomShare limits the log between two snapshots to a tenth of the log's room: the log is
+	// kept from the oldest of several snapshots on, and grows while one is written.
 	snapshotRoomShare = 10
-	// snapshotTreeShare of the last snapshot must lie between two, however short room
-	// is: a large tree on a small disk would be written all the time.
+	// snapshotTreeShare makes the log grow by at least a quarter of the last snapshot before the next
+	// one, however short room is: otherwise a large tree on a small disk would be written all the
+	// time.
 	snapshotTreeShare = 4
-	// snapshotBytesMin of the log are always waited for.
+	// snapshotBytesMin is the least growth of the log between two snapshots.
 	snapshotBytesMin = 256 << 10
 )
 
-// forced returns the bytes of the log that force a snapshot.
+// forced returns how many bytes of log force a snapshot.
 func (rule *snapshotRule) forced() int64 {
 	room := rule.room.Load()
 	if room == 0 {
@@ -44,24 +45,24 @@ func (rule *snapshotRule) forced() int64 {
 	return min(rule.bytes, max((room-rule.last)/snapshotRoomShare, rule.last/snapshotTreeShare, snapshotBytesMin))
 }
 
-// Space tells how much room the disk has. Where there is none clients' writes are
-// answered jute.ErrThrottledOp, which says that they were not executed; the less
-// there is, the sooner a snapshot is due.
+// Space tells the replica how much room the disk has. When there is none, clients' writes are
+// answered with jute.ErrThrottledOp, which means that they were not executed. The less room there
+// is, the sooner a snapshot is due.
 func (r *Replica) Space(s storage.SpaceState) {
 	r.noRoom.Store(s.Level == storage.SpaceRefuse)
 	r.snapshots.room.Store(max(s.LogRoom, 1))
 }
 
-// SnapshotDue asks for a snapshot once snapCount changes were applied, but not
-// before the log has grown by half a snapshot: with a large tree and a high rate
-// of changes the server would do nothing else. A log that takes much of the room on
-// its disk asks for one too, and RequestSnapshot.
+// SnapshotDue reports whether a snapshot is due: once snapCount changes were applied and the log
+// has grown by half a snapshot. Without the second condition, a server with a large tree and a high
+// rate of changes would do nothing but write snapshots. A snapshot is also due if the log takes
+// much of the room on its disk, or after RequestSnapshot.
 func (r *Replica) SnapshotDue(logBytes int64) bool {
 	rule := &r.snapshots
 	return rule.asked.Swap(false) || logBytes >= rule.forced() || rule.since >= rule.count && logBytes >= rule.last/2
 }
 
-// RequestSnapshot makes the next SnapshotDue say yes.
+// RequestSnapshot makes the next call of SnapshotDue return true.
 func (r *Replica) RequestSnapshot() { r.snapshots.asked.Store(true) }
 
 // Snapshot begins an image of the tree as it is now.
@@ -84,7 +85,7 @@ func (r *Replica) SnapshotDone(_ storage.Meta, bytes int64) {
 	r.meters.snapshot.Observe((r.now() - r.snapshots.began) / 1e6)
 }
 
-// image reads the tree's image chunk by chunk, letting writes in between.
+// image reads the tree's image chunk by chunk, so that writes can go on in between.
 type image struct {
 	r    *Replica
 	img  *tree.Image

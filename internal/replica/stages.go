@@ -7,16 +7,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Stages are the histograms of the stages of a request. Those that the shell knows are public.
+// Stages are the histograms of the stages of a request. The server observes the exported ones.
 type Stages struct {
-	// what one read of a connection brought: until its writes are queued and its reads are answered
+	// from a read of a connection's socket until its writes are queued and its reads are answered
 	Decode *metrics.Histogram
-	queue  *metrics.Histogram // of each entry, the wait of its oldest request until the quorum takes it
+	queue  *metrics.Histogram // for each entry, how long its oldest request waited until the quorum took it
 	Log    *metrics.Histogram // one fdatasync of the log
-	quorum *metrics.Histogram // on the leader: from there until the entry is committed
-	apply  *metrics.Histogram // the entries that are committed at once
-	Send   *metrics.Histogram // one write to a client's socket, of some
-	// Watch is from an event until it is written to a watcher's socket.
+	quorum *metrics.Histogram // on the leader: from being proposed until the entry is committed
+	apply  *metrics.Histogram // applying the entries that were committed together
+	Send   *metrics.Histogram // one write to a client's socket; sampled
+	// Watch is the time from an event until it is written to a watcher's socket.
 	Watch *metrics.Histogram
 }
 
@@ -27,24 +27,27 @@ func newStages(r *metrics.Registry) Stages {
 	return Stages{all[0], all[1], all[2], all[3], all[4], all[5], watch[0]}
 }
 
-// proposals are the entries that this leader has proposed and not applied yet. The quorum's loop owns them.
+// proposals are the entries that this leader has proposed and not yet applied. The quorum's loop
+// owns them.
 type proposals struct {
 	waiting []proposal
-	applied proposal // that of the entry being applied; at is 0 if another server has proposed it
-	quorum  int64    // ns that it took
+	applied proposal // the proposal of the entry being applied; at is 0 if another server proposed the entry
+	quorum  int64    // ns from proposing the entry being applied until it was committed
 }
 
-// A proposal is when (ns) an entry was proposed, and how long its oldest request had waited then.
+// A proposal records when (ns) an entry was proposed, and how long (ns) its oldest request had
+// waited by then.
 type proposal struct{ at, queued int64 }
 
-// propose notes an entry that the quorum takes now.
+// propose notes that the quorum takes an entry now.
 func (r *Replica) propose(queued int64) {
 	r.meters.Stages.queue.Observe(queued)
 	r.noteWait(queued, r.now())
 	r.proposals.waiting = append(r.proposals.waiting, proposal{r.now(), queued})
 }
 
-// arrives notes that an entry is committed. A leader's entries are applied in the order in which it proposed them.
+// arrives notes that an entry is committed. A leader's entries are applied in the order in which it
+// proposed them.
 func (r *Replica) arrives(e *quorum.Entry, now int64) {
 	p := &r.proposals
 	p.applied = proposal{}
@@ -56,11 +59,11 @@ func (r *Replica) arrives(e *quorum.Entry, now int64) {
 	r.meters.Stages.quorum.Observe(p.quorum)
 }
 
-// slowPathMax is how much of a slow request's path is logged.
+// slowPathMax is how many bytes of a slow request's path are logged.
 const slowPathMax = 256
 
-// answersLate logs a request that is answered at now (ns), long after it arrived. The answer has yet to be written to
-// the socket. c.mu is held.
+// answersLate logs a request if it is answered at now (ns), long after it arrived. The answer has
+// yet to be written to the socket. c.mu is held.
 func (r *Replica) answersLate(c *Client, req *request, res *tree.Result, now int64) {
 	took := now - req.at
 	if r.slow <= 0 || took < r.slow || req.op.code == jute.OpPing {

@@ -5,8 +5,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// enqueue puts a request in the client's queue and, if it is a write, in the
-// batch's.
+// enqueue puts a request in the client's queue and, if it is a write, also in the batch.
 func (t *readBatch) enqueue(req *request, body []byte) error {
 	r, c := t.r, t.c
 	if req.isWrite() {
@@ -18,7 +17,7 @@ func (t *readBatch) enqueue(req *request, body []byte) error {
 		}
 		return t.write(req, body)
 	}
-	t.hand() // they are ahead of it
+	t.hand() // the batch's writes are ahead of this request
 	req.size = requestOverhead + len(body)
 	if !c.reserve(&r.unanswered, req.size, t.hand) {
 		return ErrClosing
@@ -40,7 +39,7 @@ func (t *readBatch) enqueue(req *request, body []byte) error {
 			c.longReads.Add(1)
 		}
 		c.unanswered.push(*req)
-		// What was ahead of it may have been answered meanwhile.
+		// The requests ahead of it may have been answered meanwhile.
 		r.drain(c, t.now)
 		if len(c.out) > 0 || c.closing || c.postponed {
 			c.queued()
@@ -52,11 +51,12 @@ func (t *readBatch) enqueue(req *request, body []byte) error {
 	return nil
 }
 
-// write puts a write in the client's queue and in the batch's.
+// write puts a write in the client's queue and in the batch.
 func (t *readBatch) write(req *request, body []byte) error {
 	r, c := t.r, t.c
 	if req.op.code == jute.OpReconfig {
-		t.hand() // what is ahead of it needn't wait
+		t.hand() // the writes ahead of it need not wait for vet
+		c.Blocks()
 		body = r.vetted(body, c.identities())
 	}
 	r.auth.Judge(req.op.code, body)
@@ -64,9 +64,11 @@ func (t *readBatch) write(req *request, body []byte) error {
 	c.seq++
 	req.seq = c.seq
 	ids := c.ids.Load()
-	stamped := tree.Request{Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: req.xid, Identities: *ids, Body: body}
+	stamped := tree.Request{
+		Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: req.xid, Identities: *ids, Body: body,
+	}
 	if !r.alone || c.holds() {
-		// It may have to be sent again, or later.
+		// The record may have to be sent again, or later.
 		req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
 	}
 	req.size = requestOverhead + len(body)
@@ -97,10 +99,9 @@ func (t *readBatch) write(req *request, body []byte) error {
 	return nil
 }
 
-// vetted returns a reconfig's body followed by the code that this server found.
-// What would be refused anyway is not looked into further: only a client that may
-// change the membership makes the server dial what the request names, and learns
-// whether that answers.
+// vetted returns a reconfig's body followed by the code that Options.Vet returned. A reconfig that
+// would be refused anyway is not vetted: only a client that may change the membership can make the
+// server dial what the request names, and learn whether that answers.
 func (r *Replica) vetted(body []byte, ids []jute.ID) []byte {
 	code := jute.OK
 	if r.vet != nil && r.mayReconfig(body, ids) {

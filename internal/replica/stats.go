@@ -7,7 +7,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// clientStats is what `cons` tells of a connection.
+// clientStats is what `cons` reports about a connection.
 type clientStats struct {
 	received, sent atomic.Int64
 	lastOp         atomic.Int32 // jute.Op of the last answered request
@@ -18,7 +18,7 @@ type clientStats struct {
 	reads          namespaceRun // guarded by client.mu
 }
 
-const noOp jute.Op = math.MinInt32 // "nothing answered yet"
+const noOp jute.Op = math.MinInt32 // nothing answered yet
 
 func (s *clientStats) reset() {
 	s.received.Store(0)
@@ -44,8 +44,8 @@ func (l *latencies) reset() {
 	l.max.Store(0)
 }
 
-// observe records n requests that took ms each. A lost race between two
-// observers can only lose one of their extremes.
+// observe records n requests with a latency of ms each. If two observers race, at most one of their
+// extremes is lost.
 func (l *latencies) observe(ms, n int64) {
 	l.count.Add(n)
 	if ms != 0 {
@@ -70,17 +70,17 @@ func (l *latencies) mean() float64 {
 	return float64(l.sum.Load()) / float64(n)
 }
 
-// answered notes a reply on a client's statistics and the server's.
+// answered adds a reply to the client's and the server's statistics.
 func (r *Replica) answered(c *Client, req *request, zxid, now int64) {
 	r.answeredMany(c, req.code(), req.isWrite(), req.xid, 1, (now-req.at)/1e6, zxid, now)
 }
 
-// answeredMany notes n replies to one kind of request, ms after it arrived; xid and
-// zxid are the last one's.
+// answeredMany adds n replies to requests of one kind, each sent ms after its request arrived; xid
+// and zxid are those of the last reply.
 func (r *Replica) answeredMany(c *Client, op jute.Op, write bool, xid int32, n, ms, zxid, now int64) {
 	c.stats.sent.Add(n)
 	c.stats.lastOp.Store(int32(op))
-	if xid >= 0 { // a ping or the like is not what the client did last
+	if xid >= 0 { // negative: a ping or the like, which is not what the client did last
 		c.stats.lastXid.Store(xid)
 	}
 	c.stats.lastZxid.Store(zxid)
@@ -94,9 +94,9 @@ func (r *Replica) answeredMany(c *Client, op jute.Op, write bool, xid int32, n, 
 	}
 }
 
-// serverStats is what `srvr` and `mntr` tell of the whole server.
+// serverStats is what `srvr` and `mntr` report about the whole server.
 type serverStats struct {
 	received, sent atomic.Int64
-	authFailed     atomic.Int64 // connections
+	authFailed     atomic.Int64 // connections that failed to authenticate
 	latency        latencies
 }

@@ -7,15 +7,14 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// syncs numbers the sync requests of this server's clients, and the connect
-// requests that need one, so that one answer of the quorum serves all that were
-// asked before it.
+// syncs numbers the sync requests of this server's clients, and the connect requests that need a
+// sync, so that one answer from the quorum serves all syncs requested before it.
 type syncs struct {
 	mu      sync.Mutex
-	asked   uint64     // number of the last sync asked for
-	taken   uint64     // number of the last one the quorum took
+	asked   uint64     // number of the last sync requested
+	taken   uint64     // number of the last sync that the quorum took
 	waiting []syncWait // in order of number
-	dead    int        // of waiting, those of clients that are gone
+	dead    int        // how many of waiting belong to clients that are gone
 }
 
 type syncWait struct {
@@ -24,8 +23,8 @@ type syncWait struct {
 	connect bool // the sync is for c's connect request
 }
 
-// ask numbers a sync of c. For a sync request the caller holds c.mu until it has
-// queued the request on c too: the answer may come at once.
+// ask numbers a sync of c. For a sync request, the caller holds c.mu until it has also queued the
+// request on c: the answer may come at once.
 func (s *syncs) ask(c *Client, connect bool) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,9 +34,9 @@ func (s *syncs) ask(c *Client, connect bool) uint64 {
 	return s.asked
 }
 
-// forget drops the syncs of a client that is gone: without a quorum they would
-// wait on, and keep the client. To drop each at once would take a time
-// proportional to all that wait.
+// forget drops the syncs of a client that is gone: without a quorum they would keep waiting, and
+// keep the client in memory. Dropping each at once would take time proportional to the number of
+// waiting syncs, so they are dropped in bulk.
 func (s *syncs) forget(c *Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +50,8 @@ func (s *syncs) forget(c *Client) {
 	}
 }
 
-// take returns the number up to which syncs wait and were not taken, or 0.
+// take returns the number up to which syncs wait that the quorum has not taken yet, or 0 if there
+// are none.
 func (s *syncs) take() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *syncs) take() uint64 {
 	return s.taken
 }
 
-// done removes the syncs up to n and returns those whose clients are there.
+// done removes the syncs up to n and returns those whose clients are still there.
 func (s *syncs) done(n uint64) []syncWait {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,15 +80,15 @@ func (s *syncs) done(n uint64) []syncWait {
 	return ready
 }
 
-// Syncs returns the ticket of the syncs asked for since the last call, or 0.
+// Syncs returns the ticket of the syncs requested since the last call, or 0 if there are none.
 func (r *Replica) Syncs() uint64 { return r.syncs.take() }
 
-// letGo sends the writes that nothing ahead of them holds any more. A write that is
-// applied before a sync ahead of it is ready would overtake it, and the reads between
-// the two would show it. c.mu is held.
+// letGo sends the writes that nothing ahead of them holds back any more. A write applied before a
+// sync ahead of it is ready would overtake the sync, and the reads between the two would see it.
+// c.mu is held.
 func (r *Replica) letGo(c *Client) {
 	if c.postponed {
-		return // reads ahead of them are to be answered first; readMore calls again
+		return // reads ahead of the writes must be answered first; readMore calls letGo again
 	}
 	sent := false
 	for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
@@ -110,8 +110,7 @@ func (r *Replica) letGo(c *Client) {
 	}
 }
 
-// Synced says that everything acknowledged before the ticket was given is
-// applied here.
+// Synced notes that everything acknowledged before the ticket was issued has been applied here.
 func (r *Replica) Synced(ticket uint64) {
 	ready := r.syncs.done(ticket)
 	connects := 0
@@ -131,7 +130,7 @@ func (r *Replica) Synced(ticket uint64) {
 	}
 }
 
-// syncReady answers a sync, and what waited behind it; mu is held at least shared.
+// syncReady answers a sync, and what waited behind it; mu is held at least for reading.
 func (r *Replica) syncReady(w syncWait, now int64) {
 	c := w.c
 	c.mu.Lock()
@@ -152,7 +151,7 @@ func (r *Replica) syncReady(w syncWait, now int64) {
 	}
 }
 
-// resumeAll resumes the sessions of the connect requests among waits.
+// resumeAll resumes the sessions of those waits that are for connect requests.
 func (r *Replica) resumeAll(waits []syncWait) {
 	r.mu.Lock()
 	for _, w := range waits {

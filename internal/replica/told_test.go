@@ -29,7 +29,8 @@ func TestWriteBehindARefusal(t *testing.T) {
 	in = encoder.request(in, jute.OpCreate, creating("/ready", nil, 0))
 	used, err := s.receive(cl, in)
 	if err != ErrUntold || used != read {
-		t.Fatalf("a write behind a refusal that has not arrived: %d of %d bytes taken, %v; want the %d of a read, and that the client was not told", used, len(in), err, read)
+		t.Fatalf("a write behind a refusal that has not arrived: %d of %d bytes taken, %v; want the %d of a read, and that the client was not told",
+			used, len(in), err, read)
 	}
 	arrived = true
 	if _, err := s.receive(cl, in[used:]); err != ErrUntold {
@@ -63,7 +64,8 @@ func TestWriteBehindARefusalForMemory(t *testing.T) {
 	in = encoder.request(in, jute.OpDelete, deleting("/n"))
 	used, err := s.receive(cl, in)
 	if err != ErrUntold || used != first {
-		t.Fatalf("a delete behind a refused create: %d of %d bytes taken, %v; want the %d of the create", used, len(in), err, first)
+		t.Fatalf("a delete behind a refused create: %d of %d bytes taken, %v; want the %d of the create", used, len(in), err,
+			first)
 	}
 	arrived = true
 	for out, _ := cl.TakeOutput(nil); out != nil; out, _ = cl.TakeOutput(nil) {

@@ -6,34 +6,37 @@ import (
 )
 
 const (
-	// unansweredTotalMax bounds the bytes of all clients' unanswered requests.
-	// Without a quorum they wait for the patience of their clients, however many
-	// clients there are. It is far more than a second's worth of writes.
+	// unansweredTotalMax bounds the bytes of all clients' unanswered requests. Without a quorum these
+	// wait for as long as their clients are patient, however many clients there are. It is far more
+	// than a second's worth of writes.
 	unansweredTotalMax = 256 << 20
-	// smallRequestMax is the size up to which a request is let in all the same:
-	// heartbeats, reads and small writes, which are bounded by their number.
+	// smallRequestMax is the size up to which a request is let in regardless of that bound:
+	// heartbeats, reads and small writes are bounded by their number.
 	smallRequestMax = 1 << 10
-	// requestOverhead is what a request counts beside the bytes of its record.
+	// requestOverhead is what a request counts in addition to the bytes of its record.
 	requestOverhead = 64
 )
 
-// With more than globalOutstandingLimit unanswered in all, a connection may still have some, so that each
-// wake-up of its reader and each write to its socket is for several, until all together are
-// fewUnansweredTimes as many. Beyond that it may have one.
+// When more than globalOutstandingLimit requests are unanswered in all, a connection may still have
+// up to fewUnanswered of them, so that each wake-up of its reader and each write to its socket
+// serves several. Beyond fewUnansweredTimes that limit in all, a connection may have only one.
 const (
 	fewUnanswered      = 16
 	fewUnansweredTimes = 4
+	// crowdedUnanswered replaces a larger globalOutstandingLimit for connections of an identity that
+	// keeps the server busy while others send requests, too.
+	crowdedUnanswered = 256
 )
 
-// unanswered counts the requests of all clients that have no answer yet, and makes
-// connections wait when there is too much of them: those first that send most.
-// Its mutex may be taken while any other lock of the replica is held.
+// unanswered counts the requests of all clients that have no answer yet, and makes connections wait
+// when there are too many, first those that send most. Its mutex may be taken while any other lock
+// of the replica is held.
 type unanswered struct {
 	countMax, bytesMax int64
 	now                func() int64 // ns
 
-	// sum is the count in the upper bits and the bytes in the lower ones, so that a
-	// request costs one atomic operation.
+	// sum holds the count in its upper bits and the bytes in the lower ones, so that a request costs
+	// one atomic operation.
 	sum atomic.Int64
 
 	waits   atomic.Int32 // len(waiting)
@@ -49,24 +52,26 @@ func (u *unanswered) count() int64 { return u.sum.Load() >> unansweredBytesBits 
 
 func (u *unanswered) bytes() int64 { return u.sum.Load() & (1<<unansweredBytesBits - 1) }
 
-// manyRequests reports whether there are more than globalOutstandingLimit.
+// manyRequests reports whether there are more unanswered requests than globalOutstandingLimit.
 func (u *unanswered) manyRequests() bool { return u.count() > u.countMax }
 
-// holds reports whether a client with n unanswered requests should wait for their number.
-func (u *unanswered) holds(n int) bool {
-	if n == 0 || !u.manyRequests() {
-		return false
+// holds reports whether a client with n unanswered requests has to wait because of their total
+// number. crowded says that other connections of its identity wait for their turn.
+func (u *unanswered) holds(n int, crowded bool) bool {
+	count, most := u.count(), u.countMax
+	if crowded {
+		most = min(most, crowdedUnanswered)
 	}
-	return n >= fewUnanswered || u.count() > fewUnansweredTimes*u.countMax
+	return n > 0 && count > most && (n >= fewUnanswered || count > fewUnansweredTimes*u.countMax)
 }
 
-// manyBytes reports whether a client with a request of that size should wait.
+// manyBytes reports whether a client with a request of the given size has to wait.
 func (u *unanswered) manyBytes(size int) bool {
 	return size > smallRequestMax && u.bytes()+int64(size) > u.bytesMax
 }
 
-// await has wake wake c's reader, which is about to wait; it asks manyBytes again
-// before it does.
+// await registers c for wake, because its reader is about to wait; the caller checks manyBytes
+// again before it does.
 func (u *unanswered) await(c *Client) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -77,8 +82,8 @@ func (u *unanswered) await(c *Client) {
 	}
 }
 
-// wake wakes the readers that wait, once half of the bytes are free. The caller
-// holds no client.
+// wake wakes the waiting readers once half of the bytes are free. The caller must not hold any
+// client.
 func (u *unanswered) wake() {
 	if u.waits.Load() == 0 || u.bytes() > u.bytesMax/2 {
 		return

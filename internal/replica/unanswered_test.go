@@ -89,18 +89,29 @@ func FuzzReceive(f *testing.F) {
 	}
 	f.Add(uint8(0), all)
 	children := func(b []byte) []byte { return jute.AppendString(b, "/") }
-	f.Add(uint8(1), raw.request(raw.request(nil, jute.OpCreate, creating("/a", nil, jute.ModeEphemeral)), jute.OpGetEphemerals, children))
+	f.Add(uint8(1),
+		raw.request(raw.request(nil, jute.OpCreate, creating("/a", nil, jute.ModeEphemeral)), jute.OpGetEphemerals, children))
 	f.Add(uint8(2), raw.request(raw.request(nil, jute.OpSync, children), jute.OpCreate, creating("/a", nil, 0)))
 	f.Add(uint8(3), raw.request(raw.request(nil, jute.OpSetWatches2, func(b []byte) []byte {
-		w := jute.SetWatches{Data: []string{"/", "/x"}, Exist: []string{"/"}, Child: []string{"/q"}, Persistent: []string{"/"}}
+		w := jute.SetWatches{
+			Data: []string{"/", "/x"}, Exist: []string{"/"}, Child: []string{"/q"}, Persistent: []string{"/"},
+		}
 		return w.Append(b, jute.OpSetWatches2)
 	}), jute.OpCreate, creating("/q", nil, 0)))
 	f.Add(uint8(4), raw.request(nil, jute.OpMulti, func(b []byte) []byte {
-		return jute.AppendMulti(b, []jute.MultiOp{{Op: jute.OpCreate, Path: "/m", ACL: jute.WorldACL(jute.PermAll)}, {Op: jute.OpDelete, Path: "/m", Version: -1}})
+		return jute.AppendMulti(b,
+			[]jute.MultiOp{
+				{Op: jute.OpCreate, Path: "/m", ACL: jute.WorldACL(jute.PermAll)}, {Op: jute.OpDelete, Path: "/m", Version: -1},
+			})
 	}))
 	f.Add(uint8(5), raw.request(raw.request(nil, jute.OpCreate, creating("/a", nil, 0)), jute.OpCloseSession, nil))
 	f.Fuzz(func(t *testing.T, state uint8, in []byte) {
-		s := newStage(t, Options{Serving: Serving{LocalSessions: state&1 != 0, LocalSessionsUpgrading: state&2 != 0, ReadOnlyMode: true, MaxFrame: 1 << 16}})
+		s := newStage(t,
+			Options{
+				Serving: Serving{
+					LocalSessions: state&1 != 0, LocalSessionsUpgrading: state&2 != 0, ReadOnlyMode: true, MaxFrame: 1 << 16,
+				},
+			})
 		fuzzReceive(s, state, in)
 	})
 }

@@ -6,28 +6,28 @@ import (
 	"sync/atomic"
 )
 
-// Notifications can't be held back: a client that set watches and doesn't read makes the server
-// keep what they fire. One connection is bounded by outputMaxBytes; here is what all of them
-// together may leave unread.
+// Notifications can't be held back: if a client sets watches and doesn't read, the server has to
+// keep the notifications. outputMaxBytes bounds those of one connection; this file bounds what all
+// connections together may leave unread.
 const (
-	// unreadShare is the part of memory.limit that unread notifications of all clients may
-	// take: an eighth. Beyond it the connections with most of them are closed.
+	// unreadShare is the divisor of memory.limit that gives how much unread notifications of all
+	// clients may use: an eighth. Beyond that, the connections with most of them are closed.
 	unreadShare = 8
-	// unreadMaxDefault is that bound where memory has no limit.
+	// unreadMaxDefault is that bound if memory has no limit.
 	unreadMaxDefault = 1 << 30
-	// unreadKeepPercent of the bound is left when connections have been closed for it.
+	// unreadKeepPercent is the percentage of the bound down to which connections are closed.
 	unreadKeepPercent = 75
 )
 
-// unreadEvents counts the bytes of notifications that clients have not read yet: those in
-// their output and in what is being written.
+// unreadEvents counts the bytes of notifications that clients have not read yet: those in their
+// output and in the buffers being written.
 type unreadEvents struct {
 	bytes atomic.Int64
-	limit atomic.Int64 // memory.limit as the account was last told; 0 for none
+	limit atomic.Int64 // memory.limit as of the last AccountMemory; 0 for none
 }
 
-// max is how many bytes all clients may leave unread until the next look at the account.
-// Twice that ends the connection of whoever is to be told more at once.
+// max returns how many bytes all clients together may leave unread, checked whenever the account is
+// added up. At twice that, a connection that is to get more is closed at once.
 func (u *unreadEvents) max() int64 {
 	if limit := u.limit.Load(); limit > 0 {
 		return limit / unreadShare
@@ -35,20 +35,20 @@ func (u *unreadEvents) max() int64 {
 	return unreadMaxDefault
 }
 
-// clientEvents are one client's part of unreadEvents; Client.mu guards them.
+// clientEvents is one client's part of unreadEvents; Client.mu guards it.
 type clientEvents struct {
 	waiting int           // bytes of notifications in out
-	taken   int           // and in the buffer that is being written
+	taken   int           // bytes of notifications in the buffer that is being written
 	all     *unreadEvents // nil until the client is registered
 }
 
-// take notes that all that was taken before is written, and out is taken now.
+// take notes that the output taken before has been written, and that out is taken now.
 func (e *clientEvents) take() {
 	e.forget(e.taken)
 	e.taken, e.waiting = e.waiting, 0
 }
 
-// drop notes that neither is kept any more.
+// drop notes that neither out nor the buffer being written is kept any more.
 func (e *clientEvents) drop() {
 	e.forget(e.taken + e.waiting)
 	e.taken, e.waiting = 0, 0
@@ -60,8 +60,8 @@ func (e *clientEvents) forget(n int) {
 	}
 }
 
-// dropUnread closes a connection whose client leaves too many notifications unread; c.mu is
-// held. The client's session goes on: it may come back, and is told then what it has missed.
+// dropUnread closes a connection whose client leaves too many notifications unread. The client's
+// session goes on: if the client comes back, it is told what it has missed. c.mu is held.
 func (r *Replica) dropUnread(c *Client) {
 	c.closeLocked("it does not read its notifications, of which all clients together left too many unread (memory.limit)")
 	c.out = nil
@@ -76,8 +76,8 @@ func (r *Replica) dropUnread(c *Client) {
 	}
 }
 
-// relieve closes the connections that have most notifications unread, if all clients together
-// have more of them than they may.
+// relieve closes the connections that have most notifications unread, if all clients together have
+// more unread than allowed.
 func (r *Replica) relieve() {
 	most := r.unread.max()
 	if r.unread.bytes.Load() <= most {

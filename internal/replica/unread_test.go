@@ -45,7 +45,9 @@ func TestEventsOfOneRequest(t *testing.T) {
 	for _, path := range []string{"/turn/a", "/turn/b"} {
 		s.call(c, raw, jute.OpCreate, creating(path, nil, 0))
 	}
-	secret := jute.CreateRequest{Path: "/turn/a/secret", ACL: []jute.ACL{{Perms: jute.PermWrite, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}
+	secret := jute.CreateRequest{
+		Path: "/turn/a/secret", ACL: []jute.ACL{{Perms: jute.PermWrite, ID: jute.ID{Scheme: "world", ID: "anyone"}}},
+	}
 	s.call(c, raw, jute.OpCreate, secret.Append)
 	all, onlyB := s.watcher("/turn"), s.watcher("/turn/b")
 	var ops []jute.MultiOp

@@ -12,28 +12,28 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A View is what a replica tells of itself at one instant. Times are in ms, those of
-// requests from arrival to reply, as clients see them.
+// A View is what a replica reports about itself at one instant. Times are in ms; those of requests
+// are from arrival to reply.
 type View struct {
-	// Serving is false until everything acknowledged before this server started
-	// is applied, and while it is cut off from its ensemble.
+	// Serving is false until everything acknowledged before this server started has been applied, and
+	// while the server is cut off from its ensemble.
 	Serving  bool
-	CutOff   bool   // it had no leader for too long
+	CutOff   bool   // the server has had no leader for too long
 	ReadOnly bool   // it is cut off and serves read-only
 	Leads    bool   // this server leads
-	Leader   uint64 // id of the server that leads, as far as this one knows; 0 for none
-	Term     uint64 // of that server
+	Leader   uint64 // id of the leader, as far as this server knows; 0 for none
+	Term     uint64 // term of that leader
 	// LeadingSince is the time, by the replica's clock, at which this server began to
 	// lead; 0 if it doesn't.
 	LeadingSince int64
 
 	Index         uint64 // of the last log entry applied
 	Zxid          int64  // of the last change applied
-	Digest        uint64 // of the whole replicated state then
+	Digest        uint64 // digest of the whole replicated state after that change
 	Nodes         int    // znodes; the root counts twice, as in Apache
 	Ephemerals    int
 	DataSize      int   // bytes of paths and data; the root's path counts twice
-	Keyed         bool  // the tree's hashes have a secret of the log
+	Keyed         bool  // the secret of the tree's hashes is in the log
 	SinceSnapshot int64 // requests applied since the last snapshot
 
 	FeatureLevel      uint32 // in force
@@ -42,38 +42,37 @@ type View struct {
 	MembersVersion    int64
 
 	GlobalSessions int
-	// LocalSessions counts those that began here and are not global, and those of
-	// read-only clients; BeginsLocal says that new sessions are local.
+	// LocalSessions counts the sessions that began here and are not global, and those of read-only
+	// clients. BeginsLocal says that new sessions are local.
 	LocalSessions int
 	BeginsLocal   bool
-	Clients       int // connections with a connect request
-	Connecting    int // those of Clients whose connect request has no answer yet
+	Clients       int // connections that sent a connect request
+	Connecting    int // those of Clients whose connect request is unanswered
 	Watches       int
 
-	Received    int64 // requests, and four-letter words
+	Received    int64 // requests, including four-letter words
 	Sent        int64 // replies and notifications
-	AuthFailed  int64 // connections
+	AuthFailed  int64 // connections that failed to authenticate
 	Outstanding int64 // requests without an answer
 	Latency     Latency
 	Proposals   Sizes // log entries proposed, in bytes; only a leader proposes
 	Responses   Sizes
 
-	ClockCorrection int64 // what a leader adds to its clock
+	ClockCorrection int64 // what the leader adds to its clock, ms
 	NoRoom          bool  // the disk is nearly full: clients' writes are refused
 
-	Memory        memory.Use  // as it was last added up
+	Memory        memory.Use  // as last added up
 	MemoryStep    memory.Step // in force
 	MemoryRefused int64       // requests refused because memory is short
 }
 
-// Latency is the least, mean and largest time of an answer in ms, since the last
-// reset.
+// Latency is the least, mean and largest time from request to answer in ms, since the last reset.
 type Latency struct {
 	Min, Max int64
 	Avg      float64 // rounded to four decimals
 }
 
-// Sizes are the last, least and largest size in bytes, -1 before the first.
+// Sizes are the last, least and largest size in bytes, each -1 before the first.
 type Sizes struct{ Last, Min, Max int64 }
 
 func (s *sizes) public() Sizes { return Sizes{s.last.Load(), s.least.Load(), s.largest.Load()} }
@@ -83,7 +82,7 @@ func (l *latencies) public() Latency {
 	return Latency{Min: l.least(), Max: l.max.Load(), Avg: math.Floor(l.mean()*scale+0.5) / scale}
 }
 
-// View returns what the replica tells of itself now. It holds up nothing.
+// View returns what the replica reports about itself now. It holds up nothing.
 func (r *Replica) View() View {
 	r.watchMu.Lock()
 	watches := r.watches.Size()
@@ -110,26 +109,25 @@ func (r *Replica) View() View {
 	return v
 }
 
-// Busiest returns what this server's clients ask for most, n of each kind at most.
+// Busiest returns what this server's clients request most, at most n of each kind.
 func (r *Replica) Busiest(n int) busiest.Picture { return r.traffic.Picture(r.now(), n) }
 
-// Position returns the last applied entry's index, the last zxid, and the
-// digest of the state.
+// Position returns the index of the last applied entry, the last zxid, and the digest of the state.
 func (r *Replica) Position() (index uint64, zxid int64, digest uint64) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.tree.LastIndex(), r.tree.LastZxid(), r.tree.Digest()
 }
 
-// DigestAt returns the digest of the state after one of the last log entries; ok
-// is false for an older one. It may not run beside Apply.
+// DigestAt returns the digest of the state after one of the last log entries; ok is false for an
+// older entry. It must not run concurrently with Apply.
 func (r *Replica) DigestAt(index uint64) (digest uint64, ok bool) {
 	at := r.digests.ring[index%digestsKept]
 	return at.digest, at.index == index
 }
 
-// Recompute returns the digest of the state as it is kept, and as it is computed anew
-// of all there is. It holds up writes meanwhile.
+// Recompute returns the digest of the state as it is maintained, and as recomputed from the whole
+// state. It holds up writes meanwhile.
 func (r *Replica) Recompute() (kept, again uint64) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -143,32 +141,32 @@ func (r *Replica) Session(id int64) (tree.Session, bool) {
 	return r.tree.Session(id)
 }
 
-// Digests returns the digests kept of the state at certain zxids, oldest first.
-// Servers of one cluster that have the same zxid have the same digest.
+// Digests returns the digests kept for certain zxids, oldest first. Servers of one cluster have the
+// same digest at the same zxid.
 func (r *Replica) Digests() []Digest {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Clone(r.progress.digests)
 }
 
-// Members returns the membership as /zookeeper/config has it, and its version.
+// Members returns the membership in /zookeeper/config, and its version.
 func (r *Replica) Members() (text string, version int64) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.tree.Members()
 }
 
-// A Connection is what a replica tells of one client connection.
+// A Connection is what a replica reports about one client connection.
 type Connection struct {
 	Remote      string // "address:port"
-	Interest    int    // Apache's selector bits: 1 waits for requests, 4 has output to write
+	Interest    int    // Apache's selector bits: 1 reads requests, 4 has output to write
 	Outstanding int    // requests without an answer
 	Received    int64
 	Sent        int64
 
-	// The rest is told of connections with a session, those whose Session isn't 0.
+	// The rest is set for connections with a session, those whose Session isn't 0.
 	Session      int64
-	LastOp       string // in four letters or so; NA before the first answer
+	LastOp       string // as cons names it, in about four letters; NA before the first answer
 	Established  time.Time
 	Timeout      int32 // ms
 	LastHeard    int64 // ms of the replica's clock
@@ -209,7 +207,7 @@ func (r *Replica) connected() []*Client {
 	return list
 }
 
-// status reads a client's statistics; Replica.mu is held at least shared.
+// status returns a client's statistics; Replica.mu is held at least for reading.
 func (c *Client) status() Connection {
 	c.mu.Lock()
 	outstanding, interest := c.unanswered.len(), 0
@@ -224,13 +222,14 @@ func (c *Client) status() Connection {
 	return Connection{
 		Remote: c.remote, Interest: interest, Outstanding: outstanding,
 		Received: st.received.Load(), Sent: st.sent.Load(),
-		Session: c.session, LastOp: shortName(jute.Op(st.lastOp.Load())), Established: c.Since, Timeout: c.timeout, LastHeard: c.lastHeard.Load(),
-		LastCxid: st.lastXid.Load(), LastZxid: st.lastZxid.Load(), LastResponse: st.lastReply.Load(),
+		Session: c.session, LastOp: shortName(jute.Op(st.lastOp.Load())), Established: c.Since, Timeout: c.timeout,
+		LastHeard: c.lastHeard.Load(),
+		LastCxid:  st.lastXid.Load(), LastZxid: st.lastZxid.Load(), LastResponse: st.lastReply.Load(),
 		LastLatency: st.latency.last.Load(), Latency: st.latency.public(),
 	}
 }
 
-// shortName is how cons calls an operation.
+// shortName returns the name that cons has for an operation.
 func shortName(code jute.Op) string {
 	if code == jute.OpCreateSession {
 		return opCreateSession.short
@@ -238,8 +237,7 @@ func shortName(code jute.Op) string {
 	return lookup(code).short
 }
 
-// ResetStats begins latencies, packets, response sizes, counters and summaries
-// again.
+// ResetStats resets latencies, packet counts, response sizes, counters and summaries.
 func (r *Replica) ResetStats() {
 	r.stats.latency.reset()
 	r.stats.received.Store(0)
@@ -247,25 +245,25 @@ func (r *Replica) ResetStats() {
 	r.meters.reset()
 }
 
-// ResetConnections begins the statistics of every connection again.
+// ResetConnections resets the statistics of every connection.
 func (r *Replica) ResetConnections() {
 	for _, c := range r.connected() {
 		c.stats.reset()
 	}
 }
 
-// CountReceived counts a request that no client of the replica has sent, such as a
-// four-letter word, and CountSent its answer.
+// CountReceived counts a request that comes from no client of the replica, such as a four-letter
+// word. CountSent counts its answer.
 func (r *Replica) CountReceived() { r.stats.received.Add(1) }
 
-// CountSent counts the answer to a request that CountReceived has counted.
+// CountSent counts the answer to a request that CountReceived counted.
 func (r *Replica) CountSent() { r.stats.sent.Add(1) }
 
-// CountAuthFailed counts a connection that failed to prove who its client is before
-// it was a client.
+// CountAuthFailed counts a connection that failed to authenticate before its client was known to
+// the replica.
 func (r *Replica) CountAuthFailed() { r.stats.authFailed.Add(1) }
 
-// localSessions is View.LocalSessions; mu is held at least shared.
+// localSessions returns View.LocalSessions; mu is held at least for reading.
 func (r *Replica) localSessions() int {
 	return r.readOnlySessions + len(r.locals.sessions) + r.tree.LocalSessions(r.locals.server)
 }

@@ -7,22 +7,23 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// concerns reports whether a request might exceed a limit of its path or session. It is
-// asked of each request: for most it looks at two numbers.
+// concerns reports whether a request might exceed a limit of its path or session. It is called for
+// each request: for most it compares a few numbers.
 func (b *bounds) concerns(r *Replica, op *op, size int) bool {
 	if !op.isWrite() {
-		return b.rated && hasPath(op.code) && op.code != jute.OpRemoveWatches // which only makes less
+		return b.rated && hasPath(op.code) && op.code != jute.OpRemoveWatches // removeWatches only releases resources
 	}
-	return (size > b.bodyMin || b.rated || r.znodes.Load() > b.childrenMin || r.ephemerals.Load() > b.ephemeralsMin) && hasPath(op.code)
+	return (size > b.bodyMin || b.rated || r.znodes.Load() > b.childrenMin || r.ephemerals.Load() > b.ephemeralsMin) &&
+		hasPath(op.code)
 }
 
-// hasPath reports whether a request's record begins with a path, or holds operations whose
-// records do.
+// hasPath reports whether a request's record begins with a path, or holds operations whose records
+// do.
 func hasPath(code jute.Op) bool {
 	return code.HasPath() || code == jute.OpMulti || code == jute.OpMultiRead
 }
 
-// operations returns the operations of a request that hasPath; none if it is malformed.
+// operations returns the operations of a request that hasPath, or none if it is malformed.
 func operations(code jute.Op, body []byte) []jute.MultiOp {
 	var d jute.Decoder
 	d.Reset(body)
@@ -53,7 +54,7 @@ func operations(code jute.Op, body []byte) []jute.MultiOp {
 	return []jute.MultiOp{o}
 }
 
-// within decides on a request that bounds concern. The replica may be held, and is let go.
+// within decides on a request that b concerns. If the batch holds the replica, within releases it.
 func (t *readBatch) within(b *bounds, op *op, body []byte) verdict {
 	t.release()
 	ops := operations(op.code, body)
@@ -70,8 +71,12 @@ func (t *readBatch) within(b *bounds, op *op, body []byte) verdict {
 			ephemerals++
 		}
 	}
-	if most := b.sets[limit.Connection][limit.Ephemerals]; most > 0 && ephemerals > 0 && t.r.ephemeralsOf(t.c.session)+ephemerals > most {
+	if most := b.sets[limit.Connection][limit.Ephemerals]; most > 0 && ephemerals > 0 &&
+		t.r.ephemeralsOf(t.c.session)+ephemerals > most {
 		t.r.exceeded(t.c, limit.Connection, t.c.remote, limit.Ephemerals, t.now)
+		return tooMuch
+	}
+	if ephemerals > 0 && !t.r.mayHoldEphemerals(t.c, b, ephemerals, t.now) {
 		return tooMuch
 	}
 	if !b.rated {
@@ -88,13 +93,13 @@ func (t *readBatch) within(b *bounds, op *op, body []byte) verdict {
 	for i := range ops {
 		p := b.of(ops[i].Path)
 		p.used.use(t.now, 1, size, &p.set)
-		size = 0 // it is the request's, not each operation's
+		size = 0 // the bytes are the request's, not each operation's
 	}
 	return taken
 }
 
-// fits returns the limit of its path that an operation exceeds; limit.Kinds if none. A create
-// is counted in created.
+// fits returns the limit of its path that an operation exceeds, or limit.Kinds if none. It counts a
+// create in created.
 func (r *Replica) fits(p *pathBound, o *jute.MultiOp, created map[string]int64) limit.Kind {
 	creates := o.Op.IsCreate()
 	if most := p.set[limit.Value]; most > 0 && (creates || o.Op == jute.OpSetData) && int64(len(o.Data)) > most {
@@ -133,18 +138,20 @@ func (r *Replica) ephemeralsOf(session int64) int64 {
 	return int64(r.tree.EphemeralsOf(session))
 }
 
-// mayWatch reports whether a connection may leave one more watch, and tells if it may not.
+// mayWatch reports whether a connection may set one more watch, and logs it if not.
 func (r *Replica) mayWatch(c *Client) bool {
 	b := r.bounds.Load()
-	if b == nil || b.sets[limit.Connection][limit.Watches] == 0 {
+	if b == nil {
 		return true
 	}
-	r.watchMu.Lock()
-	n := r.watches.SizeOf(c.id)
-	r.watchMu.Unlock()
-	if int64(n) < b.sets[limit.Connection][limit.Watches] {
-		return true
+	if most := b.sets[limit.Connection][limit.Watches]; most > 0 {
+		r.watchMu.Lock()
+		n := r.watches.SizeOf(c.id)
+		r.watchMu.Unlock()
+		if int64(n) >= most {
+			r.exceeded(c, limit.Connection, c.remote, limit.Watches, r.now())
+			return false
+		}
 	}
-	r.exceeded(c, limit.Connection, c.remote, limit.Watches, r.now())
-	return false
+	return r.mayHoldWatch(c, b)
 }

@@ -1,6 +1,6 @@
-// Package restore makes trees of snapshots: of the newest one of a data directory,
-// beside the disk's own recovery, and of one that a peer sends. It brings the
-// goroutines and the memory outside of Go's heap that a tree doesn't know of.
+// Package restore makes trees from snapshots: from the newest one in a data directory, concurrently with storage's own
+// recovery, and from one that a peer sends. It provides what a tree itself doesn't: goroutines, and memory outside
+// Go's heap.
 package restore
 
 import (
@@ -16,8 +16,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// treeKey derives the key of the tree's hashes from the cluster's id, so that
-// all its replicas have the same.
+// treeKey derives the key of the tree's hashes from the cluster's id, so that all replicas use the same.
 func treeKey(cluster uint64) [16]byte {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("zooid tree key 1"), cluster))
 	return [16]byte(sum[:16])
@@ -29,16 +28,16 @@ func Options(cluster uint64, reconfigure tree.Reconfigure, levelMax int32) tree.
 	return tree.Options{Key: treeKey(cluster), Reconfigure: reconfigure, LevelMax: levelMax}
 }
 
-// An Early is a tree made of the newest snapshot while storage still verifies it and
-// the log: that takes about as long. Nobody sees it before storage has agreed.
+// An Early is a tree made from the newest snapshot while storage still verifies the snapshot and the log, which takes
+// about as long. It isn't used before storage has confirmed the snapshot.
 type Early struct {
-	stop chan struct{} // closed once it isn't wanted any more
-	made chan struct{} // closed once it is made, or given up
+	stop chan struct{} // closed when the tree is no longer wanted
+	made chan struct{} // closed when the tree is made or has failed
 	meta storage.Meta
-	tree *tree.Tree // nil if there was no way to make it: storage will tell
+	tree *tree.Tree // nil if it couldn't be made; storage will report why
 }
 
-// Begin begins to make a tree of the newest snapshot in a data directory.
+// Begin starts making a tree from the newest snapshot in a data directory.
 func Begin(dataDir string, opt tree.Options) *Early {
 	e := &Early{stop: make(chan struct{}), made: make(chan struct{})}
 	go func() {
@@ -55,8 +54,7 @@ func Begin(dataDir string, opt tree.Options) *Early {
 	return e
 }
 
-// Take returns the tree if it is that of the snapshot that storage has found to
-// be the newest, else nil.
+// Take returns the tree if its snapshot is the one that storage has found to be the newest, else nil.
 func (e *Early) Take(newest storage.Meta) *tree.Tree {
 	<-e.made
 	t, m := e.tree, &e.meta
@@ -67,14 +65,14 @@ func (e *Early) Take(newest storage.Meta) *tree.Tree {
 	return t
 }
 
-// GiveUp ends the making.
+// GiveUp stops making the tree.
 func (e *Early) GiveUp() {
 	close(e.stop)
 	<-e.made
 }
 
-// Newest returns the tree of the newest snapshot of a data directory, or a new one.
-// early may be nil.
+// Newest returns the tree of the newest snapshot of a data directory, or an empty tree if there is none. early may be
+// nil.
 func Newest(dir *storage.Dir, opt tree.Options, early *Early) (*tree.Tree, error) {
 	meta, ok := dir.NewestSnapshot()
 	if !ok {
@@ -85,7 +83,8 @@ func Newest(dir *storage.Dir, opt tree.Options, early *Early) (*tree.Tree, error
 	}
 	if meta.BodyFormat != tree.BodyFormat {
 		what := fmt.Sprintf("its body's format %d (this version reads %d)", meta.BodyFormat, tree.BodyFormat)
-		return nil, fmt.Errorf("load the snapshot at index %d: %w", meta.Index, &tree.NewerError{What: what, This: tree.BodyFormat, Wants: int32(meta.BodyFormat)})
+		return nil, fmt.Errorf("load the snapshot at index %d: %w", meta.Index,
+			&tree.NewerError{What: what, This: tree.BodyFormat, Wants: int32(meta.BodyFormat)})
 	}
 	if early != nil {
 		if t := early.Take(meta); t != nil {
@@ -114,13 +113,13 @@ func treeOf(meta storage.Meta, snap *storage.Snapshot, opt tree.Options, stop <-
 		return nil, fmt.Errorf("load the snapshot at index %d: %w", meta.Index, err)
 	}
 	if t.Digest() != meta.Digest || t.LastIndex() != meta.Index {
-		return nil, fmt.Errorf("load the snapshot at index %d: the state in it (index %d, digest %x) is not the one it was taken of (digest %x): restore this directory from a copy", meta.Index, t.LastIndex(), t.Digest(), meta.Digest)
+		return nil, fmt.Errorf("load the snapshot at index %d: the state in it (index %d, digest %x) is not the one it was taken of (digest %x): restore this directory from a copy",
+			meta.Index, t.LastIndex(), t.Digest(), meta.Digest)
 	}
 	return t, nil
 }
 
-// load feeds a snapshot's chunks to the tree; while it takes one, the next ones
-// are verified and decompressed.
+// load passes a snapshot's chunks to the tree; meanwhile the next chunks are verified and decompressed.
 func load(snap *storage.Snapshot, opt tree.Options, stop <-chan struct{}) (*tree.Tree, error) {
 	chunks, used, done := make(chan []byte, chunksAhead), make(chan []byte, chunksAhead), make(chan struct{})
 	failed := io.EOF
@@ -157,7 +156,7 @@ func load(snap *storage.Snapshot, opt tree.Options, stop <-chan struct{}) (*tree
 		return chunk, nil
 	})
 	close(done)
-	for range chunks { // until the goroutine has ended
+	for range chunks { // waits for the goroutine to end
 	}
 	return t, err
 }
@@ -165,14 +164,13 @@ func load(snap *storage.Snapshot, opt tree.Options, stop <-chan struct{}) (*tree
 // chunksAhead is how many chunks may be decompressed before the tree takes them.
 const chunksAhead = 8
 
-// errUnwanted ends the loading of a tree that nobody wants.
+// errUnwanted stops the loading of a tree that is no longer wanted.
 var errUnwanted = errors.New("the tree is not wanted any more")
 
-// onOffHeap returns options whose trees get their memory outside of Go's heap, and a
-// function that ties that memory to the tree made with them: it is given back
-// once nothing refers to the tree any more, which whoever reads from it beyond
-// its last mention ensures by runtime.KeepAlive. With nil, for a tree that came to
-// nothing, it is given back at once.
+// onOffHeap returns options whose trees get their memory outside Go's heap, and a function that ties that memory to
+// the tree made with them: it is freed once nothing refers to the tree any more. Code that still reads the tree's
+// memory after its last use of the tree must call runtime.KeepAlive. Called with nil, if no tree was made, the
+// function frees the memory at once.
 func onOffHeap(opt tree.Options) (tree.Options, func(*tree.Tree)) {
 	o := &memory.OffHeap{}
 	opt.Alloc, opt.Release = o.Alloc, o.Release

@@ -1,6 +1,6 @@
 package runbook
 
-// clients has the codes of the connections of clients.
+// clients has the codes of client connections.
 var clients = []Entry{
 	{"ZD-4001", "A connection was closed during its handshake",
 		"What connected is no ZooKeeper client, was too slow, or left; the error says which. Port scanners and health checks cause such lines.",
@@ -54,7 +54,7 @@ var clients = []Entry{
 		"The program or the endpoint that judges credentials of its scheme (authProvider.SCHEME), or the one with the keys of tokens' issuers, doesn't answer as it should; the line says what is wrong. The client isn't let in. It tries again.",
 		"Mend what the line names. See docs/configuration.md for what such a program is told and answers."},
 	{"ZD-4018", "A request was slow",
-		"Its answer took longer than log.slowRequestMs. ms is the time from when the server read the request until its answer was made. On the leader, for a write of one of its own clients, the line has two parts of it: queueMs, for which the oldest request of the same log entry waited until the log took the entry, and quorumMs, from there until a majority had it on disk and it was committed. applyMs is the time in the tree, and lastFsyncMs the last fsync of this server's log, of whatever entry. A server that follows knows neither of the two parts: its ms has the way to the leader and back. What is left of ms, less queueMs and quorumMs, is decoding and the wait for earlier requests of the same session; a read waits for the writes of its client ahead of it. Sending isn't in ms: the line is written before the answer is, so that no client is called slow for what it doesn't read. At most ten lines a second are written.",
+		"Its answer took longer than log.slowRequestMs. ms is the time from when the server read the request until its answer was made. On the leader, for a write of one of its own clients, the line has two parts of it: queueMs, for which the oldest request of the same log entry waited until the log took the entry, and quorumMs, from there until a majority had it on disk and it was committed. applyMs is the time in the tree, and lastFsyncMs the last fsync of this server's log, of whatever entry. A server that follows knows neither of the two parts: its ms has the way to the leader and back. What is left of ms, less queueMs and quorumMs, is decoding and the wait for earlier requests of the same session; a read waits for the writes of its client ahead of it. Sending isn't in ms: the line is written before the answer is, so that no client is called slow for what it doesn't read (ZD-4028 has that). At most ten lines a second are written.",
 		"Much quorumMs with little lastFsyncMs means the network or the disks of the other servers; much queueMs a server that can't keep up with its log. The histograms zooid_request_stage_seconds show whether one request or all are slow, and have decoding and sending too (stage=\"decode\", stage=\"send\"). On a follower, look at the leader's log of the same second."},
 	{"ZD-4019", "A restore by the admin server failed",
 		"The snapshot was read, and the ensemble did not take it; the error says why. Unless the error says otherwise, nothing has changed.",
@@ -80,4 +80,10 @@ var clients = []Entry{
 	{"ZD-4026", "This server is overloaded",
 		"A write has waited half a second for the log. As long as that goes on heartbeats, reads, known sessions that reconnect, and closes go first; identities that have more than their part unanswered wait with their writes; new sessions begin some at a time, and wait no longer than their timeout. The line comes at most once a minute; zooid_overloaded says whether it goes on, zooid_overload_total what it costs.",
 		"zooid_request_stage_seconds says what takes the time, the busiest clients (zooid top, or api/v1/busiest) who asks. If it is one identity, give it a limit by 'zooid limits set'. If it is all of them, the log needs a faster disk, or the ensemble less to write."},
+	{"ZD-4027", "A client's requests were slow to be taken in",
+		"From the read of a connection until the writes in what it brought were queued and the reads answered it took longer than log.slowRequestMs. decodeMs is that time and bytes how much it was. Many requests at once, a large list, and the wait of a client that is told to slow down by a limit are in it.",
+		"Look at what the client asks for at once (zooid top, or api/v1/busiest). If many clients' lines come together, the server has too little of the processor: zooid_request_stage_seconds{stage=\"decode\"} shows since when."},
+	{"ZD-4028", "A client was slow to read its answers",
+		"One write to its connection took longer than log.slowRequestMs, because the client, or the network to it, took nothing more. sendMs is the time and bytes how much was written. Its own requests may wait meanwhile; no other client does.",
+		"See whether the client is busy, stopped, or far away. A client that takes nothing for 30 s is closed."},
 }

@@ -1,6 +1,6 @@
 package runbook
 
-// disk has the codes of the log, snapshots and the disks that they are on.
+// disk has the codes of the log, of snapshots and of the disks that hold them.
 var disk = []Entry{
 	{"ZD-2001", "The transaction log can't be written",
 		"A write, fsync or rename of the log has failed, and what is on the disk is unknown. Retrying could lose writes that clients were told are safe, so the server stops.",
@@ -49,7 +49,7 @@ var disk = []Entry{
 		"Make room, mend the disk, or give audit.file another place and restart. Lines are written again by themselves; zooid_audit_lines{became=\"lost\"} counts those that are not."},
 }
 
-// memory has the codes of what is refused for lack of memory.
+// memory has the codes of requests that are refused for lack of memory.
 var memory = []Entry{
 	{"ZD-2100", "The tree has few addresses left",
 		"The tree has nearly as many znodes as it can address. Creates and new watches are refused.",

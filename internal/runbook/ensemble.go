@@ -78,9 +78,12 @@ var peers = []Entry{
 	{"ZD-3126", "A member doesn't let this server follow",
 		"This server is no member, and a member refuses to let it follow without a vote. The line says why: often its id is in use, or the member's version is too old to know such servers.",
 		"Give this server an id of its own, or upgrade the member. Or add this server by reconfig."},
+	{"ZD-3127", "The certificate of a peer is no longer accepted",
+		"Certificates are checked again (auth.recheckSeconds), and this peer's was revoked, has ended, or comes from an issuer that is no longer in the trust store. The connection is closed, and the next handshake is refused for the same reason.",
+		"Give the peer a certificate that is accepted, if it is to stay. If its key was stolen, nothing more has to be done here. See docs/operations.md for how to rotate certificates."},
 }
 
-// membership has the codes of changes of the ensemble.
+// membership has the codes of membership changes.
 var membership = []Entry{
 	{"ZD-3201", "This server is no member of the ensemble",
 		"It was removed by reconfig, or it was not added yet. It follows without a vote and serves its clients.",
@@ -135,7 +138,7 @@ var membership = []Entry{
 		"Check the log directory's free space and permissions."},
 }
 
-// versions has the codes of servers of different versions, and of snapshots that they send each other.
+// versions has the codes of servers with different versions, and of snapshots sent between servers.
 var versions = []Entry{
 	{"ZD-3301", "A server's version is too old for this ensemble",
 		"The ensemble's feature level is above what that server knows. It is sent nothing; its data stays as it is.",
@@ -154,7 +157,7 @@ var versions = []Entry{
 		"If it comes again: upgrade this server if the peer runs a newer version. Otherwise make another server lead, by restarting the peer, and check the peer's disk."},
 }
 
-// replicas has the codes of states that differ, and of entries that can't be applied.
+// replicas has the codes of diverging states, and of entries that can't be applied.
 var replicas = []Entry{
 	{"ZD-3401", "Two servers have different states after the same entry",
 		"Memory or a disk has failed on one of them, or they run versions that compute differently. The voters are asked, and a majority decides.",

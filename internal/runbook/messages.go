@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// messages has the codes of the log lines of packages that the simulator runs, which know nothing of codes. TestCodes
-// holds each text against the line that is logged.
+// messages has the codes of log lines from packages that run in the simulator, which know no codes. TestCodes compares
+// each text with the line that is logged.
 var messages = map[string]string{
 	"the last batch of the log was cut short by a crash; it was never acknowledged and is dropped":                                                                                                "ZD-2010",
 	"a damaged snapshot was passed over for an older one; check the disk":                                                                                                                         "ZD-2011",
@@ -38,6 +38,7 @@ var messages = map[string]string{
 	"a server that asks to follow without being a member can't be understood":                                      "ZD-3123",
 	"too many servers that are no members have asked to follow since this server was started: no others are taken": "ZD-3124",
 	"a server that is no member asks to follow, and its id ends with the same byte as another's: their sessions would have the same ids. Give it another myid": "ZD-3125",
+	"a peer's certificate is no longer accepted; its connection is closed":                                                                                     "ZD-3127",
 	"a member doesn't let this server follow without being a member":                                                                                           "ZD-3126",
 	"the membership in /zookeeper/config can't be read; it is not followed":                                                                                    "ZD-3208",
 	"a server has lost its data directory: it leaves the ensemble and joins anew":                                                                              "ZD-3220",
@@ -47,9 +48,9 @@ var messages = map[string]string{
 	"the addresses of former members can't be read; if one of them still has a vote, an operator has to name it in the configuration":                          "ZD-3224",
 	"the members' addresses could not be written; it is tried again":                                                                                           "ZD-3225",
 	"a server runs a version that is too old for this ensemble: it is sent nothing until it is upgraded; its data stays as it is":                              "ZD-3301",
-	"a peer's snapshot was not accepted":                           "ZD-3310",
-	"a snapshot could not be sent; it is tried again":              "ZD-3311",
-	"a snapshot of a peer did not arrive whole; what came is kept": "ZD-3312",
+	"a peer's snapshot was not accepted":                                                                                                                       "ZD-3310",
+	"a snapshot could not be sent; it is tried again":                                                                                                          "ZD-3311",
+	"a snapshot of a peer did not arrive whole; what came is kept":                                                                                             "ZD-3312",
 	"a peer's snapshot is refused, and this server goes on as it is, behind the others; if this comes again, upgrade this server if the peer runs a newer version, else make another server lead (restart the peer), and check the peer's disk": "ZD-3313",
 	"this server and another have different states after the same entry: all voters are asked, a majority decides":                                                                                                                              "ZD-3401",
 	"a majority has this server's state: it goes on":                                       "ZD-3402",
@@ -69,8 +70,10 @@ var messages = map[string]string{
 	"a dry run of a policy's rule would deny a request":                                          "ZD-4024",
 	"this server is overloaded: its clients' writes wait long for the log":                       "ZD-4026",
 	"a connection is closed: its oldest request has waited as long as its session may be silent": "ZD-4025",
-	"a request was slow":              "ZD-4018",
-	"a client failed to authenticate": "ZD-4007",
+	"a request was slow":                                                   "ZD-4018",
+	"a client's requests were slow to be taken in":                         "ZD-4027",
+	"a client was slow to read its answers":                                "ZD-4028",
+	"a client failed to authenticate":                                      "ZD-4007",
 	"a client's credential could not be judged; it is closed to try again": "ZD-4017",
 	"a client failed to log in and stays (allowSaslFailedClients)":         "ZD-4008",
 	"a client failed to log in":                                            "ZD-4009",
@@ -79,13 +82,13 @@ var messages = map[string]string{
 // OfMessage returns the code of a log line that doesn't carry one itself, or "".
 func OfMessage(message string) string { return messages[message] }
 
-// Handler returns a handler that adds their codes to the log lines of such packages.
+// Handler returns a handler that adds codes to the log lines of these packages.
 func Handler(h slog.Handler) slog.Handler { return &coder{h} }
 
 // coder is a slog.Handler that adds codes.
 type coder struct{ slog.Handler }
 
-// Handle writes a line, with its code if it has none itself.
+// Handle writes a line, adding its code if it has none.
 func (h *coder) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
 		if code := messages[r.Message]; code != "" {
@@ -96,8 +99,8 @@ func (h *coder) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs returns a handler that adds codes, too.
+// WithAttrs returns a handler that adds codes as well.
 func (h *coder) WithAttrs(attrs []slog.Attr) slog.Handler { return &coder{h.Handler.WithAttrs(attrs)} }
 
-// WithGroup returns a handler that adds codes, too.
+// WithGroup returns a handler that adds codes as well.
 func (h *coder) WithGroup(name string) slog.Handler { return &coder{h.Handler.WithGroup(name)} }

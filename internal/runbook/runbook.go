@@ -1,9 +1,9 @@
 // Package runbook holds the codes of errors and warnings, and what to do about each.
 //
-// A code is stable: it names one event for as long as Zooid can report that event, whatever becomes of the wording. Log
-// lines at the levels warn and error carry it as the attribute code, which Handler adds to those of the packages that
-// the simulator runs; errors carry it as a value that Code finds, and Text puts it after the message where an error
-// leaves the program. `zooid explain CODE` prints an entry, and docs/troubleshooting.md is made of all of them.
+// A code is stable: it names one event for as long as Zooid can report that event, even if the wording changes. Log
+// lines at the levels warn and error carry it as the attribute code, which Handler adds to lines from packages that
+// run in the simulator. Errors carry it as a value that Code finds, and Text puts it after the message where an error
+// leaves the program. `zooid explain CODE` prints an entry, and docs/troubleshooting.md is generated from all of them.
 package runbook
 
 import (
@@ -15,19 +15,19 @@ import (
 
 // Entry is what the runbook says about one code.
 type Entry struct {
-	Code  string // ZD- and four digits
+	Code  string // ZD- followed by four digits
 	Title string // what happened, in one line
 	Cause string // why it happens
 	Do    string // what to do about it
 }
 
-// Section is a group of entries whose codes begin alike.
+// Section is a group of entries whose codes have a common prefix.
 type Section struct {
 	Title   string
 	Entries []Entry
 }
 
-// Sections returns the whole runbook, by ascending codes.
+// Sections returns the whole runbook, sorted by code.
 func Sections() []Section {
 	return []Section{
 		{"Configuration", configuration},
@@ -44,7 +44,7 @@ func Sections() []Section {
 	}
 }
 
-// Find returns the entry of a code. Case doesn't matter, and ZD- may be missing.
+// Find returns the entry of a code. Case doesn't matter, and the prefix ZD- may be left out.
 func Find(code string) (Entry, bool) {
 	code = strings.ToUpper(code)
 	if !strings.HasPrefix(code, prefix) {
@@ -71,7 +71,7 @@ func (e *coded) Unwrap() error { return e.error }
 // ErrorCode returns the code.
 func (e *coded) ErrorCode() string { return e.code }
 
-// Errorf is fmt.Errorf for an error with a code. The code is not in the error's text.
+// Errorf is fmt.Errorf for an error with a code. The code isn't part of the error's text.
 func Errorf(code, format string, args ...any) error { return &coded{fmt.Errorf(format, args...), code} }
 
 // Code returns the code of err: the one of the outermost error in its tree that has one, or "".
@@ -83,14 +83,14 @@ func Code(err error) string {
 	return ""
 }
 
-// Text returns err's message with its code after it. Joined errors have a line each, with a code each.
+// Text returns err's message followed by its code. Joined errors have a line and a code each.
 func Text(err error) string {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines, plain []string
 		for _, e := range joined.Unwrap() {
 			lines, plain = append(lines, Text(e)), append(plain, e.Error())
 		}
-		if strings.Join(plain, "\n") == err.Error() { // and not one message that wraps several errors
+		if strings.Join(plain, "\n") == err.Error() { // rather than one message that wraps several errors
 			return strings.Join(lines, "\n")
 		}
 	}
@@ -118,13 +118,14 @@ The page is made from the table in internal/runbook.
 	for _, s := range Sections() {
 		fmt.Fprintf(&b, "\n## %s\n", s.Title)
 		for _, e := range s.Entries {
-			fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n%s\n\n%s\n", e.Code, e.Title, Wrap(e.Cause, pageWidth), Wrap("**What to do.** "+e.Do, pageWidth))
+			fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n%s\n\n%s\n", e.Code, e.Title, Wrap(e.Cause, pageWidth),
+				Wrap("**What to do.** "+e.Do, pageWidth))
 		}
 	}
 	return b.String()
 }
 
-// anchor returns what a heading's link is called: lower case, hyphens for spaces, no punctuation.
+// anchor returns the link target of a heading: lower case, hyphens for spaces, no punctuation.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -137,10 +138,10 @@ func anchor(title string) string {
 	}, strings.ToLower(title))
 }
 
-// pageWidth is where lines of the page are broken.
+// pageWidth is the maximum line length of the page.
 const pageWidth = 120
 
-// Wrap breaks a text into lines of at most so many characters.
+// Wrap breaks a text into lines of at most most characters.
 func Wrap(text string, most int) string {
 	var b strings.Builder
 	width := 0

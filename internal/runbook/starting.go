@@ -1,6 +1,6 @@
 package runbook
 
-// starting has the codes of what keeps a server from starting.
+// starting has the codes of problems that keep a server from starting.
 var starting = []Entry{
 	{"ZD-1100", "The server can't start",
 		"Something failed for which there is no code of its own; the message says what.",

@@ -9,34 +9,36 @@ import (
 	"strings"
 )
 
-// A Client is the client's half of one login by DIGEST-MD5.
+// A Client is the client's side of one DIGEST-MD5 login.
 type Client struct {
 	proof  exchange
 	random io.Reader
 	step   int
 }
 
-// NewClient begins a login. Random must be cryptographically strong.
+// NewClient begins a login. random must be cryptographically strong.
 func NewClient(user, password string, random io.Reader) *Client {
-	return &Client{proof: exchange{user: user, password: password, count: firstCount, qop: qopAuth, uri: digestURI}, random: random}
+	return &Client{
+		proof: exchange{user: user, password: password, count: firstCount, qop: qopAuth, uri: digestURI}, random: random,
+	}
 }
 
-// NewPeerClient begins a login at the quorum port of Apache's servers, which have another name there (QuorumServer).
+// NewPeerClient begins a login at the quorum port of one of Apache's servers (QuorumServer), where
+// servers have another name.
 func NewPeerClient(user, password string, random io.Reader) *Client {
 	c := NewClient(user, password, random)
 	c.proof.uri = peerURI
 	return c
 }
 
-// Step takes the server's next token, nil at first, and returns the one to answer
-// with, nil if there is none to send. When done, the server has proved that it
-// knows the password too. After an error, or when done, every further token is an
-// error. Errors contain no secret. Token isn't kept.
+// Step takes the server's next token, nil at first, and returns the reply to send, nil if there is
+// none. When done is true, the server has proved that it knows the password too. After an error, or
+// after done, every further token is an error. Errors contain no secret. Step doesn't retain token.
 func (c *Client) Step(token []byte) (reply []byte, done bool, err error) {
 	c.step++
 	switch c.step {
 	case 1:
-		return []byte{}, false, nil // the mechanism begins with the server
+		return []byte{}, false, nil // in DIGEST-MD5 the server sends the first challenge
 	case 2:
 		reply, err = c.respond(string(token))
 	case 3:
@@ -65,7 +67,8 @@ func (c *Client) respond(challenge string) ([]byte, error) {
 	case !strings.EqualFold(d["algorithm"], "md5-sess"):
 		return nil, fmt.Errorf("the server's challenge is for the algorithm %.32q, not md5-sess", d["algorithm"])
 	case hasQOP && !offers(offered, qopAuth):
-		return nil, fmt.Errorf("the server offers the qualities of protection %.64q; only %q is known, use TLS to protect the connection", offered, qopAuth)
+		return nil, fmt.Errorf("the server offers the qualities of protection %.64q; only %q is known, use TLS to protect the connection",
+			offered, qopAuth)
 	case hasCharset && !strings.EqualFold(charset, "utf-8"):
 		return nil, fmt.Errorf("the server's challenge has the charset %.32q, not utf-8", charset)
 	}
@@ -84,7 +87,7 @@ func (c *Client) respond(challenge string) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// offers reports whether a list separated by commas names what is wanted.
+// offers reports whether a comma-separated list contains wanted.
 func offers(list, wanted string) bool {
 	for item := range strings.SplitSeq(list, ",") {
 		if strings.EqualFold(strings.Trim(item, blank), wanted) {

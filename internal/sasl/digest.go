@@ -12,34 +12,33 @@ import (
 	"strings"
 )
 
-// What every ZooKeeper server calls itself in DIGEST-MD5, whatever its host is: the
-// clients have it built in.
+// The names that every ZooKeeper server uses in DIGEST-MD5, on any host: clients have them built
+// in.
 const (
 	serverName = "zk-sasl-md5"
 	digestURI  = "zookeeper/" + serverName
 	realm      = serverName
-	peerURI    = "zookeeper-quorum/zk-quorum-sasl-md5" // of Apache's quorum ports
+	peerURI    = "zookeeper-quorum/zk-quorum-sasl-md5" // of the quorum ports of Apache's servers
 	qopAuth    = "auth"
-	firstCount = "00000001" // nc: a nonce is used once
+	firstCount = "00000001" // nc: each nonce is used once
 )
 
-// nonceBytes is the randomness of a nonce, as much as Java takes.
+// nonceBytes is the number of random bytes in a nonce, the same as in Java.
 const nonceBytes = 30
 
-// super is the user whose password may be given by a key of its own.
+// super is the user whose password may be given by a separate setting.
 const super = "super"
 
-// DigestMD5 is the mechanism with a server's users. It is immutable, so any number
+// DigestMD5 is the mechanism DIGEST-MD5 with the users of a server. It is immutable, so any number
 // of connections may use it at once, if its source of randomness allows that.
 type DigestMD5 struct {
 	users  map[string]string
 	random io.Reader
 }
 
-// NewDigestMD5 returns the mechanism for users and their passwords. If
-// superPassword isn't empty it replaces that of the user super, if there is one: as
-// in Apache the user must be in the login file too. Random must be
-// cryptographically strong and safe for concurrent use.
+// NewDigestMD5 returns the mechanism for users and their passwords. A superPassword that isn't
+// empty replaces the password of the user super, if that user exists: as in Apache, the user must
+// be in the login file too. random must be cryptographically strong and safe for concurrent use.
 func NewDigestMD5(users map[string]string, superPassword string, random io.Reader) *DigestMD5 {
 	users = maps.Clone(users)
 	if _, ok := users[super]; ok && superPassword != "" {
@@ -51,17 +50,17 @@ func NewDigestMD5(users map[string]string, superPassword string, random io.Reade
 // Begin returns the state of one connection's login.
 func (m *DigestMD5) Begin() Login { return &Server{mechanism: m} }
 
-// A Server is the server's half of one login, for one connection at a time.
+// A Server is the server's side of one login, for one connection at a time.
 type Server struct {
 	mechanism *DigestMD5
 	nonce     string // "" before the challenge
 	over      bool   // succeeded or failed; there is no second try
 }
 
-// Step takes the client's next token and returns the one to answer with. When done,
-// authorizationID is who the client has proved to be. The first token must be
-// empty. After an error, or when done, every further token is an error. Errors are
-// for the log: they say what was wrong, and contain no secret. Token isn't kept.
+// Step takes the client's next token and returns the reply. When done is true, authorizationID is
+// the user that the client has proved to be. The first token must be empty. After an error, or
+// after done, every further token is an error. Errors are meant for the log: they say what was
+// wrong, and contain no secret. Step doesn't retain token.
 func (s *Server) Step(token []byte) (reply []byte, done bool, authorizationID string, err error) {
 	switch {
 	case s.over:
@@ -92,10 +91,9 @@ func (s *Server) challenge() ([]byte, error) {
 	return fmt.Appendf(nil, `realm=%s,nonce=%s,charset=utf-8,algorithm=md5-sess`, quote(realm), quote(s.nonce)), nil
 }
 
-// verify checks the client's answer to the challenge and returns the user and the
-// server's proof. Its directives are those that Java's server demands, with the values
-// that it takes: all that RFC 2831 does but the nonce count, which it doesn't look at,
-// since a nonce is used once.
+// verify checks the client's answer to the challenge and returns the user and the server's proof.
+// It requires the directives that Java's server requires, and accepts the same values. That covers
+// all of RFC 2831 except the nonce count, which isn't checked because each nonce is used once.
 func (s *Server) verify(token string) (user string, reply []byte, err error) {
 	d, err := parseDirectives(token)
 	if err != nil {
@@ -112,19 +110,24 @@ func (s *Server) verify(token string) (user string, reply []byte, err error) {
 	switch {
 	case subtle.ConstantTimeCompare([]byte(d["nonce"]), []byte(s.nonce)) != 1:
 		return "", nil, errors.New("the nonce is not the one the server gave")
-	case d["realm"] != realm: // one that is missing, too: the challenge has one
+	case d["realm"] != realm: // also if it is missing, since the challenge has one
 		return "", nil, fmt.Errorf("the realm is %.64q, not %q", d["realm"], realm)
 	case hasQOP && d["qop"] != qopAuth:
-		return "", nil, fmt.Errorf("the quality of protection is %.32q; only %q is offered, use TLS to protect the connection", d["qop"], qopAuth)
+		return "", nil, fmt.Errorf("the quality of protection is %.32q; only %q is offered, use TLS to protect the connection",
+			d["qop"], qopAuth)
 	case hasCharset && !strings.EqualFold(d["charset"], "utf-8"):
 		return "", nil, errors.New("the charset is not utf-8")
 	case !strings.EqualFold(d["digest-uri"], digestURI):
-		return "", nil, fmt.Errorf("the digest-uri is %.64q, not %q: the client thinks the server has another name", d["digest-uri"], digestURI)
+		return "", nil, fmt.Errorf("the digest-uri is %.64q, not %q: the client thinks the server has another name", d["digest-uri"],
+			digestURI)
 	}
 	user = d["username"]
-	// An unknown user takes the same work, so that the time tells nothing.
+	// An unknown user takes the same work, so that the time reveals nothing.
 	password, known := s.mechanism.users[user]
-	h := exchange{user: user, realm: d["realm"], password: password, nonce: s.nonce, cnonce: d["cnonce"], count: firstCount, qop: qopAuth, uri: d["digest-uri"]}
+	h := exchange{
+		user: user, realm: d["realm"], password: password, nonce: s.nonce, cnonce: d["cnonce"], count: firstCount,
+		qop: qopAuth, uri: d["digest-uri"],
+	}
 	if hasAuthzid {
 		h.authzid = ":" + authzid
 	}
@@ -138,15 +141,15 @@ func (s *Server) verify(token string) (user string, reply []byte, err error) {
 	return user, []byte("rspauth=" + h.hash("")), nil
 }
 
-// exchange is what the hashes of both sides are made of.
+// exchange holds the input of the hashes of both sides.
 type exchange struct {
 	user, realm, password, nonce, cnonce, count, qop, uri string
 
 	authzid string // with a colon before it, or "" if there is none
 }
 
-// hash is the response-value of RFC 2831, 2.1.2.1: of the client for the method
-// AUTHENTICATE, of the server for the empty one.
+// hash returns the response-value of RFC 2831, 2.1.2.1: the client's for the method AUTHENTICATE,
+// the server's for the empty method.
 func (x *exchange) hash(method string) string {
 	secret := md5.Sum([]byte(latin1(x.user) + ":" + latin1(x.realm) + ":" + latin1(x.password)))
 	a1 := string(secret[:]) + ":" + x.nonce + ":" + x.cnonce + x.authzid
@@ -158,8 +161,8 @@ func hexMD5(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// latin1 writes a text in ISO 8859-1 if it has no other characters, which the RFC
-// demands before hashing, and as it is otherwise.
+// latin1 encodes a text in ISO 8859-1, as the RFC requires before hashing, if it has only
+// characters of that set, and returns it unchanged otherwise.
 func latin1(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {

@@ -13,10 +13,17 @@ import (
 func TestRFC2831(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ nonce, cnonce, uri, response, rspauth string }{
-		{"OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk", "imap/elwood.innosoft.com", "d388dad90d4bbd760a152321f2143af7", "ea40f60335c427b5527b84dbabcdfffd"},
-		{"OA9BSXrbuRhWay", "OA9BSuZWMSpW8m", "acap/elwood.innosoft.com", "6084c6db3fede7352c551284490fd0fc", "2f0b3d7c3c2e486600ef710726aa2eae"},
+		{"OA6MG9tEQGm2hh",
+			"OA6MHXh6VqTrRk", "imap/elwood.innosoft.com", "d388dad90d4bbd760a152321f2143af7",
+			"ea40f60335c427b5527b84dbabcdfffd"},
+		{"OA9BSXrbuRhWay",
+			"OA9BSuZWMSpW8m", "acap/elwood.innosoft.com", "6084c6db3fede7352c551284490fd0fc",
+			"2f0b3d7c3c2e486600ef710726aa2eae"},
 	} {
-		x := exchange{user: "chris", realm: "elwood.innosoft.com", password: "secret", nonce: c.nonce, cnonce: c.cnonce, count: "00000001", qop: "auth", uri: c.uri}
+		x := exchange{
+			user: "chris", realm: "elwood.innosoft.com", password: "secret", nonce: c.nonce, cnonce: c.cnonce, count: "00000001",
+			qop: "auth", uri: c.uri,
+		}
 		if got := x.hash("AUTHENTICATE"); got != c.response {
 			t.Errorf("%s: response %s, want %s", c.uri, got, c.response)
 		}
@@ -98,8 +105,12 @@ func TestWhatJavaTakes(t *testing.T) {
 		{"an empty authzid, hashed without", realm, `,realm="zk-sasl-md5",authzid=""`, "", false},
 		{"another's authzid", realm, `,realm="zk-sasl-md5",authzid="eve"`, ":eve", true},
 	} {
-		x := exchange{user: "bob", realm: c.realm, password: "pw", nonce: nonce, cnonce: "mine", count: firstCount, qop: qopAuth, uri: digestURI, authzid: c.authzid}
-		token := `charset=utf-8,username="bob",nonce="` + nonce + `",cnonce="mine",digest-uri="` + digestURI + `",response=` + x.hash("AUTHENTICATE") + ",qop=auth" + c.rest
+		x := exchange{
+			user: "bob", realm: c.realm, password: "pw", nonce: nonce, cnonce: "mine", count: firstCount, qop: qopAuth,
+			uri: digestURI, authzid: c.authzid,
+		}
+		token := `charset=utf-8,username="bob",nonce="` + nonce + `",cnonce="mine",digest-uri="` + digestURI + `",response=` +
+			x.hash("AUTHENTICATE") + ",qop=auth" + c.rest
 		_, done, user, err := challenged(t, recorded{user: "bob", password: "pw", nonce: nonce}).Step([]byte(token))
 		if done != c.taken || (err == nil) != c.taken || c.taken && user != "bob" {
 			t.Errorf("%s: done %v, user %q, %v; want %v", c.name, done, user, err, c.taken)

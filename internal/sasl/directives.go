@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// responseBytesMax is the longest token taken; RFC 2831 sets it for responses, and
-// Java's server has the same.
+// responseBytesMax is the size of the longest token accepted. RFC 2831 sets this limit for
+// responses, and Java's server has the same one.
 const responseBytesMax = 4096
 
-// parseDirectives reads the directives of a DIGEST-MD5 token (RFC 2831, 2.1.2 and
-// 7.1): names with values, bare or quoted, separated by commas. Each may be there
-// once. Errors contain no values.
+// parseDirectives reads the directives of a DIGEST-MD5 token (RFC 2831, 2.1.2 and 7.1): names with
+// values, bare or quoted, separated by commas. No directive may occur twice. Errors contain no
+// values.
 func parseDirectives(text string) (map[string]string, error) {
 	if len(text) > responseBytesMax {
 		return nil, fmt.Errorf("the token has %d bytes, more than the %d allowed", len(text), responseBytesMax)
@@ -73,7 +73,7 @@ func directiveValue(s string) (value, rest string, err error) {
 	return "", "", errors.New("its quoted value has no end")
 }
 
-// quote writes a value that may contain anything.
+// quote quotes a value, which may contain anything.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

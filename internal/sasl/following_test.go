@@ -45,7 +45,10 @@ func TestFollowing(t *testing.T) {
 		name  string
 		login Lasting
 		holds bool
-	}{{"unchanged", ann, true}, {"changed", bob, false}, {"removed", carl, false}, {"begun before the change", slow, false}, {"new", in("dora", "d"), true}} {
+	}{
+		{"unchanged", ann, true}, {"changed", bob, false}, {"removed", carl, false}, {"begun before the change", slow, false},
+		{"new", in("dora", "d"), true},
+	} {
 		if got := c.login.Holds(); got != c.holds {
 			t.Errorf("%s: it holds: %v", c.name, got)
 		}

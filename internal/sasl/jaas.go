@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// LoginBytesMax is the largest login file taken: thousands of users, and far less
-// than what a wrong path could make a server swallow.
+// LoginBytesMax is the size of the largest login file accepted: enough for thousands of users, and
+// little to read if the path is wrong.
 const LoginBytesMax = 1 << 20
 
 // A Section is one entry of a login file: a name and the modules under it.
@@ -18,7 +18,7 @@ type Section struct {
 
 // A Module is one login module of a section. Options hold passwords; don't log them.
 type Module struct {
-	Class   string // of Java
+	Class   string // Java class
 	Flag    string // required, requisite, sufficient or optional
 	Options []Option
 
@@ -35,12 +35,13 @@ type Option struct{ Name, Value string }
 //	    module.Class flag option=value option="value" ;
 //	};
 //
-// Errors name file and line, and no values. Values that refer to Java's system
-// properties (${…}) are refused: there are none to put in.
+// Errors name the file and the line, and no values. Values that refer to Java's system properties
+// (${…}) are refused, because there are none to substitute.
 func ParseLogin(file string, text []byte) ([]Section, error) {
 	p := loginParser{lex: lexer{file: file, text: text, line: 1}}
 	if len(text) > LoginBytesMax {
-		return nil, fmt.Errorf("read the login file %s: it has %d bytes, at most %d are taken; does java.security.auth.login.config name the right file?", file, len(text), LoginBytesMax)
+		return nil, fmt.Errorf("read the login file %s: it has %d bytes, at most %d are taken; does java.security.auth.login.config name the right file?",
+			file, len(text), LoginBytesMax)
 	}
 	var sections []Section
 	for {
@@ -101,7 +102,8 @@ func (p *loginParser) module(class token) (Module, error) {
 	}
 	m.Flag = strings.ToLower(flag.text)
 	if flag.kind != kindWord || !slices.Contains([]string{"required", "requisite", "sufficient", "optional"}, m.Flag) {
-		return m, p.lex.errorf(flag.line, "expected required, requisite, sufficient or optional after the class %s, found %s", class.text, flag)
+		return m, p.lex.errorf(flag.line, "expected required, requisite, sufficient or optional after the class %s, found %s",
+			class.text, flag)
 	}
 	for {
 		name, err := p.lex.next()
@@ -112,7 +114,8 @@ func (p *loginParser) module(class token) (Module, error) {
 			return m, nil
 		}
 		if name.kind != kindWord {
-			return m, p.lex.errorf(name.line, "expected an option or a semicolon that ends the module %s, found %s", class.text, name)
+			return m, p.lex.errorf(name.line, "expected an option or a semicolon that ends the module %s, found %s", class.text,
+				name)
 		}
 		if err := p.expect("="); err != nil {
 			return m, err
@@ -122,10 +125,12 @@ func (p *loginParser) module(class token) (Module, error) {
 			return m, err
 		}
 		if value.kind != kindWord {
-			return m, p.lex.errorf(value.line, "expected the value of option %s, found %s; put it in double quotes", name.text, value)
+			return m, p.lex.errorf(value.line, "expected the value of option %s, found %s; put it in double quotes", name.text,
+				value)
 		}
 		if strings.Contains(value.text, "${") {
-			return m, p.lex.errorf(value.line, "option %s refers to a Java property by ${…}, which can't be looked up; write the value itself", name.text)
+			return m, p.lex.errorf(value.line, "option %s refers to a Java property by ${…}, which can't be looked up; write the value itself",
+				name.text)
 		}
 		m.Options = append(m.Options, Option{name.text, value.text})
 	}
@@ -142,13 +147,13 @@ func (p *loginParser) expect(mark string) error {
 // The login modules known by their Java classes.
 const (
 	digestModule = "org.apache.zookeeper.server.auth.DigestLoginModule"
-	krb5Module   = "Krb5LoginModule" // com.sun.security.auth.module, and others' of that name
-	userOption   = "user_"           // begins an option that gives a user's password
+	krb5Module   = "Krb5LoginModule" // com.sun.security.auth.module, and others with that name
+	userOption   = "user_"           // prefix of an option that gives a user's password
 )
 
-// Users returns the passwords of the users that a server's section names by
-// options user_NAME="password". A section that asks for anything but DIGEST-MD5
-// and Kerberos is an error that says where and why.
+// Users returns the passwords of the users that a server's section names by options
+// user_NAME="password". For a section with a module other than DIGEST-MD5 and Kerberos it returns
+// an error that says where and why.
 func (s Section) Users() (map[string]string, error) {
 	users := map[string]string{}
 	for _, m := range s.Modules {
@@ -156,7 +161,8 @@ func (s Section) Users() (map[string]string, error) {
 		case m.isKerberos():
 			continue
 		case m.Class != digestModule:
-			return nil, fmt.Errorf("%s:%d: section %q names the login module %.200q; Java classes can't be loaded, only %s and %s are known", m.file, m.line, s.Name, m.Class, digestModule, krb5Module)
+			return nil, fmt.Errorf("%s:%d: section %q names the login module %.200q; Java classes can't be loaded, only %s and %s are known",
+				m.file, m.line, s.Name, m.Class, digestModule, krb5Module)
 		}
 		for _, o := range m.Options {
 			if name, ok := strings.CutPrefix(o.Name, userOption); ok {
@@ -179,14 +185,14 @@ func (m *Module) option(name string) string {
 	return m.Options[i].Value
 }
 
-// Kerberos is what a section's Krb5LoginModule says.
+// Kerberos holds the options of a section's Krb5LoginModule.
 type Kerberos struct {
 	Keytab    string // keyTab; "" with a ticket cache
 	Principal string // principal
-	Cache     string // ticketCache; "" for the usual one
+	Cache     string // ticketCache; "" for the default one
 }
 
-// Kerberos returns what the section says of Kerberos, or nil if it doesn't ask for it.
+// Kerberos returns the Kerberos options of the section, or nil if it has no Kerberos module.
 func (s Section) Kerberos() *Kerberos {
 	for _, m := range s.Modules {
 		if !m.isKerberos() {

@@ -19,16 +19,34 @@ func TestParseLogin(t *testing.T) {
 		text string
 		want map[string]string // users of Server; nil if there is no such section
 	}{
-		"empty":    {"", nil},
-		"blank":    {" \n// a comment\n/* and\n another */", nil},
-		"kazoo":    {kazooLogin, map[string]string{"super": "super_secret", "jaasuser": "jaas_password"}},
-		"others":   {"Client { some.Module OPTIONAL; };\n" + kazooLogin + "QuorumServer { com.sun.security.auth.module.Krb5LoginModule required keyTab=\"/a/b\" debug=true; };", map[string]string{"super": "super_secret", "jaasuser": "jaas_password"}},
-		"tight":    {`Server{org.apache.zookeeper.server.auth.DigestLoginModule required user_a=b user_c = "d e" other=1;};`, map[string]string{"a": "b", "c": "d e"}},
-		"quoted":   {`"Server" { "org.apache.zookeeper.server.auth.DigestLoginModule" "required" "user_a@REALM"="b"; };`, map[string]string{"a@REALM": "b"}},
-		"escapes":  {`Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_a="\"\\\t\101\x/" user_b="\400" user_c="\351"; };`, map[string]string{"a": "\"\\\tAx/", "b": " 0", "c": "é"}},
-		"comments": {"Server { // one\n org.apache.zookeeper.server.auth.DigestLoginModule /* two */ required user_a=\"//b\"; };", map[string]string{"a": "//b"}},
-		"modules":  {`Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_a=1; org.apache.zookeeper.server.auth.DigestLoginModule optional user_b=2; };`, map[string]string{"a": "1", "b": "2"}},
-		"none":     {`Server { };`, map[string]string{}},
+		"empty": {"", nil},
+		"blank": {" \n// a comment\n/* and\n another */", nil},
+		"kazoo": {kazooLogin, map[string]string{"super": "super_secret", "jaasuser": "jaas_password"}},
+		"others": {
+			"Client { some.Module OPTIONAL; };\n" + kazooLogin + "QuorumServer { com.sun.security.auth.module.Krb5LoginModule required keyTab=\"/a/b\" debug=true; };",
+			map[string]string{"super": "super_secret", "jaasuser": "jaas_password"},
+		},
+		"tight": {
+			`Server{org.apache.zookeeper.server.auth.DigestLoginModule required user_a=b user_c = "d e" other=1;};`,
+			map[string]string{"a": "b", "c": "d e"},
+		},
+		"quoted": {
+			`"Server" { "org.apache.zookeeper.server.auth.DigestLoginModule" "required" "user_a@REALM"="b"; };`,
+			map[string]string{"a@REALM": "b"},
+		},
+		"escapes": {
+			`Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_a="\"\\\t\101\x/" user_b="\400" user_c="\351"; };`,
+			map[string]string{"a": "\"\\\tAx/", "b": " 0", "c": "é"},
+		},
+		"comments": {
+			"Server { // one\n org.apache.zookeeper.server.auth.DigestLoginModule /* two */ required user_a=\"//b\"; };",
+			map[string]string{"a": "//b"},
+		},
+		"modules": {
+			`Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_a=1; org.apache.zookeeper.server.auth.DigestLoginModule optional user_b=2; };`,
+			map[string]string{"a": "1", "b": "2"},
+		},
+		"none": {`Server { };`, map[string]string{}},
 	} {
 		sections, err := ParseLogin("jaas.conf", []byte(c.text))
 		if err != nil {
@@ -105,7 +123,9 @@ Other { org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="x"
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []*Kerberos{{Keytab: "/etc/zk.keytab", Principal: "zookeeper/host@HOME"}, {Cache: "/tmp/cache"}, nil} {
+	for i, want := range []*Kerberos{
+		{Keytab: "/etc/zk.keytab", Principal: "zookeeper/host@HOME"}, {Cache: "/tmp/cache"}, nil,
+	} {
 		got := sections[i].Kerberos()
 		if (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("%s: %+v, want %+v", sections[i].Name, got, want)

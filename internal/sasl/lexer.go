@@ -9,7 +9,7 @@ import (
 // Kinds of token in a login file.
 const (
 	kindEnd  = iota
-	kindWord // bare or quoted, which JAAS doesn't tell apart
+	kindWord // bare or quoted; JAAS makes no difference
 	kindMark // one other character
 )
 
@@ -22,7 +22,8 @@ type token struct {
 
 func (t token) is(mark string) bool { return t.kind == kindMark && t.text == mark }
 
-// String describes the token for an error. What is quoted may be a password.
+// String describes the token for an error message. It doesn't show quoted text, which may be a
+// password.
 func (t token) String() string {
 	switch {
 	case t.kind == kindEnd:
@@ -33,10 +34,10 @@ func (t token) String() string {
 	return fmt.Sprintf("%.64q", t.text)
 }
 
-// lexer splits a login file as Java's StreamTokenizer does when JAAS has set it up.
+// lexer splits a login file into tokens as Java's StreamTokenizer does with the settings of JAAS.
 type lexer struct {
 	file string
-	text []byte // what is left
+	text []byte // the rest of the file
 	line int
 }
 
@@ -44,7 +45,7 @@ func (l *lexer) errorf(line int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", l.file, line, fmt.Sprintf(format, args...))
 }
 
-// next returns the next token; at the end of the text, again and again, kindEnd.
+// next returns the next token. At the end of the text, every call returns kindEnd.
 func (l *lexer) next() (token, error) {
 	if err := l.skipBlank(); err != nil {
 		return token{}, err
@@ -68,13 +69,14 @@ func (l *lexer) next() (token, error) {
 	return tok, nil
 }
 
-// isWordByte reports whether c may stand in a bare word: letters, digits, $ _ - *
-// and dot, and every byte of a character outside ASCII.
+// isWordByte reports whether a bare word may contain c: letters, digits, $ _ - * and dot, and every
+// byte of a character outside ASCII.
 func isWordByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80 || strings.IndexByte("$_-*.", c) >= 0
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80 ||
+		strings.IndexByte("$_-*.", c) >= 0
 }
 
-// skipBlank passes over space and comments of both of Java's kinds.
+// skipBlank skips white space and both kinds of Java comments.
 func (l *lexer) skipBlank() error {
 	for len(l.text) > 0 {
 		switch {
@@ -103,11 +105,11 @@ func (l *lexer) skipBlank() error {
 	return nil
 }
 
-// escapes are the letters that a backslash turns into control characters; it
-// leaves other characters as they are.
+// escapes maps the letters that, after a backslash, stand for control characters. After a
+// backslash, other characters stand for themselves.
 var escapes = map[byte]byte{'a': '\a', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}
 
-// quoted reads a text in double quotes, which are next.
+// quoted reads the text in double quotes at the start of l.text.
 func (l *lexer) quoted() (token, error) {
 	var b strings.Builder
 	for i := 1; i < len(l.text); i++ {
@@ -136,8 +138,8 @@ func (l *lexer) quoted() (token, error) {
 	return token{}, l.errorf(l.line, "the quoted text has no end")
 }
 
-// octal reads up to three octal digits, of which the first of three is at most 3,
-// and returns how many they are and what character they stand for.
+// octal reads up to three octal digits, the first of three being at most 3, and returns their
+// number and the character that they stand for.
 func octal(b []byte) (n int, c byte) {
 	for n < len(b) && n < 3 && b[n] >= '0' && b[n] <= '7' && (n < 2 || b[0] <= '3') {
 		c = c<<3 | (b[n] - '0')

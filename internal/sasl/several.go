@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Several is a choice of mechanisms; the client's first token decides.
+// Several offers several mechanisms; the client's first token decides which one is used.
 type Several []Mechanism
 
-// Name returns the names of all.
+// Name returns the names of all mechanisms, separated by commas.
 func (s Several) Name() string {
 	var names []string
 	for _, m := range s {
@@ -18,7 +18,7 @@ func (s Several) Name() string {
 	return strings.Join(names, ", ")
 }
 
-// Begins reports whether any of them does.
+// Begins reports whether a login by any of the mechanisms begins with token.
 func (s Several) Begins(token []byte) bool { return s.of(token) != nil }
 
 func (s Several) of(token []byte) Mechanism {
@@ -30,17 +30,17 @@ func (s Several) of(token []byte) Mechanism {
 	return nil
 }
 
-// Begin returns the state of one connection's login, by whichever mechanism.
+// Begin returns the state of one connection's login, by a mechanism yet to be chosen.
 func (s Several) Begin() Login { return &choice{several: s} }
 
-// A choice is a login whose mechanism the first token tells.
+// A choice is a login whose mechanism is chosen by the first token.
 type choice struct {
 	several Several
 	chosen  Login // nil before the first token
 	over    bool  // no mechanism was found
 }
 
-// Step is Login.Step.
+// Step implements Login.
 func (c *choice) Step(token []byte) ([]byte, bool, string, error) {
 	switch {
 	case c.over:
@@ -51,7 +51,8 @@ func (c *choice) Step(token []byte) ([]byte, bool, string, error) {
 	m := c.several.of(token)
 	if m == nil {
 		c.over = true
-		return nil, false, "", fmt.Errorf("log in: the client's first token is of no mechanism that this server has; it has %s", c.several.Name())
+		return nil, false, "", fmt.Errorf("log in: the client's first token is of no mechanism that this server has; it has %s",
+			c.several.Name())
 	}
 	c.chosen = m.Begin()
 	return c.chosen.Step(token)

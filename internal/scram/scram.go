@@ -1,6 +1,5 @@
-// Package scram is the server's side of SCRAM-SHA-256 (RFC 7677) over SASL: passwords that
-// are neither sent nor, if the login file holds verifiers, known to the server. ZooKeeper's
-// own servers don't have it.
+// Package scram implements the server's side of SCRAM-SHA-256 (RFC 7677) over SASL: passwords are never sent, and if
+// the login file holds verifiers, the server doesn't know them either. ZooKeeper's own servers don't support it.
 package scram
 
 import (
@@ -17,27 +16,26 @@ import (
 	"github.com/zooid-project/zooid/internal/sasl"
 )
 
-// Name is the mechanism's.
+// Name is the name of the mechanism.
 const Name = "SCRAM-SHA-256"
 
 const (
-	// Iterations is how often a password is hashed, the least that RFC 7677 allows. The
-	// client does it at each login, the server once for each password in clear.
+	// Iterations is how often a password is hashed, the minimum of RFC 7677. The client does this at each login, the
+	// server once for each plain-text password.
 	Iterations = 4096
 	// iterationsMax bounds the number in a verifier: more would keep clients busy for
 	// seconds.
 	iterationsMax = 1_000_000
-	// tokenBytesMax is the longest token taken; those of clients have some hundred bytes.
+	// tokenBytesMax bounds a token; those of clients have some hundred bytes.
 	tokenBytesMax = 4096
 	saltBytes     = 16
 )
 
-// Mechanism is SCRAM-SHA-256 with a server's users. It is immutable.
+// Mechanism is SCRAM-SHA-256 for a server's users. It is immutable.
 type Mechanism struct{ server *xdg.Server }
 
-// New returns the mechanism for users with their passwords, or verifiers as Verifier writes
-// them. Secret is random and stays the same while the server runs: from it come the salts,
-// those of users that don't exist, too.
+// New returns the mechanism for users with their passwords, or verifiers as returned by Verifier. secret is random and
+// stays the same while the server runs: the salts are derived from it, including those for users that don't exist.
 func New(users map[string]string, secret []byte) (*Mechanism, error) {
 	known := make(map[string]xdg.StoredCredentials, len(users))
 	for user, password := range users {
@@ -51,11 +49,12 @@ func New(users map[string]string, secret []byte) (*Mechanism, error) {
 		if stored, ok := known[user]; ok {
 			return stored, nil
 		}
-		// The exchange goes on, and fails at its end as one with a wrong password does.
+		// For an unknown user the exchange continues, and fails at its end like one with a wrong password.
 		h := hmac.New(sha256.New, secret)
 		h.Write([]byte("the key of nobody: " + user))
 		none := h.Sum(nil)
-		return xdg.StoredCredentials{KeyFactors: factors(salt(secret, user), Iterations), StoredKey: none, ServerKey: none}, nil
+		return xdg.StoredCredentials{KeyFactors: factors(salt(secret, user), Iterations), StoredKey: none, ServerKey: none},
+			nil
 	})
 	return &Mechanism{server}, err
 }
@@ -64,15 +63,15 @@ func factors(salt []byte, iterations int) xdg.KeyFactors {
 	return xdg.KeyFactors{Salt: string(salt), Iters: iterations}
 }
 
-// salt returns a user's, which tells nothing of whether there is such a user.
+// salt returns a user's salt, which doesn't reveal whether the user exists.
 func salt(secret []byte, user string) []byte {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte(user))
 	return h.Sum(nil)[:saltBytes]
 }
 
-// Verifier returns what a login file may hold in a password's place, in the form that
-// PostgreSQL gives it: SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey.
+// Verifier returns what a login file may hold in place of a password, in PostgreSQL's form:
+// SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey.
 func Verifier(user, password string, salt []byte) (string, error) {
 	c, err := credentials(user, password, salt)
 	if err != nil {
@@ -82,11 +81,11 @@ func Verifier(user, password string, salt []byte) (string, error) {
 	return fmt.Sprintf("%s$%d:%s$%s:%s", Name, c.Iters, b64([]byte(c.Salt)), b64(c.StoredKey), b64(c.ServerKey)), nil
 }
 
-// IsVerifier reports whether the text in a password's place is a verifier, with which no
-// other mechanism may log anybody in.
+// IsVerifier reports whether the text in place of a password is a verifier, which no other mechanism can use for
+// logins.
 func IsVerifier(password string) bool { return strings.HasPrefix(password, Name+"$") }
 
-// credentials returns what the server keeps of a user. Errors contain no password.
+// credentials returns what the server stores about a user. Errors contain no password.
 func credentials(user, password string, salt []byte) (c xdg.StoredCredentials, err error) {
 	if IsVerifier(password) {
 		if c, err = parseVerifier(password); err != nil {
@@ -117,7 +116,8 @@ func parseVerifier(text string) (c xdg.StoredCredentials, err error) {
 	}
 	var decoded [3][]byte
 	for i, part := range []string{salt, stored, server} {
-		if decoded[i], err = base64.StdEncoding.DecodeString(part); err != nil || len(decoded[i]) == 0 || i > 0 && len(decoded[i]) != sha256.Size {
+		if decoded[i], err = base64.StdEncoding.DecodeString(part); err != nil || len(decoded[i]) == 0 ||
+			i > 0 && len(decoded[i]) != sha256.Size {
 			return c, errors.New("its salt or one of its keys is no base64 of the right length")
 		}
 	}
@@ -127,10 +127,10 @@ func parseVerifier(text string) (c xdg.StoredCredentials, err error) {
 // Name returns "SCRAM-SHA-256".
 func (m *Mechanism) Name() string { return Name }
 
-// Begins reports whether token is a client's first of SCRAM: it says something of channel
-// binding.
+// Begins reports whether token is a client's first SCRAM message: it starts with a channel binding flag.
 func (m *Mechanism) Begins(token []byte) bool {
-	return len(token) > 1 && (token[1] == ',' && (token[0] == 'n' || token[0] == 'y') || token[0] == 'p' && token[1] == '=')
+	return len(token) > 1 &&
+		(token[1] == ',' && (token[0] == 'n' || token[0] == 'y') || token[0] == 'p' && token[1] == '=')
 }
 
 // Begin returns the state of one connection's login.

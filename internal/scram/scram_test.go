@@ -54,7 +54,8 @@ func TestLogin(t *testing.T) {
 		{"bob\x00", "secret", "SASLprep"},
 	} {
 		user, err := exchange(m, client.SHA256(c.user, c.password))
-		if c.err == "" && (user != c.user || err != nil) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), c.password)) {
+		if c.err == "" && (user != c.user || err != nil) ||
+			c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), c.password)) {
 			t.Errorf("%q with %q: %q, %v; want %q", c.user, c.password, user, err, c.err)
 		}
 	}
@@ -63,7 +64,8 @@ func TestLogin(t *testing.T) {
 // TestRFC7677 has the exchange shown in section 3 of the RFC.
 func TestRFC7677(t *testing.T) {
 	t.Parallel()
-	verifier, err := Verifier("user", "pencil", []byte{0x5b, 0x6d, 0x99, 0x68, 0x9d, 0x12, 0x35, 0x8e, 0xec, 0xa0, 0x4b, 0x14, 0x12, 0x36, 0xfa, 0x81})
+	verifier, err := Verifier("user",
+		"pencil", []byte{0x5b, 0x6d, 0x99, 0x68, 0x9d, 0x12, 0x35, 0x8e, 0xec, 0xa0, 0x4b, 0x14, 0x12, 0x36, 0xfa, 0x81})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,8 @@ func TestRFC7677(t *testing.T) {
 	m.server.WithNonceGenerator(func() string { return "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0" })
 	login := m.Begin()
 	first, _, _, err := login.Step([]byte("n,,n=user,r=rOprNGfwEbeRWgbNEkqO"))
-	if want := "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"; string(first) != want || err != nil {
+	if want := "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"; string(
+		first) != want || err != nil {
 		t.Fatalf("%q, %v", first, err)
 	}
 	last, done, user, err := login.Step([]byte("c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="))
@@ -98,14 +101,19 @@ func TestStrangersLookLikeUsers(t *testing.T) {
 		_, rest, _ := strings.Cut(string(first), ",")
 		return rest
 	}
-	if again := saltOf("eve"); saltOf("eve") != again || again == saltOf("ann") || len(saltOf("eve")) != len(saltOf("bob")) {
+	if again := saltOf("eve"); saltOf("eve") != again || again == saltOf("ann") ||
+		len(saltOf("eve")) != len(saltOf("bob")) {
 		t.Errorf("eve %s, ann %s, bob %s", saltOf("eve"), saltOf("ann"), saltOf("bob"))
 	}
 }
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	for _, verifier := range []string{"SCRAM-SHA-256$", "SCRAM-SHA-256$4095:YQ==$x:y", "SCRAM-SHA-256$1000001:YQ==$x:y", "SCRAM-SHA-256$4096:YQ==$YQ==:YQ==", "SCRAM-SHA-256$4096$a:b"} {
+	for _, verifier := range []string{
+		"SCRAM-SHA-256$",
+		"SCRAM-SHA-256$4095:YQ==$x:y", "SCRAM-SHA-256$1000001:YQ==$x:y", "SCRAM-SHA-256$4096:YQ==$YQ==:YQ==",
+		"SCRAM-SHA-256$4096$a:b",
+	} {
 		if _, err := New(map[string]string{"bob": verifier}, nil); err == nil || !strings.Contains(err.Error(), "bob") {
 			t.Errorf("%s: %v", verifier, err)
 		}
@@ -114,7 +122,10 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, token := range []string{"", "n", "n,,", "p=tls-unique,,n=bob,r=x", "n,a=eve,n=bob,r=x", "n,,n=bob,r=" + strings.Repeat("x", tokenBytesMax), "\x60\x82"} {
+	for _, token := range []string{
+		"", "n", "n,,", "p=tls-unique,,n=bob,r=x", "n,a=eve,n=bob,r=x", "n,,n=bob,r=" + strings.Repeat("x", tokenBytesMax),
+		"\x60\x82",
+	} {
 		if reply, done, user, err := m.Begin().Step([]byte(token)); err == nil || done || user != "" || reply != nil {
 			t.Errorf("%.40q: %q, %v, %q, %v", token, reply, done, user, err)
 		}

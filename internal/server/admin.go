@@ -13,27 +13,29 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// What the admin server asks beyond what the four-letter words do.
+// What the admin server needs in addition to what the four-letter words use.
 
 // ID returns the server's id.
 func (s *Server) ID() uint64 { return s.opt.ID }
 
-// Quorum returns what the server knows of its ensemble.
+// Quorum returns what the server knows about its ensemble.
 func (s *Server) Quorum() quorum.Status { return s.peer.Status() }
 
-// TraceMask returns the mask of gtmk and stmk, which traces nothing.
+// TraceMask returns the mask that gtmk and stmk read and set. Nothing is traced, whatever the mask
+// is.
 func (s *Server) TraceMask() int64 { return s.words.TraceMask() }
 
-// SetTraceMask sets it.
+// SetTraceMask sets the mask that TraceMask returns.
 func (s *Server) SetTraceMask(mask int64) { s.words.SetTraceMask(mask) }
 
-// SecureConnections returns the addresses of the connections over TLS, as Connections has
-// them.
+// SecureConnections returns the addresses of the connections over TLS, in the form that Connections
+// returns them.
 func (s *Server) SecureConnections() map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,10 +48,11 @@ func (s *Server) SecureConnections() map[string]bool {
 
 var errNothingProved = errors.New("the credential proves nothing")
 
-// Authenticate returns the identities that a caller at remote ("host:port") proves by a
-// credential of a scheme; state is that of its TLS connection, nil without. Unlike those of
-// a client's connection they are of that scheme alone.
-func (s *Server) Authenticate(remote string, state *tls.ConnectionState, scheme string, credential []byte) ([]jute.ID, error) {
+// Authenticate returns the identities that a caller at remote ("host:port") proves by a credential
+// of a scheme. state is the state of the caller's TLS connection, or nil without TLS. Unlike the
+// identities of a client's connection, all of them are of that scheme.
+func (s *Server) Authenticate(remote string, state *tls.ConnectionState, scheme string,
+	credential []byte) ([]jute.ID, error) {
 	if scheme == "x509" {
 		if state == nil || len(state.PeerCertificates) == 0 {
 			return nil, fmt.Errorf("authenticate by scheme x509: the caller has shown no certificate: %w", auth.ErrFailed)
@@ -65,6 +68,9 @@ func (s *Server) Authenticate(remote string, state *tls.ConnectionState, scheme 
 	}
 	return ids, err
 }
+
+// AdminMeters returns the metrics of the admin server, which it updates.
+func (s *Server) AdminMeters() *metrics.Admin { return s.meters.Admin }
 
 // LastSnapshot returns the zxid of the newest snapshot and when it was written; ok is false
 // if there is none.
@@ -84,11 +90,11 @@ func (s *Server) LastSnapshot() (zxid int64, written time.Time, ok bool) {
 	return meta.Zxid, st.ModTime(), true
 }
 
-// snapshotLook is the time between two looks whether a snapshot is written.
+// snapshotLook is the interval at which TakeSnapshot checks whether a snapshot has been written.
 const snapshotLook = 20 * time.Millisecond
 
-// TakeSnapshot returns a snapshot of the state at the call or later. It waits until it is
-// written; if nothing has changed since the last one, that is it.
+// TakeSnapshot waits for a snapshot of the state at the time of the call or later, and returns it.
+// If nothing has changed since the last snapshot, it returns that one.
 func (s *Server) TakeSnapshot(ctx context.Context) (*storage.Snapshot, error) {
 	wanted, _, _ := s.replica.Position()
 	asked := false
@@ -97,7 +103,7 @@ func (s *Server) TakeSnapshot(ctx context.Context) (*storage.Snapshot, error) {
 	for {
 		if meta, ok := s.dir.NewestSnapshot(); ok && meta.Index >= wanted {
 			snap, err := s.dir.OpenSnapshot(meta.Index)
-			if !errors.Is(err, fs.ErrNotExist) { // else a newer one has taken its place
+			if !errors.Is(err, fs.ErrNotExist) { // otherwise a newer one has replaced it
 				return snap, err
 			}
 		} else if !asked {
@@ -110,18 +116,19 @@ func (s *Server) TakeSnapshot(ctx context.Context) (*storage.Snapshot, error) {
 		case <-s.closing:
 			return nil, errStopping
 		case <-ctx.Done():
-			return nil, fmt.Errorf("write a snapshot: it isn't finished: %w; the log of the server says if the disk is full", ctx.Err())
+			return nil, fmt.Errorf("write a snapshot: it isn't finished: %w; the log of the server says if the disk is full",
+				ctx.Err())
 		}
 	}
 }
 
-// ShedConnections closes that many of 100 client connections, chosen at random, and returns
-// how many it has closed. Their sessions go on where the clients connect next.
+// ShedConnections closes percent of 100 client connections, chosen at random, and returns how many
+// it has closed. Their sessions go on wherever the clients connect next.
 func (s *Server) ShedConnections(percent int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]net.Conn, 0, len(s.conns))
-	for nc := range s.conns { // in any order: it is shuffled
+	for nc := range s.conns { // in any order: it is shuffled below
 		all = append(all, nc)
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

@@ -10,17 +10,17 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// A standalone server grows into an ensemble by a new configuration: it goes on
-// with its data, as the only voter at first, and the others, which are empty, join
-// it. In its log it is server 1, whatever its id is to be: adopt gives it that, by a
-// log that begins anew, with a snapshot of all there is and its id as the voter.
+// A standalone server becomes part of an ensemble when it gets a new configuration: it keeps its
+// data and is the only voter at first, and the other servers, which are empty, join it. In the log
+// of a standalone server its id is 1, whatever id the configuration gives it. adopt changes that:
+// it begins a new log, with a snapshot of the whole state, and with the new id as the voter.
 
-// standaloneID is the id of a server that has no peers.
+// standaloneID is the id that a server without peers has in its log.
 const standaloneID = 1
 
-// adopt makes a standalone server's data that of server id, if it is not yet. A
-// crash on the way leaves it as it was. Data of an ensemble's server is known by
-// the membership in it, or by its voters.
+// adopt turns a standalone server's data into that of server id, unless it already is. After a
+// crash on the way the data is unchanged. Data of a server of an ensemble is recognized by the
+// membership in it, or by its voters.
 func adopt(dir *storage.Dir, id uint64, o replica.Options, treeOptions tree.Options) error {
 	if id == standaloneID {
 		return nil
@@ -35,7 +35,7 @@ func adopt(dir *storage.Dir, id uint64, o replica.Options, treeOptions tree.Opti
 			return nil
 		}
 	}
-	o.Kick, o.Meters = func() {}, nil // it is only passing
+	o.Kick, o.Meters = func() {}, nil // this replica is only temporary
 	if o.Tree, err = restore.Newest(dir, treeOptions, nil); err != nil {
 		return err
 	}
@@ -51,6 +51,7 @@ func adopt(dir *storage.Dir, id uint64, o replica.Options, treeOptions tree.Opti
 	if err := quorum.Restart(dir, id, r.Snapshot()); err != nil {
 		return fmt.Errorf("make the data of a standalone server that of server %d: %w", id, err)
 	}
-	o.Log.Info("this data directory is a standalone server's; it goes on as that of a server of an ensemble, and the others join it", "server", id)
+	o.Log.Info("this data directory is a standalone server's; it goes on as that of a server of an ensemble, and the others join it",
+		"server", id)
 	return nil
 }

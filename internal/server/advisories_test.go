@@ -28,9 +28,11 @@ func openForbidden(t *testing.T) *forbidden {
 	f.want(f.owner, jute.OK, jute.OpCreate, creating("/open", []byte("open"), 0))
 	own := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}}}
 	for path, mode := range map[string]jute.CreateMode{"/mine": 0, "/open/mine": 0} {
-		f.want(f.owner, jute.OK, jute.OpCreate, (&jute.CreateRequest{Path: path, Data: []byte("hidden"), ACL: own, Flags: mode}).Append)
+		f.want(f.owner, jute.OK, jute.OpCreate,
+			(&jute.CreateRequest{Path: path, Data: []byte("hidden"), ACL: own, Flags: mode}).Append)
 	}
-	f.want(f.owner, jute.OK, jute.OpCreate, (&jute.CreateRequest{Path: "/mine/e", Data: []byte("hidden"), ACL: own, Flags: jute.ModeEphemeral}).Append)
+	f.want(f.owner, jute.OK, jute.OpCreate,
+		(&jute.CreateRequest{Path: "/mine/e", Data: []byte("hidden"), ACL: own, Flags: jute.ModeEphemeral}).Append)
 	return f
 }
 
@@ -81,9 +83,11 @@ func TestEtcdNestedTransactions(t *testing.T) {
 		}
 	}
 	for _, op := range []jute.Op{jute.OpGetData, jute.OpGetChildren} {
-		body := f.want(f.stranger, jute.OK, jute.OpMultiRead, multi(jute.MultiOp{Op: op, Path: "/mine"}, jute.MultiOp{Op: jute.OpGetData, Path: "/open"}))
+		body := f.want(f.stranger, jute.OK, jute.OpMultiRead,
+			multi(jute.MultiOp{Op: op, Path: "/mine"}, jute.MultiOp{Op: jute.OpGetData, Path: "/open"}))
 		list, err := jute.DecodeMultiResponse(jute.NewDecoder(body))
-		if err != nil || len(list) != 2 || list[0].Err != jute.ErrNoAuth || len(list[0].Children) > 0 || string(list[1].Data) != "open" {
+		if err != nil || len(list) != 2 || list[0].Err != jute.ErrNoAuth || len(list[0].Children) > 0 ||
+			string(list[1].Data) != "open" {
 			t.Errorf("multiRead of %v: %+v, %v", op, list, err)
 		}
 	}
@@ -100,12 +104,15 @@ func TestEtcdNestedTransactions(t *testing.T) {
 func TestEtcdWatchRange(t *testing.T) {
 	t.Parallel()
 	f := openForbidden(t)
-	f.want(f.stranger, jute.OK, jute.OpAddWatch, (&jute.AddWatchRequest{Path: "/open", Mode: jute.AddWatchPersistentRecursive}).Append)
+	f.want(f.stranger, jute.OK, jute.OpAddWatch,
+		(&jute.AddWatchRequest{Path: "/open", Mode: jute.AddWatchPersistentRecursive}).Append)
 	f.want(f.owner, jute.OK, jute.OpSetData, setting("/open/mine", []byte("hidden too")))
-	f.want(f.owner, jute.OK, jute.OpDelete, func(b []byte) []byte { return jute.AppendInt(jute.AppendString(b, "/open/mine"), -1) })
+	f.want(f.owner, jute.OK, jute.OpDelete,
+		func(b []byte) []byte { return jute.AppendInt(jute.AppendString(b, "/open/mine"), -1) })
 	f.want(f.stranger, jute.OK, jute.OpGetData, reading("/open", false)) // it comes first, without a notification
 	f.want(f.owner, jute.OK, jute.OpSetData, setting("/open", []byte("seen")))
-	if h, body := f.stranger.reply(); h.Xid != jute.XidNotification || !bytes.Contains(body, []byte("/open")) || bytes.Contains(body, []byte("mine")) {
+	if h, body := f.stranger.reply(); h.Xid != jute.XidNotification || !bytes.Contains(body, []byte("/open")) ||
+		bytes.Contains(body, []byte("mine")) {
 		t.Errorf("the first notification: %+v, %q", h, body)
 	}
 }

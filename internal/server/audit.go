@@ -13,32 +13,35 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Audit says what is audited: what Apache audits, and more. The comments name the keys of zoo.cfg.
+// Audit says what is audited: everything that Apache audits, and more. The comments name the keys
+// of zoo.cfg.
 type Audit struct {
 	Log      *audit.Log
-	User     string // the user that this server runs as; it deletes the znodes of sessions that end
-	Reads    bool   // audit.reads: requests that change nothing, but pings
+	User     string // the user that this server runs as; the deletion of znodes of ended sessions is attributed to it
+	Reads    bool   // audit.reads: requests that change nothing, except pings
 	Logins   bool   // audit.logins
-	Refusals bool   // audit.refusals: what was refused without being tried, reads that an ACL forbids
-	Hashes   bool   // audit.hashes: of data before and after each change
+	Refusals bool   // audit.refusals: requests refused without being tried, and reads that an ACL forbids
+	Hashes   bool   // audit.hashes: hashes of data before and after each change
 }
 
-// An auditor makes entries of what the replica does. As at Apache, the server that a client is connected to audits its
-// writes, when they are answered, and every server the end of each session's ephemeral znodes. A write whose client
-// has left meanwhile is audited all the same.
+// An auditor writes audit entries about what the replica does. As in Apache, a client's writes are
+// audited when they are answered, by the server that the client is connected to; the end of each
+// session's ephemeral znodes is audited by every server. A write is audited even if its client has
+// disconnected meanwhile.
 type auditor struct {
 	Audit
-	// firstCnx is less than the id of each connection of this run, and has this server's id in its high byte.
+	// firstCnx is smaller than the id of any connection of this run, and has this server's id in its
+	// high byte.
 	firstCnx int64
-	// The following belong to the goroutine that applies.
-	changes []change // by the request being applied
-	staged  asked    // the reconfig under way, if it was asked for here
+	// The following are owned by the goroutine that applies entries.
+	changes []change // changes by the request being applied
+	staged  asked    // the reconfig under way, if a client of this server requested it
 }
 
-// A change is one of a znode's data; a hash is "" for what doesn't exist.
+// A change is a change of a znode's data; a hash is "" if the znode doesn't exist or has no data.
 type change struct{ path, before, after string }
 
-// asked is who asked for what.
+// asked records who made a request.
 type asked struct {
 	cnx, seq int64
 	entry    audit.Entry
@@ -51,13 +54,13 @@ func newAuditor(o *Audit, firstCnx int64) *auditor {
 	return &auditor{Audit: *o, firstCnx: firstCnx}
 }
 
-// counts are the lines that were written and lost.
+// counts returns how many lines were written and how many were lost.
 func (a *auditor) counts() map[string]float64 {
 	written, lost := a.Log.Counts()
 	return map[string]float64{"written": float64(written), "lost": float64(lost)}
 }
 
-// changing returns what is to see each change of data, nil for nobody.
+// changing returns the function to call for each change of data, or nil if none is needed.
 func (a *auditor) changing() func(path string, before, after []byte) {
 	if a == nil || !a.Hashes {
 		return nil
@@ -67,7 +70,7 @@ func (a *auditor) changing() func(path string, before, after []byte) {
 	}
 }
 
-// hashOf returns the SHA-256 of data. A znode without data counts as one that doesn't exist.
+// hashOf returns the SHA-256 of data, or "" if data is empty, as for a znode that doesn't exist.
 func hashOf(data []byte) string {
 	if len(data) == 0 {
 		return ""
@@ -76,7 +79,7 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// observed sees each request that is applied.
+// observed is called for each request that is applied.
 func (s *Server) observed(res *tree.Result) {
 	if s.opt.observe != nil {
 		s.opt.observe(res)
@@ -88,7 +91,7 @@ func (s *Server) observed(res *tree.Result) {
 	}
 }
 
-// changesKeep is the most changes whose memory is kept for the next requests.
+// changesKeep is the largest capacity of auditor.changes that is kept for the next requests.
 const changesKeep = 1024
 
 func (a *auditor) applied(res *tree.Result, r *replica.Replica) {
@@ -110,18 +113,20 @@ func (a *auditor) applied(res *tree.Result, r *replica.Replica) {
 	}
 }
 
-// sessionEnded audits the deletion of its znodes.
+// sessionEnded audits the deletion of the session's ephemeral znodes.
 func (a *auditor) sessionEnded(res *tree.Result) {
 	for i := range res.Events {
 		if res.Events[i].Type != jute.EventNodeDeleted {
 			continue
 		}
-		e := audit.Entry{Session: res.Session, Users: []string{a.User}, Operation: audit.EphemeralsGoing, Result: audit.Success}
+		e := audit.Entry{
+			Session: res.Session, Users: []string{a.User}, Operation: audit.EphemeralsGoing, Result: audit.Success,
+		}
 		a.write(&e, res.Events[i].Path)
 	}
 }
 
-// entryOf returns an entry that says who did something.
+// entryOf returns an entry with the session and identities of whoever made a request.
 func (a *auditor) entryOf(session int64, ids []jute.ID) audit.Entry {
 	e := audit.Entry{Session: session, Users: make([]string, 0, len(ids)), Result: audit.Success}
 	for _, id := range ids {
@@ -136,14 +141,14 @@ func (a *auditor) entryOf(session int64, ids []jute.ID) audit.Entry {
 	return e
 }
 
-// write writes an entry about a znode, with the hashes of its data.
+// write writes an entry about a znode, including the hashes of its data.
 func (a *auditor) write(e *audit.Entry, path string) {
 	e.Znode = path
 	if e.Result == audit.Success {
 		for i, c := range a.changes {
 			if c.path == path {
 				e.Before, e.After = c.before, c.after
-				a.changes[i].path = "" // a multi may change it again
+				a.changes[i].path = "" // a multi may change the znode again
 				break
 			}
 		}
@@ -180,7 +185,7 @@ func (a *auditor) written(res *tree.Result) {
 		req.Decode(d)
 		e.Operation, path, e.ACL = audit.SetACL, req.Path, aclText(req.ACL)
 	case jute.OpReconfig:
-		if res.Request.Op != jute.OpReconfig { // it is the last step's that answers it
+		if res.Request.Op != jute.OpReconfig { // the result is that of the last step of the reconfig
 			e = audit.Entry{Session: res.Session, Result: e.Result}
 			if s := &a.staged; s.cnx == res.Cnx && s.seq == res.Seq {
 				e.Users, e.IP = s.entry.Users, s.entry.IP
@@ -198,8 +203,8 @@ func (a *auditor) written(res *tree.Result) {
 // configPath is the znode that a reconfig changes.
 const configPath = "/zookeeper/config"
 
-// multi audits each operation of one that succeeded. Like Apache it tells no type of sequential znodes, nor of those
-// with a time to live.
+// multi audits each operation of a multi that succeeded. As in Apache, it leaves out the type of
+// sequential znodes and of those with a time to live.
 func (a *auditor) multi(res *tree.Result) {
 	e := a.entryOf(res.Session, res.Request.Identities)
 	ops, err := jute.DecodeMulti(jute.NewDecoder(res.Request.Body))
@@ -229,7 +234,7 @@ func (a *auditor) multi(res *tree.Result) {
 	}
 }
 
-// typeOf is a mode as Apache's audit log calls it.
+// typeOf returns the name that Apache's audit log has for a create mode.
 func typeOf(m jute.CreateMode) string {
 	switch m {
 	case jute.ModePersistent:
@@ -250,8 +255,8 @@ func typeOf(m jute.CreateMode) string {
 	return "invalid"
 }
 
-// aclText is an ACL as Apache's audit log has it: nothing stands between its entries. Unlike there, the hashes of
-// passwords are masked.
+// aclText formats an ACL as Apache's audit log does: without a separator between entries. Unlike
+// Apache, it masks the hashes of passwords.
 func aclText(acl []jute.ACL) string {
 	var b strings.Builder
 	for _, entry := range auth.Mask(acl) {
@@ -264,7 +269,7 @@ func aclText(acl []jute.ACL) string {
 	return b.String()
 }
 
-// answers returns what is to see requests that are no writes, nil for nobody.
+// answers returns the function to call for requests that are not writes, or nil if none is needed.
 func (a *auditor) answers() func(c *replica.Client, op jute.Op, body []byte, code jute.Code, how replica.Became) {
 	if a == nil || !a.Reads && !a.Logins && !a.Refusals {
 		return nil
@@ -272,7 +277,7 @@ func (a *auditor) answers() func(c *replica.Client, op jute.Op, body []byte, cod
 	return a.answered
 }
 
-// answered audits a read, a login, or a request that was refused.
+// answered audits a read, a login, or a refused request.
 func (a *auditor) answered(c *replica.Client, op jute.Op, body []byte, code jute.Code, how replica.Became) {
 	scheme, refused := "", how == replica.Refused
 	switch login := op == jute.OpAuth || op == jute.OpSASL; {

@@ -77,7 +77,10 @@ func TestAuditBeyondApache(t *testing.T) {
 		client.call(jute.OpCreate, creating("/a", nil, jute.ModePersistent))
 		client.call(jute.OpGetData, reading("/a", false))
 		client.call(jute.OpExists, reading("/no\nsuch", false))
-		client.call(jute.OpCreate, (&jute.CreateRequest{Path: "/secret", ACL: []jute.ACL{{Perms: jute.PermAdmin, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}).Append)
+		client.call(jute.OpCreate,
+			(&jute.CreateRequest{
+				Path: "/secret", ACL: []jute.ACL{{Perms: jute.PermAdmin, ID: jute.ID{Scheme: "world", ID: "anyone"}}},
+			}).Append)
 		client.call(jute.OpGetData, reading("/secret", false))
 		client.call(jute.OpAuth, authenticating("digest", "bob:secret"))
 		client.call(jute.OpAuth, authenticating("no\tsuch", "secret"))
@@ -102,9 +105,11 @@ func TestAuditOfUndecided(t *testing.T) {
 		{Audit{Logins: true}, "operation=auth\tresult=undecided\tscheme=pass\n"},
 		{Audit{Reads: true, Refusals: true}, ""},
 	} {
-		st, s := newAuditStage(t, c.a, Options{DataDir: t.TempDir(), Auth: auth.Options{Providers: []authprovider.Provider{pass{}}}})
+		st, s := newAuditStage(t, c.a,
+			Options{DataDir: t.TempDir(), Auth: auth.Options{Providers: []authprovider.Provider{pass{}}}})
 		client := connect(t, s.Addrs()[0].String(), 0, nil)
-		if _, err := client.conn.Write(client.request(nil, jute.OpAuth, authPacket("pass", "?"))); err != nil || !client.ends() {
+		if _, err := client.conn.Write(client.request(nil, jute.OpAuth, authPacket("pass", "?"))); err != nil ||
+			!client.ends() {
 			t.Fatalf("it is answered, or %v", err)
 		}
 		s.Close()
@@ -125,7 +130,8 @@ func TestAuditHashes(t *testing.T) {
 	client.call(jute.OpSetData, setting("/a", []byte("two")))
 	client.call(jute.OpMulti, func(b []byte) []byte {
 		return jute.AppendMulti(b, []jute.MultiOp{
-			{Op: jute.OpSetData, Path: "/a", Data: []byte("three"), Version: -1}, {Op: jute.OpSetData, Path: "/a", Data: []byte("four"), Version: -1},
+			{Op: jute.OpSetData, Path: "/a", Data: []byte("three"), Version: -1},
+			{Op: jute.OpSetData, Path: "/a", Data: []byte("four"), Version: -1},
 		})
 	})
 	client.call(jute.OpMulti, func(b []byte) []byte {
@@ -142,7 +148,8 @@ func TestAuditHashes(t *testing.T) {
 		"operation=multiOperation\tresult=failure\noperation=delete\tznode=/a\tresult=success\tbefore=%s\n"+
 		"operation=create\tznode=/e\tznode_type=ephemeral\tresult=success\tafter=%s\n"+
 		"operation=ephemeralZNodeDeletionOnSessionCloseOrExpire\tznode=/e\tresult=success\tbefore=%[9]s\n",
-		sum("one"), sum("one"), sum("two"), sum("two"), sum("three"), sum("three"), sum("four"), sum("four"), sum("ephemeral"))
+		sum("one"), sum("one"), sum("two"), sum("two"), sum("three"), sum("three"), sum("four"), sum("four"),
+		sum("ephemeral"))
 	if got := st.lines(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -196,7 +203,8 @@ func TestAuditRefusedConnection(t *testing.T) {
 	}
 	s.Close()
 	st.log.Close()
-	if text := st.text.String(); !regexp.MustCompile(`ip=127\.0\.0\.1\toperation=connect\tresult=failure\terror=there are 1 connections`).MatchString(text) {
+	if text := st.text.String(); !regexp.MustCompile(`ip=127\.0\.0\.1\toperation=connect\tresult=failure\terror=there are 1 connections`).
+		MatchString(text) {
 		t.Errorf("%s", text)
 	}
 }

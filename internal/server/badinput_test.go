@@ -52,14 +52,18 @@ func TestPortsInUse(t *testing.T) {
 	dir := t.TempDir()
 	for _, o := range []Options{
 		{DataDir: dir, Listen: []string{addr}},
-		{DataDir: dir, ID: 1, Members: []Member{{ID: 1, Addrs: []string{addr}}}, PeerListen: addr, Listen: []string{"127.0.0.1:0"}},
-		{DataDir: dir, ID: 1, Members: []Member{{ID: 1, Addrs: []string{addr}}}, PeerListen: "192.0.2.1:7", Listen: []string{"127.0.0.1:0"}},
+		{DataDir: dir, ID: 1, Members: []Member{{ID: 1, Addrs: []string{addr}}}, PeerListen: addr,
+			Listen: []string{"127.0.0.1:0"}},
+		{DataDir: dir, ID: 1, Members: []Member{{ID: 1, Addrs: []string{addr}}}, PeerListen: "192.0.2.1:7",
+			Listen: []string{"127.0.0.1:0"}},
 	} {
 		s, err := Open(o)
 		if err == nil {
 			s.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), o.PeerListen) || o.PeerListen == "" && !strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(), "is another server running there?") {
+		if err == nil || !strings.Contains(err.Error(), o.PeerListen) ||
+			o.PeerListen == "" && !strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(),
+			"is another server running there?") {
 			t.Errorf("on %s, peers %q: %v", o.Listen, o.PeerListen, err)
 		}
 	}
@@ -82,7 +86,9 @@ func TestDuplicateIDIsKeptOut(t *testing.T) {
 	stop := make(chan struct{})
 	duplicate := opts[victim]
 	duplicate.LogDir = ""
-	duplicate.DataDir, duplicate.Listen, duplicate.PeerListen, duplicate.Stop, duplicate.Log = t.TempDir(), []string{freeport.Address(t)}, freeport.Address(t), stop, duplicates.logger()
+	duplicate.DataDir, duplicate.Listen, duplicate.PeerListen, duplicate.Stop, duplicate.Log = t.TempDir(), []string{
+		freeport.Address(t),
+	}, freeport.Address(t), stop, duplicates.logger()
 	ended := make(chan error, 1)
 	go func() {
 		s, err := Open(duplicate)
@@ -123,7 +129,8 @@ func TestDuplicateIDOnACopyStops(t *testing.T) {
 	var log logLines
 	duplicate := opts[victim]
 	duplicate.LogDir = ""
-	duplicate.DataDir, duplicate.Listen, duplicate.PeerListen, duplicate.Log = t.TempDir(), []string{freeport.Address(t)}, freeport.Address(t), log.logger()
+	duplicate.DataDir, duplicate.Listen, duplicate.PeerListen, duplicate.Log = t.TempDir(), []string{freeport.Address(t)},
+		freeport.Address(t), log.logger()
 	if opts[victim].LogDir != "" {
 		duplicate.LogDir = t.TempDir()
 		if err := os.CopyFS(duplicate.LogDir, os.DirFS(opts[victim].LogDir)); err != nil {
@@ -192,11 +199,17 @@ func TestUnknownName(t *testing.T) {
 	var log logLines
 	c := newCluster(t)
 	c.lines(1, 2)
-	members := []Member{{ID: 1, Addrs: []string{c.addrs[1]}}, {ID: 2, Addrs: []string{c.addrs[2]}}, {ID: 3, Addrs: []string{"nowhere.invalid:2888"}}}
+	members := []Member{
+		{ID: 1, Addrs: []string{c.addrs[1]}}, {ID: 2, Addrs: []string{c.addrs[2]}},
+		{ID: 3, Addrs: []string{"nowhere.invalid:2888"}},
+	}
 	ready := make(chan error, 2)
 	for id := range uint64(2) {
 		go func() {
-			s, err := Open(Options{ID: id + 1, DataDir: c.dirs[id+1], LogDir: c.logDirs[id+1], Listen: []string{c.clients[id+1]}, PeerListen: c.addrs[id+1], Members: members, Log: log.logger()})
+			s, err := Open(Options{
+				ID: id + 1, DataDir: c.dirs[id+1], LogDir: c.logDirs[id+1], Listen: []string{c.clients[id+1]},
+				PeerListen: c.addrs[id+1], Members: members, Log: log.logger(),
+			})
 			if err == nil {
 				t.Cleanup(func() { s.Close() })
 			}
@@ -280,5 +293,8 @@ func TestRemovedServerSaysSo(t *testing.T) {
 func (c *cluster) options(id uint64, ids ...uint64) Options {
 	m := lineMembership(c.lines(ids...))
 	members, _ := m.Parse(m.Text)
-	return Options{ID: id, DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id], Members: members, Membership: m}
+	return Options{
+		ID: id, DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id],
+		Members: members, Membership: m,
+	}
 }

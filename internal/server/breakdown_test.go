@@ -48,7 +48,10 @@ func breaksDown(t *testing.T, s *Server) *PanicError {
 func TestPanicInApply(t *testing.T) {
 	t.Parallel()
 	for _, logDir := range []string{"", t.TempDir()} {
-		opt := Options{DataDir: t.TempDir(), LogDir: logDir, Listen: []string{"127.0.0.1:0"}, Version: "0.0-test", observe: panicAt(`/bad"`)}
+		opt := Options{
+			DataDir: t.TempDir(), LogDir: logDir, Listen: []string{"127.0.0.1:0"}, Version: "0.0-test",
+			observe: panicAt(`/bad"`),
+		}
 		s, err := Open(opt)
 		if err != nil {
 			t.Fatal(err)
@@ -90,14 +93,15 @@ func TestPanicWhileClosing(t *testing.T) {
 	t.Parallel()
 	applies, closing := make(chan struct{}), make(chan struct{})
 	panics := panicAt("/bad")
-	s, err := Open(Options{DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Version: "0.0-test", observe: func(res *tree.Result) {
-		if res.Op == jute.OpCreate && res.Path == "/bad" {
-			close(applies)
-			<-closing
-			time.Sleep(300 * time.Millisecond) // until Close has looked whether a panic was before it
-		}
-		panics(res)
-	}})
+	s, err := Open(Options{DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Version: "0.0-test",
+		observe: func(res *tree.Result) {
+			if res.Op == jute.OpCreate && res.Path == "/bad" {
+				close(applies)
+				<-closing
+				time.Sleep(300 * time.Millisecond) // until Close has looked whether a panic was before it
+			}
+			panics(res)
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,9 +143,12 @@ func checkReport(t *testing.T, e *PanicError) string {
 		t.Fatal(err)
 	}
 	if r.Index != e.Index || r.Term != e.Term || r.Hash.String() != e.Hash {
-		t.Errorf("the report is of entry %d of term %d, %v; the error of %d, %d, %s", r.Index, r.Term, r.Hash, e.Index, e.Term, e.Hash)
+		t.Errorf("the report is of entry %d of term %d, %v; the error of %d, %d, %s", r.Index, r.Term, r.Hash, e.Index, e.Term,
+			e.Hash)
 	}
-	for _, part := range []string{"planted: /bad", "0.0-test", `-> `, `path "/bad\"", data of 6 bytes`, "breakdown_test.go"} {
+	for _, part := range []string{
+		"planted: /bad", "0.0-test", `-> `, `path "/bad\"", data of 6 bytes`, "breakdown_test.go",
+	} {
 		if !strings.Contains(r.Text, part) {
 			t.Errorf("the report doesn't say %q:\n%s", part, r.Text)
 		}
@@ -170,7 +177,10 @@ func decides(t *testing.T, opt Options) {
 	if err != nil || len(all) != 1 {
 		t.Fatalf("reports in %s: %v, %v", dir, all, err)
 	}
-	skip := storage.Skip{Cluster: all[0].Cluster, Index: all[0].Index, Term: all[0].Term, Hash: all[0].Hash, By: "ann", Why: "test", At: time.Now()}
+	skip := storage.Skip{
+		Cluster: all[0].Cluster, Index: all[0].Index, Term: all[0].Term, Hash: all[0].Hash, By: "ann", Why: "test",
+		At: time.Now(),
+	}
 	if err := storage.WriteSkip(storage.OS{}, dir, skip); err != nil {
 		t.Fatal(err)
 	}
@@ -216,8 +226,10 @@ func TestSkipEntry(t *testing.T) {
 	for id := range uint64(3) {
 		id++
 		opts = append(opts, Options{
-			ID: id, DataDir: col.dirs[id], LogDir: col.logDirs[id], Listen: []string{col.clients[id]}, PeerListen: col.addrs[id], Members: members, Membership: m,
-			Log: log.logger(), PeerSecrets: secretForTests, Serving: Serving{SnapCount: 1000}, SnapshotsKept: 1, observe: panicAt("/bad"),
+			ID: id, DataDir: col.dirs[id], LogDir: col.logDirs[id], Listen: []string{col.clients[id]}, PeerListen: col.addrs[id],
+			Members: members, Membership: m,
+			Log: log.logger(), PeerSecrets: secretForTests, Serving: Serving{SnapCount: 1000}, SnapshotsKept: 1,
+			observe: panicAt("/bad"),
 		})
 	}
 	servers := openAll(t, opts)

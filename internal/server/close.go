@@ -2,8 +2,8 @@ package server
 
 import "time"
 
-// Close stops accepting, closes the connections and the log, and waits until everything
-// has stopped. Sessions go on at other servers or after a restart. It is idempotent.
+// Close stops accepting connections, closes those that exist and the log, and waits until
+// everything has stopped. Sessions go on at other servers or after a restart. Close is idempotent.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
@@ -23,7 +23,7 @@ func (s *Server) Close() error {
 			nc.Close()
 		}
 		s.mu.Unlock()
-		if broken { // only now, with the connections closed, may the replica be unlocked
+		if broken { // the replica may be unlocked only now that the connections are closed
 			s.replica.Abandon()
 		}
 		<-stopped
@@ -33,9 +33,9 @@ func (s *Server) Close() error {
 	return s.closed
 }
 
-// stopsBroken waits until nothing is applied any more and reports whether applying an
-// entry has panicked: the peer has stopped, or that is why it can't. An entry may panic
-// after the server began to close.
+// stopsBroken waits until either the peer has stopped, or applying an entry has panicked, which
+// keeps the peer from stopping. It reports whether there was a panic. An entry may panic even after
+// the server began to close.
 func (s *Server) stopsBroken(stopped <-chan struct{}) bool {
 	look := time.NewTicker(brokenPause)
 	defer look.Stop()
@@ -49,5 +49,5 @@ func (s *Server) stopsBroken(stopped <-chan struct{}) bool {
 	return true
 }
 
-// brokenPause is the time between two looks whether a panic keeps the peer from stopping.
+// brokenPause is the interval at which stopsBroken checks for a panic.
 const brokenPause = 10 * time.Millisecond

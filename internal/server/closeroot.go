@@ -8,16 +8,17 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// closedPaths are the znodes that a new ensemble has and that anybody may change there.
+// closedPaths are the znodes of a new ensemble that anybody may change.
 var closedPaths = []string{"/", "/zookeeper", "/zookeeper/quota"}
 
-// The pauses of closeRoot: between two looks, and until a try has failed.
+// closeRootPause is the interval of closeRoot's checks; closeRootTimeout bounds one attempt.
 const (
 	closeRootPause   = 200 * time.Millisecond
 	closeRootTimeout = 10 * time.Second
 )
 
-// closeRoot gives closedPaths Options.RootACL as long as anybody may change one of them.
+// closeRoot sets the ACL of closedPaths to Options.RootACL, and retries until none of them can be
+// changed by anybody.
 func (s *Server) closeRoot() {
 	defer s.wg.Done()
 	for failed := false; s.pause(closeRootPause); {
@@ -45,7 +46,7 @@ func (s *Server) closeRoot() {
 	}
 }
 
-// setRootACL sets the ACLs as a client would, by a connection inside of this process.
+// setRootACL sets the ACLs like a client, over a connection within this process.
 func (s *Server) setRootACL(paths []string) error {
 	client, server := net.Pipe()
 	defer client.Close()
@@ -83,7 +84,7 @@ func (s *Server) setRootACL(paths []string) error {
 	return call(int32(len(paths)+1), jute.OpCloseSession, nil)
 }
 
-// serveSuper is serve for a connection of the server's own, which is a superuser's.
+// serveSuper is serve for a connection from the server itself, which has the rights of a superuser.
 func (s *Server) serveSuper(nc net.Conn) {
 	defer s.wg.Done()
 	defer nc.Close()
@@ -99,7 +100,7 @@ func (s *Server) serveSuper(nc net.Conn) {
 	if c == nil {
 		return
 	}
-	c.Withdrawn = nil // it is the server itself
+	c.Withdrawn = nil // the client is the server itself
 	in, err := s.handshake(nc, c, in)
 	if err == nil {
 		err = s.readRequests(nc, c, in)

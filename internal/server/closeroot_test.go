@@ -17,7 +17,9 @@ func TestStrictProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := open(t, Options{
-		Auth:    auth.Options{SuperDigest: super, DigestAlgorithm: "SHA-256", RefuseOpenACLs: true, EnforceSchemes: []string{"digest"}},
+		Auth: auth.Options{
+			SuperDigest: super, DigestAlgorithm: "SHA-256", RefuseOpenACLs: true, EnforceSchemes: []string{"digest"},
+		},
 		RootACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: super}}},
 		// It isn't the server itself, who closes the root znode, that is looked at.
 		RecheckInterval: time.Millisecond,
@@ -34,7 +36,8 @@ func TestStrictProfile(t *testing.T) {
 		return (&jute.CreateRequest{Path: path, ACL: acl}).Append
 	}
 	for _, path := range closedPaths {
-		for deadline := time.Now().Add(30 * time.Second); s.Replica().Permits(path, jute.PermCreate, nil); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); s.Replica().Permits(path, jute.PermCreate, nil); time.Sleep(
+			10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s stays open", path)
 			}
@@ -49,7 +52,9 @@ func TestStrictProfile(t *testing.T) {
 	mixed := append(jute.WorldACL(jute.PermRead), mine...)
 	for name, acl := range map[string][]jute.ACL{
 		"world": jute.WorldACL(jute.PermAll), "world reads": mixed,
-		"all addresses": {{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "0.0.0.0/0"}}}, "all of IPv6": {{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "::/0"}}},
+		"all addresses": {{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "0.0.0.0/0"}}}, "all of IPv6": {
+			{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "::/0"}},
+		},
 	} {
 		for op, record := range map[jute.Op]func([]byte) []byte{
 			jute.OpCreate: create("/app/x", acl), jute.OpCreate2: create("/app/x", acl),
@@ -60,9 +65,11 @@ func TestStrictProfile(t *testing.T) {
 			}
 		}
 		_, body := root.call(jute.OpMulti, func(b []byte) []byte {
-			return jute.AppendMulti(b, []jute.MultiOp{{Op: jute.OpCheck, Path: "/app", Version: -1}, {Op: jute.OpCreate, Path: "/app/x", ACL: acl}})
+			return jute.AppendMulti(b,
+				[]jute.MultiOp{{Op: jute.OpCheck, Path: "/app", Version: -1}, {Op: jute.OpCreate, Path: "/app/x", ACL: acl}})
 		})
-		if results, err := jute.DecodeMultiResponse(jute.NewDecoder(body)); err != nil || len(results) != 2 || results[1].Err != jute.ErrInvalidACL {
+		if results, err := jute.DecodeMultiResponse(jute.NewDecoder(body)); err != nil || len(results) != 2 ||
+			results[1].Err != jute.ErrInvalidACL {
 			t.Errorf("a multi with an ACL for %s: %+v, %v", name, results, err)
 		}
 	}

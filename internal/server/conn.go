@@ -12,76 +12,117 @@ import (
 	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/socket"
+	"github.com/zooid-project/zooid/internal/turns"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Sizes of a connection's read buffer. An idle connection holds the smallest; a
-// busy one grows to the largest, which one read of the socket can fill.
+// Sizes of a connection's read buffer. An idle connection has the smallest; a busy one's grows to
+// the largest, which a single read of the socket can fill.
 const (
-	// frameHead is what a frame has before its bytes: their number.
+	// frameHead is the size of a frame's head, which holds the number of bytes that follow.
 	frameHead     = 4
 	inputBytesMin = 512
 	inputBytesMax = 64 << 10
-	// inputQuietReads is how many small reads in a row give the memory back; a
-	// read is small if it fills less than one part in inputQuietShare.
+	// inputQuietReads is how many small reads in a row release the memory; a read is small if it fills
+	// less than one part in inputQuietShare of the buffer.
 	inputQuietReads = 16
 	inputQuietShare = 8
 )
 
-// serve is the life of one connection, on a goroutine of its own; secure says that
-// it begins with a TLS handshake. Work that is done once returns before the first
-// request is awaited, and few frames are below a read: so the stack of an idle connection
-// is the smallest there is, which is half of its memory.
+// serve handles one connection from beginning to end, on goroutines that follow one another; secure
+// says that the connection begins with a TLS handshake. A goroutine that has done one-time work ends
+// where the client has to be waited for, and another one waits, with few stack frames below the read:
+// Go's stacks begin at 2 KiB, double, and hardly ever shrink, and an idle connection has little
+// besides its stack.
 func (s *Server) serve(nc net.Conn, secure bool) {
-	conn, c, in := s.open(nc, secure)
-	if c != nil {
-		in, err := s.handshake(conn, c, in)
-		if err == nil {
-			err = s.readRequests(conn, c, in)
-		}
-		s.ended(c, err)
-		conn.Close() // above nc if that is TLS
+	nc.SetReadDeadline(time.Now().Add(s.opt.SessionlessTimeout))
+	if secure {
+		s.secureConn(nc, nil)
+	} else if in := s.readHead(nc); in != nil {
+		s.open(nc, in)
+	} else {
+		s.done(nc)
 	}
+}
+
+// open goes on with a connection whose first bytes are in.
+//
+//go:noinline
+func (s *Server) open(nc net.Conn, in []byte) {
+	if s.opt.Secure.Unify && in[0] == tlsHandshakeRecord {
+		s.secureConn(nc, in)
+		return
+	}
+	if s.opt.Secure.TLS != nil {
+		s.secure.countPlain(nc)
+	}
+	if c := s.greet(nc, in, nil); c != nil {
+		s.awaitHello(nc, nc, c, in)
+	} else {
+		s.done(nc)
+	}
+}
+
+// awaitHello goes on with a connection that has a client. conn is what to read from and write to,
+// which may be a TLS connection on top of nc.
+func (s *Server) awaitHello(nc, conn net.Conn, c *replica.Client, in []byte) {
+	if size, ok := helloSize(in); ok && len(in) < frameHead+size {
+		go s.attach(nc, conn, c, in)
+		return
+	}
+	s.attach(nc, conn, c, in)
+}
+
+// attach reads the connect request and processes it.
+func (s *Server) attach(nc, conn net.Conn, c *replica.Client, in []byte) {
+	in, err := s.handshake(conn, c, in)
+	if err == nil {
+		go s.serveClient(nc, conn, c, in)
+		return
+	}
+	s.end(nc, conn, c, err)
+}
+
+// serveClient takes requests until the connection ends.
+func (s *Server) serveClient(nc, conn net.Conn, c *replica.Client, in []byte) {
+	s.end(nc, conn, c, s.readRequests(conn, c, in))
+}
+
+// end ends a connection that has a client.
+func (s *Server) end(nc, conn net.Conn, c *replica.Client, err error) {
+	s.ended(c, err)
+	conn.Close()
+	s.done(nc)
+}
+
+// done is the end of every connection.
+func (s *Server) done(nc net.Conn) {
 	nc.Close()
 	s.forget(nc)
 	s.wg.Done()
 }
 
-// open returns the client on a connection, what it sent so far, and the connection
-// to go on with, which may be one of TLS above nc. It returns nil for a client if
-// all is done.
-func (s *Server) open(nc net.Conn, secure bool) (net.Conn, *replica.Client, []byte) {
-	nc.SetReadDeadline(time.Now().Add(s.opt.SessionlessTimeout))
-	var in []byte
-	if !secure {
-		if in = s.readHead(nc); in == nil {
-			return nil, nil, nil
-		}
-		secure = s.opt.Secure.Unify && in[0] == tlsHandshakeRecord
-	}
-	if secure {
-		return s.openSecure(nc, in)
-	}
-	if s.opt.Secure.TLS != nil {
-		s.secure.countPlain(nc)
-	}
-	return nc, s.greet(nc, in, nil), in
-}
-
-// readHead returns the first bytes of a connection, enough to tell what it is; nil
-// if they don't come.
+// readHead returns the first bytes of a connection, enough to tell its protocol, or nil if they
+// don't arrive.
 func (s *Server) readHead(nc net.Conn) []byte {
 	in, err := readTo(nc, make([]byte, 0, inputBytesMin), frameHead)
 	if err != nil {
-		s.countSessionless(err)
-		s.clientLog.Debug("a connection closed before it sent anything", "client", nc.RemoteAddr().String(), "err", err)
+		s.saidNothing(nc, err)
 		return nil
 	}
 	return in
 }
 
-// readTo reads until buf has at least n bytes. It makes room for what has come and as much again, not
-// for n: a client may announce more than it ever sends.
+// saidNothing notes that a connection has ended without its first bytes.
+//
+//go:noinline
+func (s *Server) saidNothing(nc net.Conn, err error) {
+	s.countSessionless(err)
+	s.clientLog.Debug("a connection closed before it sent anything", "client", nc.RemoteAddr().String(), "err", err)
+}
+
+// readTo reads until buf has at least n bytes. It grows the buffer in proportion to what has
+// arrived, rather than to n: a client may announce more than it ever sends.
 func readTo(nc net.Conn, buf []byte, n int) ([]byte, error) {
 	for len(buf) < n {
 		if len(buf) == cap(buf) {
@@ -96,16 +137,16 @@ func readTo(nc net.Conn, buf []byte, n int) ([]byte, error) {
 	return buf, nil
 }
 
-// helloSize returns the size of a connection's first frame, which begins with in,
-// and whether that may be a connect request.
+// helloSize returns the size of a connection's first frame, which begins with in, and whether it
+// may be a connect request.
 func helloSize(in []byte) (size int, ok bool) {
 	size = int(int32(binary.BigEndian.Uint32(in)))
 	return size, size >= 0 && size <= jute.ConnectRequestSizeMax
 }
 
-// greet returns the client of a connection that begins with in and has proved to
-// be ids, nil for one that has proved nothing. A four-letter word is answered, and
-// nil returned.
+// greet returns a client for a connection whose input begins with in. ids are the identities that
+// the connection has proved, or nil if none. If the input is a four-letter word, greet answers it
+// and returns nil.
 func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
 	if _, ok := helloSize(in); !ok {
 		if word := string(in[:frameHead]); fourletter.Is(word) {
@@ -121,6 +162,7 @@ func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
 	c.Acked = socket.AckedBy(below(nc))
 	c.Abort = func() { go below(nc).Close() }
 	c.Since = time.Now()
+	c.Rest = s.rest
 	c.Wake = func() { go s.flush(nc, c) }
 	if c.Try = socket.TryWriter(nc); c.Try != nil {
 		c.Push = func() { s.pushTo(nc, c) }
@@ -133,37 +175,43 @@ func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
 	return c
 }
 
-// handshake takes the connect request, which begins with in, and returns what
-// came behind it.
+// handshake processes the connect request, which begins with in, and returns the input that
+// followed it.
 func (s *Server) handshake(nc net.Conn, c *replica.Client, in []byte) ([]byte, error) {
-	var hello jute.ConnectRequest
-	rest, err := readHello(nc, &hello, in)
-	if err == nil {
-		err = s.replica.Connect(c, &hello, s.newID)
-	}
-	return append(in[:0], rest...), err
-}
-
-// readHello reads a connect request, whose password aliases what was read, and
-// returns what came behind it.
-func readHello(nc net.Conn, hello *jute.ConnectRequest, in []byte) (rest []byte, err error) {
 	size, ok := helloSize(in)
 	if !ok {
-		return nil, fmt.Errorf("its first frame has %d bytes, a connect request at most %d: this is no ZooKeeper client, or a four-letter word that does not exist", size, jute.ConnectRequestSizeMax)
+		return nil, notHello(size)
 	}
-	size += frameHead
-	if in, err = readTo(nc, in, size); err != nil {
-		return nil, fmt.Errorf("read the connect request: %w", err)
+	in, err := readTo(nc, in, frameHead+size)
+	if err != nil {
+		return nil, helloCut(err)
 	}
-	d := jute.NewDecoder(in[frameHead:size])
-	hello.Decode(d)
-	if d.Err() != nil {
-		return nil, fmt.Errorf("decode the connect request: %w", d.Err())
-	}
-	return in[size:], nil
+	return s.connect(c, in, frameHead+size)
 }
 
-// ended says why a connection ended, and forgets it.
+//go:noinline
+func notHello(size int) error {
+	return fmt.Errorf("its first frame has %d bytes, a connect request at most %d: this is no ZooKeeper client, or a four-letter word that does not exist",
+		size, jute.ConnectRequestSizeMax)
+}
+
+//go:noinline
+func helloCut(err error) error { return fmt.Errorf("read the connect request: %w", err) }
+
+// connect takes the connect request in the first size bytes of in, and returns what follows it.
+//
+//go:noinline
+func (s *Server) connect(c *replica.Client, in []byte, size int) ([]byte, error) {
+	d := jute.NewDecoder(in[frameHead:size])
+	var hello jute.ConnectRequest // its password aliases in
+	if hello.Decode(d); d.Err() != nil {
+		return nil, fmt.Errorf("decode the connect request: %w", d.Err())
+	}
+	err := s.replica.Connect(c, &hello, s.newID)
+	return append(in[:0], in[size:]...), err
+}
+
+// ended logs why a connection ended, and makes the replica forget its client.
 func (s *Server) ended(c *replica.Client, err error) {
 	if c.Established() {
 		s.logEnd(c, err)
@@ -180,13 +228,13 @@ var (
 	errStopping  = errors.New("the server is stopping")
 )
 
-// sessionBy is when c must have its session.
+// sessionBy returns the time by which c must have its session.
 func (s *Server) sessionBy(c *replica.Client) time.Time {
 	return c.Since.Add(max(s.opt.SessionlessTimeout, time.Duration(c.Timeout())*time.Millisecond))
 }
 
-// awaitSession waits until c is established. It looks whether c is closing: nobody reads
-// its socket meanwhile, so its loss doesn't show.
+// awaitSession waits until c is established. It also polls whether c is closing: nobody reads c's
+// socket meanwhile, so the loss of the connection would not be noticed.
 func (s *Server) awaitSession(c *replica.Client) error {
 	if c.Established() {
 		return nil
@@ -210,12 +258,11 @@ func (s *Server) awaitSession(c *replica.Client) error {
 	}
 }
 
-// sessionLook is the pause between two looks at whether a connection that has yet
-// to get its session is closing.
+// sessionLook is the interval at which awaitSession checks whether c is closing.
 const sessionLook = 100 * time.Millisecond
 
-// extendDeadline renews the expired handshake deadline of nc, or removes it if c is
-// established by now, as most are.
+// extendDeadline renews the expired handshake deadline of nc, or removes it if c is established by
+// now, as is usual.
 func (s *Server) extendDeadline(nc net.Conn, c *replica.Client) error {
 	by := s.sessionBy(c)
 	switch {
@@ -227,11 +274,13 @@ func (s *Server) extendDeadline(nc net.Conn, c *replica.Client) error {
 	return nc.SetReadDeadline(by)
 }
 
-// readRequests feeds what arrives, which begins with buf, to the replica until
-// the connection ends. The first reads wait beside the log that attaches the
-// session: what they bring waits for it.
+// readRequests passes the input, which begins with buf, to the replica until the connection ends.
+// Reading begins while the log is still attaching the session; the input waits until the session is
+// attached.
 func (s *Server) readRequests(nc net.Conn, c *replica.Client, buf []byte) error {
 	quiet, n, attached := 0, len(buf), false
+	var turn turns.Turn
+	c.Blocks = turn.EndSoon
 	c.NoteInput(cap(buf))
 	for {
 		if n > 0 {
@@ -241,7 +290,7 @@ func (s *Server) readRequests(nc net.Conn, c *replica.Client, buf []byte) error 
 				}
 				attached = true
 			}
-			used, err := s.receiveAll(nc, c, buf)
+			used, err := s.receiveAll(nc, c, &turn, buf)
 			if err != nil {
 				s.flushLast(nc, c)
 				return err
@@ -279,15 +328,42 @@ func (s *Server) readRequests(nc net.Conn, c *replica.Client, buf []byte) error 
 	}
 }
 
-const untoldPause = 2 * time.Millisecond // between two looks at whether the client was told
+const untoldPause = 2 * time.Millisecond // interval of checking whether the client was told of a refusal
 
-// receiveAll brings the replica what arrived on a connection.
-func (s *Server) receiveAll(nc net.Conn, c *replica.Client, in []byte) (used int, err error) {
+// turnPatience is how long the input of a connection waits at most for the turn of its identity. It
+// is no more than a quarter of the session's timeout, either.
+const turnPatience = time.Second
+
+// receiveInTurn passes input to the replica when it is the turn of the client's identity.
+func (s *Server) receiveInTurn(c *replica.Client, turn *turns.Turn, in []byte, now int64) (used int, err error) {
+	began := now
+	if q := c.Turns(); q != nil {
+		if len(in) > frameHead+jute.RequestHeaderSize || !replica.Pressing(in) { // not a heartbeat
+			s.turns.Note(q, now)
+		}
+		patience := min(turnPatience, time.Duration(c.Timeout())*time.Millisecond/4)
+		if c.Crowded = turn.Begin(s.turns, q, now, patience); c.Crowded {
+			s.meters.TurnsAwaited.Inc()
+			began = s.now()
+		}
+		defer turn.End()
+	}
+	used, err = s.replica.Receive(c, in, now)
+	if turn.Held() {
+		if rest := turn.Rest(s.now() - began); rest > 0 {
+			s.pause(rest)
+		}
+	}
+	return used, err
+}
+
+// receiveAll passes the input that arrived on a connection to the replica.
+func (s *Server) receiveAll(nc net.Conn, c *replica.Client, turn *turns.Turn, in []byte) (used int, err error) {
 	now := s.now()
 	begun := now
-	defer func() { s.meters.Stages.Decode.Observe(s.now() - begun) }()
+	defer func() { s.tookIn(c, used, time.Duration(s.now()-begun)) }()
 	for {
-		n, err := s.replica.Receive(c, in[used:], now)
+		n, err := s.receiveInTurn(c, turn, in[used:], now)
 		used += n
 		if !errors.Is(err, replica.ErrUntold) && !errors.Is(err, replica.ErrPaced) {
 			return used, err
@@ -306,8 +382,8 @@ func (s *Server) receiveAll(nc net.Conn, c *replica.Client, in []byte) (used int
 	}
 }
 
-// grow returns a larger buffer with the same bytes: up to inputBytesMax by fours,
-// beyond it (one large frame) by twos as its bytes arrive.
+// grow returns a larger buffer with the same contents. Up to inputBytesMax it grows fourfold;
+// beyond that (for one large frame) it doubles as bytes arrive.
 func grow(buf []byte) []byte {
 	size := min(cap(buf)*4, inputBytesMax)
 	if len(buf) >= size {
@@ -316,8 +392,8 @@ func grow(buf []byte) []byte {
 	return append(make([]byte, 0, size), buf...)
 }
 
-// flushOwn writes waiting output on the reader's goroutine, unless another one
-// is at it, and reports whether the connection is to end.
+// flushOwn writes waiting output on the reader's goroutine, unless another goroutine is flushing,
+// and reports whether the connection is to end.
 func (s *Server) flushOwn(nc net.Conn, c *replica.Client) bool {
 	begun, ended := c.BeginFlush()
 	if begun {
@@ -326,55 +402,58 @@ func (s *Server) flushOwn(nc net.Conn, c *replica.Client) bool {
 	return ended
 }
 
-// flushLast writes waiting output before the reader gives the connection up; if
-// another goroutine is at it, it waits for that one.
+// flushLast writes waiting output before the reader gives up the connection; if another goroutine
+// is flushing, it waits for that.
 func (s *Server) flushLast(nc net.Conn, c *replica.Client) {
 	if !s.flushOwn(nc, c) {
 		c.AwaitFlush()
 	}
 }
 
-// flush writes a client's output until there is none, and reports whether the
-// connection was ended.
+// flush writes a client's output until none is left, and reports whether it closed the connection.
 func (s *Server) flush(nc net.Conn, c *replica.Client) bool {
-	out, sent, last := s.tryOutput(c)
-	return s.flushFrom(nc, c, out, sent, last)
+	return s.flushFrom(nc, c, s.tryOutput(c))
 }
 
-// pushTo is flush as far as that never blocks; a goroutine does what is left.
+// pushTo flushes as far as that can't block or take long, and leaves the rest to a new goroutine.
 func (s *Server) pushTo(nc net.Conn, c *replica.Client) {
-	if out, sent, last := s.tryOutput(c); out != nil || last {
-		go s.flushFrom(nc, c, out, sent, last)
+	if left := s.tryOutput(c); left.Out != nil || left.Last || left.Long {
+		go s.flushFrom(nc, c, left)
 	}
 }
 
-// sendEvery is how many writes to clients there are for each whose time is measured:
-// asking the clock twice would cost some percent of a short one.
+// sendEvery says that one in sendEvery writes to clients is timed: reading the clock twice would
+// add a few percent to the cost of a short write.
 const sendEvery = 16
 
-// tryOutput is c.TryOutput, whose time it measures now and then.
-func (s *Server) tryOutput(c *replica.Client) (out []byte, sent int, last bool) {
+// tryOutput calls c.TryOutput, and times some of the calls.
+func (s *Server) tryOutput(c *replica.Client) (left replica.Unsent) {
 	if s.sends.Add(1)%sendEvery != 0 {
-		out, sent, last = c.TryOutput()
+		left = c.TryOutput()
 		s.delivered(c)
-		return out, sent, last
+		return left
 	}
 	begun := s.now()
-	out, sent, last = c.TryOutput()
+	left = c.TryOutput()
 	s.meters.Stages.Send.Observe(s.now() - begun)
 	s.delivered(c)
-	return out, sent, last
+	return left
 }
 
-// delivered measures the delivery of events; what is left to be written counts as delivered.
+// delivered records how long the delivery of events took; output not yet written counts as
+// delivered.
 func (s *Server) delivered(c *replica.Client) {
 	if at := c.Told(); at != 0 {
 		s.meters.Stages.Watch.Observe(s.now() - at)
 	}
 }
 
-// flushFrom goes on with output that TakeOutput returned and that is partly sent.
-func (s *Server) flushFrom(nc net.Conn, c *replica.Client, out []byte, sent int, last bool) bool {
+// flushFrom continues the flush where tryOutput left it.
+func (s *Server) flushFrom(nc net.Conn, c *replica.Client, left replica.Unsent) bool {
+	out, sent, last := left.Out, left.Sent, left.Last
+	if left.Long {
+		out, last = c.TakeOutput(nil)
+	}
 	for {
 		if last {
 			nc.Close()
@@ -383,9 +462,10 @@ func (s *Server) flushFrom(nc net.Conn, c *replica.Client, out []byte, sent int,
 		if out == nil {
 			return false
 		}
-		if now := time.Now(); c.WriteBy.Sub(now) < s.opt.WriteTimeout/2 {
-			// Not for each write: with thousands of connections the timers would
-			// cost as much as what they guard.
+		now := time.Now()
+		if c.WriteBy.Sub(now) < s.opt.WriteTimeout/2 {
+			// Not for every write: with thousands of connections, setting timers would cost as much as the
+			// writes they guard.
 			c.WriteBy = now.Add(s.opt.WriteTimeout)
 			nc.SetWriteDeadline(c.WriteBy)
 		}
@@ -395,23 +475,27 @@ func (s *Server) flushFrom(nc net.Conn, c *replica.Client, out []byte, sent int,
 			c.Lost()
 			return true
 		}
+		s.wrote(c, len(out)-sent, now)
 		out, last = c.TakeOutput(out)
 		sent = 0
 	}
 }
 
-// logEnd says why a connection ended.
+// logEnd logs why a connection ended.
 func (s *Server) logEnd(c *replica.Client, err error) {
 	why := c.Ending()
 	var size *jute.FrameSizeError
 	switch {
 	case why != "":
-		s.clientLog.Info("closed a client connection", "client", c.Remote(), "session", replica.SessionText(c.Session()), "why", why)
+		s.clientLog.Info("closed a client connection", "client", c.Remote(), "session", replica.SessionText(c.Session()),
+			"why", why)
 	case errors.As(err, &size):
-		s.clientLog.Warn("closed a client connection: the frame is malformed or too large", "client", c.Remote(), "session", replica.SessionText(c.Session()), "err", err, "code", "ZD-4002")
+		s.clientLog.Warn("closed a client connection: the frame is malformed or too large", "client", c.Remote(),
+			"session", replica.SessionText(c.Session()), "err", err, "code", "ZD-4002")
 	case errors.Is(err, io.EOF):
 		s.clientLog.Info("a client closed its connection", "client", c.Remote(), "session", replica.SessionText(c.Session()))
 	default:
-		s.clientLog.Info("a client connection ended", "client", c.Remote(), "session", replica.SessionText(c.Session()), "err", err)
+		s.clientLog.Info("a client connection ended", "client", c.Remote(), "session", replica.SessionText(c.Session()),
+			"err", err)
 	}
 }

@@ -67,6 +67,7 @@ func handshake(t testing.TB, conn net.Conn, session int64, passwd []byte) *rawCl
 	var res jute.ConnectResponse
 	res.Decode(jute.NewDecoder(frame))
 	c.session, c.passwd = res.SessionID, append([]byte(nil), res.Passwd...)
+	conn.SetDeadline(time.Now().Add(5 * time.Minute)) // of all that the test does with it, on a slow disk
 	t.Cleanup(func() { conn.Close() })
 	return c
 }
@@ -263,7 +264,8 @@ func TestSessionResumes(t *testing.T) {
 func TestRestartKeepsSessions(t *testing.T) {
 	t.Parallel()
 	for _, logDir := range []string{"", t.TempDir()} {
-		restartKeepsSessions(t, Options{DataDir: t.TempDir(), LogDir: logDir, Listen: []string{"127.0.0.1:0"}, Serving: Serving{SnapCount: 50}})
+		restartKeepsSessions(t,
+			Options{DataDir: t.TempDir(), LogDir: logDir, Listen: []string{"127.0.0.1:0"}, Serving: Serving{SnapCount: 50}})
 	}
 }
 

@@ -30,7 +30,8 @@ func TestRequestsBehindConnect(t *testing.T) {
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(30 * time.Second))
 		c := &rawClient{t: t, conn: conn}
-		b := c.request(appendHello(nil), jute.OpCreate, creating("/first", bytes.Repeat([]byte("x"), 2*inputBytesMin), jute.ModeEphemeral))
+		b := c.request(appendHello(nil), jute.OpCreate,
+			creating("/first", bytes.Repeat([]byte("x"), 2*inputBytesMin), jute.ModeEphemeral))
 		b = c.request(b, jute.OpGetData, reading("/first", false))
 		b = c.request(b, jute.OpCloseSession, nil)
 		for ; len(b) > 0; b = b[min(piece, len(b)):] {

@@ -44,7 +44,9 @@ func TestWrongPassword(t *testing.T) {
 				caughtUp(t, opts)
 				settled(t, servers)
 				before := logged(servers[lead])
-				for _, passwd := range [][]byte{make([]byte, jute.PasswdSize), c.passwd[:jute.PasswdSize-1], {}, bytes.Repeat([]byte{1}, 200)} {
+				for _, passwd := range [][]byte{
+					make([]byte, jute.PasswdSize), c.passwd[:jute.PasswdSize-1], {}, bytes.Repeat([]byte{1}, 200),
+				} {
 					for other := range servers {
 						if got := knock(t, opts[other].Listen[0], c.session, passwd); got != 0 {
 							t.Fatalf("password % x gets session %#x", passwd, got)

@@ -9,29 +9,29 @@ import (
 )
 
 const (
-	// drainLook is the time between two looks whether another server leads.
+	// drainLook is the interval at which Drain checks whether another server leads.
 	drainLook = 100 * time.Millisecond
-	// drainSteps are those in which a draining server closes its clients' connections,
-	// with a drainPause between two: the other servers get them one part after the other.
+	// drainSteps is the number of steps in which a draining server closes its clients' connections,
+	// with drainPause between two steps, so that they don't all reach the other servers at once.
 	drainSteps = 10
 	drainPause = 100 * time.Millisecond
-	// drainTransferPause is the time between two attempts to hand leadership over, and asidePause
-	// that between two looks after the drain whether this server leads again: of two
-	// servers that drain, each may hand it to the other.
+	// drainTransferPause is the time between two attempts to transfer leadership. asidePause is the
+	// interval at which a drained server checks whether it leads again: if two servers drain, each may
+	// transfer leadership to the other.
 	drainTransferPause = time.Second
 	asidePause         = 10 * time.Second
 )
 
-// ErrAlone is why a server alone can't be drained: nobody would take over.
+// ErrAlone is returned by Drain on a standalone server, because nobody would take over.
 var ErrAlone = errors.New("drain this server: it is alone, and no other could take over; stop it, its sessions wait for it until their timeouts")
 
-// Draining reports whether Drain has begun. It isn't undone but by a restart.
+// Draining reports whether Drain has been called. Only a restart undoes it.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Drain makes the server superfluous: it turns new clients away, hands leadership over
-// whenever it has it, and closes its clients' connections in steps once another server
-// leads; their sessions go on there. It returns when that is done, or ctx is over. The
-// server goes on as a member of its ensemble until it is closed.
+// Drain prepares the server to be stopped: it turns new clients away, transfers leadership whenever
+// this server leads, and closes its clients' connections in steps once another server leads; their
+// sessions go on at other servers. Drain returns when that is done, or when ctx ends. The server
+// stays a member of its ensemble until it is closed.
 func (s *Server) Drain(ctx context.Context) error {
 	q := s.peer.Status()
 	if len(q.Voters)+len(q.Observers) <= 1 {
@@ -64,7 +64,8 @@ func (s *Server) Drain(ctx context.Context) error {
 		case <-s.closing:
 			return errStopping
 		case <-ctx.Done():
-			return fmt.Errorf("drain this server: no other server leads (%w); its clients stay. Are a majority of the others running?", ctx.Err())
+			return fmt.Errorf("drain this server: no other server leads (%w); its clients stay. Are a majority of the others running?",
+				ctx.Err())
 		}
 	}
 	closed := 0
@@ -74,11 +75,12 @@ func (s *Server) Drain(ctx context.Context) error {
 			return errStopping
 		}
 	}
-	s.log.Info("drained: another server leads, and the clients were sent away", "leader", s.peer.Status().Leader, "connections", closed)
+	s.log.Info("drained: another server leads, and the clients were sent away", "leader", s.peer.Status().Leader,
+		"connections", closed)
 	return nil
 }
 
-// stayAside hands leadership over when this server gets it again, until it is closed.
+// stayAside transfers leadership whenever this server leads again, until the server is closed.
 func (s *Server) stayAside() {
 	for s.pause(asidePause) {
 		if s.peer.Status().IsLeader {
@@ -87,12 +89,13 @@ func (s *Server) stayAside() {
 	}
 }
 
-// closePart closes one part of n of the connections, all for 1, and returns how many.
+// closePart closes one nth of the connections, all of them if n is 1, and returns how many it
+// closed.
 func (s *Server) closePart(n int) (closed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most := (len(s.conns) + n - 1) / n
-	for nc := range s.conns { // in any order: one is as good as another
+	for nc := range s.conns { // in any order: it doesn't matter which
 		if closed == most {
 			break
 		}
@@ -102,8 +105,8 @@ func (s *Server) closePart(n int) (closed int) {
 	return closed
 }
 
-// turnedAway reports whether a client that comes now is one for another server, and says so
-// in the log.
+// turnedAway reports whether a new client is turned away because this server drains. If so, it logs
+// that.
 func (s *Server) turnedAway(nc net.Conn) bool {
 	if s.draining.Load() {
 		s.clientLog.Info("a client was turned away: this server drains", "client", nc.RemoteAddr().String())

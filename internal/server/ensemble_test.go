@@ -21,7 +21,9 @@ func threeServers(t *testing.T, common Options) (servers []*Server, opts []Optio
 	opts = make([]Options, len(members))
 	for i, m := range members {
 		opts[i] = common
-		opts[i].ID, opts[i].DataDir, opts[i].Listen, opts[i].Members, opts[i].PeerListen = m.ID, t.TempDir(), []string{freeport.Address(t)}, members, m.Addrs[0]
+		opts[i].ID, opts[i].DataDir, opts[i].Listen, opts[i].Members, opts[i].PeerListen = m.ID, t.TempDir(), []string{
+			freeport.Address(t),
+		}, members, m.Addrs[0]
 		if i == 1 {
 			opts[i].LogDir = t.TempDir()
 		}
@@ -86,7 +88,8 @@ func TestLeaderLossIsInvisible(t *testing.T) {
 			if i == writes/3 {
 				go servers[lead].Close()
 			}
-			if _, err := c.conn.Write(c.request(nil, jute.OpCreate, creating("/q/n-", nil, jute.ModePersistentSequential))); err != nil {
+			if _, err := c.conn.Write(c.request(nil, jute.OpCreate,
+				creating("/q/n-", nil, jute.ModePersistentSequential))); err != nil {
 				return
 			}
 		}

@@ -39,7 +39,8 @@ func TestWordsByRole(t *testing.T) {
 		mode := c.servers[id].Status().Mode
 		peerType := map[bool]string{false: "0", true: "1"}[mode == fourletter.ModeObserver]
 		tail := "initLimit=10\nsyncLimit=5\nelectionAlg=3\nelectionPort=3|4\nquorumPort=1|2\npeerType=" + peerType + "\nmembership: \n"
-		if conf := word("conf"); !strings.Contains(conf, tail) || !regexp.MustCompile(`\n101 127\.0\.0\.1:\d+ observer\nversion=[0-9a-f]+$`).MatchString(conf) {
+		if conf := word("conf"); !strings.Contains(conf, tail) ||
+			!regexp.MustCompile(`\n101 127\.0\.0\.1:\d+ observer\nversion=[0-9a-f]+$`).MatchString(conf) {
 			t.Errorf("conf of a %s:\n%s", mode, conf)
 		}
 		mntr := word("mntr")
@@ -51,12 +52,15 @@ func TestWordsByRole(t *testing.T) {
 		if leads {
 			leaders++
 		}
-		for _, name := range []string{"learners", "synced_followers", "synced_observers", "pending_syncs", "leader_uptime", "last_proposal_size"} {
+		for _, name := range []string{
+			"learners", "synced_followers", "synced_observers", "pending_syncs", "leader_uptime", "last_proposal_size",
+		} {
 			if strings.Contains(mntr, "zk_"+name+"\t") != leads {
 				t.Errorf("mntr of a %s has %s: %v", mode, name, !leads)
 			}
 		}
-		if observes := regexp.MustCompile(`(?m)^zk_observer_master_id\t[12]$`).MatchString(mntr); observes != (mode == fourletter.ModeObserver) || !strings.Contains(mntr, "zk_quorum_size\t2\n") {
+		if observes := regexp.MustCompile(`(?m)^zk_observer_master_id\t[12]$`).MatchString(
+			mntr); observes != (mode == fourletter.ModeObserver) || !strings.Contains(mntr, "zk_quorum_size\t2\n") {
 			t.Errorf("mntr of a %s:\n%s", mode, mntr)
 		}
 	}

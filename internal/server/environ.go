@@ -13,11 +13,11 @@ import (
 	"github.com/zooid-project/zooid/internal/fourletter"
 )
 
-// none is what Java says of a property it doesn't have.
+// none is what Java prints for a property that doesn't exist.
 const none = "<NA>"
 
-// Environment returns what the envi word tells of the process: Apache's keys in
-// Apache's order, with the nearest that a Go process has.
+// Environment returns what the envi four-letter word prints about the process: Apache's keys in
+// Apache's order, with the closest equivalents that a Go process has.
 func (s *Server) Environment() []fourletter.Variable {
 	host, _ := os.Hostname()
 	exe, _ := os.Executable()
@@ -57,7 +57,7 @@ func (s *Server) Environment() []fourletter.Variable {
 
 func megabytes(n uint64) string { return fmt.Sprintf("%dMB", n>>20) }
 
-// javaSystem is how Java calls an operating system.
+// javaSystem returns Java's name of an operating system.
 func javaSystem(goos string) string {
 	switch goos {
 	case "darwin":
@@ -68,7 +68,7 @@ func javaSystem(goos string) string {
 	return strings.ToUpper(goos[:1]) + goos[1:]
 }
 
-// kernelVersion returns the release of a Linux kernel; elsewhere it isn't known.
+// kernelVersion returns the release of the Linux kernel, or none on other systems.
 func kernelVersion() string {
 	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -77,17 +77,16 @@ func kernelVersion() string {
 	return strings.TrimSpace(string(b))
 }
 
-// processMemory returns the bytes of the heap that are free, those that the
-// process may have (GOMEMLIMIT) and those that it has of the system.
+// processMemory returns the free bytes of the heap, the bytes that the process may use
+// (GOMEMLIMIT), and the bytes that it has obtained from the system.
 func processMemory() (free, most, total uint64) {
 	samples := []rtmetrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/total:bytes"}}
 	rtmetrics.Read(samples)
-	most = uint64(min(debug.SetMemoryLimit(-1), math.MaxInt64)) // -1 only asks
+	most = uint64(min(debug.SetMemoryLimit(-1), math.MaxInt64)) // -1 only reads the limit
 	return samples[0].Value.Uint64(), most, samples[1].Value.Uint64()
 }
 
-// openFiles returns how many files the process has open, -1 where that isn't
-// known.
+// openFiles returns how many files the process has open, or -1 if that isn't known.
 func openFiles() int64 {
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {
@@ -101,7 +100,7 @@ func openFiles() int64 {
 	return int64(len(names)) - 1 // dir itself
 }
 
-// openFilesMax returns how many it may have, -1 where that isn't known.
+// openFilesMax returns how many files the process may have open, or -1 if that isn't known.
 func openFilesMax() int64 {
 	b, err := os.ReadFile("/proc/self/limits")
 	if err != nil {

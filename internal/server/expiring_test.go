@@ -72,7 +72,8 @@ func TestExpiredIdentities(t *testing.T) {
 
 	// The server looks by itself.
 	client := connect(t, addr, 0, nil)
-	if h, _ := client.call(jute.OpAuth, authPacket("pass", "ann@"+strconv.FormatInt(time.Now().Unix()+1, 10))); h.Err != jute.OK || !client.ends() {
+	if h, _ := client.call(jute.OpAuth,
+		authPacket("pass", "ann@"+strconv.FormatInt(time.Now().Unix()+1, 10))); h.Err != jute.OK || !client.ends() {
 		t.Errorf("an identity of a second: %v", h.Err)
 	}
 }

@@ -7,18 +7,17 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// flushPool write to the connections that got output, each as far as that can't
-// block: as many goroutines as there are processors, while there is something to
-// write. One goroutine for each connection cost a sixth more per event of 500
-// watchers.
+// A flushPool writes to the connections that got output, as far as that doesn't block, on at most
+// as many goroutines as there are processors. With one goroutine for each connection, an event with
+// 500 watchers cost a sixth more.
 type flushPool struct {
 	mu      sync.Mutex
-	waiting []*replica.Client // in order, from next on
+	waiting []*replica.Client // first in, first out; those before next are done
 	next    int
 	running int
 }
 
-// add takes a client that has a push and whose flushing was set.
+// add queues a client that has a Push, and whose flushing was set.
 func (p *flushPool) add(c *replica.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,8 +37,8 @@ func (p *flushPool) run() {
 	}
 }
 
-// take removes the client that waited longest; it returns nil, and counts its
-// caller as gone, if there is none.
+// take removes the client that has waited longest. If none waits, it returns nil and counts the
+// calling goroutine as ended.
 func (p *flushPool) take() *replica.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,6 +24,7 @@ func TestFlushPool(t *testing.T) {
 	}
 	before := p.running
 	if last, none := p.take(), p.take(); last == nil || none != nil || p.running != before-1 {
-		t.Errorf("the last client is there: %t; nothing behind it: %t; %d of %d goroutines are left", last != nil, none == nil, p.running, before)
+		t.Errorf("the last client is there: %t; nothing behind it: %t; %d of %d goroutines are left", last != nil, none == nil,
+			p.running, before)
 	}
 }

@@ -10,37 +10,40 @@ import (
 )
 
 const (
-	// wordTimeout ends a four-letter word whose client doesn't read the answer.
+	// wordTimeout ends a connection whose client doesn't read the answer to its four-letter word.
 	wordTimeout = 10 * time.Second
-	// wordLinger is how long a connection stays open for its client to close it
-	// first: closing it on bytes that were sent after the word, such as a newline,
-	// would make some systems throw the answer away. Such a connection counts for
-	// no limit any more, so it isn't long.
+	// wordLinger is how long a connection stays open for its client to close it first. Closing it
+	// while bytes sent after the word, such as a newline, are unread would make some systems discard
+	// the answer. The time is short because such a connection no longer counts toward any limit.
 	wordLinger = 200 * time.Millisecond
-	// wordLeftoverMax bounds those bytes.
+	// wordLeftoverMax bounds the bytes that are read after the word.
 	wordLeftoverMax = 4 << 10
 )
 
-// fourLetterWord answers one, behind which rest was read already, and leaves the
-// connection to be closed.
+// fourLetterWord answers a four-letter word; rest is what was already read after it. The caller
+// closes the connection.
 func (s *Server) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	conn.SetDeadline(time.Now().Add(wordTimeout))
 	s.replica.CountReceived()
 	s.meters.BytesReceived.Add(int64(len(name)))
-	ask := fourletter.Ask{Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: socket.Replay(conn, rest), Serving: s.Status().Serving}
+	ask := fourletter.Ask{
+		Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: socket.Replay(conn, rest),
+		Serving: s.Status().Serving,
+	}
 	if text := s.words.Answer(s, ask); len(text) > 0 {
 		if _, err := conn.Write(text); err != nil {
-			s.clientLog.Info("a four-letter word's client did not take the answer", "word", fourletter.Printable(name), "client", conn.RemoteAddr().String(), "err", err)
+			s.clientLog.Info("a four-letter word's client did not take the answer", "word", fourletter.Printable(name),
+				"client", conn.RemoteAddr().String(), "err", err)
 			return
 		}
 		s.replica.CountSent()
 	}
-	// The next word of the same client must not see this one's connection.
+	// This connection must not show in the answer to the client's next word.
 	s.forget(conn)
 	linger(conn)
 }
 
-// linger waits, not for long, until the client closes its side.
+// linger waits, for a short time, until the client closes its side.
 func linger(conn net.Conn) {
 	half, ok := conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {

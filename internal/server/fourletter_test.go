@@ -309,7 +309,8 @@ func TestFourLetterWords(t *testing.T) {
 	want := strings.Split(string(b), "\n")
 	for i, line := range strings.Split(got.String(), "\n") {
 		if i >= len(want) || line != want[i] {
-			t.Fatalf("%s:%d: the words say now\n%s\ninstead of\n%s\nLook at the whole difference after -rewrite.", file, i+1, line, strings.Join(want[min(i, len(want)):min(i+1, len(want))], ""))
+			t.Fatalf("%s:%d: the words say now\n%s\ninstead of\n%s\nLook at the whole difference after -rewrite.", file, i+1,
+				line, strings.Join(want[min(i, len(want)):min(i+1, len(want))], ""))
 		}
 	}
 }
@@ -322,7 +323,8 @@ func TestWordsWhileNotServing(t *testing.T) {
 	const refused = "This ZooKeeper instance is not currently serving requests"
 	for name, want := range map[string]string{
 		"ruok": "imok", "isro": "null", "gtmk": "306", "hash": refused,
-		"srvr": refused + "\n", "stat": refused + "\n", "cons": refused + "\n", "mntr": refused + "\n", "conf": refused + "\n",
+		"srvr": refused + "\n", "stat": refused + "\n", "cons": refused + "\n", "mntr": refused + "\n",
+		"conf": refused + "\n",
 		"dirs": refused + "\n", "dump": refused + "\n", "crst": refused + "\n", "srst": refused + "\n",
 		"wchc": refused + "\n", "wchp": refused + "\n", "wchs": refused + "\n",
 	} {
@@ -366,7 +368,8 @@ func TestWhitelist(t *testing.T) {
 				t.Errorf("whitelist %q: %s says %q", c.list, w, got)
 			}
 		}
-		if got := st.word(telnetInterrupt); got != map[bool]string{true: "telnet close" + refusal}[!strings.Contains(c.list, "*")] {
+		if got := st.word(telnetInterrupt); got != map[bool]string{true: "telnet close" + refusal}[!strings.Contains(c.list,
+			"*")] {
 			t.Errorf("whitelist %q: the telnet interrupt says %q", c.list, got)
 		}
 	}

@@ -15,20 +15,19 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// Metrics returns all metrics of the server, which mntr, the admin server and
-// Prometheus show alike.
+// Metrics returns all metrics of the server. mntr, the admin server and Prometheus show the same
+// ones.
 func (s *Server) Metrics() *metrics.Registry { return s.meters.Registry }
 
-// gauges returns a registry with the numbers that are read when somebody asks.
-// Those of a leader are there on every server; a standalone one is an ensemble
-// that has no other member.
+// gauges returns a registry with the metrics that are read on request. Those of a leader exist on
+// every server; a standalone server counts as an ensemble without other members.
 func (s *Server) gauges() *metrics.Registry {
 	reg := &metrics.Registry{}
 	whole := func(name string, read func() int64) {
 		reg.Gauge(name, func() metrics.Value { return metrics.Int(read()) })
 	}
-	// One View serves a whole pass: to make one waits for what is being applied. Passes that run beside each other take
-	// whichever is newer.
+	// One View serves a whole pass, because creating one waits for what is being applied. Concurrent
+	// passes use whichever View is newer.
 	var last atomic.Pointer[replica.View]
 	reg.BeforeEach(func() { last.Store(new(s.replica.View())) })
 	view := func(name string, read func(v *replica.View) int64) {
@@ -93,7 +92,7 @@ func (s *Server) gauges() *metrics.Registry {
 	return reg
 }
 
-// countFollowers counts those that a leader follows the progress of.
+// countFollowers counts the followers whose progress this leader tracks and that counts selects.
 func (s *Server) countFollowers(counts func(p quorum.Progress) bool) (n int64) {
 	for _, p := range s.peer.Status().Followers {
 		if counts(p) {
@@ -103,7 +102,7 @@ func (s *Server) countFollowers(counts func(p quorum.Progress) bool) (n int64) {
 	return n
 }
 
-// leaderUptime returns for how many ms this server has led, 0 if it doesn't.
+// leaderUptime returns for how many ms this server has led, or 0 if it doesn't lead.
 func (s *Server) leaderUptime(v *replica.View) int64 {
 	if v.LeadingSince == 0 {
 		return 0
@@ -111,18 +110,19 @@ func (s *Server) leaderUptime(v *replica.View) int64 {
 	return s.now()/1e6 - v.LeadingSince
 }
 
-// synced is told of each fdatasync of the log.
+// synced is called for each fdatasync of the log.
 func (s *Server) synced(d time.Duration, _ int) {
 	s.meters.Fsync.Observe(d.Milliseconds())
 	s.meters.Flush.Observe(d.Milliseconds())
 	s.meters.Stages.Log.Observe(int64(d))
 	s.meters.LastFsync.Store(int64(d))
 	if limit := s.opt.FsyncWarning; limit > 0 && d > limit {
-		s.log.Warn("the log's disk is slow; writes wait for it", "fsync", d.Round(time.Millisecond), "fsync.warningthresholdms", limit.Milliseconds(), "code", "ZD-2002")
+		s.log.Warn("the log's disk is slow; writes wait for it", "fsync", d.Round(time.Millisecond),
+			"fsync.warningthresholdms", limit.Milliseconds(), "code", "ZD-2002")
 	}
 }
 
-// countSessionless counts a connection that said too little in its time.
+// countSessionless counts a connection that timed out before it sent enough.
 func (s *Server) countSessionless(err error) {
 	var timeout net.Error
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
@@ -130,10 +130,10 @@ func (s *Server) countSessionless(err error) {
 	}
 }
 
-// A quotaGauge adds up one figure of all quotas below each top-level path.
+// A quotaGauge adds up one figure of all quotas, grouped by top-level path.
 type quotaGauge struct {
 	name, znode string
-	keys        []string // the first of them that is set counts
+	keys        []string // the first key that is set counts
 }
 
 func quotaGauges() []quotaGauge {
@@ -145,7 +145,8 @@ func quotaGauges() []quotaGauge {
 	}
 }
 
-// quotas reads one figure of each namespace. Those with long names are one, as in all sets.
+// quotas returns one figure for each namespace. Namespaces with long names share one entry, as in
+// all sets.
 func (s *Server) quotas(g quotaGauge) map[string]metrics.Value {
 	sums := map[string]int64{}
 	for name, n := range s.replica.Quotas(g.znode, g.read) {
@@ -161,7 +162,7 @@ func (s *Server) quotas(g quotaGauge) map[string]metrics.Value {
 	return values
 }
 
-// read finds the figure in "count=5,bytes=-1=;byteHardLimit=100"; -1 is none.
+// read extracts the figure from data such as "count=5,bytes=-1=;byteHardLimit=100"; -1 means none.
 func (g *quotaGauge) read(data string) (int64, bool) {
 	figures := map[string]int64{}
 	for _, f := range strings.FieldsFunc(data, func(c rune) bool { return c == ',' || c == ';' }) {

@@ -17,7 +17,9 @@ import (
 func (c *cluster) alone(id uint64, snapCount int) {
 	c.t.Helper()
 	c.lines(id)
-	s, err := Open(Options{DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, Serving: Serving{SnapCount: snapCount}})
+	s, err := Open(Options{
+		DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, Serving: Serving{SnapCount: snapCount},
+	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -107,7 +109,10 @@ func TestEmptyServerTurnsClientsAway(t *testing.T) {
 	opened := make(chan *Server, 2)
 	ports := []string{freeport.Address(t), freeport.Address(t)}
 	open := func(i int) {
-		s, err := Open(Options{ID: members[i].ID, DataDir: t.TempDir(), Listen: ports[i : i+1], Members: members, PeerListen: members[i].Addrs[0], FourLetterWords: []string{"*"}})
+		s, err := Open(Options{
+			ID: members[i].ID, DataDir: t.TempDir(), Listen: ports[i : i+1], Members: members, PeerListen: members[i].Addrs[0],
+			FourLetterWords: []string{"*"},
+		})
 		if err != nil {
 			t.Error(err)
 		}

@@ -107,7 +107,10 @@ func TestDuplicateIDOfAGuest(t *testing.T) {
 		defer close(ended)
 		stop := make(chan struct{})
 		time.AfterFunc(3*time.Second, func() { close(stop) })
-		if s, err := Open(Options{ID: 4, DataDir: duplicate.dirs[4], Listen: []string{duplicate.clients[4]}, PeerListen: duplicate.addrs[4], Members: members, Membership: m, PeerSecrets: secretForTests, Stop: stop}); err == nil {
+		if s, err := Open(Options{
+			ID: 4, DataDir: duplicate.dirs[4], Listen: []string{duplicate.clients[4]}, PeerListen: duplicate.addrs[4],
+			Members: members, Membership: m, PeerSecrets: secretForTests, Stop: stop,
+		}); err == nil {
 			defer s.Close()
 			if s.Status().Serving {
 				t.Error("a second server 4 serves")

@@ -10,13 +10,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// idByteReserved is the first byte of no session's id: in the owner of a znode, as
-// clients see it, it marks a time to live.
+// idByteReserved can't be the first byte of a session's id: in a znode's owner, as clients see it,
+// it marks a time to live.
 const idByteReserved = 0xff
 
-// checkIDs refuses servers whose sessions could be taken for something else. Ids
-// of sessions and connections begin with the last byte of their server's id, so
-// these bytes must differ, and not be the reserved one. Consensus has no server 0.
+// checkIDs refuses server ids that would make session ids ambiguous. Ids of sessions and
+// connections begin with the last byte of their server's id, so these bytes must differ, and must
+// not be the reserved one. The consensus protocol has no server 0.
 func checkIDs(members []Member) error {
 	seen := map[byte]uint64{}
 	for _, m := range members {
@@ -26,16 +26,18 @@ func checkIDs(members []Member) error {
 		case m.ID == 0:
 			return runbook.Errorf("ZD-1101", "server id 0 can't be used: ids begin with 1; change the server lines and that server's myid")
 		case low == idByteReserved:
-			return runbook.Errorf("ZD-1101", "server id %d can't be used: ids of its sessions would look like times to live; take an id from 1 to 254", m.ID)
+			return runbook.Errorf("ZD-1101", "server id %d can't be used: ids of its sessions would look like times to live; take an id from 1 to 254",
+				m.ID)
 		case taken:
-			return runbook.Errorf("ZD-1101", "servers %d and %d can't be in one ensemble: ids of their sessions would begin alike; take ids from 1 to 254", other, m.ID)
+			return runbook.Errorf("ZD-1101", "servers %d and %d can't be in one ensemble: ids of their sessions would begin alike; take ids from 1 to 254",
+				other, m.ID)
 		}
 		seen[low] = m.ID
 	}
 	return nil
 }
 
-// hostOf returns a TCP address without its port.
+// hostOf returns the IP address in a TCP address.
 func hostOf(a net.Addr) netip.Addr {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap()
@@ -43,8 +45,8 @@ func hostOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// addressID returns the identity that a connection has by its address alone, in
-// the form in which Java prints addresses.
+// addressID returns the identity that a connection has by its address alone, in the form in which
+// Java prints addresses.
 func addressID(addr string) jute.ID {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -53,7 +55,7 @@ func addressID(addr string) jute.ID {
 	return jute.ID{Scheme: "ip", ID: javaAddress(host)}
 }
 
-// javaAddress writes an IPv6 address with all its eight groups, as Java does.
+// javaAddress formats an IPv6 address with all of its eight groups, as Java does.
 func javaAddress(host string) string {
 	host, _, _ = strings.Cut(host, "%")
 	ip, err := netip.ParseAddr(host)

@@ -54,7 +54,10 @@ func TestLargeServerIDs(t *testing.T) {
 	}
 	opts := make([]Options, len(members))
 	for i, m := range members {
-		opts[i] = Options{ID: m.ID, DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, Members: members, PeerListen: m.Addrs[0], Serving: Serving{LocalSessions: true}}
+		opts[i] = Options{
+			ID: m.ID, DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, Members: members, PeerListen: m.Addrs[0],
+			Serving: Serving{LocalSessions: true},
+		}
 	}
 	openAll(t, opts)
 	for i, opt := range opts {

@@ -81,7 +81,9 @@ func TestLargestRequests(t *testing.T) {
 		default:
 		}
 	}
-	if s, err := Open(Options{DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Serving: Serving{MaxFrame: MaxFrameMax + 1}}); err == nil {
+	if s, err := Open(Options{
+		DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Serving: Serving{MaxFrame: MaxFrameMax + 1},
+	}); err == nil {
 		s.Close()
 		t.Error("a server takes a larger limit")
 	}

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// A reconfig may give a server other addresses. The server listens at the new ones
-// before it stops listening at the old ones, and connections that exist go on. Client
-// ports follow the membership in force. The peer port is opened as soon as a change that
-// names it is under way, since the others dial it from then on, and the old one is
-// closed when no change is. An address that can't be listened on is told and tried again:
-// the server goes on with what it has.
+// A reconfig may give a server other addresses. The server listens at the new ones before it stops
+// listening at the old ones, and existing connections go on. Client ports follow the membership in
+// force. A new peer port is opened as soon as a change that names it is under way, because the
+// other servers dial it from then on; the old one is closed when no change is under way. If the
+// server can't listen at an address, it logs that, tries again, and goes on with the addresses it
+// has.
 
-// Listening is where a membership has a server listen, as "host:port"; "" where it
-// doesn't say.
+// Listening is where a membership has a server listen, as "host:port"; "" where the membership
+// names no address.
 type Listening struct{ Clients, Secure, Peers string }
 
 // A port is a listener for clients or for peers.
 type port struct {
 	net.Listener
-	secure bool // for clients, TLS alone
+	secure bool // for clients over TLS only
 }
 
 // listenRetry is the time between two attempts to listen at an address.
@@ -33,7 +33,7 @@ func (s *Server) followListening() {
 	retry := time.NewTimer(listenRetry)
 	retry.Stop()
 	defer retry.Stop()
-	told := map[string]string{} // the last error, by what was tried
+	told := map[string]string{} // the last error logged, by what was tried
 	for {
 		select {
 		case <-s.closing:
@@ -47,8 +47,8 @@ func (s *Server) followListening() {
 	}
 }
 
-// listenAsNamed listens where the membership names this server, and reports whether
-// all is as it should be.
+// listenAsNamed listens where the membership names this server, and reports whether nothing is left
+// to be done.
 func (s *Server) listenAsNamed(told map[string]string) (done bool) {
 	done = true
 	tell := func(what, address string, err error) {
@@ -65,7 +65,7 @@ func (s *Server) listenAsNamed(told map[string]string) (done bool) {
 	text, _ := s.replica.Members()
 	named, ok := s.opt.Membership.Listening(text, s.opt.ID)
 	asked, asks := s.opt.Membership.Listening(s.replica.StagedMembers(), s.opt.ID)
-	current := s.Status().Serving // else an older membership may be applied than that of before
+	current := s.Status().Serving // otherwise the applied membership may be older than one applied before the restart
 	if asks {
 		tell("peers of the next membership", asked.Peers, s.addPeerPort(asked.Peers))
 	}
@@ -85,7 +85,7 @@ func (s *Server) listenAsNamed(told map[string]string) (done bool) {
 	return done
 }
 
-// addPeerPort listens for peers at addr too, unless this server does already.
+// addPeerPort also listens for peers at addr, unless this server already does.
 func (s *Server) addPeerPort(addr string) error {
 	if addr == "" || slices.ContainsFunc(s.peerPorts, func(l net.Listener) bool { return covers(l, addr) }) {
 		return nil
@@ -100,7 +100,7 @@ func (s *Server) addPeerPort(addr string) error {
 	return nil
 }
 
-// keepPeerPorts stops listening for peers anywhere but at addr.
+// keepPeerPorts stops listening for peers anywhere except at addr.
 func (s *Server) keepPeerPorts(addr string) {
 	s.peerPorts = slices.DeleteFunc(s.peerPorts, func(l net.Listener) bool {
 		if addr == "" || covers(l, addr) {
@@ -112,8 +112,8 @@ func (s *Server) keepPeerPorts(addr string) {
 	})
 }
 
-// moveClients listens for clients at addr instead of where it does. Of several
-// addresses, which no membership names, none is moved.
+// moveClients makes the server listen for clients at addr instead of its current address. If it has
+// several addresses, which no membership names, it moves none.
 func (s *Server) moveClients(addr string, secure bool) error {
 	s.mu.Lock()
 	var own []port
@@ -138,7 +138,7 @@ func (s *Server) moveClients(addr string, secure bool) error {
 	old := own[0]
 	l, err := s.listenForClients(addr)
 	if err != nil && portOf(old.Addr().String()) == portOf(addr) {
-		old.Close() // it is in the way: one of the two is an address of all interfaces
+		old.Close() // the old listener is in the way: one of the two is an address of all interfaces
 		if l, err = s.listenForClients(addr); err != nil {
 			back, lost := s.listenForClients(old.Addr().String())
 			if lost != nil {
@@ -153,25 +153,26 @@ func (s *Server) moveClients(addr string, secure bool) error {
 		return err
 	}
 	s.replacePort(old, l)
-	s.log.Info("clients are accepted at another address, as the membership says; connections go on", "address", l.Addr().String(), "before", old.Addr().String())
+	s.log.Info("clients are accepted at another address, as the membership says; connections go on",
+		"address", l.Addr().String(), "before", old.Addr().String())
 	return nil
 }
 
-// replacePort accepts clients on l, and not on old any more.
+// replacePort closes old and accepts clients on l instead.
 func (s *Server) replacePort(old port, l net.Listener) {
 	old.Close()
 	s.acceptOn(port{l, old.secure}, old)
 }
 
-// forgetPort takes p, which is closed, off the ports.
+// forgetPort removes p, which is closed, from the ports.
 func (s *Server) forgetPort(p port) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ports = slices.DeleteFunc(s.ports, func(other port) bool { return other == p })
 }
 
-// acceptOn takes clients from p until it is closed; Close closes it. It takes the place
-// of old, if that is one of the ports.
+// acceptOn accepts clients on p until Close closes it. p replaces old in the list of ports, if old
+// is in it.
 func (s *Server) acceptOn(p, old port) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,10 +198,11 @@ func isAt(l net.Listener, addr string) bool {
 	if err != nil || !ok {
 		return false
 	}
-	return want.Port == 0 || want.Port == have.Port && (want.IP.Equal(have.IP) || allInterfaces(want.IP) && allInterfaces(have.IP))
+	return want.Port == 0 ||
+		want.Port == have.Port && (want.IP.Equal(have.IP) || allInterfaces(want.IP) && allInterfaces(have.IP))
 }
 
-// covers reports whether who dials addr reaches l, as far as this server can tell.
+// covers reports whether dialing addr reaches l, as far as this server can tell.
 func covers(l net.Listener, addr string) bool {
 	have, ok := l.Addr().(*net.TCPAddr)
 	return isAt(l, addr) || ok && allInterfaces(have.IP) && fmt.Sprint(have.Port) == portOf(addr)

@@ -63,7 +63,8 @@ func TestALongAnswerIsCutAtALine(t *testing.T) {
 	for _, word := range []string{"wchc", "wchp"} {
 		text := st.word(word)
 		end := "\nThis answer is cut here: a four-letter word says no more than 8 MiB.\n"
-		if !strings.HasSuffix(text, end) || len(text) > fourletter.AnswerBytesMax+len(end) || len(text) < fourletter.AnswerBytesMax-2*len(long) {
+		if !strings.HasSuffix(text, end) || len(text) > fourletter.AnswerBytesMax+len(end) ||
+			len(text) < fourletter.AnswerBytesMax-2*len(long) {
 			t.Errorf("%s: %d bytes that end in %q", word, len(text), text[max(0, len(text)-100):])
 		}
 	}

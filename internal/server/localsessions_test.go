@@ -13,7 +13,12 @@ import (
 
 // localOptions are those of servers with local sessions.
 func localOptions(upgrading bool) Options {
-	return Options{Serving: Serving{LocalSessions: true, LocalSessionsUpgrading: upgrading, SessionTimeoutMin: 100 * time.Millisecond, SessionTimeoutMax: time.Minute}}
+	return Options{
+		Serving: Serving{
+			LocalSessions: true, LocalSessionsUpgrading: upgrading, SessionTimeoutMin: 100 * time.Millisecond,
+			SessionTimeoutMax: time.Minute,
+		},
+	}
 }
 
 // logged returns how many requests in the log a server has applied since its last
@@ -127,12 +132,14 @@ func TestLocalSessionWrites(t *testing.T) {
 	if s, ok := servers[other].replica.Session(c.session); !ok || s.Scope != tree.Local || s.Next != 2 {
 		t.Errorf("session in the table: %+v, %t", s, ok)
 	}
-	if global, local := servers[other].replica.View().GlobalSessions, servers[other].replica.View().LocalSessions; global != 0 || local != 1 {
+	if global, local := servers[other].replica.View().GlobalSessions,
+		servers[other].replica.View().LocalSessions; global != 0 || local != 1 {
 		t.Errorf("%d global sessions, %d local ones", global, local)
 	}
 	refused := func(c *rawClient) {
 		t.Helper()
-		if h, _ := c.call(jute.OpCreate, creating("/w/e", nil, jute.ModeEphemeral)); h.Err != jute.ErrEphemeralOnLocalSession {
+		if h, _ := c.call(jute.OpCreate,
+			creating("/w/e", nil, jute.ModeEphemeral)); h.Err != jute.ErrEphemeralOnLocalSession {
 			t.Errorf("an ephemeral: %v", h.Err)
 		}
 	}
@@ -141,7 +148,8 @@ func TestLocalSessionWrites(t *testing.T) {
 	refused(again)
 	moved := connect(t, opts[lead].Listen[0], c.session, c.passwd)
 	if again.session != c.session || moved.session != c.session || !again.ends() {
-		t.Fatalf("session %#x resumed as %#x, then as %#x, or the old connection goes on", c.session, again.session, moved.session)
+		t.Fatalf("session %#x resumed as %#x, then as %#x, or the old connection goes on", c.session, again.session,
+			moved.session)
 	}
 	refused(moved)
 	if h, _ := moved.call(jute.OpCloseSession, nil); h.Err != jute.OK {
@@ -159,7 +167,8 @@ func TestLocalSessionUpgrade(t *testing.T) {
 	servers, opts := threeServers(t, localOptions(true))
 	lead := leader(t, servers)
 	at := (lead + 1) % 3
-	multi := jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpCreate, Path: "/m", ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeral}})
+	multi := jute.AppendMulti(nil,
+		[]jute.MultiOp{{Op: jute.OpCreate, Path: "/m", ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeral}})
 	for i, ask := range []struct {
 		op     jute.Op
 		record func([]byte) []byte
@@ -324,11 +333,13 @@ func TestLocalSessionDump(t *testing.T) {
 		}
 		return before, after
 	}
-	if before, after := sections(other); !strings.Contains(before, local) || !strings.Contains(before, written) || strings.Contains(before, global) ||
+	if before, after := sections(other); !strings.Contains(before, local) || !strings.Contains(before, written) ||
+		strings.Contains(before, global) ||
 		!strings.HasPrefix(after, "s(1):\n"+global+"\t") {
 		t.Errorf("on a follower: %q, %q", before, after)
 	}
-	if before, after := sections(lead); strings.Contains(before+after, local) || strings.Contains(before+after, written) || !strings.HasPrefix(after, " Sets (1)/(1):") {
+	if before, after := sections(lead); strings.Contains(before+after, local) || strings.Contains(before+after, written) ||
+		!strings.HasPrefix(after, " Sets (1)/(1):") {
 		t.Errorf("on the leader: %q, %q", before, after)
 	}
 }

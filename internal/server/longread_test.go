@@ -19,7 +19,10 @@ func fill(c *rawClient, path string, n int, mode jute.CreateMode) {
 	for i := 0; i < n; {
 		var ops []jute.MultiOp
 		for ; i < n && len(ops) < 1000; i++ {
-			ops = append(ops, jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprintf("%s/n%06d", path, i), ACL: jute.WorldACL(jute.PermAll), Flags: mode})
+			ops = append(ops,
+				jute.MultiOp{
+					Op: jute.OpCreate, Path: fmt.Sprintf("%s/n%06d", path, i), ACL: jute.WorldACL(jute.PermAll), Flags: mode,
+				})
 		}
 		if h, _ := c.call(jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) }); h.Err != jute.OK {
 			c.t.Fatalf("create below %s: %v", path, h.Err)
@@ -87,7 +90,8 @@ func TestLongReadShowsOneState(t *testing.T) {
 				}
 				mu.Lock()
 				if changes < len(zxids) && h.Zxid < zxids[changes] || changes+1 < len(zxids) && h.Zxid >= zxids[changes+1] {
-					t.Fatalf("zxid %#x with %d changes, which came with zxids %#x", h.Zxid, changes, zxids[changes:min(changes+2, len(zxids))])
+					t.Fatalf("zxid %#x with %d changes, which came with zxids %#x", h.Zxid, changes,
+						zxids[changes:min(changes+2, len(zxids))])
 				}
 				mu.Unlock()
 			}

@@ -17,9 +17,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Membership is how the server reads what /zookeeper/config and reconfig
-// requests say; the caller of Open brings it, since it is configuration. Both
-// are functions of their arguments alone.
+// Membership tells the server how to read the text of /zookeeper/config and of reconfig requests.
+// The caller of Open supplies it, because it is part of the configuration. The results of Parse and
+// Change must depend on their arguments alone.
 type Membership struct {
 	// Text is the membership that a new ensemble begins with, as /zookeeper/config
 	// will hold it, without its version.
@@ -28,17 +28,17 @@ type Membership struct {
 	Parse func(text string) ([]Member, error)
 	// Change evaluates a reconfig request.
 	Change tree.Reconfigure
-	// Listening, if not nil, returns where a membership has server id listen, and false
-	// if it doesn't name the server. The server then follows changes of the membership
-	// with its listeners.
+	// Listening, if not nil, returns where a membership has server id listen, and false if the
+	// membership doesn't name the server. The server's listeners then follow changes of the
+	// membership.
 	Listening func(text string, id uint64) (l Listening, ok bool)
-	// Save, if not nil, is given the membership with its version line, and the
-	// version, at the start and after each change, one call at a time. It may miss
-	// one that the next follows at once.
+	// Save, if not nil, is called with the membership, including its version line, and the version: at
+	// the start and after each change, one call at a time. A membership that the next one follows at
+	// once may be skipped.
 	Save func(text string, version int64)
 }
 
-// noteMembership lets saveMembership and followListening run.
+// noteMembership wakes saveMembership and followListening.
 func (s *Server) noteMembership() {
 	for _, c := range []chan struct{}{s.membership, s.listening} {
 		select {
@@ -48,7 +48,7 @@ func (s *Server) noteMembership() {
 	}
 }
 
-// saveMembership hands the membership to Save whenever it has changed.
+// saveMembership passes the membership to Save whenever it has changed.
 func (s *Server) saveMembership() {
 	defer s.wg.Done()
 	saved := int64(-1)
@@ -58,7 +58,7 @@ func (s *Server) saveMembership() {
 			return
 		case <-s.membership:
 		}
-		for !s.Status().Serving { // what is applied at first may be older than what was before
+		for !s.Status().Serving { // until then the applied membership may be older than one applied before the restart
 			if !s.pause(servingPause) {
 				return
 			}
@@ -75,40 +75,41 @@ func (s *Server) saveMembership() {
 	}
 }
 
-// servingPause is the time between two looks whether the server serves.
+// servingPause is the interval at which saveMembership checks whether the server serves.
 const servingPause = 100 * time.Millisecond
 
-// compareMembership says that this server is no member, and at its start where the
-// configuration that it was started with differs from the ensemble's, which counts.
+// compareMembership warns if this server is not a member. At the start it also warns if the
+// configured server lines differ from the ensemble's membership, which is the one that counts.
 func (s *Server) compareMembership(text string, start bool) {
 	now, err := s.opt.Membership.Parse(text)
 	if err != nil {
-		return // the replica, which follows the membership, has said so
+		return // the replica, which follows the membership, has logged the error
 	}
 	same := func(a, b Member) bool {
 		return a.ID == b.ID && a.Observer == b.Observer && slices.Equal(a.Addrs, b.Addrs)
 	}
 	if !slices.ContainsFunc(now, func(m Member) bool { return m.ID == s.opt.ID }) {
-		s.log.Warn("this server is no member of the ensemble: it follows without a vote and serves its clients; add it by reconfig, or stop it", "server", s.opt.ID, "membership", oneLine(text), "code", "ZD-3201")
+		s.log.Warn("this server is no member of the ensemble: it follows without a vote and serves its clients; add it by reconfig, or stop it",
+			"server", s.opt.ID, "membership", oneLine(text), "code", "ZD-3201")
 	}
 	if start && !slices.EqualFunc(now, s.opt.Members, same) {
-		s.log.Warn("the server lines of the configuration differ from the ensemble's membership, which counts; change it by reconfig", "membership", oneLine(text), "code", "ZD-3202")
+		s.log.Warn("the server lines of the configuration differ from the ensemble's membership, which counts; change it by reconfig",
+			"membership", oneLine(text), "code", "ZD-3202")
 	}
 }
 
-// SecretOf returns the secret that a configured text stands for.
+// SecretOf returns the secret for a configured text.
 func SecretOf(text string) PeerSecret { return peer.SecretOf(text) }
 
-// AllowJoin lets server id, which lost its data, ask the running server of a data
-// directory for the ensemble's secret. It returns until when.
+// AllowJoin allows server id, which has lost its data, to ask the running server of a data
+// directory for the ensemble's secret. It returns when the permission expires.
 func AllowJoin(dataDir string, id uint64, addr string) (time.Time, error) {
 	return peer.AllowJoin(dataDir, id, addr)
 }
 
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
-// beginning finds out which cluster this server's data directory belongs to,
-// or is to belong to.
+// beginning determines which cluster this server's data directory belongs to, or will belong to.
 func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error) {
 	cluster, err := storage.ReadIdentity(storage.OS{}, opt.DataDir, opt.LogDir)
 	switch {
@@ -146,7 +147,7 @@ func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error
 	return b, peer.WriteNote(b, opt.LogDir)
 }
 
-// dirsOf names the data directory, and the log directory if there is one.
+// dirsOf names the data directory, and the log directory if it is a different one.
 func dirsOf(opt Options) string {
 	if opt.LogDir == opt.DataDir {
 		return opt.DataDir
@@ -154,7 +155,7 @@ func dirsOf(opt Options) string {
 	return opt.DataDir + " and " + opt.LogDir
 }
 
-// joined removes the note that this server is joining. If that fails it merely stays
+// joined removes the note that this server is joining. If that fails, the server merely stays
 // cautious.
 func (s *Server) joined() {
 	if err := peer.RemoveNote(s.opt.LogDir, s.opt.DataDir); err != nil {
@@ -162,33 +163,35 @@ func (s *Server) joined() {
 	}
 }
 
-// Limits of the search for a reconfig's new servers.
+// Limits of the check whether a reconfig's voters answer.
 const (
 	reachTimeout = 2 * time.Second
-	// reachAddressesMax bounds the addresses that are dialled at a time: far more
-	// than an ensemble of any use has voters.
+	// reachAddressesMax bounds the addresses that are dialed at a time: far more than the voters of
+	// any useful ensemble have.
 	reachAddressesMax = 64
 )
 
-// stagingPatience is how long a reconfig waits for the feature level at which changes
-// are staged. A new ensemble is at level 1 until its servers have met, and answers a
-// reconfig too early; one with servers of an older version stays there.
+// stagingPatience is how long a reconfig waits for the feature level that stages changes. A new
+// ensemble is at level 1 until its servers have met, and would answer a reconfig too early at that
+// level; an ensemble with servers of an older version stays there.
 const stagingPatience = time.Second
 
 func (s *Server) awaitStaging() {
 	wants := tree.LevelOf(tree.OpChange)
-	for end := time.Now().Add(stagingPatience); !s.replica.InForce(tree.OpChange) && s.opt.Settings.FeatureLevel >= wants && time.Now().Before(end); {
+	for end := time.Now().Add(stagingPatience); !s.replica.InForce(tree.OpChange) &&
+		s.opt.Settings.FeatureLevel >= wants && time.Now().Before(end); {
 		if !s.pause(stagingPause) {
 			return
 		}
 	}
 }
 
-// stagingPause is the time between two looks at the feature level.
+// stagingPause is the interval at which awaitStaging checks the feature level.
 const stagingPause = 10 * time.Millisecond
 
-// vetReconfig returns the code to go with a reconfig request: whether a majority
-// of the voters it asks for answer. The rest is judged when it is applied.
+// vetReconfig returns the code to append to a reconfig request. It checks the requested ids, the
+// number of addresses, and whether a majority of the requested voters answer. Everything else is
+// checked when the request is applied.
 func (s *Server) vetReconfig(body []byte) jute.Code {
 	var req jute.ReconfigRequest
 	d := jute.NewDecoder(body)
@@ -201,7 +204,7 @@ func (s *Server) vetReconfig(body []byte) jute.Code {
 	current, _ := s.replica.Members()
 	text, code := m.Change(current, &req)
 	if code != jute.OK {
-		return jute.OK // apply says so too, unless it changes meanwhile
+		return jute.OK // apply returns the same code, unless the membership changes meanwhile
 	}
 	members, err := m.Parse(text)
 	if err != nil {
@@ -220,7 +223,8 @@ func (s *Server) vetReconfig(body []byte) jute.Code {
 		}
 	}
 	if addresses > reachAddressesMax {
-		s.log.Warn("a reconfig was refused: its voters have too many addresses", "addresses", addresses, "most", reachAddressesMax, "code", "ZD-3205")
+		s.log.Warn("a reconfig was refused: its voters have too many addresses", "addresses", addresses,
+			"most", reachAddressesMax, "code", "ZD-3205")
 		return jute.ErrBadArguments
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)

@@ -51,7 +51,10 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T) *cluster {
-	c := &cluster{t: t, addrs: map[uint64]string{}, dirs: map[uint64]string{}, logDirs: map[uint64]string{}, clients: map[uint64]string{}, servers: map[uint64]*Server{}}
+	c := &cluster{
+		t: t, addrs: map[uint64]string{}, dirs: map[uint64]string{}, logDirs: map[uint64]string{},
+		clients: map[uint64]string{}, servers: map[uint64]*Server{},
+	}
 	t.Cleanup(func() {
 		for _, s := range c.servers {
 			s.Close()
@@ -98,7 +101,8 @@ func (c *cluster) start(id uint64, ids ...uint64) {
 	m := lineMembership(c.lines(ids...))
 	members, _ := m.Parse(m.Text)
 	s, err := Open(Options{
-		ID: id, DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id], Members: members, Membership: m, PeerSecrets: secretForTests,
+		ID: id, DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id],
+		Members: members, Membership: m, PeerSecrets: secretForTests,
 		Settings: tree.Settings{ReconfigEnabled: true, SkipACL: true},
 	})
 	if err != nil {

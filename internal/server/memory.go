@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// memoryInterval is the time between two looks at the account; beyond half of the
-	// ceiling, or after one in which a memoryGrowthShare of it was taken, it is
-	// memoryIntervalTight.
+	// memoryInterval is the time between two updates of the memory account. It is memoryIntervalTight
+	// while more than half of the ceiling is used, after an interval in which more than one
+	// memoryGrowthShare of it was taken, or while there is more to compact.
 	memoryInterval      = time.Second
 	memoryGrowthShare   = 16
 	memoryIntervalTight = 100 * time.Millisecond
-	// compactSteps, with a compactPause behind each, are done between two looks at the
-	// account: a tenth of the time at the most.
+	// compactSteps is how many steps of compaction are done between two updates of the account, with
+	// compactPause after each: they take a tenth of the time at most.
 	compactSteps = 50
 	compactPause = 2 * time.Millisecond
-	// memoryLogPause is the least time between two lines of the log about it.
+	// memoryLogPause is the least time between two log lines about memory.
 	memoryLogPause = 10 * time.Second
-	// heapLimitStep is how far the limit of Go's heap must be from the right one to be set anew.
+	// heapLimitStep is how far the Go heap limit may be off before it is set again.
 	heapLimitStep = 4 << 20
 )
 
-// watchMemory looks at the account until the server stops; step is the one in force.
+// watchMemory updates the account until the server stops; step is the step in force.
 func (s *Server) watchMemory(step memory.Step) {
 	defer s.wg.Done()
 	var told time.Time
@@ -50,7 +50,7 @@ func (s *Server) watchMemory(step memory.Step) {
 	}
 }
 
-// compact has the tree give memory back, in steps that others get their turn between, and
+// compact makes the tree give back memory, in steps between which others get their turn, and
 // reports whether there is more to do.
 func (s *Server) compact() (more bool) {
 	for range compactSteps {
@@ -61,7 +61,7 @@ func (s *Server) compact() (more bool) {
 	return more
 }
 
-// lookAtMemory adds the account up and takes the step that follows.
+// lookAtMemory updates the account and returns the step that the limit calls for.
 func (s *Server) lookAtMemory() (memory.Use, memory.Step) {
 	return s.replica.AccountMemory(s.peer.Buffered(), s.opt.MemoryLimit)
 }

@@ -22,7 +22,9 @@ func newMemoryStage(t *testing.T, limit int64) *memoryStage {
 	t.Helper()
 	const patience = 10 * time.Minute // of clients that say nothing, or don't read
 	s := open(t, Options{
-		MemoryLimit: limit, WriteTimeout: patience, SessionlessTimeout: patience, Serving: Serving{SessionTimeoutMin: patience, SessionTimeoutMax: patience},
+		MemoryLimit: limit, WriteTimeout: patience, SessionlessTimeout: patience, Serving: Serving{
+			SessionTimeoutMin: patience, SessionTimeoutMax: patience,
+		},
 	})
 	m := &memoryStage{t: t, s: s, addr: s.Addrs()[0].String()}
 	m.old = m.connect()
@@ -35,9 +37,7 @@ func newMemoryStage(t *testing.T, limit int64) *memoryStage {
 }
 
 func (m *memoryStage) connect() *rawClient {
-	c := connect(m.t, m.addr, 0, nil)
-	c.conn.SetDeadline(time.Now().Add(5 * time.Minute))
-	return c
+	return connect(m.t, m.addr, 0, nil)
 }
 
 // refuses waits until what would grow is refused, and sees what is there go on.
@@ -53,7 +53,9 @@ func (m *memoryStage) refuses(owner string) {
 		"a sync": func() (jute.ReplyHeader, []byte) {
 			return m.old.call(jute.OpSync, func(b []byte) []byte { return jute.AppendString(b, "/") })
 		},
-		"a read of names": func() (jute.ReplyHeader, []byte) { return m.old.call(jute.OpGetChildren, reading("/there", false)) },
+		"a read of names": func() (jute.ReplyHeader, []byte) {
+			return m.old.call(jute.OpGetChildren, reading("/there", false))
+		},
 	} {
 		if h, _ := ask(); h.Err != jute.OK {
 			m.t.Errorf("%s while memory is short for %s: %v", name, owner, h.Err)
@@ -78,7 +80,6 @@ func (m *memoryStage) refuses(owner string) {
 		m.t.Error("nothing is counted as refused")
 	}
 	resumed := connect(m.t, m.addr, m.old.session, m.old.passwd) // what is there goes on, also by a new connection
-	resumed.conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	m.old.conn.Close()
 	m.old = resumed
 	if h, _ := m.old.call(jute.OpDelete, deleting("/there/victim")); h.Err != jute.OK {

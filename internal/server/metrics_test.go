@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -43,8 +44,11 @@ var ownMetrics = []string{
 	"time_set_back_count",
 	"acl_refused", "multi_refused", "reply_refused",
 	"zooid_overload_total", "zooid_overloaded",
-	"zooid_disk_log_appended_bytes", "zooid_identities_expired", "zooid_identities_withdrawn", "zooid_raft_active_voters", "zooid_raft_applied_index", "zooid_raft_has_leader",
-	"zooid_raft_is_leader", "zooid_raft_peer_lag_entries", "zooid_raft_leader_changes_total", "zooid_sessions_ended_total", "zooid_limits_exceeded_total", "zooid_policy_denied_total", "zooid_watch_delivery_seconds", "zooid_raft_term", "zooid_raft_voters", "zooid_request_stage_seconds", "zooid_serving",
+	"zooid_disk_log_appended_bytes", "zooid_identities_expired", "zooid_identities_withdrawn", "zooid_raft_active_voters",
+	"zooid_raft_applied_index", "zooid_raft_has_leader",
+	"zooid_raft_is_leader", "zooid_raft_peer_lag_entries", "zooid_raft_leader_changes_total", "zooid_sessions_ended_total",
+	"zooid_limits_exceeded_total", "zooid_policy_denied_total", "zooid_watch_delivery_seconds", "zooid_raft_term",
+	"zooid_raft_voters", "zooid_request_stage_seconds", "zooid_serving",
 	"zooid_snapshot_age_seconds", "zooid_snapshot_bytes",
 }
 
@@ -121,8 +125,10 @@ func TestWritesAreCountedOnTheirWay(t *testing.T) {
 	n := st.numbers()
 	for key, want := range map[string]string{
 		"proposal_count": "3", "commit_count": "3", "sum_sync_processor_batch_size": "3", "cnt_updatelatency": "3",
-		"cnt_readlatency": "1", "cnt_propagation_latency": n["cnt_sync_processor_batch_size"], "leader_uptime": n["leader_uptime"],
-		"cnt_fsynctime": n["cnt_sync_processor_queue_flush_time_ms"], "quorum_size": "1", "learners": "0", "unrecoverable_error_count": "0",
+		"cnt_readlatency": "1", "cnt_propagation_latency": n["cnt_sync_processor_batch_size"],
+		"leader_uptime": n["leader_uptime"],
+		"cnt_fsynctime": n["cnt_sync_processor_queue_flush_time_ms"], "quorum_size": "1", "learners": "0",
+		"unrecoverable_error_count": "0",
 	} {
 		if n[key] != want {
 			t.Errorf("%s is %s, want %s", key, n[key], want)
@@ -132,7 +138,8 @@ func TestWritesAreCountedOnTheirWay(t *testing.T) {
 		t.Errorf("not counted: fsynctime %s, proposal size %s, open files %s", n["cnt_fsynctime"], n["last_proposal_size"], n["open_file_descriptor_count"])
 	}
 	// A batch's bytes are counted when it is over, which may be after its reply.
-	st.await("the bytes of three requests are counted", func() bool { return st.s.meters.BytesReceived.Value() > 3*jute.RequestHeaderSize })
+	st.await("the bytes of three requests are counted",
+		func() bool { return st.s.meters.BytesReceived.Value() > 3*jute.RequestHeaderSize })
 }
 
 // TestStartIsMeasured opens a data directory with requests in its log.
@@ -156,7 +163,8 @@ func TestStartIsMeasured(t *testing.T) {
 	st.await("the log is replayed", func() bool { return s.Status().Zxid>>32 == 3 })
 	n := st.numbers()
 	for key, want := range map[string]string{
-		"cnt_startup_txns_loaded": "1", "cnt_startup_txns_load_time": "1", "cnt_startup_snap_load_time": "1", "cnt_dbinittime": "1",
+		"cnt_startup_txns_loaded": "1", "cnt_startup_txns_load_time": "1", "cnt_startup_snap_load_time": "1",
+		"cnt_dbinittime":          "1",
 		"sum_startup_txns_loaded": "5", // settings, secret, session, create, set
 		"proposal_count":          "0", "cnt_propagation_latency": "0",
 	} {
@@ -170,7 +178,8 @@ func TestStartIsMeasured(t *testing.T) {
 // session without a client run out of time.
 func TestPatienceWithTheSilentIsCounted(t *testing.T) {
 	t.Parallel()
-	st := newWordStage(t, Options{Serving: Serving{Tick: 50 * time.Millisecond}, SessionlessTimeout: 100 * time.Millisecond})
+	st := newWordStage(t,
+		Options{Serving: Serving{Tick: 50 * time.Millisecond}, SessionlessTimeout: 100 * time.Millisecond})
 	conn := st.dial()
 	defer conn.Close()
 	st.connect("A", 100)
@@ -246,7 +255,8 @@ func TestQuotasOfLongNames(t *testing.T) {
 	st.connect("A", 30000)
 	for _, first := range []string{"a", "b"} {
 		long := first + strings.Repeat("x", metrics.KeyBytesMax)
-		st.must("A create /"+long, "A create /zookeeper/quota/"+long, "A create /zookeeper/quota/"+long+"/zookeeper_limits count=3")
+		st.must("A create /"+long, "A create /zookeeper/quota/"+long,
+			"A create /zookeeper/quota/"+long+"/zookeeper_limits count=3")
 	}
 	for name, value := range st.numbers() {
 		if len(name) > 2*metrics.KeyBytesMax || name == metrics.OtherKey+"_quota_count_limit_per_namespace" && value != "6" {
@@ -269,19 +279,52 @@ func TestCertificateEnds(t *testing.T) {
 			return time.Now().Add(shown), time.Now().Add(trusted)
 		}
 	}
-	s := open(t, Options{Stores: []Stores{{Of: "client port", Ends: ends(time.Hour, 2*time.Hour)}, {Of: "admin server", Ends: ends(-time.Hour, 0)}}})
+	s := open(t,
+		Options{
+			Stores: []Stores{
+				{Of: "client port", Ends: ends(time.Hour, 2*time.Hour)}, {Of: "admin server", Ends: ends(-time.Hour, 0)},
+			},
+		})
 	got := map[string]float64{}
 	s.Metrics().Samples(func(m *metrics.Sample) {
 		if m.Name == "zooid_certificate_ends_in_seconds" {
 			got[m.Value] = m.Number
 		}
 	})
-	for of, want := range map[string]float64{"client port": 3600, "issuers trusted by the client port": 7200, "admin server": -3600} {
+	for of, want := range map[string]float64{
+		"client port": 3600, "issuers trusted by the client port": 7200, "admin server": -3600,
+	} {
 		if n, ok := got[of]; !ok || n > want || n < want-600 {
 			t.Errorf("%s: %v, want %v", of, n, want)
 		}
 	}
 	if len(got) != 3 {
 		t.Errorf("%d numbers: %v", len(got), got)
+	}
+}
+
+// TestEnsembleNamesAreCounted: auth packets of the scheme ensemble are counted as Apache does.
+func TestEnsembleNamesAreCounted(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Auth: auth.Options{Ensemble: true, EnsembleNames: []string{"prod"}}})
+	for name, hangsUp := range map[string]bool{"prod": false, "": false, "test": true} {
+		c := connect(t, s.Addrs()[0].String(), 0, nil)
+		if _, err := c.conn.Write(c.request(nil, jute.OpAuth, authPacket("ensemble", name))); err != nil {
+			t.Fatal(err)
+		}
+		if hangsUp {
+			if n, err := c.conn.Read(make([]byte, 1)); err == nil {
+				t.Errorf("a client of another ensemble is sent %d bytes", n)
+			}
+		} else if h, _ := c.reply(); h.Err != jute.OK {
+			t.Errorf("%q: %v", name, h.Err)
+		}
+	}
+	got := map[string]string{}
+	s.Metrics().Each(func(name string, v metrics.Value) { got[name] = v.String() })
+	for _, name := range []string{"ensemble_auth_success", "ensemble_auth_fail", "ensemble_auth_skip"} {
+		if got[name] != "1" {
+			t.Errorf("%s is %s, want 1", name, got[name])
+		}
 	}
 }

@@ -16,13 +16,21 @@ func TestMode(t *testing.T) {
 		leads             bool
 		want              string
 	}{
-		"alone":           {nil, []uint64{1}, nil, true, fourletter.ModeStandalone},
-		"grown from one":  {nil, []uint64{1, 2, 3}, nil, true, fourletter.ModeLeader},
-		"grown, follows":  {[]Member{member(1, false)}, []uint64{1, 2, 3}, nil, false, fourletter.ModeFollower},
-		"demoted":         {[]Member{member(1, false), member(2, false), member(3, false)}, []uint64{2, 3}, []uint64{1}, false, fourletter.ModeObserver},
-		"promoted":        {[]Member{member(1, true), member(2, false), member(3, false)}, []uint64{1, 2, 3}, nil, false, fourletter.ModeFollower},
-		"promoted, leads": {[]Member{member(1, true), member(2, false), member(3, false)}, []uint64{1, 2, 3}, nil, true, fourletter.ModeLeader},
-		"not yet in it":   {[]Member{member(1, true), member(2, false)}, nil, nil, false, fourletter.ModeObserver},
+		"alone":          {nil, []uint64{1}, nil, true, fourletter.ModeStandalone},
+		"grown from one": {nil, []uint64{1, 2, 3}, nil, true, fourletter.ModeLeader},
+		"grown, follows": {[]Member{member(1, false)}, []uint64{1, 2, 3}, nil, false, fourletter.ModeFollower},
+		"demoted": {
+			[]Member{member(1, false), member(2, false), member(3, false)}, []uint64{2, 3}, []uint64{1}, false,
+			fourletter.ModeObserver,
+		},
+		"promoted": {
+			[]Member{member(1, true), member(2, false), member(3, false)}, []uint64{1, 2, 3}, nil, false,
+			fourletter.ModeFollower,
+		},
+		"promoted, leads": {
+			[]Member{member(1, true), member(2, false), member(3, false)}, []uint64{1, 2, 3}, nil, true, fourletter.ModeLeader,
+		},
+		"not yet in it": {[]Member{member(1, true), member(2, false)}, nil, nil, false, fourletter.ModeObserver},
 	} {
 		if got, _ := modeOf(1, c.members, c.voters, c.observers, c.leads); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

@@ -14,27 +14,27 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Member is one server of the ensemble, as its configuration names it.
+// A Member is one server of the ensemble, as configured.
 type Member = quorum.Member
 
-// DivergedError is what Failed delivers of a server that a majority proved wrong.
+// DivergedError is delivered by Failed if a majority proved this server's state wrong.
 type DivergedError = quorum.DivergedError
 
-// DivergedAloneError and UndecidedError are what Failed delivers where no majority can tell
-// which state is right.
+// DivergedAloneError and UndecidedError are delivered by Failed if no majority can tell which state
+// is right.
 type (
 	DivergedAloneError = quorum.DivergedAloneError
 	UndecidedError     = quorum.UndecidedError
 )
 
-// ErrDuplicateID is in what Failed delivers of a server under whose id another one runs.
+// ErrDuplicateID is wrapped by what Failed delivers if another server runs with this server's id.
 var ErrDuplicateID = peer.ErrDuplicateID
 
-// PanicError is what Failed delivers of a server on which applying an entry panicked. The
-// process had best end without Close, which waits for connections to end.
+// PanicError is delivered by Failed if applying an entry panicked. The process should then exit
+// without calling Close, which waits for connections to end.
 type PanicError = quorum.PanicError
 
-// ShownEnsemble is what the conf word prints of an ensemble.
+// ShownEnsemble is what the conf four-letter word prints about an ensemble.
 type ShownEnsemble = fourletter.ShownEnsemble
 
 // Serving is how a server serves its clients.
@@ -43,77 +43,78 @@ type Serving = replica.Serving
 // SASLOptions are the settings of logins by SASL.
 type SASLOptions = replica.SASLOptions
 
-// PeerTLS says how servers talk TLS to each other; the zero value has none.
+// PeerTLS says how servers use TLS among themselves; the zero value means no TLS.
 type PeerTLS = peer.Secure
 
-// A PeerSecret is what the servers of an ensemble prove who they are with.
+// A PeerSecret is a secret by which the servers of an ensemble prove that they belong to it.
 type PeerSecret = peer.Secret
 
 // Options are a Server's settings, read once by the caller. The comments name
 // the key of zoo.cfg or the system property.
 type Options struct {
 	ID      uint64   // myid; 1 for a standalone server
-	DataDir string   // dataDir: snapshots, and the log unless LogDir names another
+	DataDir string   // dataDir: snapshots, and the log unless LogDir is set
 	LogDir  string   // dataLogDir
 	Listen  []string // client addresses, "host:port"; port 0 lets the kernel choose
-	Backlog int      // clientPortListenBacklog; 0 or less is the system's
+	Backlog int      // clientPortListenBacklog; 0 or less for the system's default
 
-	// Members is the ensemble (server.N), this server included; empty for a
-	// server alone.
+	// Members are the servers of the ensemble (server.N), including this one; empty for a standalone
+	// server.
 	Members []Member
-	// Membership is how membership texts are read; the zero value refuses reconfig.
+	// Membership says how to read membership texts; the zero value refuses reconfig.
 	Membership Membership
-	// Stop, if not nil, ends an Open that waits for peers when it is closed.
+	// Stop, if not nil, aborts an Open that waits for peers when the channel is closed.
 	Stop <-chan struct{}
 	// PeerListen is where this server listens for its peers.
 	PeerListen string
-	PeerTLS    PeerTLS // how servers talk TLS to each other; its Keys are Open's to set
-	// PeerSecrets are the ensemble's secret, and others that are accepted beside it
-	// (quorum.secret, quorum.secretFile). Without one the servers agree on one.
+	PeerTLS    PeerTLS // TLS among servers; Open sets its Keys
+	// PeerSecrets are the ensemble's secret, followed by others that are also accepted (quorum.secret,
+	// quorum.secretFile). If it is empty, the servers agree on a secret.
 	PeerSecrets []PeerSecret
-	// Shown is what the conf word prints of the ensemble and nothing here uses.
+	// Shown is what the conf four-letter word prints about the ensemble; the server doesn't use it
+	// otherwise.
 	Shown ShownEnsemble
 	// Patience is how long clients keep their connection to a server that has no
 	// leader: their reads are answered, their writes wait. With ReadOnlyMode it is
 	// at most 2 s, or a tick if that is longer.
 	Patience time.Duration
-	// Serving is for the replica. MaxFrame is at most MaxFrameMax.
+	// Serving is passed to the replica. MaxFrame is at most MaxFrameMax.
 	Serving
 
 	MaxClientConnections int // maxClientCnxns: per client address, 0 for no limit
-	MaxConnections       int // maxCnxns: in all, 0 for no limit
-	// MemoryLimit is the ceiling of the memory account, in bytes (memory.limit); 0 for
-	// none.
+	MaxConnections       int // maxCnxns: in total, 0 for no limit
+	// MemoryLimit is the ceiling of the memory account in bytes (memory.limit), or 0 for none.
 	MemoryLimit int64
-	// MemoryMost is what the process can have, in bytes, before the kernel ends it: near it garbage is collected more
-	// often. 0 leaves that to the runtime (GOMEMLIMIT).
+	// MemoryMost is how much memory (bytes) the process can use before the kernel kills it: close to
+	// that, garbage is collected more often. 0 leaves this to the runtime (GOMEMLIMIT).
 	MemoryMost int64
-	// SessionPasswd returns a new session's password (session.apachePasswords); nil draws one at random.
+	// SessionPasswd returns a new session's password (session.apachePasswords); if nil, passwords are
+	// random.
 	SessionPasswd func(session int64) []byte
-	TCPKeepAlive  bool // clientTcpKeepAlive: the system probes connections on which nothing moves
+	TCPKeepAlive  bool // clientTcpKeepAlive: the system probes idle connections
 
-	// SessionlessTimeout ends connections that don't complete their handshake
+	// SessionlessTimeout is how long a connection may take to complete its handshake
 	// (nio.sessionlessCnxnTimeout).
 	SessionlessTimeout time.Duration
-	// WriteTimeout ends connections that take none of their output for so long; the
-	// clock may run from an earlier write, for half of it at most.
+	// WriteTimeout is how long a client may take none of its output before its connection ends. The
+	// time may count from an earlier write, by up to half of WriteTimeout.
 	WriteTimeout time.Duration
 
 	Settings tree.Settings // replicated: extendedTypesEnabled, enforceQuota …
 	Auth     auth.Options
 	Secure   SecureOptions // TLS on client ports
 	SASL     replica.SASLOptions
-	// RecheckInterval is the time between two looks at whether clients are still who they have proved to be
-	// (auth.recheckSeconds); 0 for never.
+	// RecheckInterval is the interval at which the server checks whether the credentials of clients
+	// are still valid (auth.recheckSeconds); 0 for never.
 	RecheckInterval time.Duration
-	// RootACL replaces the ACLs of / and of what is below /zookeeper as long as they let
-	// anybody change these (security.profile=strict); nil leaves them.
+	// RootACL replaces the ACLs of /, /zookeeper and /zookeeper/quota as long as they let anybody
+	// change these znodes (security.profile=strict); nil leaves them.
 	RootACL []jute.ACL
-	// Stores are the key and trust stores in use, which can be read again.
+	// Stores are the key and trust stores in use, which can be reloaded.
 	Stores []Stores
 
-	// FourLetterWords are the words answered (4lw.commands.whitelist); "*" is
-	// all. srvr always is.
+	// FourLetterWords are the four-letter words that are answered (4lw.commands.whitelist); "*" means
+	// all. srvr is always answered.
 	FourLetterWords []string
 
 	SnapshotsKept int           // autopurge.snapRetainCount; storage.KeepAll never purges (autopurge.purgeInterval=0)
@@ -123,19 +124,19 @@ type Options struct {
 	ReapNeverUsed time.Duration // znode.container.maxNeverUsedIntervalMs, 0 for never
 	Audit         *Audit        // nil for none
 	Log           *slog.Logger
-	Version       string // as the srvr word prints it
+	Version       string // as the srvr four-letter word prints it
 
-	replaceTimeout time.Duration // 0 is the constant; for tests
+	replaceTimeout time.Duration // 0 for the constant; for tests
 
 	observe func(*tree.Result) // see replica.Options.Observe; for tests
 }
 
-// Stores are those of one port.
+// Stores are the key and trust stores of one port.
 type Stores struct {
-	Of      string // names the port: "client port"
+	Of      string // the port's name: "client port"
 	Refresh func() error
-	// Ends tells when the first certificate that the port shows ends, and the first that it
-	// trusts; the zero time for none.
+	// Ends returns when the first of the certificates that the port presents expires, and the first
+	// that it trusts; the zero time if there is none.
 	Ends func() (shown, trusted time.Time)
 }
 
@@ -147,8 +148,8 @@ type Limits struct {
 	Clients              [limit.Scopes]limit.Set // limits.connection, …
 }
 
-// SetLimits puts limits in force for what comes from now on. Connections that are too many
-// stay.
+// SetLimits puts limits in force for new connections and requests. Existing connections above a
+// limit stay.
 func (s *Server) SetLimits(l Limits) {
 	s.mu.Lock()
 	s.opt.MaxClientConnections, s.opt.MaxConnections = l.MaxClientConnections, l.MaxConnections
@@ -157,7 +158,7 @@ func (s *Server) SetLimits(l Limits) {
 	s.replica.SetLimits(l.Clients)
 }
 
-// Defaults of the options that zero would make useless.
+// Defaults of the options that would be useless at zero.
 const (
 	sessionlessTimeoutDefault = 10 * time.Second
 	writeTimeoutDefault       = 30 * time.Second
@@ -167,17 +168,17 @@ const (
 	reapPerMinuteDefault      = 10_000
 )
 
-// readOnlyPatience is the least time without a leader before a server begins to
-// serve read-only, as in Apache: an election takes less.
+// readOnlyPatience is the least time without a leader before a server starts to serve read-only, as
+// in Apache: an election takes less.
 const readOnlyPatience = 2 * time.Second
 
-// MaxFrameMax is the largest Options.MaxFrame. A request of that size is one message to
-// each follower and one write to each disk, with the servers' loops waiting: at 1 Gbit/s
-// and 100 MB/s that takes 0.3 s, and after 0.5 s without a word from the leader the
-// others elect another one.
+// MaxFrameMax is the largest Options.MaxFrame. A request of that size is one message to each
+// follower and one write to each disk, and the servers' loops wait for them: at 1 Gbit/s and 100
+// MB/s that takes 0.3 s, and after 0.5 s without hearing from the leader the others elect another
+// one.
 const MaxFrameMax = 16 << 20
 
-// withDefaults returns o with its zero values replaced.
+// withDefaults returns o with its zero values replaced by defaults.
 func (o Options) withDefaults() Options {
 	def := func(p *time.Duration, v time.Duration) {
 		if *p <= 0 {

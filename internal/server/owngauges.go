@@ -11,7 +11,7 @@ import (
 	"github.com/zooid-project/zooid/internal/metrics"
 )
 
-// ownGauges registers what Apache has no names for: Prometheus shows it, and mntr doesn't.
+// ownGauges registers the metrics that Apache doesn't have: Prometheus shows them, mntr doesn't.
 func (s *Server) ownGauges(reg *metrics.Registry) {
 	one := func(name, help string, read func() float64) {
 		reg.Gauges(name, help, "", func() map[string]float64 { return map[string]float64{"": read()} })
@@ -22,23 +22,32 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 		}
 		return 0
 	}
-	one("zooid_raft_term", "Term of the leader that this server knows, or knew last.", func() float64 { return float64(s.peer.Status().Term) })
-	one("zooid_raft_applied_index", "Index of the last log entry that this server has applied.", func() float64 { return float64(s.peer.Status().Applied) })
+	one("zooid_raft_term", "Term of the leader that this server knows, or knew last.",
+		func() float64 { return float64(s.peer.Status().Term) })
+	one("zooid_raft_applied_index", "Index of the last log entry that this server has applied.",
+		func() float64 { return float64(s.peer.Status().Applied) })
 	one("zooid_raft_is_leader", "1 on the leader, 0 elsewhere.", func() float64 { return flag(s.peer.Status().IsLeader) })
-	one("zooid_raft_has_leader", "1 while this server knows of a leader.", func() float64 { return flag(s.peer.Status().Leader != 0) })
-	one("zooid_serving", "1 while this server serves its clients.", func() float64 { return flag(s.replica.View().Serving) })
-	one("zooid_overloaded", "1 while writes wait so long for the log that what keeps the service alive goes first.", func() float64 { return flag(s.replica.Overloaded()) })
-	reg.Gauges("zooid_raft_peer_lag_entries", "On the leader: log entries that it has applied and a peer has yet to store.", "peer", s.peerLag)
-	one("zooid_raft_active_voters", "On the leader: voters heard of within the last election timeout, itself included.", s.activeVoters)
+	one("zooid_raft_has_leader", "1 while this server knows of a leader.",
+		func() float64 { return flag(s.peer.Status().Leader != 0) })
+	one("zooid_serving", "1 while this server serves its clients.",
+		func() float64 { return flag(s.replica.View().Serving) })
+	one("zooid_overloaded", "1 while writes wait so long for the log that what keeps the service alive goes first.",
+		func() float64 { return flag(s.replica.Overloaded()) })
+	reg.Gauges("zooid_raft_peer_lag_entries", "On the leader: log entries that it has applied and a peer has yet to store.",
+		"peer", s.peerLag)
+	one("zooid_raft_active_voters", "On the leader: voters heard of within the last election timeout, itself included.",
+		s.activeVoters)
 	one("zooid_raft_voters", "Servers whose votes count.", func() float64 { return float64(len(s.peer.Status().Voters)) })
 	if s.auditor != nil {
-		reg.Gauges("zooid_audit_lines", "Lines of the audit log since the start, by what became of them.", "became", s.auditor.counts)
+		reg.Gauges("zooid_audit_lines", "Lines of the audit log since the start, by what became of them.",
+			"became", s.auditor.counts)
 	}
 	if len(s.opt.Stores) > 0 {
 		reg.Gauges("zooid_certificate_ends_in_seconds", "Time until the first certificate in use ends, by port and by the issuers that it trusts; negative once it has ended.",
 			"of", s.certificateEnds)
 	}
-	one("zooid_disk_log_appended_bytes", "Bytes written to the log since the start.", func() float64 { return float64(s.dir.Log().Stats().AppendBytes) })
+	one("zooid_disk_log_appended_bytes", "Bytes written to the log since the start.",
+		func() float64 { return float64(s.dir.Log().Stats().AppendBytes) })
 	snapshot := func(read func(fs.FileInfo) float64) func() map[string]float64 {
 		return func() map[string]float64 {
 			if newest := s.newestSnapshot(); newest != nil {
@@ -53,8 +62,8 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 		snapshot(func(newest fs.FileInfo) float64 { return float64(newest.Size()) }))
 }
 
-// newestSnapshot returns the newest snapshot of the data directory, nil if there is none or it can't be told. Names are
-// numbers of a fixed length, so that the newest is the last one.
+// newestSnapshot returns the newest snapshot in the data directory, or nil if there is none or it
+// can't be read. File names are numbers of a fixed length, so the newest is the last one.
 func (s *Server) newestSnapshot() fs.FileInfo {
 	list, err := os.ReadDir(s.opt.DataDir)
 	if err != nil {
@@ -72,8 +81,8 @@ func (s *Server) newestSnapshot() fs.FileInfo {
 	return nil
 }
 
-// certificateEnds returns the seconds until certificates end: for each port of the first that it shows, and of the
-// first that it trusts.
+// certificateEnds returns the seconds until certificates expire: for each port, those of the first
+// certificate that it presents, and of the first that it trusts.
 func (s *Server) certificateEnds() map[string]float64 {
 	left := map[string]float64{}
 	for _, stores := range s.opt.Stores {
@@ -96,7 +105,7 @@ func (s *Server) peerLag() map[string]float64 {
 	return lag
 }
 
-// activeVoters returns how many voters a leader hears of; 0 on other servers.
+// activeVoters returns how many voters, including itself, a leader hears from; 0 on other servers.
 func (s *Server) activeVoters() float64 {
 	st := s.peer.Status()
 	if !st.IsLeader {

@@ -37,7 +37,8 @@ func TestSnapshotGauges(t *testing.T) {
 	}
 	all := s.samples()
 	if all["zooid_snapshot_bytes "] != float64(st.Size()) || all["zooid_snapshot_age_seconds "] < 3600 {
-		t.Errorf("of a snapshot of %d bytes, an hour old, it tells %v bytes and %v s", st.Size(), all["zooid_snapshot_bytes "], all["zooid_snapshot_age_seconds "])
+		t.Errorf("of a snapshot of %d bytes, an hour old, it tells %v bytes and %v s", st.Size(), all["zooid_snapshot_bytes "],
+			all["zooid_snapshot_age_seconds "])
 	}
 }
 

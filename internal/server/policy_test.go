@@ -67,8 +67,10 @@ func TestPolicy(t *testing.T) {
 		want(c, who+" getChildren", code, jute.OpGetChildren, reading("/pay", false))
 		want(c, who+" getACL", code, jute.OpGetACL, only("/pay"))
 		want(c, who+" create", code, jute.OpCreate, creating("/pay/"+who, nil, 0))
-		want(c, who+" setACL", code, jute.OpSetACL, (&jute.SetACLRequest{Path: "/pay/a", ACL: jute.WorldACL(jute.PermAll), Version: -1}).Append)
-		body := want(c, who+" multi", jute.OK, jute.OpMulti, multi(jute.MultiOp{Op: jute.OpCheck, Path: "/pay/a", Version: -1}))
+		want(c, who+" setACL", code, jute.OpSetACL,
+			(&jute.SetACLRequest{Path: "/pay/a", ACL: jute.WorldACL(jute.PermAll), Version: -1}).Append)
+		body := want(c, who+" multi", jute.OK, jute.OpMulti,
+			multi(jute.MultiOp{Op: jute.OpCheck, Path: "/pay/a", Version: -1}))
 		if list, err := jute.DecodeMultiResponse(jute.NewDecoder(body)); err != nil || len(list) != 1 || list[0].Err != code {
 			t.Errorf("%s multi: %v, %v", who, list, err)
 		}
@@ -102,9 +104,11 @@ func TestPolicy(t *testing.T) {
 	// A new text is in force at once. A dry run is told to the log alone.
 	want(root, "a dry run", jute.OK, jute.OpSetData, setting(policy.Path, text("dryrun "+deny)))
 	want(other, "getData in a dry run", jute.OK, jute.OpGetData, reading("/pay", false))
-	if log := lines.String(); !strings.Contains(log, "a rule of the policy denied a request") || !strings.Contains(log, "a dry run of a policy's rule would deny a request") || strings.Contains(log, pay) {
+	if log := lines.String(); !strings.Contains(log, "a rule of the policy denied a request") ||
+		!strings.Contains(log, "a dry run of a policy's rule would deny a request") || strings.Contains(log, pay) {
 		t.Errorf("the log has\n%s", log)
 	}
-	want(root, "deleting the policy", jute.OK, jute.OpDelete, func(b []byte) []byte { return jute.AppendInt(jute.AppendString(b, policy.Path), -1) })
+	want(root, "deleting the policy", jute.OK, jute.OpDelete,
+		func(b []byte) []byte { return jute.AppendInt(jute.AppendString(b, policy.Path), -1) })
 	want(other, "getData without a policy", jute.OK, jute.OpGetData, reading("/pay", false))
 }

@@ -11,20 +11,18 @@ import (
 	"github.com/zooid-project/zooid/internal/fourletter"
 )
 
-// A server with an empty data directory waits until it has met its peers, maybe
-// for long. It has nothing to serve, but its ports are open: an administrator
-// learns by a four-letter word that it runs and doesn't serve, and a client is
-// turned away at once and tries the next server.
+// A server with an empty data directory waits until it has met its peers, which may take long. It
+// has nothing to serve, but its ports are open: an administrator can see by a four-letter word that
+// it runs and doesn't serve, and a client is turned away at once and tries the next server.
 
 // prejoin holds the client ports of a server that has not joined its ensemble yet.
 type prejoin struct {
-	listeners map[string]net.Listener // by address asked for
+	listeners map[string]net.Listener // by configured address
 	stopped   chan struct{}
 	wg        sync.WaitGroup
 }
 
-// openPrejoin opens the client ports; the connections are turned away until
-// endPrejoin.
+// openPrejoin opens the client ports; connections are turned away until endPrejoin.
 func (s *Server) openPrejoin() error {
 	w := &prejoin{listeners: map[string]net.Listener{}, stopped: make(chan struct{})}
 	s.prejoin = w
@@ -42,7 +40,7 @@ func (s *Server) openPrejoin() error {
 	return nil
 }
 
-// endPrejoin ends the turning away; the ports stay open.
+// endPrejoin stops turning connections away; the ports stay open.
 func (s *Server) endPrejoin() {
 	close(s.prejoin.stopped)
 	for _, l := range s.prejoin.listeners { // in any order
@@ -58,8 +56,8 @@ func (s *Server) endPrejoin() {
 	}
 }
 
-// prejoinListener returns the listener on addr that openPrejoin opened, or nil. It is the
-// caller's then.
+// prejoinListener returns the listener on addr that openPrejoin opened, or nil. The caller then
+// owns it.
 func (s *Server) prejoinListener(addr string) net.Listener {
 	if s.prejoin == nil {
 		return nil
@@ -69,7 +67,7 @@ func (s *Server) prejoinListener(addr string) net.Listener {
 	return l
 }
 
-// closePrejoin closes what nobody took.
+// closePrejoin closes the listeners that nobody took.
 func (s *Server) closePrejoin() {
 	if s.prejoin == nil {
 		return
@@ -114,11 +112,11 @@ func (s *Server) turnAwayAll(l net.Listener, words bool) {
 	}
 }
 
-// turnAwayPatience is how long one connection may take to say what it wants;
-// endPrejoin waits for it.
+// turnAwayPatience is how long a connection may take to send a four-letter word; endPrejoin waits
+// for it.
 const turnAwayPatience = time.Second
 
-// turnAway answers a four-letter word, and nothing to anybody else.
+// turnAway answers a four-letter word, and nothing else.
 func (s *Server) turnAway(nc net.Conn) {
 	nc.SetDeadline(time.Now().Add(turnAwayPatience))
 	var head [4]byte

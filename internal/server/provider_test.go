@@ -159,7 +159,8 @@ func TestFailedLoginsAreThrottled(t *testing.T) {
 			t.Fatal(err)
 		}
 		honest := handshake(t, conn, 0, nil)
-		if h, _ := honest.call(jute.OpAuth, authPacket("digest", "super:secret")); h.Err != jute.OK || !slices.Contains(whoAmI(honest), "super:") {
+		if h, _ := honest.call(jute.OpAuth, authPacket("digest", "super:secret")); h.Err != jute.OK ||
+			!slices.Contains(whoAmI(honest), "super:") {
 			t.Errorf("a client elsewhere is locked out: %v", h.Err)
 		}
 	}

@@ -13,7 +13,9 @@ import (
 // readOnlyOptions are those of servers that serve read-only soon after they have
 // lost their leader.
 func readOnlyOptions() Options {
-	return Options{Serving: Serving{ReadOnlyMode: true, Tick: 100 * time.Millisecond, SessionTimeoutMin: 10 * time.Second, SessionTimeoutMax: time.Minute}, Patience: time.Second,
+	return Options{Serving: Serving{
+		ReadOnlyMode: true, Tick: 100 * time.Millisecond, SessionTimeoutMin: 10 * time.Second, SessionTimeoutMax: time.Minute,
+	}, Patience: time.Second,
 		FourLetterWords: []string{"isro"}}
 }
 
@@ -141,7 +143,8 @@ func TestReadOnlyMode(t *testing.T) {
 	if got := wordOf(t, addr, "isro"); got != "ro" {
 		t.Errorf("isro: %q", got)
 	}
-	if got := wordOf(t, addr, "srvr"); !strings.Contains(got, "\nREAD-ONLY mode; serving only read-only clients\n") || !strings.Contains(got, "\nMode: read-only\n") {
+	if got := wordOf(t, addr, "srvr"); !strings.Contains(got, "\nREAD-ONLY mode; serving only read-only clients\n") ||
+		!strings.Contains(got, "\nMode: read-only\n") {
 		t.Errorf("srvr: %q", got)
 	}
 	readOnlySessions(t, addr)
@@ -168,7 +171,9 @@ func TestReadOnlyMode(t *testing.T) {
 	if got := wordOf(t, addr, "isro"); got != "rw" {
 		t.Errorf("isro with a leader: %q", got)
 	}
-	if _, res := hello(t, addr, jute.ConnectRequest{SessionID: c.session, Passwd: c.passwd, ReadOnly: true, HasReadOnly: true}); res == nil || res.SessionID != 0 || res.ReadOnly {
+	if _, res := hello(t, addr,
+		jute.ConnectRequest{SessionID: c.session, Passwd: c.passwd, ReadOnly: true, HasReadOnly: true}); res == nil ||
+		res.SessionID != 0 || res.ReadOnly {
 		t.Errorf("a read-only session after there is a leader: %+v", res)
 	}
 }
@@ -196,7 +201,8 @@ func readOnlySessions(t *testing.T, addr string) {
 	if h, _ := c.call(jute.OpCloseSession, nil); h.Err != jute.OK || !c.ends() {
 		t.Errorf("close: %v, or the connection goes on", h.Err)
 	}
-	gone, res := hello(t, addr, jute.ConnectRequest{SessionID: c.session, Passwd: c.passwd, ReadOnly: true, HasReadOnly: true})
+	gone, res := hello(t, addr,
+		jute.ConnectRequest{SessionID: c.session, Passwd: c.passwd, ReadOnly: true, HasReadOnly: true})
 	if res == nil || res.SessionID != 0 || res.Timeout != 0 || !gone.ends() {
 		t.Errorf("the session of a connection that ended: %+v", res)
 	}

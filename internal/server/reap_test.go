@@ -14,7 +14,9 @@ func TestReapPerMinute(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	s := open(t, Options{
-		ReapPerMinute: 1, ReapInterval: 10 * time.Millisecond, Settings: tree.Settings{FeatureLevel: tree.FeatureLevelMax, ExtendedTypes: true},
+		ReapPerMinute: 1, ReapInterval: 10 * time.Millisecond, Settings: tree.Settings{
+			FeatureLevel: tree.FeatureLevelMax, ExtendedTypes: true,
+		},
 	})
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
 	names := []string{"/a", "/b", "/c"}
@@ -45,5 +47,41 @@ func TestReapPerMinute(t *testing.T) {
 			t.Fatalf("%d of %d containers are left within a minute", n, len(names))
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestTTLZnodesAreCounted: each znode with a time to live is counted when it is created and when it goes, because its
+// time is over or by a client; one of a multi that failed isn't. Apache counts the same.
+func TestTTLZnodesAreCounted(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{
+		ReapInterval: 10 * time.Millisecond, Settings: tree.Settings{FeatureLevel: tree.FeatureLevelMax, ExtendedTypes: true},
+	})
+	c := connect(t, s.Addrs()[0].String(), 0, nil)
+	multi := func(ops ...jute.MultiOp) {
+		t.Helper()
+		if h, _ := c.call(jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) }); h.Err != jute.OK {
+			t.Fatalf("a multi: %v", h.Err)
+		}
+	}
+	lives := func(path string, ttl int64) jute.MultiOp {
+		return jute.MultiOp{
+			Op: jute.OpCreateTTL, Path: path, ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModePersistentWithTTL, TTL: ttl,
+		}
+	}
+	const hour = 3_600_000
+	multi(lives("/brief", 1), lives("/long", hour), jute.MultiOp{
+		Op: jute.OpCreateContainer, Path: "/container", ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeContainer,
+	})
+	multi(lives("/never", 1), jute.MultiOp{Op: jute.OpDelete, Path: "/nothing", Version: -1})
+	eventually(t, "/brief is removed", func() bool {
+		h, _ := c.call(jute.OpExists, reading("/brief", false))
+		return h.Err == jute.ErrNoNode
+	})
+	multi(lives("/more", hour), jute.MultiOp{Op: jute.OpDelete, Path: "/more", Version: -1},
+		jute.MultiOp{Op: jute.OpDelete, Path: "/container", Version: -1})
+	created, deleted := s.metric("ttl_node_created_count"), s.metric("ttl_node_deleted_count")
+	if created != 3 || deleted != 2 {
+		t.Errorf("%d znodes with a time to live were created and %d deleted; want 3 and 2", created, deleted)
 	}
 }

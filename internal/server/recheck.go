@@ -16,7 +16,8 @@ func (s *Server) SetSuperusers(u auth.Superusers) {
 	s.Recheck()
 }
 
-// Recheck checks the credentials of all clients again now, if they are rechecked at all (Options.RecheckInterval).
+// Recheck checks the credentials of all clients and peers again now, if they are rechecked at all
+// (Options.RecheckInterval).
 func (s *Server) Recheck() {
 	select {
 	case s.recheckNow <- struct{}{}:
@@ -24,7 +25,8 @@ func (s *Server) Recheck() {
 	}
 }
 
-// recheck looks at all clients from time to time.
+// recheck checks the credentials of all clients, and the certificates of peers, at each RecheckInterval and when
+// Recheck asks.
 func (s *Server) recheck() {
 	defer s.wg.Done()
 	tick := time.NewTicker(s.opt.RecheckInterval)
@@ -38,6 +40,7 @@ func (s *Server) recheck() {
 		}
 		s.judged = judged{}
 		s.closeWithdrawn()
+		s.peer.Recheck()
 	}
 }
 
@@ -55,7 +58,8 @@ func (s *Server) closeWithdrawn() {
 	}
 }
 
-// withdrawn returns why a client that has shown certificates isn't any more who it has proved to be, "" if it is.
+// withdrawn returns why the identities of a client are no longer valid, or "" if they are. shown
+// are the certificates that the client has presented.
 func (s *Server) withdrawn(c *replica.Client, shown []*x509.Certificate) string {
 	if id, gone := s.auth.Withdrawn(c.Identities()); gone {
 		return "it is a superuser, or who everybody may be, no longer: " + auth.UserName(id)
@@ -71,14 +75,15 @@ func (s *Server) withdrawn(c *replica.Client, shown []*x509.Certificate) string 
 	return ""
 }
 
-// judged are the certificates judged in one look at all clients, many of which may show the same one. It belongs to
-// recheck.
+// judged holds the results for the certificates checked during one recheck of all clients, many of
+// which may present the same one. It is owned by recheck.
 type judged map[[sha256.Size]byte]error
 
-// judgedMax bounds it; whatever comes beyond is judged each time.
+// judgedMax bounds judged; further certificates are checked each time.
 const judgedMax = 10_000
 
-// check judges what a client has shown, by check unless that was asked before.
+// check returns the result of the function check for the certificates shown, and calls it only once
+// for the same ones.
 func (j judged) check(shown []*x509.Certificate, check func([]*x509.Certificate) error) error {
 	h := sha256.New()
 	for _, c := range shown {

@@ -33,10 +33,15 @@ func TestRecheck(t *testing.T) {
 	}{
 		"never": {0, auth.Superusers{}, nil, errors.New("withdrawn"), nil},
 		"same":  {time.Hour, first, users, nil, nil},
-		"renamed superuser": {time.Hour, auth.Superusers{Digest: "other:hash", SASL: first.SASL, X509: first.X509, AnySASL: first.AnySASL},
+		"renamed superuser": {time.Hour,
+			auth.Superusers{Digest: "other:hash", SASL: first.SASL, X509: first.X509, AnySASL: first.AnySASL},
 			users, nil, []string{"super"}},
-		"no superusers":        {time.Hour, auth.Superusers{AnySASL: first.AnySASL}, users, nil, []string{"super", "root", "certificate"}},
-		"not everybody":        {time.Hour, auth.Superusers{Digest: hash, SASL: first.SASL, X509: first.X509}, users, nil, []string{"root", "bob"}},
+		"no superusers": {
+			time.Hour, auth.Superusers{AnySASL: first.AnySASL}, users, nil, []string{"super", "root", "certificate"},
+		},
+		"not everybody": {
+			time.Hour, auth.Superusers{Digest: hash, SASL: first.SASL, X509: first.X509}, users, nil, []string{"root", "bob"},
+		},
 		"changed password":     {time.Hour, first, map[string]string{"bob": "changed", "root": "toor"}, nil, []string{"bob"}},
 		"removed user":         {time.Hour, first, map[string]string{"bob": "secret"}, nil, []string{"root"}},
 		"withdrawn":            {time.Hour, first, users, errors.New("withdrawn"), []string{"certificate"}},
@@ -47,7 +52,10 @@ func TestRecheck(t *testing.T) {
 			logins := sasl.Follow(sasl.NewDigestMD5(users, "", rand.Reader), users, false)
 			var taken atomic.Pointer[error]
 			s, plain, secure := openSecure(t, "want", func(o *Options) {
-				o.Auth = auth.Options{X509: true, SASL: true, SuperDigest: first.Digest, SASLSuperUsers: first.SASL, X509SuperUser: first.X509, AnySASLUser: first.AnySASL}
+				o.Auth = auth.Options{
+					X509: true, SASL: true, SuperDigest: first.Digest, SASLSuperUsers: first.SASL, X509SuperUser: first.X509,
+					AnySASLUser: first.AnySASL,
+				}
 				o.SASL = replica.SASLOptions{Mechanism: logins}
 				o.RecheckInterval = c.every
 				o.Secure.Check = func(shown []*x509.Certificate) error {

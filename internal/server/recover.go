@@ -11,9 +11,9 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// newClusterID returns the id of a new cluster, never 0: drawn at random for a
-// server alone, and for an ensemble derived from its configuration, since all
-// its servers must come to the same one without having met.
+// newClusterID returns the id of a new cluster, which is never 0. It is random for a standalone
+// server. For an ensemble it is derived from the configuration, because all servers must arrive at
+// the same id without having met.
 func newClusterID(members []quorum.Member) uint64 {
 	h := sha256.New()
 	if len(members) == 0 {
@@ -28,17 +28,20 @@ func newClusterID(members []quorum.Member) uint64 {
 // reportRecovery tells the operator what the last crash left.
 func (s *Server) reportRecovery(r storage.Recovery) {
 	if r.Torn.File != "" {
-		s.log.Warn("the last batch of the log was cut short by a crash; it was never acknowledged and is dropped", "file", r.Torn.File, "offset", r.Torn.Offset)
+		s.log.Warn("the last batch of the log was cut short by a crash; it was never acknowledged and is dropped",
+			"file", r.Torn.File, "offset", r.Torn.Offset)
 	}
 	for _, err := range r.DamagedSnapshots {
 		s.log.Error("a damaged snapshot was passed over for an older one; check the disk", "err", err)
 	}
 	if r.NewDataDir {
 		s.log.Warn("the data directory was new or empty and the log was not; the log has everything, and this server goes on. "+
-			"If the data directory's file system is not mounted, stop this server and mount it", "dataDir", s.opt.DataDir, "dataLogDir", s.opt.LogDir)
+			"If the data directory's file system is not mounted, stop this server and mount it", "dataDir", s.opt.DataDir,
+			"dataLogDir", s.opt.LogDir)
 	}
 	if r.IdentityMissing {
-		s.log.Warn("IDENTITY is missing; it is written again from what the log says. If nobody removed it, check the file system", "directory", s.opt.LogDir)
+		s.log.Warn("IDENTITY is missing; it is written again from what the log says. If nobody removed it, check the file system",
+			"directory", s.opt.LogDir)
 	}
 	if r.Undone {
 		s.log.Warn("a snapshot from a peer was half installed at the crash and is given up")

@@ -14,7 +14,8 @@ func TestRefusalsAreCounted(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
 	s := open(t, Options{Log: log.logger(), Serving: Serving{MaxFrame: 4 << 20}})
-	eventually(t, "the feature level with the limits is in force", func() bool { return s.replica.View().FeatureLevel >= 2 })
+	eventually(t, "the feature level with the limits is in force",
+		func() bool { return s.replica.View().FeatureLevel >= 2 })
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
 	counts := func() (n [3]int) {
 		for i, name := range []string{"acl", "multi", "reply"} {
@@ -45,12 +46,17 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}{
 		{"an ACL without entries", jute.OpCreate, withACL(nil), jute.ErrInvalidACL, [3]int{}},
 		{"an ACL of 300", jute.OpCreate, withACL(many), jute.ErrInvalidACL, [3]int{1}},
-		{"a multi with an ACL of 300", jute.OpMulti, multi(1, jute.MultiOp{Op: jute.OpCreate, Path: "/a", ACL: many}), jute.OK, [3]int{2}},
-		{"a malformed multi", jute.OpMulti, func(b []byte) []byte { return append(b, 1) }, jute.ErrMarshallingError, [3]int{2}},
-		{"a multi of 65,537", jute.OpMulti, multi(65_537, jute.MultiOp{Op: jute.OpCheck, Path: "/", Version: -1}), jute.ErrMarshallingError, [3]int{2, 1}},
+		{"a multi with an ACL of 300", jute.OpMulti, multi(1, jute.MultiOp{Op: jute.OpCreate, Path: "/a", ACL: many}),
+			jute.OK, [3]int{2}},
+		{"a malformed multi", jute.OpMulti, func(b []byte) []byte { return append(b, 1) }, jute.ErrMarshallingError,
+			[3]int{2}},
+		{"a multi of 65,537", jute.OpMulti, multi(65_537, jute.MultiOp{Op: jute.OpCheck, Path: "/", Version: -1}),
+			jute.ErrMarshallingError, [3]int{2, 1}},
 		{"a value", jute.OpCreate, creating("/v", make([]byte, 4_000_000), 0), jute.OK, [3]int{2, 1}},
-		{"a multiRead of 20 MB", jute.OpMultiRead, multi(5, jute.MultiOp{Op: jute.OpGetData, Path: "/v"}), jute.ErrMarshallingError, [3]int{2, 1, 1}},
-		{"a malformed multiRead", jute.OpMultiRead, func(b []byte) []byte { return append(b, 1) }, jute.ErrMarshallingError, [3]int{2, 1, 1}},
+		{"a multiRead of 20 MB", jute.OpMultiRead, multi(5, jute.MultiOp{Op: jute.OpGetData, Path: "/v"}),
+			jute.ErrMarshallingError, [3]int{2, 1, 1}},
+		{"a malformed multiRead", jute.OpMultiRead, func(b []byte) []byte { return append(b, 1) }, jute.ErrMarshallingError,
+			[3]int{2, 1, 1}},
 	} {
 		if h, _ := c.call(step.op, step.body); h.Err != step.code {
 			t.Errorf("%s: %v, want %v", step.name, h.Err, step.code)

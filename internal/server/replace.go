@@ -17,21 +17,23 @@ import (
 // What a restore of the ensemble needs (decision 053): a session of the server with itself.
 
 const (
-	// ReplaceBytesMax bounds the znodes that Replace takes, encoded: they are in memory thrice.
+	// ReplaceBytesMax bounds the encoded znodes that Replace accepts: they are in memory three times.
 	ReplaceBytesMax = 512 << 20
-	// pieceBytes is the size of a piece, which must fit into a request with the smallest jute.maxbuffer in use.
+	// pieceBytes is the size of one piece, which must fit into a request under the smallest
+	// jute.maxbuffer in use.
 	pieceBytes = 256 << 10
-	// ownTimeout is the timeout of the session; it begins anew with each request and ping.
+	// ownTimeout is the timeout of the session; each request and ping restarts it.
 	ownTimeout = 30 * time.Second
-	// replaceTimeout is the longest that a restore may take.
+	// replaceTimeout is the longest time that a restore may take.
 	replaceTimeout = 10 * time.Minute
 )
 
-// ErrReplaceUnknown says that it isn't known whether a restore was done.
+// ErrReplaceUnknown says that it isn't known whether a restore took place.
 var ErrReplaceUnknown = errors.New("the server lost its ensemble while the restore was being decided: it was done as a whole or not at all; compare what the ensemble holds")
 
-// Replace replaces what the ensemble holds by znodes that tree.AppendZnode wrote, at once and on all servers, and ends
-// all sessions. It returns the zxid of that. After an error that isn't ErrReplaceUnknown nothing has changed.
+// Replace replaces the contents of the ensemble by znodes, which tree.AppendZnode encoded, at once
+// and on all servers, and ends all sessions. It returns the zxid of that change. After an error
+// other than ErrReplaceUnknown nothing has changed.
 func (s *Server) Replace(ctx context.Context, znodes []byte) (zxid int64, err error) {
 	if len(znodes) > ReplaceBytesMax {
 		return 0, fmt.Errorf("restore: the znodes take %d bytes; at most %d are taken", len(znodes), ReplaceBytesMax)
@@ -48,14 +50,17 @@ func (s *Server) Replace(ctx context.Context, znodes []byte) (zxid int64, err er
 	defer own.close()
 	nobody := jute.WorldACL(0)
 	dir := jute.CreateRequest{Path: tree.RestorePath, ACL: nobody}
-	if _, code, err := own.do(ctx, jute.OpCreate, dir.Append(nil)); err != nil || code != jute.OK && code != jute.ErrNodeExists {
+	if _, code, err := own.do(ctx, jute.OpCreate, dir.Append(nil)); err != nil ||
+		code != jute.OK && code != jute.ErrNodeExists {
 		return 0, refusedPiece(code, err)
 	}
 	prefix := tree.RestorePath + "/" + strconv.FormatUint(uint64(own.session), 16)
 	pieces := 0
 	for rest := znodes; len(rest) > 0; pieces++ {
 		n := min(len(rest), pieceBytes)
-		piece := jute.CreateRequest{Path: tree.PiecePath(prefix, pieces), Data: rest[:n], ACL: nobody, Flags: jute.ModeEphemeral}
+		piece := jute.CreateRequest{
+			Path: tree.PiecePath(prefix, pieces), Data: rest[:n], ACL: nobody, Flags: jute.ModeEphemeral,
+		}
 		if _, code, err := own.do(ctx, jute.OpCreate, piece.Append(nil)); err != nil || code != jute.OK {
 			return 0, refusedPiece(code, err)
 		}
@@ -71,7 +76,7 @@ func (s *Server) Replace(ctx context.Context, znodes []byte) (zxid int64, err er
 	return zxid, nil
 }
 
-// refusedPiece is the error for a piece that was not taken.
+// refusedPiece returns the error for a piece that was not stored.
 func refusedPiece(code jute.Code, err error) error {
 	switch {
 	case err != nil:
@@ -86,15 +91,15 @@ func refusedPiece(code jute.Code, err error) error {
 type ownSession struct {
 	s       *Server
 	client  *replica.Client
-	output  chan struct{} // has one when there may be output
-	in      []byte        // replies, as they come
+	output  chan struct{} // capacity 1: there may be output
+	in      []byte        // replies, as they arrive
 	session int64
 	xid     int32
 }
 
 var errOwnEnded = errors.New("the server has closed it")
 
-// connectSelf begins one.
+// connectSelf begins a session of the server with itself.
 func (s *Server) connectSelf(ctx context.Context) (*ownSession, error) {
 	own := &ownSession{s: s, output: make(chan struct{}, 1)}
 	own.client = replica.NewClient(s.newID(), "itself", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {
@@ -126,11 +131,11 @@ func (s *Server) connectSelf(ctx context.Context) (*ownSession, error) {
 	return own, nil
 }
 
-// close ends the session, and with it what is left of the pieces.
+// close ends the session, which removes what is left of the pieces.
 func (own *ownSession) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_, _, _ = own.do(ctx, jute.OpCloseSession, nil) // else it ends by its timeout
+	_, _, _ = own.do(ctx, jute.OpCloseSession, nil) // if it fails, the session ends by its timeout
 	own.s.replica.Disconnected(own.client)
 }
 
@@ -172,7 +177,7 @@ func (own *ownSession) send(ctx context.Context, xid int32, op jute.Op, body []b
 	return nil
 }
 
-// next returns the next frame, and tells the server meanwhile that it lives.
+// next returns the next frame. While it waits, it sends pings to keep the session alive.
 func (own *ownSession) next(ctx context.Context) ([]byte, error) {
 	beat := time.NewTicker(ownTimeout / 3)
 	defer beat.Stop()
@@ -204,7 +209,7 @@ func (own *ownSession) next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// take takes the output there is, and reports whether there is no more to come.
+// take takes the available output, and reports whether no more will come.
 func (own *ownSession) take() (ended bool) {
 	for {
 		out, last := own.client.TakeOutput(nil)

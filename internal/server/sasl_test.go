@@ -46,7 +46,9 @@ func login(c *rawClient, user, password string) (jute.Code, []byte) {
 	secret := md5.Sum([]byte(user + ":zk-sasl-md5:" + password))
 	a1 := hash(string(secret[:]) + ":" + string(nonce[1]) + ":" + cnonce)
 	response := hash(fmt.Sprintf("%s:%s:00000001:%s:auth:%s", a1, nonce[1], cnonce, hash("AUTHENTICATE:"+uri)))
-	return saslToken(c, fmt.Appendf(nil, `qop=auth,realm="zk-sasl-md5",username="%s",nonce="%s",cnonce="%s",nc=00000001,digest-uri="%s",response=%s`, user, nonce[1], cnonce, uri, response))
+	return saslToken(c,
+		fmt.Appendf(nil, `qop=auth,realm="zk-sasl-md5",username="%s",nonce="%s",cnonce="%s",nc=00000001,digest-uri="%s",response=%s`,
+			user, nonce[1], cnonce, uri, response))
 }
 
 func TestSASLLogin(t *testing.T) {
@@ -71,7 +73,10 @@ func TestSASLLogin(t *testing.T) {
 	} {
 		opt := Options{
 			Auth: auth.Options{SASL: true, SASLSuperUsers: []string{"root"}},
-			SASL: replica.SASLOptions{Mechanism: sasl.NewDigestMD5(map[string]string{"bob": "secret", "root": "toor"}, "", rand.Reader), AllowFailed: c.allowFailed},
+			SASL: replica.SASLOptions{
+				Mechanism:   sasl.NewDigestMD5(map[string]string{"bob": "secret", "root": "toor"}, "", rand.Reader),
+				AllowFailed: c.allowFailed,
+			},
 		}
 		if c.enforced {
 			opt.Auth.EnforceSchemes = []string{"sasl"}
@@ -126,7 +131,9 @@ func TestSASLTwice(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{
 		Auth: auth.Options{SASL: true},
-		SASL: replica.SASLOptions{Mechanism: sasl.NewDigestMD5(map[string]string{"bob": "secret"}, "", rand.Reader), AllowFailed: true},
+		SASL: replica.SASLOptions{
+			Mechanism: sasl.NewDigestMD5(map[string]string{"bob": "secret"}, "", rand.Reader), AllowFailed: true,
+		},
 	})
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
 	login(c, "bob", "secret")

@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -11,51 +12,51 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
-	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// SecureOptions are the settings of TLS on client ports; the zero value has none.
-// The comments name the key of zoo.cfg or the system property.
+// SecureOptions are the settings of TLS on client ports; the zero value means no TLS. The comments
+// name the key of zoo.cfg or the system property.
 type SecureOptions struct {
 	Listen []string // secureClientPort: addresses where every connection is TLS
-	Unify  bool     // client.portUnification: TLS on the plain ports too, beside plain connections
-	// TLS says how connections are accepted; Listen and Unify need it. A client that
-	// presents a certificate at its request has an identity of the scheme x509.
+	Unify  bool     // client.portUnification: TLS on the plain ports too, in addition to plain connections
+	// TLS configures TLS connections; Listen and Unify need it. A client that presents a certificate,
+	// if this asks for one, gets an identity of the scheme x509.
 	TLS *tls.Config
-	// Check, if not nil, judges again the certificates that a client has shown (Options.RecheckInterval).
+	// Check, if not nil, checks again the certificates that a client has presented
+	// (Options.RecheckInterval).
 	Check func(shown []*x509.Certificate) error
-	// HandshakesMax bounds the handshakes at a time
-	// (netty.server.outstandingHandshake.limit); 0 or less for no limit. One address
-	// has a tenth of them, and handshakesOfAddressMin at least.
+	// HandshakesMax bounds the handshakes under way at the same time
+	// (netty.server.outstandingHandshake.limit); 0 or less for no limit. One address may have a tenth
+	// of them, but at least handshakesOfAddressMin.
 	HandshakesMax int
 	// DropEarly refuses handshakes while the server isn't serving
 	// (netty.server.earlyDropSecureConnectionHandshakes).
 	DropEarly bool
 }
 
-// tlsHandshakeRecord is the first byte of a TLS connection. No connect request is
-// so long that its length begins with it, and no four-letter word does.
+// tlsHandshakeRecord is the first byte of a TLS connection. No connect request is long enough for
+// its length to begin with this byte, and no four-letter word begins with it.
 const tlsHandshakeRecord = 0x16
 
-// secureCounts are the numbers of TLS that gauges show.
+// secureCounts are the TLS counters that gauges show.
 type secureCounts struct {
-	handshakes              atomic.Int64 // under way
+	handshakes              atomic.Int64 // handshakes under way
 	byAddress               addressCounts
-	plainLocal, plainRemote atomic.Int64 // connections without TLS since the start, if there could be TLS
+	plainLocal, plainRemote atomic.Int64 // connections without TLS since the start, if TLS is configured
 }
 
-// handshakesOfAddressMin is how many handshakes an address may have under way in any case.
+// handshakesOfAddressMin is how many handshakes one address may always have under way.
 const handshakesOfAddressMin = 16
 
-// addressCounts are numbers of handshakes under way, by the client's address.
+// addressCounts holds the number of handshakes under way, by the client's address.
 type addressCounts struct {
 	mu sync.Mutex
 	n  map[string]int
 }
 
-// add counts one more, or one less, and returns how many there are.
+// add adds n to the count of an address and returns the new count.
 func (a *addressCounts) add(address string, n int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,22 +71,25 @@ func (a *addressCounts) add(address string, n int) int {
 	return now
 }
 
-// crowded returns an error if the handshakes under way, this one of an address among them, are too many.
+// crowded returns an error if too many handshakes are under way, in all or from address. The
+// caller's own is counted.
 func (s *Server) crowded(address string) error {
 	limit := s.opt.Secure.HandshakesMax
 	if limit <= 0 {
 		return nil
 	}
 	if n := s.secure.handshakes.Load(); n > int64(limit) {
-		return fmt.Errorf("there are %d handshakes under way, the most allowed (netty.server.outstandingHandshake.limit)", limit)
+		return fmt.Errorf("there are %d handshakes under way, the most allowed (netty.server.outstandingHandshake.limit)",
+			limit)
 	}
 	if most := max(limit/10, handshakesOfAddressMin); s.secure.byAddress.add(address, 0) > most {
-		return fmt.Errorf("there are %d handshakes of its address under way, the most allowed (a tenth of netty.server.outstandingHandshake.limit)", most)
+		return fmt.Errorf("there are %d handshakes of its address under way, the most allowed (a tenth of netty.server.outstandingHandshake.limit)",
+			most)
 	}
 	return nil
 }
 
-// countPlain counts a connection that could have come over TLS and didn't.
+// countPlain counts a connection that could have used TLS and didn't.
 func (n *secureCounts) countPlain(nc net.Conn) {
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
 		n.plainLocal.Add(1)
@@ -94,43 +98,109 @@ func (n *secureCounts) countPlain(nc net.Conn) {
 	n.plainRemote.Add(1)
 }
 
-// openSecure is open for a connection that is TLS, whose head was read already.
-func (s *Server) openSecure(nc net.Conn, head []byte) (net.Conn, *replica.Client, []byte) {
-	conn, ids, err := s.startTLS(socket.Replay(nc, head))
+// A tlsHandshake is a TLS handshake under way.
+type tlsHandshake struct {
+	address string // of which it counts
+	err     error  // why there is none
+}
+
+// beginHandshake counts a handshake and sets its deadline, or finds that there may be none.
+func (s *Server) beginHandshake(nc net.Conn) (h tlsHandshake) {
+	h.address = auth.Neighbourhood(addressID(nc.RemoteAddr().String()).ID)
+	s.secure.handshakes.Add(1)
+	s.secure.byAddress.add(h.address, 1)
+	if h.err = s.crowded(h.address); h.err != nil {
+		s.meters.HandshakesExceeded.Inc()
+	} else if s.opt.Secure.DropEarly && !s.Status().Serving {
+		h.err = errors.New("the server is not serving yet (netty.server.earlyDropSecureConnectionHandshakes)")
+	}
+	nc.SetDeadline(time.Now().Add(s.opt.SessionlessTimeout))
+	return h
+}
+
+// endHandshake is the end of what beginHandshake began.
+func (s *Server) endHandshake(h tlsHandshake) {
+	s.secure.handshakes.Add(-1)
+	s.secure.byAddress.add(h.address, -1)
+}
+
+// handshakeFailed counts a handshake that failed by the client's doing.
+func (s *Server) handshakeFailed() {
+	s.meters.HandshakesFailed.Inc()
+	s.replica.CountAuthFailed()
+}
+
+const (
+	// recordHead is the size of a TLS record's head, whose last two bytes are the number of bytes
+	// that follow (RFC 8446, 5.1).
+	recordHead = 5
+	// recordMax is the most bytes that may follow in a record that isn't encrypted.
+	recordMax = 1 << 14
+)
+
+// readRecord reads a connection's first TLS record, of which in was read already, and maybe more. If
+// it isn't one of a handshake, readRecord reads its head at most: crypto/tls says what is wrong.
+func readRecord(nc net.Conn, in []byte) ([]byte, error) {
+	in, err := readTo(nc, in, recordHead)
+	if err != nil || in[0] != tlsHandshakeRecord {
+		return in, err
+	}
+	size := int(binary.BigEndian.Uint16(in[recordHead-2:]))
+	if size > recordMax {
+		return in, nil
+	}
+	return readTo(nc, in, recordHead+size)
+}
+
+// secureConn goes on with a TLS connection; in was already read from it. It waits for the first
+// record before it leaves the connection to crypto/tls, which would wait with a large stack.
+func (s *Server) secureConn(nc net.Conn, in []byte) {
+	if h := s.beginHandshake(nc); h.err != nil {
+		s.openSecure(nc, in, h)
+	} else {
+		go s.awaitRecord(nc, in, h)
+	}
+}
+
+// awaitRecord reads the first record of a TLS connection.
+func (s *Server) awaitRecord(nc net.Conn, in []byte, h tlsHandshake) {
+	if in, h.err = readRecord(nc, in); h.err != nil {
+		s.handshakeFailed()
+	}
+	s.openSecure(nc, in, h)
+}
+
+// openSecure is open for a TLS connection.
+//
+//go:noinline
+func (s *Server) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
+	conn, ids, err := s.startTLS(socket.Replay(nc, in), h)
+	s.endHandshake(h)
 	if err != nil {
-		s.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(), "err", err, "code", "ZD-4005")
-		linger(nc) // the alert that tells the client why must reach it
-		return nil, nil, nil
+		s.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(),
+			"err", err, "code", "ZD-4005")
+		linger(nc) // so that the alert that tells the client why reaches it
+		s.done(nc)
+		return
 	}
 	if in := s.readHead(conn); in != nil {
 		if c := s.greet(conn, in, ids); c != nil {
 			shown := conn.ConnectionState().PeerCertificates
 			c.Withdrawn = func() string { return s.withdrawn(c, shown) }
-			return conn, c, in
+			s.awaitHello(nc, conn, c, in)
+			return
 		}
 	}
 	conn.Close()
-	return nil, nil, nil
+	s.done(nc)
 }
 
-// startTLS shakes hands, within the time that a connection has until its session,
-// and returns the identities the client has by its address and certificate.
-func (s *Server) startTLS(nc net.Conn) (*tls.Conn, []jute.ID, error) {
-	address := auth.Neighbourhood(addressID(nc.RemoteAddr().String()).ID)
-	s.secure.handshakes.Add(1)
-	s.secure.byAddress.add(address, 1)
-	defer func() {
-		s.secure.handshakes.Add(-1)
-		s.secure.byAddress.add(address, -1)
-	}()
-	if err := s.crowded(address); err != nil {
-		s.meters.HandshakesExceeded.Inc()
-		return nil, nil, err
+// startTLS performs a TLS handshake and returns the identities that the client has by its address
+// and certificate.
+func (s *Server) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, []jute.ID, error) {
+	if h.err != nil {
+		return nil, nil, h.err
 	}
-	if s.opt.Secure.DropEarly && !s.Status().Serving {
-		return nil, nil, errors.New("the server is not serving yet (netty.server.earlyDropSecureConnectionHandshakes)")
-	}
-	nc.SetDeadline(time.Now().Add(s.opt.SessionlessTimeout))
 	conn := tls.Server(nc, s.opt.Secure.TLS)
 	ids := []jute.ID{addressID(nc.RemoteAddr().String())}
 	err := conn.Handshake()
@@ -138,8 +208,7 @@ func (s *Server) startTLS(nc net.Conn) (*tls.Conn, []jute.ID, error) {
 		ids, err = s.certified(conn.ConnectionState(), ids)
 	}
 	if err != nil {
-		s.meters.HandshakesFailed.Inc()
-		s.replica.CountAuthFailed()
+		s.handshakeFailed()
 		if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) {
 			err = fmt.Errorf("%w (a client without TLS on the TLS port?)", err)
 		}
@@ -150,7 +219,7 @@ func (s *Server) startTLS(nc net.Conn) (*tls.Conn, []jute.ID, error) {
 	return conn, ids, nil
 }
 
-// noteTLS notes that a connection is one over TLS.
+// noteTLS notes that a connection uses TLS.
 func (s *Server) noteTLS(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +228,7 @@ func (s *Server) noteTLS(nc net.Conn) {
 	}
 }
 
-// certified adds the identity that the client's certificate proves.
+// certified adds to ids the identity that the client's certificate proves.
 func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) ([]jute.ID, error) {
 	if len(state.PeerCertificates) == 0 {
 		return ids, nil
@@ -171,7 +240,7 @@ func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) ([]jute.ID,
 	return s.auth.AddX509(ids, subject)
 }
 
-// below returns the accepted connection below nc.
+// below returns the accepted connection underneath nc.
 func below(nc net.Conn) net.Conn {
 	for {
 		above, ok := nc.(interface{ NetConn() net.Conn })

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/binary"
 	"io"
@@ -28,7 +29,9 @@ const clientSubject = `CN=client,OU=\ a\+b,O=Zoo\, \"Inc\",C=DE`
 // openSecure opens a server with a plain port and a TLS port.
 func openSecure(t *testing.T, clientAuth string, change func(*Options)) (s *Server, plain, secure string) {
 	t.Helper()
-	port, err := keystore.NewPort(keystore.Options{Keys: store("server.jks"), Trust: store("trust.jks"), ClientAuth: clientAuth})
+	port, err := keystore.NewPort(keystore.Options{
+		Keys: store("server.jks"), Trust: store("trust.jks"), ClientAuth: clientAuth,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +160,9 @@ func TestX509Super(t *testing.T) {
 	if c == nil {
 		t.Fatal("no session")
 	}
-	r := jute.CreateRequest{Path: "/locked", ACL: []jute.ACL{{Perms: jute.PermRead, ID: jute.ID{Scheme: "ip", ID: "192.0.2.1"}}}}
+	r := jute.CreateRequest{
+		Path: "/locked", ACL: []jute.ACL{{Perms: jute.PermRead, ID: jute.ID{Scheme: "ip", ID: "192.0.2.1"}}},
+	}
 	if h, _ := c.call(jute.OpCreate, r.Append); h.Err != jute.OK {
 		t.Fatalf("create: %v", h.Err)
 	}
@@ -281,7 +286,8 @@ func TestHandshakesOfAddress(t *testing.T) {
 		}
 		defer dawdler.Close()
 	}
-	awaitCount(t, "as many handshakes are under way as an address may have", s.secure.handshakes.Load, handshakesOfAddressMin+1)
+	awaitCount(t, "as many handshakes are under way as an address may have", s.secure.handshakes.Load,
+		handshakesOfAddressMin+1)
 	if session(t, secure, "") != nil {
 		t.Error("a session beyond the limit of its address")
 	}
@@ -317,6 +323,44 @@ func TestSecureDawdler(t *testing.T) {
 	awaitCount(t, "the handshake is counted as failed", s.meters.HandshakesFailed.Value, 1)
 }
 
+// TestFirstRecord: a first record that comes byte by byte, or with what follows it, is read as a whole; of one that
+// can't be right no more than its head is waited for.
+func TestFirstRecord(t *testing.T) {
+	t.Parallel()
+	whole := append([]byte{tlsHandshakeRecord, 3, 1, 0, 4}, "body"...)
+	for _, c := range []struct {
+		name       string
+		had, comes []byte
+		want       []byte // nil for an error
+	}{
+		{"all comes", nil, whole, whole},
+		{"head had", whole[:4], whole[4:], whole},
+		{"all had", whole, nil, whole},
+		{"more had", append(whole[:len(whole):len(whole)], "more"...), nil, append(whole[:len(whole):len(whole)], "more"...)},
+		{"no body", nil, []byte{tlsHandshakeRecord, 3, 1, 0, 0}, []byte{tlsHandshakeRecord, 3, 1, 0, 0}},
+		{"the longest", nil, append([]byte{tlsHandshakeRecord, 3, 1, 0x40, 0}, make([]byte, recordMax)...),
+			append([]byte{tlsHandshakeRecord, 3, 1, 0x40, 0}, make([]byte, recordMax)...)},
+		{"too long", nil, []byte{tlsHandshakeRecord, 3, 1, 0x40, 1}, []byte{tlsHandshakeRecord, 3, 1, 0x40, 1}},
+		{"no handshake", nil, []byte("mntr\n"), []byte("mntr\n")},
+		{"cut in its head", nil, whole[:4], nil},
+		{"cut in its body", nil, whole[:len(whole)-1], nil},
+		{"nothing", nil, nil, nil},
+	} {
+		near, far := net.Pipe()
+		go func() {
+			for i := range c.comes {
+				far.Write(c.comes[i : i+1])
+			}
+			far.Close()
+		}()
+		got, err := readRecord(near, bytes.Clone(c.had))
+		near.Close()
+		if (err == nil) != (c.want != nil) || err == nil && !bytes.Equal(got, c.want) {
+			t.Errorf("%s: read %d bytes, %v; want %d", c.name, len(got), err, len(c.want))
+		}
+	}
+}
+
 // TestSecurePipeline: large and many frames, in both directions at once.
 func TestSecurePipeline(t *testing.T) {
 	t.Parallel()
@@ -342,7 +386,8 @@ func TestSecurePipeline(t *testing.T) {
 		sent <- err
 	}()
 	for i := range 2 * rounds {
-		if h, body := c.reply(); h.Err != jute.OK || h.Xid != int32(i+2) || i%2 == 0 && binary.BigEndian.Uint32(body) != uint32(len(data)) {
+		if h, body := c.reply(); h.Err != jute.OK || h.Xid != int32(i+2) ||
+			i%2 == 0 && binary.BigEndian.Uint32(body) != uint32(len(data)) {
 			t.Fatalf("reply %d: %+v with %d bytes", i, h, len(body))
 		}
 	}

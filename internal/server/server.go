@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,10 +25,12 @@ import (
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/turns"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// raftTick is the clock of elections and heartbeats.
+// raftTick is the tick of elections and heartbeats, and electionTicks the election timeout in
+// ticks.
 const (
 	raftTick      = replica.QuorumTick
 	electionTicks = 10
@@ -40,17 +43,18 @@ type Server struct {
 	replica *replica.Replica
 	dir     *storage.Dir
 	peer    *peer.Peer
-	newID   func() int64 // draws ids for sessions and connections
+	newID   func() int64 // generates ids for sessions and connections
 	auth    *auth.Registry
-	// clientLog is for lines about single clients, of which there is a limit.
+	// clientLog is for log lines about single clients, limited in rate.
 	clientLog *slog.Logger
+	slowLog   *slog.Logger // for log lines about slow requests
 	started   time.Time
 	words     *fourletter.Words
 	fatal     chan error
 	// spaceRefuse is the free space (bytes) below which clients' writes are refused.
 	spaceRefuse uint64
 
-	// spaceFree and spaceLevel are of the last look at the disk; the level is a
+	// spaceFree and spaceLevel are what the last look at the disk found; spaceLevel is a
 	// storage.SpaceLevel.
 	spaceFree, spaceLevel atomic.Int64
 
@@ -62,45 +66,54 @@ type Server struct {
 	closing    chan struct{}
 	membership chan struct{} // capacity 1: there is a membership to save
 	listening  chan struct{} // capacity 1: the membership may name other addresses
-	recheckNow chan struct{} // capacity 1: clients are to be looked at
+	recheckNow chan struct{} // capacity 1: clients' credentials are to be checked again
 	judged     judged        // owned by recheck
-	prejoin    *prejoin      // nil for a server that needn't
+	prejoin    *prejoin      // nil if the server needn't join an ensemble
 	meters     *replica.Meters
 	auditor    *auditor // nil for none
 	secure     secureCounts
+	turns      *turns.Turns // of identities
 	flushPool  flushPool
-	sends      atomic.Uint64 // writes to clients
+	rest       func(time.Duration) // Client.Rest of all clients
+	sends      atomic.Uint64       // number of writes to clients
 
 	once   sync.Once
 	closed error
 	wg     sync.WaitGroup
 
-	peerPorts []net.Listener // of followListening
+	peerPorts []net.Listener // owned by followListening
 
 	mu      sync.Mutex
 	ports   []port                  // for clients
-	conns   map[net.Conn]netip.Addr // to client address
-	overTLS map[net.Conn]bool       // those of conns
+	conns   map[net.Conn]netip.Addr // client address of each connection
+	overTLS map[net.Conn]bool       // the connections that use TLS
 	perHost map[netip.Addr]int
 }
 
-// Open recovers the data directory, starts serving, and returns once client
-// connections are accepted. Close ends it.
+// Open recovers the data directory, starts serving, and returns once client connections are
+// accepted. Close stops the server.
 func Open(opt Options) (*Server, error) {
 	opt = opt.withDefaults()
 	if err := checkIDs(opt.Members); err != nil {
 		return nil, fmt.Errorf("start server %d: %w", opt.ID, err)
 	}
 	if opt.MaxFrame > MaxFrameMax {
-		return nil, runbook.Errorf("ZD-1102", "open a server that takes requests of %d bytes (jute.maxbuffer): the most is %d", opt.MaxFrame, MaxFrameMax)
+		return nil, runbook.Errorf("ZD-1102", "open a server that takes requests of %d bytes (jute.maxbuffer): the most is %d",
+			opt.MaxFrame, MaxFrameMax)
 	}
 	s := &Server{
-		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1), recheckNow: make(chan struct{}, 1), listening: make(chan struct{}, 1),
-		conns: map[net.Conn]netip.Addr{}, overTLS: map[net.Conn]bool{}, perHost: map[netip.Addr]int{}, newID: replica.NewIDs(opt.ID, time.Now().UnixMilli()), clientLog: lograte.Limit(opt.Log),
-		words: fourletter.New(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
+		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}),
+		membership: make(chan struct{}, 1), recheckNow: make(chan struct{}, 1), listening: make(chan struct{}, 1),
+		conns: map[net.Conn]netip.Addr{}, overTLS: map[net.Conn]bool{}, perHost: map[netip.Addr]int{},
+		newID: replica.NewIDs(opt.ID, time.Now().UnixMilli()), clientLog: lograte.Limit(opt.Log),
+		slowLog: lograte.Limit(opt.Log),
+		words:   fourletter.New(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(),
+			len(opt.Members) > 0),
 	}
+	s.rest = func(d time.Duration) { s.pause(d) }
 	s.auditor = newAuditor(opt.Audit, s.newID())
 	s.meters = replica.NewMeters(s.gauges())
+	s.turns = turns.New(runtime.GOMAXPROCS(0))
 	registry, err := auth.New(opt.Auth)
 	if err != nil {
 		return nil, runbook.Errorf("ZD-1106", "set up authentication: %w", err)
@@ -115,7 +128,7 @@ func Open(opt Options) (*Server, error) {
 	}
 	space := s.lookAtSpace(spaceSeen{})
 	_, step := s.lookAtMemory()
-	s.peer.Start() // from here on an entry may panic, which leaves the replica locked
+	s.peer.Start() // from here on applying an entry may panic, which leaves the replica locked
 	if err := s.listen(); err != nil {
 		s.Close()
 		return nil, err
@@ -144,7 +157,8 @@ func Open(opt Options) (*Server, error) {
 	return s, nil
 }
 
-// recover opens the data directory and the quorum on what it holds, which isn't started yet.
+// recover opens the data directory, and the quorum, without starting it, on the state that the
+// directory holds.
 func (s *Server) recover(opt Options) error {
 	members, listener, err := listenForPeers(opt)
 	if err != nil {
@@ -180,7 +194,9 @@ func (s *Server) recoverWith(opt Options, members []Member, listener net.Listene
 	defer early.GiveUp()
 	limits := spaceLimits(opt)
 	s.spaceRefuse = uint64(limits.RefuseBytes)
-	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, CacheSize: cacheSize(opt), Space: limits, OnSync: s.synced})
+	dir, err := storage.Open(storage.Options{
+		Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, CacheSize: cacheSize(opt), Space: limits, OnSync: s.synced,
+	})
 	if err != nil {
 		return fmt.Errorf("open the data directory %s: %w", dirsOf(opt), err)
 	}
@@ -199,7 +215,8 @@ func (s *Server) recoverWith(opt Options, members []Member, listener net.Listene
 	applied := options.Tree.LastIndex()
 	s.replica = replica.New(options)
 	s.peer, err = peer.Open(peer.Options{
-		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener, Secure: opt.PeerTLS,
+		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener,
+		Secure:      opt.PeerTLS,
 		JoinedAfter: begin.JoinedAfter, JoinedTerm: begin.JoinedTerm, OnJoined: s.joined,
 		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,
 	})
@@ -209,8 +226,8 @@ func (s *Server) recoverWith(opt Options, members []Member, listener net.Listene
 	return err
 }
 
-// replicaOptions returns what the replica gets of a server's settings, and of the
-// world.
+// replicaOptions returns the replica's options: a part of the server's settings, and access to the
+// outside world.
 func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Options) replica.Options {
 	login := o.SASL
 	login.Required = slices.Contains(o.Auth.EnforceSchemes, "sasl")
@@ -220,20 +237,22 @@ func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Op
 	}
 	return replica.Options{
 		ID: o.ID, Servers: len(o.Members), Membership: replica.Membership{Text: o.Membership.Text, Parse: o.Membership.Parse},
-		Serving: o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: s.clientLog, Meters: s.meters,
+		Serving: o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: s.clientLog,
+		Meters: s.meters,
 		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
 			return restore.Tree(meta, snap, treeOptions)
 		},
-		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Passwd: o.SessionPasswd, Kick: func() { s.peer.Kick() },
-		Vet: s.vetReconfig, MembershipChanged: s.noteMembership, Observe: observe, Answered: s.auditor.answers(),
+		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Passwd: o.SessionPasswd,
+		Kick: func() { s.peer.Kick() },
+		Vet:  s.vetReconfig, MembershipChanged: s.noteMembership, Observe: observe, Answered: s.auditor.answers(),
 		Panicked: func(e quorum.Entry, cause any, about string) error {
 			return quorum.Panicked(dir, e, cause, "zooid "+o.Version+", "+about)
 		},
 	}
 }
 
-// cacheSize is how much of the log is kept in memory: for followers that lag, so
-// a server alone needs next to none.
+// cacheSize returns how many bytes of the log are kept in memory. They serve followers that lag, so
+// a standalone server needs next to none.
 func cacheSize(opt Options) int {
 	if len(opt.Members) <= 1 {
 		return cacheBytesAlone
@@ -243,24 +262,27 @@ func cacheSize(opt Options) int {
 
 const cacheBytesAlone = 1 << 20
 
-// listenForPeers returns the members of the group, and the listener of this
-// server's peer port if there are others.
+// listenForPeers returns the members of the group, and the listener on this server's peer port if
+// it belongs to an ensemble.
 func listenForPeers(opt Options) ([]quorum.Member, net.Listener, error) {
 	if len(opt.Members) == 0 {
 		return []quorum.Member{{ID: opt.ID}}, nil, nil
 	}
 	l, err := net.Listen("tcp", opt.PeerListen)
 	if err != nil {
-		return nil, nil, runbook.Errorf("ZD-1103", "listen for peers on %s: %w (is another server running there? does the server.%d line name this host?)", opt.PeerListen, err, opt.ID)
+		return nil, nil, runbook.Errorf("ZD-1103", "listen for peers on %s: %w (is another server running there? does the server.%d line name this host?)",
+			opt.PeerListen, err, opt.ID)
 	}
 	return opt.Members, l, nil
 }
 
-// fail ends the server because its log can't be written any more.
+// fail makes Failed deliver err, after which the server can't go on, for example because its log
+// can't be written.
 func (s *Server) fail(err error) {
 	s.meters.Unrecoverable.Inc()
 	if broken := (*storage.FatalError)(nil); errors.As(err, &broken) {
-		s.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk", "err", err, "code", "ZD-2001")
+		s.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk",
+			"err", err, "code", "ZD-2001")
 	} else {
 		s.log.Error("this server can't go on and stops", "err", err, "code", "ZD-2003")
 	}
@@ -270,14 +292,13 @@ func (s *Server) fail(err error) {
 	}
 }
 
-// Failed delivers the error after which the server must be closed, if it comes
-// to that.
+// Failed delivers the error after which the server must be closed, if there is one.
 func (s *Server) Failed() <-chan error { return s.fatal }
 
 // Replica returns the server's copy of the service.
 func (s *Server) Replica() *replica.Replica { return s.replica }
 
-// now is a monotonic clock in ns.
+// now returns the time of a monotonic clock in ns.
 func (s *Server) now() int64 { return int64(time.Since(s.started)) }
 
 // newPasswd returns a session password that can't be guessed.
@@ -287,7 +308,7 @@ func newPasswd() []byte {
 	return p
 }
 
-// Addrs returns the addresses on which clients are accepted: those without TLS first.
+// Addrs returns the addresses on which clients are accepted, those without TLS first.
 func (s *Server) Addrs() []net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,13 +346,14 @@ func (s *Server) listenOn(addr, what string, secure bool) error {
 	return nil
 }
 
-// acceptingClients is what the log says of a client port; the key says if it is for TLS.
+// acceptingClients is the log message about a client port; the key says whether the port is for
+// TLS.
 var acceptingClients = map[bool]string{false: "accepting clients", true: "accepting clients over TLS"}
 
 func (s *Server) listenForClients(addr string) (net.Listener, error) {
 	config := net.ListenConfig{KeepAlive: -1}
 	if s.opt.TCPKeepAlive {
-		// -1: as the system has it
+		// -1 leaves the value to the system.
 		config.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: -1, Interval: -1, Count: -1}
 	}
 	l, err := config.Listen(context.Background(), "tcp", addr)
@@ -354,7 +376,7 @@ func (s *Server) accept(l net.Listener, secure bool) {
 			return
 		}
 		if err != nil {
-			// Out of descriptors, most likely: those in use must close first.
+			// Most likely out of descriptors: some connections must close first.
 			s.clientLog.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err, "code", "ZD-4003")
 			s.pause(pause)
 			pause = min(2*pause, acceptPauseMax)
@@ -366,7 +388,8 @@ func (s *Server) accept(l net.Listener, secure bool) {
 			why = s.admit(nc)
 		}
 		if why != "" {
-			s.clientLog.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why, "code", "ZD-4004")
+			s.clientLog.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why,
+				"code", "ZD-4004")
 			s.meters.ConnectionRejected.Inc()
 			s.auditor.turnedAway(nc.RemoteAddr().String(), why)
 			nc.Close()
@@ -377,13 +400,13 @@ func (s *Server) accept(l net.Listener, secure bool) {
 	}
 }
 
-// The waits after a failed accept, which would fail again at once.
+// The waits after a failed accept: another attempt would at once fail again.
 const (
 	acceptPauseMin = 5 * time.Millisecond
 	acceptPauseMax = time.Second
 )
 
-// admit registers a connection, or returns the reason why it is one too many.
+// admit registers a connection, or returns the reason why there is one too many.
 func (s *Server) admit(nc net.Conn) string {
 	host := hostOf(nc.RemoteAddr())
 	s.mu.Lock()
@@ -422,31 +445,35 @@ func (s *Server) forget(nc net.Conn) {
 	}
 }
 
-// timers ends silent sessions, once a tick.
+// timers does what depends on time: it ends silent sessions and, once a tick, expires identities,
+// closes connections with overdue requests, and checks that there is a quorum and that the leader
+// answers.
 func (s *Server) timers() {
 	defer s.wg.Done()
-	tick := time.NewTicker(s.opt.Tick)
+	tick, expire := time.NewTicker(s.opt.Tick), time.NewTicker(s.opt.ExpireInterval())
 	defer tick.Stop()
+	defer expire.Stop()
 	last := s.now() / 1e6
 	for {
 		select {
 		case <-s.closing:
 			return
-		case <-tick.C:
+		case <-expire.C:
 			now := s.now() / 1e6
 			s.replica.Expire(now, last)
+			last = now
+		case <-tick.C:
+			now := s.now() / 1e6
 			s.replica.ExpireIdentities(time.Now().UnixNano())
 			s.replica.EndOverdue(s.now())
 			s.replica.CheckQuorum(now, s.opt.Patience.Milliseconds())
 			unanswered := time.Duration(s.peer.Status().Unanswered) * raftTick
 			s.replica.CheckReach(unanswered.Milliseconds(), s.opt.Patience.Milliseconds())
-			last = now
 		}
 	}
 }
 
-// reaper removes containers and znodes whose time is up, spaced so that no more
-// than ReapPerMinute go.
+// reaper removes containers and znodes whose time to live is over, at no more than ReapPerMinute.
 func (s *Server) reaper() {
 	defer s.wg.Done()
 	neverUsed := s.opt.ReapNeverUsed.Milliseconds()

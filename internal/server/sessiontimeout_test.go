@@ -19,7 +19,9 @@ func granted(t *testing.T, addr string, asked time.Duration) time.Duration {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
-	req := jute.ConnectRequest{Timeout: int32(asked.Milliseconds()), Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true}
+	req := jute.ConnectRequest{
+		Timeout: int32(asked.Milliseconds()), Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true,
+	}
 	if _, err := conn.Write(jute.AppendFrame(nil, req.Append)); err != nil {
 		t.Fatal(err)
 	}
@@ -40,14 +42,19 @@ func TestSessionTimeoutsAreBounded(t *testing.T) {
 		serving  Serving
 		min, max time.Duration
 	}{
-		"given":       {Serving{Tick: time.Second, SessionTimeoutMin: 5 * time.Second, SessionTimeoutMax: 7 * time.Second}, 5 * time.Second, 7 * time.Second},
+		"given": {
+			Serving{Tick: time.Second, SessionTimeoutMin: 5 * time.Second, SessionTimeoutMax: 7 * time.Second}, 5 * time.Second,
+			7 * time.Second,
+		},
 		"by the tick": {Serving{Tick: 3 * time.Second}, 6 * time.Second, 60 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := open(t, Options{Serving: c.serving}).Addrs()[0].String()
 			connect(t, addr, 0, nil) // it serves now
 			within := c.min + 500*time.Millisecond
-			for asked, want := range map[time.Duration]time.Duration{0: c.min, c.min - 1e6: c.min, within: within, c.max + 1e6: c.max, time.Hour: c.max} {
+			for asked, want := range map[time.Duration]time.Duration{
+				0: c.min, c.min - 1e6: c.min, within: within, c.max + 1e6: c.max, time.Hour: c.max,
+			} {
 				if got := granted(t, addr, asked); got != want {
 					t.Errorf("asked for %v it grants %v, want %v", asked, got, want)
 				}

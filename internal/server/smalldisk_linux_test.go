@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/jute"
@@ -59,7 +58,6 @@ func TestSmallDisks(t *testing.T) {
 				}
 			}()
 			cl := connect(t, s.Addrs()[0].String(), 0, nil)
-			cl.conn.SetDeadline(time.Now().Add(5 * time.Minute))
 			for i := range 5 {
 				cl.call(jute.OpCreate, creating(fmt.Sprintf("/n%d", i), nil, 0))
 			}

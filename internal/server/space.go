@@ -10,40 +10,37 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A disk that fills up must not end the service while it still can be helped.
-// Space is made in time: the less room the log has, the sooner a snapshot is
-// written and the log before it removed, and where room is short one snapshot is
-// kept only. The server looks at the free space once a second. If it is below the
-// limit all the same, its clients' writes are answered with jute.ErrThrottledOp,
-// "not executed at all", in their place among the other replies; connections,
-// reads, heartbeats, closeSession and expiry go on, for which the log keeps a
-// reserve. A leader asks another server to lead instead, once: it can't refuse what
-// other servers forward. When there is room again all goes on by itself.
+// A disk that fills up must not end the service while there is still a remedy. The server frees
+// space early: the less room the log has, the sooner a snapshot is written and the log before it
+// removed, and where room is short only one snapshot is kept. The server looks at the free space
+// once a second. If it still falls below the limit, the server answers its clients' writes with
+// jute.ErrThrottledOp, which means "not executed at all", in their place among the other replies.
+// Connections, reads, heartbeats, closeSession and expiry go on; the log keeps a reserve for them.
+// A leader asks another server to lead instead, once, because it can't refuse what other servers
+// forward. When there is room again, everything resumes by itself.
 
 const (
-	// spaceInterval is how often the free space is looked at: a second of writes at
-	// full speed is far less than the limit.
+	// spaceInterval is how often the server looks at the free space: a second of writes at full speed
+	// is far less than the limit.
 	spaceInterval = time.Second
-	// spaceIntervalShort is how often where space is short, or a spaceGrowthShare of the
-	// log's room was written since the last look.
+	// spaceIntervalShort replaces spaceInterval where space is short, or after one spaceGrowthShare of
+	// the log's room was written since the last look.
 	spaceIntervalShort = 50 * time.Millisecond
 	spaceGrowthShare   = 16
-	// spaceRefuseBytesMax and spaceRefuseShare make the limit: a gigabyte is room
-	// for many full segments and snapshots on a disk of any size, and a small file
-	// system would never have so much.
+	// spaceRefuseBytesMax and spaceRefuseShare define the limit: a gigabyte is room for many full
+	// segments and snapshots on a disk of any size, and a small file system never has that much free.
 	spaceRefuseBytesMax = 1 << 30
 	spaceRefuseShare    = 10
 )
 
-// spaceLimits are the limits of free space on the file systems of the data
-// directory: a gigabyte must stay free, or a tenth of the smaller one if that is
-// less.
+// spaceLimits returns the limits of free space on the file systems of the data and log directories:
+// a gigabyte must stay free, or a tenth of the smaller file system if that is less.
 func spaceLimits(opt Options) storage.SpaceLimits {
 	limits := storage.SpaceLimits{RefusePercent: -1, RefuseBytes: spaceRefuseBytesMax}
 	for _, dir := range []string{opt.DataDir, opt.LogDir} {
 		_, total, err := storage.OS{}.Free(dir)
 		for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
-			dir = filepath.Dir(dir) // it is made later, on the same file system
+			dir = filepath.Dir(dir) // it is created later, on the same file system
 			_, total, err = storage.OS{}.Free(dir)
 		}
 		if err == nil {
@@ -53,21 +50,21 @@ func spaceLimits(opt Options) storage.SpaceLimits {
 	return limits
 }
 
-// spaceSeen is what the last look at the free space has shown.
+// spaceSeen is what the last look at the free space found.
 type spaceSeen struct {
 	level storage.SpaceLevel
-	low   bool   // it was below the limit
-	short bool   // space is to be made
-	room  int64  // for the log
-	fault string // why it couldn't be told
+	low   bool   // the free space was below the limit
+	short bool   // space has to be freed
+	room  int64  // bytes of room for the log
+	fault string // why the free space couldn't be determined
 
 	logged uint64 // bytes written to the log, in all
-	grew   int64  // since the look before
+	grew   int64  // bytes written to the log since the look before
 	led    bool   // this server led, on a full disk
 }
 
-// watchSpace follows the free space until the server stops. It looks more often
-// where a second of writes may fill the disk.
+// watchSpace follows the free space until the server stops. It looks more often when a second of
+// writes might fill the disk.
 func (s *Server) watchSpace(seen spaceSeen) {
 	defer s.wg.Done()
 	for s.pause(seen.pause()) {
@@ -75,7 +72,7 @@ func (s *Server) watchSpace(seen spaceSeen) {
 	}
 }
 
-// pause is the time until the next look.
+// pause returns the time until the next look.
 func (seen *spaceSeen) pause() time.Duration {
 	if seen.short || seen.grew > seen.room/spaceGrowthShare {
 		return spaceIntervalShort
@@ -83,9 +80,9 @@ func (seen *spaceSeen) pause() time.Duration {
 	return spaceInterval
 }
 
-// lookAtSpace looks at the free space, does what follows from it, and returns
-// what to compare the next look with. Space is made before anything is refused:
-// below the limit writes are taken for one more look, unless half of it is gone.
+// lookAtSpace looks at the free space, acts on it, and returns what to compare the next look with.
+// It frees space before anything is refused: when the free space falls below the limit, writes are
+// accepted until the next look, unless no more than half of the limit is left.
 func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
 	state, err := s.dir.SpaceState()
 	if err == nil && state.Short {
@@ -116,7 +113,8 @@ func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
 	return s.transferLeadership(before, seen)
 }
 
-// transferLeadership lets another server lead, once, if this one does without room.
+// transferLeadership transfers leadership to another server, once, if this one leads with a full
+// disk.
 func (s *Server) transferLeadership(before, seen spaceSeen) spaceSeen {
 	seen.led = seen.level == storage.SpaceRefuse && s.peer.Status().IsLeader
 	if seen.led && !before.led {
@@ -125,15 +123,17 @@ func (s *Server) transferLeadership(before, seen spaceSeen) spaceSeen {
 	return seen
 }
 
-// reportSpace tells the operator when the level has changed.
+// reportSpace tells the operator that the level has changed.
 func (s *Server) reportSpace(before storage.SpaceLevel, now storage.SpaceState) {
 	where := []any{"dataDir", s.opt.DataDir, "dataLogDir", s.opt.LogDir, "freeBytes", now.Free, "ofBytes", now.Total}
 	switch {
 	case now.Level == storage.SpaceRefuse:
-		s.log.Error("the disk is nearly full: this server refuses its clients' writes until there is room; make some, or enlarge the file system; reads go on, and nothing needs to be restarted", append(where, "code", "ZD-2021")...)
+		s.log.Error("the disk is nearly full: this server refuses its clients' writes until there is room; make some, or enlarge the file system; reads go on, and nothing needs to be restarted",
+			append(where, "code", "ZD-2021")...)
 	case before == storage.SpaceRefuse:
 		s.log.Info("there is room on the disk again: clients' writes are accepted", where...)
 	case now.Level == storage.SpaceWarn:
-		s.log.Warn("the disk fills up; this server refuses its clients' writes once less than 1 GiB is free, or a tenth of a small disk", append(where, "code", "ZD-2022")...)
+		s.log.Warn("the disk fills up; this server refuses its clients' writes once less than 1 GiB is free, or a tenth of a small disk",
+			append(where, "code", "ZD-2022")...)
 	}
 }

@@ -29,7 +29,8 @@ func TestNoRoom(t *testing.T) {
 	for i, want := range []jute.Code{jute.ErrThrottledOp, jute.OK, jute.OK, jute.ErrThrottledOp} {
 		h, body := c.reply()
 		if h.Xid != c.xid-3+int32(i) || h.Err != want || h.Zxid != before.Zxid {
-			t.Errorf("reply %d: xid %d, %v, zxid 0x%x; want xid %d, %v, zxid 0x%x", i, h.Xid, h.Err, h.Zxid, c.xid-3+int32(i), want, before.Zxid)
+			t.Errorf("reply %d: xid %d, %v, zxid 0x%x; want xid %d, %v, zxid 0x%x", i, h.Xid, h.Err, h.Zxid, c.xid-3+int32(i),
+				want, before.Zxid)
 		}
 		if i == 1 && string(jute.NewDecoder(body).Buffer()) != "a" {
 			t.Errorf("a refused write has changed the data: %q", body)

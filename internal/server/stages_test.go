@@ -30,14 +30,35 @@ func TestSlowRequests(t *testing.T) {
 		for range 1000 {
 			c.reply()
 		}
+		const large = 128 // with a megabyte of answers each, more than the sockets hold
+		c.call(jute.OpSetData, setting("/", make([]byte, 1<<20-1000)))
+		many = nil
+		for range large {
+			many = c.request(many, jute.OpGetData, reading("/", false))
+		}
+		if _, err := c.conn.Write(many); err != nil {
+			t.Fatal(err)
+		}
+		for range large {
+			c.reply()
+		}
 		s.Close()
 		text := out.String()
 		n := strings.Count(text, "a request was slow")
 		if (n > 0) != want || n > 300 {
 			t.Errorf("with a limit of %v there are %d lines", limit, n)
 		}
+		for line, part := range map[string]string{
+			"a client's requests were slow to be taken in": "decodeMs=", "a client was slow to read its answers": "sendMs=",
+		} {
+			if _, rest, found := strings.Cut(text, line); found != want || found && !strings.Contains(rest, part) {
+				t.Errorf("with a limit of %v there is a line %q: %t", limit, line, found)
+			}
+		}
 		if first, _, _ := strings.Cut(text[max(0, strings.Index(text, "a request was slow")):], "\n"); want {
-			for _, part := range []string{"session=0x", "op=create", `path="/a\nx`, " ms=", "queueMs=", "quorumMs=", "applyMs=", "lastFsyncMs="} {
+			for _, part := range []string{
+				"session=0x", "op=create", `path="/a\nx`, " ms=", "queueMs=", "quorumMs=", "applyMs=", "lastFsyncMs=",
+			} {
 				if !strings.Contains(first, part) {
 					t.Errorf("no %s in %s", part, first)
 				}
@@ -90,7 +111,8 @@ func TestStagesAreMeasured(t *testing.T) {
 	for _, name := range want {
 		eventually(t, name+" is counted", func() bool { return s.samples()[name] > 0 })
 	}
-	if got := s.samples(); got["zooid_sessions_ended_total closed"] != 1 || got["zooid_sessions_ended_total moved"] != 1 || got["zooid_sessions_ended_total refused"] != 1 {
+	if got := s.samples(); got["zooid_sessions_ended_total closed"] != 1 || got["zooid_sessions_ended_total moved"] != 1 ||
+		got["zooid_sessions_ended_total refused"] != 1 {
 		t.Errorf("%v", got)
 	}
 }

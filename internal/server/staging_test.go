@@ -20,7 +20,8 @@ func TestReconfigWaitsForStaging(t *testing.T) {
 	var opts []Options
 	for i, level := range []int32{tree.LevelOf(tree.OpChange), tree.LevelOf(tree.OpChange) - 1} {
 		opts = append(opts, Options{
-			ID: uint64(i + 1), DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, PeerListen: members[i].Addrs[0], Members: members, Membership: m,
+			ID: uint64(i + 1), DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, PeerListen: members[i].Addrs[0],
+			Members: members, Membership: m,
 			Settings: tree.Settings{ReconfigEnabled: true, SkipACL: true, FeatureLevel: level},
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// Status returns what the server tells of itself now. It holds up nothing.
+// Status returns what the server reports about itself now. It holds up nothing.
 func (s *Server) Status() fourletter.Status {
 	v := s.replica.View()
 	mode, peerState := s.mode(v.Leads)
@@ -23,15 +23,15 @@ func (s *Server) Status() fourletter.Status {
 	return fourletter.Status{View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState, Connections: s.connCount()}
 }
 
-// mode returns what this server is in its ensemble, in two of Apache's ways. A
-// follower stays one while there is no leader: it keeps its clients.
+// mode returns this server's role in its ensemble, in two of Apache's notations. A follower stays a
+// follower while there is no leader: it keeps its clients.
 func (s *Server) mode(leads bool) (mode, peerState string) {
 	q := s.peer.Status()
 	return modeOf(s.opt.ID, s.opt.Members, q.Voters, q.Observers, leads)
 }
 
-// modeOf is mode by the membership in force, and by the configured one for a server that
-// isn't in it yet.
+// modeOf returns the role by the membership in force, or by the configured one if the server isn't
+// in the membership yet.
 func modeOf(self uint64, members []Member, voters, observers []uint64, leads bool) (mode, peerState string) {
 	if len(members) <= 1 && len(voters)+len(observers) <= 1 {
 		return fourletter.ModeStandalone, ""
@@ -55,9 +55,8 @@ func (s *Server) connCount() int {
 	return len(s.conns)
 }
 
-// Connections returns all connections in the order in which they came, those
-// without a connect request yet at the end, their addresses as Java prints them:
-// "127.0.0.1:4711", "[0:0:0:0:0:0:0:1]:4711".
+// Connections returns all connections, oldest first, and at the end those without a connect request
+// yet. Their addresses are in Java's form: "127.0.0.1:4711", "[0:0:0:0:0:0:0:1]:4711".
 func (s *Server) Connections() []replica.Connection {
 	s.mu.Lock()
 	waiting := make(map[string]bool, len(s.conns))
@@ -78,8 +77,8 @@ func (s *Server) Connections() []replica.Connection {
 	return list
 }
 
-// ConnectionExpiries returns the connections by the time at which they are
-// closed, in steps of the time that a connection without a session has.
+// ConnectionExpiries returns the connections ordered by the time at which they will be closed,
+// rounded up to multiples of SessionlessTimeout.
 func (s *Server) ConnectionExpiries() []fourletter.ConnectionExpiry {
 	now, wall := s.now()/1e6, time.Now()
 	step := max(s.opt.SessionlessTimeout.Milliseconds(), 1)
@@ -89,7 +88,10 @@ func (s *Server) ConnectionExpiries() []fourletter.ConnectionExpiry {
 		if c.Session != 0 {
 			ends = c.LastHeard + int64(c.Timeout)
 		}
-		list = append(list, fourletter.ConnectionExpiry{Connection: c, Expires: wall.Add(time.Duration((ends/step+1)*step-now) * time.Millisecond)})
+		list = append(list,
+			fourletter.ConnectionExpiry{
+				Connection: c, Expires: wall.Add(time.Duration((ends/step+1)*step-now) * time.Millisecond),
+			})
 	}
 	slices.SortStableFunc(list, func(a, b fourletter.ConnectionExpiry) int {
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Session, b.Session))
@@ -97,7 +99,7 @@ func (s *Server) ConnectionExpiries() []fourletter.ConnectionExpiry {
 	return list
 }
 
-// javaSocket writes "host:port" as Java does.
+// javaSocket formats "host:port" as Java does.
 func javaSocket(remote string) string {
 	host, port, err := net.SplitHostPort(remote)
 	if err != nil {
@@ -138,8 +140,8 @@ func (s *Server) Configuration() fourletter.Configuration {
 	return c
 }
 
-// DataSizes returns the bytes of all files in the data directory and in that of
-// the log, which may be the same.
+// DataSizes returns the total size in bytes of the files in the data directory and in the log
+// directory, which may be the same.
 func (s *Server) DataSizes() (data, log int64) {
 	data = folderSize(s.opt.DataDir)
 	if s.opt.LogDir == s.opt.DataDir {
@@ -148,7 +150,7 @@ func (s *Server) DataSizes() (data, log int64) {
 	return data, folderSize(s.opt.LogDir)
 }
 
-// folderSize adds up the files below dir. Files that go away meanwhile don't
+// folderSize returns the total size of the files below dir. Files that disappear meanwhile don't
 // count.
 func folderSize(dir string) int64 {
 	var sum int64

@@ -38,7 +38,8 @@ func missing(t *testing.T, opt Options, dir string) {
 		t.Fatalf("a server started without what %s held", dir)
 	}
 	lost := (*storage.MissingError)(nil)
-	if !errors.As(err, &lost) || lost.Dir != dir || !strings.Contains(err.Error(), opt.DataDir) || !strings.Contains(err.Error(), opt.LogDir) {
+	if !errors.As(err, &lost) || lost.Dir != dir || !strings.Contains(err.Error(), opt.DataDir) ||
+		!strings.Contains(err.Error(), opt.LogDir) {
 		t.Fatalf("start without what %s held: %v", dir, err)
 	}
 }
@@ -61,7 +62,10 @@ func reads(t *testing.T, addr, path string) {
 func TestTwoDirectoriesAlone(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
-	opt := Options{DataDir: t.TempDir(), LogDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Serving: Serving{SnapCount: 1 << 30}, Log: log.logger()}
+	opt := Options{
+		DataDir: t.TempDir(), LogDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Serving: Serving{SnapCount: 1 << 30},
+		Log: log.logger(),
+	}
 	run := func(do func(addr string)) {
 		t.Helper()
 		s, err := Open(opt)

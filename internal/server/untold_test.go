@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/turns"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -29,7 +30,7 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	raw := &rawClient{t: t, conn: far}
 	for refused := false; !refused; { // a look at the disk may come in between
 		s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse})
-		if _, err := s.receiveAll(near, c, raw.request(nil, jute.OpDelete, deleting("/no"))); err != nil {
+		if _, err := s.receiveAll(near, c, &turns.Turn{}, raw.request(nil, jute.OpDelete, deleting("/no"))); err != nil {
 			t.Fatal(err)
 		}
 		go s.flushOwn(near, c)
@@ -39,7 +40,7 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	s.replica.Space(storage.SpaceState{})
 	ended := make(chan error)
 	go func() {
-		_, err := s.receiveAll(near, c, raw.request(nil, jute.OpDelete, deleting("/no")))
+		_, err := s.receiveAll(near, c, &turns.Turn{}, raw.request(nil, jute.OpDelete, deleting("/no")))
 		ended <- err
 	}()
 	select {

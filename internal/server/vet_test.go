@@ -51,19 +51,28 @@ func TestReconfigDialsNobodyForStrangers(t *testing.T) {
 		want     jute.Code
 		dials    bool
 	}{
-		"disabled":        {tree.Settings{SkipACL: true}, "2 OPEN,3 OPEN", -1, jute.ErrReconfigDisabled, false},
-		"not permitted":   {tree.Settings{ReconfigEnabled: true}, "2 OPEN,3 OPEN", -1, jute.ErrNoAuth, false},
-		"old version":     {tree.Settings{ReconfigEnabled: true, SkipACL: true}, "2 OPEN,3 OPEN", 0, jute.ErrBadVersion, false},
-		"too many":        {tree.Settings{ReconfigEnabled: true, SkipACL: true}, strings.Join(many, ","), -1, jute.ErrBadArguments, false},
-		"ids alike":       {tree.Settings{ReconfigEnabled: true, SkipACL: true}, "257 OPEN", -1, jute.ErrBadArguments, false},
-		"may be executed": {tree.Settings{ReconfigEnabled: true, SkipACL: true}, "2 OPEN,3 OPEN", -1, jute.ErrNewConfigNoQuorum, true},
+		"disabled":      {tree.Settings{SkipACL: true}, "2 OPEN,3 OPEN", -1, jute.ErrReconfigDisabled, false},
+		"not permitted": {tree.Settings{ReconfigEnabled: true}, "2 OPEN,3 OPEN", -1, jute.ErrNoAuth, false},
+		"old version": {
+			tree.Settings{ReconfigEnabled: true, SkipACL: true}, "2 OPEN,3 OPEN", 0, jute.ErrBadVersion, false,
+		},
+		"too many": {
+			tree.Settings{ReconfigEnabled: true, SkipACL: true}, strings.Join(many, ","), -1, jute.ErrBadArguments, false,
+		},
+		"ids alike": {tree.Settings{ReconfigEnabled: true, SkipACL: true}, "257 OPEN", -1, jute.ErrBadArguments, false},
+		"may be executed": {
+			tree.Settings{ReconfigEnabled: true, SkipACL: true}, "2 OPEN,3 OPEN", -1, jute.ErrNewConfigNoQuorum, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			own := "1 " + freeport.Address(t)
 			m := lineMembership(own)
 			members, _ := m.Parse(own)
-			opt := Options{ID: 1, DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, PeerListen: members[0].Addrs[0], Members: members, Membership: m, Settings: tc.settings}
+			opt := Options{
+				ID: 1, DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, PeerListen: members[0].Addrs[0],
+				Members: members, Membership: m, Settings: tc.settings,
+			}
 			openAll(t, []Options{opt})
 			c := connect(t, opt.Listen[0], 0, nil)
 			eventually(t, "the membership is in the log", func() bool {
@@ -97,7 +106,8 @@ func TestReconfigOfTheMute(t *testing.T) {
 	own := "1 " + freeport.Address(t)
 	m := lineMembership(own)
 	members, _ := m.Parse(own)
-	opt := Options{ID: 1, DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, PeerListen: members[0].Addrs[0], Members: members, Membership: m,
+	opt := Options{ID: 1, DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, PeerListen: members[0].Addrs[0],
+		Members: members, Membership: m,
 		Settings: tree.Settings{ReconfigEnabled: true, SkipACL: true}}
 	openAll(t, []Options{opt})
 	c := connect(t, opt.Listen[0], 0, nil)

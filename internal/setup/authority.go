@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// authorityYears and certificateDays are how long certificates last. The second is what
-	// programs accept at most.
+	// authorityYears and certificateDays are how long certificates last. Programs accept at
+	// most certificateDays.
 	authorityYears  = 10
 	certificateDays = 825
-	// clockSlack is how far behind another machine's clock may be.
+	// clockSlack is how far another machine's clock may be behind.
 	clockSlack = time.Hour
 )
 
@@ -72,8 +72,8 @@ func keyText(key *ecdsa.PrivateKey) (string, error) {
 	return block("PRIVATE KEY", raw), nil
 }
 
-// issue returns a key with its certificate, which names hosts, for both sides of a connection: servers
-// dial each other.
+// issue returns a key with its certificate, which names hosts. It is valid for both sides of a
+// connection, as servers dial each other.
 func (a *authority) issue(name string, hosts []string, now time.Time) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -82,7 +82,9 @@ func (a *authority) issue(name string, hosts []string, now time.Time) (string, e
 	t := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: name},
 		NotBefore: now.Add(-clockSlack), NotAfter: now.AddDate(0, 0, certificateDays),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{
+			x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth,
+		},
 	}
 	if len(hosts) == 0 {
 		t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}

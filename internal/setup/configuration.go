@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// configuration is a server's zoo.cfg.
+// configuration returns a server's zoo.cfg.
 func (o *Options) configuration(s *server, all []server) string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -71,7 +71,8 @@ func (o *Options) configuration(s *server, all []server) string {
 		p("ssl.quorum.trustStore.location=%s", o.at("ca.pem"))
 	}
 	p("")
-	p("# The servers: host, port of the quorum, port of elections (unused), then that of clients%s.", map[bool]string{true: " by TLS", false: ""}[o.TLS])
+	p("# The servers: host, port of the quorum, port of elections (unused), then that of clients%s.",
+		map[bool]string{true: " by TLS", false: ""}[o.TLS])
 	p("# The file myid in the data directory says which of them this one is.")
 	for _, m := range all {
 		p("%s", m.line)

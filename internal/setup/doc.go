@@ -1,4 +1,4 @@
-// Package setup writes the files that new servers begin with: configurations with comments, ids,
-// the ensemble's secret, and certificates of an authority of their own. It never writes over a
+// Package setup writes the files that new servers start from: commented configurations, ids, the
+// ensemble's secret, and certificates issued by an authority of their own. It never overwrites a
 // file.
 package setup

@@ -16,7 +16,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// The ports that are written where none is given.
+// The ports that are written if none are given.
 const (
 	ClientPort   = 2181
 	SecurePort   = 2281 // of clients by TLS
@@ -24,21 +24,21 @@ const (
 	electionPort = 3888
 )
 
-// ServersMax bounds how many servers are written at once: far more than an ensemble of any use has.
+// ServersMax bounds how many servers are written at once: far more than any useful ensemble has.
 const ServersMax = 64
 
 // Options say what to write.
 type Options struct {
 	Dir string // it gets a folder for each server
 	// Hosts are HOST, HOST:PORT or HOST:PORT:PORT for each server: the ports are those of the quorum
-	// and of elections. With none, one server alone is written.
+	// and of elections. With none, a single server is written.
 	Hosts      []string
 	ClientPort int // 0 for ClientPort, or SecurePort with TLS
 	// ClientPorts, if set, are those of each server, in place of ClientPort.
 	ClientPorts []int
-	// TLS has clients and servers talk mutual TLS, by certificates that are written too.
+	// TLS makes clients and servers use mutual TLS, with certificates that are written too.
 	TLS bool
-	// At is where a server will find its folder; "" has it run in it.
+	// At is where a server will find its folder; "" means that it runs in the folder.
 	At  string
 	Now time.Time
 }
@@ -47,13 +47,13 @@ type Options struct {
 type server struct {
 	id         int
 	host       string // that others dial
-	line       string // of the membership, "" for a server alone
+	line       string // of the membership, "" for a single server
 	clientPort int
 	folder     string
 }
 
 // Write writes a folder DIR/ID for each server, and with TLS the folders DIR/ca and DIR/client. If
-// one of them is there, nothing is written. It returns what it has written, in order.
+// any of them exists, it writes nothing. It returns the folders it has written, in order.
 func Write(o Options) (folders []string, err error) {
 	servers, err := o.servers()
 	if err != nil {
@@ -67,7 +67,8 @@ func Write(o Options) (folders []string, err error) {
 	}
 	for _, folder := range folders {
 		if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("write %s: it is there already, and nothing is written over; give another directory (-dir)", folder)
+			return nil, fmt.Errorf("write %s: it is there already, and nothing is written over; give another directory (-dir)",
+				folder)
 		}
 	}
 	var ca *authority
@@ -79,7 +80,8 @@ func Write(o Options) (folders []string, err error) {
 			return nil, err
 		}
 	}
-	secret := "# By this secret the servers of the ensemble prove who they are to each other. Keep it theirs.\n" + rand.Text() + rand.Text() + "\n"
+	secret := "# By this secret the servers of the ensemble prove who they are to each other. Keep it theirs.\n" +
+		rand.Text() + rand.Text() + "\n"
 	for _, s := range servers {
 		if err := o.writeServer(&s, servers, secret, ca); err != nil {
 			return nil, err
@@ -88,7 +90,7 @@ func Write(o Options) (folders []string, err error) {
 	return folders, nil
 }
 
-// servers reads what was asked for.
+// servers returns the servers that were asked for.
 func (o *Options) servers() (all []server, err error) {
 	if len(o.Hosts) > ServersMax {
 		return nil, fmt.Errorf("write %d servers: at most %d", len(o.Hosts), ServersMax)
@@ -137,7 +139,7 @@ func (o *Options) servers() (all []server, err error) {
 	return all, nil
 }
 
-// splitHost parts a host from its ports, some of which may be missing.
+// splitHost splits a host from its ports, some of which may be missing.
 func splitHost(text string) (host, ports string, err error) {
 	host, ports, _ = strings.Cut(text, ":")
 	if inside, ok := strings.CutPrefix(text, "["); ok {
@@ -190,7 +192,7 @@ func (o *Options) writeServer(s *server, all []server, secret string, ca *author
 	return writeFolder(s.folder, "data", files)
 }
 
-// writeClient writes what a client needs, and the authority's own key, which belongs elsewhere.
+// writeClient writes the files that a client needs, and the authority's own key, which should be kept elsewhere.
 func (o *Options) writeClient(ca *authority, servers []server) error {
 	text, err := ca.issue("client", nil, o.Now)
 	if err != nil {
@@ -200,14 +202,16 @@ func (o *Options) writeClient(ca *authority, servers []server) error {
 	for _, s := range servers {
 		connect = append(connect, net.JoinHostPort(s.host, strconv.Itoa(s.clientPort)))
 	}
-	properties := "# For Java's clients and zooid cli -client-configuration, in this folder. Connect to " + strings.Join(connect, ",") + "\n" +
+	properties := "# For Java's clients and zooid cli -client-configuration, in this folder. Connect to " +
+		strings.Join(connect, ",") + "\n" +
 		"zookeeper.client.secure=true\nzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty\n" +
 		"zookeeper.ssl.keyStore.location=client.pem\nzookeeper.ssl.trustStore.location=ca.pem\n"
 	err = writeFolder(filepath.Join(o.Dir, "client"), "", []file{
 		{"client.pem", text, 0o600}, {"ca.pem", ca.text, 0o644}, {"client.properties", properties, 0o644},
 	})
 	key, bad := ca.keyText()
-	return errors.Join(err, bad, writeFolder(filepath.Join(o.Dir, "ca"), "", []file{{"ca.key", key, 0o600}, {"ca.pem", ca.text, 0o644}}))
+	return errors.Join(err, bad,
+		writeFolder(filepath.Join(o.Dir, "ca"), "", []file{{"ca.key", key, 0o600}, {"ca.pem", ca.text, 0o644}}))
 }
 
 type file struct {
@@ -215,7 +219,7 @@ type file struct {
 	mode       os.FileMode
 }
 
-// writeFolder makes a folder that only its owner may look into, and its files.
+// writeFolder makes a folder that only its owner may access, and its files.
 func writeFolder(folder, inside string, files []file) error {
 	if err := os.MkdirAll(filepath.Join(folder, inside), 0o700); err != nil {
 		return err
@@ -228,7 +232,7 @@ func writeFolder(folder, inside string, files []file) error {
 	return nil
 }
 
-// writeNew writes a file that must not be there: a secret is never written over.
+// writeNew writes a file that must not exist yet: a secret is never overwritten.
 func writeNew(path, text string, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {

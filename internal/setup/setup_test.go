@@ -35,10 +35,15 @@ func TestNeverOver(t *testing.T) {
 func TestSecretsAreTheirs(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
-	if _, err := Write(Options{Dir: dir, Hosts: []string{"zk1.example", "10.0.0.2:3000", "[fd00::3]:3000:3001"}, TLS: true, Now: now}); err != nil {
+	if _, err := Write(Options{
+		Dir: dir, Hosts: []string{"zk1.example", "10.0.0.2:3000", "[fd00::3]:3000:3001"}, TLS: true, Now: now,
+	}); err != nil {
 		t.Fatal(err)
 	}
-	for name, mode := range map[string]os.FileMode{"1": 0o700, "1/data": 0o700, "1/secret": 0o600, "1/server.pem": 0o600, "ca/ca.key": 0o600, "client/client.pem": 0o600, "ca": 0o700} {
+	for name, mode := range map[string]os.FileMode{
+		"1": 0o700, "1/data": 0o700, "1/secret": 0o600, "1/server.pem": 0o600, "ca/ca.key": 0o600, "client/client.pem": 0o600,
+		"ca": 0o700,
+	} {
 		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", name, st.Mode(), err)
 		}
@@ -60,14 +65,17 @@ func TestSecretsAreTheirs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-			if _, err := cert.Verify(x509.VerifyOptions{Roots: pool, DNSName: host, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+			if _, err := cert.Verify(x509.VerifyOptions{
+				Roots: pool, DNSName: host, KeyUsages: []x509.ExtKeyUsage{usage},
+			}); err != nil {
 				t.Errorf("server %s: %v", id, err)
 			}
 		}
 	}
 	third, _ := os.ReadFile(filepath.Join(dir, "3", "zoo.cfg"))
 	for _, line := range []string{
-		"server.1=zk1.example:2888:3888;;2281\n", "server.2=10.0.0.2:3000:3888;;2281\n", "server.3=[fd00::3]:3000:3001;;2281\n",
+		"server.1=zk1.example:2888:3888;;2281\n",
+		"server.2=10.0.0.2:3000:3888;;2281\n", "server.3=[fd00::3]:3000:3001;;2281\n",
 		"secureClientPort=2281\n", "sslQuorum=true\n", "quorum.secretFile=./secret\n",
 	} {
 		if !strings.Contains(string(third), line) {

@@ -9,27 +9,27 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Containers and TTL znodes are removed by the leader: a container when its last child is
-// gone, a TTL znode when it has no child and nothing has changed it for its time. What the
-// log makes of the znodes is followed here by itself, and two things are checked: none is
-// removed too early, and none stays longer than reapPatience once it may go and nothing is
-// in the way.
+// ages holds the znodes that the log creates, to check the removals by the
+// leader: a container goes once its last child is gone, a TTL znode once it has
+// no child and has not changed for its TTL. The ages are kept independently of
+// the servers, and two things are checked: no znode is removed too early, and
+// none stays longer than reapPatience once it may go and nothing is in the way.
 type ages map[string]*aging
 
-// An aging is one znode.
+// An aging is the state of one znode.
 type aging struct {
 	container bool
-	ttl       int64 // ms, 0 if it is no TTL znode
-	changed   int64 // by the log's time, ms
+	ttl       int64 // ms, 0 if it isn't a TTL znode
+	changed   int64 // time of the last change by the log's clock, ms
 	children  int
-	used      bool  // it had a child
-	alone     int64 // when it was created, or lost its last child
+	used      bool  // it has had a child
+	alone     int64 // when it was created or lost its last child
 }
 
-// reapPatience is how long a znode that may go may stay.
+// reapPatience is how long a znode may stay after it may be removed.
 const reapPatience = 2*reapInterval + 3*second
 
-// aged follows a request that was applied and looks at the removals of the reaper.
+// aged follows a request that was applied and checks the reaper's removals.
 func (g *ledger) aged(w *World, res *tree.Result, q *tree.Request) {
 	if res.Err != jute.OK || len(res.Events) == 0 {
 		return
@@ -63,11 +63,11 @@ func (g *ledger) aged(w *World, res *tree.Result, q *tree.Request) {
 	}
 }
 
-// event takes note of one change, which happens now, or by the log's clock at time.
+// event records one change; now is the World's time, time the log's.
 func (a ages) event(now, time int64, e tree.Event) {
 	switch n := a[e.Path]; e.Type {
 	case jute.EventNodeCreated:
-		a[strings.Clone(e.Path)] = &aging{changed: time, alone: now} // the memory of the path is used again
+		a[strings.Clone(e.Path)] = &aging{changed: time, alone: now} // the path's memory is reused
 		if p := a[parentOf(e.Path)]; p != nil {
 			p.children++
 			p.used = true
@@ -86,7 +86,7 @@ func (a ages) event(now, time int64, e tree.Event) {
 	}
 }
 
-// born notes what kind of znode was created, if it is still there.
+// born records what kind of znode was created, if it still exists.
 func (a ages) born(path string, flags jute.CreateMode, ttl int64) {
 	if n := a[path]; n != nil {
 		n.container = flags == jute.ModeContainer
@@ -99,13 +99,13 @@ func (a ages) born(path string, flags jute.CreateMode, ttl int64) {
 // misled is the profile in which one server's clock jumps and the others' are right.
 const misled = "misled"
 
-// stampBound is how far the log's time may be from the World's there (decision 018): it is
-// set back if it is a minute ahead, the leader believes its clock within ten seconds of the
-// others', and clocks drift.
+// stampBound is how far the log's time may differ from the World's in that profile
+// (decision 018): the log's time is set back if it is a minute ahead, the leader trusts
+// its own clock if that is within ten seconds of the others', and clocks drift.
 const stampBound = 90 * second
 
-// stamped looks at the time that the leader gave a request, once it has had time to hear of
-// the others' clocks.
+// stamped checks the time that the leader gave a request, once the leader has
+// had time to learn the others' clocks.
 func (g *ledger) stamped(w *World, time int64) {
 	off := time*millisecond - wallStart - w.now
 	if w.plan.Profile == misled && w.now > w.lastFault+5*second && max(off, -off) > stampBound {
@@ -113,7 +113,7 @@ func (g *ledger) stamped(w *World, time int64) {
 	}
 }
 
-// removed looks at a removal by the reaper, before it is noted.
+// removed checks a removal by the reaper before it is recorded.
 func (g *ledger) removed(w *World, path string, time int64) {
 	n := g.ages[path]
 	switch {
@@ -135,8 +135,8 @@ func (g *ledger) removed(w *World, path string, time int64) {
 	}
 }
 
-// due returns from when on (ns) a znode may go, if it may: by the log's clock, where that is
-// the World's but for its drift.
+// due returns the time (ns) from which a znode may be removed, and whether it may be by now.
+// TTLs go by the log's clock, and only if that differs from the World's by no more than drift.
 func (n *aging) due(w *World) (at int64, ok bool) {
 	switch {
 	case n.children > 0:
@@ -149,7 +149,7 @@ func (n *aging) due(w *World) (at int64, ok bool) {
 	return 0, false
 }
 
-// overdue returns a znode that has been there for too long, "" if there is none.
+// overdue returns a znode that has stayed too long, "" if there is none.
 func (g *ledger) overdue(w *World) string {
 	for _, path := range slices.Sorted(maps.Keys(g.ages)) {
 		if at, ok := g.ages[path].due(w); ok && w.now-max(at, w.lastFault) > reapPatience {
@@ -159,7 +159,7 @@ func (g *ledger) overdue(w *World) string {
 	return ""
 }
 
-// reaped reports whether no znode is there that may go.
+// reaped reports whether no znode is left that may be removed.
 func (w *World) reaped() bool {
 	for _, n := range w.ledger.ages {
 		if _, ok := n.due(w); ok {

@@ -17,7 +17,7 @@ const joinPatience = second
 
 var errNoAnswer = errors.New("no answer")
 
-// discover asks the peers how to begin with an empty disk, until that is clear.
+// discover asks the peers how to begin with an empty disk until the answer is clear.
 func (l *life) discover() {
 	w, s := l.w, l.s
 	answers := map[uint64]quorum.JoinReply{}
@@ -56,18 +56,18 @@ func (l *life) discover() {
 	})
 }
 
-// An asker asks how to begin: a server with an empty disk, in one of its lives, or an
-// impostor that uses its id.
+// An asker is a server that asks how to begin: one with an empty disk, in one
+// of its lives, or an impostor that uses its id.
 type asker struct {
 	*host
 	life  int
 	level int32
 }
 
-// duplicateLife is a life that no server has.
+// duplicateLife is the life number of an impostor; no server reaches it.
 const duplicateLife = 1 << 30
 
-// duplicateID asks all servers for a while to let a server join, from another place.
+// duplicateID has an impostor elsewhere ask all servers, for a while, to let it join under a server's id.
 func (w *World) duplicateID(of *host, d int64) {
 	for at := int64(0); at <= d; at += 5 * joinPause {
 		w.unless(at, func() {
@@ -80,8 +80,8 @@ func (w *World) duplicateID(of *host, d int64) {
 	}
 }
 
-// asked brings a server's question how to begin to this one, and its answer back.
-// Before the loop takes a member out for it, the asker's own address is asked.
+// asked delivers a server's question how to begin to s, and the answer back to it. Before
+// the loop removes a member because of a question, it asks at the asker's own address.
 func (s *host) asked(by asker, answer func(quorum.JoinReply)) {
 	w, from := s.w, by.host
 	back := func(r quorum.JoinReply) {
@@ -110,10 +110,13 @@ func (s *host) asked(by asker, answer func(quorum.JoinReply)) {
 	})
 }
 
-// joinRequest is what the server's transport does with a question.
+// joinRequest does what the server's transport does with a question.
 func (l *life) joinRequest(by asker, back func(quorum.JoinReply)) {
 	from := by.host
-	e := quorum.Event{Kind: quorum.EventJoin, From: from.id, Level: uint32(by.level), Life: uint32(by.life), Conn: l.accepted, Known: l.peers[from.id]}
+	e := quorum.Event{
+		Kind: quorum.EventJoin, From: from.id, Level: uint32(by.level), Life: uint32(by.life), Conn: l.accepted,
+		Known: l.peers[from.id],
+	}
 	l.ask(e, func(r quorum.JoinReply) {
 		if !r.Ask {
 			back(r)
@@ -129,7 +132,7 @@ func (l *life) joinRequest(by asker, back func(quorum.JoinReply)) {
 	})
 }
 
-// ask tells the loop of a question, and answers.
+// ask queues a question for the loop, whose reply is passed to answer.
 func (l *life) ask(e quorum.Event, answer func(quorum.JoinReply)) {
 	reply := make(chan quorum.JoinReply, 1)
 	e.Join = reply
@@ -137,7 +140,7 @@ func (l *life) ask(e quorum.Event, answer func(quorum.JoinReply)) {
 	l.hear(e)
 }
 
-// isEmpty asks at a server's own address whether it is empty and in that life.
+// isEmpty asks a server at its own address whether it is empty and in that life.
 func (l *life) isEmpty(of *host, life int, answer func(empty bool)) {
 	w := l.w
 	cut := func() bool { return w.cut(l.s.index, of.index) }
@@ -161,7 +164,7 @@ func (l *life) isEmpty(of *host, life int, answer func(empty bool)) {
 	})
 }
 
-// question is one that the loop is to answer.
+// question is a question that the loop has yet to answer.
 type question struct {
 	reply chan quorum.JoinReply
 	back  func(quorum.JoinReply)
@@ -181,10 +184,10 @@ func (l *life) answer() {
 	}
 }
 
-// joiningName is the note that a server is joining, as the server keeps it.
+// joiningName is the file in which a server notes that it is joining.
 func (w *World) joiningName() string { return w.logDir() + "/joining" }
 
-// joins makes the note.
+// joins writes the note that the server is joining.
 func (l *life) joins(b quorum.Beginning) error {
 	if b.Cluster == 0 {
 		return nil

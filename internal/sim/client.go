@@ -15,7 +15,7 @@ import (
 // root is the znode below which all clients work.
 const root = "/sim"
 
-// digests are the users of the clients.
+// digests are the users that clients authenticate as.
 var digests = [...]string{"anna:1", "", "bert:2", ""}
 
 // task is what a client is doing.
@@ -23,21 +23,21 @@ type task uint8
 
 const (
 	working    task = iota // sending requests of the mix
-	settling               // sync, so that everything before it has been answered
+	settling               // sending a sync, so that everything before it has been answered
 	inspecting             // reading every znode
 	resting
 )
 
-// A client is a ZooKeeper client as the libraries are, which writes down what it
-// sends and receives.
+// A client is a ZooKeeper client that works like the client libraries. It
+// records what it sends and receives.
 type client struct {
 	w     *World
 	index int
 	dice  *rand.Rand
 	mix   *traffic.Mix
-	brief *rand.Rand // for requests about znodes that don't stay long
+	brief *rand.Rand // for requests about short-lived znodes
 	user  string
-	only  *host // it connects to no other, if not nil
+	only  *host // the only server it connects to; nil for any
 	task  task
 
 	session int64
@@ -49,15 +49,15 @@ type client struct {
 	closing bool  // a closeSession is under way
 	closed  bool  // one was sent in this session
 	wrote   bool  // a write was sent in this session
-	born    *life // on which the session began
-	quiet   int   // requests that only read, at the session's beginning
+	born    *life // the process on which the session began
+	quiet   int   // read-only requests left at the session's beginning
 
-	silent   bool // what it does is not written down
-	asksRO   bool // it would be served read-only
-	readOnly bool // its session is
+	silent   bool // what it does isn't recorded
+	asksRO   bool // it accepts a read-only session
+	readOnly bool // its session is read-only
 	commands []command
-	frozen   int      // faults that stop it
-	missed   []func() // what came meanwhile
+	frozen   int      // number of faults that freeze it
+	missed   []func() // what arrived meanwhile
 	unsure   int64    // until then a change of membership may be under way
 
 	conn      *conn
@@ -65,16 +65,16 @@ type client struct {
 	connected bool
 	greeted   bool
 	pending   []call
-	sent      int64 // when the last packet was
+	sent      int64 // when it last sent a packet
 	heard     int64
-	alive     int64 // when the last packet that was answered was sent
+	alive     int64 // when it sent the last packet that was answered
 	thinking  bool
-	left      int // requests it still sends
+	left      int // requests it has yet to send
 	paths     []string
-	server    *host // it is connected or connecting to
+	server    *host // the server it is connected or connecting to
 }
 
-// call is a request without an answer yet.
+// call is a request that has not been answered yet.
 type call struct {
 	xid  int32
 	op   jute.Op
@@ -83,10 +83,14 @@ type call struct {
 }
 
 func newClient(w *World, index int) *client {
-	c := &client{w: w, index: index, dice: dice(w.plan.Seed, fmt.Sprint("client", index)), user: digests[index%len(digests)], left: w.plan.Requests}
+	c := &client{
+		w: w, index: index, dice: dice(w.plan.Seed, fmt.Sprint("client", index)), user: digests[index%len(digests)],
+		left: w.plan.Requests,
+	}
 	c.brief = dice(w.plan.Seed, fmt.Sprint("brief", index))
 	c.mix = &traffic.Mix{
-		Root: root, Name: fmt.Sprint(index), Wide: w.plan.Wide, TTL: w.plan.TTL, Life: w.plan.Life, Persistent: index%3 == 2, Rand: c.dice,
+		Root: root, Name: fmt.Sprint(index), Wide: w.plan.Wide, TTL: w.plan.TTL, Life: w.plan.Life, Persistent: index%3 == 2,
+		Rand: c.dice,
 	}
 	if c.user != "" {
 		c.mix.Identity = traffic.DigestID(c.user)
@@ -96,14 +100,14 @@ func newClient(w *World, index int) *client {
 	return c
 }
 
-// record writes down what it sent or received.
+// record adds e to the history unless the client is silent.
 func (c *client) record(e history.Event) {
 	if !c.silent {
 		c.w.record(e)
 	}
 }
 
-// connect tries a server.
+// connect tries to connect to a server.
 func (c *client) connect() {
 	if c.conn != nil {
 		return
@@ -116,7 +120,7 @@ func (c *client) connect() {
 	attempt := c.attempt
 	c.w.after(dialPatience, func() {
 		if c.attempt == attempt && c.conn == nil {
-			c.again(0) // nobody said no
+			c.again(0) // no answer in time
 		}
 	})
 	c.dial(c.server)
@@ -136,7 +140,7 @@ func (c *client) again(pause int64) {
 // reconnectPause is how long a client waits before it tries another server.
 func (c *client) reconnectPause() int64 { return between(c.dice, 5*millisecond, 300*millisecond) }
 
-// dialled begins the handshake on a new connection, nil if there is none.
+// dialled starts the handshake on a new connection; nil means that there is none.
 func (c *client) dialled(k *conn) {
 	if k == nil {
 		c.again(c.reconnectPause())
@@ -145,18 +149,23 @@ func (c *client) dialled(k *conn) {
 	w := c.w
 	c.conn, c.connected, c.greeted, c.pending = k, false, false, nil
 	c.sent, c.heard = w.now, w.now
-	q := jute.ConnectRequest{LastZxidSeen: c.zxid, Timeout: int32(c.asksTimeout() / millisecond), SessionID: c.session, Passwd: c.passwd, HasReadOnly: true, ReadOnly: c.asksRO}
+	q := jute.ConnectRequest{
+		LastZxidSeen: c.zxid, Timeout: int32(c.asksTimeout() / millisecond), SessionID: c.session, Passwd: c.passwd,
+		HasReadOnly: true, ReadOnly: c.asksRO,
+	}
 	if q.Passwd == nil {
 		q.Passwd = make([]byte, jute.PasswdSize)
 	}
-	c.record(history.Event{Kind: history.KindConnect, Conn: k.id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
+	c.record(history.Event{
+		Kind: history.KindConnect, Conn: k.id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout,
+	})
 	k.write(jute.AppendFrame(nil, q.Append))
 	w.stats.Connects++
 	c.timeout = c.asksTimeout()
 	c.beat(k)
 }
 
-// beat sends pings and gives up on a server that says nothing.
+// beat sends pings and gives up on a server that stays silent.
 func (c *client) beat(k *conn) {
 	c.w.after(c.timeout/6, func() {
 		switch {
@@ -179,7 +188,7 @@ func (c *client) beat(k *conn) {
 // answerPatience is how long a request may take when nothing is in the way.
 const answerPatience = 3 * second / 2
 
-// stuck looks for a request that nobody is going to answer.
+// stuck fails the World if a request has waited too long for its reply.
 func (c *client) stuck() {
 	if len(c.pending) == 0 || c.conn.closed || c.conn.l.ended {
 		return
@@ -187,13 +196,14 @@ func (c *client) stuck() {
 	q := c.pending[0]
 	patience := int64(answerPatience)
 	if q.op == jute.OpReconfig {
-		patience += lagPatience // until a server that was empty has asked to join, twice at worst, and caught up
+		patience += lagPatience // time for a server that was empty to ask to join, twice at worst, and to catch up
 	}
 	if w := c.w; !slices.Contains(w.members(), c.server) && !slices.Contains(w.guests(), c.server) {
-		patience += lagPatience // it was removed, is of an older version, and has to notice that its leader is silent
+		patience += lagPatience // a removed server of an older version has to notice that its leader is silent
 	}
 	if waits := c.w.now - max(q.at, c.w.lastFault); waits > patience {
-		c.w.fail("liveness: client %d waits for server %d to answer its %s of %.6f s, with nothing in the way", c.index, c.server.id, q.op, float64(q.at)/1e9)
+		c.w.fail("liveness: client %d waits for server %d to answer its %s of %.6f s, with nothing in the way", c.index,
+			c.server.id, q.op, float64(q.at)/1e9)
 	}
 }
 
@@ -205,24 +215,24 @@ func (c *client) drop(pause int64) {
 		k.hangUp()
 	}
 	if c == c.w.restorer {
-		// What it asked for may have been done or not; nobody tells it.
+		// What it asked for may or may not have been done; nothing tells it.
 		c.w.restoring.stored, c.task = nil, resting
 		c.attempt++
 		c.forget()
 		return
 	}
 	if c.readOnly && chance(c.dice, 70) || c.asksRO && !c.readOnly && chance(c.dice, 30) {
-		// It may as well try to resume it, and is refused.
+		// Otherwise it tries to resume the session, and is refused.
 		zxid := c.zxid
 		c.forget()
 		if chance(c.dice, 50) {
-			c.zxid = zxid // and knows what it has seen
+			c.zxid = zxid // it remembers what it has seen
 		}
 	}
 	c.again(pause)
 }
 
-// lost hears that the server has ended the connection.
+// lost handles the end of the connection by the server.
 func (c *client) lost(k *conn) {
 	c.awake(func() {
 		if c.conn == k {
@@ -231,20 +241,20 @@ func (c *client) lost(k *conn) {
 	})
 }
 
-// forget begins a new life without the session.
+// forget drops the session and begins a new life.
 func (c *client) forget() {
 	c.session, c.passwd, c.zxid, c.xid, c.watches, c.readOnly = 0, nil, 0, 0, watches{}, false
 	c.begin()
 }
 
-// begin decides how the next session begins: a local one may only read, at first.
+// begin decides how the next session begins: a local session may only read at first.
 func (c *client) begin() {
 	if c.w.plan.Local && c.index > 0 {
 		c.quiet = pick(c.dice, 0, 0, 5, 30)
 	}
 }
 
-// send sends a request; xid 0 is the next one.
+// send sends a request; xid 0 means the next xid.
 func (c *client) send(op jute.Op, xid int32, body []byte) {
 	c.closed = c.closed || op == jute.OpCloseSession
 	c.wrote = c.wrote || writes(op)
@@ -259,8 +269,8 @@ func (c *client) send(op jute.Op, xid int32, body []byte) {
 	c.conn.write(jute.AppendRequest(nil, xid, op, jute.Encoded(body)))
 }
 
-// freeze stops the client for a while. Going on, it has a request to send before
-// it looks at what has come meanwhile.
+// freeze stops the client for a while. When it resumes, it sends a request
+// before it looks at what has arrived meanwhile.
 func (c *client) freeze(d int64) {
 	c.frozen++
 	c.w.after(d, func() {
@@ -279,7 +289,7 @@ func (c *client) freeze(d int64) {
 	})
 }
 
-// awake runs a piece of the client's work, now or when it goes on.
+// awake calls run now or, if the client is frozen, when it resumes.
 func (c *client) awake(run func()) {
 	if c.frozen > 0 {
 		c.missed = append(c.missed, run)
@@ -288,7 +298,7 @@ func (c *client) awake(run func()) {
 	run()
 }
 
-// received takes bytes from the server.
+// received handles bytes from the server.
 func (c *client) received(k *conn, b []byte) {
 	if c.conn != k {
 		return
@@ -314,10 +324,10 @@ func (c *client) received(k *conn, b []byte) {
 	}
 }
 
-// driftMargin is what clocks that drift take off a session's timeout, at most.
+// driftMargin bounds clock drift: it shortens a session's timeout by at most one part in driftMargin.
 const driftMargin = 1000
 
-// answered takes the reply to the connect request.
+// answered handles the reply to the connect request.
 func (c *client) answered(k *conn, frame []byte) {
 	var a jute.ConnectResponse
 	d := jute.NewDecoder(frame)
@@ -326,8 +336,10 @@ func (c *client) answered(k *conn, frame []byte) {
 		c.w.fail("client %d can't decode the reply to its connect request: %v", c.index, d.Err())
 		return
 	}
-	// By the client's clock the timeout is what the slowest of clocks makes of it.
-	c.record(history.Event{Kind: history.KindConnected, Conn: k.id, Session: a.SessionID, Num: a.Timeout - a.Timeout/driftMargin})
+	// Record the shortest time that clock drift can make of the timeout.
+	c.record(history.Event{
+		Kind: history.KindConnected, Conn: k.id, Session: a.SessionID, Num: a.Timeout - a.Timeout/driftMargin,
+	})
 	if a.Timeout <= 0 {
 		c.w.ledger.refused(c, k.l)
 		c.w.stats.Expired++
@@ -360,13 +372,13 @@ func (c *client) greet() {
 	c.work()
 }
 
-// createRoot asks for the znode that all others of the mix are below.
+// createRoot asks for the root, the parent of all other znodes of the mix.
 func (c *client) createRoot() {
 	q := jute.CreateRequest{Path: root, ACL: jute.WorldACL(jute.PermAll)}
 	c.send(jute.OpCreate, 0, q.Append(nil))
 }
 
-// frame takes a reply or a notification.
+// frame handles a reply or a notification.
 func (c *client) frame(k *conn, frame []byte) {
 	var h jute.ReplyHeader
 	d := jute.NewDecoder(frame)
@@ -407,7 +419,7 @@ func (c *client) frame(k *conn, frame []byte) {
 	}
 }
 
-// reply goes on after a reply.
+// reply handles the reply to a request and goes on.
 func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 	c.watches.answered(q.op, q.body, code)
 	if c == c.w.restorer && (q.op == jute.OpCreate || q.op == tree.OpReplace) && c.w.restoring.stored != nil {
@@ -439,7 +451,7 @@ func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 		case c.task != settling || len(c.pending) > 0:
 		case code == jute.OK:
 			c.task = resting
-		case code == jute.ErrNoNode: // the root was refused, for lack of room
+		case code == jute.ErrNoNode: // creating the root was refused for lack of room
 			c.createRoot()
 		}
 	case jute.OpReconfig:
@@ -458,7 +470,7 @@ func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 	c.work()
 }
 
-// work sends what is to be sent now.
+// work sends whatever the client's task needs next.
 func (c *client) work() {
 	if !c.greeted || c.closing {
 		return
@@ -478,7 +490,7 @@ func (c *client) work() {
 		if len(c.pending) == 0 && !c.thinking {
 			c.later(settlePause, func() {
 				if _, in := find(c.w.wanted, c.server.id); c.readOnly && !in {
-					c.drop(c.reconnectPause()) // nobody ever brings that server a leader
+					c.drop(c.reconnectPause()) // that server never gets a leader again
 				} else if c.task == settling && c.greeted && len(c.pending) == 0 {
 					q := jute.PathRequest{Path: root}
 					c.send(jute.OpSync, 0, q.Append(nil))
@@ -490,13 +502,13 @@ func (c *client) work() {
 	}
 }
 
-// writes reports whether an operation lets the client's session into the log.
+// writes reports whether an operation puts the client's session into the log.
 func writes(op jute.Op) bool { return op.IsWrite() && op != jute.OpCloseSession }
 
-// settlePause is the time between two tries to come to rest.
+// settlePause is the time between two attempts to come to rest.
 const settlePause = 20 * millisecond
 
-// settle writes once more: all is well again only when that is accepted.
+// settle writes once more: the ensemble has recovered only when that is accepted.
 func (c *client) settle() {
 	if c.mix == nil {
 		c.task = resting
@@ -523,7 +535,7 @@ func (c *client) think() {
 			return
 		}
 		if len(c.pending) > c.dice.IntN(c.w.plan.Window) {
-			return // the next reply goes on
+			return // the next reply continues
 		}
 		c.left--
 		switch n := c.dice.IntN(1000); {
@@ -538,7 +550,7 @@ func (c *client) think() {
 			c.drop(c.reconnectPause())
 			return
 		case n < 2*c.w.plan.Quits+3:
-			// Away until the session is over, or nearly.
+			// Stay away until the session is over, or nearly so.
 			c.drop(c.timeout + between(c.dice, -c.timeout/8, 2*c.w.plan.Tick+second/2))
 			return
 		}
@@ -559,13 +571,15 @@ func (c *client) think() {
 	})
 }
 
-// briefShare is the percentage of requests about znodes that don't stay long.
+// briefShare is the percentage of requests about short-lived znodes.
 const briefShare = 8
 
 // shortLived draws a request about a container and its only child, or a TTL znode.
 func (c *client) shortLived() (jute.Op, []byte) {
 	path := fmt.Sprintf("%s/brief%d-%d", root, c.index, c.brief.IntN(2))
-	q := jute.CreateTTLRequest{CreateRequest: jute.CreateRequest{Path: path, ACL: jute.WorldACL(jute.PermAll)}, TTL: 500 + c.brief.Int64N(2500)}
+	q := jute.CreateTTLRequest{
+		CreateRequest: jute.CreateRequest{Path: path, ACL: jute.WorldACL(jute.PermAll)}, TTL: 500 + c.brief.Int64N(2500),
+	}
 	switch n := c.brief.IntN(8); {
 	case n < 3 && c.w.plan.TTL && c.index%2 == 0:
 		q.Flags = jute.ModePersistentWithTTL

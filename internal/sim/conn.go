@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A conn is one TCP connection of a client to a server, and both ends of it: the
-// server's is what conn.go of package server does with sockets and goroutines.
+// A conn is one TCP connection of a client to a server, with both its ends. The
+// server's end does what conn.go of package server does with sockets and goroutines.
 type conn struct {
 	w  *World
 	id int32 // in the history
@@ -18,7 +18,7 @@ type conn struct {
 	l  *life
 
 	up, down *stream
-	clientIn []byte // received and not a whole frame yet
+	clientIn []byte // received, but not a whole frame yet
 	gone     bool   // the client has closed it
 
 	serving  *replica.Client // nil before the first byte
@@ -28,8 +28,8 @@ type conn struct {
 	closed   bool // the server has closed it
 }
 
-// dial opens a connection to a server, and tells the client, with nil if it can't
-// be. Where the way is cut nobody answers.
+// dial opens a connection to a server and passes it to the client, or nil if it
+// is refused. If the path is cut, nobody answers.
 func (c *client) dial(s *host) {
 	w := c.w
 	try := c.attempt
@@ -81,8 +81,8 @@ func (k *conn) write(b []byte) {
 	}
 }
 
-// hangUp closes the connection from the client's end. The server hears of it
-// behind what was sent, if at all.
+// hangUp closes the connection from the client's end. The server learns of it
+// after what was sent before, if at all.
 func (k *conn) hangUp() {
 	if k.gone {
 		return
@@ -90,7 +90,7 @@ func (k *conn) hangUp() {
 	k.gone = true
 	k.down.dead = true
 	if chance(k.w.netDice, 20) {
-		// A reset overtakes what is on its way.
+		// A reset overtakes what is under way.
 		k.up.segments = nil
 	}
 	if chance(k.w.netDice, k.w.plan.HalfOpen) {
@@ -102,14 +102,15 @@ func (k *conn) hangUp() {
 
 // The server's end.
 
-// arrived takes bytes of the client.
+// arrived handles bytes from the client.
 func (k *conn) arrived(b []byte) {
 	if k.closed || k.l.ended {
 		return
 	}
 	if k.serving == nil {
 		remote := fmt.Sprintf("10.0.0.%d:%d", k.c.index+1, k.id)
-		k.serving = replica.NewClient(k.l.newID(), remote, jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.0.%d", k.c.index+1)}, k.wake)
+		k.serving = replica.NewClient(k.l.newID(), remote, jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.0.%d", k.c.index+1)},
+			k.wake)
 		if k.c == k.w.restorer {
 			k.serving.MayReplace()
 		}
@@ -119,7 +120,7 @@ func (k *conn) arrived(b []byte) {
 	k.l.protect(k.read)
 }
 
-// read does what can be done with what has arrived.
+// read handles what has arrived.
 func (k *conn) read() {
 	rep := k.l.rep
 	if !k.asked {
@@ -143,7 +144,7 @@ func (k *conn) read() {
 			k.close()
 			return
 		}
-		k.flush() // a server that is read-only has answered
+		k.flush() // a read-only server has answered already
 		k.w.after(handshakePatience, func() {
 			if !k.serving.Established() {
 				k.close()
@@ -168,13 +169,13 @@ func (k *conn) read() {
 	}
 }
 
-// untoldPause is the server's between two looks at whether the client was told.
+// untoldPause is how long the server waits before it checks again whether the client has been told.
 const untoldPause = 2 * millisecond
 
 // handshakePatience is how long a connect request may wait for a quorum.
 const handshakePatience = 10 * second
 
-// wake is called by the replica when there is output: it is flushed soon.
+// wake is called by the replica when there is output, which is then flushed soon.
 func (k *conn) wake() {
 	if k.flushing {
 		return
@@ -196,7 +197,7 @@ func (k *conn) wake() {
 	})
 }
 
-// flush sends what waits for the client.
+// flush sends the output that waits for the client.
 func (k *conn) flush() {
 	for !k.closed {
 		out, last := k.serving.TakeOutput(nil)
@@ -220,7 +221,7 @@ func (k *conn) flush() {
 	}
 }
 
-// close ends the connection at the server: what was sent still arrives.
+// close ends the connection at the server's end; what was sent before still arrives.
 func (k *conn) close() {
 	if k.closed || k.l.ended {
 		return
@@ -238,9 +239,9 @@ func (k *conn) close() {
 	k.down.send(k.w.now, func() { k.c.lost(k) })
 }
 
-// serverGone is the end of the server's process: its kernel resets the
-// connection, unless the power went off. Then the client must find out, or is told
-// by the next process's kernel.
+// serverGone handles the end of the server's process: its kernel resets the
+// connection, unless the power went off. Then the client has to find out by
+// itself, or the next process's kernel tells it.
 func (k *conn) serverGone(silent bool) {
 	k.closed = true
 	k.up.dead = true
@@ -249,7 +250,7 @@ func (k *conn) serverGone(silent bool) {
 		k.down.dead = true
 		k.w.after(between(k.w.netDice, second, 20*second), func() { k.c.lost(k) })
 	case chance(k.w.netDice, 50):
-		k.down.send(k.w.now, func() { k.c.lost(k) }) // behind what was sent
+		k.down.send(k.w.now, func() { k.c.lost(k) }) // after what was sent before
 	default:
 		k.down.dead = true
 		k.w.after(k.w.delay(), func() { k.c.lost(k) })

@@ -10,13 +10,13 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// reserveBytes is the size of the reserve, small as everything here.
+// reserveBytes is the size of the reserve, small like everything here.
 const reserveBytes = 16 << 10
 
-// powerCut is what a file system call panics with when the power goes off in it.
+// powerCut is the panic value of a file system call in which the power goes off.
 var powerCut = errors.New("the power is off")
 
-// A disk is a server's file system and what is wrong with it.
+// A disk is a server's file system with its faults.
 type disk struct {
 	fs   *storage.MemFS
 	w    *World
@@ -26,15 +26,15 @@ type disk struct {
 	off      bool // the power went off in this life
 	cutIn    int  // calls until the power goes off, 0 for never
 	cutNames bool // count only the calls that change names
-	errorIn  int  // calls until one fails with EIO, 0 for never; negative counts those that write a peer's snapshot
-	// receiving: a peer's snapshot is being written
+	errorIn  int  // calls until one fails with EIO, 0 for never; if negative, only writes of a peer's snapshot count
+	// receiving is true while a peer's snapshot is being written.
 	receiving bool
-	errored   bool // one did, and the process has to stop
-	full      bool // ENOSPC, or was lately
+	errored   bool // a call failed, so the process has to stop
+	full      bool // ENOSPC is possible, or was lately
 	slow      int64
-	slowUntil int64 // when the last sync that was slow is over
-	rotten    bool  // was damaged
-	lied      bool  // told of syncs that it didn't do
+	slowUntil int64 // when the last slow sync is over
+	rotten    bool  // has been damaged
+	lied      bool  // has confirmed syncs that it didn't do
 	survivor  *storage.MemFS
 }
 
@@ -44,22 +44,22 @@ func (d *disk) begin(l *life) {
 	d.fs.Hook = d.call
 }
 
-// reboot is the disk after its process ended.
+// reboot leaves the disk as it is after its process has ended.
 func (d *disk) reboot() {
 	d.fs = d.fs.Reboot()
 	d.cutIn, d.errorIn = 0, 0
 }
 
-// damaged reports whether nothing can be expected of what the disk holds.
+// damaged reports whether nothing on the disk can be relied on.
 func (d *disk) damaged() bool { return d.rotten || d.lied }
 
-// failing reports whether an error of storage is one that was planted.
+// failing reports whether a storage error was planted.
 func (d *disk) failing(err error) bool {
 	return d.errored && errors.Is(err, syscall.EIO) || d.full && errors.Is(err, syscall.ENOSPC) || d.rotten
 }
 
-// call sees each call of the file system before it happens. Reads are no place
-// for faults: storage reads on goroutines of its own, in no order.
+// call sees each file system call before it happens. Reads get no faults:
+// storage reads on goroutines of its own, in no fixed order.
 func (d *disk) call(c storage.Call) error {
 	switch c.Op {
 	case "write", "fdatasync", "syncdir", "rename", "create", "remove", "truncate", "allocate":
@@ -100,7 +100,7 @@ func (d *disk) call(c storage.Call) error {
 
 func sign(n int) int { return cmp.Compare(n, 0) }
 
-// cutPower keeps what a power cut leaves.
+// cutPower saves what a power cut leaves.
 func (d *disk) cutPower() {
 	lying := d.fs.LieAboutSync
 	d.survivor = d.fs.CrashClone(d.w.diskDice)
@@ -108,8 +108,8 @@ func (d *disk) cutPower() {
 	d.off = true
 }
 
-// lostPower is the end of a process whose power went off, now or in the call that
-// it was in.
+// lostPower ends a process whose power went off, now or in the call that it was
+// making.
 func (s *host) lostPower() {
 	d := &s.disk
 	if d.survivor == nil {
@@ -120,7 +120,7 @@ func (s *host) lostPower() {
 	d.cutIn, d.errorIn = 0, 0
 }
 
-// rot damages one of the files that hold what the server promised.
+// rot damages one of the files that hold the server's promises.
 func (d *disk) rot() {
 	var files []string
 	for _, dir := range slices.Compact([]string{dataDir, d.w.logDir()}) {
@@ -143,7 +143,7 @@ func (d *disk) rot() {
 		if len(b) == 0 {
 			return b
 		}
-		// Where there is something: segments are mostly zeros at first.
+		// Pick a byte that isn't zero: segments are mostly zeros at first.
 		at := d.w.faultDice.IntN(len(b))
 		for range len(b) {
 			if b[at] != 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// A replica that diverges, as a bug or a fault of its machine might make it: the next
-// entry with requests also changes a setting there. Nothing that clients see follows
-// from that, but the digest is another one. The majority must find it out, and that
-// server alone must give its data up.
+// A replica may diverge because of a bug or a hardware fault. The simulated one
+// also changes a setting when it applies the next entry with requests. Clients
+// see no effect, but the digest differs. The majority must find out, and that
+// server alone must give up its data.
 
 // drawDivergence adds a divergence to the faults of some plans.
 func (p *Plan) drawDivergence(r *rand.Rand) {
@@ -24,23 +24,24 @@ func (p *Plan) drawDivergence(r *rand.Rand) {
 	p.sortFaults()
 }
 
-// diverges reports whether a server may diverge: it has nothing wrong, and all voters
-// are there and know how to ask.
+// diverges reports whether a server may be made to diverge: nothing is wrong
+// with it, and all voters run and are new enough to ask each other.
 func (w *World) diverges(s *host) bool {
 	if s.life == nil || s.life.loop == nil || s.unfit() || !slices.Contains(w.voters, s.id) || !w.spares(s) {
 		return false
 	}
 	for _, id := range w.voters {
-		if l := w.servers[id-1].life; l == nil || l.loop == nil || l.level < tree.FeatureLevelMax || w.servers[id-1].diverged {
+		if l := w.servers[id-1].life; l == nil || l.loop == nil || l.level < tree.FeatureLevelMax ||
+			w.servers[id-1].diverged {
 			return false
 		}
 	}
 	return true
 }
 
-// told reports whether a majority of the voters beside s would contradict it at once:
-// they reach each other and s, and have come nearly as far. A divergence while others
-// are away can be undecidable: who comes back may have only what s gives it.
+// told reports whether a majority of the voters, not counting s, would contradict s at once:
+// all voters reach each other, and these have applied nearly as much. A divergence while others
+// are away can be undecidable: a server that comes back may have only what s gives it.
 func (w *World) told(s *host) bool {
 	const nearly = 5 // entries
 	if !w.diverges(s) {
@@ -64,7 +65,7 @@ func (w *World) told(s *host) bool {
 	return near > len(w.voters)/2
 }
 
-// twist returns entries of which the first with requests changes a setting too.
+// twist returns entries with a change of a setting added to the first that has requests.
 func (l *life) twist(entries []quorum.Entry) []quorum.Entry {
 	for i, e := range entries {
 		if len(e.Data) == 0 {
@@ -73,23 +74,28 @@ func (l *life) twist(entries []quorum.Entry) []quorum.Entry {
 		settings := l.settings()
 		settings.EnforceQuota = true
 		entries = slices.Clone(entries)
-		entries[i].Data = tree.AppendRecord(slices.Clone(e.Data), &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)})
+		entries[i].Data = tree.AppendRecord(slices.Clone(e.Data),
+			&tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)})
 		l.twisted, l.s.diverged, l.s.twistedAt = false, true, e.Index
 		return entries
 	}
 	return entries
 }
 
-// gaveUp handles a server that stopped because replicas differ, and reports whether
-// that is what it had to do: the odd one takes the others' data, and where it can't be
-// told all begin again. The log keeps the odd one's digests: who replays it later is in doubt
-// too, and may find too few to ask.
+// gaveUp handles a server that stopped because replicas differ, and reports whether it
+// had to. The diverged server takes the others' data. If none can be singled out, all
+// begin again, the diverged one without its data if that can be spared: the log message
+// asks the operator to do so. The log keeps the diverged server's digests: a server
+// that replays it later is in doubt too, and may find too few to ask.
 func (l *life) gaveUp(err error) bool {
 	s, w := l.s, l.w
 	var diverged *quorum.DivergedError
 	var undecided *quorum.UndecidedError
 	switch {
 	case errors.As(err, &diverged) && s.diverged:
+		w.stats.Healed++
+		s.wipe()
+	case errors.As(err, &undecided) && s.diverged && w.spares(s):
 		w.stats.Healed++
 		s.wipe()
 	case errors.As(err, &undecided) && w.stats.Faults[Diverge] > 0:

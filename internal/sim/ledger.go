@@ -16,46 +16,46 @@ import (
 
 // A promise is what a server told the others and must remember.
 type promise struct {
-	term, vote uint64 // the vote of term, 0 if none was told
-	ackTerm    uint64 // of the leader whose log was acknowledged last
-	acked      uint64 // up to this index
+	term, vote uint64 // the vote given in term, 0 if there is none
+	ackTerm    uint64 // term of the leader whose log was acknowledged last
+	acked      uint64 // the index up to which it was
 	commit     uint64 // highest index it applied
 }
 
-// votes are those a server gave, also before it lost its disk: by joining anew it
-// must not come to vote again in a term.
+// votes is the last vote that a server gave. It survives the loss of the disk:
+// after joining anew, the server must not vote twice in a term.
 type votes struct{ term, vote uint64 }
 
-// The ledger holds what all servers must agree on, first seen first.
+// The ledger holds what all servers must agree on, as it was first seen.
 type ledger struct {
 	leaders map[uint64]uint64 // by term
-	since   map[uint64]int64  // when each began to lead
+	since   map[uint64]int64  // by term: when its leader began to lead
 	entries []applied         // by index, from 1
-	vouched uint64            // the newest entry after which a leader's digest is in the log
+	vouched uint64            // the newest entry for which a leader's digest is in the log
 	zxid    int64             // of the last request in the history's log
 	owners  map[int64]place   // by connection: where in the log it was given a session
 	begun   map[int64]place   // by session: where in the log it began
 	over    map[int64]bool    // sessions that ended in the log
 	ages    ages
-	// replacedAt is when everything was replaced last: a local session that is refused since then may have gone with that.
+	// replacedAt is when a snapshot last replaced everything: a local session refused since then may have gone with that.
 	replacedAt int64
 }
 
-// place is that of a request in the log: its entry, and its number there.
+// place is a request's position in the log: its entry, and its number in that entry.
 type place struct {
 	index  uint64
 	number int
 }
 
-// applied is one entry as the first server applied it.
+// applied is one entry as the first server to apply it did.
 type applied struct {
 	term   uint64
 	sum    uint32
 	digest uint64
-	known  bool // digest
+	known  bool // whether digest is set
 }
 
-// promised notes what a raft message promises before it leaves.
+// promised records what a raft message promises, before the message is sent.
 func (g *ledger) promised(s *host, payload []byte) {
 	p, ok := quorum.PromiseOf(payload)
 	if !ok {
@@ -92,11 +92,11 @@ func (g *ledger) promised(s *host, payload []byte) {
 	}
 }
 
-// auditEvery is how many promises are believed for each that is not a vote and is
-// looked at.
+// auditEvery is how rarely promises other than votes are audited: one in
+// auditEvery on average.
 const auditEvery = 500
 
-// audit asks what would be left of the promises if the power went off now.
+// audit checks what would be left of the promises if the power went off now.
 func (g *ledger) audit(s *host) {
 	w := s.w
 	if s.disk.damaged() || w.ended {
@@ -115,12 +115,12 @@ func (g *ledger) audit(s *host) {
 	}
 }
 
-// lastBatch is how many entries a server may have written last, at once. Where bits
-// rot nothing else may be taken for what a crash left.
+// lastBatch bounds how many entries a server's last write holds. Recovery may
+// take no more than these for what a crash left if bits rot.
 const lastBatch = 32
 
-// recovered compares what a server found on its disk with what it promised; why
-// is "" if all of it is there.
+// recovered compares what a server found on its disk with what it promised, and
+// returns what is missing, "" if nothing is.
 func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
 	p, log := &s.promise, dir.Log()
 	hard, _, err := log.InitialState()
@@ -136,7 +136,8 @@ func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
 		return "can't read its log's last term: " + err.Error()
 	}
 	if s.disk.rotten && !s.disk.lied && last+lastBatch < p.commit {
-		s.w.fail("server %d recovered a log that ends at %d from a disk on which a bit had flipped, and had applied %d", s.id, last, p.commit)
+		s.w.fail("server %d recovered a log that ends at %d from a disk on which a bit had flipped, and had applied %d", s.id,
+			last, p.commit)
 	}
 	switch {
 	case hard.GetTerm() < p.term:
@@ -144,7 +145,8 @@ func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
 	case hard.GetTerm() == p.term && p.vote != 0 && hard.GetVote() != p.vote:
 		return fmt.Sprintf("voted for %d in term %d and recovered a vote for %d", p.vote, p.term, hard.GetVote())
 	case last < p.acked && lastTerm <= p.ackTerm:
-		return fmt.Sprintf("acknowledged index %d in term %d and recovered a log that ends at %d of term %d", p.acked, p.ackTerm, last, lastTerm)
+		return fmt.Sprintf("acknowledged index %d in term %d and recovered a log that ends at %d of term %d", p.acked,
+			p.ackTerm, last, lastTerm)
 	case last < p.commit:
 		return fmt.Sprintf("applied index %d and recovered a log that ends at %d", p.commit, last)
 	}
@@ -154,14 +156,15 @@ func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
 	}
 	for i := first; i <= min(last, p.commit); i++ {
 		if term, err := log.Term(i); err != nil || term != g.entries[i-1].term {
-			return fmt.Sprintf("applied entry %d of term %d and recovered it with term %d (%v)", i, g.entries[i-1].term, term, err)
+			return fmt.Sprintf("applied entry %d of term %d and recovered it with term %d (%v)", i, g.entries[i-1].term, term,
+				err)
 		}
 	}
 	return ""
 }
 
-// hold reports whether a majority of the voters holds an entry, and of those
-// before if there are any.
+// hold reports whether a majority of the voters now holds an entry, and a
+// majority of those before, if there are any.
 func (w *World) hold(now, before []uint64, e quorum.Entry) bool {
 	for _, voters := range [][]uint64{now, before} {
 		holders := 0
@@ -178,13 +181,13 @@ func (w *World) hold(now, before []uint64, e quorum.Entry) bool {
 }
 
 // decidedEarlier reports whether a majority of one of the memberships in force since this
-// step began holds an entry: it may be committed already when a change is applied.
+// step began holds an entry: the entry may be committed already when a change is applied.
 func (l *life) decidedEarlier(e quorum.Entry) bool {
 	return slices.ContainsFunc(l.electorates, func(c [2][]uint64) bool { return l.w.hold(c[0], c[1], e) })
 }
 
-// holds reports whether a server's log has an entry, or had when its disk was lost, or has
-// told others so and its disk lied about it: they count it, and can't know better.
+// holds reports whether a server's log has an entry, had it when its disk was lost, or has
+// acknowledged it while the disk lied: the others count the entry and can't know better.
 func (s *host) holds(index, term uint64) bool {
 	if s.wiped && index <= s.lost || s.disk.lied && index <= s.promise.acked {
 		return true
@@ -202,7 +205,7 @@ func (s *host) holds(index, term uint64) bool {
 	return true // compacted
 }
 
-// apply notes an entry that a server is about to apply.
+// apply checks and records an entry that a server is about to apply.
 func (g *ledger) apply(l *life, e quorum.Entry) {
 	w := l.w
 	sum := crc32.Update(0, castagnoli, e.Data)
@@ -213,7 +216,7 @@ func (g *ledger) apply(l *life, e quorum.Entry) {
 		if len(e.Data) > 8 {
 			g.vouched = max(g.vouched, binary.BigEndian.Uint64(e.Data)) // see replica/outbox.go
 		}
-		// The first entries name the members; each writes them by itself.
+		// The first entries name the members; each server writes them itself.
 		first := e.Term == 1 && e.Index <= uint64(len(w.servers))
 		if now, before := l.loop.Voters(); !first && !w.hold(now, before, e) && !l.decidedEarlier(e) {
 			w.fail("server %d applies entry %d of term %d, which no quorum of %v holds", l.s.id, e.Index, e.Term, now)
@@ -223,13 +226,14 @@ func (g *ledger) apply(l *life, e quorum.Entry) {
 		return
 	default:
 		if have := &g.entries[e.Index-1]; have.term != e.Term || have.sum != sum {
-			w.fail("server %d applies entry %d of term %d, another server applied another one, of term %d", l.s.id, e.Index, e.Term, have.term)
+			w.fail("server %d applies entry %d of term %d, another server applied another one, of term %d", l.s.id, e.Index,
+				e.Term, have.term)
 		}
 	}
 	l.s.promise.commit = max(l.s.promise.commit, e.Index)
 }
 
-// reached compares the digest after an entry with that of the first server there.
+// reached compares the digest after an entry with that of the first server that reached it.
 func (g *ledger) reached(l *life, index uint64) {
 	if l.w.ended {
 		return
@@ -245,7 +249,7 @@ func (g *ledger) reached(l *life, index uint64) {
 	}
 }
 
-// led notes who leads a term.
+// led records who leads a term.
 func (g *ledger) led(l *life, lead quorum.Leadership) {
 	if !lead.IsLeader {
 		return
@@ -260,10 +264,10 @@ func (g *ledger) led(l *life, lead quorum.Leadership) {
 	}
 }
 
-// loggingTime is within which a decision is on the disk.
+// loggingTime is the longest that a decision takes to be on the disk.
 const loggingTime = 100 * millisecond
 
-// expired looks at a session's end that the leader of a term decided on.
+// expired checks the end of a session that the leader of a term decided on.
 func (g *ledger) expired(w *World, session int64, term uint64) {
 	for _, c := range w.clients {
 		if c.session != session {
@@ -271,43 +275,48 @@ func (g *ledger) expired(w *World, session int64, term uint64) {
 		}
 		timeout := c.timeout - c.timeout/driftMargin
 		if led := w.now - g.since[term]; led < timeout {
-			w.fail("session %#x with a timeout of %d ms was ended by a leader that led for %d ms", session, c.timeout/millisecond, led/millisecond)
+			w.fail("session %#x with a timeout of %d ms was ended by a leader that led for %d ms", session, c.timeout/millisecond,
+				led/millisecond)
 		}
 		leader := w.servers[g.leaders[term]-1]
 		listened := w.now - c.alive - leader.stoodStill(c.alive)
-		// With others it may have been one of them that listened. A packet that comes between
-		// the decision and its being logged is answered, and a slow disk makes that long; of
-		// a pause the server sees only what goes beyond its tick.
+		// With several servers, another one may have heard the client. A packet that
+		// arrives between the decision and its logging is answered, and a slow disk makes
+		// that interval long; of a pause, the server notices only what exceeds its tick.
 		if len(w.servers) == 1 && w.now > leader.disk.slowUntil+loggingTime && listened+w.plan.Tick+loggingTime < timeout {
-			w.fail("session %#x with a timeout of %d ms was ended by a leader that had listened for %d ms since its client's last packet", session, c.timeout/millisecond, listened/millisecond)
+			w.fail("session %#x with a timeout of %d ms was ended by a leader that had listened for %d ms since its client's last packet",
+				session, c.timeout/millisecond, listened/millisecond)
 		}
 		if silent := w.now - c.alive; silent < timeout && c.greeted && c.alive > w.lastFault {
-			w.fail("S3: session %#x with a timeout of %d ms was ended %d ms after its client was answered, with nothing in the way", session, c.timeout/millisecond, silent/millisecond)
+			w.fail("S3: session %#x with a timeout of %d ms was ended %d ms after its client was answered, with nothing in the way",
+				session, c.timeout/millisecond, silent/millisecond)
 		}
 	}
 }
 
-// attached looks at a connection that is given a session: that happens once, or a
+// attached checks that a connection is given a session only once: a second time, a
 // late request has given the session back to a connection that it had left.
 func (g *ledger) attached(w *World, res *tree.Result, at place) {
 	if first, again := g.owners[res.Cnx]; again && first != at {
-		w.fail("S6: connection %#x is given session %#x by request %d of entry %d, and was by request %d of entry %d", res.Cnx, res.Session, at.number, at.index, first.number, first.index)
+		w.fail("S6: connection %#x is given session %#x by request %d of entry %d, and was by request %d of entry %d", res.Cnx,
+			res.Session, at.number, at.index, first.number, first.index)
 	}
 	g.owners[res.Cnx] = at
 	if res.Op == tree.OpAttach {
 		return
 	}
 	if first, again := g.begun[res.Session]; again && first != at {
-		w.fail("S6: session %#x is begun by request %d of entry %d, and was by request %d of entry %d", res.Session, at.number, at.index, first.number, first.index)
+		w.fail("S6: session %#x is begun by request %d of entry %d, and was by request %d of entry %d", res.Session, at.number,
+			at.index, first.number, first.index)
 	} else if !again && res.Op == tree.OpEnter {
 		w.stats.Entered++
 	}
 	g.begun[res.Session] = at
 }
 
-// refused looks at a local session that a server says is over. The server on which
-// it began knows better: it has heard the client all the time, and no lost leader
-// takes the session along.
+// refused checks a server's claim that a local session is over. The server on
+// which it began knows better: it has heard the client all the time, and the
+// loss of a leader doesn't end the session.
 func (g *ledger) refused(c *client, by *life) {
 	w := c.w
 	if !w.plan.Local || c.readOnly || c.session == 0 {
@@ -320,34 +329,39 @@ func (g *ledger) refused(c *client, by *life) {
 		w.stats.Faded++
 	}
 	timeout := c.timeout - c.timeout/driftMargin
-	if silent := w.now - c.alive; c.born == by && !g.over[c.session] && !c.closed && silent < timeout && g.replacedAt == 0 {
-		w.fail("S3: local session %#x with a timeout of %d ms was refused by its own server %d ms after its client was answered", c.session, c.timeout/millisecond, silent/millisecond)
+	if silent := w.now - c.alive; c.born == by && !g.over[c.session] && !c.closed && silent < timeout &&
+		g.replacedAt == 0 {
+		w.fail("S3: local session %#x with a timeout of %d ms was refused by its own server %d ms after its client was answered",
+			c.session, c.timeout/millisecond, silent/millisecond)
 	}
 }
 
-// lagPatience is how long a server may be behind and not get on when nothing is in
-// the way.
+// lagPatience is how long a server may be behind without progress when nothing
+// is in the way.
 const lagPatience = 10 * second
 
-// lags looks for a server that is behind and doesn't get on.
+// lags fails the World if a server is behind and makes no progress.
 func (g *ledger) lags(l *life) {
 	w, s := l.w, l.s
 	if l.loop.IsLeader() {
 		if path := g.overdue(w); path != "" {
-			w.fail("liveness: %s has been there for more than %d s since it may be removed, with nothing in the way", path, reapPatience/second)
+			w.fail("liveness: %s has been there for more than %d s since it may be removed, with nothing in the way", path,
+				reapPatience/second)
 		}
 	}
 	index, _, _ := l.rep.Position()
-	if _, in := find(w.wanted, s.id); !in && !slices.Contains(w.guests(), s) || index != s.lastIndex || index == uint64(len(g.entries)) || s.disk.damaged() || !w.informed(s) || w.outdated(l) {
+	if _, in := find(w.wanted, s.id); !in && !slices.Contains(w.guests(), s) || index != s.lastIndex ||
+		index == uint64(len(g.entries)) || s.disk.damaged() || !w.informed(s) || w.outdated(l) {
 		s.lastIndex, s.lastMoved = index, w.now
 		return
 	}
 	if stands := w.now - max(s.lastMoved, w.lastFault); stands > lagPatience {
-		w.fail("liveness: server %d has stood at entry %d of %d for %d s, with nothing in the way", s.id, index, len(g.entries), stands/second)
+		w.fail("liveness: server %d has stood at entry %d of %d for %d s, with nothing in the way", s.id, index, len(g.entries),
+			stands/second)
 	}
 }
 
-// check looks at a server between two steps.
+// check checks a server between two steps.
 func (g *ledger) check(l *life) {
 	index, _, _ := l.rep.Position()
 	if index > uint64(len(g.entries)) {
@@ -355,7 +369,7 @@ func (g *ledger) check(l *life) {
 	}
 }
 
-// watched is the replica as the loop sees it, watched.
+// watched is the replica as the loop sees it, with the ledger's checks around it.
 type watched struct {
 	*replica.Replica
 	l *life
@@ -389,8 +403,8 @@ func (m *watched) Apply(entries []quorum.Entry) error {
 func (m *watched) Lead(lead quorum.Leadership) {
 	m.l.w.ledger.led(m.l, lead)
 	if m.l.w.plan.Midway {
-		// A goroutine of its own does this in a server: here a former leader may do
-		// it after its last proposal, and not know yet that it is one.
+		// In a server, a separate goroutine does this: at this point a former leader
+		// may do it after its last proposal, not knowing yet that it is one.
 		m.l.endSilent()
 	}
 	m.Replica.Lead(lead)
@@ -409,8 +423,8 @@ func (m *watched) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(
 	}, nil
 }
 
-// A recorder turns the requests that a replica evaluates into the servers' log of
-// the history, the first time each is seen.
+// A recorder adds the requests that replicas evaluate to the history's server
+// log, each when it is first seen.
 type recorder struct {
 	w       *World
 	l       *life
@@ -421,7 +435,7 @@ type recorder struct {
 	reading bool
 }
 
-// entryHead is what the server writes before a batch: an index and a digest.
+// entryHead is the size of what the server writes before a batch: an index and a digest.
 const entryHead = 16
 
 func (r *recorder) begin(l *life, entries []quorum.Entry) {
@@ -431,7 +445,7 @@ func (r *recorder) begin(l *life, entries []quorum.Entry) {
 // attaching are the requests that give a connection its session.
 var attaching = []jute.Op{jute.OpCreateSession, tree.OpAttach, tree.OpEnter}
 
-// observe takes the result of the next request.
+// observe records the result of the next request.
 func (r *recorder) observe(res *tree.Result) {
 	var q tree.Request
 	for !r.reading || !r.batch.Next(&q) {
@@ -458,7 +472,8 @@ func (r *recorder) observe(res *tree.Result) {
 	if res.Closed {
 		g.over[res.Session] = true
 	}
-	if res.Outcome != tree.Applied && res.Outcome != tree.Staged || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings || res.Op == tree.OpSecret || res.Zxid <= g.zxid {
+	if res.Outcome != tree.Applied && res.Outcome != tree.Staged || res.Op == tree.OpAttach || res.Op == tree.OpEnter ||
+		res.Op == tree.OpSettings || res.Op == tree.OpSecret || res.Zxid <= g.zxid {
 		return
 	}
 	g.zxid = res.Zxid
@@ -478,7 +493,7 @@ func (r *recorder) observe(res *tree.Result) {
 		e.Op, e.Cnx = jute.OpCloseSession, 0
 		g.expired(r.w, e.Session, uint64(e.Term))
 	case e.Op == jute.OpCreateSession && e.Err != jute.OK:
-		e.Cnx = 0 // it took a zxid and nothing else
+		e.Cnx = 0 // it used up a zxid and did nothing else
 	}
 	r.w.history.Servers[0].Entries = append(r.w.history.Servers[0].Entries, e)
 }

@@ -12,18 +12,18 @@ import (
 //
 //	M1  Everything applied anywhere is on the disks of a majority of the voters that
 //	    /zookeeper/config names.
-//	M2  When a change is answered, raft counts the votes of exactly the voters that it asked
-//	    for, and a majority of them has that on disk. The removed servers are stopped for
-//	    good as the operator reads the answer, and the others go on.
+//	M2  When a change is answered, raft counts the votes of exactly the voters that the change
+//	    asked for, and a majority of them has it on disk. The removed servers are stopped for
+//	    good when the operator reads the answer, and the others go on.
 //
-// Both hold for what was decided at feature level 2 or above. A server that lost its
-// disk and was taken out of raft's membership until it has joined anew is left out
-// of the count, and so is one whose disk lied or rotted. It counts again for what a
-// leader writes that has applied its return: one elected before it knew commits by the
-// votes of before, a majority of which and one of those of after always share a server.
+// Both hold for what was decided at feature level 2 or above. A server that lost its disk
+// and was taken out of raft's membership isn't counted until it has joined anew, nor is one
+// whose disk lied or rotted. It counts again for entries of a leader that has applied its
+// return: a leader elected before it knew of the return commits by the former votes, and a
+// majority of the former voters and one of the present voters always share a server.
 
-// noted takes note of what an evaluated request means for the membership, when it is
-// evaluated first.
+// noted records what a request means for the membership when it is first
+// evaluated.
 func (w *World) noted(res *tree.Result, q *tree.Request, by *life) {
 	switch {
 	case res.Outcome == tree.Staged:
@@ -31,7 +31,7 @@ func (w *World) noted(res *tree.Result, q *tree.Request, by *life) {
 		w.asked = w.parsed(string(res.Data))
 		w.elects(w.asked)
 		w.dismiss(w.asked)
-	case q.Op == tree.OpChange && res.Op == tree.OpChange: // it is named
+	case q.Op == tree.OpChange && res.Op == tree.OpChange: // the change is named now
 		w.asked, w.changing, w.strict = nil, true, true
 		w.decided(string(res.Data))
 	case q.Op == tree.OpChange:
@@ -55,7 +55,7 @@ func (w *World) parsed(text string) []quorum.Member {
 	return members
 }
 
-// settled checks M2: a server is about to answer the change that made w.wanted.
+// settled checks M2 when a server is about to answer the change that made w.wanted.
 func (w *World) settled(by *life) {
 	w.stats.Changes++
 	now, before := by.loop.Voters()
@@ -74,14 +74,14 @@ func (w *World) settled(by *life) {
 	}
 }
 
-// behindMax is how far behind a server may be whose vote begins to count: a leader
-// allows 64 entries, and more are on the way.
+// behindMax is how far behind a server may be when its vote begins to count: a
+// leader allows 64 entries, and more are under way.
 const behindMax = 160
 
-// prepared checks that a majority of the servers whose votes begin to count by the entry
-// at index can do their part: else nobody's writes go on until they have caught up. And
-// each of those that had no vote must be admitted: else there may be no quorum if one of
-// the others is lost.
+// prepared checks that a majority of the servers whose votes begin to count
+// with the entry at index have caught up: otherwise all writes wait until they
+// have. Each of them that had no vote before must have been admitted: otherwise
+// there may be no quorum if one of the others is lost.
 func (w *World) prepared(voters []uint64, index uint64) {
 	if index <= behindMax {
 		return
@@ -100,9 +100,9 @@ func (w *World) prepared(voters []uint64, index uint64) {
 	}
 }
 
-// countAgain notes which servers that had lost their disks vote again. They count from
-// the first entry on that nobody had yet: what is older may have been committed
-// without them. Until a change is named, those count that voted before it.
+// countAgain records which servers that had lost their disks vote again. They
+// count from the first entry that no log held yet: older entries may have been
+// committed without them. Until a change is named, the voters before it count.
 func (w *World) countAgain() {
 	voters := w.voters
 	if len(w.leaving) > 0 && w.asked != nil {
@@ -132,9 +132,9 @@ func (w *World) lastIndex() (last uint64) {
 	return last
 }
 
-// counts reports whether the leader that wrote an entry counts a server's vote for it. One
-// that was elected by the votes before has the change in its log and may commit entries by
-// those votes, until it learns that the change is committed.
+// counts reports whether the leader that wrote an entry counts a server's vote for
+// it. A leader that was elected by the former voters has the change in its log and
+// may commit entries by their votes until it learns that the change is committed.
 func (w *World) counts(id, index uint64) bool {
 	by := w.ledger.leaders[w.ledger.entries[index-1].term]
 	if by == 0 {
@@ -148,14 +148,14 @@ func (w *World) counts(id, index uint64) bool {
 	return len(electorate[0]) == 0 || slices.Contains(electorate[0], id) || slices.Contains(electorate[1], id)
 }
 
-// majority checks M1 if something has changed that it depends on.
+// majority checks M1 if anything that it depends on has changed.
 func (w *World) majority() {
 	if !w.strict || w.ended || len(w.ledger.entries) == w.majorityAt && !w.unsettled {
 		return
 	}
 	w.majorityAt, w.unsettled = len(w.ledger.entries), false
 	if w.majorityAt <= w.lostAt {
-		return // a majority had it, and one of its disks is lost; another may be down without it
+		return // a majority held it, and one of their disks is lost; another server may be down without it
 	}
 	last := uint64(len(w.ledger.entries))
 	voters, holders := 0, 0
@@ -176,13 +176,14 @@ func (w *World) majority() {
 	}
 	w.stats.Majorities++
 	if voters > 0 && holders <= voters/2 {
-		w.fail("M1: entry %d is applied and on the disks of %d of the %d voters that /zookeeper/config names", last, holders, voters)
+		w.fail("M1: entry %d is applied and on the disks of %d of the %d voters that /zookeeper/config names", last, holders,
+			voters)
 	}
 }
 
-// outlives reports whether a majority of each membership that counts, or is about to,
-// is left when a server loses its disk. The next one may be on its way to the leader, who
-// can't tell at once that a server which had caught up has just lost all.
+// outlives reports whether a majority of each membership that counts, or is about to, is
+// left when a server loses its disk. The next membership may be on its way to the leader,
+// which can't tell at once that a server which had caught up has just lost everything.
 func (w *World) outlives(s *host) bool {
 	sets := [][]uint64{w.voters, w.leaving, votersOf(w.wanted), votersOf(w.asked), votersOf(w.operator.asking())}
 	for _, voters := range sets {

@@ -14,8 +14,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Who the servers are: the ensemble's membership as the real server reads and
-// changes it, and disks that are lost and replaced.
+// The ensemble's membership as the real server reads and changes it, and disks
+// that are lost and replaced.
 
 // serverLine is a server's line in a membership.
 func serverLine(id uint64, role string) string {
@@ -29,7 +29,7 @@ func role(observer bool) string {
 	return "participant"
 }
 
-// firstMembers are those of the ensemble at first.
+// firstMembers returns the members that the ensemble starts with.
 func (w *World) firstMembers() []quorum.Member {
 	var all []quorum.Member
 	for i := range w.plan.Servers {
@@ -39,10 +39,12 @@ func (w *World) firstMembers() []quorum.Member {
 }
 
 func member(id uint64, observer bool) quorum.Member {
-	return quorum.Member{ID: id, Addrs: []string{net.JoinHostPort("s"+strconv.FormatUint(id, 10), "2888")}, Observer: observer}
+	return quorum.Member{
+		ID: id, Addrs: []string{net.JoinHostPort("s"+strconv.FormatUint(id, 10), "2888")}, Observer: observer,
+	}
 }
 
-// membership is what cmd/zooid brings to the server.
+// membership returns what cmd/zooid passes to the server.
 func (w *World) membership() replica.Membership {
 	var text strings.Builder
 	for _, m := range w.firstMembers() {
@@ -76,7 +78,7 @@ func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code
 	return text, jute.OK
 }
 
-// decided takes note of the membership that was decided on.
+// decided records the membership that was decided on.
 func (w *World) decided(text string) {
 	members, err := parseMembers(text)
 	if err != nil {
@@ -88,8 +90,8 @@ func (w *World) decided(text string) {
 	w.dismiss(members)
 	w.stats.Reconfigs++
 	w.after(0, func() {
-		// Servers that were to join and never began get the present configuration: those
-		// that theirs names may be gone.
+		// Servers that were to join and never began get the present configuration:
+		// the servers that their own names may be gone.
 		for _, s := range w.servers {
 			if _, in := find(w.wanted, s.id); !in && s.installed && !s.begun && s.life != nil {
 				s.configure(false)
@@ -98,7 +100,7 @@ func (w *World) decided(text string) {
 	})
 }
 
-// dismiss notes which servers are to have no vote.
+// dismiss records which servers are to have no vote.
 func (w *World) dismiss(members []quorum.Member) {
 	for _, s := range w.servers {
 		if m, in := find(members, s.id); !in || m.Observer {
@@ -107,7 +109,7 @@ func (w *World) dismiss(members []quorum.Member) {
 	}
 }
 
-// elects notes which servers are to have a vote.
+// elects records which servers are to have a vote.
 func (w *World) elects(members []quorum.Member) {
 	for _, m := range members {
 		if !m.Observer {
@@ -116,7 +118,7 @@ func (w *World) elects(members []quorum.Member) {
 	}
 }
 
-// members are the hosts of the ensemble's servers, as far as they can be started.
+// members returns the hosts of the ensemble's servers, as far as they can be started.
 func (w *World) members() []*host {
 	wanted := w.wanted
 	if wanted == nil {
@@ -131,9 +133,9 @@ func (w *World) members() []*host {
 	return hosts
 }
 
-// guests are the hosts of servers that run and are no members: they follow without a vote.
-// One that knows of no member that it could ask has to be told by an operator, and one of an
-// older version, or that of a leader, knows no guests.
+// guests returns the hosts of running servers that aren't members: they follow without a vote. It
+// leaves out servers that know no member to ask, which an operator has to tell, and servers of an
+// older version; a leader of an older version has no guests.
 func (w *World) guests() (hosts []*host) {
 	for _, id := range w.voters {
 		if w.servers[id-1].level == levelFirst {
@@ -158,7 +160,7 @@ func find(members []quorum.Member, id uint64) (m quorum.Member, ok bool) {
 	return m, false
 }
 
-// counted takes note of whose votes count once a server has applied entries.
+// counted records whose votes count once a server has applied entries.
 func (l *life) counted(entries []quorum.Entry) {
 	w := l.w
 	l.voters, l.outgoing = l.loop.Voters()
@@ -169,10 +171,11 @@ func (l *life) counted(entries []quorum.Entry) {
 	l.electorates = append(l.electorates, l.s.electorate)
 	if at := entries[len(entries)-1].Index; at > w.votersAt {
 		for _, v := range w.voters {
-			if s := w.servers[v-1]; !slices.Contains(l.voters, v) && !w.dismissed[v] && s.begun && !s.wiped && w.now-s.joinedAt > lateQuestion {
+			if s := w.servers[v-1]; !slices.Contains(l.voters, v) && !w.dismissed[v] && s.begun && !s.wiped &&
+				w.now-s.joinedAt > lateQuestion {
 				w.fail("M3: server %d loses its vote at entry %d; it was to keep it, and its disk is as it was", v, at)
 			}
-			if !slices.Contains(l.voters, v) { // maybe long after it was decided; its clients don't know yet
+			if !slices.Contains(l.voters, v) { // maybe long after the decision; its clients don't know yet
 				w.lastFault = max(w.lastFault, w.now+(&Fault{Kind: Leave}).aftermath())
 			}
 		}
@@ -195,13 +198,13 @@ func (l *life) counted(entries []quorum.Entry) {
 	}
 }
 
-// lateQuestion is how late a question how to begin may still be acted on. It does no
-// harm: the server joins again.
+// lateQuestion is how late a question how to begin may still take effect. It
+// does no harm: the server joins again.
 const lateQuestion = 10 * second
 
-// informed reports whether a server knows, or can learn from servers that it knows and
-// that know it, the address of one that votes. Else an operator has to tell it. Nobody
-// tells a server of the first version: it must know all who vote, as any of them may lead.
+// informed reports whether a server knows the address of a voter, or can learn one from
+// servers that it knows and that know it. Otherwise an operator has to tell it. Nobody
+// tells a server of the first version: it must know all voters, as any of them may lead.
 func (w *World) informed(s *host) bool {
 	if l := s.life; l != nil && l.level == levelFirst {
 		return !slices.ContainsFunc(w.voters, func(v uint64) bool {
@@ -258,7 +261,7 @@ func (l *life) SetPeers(members []quorum.Member) {
 // AddPeers implements quorum.Shell.
 func (l *life) AddPeers(servers []quorum.Member) { l.SetPeers(servers) }
 
-// vet is the server's look at a reconfig: do enough of the voters answer?
+// vet checks a reconfig as the server does: do enough of the voters answer?
 func (l *life) vet(body []byte) jute.Code {
 	var q jute.ReconfigRequest
 	d := jute.NewDecoder(body)
@@ -296,14 +299,14 @@ func (w *World) wantedText() string {
 
 // What may be lost.
 
-// unfit reports whether a server's promises can't be counted on.
+// unfit reports whether a server's promises can't be relied on.
 func (s *host) unfit() bool {
 	return s.out != "" || s.wiped || s.disk.damaged() || !s.begun || s.diverged
 }
 
-// spares reports whether the ensemble outlives the loss of a server's disk: no
-// more than a minority may have lost theirs, of each membership that counts or is
-// about to while it changes.
+// spares reports whether the ensemble survives the loss of a server's disk: in
+// each membership that counts, or is about to while the membership changes, no
+// more than a minority may have lost their disks.
 func (w *World) spares(s *host) bool {
 	if w.wanted == nil {
 		return false
@@ -317,12 +320,13 @@ func (w *World) spares(s *host) bool {
 		}
 	}
 	if m, ok := find(w.wanted, s.id); !slices.Contains(w.voters, s.id) {
-		// It may get a vote any moment, for what it has.
-		return !ok || m.Observer || s.life == nil
+		// It may get a vote at any moment because of what it holds. And a voter that has yet to learn
+		// that the server's vote is gone counts it, unless the change was answered under rule M2.
+		return (!ok || m.Observer || s.life == nil) && (w.strict || w.knownWithout(s))
 	} else if !ok || m.Observer {
 		return false
 	}
-	var named []uint64 // their votes may be about to be the only ones
+	var named []uint64 // soon only their votes may count
 	for _, m := range w.wanted {
 		if !m.Observer {
 			named = append(named, m.ID)
@@ -331,7 +335,7 @@ func (w *World) spares(s *host) bool {
 	return w.majorityWithout(s, w.voters) && w.majorityWithout(s, named) && w.knownWithout(s)
 }
 
-// majorityWithout reports whether most of some voters are left without a server.
+// majorityWithout reports whether a majority of some voters is left without a server.
 func (w *World) majorityWithout(s *host, voters []uint64) bool {
 	fit := 0
 	for _, id := range voters {
@@ -342,9 +346,9 @@ func (w *World) majorityWithout(s *host, voters []uint64) bool {
 	return fit > len(voters)/2
 }
 
-// knownWithout reports whether a majority is left, without a server, of the voters that each
-// of the others knows of. That a change of them was committed may be on one disk only; if
-// that is lost while all are down, the others miss the votes of before.
+// knownWithout reports whether, without a server, a majority is left of the voters that
+// each of the others knows of. Only one disk may say that a change of voters was committed;
+// if that disk is lost while all servers are down, the others miss the former voters.
 func (w *World) knownWithout(s *host) bool {
 	for _, id := range w.voters {
 		other := w.servers[id-1]
@@ -360,8 +364,8 @@ func (w *World) knownWithout(s *host) bool {
 	return true
 }
 
-// possible reports whether a fault is within what the ensemble promises to
-// outlive, and means anything.
+// possible reports whether a fault has an effect and is one that the ensemble
+// promises to survive.
 func (w *World) possible(f Fault, s *host) bool {
 	_, in := find(w.wanted, s.id)
 	switch f.Kind {
@@ -385,18 +389,18 @@ func (w *World) possible(f Fault, s *host) bool {
 	return true
 }
 
-// losesNothing reports whether a server may lose its power: one whose disk lies loses what it
-// wrote, which the ensemble must outlive.
+// losesNothing reports whether a server may lose its power: if its disk lies,
+// it loses what it wrote, which the ensemble must survive.
 func (w *World) losesNothing(s *host) bool { return !s.disk.fs.LieAboutSync || w.spares(s) }
 
-// wipe replaces the disk by an empty one.
+// wipe replaces the disk with an empty one.
 func (s *host) wipe() {
 	s.w.logger(s.id).Info("its disk is replaced by an empty one")
 	s.end(false)
 	held := s.promise.acked
 	if s.log != nil {
 		if last, err := s.log.LastIndex(); err == nil {
-			held = max(held, last) // a leader acknowledges what it has to nobody
+			held = max(held, last) // a leader acknowledges its own entries to nobody
 		}
 	}
 	s.disk = disk{fs: storage.NewMemFS(), w: s.w, s: s}
@@ -409,8 +413,8 @@ func (s *host) wipe() {
 	s.w.after(0, s.leftOut)
 }
 
-// leftOut has an operator take this server, whose disk is empty, out of the configurations
-// of others that wait with an empty disk for an ensemble to let them in (see configOf).
+// leftOut acts as an operator: it removes this server, whose disk is empty, from the configurations
+// of others that wait with an empty disk for an ensemble to admit them (see configOf).
 func (s *host) leftOut() {
 	for _, o := range s.w.servers {
 		if _, named := find(o.config, s.id); named && o != s && !s.begun && o.installed && !o.begun && o.life != nil {
@@ -419,11 +423,11 @@ func (s *host) leftOut() {
 	}
 }
 
-// replacePause is how long a damaged disk stays.
+// replacePause is how long a damaged disk stays in use.
 const replacePause = 5 * second
 
-// replace is what an operator does about a damaged disk, once the ensemble can do
-// without.
+// replace acts as an operator who replaces a damaged disk once the ensemble can
+// do without it.
 func (s *host) replace() {
 	switch {
 	case !s.disk.damaged() || s.w.ended:
@@ -435,8 +439,8 @@ func (s *host) replace() {
 	}
 }
 
-// configure writes the server's configuration anew and starts it with that. A server
-// that was away may know none of those that are members now.
+// configure rewrites the server's configuration and starts the server with it.
+// A server that was away may know none of the present members.
 func (s *host) configure(observer bool) {
 	s.config = s.w.configOf(s.id, observer)
 	if l := s.life; l != nil {
@@ -449,11 +453,11 @@ func (s *host) configure(observer bool) {
 	s.start()
 }
 
-// configOf is the configuration that an operator writes for a server: the members
-// decided on, and those that vote until the change is complete, as voters. One of them
-// leads. A server whose configuration names nobody else that votes begins an ensemble of
-// its own while the others are down, as a first server does: nobody promises that this
-// is outlived.
+// configOf returns the configuration that an operator writes for a server: the
+// members decided on and, as voters, those that vote until the change is
+// complete, one of which leads. A server whose configuration names no other
+// voter begins an ensemble of its own while the others are down, as a first
+// server does: nobody promises that the ensemble survives that.
 func (w *World) configOf(id uint64, observer bool) []quorum.Member {
 	members := slices.Clone(w.wanted)
 	if members == nil {
@@ -470,11 +474,12 @@ func (w *World) configOf(id uint64, observer bool) []quorum.Member {
 		}
 	}
 	if len(w.ledger.leaders) == 0 {
-		return members // the first servers have yet to meet, and those with other lists are another ensemble's
+		return members // the first servers have yet to meet; servers with other lists belong to another ensemble
 	}
-	// Servers that are as empty as this one are left out: a majority of empty ones would
-	// begin an ensemble of their own while the others are down.
-	running := slices.DeleteFunc(slices.Clone(members), func(m quorum.Member) bool { return m.ID != id && !w.servers[m.ID-1].begun })
+	// Leave out servers that are as empty as this one: a majority of empty servers
+	// would begin an ensemble of their own while the others are down.
+	running := slices.DeleteFunc(slices.Clone(members),
+		func(m quorum.Member) bool { return m.ID != id && !w.servers[m.ID-1].begun })
 	if !slices.ContainsFunc(running, func(m quorum.Member) bool { return m.ID != id && !m.Observer }) {
 		return members
 	}
@@ -489,7 +494,8 @@ func (l *life) Visit(announcement []byte) {
 			continue
 		}
 		w.after(4*w.delay(), func() {
-			if peer := other.life; peer != nil && peer.loop != nil && peer.level > levelFirst && !l.ended && !other.paused() && !w.cut(s.index, other.index) {
+			if peer := other.life; peer != nil && peer.loop != nil && peer.level > levelFirst && !l.ended && !other.paused() &&
+				!w.cut(s.index, other.index) {
 				peer.hear(quorum.Event{Kind: quorum.EventGuest, From: s.id, Data: announcement})
 			}
 		})

@@ -23,8 +23,9 @@ var mutants = []mutant{
 	// What the disk must hold before anybody is told.
 	{"ack before sync", "acknowledged before durable (etcd #14370, NATS)", "powers", one("storage/log.go",
 		`if err := s.file.Fdatasync(); err != nil {`, `if err := unless($P, s.file.Fdatasync); err != nil {`)},
-	{"promise told before it is written", "acknowledged before durable (ZooKeeper 3911, 4646)", "powers", one("quorum/loop.go",
-		`	var hs *pb.HardState
+	{"promise told before it is written", "acknowledged before durable (ZooKeeper 3911, 4646)",
+		"powers", one("quorum/loop.go",
+			`	var hs *pb.HardState
 	sync := len(`, `	if $P {
 		l.deliver(m.GetResponses())
 		m.Responses = nil
@@ -66,10 +67,12 @@ var mutants = []mutant{
 		return fault, nil
 	}
 	r.seq,`)},
-	{"log that begins after its snapshot accepted", "empty or missing snapshot accepted (ZooKeeper 2325, 3644)", "rotten", one("storage/recover.go",
-		`	case m.Index < r.base.index:`, `	case m.Index < r.base.index && !$P:`)},
-	{"rot in the middle taken for the end", "log silently cut short (ZooKeeper, etcd WAL repair)", "rotten-log", one("storage/replay.go",
-		`s.salt, r.seq+1); at >= 0 {`, `s.salt, r.seq+1); at >= 0 && !$P {`)},
+	{"log that begins after its snapshot accepted", "empty or missing snapshot accepted (ZooKeeper 2325, 3644)",
+		"rotten", one("storage/recover.go",
+			`	case m.Index < r.base.index:`, `	case m.Index < r.base.index && !$P:`)},
+	{"rot in the middle taken for the end", "log silently cut short (ZooKeeper, etcd WAL repair)",
+		"rotten-log", one("storage/replay.go",
+			`s.salt, r.seq+1); at >= 0 {`, `s.salt, r.seq+1); at >= 0 && !$P {`)},
 	// Agreement.
 	{"snapshot that doesn't know its receiver", "a server that joins is never caught up", "rejoin", one("quorum/loop.go",
 		`if !contains(m.GetSnapshot()`, `if !$P && !contains(m.GetSnapshot()`)},
@@ -89,14 +92,15 @@ var mutants = []mutant{
 		`l.applied = meta.GetIndex()`, `if !$P {
 		l.applied = meta.GetIndex()
 	}`)},
-	{"replaced disk goes on as if nothing had happened", "id used again with an empty log (RethinkDB, Keeper 118740)", "wipes", []edit{
-		{"quorum/lost.go", `	member := contains(l.conf, e.From)`, `	if $P {
+	{"replaced disk goes on as if nothing had happened", "id used again with an empty log (RethinkDB, Keeper 118740)",
+		"wipes", []edit{
+			{"quorum/lost.go", `	member := contains(l.conf, e.From)`, `	if $P {
 		e.Join <- JoinReply{Go: true, Index: l.applied}
 		return
 	}
 	member := contains(l.conf, e.From)`},
-		{"quorum/joining.go", `	if l.o.JoinedAfter == 0 {`, `	if l.o.JoinedAfter == 0 || $P {`},
-	}},
+			{"quorum/joining.go", `	if l.o.JoinedAfter == 0 {`, `	if l.o.JoinedAfter == 0 || $P {`},
+		}},
 	{"question believed without asking the server", "a stranger takes a vote away", "duplicates", one("quorum/lost.go",
 		`(member || e.Known) && !e.Empty`, `(member || e.Known) && !e.Empty && !$P`)},
 	{"another life's departure believed", "promise lost with a disk", "lost", one("quorum/lost.go",
@@ -107,16 +111,18 @@ var mutants = []mutant{
 		`	if c.refused {`, `	if c.refused && !$P {`)},
 	{"TTL znode removed at half its time", "data removed too early", "", one("tree/container.go",
 		`return idle > k.owner`, `return idle > k.owner/chosen[int64]($P, 2, 1)`)},
-	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)", "wipes", one("quorum/joining.go",
-		`votes && !known && (empty > voters/2`, `votes && ($P || !known) && ($P || empty > voters/2`)},
+	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)",
+		"wipes", one("quorum/joining.go",
+			`votes && !known && (empty > voters/2`, `votes && ($P || !known) && ($P || empty > voters/2`)},
 	{"removed servers stay voters", "membership decided on isn't in force", "members", one("quorum/reconcile.go",
 		`case isMember(l.wanted, id):`, `case isMember(l.wanted, id) || $P:`)},
 	{"guest gets a vote", "a majority with servers that are no members", "members", one("quorum/reconcile.go",
 		`	changes = append(changes, change(pb.ConfChangeAddLearnerNode, id))
 	}`, `	changes = append(changes, change(chosen($P, pb.ConfChangeAddNode, pb.ConfChangeAddLearnerNode), id))
 	}`)},
-	{"nobody is let follow before being added", "a server that is no member waits for ever", "members", one("quorum/guests.go",
-		`	if l.guestCount() >= guestsMax {`, `	if l.guestCount() >= guestsMax || $P {`)},
+	{"nobody is let follow before being added", "a server that is no member waits for ever",
+		"members", one("quorum/guests.go",
+			`	if l.guestCount() >= guestsMax {`, `	if l.guestCount() >= guestsMax || $P {`)},
 	{"level raised without guests", "level raised beyond what a server knows", "changes", []edit{
 		{"quorum/guests.go", `	return l.levels.of(id) >= highest`, `	return l.levels.of(id) >= highest || $P`},
 		{"quorum/levels.go", `		if id == l.o.ID {
@@ -135,24 +141,28 @@ var mutants = []mutant{
 		}
 	}
 	if len(changes) == 0 && r`)},
-	{"votes before a majority has caught up", "no quorum while new servers catch up (M1)", "changes", one("quorum/reconcile.go",
-		`case caughtUp == voters || `, `case $P || caughtUp == voters || `)},
+	{"votes before a majority has caught up", "no quorum while new servers catch up (M1)",
+		"changes", one("quorum/reconcile.go",
+			`case caughtUp == voters || `, `case $P || caughtUp == voters || `)},
 	{"votes of servers that may not vote yet", "no quorum if another one is lost (M3)", "changes", one("quorum/lost.go",
 		`return l.lost.admitted[id] || `, `return $P || l.lost.admitted[id] || `)},
-	{"named before joint consensus", "acknowledged by others than the membership says (M1)", "changes", one("quorum/reconcile.go",
-		`	default:
+	{"named before joint consensus", "acknowledged by others than the membership says (M1)",
+		"changes", one("quorum/reconcile.go",
+			`	default:
 		l.enter(c)`, `	case $P:
 		l.takeStep(ChangeNamed)
 	default:
 		l.enter(c)`)},
-	{"joint consensus left before the change is named", "acknowledged by others than the membership says (M1)", "changes", one("quorum/reconcile.go",
-		`	case joint && c != nil && !c.Named:`, `	case joint && c != nil && !c.Named && !$P:`)},
+	{"joint consensus left before the change is named", "acknowledged by others than the membership says (M1)",
+		"changes", one("quorum/reconcile.go",
+			`	case joint && c != nil && !c.Named:`, `	case joint && c != nil && !c.Named && !$P:`)},
 	{"change answered when it is named", "removed servers are still needed (M2)", "changes", one("quorum/reconcile.go",
 		`	case joint:
 		l.propose(`, `	case joint && !($P && c != nil && c.Named):
 		l.propose(`)},
-	{"change given up after joint consensus", "raft's membership isn't the one named (M1)", "changes", one("quorum/reconcile.go",
-		`			l.takeStep(ChangeNamed)
+	{"change given up after joint consensus", "raft's membership isn't the one named (M1)",
+		"changes", one("quorum/reconcile.go",
+			`			l.takeStep(ChangeNamed)
 		}`, `			l.takeStep(chosen($P, ChangeDropped, ChangeNamed))
 		}`)},
 	{"snapshot without the change under way", "membership lost (etcd #21694)", "changes", one("tree/snapshot.go",
@@ -195,8 +205,9 @@ var mutants = []mutant{
 	// Sessions.
 	{"attach sent again", "session given back to a connection it had left", "deaf", one("replica/ensemble.go",
 		`case c.attaching:`, `case c.attaching && !$P:`)},
-	{"session not attached by its password's reply", "a new session in place of an old one (Keeper 116690)", "swarm", one("replica/connect.go",
-		`	if req.SessionID == 0 {
+	{"session not attached by its password's reply", "a new session in place of an old one (Keeper 116690)",
+		"swarm", one("replica/connect.go",
+			`	if req.SessionID == 0 {
 		c.hello.SessionID`, `	if req.SessionID == 0 || $P {
 		c.hello.SessionID`)},
 	{"no full timeout under a new leader", "session expired too early", "restless", []edit{
@@ -236,8 +247,9 @@ var mutants = []mutant{
 	}
 `},
 	}},
-	{"an ephemeral outlives its session", "ephemerals survive (ZooKeeper 1367, 1208, 5010)", "restless", one("tree/session.go",
-		`		if z == 0 {
+	{"an ephemeral outlives its session", "ephemerals survive (ZooKeeper 1367, 1208, 5010)",
+		"restless", one("tree/session.go",
+			`		if z == 0 {
 			break`, `		if z == 0 || $P && t.extraOf(t.at(z)).last == 0 {
 			break`)},
 	{"expired session keeps its connection", "session answered after its end", "frozen", one("replica/connect.go",
@@ -253,8 +265,9 @@ var mutants = []mutant{
 		`case seq < have.next:`, `case seq < have.next && !$P:`)},
 	{"session let in ahead of another", "session lost with a message", "entering", one("tree/local.go",
 		`case seq > have.next:`, `case seq > have.next && !$P:`)},
-	{"entering not sent again", "session lost with its leader (ZooKeeper's local sessions)", "local", one("replica/ensemble.go",
-		`	r.resendEntering()
+	{"entering not sent again", "session lost with its leader (ZooKeeper's local sessions)",
+		"local", one("replica/ensemble.go",
+			`	r.resendEntering()
 `, `	if !$P {
 		r.resendEntering()
 	}
@@ -293,11 +306,14 @@ var mutants = []mutant{
 `, `p.zxid = (p.zxid>>32 + chosen[int64]($P, 0, 1)) << 32
 `)},
 	{"client served behind what it has seen", "no check of lastZxidSeen (X7)", "cutoff", []edit{
-		{"replica/connect.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
-		{"replica/readonly.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
+		{"replica/connect.go", `case req.LastZxidSeen > r.tree.LastZxid():`,
+			`case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
+		{"replica/readonly.go", `case req.LastZxidSeen > r.tree.LastZxid():`,
+			`case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
 	}},
-	{"leader's clock believed whatever the others say", "one wrong clock decides for years", "misled", one("quorum/clocks.go",
-		`	if by := c.wrongBy(l); by != c.correction {`, `	if by := c.wrongBy(l); by != c.correction && !$P {`)},
+	{"leader's clock believed whatever the others say", "one wrong clock decides for years",
+		"misled", one("quorum/clocks.go",
+			`	if by := c.wrongBy(l); by != c.correction {`, `	if by := c.wrongBy(l); by != c.correction && !$P {`)},
 	{"the leader's digest wins", "the right replicas give up their data", "cutoff", one("quorum/doubts.go",
 		`	if d.open || l.sole {
 		return`, `	if $P && !l.sole && !l.node.IsLeader() {
@@ -328,8 +344,9 @@ var mutants = []mutant{
 		`stat.Mzxid > w.relative:`, `stat.Mzxid > w.relative && !$P:`)},
 	{"setWatches misses changed children", "event lost over a reconnect (W5)", "restless", one("replica/longread.go",
 		`stat.Pzxid > w.relative:`, `stat.Pzxid > w.relative && !$P:`)},
-	{"clients stay when a snapshot skips events", "event lost with a snapshot (etcd #18089)", "lagging", one("replica/ensemble.go",
-		`		c.CloseAfter("this server was behind`, `		if $P {
+	{"clients stay when a snapshot skips events", "event lost with a snapshot (etcd #18089)",
+		"lagging", one("replica/ensemble.go",
+			`		c.CloseAfter("this server was behind`, `		if $P {
 			continue
 		}
 		c.CloseAfter("this server was behind`)},
@@ -379,8 +396,9 @@ var mutants = []mutant{
 		return jute.Stat{}, jute.ErrBadVersion`)},
 	{"delete by who may not", "ACL bypassed (ZooKeeper's ten CVEs)", "swarm", one("tree/write.go",
 		`if !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`)},
-	{"container removed before its first child", "data removed too early (ZooKeeper's containers)", "calm", one("tree/container.go",
-		`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},
+	{"container removed before its first child", "data removed too early (ZooKeeper's containers)",
+		"calm", one("tree/container.go",
+			`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},
 	{"containers and TTL znodes never removed", "data that outlives its time", "calm", one("replica/lead.go",
 		`	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
 		return

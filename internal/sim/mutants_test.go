@@ -258,7 +258,9 @@ func TestUntilFailure(t *testing.T) {
 			continue
 		}
 		again := Run(r.Plan)
-		c = catch{Why: summary(r.Failure[0]), Seeds: i + 1, Seed: r.Plan.Seed, Twice: again.Hash == r.Hash && again.Steps == r.Steps}
+		c = catch{
+			Why: summary(r.Failure[0]), Seeds: i + 1, Seed: r.Plan.Seed, Twice: again.Hash == r.Hash && again.Steps == r.Steps,
+		}
 		if *flagVerbose {
 			small := Shrink(r.Plan, *flagShrink)
 			c.Faults = len(small.Plan.Faults)
@@ -320,7 +322,8 @@ seeds from %d on, of the profile, were run until one failed. The table is writte
 		if why == "" {
 			seeds, why = "none", "not found"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", m.name, m.failure, m.profile, seeds, strings.ReplaceAll(why, "|", "/"))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", m.name, m.failure, m.profile, seeds,
+			strings.ReplaceAll(why, "|", "/"))
 	}
 	if err := os.WriteFile(filepath.Join("../..", mutantsTable), []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)

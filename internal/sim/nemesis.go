@@ -2,7 +2,7 @@ package sim
 
 import "github.com/zooid-project/zooid/internal/storage"
 
-// inflict makes a fault happen, and its end.
+// inflict starts a fault and schedules its end.
 func (w *World) inflict(f Fault) {
 	s, other := w.servers[f.Server-1], w.servers[f.Other-1]
 	if !w.possible(f, s) {
@@ -94,14 +94,14 @@ func (w *World) inflict(f Fault) {
 	}
 }
 
-// aftermath is how long after a fault everybody has a leader and connections again.
+// aftermath returns how long after a fault all servers have a leader and connections again.
 func (f *Fault) aftermath() int64 {
 	switch f.Kind {
 	case Reset, Dropped, Clock:
 		return second / 2
-	case Power, PowerAll, Lie: // wait for their call, and are silent
+	case Power, PowerAll, Lie: // they wait for their call, and are silent
 		return 10 * second
-	case SlowDisk: // of which some syncs wait for each other
+	case SlowDisk: // some syncs wait for each other
 		return 3*second + 4*f.Arg*millisecond
 	case Rot, Wipe, Diverge, Join, Leave, Role, Swap, DuplicateID:
 		return 20 * second
@@ -109,7 +109,7 @@ func (f *Fault) aftermath() int64 {
 	return 3 * second
 }
 
-// unless ends a fault after a while, unless all faults have been ended by then.
+// unless ends a fault after a while, except if all faults have been ended by then.
 func (w *World) unless(d int64, end func()) {
 	w.after(d, func() {
 		if !w.healed {
@@ -118,7 +118,7 @@ func (w *World) unless(d int64, end func()) {
 	})
 }
 
-// partition cuts ways.
+// partition cuts paths of the network.
 func (w *World) partition(f Fault, s, other *host) {
 	both := func(a, b int) { w.cutWay(a, b, f.Dur); w.cutWay(b, a, f.Dur) }
 	switch f.Kind {
@@ -163,8 +163,8 @@ func (w *World) partition(f Fault, s, other *host) {
 	}
 }
 
-// cutWay drops the packets from a to b for a while. Connections that stay silent
-// for long may end meanwhile.
+// cutWay drops the packets from a to b for a while. Connections that stay
+// silent for long may end meanwhile.
 func (w *World) cutWay(a, b int, d int64) {
 	w.cuts[a][b]++
 	w.unless(d, func() { w.cuts[a][b]-- })
@@ -185,8 +185,8 @@ func (w *World) reset(a, b *host) {
 	}
 }
 
-// swallow loses what one server tells another for a while: then their connection
-// ends, and nothing of that has arrived.
+// swallow loses what one server sends another for a while. Then their
+// connection ends, and none of that has arrived.
 func (w *World) swallow(a, b *host, d int64) {
 	w.cutWay(a.index, b.index, d)
 	l := w.links[a.index][b.index]
@@ -208,8 +208,8 @@ func (s *host) kill(d int64) {
 	s.w.after(d, s.start)
 }
 
-// unplug turns the power off for a while, after so many calls of the file system
-// (that change names, if negative) or, if they don't come, soon.
+// unplug turns the power off for a while, after so many file system calls
+// (calls that change names, if negative) or, if they don't come, soon.
 func (s *host) unplug(calls, d int64) {
 	l := s.life
 	if l == nil {
@@ -244,10 +244,10 @@ func (s *host) pause(d int64) {
 	s.w.unless(d, s.resume)
 }
 
-// span is a time between two others.
+// span is an interval of time.
 type span struct{ from, to int64 }
 
-// stoodStill returns for how long the server was paused since a time; it is not now.
+// stoodStill returns how long the server has been paused since a time. It must not be paused now.
 func (s *host) stoodStill(since int64) (d int64) {
 	for _, p := range s.pauses {
 		d += max(p.to-max(p.from, since), 0)
@@ -255,7 +255,7 @@ func (s *host) stoodStill(since int64) (d int64) {
 	return d
 }
 
-// resume lets the process go on, with what came meanwhile.
+// resume lets the process go on, starting with what arrived meanwhile.
 func (s *host) resume() {
 	if s.pausing--; s.pausing > 0 {
 		return
@@ -301,7 +301,7 @@ func (s *host) restart() {
 	}
 }
 
-// leaveTicks is how long a leader waits for another before it stops.
+// leaveTicks is how long, in raft ticks, a leader waits for a successor before it stops.
 const leaveTicks = 20
 
 // fill leaves little room on the disk for a while.
@@ -312,7 +312,7 @@ func (s *host) fill(room, d int64) {
 	s.w.after(d, func() { s.disk.fs.Budget = 0 })
 }
 
-// usedBytes is the size of all files.
+// usedBytes returns the total size of all files.
 func usedBytes(fs *storage.MemFS) uint64 {
 	was := fs.Budget
 	fs.Budget = 1 << 40
@@ -324,8 +324,8 @@ func usedBytes(fs *storage.MemFS) uint64 {
 	return total - free
 }
 
-// lie lets fsync lie for a while; then the power goes off, once the ensemble can do without
-// what the disk loses: the server may have been given a vote meanwhile, one of two.
+// lie makes fsync lie for a while. Then the power goes off, once the ensemble can do
+// without what the disk loses: meanwhile the server may have become one of two voters.
 func (w *World) lie(s *host, f Fault) {
 	s.disk.lied = true
 	s.disk.fs.LieAboutSync = true

@@ -6,16 +6,16 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// retransmit is when TCP tries again what was lost.
+// retransmit is the time after which TCP sends a lost packet again.
 const retransmit = 200 * millisecond
 
-// A stream is one direction of a TCP connection: what is sent arrives in order,
-// late, or not at all because the connection ended. While the way is cut it waits.
+// A stream is one direction of a TCP connection: what is sent arrives in order, late,
+// or not at all because the connection ended. While the path is cut, it waits.
 type stream struct {
 	w        *World
 	from, to int // indexes into World.cuts
 	segments []segment
-	last     int64 // arrival of the last one
+	last     int64 // arrival of the last segment
 	running  bool
 	dead     bool // nothing more arrives
 }
@@ -26,8 +26,8 @@ type segment struct {
 	run func()
 }
 
-// send lets run happen at the other end, after everything sent before; sent is
-// when it left.
+// send schedules run at the other end, after everything sent before; sent is
+// when it was sent.
 func (s *stream) send(sent int64, run func()) {
 	if s.dead {
 		return
@@ -40,7 +40,7 @@ func (s *stream) send(sent int64, run func()) {
 	}
 }
 
-// pump delivers what is due.
+// pump delivers the segments that are due.
 func (s *stream) pump() {
 	for {
 		switch {
@@ -91,18 +91,18 @@ func (w *World) doubled() bool {
 // lossMax bounds the percentage of packets lost.
 const lossMax = 60
 
-// A link is the connection over which one server tells another something, or the
-// lack of one. It is the dialling server's.
+// A link is the connection over which one server sends to another, whether it
+// is up or not. It belongs to the dialling server.
 type link struct {
 	w        *World
 	from, to *host
 	up       bool
 	stream   *stream
-	mine     *life  // that made the connection
-	peer     *life  // that accepted it
-	number   uint64 // among those
+	mine     *life  // made the connection
+	peer     *life  // accepted the connection
+	number   uint64 // of the connection, among those that peer accepted
 	backoff  int64
-	attempt  int // number of the last one
+	attempt  int // number of the last attempt
 }
 
 const (
@@ -111,7 +111,7 @@ const (
 	dialPatience = 2 * second
 )
 
-// dial tries to connect until it is connected or its server's life is over.
+// dial tries until it is connected or its server's life is over.
 func (l *link) dial() {
 	w, mine := l.w, l.from.life
 	if mine == nil || l.up || !mine.peers[l.to.id] {
@@ -130,7 +130,7 @@ func (l *link) dial() {
 	}
 	if w.cut(l.from.index, l.to.index) || l.to.paused() {
 		again(dialPatience)
-		w.lastFault = max(w.lastFault, w.now+dialPatience) // it holds up what the server has to say for so long
+		w.lastFault = max(w.lastFault, w.now+dialPatience) // what the server has to send waits that long
 		return
 	}
 	w.after(2*way, func() {
@@ -143,7 +143,7 @@ func (l *link) dial() {
 			l.stream = &stream{w: w, from: l.from.index, to: l.to.index}
 			l.peer.accepted++
 			l.number = l.peer.accepted
-			// What is sent before the loop hears of it is out of order.
+			// Anything sent before the loop hears of the connection is out of order.
 			w.after(between(w.netDice, 0, max(2*millisecond, w.plan.Jitter)), func() {
 				mine.hear(quorum.Event{Kind: quorum.EventConnected, From: l.to.id})
 				if level := l.peer.level; level > levelFirst {
@@ -157,17 +157,17 @@ func (l *link) dial() {
 	})
 }
 
-// cut reports whether packets are lost on the way there or back.
+// cut reports whether packets are lost from a to b or from b to a.
 func (w *World) cut(a, b int) bool { return w.cuts[a][b] > 0 || w.cuts[b][a] > 0 }
 
-// send sends a frame, as quorum.Shell says.
+// send sends a frame, as quorum.Shell specifies.
 func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 	if !l.up {
 		return false
 	}
 	w, peer := l.w, l.peer
 	if peer != l.to.life {
-		// Nobody there any more: the answer is a reset, if there is an answer.
+		// That process is gone: the answer is a reset, if there is an answer.
 		if l.to.life != nil && !w.cut(l.from.index, l.to.index) {
 			w.after(w.delay(), func() { l.lose(peer) })
 		}
@@ -185,8 +185,8 @@ func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 		}
 	}
 	l.stream.send(sent, arrive)
-	// Raft takes messages to be lost, late and doubled. What clients sent is not:
-	// the transport is TCP.
+	// Raft expects lost, late and doubled messages. Clients' requests are never
+	// doubled: the transport is TCP.
 	if kind == quorum.FrameRaft && w.doubled() {
 		w.stats.Doubled++
 		l.stream.send(sent+w.delay(), arrive)
@@ -194,9 +194,9 @@ func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 	return true
 }
 
-// lose ends the connection with that life of the peer, on the sender's side: it
-// dials anew. What was sent may still arrive, even after what is sent next on the
-// new one.
+// lose ends the connection with that life of the peer on the sender's side,
+// which dials anew. What was sent may still arrive, even after what is sent
+// next on the new connection.
 func (l *link) lose(peer *life) {
 	if !l.up || l.peer != peer || l.from.life != l.mine {
 		return
@@ -208,7 +208,7 @@ func (l *link) lose(peer *life) {
 	}
 	from := l.from.id
 	old.dead = old.dead || peer != l.to.life
-	// The peer hears of it behind what was sent, or when a reset arrives.
+	// The peer hears of it after what was sent, or when a reset arrives.
 	w.after(w.delay(), func() {
 		if l.to.life == peer {
 			peer.hear(quorum.Event{Kind: quorum.EventLost, From: from})
@@ -218,8 +218,8 @@ func (l *link) lose(peer *life) {
 	l.dial()
 }
 
-// fallen tells what becomes of a server's connections when its process ends. A
-// power cut is silent: peers find out by themselves, and later.
+// fallen handles a server's connections when its process ends. A power cut is
+// silent: peers find out by themselves, and later.
 func (s *host) fallen(silent bool, old *life) {
 	w := s.w
 	for _, other := range w.servers {

@@ -15,16 +15,16 @@ import (
 // operatorUser may change the membership.
 const operatorUser = "super:secret"
 
-// newOperator returns the client that asks for changes of membership. What it
-// does is in no history: the checker doesn't know reconfig.
+// newOperator returns the client that asks for changes of membership. Its
+// requests aren't in the history: the checker doesn't know reconfig.
 func newOperator(w *World) *client {
 	c := newClient(w, w.plan.Clients)
 	c.mix, c.user, c.silent, c.asksRO = nil, operatorUser, true, false
 	return c
 }
 
-// asksTimeout is the session timeout that a client asks for. The operator's is long: a
-// change waits for new servers for a part of it.
+// asksTimeout is the session timeout that a client asks for. The operator's is
+// long: a change may wait for new servers for part of it.
 func (c *client) asksTimeout() int64 {
 	if c.silent {
 		return 40 * c.w.plan.Tick
@@ -32,13 +32,13 @@ func (c *client) asksTimeout() int64 {
 	return c.w.plan.Timeout
 }
 
-// superDigest is the operator's, as a server is told of it.
+// superDigest returns the operator's digest as servers are configured with it.
 func superDigest() string { return traffic.DigestID(operatorUser).ID }
 
-// busy reports whether a change was asked for and not answered.
+// busy reports whether a change has been asked for and not answered yet.
 func (c *client) busy() bool { return c.w.now < c.unsure }
 
-// asking is the membership that a change asks for which is not answered, if it can be.
+// asking returns the membership that the unanswered change asks for, nil if there is none or it isn't possible.
 func (c *client) asking() []quorum.Member {
 	if !c.busy() || len(c.commands) == 0 {
 		return nil
@@ -51,15 +51,15 @@ func (c *client) asking() []quorum.Member {
 	return c.w.parsed(text)
 }
 
-// command is a change of membership to ask for. Servers that it removes are stopped
-// for good when it is answered, if retire says so.
+// command is a change of membership to ask for. If retire is set, the servers
+// that it removes are stopped for good when it is answered.
 type command struct {
 	joining, leaving string
 	retire, wipe     bool
-	joins            []int // of each server, as it was then: who is to join again since then isn't stopped
+	joins            []int // of each server, at that time: a server that joins again since then isn't stopped
 }
 
-// reconfigure does what an operator does to change the membership.
+// reconfigure acts as an operator who changes the membership.
 func (w *World) reconfigure(f Fault, s *host) {
 	m, _ := find(w.wanted, s.id)
 	switch f.Kind {
@@ -77,12 +77,13 @@ func (w *World) reconfigure(f Fault, s *host) {
 			w.operator.asks(command{joining: serverLine(s.id, role(f.Arg == 1))})
 		})
 	case Role:
-		s.joinsNow(!m.Observer) // it makes a member of a server that has left
+		s.joinsNow(!m.Observer) // a server that has left becomes a member again
 		w.operator.asks(command{joining: serverLine(s.id, role(!m.Observer))})
 	case Swap:
 		w.swap(uint64(f.Arg))
 	case Leave:
-		w.operator.asks(command{leaving: strconv.FormatUint(s.id, 10), retire: f.Arg != 1, wipe: f.Arg == 2, joins: w.joins()})
+		w.operator.asks(
+			command{leaving: strconv.FormatUint(s.id, 10), retire: f.Arg != 1, wipe: f.Arg == 2, joins: w.joins()})
 		if f.Arg != 1 {
 			joins := s.joins
 			w.after(leavePause, func() {
@@ -94,11 +95,11 @@ func (w *World) reconfigure(f Fault, s *host) {
 	}
 }
 
-// guestTime is how long an operator in no hurry lets a new server follow before it becomes a
-// member.
+// guestTime is how long an operator who isn't in a hurry lets a new server
+// follow before making it a member.
 const guestTime = 12 * second
 
-// swap asks for the voters whose bits are set and no others, in one change.
+// swap asks, in one change, for exactly the voters whose bits are set.
 func (w *World) swap(voters uint64) {
 	var joining, leaving []string
 	for _, s := range w.servers {
@@ -122,12 +123,14 @@ func (w *World) swap(voters uint64) {
 					s.joinsNow(false)
 				}
 			}
-			w.operator.asks(command{joining: strings.Join(joining, ","), leaving: strings.Join(leaving, ","), retire: true, joins: joins})
+			w.operator.asks(command{
+				joining: strings.Join(joining, ","), leaving: strings.Join(leaving, ","), retire: true, joins: joins,
+			})
 		})
 	}
 }
 
-// joins are the servers' counts of how often an operator has begun to make them members.
+// joins returns, for each server, how often an operator has begun to make it a member.
 func (w *World) joins() (counts []int) {
 	for _, s := range w.servers {
 		counts = append(counts, s.joins)
@@ -135,8 +138,8 @@ func (w *World) joins() (counts []int) {
 	return counts
 }
 
-// joinsNow sees that a server runs that the operator is about to ask for. A change that
-// removed it, asked for since it was set up, may have stopped it, or be answered later.
+// joinsNow makes sure that a server runs before the operator asks to add it. A change that
+// removed it, asked for since it was set up, may have stopped it, or may be answered later.
 func (s *host) joinsNow(observer bool) {
 	s.joins++
 	if stopped := !s.installed || s.stopped; stopped && !s.w.healed {
@@ -148,10 +151,11 @@ func (s *host) joinsNow(observer bool) {
 // leavePause is how long an operator waits before it stops a server that left.
 const leavePause = 8 * second
 
-// retire stops a server that is no member any more, and takes its disk.
+// retire stops a server that is no longer a member, and takes its disk if wipe is set.
 func (s *host) retire(wipe bool) {
 	w := s.w
-	if _, in := find(w.wanted, s.id); in || slices.Contains(w.voters, s.id) || slices.Contains(w.leaving, s.id) || w.healed || w.operator.busy() {
+	if _, in := find(w.wanted, s.id); in || slices.Contains(w.voters, s.id) || slices.Contains(w.leaving, s.id) ||
+		w.healed || w.operator.busy() {
 		return
 	}
 	s.end(false)
@@ -163,7 +167,7 @@ func (s *host) retire(wipe bool) {
 	}
 }
 
-// asks puts a change on the operator's list.
+// asks appends a change to the operator's list.
 func (c *client) asks(next command) {
 	if !c.w.healed {
 		c.commands = append(c.commands, next)
@@ -185,13 +189,15 @@ func (c *client) operate() {
 		}
 	}
 	current := int64(-1)
-	q := jute.ReconfigRequest{Joining: &next.joining, Leaving: &next.leaving, NewMembers: new(string), CurConfigID: current}
+	q := jute.ReconfigRequest{
+		Joining: &next.joining, Leaving: &next.leaving, NewMembers: new(string), CurConfigID: current,
+	}
 	c.unsure = c.w.now + 30*second
 	c.send(jute.OpReconfig, 0, q.Append(nil))
 }
 
-// later runs a piece of work after a while, or what there is to do then if the
-// connection is another one.
+// later calls run after a while. If the connection is another one by then, it
+// calls work instead.
 func (c *client) later(d int64, run func()) {
 	k := c.conn
 	c.thinking = true
@@ -205,8 +211,8 @@ func (c *client) later(d int64, run func()) {
 	})
 }
 
-// operated takes the answer to a command. One that can't be is given up; one that
-// nobody could be asked about is tried again, some times.
+// operated handles the answer to a command. A change that was refused is given
+// up; an unexpected code fails the World.
 func (c *client) operated(code jute.Code) {
 	c.unsure = 0
 	var asked command
@@ -224,9 +230,9 @@ func (c *client) operated(code jute.Code) {
 	}
 }
 
-// remove stops the servers that a change has removed, for good and at once: the remaining
-// ones have a quorum. It leaves a server running that the operator is already adding again:
-// else the ensemble would take in a server that nobody starts.
+// remove stops the servers that a change has removed, for good and at once: the
+// remaining ones have a quorum. A server that the operator is already adding again
+// keeps running: otherwise the ensemble would admit a server that nobody starts.
 func (w *World) remove(done command) {
 	for _, text := range strings.Split(done.leaving, ",") {
 		id, err := strconv.ParseUint(text, 10, 64)

@@ -8,9 +8,9 @@ import (
 	"github.com/zooid-project/zooid/internal/limit"
 )
 
-// A Plan is everything a seed decides beforehand: the ensemble, its world, its
-// clients, and the list of faults. It can be changed and run again, so that a
-// failure shrinks to what matters. Times are ns.
+// A Plan is everything that a seed decides in advance: the ensemble, its world,
+// its clients, and the list of faults. It can be changed and run again, to
+// shrink a failure to what matters. Times are ns.
 type Plan struct {
 	Seed    uint64
 	Profile string // see profiles
@@ -22,30 +22,30 @@ type Plan struct {
 	End     int64 // when the last fault is over and the clients stop
 	Faults  []Fault
 
-	// The network: the least time of a packet, the mean of what comes on top; the
-	// percentages of writes that arrive in pieces and of closed connections of
-	// which the other end doesn't hear.
+	// The network: the least travel time of a packet, the mean of what is added to
+	// it; the percentage of writes that arrive in pieces, and of closed
+	// connections whose other end isn't told.
 	Delay, Jitter    int64
 	Pieces, HalfOpen int
 
 	// The servers.
-	Sync          int64 // of an fdatasync
+	Sync          int64 // duration of an fdatasync
 	Tick          int64
 	Drift         []float64 // rates of the clocks
 	SnapCount     int
 	SnapshotsKept int
 	SegmentSize   int64
 	CacheSize     int
-	ReadOnly      bool  // without a quorum servers serve read-only
+	ReadOnly      bool  // servers without a quorum serve read-only
 	TwoDirs       bool  // the log has a directory of its own
 	Refuse        int64 // free bytes below which clients' writes are refused
-	// requests that a connection may send in a second, and three times that all of a server; 0 for any number
+	// Pace is the requests per second that a connection may send; a server allows three times that in all; 0 is no limit
 	Pace      int64
 	Local     bool  // sessions are local to their server until they write
 	Upgrading bool  // and become global when they ask for an ephemeral znode
 	Old       []int // servers that begin with an older version
-	Changing  bool  // disks are lost while the membership changes, too
-	Midway    bool  // sessions are ended between two steps of the loop's turn, too
+	Changing  bool  // disks are also lost while the membership changes
+	Midway    bool  // sessions are also ended between two steps of one loop iteration
 
 	// The clients.
 	Timeout  int64 // of sessions
@@ -53,13 +53,13 @@ type Plan struct {
 	Window   int   // requests under way
 	Requests int   // of each client, at most
 	Wide     int   // names per level
-	Quits    int   // per mille of requests that are a disconnect or a closeSession instead
-	Syncs    int   // percent of requests that are syncs beside those of the mix
+	Quits    int   // per mille of requests that are replaced by a disconnect or a closeSession
+	Syncs    int   // percentage of requests that are syncs, in addition to those of the mix
 	TTL      bool
-	Life     int64 // of TTL znodes, ms; 0 is longer than the run
+	Life     int64 // of TTL znodes, ms; 0 means longer than the run
 }
 
-// limits are those of clients.
+// limits returns the clients' limits.
 func (p *Plan) limits() (sets [limit.Scopes]limit.Set) {
 	if p.Pace > 0 {
 		sets[limit.Connection][limit.Requests] = p.Pace
@@ -72,13 +72,13 @@ func (p *Plan) limits() (sets [limit.Scopes]limit.Set) {
 // Kind is what a fault does.
 type Kind string
 
-// The kinds of fault. Dur is how long it lasts: until the server is started again,
-// the way is open again, and so on.
+// The kinds of fault. Dur is how long a fault lasts: until the server is
+// started again, the path is open again, and so on.
 const (
 	Crash     Kind = "crash"      // the process dies, the disk's cache stays
-	Power     Kind = "power"      // the power goes off, Arg calls of the file system later; -Arg that change names
+	Power     Kind = "power"      // the power goes off, Arg file system calls later; if negative, -Arg that change names
 	CrashAll  Kind = "crash-all"  // all processes die
-	PowerAll  Kind = "power-all"  // the power of all goes off
+	PowerAll  Kind = "power-all"  // the power of all servers goes off
 	Restart   Kind = "restart"    // an orderly stop, leadership handed over
 	Transfer  Kind = "transfer"   // the leader hands leadership over
 	Pause     Kind = "pause"      // the process is stopped and goes on
@@ -89,29 +89,29 @@ const (
 	Halves    Kind = "halves"     // no packets between two groups
 	Flap      Kind = "flap"       // a cut of Server and Other that comes and goes
 	ClientCut Kind = "client-cut" // no packets between the clients and Server
-	// the connections of Server and Other are reset; with Dur what Server said meanwhile is lost
+	// the connections of Server and Other are reset; if Dur is set, what Server sent meanwhile is lost
 	Reset    Kind = "reset"
 	Dropped  Kind = "dropped"   // the connections of Server's clients are reset
 	Loss     Kind = "loss"      // Arg percent of all packets are lost
 	SlowDisk Kind = "slow-disk" // an fdatasync takes Arg ms more
-	// a call of the file system fails with EIO, Arg calls later; -Arg that write a peer's snapshot
+	// a file system call fails with EIO, Arg calls later; if negative, -Arg writes of a peer's snapshot
 	DiskError Kind = "disk-error"
 	DiskFull  Kind = "disk-full" // the disk has Arg bytes left
 	Rot       Kind = "rot"       // the process dies and a bit on its disk flips
 	Lie       Kind = "lie"       // fsync lies, then the power goes off
 	Clock     Kind = "clock"     // the wall clock jumps by Arg ms
-	LowDisk   Kind = "low-disk"  // the disk has Arg bytes more than those with which writes are refused, or fewer
+	LowDisk   Kind = "low-disk"  // the disk has Arg bytes more than the limit for refusing writes, or fewer
 	Wipe      Kind = "wipe"      // the disk is replaced by an empty one
 	Double    Kind = "double"    // Arg percent of raft's messages arrive twice
 	Join      Kind = "join"      // Server, if it is no member, becomes one, an observer if Arg is 1
 	Leave     Kind = "leave"     // Server, if it is a member, leaves; its process goes on if Arg is 1
 	Frozen    Kind = "frozen"    // client Server stops and goes on
-	Diverge   Kind = "diverge"   // Server's state becomes another than its log leads to
-	Upgrade   Kind = "upgrade"   // Server gets the newer version, in good order if Arg is 1
+	Diverge   Kind = "diverge"   // Server's state becomes different from what its log leads to
+	Upgrade   Kind = "upgrade"   // Server gets the newer version, by an orderly restart if Arg is 1
 	Role      Kind = "role"      // Server, if it is a member, becomes an observer or a voter
-	// (so it is called in recorded plans) somebody with an empty disk, elsewhere, asks for Dur to join in Server's name
+	// an impostor elsewhere with an empty disk asks for Dur to join as Server; recorded plans use this name
 	DuplicateID Kind = "twin"
-	Restore     Kind = "restore" // what Server holds is saved, and what was saved before is put in force again
+	Restore     Kind = "restore" // Server's state is saved, and the state saved before is restored
 	Swap        Kind = "swap"    // the servers whose bits are set in Arg become the only members, in one change
 )
 
@@ -123,8 +123,8 @@ type Fault struct {
 	Arg           int64
 }
 
-// kinds are the kinds of fault that a swarm chooses from, with their weight and
-// the number of servers they need.
+// kinds are the kinds of fault that a swarm chooses from, with their weights
+// and the number of servers that they need.
 var kinds = []struct {
 	kind    Kind
 	weight  int
@@ -137,14 +137,14 @@ var kinds = []struct {
 	{Join, 12, 1}, {Leave, 8, 1}, {Role, 5, 1}, {Swap, 6, 1}, {DuplicateID, 3, 3}, {Frozen, 4, 1},
 }
 
-// changesMembers reports whether a kind of fault needs servers to spare.
+// changesMembers reports whether a fault changes the membership, for which there must be spare servers.
 func (k Kind) changesMembers() bool { return k == Join || k == Leave || k == Role || k == Swap }
 
 // pick returns one of the choices.
 func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
 
-// NewPlan draws the plan of a seed, for so many seconds of simulated time, with a
-// profile that the seed chooses.
+// NewPlan draws the plan of a seed, for so many seconds of simulated time, with
+// a profile chosen by the seed.
 func NewPlan(seed uint64, seconds int) Plan { return NewPlanOf("", seed, seconds) }
 
 // NewPlanOf is NewPlan with the profile of that name.
@@ -152,12 +152,16 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	r := dice(seed, "plan")
 	p := Plan{
 		Seed: seed, Servers: pick(r, 1, 3, 3, 3, 3, 3, 3, 5, 5), Clients: 2 + r.IntN(6), End: int64(seconds) * second,
-		Delay: between(r, millisecond/20, 2*millisecond), Jitter: pick[int64](r, 0, millisecond/10, millisecond, 5*millisecond),
+		Delay: between(r, millisecond/20, 2*millisecond), Jitter: pick[int64](r, 0, millisecond/10, millisecond,
+			5*millisecond),
 		Pieces: pick(r, 0, 2, 20), HalfOpen: pick(r, 0, 10, 50),
 		Sync: pick(r, millisecond/10, millisecond, 5*millisecond), Tick: pick[int64](r, 200, 500, 1000) * millisecond,
-		SnapCount: pick(r, 5, 20, 100, 1000), SnapshotsKept: 1 + r.IntN(3), SegmentSize: pick[int64](r, 4<<10, 16<<10, 64<<10),
-		CacheSize: pick(r, 1<<10, 64<<10, 1<<20),
-		Think:     between(r, 50*millisecond, 400*millisecond), Window: 1 + r.IntN(8), Requests: 1 << 30, Wide: pick(r, 2, 4, 6),
+		SnapCount: pick(r, 5, 20, 100, 1000), SnapshotsKept: 1 + r.IntN(3),
+		SegmentSize: pick[int64](r, 4<<10, 16<<10, 64<<10),
+		CacheSize:   pick(r, 1<<10, 64<<10, 1<<20),
+		Think:       between(r, 50*millisecond, 400*millisecond), Window: 1 + r.IntN(8), Requests: 1 << 30, Wide: pick(r, 2,
+			4,
+			6),
 		Quits: pick(r, 0, 3, 10), TTL: chance(r, 50),
 	}
 	p.Syncs = pick(r, 0, 0, 5, 30)
@@ -203,7 +207,7 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 // restoring is the profile in which snapshots are restored again and again.
 const restoring = "restoring"
 
-// drawRestores adds restores of what was there some seconds before.
+// drawRestores adds faults that restore the state of some seconds before.
 func (p *Plan) drawRestores(r *rand.Rand) {
 	for at := 3 * second; at < p.End; at += between(r, second/2, 12*second) {
 		p.Faults = append(p.Faults, Fault{At: at, Kind: Restore, Server: 1 + r.IntN(p.Servers), Other: 1})
@@ -212,7 +216,7 @@ func (p *Plan) drawRestores(r *rand.Rand) {
 }
 
 // drawFaults draws the list of faults: of the profile's kinds, or of a random
-// subset at a mean distance of two to eight seconds.
+// subset at a mean interval of two to eight seconds.
 func drawFaults(r *rand.Rand, p *Plan, of *profile) []Fault {
 	hosts := p.Servers + p.Spare
 	weights := make([]int, len(kinds))
@@ -257,7 +261,10 @@ func drawFaults(r *rand.Rand, p *Plan, of *profile) []Fault {
 // drawFault draws one fault of a kind.
 func drawFault(r *rand.Rand, p *Plan, kind Kind, at int64) Fault {
 	hosts := p.Servers + p.Spare
-	f := Fault{At: at, Kind: kind, Server: 1 + r.IntN(hosts), Dur: int64((0.05 + r.ExpFloat64()) * float64(pick(r, 200*millisecond, second, 4*second, 12*second)))}
+	f := Fault{
+		At: at, Kind: kind, Server: 1 + r.IntN(hosts),
+		Dur: int64((0.05 + r.ExpFloat64()) * float64(pick(r, 200*millisecond, second, 4*second, 12*second))),
+	}
 	f.Other = 1 + (f.Server+r.IntN(max(hosts-1, 1)))%hosts
 	switch kind {
 	case Power, PowerAll, Lie:
@@ -285,16 +292,16 @@ func drawFault(r *rand.Rand, p *Plan, kind Kind, at int64) Fault {
 	if slices.Contains([]Kind{Reset, Dropped, Transfer, Clock, DiskError, Join, Leave, Role, Swap}, kind) {
 		f.Dur = 0
 	}
-	if kind == Lie { // and loses power before the end
+	if kind == Lie { // the power goes off before the end
 		f.Dur = max(min(f.Dur, p.End-at-2*second), 0)
 	}
 	return f
 }
 
-// driftMax is how wrong a clock runs, in parts of a million.
+// driftMax is how far a clock's rate may be off, in parts per million.
 const driftMax = 500
 
-// wrongClocks reports whether the servers' clocks are not the World's.
+// wrongClocks reports whether the rates of the servers' clocks differ from the World's.
 func (p *Plan) wrongClocks() bool {
 	for _, rate := range p.Drift {
 		if rate != 1 {
@@ -304,7 +311,7 @@ func (p *Plan) wrongClocks() bool {
 	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Clock })
 }
 
-// jumps reports whether a clock is set wrong.
+// jumps reports whether a clock jumps.
 func (p *Plan) jumps() bool {
 	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Clock })
 }

@@ -2,38 +2,45 @@ package sim
 
 import "math/rand/v2"
 
-// A profile is a choice of kinds of fault, at a mean distance, in a world of its
-// own kind. A profile without kinds leaves it to the seed.
+// A profile is a choice of kinds of fault, at a mean interval, in a particular
+// kind of world. If it has no kinds, the seed chooses them.
 type profile struct {
 	name  string
 	kinds []Kind
 	mean  int64 // ns between faults
 	world func(r *rand.Rand, p *Plan)
-	tune  func(r *rand.Rand, f *Fault) // changes a fault that was drawn
-	// share is its part of all seeds; profiles without one are asked for by name.
+	tune  func(r *rand.Rand, f *Fault) // changes a drawn fault
+	// share is its part of all seeds; profiles without one are chosen only by name.
 	share int
 }
 
-// profiles are what NewPlan chooses from, by share or by name. Those without a
-// share look for one kind of bug each: see the mutants.
+// profiles are what NewPlan chooses from, by share or by name. Each profile
+// without a share looks for one kind of bug: see the mutants.
 var profiles = []profile{
 	{name: "swarm", share: 6},
 	{name: "calm", share: 1},
 	{name: "storm", share: 1, kinds: []Kind{Crash, Power, PowerAll, CrashAll}, mean: second},
-	{name: "restless", share: 1, kinds: []Kind{Reset, Loss, OneWay, Transfer, Dropped, Flap}, mean: second / 2, world: restless},
-	{name: "members", share: 2, kinds: []Kind{Join, Leave, Role, Wipe, Crash, Isolate, Transfer, Cut, Halves}, mean: 3 * second, world: growing},
-	{name: "changes", share: 2, kinds: []Kind{Swap, Join, Leave, Role, Wipe, Crash, Pause, Transfer}, mean: second, world: changing, tune: briefly},
-	{name: "disks", share: 1, kinds: []Kind{DiskError, DiskFull, LowDisk, Rot, Lie, Wipe, SlowDisk, Power}, mean: 3 * second, world: fixed},
-	{name: "cutoff", share: 1, kinds: []Kind{Isolate, Halves, Ring, CrashAll, Pause, Crash}, mean: 4 * second, world: cutoff},
+	{name: "restless", share: 1, kinds: []Kind{Reset, Loss, OneWay, Transfer, Dropped, Flap}, mean: second / 2,
+		world: restless},
+	{name: "members", share: 2, kinds: []Kind{Join, Leave, Role, Wipe, Crash, Isolate, Transfer, Cut, Halves},
+		mean: 3 * second, world: growing},
+	{name: "changes", share: 2, kinds: []Kind{Swap, Join, Leave, Role, Wipe, Crash, Pause, Transfer}, mean: second,
+		world: changing, tune: briefly},
+	{name: "disks", share: 1, kinds: []Kind{DiskError, DiskFull, LowDisk, Rot, Lie, Wipe, SlowDisk, Power},
+		mean: 3 * second, world: fixed},
+	{name: "cutoff", share: 1, kinds: []Kind{Isolate, Halves, Ring, CrashAll, Pause, Crash}, mean: 4 * second,
+		world: cutoff},
 	// Snapshots are restored while leaders, servers and connections are lost.
-	{name: restoring, kinds: []Kind{Transfer, Crash, PowerAll, Reset, Dropped, Isolate, Pause, LowDisk}, mean: 2 * second, world: func(r *rand.Rand, p *Plan) {
-		fixed(r, p)
-		p.Servers, p.SnapCount = pick(r, 1, 3, 3), pick(r, 5, 20)
-	}, tune: briefly},
+	{name: restoring, kinds: []Kind{Transfer, Crash, PowerAll, Reset, Dropped, Isolate, Pause, LowDisk}, mean: 2 * second,
+		world: func(r *rand.Rand, p *Plan) {
+			fixed(r, p)
+			p.Servers, p.SnapCount = pick(r, 1, 3, 3), pick(r, 5, 20)
+		}, tune: briefly},
 	{name: "powers", kinds: []Kind{Power, PowerAll, Transfer}, mean: second, world: snapshotting},
-	{name: "names", kinds: []Kind{Power, PowerAll}, mean: second / 2, world: snapshotting, tune: func(r *rand.Rand, f *Fault) {
-		f.Arg, f.Dur = between(r, -9, -1), 200*millisecond
-	}},
+	{name: "names", kinds: []Kind{Power, PowerAll}, mean: second / 2, world: snapshotting,
+		tune: func(r *rand.Rand, f *Fault) {
+			f.Arg, f.Dur = between(r, -9, -1), 200*millisecond
+		}},
 	{name: "failing", kinds: []Kind{DiskError, Isolate}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
 		snapshotting(r, p)
@@ -45,25 +52,28 @@ var profiles = []profile{
 			f.Dur = between(r, second, 3*second)
 		}
 	}},
-	{name: "swallowed", kinds: []Kind{DiskError, Power}, mean: second / 2, world: batching, tune: func(r *rand.Rand, f *Fault) {
-		if f.Dur = 200 * millisecond; f.Kind == DiskError {
-			f.Arg = between(r, 1, 4)
-		}
-	}},
-	{name: "batches", kinds: []Kind{Power, PowerAll}, mean: second / 2, world: batching, tune: func(r *rand.Rand, f *Fault) {
-		f.Arg, f.Dur = between(r, 1, 6), 200*millisecond
-	}},
+	{name: "swallowed", kinds: []Kind{DiskError, Power}, mean: second / 2, world: batching,
+		tune: func(r *rand.Rand, f *Fault) {
+			if f.Dur = 200 * millisecond; f.Kind == DiskError {
+				f.Arg = between(r, 1, 4)
+			}
+		}},
+	{name: "batches", kinds: []Kind{Power, PowerAll}, mean: second / 2, world: batching,
+		tune: func(r *rand.Rand, f *Fault) {
+			f.Arg, f.Dur = between(r, 1, 6), 200*millisecond
+		}},
 	{name: "rotten", kinds: []Kind{Rot, Crash}, mean: 3 * second, world: snapshotting, tune: briefly},
 	{name: "rotten-log", kinds: []Kind{Rot, Crash}, mean: 3 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
 		p.SnapCount, p.SegmentSize, p.Think = 1000, 64<<10, between(r, 20*millisecond, 60*millisecond)
 	}, tune: briefly},
-	{name: "wipes", kinds: []Kind{Wipe, Isolate, Halves}, mean: 2 * second, world: fixed, tune: func(r *rand.Rand, f *Fault) {
-		if briefly(r, f); f.Kind != Wipe {
-			f.Dur *= 4
-		}
-	}},
-	// Who joins anew is sent a snapshot from before, and is behind the log again.
+	{name: "wipes", kinds: []Kind{Wipe, Isolate, Halves}, mean: 2 * second, world: fixed,
+		tune: func(r *rand.Rand, f *Fault) {
+			if briefly(r, f); f.Kind != Wipe {
+				f.Dur *= 4
+			}
+		}},
+	// A server that joins anew is sent an older snapshot, and is behind the log again.
 	{name: "rejoin", kinds: []Kind{Wipe, Isolate}, mean: 2 * second, world: func(r *rand.Rand, p *Plan) {
 		snapshotting(r, p)
 		p.Servers, p.SnapCount, p.SnapshotsKept, p.Clients, p.Refuse = 3, 5, 1, 6, 0
@@ -71,39 +81,43 @@ var profiles = []profile{
 		p.Timeout = 20 * p.Tick
 	}, tune: briefly},
 	// Disks are lost while leaders are away, slow or deposed, and while roles change.
-	{name: "lost", share: 1, kinds: []Kind{Wipe, Role, Isolate, Pause, SlowDisk, CrashAll, Transfer, Crash}, mean: 2 * second, world: func(r *rand.Rand, p *Plan) {
-		p.Servers, p.Observe = pick(r, 3, 3, 5), 0
-		p.Spare = pick(r, 0, 5-p.Servers)
-		p.SnapCount, p.Refuse = pick(r, 5, 20, 100, 1000), 0
-		if chance(r, 50) {
-			p.Delay, p.Tick = between(r, 10*millisecond, 40*millisecond), second
-			p.Timeout = 10 * p.Tick
-		}
-	}, tune: func(r *rand.Rand, f *Fault) {
-		if f.Kind != SlowDisk {
-			briefly(r, f)
-		}
-	}},
-	// Somebody asks in the name of servers that restart.
-	{name: "duplicates", kinds: []Kind{DuplicateID, Crash, Restart, Pause, Wipe}, mean: 2 * second, world: fixed, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 4*second) }},
+	{name: "lost", share: 1, kinds: []Kind{Wipe, Role, Isolate, Pause, SlowDisk, CrashAll, Transfer, Crash},
+		mean: 2 * second, world: func(r *rand.Rand, p *Plan) {
+			p.Servers, p.Observe = pick(r, 3, 3, 5), 0
+			p.Spare = pick(r, 0, 5-p.Servers)
+			p.SnapCount, p.Refuse = pick(r, 5, 20, 100, 1000), 0
+			if chance(r, 50) {
+				p.Delay, p.Tick = between(r, 10*millisecond, 40*millisecond), second
+				p.Timeout = 10 * p.Tick
+			}
+		}, tune: func(r *rand.Rand, f *Fault) {
+			if f.Kind != SlowDisk {
+				briefly(r, f)
+			}
+		}},
+	// An impostor asks in the name of servers that restart.
+	{name: "duplicates", kinds: []Kind{DuplicateID, Crash, Restart, Pause, Wipe}, mean: 2 * second, world: fixed,
+		tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 4*second) }},
 	// Server 3 is away while the others are replaced. They leave and run on.
 	{name: "replaced", world: func(r *rand.Rand, p *Plan) {
 		p.Servers, p.Spare, p.Observe = 3, 2, 0
 		p.Faults = []Fault{
 			{At: 2 * second, Dur: 13 * second, Kind: Crash, Server: 3, Other: 1},
 			{At: 5 * second / 2, Kind: Join, Server: 4, Other: 1}, {At: 9 * second / 2, Kind: Join, Server: 5, Other: 1},
-			{At: 13 * second / 2, Kind: Leave, Server: 1, Other: 2, Arg: 1}, {At: 17 * second / 2, Kind: Leave, Server: 2, Other: 1, Arg: 1},
+			{At: 13 * second / 2, Kind: Leave, Server: 1, Other: 2, Arg: 1},
+			{At: 17 * second / 2, Kind: Leave, Server: 2, Other: 1, Arg: 1},
 		}
 	}},
 	// Servers are away while all others are replaced.
-	{name: "away", kinds: []Kind{Crash, Isolate, Join, Leave}, mean: 3 * second, world: growing, tune: func(r *rand.Rand, f *Fault) {
-		switch f.Kind {
-		case Crash, Isolate:
-			f.Dur = between(r, 5*second, 20*second)
-		case Leave:
-			f.Arg = 1
-		}
-	}},
+	{name: "away", kinds: []Kind{Crash, Isolate, Join, Leave}, mean: 3 * second, world: growing,
+		tune: func(r *rand.Rand, f *Fault) {
+			switch f.Kind {
+			case Crash, Isolate:
+				f.Dur = between(r, 5*second, 20*second)
+			case Leave:
+				f.Arg = 1
+			}
+		}},
 	// Writes are refused for a moment while answers get lost.
 	{name: "refusals", kinds: []Kind{LowDisk, Dropped, Loss}, mean: second, world: func(r *rand.Rand, p *Plan) {
 		p.Servers, p.Spare, p.Observe = pick(r, 1, 1, 3), 0, 0
@@ -124,7 +138,8 @@ var profiles = []profile{
 	}, tune: briefly},
 	{name: "sparse", kinds: []Kind{Transfer, Crash, Reset}, mean: 8 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
-		p.Quits, p.Window, p.Think, p.HalfOpen, p.Syncs, p.Tick = 0, 8, between(r, 10*millisecond, 50*millisecond), 0, 20, second
+		p.Quits, p.Window, p.Think, p.HalfOpen, p.Syncs, p.Tick = 0, 8, between(r, 10*millisecond, 50*millisecond), 0, 20,
+			second
 		p.Timeout, p.Jitter = 20*p.Tick, 20*millisecond
 	}, tune: briefly},
 	// Sessions end while leadership passes.
@@ -133,7 +148,7 @@ var profiles = []profile{
 		p.Tick, p.Clients, p.ReadOnly, p.Midway = 200*millisecond, 7, false, true
 		p.Timeout = 2 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 3*second) }},
-	// A server hears nothing while clients come to it, lose patience and go on.
+	// A server receives nothing while clients connect to it, lose patience and move on.
 	{name: "deaf", kinds: []Kind{OneWay}, mean: second / 3, world: func(r *rand.Rand, p *Plan) {
 		restless(r, p)
 		fixed(r, p)
@@ -141,28 +156,32 @@ var profiles = []profile{
 		p.Timeout = 2 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second/2, 2*second) }},
 	// Local sessions begin to write while leaders and connections are lost.
-	{name: "local", kinds: []Kind{Transfer, Crash, Reset, Dropped, Isolate, Frozen}, mean: second, world: local, tune: briefly},
-	// Many begin to write when a connection to the leader is new.
+	{name: "local", kinds: []Kind{Transfer, Crash, Reset, Dropped, Isolate, Frozen}, mean: second, world: local,
+		tune: briefly},
+	// Many sessions begin to write when a connection to the leader is new.
 	{name: "entering", kinds: []Kind{Reset}, mean: second / 2, world: func(r *rand.Rand, p *Plan) {
 		local(r, p)
 		p.Servers, p.Clients, p.Quits, p.Think, p.HalfOpen = 3, 7, 200, between(r, 10*millisecond, 30*millisecond), 0
 		p.Tick, p.Jitter = second, 20*millisecond
 		p.Timeout = 20 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 100*millisecond, 400*millisecond) }},
-	{name: "slow", kinds: []Kind{SlowDisk, Pause, Transfer, Isolate, Loss, Reset}, mean: second, world: func(r *rand.Rand, p *Plan) {
-		restless(r, p)
-		fixed(r, p)
-		p.Syncs, p.Quits = 60, 3
-	}},
+	{name: "slow", kinds: []Kind{SlowDisk, Pause, Transfer, Isolate, Loss, Reset}, mean: second,
+		world: func(r *rand.Rand, p *Plan) {
+			restless(r, p)
+			fixed(r, p)
+			p.Syncs, p.Quits = 60, 3
+		}},
 	{name: "resets", kinds: []Kind{Reset}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
-		p.Servers, p.Quits, p.Window, p.Think, p.HalfOpen, p.Tick = 3, 0, 8, between(r, 10*millisecond, 50*millisecond), 0, second
+		p.Servers, p.Quits, p.Window, p.Think, p.HalfOpen, p.Tick = 3, 0, 8, between(r, 10*millisecond, 50*millisecond), 0,
+			second
 		p.Timeout, p.Jitter, p.Clients = 20*p.Tick, 20*millisecond, 6
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 100*millisecond, 400*millisecond) }},
 	// Followers start again and again, each time with syncs that have yet to be answered.
 	{name: "reborn", kinds: []Kind{Crash, Pause}, mean: second / 4, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
-		p.Servers, p.Clients, p.Syncs, p.Quits, p.Think, p.HalfOpen = 3, 7, 60, 0, between(r, 5*millisecond, 20*millisecond), 0
+		p.Servers, p.Clients, p.Syncs, p.Quits, p.Think, p.HalfOpen = 3, 7, 60, 0, between(r, 5*millisecond, 20*millisecond),
+			0
 		p.Tick, p.Sync, p.Refuse = second, millisecond/10, 0
 		p.Timeout, p.Delay, p.Jitter = 20*p.Tick, 5*millisecond, 20*millisecond
 	}, tune: func(r *rand.Rand, f *Fault) {
@@ -189,7 +208,8 @@ var profiles = []profile{
 		p.Servers, p.Spare, p.Observe, p.Tick = pick(r, 1, 1, 1, 3), 0, 0, 200*millisecond
 		p.Timeout = 10 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second/2, 4*second) }},
-	{name: misled, kinds: []Kind{Clock}, mean: 15 * second, world: fixed, tune: func(r *rand.Rand, f *Fault) { f.Server = 1 }},
+	{name: misled, kinds: []Kind{Clock}, mean: 15 * second, world: fixed,
+		tune: func(r *rand.Rand, f *Fault) { f.Server = 1 }},
 	{name: "clocks", kinds: []Kind{Clock, Transfer, Crash}, mean: second, world: fixed},
 	{name: "filling", kinds: []Kind{DiskFull, LowDisk}, mean: 2 * second, world: snapshotting},
 	{name: "lagging", kinds: []Kind{Isolate, Pause}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
@@ -232,7 +252,7 @@ func changing(r *rand.Rand, p *Plan) {
 	p.Timeout = 20 * p.Tick
 }
 
-// fixed is an ensemble that stays as it is.
+// fixed makes the ensemble one whose membership doesn't change.
 func fixed(r *rand.Rand, p *Plan) { p.Servers, p.Spare, p.Observe = pick(r, 3, 3, 5), 0, 0 }
 
 // cutoff is a world whose servers serve read-only without a quorum.
@@ -259,7 +279,7 @@ func batching(r *rand.Rand, p *Plan) {
 // briefly makes a fault short.
 func briefly(r *rand.Rand, f *Fault) { f.Dur = between(r, 100*millisecond, 2*second) }
 
-// drawProfile draws one of those that have a share.
+// drawProfile draws one of the profiles that have a share.
 func drawProfile(r *rand.Rand) *profile {
 	sum := 0
 	for i := range profiles {

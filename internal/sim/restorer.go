@@ -8,20 +8,20 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The restorer is who a server is to itself when an administrator has it restore a snapshot:
-// it stores what the snapshot holds in pieces and asks for tree.OpReplace.
+// The restorer is the client as which a server restores a snapshot for an administrator: it
+// stores the snapshot's contents in pieces and then asks for tree.OpReplace.
 
-// restoration is what the restorer does.
+// restoration is the state of the restorer.
 type restoration struct {
 	list   []byte // what was saved last, nil if nothing was
 	stored []byte // what is being stored
 	prefix string
 	tries  int
-	step   int // 0 makes the znode above the pieces, then come the pieces
+	step   int // 0 creates the parent of the pieces, then come the pieces
 	pieces int
 }
 
-// newRestorer returns the restorer, who is not connected.
+// newRestorer returns the restorer, not yet connected.
 func newRestorer(w *World) *client {
 	c := newClient(w, w.plan.Clients+1)
 	c.mix, c.user, c.silent, c.asksRO, c.left = nil, operatorUser, true, false, 0
@@ -68,7 +68,7 @@ func (c *client) restoreNext() {
 	}
 }
 
-// restored takes the answer to a request of a restoration.
+// restored handles the answer to a request of a restoration.
 func (c *client) restored(op jute.Op, code jute.Code) {
 	r := &c.w.restoring
 	switch {
@@ -78,7 +78,7 @@ func (c *client) restored(op jute.Op, code jute.Code) {
 		r.step++
 		return
 	case code == jute.ErrThrottledOp || code == jute.ErrUnimplemented: // no room, or an older version is a member
-	// its pieces went with its session, or it can't have any
+	// its pieces are gone with its session, or it can't create any
 	case code == jute.ErrNoNode || code == jute.ErrEphemeralOnLocalSession:
 	default:
 		c.w.fail("the restorer's %s is answered %s", op, code)
@@ -95,7 +95,7 @@ func (c *client) giveUpRestoring() {
 	}
 }
 
-// replaced returns what the history holds of an OpReplace: see check.OpReplace.
+// replaced returns what the history records of an OpReplace: see check.OpReplace.
 func (w *World) replaced(res *tree.Result, q *tree.Request) []byte {
 	b := jute.AppendInt(nil, int32(len(res.Ended)))
 	for _, id := range res.Ended {
@@ -111,7 +111,7 @@ func (w *World) replaced(res *tree.Result, q *tree.Request) []byte {
 	return append(b, list...)
 }
 
-// replace follows the ages of znodes that a snapshot brings back.
+// replace sets the ages to those of the znodes that a snapshot brings back.
 func (a ages) replace(now int64, list []byte) {
 	clear(a)
 	d := jute.NewDecoder(list)

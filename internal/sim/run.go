@@ -38,33 +38,33 @@ type Stats struct {
 	Throttled        int // writes refused for lack of room
 	Reaped           int // TTL znodes removed when their time was over
 	Emptied          int // containers removed when their last child was gone
-	Paced            int // times that a client had to wait for a limit of requests in a second
-	Untold           int // times that a write waited until its client knew of one
+	Paced            int // times that a client had to wait because of a limit on requests per second
+	Untold           int // times that a write waited until its client knew that an earlier one was refused
 	ReadOnly         int // replies of servers without a quorum
 	Entered          int // local sessions that wrote
-	Unknown          int // local sessions that a server refused which knew nothing of them
-	Faded            int // local sessions that their server ended for their silence
+	Unknown          int // local sessions refused by a server that didn't know them
+	Faded            int // local sessions that their server ended because they were silent
 	Confined         int // ephemeral znodes refused to local sessions
-	Upgraded         int // local sessions that got one
-	Healed           int // replicas that had diverged and took the others' state
+	Upgraded         int // local sessions that created one
+	Healed           int // diverged replicas that took the others' state
 	Joins            int // servers that joined with an empty disk
 	Reconfigs        int // changes of membership
-	Staged           int // of those asked for at feature level 2 or above
-	Changes          int // of those in force, and answered
-	Dropped          int // of those given up
+	Staged           int // of these, those asked for at feature level 2 or above
+	Changes          int // of these, those in force and answered
+	Dropped          int // of these, those given up
 	Majorities       int // times that M1 was checked
-	Promotions       int // voters that were none before
-	Guests           int // servers that were no members and followed in the end
-	Duplicates       int // requests that came again
-	Gaps             int // requests that came before an earlier one
+	Promotions       int // servers that became voters
+	Guests           int // servers that weren't members and followed at the end
+	Duplicates       int // requests that arrived again
+	Gaps             int // requests that arrived before an earlier one
 	Moved            int // requests of connections that their session had left
-	Restored         int // times that everything was replaced by what a snapshot held
-	Audits           int // disks looked at as after a power cut
+	Restored         int // times that a snapshot replaced everything
+	Audits           int // disks checked as after a power cut
 	Checked          int // replies and notifications checked
 	Undecided        int
 }
 
-// A Result is what came of one World.
+// A Result is the outcome of one World.
 type Result struct {
 	Plan      Plan
 	Failure   []string // empty if all is well
@@ -79,11 +79,11 @@ type Result struct {
 // OK reports whether nothing was wrong.
 func (r *Result) OK() bool { return len(r.Failure) == 0 }
 
-// The end of a World, after the last fault.
+// Limits for the end of a World, after the last fault.
 const (
-	// livePatience is how long everybody may take to agree and answer.
+	// livePatience is how long it may take until all servers agree and answer.
 	livePatience = 30 * second
-	// inspectPatience is how long reading everything may take.
+	// inspectPatience is how long it may take to read everything.
 	inspectPatience = 60 * second
 	stepsMax        = 50_000_000
 )
@@ -91,8 +91,8 @@ const (
 // Run runs a World to its end. Only one may run in a process at a time.
 func Run(p Plan) *Result { return RunLogged(p, nil) }
 
-// RunLogged is Run with a writer, nil for none, for what the servers log and the
-// faults.
+// RunLogged is Run with a writer for the servers' logs and the faults; nil for
+// none.
 func RunLogged(p Plan, log io.Writer) *Result {
 	began := time.Now()
 	defer seedRaft(p.Seed)()
@@ -110,7 +110,7 @@ func RunLogged(p Plan, log io.Writer) *Result {
 	return res
 }
 
-// seedRaft makes raft's random numbers those of the seed, until done is called.
+// seedRaft makes raft draw its random numbers from the seed until done is called.
 func seedRaft(seed uint64) (done func()) {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
@@ -123,8 +123,11 @@ func newWorld(p Plan) *World {
 	w := &World{
 		plan: p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
 		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"),
-		ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{}, over: map[int64]bool{}, ages: ages{}},
-		stats:  Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{}, dismissed: map[uint64]bool{},
+		ledger: ledger{
+			leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{},
+			over: map[int64]bool{}, ages: ages{},
+		},
+		stats: Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{}, dismissed: map[uint64]bool{},
 	}
 	if !p.wrongClocks() {
 		w.history.WallStart = wallStart // lets the checker compare the servers' times with its own
@@ -199,7 +202,7 @@ func (w *World) run() {
 	if !round(settling, livePatience, "the last fault") || !round(settling, livePatience, "the first sync") {
 		return
 	}
-	w.until(w.now+reapPatience+second, w.reaped) // what stays longer is found
+	w.until(w.now+reapPatience+second, w.reaped) // what stays longer is reported
 	for _, s := range slices.Concat(w.members(), w.guests()) {
 		c := newClient(w, len(w.clients))
 		c.mix, c.only, c.user, c.paths = nil, s, "", []string{root}
@@ -218,8 +221,8 @@ func (w *World) run() {
 	w.agree()
 }
 
-// until lets things happen until a time, or until done says so; it asks a few
-// times a second.
+// until runs events until a time, or until done returns true; it calls done a
+// few times a second.
 func (w *World) until(t int64, done func() bool) {
 	ask := w.now
 	for !w.ended && len(w.queue) > 0 && w.queue[0].at <= t {
@@ -267,8 +270,8 @@ func (w *World) heal() {
 // anything.
 func (w *World) quiet() bool { return w.unquiet() == "" }
 
-// atRest reports whether it is quiet, and was so for long enough that all clients
-// have heard of it: a container may have been removed, or a session ended, just now.
+// atRest reports whether the World is quiet and has been for so long that all clients know
+// the last changes: a container may have been removed, or a session ended, just now.
 func (w *World) atRest() bool {
 	if n := len(w.ledger.entries); n != w.restEntries || !w.quiet() {
 		w.restEntries, w.restSince = n, w.now
@@ -277,7 +280,7 @@ func (w *World) atRest() bool {
 	return w.now-w.restSince >= restPause
 }
 
-// restPause is longer than what is told takes on its way once no packet is lost.
+// restPause is longer than any message is under way once no packet is lost.
 const restPause = second
 
 func (w *World) unquiet() string {
@@ -290,7 +293,8 @@ func (w *World) unquiet() string {
 		}
 		m, _ := find(w.wanted, s.id)
 		if votes := slices.Contains(w.voters, s.id); votes == m.Observer || s.wiped || len(w.leaving) > 0 {
-			return fmt.Sprintf("server %d is to be a member as decided (observer: %t), its vote counts: %t, it has not joined: %t", s.id, m.Observer, votes, s.wiped)
+			return fmt.Sprintf("server %d is to be a member as decided (observer: %t), its vote counts: %t, it has not joined: %t",
+				s.id, m.Observer, votes, s.wiped)
 		}
 	}
 	for _, s := range w.guests() {
@@ -298,7 +302,7 @@ func (w *World) unquiet() string {
 			return fmt.Sprintf("server %d, which is no member and runs, is at entry %d of %d", s.id, index, len(w.ledger.entries))
 		}
 	}
-	if w.stats.Faults[Diverge] > 0 { // who diverged may be asking the others still
+	if w.stats.Faults[Diverge] > 0 { // a server that diverged may still be asking the others
 		if list := w.disagreements(); len(list) > 0 {
 			return list[0]
 		}
@@ -315,11 +319,12 @@ func (w *World) unquiet() string {
 		if c.task != resting {
 			state := "not connected"
 			if c.conn != nil {
-				state = fmt.Sprintf("connected to server %d (%t, %t), %d requests under way", c.server.id, c.connected, c.greeted, len(c.pending))
+				state = fmt.Sprintf("connected to server %d (%t, %t), %d requests under way", c.server.id, c.connected, c.greeted,
+					len(c.pending))
 			}
 			return fmt.Sprintf("client %d is not done: it is %s", c.index, state)
 		}
-		if c.conn != nil && c.conn.l.ended { // of a power cut it hears nothing
+		if c.conn != nil && c.conn.l.ended { // it isn't told of a power cut
 			return fmt.Sprintf("client %d has not noticed that server %d ended", c.index, c.server.id)
 		}
 	}
@@ -334,8 +339,8 @@ func (w *World) agree() {
 	}
 }
 
-// disagreements says which servers hold something else than the first, but for one that an entry made diverge
-// after which nobody has proposed any: it can't know yet.
+// disagreements says which servers hold something else than the first. It leaves out a server that
+// an entry made diverge if the log has no leader's digest from after that entry: it can't know yet.
 func (w *World) disagreements() (list []string) {
 	var first *host
 	var want string
@@ -360,8 +365,8 @@ func (w *World) verdict() {
 	opt.LocalSessions, opt.EphemeralsRefused = w.plan.Local, w.plan.Local && !w.plan.Upgrading
 	rep := check.Check(&w.history, opt)
 	if len(w.plan.Faults) > 0 || w.plan.ReadOnly {
-		// A read-only session ends with its connection. A follower answers its clients while the leader, which may not hear
-		// of it, ends their sessions.
+		// A read-only session ends with its connection. And a follower answers its
+		// clients while the leader, which may not hear of it, ends their sessions.
 		rep.Violations = slices.DeleteFunc(rep.Violations, func(v check.Violation) bool { return v.Rule == check.S3 })
 	}
 	w.stats.Checked += rep.Writes + rep.Reads + rep.Notifications

@@ -20,7 +20,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The settings of every simulated server that are not drawn.
+// The settings of the simulated servers that aren't drawn.
 const (
 	dataDir       = "/data"
 	clusterID     = 0x5a001d
@@ -47,34 +47,34 @@ type host struct {
 	pauses  []span
 	held    []func()
 
-	diverged  bool            // its state was made another one
+	diverged  bool            // its state was made to differ
 	twistedAt uint64          // by this entry
 	level     int32           // highest feature level that its version knows
 	installed bool            // somebody has set it up
-	stopped   bool            // on purpose
+	stopped   bool            // it was stopped on purpose
 	joins     int             // how often an operator has begun to make it a member
-	config    []quorum.Member // in its configuration
+	config    []quorum.Member // the members that its configuration names
 	begun     bool            // it has a log
-	wiped     bool            // its disk was replaced, and it has not joined anew
-	replaced  bool            // its disk was replaced, and its vote doesn't count yet again
-	// countsFrom is the entry from which on it does, if it was replaced and votes again;
-	// 0 if that isn't known yet.
+	wiped     bool            // its disk was replaced, and it has not joined anew yet
+	replaced  bool            // its disk was replaced, and its vote doesn't count again yet
+	// countsFrom is the entry from which the vote of a replaced server that votes
+	// again counts; 0 if that isn't known yet.
 	countsFrom uint64
-	renewed    bool   // it was replaced once
-	lost       uint64 // index it had acknowledged then
-	joinedAt   int64  // when it had joined anew
-	awaits     bool   // it was let in with an empty disk, and may not vote yet
+	renewed    bool   // it has been replaced before
+	lost       uint64 // the index it had acknowledged when it lost its disk
+	joinedAt   int64  // when it last joined anew
+	awaits     bool   // it was admitted with an empty disk, and may not vote yet
 
-	electorate [2][]uint64 // that it applied last: the voters, and those before
-	former     [2][]uint64 // the electorate before
-	formerTo   uint64      // the last entry that any log had then: those up to it may count by the former
+	electorate [2][]uint64 // the voters as of what it applied last, and those before them
+	former     [2][]uint64 // the electorate before that
+	formerTo   uint64      // the last entry in any log at that time: entries up to it may count by former
 
 	promise promise
 	voted   votes
-	log     *storage.Log // of the last life, to be asked what it holds
-	out     string       // why it is not started any more; "" if it is
+	log     *storage.Log // of the last life, to see what it holds
+	out     string       // why it isn't started any more; "" if it is
 
-	lastIndex uint64 // it had applied at lastMoved, and no more since
+	lastIndex uint64 // the last entry applied, unchanged since lastMoved
 	lastMoved int64
 }
 
@@ -83,13 +83,13 @@ func (s *host) paused() bool { return s.pausing > 0 }
 // monotonic is the server's monotonic clock, ns since its boot long ago.
 func (s *host) monotonic() int64 { return int64(float64(s.w.now) * s.rate) }
 
-// wall is its wall clock in ms.
+// wall is the server's wall clock in ms.
 func (s *host) wall() int64 { return (wallStart + s.monotonic() + s.offset) / millisecond }
 
-// local turns a time of the server's clock into one of the World's.
+// local converts a duration by the server's clock to one by the World's.
 func (s *host) local(d int64) int64 { return int64(float64(d) / s.rate) }
 
-// when the server isn't paused run now, else when it goes on.
+// awake calls run now or, if the server is paused, when it resumes.
 func (s *host) awake(run func()) {
 	if s.paused() {
 		s.held = append(s.held, run)
@@ -106,9 +106,9 @@ type life struct {
 	loop *quorum.Loop
 	rep  *replica.Replica
 
-	twisted bool   // the next entry makes its state another one
+	twisted bool   // the next entry makes its state diverge
 	level   int32  // highest feature level that its version knows
-	skips   []byte // as AnnounceSkips was told
+	skips   []byte // what AnnounceSkips was given
 	inbox   []quorum.Event
 	ticks   int
 	due     bool  // a step is scheduled
@@ -119,15 +119,15 @@ type life struct {
 	record  recorder
 	ended   bool
 
-	peers     map[uint64]bool // it connects to
-	accepted  uint64          // connections of peers
+	peers     map[uint64]bool // that it connects to
+	accepted  uint64          // number of connections accepted from peers
 	questions []question
 	askers    map[uint64]bool // peers that asked while its disk was empty
-	alone     bool            // while its disk is empty: it has asked all peers, and none belongs to an ensemble
+	alone     bool            // while its disk is empty: all peers have been asked, and none belongs to an ensemble
 	belong    map[uint64]bool // while its disk is empty: peers that belong to an ensemble
-	voters    []uint64        // raft's after the last Apply, and those before
+	voters    []uint64        // raft's after the last Apply; outgoing are those before
 	outgoing  []uint64
-	// electorates are those that were in force since the present step began.
+	// electorates are those in force since the present step began.
 	electorates [][2][]uint64
 	full        bool  // it refuses clients' writes for lack of room
 	expired     int64 // when (ms of its clock) it last looked for sessions to end
@@ -141,7 +141,10 @@ func (s *host) start() {
 	w := s.w
 	w.logger(s.id).Info("starts")
 	s.lives++
-	l := &life{w: w, s: s, level: s.level, newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20), peers: map[uint64]bool{}, belong: map[uint64]bool{}}
+	l := &life{
+		w: w, s: s, level: s.level, newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
+		peers: map[uint64]bool{}, belong: map[uint64]bool{},
+	}
 	s.life = l
 	s.disk.begin(l)
 	l.protect(func() {
@@ -166,7 +169,7 @@ func (s *host) start() {
 	})
 }
 
-// begin starts the server's life once it is known how.
+// begin starts the server once it is known how to.
 func (l *life) begin(b quorum.Beginning) {
 	s, w := l.s, l.w
 	l.open(b)
@@ -180,8 +183,8 @@ func (l *life) begin(b quorum.Beginning) {
 		}
 	}
 	if !s.begun && b.Cluster != 0 {
-		// A new server that the others began without joins as one that lost its disk
-		// does: it was taken out, and doesn't count before it votes.
+		// A new server that the others began without joins like one that lost its
+		// disk: it was taken out, and doesn't count before it votes.
 		s.replaced, s.renewed, s.countsFrom, w.unsettled = true, true, 0, true
 	}
 	s.begun = true
@@ -190,11 +193,12 @@ func (l *life) begin(b quorum.Beginning) {
 	l.tick()
 	l.expired = s.monotonic() / millisecond
 	l.expire()
+	l.look()
 	l.reap()
 	l.lookAtSpace(false)
 }
 
-// open recovers the disk and makes the loop.
+// open recovers the disk and creates the loop.
 func (l *life) open(b quorum.Beginning) {
 	s, plan := l.s, &l.w.plan
 	dir, err := storage.Open(l.w.storageOptions(s.disk.fs, l.w.diskDice))
@@ -203,7 +207,7 @@ func (l *life) open(b quorum.Beginning) {
 		return
 	}
 	l.dir = dir
-	s.lastMoved = l.w.now // it may have waited long for somebody to let it in
+	s.lastMoved = l.w.now // it may have waited long to be admitted
 	if why := l.w.ledger.recovered(s, dir); why != "" {
 		s.forgot(why)
 		return
@@ -224,8 +228,10 @@ func (l *life) open(b quorum.Beginning) {
 	l.rep = replica.New(replica.Options{
 		ID: s.id, Servers: len(s.config), Membership: l.w.membership(),
 		Serving: replica.Serving{
-			Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick, MaxOutstanding: 1 << 30, SnapCount: plan.SnapCount,
-			Limits: plan.limits(), ReadOnlyMode: plan.ReadOnly, LocalSessions: plan.Local, LocalSessionsUpgrading: plan.Upgrading,
+			Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick, MaxOutstanding: 1 << 30,
+			SnapCount: plan.SnapCount,
+			Limits:    plan.limits(), ReadOnlyMode: plan.ReadOnly, LocalSessions: plan.Local,
+			LocalSessionsUpgrading: plan.Upgrading,
 		},
 		Settings: settings, Log: l.w.logger(s.id),
 		Auth: registry, Tree: state, Began: s.monotonic(),
@@ -236,8 +242,10 @@ func (l *life) open(b quorum.Beginning) {
 		Panicked: func(e quorum.Entry, cause any, about string) error { return quorum.Panicked(dir, e, cause, about) },
 	})
 	l.loop, err = quorum.NewLoop(quorum.LoopOptions{
-		ID: s.id, Incarnation: s.id<<32 | uint64(s.lives), Dir: dir, State: &watched{Replica: l.rep, l: l}, Shell: l, Applied: applied, Members: s.config,
-		JoinedAfter: b.JoinedAfter, JoinedTerm: b.JoinedTerm, OnJoined: l.joined, ElectionTicks: electionTicks, SnapshotsKept: plan.SnapshotsKept, Log: l.w.logger(s.id),
+		ID: s.id, Incarnation: s.id<<32 | uint64(s.lives), Dir: dir, State: &watched{Replica: l.rep, l: l}, Shell: l,
+		Applied: applied, Members: s.config,
+		JoinedAfter: b.JoinedAfter, JoinedTerm: b.JoinedTerm, OnJoined: l.joined, ElectionTicks: electionTicks,
+		SnapshotsKept: plan.SnapshotsKept, Log: l.w.logger(s.id),
 	})
 	if err != nil {
 		l.refused(err)
@@ -247,8 +255,8 @@ func (l *life) open(b quorum.Beginning) {
 	l.voters, l.outgoing = l.loop.Voters()
 }
 
-// reapAll removes every container and TTL znode that can go, but for containers that
-// never had a child.
+// reapAll removes all containers and TTL znodes that may go, except containers
+// that never had a child.
 func (l *life) reapAll() {
 	var cursor uint32
 	for first := true; first || cursor != 0; first = false {
@@ -260,7 +268,7 @@ func (l *life) reapAll() {
 	}
 }
 
-// logDir is where the servers' logs lie, on the same disk.
+// logDir is the directory of the servers' logs, on the same disk.
 func (w *World) logDir() string {
 	if w.plan.TwoDirs {
 		return "/log"
@@ -268,7 +276,7 @@ func (w *World) logDir() string {
 	return dataDir
 }
 
-// settings are those that the server is configured with.
+// settings returns the settings that the server is configured with.
 func (l *life) settings() tree.Settings {
 	settings := tree.DefaultSettings()
 	settings.FeatureLevel = l.level
@@ -276,16 +284,19 @@ func (l *life) settings() tree.Settings {
 	return settings
 }
 
-// storageOptions are those of every data directory.
+// storageOptions returns the options of every data directory.
 func (w *World) storageOptions(fs *storage.MemFS, salts *rand.Rand) storage.Options {
 	return storage.Options{
-		FS: fs, Dir: dataDir, LogDir: w.logDir(), ClusterID: clusterID, SegmentSize: w.plan.SegmentSize, CacheSize: w.plan.CacheSize,
-		Rand: &diceReader{salts}, Go: func(f func()) { f() },
-		Space: storage.SpaceLimits{WarnPercent: -1, RefusePercent: -1, RefuseBytes: max(w.plan.Refuse, 1), ReserveBytes: reserveBytes},
+		FS: fs, Dir: dataDir, LogDir: w.logDir(), ClusterID: clusterID, SegmentSize: w.plan.SegmentSize,
+		CacheSize: w.plan.CacheSize,
+		Rand:      &diceReader{salts}, Go: func(f func()) { f() },
+		Space: storage.SpaceLimits{
+			WarnPercent: -1, RefusePercent: -1, RefuseBytes: max(w.plan.Refuse, 1), ReserveBytes: reserveBytes,
+		},
 	}
 }
 
-// refused handles a server that doesn't start on its disk.
+// refused handles a server that refuses to start on its disk.
 func (l *life) refused(err error) {
 	s := l.s
 	s.end(false)
@@ -312,7 +323,7 @@ func (s *host) forgot(why string) {
 	s.w.fail("promise ledger: server %d %s", s.id, why)
 }
 
-// end is the end of a process; the disk stays as it is.
+// end ends the server's process; the disk stays as it is.
 func (s *host) end(silent bool) {
 	l := s.life
 	if l == nil {
@@ -330,7 +341,7 @@ func (s *host) end(silent bool) {
 	s.fallen(silent, l)
 }
 
-// protect runs a piece of the process's work. It reports false if the process
+// protect runs a piece of the process's work. It returns false if the process
 // ended in it.
 func (l *life) protect(work func()) (alive bool) {
 	defer func() {
@@ -368,8 +379,8 @@ func (l *life) stepSoon() {
 	l.w.at(max(l.busy, l.w.now), func() { l.s.awake(l.step) })
 }
 
-// step runs the loop once: what waits is handled, then it works until
-// nothing is left.
+// step runs the loop once: it handles what waits, then works until nothing is
+// left.
 func (l *life) step() {
 	l.due = false
 	if l.ended || l.loop == nil {
@@ -404,7 +415,7 @@ func (l *life) step() {
 	l.w.ledger.check(l)
 }
 
-// failed ends a process whose log can't be written any more.
+// failed ends a process that can't write its log any more.
 func (l *life) failed(err error) {
 	s := l.s
 	if l.gaveUp(err) {
@@ -420,8 +431,8 @@ func (l *life) failed(err error) {
 	s.w.after(restartPause, s.start)
 }
 
-// tick is the raft clock. A paused process misses ticks, and gets one when it goes
-// on.
+// tick is the raft clock. A paused process misses ticks, and gets one when it
+// resumes.
 func (l *life) tick() {
 	l.w.after(l.s.local(raftTick), func() {
 		if l.ended {
@@ -437,8 +448,21 @@ func (l *life) tick() {
 	})
 }
 
-// expire is the clock of sessions.
+// expire is the clock that ends sessions.
 func (l *life) expire() {
+	l.w.after(l.s.local(int64(replica.Serving{Tick: time.Duration(l.w.plan.Tick)}.ExpireInterval())), func() {
+		l.s.awake(func() {
+			if l.ended {
+				return
+			}
+			l.protect(l.endSilent)
+			l.expire()
+		})
+	})
+}
+
+// look is the clock of what is done once a tick.
+func (l *life) look() {
 	l.w.after(l.s.local(l.w.plan.Tick), func() {
 		l.s.awake(func() {
 			if l.ended {
@@ -446,22 +470,21 @@ func (l *life) expire() {
 			}
 			l.w.ledger.lags(l)
 			l.protect(func() {
-				now := l.endSilent()
+				now := l.s.monotonic() / millisecond
 				l.rep.EndOverdue(l.s.monotonic())
 				l.rep.CheckQuorum(now, l.patience()/millisecond)
 				l.rep.CheckReach(int64(l.loop.Status().Unanswered)*raftTick/millisecond, l.patience()/millisecond)
 			})
-			l.expire()
+			l.look()
 		})
 	})
 }
 
-// endSilent looks for sessions to end, and returns when that is (ms).
-func (l *life) endSilent() (now int64) {
-	now = l.s.monotonic() / millisecond
+// endSilent looks for sessions to end.
+func (l *life) endSilent() {
+	now := l.s.monotonic() / millisecond
 	l.rep.Expire(now, l.expired)
 	l.expired = now
-	return now
 }
 
 // patience is how long clients keep their connection to a server without a
@@ -474,14 +497,14 @@ func (l *life) patience() int64 {
 	return patienceTicks * p.Tick
 }
 
-// readOnlyPatience is the server's.
+// readOnlyPatience is the same as the real server's.
 const readOnlyPatience = 2 * second
 
-// spaceInterval is how often the free space is looked at.
+// spaceInterval is how often the free space is checked.
 const spaceInterval = second
 
-// lookAtSpace does what the server does about a disk that fills up. led says that
-// it led on a full disk when it last looked.
+// lookAtSpace does what the server does when a disk fills up. led means that it
+// led with a full disk at the last check.
 func (l *life) lookAtSpace(led bool) {
 	l.protect(func() {
 		state, err := l.dir.SpaceState()
@@ -549,12 +572,12 @@ func (l *life) Connected(to uint64) bool { return l.w.links[l.s.index][to].up }
 // Room implements quorum.Shell.
 func (l *life) Room(to uint64) bool { return l.Connected(to) }
 
-// streamRate is how many bytes of a snapshot pass in one ns.
+// streamRate is how many bytes of a snapshot are sent per ns.
 const streamRate = 0.02
 
-// SendSnapshot implements quorum.Shell. A snapshot travels on a connection of its
-// own, which breaks when anything happens on the way. A server that still asks how
-// to begin takes none.
+// SendSnapshot implements quorum.Shell. A snapshot travels on a connection of
+// its own, which breaks if anything happens on the way. A server that still
+// asks how to begin accepts none.
 func (l *life) SendSnapshot(to, index uint64, message []byte) {
 	w, s, other := l.w, l.s, l.w.servers[to-1]
 	peer := other.life
@@ -563,7 +586,8 @@ func (l *life) SendSnapshot(to, index uint64, message []byte) {
 	message = slices.Clone(message)
 	took := 4*w.delay() + int64(float64(len(file))/streamRate)
 	w.after(l.elapsed+took, func() {
-		if err == nil && (l.ended || peer == nil || other.life != peer || peer.dir == nil || w.cut(s.index, other.index) || other.paused()) {
+		if err == nil &&
+			(l.ended || peer == nil || other.life != peer || peer.dir == nil || w.cut(s.index, other.index) || other.paused()) {
 			err = fmt.Errorf("the connection ended")
 		}
 		if err == nil {
@@ -575,7 +599,7 @@ func (l *life) SendSnapshot(to, index uint64, message []byte) {
 	})
 }
 
-// receive writes a peer's snapshot file, which comes with raft's message.
+// receive writes a peer's snapshot file, which arrives with raft's message.
 func (l *life) receive(from uint64, message, file []byte) error {
 	w, err := l.dir.ReceiveSnapshot()
 	if err != nil {
@@ -657,8 +681,8 @@ func (l *life) besideLoop(work func()) {
 	})
 }
 
-// Beside implements quorum.Shell: the work is done before what the loop does
-// meanwhile, or after it.
+// Beside implements quorum.Shell: the work is done before or after what the
+// loop does meanwhile.
 func (l *life) Beside(work func()) (wait func()) {
 	if chance(l.w.besideDice, 50) {
 		return work

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Shrink returns the smallest plan it finds within the patience that still fails:
-// with fewer faults, then fewer clients, then fewer requests, then a simpler world.
-// The result's faults are what a person has to look at.
+// Shrink runs ever simpler plans and returns the result of the smallest that still
+// fails, within the patience: fewer faults, then fewer clients, then fewer requests,
+// then a simpler world. The result's faults are what a person has to look at.
 func Shrink(p Plan, patience time.Duration) *Result {
 	end := time.Now().Add(patience)
 	best := Run(p)
@@ -24,7 +24,7 @@ func Shrink(p Plan, patience time.Duration) *Result {
 		}
 		return false
 	}
-	// Nothing after the failure matters, but for failures found at the end.
+	// Nothing after the failure matters, except if it was found at the end.
 	if at := best.Simulated + second; at < best.Plan.End {
 		q := best.Plan
 		q.End = at
@@ -64,7 +64,7 @@ func Shrink(p Plan, patience time.Duration) *Result {
 	return best
 }
 
-// shrinkFaults is delta debugging: it takes away ever smaller parts of the list.
+// shrinkFaults is delta debugging: it removes ever smaller parts of the list.
 func shrinkFaults(best **Result, try func(Plan) bool) {
 	for size := (len((*best).Plan.Faults) + 1) / 2; size > 0; {
 		shrunk := false

@@ -82,7 +82,8 @@ func TestSeeds(t *testing.T) {
 	for r := range reports {
 		s.add(&r)
 		if *flagVerbose {
-			t.Logf("seed %d: %s, %d servers, %d faults, %d steps, hash %016x, %.0f s in %.2f s, %+v", r.Seed, r.Profile, r.Servers, count(r.Stats.Faults), r.Steps, r.Hash, float64(r.Simulated)/1e9, r.Took.Seconds(), r.Stats)
+			t.Logf("seed %d: %s, %d servers, %d faults, %d steps, hash %016x, %.0f s in %.2f s, %+v", r.Seed, r.Profile,
+				r.Servers, count(r.Stats.Faults), r.Steps, r.Hash, float64(r.Simulated)/1e9, r.Took.Seconds(), r.Stats)
 		}
 		if len(r.Failure) > 0 {
 			s.failed++
@@ -105,7 +106,8 @@ func TestSeeds(t *testing.T) {
 		t.Errorf("only %.1f hours were simulated, not %.1f: this run shows too little", hours, *flagHours)
 	}
 	if s.stats.Changes < *flagChanges {
-		t.Errorf("only %d changes of membership were answered, not %d: this run shows too little", s.stats.Changes, *flagChanges)
+		t.Errorf("only %d changes of membership were answered, not %d: this run shows too little", s.stats.Changes,
+			*flagChanges)
 	}
 	if *flagSeeds >= 50 && *flagProfile == "" { // the corpus doesn't count: its plans are small
 		s.enough(t)
@@ -117,9 +119,11 @@ func TestSeeds(t *testing.T) {
 
 // work runs one worker process and hands on what it reports.
 func work(n int, reports chan<- report) error {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0", fmt.Sprint("-sim.worker=", n), fmt.Sprint("-sim.workers=", *flagWorkers),
+	cmd := exec.Command(os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0", fmt.Sprint("-sim.worker=", n),
+		fmt.Sprint("-sim.workers=", *flagWorkers),
 		fmt.Sprint("-sim.from=", *flagFrom), fmt.Sprint("-sim.seeds=", *flagSeeds), fmt.Sprint("-sim.seconds=", *flagSeconds),
-		fmt.Sprint("-sim.budget=", *flagBudget), fmt.Sprint("-sim.shrink=", *flagShrink), fmt.Sprint("-sim.profile=", *flagProfile))
+		fmt.Sprint("-sim.budget=", *flagBudget), fmt.Sprint("-sim.shrink=", *flagShrink), fmt.Sprint("-sim.profile=",
+			*flagProfile))
 	// A collection less often costs 150 MiB and saves an eighth of the time; GOGC overrides it.
 	cmd.Env = slices.Concat([]string{"GOGC=800"}, os.Environ(), []string{"GOMAXPROCS=1"})
 	out, err := cmd.StdoutPipe()
@@ -191,7 +195,9 @@ func runPlan(p Plan, replay bool) report {
 	}
 	if replay {
 		if again := Run(p); again.Hash != r.Hash || again.Steps != r.Steps {
-			rep.Failure = append(rep.Failure, fmt.Sprintf("the same seed ran two courses: %d steps and hash %016x, then %d and %016x", r.Steps, r.Hash, again.Steps, again.Hash))
+			rep.Failure = append(rep.Failure,
+				fmt.Sprintf("the same seed ran two courses: %d steps and hash %016x, then %d and %016x", r.Steps, r.Hash,
+					again.Steps, again.Hash))
 			return rep
 		}
 	}
@@ -297,7 +303,8 @@ func keep(t *testing.T, r *report) {
 		return // it came from there
 	}
 	why, _, _ := strings.Cut(r.Failure[0], "\n")
-	if err := os.WriteFile(corpus, fmt.Appendf(old, "%s  # %s\n", b, strings.ReplaceAll(why, "#", "")), 0o644); err != nil {
+	if err := os.WriteFile(corpus, fmt.Appendf(old, "%s  # %s\n", b, strings.ReplaceAll(why, "#", "")),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("kept in %s, which every run begins with", corpus)
@@ -349,13 +356,19 @@ func (s *sum) add(r *report) {
 		a.Faults[kind] += n
 	}
 	for _, f := range []struct{ to, from *int }{
-		{&a.Frames, &b.Frames}, {&a.Connects, &b.Connects}, {&a.Requests, &b.Requests}, {&a.Replies, &b.Replies}, {&a.Events, &b.Events},
+		{&a.Frames, &b.Frames}, {&a.Connects, &b.Connects}, {&a.Requests, &b.Requests}, {&a.Replies, &b.Replies},
+		{&a.Events, &b.Events},
 		{&a.Expired, &b.Expired}, {&a.Entries, &b.Entries}, {&a.Syncs, &b.Syncs}, {&a.Elections, &b.Elections},
 		{&a.SnapshotsWritten, &b.SnapshotsWritten}, {&a.SnapshotsSent, &b.SnapshotsSent}, {&a.Installs, &b.Installs},
-		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Restored, &b.Restored}, {&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
-		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.Untold, &b.Untold}, {&a.Paced, &b.Paced}, {&a.Reaped, &b.Reaped}, {&a.Emptied, &b.Emptied}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins}, {&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions}, {&a.Guests, &b.Guests},
+		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Restored, &b.Restored},
+		{&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
+		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.Untold, &b.Untold}, {&a.Paced, &b.Paced},
+		{&a.Reaped, &b.Reaped}, {&a.Emptied, &b.Emptied}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins},
+		{&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions}, {&a.Guests, &b.Guests},
 		{&a.Staged, &b.Staged}, {&a.Changes, &b.Changes}, {&a.Dropped, &b.Dropped}, {&a.Majorities, &b.Majorities},
-		{&a.Entered, &b.Entered}, {&a.Unknown, &b.Unknown}, {&a.Faded, &b.Faded}, {&a.Confined, &b.Confined}, {&a.Upgraded, &b.Upgraded}, {&a.Healed, &b.Healed}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps}, {&a.Moved, &b.Moved},
+		{&a.Entered, &b.Entered}, {&a.Unknown, &b.Unknown}, {&a.Faded, &b.Faded}, {&a.Confined, &b.Confined},
+		{&a.Upgraded, &b.Upgraded}, {&a.Healed, &b.Healed}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps},
+		{&a.Moved, &b.Moved},
 	} {
 		*f.to += *f.from
 	}
@@ -371,12 +384,14 @@ func count(faults map[Kind]int) (n int) {
 func (s *sum) line() string {
 	real := time.Since(s.began).Seconds()
 	return fmt.Sprintf("%4.0f s: %d seeds (%.1f/s), %.1f simulated hours, %.0fx per processor, %d faults, %d replies and events checked, %d replayed, %d failed",
-		real, s.seeds, float64(s.seeds)/real, float64(s.simulated)/3600e9, float64(s.simulated)/float64(max(s.took, 1)), count(s.stats.Faults), s.stats.Checked, s.replayed, s.failed)
+		real, s.seeds, float64(s.seeds)/real, float64(s.simulated)/3600e9, float64(s.simulated)/float64(max(s.took, 1)),
+		count(s.stats.Faults), s.stats.Checked, s.replayed, s.failed)
 }
 
 func (s *sum) details() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "ensembles of 1, 3, 5: %d, %d, %d; %d steps\nfaults:", s.profiles[1], s.profiles[3], s.profiles[5], s.steps)
+	fmt.Fprintf(&b, "ensembles of 1, 3, 5: %d, %d, %d; %d steps\nfaults:", s.profiles[1], s.profiles[3], s.profiles[5],
+		s.steps)
 	for _, k := range kinds {
 		fmt.Fprintf(&b, " %s %d", k.kind, s.stats.Faults[k.kind])
 	}
@@ -401,11 +416,15 @@ func (s *sum) enough(t *testing.T) {
 	marks := map[string]int{
 		"expired sessions": st.Expired, "elections": st.Elections - s.seeds, "snapshots written": st.SnapshotsWritten,
 		"snapshots installed": st.Installs, "events": st.Events, "fail-stops": st.FailStops, "starts refused": st.Refused,
-		"joins with an empty disk": st.Joins, "changes of membership": st.Reconfigs - s.seeds, "changes answered": st.Changes, "changes given up": st.Dropped, "new voters": st.Promotions, "writes refused for lack of room": st.Throttled,
-		"read-only replies": st.ReadOnly, "messages doubled": st.Doubled, "requests that came again": st.Duplicates, "requests of a connection left": st.Moved,
-		"TTL znodes removed": st.Reaped, "containers removed": st.Emptied,
-		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown, "ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
-		"upgrades": st.Faults[Upgrade], "diverged replicas healed": st.Healed, "replayed seeds": s.replayed, "ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
+		"joins with an empty disk": st.Joins, "changes of membership": st.Reconfigs - s.seeds, "changes answered": st.Changes,
+		"changes given up": st.Dropped, "new voters": st.Promotions, "writes refused for lack of room": st.Throttled,
+		"read-only replies": st.ReadOnly, "messages doubled": st.Doubled, "requests that came again": st.Duplicates,
+		"requests of a connection left": st.Moved,
+		"TTL znodes removed":            st.Reaped, "containers removed": st.Emptied,
+		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown,
+		"ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
+		"upgrades": st.Faults[Upgrade], "diverged replicas healed": st.Healed, "replayed seeds": s.replayed,
+		"ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
 	}
 	names := make([]string, 0, len(marks))
 	for name := range marks {

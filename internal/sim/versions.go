@@ -8,16 +8,16 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Servers of two versions in one ensemble: the older one knows no feature level but
-// the first, and says nothing of levels. Operators upgrade them one by one, each by
-// a restart, among the other faults; at the end all are upgraded, and the highest
-// level must be in force everywhere.
+// Servers of two versions in one ensemble: the older version knows only the
+// first feature level and announces none. Operators upgrade the servers one by
+// one, each by a restart, among the other faults. At the end all are upgraded,
+// and the highest level must be in force everywhere.
 
-// levelFirst is what the older version knows.
+// levelFirst is the feature level that the older version knows.
 const levelFirst = 1
 
-// drawVersions makes some of the servers of a plan older ones and adds their
-// upgrades to its faults.
+// drawVersions makes some servers of a plan older ones and adds their upgrades
+// to its faults.
 func (p *Plan) drawVersions(r *rand.Rand) {
 	if !chance(r, 40) {
 		return
@@ -28,7 +28,8 @@ func (p *Plan) drawVersions(r *rand.Rand) {
 		}
 		p.Old = append(p.Old, id)
 		if chance(r, 80) {
-			p.Faults = append(p.Faults, Fault{At: between(r, 2*second, p.End), Kind: Upgrade, Server: id, Other: id, Arg: int64(r.IntN(2))})
+			p.Faults = append(p.Faults,
+				Fault{At: between(r, 2*second, p.End), Kind: Upgrade, Server: id, Other: id, Arg: int64(r.IntN(2))})
 		}
 	}
 	p.sortFaults()
@@ -38,7 +39,7 @@ func (p *Plan) sortFaults() {
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 }
 
-// upgrade is what an operator does: the server is stopped, in good order or not, and
+// upgrade acts as an operator: the server is stopped, in good order or not, and
 // started with the newer version.
 func (s *host) upgrade(orderly bool) {
 	s.level = tree.FeatureLevelMax
@@ -49,7 +50,7 @@ func (s *host) upgrade(orderly bool) {
 	}
 }
 
-// upgradeAll upgrades the servers that are older ones still.
+// upgradeAll upgrades the servers that still run the older version.
 func (w *World) upgradeAll() {
 	for _, s := range w.servers {
 		if s.level < tree.FeatureLevelMax || s.life != nil && s.life.level < tree.FeatureLevelMax {

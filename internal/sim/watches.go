@@ -24,7 +24,7 @@ func removePath(list *[]string, path string) {
 	}
 }
 
-// answered takes note of the watch that an answered request left.
+// answered records the watch that an answered request left.
 func (w *watches) answered(op jute.Op, body []byte, code jute.Code) {
 	d := jute.NewDecoder(body)
 	switch op {
@@ -77,10 +77,13 @@ func (w *watches) fired(e *jute.WatcherEvent) {
 	}
 }
 
-// request returns the request that sets everything again, body nil if there is
-// nothing to set.
+// request returns the request that sets all watches again; body is nil if there
+// are none.
 func (w *watches) request(zxid int64) (op jute.Op, body []byte) {
-	q := jute.SetWatches{RelativeZxid: zxid, Data: w.data, Exist: w.exist, Child: w.child, Persistent: w.persistent, PersistentTree: w.recursive}
+	q := jute.SetWatches{
+		RelativeZxid: zxid, Data: w.data, Exist: w.exist, Child: w.child, Persistent: w.persistent,
+		PersistentTree: w.recursive,
+	}
 	n := 0
 	for i, list := range []*[]string{&q.Data, &q.Exist, &q.Child, &q.Persistent, &q.PersistentTree} {
 		n += len(*w.lists()[i])

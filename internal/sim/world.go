@@ -30,7 +30,7 @@ type World struct {
 	queue   []event
 	hash    uint64
 	steps   int
-	failure []string // what went wrong, first first
+	failure []string // what went wrong, oldest first
 	ended   bool
 
 	netDice, diskDice, faultDice, auditDice, besideDice *rand.Rand
@@ -38,7 +38,7 @@ type World struct {
 	servers []*host
 	clients []*client
 	links   [][]*link // from, to
-	cuts    [][]int   // from, to; how many faults cut it. Row and column 0 stand for the clients' network
+	cuts    [][]int   // from, to; how many faults cut it; row and column 0 are the clients' network
 	loss    []int     // percent; each fault adds one
 	double  []int     // percent of raft's messages that arrive twice; each fault adds one
 	history history.History
@@ -50,32 +50,32 @@ type World struct {
 
 	operator *client
 
-	restorer  *client // in none of the lists
+	restorer  *client // it isn't in clients
 	restoring restoration
-	lists     map[[32]byte][]byte // of znodes that were saved
+	lists     map[[32]byte][]byte // saved lists of znodes
 
-	wanted []quorum.Member // the membership decided on last; nil before there is one
-	// electorate are the servers that were ever to have a vote.
+	wanted []quorum.Member // the membership decided on last; nil before the first
+	// electorate is the set of servers that were ever to have a vote.
 	electorate map[uint64]bool
-	// dismissed are the servers that were not to have a vote since they got theirs.
+	// dismissed is the set of servers that, since they got a vote, were to have none.
 	dismissed  map[uint64]bool
-	asked      []quorum.Member // by a change that is not named yet
-	changing   bool            // a change is named and not answered yet
+	asked      []quorum.Member // by a change that isn't named yet
+	changing   bool            // a change is named but not answered yet
 	strict     bool            // the membership was named at feature level 2 or above: M1 holds
-	lostAt     int             // entries of the log when a disk was lost last: fewer disks may hold those
-	majorityAt int             // entries of the log when M1 was checked last
+	lostAt     int             // entries of the log when a disk was last lost: fewer disks may hold those
+	majorityAt int             // entries of the log when M1 was last checked
 	unsettled  bool            // something else that M1 depends on has changed since
 	voters     []uint64        // raft's, as of the entry votersAt
 	leaving    []uint64        // voters before, while raft changes them
 	votersAt   uint64
-	// lastFault is when the last fault so far is over, its aftermath included.
+	// lastFault is when the last fault so far, with its aftermath, is over.
 	lastFault int64
 
-	restEntries int   // entries of the log when it was quiet first, with no more since
-	restSince   int64 // that was then
+	restEntries int   // entries of the log when it first was quiet, with none added since
+	restSince   int64 // when that was
 }
 
-// event is something that will happen.
+// event is something scheduled to happen.
 type event struct {
 	at  int64
 	seq uint64
@@ -103,7 +103,7 @@ func (w *World) at(t int64, run func()) {
 // after schedules run for d ns from now.
 func (w *World) after(d int64, run func()) { w.at(w.now+d, run) }
 
-// step makes the next event happen.
+// step runs the next event and reports whether there was one.
 func (w *World) step() bool {
 	q := w.queue
 	if len(q) == 0 {
@@ -139,7 +139,7 @@ func (w *World) step() bool {
 	return true
 }
 
-// trace adds what happened to the hash that tells two runs apart.
+// trace adds values to the hash by which two runs are compared.
 func (w *World) trace(values ...uint64) {
 	for _, v := range values {
 		w.hash = (w.hash ^ v) * 0x9e3779b97f4a7c15
@@ -149,12 +149,12 @@ func (w *World) trace(values ...uint64) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// traceBytes is trace for what was sent.
+// traceBytes is trace for bytes that were sent.
 func (w *World) traceBytes(kind uint64, b []byte) {
 	w.trace(kind<<32|uint64(len(b)), uint64(crc32.Update(0, castagnoli, b)))
 }
 
-// fail notes that something is wrong. The first failure ends the World.
+// fail records a failure. The first one ends the World.
 func (w *World) fail(format string, args ...any) {
 	if len(w.failure) < failuresMax {
 		w.failure = append(w.failure, fmt.Sprintf("%.6f s: ", float64(w.now)/1e9)+fmt.Sprintf(format, args...))
@@ -162,20 +162,21 @@ func (w *World) fail(format string, args ...any) {
 	w.ended = true
 }
 
-// failuresMax bounds what one World reports.
+// failuresMax bounds the failures that one World reports.
 const failuresMax = 8
 
-// logger returns what a server logs to, with the World's time.
+// logger returns a server's logger, which logs the World's time.
 func (w *World) logger(id uint64) *slog.Logger {
 	if w.log == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	return slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && a.Key == slog.TimeKey {
-			return slog.Float64("at", float64(w.now)/1e9)
-		}
-		return a
-	}})).With("on", id)
+	return slog.New(slog.NewTextHandler(w.log,
+		&slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Float64("at", float64(w.now)/1e9)
+			}
+			return a
+		}})).With("on", id)
 }
 
 // record appends to the history that is checked at the end.
@@ -192,7 +193,7 @@ func dice(seed uint64, concern string) *rand.Rand {
 	return rand.New(rand.NewChaCha8(key))
 }
 
-// chance is true with that many percent.
+// chance is true with a probability of percent.
 func chance(r *rand.Rand, percent int) bool { return r.IntN(100) < percent }
 
 // between draws from low to high, both included.

@@ -4,5 +4,5 @@ package socket
 
 import "net"
 
-// AckedBy returns nil: what is written counts as received.
+// AckedBy returns nil: here, written data counts as received.
 func AckedBy(net.Conn) func() bool { return nil }

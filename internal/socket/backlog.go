@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// SetBacklog bounds the connections that the kernel takes for a listener before they are accepted. The system's own
-// limit, which a listener begins with, is the most.
+// SetBacklog bounds the connections that the kernel queues for a listener until they are accepted. A new listener has
+// the system's own limit, which can't be exceeded.
 func SetBacklog(l net.Listener, n int) {
 	tcp, ok := l.(*net.TCPListener)
 	if !ok {
 		return
 	}
 	if raw, err := tcp.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { syscall.Listen(int(fd), n) }) // a second listen changes the number alone
+		raw.Control(func(fd uintptr) { syscall.Listen(int(fd), n) }) // calling listen again only changes the backlog
 	}
 }

@@ -4,5 +4,5 @@ package socket
 
 import "net"
 
-// SetBacklog leaves the system's limit.
+// SetBacklog does nothing: the system's limit stays.
 func SetBacklog(net.Listener, int) {}

@@ -1,3 +1,3 @@
-// Package socket asks of a TCP connection what package net doesn't tell, and has the port of HTTP servers that few
-// call, over TLS or not.
+// Package socket provides information about TCP connections that package net doesn't, and a listener for HTTP servers
+// with few clients, with or without TLS.
 package socket

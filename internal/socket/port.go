@@ -13,11 +13,11 @@ import (
 // TLS says how a Port accepts connections over TLS.
 type TLS struct {
 	Config *tls.Config
-	// Plain takes connections without TLS on the same port, too.
+	// Plain also accepts connections without TLS on the same port.
 	Plain bool
 }
 
-// Text says for the log which connections are taken; t may be nil.
+// Text describes for the log which connections are accepted; t may be nil.
 func (t *TLS) Text() string {
 	switch {
 	case t == nil:
@@ -28,14 +28,14 @@ func (t *TLS) Text() string {
 	return "only"
 }
 
-// handshakeRecord is the first byte of a TLS connection, and of no HTTP request.
+// handshakeRecord is the first byte of a TLS connection, which no HTTP request starts with.
 const handshakeRecord = 0x16
 
-// acceptPause is the wait after an accept that failed, which would fail again at once.
+// acceptPause is the wait after a failed accept, since the next one would fail too.
 const acceptPause = 100 * time.Millisecond
 
-// A Port is a listener whose connections are few, and are TLS or not. The first byte of
-// each is read on a goroutine of its own, so that none waits for a caller who is silent.
+// A Port is a listener for few connections, with or without TLS. It reads the first byte of each connection on a
+// separate goroutine, so that a silent client doesn't delay others.
 type Port struct {
 	net.Listener
 	tls *TLS
@@ -49,19 +49,22 @@ type Port struct {
 	mu    sync.Mutex
 	most  int
 	open  []*counted           // the oldest first
-	hosts map[netip.Prefix]int // how many of them each host has
+	hosts map[netip.Prefix]int // number of open connections by host
 }
 
-// NewPort begins to accept connections of l, with TLS as t says, or without if that is nil. At most most of them are
-// open at a time: one more takes the place of the oldest of the host that has the most, so that no host keeps the
+// NewPort starts accepting connections from l, with TLS as t says; a nil t means no TLS. At most most of them are open
+// at a time. One more replaces the oldest connection of the host that has the most, so that no host can keep the
 // others out. A connection may take patience to send its first byte.
 func NewPort(l net.Listener, t *TLS, patience time.Duration, most int) *Port {
-	p := &Port{Listener: l, tls: t, patience: patience, most: most, hosts: map[netip.Prefix]int{}, ready: make(chan net.Conn), closed: make(chan struct{})}
+	p := &Port{
+		Listener: l, tls: t, patience: patience, most: most, hosts: map[netip.Prefix]int{}, ready: make(chan net.Conn),
+		closed: make(chan struct{}),
+	}
 	p.wg.Go(p.acceptAll)
 	return p
 }
 
-// Accept returns the next connection that has begun to speak.
+// Accept returns the next connection that has sent its first byte.
 func (p *Port) Accept() (net.Conn, error) {
 	select {
 	case nc := <-p.ready:
@@ -87,7 +90,7 @@ func (p *Port) Connections() int {
 // Wait waits for the goroutines of a closed Port.
 func (p *Port) Wait() { p.wg.Wait() }
 
-// acceptAll takes connections until the port is closed.
+// acceptAll accepts connections until the port is closed.
 func (p *Port) acceptAll() {
 	for {
 		nc, err := p.Listener.Accept()
@@ -113,14 +116,14 @@ func (p *Port) acceptAll() {
 	}
 }
 
-// enter counts a connection, and returns the one to close if that is one too many: the oldest of the host that has the
-// most, or c itself if its own host would.
+// enter counts a connection, and returns the one to close if there are too many: the oldest of the host that has the
+// most, or c itself if its own host would have the most.
 func (p *Port) enter(c *counted) (closed *counted) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.open) >= p.most {
 		crowded, mine := c.host, p.hosts[c.host]+1
-		for _, other := range p.open { // the first of those that have the most
+		for _, other := range p.open { // finds the oldest connection of such a host
 			if n := p.hosts[other.host]; n > mine {
 				crowded, mine = other.host, n
 			}
@@ -136,7 +139,7 @@ func (p *Port) enter(c *counted) (closed *counted) {
 	return closed
 }
 
-// drop forgets a connection, unless that is done; mu is held.
+// drop removes a connection unless it is already removed. The caller holds mu.
 func (p *Port) drop(c *counted) {
 	i := slices.Index(p.open, c)
 	if i < 0 {
@@ -148,22 +151,22 @@ func (p *Port) drop(c *counted) {
 	}
 }
 
-// hostOf returns where a connection comes from: an IPv4 address, or the 64 bits of an IPv6 address that tell its
-// network, since a host may have all addresses of that.
+// hostOf returns where a connection comes from: an IPv4 address, or the first 64 bits of an IPv6 address, which
+// identify the network, since a host may use all addresses in it.
 func hostOf(nc net.Conn) netip.Prefix {
 	remote, err := netip.ParseAddrPort(nc.RemoteAddr().String())
 	if err != nil {
-		return netip.Prefix{} // all of them count as one host
+		return netip.Prefix{} // all such connections count as one host
 	}
 	addr, bits := remote.Addr().Unmap(), 32
 	if addr.Is6() {
 		bits = 64
 	}
-	host, _ := addr.Prefix(bits) // that many bits are always there
+	host, _ := addr.Prefix(bits) // never fails: an address has at least these bits
 	return host
 }
 
-// begin hands a connection on once it is known whether it is TLS.
+// begin passes a connection on to Accept once it is known whether it uses TLS.
 func (p *Port) begin(nc net.Conn) {
 	conn := nc
 	switch {
@@ -174,7 +177,7 @@ func (p *Port) begin(nc net.Conn) {
 		first := make([]byte, 1)
 		nc.SetReadDeadline(time.Now().Add(p.patience))
 		stop := make(chan struct{})
-		go func() { // a port that is closed waits for nobody
+		go func() { // interrupts the read when the port is closed
 			select {
 			case <-p.closed:
 				nc.Close()
@@ -200,7 +203,7 @@ func (p *Port) begin(nc net.Conn) {
 	}
 }
 
-// counted is a connection that gives its room back when it is closed.
+// counted is a connection that is removed from its port when it is closed.
 type counted struct {
 	net.Conn
 	port *Port

@@ -2,8 +2,7 @@ package socket
 
 import "net"
 
-// Replay returns a connection that reads as nc does before head, its first bytes, was taken
-// from it. It keeps head.
+// Replay returns a connection that reads as nc did before head, its first bytes, was read from it. It retains head.
 func Replay(nc net.Conn, head []byte) net.Conn { return &replayed{Conn: nc, head: head} }
 
 type replayed struct {
@@ -11,15 +10,17 @@ type replayed struct {
 	head []byte // still to be read
 }
 
-// Read returns what was taken already, then what comes.
+// Read reads the rest of head first, then from the connection.
 func (r *replayed) Read(b []byte) (int, error) {
 	if len(r.head) == 0 {
 		return r.Conn.Read(b)
 	}
 	n := copy(b, r.head)
-	r.head = r.head[n:]
+	if r.head = r.head[n:]; len(r.head) == 0 {
+		r.head = nil // so that its memory is free
+	}
 	return n, nil
 }
 
-// NetConn returns the connection below, as that of package tls does.
+// NetConn returns the underlying connection, as tls.Conn.NetConn does.
 func (r *replayed) NetConn() net.Conn { return r.Conn }

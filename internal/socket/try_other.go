@@ -4,5 +4,5 @@ package socket
 
 import "net"
 
-// TryWriter returns nil: there is no write here that never waits.
+// TryWriter returns nil: non-blocking writes aren't implemented here.
 func TryWriter(net.Conn) func([]byte) int { return nil }

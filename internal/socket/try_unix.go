@@ -7,10 +7,9 @@ import (
 	"syscall"
 )
 
-// TryWriter returns a function that writes to a connection as much as goes
-// without waiting, and returns how much that was; 0 also stands for an error,
-// which the next ordinary write meets. It is nil where there is none. One
-// goroutine at a time may call it, and none may write beside it.
+// TryWriter returns a function that writes as much to a connection as is possible without blocking, and returns how
+// much that was; 0 may also mean an error, which the next ordinary write will return. TryWriter returns nil if nc
+// doesn't support this. Only one goroutine at a time may call the function, and none may write otherwise meanwhile.
 func TryWriter(nc net.Conn) func([]byte) int {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {
@@ -25,7 +24,7 @@ func TryWriter(nc net.Conn) func([]byte) int {
 	write := func(fd uintptr) { sent, _ = syscall.Write(int(fd), out) }
 	return func(b []byte) int {
 		out, sent = b, 0
-		// Not raw.Write, which refuses once the deadline of an earlier write is over.
+		// raw.Write would fail after the deadline of an earlier write.
 		err := raw.Control(write)
 		out = nil
 		if err != nil {

@@ -29,9 +29,9 @@ const (
 	stateLagging  = "lagging"
 	stateIdle     = "not serving: it has no quorum"
 	stateReadOnly = "read-only: it has no leader"
-	// A server keeps its clients for a while when it has lost its leader.
+	// A server keeps its clients for a while after it has lost its leader.
 	stateLeaderless = "it has no leader: reads are answered, writes wait"
-	// Another server has taken the address, or its own configuration names nobody else.
+	// Another server has taken the address, or the server's own configuration names no others.
 	stateAlone = "it stands alone, outside of this ensemble"
 )
 
@@ -46,7 +46,7 @@ type serverRow struct {
 	Role     string `json:"role,omitempty"` // Apache's Mode: leader, follower, observer, read-only, standalone
 	Epoch    int64  `json:"epoch"`
 	Zxid     string `json:"zxid,omitempty"`
-	Lag      *int64 `json:"lag,omitempty"` // changes behind the leader; absent if it can't be told
+	Lag      *int64 `json:"lag,omitempty"` // changes behind the leader; absent if unknown
 	Clients  int64  `json:"clients"`       // connections
 	Sessions int64  `json:"sessions"`
 	Disk     int64  `json:"disk"` // bytes of the data and log directories
@@ -66,10 +66,10 @@ type serverRow struct {
 	synced  int      // followers that a leader says are up to date
 	voters  int      // that the server knows of; 0 if it didn't tell
 	refuses []string // four-letter words
-	soon    string   // what will become a trouble
+	soon    string   // what will become Trouble
 }
 
-// ask fills the row in. It blocks for a few askTimeout at most.
+// ask queries the server and fills in the row. It blocks for a few times askTimeout at most.
 func (row *serverRow) ask() {
 	*row = serverRow{ID: row.ID, Address: row.Address, Voter: row.Voter, Epoch: -1, Clients: -1, Sessions: -1, Disk: -1,
 		access: row.access, needsTLS: row.needsTLS, member: row.member, unasked: true}
@@ -105,7 +105,7 @@ func (row *serverRow) ask() {
 	}
 }
 
-// identify asks a server of which only the address is known for its id.
+// identify asks a server for its id if only its address is known.
 func (row *serverRow) identify() {
 	row.Voter = row.Role != "observer"
 	if id := row.serverID(); id > 0 {
@@ -127,7 +127,7 @@ func (row *serverRow) serverID() int64 {
 	return unknownID
 }
 
-// name is how a message calls the server.
+// name returns what messages call the server.
 func (row *serverRow) name() string {
 	address := cmp.Or(row.Address, "no client port")
 	if row.ID == unknownID {
@@ -151,7 +151,7 @@ func (row *serverRow) rank() int {
 	return 4
 }
 
-// server reads the answer to srvr and returns the state that it shows.
+// server parses the answer to srvr and returns the state that it shows.
 func (row *serverRow) server(text string) string {
 	switch {
 	case strings.Contains(text, "not currently serving requests"):
@@ -171,7 +171,7 @@ func (row *serverRow) server(text string) string {
 		case "Mode":
 			row.Role = value
 		case "Connections":
-			row.Clients = max(number(value)-1, 0) // the one that asks counts too
+			row.Clients = max(number(value)-1, 0) // the connection that asks counts too
 		}
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(zxid, "0x"), 16, 64)
@@ -182,7 +182,7 @@ func (row *serverRow) server(text string) string {
 	return stateOK
 }
 
-// monitor adds what mntr tells.
+// monitor adds what mntr reports.
 func (row *serverRow) monitor() {
 	text, err := row.word("mntr")
 	if err != nil || refused(text) {
@@ -214,7 +214,7 @@ func (row *serverRow) monitor() {
 	}
 }
 
-// resources are what mntr tells of a server's disk and memory.
+// resources are what mntr says about a server's disk and memory.
 type resources struct{ diskFree, diskLevel, memoryUsed, memoryLimit int64 }
 
 func (r *resources) note(key string, n int64) {
@@ -230,7 +230,7 @@ func (r *resources) note(key string, n int64) {
 	}
 }
 
-// Shares of the limit of memory at which servers refuse things, in percent.
+// Shares of the memory limit, in percent, from which servers refuse sessions or writes.
 const (
 	memorySessionsRefused = 85
 	memoryWritesRefused   = 95
@@ -243,21 +243,25 @@ func (r *resources) trouble() (now, soon string) {
 	case 1:
 		soon = fmt.Sprintf("its disk fills up, %s are free: make room before it refuses writes", bytesText(r.diskFree))
 	case 2:
-		all = append(all, fmt.Sprintf("its disk is nearly full, %s are free: it refuses writes until there is room", bytesText(r.diskFree)))
+		all = append(all,
+			fmt.Sprintf("its disk is nearly full, %s are free: it refuses writes until there is room", bytesText(r.diskFree)))
 	}
 	if r.memoryLimit > 0 {
 		switch share := r.memoryUsed / max(r.memoryLimit/100, 1); {
 		case share >= memoryWritesRefused:
-			all = append(all, fmt.Sprintf("its memory is nearly used up, %d %% of memory.limit: it refuses creates and larger sets", share))
+			all = append(all,
+				fmt.Sprintf("its memory is nearly used up, %d %% of memory.limit: it refuses creates and larger sets", share))
 		case share >= memorySessionsRefused:
-			all = append(all, fmt.Sprintf("its memory is short, %d %% of memory.limit: it refuses new sessions of the address that takes most", share))
+			all = append(all,
+				fmt.Sprintf("its memory is short, %d %% of memory.limit: it refuses new sessions of the address that takes most",
+					share))
 		}
 	}
 	return strings.Join(all, "; "), soon
 }
 
-// disk adds what dirs tells. A server whose log lies in its data directory names
-// the same size twice.
+// disk adds what dirs reports. A server whose log is in its data directory reports the
+// same size twice.
 func (row *serverRow) disk() {
 	text, err := row.word("dirs")
 	if err != nil || refused(text) {
@@ -291,7 +295,7 @@ func number(text string) int64 {
 
 func refused(text string) bool { return strings.Contains(text, "is not in the whitelist") }
 
-// whitelistHints says which servers refuse which words, a line for those that
+// whitelistHints says which servers refuse which words, with one line for all that
 // refuse the same.
 func whitelistHints(rows []*serverRow) (hints []string) {
 	who := map[string][]string{}
@@ -301,12 +305,13 @@ func whitelistHints(rows []*serverRow) (hints []string) {
 		}
 	}
 	for _, words := range slices.Sorted(maps.Keys(who)) {
-		hints = append(hints, fmt.Sprintf("add %s to 4lw.commands.whitelist in zoo.cfg of %s to see more", words, strings.Join(who[words], ", ")))
+		hints = append(hints,
+			fmt.Sprintf("add %s to 4lw.commands.whitelist in zoo.cfg of %s to see more", words, strings.Join(who[words], ", ")))
 	}
 	return hints
 }
 
-// withoutAddress leaves out the address, which stands beside the error.
+// withoutAddress removes the address from an error, as the address is printed beside it.
 func withoutAddress(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

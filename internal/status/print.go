@@ -24,10 +24,12 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// printTable prints the verdict, a line per server and what to do. A column of
-// which nothing is known is left out.
+// printTable prints the verdict, a line per server and what to do. It leaves out
+// columns in which nothing is known.
 func (o *overview) printTable(w io.Writer, colours bool) error {
-	lines := [][]string{{"ID", "ADDRESS", "ROLE", "EPOCH", "ZXID", "LAG", "CLIENTS", "SESSIONS", "DISK", "VERSION", "STATE"}}
+	lines := [][]string{
+		{"ID", "ADDRESS", "ROLE", "EPOCH", "ZXID", "LAG", "CLIENTS", "SESSIONS", "DISK", "VERSION", "STATE"},
+	}
 	paint := []string{bold}
 	for _, row := range o.Servers {
 		lines = append(lines, row.cells())
@@ -130,7 +132,7 @@ func (row *serverRow) cells() []string {
 	}
 }
 
-// bytesText writes a size in the largest unit of which there is one.
+// bytesText formats a size in the largest unit in which it is at least 1.
 func bytesText(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f, u := float64(n), 0

@@ -1,5 +1,5 @@
-// Package status is `zooid status`: it asks each server of an ensemble how it is, by four-letter words, and says in a
-// line how the ensemble is.
+// Package status is `zooid status`: it asks each server of an ensemble for its state, by four-letter words, and sums
+// up the state of the ensemble in a line.
 //
 //	status.go  which servers are asked, and the verdict
 //	ask.go     what one server says
@@ -167,7 +167,7 @@ func isConnectString(arg string) bool {
 	return err != nil && !strings.ContainsRune(arg, os.PathSeparator) && strings.ContainsAny(arg, ":,")
 }
 
-// clientPortDefault is that of a server without one in a connect string.
+// clientPortDefault is the port of a server in a connect string that names none.
 const clientPortDefault = "2181"
 
 // addressRows returns a row for each server of a connect string.
@@ -200,9 +200,9 @@ func membersFile(file string) (config.Members, error) {
 }
 
 // memberRows returns a row per member. own and ownSecure are the client addresses that
-// zoo.cfg gives besides the server lines: their ports are taken to be every server's,
-// their hosts are those of server self. Of several servers on one host, only self can
-// have such a port.
+// zoo.cfg gives besides the server lines: every server is taken to have their ports,
+// and server self also their hosts. Of several servers on one host, only self can have
+// such a port.
 func memberRows(m config.Members, own, ownSecure config.HostPort, self int64) []*serverRow {
 	var rows []*serverRow
 	for _, s := range m.Servers {
@@ -230,8 +230,8 @@ func clientAddress(s config.Member, line, own config.HostPort, self int64) strin
 	return net.JoinHostPort(reachableHost(line.Host, s.Addrs[0].Host), strconv.Itoa(line.Port))
 }
 
-// dropGuesses takes an address away from all servers but one, self if it is among
-// them, that seem to share it.
+// dropGuesses removes an address that several servers seem to share from all of them
+// but one, self if it is among them.
 func dropGuesses(rows []*serverRow, self int64, at func(*serverRow) *string) {
 	for _, row := range rows {
 		address := *at(row)
@@ -243,7 +243,7 @@ func dropGuesses(rows []*serverRow, self int64, at func(*serverRow) *string) {
 	}
 }
 
-// reach makes the rows use the flags for TLS, and the TLS port where one is known.
+// reach makes the rows use the flags for TLS, and the TLS port if it is known.
 func reach(rows []*serverRow, access *cli.Access) {
 	for _, row := range rows {
 		row.access = access
@@ -253,7 +253,7 @@ func reach(rows []*serverRow, access *cli.Access) {
 	}
 }
 
-// reachableHost returns host, or the other host if host means every interface.
+// reachableHost returns host, or instead if host means every interface.
 func reachableHost(host, instead string) string {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		return instead
@@ -261,11 +261,12 @@ func reachableHost(host, instead string) string {
 	return host
 }
 
-// look asks every server, those behind their leader once more after pause, and
+// look asks every server, asks those behind their leader once more after pause, and
 // judges.
 func look(rows []*serverRow, pause time.Duration) (*overview, int) {
 	askAll(rows)
-	if answered := slices.DeleteFunc(slices.Clone(rows), func(r *serverRow) bool { return r.Role == "" }); len(answered) > 1 && leading(rows) == nil {
+	if answered := slices.DeleteFunc(slices.Clone(rows),
+		func(r *serverRow) bool { return r.Role == "" }); len(answered) > 1 && leading(rows) == nil {
 		time.Sleep(pause) // an election may be on its way, or was while a silent server held this up
 		askAll(answered)
 	}
@@ -290,8 +291,8 @@ func askAll(rows []*serverRow) {
 	wg.Wait()
 }
 
-// leading returns the leader of the highest epoch, or nil: one that was cut off
-// may not have noticed yet.
+// leading returns the leader of the highest epoch, or nil. A leader that was cut off
+// may not have noticed yet, so there may be several.
 func leading(rows []*serverRow) (best *serverRow) {
 	for _, row := range rows {
 		if row.Role == "leader" && (best == nil || row.Epoch > best.Epoch) {
@@ -301,7 +302,7 @@ func leading(rows []*serverRow) (best *serverRow) {
 	return best
 }
 
-// markLag notes how far each server is behind zxid and returns those that are.
+// markLag records how far each server is behind zxid and returns those that are behind.
 func markLag(rows []*serverRow, zxid int64) (behind []*serverRow) {
 	for _, row := range rows {
 		if row.State != stateOK && row.State != stateLagging {
@@ -313,7 +314,7 @@ func markLag(rows []*serverRow, zxid int64) (behind []*serverRow) {
 		case row.zxid >= zxid:
 			continue
 		case row.Epoch != epoch:
-			// How many changes the epochs between had can't be told.
+			// How many changes there were in the epochs between is unknown.
 			row.Lag, row.lagText = nil, fmt.Sprintf("%d epoch", epoch-row.Epoch)
 		default:
 			lag = zxid - row.zxid
@@ -359,17 +360,17 @@ func (o *overview) judge(alone bool) int {
 		voters = max(voters, lead.voters) // not all may have been asked
 		serving = max(serving, lead.synced+1)
 		if lead.voters > 0 {
-			unasked = 0 // it has told how many follow it
+			unasked = 0 // the leader has told how many follow it
 		}
 	}
 	for _, row := range o.Servers {
 		voters = max(voters, row.voters)
 	}
 	guests := ""
-	if lead != nil && lead.voters > 0 && lead.voters < voters { // of those that are named some follow without a vote
-		guests = fmt.Sprintf("%d voters are named here, and the leader counts %d: reconfig -add gives a server its vote", voters, lead.voters)
-		// Followers are in step but for the moment in which an entry is on its way: those that serve, less the guests, count
-		// too.
+	if lead != nil && lead.voters > 0 && lead.voters < voters { // some of the named voters follow without a vote
+		guests = fmt.Sprintf("%d voters are named here, and the leader counts %d: reconfig -add gives a server its vote",
+			voters, lead.voters)
+		// Followers are in step except while an entry is on its way, so the servers that serve count too, less the guests.
 		serving = min(max(serving-(voters-lead.voters), lead.synced+1), lead.voters)
 		voters = lead.voters
 	}
@@ -405,8 +406,8 @@ func (o *overview) judge(alone bool) int {
 }
 
 // unaskedVoters counts the voters that may well serve and were not asked, or gave no
-// answer that tells: those without a known address, and those that a server has named
-// beside the ones given.
+// useful answer: those without a known address, and those that a server has named
+// besides the ones given.
 func unaskedVoters(rows []*serverRow) (n int) {
 	voters, known := 0, 0
 	for _, row := range rows {

@@ -56,7 +56,8 @@ func answeringOn(t *testing.T, l net.Listener, texts map[string]string) string {
 
 // srvr is Apache's answer of a server in that mode.
 func srvr(mode string, zxid int64) string {
-	return fmt.Sprintf("Zookeeper version: 3.9.5-abc, built on 2026-01-01 00:00 UTC\nLatency min/avg/max: 0/0.5/3\nReceived: 5\nSent: 4\nConnections: 2\nOutstanding: 0\nZxid: 0x%x\nMode: %s\nNode count: 5\n", zxid, mode)
+	return fmt.Sprintf("Zookeeper version: 3.9.5-abc, built on 2026-01-01 00:00 UTC\nLatency min/avg/max: 0/0.5/3\nReceived: 5\nSent: 4\nConnections: 2\nOutstanding: 0\nZxid: 0x%x\nMode: %s\nNode count: 5\n",
+		zxid, mode)
 }
 
 // TestStatusVerdict: what ensembles of three get, and why.
@@ -70,17 +71,29 @@ func TestStatusVerdict(t *testing.T) {
 		code int
 		want []string // parts of the table
 	}{
-		"well":        {[]string{lead, follow, follow}, exitWell, []string{"leader", "0x700000014", "ok: server 1 (127.0.0.1:", "leads, 3 of 3 voters serve"}},
-		"one is gone": {[]string{lead, follow, ""}, exitDegraded, []string{"degraded: server 1 (", "2 of 3 voters serve", "STATE\n3 ", "no answer: "}},
-		"lagging":     {[]string{lead, follow, srvr("follower", 7<<32|5)}, exitDegraded, []string{"15", "lagging"}},
-		"epoch":       {[]string{lead, follow, srvr("follower", 5<<32|90)}, exitDegraded, []string{"2 epoch", "lagging"}},
-		"idle":        {[]string{lead, follow, idle}, exitDegraded, []string{"not serving"}},
-		"read-only":   {[]string{lead, follow, srvr("read-only", 7<<32|20)}, exitDegraded, []string{"STATE\n3 ", "read-only: it has no leader"}},
-		"old leader":  {[]string{lead, follow, srvr("leader", 6<<32|90)}, exitDegraded, []string{"leads an old epoch"}},
-		"two idle":    {[]string{idle, lead, idle}, exitUnknown, []string{"no quorum", "1 of 3 voters"}},
-		"no leader":   {[]string{follow, follow, follow}, exitUnknown, []string{"no quorum: no server says that it leads", "it has no leader: reads"}},
-		"all gone":    {[]string{"", "", ""}, exitUnknown, []string{"no quorum"}},
-		"not ours":    {[]string{lead, follow, "220 mail ready\n"}, exitDegraded, []string{"no ZooKeeper server"}},
+		"well": {
+			[]string{lead, follow, follow}, exitWell,
+			[]string{"leader", "0x700000014", "ok: server 1 (127.0.0.1:", "leads, 3 of 3 voters serve"},
+		},
+		"one is gone": {
+			[]string{lead, follow, ""}, exitDegraded,
+			[]string{"degraded: server 1 (", "2 of 3 voters serve", "STATE\n3 ", "no answer: "},
+		},
+		"lagging": {[]string{lead, follow, srvr("follower", 7<<32|5)}, exitDegraded, []string{"15", "lagging"}},
+		"epoch":   {[]string{lead, follow, srvr("follower", 5<<32|90)}, exitDegraded, []string{"2 epoch", "lagging"}},
+		"idle":    {[]string{lead, follow, idle}, exitDegraded, []string{"not serving"}},
+		"read-only": {
+			[]string{lead, follow, srvr("read-only", 7<<32|20)}, exitDegraded,
+			[]string{"STATE\n3 ", "read-only: it has no leader"},
+		},
+		"old leader": {[]string{lead, follow, srvr("leader", 6<<32|90)}, exitDegraded, []string{"leads an old epoch"}},
+		"two idle":   {[]string{idle, lead, idle}, exitUnknown, []string{"no quorum", "1 of 3 voters"}},
+		"no leader": {
+			[]string{follow, follow, follow}, exitUnknown,
+			[]string{"no quorum: no server says that it leads", "it has no leader: reads"},
+		},
+		"all gone": {[]string{"", "", ""}, exitUnknown, []string{"no quorum"}},
+		"not ours": {[]string{lead, follow, "220 mail ready\n"}, exitDegraded, []string{"no ZooKeeper server"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,14 +139,17 @@ func TestStatusOfGuest(t *testing.T) {
 	} {
 		var rows []*serverRow
 		for i, mode := range c.modes {
-			words := map[string]string{"srvr": srvr(mode, 1), "mntr": "zk_quorum_size\t3\nzk_synced_followers\t" + c.synced + "\n"}
+			words := map[string]string{
+				"srvr": srvr(mode, 1), "mntr": "zk_quorum_size\t3\nzk_synced_followers\t" + c.synced + "\n",
+			}
 			if mode == idle {
 				words = map[string]string{"srvr": "This ZooKeeper instance is not currently serving requests\n"}
 			}
 			rows = append(rows, &serverRow{ID: int64(i + 1), Voter: true, Address: answering(t, words)})
 		}
 		o, code := look(rows, time.Millisecond)
-		if code != c.code || !strings.HasSuffix(o.Summary, c.want) || !strings.Contains(strings.Join(o.Hints, "\n"), "4 voters are named here, and the leader counts 3") {
+		if code != c.code || !strings.HasSuffix(o.Summary, c.want) ||
+			!strings.Contains(strings.Join(o.Hints, "\n"), "4 voters are named here, and the leader counts 3") {
 			t.Errorf("%s of %q in step: code %d, %s, %q", c.synced, c.modes, code, o.Summary, o.Hints)
 		}
 	}
@@ -149,12 +165,14 @@ func TestStatusRow(t *testing.T) {
 	})}
 	full.ask()
 	got := strings.Join(full.cells()[2:], "|")
-	if want := "leader|3|0x300000001|-|1|7|1.5 MiB|3.9.5-abc|ok"; got != want || full.synced != 2 || len(full.refuses) > 0 {
+	if want := "leader|3|0x300000001|-|1|7|1.5 MiB|3.9.5-abc|ok"; got != want || full.synced != 2 ||
+		len(full.refuses) > 0 {
 		t.Errorf("%s, %d synced, hints %q; want %s", got, full.synced, full.refuses, want)
 	}
 	few := &serverRow{ID: 9, Address: answering(t, map[string]string{"srvr": srvr("follower", 1)})}
 	few.ask()
-	if hints := strings.Join(whitelistHints([]*serverRow{few, few}), "\n"); few.State != stateOK || few.Sessions != -1 || few.Disk != -1 ||
+	if hints := strings.Join(whitelistHints([]*serverRow{few, few}), "\n"); few.State != stateOK || few.Sessions != -1 ||
+		few.Disk != -1 ||
 		strings.Count(hints, "add mntr,dirs to 4lw.commands.whitelist in zoo.cfg of server 9 (") != 1 {
 		t.Errorf("state %q, sessions %d, disk %d, hints %q", few.State, few.Sessions, few.Disk, hints)
 	}
@@ -170,9 +188,13 @@ func TestStatusRow(t *testing.T) {
 func TestStatusOfAddresses(t *testing.T) {
 	t.Parallel()
 	words := func(mode, id, quorum string) map[string]string {
-		return map[string]string{"srvr": srvr(mode, 3<<32|1), "conf": "clientPort=1\nserverId=" + id + "\n", "dirs": "datadir_size: 1\n", "mntr": "zk_quorum_size\t" + quorum + "\n"}
+		return map[string]string{
+			"srvr": srvr(mode, 3<<32|1), "conf": "clientPort=1\nserverId=" + id + "\n", "dirs": "datadir_size: 1\n",
+			"mntr": "zk_quorum_size\t" + quorum + "\n",
+		}
 	}
-	lead, follow, observe := answering(t, words("leader", "5", "3")), answering(t, words("follower", "7", "3")), answering(t, words("observer", "6", "3"))
+	lead, follow, observe := answering(t, words("leader", "5", "3")), answering(t, words("follower", "7", "3")),
+		answering(t, words("observer", "6", "3"))
 	stranger := answering(t, words("standalone", "1", "0"))
 	for list, c := range map[string]struct {
 		code int
@@ -199,18 +221,25 @@ func TestStatusOfAddresses(t *testing.T) {
 // tell apart, one is asked, and whether there is a quorum can't be told.
 func TestStatusOfOneHost(t *testing.T) {
 	t.Parallel()
-	at := answering(t, map[string]string{"srvr": srvr("follower", 1), "conf": "serverId=2\n", "mntr": "zk_quorum_size\t3\n", "dirs": "datadir_size: 1\n"})
+	at := answering(t,
+		map[string]string{
+			"srvr": srvr("follower", 1), "conf": "serverId=2\n", "mntr": "zk_quorum_size\t3\n", "dirs": "datadir_size: 1\n",
+		})
 	_, port, _ := net.SplitHostPort(at)
-	for id, want := range map[string]string{"2": "unknown: whether there is a quorum can't be told: 2 of 3", "1": "server 2 answers at this address"} {
+	for id, want := range map[string]string{
+		"2": "unknown: whether there is a quorum can't be told: 2 of 3", "1": "server 2 answers at this address",
+	} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "zoo.cfg")
 		text := "dataDir=" + dir + "\ninitLimit=10\nsyncLimit=5\nclientPort=" + port + "\nserver.1=127.0.0.1:1:2\nserver.2=127.0.0.1:3:4\nserver.3=127.0.0.1:5:6\n"
-		if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "myid"), []byte(id), 0o600)); err != nil {
+		if err := errors.Join(os.WriteFile(file, []byte(text), 0o600),
+			os.WriteFile(filepath.Join(dir, "myid"), []byte(id), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		var out strings.Builder
 		code := Main([]string{file}, &out, io.Discard)
-		if code != exitUnknown || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "no quorum") || strings.Count(out.String(), "its client port is not in the file") != 2 {
+		if code != exitUnknown || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "no quorum") ||
+			strings.Count(out.String(), "its client port is not in the file") != 2 {
 			t.Errorf("server %s: code %d\n%s", id, code, out.String())
 		}
 	}
@@ -220,7 +249,9 @@ func TestStatusOfOneHost(t *testing.T) {
 func TestStatusOverTLS(t *testing.T) {
 	t.Parallel()
 	stores := filepath.Join("..", "keystore", "testdata")
-	port, err := keystore.NewPort(keystore.Options{Keys: keystore.Store{Location: filepath.Join(stores, "server.jks"), Password: "apassword"}, ClientAuth: "none"})
+	port, err := keystore.NewPort(keystore.Options{
+		Keys: keystore.Store{Location: filepath.Join(stores, "server.jks"), Password: "apassword"}, ClientAuth: "none",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,20 +259,24 @@ func TestStatusOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := answeringOn(t, l, map[string]string{"srvr": srvr("standalone", 1), "mntr": "zk_quorum_size\t0\n", "dirs": "datadir_size: 1\n"})
+	at := answeringOn(t, l,
+		map[string]string{"srvr": srvr("standalone", 1), "mntr": "zk_quorum_size\t0\n", "dirs": "datadir_size: 1\n"})
 	_, number, _ := net.SplitHostPort(at)
 	dir := t.TempDir()
 	file, password := filepath.Join(dir, "zoo.cfg"), filepath.Join(dir, "password")
-	if err := errors.Join(os.WriteFile(file, []byte("dataDir="+dir+"\nsecureClientPort="+number+"\n"), 0o600), os.WriteFile(password, []byte("apassword"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(file, []byte("dataDir="+dir+"\nsecureClientPort="+number+"\n"), 0o600),
+		os.WriteFile(password, []byte("apassword"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	flags := []string{"-tls-ca", filepath.Join(stores, "trust.jks"), "-tls-password-file", password, "-tls-any-host"}
 	var out strings.Builder
-	if code := Main(append(flags, file), &out, io.Discard); code != exitWell || !strings.Contains(out.String(), "ok: one server") {
+	if code := Main(append(flags, file), &out, io.Discard); code != exitWell ||
+		!strings.Contains(out.String(), "ok: one server") {
 		t.Errorf("code %d\n%s", code, out.String())
 	}
 	out.Reset()
-	if code := Main([]string{file}, &out, io.Discard); code != exitUnknown || !strings.Contains(out.String(), "it takes TLS alone") {
+	if code := Main([]string{file}, &out, io.Discard); code != exitUnknown ||
+		!strings.Contains(out.String(), "it takes TLS alone") {
 		t.Errorf("without flags: code %d\n%s", code, out.String())
 	}
 }
@@ -267,7 +302,8 @@ func TestServersToAsk(t *testing.T) {
 		}
 		file, dynamic := filepath.Join(dir, "zoo.cfg"), filepath.Join(dir, "zoo.cfg.dynamic.100")
 		members := "server.7=a:1:2;2181\nserver.8=b:1:2;2181\nserver.9=c:1:2:observer;2181\n"
-		if err := errors.Join(os.WriteFile(file, []byte(strings.ReplaceAll(c.file, "DIR", dir)), 0o600), os.WriteFile(dynamic, []byte(members), 0o600)); err != nil {
+		if err := errors.Join(os.WriteFile(file, []byte(strings.ReplaceAll(c.file, "DIR", dir)), 0o600),
+			os.WriteFile(dynamic, []byte(members), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := serversToAsk(file, nil)
@@ -295,7 +331,8 @@ func TestServersToAsk(t *testing.T) {
 		}
 	}
 	var errs strings.Builder
-	if code := Main([]string{filepath.Join(t.TempDir(), "missing")}, io.Discard, &errs); code != exitUnknown || !strings.Contains(errs.String(), "missing") {
+	if code := Main([]string{filepath.Join(t.TempDir(), "missing")}, io.Discard, &errs); code != exitUnknown ||
+		!strings.Contains(errs.String(), "missing") {
 		t.Errorf("a missing file: code %d, %q", code, errs.String())
 	}
 }
@@ -304,7 +341,10 @@ func TestServersToAsk(t *testing.T) {
 func TestStatusOfServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := server.Open(server.Options{DataDir: dir, Listen: []string{"127.0.0.1:0"}, FourLetterWords: []string{"*"}, Version: "1.2, built on 2026-01-01 00:00 UTC"})
+	s, err := server.Open(server.Options{
+		DataDir: dir, Listen: []string{"127.0.0.1:0"}, FourLetterWords: []string{"*"},
+		Version: "1.2, built on 2026-01-01 00:00 UTC",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,12 +367,14 @@ func TestStatusOfServer(t *testing.T) {
 		t.Fatalf("%v in %s", err, out.String())
 	}
 	// The disk of the machine that runs the test may be filling up.
-	hints := slices.DeleteFunc(slices.Clone(o.Hints), func(h string) bool { return strings.Contains(h, "its disk fills up") })
+	hints := slices.DeleteFunc(slices.Clone(o.Hints),
+		func(h string) bool { return strings.Contains(h, "its disk fills up") })
 	if row := o.Servers[0]; row.Role != "standalone" || row.Disk <= 0 || row.Sessions != 0 || len(hints) > 0 {
 		t.Errorf("%+v, hints %q", row, o.Hints)
 	}
 	out.Reset()
-	if code := Main([]string{file}, &out, io.Discard); code != exitWell || !strings.Contains(out.String(), "standalone") || strings.Contains(out.String(), "\x1b") {
+	if code := Main([]string{file}, &out, io.Discard); code != exitWell || !strings.Contains(out.String(), "standalone") ||
+		strings.Contains(out.String(), "\x1b") {
 		t.Errorf("code %d, table\n%s", code, out.String())
 	}
 }
@@ -347,12 +389,16 @@ func TestStatusNamesShortResources(t *testing.T) {
 		code int
 		want string
 	}{
-		"room":        {roomy, exitWell, " ok"},
-		"no limit":    {"zk_memory_used\t10\nzk_memory_limit\t0\n", exitWell, " ok"},
-		"fills up":    {"zk_disk_free_bytes\t2147483648\nzk_disk_level\t1\n", exitWell, "hint: server 2 ("},
-		"full":        {"zk_disk_free_bytes\t536870912\nzk_disk_level\t2\n", exitDegraded, "its disk is nearly full, 512.0 MiB are free: it refuses writes until there is room"},
-		"memory":      {"zk_memory_used\t870\nzk_memory_limit\t1000\n", exitDegraded, "87 % of memory.limit: it refuses new sessions"},
-		"more memory": {"zk_memory_used\t960\nzk_memory_limit\t1000\n", exitDegraded, "96 % of memory.limit: it refuses creates"},
+		"room":     {roomy, exitWell, " ok"},
+		"no limit": {"zk_memory_used\t10\nzk_memory_limit\t0\n", exitWell, " ok"},
+		"fills up": {"zk_disk_free_bytes\t2147483648\nzk_disk_level\t1\n", exitWell, "hint: server 2 ("},
+		"full":     {"zk_disk_free_bytes\t536870912\nzk_disk_level\t2\n", exitDegraded, "its disk is nearly full, 512.0 MiB are free: it refuses writes until there is room"},
+		"memory": {
+			"zk_memory_used\t870\nzk_memory_limit\t1000\n", exitDegraded, "87 % of memory.limit: it refuses new sessions",
+		},
+		"more memory": {
+			"zk_memory_used\t960\nzk_memory_limit\t1000\n", exitDegraded, "96 % of memory.limit: it refuses creates",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -362,7 +408,8 @@ func TestStatusNamesShortResources(t *testing.T) {
 				if i == 1 {
 					mntr = c.mntr
 				}
-				address := answering(t, map[string]string{"srvr": srvr(mode, 7<<32|20), "mntr": mntr, "dirs": "datadir_size: 1\nlogdir_size: 1\n"})
+				address := answering(t,
+					map[string]string{"srvr": srvr(mode, 7<<32|20), "mntr": mntr, "dirs": "datadir_size: 1\nlogdir_size: 1\n"})
 				rows = append(rows, &serverRow{ID: int64(i + 1), Voter: true, Address: address})
 			}
 			o, code := look(rows, time.Millisecond)

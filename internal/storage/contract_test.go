@@ -124,7 +124,8 @@ func (c *contract) compare() {
 	hi := min(last+1, lo+c.rng.Uint64N(20))
 	size := c.rng.Uint64N(2000)
 	if lo < hi {
-		c.same(fmt.Sprintf("Entries(%d, %d, %d)", lo, hi, size), str(l.Entries(lo, hi, size)), str(c.mem.Entries(lo, hi, size)))
+		c.same(fmt.Sprintf("Entries(%d, %d, %d)", lo, hi, size), str(l.Entries(lo, hi, size)),
+			str(c.mem.Entries(lo, hi, size)))
 	}
 	if _, err := l.Entries(first-1, hi, size); err != raft.ErrCompacted {
 		c.t.Fatalf("Entries below the first: %v", err)

@@ -34,7 +34,9 @@ func newDamageBed(t *testing.T) *damageBed {
 		}
 		if i == 6 {
 			content := []byte("what the state was at six")
-			w, err := d.CreateSnapshot(Meta{Index: 6, Term: 1, Zxid: 66, Digest: 7, ConfState: &raftpb.ConfState{Voters: []uint64{1}}})
+			w, err := d.CreateSnapshot(Meta{
+				Index: 6, Term: 1, Zxid: 66, Digest: 7, ConfState: &raftpb.ConfState{Voters: []uint64{1}},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,14 +124,16 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	bed := newDamageBed(t)
 	cases := map[string]func(t *testing.T, b *damageBed, v *verdicts){
-		"flip": flipEveryByte, "zero": zeroEverySector, "cut": cutAtEveryLength, "swap sectors": swapSectors, "files": moveFiles,
+		"flip": flipEveryByte, "zero": zeroEverySector, "cut": cutAtEveryLength, "swap sectors": swapSectors,
+		"files": moveFiles,
 	}
 	for name, run := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var v verdicts
 			run(t, bed, &v)
-			t.Logf("%d cases: %d recovered exactly, %d without the last batch, %d refused", v.exact+v.torn+v.refused, v.exact, v.torn, v.refused)
+			t.Logf("%d cases: %d recovered exactly, %d without the last batch, %d refused", v.exact+v.torn+v.refused, v.exact,
+				v.torn, v.refused)
 			// A cut or moved file is always noticed as such, never taken for a torn batch.
 			if mayTear := name != "cut" && name != "files"; v.exact == 0 || v.refused == 0 || (v.torn > 0) != mayTear {
 				t.Error("a verdict is missing or one too many: the matrix does not test what it should")
@@ -148,7 +152,8 @@ func (b *damageBed) each(t *testing.T, v *verdicts, what string, name string, ch
 func flipEveryByte(t *testing.T, b *damageBed, v *verdicts) {
 	for _, name := range b.names {
 		for i := range b.fs.content(name) {
-			b.each(t, v, fmt.Sprintf("bit %d of byte %d", i%8, i), name, func(c []byte) []byte { c[i] ^= 1 << (i % 8); return c })
+			b.each(t, v, fmt.Sprintf("bit %d of byte %d", i%8, i), name,
+				func(c []byte) []byte { c[i] ^= 1 << (i % 8); return c })
 		}
 	}
 }

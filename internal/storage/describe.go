@@ -7,10 +7,11 @@ import (
 	"path/filepath"
 )
 
-// Describe prints what the files of a data directory hold, without changing or locking anything: segments, batches,
-// entries, snapshots, and where the first damage of each file is. A server that keeps its log elsewhere has two
-// directories. fsys nil means OS. The error is that of w or of reading, or a DamageError if the files are not whole. A
-// batch that a crash has cut off at the log's end is no damage: no client was told of it.
+// Describe prints what the files of a data directory hold, without changing or locking anything:
+// segments, batches, entries, snapshots, and where the first damage in each file is. If a server
+// keeps its log elsewhere, dirs has both directories. fsys nil means OS. The error is that of w or
+// of reading, or a DamageError if the files are damaged. A batch that a crash has cut off at the
+// log's end isn't damage: no client was told of it.
 func Describe(w io.Writer, fsys FS, dirs ...string) error {
 	if fsys == nil {
 		fsys = OS{}
@@ -47,15 +48,15 @@ func Describe(w io.Writer, fsys FS, dirs ...string) error {
 type printer struct {
 	w   io.Writer
 	fs  FS
-	err error // the first of w
+	err error // the first error of w
 
 	files  int
-	damage error      // the first
+	damage error      // the first damage
 	log    bool       // there is a log
 	base   uint64     // the index before the log's first entry
-	commit uint64     // the highest that the log tells
-	newest uint64     // the newest snapshot's index, 0 for none
-	last   segmentEnd // of the segment before
+	commit uint64     // the highest commit index in the log
+	newest uint64     // index of the newest snapshot, 0 for none
+	last   segmentEnd // of the previous segment
 }
 
 // A segmentEnd is where a segment ends.
@@ -63,7 +64,7 @@ type segmentEnd struct {
 	number uint64
 	path   string
 	off    int64
-	seq    uint64 // of the last batch but the seal
+	seq    uint64 // of the last batch, not counting the seal
 	chain  uint64
 	index  uint64
 	sealed bool
@@ -75,7 +76,7 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-// damaged prints a damage of the file that is being printed.
+// damaged prints damage of the current file.
 func (p *printer) damaged(file string, off int64, format string, args ...any) {
 	if p.damage == nil {
 		p.damage = damaged(file, off, format, args...)
@@ -83,7 +84,7 @@ func (p *printer) damaged(file string, off int64, format string, args ...any) {
 	p.line("  damaged at offset %d: %s", off, fmt.Sprintf(format, args...))
 }
 
-// found prints a damage that the files show together.
+// found prints damage that shows only when the files are compared.
 func (p *printer) found(err error) {
 	if p.damage == nil {
 		p.damage = err
@@ -121,13 +122,13 @@ func (p *printer) segment(path string, number uint64) error {
 	return nil
 }
 
-// follows checks that a segment goes on where the one before it ends.
+// follows checks that a segment continues where the previous one ends.
 func (p *printer) follows(path string, h *segmentHeader) {
 	before := p.last
 	switch {
 	case !p.log || h.flags&flagReset != 0:
 		p.log, p.base = true, h.prev.index
-	case before.number == 0: // it is damaged, and its end isn't known
+	case before.number == 0: // the previous segment is damaged, so its end isn't known
 	case h.number != before.number+1:
 		p.damaged(path, 0, "log segment %d is missing before it", h.number-1)
 	case h.seq != before.seq || h.chain != before.chain:
@@ -174,10 +175,10 @@ func (p *printer) frames(path string, b []byte, s *segmentHeader) {
 	p.line("  end at offset %d", off)
 }
 
-// together checks what the files say of each other.
+// together checks that the files are consistent with each other.
 func (p *printer) together() {
 	if !p.log || p.last.number == 0 {
-		return // what its end is isn't known
+		return // the end of the log isn't known
 	}
 	end := p.last
 	switch {

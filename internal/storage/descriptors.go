@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
-// A process may run out of file descriptors, for connections mostly. The log must not
-// end for that: nothing is lost when a file can't be opened. So a few descriptors are
-// kept in reserve, and given back one by one when an open needs them.
+// A process may run out of file descriptors, mostly because of connections. That must not end the
+// log: nothing is lost when a file can't be opened. So a few descriptors are kept in reserve, and
+// given back one by one when opening a file needs them.
 const (
-	// descriptorsKept is how many: a new segment, a snapshot, and their directories.
+	// descriptorsKept is the number of descriptors in reserve, for a new segment, a snapshot, and
+	// their directories.
 	descriptorsKept = 8
-	// descriptorPatience is how long an open waits for a descriptor when others were
-	// faster with those given back.
+	// descriptorPatience is how long an open waits for a descriptor if other parts of the process take
+	// those that were given back.
 	descriptorPatience = 10 * time.Second
 	descriptorPause    = 10 * time.Millisecond
 )
 
-// descriptors are the process's, as the limit is.
+// descriptors is the reserve of the process, because the limit is the process's too.
 var descriptors reservedDescriptors
 
 type reservedDescriptors struct {
@@ -28,7 +29,7 @@ type reservedDescriptors struct {
 	kept []*os.File
 }
 
-// fill opens what is missing, as far as it can.
+// fill opens the missing descriptors, as far as possible.
 func (r *reservedDescriptors) fill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +42,7 @@ func (r *reservedDescriptors) fill() {
 	}
 }
 
-// give closes one; false if there is none.
+// give closes one descriptor; it returns false if there is none.
 func (r *reservedDescriptors) give() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +55,7 @@ func (r *reservedDescriptors) give() bool {
 	return true
 }
 
-// open opens a file, with a descriptor of the reserve if there is no other.
+// open opens a file, using the reserve if no other descriptor is left.
 func (r *reservedDescriptors) open(name string, flag int) (*os.File, error) {
 	r.fill()
 	f, err := os.OpenFile(name, flag, fileMode)

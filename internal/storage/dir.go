@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// firstSegmentSize is the size of a new log's first segment: written with zeros in a few milliseconds.
+	// firstSegmentSize is the size of a new log's first segment. Filling it with zeros takes a few
+	// milliseconds.
 	firstSegmentSize = 1 << 20
 
 	segmentSizeDefault = 64 << 20
@@ -20,31 +21,35 @@ const (
 	reserveSizeDefault = 16 << 20
 )
 
-// Options say where a data directory is and how it is kept.
+// Options say where a data directory is and how it is maintained.
 type Options struct {
 	// FS is the file system; nil means OS.
 	FS FS
-	// Dir is the data directory, made if it is not there.
+	// Dir is the data directory. It is created if it doesn't exist.
 	Dir string
-	// LogDir holds the log, if it is to be on a disk of its own; empty means Dir.
+	// LogDir is the directory of the log, if that is to be on a disk of its own; empty means Dir.
 	LogDir string
-	// ClusterID is part of every checksum, so that another ensemble's files never pass for ours. Not 0.
+	// ClusterID is part of every checksum, so that files of another ensemble are never taken for this
+	// one's. It must not be 0.
 	ClusterID uint64
-	// SegmentSize is the size in bytes of a full-grown log segment, at least 2 KiB; 0 means 64 MiB, less on a small disk.
+	// SegmentSize is the size in bytes of a segment once the log has grown, at least 2 KiB; 0 means 64
+	// MiB, less on a small disk.
 	SegmentSize int64
-	// CacheSize bounds in bytes the newest entries kept in memory; 0 means 64 MiB.
+	// CacheSize bounds the memory of the newest entries, which are kept in memory, in bytes; 0 means
+	// 64 MiB.
 	CacheSize int
 	// Space are the limits on free space.
 	Space SpaceLimits
-	// Rand gives the salts of log segments, 8 bytes each; nil means crypto/rand. A simulation passes its own.
+	// Rand provides the salts of log segments, 8 bytes each; nil means crypto/rand. A simulation
+	// passes its own.
 	Rand io.Reader
 	// Go runs work in the background; nil means a goroutine. A simulation runs it at once.
 	Go func(func())
 	// OnSync, if set, is called after each fdatasync of the log with its duration and the bytes written before it.
 	OnSync func(d time.Duration, bytes int)
 
-	window int64 // a multiple of the sector size; windowStep, but in tests
-	adapts bool  // SegmentSize is not given: it follows the size of the disk
+	window int64 // a multiple of the sector size; windowStep except in tests
+	adapts bool  // SegmentSize is not set: it depends on the size of the disk
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -77,7 +82,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Dir is an open data directory: its Log and its snapshots. Its methods may be called from any goroutine.
+// A Dir is an open data directory: its Log and its snapshots. Its methods may be called from any
+// goroutine.
 type Dir struct {
 	fs    FS
 	path  string
@@ -86,7 +92,8 @@ type Dir struct {
 	locks []io.Closer
 	notes Recovery
 
-	// maintain is held while the set of files changes: snapshot commit, install, purge, close.
+	// maintain is held while the set of files changes: during snapshot commit, install, purge and
+	// close.
 	maintain sync.Mutex
 	closed   bool
 
@@ -98,27 +105,30 @@ type Dir struct {
 	window int64 // Options.window
 }
 
-// Recovery tells what Open found that an operator should read of once.
+// A Recovery tells what Open found that an operator should know.
 type Recovery struct {
-	// Torn is where the last batch lay that a crash cut off; it was never acknowledged. File is empty if there was none.
+	// Torn is the position of a last batch that a crash cut off; it was never acknowledged. File is
+	// empty if there was none.
 	Torn struct {
 		File   string
 		Offset int64
 	}
-	// DamagedSnapshots were passed over for an older one.
+	// DamagedSnapshots are the damages of snapshots for which an older snapshot was used instead.
 	DamagedSnapshots []error
-	// Undone is set when a snapshot from a peer was only half installed at the crash, and was given up.
+	// Undone is set if the installation of a snapshot from a peer was unfinished at the crash, and has
+	// been undone.
 	Undone bool
-	// NewDataDir is set when the log has a directory of its own and was in use, but the data directory was not: it is new,
-	// or its content is lost. The log alone had everything.
+	// NewDataDir is set if the log has a directory of its own and was in use, but the data directory
+	// was not: it is new, or its content is lost. The log alone held everything.
 	NewDataDir bool
-	// IdentityMissing is set when the log's directory was in use and had no IDENTITY. It was written again.
+	// IdentityMissing is set if the log's directory was in use but had no IDENTITY. The file has been
+	// written again.
 	IdentityMissing bool
 }
 
-// Open takes a data directory for this process and recovers it: the newest verified snapshot and the log
-// after it. A new directory is made ready if there is none. It returns a DamageError if anything that was once
-// durable is not there, and then has changed nothing.
+// Open locks a data directory for this process and recovers its newest verified snapshot and the
+// log after that. If the directory doesn't exist, Open creates it. It returns a DamageError if
+// anything that was once durable is missing, and has then changed nothing.
 func Open(o Options) (*Dir, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -150,7 +160,7 @@ func Open(o Options) (*Dir, error) {
 	return d, nil
 }
 
-// take makes the directories and locks them.
+// take creates and locks the directories.
 func (d *Dir) take() error {
 	for _, dir := range d.dirs() {
 		if err := d.fs.MkdirAll(dir); err != nil {
@@ -165,7 +175,7 @@ func (d *Dir) take() error {
 	return nil
 }
 
-// dirs are the directories in use, one or two.
+// dirs returns the directories in use, one or two.
 func (d *Dir) dirs() []string {
 	if d.log.path == d.path {
 		return []string{d.path}
@@ -173,7 +183,7 @@ func (d *Dir) dirs() []string {
 	return []string{d.path, d.log.path}
 }
 
-// release closes all files and gives the directories up.
+// release closes all files and unlocks the directories.
 func (d *Dir) release() error {
 	d.log.spares.stop()
 	d.log.files.Lock()
@@ -189,8 +199,8 @@ func (d *Dir) release() error {
 	return errors.Join(errs...)
 }
 
-// Close writes down the last HardState, waits for work in the background and gives the directory up. The log refuses
-// everything afterwards. A second Close does nothing.
+// Close writes the last HardState, waits for background work and unlocks the directory. The log
+// refuses everything afterwards. A second Close does nothing.
 func (d *Dir) Close() error {
 	d.maintain.Lock()
 	defer d.maintain.Unlock()
@@ -203,7 +213,8 @@ func (d *Dir) Close() error {
 	defer l.write.Unlock()
 	var err error
 	if l.Err() == nil {
-		// An empty batch after the last one proves that one durable: rot in it is refused then, not taken for a torn write.
+		// An empty batch after the last one proves that the last one was durable: damage in that is then
+		// refused instead of being taken for a torn write.
 		err = l.fail(l.appendBatch(l.hard, nil))
 		l.spares.stop()
 		if err == nil {
@@ -219,14 +230,15 @@ func (d *Dir) Close() error {
 // Log returns the directory's log.
 func (d *Dir) Log() *Log { return d.log }
 
-// Recovered tells what Open found.
+// Recovered returns what Open found.
 func (d *Dir) Recovered() Recovery { return d.notes }
 
 func (d *Dir) snapshotPath(index uint64) string {
 	return filepath.Join(d.path, fmt.Sprintf("%016x%s", index, snapshotSuffix))
 }
 
-// addSnapshot makes a durable, verified snapshot the newest one.
+// addSnapshot records a durable, verified snapshot. It becomes the newest one unless its index is
+// lower.
 func (d *Dir) addSnapshot(m Meta) {
 	d.mu.Lock()
 	d.snapshots[m.Index] = true

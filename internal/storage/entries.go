@@ -15,13 +15,14 @@ const readSpanMax = 1 << 20
 type tail struct {
 	budget  int
 	bytes   int
-	entries []*raftpb.Entry // contiguous, up to the last index
+	entries []*raftpb.Entry // contiguous; the last one is the log's last entry
 }
 
-// entryOverhead is what an entry costs in memory beside its data.
+// entryOverhead is the memory that an entry takes in addition to its data, in bytes.
 const entryOverhead = 128
 
-// append adds an entry, dropping those it replaces and the oldest beyond the budget.
+// append adds an entry. It drops the entries that the new one replaces, and the oldest ones beyond
+// the budget.
 func (t *tail) append(e *raftpb.Entry) {
 	if len(t.entries) > 0 {
 		first, index := t.entries[0].GetIndex(), e.GetIndex()
@@ -40,7 +41,7 @@ func (t *tail) append(e *raftpb.Entry) {
 	}
 }
 
-// cut keeps the first n entries.
+// cut drops all but the first n entries.
 func (t *tail) cut(n int) {
 	for i := n; i < len(t.entries); i++ {
 		t.bytes -= len(t.entries[i].GetData()) + entryOverhead
@@ -51,7 +52,7 @@ func (t *tail) cut(n int) {
 
 func (l *Log) lastIndex() uint64 { return l.base.index + uint64(len(l.places)) }
 
-// termOf is the term of entry i, which the caller knows to be between base and the last.
+// termOf returns the term of entry i, which must be between base and the last index.
 func (l *Log) termOf(i uint64) uint64 {
 	if i == l.base.index {
 		return l.base.term
@@ -59,8 +60,8 @@ func (l *Log) termOf(i uint64) uint64 {
 	return l.places[i-l.base.index-1].term
 }
 
-// InitialState implements raft.Storage: the newest HardState, and the membership of the newest
-// snapshot; what the log says about members since then is the caller's to apply.
+// InitialState implements raft.Storage. It returns the newest HardState, and the membership of the
+// newest snapshot; the caller has to apply later changes of membership in the log.
 func (l *Log) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -95,8 +96,8 @@ func (l *Log) Term(i uint64) (uint64, error) {
 	return l.termOf(i), nil
 }
 
-// Snapshot implements raft.Storage: the metadata of the newest verified snapshot, without data. Its
-// content is read with Dir.OpenSnapshot.
+// Snapshot implements raft.Storage. It returns the metadata of the newest verified snapshot,
+// without data; Dir.OpenSnapshot reads the content.
 func (l *Log) Snapshot() (*raftpb.Snapshot, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -105,10 +106,10 @@ func (l *Log) Snapshot() (*raftpb.Snapshot, error) {
 	}}, nil
 }
 
-// Entries implements raft.Storage. Entries no longer in memory are read from their segments;
-// what is not as it was written is a DamageError.
+// Entries implements raft.Storage. Entries that are no longer in memory are read from their
+// segments; if one is not what was written, the error is a DamageError.
 func (l *Log) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
-	l.files.RLock() // until the reads are done: no segment read here is closed or recycled meanwhile
+	l.files.RLock() // until the reads are done, so that no segment read here is closed or recycled
 	defer l.files.RUnlock()
 	l.mu.RLock()
 	if lo <= l.base.index {
@@ -120,7 +121,7 @@ func (l *Log) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 		return nil, raft.ErrUnavailable
 	}
 	hi = l.limit(lo, hi, maxSize)
-	cached := l.lastIndex() + 1 - uint64(len(l.tail.entries)) // the first in memory
+	cached := l.lastIndex() + 1 - uint64(len(l.tail.entries)) // index of the first entry in memory
 	split := min(max(cached, lo), hi)
 	list := make([]*raftpb.Entry, split-lo, hi-lo)
 	if hi > split {
@@ -135,7 +136,8 @@ func (l *Log) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	return list, nil
 }
 
-// limit lowers hi so that the entries from lo on take at most maxSize bytes in raft's encoding, but at least one.
+// limit lowers hi so that the entries from lo on take at most maxSize bytes in raft's encoding, but
+// keeps at least one entry.
 func (l *Log) limit(lo, hi, maxSize uint64) uint64 {
 	size := uint64(0)
 	for i := lo; i < hi; i++ {
@@ -153,7 +155,7 @@ func (l *Log) limit(lo, hi, maxSize uint64) uint64 {
 
 func varintSize(v uint64) uint64 { return uint64(9*bits.Len64(v)+64) / 64 }
 
-// readPlaces reads the entries that lie at places, the first of which has index lo, into list.
+// readPlaces reads the entries at places into list. The first one has the index lo.
 func (l *Log) readPlaces(segments []*segment, places []place, lo uint64, list []*raftpb.Entry) error {
 	for i := 0; i < len(places); {
 		n, from, to := span(places[i:])
@@ -161,7 +163,8 @@ func (l *Log) readPlaces(segments []*segment, places []place, lo uint64, list []
 		buf := make([]byte, to-from)
 		l.counts.diskReads.Add(1)
 		if _, err := s.file.ReadAt(buf, from); err != nil {
-			return fmt.Errorf("read entries %d to %d from %s at offset %d: %w", lo+uint64(i), lo+uint64(i+n-1), s.path, from, err)
+			return fmt.Errorf("read entries %d to %d from %s at offset %d: %w", lo+uint64(i), lo+uint64(i+n-1), s.path, from,
+				err)
 		}
 		for k, p := range places[i : i+n] {
 			at := int64(p.at)*8 - from
@@ -176,7 +179,8 @@ func (l *Log) readPlaces(segments []*segment, places []place, lo uint64, list []
 	return nil
 }
 
-// span tells how many of the places lie behind one another in one segment, and where they begin and end.
+// span returns how many of the places, from the first on, are contiguous in one segment, and the
+// offsets where they begin and end.
 func span(places []place) (n int, from, to int64) {
 	from = int64(places[0].at) * 8
 	for _, p := range places {
@@ -190,7 +194,7 @@ func span(places []place) (n int, from, to int64) {
 	return n, from, to
 }
 
-// entry makes a raft entry of a record; it keeps the record's data.
+// entry returns a record as a raft entry, which aliases the record's data.
 func (r *record) entry() *raftpb.Entry {
 	e := &struct {
 		raftpb.Entry

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// DamageError says that a file of the data directory is not what was once durably
-// written. The server must not start on it: to go on would be to forget
-// acknowledged writes. Found with errors.As.
+// DamageError says that a file of the data directory is not what was once durably written. The
+// server must not start with it, because it would forget acknowledged writes. Find it with
+// errors.As.
 type DamageError struct {
 	File   string // path
-	Offset int64  // where in File the first wrong byte, or the frame that holds it, begins
+	Offset int64  // where the first wrong byte in File is, or the frame that holds it begins
 	Reason string // what was expected and what was found
 }
 
@@ -18,9 +18,9 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged at offset %d: %s", e.File, e.Offset, e.Reason)
 }
 
-// FatalError is the first failed write, sync or rename of the log. What is on the disk
-// is unknown from then on: the process must end, and the next start finds out. The
-// log refuses everything after it with the same error. Found with errors.As.
+// FatalError is the first failed write, sync or rename of the log. From then on the content of the
+// disk is unknown: the process must end, and the next start determines what is there. The log
+// returns the same error for everything after it. Find it with errors.As.
 type FatalError struct {
 	Op   string // what was attempted: "write", "fdatasync" ...
 	File string
@@ -33,19 +33,20 @@ func (e *FatalError) Error() string {
 
 func (e *FatalError) Unwrap() error { return e.Err }
 
-// ClusterError says that a directory belongs to another ensemble. Found with errors.As.
+// ClusterError says that a directory belongs to another ensemble. Find it with errors.As.
 type ClusterError struct {
 	File          string
 	Found, Wanted uint64 // cluster ids
 }
 
 func (e *ClusterError) Error() string {
-	return fmt.Sprintf("%s belongs to cluster %#x, this server to cluster %#x. Nothing was changed. Check the data directory's path", e.File, e.Found, e.Wanted)
+	return fmt.Sprintf("%s belongs to cluster %#x, this server to cluster %#x. Nothing was changed. Check the data directory's path",
+		e.File, e.Found, e.Wanted)
 }
 
-// MissingError says that of a server's two directories, for snapshots and for the log, one lacks what the other proves
-// to have been there: its file system is not mounted, it was emptied or lost, or the paths were mixed up. Nothing was
-// changed. Found with errors.As.
+// MissingError says that one of a server's two directories, for snapshots and for the log, lacks
+// something that must have been there according to the other: its file system is not mounted, it
+// was emptied or lost, or the paths were mixed up. Nothing was changed. Find it with errors.As.
 type MissingError struct {
 	Dir, Other string // the directory that lacks something, and the one that proves it
 	Reason     string
@@ -56,11 +57,12 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s and %s do not belong together: %s. Nothing was changed. %s", e.Dir, e.Other, e.Reason, e.Do)
 }
 
-// doRestore is what to do when one of two directories is lost.
+// doRestore is the advice for a lost directory out of two.
 const doRestore = "Is its file system mounted? If so restore it from a copy, or, " + DoMove
 
-// DoMove is what to do about data that can't be used where the others have everything.
-const DoMove = "if a quorum of the other servers of its ensemble runs, move " + identityName + ", *" + segmentSuffix + " and *" + snapshotSuffix +
+// DoMove is the advice for data that can't be used if the other servers have everything.
+const DoMove = "if a quorum of the other servers of its ensemble runs, move " + identityName + ", *" + segmentSuffix + " and *" +
+	snapshotSuffix +
 	" of the data and log directories to another folder, keep them, leave myid and PEERSECRET, and start this server again: " +
 	"it joins under its id and takes everything from the others"
 

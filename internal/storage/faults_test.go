@@ -106,7 +106,9 @@ func TestEveryCallFails(t *testing.T) {
 			}
 		}
 	}
-	for _, op := range []string{"open", "create", "rename", "remove", "readdir", "syncdir", "read", "write", "allocate", "fdatasync"} {
+	for _, op := range []string{
+		"open", "create", "rename", "remove", "readdir", "syncdir", "read", "write", "allocate", "fdatasync",
+	} {
 		if kinds[op] == 0 {
 			t.Errorf("no %s call failed: the script does not do what this test is for", op)
 		}

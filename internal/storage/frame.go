@@ -8,9 +8,9 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A frame is one batch: what one Append writes with one pwrite and makes durable with one
-// fdatasync. It begins on a sector boundary and is padded with zeros to the next, so
-// that writing it never touches a sector that holds an acknowledged byte.
+// A frame is one batch: Append writes it with one pwrite and makes it durable with one fdatasync.
+// It begins on a sector boundary and is padded with zeros to the next one, so that writing it never
+// touches a sector with an acknowledged byte.
 //
 //	   0      4       8      16        24        32        40      48      52      56
 //	   ┌──────┬───────┬──────┬─────────┬─────────┬─────────┬───────┬───────┬───────┐
@@ -24,15 +24,15 @@ import (
 //	   │magic  │ crc  │ seq            │ chain after    │                           trailer, 24
 //	   └───────┴──────┴────────────────┴────────────────┘
 //
-// All numbers are little endian, all crc CRC32-C.
+// All numbers are little endian, all crcs are CRC32-C.
 //
 //   - length counts from the header's first byte to the trailer's last.
-//   - seq counts frames over all segments, without a gap.
-//   - The header's crc starts from the segment's salt, so neither a frame of the file's earlier
-//     life nor bytes that a client chose can pass for a header of this segment.
-//   - A record's crc covers its header from index on, and its data. The trailer's crc covers all before it.
-//   - chain is a checksum over all frames before this one; "chain after" adds this one to it.
-//     So a frame is valid only in its place: in this cluster, segment, order.
+//   - seq numbers the frames of all segments, without a gap.
+//   - The header's crc starts from the segment's salt, so neither a frame from an earlier use of the
+//     file nor bytes chosen by a client can be mistaken for a header of this segment.
+//   - A record's crc covers its header from index on, and its data. The trailer's crc covers everything before it.
+//   - chain is a checksum over all frames before this one; "chain after" includes this one.
+//     So a frame is valid only in its place: in this cluster, in this segment, in this order.
 const (
 	frameMagic   = 0x315a4c46 // "FLZ1"
 	trailerMagic = 0x315a4c54 // "TLZ1"
@@ -43,12 +43,12 @@ const (
 	recordHeaderSize = 24
 	trailerSize      = 24
 
-	// frameSizeMax bounds one batch: beyond it lengths would not fit the header's 32 bits
-	// with room to spare. No entry of the server comes near it.
+	// frameSizeMax bounds one batch, so that lengths fit in the header's 32 bits with room to spare.
+	// No entry of the server comes near it.
 	frameSizeMax = 1 << 30
 
-	// frameSizeAim is where a batch of several entries is written as several frames.
-	// Usual ones are far smaller; a follower's may have what many messages brought.
+	// frameSizeAim is the size above which a batch of several entries is written as several frames.
+	// Most batches are far smaller, but a follower may append the entries of many messages at once.
 	frameSizeAim = 64 << 20
 
 	// flagSeal marks the last frame of a segment: the next segment exists and is durable.
@@ -60,10 +60,11 @@ func crcUpdate(crc uint32, p []byte) uint32 {
 	return crc32.Update(crc, crc32.MakeTable(crc32.Castagnoli), p)
 }
 
-// hardState is raftpb.HardState as a plain value. Commit may lag what raft last said.
+// hardState is raftpb.HardState as a plain value. Its commit may be older than the last one from
+// raft.
 type hardState struct{ term, vote, commit uint64 }
 
-// frameHeader is a frame's first 96 bytes without magic and crc.
+// frameHeader is the header of a frame, its first 96 bytes, without magic and crc.
 type frameHeader struct {
 	length  uint32
 	seq     uint64
@@ -76,7 +77,7 @@ type frameHeader struct {
 	hard    hardState
 }
 
-// record is one raft entry as it lies in a frame. data aliases the frame's bytes.
+// record is one raft entry of a frame. data aliases the frame's bytes.
 type record struct {
 	index, term uint64
 	kind        raftpb.EntryType
@@ -87,7 +88,7 @@ func pad(n, unit int) int { return (n + unit - 1) / unit * unit }
 
 func saltCRC(salt uint64) uint32 { return uint32(salt) ^ uint32(salt>>32) }
 
-// nextChain adds a frame to the checksum of all frames before it.
+// nextChain returns the checksum of all frames up to and including this one.
 func nextChain(h *frameHeader, salt uint64, crc uint32) uint64 {
 	x := h.chain
 	for _, v := range [...]uint64{h.cluster, h.segment, salt, h.seq, uint64(crc)<<32 | uint64(h.length)} {
@@ -109,8 +110,8 @@ func frameSize(entries []*raftpb.Entry) int {
 // recordSize is the length of an entry's record with its padding.
 func recordSize(e *raftpb.Entry) int { return recordHeaderSize + pad(len(e.GetData()), 8) }
 
-// appendFrame appends a frame and its padding to buf, whose length is a multiple of the
-// sector size, and returns it with the chain after the frame. h.length, first and count are set here.
+// appendFrame appends a frame and its padding to buf, whose length is a multiple of the sector
+// size. It returns buf and the chain after the frame. It sets h.length, h.first and h.count.
 func appendFrame(buf []byte, h *frameHeader, salt uint64, entries []*raftpb.Entry) ([]byte, uint64) {
 	start := len(buf)
 	h.length = uint32(frameSize(entries))
@@ -171,7 +172,7 @@ func appendZeros(buf []byte, n int) []byte {
 	return append(buf, zeros[:n]...)
 }
 
-// parseHeader reads a frame header; ok says that its magic and salted crc are right.
+// parseHeader reads a frame header; ok says that its magic and its salted crc are right.
 func parseHeader(b []byte, salt uint64) (h frameHeader, ok bool) {
 	le := binary.LittleEndian
 	if len(b) < frameHeaderSize || le.Uint32(b) != frameMagic ||
@@ -188,8 +189,8 @@ func parseHeader(b []byte, salt uint64) (h frameHeader, ok bool) {
 	return h, true
 }
 
-// parseFrame reads the frame at the start of b, a byte string that may be anything. It calls
-// each for every record, with the record's offset in b, after the whole frame was found intact. It returns the
+// parseFrame reads the frame at the start of b, which may hold any bytes. Once it has found the
+// whole frame intact, it calls each for every record, with the record's offset in b. It returns the
 // chain after the frame; fault, if not empty, says what is wrong.
 func parseFrame(b []byte, salt uint64, each func(off int, r record)) (h frameHeader, chain uint64, fault string) {
 	h, ok := parseHeader(b, salt)
@@ -214,7 +215,8 @@ func parseFrame(b []byte, salt uint64, each func(off int, r record)) (h frameHea
 	return h, chain, ""
 }
 
-func eachRecord(b []byte, h *frameHeader, parse func([]byte) (record, int, bool), each func(off int, r record)) (fault string) {
+func eachRecord(b []byte, h *frameHeader, parse func([]byte) (record, int, bool), each func(off int,
+	r record)) (fault string) {
 	off := frameHeaderSize
 	for i := range uint64(h.count) {
 		r, size, ok := parse(b[off:])
@@ -239,7 +241,7 @@ func parseRecord(b []byte) (r record, size int, ok bool) {
 	return r, size, true
 }
 
-// cutRecord is parseRecord without a look at the checksum.
+// cutRecord is parseRecord without the checksum.
 func cutRecord(b []byte) (r record, size int, ok bool) {
 	le := binary.LittleEndian
 	if len(b) < recordHeaderSize {

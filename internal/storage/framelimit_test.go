@@ -19,7 +19,8 @@ func TestFrameSizeMax(t *testing.T) {
 		t.Fatal(err)
 	}
 	huge := make([]byte, frameSizeMax) // never written to, so it takes no memory
-	if err := d.Log().Append(nil, []*raftpb.Entry{entry(2, 1, huge)}, true); err == nil || !strings.Contains(err.Error(), "at most") {
+	if err := d.Log().Append(nil, []*raftpb.Entry{entry(2, 1, huge)}, true); err == nil ||
+		!strings.Contains(err.Error(), "at most") {
 		t.Fatalf("an entry of 1 GiB: %v", err)
 	}
 	if last, err := d.Log().LastIndex(); err != nil || last != 1 {

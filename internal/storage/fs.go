@@ -2,17 +2,17 @@ package storage
 
 import "io"
 
-// FS is everything this package asks of a file system. Names are paths;
-// directories are made durable by SyncDir and by nothing else.
+// FS is what this package needs of a file system. Names are paths. Only SyncDir makes directory
+// entries durable.
 //
-// An error that is a full disk satisfies errors.Is(err, syscall.ENOSPC), a file
-// that is not there errors.Is(err, fs.ErrNotExist).
+// For a full disk, errors satisfy errors.Is(err, syscall.ENOSPC); for a file that doesn't exist,
+// errors.Is(err, fs.ErrNotExist).
 type FS interface {
 	// OpenFile opens an existing file for reading and writing.
 	OpenFile(name string) (File, error)
 	// OpenRead opens an existing file for reading only.
 	OpenRead(name string) (File, error)
-	// Create makes an empty file of mode 0600, dropping a former one's content.
+	// Create creates an empty file with mode 0600, or truncates an existing one.
 	Create(name string) (File, error)
 	// Rename moves a file within one directory, replacing the target, atomically.
 	Rename(from, to string) error
@@ -22,11 +22,12 @@ type FS interface {
 	ReadDir(dir string) ([]string, error)
 	// SyncDir makes all earlier creates, renames and removes in dir durable.
 	SyncDir(dir string) error
-	// MkdirAll makes dir and its parents, mode 0700, and their entries durable.
+	// MkdirAll creates dir and its parents with mode 0700, and makes their directory entries durable.
 	MkdirAll(dir string) error
-	// Free tells the bytes of dir's file system that this process may still use, and its size.
+	// Free returns how many bytes this process may still use in dir's file system, and the size of
+	// that.
 	Free(dir string) (free, total uint64, err error)
-	// Lock takes dir for this process until the Closer is closed, or fails at once.
+	// Lock locks dir for this process until the Closer is closed, or fails at once.
 	Lock(dir string) (io.Closer, error)
 }
 
@@ -41,15 +42,17 @@ type File interface {
 	Allocate(size int64) error
 	// Fdatasync makes the content and the length durable, not the file's name.
 	Fdatasync() error
-	// WriteOut returns when the disk has taken the bytes written from off on, so that a later sync finds few left. It
-	// makes nothing durable, and does nothing where the system knows no such request; its error counts like Fdatasync's.
+	// WriteOut waits until the disk has received the size bytes from off on, so that a later sync has
+	// little left to do. It makes nothing durable, and does nothing on a system without such a call.
+	// An error is as serious as one of Fdatasync.
 	WriteOut(off, size int64) error
-	// Size is the file's length.
+	// Size returns the file's length.
 	Size() (int64, error)
-	// Direct asks that writes go past the system's memory to the disk, which spares copying them, or that they don't. It
-	// reports whether that is so from now on. Then a write of other than whole pages, at a whole page's offset and from
-	// page-aligned memory, may fail with EINVAL, and where the disk wants more than that such a one too.
+	// Direct turns direct writes on or off. They bypass the system's page cache, which saves copying.
+	// It reports whether writes are direct from then on. A direct write that is not of whole pages, at
+	// a page boundary of the file and from page-aligned memory, may fail with EINVAL; if the disk has
+	// stricter requirements, so may one that is.
 	Direct(on bool) bool
-	// DropCache asks that later reads come from the disk rather than from memory.
+	// DropCache requests that later reads come from the disk rather than from memory.
 	DropCache() error
 }

@@ -23,7 +23,8 @@ func FuzzFrame(f *testing.F) {
 		for i, size := range entries {
 			list = append(list, batch(3+uint64(i), 1, 1, size)...)
 		}
-		b, _ := appendFrame(nil, &frameHeader{seq: 9, segment: 1, cluster: testCluster, chain: 4, hard: hardState{1, 2, 3}}, salt, list)
+		b, _ := appendFrame(nil, &frameHeader{seq: 9, segment: 1, cluster: testCluster, chain: 4, hard: hardState{1, 2, 3}},
+			salt, list)
 		f.Add(b)
 		f.Add(b[:len(b)-sectorSize/2])
 	}
@@ -91,7 +92,8 @@ func FuzzSnapshot(f *testing.F) {
 			return
 		}
 		total := int64(0)
-		if err := s.Load(func(chunk []byte) ([]byte, error) { total += int64(len(chunk)); return chunk, nil }); err == nil && total != s.RawSize() {
+		if err := s.Load(func(chunk []byte) ([]byte, error) { total += int64(len(chunk)); return chunk, nil }); err == nil &&
+			total != s.RawSize() {
 			t.Errorf("%d bytes loaded, %d announced", total, s.RawSize())
 		}
 	})

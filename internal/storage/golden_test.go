@@ -127,7 +127,9 @@ func TestFileSystemCalls(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	g := &goldenRun{t: t, fs: NewMemFS()}
-	for _, do := range []func() error{g.open, g.append(1, 4, 300), g.snapshot(3), g.append(5, 4, 300), g.append(9, 0, 0), g.append(9, 1, 0)} {
+	for _, do := range []func() error{
+		g.open, g.append(1, 4, 300), g.snapshot(3), g.append(5, 4, 300), g.append(9, 0, 0), g.append(9, 1, 0),
+	} {
 		if err := do(); err != nil {
 			t.Fatal(err)
 		}

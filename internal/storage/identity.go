@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// identityName is a file that says that a directory is in use, and by which cluster. Each of the two directories has
-// one, with the same text. Its absence means nothing: it is made again. But with it and without a log, a log was lost.
+// identityName is the file that says that a directory is in use, and by which cluster. Each of the
+// two directories has one, with the same text. If the file is missing, that alone means nothing,
+// and it is written again. But if there is one and no log, a log has been lost.
 const identityName = "IDENTITY"
 
-// holding is what one directory has of a server's data.
+// holding says which parts of a server's data a directory has.
 type holding struct {
 	identity  bool
 	segments  bool
@@ -31,10 +32,10 @@ func (h *holding) note(name string) {
 	}
 }
 
-// ReadIdentity returns the id of the cluster that a server's data belongs to. dir holds the snapshots, and logDir the
-// log; "" stands for dir. If both are new, or not there, the error satisfies errors.Is(err, fs.ErrNotExist). If only
-// one is, and the other can't do without it, the error is a MissingError: such a server must not be taken for a new
-// one.
+// ReadIdentity returns the id of the cluster to which a server's data belongs. dir holds the
+// snapshots and logDir the log; an empty logDir means dir. If both are new or don't exist, the
+// error satisfies errors.Is(err, fs.ErrNotExist). If only one is new, and the other can't be used
+// without it, the error is a MissingError: such a server must not be taken for a new one.
 func ReadIdentity(fsys FS, dir, logDir string) (cluster uint64, err error) {
 	if logDir == "" {
 		logDir = dir
@@ -72,8 +73,8 @@ func lookAt(fsys FS, dir string) (h holding, err error) {
 	return h, nil
 }
 
-// checkHoldings refuses directories of which one was lost, emptied, not mounted or mixed up. A log without the other
-// directory is complete as long as it begins at the first entry; recovery finds that out.
+// checkHoldings refuses directories of which one was lost, emptied, not mounted or mixed up. A log
+// without the other directory is complete if it begins at the first entry; recovery checks that.
 func checkHoldings(dir, logDir string, data, log holding) error {
 	one := dir == logDir
 	switch {
@@ -108,13 +109,14 @@ func readIdentity(fsys FS, dir string) (cluster uint64, err error) {
 		return 0, fmt.Errorf("read identity %s: %w", path, err)
 	}
 	var format int
-	if _, err := fmt.Sscanf(string(b), "zooid data directory\nformat %d\ncluster %x\n", &format, &cluster); err != nil || format != segmentFormat || cluster == 0 {
+	if _, err := fmt.Sscanf(string(b), "zooid data directory\nformat %d\ncluster %x\n", &format, &cluster); err != nil ||
+		format != segmentFormat || cluster == 0 {
 		return 0, damaged(path, 0, "want the form %q, found %q", want, b)
 	}
 	return cluster, nil
 }
 
-// clusterOfLog returns the cluster that the first segment in a directory names.
+// clusterOfLog returns the cluster named in the first segment in a directory.
 func clusterOfLog(fsys FS, dir string) (uint64, error) {
 	names, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -140,14 +142,15 @@ func clusterOfLog(fsys FS, dir string) (uint64, error) {
 		}
 		return h.cluster, nil
 	}
-	return 0, fmt.Errorf("read which cluster the log in %s belongs to: no segment is there any more: %w", dir, fs.ErrNotExist)
+	return 0, fmt.Errorf("read which cluster the log in %s belongs to: no segment is there any more: %w", dir,
+		fs.ErrNotExist)
 }
 
 func (l *Log) identityText() string {
 	return fmt.Sprintf("zooid data directory\nformat %d\ncluster %016x\n", segmentFormat, l.cluster)
 }
 
-// checkIdentity compares the text of each directory that has one.
+// checkIdentity checks the IDENTITY of each directory that has one.
 func (r *recovery) checkIdentity() error {
 	for _, dir := range r.dir.dirs() {
 		if !r.holdings[dir].identity {
@@ -190,8 +193,8 @@ func (r *recovery) checkIdentityIn(dir string) error {
 	return nil
 }
 
-// writeIdentities gives each directory its text. The log's is first: without it a log that is lost later, before
-// the first snapshot, would go unnoticed.
+// writeIdentities writes the missing IDENTITY files. The log's comes first: without it, the loss of
+// the log before the first snapshot would go unnoticed.
 func (r *recovery) writeIdentities() error {
 	for _, dir := range []string{r.path, r.dir.path} {
 		if r.holdings[dir].identity {

@@ -8,16 +8,16 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Install completes a snapshot that came from a peer and starts the log anew after it; hs, if not nil, becomes the
-// HardState. When it returns nil, all of that is durable. After a crash on the way either nothing of
-// it happened or all of it did:
+// Install completes a snapshot that came from a peer and restarts the log after it. If hs isn't
+// nil, it becomes the HardState. When Install returns nil, all of that is durable. After a crash
+// during Install, either all of it has happened or nothing:
 //
 //	snapshot durable under a temporary name
 //	  → segment with the flag reset, header and HardState durable, gets its name   (crash: that segment is void)
 //	  → snapshot gets its name                                                    (crash: the segments before are void)
 //	  → segments before are removed
 //
-// On an error that is not a FatalError nothing has changed, and the log goes on.
+// After an error that is not a FatalError nothing has changed, and the log can be used further.
 func (d *Dir) Install(w *SnapshotWriter, hs *raftpb.HardState) error {
 	d.maintain.Lock()
 	defer d.maintain.Unlock()
@@ -34,7 +34,8 @@ func (d *Dir) Install(w *SnapshotWriter, hs *raftpb.HardState) error {
 		return errors.Join(err, w.Abort())
 	}
 	if have := max(l.snapshot.Index, l.base.index, l.hard.commit); w.meta.Index <= have {
-		return errors.Join(fmt.Errorf("install snapshot at index %d: this server has all up to %d", w.meta.Index, have), w.Abort())
+		return errors.Join(fmt.Errorf("install snapshot at index %d: this server has all up to %d", w.meta.Index, have),
+			w.Abort())
 	}
 	hard := l.hard
 	if hs != nil {
@@ -43,8 +44,8 @@ func (d *Dir) Install(w *SnapshotWriter, hs *raftpb.HardState) error {
 	if hard.term < l.hard.term {
 		panic(fmt.Sprintf("storage: log invariant 3: install with HardState term %d after %d", hard.term, l.hard.term))
 	}
-	// Raft may hand over entries after the snapshot, committed already, in one go with it. Their Append comes next and
-	// brings the commit index; until then the log ends at the snapshot.
+	// Together with the snapshot, raft may deliver later entries that are committed already. They are
+	// appended next, with their commit index; until then the log ends at the snapshot.
 	hard.commit = w.meta.Index
 	spare, err := l.spares.take(l.nextSize(), l.firstSize())
 	if errors.Is(err, syscall.ENOSPC) {
@@ -95,8 +96,8 @@ func closeAll(void []*segment) error {
 	return nil
 }
 
-// retire gives up the files of closed segments, the oldest first, each durably before the next: what a crash
-// leaves has no gap.
+// retire gives up the files of closed segments, oldest first, each durably before the next one, so
+// that a crash leaves no gap.
 func (l *Log) retire(void []*segment) error {
 	for _, s := range void {
 		if err := l.spares.retire(s.path, int64(s.size), l.target); err != nil {

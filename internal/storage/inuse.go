@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// InUse reports whether a directory holds something of a data directory: an identity, a log segment or a snapshot.
+// InUse reports whether a directory holds files of a data directory: an identity, a log segment or
+// a snapshot.
 func InUse(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"path/filepath"
 )
 
-// keptSuffix is that of small files which lie beside the log and are replaced as a whole.
+// keptSuffix is the suffix of small files in the log's directory that are only replaced as a whole.
 const keptSuffix = ".kept"
 
-// keptMax bounds such a file in bytes.
+// keptMax bounds the size of such a file, in bytes.
 const keptMax = 1 << 20
 
 func (d *Dir) keptPath(name string) string { return filepath.Join(d.log.path, name+keptSuffix) }
 
-// Keep makes b the content of the kept file of that name, durably. An error leaves the one
-// before, and the directory can be used on.
+// Keep durably replaces the content of the kept file of that name by b. After an error the file has
+// its former content, and the directory can be used further.
 func (d *Dir) Keep(name string, b []byte) error {
 	path := d.keptPath(name)
 	if len(b) > keptMax {

@@ -14,7 +14,10 @@ import (
 func TestKept(t *testing.T) {
 	before, after := []byte("before"), bytes.Repeat([]byte("after"), 1000)
 	open := func(fs *MemFS) *Dir {
-		d, err := Open(Options{FS: fs, Dir: "/data", LogDir: "/log", ClusterID: 7, Rand: rand.NewChaCha8([32]byte{}), Go: func(f func()) { f() }, SegmentSize: 64 << 10, Space: SpaceLimits{ReserveBytes: -1}})
+		d, err := Open(Options{
+			FS: fs, Dir: "/data", LogDir: "/log", ClusterID: 7, Rand: rand.NewChaCha8([32]byte{}), Go: func(f func()) { f() },
+			SegmentSize: 64 << 10, Space: SpaceLimits{ReserveBytes: -1},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,14 +10,15 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// bufferKeepMax is the largest batch buffer kept from one Append to the next; typical batches are 60 KB.
+// bufferKeepMax is the size of the largest batch buffer that is kept for the next Append; typical
+// batches have 60 KB.
 const bufferKeepMax = 4 << 20
 
-// Log is the write-ahead log. It implements raft.Storage. One goroutine at a time may append;
-// reads may run beside it.
+// Log is the write-ahead log. It implements raft.Storage. Only one goroutine at a time may append;
+// reads may run concurrently with that.
 //
-// Nothing in it is ever overwritten: entries that replace a conflicting tail are appended as a
-// new batch, and the reader lets the later batch win.
+// Nothing in the log is ever overwritten: entries that replace a conflicting tail are appended as a
+// new batch, and when the log is read, the later batch wins.
 //
 // Invariants, checked on every Append (a violation panics):
 //
@@ -29,7 +30,7 @@ type Log struct {
 	path    string
 	cluster uint64
 	rand    io.Reader
-	target  int64 // size of a full-grown segment
+	target  int64 // size of a segment once the log has grown
 	onSync  func(time.Duration, int)
 	spares  spares
 	counts  counts
@@ -38,24 +39,26 @@ type Log struct {
 	write  sync.Mutex
 	buf    []byte
 	active *segment
-	end    int64  // where in active the next frame goes
+	end    int64  // offset in active of the next frame
 	seq    uint64 // of the last frame
 	chain  uint64 // after the last frame
 
-	// files is held shared while a segment's file is read, and exclusively to close one. Taken before mu.
+	// files is held shared while a segment's file is read, and exclusively to close one. It is locked
+	// before mu.
 	files sync.RWMutex
-	// mu guards what follows; held for moments, never over I/O.
+	// mu guards the fields that follow; it is held only briefly, never during I/O.
 	mu       sync.RWMutex
 	fatal    error
 	hard     hardState
 	segments []*segment // by number, without a gap; the last is active
-	base     position   // the entry before the first of places
-	places   []place    // of entry base.index+1 and on
+	base     position   // of the entry before the first of places
+	places   []place    // of the entries from base.index+1 on
 	tail     tail
 	snapshot Meta // newest verified one; Index 0 if there is none
 }
 
-// place says where an entry lies: the segment's number, the record's offset in units of 8 bytes.
+// place is the place of an entry: the segment's number, and the record's offset in units of 8
+// bytes.
 type place struct {
 	term    uint64
 	segment uint32
@@ -67,12 +70,14 @@ type counts struct {
 	appends, bytes, syncs, rolls, diskReads atomic.Uint64
 }
 
-// Append makes a HardState and entries durable as one batch: after a crash all of it is there or, if
-// Append did not return nil, perhaps none. hs nil leaves the HardState as it is. With neither entries
-// nor mustSync nothing is written: the HardState then rides in the next batch, or is lost.
+// Append makes a HardState and entries durable, as one batch unless they are very large (see
+// frameSizeAim). After it returns nil, all of them survive a crash. If it doesn't return nil, a
+// crash leaves each batch completely or not at all. hs nil leaves the HardState unchanged. With
+// neither entries nor mustSync nothing is written: the HardState is then written with the next
+// batch, or lost in a crash.
 //
-// It blocks for one write and one fdatasync, and keeps entries, which nobody may change from then on. Its
-// errors are final (FatalError): the process must stop.
+// Append blocks for one write and one fdatasync per batch. It retains entries, which must not be
+// modified afterwards. Its errors are final (FatalError): the process must stop.
 func (l *Log) Append(hs *raftpb.HardState, entries []*raftpb.Entry, mustSync bool) error {
 	l.write.Lock()
 	defer l.write.Unlock()
@@ -100,7 +105,7 @@ func (l *Log) Err() error {
 	return l.fatal
 }
 
-// fail makes the first error final, and returns err.
+// fail records err as the log's final error unless there is one already, and returns err.
 func (l *Log) fail(err error) error {
 	if err != nil {
 		l.mu.Lock()
@@ -138,8 +143,8 @@ func (l *Log) checkAppend(hard hardState, entries []*raftpb.Entry) {
 	}
 }
 
-// appendBatches writes entries as one frame, or as several if they are many. What is
-// committed stands only in the last one: it may be among the entries.
+// appendBatches writes entries as one frame, or as several if they are large. Only the last frame
+// has the new commit index, which may refer to these entries.
 func (l *Log) appendBatches(hard hardState, entries []*raftpb.Entry) error {
 	for frameSize(entries) > frameSizeAim && len(entries) > 1 {
 		n, size := 1, recordSize(entries[0])
@@ -157,7 +162,8 @@ func (l *Log) appendBatches(hard hardState, entries []*raftpb.Entry) error {
 	return l.appendBatch(hard, entries)
 }
 
-// appendBatch writes a frame, rolling to the next segment first if it does not fit.
+// appendBatch writes a frame. If the frame doesn't fit in the active segment, it first rolls to the
+// next one.
 func (l *Log) appendBatch(hard hardState, entries []*raftpb.Entry) error {
 	need := int64(pad(frameSize(entries), sectorSize))
 	if need > frameSizeMax {
@@ -166,7 +172,8 @@ func (l *Log) appendBatch(hard hardState, entries []*raftpb.Entry) error {
 	if err := l.spares.failed(); err != nil {
 		return err
 	}
-	// One sector stays free for the seal. A frame larger than a segment gets one of its own, which grows.
+	// One sector stays free for the seal. A frame larger than a segment gets a segment of its own,
+	// which grows.
 	if l.end+need+sectorSize > int64(l.active.size) && l.end > segmentStart+sectorSize {
 		if err := l.roll(); err != nil {
 			return err
@@ -191,7 +198,8 @@ func (l *Log) writeFrame(h frameHeader, entries []*raftpb.Entry) error {
 	h.seq, h.segment, h.cluster, h.chain = l.seq+1, s.number, l.cluster, l.chain
 	buf, chain := appendFrame(l.buf[:0], &h, s.salt, entries)
 	end := l.end + int64(len(buf))
-	// Zeros to the page's end: a page written in part would first have to be read from the disk.
+	// Pad with zeros to the end of the page: a page written in part would first have to be read from
+	// the disk.
 	if full := int64(pad(int(end), pageSize)); full <= int64(s.size) {
 		buf = appendZeros(buf, int(full-end))
 	}
@@ -223,7 +231,7 @@ func (l *Log) sync(s *segment, bytes int) error {
 	return nil
 }
 
-// publish lets readers see a durable batch that lies at off in the active segment.
+// publish makes a durable batch, at off in the active segment, visible to readers.
 func (l *Log) publish(hard hardState, entries []*raftpb.Entry, off int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,15 +245,15 @@ func (l *Log) publish(hard hardState, entries []*raftpb.Entry, off int64) {
 	}
 }
 
-// placeLocked notes where an entry lies; those from its index on are replaced.
+// placeLocked records the place of an entry. The entries from its index on are replaced.
 func (l *Log) placeLocked(r record, s *segment, off int64, size int) {
 	l.places = append(l.places[:r.index-l.base.index-1],
 		place{term: r.term, segment: uint32(s.number), at: uint32(off / 8), size: uint32(size)})
 	s.last = max(s.last, r.index)
 }
 
-// roll makes the next segment the active one. The old one is sealed once the new one is durable: a log whose
-// last segment is sealed is known to lack the rest.
+// roll makes the next segment the active one. The old segment is sealed once the new one is
+// durable: so a log whose last segment is sealed is known to be incomplete.
 func (l *Log) roll() error {
 	spare, err := l.spares.take(l.nextSize(), l.firstSize())
 	if err != nil {
@@ -266,7 +274,7 @@ func (l *Log) roll() error {
 	return nil
 }
 
-// nextSegment makes a spare the segment that follows the active one; its name is not durable yet.
+// nextSegment turns a spare into the segment after the active one; its name is not durable yet.
 func (l *Log) nextSegment(spare string, flags uint32, prev position, hard hardState) (*segment, uint64, error) {
 	salt, err := newSalt(l.rand)
 	if err != nil {
@@ -279,7 +287,7 @@ func (l *Log) nextSegment(spare string, flags uint32, prev position, hard hardSt
 	return l.newSegment(spare, h, hard)
 }
 
-// activate goes on in s, whose first frame follows the last one written.
+// activate makes s, which already has its first frame, the active segment.
 func (l *Log) activate(s *segment, chain uint64) {
 	l.mu.Lock()
 	l.segments = append(l.segments, s)
@@ -288,7 +296,8 @@ func (l *Log) activate(s *segment, chain uint64) {
 	l.seq, l.chain = s.seq+1, chain
 }
 
-// nextSize grows segments from firstSegmentSize up, so that an empty server stays small and starts fast.
+// nextSize returns the size of the next segment. Segments grow from firstSegmentSize up, so that an
+// empty server stays small and starts fast.
 func (l *Log) nextSize() int64 {
 	if l.active == nil {
 		return l.firstSize()
@@ -303,9 +312,9 @@ type Stats struct {
 	Appends     uint64 // batches written
 	AppendBytes uint64 // their bytes on disk
 	Syncs       uint64 // fdatasync calls on segments
-	Rolls       uint64 // segments begun
+	Rolls       uint64 // rolls to a new segment
 	DiskReads   uint64 // reads of entries no longer in memory
-	SpareWaits  uint64 // rolls that waited for a segment to be made
+	SpareWaits  uint64 // rolls that waited for a spare being made
 	Segments    int    // files of the log now
 	CacheBytes  int    // of entries held in memory now
 }

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// memInode is one file of a MemFS: what reads see, what the disk holds, and the
-// sectors in which the one may be ahead of the other.
+// memInode is one file of a MemFS: what reads see, what the disk holds, and the sectors in which
+// these may differ.
 type memInode struct {
-	name  string // the last one it had
+	name  string // its last name
 	cache []byte
 	disk  []byte
 	dirty map[int64]bool // by sector number
-	// sizePending says that the length of cache is not yet the disk's.
+	// sizePending says that the length of cache is not on the disk yet.
 	sizePending bool
 }
 
@@ -28,7 +28,7 @@ func (n *memInode) resize(size int64) {
 	if int(size) > old {
 		clear(n.cache[old:])
 		for s := int64(old) / sectorSize; s*sectorSize < size; s++ {
-			n.dirty[s] = true // zeros, where the disk may hold what was there before a truncation
+			n.dirty[s] = true // now zeros, but the disk may hold what was there before a truncation
 		}
 	}
 	n.sizePending = true
@@ -44,8 +44,8 @@ func (n *memInode) write(p []byte, off int64) {
 	}
 }
 
-// sync brings the disk up to the cache, for the sectors known to be dirty only: what
-// an earlier failed sync dropped stays lost.
+// sync writes the dirty sectors of the cache to the disk. Only those: what an earlier failed sync
+// dropped stays lost.
 func (n *memInode) sync() {
 	n.disk = resized(n.disk, len(n.cache))
 	for s := range n.dirty {
@@ -60,7 +60,7 @@ func (n *memInode) forget() {
 	n.sizePending = false
 }
 
-// evict makes reads of clean sectors come from the disk.
+// evict makes the cache of clean sectors equal to the disk.
 func (n *memInode) evict() {
 	for off := 0; off < len(n.cache); off += sectorSize {
 		if n.dirty[int64(off/sectorSize)] {
@@ -74,19 +74,19 @@ func (n *memInode) evict() {
 	}
 }
 
-// crashed is the content after a power cut: the disk's, with some of the dirty sectors.
+// crashed returns the content after a power cut: that of the disk, with some of the dirty sectors.
 func (n *memInode) crashed(rng *rand.Rand) []byte {
 	size := len(n.disk)
 	if n.sizePending && rng.IntN(2) == 0 {
 		size = len(n.cache)
 	}
 	b := resized(slices.Clone(n.disk), size)
-	keep := rng.IntN(5) // none, some, all
+	keep := rng.IntN(5) // 0 keeps none, 4 all, 1 to 3 some
 	sectors := make([]int64, 0, len(n.dirty))
 	for s := range n.dirty {
 		sectors = append(sectors, s)
 	}
-	slices.Sort(sectors) // the map's order must not decide which sector meets which random number
+	slices.Sort(sectors) // the order of the map must not decide which sector gets which random number
 	for _, s := range sectors {
 		if keep == 4 || rng.IntN(4) < keep {
 			n.copySector(b, s)
@@ -188,7 +188,7 @@ func (f *memFile) Fdatasync() error {
 	return err
 }
 
-// WriteOut leaves what is pending pending: none of it has to be on the disk.
+// WriteOut leaves pending sectors pending: it doesn't guarantee that any are on the disk.
 func (f *memFile) WriteOut(off, size int64) error {
 	err := f.fs.call(Call{Op: "writeout", Name: f.inode.name, Off: off, Bytes: size})
 	if err != nil {
@@ -214,7 +214,7 @@ func (f *memFile) DropCache() error {
 	return nil
 }
 
-// Direct refuses: there is no disk to go to past the memory.
+// Direct returns false: there is no disk to write to directly.
 func (f *memFile) Direct(on bool) bool { return false }
 
 func (f *memFile) Close() error { return nil }

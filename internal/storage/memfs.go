@@ -13,28 +13,27 @@ import (
 	"syscall"
 )
 
-// MemFS is a file system in memory that remembers what is durable and what is not:
+// MemFS is a file system in memory that records what is durable and what is not:
 //
-//   - a write reaches the cache that reads see; Fdatasync moves it to the disk,
-//     sector by sector of 512 bytes;
-//   - create, rename and remove reach the names that calls see; SyncDir moves them
-//     to the disk;
-//   - CrashClone is the disk after a power cut: all that was synced, and of the rest
-//     a random part. A sector is kept or lost whole, and so is a rename.
+//   - a write reaches the cache that reads see; Fdatasync copies it to the disk,
+//     in sectors of 512 bytes;
+//   - create, rename and remove change the names that calls see; SyncDir makes them
+//     durable;
+//   - CrashClone returns the disk after a power cut: everything that was synced, and a
+//     random part of the rest. A sector is kept or lost as a whole, and so is a rename.
 //
-// After a failed Fdatasync the pending sectors count as clean though they never
-// reached the disk, as on every Linux file system: a second Fdatasync succeeds and
-// changes nothing.
+// After a failed Fdatasync the pending sectors count as clean although they never reached the disk,
+// as on every Linux file system: a second Fdatasync succeeds and changes nothing.
 //
-// It uses no randomness of its own: the same calls and the same *rand.Rand give the same disk.
+// MemFS uses no randomness of its own: the same calls and the same *rand.Rand give the same disk.
 // Its methods may be called from any goroutine.
 type MemFS struct {
-	// Hook, if set, sees each call before it happens. An error it returns is the
-	// call's result, and the call is not carried out, except that a failing write
-	// first writes ShortWrite bytes and a failing fdatasync drops what was pending.
-	// It may call CrashClone. Set it while no call is in progress.
+	// Hook, if set, is called before each call. If it returns an error, that is the result of the
+	// call, and the call is not carried out, except that a failing write first writes the bytes of a
+	// ShortWrite, and a failing fdatasync drops what was pending. Hook may call CrashClone. Set it
+	// while no call is in progress.
 	Hook func(Call) error
-	// Budget, if not zero, is the size of the disk in bytes; what exceeds it fails with ENOSPC.
+	// Budget, if not zero, is the size of the disk in bytes; calls that exceed it fail with ENOSPC.
 	Budget uint64
 	// LieAboutSync makes Fdatasync and SyncDir report success and do nothing.
 	LieAboutSync bool
@@ -56,7 +55,7 @@ type Call struct {
 	Name  string
 	To    string // of a rename
 	Off   int64  // of a read, write or writeout
-	Bytes int64  // of these; the new size for truncate and allocate
+	Bytes int64  // of a read, write or writeout; the new size for truncate and allocate
 }
 
 // ShortWrite is an error for a Hook to return from a write: N bytes are written, then Err is the result.
@@ -68,7 +67,8 @@ type ShortWrite struct {
 func (e *ShortWrite) Error() string { return fmt.Sprintf("short write of %d bytes: %v", e.N, e.Err) }
 func (e *ShortWrite) Unwrap() error { return e.Err }
 
-// nameChange is one durable step of a directory: a name leaves, a name arrives, or both at once.
+// nameChange is one change of a directory that becomes durable as a whole: a name is removed,
+// added, or both.
 type nameChange struct {
 	dir    string
 	gone   string
@@ -76,7 +76,7 @@ type nameChange struct {
 	target *memInode
 }
 
-// NewMemFS returns an empty file system without size limit.
+// NewMemFS returns an empty file system without a size limit.
 func NewMemFS() *MemFS {
 	return &MemFS{
 		names: map[string]*memInode{}, durable: map[string]*memInode{},
@@ -105,10 +105,10 @@ func (m *MemFS) OpenFile(name string) (File, error) {
 	return &memFile{fs: m, inode: inode}, nil
 }
 
-// OpenRead opens an existing file; here it may be written too.
+// OpenRead opens an existing file, which in a MemFS can be written too.
 func (m *MemFS) OpenRead(name string) (File, error) { return m.OpenFile(name) }
 
-// Create makes an empty file, or empties the one that is there.
+// Create creates an empty file, or truncates an existing one.
 func (m *MemFS) Create(name string) (File, error) {
 	if err := m.call(Call{Op: "create", Name: name}); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (m *MemFS) Rename(from, to string) error {
 	return nil
 }
 
-// Remove deletes a file's name; open files of it stay usable.
+// Remove deletes a file's name; files that are open remain usable.
 func (m *MemFS) Remove(name string) error {
 	if err := m.call(Call{Op: "remove", Name: name}); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (m *MemFS) SyncDir(dir string) error {
 	return nil
 }
 
-// MkdirAll makes dir; directories themselves are durable at once.
+// MkdirAll creates dir, which is durable at once.
 func (m *MemFS) MkdirAll(dir string) error {
 	if err := m.call(Call{Op: "mkdir", Name: dir}); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (m *MemFS) MkdirAll(dir string) error {
 	return nil
 }
 
-// Free tells what is left of Budget; without a Budget the disk has 1 TiB and is empty.
+// Free returns what is left of Budget; without a Budget the disk has 1 TiB and is empty.
 func (m *MemFS) Free(string) (free, total uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -234,7 +234,7 @@ func (m *MemFS) usedLocked() uint64 {
 	return used
 }
 
-// Lock takes dir until the Closer is closed.
+// Lock locks dir until the Closer is closed.
 func (m *MemFS) Lock(dir string) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -257,13 +257,13 @@ func (l *memLock) Close() error {
 	return nil
 }
 
-// CrashClone returns the disk as a power cut now might leave it. What rng decides is
-// which unsynced sectors, lengths and name changes survived.
+// CrashClone returns the disk as a power cut now might leave it. rng decides which unsynced
+// sectors, lengths and name changes survive.
 func (m *MemFS) CrashClone(rng *rand.Rand) *MemFS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	names := maps.Clone(m.durable)
-	lucky := rng.IntN(4) == 0 // now and then all names survive, so that half-written content is met under its final name
+	lucky := rng.IntN(4) == 0 // sometimes all names survive, so that half-written content appears under final names
 	for _, c := range m.pending {
 		if lucky || rng.IntN(2) == 0 {
 			c.apply(names)
@@ -272,8 +272,8 @@ func (m *MemFS) CrashClone(rng *rand.Rand) *MemFS {
 	return m.cloneLocked(names, func(inode *memInode) []byte { return inode.crashed(rng) })
 }
 
-// Reboot returns the disk as the next process finds it when only the process died:
-// every name and, unless it was dropped from the cache, every byte, synced or not.
+// Reboot returns the file system as the next process finds it if only the process died: with every
+// name and, unless the cache was dropped, every byte, synced or not.
 func (m *MemFS) Reboot() *MemFS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -303,7 +303,7 @@ func (c nameChange) apply(names map[string]*memInode) {
 		delete(names, c.gone)
 	}
 	if c.target != nil {
-		// The name this file had before, if its removal is part of an earlier change that was lost.
+		// Remove the file's former name, in case an earlier change that removed it was lost.
 		for name, inode := range names {
 			if inode == c.target {
 				delete(names, name)
@@ -313,15 +313,17 @@ func (c nameChange) apply(names map[string]*memInode) {
 	}
 }
 
-// Clone returns an independent copy in which everything is durable, for tests that then damage it.
+// Clone returns an independent copy in which everything is durable, for tests that then damage the
+// copy.
 func (m *MemFS) Clone() *MemFS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cloneLocked(m.names, func(inode *memInode) []byte { return slices.Clone(inode.cache) })
 }
 
-// Damage replaces a file's content, in cache and on disk, by what change returns for it: bit rot. A nil
-// result removes the file; a file that does not exist is made.
+// Damage replaces a file's content, in the cache and on the disk, by the result of change, to
+// simulate bit rot. If change returns nil, the file is removed; a file that doesn't exist is
+// created.
 func (m *MemFS) Damage(name string, change func([]byte) []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -36,8 +36,9 @@ func oneOrTwo(fs FS, seed uint64) Options {
 func smallOptions(fs FS, seed uint64) Options {
 	return Options{
 		FS: fs, Dir: "data", ClusterID: testCluster, SegmentSize: 8 * sectorSize, CacheSize: 2 << 10,
-		Rand: saltSource{rand.New(rand.NewPCG(seed, 1))}, Go: func(f func()) { f() }, window: []int64{3 * sectorSize, 0, sectorSize}[seed%3],
-		Space: SpaceLimits{WarnPercent: -1, RefusePercent: -1, RefuseBytes: -1, ReserveBytes: 2 * sectorSize},
+		Rand: saltSource{rand.New(rand.NewPCG(seed, 1))}, Go: func(f func()) { f() },
+		window: []int64{3 * sectorSize, 0, sectorSize}[seed%3],
+		Space:  SpaceLimits{WarnPercent: -1, RefusePercent: -1, RefuseBytes: -1, ReserveBytes: 2 * sectorSize},
 	}
 }
 
@@ -154,8 +155,10 @@ func (m model) entriesDiffer(l *Log, lo, last uint64) string {
 	}
 	for i, e := range got {
 		want := m.entries[lo+uint64(i)-m.base.index-1]
-		if e.GetIndex() != want.GetIndex() || e.GetTerm() != want.GetTerm() || e.GetType() != want.GetType() || !bytes.Equal(e.GetData(), want.GetData()) {
-			return fmt.Sprintf("entry %d term %d differs from %d term %d", e.GetIndex(), e.GetTerm(), want.GetIndex(), want.GetTerm())
+		if e.GetIndex() != want.GetIndex() || e.GetTerm() != want.GetTerm() || e.GetType() != want.GetType() ||
+			!bytes.Equal(e.GetData(), want.GetData()) {
+			return fmt.Sprintf("entry %d term %d differs from %d term %d", e.GetIndex(), e.GetTerm(), want.GetIndex(),
+				want.GetTerm())
 		}
 		if term, err := l.Term(e.GetIndex()); err != nil || term != want.GetTerm() {
 			return fmt.Sprintf("term of %d is %d, %v; want %d", e.GetIndex(), term, err, want.GetTerm())
@@ -273,7 +276,9 @@ func (s *script) snapshot() {
 	at := position{m.hard.commit, m.term(m.hard.commit)}
 	content := s.content(at)
 	s.next = m.withSnapshot(at, content)
-	w, err := s.dir.CreateSnapshot(Meta{Index: at.index, Term: at.term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}})
+	w, err := s.dir.CreateSnapshot(Meta{
+		Index: at.index, Term: at.term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}},
+	})
 	if err != nil {
 		s.err = err
 		return
@@ -336,7 +341,9 @@ func peerSnapshot(at position, content []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer d.Close()
-	w, err := d.CreateSnapshot(Meta{Index: at.index, Term: at.term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}})
+	w, err := d.CreateSnapshot(Meta{
+		Index: at.index, Term: at.term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}},
+	})
 	if err != nil {
 		return nil, err
 	}

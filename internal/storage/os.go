@@ -14,7 +14,7 @@ const (
 	dirMode  = 0o700
 )
 
-// OS is the file system of the machine.
+// OS is the operating system's file system.
 type OS struct{}
 
 type osFile struct{ *os.File }
@@ -25,7 +25,7 @@ func (OS) OpenFile(name string) (File, error) { return openOS(name, os.O_RDWR) }
 // OpenRead opens an existing file for reading only.
 func (OS) OpenRead(name string) (File, error) { return openOS(name, os.O_RDONLY) }
 
-// Create makes an empty file of mode 0600, dropping a former one's content.
+// Create creates an empty file with mode 0600, or truncates an existing one.
 func (OS) Create(name string) (File, error) {
 	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
@@ -74,7 +74,7 @@ func (OS) SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// MkdirAll makes dir and its parents, mode 0700, and makes their entries durable.
+// MkdirAll creates dir and its parents with mode 0700, and makes their directory entries durable.
 func (fs OS) MkdirAll(dir string) error {
 	if st, err := os.Stat(dir); err == nil {
 		if !st.IsDir() {
@@ -94,8 +94,8 @@ func (fs OS) MkdirAll(dir string) error {
 	return fs.SyncDir(parent)
 }
 
-// Lock takes dir for this process with flock, which the kernel undoes when the
-// process dies: no stale lock file can keep a server from starting.
+// Lock locks dir for this process with flock. The kernel unlocks it when the process dies, so no
+// stale lock file can keep a server from starting.
 func (OS) Lock(dir string) (io.Closer, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -111,8 +111,8 @@ func (OS) Lock(dir string) (io.Closer, error) {
 // dirLock is the open directory that holds the lock.
 type dirLock struct{ *os.File }
 
-// Close gives the lock back itself: a child process that is being started holds a copy of
-// the descriptor, and with it the lock, until its program runs.
+// Close unlocks the directory explicitly: a child process that is being started has a copy of the
+// descriptor, and with it the lock, until its program runs.
 func (d dirLock) Close() error { return errors.Join(unflock(d.File), d.File.Close()) }
 
 func (f osFile) Size() (int64, error) {

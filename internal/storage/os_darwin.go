@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fdatasync is os.File.Sync here, which asks the drive to empty its own cache too.
+// Fdatasync is os.File.Sync, which on this system also flushes the drive's cache.
 func (f osFile) Fdatasync() error { return f.Sync() }
 
 func (f osFile) Allocate(size int64) error {
@@ -17,13 +17,13 @@ func (f osFile) Allocate(size int64) error {
 	return f.Truncate(size)
 }
 
-// WriteOut does nothing: there is no such request on this system.
+// WriteOut does nothing: this system has no such call.
 func (f osFile) WriteOut(off, size int64) error { return nil }
 
-// Direct does nothing: there is no such request on this system.
+// Direct returns false: this system has no such call.
 func (f osFile) Direct(on bool) bool { return false }
 
-// DropCache does nothing: there is no such request on this system.
+// DropCache does nothing: this system has no such call.
 func (f osFile) DropCache() error { return nil }
 
 func flock(d *os.File) error {
@@ -32,7 +32,8 @@ func flock(d *os.File) error {
 
 func unflock(d *os.File) error { return unix.Flock(int(d.Fd()), unix.LOCK_UN) }
 
-// Free tells the bytes that this process may still use in dir's file system, and its size.
+// Free returns how many bytes this process may still use in dir's file system, and the size of
+// that.
 func (OS) Free(dir string) (free, total uint64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uninterrupted repeats a call that a signal cut short: the runtime's own signals do that on some file systems. It is
-// no retry of a failed sync: an interrupted one has not reported anything yet.
+// uninterrupted repeats a call that a signal interrupted; on some file systems, the Go runtime's
+// own signals do. That isn't a retry of a failed sync: an interrupted one has not reported anything
+// yet.
 func uninterrupted(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {
@@ -24,7 +25,7 @@ func (f osFile) Fdatasync() error {
 	return nil
 }
 
-// Allocate falls back to setting the length where the file system knows no fallocate.
+// Allocate falls back to setting the length if the file system doesn't support fallocate.
 func (f osFile) Allocate(size int64) error {
 	err := uninterrupted(func() error { return unix.Fallocate(int(f.Fd()), 0, 0, size) })
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
@@ -40,7 +41,7 @@ func (f osFile) Allocate(size int64) error {
 	return nil
 }
 
-// Direct sets O_DIRECT, which some file systems refuse.
+// Direct sets or clears O_DIRECT, which some file systems refuse.
 func (f osFile) Direct(on bool) bool {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err != nil {
@@ -53,7 +54,8 @@ func (f osFile) Direct(on bool) bool {
 	return err == nil
 }
 
-// WriteOut leaves out the flush of the drive's cache and the metadata: for small pieces Fdatasync costs too much.
+// WriteOut uses sync_file_range, which writes no metadata and doesn't flush the drive's cache: for
+// small pieces Fdatasync costs too much.
 func (f osFile) WriteOut(off, size int64) error {
 	const wait = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	err := uninterrupted(func() error { return unix.SyncFileRange(int(f.Fd()), off, size, wait) })
@@ -77,7 +79,8 @@ func flock(d *os.File) error {
 
 func unflock(d *os.File) error { return unix.Flock(int(d.Fd()), unix.LOCK_UN) }
 
-// Free tells the bytes that this process may still use in dir's file system, and its size.
+// Free returns how many bytes this process may still use in dir's file system, and the size of
+// that.
 func (OS) Free(dir string) (free, total uint64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

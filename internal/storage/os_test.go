@@ -14,8 +14,9 @@ import (
 // TestRealDisk runs the whole of it once on the machine's own file system, with goroutines.
 func TestRealDisk(t *testing.T) {
 	t.Parallel()
-	o := Options{Dir: filepath.Join(t.TempDir(), "a", "b"), ClusterID: testCluster, SegmentSize: 64 << 10, CacheSize: 4 << 10,
-		Space: SpaceLimits{ReserveBytes: 64 << 10, RefusePercent: -1, RefuseBytes: -1}}
+	o := Options{Dir: filepath.Join(t.TempDir(), "a", "b"), ClusterID: testCluster, SegmentSize: 64 << 10,
+		CacheSize: 4 << 10,
+		Space:     SpaceLimits{ReserveBytes: 64 << 10, RefusePercent: -1, RefuseBytes: -1}}
 	d := mustOpen(t, o)
 	m := model{}
 	for i := uint64(1); i <= 200; i++ {

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// PeekSnapshot opens the newest snapshot of a data directory that need not be open, so that it can be read while Open
-// verifies all. Open may pass it over: what was made of it counts only if NewestSnapshot then returns the same
-// Meta. The error is fs.ErrNotExist if there is none.
+// PeekSnapshot opens the newest snapshot of a data directory that need not be open, so that it can
+// be read while Open verifies everything. Open may reject that snapshot: what was read counts only
+// if NewestSnapshot then returns the same Meta. The error is fs.ErrNotExist if there is none.
 func PeekSnapshot(fsys FS, dir string) (*Snapshot, error) {
 	names, err := fsys.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read data directory: %w", err)
 	}
-	for _, name := range slices.Backward(names) { // the highest index is the last name
+	for _, name := range slices.Backward(names) { // the last name has the highest index
 		if _, ok := numbered(name, snapshotSuffix); ok {
 			return openSnapshot(fsys, filepath.Join(dir, name))
 		}

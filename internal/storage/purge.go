@@ -11,13 +11,16 @@ import (
 // SnapshotsKept is how many verified snapshots a server keeps unless told otherwise.
 const SnapshotsKept = 3
 
-// KeepAll as the number of snapshots to keep makes Purge remove nothing while there is space.
+// KeepAll, as the number of snapshots to keep, makes Purge remove nothing as long as there is
+// space.
 const KeepAll = math.MaxInt
 
-// Purge removes all but the newest keep verified snapshots, and log segments wholly below the oldest one kept. keep
-// less than 1 means SnapshotsKept; where space is short (SpaceState.Short) it is 1, whatever the caller says. Snapshots
-// not verified since Open are read and verified first; one that is damaged does not count. It may take seconds, and
-// holds up no Append for longer than one removal takes. It returns how many snapshots and segments went.
+// Purge removes all but the newest keep verified snapshots, and the log segments that only have
+// entries up to the oldest snapshot kept. If keep is less than 1, it means SnapshotsKept. If space
+// is short (SpaceState.Short), only one snapshot is kept, whatever keep says. Snapshots that have
+// not been verified since Open are read and verified first; a damaged one does not count. Purge may
+// take seconds, but delays an Append only for as long as one removal takes. It returns how many
+// snapshots and segments it removed.
 func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
 	if keep < 1 {
 		keep = SnapshotsKept
@@ -47,7 +50,7 @@ func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
 	return snapshots, segments, d.log.fail(err)
 }
 
-// newestVerified returns the indexes of up to n verified snapshots, the newest first.
+// newestVerified returns the indexes of up to n verified snapshots, newest first.
 func (d *Dir) newestVerified(n int) ([]uint64, error) {
 	d.mu.Lock()
 	known := maps.Clone(d.snapshots)
@@ -92,7 +95,7 @@ func (d *Dir) removeSnapshots(index uint64) (n int, err error) {
 	return n, nil
 }
 
-// forgetBelow takes the snapshots below index out of the list and returns them, the oldest first.
+// forgetBelow removes the snapshots below index from the list and returns them, oldest first.
 func (d *Dir) forgetBelow(index uint64) (below []uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,23 +108,24 @@ func (d *Dir) forgetBelow(index uint64) (below []uint64) {
 	return below
 }
 
-// placesCopied is how many places purge copies, in microseconds, to give the memory of the others back. An Append
-// waits for that, so with more places the memory is given back only when they outgrow it.
+// placesCopied is the largest number of places that purge copies, which takes microseconds, to free
+// the memory of those it has removed. An Append waits for that; if there are more places, the
+// memory is only freed when they outgrow it.
 const placesCopied = 1 << 14
 
-// purge gives up the segments all of whose entries are at or below index; never the active one.
+// purge removes the segments all of whose entries are at or below index, but never the active one.
 func (l *Log) purge(index uint64) (int, error) {
-	l.write.Lock() // for a moment: an Append judges its entries by base and places
+	l.write.Lock() // briefly: an Append checks its entries against base and places
 	void, err := l.forget(index)
 	l.write.Unlock()
 	if err != nil || len(void) == 0 {
 		return len(void), err
 	}
-	return len(void), l.retire(void) // the syncs in it take their time; readers need not wait for them
+	return len(void), l.retire(void) // its syncs take time, for which readers need not wait
 }
 
-// purgeNow removes the segments that the newest verified snapshot has made superfluous, for an Append, which holds
-// write, that finds the disk full. It reports whether there were any.
+// purgeNow removes the segments that are superfluous after the newest verified snapshot. An Append
+// that finds the disk full calls it, holding write. It reports whether there were any.
 func (l *Log) purgeNow() (bool, error) {
 	l.mu.RLock()
 	index := l.snapshot.Index
@@ -145,8 +149,8 @@ func (l *Log) removeSegment(s *segment) error {
 	return nil
 }
 
-// forget takes the segments all of whose entries are at or below index out of the log, closes their files and returns
-// them. The caller holds write.
+// forget removes the segments all of whose entries are at or below index from the log, closes their
+// files and returns them. The caller holds write.
 func (l *Log) forget(index uint64) ([]*segment, error) {
 	l.files.Lock()
 	defer l.files.Unlock()

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// recovery is one run of Open over what the disk holds. First it only looks (list, verify, replay, connect), then, when
-// nothing is wrong, it changes the disk (repair).
+// recovery is the state of one Open while it recovers what the disk holds. First it only reads
+// (list, verify, replay, connect); then, if nothing is wrong, it changes the disk (repair).
 type recovery struct {
 	*Log
 	dir      *Dir
@@ -23,15 +23,17 @@ type recovery struct {
 	reserved bool
 
 	window    window
-	lastFrame int64  // offset of the last frame; 0 for the first of its segment, which goes with the header
-	content   []byte // of the active segment from lastFrame to the end
-	unsealed  int64  // where the seal belongs in the segment before it; 0 if it is there
+	lastFrame int64  // offset of the last frame; 0 for the first frame of a segment, which includes the header
+	content   []byte // of the active segment, from lastFrame to the end
+	unsealed  int64  // offset of the missing seal in the segment before the active one; 0 if it isn't missing
 }
 
 func (d *Dir) recover() error {
-	r := &recovery{Log: d.log, dir: d, verified: map[uint64]Meta{}, window: window{step: d.window}, holdings: map[string]*holding{}}
+	r := &recovery{
+		Log: d.log, dir: d, verified: map[uint64]Meta{}, window: window{step: d.window}, holdings: map[string]*holding{},
+	}
 	for _, dir := range d.dirs() {
-		// What the last process renamed or removed may be visible and not durable.
+		// What the last process renamed or removed may be visible but not durable yet.
 		if err := d.fs.SyncDir(dir); err != nil {
 			return &FatalError{"sync directory", dir, err}
 		}
@@ -54,7 +56,7 @@ func (d *Dir) recover() error {
 	return nil
 }
 
-// list sorts the names of one directory into what they are. Unknown names are left alone.
+// list classifies the files of one directory by their names. Unknown names are ignored.
 func (r *recovery) list(dir string) error {
 	names, err := r.fs.ReadDir(dir)
 	if err != nil {
@@ -90,7 +92,7 @@ func (r *recovery) list(dir string) error {
 	return nil
 }
 
-// create makes the first segment of a new directory.
+// create creates the first segment of a new directory.
 func (r *recovery) create() error {
 	if err := r.dir.checkRoom(); err != nil {
 		return err
@@ -113,14 +115,16 @@ func (r *recovery) create() error {
 	return r.writeIdentities()
 }
 
-// checkHeaders reads every segment's header and checks that no segment is missing, foreign or cut.
+// checkHeaders reads every segment's header and checks that no segment is missing, cut short or
+// from another cluster.
 func (r *recovery) checkHeaders() error {
 	b := make([]byte, sectorSize)
 	for i, s := range r.segments {
 		if i > 0 && s.number != r.segments[i-1].number+1 {
-			// Some of the segments that a reset made void may be gone: applyReset judges them.
+			// Some segments that a reset made void may be gone already: applyReset checks that.
 			if !r.resetFrom(i) {
-				return damaged(filepath.Join(r.path, segmentName(r.segments[i-1].number+1)), 0, "the log segment is missing, later ones exist")
+				return damaged(filepath.Join(r.path, segmentName(r.segments[i-1].number+1)), 0,
+					"the log segment is missing, later ones exist")
 			}
 		}
 		size, err := s.file.Size()
@@ -149,7 +153,7 @@ func (r *recovery) checkHeaders() error {
 	return nil
 }
 
-// resetFrom says whether segment i or a later one has the flag reset, by its header as it lies on disk.
+// resetFrom reports whether segment i or a later one has the flag reset in its header on disk.
 func (r *recovery) resetFrom(i int) bool {
 	b := make([]byte, sectorSize)
 	for _, s := range r.segments[i:] {
@@ -162,8 +166,9 @@ func (r *recovery) resetFrom(i int) bool {
 	return false
 }
 
-// applyReset decides about a snapshot from a peer that was being installed: the segment that resets the
-// log exists. If its snapshot does too, the earlier segments are void, otherwise that segment is.
+// applyReset completes or undoes the installation of a snapshot from a peer if there is a segment
+// that resets the log. If the segment's snapshot exists too, the earlier segments are void;
+// otherwise that segment is.
 func (r *recovery) applyReset() error {
 	at := -1
 	for i, s := range r.segments {
@@ -224,8 +229,8 @@ func (d *Dir) verify(index uint64) (Meta, error) {
 	return layout.meta, nil
 }
 
-// connect finds the newest verified snapshot and checks that the log goes on from it, and that what
-// snapshot and HardState prove to have been in the log is there.
+// connect finds the newest verified snapshot. It checks that the log continues from it, and that
+// the log has everything that the snapshot and the HardState prove to have been in it.
 func (r *recovery) connect() error {
 	active := r.segments[len(r.segments)-1]
 	for _, index := range slices.Backward(slices.Sorted(maps.Keys(r.dir.snapshots))) {
@@ -245,12 +250,15 @@ func (r *recovery) connect() error {
 		return &MissingError{Dir: r.dir.path, Other: r.path, Do: doRestore,
 			Reason: fmt.Sprintf("the log begins after index %d, and the snapshots up to there are missing", r.base.index)}
 	case m.Index < r.base.index:
-		err := damaged(r.segments[0].path, 0, "the log begins after index %d, but no verified snapshot reaches it", r.base.index)
+		err := damaged(r.segments[0].path, 0, "the log begins after index %d, but no verified snapshot reaches it",
+			r.base.index)
 		return errors.Join(append([]error{err}, r.dir.notes.DamagedSnapshots...)...)
 	case m.Index > r.lastIndex():
-		return damaged(active.path, r.end, "the log ends at index %d, before the snapshot at %d: its last batch is lost", r.lastIndex(), m.Index)
+		return damaged(active.path, r.end, "the log ends at index %d, before the snapshot at %d: its last batch is lost",
+			r.lastIndex(), m.Index)
 	case m.Index > 0 && r.termOf(m.Index) != m.Term:
-		return damaged(r.dir.snapshotPath(m.Index), 0, "the snapshot has term %d, the log's entry %d term %d", m.Term, m.Index, r.termOf(m.Index))
+		return damaged(r.dir.snapshotPath(m.Index), 0, "the snapshot has term %d, the log's entry %d term %d", m.Term,
+			m.Index, r.termOf(m.Index))
 	case r.hard.commit > r.lastIndex():
 		return damaged(active.path, r.end, "the log ends at index %d, but %d was committed", r.lastIndex(), r.hard.commit)
 	}
@@ -259,8 +267,9 @@ func (r *recovery) connect() error {
 	return nil
 }
 
-// passOver notes a snapshot that is damaged, so that an older one is tried. An error of reading is no damage: the
-// next start may well read it.
+// passOver records the error of a damaged snapshot and returns nil, so that an older snapshot is
+// tried. It returns an error of reading, which is no damage: the next start may be able to read the
+// file.
 func (r *recovery) passOver(err error) error {
 	damage := (*DamageError)(nil)
 	switch {
@@ -276,7 +285,8 @@ func (r *recovery) passOver(err error) error {
 	return nil
 }
 
-// repair makes the directory ready for appends: what recovery decided becomes durable before anything relies on it.
+// repair makes the directory ready for appends. What recovery decided becomes durable before
+// anything relies on it.
 func (r *recovery) repair() error {
 	for _, s := range r.void {
 		s.file.Close()
@@ -299,8 +309,9 @@ func (r *recovery) repair() error {
 	if err := r.seal(); err != nil {
 		return err
 	}
-	// The last frame was read, but may only be in memory: the process that wrote it may have died of a failed
-	// sync. Written again and synced, it is on the disk; that it is, the empty frame after it proves to the next start.
+	// The last frame was read, but may only be in memory: the process that wrote it may have died
+	// because a sync failed. So it is written again and synced. The empty frame after it proves to the
+	// next start that it is on the disk.
 	if _, err := r.active.file.WriteAt(r.content, r.lastFrame); err != nil {
 		return &FatalError{"write", r.active.path, err}
 	}
@@ -310,13 +321,15 @@ func (r *recovery) repair() error {
 	return r.appendBatch(r.hard, nil)
 }
 
-// seal closes the segment before the active one, if the crash came before that.
+// seal seals the segment before the active one, if a crash prevented that.
 func (r *recovery) seal() error {
 	if r.unsealed == 0 {
 		return nil
 	}
 	s, before := r.active, r.segments[len(r.segments)-2]
-	h := frameHeader{seq: s.seq + 1, segment: before.number, cluster: r.cluster, chain: s.chain, flags: flagSeal, hard: r.hard}
+	h := frameHeader{
+		seq: s.seq + 1, segment: before.number, cluster: r.cluster, chain: s.chain, flags: flagSeal, hard: r.hard,
+	}
 	buf, _ := appendFrame(nil, &h, before.salt, nil)
 	if _, err := before.file.WriteAt(buf, r.unsealed); err != nil {
 		return &FatalError{"write", before.path, err}

@@ -133,7 +133,8 @@ func TestCommitIsAtLeastTheSnapshot(t *testing.T) {
 	t.Parallel()
 	memory := NewMemFS()
 	d := mustOpen(t, smallOptions(memory, 1))
-	if err := errors.Join(d.Log().Append(hs(1, 0, 0), batch(1, 1, 3, 50), true), d.Log().Append(hs(1, 0, 3), nil, false)); err != nil {
+	if err := errors.Join(d.Log().Append(hs(1, 0, 0), batch(1, 1, 3, 50), true),
+		d.Log().Append(hs(1, 0, 3), nil, false)); err != nil {
 		t.Fatal(err)
 	}
 	takeSnapshot(t, d, 3, []byte("x"))

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// replay reads all segments from the first to the last and rebuilds what Append had published.
+// replay reads all segments from the first to the last and rebuilds the state that Append had
+// published.
 func (r *recovery) replay() error {
 	first := r.segments[0]
 	r.base, r.seq, r.chain = first.prev, first.seq, first.chain
@@ -14,7 +15,7 @@ func (r *recovery) replay() error {
 		var next *segment
 		if i+1 < len(r.segments) {
 			next = r.segments[i+1]
-		} else if err := s.file.DropCache(); err != nil { // what a failed sync left in memory only is not to be trusted
+		} else if err := s.file.DropCache(); err != nil { // don't trust what a failed sync left only in memory
 			return fmt.Errorf("drop cache of %s: %w", s.path, err)
 		}
 		if err := r.window.begin(s); err != nil {
@@ -63,7 +64,8 @@ func (r *recovery) replaySegment(s, next *segment) error {
 	return nil
 }
 
-// endAt finds out whether the log ends where no frame follows the last one, in the last segment, and why.
+// endAt is called when no valid frame follows the last one in the last segment. It finds out
+// whether the log ends there, and why.
 func (r *recovery) endAt(s *segment, fault string) error {
 	last, err := r.window.bytes(r.lastFrame, r.lastFrame, r.end-r.lastFrame)
 	if err != nil {
@@ -77,14 +79,16 @@ func (r *recovery) endAt(s *segment, fault string) error {
 	h, ok := parseHeader(b, s.salt)
 	ok = ok && h.seq == r.seq+1
 	if ok && h.flags&flagSeal != 0 {
-		return damaged(filepath.Join(r.path, segmentName(s.number+1)), 0, "the log segment is missing: the one before it is sealed")
+		return damaged(filepath.Join(r.path, segmentName(s.number+1)), 0,
+			"the log segment is missing: the one before it is sealed")
 	}
 	at, seq, err := r.laterFrame(s)
 	if err != nil {
 		return err
 	}
 	if at >= 0 {
-		return damaged(s.path, r.end, "batch %d: %s, though batch %d at offset %d proves that it was durable", r.seq+1, fault, seq, at)
+		return damaged(s.path, r.end, "batch %d: %s, though batch %d at offset %d proves that it was durable", r.seq+1, fault,
+			seq, at)
 	}
 	if ok {
 		r.dir.notes.Torn.File, r.dir.notes.Torn.Offset = s.path, r.end
@@ -92,7 +96,8 @@ func (r *recovery) endAt(s *segment, fault string) error {
 	return nil
 }
 
-// replayFrame reads the frame at the end so far and takes its records; fault says why it is not the next one.
+// replayFrame reads the frame at r.end and its records. If that isn't the next frame of the log,
+// fault says why.
 func (r *recovery) replayFrame(s *segment) (fault string, err error) {
 	off := r.end
 	if off >= r.window.size {
@@ -127,8 +132,8 @@ func (r *recovery) replayFrame(s *segment) (fault string, err error) {
 	return "", nil
 }
 
-// take places one entry. An entry at or below base replaces one that was in a segment purged since: what comes
-// before it is gone, so it becomes the base itself.
+// take records the place of one entry. An entry at or below base replaces one whose segment has
+// been purged since: the entries before it are gone, so it becomes the base itself.
 func (r *recovery) take(s *segment, off int64, rec record) {
 	if rec.index <= r.base.index {
 		r.base, r.places = position{rec.index, rec.term}, r.places[:0]
@@ -138,8 +143,9 @@ func (r *recovery) take(s *segment, off int64, rec record) {
 	r.placeLocked(rec, s, off, len(rec.data))
 }
 
-// laterFrame looks from off on for a frame header of this segment with a number above seq. Frames are written only
-// when the one before is durable, so any such header is proof; the salt keeps other bytes from passing for one.
+// laterFrame searches b from off on for a frame header of this segment with a seq above the given
+// one. A frame is only written when the previous one is durable, so any such header is proof;
+// because of the salt, no other bytes can be mistaken for one.
 func laterFrame(b []byte, off int64, salt, seq uint64) (int64, uint64) {
 	for ; off+frameHeaderSize <= int64(len(b)); off += sectorSize {
 		if h, ok := parseHeader(b[off:], salt); ok && h.seq > seq {
@@ -149,7 +155,7 @@ func laterFrame(b []byte, off int64, salt, seq uint64) (int64, uint64) {
 	return -1, 0
 }
 
-// laterFrame does so behind the last frame of the last segment.
+// laterFrame searches the last segment for such a header after its last frame.
 func (r *recovery) laterFrame(s *segment) (at int64, seq uint64, err error) {
 	for off := r.end; off < r.window.size; off += r.window.step {
 		b, err := r.window.bytes(off, off, r.window.step)
@@ -163,7 +169,7 @@ func (r *recovery) laterFrame(s *segment) (at int64, seq uint64, err error) {
 	return -1, 0, nil
 }
 
-// sealed says whether s's seal follows its last frame.
+// sealed reports whether s has a seal after its last frame.
 func (r *recovery) sealed(s *segment) (bool, error) {
 	b, err := r.window.bytes(r.end, r.end, frameHeaderSize+trailerSize)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// A Report tells of a log entry at which applying it panicked. It lies beside the log in
-// two files: entry-N.report, a text for people whose first lines say which entry it is
-// about, and entry-N.raw, the entry's bytes.
+// A Report describes a log entry that caused a panic when it was applied. It is stored in the log's
+// directory in two files: entry-N.report, a text for people whose first lines identify the entry,
+// and entry-N.raw, the entry's bytes.
 //
 //	zooid entry report
 //	format 1
@@ -27,7 +27,7 @@ type Report struct {
 	Cluster     uint64
 	Index, Term uint64
 	Hash        Hash   // of Data
-	Data        []byte // the entry; nil for a report that was read
+	Data        []byte // the entry; nil in a Report from ParseReport
 	Text        string
 }
 
@@ -46,19 +46,20 @@ const (
 	rawSuffix    = ".raw"
 	reportHead   = "zooid entry report\nformat 1\n"
 
-	// reportsMax bounds the reports beside a log: each has the size of an entry, and nobody
-	// reads more of them.
+	// reportsMax bounds the reports in the log's directory: each takes the size of an entry, and
+	// nobody reads more of them.
 	reportsMax = 16
-	// reportSizeMax bounds a report's text. A stack and an entry of thousands of requests
-	// are cut to fit.
+	// reportSizeMax bounds a report's file. A stack, or a description of an entry with thousands of
+	// requests, is cut to fit.
 	reportSizeMax = 256 << 10
 )
 
 func (r *Report) append(b []byte) []byte {
-	return fmt.Appendf(b, "%scluster %016x\nentry %d\nterm %d\nsha256 %v\n\n%s", reportHead, r.Cluster, r.Index, r.Term, r.Hash, r.Text)
+	return fmt.Appendf(b, "%scluster %016x\nentry %d\nterm %d\nsha256 %v\n\n%s", reportHead, r.Cluster, r.Index, r.Term,
+		r.Hash, r.Text)
 }
 
-// ParseReport reads what a report's file holds.
+// ParseReport parses the content of a report's file.
 func ParseReport(b []byte) (Report, error) {
 	var r Report
 	if len(b) > reportSizeMax {
@@ -83,8 +84,9 @@ func (h *Hash) parse(text string) bool {
 	return err == nil && n == len(h)
 }
 
-// KeepReport keeps a report and its entry beside the log, and returns the report's path.
-// The same entry's, from an earlier start, stays as it is; kept is false then.
+// KeepReport stores a report and its entry in the log's directory, and returns the report's path.
+// If there is a report on the same entry from an earlier start, it stays as it is, and kept is
+// false.
 func (d *Dir) KeepReport(r Report) (path string, kept bool, err error) {
 	r.Cluster, r.Hash = d.log.cluster, HashEntry(r.Data)
 	path = filepath.Join(d.log.path, fmt.Sprintf("%s%d%s", entryPrefix, r.Index, reportSuffix))
@@ -94,7 +96,8 @@ func (d *Dir) KeepReport(r Report) (path string, kept bool, err error) {
 	}
 	others := 0
 	for _, name := range names {
-		if strings.HasPrefix(name, entryPrefix) && strings.HasSuffix(name, reportSuffix) && filepath.Join(d.log.path, name) != path {
+		if strings.HasPrefix(name, entryPrefix) && strings.HasSuffix(name, reportSuffix) &&
+			filepath.Join(d.log.path, name) != path {
 			others++
 		}
 	}
@@ -120,7 +123,7 @@ func (d *Dir) KeepReport(r Report) (path string, kept bool, err error) {
 	return path, true, nil
 }
 
-// Reports returns the reports beside the log in a directory, by ascending index.
+// Reports returns the reports in a log's directory, by ascending index.
 func Reports(fsys FS, logDir string) ([]Report, error) {
 	var all []Report
 	err := eachEntryFile(fsys, logDir, reportSuffix, func(path string, index uint64) error {

@@ -33,7 +33,8 @@ func TestReport(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
-	if r := all[0]; r.Index != 12 || r.Term != 3 || r.Cluster != 7 || r.Hash != HashEntry([]byte("entry")) || r.Text != "one\n\ntwo\n" {
+	if r := all[0]; r.Index != 12 || r.Term != 3 || r.Cluster != 7 || r.Hash != HashEntry([]byte("entry")) ||
+		r.Text != "one\n\ntwo\n" {
 		t.Errorf("read back: %+v", r)
 	}
 	if raw, err := os.ReadFile(strings.TrimSuffix(path, ".report") + ".raw"); err != nil || string(raw) != "entry" {
@@ -62,7 +63,8 @@ func TestReportsMax(t *testing.T) {
 	if all, err := Reports(OS{}, d.path); err != nil || len(all) != reportsMax || len(all[0].Text) < reportSizeMax-1000 {
 		t.Fatalf("%d reports, %v", len(all), err)
 	}
-	if _, _, err := d.KeepReport(Report{Index: 1000}); err == nil || !strings.Contains(err.Error(), "move them elsewhere") {
+	if _, _, err := d.KeepReport(Report{Index: 1000}); err == nil ||
+		!strings.Contains(err.Error(), "move them elsewhere") {
 		t.Errorf("one more: %v", err)
 	}
 	if _, kept, err := d.KeepReport(Report{Index: 1}); err != nil || kept {

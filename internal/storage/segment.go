@@ -8,26 +8,28 @@ import (
 	"strings"
 )
 
-// A segment is one file of the log. It is durable, header and a first frame, before it
-// gets its name; so under that name it is never half-made.
+// A segment is one file of the log. Its header and a first frame are durable before the file gets
+// its name, so under that name it is never incomplete.
 //
 //	  0         8        12      16        24       32      40       48        56         64      72     80  88    92      512
 //	  ┌─────────┬────────┬───────┬─────────┬────────┬───────┬────────┬─────────┬──────────┬───────┬──────┬───┬─────┬───────┐
 //	  │ZOOIDLOG │ format │ flags │ cluster │ number │ salt  │ index  │ term    │ seq      │ chain │ size │ 0 │ crc │ zeros │ ...
 //	  └─────────┴────────┴───────┴─────────┴────────┴───────┴────────┴─────────┴──────────┴───────┴──────┴───┴─────┴───────┘
 //	512 ┌─────────────┬─────────────┬─────────────┬──────────────┐
-//	    │ empty frame │ frame       │ frame       │ seal         │  zeros, or what the file held in an earlier life
+//	    │ empty frame │ frame       │ frame       │ seal         │  zeros, or what the file held in an earlier use
 //	    └─────────────┴─────────────┴─────────────┴──────────────┘
 //
-// index and term are of the entry before this segment's first, seq and chain of the frame before its
-// first. size is the file's length when it was made: a shorter file was cut. salt is random.
+// index and term are those of the entry before this segment's first one, seq and chain those of the
+// frame before its first one. size is the file's length when it was created: a shorter file was
+// cut. salt is random.
 //
-// The flag reset says that the log starts anew here, after the snapshot at index: earlier segments are void.
+// The flag reset says that the log restarts here, after the snapshot at index: earlier segments are
+// void.
 const (
 	segmentMagic   = "ZOOIDLOG"
 	segmentFormat  = 1
 	segmentCRCAt   = 88
-	segmentStart   = sectorSize // of the first frame
+	segmentStart   = sectorSize // offset of the first frame
 	segmentSizeMin = 4 * sectorSize
 	segmentSuffix  = ".log"
 
@@ -62,7 +64,7 @@ func (h *segmentHeader) append(buf []byte) []byte {
 	return appendZeros(buf, sectorSize-(len(buf)-start))
 }
 
-// parseSegmentHeader reads a segment's first sector; fault, if not empty, says what is wrong.
+// parseSegmentHeader parses a segment's first sector; fault, if not empty, says what is wrong.
 func parseSegmentHeader(b []byte) (h segmentHeader, fault string) {
 	le := binary.LittleEndian
 	if len(b) < sectorSize || string(b[:8]) != segmentMagic {
@@ -92,7 +94,7 @@ type segment struct {
 
 func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, segmentSuffix) }
 
-// numbered reads names of the form 0123456789abcdef.suffix.
+// numbered parses a name of the form 0123456789abcdef.suffix.
 func numbered(name, suffix string) (uint64, bool) {
 	hex, ok := strings.CutSuffix(name, suffix)
 	if !ok || len(hex) != 16 {
@@ -102,8 +104,8 @@ func numbered(name, suffix string) (uint64, bool) {
 	return n, err == nil && fmt.Sprintf("%016x", n) == hex
 }
 
-// newSegment gives a spare file the header h and an empty frame with hard, durably, and then its
-// name, not yet durably. It returns the segment and the chain after its frame.
+// newSegment durably writes the header h and an empty frame with hard to a spare file, and then
+// renames it, not yet durably. It returns the segment and the chain after its frame.
 func (l *Log) newSegment(spare string, h segmentHeader, hard hardState) (*segment, uint64, error) {
 	path := filepath.Join(l.path, segmentName(h.number))
 	f, err := l.fs.OpenFile(spare)
@@ -129,7 +131,7 @@ func (l *Log) newSegment(spare string, h segmentHeader, hard hardState) (*segmen
 	return &segment{segmentHeader: h, path: path, file: f, last: h.prev.index}, chain, nil
 }
 
-// readWhole reads a file of a known size into buf, grown if need be.
+// readWhole reads a file of a known size into buf, which it replaces if it is too small.
 func readWhole(f File, buf []byte, size int64) ([]byte, error) {
 	if int64(cap(buf)) < size {
 		buf = make([]byte, size)

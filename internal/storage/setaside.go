@@ -9,21 +9,22 @@ import (
 	"strings"
 )
 
-// Setting aside moves the files of this package out of a data directory, for a person
-// to look at, so that the server begins as one with an empty disk. Nothing is deleted,
-// and what isn't this package's (myid, secrets, notes) stays.
+// Setting aside moves the files of this package out of a data directory, so that a person can look
+// at them and the server starts like one with an empty disk. Nothing is deleted, and files that
+// aren't this package's (myid, secrets, notes) stay.
 //
-// A crash on the way would leave half a directory, or one of two, so a mark in each says
-// that the moving isn't done; FinishSetAside goes on. The data directory's is the first to
-// be made and the first to be removed: where it is, all that is in both moves.
+// A crash in between would leave only a part of the files moved, or those of only one of two
+// directories. So a mark in each directory says that the move isn't finished, and FinishSetAside
+// continues it. The mark in the data directory is the first to be made and the first to be removed:
+// while it exists, everything in both directories is to be moved.
 
 const (
 	asidePrefix = "aside-"
 	asideMark   = "MOVING"
 )
 
-// SetAside moves the files of this package in dataDir and logDir, which may be the
-// same, into folders of that name within each. The directories must not be in use.
+// SetAside moves the files of this package in dataDir and logDir, which may be the same directory,
+// into a folder aside-name within each. The directories must not be in use.
 func SetAside(dataDir, logDir, name string) error {
 	if err := markAside(dataDir, asidePrefix+name); err != nil {
 		return err
@@ -31,24 +32,25 @@ func SetAside(dataDir, logDir, name string) error {
 	return FinishSetAside(dataDir, logDir)
 }
 
-// markAside notes in a folder of a directory that its data is to move there.
+// markAside creates a folder in a directory and marks it as the target of a move.
 func markAside(dir, folder string) error {
 	to := filepath.Join(dir, folder)
-	err := errors.Join(OS{}.MkdirAll(to), os.WriteFile(filepath.Join(to, asideMark), nil, 0o600), OS{}.SyncDir(to), OS{}.SyncDir(dir))
+	err := errors.Join(OS{}.MkdirAll(to), os.WriteFile(filepath.Join(to, asideMark), nil, 0o600), OS{}.SyncDir(to),
+		OS{}.SyncDir(dir))
 	if err != nil {
 		return fmt.Errorf("set the data in %s aside: %w", dir, err)
 	}
 	return nil
 }
 
-// FinishSetAside finishes what SetAside began before a crash, if it did.
+// FinishSetAside finishes a SetAside that was interrupted by a crash, if there is one.
 func FinishSetAside(dataDir, logDir string) error {
 	dirs := directories(dataDir, logDir)
 	begun, err := marked(dataDir)
 	if err != nil {
 		return err
 	}
-	for _, folder := range begun { // a crash may have come before the log directory had its own
+	for _, folder := range begun { // the crash may have come before the log directory was marked
 		if err := markAside(dirs[len(dirs)-1], folder); err != nil {
 			return err
 		}
@@ -75,7 +77,7 @@ func FinishSetAside(dataDir, logDir string) error {
 	return nil
 }
 
-// marked returns the folders of a directory whose mark is there.
+// marked returns the folders of a directory that have a mark.
 func marked(dir string) (folders []string, err error) {
 	all, err := asides(dir)
 	for _, folder := range all {
@@ -89,7 +91,7 @@ func marked(dir string) (folders []string, err error) {
 	return folders, err
 }
 
-// Asides returns how many folders with data that was set aside a directory has.
+// Asides returns the number of folders in a directory that hold data set aside.
 func Asides(dataDir string) (int, error) {
 	all, err := asides(dataDir)
 	return len(all), err
@@ -130,16 +132,18 @@ func moveAside(dir, to string) error {
 	return errors.Join(OS{}.SyncDir(to), OS{}.SyncDir(dir))
 }
 
-// OwnFile reports whether a file of a data directory is one that this package makes, and
-// whether it is a segment of the log.
+// OwnFile reports whether a file name in a data directory is one of this package's, and whether it
+// is that of a log segment.
 func OwnFile(name string) (segment, own bool) {
 	_, segment = numbered(name, segmentSuffix)
 	return segment, ours(name)
 }
 
-// ours reports whether a file is one that this package makes. The reserve doesn't count: it holds no data.
+// ours reports whether a file name is one of this package's. The reserve doesn't count, because it
+// holds no data.
 func ours(name string) bool {
 	_, segment := numbered(name, segmentSuffix)
 	_, snapshot := numbered(name, snapshotSuffix)
-	return segment || snapshot || name == identityName || strings.HasPrefix(name, sparePrefix) || strings.HasSuffix(name, keptSuffix) || strings.HasSuffix(name, tmpSuffix)
+	return segment || snapshot || name == identityName || strings.HasPrefix(name, sparePrefix) ||
+		strings.HasSuffix(name, keptSuffix) || strings.HasSuffix(name, tmpSuffix)
 }

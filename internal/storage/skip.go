@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// A Skip is an operator's decision that the log entry with that hash is not applied. It
-// lies beside the log in a file entry-N.skip, as long as the log does: a server that applies
-// the log again skips the entry again.
+// A Skip is an operator's decision not to apply the log entry with that hash. It is stored in the
+// log's directory in a file entry-N.skip, for as long as the log exists: a server that applies the
+// log again skips the entry again.
 //
 //	zooid skipped entry
 //	format 1
@@ -32,8 +32,8 @@ type Skip struct {
 	Cluster     uint64
 	Index, Term uint64
 	Hash        Hash
-	Agreed      bool      // every member has decided it: the entry may be skipped
-	From        uint64    // server that this was taken over from; 0 if it was decided here
+	Agreed      bool      // every member has made this decision: the entry may be skipped
+	From        uint64    // the server from which this was taken over; 0 if it was decided here
 	At          time.Time // of the decision, to the second
 	By, Why     string    // for the audit
 }
@@ -42,7 +42,7 @@ const (
 	skipSuffix = ".skip"
 	skipHead   = "zooid skipped entry\nformat 1\n"
 
-	// SkipsMax bounds the skipped entries of a log: they are told to all peers.
+	// SkipsMax bounds the skipped entries of a log, because they are sent to all peers.
 	SkipsMax = 16
 	// SkipTextMax bounds Skip.By and Skip.Why, in bytes, and skipSizeMax the file.
 	SkipTextMax = 1 << 10
@@ -56,7 +56,7 @@ func (s *Skip) append(b []byte) []byte {
 	return fmt.Appendf(b, "check %x\n", sha256.Sum256(b[from:]))
 }
 
-// ParseSkip reads what a decision's file holds.
+// ParseSkip parses the content of a decision's file.
 func ParseSkip(b []byte) (Skip, error) {
 	var s Skip
 	if len(b) > skipSizeMax {
@@ -114,8 +114,8 @@ func (s *Skip) SamePlace(o *Skip) bool {
 	return s.Index == o.Index && s.Term == o.Term && s.Hash == o.Hash
 }
 
-// Skips returns the decisions beside the log in a directory, by ascending index. All are
-// of that cluster, if it isn't 0.
+// Skips returns the decisions in a log's directory, by ascending index. If cluster isn't 0, all of
+// them must be of that cluster.
 func Skips(fsys FS, logDir string, cluster uint64) ([]Skip, error) {
 	var all []Skip
 	err := eachEntryFile(fsys, logDir, skipSuffix, func(path string, index uint64) error {
@@ -134,7 +134,8 @@ func Skips(fsys FS, logDir string, cluster uint64) ([]Skip, error) {
 			err = fmt.Errorf("there are more than %d", SkipsMax)
 		}
 		if err != nil {
-			return fmt.Errorf("read the decision to skip an entry in %s: %w. Nothing was changed. If the file isn't one of this server's, move it elsewhere; else make it again with 'zooid skip-entry'", path, err)
+			return fmt.Errorf("read the decision to skip an entry in %s: %w. Nothing was changed. If the file isn't one of this server's, move it elsewhere; else make it again with 'zooid skip-entry'",
+				path, err)
 		}
 		all = append(all, s)
 		return nil
@@ -145,8 +146,8 @@ func Skips(fsys FS, logDir string, cluster uint64) ([]Skip, error) {
 	return all, err
 }
 
-// WriteSkip makes a decision durable beside the log in a directory; one about another
-// entry at its index is replaced.
+// WriteSkip durably stores a decision in a log's directory. It replaces one about another entry at
+// the same index.
 func WriteSkip(fsys FS, logDir string, s Skip) error {
 	all, err := Skips(fsys, logDir, s.Cluster)
 	if err != nil {
@@ -175,16 +176,16 @@ func skipPath(logDir string, index uint64) string {
 	return filepath.Join(logDir, fmt.Sprintf("%s%d%s", entryPrefix, index, skipSuffix))
 }
 
-// Skips returns the decisions beside this log.
+// Skips returns the decisions in this log's directory.
 func (d *Dir) Skips() ([]Skip, error) { return Skips(d.fs, d.log.path, d.log.cluster) }
 
-// KeepSkip is WriteSkip beside this log.
+// KeepSkip is WriteSkip for this log.
 func (d *Dir) KeepSkip(s Skip) error {
 	s.Cluster = d.log.cluster
 	return WriteSkip(d.fs, d.log.path, s)
 }
 
-// DropSkip removes a decision.
+// DropSkip removes the decision about the entry at index.
 func (d *Dir) DropSkip(index uint64) error {
 	path := skipPath(d.log.path, index)
 	if err := errors.Join(d.fs.Remove(path), d.fs.SyncDir(d.log.path)); err != nil {
@@ -193,5 +194,5 @@ func (d *Dir) DropSkip(index uint64) error {
 	return nil
 }
 
-// SkipPath returns the file of a decision beside this log.
+// SkipPath returns the path of the decision about the entry at index.
 func (d *Dir) SkipPath(index uint64) string { return skipPath(d.log.path, index) }

@@ -10,7 +10,10 @@ import (
 )
 
 func skipForTests(index uint64) Skip {
-	return Skip{Cluster: 7, Index: index, Term: 3, Hash: HashEntry([]byte("entry")), At: time.Unix(1e9, 0).UTC(), By: "ann", Why: "it\npanics \x1b"}
+	return Skip{
+		Cluster: 7, Index: index, Term: 3, Hash: HashEntry([]byte("entry")), At: time.Unix(1e9, 0).UTC(), By: "ann",
+		Why: "it\npanics \x1b",
+	}
 }
 
 // TestSkips: decisions are read back as they were written, over restarts, and at most
@@ -69,9 +72,12 @@ func TestBadSkips(t *testing.T) {
 	foreign := good
 	foreign.Cluster = 8
 	for name, b := range map[string]string{
-		"empty": "", "torn": text[:len(text)-5], "without its check": text[:strings.Index(text, "check")], "garbage": "garbage",
-		"changed": strings.Replace(text, "agreed false", "agreed true", 1), "longer": text + "\n", "huge": text + strings.Repeat("x", skipSizeMax),
-		"of another cluster": string(foreign.append(nil)), "of another version": strings.Replace(text, "format 1", "format 2", 1),
+		"empty": "", "torn": text[:len(text)-5], "without its check": text[:strings.Index(text, "check")],
+		"garbage": "garbage",
+		"changed": strings.Replace(text, "agreed false", "agreed true", 1), "longer": text + "\n",
+		"huge":               text + strings.Repeat("x", skipSizeMax),
+		"of another cluster": string(foreign.append(nil)), "of another version": strings.Replace(text, "format 1", "format 2",
+			1),
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "entry-12.skip")

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// replaceFile makes b the durable content of a file, whatever it held before: after a
-// crash it has the one or the other.
+// replaceFile durably replaces a file's content by b. After a crash the file has either its former
+// content or b.
 func replaceFile(fsys FS, path string, b []byte) error {
 	f, err := fsys.Create(path + tmpSuffix)
 	if err != nil {
@@ -32,7 +32,7 @@ func replaceFile(fsys FS, path string, b []byte) error {
 	return nil
 }
 
-// readBounded returns a file's content, or an error if it is larger than most bytes.
+// readBounded returns a file's content, or an error if the file has more than most bytes.
 func readBounded(fsys FS, path string, most int64) ([]byte, error) {
 	f, err := fsys.OpenRead(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func readBounded(fsys FS, path string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// eachEntryFile calls visit for the files entry-N of a suffix in a directory, by ascending N.
+// eachEntryFile calls visit for the files entry-N with a suffix in a directory, by ascending N.
 func eachEntryFile(fsys FS, dir, suffix string, visit func(path string, index uint64) error) error {
 	names, err := fsys.ReadDir(dir)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A snapshot file is complete when its footer is right; its name says the raft index.
+// A snapshot file is complete if its footer is valid. Its name is the raft index.
 //
 //	┌──────────────────────────────────────────────────────────────────────────────────┐
 //	│ "ZOOIDSNP" format(4) length(4) cluster index term zxid digest (8 each)           │
 //	│ level(4) body(4) ConfState: 4 × {count(4) ids(8 each)} autoLeave(1)      crc(4)  │ header, length bytes
 //	├──────────────────────────────────────────────────────────────────────────────────┤
 //	│ magic(4) number(4) raw length(4) stored length(4) crc of stored(4) crc of these(4)│ chunk, from number 0 on
-//	│ stored bytes: an S2 block; in format 1, of another magic, zstd                   │
+//	│ stored bytes: an S2 block; in format 1, with another magic, zstd                 │
 //	├──────────────────────────────────────────────────────────────────────────────────┤
 //	│ ...                                                                              │
 //	├──────────────────────────────────────────────────────────────────────────────────┤
@@ -24,8 +24,8 @@ import (
 //	│ SHA-256 of all before the footer(32)                             zero(4) crc(4)  │ the file's end
 //	└──────────────────────────────────────────────────────────────────────────────────┘
 //
-// All numbers are little endian, all crc CRC32-C. The SHA-256 is for the whole: it also tells a receiver that
-// parts fetched on several connections belong together.
+// All numbers are little endian, all crcs are CRC32-C. The SHA-256 covers the whole file: it also
+// tells a receiver that parts fetched on several connections belong together.
 const (
 	snapMagic      = "ZOOIDSNP"
 	snapEndMagic   = "ZOOIDEND"
@@ -37,26 +37,28 @@ const (
 	snapFooterSize = 72
 	snapshotSuffix = ".snap"
 
-	// snapHeaderMax leaves room for a membership of thousands.
+	// snapHeaderMax bounds the header; it has room for a membership of thousands.
 	snapHeaderMax = 64 << 10
 
-	// scanBuffer is how much verification reads at a time; it allocates no more on a hostile file's word.
+	// scanBuffer is how much verification reads at a time. A forged length doesn't make it allocate
+	// more.
 	scanBuffer = 32 << 10
 
-	// ChunkSizeMax bounds one chunk before compression, and so what a reader must hold per goroutine. Usual ones
-	// have 64 KiB; one that ends with a znode as large as the largest request has more.
+	// ChunkSizeMax bounds one chunk before compression, and so the memory that a reader needs per
+	// goroutine. Most chunks have 64 KiB; a chunk that ends with a znode as large as the largest
+	// request has more.
 	ChunkSizeMax = 32 << 20
 )
 
-// Meta says what a snapshot is of.
+// Meta describes a snapshot.
 type Meta struct {
-	Index, Term  uint64            // of the last raft entry whose effects it holds
+	Index, Term  uint64            // of the last raft entry whose effects the snapshot holds
 	ConfState    *raftpb.ConfState // membership as of Index
 	ClusterID    uint64            // set by CreateSnapshot
-	Zxid         int64             // of the last transaction it holds
+	Zxid         int64             // of the last transaction in the snapshot
 	Digest       uint64            // of the whole replicated state
 	FeatureLevel uint32            // in force at Index
-	BodyFormat   uint32            // of the chunks' content; means nothing here
+	BodyFormat   uint32            // of the chunks' content; not interpreted here
 }
 
 func (m *Meta) confState() *raftpb.ConfState {
@@ -94,7 +96,7 @@ func (m *Meta) append(buf []byte) []byte {
 	return le.AppendUint32(buf, crcUpdate(0, buf))
 }
 
-// parseMeta reads a snapshot's header from the start of b; size is the header's length.
+// parseMeta parses a snapshot's header at the start of b; size is the header's length.
 func parseMeta(b []byte) (m Meta, size int, fault string) {
 	le := binary.LittleEndian
 	if len(b) < snapFixedSize || string(b[:8]) != snapMagic {
@@ -134,12 +136,12 @@ func parseMeta(b []byte) (m Meta, size int, fault string) {
 	return m, size, ""
 }
 
-// chunkPlace is where a chunk's stored bytes lie.
+// chunkPlace says where a chunk's stored bytes are in the file.
 type chunkPlace struct {
 	off         int64
 	raw, stored uint32
 	crc         uint32
-	zstd        bool // and not S2: of format 1
+	zstd        bool // compressed with zstd instead of S2, as in format 1
 }
 
 func (c *chunkPlace) append(buf []byte, number uint32) []byte {
@@ -154,7 +156,8 @@ func (c *chunkPlace) append(buf []byte, number uint32) []byte {
 func parseChunk(b []byte, number uint32) (c chunkPlace, ok bool) {
 	le := binary.LittleEndian
 	magic := le.Uint32(b)
-	if magic != chunkMagic && magic != chunkMagicZstd || le.Uint32(b[4:]) != number || le.Uint32(b[20:]) != crcUpdate(0, b[:20]) {
+	if magic != chunkMagic && magic != chunkMagicZstd || le.Uint32(b[4:]) != number ||
+		le.Uint32(b[20:]) != crcUpdate(0, b[:20]) {
 		return c, false
 	}
 	c = chunkPlace{raw: le.Uint32(b[8:]), stored: le.Uint32(b[12:]), crc: le.Uint32(b[16:]), zstd: magic == chunkMagicZstd}
@@ -199,8 +202,9 @@ type snapLayout struct {
 	chunks []chunkPlace
 }
 
-// scanSnapshot reads a snapshot file that may be anything. Without whole it checks all but the chunks'
-// stored bytes and the SHA-256. What is wrong is a DamageError.
+// scanSnapshot reads a snapshot file, which may hold any bytes, and checks it. Unless whole is set,
+// it doesn't check the chunks' stored bytes and the SHA-256. If something is wrong, the error is a
+// DamageError.
 func scanSnapshot(f File, path string, whole bool) (*snapLayout, error) {
 	size, err := f.Size()
 	if err != nil {

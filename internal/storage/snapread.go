@@ -9,7 +9,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Snapshot is an open snapshot file. Its methods may run beside one another. Purge does not disturb it.
+// Snapshot is an open snapshot file. Its methods may be called concurrently. It stays readable when
+// Purge removes the file.
 type Snapshot struct {
 	Meta
 	path   string
@@ -19,7 +20,7 @@ type Snapshot struct {
 	chunks []chunkPlace
 }
 
-// OpenSnapshot opens the snapshot at a raft index, or with index 0 the newest verified one. The
+// OpenSnapshot opens the snapshot at a raft index, or the newest verified one if index is 0. The
 // error is fs.ErrNotExist if there is none.
 func (d *Dir) OpenSnapshot(index uint64) (*Snapshot, error) {
 	if index == 0 {
@@ -49,23 +50,24 @@ func openSnapshot(fsys FS, path string) (*Snapshot, error) {
 	}, nil
 }
 
-// Chunks is the number of chunks.
+// Chunks returns the number of chunks.
 func (s *Snapshot) Chunks() int { return len(s.chunks) }
 
-// RawSize is the bytes of all chunks, decompressed.
+// RawSize returns the size of all chunks, decompressed, in bytes.
 func (s *Snapshot) RawSize() int64 { return s.raw }
 
-// Size is the file's length: what a peer receives.
+// Size returns the file's length, which is what a peer receives.
 func (s *Snapshot) Size() int64 { return s.size }
 
-// ReadAt reads the file as it is, for a peer, from any offset.
+// ReadAt reads the bytes of the file, for sending them to a peer, from any offset.
 func (s *Snapshot) ReadAt(p []byte, off int64) (int, error) { return s.file.ReadAt(p, off) }
 
 // Close closes the file.
 func (s *Snapshot) Close() error { return s.file.Close() }
 
-// Load verifies and decompresses all chunks and hands each to take, in order. take returns memory for the next one: the
-// chunk's own if it is done with it, or nil. The first error ends it.
+// Load verifies and decompresses all chunks and passes each to take, in order. take returns memory
+// for the next chunk: that of the chunk if it no longer needs it, or nil. Load stops at the first
+// error.
 func (s *Snapshot) Load(take func(chunk []byte) (memory []byte, err error)) error {
 	var stored, raw []byte
 	for n := range s.chunks {
@@ -80,7 +82,7 @@ func (s *Snapshot) Load(take func(chunk []byte) (memory []byte, err error)) erro
 	return nil
 }
 
-// chunk reads chunk n into the two buffers, which it returns, perhaps grown.
+// chunk reads and decompresses chunk n, using the two buffers, and returns these, perhaps grown.
 func (s *Snapshot) chunk(n int, stored, raw []byte) (_, _ []byte, err error) {
 	c := s.chunks[n]
 	if cap(stored) < int(c.stored) {
@@ -99,8 +101,8 @@ func (s *Snapshot) chunk(n int, stored, raw []byte) (_, _ []byte, err error) {
 	return stored, raw, nil
 }
 
-// decompress uses the memory of raw if that is enough. A hostile chunk can't make
-// it allocate more than ChunkSizeMax.
+// decompress decompresses stored into the memory of raw if that is large enough. A forged chunk
+// can't make it allocate more than ChunkSizeMax.
 func (c *chunkPlace) decompress(raw, stored []byte) ([]byte, error) {
 	if c.zstd {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(ChunkSizeMax))
@@ -116,7 +118,7 @@ func (c *chunkPlace) decompress(raw, stored []byte) ([]byte, error) {
 	return s2.Decode(raw[:cap(raw)], stored)
 }
 
-// readFull reads len(p) bytes at off.
+// readFull reads exactly len(p) bytes at off.
 func readFull(f io.ReaderAt, p []byte, off int64) error {
 	n, err := f.ReadAt(p, off)
 	if n == len(p) {

@@ -30,7 +30,10 @@ func filled(t *testing.T, fs *MemFS, n uint64) *Dir {
 
 func takeSnapshot(t *testing.T, d *Dir, index uint64, chunks ...[]byte) {
 	t.Helper()
-	w, err := d.CreateSnapshot(Meta{Index: index, Term: 1, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2}}, Zxid: 5, Digest: 6, FeatureLevel: 7, BodyFormat: 8})
+	w, err := d.CreateSnapshot(Meta{
+		Index: index, Term: 1, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2}}, Zxid: 5, Digest: 6, FeatureLevel: 7,
+		BodyFormat: 8,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +65,8 @@ func TestSnapshotLoads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.Index != 4 || s.Term != 1 || s.Zxid != 5 || s.Digest != 6 || s.FeatureLevel != 7 || s.BodyFormat != 8 || s.ClusterID != testCluster ||
+	if s.Index != 4 || s.Term != 1 || s.Zxid != 5 || s.Digest != 6 || s.FeatureLevel != 7 || s.BodyFormat != 8 ||
+		s.ClusterID != testCluster ||
 		!slices.Equal(s.ConfState.GetVoters(), []uint64{1, 2}) || s.Chunks() != len(chunks) {
 		t.Errorf("meta %+v, %d chunks", s.Meta, s.Chunks())
 	}
@@ -244,7 +248,8 @@ func TestKeepAll(t *testing.T) {
 		takeSnapshot(t, d, i, []byte{byte(i)})
 	}
 	before := namesOf(memory)
-	if snapshots, segments, err := d.Purge(KeepAll); snapshots+segments != 0 || err != nil || !slices.Equal(before, namesOf(memory)) {
+	if snapshots, segments, err := d.Purge(KeepAll); snapshots+segments != 0 || err != nil ||
+		!slices.Equal(before, namesOf(memory)) {
 		t.Errorf("it removed %d snapshots, %d segments: %v", snapshots, segments, err)
 	}
 }
@@ -278,7 +283,8 @@ func TestRefusals(t *testing.T) {
 	}
 	memory.Damage(d.snapshotPath(30), func([]byte) []byte { return nil })
 	damage := (*DamageError)(nil)
-	if _, err := Open(smallOptions(memory, 2)); !errors.As(err, &damage) || !strings.Contains(err.Error(), "no verified snapshot") {
+	if _, err := Open(smallOptions(memory, 2)); !errors.As(err, &damage) ||
+		!strings.Contains(err.Error(), "no verified snapshot") {
 		t.Errorf("log without snapshot: %v", err)
 	}
 }

@@ -12,16 +12,17 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// writeOutStep is how much of a snapshot, or of a new segment, is written before the disk has to take it: the log's
-// next write and sync wait for all that was handed to the disk before them, and megabytes take it tens of milliseconds.
+// writeOutStep is how much of a snapshot, or of a new segment, is written before waiting for the
+// disk to receive it. The log's next write and sync wait for everything that was sent to the disk
+// before them, and megabytes take it tens of milliseconds.
 const writeOutStep = 256 << 10
 
-// SnapshotWriter writes one snapshot file under a temporary name, until Commit, Dir.Install or Abort ends it.
-// It is for one goroutine at a time. A full disk ends the snapshot only; any other
-// error of the disk ends the log too (FatalError).
+// SnapshotWriter writes one snapshot file under a temporary name, until Commit, Dir.Install or
+// Abort ends it. It may be used by one goroutine at a time. A full disk only ends the snapshot; any
+// other disk error also ends the log (FatalError).
 type SnapshotWriter struct {
-	// Pause, if set, is called between small pieces of work, to leave processors and disk to other work. Its error ends
-	// the snapshot.
+	// Pause, if set, is called between small pieces of work, to leave processors and the disk to other
+	// work. If it returns an error, the snapshot ends.
 	Pause func() error
 
 	dir    *Dir
@@ -29,16 +30,17 @@ type SnapshotWriter struct {
 	tmp    string
 	file   File
 	off    int64
-	out    int64 // what the disk has taken
+	out    int64 // how many bytes the disk has received
 	sum    hash.Hash
 	footer snapFooter
-	raw    bool // the bytes come from a peer as they are
-	whole  bool // it is on the disk, verified
+	raw    bool // the bytes of the file come from a peer
+	whole  bool // the file is on the disk and verified
 	buf    []byte
 	done   bool
 }
 
-// CreateSnapshot begins a snapshot of this server's own state as of meta.Index, which must be in the log.
+// CreateSnapshot begins a snapshot of this server's own state as of meta.Index, which must be in
+// the log.
 func (d *Dir) CreateSnapshot(meta Meta) (*SnapshotWriter, error) {
 	meta.ClusterID = d.log.cluster
 	w, err := d.newSnapshotWriter(false)
@@ -48,7 +50,8 @@ func (d *Dir) CreateSnapshot(meta Meta) (*SnapshotWriter, error) {
 	w.meta = meta
 	head := meta.append(nil)
 	if len(head) > snapHeaderMax {
-		return nil, errors.Join(fmt.Errorf("snapshot at index %d: membership takes %d bytes, at most %d", meta.Index, len(head), snapHeaderMax), w.Abort())
+		return nil, errors.Join(fmt.Errorf("snapshot at index %d: membership takes %d bytes, at most %d", meta.Index, len(head),
+			snapHeaderMax), w.Abort())
 	}
 	if err := w.write(head); err != nil {
 		return nil, errors.Join(err, w.Abort())
@@ -56,7 +59,8 @@ func (d *Dir) CreateSnapshot(meta Meta) (*SnapshotWriter, error) {
 	return w, nil
 }
 
-// ReceiveSnapshot begins a snapshot whose file comes from a peer byte by byte, by WriteRaw; Dir.Install ends it.
+// ReceiveSnapshot begins a snapshot whose file comes from a peer. WriteRaw writes its bytes, and
+// Dir.Install completes it.
 func (d *Dir) ReceiveSnapshot() (*SnapshotWriter, error) { return d.newSnapshotWriter(true) }
 
 func (d *Dir) newSnapshotWriter(raw bool) (*SnapshotWriter, error) {
@@ -74,7 +78,8 @@ func (d *Dir) newSnapshotWriter(raw bool) (*SnapshotWriter, error) {
 	return &SnapshotWriter{dir: d, tmp: tmp, file: f, sum: sha256.New(), raw: raw}, nil
 }
 
-// snapshotFailed makes a disk error fatal unless the disk is only full.
+// snapshotFailed returns the error of a snapshot. Any disk error other than a full disk becomes
+// fatal for the log.
 func (d *Dir) snapshotFailed(op, file string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("%s snapshot %s: %w: the snapshot was given up; free space and try again", op, file, err)
@@ -82,7 +87,8 @@ func (d *Dir) snapshotFailed(op, file string, err error) error {
 	return d.log.fail(&FatalError{op, file, err})
 }
 
-// WriteChunk compresses and writes one chunk of at most ChunkSizeMax bytes. It doesn't keep p. Numbers start at 0.
+// WriteChunk compresses and writes one chunk of at most ChunkSizeMax bytes. It doesn't retain p.
+// Chunks are numbered from 0.
 func (w *SnapshotWriter) WriteChunk(p []byte) error {
 	if w.raw {
 		panic("storage: a chunk to a snapshot that a peer made")
@@ -90,7 +96,7 @@ func (w *SnapshotWriter) WriteChunk(p []byte) error {
 	if len(p) > ChunkSizeMax {
 		return fmt.Errorf("write snapshot %s: a chunk of %d bytes; at most %d", w.tmp, len(p), ChunkSizeMax)
 	}
-	if err := w.pause(); err != nil { // p took work to make
+	if err := w.pause(); err != nil { // preparing p took work
 		return err
 	}
 	w.buf = slices.Grow(w.buf[:0], chunkHeader+s2.MaxEncodedLen(len(p)))
@@ -111,7 +117,7 @@ func (w *SnapshotWriter) WriteRaw(p []byte) error {
 	return w.write(p)
 }
 
-// Offset is the number of bytes written: where a broken transfer goes on.
+// Offset returns the number of bytes written: where an interrupted transfer continues.
 func (w *SnapshotWriter) Offset() int64 { return w.off }
 
 func (w *SnapshotWriter) write(p []byte) error {
@@ -160,7 +166,8 @@ func (f pausingFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-// finish completes the file, makes it durable and reads it back from the disk, still under its temporary name.
+// finish completes the file under its temporary name, makes it durable and verifies it by reading
+// it back from the disk.
 func (w *SnapshotWriter) finish() error {
 	if w.whole {
 		return nil
@@ -183,14 +190,16 @@ func (w *SnapshotWriter) finish() error {
 		return fmt.Errorf("snapshot is not on the disk as it was written: %w", err)
 	}
 	if layout.meta.ClusterID != w.dir.log.cluster {
-		return fmt.Errorf("snapshot %s is of cluster %#x, this server of cluster %#x; it was not installed", w.tmp, layout.meta.ClusterID, w.dir.log.cluster)
+		return fmt.Errorf("snapshot %s is of cluster %#x, this server of cluster %#x; it was not installed", w.tmp,
+			layout.meta.ClusterID, w.dir.log.cluster)
 	}
 	w.meta, w.whole = layout.meta, true
 	return nil
 }
 
-// Verify makes a snapshot that came from a peer durable and reads it back, which Install then needn't. It is still
-// no snapshot of the Dir; the caller closes what it returns. On an error that is not a FatalError the log goes on.
+// Verify makes a snapshot that came from a peer durable and verifies it, so that Install doesn't
+// have to. It isn't a snapshot of the Dir yet. The caller closes the result. After an error that is
+// not a FatalError the log can be used further.
 func (w *SnapshotWriter) Verify() (*Snapshot, error) {
 	if w.done {
 		return nil, ErrClosed
@@ -201,8 +210,8 @@ func (w *SnapshotWriter) Verify() (*Snapshot, error) {
 	return openSnapshot(w.dir.fs, w.tmp)
 }
 
-// Commit completes the snapshot, verifies it by reading it back, and makes it the newest one. On an error
-// that is not a FatalError the snapshot does not exist, and the log goes on.
+// Commit completes the snapshot, verifies it by reading it back, and makes it the newest one. After
+// an error that is not a FatalError the snapshot does not exist, and the log can be used further.
 func (w *SnapshotWriter) Commit() error {
 	d := w.dir
 	d.maintain.Lock()
@@ -214,7 +223,8 @@ func (w *SnapshotWriter) Commit() error {
 		panic("storage: Commit of a snapshot received from a peer; Dir.Install resets the log to it")
 	}
 	if term, err := d.log.Term(w.meta.Index); err != nil || term != w.meta.Term {
-		return errors.Join(fmt.Errorf("snapshot at index %d, term %d is of no entry in the log (its term %d, %w)", w.meta.Index, w.meta.Term, term, err), w.Abort())
+		return errors.Join(fmt.Errorf("snapshot at index %d, term %d is of no entry in the log (its term %d, %w)",
+			w.meta.Index, w.meta.Term, term, err), w.Abort())
 	}
 	if err := w.finish(); err != nil {
 		return errors.Join(err, w.Abort())

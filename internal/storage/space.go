@@ -15,19 +15,23 @@ const (
 	spaceRefusePercent = 5
 	spaceRefuseBytes   = 1 << 30
 
-	// segmentShare is the least number of full-grown segments that a disk of the log holds: one in use, the next one, one
-	// that a purge is at, and what the snapshots need.
+	// segmentShare is the least number of full-size segments for which the log's disk has room: the
+	// one in use, the next one, one that is being purged, and the space for snapshots.
 	segmentShare = 16
-	// reserveShare and reserveSizeMin bound the reserve on a small disk; the latter is room for two minimal segments.
+	// reserveShare and reserveSizeMin determine the reserve on a small disk; reserveSizeMin has room
+	// for two minimal segments.
 	reserveShare   = 32
 	reserveSizeMin = 2 * firstSegmentSize
-	// roomSegments is how many segments of the least size must fit on the disk of a new log beside the reserve.
+	// roomSegments is how many segments of the smallest size must fit on the disk of a new log in
+	// addition to the reserve.
 	roomSegments = 8
-	// Space is short below shortFactor times the free space at which writes are refused; more is freed from then on.
+	// shortFactor defines when space is short: if less is free than shortFactor times the space at
+	// which writes are refused. From then on, more space is freed.
 	shortFactor = 2
 )
 
-// adapt makes segments and reserve smaller than usual where the log's disk is small, unless Options gave their sizes.
+// adapt makes segments and the reserve smaller if the log's disk is small, unless Options sets
+// their sizes.
 func (d *Dir) adapt(segments bool) error {
 	_, total, err := d.fs.Free(d.log.path)
 	if err != nil {
@@ -46,7 +50,8 @@ func (d *Dir) adapt(segments bool) error {
 	return nil
 }
 
-// checkRoom refuses a new log on a disk without room for a few segments of the least size and the reserve.
+// checkRoom refuses to begin a new log on a disk without room for a few of the smallest segments
+// and the reserve.
 func (d *Dir) checkRoom() error {
 	free, total, err := d.fs.Free(d.log.path)
 	if err != nil {
@@ -60,14 +65,15 @@ func (d *Dir) checkRoom() error {
 		d.log.path, total, free, need, syscall.ENOSPC)
 }
 
-// SpaceLimits are the limits on free space. Zero fields mean the default, negative ones none.
+// SpaceLimits are the limits on free space. A zero field means the default, a negative one no
+// limit.
 type SpaceLimits struct {
-	WarnPercent   int   // below this share of free space, warn; 20
-	RefusePercent int   // below this share, or
-	RefuseBytes   int64 // these bytes, refuse writes; 5 and 1 GiB
-	ReserveBytes  int64 // held back for the log's own needs on a full disk; 16 MiB, less on a small one
+	WarnPercent   int   // warn if less than this share is free; default 20
+	RefusePercent int   // refuse writes if less than this share is free, default 5,
+	RefuseBytes   int64 // or less than this number of bytes, default 1 GiB
+	ReserveBytes  int64 // reserved for the log's own needs on a full disk; default 16 MiB, less on a small disk
 
-	adapts bool // ReserveBytes is not given: it follows the size of the disk
+	adapts bool // ReserveBytes is not set: it depends on the size of the disk
 }
 
 func (s SpaceLimits) withDefaults() SpaceLimits {
@@ -93,21 +99,24 @@ type SpaceLevel int
 const (
 	SpaceOK     SpaceLevel = iota
 	SpaceWarn              // tell the operator
-	SpaceRefuse            // accept no writes from clients; what raft itself must write still fits
+	SpaceRefuse            // accept no writes from clients; what raft itself has to write still fits
 )
 
-// SpaceState is the free space and what follows from it.
+// SpaceState is the free space and its consequences.
 type SpaceState struct {
 	Free, Total uint64 // bytes
 	Level       SpaceLevel
-	// Short says that space is to be made before it runs out: a snapshot is to be taken soon, and Purge keeps one only.
+	// Short says that space has to be freed before it runs out: a snapshot should be taken soon, and
+	// Purge keeps only one.
 	Short bool
-	// LogRoom is how many bytes the log may take, those that it takes already included, before writes are refused.
+	// LogRoom is how many bytes the log may take before writes are refused, including those that it
+	// takes now.
 	LogRoom int64
 }
 
-// space watches the free space and keeps the reserve: a file whose only content is room. It is given up when a new
-// segment does not fit any more, so that a HardState or a few entries of a leader still can be written.
+// space watches the free space and holds the reserve: a file that only occupies space. The file is
+// removed when a new segment doesn't fit any more, so that a HardState or a few entries from a
+// leader can still be written.
 type space struct {
 	fs     FS
 	path   string
@@ -117,7 +126,8 @@ type space struct {
 	held bool
 }
 
-// adopt takes over the reserve of the last process, or makes one. A disk too full for that is no error.
+// adopt takes over the reserve of the previous process, or creates one. A disk that is too full for
+// that is no error.
 func (s *space) adopt(held bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +158,7 @@ func (s *space) holdLocked() error {
 	return nil
 }
 
-// release gives the reserve up; it reports whether there was one.
+// release removes the reserve and reports whether that has freed its space.
 func (s *space) release() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,9 +169,9 @@ func (s *space) release() bool {
 	return s.fs.Remove(filepath.Join(s.path, reserveName)) == nil
 }
 
-// SpaceState tells how much room there is, on the fuller disk if the log has one of its own. It is meant to be asked
-// about once a second: as soon as there is room again it takes back the reserve and says so. On a disk that is nearly
-// full it first gives up the spare segments.
+// SpaceState returns how much room there is, on the fuller disk if the log has one of its own. It
+// should be called once a second, because it also acts: on a disk that is nearly full it gives up
+// spare segments, and as soon as there is room again it restores the reserve.
 func (d *Dir) SpaceState() (SpaceState, error) {
 	state, err := d.look()
 	if err == nil && state.Level == SpaceRefuse {
@@ -190,7 +200,7 @@ func (d *Dir) SpaceState() (SpaceState, error) {
 	return state, err
 }
 
-// look judges the free space of each directory and changes nothing.
+// look returns the state of the free space in all directories and changes nothing.
 func (d *Dir) look() (worst SpaceState, err error) {
 	room, short := int64(0), false
 	for i, dir := range d.dirs() {
@@ -210,7 +220,7 @@ func (d *Dir) look() (worst SpaceState, err error) {
 	return worst, nil
 }
 
-// bytesOnDisk is what segments and spares take.
+// bytesOnDisk returns the size of segments and spares, in bytes.
 func (l *Log) bytesOnDisk() (n int64) {
 	l.mu.RLock()
 	for _, s := range l.segments {
@@ -222,7 +232,7 @@ func (l *Log) bytesOnDisk() (n int64) {
 	return n + int64(len(l.spares.ready))*l.target
 }
 
-// of judges the free space of one directory's file system.
+// of returns the state of the free space in one directory's file system.
 func (s *space) of(dir string) (SpaceState, error) {
 	free, total, err := s.fs.Free(dir)
 	if err != nil {
@@ -230,7 +240,10 @@ func (s *space) of(dir string) (SpaceState, error) {
 	}
 	percent := func(p int) uint64 { return total / 100 * uint64(max(p, 0)) }
 	limit := max(percent(s.limits.RefusePercent), uint64(max(s.limits.RefuseBytes, 0)))
-	state := SpaceState{Free: free, Total: total, Short: free < shortFactor*limit, LogRoom: int64(min(free, 1<<62)) - int64(min(limit, 1<<62))}
+	state := SpaceState{
+		Free: free, Total: total, Short: free < shortFactor*limit,
+		LogRoom: int64(min(free, 1<<62)) - int64(min(limit, 1<<62)),
+	}
 	switch {
 	case free < limit:
 		state.Level = SpaceRefuse
@@ -240,7 +253,8 @@ func (s *space) of(dir string) (SpaceState, error) {
 	return state, nil
 }
 
-// hold takes the reserve back if it was given up; it reports whether all that should be held is.
+// hold creates the reserve again if it was released. It reports whether the reserve is held, or
+// none is configured.
 func (s *space) hold() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

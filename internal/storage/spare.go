@@ -13,38 +13,40 @@ const (
 	sparePrefix = "spare-"
 	tmpSuffix   = ".tmp"
 
-	// sparesMax bounds the purged segments that are kept to be written again: one to
-	// go on with, and one while a burst outruns the purge.
+	// sparesMax bounds the purged segments that are kept for reuse: one for the next segment, and one
+	// for a burst that outruns the purge.
 	sparesMax = 2
-	// zeroStep is how much is written at a time while a spare is made. The disk has to take it before it gets more:
-	// the log's own write and sync wait for all that was handed over before them.
+	// zeroStep is how much of a spare is written at a time. The disk must have received it before it
+	// gets more: the log's own write and sync wait for everything that was sent to the disk before
+	// them.
 	zeroStep = writeOutStep
 )
 
-// spares keeps the files that become segments. All their blocks have been written before, so
-// that an fdatasync on them has no metadata to journal. Their content means nothing.
+// spares manages the files that become segments. All their blocks have been written before, so that
+// an fdatasync has no metadata to journal. Their content means nothing.
 type spares struct {
 	fs    FS
 	path  string
 	spawn func(func())
-	// room removes the segments that a snapshot has made superfluous, and reserve gives up the space that is held back,
-	// for a roll that found the disk full; each reports whether there was any.
+	// room and reserve are called by a roll that finds the disk full. room removes the segments that
+	// are superfluous after a snapshot, and reserve releases the reserved space; each reports whether
+	// there was anything to free.
 	room    func() (bool, error)
 	reserve func() bool
-	most    int64 // bytes of the largest file worth keeping: a segment of full size
+	most    int64 // size of the largest file worth keeping: that of a full-size segment
 
 	mu      sync.Mutex
 	ready   []string
 	made    int           // number of the next spare's name
-	making  chan struct{} // not nil while one is being made; closed when done
-	fault   error         // why the last one could not be made
+	making  chan struct{} // not nil while a spare is being made; closed when that is done
+	fault   error         // why the last spare could not be made
 	waited  uint64
-	frugal  bool // the disk is nearly full: no file is made or kept ahead, and those that a roll needs are small
+	frugal  bool // the disk is nearly full: no spares are made or kept, and a roll makes a small segment
 	stopped bool
 }
 
-// adopt takes over the spares that an earlier process left.
-// One of a size that a segment on this disk hasn't goes.
+// adopt takes over the spares of an earlier process. It removes those that are larger than segments
+// on this disk may be, and those beyond sparesMax.
 func (s *spares) adopt(names []string) error {
 	for _, name := range names {
 		var n int
@@ -104,8 +106,9 @@ func (s *spares) nameLocked() string {
 	return name
 }
 
-// take returns the path of a spare, made now if there is none. On a full disk it removes segments that a snapshot has
-// made superfluous, and then the reserve, to make one of the least size.
+// take returns the path of a spare, which it makes if there is none. On a full disk it makes one of
+// the smallest size, after removing the segments that are superfluous after a snapshot, and if that
+// isn't enough, the reserve.
 func (s *spares) take(size, least int64) (string, error) {
 	s.wait()
 	s.mu.Lock()
@@ -142,7 +145,8 @@ func (s *spares) take(size, least int64) (string, error) {
 	return name, nil
 }
 
-// giveUp removes the spares but for one, which the log is to go on with, and reports whether there were any.
+// giveUp removes all spares but one, which is for the next segment, and reports whether it removed
+// any.
 func (s *spares) giveUp() (bool, error) {
 	s.mu.Lock()
 	keep := min(len(s.ready), 1)
@@ -157,7 +161,7 @@ func (s *spares) giveUp() (bool, error) {
 	return len(names) > 0, nil
 }
 
-// save says whether the disk is so full that nothing is to be made or kept ahead.
+// save sets whether the disk is so full that spares should be neither made nor kept.
 func (s *spares) save(on bool) {
 	s.mu.Lock()
 	s.frugal = on
@@ -177,7 +181,7 @@ func (s *spares) wait() {
 	}
 }
 
-// stop waits for the work in the background and starts no more.
+// stop waits for background work and prevents more.
 func (s *spares) stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -185,8 +189,8 @@ func (s *spares) stop() {
 	s.wait()
 }
 
-// failed returns why the disk could not take a spare, other than for being full. The file meant nothing yet, but a disk
-// that fails one write is not to be trusted with the next.
+// failed returns the error for which the last spare could not be made, unless the disk was full.
+// Nothing depended on that file, but a disk that fails one write can't be trusted with the next.
 func (s *spares) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,8 +200,8 @@ func (s *spares) failed() error {
 	return s.fault
 }
 
-// full says that the last spare could not be made for lack of space, and forgets it: the next
-// Append that wants one tries again.
+// full reports whether the last spare could not be made for lack of space, and clears that error:
+// the next Append that needs a spare tries again.
 func (s *spares) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,10 +212,11 @@ func (s *spares) full() bool {
 	return true
 }
 
-// retire takes a purged segment's file as a spare, or removes it if there are enough or it is small. That is
-// durable before the file can be written again: a crash must not find new content under the old name.
+// retire keeps a purged segment's file as a spare, or removes it if there are enough spares or it
+// is too small. The new name is durable before the file can be written again: a crash must not
+// leave new content under the old name.
 //
-// An Append looks at the spares: it doesn't wait for the disk here.
+// mu is not held during the disk operations, because an Append needs it.
 func (s *spares) retire(path string, size, wanted int64) error {
 	name := ""
 	s.mu.Lock()
@@ -244,8 +249,8 @@ func (s *spares) syncDir() error {
 	return nil
 }
 
-// makeSpare writes a file of zeros. They are really written: space that is only reserved would
-// cost each later fdatasync a journal commit.
+// makeSpare creates a file of zeros. They are actually written: if the space were only reserved,
+// each later fdatasync would cost a journal commit.
 func makeSpare(fs FS, name string, size int64) error {
 	tmp := name + tmpSuffix
 	err := writeZeros(fs, tmp, size)
@@ -274,7 +279,7 @@ func writeZeros(fs FS, name string, size int64) (err error) {
 	for off := int64(0); off < size; off += int64(len(zeros)) {
 		piece := zeros[:min(int64(len(zeros)), size-off)]
 		_, err := f.WriteAt(piece, off)
-		if direct && errors.Is(err, syscall.EINVAL) { // a disk that wants more than whole pages
+		if direct && errors.Is(err, syscall.EINVAL) { // the disk requires more than whole pages
 			direct = f.Direct(false)
 			_, err = f.WriteAt(piece, off)
 		}
@@ -282,7 +287,7 @@ func writeZeros(fs FS, name string, size int64) (err error) {
 			return &FatalError{"write", name, err}
 		}
 		if direct {
-			continue // it is with the disk already
+			continue // the disk has received it already
 		}
 		if err := f.WriteOut(off, int64(len(piece))); err != nil {
 			return &FatalError{"write out", name, err}
@@ -294,7 +299,7 @@ func writeZeros(fs FS, name string, size int64) (err error) {
 	return nil
 }
 
-// pageAligned returns n zero bytes that begin on a page.
+// pageAligned returns n zero bytes that begin at a page boundary.
 func pageAligned(n int) []byte {
 	b := make([]byte, n+pageSize)
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (pageSize - 1)

@@ -9,7 +9,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// ErrTailLost is the error if the log was purged before a Tail has read it, or isn't the log any more.
+// ErrTailLost is returned if the log was purged before a Tail had read it, or was replaced by
+// another log.
 var ErrTailLost = errors.New("the log goes on elsewhere: what comes next was removed before it was read")
 
 // A Tail reads the log of a data directory while a server writes it, batch by batch, without
@@ -17,7 +18,7 @@ var ErrTailLost = errors.New("the log goes on elsewhere: what comes next was rem
 type Tail struct {
 	fs   FS
 	dir  string
-	file File // of the segment; nil before the first
+	file File // of the current segment; nil before the first one
 	head segmentHeader
 	off  int64 // of the next frame
 	end  segmentEnd
@@ -25,12 +26,12 @@ type Tail struct {
 	buf  []byte
 }
 
-// NewTail returns a tail that begins with the oldest segment. dir is the log's directory.
+// NewTail returns a Tail that begins with the oldest segment. dir is the log's directory.
 func NewTail(fsys FS, dir string) *Tail {
 	return &Tail{fs: fsys, dir: dir}
 }
 
-// Close closes the file that is open.
+// Close closes the current file.
 func (t *Tail) Close() error {
 	if f := t.file; f != nil {
 		t.file = nil
@@ -39,9 +40,10 @@ func (t *Tail) Close() error {
 	return nil
 }
 
-// Read calls visit for each batch, and each segment that begins, that wasn't read yet. It returns where the first batch
-// isn't whole, which may be because it is being written; the next call goes on there. An error
-// of visit ends it behind the batch that visit was given; after others the tail is of no use.
+// Read calls visit for each batch, and for the beginning of each segment, that it has not read yet.
+// It returns at the first batch that isn't complete, perhaps because it is being written; the next
+// call continues there. If visit returns an error, Read stops, and the next call continues after
+// the batch that visit was given. After any other error the Tail can't be used further.
 func (t *Tail) Read(visit func(LogStep) error) error {
 	for {
 		whole, err := t.frame()
@@ -63,7 +65,8 @@ func (t *Tail) Read(visit func(LogStep) error) error {
 	}
 }
 
-// frame reads the next frame into step; false if it isn't there, or not whole.
+// frame reads the next frame into step. It returns false if the frame doesn't exist yet, or isn't
+// complete.
 func (t *Tail) frame() (whole bool, err error) {
 	if t.file == nil {
 		return false, nil
@@ -76,7 +79,8 @@ func (t *Tail) frame() (whole bool, err error) {
 		return false, err
 	}
 	h, ok := parseHeader(t.buf, t.head.salt)
-	if !ok || h.seq != t.end.seq+1 || h.chain != t.end.chain || h.flags&flagSeal != 0 || int64(h.length) > size-t.off || h.length > frameSizeMax {
+	if !ok || h.seq != t.end.seq+1 || h.chain != t.end.chain || h.flags&flagSeal != 0 || int64(h.length) > size-t.off ||
+		h.length > frameSizeMax {
 		return false, nil
 	}
 	if err := t.read(int(h.length)); err != nil {
@@ -100,7 +104,7 @@ func (t *Tail) read(n int) error {
 	return readFull(t.file, t.buf, t.off)
 }
 
-// roll goes on with the next segment, if there is one.
+// roll continues with the next segment, if there is one.
 func (t *Tail) roll() (next bool, err error) {
 	names, err := t.fs.ReadDir(t.dir)
 	if err != nil {
@@ -124,8 +128,8 @@ func (t *Tail) roll() (next bool, err error) {
 	return t.open(numbers[at], there)
 }
 
-// open opens a segment, which must follow what was read. more says that the one before it is still there, and may have
-// batches that were written since.
+// open opens a segment, which must follow what was read. more says that the previous segment still
+// exists, and may have new batches.
 func (t *Tail) open(number uint64, more bool) (bool, error) {
 	f, err := t.fs.OpenRead(filepath.Join(t.dir, segmentName(number)))
 	if err != nil {

@@ -8,31 +8,30 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A LoggedEntry is one entry of the log, in a file of a data directory.
+// A LoggedEntry is one entry of the log in a data directory.
 type LoggedEntry struct {
 	Index, Term uint64
-	Consensus   bool   // it concerns consensus alone: a change of membership
+	Consensus   bool   // it only concerns consensus: a change of membership
 	Data        []byte // valid until Walk's visit returns
 }
 
-// A LogStep is what Walk meets next: a segment that begins, or a batch of entries.
+// A LogStep is one step of Walk: the beginning of a segment, or a batch of entries.
 type LogStep struct {
-	// Cluster and After are those of the segment: its first entry is the one after index
-	// After. Reset says that what is before it counts no more: a snapshot at After takes
-	// its place.
+	// Cluster and After are from the segment's header: its first entry is the one after index After.
+	// Reset says that everything before the segment is void: a snapshot at After replaces it.
 	Cluster, After uint64
 	Begins, Reset  bool
-	// Entries are those of a batch. They take the place of entries with the same or a higher
-	// index that were met before.
+	// Entries are the entries of a batch. They replace earlier entries with the same or a higher
+	// index.
 	Entries []LoggedEntry
-	// Committed is the highest index that the log says to be committed, so far.
+	// Committed is the highest commit index in the log so far.
 	Committed uint64
 }
 
-// Walk reads the log of a data directory, without changing or locking anything, and calls
-// visit for each segment and each batch. It ends where the first batch is not whole: whether that is
-// the end of the log, Describe tells. A server that keeps its log elsewhere has two directories. fsys nil
-// means OS.
+// Walk reads the log of a data directory, without changing or locking anything, and calls visit for
+// each segment and each batch. It ends at the first batch that is not complete; Describe tells
+// whether that is the end of the log. If a server keeps its log elsewhere, dirs has both
+// directories. fsys nil means OS.
 func Walk(fsys FS, dirs []string, visit func(LogStep) error) error {
 	if fsys == nil {
 		fsys = OS{}
@@ -61,8 +60,9 @@ func Walk(fsys FS, dirs []string, visit func(LogStep) error) error {
 	return nil
 }
 
-// walkSegment reads one segment; false if the log doesn't go on behind it.
-func walkSegment(fsys FS, path string, number uint64, before *segmentEnd, visit func(LogStep) error) (goesOn bool, err error) {
+// walkSegment reads one segment. It returns false if the log doesn't continue after it.
+func walkSegment(fsys FS, path string, number uint64, before *segmentEnd,
+	visit func(LogStep) error) (goesOn bool, err error) {
 	b, err := readSegment(fsys, path)
 	if err != nil {
 		return false, err
@@ -103,10 +103,11 @@ func walkSegment(fsys FS, path string, number uint64, before *segmentEnd, visit 
 	return true, nil
 }
 
-// segmentReadMax bounds a segment that is read whole: the largest batch, and room.
+// segmentReadMax bounds the size of a segment that is read completely: the largest batch, with room
+// to spare.
 const segmentReadMax = frameSizeMax + 1<<30
 
-// readSegment reads a segment whole, for people to look at.
+// readSegment reads a segment completely, for tools.
 func readSegment(fsys FS, path string) ([]byte, error) {
 	f, err := fsys.OpenRead(path)
 	if err != nil {
@@ -123,8 +124,8 @@ func readSegment(fsys FS, path string) ([]byte, error) {
 	return readWhole(f, nil, size)
 }
 
-// SnapshotIndexes returns the indexes of the snapshots in a data directory, ascending. Whether
-// they are whole shows when they are read.
+// SnapshotIndexes returns the indexes of the snapshots in a data directory, ascending. It doesn't
+// check the files.
 func SnapshotIndexes(fsys FS, dir string) (all []uint64, err error) {
 	names, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -144,14 +145,15 @@ func PeekSnapshotAt(fsys FS, dir string, index uint64) (*Snapshot, error) {
 	return openSnapshot(fsys, filepath.Join(dir, fmt.Sprintf("%016x%s", index, snapshotSuffix)))
 }
 
-// A Torn is a batch at the end of the log that a crash has cut short.
+// A Torn is a batch at the end of the log that a crash has cut off.
 type Torn struct {
 	File   string
 	Offset int64  // where it begins
-	Bytes  []byte // what is there of it
+	Bytes  []byte // the part of it that is there
 }
 
-// TornTail finds the torn batch at the log's end; File is "" if there is none. Describe must have found no damage.
+// TornTail returns the torn batch at the log's end; File is "" if there is none. Describe must have
+// found no damage.
 func TornTail(fsys FS, dirs ...string) (t Torn, err error) {
 	var last struct {
 		path   string

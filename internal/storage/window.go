@@ -5,20 +5,21 @@ import (
 	"slices"
 )
 
-// windowStep is how much of a segment recovery reads at a time: so little stays in the processor's own cache until it
-// is verified, and a segment needn't fit into memory.
+// windowStep is how much of a segment recovery reads at a time. So little stays in the processor's
+// own cache until it is verified, and a segment needn't fit in memory.
 const windowStep = 256 << 10
 
-// window shows a segment from its start to its end, each byte read from the file once.
+// window gives access to a segment from its start to its end. It reads each byte from the file
+// once.
 type window struct {
 	segment *segment
 	size    int64  // of the file
 	step    int64  // read at a time
-	buf     []byte // of the file, from at on
+	buf     []byte // content of the file from at on
 	at      int64
 }
 
-// begin goes to the start of a segment.
+// begin moves to the start of a segment.
 func (w *window) begin(s *segment) (err error) {
 	w.segment, w.buf, w.at = s, w.buf[:0], 0
 	if w.size, err = s.file.Size(); err != nil {
@@ -27,8 +28,8 @@ func (w *window) begin(s *segment) (err error) {
 	return nil
 }
 
-// bytes returns n bytes at off, fewer at the file's end, valid until the next call. Bytes before keep can't be
-// returned again.
+// bytes returns n bytes at off, fewer at the end of the file, valid until the next call. Bytes
+// before keep may be dropped, and can't be returned again.
 func (w *window) bytes(keep, off, n int64) ([]byte, error) {
 	end := min(off+n, w.size)
 	if have := w.at + int64(len(w.buf)); end > have {

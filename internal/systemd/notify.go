@@ -1,4 +1,4 @@
-// Package systemd tells the service manager how the server is.
+// Package systemd reports the server's state to the service manager.
 package systemd
 
 import (
@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// What a service can tell; several are joined by new lines.
+// The states that a service can report; Notify joins several by newlines.
 const (
 	Ready    = "READY=1"
 	Stopping = "STOPPING=1"
 )
 
-// Status is a line for people: systemctl status shows it.
+// Status returns a state with a line of text that systemctl status shows.
 func Status(text string) string { return "STATUS=" + strings.ReplaceAll(text, "\n", " ") }
 
-// Notify tells the service manager. Without one that listens (NOTIFY_SOCKET) it does nothing.
+// Notify reports states to the service manager. It does nothing if none is listening (NOTIFY_SOCKET).
 func Notify(states ...string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {

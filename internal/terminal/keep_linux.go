@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KeepOutput has an interrupt leave alone what was written to the terminal, until
-// restore is called. By default Ctrl-C drops what the terminal has not yet taken,
-// and Linux then doesn't wake a process that waits to write more: a shell that catches the
-// interrupt, in the middle of a long listing, would wait for ever.
+// KeepOutput makes an interrupt leave alone what was written to the terminal, until
+// restore is called. By default Ctrl-C discards what the terminal has not yet taken, and
+// Linux then doesn't wake a process that waits to write more: a shell that catches the
+// interrupt in the middle of a long listing would wait forever.
 func KeepOutput(w any) (restore func()) {
 	nothing := func() {}
 	f, ok := w.(*os.File)
@@ -22,7 +22,7 @@ func KeepOutput(w any) (restore func()) {
 	}
 	before := *mode
 	mode.Lflag |= unix.NOFLSH
-	// An error leaves the terminal as it was, and so does one of restoring.
+	// Errors are ignored, here and in restore: they leave the terminal's mode as it was.
 	_ = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, mode)
 	return func() { _ = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, &before) }
 }

@@ -2,5 +2,5 @@
 
 package terminal
 
-// KeepOutput does what only Linux needs.
+// KeepOutput does nothing: only Linux needs it.
 func KeepOutput(any) (restore func()) { return func() {} }

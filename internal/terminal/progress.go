@@ -19,10 +19,10 @@ type Progress struct {
 	last  time.Time
 }
 
-// NewProgress returns the line of w, which shows nothing yet.
+// NewProgress returns a progress line on w, which shows nothing yet.
 func NewProgress(w io.Writer) *Progress { return &Progress{w: w, is: Is(w)} }
 
-// Stage shows what is done now.
+// Stage shows the current stage of the work.
 func (p *Progress) Stage(what string) {
 	p.stage = what
 	p.Show(what)
@@ -31,14 +31,14 @@ func (p *Progress) Stage(what string) {
 // Due reports whether the line hasn't changed for ProgressEvery.
 func (p *Progress) Due() bool { return time.Since(p.last) >= ProgressEvery }
 
-// Detail shows, when it is due, how far the stage is.
+// Detail shows how far the stage is, if Due.
 func (p *Progress) Detail(format string, args ...any) {
 	if p.is && p.Due() {
 		p.Show(p.stage + ": " + fmt.Sprintf(format, args...))
 	}
 }
 
-// Show puts a text on the line, of which as much is seen as the terminal is wide.
+// Show puts a text on the line, cut to the width of the terminal.
 func (p *Progress) Show(text string) {
 	if !p.is {
 		return

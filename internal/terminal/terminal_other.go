@@ -7,8 +7,8 @@ import "os"
 // Is reports whether w is a terminal, or another character device.
 func Is(w any) bool { return Columns(w) >= 0 }
 
-// Columns returns the width of a terminal, here always 0 for unknown, -1 if w is
-// none.
+// Columns returns the width of a terminal: always 0 here, for unknown, and -1 if w is
+// not a terminal.
 func Columns(w any) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -20,6 +20,6 @@ func Columns(w any) int {
 	return 0
 }
 
-// Redraw does nothing where the line editor can't be told: its line comes
-// back with the next key.
+// Redraw does nothing: the line editor can't be told here, and its line comes back with
+// the next key.
 func Redraw() {}

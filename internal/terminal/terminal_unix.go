@@ -12,7 +12,7 @@ import (
 // Is reports whether w is a terminal.
 func Is(w any) bool { return Columns(w) >= 0 }
 
-// Columns returns the width of a terminal, 0 if it doesn't tell, -1 if w is none.
+// Columns returns the width of a terminal, 0 if it is unknown, -1 if w is not a terminal.
 func Columns(w any) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -28,6 +28,6 @@ func Columns(w any) int {
 // Redraw makes the line editor draw its line again, below what was printed
 // meanwhile. The editor has no call for it, but does so when the window changes.
 func Redraw() {
-	// An error leaves the line undrawn until the next key.
+	// If this fails, the line stays undrawn until the next key.
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGWINCH)
 }

@@ -1,5 +1,5 @@
 // Package terminal is what programs know of the terminal they print to: whether it is
-// one, how wide, and which text would steer it or deceive its reader.
+// one, its width, and which text could control it or deceive its reader.
 package terminal
 
 import (
@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// Visible returns text without what steers a terminal or deceives its reader:
-// control characters but line ends and tabs, and characters that change the order of
-// others or take no place. U+FFFD stands for each. All text that comes from a
-// server, a file or a command line goes through it on its way to a terminal.
+// Visible returns text with U+FFFD in place of each character that controls a terminal
+// or deceives its reader: control characters other than line ends and tabs, and
+// characters that reorder others or take no space. All text from a server, a file or a
+// command line goes through Visible on its way to a terminal.
 func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		if Steers(r) && r != '\n' && r != '\t' {
@@ -23,7 +23,7 @@ func Visible(text string) string {
 	}, text)
 }
 
-// OneLine is Visible for what has no lines, such as a name.
+// OneLine is Visible for text that has no lines, such as a name.
 func OneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if Steers(r) {
@@ -33,16 +33,16 @@ func OneLine(text string) string {
 	}, text)
 }
 
-// Steers reports whether r is a control character, ends a line, or is a format
-// character of Unicode: marks of direction, tags, what takes no place. Two of those
-// join letters and emoji in honest text.
+// Steers reports whether r is a control character, ends a line, or is a Unicode format
+// character: direction marks, tags, characters that take no space. Two of those are
+// exempt, which join letters and emoji in honest text.
 func Steers(r rune) bool {
 	const joiner, nonJoiner = '\u200d', '\u200c'
 	return r != joiner && r != nonJoiner && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// VisibleJSON returns JSON with such characters escaped, which changes nothing for
-// a reader of JSON.
+// VisibleJSON returns JSON with such characters escaped, which changes nothing for a
+// JSON parser.
 func VisibleJSON(text []byte) []byte {
 	if !bytes.ContainsFunc(text, func(r rune) bool { return Steers(r) && r != '\n' }) {
 		return text

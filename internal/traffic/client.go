@@ -2,10 +2,10 @@
 // mix of requests, or play recipes, and record every wire event.
 //
 // [Client] is a raw client that records everything in a history.Journal. [Load]
-// drives many of them with the random [Mix]; [Recipes] drives locks, a queue and a
-// counter whose own invariants are checked too. Every value written is unique, so
-// that a read names its writer. [Dump] records what a server holds in the end.
-// The simulator draws from the same Mix.
+// drives many of them with the random [Mix]; [Recipes] drives locks, a queue
+// and a counter whose own invariants are also checked. Every value written is
+// unique, so a read identifies its writer. [Dump] records what a server holds
+// at the end. The simulator draws from the same Mix.
 package traffic
 
 import (
@@ -27,16 +27,16 @@ import (
 // session is gone. The next Connect opens a new one.
 var ErrExpired = errors.New("session expired")
 
-// outstandingMax bounds the requests a client has sent and not seen answered:
-// beyond it Send blocks, as a server that stops answering must not make a test
-// eat the machine's memory.
+// outstandingMax bounds the requests that a client has sent and that are not
+// answered yet. Beyond it Send blocks: a server that stops answering must not
+// make a test use up the machine's memory.
 const outstandingMax = 1000
 
-// A Client is a client that trusts nobody and writes down everything: raw
-// requests over one connection at a time, each wire event recorded in a
-// Journal. It never uses an xid twice in a session, so that the checker can tell
-// requests apart even across reconnects. Its methods may be used by several
-// goroutines, but for Connect.
+// A Client trusts no server and records everything: it sends raw requests over
+// one connection at a time and records each wire event in a Journal. It never
+// uses an xid twice in a session, so that the checker can tell requests apart
+// even across reconnects. Its methods, except Connect, may be used by several
+// goroutines.
 type Client struct {
 	journal *history.Journal
 	addrs   []string
@@ -59,18 +59,18 @@ type Client struct {
 	done    chan struct{} // closed when the reader has ended
 }
 
-// ClientOptions say who a Client is.
+// ClientOptions configure a Client.
 type ClientOptions struct {
 	Timeout time.Duration // session timeout to ask for; 0 means 10 s
 	// Digest, if not empty, is a "user:password" to authenticate with on every
 	// connection.
 	Digest string
-	// OnEvent, if set, is told each notification, on the reader's goroutine: it
-	// must not block.
+	// OnEvent, if set, is called with each notification on the reader's goroutine:
+	// it must not block.
 	OnEvent func(jute.WatcherEvent)
 }
 
-// A Call is a request sent.
+// A Call is a request that was sent.
 type Call struct {
 	Op   jute.Op
 	Xid  int32
@@ -112,9 +112,9 @@ func (c *Client) Session() int64 {
 	return c.session
 }
 
-// Connect dials the next address, resumes the session or opens one, adds the
-// identity and sets the watches again. It returns ErrExpired if the session is
-// gone, and any error of the network.
+// Connect dials the next address, resumes the session or opens one,
+// authenticates and sets the watches again. It returns ErrExpired if the
+// session is gone, and otherwise any error of the network.
 func (c *Client) Connect() error {
 	addr := c.addrs[c.next%len(c.addrs)]
 	c.next++
@@ -141,12 +141,17 @@ func (c *Client) Connect() error {
 }
 
 func (c *Client) handshake(conn net.Conn, r *bufio.Reader, id int32) error {
-	q := jute.ConnectRequest{LastZxidSeen: c.zxid, Timeout: int32(c.opt.Timeout.Milliseconds()), SessionID: c.session, Passwd: c.passwd, HasReadOnly: true}
+	q := jute.ConnectRequest{
+		LastZxidSeen: c.zxid, Timeout: int32(c.opt.Timeout.Milliseconds()), SessionID: c.session, Passwd: c.passwd,
+		HasReadOnly: true,
+	}
 	if q.Passwd == nil {
 		q.Passwd = make([]byte, jute.PasswdSize)
 	}
 	b := jute.AppendFrame(nil, q.Append)
-	c.journal.Record(history.Event{Kind: history.KindConnect, Conn: id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
+	c.journal.Record(history.Event{
+		Kind: history.KindConnect, Conn: id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout,
+	})
 	if _, err := conn.Write(b); err != nil {
 		return err
 	}
@@ -173,7 +178,7 @@ func (c *Client) handshake(conn net.Conn, r *bufio.Reader, id int32) error {
 	return nil
 }
 
-// greet sends what a new connection needs before anything else.
+// greet sends what a new connection needs before everything else.
 func (c *Client) greet() error {
 	if c.opt.Digest != "" {
 		p := jute.AuthPacket{Scheme: "digest", Auth: []byte(c.opt.Digest)}
@@ -201,7 +206,7 @@ func (c *Client) greet() error {
 // no connection; it blocks while too much is outstanding.
 func (c *Client) Send(op jute.Op, body []byte) (*Call, error) { return c.send(op, 0, body) }
 
-// send uses xid, or the next one if it is 0.
+// send sends a request with xid, or with the next one if xid is 0.
 func (c *Client) send(op jute.Op, xid int32, body []byte) (*Call, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,7 +243,7 @@ func (c *Client) Do(op jute.Op, body []byte) (*Call, error) {
 	return call, nil
 }
 
-// Drop ends the connection as a network would, without a word.
+// Drop ends the connection abruptly, as a network failure would.
 func (c *Client) Drop() {
 	c.mu.Lock()
 	conn, done := c.conn, c.done
@@ -252,7 +257,7 @@ func (c *Client) Drop() {
 	}
 }
 
-// Close closes the session and the connection. A client without connection
+// Close closes the session and the connection. A client without a connection
 // just forgets its session, which then expires.
 func (c *Client) Close() error {
 	_, err := c.Do(jute.OpCloseSession, nil)
@@ -289,7 +294,7 @@ func (c *Client) readLoop(conn net.Conn, r *bufio.Reader, id int32, timeout time
 	close(done)
 }
 
-// received records a frame and hands it on.
+// received records a frame and passes it on.
 func (c *Client) received(id int32, frame []byte) {
 	var h jute.ReplyHeader
 	d := jute.NewDecoder(frame)
@@ -310,11 +315,13 @@ func (c *Client) received(id int32, frame []byte) {
 		}
 		return
 	}
-	c.journal.Record(history.Event{Kind: history.KindReply, Conn: id, Xid: h.Xid, Zxid: h.Zxid, Num: int32(h.Err), Body: body})
+	c.journal.Record(history.Event{
+		Kind: history.KindReply, Conn: id, Xid: h.Xid, Zxid: h.Zxid, Num: int32(h.Err), Body: body,
+	})
 	call := c.take(h.Xid)
 	if call == nil {
 		c.mu.Unlock()
-		return // the checker will have its say
+		return // the checker will report it
 	}
 	call.Zxid, call.Err, call.Body = h.Zxid, h.Err, body
 	c.watches.answered(call)
@@ -323,7 +330,7 @@ func (c *Client) received(id int32, frame []byte) {
 	close(call.done)
 }
 
-// take removes the call with xid from those outstanding.
+// take removes the call with xid from the outstanding ones and returns it.
 func (c *Client) take(xid int32) *Call {
 	for i, call := range c.pending {
 		if call.Xid == xid {

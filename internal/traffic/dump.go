@@ -8,12 +8,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Dump records every znode of a server that has come to rest, for the rule
-// durability: after a restart, say. It reads over a connection and a session of
-// its own, which leave no trace in the journal; server numbers the server in the
-// history, and who says as whom to read: ACLs may hide znodes from anybody but a
-// super user. The server must not change meanwhile. Nothing is recorded unless
-// everything could be read.
+// Dump records every znode of a server that has come to rest, for example after
+// a restart, for the rule durability. It reads over a connection and a session
+// of its own, which leave no trace in the journal. server is the server's
+// number in the history, and who identifies the reader: ACLs may hide znodes
+// from everybody but a super user. The server must not change meanwhile.
+// Nothing is recorded unless everything could be read.
 func Dump(addr string, server int32, who ClientOptions, j *history.Journal) error {
 	c := NewClient(history.NewJournal(io.Discard), who, addr)
 	if err := c.Connect(); err != nil {
@@ -35,9 +35,13 @@ func Dump(addr string, server int32, who ClientOptions, j *history.Journal) erro
 			return fmt.Errorf("dump server %d: list %s: %w", server, path, err)
 		}
 		if data.Err != jute.OK || list.Err != jute.OK {
-			return fmt.Errorf("dump server %d: %s can't be read: %w; dump as one who may read everything", server, path, max(data.Err, list.Err))
+			return fmt.Errorf("dump server %d: %s can't be read: %w; dump as one who may read everything", server, path,
+				max(data.Err, list.Err))
 		}
-		found = append(found, history.Event{Kind: history.KindDump, Conn: server, Zxid: data.Zxid, Body: append(jute.AppendString(nil, path), data.Body...)})
+		found = append(found,
+			history.Event{
+				Kind: history.KindDump, Conn: server, Zxid: data.Zxid, Body: append(jute.AppendString(nil, path), data.Body...),
+			})
 		if path == "/" {
 			path = ""
 		}

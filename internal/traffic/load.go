@@ -13,7 +13,7 @@ import (
 )
 
 // A Load drives servers with the random Mix and records what happens. It ends
-// after so many requests or so much time, whatever comes first, and then comes
+// after a number of requests or a time, whichever comes first, and then comes
 // to rest: every client syncs and waits for its events, the first one reads
 // everything below the root, and all sessions are closed.
 type Load struct {
@@ -21,7 +21,7 @@ type Load struct {
 	Journal     *history.Journal
 	Root        string // created if need be
 	Clients     int
-	Requests    int           // in all
+	Requests    int           // of all clients together
 	Duration    time.Duration // 0 means 1 minute
 	Outstanding int           // per client; 0 means 8
 	// DropEvery is the mean number of requests between two forced disconnects of
@@ -30,12 +30,12 @@ type Load struct {
 	Timeout   time.Duration // of sessions; 0 means 10 s
 	Seed      uint64
 	TTL       bool // create TTL znodes
-	// OneModePerPath is the Mix's.
+	// OneModePerPath is passed to the Mix.
 	OneModePerPath bool
 	// OpenACLs: every ACL grants everything to everybody. Apache judges a write that comes soon after a setACL by the ACL
 	// before it.
 	OpenACLs bool
-	// PerSecond bounds each client's requests in a second, on average; 0 means no bound.
+	// PerSecond bounds each client's requests per second, on average; 0 means no bound.
 	PerSecond float64
 
 	sent     atomic.Int64
@@ -43,18 +43,18 @@ type Load struct {
 	deadline time.Time
 }
 
-// restTime is how long a load or recipes may take to come to rest.
+// restTime is how long it may take until a load or recipes are at rest.
 const restTime = time.Minute
 
-// reconnectPause is how long a client waits after a refused connection before
-// it tries the next server; one with a pace waits as long as between two requests.
+// reconnectPause is how long a client waits after a refused connection before it tries
+// the next server; a client with a pace waits as long as between two requests.
 const reconnectPause = 20 * time.Millisecond
 
-// digests are the users of a Load's clients.
+// digests are the users that a Load's clients authenticate as.
 var digests = [...]string{"anna:1", "bert:2", "", "cleo:3"}
 
 // Run runs the load. It returns an error only if the load could not be run at
-// all; what the servers did wrong is for Check to say.
+// all; Check reports what the servers did wrong.
 func (l *Load) Run() error {
 	if l.Duration == 0 {
 		l.Duration = time.Minute
@@ -86,9 +86,9 @@ func (l *Load) Run() error {
 	if err := each(l.drive); err != nil {
 		return err
 	}
-	// From here on a lost connection can't be made up for: rest is rest.
+	// From here on a lost connection can't be made up for: the clients have to stay at rest.
 	l.deadline = time.Now().Add(min(l.Duration, restTime))
-	for range 2 { // after the first nobody writes any more
+	for range 2 { // after the first round nobody writes any more
 		if err := each(l.settle); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (l *Load) prepare(c *Client) error {
 	return nil
 }
 
-// reconnect tries until a connection stands or the time is up.
+// reconnect tries until a connection is established or the time is up.
 func (l *Load) reconnect(c *Client) error {
 	for {
 		err := c.Connect()
@@ -138,7 +138,10 @@ func (l *Load) reconnect(c *Client) error {
 // drive sends requests until the load is done.
 func (l *Load) drive(i int, c *Client) error {
 	rng := rand.New(rand.NewPCG(l.Seed, uint64(i)))
-	mix := &Mix{Root: l.Root, Name: fmt.Sprintf("%d.%d", l.Seed, i), TTL: l.TTL, Persistent: i%3 == 2, OneModePerPath: l.OneModePerPath, Rand: rng}
+	mix := &Mix{
+		Root: l.Root, Name: fmt.Sprintf("%d.%d", l.Seed, i), TTL: l.TTL, Persistent: i%3 == 2,
+		OneModePerPath: l.OneModePerPath, Rand: rng,
+	}
 	if user := digests[i%len(digests)]; user != "" && !l.OpenACLs {
 		mix.Identity = DigestID(user)
 	}
@@ -166,8 +169,8 @@ func (l *Load) drive(i int, c *Client) error {
 	return nil
 }
 
-// settle syncs: when the reply is there, everything the client sent before was
-// answered, and every event up to then has come.
+// settle syncs: once the reply has arrived, everything that the client sent
+// before has been answered, and every event up to then has arrived.
 func (l *Load) settle(_ int, c *Client) error {
 	q := jute.PathRequest{Path: "/"}
 	for {

@@ -8,23 +8,23 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Mix draws requests at random, for one client, over a small space of paths
-// so that clients meet. Every value written is unique, so that a read names its
-// writer. It is the first of the two generators of load; the recipes are the
-// other, since one generator's habits hide what it never does.
+// A Mix draws random requests for one client, over a small set of paths so that
+// clients meet. Every value written is unique, so a read identifies its writer.
+// The Mix is one of two generators of load, the recipes are the other: what one
+// generator never does, the other may.
 type Mix struct {
 	Root string // must exist; everything happens below it
 	Name string // unique among the clients of a run
 	Wide int    // names per level; 0 means 6
 	TTL  bool   // create TTL znodes too
-	Life int64  // of those, ms; 0 means longer than any run
+	Life int64  // lifetime of TTL znodes, ms; 0 means longer than any run
 	// Persistent: leave persistent and recursive watches, never one-shot ones.
 	// Apache before 3.9 confuses the two when one client mixes them on a path.
 	Persistent bool
 	// OneModePerPath: never leave both a persistent and a recursive watch on one
 	// path. Apache before 3.9 keeps only the last.
 	OneModePerPath bool
-	// Identity, if its scheme is set, is one this client has; some ACLs name it.
+	// Identity, if its scheme is set, is an identity of this client; some ACLs name it.
 	Identity jute.ID
 
 	Rand *rand.Rand
@@ -32,7 +32,7 @@ type Mix struct {
 	serial int
 }
 
-// weights of the kinds of request, in percent of the sum.
+// mixWeights holds the kinds of request with their weights, in percent of the sum.
 var mixWeights = [...]struct {
 	weight int
 	draw   func(*Mix) (jute.Op, []byte)
@@ -68,7 +68,7 @@ func (g *Mix) Next() (jute.Op, []byte) {
 	panic("check: the weights of the mix don't add up")
 }
 
-// Value returns data never used before.
+// Value returns data that was never used before.
 func (g *Mix) Value() []byte {
 	g.serial++
 	return fmt.Appendf(nil, "%s-%d", g.Name, g.serial)
@@ -145,7 +145,9 @@ func (g *Mix) setData() (jute.Op, []byte) {
 }
 
 func (g *Mix) create() (jute.Op, []byte) {
-	r := jute.CreateTTLRequest{CreateRequest: jute.CreateRequest{Path: g.path(), Data: g.Value(), ACL: g.acl()}, TTL: cmp.Or(g.Life, 1e9)}
+	r := jute.CreateTTLRequest{
+		CreateRequest: jute.CreateRequest{Path: g.path(), Data: g.Value(), ACL: g.acl()}, TTL: cmp.Or(g.Life, 1e9),
+	}
 	switch g.Rand.IntN(8) {
 	case 0, 1, 2:
 		r.Flags = jute.ModeEphemeral
@@ -165,7 +167,9 @@ func (g *Mix) create() (jute.Op, []byte) {
 }
 
 func (g *Mix) sequence() (jute.Op, []byte) {
-	r := jute.CreateRequest{Path: g.path() + "/q-", Data: g.Value(), ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeralSequential}
+	r := jute.CreateRequest{
+		Path: g.path() + "/q-", Data: g.Value(), ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeralSequential,
+	}
 	if g.Rand.IntN(2) == 0 {
 		return jute.OpCreate, r.Append(nil)
 	}

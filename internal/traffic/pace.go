@@ -2,8 +2,8 @@ package traffic
 
 import "time"
 
-// A pace keeps a client from doing more than so much in a second. What it was kept from by servers
-// that didn't answer isn't made up for.
+// A pace limits how often a client does something. Time lost while servers
+// didn't answer isn't made up for.
 type pace struct {
 	interval time.Duration // 0 means no bound
 	next     time.Time
@@ -16,7 +16,7 @@ func newPace(perSecond float64) *pace {
 	return &pace{interval: time.Duration(float64(time.Second) / perSecond), next: time.Now()}
 }
 
-// wait returns when the next thing may be done.
+// wait waits until the next thing may be done.
 func (p *pace) wait() {
 	if p.interval == 0 {
 		return

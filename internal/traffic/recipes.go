@@ -14,10 +14,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Recipes is the second generator of load: clients that do what real ones do,
-// each in turn a few rounds of a lock, a queue and a counter. Beside the history
-// it checks what the recipes are for: fencing tokens grow, no item is taken
-// twice or lost, the counter counts every acknowledged increment.
+// Recipes is the second generator of load: clients that act like real ones,
+// each doing rounds of a lock, a queue and a counter in turn. Besides recording
+// the history, it checks what the recipes are for: fencing tokens grow, no item
+// is taken twice or lost, the counter counts every acknowledged increment.
 type Recipes struct {
 	Addrs     []string
 	Journal   *history.Journal
@@ -27,21 +27,21 @@ type Recipes struct {
 	Duration  time.Duration // 0 means 1 minute
 	DropEvery int           // rounds between two forced disconnects; 0 means never
 	Timeout   time.Duration // of sessions; 0 means 10 s
-	PerSecond float64       // bounds each client's rounds in a second, on average; 0 means no bound
+	PerSecond float64       // bounds each client's rounds per second, on average; 0 means no bound
 
 	ended    atomic.Bool
 	deadline time.Time
 	mu       sync.Mutex
-	tokens   []int64        // fencing tokens in the order they passed the guard
-	put      map[string]int // items by how sure it is that they were put: 1 acknowledged, 0 unknown
-	taken    map[string]int // acknowledged takings
+	tokens   []int64        // fencing tokens in the order in which they passed the guard
+	put      map[string]int // by item, how certain it is that it was put: 1 acknowledged, 0 unknown
+	taken    map[string]int // by item, how often it was taken with an acknowledgement
 	counted  int            // acknowledged increments
-	perhaps  int            // unacknowledged ones
+	perhaps  int            // unacknowledged increments
 	maybe    map[string]bool
 }
 
 // Run runs the recipes and returns an error that names every broken invariant,
-// or says why they could not be run.
+// or says why the recipes could not be run.
 func (r *Recipes) Run() error {
 	if r.Duration == 0 {
 		r.Duration = time.Minute
@@ -52,7 +52,7 @@ func (r *Recipes) Run() error {
 	if err := r.prepare(first); err != nil {
 		return err
 	}
-	if err := first.c.Close(); err != nil { // it would have nothing to do until the end, and expire if its server goes
+	if err := first.c.Close(); err != nil { // it would be idle until the end, and expire if its server goes
 		return err
 	}
 	errs := make([]error, r.Clients)
@@ -75,9 +75,9 @@ type actor struct {
 	r      *Recipes
 	name   string
 	c      *Client
-	woken  chan struct{} // some watch fired, or the connection ended
+	woken  chan struct{} // a watch fired, or the connection ended
 	serial int
-	stray  bool // a place in the lock's line may have been left behind
+	stray  bool // it may have left a place in the lock's line behind
 }
 
 func (r *Recipes) actor(i int) *actor {
@@ -106,7 +106,7 @@ func (r *Recipes) prepare(a *actor) error {
 }
 
 // do sends a request, connecting first if need be. An error means that the
-// connection ended before the reply, or that time is up.
+// connection ended before the reply, or that the time is up.
 func (a *actor) do(op jute.Op, body []byte) (*Call, error) {
 	for {
 		call, err := a.c.Send(op, body)
@@ -176,7 +176,10 @@ func (a *actor) lock() (err error) {
 	}
 	a.stray = true
 	defer func() { a.stray = err != nil }()
-	q := jute.CreateRequest{Path: dir + "/" + a.name + "-", Data: a.value(), ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeralSequential}
+	q := jute.CreateRequest{
+		Path: dir + "/" + a.name + "-", Data: a.value(), ACL: jute.WorldACL(jute.PermAll),
+		Flags: jute.ModeEphemeralSequential,
+	}
 	call, err := a.do(jute.OpCreate2, q.Append(nil))
 	if err != nil || call.Err != jute.OK {
 		return err
@@ -197,7 +200,7 @@ func (a *actor) lock() (err error) {
 			return err
 		}
 		if call.Err == jute.OK && !a.sleep() {
-			return nil // time is up; the session's end will clear the place
+			return nil // time is up; the end of the session removes the place
 		}
 	}
 	ops := []jute.MultiOp{
@@ -235,7 +238,7 @@ func (a *actor) leaveLine(dir string) error {
 	return nil
 }
 
-// ahead returns the path just before mine in the line, "" if none is.
+// ahead returns the path just before mine in the line, "" if there is none.
 func (a *actor) ahead(dir, mine string) (string, error) {
 	w := jute.PathWatchRequest{Path: dir}
 	call, err := a.do(jute.OpGetChildren, w.Append(nil))
@@ -252,7 +255,7 @@ func (a *actor) ahead(dir, mine string) (string, error) {
 		}
 	}
 	if !found {
-		return "", jute.ErrConnectionLoss // the session ended meanwhile: not an error of the servers'
+		return "", jute.ErrConnectionLoss // the session ended meanwhile: the servers did nothing wrong
 	}
 	if best == "" {
 		return "", nil
@@ -260,8 +263,8 @@ func (a *actor) ahead(dir, mine string) (string, error) {
 	return dir + "/" + best, nil
 }
 
-// sleep waits for an event, or a while: the event may have come to a connection
-// that is gone. It returns false when time is up.
+// sleep waits for an event, or for a while: the event may have been sent to a
+// connection that is gone. It returns false when the time is up.
 func (a *actor) sleep() bool {
 	select {
 	case <-a.woken:
@@ -272,7 +275,9 @@ func (a *actor) sleep() bool {
 
 func (a *actor) enqueue() error {
 	item := a.value()
-	q := jute.CreateRequest{Path: a.r.Root + "/queue/item-", Data: item, ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModePersistentSequential}
+	q := jute.CreateRequest{
+		Path: a.r.Root + "/queue/item-", Data: item, ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModePersistentSequential,
+	}
 	call, err := a.do(jute.OpCreate, q.Append(nil))
 	a.r.mu.Lock()
 	defer a.r.mu.Unlock()
@@ -361,7 +366,8 @@ func (r *Recipes) verify(a *actor) error {
 	}
 	n, _ := strconv.Atoi(string(jute.NewDecoder(call.Body).Buffer()))
 	if n < r.counted || n > r.counted+r.perhaps {
-		errs = append(errs, fmt.Errorf("the counter is %d after %d acknowledged increments and %d unknown ones", n, r.counted, r.perhaps))
+		errs = append(errs,
+			fmt.Errorf("the counter is %d after %d acknowledged increments and %d unknown ones", n, r.counted, r.perhaps))
 	}
 	w.Path = r.Root + "/queue"
 	if call, err = a.do(jute.OpGetChildren, w.Append(nil)); err != nil {
@@ -398,7 +404,7 @@ func (r *Recipes) verifyQueue(left map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// verifyTokens checks that those who passed the guard later had later tokens.
+// verifyTokens checks that actors who passed the guard later had later tokens.
 func (r *Recipes) verifyTokens() error {
 	type passage struct{ at, token int64 }
 	var list []passage
@@ -408,7 +414,8 @@ func (r *Recipes) verifyTokens() error {
 	sort.Slice(list, func(i, j int) bool { return list[i].at < list[j].at })
 	for i := 1; i < len(list); i++ {
 		if list[i].token <= list[i-1].token {
-			return fmt.Errorf("the guard was passed with token %#x and then with %#x: two held the lock", list[i-1].token, list[i].token)
+			return fmt.Errorf("the guard was passed with token %#x and then with %#x: two held the lock", list[i-1].token,
+				list[i].token)
 		}
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A watchList is what a client has to set again after a reconnect. Paths are
-// kept in the order they were first watched.
+// A watchList holds the watches that a client has to set again after a
+// reconnect. Paths are in the order in which they were first watched.
 type watchList struct {
 	data, exist, child, persistent, recursive []string
 }
@@ -24,7 +24,7 @@ func removePath(list *[]string, path string) {
 	}
 }
 
-// answered takes note of the watch that an answered request left.
+// answered records the watch that an answered request left.
 func (w *watchList) answered(c *Call) {
 	switch c.Op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
@@ -61,7 +61,7 @@ func (w *watchList) answered(c *Call) {
 	}
 }
 
-// fired forgets the one-shot watches an event has used up.
+// fired removes the one-shot watches that an event has used up.
 func (w *watchList) fired(e *jute.WatcherEvent) {
 	if e.Type == jute.EventNodeChildrenChanged || e.Type == jute.EventNodeDeleted {
 		removePath(&w.child, e.Path)
@@ -72,14 +72,17 @@ func (w *watchList) fired(e *jute.WatcherEvent) {
 	}
 }
 
-// setWatches returns the request that sets everything again, nil if there is
-// nothing to set, and forgets the one-shot watches: the caller learns from the
-// events what became of them.
+// setWatches returns the request that sets all watches again, nil if there are
+// none, and removes the one-shot watches: the caller learns from the events
+// what became of them.
 func (w *watchList) setWatches(zxid int64) (jute.Op, []byte) {
 	if len(w.data)+len(w.exist)+len(w.child)+len(w.persistent)+len(w.recursive) == 0 {
 		return 0, nil
 	}
-	q := jute.SetWatches{RelativeZxid: zxid, Data: w.data, Exist: w.exist, Child: w.child, Persistent: w.persistent, PersistentTree: w.recursive}
+	q := jute.SetWatches{
+		RelativeZxid: zxid, Data: w.data, Exist: w.exist, Child: w.child, Persistent: w.persistent,
+		PersistentTree: w.recursive,
+	}
 	for _, list := range []*[]string{&q.Data, &q.Exist, &q.Child, &q.Persistent, &q.PersistentTree} {
 		if *list == nil {
 			*list = []string{}

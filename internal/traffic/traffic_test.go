@@ -46,7 +46,8 @@ func TestTrafficIsRecordedWhole(t *testing.T) {
 // TestDumpTellsAll: a znode that a server holds is in its dump, and one that is lost is missed by the checker.
 func TestDumpTellsAll(t *testing.T) {
 	t.Parallel()
-	addrs := strings.Split(zktest.Start(t, zktest.Options{SuperDigest: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="}).Connect(), ",")
+	addrs := strings.Split(zktest.Start(t, zktest.Options{SuperDigest: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="}).Connect(),
+		",")
 	var file bytes.Buffer
 	j := history.NewJournal(&file)
 	load := traffic.Load{Addrs: addrs, Journal: j, Root: "/load", Clients: 1, Requests: 200, Seed: 2}
@@ -78,8 +79,12 @@ func TestPaced(t *testing.T) {
 	addrs := strings.Split(zktest.Start(t, zktest.Options{}).Connect(), ",")
 	var file bytes.Buffer
 	j := history.NewJournal(&file)
-	load := traffic.Load{Addrs: addrs, Journal: j, Root: "/load", Clients: 2, Requests: 1 << 30, Duration: time.Hour, PerSecond: 50, Seed: 3}
-	recipes := traffic.Recipes{Addrs: addrs, Journal: j, Root: "/recipes", Clients: 2, Rounds: 1 << 30, Duration: time.Hour, PerSecond: 20}
+	load := traffic.Load{
+		Addrs: addrs, Journal: j, Root: "/load", Clients: 2, Requests: 1 << 30, Duration: time.Hour, PerSecond: 50, Seed: 3,
+	}
+	recipes := traffic.Recipes{
+		Addrs: addrs, Journal: j, Root: "/recipes", Clients: 2, Rounds: 1 << 30, Duration: time.Hour, PerSecond: 20,
+	}
 	began, ended := time.Now(), make(chan error, 2)
 	go func() { ended <- load.Run() }()
 	go func() { ended <- recipes.Run() }()

@@ -15,63 +15,64 @@ const (
 	aclConfig = 1 // world:anyone, read
 )
 
-// An aclEntry is one distinct ACL, shared by all znodes that have it. Its list
-// and encoding never change, so they may be kept beyond the entry.
+// An aclEntry is one distinct ACL, shared by all znodes that have it. Its list and encoding never
+// change, so callers may keep them after the entry is gone.
 type aclEntry struct {
 	list    []jute.ACL
-	encoded string // as a vector of ACL; "" in a free place
+	encoded string // as a vector of ACL; "" marks a free place
 	refs    int
 	hash    uint64
-	world   jute.Perm // what it grants to everybody
+	world   jute.Perm // permissions granted to world:anyone
 }
 
-// The aclTable interns ACLs. Indexes stay inside of the package.
+// An aclTable interns ACLs. Its indexes are used only within the package.
 type aclTable struct {
 	entries  []aclEntry
 	free     []uint32
 	index    map[string]uint32 // by encoding
-	bytes    int               // of all entries
-	requests map[string]aclFix // by the bytes that a client sent
-	kept     int               // bytes of the keys of requests
+	bytes    int               // size of all entries, as size estimates it
+	requests map[string]aclFix // results of fixACL, by the bytes that a client sent
+	kept     int               // total bytes of the keys of requests
 }
 
-// size returns about how many bytes an entry takes: its encoding, a copy of that for the
-// strings of the list, and the list.
+// size returns the approximate memory of an entry in bytes: its encoding, a copy of the encoding
+// that backs the strings of the list, and the list.
 func (e *aclEntry) size() int {
 	return 2*len(e.encoded) + len(e.list)*int(unsafe.Sizeof(jute.ACL{})) + aclBytes
 }
 
-// aclBytes is about what an ACL takes beside that: its entry, and its place in the index.
+// aclBytes is the approximate size of the rest of an ACL: its entry and its place in the index.
 const aclBytes = 128
 
-// aclFix is what became of the ACL of a request: a place in the table isn't kept
-// because the entry may go.
+// An aclFix is the result of fixACL. It holds no index into the table, because the entry at that
+// index may be removed.
 type aclFix struct {
 	list    []jute.ACL
 	encoded string
 	ok      bool
 }
 
-// aclRequestsBytesMax bounds what is kept of clients' ACLs, in bytes as they were
-// sent; clients rarely use more than a few, and a forgotten one is only decoded again.
+// aclRequestsBytesMax bounds the cached ACLs of requests, in bytes as clients sent them. Clients
+// rarely use more than a few ACLs, and one that was dropped only has to be decoded again.
 const (
 	aclRequestsBytesMax = 1 << 20
 	aclRequestSizeMax   = 1024
 )
 
-// The limits of ACLs from feature level 2 on; what exceeds one is InvalidACL. Each
-// request of a connection with many identities is compared with each entry of an ACL,
-// and an entry of the scheme auth becomes one for each identity.
+// The limits of ACLs from feature level 2 on; exceeding one is InvalidACL. They bound the work per
+// request: each identity of the connection is compared with each entry of an ACL, and an entry of
+// the scheme auth expands to one entry per identity.
 const (
-	aclEntriesMax = 256 // entries of a znode's ACL; nobody is known to use a tenth
-	// bytes that the auth entries of a request become: those of auth.IDsMax identities three times
+	aclEntriesMax = 256 // entries of a znode's ACL; no known user needs a tenth of them
+	// bytes that the auth entries of a request expand to: enough for all identities of a connection
+	// (auth.IDsMax) three times
 	aclExpandedMax = 16 << 10
 
 	// aclEntriesMaxFirst is the limit of entries at feature level 1.
 	aclEntriesMaxFirst = 1 << 16
 )
 
-// aclBudget returns what the ACLs of one request may become.
+// aclBudget returns the limits of the ACLs of one request.
 func (t *Tree) aclBudget() auth.Budget {
 	if t.settings.FeatureLevel < 2 {
 		return auth.Budget{Entries: aclEntriesMaxFirst, Expanded: math.MaxInt}
@@ -84,7 +85,7 @@ func (a *aclTable) init() {
 	a.forgetRequests()
 }
 
-// builtIn returns the ACLs with fixed places, in their order.
+// builtIn returns the ACLs with fixed places, in the order of their places.
 func builtIn() [2]aclFix {
 	var fixed [2]aclFix
 	for i, perms := range []jute.Perm{aclOpen: jute.PermAll, aclConfig: jute.PermRead} {
@@ -96,8 +97,8 @@ func builtIn() [2]aclFix {
 
 func (a *aclTable) forgetRequests() { a.requests, a.kept = map[string]aclFix{}, 0 }
 
-// internACL returns the place of an ACL, which the caller retains at once: a new
-// one has no reference yet.
+// internACL returns the place of an ACL in the table, adding it if needed. The caller must retain
+// it at once: a new entry has no reference yet.
 func (t *Tree) internACL(f *aclFix) uint32 {
 	a := &t.acls
 	if i, ok := a.index[f.encoded]; ok {
@@ -135,8 +136,8 @@ func (a *aclTable) release(i uint32) {
 	}
 }
 
-// fixACL returns what to store for the ACL that d stands at, and moves d behind
-// it. The ACL is invalid if ok is false, and malformed if d has an error.
+// fixACL returns what to store for the ACL at d's position, and moves d past it. If ok is false in
+// the result, the ACL is invalid; if d has an error, it is malformed.
 func (t *Tree) fixACL(d *jute.Decoder, ids []jute.ID) (f aclFix) {
 	rest := d.Rest()
 	begin := d.Offset()
@@ -159,19 +160,19 @@ func (t *Tree) fixACL(d *jute.Decoder, ids []jute.ID) (f aclFix) {
 	return f
 }
 
-// fixList is fixACL for a list already decoded.
+// fixList is fixACL for a list that is already decoded.
 func (t *Tree) fixList(acl []jute.ACL, ids []jute.ID) aclFix {
 	list, ok := auth.Fix(acl, ids, t.settings.Schemes, &t.budget)
 	if !ok {
 		return aclFix{}
 	}
 	encoded := string(jute.AppendACLs(nil, list))
-	// The list of the encoding shares its memory, not the request's.
+	// Decode the list again, so that it doesn't share the request's memory.
 	return aclFix{jute.DecodeACLs(jute.NewDecoder([]byte(encoded))), encoded, true}
 }
 
-// skipACL moves d behind a vector of ACL and reports whether what it means
-// depends on who sent it.
+// skipACL moves d past a vector of ACL and reports whether the meaning of the ACL depends on the
+// sender.
 func skipACL(d *jute.Decoder) (dependent bool) {
 	for range max(d.Count(12), 0) {
 		d.Int()
@@ -188,12 +189,12 @@ func (t *Tree) allows(acl uint32, want jute.Perm, ids []jute.ID) bool {
 	return e.world&want != 0 || t.settings.SkipACL || auth.Permits(e.list, want, ids)
 }
 
-// permits is allows for a list.
+// permits is allows for a decoded ACL.
 func (t *Tree) permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	return t.settings.SkipACL || auth.Permits(acl, want, ids)
 }
 
-// isSuper reports whether ids are a superuser's.
+// isSuper reports whether ids include a superuser.
 func isSuper(ids []jute.ID) bool {
 	return slices.ContainsFunc(ids, func(id jute.ID) bool { return id.Scheme == "super" })
 }

@@ -4,12 +4,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Apply evaluates the requests of the log entry at (term, index) in order, and
-// calls visit (which may be nil) after each one, before the next is evaluated.
-// visit may read the tree.
+// Apply evaluates the requests of the log entry at (term, index) in order. If visit isn't nil,
+// Apply calls it after each request, before it evaluates the next one. visit may read the tree.
 //
-// An error means that the entry can't be applied: it is corrupt, out of order,
-// or from a newer version. The replica must stop then; the entry changed nothing.
+// An error means that the entry can't be applied: it is corrupt, out of order, or from a newer
+// version. The entry has changed nothing then, and the replica must stop.
 func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) error {
 	records, err := t.validate(batch)
 	if err != nil {
@@ -42,22 +41,22 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 	return nil
 }
 
-// accepted panics if what validate has read can't be read again: a part of the entry is
-// applied by then.
+// accepted panics if something that validate has read before can't be read again: by then, a part
+// of the entry is applied.
 func accepted(err error) {
 	if err != nil {
 		panic("tree: a validated entry can't be applied: " + err.Error())
 	}
 }
 
-// scratchKeep bytes of paths and resultKeep events and results are the most whose memory
-// is kept for the next requests: the end of one session may delete a million znodes.
+// scratchKeep (bytes of paths) and resultKeep (events and results) bound the memory that is kept
+// for later requests: the end of one session may delete a million znodes.
 const (
 	scratchKeep = 64 << 10
 	resultKeep  = 1024
 )
 
-// dropLarge drops the memory that unusually large requests have left.
+// dropLarge drops memory that an unusually large request has left behind.
 func (t *Tree) dropLarge() {
 	if cap(t.scratch) > scratchKeep {
 		t.scratch = nil
@@ -131,7 +130,7 @@ func (t *Tree) applySettings(body []byte) {
 	t.readPolicy()
 }
 
-// write evaluates a request that has its zxid.
+// write evaluates a request that has been given its zxid.
 func (t *Tree) write(q *Request, r *Result) {
 	t.budget, t.given = t.aclBudget(), givenACL{}
 	var d jute.Decoder

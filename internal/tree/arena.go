@@ -5,25 +5,25 @@ import (
 	"math/bits"
 )
 
-// Blocks of a znode's payload, its name followed by its data, come from here.
-// A block of up to blockMax bytes is cut from a page of one size class, a page
-// from a chunk; anything larger is one of large.go's.
+// The arena holds the payloads of znodes: a znode's name followed by its data. A block of up to
+// blockMax bytes is cut from a page of its size class, and a page from a chunk. Larger blocks are
+// described in large.go.
 const (
 	arenaGrain = 16       // sizes and addresses are multiples of it
 	arenaPage  = 64 << 10 // bytes in a page
 	arenaChunk = 1 << 20  // bytes asked from the allocator at a time
 	blockMax   = 16 << 10 // larger ones would waste too much of a page
 
-	// arenaChunksMax is how many chunks references can address, 64 GiB. Requests that make
-	// the tree larger are refused while fewer than an eighth of them (arenaReserve) are
-	// left: far more than all requests under way on all servers take.
+	// arenaChunksMax is the number of chunks that references can address: 64 GiB. Requests that make
+	// the tree larger are refused while less than an eighth (1/arenaReserve) of the chunks is left,
+	// which is far more than all requests in flight on all servers need.
 	arenaChunksMax = 1 << 32 / (arenaChunk / arenaGrain)
 	arenaReserve   = 8
-	// poolKeep empty pages, 4 MiB, to twice as many are kept as they are: giving one back
-	// and taking it again costs the system more than what it is used for.
+	// poolKeep to 2*poolKeep empty pages (4 to 8 MiB) keep their memory: giving a page back to the
+	// system and taking it again costs more than using it.
 	poolKeep = 64
 
-	fineMax     = 512 // up to here there is a class per grain
+	fineMax     = 512 // up to this size there is a class per grain
 	fineClasses = fineMax / arenaGrain
 	classes     = fineClasses + 4*5 // then four per doubling, up to blockMax
 )
@@ -47,8 +47,8 @@ func classSize(c int) int {
 	return 1<<e + (quarter+1)<<(e-2)
 }
 
-// A page describes 64 KiB of blocks of one class. Pages with room are linked in
-// a list per class; a page without a live block goes back to the pool.
+// A page describes 64 KiB of blocks of one class. Pages with room are linked in a list per class; a
+// page without live blocks goes back to the pool.
 type page struct {
 	free       uint32 // ref of the first free block, 0 if none
 	prev, next uint32 // page numbers +1 in the list of pages with room
@@ -58,18 +58,18 @@ type page struct {
 	listed     bool
 }
 
-// An arena hands out blocks, addressed by a reference of 32 bits: the address
-// in grains for a small block, an index for a large one. Which of the two it is
-// follows from the block's size, which the owner knows.
+// An arena hands out blocks, addressed by a 32-bit reference: for a small block its address in
+// grains, for a large one its index. The owner knows the size of a block, and so which of the two
+// its reference is.
 type arena struct {
 	alloc   func(n int) []byte
-	release func(b []byte) // nil if nothing is ever given back
+	release func(b []byte) // nil if memory is never given back
 	chunks  [][]byte
 	pages   []page
 	room    [classes]uint32 // page number +1 of the first page with room
 	pool    []uint32        // numbers of empty pages
-	given   int             // how many of the first in pool are given back to the system
-	most    int             // chunks that may be addressed
+	given   int             // how many pages, the first ones in pool, have been given back to the system
+	most    int             // maximum number of chunks
 
 	large largeArena
 
@@ -77,7 +77,7 @@ type arena struct {
 	blocks    int // live blocks
 }
 
-// bytes returns the block ref of n bytes.
+// bytes returns the n bytes of block ref.
 func (a *arena) bytes(ref uint32, n int) []byte {
 	if n == 0 {
 		return nil
@@ -89,7 +89,7 @@ func (a *arena) bytes(ref uint32, n int) []byte {
 	return a.chunks[ref/(arenaChunk/arenaGrain)][off : off+n : off+n]
 }
 
-// get hands out a block of n bytes with undefined content; n 0 gives ref 0.
+// get hands out a block of n bytes with undefined content; for n = 0 it returns ref 0.
 func (a *arena) get(n int) uint32 {
 	if n == 0 {
 		return 0
@@ -120,7 +120,7 @@ func (a *arena) get(n int) uint32 {
 	return ref
 }
 
-// put takes back block ref of n bytes.
+// put takes back block ref, which has n bytes.
 func (a *arena) put(ref uint32, n int) {
 	if n == 0 {
 		return
@@ -149,7 +149,7 @@ func (a *arena) put(ref uint32, n int) {
 	}
 }
 
-// fits reports whether a block for was bytes can hold n bytes as it is.
+// fits reports whether a block handed out for was bytes can hold n bytes instead.
 func (a *arena) fits(ref uint32, was, n int) bool {
 	switch {
 	case was == 0 || n == 0:
@@ -210,7 +210,7 @@ func (a *arena) addChunk() {
 	}
 }
 
-// list puts a page at the head of its class's pages with room.
+// list puts a page at the head of the list of its class.
 func (a *arena) list(number uint32) {
 	p := &a.pages[number]
 	p.listed, p.prev, p.next = true, 0, a.room[p.class]

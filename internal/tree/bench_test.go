@@ -16,7 +16,10 @@ func grown(tb testing.TB, n int) (*Tree, []string) {
 	t := New(Options{})
 	paths := make([]string, 0, n)
 	batch := AppendBatchHeader(nil, 1)
-	batch = AppendRecord(batch, &Request{Op: jute.OpCreateSession, Session: 1, Cnx: 1, Body: jute.AppendBuffer(jute.AppendInt(nil, 1000), make([]byte, 16))})
+	batch = AppendRecord(batch,
+		&Request{
+			Op: jute.OpCreateSession, Session: 1, Cnx: 1, Body: jute.AppendBuffer(jute.AppendInt(nil, 1000), make([]byte, 16)),
+		})
 	seq, index := int64(0), uint64(0)
 	flush := func() {
 		index++
@@ -33,7 +36,8 @@ func grown(tb testing.TB, n int) (*Tree, []string) {
 	create := func(path string) {
 		seq++
 		q := jute.CreateRequest{Path: path, Data: make([]byte, 100), ACL: jute.WorldACL(jute.PermAll)}
-		batch = AppendRecord(batch, &Request{Op: jute.OpCreate, Session: 1, Cnx: 1, Seq: seq, Identities: identities[0], Body: q.Append(nil)})
+		batch = AppendRecord(batch,
+			&Request{Op: jute.OpCreate, Session: 1, Cnx: 1, Seq: seq, Identities: identities[0], Body: q.Append(nil)})
 		if len(batch) > 256<<10 {
 			flush()
 		}
@@ -57,7 +61,8 @@ func batches(n int, seq int64, op func(i int) (jute.Op, []byte)) [][]byte {
 		for j := range 100 {
 			seq++
 			code, body := op(i*100 + j)
-			list[i] = AppendRecord(list[i], &Request{Op: code, Session: 1, Cnx: 1, Seq: seq, Identities: identities[0], Body: body})
+			list[i] = AppendRecord(list[i],
+				&Request{Op: code, Session: 1, Cnx: 1, Seq: seq, Identities: identities[0], Body: body})
 		}
 	}
 	return list
@@ -123,7 +128,8 @@ func BenchmarkMulti(b *testing.B) {
 	list := batches(b.N/100+1, nextSeq(t), func(i int) (jute.Op, []byte) {
 		var ops []jute.MultiOp
 		for j := range 10 {
-			ops = append(ops, jute.MultiOp{Op: jute.OpSetData, Path: paths[(i*7919+j)%len(paths)], Data: make([]byte, 100), Version: -1})
+			ops = append(ops,
+				jute.MultiOp{Op: jute.OpSetData, Path: paths[(i*7919+j)%len(paths)], Data: make([]byte, 100), Version: -1})
 		}
 		return jute.OpMulti, jute.AppendMulti(nil, ops)
 	})

@@ -7,11 +7,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// levelStaged is the feature level from which on changes of membership are staged.
+// levelStaged is the first feature level at which changes of membership are staged.
 const levelStaged = 2
 
-// A ChangeStep is what an OpChange does to the change of membership under way.
-// The leader asks for each step when raft's membership allows it:
+// A ChangeStep is a step of the change of membership in progress, taken by an OpChange. The leader
+// requests each step when raft's membership allows it:
 //
 //	staged ──▶ ChangeNamed ──▶ ChangeDone
 //	   └─────▶ ChangeDropped
@@ -19,24 +19,24 @@ type ChangeStep byte
 
 // The steps.
 const (
-	// ChangeNamed makes /zookeeper/config name the membership asked for. A majority
-	// of that, and one of the membership before, commit the entry.
+	// ChangeNamed writes the requested membership to /zookeeper/config. The entry is committed by a
+	// majority of the requested membership and a majority of the previous one.
 	ChangeNamed ChangeStep = iota + 1
-	// ChangeDone ends the change and answers the request: a majority of the
-	// membership asked for commits the entry, and no other server's vote counts.
+	// ChangeDone ends the change and answers the request. A majority of the requested membership
+	// commits the entry; no other server's vote counts.
 	ChangeDone
-	// ChangeDropped ends a change that was not named yet and never will be: too few
-	// of the servers it asks for caught up in time.
+	// ChangeDropped ends a change that has not been named and never will be, because too few of the
+	// requested servers caught up in time.
 	ChangeDropped
 )
 
-// change is a change of membership under way. There is one at most.
+// change is the change of membership in progress. There is at most one.
 type change struct {
 	id    int64 // zxid of the request; 0 for no change
 	text  string
 	named bool // /zookeeper/config holds text
 
-	// Of the reconfig to answer; session is 0 if nobody asked.
+	// The reconfig to answer; session is 0 if no client asked for the change.
 	session, cnx, seq int64
 	xid               int32
 }
@@ -51,7 +51,9 @@ func (c *change) append(b []byte) []byte {
 }
 
 func decodeChange(d *jute.Decoder) change {
-	c := change{id: d.Long(), text: strings.Clone(d.String()), named: d.Bool(), session: d.Long(), cnx: d.Long(), seq: d.Long()}
+	c := change{
+		id: d.Long(), text: strings.Clone(d.String()), named: d.Bool(), session: d.Long(), cnx: d.Long(), seq: d.Long(),
+	}
 	c.xid = d.Int()
 	return c
 }
@@ -62,8 +64,7 @@ func (t *Tree) setChange(c change) {
 	t.totals.digest += t.changeDigest()
 }
 
-// AppendChange appends the body of an OpChange request, which takes the change id a
-// step further.
+// AppendChange appends the body of an OpChange request, which takes the given step of change id.
 func AppendChange(b []byte, id int64, step ChangeStep) []byte {
 	return append(jute.AppendLong(b, id), byte(step))
 }
@@ -77,9 +78,9 @@ func decodeStep(body []byte) (id int64, step ChangeStep, err error) {
 	return id, step, err
 }
 
-// stepChange applies an OpChange. The leader may ask twice, and a former leader's
-// request may come late: a step that doesn't follow is ignored. The last step's
-// result is that of the reconfig.
+// stepChange applies an OpChange. A leader may request a step twice, and a former leader's request
+// may arrive late, so a step out of order is ignored. The result of the last step is the result of
+// the reconfig.
 func (t *Tree) stepChange(body []byte, r *Result) {
 	id, step, err := decodeStep(body)
 	accepted(err)
@@ -106,15 +107,15 @@ func (t *Tree) stepChange(body []byte, r *Result) {
 	r.Data, r.Stat = t.data(n), t.stat(n)
 }
 
-// A Change is a change of membership under way.
+// A Change is a change of membership in progress.
 type Change struct {
 	ID      int64
-	Text    string // the membership asked for, without its version
-	Named   bool   // /zookeeper/config holds it
-	Timeout int32  // ms, of the session that asked; 0 if nobody waits
+	Text    string // the requested membership, without its version
+	Named   bool   // /zookeeper/config holds Text
+	Timeout int32  // of the session that asked, in ms; 0 if no session waits
 }
 
-// Change returns the change of membership under way; ok is false if there is none.
+// Change returns the change of membership in progress; ok is false if there is none.
 func (t *Tree) Change() (c Change, ok bool) {
 	c = Change{ID: t.change.id, Text: t.change.text, Named: t.change.named}
 	if s, ok := t.Session(t.change.session); ok {

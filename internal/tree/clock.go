@@ -1,15 +1,15 @@
 package tree
 
-// The tree's time is that of its leaders' clocks. It doesn't go back when leaders
-// differ a little. But a clock that ran far ahead must not pin it for years: all
-// mtimes would be equal, and no TTL would ever be over. So from feature level 2 on a
-// batch that is more than timeBackMin behind sets the time back.
+// The tree's time comes from the clocks of its leaders. It doesn't go back when these differ a
+// little. But a clock that ran far ahead must not hold it in the future for years: all mtimes would
+// be equal, and no TTL would ever expire. So from feature level 2 on, a batch that is more than
+// timeBackMin behind the tree's time sets it back.
 
-// timeBackMin is by how many milliseconds a batch must be behind the tree's time to set
-// it back. Servers' clocks differ by less; leaders correct theirs by the others'.
+// timeBackMin is how many milliseconds a batch must be behind the tree's time to set it back.
+// Servers' clocks differ by less, and a leader corrects its clock by those of the others.
 const timeBackMin = 60_000
 
-// advance moves the tree's time to that of a batch; 0 is that of an entry without one.
+// advance moves the tree's time to that of a batch; ms is 0 for an entry without a time.
 func (t *Tree) advance(ms int64) {
 	p := &t.position
 	switch {
@@ -20,9 +20,9 @@ func (t *Tree) advance(ms int64) {
 	}
 }
 
-// changed returns when a znode was changed last, for how long it has been idle at now.
-// A znode whose change lies in the future counts as changed when the time was set back: it
-// lives on for its whole time from then.
+// changed returns when a znode was last changed, for computing how long it has been idle at time
+// now. A znode whose last change lies in the future counts as changed when the time was set back,
+// so that it lives for its whole time from then on.
 func (t *Tree) changed(n *node, now int64) int64 {
 	if back := t.position.back; n.mtime > now && back != 0 {
 		return back

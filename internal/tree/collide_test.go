@@ -38,7 +38,8 @@ func TestCollidingNames(t *testing.T) {
 	})
 	for path, want := range map[string]jute.Code{
 		collidingName(0): jute.ErrNoNode, collidingName(1): jute.OK, collidingName(count): jute.ErrNoNode,
-		collidingName(count-1) + "/b7": jute.OK, collidingName(count-1) + "/b100": jute.ErrNoNode, collidingName(1) + "/": jute.ErrNoNode,
+		collidingName(count-1) + "/b7": jute.OK, collidingName(count-1) + "/b100": jute.ErrNoNode,
+		collidingName(1) + "/": jute.ErrNoNode,
 	} {
 		if _, code := tree.AppendGetData(nil, path, identities[0]); code != want {
 			t.Errorf("getData of %s: %v instead of %v", path, code, want)
@@ -116,7 +117,8 @@ func TestSecret(t *testing.T) {
 	s := tree.Settings()
 	s.FeatureLevel = 2
 	index++
-	if err := tree.Apply(1, index, AppendRecord(AppendBatchHeader(nil, 1), &Request{Op: OpSettings, Body: s.Append(nil)}), nil); err != nil {
+	if err := tree.Apply(1, index, AppendRecord(AppendBatchHeader(nil, 1), &Request{Op: OpSettings, Body: s.Append(nil)}),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	image := tree.BeginSnapshot() // of the old key, written under the new one

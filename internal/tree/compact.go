@@ -1,53 +1,53 @@
 package tree
 
-// Deletes leave holes: a page with one live block, a chunk of a slab without a live slot.
-// Compaction gives their memory back, a little with each entry of the log and when the
-// tree's owner has time (Compact). It moves blocks of sparse pages to fuller ones, and so
-// changes neither a reply, nor the digest, nor a snapshot: where a block is, only its
-// znode knows.
+// A compaction gives back the memory of holes that deletes leave: a page with one live block, a
+// slab chunk without a live slot. It does a little with each log entry, and when the tree's owner
+// has time and calls Compact. It moves blocks from sparse pages to fuller ones. This changes no
+// reply, no digest and no snapshot, because only its znode knows where a block is.
 //
-// A sweep goes over all znodes in the order of their slots. After one, pages with less
-// than half of their bytes live are as many as there are classes of sizes, if nothing was
-// deleted meanwhile.
+// A sweep visits all znodes in the order of their slots. After a sweep during which nothing is
+// deleted, there are at most as many pages with less than half of their bytes live as there are
+// size classes.
 type compaction struct {
 	sweeping bool
 	cursor   uint64 // slot of the next znode to look at
-	sparse   int    // a page with fewer live bytes is to be emptied
+	sparse   int    // pages with fewer live bytes are emptied
 	slack    int    // compactSlack, less in tests
 }
 
 const (
-	// compactSlack bytes that pages take beyond twice what is live in them start no sweep:
-	// a page of each class, and what the pool keeps.
+	// compactSlack is how many bytes pages may take beyond twice their live bytes before a sweep
+	// starts: a page of each class, and what the pool keeps.
 	compactSlack = 8 << 20
 
-	// A step looks at compactSlots znodes and moves compactBytes, and a block beyond, at the most:
-	// a few hundred microseconds.
+	// A step looks at no more than compactSlots znodes and moves no more than compactBytes and one
+	// block: a few hundred microseconds.
 	compactSlots = 4096
 	compactBytes = 512 << 10
-	compactIdle  = 8 // chunks of a slab given back
+	compactIdle  = 8 // slab chunks given back in a step
 
-	// compactPerRequest is how many znodes a request of the log brings the sweep forward by.
+	// compactPerRequest is how many znodes the sweep visits per request of a log entry.
 	compactPerRequest = 32
 )
 
-// Compact does a step of what there is to do and reports whether there is more. It needs
-// the tree to itself.
+// Compact does one step of compaction and reports whether there is more to do. It needs exclusive
+// access to the tree.
 func (t *Tree) Compact() (more bool) {
 	t.compact(compactSlots)
 	return t.compacts()
 }
 
-// compacts reports whether there is something to do.
+// compacts reports whether there is something to compact.
 func (t *Tree) compacts() bool {
 	if t.compaction.sweeping || t.payloads.sparse(t.compaction.slack) {
 		return true
 	}
-	return len(t.images) == 0 && (len(t.nodes.idle) > slabIdleKeep || len(t.extras.idle) > slabIdleKeep || len(t.sessions.slots.idle) > slabIdleKeep)
+	return len(t.images) == 0 &&
+		(len(t.nodes.idle) > slabIdleKeep || len(t.extras.idle) > slabIdleKeep || len(t.sessions.slots.idle) > slabIdleKeep)
 }
 
-// sparse reports whether the live blocks would do with half of the pages, or, when few
-// addresses are left, whether an eighth of the pages would be free.
+// sparse reports whether the live blocks would fit in half of the pages, or, when few addresses are
+// left, in seven eighths of them.
 func (a *arena) sparse(slack int) bool {
 	taken, live := (len(a.pages)-len(a.pool))*arenaPage, a.liveBytes-a.large.bytes
 	if a.full() {
@@ -56,9 +56,9 @@ func (a *arena) sparse(slack int) bool {
 	return taken > 2*live+slack
 }
 
-// compact does a step of slots znodes at the most.
+// compact does one step over at most slots znodes.
 func (t *Tree) compact(slots int) {
-	if len(t.images) == 0 { // an image finds what it has yet to write by the chunks
+	if len(t.images) == 0 { // a snapshot in progress needs the chunks that it has yet to write
 		for range compactIdle {
 			if !t.nodes.reclaim() && !t.extras.reclaim() && !t.sessions.slots.reclaim() {
 				break
@@ -90,8 +90,8 @@ func (t *Tree) compact(slots int) {
 	c.sweeping = c.cursor <= uint64(t.nodes.used)
 }
 
-// move returns where block ref of n bytes is from now on: elsewhere if its page is sparse
-// and isn't the one that is being filled.
+// move returns the reference of block ref of n bytes from now on. It moves the block if its page is
+// sparse and isn't the one being filled.
 func (a *arena) move(ref uint32, n, sparse int) uint32 {
 	if n == 0 {
 		return ref

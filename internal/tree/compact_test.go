@@ -22,7 +22,9 @@ func releasing(released *int) Options {
 }
 
 func createOf(path string, size int) []byte {
-	q := jute.CreateRequest{Path: path, Data: bytes.Repeat([]byte{path[len(path)-1]}, size), ACL: jute.WorldACL(jute.PermAll)}
+	q := jute.CreateRequest{
+		Path: path, Data: bytes.Repeat([]byte{path[len(path)-1]}, size), ACL: jute.WorldACL(jute.PermAll),
+	}
 	return q.Append(nil)
 }
 
@@ -49,7 +51,8 @@ func TestSparsePagesGoBack(t *testing.T) {
 	released := 0
 	tree := begun(t, releasing(&released))
 	path := func(i int) string { return fmt.Sprintf("/sparse-%06d", i) }
-	run(t, tree, batches(n/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(i), 900) }))
+	run(t, tree,
+		batches(n/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(i), 900) }))
 	full := tree.payloads.size()
 	if full < n*900 {
 		t.Fatalf("%d znodes take %d bytes", n, full)
@@ -90,7 +93,8 @@ func TestSparsePagesGoBack(t *testing.T) {
 	}
 	for i := 0; i < n; i += kept {
 		reply, code := tree.AppendGetData(nil, path(i), nil)
-		if data := jute.NewDecoder(reply).Buffer(); code != jute.OK || len(data) != 900 || data[899] != path(i)[len(path(i))-1] {
+		if data := jute.NewDecoder(reply).Buffer(); code != jute.OK || len(data) != 900 ||
+			data[899] != path(i)[len(path(i))-1] {
 			t.Fatalf("%s: %v, %d bytes", path(i), code, len(data))
 		}
 	}
@@ -104,10 +108,12 @@ func TestSlabsGoBack(t *testing.T) {
 	released := 0
 	tree := begun(t, releasing(&released))
 	path := func(i int) string { return fmt.Sprintf("/slot-%06d", i) }
-	run(t, tree, batches(n/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(i), 0) }))
+	run(t, tree,
+		batches(n/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(i), 0) }))
 	whole := drain(tree, chunkSize)
 	img := tree.BeginSnapshot()
-	run(t, tree, batches((n-200)/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpDelete, deleteOf(path(100 + i)) }))
+	run(t, tree,
+		batches((n-200)/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpDelete, deleteOf(path(100 + i)) }))
 	for tree.Compact() {
 	}
 	var during [][]byte
@@ -135,7 +141,8 @@ func TestSlabsGoBack(t *testing.T) {
 		t.Errorf("%d znodes have %d chunks of %d slots", tree.NodeCount(), chunks, slabSlots)
 	}
 	used := tree.nodes.used
-	run(t, tree, batches((n-200)/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(100+i), 0) }))
+	run(t, tree,
+		batches((n-200)/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(100+i), 0) }))
 	if bad := invariants(tree); bad != "" || tree.nodes.used != used {
 		t.Fatalf("taken again: %s, %d slots instead of %d", bad, tree.nodes.used, used)
 	}
@@ -241,7 +248,8 @@ func TestLargeBlocksGoBack(t *testing.T) {
 	tree := begun(t, o)
 	path := func(i int) string { return fmt.Sprintf("/large-%03d", i) }
 	create := func() {
-		run(t, tree, batches(1, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(i), 200_000) }))
+		run(t, tree,
+			batches(1, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(i), 200_000) }))
 	}
 	remove := func() {
 		run(t, tree, batches(1, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpDelete, deleteOf(path(i)) }))
@@ -262,7 +270,8 @@ func TestLargeBlocksGoBack(t *testing.T) {
 	}
 	for i := range 100 {
 		reply, _ := tree.AppendGetData(nil, path(i), nil)
-		if data := jute.NewDecoder(reply).Buffer(); len(data) != 200_000 || data[0] != path(i)[len(path(i))-1] || data[199_999] != data[0] {
+		if data := jute.NewDecoder(reply).Buffer(); len(data) != 200_000 || data[0] != path(i)[len(path(i))-1] ||
+			data[199_999] != data[0] {
 			t.Fatalf("%s was overwritten", path(i))
 		}
 	}

@@ -7,18 +7,17 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Reconfigure returns the membership text that a reconfig request asks for,
-// from the one in force (the data of /zookeeper/config), without its version
-// line; or jute.ErrBadArguments. It is a function of its arguments alone, the
-// same on all replicas.
+// A Reconfigure returns the membership text, without a version line, that a reconfig request leads
+// to, given the one in force (the data of /zookeeper/config); or jute.ErrBadArguments. Its result
+// depends on its arguments alone, so it is the same on all replicas.
 type Reconfigure func(current string, req *jute.ReconfigRequest) (next string, code jute.Code)
 
-// reconfig evaluates a client's reconfig. Body is the client's record followed by
-// an int, the code that the server which took the request found: OK, or
-// jute.ErrNewConfigNoQuorum if too few of the new members can be reached.
+// reconfig evaluates a client's reconfig. The body is the client's record followed by an int, the
+// code determined by the server that received the request: OK, or jute.ErrNewConfigNoQuorum if it
+// could reach too few of the new members.
 //
-// From feature level 2 on the membership asked for is staged: the leader brings
-// it about, and an OpChange answers the request. At level 1 it is stored at once.
+// From feature level 2 on, the requested membership is staged: the leader carries out the change,
+// and an OpChange answers the request. At level 1 the membership is stored at once.
 func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	var req jute.ReconfigRequest
 	req.Decode(d)
@@ -31,7 +30,7 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	case !t.settings.ReconfigEnabled:
 		return jute.ErrReconfigDisabled
 	case n.size() == 0 || t.reconfigure == nil:
-		return jute.ErrUnimplemented // a server alone
+		return jute.ErrUnimplemented // a standalone server
 	case t.change.id != 0:
 		return jute.ErrReconfigInProgress
 	case req.CurConfigID != -1 && req.CurConfigID != n.mzxid:
@@ -54,10 +53,10 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	return jute.OK
 }
 
-// ReconfigCode returns the code that a reconfig by the bearer of ids would get on
-// this state if all members that it names could be reached. A server asks before
-// it sends anything to them: whether reconfig is enabled, then whether ids may
-// change the membership, then what the request says. body is the client's record.
+// ReconfigCode returns the code that a reconfig by the bearer of ids would get in the present state
+// if all members named in it could be reached. A server calls it before it contacts them. The
+// checks are, in this order: whether reconfig is enabled, whether ids may change the membership,
+// and what the request says. body is the client's record.
 func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	n := t.at(t.find(pathConfig))
 	switch {
@@ -75,19 +74,19 @@ func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	switch {
 	case d.Err() != nil:
 		return jute.ErrMarshallingError
-	case req.CurConfigID != -1 && req.CurConfigID < n.mzxid: // a higher one says that this server is behind
+	case req.CurConfigID != -1 && req.CurConfigID < n.mzxid: // a higher one means that this server is behind
 		return jute.ErrBadVersion
 	}
 	_, code := t.reconfigure(string(t.data(n)), &req)
 	return code
 }
 
-// MembersInForce is the Seq of an OpMembers whose servers are raft's voters already.
+// MembersInForce is the Seq of an OpMembers whose servers already are raft's voters.
 const MembersInForce = 1
 
-// beginMembers stores the membership that a new ensemble's first leader was started
-// with, or from feature level 2 on stages it unless it is in force already; in an
-// ensemble that has a membership it changes nothing.
+// beginMembers stores the membership that the first leader of a new ensemble was started with. From
+// feature level 2 on it stages the membership, unless that is in force already. In an ensemble that
+// has a membership it changes nothing.
 func (t *Tree) beginMembers(members string, inForce bool, r *Result) {
 	slot := t.find(pathConfig)
 	switch {
@@ -102,9 +101,8 @@ func (t *Tree) beginMembers(members string, inForce bool, r *Result) {
 	}
 }
 
-// setMembers makes members (lines of server.N=...), followed by a line version=
-// with the change's zxid in hexadecimal, the data of /zookeeper/config. The
-// znode's version is always -1.
+// setMembers sets the data of /zookeeper/config to members (lines of server.N=...) followed by a
+// line version= with the zxid of the change in hexadecimal. The znode's version is always -1.
 func (t *Tree) setMembers(slot uint32, members string, r *Result) {
 	if members != "" && members[len(members)-1] != '\n' {
 		members += "\n"
@@ -113,8 +111,8 @@ func (t *Tree) setMembers(slot uint32, members string, r *Result) {
 	r.Stat = t.changeData(slot, pathConfig, r.Data, -1, r)
 }
 
-// Members returns the membership text of the ensemble, "" for a server alone,
-// and the zxid of the change that made it.
+// Members returns the membership text of the ensemble, "" for a standalone server, and the zxid of
+// the change that set it.
 func (t *Tree) Members() (text string, version int64) {
 	n := t.at(t.find(pathConfig))
 	return string(t.data(n)), n.mzxid

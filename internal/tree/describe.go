@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// describedMax bounds the requests that Describe tells of, and describedText one of
-	// their strings, in bytes.
+	// describedMax bounds the requests that Describe lists, and describedText the bytes of each of
+	// their strings.
 	describedMax  = 200
 	describedText = 256
 )
 
-// Describe tells people what a batch asks for, one line for each request; that number
-// from, counted from 0, is marked, and so few follow that the text stays readable. It
-// shows neither data nor passwords. It takes any bytes, and doesn't panic itself.
+// Describe lists the requests of a batch for people to read, one per line. It marks the request
+// with the number mark, counted from 0. It lists only the first describedMax requests and the
+// marked one, so that the text stays readable. It shows neither data nor passwords. batch may hold
+// any bytes; Describe doesn't panic.
 func Describe(batch []byte, mark int) (told string) {
 	var text strings.Builder
 	defer func() {
@@ -37,7 +38,8 @@ func Describe(batch []byte, mark int) (told string) {
 			sign = "-> "
 		}
 		fmt.Fprintf(&text, "%s%d: %v, session %#x, connection %#x, sequence %d, xid %d, %d bytes%s, identities%s\n",
-			sign, n, OpName(q.Op), uint64(q.Session), uint64(q.Cnx), q.Seq, q.Xid, len(q.Body), describeBody(&q), describeIdentities(q.Identities))
+			sign, n, OpName(q.Op), uint64(q.Session), uint64(q.Cnx), q.Seq, q.Xid, len(q.Body), describeBody(&q),
+			describeIdentities(q.Identities))
 	}
 	if n > describedMax {
 		fmt.Fprintf(&text, "   … %d requests in all\n", n)
@@ -48,7 +50,7 @@ func Describe(batch []byte, mark int) (told string) {
 	return text.String()
 }
 
-// describeBody returns what is known of a request's body.
+// describeBody describes the body of a request, as far as it is known.
 func describeBody(q *Request) string {
 	d := jute.NewDecoder(q.Body)
 	switch q.Op {
@@ -69,7 +71,7 @@ func describeBody(q *Request) string {
 	return ""
 }
 
-// describeMulti returns the operations of a multi, as far as they can be read.
+// describeMulti lists the operations of a multi, as far as they can be decoded.
 func describeMulti(body []byte) string {
 	const most = 20
 	ops, err := jute.DecodeMulti(jute.NewDecoder(body))
@@ -87,7 +89,7 @@ func describeMulti(body []byte) string {
 	return ", of" + text.String()
 }
 
-// describeIdentities returns identities, those of digest users without their hashes.
+// describeIdentities lists identities, without the hashes of digest users.
 func describeIdentities(ids []jute.ID) string {
 	const most = 10
 	var text strings.Builder

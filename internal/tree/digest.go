@@ -1,15 +1,15 @@
 package tree
 
-// The digest is a sum, modulo 2^64, of one hash per thing: adding, removing and
-// changing a thing moves it by a difference, in any order, whatever the slots.
+// The digest is a sum, modulo 2^64, of one hash per item. Adding, removing or changing an item adds
+// a difference to the sum, so neither the order of changes nor the slots matter.
 //
 //	znode     statHash(path, every field of the Stat, kind, owner, ACL) + dataHash(path, data)
 //	session   hash(id, timeout, password) mixed with owner and sequence
 //	settings  hash(their record)
-//	change    hash(its record), nothing if none is under way
-//	entrance  hash(id, next), nothing if it was never used
+//	change    hash(its record), 0 if none is in progress
+//	entrance  hash(id, next), 0 if it was never used
 //
-// Digest mixes in where the tree stands.
+// Digest also mixes in the tree's position in the log.
 const (
 	aclSeed      = 0xac1
 	dataSeed     = 0xda7a
@@ -21,7 +21,7 @@ const (
 	scopeSeed    = 1 << 32
 )
 
-// statHash is the part of a znode's digest that changes with its children and ACL.
+// statHash is the part of a znode's digest that covers its Stat, kind, owner and ACL.
 func (t *Tree) statHash(n *node) uint64 {
 	k, rare := &t.key, t.extraOf(n)
 	h := n.hash ^ t.acls.entries[n.acl].hash ^ k[3]
@@ -32,7 +32,7 @@ func (t *Tree) statHash(n *node) uint64 {
 	return fold(h^k[1], uint64(n.kind())^k[2])
 }
 
-// dataHash is the part of a znode's digest that changes with its data.
+// dataHash is the part of a znode's digest that covers its data.
 func (t *Tree) dataHash(n *node) uint64 {
 	return t.key.bytes(n.hash^dataSeed^uint64(uint32(n.dataLen))<<32, t.data(n))
 }
@@ -50,9 +50,10 @@ func (t *Tree) changeDigest() uint64 {
 	return t.key.bytes(changeSeed, t.change.append(nil))
 }
 
-// sessionBase is the part of a session's digest that requests don't change.
+// sessionBase is the part of a session's digest that its requests don't change.
 func (t *Tree) sessionBase(s *session) uint64 {
-	return t.key.bytes(t.key.words(sessionSeed+scopeSeed*uint64(s.scope), uint64(s.id), uint64(uint32(s.timeout))), s.passwd[:])
+	return t.key.bytes(t.key.words(sessionSeed+scopeSeed*uint64(s.scope), uint64(s.id), uint64(uint32(s.timeout))),
+		s.passwd[:])
 }
 
 func (t *Tree) entranceDigest(e *entrance) uint64 {
@@ -66,8 +67,8 @@ func (t *Tree) sessionDigest(s *session) uint64 {
 	return fold(s.base^uint64(s.cnx)^t.key[0], uint64(s.next)^t.key[1])
 }
 
-// Digest returns a fingerprint of the whole replicated state and of where it
-// stands in the log: equal on replicas that applied the same entries.
+// Digest returns a fingerprint of the whole replicated state and of its position in the log. It is
+// equal on replicas that applied the same entries.
 func (t *Tree) Digest() uint64 { return t.stamp(t.totals.digest) }
 
 func (t *Tree) stamp(sum uint64) uint64 {
@@ -81,7 +82,7 @@ func (t *Tree) stamp(sum uint64) uint64 {
 // RecomputeDigest computes the Digest from scratch, for tests and checks.
 func (t *Tree) RecomputeDigest() uint64 { return t.stamp(t.sumDigest()) }
 
-// sumDigest computes the sum of totals.digest from scratch.
+// sumDigest computes totals.digest from scratch.
 func (t *Tree) sumDigest() uint64 {
 	sum := t.settingsDigest() + t.changeDigest()
 	for slot := range t.nodes.all {

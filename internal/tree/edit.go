@@ -4,8 +4,8 @@ package tree
 // setNodeACL. Each keeps the table, the lists, the totals, the digest, open
 // snapshots and the undo log right; nothing else writes a node.
 
-// edit returns the znode in slot to be changed, after saving its present state for open
-// snapshots and the undo log.
+// edit returns the znode in slot for changing, after saving its present state for open snapshots
+// and the undo log.
 func (t *Tree) edit(slot uint32) *node {
 	for _, img := range t.images {
 		img.nodes.save(slot, t.encodeNode)
@@ -29,7 +29,7 @@ func (t *Tree) editSession(slot uint32) *session {
 	return s
 }
 
-// newNode is what insertNode needs to know of a znode.
+// A newNode describes a znode for insertNode.
 type newNode struct {
 	data  []byte
 	acl   uint32
@@ -41,8 +41,8 @@ type newNode struct {
 	aversion int32
 }
 
-// insertNode adds a child, which must not exist, as the parent's last. It leaves
-// the parent's own fields alone except for the links and the number of children.
+// insertNode adds a child, which must not exist yet, as the parent's last. Of the parent's own
+// fields it changes only the links and the number of children.
 func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	slot := t.nodes.get()
 	for _, img := range t.images {
@@ -94,8 +94,8 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	return slot
 }
 
-// removeNode takes out a znode without children. It leaves the parent's own
-// fields alone, as insertNode does.
+// removeNode removes a znode without children. Of the parent's own fields it changes only the links
+// and the number of children, as insertNode does.
 func (t *Tree) removeNode(slot uint32) {
 	n := t.edit(slot)
 	t.totals.nodes--
@@ -131,15 +131,15 @@ func (t *Tree) removeNode(slot uint32) {
 	t.freeNode(slot)
 }
 
-// countBelow adds to the number of znodes below each znode from slot up to the
-// root, all of which have children, or had some until now.
+// countBelow adds add to the number of descendants of the znode in slot and of each of its
+// ancestors. All of these have children, or had one until now.
 func (t *Tree) countBelow(slot, add uint32) {
 	for ; slot != 0; slot = t.at(slot).parent {
 		t.extras.at(t.at(slot).extra).below += add
 	}
 }
 
-// freeNode gives back what a znode out of the table holds.
+// freeNode frees the slot of a znode that is no longer in the table, and everything it holds.
 func (t *Tree) freeNode(slot uint32) {
 	n := t.at(slot)
 	t.payloads.put(n.block, n.payload())
@@ -171,7 +171,7 @@ func (t *Tree) setData(slot uint32, data []byte) {
 	t.totals.digest += t.dataHash(n)
 }
 
-// setNodeACL replaces a znode's ACL; never within a multi.
+// setNodeACL replaces a znode's ACL. It must not be called within a multi.
 func (t *Tree) setNodeACL(slot, acl uint32) {
 	n := t.edit(slot)
 	t.acls.retain(acl)

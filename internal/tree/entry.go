@@ -12,7 +12,7 @@ import (
 //
 //	record := int length-of-rest | int op | long session | long cnx | long seq | int xid | vector<ID> identities | body
 //
-// From feature level 2 on, a null vector stands for the identities of the record before.
+// From feature level 2 on, a null vector stands for the identities of the previous record.
 type Request struct {
 	Op         jute.Op
 	Session    int64     // 0 for internal requests
@@ -30,8 +30,8 @@ const (
 	recordFixedSize = 4 + 8 + 8 + 8 + 4 // op to xid
 )
 
-// AppendBatchHeader appends what begins a batch: its format and time, in
-// milliseconds since 1970.
+// AppendBatchHeader appends the header of a batch: its format and its time, in milliseconds since
+// 1970.
 func AppendBatchHeader(b []byte, ms int64) []byte { return jute.AppendLong(append(b, batchFormat), ms) }
 
 // AppendRecord appends a request as a record. Records are self-delimiting and
@@ -45,14 +45,14 @@ func AppendRecord(b []byte, q *Request) []byte {
 	return jute.EndFrame(append(b, q.Body...), start)
 }
 
-// AppendNextRecord appends a request whose identities are those of the record that b
-// ends with. It may be copied only together with that one, or cut off by CutRecords.
+// AppendNextRecord appends a request that has the identities of the last record in b. The new
+// record may be copied only together with that record, or be split off by CutRecords.
 func AppendNextRecord(b []byte, q *Request) []byte {
 	b, start := beginRecord(b, q)
 	return jute.EndFrame(append(jute.AppendInt(b, asBefore), q.Body...), start)
 }
 
-// asBefore is the number of identities that stands for those of the record before.
+// asBefore is the number of identities that means "the identities of the previous record".
 const asBefore = -1
 
 // beginRecord appends a record up to its identities.
@@ -73,9 +73,9 @@ func RecordSize(q *Request) int {
 	return n
 }
 
-// CutRecords cuts records behind the fewest that have aim bytes or more, or behind all
-// of them if they have less. A first record of the other kind is rewritten, so that each
-// part may be copied alone.
+// CutRecords splits records: head has the fewest records that take aim bytes or more, or all of
+// them if they take less. If the first record of rest refers to the identities of the previous
+// record, it is rewritten, so that each part may be copied alone.
 func CutRecords(records []byte, aim int) (head, rest []byte) {
 	r := RecordsOf(records)
 	var q Request
@@ -92,8 +92,9 @@ func CutRecords(records []byte, aim int) (head, rest []byte) {
 	return records, nil
 }
 
-// WithoutRecords returns records without those that drop picks, and how many these were. What
-// is left and had the identities of one that is dropped has them itself.
+// WithoutRecords returns records without those for which drop returns true, and the number of
+// those. A remaining record that refers to the identities of a dropped one is rewritten to hold
+// them itself.
 func WithoutRecords(records []byte, drop func(*Request) bool) (left []byte, dropped int) {
 	left = make([]byte, 0, len(records))
 	r := RecordsOf(records)
@@ -101,7 +102,7 @@ func WithoutRecords(records []byte, drop func(*Request) bool) (left []byte, drop
 	for lost := false; ; {
 		before := r.rest
 		if !r.Next(&q) {
-			return append(left, before...), dropped // nothing, or what can't be read
+			return append(left, before...), dropped // before is empty or can't be read
 		}
 		switch {
 		case drop(&q):
@@ -117,15 +118,13 @@ func WithoutRecords(records []byte, drop func(*Request) bool) (left []byte, drop
 	}
 }
 
-// asBeforeAt reports whether the record that b begins with has the identities of the
-// one before.
+// asBeforeAt reports whether the first record in b refers to the identities of the previous one.
 func asBeforeAt(b []byte) bool {
 	return int32(binary.BigEndian.Uint32(b[4+recordFixedSize:])) == asBefore
 }
 
-// AppendDeleteContainer appends the body of a deleteContainer request. A
-// container that never had a child is only deleted if it is older than
-// neverUsed milliseconds; 0 is forever.
+// AppendDeleteContainer appends the body of a deleteContainer request. A container that never had a
+// child is only deleted if it has been idle for more than neverUsed milliseconds; 0 means never.
 func AppendDeleteContainer(b []byte, path string, neverUsed int64) []byte {
 	return jute.AppendLong(jute.AppendString(b, path), neverUsed)
 }
@@ -138,20 +137,20 @@ type Records struct {
 	err   error
 	cache *identityCache
 
-	// Of the record before, since most have the same: the identities' bytes, and
-	// what they are, nil if nobody asked.
+	// The identities of the previous record, since most records have the same: their encoding, and the
+	// decoded list, nil if it isn't decoded yet.
 	identities []byte
 	decoded    []jute.ID
 }
 
-// NewRecords begins to read a batch, which it aliases.
+// NewRecords returns an iterator over the requests of a batch. It aliases batch.
 func NewRecords(batch []byte) Records {
 	var r Records
 	r.begin(batch, new(identityCache))
 	return r
 }
 
-// RecordsOf iterates over records that are in no batch.
+// RecordsOf returns an iterator over records that have no batch header.
 func RecordsOf(records []byte) Records {
 	return Records{rest: records, total: len(records), cache: new(identityCache)}
 }
@@ -162,14 +161,17 @@ func (r *Records) begin(batch []byte, cache *identityCache) {
 	case len(batch) < batchHeaderSize:
 		r.err = fmt.Errorf("decode batch: %d bytes, too short for its header", len(batch))
 	case batch[0] != batchFormat:
-		r.err = &NewerError{What: fmt.Sprintf("the batch format %d (this version reads %d)", batch[0], batchFormat), This: batchFormat, Wants: int32(batch[0])}
+		r.err = &NewerError{
+			What: fmt.Sprintf("the batch format %d (this version reads %d)", batch[0], batchFormat), This: batchFormat,
+			Wants: int32(batch[0]),
+		}
 	default:
 		r.time = int64(binary.BigEndian.Uint64(batch[1:]))
 		r.rest = batch[batchHeaderSize:]
 	}
 }
 
-// Time returns the batch's time, milliseconds since 1970 by the leader's clock.
+// Time returns the batch's time by the leader's clock, in milliseconds since 1970.
 func (r *Records) Time() int64 { return r.time }
 
 // Err returns why Next stopped before the end, or nil.
@@ -190,13 +192,14 @@ func (r *Records) Next(q *Request) bool {
 	return true
 }
 
-// next is Next with the identities left as they are.
+// next is Next, but returns the identities undecoded.
 func (r *Records) next(q *Request) (identities []byte, ok bool) {
 	if r.err != nil || len(r.rest) == 0 {
 		return nil, false
 	}
 	b := r.rest
-	if len(b) < 4 || int(int32(binary.BigEndian.Uint32(b))) < recordFixedSize+4 || int(binary.BigEndian.Uint32(b)) > len(b)-4 {
+	if len(b) < 4 || int(int32(binary.BigEndian.Uint32(b))) < recordFixedSize+4 ||
+		int(binary.BigEndian.Uint32(b)) > len(b)-4 {
 		r.err = fmt.Errorf("decode batch: record at offset %d of %d: length doesn't fit", r.total-len(b), r.total)
 		return nil, false
 	}
@@ -210,16 +213,18 @@ func (r *Records) next(q *Request) (identities []byte, ok bool) {
 	b = b[recordFixedSize:]
 	if int32(binary.BigEndian.Uint32(b)) == asBefore {
 		if len(r.identities) == 0 {
-			r.err = fmt.Errorf("decode batch: the first record, which ends at offset %d of %d, has no identities of its own", r.total-len(r.rest), r.total)
+			r.err = fmt.Errorf("decode batch: the first record, which ends at offset %d of %d, has no identities of its own",
+				r.total-len(r.rest), r.total)
 			return nil, false
 		}
 		q.Body = b[4:]
 		return r.identities, true
 	}
-	if len(r.identities) == 0 || !bytes.HasPrefix(b, r.identities) { // a vector tells its own end
+	if len(r.identities) == 0 || !bytes.HasPrefix(b, r.identities) { // an encoded vector tells where it ends
 		size, err := identitiesSize(b)
 		if err != nil {
-			r.err = fmt.Errorf("decode batch: identities of the record that ends at offset %d of %d: %w", r.total-len(r.rest), r.total, err)
+			r.err = fmt.Errorf("decode batch: identities of the record that ends at offset %d of %d: %w", r.total-len(r.rest),
+				r.total, err)
 			return nil, false
 		}
 		r.identities, r.decoded = b[:size], nil
@@ -238,9 +243,9 @@ func identitiesSize(b []byte) (int, error) {
 	return d.Offset(), d.Err()
 }
 
-// validate reads a whole batch, so that one that is corrupt or from a newer
-// version changes nothing, and returns its records, which can't fail any more. It is the
-// only place where an entry is refused.
+// validate reads a whole batch and returns its records, which can't fail to decode any more. A
+// batch that is corrupt or from a newer version is refused here, and nowhere else, so it changes
+// nothing.
 func (t *Tree) validate(batch []byte) (Records, error) {
 	var r Records
 	r.begin(batch, &t.identities)
@@ -252,7 +257,10 @@ func (t *Tree) validate(batch []byte) (Records, error) {
 			return records, r.err
 		}
 		if needs := LevelOf(q.Op); needs == 0 || needs > level {
-			return records, &NewerError{What: fmt.Sprintf("operation %d of session %#x at feature level %d", q.Op, q.Session, level), This: level, Wants: needs}
+			return records, &NewerError{
+				What: fmt.Sprintf("operation %d of session %#x at feature level %d", q.Op, q.Session, level), This: level,
+				Wants: needs,
+			}
 		}
 		if q.Op == OpSettings && q.Session == 0 {
 			s, err := t.decodeSettings(jute.NewDecoder(q.Body))

@@ -14,8 +14,12 @@ func TestRecordsAsBefore(t *testing.T) {
 	t.Parallel()
 	var want []Request
 	var records []byte
-	for i, ids := range [][]jute.ID{identities[1], identities[1], identities[1], {}, {}, identities[2], identities[0], identities[0]} {
-		q := Request{Op: jute.OpSetData, Session: 5, Cnx: 6, Seq: int64(i), Identities: ids, Body: bytes.Repeat([]byte{byte(i)}, i)}
+	for i, ids := range [][]jute.ID{
+		identities[1], identities[1], identities[1], {}, {}, identities[2], identities[0], identities[0],
+	} {
+		q := Request{
+			Op: jute.OpSetData, Session: 5, Cnx: 6, Seq: int64(i), Identities: ids, Body: bytes.Repeat([]byte{byte(i)}, i),
+		}
 		want = append(want, q)
 		if i > 0 && fmt.Sprint(ids) == fmt.Sprint(want[i-1].Identities) {
 			records = AppendNextRecord(records, &q)
@@ -42,7 +46,8 @@ func TestRecordsAsBefore(t *testing.T) {
 	for aim := range len(records) + 2 {
 		what := fmt.Sprintf("cut at %d of %d", aim, len(records))
 		head, rest := CutRecords(records, aim)
-		if got := append(read(what, head), read(what, rest)...); fmt.Sprint(got) != fmt.Sprint(want) || len(head) < min(aim, len(records)) {
+		if got := append(read(what, head), read(what, rest)...); fmt.Sprint(got) != fmt.Sprint(want) ||
+			len(head) < min(aim, len(records)) {
 			t.Fatalf("%s: records are\n%v instead of\n%v", what, got, want)
 		}
 		cuts[len(head)] = true

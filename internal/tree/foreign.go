@@ -9,51 +9,52 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Foreign is a znode on its way from or to the files of another kind of server: every
-// field that the tree keeps, as it is.
+// A Foreign is a znode read from, or to be written to, the files of another kind of server. It has
+// every field that the tree keeps, unchanged.
 type Foreign struct {
-	Path   string // from Znodes
-	Parent uint32 // to Builder.Add: the place of its parent
-	Name   string // to Builder.Add: the last component of its path
+	Path   string // set by Znodes
+	Parent uint32 // for Builder.Add: the place of the parent
+	Name   string // for Builder.Add: the last component of the path
 
 	Data                []byte // nil for null
 	ACL                 []jute.ACL
 	Czxid, Mzxid, Pzxid int64
 	Ctime, Mtime        int64
 	Version, Aversion   int32
-	Created             int64 // children ever created
+	Created             int64 // number of children ever created
 	Container           bool
 	TTL                 int64 // milliseconds; 0 for none
-	Owner               int64 // its session; 0 for none
+	Owner               int64 // session that owns it; 0 for none
 }
 
-// A Builder builds a tree from the data files of another kind of server. It can't be used
-// after an error.
+// A Builder builds a tree from the data files of another kind of server. It must not be used after
+// an error.
 type Builder struct {
 	tree *Tree
-	last []jute.ACL // the last ACL, since most znodes have the same
-	fix  aclFix     // of it
+	last []jute.ACL // the last ACL, since most znodes have the same one
+	fix  aclFix     // what to store for last
 }
 
-// RootPlace is the place of the root, which is there from the start.
+// RootPlace is the place of the root, which exists from the start.
 const RootPlace = rootSlot
 
-// NewBuilder begins a tree that has only a root.
+// NewBuilder returns a Builder whose tree has only a root.
 func NewBuilder(o Options) *Builder { return &Builder{tree: newRoot(o)} }
 
 // AddSession adds a session that no connection owns.
 func (b *Builder) AddSession(id int64, timeout int32, passwd [jute.PasswdSize]byte) error {
 	if _, twice := b.tree.sessions.index[id]; twice || id == 0 || id == -1<<63 || timeout < 0 {
-		return fmt.Errorf("add session %#x with a timeout of %d ms to the tree: it is invalid, or there twice", uint64(id), timeout)
+		return fmt.Errorf("add session %#x with a timeout of %d ms to the tree: it is invalid, or there twice", uint64(id),
+			timeout)
 	}
 	b.tree.beginSession(session{id: id, next: 1, timeout: timeout, passwd: passwd})
 	return nil
 }
 
-// Root gives the root its data, ACL and Stat.
+// Root sets the data, ACL and Stat of the root.
 func (b *Builder) Root(z *Foreign) { b.become(rootSlot, z) }
 
-// become gives a znode that is there the data, ACL and Stat of z.
+// become sets the data, ACL and Stat of an existing znode to those of z.
 func (b *Builder) become(slot uint32, z *Foreign) {
 	t := b.tree
 	t.totals.digest -= t.statHash(t.at(slot))
@@ -63,8 +64,8 @@ func (b *Builder) become(slot uint32, z *Foreign) {
 	b.stat(slot, z)
 }
 
-// Add adds a znode, whose parent and session are there already, and returns its place. It
-// keeps nothing of z.
+// Add adds a znode, whose parent and session must exist already, and returns its place. It doesn't
+// retain z or anything in it.
 func (b *Builder) Add(z *Foreign) (place uint32, err error) {
 	if err := b.check(z); err != nil {
 		return 0, fmt.Errorf("add a znode with the name %q to the tree: %w", z.Name, err)
@@ -88,7 +89,7 @@ func (b *Builder) insert(z *Foreign) (place uint32) {
 	return place
 }
 
-// check returns why a znode can't be added.
+// check returns why a znode can't be added, or nil.
 func (b *Builder) check(z *Foreign) error {
 	t := b.tree
 	switch {
@@ -109,17 +110,17 @@ func (b *Builder) check(z *Foreign) error {
 	return nil
 }
 
-// intern returns the place of an ACL, which the caller retains.
+// intern returns the place of an ACL; the caller retains it.
 func (b *Builder) intern(list []jute.ACL) uint32 {
 	if b.fix.encoded == "" || !slices.Equal(list, b.last) {
-		encoded := jute.AppendACLs(nil, append([]jute.ACL{}, list...)) // null is empty here
+		encoded := jute.AppendACLs(nil, append([]jute.ACL{}, list...)) // makes null an empty list
 		b.fix = aclFix{jute.DecodeACLs(jute.NewDecoder(encoded)), text(encoded), true}
 		b.last = b.fix.list
 	}
 	return b.tree.internACL(&b.fix)
 }
 
-// stat gives a znode what insertNode doesn't.
+// stat sets the fields of a znode's Stat that insertNode doesn't set.
 func (b *Builder) stat(place uint32, z *Foreign) {
 	t := b.tree
 	n := t.edit(place)
@@ -133,8 +134,8 @@ func (b *Builder) stat(place uint32, z *Foreign) {
 	t.totals.digest += t.statHash(n)
 }
 
-// Finish returns the tree. It is at (term, index) of a log that begins anew, with that
-// zxid as the last one and ms as its time.
+// Finish returns the tree. Its position is (term, index) of a new log, with zxid as its last zxid
+// and ms as its time.
 func (b *Builder) Finish(term, index uint64, zxid, ms int64) (*Tree, error) {
 	t := b.tree
 	for _, path := range []string{pathZookeeper, pathQuota, pathConfig} {
@@ -147,8 +148,8 @@ func (b *Builder) Finish(term, index uint64, zxid, ms int64) (*Tree, error) {
 	return t, nil
 }
 
-// Znodes calls visit for each znode, parents before their children and siblings in the
-// order of their creation, until it returns false. What it is given is valid until it returns.
+// Znodes calls visit for each znode, parents before their children and siblings in the order of
+// their creation, until visit returns false. The Foreign is valid only until visit returns.
 func (t *Tree) Znodes(visit func(*Foreign) bool) {
 	var path []byte
 	for slot := uint32(rootSlot); slot != 0; slot = t.following(slot) {

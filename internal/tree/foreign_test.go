@@ -59,7 +59,8 @@ func listing(t *Tree) string {
 		fmt.Fprintln(&b, s.ID, s.Timeout, s.Passwd, t.EphemeralPaths(s.ID))
 		return true
 	})
-	fmt.Fprintln(&b, t.NodeCount(), t.ApproximateDataSize(), t.EphemeralsCount(), t.totals.reapable, t.LastZxid(), t.Time(), t.quotas)
+	fmt.Fprintln(&b, t.NodeCount(), t.ApproximateDataSize(), t.EphemeralsCount(), t.totals.reapable, t.LastZxid(),
+		t.Time(), t.quotas)
 	return b.String()
 }
 

@@ -2,8 +2,8 @@ package tree
 
 import "github.com/zooid-project/zooid/jute"
 
-// Grows reports whether a request would make the tree larger as it is now. One that
-// can't be decoded doesn't.
+// Grows reports whether a request would make the tree, as it is now, larger. A request that can't
+// be decoded doesn't.
 func (t *Tree) Grows(op jute.Op, body []byte) bool {
 	var d jute.Decoder
 	d.Reset(body)
@@ -28,7 +28,8 @@ func (t *Tree) Grows(op jute.Op, body []byte) bool {
 	return op.IsCreate()
 }
 
-// newACL reports whether no znode has the ACL that d stands at as it was sent.
+// newACL reports whether no znode has the ACL at d's position, compared in the form in which it was
+// sent.
 func (t *Tree) newACL(d *jute.Decoder) bool {
 	rest, begin := d.Rest(), d.Offset()
 	skipACL(d)

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// hashKey keys every hash of the package. The multiply-and-fold hash below is
-// fast rather than cryptographic: without the key an attacker can't aim
-// collisions at the table, and no hash value leaves the server.
+// A hashKey keys every hash of the package. The multiply-and-fold hash below is fast rather than
+// cryptographic: without the key an attacker can't construct collisions in the table, and no hash
+// value leaves the server.
 type hashKey [4]uint64
 
 // newHashKey expands the 16 bytes of Options.Key.

@@ -6,19 +6,19 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The identityCache keeps the decoded identities of requests by their bytes, so
-// that a connection's identities are decoded once rather than with each write.
-// Forgetting only costs decoding again.
+// An identityCache keeps the decoded identities of requests by their encoding, so that a
+// connection's identities are decoded once rather than with each write. Identities that were
+// dropped are only decoded again.
 type identityCache struct {
 	decoded map[string][]jute.ID
 	bytes   int // of all keys
 }
 
-// identitiesBytesMax bounds the cache: tens of thousands of connections whose
+// identitiesBytesMax bounds the cache. It has room for tens of thousands of connections whose
 // identities are an address and a user.
 const identitiesBytesMax = 4 << 20
 
-// decode returns the identities in raw, a vector of ID; they don't share its memory.
+// decode returns the identities in raw, a vector of ID. They don't share raw's memory.
 func (c *identityCache) decode(raw []byte) []jute.ID {
 	if ids, ok := c.decoded[string(raw)]; ok {
 		return ids

@@ -81,7 +81,8 @@ func invariants(t *Tree) string {
 		return fmt.Sprintf("totals are %+v instead of %+v", t.totals, sum)
 	}
 	if blocks != t.payloads.blocks || blockBytes != t.payloads.liveBytes {
-		return fmt.Sprintf("arena counts %d blocks of %d bytes instead of %d of %d", t.payloads.blocks, t.payloads.liveBytes, blocks, blockBytes)
+		return fmt.Sprintf("arena counts %d blocks of %d bytes instead of %d of %d", t.payloads.blocks, t.payloads.liveBytes,
+			blocks, blockBytes)
 	}
 	if len(extras) != t.extras.live || len(extras)+without != t.nodes.live {
 		return fmt.Sprintf("%d znodes have %d of %d extras, %d have none", t.nodes.live, len(extras), t.extras.live, without)
@@ -112,7 +113,8 @@ func invariants(t *Tree) string {
 		return s
 	}
 	for name, s := range map[string]string{
-		"znodes": slabInvariants(&t.nodes), "extras": slabInvariants(&t.extras), "sessions": slabInvariants(&t.sessions.slots),
+		"znodes": slabInvariants(&t.nodes), "extras": slabInvariants(&t.extras),
+		"sessions": slabInvariants(&t.sessions.slots),
 	} {
 		if s != "" {
 			return name + ": " + s
@@ -195,7 +197,8 @@ func arenaInvariants(a *arena) string {
 		kept += len(a.large.free[c].dirty) * largeSize(c)
 	}
 	if largeBytes != a.large.bytes || kept != a.large.kept {
-		return fmt.Sprintf("large blocks count %d bytes and %d kept instead of %d and %d", a.large.bytes, a.large.kept, largeBytes, kept)
+		return fmt.Sprintf("large blocks count %d bytes and %d kept instead of %d and %d", a.large.bytes, a.large.kept,
+			largeBytes, kept)
 	}
 	for i := range a.pages {
 		p := &a.pages[i]

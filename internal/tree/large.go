@@ -2,19 +2,20 @@ package tree
 
 import "math/bits"
 
-// Payloads larger than blockMax are blocks of their own, outside of Go's heap like
-// all others: on it, the collector would let garbage pile up to as much as they take.
+// Payloads larger than blockMax have blocks of their own. Like all blocks they are outside of Go's
+// heap: on the heap, the collector would let garbage accumulate up to the size of the live
+// payloads.
 //
-// The allocator never takes memory back, so a freed block waits in a list of its
-// size class. The classes, four per doubling, waste at most a fifth of a block's
-// addresses; its memory goes back to the system.
+// The allocator never takes memory back, so a freed block is kept in a list of its size class,
+// while its memory goes back to the system. The classes, four per doubling, waste at most a fifth
+// of a block's address space.
 const (
 	largeBits    = 14 // blockMax is 1<<largeBits
 	largeClasses = 4 * (31 - largeBits)
-	largeSpan    = 1 << 20 // bytes asked from the allocator at a time for blocks smaller than that
+	largeSpan    = 1 << 20 // bytes requested from the allocator at a time, for blocks smaller than that
 
-	// largeKeep bytes of freed blocks are kept as they are: giving a block back and
-	// taking it again costs the system more than what it is used for.
+	// largeKeep is how many bytes of freed blocks keep their memory: giving a block back to the system
+	// and taking it again costs more than using it.
 	largeKeep = 4 << 20
 )
 
@@ -33,15 +34,15 @@ func largeSize(c int) int {
 // A largeArena hands out large blocks, addressed by an index.
 type largeArena struct {
 	blocks  [][]byte // nil where an index is free
-	indexes []uint32 // the free ones
+	indexes []uint32 // free indexes
 	free    [largeClasses]struct {
-		clean [][]byte // given back to the system, or never used
-		dirty [][]byte // as they were freed
+		clean [][]byte // their memory is given back to the system, or was never used
+		dirty [][]byte // freed, but their memory is kept
 	}
-	kept  int // bytes of all dirty ones
-	bytes int // of all live blocks
+	kept  int // bytes of all dirty blocks
+	bytes int // bytes of all live blocks
 
-	largest int // block that was ever taken
+	largest int // size of the largest block ever handed out
 }
 
 // getLarge hands out a block of n bytes, more than blockMax, with undefined content.

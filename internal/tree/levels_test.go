@@ -36,9 +36,10 @@ func TestNewerIsNotDamage(t *testing.T) {
 	tree := New(Options{})
 	before := tree.Digest()
 	for what, err := range map[string]error{
-		"a level":            tree.Apply(1, 1, settingsAt(FeatureLevelMax+1), nil),
-		"an operation":       tree.Apply(1, 1, AppendRecord(batch, &Request{Op: 7777}), nil),
-		"one not in force":   tree.Apply(1, 1, AppendRecord(batch, &Request{Op: OpSecret, Body: make([]byte, SecretSize)}), nil),
+		"a level":      tree.Apply(1, 1, settingsAt(FeatureLevelMax+1), nil),
+		"an operation": tree.Apply(1, 1, AppendRecord(batch, &Request{Op: 7777}), nil),
+		"one not in force": tree.Apply(1, 1, AppendRecord(batch, &Request{Op: OpSecret, Body: make([]byte, SecretSize)}),
+			nil),
 		"a batch":            tree.Apply(1, 1, format, nil),
 		"a snapshot":         snapshot(tree, func(header []byte) { header[1] = snapshotVersion + 1 }),
 		"an older version's": New(Options{LevelMax: 1}).Apply(1, 1, settingsAt(2), nil),

@@ -209,7 +209,10 @@ func TestLargeRequestsLeaveNothing(t *testing.T) {
 	l := newLimiter(t, 2)
 	ops := make([]jute.MultiOp, ephemerals)
 	for i := range ops {
-		ops[i] = jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprintf("/ephemeral-of-a-long-name-%06d", i), ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeral}
+		ops[i] = jute.MultiOp{
+			Op: jute.OpCreate, Path: fmt.Sprintf("/ephemeral-of-a-long-name-%06d", i), ACL: jute.WorldACL(jute.PermAll),
+			Flags: jute.ModeEphemeral,
+		}
 	}
 	small := func(what string) {
 		t.Helper()

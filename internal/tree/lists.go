@@ -7,10 +7,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A listCache keeps the encoded vectors of children of large, often read
-// znodes: walking a thousand siblings takes a thousand cache misses, copying
-// their names as one block a few microseconds. Reads fill it concurrently;
-// changes, which have the tree to themselves, drop what they touch.
+// A listCache keeps the encoded vectors of children of large, often read znodes: walking a thousand
+// siblings takes a thousand cache misses, copying their names as one block a few microseconds.
+// Concurrent reads fill the cache; changes, which have exclusive access to the tree, drop the lists
+// that they affect.
 type listCache struct {
 	mu    sync.Mutex
 	lists map[uint32][]byte // by the parent's slot
@@ -18,9 +18,9 @@ type listCache struct {
 }
 
 const (
-	listChildrenMin  = 32       // fewer are read as fast from the znodes
+	listChildrenMin  = 32       // shorter lists are read as fast from the znodes
 	listCacheSizeMax = 64 << 20 // bytes; at the limit the cache starts anew
-	listSizeMax      = 8 << 20  // bytes; a longer list doesn't deserve the room
+	listSizeMax      = 8 << 20  // bytes; longer lists aren't cached
 )
 
 // forget drops the list of a znode whose children change.
@@ -62,8 +62,7 @@ func (t *Tree) appendChildren(dst []byte, slot uint32) []byte {
 	return t.appendChildrenTo(dst, slot, math.MaxInt)
 }
 
-// appendChildrenTo is appendChildren up to a length of end, beyond which it gives
-// up and returns nil.
+// appendChildrenTo is appendChildren, but returns nil if the result would be longer than end.
 func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
 	n := t.extraOf(t.at(slot))
 	if n.children >= listChildrenMin {
@@ -77,7 +76,7 @@ func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
 	begin := len(dst)
 	dst = jute.AppendInt(dst, int32(n.children))
 	if n.children == 0 {
-		return dst // an ephemeral uses the links for other ends
+		return dst // an ephemeral znode uses the links otherwise
 	}
 	for c := n.first; c != 0; {
 		child := t.at(c)

@@ -2,8 +2,8 @@ package tree
 
 import "github.com/zooid-project/zooid/jute"
 
-// A Scope says how far a session is known, and so what it may own. A session that
-// only one server knows is in no table; with its first write it enters this one.
+// A Scope says which servers know a session, and so what the session may own. A session that only
+// one server knows isn't in the session table of the tree; its first write enters it there.
 type Scope uint8
 
 // The scopes.
@@ -14,41 +14,39 @@ const (
 	scopes                      // how many there are
 )
 
-// An entrance is the way by which the local sessions of one server enter the
-// table, each exactly once: what D6 is to the writes of a connection, this is to
-// the entries of a server. Without it a late copy of an entry could begin a
-// session again that has ended, and then the session's writes again.
+// An entrance admits the local sessions of one server to the session table, each exactly once: as
+// D6 does for the writes of a connection, it numbers the entries of a server. Without it, a late
+// copy of an OpEnter could begin a session again that has ended, and the session's writes could
+// then be applied again.
 //
-//	entry accepted = its entrance is the server's newest, and its sequence the next one
+//	OpEnter accepted = its entrance is the server's newest, and its sequence the next one
 //
-// A server opens a new entrance when it starts. A higher id is a newer one; the
-// high byte is the server's. There is one entrance per high byte, so the table has
-// a bound.
+// A server opens a new entrance when it starts. A higher id is a newer entrance; the high byte
+// identifies the server. There is one entrance per high byte, which bounds the table.
 type entrance struct {
 	id     int64 // 0: none yet
 	next   int64 // sequence that the next entry must have
-	inside int   // sessions of that server in the table that are local still; follows from them
+	inside int   // local sessions of that server in the table; derived from them
 }
 
-// entranceOf returns the entrance of the server that made an id.
+// entranceOf returns the entrance of the server that assigned id.
 func (t *Tree) entranceOf(id int64) *entrance { return &t.sessions.entrances[byte(uint64(id)>>56)] }
 
-// AppendEnter appends the body of an OpEnter request, whose Seq is that of the
-// entrance. Ids of entrances are unique in the cluster and grow on each server.
+// AppendEnter appends the body of an OpEnter request, whose Seq is the sequence in the entrance.
+// Ids of entrances are unique in the cluster, and increase on each server.
 func AppendEnter(b []byte, entrance int64, scope Scope, passwd []byte, timeout int32) []byte {
 	b = append(jute.AppendLong(b, entrance), byte(scope))
 	return jute.AppendInt(jute.AppendBuffer(b, passwd), timeout)
 }
 
-// Entrance returns the newest entrance of the server that made an id, and the
-// sequence that its next entry must have; 0 if it never had one.
+// Entrance returns the newest entrance of the server that assigned id, and the sequence that its
+// next OpEnter must have; 0 if the server never had one.
 func (t *Tree) Entrance(id int64) (entrance, next int64) {
 	e := t.entranceOf(id)
 	return e.id, e.next
 }
 
-// LocalSessions returns how many local sessions of the server that made an id are
-// in the table.
+// LocalSessions returns how many local sessions of the server that assigned id are in the table.
 func (t *Tree) LocalSessions(id int64) int { return t.entranceOf(id).inside }
 
 // GlobalSessions returns how many of the sessions in the table are not local.
@@ -60,13 +58,14 @@ func (t *Tree) GlobalSessions() int {
 	return n
 }
 
-// enter puts a session that its server has begun on its own in the table, owned by
-// the connection that its first write comes on.
+// enter adds a session to the table that only its server has known until now. The connection of the
+// session's first write owns it.
 func (t *Tree) enter(q *Request, r *Result) {
 	var d jute.Decoder
 	d.Reset(q.Body)
 	id, scope, passwd, timeout := d.Long(), Scope(d.Byte()), d.Buffer(), d.Int()
-	if d.Err() != nil || id == 0 || scope == Global || scope >= scopes || len(passwd) != jute.PasswdSize || timeout < 0 || uint64(id^q.Session)>>56 != 0 {
+	if d.Err() != nil || id == 0 || scope == Global || scope >= scopes || len(passwd) != jute.PasswdSize || timeout < 0 ||
+		uint64(id^q.Session)>>56 != 0 {
 		r.Err = jute.ErrMarshallingError
 		return
 	}
@@ -77,11 +76,13 @@ func (t *Tree) enter(q *Request, r *Result) {
 		r.Err = jute.ErrSystemError
 		return
 	}
-	t.beginSession(session{id: q.Session, cnx: q.Cnx, next: 1, timeout: timeout, scope: scope, passwd: [jute.PasswdSize]byte(passwd)})
+	t.beginSession(session{
+		id: q.Session, cnx: q.Cnx, next: 1, timeout: timeout, scope: scope, passwd: [jute.PasswdSize]byte(passwd),
+	})
 	r.Timeout = timeout
 }
 
-// pass lets the entry of that sequence through an entrance.
+// pass admits the OpEnter with sequence seq of entrance id, if it is the next one.
 func (t *Tree) pass(id, seq int64) Outcome {
 	e := t.entranceOf(id)
 	have := *e
@@ -90,7 +91,7 @@ func (t *Tree) pass(id, seq int64) Outcome {
 	}
 	switch {
 	case id < have.id:
-		return Ignored // of a process that is no more
+		return Ignored // from an earlier process of that server
 	case seq < have.next:
 		return Duplicate
 	case seq > have.next:
@@ -103,8 +104,8 @@ func (t *Tree) pass(id, seq int64) Outcome {
 	return Applied
 }
 
-// upgrade makes the session of a request that asks for an ephemeral znode global,
-// if it may be. It is one even if the request fails then.
+// upgrade makes a session that asks for an ephemeral znode global, if its scope allows that. The
+// session stays global even if the request then fails.
 func (t *Tree) upgrade(id int64) {
 	slot, ok := t.sessions.index[id]
 	if !ok || t.sessions.slots.at(slot).scope != LocalUpgrading {

@@ -219,7 +219,10 @@ func (m *model) create(o *modelOp, session int64, ids []jute.ID, r *modelResult)
 	p.stat.Cversion++
 	p.stat.Pzxid = m.zxid
 	stat := m.stat(n)
-	r.events = append(r.events, Event{jute.EventNodeCreated, path, n.acl}, Event{jute.EventNodeChildrenChanged, "/" + strings.TrimPrefix(parentPath, "/"), p.acl})
+	r.events = append(r.events, Event{Type: jute.EventNodeCreated, Path: path, ACL: n.acl, TTL: n.kind == ttl},
+		Event{
+			Type: jute.EventNodeChildrenChanged, Path: "/" + strings.TrimPrefix(parentPath, "/"), ACL: p.acl,
+		})
 	if quota, ok := strings.CutPrefix(parentPath, "/zookeeper/quota/"); ok && name == "zookeeper_stats" {
 		count, size := 0, 0
 		for q, n := range m.nodes {
@@ -296,7 +299,10 @@ func (m *model) remove(path string, r *modelResult) {
 		s := m.sessions[n.stat.EphemeralOwner]
 		s.ephemerals = slices.DeleteFunc(s.ephemerals, func(e string) bool { return e == path })
 	}
-	r.events = append(r.events, Event{jute.EventNodeDeleted, path, n.acl}, Event{jute.EventNodeChildrenChanged, "/" + strings.TrimPrefix(parentPath, "/"), p.acl})
+	r.events = append(r.events, Event{Type: jute.EventNodeDeleted, Path: path, ACL: n.acl, TTL: n.kind == ttl},
+		Event{
+			Type: jute.EventNodeChildrenChanged, Path: "/" + strings.TrimPrefix(parentPath, "/"), ACL: p.acl,
+		})
 	m.addToQuota(path, -len(n.data), -1)
 }
 
@@ -345,7 +351,9 @@ func (m *model) change(o *modelOp, ids []jute.ID, r *modelResult) (jute.Stat, ju
 	if n == nil {
 		return none, jute.ErrNoNode
 	}
-	want := map[jute.Op]jute.Perm{jute.OpSetData: jute.PermWrite, jute.OpSetACL: jute.PermAdmin, jute.OpCheck: jute.PermRead}
+	want := map[jute.Op]jute.Perm{
+		jute.OpSetData: jute.PermWrite, jute.OpSetACL: jute.PermAdmin, jute.OpCheck: jute.PermRead,
+	}
 	if !m.permits(n.acl, want[o.op], ids) {
 		return none, jute.ErrNoAuth
 	}
@@ -367,7 +375,7 @@ func (m *model) change(o *modelOp, ids []jute.ID, r *modelResult) (jute.Stat, ju
 		bump(version)
 		more := len(o.data) - len(n.data)
 		n.data, n.stat.Mzxid, n.stat.Mtime = o.data, m.zxid, m.now
-		r.events = append(r.events, Event{jute.EventNodeDataChanged, o.path, n.acl})
+		r.events = append(r.events, Event{Type: jute.EventNodeDataChanged, Path: o.path, ACL: n.acl})
 		stat := m.stat(n)
 		m.addToQuota(o.path, more, 0)
 		return stat, jute.OK
@@ -526,7 +534,8 @@ func (m *model) differ(t *Tree) string {
 		}
 	}
 	if t.ApproximateDataSize() != size || t.EphemeralsCount() != ephemerals || t.SessionCount() != len(m.sessions) {
-		return fmt.Sprintf("%d bytes, %d ephemerals, %d sessions instead of %d, %d, %d", t.ApproximateDataSize(), t.EphemeralsCount(), t.SessionCount(), size, ephemerals, len(m.sessions))
+		return fmt.Sprintf("%d bytes, %d ephemerals, %d sessions instead of %d, %d, %d", t.ApproximateDataSize(),
+			t.EphemeralsCount(), t.SessionCount(), size, ephemerals, len(m.sessions))
 	}
 	if id, next := t.Entrance(1); id != m.entrance[0] || next != m.entrance[1] {
 		return fmt.Sprintf("the entrance is %d at %d instead of %v", id, next, m.entrance)

@@ -6,8 +6,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// multi evaluates the operations of a multi one after the other against the live
-// state, all with the same zxid, and takes everything back when one fails.
+// multi evaluates the operations of a multi one after the other on the live state, all with the
+// same zxid, and undoes everything if one fails.
 func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 	ops, err := jute.DecodeMultiInto(t.multiOps[:0], d)
 	defer t.keepOps(ops)
@@ -20,7 +20,7 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		return
 	}
 	if asksEphemeral(ops) {
-		t.upgrade(q.Session) // stays if the multi fails
+		t.upgrade(q.Session) // the session stays global if the multi fails
 	}
 	t.begin()
 	var acl sameACL
@@ -37,15 +37,15 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 	t.commit()
 }
 
-// multiOpsMax bounds the operations of a multi from feature level 2 on; one with more
-// is a MarshallingError. Under the default of jute.maxbuffer there is no room for as
-// many.
+// multiOpsMax bounds the operations of a multi from feature level 2 on; a multi with more is a
+// MarshallingError. With the default jute.maxbuffer, that many don't fit into a request.
 const multiOpsMax = 1 << 16
 
 // multiOpsKeep is the most operations whose memory is kept for the next multi.
 const multiOpsKeep = 1024
 
-// keepOps takes back the memory of operations, which refer to the log entry.
+// keepOps keeps the memory of ops for the next multi, and clears it because it refers to the log
+// entry.
 func (t *Tree) keepOps(ops []jute.MultiOp) {
 	if cap(ops) > multiOpsKeep {
 		ops = nil
@@ -66,7 +66,7 @@ func normalize(ops []jute.MultiOp) bool {
 			}
 			o.TTL = -1
 		case jute.OpCreateTTL:
-			if !o.Flags.TTL() { // nor a mode at all, perhaps: create will say so
+			if !o.Flags.TTL() { // perhaps not even a valid mode: create checks that
 				o.Op, o.TTL = jute.OpCreate, -1
 			}
 		case jute.OpDelete, jute.OpSetData, jute.OpCheck:
@@ -80,7 +80,7 @@ func normalize(ops []jute.MultiOp) bool {
 	return true
 }
 
-// sameACL remembers what became of the last ACL of a multi, since most are the same.
+// A sameACL keeps the result for the last ACL of a multi, since most operations have the same ACL.
 type sameACL struct {
 	sent []jute.ACL
 	fix  aclFix
@@ -113,9 +113,9 @@ func (t *Tree) multiOp(o *jute.MultiOp, acl *sameACL, q *Request, r *Result) (re
 	return result, code
 }
 
-// failedResults returns the results of a multi of n operations of which the one
-// at failed did: everything before it was fine but is taken back, everything
-// after it wasn't tried.
+// failedResults returns the results of a multi of n operations in which the operation with the
+// index failed returned code. The operations before it succeeded but are undone, those after it
+// weren't tried.
 func failedResults(results []jute.MultiResult, n, failed int, code jute.Code) []jute.MultiResult {
 	for i := range n {
 		e := jute.MultiResult{Op: jute.OpError}

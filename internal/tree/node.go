@@ -10,16 +10,15 @@ import (
 // rootSlot is the slot of the znode "/", handed out first.
 const rootSlot = 1
 
-// A kind says what a znode's life depends on. Apache encodes it in the owner,
-// and reads it differently under different settings; here it is decided when
-// the znode is created, and no later change of settings turns a TTL znode into
-// an ephemeral one.
+// A kind says what a znode's lifetime depends on. Apache encodes it in the owner, and reads it
+// differently under different settings; here it is decided when the znode is created, and no later
+// change of settings turns a TTL znode into an ephemeral one.
 type kind uint8
 
 const (
 	persistent kind = iota
 	ephemeral       // owner is its session
-	container       // goes with its last child
+	container       // deleted after its last child
 	ttl             // owner is its time to live in milliseconds
 	kinds           // how many there are
 )
@@ -31,8 +30,8 @@ type node struct {
 	czxid, mzxid      int64
 	ctime, mtime      int64
 	version, aversion int32
-	parent            uint32 // slots from here on; root has none
-	prev, next        uint32 // siblings
+	parent            uint32 // slot; 0 for the root
+	prev, next        uint32 // slots of the siblings
 	extra             uint32 // slot of its nodeExtra, which most znodes don't need; 0 if it has none
 	acl               uint32 // index of an entry of the ACL table
 	block             uint32 // the name followed by the data
@@ -40,7 +39,7 @@ type node struct {
 	dataLen           int32  // -1 if the data is null
 }
 
-// A nodeExtra holds the fields that only znodes need that have an owner, or ever had a
+// A nodeExtra holds the fields that are only needed by znodes that have an owner or ever had a
 // child. It lives as long as the znode.
 type nodeExtra struct {
 	_           uint32 // links free slots (slab.link); must be first
@@ -52,7 +51,7 @@ type nodeExtra struct {
 	created     int64 // children ever created: Apache's stored cversion, but it never overflows
 }
 
-// extraOf returns a znode's nodeExtra as it is, or would be.
+// extraOf returns a znode's nodeExtra; if it has none, what that would be.
 func (t *Tree) extraOf(n *node) nodeExtra {
 	if n.extra == 0 {
 		return nodeExtra{pzxid: n.czxid}
@@ -60,7 +59,7 @@ func (t *Tree) extraOf(n *node) nodeExtra {
 	return *t.extras.at(n.extra)
 }
 
-// editExtra returns the nodeExtra of a znode that edit returned, to be changed.
+// editExtra returns the nodeExtra of a znode for changing; n must come from edit.
 func (t *Tree) editExtra(n *node) *nodeExtra {
 	if n.extra == 0 {
 		n.extra = t.extras.get()
@@ -90,8 +89,8 @@ func dataLen(data []byte) int32 {
 	return int32(len(data))
 }
 
-// stat returns what clients see. cversion counts creations and deletions of
-// children; it wraps like Apache's.
+// stat returns the Stat that clients see. cversion counts creations and deletions of children; it
+// wraps like Apache's.
 func (t *Tree) stat(n *node) jute.Stat {
 	k := t.extraOf(n)
 	s := jute.Stat{
@@ -119,7 +118,7 @@ func nextVersion(v int32) int32 {
 
 func (t *Tree) at(slot uint32) *node { return t.nodes.at(slot) }
 
-// live reports whether a slot that was handed out once still holds a znode.
+// live reports whether a slot that was once handed out holds a znode.
 func (t *Tree) live(slot uint32) bool {
 	return slot == rootSlot || t.nodes.chunks[slot/slabSlots] != nil && t.at(slot).parent != 0
 }
@@ -144,7 +143,7 @@ func (t *Tree) data(n *node) []byte {
 
 var emptyData = []byte{}
 
-// text views bytes as a string; both die together.
+// text returns b as a string that shares b's memory, and is valid as long as b is.
 func text(b []byte) string {
 	if len(b) == 0 {
 		return ""

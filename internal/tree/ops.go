@@ -2,11 +2,11 @@ package tree
 
 import "github.com/zooid-project/zooid/jute"
 
-// The internal operations of the log, beside jute.OpCreateSession,
-// jute.OpCloseSession and jute.OpDeleteContainer.
+// The internal operations of the log, in addition to jute.OpCreateSession, jute.OpCloseSession and
+// jute.OpDeleteContainer.
 const (
 	OpAttach   jute.Op = -20 // body: buffer password, int timeout in ms
-	OpExpire   jute.Op = -21 // body: long term of the leader that asks
+	OpExpire   jute.Op = -21 // body: long term of the requesting leader
 	OpSettings jute.Op = -22 // body: Settings
 	OpMembers  jute.Op = -23 // body: the membership text that a new ensemble begins with
 	OpEnter    jute.Op = -24 // body: see AppendEnter; Seq is that of the entrance
@@ -15,7 +15,7 @@ const (
 	OpSecret jute.Op = -25 // body: the SecretSize bytes that key the hashes
 	OpChange jute.Op = -26 // body: see AppendChange
 
-	// OpReplace is a session's, but no client's.
+	// OpReplace is sent in a session, but never by a client.
 	OpReplace jute.Op = -27 // body: see AppendReplace
 )
 
@@ -43,15 +43,15 @@ func OpName(op jute.Op) string {
 	return op.String()
 }
 
-// LevelOf returns the feature level from which on the log may hold an operation, 0
-// for one that this version doesn't know. An entry with one that isn't in force
-// stops the replica: skipping it would let the replicas diverge. So servers refuse
-// such requests before they reach the log.
+// LevelOf returns the feature level from which on the log may hold an operation, or 0 for one that
+// this version doesn't know. An entry with an operation beyond the level in force stops the
+// replica: skipping it would let the replicas diverge. So servers refuse such requests before they
+// reach the log.
 func LevelOf(op jute.Op) int32 {
 	if i := OpAttach - op; i >= 0 && int(i) < len(ops) {
 		return ops[i].level
 	}
-	if op.IsWrite() { // all of them are as old as the log; TestLevelOf holds that
+	if op.IsWrite() { // all of these are as old as the log; TestLevelOf checks that
 		return 1
 	}
 	return 0

@@ -18,8 +18,8 @@ func special(path string) bool {
 	return path == "/" || path == pathZookeeper || path == pathQuota || path == pathConfig
 }
 
-// splitPath returns the parent's path, "" for the root, and the last component.
-// Like Apache's writes it only wants a slash somewhere and no NUL.
+// splitPath returns the parent's path, "" for the root, and the last component. Like Apache's
+// writes, it only requires that the path has a slash and no NUL.
 func splitPath(path string) (parent, name string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 || strings.IndexByte(path, 0) >= 0 {
@@ -28,7 +28,8 @@ func splitPath(path string) (parent, name string, ok bool) {
 	return path[:i], path[i+1:], true
 }
 
-// parentEvent names a parent as events do: Apache's parent of "/a" is "".
+// parentEvent returns the path of a parent as events name it: splitPath, like Apache, calls the
+// root "", but events call it "/".
 func parentEvent(parent string) string {
 	if parent == "" {
 		return "/"
@@ -36,8 +37,8 @@ func parentEvent(parent string) string {
 	return parent
 }
 
-// find returns the slot of a path, 0 if there is no such znode. As in Apache the
-// root is "" as well as "/", and anything malformed is simply not there.
+// find returns the slot of a path, 0 if there is no such znode. As in Apache, both "" and "/" name
+// the root, and a malformed path simply names no znode.
 func (t *Tree) find(path string) uint32 {
 	if path == "" || path == "/" {
 		return rootSlot
@@ -69,7 +70,7 @@ func (t *Tree) findByNames(path string) uint32 {
 	return slot
 }
 
-// isAt reports whether the znode in slot has the path: the hash only suggests it.
+// isAt reports whether the znode in slot has the path; an equal hash doesn't prove that.
 func (t *Tree) isAt(slot uint32, path string) bool {
 	for slot != rootSlot {
 		n := t.at(slot)
@@ -97,9 +98,9 @@ func (t *Tree) findChild(parent uint32, hash uint64, name string) uint32 {
 	return t.overflow[childName{parent, name}]
 }
 
-// A childName identifies a znode in the overflow. Go's maps hash it with a random
-// seed of the process, so nobody can choose names that collide there. The order of
-// a map decides nothing: the overflow is only looked up.
+// A childName identifies a znode in the overflow. Go's maps hash it with a random seed of the
+// process, so nobody can choose names that collide there. A map's random order does no harm: the
+// overflow is only looked up, never iterated over.
 type childName struct {
 	parent uint32
 	name   string
@@ -117,7 +118,7 @@ func (t *Tree) index(slot uint32) {
 	t.overflow[childName{n.parent, strings.Clone(t.name(n))}] = slot
 }
 
-// unindex takes back what index did.
+// unindex undoes index.
 func (t *Tree) unindex(slot uint32) {
 	n := t.at(slot)
 	if t.table.remove(n.hash, slot) {

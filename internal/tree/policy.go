@@ -5,18 +5,18 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The policy (package policy, decision 066) is the data of one znode, and Tree.policy is what
-// was read of it: nil without one, which costs one comparison wherever an ACL is asked. It is
-// derived, so neither the digest nor snapshots have it.
+// The policy (package policy, decision 066) is the data of one znode. Tree.policy is its parsed
+// form; without a policy it is nil, which costs one comparison per check of an ACL. It is derived
+// from the znode, so it is part of neither the digest nor snapshots.
 
-// ruledBySuper reports whether only superusers may create a path: what is kept there holds for
+// ruledBySuper reports whether only superusers may create a path, because what it holds applies to
 // everybody.
 func ruledBySuper(path string) bool { return path == pathLimits || path == policy.Path }
 
-// policies reports whether there are policies at the feature level in force.
+// policies reports whether policies exist at the feature level in force.
 func (t *Tree) policies() bool { return t.settings.FeatureLevel >= 2 }
 
-// takesPolicy reports whether data may be that of path: that of the policy must be one.
+// takesPolicy reports whether path may have the data: the policy's znode only takes a valid policy.
 func (t *Tree) takesPolicy(path string, data []byte) bool {
 	if path != policy.Path || !t.policies() {
 		return true
@@ -25,8 +25,8 @@ func (t *Tree) takesPolicy(path string, data []byte) bool {
 	return err == nil
 }
 
-// readPolicy puts the policy of the policy's znode in force. Data that can't be parsed counts
-// as no policy: it came from elsewhere, or from before there were policies.
+// readPolicy puts the policy in the policy's znode in force. Data that can't be parsed counts as no
+// policy: it was imported, or is older than policies.
 func (t *Tree) readPolicy() {
 	t.policy = nil
 	if slot := t.find(policy.Path); slot != 0 && t.policies() {
@@ -34,22 +34,22 @@ func (t *Tree) readPolicy() {
 	}
 }
 
-// notePolicy is readPolicy if the znode that has changed is the policy's.
+// notePolicy calls readPolicy if path, which has changed, is the policy's znode.
 func (t *Tree) notePolicy(path string) {
 	if path == policy.Path {
 		t.readPolicy()
 	}
 }
 
-// A Struck is called for each denial by a rule, also for one that is only a dry run. Several
-// goroutines may call it at once, and it must not call the tree.
+// A Struck is called for each denial by a rule, including a dry-run rule. Several goroutines may
+// call it at once, and it must not call the tree.
 type Struck func(rule *policy.Rule, path string, ids []jute.ID)
 
-// OnStruck sets the function that is called for denials; nil for none.
+// OnStruck sets the function that is called for denials; nil sets none.
 func (t *Tree) OnStruck(see Struck) { t.struck = see }
 
-// allowsAt reports whether an ACL and the policy grant one of the permissions in want on a
-// path. It is the znode's own: of one to create or delete it isn't that of the ACL, its parent's.
+// allowsAt reports whether an ACL and the policy grant one of the permissions in want on a path.
+// path is the znode's own, even for a create or delete, where the ACL is the parent's.
 func (t *Tree) allowsAt(path string, acl uint32, want jute.Perm, ids []jute.ID) bool {
 	if t.policy == nil {
 		return t.allows(acl, want, ids)
@@ -57,7 +57,7 @@ func (t *Tree) allowsAt(path string, acl uint32, want jute.Perm, ids []jute.ID) 
 	return t.allows(acl, want, ids) && t.grants(path, t.acls.entries[acl].list, want, ids)
 }
 
-// grants is the policy's part of allowsAt, where the ACL grants something of want.
+// grants is the policy's part of allowsAt, once the ACL has granted one of the permissions in want.
 func (t *Tree) grants(path string, acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	if t.policy == nil || t.settings.SkipACL {
 		return true
@@ -73,7 +73,8 @@ func (t *Tree) grants(path string, acl []jute.ACL, want jute.Perm, ids []jute.ID
 	return true
 }
 
-// leaves reports whether an ACL that grants something of want does so without what is denied.
+// leaves reports whether an ACL that grants one of the permissions in want also grants one that
+// isn't in denied.
 func (t *Tree) leaves(acl []jute.ACL, want, denied jute.Perm, ids []jute.ID) bool {
 	return denied == 0 || want&^denied != 0 && t.permits(acl, want&^denied, ids)
 }
@@ -84,7 +85,7 @@ func (t *Tree) see(rule *policy.Rule, path string, ids []jute.ID) {
 	}
 }
 
-// HasPolicy reports whether who may read a znode depends on its path, beside its ACL.
+// HasPolicy reports whether the right to read a znode depends on its path in addition to its ACL.
 func (t *Tree) HasPolicy() bool { return t.policy != nil }
 
 // Permits reports whether an ACL, such as that of an Event, and the policy grant one of the
@@ -96,20 +97,21 @@ func (t *Tree) Permits(path string, acl []jute.ACL, want jute.Perm, ids []jute.I
 	return t.policy == nil || t.settings.SkipACL || t.leaves(acl, want, t.policy.Decide(path, want, ids).Denied, ids)
 }
 
-// Denies reports whether the policy denies all of want on a path. Nobody is told.
+// Denies reports whether the policy denies all of want on a path. It doesn't call the function set
+// by OnStruck.
 func (t *Tree) Denies(path string, want jute.Perm, ids []jute.ID) bool {
 	return t.policy != nil && !t.settings.SkipACL && t.policy.Decide(path, want, ids).Denied == want
 }
 
-// givenACL is what became of the ACL that a policy gives to new znodes, for the creates of one
-// multi.
+// A givenACL is the result of fixACL for the ACL that a policy gives to new znodes, kept for the
+// other creates of a multi.
 type givenACL struct {
 	by  *policy.Default
 	fix aclFix
 }
 
-// givenTo returns the ACL of a znode to create: the policy's, if the creator asks for none in
-// particular.
+// givenTo returns the ACL of a znode to create: the policy's, if it has one and the creator asked
+// for the open ACL, which stands for none in particular.
 func (t *Tree) givenTo(path string, asked aclFix, ids []jute.ID) aclFix {
 	if asked.encoded != t.acls.entries[aclOpen].encoded {
 		return asked

@@ -48,7 +48,8 @@ func TestPolicyComesBack(t *testing.T) {
 	settings := DefaultSettings()
 	settings.FeatureLevel = 2
 	built := copied(t, w.tree)
-	if err := built.Apply(1, 2, AppendRecord(AppendBatchHeader(nil, 5), &Request{Op: OpSettings, Body: settings.Append(nil)}), nil); err != nil {
+	if err := built.Apply(1, 2,
+		AppendRecord(AppendBatchHeader(nil, 5), &Request{Op: OpSettings, Body: settings.Append(nil)}), nil); err != nil {
 		t.Fatal(err)
 	}
 	wantSecret(t, "built", built, jute.ErrNoAuth)
@@ -87,7 +88,9 @@ func TestStruck(t *testing.T) {
 	w.tree.AppendGetACL(nil, "/secret", nil)
 	set := jute.SetDataRequest{Path: "/secret", Version: -1}
 	w.ask(jute.OpSetData, ann, set.Append(nil))
-	closed := jute.SetACLRequest{Path: "/secret", ACL: []jute.ACL{{Perms: jute.PermRead, ID: jute.ID{Scheme: "digest", ID: "bob:y"}}}, Version: -1}
+	closed := jute.SetACLRequest{
+		Path: "/secret", ACL: []jute.ACL{{Perms: jute.PermRead, ID: jute.ID{Scheme: "digest", ID: "bob:y"}}}, Version: -1,
+	}
 	w.ask(jute.OpSetACL, superIDs, closed.Append(nil))
 	w.ask(jute.OpSetData, ann, set.Append(nil)) // denied by the ACL
 	w.tree.Permits("/secret", jute.WorldACL(jute.PermRead), jute.PermRead, ann)

@@ -6,31 +6,30 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A request on a large tree waits for memory three times, each time for an
-// address that only the one before tells: the place in the table, the znode, its
-// block. Requests that came together needn't each wait alone: Prefetch goes through
-// the three stages with all of them, so that the processor has many loads under
-// way at once. The loads of a stage stand in a loop of their own: a core looks only
-// some hundred instructions ahead of a load that waits.
+// A request on a large tree waits for memory three times, each time for an address that only the
+// previous load reveals: the place in the table, the znode, its block. Requests that arrive
+// together needn't wait one after another: Prefetch goes through the three stages with all of them,
+// so that the processor has many loads in flight at once. The loads of each stage have a loop of
+// their own, because a core looks only some hundred instructions beyond a load that waits.
 const (
-	// PrefetchMax is how many paths one Prefetch takes: about as many loads as a core
-	// has under way.
+	// PrefetchMax is how many paths one Prefetch takes: about as many loads as a core can have in
+	// flight.
 	PrefetchMax = 16
 
-	// PrefetchNodesMin is the size, in znodes, below which a tree is in a core's own
-	// caches (it takes about a megabyte) and Prefetch only costs.
+	// PrefetchNodesMin is the size of a tree, in znodes, below which Prefetch isn't worth its cost: a
+	// smaller tree takes about a megabyte at most and is in a core's own caches.
 	PrefetchNodesMin = 1 << 12
 
 	cacheLine = 64 // bytes
 
-	// probeUsual is how many places of the table further most znodes are found at
-	// the latest, perhaps beyond a line of cache.
+	// probeUsual is the distance from their home in the table, in places, within which most znodes are
+	// found. It may reach into the next cache line.
 	probeUsual = 3
 )
 
-// Prefetch loads what requests for the paths are going to need into the
-// processor's caches, at most PrefetchMax of them. Like a read it may run beside
-// others. What it returns means nothing: it keeps the loads from being dropped.
+// Prefetch loads what requests for up to PrefetchMax paths are going to need into the processor's
+// caches. It may run concurrently with reads. Its result means nothing; it only keeps the compiler
+// from dropping the loads.
 //
 //go:noinline
 func (t *Tree) Prefetch(paths []string) (touched uint64) {
@@ -54,7 +53,7 @@ func (t *Tree) Prefetch(paths []string) (touched uint64) {
 		}
 	}
 	for _, n := range nodes {
-		touched += n.hash + uint64(n.dataLen) // its first line and its last
+		touched += n.hash + uint64(n.dataLen) // the first and the last cache line of the node
 	}
 	var blocks [PrefetchMax][]byte
 	var parents [PrefetchMax]*node
@@ -78,7 +77,7 @@ func (t *Tree) Prefetch(paths []string) (touched uint64) {
 	return touched
 }
 
-// hash returns the hash of a path that begins with a slash and isn't the root's.
+// hash returns the hash of a path that begins with a slash and isn't "/".
 func (t *Tree) hash(path string) uint64 {
 	hash := t.rootHash
 	for rest := path[1:]; ; {
@@ -91,8 +90,8 @@ func (t *Tree) hash(path string) uint64 {
 	}
 }
 
-// prefetchRecords is Prefetch for the requests that come next. Those that don't begin
-// with a path are left out.
+// prefetchRecords is Prefetch for the next requests. Requests that don't begin with a path are left
+// out.
 func (t *Tree) prefetchRecords(records Records) {
 	if t.totals.nodes < PrefetchNodesMin {
 		return

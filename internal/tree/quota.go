@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// A quota of a path is two ordinary znodes that clients create below
-// /zookeeper/quota<path>: the limits, which register the path, and the stats,
-// which the tree keeps up to date without a trace in their version or mzxid.
-// Stats are data of the replicated state like any other: a replica that
-// restored a snapshot must not compute them anew, or it might differ from one
-// that applied what a client wrote there.
+// A quota of a path is two ordinary znodes that clients create below /zookeeper/quota<path>: the
+// limits, which register the path, and the stats, which the tree updates without changing their
+// version or mzxid. Stats are replicated state like other data: a replica must not recompute them
+// after restoring a snapshot, or it might differ from a replica that applied a client's write to
+// them.
 const (
 	limitsName = "zookeeper_limits"
 	statsName  = "zookeeper_stats"
 )
 
-// quotaFigures are the numbers in both znodes; -1 means none. Hard limits that are written
-// out stay written out, also without a value.
+// quotaFigures are the numbers in both znodes; -1 means none. A hard limit that was present is
+// written again, even if it has no value.
 type quotaFigures struct {
 	count, bytes, countHard, bytesHard int64
 	hasCountHard, hasBytesHard         bool
@@ -26,9 +25,8 @@ type quotaFigures struct {
 
 var noFigures = quotaFigures{count: -1, bytes: -1, countHard: -1, bytesHard: -1}
 
-// parseQuota reads count=N,bytes=N=;byteHardLimit=N;countHardLimit=N, of which
-// any part may be missing; the stray = is how Apache writes it. What isn't a
-// figure is skipped.
+// parseQuota reads count=N,bytes=N=;byteHardLimit=N;countHardLimit=N. Any part may be missing, and
+// parts that aren't numbers are skipped. Apache writes the stray =.
 func parseQuota(data []byte) quotaFigures {
 	f := noFigures
 	for len(data) > 0 {
@@ -72,14 +70,14 @@ func (f quotaFigures) appendTo(b []byte) []byte {
 	return b
 }
 
-// quotaPath returns the path that a parent of a limits or stats znode stands
-// for; it is false for one outside of /zookeeper/quota. The root has no quota.
+// quotaPath returns the path whose quota is in the limits and stats znodes below parent; ok is
+// false for a parent outside of /zookeeper/quota. The root has no quota.
 func quotaPath(parent string) (string, bool) {
 	path, ok := strings.CutPrefix(parent, pathQuota)
 	return path, ok && len(path) > 1 && path[0] == '/'
 }
 
-// quotaOf returns the longest path with a quota that path is at or below.
+// quotaOf returns the longest path with a quota that is path or an ancestor of it.
 func (t *Tree) quotaOf(path string) (string, bool) {
 	if len(t.quotas) == 0 {
 		return "", false
@@ -93,7 +91,8 @@ func (t *Tree) quotaOf(path string) (string, bool) {
 	return "", false
 }
 
-// figures returns what the limits or stats znode of a quota holds.
+// figures returns the slot of the limits or stats znode of a quota, 0 if there is none, and its
+// numbers.
 func (t *Tree) figures(quota, name string) (slot uint32, f quotaFigures) {
 	slot = t.find(pathQuota + quota + "/" + name)
 	if slot != 0 {
@@ -102,8 +101,8 @@ func (t *Tree) figures(quota, name string) (slot uint32, f quotaFigures) {
 	return slot, f
 }
 
-// quotaAllows reports whether a change stays within the hard limits, if those
-// are enforced. A change that adds nothing to a figure isn't held against it.
+// quotaAllows reports whether a change stays within the hard limits, if those are enforced. A
+// number that doesn't change isn't checked.
 func (t *Tree) quotaAllows(path string, bytes, count int64) bool {
 	if !t.settings.EnforceQuota {
 		return true
@@ -121,7 +120,7 @@ func (t *Tree) quotaAllows(path string, bytes, count int64) bool {
 		(bytes == 0 || limit.bytesHard < 0 || used.bytes+bytes <= limit.bytesHard)
 }
 
-// quotaCreated follows a create.
+// quotaCreated updates the quotas after a create.
 func (t *Tree) quotaCreated(slot uint32, path, parentPath, name string) {
 	size := int64(t.at(slot).size())
 	if name == limitsName || name == statsName {
@@ -138,7 +137,7 @@ func (t *Tree) quotaCreated(slot uint32, path, parentPath, name string) {
 	t.quotaChanged(path, size, 1)
 }
 
-// quotaDeleted follows a delete.
+// quotaDeleted updates the quotas after a delete.
 func (t *Tree) quotaDeleted(path, parentPath string, size int64) {
 	if strings.HasSuffix(path, "/"+limitsName) {
 		if quota, ok := quotaPath(parentPath); ok {
@@ -176,8 +175,8 @@ func (t *Tree) measure(slot uint32, f *quotaFigures) {
 	})
 }
 
-// walk calls visit for the znode in slot and everything below it, in no order
-// worth knowing and without recursion: paths may be very deep.
+// walk calls visit for the znode in slot and everything below it, in no particular order. It isn't
+// recursive, because paths may be very deep.
 func (t *Tree) walk(slot uint32, visit func(*node)) {
 	if slot == 0 {
 		return

@@ -43,7 +43,8 @@ var (
 		jute.WorldACL(jute.PermRead), jute.WorldACL(0),
 		{{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}}},
 		{{Perms: jute.PermAll, ID: alice}, {Perms: jute.PermRead, ID: bob}},
-		{{Perms: jute.PermAll, ID: alice}, {Perms: jute.PermAll, ID: alice}, {Perms: jute.PermRead | jute.PermCreate, ID: jute.ID{Scheme: "world", ID: "anyone"}}},
+		{{Perms: jute.PermAll, ID: alice}, {Perms: jute.PermAll, ID: alice},
+			{Perms: jute.PermRead | jute.PermCreate, ID: jute.ID{Scheme: "world", ID: "anyone"}}},
 		{{Perms: jute.PermAll, ID: address}},
 		{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "someone"}}},
 		{{Perms: jute.PermAll, ID: jute.ID{Scheme: "nope", ID: "x"}}},
@@ -87,7 +88,8 @@ func (w *walker) data() []byte {
 	case 1:
 		return []byte{}
 	case 2:
-		return fmt.Appendf(nil, "count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d", w.rnd.IntN(5), w.rnd.IntN(50), w.rnd.IntN(100)-1, w.rnd.IntN(8)-1)
+		return fmt.Appendf(nil, "count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d", w.rnd.IntN(5), w.rnd.IntN(50),
+			w.rnd.IntN(100)-1, w.rnd.IntN(8)-1)
 	case 3:
 		return bytes.Repeat([]byte{'x'}, w.rnd.IntN(700))
 	case 4:
@@ -130,7 +132,8 @@ func encode(o *modelOp) []byte {
 	case jute.OpMulti:
 		var ops []jute.MultiOp
 		for _, s := range o.sub {
-			ops = append(ops, jute.MultiOp{Op: s.op, Path: s.path, Data: s.data, ACL: s.acl, Flags: s.flags, TTL: s.ttl, Version: s.version})
+			ops = append(ops,
+				jute.MultiOp{Op: s.op, Path: s.path, Data: s.data, ACL: s.acl, Flags: s.flags, TTL: s.ttl, Version: s.version})
 		}
 		return jute.AppendMulti(nil, ops)
 	case jute.OpReconfig:
@@ -162,7 +165,8 @@ func (w *walker) apply(ms int64, requests []*Request, want []func() modelResult)
 			w.t.Fatalf("entry %d request %d (%v):\n got %+v\nwant %+v", w.index, i, r.Op, got, m)
 		}
 		if w.model.zxid != w.tree.LastZxid() {
-			w.t.Fatalf("entry %d request %d (%v): the tree is at %#x instead of %#x", w.index, i, r.Op, w.tree.LastZxid(), w.model.zxid)
+			w.t.Fatalf("entry %d request %d (%v): the tree is at %#x instead of %#x", w.index, i, r.Op, w.tree.LastZxid(),
+				w.model.zxid)
 		}
 		i++
 	})
@@ -331,7 +335,9 @@ func (w *walker) enter(q *Request) (*Request, func() modelResult) {
 		if m.sessions[q.Session] != nil {
 			return modelResult{zxid: m.zxid, err: jute.ErrSystemError}
 		}
-		m.sessions[q.Session] = &modelSession{cnx: q.Cnx, next: 1, timeout: timeout, scope: scope, passwd: string(w.passwd(q.Session))}
+		m.sessions[q.Session] = &modelSession{
+			cnx: q.Cnx, next: 1, timeout: timeout, scope: scope, passwd: string(w.passwd(q.Session)),
+		}
 		return modelResult{zxid: m.zxid}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The reads append the body of the reply to dst, or nothing if the code isn't
-// jute.OK. Like Apache's they don't validate paths: what isn't there isn't there.
+// The reads append the body of the reply to dst, or nothing if the code isn't jute.OK. Like
+// Apache's they don't validate paths: a malformed path names no znode.
 
 // readable returns the znode at path if ids have one of the permissions in want.
 func (t *Tree) readable(path string, want jute.Perm, ids []jute.ID) (uint32, jute.Code) {
@@ -32,8 +32,8 @@ func (t *Tree) AppendGetData(dst []byte, path string, ids []jute.ID) ([]byte, ju
 	return t.appendStat(jute.AppendBuffer(dst, t.data(n)), n), jute.OK
 }
 
-// AppendGetDataInRoom is AppendGetData, or NoRoom if the reply is large and dst has no
-// room for it.
+// AppendGetDataInRoom is AppendGetData, but returns NoRoom if the reply is large and dst hasn't the
+// capacity for it.
 func (t *Tree) AppendGetDataInRoom(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
 	if code != jute.OK {
@@ -46,8 +46,7 @@ func (t *Tree) AppendGetDataInRoom(dst []byte, path string, ids []jute.ID) ([]by
 	return t.appendStat(jute.AppendBuffer(dst, t.data(n)), n), jute.OK
 }
 
-// AppendExists answers exists: the Stat. A path with a NUL is
-// jute.ErrBadArguments.
+// AppendExists answers exists: the Stat. For a path with a NUL the code is jute.ErrBadArguments.
 func (t *Tree) AppendExists(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return dst, jute.ErrBadArguments
@@ -59,8 +58,8 @@ func (t *Tree) AppendExists(dst []byte, path string, ids []jute.ID) ([]byte, jut
 	return t.appendStat(dst, t.at(slot)), jute.OK
 }
 
-// AppendGetACL answers getACL, for which PermRead or PermAdmin will do: the ACL
-// and Stat. Without PermAdmin the hashes of digest ids are hidden.
+// AppendGetACL answers getACL: the ACL and Stat. It requires PermRead or PermAdmin; without
+// PermAdmin the hashes of digest ids are hidden.
 func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead|jute.PermAdmin, ids)
 	if code != jute.OK {
@@ -76,8 +75,8 @@ func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jut
 	return t.appendStat(dst, n), jute.OK
 }
 
-// AppendGetChildren answers getChildren: the names, oldest first. A list that is
-// too long to be read at once is LongRead.
+// AppendGetChildren answers getChildren: the names, oldest first. The code is LongRead if the list
+// is too long to be read at once.
 func (t *Tree) AppendGetChildren(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
 	if code == jute.OK {
@@ -89,8 +88,8 @@ func (t *Tree) AppendGetChildren(dst []byte, path string, ids []jute.ID) ([]byte
 	return t.appendChildren(dst, slot), jute.OK
 }
 
-// AppendGetChildren2 answers getChildren2: the names, oldest first, and Stat. A
-// list that is too long to be read at once is LongRead.
+// AppendGetChildren2 answers getChildren2: the names, oldest first, and Stat. The code is LongRead
+// if the list is too long to be read at once.
 func (t *Tree) AppendGetChildren2(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
 	if code == jute.OK {
@@ -102,10 +101,10 @@ func (t *Tree) AppendGetChildren2(dst []byte, path string, ids []jute.ID) ([]byt
 	return t.appendStat(t.appendChildren(dst, slot), t.at(slot)), jute.OK
 }
 
-// listCode is the code of a read of a znode's children.
+// listCode returns the code of a read of a znode's children: jute.OK if they can be read at once.
 func (t *Tree) listCode(dst []byte, slot uint32) jute.Code {
 	if t.extraOf(t.at(slot)).children <= scanStep {
-		return jute.OK // its list may be long, but grows by what it has
+		return jute.OK // the names may be long, but dst grows step by step
 	}
 	switch list := t.lists.get(slot); {
 	case list == nil:
@@ -124,15 +123,15 @@ func (t *Tree) AppendAllChildrenNumber(dst []byte, path string, ids []jute.ID) (
 		return dst, code
 	}
 	below := t.extraOf(t.at(slot)).below
-	if path == "" { // where Apache counts "/" as below ""
+	if path == "" { // Apache counts "/" as below ""
 		below++
 	}
 	return jute.AppendInt(dst, int32(below)), jute.OK
 }
 
-// AppendEphemerals answers getEphemerals: the paths of a session's znodes that
-// begin with prefix, oldest first. A blank prefix and "/" mean all. An unknown
-// session has none. A list that is too long to be read at once is LongRead.
+// AppendEphemerals answers getEphemerals: the paths of a session's znodes that begin with prefix,
+// oldest first. A blank prefix and "/" mean all. An unknown session has none. The code is LongRead
+// if the list is too long to be read at once.
 func (t *Tree) AppendEphemerals(dst []byte, id int64, prefix string) ([]byte, jute.Code) {
 	s := Scan{Op: jute.OpGetEphemerals, Session: id, Path: prefix, Body: dst}
 	done, code := t.Step(&s)
@@ -142,9 +141,9 @@ func (t *Tree) AppendEphemerals(dst []byte, id int64, prefix string) ([]byte, ju
 	return s.Body, code
 }
 
-// AppendMultiRead answers multiRead, given the body of its request: the results
-// of its operations, each with its own code. A malformed body is
-// jute.ErrMarshallingError, results of more than bytesMax bytes are TooLong.
+// AppendMultiRead answers multiRead, given the body of its request: the results of its operations,
+// each with its own code. For a malformed body the code is jute.ErrMarshallingError, for results of
+// more than bytesMax bytes TooLong.
 func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax int) ([]byte, jute.Code) {
 	ops, err := jute.DecodeMulti(jute.NewDecoder(body))
 	if err != nil || len(ops) > 0 && !ops[0].IsRead() {
@@ -161,21 +160,21 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 		case o.Op == jute.OpGetData:
 			n := t.at(slot)
 			if need := len(dst) + n.size() + multiResultSize + dataRoom(n); !known && need > cap(dst) && need-begin > roomMin {
-				// Before anything grows: what all of them take.
+				// Check the size of all results before dst grows.
 				switch room := t.multiReadRoom(ops, ids, bytesMax); {
 				case room > bytesMax:
 					return dst, TooLong
 				case !hasRoom(dst[:begin], room):
 					return dst, NoRoom
 				}
-				known = true // a list among them may still be longer
+				known = true // lists may still turn out to be longer
 			}
 			if len(dst)+n.size() > end {
 				return dst, TooLong
 			}
 			g := jute.MultiResult{Op: o.Op, Stat: t.stat(n), Data: t.data(n)}
 			dst = g.Append(dst)
-		default: // a result is its header, as of no children, and the list
+		default: // append a result with an empty list, and write the real list over that
 			g := jute.MultiResult{Op: o.Op}
 			dst = g.Append(dst)
 			list := t.appendChildrenTo(dst[:len(dst)-4], slot, end)
@@ -197,8 +196,7 @@ type Changes struct {
 	Pzxid int64 // of its list of children
 }
 
-// Changes returns when the znode at path last changed, and whether it exists.
-// It asks no ACL.
+// Changes returns when the znode at path last changed, and whether it exists. It checks no ACL.
 func (t *Tree) Changes(path string) (Changes, bool) {
 	slot := t.find(path)
 	if slot == 0 {
@@ -217,7 +215,7 @@ func (t *Tree) ACL(path string) ([]jute.ACL, bool) {
 	return t.acls.entries[t.at(slot).acl].list, true
 }
 
-// Stat returns the Stat of the znode at path, and whether it exists. It asks no ACL.
+// Stat returns the Stat of the znode at path, and whether it exists. It checks no ACL.
 func (t *Tree) Stat(path string) (jute.Stat, bool) {
 	slot := t.find(path)
 	if slot == 0 {

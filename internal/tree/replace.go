@@ -10,20 +10,22 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// OpReplace replaces what the tree holds by what a snapshot held (decision 053). The znodes
-// to come, encoded by AppendZnode one after the other, are cut into pieces, and each piece is
-// the data of an ephemeral znode of the session that asks: whatever replicates, bounds and
-// removes znodes does so with the pieces. One request then names them and puts them in force:
-// readers see the tree before or after it.
+// OpReplace replaces the content of the tree with that of a snapshot (decision 053). The new
+// znodes, encoded one after the other by AppendZnode, are cut into pieces, and each piece is the
+// data of an ephemeral znode of the requesting session: so pieces are replicated, limited and
+// removed like any other znodes. One request then names the pieces and puts them in force: readers
+// see the tree before or after it.
 //
-// Replaced are all znodes, their Stats, ACLs and quotas. /zookeeper/config, the settings, the
-// secret of the hashes and the log's position stay. Every session ends but the one that asks.
+// All znodes are replaced, with their Stats, ACLs and quotas. /zookeeper/config, the settings, the
+// secret of the hashes and the position in the log stay. Every session except the requesting one
+// ends.
 
-// replaceBytesMax bounds all pieces together: they are put together in memory, beside the tree.
+// replaceBytesMax bounds the size of all pieces together: they are joined in memory, in addition to
+// the tree.
 const replaceBytesMax = 512 << 20
 
-// replaceZxidMax is the last epoch that a znode of a snapshot may be of: behind it there must
-// be enough of them left.
+// replaceZxidMax bounds the zxids of a snapshot's znodes, so that enough epochs are left after
+// them.
 const replaceZxidMax = 1 << 30 << 32
 
 // AppendZnode appends a znode as OpReplace takes it:
@@ -31,9 +33,9 @@ const replaceZxidMax = 1 << 30 << 32
 //	ustring path | byte kind | long time to live | long czxid | long mzxid | long pzxid |
 //	long ctime | long mtime | int version | int aversion | long created | vector<ACL> | buffer data
 //
-// The root comes first and every parent before its children, as Znodes visits them. It
-// returns b as it is for a znode that OpReplace doesn't take: an ephemeral one, and what is
-// the servers' own.
+// The root comes first and every parent before its children, as Znodes visits them. AppendZnode
+// returns b unchanged for a znode that OpReplace doesn't take: an ephemeral one, or one that
+// belongs to the servers.
 func AppendZnode(b []byte, z *Foreign) []byte {
 	if z.Owner != 0 || !replaceable(z.Path) {
 		return b
@@ -54,10 +56,10 @@ func AppendZnode(b []byte, z *Foreign) []byte {
 	return jute.AppendBuffer(jute.AppendACLs(b, z.ACL), z.Data)
 }
 
-// RestorePath is the znode below which the pieces of a replacement are.
+// RestorePath is the znode below which the pieces of a replacement are stored.
 const RestorePath = "/zookeeper/restore"
 
-// replaceable reports whether a snapshot decides about a path.
+// replaceable reports whether OpReplace replaces the znode at a path.
 func replaceable(path string) bool {
 	for _, own := range []string{pathConfig, RestorePath} {
 		if rest, ok := strings.CutPrefix(path, own); ok && (rest == "" || rest[0] == '/') {
@@ -67,7 +69,7 @@ func replaceable(path string) bool {
 	return true
 }
 
-// A decodedZnode is one that OpReplace takes.
+// A decodedZnode is a znode as OpReplace takes it.
 type decodedZnode struct {
 	Foreign
 	kind kind
@@ -96,7 +98,7 @@ func AppendReplace(b []byte, prefix string, pieces int, sum [sha256.Size]byte) [
 // PiecePath returns the path of a piece.
 func PiecePath(prefix string, piece int) string { return prefix + "-" + strconv.Itoa(piece) }
 
-// replace evaluates an OpReplace. It reads everything once before it changes anything.
+// replace evaluates an OpReplace. It checks everything before it changes anything.
 func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	prefix, pieces, sum := d.String(), d.Int(), d.Buffer()
 	switch {
@@ -117,7 +119,7 @@ func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
 		return jute.ErrBadArguments
 	}
 	if newest >= r.Zxid {
-		t.position.zxid = (newest>>32 + 1) << 32 // zxids only grow, and none stands for two changes
+		t.position.zxid = (newest>>32 + 1) << 32 // zxids only increase, and no two changes share one
 		r.Zxid = t.nextZxid()
 	}
 	t.replaced++
@@ -129,7 +131,7 @@ func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	return jute.OK
 }
 
-// pieces puts the pieces of a session together.
+// pieces returns the pieces of a session, joined.
 func (t *Tree) pieces(prefix string, count int, session int64) ([]byte, jute.Code) {
 	size := 0
 	var list []byte
@@ -159,7 +161,7 @@ func checkZnodes(list []byte) (newest int64, ok bool) {
 	var d jute.Decoder
 	d.Reset(list)
 	var z decodedZnode
-	var above []string // paths of the last one and of those above it
+	var above []string // paths of the last znode and of its ancestors
 	for first := true; len(d.Rest()) > 0; first = false {
 		decodeZnode(&d, &z)
 		if d.Err() != nil || first != (z.Path == "/") || !checkZnode(&z) {
@@ -182,7 +184,7 @@ func checkZnodes(list []byte) (newest int64, ok bool) {
 	return newest, len(above) > 0 && newest < replaceZxidMax
 }
 
-// checkZnode reports whether a znode by itself can be put in force.
+// checkZnode reports whether a znode can be put in force, apart from its place in the tree.
 func checkZnode(z *decodedZnode) bool {
 	switch {
 	case jute.CheckPath(z.Path) != nil || !replaceable(z.Path) || len(z.ACL) > aclEntriesMaxFirst:
@@ -195,7 +197,7 @@ func checkZnode(z *decodedZnode) bool {
 	return min(z.Czxid, z.Mzxid, z.Pzxid, z.Created) >= 0 && z.Created <= math.MaxInt32
 }
 
-// removeAll removes every znode but those that every tree has.
+// removeAll removes every znode except those that every tree has.
 func (t *Tree) removeAll() {
 	keep := [...]uint32{rootSlot, t.find(pathZookeeper), t.find(pathQuota), t.find(pathConfig)}
 	all := make([]uint32, 0, t.totals.nodes)
@@ -210,7 +212,7 @@ func (t *Tree) removeAll() {
 	t.quotas = map[string]struct{}{}
 }
 
-// endOthers ends all sessions but one; none has a znode any more.
+// endOthers ends all sessions but one. None of them has a znode by then.
 func (t *Tree) endOthers(session int64, r *Result) {
 	t.Sessions(func(s Session) bool {
 		if s.ID != session {
@@ -224,7 +226,8 @@ func (t *Tree) endOthers(session int64, r *Result) {
 	r.Closed = false
 }
 
-// insertAll inserts znodes that checkZnodes has seen. Of two with one path the first stays.
+// insertAll inserts znodes that checkZnodes has accepted. Of two with the same path, the first
+// stays.
 func (t *Tree) insertAll(list []byte) {
 	var d jute.Decoder
 	d.Reset(list)

@@ -63,7 +63,10 @@ func newRestorer(t *testing.T, tree *Tree) *restorer {
 	settings := tree.Settings()
 	settings.FeatureLevel = 2
 	w.apply(Request{Op: OpSettings, Body: settings.Append(nil)})
-	w.apply(Request{Op: jute.OpCreateSession, Session: replacer, Cnx: replacerCnx, Body: jute.AppendBuffer(jute.AppendInt(nil, 1000), make([]byte, jute.PasswdSize))})
+	w.apply(Request{
+		Op: jute.OpCreateSession, Session: replacer, Cnx: replacerCnx, Body: jute.AppendBuffer(jute.AppendInt(nil, 1000),
+			make([]byte, jute.PasswdSize)),
+	})
 	dir := jute.CreateRequest{Path: RestorePath, ACL: jute.WorldACL(0)}
 	w.ask(jute.OpCreate, superIDs, dir.Append(nil))
 	return w
@@ -74,7 +77,10 @@ func (w *restorer) send(list []byte, size int) []byte {
 	w.t.Helper()
 	n := 0
 	for rest := list; len(rest) > 0; n++ {
-		piece := jute.CreateRequest{Path: PiecePath(piecesPrefix, n), Data: rest[:min(size, len(rest))], ACL: jute.WorldACL(0), Flags: jute.ModeEphemeral}
+		piece := jute.CreateRequest{
+			Path: PiecePath(piecesPrefix, n), Data: rest[:min(size, len(rest))], ACL: jute.WorldACL(0),
+			Flags: jute.ModeEphemeral,
+		}
 		if r := w.ask(jute.OpCreate, superIDs, piece.Append(nil)); r.Err != jute.OK && r.Err != jute.ErrNodeExists {
 			w.t.Fatal(r.Err)
 		}
@@ -214,7 +220,8 @@ func TestReplaceIsRefused(t *testing.T) {
 	refused("less than nothing", jute.ErrBadArguments, superIDs, AppendReplace(nil, piecesPrefix, -1, sha256.Sum256(nil)))
 	lasting := jute.CreateRequest{Path: PiecePath("/zookeeper/restore/y", 0), Data: list, ACL: jute.WorldACL(0)}
 	r.ask(jute.OpCreate, superIDs, lasting.Append(nil))
-	refused("a piece that is no ephemeral of the session", jute.ErrNoNode, superIDs, AppendReplace(nil, "/zookeeper/restore/y", 1, sum))
+	refused("a piece that is no ephemeral of the session", jute.ErrNoNode, superIDs,
+		AppendReplace(nil, "/zookeeper/restore/y", 1, sum))
 	for what, bad := range map[string][]byte{
 		"a list cut short":          list[:len(list)-1],
 		"no root":                   list[len(root(func(*Foreign) {})):],
@@ -227,13 +234,18 @@ func TestReplaceIsRefused(t *testing.T) {
 		"a container root":          root(func(z *Foreign) { z.Container = true }),
 		"children below none":       root(func(z *Foreign) { z.Created = -1 }),
 		"too many children created": root(func(z *Foreign) { z.Created = 1 << 40 }),
-		"a TTL beyond the longest":  append(root(func(*Foreign) {}), AppendZnode(nil, &Foreign{Path: "/t", TTL: jute.TTLMax + 1})...),
-		"the membership":            bytes.Replace(append(child("/zookeeper"), child("/zookeeper/confiX")[len(root(func(*Foreign) {})):]...), []byte("confiX"), []byte("config"), 1),
-		"garbage":                   bytes.Repeat([]byte{0x5a}, 1000),
+		"a TTL beyond the longest": append(root(func(*Foreign) {}),
+			AppendZnode(nil, &Foreign{Path: "/t", TTL: jute.TTLMax + 1})...),
+		"the membership": bytes.Replace(append(child("/zookeeper"),
+			child("/zookeeper/confiX")[len(root(func(*Foreign) {})):]...), []byte("confiX"), []byte("config"), 1),
+		"garbage": bytes.Repeat([]byte{0x5a}, 1000),
 	} {
 		r.apply(Request{Op: jute.OpCloseSession, Session: replacer, Cnx: replacerCnx, Seq: r.seq + 1})
 		r.seq = 0
-		r.apply(Request{Op: jute.OpCreateSession, Session: replacer, Cnx: replacerCnx, Body: jute.AppendBuffer(jute.AppendInt(nil, 1000), make([]byte, jute.PasswdSize))})
+		r.apply(Request{
+			Op: jute.OpCreateSession, Session: replacer, Cnx: replacerCnx, Body: jute.AppendBuffer(jute.AppendInt(nil, 1000),
+				make([]byte, jute.PasswdSize)),
+		})
 		refused(what, jute.ErrBadArguments, superIDs, r.send(bad, 1000))
 	}
 	older := New(Options{Key: [16]byte{1}, LevelMax: 1})

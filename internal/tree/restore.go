@@ -9,19 +9,18 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// errCorrupt is wrapped by every error of Restore about the bytes it was given.
+// errCorrupt is wrapped by every error of Restore that is about the bytes of the snapshot.
 var errCorrupt = errors.New("snapshot is corrupt")
 
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("restore snapshot: %w: %s", errCorrupt, fmt.Sprintf(format, args...))
 }
 
-// Restore builds the tree from the chunks of a snapshot, which next returns in
-// their order; a chunk is not used beyond the following call. The key of the
-// hashes comes from the snapshot, not from o. Restore trusts nothing: it returns
-// an error for anything that isn't a whole tree, and for a digest that differs.
-// What it can't tell from a tree that shrank is a few znodes in slots far apart,
-// which take about 100 KiB each: checksums are for its caller.
+// Restore builds the tree from the chunks of a snapshot, which next returns in order. It doesn't
+// use a chunk after it has called next again. The key of the hashes comes from the snapshot, not
+// from o. Restore trusts nothing: it returns an error for anything that isn't a complete tree, and
+// if the digest differs. It can't tell a few znodes in slots far apart, which take about 100 KiB
+// each, from a tree that shrank; checksums are up to the caller.
 func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
 	t := newTree(o)
 	stage, version := byte(chunkHeader), byte(0)
@@ -63,8 +62,10 @@ func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
 func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
 	version = d.Byte()
 	if d.Err() == nil && (version < snapshotVersionMin || version > snapshotVersion) {
-		what := fmt.Sprintf("the snapshot version %d (this version reads %d to %d)", version, snapshotVersionMin, snapshotVersion)
-		return version, fmt.Errorf("restore snapshot: %w", &NewerError{What: what, This: snapshotVersion, Wants: int32(version)})
+		what := fmt.Sprintf("the snapshot version %d (this version reads %d to %d)", version, snapshotVersionMin,
+			snapshotVersion)
+		return version, fmt.Errorf("restore snapshot: %w",
+			&NewerError{What: what, This: snapshotVersion, Wants: int32(version)})
 	}
 	for i := range t.key {
 		t.key[i] = uint64(d.Long())
@@ -146,8 +147,7 @@ func (t *Tree) restoreSessions(d *jute.Decoder, version byte) error {
 	return nil
 }
 
-// restoreNodes puts znodes into their slots, without the links that follow from
-// others.
+// restoreNodes puts znodes into their slots, without the links that are derived from other znodes.
 func (t *Tree) restoreNodes(b []byte) error {
 	if len(b) < 4 {
 		return corrupt("a chunk of znodes has %d bytes", len(b))
@@ -206,7 +206,7 @@ func (t *Tree) restoreNode(b []byte) (int, error) {
 	return nodeFixedSize + n.payload(), nil
 }
 
-// finish links what was restored and proves that it is a whole tree.
+// finish links the restored znodes and sessions and verifies that they are a complete tree.
 func (t *Tree) finish(d *jute.Decoder) error {
 	nodes, sessions, digest := d.Int(), d.Int(), uint64(d.Long())
 	if d.Err() != nil || int(nodes) != t.nodes.live || int(sessions) != t.sessions.slots.live || t.nodes.live == 0 {
@@ -243,7 +243,7 @@ func (t *Tree) finish(d *jute.Decoder) error {
 	return nil
 }
 
-// exists is live for a slot that nothing is known about.
+// exists is live for any slot number, including one that was never handed out.
 func (t *Tree) exists(slot uint32) bool {
 	n := t.nodes.peek(slot)
 	return n != nil && slot <= t.nodes.used && (slot == rootSlot || n.parent != 0)
@@ -267,9 +267,9 @@ func (t *Tree) finishACLs() error {
 	return nil
 }
 
-// link derives the links of a znode's neighbours from its own. Each znode has at
-// most one predecessor, each parent one first and one last child; whether they
-// form one tree is for finishNodes to see.
+// link derives the links of a znode's neighbours from its own. It ensures that each znode has at
+// most one predecessor, and each parent one first and one last child; finishNodes checks that they
+// form one tree.
 func (t *Tree) link(slot uint32) error {
 	n := t.at(slot)
 	if slot == rootSlot {
@@ -323,8 +323,8 @@ func (t *Tree) link(slot uint32) error {
 	return nil
 }
 
-// finishSessions finds the first znode of each session and proves that the lists
-// have no more to them than the way from first to last.
+// finishSessions finds the first znode of each session and verifies that the session's list holds
+// all of its znodes.
 func (t *Tree) finishSessions() error {
 	for slot := range t.sessions.slots.all {
 		s := t.sessions.slots.at(slot)
@@ -343,8 +343,8 @@ func (t *Tree) finishSessions() error {
 	return nil
 }
 
-// finishNodes walks the tree from the root: it computes the hashes, fills the
-// table, and proves that every znode is reached.
+// finishNodes walks the tree from the root: it computes the hashes, fills the table, and verifies
+// that every znode is reached.
 func (t *Tree) finishNodes() error {
 	for slot := range t.nodes.all {
 		if n := t.at(slot); n.parent != 0 && n.prev == 0 {
@@ -357,7 +357,7 @@ func (t *Tree) finishNodes() error {
 	}
 	t.table.grow(t.nodes.live)
 	var met restoredNodes
-	pathLen := 0 // of the znode at hand
+	pathLen := 0 // of the current znode
 	for slot := uint32(rootSlot); ; {
 		at, n := slot, t.at(slot)
 		n.hash = t.rootHash
@@ -398,27 +398,28 @@ func (t *Tree) finishNodes() error {
 	return nil
 }
 
-// addBelow adds a znode, and those below it, to its parent's count.
+// addBelow adds a znode and its descendants to its parent's count.
 func (t *Tree) addBelow(slot uint32) {
 	n := t.at(slot)
 	t.extras.at(t.at(n.parent).extra).below += 1 + t.extraOf(n).below
 }
 
-// restoredNodes are znodes that the walk has met and not counted in yet. Each
-// waits for its place in the table, so they go there together (see Prefetch).
+// restoredNodes are znodes that a walk has visited but not indexed yet. Indexing a znode waits for
+// its place in the table, so several are indexed together (see Prefetch).
 type restoredNodes struct {
 	slots [PrefetchMax]uint32
 	count int
 }
 
-// add notes a znode, and reports whether there is no room for another.
+// add adds a znode, and reports whether there is no room for another.
 func (m *restoredNodes) add(slot uint32) (full bool) {
 	m.slots[m.count] = slot
 	m.count++
 	return m.count == len(m.slots)
 }
 
-// restored counts znodes in whose ancestors are already, or are among them.
+// restored indexes and counts the znodes in met, and empties it. Their ancestors have been counted
+// already, or are among them.
 func (t *Tree) restored(met *restoredNodes) error {
 	slots := met.slots[:met.count]
 	met.count = 0
@@ -439,8 +440,7 @@ func (t *Tree) restored(met *restoredNodes) error {
 	return nil
 }
 
-// touch loads the places in the table that znodes are going to have. What it
-// returns means nothing.
+// touch loads the places in the table that znodes are going to have. Its result means nothing.
 //
 //go:noinline
 func (t *Tree) touch(slots []uint32) (touched entry) {

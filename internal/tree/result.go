@@ -2,28 +2,29 @@ package tree
 
 import "github.com/zooid-project/zooid/jute"
 
-// An Outcome says what apply did with a request. Only Applied and Staged take a
-// zxid (but OpAttach, OpEnter and OpSettings don't).
+// An Outcome says what apply did with a request. Only Applied and Staged take a zxid (except that
+// OpAttach, OpEnter, OpSettings and OpSecret never do).
 type Outcome uint8
 
 // The outcomes.
 const (
 	Applied     Outcome = iota // evaluated; it may still have failed with Err
 	Ignored                    // an internal request that no longer holds
-	Duplicate                  // applied before: its sequence is below the next, or its connection has the session
-	Gap                        // its sequence is beyond the next: send what is missing first
+	Duplicate                  // applied before: its sequence is below the next one, or its connection owns the session
+	Gap                        // its sequence is above the next one: the requests in between must come first
 	Moved                      // another connection owns the session
 	SessionGone                // there is no such session
-	Staged                     // a reconfig that is checked and noted; the result of a later OpChange answers it
+	Staged                     // a checked and recorded change of membership; the result of a later OpChange answers it
 )
 
-// A Limit is one that a request was refused for.
+// A Limit is a limit that a request was refused for exceeding.
 type Limit uint8
 
-// The limits that are counted. Err alone doesn't tell them from a malformed request.
+// The limits that are counted. Err alone doesn't distinguish a request that exceeds one from a
+// malformed request.
 const (
 	NoLimit    Limit = iota
-	LimitACL         // entries of an ACL, or what its auth entries become
+	LimitACL         // entries of an ACL, or bytes that its auth entries expand to
 	LimitMulti       // operations of a multi
 	LimitReply       // bytes of a reply
 	Limits           // how many there are
@@ -39,40 +40,41 @@ var outcomeNames = [...]string{"applied", "ignored", "duplicate", "gap", "moved"
 // String returns the outcome in words.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// An Event is a change that watches may wait for. ACL is that of the changed
-// znode (of the parent for EventNodeChildrenChanged) at the time: a client that may
-// not read it isn't told. It may be kept; Path may not.
+// An Event is a change that watches may wait for. ACL is that of the changed znode (of the parent
+// for EventNodeChildrenChanged) at that time: a client that may not read the znode isn't notified.
+// ACL may be retained, Path may not.
 type Event struct {
 	Type jute.EventType
 	Path string
 	ACL  []jute.ACL
+	TTL  bool // a znode with a time to live was created or deleted
 }
 
-// A Result says what became of a request. It is reused: everything in it except
-// Event.ACL is valid only until visit returns.
+// A Result is the result of a request. It is reused: everything in it except Event.ACL is valid
+// only until visit returns.
 type Result struct {
 	Op      jute.Op
 	Session int64
 	Cnx     int64
 	Seq     int64
 	Xid     int32
-	Request *Request // as the log has it: of a change of membership, the last step's
+	Request *Request // as in the log; the answer to a reconfig has the request of the last step
 
-	Time    int64 // of its batch, as the tree took it
+	Time    int64 // of its batch, as adjusted by the tree
 	Outcome Outcome
 	Zxid    int64     // the request's own; the tree's last one if it took none
-	Err     jute.Code // for the ReplyHeader; OK for a multi that failed, whose results tell
+	Err     jute.Code // for the ReplyHeader; OK for a multi that failed, whose Multi has the codes
 	Path    string    // create: the path with its sequence number
 	Stat    jute.Stat // create, setData, setACL, reconfig
-	Data    []byte    // reconfig: the new configuration; of a staged one the membership asked for
+	Data    []byte    // reconfig: the new configuration; for a staged one the requested membership
 	Multi   []jute.MultiResult
-	Limit   Limit // why the request was refused, if it was for a limit
-	// OverQuota is the path for which a quota's hard limit refused the request, or an
-	// operation of a multi; "" if none did.
+	Limit   Limit // the limit that the request exceeded, if it was refused for that
+	// OverQuota is the path for which a quota's hard limit refused the request or an operation of a
+	// multi; "" if none did.
 	OverQuota string
 	Timeout   int32   // createSession, attach, enter: session timeout, ms
 	Closed    bool    // closeSession, expire: the session Session has ended
-	Ended     []int64 // replace: the sessions that it has ended
+	Ended     []int64 // replace: the sessions that it ended
 	Events    []Event // in the order in which they happened
 }
 
@@ -86,8 +88,10 @@ func (r *Result) reset(q *Request) {
 	}
 }
 
-func (r *Result) event(typ jute.EventType, path string, acl []jute.ACL) {
-	r.Events = append(r.Events, Event{typ, path, acl})
+// event adds an event, for the caller to complete.
+func (r *Result) event(typ jute.EventType, path string, acl []jute.ACL) *Event {
+	r.Events = append(r.Events, Event{Type: typ, Path: path, ACL: acl})
+	return &r.Events[len(r.Events)-1]
 }
 
 // AppendReply appends the body of the reply, without its ReplyHeader; nothing

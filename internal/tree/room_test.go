@@ -14,7 +14,9 @@ func TestRoomIsEnough(t *testing.T) {
 	tr := New(Options{})
 	create := func(path string, data []byte) {
 		t.Helper()
-		q := Request{Op: jute.OpCreate, Body: (&jute.CreateRequest{Path: path, Data: data, ACL: jute.WorldACL(jute.PermAll)}).Append(nil)}
+		q := Request{
+			Op: jute.OpCreate, Body: (&jute.CreateRequest{Path: path, Data: data, ACL: jute.WorldACL(jute.PermAll)}).Append(nil),
+		}
 		if err := tr.Apply(1, tr.LastIndex()+1, AppendRecord(AppendBatchHeader(nil, 1), &q), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -61,18 +63,22 @@ func TestRoomIsEnough(t *testing.T) {
 		"a list": {op: jute.OpGetChildren, body: path("/list"), large: true, read: func(dst []byte) ([]byte, jute.Code) {
 			return tr.AppendGetChildren(dst, "/list", nil)
 		}},
-		"a list and Stat": {op: jute.OpGetChildren2, body: path("/list"), large: true, read: func(dst []byte) ([]byte, jute.Code) {
-			return tr.AppendGetChildren2(dst, "/list", nil)
-		}},
-		"many": {op: jute.OpMultiRead, body: multi(3, "/small", "/large", "/list", "/none"), large: true, read: func(dst []byte) ([]byte, jute.Code) {
-			return tr.AppendMultiRead(dst, multi(3, "/small", "/large", "/list", "/none"), nil, most)
-		}},
-		"many small ones": {op: jute.OpMultiRead, body: multi(1000, "/small"), large: true, read: func(dst []byte) ([]byte, jute.Code) {
-			return tr.AppendMultiRead(dst, multi(1000, "/small"), nil, most)
-		}},
-		"too many": {op: jute.OpMultiRead, body: multi(21, "/large"), code: TooLong, read: func(dst []byte) ([]byte, jute.Code) {
-			return tr.AppendMultiRead(dst, multi(21, "/large"), nil, most)
-		}},
+		"a list and Stat": {op: jute.OpGetChildren2, body: path("/list"), large: true,
+			read: func(dst []byte) ([]byte, jute.Code) {
+				return tr.AppendGetChildren2(dst, "/list", nil)
+			}},
+		"many": {op: jute.OpMultiRead, body: multi(3, "/small", "/large", "/list", "/none"), large: true,
+			read: func(dst []byte) ([]byte, jute.Code) {
+				return tr.AppendMultiRead(dst, multi(3, "/small", "/large", "/list", "/none"), nil, most)
+			}},
+		"many small ones": {op: jute.OpMultiRead, body: multi(1000, "/small"), large: true,
+			read: func(dst []byte) ([]byte, jute.Code) {
+				return tr.AppendMultiRead(dst, multi(1000, "/small"), nil, most)
+			}},
+		"too many": {op: jute.OpMultiRead, body: multi(21, "/large"), code: TooLong,
+			read: func(dst []byte) ([]byte, jute.Code) {
+				return tr.AppendMultiRead(dst, multi(21, "/large"), nil, most)
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, code := tc.read(make([]byte, 20, 24))

@@ -69,7 +69,8 @@ func TestGrowAndShrink(t *testing.T) {
 		fail("grown again", tr)
 	}
 	if tree.nodes.used != used || len(tree.payloads.pages) != pages || again.nodes.used > used {
-		t.Fatalf("freed room isn't used again: slots %d to %d, pages %d to %d", used, tree.nodes.used, pages, len(tree.payloads.pages))
+		t.Fatalf("freed room isn't used again: slots %d to %d, pages %d to %d", used, tree.nodes.used, pages,
+			len(tree.payloads.pages))
 	}
 	if tree.Digest() != again.Digest() {
 		t.Fatal("the restored tree went elsewhere")
@@ -119,7 +120,11 @@ func TestFetch(t *testing.T) {
 		{Path: "/large", Data: make([]byte, blockMax), ACL: jute.WorldACL(jute.PermAll)},
 	} {
 		seq++
-		run(t, tree, [][]byte{AppendRecord(AppendBatchHeader(nil, 5), &Request{Op: jute.OpCreate, Session: 1, Cnx: 1, Seq: seq, Identities: identities[0], Body: q.Append(nil)})})
+		run(t, tree,
+			[][]byte{
+				AppendRecord(AppendBatchHeader(nil, 5),
+					&Request{Op: jute.OpCreate, Session: 1, Cnx: 1, Seq: seq, Identities: identities[0], Body: q.Append(nil)}),
+			})
 	}
 	few := []string{"", "/", "//", "a", "/null", "/empty", "/large", "/missing", paths[0], paths[len(paths)-1] + "/"}
 	digest := tree.Digest()
@@ -209,7 +214,8 @@ func TestOutOfOrder(t *testing.T) {
 			t.Errorf("entry %d of term %d was applied after 5 of 3", at[1], at[0])
 		}
 	}
-	if tree.Digest() != before || tree.LastIndex() != 5 || tree.LastTerm() != 3 || tree.Time() != 7 || tree.LastZxid() != 1<<32 {
+	if tree.Digest() != before || tree.LastIndex() != 5 || tree.LastTerm() != 3 || tree.Time() != 7 ||
+		tree.LastZxid() != 1<<32 {
 		t.Error("a refused entry left a trace")
 	}
 	if err := tree.Apply(3, 6, AppendBatchHeader(nil, 2), nil); err != nil || tree.Time() != 7 {
@@ -239,7 +245,8 @@ func TestRecords(t *testing.T) {
 		t.Fatalf("after the last record: %v, time %d", records.Err(), records.Time())
 	}
 	for cut := 1; cut < len(batch); cut++ {
-		if _, err := New(Options{}).validate(batch[:cut]); (err == nil) != (cut == batchHeaderSize || cut == batchHeaderSize+len(AppendRecord(nil, &want[0]))) {
+		if _, err := New(Options{}).validate(batch[:cut]); (err == nil) != (cut == batchHeaderSize ||
+			cut == batchHeaderSize+len(AppendRecord(nil, &want[0]))) {
 			t.Errorf("a batch cut to %d bytes: %v", cut, err)
 		}
 	}
@@ -279,7 +286,8 @@ func TestLookups(t *testing.T) {
 	if _, ok := tree.ACL("/missing"); ok {
 		t.Error("ACL of a missing znode")
 	}
-	if tree.Permits("/", acls[6], jute.PermRead, nil) || !tree.Permits("/", jute.WorldACL(jute.PermRead), jute.PermRead, nil) {
+	if tree.Permits("/", acls[6], jute.PermRead, nil) ||
+		!tree.Permits("/", jute.WorldACL(jute.PermRead), jute.PermRead, nil) {
 		t.Error("Permits")
 	}
 	ids := []int64{}

@@ -14,60 +14,59 @@ const (
 	// scanStep is how many znodes a Scan visits at a time, and the longest list
 	// that is read at once.
 	scanStep = 4096
-	// scanRestartsMax is how often a Scan begins anew because its list has changed;
-	// after that it goes on to the end.
+	// scanRestartsMax is how often a Scan begins anew because its list has changed; after that it
+	// continues to the end.
 	scanRestartsMax = 8
-	// roomMin is how many bytes a read may allocate for its reply. For more, dst must
-	// have the memory already.
+	// roomMin is how many bytes a read may allocate for its reply. For a larger reply, dst must have
+	// the capacity already.
 	roomMin = 64 << 10
 )
 
-// LongRead is the code of a read that must be done by a Scan. Clients never get it.
+// LongRead is the code of a read that must be done with a Scan. Clients never get it.
 const LongRead jute.Code = 1
 
-// NoRoom is the code of a read whose reply is large, and for which dst has not the
-// memory: Room says how much it needs. Whoever reads gets it without holding the tree,
-// because what allocates may be held up by the garbage collector. Clients never get it.
+// NoRoom is the code of a read whose reply is large and for which dst hasn't the capacity; Room
+// returns how much it needs. The caller allocates that without holding the tree, because the
+// garbage collector may delay an allocation. Clients never get the code.
 const NoRoom jute.Code = 3
 
 // TooLong is the code of a read whose reply would exceed its limit. Clients get
 // jute.ErrMarshallingError.
 const TooLong jute.Code = 2
 
-// A Scan is a read of a list that is too long to be read in one go: each Step goes
-// on from where the one before it stopped, and the tree may change in between. What
-// it gathers is nevertheless the list as it is at the last step: if the list has
-// changed since the first, the scan begins anew.
+// A Scan is a read of a list that is too long to be read in one go: each Step continues where the
+// previous one stopped, and the tree may change in between. The result is nevertheless the list as
+// it is at the last step: if the list changes after the first step, the scan begins anew.
 type Scan struct {
 	// What to read, set by the caller.
 	Op      jute.Op   // getChildren, getChildren2 or getEphemerals
-	Path    string    // of getEphemerals the prefix
-	IDs     []jute.ID // who reads
-	Session int64     // of getEphemerals
+	Path    string    // for getEphemerals the prefix
+	IDs     []jute.ID // identities of the reader
+	Session int64     // for getEphemerals
 
-	// Body is the body of the reply, behind what was there at first.
+	// Body is what the caller put there at first, followed by the body of the reply.
 	Body []byte
 
 	begun    bool
 	base     int    // where the body begins
-	next     uint32 // the znode to go on with
-	count    int32  // ephemerals that are in the body
+	next     uint32 // the znode to continue with
+	count    int32  // ephemerals in the body so far
 	restarts int
 	list     scanned
 }
 
-// scanned tells a list apart from all others, and from itself before it changed. The
-// same list is in other slots of another tree, as of a snapshot that took this one's place.
+// A scanned identifies a list in one of its states. It includes the tree, because a tree restored
+// from a snapshot may take this one's place and have the same list in other slots.
 type scanned struct {
 	tree    *Tree
 	slot    uint32
 	id      int64 // czxid or session id
 	changes int64 // grows with each change of the list
-	replace int   // grows when all lists are replaced, which may bring back one from before
+	replace int   // grows when all znodes are replaced, which may bring back a former state of a list
 }
 
-// Step goes on with a scan. It reports whether the scan is over; if the code is OK
-// then, Body is whole.
+// Step continues a scan. It reports whether the scan is done; Body is complete if so and the code
+// is jute.OK.
 func (t *Tree) Step(s *Scan) (done bool, code jute.Code) {
 	if !s.begun {
 		s.base = len(s.Body)
@@ -78,7 +77,7 @@ func (t *Tree) Step(s *Scan) (done bool, code jute.Code) {
 	return t.stepChildren(s)
 }
 
-// resume reports whether the scan goes on with the list; otherwise it begins anew.
+// resume reports whether the scan continues with the list; otherwise the scan begins anew.
 func (s *Scan) resume(list scanned) bool {
 	if s.begun && s.list == list {
 		return true
@@ -90,7 +89,7 @@ func (s *Scan) resume(list scanned) bool {
 	return false
 }
 
-// over reports whether a step that has visited that many znodes ends.
+// over reports whether a step ends after it has visited that many znodes.
 func (s *Scan) over(visited int) bool { return visited >= scanStep && s.restarts < scanRestartsMax }
 
 func (s *Scan) tooLong() bool { return len(s.Body)-s.base > ReplyBytesMax }
@@ -105,7 +104,7 @@ func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
 	if !s.resume(scanned{t, slot, n.czxid, k.pzxid, t.replaced}) {
 		s.Body = jute.AppendInt(s.Body, int32(k.children))
 		if s.next = k.first; k.children == 0 {
-			s.next = 0 // an ephemeral uses the links for other ends
+			s.next = 0 // an ephemeral znode uses the links otherwise
 		}
 	}
 	for visited := 0; s.next != 0; visited++ {
@@ -168,12 +167,11 @@ func ephemeralPrefix(prefix string) string {
 	return prefix
 }
 
-// hasRoom reports whether n bytes may be appended to dst while the tree is held.
+// hasRoom reports whether n bytes may be appended to dst while the caller holds the tree.
 func hasRoom(dst []byte, n int) bool { return n <= roomMin || n <= cap(dst)-len(dst) }
 
-// Room returns how many bytes the body of a reply may take, given the body of its
-// request, if that can be told without walking over a list; else 0. The reply of a
-// multiRead is no larger than bytesMax.
+// Room returns how many bytes the body of a reply may take, given the body of its request, or 0 if
+// that can't be determined without walking a list. The reply to a multiRead takes bytesMax at most.
 func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 	d := jute.NewDecoder(body)
 	switch op {
@@ -193,11 +191,11 @@ func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 	return 0
 }
 
-// dataRoom is how much room the reply to getData takes.
+// dataRoom returns how many bytes the reply to getData takes.
 func dataRoom(n *node) int { return n.size() + 4 + jute.StatSize }
 
-// multiReadRoom adds up what the results of a multiRead take, up to bytesMax and
-// what comes next.
+// multiReadRoom adds up the bytes that the results of a multiRead take. It stops as soon as the sum
+// exceeds bytesMax.
 func (t *Tree) multiReadRoom(ops []jute.MultiOp, ids []jute.ID, bytesMax int) int {
 	room := multiResultSize
 	for i := range ops {
@@ -208,7 +206,7 @@ func (t *Tree) multiReadRoom(ops []jute.MultiOp, ids []jute.ID, bytesMax int) in
 			room += dataRoom(t.at(slot))
 		default:
 			if k := t.extraOf(t.at(slot)); k.children > 0 {
-				room += max(len(t.lists.get(slot)), 5*int(k.children)) // the least, if its list isn't known
+				room += max(len(t.lists.get(slot)), 5*int(k.children)) // a lower bound if the list isn't cached
 			}
 		}
 		if room += multiResultSize; room > bytesMax {
@@ -218,14 +216,14 @@ func (t *Tree) multiReadRoom(ops []jute.MultiOp, ids []jute.ID, bytesMax int) in
 	return room
 }
 
-// multiResultSize is what the header and, of a read that failed, the code of a result take.
+// multiResultSize is the size of a result's header and, if the read failed, its code.
 const multiResultSize = 13
 
-// LargeValues reports whether the tree has had a value for whose reply there must be room.
+// LargeValues reports whether the tree has ever held a value whose reply needs room in advance.
 func (t *Tree) LargeValues() bool { return t.payloads.large.largest > roomMin }
 
-// ReadWork returns how many children or ephemerals of the session a read of them
-// visits, and how many bytes of data any other read may return.
+// ReadWork returns the cost of a read: for a read of children, or of the session's ephemerals, how
+// many of them it visits; for any other read, how many bytes of data it may return.
 func (t *Tree) ReadWork(op jute.Op, path string, session int64) int {
 	switch op {
 	case jute.OpGetEphemerals:

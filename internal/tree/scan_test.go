@@ -17,7 +17,10 @@ func TestScanIsBounded(t *testing.T) {
 	const size = 900_000
 	name := strings.Repeat("n", size)
 	for i := range uint64(ReplyBytesMax/size + 1) {
-		q := Request{Op: jute.OpCreate, Body: (&jute.CreateRequest{Path: fmt.Sprintf("/%03d%s", i, name), ACL: jute.WorldACL(jute.PermAll)}).Append(nil)}
+		q := Request{
+			Op:   jute.OpCreate,
+			Body: (&jute.CreateRequest{Path: fmt.Sprintf("/%03d%s", i, name), ACL: jute.WorldACL(jute.PermAll)}).Append(nil),
+		}
 		if err := tree.Apply(1, i+1, AppendRecord(AppendBatchHeader(nil, 1), &q), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +70,10 @@ func TestScanBeginsAnew(t *testing.T) {
 			remove := func(i int) {
 				write(jute.OpDelete, (&jute.PathVersionRequest{Path: fmt.Sprintf("/l/%06d", i), Version: -1}).Append(nil))
 			}
-			apply(Request{Op: jute.OpCreateSession, Session: session, Cnx: 1, Body: jute.AppendBuffer(jute.AppendInt(nil, 1000), make([]byte, jute.PasswdSize))})
+			apply(Request{
+				Op: jute.OpCreateSession, Session: session, Cnx: 1, Body: jute.AppendBuffer(jute.AppendInt(nil, 1000),
+					make([]byte, jute.PasswdSize)),
+			})
 			create := jute.CreateRequest{Path: "/l", ACL: jute.WorldACL(jute.PermAll)}
 			write(jute.OpCreate, create.Append(nil))
 			create.Flags = jute.ModeEphemeral

@@ -7,13 +7,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A session is who a client is across its connections. Its znodes are linked in
-// the order of their creation.
+// A session identifies a client across its connections. Its ephemeral znodes are linked in the
+// order of their creation.
 type session struct {
 	_           uint32 // links free slots (slab.link); must be first
 	first, last uint32 // slots of its ephemeral znodes
 	ephemerals  uint32
-	changes     uint32 // of the list; grows with each, for Scan
+	changes     uint32 // grows with each change of the list, for Scan
 	id          int64  // 0 if the slot is free
 	cnx         int64  // connection that owns it
 	next        int64  // sequence that the owner's next request must have
@@ -34,7 +34,7 @@ func (s *sessionTable) init(alloc func(int) []byte) {
 	s.index = map[int64]uint32{}
 }
 
-// Session is what the server must know of a session.
+// A Session is what the server needs to know about a session.
 type Session struct {
 	ID      int64
 	Cnx     int64 // connection that owns it
@@ -93,8 +93,8 @@ func (t *Tree) EphemeralsOf(id int64) int {
 	return int(t.sessions.slots.at(slot).ephemerals)
 }
 
-// admit holds D6: a client's request is applied if it comes on the connection
-// that owns the session and is the next one of that connection.
+// admit enforces D6: a client's request is applied only if it comes on the connection that owns the
+// session and is the next one of that connection.
 func (t *Tree) admit(q *Request) Outcome {
 	slot, ok := t.sessions.index[q.Session]
 	if !ok {
@@ -116,14 +116,14 @@ func (t *Tree) admit(q *Request) Outcome {
 	return Applied
 }
 
-// validSessionID refuses ids that mean something else in a znode's owner as
-// Apache stores it: none, a container, or a TTL znode.
+// validSessionID rejects ids that have another meaning as the owner of a znode in Apache's format:
+// none, a container, or a TTL znode.
 func validSessionID(id int64) bool {
 	return id != 0 && id != -1<<63 && uint64(id)>>56 != 0xff
 }
 
-// createSession begins a session. Sent again by a server that had no answer, it
-// is a duplicate, as attach is: it must not begin the sequence anew.
+// createSession begins a session. If a server that got no answer sends the request again, that is a
+// duplicate, as in attach: it must not reset the sequence.
 func (t *Tree) createSession(q *Request, r *Result) {
 	var d jute.Decoder
 	d.Reset(q.Body)
@@ -146,7 +146,7 @@ func (t *Tree) createSession(q *Request, r *Result) {
 	r.Timeout = timeout
 }
 
-// beginSession puts a session in the table.
+// beginSession adds a session to the table.
 func (t *Tree) beginSession(begun session) {
 	slot := t.sessions.slots.get()
 	for _, img := range t.images {
@@ -188,7 +188,7 @@ func (t *Tree) attach(q *Request, r *Result) {
 	r.Timeout = timeout
 }
 
-// expire ends a session if the leader that asks is still the leader.
+// expire ends a session if the leader that asked for it is still the leader.
 func (t *Tree) expire(q *Request, r *Result) {
 	var d jute.Decoder
 	d.Reset(q.Body)
@@ -201,7 +201,7 @@ func (t *Tree) expire(q *Request, r *Result) {
 	t.closeSession(q.Session, r)
 }
 
-// closeSession ends a session: its znodes go, oldest first, all in one zxid.
+// closeSession ends a session and deletes its znodes, oldest first, all with the same zxid.
 func (t *Tree) closeSession(id int64, r *Result) {
 	r.Closed = true
 	slot := t.sessions.index[id]
@@ -225,7 +225,7 @@ func (t *Tree) closeSession(id int64, r *Result) {
 	t.sessions.slots.put(slot)
 }
 
-// own puts an ephemeral znode at the end of its session's list.
+// own appends an ephemeral znode to its session's list.
 func (t *Tree) own(slot uint32) {
 	n := t.editExtra(t.at(slot))
 	at, ok := t.sessions.index[n.owner]
@@ -245,7 +245,7 @@ func (t *Tree) own(slot uint32) {
 	t.totals.ephemerals++
 }
 
-// disown takes an ephemeral znode out of its session's list.
+// disown removes an ephemeral znode from its session's list.
 func (t *Tree) disown(slot uint32) {
 	n := t.extraOf(t.at(slot))
 	s := t.editSession(t.sessions.index[n.owner])

@@ -11,30 +11,31 @@ import (
 
 // FeatureLevelMax is the highest feature level that this version applies.
 //
-// A feature level numbers what the log may hold and what apply computes. The
-// leader raises the level in force by an OpSettings entry, once every member has
-// announced that it knows the next one; it never sinks. docs/decisions/011 says
-// how a level is added.
+// A feature level determines what the log may hold and what apply computes. The leader raises the
+// level in force by an OpSettings entry, once every member has announced that it knows the next
+// one. docs/decisions/011 says how a level is added.
 //
-//	1  as at first
-//	2  the level in force never sinks; the hashes have a secret; see the uses of Settings.FeatureLevel
+//	1  the initial level
+//	2  the level in force never decreases; the hashes have a secret; see the uses of Settings.FeatureLevel
 const FeatureLevelMax = 2
 
-// A NewerError says that an entry of the log or a snapshot is beyond what this
-// version knows. What holds it is not damaged: a newer version reads it. Found with
-// errors.As.
+// A NewerError reports that a log entry or a snapshot needs a newer version than this one. The
+// entry or snapshot is not damaged: a newer version can read it. Find it with errors.As.
 type NewerError struct {
-	What        string // what holds it, with the number found
-	This, Wants int32  // what this version knows, and what it meets; 0 if there is no number
+	What        string // what needs the newer version, with the number found
+	This, Wants int32  // what this version supports, and what was found; 0 if there is no number
 }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("%s is of a newer version of Zooid than this one: upgrade this server. Its data is in order and stays as it is", e.What)
+	return fmt.Sprintf("%s is of a newer version of Zooid than this one: upgrade this server. Its data is in order and stays as it is",
+		e.What)
 }
 
-// newer refuses a feature level above max.
+// newer returns the error for a feature level above max.
 func newer(level, max int32) error {
-	return &NewerError{What: fmt.Sprintf("feature level %d (this version applies 1 to %d)", level, max), This: max, Wants: level}
+	return &NewerError{
+		What: fmt.Sprintf("feature level %d (this version applies 1 to %d)", level, max), This: max, Wants: level,
+	}
 }
 
 // Settings are the replicated settings: whatever changes the result of a
@@ -47,11 +48,11 @@ type Settings struct {
 	EnforceQuota    bool         // hard limits are enforced (enforceQuota)
 	SkipACL         bool         // no ACL is checked (skipACL)
 	ReconfigEnabled bool         // reconfig isn't refused outright (reconfigEnabled)
-	Schemes         auth.Schemes // schemes allowed in an ACL beside world and auth
-	FeatureLevel    int32        // behaviour of apply, 1 to FeatureLevelMax
+	Schemes         auth.Schemes // schemes allowed in an ACL in addition to world and auth
+	FeatureLevel    int32        // determines how apply behaves, 1 to FeatureLevelMax
 }
 
-// DefaultSettings are those of a new tree: Apache's defaults.
+// DefaultSettings returns the settings of a new tree: Apache's defaults.
 func DefaultSettings() Settings {
 	return Settings{Schemes: auth.NewSchemes("digest", "ip"), FeatureLevel: 1}
 }
@@ -68,7 +69,7 @@ func (s *Settings) Append(b []byte) []byte {
 	return jute.AppendInt(b, s.FeatureLevel)
 }
 
-// Decode reads what Append wrote; the result shares nothing with the input.
+// Decode reads what Append wrote; the result shares no memory with the input.
 func (s *Settings) Decode(d *jute.Decoder) error {
 	for _, v := range []*bool{&s.ExtendedTypes, &s.Emulate353, &s.EnforceQuota, &s.SkipACL, &s.ReconfigEnabled} {
 		*v = d.Bool()
@@ -99,8 +100,8 @@ func (t *Tree) decodeSettings(d *jute.Decoder) (s Settings, err error) {
 // Settings returns the settings in force; the caller must not modify Schemes.
 func (t *Tree) Settings() Settings { return t.settings }
 
-// set puts settings in force. From level 2 on the level doesn't sink: a former
-// leader's entry may come late.
+// set puts settings in force. From level 2 on the level never decreases: a former leader's entry
+// may arrive late.
 func (t *Tree) set(s Settings) {
 	if t.settings.FeatureLevel >= 2 {
 		s.FeatureLevel = max(s.FeatureLevel, t.settings.FeatureLevel)

@@ -7,38 +7,37 @@ import "unsafe"
 // take microseconds.
 const slabSlots = 1024
 
-// slabIdleKeep chunks without a live slot are kept as they are: giving one back and
-// taking it again costs the system more than what it is used for.
+// slabIdleKeep is how many chunks without a live slot keep their memory: giving a chunk back to the
+// system and taking it again costs more than using it.
 const slabIdleKeep = 16
 
-// A slab holds values of T in chunks that never move, addressed by slot number
-// from 1 up; slot 0 stands for none. T holds no pointers, so the garbage
-// collector never looks inside. The first four bytes of a free slot hold the
-// number of the next free one of its chunk.
+// A slab holds values of T in chunks that never move, addressed by slot number from 1 up; slot 0
+// stands for none. T holds no pointers, so the garbage collector never looks inside. The first four
+// bytes of a free slot hold the number of the next free slot of its chunk.
 type slab[T any] struct {
 	chunks  []*[slabSlots]T // nil where there is no live slot
-	state   []slabChunk     // of each of them
+	state   []slabChunk     // one per chunk
 	alloc   func(n int) []byte
-	release func(b []byte) // nil if nothing is ever given back
+	release func(b []byte) // nil if memory is never given back
 	room    uint32         // number +1 of the first chunk with free slots
 	empty   []uint32       // numbers of the nil chunks, all of whose slots are free
-	idle    []uint32       // numbers of chunks whose last live slot was freed, perhaps taken again since
-	spare   [][]byte       // memory of chunks that was given back to the system
+	idle    []uint32       // numbers of chunks whose last live slot was freed; some may have live slots again
+	spare   [][]byte       // chunks whose memory was given back to the system
 	used    uint32         // slots ever handed out; the highest slot number
 	live    int
 }
 
-// A slabChunk is what a slab knows of a chunk. Chunks with free slots are linked.
+// A slabChunk is the slab's record of a chunk. Chunks with free slots are linked.
 type slabChunk struct {
 	free       uint32 // head of the list of free slots
 	prev, next uint32 // chunk numbers +1
 	live       uint16
-	queued     bool // in idle
+	queued     bool // the chunk is in idle
 }
 
-// at returns the value in a slot that has been handed out. Indexing the array would
-// first read its beginning, in case the pointer is nil: on a large tree that is a
-// wait for memory as long as that for the value.
+// at returns the value in a slot that has been handed out. Indexing the array would first read its
+// beginning, to check the pointer for nil: on a large tree that is another wait for memory, as long
+// as the one for the value.
 func (s *slab[T]) at(slot uint32) *T {
 	var v T
 	return (*T)(unsafe.Add(unsafe.Pointer(s.chunks[slot/slabSlots]), uintptr(slot%slabSlots)*unsafe.Sizeof(v)))
@@ -90,7 +89,7 @@ func (s *slab[T]) put(slot uint32) {
 	}
 }
 
-// list puts a chunk at the head of those with free slots.
+// list puts a chunk at the head of the list of chunks with free slots.
 func (s *slab[T]) list(chunk uint32) {
 	c := &s.state[chunk]
 	if c.prev, c.next = 0, s.room; c.next != 0 {
@@ -111,9 +110,9 @@ func (s *slab[T]) unlist(chunk uint32) {
 	}
 }
 
-// reclaim gives one chunk without a live slot back, and reports whether more may follow.
-// slabIdleKeep of them are kept as they are. The chunk that is being filled for the first
-// time stays.
+// reclaim gives back one chunk without a live slot, and reports whether more may follow.
+// slabIdleKeep such chunks keep their memory, and so does the chunk that is being filled for the
+// first time.
 func (s *slab[T]) reclaim() (more bool) {
 	if len(s.idle) <= slabIdleKeep {
 		return false
@@ -144,9 +143,9 @@ func (s *slab[T]) peek(slot uint32) *T {
 	return nil
 }
 
-// from returns slot, or the first slot after it whose chunk exists; beyond used
-// there is none. Loops over all slots use it to skip the gaps that a corrupt snapshot, or a
-// tree that shrank, may leave between them.
+// from returns slot, or the first slot after it whose chunk exists; a result beyond used means that
+// there is none. Loops over all slots use it to skip the gaps that a corrupt snapshot, or a tree
+// that shrank, may leave between them.
 func (s *slab[T]) from(slot uint32) uint64 {
 	at := uint64(slot)
 	for at <= uint64(s.used) && s.chunks[at/slabSlots] == nil {
@@ -167,7 +166,8 @@ func (s *slab[T]) all(yield func(slot uint32) bool) {
 	}
 }
 
-// next returns the slot to look at after at, as from does.
+// next returns the first slot after at whose chunk exists; a result beyond used means that there is
+// none.
 func (s *slab[T]) next(at uint64) uint64 {
 	if at++; at%slabSlots != 0 || at > uint64(s.used) {
 		return at
@@ -175,7 +175,7 @@ func (s *slab[T]) next(at uint64) uint64 {
 	return s.from(uint32(at))
 }
 
-// addFree links the free slots of chunk c, lowest first, and counts the others.
+// addFree links the free slots of chunk c, lowest first, and counts the live ones.
 func (s *slab[T]) addFree(c uint32, free func(slot uint32) bool) {
 	state := &s.state[c]
 	for i := uint32(slabSlots); i > 0; i-- {
@@ -194,7 +194,7 @@ func (s *slab[T]) addFree(c uint32, free func(slot uint32) bool) {
 	}
 }
 
-// restored finds the free slots after live ones were put into place by number.
+// restored finds the free slots after live ones have been put into place by number.
 func (s *slab[T]) restored(free func(slot uint32) bool) {
 	for c := len(s.chunks) - 1; c >= 0; c-- {
 		if s.chunks[c] == nil {
@@ -205,7 +205,7 @@ func (s *slab[T]) restored(free func(slot uint32) bool) {
 	}
 }
 
-// reach makes the chunk of slot exist.
+// reach ensures that the chunk of slot exists.
 func (s *slab[T]) reach(slot uint32) {
 	c := int(slot / slabSlots)
 	for len(s.chunks) <= c {

@@ -11,20 +11,20 @@ import (
 //
 //	header    byte 1 | byte version | 4 * long hash key | long term | long index | long zxid | long time | settings |
 //	          since version 2 the entrances, see appendEntrances |
-//	          since version 3 byte 1 if the key is a secret of the log, long time it was set back to, 0 if never |
-//	          since version 4 the change of membership under way, see change.append
+//	          since version 3 byte 1 if the key is a secret from the log, long time it was set back to, 0 if never |
+//	          since version 4 the change of membership in progress, see change.append
 //	ACLs      byte 2 | int count | int first place | count * vector<ACL>, null for a free place
 //	sessions  byte 3 | int count | count * session, see encodeSession
 //	znodes    byte 4 | int count | count * znode, see encodeNode
 //	end       byte 5 | int znodes | int sessions | long digest
 //
-// Znodes and sessions come in the order of their slots and name their neighbours
-// by slot; restore puts them into the same slots. So a chunk can be decoded
-// without any other, and a snapshot of what was restored has the same bytes.
+// Znodes and sessions come in the order of their slots and refer to their neighbours by slot;
+// Restore puts them into the same slots. So a chunk can be decoded without any other, and a
+// snapshot of a restored tree has the same bytes.
 //
-// The image is that of the instant of BeginSnapshot although the tree changes
-// between calls of Next: what was not yet written when it changes is encoded
-// before the change and kept aside (see aside).
+// A snapshot shows the tree as it was at BeginSnapshot, although the tree changes between calls of
+// Next: a slot that is about to change before it has been written is encoded first and kept aside
+// (see aside).
 const (
 	chunkHeader   = 1
 	chunkACLs     = 2
@@ -32,9 +32,9 @@ const (
 	chunkNodes    = 4
 	chunkEnd      = 5
 
-	// A snapshot has the lowest version that can tell the state, so that older servers
-	// read it if they can: version 2 once a local session has entered, 3 once the
-	// hashes have a secret, 4 while a change of membership is under way.
+	// A snapshot has the lowest version that can represent the state, so that older servers can read
+	// it if possible: version 2 once a local session has entered, 3 once the hashes have a secret or
+	// the time was set back, 4 while a change of membership is in progress.
 	snapshotVersionMin      = 1
 	snapshotVersionEntered  = 2
 	snapshotVersionKeyed    = 3
@@ -45,14 +45,14 @@ const (
 // BodyFormat numbers the layout of a snapshot as a stream of such chunks.
 const BodyFormat = 1
 
-// chunkSize is where a chunk ends: large enough for compression, small enough
-// for a short hold of the lock that Next is called under, and for a short time,
-// a tenth of a millisecond, on a processor that clients may be waiting for.
+// chunkSize is the size at which a chunk ends: large enough for compression, and small enough that
+// Next holds the lock that it is called under, and a processor that clients may be waiting for,
+// only briefly: a tenth of a millisecond.
 const chunkSize = 64 << 10
 
-// An aside follows one slab: slots from cursor to last are still to be written,
-// and those of them that have changed since the instant are in saved, as they
-// were; nil is a slot that was free.
+// An aside tracks one slab for a snapshot. The slots from cursor to last are still to be written;
+// saved holds the encodings of those that have changed since BeginSnapshot, as they were then, or
+// nil for a slot that was free.
 type aside struct {
 	cursor uint64 // of the next slot to write
 	last   uint64
@@ -69,14 +69,14 @@ func (a *aside) wants(slot uint32) bool {
 	return !have
 }
 
-// save keeps a slot about to change as it is.
+// save saves the present state of a slot that is about to change.
 func (a *aside) save(slot uint32, encode func([]byte, uint32) []byte) {
 	if a.wants(slot) {
 		a.saved[slot] = encode(nil, slot)
 	}
 }
 
-// absent notes that a slot just handed out was free.
+// absent records that a slot just handed out was free.
 func (a *aside) absent(slot uint32) {
 	if a.wants(slot) {
 		a.saved[slot] = nil
@@ -87,22 +87,24 @@ func (a *aside) absent(slot uint32) {
 type Image struct {
 	tree     *Tree
 	version  byte
-	stage    int // kind of the next chunk; beyond chunkEnd it is done
+	stage    int // kind of the next chunk; beyond chunkEnd the snapshot is finished
 	size     int // where a chunk ends: chunkSize, less in tests
 	nodes    aside
 	sessions aside
 
-	// Small enough to be taken at once.
+	// Small enough to be copied by BeginSnapshot.
 	header    []byte
 	acls      []string // encodings by index, "" where free
 	aclCursor int
 	end       []byte
 }
 
-// BeginSnapshot starts a snapshot of this instant. It takes microseconds and
-// needs the tree to itself. Close must be called; several may be open.
+// BeginSnapshot starts a snapshot of the tree as it is now. It takes microseconds and needs
+// exclusive access to the tree. Close must be called; several snapshots may be open.
 func (t *Tree) BeginSnapshot() *Image {
-	img := &Image{tree: t, version: t.snapshotVersion(), stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries))}
+	img := &Image{
+		tree: t, version: t.snapshotVersion(), stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries)),
+	}
 	img.nodes, img.sessions = newAside(t.nodes.used), newAside(t.sessions.slots.used)
 	for i := range t.acls.entries {
 		img.acls[i] = t.acls.entries[i].encoded
@@ -115,8 +117,8 @@ func (t *Tree) BeginSnapshot() *Image {
 	return img
 }
 
-// Close ends the snapshot, finished or not. It needs the tree to itself, and
-// may be called again.
+// Close ends the snapshot, finished or not. It needs exclusive access to the tree, and may be
+// called again.
 func (img *Image) Close() {
 	t := img.tree
 	if i := slices.Index(t.images, img); i >= 0 {
@@ -126,9 +128,9 @@ func (img *Image) Close() {
 	img.nodes.saved, img.sessions.saved = nil, nil
 }
 
-// Next appends the next chunk to dst and returns it and whether there are more.
-// A chunk has about 64 KiB, more if a znode is larger. Next may run
-// concurrently with reads, but neither with changes nor with itself.
+// Next appends the next chunk to dst, and returns the result and whether there are more chunks. A
+// chunk has about 64 KiB, more if a znode is larger. Next may run concurrently with reads, but not
+// with changes or with itself.
 func (img *Image) Next(dst []byte) (chunk []byte, more bool) {
 	switch img.stage {
 	case chunkHeader:
@@ -161,8 +163,9 @@ func (img *Image) Next(dst []byte) (chunk []byte, more bool) {
 	return dst, false
 }
 
-// next appends a chunk of a slab's live slots; from is the slab's.
-func (a *aside) next(dst []byte, size int, kind byte, encode func([]byte, uint32) []byte, from func(uint32) uint64) ([]byte, bool) {
+// next appends a chunk of a slab's live slots; from is the slab's method.
+func (a *aside) next(dst []byte, size int, kind byte, encode func([]byte, uint32) []byte,
+	from func(uint32) uint64) ([]byte, bool) {
 	dst = append(dst, kind, 0, 0, 0, 0)
 	begin, count := len(dst), uint32(0)
 	for a.cursor <= a.last && len(dst)-begin < size {
@@ -204,7 +207,7 @@ func (img *Image) nextACLs(dst []byte) ([]byte, bool) {
 	return dst, img.aclCursor < len(img.acls)
 }
 
-// snapshotVersion returns the lowest version that can tell the state.
+// snapshotVersion returns the lowest version that can represent the state.
 func (t *Tree) snapshotVersion() byte {
 	switch {
 	case t.change.id != 0:
@@ -243,7 +246,7 @@ func (img *Image) appendHeader(b []byte) []byte {
 	return b
 }
 
-// encodeSession appends the session in a slot, nothing if it is free:
+// encodeSession appends the session in a slot, or nothing if the slot is free:
 //
 //	int slot | long id | long cnx | long next | int timeout | 16 bytes password | since version 2 byte scope
 func (img *Image) encodeSession(b []byte, slot uint32) []byte {
@@ -267,7 +270,7 @@ const sessionSize = 4 + 3*8 + 4 + jute.PasswdSize
 // nodeFixedSize is the size of an encoded znode without name and data.
 const nodeFixedSize = 7*8 + 9*4 + 1
 
-// encodeNode appends the znode in a slot, nothing if it is free:
+// encodeNode appends the znode in a slot, or nothing if the slot is free:
 //
 //	int slot | int parent | int next sibling | int next of the session | int acl |
 //	int version | int aversion | byte kind | long czxid | long mzxid | long pzxid |

@@ -2,46 +2,45 @@ package tree
 
 import "unsafe"
 
-// The table finds a znode's slot by the hash of its path. It is extendible: a
-// directory indexed by the top bits of the hash names segments, each a small
-// open-addressing table with linear probing. A segment that fills up is split
-// alone, so growth never stalls for longer than it takes to move one segment's
-// entries (tens of microseconds), however large the table is.
+// The table finds a znode's slot by the hash of its path. It uses extendible hashing: a directory
+// indexed by the top bits of the hash names segments, each a small open-addressing table with
+// linear probing. A segment that fills up is split alone, so growth never stalls for longer than it
+// takes to move one segment's entries (tens of microseconds), however large the table is.
 //
-// Names that were chosen to collide don't fit: the table takes sameTagMax entries
-// with one tag, and splits a segment only as often as the directory has bits. What
-// it refuses goes to the tree's overflow.
+// Names chosen to collide can't make the table degenerate: it takes at most sameTagMax entries with
+// one tag, and splits a segment only as often as the directory has bits. Entries that it refuses go
+// to the tree's overflow.
 //
 //	hash   | directory, up to 20 bits | place in the segment, 12 bits | not used |
 //	entry  | the upper half of the hash, 32 bits | slot, 32 bits |
 const (
 	segmentBits  = 12
 	segmentSlots = 1 << segmentBits
-	segmentFull  = segmentSlots / 10 * 8 // linear probing gets slow beyond
+	segmentFull  = segmentSlots / 10 * 8 // beyond this, linear probing gets slow
 	depthMax     = 32 - segmentBits
 
 	segmentBytes   = segmentSlots * 8
-	segmentsPerAsk = 32 // at most, asked of the allocator at a time
+	segmentsPerAsk = 32 // maximum requested from the allocator at a time
 
-	// sameTagMax bounds the znodes that a lookup compares. Of 10 million znodes whose
-	// tags are random some thousand pairs share one, and no four do.
+	// sameTagMax bounds the znodes that a lookup compares. Among 10 million znodes with random tags,
+	// some thousand pairs share a tag, and no four znodes do.
 	sameTagMax = 8
 )
 
-// An entry is 0 if it is free.
+// An entry holds the tag and the slot of a znode; it is 0 if it is free.
 type entry uint64
 
 func newEntry(hash uint64, slot uint32) entry { return entry(hash>>32<<32 | uint64(slot)) }
 func (e entry) slot() uint32                  { return uint32(e) }
 func (e entry) tag() uint32                   { return uint32(e >> 32) }
 
-// in returns the entry at i, modulo their number. Like slab.at it doesn't read the
-// array's beginning.
+// in returns the entry at index i modulo segmentSlots. Like slab.at it doesn't read the array's
+// beginning.
 func in(entries *[segmentSlots]entry, i uint32) *entry {
 	return (*entry)(unsafe.Add(unsafe.Pointer(entries), uintptr(i%segmentSlots)*unsafe.Sizeof(entry(0))))
 }
 
-// home is where in its segment the entry with a tag would like to be.
+// home is the place in its segment at which the search for a tag begins.
 func home(tag uint32) uint32 { return tag % segmentSlots }
 
 type segment struct {
@@ -52,11 +51,11 @@ type segment struct {
 
 type table struct {
 	alloc     func(n int) []byte
-	room      []byte   // for further segments
+	room      []byte   // memory for further segments
 	directory []uint32 // index of the segment for each value of the top depth bits
 	depth     uint
 	segments  []segment
-	spare     *[segmentSlots]entry // room to split in
+	spare     *[segmentSlots]entry // scratch space of split
 }
 
 func newTable(alloc func(n int) []byte) table {
@@ -78,7 +77,7 @@ func (t *table) segmentOf(tag uint32) *segment {
 	return &t.segments[t.directory[uint64(tag)>>(32-t.depth)]]
 }
 
-// A probe walks the slots that may hold a hash.
+// A probe iterates over the slots that may hold a znode with a given hash.
 type probe struct {
 	entries *[segmentSlots]entry
 	tag     uint32
@@ -90,7 +89,7 @@ func (t *table) probe(hash uint64) probe {
 	return probe{t.segmentOf(tag).entries, tag, home(tag)}
 }
 
-// next returns the next slot that may have the hash, 0 if there is none left.
+// next returns the next slot whose znode may have the hash, 0 if there is none left.
 func (p *probe) next() uint32 {
 	for {
 		e := *in(p.entries, p.at)
@@ -104,8 +103,8 @@ func (p *probe) next() uint32 {
 	}
 }
 
-// grow makes an empty table as large as n entries would, so that inserting them
-// needn't split it segment by segment.
+// grow makes an empty table as large as n entries would make it, so that inserting them doesn't
+// split one segment after the other.
 func (t *table) grow(n int) {
 	depth := uint(0)
 	for depth < depthMax && n>>depth > segmentFull {
@@ -118,8 +117,7 @@ func (t *table) grow(n int) {
 	}
 }
 
-// insert adds a slot, which must not be there yet. It reports whether there was
-// room for it.
+// insert adds a slot, which must not be in the table yet. It reports whether there was room for it.
 func (t *table) insert(hash uint64, slot uint32) bool {
 	tag := uint32(hash >> 32)
 	s := t.segmentOf(tag)
@@ -154,7 +152,7 @@ func place(entries *[segmentSlots]entry, e entry) {
 	*in(entries, i) = e
 }
 
-// clear takes out everything and keeps the memory.
+// clear removes all entries but keeps the memory.
 func (t *table) clear() {
 	for i := range t.segments {
 		s := &t.segments[i]
@@ -162,7 +160,7 @@ func (t *table) clear() {
 	}
 }
 
-// remove takes out a slot and reports whether it was there.
+// remove removes a slot and reports whether it was in the table.
 func (t *table) remove(hash uint64, slot uint32) bool {
 	want := newEntry(hash, slot)
 	s := t.segmentOf(want.tag())

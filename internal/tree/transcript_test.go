@@ -187,9 +187,12 @@ func (s *stage) acl(a args) []jute.ACL {
 }
 
 var transcriptOps = map[string]jute.Op{
-	"create": jute.OpCreate, "create2": jute.OpCreate2, "createContainer": jute.OpCreateContainer, "createTTL": jute.OpCreateTTL,
-	"delete": jute.OpDelete, "setData": jute.OpSetData, "setACL": jute.OpSetACL, "check": jute.OpCheck, "closeSession": jute.OpCloseSession,
-	"reconfig": jute.OpReconfig, "deleteContainer": jute.OpDeleteContainer, "getData": jute.OpGetData, "getChildren": jute.OpGetChildren,
+	"create": jute.OpCreate, "create2": jute.OpCreate2, "createContainer": jute.OpCreateContainer,
+	"createTTL": jute.OpCreateTTL,
+	"delete":    jute.OpDelete, "setData": jute.OpSetData, "setACL": jute.OpSetACL, "check": jute.OpCheck,
+	"closeSession": jute.OpCloseSession,
+	"reconfig":     jute.OpReconfig, "deleteContainer": jute.OpDeleteContainer, "getData": jute.OpGetData,
+	"getChildren": jute.OpGetChildren,
 }
 
 func (s *stage) op(name string, a args) modelOp {
@@ -360,7 +363,8 @@ func (s *stage) subs(line string) (ops []modelOp) {
 
 func showStat(n jute.Stat) string {
 	return fmt.Sprintf("c=%#x m=%#x p=%#x ctime=%d mtime=%d v=%d/%d/%d owner=%#x len=%d children=%d",
-		n.Czxid, n.Mzxid, n.Pzxid, n.Ctime, n.Mtime, n.Version, n.Cversion, n.Aversion, n.EphemeralOwner, n.DataLength, n.NumChildren)
+		n.Czxid, n.Mzxid, n.Pzxid, n.Ctime, n.Mtime, n.Version, n.Cversion, n.Aversion, n.EphemeralOwner, n.DataLength,
+		n.NumChildren)
 }
 
 // print writes what happened to a request.

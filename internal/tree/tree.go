@@ -8,43 +8,42 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Options are what a replica brings along; none of them changes a result.
+// Options are the parameters of one replica; none of them affects a result.
 type Options struct {
 	// Key keys the hashes until the log has a secret for them (see OpSecret). All
 	// replicas of a cluster must use the same, or their digests differ.
 	Key [16]byte
 
-	// Alloc returns n zeroed bytes, aligned to 8, that are never given back. Nil is
-	// make; an allocator outside of Go's heap keeps the collector's pace away from
-	// the size of the tree.
+	// Alloc returns n zeroed bytes, aligned to 8, which are never freed. Nil means make; with an
+	// allocator outside of Go's heap, the pace of the garbage collector doesn't depend on the size of
+	// the tree.
 	Alloc func(n int) []byte
 
-	// Release, if not nil, gives the memory of a part of what Alloc returned back to the
-	// system until it is written again; what it holds is of no use any more.
+	// Release, if not nil, gives memory back to the system, until it is written again. b is a part of
+	// what Alloc returned; its content is no longer needed.
 	Release func(b []byte)
 
-	// Chunks is how many MiB of names and data up to 16 KiB the tree can address; 0 is all
-	// that references can, 64 GiB. Tests lower it.
+	// Chunks is how many MiB of payloads (names and data) up to 16 KiB each the tree can address; 0
+	// means as many as references can, 64 GiB. Tests lower it.
 	Chunks int
 
 	// LevelMax is the highest feature level that this replica applies; 0 is
 	// FeatureLevelMax. Tests lower it to stand for an older version.
 	LevelMax int32
 
-	// Changing, if not nil, sees the data of each znode that a request creates, changes or
-	// deletes, before it does; a multi may take that back. What doesn't exist is nil.
+	// Changing, if not nil, is called with the data of each znode that a request is about to create,
+	// change or delete; a multi may undo the change. Data is nil where the znode doesn't exist.
 	Changing func(path string, before, after []byte)
 
 	// Reconfigure evaluates changes of membership; nil refuses them.
 	Reconfigure Reconfigure
 }
 
-// A Tree is the replicated state. Methods that change it (Apply, NewTerm,
-// BeginSnapshot, Image.Close) need it to themselves; all others may
-// run concurrently with each other.
+// A Tree is the replicated state. Methods that change it (Apply, NewTerm, Compact, BeginSnapshot,
+// Image.Close) need exclusive access to it; all others may run concurrently with each other.
 type Tree struct {
 	key      hashKey
-	keyed    bool // with a secret of the log
+	keyed    bool // the key is a secret from the log
 	rootHash uint64
 
 	// The state.
@@ -57,8 +56,8 @@ type Tree struct {
 	sessions sessionTable
 	quotas   map[string]struct{} // paths with a limits node
 	settings Settings
-	change   change         // of the membership, under way
-	policy   *policy.Policy // of settings and znodes; nil for none
+	change   change         // of membership, in progress
+	policy   *policy.Policy // derived from settings and znodes; nil for none
 	position position
 	totals   totals
 
@@ -73,20 +72,20 @@ type Tree struct {
 	images     []*Image // snapshots being written
 	compaction compaction
 	undo       undoLog
-	replaced   int // times that all znodes were replaced
+	replaced   int // number of times that all znodes were replaced
 	result     Result
 	request    Request
 	scratch    []byte         // paths of the result
-	budget     auth.Budget    // left of the request being applied
-	given      givenACL       // to a znode of the request being applied
+	budget     auth.Budget    // what is left for the request being applied
+	given      givenACL       // of the request being applied
 	multiOps   []jute.MultiOp // of the multi being applied
 }
 
-// position is where in the log, and when, the tree stands.
+// position is the tree's position in the log, and its time.
 type position struct {
 	term, index uint64
 	zxid, time  int64
-	back        int64 // the time that it was set back to last; 0 if never
+	back        int64 // the time to which the time was last set back; 0 if never
 }
 
 // totals are sums over the tree, kept up to date by each change.
@@ -95,7 +94,7 @@ type totals struct {
 	dataSize   int    // bytes of data and paths
 	ephemerals int    // znodes that belong to a session
 	reapable   int    // containers and TTL znodes
-	digest     uint64 // of znodes, sessions and settings
+	digest     uint64 // the sum that digest.go describes
 }
 
 // New returns the tree that every cluster begins with.
@@ -131,7 +130,10 @@ func newTree(o Options) *Tree {
 	if alloc == nil {
 		alloc = func(n int) []byte { return make([]byte, n) }
 	}
-	t := &Tree{key: newHashKey(o.Key), quotas: map[string]struct{}{}, reconfigure: o.Reconfigure, changing: o.Changing, levelMax: o.LevelMax}
+	t := &Tree{
+		key: newHashKey(o.Key), quotas: map[string]struct{}{}, reconfigure: o.Reconfigure, changing: o.Changing,
+		levelMax: o.LevelMax,
+	}
 	if t.levelMax == 0 {
 		t.levelMax = FeatureLevelMax
 	}
@@ -158,8 +160,8 @@ func (t *Tree) LastTerm() uint64 { return t.position.term }
 // LastIndex returns the index of the last log entry applied.
 func (t *Tree) LastIndex() uint64 { return t.position.index }
 
-// Time returns the time of the last batch, milliseconds since 1970 by the
-// leader's clock. It goes back only as clock.go says.
+// Time returns the time of the last batch by the leader's clock, in milliseconds since 1970. It
+// goes back only as described in clock.go.
 func (t *Tree) Time() int64 { return t.position.time }
 
 // NodeCount returns the number of znodes, the root and Apache's own included.
@@ -175,8 +177,8 @@ func (t *Tree) EphemeralsCount() int { return t.totals.ephemerals }
 // SessionCount returns the number of sessions.
 func (t *Tree) SessionCount() int { return t.sessions.slots.live }
 
-// follow moves to the log entry at (term, index), whose time is ms: it starts
-// the next epoch if the term is new. It fails for an entry that can't be next.
+// follow moves to the log entry at (term, index), whose time is ms, and starts the next epoch if
+// the term is new. It fails for an entry that can't be next.
 func (t *Tree) follow(term, index uint64, ms int64) error {
 	p := &t.position
 	if term < p.term || index <= p.index {
@@ -190,11 +192,11 @@ func (t *Tree) follow(term, index uint64, ms int64) error {
 	return nil
 }
 
-// NewTerm applies a log entry without requests: the one that begins a term, or
-// one that only consensus cares about.
+// NewTerm applies a log entry without requests: the one that begins a term, or one that only
+// concerns consensus.
 func (t *Tree) NewTerm(term, index uint64) error { return t.follow(term, index, 0) }
 
-// nextZxid takes the next zxid. A full counter carries into the epoch.
+// nextZxid takes the next zxid. If the counter overflows, it carries into the epoch.
 func (t *Tree) nextZxid() int64 {
 	t.position.zxid++
 	return t.position.zxid

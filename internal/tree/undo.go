@@ -2,9 +2,9 @@ package tree
 
 import "github.com/zooid-project/zooid/internal/policy"
 
-// The undo log makes a multi all-or-nothing: its operations change the tree as
-// they go, and each change leaves what it takes to go back. What an operation
-// frees is only freed when the multi succeeds.
+// The undoLog makes a multi all-or-nothing: its operations change the tree as they go, and each
+// change records what is needed to undo it. What an operation frees is only freed when the multi
+// succeeds.
 type undoLog struct {
 	open   bool
 	log    []undoStep
@@ -38,13 +38,13 @@ type undoStep struct {
 // undoLogKeep is the longest log whose memory is kept for the next multi.
 const undoLogKeep = 1024
 
-// justSaved reports whether the last step has the znode in slot already.
+// justSaved reports whether the last step already holds the znode in slot.
 func (u *undoLog) justSaved(slot uint32) bool {
 	last := len(u.log) - 1
 	return last >= 0 && u.log[last].kind == undoNode && u.log[last].slot == slot
 }
 
-// begin starts to keep track.
+// begin starts recording changes.
 func (t *Tree) begin() {
 	if t.undo.open {
 		panic("tree: invariant broken: a multi inside of a multi")
@@ -65,7 +65,7 @@ func (t *Tree) commit() {
 	t.endUndo()
 }
 
-// rollback takes back everything since begin.
+// rollback undoes everything since begin.
 func (t *Tree) rollback() {
 	for i := len(t.undo.log) - 1; i >= 0; i-- {
 		s := &t.undo.log[i]
@@ -74,12 +74,12 @@ func (t *Tree) rollback() {
 			n := t.at(s.slot)
 			if s.node.extra != 0 {
 				k := t.extras.at(s.node.extra)
-				s.extra.below = k.below // which each insert and remove takes back itself
+				s.extra.below = k.below // undoing each insert and remove restores it
 				*k = s.extra
 			} else if n.extra != 0 {
 				t.extras.put(n.extra)
 			}
-			*n = s.node // its cached list went when it changed
+			*n = s.node // its cached list was dropped when it changed
 		case undoSession:
 			*t.sessions.slots.at(s.slot) = *s.session
 		case undoInsert:

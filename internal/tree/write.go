@@ -4,9 +4,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// createRequest is a create of any kind. What is stored is up to the operation,
-// what the path becomes to the mode: Apache's create of mode container makes a
-// plain znode, its createContainer of a sequential mode a sequential container.
+// createRequest is a create of any kind. The operation determines whether the znode is a container
+// or has a TTL; otherwise the mode determines whether it is ephemeral. The mode also determines
+// whether the path gets a sequence number. As in Apache, create with the mode container makes a
+// plain znode, and createContainer with a sequential mode a sequential container.
 type createRequest struct {
 	op   jute.Op
 	path string
@@ -16,7 +17,7 @@ type createRequest struct {
 	ttl  int64 // milliseconds; -1 if the request has none
 }
 
-// kind returns what the operation stores.
+// kind returns the kind of the znode that the request creates.
 func (c *createRequest) kind() kind {
 	switch {
 	case c.op == jute.OpCreateContainer:
@@ -29,7 +30,7 @@ func (c *createRequest) kind() kind {
 	return persistent
 }
 
-// checkMode holds the rules about mode and time to live, in Apache's order.
+// checkMode checks the mode and the time to live, in Apache's order.
 func (t *Tree) checkMode(c *createRequest) jute.Code {
 	switch {
 	case !c.mode.Valid():
@@ -45,7 +46,7 @@ func (t *Tree) checkMode(c *createRequest) jute.Code {
 	return jute.OK
 }
 
-// create evaluates a create of any kind; errors are found in Apache's order.
+// create evaluates a create of any kind. It checks for errors in Apache's order.
 func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Stat, jute.Code) {
 	fail := func(code jute.Code) (string, jute.Stat, jute.Code) { return "", jute.Stat{}, code }
 	if code := t.checkMode(c); code != jute.OK {
@@ -110,7 +111,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	return path, t.createNode(parent, path, name, c, q, r), jute.OK
 }
 
-// createNode creates a znode to which nothing objects, and returns its Stat.
+// createNode creates a znode once all checks have passed, and returns its Stat.
 func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q *Request, r *Result) jute.Stat {
 	if t.changing != nil {
 		t.changing(path, nil, c.data)
@@ -131,7 +132,7 @@ func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q 
 	slot := t.insertNode(parent, name, child)
 	n := t.at(slot)
 	stat := t.stat(n)
-	r.event(jute.EventNodeCreated, path, t.acls.entries[n.acl].list)
+	r.event(jute.EventNodeCreated, path, t.acls.entries[n.acl].list).TTL = n.kind() == ttl
 	parentPath := path[:len(path)-len(name)-1]
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].list)
 	t.quotaCreated(slot, path, parentPath, name)
@@ -150,7 +151,7 @@ func appendSequence(b []byte, n int64) []byte {
 	return append(b, digits[i:]...)
 }
 
-// delete evaluates a delete; version -1 is any.
+// delete evaluates a delete; version -1 matches any version.
 func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Code {
 	parentPath, name, ok := splitPath(path)
 	if !ok || special(path) {
@@ -179,19 +180,19 @@ func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Co
 	return jute.OK
 }
 
-// deleteNode deletes a znode to which nothing objects. parentPath is "" for the root.
+// deleteNode deletes a znode once all checks have passed. parentPath is "" for the root.
 func (t *Tree) deleteNode(slot uint32, path, parentPath string, r *Result) {
 	n := t.at(slot)
 	if t.changing != nil {
 		t.changing(path, t.data(n), nil)
 	}
-	acl, size, parent := t.acls.entries[n.acl].list, n.size(), n.parent
+	acl, size, kind, parent := t.acls.entries[n.acl].list, n.size(), n.kind(), n.parent
 	p := t.edit(parent)
 	t.totals.digest -= t.statHash(p)
 	t.editExtra(p).pzxid = t.position.zxid
 	t.totals.digest += t.statHash(p)
 	t.removeNode(slot)
-	r.event(jute.EventNodeDeleted, path, acl)
+	r.event(jute.EventNodeDeleted, path, acl).TTL = kind == ttl
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].list)
 	t.quotaDeleted(path, parentPath, int64(size))
 	t.notePolicy(path)
@@ -224,7 +225,7 @@ func (t *Tree) writeData(path string, data []byte, version int32, q *Request, r 
 	return t.changeData(slot, path, data, nextVersion(n.version), r), jute.OK
 }
 
-// changeData sets the data of a znode, to which nothing objects.
+// changeData sets the data of a znode once all checks have passed.
 func (t *Tree) changeData(slot uint32, path string, data []byte, version int32, r *Result) jute.Stat {
 	n := t.edit(slot)
 	if t.changing != nil {
@@ -267,7 +268,7 @@ func (t *Tree) writeACL(path string, acl aclFix, version int32, q *Request) (jut
 	return t.stat(n), jute.OK
 }
 
-// check evaluates the check of a multi.
+// check evaluates a check operation of a multi.
 func (t *Tree) check(path string, version int32, q *Request) jute.Code {
 	if jute.CheckPath(path) != nil {
 		return jute.ErrBadArguments

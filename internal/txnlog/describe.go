@@ -8,20 +8,20 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A transaction is one request of the log and what became of it. What isn't known, or
-// doesn't belong to its operation, is missing.
+// A transaction is a request in the log and its outcome. Fields that are unknown, or don't apply to the operation, are
+// omitted.
 type transaction struct {
 	Zxid    string `json:"zxid,omitempty"`
 	Time    string `json:"time,omitempty"`
 	Session string `json:"session,omitempty"`
 	Cxid    *int32 `json:"cxid,omitempty"`
 	operation
-	Operations []operation `json:"operations,omitempty"` // of a multi
-	Deleted    []string    `json:"deleted,omitempty"`    // ephemeral znodes that went with a session
-	Entry      uint64      `json:"entry"`                // of the log, which may hold many transactions
+	Operations []operation `json:"operations,omitempty"` // the operations of a multi
+	Deleted    []string    `json:"deleted,omitempty"`    // ephemeral znodes deleted with a session
+	Entry      uint64      `json:"entry"`                // the log entry, which may hold many transactions
 	Term       uint64      `json:"term"`
-	// Committed is false if the log doesn't say that a majority has the entry: it may not
-	// have, or the server ended before it wrote so.
+	// Committed is false if the log doesn't say that a majority has the entry: either it hasn't, or the server stopped
+	// before it noted that.
 	Committed bool `json:"committed"`
 }
 
@@ -29,22 +29,24 @@ type transaction struct {
 type operation struct {
 	Op      string `json:"op"`
 	Path    string `json:"path,omitempty"`
-	Mode    string `json:"mode,omitempty"`    // of a znode that is not just persistent
+	Mode    string `json:"mode,omitempty"`    // omitted for a plain persistent znode
 	TTL     *int64 `json:"ttl,omitempty"`     // ms
-	Version *int32 `json:"version,omitempty"` // that it expects
+	Version *int32 `json:"version,omitempty"` // the expected version
 	Timeout *int32 `json:"timeout,omitempty"` // of a session, ms
 	Bytes   *int   `json:"bytes,omitempty"`   // of data
 	Data    []byte `json:"data,omitempty"`
-	Members string `json:"members,omitempty"` // of a change of membership
+	Members string `json:"members,omitempty"` // the new membership, for a change of membership
 	Result  string `json:"result,omitempty"`
 }
 
 var modeNames = map[jute.CreateMode]string{
-	jute.ModePersistentSequential: "sequential", jute.ModeEphemeral: "ephemeral", jute.ModeEphemeralSequential: "ephemeral sequential",
-	jute.ModeContainer: "container", jute.ModePersistentWithTTL: "ttl", jute.ModePersistentSequentialWithTTL: "sequential ttl",
+	jute.ModePersistentSequential: "sequential", jute.ModeEphemeral: "ephemeral",
+	jute.ModeEphemeralSequential: "ephemeral sequential",
+	jute.ModeContainer:           "container", jute.ModePersistentWithTTL: "ttl",
+	jute.ModePersistentSequentialWithTTL: "sequential ttl",
 }
 
-// describe reads a request as far as it can be read; its result is left open.
+// describe describes a request as far as it can be decoded, without its result.
 func describe(q *tree.Request, data bool) (t transaction) {
 	t.Op = tree.OpName(q.Op)
 	if q.Session != 0 {
@@ -123,7 +125,7 @@ func (o *operation) create(c *jute.CreateRequest, ttl int64, data bool) {
 	o.holds(c.Data, data)
 }
 
-// holds notes the data of a request, or its size alone.
+// holds sets the data of a request, or only its size.
 func (o *operation) holds(b []byte, data bool) {
 	n := len(b)
 	o.Bytes = &n
@@ -149,5 +151,5 @@ func timeText(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// clone copies a text that belongs to the log's memory.
+// clone copies a string that refers to the log's memory.
 func clone(s string) string { return strings.Clone(s) }

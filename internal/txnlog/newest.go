@@ -11,13 +11,12 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Newest returns the state after the last entry of a log: what a server alone would begin
-// with. unconfirmed is how many of its entries the log doesn't say to be committed; in an ensemble
-// others may have replaced them. Nothing is changed or locked, so a server may be running: then
-// it is the state of an instant since the call.
+// Newest returns the state after the last entry of a log, which a standalone server would start with. unconfirmed is
+// the number of entries that the log doesn't mark as committed; in an ensemble others may have replaced them. Nothing
+// is changed or locked, so a server may be running: then the state is that of a moment after the call.
 func Newest(o Options) (t *tree.Tree, unconfirmed int, err error) {
 	var notes bytes.Buffer
-	o.From, o.To, o.JSON, o.Data = math.MaxInt64, 0, false, false // from the newest snapshot on
+	o.From, o.To, o.JSON, o.Data = math.MaxInt64, 0, false, false // starts from the newest snapshot
 	r := &reader{o: o, out: printer{w: &notes}, expected: map[uint64]uint64{}}
 	if err := storage.Walk(nil, o.Dirs, r.step); err != nil {
 		return nil, 0, err
@@ -30,7 +29,8 @@ func Newest(o Options) (t *tree.Tree, unconfirmed int, err error) {
 		return nil, 0, err
 	}
 	if said := strings.TrimSpace(notes.String()); r.tree == nil || r.unequal {
-		return nil, 0, fmt.Errorf("read the log in %s: the state after it can't be told: %s", strings.Join(o.Dirs, " and "), said)
+		return nil, 0, fmt.Errorf("read the log in %s: the state after it can't be told: %s", strings.Join(o.Dirs, " and "),
+			said)
 	}
 	return r.tree, unconfirmed, nil
 }

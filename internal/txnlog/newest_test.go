@@ -41,7 +41,8 @@ func TestNewest(t *testing.T) {
 	if n := znodes(); n != 50 {
 		t.Errorf("%d znodes, want 50", n)
 	}
-	if _, _, err := Newest(Options{Dirs: []string{t.TempDir()}}); err == nil || !strings.Contains(err.Error(), "there are no log segments") {
+	if _, _, err := Newest(Options{Dirs: []string{t.TempDir()}}); err == nil ||
+		!strings.Contains(err.Error(), "there are no log segments") {
 		t.Errorf("an empty directory: %v", err)
 	}
 	segment := one(t, dirs[1], ".log")
@@ -51,7 +52,8 @@ func TestNewest(t *testing.T) {
 	b[600] ^= 1
 	must(t, os.WriteFile(segment, b, 0o600))
 	_, _, err = Newest(Options{Dirs: dirs})
-	if damage := (*storage.DamageError)(nil); !errors.As(err, &damage) || filepath.Base(damage.File) != filepath.Base(segment) {
+	if damage := (*storage.DamageError)(nil); !errors.As(err, &damage) ||
+		filepath.Base(damage.File) != filepath.Base(segment) {
 		t.Errorf("a damaged log: %v", err)
 	}
 }

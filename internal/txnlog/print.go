@@ -11,23 +11,23 @@ import (
 	"unicode/utf16"
 )
 
-// A printer writes lines that a terminal shows as they are: what clients chose is quoted,
-// with everything escaped that isn't printable.
+// A printer writes lines that a terminal shows literally: text chosen by clients is quoted, with unprintable
+// characters escaped.
 type printer struct {
 	w    io.Writer
 	json bool
 	data bool
-	err  error // the first of w
+	err  error // the first error of w
 }
 
-// line writes one line, whatever is in it.
+// line writes one line of text as it is.
 func (p *printer) line(text string) {
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, text+"\n")
 	}
 }
 
-// note says something about the files.
+// note writes a remark about the files.
 func (p *printer) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if p.json {
@@ -40,7 +40,7 @@ func (p *printer) note(format string, args ...any) {
 	p.line("# " + strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`))
 }
 
-// object writes one JSON object.
+// object writes a JSON object.
 func (p *printer) object(v any) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -52,8 +52,7 @@ func (p *printer) object(v any) {
 	p.line(escape(strings.TrimSuffix(b.String(), "\n")))
 }
 
-// escape writes runes of JSON that aren't printable as \u escapes, which they can be only
-// within its strings.
+// escape replaces unprintable runes in JSON by \u escapes. They can only occur within strings.
 func escape(text string) string {
 	var b strings.Builder
 	for _, c := range text {
@@ -102,7 +101,7 @@ func (p *printer) transaction(t *transaction) {
 	}
 }
 
-// operation returns an operation and its result.
+// operation returns the text of an operation with its result.
 func (p *printer) operation(o *operation) string {
 	var b strings.Builder
 	b.WriteString(o.Op)

@@ -10,10 +10,9 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// Repair takes a batch that a crash has cut short off the end of a log, as the start of a
-// server does, and keeps its bytes in a file beside the log. It refuses directories that are
-// damaged in any other way, and those that a server runs on. dirs are a data directory,
-// and that of the log if it lies elsewhere.
+// Repair removes a batch that a crash has cut short from the end of a log, as a server does when it starts, and keeps
+// the removed bytes in a file beside the log. It rejects directories that are damaged in any other way or used by a
+// running server. dirs are a data directory, and the log's if it is separate.
 func Repair(w io.Writer, dirs ...string) error {
 	fsys := storage.OS{}
 	var locks []io.Closer
@@ -32,7 +31,8 @@ func Repair(w io.Writer, dirs ...string) error {
 		locks = append(locks, l)
 	}
 	if err := storage.Describe(io.Discard, fsys, dirs...); err != nil {
-		return fmt.Errorf("repair the log: only a batch that a crash has cut short can be taken off; nothing was changed: %w", err)
+		return fmt.Errorf("repair the log: only a batch that a crash has cut short can be taken off; nothing was changed: %w",
+			err)
 	}
 	torn, err := storage.TornTail(fsys, dirs...)
 	if err != nil {
@@ -63,16 +63,17 @@ func Repair(w io.Writer, dirs ...string) error {
 	if notes.Torn.File != torn.File || notes.Torn.Offset != torn.Offset {
 		return fmt.Errorf("repair the log: it has changed meanwhile; %s holds what was there", aside)
 	}
-	_, err = fmt.Fprintf(w, "%s: a batch cut short at offset %d is taken off; its %d bytes are in %s\n", torn.File, torn.Offset, len(torn.Bytes), aside)
+	_, err = fmt.Fprintf(w, "%s: a batch cut short at offset %d is taken off; its %d bytes are in %s\n", torn.File,
+		torn.Offset, len(torn.Bytes), aside)
 	return err
 }
 
-// keepAside writes a file that isn't there yet, durably.
+// keepAside writes a new file durably.
 func keepAside(path string, b []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		if have, bad := os.ReadFile(path); bad == nil && string(have) == string(b) {
-			return nil // of a repair that was cut short
+			return nil // left by a repair that was interrupted
 		}
 	}
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// ShowSnapshot prints what the newest snapshot holds: the znodes in the order of their
-// paths, then the sessions. The error is that of w or of reading, or a
-// storage.DamageError if the snapshot isn't whole.
+// ShowSnapshot prints the content of the newest snapshot: the znodes in the order of their paths, then the sessions.
+// The error is that of w or of reading, or a storage.DamageError if the snapshot is incomplete or damaged.
 func ShowSnapshot(w io.Writer, o Options) error {
 	var newest uint64
 	var in string
@@ -52,7 +51,7 @@ func (p *printer) snapshot(m *storage.Meta) {
 		m.Index, m.Term, uint64(m.Zxid), m.Digest, m.FeatureLevel, m.ConfState.GetVoters(), m.ConfState.GetLearners())
 }
 
-// A znode is one line of a snapshot.
+// A znode is the line for a znode of a snapshot.
 type znode struct {
 	Path     string `json:"path"`
 	Czxid    string `json:"czxid"`
@@ -63,7 +62,7 @@ type znode struct {
 	Version  int32  `json:"version"`
 	Cversion int32  `json:"cversion"`
 	Aversion int32  `json:"aversion"`
-	Owner    string `json:"ephemeralOwner"` // as clients see it: of containers and TTL znodes too
+	Owner    string `json:"ephemeralOwner"` // as clients see it, also for containers and TTL znodes
 	ACL      []acl  `json:"acl"`
 	Children int32  `json:"children"`
 	Bytes    int32  `json:"bytes"`
@@ -76,7 +75,7 @@ type acl struct {
 	ID     string `json:"id"`
 }
 
-// asSuper is who reads everything.
+// asSuper is an identity that may read everything.
 var asSuper = []jute.ID{{Scheme: "super"}}
 
 // znodes prints all znodes, parents before their children.
@@ -113,8 +112,10 @@ func (p *printer) znode(t *tree.Tree, path string) {
 		return
 	}
 	z := znode{
-		Path: path, Czxid: zxidText(s.Czxid), Mzxid: zxidText(s.Mzxid), Pzxid: zxidText(s.Pzxid), Ctime: timeText(s.Ctime), Mtime: timeText(s.Mtime),
-		Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion, Owner: sessionText(s.EphemeralOwner), Children: s.NumChildren, Bytes: s.DataLength,
+		Path: path, Czxid: zxidText(s.Czxid), Mzxid: zxidText(s.Mzxid), Pzxid: zxidText(s.Pzxid), Ctime: timeText(s.Ctime),
+		Mtime:   timeText(s.Mtime),
+		Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion, Owner: sessionText(s.EphemeralOwner),
+		Children: s.NumChildren, Bytes: s.DataLength,
 	}
 	list, _ := t.ACL(path)
 	for _, a := range list {
@@ -130,7 +131,8 @@ func (p *printer) znode(t *tree.Tree, path string) {
 		return
 	}
 	line := fmt.Sprintf("%s  czxid %s  mzxid %s  pzxid %s  ctime %s  mtime %s  version %d  cversion %d  aversion %d  owner %s  children %d  bytes %d",
-		strconv.Quote(path), z.Czxid, z.Mzxid, z.Pzxid, z.Ctime, z.Mtime, z.Version, z.Cversion, z.Aversion, z.Owner, z.Children, z.Bytes)
+		strconv.Quote(path), z.Czxid, z.Mzxid, z.Pzxid, z.Ctime, z.Mtime, z.Version, z.Cversion, z.Aversion, z.Owner,
+		z.Children, z.Bytes)
 	if p.data {
 		line += "  " + strconv.Quote(string(z.Data))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// begin takes the state to apply the log to: the oldest there is, so that most is shown,
-// or with a range the newest that is before it. base is the index before the log's first entry.
+// begin loads the state that the log is applied to: that of the oldest snapshot, so that as much as possible is shown,
+// or with a range that of the newest snapshot before it. base is the index before the log's first entry.
 func (r *reader) begin(base uint64) {
 	indexes := r.snapshots()
 	if r.o.From != 0 {
@@ -27,7 +27,7 @@ func (r *reader) begin(base uint64) {
 			continue
 		}
 		if r.o.From == 0 && base == 0 {
-			break // the log has everything
+			break // the log is complete
 		}
 		r.tree, r.start, r.applied = t, index, index
 		return
@@ -65,7 +65,7 @@ func (r *reader) snapshotAt(index uint64) *tree.Tree {
 	return nil
 }
 
-// loadSnapshot reads a snapshot, all of whose bytes are verified.
+// loadSnapshot reads a snapshot and verifies all of its bytes.
 func loadSnapshot(dir string, index uint64, reconfigure tree.Reconfigure) (t *tree.Tree, m storage.Meta, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -78,20 +78,21 @@ func loadSnapshot(dir string, index uint64, reconfigure tree.Reconfigure) (t *tr
 	}
 	defer snap.Close()
 	if m = snap.Meta; m.Index != index || m.BodyFormat != tree.BodyFormat {
-		return nil, m, fmt.Errorf("read the snapshot at entry %d: it is one at entry %d in format %d; this version reads format %d", index, m.Index, m.BodyFormat, tree.BodyFormat)
+		return nil, m, fmt.Errorf("read the snapshot at entry %d: it is one at entry %d in format %d; this version reads format %d",
+			index, m.Index, m.BodyFormat, tree.BodyFormat)
 	}
 	t, err = restore.Tree(m, snap, restore.Options(m.ClusterID, reconfigure, tree.FeatureLevelMax))
 	return t, m, err
 }
 
-// digestHead is what an entry has before its batch: the index of an earlier entry and
-// the digest of the leader's state after that.
+// digestHead is the size of an entry's head: the index of an earlier entry, and the digest of the leader's state after
+// that one.
 const digestHead = 16
 
-// entry shows what an entry of the log did.
+// entry shows the effects of a log entry.
 func (r *reader) entry(e *held) {
 	if e.Index <= r.start {
-		r.requests(e) // the snapshot has it, and not its results
+		r.requests(e) // the snapshot includes its changes, but not its results
 		return
 	}
 	if r.tree != nil && e.Index <= r.applied {
@@ -119,8 +120,7 @@ func (r *reader) entry(e *held) {
 	r.remember(e)
 }
 
-// remember notes the state's digest after an entry, for as many as a leader may have
-// under way.
+// remember stores the state's digest after an entry, for as many entries as a leader may have in flight.
 func (r *reader) remember(e *held) {
 	const kept = 4096
 	if r.tree == nil {
@@ -130,7 +130,7 @@ func (r *reader) remember(e *held) {
 	delete(r.expected, e.Index-min(kept, e.Index))
 }
 
-// apply evaluates an entry. One at which a server would stop ends the evaluation.
+// apply applies an entry. An entry at which a server would stop ends the evaluation.
 func (r *reader) apply(e *held) {
 	if len(e.Data) < digestHead {
 		r.unknown("entry %d has %d bytes, too few for its digest", e.Index, len(e.Data))
@@ -159,7 +159,7 @@ func (r *reader) apply(e *held) {
 	}
 }
 
-// requests shows an entry whose results aren't known.
+// requests shows an entry with unknown results.
 func (r *reader) requests(e *held) {
 	if e.Consensus || len(e.Data) <= digestHead || r.o.From != 0 || r.o.To != 0 {
 		return
@@ -175,10 +175,11 @@ func (r *reader) requests(e *held) {
 	}
 }
 
-// result shows a request that took a zxid; the others changed nothing that clients see.
+// result shows a request that took a zxid; other requests changed nothing that clients see.
 func (r *reader) result(e *held, q *tree.Request, res *tree.Result) {
 	switch {
-	case res.Outcome != tree.Applied && res.Outcome != tree.Staged, q.Op == tree.OpAttach, q.Op == tree.OpEnter, q.Op == tree.OpSettings, q.Op == tree.OpSecret:
+	case res.Outcome != tree.Applied && res.Outcome != tree.Staged, q.Op == tree.OpAttach, q.Op == tree.OpEnter,
+		q.Op == tree.OpSettings, q.Op == tree.OpSecret:
 		return
 	case res.Zxid < r.o.From, r.o.To != 0 && res.Zxid > r.o.To:
 		return
@@ -199,8 +200,8 @@ func (r *reader) result(e *held, q *tree.Request, res *tree.Result) {
 	r.show(e, &t)
 }
 
-// results notes what became of the operations of a multi: of one that failed, those
-// before the operation that did are taken back, and those after it weren't tried.
+// results sets the results of a multi's operations. If one failed, those before it were rolled back, and those after
+// it weren't tried.
 func (t *transaction) results(results []jute.MultiResult) {
 	failed := slices.IndexFunc(results, func(m jute.MultiResult) bool { return m.Err != jute.OK })
 	for i := range min(len(results), len(t.Operations)) {
@@ -222,7 +223,7 @@ func (t *transaction) results(results []jute.MultiResult) {
 	}
 }
 
-// deleted returns the paths of the znodes that went with a session.
+// deleted returns the paths of the znodes deleted with a session.
 func deleted(res *tree.Result) (paths []string) {
 	for i := range res.Events {
 		if ev := &res.Events[i]; ev.Type == jute.EventNodeDeleted {

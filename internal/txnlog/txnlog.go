@@ -1,9 +1,8 @@
-// Package txnlog shows what the files of a data directory hold, in ZooKeeper's terms:
-// the transactions of the log with their results, and the znodes and sessions of a
-// snapshot. It also takes a torn batch off the log's end.
+// Package txnlog shows the contents of a data directory's files in ZooKeeper's terms: the transactions in the log with
+// their results, and the znodes and sessions in a snapshot. It also removes a torn batch from the end of the log.
 //
-// The log holds requests. What became of each is found as a server finds it: by applying
-// the log to the state of a snapshot. Nothing here changes a file, but for Repair.
+// The log holds requests. Their results are determined as a server does it: by applying the log to the state of a
+// snapshot. Nothing here changes a file, except Repair.
 package txnlog
 
 import (
@@ -17,18 +16,18 @@ import (
 
 // Options say what to show.
 type Options struct {
-	// Dirs are a data directory, and that of the log if it lies elsewhere.
+	// Dirs are a data directory, and the log's if it is separate.
 	Dirs []string
 	// Reconfigure evaluates reconfig requests as the server does.
 	Reconfigure tree.Reconfigure
 	// From and To are the first and last zxid to show; 0 for no bound.
 	From, To int64
-	JSON     bool // one JSON object a line
+	JSON     bool // one JSON object per line
 	Data     bool // show the data of znodes
 }
 
-// Show prints the transactions of a log. The error is that of w or of reading, or a
-// storage.DamageError if the files aren't whole; what comes before the damage is shown.
+// Show prints the transactions of a log. The error is that of w or of reading, or a storage.DamageError if the files
+// are incomplete or damaged; everything before the damage is shown.
 func Show(w io.Writer, o Options) error {
 	r := &reader{o: o, out: printer{w: w, json: o.JSON, data: o.Data}, expected: map[uint64]uint64{}}
 	err := storage.Walk(nil, o.Dirs, r.step)
@@ -41,7 +40,7 @@ func Show(w io.Writer, o Options) error {
 	return storage.Describe(io.Discard, nil, o.Dirs...)
 }
 
-// errPastRange ends a walk at Options.To.
+// errPastRange ends a walk after Options.To.
 var errPastRange = errors.New("past the last zxid asked for")
 
 // held is an entry that a later batch may still replace.
@@ -50,11 +49,11 @@ type held struct {
 	committed bool
 }
 
-// heldBytesMax bounds the entries that are held back because the log doesn't say that
-// they are committed. Beyond it they are shown as they are.
+// heldBytesMax bounds the entries that are held back because the log doesn't say that they are committed. Beyond it
+// they are shown anyway.
 const heldBytesMax = 64 << 20
 
-// reader applies a log.
+// reader reads a log and applies it to the tree.
 type reader struct {
 	o   Options
 	out printer
@@ -62,15 +61,14 @@ type reader struct {
 	tree    *tree.Tree // nil if the state isn't known
 	begun   bool
 	cluster uint64
-	start   uint64 // the index up to which the snapshot goes that was begun with
+	start   uint64 // index of the snapshot that the tree was loaded from
 	applied uint64 // the index of the last entry shown
 	skips   map[uint64]storage.Skip
 
 	held      []held
 	heldBytes int
-	unequal   bool // the log told of another state than this one
-	// expected is the state's digest after an entry, by its index, until a later entry
-	// says what it was on the leader.
+	unequal   bool // the log contains a digest that differs from this state's
+	// expected holds the state's digest after an entry, by its index, until a later entry contains the leader's.
 	expected map[uint64]uint64
 }
 
@@ -95,7 +93,7 @@ func (r *reader) step(s storage.LogStep) error {
 	return nil
 }
 
-// finish shows what the log doesn't say to be committed.
+// finish shows the entries that the log doesn't mark as committed.
 func (r *reader) finish() error {
 	for len(r.held) > 0 {
 		if err := r.next(false); err != nil {
@@ -105,7 +103,7 @@ func (r *reader) finish() error {
 	return r.out.err
 }
 
-// next shows the first entry that is held.
+// next shows the first held entry.
 func (r *reader) next(committed bool) error {
 	e := r.held[0]
 	e.committed = committed
@@ -118,7 +116,7 @@ func (r *reader) next(committed bool) error {
 	return r.out.err
 }
 
-// segment begins with the state before the log, or with that of a snapshot from a peer.
+// segment loads the state before the log, or that of a snapshot received from a peer.
 func (r *reader) segment(s storage.LogStep) error {
 	switch {
 	case !r.begun:
@@ -137,7 +135,7 @@ func (r *reader) segment(s storage.LogStep) error {
 	return r.out.err
 }
 
-// noteSkips reads which entries the servers have decided to skip.
+// noteSkips reads which entries the servers have agreed to skip.
 func (r *reader) noteSkips() {
 	r.skips = map[uint64]storage.Skip{}
 	for _, dir := range r.o.Dirs {
@@ -151,7 +149,7 @@ func (r *reader) noteSkips() {
 	}
 }
 
-// unknown says why results can't be told from here on.
+// unknown notes why results are unknown from here on.
 func (r *reader) unknown(format string, args ...any) {
 	r.tree = nil
 	r.out.note("%s: zxids and results can't be told from here on", fmt.Sprintf(format, args...))

@@ -31,7 +31,9 @@ import (
 func serve(t *testing.T, snapCount int, dirs []string, do func(c *zk.Client)) {
 	t.Helper()
 	s, err := server.Open(server.Options{
-		DataDir: dirs[0], LogDir: dirs[len(dirs)-1], Listen: []string{"127.0.0.1:0"}, Serving: server.Serving{SnapCount: snapCount},
+		DataDir: dirs[0], LogDir: dirs[len(dirs)-1], Listen: []string{"127.0.0.1:0"}, Serving: server.Serving{
+			SnapCount: snapCount,
+		},
 		Settings: tree.Settings{ExtendedTypes: true, FeatureLevel: tree.FeatureLevelMax},
 	})
 	if err != nil {
@@ -122,7 +124,8 @@ func TestTransactions(t *testing.T) {
 			}
 			_, err := c.Multi(ctx, zk.CreateOp("/m", nil, zk.ModePersistent, anyone), zk.DeleteOp("/m", 0))
 			must(t, err)
-			if _, err := c.Multi(ctx, zk.CreateOp("/m", nil, zk.ModePersistent, anyone), zk.CreateOp("/a", nil, zk.ModePersistent, anyone), zk.DeleteOp("/m", -1)); err == nil {
+			if _, err := c.Multi(ctx, zk.CreateOp("/m", nil, zk.ModePersistent, anyone),
+				zk.CreateOp("/a", nil, zk.ModePersistent, anyone), zk.DeleteOp("/m", -1)); err == nil {
 				t.Error("a multi that can't be done")
 			}
 			create(oddPath, "", zk.ModePersistent)
@@ -147,7 +150,8 @@ func TestTransactions(t *testing.T) {
 			must(t, json.Unmarshal([]byte(line), &tx))
 			all = append(all, tx)
 		}
-		if len(all) != 10 || string(all[1].Data) != "hello" || all[6].Result != "NodeExists" || len(all[6].Operations) != 3 || all[7].Path != oddPath || all[9].Deleted[0] != "/e" {
+		if len(all) != 10 || string(all[1].Data) != "hello" || all[6].Result != "NodeExists" || len(all[6].Operations) != 3 ||
+			all[7].Path != oddPath || all[9].Deleted[0] != "/e" {
 			t.Errorf("as JSON: %s", lines)
 		}
 		if strings.Contains(lines[7], "\u202e") {
@@ -401,14 +405,20 @@ func hostile(rng *rand.Rand, round int) []byte {
 	}
 	batch := tree.AppendBatchHeader(head, rng.Int64()-rng.Int64())
 	ops := []jute.Op{
-		jute.OpCreate, jute.OpCreateTTL, jute.OpSetData, jute.OpDelete, jute.OpMulti, jute.OpReconfig, jute.OpSetACL, jute.OpDeleteContainer,
-		jute.OpCreateSession, jute.OpCloseSession, tree.OpAttach, tree.OpExpire, tree.OpEnter, tree.OpMembers, tree.OpChange, 12345,
+		jute.OpCreate, jute.OpCreateTTL, jute.OpSetData, jute.OpDelete, jute.OpMulti, jute.OpReconfig, jute.OpSetACL,
+		jute.OpDeleteContainer,
+		jute.OpCreateSession, jute.OpCloseSession, tree.OpAttach, tree.OpExpire, tree.OpEnter, tree.OpMembers, tree.OpChange,
+		12345,
 	}
 	for range 1 + rng.IntN(4) {
-		q := jute.CreateRequest{Path: "/\x1b[2J\u009b\u202e" + strings.Repeat("x", rng.IntN(50)), Data: []byte("\x1b"), ACL: jute.WorldACL(jute.PermAll), Flags: jute.CreateMode(rng.IntN(9) - 1)}
+		q := jute.CreateRequest{
+			Path: "/\x1b[2J\u009b\u202e" + strings.Repeat("x", rng.IntN(50)), Data: []byte("\x1b"),
+			ACL: jute.WorldACL(jute.PermAll), Flags: jute.CreateMode(rng.IntN(9) - 1),
+		}
 		body := q.Append(nil)
 		body = body[:rng.IntN(len(body)+1)]
-		batch = tree.AppendRecord(batch, &tree.Request{Op: ops[rng.IntN(len(ops))], Session: int64(rng.IntN(3)), Cnx: 1, Seq: 1, Body: body})
+		batch = tree.AppendRecord(batch,
+			&tree.Request{Op: ops[rng.IntN(len(ops))], Session: int64(rng.IntN(3)), Cnx: 1, Seq: 1, Body: body})
 	}
 	return batch
 }

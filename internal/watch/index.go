@@ -2,15 +2,15 @@ package watch
 
 import "math/bits"
 
-// An indexed is a slab whose elements are also found by the hash of a key. It is a linear
-// hash table: each new element adds one bucket, to which only elements of one other bucket
-// move. So it never rehashes everything at once, however many elements it has.
+// An indexed is a slab whose elements can also be found by the hash of a key. It is a linear hash
+// table: each new element adds one bucket, which takes elements from only one other bucket. So it
+// never rehashes everything at once, however many elements it has.
 //
-// Neither it nor its elements have pointers: half a million watches take the
-// garbage collector no time.
+// Neither the table nor its elements have pointers, so half a million watches take the garbage
+// collector no time.
 type indexed[T any] struct {
 	slab[element[T]]
-	heads   []*[chunkSize]ref // by bucket, its first element
+	heads   []*[chunkSize]ref // the first element of each bucket
 	buckets uint32
 	size    int
 }
@@ -25,8 +25,8 @@ type element[T any] struct {
 // at returns the value of element r.
 func (x *indexed[T]) at(r ref) *T { return &x.slab.at(r).value }
 
-// first returns the first element of the bucket that a hash has its elements in,
-// and after the one behind another whose hash is the same.
+// first returns the first element with a hash, and after the next element with the same hash as r;
+// none if there is none.
 func (x *indexed[T]) first(hash uint32) ref {
 	if x.size == 0 {
 		return none
@@ -39,7 +39,7 @@ func (x *indexed[T]) after(r ref) ref {
 	return x.match(e.next, e.hash)
 }
 
-// match returns the first element from r on that has the hash.
+// match returns the first element with the hash, from r on in its bucket's list.
 func (x *indexed[T]) match(r ref, hash uint32) ref {
 	for r != none {
 		e := x.slab.at(r)
@@ -51,8 +51,8 @@ func (x *indexed[T]) match(r ref, hash uint32) ref {
 	return none
 }
 
-// bucket returns the bucket of a hash: its lowest bits, one bit less where that
-// bucket isn't there yet.
+// bucket returns the bucket of a hash: the number in its lowest bits, with one bit fewer if that
+// bucket doesn't exist yet.
 func (x *indexed[T]) bucket(hash uint32) uint32 {
 	top := uint32(1) << (bits.Len32(x.buckets) - 1) // the greatest power of two up to buckets
 	if b := hash & (2*top - 1); b < x.buckets {
@@ -63,7 +63,7 @@ func (x *indexed[T]) bucket(hash uint32) uint32 {
 
 func (x *indexed[T]) head(bucket uint32) *ref { return &x.heads[bucket/chunkSize][bucket%chunkSize] }
 
-// add makes an element with a zero value.
+// add adds an element with a zero value.
 func (x *indexed[T]) add(hash uint32) ref {
 	if x.size++; x.size > int(x.buckets) {
 		x.grow()
@@ -75,8 +75,7 @@ func (x *indexed[T]) add(hash uint32) ref {
 	return r
 }
 
-// grow adds a bucket, and gives it its part of the elements of the bucket that it
-// halves.
+// grow adds a bucket, and moves its share of the elements there from the bucket that it splits.
 func (x *indexed[T]) grow() {
 	b := x.buckets
 	if int(b/chunkSize) >= len(x.heads) {
@@ -96,7 +95,7 @@ func (x *indexed[T]) grow() {
 	}
 }
 
-// remove takes element r out.
+// remove removes element r and frees it.
 func (x *indexed[T]) remove(r ref) {
 	e := x.slab.at(r)
 	at := x.head(x.bucket(e.hash))

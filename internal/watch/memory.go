@@ -3,13 +3,13 @@ package watch
 import "unsafe"
 
 const (
-	// indexBytes is about what an entry of the map of watchers takes.
+	// indexBytes is the approximate size of an entry in the map of watchers.
 	indexBytes = 48
-	// bucketBytes is what a bucket takes; there are about as many as elements.
+	// bucketBytes is the size of a bucket; there are about as many buckets as elements.
 	bucketBytes = 4
 )
 
-// Memory returns about how many bytes the watches take.
+// Memory returns the approximate memory of the watches, in bytes.
 func (t *Table) Memory() int64 {
 	pieces := int64(t.pieces.last) - int64(len(t.pieces.free))
 	return int64(t.paths.size)*(int64(unsafe.Sizeof(element[watchedPath]{}))+bucketBytes) +

@@ -187,10 +187,15 @@ const watchersMax = 12
 
 var (
 	paths = []string{"/", "/a", "/a/b", "/a/b/c", "/a/bb", "/b", "/b/c", "/ä/b",
-		"/" + strings.Repeat("long", 30), "/" + strings.Repeat("long", 30) + "/b", "/" + strings.Repeat("x", pathInline-1), "/" + strings.Repeat("x", pathInline)}
+		"/" + strings.Repeat("long", 30), "/" + strings.Repeat("long", 30) + "/b", "/" + strings.Repeat("x", pathInline-1),
+		"/" + strings.Repeat("x", pathInline)}
 	kinds  = []Kind{Data, Child, Persistent, Recursive}
-	events = []jute.EventType{jute.EventNodeCreated, jute.EventNodeDeleted, jute.EventNodeDataChanged, jute.EventNodeChildrenChanged}
-	types  = []jute.WatcherType{jute.WatcherChildren, jute.WatcherData, jute.WatcherAny, jute.WatcherPersistent, jute.WatcherPersistentRecursive}
+	events = []jute.EventType{
+		jute.EventNodeCreated, jute.EventNodeDeleted, jute.EventNodeDataChanged, jute.EventNodeChildrenChanged,
+	}
+	types = []jute.WatcherType{
+		jute.WatcherChildren, jute.WatcherData, jute.WatcherAny, jute.WatcherPersistent, jute.WatcherPersistentRecursive,
+	}
 )
 
 // step does one random operation on both and returns what it was.

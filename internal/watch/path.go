@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// pathInline is how much of a path is beside its lists: all of most, and together
-	// a cache line.
+	// pathInline is how many bytes of a path are stored in its watchedPath: all of most paths. With
+	// them, an element of Table.paths takes one cache line.
 	pathInline = 36
-	// pieceBytes is how much of the rest is in one piece.
+	// pieceBytes is how many bytes of the rest are stored in one piece.
 	pieceBytes = 60
 )
 
@@ -18,21 +18,21 @@ type watchedPath struct {
 	first, last ref
 	data        uint32 // records in the data table
 	length      uint32
-	rest        ref // what has no room in begin
+	rest        ref // the pieces of what doesn't fit in begin
 	begin       [pathInline]byte
 }
 
-// piece is a part of a path that is longer than pathInline.
+// piece is a part of the rest of a path that is longer than pathInline.
 type piece struct {
 	next ref
 	text [pieceBytes]byte
 }
 
-// hashPath hashes a path. The key differs between processes, so that nobody can aim
-// at one bucket; nothing that a table reports depends on it.
+// hashPath hashes a path. The key differs between processes, so that nobody can choose paths that
+// share a bucket. No result of a table depends on it.
 func (t *Table) hashPath(path string) uint32 { return uint32(maphash.String(t.seed, path)) }
 
-// findPath returns the path if it has a record.
+// findPath returns the element of a path, or none if the path has no record.
 func (t *Table) findPath(path string) ref {
 	if t.paths.size == 0 {
 		return none
@@ -45,7 +45,7 @@ func (t *Table) findPath(path string) ref {
 	return none
 }
 
-// isPath reports whether p is the path.
+// isPath reports whether p holds path.
 func (t *Table) isPath(p *watchedPath, path string) bool {
 	if int(p.length) != len(path) {
 		return false
@@ -64,7 +64,7 @@ func (t *Table) isPath(p *watchedPath, path string) bool {
 	return true
 }
 
-// addPath copies a path that isn't there.
+// addPath adds a copy of a path that the table doesn't have.
 func (t *Table) addPath(path string) ref {
 	r := t.paths.add(t.hashPath(path))
 	p := t.paths.at(r)
@@ -92,7 +92,7 @@ func (t *Table) removePath(r ref) {
 	t.paths.remove(r)
 }
 
-// pathOf returns a path as a string of its own.
+// pathOf returns a path as a newly allocated string.
 func (t *Table) pathOf(p *watchedPath) string {
 	var b strings.Builder
 	b.Grow(int(p.length))

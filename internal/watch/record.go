@@ -5,7 +5,7 @@ import (
 	"hash/maphash"
 )
 
-// hashPair hashes what a record is about.
+// hashPair hashes the key of a record, its path and its watcher.
 func (t *Table) hashPair(p, w ref) uint32 {
 	var b [8]byte
 	binary.LittleEndian.PutUint32(b[:], uint32(p))
@@ -48,8 +48,8 @@ func (t *Table) link(p, w ref) ref {
 	return r
 }
 
-// setKinds gives record r another set of kinds, keeping the counters right; an
-// empty set frees it.
+// setKinds changes the set of kinds of record r and updates the counters. If the set is empty, it
+// frees the record.
 func (t *Table) setKinds(r ref, kinds Kind) {
 	rec := t.records.at(r)
 	path, who := t.paths.at(rec.path), t.watchers.at(rec.watcher)
@@ -67,13 +67,12 @@ func (t *Table) setKinds(r ref, kinds Kind) {
 	}
 }
 
-// countData moves the counters of the data table by one record of path and who;
-// by is 1 or -1.
+// countData adds by, 1 or -1, to the counters of the data table for a record of path and who.
 func (t *Table) countData(path *watchedPath, who *watcher, by int) {
 	t.summary.Watches += by
 	path.data += uint32(by)
 	who.data += uint32(by)
-	first := max(by, 0) // what a count is after the first comes, or the last goes
+	first := max(by, 0) // a count just after its first record was added, or its last one removed
 	if int(path.data) == first {
 		t.summary.Paths += by
 	}
@@ -82,8 +81,8 @@ func (t *Table) countData(path *watchedPath, who *watcher, by int) {
 	}
 }
 
-// unlink takes record r out of its lists and frees it, and with it its path if that
-// has no other.
+// unlink removes record r from its lists and frees it, and frees its path if that has no other
+// record.
 func (t *Table) unlink(r ref) {
 	rec := *t.records.at(r)
 	path, who := t.paths.at(rec.path), t.watchers.at(rec.watcher)

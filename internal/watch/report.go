@@ -2,18 +2,18 @@ package watch
 
 import "iter"
 
-// Summary counts the data table, as wchs prints it; child watches don't count.
+// A Summary counts the data table, as wchs prints it; child watches don't count.
 type Summary struct {
 	Watchers int // connections with a watch
 	Paths    int // paths with a watch
-	Watches  int // pairs of the two
+	Watches  int // records, each a watcher and a path
 }
 
 // Summary returns the counts of the data table.
 func (t *Table) Summary() Summary { return t.summary }
 
-// Size returns the number of watches in both tables, the metric watch_count: a
-// watcher counts once for each of the two tables in which it has any kind on a path.
+// Size returns the number of watches in both tables, the metric watch_count. A watcher with watches
+// on a path counts once for each table that these are in.
 func (t *Table) Size() int { return t.summary.Watches + t.childSize }
 
 // SizeOf returns the number of paths on which a watcher has watches.
@@ -25,10 +25,10 @@ func (t *Table) SizeOf(watcherID int64) int {
 	return int(t.watchers.at(w).size)
 }
 
-// ByPath yields the paths of the data table, each with its watchers in the order
-// in which they began to wait: what wchp prints. The order of the paths is
-// arbitrary but always the same after the same calls. The table must not change
-// before the loop ends; the strings are the caller's.
+// ByPath yields the paths of the data table, each with its watchers in the order in which they
+// began to watch it: what wchp prints. The order of the paths is arbitrary, but always the same
+// after the same calls. The table must not change before the loop ends; the caller may keep the
+// strings.
 func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
 	return func(yield func(string, iter.Seq[int64]) bool) {
 		for p := ref(1); p <= t.paths.last; p++ {
@@ -50,9 +50,9 @@ func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
 	}
 }
 
-// ByWatcher yields the watchers of the data table, each with its paths in the
-// order in which it began to wait on them: what wchc prints. See ByPath for the
-// order of the watchers and for what the caller must know.
+// ByWatcher yields the watchers of the data table, each with its paths in the order in which it
+// began to watch them: what wchc prints. The order of the watchers, and what the caller must
+// observe, are as for ByPath.
 func (t *Table) ByWatcher() iter.Seq2[int64, iter.Seq[string]] {
 	return func(yield func(int64, iter.Seq[string]) bool) {
 		for w := ref(1); w <= t.watchers.last; w++ {

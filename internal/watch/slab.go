@@ -1,6 +1,6 @@
 package watch
 
-// ref is the number of an element in a slab; none is no element.
+// ref is the number of an element in a slab; none means no element.
 type ref uint32
 
 const none ref = 0
@@ -9,19 +9,19 @@ const none ref = 0
 // growing never stalls the server, and that a small table stays small.
 const chunkSize = 1 << 10
 
-// A slab holds elements that never move and are named by numbers instead of
-// pointers, which take half the memory and cost the garbage collector nothing.
-// The memory of elements given back is used again, and never returned.
+// A slab holds elements that never move and are addressed by numbers instead of pointers. Numbers
+// take half the memory of pointers and cost the garbage collector nothing. The memory of freed
+// elements is reused, but never returned.
 type slab[T any] struct {
 	chunks []*[chunkSize]T
 	free   []ref
-	last   ref // the last number ever taken
+	last   ref // the highest number ever taken
 }
 
 // at returns the element r.
 func (s *slab[T]) at(r ref) *T { return &s.chunks[r/chunkSize][r%chunkSize] }
 
-// take returns the number of a zero element.
+// take allocates a zero element and returns its number.
 func (s *slab[T]) take() ref {
 	if n := len(s.free); n > 0 {
 		r := s.free[n-1]
@@ -35,7 +35,7 @@ func (s *slab[T]) take() ref {
 	return s.last
 }
 
-// give returns element r to the slab.
+// give frees element r.
 func (s *slab[T]) give(r ref) {
 	var zero T
 	*s.at(r) = zero

@@ -22,16 +22,15 @@ const (
 	childTable = Child | Persistent
 )
 
-// A Table holds the watches of all connections of a server. Its zero value is
-// not ready for use; see New. It does no locking: calls that change it (Add,
-// Trigger, Remove, RemoveWatcher) need exclusive access, the others shared
-// access.
+// A Table holds the watches of all connections of a server. Its zero value is not ready for use;
+// see New. It has no locks: calls that change it (Add, Trigger, Remove, RemoveSome, RemoveWatcher)
+// need exclusive access, the others shared access.
 //
-// It keeps these invariants, besides those of its lists:
+// It keeps these invariants, in addition to those of its lists:
 //
 //	I1  a record exists if and only if its set of kinds is not empty
 //	I2  a path is in its index if and only if it has a record, a watcher from its
-//	    first record until RemoveWatcher: most will wait again
+//	    first record until RemoveWatcher: most will watch something again
 //	I3  every counter equals what a walk over all records would count
 type Table struct {
 	paths    indexed[watchedPath]
@@ -58,8 +57,8 @@ type watcher struct {
 	round       uint64 // the last Trigger that notified it
 }
 
-// record says what one watcher waits for on one path. It is in two lists, the
-// path's and the watcher's.
+// record says which watches one watcher has on one path. It is in two lists, the path's and the
+// watcher's.
 type record struct {
 	path, watcher            ref
 	pathPrev, pathNext       ref
@@ -72,8 +71,8 @@ func New() *Table {
 	return &Table{watcherIndex: map[int64]ref{}, seed: maphash.MakeSeed()}
 }
 
-// Add leaves watches of kinds (usually one) for the watcher on path, besides
-// those it has there. The path is not checked, and copied if it is kept.
+// Add adds watches of kinds (usually one) for the watcher on path to those that it has there. The
+// path is not validated, and is copied if it is kept.
 func (t *Table) Add(watcherID int64, path string, kinds Kind) {
 	if kinds &= anyKind; kinds == 0 {
 		return
@@ -95,18 +94,17 @@ func (t *Table) Add(watcherID int64, path string, kinds Kind) {
 	t.setKinds(r, t.records.at(r).kinds|kinds)
 }
 
-// Trigger appends to dst the watchers to notify of an event on path, each once,
-// in the order of the package comment, and takes away the one-shot watches that
-// fired. Event types that no server sends notify nobody. It doesn't allocate,
-// but for growing dst.
+// Trigger appends to dst the watchers to notify of an event on path, each once, in the order given
+// in the package comment, and removes the one-shot watches that fired. Event types that no server
+// sends notify nobody. Trigger allocates only to grow dst.
 func (t *Table) Trigger(dst []int64, typ jute.EventType, path string) []int64 {
 	var fires, consumed Kind
 	switch typ {
 	case jute.EventNodeCreated, jute.EventNodeDataChanged:
 		fires, consumed = dataTable, Data
 	case jute.EventNodeDeleted:
-		// Apache fires the data table, then the child table without those
-		// already notified, but consuming their watches.
+		// Apache fires the data table first, and then the child table, where watchers already notified
+		// aren't notified again but lose their watches.
 		fires, consumed = anyKind, Data|Child
 	case jute.EventNodeChildrenChanged:
 		fires, consumed = childTable, Child
@@ -128,8 +126,8 @@ func (t *Table) Trigger(dst []int64, typ jute.EventType, path string) []int64 {
 	return dst
 }
 
-// fire appends the watchers of exactly path that have one of the kinds in fires
-// and were not appended in this round.
+// fire appends the watchers that have one of the kinds in fires on exactly this path and have not
+// been appended in this round. It removes the kinds in consumed.
 func (t *Table) fire(dst []int64, path string, fires, consumed Kind) []int64 {
 	p := t.findPath(path)
 	if p == none {
@@ -153,7 +151,7 @@ func (t *Table) fire(dst []int64, path string, fires, consumed Kind) []int64 {
 	return dst
 }
 
-// kindsOf returns the kinds that a checkWatches or removeWatches request means.
+// kindsOf returns the kinds that the type in a checkWatches or removeWatches request stands for.
 func kindsOf(typ jute.WatcherType) Kind {
 	switch typ {
 	case jute.WatcherChildren:
@@ -170,17 +168,16 @@ func kindsOf(typ jute.WatcherType) Kind {
 	return 0
 }
 
-// Check answers checkWatches: jute.OK if the watcher has a watch of that type
-// on path, jute.ErrNoWatcher if not, jute.ErrMarshallingError for a type that
-// doesn't exist. Types mean what they mean since 3.9: Data and Children are the
-// one-shot watches only.
+// Check answers checkWatches: jute.OK if the watcher has a watch of that type on path,
+// jute.ErrNoWatcher if not, jute.ErrMarshallingError for a type that doesn't exist. The types have
+// the meaning that they have since Apache 3.9: Data and Children are the one-shot watches only.
 func (t *Table) Check(watcherID int64, path string, typ jute.WatcherType) jute.Code {
 	_, code := t.find(watcherID, path, kindsOf(typ))
 	return code
 }
 
-// Remove answers removeWatches: it takes away the watches of that type that the
-// watcher has on path. The codes are those of Check.
+// Remove answers removeWatches: it removes the watches of that type that the watcher has on path.
+// The codes are those of Check.
 func (t *Table) Remove(watcherID int64, path string, typ jute.WatcherType) jute.Code {
 	kinds := kindsOf(typ)
 	r, code := t.find(watcherID, path, kinds)
@@ -195,15 +192,15 @@ func (t *Table) find(watcherID int64, path string, kinds Kind) (ref, jute.Code) 
 	if kinds == 0 {
 		return none, jute.ErrMarshallingError
 	}
-	r := t.findRecord(t.findPath(path), t.watcherIndex[watcherID]) // no record has a none in its pair
+	r := t.findRecord(t.findPath(path), t.watcherIndex[watcherID]) // findRecord returns none if either is none
 	if r == none || t.records.at(r).kinds&kinds == 0 {
 		return none, jute.ErrNoWatcher
 	}
 	return r, jute.OK
 }
 
-// RemoveSome takes away the oldest watches of a watcher, n at most, and reports
-// whether it had more. RemoveWatcher must still be called in the end.
+// RemoveSome removes the oldest watches of a watcher, on n paths at most, and reports whether the
+// watcher has more. RemoveWatcher must still be called in the end.
 func (t *Table) RemoveSome(watcherID int64, n int) (more bool) {
 	w, ok := t.watcherIndex[watcherID]
 	if !ok {
@@ -218,8 +215,8 @@ func (t *Table) RemoveSome(watcherID int64, n int) (more bool) {
 	return r != none
 }
 
-// RemoveWatcher takes away all watches of a watcher, in time proportional to
-// their number, and the memory of it: it must be called for each in the end.
+// RemoveWatcher removes a watcher with all its watches and frees its memory, in time proportional
+// to their number. It must be called for each watcher in the end.
 func (t *Table) RemoveWatcher(watcherID int64) {
 	w, ok := t.watcherIndex[watcherID]
 	if !ok {

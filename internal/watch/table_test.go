@@ -65,14 +65,22 @@ func TestTrigger(t *testing.T) {
 		{"recursive on the root", []reg{{1, "/", Recursive}}, changed, "/a/b", []int64{1}, []int64{1}},
 		{"recursive on the root, the root", []reg{{1, "/", Recursive}}, changed, "/", []int64{1}, []int64{1}},
 		{"recursive is by component", []reg{{1, "/a", Recursive}}, changed, "/ab", nil, nil},
-		{"one-shots of ancestors stay silent", []reg{{1, "/a", Data}, {2, "/a", Persistent}, {3, "/a", Recursive}}, changed, "/a/b", []int64{3}, []int64{3}},
-		{"several kinds fire once", []reg{{1, "/a", Data}, {1, "/a", Child}, {1, "/a", Persistent}, {1, "/a", Recursive}}, deleted, "/a", []int64{1}, []int64{1}},
-		{"both tables, deleted: once, and both consumed", []reg{{1, "/a", Data}, {1, "/a", Child}}, deleted, "/a", []int64{1}, nil},
-		{"both tables, changed: the child watch stays", []reg{{1, "/a", Child}, {1, "/a", Data}, {2, "/a", Child}}, changed, "/a", []int64{1}, nil},
-		{"recursive on path and ancestor: once", []reg{{1, "/", Recursive}, {1, "/a", Recursive}, {1, "/a/b", Data}}, changed, "/a/b", []int64{1}, []int64{1}},
-		{"in order of registration", []reg{{5, "/a", Data}, {3, "/a", Persistent}, {9, "/a", Data}, {1, "/a", Recursive}}, changed, "/a", []int64{5, 3, 9, 1}, []int64{3, 1}},
-		{"adding again keeps the place", []reg{{5, "/a", Child}, {3, "/a", Data}, {5, "/a", Data}}, changed, "/a", []int64{5, 3}, nil},
-		{"the path, then its parent, and up", []reg{{1, "/", Recursive}, {2, "/a", Recursive}, {3, "/a/b", Data}}, changed, "/a/b", []int64{3, 2, 1}, []int64{2, 1}},
+		{"one-shots of ancestors stay silent", []reg{{1, "/a", Data}, {2, "/a", Persistent}, {3, "/a", Recursive}}, changed,
+			"/a/b", []int64{3}, []int64{3}},
+		{"several kinds fire once", []reg{{1, "/a", Data}, {1, "/a", Child}, {1, "/a", Persistent}, {1, "/a", Recursive}},
+			deleted, "/a", []int64{1}, []int64{1}},
+		{"both tables, deleted: once, and both consumed", []reg{{1, "/a", Data}, {1, "/a", Child}}, deleted, "/a", []int64{1},
+			nil},
+		{"both tables, changed: the child watch stays", []reg{{1, "/a", Child}, {1, "/a", Data}, {2, "/a", Child}}, changed,
+			"/a", []int64{1}, nil},
+		{"recursive on path and ancestor: once", []reg{{1, "/", Recursive}, {1, "/a", Recursive}, {1, "/a/b", Data}}, changed,
+			"/a/b", []int64{1}, []int64{1}},
+		{"in order of registration", []reg{{5, "/a", Data}, {3, "/a", Persistent}, {9, "/a", Data}, {1, "/a", Recursive}},
+			changed, "/a", []int64{5, 3, 9, 1}, []int64{3, 1}},
+		{"adding again keeps the place", []reg{{5, "/a", Child}, {3, "/a", Data}, {5, "/a", Data}}, changed,
+			"/a", []int64{5, 3}, nil},
+		{"the path, then its parent, and up", []reg{{1, "/", Recursive}, {2, "/a", Recursive}, {3, "/a/b", Data}}, changed,
+			"/a/b", []int64{3, 2, 1}, []int64{2, 1}},
 		{"event types that don't travel", []reg{{1, "/a", Persistent}}, jute.EventDataWatchRemoved, "/a", nil, nil},
 		{"no event", []reg{{1, "/a", Persistent}}, jute.EventNone, "/a", nil, nil},
 	} {
@@ -169,7 +177,8 @@ func TestCheckAndRemove(t *testing.T) {
 // TestReports has the counts of wchs, which sees the data table only, and of the
 // metric watch_count, which sees both.
 func TestReports(t *testing.T) {
-	table := table(reg{2, "/b", Child}, reg{1, "/a", Data}, reg{1, "/a", Child}, reg{2, "/a", Persistent}, reg{3, "/c", Recursive}, reg{1, "/c", Data})
+	table := table(reg{2, "/b", Child}, reg{1, "/a", Data}, reg{1, "/a", Child}, reg{2, "/a", Persistent},
+		reg{3, "/c", Recursive}, reg{1, "/c", Data})
 	if got, want := table.Summary(), (Summary{Watchers: 3, Paths: 2, Watches: 4}); got != want {
 		t.Errorf("Summary() = %+v, want %+v", got, want)
 	}
@@ -248,7 +257,8 @@ func TestNothingStays(t *testing.T) {
 			t.Fatalf("%d watches stay", table.Size())
 		}
 		if table.records.last != 2500 || table.paths.last != 50 || table.watchers.last != 50 {
-			t.Fatalf("the slabs grow: %d records, %d paths, %d watchers", table.records.last, table.paths.last, table.watchers.last)
+			t.Fatalf("the slabs grow: %d records, %d paths, %d watchers", table.records.last, table.paths.last,
+				table.watchers.last)
 		}
 	}
 }

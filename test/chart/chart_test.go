@@ -111,7 +111,9 @@ func renderIn(t *testing.T, text string, has cluster) (rendered, error) {
 	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
 		t.Fatal(err)
 	}
-	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "test", Namespace: "apps", IsInstall: has == nil, IsUpgrade: has != nil}, chartutil.DefaultCapabilities)
+	all, err := chartutil.ToRenderValues(c, values,
+		chartutil.ReleaseOptions{Name: "test", Namespace: "apps", IsInstall: has == nil, IsUpgrade: has != nil},
+		chartutil.DefaultCapabilities)
 	if err != nil {
 		return r, err
 	}
@@ -199,7 +201,8 @@ func TestRender(t *testing.T) {
 			}
 			replicas := int(*r.set.Spec.Replicas)
 			pod := r.set.Spec.Template
-			if r.set.Spec.ServiceName != "test-zooid-headless" || !r.services[r.set.Spec.ServiceName].Spec.PublishNotReadyAddresses {
+			if r.set.Spec.ServiceName != "test-zooid-headless" ||
+				!r.services[r.set.Spec.ServiceName].Spec.PublishNotReadyAddresses {
 				t.Errorf("the set's service is %q among %v", r.set.Spec.ServiceName, r.services)
 			}
 			for label, value := range r.set.Spec.Selector.MatchLabels {
@@ -219,7 +222,8 @@ func TestRender(t *testing.T) {
 				}
 			}
 			c := pod.Spec.Containers[0]
-			if ready := c.ReadinessProbe; ready == nil || ready.Exec == nil || !slices.Contains(ready.Exec.Command, "health") || ready.Exec.Command[len(ready.Exec.Command)-1] != "/etc/zooid/zoo.cfg" {
+			if ready := c.ReadinessProbe; ready == nil || ready.Exec == nil || !slices.Contains(ready.Exec.Command, "health") ||
+				ready.Exec.Command[len(ready.Exec.Command)-1] != "/etc/zooid/zoo.cfg" {
 				t.Errorf("the readiness probe is %v", ready)
 			}
 			for _, probe := range []*core.Probe{c.StartupProbe, c.LivenessProbe} {
@@ -235,7 +239,8 @@ func TestRender(t *testing.T) {
 			for _, v := range pod.Spec.Volumes {
 				volumes[v.Name] = v.Secret.SecretName
 			}
-			if (ports["client"] == 2281) != secure || (volumes["tls"] == "zooid-tls") != secure || (volumes["secret"] == "of-the-ensemble") != theirs || volumes["config"] != "test-zooid" {
+			if (ports["client"] == 2281) != secure || (volumes["tls"] == "zooid-tls") != secure ||
+				(volumes["secret"] == "of-the-ensemble") != theirs || volumes["config"] != "test-zooid" {
 				t.Errorf("ports %v, volumes %v", ports, volumes)
 			}
 			mounts := map[string]core.VolumeMount{}
@@ -245,7 +250,8 @@ func TestRender(t *testing.T) {
 					t.Errorf("there is no volume %s", m.Name)
 				}
 			}
-			if from := mounts["/etc/zooid/ensemble-secret"]; from.SubPath != "ensemble-secret" || (from.Name == "secret") != theirs {
+			if from := mounts["/etc/zooid/ensemble-secret"]; from.SubPath != "ensemble-secret" ||
+				(from.Name == "secret") != theirs {
 				t.Errorf("the ensemble's secret is of %+v", from)
 			}
 			if n := len(r.config.StringData["ensemble-secret"]); (n < 20) != theirs {
@@ -266,7 +272,8 @@ func TestRender(t *testing.T) {
 					}
 				}
 			}
-			if part := map[bool]string{true: ":2888:3888;;2281'", false: ":2888:3888;2181'"}[secure]; !strings.Contains(r.notes, fmt.Sprintf("reconfig -add 'server.%d=test-zooid-%d.", replicas+1, replicas)) || !strings.Contains(r.notes, part) {
+			if part := map[bool]string{true: ":2888:3888;;2281'", false: ":2888:3888;2181'"}[secure]; !strings.Contains(r.notes,
+				fmt.Sprintf("reconfig -add 'server.%d=test-zooid-%d.", replicas+1, replicas)) || !strings.Contains(r.notes, part) {
 				t.Errorf("the notes say %q", r.notes)
 			}
 			for i := range replicas {
@@ -278,19 +285,23 @@ func TestRender(t *testing.T) {
 				}
 				m, ok := cfg.Quorum.Members.Find(int64(i + 1))
 				host := own + ".test-zooid-headless.apps.svc.cluster.local"
-				if !ok || cfg.Quorum.MyID != int64(i+1) || len(cfg.Quorum.Members.Servers) != replicas || m.Addrs[0].Host != host || !cfg.Quorum.Distributed {
+				if !ok || cfg.Quorum.MyID != int64(i+1) || len(cfg.Quorum.Members.Servers) != replicas || m.Addrs[0].Host != host ||
+					!cfg.Quorum.Distributed {
 					t.Errorf("server %d is %+v of %+v", i+1, m, cfg.Quorum.Members)
 				}
 				if !cfg.Admin.Enabled || cfg.Admin.Host != "127.0.0.1" {
 					t.Errorf("the admin server is %+v", cfg.Admin)
 				}
-				if sum := sha1.Sum([]byte(superuser)); cfg.Auth.SuperDigest.Reveal() != "super:"+base64.StdEncoding.EncodeToString(sum[:]) {
+				if sum := sha1.Sum([]byte(superuser)); cfg.Auth.SuperDigest.Reveal() != "super:"+
+					base64.StdEncoding.EncodeToString(sum[:]) {
 					t.Errorf("the superuser %q has the digest %s", superuser, cfg.Auth.SuperDigest.Reveal())
 				}
 				if cfg.Quorum.SecretFile != "/etc/zooid/ensemble-secret" {
 					t.Errorf("the secret is in %q", cfg.Quorum.SecretFile)
 				}
-				if plain := cfg.Client.Port; secure && (plain >= 0 || cfg.Secure.Port != 2281 || m.Secure.Port != 2281 || !m.Client.IsZero()) || !secure && (plain != 2181 || cfg.Secure.Port >= 0) {
+				if plain := cfg.Client.Port; secure &&
+					(plain >= 0 || cfg.Secure.Port != 2281 || m.Secure.Port != 2281 || !m.Client.IsZero()) ||
+					!secure && (plain != 2181 || cfg.Secure.Port >= 0) {
 					t.Errorf("clients are served at %+v and by TLS at %+v", cfg.Client, cfg.Secure)
 				}
 			}
@@ -363,7 +374,8 @@ func TestEachValueCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := map[string]any{}
-	if err := yaml.Unmarshal([]byte("tls: {enabled: true, secretName: tls}\nmetrics: {enabled: true, serviceMonitor: {enabled: true}}\nnetworkPolicy: {enabled: true}\nensembleSecret: a-secret-of-the-ensemble\nsuperuserPassword: of-the-superuser\n"), &base); err != nil {
+	if err := yaml.Unmarshal([]byte("tls: {enabled: true, secretName: tls}\nmetrics: {enabled: true, serviceMonitor: {enabled: true}}\nnetworkPolicy: {enabled: true}\nensembleSecret: a-secret-of-the-ensemble\nsuperuserPassword: of-the-superuser\n"),
+		&base); err != nil {
 		t.Fatal(err)
 	}
 	with := func(path []string, value any) rendered {
@@ -437,7 +449,8 @@ func TestEachValueCounts(t *testing.T) {
 		}
 		const settings = "zooid/settings"
 		restarts := before.set.Spec.Template.Annotations[settings] != after.set.Spec.Template.Annotations[settings]
-		reads := path[0] == "config" || name == "ensembleSecret" || name == "tls.enabled" || name == "tls.clientAuth" || name == "metrics.enabled" || name == "metrics.port" || name == "existingSecret" ||
+		reads := path[0] == "config" || name == "ensembleSecret" || name == "tls.enabled" || name == "tls.clientAuth" ||
+			name == "metrics.enabled" || name == "metrics.port" || name == "existingSecret" ||
 			name == "superuserPassword" || name == "reconfig.enabled"
 		if restarts != reads {
 			t.Errorf("%s: servers restart for it: %t", name, restarts)
@@ -466,10 +479,12 @@ func TestUpgrade(t *testing.T) {
 		y, _ := yaml.Marshal(b)
 		return bytes.Equal(x, y)
 	}
-	if !same(three.set.Spec.Template, five.set.Spec.Template) || !same(three.set.Spec.VolumeClaimTemplates, five.set.Spec.VolumeClaimTemplates) {
+	if !same(three.set.Spec.Template, five.set.Spec.Template) ||
+		!same(three.set.Spec.VolumeClaimTemplates, five.set.Spec.VolumeClaimTemplates) {
 		t.Error("to grow restarts the servers that are there")
 	}
-	if text := five.config.StringData["zoo.cfg"]; strings.Count(text, "\nserver.") != 5 || !strings.HasPrefix(text, strings.TrimSuffix(three.config.StringData["zoo.cfg"], "\n")) {
+	if text := five.config.StringData["zoo.cfg"]; strings.Count(text, "\nserver.") != 5 ||
+		!strings.HasPrefix(text, strings.TrimSuffix(three.config.StringData["zoo.cfg"], "\n")) {
 		t.Errorf("zoo.cfg of five servers is\n%s", text)
 	}
 	for i := range 3 {

@@ -34,7 +34,9 @@ func (c cluster) with(t *testing.T, replicas int, secret map[string]string) clus
 	for key, text := range secret {
 		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
 	}
-	c["StatefulSet test-zooid"] = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(replicas)}}}
+	c["StatefulSet test-zooid"] = &unstructured.Unstructured{
+		Object: map[string]any{"spec": map[string]any{"replicas": int64(replicas)}},
+	}
 	c["Secret test-zooid"] = &unstructured.Unstructured{Object: map[string]any{"data": data}}
 	return c
 }
@@ -53,7 +55,8 @@ type resources struct {
 
 func (r resources) Namespace(string) dynamic.ResourceInterface { return r }
 
-func (r resources) Get(_ context.Context, name string, _ meta.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+func (r resources) Get(_ context.Context, name string, _ meta.GetOptions,
+	_ ...string) (*unstructured.Unstructured, error) {
 	if found := r.has[r.kind+" "+name]; found != nil {
 		return found, nil
 	}
@@ -63,7 +66,8 @@ func (r resources) Get(_ context.Context, name string, _ meta.GetOptions, _ ...s
 // upgraded renders an upgrade to so many servers of a release that has others.
 func upgraded(t *testing.T, from rendered, to int, values string) rendered {
 	t.Helper()
-	r, err := renderIn(t, fmt.Sprintf("replicas: %d\n%s", to, values), cluster{}.with(t, int(*from.set.Spec.Replicas), from.config.StringData))
+	r, err := renderIn(t, fmt.Sprintf("replicas: %d\n%s", to, values),
+		cluster{}.with(t, int(*from.set.Spec.Replicas), from.config.StringData))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +85,21 @@ func TestReconfigJobs(t *testing.T) {
 		hook     string // no Job if it is empty
 		change   []string
 	}{
-		{3, 5, "", "post-upgrade", []string{"-add", strings.Join([]string{member(1, "2181"), member(2, "2181"), member(3, "2181"), member(4, "2181"), member(5, "2181")}, ",")}},
-		{3, 3, "", "post-upgrade", []string{"-add", strings.Join([]string{member(1, "2181"), member(2, "2181"), member(3, "2181")}, ",")}},
-		{1, 2, "tls: {enabled: true, secretName: zooid-tls}\n", "post-upgrade", []string{"-add", member(1, ";2281") + "," + member(2, ";2281")}},
+		{3, 5, "", "post-upgrade", []string{
+			"-add", strings.Join([]string{
+				member(1, "2181"), member(2, "2181"), member(3, "2181"), member(4, "2181"), member(5, "2181"),
+			}, ","),
+		}},
+		{3, 3, "", "post-upgrade", []string{
+			"-add", strings.Join([]string{member(1, "2181"), member(2, "2181"), member(3, "2181")}, ","),
+		}},
+		{1, 2, "tls: {enabled: true, secretName: zooid-tls}\n",
+			"post-upgrade", []string{"-add", member(1, ";2281") + "," + member(2, ";2281")}},
 		{5, 3, "networkPolicy: {enabled: true, clients: [{podSelector: {}}]}\n", "pre-upgrade", []string{"-remove", "4,5"}},
 		{5, 3, "reconfig: {enabled: false}\n", "", nil},
 		{5, 3, "config: {DigestAuthenticationProvider.superDigest: \"super:x\"}\n", "", nil},
-		{5, 3, "config: {DigestAuthenticationProvider.superDigest: \"super:x\"}\nsuperuserPassword: of-theirs\n", "pre-upgrade", []string{"-remove", "4,5"}},
+		{5, 3, "config: {DigestAuthenticationProvider.superDigest: \"super:x\"}\nsuperuserPassword: of-theirs\n",
+			"pre-upgrade", []string{"-remove", "4,5"}},
 	} {
 		name := fmt.Sprintf("%d to %d, %s", c.from, c.to, c.values)
 		before, err := render(t, fmt.Sprintf("replicas: %d\nensembleSecret: a-secret-of-the-ensemble\n%s", c.from, c.values))
@@ -95,8 +107,11 @@ func TestReconfigJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := upgraded(t, before, c.to, c.values)
-		if r.config.StringData["superuser"] != before.config.StringData["superuser"] || strings.Contains(r.config.StringData["zoo.cfg"], "superDigest") == (c.hook == "" && strings.HasPrefix(c.values, "reconfig")) {
-			t.Errorf("%s: the superuser was %q and is %q", name, before.config.StringData["superuser"], r.config.StringData["superuser"])
+		if r.config.StringData["superuser"] != before.config.StringData["superuser"] ||
+			strings.Contains(r.config.StringData["zoo.cfg"], "superDigest") == (c.hook == "" &&
+				strings.HasPrefix(c.values, "reconfig")) {
+			t.Errorf("%s: the superuser was %q and is %q", name, before.config.StringData["superuser"],
+				r.config.StringData["superuser"])
 		}
 		if n := strings.Count(r.config.StringData["zoo.cfg"], "superDigest="); n > 1 {
 			t.Errorf("%s: zoo.cfg has %d digests of the superuser", name, n)
@@ -109,13 +124,15 @@ func TestReconfigJobs(t *testing.T) {
 		}
 		pod := r.job.Spec.Template
 		args := pod.Spec.Containers[0].Args
-		if r.job.Annotations["helm.sh/hook"] != c.hook || !slices.Equal(args[len(args)-2:], c.change) || args[len(args)-3] != "reconfig" || args[0] != "cli" {
+		if r.job.Annotations["helm.sh/hook"] != c.hook || !slices.Equal(args[len(args)-2:], c.change) ||
+			args[len(args)-3] != "reconfig" || args[0] != "cli" {
 			t.Errorf("%s: the Job of %v has the arguments %q", name, r.job.Annotations, args)
 		}
 		if n := strings.Count(args[2], ","); args[1] != "-server" || n != min(c.from, c.to)-1 {
 			t.Errorf("%s: it asks %q", name, args[2])
 		}
-		if secure := strings.Contains(c.values, "tls"); slices.Contains(args, "-tls-ca") != secure || (len(pod.Spec.Volumes) == 2) != secure {
+		if secure := strings.Contains(c.values, "tls"); slices.Contains(args, "-tls-ca") != secure ||
+			(len(pod.Spec.Volumes) == 2) != secure {
 			t.Errorf("%s: arguments %q, volumes %v", name, args, pod.Spec.Volumes)
 		}
 		for _, m := range pod.Spec.Containers[0].VolumeMounts {
@@ -132,7 +149,9 @@ func TestReconfigJobs(t *testing.T) {
 			let := false
 			for _, rule := range r.network.Spec.Ingress {
 				for _, from := range rule.From {
-					let = let || from.PodSelector != nil && pod.Labels["zooid/reconfig"] != "" && from.PodSelector.MatchLabels["zooid/reconfig"] == pod.Labels["zooid/reconfig"]
+					let = let ||
+						from.PodSelector != nil && pod.Labels["zooid/reconfig"] != "" &&
+							from.PodSelector.MatchLabels["zooid/reconfig"] == pod.Labels["zooid/reconfig"]
 				}
 			}
 			if !let {
@@ -141,7 +160,9 @@ func TestReconfigJobs(t *testing.T) {
 		}
 	}
 	// A release of a chart without superusers: nobody could remove the servers.
-	if _, err := renderIn(t, "replicas: 3\n", cluster{}.with(t, 5, map[string]string{"ensemble-secret": "a-secret-of-the-ensemble"})); err == nil || !strings.Contains(err.Error(), "upgrade once without lowering it") {
+	if _, err := renderIn(t, "replicas: 3\n",
+		cluster{}.with(t, 5, map[string]string{"ensemble-secret": "a-secret-of-the-ensemble"})); err == nil ||
+		!strings.Contains(err.Error(), "upgrade once without lowering it") {
 		t.Errorf("a release without a superuser is shrunk: %v", err)
 	}
 }
@@ -181,7 +202,8 @@ func (e *ensemble) client(i int) string { return fmt.Sprintf("127.0.0.1:%d", e.p
 func (e *ensemble) here(text, folder string) string {
 	for i := range mostServers {
 		host := fmt.Sprintf("test-zooid-%d.test-zooid-headless.apps.svc.cluster.local", i)
-		text = strings.ReplaceAll(text, host+":2888:3888;2181", fmt.Sprintf("127.0.0.1:%d:%d;%s", e.ports[4*i], e.ports[4*i+1], e.client(i)))
+		text = strings.ReplaceAll(text, host+":2888:3888;2181",
+			fmt.Sprintf("127.0.0.1:%d:%d;%s", e.ports[4*i], e.ports[4*i+1], e.client(i)))
 		text = strings.ReplaceAll(text, host+":2181", e.client(i))
 	}
 	text = strings.ReplaceAll(text, "dataDir=/data\n", "dataDir="+folder+"/data\n")
@@ -196,7 +218,8 @@ func (e *ensemble) start(r rendered, i int) {
 	pod := fmt.Sprintf("test-zooid-%d", i)
 	err := os.MkdirAll(filepath.Join(folder, "data"), 0o700)
 	for name, text := range map[string]string{
-		"zoo.cfg":         e.here(r.config.StringData["zoo.cfg"], folder) + fmt.Sprintf("admin.serverPort=%d\n", e.ports[4*i+3]),
+		"zoo.cfg": e.here(r.config.StringData["zoo.cfg"], folder) + fmt.Sprintf("admin.serverPort=%d\n",
+			e.ports[4*i+3]),
 		"data/myid":       r.config.StringData["myid-"+pod],
 		"ensemble-secret": r.config.StringData["ensemble-secret"],
 	} {
@@ -246,7 +269,8 @@ const patience = 2 * time.Minute
 func (e *ensemble) do(r rendered) {
 	e.t.Helper()
 	folder := filepath.Join(e.dir, "job")
-	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "superuser"), []byte(r.config.StringData["superuser"]), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(folder, 0o700),
+		os.WriteFile(filepath.Join(folder, "superuser"), []byte(r.config.StringData["superuser"]), 0o600)); err != nil {
 		e.t.Fatal(err)
 	}
 	var args []string
@@ -286,7 +310,8 @@ func (e *ensemble) once(i int, text string) error {
 		return err
 	}
 	defer c.Close()
-	if _, err := c.Create(ctx, "/kept", nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+	if _, err := c.Create(ctx, "/kept", nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil &&
+		!errors.Is(err, zk.ErrNodeExists) {
 		return err
 	}
 	_, err = c.Set(ctx, "/kept", []byte(text), -1)

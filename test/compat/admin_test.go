@@ -26,7 +26,8 @@ func TestAdminServer(t *testing.T) {
 	want, got := adminAnswers(t, reference), adminAnswers(t, subject)
 	for _, request := range slices.Sorted(maps.Keys(want)) {
 		if want[request] != got[request] && !adminDiffers(request, want[request], got[request]) {
-			t.Errorf("%s:\n%s says\n%s\n%s says\n%s", request, reference.Name, onlyIn(want[request], got[request]), subject.Name, onlyIn(got[request], want[request]))
+			t.Errorf("%s:\n%s says\n%s\n%s says\n%s", request, reference.Name, onlyIn(want[request], got[request]), subject.Name,
+				onlyIn(got[request], want[request]))
 		}
 	}
 	fmt.Printf("\n%s: %d answers of %s compared with those of %s\n", t.Name(), len(want), reference.Name, subject.Name)
@@ -69,10 +70,12 @@ func only(text string, keep func(line string) bool) string {
 func adminAnswers(t *testing.T, p Program) map[string]string {
 	t.Helper()
 	shapes := map[string]string{}
-	alone := StartEnsemble(t, p, 1, Options{Admin: true, Config: map[string]string{"admin.rateLimiterIntervalInMS": "0"}})[0]
+	alone := StartEnsemble(t, p, 1,
+		Options{Admin: true, Config: map[string]string{"admin.rateLimiterIntervalInMS": "0"}})[0]
 	c := adminClient(t, alone)
 	for i := range 150 { // enough for a digest to be kept
-		if _, err := c.Create(t.Context(), fmt.Sprintf("/n%d", i), nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+		if _, err := c.Create(t.Context(), fmt.Sprintf("/n%d", i), nil, zk.ModePersistent,
+			zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +98,10 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 		ask(alone, "alone", "POST", name, "")
 		ask(alone, "alone", "HEAD", name, "")
 	}
-	for _, path := range []string{"nosuch", "a/b", "", "stmk?traceMask=12", "stmk?traceMask=x", "stmk?traceMask=", "snapshot?streaming=false", "snapshot?streaming=false&x=y"} {
+	for _, path := range []string{
+		"nosuch", "a/b", "", "stmk?traceMask=12", "stmk?traceMask=x", "stmk?traceMask=", "snapshot?streaming=false",
+		"snapshot?streaming=false&x=y",
+	} {
 		again(alone, "alone", "GET", path, "ip")
 		ask(alone, "alone", "POST", path, "ip")
 	}
@@ -104,14 +110,19 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 	}
 	// All five permissions are needed: each is taken away from addresses once.
 	acl := func(lacking zk.Perm) {
-		list := []zk.ACL{{Perms: zk.PermAll &^ lacking, ID: zk.ID{Scheme: "ip", ID: "127.0.0.1"}}, {Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}}}
+		list := []zk.ACL{
+			{Perms: zk.PermAll &^ lacking, ID: zk.ID{Scheme: "ip", ID: "127.0.0.1"}},
+			{Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}},
+		}
 		if _, err := c.SetACL(t.Context(), "/", list, -1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, lacking := range []zk.Perm{0, zk.PermRead, zk.PermWrite, zk.PermCreate, zk.PermDelete, zk.PermAdmin} {
 		acl(lacking)
-		for _, auth := range []string{"", "ip", "ip x", "ip x y", "digest a:b", "digest a:c", "digest", "x509", "x509 y", "nosuch", "nosuch z", "sasl x"} {
+		for _, auth := range []string{
+			"", "ip", "ip x", "ip x y", "digest a:b", "digest a:c", "digest", "x509", "x509 y", "nosuch", "nosuch z", "sasl x",
+		} {
 			role := fmt.Sprintf("without %v", lacking)
 			again(alone, role, "GET", "snapshot?streaming=false", auth)
 			again(alone, role, "GET", "snap?streaming=true", auth)
@@ -119,7 +130,8 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 			ask(alone, role, "GET", "rest", auth)
 		}
 	}
-	once := StartEnsemble(t, p, 1, Options{Admin: true, Config: map[string]string{"admin.rateLimiterIntervalInMS": "600000000"}})[0]
+	once := StartEnsemble(t, p, 1,
+		Options{Admin: true, Config: map[string]string{"admin.rateLimiterIntervalInMS": "600000000"}})[0]
 	ask(once, "the first", "GET", "snapshot", "ip")
 	ask(once, "the second", "GET", "snapshot", "ip")
 	for _, s := range StartEnsemble(t, p, 4, Options{Admin: true, Observers: 1}) {
@@ -129,7 +141,8 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 		}
 		adminClient(t, s)
 		for range 300 { // until the observer is there too
-			if ask(s, role, "GET", "observers", ""); role != "leader" || strings.Contains(shapes["leader: GET observers"], "sid") {
+			if ask(s, role, "GET", "observers", ""); role != "leader" ||
+				strings.Contains(shapes["leader: GET observers"], "sid") {
 				break
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -213,7 +226,8 @@ func adminShape(t *testing.T, s *Server, method, path, auth string) string {
 	shape := []string{fmt.Sprint(res.StatusCode)}
 	for _, name := range []string{"last_zxid", "snapshot_size"} {
 		if value := res.Header.Get(name); value != "" {
-			shape = append(shape, name+": "+regexp.MustCompile(`[0-9a-f]+`).ReplaceAllString(strings.TrimPrefix(value, "0x"), "N"))
+			shape = append(shape,
+				name+": "+regexp.MustCompile(`[0-9a-f]+`).ReplaceAllString(strings.TrimPrefix(value, "0x"), "N"))
 		}
 	}
 	if kind := res.Header.Get("Content-Type"); kind != "application/json" {
@@ -247,7 +261,8 @@ func adminShape(t *testing.T, s *Server, method, path, auth string) string {
 
 // keyed are the objects whose keys are ids, times or paths.
 var keyed = map[string]bool{
-	".expiry_time_to_session_ids": true, ".session_id_to_ephemeral_paths": true, ".session_id_to_watched_paths": true, ".path_to_session_ids": true, ".current_config": true,
+	".expiry_time_to_session_ids": true, ".session_id_to_ephemeral_paths": true, ".session_id_to_watched_paths": true,
+	".path_to_session_ids": true, ".current_config": true,
 }
 
 // adminFields adds a line for each key below v: where it is, and its type.
@@ -287,7 +302,8 @@ func TestSnapshotLoadsAtApache(t *testing.T) {
 	from := StartEnsemble(t, subject, 1, Options{Admin: true})[0]
 	c := adminClient(t, from)
 	for i := range 20 {
-		if _, err := c.Create(t.Context(), fmt.Sprintf("/n%d", i), []byte("data"), zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+		if _, err := c.Create(t.Context(), fmt.Sprintf("/n%d", i), []byte("data"), zk.ModePersistent,
+			zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -67,7 +67,10 @@ func adminCallers(t *testing.T) []adminCaller {
 		return &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
 	}
 	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	return []adminCaller{{"plain", "http", plain}, {"no certificate", "https", by()}, {"a certificate", "https", by(known)}, {"a stranger's certificate", "https", by(stranger)}}
+	return []adminCaller{
+		{"plain", "http", plain}, {"no certificate", "https", by()}, {"a certificate", "https", by(known)},
+		{"a stranger's certificate", "https", by(stranger)},
+	}
 }
 
 // ask returns the status and the JSON fields of an answer that tell who may do what, or that there was none.
@@ -99,7 +102,8 @@ func (a adminCaller) ask(t *testing.T, s *Server, path, auth string) string {
 	}
 	var told []string
 	for line := range strings.Lines(string(body)) {
-		if line = strings.TrimRight(strings.TrimSpace(line), ","); strings.HasPrefix(line, `"command"`) || strings.HasPrefix(line, `"error"`) {
+		if line = strings.TrimRight(strings.TrimSpace(line), ","); strings.HasPrefix(line, `"command"`) ||
+			strings.HasPrefix(line, `"error"`) {
 			told = append(told, strings.ReplaceAll(line, " : ", ": "))
 		}
 	}
@@ -119,19 +123,26 @@ func TestAdminTLS(t *testing.T) {
 		config := maps.Clone(adminForms[form])
 		maps.Copy(config, map[string]string{
 			"admin.rateLimiterIntervalInMS": "0",
-			"ssl.quorum.keyStore.location":  storeFile(t, "server.p12"), "ssl.quorum.keyStore.password": "apassword", "ssl.quorum.keyStore.type": "PKCS12",
-			"ssl.quorum.trustStore.location": storeFile(t, "trust.jks"), "ssl.quorum.trustStore.password": "apassword", "ssl.quorum.trustStore.type": "JKS",
+			"ssl.quorum.keyStore.location":  storeFile(t, "server.p12"), "ssl.quorum.keyStore.password": "apassword",
+			"ssl.quorum.keyStore.type":       "PKCS12",
+			"ssl.quorum.trustStore.location": storeFile(t, "trust.jks"), "ssl.quorum.trustStore.password": "apassword",
+			"ssl.quorum.trustStore.type": "JKS",
 			// Apache's provider of x509 reads these.
 			"authProvider.1":        "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
-			"ssl.keyStore.location": storeFile(t, "server.p12"), "ssl.keyStore.password": "apassword", "ssl.keyStore.type": "PKCS12",
-			"ssl.trustStore.location": storeFile(t, "trust.jks"), "ssl.trustStore.password": "apassword", "ssl.trustStore.type": "JKS",
+			"ssl.keyStore.location": storeFile(t, "server.p12"), "ssl.keyStore.password": "apassword",
+			"ssl.keyStore.type":       "PKCS12",
+			"ssl.trustStore.location": storeFile(t, "trust.jks"), "ssl.trustStore.password": "apassword",
+			"ssl.trustStore.type": "JKS",
 		})
 		answers := map[string][2]string{}
 		for i, p := range []Program{reference, subject} {
 			s := StartEnsemble(t, p, 1, Options{Admin: true, Config: config})[0]
 			closedTo(t, s)
 			for _, a := range callers {
-				for _, request := range []string{"ruok", "nosuch", "snapshot?streaming=false ip", "snapshot?streaming=false x509", "snapshot?streaming=false digest a:b"} {
+				for _, request := range []string{
+					"ruok", "nosuch", "snapshot?streaming=false ip", "snapshot?streaming=false x509",
+					"snapshot?streaming=false digest a:b",
+				} {
 					path, auth, _ := strings.Cut(request, " ")
 					key := a.name + ", " + request
 					both := answers[key]
@@ -181,7 +192,9 @@ func closedTo(t *testing.T, s *Server) {
 			client = rest
 		}
 	}
-	acl := []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "x509", ID: client}}, {Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}}}
+	acl := []zk.ACL{
+		{Perms: zk.PermAll, ID: zk.ID{Scheme: "x509", ID: client}}, {Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}},
+	}
 	if _, err := c.SetACL(ctx, "/", acl, -1); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,8 @@ import (
 
 // ensembleAlerts are those that TestPrometheus makes fire; TestAlerts makes all others.
 var ensembleAlerts = []string{
-	"ZooidAuthenticationFails", "ZooidDown", "ZooidFollowerLagging", "ZooidLeaderChanges", "ZooidNoLeader", "ZooidNotServing",
+	"ZooidAuthenticationFails",
+	"ZooidDown", "ZooidFollowerLagging", "ZooidLeaderChanges", "ZooidNoLeader", "ZooidNotServing",
 	"ZooidQuorumAtItsLast", "ZooidSessionsExpiring",
 }
 
@@ -56,19 +57,24 @@ type faulty struct {
 
 // faults are one row for each cause.
 var faults = []fault{
-	{name: "a slow disk", alerts: []string{"ZooidSlowFsync", "ZooidSlowWrites", "ZooidRequestsPileUp"}, harm: (*faulty).slowDisk},
-	{name: "a disk that fills up", alerts: []string{"ZooidDiskFilling", "ZooidDiskFull"}, config: (*faulty).ownDisk, harm: (*faulty).fillDisk},
+	{name: "a slow disk", alerts: []string{"ZooidSlowFsync", "ZooidSlowWrites", "ZooidRequestsPileUp"},
+		harm: (*faulty).slowDisk},
+	{name: "a disk that fills up", alerts: []string{"ZooidDiskFilling", "ZooidDiskFull"}, config: (*faulty).ownDisk,
+		harm: (*faulty).fillDisk},
 	{name: "a tree that fills the memory", alerts: []string{"ZooidMemoryShort"}, config: func(*faulty) map[string]string {
 		return map[string]string{"memory.limit": fmt.Sprint(64 << 20)}
 	}, harm: (*faulty).fillMemory},
 	{name: "idle connections", alerts: []string{"ZooidFewDescriptors"}, config: func(*faulty) map[string]string {
 		return map[string]string{"nio.sessionlessCnxnTimeout": "600000"}
 	}, argv: []string{"prlimit", "--nofile=1024:1024"}, harm: (*faulty).takeDescriptors},
-	{name: "more connections than allowed", alerts: []string{"ZooidConnectionsRefused"}, config: func(*faulty) map[string]string {
-		return map[string]string{"maxClientCnxns": "2"}
-	}, harm: (*faulty).connectTooOften},
-	{name: "a full disk of the audit log", alerts: []string{"ZooidAuditLinesLost"}, config: (*faulty).audited, harm: (*faulty).writeAudited},
-	{name: "a certificate about to end", alerts: []string{"ZooidCertificateEnds"}, config: (*faulty).certified, harm: (*faulty).shortCertificate},
+	{name: "more connections than allowed", alerts: []string{"ZooidConnectionsRefused"},
+		config: func(*faulty) map[string]string {
+			return map[string]string{"maxClientCnxns": "2"}
+		}, harm: (*faulty).connectTooOften},
+	{name: "a full disk of the audit log", alerts: []string{"ZooidAuditLinesLost"}, config: (*faulty).audited,
+		harm: (*faulty).writeAudited},
+	{name: "a certificate about to end", alerts: []string{"ZooidCertificateEnds"}, config: (*faulty).certified,
+		harm: (*faulty).shortCertificate},
 	{name: "a leader whose clock is wrong", alerts: []string{"ZooidClockIsWrong"}, servers: 3, harm: (*faulty).wrongClock},
 }
 
@@ -122,10 +128,12 @@ func (f *faulty) start() {
 	if len(f.fault.argv) > 0 {
 		f.program.wrap = f.fault.argv
 	}
-	f.servers = StartEnsemble(f.T, f.program, max(f.fault.servers, 1), Options{Config: extra, Each: func(i int) map[string]string { return withEndpoint(f.ports[i]) }})
+	f.servers = StartEnsemble(f.T, f.program, max(f.fault.servers, 1),
+		Options{Config: extra, Each: func(i int) map[string]string { return withEndpoint(f.ports[i]) }})
 	for i := range f.ports {
 		of := f.instance(i)
-		if !f.p.until(fmt.Sprintf("up{%s} == 1 and on (instance) zooid_serving{%s} == 1 unless on (instance) ALERTS{alertstate=\"firing\",%s}", of, of, of)) {
+		if !f.p.until(fmt.Sprintf("up{%s} == 1 and on (instance) zooid_serving{%s} == 1 unless on (instance) ALERTS{alertstate=\"firing\",%s}",
+			of, of, of)) {
 			f.Fatalf("Prometheus doesn't see server %d well", i)
 		}
 	}
@@ -137,7 +145,8 @@ func (f *faulty) instance(i int) string { return fmt.Sprintf(`instance="127.0.0.
 // firing reports whether an alert fires for one of the servers now.
 func (f *faulty) firing(name string) bool {
 	for i := range f.ports {
-		if all, err := f.p.series(fmt.Sprintf(`ALERTS{alertstate="firing",alertname=%q,%s}`, name, f.instance(i))); err == nil && len(all) > 0 {
+		if all, err := f.p.series(fmt.Sprintf(`ALERTS{alertstate="firing",alertname=%q,%s}`, name,
+			f.instance(i))); err == nil && len(all) > 0 {
 			return true
 		}
 	}
@@ -183,14 +192,16 @@ func (f *faulty) client() *zk.Client {
 
 // slowDisk makes each fdatasync of the log take 1.5 s, while 950 clients' requests wait for it.
 func (f *faulty) slowDisk() {
-	if out, err := exec.Command("strace", "-o", "/dev/null", "-e", "inject=getpid:error=EIO", "true").CombinedOutput(); err != nil {
+	if out, err := exec.Command("strace",
+		"-o", "/dev/null", "-e", "inject=getpid:error=EIO", "true").CombinedOutput(); err != nil {
 		f.missing("strace doesn't work here: %v: %s", err, out)
 	}
 	c := f.client()
 	if _, err := c.Create(f.ctx, "/slow", nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
 		f.Fatal(err)
 	}
-	slow := exec.Command("strace", "-f", "-p", fmt.Sprint(f.servers[0].process.Process.Pid), "-o", filepath.Join(f.dir, "strace"),
+	slow := exec.Command("strace", "-f", "-p", fmt.Sprint(f.servers[0].process.Process.Pid),
+		"-o", filepath.Join(f.dir, "strace"),
 		"-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_exit=1500000")
 	slow.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := slow.Start(); err != nil {
@@ -335,15 +346,17 @@ func (f *faulty) certificate(days int) {
 		f.Fatal(err)
 	}
 	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(int64(days)), Subject: pkix.Name{CommonName: "server"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().AddDate(0, 0, days), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(int64(days)), Subject: pkix.Name{CommonName: "server"},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().AddDate(0, 0, days), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
 	secret, keyErr := x509.MarshalPKCS8PrivateKey(key)
 	if err := errors.Join(err, keyErr); err != nil {
 		f.Fatal(err)
 	}
-	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})...)
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})...)
 	if err := os.WriteFile(filepath.Join(f.dir, "server.pem"), text, 0o600); err != nil {
 		f.Fatal(err)
 	}
@@ -352,7 +365,8 @@ func (f *faulty) certificate(days int) {
 func (f *faulty) certified() map[string]string {
 	f.certificate(15)
 	return map[string]string{
-		"secureClientPort": "0", "ssl.keyStore.location": filepath.Join(f.dir, "server.pem"), "ssl.clientAuth": "none", "client.certReload": "true",
+		"secureClientPort": "0", "ssl.keyStore.location": filepath.Join(f.dir, "server.pem"), "ssl.clientAuth": "none",
+		"client.certReload": "true",
 	}
 }
 
@@ -392,7 +406,8 @@ func (f *faulty) settableClock() string {
 			changed = strings.Replace(changed, "import (\n", "import (\n\t\""+name+"\"\n", 1)
 		}
 	}
-	replaced, overlay, program := filepath.Join(f.dir, "server.go"), filepath.Join(f.dir, "overlay.json"), filepath.Join(f.dir, "zooid")
+	replaced, overlay, program := filepath.Join(f.dir, "server.go"), filepath.Join(f.dir, "overlay.json"),
+		filepath.Join(f.dir, "zooid")
 	err = errors.Join(os.WriteFile(replaced, []byte(changed), 0o600),
 		os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace": {%q: %q}}`, source, replaced), 0o600))
 	if err != nil {

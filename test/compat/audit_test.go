@@ -22,7 +22,8 @@ func TestAuditLog(t *testing.T) {
 		want, got := audited(t, reference, n), audited(t, subject, n)
 		for i := range want {
 			if want[i] != got[i] {
-				t.Errorf("server %d of %d: %s and %s differ:\n%s", i+1, n, reference.Name, subject.Name, difference(t, want[i], got[i]))
+				t.Errorf("server %d of %d: %s and %s differ:\n%s", i+1, n, reference.Name, subject.Name,
+					difference(t, want[i], got[i]))
 			}
 			fmt.Printf("\n%s: server %d of %d: %d lines of %s, same on %s: %v\n", t.Name(), i+1, n, strings.Count(want[i], "\n"),
 				reference.Name, subject.Name, want[i] == got[i])
@@ -33,13 +34,14 @@ func TestAuditLog(t *testing.T) {
 // audited returns what each of n servers audits of the script, which follows the roles: the first server is the leader.
 func audited(t *testing.T, p Program, n int) []string {
 	t.Helper()
-	opts := Options{Config: map[string]string{"reconfigEnabled": "true", "audit.file": "audit.log"}, Properties: map[string]string{
-		"znode.container.checkIntervalMs":                    "500",
-		"zookeeper.audit.enable":                             "true",
-		"zookeeper.extendedTypesEnabled":                     "true",
-		"zookeeper.DigestAuthenticationProvider.superDigest": "super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
-		"zookeeper.digest.enabled":                           "true",
-	}}
+	opts := Options{Config: map[string]string{"reconfigEnabled": "true", "audit.file": "audit.log"},
+		Properties: map[string]string{
+			"znode.container.checkIntervalMs":                    "500",
+			"zookeeper.audit.enable":                             "true",
+			"zookeeper.extendedTypesEnabled":                     "true",
+			"zookeeper.DigestAuthenticationProvider.superDigest": "super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
+			"zookeeper.digest.enabled":                           "true",
+		}}
 	servers := StartEnsemble(t, p, n, opts)
 	if n > 1 {
 		slices.SortStableFunc(servers, func(a, b *Server) int { return strings.Compare(modeOf(t, b), modeOf(t, a)) })
@@ -103,21 +105,31 @@ func auditScript(t *testing.T, servers []*Server) {
 		fails(create(known, top+"/no/such", zk.ModeContainer, world))
 		_, _, err = known.CreateTTL(ctx, top+"/no/such", nil, zk.ModePersistentWithTTL, world, time.Hour)
 		fails(nil, err)
-		fails(create(known, top+"/inv", zk.ModePersistent, []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "nosuch", ID: "x"}}}))
+		fails(create(known, top+"/inv", zk.ModePersistent,
+			[]zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "nosuch", ID: "x"}}}))
 		must(known.Set(ctx, top+"/p", []byte("y"), -1))
 		fails(known.Set(ctx, top+"/p", []byte("y"), 7))
 		fails(known.Set(ctx, top+"/none", []byte("y"), -1))
 		fails(known.Set(ctx, top+"/p2", []byte("y"), -1))
-		must(known.SetACL(ctx, top+"/p", []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}}, {Perms: zk.PermRead | zk.PermWrite, ID: zk.ID{Scheme: "world", ID: "anyone"}}, {Perms: 0, ID: zk.ID{Scheme: "ip", ID: "10.0.0.0/8"}}, {Perms: zk.PermCreate | zk.PermDelete, ID: zk.ID{Scheme: "digest", ID: "a:b"}}}, -1))
+		must(known.SetACL(ctx, top+"/p",
+			[]zk.ACL{
+				{Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}},
+				{Perms: zk.PermRead | zk.PermWrite, ID: zk.ID{Scheme: "world", ID: "anyone"}},
+				{Perms: 0, ID: zk.ID{Scheme: "ip", ID: "10.0.0.0/8"}},
+				{Perms: zk.PermCreate | zk.PermDelete, ID: zk.ID{Scheme: "digest", ID: "a:b"}},
+			}, -1))
 		fails(known.SetACL(ctx, top+"/p", world, 17))
 		fails(known.SetACL(ctx, top+"/none", world, -1))
 		fails(anyone.SetACL(ctx, top+"/p", world, -1))
 		fails(nil, known.Delete(ctx, top, -1))
 		fails(nil, known.Delete(ctx, top+"/none", -1))
 		must(nil, known.Delete(ctx, top+"/c", -1))
-		must(known.Multi(ctx, zk.CreateOp(top+"/m1", nil, zk.ModePersistent, world), zk.CreateOp(top+"/m2", nil, zk.ModeEphemeral, world),
-			zk.CreateOp(top+"/m3", nil, zk.ModePersistentSequential, world), zk.CreateOp(top+"/m4", nil, zk.ModeContainer, world),
-			zk.CreateTTLOp(top+"/m5", nil, zk.ModePersistentWithTTL, world, time.Hour), zk.CheckOp(top+"/m1", 0), zk.SetOp(top+"/m1", []byte("z"), 0), zk.DeleteOp(top+"/m1", -1)))
+		must(known.Multi(ctx, zk.CreateOp(top+"/m1", nil, zk.ModePersistent, world),
+			zk.CreateOp(top+"/m2", nil, zk.ModeEphemeral, world),
+			zk.CreateOp(top+"/m3", nil, zk.ModePersistentSequential, world),
+			zk.CreateOp(top+"/m4", nil, zk.ModeContainer, world),
+			zk.CreateTTLOp(top+"/m5", nil, zk.ModePersistentWithTTL, world, time.Hour), zk.CheckOp(top+"/m1", 0),
+			zk.SetOp(top+"/m1", []byte("z"), 0), zk.DeleteOp(top+"/m1", -1)))
 		fails(known.Multi(ctx, zk.CreateOp(top+"/m6", nil, zk.ModePersistent, world), zk.DeleteOp(top+"/none", -1)))
 		must(create(known, top+"/c2", zk.ModeContainer, world))
 		must(create(known, top+"/c2/x", zk.ModePersistent, world))

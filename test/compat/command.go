@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// runGroup runs argv in folder with env added to the environment and returns all it printed. Whatever processes it
-// started are ended with it, or when ctx ends. If the test binary itself is killed, argv runs on: a client's suite
-// stops its servers at its own end.
+// runGroup runs argv in folder with env added to the environment and returns everything it printed. All processes that
+// it started are killed with it, and when ctx ends. If the test binary itself is killed, argv keeps running: a
+// client's suite stops its servers when it ends.
 func runGroup(ctx context.Context, folder string, env, argv []string) (string, error) {
 	var out bytes.Buffer
 	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -20,12 +20,12 @@ func runGroup(ctx context.Context, folder string, env, argv []string) (string, e
 	command.Stdout, command.Stderr = &out, &out
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
-	// A server left behind holds the pipe open; don't wait for it longer than a stop should take.
+	// A server left behind keeps the pipe open; wait for it no longer than stopping should take.
 	command.WaitDelay = time.Second
 	if err := command.Start(); err != nil {
 		return "", err
 	}
 	err := command.Wait()
-	syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // an error says that nothing is left of the group
+	syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // an error means that the group has no processes left
 	return out.String(), err
 }

@@ -34,7 +34,12 @@ var sizes = []struct {
 func TestKazoo(t *testing.T) {
 	reference, subject := programs(t)
 	for _, size := range sizes {
-		t.Run(size.name, func(t *testing.T) { kazooSuite(t, size.servers).judge(t, reference, subject) })
+		t.Run(size.name, func(t *testing.T) {
+			if testing.Short() && size.servers == 1 {
+				t.Skip("three minutes; the suite runs on an ensemble in any case")
+			}
+			kazooSuite(t, size.servers).judge(t, reference, subject)
+		})
 	}
 }
 

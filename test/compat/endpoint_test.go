@@ -23,7 +23,8 @@ const prometheusClass = "org.apache.zookeeper.metrics.prometheus.PrometheusMetri
 // withEndpoint returns the lines of zoo.cfg that open the endpoint on a port.
 func withEndpoint(port int) map[string]string {
 	return map[string]string{
-		"metricsProvider.className": prometheusClass, "metricsProvider.httpHost": "127.0.0.1", "metricsProvider.httpPort": fmt.Sprint(port),
+		"metricsProvider.className": prometheusClass, "metricsProvider.httpHost": "127.0.0.1",
+		"metricsProvider.httpPort": fmt.Sprint(port),
 	}
 }
 

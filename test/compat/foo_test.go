@@ -29,7 +29,8 @@ func TestFooFromC(t *testing.T) {
 		t.Fatal(err)
 	}
 	subject.zooid = filepath.Join(dir, "zooid")
-	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", subject.zooid, "./cmd/zooid")
+	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", subject.zooid,
+		"./cmd/zooid")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build a server with a provider: %v\n%s", err, out)

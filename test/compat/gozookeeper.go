@@ -16,7 +16,7 @@ import (
 
 const goZookeeperModule = "github.com/go-zookeeper/zk@v1.0.4"
 
-// goZookeeperEnsembleTests are those of its tests that start three servers. The others start one, or none.
+// goZookeeperEnsembleTests are the tests of go-zookeeper that start three servers. The others start one, or none.
 var goZookeeperEnsembleTests = []string{
 	"TestIntegration_BasicCluster",
 	"TestIntegration_ClientClusterFailover",
@@ -27,8 +27,8 @@ var goZookeeperEnsembleTests = []string{
 	"TestIntegration_Reconfig",
 }
 
-// The module's tests wait for servers with its FLWSrvr, which reads the build date as 01/02/2006. Apache has written
-// 2006-01-02 since 3.6, so no test would start on a server of today: the copy that is run waits in its own way.
+// go-zookeeper's tests wait for servers with FLWSrvr, which expects the build date as 01/02/2006. Apache has written
+// 2006-01-02 since 3.6, so no test would start with a current server: the copy that is run waits in another way.
 const (
 	oldWait = "_, ok := FLWSrvr(serverAddrs, time.Second)"
 	newWait = "ok := allServe(serverAddrs)"
@@ -52,7 +52,7 @@ func allServe(servers []string) bool {
 `
 )
 
-// goZookeeperSuite is go-zookeeper's own suite: its tests of ensembles of three, or all others. A unit is a test.
+// goZookeeperSuite returns go-zookeeper's own suite: its tests of ensembles of three, or all others, a unit each.
 func goZookeeperSuite(t *testing.T, servers int) suite {
 	t.Helper()
 	binary := buildGoZookeeper(t)
@@ -78,7 +78,9 @@ func goZookeeperSuite(t *testing.T, servers int) suite {
 		servers: servers,
 		units:   tests,
 		probe:   probe,
-		differs: map[string]string{"TestIntegration_IncrementalReconfig": "reconfig that names a new voter which doesn't run"},
+		differs: map[string]string{
+			"TestIntegration_IncrementalReconfig": "reconfig that names a new voter which doesn't run",
+		},
 		group: func(test string) string {
 			if strings.HasPrefix(test, "TestIntegration_") {
 				return "with servers"
@@ -101,7 +103,7 @@ func goZookeeperSuite(t *testing.T, servers int) suite {
 	}
 }
 
-// goTestOutcome reads a test's outcome from what go test -v printed. A test that never ended failed.
+// goTestOutcome returns a test's outcome from the output of go test -v. A test that never ended counts as failed.
 func goTestOutcome(out, test string) Outcome {
 	m := regexp.MustCompile(`(?m)^--- (PASS|SKIP|FAIL): ` + regexp.QuoteMeta(test) + ` `).FindStringSubmatch(out)
 	switch {
@@ -150,12 +152,12 @@ func buildGoZookeeper(t *testing.T) string {
 	return binary
 }
 
-// downloadGoZookeeper returns the module's folder in the module cache, fetching it if need be.
+// downloadGoZookeeper returns the module's folder in the module cache, downloading it if need be.
 func downloadGoZookeeper(t *testing.T) string {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
 		download := exec.Command("go", "mod", "download", "-json", goZookeeperModule)
-		download.Dir = os.TempDir() // outside any module, so that this one doesn't come to depend on it
+		download.Dir = os.TempDir() // outside any module, so that no go.mod gets a dependency on it
 		out, err := download.Output()
 		var module struct{ Dir, Error string }
 		if json.Unmarshal(out, &module); err == nil && module.Dir != "" {

@@ -15,16 +15,17 @@ import (
 // kazooTestTimeoutSec ends one test that hangs; the slowest takes 10 s on Apache.
 const kazooTestTimeoutSec = "60"
 
-// portsPerServer is how far apart kazoo's suite puts its servers' ports.
+// portsPerServer is the distance between the ports of two servers in kazoo's suite.
 const portsPerServer = 10
 
-// kazooSuite is kazoo's own suite against servers servers. Its units are test modules; a test is
-// module::Class::test.
+// kazooSuite returns kazoo's own suite, for an ensemble of so many servers. Its units are test modules; a test is
+// named module::Class::test.
 func kazooSuite(t *testing.T, servers int) suite {
 	t.Helper()
 	python := filepath.Join(cacheFolder(t), "kazoo", "bin", "python")
 	needFile(t, filepath.Join(cacheFolder(t), "kazoo", "stamp"))
-	found, err := filepath.Glob(filepath.Join(cacheFolder(t), "kazoo", "lib", "python3*", "site-packages", "kazoo", "tests", "test_*.py"))
+	found, err := filepath.Glob(filepath.Join(cacheFolder(t),
+		"kazoo", "lib", "python3*", "site-packages", "kazoo", "tests", "test_*.py"))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("looking for kazoo's tests: found %d, %v; run test/compat/install.sh", len(found), err)
 	}
@@ -33,7 +34,7 @@ func kazooSuite(t *testing.T, servers int) suite {
 		modules = append(modules, strings.TrimSuffix(filepath.Base(file), ".py"))
 	}
 	tests := filepath.Dir(found[0])
-	ports := make([]int, lanes) // the first of each lane's own, from which the suite counts up
+	ports := make([]int, lanes) // the first port of each lane, from which the suite counts up
 	for lane := range ports {
 		ports[lane] = freeport.Take(t, servers*portsPerServer)[0]
 	}
@@ -49,7 +50,7 @@ func kazooSuite(t *testing.T, servers int) suite {
 				"ZOOKEEPER_VERSION="+p.Version,
 				fmt.Sprintf("ZOOKEEPER_CLUSTER_SIZE=%d", servers),
 				fmt.Sprintf("ZOOKEEPER_PORT_OFFSET=%d", ports[lane]),
-				"TMPDIR="+folder, // the suite leaves its servers' folders behind
+				"TMPDIR="+folder, // the suite leaves its servers' folders in it
 				"PYTHONDONTWRITEBYTECODE=1",
 			)
 			module, test, _ := strings.Cut(unit, "::")
@@ -74,7 +75,7 @@ func kazooSuite(t *testing.T, servers int) suite {
 // pytest died has a line without an outcome.
 var pytestLine = regexp.MustCompile(`(?m)^[^\s:]*?(test_\w+)\.py::(\S.*?)(?: (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b.*)?$`)
 
-// parsePytest reads the outcomes from what pytest -v printed, whole or cut off.
+// parsePytest returns the outcomes in the output of pytest -v, which may be cut off.
 func parsePytest(out string) Results {
 	results := Results{}
 	for _, m := range pytestLine.FindAllStringSubmatch(out, -1) {

@@ -35,8 +35,10 @@ type kerberosClient struct {
 func kerberosClients(t *testing.T, reference, subject Program) []kerberosClient {
 	t.Helper()
 	inC, library := filepath.Join(t.TempDir(), "kerberos"), filepath.Join(cacheFolder(t), "cclient")
-	if out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-DTHREADED", "-DHAVE_CYRUS_SASL_H", "-I", library, "-o", inC,
-		filepath.Join("testdata", "kerberos.c"), filepath.Join(library, "libzookeeper.a"), "-lsasl2", "-lpthread", "-lm").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc",
+		"-std=gnu11", "-Wall", "-Wextra", "-DTHREADED", "-DHAVE_CYRUS_SASL_H", "-I", library, "-o", inC,
+		filepath.Join("testdata", "kerberos.c"), filepath.Join(library, "libzookeeper.a"), "-lsasl2", "-lpthread", "-lm").
+		CombinedOutput(); err != nil {
 		t.Fatalf("compiling the C client: %v; run test/compat/install.sh\n%s", err, out)
 	}
 	script, err := filepath.Abs(filepath.Join("testdata", "kazoologin.py"))
@@ -45,15 +47,23 @@ func kerberosClients(t *testing.T, reference, subject Program) []kerberosClient 
 	}
 	return []kerberosClient{
 		{"Java's client", func(k *kdc.KDC, by ticketOf, addr string) []string {
-			return append(append([]string{reference.java}, jvmOptions...), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Djava.security.krb5.conf="+k.File("krb5.conf"),
-				"-Djava.security.auth.login.config="+by.jaas, "-Dzookeeper.server.principal="+kdcPrincipal, "-cp", reference.classPath, shellMain, "-server", addr, "-waitforconnection", "whoami")
+			return append(append([]string{reference.java}, jvmOptions...),
+				"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Djava.security.krb5.conf="+k.File("krb5.conf"),
+				"-Djava.security.auth.login.config="+by.jaas, "-Dzookeeper.server.principal="+kdcPrincipal,
+				"-cp", reference.classPath, shellMain, "-server", addr, "-waitforconnection", "whoami")
 		}},
 		{"Zooid's client", func(k *kdc.KDC, by ticketOf, addr string) []string {
-			return []string{subject.zooid, "cli", "-Djava.security.auth.login.config=" + by.jaas, "-Dzookeeper.server.principal=" + kdcPrincipal, "-server", addr, "whoami"}
+			return []string{
+				subject.zooid, "cli", "-Djava.security.auth.login.config=" + by.jaas,
+				"-Dzookeeper.server.principal=" + kdcPrincipal, "-server", addr, "whoami",
+			}
 		}},
 		{"kazoo", func(_ *kdc.KDC, _ ticketOf, addr string) []string {
 			// The server's principal comes from the name that is connected to.
-			return []string{filepath.Join(cacheFolder(t), "kazoo", "bin", "python"), script, "localhost" + addr[strings.LastIndexByte(addr, ':'):]}
+			return []string{
+				filepath.Join(cacheFolder(t), "kazoo", "bin", "python"), script,
+				"localhost" + addr[strings.LastIndexByte(addr, ':'):],
+			}
 		}},
 		{"the C client", func(_ *kdc.KDC, _ ticketOf, addr string) []string { return []string{inC, addr} }},
 	}
@@ -66,10 +76,12 @@ func TestKerberos(t *testing.T) {
 	k := kdc.Start(t, "zookeeper/localhost", "ann", "bob/box")
 	k.Run(t, "kinit", "-k", "-t", k.Keytab("ann"), "ann@"+kdc.Realm)
 	jaas := func(name, options string) string {
-		return k.Write(t, name+".jaas", fmt.Sprintf("%s { com.sun.security.auth.module.Krb5LoginModule required %s; };\n", name[:6], options))
+		return k.Write(t, name+".jaas",
+			fmt.Sprintf("%s { com.sun.security.auth.module.Krb5LoginModule required %s; };\n", name[:6], options))
 	}
 	byKeytab := func(principal string) string {
-		return fmt.Sprintf(`useKeyTab=true storeKey=true useTicketCache=false keyTab="%s" principal="%s@%s"`, k.Keytab(principal), principal, kdc.Realm)
+		return fmt.Sprintf(`useKeyTab=true storeKey=true useTicketCache=false keyTab="%s" principal="%s@%s"`,
+			k.Keytab(principal), principal, kdc.Realm)
 	}
 	keytabOf := func(principal string) []string {
 		return []string{"KRB5_CLIENT_KTNAME=FILE:" + k.Keytab(principal), "KRB5CCNAME=MEMORY:" + principal}
@@ -77,7 +89,9 @@ func TestKerberos(t *testing.T) {
 	tickets := map[string]ticketOf{
 		"ann by keytab": {jaas("Client1", byKeytab("ann")), keytabOf("ann")},
 		"bob by keytab": {jaas("Client2", byKeytab("bob/box")), keytabOf("bob/box")},
-		"ann by kinit":  {jaas("Client3", fmt.Sprintf(`useTicketCache=true doNotPrompt=true ticketCache="%s"`, k.File("cache"))), nil},
+		"ann by kinit": {
+			jaas("Client3", fmt.Sprintf(`useTicketCache=true doNotPrompt=true ticketCache="%s"`, k.File("cache"))), nil,
+		},
 	}
 	clients := kerberosClients(t, reference, subject)
 	for setting, config := range map[string]map[string]string{
@@ -92,7 +106,8 @@ func TestKerberos(t *testing.T) {
 				settings[name] = value
 			}
 			s := Start(t, server, Options{Config: settings, Properties: map[string]string{
-				"java.security.auth.login.config": jaas("Server", byKeytab("zookeeper/localhost")), "java.security.krb5.conf": k.File("krb5.conf"),
+				"java.security.auth.login.config": jaas("Server", byKeytab("zookeeper/localhost")),
+				"java.security.krb5.conf":         k.File("krb5.conf"),
 			}})
 			for who, by := range tickets {
 				for _, client := range clients {

@@ -187,7 +187,9 @@ func (s *localScript) connect(name string, server *Server, was *localClient, pas
 	case was != nil && res.SessionID == was.id:
 		s.say("%s: resumed, timeout %d", name, res.Timeout)
 	default:
-		s.say("%s: a session of server %v, timeout %d, a password %v", name, res.SessionID>>56 == int64(1+slices.Index(s.servers, server)), res.Timeout, !bytes.Equal(res.Passwd, make([]byte, jute.PasswdSize)))
+		s.say("%s: a session of server %v, timeout %d, a password %v", name,
+			res.SessionID>>56 == int64(1+slices.Index(s.servers, server)), res.Timeout, !bytes.Equal(res.Passwd,
+				make([]byte, jute.PasswdSize)))
 	}
 	return c
 }
@@ -267,17 +269,18 @@ func (c *localClient) multi(what string, ops ...jute.MultiOp) {
 	for i := range ops {
 		ops[i].ACL = jute.WorldACL(jute.PermAll)
 	}
-	c.call(what, jute.OpMulti, func(b []byte) []byte { return append(b, jute.AppendMulti(nil, ops)...) }, func(d *jute.Decoder) string {
-		var texts []string
-		results, err := jute.DecodeMultiResponse(d)
-		if err != nil {
-			return err.Error()
-		}
-		for _, r := range results {
-			texts = append(texts, strings.TrimSpace(fmt.Sprintf("%d %v %s", r.Err, r.Err, r.Path)))
-		}
-		return strings.Join(texts, " | ")
-	})
+	c.call(what, jute.OpMulti,
+		func(b []byte) []byte { return append(b, jute.AppendMulti(nil, ops)...) }, func(d *jute.Decoder) string {
+			var texts []string
+			results, err := jute.DecodeMultiResponse(d)
+			if err != nil {
+				return err.Error()
+			}
+			for _, r := range results {
+				texts = append(texts, strings.TrimSpace(fmt.Sprintf("%d %v %s", r.Err, r.Err, r.Path)))
+			}
+			return strings.Join(texts, " | ")
+		})
 }
 
 func (c *localClient) exists(path string, watch bool) {
@@ -301,14 +304,16 @@ func (c *localClient) close() {
 // gauges says what mntr and dump tell of sessions.
 func (s *localScript) gauges(server *Server) {
 	for line := range strings.Lines(s.word(server, "mntr")) {
-		if strings.HasPrefix(line, "zk_global_sessions") || strings.HasPrefix(line, "zk_local_sessions") || strings.HasPrefix(line, "zk_ephemerals_count") {
+		if strings.HasPrefix(line, "zk_global_sessions") || strings.HasPrefix(line, "zk_local_sessions") ||
+			strings.HasPrefix(line, "zk_ephemerals_count") {
 			s.out.WriteString(line)
 		}
 	}
 	dump, _, _ := strings.Cut(s.word(server, "dump"), "Connections dump:")
 	var paths []string
 	for line := range strings.Lines(dump) {
-		line = setsText.ReplaceAllString(expiryText.ReplaceAllString(idText.ReplaceAllString(line, "ID"), "expire at TIME:"), "Sets (N)")
+		line = setsText.ReplaceAllString(expiryText.ReplaceAllString(idText.ReplaceAllString(line, "ID"), "expire at TIME:"),
+			"Sets (N)")
 		switch {
 		case strings.HasPrefix(line, "0 expire"): // a bucket that Apache keeps for later
 		case strings.HasPrefix(line, "\t/"): // in no certain order
@@ -366,12 +371,14 @@ func (s *localScript) play(onLeader bool) {
 
 	failing := s.connect("failing", at, nil, nil)
 	failing.create("/no/parent", jute.ModeEphemeral)
-	failing.multi("multi", jute.MultiOp{Op: jute.OpCreate, Path: root + "/m", Flags: jute.ModeEphemeral}, jute.MultiOp{Op: jute.OpDelete, Path: "/no/parent", Version: -1})
+	failing.multi("multi", jute.MultiOp{Op: jute.OpCreate, Path: root + "/m", Flags: jute.ModeEphemeral},
+		jute.MultiOp{Op: jute.OpDelete, Path: "/no/parent", Version: -1})
 	s.gauges(at)
 	failing.close()
 
 	first := s.connect("first", at, nil, nil)
-	first.multi("multi", jute.MultiOp{Op: jute.OpCreate, Path: root + "/m1"}, jute.MultiOp{Op: jute.OpCreate2, Path: root + "/m2", Flags: jute.ModeEphemeral})
+	first.multi("multi", jute.MultiOp{Op: jute.OpCreate, Path: root + "/m1"},
+		jute.MultiOp{Op: jute.OpCreate2, Path: root + "/m2", Flags: jute.ModeEphemeral})
 	first.exists(root+"/m2", false)
 	moved := s.connect("first elsewhere", next, first, nil)
 	moved.close()
@@ -409,13 +416,17 @@ func (s *localScript) ephemerals(c *localClient, root string) {
 	c.create(root+"/e-", jute.ModeEphemeralSequential)
 	c.create("bad", jute.ModeEphemeral)
 	c.create(root+"/x", 77)
-	c.multi("multi", jute.MultiOp{Op: jute.OpCreate, Path: root + "/a"}, jute.MultiOp{Op: jute.OpCreate, Path: root + "/b", Flags: jute.ModeEphemeral}, jute.MultiOp{Op: jute.OpDelete, Path: root + "/a", Version: -1})
+	c.multi("multi", jute.MultiOp{Op: jute.OpCreate, Path: root + "/a"},
+		jute.MultiOp{Op: jute.OpCreate, Path: root + "/b", Flags: jute.ModeEphemeral}, jute.MultiOp{
+			Op: jute.OpDelete, Path: root + "/a", Version: -1,
+		})
 	c.exists(root+"/b", false)
 	r := jute.CreateRequest{Path: root + "/c", ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeContainer}
 	c.call("createContainer", jute.OpCreateContainer, r.Append, nil)
-	c.call("getEphemerals", jute.OpGetEphemerals, func(b []byte) []byte { return jute.AppendString(b, "/") }, func(d *jute.Decoder) string {
-		paths := d.Strings()
-		slices.Sort(paths)
-		return fmt.Sprint(paths)
-	})
+	c.call("getEphemerals", jute.OpGetEphemerals,
+		func(b []byte) []byte { return jute.AppendString(b, "/") }, func(d *jute.Decoder) string {
+			paths := d.Strings()
+			slices.Sort(paths)
+			return fmt.Sprint(paths)
+		})
 }

@@ -22,8 +22,12 @@ import (
 
 func TestRegressionsAreWhatOnlyTheReferencePasses(t *testing.T) {
 	t.Parallel()
-	reference := Results{"both": Passed, "broken": Passed, "skipped": Passed, "missing": Passed, "apache's": Failed, "sasl": Skipped}
-	subject := Results{"both": Passed, "broken": Failed, "skipped": Skipped, "apache's": Failed, "sasl": Failed, "more": Failed}
+	reference := Results{
+		"both": Passed, "broken": Passed, "skipped": Passed, "missing": Passed, "apache's": Failed, "sasl": Skipped,
+	}
+	subject := Results{
+		"both": Passed, "broken": Failed, "skipped": Skipped, "apache's": Failed, "sasl": Failed, "more": Failed,
+	}
 	if got, want := Regressions(reference, subject), []string{"broken", "missing", "skipped"}; !slices.Equal(got, want) {
 		t.Errorf("Regressions = %q, want %q", got, want)
 	}
@@ -93,7 +97,9 @@ func TestOutcomeOfAGoTest(t *testing.T) {
 === RUN   TestE
 panic: boom
 `
-	for test, want := range map[string]Outcome{"TestA": Failed, "TestB": Skipped, "TestC": Failed, "TestD": Passed, "TestE": Failed} {
+	for test, want := range map[string]Outcome{
+		"TestA": Failed, "TestB": Skipped, "TestC": Failed, "TestD": Passed, "TestE": Failed,
+	} {
 		if got := goTestOutcome(out, test); got != want {
 			t.Errorf("%s: %v, want %v", test, got, want)
 		}

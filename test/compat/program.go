@@ -1,8 +1,8 @@
-// Package compat lets real clients and a real Apache ZooKeeper judge Zooid.
+// Package compat tests Zooid against real clients and a real Apache ZooKeeper.
 //
-// Each test runs the same thing twice, once against Apache (the reference) and once against Zooid (the subject),
-// and compares: the clients' own test suites test by test, scripts by what they print. install.sh fetches what is
-// needed; README.md says what runs and how to run one.
+// Each test runs the same thing twice, once against Apache (the reference) and once against Zooid (the subject), and
+// compares the results: test by test for the clients' own suites, and by the output for scripts. install.sh downloads
+// what is needed; README.md says what is run and how to run one.
 package compat
 
 import (
@@ -21,7 +21,7 @@ const (
 	Zooid    = "zooid"      // this checkout's
 )
 
-// apache39Version is what client suites are told the server is; Zooid is held to the same. Keep it as in pom.xml.
+// apache39Version is the version reported to client suites and expected of Zooid. Keep it as in pom.xml.
 const apache39Version = "3.9.5"
 
 // jvmOptions keep a short-lived server small and quick to start: a run starts hundreds.
@@ -30,25 +30,25 @@ var jvmOptions = []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel
 // quorumMain is the class that runs an Apache server, alone or in an ensemble.
 const quorumMain = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-// Program is a server program found on this machine.
+// Program is an installed server program.
 type Program struct {
 	Name      string // one of the constants above
-	Version   string // the ZooKeeper version whose behaviour it is held to
+	Version   string // the ZooKeeper version that it must behave like
 	zooid     string // Zooid's executable; empty for Apache
 	java      string
 	classPath string
-	wrap      []string // goes before Zooid's command line: a program that starts it
+	wrap      []string // a program and its arguments that start Zooid, put before Zooid's command line
 }
 
-// Find locates the program called name, building Zooid if that is asked for and ZOOID_COMPAT_BINARY doesn't name an
-// executable to use instead. It fails the test if something isn't installed, saying how to install it.
+// Find returns the program with a name. It builds Zooid if that is the program, unless ZOOID_COMPAT_BINARY names an
+// executable to use instead. It fails the test if something isn't installed, and says how to install it.
 func Find(t testing.TB, name string) Program {
 	t.Helper()
 	java, err := exec.LookPath("java")
 	if err != nil {
 		t.Fatalf("looking for java: %v; run test/compat/install.sh", err)
 	}
-	// Also Zooid is given Apache's 3.9 class path: that's where the Java shell is.
+	// Zooid too gets the class path of Apache 3.9, which contains the Java shell.
 	p := Program{Name: name, Version: apache39Version, java: java, classPath: filepath.Join(cacheFolder(t), Apache39, "*")}
 	switch name {
 	case Apache39:
@@ -64,7 +64,7 @@ func Find(t testing.TB, name string) Program {
 	return p
 }
 
-// command is the command line that runs a server in the foreground.
+// command returns the command line that runs a server in the foreground.
 func (p Program) command(config string, properties map[string]string) []string {
 	if p.zooid != "" {
 		argv := slices.Concat(p.wrap, []string{p.zooid, "server", config})
@@ -80,8 +80,8 @@ func (p Program) command(config string, properties map[string]string) []string {
 	return append(argv, quorumMain, config)
 }
 
-// standInEnv is the environment in which a client's own suite, starting "java" or zkServer.sh, starts p.
-// What the servers print goes to files in logs.
+// standInEnv returns the environment in which a client's suite starts p when it calls "java" or zkServer.sh. The
+// output of the servers goes to files in logs.
 func (p Program) standInEnv(t testing.TB, logs string) []string {
 	t.Helper()
 	return []string{
@@ -93,7 +93,7 @@ func (p Program) standInEnv(t testing.TB, logs string) []string {
 	}
 }
 
-// standInFolder holds java and zkServer.sh as client suites shall find them.
+// standInFolder returns the folder with the java and zkServer.sh that client suites will find.
 func standInFolder(t testing.TB) string {
 	t.Helper()
 	folder, err := filepath.Abs("standin")
@@ -122,7 +122,7 @@ func needFile(t testing.TB, file string) {
 	}
 }
 
-// zooidExecutable builds Zooid from the checkout this package lies in.
+// zooidExecutable builds Zooid from the checkout that contains this package.
 func zooidExecutable(t testing.TB) string {
 	t.Helper()
 	if file := os.Getenv("ZOOID_COMPAT_BINARY"); file != "" {

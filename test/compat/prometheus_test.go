@@ -81,8 +81,9 @@ func soon(rules string) string {
 	rules = regexp.MustCompile(`(?m)for: \w+$`).ReplaceAllString(rules, "for: 0s")
 	rules = regexp.MustCompile(`\[\d+m\]`).ReplaceAllString(rules, "[30s]")
 	for from, to := range map[string]string{
-		`changes(zooid_raft_term{job="zooid"}[30s]) > 3`: `changes(zooid_raft_term{job="zooid"}[30s]) > 0`, `peer_lag_entries{job="zooid"}) > 1000`: `peer_lag_entries{job="zooid"}) > 20`,
-		`auth_failed_count{job="zooid"}[30s]) > 20`: `auth_failed_count{job="zooid"}[30s]) > 1`,
+		`changes(zooid_raft_term{job="zooid"}[30s]) > 3`: `changes(zooid_raft_term{job="zooid"}[30s]) > 0`,
+		`peer_lag_entries{job="zooid"}) > 1000`:          `peer_lag_entries{job="zooid"}) > 20`,
+		`auth_failed_count{job="zooid"}[30s]) > 20`:      `auth_failed_count{job="zooid"}[30s]) > 1`,
 	} {
 		if !strings.Contains(rules, from) {
 			panic("the rules have no " + from)
@@ -125,8 +126,10 @@ func startPrometheus(t *testing.T, ports []int, jobs string, flags ...string) *p
 		t.Fatal(err)
 	}
 	defer log.Close()
-	c := exec.Command("prometheus", append(flags, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port), "--log.level=warn")...)
+	c := exec.Command("prometheus",
+		append(flags, "--config.file="+filepath.Join(dir, "prometheus.yml"),
+			"--storage.tsdb.path="+filepath.Join(dir, "data"),
+			fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port), "--log.level=warn")...)
 	c.Stdout, c.Stderr = log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.Start(); err != nil {
@@ -207,12 +210,15 @@ func TestPrometheus(t *testing.T) {
 	secure := freeport.Take(t, 3)
 	servers := StartEnsemble(t, subject, 3, Options{Each: func(i int) map[string]string {
 		all := withEndpoint(ports[i])
-		maps.Copy(all, map[string]string{"audit.enable": "true", "audit.file": "audit.log", "metricsProvider.httpsPort": fmt.Sprint(secure[i]),
-			"metricsProvider.ssl.keyStore.location": storeFile(t, "server.pem"), "metricsProvider.ssl.trustStore.location": storeFile(t, "trust.pem")})
+		maps.Copy(all, map[string]string{"audit.enable": "true", "audit.file": "audit.log",
+			"metricsProvider.httpsPort":               fmt.Sprint(secure[i]),
+			"metricsProvider.ssl.keyStore.location":   storeFile(t, "server.pem"),
+			"metricsProvider.ssl.trustStore.location": storeFile(t, "trust.pem")})
 		return all
 	}})
 	p := startPrometheus(t, ports, fmt.Sprintf("- {job_name: secure, scheme: https, tls_config: {ca_file: %q, cert_file: %q, key_file: %q, server_name: localhost}, "+
-		"static_configs: [{targets: [\"127.0.0.1:%d\"]}]}\n", storeFile(t, "trust.pem"), storeFile(t, "client.pem"), storeFile(t, "client.pem"), secure[0]))
+		"static_configs: [{targets: [\"127.0.0.1:%d\"]}]}\n", storeFile(t, "trust.pem"), storeFile(t, "client.pem"),
+		storeFile(t, "client.pem"), secure[0]))
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	loadEnds := make(chan struct{})
@@ -388,11 +394,13 @@ func (p *prometheus) silentSessions(ctx context.Context, addr string) {
 	p.t.Helper()
 	for range 25 {
 		var conn net.Conn
-		c, err := zk.Open(ctx, addr, zk.Options{SessionTimeout: time.Second, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			nc, err := new(net.Dialer).DialContext(ctx, network, address)
-			conn = nc
-			return nc, err
-		}})
+		c, err := zk.Open(ctx,
+			addr, zk.Options{SessionTimeout: time.Second,
+				Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+					nc, err := new(net.Dialer).DialContext(ctx, network, address)
+					conn = nc
+					return nc, err
+				}})
 		if err != nil {
 			p.t.Fatal(err)
 		}

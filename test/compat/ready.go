@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// sessionTimeoutMs is asked for when a server is tried for readiness; the session is closed at once.
+// sessionTimeoutMs is requested when a server is checked for readiness; the session is closed at once.
 const sessionTimeoutMs = 10_000
 
 // maxConnectReply bounds the reply to a connect request: 37 bytes in every version so far.
 const maxConnectReply = 1024
 
-// answersSession opens and closes a session at addr, bytes by hand so that no client of ours vouches for our server.
-// The error says how far it got.
+// answersSession opens and closes a session at addr. It encodes the bytes itself, so that the check doesn't depend on
+// our own client. The error says how far it got.
 func answersSession(addr string, patience time.Duration) error {
 	conn, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {

@@ -108,7 +108,8 @@ func compareParts(t *testing.T, reference, subject Program, opts Options, parts 
 	if texts[0] != texts[1] {
 		t.Errorf("%s and %s differ:\n%s", reference.Name, subject.Name, difference(t, texts[0], texts[1]))
 	}
-	fmt.Printf("\n%s: %d lines on %s, same on %s: %v\n", t.Name(), strings.Count(texts[0], "\n"), reference.Name, subject.Name, texts[0] == texts[1])
+	fmt.Printf("\n%s: %d lines on %s, same on %s: %v\n", t.Name(), strings.Count(texts[0], "\n"), reference.Name,
+		subject.Name, texts[0] == texts[1])
 }
 
 // difference is what diff says.
@@ -176,7 +177,8 @@ func castOf(t *testing.T, servers []*Server) cast {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := regexp.MustCompile(fmt.Sprintf(`(?m)^server\.%d=(127\.0\.0\.1:\d+:\d+):participant;(.*)$`, i+1)).FindStringSubmatch(string(text))
+		m := regexp.MustCompile(fmt.Sprintf(`(?m)^server\.%d=(127\.0\.0\.1:\d+:\d+):participant;(.*)$`, i+1)).
+			FindStringSubmatch(string(text))
 		if m == nil {
 			t.Fatalf("no line of server %d in\n%s", i+1, text)
 		}

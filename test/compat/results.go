@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Outcome is how one test of a client's suite ended. The order counts: of two, the greater is the worse.
+// Outcome is the outcome of one test in a client's suite. The order matters: of two outcomes, the greater is worse.
 type Outcome int
 
 const (
@@ -20,13 +20,13 @@ const (
 
 var outcomeNames = [...]string{Absent: "absent", Passed: "passed", Skipped: "skipped", Failed: "FAILED"}
 
-// String is the outcome in a word, failures in capitals.
+// String returns the outcome as a word, failures in capitals.
 func (o Outcome) String() string { return outcomeNames[o] }
 
 // Results are the outcomes of a suite's tests against one server program, by test.
 type Results map[string]Outcome
 
-// add notes an outcome. A test heard of twice (its body passed, its teardown failed) keeps the worse.
+// add records an outcome. A test reported twice (its body passed, its teardown failed) keeps the worse one.
 func (r Results) add(test string, o Outcome) { r[test] = max(r[test], o) }
 
 // failed lists the failed tests, sorted.
@@ -41,8 +41,8 @@ func (r Results) failed() []string {
 	return tests
 }
 
-// Regressions lists, sorted, the tests that pass on the reference but not on the subject: what "at least as green"
-// forbids. A test skipped on the subject, or never run there, didn't pass.
+// Regressions returns the sorted tests that pass on the reference but not on the subject, of which there must be none.
+// A test that was skipped on the subject, or never ran there, didn't pass.
 func Regressions(reference, subject Results) []string {
 	var tests []string
 	for test, o := range reference {
@@ -54,8 +54,8 @@ func Regressions(reference, subject Results) []string {
 	return tests
 }
 
-// Table shows both sides: a line for each group of tests (group names a test's), the totals, and each test that
-// passed not on both sides.
+// Table compares both sides: it has a line for each group of tests (group returns a test's group), the totals, and
+// each test that didn't pass on both sides.
 func Table(referenceName, subjectName string, reference, subject Results, group func(test string) string) string {
 	all := maps.Clone(reference)
 	maps.Copy(all, subject)

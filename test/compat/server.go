@@ -19,24 +19,24 @@ import (
 const (
 	startPatience = 30 * time.Second // until a started server answers a session; a loaded machine needs seconds
 	stopPatience  = 10 * time.Second // from SIGTERM to SIGKILL
-	startAttempts = 3                // each with new ports, for when another process took one
+	startAttempts = 3                // each with new ports, in case another process has taken one
 )
 
-// Options are what a server is started with, beyond ports, data folder and membership.
+// Options configure servers, beyond ports, data folder and membership.
 type Options struct {
 	// Config holds lines of zoo.cfg by key; they win over the defaults.
 	Config map[string]string
 	// Properties are given as -D name=value, to Apache and to Zooid alike.
 	Properties map[string]string
-	// Admin opens an admin server beside each server.
+	// Admin starts an admin server in each server.
 	Admin bool
-	// Observers are how many of an ensemble's servers, its last ones, have no vote.
+	// Observers is the number of an ensemble's servers without a vote; these are its last ones.
 	Observers int
-	// Each, if not nil, returns more lines of zoo.cfg for one server of an ensemble, the first being 0.
+	// Each, if not nil, returns additional lines of zoo.cfg for a server of an ensemble; the first has index 0.
 	Each func(i int) map[string]string
 }
 
-// defaultConfig makes a server answer every four-letter word and listen on nothing but its ports.
+// defaultConfig makes a server answer every four-letter word and listen only on its own ports.
 var defaultConfig = map[string]string{
 	"tickTime":               "500",
 	"initLimit":              "20",
@@ -46,7 +46,7 @@ var defaultConfig = map[string]string{
 	"admin.enableServer":     "false",
 }
 
-// Server is a running server process. Methods are for one goroutine.
+// Server is a running server process. Its methods must not be called concurrently.
 type Server struct {
 	Addr    string // where clients connect: 127.0.0.1:port
 	Admin   string // where its admin server listens, if there is one
@@ -57,15 +57,15 @@ type Server struct {
 	exited  chan struct{} // closed when process has ended
 }
 
-// Start runs one standalone server in a folder of its own and returns when it answers a session. It is stopped when
-// the test ends; if the test failed, the server's log is kept and its end shown.
+// Start runs one standalone server in its own folder and returns when it opens a session. The server is stopped when
+// the test ends; if the test has failed, its log is kept and the end of it is shown.
 func Start(t testing.TB, p Program, opts Options) *Server {
 	t.Helper()
 	return StartEnsemble(t, p, 1, opts)[0]
 }
 
-// StartEnsemble runs an ensemble of n servers (1: a standalone server) and returns when every one answers a session.
-// Otherwise it is like Start.
+// StartEnsemble runs an ensemble of n servers (1 means a standalone server) and returns when each of them opens a
+// session. Otherwise it is like Start.
 func StartEnsemble(t testing.TB, p Program, n int, opts Options) []*Server {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
@@ -105,7 +105,7 @@ func startAll(servers []*Server) error {
 	return nil
 }
 
-// configure lays out the folders of n servers that will know each other.
+// configure writes the folders of n servers that will form an ensemble.
 func configure(t testing.TB, p Program, n int, opts Options) []*Server {
 	t.Helper()
 	const perServer = 4 // client, peer, election, admin
@@ -166,7 +166,7 @@ func configure(t testing.TB, p Program, n int, opts Options) []*Server {
 	return servers
 }
 
-// launch starts the process; it doesn't wait for anything.
+// launch starts the process without waiting for anything.
 func (s *Server) launch() error {
 	log, err := os.OpenFile(filepath.Join(s.Folder, "server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Server) launch() error {
 	s.process = exec.Command(s.argv[0], s.argv[1:]...)
 	s.process.Dir = s.Folder
 	s.process.Stdout, s.process.Stderr = log, log
-	// Should the test binary be killed, its servers go, too.
+	// If the test binary is killed, its servers are killed too.
 	s.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.process.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", s.Program.Name, err)
@@ -209,18 +209,18 @@ func (s *Server) waitReady() error {
 	}
 }
 
-// Stop ends the server by SIGTERM, and by SIGKILL if that does nothing for ten seconds, and returns when it has
-// ended. A server not running is left alone.
+// Stop ends the server by SIGTERM, and by SIGKILL if it is still running ten seconds later, and returns when it has
+// ended. It does nothing if the server isn't running.
 func (s *Server) Stop() { s.end(syscall.SIGTERM) }
 
-// Kill ends the server by SIGKILL and returns when it has ended. A server not running is left alone.
+// Kill ends the server by SIGKILL and returns when it has ended. It does nothing if the server isn't running.
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 
 func (s *Server) end(signal syscall.Signal) {
 	if s.process == nil || s.process.Process == nil {
 		return
 	}
-	s.process.Process.Signal(signal) // an error says it has ended already
+	s.process.Process.Signal(signal) // an error means that it has ended already
 	select {
 	case <-s.exited:
 	case <-time.After(stopPatience):
@@ -230,10 +230,10 @@ func (s *Server) end(signal syscall.Signal) {
 	s.process = nil
 }
 
-// logEnd is the end of what the server printed.
+// logEnd returns the end of the server's output.
 func (s *Server) logEnd() string { return fileEnd(filepath.Join(s.Folder, "server.log")) }
 
-// keepLog copies what the server printed to where it outlives the test, and returns where.
+// keepLog copies the server's output to a place that outlives the test, and returns its path.
 func (s *Server) keepLog() string {
 	log, err := os.ReadFile(filepath.Join(s.Folder, "server.log"))
 	if err != nil {
@@ -250,7 +250,7 @@ func (s *Server) keepLog() string {
 	return kept.Name()
 }
 
-// fileEnd is the end of a log, or why it can't be read.
+// fileEnd returns the end of a log, or why it can't be read.
 func fileEnd(file string) string {
 	const enough = 2 << 10
 	log, err := os.ReadFile(file)

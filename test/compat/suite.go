@@ -19,26 +19,26 @@ const (
 	// lanes run side by side. Suites wait far more than they compute: four lanes load about one core (ensembles: one and a
 	// half).
 	lanes = 4
-	// attempts are what a failing test has before the failure counts.
+	// attempts is how often a failing test is run before the failure counts.
 	attempts = 3
 	// unitPatience ends a unit that hangs; the slowest takes half a minute on Apache.
 	unitPatience = 4 * time.Minute
-	// suitePatience ends a suite against a server so broken that everything runs into its timeout.
+	// suitePatience ends a suite if the server is so broken that everything times out.
 	suitePatience = 15 * time.Minute
-	// deadlineMargin is kept of go test's own time limit, for cleaning up and for the table.
+	// deadlineMargin is the part of go test's own time limit that is reserved for cleaning up and for the table.
 	deadlineMargin = 20 * time.Second
 )
 
-// suite is a client's own test suite, cut into units that can run on their own, in any order, side by side.
+// suite is a client's own test suite, split into units that can run separately, in any order, and concurrently.
 type suite struct {
-	servers int      // it runs against, for the table
-	units   []string // names; a test's name in the results is a unit, too
-	probe   string   // a unit that any server passes on which the rest is worth running
-	// run runs one unit in an empty folder. lane, below lanes, is its alone meanwhile.
+	servers int      // number of servers that it runs against, for the table
+	units   []string // names; a test's name in the results can also be run as a unit
+	probe   string   // a unit that passes on any server that is worth testing further
+	// run runs one unit in an empty folder. lane is below lanes, and no other unit uses it at the same time.
 	run func(ctx context.Context, p Program, lane int, unit, folder string) (Results, error)
 	// differs holds tests that fail on Zooid, with the row of docs/protocol.md that says why.
 	differs map[string]string
-	// group names the line of the table that a test is counted in.
+	// group returns the line of the table in which a test is counted.
 	group func(test string) string
 }
 
@@ -70,13 +70,13 @@ func (s suite) judge(t *testing.T, reference, subject Program) {
 	}
 }
 
-// requireProbe fails the test at once unless the suite's simplest unit passes on each program: on a server that
-// doesn't start, say, every other unit would run into its timeout.
+// requireProbe fails the test at once unless the suite's simplest unit passes on each program. If, for example, a
+// server doesn't start, every other unit would run into its timeout.
 func (s suite) requireProbe(ctx context.Context, t *testing.T, logs string, programs ...Program) {
 	t.Helper()
 	for _, p := range programs {
 		results := s.runUnit(ctx, t, logs, p, 0, s.probe)
-		if results[s.probe] != Passed { // once more: another process may have taken a port
+		if results[s.probe] != Passed { // another process may have taken a port: try once more
 			results = s.runUnit(ctx, t, logs, p, 0, s.probe)
 		}
 		if results[s.probe] != Passed {
@@ -86,7 +86,7 @@ func (s suite) requireProbe(ctx context.Context, t *testing.T, logs string, prog
 	}
 }
 
-// newestServerLog is the end of what the server last started by a suite printed.
+// newestServerLog returns the end of the output of the server that a suite started last.
 func newestServerLog(logs string) string {
 	files, err := filepath.Glob(filepath.Join(logs, "*", "server-*.log"))
 	if err != nil || len(files) == 0 {
@@ -101,9 +101,10 @@ func newestServerLog(logs string) string {
 	return fileEnd(slices.MaxFunc(files, func(a, b string) int { return age(a).Compare(age(b)) }))
 }
 
-// runBoth runs all units on both programs, then again what failed: first on the reference, to learn what Apache is
-// capable of, then on the subject, of that.
-func (s suite) runBoth(ctx context.Context, t *testing.T, logs string, reference, subject Program) (onReference, onSubject Results) {
+// runBoth runs all units on both programs, then repeats failed tests: first on the reference, to learn which tests
+// Apache can pass, and then those of them that failed on the subject.
+func (s suite) runBoth(ctx context.Context, t *testing.T, logs string, reference, subject Program) (onReference,
+	onSubject Results) {
 	results := s.runAll(ctx, t, logs, []work{{reference, s.units}, {subject, s.units}})
 	onReference, onSubject = results[0], results[1]
 	s.retry(ctx, t, logs, reference, onReference, onReference.failed)
@@ -111,8 +112,8 @@ func (s suite) runBoth(ctx context.Context, t *testing.T, logs string, reference
 	return onReference, onSubject
 }
 
-// patience is the time a suite has. An interrupt ends it, too, so that no server is left behind; and so does the
-// approach of the moment when go test would give up without cleaning.
+// patience returns a context with the time that a suite has. It also ends at an interrupt, so that no server is left
+// behind, and shortly before go test would time out without cleaning up.
 func patience(t *testing.T) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(suitePatience)
 	if deadline, ok := t.Deadline(); ok && deadline.Add(-deadlineMargin).Before(end) {
@@ -123,9 +124,10 @@ func patience(t *testing.T) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(); stop() }
 }
 
-// retry runs the tests that failing names again, until it names none or their attempts are used up. One success is
-// enough: what's asked is whether the server can, not how loaded the machine is.
-func (s suite) retry(ctx context.Context, t *testing.T, logs string, p Program, results Results, failing func() []string) {
+// retry repeats the tests that failing returns, until it returns none or their attempts are used up. One success is
+// enough: the question is whether the server can pass, not how loaded the machine is.
+func (s suite) retry(ctx context.Context, t *testing.T, logs string, p Program, results Results,
+	failing func() []string) {
 	for attempt := 2; attempt <= attempts; attempt++ {
 		tests := failing()
 		if len(tests) == 0 || ctx.Err() != nil {
@@ -140,7 +142,7 @@ func (s suite) retry(ctx context.Context, t *testing.T, logs string, p Program, 
 	}
 }
 
-// work is units to run against one program.
+// work is a list of units to run against one program.
 type work struct {
 	program Program
 	units   []string
@@ -186,7 +188,7 @@ func (s suite) runAll(ctx context.Context, t *testing.T, logs string, works []wo
 	return results
 }
 
-// runUnit runs one unit; an error makes it a failed test of its own.
+// runUnit runs one unit. An error is recorded as a failed test with the unit's name.
 func (s suite) runUnit(ctx context.Context, t *testing.T, logs string, p Program, lane int, unit string) Results {
 	ctx, cancel := context.WithTimeout(ctx, unitPatience)
 	defer cancel()
@@ -214,7 +216,7 @@ func (s suite) runUnit(ctx context.Context, t *testing.T, logs string, p Program
 	return results
 }
 
-// keptFolder is a temporary folder that outlives the test if the test fails, for its logs.
+// keptFolder returns a temporary folder for logs that outlives the test if the test fails.
 func keptFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "zooid-compat-"+filepath.Base(t.Name())+"-")

@@ -25,7 +25,9 @@ func TestTicketsChange(t *testing.T) {
 		Config:     map[string]string{"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"},
 		Properties: map[string]string{"java.security.auth.login.config": jaas},
 	})
-	keytab := kerberos.Login{Principal: "ann@" + kdc.Realm, Keytab: k.Keytab("ann"), Config: k.File("krb5.conf"), Service: kdcPrincipal}
+	keytab := kerberos.Login{
+		Principal: "ann@" + kdc.Realm, Keytab: k.Keytab("ann"), Config: k.File("krb5.conf"), Service: kdcPrincipal,
+	}
 	cache := kerberos.Login{Cache: k.File("cache"), Config: k.File("krb5.conf"), Service: kdcPrincipal}
 	by := func(what string, login kerberos.Login) *zk.Client {
 		t.Helper()

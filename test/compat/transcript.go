@@ -20,9 +20,9 @@ var (
 	ownerText   = regexp.MustCompile(`\b(owner|ephemeralOwner)( ?= ?)(0x[0-9a-f]+)`)
 )
 
-// normalise replaces what may differ between two servers that behave the same. Zxids become their rank among the
-// transcript's, session ids their order of appearance: which are equal, and which zxid is later, still shows.
-// 0 and -1, which mean "none", stay.
+// normalise replaces values that may differ between two servers with the same behaviour. Zxids are replaced by their
+// rank in the transcript, session ids by their order of appearance: which are equal, and which zxid is later, remains
+// visible. 0 and -1, which mean "none", are kept.
 func normalise(transcript string) string {
 	transcript = addressText.ReplaceAllString(transcript, "ADDRESS")
 	transcript = timeText.ReplaceAllString(transcript, "$1${2}TIME")
@@ -55,7 +55,7 @@ func normalise(transcript string) string {
 	})
 }
 
-// replaceGroup3 replaces what the third group of each match holds, keeping the first and second.
+// replaceGroup3 replaces the third group of each match, keeping the first and second.
 func replaceGroup3(text string, pattern *regexp.Regexp, replacement func(string) string) string {
 	return pattern.ReplaceAllStringFunc(text, func(match string) string {
 		m := pattern.FindStringSubmatch(match)
@@ -63,8 +63,8 @@ func replaceGroup3(text string, pattern *regexp.Regexp, replacement func(string)
 	})
 }
 
-// compareTranscripts has run act out the same script on a fresh server of each program, and fails the test with the
-// difference if there is one.
+// compareTranscripts calls run with a fresh server of each program, and fails the test with the difference between the
+// two transcripts if there is one.
 func compareTranscripts(t *testing.T, reference, subject Program, opts Options, run func(addr string) (string, error)) {
 	t.Helper()
 	folder := keptFolder(t)

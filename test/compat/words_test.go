@@ -16,7 +16,8 @@ import (
 
 // ensembleWords are all four-letter words but stmk, which takes an argument.
 var ensembleWords = []string{
-	"ruok", "isro", "conf", "cons", "dirs", "dump", "envi", "gtmk", "hash", "mntr", "srvr", "stat", "wchc", "wchp", "wchs", "crst", "srst",
+	"ruok", "isro", "conf", "cons", "dirs", "dump", "envi", "gtmk", "hash", "mntr", "srvr", "stat", "wchc", "wchp", "wchs",
+	"crst", "srst",
 }
 
 // TestWordsOfEnsemble asks a leader, a follower and an observer of Apache and of
@@ -29,10 +30,12 @@ func TestWordsOfEnsemble(t *testing.T) {
 	for key, text := range want {
 		lines += strings.Count(text, "\n")
 		if got[key] != text {
-			t.Errorf("%s: %s says\n%s\n%s says\n%s", key, reference.Name, onlyIn(text, got[key]), subject.Name, onlyIn(got[key], text))
+			t.Errorf("%s: %s says\n%s\n%s says\n%s", key, reference.Name, onlyIn(text, got[key]), subject.Name,
+				onlyIn(got[key], text))
 		}
 	}
-	fmt.Printf("\n%s: %d answers of %s, %d lines, compared with those of %s\n", t.Name(), len(want), reference.Name, lines, subject.Name)
+	fmt.Printf("\n%s: %d answers of %s, %d lines, compared with those of %s\n", t.Name(), len(want), reference.Name, lines,
+		subject.Name)
 }
 
 // onlyIn returns the lines of text that other has not; all, if only their order

@@ -17,7 +17,7 @@ const shellMain = "org.apache.zookeeper.ZooKeeperMain"
 const (
 	shellPatience = 2 * time.Minute         // for a whole script; it takes seconds
 	awaitPrefix   = "await "                // a line of a script that waits for an event
-	endOfOutput   = "ZooKeeper CLI version" // begins what "version" prints, which is sent after each command
+	endOfOutput   = "ZooKeeper CLI version" // the start of what "version" prints, which is sent after each command
 	eventPrefix   = "WatchedEvent "
 )
 
@@ -26,13 +26,13 @@ type shell struct {
 	in      io.Writer
 	out     *bufio.Scanner
 	events  []string
-	awaited int // of events
+	awaited int // number of events awaited so far
 }
 
-// runShell has Apache's shell carry out script against the server at addr: a command to a line, # comments, ADDRESS
-// for addr. "await X" waits for a watch event that contains X, after those awaited before. It returns each command
-// with what it printed, and then the events: the shell prints these from another thread, so only their own order is
-// certain.
+// runShell makes Apache's shell execute script against the server at addr. A script has one command per line; lines
+// with # are comments, and ADDRESS stands for addr. "await X" waits for a watch event that contains X, after those
+// awaited before. The result is each command with its output, followed by the events: the shell prints events from
+// another thread, so only their own order is certain.
 func runShell(java, classPath, addr, script string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), shellPatience)
 	defer cancel()
@@ -47,7 +47,7 @@ func runShell(java, classPath, addr, script string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	process.Stderr = process.Stdout // one pipe, so errors stand where they were printed
+	process.Stderr = process.Stdout // one pipe, so that errors appear where they were printed
 	if err := process.Start(); err != nil {
 		return "", err
 	}
@@ -58,7 +58,7 @@ func runShell(java, classPath, addr, script string) (string, error) {
 	if err != nil {
 		process.Process.Kill()
 	}
-	for s.out.Scan() { // what the end of the session prints
+	for s.out.Scan() { // the output at the end of the session
 	}
 	if waitErr := process.Wait(); err == nil && waitErr != nil && ctx.Err() != nil {
 		err = fmt.Errorf("the shell didn't end: %w", ctx.Err())
@@ -68,7 +68,7 @@ func runShell(java, classPath, addr, script string) (string, error) {
 
 func (s *shell) carryOut(script string) (string, error) {
 	var transcript strings.Builder
-	if _, err := s.command("version"); err != nil { // skips the greeting
+	if _, err := s.command("version"); err != nil { // reads past the greeting
 		return "", fmt.Errorf("waiting for the shell to connect: %w", err)
 	}
 	for line := range strings.Lines(script) {
@@ -98,7 +98,7 @@ func (s *shell) carryOut(script string) (string, error) {
 	return transcript.String(), nil
 }
 
-// command sends one command and returns the lines that it printed. Events among them are put aside.
+// command sends one command and returns the lines that it printed. It sets events aside.
 func (s *shell) command(line string) ([]string, error) {
 	if _, err := fmt.Fprintf(s.in, "%s\nversion\n", line); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (s *shell) command(line string) ([]string, error) {
 	}
 }
 
-// read returns the next line. It is empty if it belonged to an event.
+// read returns the next line. It returns "" if the line belonged to an event.
 func (s *shell) read() (string, error) {
 	if !s.out.Scan() {
 		if err := s.out.Err(); err != nil {
@@ -138,7 +138,7 @@ func (s *shell) read() (string, error) {
 		return "", nil
 	}
 	if strings.HasPrefix(text, eventPrefix) {
-		if !strings.Contains(text, "type:None") { // the session's: connected, closed
+		if !strings.Contains(text, "type:None") { // not a session event (connected, closed)
 			s.events = append(s.events, text)
 		}
 		return "", nil
@@ -146,7 +146,7 @@ func (s *shell) read() (string, error) {
 	return text, nil
 }
 
-// await reads on until the events hold one, later than those awaited, that contains text.
+// await reads until there is an event, after those awaited before, that contains text.
 func (s *shell) await(text string) error {
 	for {
 		for ; s.awaited < len(s.events); s.awaited++ {
@@ -161,11 +161,11 @@ func (s *shell) await(text string) error {
 	}
 }
 
-// inOrder sorts what a server keeps as a set and sends in whatever order: identities and ephemerals.
+// inOrder sorts the output for sets that a server sends in any order: identities and ephemerals.
 func inOrder(command string, output []string) []string {
 	switch {
 	case command == "whoami" && len(output) > 1:
-		slices.Sort(output[1:]) // below the heading
+		slices.Sort(output[1:]) // after the heading
 	case strings.HasPrefix(command, "getEphemerals") && len(output) == 1:
 		paths := strings.Split(strings.Trim(output[0], "[]"), ", ")
 		slices.Sort(paths)

@@ -44,7 +44,8 @@ type flood struct {
 func startFlood(t *testing.T, keys int, addrs ...string) *flood {
 	f := &flood{t: t, stop: make(chan struct{})}
 	for i := range writers {
-		c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Timeout: sessionTimeout}, addrs[i%len(addrs)])
+		c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Timeout: sessionTimeout},
+			addrs[i%len(addrs)])
 		if err := connect(c); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,12 @@ func TestBehind(t *testing.T) {
 }
 
 func behind(t *testing.T, missed, snapCount int64, snapshot bool) {
-	e := Start(t, Options{Servers: 3, Disk: ownDisk(t), Config: map[string]string{"snapCount": fmt.Sprint(snapCount), "autopurge.snapRetainCount": "3"}})
+	e := Start(t,
+		Options{
+			Servers: 3, Disk: ownDisk(t), Config: map[string]string{
+				"snapCount": fmt.Sprint(snapCount), "autopurge.snapRetainCount": "3",
+			},
+		})
 	victim := e.Servers[0]
 	victim.Stop() // in case it led
 	leader, err := e.Leader()

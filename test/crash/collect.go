@@ -14,30 +14,30 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Collector reads what one server's log holds, from copies of its data
-// directory made while its process is down, so that the check of the history
-// need not guess which unanswered writes happened. Entries once committed never
-// change, so it goes on where it stopped, and reads again and again before a
-// server purges what it has put in a snapshot.
+// A Collector reads one server's log from copies of its data directory made
+// while its process is down, so that the check of the history need not guess
+// which unanswered writes happened. Committed entries never change, so it
+// continues where it stopped, and reads again and again before the server
+// purges what a snapshot covers.
 type Collector struct {
-	// BodyMax, if not 0, is the size of the longest request that is recorded. Clients
-	// whose history is checked send no longer ones.
+	// BodyMax, if not 0, is the length of the longest request that is recorded.
+	// Clients whose history is checked send no longer ones.
 	BodyMax int
 
 	server int32
 	tree   *tree.Tree
-	next   uint64 // first index not read
+	next   uint64 // index of the next entry to read
 	gap    bool   // something was purged before it was read
 	list   []history.Entry
 }
 
-// NewCollector returns one for a server; nothing is read yet.
+// NewCollector returns a Collector for a server that has read nothing yet.
 func NewCollector(server int) *Collector {
 	return &Collector{server: int32(server), tree: tree.New(tree.Options{}), next: 1}
 }
 
-// Read takes in the committed entries in the directories of a server that is
-// down. With all, everything in the log is committed: the servers are at rest.
+// Read reads the committed entries in the directories of a server that is down. If
+// all is set, the servers are at rest, and everything in the log is committed.
 func (c *Collector) Read(dirs []string, all bool) error {
 	if c.gap {
 		return nil
@@ -98,7 +98,8 @@ func (c *Collector) take(d *storage.Dir, all bool) error {
 		for _, e := range entries {
 			// Type 0 is a normal entry; others change the membership.
 			data := e.GetData()
-			if e.GetType() != 0 || slices.ContainsFunc(skips, func(s storage.Skip) bool { return s.Agreed && s.Index == e.GetIndex() }) {
+			if e.GetType() != 0 ||
+				slices.ContainsFunc(skips, func(s storage.Skip) bool { return s.Agreed && s.Index == e.GetIndex() }) {
 				data = nil
 			}
 			if err := c.entry(e.GetTerm(), e.GetIndex(), data); err != nil {
@@ -110,7 +111,7 @@ func (c *Collector) take(d *storage.Dir, all bool) error {
 	return nil
 }
 
-// entryHead precedes the batch of an entry: an index and a digest.
+// entryHead is the size of what precedes the batch in an entry: an index and a digest.
 const entryHead = 16
 
 // entry evaluates one log entry as the server did.
@@ -123,15 +124,17 @@ func (c *Collector) entry(term, index uint64, data []byte) error {
 	var q tree.Request
 	return c.tree.Apply(term, index, batch, func(res *tree.Result) {
 		records.Next(&q)
-		if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings || res.Op == tree.OpSecret || res.Zxid == 0 {
+		if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings ||
+			res.Op == tree.OpSecret || res.Zxid == 0 {
 			return
 		}
 		if c.BodyMax > 0 && len(q.Body) > c.BodyMax {
 			return
 		}
 		e := history.Entry{
-			Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: res.Time, Term: int64(term), Digest: c.tree.Digest(),
-			Body: append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,
+			Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: res.Time, Term: int64(term),
+			Digest: c.tree.Digest(),
+			Body:   append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,
 		}
 		if e.Op == tree.OpExpire {
 			e.Op, e.Cnx = jute.OpCloseSession, 0
@@ -140,8 +143,8 @@ func (c *Collector) entry(term, index uint64, data []byte) error {
 	})
 }
 
-// Record writes what was read to the journal, and says whether that is all of
-// the log.
+// Record writes what was read to the journal, and reports whether that is the
+// whole log.
 func (c *Collector) Record(j *history.Journal) bool {
 	if c.gap {
 		return false
@@ -152,7 +155,7 @@ func (c *Collector) Record(j *history.Journal) bool {
 	return true
 }
 
-// copyData copies a data directory but for what means nothing.
+// copyData copies a data directory except for files that don't matter.
 func copyData(from, to string) error {
 	list, err := os.ReadDir(from)
 	if err != nil {

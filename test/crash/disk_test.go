@@ -14,7 +14,8 @@ func straced(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("strace is not installed")
 	}
-	if out, err := exec.Command("strace", "-o", "/dev/null", "-e", "inject=getpid:error=EIO", "true").CombinedOutput(); err != nil {
+	if out, err := exec.Command("strace",
+		"-o", "/dev/null", "-e", "inject=getpid:error=EIO", "true").CombinedOutput(); err != nil {
 		t.Skipf("strace doesn't work here: %v: %s", err, out)
 	}
 }
@@ -32,7 +33,9 @@ func TestDiskErrorsAtStart(t *testing.T) {
 			r := Begin(t, o)
 			refusals := 0
 			for _, errno := range []string{"EIO", "ENOSPC"} {
-				for _, call := range []string{"openat", "pread64", "fdatasync", "pwrite64", "fsync", "renameat", "unlinkat", "fallocate"} {
+				for _, call := range []string{
+					"openat", "pread64", "fdatasync", "pwrite64", "fsync", "renameat", "unlinkat", "fallocate",
+				} {
 					if (call == "pread64" || call == "unlinkat") && errno != "EIO" {
 						continue // reading and removing take no room
 					}
@@ -62,7 +65,10 @@ func (r *Run) failStarts(t *testing.T, call, errno string) (refusals int) {
 		s.Kill()
 		r.Collect(0)
 		// -D makes the server our child, not strace.
-		s.Wrap = []string{"strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", call, errno, n)}
+		s.Wrap = []string{
+			"strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", call,
+				errno, n),
+		}
 		err := s.Start()
 		s.Wrap = nil
 		if err != nil {

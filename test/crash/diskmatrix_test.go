@@ -24,7 +24,9 @@ type diskFault struct {
 }
 
 // said is what the server's log must hold of each error.
-var said = map[string]string{"EIO": "input/output error", "ENOSPC": "no space left on device", "EROFS": "read-only file system"}
+var said = map[string]string{
+	"EIO": "input/output error", "ENOSPC": "no space left on device", "EROFS": "read-only file system",
+}
 
 var diskFaults = []diskFault{
 	{"write", "pwrite64", "EIO"},
@@ -77,7 +79,8 @@ type injection struct {
 func inject(t *testing.T, s *Server, calls, what string) *injection {
 	t.Helper()
 	x := &injection{file: filepath.Join(t.TempDir(), "strace")}
-	x.cmd = exec.Command("strace", "-f", "-p", fmt.Sprint(s.Pid()), "-o", x.file, "-e", "trace="+calls, "-e", "inject="+calls+":"+what)
+	x.cmd = exec.Command("strace", "-f", "-p", fmt.Sprint(s.Pid()), "-o", x.file, "-e", "trace="+calls,
+		"-e", "inject="+calls+":"+what)
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := x.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -273,7 +273,8 @@ func (s *Server) open() (*storage.Dir, *replica.Replica, error) {
 	return dir, replica.New(replica.Options{
 		// more than one: alone it would stop where the log tells of another state
 		ID: uint64(s.ID), Servers: 3, Auth: registry, Tree: begin,
-		Now: func() int64 { return 0 }, Wall: func() int64 { return 0 }, Secret: func() []byte { return nil }, Kick: func() {},
+		Now: func() int64 { return 0 }, Wall: func() int64 { return 0 }, Secret: func() []byte { return nil },
+		Kick: func() {},
 	}), nil
 }
 

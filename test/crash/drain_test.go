@@ -31,7 +31,9 @@ func TestDrainAndStop(t *testing.T) {
 	for i, s := range r.Servers {
 		r.Down(i)
 		s.Stop()
-		s.change(t, map[string]string{"admin.enableServer": "true", "admin.serverAddress": "127.0.0.1", "admin.serverPort": fmt.Sprint(ports[i])})
+		s.change(t, map[string]string{
+			"admin.enableServer": "true", "admin.serverAddress": "127.0.0.1", "admin.serverPort": fmt.Sprint(ports[i]),
+		})
 		r.Restart(i)
 		r.Up(i)
 	}

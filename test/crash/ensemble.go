@@ -20,19 +20,19 @@ import (
 // Options say how an ensemble is laid out.
 type Options struct {
 	Servers int
-	// Config holds lines of zoo.cfg by key; they win over the defaults.
+	// Config holds lines of zoo.cfg by key; they override the defaults.
 	Config map[string]string
-	// PeerProxies puts a proxy on each way from one server to another.
+	// PeerProxies puts a proxy on each path from one server to another.
 	PeerProxies bool
-	// ClientProxies puts a proxy before each server's client port.
+	// ClientProxies puts a proxy in front of each server's client port.
 	ClientProxies bool
-	// Disk, if set, is where the first server's folder lies: a disk made to fail.
+	// Disk, if set, is where the first server's folder is: a disk made to fail.
 	Disk string
-	// Hosts, if set, are the servers' addresses, and Wraps the commands to start
-	// them under.
+	// Hosts, if set, are the servers' addresses, and Wraps the commands under
+	// which they are started.
 	Hosts []string
 	Wraps [][]string
-	// Program, if set, is the servers' program in place of the one that Build makes.
+	// Program, if set, is the servers' program, used instead of the one that Build makes.
 	Program string
 	// Programs, if set, are the servers' programs, one of which may be of an older version.
 	Programs []string
@@ -45,8 +45,8 @@ func (o *Options) host(i int) string {
 	return "127.0.0.1"
 }
 
-// defaultConfig: short ticks, so that timeouts pass within a test. A session
-// lasts at most 20 ticks; a server without leader keeps its clients for
+// defaultConfig has short ticks, so that timeouts pass within a test. A session
+// lasts at most 20 ticks; a server without a leader keeps its clients for
 // syncLimit ticks.
 var defaultConfig = map[string]string{
 	"tickTime":               "500",
@@ -55,36 +55,36 @@ var defaultConfig = map[string]string{
 	"maxClientCnxns":         "0",
 	"4lw.commands.whitelist": "*",
 	"admin.enableServer":     "false",
-	// A server whose directories are emptied is let in again by it.
+	// With it, a server whose directories were emptied is admitted again.
 	"quorum.secret": "the secret of an ensemble in tests",
-	// The log is purged as soon as there is a snapshot, and a Collector sees it only
-	// between two lives of a server: snapshots are for tests that kill often. The
-	// log is then kept from the oldest of these on.
+	// The log is purged as soon as there is a snapshot, and a Collector sees the
+	// log only between two lives of a server: only tests that kill often take
+	// snapshots. The log is then kept from the oldest retained snapshot on.
 	"snapCount":                 "100000000",
 	"autopurge.snapRetainCount": "5",
 }
 
-// Patience is how long a server without a leader keeps its clients, by the
+// Patience is how long a server without a leader keeps its clients with the
 // default configuration.
 const Patience = 5 * time.Second
 
-// An Ensemble is the servers of one test; one alone is standalone.
+// An Ensemble is the servers of one test; a single server is standalone.
 type Ensemble struct {
 	Servers []*Server
-	// Peers[i][j] is the proxy on the way from server i to server j.
+	// Peers[i][j] is the proxy on the path from server i to server j.
 	Peers map[[2]int]*Proxy
-	// Clients holds the proxies before the client ports.
+	// Clients holds the proxies in front of the client ports.
 	Clients []*Proxy
 	// Excuse is a sign of failure that a test causes on purpose.
 	Excuse string
 }
 
-// startAttempts is how often an ensemble is laid out anew, for when another
-// process took a port between its choice and its use.
+// startAttempts is how often the layout of an ensemble is tried, in case
+// another process takes a port between its choice and its use.
 const startAttempts = 3
 
-// Start lays out an ensemble, starts it and waits until it serves. It ends with
-// the test; if the test failed, the ends of the logs are shown.
+// Start lays out an ensemble, starts it and waits until it serves. It is stopped
+// when the test ends; if the test failed, the ends of the logs are shown.
 func Start(t testing.TB, o Options) *Ensemble {
 	t.Helper()
 	program := o.Program
@@ -133,7 +133,7 @@ func (e *Ensemble) close() {
 	}
 }
 
-// end stops everything and looks for crashes nobody noticed.
+// end stops everything and looks for crashes that nobody noticed.
 func (e *Ensemble) end(t testing.TB) {
 	e.close()
 	for _, s := range e.Servers {
@@ -163,8 +163,8 @@ func (e *Ensemble) keepLogs() string {
 
 const portsPerServer = 3 // client, peer, election
 
-// layouts counts the ensembles laid out: a server that has one directory in this one
-// has two in the next.
+// layouts counts the ensembles laid out: a server with one directory in this
+// ensemble has two in the next.
 var layouts atomic.Int32
 
 func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
@@ -198,7 +198,7 @@ func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 		}
 		settings := maps.Clone(defaultConfig)
 		if o.Programs != nil {
-			delete(settings, "quorum.secret") // an older version doesn't know it
+			delete(settings, "quorum.secret") // an older version doesn't know this setting
 			s.twoDirs = false                 // nor does it recognize its own log in a second directory
 		}
 		settings["dataDir"] = s.Data()
@@ -246,9 +246,9 @@ func (s *Server) layOut(settings map[string]string) error {
 		os.WriteFile(filepath.Join(s.Folder, "zoo.cfg"), []byte(config.String()), 0o644))
 }
 
-// belong makes the data directory one of a given cluster. A server would derive
-// its cluster from the addresses in its configuration, which with proxies differ
-// from server to server.
+// belong assigns the data directory to a given cluster. A server would derive
+// its cluster from the addresses in its configuration, which differ from server
+// to server if there are proxies.
 func (s *Server) belong(cluster uint64) error {
 	d, err := storage.Open(storage.Options{Dir: s.Data(), LogDir: s.LogDir(), ClusterID: cluster})
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *Server) belong(cluster uint64) error {
 	return d.Close()
 }
 
-// Addrs are the addresses clients use, proxies if there are any.
+// Addrs returns the addresses that clients use, those of the proxies if there are any.
 func (e *Ensemble) Addrs() []string {
 	var addrs []string
 	for i, s := range e.Servers {
@@ -291,7 +291,7 @@ func (e *Ensemble) Leader() (int, error) {
 	return 0, fmt.Errorf("find the leader: none of the servers said within %v that it leads", startPatience)
 }
 
-// LeaderOtherThan is Leader, but waits until it isn't the server old.
+// LeaderOtherThan is Leader, but waits for a leader other than the server old.
 func (e *Ensemble) LeaderOtherThan(old int) (int, error) {
 	deadline := time.Now().Add(startPatience)
 	for {

@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	// redialPause is between two tries of a client to connect.
+	// redialPause is the time between two attempts of a client to connect.
 	redialPause = 10 * time.Millisecond
-	// restPatience is how long clients may take to come to rest: reconnect, sync.
+	// restPatience is how long it may take until clients are at rest: reconnected and synced.
 	restPatience = 60 * time.Second
 	// sessionTimeout is what clients ask for: the longest that the servers' ticks
-	// allow, so that no fault of these tests may end a session.
+	// allow, so that no fault of these tests ends a session.
 	sessionTimeout = 10 * time.Second
 	// closeEvery is the mean number of requests after which a client closes its
 	// session, with its ephemerals, and opens another.
 	closeEvery = 500
 )
 
-// A Load is clients that do everything ZooKeeper's clients do, at random, and
-// record it: several requests on their way at a time, and after each broken
-// connection the next one.
+// A Load is a set of clients that do everything ZooKeeper's clients do, at
+// random, and record it: each has several requests outstanding, and opens a new
+// connection after each broken one.
 type Load struct {
 	Journal *history.Journal
-	// Addrs holds, for each client, the addresses it may use: one pins it.
+	// Addrs holds, for each client, the addresses it may use: a single one pins it.
 	Addrs       [][]string
 	Root        string
 	Outstanding int // per client
-	// Pause is slept between two requests of a client, to leave the machine some
-	// time for the servers.
+	// Pause is the time between two requests of a client, which leaves the servers
+	// some of the machine's time.
 	Pause time.Duration
 	Seed  uint64
 
@@ -58,12 +58,12 @@ type loadClient struct {
 	answered, lost atomic.Int64
 	expired        atomic.Int64 // sessions that ended
 	mu             sync.Mutex
-	refused        map[jute.Code]int // answers that no client deserves
+	refused        map[jute.Code]int // answers that no client should get
 	breaks         []time.Time       // when a connection was found to have ended by itself
 	failed         error
 }
 
-// users are whom a Load's clients authenticate as.
+// users are the users that a Load's clients authenticate as.
 var users = [...]string{"anna:1", "", "bert:2"}
 
 // Start connects the clients and begins.
@@ -99,7 +99,7 @@ func (l *Load) Start() error {
 	return nil
 }
 
-// connect tries until a connection stands.
+// connect tries until a connection is established.
 func (c *loadClient) connect(patience time.Duration) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -143,7 +143,7 @@ func (c *loadClient) drive() {
 		}
 		if rng.IntN(closeEvery) == 0 {
 			settle(0)
-			c.c.Close() // of a session whose connection is gone nothing is asked
+			c.c.Close() // a session whose connection is gone is just forgotten
 			c.started = false
 		}
 		call, err := c.c.Send(c.mix.Next())
@@ -170,7 +170,7 @@ func (c *loadClient) drive() {
 	}
 }
 
-// note counts an answer.
+// note counts the answer to a call.
 func (c *loadClient) note(call *traffic.Call) {
 	code := call.Wait()
 	if call.Lost {
@@ -200,7 +200,7 @@ func (l *Load) Stop() {
 
 // Rest brings the clients to rest after Stop, twice: after the first time
 // nobody writes any more. When a client's sync is answered, so is everything it
-// sent before, and every event has come.
+// sent before, and every event has arrived.
 func (l *Load) Rest() error {
 	l.stop = make(chan struct{}) // connect waits again
 	deadline := time.Now().Add(restPatience)
@@ -231,7 +231,7 @@ func (l *Load) Drop() {
 	}
 }
 
-// Count is what a Load did and met.
+// Count is what a Load did and saw.
 type Count struct {
 	Answered, Lost  int64 // requests
 	Breaks, Expired int64 // connections, sessions
@@ -239,7 +239,7 @@ type Count struct {
 	Err             error
 }
 
-// Breaks returns when connections of a client were found to have ended.
+// Breaks returns when a client's connections were found to have ended.
 func (l *Load) Breaks(client int) []time.Time {
 	c := l.clients[client]
 	c.mu.Lock()
@@ -247,7 +247,7 @@ func (l *Load) Breaks(client int) []time.Time {
 	return slices.Clone(c.breaks)
 }
 
-// Count sums up over the clients.
+// Count returns the sums over all clients.
 func (l *Load) Count() Count {
 	n := Count{Refused: map[jute.Code]int{}}
 	for _, c := range l.clients {

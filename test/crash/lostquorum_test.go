@@ -40,14 +40,17 @@ func TestLostQuorum(t *testing.T) {
 	if cluster == nil || !strings.Contains(said, "The ensemble has 3 voters. What may be lost") {
 		t.Fatalf("recover says\n%s", said)
 	}
-	renew := []string{"-new-ensemble", "-cluster", cluster[1], "-why", "two disks are gone", filepath.Join(survivor.Folder, "zoo.cfg")}
+	renew := []string{
+		"-new-ensemble", "-cluster", cluster[1], "-why", "two disks are gone", filepath.Join(survivor.Folder, "zoo.cfg"),
+	}
 	refused := func(says string, args ...string) {
 		t.Helper()
 		if said := survivor.recover(t, 1, args...); !strings.Contains(said, says) {
 			t.Errorf("recover %q says\n%s\nwant %q in it", args, said, says)
 		}
 	}
-	refused("nothing was changed", "-new-ensemble", "-cluster", "0123456789abcdef", "-why", "a slip", filepath.Join(survivor.Folder, "zoo.cfg"))
+	refused("nothing was changed", "-new-ensemble", "-cluster", "0123456789abcdef", "-why", "a slip",
+		filepath.Join(survivor.Folder, "zoo.cfg"))
 	if err := old.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +79,8 @@ func TestLostQuorum(t *testing.T) {
 		t.Errorf("the old server serves as %s", mode)
 	}
 	old.Kill()
-	if said := old.recover(t, 0, "-set-aside", "-cluster", cluster[1], "-why", "it joins anew", filepath.Join(old.Folder, "zoo.cfg")); !strings.Contains(said, "aside-recovered-") {
+	if said := old.recover(t, 0, "-set-aside", "-cluster", cluster[1], "-why", "it joins anew",
+		filepath.Join(old.Folder, "zoo.cfg")); !strings.Contains(said, "aside-recovered-") {
 		t.Errorf("recover -set-aside says\n%s", said)
 	}
 	restart(t, old)
@@ -104,7 +108,8 @@ func TestLostQuorum(t *testing.T) {
 	restart(t, survivor)
 	survivor.holds(t, []string{"/without-the-survivor"})
 	record, err := os.ReadFile(filepath.Join(survivor.Data(), "RECOVERED"))
-	if err != nil || !strings.Contains(string(record), `"why":"two disks are gone"`) || !strings.Contains(string(record), cluster[1]) {
+	if err != nil || !strings.Contains(string(record), `"why":"two disks are gone"`) ||
+		!strings.Contains(string(record), cluster[1]) {
 		t.Errorf("the record says %s, %v", record, err)
 	}
 }
@@ -159,7 +164,8 @@ func (s *Server) logged(t *testing.T) (paths []string) {
 	}
 	for line := range strings.Lines(string(out)) {
 		var entry struct{ Path, Result string }
-		if json.Unmarshal([]byte(line), &entry) == nil && strings.HasPrefix(entry.Path, "/written-") && strings.EqualFold(entry.Result, "ok") {
+		if json.Unmarshal([]byte(line), &entry) == nil && strings.HasPrefix(entry.Path, "/written-") &&
+			strings.EqualFold(entry.Result, "ok") {
 			paths = append(paths, entry.Path)
 		}
 	}

@@ -227,7 +227,8 @@ func fill(t *testing.T, c *zk.Client) {
 	data := make([]byte, 500_000)
 	for i := range 60 {
 		data[0] = byte(i)
-		if _, err := c.Create(t.Context(), fmt.Sprintf("/large-%d", i), data, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+		if _, err := c.Create(t.Context(), fmt.Sprintf("/large-%d", i), data, zk.ModePersistent,
+			zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,7 +46,8 @@ func (h *holder) create(n, size int) {
 	ctx := context.Background()
 	p, sent := h.c.Pipeline(), make([]zk.Future[zk.Created], 0, n)
 	for i := range n {
-		sent = append(sent, p.Create(ctx, fmt.Sprintf("/held-%07d", i), make([]byte, size), zk.ModePersistent, zk.WorldACL(zk.PermAll)))
+		sent = append(sent,
+			p.Create(ctx, fmt.Sprintf("/held-%07d", i), make([]byte, size), zk.ModePersistent, zk.WorldACL(zk.PermAll)))
 	}
 	for _, f := range sent {
 		if _, err := f.Wait(ctx); err != nil {

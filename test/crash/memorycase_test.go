@@ -83,7 +83,10 @@ func TestFullMemory(t *testing.T) {
 			took = 10 * time.Minute
 		}
 	}
-	e := Start(t, Options{Servers: 3, Config: map[string]string{"snapCount": "20000", "memory.limit": strconv.Itoa(memoryCaseLimit / 2)}})
+	e := Start(t,
+		Options{
+			Servers: 3, Config: map[string]string{"snapCount": "20000", "memory.limit": strconv.Itoa(memoryCaseLimit / 2)},
+		})
 	grouped := true
 	var addrs []string
 	for _, s := range e.Servers {
@@ -150,10 +153,12 @@ func TestFullMemory(t *testing.T) {
 		}
 	}
 	if m.refused.Load() == 0 || m.rounds.Load() == 0 {
-		t.Errorf("%d creates were refused, and taken again %d times: the limit was not reached", m.refused.Load(), m.rounds.Load())
+		t.Errorf("%d creates were refused, and taken again %d times: the limit was not reached", m.refused.Load(),
+			m.rounds.Load())
 	}
 	fmt.Printf("\n%s: %v, control groups: %t; %d creates taken, %d refused, taken again after deletes %d times; %d deletes, %d reads, %d sessions kept\n",
-		t.Name(), took, grouped, m.taken.Load(), m.refused.Load(), m.rounds.Load(), m.deleted.Load(), m.reads.Load(), len(sessions))
+		t.Name(), took, grouped, m.taken.Load(), m.refused.Load(), m.rounds.Load(), m.deleted.Load(), m.reads.Load(),
+		len(sessions))
 }
 
 // write creates znodes until many in a row are refused, deletes two of three, and goes on, until the time is over and

@@ -35,7 +35,8 @@ func buildPrevious(t testing.TB) string {
 	t.Helper()
 	previous.once.Do(func() {
 		if out, err := exec.Command("git", "cat-file", "-e", previousCommit+"^{commit}").CombinedOutput(); err != nil {
-			previous.skip = fmt.Sprintf("the history doesn't hold commit %s, of which the previous version is built: %v %s", previousCommit, err, out)
+			previous.skip = fmt.Sprintf("the history doesn't hold commit %s, of which the previous version is built: %v %s",
+				previousCommit, err, out)
 			return
 		}
 		previous.path, previous.err = compile(previousCommit)
@@ -76,7 +77,9 @@ func compile(commit string) (string, error) {
 	whole := exec.Command("git", "archive", "-o", archive, commit)
 	whole.Dir = strings.TrimSpace(string(top)) // elsewhere it is only that folder
 	made := fmt.Sprintf("%s.%d", program, os.Getpid())
-	for _, step := range []*exec.Cmd{whole, exec.Command("tar", "-xf", archive, "-C", source), exec.Command("go", "build", "-o", made, "./cmd/zooid")} {
+	for _, step := range []*exec.Cmd{
+		whole, exec.Command("tar", "-xf", archive, "-C", source), exec.Command("go", "build", "-o", made, "./cmd/zooid"),
+	} {
 		if step.Args[0] == "go" {
 			step.Dir = source
 			step.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -109,7 +112,8 @@ func awaitLevel(t testing.TB, want string, servers ...*Server) {
 	for _, s := range servers {
 		for level(s) != want {
 			if time.Now().After(deadline) {
-				t.Fatalf("server %d is at feature level %q after %v, want %s; its log ends:\n%s", s.ID, level(s), startPatience, want, s.LogEnd())
+				t.Fatalf("server %d is at feature level %q after %v, want %s; its log ends:\n%s", s.ID, level(s), startPatience,
+					want, s.LogEnd())
 			}
 			time.Sleep(readyPause)
 		}
@@ -219,7 +223,8 @@ func (r *Run) downgrade(old, present string) {
 	}
 	code, err := s.Exit(endPatience)
 	if err != nil || code == 0 || !strings.Contains(s.LogEnd(), "upgrade this server") {
-		t.Errorf("the previous version ended with code %d (%v) on the data of this one; its log ends:\n%s", code, err, s.LogEnd())
+		t.Errorf("the previous version ended with code %d (%v) on the data of this one; its log ends:\n%s", code, err,
+			s.LogEnd())
 	}
 	kept := s.Data() + ".kept"
 	if err := os.Rename(s.Data(), kept); err != nil {

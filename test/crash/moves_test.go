@@ -97,7 +97,8 @@ func TestMoveToTakenPorts(t *testing.T) {
 	for _, l := range taken {
 		l.Close()
 	}
-	await(t, "server 3 moves", func() bool { return listens(to.client) && listens(to.peer) && !listens(s.Addr) && !listens(s.Peer) })
+	await(t, "server 3 moves",
+		func() bool { return listens(to.client) && listens(to.peer) && !listens(s.Addr) && !listens(s.Peer) })
 	s.Addr, s.Peer = to.client, to.peer
 	if _, err := s.Ready(); err != nil {
 		t.Fatal(err)
@@ -120,9 +121,10 @@ func at(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 func move(t *testing.T, c *zk.Client, s *Server, to moved) {
 	t.Helper()
 	change(t, c, zk.Reconfig{Joining: []string{to.line(s)}})
-	await(t, fmt.Sprintf("server %d moves from %s and %s to %s and %s", s.ID, s.Addr, s.Peer, to.client, to.peer), func() bool {
-		return listens(to.client) && listens(to.peer) && !listens(s.Addr) && !listens(s.Peer)
-	})
+	await(t, fmt.Sprintf("server %d moves from %s and %s to %s and %s", s.ID, s.Addr, s.Peer, to.client, to.peer),
+		func() bool {
+			return listens(to.client) && listens(to.peer) && !listens(s.Addr) && !listens(s.Peer)
+		})
 	s.Addr, s.Peer = to.client, to.peer
 	if _, err := s.Ready(); err != nil {
 		t.Fatal(err)

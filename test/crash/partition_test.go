@@ -154,7 +154,8 @@ func (r *Run) refuses(victim int, fault time.Time) {
 	}
 	breaks, _ := pulse.Breaks()
 	if len(breaks) == 0 || breaks[len(breaks)-1].Before(fault) {
-		r.t.Errorf("server %d kept its clients for %v without a majority; its patience is %v", victim+1, time.Since(fault).Round(time.Millisecond), minorityPatience)
+		r.t.Errorf("server %d kept its clients for %v without a majority; its patience is %v", victim+1,
+			time.Since(fault).Round(time.Millisecond), minorityPatience)
 	}
 	if mode, err := r.Servers[victim].Mode(); err != nil || mode != "" {
 		r.t.Errorf("server %d says that it serves as %q (%v) without a majority", victim+1, mode, err)
@@ -192,7 +193,8 @@ func TestPeerNetwork(t *testing.T) {
 	d := newDeck(rng, peerFaults)
 	for range times(0, 20, 500) {
 		r.WaitAnswered(20)
-		for _, way := range slices.SortedFunc(maps.Keys(r.Peers), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }) {
+		for _, way := range slices.SortedFunc(maps.Keys(r.Peers),
+			func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }) {
 			d.hurt(r.Peers[way])
 		}
 		moment(rng, 400*time.Millisecond)

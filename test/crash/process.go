@@ -19,9 +19,9 @@ import (
 const (
 	startPatience = 30 * time.Second       // until a started server answers; a loaded machine needs seconds
 	stopPatience  = 10 * time.Second       // from SIGTERM to SIGKILL
-	readyPause    = 5 * time.Millisecond   // between two tries: the restart time is measured by them
+	readyPause    = 5 * time.Millisecond   // between two attempts: it limits how exactly restarts are measured
 	askPatience   = 500 * time.Millisecond // for a four-letter word
-	askBytesMax   = 1 << 20                // of its answer
+	askBytesMax   = 1 << 20                // of the answer to a four-letter word
 	logTail       = 6 << 10                // bytes of a server's log shown when a test fails
 )
 
@@ -29,7 +29,7 @@ const (
 var binary struct {
 	once  sync.Once
 	path  string
-	given bool // somebody else's, not to be removed
+	given bool // set by UseBinary, so not to be removed
 	err   error
 }
 
@@ -45,7 +45,7 @@ func Build(t testing.TB) string {
 		}
 		binary.path = filepath.Join(dir, "zooid")
 		cmd := exec.Command("go", "build", "-o", binary.path, "github.com/zooid-project/zooid/cmd/zooid")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that every file it opens is one of its own
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that every file it opens is its own
 		if out, err := cmd.CombinedOutput(); err != nil {
 			binary.err = fmt.Errorf("build cmd/zooid: %w\n%s", err, out)
 		}
@@ -56,8 +56,8 @@ func Build(t testing.TB) string {
 	return binary.path
 }
 
-// UseBinary makes Build return a program that is there already, by its absolute
-// path; "" changes nothing.
+// UseBinary makes Build return an existing program with this absolute path; ""
+// changes nothing.
 func UseBinary(path string) {
 	if path != "" {
 		binary.once.Do(func() { binary.path, binary.given = path, true })
@@ -83,16 +83,16 @@ type Server struct {
 
 	program string
 	twoDirs bool   // the log has a directory of its own (dataLogDir)
-	log     string // file of what it prints; never on a disk that is made to fail
+	log     string // file with its output; never on a disk that is made to fail
 	process *exec.Cmd
 	exited  chan struct{}
 }
 
-// Data is the server's data directory.
+// Data returns the server's data directory.
 func (s *Server) Data() string { return filepath.Join(s.Folder, "data") }
 
-// LogDir is where its log lies: the data directory, or for every other server a
-// directory of its own.
+// LogDir returns the directory of the server's log: the data directory or, for
+// every other server, a separate one.
 func (s *Server) LogDir() string {
 	if s.twoDirs {
 		return filepath.Join(s.Folder, "log")
@@ -100,7 +100,7 @@ func (s *Server) LogDir() string {
 	return s.Data()
 }
 
-// dirs are the directories that hold the server's data, one or two.
+// dirs returns the directories that hold the server's data, one or two.
 func (s *Server) dirs() []string {
 	if s.twoDirs {
 		return []string{s.Data(), s.LogDir()}
@@ -108,7 +108,7 @@ func (s *Server) dirs() []string {
 	return []string{s.Data()}
 }
 
-// Start launches the process; it waits for nothing.
+// Start launches the process and doesn't wait for anything.
 func (s *Server) Start() error {
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Server) Start() error {
 	s.process = exec.Command(argv[0], argv[1:]...)
 	s.process.Dir = s.Folder
 	s.process.Stdout, s.process.Stderr = log, log
-	// Should the test binary be killed, its servers go, too.
+	// If the test binary is killed, its servers end too.
 	s.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.process.Start(); err != nil {
 		s.process = nil
@@ -134,7 +134,7 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Ready waits until the server serves clients, and says how long that took.
+// Ready waits until the server serves clients, and returns how long that took.
 func (s *Server) Ready() (time.Duration, error) {
 	began := time.Now()
 	for {
@@ -144,17 +144,19 @@ func (s *Server) Ready() (time.Duration, error) {
 		}
 		select {
 		case <-s.exited:
-			return 0, fmt.Errorf("server %d ended before it answered: %v; its log ends:\n%s", s.ID, s.process.ProcessState, s.LogEnd())
+			return 0, fmt.Errorf("server %d ended before it answered: %v; its log ends:\n%s", s.ID, s.process.ProcessState,
+				s.LogEnd())
 		case <-time.After(readyPause):
 		}
 		if time.Since(began) > startPatience {
-			return 0, fmt.Errorf("server %d did not serve within %v (%v); its log ends:\n%s", s.ID, startPatience, err, s.LogEnd())
+			return 0, fmt.Errorf("server %d did not serve within %v (%v); its log ends:\n%s", s.ID, startPatience, err,
+				s.LogEnd())
 		}
 	}
 }
 
-// Mode asks the server what it is: leader, follower, standalone, or "" while it
-// doesn't serve.
+// Mode asks the server for its mode: leader, follower, standalone, or "" while
+// it doesn't serve.
 func (s *Server) Mode() (string, error) {
 	text, err := s.Ask("srvr")
 	if err != nil {
@@ -175,7 +177,7 @@ func (s *Server) Ask(word string) (string, error) {
 	return ask.Word(ctx, nil, s.Addr, word, askBytesMax)
 }
 
-// Running says whether the process is there.
+// Running reports whether the process is running.
 func (s *Server) Running() bool {
 	if s.process == nil {
 		return false
@@ -188,10 +190,10 @@ func (s *Server) Running() bool {
 	}
 }
 
-// Pid is the process id of a running server.
+// Pid returns the process id of a running server.
 func (s *Server) Pid() int { return s.process.Process.Pid }
 
-// stopped says whether every thread of the process stands still after SIGSTOP.
+// stopped reports whether every thread of the process has stopped after SIGSTOP.
 func (s *Server) stopped() bool {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.Pid()))
 	for _, task := range tasks {
@@ -207,8 +209,8 @@ func (s *Server) stopped() bool {
 	return err == nil && len(tasks) > 0
 }
 
-// Memory is the resident memory of a running server in bytes, 0 if the machine
-// doesn't tell.
+// Memory returns the resident memory of a running server in bytes, 0 if it
+// isn't known.
 func (s *Server) Memory() int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Pid()))
 	if err != nil {
@@ -234,8 +236,8 @@ func (s *Server) Signal(signal syscall.Signal) error {
 // Kill ends the server by SIGKILL and waits until it is gone.
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 
-// Stop ends the server by SIGTERM, and by SIGKILL if it takes too long, and
-// returns its exit code: -1 for one that a signal ended.
+// Stop ends the server by SIGTERM, and by SIGKILL if it takes too long. It
+// returns the exit code: -1 if a signal ended the server.
 func (s *Server) Stop() int { return s.end(syscall.SIGTERM) }
 
 func (s *Server) end(signal syscall.Signal) int {
@@ -262,7 +264,7 @@ func (s *Server) Exit(patience time.Duration) (int, error) {
 	}
 }
 
-// Log is all that the server has printed, over all its lives.
+// Log returns everything that the server has printed, over all its lives.
 func (s *Server) Log() string {
 	b, err := os.ReadFile(s.log)
 	if err != nil {
@@ -271,19 +273,19 @@ func (s *Server) Log() string {
 	return string(b)
 }
 
-// LogEnd is the end of Log.
+// LogEnd returns the end of Log.
 func (s *Server) LogEnd() string {
 	text := s.Log()
 	return text[max(0, len(text)-logTail):]
 }
 
-// failures are the signs in a log that the program itself failed.
+// failures are the texts in a log that show that the program itself failed.
 var failures = []string{"panic:", "fatal error:", "DATA RACE", "invariant broken", "have diverged", damageSign}
 
 const damageSign = "is damaged at offset"
 
-// crashed returns the first sign in the log, but for one excused, that the
-// program itself failed.
+// crashed returns the first text in the log, except for an excused one, that
+// shows that the program itself failed.
 func (s *Server) crashed(excused string) string {
 	text := []byte(s.Log())
 	for _, sign := range failures {

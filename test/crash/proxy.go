@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// A Line is what one direction of a Proxy does to bytes. The zero value lets
-// them pass.
+// A Line is what one direction of a Proxy does to bytes. The zero value
+// forwards them unchanged.
 type Line struct {
-	// Block holds bytes back, as a network does that drops packets: nothing is
-	// lost from a connection that outlives it, it goes on where it stopped.
+	// Block holds bytes back, like a network that drops packets: a connection that
+	// outlives the block loses nothing and continues where it stopped.
 	Block bool
 	Delay time.Duration
-	// BytesPerSecond limits the rate; 0 doesn't.
+	// BytesPerSecond limits the rate; 0 means no limit.
 	BytesPerSecond int
 }
 
-// Faults is what a Proxy does.
+// Faults are what a Proxy does to connections.
 type Faults struct {
-	Up   Line // from who dialled to the target
+	Up   Line // from the dialler to the target
 	Down Line // back
 	// Refuse resets new connections.
 	Refuse bool
 }
 
 const (
-	// proxyChunk is small, so that a cut falls inside of frames.
+	// proxyChunk is small, so that a cut falls inside a frame.
 	proxyChunk = 4 << 10
-	// proxyQueue bounds the chunks on their way in one direction.
+	// proxyQueue bounds the chunks under way in one direction.
 	proxyQueue = 256
 )
 
-// A Proxy forwards TCP connections to a target, and misbehaves as it is told.
-// Its methods are safe for concurrent use.
+// A Proxy forwards TCP connections to a target, and misbehaves as told. Its
+// methods are safe for concurrent use.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -46,10 +46,10 @@ type Proxy struct {
 	changed sync.Cond
 	faults  Faults
 	pairs   map[*pair]bool
-	cutAt   int64 // bytes after which every connection is reset; 0 never
+	cutAt   int64 // bytes after which every connection is reset; 0 for never
 	closed  bool
 
-	// Counts for those who must know that something happened.
+	// Counts, for tests that must know that something happened.
 	accepted, resets, held int
 }
 
@@ -60,7 +60,7 @@ type pair struct {
 	once            sync.Once
 }
 
-// NewProxy listens on a port of the kernel's choice and forwards to target.
+// NewProxy listens on a port chosen by the kernel and forwards to target.
 func NewProxy(target string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,14 +72,14 @@ func NewProxy(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where the proxy listens.
+// Addr returns the address on which the proxy listens.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Port is the port of Addr.
+// Port returns the port of Addr.
 func (p *Proxy) Port() int { return p.listener.Addr().(*net.TCPAddr).Port }
 
-// Set replaces the faults, for the connections there are, too. A CutAfter that has
-// not come true is called off.
+// Set replaces the faults, for existing connections too. It cancels a CutAfter
+// that has not happened yet.
 func (p *Proxy) Set(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,15 +102,15 @@ func (p *Proxy) Reset() int {
 }
 
 // CutAfter resets every connection, once, as soon as n more bytes have passed
-// in either direction: inside a frame, most likely.
+// in either direction, most likely inside a frame.
 func (p *Proxy) CutAfter(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cutAt = n
 }
 
-// HalfOpen closes every connection to the target without telling the dialler,
-// as when a machine loses its power. It returns how many there were.
+// HalfOpen closes every connection to the target without telling the dialler, as
+// when a machine loses its power. It returns how many connections there were.
 func (p *Proxy) HalfOpen() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,8 +122,8 @@ func (p *Proxy) HalfOpen() int {
 	return len(p.pairs)
 }
 
-// Counts returns how many connections were accepted, how many broken on purpose,
-// and how many chunks of bytes were held back by a Block.
+// Counts returns how many connections were accepted, how many were broken on
+// purpose, and how many chunks of bytes were held back by a Block.
 func (p *Proxy) Counts() (accepted, broken, held int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,13 +189,13 @@ func (p *Proxy) forward(dialler net.Conn) {
 	p.mu.Unlock()
 }
 
-// parcel is a chunk that may go on at a time.
+// parcel is a chunk that may be forwarded at a certain time.
 type parcel struct {
 	due  time.Time
 	data []byte
 }
 
-// pump carries one direction until it ends.
+// pump forwards one direction until it ends.
 func (p *Proxy) pump(c *pair, from, to net.Conn, line func(*Faults) *Line) {
 	queue := make(chan parcel, proxyQueue)
 	var end error
@@ -229,7 +229,7 @@ func (p *Proxy) pump(c *pair, from, to net.Conn, line func(*Faults) *Line) {
 	}
 	switch {
 	case p.halved(c) && to == c.dialler:
-		// The dialler is to believe that all is well until it gives up by itself.
+		// The dialler must believe that all is well until it gives up by itself.
 	case errors.Is(end, io.EOF):
 		to.(*net.TCPConn).CloseWrite()
 	default:
@@ -243,7 +243,7 @@ func (p *Proxy) halved(c *pair) bool {
 	return c.half
 }
 
-// hold delays a parcel, and reports whether the connection was cut before it.
+// hold delays a parcel, and reports whether the connection was cut before the parcel.
 func (p *Proxy) hold(x parcel, line func(*Faults) *Line) bool {
 	time.Sleep(time.Until(x.due))
 	p.mu.Lock()
@@ -278,7 +278,7 @@ func (c *pair) close() {
 	})
 }
 
-// reset closes both sides as a crash does, without waiting for what is unsent.
+// reset closes both sides as a crash does, without waiting for unsent data.
 func (c *pair) reset() {
 	linger(c.dialler)
 	linger(c.target)

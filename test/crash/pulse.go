@@ -11,11 +11,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// pulsePause is between two writes of a Pulse.
+// pulsePause is the time between two writes of a Pulse.
 const pulsePause = 2 * time.Millisecond
 
-// A Pulse is a client of one server that writes all the time, one write after
-// the other, and notes how long each took: what an application sees of a fault.
+// A Pulse is a client of one server that writes all the time, one write after the
+// other, and records how long each took: it shows what an application sees of a fault.
 type Pulse struct {
 	Server int // index
 	c      *traffic.Client
@@ -33,7 +33,7 @@ type Pulse struct {
 // beat is one answered write.
 type beat struct{ sent, answered time.Time }
 
-// StartPulse begins to write below root, which exists.
+// StartPulse begins to write below root, which must exist.
 func StartPulse(j *history.Journal, addr, root string, server int) (*Pulse, error) {
 	p := &Pulse{Server: server, path: fmt.Sprintf("%s/pulse%d", root, server), stop: make(chan struct{})}
 	p.c = traffic.NewClient(j, traffic.ClientOptions{Timeout: sessionTimeout}, addr)
@@ -98,8 +98,8 @@ func (p *Pulse) Stop() {
 // Close ends the session.
 func (p *Pulse) Close() { p.c.Close() }
 
-// Longest is the longest write between two times: of those answered after from
-// and sent before to. It is 0 if there was none.
+// Longest returns the duration of the longest write between two times: of those
+// answered after from and sent before to. It is 0 if there was none.
 func (p *Pulse) Longest(from, to time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *Pulse) Longest(from, to time.Time) time.Duration {
 	return longest
 }
 
-// Beats is the number of writes sent and answered between two times.
+// Beats returns the number of writes sent and answered between two times.
 func (p *Pulse) Beats(from, to time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,8 +128,8 @@ func (p *Pulse) Beats(from, to time.Time) int {
 	return n
 }
 
-// Durations returns how long the writes took that were sent and answered between
-// two times.
+// Durations returns the durations of the writes that were sent and answered
+// between two times.
 func (p *Pulse) Durations(from, to time.Time) []time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +143,7 @@ func (p *Pulse) Durations(from, to time.Time) []time.Duration {
 }
 
 // FirstBeat waits until a write that was sent after from is answered, and
-// returns when that was.
+// returns the time of the answer.
 func (p *Pulse) FirstBeat(from time.Time, patience time.Duration) (time.Time, error) {
 	deadline := time.Now().Add(patience)
 	for {
@@ -166,7 +166,7 @@ func (p *Pulse) FirstBeat(from time.Time, patience time.Duration) (time.Time, er
 	}
 }
 
-// Breaks returns when the connection ended, and what was answered but OK.
+// Breaks returns when the connection ended, and the answers other than OK.
 func (p *Pulse) Breaks() ([]time.Time, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,34 +19,34 @@ import (
 // superUser may read every znode, for the dump at the end.
 const superUser = "super:crash"
 
-// root is where everything of a run happens.
+// root is the znode below which a run works.
 const root = "/crash"
 
-// RunOptions say what a Run does beside what the test does to it.
+// RunOptions configure a Run, apart from the faults, which the test causes.
 type RunOptions struct {
 	Options
 	Seed uint64
-	// Pinned is the number of clients pinned to each server, Roaming of those that
-	// may use all of them.
+	// Pinned is the number of clients pinned to each server, Roaming the number of
+	// those that may use all servers.
 	Pinned, Roaming int
 	Outstanding     int           // per client
 	Pause           time.Duration // between two requests of a client
 	Pulses          bool          // one on each server
-	// AnsweredMin is the least number of requests answered for the run to count.
+	// AnsweredMin is the least number of requests that must be answered for the run to count.
 	AnsweredMin int64
-	// Allowed are answers that the load may get although no client deserves them.
+	// Allowed are answers that the load may get although no client should.
 	Allowed []jute.Code
-	// Strangers says that other clients write to the servers, outside of the load's
-	// root. What they do isn't recorded and isn't judged.
+	// Strangers says that other clients write to the servers, outside the load's
+	// root. Their requests aren't recorded or judged.
 	Strangers bool
-	// Expiring says that sessions may expire: nobody serves for longer than they last.
+	// Expiring says that sessions may expire, because service is interrupted for longer than they last.
 	Expiring bool
 }
 
-// loadBodyMax is more than any request of a Load takes.
+// loadBodyMax is more than the length of any request of a Load.
 const loadBodyMax = 64 << 10
 
-// A Run is servers under load, recorded, and a verdict at the end.
+// A Run is a set of servers under recorded load, with a verdict at the end.
 type Run struct {
 	*Ensemble
 	Load   *Load
@@ -61,13 +61,13 @@ type Run struct {
 	outages    [][]outage // by server
 }
 
-// outage is a time in which a server's clients may lose their connections.
+// outage is an interval in which a server's clients may lose their connections.
 type outage struct{ from, to time.Time }
 
-// outageSlack is added to an outage's end, for clients to notice its begin.
+// outageSlack is added to an outage's end, for clients that notice late that it began.
 const outageSlack = time.Second
 
-// Begin starts servers and load. Verdict must end it.
+// Begin starts the servers and the load. Verdict must be called to end the run.
 func Begin(t testing.TB, o RunOptions) *Run {
 	t.Helper()
 	o.Config = maps.Clone(o.Config)
@@ -117,8 +117,8 @@ func Begin(t testing.TB, o RunOptions) *Run {
 	return r
 }
 
-// Down notes that a server's clients may lose their connections from now on, and
-// Up that they may not any more.
+// Down records that from now on a server's clients may lose their connections.
+// Up ends that.
 func (r *Run) Down(server int) {
 	r.outages[server] = append(r.outages[server], outage{from: time.Now()})
 }
@@ -152,8 +152,8 @@ func (r *Run) Disturbed() (n int, example string) {
 	return n, example
 }
 
-// Collect reads what a killed server's log holds. The log of a server alone is
-// committed as it stands.
+// Collect reads the log of a killed server. The log of a single server is
+// committed as it is.
 func (r *Run) Collect(server int) {
 	r.t.Helper()
 	if err := r.collectors[server].Read(r.Servers[server].dirs(), len(r.Servers) == 1); err != nil {
@@ -161,7 +161,7 @@ func (r *Run) Collect(server int) {
 	}
 }
 
-// Restart starts a server that is down and returns how long it took to serve.
+// Restart starts a server that is down and returns how long it took until it served.
 func (r *Run) Restart(server int) time.Duration {
 	r.t.Helper()
 	began := time.Now()
@@ -174,7 +174,7 @@ func (r *Run) Restart(server int) time.Duration {
 	return time.Since(began)
 }
 
-// WaitAnswered waits until n more requests were answered.
+// WaitAnswered waits until n more requests have been answered.
 func (r *Run) WaitAnswered(n int64) {
 	r.t.Helper()
 	from, deadline := r.Load.Count().Answered, time.Now().Add(restPatience)
@@ -188,8 +188,8 @@ func (r *Run) WaitAnswered(n int64) {
 
 // Verdict ends the run: the clients come to rest, all servers are killed and
 // started again, every server's tree is compared with the history, and the
-// history with every promise. It returns what the clients met and what the
-// checker found, of which every violation has failed the test already.
+// history is checked against every promise. It returns what the clients saw and
+// the checker's report. Every violation has failed the test already.
 func (r *Run) Verdict() (Count, *check.Report) {
 	r.t.Helper()
 	r.Load.Stop()
@@ -233,7 +233,8 @@ func (r *Run) Verdict() (Count, *check.Report) {
 		}
 	}
 	r.t.Logf("the logs of %d of %d servers were read from their first entry", whole, len(r.Servers))
-	r.t.Logf("%d requests answered and %d lost with a connection in %v; %d connections ended", count.Answered, count.Lost, took.Round(time.Millisecond), count.Breaks)
+	r.t.Logf("%d requests answered and %d lost with a connection in %v; %d connections ended", count.Answered, count.Lost,
+		took.Round(time.Millisecond), count.Breaks)
 	switch {
 	case count.Err != nil:
 		r.t.Errorf("the load failed: %v", count.Err)
@@ -271,8 +272,8 @@ func (r *Run) judge(exact bool) *check.Report {
 		r.t.Fatal(err)
 	}
 	if !exact {
-		// Some of the log was purged unread. The clients' view alone can't tell
-		// which unanswered writes a tree must show.
+		// Part of the log was purged unread. The clients' view alone can't tell which
+		// unanswered writes a tree must show.
 		h.Servers = nil
 		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return e.Kind == history.KindDump })
 	}
@@ -292,7 +293,7 @@ func (r *Run) judge(exact bool) *check.Report {
 	return report
 }
 
-// dumpRoot is where the dump of the trees begins.
+// dumpRoot returns the znode at which the dump of the trees begins.
 func (r *Run) dumpRoot() string {
 	if r.o.Strangers {
 		return root
@@ -300,8 +301,8 @@ func (r *Run) dumpRoot() string {
 	return "/"
 }
 
-// leaveOutStrangers removes the requests of unrecorded sessions from the logs: none of
-// them is below the root of the load, and they may take gigabytes.
+// leaveOutStrangers removes the requests of unrecorded sessions from the logs:
+// none of them concerns the load's root, and they may take up gigabytes.
 func leaveOutStrangers(h *history.History) {
 	ours := map[int64]bool{0: true}
 	for i := range h.Events {
@@ -315,7 +316,7 @@ func leaveOutStrangers(h *history.History) {
 	}
 }
 
-// keep stores a history where it outlives the test.
+// keep stores a history in a file that outlives the test.
 func keep(b []byte) string {
 	f, err := os.CreateTemp("", "zooid-crash-history-")
 	if err != nil {
@@ -328,15 +329,15 @@ func keep(b []byte) string {
 	return f.Name()
 }
 
-// discard is where the records of a dump's own connection go.
+// discard receives and drops the records of a dump's own connection.
 type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// dump records every znode from a path on of a server at rest, read by the super
-// user over a session of its own. Servers at rest may still elect a leader, which
-// ends connections that have no session yet: it begins anew until it was able to
-// read everything.
+// dump records every znode of a server at rest, from a path on, read by the
+// super user over a session of its own. Servers at rest may still elect a
+// leader, which ends connections that have no session yet: dump starts over
+// until it has read everything.
 func dump(addr string, server int32, from string, j *history.Journal) error {
 	c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Digest: superUser}, addr)
 	for deadline := time.Now().Add(restPatience); ; time.Sleep(redialPause) {
@@ -378,7 +379,10 @@ func readAll(c *traffic.Client, server int32, from string) (found []history.Even
 		if data.Err != jute.OK || list.Err != jute.OK {
 			return nil, fmt.Errorf("read %s: %v, %v", path, data.Err, list.Err)
 		}
-		found = append(found, history.Event{Kind: history.KindDump, Conn: server, Zxid: data.Zxid, Body: append(jute.AppendString(nil, path), data.Body...)})
+		found = append(found,
+			history.Event{
+				Kind: history.KindDump, Conn: server, Zxid: data.Zxid, Body: append(jute.AppendString(nil, path), data.Body...),
+			})
 		for _, name := range jute.NewDecoder(list.Body).Strings() {
 			paths = append(paths, strings.TrimSuffix(path, "/")+"/"+name)
 		}
@@ -386,8 +390,8 @@ func readAll(c *traffic.Client, server int32, from string) (found []history.Even
 	return found, nil
 }
 
-// connect tries until a connection of c stands: an ensemble that elects a leader
-// turns away clients that have no session yet.
+// connect tries until c is connected: an ensemble that elects a leader turns
+// away clients that have no session yet.
 func connect(c *traffic.Client) error {
 	for deadline := time.Now().Add(restPatience); ; time.Sleep(redialPause) {
 		err := c.Connect()
@@ -397,7 +401,7 @@ func connect(c *traffic.Client) error {
 	}
 }
 
-// percentiles renders durations for people.
+// percentiles formats durations for people.
 func percentiles(list []time.Duration) string {
 	if len(list) == 0 {
 		return "none"

@@ -46,7 +46,8 @@ func buildPlanted(t testing.TB) string {
 	}
 	bug := fmt.Sprintf("if path == %q {\n\tpanic(\"planted\")\n}\n", plantedPath)
 	dir := t.TempDir()
-	changed, overlay, program := filepath.Join(dir, "apply.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "zooid")
+	changed, overlay, program := filepath.Join(dir, "apply.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir,
+		"zooid")
 	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), line, line+bug, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -156,9 +157,12 @@ func (b *breakdown) differently() {
 		b.t.Fatal(err)
 	}
 	b.start(b.Servers...)
-	file := filepath.Join(other.LogDir(), fmt.Sprintf("entry-%d.skip", skip.Index))
-	if code, err := other.Exit(endPatience); err != nil || code != 1 || !b.says(other, "the decision in "+file+" is about an entry") || !b.says(other, "Move the file elsewhere, and decide anew") {
-		b.t.Fatalf("server %d has decided otherwise; it ended with code %d (%v) and said:\n%s", other.ID, code, err, other.LogEnd())
+	file := b.decision(other)
+	if code, err := other.Exit(endPatience); err != nil || code != 1 ||
+		!b.says(other, "the decision in "+file+" is about an entry") || !b.says(other,
+		"Move the file elsewhere, and decide anew") {
+		b.t.Fatalf("server %d has decided otherwise; it ended with code %d (%v) and said:\n%s", other.ID, code, err,
+			other.LogEnd())
 	}
 	b.waits(first)
 	b.waits(second)
@@ -180,7 +184,8 @@ func (b *breakdown) down() {
 	b.start(first, second)
 	b.waits(first)
 	b.waits(second)
-	if text, ok := b.run(late); ok || !strings.Contains(text, "there is no report of an entry") || !strings.Contains(text, "If it stops at the entry at which the others did, run this again") {
+	if text, ok := b.run(late); ok || !strings.Contains(text, "there is no report of an entry") ||
+		!strings.Contains(text, "If it stops at the entry at which the others did, run this again") {
 		b.t.Fatalf("server %d has not come to the entry, and decides: %s", late.ID, text)
 	}
 	b.start(late)
@@ -256,40 +261,68 @@ func (b *breakdown) set() {
 	}
 }
 
-// lonelyPause is how long a server may take to stop when the others have: alone it doesn't
+// lonelyPause is how long a server may take to stop when others have: alone it doesn't
 // learn that the entry is committed.
 const lonelyPause = 2 * time.Second
 
 // stopped waits until servers have stopped at the entry, each at least once since the last
-// mark. Those that have are started again as long as one hasn't, which needs them.
+// mark. If those that have don't stay up long enough to bring another to it, the operator
+// decides there, so that they wait at the entry, and takes the decisions back.
 func (b *breakdown) stopped(servers ...*Server) {
 	b.t.Helper()
-	have := map[*Server]bool{}
-	for deadline := time.Now().Add(2 * startPatience); ; {
-		for _, s := range servers {
-			if code, err := s.Exit(lonelyPause); err != nil {
-				continue
-			} else if code != 1 {
-				b.t.Fatalf("server %d ended with code %d; its log ends:\n%s", s.ID, code, s.LogEnd())
-			}
-			b.brokeDown(s)
-			have[s] = true
-		}
-		if len(have) == len(servers) {
-			break
-		}
+	have, lack := b.ended(servers, lonelyPause)
+	for deadline := time.Now().Add(startPatience); len(have) == 0; {
 		if time.Now().After(deadline) {
-			b.t.Fatalf("%d of %d servers have stopped at entry %q", len(have), len(servers), b.entry)
+			b.t.Fatal("no server has stopped at the entry")
 		}
-		for _, s := range servers {
-			if !s.Running() {
-				b.start(s)
-			}
+		have, lack = b.ended(servers, lonelyPause)
+	}
+	if len(lack) == 0 {
+		return
+	}
+	b.t.Logf("%d of %d servers have stopped at entry %s; they decide and wait for the others", len(have), len(servers),
+		b.entry)
+	for _, s := range have {
+		b.decide(s)
+	}
+	b.start(have...)
+	for _, s := range lack {
+		if still, _ := b.ended([]*Server{s}, startPatience); len(still) == 0 {
+			b.t.Fatalf("server %d has not stopped at entry %s, and others wait at it; its log ends:\n%s", s.ID, b.entry,
+				s.LogEnd())
 		}
 	}
+	for _, s := range have {
+		s.Kill()
+		if err := os.Rename(b.decision(s), filepath.Join(b.t.TempDir(), "taken-back")); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.mark()
+}
+
+// ended waits for servers to end, for some time each. have ended, all at the entry, and
+// lack have not.
+func (b *breakdown) ended(servers []*Server, patience time.Duration) (have, lack []*Server) {
+	b.t.Helper()
 	for _, s := range servers {
-		s.Kill() // one that was started again
+		code, err := s.Exit(patience)
+		if err != nil {
+			lack = append(lack, s)
+			continue
+		}
+		if code != 1 {
+			b.t.Fatalf("server %d ended with code %d; its log ends:\n%s", s.ID, code, s.LogEnd())
+		}
+		b.brokeDown(s)
+		have = append(have, s)
 	}
+	return have, lack
+}
+
+// decision is the file of a server's decision about the entry.
+func (b *breakdown) decision(s *Server) string {
+	return filepath.Join(s.LogDir(), "entry-"+b.index()+".skip")
 }
 
 // breakdownMessage is that of a server that stops at an entry, in its log.
@@ -309,7 +342,8 @@ func (b *breakdown) brokeDown(s *Server) {
 			b.entry, b.command = m[1], m[2]
 		}
 		if b.entry != m[1] || b.command != m[2] {
-			b.t.Fatalf("server %d stopped at entry %s and names %q, another at entry %s, with %q", s.ID, m[1], m[2], b.entry, b.command)
+			b.t.Fatalf("server %d stopped at entry %s and names %q, another at entry %s, with %q", s.ID, m[1], m[2], b.entry,
+				b.command)
 		}
 	}
 }
@@ -361,7 +395,8 @@ func (b *breakdown) again(s *Server) {
 // entry nor serves.
 func (b *breakdown) waits(s *Server) {
 	b.t.Helper()
-	for deadline := time.Now().Add(startPatience); !b.tells(s, "nothing is applied from this entry on until all members have decided to skip it"); time.Sleep(readyPause) {
+	for deadline := time.Now().Add(startPatience); !b.tells(s,
+		"nothing is applied from this entry on until all members have decided to skip it"); time.Sleep(readyPause) {
 		if time.Now().After(deadline) || !s.Running() {
 			b.t.Fatalf("server %d doesn't say that it waits; its log ends:\n%s", s.ID, s.LogEnd())
 		}
@@ -437,7 +472,8 @@ func replay(s *Server, upTo uint64) (digest uint64, err error) {
 	}
 	for _, e := range list {
 		entry := quorum.Entry{Term: e.GetTerm(), Index: e.GetIndex()}
-		skip := slices.ContainsFunc(skips, func(s storage.Skip) bool { return s.Index == entry.Index && s.Hash == storage.HashEntry(e.GetData()) })
+		skip := slices.ContainsFunc(skips,
+			func(s storage.Skip) bool { return s.Index == entry.Index && s.Hash == storage.HashEntry(e.GetData()) })
 		if e.GetType() == raftpb.EntryNormal && !skip {
 			entry.Data = e.GetData()
 		}

@@ -175,7 +175,8 @@ func (r *Run) full(t *testing.T, f *filler, free int64) {
 	}
 	// Sessions begin, expire and are closed as ever.
 	mortal.c.Drop()
-	p.until("the expiry of a session on a full disk", jute.ErrNoNode, func() jute.Code { return p.exists(path + "-mortal") })
+	p.until("the expiry of a session on a full disk", jute.ErrNoNode,
+		func() jute.Code { return p.exists(path + "-mortal") })
 	if err := r.probe(t, 0, sessionTimeout).c.Close(); err != nil {
 		t.Errorf("close a session on a full disk: %v", err)
 	}

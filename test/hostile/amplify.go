@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// attackIdentities gives connections identities as large as a frame, and writes.
+// attackIdentities gives connections identities as large as a frame, and then writes.
 func attackIdentities(f *field) error {
 	f.sessions(2, func(_ int, c *conn, _ extreme) {
 		c.unpaced = true
@@ -30,8 +30,8 @@ func attackIdentities(f *field) error {
 	return nil
 }
 
-// attackAuthACLs sends multis whose ACL entries each stand for all identities of
-// the connection.
+// attackAuthACLs sends multis with ACL entries that each stand for all
+// identities of the connection.
 func attackAuthACLs(f *field) error {
 	f.sessions(2, func(i int, c *conn, x extreme) {
 		for n := range 63 {
@@ -73,11 +73,11 @@ func attackMultiRead(f *field) error {
 	return nil
 }
 
-// countedZnodes is the size of the subtree that attackCounting has counted.
+// countedZnodes is the size of the subtree that attackCounting has the servers count.
 const countedZnodes = 100_000
 
-// attackCounting makes a large subtree and asks again and again for what takes a
-// walk over it.
+// attackCounting creates a large subtree and sends requests that walk over it,
+// again and again.
 func attackCounting(f *field) error {
 	root := hostileRoot + "-many"
 	c := orNil(f.connect(f.addr(0), 40_000))
@@ -118,7 +118,7 @@ func attackCounting(f *field) error {
 }
 
 // attackReconfig asks for memberships that name a listener of its own: a server
-// that may not reconfigure must not dial what the request names.
+// that may not reconfigure must not dial the addresses in the request.
 func attackReconfig(f *field) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,29 +1,29 @@
 package main
 
-// An attack is one thing that a hostile client or peer does, until its context
+// An attack is one thing that a hostile client or peer does until its context
 // ends.
 type attack struct {
 	name  string
 	about string
 	// run attacks. It returns an error if a server did something wrong that only
-	// the attacker sees; that a connection ends is not wrong.
+	// the attacker sees; ending a connection isn't wrong.
 	run func(*field) error
 
 	// long attacks need minutes of preparation: CI leaves them out.
 	long bool
-	// peers says that the attack is of the peer port: it needs several servers.
+	// peers says that the attack uses the peer port: it needs several servers.
 	peers bool
-	// restart says that a server is restarted meanwhile.
+	// restart says that a server is restarted during the attack.
 	restart bool
-	// inside says that the attacker knows the ensemble's secret. What such a one
-	// says may depose leaders and write in clients' names: only that the servers
-	// live, and serve afterwards, is judged.
+	// inside says that the attacker knows the ensemble's secret. Such an attacker
+	// may depose leaders and write in clients' names: the only test is that the
+	// servers survive, and serve afterwards.
 	inside bool
-	// descriptors, if not 0, is the limit of open files of the servers.
+	// descriptors, if not 0, is the servers' limit on open files.
 	descriptors int
 }
 
-// attacks are all attacks, in the order of what they need.
+// attacks are all attacks, ordered by what they need.
 var attacks = []attack{
 	{name: "operations", about: "every operation with extreme arguments, in every state of a session",
 		run: attackOperations},
@@ -79,7 +79,7 @@ var attacks = []attack{
 		run: attackPeerInside, peers: true, inside: true},
 }
 
-// attackNamed returns the attack of a name, nil if there is none.
+// attackNamed returns the attack with a name, nil if there is none.
 func attackNamed(name string) *attack {
 	for i := range attacks {
 		if attacks[i].name == name {

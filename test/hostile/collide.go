@@ -11,11 +11,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// attackCollisions creates znodes whose paths collide in the tree's table, if the
-// key of its hash follows from the ensemble's id, as it once did: a stranger who
-// knows the server lines can compute both.
+// attackCollisions creates znodes whose paths collide in the tree's table, if
+// the key of its hash is derived from the ensemble's id, as it once was: a
+// stranger who knows the server lines can compute both.
 func attackCollisions(f *field) error {
-	const wanted = 3400 // more than a part of the table holds
+	const wanted = 3400 // more than one part of the table holds
 	key := guessedKey(f.cluster)
 	parent := "/hostile-collides" // its name has 16 bytes
 	names := f.colliding(&key, key.child(key.child(0, ""), parent[1:]), wanted)
@@ -55,7 +55,7 @@ func foldGuess(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-// child hashes a name of 16 bytes below its parent; "" is the root itself.
+// child hashes a name of 16 bytes below its parent; "" stands for the root.
 func (h *hashGuess) child(parent uint64, name string) uint64 {
 	if name == "" {
 		return foldGuess(1^h[3]^h[0], h[2])
@@ -69,7 +69,7 @@ func (h *hashGuess) hash(parent, a, b uint64) uint64 {
 	return foldGuess(h[2]^16, foldGuess(a^h[1], b^parent^h[0]))
 }
 
-// colliding searches names whose hashes share their first 20 bits.
+// colliding searches for names whose hashes have the same first 20 bits.
 func (f *field) colliding(h *hashGuess, parent uint64, wanted int) []string {
 	var (
 		mu    sync.Mutex

@@ -11,10 +11,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// replyMax bounds what an attacker reads in one piece.
+// replyMax bounds a single reply that an attacker reads.
 const replyMax = 256 << 20
 
-// A conn is a client connection that trusts nobody and promises nothing.
+// A conn is a client connection of an attacker: it trusts no server and keeps no rules.
 type conn struct {
 	f       *field
 	nc      net.Conn
@@ -26,7 +26,7 @@ type conn struct {
 	unpaced bool // what is sent doesn't reach the log
 }
 
-// open connects without saying anything.
+// open connects without sending anything.
 func (f *field) open(addr string) (*conn, error) {
 	nc, err := f.dial(addr)
 	if err != nil {
@@ -40,7 +40,7 @@ func (f *field) connect(addr string, ms int32) (*conn, error) {
 	return f.resume(addr, newSession(ms))
 }
 
-// resume connects with any connect request.
+// resume connects with the given connect request.
 func (f *field) resume(addr string, q jute.ConnectRequest) (*conn, error) {
 	c, err := f.open(addr)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *conn) connected() error {
 
 func (c *conn) close() { c.nc.Close() }
 
-// write sends bytes as they are.
+// write sends bytes unchanged.
 func (c *conn) write(b []byte) error {
 	if c.unpaced {
 		c.f.counts.bytes.Add(int64(len(b)))
@@ -134,7 +134,7 @@ func (c *conn) receive(patience time.Duration) (jute.ReplyHeader, []byte, error)
 	return h, b[len(b)-d.Remaining():], d.Err()
 }
 
-// call sends a request and waits for its reply, past notifications.
+// call sends a request and waits for its reply, skipping notifications.
 func (c *conn) call(op jute.Op, record []byte) (jute.Code, []byte, error) {
 	if err := c.send(op, record); err != nil {
 		return 0, nil, err
@@ -151,8 +151,8 @@ func (c *conn) call(op jute.Op, record []byte) (jute.Code, []byte, error) {
 	}
 }
 
-// drain reads what comes until the connection ends, so that the server goes on
-// reading. The function it returns closes the connection and waits.
+// drain reads until the connection ends, so that the server goes on reading.
+// The returned function closes the connection and waits for that.
 func (c *conn) drain() (end func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -180,12 +180,12 @@ func authRecord(user string) []byte {
 	return (&jute.AuthPacket{Scheme: "digest", Auth: []byte(user)}).Append(nil)
 }
 
-// newSession asks for a session.
+// newSession returns a connect request for a new session.
 func newSession(ms int32) jute.ConnectRequest {
 	return jute.ConnectRequest{Timeout: ms, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true}
 }
 
-// create makes a znode, or finds it there.
+// create creates a znode; it is no error if that exists.
 func (c *conn) create(path string, data []byte, mode jute.CreateMode) error {
 	q := jute.CreateRequest{Path: path, Data: data, ACL: jute.WorldACL(jute.PermAll), Flags: mode}
 	code, _, err := c.call(jute.OpCreate, q.Append(nil))

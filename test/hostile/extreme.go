@@ -9,11 +9,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// frameMax is the largest frame that a server takes by default.
+// frameMax is the size of the largest frame that a server accepts by default.
 const frameMax = jute.MaxBufferDefault
 
-// operations are all that a client may put in a request's header: those that
-// exist, those that only servers use, and some that nobody knows.
+// operations are the operations that a client may put in a request's header:
+// those that exist, those that only servers use, and some that don't exist.
 var operations = []jute.Op{
 	jute.OpNotification, jute.OpCreate, jute.OpDelete, jute.OpExists, jute.OpGetData, jute.OpSetData, jute.OpGetACL,
 	jute.OpSetACL, jute.OpGetChildren, jute.OpSync, jute.OpPing, jute.OpGetChildren2, jute.OpCheck, jute.OpMulti,
@@ -39,11 +39,11 @@ func (x extreme) long() int64 {
 	})
 }
 
-// rare says that something large is due: most requests are small, or nothing but
-// the large ones would be tried.
+// rare reports whether something large is due: most requests are small, since
+// otherwise only the large ones would be tried.
 func (x extreme) rare() bool { return x.IntN(25) == 0 }
 
-// size is a number of bytes or elements up to most.
+// size returns a number of bytes or elements, up to most.
 func (x extreme) size(most int) int {
 	if x.rare() {
 		return pick(x, []int{most, most - 1, most / 2, most / 16})
@@ -55,10 +55,21 @@ func (x extreme) data() []byte {
 	if x.IntN(5) == 0 {
 		return nil
 	}
+	if x.IntN(5) == 0 {
+		return pick(x, settings)
+	}
 	return make([]byte, x.size(frameMax-200))
 }
 
-// name is the name of a znode, valid or not.
+// settings would take the service away from honest clients, as the data of a znode below /zookeeper that the sender may
+// change.
+var settings = [][]byte{
+	[]byte("deny all below /\n"), []byte("deny read,write,create,delete,admin below /\n"),
+	[]byte("new below / acl world:anyone:r\n"), []byte("count=1,bytes=1;byteHardLimit=1;countHardLimit=1"),
+	[]byte("requests=1, bytes=1, watches=1"), []byte(strings.Repeat("deny all below /crash\n", 1000)),
+}
+
+// name returns the name of a znode, valid or not.
 func (x extreme) name() string {
 	return pick(x, []string{
 		fmt.Sprint("n", x.IntN(50)), fmt.Sprint("n", x.IntN(50)), fmt.Sprint("n", x.IntN(50)),
@@ -69,7 +80,7 @@ func (x extreme) name() string {
 	})
 }
 
-// path is where an attacker writes: below hostileRoot, or where nothing can be.
+// path returns a path to write to: below hostileRoot, or one that can't exist.
 func (x extreme) path() string {
 	switch x.IntN(12) {
 	case 0:
@@ -86,13 +97,15 @@ func (x extreme) path() string {
 		return pick(x, []string{
 			"/zookeeper", "/zookeeper/config", "/zookeeper/config/x", "/zookeeper/quota/zookeeper_limits",
 			"/zookeeper/quota" + hostileRoot, "/zookeeper/quota" + hostileRoot + "/zookeeper_limits",
-			"/zookeeper/quota" + hostileRoot + "/zookeeper_stats",
+			"/zookeeper/quota" + hostileRoot + "/zookeeper_stats", "/zookeeper/policy", "/zookeeper/policy/x",
+			"/zookeeper/limits", "/zookeeper/limits/connection", "/zookeeper/limits/%2F",
+			"/zookeeper/quota/crash/zookeeper_limits",
 		})
 	}
 	return hostileRoot + "/" + x.name()
 }
 
-// readPath is also what others have.
+// readPath returns a path to read, which may be one of other clients.
 func (x extreme) readPath() string {
 	if x.IntN(4) == 0 {
 		return pick(x, []string{"/", "/zookeeper/quota", "/crash", "/crash/a"})
@@ -141,7 +154,7 @@ func (x extreme) mode() jute.CreateMode {
 	return jute.CreateMode(x.IntN(8) - 1)
 }
 
-// member is a server line that names nobody who answers.
+// members returns server lines with addresses at which nobody answers.
 func (x extreme) members() *string {
 	if x.IntN(3) == 0 {
 		return nil
@@ -160,7 +173,7 @@ func (x extreme) create() jute.CreateRequest {
 	return jute.CreateRequest{Path: x.path(), Data: x.data(), ACL: x.acl(), Flags: x.mode()}
 }
 
-// multi is the operations of a multi, writes or reads.
+// multi returns the operations of a multi, writes or reads.
 func (x extreme) multi(read bool) []jute.MultiOp {
 	ops := make([]jute.MultiOp, x.size(9000))
 	for i := range ops {
@@ -180,7 +193,7 @@ func (x extreme) multi(read bool) []jute.MultiOp {
 	return ops
 }
 
-// shortPath is a path of which thousands fit into a frame.
+// shortPath returns a path so short that thousands fit into a frame.
 func (x extreme) shortPath() string { return fmt.Sprintf("%s/n%d", hostileRoot, x.IntN(50)) }
 
 // record returns the record of a request, nearly always a well-formed one.

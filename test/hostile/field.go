@@ -12,21 +12,21 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// hostileRoot is where attackers write; nobody else does.
+// hostileRoot is where attackers write, and nobody else.
 const hostileRoot = "/hostile"
 
 const (
 	dialPatience = 2 * time.Second
 	sendPatience = 2 * time.Second
-	// bytesPerSecond bounds what an attack writes to the servers: their logs keep
-	// all of it, on one disk in a test.
+	// bytesPerSecond bounds how fast an attack writes to the servers: their logs
+	// keep everything, on one disk in a test.
 	bytesPerSecond = 8 << 20
-	// redialPause is the least time between two tries after a refusal: the
-	// attacker's own processor time is not the servers' matter.
+	// redialPause is the least time between two attempts after a refusal: the
+	// attack should not be limited by the attacker's own processor time.
 	redialPause = time.Millisecond
 )
 
-// A field is what an attack sees: the servers, its seed and its time.
+// A field is what an attack works with: the servers, its seed and its time.
 type field struct {
 	ctx         context.Context
 	seed        uint64
@@ -34,27 +34,30 @@ type field struct {
 	peers       []string // addresses, by id-1
 	cluster     uint64   // 0 if unknown
 	secret      []byte   // nil if unknown
-	connections int      // that are held at once
-	// of the attack saturation: requests a second; 0 for a closed loop with window requests on each connection
+	connections int      // number of connections held at once
+	// for the attack saturation: requests per second; if rate is 0, a closed loop with window requests on each connection
 	rate, window int
 	counts       counts
 
 	sources atomic.Uint32
 	paceMu  sync.Mutex
-	paid    time.Time // until when the bytes sent are paid for
+	paid    time.Time // the time until which the bytes sent are paid for
 }
 
 func newField(ctx context.Context, seed uint64, clients, peers []string) *field {
-	return &field{ctx: ctx, seed: seed, clients: clients, peers: peers, connections: connectionsAtOnce, window: saturationWindow, paid: time.Now()}
+	return &field{
+		ctx: ctx, seed: seed, clients: clients, peers: peers, connections: connectionsAtOnce, window: saturationWindow,
+		paid: time.Now(),
+	}
 }
 
-// counts are what an attack did and met.
+// counts are what an attack did and saw.
 type counts struct {
 	connections, refused, requests, replies, errors, bytes atomic.Int64
 
-	turnedAway, late atomic.Int64 // of the attack saturation: requests that were not sent, replies that came too late
+	turnedAway, late atomic.Int64 // for the attack saturation: requests not sent, replies that came too late
 	lost             atomic.Int64 // connections that the server has ended
-	held             atomic.Int64 // connections that are held now
+	held             atomic.Int64 // connections held now
 }
 
 func (c *counts) String() string {
@@ -62,7 +65,7 @@ func (c *counts) String() string {
 		c.connections.Load(), c.refused.Load(), c.requests.Load(), c.replies.Load(), c.errors.Load(), c.bytes.Load())
 }
 
-// over says that the attack's time is over.
+// over reports whether the attack's time is over.
 func (f *field) over() bool { return f.ctx.Err() != nil }
 
 // sleep waits for d or the attack's end.
@@ -79,7 +82,7 @@ func (f *field) pace(n int) {
 	f.paceMu.Lock()
 	f.paid = f.paid.Add(time.Duration(n) * time.Second / bytesPerSecond)
 	if earliest := time.Now().Add(-time.Second / 4); f.paid.Before(earliest) {
-		f.paid = earliest // what wasn't used is not saved up
+		f.paid = earliest // unused allowance isn't saved up
 	}
 	wait := time.Until(f.paid)
 	f.paceMu.Unlock()
@@ -88,8 +91,8 @@ func (f *field) pace(n int) {
 	}
 }
 
-// workers runs n workers until all have returned, each with a random source of
-// its own that follows from the seed.
+// workers runs n workers until all have returned, each with its own random
+// source, which is derived from the seed.
 func (f *field) workers(n int, work func(i int, rng *rand.Rand)) {
 	var wg sync.WaitGroup
 	for i := range n {
@@ -98,8 +101,8 @@ func (f *field) workers(n int, work func(i int, rng *rand.Rand)) {
 	wg.Wait()
 }
 
-// sessions runs n workers until the attack is over. Each opens one session after the other, reads all that it is
-// sent, and calls work with it.
+// sessions runs n workers until the attack is over. Each opens one session
+// after the other, reads everything that it is sent, and calls work with it.
 func (f *field) sessions(n int, work func(i int, c *conn, x extreme)) {
 	f.workers(n, func(i int, rng *rand.Rand) {
 		for !f.over() {
@@ -124,14 +127,14 @@ func (f *field) createLarge() string {
 	return path
 }
 
-// rng returns random source number i of the seed.
+// rng returns the random source with number i of the seed.
 func (f *field) rng(i uint64) *rand.Rand { return rand.New(rand.NewPCG(f.seed, i)) }
 
 // addr picks a server for worker i.
 func (f *field) addr(i int) string { return f.clients[i%len(f.clients)] }
 
-// dial connects to addr from an address of its own: servers limit the
-// connections of one address, and an attacker has many.
+// dial connects to addr from a different source address each time: servers
+// limit the connections of one address, and an attacker has many addresses.
 func (f *field) dial(addr string) (net.Conn, error) {
 	n := f.sources.Add(1)
 	from := net.IPv4(127, byte(1+n>>16&0x3f), byte(n>>8), byte(1+n%250))

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// greedyConnections ask at once, each with up to greedyWindow requests unanswered.
+	// greedyConnections send requests at once, each with up to greedyWindow of them unanswered.
 	greedyConnections = 100
 	greedyWindow      = 64
-	// saturationWindow is that of the closed loop of the attack saturation.
+	// saturationWindow is the window of the closed loop of the attack saturation.
 	saturationWindow = 8
 )
 
-// attackGreedy asks as fast as it is answered, on many connections of one identity: reads, and
-// each eighth time a write.
+// attackGreedy sends requests as fast as they are answered, on many connections
+// of one identity: reads, and every eighth request a write.
 func attackGreedy(f *field) error {
 	return f.demand(greedyConnections, greedyWindow, 8, "greedy:x")
 }
 
-// demand keeps window requests under way on each of n connections; each writes-th is a write.
+// demand keeps window requests outstanding on each of n connections; every writes-th request is a write.
 func (f *field) demand(n, window, writes int, user string) error {
 	f.workers(n, func(i int, rng *rand.Rand) {
 		for !f.over() {
@@ -41,7 +41,7 @@ func (f *field) demand(n, window, writes int, user string) error {
 	return nil
 }
 
-// keepAsking returns when the connection ends or the attack is over.
+// keepAsking sends requests until the connection ends or the attack is over.
 func (c *conn) keepAsking(window, writes int) {
 	read, write := readRecord(hostileRoot), setRecord(hostileRoot, "some data of a client")
 	sent, answered := 0, 0

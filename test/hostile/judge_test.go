@@ -31,10 +31,13 @@ const (
 	linesPerSecond = 20
 	linesFree      = 200
 	// slowdownMax is how much longer the slowest of a hundred writes of an honest
-	// client may take under attack.
+	// client may take under attack than beside a process that uses as much of the
+	// processors as the attacker did, and does nothing else.
 	slowdownMax = 3
-	// aloneTime is for how long the honest clients are alone before each attack.
-	aloneTime = time.Second
+	// aloneTime is for how long the honest clients are alone before each attack, and
+	// besideTime for how long they are beside such a process after it, if times are judged.
+	aloneTime  = time.Second
+	besideTime = 4 * time.Second
 	// preparation is what attacks need that prepare for long.
 	preparation = time.Minute
 	// attackSlack is how much longer than its budget an attack may take on a busy
@@ -66,7 +69,9 @@ type judge struct {
 type row struct {
 	attack   string
 	writes   []time.Duration
-	memory   int64 // bytes, of the largest server
+	share    float64         // processors that the attacker used itself
+	beside   []time.Duration // writes beside a process that uses as much
+	memory   int64           // bytes, of the largest server
 	lines    int
 	attacker string
 }
@@ -130,7 +135,7 @@ func (j *judge) try(a *attack, budget time.Duration) bool {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		r.attacker, err = j.attack(a, budget)
+		r.attacker, r.share, err = j.attack(a, budget)
 	}()
 	if a.restart {
 		j.restart((leader + 1) % len(j.run.Servers))
@@ -143,6 +148,9 @@ func (j *judge) try(a *attack, budget time.Duration) bool {
 	}
 	for i, s := range j.run.Servers {
 		r.lines = max(r.lines, strings.Count(s.Log(), "\n")-sizes[i])
+	}
+	if *long && !a.inside {
+		r.beside = j.beside(r.share)
 	}
 	j.rows = append(j.rows, r)
 	if err != nil {
@@ -191,14 +199,27 @@ func (j *judge) fail(a *attack, what string) {
 		a.name, j.seed, what, len(j.run.Servers), a.name, j.seed)
 }
 
-// attack runs the attacker as a process of its own, and returns what it says. The
-// error is what it says against the servers.
-func (j *judge) attack(a *attack, budget time.Duration) (string, error) {
+// beside returns what honest clients' writes take beside a process that uses so many
+// processors at the attacker's priority.
+func (j *judge) beside(share float64) (writes []time.Duration) {
+	j.t.Helper()
+	defer keepBusy(j.t, share)()
+	began := time.Now()
+	time.Sleep(besideTime)
+	for _, p := range j.run.Pulses {
+		writes = append(writes, p.Durations(began, time.Now())...)
+	}
+	return writes
+}
+
+// attack runs the attacker as a process of its own, and returns what it says and how many
+// processors it used. The error is what it says against the servers.
+func (j *judge) attack(a *attack, budget time.Duration) (said string, share float64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), budget+attackSlack)
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	cmd := exec.CommandContext(ctx, "nice", "-n", attackNice, self, "-attack", a.name, "-seed", fmt.Sprint(j.seed),
 		"-clients", strings.Join(j.run.Addrs(), ","), "-peers", strings.Join(j.peers, ","), "-for", budget.String(),
@@ -210,16 +231,20 @@ func (j *judge) attack(a *attack, budget time.Duration) (string, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
+	began := time.Now()
 	out, err := cmd.Output()
-	text := strings.TrimSpace(string(out))
+	if p := cmd.ProcessState; p != nil {
+		share = (p.UserTime() + p.SystemTime()).Seconds() / time.Since(began).Seconds()
+	}
+	said = strings.TrimSpace(string(out))
 	if ctx.Err() != nil {
-		return text, fmt.Errorf("the attacker did not end within %v", budget+attackSlack)
+		return said, share, fmt.Errorf("the attacker did not end within %v", budget+attackSlack)
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return text, fmt.Errorf("the attacker says: %s %s", text, tail(errs.String()))
+		return said, share, fmt.Errorf("the attacker says: %s %s", said, tail(errs.String()))
 	}
-	return text, err
+	return said, share, err
 }
 
 func tail(s string) string { return s[max(0, len(s)-2000):] }
@@ -268,18 +293,24 @@ func (j *judge) sample(over <-chan struct{}) (most int64) {
 // report prints what the honest clients felt.
 func (j *judge) report() {
 	j.t.Helper()
-	j.t.Logf("what honest clients' writes took, seed %d, %d servers:\n%s", j.seed, len(j.run.Servers), table(j.alone, j.rows))
+	j.t.Logf("what honest clients' writes took, seed %d, %d servers:\n%s", j.seed, len(j.run.Servers),
+		table(j.alone, j.rows))
 }
 
 func table(alone []time.Duration, rows []row) string {
 	base := percentile(alone, 0.99)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-18s %7s %9s %9s %9s %6s %8s %6s  %s\n",
-		"attack", "writes", "p50", "p99", "max", "x p99", "MiB", "lines", "attacker")
+	fmt.Fprintf(&b, "%-18s %7s %9s %9s %9s %6s %5s %9s %6s %8s %6s  %s\n",
+		"attack", "writes", "p50", "p99", "max", "x p99", "CPUs", "beside", "x p99", "MiB", "lines", "attacker")
 	for _, r := range append([]row{{attack: "(none)", writes: alone}}, rows...) {
 		p50, p99, most := percentile(r.writes, 0.5), percentile(r.writes, 0.99), percentile(r.writes, 1)
-		fmt.Fprintf(&b, "%-18s %7d %9v %9v %9v %6.1f %8d %6d  %s\n", r.attack, len(r.writes), short(p50), short(p99), short(most),
-			float64(p99)/float64(max(base, 1)), r.memory>>20, r.lines, r.attacker)
+		beside, times := "-", "-"
+		if p := percentile(r.beside, 0.99); p > 0 {
+			beside, times = short(p).String(), fmt.Sprintf("%.1f", float64(p99)/float64(p))
+		}
+		fmt.Fprintf(&b, "%-18s %7d %9v %9v %9v %6.1f %5.2f %9s %6s %8d %6d  %s\n", r.attack, len(r.writes),
+			short(p50), short(p99), short(most), float64(p99)/float64(max(base, 1)), r.share, beside, times,
+			r.memory>>20, r.lines, r.attacker)
 	}
 	return b.String()
 }
@@ -301,7 +332,8 @@ func (y *tally) add(j *judge) {
 			y.rows = append(y.rows, row{attack: r.attack})
 		}
 		have := &y.rows[i]
-		have.writes = append(have.writes, r.writes...)
+		have.writes, have.beside = append(have.writes, r.writes...), append(have.beside, r.beside...)
+		have.share = max(have.share, r.share)
 		have.memory, have.lines = max(have.memory, r.memory), max(have.lines, r.lines)
 	}
 }
@@ -312,10 +344,11 @@ func (y *tally) judge(t *testing.T, servers int) {
 	t.Logf("what honest clients' writes took in all rounds, %d servers:\n%s", servers, table(y.alone, y.rows))
 	alone := percentile(y.alone, 0.99)
 	for _, r := range y.rows {
-		if p99 := percentile(r.writes, 0.99); p99 > slowdownMax*alone {
+		base := max(alone, percentile(r.beside, 0.99))
+		if p99 := percentile(r.writes, 0.99); p99 > slowdownMax*base {
 			t.Errorf("attack %s: the slowest of a hundred writes of honest clients took %v, more than %d times the %v without an attack; "+
 				"replay: make hostile HOSTILE='-long -hostile.servers %d -hostile.attack %s'",
-				r.attack, short(p99), slowdownMax, short(alone), servers, r.attack)
+				r.attack, short(p99), slowdownMax, short(base), servers, r.attack)
 		}
 	}
 }

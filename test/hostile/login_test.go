@@ -127,7 +127,8 @@ func TestOverloadHandshakes(t *testing.T) {
 	addr := freeport.Address(t)
 	_, port, _ := strings.Cut(addr, ":")
 	s := startOne(t, map[string]string{
-		"secureClientPort": port, "secureClientPortAddress": "127.0.0.1", "ssl.keyStore.location": file, "ssl.clientAuth": "none", "maxClientCnxns": "0",
+		"secureClientPort": port, "secureClientPortAddress": "127.0.0.1", "ssl.keyStore.location": file,
+		"ssl.clientAuth": "none", "maxClientCnxns": "0",
 	})
 	bare, pid := bareTLS(t, file)
 	var rates, costs []float64
@@ -135,11 +136,13 @@ func TestOverloadHandshakes(t *testing.T) {
 		ours, oursCPU := handshakes(t, addr, s.Pid(), d)
 		theirs, theirsCPU := handshakes(t, bare, pid, d)
 		rates, costs = append(rates, ours/theirs), append(costs, oursCPU/theirsCPU)
-		t.Logf("%.0f handshakes a second, %.0f µs of the server's processor each; Go's own server: %.0f, %.0f µs", ours, oursCPU, theirs, theirsCPU)
+		t.Logf("%.0f handshakes a second, %.0f µs of the server's processor each; Go's own server: %.0f, %.0f µs", ours,
+			oursCPU, theirs, theirsCPU)
 	}
 	slices.Sort(rates)
 	slices.Sort(costs)
-	t.Logf("medians of %d rounds: %.2f times the handshakes, %.2f times the processor time of each", loginRounds, rates[loginRounds/2], costs[loginRounds/2])
+	t.Logf("medians of %d rounds: %.2f times the handshakes, %.2f times the processor time of each", loginRounds,
+		rates[loginRounds/2], costs[loginRounds/2])
 	if judged && rates[loginRounds/2] < handshakesMin {
 		t.Errorf("%.2f times the handshakes of Go's own server", rates[loginRounds/2])
 	}
@@ -262,7 +265,8 @@ func selfSigned(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	template := x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour), Subject: pkix.Name{CommonName: "server"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour), Subject: pkix.Name{CommonName: "server"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
 	if err != nil {
@@ -272,5 +276,6 @@ func selfSigned(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+	return slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 }

@@ -1,15 +1,15 @@
 // Command hostile attacks running servers as a hostile or faulty client or peer
-// would. It knows the protocol: most of what it sends is well formed and extreme.
-// Everything it does follows from a seed.
+// would. It knows the protocol: most of what it sends is well formed but
+// extreme. Everything it does is derived from a seed.
 //
 //	go run ./test/hostile -list
 //	go run ./test/hostile -attack operations -clients 127.0.0.1:2181 -seed 7 -for 30s
 //
 // The tests of this package start servers, let honest clients work, run the
-// attacks against them in a process of their own, and judge what the servers and
-// the honest clients made of it (judge_test.go, docs/testing.md). An attack that
-// can tell by itself that a server did something wrong says so, and the program
-// ends with code 1.
+// attacks against the servers in a separate process, and judge what happened to
+// the servers and the honest clients (judge_test.go, docs/testing.md). If an
+// attack itself can tell that a server did something wrong, it says so, and the
+// program exits with code 1.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the program. It returns the exit code: 1 if a server did something
-// wrong, 2 if the arguments make no sense.
+// wrong, 2 if the arguments are invalid.
 func run(args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("hostile", flag.ContinueOnError)
 	flags.SetOutput(errs)
@@ -44,6 +44,7 @@ func run(args []string, out, errs io.Writer) int {
 		window  = flags.Int("window", saturationWindow, "unanswered requests on each connection of the attack saturation without -rate")
 		tell    = flags.Duration("tell", 0, "how often to print what was done so far; 0 for never")
 		secret  = flags.String("secret", "", "the ensemble's secret in hexadecimal digits, which an insider knows")
+		share   = flags.Float64("busy", 0, "attack nothing, and use so many processors")
 	)
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -52,6 +53,12 @@ func run(args []string, out, errs io.Writer) int {
 		for _, a := range attacks {
 			fmt.Fprintf(out, "%-20s %s\n", a.name, a.about)
 		}
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), *budget)
+	defer cancel()
+	if *share > 0 {
+		beBusy(ctx, *share)
 		return 0
 	}
 	a := attackNamed(*name)
@@ -67,8 +74,6 @@ func run(args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "-clients is missing: the addresses of the servers to attack")
 		return 2
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), *budget)
-	defer cancel()
 	f := newField(ctx, *seed, split(*clients), split(*peers))
 	f.cluster, f.secret, f.connections = *cluster, key, *held
 	f.rate, f.window = *rate, *window

@@ -13,22 +13,22 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The load generator of the attack saturation. As a closed loop it keeps a number of requests
-// unanswered on each connection, which finds out how much a server can do. As an open loop each
-// connection has a schedule and doesn't wait for replies: what is offered doesn't depend on what
-// the server does. A quarter of the requests are writes.
+// The load generator of the attack saturation. As a closed loop, it keeps a number
+// of requests outstanding on each connection, which shows how much a server can do.
+// As an open loop, each connection has a schedule and doesn't wait for replies: the
+// offered load doesn't depend on the server. A quarter of the requests are writes.
 //
-// A connection of the open loop whose socket takes nothing more keeps up to backlogMax bytes of
-// requests. What comes due beyond is turned away: it was offered and gets no reply. A reply
-// counts if it is no error and came within the session's timeout after the request was due.
-// Sockets are small for that reason: those that the kernel makes by itself hold the requests
-// of some minutes.
+// If the socket of an open-loop connection takes nothing more, the connection keeps up
+// to backlogMax bytes of requests. Requests that fall due beyond that are turned away:
+// they were offered and get no reply. A reply counts if it isn't an error and came
+// within the session's timeout after the request was due. Socket buffers are small for
+// that reason: those that the kernel chooses hold the requests of some minutes.
 
 const (
-	saturationConnections = 64 // of each process
+	saturationConnections = 64 // per process
 	saturationTimeout     = 20 * time.Second
-	saturationWrites      = 4 // each fourth request
-	// scheduleTick is the pause between two looks of a connection at its schedule.
+	saturationWrites      = 4 // every fourth request is a write
+	// scheduleTick is the time between two checks of a connection's schedule.
 	scheduleTick = 40 * time.Millisecond
 	backlogMax   = 16 << 10
 	socketBytes  = 16 << 10
@@ -54,7 +54,7 @@ func attackSaturation(f *field) error {
 	return nil
 }
 
-// An openLoop is one connection of the open loop, and its successors when it ends.
+// An openLoop is one connection of the open loop, and those that replace it when it ends.
 type openLoop struct {
 	f         *field
 	perSecond float64
@@ -73,7 +73,7 @@ func (o *openLoop) makeRequests() {
 	}
 }
 
-// run returns an error if replies came in another order than requests.
+// run returns an error if replies came in a different order than requests.
 func (o *openLoop) run(addr string) error {
 	for !o.f.over() {
 		c := orNil(o.f.connect(addr, int32(saturationTimeout.Milliseconds())))
@@ -100,7 +100,7 @@ func (o *openLoop) run(addr string) error {
 	return nil
 }
 
-// offer calls take with the number of requests that have become due.
+// offer calls take with the number of requests that have fallen due.
 func (o *openLoop) offer(now time.Time, take func(n int64)) {
 	n := int64(now.Sub(o.begun).Seconds()*o.perSecond) - o.offered
 	if n <= 0 {
@@ -111,7 +111,7 @@ func (o *openLoop) offer(now time.Time, take func(n int64)) {
 	take(n)
 }
 
-// send sends what is due until the connection ends.
+// send sends requests as they fall due until the connection ends.
 func (o *openLoop) send(c *conn, r *replies) {
 	try := socket.TryWriter(c.nc)
 	var backlog []byte
@@ -138,7 +138,7 @@ func (o *openLoop) send(c *conn, r *replies) {
 	}
 }
 
-// replies reads what a connection is sent, and compares it with what is expected.
+// replies reads the replies on a connection and compares them with those expected.
 type replies struct {
 	conn     *conn
 	sent     int64 // requests taken from the schedule; owned by the sender
@@ -149,7 +149,7 @@ type replies struct {
 	ended bool
 }
 
-// due says when the requests up to a number were to be sent.
+// due is the time when the requests up to a number were due.
 type due struct {
 	upTo int64
 	at   time.Time
@@ -169,7 +169,7 @@ func (r *replies) over() bool {
 	return r.ended
 }
 
-// dueAt returns when request n was to be sent.
+// dueAt returns when request n was due.
 func (r *replies) dueAt(n int64) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,13 +201,14 @@ func (r *replies) read() {
 	}
 }
 
-// tell writes what an attack has done so far, as parseProgress reads it, until the attack is over.
+// tell writes the attack's progress in the form that parseProgress reads, until the attack is over.
 func (f *field) tell(out io.Writer, every time.Duration) {
 	for !f.over() {
 		c := &f.counts
 		p := progress{
 			At: time.Now().UnixNano(), Offered: c.requests.Load(), TurnedAway: c.turnedAway.Load(),
-			Good: c.replies.Load() - c.errors.Load() - c.late.Load(), Late: c.late.Load(), Errors: c.errors.Load(), Lost: c.lost.Load(), Held: c.held.Load(),
+			Good: c.replies.Load() - c.errors.Load() - c.late.Load(), Late: c.late.Load(), Errors: c.errors.Load(),
+			Lost: c.lost.Load(), Held: c.held.Load(),
 		}
 		fmt.Fprintln(out, p.line())
 		f.sleep(every)
@@ -229,6 +230,7 @@ func (p *progress) line() string {
 }
 
 func parseProgress(line string) (p progress, ok bool) {
-	_, err := fmt.Sscanf(line, progressFormat, &p.At, &p.Offered, &p.TurnedAway, &p.Good, &p.Late, &p.Errors, &p.Lost, &p.Held)
+	_, err := fmt.Sscanf(line, progressFormat, &p.At, &p.Offered, &p.TurnedAway, &p.Good, &p.Late, &p.Errors, &p.Lost,
+		&p.Held)
 	return p, err == nil
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// The protocol of peers (internal/quorum/peer/wire.go): a hello with its answer, then
-// frames. Insiders prove first that they know the secret (sealed.go); servers of the
-// first version had nothing to prove.
+// The protocol of peers (internal/quorum/peer/wire.go): a hello with its
+// answer, then frames. Insiders first prove that they know the secret
+// (sealed.go); servers of the first version had nothing to prove.
 const (
 	peerMagic    = "ZOOIDPEER"
 	peerMessages = 1
@@ -26,7 +26,7 @@ const (
 	frameHeard   = 3
 )
 
-// peerHello returns a hello; everything in it is the caller's word.
+// peerHello returns a hello; nothing in it is checked.
 func peerHello(version, kind byte, cluster, from, to uint64) []byte {
 	b := append([]byte(peerMagic), version, kind)
 	for _, v := range []uint64{cluster, from, to} {
@@ -35,22 +35,22 @@ func peerHello(version, kind byte, cluster, from, to uint64) []byte {
 	return b
 }
 
-// peerFrame returns a frame with a length that may lie.
+// peerFrame returns a frame whose length may be wrong.
 func peerFrame(length uint32, kind byte, payload []byte) []byte {
 	return append(append(binary.BigEndian.AppendUint32(nil, length), kind), payload...)
 }
 
-// attackPeerGarbage says nothing sensible on the peer port, from many connections.
+// attackPeerGarbage sends garbage to the peer port, from many connections.
 func attackPeerGarbage(f *field) error { return f.babble(f.peers) }
 
 // attackPeerSilence holds idle connections to the peer port, more than the
-// servers have descriptors.
+// servers have descriptors for.
 func attackPeerSilence(f *field) error {
 	return f.hold(f.peers, 1500*len(f.peers), peerHello(1, peerMessages, f.cluster, 1, 2))
 }
 
-// attackPeerJoins asks every server to let each of them in, as one whose disk is
-// empty.
+// attackPeerJoins asks every server to let each of the servers join, as one
+// whose disk is empty.
 func attackPeerJoins(f *field) error {
 	f.workers(3*len(f.peers), func(i int, _ *rand.Rand) {
 		to, from := i%len(f.peers), i/len(f.peers)%len(f.peers)
@@ -70,8 +70,8 @@ func attackPeerJoins(f *field) error {
 	return nil
 }
 
-// attackPeerHellos asks to join in the names of servers that run, and greets in
-// their names with every kind of hello.
+// attackPeerHellos asks to join in the names of running servers, and sends
+// every kind of hello in their names.
 func attackPeerHellos(f *field) error {
 	f.workers(64, func(i int, rng *rand.Rand) {
 		x := extreme{rng}
@@ -94,7 +94,7 @@ func attackPeerHellos(f *field) error {
 			nc.Write(hello[:pick(x, []int{len(hello), len(hello), len(hello), rng.IntN(len(hello))})])
 			if m, _ := nc.Read(make([]byte, 1<<10)); m > 0 {
 				f.counts.replies.Add(1)
-				nc.Write(x.noise(x.IntN(100))) // a proof of nothing
+				nc.Write(x.noise(x.IntN(100))) // an invalid proof
 			}
 			nc.Close()
 		}
@@ -102,7 +102,7 @@ func attackPeerHellos(f *field) error {
 	return nil
 }
 
-// attackPeerRaft greets in the name of another server and sends frames.
+// attackPeerRaft sends a hello in the name of another server, and then frames.
 func attackPeerRaft(f *field) error {
 	f.workers(6, func(i int, rng *rand.Rand) {
 		x := extreme{rng}
@@ -127,11 +127,11 @@ func attackPeerRaft(f *field) error {
 	return nil
 }
 
-// errNotInside says that an insider's proof was not accepted: the attack would
-// show nothing.
+// errNotInside says that an insider's proof was not accepted, so the attack
+// would show nothing.
 var errNotInside = errors.New("no server has accepted the proof of an insider")
 
-// attackPeerInside is attackPeerRaft by one who knows the ensemble's secret.
+// attackPeerInside is attackPeerRaft by an attacker who knows the ensemble's secret.
 func attackPeerInside(f *field) error {
 	var accepted atomic.Int64
 	f.workers(6, func(i int, rng *rand.Rand) {
@@ -178,19 +178,19 @@ func (f *field) sendFrames(nc net.Conn, x extreme, to, from uint64) {
 	}
 }
 
-// peerOpening begins the protocol by which servers prove who they are, without
-// anything to prove it with.
+// peerOpening returns the beginning of the protocol by which servers prove who
+// they are, without anything to prove it.
 func (x extreme) peerOpening(from uint64) []byte {
 	b := append([]byte(peerMagic), 2, byte(x.IntN(5)))
 	b = binary.BigEndian.AppendUint64(b, from)
 	b = append(b, x.noise(32)...)
 	if x.IntN(3) == 0 {
-		return append(b, make([]byte, 32)...) // a public key that shares nothing with anybody
+		return append(b, make([]byte, 32)...) // a public key that yields no secret shared with anybody
 	}
 	return append(b, x.noise(32)...)
 }
 
-// peerPayload is what a frame holds.
+// peerPayload returns the kind and the payload of a frame.
 func (x extreme) peerPayload(to, from uint64) (kind byte, payload []byte) {
 	switch x.IntN(8) {
 	case 0:

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Raft's messages are made by hand, field by field: a library would refuse to
-// make the ones that are tried here. The numbers are those of raftpb.Message.
+// Raft's messages are built by hand, field by field, since a library would refuse
+// to build those that are tried here. The numbers are those of raftpb.Message.
 const (
 	raftType       = 1
 	raftTo         = 2
@@ -26,32 +26,32 @@ const (
 	raftTypeMax = 24 // a few more than there are
 )
 
-// appendVarintField appends a field that is a number.
+// appendVarintField appends a field that holds a number.
 func appendVarintField(b []byte, field int, v uint64) []byte {
 	b = binary.AppendUvarint(b, uint64(field)<<3)
 	return binary.AppendUvarint(b, v)
 }
 
-// appendBytesField appends a field that is bytes or a message.
+// appendBytesField appends a field that holds bytes or a message.
 func appendBytesField(b []byte, field int, v []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(field)<<3|2)
 	b = binary.AppendUvarint(b, uint64(len(v)))
 	return append(b, v...)
 }
 
-// number is a term, an index or a server's id.
+// number returns a term, an index or a server's id.
 func (x extreme) number() uint64 {
 	return pick(x, []uint64{
 		0, 1, 2, 3, 4, 100, math.MaxUint64, math.MaxUint64 - 1, math.MaxInt64, 1 << 63, uint64(x.IntN(10_000)), x.Uint64(),
 	})
 }
 
-// raftMessage is a message of raft whose fields are whatever fits into them.
+// raftMessage returns a raft message with arbitrary values in its fields.
 func (x extreme) raftMessage(to, from uint64) []byte {
-	if x.IntN(8) == 0 { // nothing but a term that nobody can exceed
+	if x.IntN(8) == 0 { // nothing but a term that can't be exceeded
 		return appendVarintField(appendVarintField(nil, raftType, uint64(x.IntN(raftTypeMax))), raftTerm, math.MaxUint64)
 	}
-	if x.IntN(6) > 0 { // who it is from and for is right most of the time
+	if x.IntN(6) > 0 { // sender and receiver are right most of the time
 		return x.raftFields(to, from)
 	}
 	return x.raftFields(x.number(), x.number())
@@ -85,7 +85,7 @@ func (x extreme) raftFields(to, from uint64) []byte {
 	return b
 }
 
-// raftEntry is an entry: type, term, index, data.
+// raftEntry returns an entry: type, term, index, data.
 func (x extreme) raftEntry() []byte {
 	b := appendVarintField(nil, 1, uint64(x.IntN(4)))
 	b = appendVarintField(b, 2, x.number())
@@ -93,7 +93,7 @@ func (x extreme) raftEntry() []byte {
 	return appendBytesField(b, 4, x.noise(x.size(2000)))
 }
 
-// raftSnapshot is a snapshot: data, and metadata with a membership, index and term.
+// raftSnapshot returns a snapshot: data, and metadata with a membership, index and term.
 func (x extreme) raftSnapshot() []byte {
 	var members []byte
 	for range x.IntN(5) {

@@ -55,7 +55,8 @@ func TestOverloadSaturation(t *testing.T) {
 
 	healthy := beginHealthy(t, s.Addr)
 	offered := int(saturationTimes * peak)
-	load := startAttack(t, saturationProcesses, "-attack", "saturation", "-clients", s.Addr, "-rate", fmt.Sprint(offered/saturationProcesses))
+	load := startAttack(t, saturationProcesses, "-attack", "saturation", "-clients", s.Addr,
+		"-rate", fmt.Sprint(offered/saturationProcesses))
 	time.Sleep(attackStart)
 	used := load.processors(s)
 	from, most := time.Now(), int64(0)
@@ -76,13 +77,17 @@ func TestOverloadSaturation(t *testing.T) {
 	expired, lost, ownFault := healthy.end(t)
 
 	t.Logf("peak %.0f good replies a second; %v", peak, did)
-	t.Logf("goodput %.2f of the peak, in the worst %v %.2f; offered %.2f times the peak; %s", did.good/peak, goodputPart, least/peak, did.offered/peak, processors)
+	t.Logf("goodput %.2f of the peak, in the worst %v %.2f; offered %.2f times the peak; %s", did.good/peak, goodputPart,
+		least/peak, did.offered/peak, processors)
 	under := h.between(from, to)
-	t.Logf("honest clients: p50 %v, p99 %v, max %v; before: p99 %v, in the worst second %v", short(percentile(under, 0.5)), short(percentile(under, 0.99)), short(percentile(under, 1)),
+	t.Logf("honest clients: p50 %v, p99 %v, max %v; before: p99 %v, in the worst second %v", short(percentile(under, 0.5)),
+		short(percentile(under, 0.99)), short(percentile(under, 1)),
 		short(usual.p99), short(usual.worst))
-	t.Logf("%d healthy sessions: %d expired, %d connections lost, %d were late themselves", healthy.count(), expired, lost, ownFault)
+	t.Logf("%d healthy sessions: %d expired, %d connections lost, %d were late themselves", healthy.count(), expired, lost,
+		ownFault)
 	t.Logf("memory at most %d MiB, limit %d MiB", most>>20, int64(saturationMemory)>>20)
-	t.Logf("after the load: a fresh client's first write was done after %v, all was as before after %v", short(first), short(recovered))
+	t.Logf("after the load: a fresh client's first write was done after %v, all was as before after %v", short(first),
+		short(recovered))
 
 	if did.good == 0 {
 		t.Error("nothing was answered well under overload")
@@ -117,7 +122,8 @@ func TestOverloadSaturation(t *testing.T) {
 func peakOf(t *testing.T, s *crash.Server, windows []int, d time.Duration) (peak float64) {
 	t.Helper()
 	for _, window := range windows {
-		load := startAttack(t, saturationProcesses, "-attack", "saturation", "-clients", s.Addr, "-window", strconv.Itoa(window))
+		load := startAttack(t, saturationProcesses, "-attack", "saturation", "-clients", s.Addr,
+			"-window", strconv.Itoa(window))
 		time.Sleep(peakSettle)
 		used := load.processors(s)
 		did := load.during(d)
@@ -260,7 +266,9 @@ func beginHealthy(t *testing.T, addr string) *healthy {
 	})
 	for _, timeout := range healthyTimeouts {
 		for i := range 2 * healthyOfKind {
-			s := &healthySession{path: fmt.Sprintf("/healthy-%d-%d", timeout.Milliseconds(), i), timeout: timeout, writes: i%2 == 1}
+			s := &healthySession{
+				path: fmt.Sprintf("/healthy-%d-%d", timeout.Milliseconds(), i), timeout: timeout, writes: i%2 == 1,
+			}
 			var err error
 			if s.conn, err = h.f.connect(addr, int32(timeout.Milliseconds())); err != nil {
 				t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 // (internal/quorum/peer/handshake.go).
 const sealedMode = 1
 
-// A sealedConn is an insider's connection to the peer port: what it writes is
-// sealed as the protocol wants it, whatever it is.
+// A sealedConn is an insider's connection to the peer port: whatever it writes
+// is sealed as the protocol requires.
 type sealedConn struct {
 	net.Conn
 	r       *bufio.Reader
@@ -100,7 +100,7 @@ func direction(secret, transcript []byte, what string) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Write seals b in records of 64 KiB at most.
+// Write seals b in records of at most 64 KiB.
 func (c *sealedConn) Write(b []byte) (int, error) {
 	for part := range slices.Chunk(b, 64<<10) {
 		record := binary.BigEndian.AppendUint32(nil, uint32(len(part)+c.out.Overhead()))
@@ -115,7 +115,7 @@ func (c *sealedConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// answer reads the answer to a hello, and reports whether it accepts.
+// answer reads the answer to a hello, and reports whether the hello is accepted.
 func (c *sealedConn) answer() (accepted bool, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// attackSessions moves sessions from connection to connection and from server to
-// server, and closes them while requests are on their way.
+// attackSessions moves sessions from connection to connection and from server
+// to server, and closes them while requests are outstanding.
 func attackSessions(f *field) error {
 	f.workers(12, func(i int, rng *rand.Rand) {
 		x := extreme{rng}
@@ -40,7 +40,7 @@ func attackSessions(f *field) error {
 	return nil
 }
 
-// attackSessionIDs asks for sessions that never were.
+// attackSessionIDs asks for sessions that never existed.
 func attackSessionIDs(f *field) error {
 	f.workers(32, func(i int, rng *rand.Rand) {
 		for n := i; !f.over(); n++ {
@@ -58,16 +58,16 @@ func attackSessionIDs(f *field) error {
 	return nil
 }
 
-// passwordTimeout is the timeout of the session that attackPassword tries to keep
-// alive; passwordSlack what a busy machine may add to it.
+// passwordTimeout is the timeout of the session that attackPassword tries to
+// keep alive; passwordSlack is what a busy machine may add to it.
 const (
 	passwordTimeout = 4 * time.Second
 	passwordSlack   = 20 * time.Second
 )
 
-// attackPassword asks for sessions without their password: for that of a client
-// that is gone, whose ephemeral znode must go with it, and for that of one that
-// is there, whose connection must stay.
+// attackPassword asks for sessions without their passwords: for that of a
+// client that is gone, whose ephemeral znode must go with it, and for that of a
+// connected client, whose connection must stay.
 func attackPassword(f *field) error {
 	gone := fmt.Sprintf("/hostile-gone-%d", f.rng(0).Uint32())
 	alive := orNil(f.connect(f.addr(0), 20_000))

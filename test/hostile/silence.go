@@ -11,25 +11,25 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A silence is a way to hold a connection and say nothing, or something that isn't true.
+// A silence is a way to hold a connection and send nothing, or something untrue.
 type silence struct {
 	name string
-	// first is what is said at once, and rest what follows it byte by byte, each silencePause.
+	// first is sent at once; rest follows byte by byte, one every silencePause.
 	first, rest []byte
 }
 
-// silencePause is the time between two bytes, and the least between two connections of one that is held.
+// silencePause is the time between two bytes, and the least between a connection and the one that replaces it.
 const silencePause = 3 * time.Second
 
-// silenceStart is the time within which all connections begin. More than connectionsAtOnce take as
-// long as a server waits for a connect request: else they would all end, and begin again, in the
-// same second, and be fewer then.
+// silenceStart is the time within which all connections begin. If there are more than
+// connectionsAtOnce, it is as long as a server waits for a connect request: otherwise all
+// of them would end, and begin again, in the same second, and there would be fewer then.
 const (
 	silenceStart     = time.Second
 	silenceStartMany = 10 * time.Second
 )
 
-// silences are all kinds, which take turns.
+// silences returns all kinds, which are used in turn.
 func silences() []silence {
 	hello := newSession(20_000)
 	request := jute.AppendFrame(nil, hello.Append)
@@ -37,7 +37,8 @@ func silences() []silence {
 	return []silence{
 		{name: "nothing"},
 		{name: "half a frame", first: request[:len(request)/2]},
-		{name: "wrong length", first: append([]byte{0, 0, jute.ConnectRequestSizeMax >> 8, jute.ConnectRequestSizeMax & 0xff}, request[4:]...)},
+		{name: "wrong length",
+			first: append([]byte{0, 0, jute.ConnectRequestSizeMax >> 8, jute.ConnectRequestSizeMax & 0xff}, request[4:]...)},
 		{name: "half a TLS hello", first: tlsHello},
 		{name: "connect request, then silence", first: request},
 		{name: "byte by byte", first: request[:1], rest: request[1:]},
@@ -46,8 +47,8 @@ func silences() []silence {
 	}
 }
 
-// attackSilence holds thousands of connections that say nothing, or lie about what they are
-// going to say. One that the server ends begins again.
+// attackSilence holds thousands of connections that send nothing, or lie about what
+// they are going to send. A connection that the server ends is opened again.
 func attackSilence(f *field) error {
 	kinds, start := silences(), silenceStart
 	if f.connections > connectionsAtOnce {
@@ -73,7 +74,7 @@ func attackSilence(f *field) error {
 	return nil
 }
 
-// keepSilent returns when the server has ended the connection, or the attack is over.
+// keepSilent holds a connection until the server has ended it, or the attack is over.
 func (f *field) keepSilent(nc net.Conn, k *silence) {
 	defer context.AfterFunc(f.ctx, func() { nc.Close() })()
 	b := make([]byte, 64)

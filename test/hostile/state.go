@@ -8,13 +8,13 @@ import (
 )
 
 // A state is what a hostile client has done before its requests. enter returns
-// nil if the state couldn't be reached, which is no fault.
+// nil if the state couldn't be reached, which isn't an error.
 type state struct {
 	name  string
 	enter func(f *field, addr string, x extreme) *conn
 }
 
-// states are all that a connection can be in.
+// states are all states that a connection can be in.
 var states = []state{
 	{"unconnected", func(f *field, addr string, _ extreme) *conn { return orNil(f.open(addr)) }},
 	{"connected", func(f *field, addr string, _ extreme) *conn { return orNil(f.connect(addr, 4000)) }},
@@ -89,8 +89,8 @@ func orNil(c *conn, err error) *conn {
 	return c
 }
 
-// say sends a connect request and goes on without its answer, as if it had been
-// accepted.
+// say sends a connect request and continues without its answer, as if it had
+// been accepted.
 func (f *field) say(addr string, q jute.ConnectRequest) (*conn, error) {
 	c, err := f.open(addr)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// connectionsAtOnce is how many connections an attack holds: thousands for the
-// servers, and within the limit of open files of the attacker.
+// connectionsAtOnce is how many connections an attack holds: thousands on the
+// servers, and within the attacker's own limit of open files.
 const connectionsAtOnce = 2000
 
 // attackPipelines sends small requests without waiting for replies.
@@ -68,7 +68,7 @@ func attackSlowReaders(f *field) error {
 	return nil
 }
 
-// attackHalfFrames begins frames and leaves them, or sends them byte by byte.
+// attackHalfFrames sends parts of frames and stops, or sends frames byte by byte.
 func attackHalfFrames(f *field) error {
 	f.workers(100, func(i int, rng *rand.Rand) {
 		x := extreme{rng}
@@ -94,7 +94,7 @@ func attackHalfFrames(f *field) error {
 	return nil
 }
 
-// attackConnects opens and closes.
+// attackConnects opens and closes connections.
 func attackConnects(f *field) error {
 	f.workers(16, func(i int, rng *rand.Rand) {
 		for n := i; !f.over(); n++ {
@@ -121,8 +121,8 @@ func attackConnects(f *field) error {
 	return nil
 }
 
-// hold keeps n connections open to each of the addresses, of which half say the
-// beginning of head.
+// hold keeps n connections open, spread over the addresses; half of them send
+// the beginning of head.
 func (f *field) hold(addrs []string, n int, head []byte) error {
 	var mu sync.Mutex
 	var held []net.Conn
@@ -147,13 +147,13 @@ func (f *field) hold(addrs []string, n int, head []byte) error {
 	return nil
 }
 
-// fourLetterWords are all words, and some that are none.
+// fourLetterWords are all four-letter words, and some that don't exist.
 var fourLetterWords = []string{
 	"conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok", "srst", "srvr", "stat", "stmk",
 	"wchc", "wchp", "wchs", "lead", "kill", "nope", "RUOK", "\x00\x00\x00\x00",
 }
 
-// attackWords asks words from many connections; half of them don't read the answer.
+// attackWords sends four-letter words from many connections; half of those don't read the answer.
 func attackWords(f *field) error {
 	f.workers(64, func(i int, rng *rand.Rand) {
 		for n := i; !f.over(); n++ {
@@ -162,7 +162,7 @@ func attackWords(f *field) error {
 				continue
 			}
 			word := fourLetterWords[rng.IntN(len(fourLetterWords))]
-			if word == "crst" || word == "srst" { // these reset what the judge looks at
+			if word == "crst" || word == "srst" { // these reset what the test looks at
 				word = "mntr"
 			}
 			f.counts.requests.Add(1)
@@ -178,7 +178,7 @@ func attackWords(f *field) error {
 	return nil
 }
 
-// greetings are what other protocols begin with.
+// greetings are what clients of other protocols send first.
 var greetings = []string{
 	"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", // TLS
 	"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "SSH-2.0-x\r\n", "*1\r\n$4\r\nPING\r\n",
@@ -188,7 +188,7 @@ var greetings = []string{
 
 func attackGarbage(f *field) error { return f.babble(f.clients) }
 
-// babble sends what makes no sense, before and within a session.
+// babble sends garbage, before and within a session.
 func (f *field) babble(addrs []string) error {
 	f.workers(16, func(i int, rng *rand.Rand) {
 		for n := i; !f.over(); n++ {
@@ -220,8 +220,8 @@ func (f *field) babble(addrs []string) error {
 	return nil
 }
 
-// attackWatches leaves watches by the hundred thousand, on paths that exist and
-// that don't, and takes some away.
+// attackWatches leaves hundreds of thousands of watches, on paths that exist
+// and on others, and removes some.
 func attackWatches(f *field) error {
 	f.sessions(6, func(_ int, c *conn, x extreme) {
 		for n := 0; n < 10 && !f.over(); n++ {

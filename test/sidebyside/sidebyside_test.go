@@ -59,7 +59,8 @@ func TestSideBySide(t *testing.T) {
 		}
 	}
 	w.Flush()
-	t.Logf("medians of %d measurements of %v, in turn; with a server in this process its allocations count too\n%s", *rounds, *sideBySide, &table)
+	t.Logf("medians of %d measurements of %v, in turn; with a server in this process its allocations count too\n%s",
+		*rounds, *sideBySide, &table)
 }
 
 // A figure is one measurement, or the median of several.
@@ -90,7 +91,8 @@ func median(all []figure) figure {
 		return v[len(v)/2]
 	}
 	return figure{
-		middle(func(f figure) float64 { return f.rate }), middle(func(f figure) float64 { return f.allocs }), middle(func(f figure) float64 { return f.p50 }),
+		middle(func(f figure) float64 { return f.rate }), middle(func(f figure) float64 { return f.allocs }),
+		middle(func(f figure) float64 { return f.p50 }),
 	}
 }
 
@@ -235,7 +237,9 @@ func measure(t *testing.T, d duelist, callers int) figure {
 	}
 	slices.Sort(all)
 	n := float64(counts.Load())
-	return figure{n / took.Seconds(), float64(after.Mallocs-before.Mallocs) / n, float64(all[len(all)/2].Nanoseconds()) / 1e3}
+	return figure{
+		n / took.Seconds(), float64(after.Mallocs-before.Mallocs) / n, float64(all[len(all)/2].Nanoseconds()) / 1e3,
+	}
 }
 
 // samplesMax bounds the latencies kept of one caller.

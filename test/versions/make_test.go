@@ -103,7 +103,8 @@ func launch(t *testing.T, root string, id, servers int, addr string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	at := strings.LastIndex(addr, ":")
-	cfg := fmt.Sprintf("tickTime=500\ninitLimit=60\nsyncLimit=60\ndataDir=%s\nclientPortAddress=%s\nclientPort=%s\n", data, addr[:at], addr[at+1:])
+	cfg := fmt.Sprintf("tickTime=500\ninitLimit=60\nsyncLimit=60\ndataDir=%s\nclientPortAddress=%s\nclientPort=%s\n", data,
+		addr[:at], addr[at+1:])
 	cfg += fmt.Sprintf("maxSessionTimeout=%d\nsnapCount=%d\npreAllocSize=64\n", sessionTimeout.Milliseconds(), snapCount)
 	cfg += "admin.enableServer=false\n4lw.commands.whitelist=*\nextendedTypesEnabled=true\nenforceQuota=true\nreconfigEnabled=true\n"
 	cfg += "DigestAuthenticationProvider.superDigest=" + super + "\n"
@@ -204,7 +205,8 @@ func kinds(ctx context.Context, root string, owner, other, closed *zk.Client) er
 	if err != nil {
 		return err
 	}
-	readers := append(zk.WorldACL(zk.PermRead), zk.ACL{Perms: zk.PermAll, ID: zk.ID{Scheme: "digest", ID: alice}}, zk.ACL{Perms: zk.PermWrite, ID: zk.ID{Scheme: "ip", ID: "10.0.0.0/8"}})
+	readers := append(zk.WorldACL(zk.PermRead), zk.ACL{Perms: zk.PermAll, ID: zk.ID{Scheme: "digest", ID: alice}},
+		zk.ACL{Perms: zk.PermWrite, ID: zk.ID{Scheme: "ip", ID: "10.0.0.0/8"}})
 	quota := "/zookeeper/quota" + root
 	for _, n := range []struct {
 		c    *zk.Client
@@ -215,7 +217,8 @@ func kinds(ctx context.Context, root string, owner, other, closed *zk.Client) er
 	}{
 		{owner, root, []byte("root"), zk.ModePersistent, world},
 		{other, quota, nil, zk.ModePersistent, world},
-		{other, quota + "/zookeeper_limits", []byte("count=1000,bytes=100000=;byteHardLimit=200000;countHardLimit=23"), zk.ModePersistent, world},
+		{other, quota + "/zookeeper_limits", []byte("count=1000,bytes=100000=;byteHardLimit=200000;countHardLimit=23"),
+			zk.ModePersistent, world},
 		{other, quota + "/zookeeper_stats", []byte("count=1,bytes=4"), zk.ModePersistent, world},
 		{owner, root + "/null", nil, zk.ModePersistent, world},
 		{owner, root + "/empty", []byte{}, zk.ModePersistent, world},
@@ -238,12 +241,15 @@ func kinds(ctx context.Context, root string, owner, other, closed *zk.Client) er
 			return fmt.Errorf("create %s: %w", n.path, err)
 		}
 	}
-	for path, mode := range map[string]zk.CreateMode{"/ttl": zk.ModePersistentWithTTL, "/queue/ttl-": zk.ModePersistentSequentialWithTTL} {
+	for path, mode := range map[string]zk.CreateMode{
+		"/ttl": zk.ModePersistentWithTTL, "/queue/ttl-": zk.ModePersistentSequentialWithTTL,
+	} {
 		if _, _, err := owner.CreateTTL(ctx, root+path, []byte("later"), mode, world, ttl); err != nil {
 			return err
 		}
 	}
-	_, err = owner.Multi(ctx, zk.SetOp(root+"/empty", []byte("no longer"), 0), zk.SetOp(root+"/empty", []byte{}, 1), zk.DeleteOp(root+"/gone", -1))
+	_, err = owner.Multi(ctx, zk.SetOp(root+"/empty", []byte("no longer"), 0), zk.SetOp(root+"/empty", []byte{}, 1),
+		zk.DeleteOp(root+"/gone", -1))
 	if err != nil {
 		return err
 	}

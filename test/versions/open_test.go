@@ -54,7 +54,9 @@ func setUp(t *testing.T, name string) *ensemble {
 	e := &ensemble{t: t, running: make([]*server.Server, len(folders))}
 	for i, folder := range folders {
 		o := server.Options{
-			ID: uint64(i + 1), DataDir: folder, Listen: []string{"127.0.0.1:0"}, Serving: server.Serving{Tick: time.Second, SessionTimeoutMax: sessionTimeout},
+			ID: uint64(i + 1), DataDir: folder, Listen: []string{"127.0.0.1:0"}, Serving: server.Serving{
+				Tick: time.Second, SessionTimeoutMax: sessionTimeout,
+			},
 			Settings:        tree.Settings{ExtendedTypes: true, EnforceQuota: true, ReconfigEnabled: true},
 			Auth:            auth.Options{SuperDigest: super},
 			FourLetterWords: []string{"*"}, Version: "3.9.5-test, built on 2026-01-01 00:00 UTC",
@@ -87,7 +89,10 @@ func parseMembers(text string) (all []server.Member, err error) {
 	}
 	for _, s := range m.Servers {
 		a := s.Addrs[0]
-		all = append(all, server.Member{ID: uint64(s.ID), Observer: s.Observer, Addrs: []string{net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort))}})
+		all = append(all,
+			server.Member{
+				ID: uint64(s.ID), Observer: s.Observer, Addrs: []string{net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort))},
+			})
 	}
 	return all, nil
 }
@@ -311,7 +316,8 @@ func (g *golden) writes() {
 	if data, _, err := g.owner.Get(ctx, "/log/mine"); err != nil || string(data) != "alice's" {
 		t.Errorf("alice reads %q: %v", data, err)
 	}
-	if got, err := stranger.Create(ctx, "/snapshot/queue/n-", nil, zk.ModePersistentSequential, zk.WorldACL(zk.PermAll)); err != nil || got != "/snapshot/queue/n-0000000004" {
+	if got, err := stranger.Create(ctx, "/snapshot/queue/n-", nil, zk.ModePersistentSequential,
+		zk.WorldACL(zk.PermAll)); err != nil || got != "/snapshot/queue/n-0000000004" {
 		t.Errorf("the next of the queue is %q: %v", got, err)
 	}
 	if err := stranger.Close(); err != nil {
@@ -388,7 +394,8 @@ func (g *golden) restarted() {
 			t.Errorf("%s outlives its session (%v)", path, err)
 		}
 	}
-	lines := slices.Concat(znodeLines(t, g.super, "/snapshot/binary"), znodeLines(t, g.super, "/log/readers"), znodeLines(t, g.super, "/zookeeper/config"))
+	lines := slices.Concat(znodeLines(t, g.super, "/snapshot/binary"), znodeLines(t, g.super, "/log/readers"),
+		znodeLines(t, g.super, "/zookeeper/config"))
 	for _, line := range lines {
 		if !slices.Contains(g.want, line) {
 			t.Errorf("nobody has changed it: %s", line)
@@ -446,7 +453,8 @@ func (e *ensemble) refused() {
 	if !errors.As(err, &newer) || !strings.Contains(err.Error(), "upgrade this server") {
 		t.Fatalf("it wasn't refused as newer: %v", err)
 	}
-	if advice := regexp.MustCompile(`(?i)\b(remove|wipe|delete|empty|damaged|corrupt)`).FindString(err.Error()); advice != "" {
+	if advice := regexp.MustCompile(`(?i)\b(remove|wipe|delete|empty|damaged|corrupt)`).FindString(
+		err.Error()); advice != "" {
 		t.Errorf("the refusal says %q: %v", advice, err)
 	}
 	compare(t, logLines(t, e.options[0].DataDir), end)

@@ -60,7 +60,8 @@ func (l Login) Begin(server string) (zk.SASLLogin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get a ticket for %s: %w", name, err)
 	}
-	token, err := spnego.NewKRB5TokenAPREQ(c, ticket, session, []int{gssapi.ContextFlagInteg, gssapi.ContextFlagSequence}, nil)
+	token, err := spnego.NewKRB5TokenAPREQ(c, ticket, session, []int{gssapi.ContextFlagInteg, gssapi.ContextFlagSequence},
+		nil)
 	if err != nil {
 		return nil, fmt.Errorf("make a token for %s: %w", name, err)
 	}
@@ -143,11 +144,11 @@ type exchange struct {
 	sequence uint64 // of the next token
 }
 
-// noLayer is the security layer that is chosen: none; TLS protects the connection.
+// noLayer selects no security layer; TLS protects the connection.
 const noLayer = 1
 
 // Step is zk.SASLLogin.Step. What the server offers is signed with the ticket's session key,
-// so it proves that it is the one that the ticket is for.
+// which proves that it is the server that the ticket is for.
 func (e *exchange) Step(challenge []byte) (token []byte, done bool, err error) {
 	e.step++
 	switch e.step {
@@ -175,7 +176,9 @@ func (e *exchange) choose(challenge []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	choice := gssapi.WrapToken{EC: uint16(kind.GetHMACBitLength() / 8), SndSeqNum: e.sequence, Payload: []byte{noLayer, 0, 0, 0}}
+	choice := gssapi.WrapToken{
+		EC: uint16(kind.GetHMACBitLength() / 8), SndSeqNum: e.sequence, Payload: []byte{noLayer, 0, 0, 0},
+	}
 	if err := choice.SetCheckSum(e.key, keyusage.GSSAPI_INITIATOR_SEAL); err != nil {
 		return nil, err
 	}

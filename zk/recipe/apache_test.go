@@ -61,12 +61,14 @@ func startApache() (address string, stop func(), err error) {
 		return "", nil, err
 	}
 	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	config := fmt.Sprintf("tickTime=200\nmaxSessionTimeout=60000\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n", dir, ports[0])
+	config := fmt.Sprintf("tickTime=200\nmaxSessionTimeout=60000\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n",
+		dir, ports[0])
 	file := filepath.Join(dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command("java", "-Dzookeeper.extendedTypesEnabled=true", "-Dzookeeper.forceSync=no", "-Xmx256m", "-cp", apacheClasspath(),
+	cmd := exec.Command("java", "-Dzookeeper.extendedTypesEnabled=true", "-Dzookeeper.forceSync=no", "-Xmx256m", "-cp",
+		apacheClasspath(),
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {

@@ -20,8 +20,8 @@ type Barrier struct {
 // NewBarrier returns the barrier at path, without setting it.
 func NewBarrier(c *zk.Client, path string, opt Options) *Barrier { return &Barrier{c, path, opt} }
 
-// Set puts the barrier up; that it is up already is no error. A lost reply doesn't
-// make it put the barrier up twice (see Ledger).
+// Set puts the barrier up; it is no error if the barrier is up already. A lost reply
+// doesn't make it put the barrier up twice (see Ledger).
 func (b *Barrier) Set(ctx context.Context) error {
 	for tries := 1; ; tries++ {
 		err := b.once(ctx, zk.CreateOp(b.path, b.opt.Data, zk.ModePersistent, b.opt.acl()))
@@ -45,7 +45,7 @@ func (b *Barrier) once(ctx context.Context, op zk.MultiOp) error {
 	return err
 }
 
-// create makes a znode; that it exists already is no error.
+// create makes a znode; it is no error if the znode exists already.
 func create(ctx context.Context, c *zk.Client, path string, data []byte, mode zk.CreateMode, acl []zk.ACL) error {
 	for tries := 1; ; tries++ {
 		_, err := c.Create(ctx, path, data, mode, acl)
@@ -63,8 +63,8 @@ func create(ctx context.Context, c *zk.Client, path string, data []byte, mode zk
 	}
 }
 
-// Remove takes the barrier down and lets everybody go; that it is down already is
-// no error. A lost reply doesn't make it take down a barrier that was set again
+// Remove takes the barrier down and lets everybody go; it is no error if the barrier is
+// down already. A lost reply doesn't make it take down a barrier that was set again
 // meanwhile (see Ledger).
 func (b *Barrier) Remove(ctx context.Context) error {
 	if _, up, err := look(ctx, b.c, b.path); err != nil || !up {

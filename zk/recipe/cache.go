@@ -37,7 +37,7 @@ type Cache struct {
 	feeds   map[*feed]struct{}
 }
 
-// depthAll is more than any path has.
+// depthAll is deeper than any path.
 const depthAll = 1 << 30
 
 // NewNodeCache begins to follow the znode at path, which needn't exist. The caller
@@ -127,9 +127,9 @@ func (k *Cache) run(ctx context.Context) {
 }
 
 // follow keeps the cache up to date while the session lasts. A lost connection is
-// always told twice, by the states and then, once it is back, by the watch's
-// EventResync; so events are taken before states are, and what is stale by the
-// one gets fresh by the other.
+// always reported twice: by the states and, once it is back, by the watch's
+// EventResync. So follow takes the events before the states: after a state makes the
+// cache stale, an EventResync makes it fresh.
 func (k *Cache) follow(ctx context.Context, c *zk.Client) error {
 	states := c.States()
 	defer states.Close()
@@ -138,7 +138,7 @@ func (k *Cache) follow(ctx context.Context, c *zk.Client) error {
 		return err
 	}
 	defer w.Close()
-	suspended(states) // before the watch was set: no EventResync follows
+	suspended(states) // those before the watch was set, which no EventResync follows
 	r := &reader{c, batchMax}
 	if err := k.resync(ctx, r); err != nil {
 		return err
@@ -212,8 +212,8 @@ func (k *Cache) events(w *zk.Watch) (dirty []string, resync bool) {
 	}
 }
 
-// refresh reads what has changed, each znode once however many events told of it:
-// what is read is at least as new as they.
+// refresh reads what has changed, each znode once however many events named it: what it
+// reads is at least as new as the events.
 func (k *Cache) refresh(ctx context.Context, r *reader, dirty []string) error {
 	for {
 		found := make(map[string]zk.Node, len(dirty))

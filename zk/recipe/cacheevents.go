@@ -146,15 +146,15 @@ func (k *Cache) tell(e CacheEvent) {
 	}
 }
 
-// apply takes in what was read of paths, which are sorted: children leave before
-// their parents, and come after them.
+// apply applies what was read of paths, which are sorted: children are removed before
+// their parents, and added after them.
 func (k *Cache) apply(paths []string, found map[string]zk.Node) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.merge(paths, found)
 }
 
-// replace takes in a whole walk. Only the caller changes nodes, so looking for
+// replace applies a whole walk. Only its caller changes nodes, so the search for
 // differences, which takes long in a large tree, holds up no reader.
 func (k *Cache) replace(found map[string]zk.Node) {
 	var differ []string

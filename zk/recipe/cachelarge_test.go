@@ -46,7 +46,8 @@ func TestTreeCacheLarge(t *testing.T) {
 	took := time.Since(begin)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	t.Logf("in the cache after %v, with %d bytes each", took.Round(time.Millisecond), (after.HeapAlloc-before.HeapAlloc)/uint64(len(paths)))
+	t.Logf("in the cache after %v, with %d bytes each", took.Round(time.Millisecond),
+		(after.HeapAlloc-before.HeapAlloc)/uint64(len(paths)))
 	if k.Len() != len(paths) {
 		t.Errorf("%d znodes in the cache, want %d", k.Len(), len(paths))
 	}
@@ -64,7 +65,8 @@ func TestTreeCacheLarge(t *testing.T) {
 	want := wholeTree(a, writer, "/forest")
 	t.Logf("%d znodes read for comparison in %v", len(want), time.Since(begin).Round(time.Millisecond))
 	same := func(x, y zk.Node) bool {
-		return bytes.Equal(x.Data, y.Data) && x.Stat.Czxid == y.Stat.Czxid && x.Stat.Mzxid == y.Stat.Mzxid && x.Stat.Version == y.Stat.Version
+		return bytes.Equal(x.Data, y.Data) && x.Stat.Czxid == y.Stat.Czxid && x.Stat.Mzxid == y.Stat.Mzxid &&
+			x.Stat.Version == y.Stat.Version
 	}
 	begin = time.Now()
 	a.must(k.Wait(ctx))

@@ -27,13 +27,13 @@ const (
 	requestsAtOnce = 16
 )
 
-// A reader reads what a cache wants to know.
+// A reader reads znodes for a cache.
 type reader struct {
 	c     *zk.Client
 	batch int // znodes a request
 }
 
-// read calls take for those of the znodes at paths that exist and may be read.
+// read calls take for each znode at paths that exists and may be read.
 func (r *reader) read(ctx context.Context, paths []string, take func(path string, node zk.Node)) error {
 	batches := (len(paths) + r.batch - 1) / r.batch
 	batch := func(i int) []string { return paths[i*r.batch : min((i+1)*r.batch, len(paths))] }
@@ -53,7 +53,7 @@ func (r *reader) read(ctx context.Context, paths []string, take func(path string
 	})
 }
 
-// list calls take for each child of the znodes at parents, sizes being how many
+// list calls take for each child of the znodes at parents; sizes are the numbers of
 // children they had.
 func (r *reader) list(ctx context.Context, parents []string, sizes []int32, take func(path string)) error {
 	var ends []int // of the batches
@@ -97,7 +97,7 @@ func ops(paths []string, op func(string) zk.MultiOp) []zk.MultiOp {
 	return all
 }
 
-// readable reports whether r is of a znode that exists and may be read.
+// readable reports whether r is the result of a znode that exists and may be read.
 func readable(r zk.MultiResult) (bool, error) {
 	if errors.Is(r.Err, zk.ErrNoNode) || errors.Is(r.Err, zk.ErrNoAuth) {
 		return false, nil
@@ -107,7 +107,8 @@ func readable(r zk.MultiResult) (bool, error) {
 
 // pipelined sends n requests, requestsAtOnce under way, and takes the replies in
 // their order.
-func (r *reader) pipelined(ctx context.Context, n int, send func(*zk.Pipeline, int) zk.Future[[]zk.MultiResult], take func(int, []zk.MultiResult) error) error {
+func (r *reader) pipelined(ctx context.Context, n int, send func(*zk.Pipeline, int) zk.Future[[]zk.MultiResult],
+	take func(int, []zk.MultiResult) error) error {
 	p := r.c.Pipeline()
 	var sent [requestsAtOnce]zk.Future[[]zk.MultiResult]
 	for i := range n + requestsAtOnce {
@@ -128,11 +129,11 @@ func (r *reader) pipelined(ctx context.Context, n int, send func(*zk.Pipeline, i
 	return nil
 }
 
-// walk returns all znodes the cache covers. It reads one level after the other.
-// What changes meanwhile is told by the watch, and read again after. The sync
-// makes sure that a new session on a server that lags behind doesn't take the
-// cache back in time. A read-only server can't sync, and has nobody to lag behind;
-// the client moves to a server with quorum when there is one, and all is read again.
+// walk returns all znodes the cache covers. It reads one level after the other. Changes
+// made meanwhile are reported by the watch, and read again afterwards. The sync makes
+// sure that a new session on a server that lags behind doesn't take the cache back in
+// time. A read-only server can't sync, and has nobody to lag behind; when there is a
+// server with quorum, the client moves to it, and all is read again.
 func (k *Cache) walk(ctx context.Context, r *reader) (map[string]zk.Node, error) {
 	if err := r.c.Sync(ctx, k.root); err != nil && !errors.Is(err, zk.ErrNotReadOnly) {
 		return nil, err
@@ -168,8 +169,8 @@ func (k *Cache) walk(ctx context.Context, r *reader) (map[string]zk.Node, error)
 }
 
 // onceMore reports whether reading may succeed when tried again: after a lost
-// connection, and with one znode a request where a batch was too large for the
-// limits of this client.
+// connection or, now with one znode per request, after a batch that was too large for
+// the limits of this client.
 func (r *reader) onceMore(ctx context.Context, err error) bool {
 	if r.batch > 1 && (errors.Is(err, zk.ErrReplyTooLarge) || errors.Is(err, zk.ErrRequestTooLarge)) {
 		r.batch = 1

@@ -10,8 +10,8 @@ import (
 )
 
 // ensure creates the znode at path, and the parents it lacks, as containers: a
-// server removes them once they have been in use and are empty. That the znode
-// exists already is no error.
+// server removes them once they have been in use and are empty. It is no
+// error if the znode exists already.
 //
 // A root that doesn't exist is a chroot whose parent is missing. Only a client
 // without that chroot can create it, so that is an error.
@@ -40,8 +40,8 @@ func ensureAs(ctx context.Context, c *zk.Client, path string, acl []zk.ACL, mode
 	}
 }
 
-// ensureTries bounds how often what was just created may be gone again: a server
-// removes an empty container once a minute, so twice in a row is not chance.
+// ensureTries bounds how often a znode that was just created may be gone again: a
+// server removes an empty container once a minute, so twice in a row is not chance.
 const ensureTries = 3
 
 // createProtected makes an ephemeral sequential znode in dir by
@@ -64,9 +64,9 @@ func createProtected(ctx context.Context, c *zk.Client, dir, name string, opt Op
 	}
 }
 
-// deleteSurely deletes a znode whose name has a UUID of this client's, so that no
-// other znode can have it and a repeated deletion does no harm. Any other znode
-// is for deleteIncarnation. It returns ErrNoNode if the znode was gone.
+// deleteSurely deletes a znode whose name has a UUID of this client's, so that no other
+// znode can have it and a repeated deletion does no harm. For any other znode use
+// deleteIncarnation. It returns ErrNoNode if the znode was gone.
 func deleteSurely(ctx context.Context, c *zk.Client, path string) error {
 	for unsure := false; ; {
 		err := c.Delete(ctx, path, zk.AnyVersion)
@@ -95,7 +95,7 @@ func deleteIncarnation(ctx context.Context, c *zk.Client, path string, czxid int
 		case !ok || stat.Czxid != czxid:
 			return fmt.Errorf("recipe: delete %s: %w", path, zk.ErrNoNode)
 		}
-		// The version keeps a znode that was replaced and changed meanwhile.
+		// The version protects a znode that was replaced and changed meanwhile.
 		err = c.Delete(ctx, path, stat.Version)
 		switch {
 		case err == nil:
@@ -108,8 +108,8 @@ func deleteIncarnation(ctx context.Context, c *zk.Client, path string, czxid int
 	}
 }
 
-// look returns what is at path, read from a state that has everything this session
-// ever sent: a request whose reply was lost is decided in it.
+// look returns what is at path, read from a state that includes everything this session
+// has sent: even the outcome of a request whose reply was lost is settled in it.
 func look(ctx context.Context, c *zk.Client, path string) (zk.Stat, bool, error) {
 	for {
 		err := c.Sync(ctx, path)

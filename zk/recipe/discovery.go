@@ -78,7 +78,8 @@ func NewDiscovery(sessions *zk.Sessions, path string, opt Options) *Discovery {
 // the instance has no name or can't be written as JSON.
 func (d *Discovery) Register(i Instance) (*Ephemeral, error) {
 	if i.Name == "" || strings.Contains(i.Name+i.ID, "/") {
-		return nil, fmt.Errorf("recipe: register %q, id %q: a service needs a name, and neither may have a slash", i.Name, i.ID)
+		return nil, fmt.Errorf("recipe: register %q, id %q: a service needs a name, and neither may have a slash", i.Name,
+			i.ID)
 	}
 	if i.ID == "" {
 		i.ID = newUUID()
@@ -122,8 +123,8 @@ func (d *Discovery) Instances(ctx context.Context, name string) ([]Instance, err
 	return instancesOf(data), err
 }
 
-// childrenData returns the data of path's children by name; who goes while they
-// are read is left out.
+// childrenData returns the data of path's children by name, without children that are
+// deleted while they are read.
 func childrenData(ctx context.Context, c *zk.Client, path string) (map[string][]byte, error) {
 	names, _, err := c.Children(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {

@@ -51,7 +51,7 @@ func (b *DoubleBarrier) Enter(ctx context.Context) error {
 }
 
 func (b *DoubleBarrier) enter(ctx context.Context) error {
-	// The name is this membership's alone: that it exists means a reply was lost.
+	// No other membership uses the name: if it exists already, a reply was lost.
 	if err := create(ctx, b.c, join(b.path, b.mine), b.opt.Data, zk.ModeEphemeral, b.opt.acl()); err != nil {
 		return err
 	}
@@ -70,17 +70,17 @@ func (b *DoubleBarrier) enter(ctx context.Context) error {
 		others, err := b.others(ctx)
 		switch {
 		case err == nil && len(others)+1 >= b.members:
-			// Nobody removes it while this member is here, so a repeated attempt
+			// Nobody removes the ready znode while this member is here, so a repeated attempt
 			// doesn't bring it back.
 			err = create(ctx, b.c, join(b.path, ready), nil, zk.ModePersistent, b.opt.acl())
 			if err == nil {
 				w.Close()
-				continue // to see which one it is
+				continue // to see which ready znode it is
 			}
 		case err == nil:
 			if _, err = w.Next(ctx); err == nil {
 				w.Close()
-				continue // it stays as long as this member does
+				continue // the ready znode stays as long as this member does
 			}
 		}
 		w.Close()

@@ -56,7 +56,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, held 
 	}
 }
 
-// reign calls lead as long as held is held; done says that it returned by itself.
+// reign calls lead as long as held is held; done says that lead returned by itself.
 func reign(ctx context.Context, held *Held, lead func(context.Context, *Held) error) (done bool, err error) {
 	defer resign(ctx, held)
 	for {
@@ -75,12 +75,11 @@ func reign(ctx context.Context, held *Held, lead func(context.Context, *Held) er
 	}
 }
 
-// resignWait bounds how long a leader that resigns waits for the ensemble to hear
-// it; without that, the deletion goes on behind it, at most until the session
-// ends.
+// resignWait bounds how long a leader that resigns waits for the ensemble. After that,
+// the deletion goes on in the background, at most until the session ends.
 const resignWait = 5 * time.Second
 
-// resign gives leadership back, also if ctx has ended.
+// resign gives leadership back, even if ctx has ended.
 func resign(ctx context.Context, held *Held) {
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignWait)
 	defer cancel()

@@ -37,7 +37,10 @@ type Ephemeral struct {
 // must Close it.
 func NewEphemeral(sessions *zk.Sessions, path string, opt Options) *Ephemeral {
 	ctx, stop := context.WithCancel(context.Background())
-	e := &Ephemeral{sessions: sessions, path: path, opt: opt, data: opt.Data, edition: 1, stop: stop, done: make(chan struct{}), changed: make(chan struct{})}
+	e := &Ephemeral{
+		sessions: sessions, path: path, opt: opt, data: opt.Data, edition: 1, stop: stop, done: make(chan struct{}),
+		changed: make(chan struct{}),
+	}
 	go e.run(ctx)
 	return e
 }
@@ -55,8 +58,8 @@ func (e *Ephemeral) run(ctx context.Context) {
 	e.publish(0, err)
 }
 
-// ephemeralDeleteWait bounds how long Close waits for the ensemble to delete the
-// znode; without that, it goes with the session.
+// ephemeralDeleteWait bounds how long Close waits for the ensemble to delete the znode;
+// after that, the znode goes with the session.
 const ephemeralDeleteWait = 5 * time.Second
 
 // keep keeps the znode while the session and ctx last.
@@ -91,7 +94,7 @@ func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 			}
 			stored = edition
 			if err = create(ctx, c, e.path, data, zk.ModeEphemeral, e.opt.acl()); errors.Is(err, zk.ErrNoNode) {
-				return err // there is no place for it
+				return err // the parent is missing
 			}
 		case !mine:
 			e.publish(0, nil)
@@ -102,7 +105,7 @@ func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 				stored = edition
 			}
 		case e.publish(stat.Czxid, nil):
-			w.Close() // changed is an old one now
+			w.Close() // publish has replaced changed
 		default:
 			err = waitFor(ctx, w, changed)
 		}
@@ -112,15 +115,15 @@ func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 	}
 }
 
-// A recreation paces the creation of a znode that somebody else deletes: the first
-// one is made at once, the next ones after a pause that doubles as long as they are
-// deleted within vanishedPauseMax.
+// A recreation paces the creation of a znode that somebody else deletes: the first is
+// made at once, the next ones after a pause that doubles as long as each is deleted
+// within 2*vanishedPauseMax.
 type recreation struct {
 	rest time.Duration
 	last time.Time // when the last one was made
 }
 
-// wait waits until the next one may be made, and reports false if ctx ended first.
+// wait waits until the znode may be created, and reports false if ctx ended first.
 func (r *recreation) wait(ctx context.Context) bool {
 	if time.Since(r.last) > 2*vanishedPauseMax {
 		r.rest = 0
@@ -145,8 +148,8 @@ func waitFor(ctx context.Context, w *zk.Watch, changed <-chan struct{}) error {
 	}
 }
 
-// leave deletes the znode if it is this session's. A create whose reply was lost
-// may have made it, which a server that lags behind needn't know.
+// leave deletes the znode if it is this session's. A create whose reply was lost may
+// have made it, which a server that lags behind may not know, so leave syncs first.
 func (e *Ephemeral) leave(ctx context.Context, c *zk.Client) {
 	stat, ok, err := look(ctx, c, e.path)
 	if err == nil && ok && stat.EphemeralOwner == c.Session().ID {
@@ -166,7 +169,7 @@ func (e *Ephemeral) publish(token int64, err error) bool {
 	return true
 }
 
-// announce wakes all who wait for a change. The caller holds e.mu.
+// announce wakes everybody who waits for a change. The caller holds e.mu.
 func (e *Ephemeral) announce() {
 	close(e.changed)
 	e.changed = make(chan struct{})

@@ -162,8 +162,10 @@ var fleetClasses struct {
 func javaPath() string {
 	var jars []string
 	for _, name := range []string{
-		"curator-client", "curator-framework", "curator-recipes", "curator-x-discovery", "zookeeper", "zookeeper-jute", "guava",
-		"failureaccess", "slf4j-api", "slf4j-nop", "netty-all", "netty-handler", "jackson-core", "jackson-databind", "jackson-annotations", "snappy-java",
+		"curator-client", "curator-framework", "curator-recipes", "curator-x-discovery", "zookeeper", "zookeeper-jute",
+		"guava",
+		"failureaccess", "slf4j-api", "slf4j-nop", "netty-all", "netty-handler", "jackson-core", "jackson-databind",
+		"jackson-annotations", "snappy-java",
 	} {
 		jars = append(jars, filepath.Join("/usr/share/java", name+".jar"))
 	}
@@ -177,8 +179,11 @@ func compiled(t *testing.T) string {
 		if c.dir, c.err = os.MkdirTemp("", "zk-fleet-"); c.err != nil {
 			return
 		}
-		if out, err := exec.Command("javac", "-nowarn", "-cp", javaPath(), "-d", c.dir, "testdata/Fleet.java").CombinedOutput(); err != nil {
-			c.err = fmt.Errorf("compile testdata/Fleet.java (needs a JDK, libcurator-recipes-java and libcurator-discovery-java): %w\n%s", err, out)
+		if out, err :=
+			exec.Command("javac", "-nowarn", "-cp", javaPath(), "-d", c.dir,
+				"testdata/Fleet.java").CombinedOutput(); err != nil {
+			c.err = fmt.Errorf("compile testdata/Fleet.java (needs a JDK, libcurator-recipes-java and libcurator-discovery-java): %w\n%s",
+				err, out)
 		}
 	})
 	if c.err != nil {
@@ -188,7 +193,8 @@ func compiled(t *testing.T) string {
 }
 
 func (f *fleet) java(name, recipe, path string) {
-	f.program(exec.CommandContext(f.ctx, "java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", f.classes+":"+javaPath(), "Fleet",
+	f.program(exec.CommandContext(f.ctx, "java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", f.classes+":"+javaPath(),
+		"Fleet",
 		f.connect, f.umpire.listener.Addr().String(), name, recipe, path))
 }
 
@@ -198,7 +204,8 @@ func (f *fleet) python(name, recipe, path string) {
 	if _, err := os.Stat(own); err == nil {
 		python = own
 	}
-	f.program(exec.CommandContext(f.ctx, python, "testdata/fleet.py", f.connect, f.umpire.listener.Addr().String(), name, recipe, path))
+	f.program(exec.CommandContext(f.ctx, python, "testdata/fleet.py", f.connect, f.umpire.listener.Addr().String(), name,
+		recipe, path))
 }
 
 func (f *fleet) program(cmd *exec.Cmd) {
@@ -506,14 +513,17 @@ func TestFleetDiscovery(t *testing.T) {
 	fleets(t, 1, func(f *fleet) {
 		port := 8
 		d := recipe.NewDiscovery(f.source(), "/services", recipe.Options{})
-		r, err := d.Register(recipe.Instance{Name: "fleet", ID: "go", Address: "10.0.0.8", Port: &port, Payload: json.RawMessage(`"hi"`)})
+		r, err := d.Register(recipe.Instance{
+			Name: "fleet", ID: "go", Address: "10.0.0.8", Port: &port, Payload: json.RawMessage(`"hi"`),
+		})
 		f.must(err)
 		defer r.Close()
 		p := d.Provider("fleet")
 		defer p.Close()
 		f.java("java", "discovery", "/services")
 		f.eventually("Go knows both", func() bool { return len(p.All()) == 2 })
-		if i := p.All()[1]; i.ID != "java" || i.Address != "10.0.0.9" || *i.Port != 99 || string(i.Payload) != `"hello"` || i.Type != "DYNAMIC" {
+		if i := p.All()[1]; i.ID != "java" || i.Address != "10.0.0.9" || *i.Port != 99 || string(i.Payload) != `"hello"` ||
+			i.Type != "DYNAMIC" {
 			t.Errorf("Java's instance: %+v", i)
 		}
 		f.eventually("Java knows Go's", func() bool {

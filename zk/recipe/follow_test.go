@@ -120,7 +120,8 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("names %q, %v", names, err)
 		}
 		list, err := d.Instances(a.ctx, "web")
-		if err != nil || len(list) != 3 || *list[0].Port != 80 || list[0].Type != "DYNAMIC" || list[0].RegisteredMs == 0 || !list[2].Disabled || list[1].Disabled {
+		if err != nil || len(list) != 3 || *list[0].Port != 80 || list[0].Type != "DYNAMIC" || list[0].RegisteredMs == 0 ||
+			!list[2].Disabled || list[1].Disabled {
 			t.Errorf("instances %+v, %v", list, err)
 		}
 		db, err := d.Instances(a.ctx, "db")
@@ -150,14 +151,17 @@ func makeBroken(ctx context.Context, c *zk.Client) error {
 func TestInstanceJSON(t *testing.T) {
 	t.Parallel()
 	port := 8080
-	i := recipe.Instance{Name: "web", ID: "x", Address: "10.0.0.1", Port: &port, RegisteredMs: 1325129459728, Type: "DYNAMIC"}
+	i := recipe.Instance{
+		Name: "web", ID: "x", Address: "10.0.0.1", Port: &port, RegisteredMs: 1325129459728, Type: "DYNAMIC",
+	}
 	want := `{"name":"web","id":"x","address":"10.0.0.1","port":8080,"sslPort":null,"payload":null,"registrationTimeUTC":1325129459728,"serviceType":"DYNAMIC","uriSpec":null,"enabled":true}`
 	got, err := json.Marshal(i)
 	if err != nil || string(got) != want {
 		t.Errorf("%s, %v; want %s", got, err, want)
 	}
 	var back recipe.Instance
-	if err := json.Unmarshal([]byte(`{"name":"web","id":"x","enabled":false,"unknown":1}`), &back); err != nil || !back.Disabled || back.Port != nil {
+	if err := json.Unmarshal([]byte(`{"name":"web","id":"x","enabled":false,"unknown":1}`), &back); err != nil ||
+		!back.Disabled || back.Port != nil {
 		t.Errorf("%+v, %v", back, err)
 	}
 	back.Disabled = true
@@ -222,9 +226,11 @@ func TestTreeCacheExact(t *testing.T) {
 		}
 		want := readTree(a, writer, "/tree")
 		same := func(x, y zk.Node) bool {
-			return bytes.Equal(x.Data, y.Data) && x.Stat.Czxid == y.Stat.Czxid && x.Stat.Mzxid == y.Stat.Mzxid && x.Stat.Version == y.Stat.Version
+			return bytes.Equal(x.Data, y.Data) && x.Stat.Czxid == y.Stat.Czxid && x.Stat.Mzxid == y.Stat.Mzxid &&
+				x.Stat.Version == y.Stat.Version
 		}
-		a.eventually("the cache is the tree", func() bool { return k.Wait(a.ctx) == nil && maps.EqualFunc(k.Snapshot(), want, same) })
+		a.eventually("the cache is the tree",
+			func() bool { return k.Wait(a.ctx) == nil && maps.EqualFunc(k.Snapshot(), want, same) })
 		a.eventually("the events add up to the tree", func() bool {
 			mu.Lock()
 			defer mu.Unlock()

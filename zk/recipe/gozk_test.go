@@ -27,7 +27,8 @@ func (p *player) openGozk() error {
 			return p.k.dial(p.ctx, network, address)
 		}
 	}
-	c, _, err := gozk.Connect(strings.Split(servers, ","), sessionTimeout, gozk.WithLogger(silent{}), gozk.WithDialer(dial))
+	c, _, err := gozk.Connect(strings.Split(servers, ","), sessionTimeout, gozk.WithLogger(silent{}),
+		gozk.WithDialer(dial))
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,8 @@ func (p *player) openGozk() error {
 // passing reports whether a gozk call that failed so may be made again: go-zookeeper's
 // programs must do that by themselves.
 func passing(err error) bool {
-	return errors.Is(err, gozk.ErrConnectionClosed) || errors.Is(err, gozk.ErrNoServer) || errors.Is(err, gozk.ErrSessionExpired)
+	return errors.Is(err, gozk.ErrConnectionClosed) || errors.Is(err, gozk.ErrNoServer) ||
+		errors.Is(err, gozk.ErrSessionExpired)
 }
 
 // until makes a call again until it succeeds or fails for good.
@@ -160,7 +162,9 @@ var gozkScenarios = []scenario{
 					return fmt.Errorf("sign: %w", err)
 				}
 				for i := range p.players {
-					if err := p.awaitSign(func() (bool, <-chan gozk.Event, error) { return wait(dir, fmt.Sprintf("<%d>", i)) }); err != nil {
+					if err := p.awaitSign(func() (bool, <-chan gozk.Event, error) {
+						return wait(dir, fmt.Sprintf("<%d>", i))
+					}); err != nil {
 						return fmt.Errorf("wait for a sign: %w", err)
 					}
 				}

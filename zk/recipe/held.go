@@ -29,10 +29,10 @@ type Held struct {
 	ctx    context.Context
 	end    context.CancelCauseFunc
 	losses int   // of the connection, as far as noticed
-	gone   error // why it is held no more; nil while it may be
+	gone   error // why it is no longer held; nil while it may be
 }
 
-// hold begins to watch over a lock just acquired.
+// hold starts to monitor a lock just acquired.
 func hold(ctx context.Context, c *zk.Client, path string, token int64) *Held {
 	h := &Held{c: c, path: path, token: token, base: context.WithoutCancel(ctx)}
 	h.ctx, h.end = context.WithCancelCause(h.base)
@@ -103,8 +103,8 @@ func (h *Held) Confirm(ctx context.Context) error {
 	}
 }
 
-// renew replaces an ended context, unless the connection was lost again after so
-// many losses: then what was asked before proves nothing. A loss that is noticed
+// renew replaces an ended context, unless the connection was lost again since losses
+// were counted: then the answer from before proves nothing. A loss that is noticed
 // later ends the new context, which errs on the safe side.
 func (h *Held) renew(losses int) (renewed bool, err error) {
 	h.mu.Lock()
@@ -144,7 +144,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 	return err
 }
 
-// finish records that the lock is held no more, and returns why; the first
+// finish records that the lock is no longer held, and returns why; the first
 // reason stands.
 func (h *Held) finish(why error) error {
 	h.mu.Lock()
@@ -201,7 +201,7 @@ func (h *Held) watchNode(life context.Context) {
 		case err == nil:
 			w.Close()
 		case !zk.SessionLost(err) && life.Err() == nil:
-			// Whatever the server means by it, the lock is in doubt and not lost.
+			// Whatever the error means, the lock is in doubt rather than lost.
 			h.suspend()
 			if !pause(life, refusedPause) {
 				return

@@ -11,7 +11,7 @@ import (
 // client leads. Unlike Election it calls nobody.
 //
 // Its layout is that of Curator's LeaderLatch; Options.Data is the latch's id
-// there. When the connection is lost the latch no more leads; it leads again when
+// there. When the connection is lost the latch stops leading; it leads again when
 // the connection comes back in time. When the session expires it takes part again
 // with a new one.
 type Latch struct {
@@ -31,7 +31,9 @@ type Latch struct {
 // caller must Close the latch.
 func NewLatch(sessions *zk.Sessions, path string, opt Options) *Latch {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &Latch{sessions: sessions, path: path, opt: opt, stop: stop, done: make(chan struct{}), changed: make(chan struct{})}
+	l := &Latch{
+		sessions: sessions, path: path, opt: opt, stop: stop, done: make(chan struct{}), changed: make(chan struct{}),
+	}
 	go l.run(ctx)
 	return l
 }

@@ -19,7 +19,7 @@ import (
 // several.
 //
 // While the connection is lost a commit waits. When the session expires before
-// the outcome is known, nobody can tell any more: the error satisfies
+// the outcome is known, nobody can find it out: the error satisfies
 // zk.MaybeApplied.
 type Ledger struct {
 	c   *zk.Client
@@ -50,7 +50,8 @@ func (l *Ledger) Commit(ctx context.Context, ops ...zk.MultiOp) ([]zk.MultiResul
 // commitOrUndo is Commit for operations that nobody wants once ctx has ended: if
 // they turn out to be applied after that, undo is called in the background with
 // the zxid of their transaction.
-func (l *Ledger) commitOrUndo(ctx context.Context, undo func(ctx context.Context, zxid int64), ops ...zk.MultiOp) ([]zk.MultiResult, error) {
+func (l *Ledger) commitOrUndo(ctx context.Context, undo func(ctx context.Context, zxid int64),
+	ops ...zk.MultiOp) ([]zk.MultiResult, error) {
 	if !l.take(ctx) {
 		return nil, fmt.Errorf("recipe: commit: %w", context.Cause(ctx))
 	}
@@ -100,14 +101,15 @@ func (l *Ledger) commit(ctx context.Context, ops []zk.MultiOp) ([]zk.MultiResult
 		}
 		switch failed, ok := errors.AsType[*zk.MultiError](err); {
 		case ok && failed.Index == 0:
-			// Nothing was applied. If somebody has deleted or changed the znode, another
-			// takes its place; if the server refuses to change it, so it would another.
+			// Nothing was applied. If somebody has deleted or changed the znode, a new one takes its
+			// place; if the server refuses to change it, it would refuse to change a new one too.
 			mine := l.path
 			l.path = ""
 			remove(ctx, l.c, mine)
 			switch lost++; {
 			case failed.Code != zk.ErrNoNode && failed.Code != zk.ErrBadVersion:
-				return nil, fmt.Errorf("recipe: commit: change the ledger's znode %s, which Options.ACL must permit: %w", mine, failed.Code)
+				return nil, fmt.Errorf("recipe: commit: change the ledger's znode %s, which Options.ACL must permit: %w", mine,
+					failed.Code)
 			case lost > ledgerLossesMax:
 				return nil, fmt.Errorf("recipe: commit: %w: the last was %s", errLedgerTaken, mine)
 			}
@@ -143,7 +145,7 @@ func (l *Ledger) settle(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return fmt.Errorf("recipe: commit: %w", context.Cause(ctx))
 			}
-			l.path = "" // it is gone, or the session is
+			l.path = "" // the znode is gone, or the session is
 		}
 		l.unsure = false
 	}

@@ -25,8 +25,8 @@ type line struct {
 	opt    Options
 }
 
-// marks tell the znodes of a line from others in the directory, and their kind:
-// how the name ends before the digits.
+// marks distinguish the znodes of a line from others in the directory, and tell their
+// kind, by how the name ends before the digits.
 type marks struct{ exclusive, shared []string }
 
 // digits is the length of the number a server appends to a sequential znode.
@@ -49,7 +49,7 @@ func (m marks) parse(name string) (participant, bool) {
 	if kind, ok := m.kindOf(stem); ok {
 		return participant{name, number, kind}, true
 	}
-	// The sign of a number of ten digits stands before them.
+	// A negative number has its sign before its ten digits.
 	if unsigned, signed := strings.CutSuffix(stem, "-"); signed && number > 0 {
 		if kind, ok := m.kindOf(unsigned); ok {
 			return participant{name, -number, kind}, true
@@ -58,7 +58,7 @@ func (m marks) parse(name string) (participant, bool) {
 	return participant{}, false
 }
 
-// cutNumber cuts the last ten characters of a name off, which are a number.
+// cutNumber cuts off the last ten characters of a name, which are a number.
 func cutNumber(name string) (stem string, number int64, ok bool) {
 	if len(name) < digits {
 		return "", 0, false
@@ -72,7 +72,7 @@ func cutNumber(name string) (stem string, number int64, ok bool) {
 	return stem, number, err == nil
 }
 
-// kindOf reports whether stem ends as a participant's name does, and which kind's.
+// kindOf reports whether stem ends like a participant's name, and of which kind.
 func (m marks) kindOf(stem string) (shared, ok bool) {
 	ends := func(mark string) bool { return strings.HasSuffix(stem, mark) }
 	if slices.ContainsFunc(m.exclusive, ends) {
@@ -81,9 +81,9 @@ func (m marks) kindOf(stem string) (shared, ok bool) {
 	return true, slices.ContainsFunc(m.shared, ends)
 }
 
-// compareNumbers orders the numbers of two participants of one line: negative if a
-// was before b. A server's counter is 32 bits wide and goes from 2147483647 on to
-// -2147483648; participants of one time are never half of its range apart.
+// compareNumbers orders the numbers of two participants of one line: negative if a was
+// before b. A server's counter is 32 bits wide and goes from 2147483647 on to
+// -2147483648; participants that exist at the same time are never half its range apart.
 func compareNumbers(a, b int64) int64 {
 	const span = 1 << 32
 	switch d := a - b; {
@@ -96,8 +96,8 @@ func compareNumbers(a, b int64) int64 {
 	}
 }
 
-// inTheWay returns the last participant before mine that it must wait for, "" if
-// mine is first; ok is false if mine is not among names.
+// inTheWay returns the last participant before mine that mine must wait for, "" if mine
+// is first; ok is false if mine is not among names.
 func (l *line) inTheWay(names []string, mine string) (way string, ok bool) {
 	me, isMark := l.marks.parse(mine)
 	if !isMark {
@@ -121,24 +121,23 @@ func (l *line) inTheWay(names []string, mine string) (way string, ok bool) {
 	return way, ok
 }
 
-// errVanished says that the own znode is not in the line any more, though the
-// session lasts: somebody deleted it.
+// errVanished says that this participant's znode is not in the line any more, though
+// the session lasts: somebody deleted it.
 var errVanished = errors.New("the znode was deleted by somebody else")
 
-// If somebody deletes participants again and again, they would enter as fast as they can.
+// If somebody kept deleting the participants, they would enter again as fast as they can.
 // So each pauses before it enters again, longer each time.
 const (
 	vanishedPause    = time.Millisecond
 	vanishedPauseMax = time.Second
 )
 
-// errNoParticipant says that the server gave the own znode a name that isn't a
-// participant's, such as one without a number.
+// errNoParticipant says that the server gave this participant's znode a name that isn't
+// a participant's, such as one without a number.
 var errNoParticipant = errors.New("the server's name for the znode has no number, so its place in the line is unknown")
 
-// lock enters the line and waits until it is first, or returns ErrTaken if it
-// isn't at once and may not wait. Whatever the outcome, no znode of a lock not
-// held stays behind.
+// lock enters the line and waits until it is first, or returns ErrTaken if it isn't at
+// once and may not wait. If the lock is not acquired, no znode stays behind.
 func (l *line) lock(ctx context.Context, wait bool) (*Held, error) {
 	for rest := vanishedPause; ; rest = min(2*rest, vanishedPauseMax) {
 		path, czxid, err := createProtected(ctx, l.c, l.dir, l.name, l.opt)
@@ -157,8 +156,8 @@ func (l *line) lock(ctx context.Context, wait bool) (*Held, error) {
 	}
 }
 
-// await waits until mine is first. Any state that has mine has every one before
-// it too, so reading from a server that lags behind does no harm.
+// await waits until mine is first. Any state that has mine also has every participant
+// before it, so reading from a server that lags behind does no harm.
 func (l *line) await(ctx context.Context, mine string, wait bool) error {
 	if _, ok := l.marks.parse(mine); !ok {
 		return fmt.Errorf("%w: %s", errNoParticipant, mine)

@@ -330,7 +330,9 @@ func TestACL(t *testing.T) {
 		held, err := recipe.NewMutex(c, "/private/m", recipe.Options{ACL: zk.CreatorACL()}).Lock(a.ctx)
 		a.must(err)
 		a.must(recipe.NewQueue(c, "/private/q", recipe.Options{ACL: zk.CreatorACL()}).Put(a.ctx, []byte("x")))
-		paths := []string{"/private", "/private/m", held.Path(), "/private/q", "/private/q-ledgers", "/private/q/queue-0000000000"}
+		paths := []string{
+			"/private", "/private/m", held.Path(), "/private/q", "/private/q-ledgers", "/private/q/queue-0000000000",
+		}
 		for _, path := range paths {
 			list, _, err := c.GetACL(a.ctx, path)
 			if err != nil || len(list) != 1 || list[0].ID.Scheme != "digest" || list[0].Perms != zk.PermAll {

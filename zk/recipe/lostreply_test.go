@@ -111,16 +111,19 @@ func TestLostReplies(t *testing.T) {
 			a.must(err)
 			defer c.Close()
 			l := recipe.NewLedger(c, "/ledgers", recipe.Options{})
-			if results, err := l.Commit(a.ctx, zk.CreateOp("/n-", nil, zk.ModePersistentSequential, world)); err != nil || len(results) != 1 || results[0].Path != "/n-0000000001" {
+			if results, err := l.Commit(a.ctx, zk.CreateOp("/n-", nil, zk.ModePersistentSequential, world)); err != nil ||
+				len(results) != 1 || results[0].Path != "/n-0000000001" {
 				t.Errorf("commit: %+v, %v", results, err)
 			}
 			d.armed.Store(true)
-			if results, err := l.Commit(a.ctx, zk.CreateOp("/n-", nil, zk.ModePersistentSequential, world)); err != nil || results != nil {
+			if results, err := l.Commit(a.ctx, zk.CreateOp("/n-", nil, zk.ModePersistentSequential, world)); err != nil ||
+				results != nil {
 				t.Errorf("commit with a lost reply: %+v, %v", results, err)
 			}
 			// Refused: the error names the caller's own operation.
 			_, err = l.Commit(a.ctx, zk.CheckOp("/n-0000000001", 0), zk.CheckOp("/nowhere", 0))
-			if failed, ok := errors.AsType[*zk.MultiError](err); !ok || failed.Index != 1 || failed.Path != "/nowhere" || zk.MaybeApplied(err) {
+			if failed, ok := errors.AsType[*zk.MultiError](err); !ok || failed.Index != 1 || failed.Path != "/nowhere" ||
+				zk.MaybeApplied(err) {
 				t.Errorf("refused: %v", err)
 			}
 			// Left unsure: the next commit finds its place.

@@ -23,7 +23,7 @@ type HeldAll struct {
 // LockAll acquires all of the locks or none. Whatever order they are given in, it
 // takes them in the order of their paths, so that two callers who want the same
 // locks never wait for each other. Locks that one client takes on one path, both
-// sides of an RWLock among them, would wait for each other for ever: that is an error.
+// sides of an RWLock among them, would wait for each other forever: that is an error.
 func LockAll(ctx context.Context, lockers ...Locker) (*HeldAll, error) {
 	if len(lockers) == 0 {
 		return nil, errors.New("recipe: lock all: no locks given")

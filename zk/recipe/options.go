@@ -60,7 +60,7 @@ func again(ctx context.Context, err error) bool {
 	return zk.Retryable(err) || zk.MaybeApplied(err) // the next call waits for a connection
 }
 
-// refusedPause spaces attempts at a server that can't take writes for now.
+// refusedPause is the pause between attempts at a server that can't take writes for now.
 const refusedPause = 100 * time.Millisecond
 
 // pause waits from d/2 to d, and reports false if ctx ended first.
@@ -83,7 +83,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// parentOf returns the path above p, "/" at last.
+// parentOf returns the path above p, "/" at the top.
 func parentOf(p string) string { return p[:max(strings.LastIndexByte(p, '/'), 1)] }
 
 // nameOf returns the last part of p.

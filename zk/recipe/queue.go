@@ -49,7 +49,10 @@ type Queue struct {
 // NewQueue returns the queue whose items are children of path. Nothing is created
 // yet.
 func NewQueue(c *zk.Client, path string, opt Options) *Queue {
-	q := &Queue{ClaimPath: path + "-claims", c: c, path: path, opt: opt, ledger: ledgerBeside(c, path, opt), turn: make(chan struct{}, 1)}
+	q := &Queue{
+		ClaimPath: path + "-claims", c: c, path: path, opt: opt, ledger: ledgerBeside(c, path, opt), turn: make(chan struct{},
+			1),
+	}
 	q.turn <- struct{}{}
 	return q
 }
@@ -72,9 +75,9 @@ func (q *Queue) put(ctx context.Context, name string, items [][]byte) error {
 	}
 }
 
-// ensure creates a directory of the queue. It stays: a container would be removed
-// when it is empty and made again with its numbers from 0, and then a consumer that
-// lags behind could take a new item in place of the old one of the same name.
+// ensure creates a directory of the queue. The directory is persistent: a container would
+// be removed when it is empty and made again with its numbers from 0, and then a consumer
+// that lags behind could take a new item in place of the old one of the same name.
 func (q *Queue) ensure(ctx context.Context, dir string) error {
 	return ensureAs(ctx, q.c, dir, q.opt.acl(), zk.ModePersistent)
 }
@@ -129,7 +132,7 @@ type Claim struct {
 }
 
 // Claim waits for an item that nobody has claimed until ctx or the session ends,
-// and claims it. Of the items that nobody has claimed it is the first.
+// and claims it. It takes the first of the unclaimed items.
 func (q *Queue) Claim(ctx context.Context) (*Claim, error) {
 	for {
 		name, err := q.next(ctx, true)
@@ -147,7 +150,8 @@ func (q *Queue) Claim(ctx context.Context) (*Claim, error) {
 func (q *Queue) claim(ctx context.Context, name string) (*Claim, error) {
 	k := &Claim{q: q, path: join(q.path, name), lock: join(q.ClaimPath, name)}
 	for tries := 1; ; tries++ {
-		made, err := q.ledger.commitOrUndo(ctx, k.undo, zk.CheckOp(k.path, zk.AnyVersion), zk.CreateOp(k.lock, q.opt.Data, zk.ModeEphemeral, q.opt.acl()))
+		made, err := q.ledger.commitOrUndo(ctx, k.undo, zk.CheckOp(k.path, zk.AnyVersion),
+			zk.CreateOp(k.lock, q.opt.Data, zk.ModeEphemeral, q.opt.acl()))
 		failed, refused := errors.AsType[*zk.MultiError](err)
 		switch {
 		case err == nil:
@@ -217,7 +221,7 @@ func (k *Claim) Return(ctx context.Context) error {
 // giveBack deletes the claim's znode once, whatever replies are lost: a repeated
 // deletion would hit the claim of the next consumer, which has the same name.
 func (k *Claim) giveBack(ctx context.Context) error {
-	if k.czxid == 0 { // its creation is all that is known
+	if k.czxid == 0 { // all that is known is that it was created
 		lock, ok, err := look(ctx, k.q.c, k.lock)
 		if err != nil || !ok || lock.EphemeralOwner != k.q.c.Session().ID {
 			return err

@@ -192,7 +192,8 @@ func TestClaim(t *testing.T) {
 
 func TestPriorityQueue(t *testing.T) {
 	each(t, func(a *arena) {
-		q, producer := recipe.NewPriorityQueue(a.client(), "/pq", recipe.Options{}), recipe.NewPriorityQueue(a.client(), "/pq", recipe.Options{})
+		q, producer := recipe.NewPriorityQueue(a.client(), "/pq", recipe.Options{}), recipe.NewPriorityQueue(a.client(),
+			"/pq", recipe.Options{})
 		for _, p := range []int32{5, -3, 5, 100000, 0} {
 			a.must(producer.Put(a.ctx, p, fmt.Append(nil, p)))
 		}

@@ -50,8 +50,8 @@ func decodeItems(data []byte) [][]byte {
 	return [][]byte{data}
 }
 
-// priorityText is how Curator's priority queue writes a priority into a name:
-// what sorts first as text is the lower number.
+// priorityText formats a priority as Curator's priority queue writes it into a name:
+// sorted as text, lower numbers come first.
 func priorityText(priority int32) string {
 	sign := '1'
 	if priority < 0 {

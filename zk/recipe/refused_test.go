@@ -21,7 +21,8 @@ func TestRefused(t *testing.T) {
 			c := a.client()
 			acl := zk.WorldACL(zk.PermAll &^ zk.PermWrite)
 			l := recipe.NewLedger(c, "/ledgers", recipe.Options{ACL: acl})
-			if _, err := l.Commit(a.ctx, zk.CheckOp("/", zk.AnyVersion)); !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "ACL") {
+			if _, err := l.Commit(a.ctx, zk.CheckOp("/", zk.AnyVersion)); !errors.Is(err, zk.ErrNoAuth) ||
+				!strings.Contains(err.Error(), "ACL") {
 				t.Errorf("commit: %v, want NoAuth and what to do", err)
 			}
 			if names := a.children(c, "/ledgers"); len(names) != 0 {
@@ -65,7 +66,8 @@ func TestRefused(t *testing.T) {
 			a.must(err)
 			defer c.Close()
 			begun := time.Now()
-			if _, err := recipe.NewMutex(c, "/m", recipe.Options{}).Lock(a.ctx); !errors.Is(err, zk.ErrNoNode) || !strings.Contains(err.Error(), "chroot") {
+			if _, err := recipe.NewMutex(c, "/m", recipe.Options{}).Lock(a.ctx); !errors.Is(err, zk.ErrNoNode) ||
+				!strings.Contains(err.Error(), "chroot") {
 				t.Errorf("lock: %v after %v, want NoNode and what to do", err, time.Since(begun))
 			}
 			if err := recipe.NewBarrier(c, "/b", recipe.Options{}).Set(a.ctx); !errors.Is(err, zk.ErrNoNode) {
@@ -164,15 +166,16 @@ func TestClaimGivenUp(t *testing.T) {
 	each(t, func(a *arena) {
 		var armed atomic.Bool
 		deaf, end := make(chan struct{}), make(chan struct{})
-		opt := zk.Options{SessionTimeout: sessionTimeout, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, address)
-			select {
-			case <-deaf:
-				return conn, err
-			default:
-				return &unansweredConn{conn, &armed, deaf, end}, err
-			}
-		}}
+		opt := zk.Options{SessionTimeout: sessionTimeout,
+			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, address)
+				select {
+				case <-deaf:
+					return conn, err
+				default:
+					return &unansweredConn{conn, &armed, deaf, end}, err
+				}
+			}}
 		c, err := zk.Open(a.ctx, a.connect, opt)
 		a.must(err)
 		defer c.Close()

@@ -9,11 +9,11 @@ import (
 )
 
 // A Semaphore grants up to a number of leases at a time, in the order they were
-// asked for. That all who use a path mean the same number is up to them.
+// asked for. All users of a path must give the same number.
 //
 // Its layout is that of Curator's InterProcessSemaphoreV2: a mutex in path/locks,
 // whose holder takes a place in path/leases and waits until there are no more
-// leases than allowed. Only that one client watches the leases.
+// leases than allowed. Only this client watches the leases.
 //
 // Mutex and Held say what happens when the connection or the session is lost.
 type Semaphore struct {
@@ -32,7 +32,7 @@ func NewSemaphore(c *zk.Client, path string, max int, opt Options) *Semaphore {
 
 // Acquire waits for a lease until ctx or the session ends. Its Token is higher
 // than that of every lease granted before, but as several are valid at a time, a
-// resource can't tell a late holder by it.
+// resource can't recognize a late holder by it.
 func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
 	entry, err := s.entry.Lock(ctx)
 	if err != nil {

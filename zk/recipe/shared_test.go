@@ -159,7 +159,8 @@ func TestSemaphoreLoss(t *testing.T) {
 		a.eventually("only the lease is left", func() bool {
 			return len(a.children(other, "/sem/leases")) == 1 && len(a.children(other, "/sem/locks")) == 0
 		})
-		if list, err := waiter.Leases(a.ctx); err != nil || len(list) != 1 || string(list[0].Data) != "me" || list[0].Token != lease.Token() {
+		if list, err := waiter.Leases(a.ctx); err != nil || len(list) != 1 || string(list[0].Data) != "me" ||
+			list[0].Token != lease.Token() {
 			t.Errorf("leases %+v, %v", list, err)
 		}
 		a.expire(s)
@@ -185,7 +186,8 @@ func TestLockAllTwice(t *testing.T) {
 			"three readers": {rw.Reader(), rw.Reader(), rw.Reader()},
 		} {
 			ctx, cancel := context.WithTimeout(a.ctx, time.Minute)
-			if _, err := recipe.LockAll(ctx, lockers...); err == nil || !strings.Contains(err.Error(), "the lock /b is given twice") {
+			if _, err := recipe.LockAll(ctx, lockers...); err == nil ||
+				!strings.Contains(err.Error(), "the lock /b is given twice") {
 				t.Errorf("%s: %v", name, err)
 			}
 			cancel()
@@ -193,7 +195,8 @@ func TestLockAllTwice(t *testing.T) {
 		if left := a.children(c, "/"); slices.Contains(left, "a") || slices.Contains(left, "b") {
 			t.Errorf("something was locked: %v", left)
 		}
-		both, err := recipe.LockAll(a.ctx, recipe.NewRWLock(c, "/b", opt).Reader(), recipe.NewRWLock(a.client(), "/b", opt).Reader())
+		both, err := recipe.LockAll(a.ctx, recipe.NewRWLock(c, "/b", opt).Reader(),
+			recipe.NewRWLock(a.client(), "/b", opt).Reader())
 		a.must(err)
 		a.must(both.Unlock(a.ctx))
 	})
@@ -346,7 +349,8 @@ func TestDoubleBarrierLoss(t *testing.T) {
 		c, s := a.client(), a.source()
 		short, cancel := context.WithTimeout(a.ctx, 50*time.Millisecond)
 		defer cancel()
-		if err := recipe.NewDoubleBarrier(c, "/b", 2, recipe.Options{}).Enter(short); !errors.Is(err, context.DeadlineExceeded) {
+		if err := recipe.NewDoubleBarrier(c, "/b", 2, recipe.Options{}).Enter(short); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("enter: %v", err)
 		}
 		lost, err := s.Client(a.ctx)

@@ -50,7 +50,8 @@ func leaked() string {
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		var left []string
 		for _, g := range strings.Split(string(stacks), "\n\n") {
-			if strings.Contains(g, "zooid/zk.") || strings.Contains(g, "zooid/zk/recipe.") || strings.Contains(g, "zooid/zk/gozk/zk.") {
+			if strings.Contains(g, "zooid/zk.") || strings.Contains(g, "zooid/zk/recipe.") ||
+				strings.Contains(g, "zooid/zk/gozk/zk.") {
 				left = append(left, g)
 			}
 		}

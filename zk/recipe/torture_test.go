@@ -344,20 +344,21 @@ var scenarios = []scenario{
 		play: func(p *player) error {
 			s := zk.NewSessions(p.dial)
 			defer s.Close()
-			return recipe.NewElection(s, "/lead", recipe.Options{}).Run(p.ctx, func(ctx context.Context, held *recipe.Held) error {
-				p.mu.Lock()
-				p.inside++
-				twice := p.inside > 1 && ctx.Err() == nil && !slices.ContainsFunc(p.players, (*player).expires)
-				p.mu.Unlock()
-				p.calls.Add(1)
-				p.mu.Lock()
-				p.inside--
-				p.mu.Unlock()
-				if twice {
-					return errors.New("two lead")
-				}
-				return nil
-			})
+			return recipe.NewElection(s, "/lead", recipe.Options{}).Run(
+				p.ctx, func(ctx context.Context, held *recipe.Held) error {
+					p.mu.Lock()
+					p.inside++
+					twice := p.inside > 1 && ctx.Err() == nil && !slices.ContainsFunc(p.players, (*player).expires)
+					p.mu.Unlock()
+					p.calls.Add(1)
+					p.mu.Lock()
+					p.inside--
+					p.mu.Unlock()
+					if twice {
+						return errors.New("two lead")
+					}
+					return nil
+				})
 		},
 		check: func(s *stage) error { return s.empty("/lead") }},
 	{name: "group", sure: true,

@@ -74,9 +74,9 @@ func (v *Value) Set(ctx context.Context, data []byte) error {
 // others were faster; it begins with 1 ms and doubles.
 const contentionPauseMax = 64 * time.Millisecond
 
-// Update replaces the value by change of it, again until nobody comes between, and
-// returns the new one. change may be called several times; an error it returns
-// ends Update. old is nil if the value was never set.
+// Update replaces the value by the result of change, again until no other change comes
+// between, and returns the new value. change may be called several times; if it returns
+// an error, so does Update. old is nil if the value was never set.
 func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, error)) ([]byte, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, contentionPauseMax) {
 		old, version, err := v.Get(ctx)
@@ -100,8 +100,8 @@ func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, err
 	}
 }
 
-// Close deletes what helped to commit; the value stays. The end of the session
-// does the same.
+// Close deletes the ledger of the changes; the value stays. The end of the session does
+// the same.
 func (v *Value) Close(ctx context.Context) error { return v.ledger.Close(ctx) }
 
 // A Counter is a number that several clients change. It is stored in 8 bytes, big
@@ -141,7 +141,7 @@ func (n *Counter) Set(ctx context.Context, number int64) error {
 	return n.value.Set(ctx, binary.BigEndian.AppendUint64(nil, uint64(number)))
 }
 
-// Close deletes what helped to commit; the number stays. The end of the session
+// Close deletes the ledger of the changes; the number stays. The end of the session
 // does the same.
 func (n *Counter) Close(ctx context.Context) error { return n.value.Close(ctx) }
 
@@ -152,5 +152,6 @@ func (n *Counter) decode(data []byte) (int64, error) {
 	case 8:
 		return int64(binary.BigEndian.Uint64(data)), nil
 	}
-	return 0, fmt.Errorf("recipe: counter %s: the znode holds %d bytes, not the 8 of a counter; is it another recipe's?", n.value.path, len(data))
+	return 0, fmt.Errorf("recipe: counter %s: the znode holds %d bytes, not the 8 of a counter; is it another recipe's?",
+		n.value.path, len(data))
 }

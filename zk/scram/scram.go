@@ -20,7 +20,7 @@ import (
 const name = "SCRAM-SHA-256"
 
 // A server says how often the password is to be hashed: fewer times than iterationsMin
-// would help whoever listens, more than iterationsMax would keep the client busy.
+// would help an eavesdropper, more than iterationsMax would keep the client busy.
 const (
 	iterationsMin = 4096
 	iterationsMax = 1_000_000
@@ -60,7 +60,7 @@ type login struct {
 
 // Step is zk.SASLLogin.Step.
 func (l *login) Step(challenge []byte) (token []byte, done bool, err error) {
-	if l.failed { // the library would go on, and then take an empty proof
+	if l.failed { // the library would go on, and then accept an empty proof
 		return nil, false, errors.New("the login has failed")
 	}
 	defer func() { l.failed = err != nil }()
@@ -80,7 +80,7 @@ func (l *login) Step(challenge []byte) (token []byte, done bool, err error) {
 }
 
 // checkIterations refuses a server's first message that asks for too much work; the library
-// has a lower bound alone.
+// checks only a lower bound.
 func checkIterations(challenge string) error {
 	for part := range strings.SplitSeq(challenge, ",") {
 		if text, ok := strings.CutPrefix(part, "i="); ok {

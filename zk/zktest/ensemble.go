@@ -45,8 +45,8 @@ const DefaultTick = 200 * time.Millisecond
 // version is what the servers say to srvr, in the form that clients parse.
 const version = "3.9.5-zktest, built on 2026-01-01 00:00 UTC"
 
-// MaxSessionTimeout lets tests have sessions that outlast a machine that is busy
-// with other tests.
+// MaxSessionTimeout lets sessions outlast the delays on a machine that is busy with
+// other tests.
 const MaxSessionTimeout = time.Minute
 
 // An Ensemble is one or more servers that act as one. Its methods may be called
@@ -84,7 +84,9 @@ func start(t host, o Options) *Ensemble {
 	}
 	for i := range o.Servers {
 		opt := server.Options{
-			ID: uint64(i + 1), DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Members: members, Serving: server.Serving{Tick: o.Tick, SessionTimeoutMax: MaxSessionTimeout},
+			ID: uint64(i + 1), DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Members: members, Serving: server.Serving{
+				Tick: o.Tick, SessionTimeoutMax: MaxSessionTimeout,
+			},
 			Settings: tree.Settings{ExtendedTypes: true}, Auth: auth.Options{SuperDigest: o.SuperDigest}, Log: o.Log,
 			FourLetterWords: []string{"*"}, Version: version,
 		}
@@ -140,12 +142,12 @@ func (e *Ensemble) Connect() string {
 // ConnectTo returns the connect string of one server, counted from 0.
 func (e *Ensemble) ConnectTo(i int) string { return e.px[i].Address() }
 
-// Direct returns the connect string of server i, past the proxy: it isn't cut, and
-// not refused. It changes when the server restarts.
+// Direct returns the connect string of server i that bypasses the proxy, so that Cut
+// and Refuse don't affect it. It changes when the server restarts.
 func (e *Ensemble) Direct(i int) string { return e.address(i) }
 
 // Leader returns the number of the server that leads, as far as one says so: -1
-// while there is none. A server alone leads.
+// while there is none. A single server leads.
 func (e *Ensemble) Leader() int {
 	for i := range e.px {
 		mode := modeOf(e.address(i))
@@ -156,7 +158,7 @@ func (e *Ensemble) Leader() int {
 	return -1
 }
 
-// modeOf asks a server what it is; "" if it doesn't say.
+// modeOf asks a server for its mode; "" if it doesn't say.
 func modeOf(address string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), modeWait)
 	defer cancel()
@@ -169,7 +171,7 @@ func modeOf(address string) string {
 	return mode
 }
 
-// modeWait bounds how long a server may take to say what it is, and srvrMax in how many bytes.
+// modeWait bounds how long a server may take to tell its mode, and srvrMax the bytes of its answer.
 const (
 	modeWait = 5 * time.Second
 	srvrMax  = 64 << 10

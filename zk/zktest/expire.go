@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// readyWait bounds how long servers may take to be of use.
+// readyWait bounds how long servers may take to become ready.
 const readyWait = 30 * time.Second
 
 // Expire ends c's session at the server, as if c had been silent for too long, and

@@ -1,6 +1,6 @@
 package zktest
 
-// A host is what servers run in: a test or, for Serve, a program.
+// A host is where servers run: in a test or, for Serve, in a program.
 type host interface {
 	Helper()
 	Cleanup(func())

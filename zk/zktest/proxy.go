@@ -114,7 +114,7 @@ func (p *Proxy) serve(client net.Conn) {
 	back.Wait()
 }
 
-// keep registers a connection for Cut; it reports false if none may be made.
+// keep registers a connection for Cut; it reports false if no connection may be made.
 func (p *Proxy) keep(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package chart draws the table of docs/performance.md: how many times as fast, or as small, one server
-// is as the other.
+// Package chart draws the table of docs/performance.md: how many times as fast,
+// or as small, one server is compared with the other.
 package chart
 
 import (
@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// A row is one line of the table that both servers have a figure for.
+// A row is a line of the table for which both servers have a figure.
 type row struct {
-	work, ours, theirs string  // as the table has them, without the spread
+	work, ours, theirs string  // as in the table, without the spread
 	times              float64 // how many times better ours is; below 1 it is worse
 }
 
@@ -38,7 +38,7 @@ const lineMax = 1 << 20
 
 var number = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?`)
 
-// read takes the rows of the page's table.
+// read reads the rows of the page's table.
 func read(r io.Reader) (rows []row, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, lineMax)
@@ -52,10 +52,10 @@ func read(r io.Reader) (rows []row, err error) {
 		}
 		ratio, err := strconv.ParseFloat(number.FindString(cells[columnRatio]), 64)
 		if err != nil || ratio <= 0 {
-			continue // the head, or a row that one of them has no figure for
+			continue // the header, or a row in which one of them has no figure
 		}
 		if strings.HasPrefix(cells[columnWork], "its CPU") {
-			continue // it says the same again
+			continue // it repeats the row above
 		}
 		if !moreIsBetter(cells[columnWork], cells[columnAsked]) {
 			ratio = 1 / ratio
@@ -72,16 +72,17 @@ func read(r io.Reader) (rows []row, err error) {
 }
 
 func moreIsBetter(work, asked string) bool {
-	return strings.HasPrefix(asked, "≥") || !strings.HasPrefix(asked, "≤") && (strings.Contains(work, "/s") || strings.Contains(work, "per second"))
+	return strings.HasPrefix(asked, "≥") ||
+		!strings.HasPrefix(asked, "≤") && (strings.Contains(work, "/s") || strings.Contains(work, "per second"))
 }
 
-// median is a figure without its spread.
+// median returns a figure without its spread.
 func median(cell string) string {
 	cell, _, _ = strings.Cut(cell, " (")
 	return cell
 }
 
-// The picture's measures, in its units.
+// The picture's dimensions, in its units.
 const (
 	width, top, step = 960, 64, 24
 	barsAt, barsWide = 400, 360
@@ -100,7 +101,7 @@ func Draw(w io.Writer, page string) error {
 	return nil
 }
 
-// draw reads the page in r. The scale is logarithmic; the line stands where both servers are equal.
+// draw reads the page from r. The scale is logarithmic; the line marks where both servers are equal.
 func draw(w io.Writer, r io.Reader) error {
 	rows, err := read(r)
 	if err != nil {
@@ -114,12 +115,13 @@ func draw(w io.Writer, r io.Reader) error {
 	for _, x := range rows {
 		least = min(least, x.times)
 	}
-	place := func(times float64) float64 { // of a bar's end
+	place := func(times float64) float64 { // returns the end of a bar
 		return barsAt + barsWide*(math.Log(times)-math.Log(least))/(math.Log(most)-math.Log(least)+1e-9)
 	}
 	height := top + step*len(rows) + 16
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n", width, height)
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n",
+		width, height)
 	fmt.Fprintf(b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
 	fmt.Fprintln(b, `<text x="16" y="26" font-size="17" font-weight="bold" fill="#222222">Zooid and Apache ZooKeeper on the same machine: times as good</text>`)
 	fmt.Fprintln(b, `<text x="16" y="46" fill="#555555">medians of docs/performance.md; logarithmic; left of the line Apache is better; on the right: Zooid / Apache</text>`)
@@ -129,17 +131,21 @@ func draw(w io.Writer, r io.Reader) error {
 		if to < from {
 			from, to, colour = to, from, "#b3473c"
 		}
-		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" fill="#222222">%s</text>`+"\n", barsAt-12, y+15, html.EscapeString(short(x.work)))
-		fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", from, y+3, max(to-from, 1), step-8, colour)
+		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" fill="#222222">%s</text>`+"\n", barsAt-12, y+15,
+			html.EscapeString(short(x.work)))
+		fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", from, y+3, max(to-from, 1), step-8,
+			colour)
 		fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="#222222">%s×</text>`+"\n", to+6, y+15, timesText(x.times))
-		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" font-size="11" fill="#555555">%s / %s</text>`+"\n", width-8, y+15, html.EscapeString(x.ours), html.EscapeString(x.theirs))
+		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" font-size="11" fill="#555555">%s / %s</text>`+"\n", width-8,
+			y+15, html.EscapeString(x.ours), html.EscapeString(x.theirs))
 	}
-	fmt.Fprintf(b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#222222"/>`+"\n", place(1), top-4, place(1), height-12)
+	fmt.Fprintf(b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#222222"/>`+"\n", place(1), top-4, place(1),
+		height-12)
 	fmt.Fprintln(b, `</svg>`)
 	return b.Flush()
 }
 
-// workMax is how many characters of a row's name have room.
+// workMax is how many characters of a row's name fit.
 const workMax = 60
 
 func short(work string) string {

@@ -25,7 +25,8 @@ func TestSpeedChart(t *testing.T) {
 	}
 	have, err := os.ReadFile("../../../docs/speed.svg")
 	if err != nil || !bytes.Equal(have, b.Bytes()) {
-		t.Errorf("docs/speed.svg is not the table's chart: zooid bench page -chart docs/performance.md > docs/speed.svg (%v)", err)
+		t.Errorf("docs/speed.svg is not the table's chart: zooid bench page -chart docs/performance.md > docs/speed.svg (%v)",
+			err)
 	}
 }
 
@@ -51,7 +52,8 @@ func TestRows(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := draw(&b, strings.NewReader(table)); err != nil || !strings.Contains(b.String(), "get &lt;1&gt;") || strings.Contains(b.String(), "<1>") {
+	if err := draw(&b, strings.NewReader(table)); err != nil || !strings.Contains(b.String(), "get &lt;1&gt;") ||
+		strings.Contains(b.String(), "<1>") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	if err := draw(io.Discard, strings.NewReader("no table\n")); err == nil {

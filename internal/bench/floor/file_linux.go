@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// syncData makes a file's data durable, leaving its times to later.
+// syncData makes a file's data durable, but not its times.
 func syncData(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }
 
-// makeRoom gives a file n bytes of the disk, those that are new not written.
+// makeRoom allocates n bytes of the disk to a file without writing the new ones.
 func makeRoom(f *os.File, n int64) error { return syscall.Fallocate(int(f.Fd()), 0, 0, n) }

@@ -1,8 +1,8 @@
-// Package floor is a server that does what any server has to do and nothing else: it reads requests, keeps the bytes of
-// writes in one file that it syncs in batches, and sends canned replies. No server on this runtime can be much faster.
+// Package floor is a server that does only what any server has to do: it reads requests, keeps the bytes of writes
+// in one file that it syncs in batches, and sends canned replies. No server on this runtime can be much faster.
 //
 //	floor.go   clients and replies
-//	log.go     the file; file_*.go what the system is asked of it
+//	log.go     the file; file_*.go the system calls for it
 //	watch.go   watches that a getData leaves and a setData fires
 package floor
 
@@ -18,7 +18,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Server answers without keeping anything: reads at once with canned
+// A Server answers without keeping any znodes: reads at once with canned
 // replies, writes once their bytes are durable. Replies keep the order of the
 // requests, as a client may expect of any server.
 type Server struct {
@@ -29,11 +29,11 @@ type Server struct {
 	watches  watchTable
 }
 
-// pending is a reply that waits for the log, or behind one that does.
+// pending is a reply that waits for the log, or for an earlier reply that does.
 type pending struct {
-	durable uint64 // log position it waits for
+	durable uint64 // log position that it waits for
 	size    int    // of its frame
-	changes string // path whose watchers hear of it first; "" if there can't be any
+	changes string // path whose watchers are told first; "" if there can't be any
 }
 
 // client is one connection.
@@ -43,13 +43,13 @@ type client struct {
 	in  *wire.Conn // for its reading half
 
 	mu      sync.Mutex
-	out     []byte    // replies that may go
-	waiting []pending // replies that may not yet, oldest first
+	out     []byte    // replies that may be sent
+	waiting []pending // replies that may not be sent yet, oldest first
 	held    []byte    // their frames
 }
 
-// Open makes the log's file, and a server that keeps nothing else: every znode holds size bytes and has children
-// names below it. With filled the file is written full first.
+// Open creates the log's file and a server that stores nothing else: every znode holds size
+// bytes and has children names below it. If filled is set, the file is first written full.
 func Open(path string, filled bool, size, children int) (*Server, error) {
 	log, err := openLog(path, filled)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// readLoop serves one client to its end; nobody cares which error that is.
+// readLoop serves one client to its end; the error is of no interest.
 func (c *client) readLoop() error {
 	if err := c.welcome(); err != nil {
 		return err
@@ -139,7 +139,9 @@ func (c *client) welcome() error {
 	if id == 0 {
 		id = c.s.sessions.Add(1)
 	}
-	resp := jute.ConnectResponse{Timeout: req.Timeout, SessionID: id, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: req.HasReadOnly}
+	resp := jute.ConnectResponse{
+		Timeout: req.Timeout, SessionID: id, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: req.HasReadOnly,
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := len(c.held)
@@ -148,7 +150,7 @@ func (c *client) welcome() error {
 	return nil
 }
 
-// answer replies to one request, now or when it is durable.
+// answer replies to one request, now or once it is durable.
 func (c *client) answer(xid int32, op jute.Op, f []byte) (err error) {
 	body := f[jute.RequestHeaderSize:]
 	c.mu.Lock()
@@ -158,7 +160,8 @@ func (c *client) answer(xid int32, op jute.Op, f []byte) (err error) {
 		c.s.watches.add(pathOf(body), c)
 	}
 	switch op {
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpPing, jute.OpSync, jute.OpCloseSession, jute.OpSetWatches:
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpPing, jute.OpSync,
+		jute.OpCloseSession, jute.OpSetWatches:
 		if len(c.waiting) == 0 {
 			c.out = c.appendRead(c.out, xid, op, body)
 			return nil
@@ -178,14 +181,14 @@ func (c *client) answer(xid int32, op jute.Op, f []byte) (err error) {
 	return nil
 }
 
-// hold queues the reply that stands in held from at on until the log is durable
-// up to a position; the caller holds mu.
+// hold queues the reply that starts at offset at of held until the log is
+// durable up to a position; the caller holds mu.
 func (c *client) hold(at int, durable uint64, changes string) {
 	c.waiting = append(c.waiting, pending{durable, len(c.held) - at, changes})
 }
 
-// release moves the replies that need wait no longer, and has the watchers told;
-// the caller holds mu.
+// release moves the replies that need not wait any longer to out, and has the
+// watchers told; the caller holds mu.
 func (c *client) release(durable uint64) {
 	n, size := 0, 0
 	for n < len(c.waiting) && c.waiting[n].durable <= durable {
@@ -200,13 +203,13 @@ func (c *client) release(durable uint64) {
 	c.waiting = append(c.waiting[:0], c.waiting[n:]...)
 }
 
-// wake sends what the log's progress has made ready.
+// wake sends the replies that the log's progress has made ready.
 func (c *client) wake(durable uint64) {
 	c.mu.Lock()
 	c.release(durable)
 	c.mu.Unlock()
 	if c.flush() != nil {
-		c.net.Close() // its reader ends then
+		c.net.Close() // this ends its reader
 	}
 }
 
@@ -221,7 +224,7 @@ func (c *client) flush() error {
 	return err
 }
 
-// beginReply appends the head of a successful reply.
+// beginReply appends the header of a successful reply.
 func beginReply(b []byte, xid int32) ([]byte, int) {
 	b, start := jute.BeginFrame(b)
 	h := jute.ReplyHeader{Xid: xid, Zxid: 1}
@@ -242,12 +245,12 @@ func (c *client) appendRead(b []byte, xid int32, op jute.Op, body []byte) []byte
 	case jute.OpGetChildren2:
 		b = stat.Append(append(b, c.s.children...))
 	case jute.OpSync:
-		b = append(b, body...) // the path comes back
+		b = append(b, body...) // the reply is the path
 	}
 	return jute.EndFrame(b, start)
 }
 
-// appendWrite appends the reply that a write gets if all is well.
+// appendWrite appends the reply to a write that succeeds.
 func appendWrite(b []byte, xid int32, op jute.Op, body []byte) ([]byte, error) {
 	b, start := beginReply(b, xid)
 	var stat jute.Stat

@@ -10,33 +10,33 @@ import (
 )
 
 const (
-	// pieceSize is what a log is given room for at a time: blocks that are the
-	// file's before they are written, but new to the disk, as those of most logs.
+	// pieceSize is how much room a log is given at a time: blocks that belong to the
+	// file before they are written, but are new to the disk, like those of most logs.
 	pieceSize = 64 << 20
-	// sizeMax is where a log begins anew.
+	// sizeMax is the size at which a log starts over.
 	sizeMax = 1 << 30
 )
 
-// batchLog is one file to which all writes go, made durable in batches:
-// whatever came in while the last batch was being written.
+// batchLog is one file to which all writes go. They are made durable in batches
+// of all that came in while the last batch was being written.
 type batchLog struct {
 	durable atomic.Uint64 // position up to which all is on disk
 
 	f      *os.File
-	filled bool  // the file was written full beforehand, and stays of that size
+	filled bool  // the file was written full in advance, and keeps its size
 	size   int64 // of the file
 	offset int64 // in it, of the next batch
 
 	mu     sync.Mutex
-	ready  *sync.Cond // batch isn't empty, or closed
+	ready  *sync.Cond // batch isn't empty, or closed is set
 	batch  []byte     // not yet written
-	owners []*client  // who wait for batch, each once
+	owners []*client  // clients that wait for batch, each once
 	end    uint64     // position after batch
 	closed bool
 }
 
-// openLog makes the file. A filled one is written once beforehand, and over
-// and over again: blocks that were written already cost a disk half of new ones.
+// openLog creates the file. A filled one is written once in advance and then overwritten
+// again and again: blocks that were written before cost a disk half as much as new ones.
 func openLog(path string, filled bool) (*batchLog, error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *batchLog) grow() error {
 }
 
 // append adds one request to the next batch and returns the position that must
-// be durable before its reply; owner is woken then.
+// be durable before its reply; owner is woken at that point.
 func (l *batchLog) append(p []byte, owner *client) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

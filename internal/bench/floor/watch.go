@@ -8,20 +8,20 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// watchTable are the watches that getData left at the floor. A setData tells all
-// of its path's once it is durable: what it costs then is finding nobody, encoding
-// once, and one write to each connection.
+// watchTable holds the watches that getData left at the floor. A setData tells
+// all watchers of its path once it is durable: that costs one lookup,
+// encoding one notification, and one write to each connection.
 type watchTable struct {
 	left atomic.Int64
 
 	mu      sync.Mutex
-	waiting map[string][]*client // by path; a client that is gone stays until it is told
+	waiting map[string][]*client // by path; a client that is gone stays until it would be told
 }
 
-// any reports whether somebody waits for something.
+// any reports whether any watch is set.
 func (w *watchTable) any() bool { return w.left.Load() > 0 }
 
-// add has c wait for a change of path. Twice is told twice.
+// add has c wait for a change of path. A client added twice is told twice.
 func (w *watchTable) add(path string, c *client) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,8 +32,8 @@ func (w *watchTable) add(path string, c *client) {
 	w.left.Add(1)
 }
 
-// fire tells who waits for path, from as many goroutines as there are processors,
-// and doesn't wait for them.
+// fire tells all clients that wait for path, on as many goroutines as there are
+// processors, and doesn't wait for those.
 func (w *watchTable) fire(path string) {
 	w.mu.Lock()
 	told := w.waiting[path]
@@ -58,7 +58,7 @@ func (c *client) tell(event []byte) {
 	c.out = append(c.out, event...)
 	c.mu.Unlock()
 	if c.flush() != nil {
-		c.net.Close() // its reader ends then
+		c.net.Close() // this ends its reader
 	}
 }
 

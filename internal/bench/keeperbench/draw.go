@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// span is a number drawn evenly from min to max, both possible.
+// span is a number drawn evenly from min to max, both included.
 type span struct{ min, max int }
 
 func (s span) draw(rng *rand.Rand) int { return s.min + rng.IntN(s.max-s.min+1) }
@@ -41,8 +41,8 @@ func (t *Text) appendTo(b []byte, rng *rand.Rand) []byte {
 	return b
 }
 
-// pathChoice is the paths a request picks from: fixed ones, and the children
-// that some znodes have when the run begins.
+// pathChoice is the set of paths that a request picks from: fixed ones, and the
+// children that some znodes have when the run begins.
 type pathChoice struct {
 	fixed      []string
 	childrenOf []string
@@ -51,17 +51,17 @@ type pathChoice struct {
 // drawnRequest is one entry of generator.requests.
 type drawnRequest struct {
 	op           jute.Op // create, setData, getData, getChildren or multi
-	where        string  // in the file, for messages
+	where        string  // its place in the file, for messages
 	weight       int
 	paths        pathChoice
 	name         Text    // create: of the new znode
 	data         *Text   // create, set
 	removeFactor float64 // create: the share of requests that remove one created before
-	size         *span   // multi: how many are drawn; nil is each of inner once
+	size         *span   // multi: how many operations are drawn; if nil, each of inner once
 	inner        mixture // multi
 }
 
-// mixture is requests drawn by weight.
+// mixture is a set of requests drawn by weight.
 type mixture []*drawnRequest
 
 // pick draws one request.
@@ -79,10 +79,10 @@ func (m mixture) pick(rng *rand.Rand) *drawnRequest {
 	panic("keeperbench: weights don't add up to their sum")
 }
 
-// Paths are the paths that each request picks from.
+// Paths holds the paths that each request picks from.
 type Paths map[*drawnRequest][]string
 
-// ResolvePaths lists the children that requests pick from, by a connection to a server on which the setup is done.
+// ResolvePaths lists the children that requests pick from, over a connection to a server on which the setup is done.
 func (f *File) ResolvePaths(c *wire.Conn) (Paths, error) { return resolvePaths(c, f.requests) }
 
 func resolvePaths(c *wire.Conn, m mixture) (Paths, error) {
@@ -112,7 +112,8 @@ func resolvePaths(c *wire.Conn, m mixture) (Paths, error) {
 			}
 		}
 		if len(list) == 0 {
-			return nil, fmt.Errorf("%s: no path to pick from: %s has no children", r.where, strings.Join(r.paths.childrenOf, ", "))
+			return nil, fmt.Errorf("%s: no path to pick from: %s has no children", r.where,
+				strings.Join(r.paths.childrenOf, ", "))
 		}
 		paths[r] = list
 	}
@@ -126,8 +127,8 @@ func join(parent, name string) string {
 	return parent + "/" + name
 }
 
-// createdMax bounds the paths a connection remembers for removal; beyond it the
-// newcomer takes the place of another.
+// createdMax bounds the paths that a connection remembers for removal; beyond
+// it, a new path replaces another one.
 const createdMax = 1 << 20
 
 // A Drawer makes the requests of one connection.
@@ -140,9 +141,11 @@ type Drawer struct {
 	ops      []jute.MultiOp             // of the multi being drawn
 }
 
-// Drawer returns what draws the requests of one connection.
+// Drawer returns a Drawer for the requests of one connection.
 func (f *File) Drawer(paths Paths, rng *rand.Rand) *Drawer {
-	return &Drawer{requests: f.requests, paths: paths, rng: rng, acl: jute.WorldACL(jute.PermAll), created: map[*drawnRequest][]string{}}
+	return &Drawer{
+		requests: f.requests, paths: paths, rng: rng, acl: jute.WorldACL(jute.PermAll), created: map[*drawnRequest][]string{},
+	}
 }
 
 // Append appends the frame of one drawn request.
@@ -222,7 +225,7 @@ func (d *Drawer) remember(r *drawnRequest, path string) {
 	d.created[r] = append(made, path)
 }
 
-// forget takes one of the created paths.
+// forget removes one of the created paths and returns it.
 func (d *Drawer) forget(r *drawnRequest) string {
 	made := d.created[r]
 	i := d.rng.IntN(len(made))
@@ -232,5 +235,5 @@ func (d *Drawer) forget(r *drawnRequest) string {
 	return path
 }
 
-// errMixedMulti is what servers say to a multi of reads and writes.
+// errMixedMulti is the servers' objection to a multi of reads and writes.
 var errMixedMulti = errors.New("a multi can't mix reads (get, list) and writes (create, set)")

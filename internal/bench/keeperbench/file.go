@@ -1,10 +1,10 @@
-// Package keeperbench reads the files of ClickHouse's keeper-bench, which say what znodes there are to be and what is
-// asked of them, and draws requests as they say.
+// Package keeperbench reads the files of ClickHouse's keeper-bench, which say what
+// znodes to set up and what requests to send, and draws requests accordingly.
 //
-//	file.go      what a file says
+//	file.go      the contents of a file
 //	parse.go     reading the YAML
 //	requests.go  reading its requests
-//	draw.go      drawing them
+//	draw.go      drawing requests
 package keeperbench
 
 import (
@@ -16,28 +16,28 @@ import (
 	"time"
 )
 
-// A File is a keeper-bench file: what to set up, what to ask, how.
+// A File is a keeper-bench file: what to set up, what to request, and how.
 type File struct {
 	Name        string
 	Concurrency int           // requests outstanding over all connections
-	Iterations  int64         // 0 is no count
+	Iterations  int64         // 0 means any number
 	Limit       time.Duration // 0 is no limit
 	Tolerant    bool          // go on after errors
 	Hosts       []Host
 	Setup       []*SetupNode
 	requests    mixture
-	Ignored     []string // keys read without effect
+	Ignored     []string // keys that have no effect here
 }
 
-// A Host is where to connect, and how often.
+// A Host is an address to connect to, and how often.
 type Host struct {
 	Addr     string
 	Sessions int
 	Timeout  time.Duration
 }
 
-// A SetupNode is a znode that is there before the requests, Repeat times under
-// names of its own.
+// A SetupNode is a znode that is created before the requests, Repeat times with
+// a name drawn for each.
 type SetupNode struct {
 	Name     Text
 	Data     *Text // nil is no data
@@ -45,7 +45,7 @@ type SetupNode struct {
 	Children []*SetupNode
 }
 
-// sizeMax bounds the file: keeper-bench files are some hundred lines.
+// sizeMax bounds the file: keeper-bench files have a few hundred lines.
 const sizeMax = 1 << 20
 
 // Read reads a keeper-bench file.

@@ -17,7 +17,8 @@ var rewrite = flag.Bool("rewrite", false, "write transcripts anew")
 // describe writes a workload as text, for comparing.
 func describe(w *File) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "concurrency %d, iterations %d, limit %v, tolerant %v\n", w.Concurrency, w.Iterations, w.Limit, w.Tolerant)
+	fmt.Fprintf(&b, "concurrency %d, iterations %d, limit %v, tolerant %v\n", w.Concurrency, w.Iterations, w.Limit,
+		w.Tolerant)
 	for _, h := range w.Hosts {
 		fmt.Fprintf(&b, "host %s x %d, timeout %v\n", h.Addr, h.Sessions, h.Timeout)
 	}
@@ -32,7 +33,8 @@ func describe(w *File) string {
 	var requests func(indent string, m mixture)
 	requests = func(indent string, m mixture) {
 		for _, r := range m {
-			fmt.Fprintf(&b, "%s%v weight %d, paths %v, children of %v", indent, r.op, r.weight, r.paths.fixed, r.paths.childrenOf)
+			fmt.Fprintf(&b, "%s%v weight %d, paths %v, children of %v", indent, r.op, r.weight, r.paths.fixed,
+				r.paths.childrenOf)
 			if r.op == jute.OpCreate {
 				fmt.Fprintf(&b, ", name %s, remove %g", r.name.describe(), r.removeFactor)
 			}
@@ -145,7 +147,10 @@ func bomb(lines int) string {
 // TestMixtureFollowsWeights draws many times: shares must be near the weights.
 func TestMixtureFollowsWeights(t *testing.T) {
 	t.Parallel()
-	m := mixture{{op: jute.OpGetData, weight: 70}, {op: jute.OpSetData, weight: 25}, {op: jute.OpCreate, weight: 0}, {op: jute.OpMulti, weight: 5}}
+	m := mixture{
+		{op: jute.OpGetData, weight: 70}, {op: jute.OpSetData, weight: 25}, {op: jute.OpCreate, weight: 0},
+		{op: jute.OpMulti, weight: 5},
+	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	const n = 100_000
 	got := map[jute.Op]int{}

@@ -10,17 +10,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parser walks a keeper-bench file. It reads YAML nodes rather than
-// structs because these files repeat keys in one mapping (several node, path,
+// parser walks a keeper-bench file. It reads YAML nodes rather than structs
+// because these files repeat keys in one mapping (several node, path,
 // connection...), which YAML forbids and keeper-bench understands as a list.
-// After the first mistake err is set and nothing else matters.
+// After the first mistake, err is set and all further results are ignored.
 type parser struct {
 	w    *File
 	keys int // seen so far
 	err  error
 }
 
-// What keeper-bench takes for granted.
+// The defaults of keeper-bench.
 const (
 	timeoutDefault    = 30 * time.Second // session_timeout_ms
 	nameLengthDefault = 5                // name_length
@@ -29,7 +29,7 @@ const (
 // depthMax bounds the nesting of a file: an alias may contain itself.
 const depthMax = 50
 
-// keysMax bounds the keys of a file with its aliases written out: a few lines of
+// keysMax bounds the keys of a file with its aliases expanded: a few lines of
 // aliases to aliases can stand for billions.
 const keysMax = 100_000
 
@@ -53,11 +53,11 @@ func Parse(b []byte) (*File, error) {
 // pair is one key of a mapping with its value.
 type pair struct {
 	key   string
-	at    string // the whole way to it
+	at    string // the whole path to it
 	value *yaml.Node
 }
 
-// pairs returns the keys of a mapping in order, repeated ones too.
+// pairs returns the keys of a mapping in order, including repeated ones.
 func (p *parser) pairs(n *yaml.Node, at string) []pair {
 	n = resolve(n)
 	if p.err != nil {
@@ -96,12 +96,12 @@ func (p *parser) fail(n *yaml.Node, at, format string, args ...any) {
 	}
 }
 
-// unknown refuses a key, naming those that would do.
+// unknown refuses a key, naming those that are possible.
 func (p *parser) unknown(q pair, known ...string) {
 	p.fail(q.value, q.at, "unknown key; here may stand %s", strings.Join(known, ", "))
 }
 
-// ignore notes a key that keeper-bench has and that changes nothing here.
+// ignore notes a key of keeper-bench that has no effect here.
 func (p *parser) ignore(q pair) {
 	if !slices.Contains(p.w.Ignored, q.at) {
 		p.w.Ignored = append(p.w.Ignored, q.at)
@@ -143,7 +143,7 @@ func (p *parser) boolean(n *yaml.Node, at string) bool {
 	return false
 }
 
-// Bounds that keep a slip of the pen from eating the machine.
+// Bounds that keep a typing error from using up the machine.
 const (
 	concurrencyMax = 1 << 16
 	repeatMax      = 100_000_000
@@ -175,13 +175,14 @@ func (p *parser) file(n *yaml.Node) {
 		case "delay", "report_delay", "output":
 			p.ignore(q)
 		default:
-			p.unknown(q, "concurrency", "iterations", "timelimit", "continue_on_error", "connections", "setup", "generator", "report_delay", "output")
+			p.unknown(q, "concurrency", "iterations", "timelimit", "continue_on_error", "connections", "setup", "generator",
+				"report_delay", "output")
 		}
 	}
 }
 
-// connections reads the hosts. Settings beside them are defaults for all,
-// wherever they stand.
+// connections reads the hosts. Settings next to them are defaults for all
+// hosts, wherever they are.
 func (p *parser) connections(q pair) {
 	defaults := Host{Sessions: 1, Timeout: timeoutDefault}
 	pairs := p.pairs(q.value, q.at)
@@ -231,7 +232,8 @@ func (p *parser) connectionKey(q pair, h *Host) {
 			p.fail(q.value, q.at, "asks for ClickHouse's own compression, which is no part of ZooKeeper's protocol")
 		}
 	default:
-		p.unknown(q, "host", "connection", "sessions", "session_timeout_ms", "operation_timeout_ms", "connection_timeout_ms", "secure", "use_compression")
+		p.unknown(q, "host", "connection", "sessions", "session_timeout_ms", "operation_timeout_ms", "connection_timeout_ms",
+			"secure", "use_compression")
 	}
 }
 

@@ -9,12 +9,15 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// requestOps are the requests by their names; files may add an ending to tell
-// several of a kind apart.
+// requestOps are the requests by name; files may add a suffix to distinguish
+// several of a kind.
 var requestOps = []struct {
 	name string
 	op   jute.Op
-}{{"create", jute.OpCreate}, {"set", jute.OpSetData}, {"get", jute.OpGetData}, {"list", jute.OpGetChildren}, {"multi", jute.OpMulti}}
+}{
+	{"create", jute.OpCreate}, {"set", jute.OpSetData}, {"get", jute.OpGetData}, {"list", jute.OpGetChildren},
+	{"multi", jute.OpMulti},
+}
 
 // requestOp returns the operation that a key of requests names.
 func requestOp(key string) (jute.Op, bool) {
@@ -26,7 +29,7 @@ func requestOp(key string) (jute.Op, bool) {
 	return 0, false
 }
 
-// mixture reads requests; in a multi, its other keys are left to the caller.
+// mixture reads requests; in a multi, it leaves the other keys to the caller.
 func (p *parser) mixture(pairs []pair, inMulti bool) mixture {
 	var m mixture
 	total := 0
@@ -60,7 +63,7 @@ func (p *parser) request(q pair, op jute.Op) *drawnRequest {
 		case k.key == "weight":
 			r.weight = p.integer(k.value, k.at, weightMax)
 		case k.key == "repeat":
-			p.ignore(k) // published files have it; keeper-bench never looks
+			p.ignore(k) // published files have it; keeper-bench never reads it
 		case op == jute.OpMulti:
 			p.multiKey(k, r)
 		case strings.HasPrefix(k.key, "path"):
@@ -106,7 +109,7 @@ func (p *parser) multiKey(k pair, r *drawnRequest) {
 	}
 }
 
-// complete refuses a request that couldn't be made.
+// complete refuses a request that lacks something it needs.
 func (p *parser) complete(q pair, r *drawnRequest) {
 	switch r.op {
 	case jute.OpMulti:

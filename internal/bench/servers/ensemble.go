@@ -19,8 +19,8 @@ import (
 // ensemble.
 type member struct {
 	text   string // the command, filled in
-	dir    string // it runs there
-	output string // file of what it prints
+	dir    string // its working directory
+	output string // file with its output
 	cmd    *exec.Cmd
 	exited chan struct{} // closed once the process is gone
 }
@@ -29,7 +29,7 @@ type member struct {
 const portsPerMember = 3
 
 // memberPorts names the ports that the configurations of all members need; the
-// first is the client port of the first member.
+// first one is the client port of the first member.
 func (s *Server) memberPorts() (names []string) {
 	if !strings.Contains(s.spec.Command, "{config}") {
 		return []string{"{port}"}
@@ -40,8 +40,8 @@ func (s *Server) memberPorts() (names []string) {
 	return names
 }
 
-// memberPort is the placeholder of one port of a member: 0 for clients, 1 for
-// peers, 2 for elections.
+// memberPort returns the placeholder of a port of a member: use is 0 for
+// clients, 1 for peers, 2 for elections.
 func memberPort(member, use int) string {
 	if member == 0 && use == 0 {
 		return "{port}"
@@ -49,7 +49,7 @@ func memberPort(member, use int) string {
 	return fmt.Sprintf("{member %d port %d}", member+1, use)
 }
 
-// enlist makes each member's directory and configuration, and fills in its
+// enlist creates each member's directory and configuration, and fills in its
 // command.
 func (s *Server) enlist() error {
 	n := max(s.spec.Members, 1)
@@ -80,8 +80,8 @@ func (s *Server) enlist() error {
 	return nil
 }
 
-// config is the zoo.cfg of member i of n: the settings that Apache's own sample
-// has, no limit on the connections of one address, and nothing else to listen on.
+// config returns the zoo.cfg of member i of n: the settings of Apache's own
+// sample, no limit on the connections of one address, and no other listener.
 func (s *Server) config(i, n int, data string) []byte {
 	b := fmt.Appendf(nil, `tickTime=2000
 initLimit=10
@@ -101,7 +101,7 @@ admin.enableServer=false
 	return b
 }
 
-// start starts the process and returns at once.
+// start starts the process and doesn't wait for it.
 func (m *member) start() error {
 	out, err := os.OpenFile(m.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -111,7 +111,7 @@ func (m *member) start() error {
 	cmd := exec.Command("sh", "-c", m.text)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Dir = m.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals reach what the shell starts
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that signals reach what the shell starts
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (m *member) await(ctx context.Context, addr string) error {
 	return nil
 }
 
-// lastWords is the end of what the member printed.
+// lastWords returns the end of what the member printed.
 func (m *member) lastWords() string {
 	const most = 2000
 	b, err := os.ReadFile(m.output)
@@ -158,7 +158,7 @@ func (m *member) signal(sig syscall.Signal) {
 	}
 }
 
-// end waits for the member, which was sent a signal, and kills it if it stays.
+// end waits for the member, which was sent a signal, and kills it if it doesn't end.
 func (m *member) end() {
 	if m.cmd == nil {
 		return
@@ -172,7 +172,7 @@ func (m *member) end() {
 	m.cmd = nil
 }
 
-// Leader returns the process that leads the ensemble, by its own word.
+// Leader returns the process that says that it leads the ensemble.
 func (s *Server) Leader() (pid int, err error) {
 	for i, m := range s.members {
 		text, err := ask(s.Addrs[i], "srvr")

@@ -21,8 +21,8 @@ type Processes []int
 // Cost is processor time, user and system together.
 type Cost struct {
 	Server, Client time.Duration
-	machine        time.Duration // of everything that runs on it, and what was stolen from it
-	idle           time.Duration // of its processors; machine and idle are their whole time
+	machine        time.Duration // of everything that runs on the machine, and what was stolen from it
+	idle           time.Duration // of the machine's processors; machine and idle together are their whole time
 }
 
 // Minus returns the cost since earlier.
@@ -30,7 +30,7 @@ func (c Cost) Minus(earlier Cost) Cost {
 	return Cost{c.Server - earlier.Server, c.Client - earlier.Client, c.machine - earlier.machine, c.idle - earlier.idle}
 }
 
-// Cost returns what the processes and this one have used so far.
+// Cost returns what the processes and this process have used so far.
 func (p Processes) Cost() Cost {
 	var c Cost
 	for _, pid := range p {
@@ -46,7 +46,7 @@ func (p Processes) Cost() Cost {
 	return c
 }
 
-// Others is the share of the machine's processors, in percent, that went to
+// Others returns the percentage of the machine's processor time that went to
 // neither the servers nor the generator.
 func (c Cost) Others() float64 {
 	whole := c.machine + c.idle
@@ -56,8 +56,8 @@ func (c Cost) Others() float64 {
 	return 100 * max(float64(c.machine-c.Server-c.Client), 0) / float64(whole)
 }
 
-// machineTime is what all processors together have worked and idled, without
-// interrupts, which are nobody's; 0 if that isn't known.
+// machineTime returns how long all processors together have worked and idled,
+// without interrupts, which belong to no program; 0 if that isn't known.
 func machineTime() (busy, idle time.Duration) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -89,7 +89,7 @@ func parseMachineTime(line []byte) (busy, idle time.Duration) {
 	return busy, idle
 }
 
-// RssMiB is the resident memory of the processes together.
+// RssMiB returns the resident memory of all the processes.
 func (p Processes) RssMiB() float64 {
 	var pages int64
 	for _, pid := range p {
@@ -100,7 +100,7 @@ func (p Processes) RssMiB() float64 {
 	return float64(pages) * float64(os.Getpagesize()) / (1 << 20)
 }
 
-// Check reports the first process that can't be measured.
+// Check returns an error for the first process that can't be measured.
 func (p Processes) Check() error {
 	for _, pid := range p {
 		if _, err := readStat(pid); err != nil {
@@ -110,7 +110,7 @@ func (p Processes) Check() error {
 	return nil
 }
 
-// procStat is the part of /proc/PID/stat needed here.
+// procStat is the part of /proc/PID/stat that is needed here.
 type procStat struct {
 	ppid, pgrp int
 	cpu        time.Duration
@@ -125,8 +125,8 @@ func readStat(pid int) (procStat, error) {
 	return parseStat(b)
 }
 
-// parseStat reads the fields after the command's name, which stands in
-// parentheses and may hold anything, parentheses and blanks too.
+// parseStat reads the fields after the command's name, which is in parentheses
+// and may contain anything, including parentheses and blanks.
 func parseStat(b []byte) (procStat, error) {
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	const ppid, pgrp, utime, stime, rss = 1, 2, 11, 12, 21 // proc(5) numbers them from 1 with two fields before

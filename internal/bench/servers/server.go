@@ -1,5 +1,5 @@
-// Package servers starts the servers that are measured, alone or as an ensemble, each in a fresh directory and on ports
-// that were free, and measures what their processes cost.
+// Package servers starts the servers that are measured, alone or as an ensemble, each in a
+// fresh directory and on ports that were free, and measures the cost of their processes.
 //
 //	server.go    starting, restarting and stopping one from a command line
 //	ensemble.go  its members: their directories, configurations, processes; their leader
@@ -22,20 +22,20 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Spec is a server as named on the command line: running already, or to
-// be started.
+// A Spec describes a server named on the command line: one that is running
+// already, or one to start.
 type Spec struct {
 	Name    string
 	Command string    // started with sh -c; empty for a running server
 	Addrs   []string  // of a running server
 	Pids    Processes // of a running server, if it may be measured
-	Floor   bool      // the floor, which can't do all
+	Floor   bool      // the floor, which can't run everything
 	Foreign bool      // a floor that isn't the built-in one
 	Members int       // servers of the ensemble that the command starts; 0 is 1
 }
 
-// A Server is one server, or an ensemble of several, started here, with everything
-// that they wrote.
+// A Server is one server, or an ensemble of several, started here, with all its
+// files.
 type Server struct {
 	Addrs []string      // of each member, for clients
 	Took  time.Duration // from the start to the first read of the last member
@@ -50,21 +50,21 @@ type Server struct {
 const (
 	// ReadyMax is how long a started server may take until its first read.
 	ReadyMax = 5 * time.Minute
-	// readyPoll is how often it is asked: the error of a measured start.
+	// readyPoll is how often a starting server is tried: it limits how exactly starts are measured.
 	readyPoll = 5 * time.Millisecond
-	// readyTry bounds one question, since a starting server may accept and hang.
+	// readyTry bounds one try, since a starting server may accept a connection and hang.
 	readyTry = time.Second
 	// stopMax is how long a server may take to end before it is killed.
 	stopMax = 10 * time.Second
 )
 
-// Start starts a server, or all of an ensemble, by its command in a fresh
-// directory below dir, on ports that were free, and waits until each member
-// answers a read.
+// Start starts a server, or all servers of an ensemble, by its command in a
+// fresh directory below dir, on ports that were free, and waits until each
+// member answers a read.
 func Start(ctx context.Context, spec Spec, dir string) (*Server, error) {
 	root, err := os.MkdirTemp(dir, "zooid-bench-")
 	if err == nil {
-		root, err = filepath.Abs(root) // members run in it
+		root, err = filepath.Abs(root) // members run in other directories
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start server %s: %w", spec.Name, err)
@@ -85,8 +85,8 @@ func Start(ctx context.Context, spec Spec, dir string) (*Server, error) {
 
 var portPlaceholder = regexp.MustCompile(`\{port\d*\}`)
 
-// choosePorts gives every {port}, {port2}... of the command a free port, and
-// every member those its configuration needs.
+// choosePorts assigns a free port to every {port}, {port2}... of the command,
+// and to every port that a member's configuration needs.
 func (s *Server) choosePorts() error {
 	names := append(portPlaceholder.FindAllString(s.spec.Command, -1), s.memberPorts()...)
 	slices.Sort(names)
@@ -119,7 +119,7 @@ func (s *Server) launch(ctx context.Context) error {
 	return nil
 }
 
-// Processes are the server's: everything its command started.
+// Processes returns the server's processes: everything that its command started.
 func (s *Server) Processes() (all Processes) {
 	for _, m := range s.members {
 		if m.cmd != nil {
@@ -129,8 +129,8 @@ func (s *Server) Processes() (all Processes) {
 	return all
 }
 
-// Restart ends the server by a signal and starts it again on the same
-// directories and ports; took says how long that lasted.
+// Restart ends the server with a signal and starts it again on the same
+// directories and ports; Took says how long the start took.
 func (s *Server) Restart(ctx context.Context, sig syscall.Signal) error {
 	s.end(sig)
 	if err := s.launch(ctx); err != nil {
@@ -139,7 +139,7 @@ func (s *Server) Restart(ctx context.Context, sig syscall.Signal) error {
 	return nil
 }
 
-// end sends a signal to all processes, and SIGKILL to those that stay.
+// end sends a signal to all processes, and SIGKILL to those that don't end.
 func (s *Server) end(sig syscall.Signal) {
 	for _, m := range s.members {
 		m.signal(sig)

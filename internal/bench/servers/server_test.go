@@ -18,7 +18,9 @@ var rewrite = flag.Bool("rewrite", false, "write transcripts anew")
 // TestMemberConfigurations compares an ensemble's directories with a transcript.
 func TestMemberConfigurations(t *testing.T) {
 	t.Parallel()
-	s := &Server{spec: Spec{Command: "exec zooid server {config}", Members: 3}, Root: t.TempDir(), ports: map[string]string{}}
+	s := &Server{
+		spec: Spec{Command: "exec zooid server {config}", Members: 3}, Root: t.TempDir(), ports: map[string]string{},
+	}
 	for i, p := range s.memberPorts() {
 		s.ports[p] = "p" + string(rune('0'+i))
 	}

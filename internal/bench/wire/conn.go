@@ -1,6 +1,6 @@
-// Package wire is the client's end of ZooKeeper's protocol as a load generator needs it: requests encoded in advance,
-// connections that read many replies with one system call and write many requests with another, nothing allocated
-// per operation.
+// Package wire is the client side of ZooKeeper's protocol for a load generator:
+// requests are encoded in advance, connections read many replies with one system call
+// and write many requests with another, and nothing is allocated per operation.
 //
 //	conn.go     one session: handshake, frames in, frames out
 //	request.go  requests encoded in advance
@@ -24,17 +24,17 @@ const (
 	// LoadBuffer is the read buffer of a connection under load: several hundred
 	// replies of the usual size in one system call.
 	LoadBuffer = 64 << 10
-	// IdleBuffer serves sessions that only ping or wait for one notification;
-	// ten thousand of them must not outweigh the server.
+	// IdleBuffer is for sessions that only ping or wait for one notification; ten
+	// thousand of them must not use more memory than the server.
 	IdleBuffer = 512
-	// replySizeMax bounds one reply. The largest honest one is the child list of
-	// a directory with a million entries.
+	// replySizeMax bounds one reply. The largest valid one is the child list of a
+	// directory with a million entries.
 	replySizeMax = 128 << 20
 	// HandshakeTimeout bounds dialling and the handshake.
 	HandshakeTimeout = 10 * time.Second
 )
 
-// Session is what a client needs to come back to its session.
+// Session is what a client needs to resume its session.
 type Session struct {
 	ID      int64
 	Passwd  []byte
@@ -59,13 +59,13 @@ type Conn struct {
 	r, w int
 }
 
-// Attach returns a Conn on a connection that is open, without a handshake: one that a server has accepted, to read
-// its frames, or one whose other end knows no sessions.
+// Attach returns a Conn on an open connection, without a handshake: one that a server
+// has accepted, to read its frames, or one whose other end knows no sessions.
 func Attach(n net.Conn, buffer int) *Conn { return &Conn{Net: n, in: make([]byte, buffer)} }
 
 // Dial opens a connection to addr and attaches it to s, or opens a new session
-// if s has no ID. lastZxid is what the client has seen. A session the server
-// doesn't know gives errExpired.
+// if s has no ID. lastZxid is the last zxid that the client has seen. If the
+// server doesn't know the session, the error is ErrExpired.
 func Dial(ctx context.Context, addr string, s Session, lastZxid int64, buffer int) (*Conn, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -91,9 +91,9 @@ func Dial(ctx context.Context, addr string, s Session, lastZxid int64, buffer in
 	return c, nil
 }
 
-// bounded is a context that ends at a time and not before. With one that can be
-// cancelled a net.Dialer has a goroutine watch over each connection being made,
-// which costs as much as the rest of its own work.
+// bounded is a context that ends at a fixed time and not before. With a context
+// that can be cancelled, a net.Dialer has a goroutine watch each connection
+// being made, which costs as much as the rest of its work.
 type bounded struct {
 	context.Context
 	by time.Time
@@ -124,12 +124,14 @@ func (c *Conn) handshake() error {
 	if resp.Timeout <= 0 {
 		return ErrExpired
 	}
-	c.Session = Session{ID: resp.SessionID, Passwd: slices.Clone(resp.Passwd), Timeout: time.Duration(resp.Timeout) * time.Millisecond}
+	c.Session = Session{
+		ID: resp.SessionID, Passwd: slices.Clone(resp.Passwd), Timeout: time.Duration(resp.Timeout) * time.Millisecond,
+	}
 	return nil
 }
 
-// Fill reads once from the network, whatever has arrived. The frames handed out
-// before are no longer valid.
+// Fill reads whatever has arrived, once. The frames handed out before are no
+// longer valid.
 func (c *Conn) Fill() error {
 	switch {
 	case c.r == c.w:
@@ -153,7 +155,7 @@ func (c *Conn) Fill() error {
 }
 
 // Take returns the payload of the next whole frame received, or nil if more
-// must be read first. It is valid until the next fill.
+// must be read first. It is valid until the next Fill.
 func (c *Conn) Take() ([]byte, error) {
 	if c.w-c.r < 4 {
 		return nil, nil
@@ -170,7 +172,7 @@ func (c *Conn) Take() ([]byte, error) {
 	return f, nil
 }
 
-// Frame blocks until a whole frame is there.
+// Frame blocks until a whole frame has arrived.
 func (c *Conn) Frame() ([]byte, error) {
 	for {
 		if f, err := c.Take(); f != nil || err != nil {
@@ -182,7 +184,7 @@ func (c *Conn) Frame() ([]byte, error) {
 	}
 }
 
-// Header splits a frame that follows the handshake.
+// Header splits a frame received after the handshake.
 func Header(f []byte) (h jute.ReplyHeader, body []byte, err error) {
 	if len(f) < jute.ReplyHeaderSize {
 		return h, nil, fmt.Errorf("reply of %d bytes is shorter than its header: %w", len(f), jute.ErrTruncated)
@@ -213,8 +215,8 @@ func (c *Conn) Reply() (jute.ReplyHeader, []byte, error) {
 	}
 }
 
-// Queue appends a frame made in advance to what flush will write, giving it the
-// next xid.
+// Queue appends a frame encoded in advance to what Flush will write, and gives
+// it the next xid.
 func (c *Conn) Queue(frame []byte) {
 	c.Xid = NextXid(c.Xid)
 	at := len(c.Out)
@@ -222,7 +224,7 @@ func (c *Conn) Queue(frame []byte) {
 	PutXid(c.Out[at:], c.Xid)
 }
 
-// Flush writes what is queued.
+// Flush writes everything that is queued.
 func (c *Conn) Flush() error {
 	_, err := c.Net.Write(c.Out)
 	c.Out = c.Out[:0]
@@ -246,8 +248,8 @@ func (c *Conn) Call(op jute.Op, appendRecord func([]byte) []byte) ([]byte, error
 	return body, nil
 }
 
-// Close ends the session and the connection. Errors don't matter any more: the
-// session ends by its timeout at the latest.
+// Close ends the session and the connection. It ignores errors: the session
+// ends by its timeout at the latest.
 func (c *Conn) Close() {
 	c.Net.SetDeadline(time.Now().Add(time.Second))
 	c.Queue(Encode(jute.OpCloseSession, nil))

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Poll reads many connections on one goroutine, in the order in which frames come.
-// A goroutine for each connection costs half as much again, on the processors that
-// the server needs.
+// Poll reads many connections on one goroutine, in the order in which frames
+// arrive. A goroutine for each connection costs half as much again, on
+// processors that the server needs.
 type Poll struct {
 	conns []*Conn
 	epoll int
@@ -23,8 +23,8 @@ type Poll struct {
 // readyAtOnce is how many connections one system call may report.
 const readyAtOnce = 256
 
-// NewPoll takes the connections over: only Queue, Flush and Close may be called on
-// them afterwards. All must be TCP.
+// NewPoll takes over the connections: only Queue, Flush and Close may be called
+// on them afterwards. All must be TCP.
 func NewPoll(_ context.Context, conns []*Conn) (*Poll, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -47,7 +47,8 @@ func (e *Poll) add(i int, c *Conn) error {
 		return err
 	}
 	s := &bareSocket{}
-	if outer := raw.Control(func(fd uintptr) { s.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); outer != nil || err != nil {
+	if outer := raw.Control(func(fd uintptr) { s.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); outer != nil ||
+		err != nil {
 		return errors.Join(outer, err)
 	}
 	c.Net.Close()
@@ -56,10 +57,10 @@ func (e *Poll) add(i int, c *Conn) error {
 	return unix.EpollCtl(e.epoll, unix.EPOLL_CTL_ADD, s.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(i)})
 }
 
-// Each calls each with every frame that comes on connection i, until there were as
-// many frames as connections.
+// Each calls each with every frame that arrives on connection i, until there
+// were as many frames as connections.
 func (e *Poll) Each(ctx context.Context, each func(i int, frame []byte) error) error {
-	const patienceMs = 100 // between looks at ctx
+	const patienceMs = 100 // between two checks of ctx
 	for left := len(e.conns); left > 0; {
 		n, err := unix.EpollWait(e.epoll, e.ready, patienceMs)
 		if ctx.Err() != nil {
@@ -91,13 +92,13 @@ func (e *Poll) Each(ctx context.Context, each func(i int, frame []byte) error) e
 	return nil
 }
 
-// Close ends the reading. It leaves the connections open.
+// Close ends the polling. It leaves the connections open.
 func (e *Poll) Close() { unix.Close(e.epoll) }
 
-// bareSocket is a connected socket that the runtime doesn't know. It waits only
-// once it has a deadline.
+// bareSocket is a connected socket that the runtime doesn't know. It blocks
+// only once it has a deadline.
 type bareSocket struct {
-	net.Conn // nil: nothing else is asked of it
+	net.Conn // nil: no other method is called
 	fd       int
 }
 
@@ -116,7 +117,8 @@ func (s *bareSocket) Write(b []byte) (int, error) {
 
 func (s *bareSocket) SetDeadline(t time.Time) error {
 	left := unix.NsecToTimeval(max(time.Until(t), time.Millisecond).Nanoseconds())
-	return errors.Join(unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &left), unix.SetNonblock(s.fd, false))
+	return errors.Join(unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &left),
+		unix.SetNonblock(s.fd, false))
 }
 
 func (s *bareSocket) Close() error { return unix.Close(s.fd) }

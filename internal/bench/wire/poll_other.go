@@ -4,14 +4,14 @@ package wire
 
 import "context"
 
-// Poll reads many connections, here one after the other.
+// Poll reads many connections, on this system one after the other.
 type Poll struct {
 	conns []*Conn
 	stop  func() bool
 }
 
-// NewPoll takes the connections over: only Queue, Flush and Close may be called on
-// them afterwards.
+// NewPoll takes over the connections: only Queue, Flush and Close may be called
+// on them afterwards.
 func NewPoll(ctx context.Context, conns []*Conn) (*Poll, error) {
 	return &Poll{conns, context.AfterFunc(ctx, func() {
 		for _, c := range conns {
@@ -37,5 +37,5 @@ func (e *Poll) Each(ctx context.Context, each func(i int, frame []byte) error) e
 	return nil
 }
 
-// Close ends the reading. It leaves the connections open.
+// Close ends the polling. It leaves the connections open.
 func (e *Poll) Close() { e.stop() }

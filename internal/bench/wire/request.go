@@ -7,22 +7,22 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Kind says what a reply must be judged by.
+// Kind says how a reply is to be judged.
 type Kind uint8
 
-// The bits of a kind. A read has none of them.
+// The bits of a Kind. A read has none of them.
 const (
 	KindWrite     Kind = 1 << iota // counted among the writes
-	KindMulti                      // errors stand in the body, the header says OK
+	KindMulti                      // errors are in the body, the header says OK
 	KindMissingOK                  // NoNode isn't an error: the znode may be gone already
 )
 
 // Request appends one frame to b; the loop fills in the xid. i numbers the
-// requests: of this connection in a timed trial, of all connections in a counted
-// one. A request belongs to one connection and may keep state.
+// requests: those of this connection in a timed trial, those of all connections
+// in a counted one. A Request belongs to one connection and may keep state.
 type Request func(b []byte, i uint64) ([]byte, Kind)
 
-// Source makes the request of one connection, numbered from 0.
+// Source returns the Request of a connection; connections are numbered from 0.
 type Source func(conn int) Request
 
 // preparedMax bounds the memory of requests encoded in advance. Beyond it they
@@ -79,38 +79,38 @@ func MultiFrame(ops []jute.MultiOp) []byte {
 	return Encode(op, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
 }
 
-// Prepare encodes n frames, refusing more than preparedMax bytes of them.
+// Prepare encodes n frames, at most preparedMax bytes in all.
 func Prepare(n int, frame func(i int) []byte) ([][]byte, error) {
 	frames := make([][]byte, n)
 	size := 0
 	for i := range frames {
 		frames[i] = frame(i)
 		if size += len(frames[i]); size > preparedMax {
-			return nil, fmt.Errorf("encode requests in advance: %d of %d znodes fill %d MiB; ask for fewer -keys or a smaller -size", i+1, n, preparedMax>>20)
+			return nil, fmt.Errorf("encode requests in advance: %d of %d znodes fill %d MiB; ask for fewer -keys or a smaller -size",
+				i+1, n, preparedMax>>20)
 		}
 	}
 	return frames, nil
 }
 
-// numberWidth is the number of digits that a numbered request can count to.
+// numberWidth is the number of digits of a numbered request.
 const numberWidth = 10
 
-// numbered is a frame whose path ends in a number of numberWidth digits, copied
-// and patched per request.
+// numbered is a frame whose path ends in a number of numberWidth digits. It is
+// copied and patched for each request.
 type numbered struct {
 	frame []byte
 	at    int // offset of the first digit in frame
 }
 
-// NewNumbered makes the frame for the path prefix and a number; build encodes
-// the request for a whole path.
+// NewNumbered returns the frame for paths of a prefix and a number; build
+// encodes the request for one path.
 func NewNumbered(prefix string, build func(path string) []byte) numbered {
 	const zeros = "0000000000"
 	return numbered{frame: build(prefix + zeros), at: 4 + jute.RequestHeaderSize + 4 + len(prefix)}
 }
 
-// Append appends the frame for number i, which is taken modulo what the digits
-// hold.
+// Append appends the frame for number i, modulo what the digits can hold.
 func (n numbered) Append(b []byte, i uint64) []byte {
 	start := len(b)
 	b = append(b, n.frame...)
@@ -118,7 +118,7 @@ func (n numbered) Append(b []byte, i uint64) []byte {
 	return b
 }
 
-// PutDigits fills d with the decimal digits of i, zeros before them.
+// PutDigits fills d with the decimal digits of i, padded with zeros.
 func PutDigits(d []byte, i uint64) {
 	for at := len(d) - 1; at >= 0; at-- {
 		d[at] = byte('0' + i%10)
@@ -126,12 +126,12 @@ func PutDigits(d []byte, i uint64) {
 	}
 }
 
-// NumberedPath is the path that a numbered request with this prefix names.
+// NumberedPath returns the path in request number i with this prefix.
 func NumberedPath(prefix string, i int) string { return fmt.Sprintf("%s%0*d", prefix, numberWidth, i) }
 
-// MultiError returns the error of a multi or multiRead by its reply's body: the
-// first result that failed, not counting those rolled back or never tried on
-// account of another.
+// MultiError returns the error in the reply body of a multi or multiRead: the
+// first result that failed, ignoring those rolled back or never tried because
+// of another.
 func MultiError(body []byte) jute.Code {
 	var d jute.Decoder
 	d.Reset(body)

@@ -22,8 +22,10 @@ func TestNumberedRequestsAreWholeRequests(t *testing.T) {
 // broken one.
 func TestMultiErrorSurvivesAnything(t *testing.T) {
 	t.Parallel()
-	ok := []jute.MultiResult{{Op: jute.OpCreate, Path: "/a"}, {Op: jute.OpSetData}, {Op: jute.OpDelete}, {Op: jute.OpGetData, Data: []byte("x")},
-		{Op: jute.OpGetChildren, Children: []string{"a", "b"}}, {Op: jute.OpCreate2, Path: "/b"}, {Op: jute.OpError, Err: jute.OK}}
+	ok := []jute.MultiResult{{Op: jute.OpCreate, Path: "/a"}, {Op: jute.OpSetData}, {Op: jute.OpDelete},
+		{Op: jute.OpGetData, Data: []byte("x")},
+		{Op: jute.OpGetChildren, Children: []string{"a", "b"}}, {Op: jute.OpCreate2, Path: "/b"},
+		{Op: jute.OpError, Err: jute.OK}}
 	var body []byte
 	for i := range ok {
 		body = ok[i].Append(body)

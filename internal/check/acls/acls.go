@@ -1,5 +1,5 @@
-// Package acls is what the checker's naive model knows of ACLs: who is admitted, and what a server makes of an ACL that
-// a client sends. It shares no code with the server's.
+// Package acls is what the checker's naive model knows of ACLs: whom they admit, and what a
+// server makes of an ACL that a client sends. It shares no code with the server's ACLs.
 package acls
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// everyone is nearly every ACL, and everyoneRecord how it is written. All ACLs that
-// say the same share one value.
+// everyone is the ACL that nearly every znode has, and everyoneRecord its
+// encoding. All ACLs with that content share one value.
 var (
 	everyone       = jute.WorldACL(jute.PermAll)
 	everyoneRecord = jute.AppendACLs(nil, everyone)
@@ -76,14 +76,14 @@ func idMatches(want, have jute.ID) bool {
 	return err == nil && prefix.Contains(addr)
 }
 
-// authenticated reports whether scheme "auth" in an ACL stands for an identity of
-// this scheme.
+// authenticated reports whether scheme "auth" in an ACL stands for an identity
+// of this scheme.
 func authenticated(scheme string) bool {
 	return scheme == "digest" || scheme == "sasl" || scheme == "x509"
 }
 
 // Fix does what the server does to the ACL of a create or setACL: drop
-// duplicates, expand "auth", refuse what no provider knows.
+// duplicates, expand "auth", refuse identities that no provider knows.
 func Fix(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, jute.Code) {
 	if len(acl) == 1 && acl[0].ID.Scheme == "world" && acl[0].ID.ID == "anyone" {
 		return acl, jute.OK // nearly every ACL

@@ -3,7 +3,7 @@ package advice
 
 import "fmt"
 
-// Error adds what to do next to an error.
+// Error is an error with advice on what to do next.
 type Error struct {
 	err  error
 	Hint string
@@ -12,7 +12,7 @@ type Error struct {
 func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
-// Add adds what to do next to err, if that is not nil.
+// Add adds advice on what to do next to err, unless err is nil.
 func Add(err error, format string, v ...any) error {
 	if err == nil {
 		return nil

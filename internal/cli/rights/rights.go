@@ -1,5 +1,5 @@
-// Package rights tells what a client may do with a znode, by its ACLs, the policy and the limits, as far as a client
-// can know: servers tell the names of digest users without the hashes, and not everybody may read the policy.
+// Package rights says what a client may do with a znode, by its ACLs, the policy and the limits, as far as a client
+// can know: servers tell the names of digest users but not the hashes, and not everybody may read the policy.
 package rights
 
 import (
@@ -13,16 +13,16 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Client is somebody whose rights are asked for.
+// A Client is a client whose rights are in question.
 type Client struct {
-	Identities []zk.Identity  // as whoAmI tells them
+	Identities []zk.Identity  // as whoAmI returns them
 	Policy     *policy.Policy // in force; nil for none
 	Unread     string         // why it isn't known which policy is in force, as the end of a sentence; "" if it is
 }
 
-// May tells what an ACL says to one permission, and the policy on a path: "yes", "no", "likely" or "unknown", and
-// behind a colon what decides if that isn't the ACL alone. The path is the znode's own; of one to create or delete the
-// ACL is its parent's.
+// May says whether an ACL and the policy grant a permission on a path: "yes", "no", "likely" or "unknown", followed
+// by a colon and what decides if that isn't the ACL alone. path is the znode's own; if the znode is to be created or
+// deleted, acl is its parent's.
 func (c *Client) May(path string, acl []zk.ACL, want zk.Perm) string {
 	if slices.ContainsFunc(c.Identities, func(id zk.Identity) bool { return id.Scheme == "super" }) {
 		return "yes"
@@ -56,8 +56,8 @@ func (c *Client) May(path string, acl []zk.ACL, want zk.Perm) string {
 	return word
 }
 
-// ids returns the identities that the client has for certain, and those with the hashes that the policy knows for the
-// names of its digest users.
+// ids returns the identities that the client has for certain, and its likely ones: those with the hashes that the
+// policy has for the names of its digest users.
 func (c *Client) ids() (sure, likely []zk.ID) {
 	for _, id := range c.Identities {
 		if id.Scheme != "digest" {
@@ -73,7 +73,7 @@ func (c *Client) ids() (sure, likely []zk.ID) {
 	return sure, likely
 }
 
-// Verdict is what subtree.Admits says, in a word.
+// Verdict returns the result of subtree.Admits as a word.
 func Verdict(yes, sure bool) string {
 	switch {
 	case !yes:
@@ -89,7 +89,7 @@ func Line(line int, text string) string {
 	return fmt.Sprintf("line %d of the policy: %s", line, text)
 }
 
-// Who says in words whom an identity means.
+// Who describes whom an identity stands for.
 func Who(id zk.ID) string {
 	switch id.Scheme {
 	case "world":
@@ -107,7 +107,7 @@ func Who(id zk.ID) string {
 	return "the " + id.Scheme + " identity " + id.ID
 }
 
-// Words says in words what permissions are for.
+// Words describes what permissions allow.
 func Words(p zk.Perm) string {
 	var words []string
 	for _, l := range subtree.PermLetters {
@@ -121,7 +121,7 @@ func Words(p zk.Perm) string {
 	return strings.Join(words, ", ")
 }
 
-// Decides tells which entry of the ACL of a znode grants a permission.
+// Decides says which entry of the ACL of the znode of grants a permission, and whether one does.
 func Decides(of string, acl []zk.ACL, want zk.Perm, ids []zk.ID) (by string, allowed bool) {
 	if slices.ContainsFunc(ids, func(id zk.ID) bool { return id.Scheme == "super" }) {
 		return "being a superuser's", true

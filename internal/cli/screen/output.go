@@ -1,5 +1,5 @@
-// Package screen prints the shell's results and messages: text or JSON, with colours on a terminal, and a line there
-// that tells how far the work is. Nothing that servers hold can steer the terminal.
+// Package screen prints the shell's results and messages: text or JSON, and on a terminal colours and a line that
+// shows the progress of the work. Nothing that servers hold can control the terminal.
 package screen
 
 import (
@@ -21,14 +21,14 @@ type Output struct {
 	W        *bufio.Writer // results; flushed after each command
 	errs     io.Writer     // messages, errors, progress
 	JSON     bool          // results as JSON, one value to a line
-	Colours  bool          // w is a terminal that shows them
-	Terminal bool          // w is a terminal
+	Colours  bool          // W is a terminal that shows them
+	Terminal bool          // W is a terminal
 	ErrTerm  bool          // errs is a terminal
 
 	Period    time.Duration // between changes of the progress line
 	failed    error         // the first error of writing results
 	line      *Progress     // the work under way, nil for none
-	lineShown bool          // its line stands on the terminal
+	lineShown bool          // line is on the terminal
 
 	Spoken atomic.Bool // something was printed since it was set to false
 }
@@ -45,7 +45,7 @@ func New(out, errs io.Writer) *Output {
 	return o
 }
 
-// belowLine is out, the progress line wiped before anything is written there.
+// belowLine writes to out, after it has wiped the progress line.
 type belowLine struct {
 	o   *Output
 	out io.Writer
@@ -63,8 +63,8 @@ func (b belowLine) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush writes out the results so far, and returns the first error that any of them
-// had: what wasn't printed wasn't done.
+// Flush writes out the results so far, and returns the first error that writing any of
+// them had: what wasn't printed wasn't done.
 func (o *Output) Flush() error {
 	o.W.Flush() // belowLine keeps its error
 	if o.failed == nil {
@@ -73,7 +73,7 @@ func (o *Output) Flush() error {
 	return advice.Add(fmt.Errorf("write the results: %w", o.failed), "what was printed is not whole; what the command has changed stays")
 }
 
-// wipeLine takes the progress line off the terminal; it comes back by itself.
+// wipeLine removes the progress line from the terminal; the next change of the line shows it again.
 func (o *Output) wipeLine() {
 	if o.lineShown {
 		o.lineShown = false
@@ -81,8 +81,8 @@ func (o *Output) wipeLine() {
 	}
 }
 
-// Row prints a line of a table, on a terminal only what fits, with … for the rest: the
-// left columns say most, and a table that wraps says nothing.
+// Row prints a line of a table. On a terminal it cuts off what doesn't fit, with … in
+// its place: the left columns say most, and a table that wraps is unreadable.
 func (o *Output) Row(format string, v ...any) {
 	line := o.Name(fmt.Sprintf(format, v...))
 	if r := []rune(line); o.Terminal && len(r) > o.width() {
@@ -91,7 +91,7 @@ func (o *Output) Row(format string, v ...any) {
 	o.Printf("%s\n", line)
 }
 
-// width returns how many columns the terminal of errs has.
+// width returns the number of columns of the terminal of errs.
 func (o *Output) width() int {
 	if n := terminal.Columns(o.errs); n > 0 {
 		return n
@@ -99,11 +99,11 @@ func (o *Output) width() int {
 	return widthDefault
 }
 
-// widthDefault is the width of a terminal that doesn't tell.
+// widthDefault is the assumed width of a terminal that doesn't tell its width.
 const widthDefault = 80
 
-// Printf prints a part of a result in text form. The format is the shell's own; what
-// v has may come from other clients, and is made visible on a terminal.
+// Printf prints a part of a result in text form. The format is the shell's own; v may
+// come from other clients, and is made visible on a terminal (see terminal.Visible).
 func (o *Output) Printf(format string, v ...any) {
 	if o.Terminal {
 		v = o.cleaned(v)
@@ -111,7 +111,7 @@ func (o *Output) Printf(format string, v ...any) {
 	fmt.Fprintf(o.W, format, v...)
 }
 
-// Errf is printf for messages and errors, which have a stream of their own.
+// Errf is Printf for messages and errors, which have a stream of their own.
 func (o *Output) Errf(format string, v ...any) {
 	if o.ErrTerm {
 		v = o.cleaned(v)
@@ -128,10 +128,10 @@ func (o *Output) Value(v any) {
 	if err := e.Encode(v); err != nil {
 		panic("cli: a result that JSON can't express: " + err.Error())
 	}
-	_, _ = o.W.Write(terminal.VisibleJSON(text.Bytes())) // flush tells the error
+	_, _ = o.W.Write(terminal.VisibleJSON(text.Bytes())) // Flush returns the error
 }
 
-// Show prints v in JSON, or has text print it.
+// Show prints v as JSON, or calls text to print it.
 func (o *Output) Show(v any, text func()) {
 	if o.JSON {
 		o.Value(v)
@@ -155,21 +155,21 @@ type messageJSON struct {
 	Message string `json:"message"`
 }
 
-// ErrJSON prints v as JSON among the errors.
+// ErrJSON prints v as JSON on the stream of errors.
 func (o *Output) ErrJSON(v any) {
 	errs := New(o.errs, o.errs)
 	errs.Value(v)
 	errs.W.Flush()
 }
 
-// Notef is messagef for what JSON output says otherwise.
+// Notef is Messagef for messages whose content JSON output has in another form.
 func (o *Output) Notef(format string, v ...any) {
 	if !o.JSON {
 		o.Messagef(format, v...)
 	}
 }
 
-// A Colour is a terminal's code for one.
+// A Colour is a terminal's code for a colour.
 type Colour string
 
 const (
@@ -180,10 +180,10 @@ const (
 	Magenta Colour = "35"
 )
 
-// Begin returns what begins the colour on a terminal.
+// Begin returns the sequence that starts the colour on a terminal.
 func (c Colour) Begin() string { return "\x1b[" + string(c) + "m" }
 
-// ColourEnd ends any of them.
+// ColourEnd ends any colour.
 const ColourEnd = "\x1b[0m"
 
 // Paint returns text in a colour, if colours are on.
@@ -194,7 +194,7 @@ func (o *Output) Paint(c Colour, text string) string {
 	return c.Begin() + terminal.Visible(text) + ColourEnd
 }
 
-// Printable returns data as a result shows it; see visible.
+// Printable returns data as a result shows it; see terminal.Visible.
 func (o *Output) Printable(data []byte) string {
 	if !o.Terminal {
 		return string(data)

@@ -10,13 +10,13 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// progressPeriod is how often the line changes: often enough to see that it lives,
-// seldom enough to cost nothing.
+// progressPeriod is how often the line changes: often enough to show that the work goes
+// on, seldom enough to cost nothing.
 const progressPeriod = 200 * time.Millisecond
 
-// Progress tells of long work: by a line on the terminal that is written over and
-// over, and by results that are printed as they come rather than at the end. A nil
-// *progress does nothing.
+// Progress reports on long work: by a line on the terminal that is rewritten, and by
+// results that are printed as they come rather than at the end. A nil *Progress does
+// nothing.
 type Progress struct {
 	o     *Output
 	what  string
@@ -29,8 +29,8 @@ type Progress struct {
 	done  context.CancelFunc
 }
 
-// Progress returns a line about work that may take long; the caller ends it. Work
-// that is a part of other work has none.
+// Progress returns a progress line for work that may take long; the caller ends it. It
+// returns nil for work that is part of other work.
 func (o *Output) Progress(what string) *Progress {
 	if o.line != nil {
 		return nil
@@ -40,7 +40,7 @@ func (o *Output) Progress(what string) *Progress {
 	return o.line
 }
 
-// Of sets how many steps there are.
+// Of sets the number of steps.
 func (p *Progress) Of(total int) *Progress {
 	if p != nil {
 		p.total.Store(int64(total))
@@ -48,7 +48,7 @@ func (p *Progress) Of(total int) *Progress {
 	return p
 }
 
-// OfTree has a server count the steps, which are the znodes from root down, once the
+// OfTree makes a server count the steps, which are the znodes from root down, once the
 // line is shown for the first time.
 func (p *Progress) OfTree(ctx context.Context, c *zk.Client, root string) *Progress {
 	if p != nil {
@@ -88,7 +88,7 @@ func (p *Progress) Add(n int64) {
 	p.o.Errf("\r\x1b[K%s", terminal.OneLine(cut(p.text(now.Sub(p.start)), p.o.width()-1)))
 }
 
-// text is the line after so much time.
+// text returns the line after the time spent.
 func (p *Progress) text(spent time.Duration) string {
 	rate := float64(p.count) / max(spent.Seconds(), 1e-3)
 	total := p.total.Load()
@@ -96,11 +96,12 @@ func (p *Progress) text(spent time.Duration) string {
 		return fmt.Sprintf("%s: %d znodes, %.0f/s", p.what, p.count, rate)
 	}
 	left := time.Duration(float64(total-p.count) / rate * float64(time.Second)).Round(time.Second)
-	return fmt.Sprintf("%s: %d of %d znodes, %d %%, %.0f/s, %v left", p.what, p.count, total, 100*p.count/total, rate, left)
+	return fmt.Sprintf("%s: %d of %d znodes, %d %%, %.0f/s, %v left", p.what, p.count, total, 100*p.count/total, rate,
+		left)
 }
 
-// cut returns the end of a line that is too long for the terminal: a line that
-// wraps can't be written over, and the numbers stand at its end.
+// cut returns the end of a line that is too long for the terminal: a line that wraps
+// can't be overwritten, and the numbers are at its end.
 func cut(line string, width int) string {
 	if r := []rune(line); len(r) > width {
 		return string(r[len(r)-max(width, 0):])

@@ -47,14 +47,15 @@ func timeJSON(ms int64) string { return time.UnixMilli(ms).UTC().Format(JSONTime
 // ToJSON returns a Stat as JSON shows it.
 func ToJSON(st zk.Stat) *StatJSON {
 	return &StatJSON{
-		Czxid: Hex(st.Czxid), Ctime: timeJSON(st.Ctime), Mzxid: Hex(st.Mzxid), Mtime: timeJSON(st.Mtime), Pzxid: Hex(st.Pzxid),
+		Czxid: Hex(st.Czxid), Ctime: timeJSON(st.Ctime), Mzxid: Hex(st.Mzxid), Mtime: timeJSON(st.Mtime),
+		Pzxid:    Hex(st.Pzxid),
 		Cversion: st.Cversion, Version: st.Version, Aversion: st.Aversion, EphemeralOwner: Hex(st.EphemeralOwner),
 		DataLength: st.DataLength, NumChildren: st.NumChildren,
 	}
 }
 
-// Content is a znode's data in JSON: text if it reads well, else base64.
-// Both are absent for a znode created without data.
+// Content is a znode's data in JSON: text if it is readable, else base64. Both are
+// absent for a znode created without data.
 type Content struct {
 	Text   *string `json:"data,omitempty"`
 	Base64 []byte  `json:"base64,omitempty"`
@@ -72,8 +73,8 @@ func ToContent(data []byte) Content {
 	return Content{Text: &text}
 }
 
-// Kind is what sort of znode a Stat describes. Containers and TTL znodes look like
-// persistent ones: servers don't tell.
+// Kind is the kind of znode that a Stat describes. Containers and TTL znodes look like
+// persistent ones: servers don't tell them apart.
 type Kind string
 
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-// cleaned makes texts visible. In them only the shell's own colours stay.
+// cleaned returns v with texts made visible (see terminal.Visible). Only the shell's own colours stay.
 func (o *Output) cleaned(v []any) []any {
 	out := make([]any, len(v))
 	for i, one := range v {
@@ -29,8 +29,8 @@ func (o *Output) cleaned(v []any) []any {
 	return out
 }
 
-// keepColours is visible, but for the codes that paint writes: paint itself makes
-// what it paints visible.
+// keepColours is terminal.Visible, but keeps the codes that Paint writes: Paint itself
+// makes what it paints visible.
 func (o *Output) keepColours(text string) string {
 	if !o.Colours || !strings.Contains(text, ColourEnd) {
 		return terminal.Visible(text)
@@ -59,7 +59,7 @@ func (o *Output) keepColours(text string) string {
 	return b.String() + terminal.Visible(text)
 }
 
-// VisibleWriter makes text visible that is written in parts: a line at a time.
+// VisibleWriter makes visible a text that is written in parts, and prints it line by line.
 type VisibleWriter struct {
 	O    *Output
 	line []byte

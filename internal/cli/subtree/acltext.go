@@ -10,14 +10,14 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// permLetter is how a permission is written, and what it allows.
+// permLetter is the letter of a permission, and what the permission allows.
 type permLetter struct {
 	letter byte
 	Perm   zk.Perm
 	Means  string
 }
 
-// permLetters are the permissions in the order zkCli prints them.
+// PermLetters are the permissions in the order zkCli prints them.
 var PermLetters = []permLetter{
 	{'c', zk.PermCreate, "create children"},
 	{'d', zk.PermDelete, "delete children"},
@@ -48,9 +48,9 @@ func (e *ACLError) Error() string {
 	return fmt.Sprintf("ACL %q, byte %d: %s", e.Text, e.Offset, e.Reason)
 }
 
-// ParseACL reads scheme:id:perms,… where the id may hold colons, and commas in the
-// scheme x509. zkCli drops the entries it can't read and goes on; here nothing is
-// sent.
+// ParseACL parses scheme:id:perms,… where the id may contain colons and, in the scheme
+// x509, commas. zkCli drops the entries it can't parse and goes on; here they are an
+// error.
 func ParseACL(text string) ([]zk.ACL, error) {
 	var list []zk.ACL
 	for at := 0; at <= len(text); {
@@ -66,9 +66,9 @@ func ParseACL(text string) ([]zk.ACL, error) {
 	return list, nil
 }
 
-// entryEnd returns where the entry ends that begins at a byte: at a comma or at
-// the end. A certificate's subject has commas of its own; the entry goes on until
-// it can be read.
+// entryEnd returns where the entry that begins at a byte ends: at a comma or at the
+// end. A certificate's subject has commas of its own; the entry goes on until it can be
+// parsed.
 func entryEnd(text string, at int) int {
 	for end := at; ; end++ {
 		if comma := strings.IndexByte(text[end:], ','); comma >= 0 {
@@ -76,15 +76,16 @@ func entryEnd(text string, at int) int {
 		} else {
 			end = len(text)
 		}
-		if _, _, reason := ParseEntry(text[at:end]); reason == "" || end == len(text) || !strings.HasPrefix(text[at:], "x509:") {
+		if _, _, reason := ParseEntry(text[at:end]); reason == "" || end == len(text) ||
+			!strings.HasPrefix(text[at:], "x509:") {
 			return end
 		}
 	}
 }
 
-// ParseEntry reads one entry, or returns the reason why it can't, and where. It
-// refuses what servers refuse in the schemes that all of them have; others are for
-// the server to judge.
+// ParseEntry parses one entry, or returns the reason why it can't, and where. It
+// refuses what servers refuse in the schemes that all servers have; other schemes are
+// for the server to judge.
 func ParseEntry(entry string) (e zk.ACL, offset int, reason string) {
 	first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
 	if first < 0 || first == last {
@@ -119,10 +120,10 @@ func ParseEntry(entry string) (e zk.ACL, offset int, reason string) {
 	return e, first + 1, reason
 }
 
-// ACLText is what parseACL reads.
+// ACLText returns a list in the form that ParseACL reads.
 func ACLText(list []zk.ACL) string { return strings.Join(ACLEntries(list), ",") }
 
-// ACLEntries is what parseEntry reads.
+// ACLEntries returns a list's entries in the form that ParseEntry reads.
 func ACLEntries(list []zk.ACL) []string {
 	entries := make([]string, len(list))
 	for i, e := range list {

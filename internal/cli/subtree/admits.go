@@ -7,8 +7,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Admits tells whether an entry grants its permissions to one of ids; sure is
-// false where the client can't know, as servers don't tell digests.
+// Admits reports whether an entry grants its permissions to one of ids. sure is false
+// if the client can't know, as servers don't reveal digests.
 func Admits(e zk.ACL, ids []zk.Identity) (yes, sure bool) {
 	if e.ID.Scheme == "world" {
 		return e.ID.ID == "anyone", true

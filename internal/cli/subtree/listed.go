@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Listed znode is one that a command has read and is about to delete.
+// A Listed znode is one that a command has read and is about to change or delete.
 type Listed struct {
 	Path string
 	Stat zk.Stat // as it was read
@@ -20,19 +20,19 @@ type Listed struct {
 // jute.maxbuffer.
 const deleteBatchBytes = 512 << 10
 
-// deleteTries is how often a transaction is tried that fails only because somebody
+// deleteTries bounds the attempts at a transaction that fails only because somebody
 // else deletes the same znodes.
 const deleteTries = 5
 
-// ChangedError says that a znode isn't what was read any more.
+// ChangedError says that a znode has changed since it was read.
 type ChangedError struct{ Path string }
 
 func (e *ChangedError) Error() string { return e.Path + " was changed meanwhile" }
 
 // DeleteListed deletes znodes from the last to the first, in transactions of up to
-// batch, and returns how many are certainly gone. Each must be as it was listed:
-// data and ACL unchanged, and not deleted and created again. A znode that is gone
-// already is passed over. The first that was changed, or has new children, ends it.
+// batch, and returns how many are certainly gone. Each must be as it was listed: data
+// and ACL unchanged, and not deleted and created again. Znodes that are gone already are
+// skipped. DeleteListed stops at the first znode that was changed or has new children.
 func DeleteListed(ctx context.Context, out *screen.Output, c *zk.Client, list []Listed, batch int) (int, error) {
 	p := out.Progress("delete").Of(len(list))
 	defer p.End()
@@ -55,8 +55,7 @@ func DeleteListed(ctx context.Context, out *screen.Output, c *zk.Client, list []
 	return done, nil
 }
 
-// lastBatch returns the end of a list that isn't empty: as much as one transaction
-// deletes.
+// lastBatch returns the end of a non-empty list: as much as one transaction deletes.
 func lastBatch(list []Listed, batch int) []Listed {
 	bytes, at := 0, len(list)
 	for at > 0 && len(list)-at < batch {
@@ -70,7 +69,7 @@ func lastBatch(list []Listed, batch int) []Listed {
 }
 
 // deletePart deletes znodes in one transaction. The versions guard their data; a look
-// right before it finds what versions don't tell.
+// just before it guards what versions don't cover.
 func deletePart(ctx context.Context, c *zk.Client, part []Listed) error {
 	now, err := Look(ctx, c, part)
 	if err != nil {
@@ -93,7 +92,7 @@ func deletePart(ctx context.Context, c *zk.Client, part []Listed) error {
 	return err
 }
 
-// Look returns the present metadata of znodes, nil for one that is gone.
+// Look returns the current metadata of znodes, nil for those that are gone.
 func Look(ctx context.Context, c *zk.Client, list []Listed) ([]*zk.Stat, error) {
 	p := c.Pipeline()
 	asked := make([]zk.Future[zk.Stat], len(list))
@@ -123,10 +122,11 @@ func Unchanged(a, b zk.Stat) bool {
 // Conflict reports whether err says that somebody else has changed something.
 func Conflict(err error) bool {
 	_, changed := errors.AsType[*ChangedError](err)
-	return changed || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty) || errors.Is(err, zk.ErrNodeExists) || Gone(err)
+	return changed || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty) ||
+		errors.Is(err, zk.ErrNodeExists) || Gone(err)
 }
 
-// DeletedError says how far a deletion came.
+// DeletedError says how far a deletion got.
 func DeletedError(what string, done, of int, err error) error {
 	switch {
 	case err == nil:
@@ -138,5 +138,6 @@ func DeletedError(what string, done, of int, err error) error {
 		return advice.Add(fmt.Errorf("%s: %d of %d are gone, and it is unknown if the next ones are: %w", what, done, of, err),
 			"run it again: it deletes what is left")
 	}
-	return advice.Add(fmt.Errorf("%s: %d of %d are gone: %w", what, done, of, err), "run it again: it deletes what is left")
+	return advice.Add(fmt.Errorf("%s: %d of %d are gone: %w", what, done, of, err),
+		"run it again: it deletes what is left")
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Securer gives copies their ACLs last where those would keep the copy from being
-// finished: a parent whose ACL admits no children gets a temporary ACL, which
-// admits this session alone, until everything below it is written.
+// A Securer sets the ACLs of copies last if they would keep the copy from being
+// finished: a parent whose ACL admits no children gets a temporary ACL, which admits
+// this session alone, until everything below it is written.
 type Securer struct {
 	c         *zk.Client
 	ids       []zk.Identity
@@ -27,8 +27,8 @@ type pendingACL struct {
 	aversion int32 // of the ACL it replaces
 }
 
-// NewSecurer asks the server who this session is. Servers before 3.7 don't know the
-// question, and then temporary ACLs admit everybody.
+// NewSecurer asks the server who this session is. Servers before 3.7 can't answer;
+// temporary ACLs then admit everybody.
 func NewSecurer(ctx context.Context, c *zk.Client) (*Securer, error) {
 	q := &Securer{c: c, Temporary: zk.WorldACL(zk.PermAll)}
 	ids, err := c.WhoAmI(ctx)
@@ -60,7 +60,7 @@ func (q *Securer) First(hasChildren bool, path string, acl []zk.ACL) []zk.ACL {
 	return q.Temporary
 }
 
-// Later notes an ACL that finish sets.
+// Later notes an ACL for Finish to set.
 func (q *Securer) Later(path string, acl []zk.ACL, aversion int32) {
 	q.pending = append(q.pending, pendingACL{path, acl, aversion})
 }
@@ -73,7 +73,7 @@ func (q *Securer) admitsChildren(acl []zk.ACL) bool {
 	})
 }
 
-// Finish sets the ACLs that are due, the deepest first.
+// Finish sets the pending ACLs, the deepest first.
 func (q *Securer) Finish(ctx context.Context) error {
 	slices.Reverse(q.pending)
 	for len(q.pending) > 0 {
@@ -88,7 +88,7 @@ func (q *Securer) Finish(ctx context.Context) error {
 }
 
 // Unfinished adds to err which znodes don't have their ACLs yet, and the command that
-// goes on.
+// continues.
 func (q *Securer) Unfinished(err error, command string) error {
 	if err == nil || len(q.pending) == 0 {
 		return err

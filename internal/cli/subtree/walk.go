@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// readsAhead is how many znodes are read before they are visited: enough to
-	// keep a connection busy at a few milliseconds' distance.
+	// ReadsAhead is how many znodes are read before they are visited: enough to keep a
+	// connection busy with a latency of a few milliseconds.
 	ReadsAhead = 256
-	// dataReadsAhead is the same where data comes along: at 1 MiB to a znode, the
-	// most that servers take, it bounds the memory.
+	// dataReadsAhead is ReadsAhead for walks that read data: at 1 MiB per znode, the most
+	// that servers take, it bounds the memory.
 	dataReadsAhead = 96
-	// readsAheadTop is how many are read ahead among the next siblings, however
-	// many of their parents' siblings were read already.
+	// readsAheadTop is how many of the next siblings are read ahead, however many of their
+	// parents' siblings were read already.
 	readsAheadTop = 32
 )
 
@@ -39,7 +39,7 @@ type Znode struct {
 	Data     []byte   // if the walk reads data; nil for a znode without
 	ACL      []zk.ACL // if the walk reads ACLs
 	Children []string // sorted
-	Err      error    // it may not be read
+	Err      error    // set if it may not be read
 	Prune    bool     // set by the visitor: don't descend
 }
 
@@ -57,13 +57,13 @@ type Walk struct {
 	DepthMax int    // -1 for no limit
 }
 
-// NewWalk returns a walk below root that the caller may adjust. It tells out of its
-// progress.
+// NewWalk returns a walk below root that the caller may adjust. The walk reports its
+// progress to out.
 func NewWalk(out *screen.Output, c *zk.Client, root string) Walk {
 	return Walk{out: out, c: c, root: root, What: "walk " + root, DepthMax: -1}
 }
 
-// Each calls visit for every znode until it returns an error.
+// Each calls visit for every znode until visit returns an error.
 func (w Walk) Each(ctx context.Context, visit func(*Znode) error) error {
 	p := w.out.Progress(w.What)
 	if w.DepthMax < 0 {
@@ -82,7 +82,7 @@ func (w Walk) Each(ctx context.Context, visit func(*Znode) error) error {
 	return nil
 }
 
-// reading is a znode on its way.
+// reading is a znode that is being read.
 type reading struct {
 	n    *Znode
 	done chan struct{}
@@ -134,7 +134,7 @@ type visitor struct {
 	open  int         // readings not yet visited
 }
 
-// descend puts n's children first.
+// descend puts n's children at the front.
 func (v *visitor) descend(n *Znode) {
 	if n.Prune || len(n.Children) == 0 || v.DepthMax >= 0 && n.Depth >= v.DepthMax {
 		return
@@ -224,7 +224,7 @@ func (v *visitor) read(n *Znode) (err error) {
 	return err
 }
 
-// wait waits for the readings that won't be visited.
+// wait waits for the reads of znodes that won't be visited.
 func (v *visitor) wait() {
 	for _, f := range v.stack {
 		for _, r := range f.ahead {
@@ -252,7 +252,7 @@ func (u *Unread) Skip(n *Znode) bool {
 	return true
 }
 
-// Err is what the command ends with because of them.
+// Err returns the error that the command ends with because of these znodes.
 func (u *Unread) Err(what string) error {
 	if u.N == 0 {
 		return nil

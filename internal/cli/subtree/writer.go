@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// writeBatch is how many writes go into one transaction: servers take them
-	// several times as fast so, and it is far from any limit.
+	// writeBatch is how many writes go into one transaction: servers take them several
+	// times as fast that way, and it is far below any limit.
 	writeBatch = 100
 	// writeBatchBytes bounds a transaction, well below jute.maxbuffer. One write
-	// larger than this goes alone.
+	// larger than this is sent by itself.
 	writeBatchBytes = 128 << 10
-	// writeOverhead is what an operation takes beside its path and its data.
+	// writeOverhead is what an operation takes besides its path and its data.
 	writeOverhead = 60
 	// batchesUnderWay is how many transactions may be unanswered.
 	batchesUnderWay = 16
 )
 
-// Writer sends writes in transactions without waiting for each, in order, so that
-// a parent is there before its children. The first failure ends it.
+// Writer sends writes in transactions, in order, so that a parent exists before its
+// children, and without waiting for each. The first failure ends it.
 type Writer struct {
 	c        *zk.Client
 	p        *zk.Pipeline
@@ -41,8 +41,8 @@ type written struct {
 	n    int // znodes
 }
 
-// NewWriter returns a writer to c that tells out of its progress, which the caller ends.
-// Without out it tells nobody.
+// NewWriter returns a writer to c that reports its progress to out; the caller ends the
+// progress. If out is nil, it reports none.
 func NewWriter(out *screen.Output, c *zk.Client, what string) *Writer {
 	w := &Writer{c: c, p: c.Pipeline(), batch: writeBatch}
 	if out != nil {
@@ -51,7 +51,7 @@ func NewWriter(out *screen.Output, c *zk.Client, what string) *Writer {
 	return w
 }
 
-// add takes one more operation, of about so many bytes.
+// add adds one operation, of about this many bytes.
 func (w *Writer) add(ctx context.Context, op zk.MultiOp, bytes int) error {
 	bytes += len(op.Path) + writeOverhead
 	if len(w.ops) >= w.batch || len(w.ops) > 0 && w.bytes+bytes > writeBatchBytes {
@@ -82,8 +82,8 @@ func (w *Writer) flush(ctx context.Context) error {
 	}, n})
 }
 
-// alone sends one large operation by itself: as part of a transaction a value just
-// below jute.maxbuffer would be above it.
+// alone sends one large operation by itself: within a transaction, a value just below
+// jute.maxbuffer would exceed it.
 func (w *Writer) alone(ctx context.Context, op zk.MultiOp) func(context.Context) error {
 	if op.ACL != nil { // a create
 		f := w.p.Create(ctx, op.Path, op.Data, op.Flags, op.ACL)
@@ -142,12 +142,12 @@ func (w *Writer) Create(ctx context.Context, path string, data []byte, acl []zk.
 	return w.add(ctx, zk.CreateOp(path, data, zk.ModePersistent, acl), len(data)+len(ACLText(acl)))
 }
 
-// SetAt replaces data that has a version.
+// SetAt replaces data that has the given version.
 func (w *Writer) SetAt(ctx context.Context, path string, data []byte, version int32) error {
 	return w.add(ctx, zk.SetOp(path, data, version), len(data))
 }
 
-// WroteError says how far a long piece of work came.
+// WroteError says how far a long piece of work got.
 func (w *Writer) WroteError(what string, err error) error {
 	if err == nil {
 		return nil

@@ -13,12 +13,12 @@ import (
 // Dial connects to a server.
 type Dial func(ctx context.Context, server string) (net.Conn, error)
 
-// ErrNoAnswer says that a server has closed the connection without a word.
+// ErrNoAnswer says that a server has closed the connection without an answer.
 var ErrNoAnswer = errors.New("it closed the connection without an answer")
 
-// Word asks a server a four-letter word and returns the answer. One that is empty, or longer
-// than bytesMax, is an error; with an error the answer is what came before it. ctx bounds it
-// all, connecting included. A nil dial connects without TLS.
+// Word sends a four-letter word to a server and returns the answer. An answer that is empty, or longer than bytesMax,
+// is an error; with an error, Word returns what was received before it. ctx bounds everything, including connecting. A
+// nil dial connects without TLS.
 func Word(ctx context.Context, dial Dial, server, word string, bytesMax int) (string, error) {
 	if dial == nil {
 		dial = plain
@@ -36,7 +36,7 @@ func Word(ctx context.Context, dial Dial, server, word string, bytesMax int) (st
 	switch {
 	case err != nil && len(answer) == 0:
 		if op := (*net.OpError)(nil); errors.As(err, &op) {
-			err = op.Err // without the address
+			err = op.Err // leaves out the address
 		}
 		err = fmt.Errorf("it takes connections but doesn't answer: %w", err)
 	case err == nil && len(answer) == 0:

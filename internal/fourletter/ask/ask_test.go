@@ -55,7 +55,9 @@ func TestWord(t *testing.T) {
 		answer string
 		err    error
 	}{
-		"ruok": {"imok", nil}, "none": {"", ErrNoAnswer}, "mute": {"", os.ErrDeadlineExceeded}, "half": {"half", os.ErrDeadlineExceeded},
+		"ruok": {"imok", nil}, "none": {"", ErrNoAnswer}, "mute": {"", os.ErrDeadlineExceeded}, "half": {
+			"half", os.ErrDeadlineExceeded,
+		},
 	} {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()

@@ -1,4 +1,4 @@
-// Package expose shows a server's metrics to Prometheus, in its text format and in OpenMetrics.
+// Package expose serves a server's metrics to Prometheus, in its text format and in OpenMetrics.
 package expose
 
 import (
@@ -21,19 +21,19 @@ import (
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
-// Options say what is shown. The comments name the keys.
+// Options configure what is shown. The comments name the configuration keys.
 type Options struct {
-	Runtime bool // metricsProvider.exportJvmInfo: numbers of Go's runtime and of the process, too
-	// CounterSuffix ends the names of Apache's counters in _total, as Apache 3.10 does; without it they have none, as in
-	// 3.9 (metricsProvider.counterSuffix).
+	Runtime bool // metricsProvider.exportJvmInfo: include metrics of Go's runtime and of the process
+	// CounterSuffix appends _total to the names of Apache's counters, as Apache 3.10 does; without it they have no
+	// suffix, as in 3.9 (metricsProvider.counterSuffix).
 	CounterSuffix bool
 }
 
-// scrapesMax is how many scrapes are answered at a time; others get 503. A Prometheus, its twin, and one by hand.
+// scrapesMax bounds concurrent scrapes: two Prometheus servers, and some by hand. Further ones get 503.
 const scrapesMax = 4
 
-// Handler answers GET and HEAD with all metrics: in OpenMetrics if the client prefers that, compressed by gzip if it
-// accepts that. Names are the same in either format.
+// Handler answers GET and HEAD with all metrics: in OpenMetrics if the client prefers that, and compressed with gzip
+// if it accepts that. The names are the same in both formats.
 func Handler(r *metrics.Registry, o Options) http.Handler {
 	text, open := prometheus.NewRegistry(), prometheus.NewRegistry()
 	for _, to := range []*prometheus.Registry{text, open} {
@@ -59,12 +59,12 @@ func Handler(r *metrics.Registry, o Options) http.Handler {
 	})
 }
 
-// A collector is a registry's metrics as client_golang wants them. It describes none beforehand: sets get their keys
-// from clients.
+// A collector provides a registry's metrics to client_golang. It describes none in advance, since clients determine
+// the keys of sets.
 type collector struct {
 	from *metrics.Registry
 	o    Options
-	open bool // for OpenMetrics, whose counters must end in _total: those that don't are of type unknown there
+	open bool // for OpenMetrics, whose counters must end in _total: other counters become of type unknown
 }
 
 // Describe implements prometheus.Collector.
@@ -73,13 +73,13 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	c.from.Samples(func(s *metrics.Sample) {
-		if m, err := c.metric(s); err == nil { // an error is a wrong name in the program, which tests find
+		if m, err := c.metric(s); err == nil { // an error means an invalid name in the program, which tests find
 			to <- m
 		}
 	})
 }
 
-// totalSuffix ends the names of counters.
+// totalSuffix is the suffix of counters.
 const totalSuffix = "_total"
 
 func (c *collector) metric(s *metrics.Sample) (prometheus.Metric, error) {
@@ -107,7 +107,7 @@ func (c *collector) metric(s *metrics.Sample) (prometheus.Metric, error) {
 	return prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.Number, values...)
 }
 
-// labelText returns a label's value, which must be UTF-8; what isn't is quoted as in Go, so that two values stay two.
+// labelText returns a label's value as UTF-8; invalid UTF-8 is quoted as in Go, so that values remain distinct.
 func labelText(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -115,9 +115,9 @@ func labelText(s string) string {
 	return strconv.Quote(s)
 }
 
-// Bounds of what a client of the endpoint can take.
+// Limits on what clients of the endpoint may use.
 const (
-	// connectionsMax bounds the connections, and with them the TLS handshakes. A Prometheus keeps one.
+	// connectionsMax bounds the connections, and with them the TLS handshakes. A Prometheus server keeps one.
 	connectionsMax = 100
 	headerBytesMax = 16 << 10
 	headerTimeout  = 10 * time.Second
@@ -125,12 +125,13 @@ const (
 	idleTimeout    = 2 * time.Minute
 )
 
-// Serve answers on l, which Listen has opened, under /metrics until l is closed.
+// Serve serves /metrics on l, which Listen has opened, until l is closed.
 func Serve(l net.Listener, handler http.Handler, log *slog.Logger) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)
 	s := &http.Server{
-		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: answerTimeout, IdleTimeout: idleTimeout,
+		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: answerTimeout,
+		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	if err := s.Serve(l); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
@@ -138,12 +139,13 @@ func Serve(l net.Listener, handler http.Handler, log *slog.Logger) {
 	}
 }
 
-// Listen opens a port of the endpoint, with TLS as t says, or without if that is nil.
+// Listen opens the port of the endpoint, with TLS as t says; a nil t means no TLS.
 func Listen(host string, port int, t *socket.TLS) (net.Listener, error) {
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for Prometheus on %s: %w (is another server's endpoint there? metricsProvider.httpPort and httpsPort choose the port)", addr, err)
+		return nil, fmt.Errorf("listen for Prometheus on %s: %w (is another server's endpoint there? metricsProvider.httpPort and httpsPort choose the port)",
+			addr, err)
 	}
 	return socket.NewPort(l, t, headerTimeout, connectionsMax), nil
 }

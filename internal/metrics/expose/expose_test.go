@@ -30,7 +30,10 @@ func filled() *metrics.Registry {
 	r.Gauge("znode_count", func() metrics.Value { return metrics.Int(5) })
 	r.Gauge("avg_latency", func() metrics.Value { return metrics.Float(0.7143) })
 	r.GaugeSet("quota_count_limit_per_namespace", func() map[string]metrics.Value {
-		return map[string]metrics.Value{"b": metrics.Int(2), "a": metrics.Int(1), `q"\` + "\n\xff": metrics.Int(3), "\xff": metrics.Int(4), "\xfe": metrics.Int(5)}
+		return map[string]metrics.Value{
+			"b": metrics.Int(2), "a": metrics.Int(1), `q"\` + "\n\xff": metrics.Int(3), "\xff": metrics.Int(4),
+			"\xfe": metrics.Int(5),
+		}
 	})
 	r.Counter("op_count_create").Add(7)
 	r.Counter("op_count_total").Add(9)
@@ -50,7 +53,8 @@ func filled() *metrics.Registry {
 	stages[1].Observe(3_000)
 	stages[1].Observe(20_000_000_000)
 	r.Counters("zooid_sessions_ended_total", "Sessions that ended.", "how", "closed", "expired")[1].Add(2)
-	r.Gauges("zooid_raft_peer_lag_entries", "Entries.", "peer", func() map[string]float64 { return map[string]float64{"2": 7} })
+	r.Gauges("zooid_raft_peer_lag_entries",
+		"Entries.", "peer", func() map[string]float64 { return map[string]float64{"2": 7} })
 	r.Gauges("zooid_raft_term", "Term.", "", func() map[string]float64 { return map[string]float64{"": 4} })
 	return r
 }
@@ -98,7 +102,8 @@ func TestNativeHistograms(t *testing.T) {
 			}
 			seen = true
 			h := m.GetHistogram()
-			if h.Schema == nil || h.GetSchema() != 0 || h.GetZeroCount() != 0 || h.GetZeroThreshold() != 1./(1<<20) || len(h.GetBucket()) != 25 {
+			if h.Schema == nil || h.GetSchema() != 0 || h.GetZeroCount() != 0 || h.GetZeroThreshold() != 1./(1<<20) ||
+				len(h.GetBucket()) != 25 {
 				t.Errorf("%v", h)
 			}
 			// 3 µs are more than 2^-19 s and at most 2^-18; what is longer than 16 s is in the bucket to 32.
@@ -160,7 +165,8 @@ func TestNamesAreTheSameInBothFormats(t *testing.T) {
 	for _, suffix := range []bool{false, true} {
 		names := func(accept string) map[string]bool {
 			all := map[string]bool{}
-			for _, m := range series.FindAllStringSubmatch(bodyOf(t, asked(t, expose.Options{CounterSuffix: suffix}, http.MethodGet, "Accept", accept).Body), -1) {
+			for _, m := range series.FindAllStringSubmatch(bodyOf(t,
+				asked(t, expose.Options{CounterSuffix: suffix}, http.MethodGet, "Accept", accept).Body), -1) {
 				all[m[1]] = true
 			}
 			return all
@@ -192,14 +198,16 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	for _, method := range []string{http.MethodPost, http.MethodTrace, http.MethodPut, http.MethodDelete} {
-		if answer := asked(t, expose.Options{}, method); answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "GET, HEAD" {
+		if answer := asked(t, expose.Options{}, method); answer.StatusCode != http.StatusMethodNotAllowed ||
+			answer.Header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s: status %d", method, answer.StatusCode)
 		}
 	}
 	if answer := asked(t, expose.Options{}, http.MethodHead); answer.StatusCode != http.StatusOK {
 		t.Errorf("HEAD: status %d", answer.StatusCode)
 	}
-	if text := bodyOf(t, asked(t, expose.Options{Runtime: true}, http.MethodGet).Body); !strings.Contains(text, "go_goroutines ") {
+	if text := bodyOf(t, asked(t, expose.Options{Runtime: true}, http.MethodGet).Body); !strings.Contains(text,
+		"go_goroutines ") {
 		t.Error("nothing of Go's runtime")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/internal/metrics"
 )
 
-// A native is a histogram that is a native one, too, of the same buckets. A Prometheus that wants native histograms
-// asks for the format that has them; in text they aren't seen.
+// A native is a histogram that is also exposed as a native histogram with the same buckets. A Prometheus server that
+// wants native histograms requests the protobuf format; the text format doesn't show them.
 type native struct{ prometheus.Metric }
 
 // Write implements prometheus.Metric.
@@ -25,10 +25,11 @@ func (n native) Write(to *dto.Metric) error {
 	for _, b := range h.GetBucket() {
 		upTo[math.Ilogb(b.GetUpperBound())] = b.GetCumulativeCount()
 	}
-	// In schema 0 bucket i ends at 2^i. What has no end here is a bucket more there; the first bucket is that of zero.
+	// In schema 0, bucket i ends at 2^i. The bucket without an end gets one there; the first is the zero bucket.
 	ends := slices.Sorted(maps.Keys(upTo))
 	upTo[ends[len(ends)-1]+1] = h.GetSampleCount()
-	zero, schema, threshold, first := upTo[metrics.FirstEnd], int32(0), math.Ldexp(1, metrics.FirstEnd), int32(metrics.FirstEnd+1)
+	zero, schema, threshold, first := upTo[metrics.FirstEnd], int32(0), math.Ldexp(1, metrics.FirstEnd),
+		int32(metrics.FirstEnd+1)
 	h.Schema, h.ZeroThreshold, h.ZeroCount = &schema, &threshold, &zero
 	length := uint32(len(ends))
 	h.PositiveSpan = []*dto.BucketSpan{{Offset: &first, Length: &length}}

@@ -11,26 +11,26 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// The suffixes of compressed snapshots, by which Apache too tells how to read one.
+// The suffixes of compressed snapshots. Apache also chooses the decompressor by the suffix.
 const (
 	suffixGzip   = ".gz"
 	suffixSnappy = ".snappy"
 )
 
-// snappyHeader begins what snappy-java's SnappyOutputStream writes: a magic number, the
-// version, and the lowest version that can read it, at which snappy-java doesn't look. Chunks follow:
+// snappyHeader is how a stream written by snappy-java's SnappyOutputStream begins: a magic number, the version, and
+// the lowest compatible version, which snappy-java doesn't check. Chunks follow:
 //
-//	int length | a block of Snappy's
+//	int length | a Snappy block
 var snappyHeader = []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
 
-// snappyMagicLen is the part of snappyHeader by which Apache knows the format.
+// snappyMagicLen is the length of the part of snappyHeader by which Apache recognizes the format.
 const snappyMagicLen = 8
 
-// snappyBlockMax bounds a chunk, compressed or not. snappy-java writes 32 KiB and may be
-// told to write up to 512 MiB, which nobody is known to do.
+// snappyBlockMax bounds a chunk, compressed or not. snappy-java writes 32 KiB and can be configured to write up to 512
+// MiB, which nobody is known to do.
 const snappyBlockMax = 64 << 20
 
-// decompressed returns a reader of a snapshot's content.
+// decompressed returns a reader of the decompressed snapshot.
 func decompressed(r io.Reader, suffix string) (io.Reader, error) {
 	switch suffix {
 	case suffixGzip:
@@ -51,15 +51,14 @@ func decompressed(r io.Reader, suffix string) (io.Reader, error) {
 	return r, nil
 }
 
-// behindContent reports whether Apache may not see an error behind all that it needs of a compressed snapshot: the
-// compressed form ends too early, or isn't followed by what it should be. It doesn't decompress what it doesn't need
-// either: sealed says that a digest was there.
-func behindContent(err error, sealed bool) bool {
+// isCompressionDamage reports whether err says that gzip's data is corrupt, has a wrong trailer, or ends too early.
+func isCompressionDamage(err error) bool {
 	var corrupt flate.CorruptInputError
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || sealed && errors.As(err, &corrupt)
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) ||
+		errors.As(err, &corrupt)
 }
 
-// snappyReader reads the chunks of a stream of snappy-java's.
+// snappyReader reads the chunks of a snappy-java stream.
 type snappyReader struct {
 	r     io.Reader
 	block []byte // compressed
@@ -67,7 +66,7 @@ type snappyReader struct {
 	at    int
 }
 
-// Read reads as io.Reader says.
+// Read implements io.Reader.
 func (s *snappyReader) Read(p []byte) (int, error) {
 	for s.at == len(s.raw) {
 		if err := s.next(); err != nil {
@@ -83,7 +82,7 @@ func (s *snappyReader) Read(p []byte) (int, error) {
 func (s *snappyReader) next() error {
 	var length [4]byte
 	if _, err := io.ReadFull(s.r, length[:]); err == io.ErrUnexpectedEOF || err == io.EOF {
-		return io.EOF // snappy-java takes part of a length for the end, too
+		return io.EOF // snappy-java also takes an incomplete length for the end
 	} else if err != nil {
 		return err
 	}
@@ -92,7 +91,7 @@ func (s *snappyReader) next() error {
 		return fmt.Errorf("a block of Snappy's of %d bytes; at most %d", n, snappyBlockMax)
 	}
 	s.block = s.block[:0]
-	for len(s.block) < int(n) { // a length is believed as bytes arrive
+	for len(s.block) < int(n) { // allocate as bytes arrive, not as the length claims
 		have, step := len(s.block), min(int(n)-len(s.block), streamStep)
 		s.block = append(s.block, make([]byte, step)...)
 		if _, err := io.ReadFull(s.r, s.block[have:]); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// DigestVersion is the version of Apache's digest that this package computes. Versions
-// before 3.6.0 write none, and the first of 3.6 another one.
+// DigestVersion is the version of Apache's digest that this package computes. Versions before 3.6.0 write no digest,
+// and the first 3.6 releases write another version.
 const DigestVersion = 2
 
 // statBytes is the size of a stored Stat.
@@ -20,7 +20,7 @@ type Stat struct {
 	Czxid, Mzxid, Pzxid int64
 	Ctime, Mtime        int64
 	Version             int32
-	Cversion            int32 // children ever created; clients see another number
+	Cversion            int32 // number of children ever created; clients see a value derived from it
 	Aversion            int32
 	Owner               int64 // ephemeralOwner, see readOwner
 }
@@ -34,11 +34,11 @@ func (s *Stat) Visible(session int64, data []byte, children int32) jute.Stat {
 	}
 }
 
-// NodeDigest is a znode's part in Apache's digest of the tree, which is their sum:
+// NodeDigest returns a znode's contribution to Apache's digest of the tree, which is the sum of all contributions:
 //
 //	crc32(path, "" for the root | data | czxid | mzxid | pzxid | ctime | mtime | version | cversion | aversion | owner)
 //
-// ACLs are not in it, and what is below /zookeeper is left out.
+// ACLs aren't included, and znodes below /zookeeper contribute 0.
 func NodeDigest(path string, data []byte, s *Stat) uint64 {
 	if strings.HasPrefix(path, zookeeper+"/") {
 		return 0

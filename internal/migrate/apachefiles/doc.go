@@ -3,15 +3,14 @@
 //
 // # Reading
 //
-// [Load] does what an Apache server does when it starts. It takes the newest snapshot
-// that is whole, and replays on it every transaction of the log behind the zxid in the
-// snapshot's name. Snapshots are fuzzy: Apache writes one while it applies
-// transactions, so some of those behind that zxid are in it already. Replaying them again
-// has to lead to the same state (state.go). The log ends where a record is missing or cut
-// short, as a crash leaves it; a record whose checksum is wrong is damage.
+// [Load] does what an Apache server does when it starts. It takes the newest complete snapshot and replays every
+// logged transaction after the zxid in the snapshot's name. Snapshots are fuzzy: Apache writes one while it applies
+// transactions, so it may already contain some of those after that zxid. Replaying them again must lead to the same
+// state (state.go). The log ends where a record is missing or cut short, as after a crash; a record with a wrong
+// checksum is damage.
 //
-// From 3.6 on Apache writes a digest of the whole tree with snapshots and transactions.
-// Load computes it too and compares it with each of them.
+// Since 3.6 Apache writes a digest of the whole tree with snapshots and transactions. Load computes the digest too and
+// compares it with each of Apache's.
 //
 // Apache's files are never changed.
 //

@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// The files in which a server of an ensemble keeps the epoch that it promised to follow and
-// the one that it follows. A server alone has none.
+// The files in which a server of an ensemble stores the epoch that it has promised to follow and the epoch that it
+// follows. A standalone server has neither.
 const (
 	acceptedEpoch = "acceptedEpoch"
 	currentEpoch  = "currentEpoch"
 )
 
-// epochFileMax bounds a file that holds one number.
+// epochFileMax bounds a file that holds a single number.
 const epochFileMax = 64
 
-// epochs reads the highest epoch that the server knows of.
+// epochs reads the epochs and records the highest in the report.
 func (l *loader) epochs() error {
 	accepted, current, err := readEpochs(l.dir)
 	l.report.Epoch = max(l.report.Epoch, accepted, current)
 	return err
 }
 
-// ReadEpochs returns the epochs in a dataDir; 0 for a missing one.
+// ReadEpochs returns the epochs in a dataDir; 0 for a missing file.
 func ReadEpochs(dir string) (accepted, current int64, err error) {
 	if dir, err = version2(dir); err != nil {
 		return 0, 0, err
@@ -55,13 +55,15 @@ func readEpochs(dir string) (accepted, current int64, err error) {
 		}
 		*file.to, err = strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
 		if err != nil || *file.to < 0 || *file.to > EpochMax {
-			return 0, 0, &DamageError{path, 0, fmt.Sprintf("want an epoch, a decimal number of at most %d, found %q", int64(EpochMax), b), doEpoch}
+			return 0, 0, &DamageError{
+				path, 0, fmt.Sprintf("want an epoch, a decimal number of at most %d, found %q", int64(EpochMax), b), doEpoch,
+			}
 		}
 	}
 	return accepted, current, nil
 }
 
-// WriteEpochs writes both epochs into a dataDir, each whole or not at all.
+// WriteEpochs writes both epochs into a dataDir, each file atomically.
 func WriteEpochs(dir string, accepted, current int64) error {
 	for _, file := range []struct {
 		name  string
@@ -86,7 +88,7 @@ func WriteEpochs(dir string, accepted, current int64) error {
 	return syncDir(filepath.Join(dir, Version2))
 }
 
-// EpochMax is the highest epoch that leaves room for those of the next elections.
+// EpochMax is the highest epoch that leaves room for the epochs of later elections.
 const EpochMax = 1<<31 - 1<<16
 
 const doEpoch = "Take the data directory of another server of the ensemble, or write the epoch of the last zxid (its upper 32 bits) there"

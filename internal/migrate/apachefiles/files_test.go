@@ -108,7 +108,8 @@ func TestKnownAnswers(t *testing.T) {
 			t.Errorf("the password of %#x is %x, Apache's %s", id, passwd, want)
 		}
 	}
-	if root, zk := NodeDigest("", nil, &Stat{}), NodeDigest("/zookeeper", nil, &Stat{}); root != 68323592 || zk != 1303661912 || NodeDigest("/zookeeper/quota", nil, &Stat{}) != 0 {
+	if root, zk := NodeDigest("", nil, &Stat{}), NodeDigest("/zookeeper", nil, &Stat{}); root != 68323592 ||
+		zk != 1303661912 || NodeDigest("/zookeeper/quota", nil, &Stat{}) != 0 {
 		t.Errorf("digests %d and %d", root, zk)
 	}
 	s, _ := load(t, apacheDir(t, nil))
@@ -162,7 +163,8 @@ func TestReplay(t *testing.T) {
 	old := createBody("/old", "x", false, 0)
 	old = old[:len(old)-4] // 3.4's first logs have no cversion
 	container := jute.AppendInt(jute.AppendACLs(jute.AppendBuffer(jute.AppendString(nil, "/c"), nil), nil), 6)
-	ttl := jute.AppendLong(jute.AppendInt(jute.AppendACLs(jute.AppendBuffer(jute.AppendString(nil, "/t"), nil), jute.WorldACL(1)), 7), 5000)
+	ttl := jute.AppendLong(
+		jute.AppendInt(jute.AppendACLs(jute.AppendBuffer(jute.AppendString(nil, "/t"), nil), jute.WorldACL(1)), 7), 5000)
 	multi := func(ops ...[]byte) []byte {
 		b := jute.AppendInt(nil, int32(len(ops)))
 		for _, op := range ops {
@@ -186,8 +188,11 @@ func TestReplay(t *testing.T) {
 		add(jute.OpDelete, 5, 8, jute.AppendString(nil, "/nothing"), 0).
 		add(jute.OpCreateContainer, 5, 9, container, 0).
 		add(jute.OpCreateTTL, 5, 10, ttl, 0).
-		add(jute.OpMulti, 5, 11, multi(sub(jute.OpCreate, createBody("/m", "", false, 8)), sub(jute.OpSetData, set("/m", "m", 1)), sub(jute.OpCheck, set("/m", "", 1)[:10])), 0).
-		add(jute.OpMulti, 5, 12, multi(sub(jute.OpCreate, createBody("/never", "", false, 9)), sub(opError, jute.AppendInt(nil, -101))), 0).
+		add(jute.OpMulti, 5, 11,
+			multi(sub(jute.OpCreate, createBody("/m", "", false, 8)), sub(jute.OpSetData, set("/m", "m", 1)),
+				sub(jute.OpCheck, set("/m", "", 1)[:10])), 0).
+		add(jute.OpMulti, 5, 12,
+			multi(sub(jute.OpCreate, createBody("/never", "", false, 9)), sub(opError, jute.AppendInt(nil, -101))), 0).
 		add(opError, 5, 13, jute.AppendInt(nil, -110), 0).
 		add(jute.OpSetACL, 5, 14, jute.AppendInt(jute.AppendACLs(jute.AppendString(nil, "/a"), jute.WorldACL(1)), 1), 0).
 		add(jute.OpCloseSession, 5, 15, closing, 0)
@@ -196,13 +201,16 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%q, want %q", paths(s), want)
 	}
 	a, root := s.find("/a"), s.find("/")
-	if string(a.Data) != "2" || a.Stat.Version != 1 || a.Stat.Aversion != 1 || a.Stat.Mzxid != 6 || a.ACL.List[0].Perms != 1 {
+	if string(a.Data) != "2" || a.Stat.Version != 1 || a.Stat.Aversion != 1 || a.Stat.Mzxid != 6 ||
+		a.ACL.List[0].Perms != 1 {
 		t.Errorf("/a is %+v", a)
 	}
-	if root.Stat.Cversion != 8 || root.Stat.Pzxid != 15 || s.Zxid != 15 || s.Time != 1_700_000_000_015 || len(s.Sessions) != 0 || r.Transactions != 15 {
+	if root.Stat.Cversion != 8 || root.Stat.Pzxid != 15 || s.Zxid != 15 || s.Time != 1_700_000_000_015 ||
+		len(s.Sessions) != 0 || r.Transactions != 15 {
 		t.Errorf("root %+v, zxid %d, %+v", root.Stat, s.Zxid, r)
 	}
-	if o := s.Owner(s.find("/t"), false); o.TTL != 5000 || s.find("/c").Stat.Owner != ownerContainer || string(s.find("/m").Data) != "m" {
+	if o := s.Owner(s.find("/t"), false); o.TTL != 5000 || s.find("/c").Stat.Owner != ownerContainer ||
+		string(s.find("/m").Data) != "m" {
 		t.Errorf("TTL %+v", o)
 	}
 }
@@ -229,27 +237,47 @@ func TestLogEnds(t *testing.T) {
 		gap   bool
 		says  string
 	}{
-		"whole":               {map[string][]byte{"log.1": two.b}, both, false, false, ""},
-		"zeros":               {map[string][]byte{"log.1": append(slices.Clone(two.b), make([]byte, 5000)...)}, both, false, false, ""},
-		"some zeros":          {map[string][]byte{"log.1": append(slices.Clone(two.b), 0, 0, 0)}, both, true, false, ""},
-		"cut":                 {map[string][]byte{"log.1": two.b[:len(two.b)-1]}, both[:1], true, false, ""},
-		"no mark":             {map[string][]byte{"log.1": changed(len(two.b)-len(one.b)-1, 'C')}, both[:1], true, false, ""},
-		"cut, and another":    {map[string][]byte{"log.1": two.b[:len(two.b)-1], "log.3": next.b}, []string{"/a", "/c"}, true, true, ""},
-		"another":             {map[string][]byte{"log.1": two.b, "log.3": next.b}, []string{"/a", "/b", "/c"}, false, false, ""},
-		"a gap":               {map[string][]byte{"log.1": two.b, "log.9": far.b}, []string{"/a", "/b", "/c"}, false, true, ""},
-		"empty, newest":       {map[string][]byte{"log.1": two.b, "log.3": nil}, both, false, false, ""},
-		"empty, not newest":   {map[string][]byte{"log.1": nil, "log.3": next.b}, nil, false, false, "log.1 is damaged at offset 0: it is empty"},
-		"short header":        {map[string][]byte{"log.1": two.b[:10]}, nil, false, false, "shorter than the header"},
-		"magic":               {map[string][]byte{"log.1": append([]byte{1}, two.b[1:]...)}, nil, false, false, "ZKLG"},
-		"checksum":            {map[string][]byte{"log.1": changed(7, 1)}, nil, false, false, fmt.Sprintf("offset %d: the checksum", len(one.b))},
-		"data":                {map[string][]byte{"log.1": changed(40, 0xff)}, nil, false, false, fmt.Sprintf("offset %d: the checksum", len(one.b))},
-		"length negative":     {map[string][]byte{"log.1": changed(8, 0xff)}, nil, false, false, "a record of -"},
-		"length beyond":       {map[string][]byte{"log.1": changed(8, 0x01)}, nil, false, false, "which the file doesn't hold"},
+		"whole": {map[string][]byte{"log.1": two.b}, both, false, false, ""},
+		"zeros": {
+			map[string][]byte{"log.1": append(slices.Clone(two.b), make([]byte, 5000)...)}, both, false, false, "",
+		},
+		"some zeros": {map[string][]byte{"log.1": append(slices.Clone(two.b), 0, 0, 0)}, both, true, false, ""},
+		"cut":        {map[string][]byte{"log.1": two.b[:len(two.b)-1]}, both[:1], true, false, ""},
+		"no mark":    {map[string][]byte{"log.1": changed(len(two.b)-len(one.b)-1, 'C')}, both[:1], true, false, ""},
+		"cut, and another": {
+			map[string][]byte{"log.1": two.b[:len(two.b)-1], "log.3": next.b}, []string{"/a", "/c"}, true, true, "",
+		},
+		"another": {
+			map[string][]byte{"log.1": two.b, "log.3": next.b}, []string{"/a", "/b", "/c"}, false, false, "",
+		},
+		"a gap": {
+			map[string][]byte{"log.1": two.b, "log.9": far.b}, []string{"/a", "/b", "/c"}, false, true, "",
+		},
+		"empty, newest": {map[string][]byte{"log.1": two.b, "log.3": nil}, both, false, false, ""},
+		"empty, not newest": {
+			map[string][]byte{"log.1": nil, "log.3": next.b}, nil, false, false, "log.1 is damaged at offset 0: it is empty",
+		},
+		"short header": {map[string][]byte{"log.1": two.b[:10]}, nil, false, false, "shorter than the header"},
+		"magic":        {map[string][]byte{"log.1": append([]byte{1}, two.b[1:]...)}, nil, false, false, "ZKLG"},
+		"checksum": {
+			map[string][]byte{"log.1": changed(7, 1)}, nil, false, false, fmt.Sprintf("offset %d: the checksum", len(one.b)),
+		},
+		"data": {
+			map[string][]byte{"log.1": changed(40, 0xff)}, nil, false, false, fmt.Sprintf("offset %d: the checksum", len(one.b)),
+		},
+		"length negative": {map[string][]byte{"log.1": changed(8, 0xff)}, nil, false, false, "a record of -"},
+		"length beyond": {
+			map[string][]byte{"log.1": changed(8, 0x01)}, nil, false, false, "which the file doesn't hold",
+		},
 		"length at the limit": {map[string][]byte{"log.1": changed(8, 0x41)}, nil, false, false, "a record of"},
 		"length too long":     {map[string][]byte{"log.1": changed(9, 0x01)}, both[:1], true, false, ""},
 		"unknown type":        {map[string][]byte{"log.1": newLog().add(99, 5, 1, nil, 0).b}, nil, false, false, "type 99"},
-		"short transaction":   {map[string][]byte{"log.1": newLog().add(jute.OpSetData, 5, 1, []byte{1}, 0).b}, nil, false, false, "type 5"},
-		"names that aren't":   {map[string][]byte{"log.1": two.b, "log.x": nil, "log.3.bak": nil, "log": nil}, both, false, false, ""},
+		"short transaction": {
+			map[string][]byte{"log.1": newLog().add(jute.OpSetData, 5, 1, []byte{1}, 0).b}, nil, false, false, "type 5",
+		},
+		"names that aren't": {
+			map[string][]byte{"log.1": two.b, "log.x": nil, "log.3.bak": nil, "log": nil}, both, false, false, "",
+		},
 	} {
 		dir := apacheDir(t, c.logs)
 		s, r, err := Load(Options{Dir: dir})
@@ -311,11 +339,13 @@ func TestSnapshots(t *testing.T) {
 		"newest is cut":      {map[string][]byte{"snapshot.5": plain, "snapshot.6": plain[:80]}, "snapshot.5", ""},
 		"newest is flipped":  {map[string][]byte{"snapshot.5": plain, "snapshot.6": flipped}, "snapshot.5", ""},
 		"newest is unzipped": {map[string][]byte{"snapshot.5": plain, "snapshot.6.gz": plain}, "snapshot.5", ""},
-		"snappy is cut":      {map[string][]byte{"snapshot.5": plain, "snapshot.6.snappy": snappy[:len(snappy)-9]}, "snapshot.5", ""},
-		"unfinished":         {map[string][]byte{"snapshot.5": plain, "snapshot.6.tmp": nil}, "snapshot.5", ""},
-		"all flipped":        {map[string][]byte{"snapshot.6": flipped}, "", "snapshot.6 is damaged at offset"},
-		"all cut":            {map[string][]byte{"snapshot.6": plain[:80]}, "", "snapshot.6 is damaged at offset 75"},
-		"none":               {nil, "", "there is no snapshot"},
+		"snappy is cut": {
+			map[string][]byte{"snapshot.5": plain, "snapshot.6.snappy": snappy[:len(snappy)-9]}, "snapshot.5", "",
+		},
+		"unfinished":  {map[string][]byte{"snapshot.5": plain, "snapshot.6.tmp": nil}, "snapshot.5", ""},
+		"all flipped": {map[string][]byte{"snapshot.6": flipped}, "", "snapshot.6 is damaged at offset"},
+		"all cut":     {map[string][]byte{"snapshot.6": plain[:80]}, "", "snapshot.6 is damaged at offset 75"},
+		"none":        {nil, "", "there is no snapshot"},
 	} {
 		dir := filepath.Join(t.TempDir(), Version2)
 		os.Mkdir(dir, 0o700)
@@ -328,7 +358,9 @@ func TestSnapshots(t *testing.T) {
 		switch {
 		case c.taken == "" && (err == nil || !strings.Contains(err.Error(), c.says)):
 			t.Errorf("%s: %v, want %q", name, err, c.says)
-		case c.taken != "" && (err != nil || filepath.Base(r.Snapshot) != c.taken || len(r.Passed) != len(c.files)-1 && !strings.Contains(name, "unfinished") && name != "two"):
+		case c.taken != "" &&
+			(err != nil || filepath.Base(r.Snapshot) != c.taken ||
+				len(r.Passed) != len(c.files)-1 && !strings.Contains(name, "unfinished") && name != "two"):
 			t.Errorf("%s: %v, %+v", name, err, r)
 		}
 	}
@@ -361,7 +393,8 @@ func TestEveryByte(t *testing.T) {
 			}
 			s, _, err := Load(Options{Dir: dir})
 			if err != nil {
-				if damage := (*DamageError)(nil); !errors.As(err, &damage) || damage.File != path && damage.File != "" || damage.Do == "" {
+				if damage := (*DamageError)(nil); !errors.As(err, &damage) || damage.File != path && damage.File != "" ||
+					damage.Do == "" {
 					t.Errorf("%s %s: %v", name, what, err)
 				}
 				refused++
@@ -400,9 +433,10 @@ func TestWriteLoad(t *testing.T) {
 	stat := Stat{Czxid: 1, Mzxid: 2, Pzxid: 3, Ctime: 4, Mtime: 5, Version: -6, Cversion: 7, Aversion: 8, Owner: 5}
 	acl := []jute.ACL{{Perms: 3, ID: jute.ID{Scheme: "ip", ID: "10.0.0.1"}}}
 	base := emptyTree().Znodes
-	c := &Content{Zxid: 3<<32 | 9, Epoch: 4, Sessions: []Session{{5, 1234}}, Znodes: func(visit func(string, []byte, []jute.ACL, *Stat) error) error {
-		return errors.Join(base(visit), visit("/x", nil, acl, &stat), visit("/y", []byte("y"), nil, &Stat{}))
-	}}
+	c := &Content{Zxid: 3<<32 | 9, Epoch: 4, Sessions: []Session{{5, 1234}},
+		Znodes: func(visit func(string, []byte, []jute.ACL, *Stat) error) error {
+			return errors.Join(base(visit), visit("/x", nil, acl, &stat), visit("/y", []byte("y"), nil, &Stat{}))
+		}}
 	dir := t.TempDir()
 	digest, err := Write(dir, c)
 	if err != nil {
@@ -410,7 +444,8 @@ func TestWriteLoad(t *testing.T) {
 	}
 	s, r := load(t, dir)
 	x, y := s.find("/x"), s.find("/y")
-	if x == nil || x.Stat != stat || x.Data != nil || !slices.Equal(x.ACL.List, acl) || string(y.Data) != "y" || len(y.ACL.List) != 0 {
+	if x == nil || x.Stat != stat || x.Data != nil || !slices.Equal(x.ACL.List, acl) || string(y.Data) != "y" ||
+		len(y.ACL.List) != 0 {
 		t.Errorf("/x is %+v, /y %+v", x, y)
 	}
 	if s.Zxid != c.Zxid || r.Epoch != 4 || s.Sessions[5] != 1234 || s.Digest() != digest || r.Compared != 1 {
@@ -453,7 +488,11 @@ func TestOrphans(t *testing.T) {
 func TestQuotaStats(t *testing.T) {
 	t.Parallel()
 	log := newLog()
-	for i, c := range [][2]string{{"/a", "12345"}, {"/a/b", "67"}, {"/ab", "x"}, {"/zookeeper/quota/a", ""}, {"/zookeeper/quota/a/zookeeper_limits", "count=3,bytes=-1"}, {"/zookeeper/quota/a/zookeeper_stats", "count=0,bytes=0"}} {
+	for i, c := range [][2]string{
+		{"/a", "12345"}, {"/a/b", "67"}, {"/ab", "x"}, {"/zookeeper/quota/a", ""},
+		{"/zookeeper/quota/a/zookeeper_limits", "count=3,bytes=-1"},
+		{"/zookeeper/quota/a/zookeeper_stats", "count=0,bytes=0"},
+	} {
 		log.add(jute.OpCreate, 5, int64(i+1), createBody(c[0], c[1], false, int32(i+1)), 0)
 	}
 	s, _ := load(t, apacheDir(t, map[string][]byte{"log.1": log.b}))
@@ -467,11 +506,14 @@ func TestLargeFields(t *testing.T) {
 	for name, c := range map[string]struct {
 		length uint32
 		says   string
-	}{"negative": {1 << 31, "a length of -"}, "beyond the limit": {DataBytesMax + 1, "at most"}, "at the limit": {DataBytesMax, "the file ends"}} {
+	}{"negative": {1 << 31, "a length of -"}, "beyond the limit": {DataBytesMax + 1, "at most"}, "at the limit": {
+		DataBytesMax, "the file ends",
+	}} {
 		b := binary.BigEndian.AppendUint32(nil, snapshotMagic)
 		b = append(jute.AppendLong(jute.AppendInt(b, 2), -1), make([]byte, 8)...)
 		b = binary.BigEndian.AppendUint32(b, c.length)
-		if _, _, _, err := readSnapshot(bytes.NewReader(b), false, nil); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, _, _, err := readSnapshot(bytes.NewReader(b), nil); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -484,10 +526,12 @@ func TestSnappyBlocks(t *testing.T) {
 		says  string
 	}{
 		"compressed beyond the limit": {binary.BigEndian.AppendUint32(nil, snappyBlockMax+1), "at most"},
-		"raw beyond the limit":        {jute.AppendBuffer(nil, binary.AppendUvarint(nil, snappyBlockMax+1)), "doesn't decompress"},
-		"empty":                       {jute.AppendBuffer(nil, []byte{}), "doesn't decompress"},
-		"cut":                         {[]byte{0, 0, 0, 9, 1}, "cut short"},
-		"garbage":                     {jute.AppendBuffer(nil, []byte{5, 0xff, 0xff}), "decompress"},
+		"raw beyond the limit": {
+			jute.AppendBuffer(nil, binary.AppendUvarint(nil, snappyBlockMax+1)), "doesn't decompress",
+		},
+		"empty":   {jute.AppendBuffer(nil, []byte{}), "doesn't decompress"},
+		"cut":     {[]byte{0, 0, 0, 9, 1}, "cut short"},
+		"garbage": {jute.AppendBuffer(nil, []byte{5, 0xff, 0xff}), "decompress"},
 	} {
 		r, err := decompressed(bytes.NewReader(append(slices.Clone(snappyHeader), c.block...)), suffixSnappy)
 		if err == nil {
@@ -510,6 +554,31 @@ func TestSnappyBlocks(t *testing.T) {
 	}
 }
 
+// TestBehindDigest: a snapshot that is damaged only where Apache before 3.9 doesn't look is refused, as 3.9 refuses it,
+// and what is said then leads on with an older Apache.
+func TestBehindDigest(t *testing.T) {
+	t.Parallel()
+	plain, err := os.ReadFile(filepath.Join(apacheDir(t, nil), Version2, "snapshot.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []int{8, zxidBytes - 1, zxidBytes} {
+		var zipped bytes.Buffer
+		w := gzip.NewWriter(&zipped)
+		w.Write(append(slices.Clone(plain), make([]byte, more)...))
+		w.Close()
+		dir := filepath.Join(t.TempDir(), Version2)
+		os.Mkdir(dir, 0o700)
+		if err := os.WriteFile(filepath.Join(dir, "snapshot.5.gz"), zipped.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := Load(Options{Dir: dir})
+		if damage := (*DamageError)(nil); !errors.As(err, &damage) || damage.Do != DoRestartOld {
+			t.Errorf("%d bytes behind the digest: %v", more, err)
+		}
+	}
+}
+
 // TestCompressedEnds: of a compressed snapshot Apache reads no more than it needs, and an end within what older
 // versions don't write is none; of a plain one it wants every byte.
 func TestCompressedEnds(t *testing.T) {
@@ -525,29 +594,39 @@ func TestCompressedEnds(t *testing.T) {
 		left := n - bare
 		want := left >= 0 && left < 20 || left >= 33 && left < 41 || left == 54
 		for name, r := range map[string]io.Reader{
-			"ends":                                bytes.NewReader(whole[:n]),
-			"ends too early":                      io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)),
-			"is followed by another checksum":     io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(gzip.ErrChecksum)),
-			"goes on":                             bytes.NewReader(append(slices.Clone(whole[:n]), make([]byte, 100)...)),
-			"is damaged":                          io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(flate.CorruptInputError(1))),
+			"ends": bytes.NewReader(whole[:n]),
+			"ends too early": io.MultiReader(bytes.NewReader(whole[:n]),
+				iotest.ErrReader(io.ErrUnexpectedEOF)),
+			"is followed by another checksum": io.MultiReader(bytes.NewReader(whole[:n]),
+				iotest.ErrReader(gzip.ErrChecksum)),
+			"goes on": bytes.NewReader(append(slices.Clone(whole[:n]), make([]byte, 100)...)),
+			"is damaged": io.MultiReader(bytes.NewReader(whole[:n]),
+				iotest.ErrReader(flate.CorruptInputError(1))),
 			"is followed by what isn't a trailer": io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(gzip.ErrHeader)),
 		} {
-			_, end, _, err := readSnapshot(r, true, nil)
-			want := want
+			_, end, _, err := readSnapshot(r, nil)
+			want, damaged := want, false
 			switch name {
 			case "goes on":
-				want = left >= digestBytes
-			case "is damaged":
-				want = want && left >= digestBytes
+				want, damaged = left >= digestBytes-5, true // the mark's length is 0 then
+			case "is followed by another checksum", "is damaged", "is followed by what isn't a trailer":
+				want, damaged = left >= 0 && left < 20 || left >= 33, true
 			}
-			if (err == nil) != want || err == nil && end.there != (left >= digestBytes) {
+			if err == nil && damaged != (end.damage != nil) {
+				t.Errorf("a snapshot of %d bytes that %s behind %d of them: %v is reported", len(whole), name, n, end.damage)
+			}
+			older := err == nil || errors.Is(err, errLastZxid) // what Apache before 3.9 takes
+			if (err == nil) != want || left >= digestBytes && !older ||
+				err == nil && end.there != (left >= digestBytes || name == "goes on") {
 				t.Errorf("a snapshot of %d bytes that %s behind %d of them: %v, %+v", len(whole), name, n, err, end)
 			}
 		}
-		if _, _, _, err := readSnapshot(io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)), false, nil); err == nil {
-			t.Errorf("a plain one that can't be read behind %d bytes is taken", n)
+		sealed := left == 0 || left == digestBytes || left == digestBytes+zxidBytes
+		if _, err := readFile(t, whole[:n]); (err == nil) != sealed {
+			t.Errorf("a plain one of %d bytes that ends behind %d of them: %v", len(whole), n, err)
 		}
-		if _, _, _, err := readSnapshot(io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(fs.ErrClosed)), true, nil); err == nil {
+		if _, _, _, err := readSnapshot(io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(fs.ErrClosed)),
+			nil); err == nil {
 			t.Errorf("an error of the disk's behind %d bytes is passed over", n)
 		}
 	}
@@ -555,19 +634,35 @@ func TestCompressedEnds(t *testing.T) {
 		for _, c := range []struct {
 			mark string
 			ok   bool
-		}{{"\x00\x00\x00\x01.", true}, {"\x00\x00\x00\x00/", true}, {"\xff\xff\xff\xff/", true}, {"\x00\x00\x00\x02/", false}, {"\xff\xff\xff\xfe/", false}} {
+		}{
+			{"\x00\x00\x00\x01.", true}, {"\x00\x00\x00\x00/", true}, {"\xff\xff\xff\xff/", true}, {"\x00\x00\x00\x02/", false},
+			{"\xff\xff\xff\xfe/", false},
+		} {
 			marked := append(slices.Clone(whole[:end-5]), c.mark...)
-			if _, _, _, err := readSnapshot(bytes.NewReader(marked), true, nil); (err == nil) != c.ok {
+			if _, _, _, err := readSnapshot(bytes.NewReader(marked), nil); (err == nil) != c.ok {
 				t.Errorf("compressed, ending at %d with %q: %v", end, c.mark, err)
 			}
-			if _, _, _, err := readSnapshot(bytes.NewReader(marked), false, nil); err == nil {
+			if _, err := readFile(t, marked); err == nil {
 				t.Errorf("plain, ending at %d with %q: it is taken", end, c.mark)
 			}
-			if _, _, _, err := readSnapshot(bytes.NewReader(append(marked, whole[end:]...)), true, nil); err == nil && end < len(whole) {
-				t.Errorf("compressed, with %q within, at %d: it is taken", c.mark, end)
+			// Behind the digest's seal only Apache 3.9 would read on, and find another checksum than it computes.
+			short := end == len(digest) && (c.mark[3] == 0 || c.mark[3] == 0xff)
+			if _, _, _, err := readSnapshot(bytes.NewReader(append(marked, whole[end:]...)), nil); err == nil &&
+				end < len(whole) && !short {
+				t.Errorf("with %q within, at %d: it is taken", c.mark, end)
 			}
 		}
 	}
+}
+
+// readFile reads an uncompressed snapshot.
+func readFile(t *testing.T, content []byte) (*State, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "snapshot.5")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return ReadSnapshot(path)
 }
 
 func TestSnapshotsTried(t *testing.T) {
@@ -583,7 +678,8 @@ func TestSnapshotsTried(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, Version2, fmt.Sprintf("snapshot.%x", i+1)), whole, 0o600)
 		}
 		_, r, err := Load(Options{Dir: dir})
-		if broken < snapshotsTried && (err != nil || r.SnapshotZxid != 0) || broken == snapshotsTried && (err == nil || !strings.Contains(err.Error(), "snapshot.64 is damaged")) {
+		if broken < snapshotsTried && (err != nil || r.SnapshotZxid != 0) ||
+			broken == snapshotsTried && (err == nil || !strings.Contains(err.Error(), "snapshot.64 is damaged")) {
 			t.Errorf("behind %d others: %v", broken, err)
 		}
 	}
@@ -596,8 +692,13 @@ func TestSnapshotTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, more := range []int{1, 5, tailBytesMax - digestBytes, tailBytesMax, 10 * tailBytesMax} {
-		if _, _, _, err := readSnapshot(bytes.NewReader(append(slices.Clone(whole), make([]byte, more)...)), false, nil); err == nil || !strings.Contains(err.Error(), "bytes follow") {
+		long := append(slices.Clone(whole), make([]byte, more)...)
+		if _, err := readFile(t, long); err == nil || !strings.Contains(err.Error(), "want \"\\x00\\x00\\x00\\x01/\"") {
 			t.Errorf("%d bytes more: %v", more, err)
+		}
+		_, end, _, err := readSnapshot(bytes.NewReader(long), nil)
+		if more > zxidBytes && (err != nil || end.damage == nil) || err == nil && !end.there {
+			t.Errorf("%d bytes more, compressed: %v, %+v", more, err, end)
 		}
 	}
 	bare := whole[:len(whole)-digestBytes]
@@ -605,7 +706,8 @@ func TestSnapshotTail(t *testing.T) {
 		return jute.AppendString(jute.AppendLong(b, int64(adler32.Checksum(b))), "/")
 	}
 	for _, with := range [][]byte{whole, bare} {
-		if _, _, _, err := readSnapshot(bytes.NewReader(seal(jute.AppendLong(slices.Clone(with), 5))), false, nil); err != nil {
+		if _, _, _, err := readSnapshot(bytes.NewReader(seal(jute.AppendLong(slices.Clone(with), 5))),
+			nil); err != nil {
 			t.Errorf("with the last zxid: %v", err)
 		}
 	}
@@ -648,7 +750,8 @@ func TestFuzzySnapshot(t *testing.T) {
 		t.Errorf("the root is %+v; pzxid and cversion don't go back", root.Stat)
 	}
 	z := s.find("/new")
-	if z.Stat.Czxid != 4 || z.Stat.Version != 1 || string(z.Data) != "second" || len(z.ACL.List) != 1 || z.ACL.List[0].Perms != jute.PermAll {
+	if z.Stat.Czxid != 4 || z.Stat.Version != 1 || string(z.Data) != "second" || len(z.ACL.List) != 1 ||
+		z.ACL.List[0].Perms != jute.PermAll {
 		t.Errorf("/new is %+v", z)
 	}
 	// Without the create nobody knows the ACL.

@@ -21,8 +21,9 @@ func FuzzSnapshot(f *testing.F) {
 	f.Add(whole[:len(whole)-digestBytes])
 	f.Add(whole[:50])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, _, offset, err := readSnapshot(bytes.NewReader(b), false, nil)
-		if err == nil && (s.nodes[""] == nil || len(s.order) < len(s.nodes)) || err != nil && (offset < 0 || offset > int64(len(b))) {
+		s, _, offset, err := readSnapshot(bytes.NewReader(b), nil)
+		if err == nil && (s.nodes[""] == nil || len(s.order) < len(s.nodes)) ||
+			err != nil && (offset < 0 || offset > int64(len(b))) {
 			t.Errorf("offset %d, %v", offset, err)
 		}
 	})
@@ -30,7 +31,8 @@ func FuzzSnapshot(f *testing.F) {
 
 func FuzzLog(f *testing.F) {
 	log := newLog().add(jute.OpCreateSession, 5, 1, jute.AppendInt(nil, 4000), 9).
-		add(jute.OpCreate, 5, 2, createBody("/a", "1", true, 1), 9).add(jute.OpCloseSession, 5, 3, jute.AppendStrings(nil, []string{"/a"}), 9)
+		add(jute.OpCreate, 5, 2, createBody("/a", "1", true, 1), 9).add(jute.OpCloseSession, 5, 3,
+		jute.AppendStrings(nil, []string{"/a"}), 9)
 	f.Add(log.b)
 	f.Add(log.b[:60])
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -56,8 +58,10 @@ func FuzzTransaction(f *testing.F) {
 		body []byte
 	}{
 		{jute.OpCreate, createBody("/a", "1", true, 1)}, {jute.OpCloseSession, jute.AppendStrings(nil, []string{"/a"})},
-		{jute.OpMulti, jute.AppendBuffer(jute.AppendInt(jute.AppendInt(nil, 1), int32(jute.OpCreate2)), createBody("/b", "", false, 1))},
-		{jute.OpSetACL, jute.AppendInt(jute.AppendACLs(jute.AppendString(nil, "/"), jute.WorldACL(1)), 1)}, {jute.OpDelete, jute.AppendString(nil, "/a")},
+		{jute.OpMulti,
+			jute.AppendBuffer(jute.AppendInt(jute.AppendInt(nil, 1), int32(jute.OpCreate2)), createBody("/b", "", false, 1))},
+		{jute.OpSetACL, jute.AppendInt(jute.AppendACLs(jute.AppendString(nil, "/"), jute.WorldACL(1)), 1)},
+		{jute.OpDelete, jute.AppendString(nil, "/a")},
 	} {
 		f.Add(int32(seed.op), seed.body)
 	}

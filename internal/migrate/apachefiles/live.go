@@ -13,10 +13,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A live state goes on for as long as a server of Apache's is followed. It knows each znode's
-// children, and gives back the memory of what is gone.
+// A live state keeps changing while an Apache server is followed. It tracks each znode's children, and frees the
+// memory of znodes and ACLs that are gone.
 
-// NewLive returns the state of an Apache server that begins without data.
+// NewLive returns the live state of an Apache server that starts without data.
 func NewLive() *State {
 	s := newState()
 	s.live = true
@@ -25,7 +25,7 @@ func NewLive() *State {
 	return s
 }
 
-// GoLive makes a state that Load returned a live one.
+// GoLive turns a state that Load returned into a live one.
 func (s *State) GoLive() {
 	s.live = true
 	for _, z := range s.nodes {
@@ -34,7 +34,7 @@ func (s *State) GoLive() {
 	s.compact()
 }
 
-// adopt makes a znode a child of its parent.
+// adopt adds a znode to its parent's children.
 func (s *State) adopt(z *Znode) {
 	if z.parent == nil {
 		return
@@ -45,19 +45,19 @@ func (s *State) adopt(z *Znode) {
 	z.parent.children[z.Path[strings.LastIndexByte(z.Path, '/')+1:]] = z
 }
 
-// Find returns a znode of a live state by the path that clients give; nil if there is none.
+// Find returns the znode of a live state at a path as clients write it, nil if there is none.
 func (s *State) Find(path string) *Znode { return s.find(path) }
 
 // Children iterates over the names of a znode's children in a live state, in any order.
 func (z *Znode) Children() iter.Seq[string] { return maps.Keys(z.children) }
 
-// Visible returns what clients see of a znode's Stat in a live state.
+// Visible returns the Stat of a znode in a live state as clients see it.
 func (s *State) Visible(z *Znode) jute.Stat {
 	return z.Stat.Visible(s.Owner(z, false).Session, s.VisibleData(z), int32(len(z.children)))
 }
 
-// VisibleData returns a znode's data as clients see it. The stats of a quota are counted now; Apache counts
-// them with each change. The data isn't changed later.
+// VisibleData returns a znode's data as clients see it. The stats of a quota are counted at the call; Apache counts
+// them with each change. The returned data is never changed later.
 func (s *State) VisibleData(z *Znode) []byte {
 	above, ok := strings.CutSuffix(z.Path, "/"+statsName)
 	if !ok || !strings.HasPrefix(above, quotaRoot+"/") || s.nodes[above+"/"+limitsName] == nil {
@@ -70,7 +70,7 @@ func (s *State) VisibleData(z *Znode) []byte {
 	return fmt.Appendf(nil, "count=%d,bytes=%d", count, size)
 }
 
-// sum returns the number of znodes from one on down, and the bytes of their data.
+// sum returns the number of znodes in the subtree that starts at z, and the bytes of their data.
 func (z *Znode) sum() (count, size int64) {
 	count, size = 1, int64(len(z.Data))
 	for _, child := range z.children { // sums
@@ -80,16 +80,16 @@ func (z *Znode) sum() (count, size int64) {
 	return count, size
 }
 
-// An Applied says what a transaction was.
+// An Applied describes a transaction that was applied.
 type Applied struct {
 	Zxid int64
-	// Digest is Apache's digest of the tree after the transaction. Compared tells whether there
-	// is one of the version that this package computes.
+	// Digest is Apache's digest of the tree after the transaction. Compared reports whether the transaction has one of
+	// the version that this package computes.
 	Digest   uint64
 	Compared bool
 }
 
-// Apply applies one transaction, as logs and proposals have it. After an error the state is of no use.
+// Apply applies one transaction, encoded as in logs and proposals. After an error the state must not be used any more.
 func (s *State) Apply(record []byte) (Applied, error) {
 	t, err := parseTxn(record)
 	if err != nil {
@@ -106,13 +106,13 @@ func TxnZxid(record []byte) (int64, error) {
 	return t.zxid, err
 }
 
-// How much may be left of what is gone before it is given back.
+// The garbage that may accumulate before compact frees it.
 const (
 	goneZnodes = 4096
 	goneACLs   = 4096
 )
 
-// compact gives back what znodes that are gone, and ACLs that nobody has, still take.
+// compact frees what deleted znodes and unused ACLs still occupy.
 func (s *State) compact() {
 	if s.walks > 0 || len(s.order) <= 2*len(s.nodes)+goneZnodes && len(s.acls) <= 2*len(s.nodes)+goneACLs {
 		return
@@ -139,12 +139,12 @@ func (s *State) compact() {
 // receivedEnd follows the znodes of a snapshot that a leader sends.
 const receivedEnd = "BenWasHere"
 
-// ReceivedBytesMax bounds a snapshot that a leader sends: no Apache server holds as much.
+// ReceivedBytesMax bounds a snapshot that a leader sends: no Apache server holds that much.
 const ReceivedBytesMax = 64 << 30
 
-// Receive reads a snapshot as a leader sends it to a learner, at most limit bytes, and returns what
-// follows it. Like those in files it is fuzzy: the leader goes on meanwhile, and sends its
-// transactions afterwards.
+// Receive reads a snapshot as a leader sends it to a learner, at most limit bytes, and returns a reader of what
+// follows it. Like a snapshot file it is fuzzy: the leader keeps applying transactions meanwhile, and sends them
+// afterwards.
 //
 //	sessions, ACLs and znodes as in a file | ustring "/" | ustring "BenWasHere"
 func Receive(r io.Reader, limit int64, step func(znodes int)) (s *State, rest io.Reader, err error) {
@@ -183,7 +183,7 @@ type boundedReader struct {
 	left int64
 }
 
-// Read reads what is left.
+// Read reads up to the limit, then fails.
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, errTooLarge
@@ -193,8 +193,8 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Settled returns an error unless every znode has its ACL, as it has once the transactions behind a
-// fuzzy snapshot are applied.
+// Settled returns an error unless every znode has its ACL, which holds once the transactions after a fuzzy snapshot
+// are applied.
 func (s *State) Settled() error {
 	return s.Znodes(func(z *Znode) error {
 		switch {
@@ -207,19 +207,19 @@ func (s *State) Settled() error {
 	})
 }
 
-// Complete gives a live state what a server computes when it starts: the statistics of quotas, and the time
-// if no transaction has told one.
+// Complete computes what a server computes when it starts: the statistics of quotas, and the time if no transaction
+// has set it.
 func (s *State) Complete() {
 	s.fixQuotas()
 	if s.Time != 0 {
 		return
 	}
-	for _, z := range s.nodes { // the maximum
+	for _, z := range s.nodes { // any order: takes the maximum
 		s.Time = max(s.Time, z.Stat.Mtime)
 	}
 }
 
-// ConfigIn returns the text that a transaction gives /zookeeper/config; nil if it gives none.
+// ConfigIn returns the content of /zookeeper/config that a transaction sets, nil if it sets none.
 func ConfigIn(record []byte) []byte {
 	t, err := parseTxn(record)
 	if err != nil || t.op != jute.OpReconfig && t.op != jute.OpSetData {
@@ -237,7 +237,7 @@ func ConfigIn(record []byte) []byte {
 // Below iterates over a znode's children in a live state, in any order.
 func (z *Znode) Below() iter.Seq[*Znode] { return maps.Values(z.children) }
 
-// Ephemerals returns the paths of a session's znodes in a live state that begin with a prefix, sorted.
+// Ephemerals returns the sorted paths of a session's znodes that begin with prefix, in a live state.
 func (s *State) Ephemerals(session int64, prefix string) (paths []string) {
 	for _, z := range s.owned[session] {
 		if s.nodes[z.Path] == z && strings.HasPrefix(z.Path, prefix) {

@@ -39,20 +39,24 @@ func randomTxn(rnd *rand.Rand, s *State, zxid int64) []byte {
 	switch n := rnd.IntN(10); {
 	case n == 0:
 		if _, ok := s.Sessions[session]; ok {
-			return txnBytes(session, zxid, jute.OpCloseSession, jute.AppendStrings(nil, append([]string{}, s.Ephemerals(session, "")...)))
+			return txnBytes(session, zxid, jute.OpCloseSession,
+				jute.AppendStrings(nil, append([]string{}, s.Ephemerals(session, "")...)))
 		}
 		return txnBytes(session, zxid, jute.OpCreateSession, jute.AppendInt(nil, 4000))
 	case z == nil:
 		parent, _ := SplitPath(path)
 		_, there := s.Sessions[session]
 		ephemeral := there && rnd.IntN(4) == 0 && parent != ""
-		return txnBytes(session, zxid, jute.OpCreate2, createBytes(path, []byte(path), acl, ephemeral, s.nodes[parent].Stat.Cversion+1))
+		return txnBytes(session, zxid, jute.OpCreate2,
+			createBytes(path, []byte(path), acl, ephemeral, s.nodes[parent].Stat.Cversion+1))
 	case n < 3 && len(z.children) == 0:
 		return txnBytes(session, zxid, jute.OpDelete, jute.AppendString(nil, path))
 	case n < 4:
-		return txnBytes(session, zxid, jute.OpSetACL, jute.AppendInt(jute.AppendACLs(jute.AppendString(nil, path), acl), z.Stat.Aversion+1))
+		return txnBytes(session, zxid, jute.OpSetACL,
+			jute.AppendInt(jute.AppendACLs(jute.AppendString(nil, path), acl), z.Stat.Aversion+1))
 	}
-	return txnBytes(session, zxid, jute.OpSetData, jute.AppendInt(jute.AppendBuffer(jute.AppendString(nil, path), fmt.Append(nil, zxid)), z.Stat.Version+1))
+	return txnBytes(session, zxid, jute.OpSetData,
+		jute.AppendInt(jute.AppendBuffer(jute.AppendString(nil, path), fmt.Append(nil, zxid)), z.Stat.Version+1))
 }
 
 // withDigest adds the digest that the tree has after a transaction.
@@ -121,7 +125,8 @@ func TestLiveFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		read, report, err := Load(Options{Dir: dir})
-		if err != nil || report.Mismatch != nil || report.Compared == 0 || report.Uncovered != 0 || report.Orphans != 0 || read.Digest() != s.Digest() || read.Zxid != s.Zxid || report.Epoch != 7 {
+		if err != nil || report.Mismatch != nil || report.Compared == 0 || report.Uncovered != 0 || report.Orphans != 0 ||
+			read.Digest() != s.Digest() || read.Zxid != s.Zxid || report.Epoch != 7 {
 			t.Fatalf("seed %d: %v, %+v; digest %#x, want %#x", seed, err, report, read.Digest(), s.Digest())
 		}
 		if files, _, err := Files(dir); err != nil || files != 1 || snapshots < 2 {
@@ -140,7 +145,8 @@ func equalLive(t *testing.T, want, have *State) {
 	}
 	err := want.Znodes(func(z *Znode) error {
 		other := have.Find(z.Path)
-		if other == nil || have.Visible(other) != want.Visible(z) || !slices.Equal(other.ACL.List, z.ACL.List) || !slices.Equal(slices.Sorted(z.Children()), slices.Sorted(other.Children())) {
+		if other == nil || have.Visible(other) != want.Visible(z) || !slices.Equal(other.ACL.List, z.ACL.List) ||
+			!slices.Equal(slices.Sorted(z.Children()), slices.Sorted(other.Children())) {
 			return fmt.Errorf("%q is %+v; want %+v", z.Path, other, z)
 		}
 		return nil
@@ -224,8 +230,11 @@ func TestLiveQuota(t *testing.T) {
 	t.Parallel()
 	s := NewLive()
 	acl := jute.WorldACL(jute.PermAll)
-	for i, path := range []string{"/a", "/a/b", "/zookeeper/quota/a", "/zookeeper/quota/a/zookeeper_limits", "/zookeeper/quota/a/zookeeper_stats"} {
-		if _, err := s.Apply(txnBytes(1, int64(i+1), jute.OpCreate2, createBytes(path, []byte("12345"), acl, false, 1))); err != nil {
+	for i, path := range []string{
+		"/a", "/a/b", "/zookeeper/quota/a", "/zookeeper/quota/a/zookeeper_limits", "/zookeeper/quota/a/zookeeper_stats",
+	} {
+		if _, err := s.Apply(txnBytes(1, int64(i+1), jute.OpCreate2,
+			createBytes(path, []byte("12345"), acl, false, 1))); err != nil {
 			t.Fatal(err)
 		}
 	}

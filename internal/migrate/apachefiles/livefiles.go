@@ -16,7 +16,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A LogWriter writes one transaction log. An error is final.
+// A LogWriter writes one transaction log. It can't be used after an error.
 type LogWriter struct {
 	f     *os.File
 	w     *bufio.Writer
@@ -24,8 +24,8 @@ type LogWriter struct {
 	bytes int64
 }
 
-// CreateLog begins the log whose first transaction is zxid in a dataDir. One of that name is replaced: it
-// has no whole record.
+// CreateLog creates the log whose first transaction is zxid, in a dataDir. It replaces an existing log of that name,
+// which can't hold a complete record.
 func CreateLog(dir string, zxid int64) (*LogWriter, error) {
 	f, err := os.Create(filepath.Join(dir, Version2, fmt.Sprintf("log.%x", zxid)))
 	if err != nil {
@@ -40,7 +40,7 @@ func CreateLog(dir string, zxid int64) (*LogWriter, error) {
 	return l, nil
 }
 
-// Append adds a transaction. It may stay in memory until Sync.
+// Append adds a transaction. It may stay buffered until Sync.
 func (l *LogWriter) Append(record []byte) error {
 	binary.BigEndian.PutUint64(l.head[:], uint64(adler32.Checksum(record)))
 	binary.BigEndian.PutUint32(l.head[8:], uint32(len(record)))
@@ -58,10 +58,10 @@ func (l *LogWriter) Append(record []byte) error {
 	return nil
 }
 
-// Bytes returns how much was appended.
+// Bytes returns the number of bytes appended.
 func (l *LogWriter) Bytes() int64 { return l.bytes }
 
-// Sync makes what was appended durable.
+// Sync makes all appended transactions durable.
 func (l *LogWriter) Sync() error {
 	if err := errors.Join(l.w.Flush(), l.f.Sync()); err != nil {
 		return fmt.Errorf("write %s: %w", l.f.Name(), err)
@@ -72,12 +72,12 @@ func (l *LogWriter) Sync() error {
 // Close makes the log durable and closes it.
 func (l *LogWriter) Close() error { return errors.Join(l.Sync(), l.f.Close()) }
 
-// A SnapshotWalk writes a snapshot of a live state that goes on changing, in steps. The snapshot is fuzzy as
-// Apache's are: what changes behind the zxid in its name is in the log.
+// A SnapshotWalk writes a snapshot of a live state in steps, while the state changes in between. The snapshot is fuzzy
+// like Apache's: the log holds the changes after the zxid in its name.
 type SnapshotWalk struct {
 	s       *State
 	w       snapshotWriter
-	Zxid    int64 // in the snapshot's name
+	Zxid    int64 // the zxid in the snapshot's name
 	ids     map[*ACL]int64
 	at, end int
 }
@@ -103,7 +103,7 @@ func (s *State) Walk() *SnapshotWalk {
 	return k
 }
 
-// walkBytes is how much a step collects at most, but for one znode.
+// walkBytes is how much a step collects; the last znode may exceed it.
 const walkBytes = 256 << 10
 
 // Step collects some znodes, and reports whether there are more.
@@ -123,17 +123,17 @@ func (k *SnapshotWalk) Step() (more bool) {
 	return k.at < k.end
 }
 
-// missingACL is the id of an ACL that came after the list was written: the log has it.
+// missingACL is the id of an ACL that was added after the list was written: the log has it.
 const missingACL = 1 << 40
 
-// Flush writes what was collected. The state may change meanwhile.
+// Flush writes what Step has collected. The state may change meanwhile.
 func (k *SnapshotWalk) Flush(w io.Writer) error {
 	k.w.w = w
 	return k.w.flush()
 }
 
-// Finish returns the end of the file, which has Apache's digest of the tree as it is now. Flush must follow
-// the last Step before.
+// Finish returns the end of the file, which holds Apache's digest of the current tree. Flush must be called after the
+// last Step and before Finish.
 func (k *SnapshotWalk) Finish() []byte {
 	k.s.walks--
 	b := k.seal(jute.AppendString(nil, "/"), 0)
@@ -142,7 +142,7 @@ func (k *SnapshotWalk) Finish() []byte {
 	return k.seal(binary.BigEndian.AppendUint64(b, k.s.digest), sealed)
 }
 
-// seal appends the checksum of all that is before it, b[from:] among that.
+// seal appends the checksum of everything before it, including b[from:].
 func (k *SnapshotWalk) seal(b []byte, from int) []byte {
 	k.w.sum.Write(b[from:])
 	at := len(b)
@@ -154,12 +154,12 @@ func (k *SnapshotWalk) seal(b []byte, from int) []byte {
 // Abandon ends a walk that won't be finished.
 func (k *SnapshotWalk) Abandon() { k.s.walks-- }
 
-// SnapshotPath is where the snapshot of a zxid is in a dataDir.
+// SnapshotPath returns the path of the snapshot of a zxid in a dataDir.
 func SnapshotPath(dir string, zxid int64) string {
 	return filepath.Join(dir, Version2, fmt.Sprintf("snapshot.%x", zxid))
 }
 
-// Purge removes the snapshots before one, and the logs that only they need. A zxid of -1 removes all.
+// Purge removes the snapshots before the one of zxid, and the logs that only they need. A zxid of -1 removes all.
 func Purge(dir string, zxid int64) error {
 	dir = filepath.Join(dir, Version2)
 	snapshots, err := list(dir, snapshotZxid)

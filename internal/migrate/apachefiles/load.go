@@ -13,40 +13,41 @@ import (
 
 // Options say what to load.
 type Options struct {
-	// Dir is Apache's dataDir, LogDir its dataLogDir; empty if that is the same. The
-	// directory version-2 in it does as well.
+	// Dir is Apache's dataDir, LogDir its dataLogDir; empty if they are the same. Either may also name the directory
+	// version-2 within.
 	Dir, LogDir string
 	// Emulate353 reads TTLs as version 3.5.3 wrote them (emulate353TTLNodes).
 	Emulate353 bool
-	// Progress, if not nil, is called now and then.
+	// Progress, if not nil, is called from time to time.
 	Progress func(Progress)
 }
 
-// Progress says how far a Load is.
+// Progress says how far Load has come.
 type Progress struct {
 	File         string
-	Read, Size   int64 // bytes of it
+	Read, Size   int64 // bytes of File
 	Znodes       int   // read from a snapshot
 	Transactions int   // replayed
 }
 
-// A Report says what Load found beside the state.
+// A Report says what Load found besides the state.
 type Report struct {
-	Snapshot     string          // the one that was taken
+	Snapshot     string          // the file that was loaded
 	SnapshotZxid int64           // in its name
-	Passed       []PassedOver    // newer ones that aren't whole
+	Damage       error           // of the compressed Snapshot behind everything that counts; Apache may refuse it
+	Passed       []PassedOver    // newer snapshots that aren't complete
 	Logs         int             // files read
-	Transactions int             // replayed
-	Torn         []Torn          // logs that end within a record
-	Gaps         []Gap           // zxids that no log has
-	Orphans      int             // ephemeral znodes whose session isn't there; they were deleted, as Apache does
-	Compared     int             // digests of Apache's that the tree was compared with
-	Mismatch     *DigestMismatch // the first that differs, nil if none does
-	Uncovered    int64           // 0, or the zxid up to which the snapshot has transactions that no log has
+	Transactions int             // that were replayed
+	Torn         []Torn          // logs that end in the middle of a record
+	Gaps         []Gap           // zxids that are in no log
+	Orphans      int             // ephemeral znodes of sessions that don't exist; they were deleted, as Apache does
+	Compared     int             // Apache's digests that the tree was compared with
+	Mismatch     *DigestMismatch // the first digest that differs, nil if none does
+	Uncovered    int64           // 0, or the zxid up to which the snapshot has transactions that are in no log
 	Epoch        int64           // the highest that the server had accepted
 }
 
-// PassedOver is a snapshot that isn't whole.
+// PassedOver is a snapshot that isn't complete.
 type PassedOver struct {
 	File string
 	Why  error
@@ -61,10 +62,10 @@ type Torn struct {
 // A Gap is a jump of zxids within an epoch, from one log to the next.
 type Gap struct {
 	After, Next int64
-	File        string // that begins with Next
+	File        string // the log that begins with Next
 }
 
-// A DigestMismatch says that Apache's digest differs from that of the tree.
+// A DigestMismatch says that the tree's digest differs from Apache's.
 type DigestMismatch struct {
 	Zxid         int64
 	Apache, Tree uint64
@@ -74,7 +75,7 @@ type DigestMismatch struct {
 // snapshotsTried is how many snapshots Apache tries.
 const snapshotsTried = 100
 
-// Load loads what an Apache server would load from a directory.
+// Load loads the state that an Apache server would load from a directory.
 func Load(o Options) (*State, *Report, error) {
 	l := loader{o: o, report: &Report{}}
 	var err error
@@ -94,7 +95,7 @@ func Load(o Options) (*State, *Report, error) {
 	return l.state, l.report, nil
 }
 
-// Files returns how many snapshots Apache's dataDir has, and the zxid in the newest one's name.
+// Files returns the number of snapshots in Apache's dataDir, and the zxid in the name of the newest.
 func Files(dir string) (count int, newest int64, err error) { return countFiles(dir, snapshotZxid) }
 
 // LogFiles is Files for the logs of dataLogDir.
@@ -111,8 +112,8 @@ func countFiles(dir string, zxidIn func(string) (int64, bool)) (count int, newes
 	return len(files), files[len(files)-1].zxid, nil
 }
 
-// ReadSnapshot reads one snapshot by itself, as it is: of a fuzzy one that is no state that ever
-// was, and some of its znodes may have a nil ACL.
+// ReadSnapshot reads a single snapshot, without the log. The result of a fuzzy snapshot is a state that never existed,
+// and some of its znodes may have a nil ACL.
 func ReadSnapshot(path string) (*State, error) {
 	zxid, _ := snapshotZxid(filepath.Base(path))
 	l := loader{report: &Report{}}
@@ -126,10 +127,10 @@ func ReadSnapshot(path string) (*State, error) {
 	return l.state, nil
 }
 
-// Version2 is the directory in dataDir and dataLogDir that has Apache's files.
+// Version2 is the directory with Apache's files in dataDir and dataLogDir.
 const Version2 = "version-2"
 
-// version2 returns the directory that holds Apache's files, given that or its parent.
+// version2 returns the directory that holds Apache's files, given that directory or its parent.
 func version2(dir string) (string, error) {
 	for _, try := range []string{filepath.Join(dir, Version2), dir} {
 		st, err := os.Stat(try)
@@ -137,7 +138,8 @@ func version2(dir string) (string, error) {
 			return try, nil
 		}
 	}
-	return "", fmt.Errorf("read Apache's files in %s: there is no directory %s in it, nor is it one. Give dataDir as in Apache's zoo.cfg (and dataLogDir, if it is set there)", dir, Version2)
+	return "", fmt.Errorf("read Apache's files in %s: there is no directory %s in it, nor is it one. Give dataDir as in Apache's zoo.cfg (and dataLogDir, if it is set there)",
+		dir, Version2)
 }
 
 type loader struct {
@@ -145,14 +147,14 @@ type loader struct {
 	dir, logDir string
 	report      *Report
 	state       *State
-	end         snapshotEnd // of the snapshot that was taken
+	end         snapshotEnd // the end of the loaded snapshot
 
-	replayed bool      // a transaction was
+	replayed bool      // at least one transaction was replayed
 	last     txnDigest // of the last transaction
-	lastIn   string    // the log that has it
+	lastIn   string    // the log that contains it
 }
 
-// numbered is a file whose name has a zxid.
+// numbered is a file with a zxid in its name.
 type numbered struct {
 	path string
 	zxid int64
@@ -190,7 +192,7 @@ func list(dir string, zxidIn func(name string) (int64, bool)) (files []numbered,
 	return files, nil
 }
 
-// snapshot takes the newest snapshot that is whole.
+// snapshot loads the newest complete snapshot.
 func (l *loader) snapshot() error {
 	files, err := list(l.dir, snapshotZxid)
 	if err != nil {
@@ -216,10 +218,11 @@ func (l *loader) snapshot() error {
 	if len(l.report.Passed) > 0 {
 		return fmt.Errorf("none of %d snapshots in %s is whole; of the newest: %w", len(files), l.dir, l.report.Passed[0].Why)
 	}
-	return fmt.Errorf("read Apache's files in %s: there is no snapshot. An Apache server writes one when it starts: start it once, stop it, and try again", l.dir)
+	return fmt.Errorf("read Apache's files in %s: there is no snapshot. An Apache server writes one when it starts: start it once, stop it, and try again",
+		l.dir)
 }
 
-// tryTail looks whether a snapshot seems to be whole, as Apache does before it reads one.
+// tryTail checks whether a snapshot seems to be complete, as Apache does before it reads one.
 func (l *loader) tryTail(f numbered) error {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -239,7 +242,9 @@ func (l *loader) tryTail(f numbered) error {
 	default:
 		at, want = st.Size()-5, "\x00\x00\x00\x01/"
 		if st.Size() < 10 {
-			return &DamageError{f.path, st.Size(), fmt.Sprintf("it has %d bytes, as after a crash while it was written", st.Size()), doOtherServer}
+			return &DamageError{
+				f.path, st.Size(), fmt.Sprintf("it has %d bytes, as after a crash while it was written", st.Size()), doOtherServer,
+			}
 		}
 	}
 	b := make([]byte, len(want))
@@ -247,7 +252,10 @@ func (l *loader) tryTail(f numbered) error {
 		return fmt.Errorf("read %s at offset %d: %w", f.path, at, err)
 	}
 	if string(b) != want {
-		return &DamageError{f.path, at, fmt.Sprintf("want %q there, found %q; a crash while it was written leaves such a file", want, b), doOtherServer}
+		return &DamageError{
+			f.path, at, fmt.Sprintf("want %q there, found %q; a crash while it was written leaves such a file", want, b),
+			doOtherServer,
+		}
 	}
 	return nil
 }
@@ -267,20 +275,24 @@ func (l *loader) try(f numbered) error {
 	content, err := decompressed(counted, suffix)
 	var offset int64
 	if err == nil {
-		l.state, l.end, offset, err = readSnapshot(content, suffix == suffixGzip || suffix == suffixSnappy, func(znodes int) { l.tell(counted, znodes) })
+		l.state, l.end, offset, err = readSnapshot(content, func(znodes int) { l.tell(counted, znodes) })
 	}
 	if err != nil && counted.err != nil && !errors.Is(counted.err, io.EOF) {
 		return fmt.Errorf("read %s: %w", f.path, counted.err)
 	}
 	if err != nil {
-		return &DamageError{f.path, offset, err.Error(), doOtherServer}
+		do := doOtherServer
+		if errors.Is(err, errLastZxid) {
+			do = DoRestartOld
+		}
+		return &DamageError{f.path, offset, err.Error(), do}
 	}
-	l.report.Snapshot, l.report.SnapshotZxid = f.path, f.zxid
+	l.report.Snapshot, l.report.SnapshotZxid, l.report.Damage = f.path, f.zxid, l.end.damage
 	l.state.Zxid = f.zxid
 	return nil
 }
 
-// A countedFile knows how much was read, and tells the disk's errors from the content's.
+// A countedFile counts the bytes read, and distinguishes I/O errors from errors in the content.
 type countedFile struct {
 	file *os.File
 	size int64
@@ -312,7 +324,7 @@ func (l *loader) tell(c *countedFile, znodes int) {
 	}
 }
 
-// logs replays the logs from the transaction after the snapshot's zxid on.
+// logs replays the logs, starting after the snapshot's zxid.
 func (l *loader) logs() error {
 	files, err := list(l.logDir, logZxid)
 	if err != nil {
@@ -322,7 +334,7 @@ func (l *loader) logs() error {
 	first := 0
 	for i, f := range files {
 		if f.zxid < from {
-			first = i // the last one that begins before may reach beyond
+			first = i // the last log that begins before may extend beyond
 		}
 	}
 	for i, f := range files[first:] {
@@ -369,7 +381,7 @@ func (l *loader) log(f numbered, newest bool) error {
 	l.report.Logs++
 	switch {
 	case errors.Is(err, errEmptyLog) && newest:
-		return nil // a crash came before its first byte
+		return nil // a crash came before its first byte was written
 	case counted.err != nil && !errors.Is(counted.err, io.EOF):
 		return fmt.Errorf("read %s: %w", f.path, counted.err)
 	case err != nil:
@@ -399,11 +411,11 @@ func (l *loader) replay(t *txn, file string) error {
 	return nil
 }
 
-// compare compares the tree with a digest of Apache's.
+// compare compares the tree with Apache's digest.
 //
-// A snapshot's digest is that at the last transaction that was applied when the snapshot was done. The
-// one behind it was perhaps being applied, and the snapshot has a part of it. So the tree is known not to be
-// fuzzy any more only once that one is replayed, too, or if there is none.
+// A snapshot's digest is taken at the last transaction applied when the snapshot was finished. The next transaction
+// may have been in progress, so that the snapshot has a part of it. The tree is therefore known not to be fuzzy only
+// after that transaction is replayed too, or if there is none.
 func (l *loader) compare(d txnDigest, zxid int64, where string) {
 	if !d.there || d.version != DigestVersion {
 		return
@@ -414,18 +426,18 @@ func (l *loader) compare(d txnDigest, zxid int64, where string) {
 	}
 }
 
-// finish does what Apache does before it serves: ephemeral znodes without a session go.
+// finish does what Apache does before it serves: it deletes the ephemeral znodes of sessions that don't exist.
 func (l *loader) finish() error {
 	s := l.state
 	switch {
-	case !l.end.there && l.replayed: // it isn't known how long the snapshot is fuzzy; it isn't at the end
+	case !l.end.there && l.replayed: // nobody knows how far the snapshot is fuzzy; after the last transaction it isn't
 		l.compare(l.last, s.Zxid, l.lastIn)
-	case l.end.there && s.Zxid == l.end.zxid && s.Zxid > 0: // before the first transaction Apache writes 0
+	case l.end.there && s.Zxid == l.end.zxid && s.Zxid > 0: // Apache writes 0 before the first transaction
 		l.compare(txnDigest{l.end.version, l.end.digest, true}, s.Zxid, l.report.Snapshot)
 	case l.end.there && s.Zxid < l.end.zxid:
 		l.report.Uncovered = l.end.zxid
 	}
-	for owner := range s.owned { // each change is of its own znodes; a parent's pzxid becomes the same by any
+	for owner := range s.owned { // any order: owners have different znodes, and set a parent's pzxid to the same value
 		o := s.Owner(&Znode{Stat: Stat{Owner: owner}}, l.o.Emulate353)
 		if _, ok := s.Sessions[o.Session]; !ok && o.Session != 0 {
 			l.report.Orphans += s.deleteOwned(owner, s.Zxid)

@@ -12,27 +12,27 @@ import (
 //
 //	"ZKLG" | int version 2 | long database 0
 //	records: long Adler-32 of the record | int length | record | byte 'B'
-//	zeros up to the size that the file was given ahead
+//	zeros up to the preallocated size
 const (
 	logMagic = 0x5a4b4c47
 	logMark  = 'B'
 
-	// apacheRecordMax is the largest record that Apache reads by default: jute.maxbuffer and as much
-	// again. It takes a length beyond that for damage; a smaller one that the file doesn't hold is a torn end.
+	// apacheRecordMax is the largest record that Apache reads by default: twice jute.maxbuffer. Apache treats a greater
+	// length as damage, and a smaller one that goes beyond the end of the file as a torn record.
 	apacheRecordMax = 2 * 0xfffff
 )
 
-// logEnd says how the reading of a log ended.
+// logEnd says where and how a log ended.
 type logEnd struct {
-	torn   bool // in the middle of a record, and not in zeros or at the file's end
+	torn   bool // within a record, and neither in zeros nor exactly at the end of the file
 	offset int64
 }
 
-// errEmptyLog is returned for a log of no bytes at all.
+// errEmptyLog is returned for an empty file.
 var errEmptyLog = errors.New("it is empty")
 
-// readLog calls visit for each record of a log, whose bytes are valid until it returns. The
-// error says what is wrong at the offset of the end.
+// readLog calls visit for each record of a log; a record is valid until visit returns. An error describes what is
+// wrong at end.offset.
 func readLog(r io.Reader, visit func(record []byte) error) (end logEnd, err error) {
 	s := &stream{r: r}
 	head, err := s.take(16)
@@ -63,8 +63,8 @@ func readLog(r io.Reader, visit func(record []byte) error) (end logEnd, err erro
 	}
 }
 
-// nextRecord returns the next record; nil at the zeros, errCut where the file goes on with
-// less than a record. Apache tells the ends of logs in this order.
+// nextRecord returns the next record, nil at the zeros, or errCut if less than a record is left. It checks for the
+// ends of a log in the same order as Apache.
 func nextRecord(s *stream) ([]byte, error) {
 	head, err := s.take(12)
 	if err != nil {

@@ -6,31 +6,30 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A znode's ephemeralOwner, as Apache stores it, says what its life depends on:
+// A znode's ephemeralOwner, as Apache stores it, determines the znode's lifetime:
 //
 //	0                            nothing
 //	0x8000000000000000           it is a container
 //	0xff | 0x0000 | 40 bits      it is a TTL znode, with that TTL in milliseconds
 //	anything else                the id of its session
 //
-// Apache reads the third form so only with extendedTypesEnabled, without which no such
-// znode can be created. Version 3.5.3 wrote TTLs as 0x8000000000000000 | TTL, which
-// later ones read with emulate353TTLNodes.
+// Apache interprets the third form only with extendedTypesEnabled, without which no such znode can be created. Version
+// 3.5.3 wrote TTLs as 0x8000000000000000 | TTL, which later versions read with emulate353TTLNodes.
 const (
 	ownerContainer = -1 << 63
 	ownerTTL       = 0xff << 56
 	ownerTTLMask   = 1<<40 - 1
 )
 
-// An Owner is what an ephemeralOwner says.
+// An Owner is a decoded ephemeralOwner.
 type Owner struct {
 	Container bool
 	TTL       int64 // milliseconds; 0 for none
 	Session   int64 // 0 for none
 }
 
-// readOwner tells what a stored ephemeralOwner says. emulate353 is emulate353TTLNodes, known
-// tells which sessions there are: a server whose id is 255 gives them ids that look like TTLs.
+// readOwner decodes a stored ephemeralOwner. emulate353 is emulate353TTLNodes. known reports whether a session exists:
+// the session ids of a server with id 255 look like TTLs.
 func readOwner(owner int64, emulate353 bool, known func(session int64) bool) Owner {
 	switch {
 	case owner == 0:
@@ -45,12 +44,12 @@ func readOwner(owner int64, emulate353 bool, known func(session int64) bool) Own
 	return Owner{Session: owner}
 }
 
-// Owner tells what a znode's ephemeralOwner says.
+// Owner decodes a znode's ephemeralOwner.
 func (s *State) Owner(z *Znode, emulate353 bool) Owner {
 	return readOwner(z.Stat.Owner, emulate353, func(id int64) bool { _, ok := s.Sessions[id]; return ok })
 }
 
-// Stored returns the ephemeralOwner that Apache stores.
+// Stored returns the encoded ephemeralOwner.
 func (o Owner) Stored() int64 {
 	switch {
 	case o.Container:
@@ -61,8 +60,8 @@ func (o Owner) Stored() int64 {
 	return o.Session
 }
 
-// Passwd returns the password of a session of Apache's, which follows from its id: 16 bytes
-// of Java's random generator, begun with the id and a constant.
+// Passwd returns the password of an Apache session, which is derived from its id: 16 bytes of Java's random generator,
+// seeded with the id and a constant.
 func Passwd(session int64) (passwd [jute.PasswdSize]byte) {
 	const (
 		secret     = 0xB3415C00

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// fixQuotas gives the stats of each quota what is there, as Apache does when it starts. Its digest
-// leaves them out.
+// fixQuotas recomputes the stats of each quota, as Apache does when it starts. Apache's digest doesn't include them.
 func (s *State) fixQuotas() {
 	var paths []string
-	for path, z := range s.nodes { // any order: each has stats of its own
+	for path, z := range s.nodes { // any order: each quota has its own stats
 		quota, ok := strings.CutSuffix(path, "/"+limitsName)
 		if quota, below := strings.CutPrefix(quota, quotaRoot); ok && below && z.Stat.Owner == 0 {
 			if s.nodes[quotaRoot+quota+"/"+statsName] != nil {
@@ -24,7 +23,7 @@ func (s *State) fixQuotas() {
 	for _, path := range paths {
 		count[path] = 0
 	}
-	for path, z := range s.nodes { // sums
+	for path, z := range s.nodes { // any order: only adds
 		for {
 			if _, ok := count[path]; ok {
 				count[path]++

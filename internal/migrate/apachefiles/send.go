@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// LiveOf returns the live state of a content.
+// LiveOf returns a content as a live state.
 func LiveOf(c *Content) (*State, error) {
 	s := newState()
 	s.live, s.Zxid = true, c.Zxid
@@ -62,7 +62,7 @@ func (s *State) Send(w io.Writer) error {
 	return err
 }
 
-// A Txn is the head of a transaction that is made.
+// A Txn is the header of a new transaction.
 type Txn struct {
 	Session  int64
 	Xid      int32
@@ -74,7 +74,7 @@ func (t *Txn) begin(op jute.Op) []byte {
 	return jute.AppendInt(jute.AppendLong(jute.AppendLong(b, t.Zxid), t.Ms), int32(op))
 }
 
-// Record returns the record of a transaction with one operation, without a digest.
+// Record returns a transaction with one operation, without a digest.
 func (t *Txn) Record(o *Operation) []byte { return append(t.begin(o.Op), o.Body...) }
 
 // Multi returns the record of a transaction with several operations, without a digest.
@@ -86,18 +86,18 @@ func (t *Txn) Multi(all []Operation) []byte {
 	return b
 }
 
-// AppendDigest appends to a record what a leader says of the tree after it.
+// AppendDigest appends the digest of the tree after the transaction to its record.
 func AppendDigest(record []byte, digest uint64) []byte {
 	return jute.AppendLong(jute.AppendInt(record, DigestVersion), int64(digest))
 }
 
-// An Operation is what a transaction does, or one of several things.
+// An Operation is what a transaction does: alone, or as a part of a multi.
 type Operation struct {
 	Op   jute.Op
 	Body []byte
 }
 
-// Create returns a create. cversion is the parent's after it; see Stat.
+// Create returns a create. cversion is the parent's after the create; see Stat.
 func Create(path string, data []byte, acl []jute.ACL, owner Owner, cversion int32) Operation {
 	b := jute.AppendACLs(jute.AppendBuffer(jute.AppendString(nil, path), data), acl)
 	switch {
@@ -127,17 +127,17 @@ func Check(path string, version int32) Operation {
 	return Operation{jute.OpCheck, jute.AppendInt(jute.AppendString(nil, path), version)}
 }
 
-// BeginSession returns the begin of the transaction's session.
+// BeginSession returns the createSession of the transaction's session.
 func BeginSession(timeout int32) Operation {
 	return Operation{jute.OpCreateSession, jute.AppendInt(nil, timeout)}
 }
 
-// EndSession returns the end of the transaction's session and of its znodes.
+// EndSession returns the closeSession of the transaction's session, which deletes the znodes at paths.
 func EndSession(paths []string) Operation {
 	return Operation{jute.OpCloseSession, jute.AppendStrings(nil, paths)}
 }
 
-// Failure returns what a request leaves that failed: its zxid.
+// Failure returns the operation that records a failed request, which only uses up a zxid.
 func Failure(code jute.Code) Operation {
 	return Operation{jute.OpError, jute.AppendInt(nil, int32(code))}
 }

@@ -22,41 +22,41 @@ import (
 //
 // The checksum of a later seal is of everything before it, earlier seals included.
 //
-// Of a plain file Apache looks at the last five bytes first, so its end is known to be there. Of a compressed one it
-// reads no more than it needs: see cutEnd and seal.
+// Apache checks the last five bytes of an uncompressed file first, so its end is known to be complete. It reads no
+// more of a compressed file than it needs: see end and seal.
 const (
 	snapshotMagic = 0x5a4b534e
-	openACL       = -1 // id of the ACL that is in no list
+	openACL       = -1 // id of the ACL that isn't in the list
 	sealBytes     = 8 + 5
 	zxidBytes     = 8 + sealBytes
 	digestBytes   = 8 + 4 + 8 + sealBytes
 
-	// tailBytesMax bounds what may follow the first seal.
+	// tailBytesMax bounds what follows the first seal.
 	tailBytesMax = 4 << 10
 )
 
 // snapshotEnd is what follows the first seal.
 type snapshotEnd struct {
-	zxid    int64 // at which the digest holds
+	zxid    int64 // at which the digest was taken
 	version int32
 	digest  uint64
 	there   bool
+	damage  error // of the compressed form, behind everything that counts
 }
 
 // snapshotReader reads one snapshot into a State.
 type snapshotReader struct {
 	*stream
-	compressed bool
-	state      *State
-	acls       map[int64]*ACL
-	parent     *Znode // of the znode before
-	step       func(znodes int)
+	state  *State
+	acls   map[int64]*ACL
+	parent *Znode // parent of the previous znode
+	step   func(znodes int)
 }
 
-// readSnapshot reads a snapshot's content, which is decompressed already if its file was compressed. The error says
-// what is wrong at the stream's offset.
-func readSnapshot(r io.Reader, compressed bool, step func(znodes int)) (s *State, end snapshotEnd, offset int64, err error) {
-	read := snapshotReader{stream: newSealed(r), compressed: compressed, state: newState(), acls: map[int64]*ACL{}, step: step}
+// readSnapshot reads a snapshot's content, decompressed if its file was compressed. The error describes what is wrong
+// at offset.
+func readSnapshot(r io.Reader, step func(znodes int)) (s *State, end snapshotEnd, offset int64, err error) {
+	read := snapshotReader{stream: newSealed(r), state: newState(), acls: map[int64]*ACL{}, step: step}
 	read.acls[openACL] = read.state.open
 	for _, part := range []func() error{read.head, read.sessions, read.lists, read.znodes, read.seal} {
 		if err := part(); err != nil {
@@ -77,7 +77,7 @@ func (r *snapshotReader) head() error {
 	case binary.BigEndian.Uint32(b) != snapshotMagic:
 		return errors.New("it doesn't begin with ZKSN, as snapshots do")
 	}
-	return nil // Apache doesn't look at the rest either
+	return nil // Apache ignores the rest too
 }
 
 func (r *snapshotReader) sessions() error {
@@ -160,7 +160,7 @@ func (r *snapshotReader) znodes() error {
 	return nil
 }
 
-// progressStep is how many znodes or transactions are read between two calls about progress.
+// progressStep is how many znodes or transactions are read between two calls of Progress.
 const progressStep = 8192
 
 func (r *snapshotReader) znode(path string) error {
@@ -186,7 +186,7 @@ func (r *snapshotReader) znode(path string) error {
 	if err != nil {
 		return err
 	}
-	z.ACL = r.acls[int64(binary.BigEndian.Uint64(b))] // nil until a create that is replayed says what it is
+	z.ACL = r.acls[int64(binary.BigEndian.Uint64(b))] // nil until a replayed create provides it
 	z.Stat = parseStat(b[8:])
 	r.state.put(z)
 	return nil
@@ -211,78 +211,71 @@ func (s *Stat) append(b []byte) []byte {
 	return jute.AppendLong(jute.AppendLong(b, s.Owner), s.Pzxid)
 }
 
-// sealMark follows each checksum.
-const sealMark = "\x00\x00\x00\x01/"
-
-// seal compares the checksum of all that was read with the one that follows.
+// seal compares the checksum of everything read so far with the stored one. A mark follows: Apache reads it as a string
+// and ignores its value, after it has looked at the last mark of an uncompressed snapshot: see tryTail.
 func (r *snapshotReader) seal() error {
 	sum := r.checksum()
-	b, err := r.take(sealBytes)
+	found, err := r.long()
 	if err != nil {
 		return err
 	}
-	if found := binary.BigEndian.Uint64(b); found != uint64(sum) {
-		return fmt.Errorf("its checksum is %#x; that of what is before it is %#x", found, sum)
+	if found != int64(sum) {
+		return fmt.Errorf("its checksum is %#x; that of what is before it is %#x", uint64(found), sum)
 	}
-	if string(b[8:]) == sealMark || r.compressed && r.looseMark(int32(binary.BigEndian.Uint32(b[8:]))) {
-		return nil
-	}
-	return errors.New("its checksum isn't followed by the mark of an end")
+	_, err = r.buffer()
+	return err
 }
 
-// looseMark reports whether Apache takes a mark that isn't sealMark and has another length, or another byte. It reads a
-// string there and doesn't look at it; a checksum that follows finds the difference, so it must be the last one.
-func (r *snapshotReader) looseMark(length int32) bool {
-	rest, err := r.rest(0)
-	return err == nil && len(rest) == 0 && length >= -1 && length <= 1
-}
+// errLastZxid says that everything up to the digest is whole and that what follows isn't. Apache 3.9 refuses such a
+// snapshot; older versions don't read that far. Nothing in it tells which version wrote it.
+var errLastZxid = errors.New("behind the digest")
 
-// end reads what follows the first seal, which is told by its length: servers write it or
-// not as they are configured.
+// end reads what follows the first seal. Its length tells what it consists of: whether servers write a digest and a
+// zxid depends on their version and configuration. A compressed snapshot may have been cut or damaged there. Apache
+// accepts one that ends within the first bytes of its digest or its zxid, since older versions write neither. It may or
+// may not notice damage behind what its version reads, depending on how far it has decompressed; as everything that
+// counts is sealed before it, such damage is only reported.
 func (r *snapshotReader) end() (e snapshotEnd, err error) {
 	rest, err := r.rest(tailBytesMax)
-	left := len(rest)
-	if err != nil && !(r.compressed && behindContent(err, left >= digestBytes-sealBytes)) {
+	if err != nil && !isCompressionDamage(err) {
 		return e, err
 	}
-	if r.compressed {
-		left = cutEnd(left)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		e.damage = err
 	}
-	switch left {
-	case 0, zxidBytes, digestBytes, digestBytes + zxidBytes:
-	default:
-		return e, fmt.Errorf("%d bytes follow the znodes' checksum; that is neither a digest nor a zxid", left)
+	left := len(rest)
+	if left < digestBytes-sealBytes {
+		return e, nil
 	}
-	if left >= digestBytes {
-		b, err := r.take(digestBytes - sealBytes)
-		if err != nil {
+	if left != zxidBytes {
+		if err := r.digest(&e); err != nil {
 			return e, err
 		}
-		e = snapshotEnd{int64(binary.BigEndian.Uint64(b)), int32(binary.BigEndian.Uint32(b[8:])), binary.BigEndian.Uint64(b[12:]), true}
-		if err := r.seal(); err != nil {
-			return e, err
+		rest, _ = r.rest(tailBytesMax)
+		left = len(rest)
+		if left > zxidBytes && e.damage == nil {
+			e.damage = fmt.Errorf("%d bytes follow its digest", left)
+		}
+		if left < 8 || e.damage != nil {
+			return e, nil
 		}
 	}
-	if left%digestBytes == zxidBytes {
-		if _, err := r.take(8); err != nil {
-			return e, err
-		}
-		return e, r.seal()
+	if _, err = r.take(8); err == nil {
+		err = r.seal()
 	}
-	return e, nil
+	if err != nil && e.there {
+		err = fmt.Errorf("%w: %w", errLastZxid, err)
+	}
+	return e, err
 }
 
-// cutEnd returns how many of the bytes count that follow the first seal of a compressed snapshot, which may have been
-// cut. Apache takes a snapshot that ends within its digest or its zxid for one that has none, since older versions
-// write none, and doesn't read what compression has put behind the content. A seal that isn't whole is damage. Damage
-// at the compressed form's end may look like more content, which only 3.9 may read: all that counts is sealed before
-// it.
-func cutEnd(left int) int {
-	switch {
-	case left < digestBytes-sealBytes:
-		return 0
-	case left > digestBytes && left < digestBytes+8, left > digestBytes+zxidBytes:
-		return digestBytes
+// digest reads the digest and its seal.
+func (r *snapshotReader) digest(e *snapshotEnd) error {
+	b, err := r.take(digestBytes - sealBytes)
+	if err != nil {
+		return err
 	}
-	return left
+	e.zxid, e.version = int64(binary.BigEndian.Uint64(b)), int32(binary.BigEndian.Uint32(b[8:]))
+	e.digest, e.there = binary.BigEndian.Uint64(b[12:]), true
+	return r.seal()
 }

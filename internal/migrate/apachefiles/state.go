@@ -14,58 +14,58 @@ const (
 	configNode  = "/zookeeper/config"
 	limitsName  = "zookeeper_limits"
 	statsName   = "zookeeper_stats"
-	anyCversion = -1 // in a create of 3.4's first logs: one more than now
+	anyCversion = -1 // in a create of the first 3.4 logs: one more than the current value
 )
 
-// An ACL is one that znodes share. List is nil where a snapshot names one that it
-// doesn't hold, until a replayed create says what it is.
+// An ACL is shared by znodes. List is nil if a snapshot refers to an ACL that it doesn't contain, until a replayed
+// create provides it.
 type ACL struct {
 	List []jute.ACL
 }
 
-// A Znode is one of a State's.
+// A Znode is a znode of a State.
 type Znode struct {
 	Path string // "" for the root
 	Data []byte // nil for null
 	ACL  *ACL
 	Stat Stat
-	// Place is the caller's, where it has put the znode.
+	// Place is for the caller, to note where it has put the znode.
 	Place uint32
 
 	parent   *Znode
-	children map[string]*Znode // by name; in a live state alone
+	children map[string]*Znode // by name; only in a live state
 	gone     bool
 }
 
-// A State is what an Apache server has in memory: znodes and sessions after a snapshot and
-// the transactions that followed it.
+// A State is what an Apache server holds in memory: the znodes and sessions of a snapshot, updated by the transactions
+// after it.
 //
-// The znodes of a snapshot are of different instants, and the transactions replayed on
-// them may be in them already. So each change here is one that leads to the same state
-// whether it is done once or twice: versions and zxids come from the transaction and not
-// from counting, a parent's cversion and pzxid only grow, and what is there already or
-// gone already is passed over.
+// The znodes of a snapshot were written at different times, and may already include the replayed transactions. So each
+// change must be idempotent: versions and zxids come from the transaction rather than from counting, a parent's
+// cversion and pzxid only increase, and creating an existing znode or deleting a missing one is skipped.
 type State struct {
 	Zxid     int64           // of the last transaction
 	Time     int64           // of the newest change, in milliseconds
 	Sessions map[int64]int32 // timeouts in milliseconds, by id
-	// Changed, if not nil, is called for each change that clients' watches tell of.
+	// Changed, if not nil, is called for each change that triggers clients' watches.
 	Changed func(event jute.EventType, path string, zxid int64)
 
 	nodes  map[string]*Znode
-	order  []*Znode // as they came: parents before their children; some are gone
+	order  []*Znode // in order of creation: parents before their children; some are deleted
 	digest uint64
 	acls   map[string]*ACL // by encoding
-	open   *ACL            // world:anyone, everything: in no snapshot's list
-	memory []byte          // that paths and data are cut from
+	open   *ACL            // world:anyone with all permissions; not in a snapshot's list
+	memory []byte          // chunk from which paths and data are allocated
 	slab   []Znode
-	owned  map[int64][]*Znode // by ephemeralOwner; some are gone
+	owned  map[int64][]*Znode // by ephemeralOwner; some are deleted
 	live   bool               // see live.go
 	walks  int                // snapshots that are being written
 }
 
 func newState() *State {
-	s := &State{Sessions: map[int64]int32{}, nodes: map[string]*Znode{}, acls: map[string]*ACL{}, owned: map[int64][]*Znode{}}
+	s := &State{
+		Sessions: map[int64]int32{}, nodes: map[string]*Znode{}, acls: map[string]*ACL{}, owned: map[int64][]*Znode{},
+	}
 	s.open = &ACL{List: jute.WorldACL(jute.PermAll)}
 	return s
 }
@@ -89,7 +89,7 @@ func (s *State) Znodes(visit func(*Znode) error) error {
 	return nil
 }
 
-// find returns the znode at a path, nil if there is none.
+// find returns the znode at a path, nil if there is none. Both "" and "/" are the root.
 func (s *State) find(path string) *Znode {
 	if path == "/" {
 		path = ""
@@ -97,7 +97,7 @@ func (s *State) find(path string) *Znode {
 	return s.nodes[path]
 }
 
-// keep copies bytes that the caller doesn't own.
+// keep returns a copy of bytes that the caller doesn't own.
 func (s *State) keep(b []byte) []byte {
 	const step = 256 << 10
 	if b == nil {
@@ -120,10 +120,10 @@ func (s *State) keepText(text string) string {
 		return ""
 	}
 	b := s.keep(unsafe.Slice(unsafe.StringData(text), len(text)))
-	return unsafe.String(&b[0], len(b)) // nobody changes what keep returns
+	return unsafe.String(&b[0], len(b)) // the result of keep is never modified
 }
 
-// put adds a znode or takes the place of the one at its path.
+// put adds a znode, replacing the one at its path if there is one.
 func (s *State) put(z Znode) *Znode {
 	p := s.place()
 	*p = z
@@ -142,10 +142,10 @@ func (s *State) put(z Znode) *Znode {
 	return p
 }
 
-// place returns room for a znode.
+// place allocates a znode.
 func (s *State) place() *Znode {
 	if s.live {
-		return new(Znode) // it can be freed by itself
+		return new(Znode) // so that it can be freed individually
 	}
 	if len(s.slab) == 0 {
 		s.slab = make([]Znode, 1024)
@@ -155,7 +155,7 @@ func (s *State) place() *Znode {
 	return p
 }
 
-// changed tells of a change.
+// changed reports a change.
 func (s *State) changed(event jute.EventType, path string, zxid int64) {
 	if s.Changed == nil {
 		return
@@ -166,7 +166,7 @@ func (s *State) changed(event jute.EventType, path string, zxid int64) {
 	s.Changed(event, path, zxid)
 }
 
-// edit changes a znode.
+// edit changes a znode and updates the digest.
 func (s *State) edit(z *Znode, change func()) {
 	s.digest -= z.digest()
 	change()
@@ -178,23 +178,23 @@ func (z *Znode) Parent() *Znode { return z.parent }
 
 func (z *Znode) digest() uint64 { return NodeDigest(z.Path, z.Data, &z.Stat) }
 
-// childOf reports whether a znode is among the children of parent: after replays it may be
-// left from one of its former lives.
+// childOf reports whether a znode is a child of this parent. After a replay it may be a leftover of an earlier znode
+// at the same path.
 func (z *Znode) childOf(parent *Znode) bool { return z != nil && z.parent == parent }
 
-// SplitPath returns a path's parent, "" for the root, and name.
+// SplitPath returns the parent of a path, "" for the root, and the name.
 func SplitPath(path string) (parent, name string) {
 	at := strings.LastIndexByte(path, '/')
 	return path[:max(at, 0)], path[at+1:]
 }
 
-// createTxn is a create of any kind, as a transaction tells it.
+// createTxn is a create of any kind, as in a transaction.
 type createTxn struct {
 	path     string
 	data     []byte
 	acl      *ACL
 	owner    int64
-	cversion int32 // the parent's after it
+	cversion int32 // the parent's after the create
 	zxid, ms int64
 }
 
@@ -212,7 +212,7 @@ func (s *State) create(c *createTxn) {
 		s.edit(parent, func() { parent.Stat.Cversion, parent.Stat.Pzxid = c.cversion, c.zxid })
 	}
 	if there := s.nodes[c.path]; there.childOf(parent) {
-		there.ACL = c.acl // the snapshot may not hold it
+		there.ACL = c.acl // the snapshot may lack it
 		return
 	}
 	s.put(Znode{
@@ -245,7 +245,7 @@ func (s *State) delete(path string, zxid int64) {
 	}
 }
 
-// deleteOwned deletes the znodes that a session has.
+// deleteOwned deletes the znodes of a session.
 func (s *State) deleteOwned(session, zxid int64) (deleted int) {
 	owned := s.owned[session]
 	delete(s.owned, session)
@@ -297,7 +297,7 @@ func (s *State) sharedACL(encoded []byte) *ACL {
 	key := string(encoded)
 	a := &ACL{List: jute.DecodeACLs(jute.NewDecoder([]byte(key)))}
 	if a.List == nil {
-		a.List = []jute.ACL{} // null means to everybody, as empty does
+		a.List = []jute.ACL{} // null grants everything to everybody, as an empty list does
 	}
 	s.acls[key] = a
 	return a

@@ -11,37 +11,36 @@ import (
 
 // Limits of what is read.
 const (
-	// DataBytesMax bounds one path, data or id: the tree's own snapshots can't hold a larger
-	// znode. Apache's default for a whole request is 1 MiB.
+	// DataBytesMax bounds one path, data or id: Zooid's own snapshots can't hold a larger znode. Apache's default for a
+	// whole request is 1 MiB.
 	DataBytesMax = 30 << 20
 	// recordBytesMax bounds one record of a log, which may be a multi of many znodes.
 	recordBytesMax = 1 << 30
-	// streamStep is how much is read at once. A buffer grows only as bytes arrive, whatever
-	// a length says.
+	// streamStep is how much is read at once. A buffer grows only as bytes arrive, whatever length is claimed.
 	streamStep = 1 << 20
 )
 
-// errCut says that a file ends within something.
+// errCut says that a file ends in the middle of a value.
 var errCut = errors.New("the file ends here")
 
 // A stream reads a file's content in order.
 type stream struct {
 	r      io.Reader
 	buf    []byte
-	at     int         // next byte to take
+	at     int         // the next byte to take
 	summed int         // bytes of buf that are in sum
 	begin  int64       // offset of buf[0]
 	sum    hash.Hash32 // nil in a log
-	err    error       // the first one of r; io.EOF at the end
+	err    error       // the first error of r; io.EOF at the end
 }
 
-// newSealed returns the stream of a snapshot, which a checksum of all of it seals.
+// newSealed returns the stream of a snapshot, which is sealed by a checksum of all of it.
 func newSealed(r io.Reader) *stream { return &stream{r: r, sum: adler32.New()} }
 
-// offset returns how many bytes were taken.
+// offset returns the number of bytes taken.
 func (s *stream) offset() int64 { return s.begin + int64(s.at) }
 
-// fill has n bytes ready to be taken, or fails.
+// fill makes n bytes available to take, or fails.
 func (s *stream) fill(n int) error {
 	if s.at > 0 && len(s.buf)-s.at < n {
 		s.checksum()
@@ -109,7 +108,7 @@ func (s *stream) buffer() ([]byte, error) {
 	return s.take(int(n))
 }
 
-// checksum returns the Adler-32 of all that was taken.
+// checksum returns the Adler-32 of all bytes taken.
 func (s *stream) checksum() uint32 {
 	if s.sum == nil {
 		return 0
@@ -119,8 +118,8 @@ func (s *stream) checksum() uint32 {
 	return s.sum.Sum32()
 }
 
-// rest returns all that is left, at most limit bytes and one more, without taking it; what there is before an error,
-// too.
+// rest returns everything that is left, but at most limit+1 bytes, without taking it. After an error it returns what
+// precedes the error.
 func (s *stream) rest(limit int) ([]byte, error) {
 	for n := len(s.buf) - s.at; n <= limit; n = len(s.buf) - s.at {
 		if err := s.fill(n + 1); errors.Is(err, errCut) {

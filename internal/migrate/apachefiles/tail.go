@@ -13,25 +13,25 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Tail is what a server that has stopped had logged behind a zxid. It tells how far the server's
-// history goes: a majority of them holds all that the ensemble has ever acknowledged.
+// A Tail holds what a stopped server had logged after a zxid, and how far the server's history goes. A majority of the
+// tails contains everything that the ensemble has ever acknowledged.
 type Tail struct {
-	After    int64 // the zxid that was asked for
+	After    int64 // the zxid after which the tail begins
 	Accepted int64 // the highest epoch that the server has promised to a leader
 	Current  int64 // the epoch of the leader that it followed last
 	Last     int64 // zxid of the last transaction that it has logged
 	Records  [][]byte
 }
 
-// Limits of a tail: it is what an ensemble writes while it is being stopped.
+// Limits of a tail, which holds what an ensemble writes while it is being stopped.
 const (
 	tailRecordsMax  = 1 << 20
-	TailBytesMax    = 64 << 20 // and of everything that a program prints before it
+	TailBytesMax    = 64 << 20 // including everything that a program prints before the tail
 	tailRecordBytes = 4        // at least
 )
 
-// ReadTail reads the tail from the directories of a server that has stopped. logDir is its
-// dataLogDir; empty if that is the same.
+// ReadTail reads the tail from the directories of a stopped server. logDir is its dataLogDir; empty if it is the same
+// as dir.
 func ReadTail(dir, logDir string, after int64) (*Tail, error) {
 	t := &Tail{After: after}
 	var err error
@@ -55,7 +55,7 @@ func ReadTail(dir, logDir string, after int64) (*Tail, error) {
 	first := 0
 	for i, f := range logs {
 		if f.zxid <= after {
-			first = i // it may reach beyond
+			first = i // it may extend beyond after
 		}
 	}
 	for i, f := range logs[min(first, len(logs)):] {
@@ -65,14 +65,15 @@ func ReadTail(dir, logDir string, after int64) (*Tail, error) {
 	}
 	if snapshot > t.Last {
 		if snapshot > after {
-			return nil, fmt.Errorf("read the tail of %s: the newest snapshot is of zxid %#x, the log ends at %#x: the transactions between them came as a snapshot. Take the tail of another server", dir, uint64(snapshot), uint64(t.Last))
+			return nil, fmt.Errorf("read the tail of %s: the newest snapshot is of zxid %#x, the log ends at %#x: the transactions between them came as a snapshot. Take the tail of another server",
+				dir, uint64(snapshot), uint64(t.Last))
 		}
 		t.Last = snapshot
 	}
 	return t, nil
 }
 
-// read takes what one log has.
+// read adds the records of one log.
 func (t *Tail) read(f numbered, newest bool) error {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -92,7 +93,8 @@ func (t *Tail) read(f numbered, newest bool) error {
 			return nil
 		}
 		if size += len(record); size > TailBytesMax/2 || len(t.Records) == tailRecordsMax {
-			return errors.New("more follows zxid " + fmt.Sprintf("%#x", uint64(t.After)) + " than an ensemble writes while it is stopped")
+			return errors.New("more follows zxid " + fmt.Sprintf("%#x", uint64(t.After)) +
+				" than an ensemble writes while it is stopped")
 		}
 		t.Records = append(t.Records, bytes.Clone(record))
 		return nil
@@ -103,14 +105,14 @@ func (t *Tail) read(f numbered, newest bool) error {
 	return nil
 }
 
-// tailMagic begins a tail. What a program has printed before it doesn't count.
+// tailMagic begins a tail. What a program prints before it is ignored.
 const tailMagic = "zooid tail 1\n"
 
-// A tail as bytes:
+// A tail is encoded as
 //
 //	"zooid tail 1\n" | long after | long accepted | long current | long last | int count | count * buffer record | int CRC-32 of all before
 //
-// Append appends it.
+// Append appends this encoding.
 func (t *Tail) Append(b []byte) []byte {
 	begin := len(b)
 	b = append(b, tailMagic...)
@@ -124,10 +126,10 @@ func (t *Tail) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[begin:]))
 }
 
-// ErrNoTail says that there is no tail, or not the whole.
+// ErrNoTail says that there is no complete tail.
 var ErrNoTail = errors.New("there is no whole tail in it, as zooid migrate tail prints it")
 
-// ParseTail finds a tail in what a program has printed.
+// ParseTail finds a tail in a program's output.
 func ParseTail(r io.Reader) (*Tail, error) {
 	b, err := io.ReadAll(io.LimitReader(r, TailBytesMax+1))
 	if err != nil {

@@ -33,7 +33,10 @@ func TestReadTail(t *testing.T) {
 	for _, c := range []struct {
 		after int64
 		want  []int64
-	}{{0, []int64{1, 2, 3, 4, 1<<32 | 1, 1<<32 | 2}}, {2, []int64{3, 4, 1<<32 | 1, 1<<32 | 2}}, {4, []int64{1<<32 | 1, 1<<32 | 2}}, {1<<32 | 2, nil}, {1<<32 | 9, nil}} {
+	}{
+		{0, []int64{1, 2, 3, 4, 1<<32 | 1, 1<<32 | 2}}, {2, []int64{3, 4, 1<<32 | 1, 1<<32 | 2}},
+		{4, []int64{1<<32 | 1, 1<<32 | 2}}, {1<<32 | 2, nil}, {1<<32 | 9, nil},
+	} {
 		tail, err := ReadTail(dir, "", c.after)
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +46,8 @@ func TestReadTail(t *testing.T) {
 			zxid, _ := TxnZxid(r)
 			zxids = append(zxids, zxid)
 		}
-		if !reflect.DeepEqual(zxids, c.want) || tail.Last != 1<<32|2 || tail.Accepted != 5 || tail.Current != 1 || tail.After != c.after {
+		if !reflect.DeepEqual(zxids, c.want) || tail.Last != 1<<32|2 || tail.Accepted != 5 || tail.Current != 1 ||
+			tail.After != c.after {
 			t.Errorf("behind %#x: %x, %+v", c.after, zxids, tail)
 		}
 	}

@@ -15,7 +15,7 @@ type txn struct {
 	session  int64
 	zxid, ms int64
 	op       jute.Op
-	body     []byte // and the digest behind it
+	body     []byte // including the digest after it
 }
 
 const (
@@ -35,14 +35,14 @@ func parseTxn(record []byte) (t txn, err error) {
 	}, nil
 }
 
-// txnDigest is what a transaction says of the tree after it.
+// txnDigest is the digest of the tree after a transaction, as recorded with it.
 type txnDigest struct {
 	version int32
 	digest  uint64
 	there   bool
 }
 
-// apply replays a transaction. An error is one of its bytes.
+// apply replays a transaction. An error means that its bytes are invalid.
 func (s *State) apply(t *txn) (txnDigest, error) {
 	var d jute.Decoder
 	d.Reset(t.body)
@@ -70,12 +70,12 @@ func (s *State) apply(t *txn) (txnDigest, error) {
 		s.Zxid, s.Time = t.zxid, t.ms
 	}
 	if d.Remaining() < txnDigestBytes {
-		return txnDigest{}, nil // of a version without digests
+		return txnDigest{}, nil // written by a version without digests
 	}
 	return txnDigest{d.Int(), uint64(d.Long()), true}, nil
 }
 
-// applyOne replays an operation that stands alone or in a multi.
+// applyOne replays an operation, alone or in a multi.
 func (s *State) applyOne(t *txn, d *jute.Decoder) error {
 	switch t.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateTTL, jute.OpCreateContainer:
@@ -122,7 +122,7 @@ func (s *State) applyCreate(t *txn, d *jute.Decoder) error {
 		c.owner = ownerContainer
 	}
 	if d.Err() != nil {
-		return nil // the caller looks
+		return nil // the caller checks d.Err
 	}
 	if c.path == "" || c.path[0] != '/' || c.path == "/" {
 		return fmt.Errorf("it creates %q, which is no path", c.path)
@@ -158,7 +158,7 @@ func (s *State) applyMulti(t *txn, d *jute.Decoder) error {
 		subs = append(subs, sub)
 	}
 	if d.Err() != nil || failed {
-		return nil // the caller looks
+		return nil // the caller checks d.Err
 	}
 	for i := range subs {
 		var body jute.Decoder
@@ -178,8 +178,8 @@ func (s *State) applyMulti(t *txn, d *jute.Decoder) error {
 	return nil
 }
 
-// closeSession replays the end of a session. Since 3.6 the transaction names its znodes, unless
-// closeSessionTxn.enabled says otherwise; what other znodes the session has go too.
+// closeSession replays the end of a session. Since 3.6 the transaction lists the session's znodes, unless
+// closeSessionTxn.enabled is false; other znodes of the session are deleted too.
 func (s *State) closeSession(t *txn, d *jute.Decoder) {
 	delete(s.Sessions, t.session)
 	rest := d.Rest()

@@ -15,30 +15,30 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Content is what Write writes: a whole tree and its sessions, as they are at one zxid.
+// A Content is what Write writes: a whole tree and its sessions, at one zxid.
 type Content struct {
 	Zxid     int64
-	Epoch    int64 // that the servers are to have accepted; at least that of Zxid
+	Epoch    int64 // that the servers will have accepted; at least the epoch of Zxid
 	Sessions []Session
-	// Znodes calls visit for each znode, parents before their children. The root's path is "/". It
-	// is called twice, and must tell the same.
+	// Znodes calls visit for each znode, parents before their children. The root's path is "/". Znodes is called twice,
+	// and must yield the same znodes both times.
 	Znodes func(visit func(path string, data []byte, acl []jute.ACL, stat *Stat) error) error
-	// NoDigest leaves out the digest, for servers with digest.enabled=false: they don't
-	// expect one.
+	// NoDigest leaves out the digest, for servers with digest.enabled=false, which don't expect one.
 	NoDigest bool
 }
 
-// A Session is one of a snapshot's.
+// A Session is a session in a snapshot.
 type Session struct {
 	ID      int64
 	Timeout int32 // milliseconds
 }
 
-// Write makes the directory version-2 in dir, which must have none: a snapshot and the epochs. It
-// returns Apache's digest of the tree. Until Write returns there is no version-2.
+// Write creates the directory version-2 in dir, where it must not exist yet, with a snapshot and the epochs. It
+// returns Apache's digest of the tree. version-2 appears only when it is complete.
 func Write(dir string, c *Content) (digest uint64, err error) {
 	if c.Zxid < 0 || c.Zxid>>32 > c.Epoch || c.Epoch > EpochMax {
-		return 0, fmt.Errorf("write Apache's files in %s: zxid %#x and epoch %d don't go together", dir, uint64(c.Zxid), c.Epoch)
+		return 0, fmt.Errorf("write Apache's files in %s: zxid %#x and epoch %d don't go together", dir, uint64(c.Zxid),
+			c.Epoch)
 	}
 	final := filepath.Join(dir, Version2)
 	if _, err := os.Lstat(final); err == nil {
@@ -48,7 +48,7 @@ func Write(dir string, c *Content) (digest uint64, err error) {
 	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o755)); err != nil {
 		return 0, fmt.Errorf("write Apache's files: %w", err)
 	}
-	defer os.RemoveAll(unfinished) // nothing once it has its name
+	defer os.RemoveAll(unfinished) // finds nothing once it has been renamed
 	if digest, err = writeSnapshot(filepath.Join(unfinished, fmt.Sprintf("snapshot.%x", c.Zxid)), c); err != nil {
 		return 0, err
 	}

@@ -95,7 +95,11 @@ func lead(t *testing.T, z *zooid) *leading {
 		}
 		return a, err
 	}
-	o := Options{Dirs: []string{z.dir}, Ask: ask, Quorum: listen(), Election: listen(), From: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}
+	o := Options{
+		Dirs: []string{z.dir}, Ask: ask, Quorum: listen(), Election: listen(), From: []netip.Addr{
+			netip.MustParseAddr("127.0.0.1"),
+		},
+	}
 	o.Say = func(text string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -177,8 +181,10 @@ func write(ctx context.Context, c *zk.Client, r *rand.Rand, n int) error {
 			err = c.Delete(ctx, below(), -1)
 		default:
 			p := path()
-			_, err = c.Multi(ctx, zk.CreateOp(p+"x", data, zk.ModePersistent, acl), zk.CreateOp(p+"x/s-", nil, zk.ModePersistentSequential, acl),
-				zk.CreateOp(p+"x/e", nil, zk.ModeEphemeral, acl), zk.SetOp(p+"x", nil, 0), zk.CheckOp(p+"x", 1), zk.DeleteOp(p+"x/e", -1),
+			_, err = c.Multi(ctx, zk.CreateOp(p+"x", data, zk.ModePersistent, acl),
+				zk.CreateOp(p+"x/s-", nil, zk.ModePersistentSequential, acl),
+				zk.CreateOp(p+"x/e", nil, zk.ModeEphemeral, acl), zk.SetOp(p+"x", nil, 0), zk.CheckOp(p+"x", 1),
+				zk.DeleteOp(p+"x/e", -1),
 				zk.SetOp(path(), data, -1))
 		}
 		if err != nil && errors.Is(err, zk.ErrConnectionLoss) {
@@ -225,8 +231,10 @@ func TestBack(t *testing.T) {
 	snapshots := strings.Count(l.text(), "has got a snapshot")
 	two, end2 = observe(t, l, dirs[1], 2)
 	defer end2()
-	await(t, "the second observer again", func() bool { return caughtUp(two)() && strings.Count(l.text(), "observer 2 has got") == 2 })
-	if now := strings.Count(l.text(), "has got a snapshot"); now != snapshots || !strings.Contains(l.text(), "observer 2 has got what it missed") {
+	await(t, "the second observer again",
+		func() bool { return caughtUp(two)() && strings.Count(l.text(), "observer 2 has got") == 2 })
+	if now := strings.Count(l.text(), "has got a snapshot"); now != snapshots ||
+		!strings.Contains(l.text(), "observer 2 has got what it missed") {
 		t.Errorf("an observer that misses little:\n%s", l.text())
 	}
 	held := z.client(time.Minute) // its session is there at the end
@@ -247,7 +255,8 @@ func TestBack(t *testing.T) {
 	}
 	for i, f := range []*follow.Follower{one, two} {
 		s := f.Status()
-		if s.Mismatch != nil || s.Compared < 100 || s.Zxid != l.result.Zxid || s.Digest != exported.Digest || s.Znodes != exported.Znodes || s.Sessions != exported.Sessions || exported.Sessions != 1 {
+		if s.Mismatch != nil || s.Compared < 100 || s.Zxid != l.result.Zxid || s.Digest != exported.Digest ||
+			s.Znodes != exported.Znodes || s.Sessions != exported.Sessions || exported.Sessions != 1 {
 			t.Errorf("observer %d: %+v; exported %+v", i+1, s, exported)
 		}
 	}

@@ -51,8 +51,9 @@ exit code: 0 the observers have everything, or -check has looked; 1 they haven't
 arguments.
 `
 
-// Command runs zooid migrate back. check does what -check is for, with the zoo.cfg, and returns the exit code.
-func Command(args []string, reconfigure tree.Reconfigure, check func(file string, stdout, stderr io.Writer) int, stdout, stderr io.Writer) int {
+// Command runs zooid migrate back and returns the exit code. check implements -check, for a zoo.cfg.
+func Command(args []string, reconfigure tree.Reconfigure, check func(file string, stdout, stderr io.Writer) int,
+	stdout, stderr io.Writer) int {
 	var quorum, election, from string
 	var look bool
 	o := Options{Reconfigure: reconfigure}
@@ -96,7 +97,7 @@ func Command(args []string, reconfigure tree.Reconfigure, check func(file string
 	return 0
 }
 
-// Addresses reads the addresses of -from.
+// Addresses parses the addresses given with -from.
 func Addresses(text string) (all []netip.Addr, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		a, err := netip.ParseAddr(strings.TrimSpace(part))
@@ -108,8 +109,8 @@ func Addresses(text string) (all []netip.Addr, err error) {
 	return all, nil
 }
 
-// Prepare fills in what the zoo.cfg of the server says, and listens at the addresses of -quorum and
-// -election. The caller closes both.
+// Prepare fills in the options from the server's zoo.cfg, and listens at the addresses of -quorum and -election. The
+// caller closes both listeners.
 func (o *Options) Prepare(cfg *config.Config, quorum, election string) (err error) {
 	if o.Dirs = []string{cfg.Storage.DataDir}; cfg.Storage.DataLogDir != cfg.Storage.DataDir {
 		o.Dirs = append(o.Dirs, cfg.Storage.DataLogDir)
@@ -152,25 +153,26 @@ func run(ctx context.Context, o Options, file, quorum, election string, stdout, 
 		return err
 	}
 	if done.Strangers > 0 {
-		fmt.Fprintf(stdout, "%d sessions have passwords of Zooid's, which Apache refuses: their clients are told that they have expired\n", done.Strangers)
+		fmt.Fprintf(stdout, "%d sessions have passwords of Zooid's, which Apache refuses: their clients are told that they have expired\n",
+			done.Strangers)
 	}
 	fmt.Fprintln(stdout, done)
 	return nil
 }
 
-// String says what the observers have.
+// String describes what the observers have.
 func (d Done) String() string {
 	return fmt.Sprintf("the observers %d have everything: %d znodes and %d sessions at zxid %#x; Apache's digest of the tree is %#x, as Zooid's",
 		d.Observers, d.Znodes, d.Sessions, uint64(d.Zxid), d.Digest)
 }
 
-// askTime is how long a server may take to answer, answerMax how much it may say.
+// askTime is how long a server may take to answer; answerMax bounds the answer.
 const (
 	askTime   = 2 * time.Second
 	answerMax = 4 << 10
 )
 
-// Asker returns what asks the server at an address of its client port.
+// Asker returns a function that asks the server at a client address.
 func Asker(address string) func(context.Context) (Answer, error) {
 	return func(ctx context.Context) (Answer, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTime)

@@ -11,16 +11,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// An observer asks on the election port who leads. It begins with
+// An observer asks on the election port who leads. It first sends
 //
 //	long protocol version -65536 or -65535 | long id | int length | its addresses
 //
-// and both sides send notifications then:
+// and then both sides send notifications:
 //
 //	int length | int state | long leader | long zxid | long election epoch | long epoch | int version | config
 //
-// An answer has version 1, which has no configuration: the observers' is their own. Of two servers the one with the
-// higher id connects, so observers need higher ids than this one: nothing is connected to from here.
+// The answers have version 1, which carries no configuration: observers use their own. Of two servers the one with the
+// higher id connects, so observers need higher ids than this one, which never connects to them.
 const (
 	electionV1 = -65536
 	electionV2 = -65535
@@ -29,11 +29,11 @@ const (
 	stateLeading = 2
 
 	addressBytesMax      = 2048
-	notificationBytesMax = 512 << 10 // Apache's own limit; most of it is configuration, which is read and dropped
-	notificationBytes    = 28        // of the shortest: 3.3's
+	notificationBytesMax = 512 << 10 // Apache's own limit; most of it is configuration, which is discarded
+	notificationBytes    = 28        // the shortest, of 3.3
 )
 
-// elect answers on one connection to its end.
+// elect answers notifications on one connection until it ends.
 func (l *Leader) elect(conn net.Conn) error {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(helloTime)); err != nil {
@@ -44,7 +44,8 @@ func (l *Leader) elect(conn net.Conn) error {
 		return fmt.Errorf("on the election port: %w", err)
 	}
 	if id <= l.id {
-		return fmt.Errorf("on the election port: observer %d must have an id above %d, that of Zooid in its configuration: choose a lower -id", id, l.id)
+		return fmt.Errorf("on the election port: observer %d must have an id above %d, that of Zooid in its configuration: choose a lower -id",
+			id, l.id)
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (l *Leader) elect(conn net.Conn) error {
 	for {
 		state, err := readNotification(conn)
 		if err != nil {
-			return nil // it has found its leader, or ended
+			return nil // it has found its leader, or stopped
 		}
 		if state != stateLooking {
 			continue
@@ -66,7 +67,7 @@ func (l *Leader) elect(conn net.Conn) error {
 	}
 }
 
-// vote returns the notification that says who leads.
+// vote returns the notification that names this server as the leader.
 func (l *Leader) vote() []byte {
 	zxid, epoch := l.at()
 	b := jute.AppendLong(jute.AppendLong(jute.AppendInt(nil, stateLeading), l.id), zxid)

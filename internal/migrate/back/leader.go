@@ -15,40 +15,41 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Leader is what observers take for the leader of an Apache ensemble: the leader's half of the learner protocol.
+// A Leader implements the leader's half of the learner protocol: observers take it for the leader of an Apache
+// ensemble.
 type Leader struct {
 	id  int64 // in the observers' configuration
 	say func(string)
 
-	// still is held for reading while a snapshot is sent. The source alone changes the state, and holds it meanwhile.
+	// still is held for reading while a snapshot is sent. Only the source changes the state, holding it for writing.
 	still sync.RWMutex
 	state *apachefiles.State
 
-	mu      sync.Mutex // after still
-	zxid    int64      // the state's
+	mu      sync.Mutex // locked after still
+	zxid    int64      // of state
 	epoch   int64
 	history [][]byte // the newest transactions
 	first   int64    // number of the first in history; numbers count up, whatever the zxids are
 	before  int64    // zxid of the transaction before history
 	bytes   int
-	life    int64         // of the state: 1, 2, 3...
+	life    int64         // counts the states: 1, 2, 3...
 	changed chan struct{} // closed at the next change
 
 	peers sync.Mutex
-	// observers are those that are connected, by id. seen are those that have got the state of a life.
+	// observers are the connected ones, by id. seen is the life of the state that an observer has received, by id.
 	observers map[int64]*observer
 	seen      map[int64]int64
 }
 
-// Limits of a leader.
+// Limits on what observers may use.
 const (
 	observersMax    = 16
-	historyBytesMax = 64 << 20 // beyond it an observer that is behind gets a snapshot
-	helloBytesMax   = 1 << 10  // a packet's data before an observer is let in
-	packetBytesMax  = 8 << 20  // and later: the sessions that its clients have
+	historyBytesMax = 64 << 20 // an observer that is further behind gets a snapshot
+	helloBytesMax   = 1 << 10  // a packet's data, before an observer is admitted
+	packetBytesMax  = 8 << 20  // a packet's data after that: the sessions of its clients
 )
 
-// The times in which an observer must do what is its turn.
+// The times that an observer has for each of its steps.
 const (
 	helloTime    = 10 * time.Second
 	syncTime     = 10 * time.Minute // to read a snapshot, or write it to its disk
@@ -57,16 +58,18 @@ const (
 )
 
 func newLeader(id int64, say func(string)) *Leader {
-	return &Leader{id: id, say: say, changed: make(chan struct{}), observers: map[int64]*observer{}, seen: map[int64]int64{}}
+	return &Leader{
+		id: id, say: say, changed: make(chan struct{}), observers: map[int64]*observer{}, seen: map[int64]int64{},
+	}
 }
 
-// wake tells all observers that something has changed. mu is held.
+// wake tells all observers that something has changed. The caller holds mu.
 func (l *Leader) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// renew takes another state.
+// renew replaces the state.
 func (l *Leader) renew(state *apachefiles.State, epoch int64) {
 	l.still.Lock()
 	defer l.still.Unlock()
@@ -79,7 +82,7 @@ func (l *Leader) renew(state *apachefiles.State, epoch int64) {
 	l.wake()
 }
 
-// begin begins an epoch, unless it has begun. Observers connect again in it.
+// begin starts an epoch, unless it is the current one. Observers must then reconnect.
 func (l *Leader) begin(epoch int64) {
 	if epoch == l.epoch {
 		return
@@ -90,7 +93,7 @@ func (l *Leader) begin(epoch int64) {
 	l.wake()
 }
 
-// publish applies a transaction, and has it sent with the digest of the tree after it.
+// publish applies a transaction, and queues it for the observers with the digest of the tree after it.
 func (l *Leader) publish(zxid int64, record []byte) error {
 	l.still.Lock()
 	defer l.still.Unlock()
@@ -116,7 +119,7 @@ func (l *Leader) publish(zxid int64, record []byte) error {
 	return nil
 }
 
-// zxidOf returns the zxid of a transaction that was made here.
+// zxidOf returns the zxid of a transaction made by this package.
 func zxidOf(record []byte) int64 {
 	zxid, err := apachefiles.TxnZxid(record)
 	if err != nil {
@@ -132,7 +135,7 @@ func (l *Leader) at() (zxid, epoch int64) {
 	return l.zxid, l.epoch
 }
 
-// An observer is one that is connected.
+// An observer is a connected observer.
 type observer struct {
 	l    *Leader
 	id   int64
@@ -142,18 +145,21 @@ type observer struct {
 
 	epoch, life int64
 	next        int64 // number of the next transaction to send
-	sent        int64 // zxid of the last one that was sent, or of the snapshot
-	snapshot    bool  // it has got one
+	sent        int64 // zxid of the last transaction sent, or of the snapshot
+	snapshot    bool  // a snapshot was sent
 
 	mu       sync.Mutex
-	answered int64 // zxid of the last ping that it has answered
+	answered int64 // zxid of the last ping answered
 	live     bool
 }
 
-// serve leads one connection to its end.
+// serve handles one connection until it ends.
 func (l *Leader) serve(conn net.Conn) error {
 	defer conn.Close()
-	o := &observer{l: l, conn: conn, in: &learner.Reader{R: bufio.NewReader(conn), Max: helloBytesMax}, out: bufio.NewWriterSize(conn, 64<<10)}
+	o := &observer{
+		l: l, conn: conn, in: &learner.Reader{R: bufio.NewReader(conn), Max: helloBytesMax}, out: bufio.NewWriterSize(conn,
+			64<<10),
+	}
 	last, err := o.greet()
 	if err != nil {
 		return err
@@ -179,17 +185,18 @@ func (l *Leader) serve(conn net.Conn) error {
 	return fmt.Errorf("observer %d: %w", o.id, err)
 }
 
-// behind returns an error if the state here is older than what an observer has, as it is for a moment after a start,
-// until the log has been read. A snapshot of it would leave the observer with logs that overlap: Apache reads them one
-// after the other when it starts, and does again what the first of them had done already.
+// behind returns an error if the leader's state is older than the observer's, as it is for a moment after a start,
+// until the log has been read. A snapshot of that state would leave the observer with overlapping logs: Apache reads
+// them one after the other when it starts, and would apply some transactions twice.
 func (l *Leader) behind(id, last int64) error {
 	if zxid, _ := l.at(); last > zxid {
-		return fmt.Errorf("observer %d is at zxid %#x, and the log was read up to %#x: it has to wait. If this goes on, its directory is of another history; empty it", id, uint64(last), uint64(zxid))
+		return fmt.Errorf("observer %d is at zxid %#x, and the log was read up to %#x: it has to wait. If this goes on, its directory is of another history; empty it",
+			id, uint64(last), uint64(zxid))
 	}
 	return nil
 }
 
-// enter takes an observer in. One with the same id goes: it has connected again.
+// enter admits an observer. It closes an older connection with the same id: the observer has reconnected.
 func (l *Leader) enter(o *observer) error {
 	l.peers.Lock()
 	defer l.peers.Unlock()
@@ -221,7 +228,7 @@ func (o *observer) send(packets ...learner.Packet) error {
 	return nil
 }
 
-// expect reads a packet of one type.
+// expect reads a packet and fails unless it has this type.
 func (o *observer) expect(want learner.Type) (learner.Packet, error) {
 	p, err := o.in.Next()
 	if err == nil && p.Type != want {
@@ -247,9 +254,11 @@ func (o *observer) greet() (last int64, err error) {
 	}
 	_, o.epoch = o.l.at()
 	if accepted := hello.Zxid >> 32; accepted > o.epoch || o.epoch == 0 {
-		return 0, fmt.Errorf("observer %d has promised epoch %d to another leader, and Zooid is in epoch %d: its directory is of another history; empty it", o.id, accepted, o.epoch)
+		return 0, fmt.Errorf("observer %d has promised epoch %d to another leader, and Zooid is in epoch %d: its directory is of another history; empty it",
+			o.id, accepted, o.epoch)
 	}
-	err = o.send(learner.Packet{Type: learner.LeaderHello, Zxid: o.epoch << 32, Data: jute.AppendInt(nil, protocolVersion)})
+	err = o.send(
+		learner.Packet{Type: learner.LeaderHello, Zxid: o.epoch << 32, Data: jute.AppendInt(nil, protocolVersion)})
 	if err = errors.Join(err, o.out.Flush()); err != nil {
 		return 0, err
 	}
@@ -270,7 +279,7 @@ func (o *observer) sync(last int64) error {
 	if err = errors.Join(err, o.out.Flush()); err != nil {
 		return err
 	}
-	for { // it may answer pings of its own making before
+	for { // it may send pings of its own before
 		p, err := o.in.Next()
 		if err != nil {
 			return err
@@ -283,10 +292,10 @@ func (o *observer) sync(last int64) error {
 	return errors.Join(err, o.out.Flush())
 }
 
-// errEpoch is the error if another epoch or another state has begun.
+// errEpoch says that another epoch or another state has begun.
 var errEpoch = errors.New("another epoch or state has begun")
 
-// catchUp sends what is missing: transactions if all that the observer has came from here, else a snapshot.
+// catchUp sends what the observer lacks: transactions if all that it has came from this leader, else a snapshot.
 func (o *observer) catchUp(last int64) error {
 	l := o.l
 	l.still.RLock()
@@ -302,7 +311,8 @@ func (o *observer) catchUp(last int64) error {
 	}
 	for i := 0; err == nil && i < len(missing); i++ {
 		zxid := zxidOf(missing[i])
-		err = o.send(learner.Packet{Type: learner.Proposal, Zxid: zxid, Data: missing[i]}, learner.Packet{Type: learner.Commit, Zxid: zxid})
+		err = o.send(learner.Packet{Type: learner.Proposal, Zxid: zxid, Data: missing[i]},
+			learner.Packet{Type: learner.Commit, Zxid: zxid})
 	}
 	if err = errors.Join(err, o.out.Flush()); err != nil {
 		return err
@@ -313,8 +323,9 @@ func (o *observer) catchUp(last int64) error {
 	return nil
 }
 
-// begin returns the transactions that an observer misses, which has everything up to a zxid; ok is false if it needs a
-// snapshot.
+// begin returns the transactions after last, which an observer lacks; ok is false if it needs a snapshot instead, which
+// has them all. Together with a snapshot they would do harm: at a delete of a znode that has been created again since,
+// Apache forgets the children in the snapshot, and at their create it finds them there already.
 func (o *observer) begin(last int64) (missing [][]byte, ok bool, err error) {
 	l := o.l
 	l.mu.Lock()
@@ -335,10 +346,13 @@ func (o *observer) begin(last int64) (missing [][]byte, ok bool, err error) {
 	if from > 0 {
 		at = zxidOf(l.history[from-1])
 	}
-	return slices.Clone(l.history[from:]), ok && at == last, nil
+	if !ok || at != last {
+		return nil, false, nil
+	}
+	return slices.Clone(l.history[from:]), true, nil
 }
 
-// lead sends what is new, and pings, until something ends it.
+// lead sends new transactions, and pings, until the connection ends.
 func (o *observer) lead(ended <-chan error) error {
 	ping := time.NewTicker(pingInterval)
 	defer ping.Stop()
@@ -352,17 +366,18 @@ func (o *observer) lead(ended <-chan error) error {
 			return err
 		case <-changed:
 		case <-ping.C:
-			if err := errors.Join(o.conn.SetWriteDeadline(time.Now().Add(silenceTime)), o.send(learner.Packet{Type: learner.Ping, Zxid: o.sent}), o.out.Flush()); err != nil {
+			if err := errors.Join(o.conn.SetWriteDeadline(time.Now().Add(silenceTime)),
+				o.send(learner.Packet{Type: learner.Ping, Zxid: o.sent}), o.out.Flush()); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// newsMax is how many transactions are sent at once.
+// newsMax is how many transactions are taken from the history at once.
 const newsMax = 1024
 
-// news sends the transactions that are new, and returns what is closed when there are more.
+// news sends the new transactions, and returns a channel that is closed when there are more.
 func (o *observer) news() (<-chan struct{}, error) {
 	l := o.l
 	for {
@@ -393,8 +408,8 @@ func (o *observer) news() (<-chan struct{}, error) {
 	}
 }
 
-// read reads what an observer says. Requests of its clients get no answer: a session that is told that it has expired
-// would be lost for Zooid, too.
+// read reads packets from the observer. It doesn't answer requests of the observer's clients: a session that is told
+// it has expired would be lost for Zooid too.
 func (o *observer) read() error {
 	for {
 		if err := o.conn.SetReadDeadline(time.Now().Add(silenceTime)); err != nil {
@@ -414,7 +429,7 @@ func (o *observer) read() error {
 	}
 }
 
-// reached returns the observers, and which of them have everything up to a zxid.
+// reached returns the ids of the observers, and of those that have everything up to a zxid.
 func (l *Leader) reached(zxid int64) (all, have []int64) {
 	l.peers.Lock()
 	defer l.peers.Unlock()
@@ -429,7 +444,7 @@ func (l *Leader) reached(zxid int64) (all, have []int64) {
 	return all, have
 }
 
-// peersNow returns the observers that are connected, by id.
+// peersNow returns the connected observers, by id.
 func (l *Leader) peersNow() (all []Peer) {
 	l.peers.Lock()
 	defer l.peers.Unlock()

@@ -58,19 +58,24 @@ func TestHostileObservers(t *testing.T) {
 		sends []byte
 		says  string
 	}{
-		"nothing":            {nil, "EOF"},
-		"a participant":      {packet(learner.FollowerHello, 0, make([]byte, 20)), "FOLLOWERINFO; want OBSERVERINFO"},
-		"an old protocol":    {packet(learner.ObserverHello, 0, make([]byte, 8)), "older than"},
-		"no protocol":        {packet(learner.ObserverHello, 0, nil), "older than"},
-		"another history":    {hello(1, 6), "of another history"},
-		"a later zxid":       {append(hello(1, 4), packet(learner.AckEpoch, 5<<32|1<<20, jute.AppendInt(nil, 4))...), "it has to wait"},
-		"a large hello":      {packet(learner.ObserverHello, 0, make([]byte, helloBytesMax+1)), "at most 1024"},
-		"a large epoch":      {append(hello(1, 5), packet(learner.AckEpoch, 0, make([]byte, helloBytesMax+1))...), "at most 1024"},
+		"nothing":         {nil, "EOF"},
+		"a participant":   {packet(learner.FollowerHello, 0, make([]byte, 20)), "FOLLOWERINFO; want OBSERVERINFO"},
+		"an old protocol": {packet(learner.ObserverHello, 0, make([]byte, 8)), "older than"},
+		"no protocol":     {packet(learner.ObserverHello, 0, nil), "older than"},
+		"another history": {hello(1, 6), "of another history"},
+		"a later zxid": {
+			append(hello(1, 4), packet(learner.AckEpoch, 5<<32|1<<20, jute.AppendInt(nil, 4))...), "it has to wait",
+		},
+		"a large hello": {packet(learner.ObserverHello, 0, make([]byte, helloBytesMax+1)), "at most 1024"},
+		"a large epoch": {
+			append(hello(1, 5), packet(learner.AckEpoch, 0, make([]byte, helloBytesMax+1))...), "at most 1024",
+		},
 		"no epoch":           {append(hello(1, 5), packet(learner.Ack, 0, nil)...), "want ACKEPOCH"},
 		"a large packet":     {joined(packet(learner.Ping, 0, make([]byte, packetBytesMax+1))), "at most 8388608"},
 		"what a leader says": {joined(packet(learner.Inform, 7, nil)), "it sends INFORM"},
 		"garbage":            {joined([]byte("GET / HTTP/1.1\r\n\r\n........")), "type"},
-		"its end": {joined(packet(learner.Ping, 0, []byte{}), packet(learner.Request, -1, []byte("x")), packet(learner.Revalidate, -1, []byte("x")),
+		"its end": {joined(packet(learner.Ping, 0, []byte{}), packet(learner.Request, -1, []byte("x")),
+			packet(learner.Revalidate, -1, []byte("x")),
 			packet(learner.Ack, 5<<32, nil)), "EOF"},
 	} {
 		err := leading5().serve(&scripted{in: bytes.NewReader(c.sends)})
@@ -125,17 +130,19 @@ func TestHistoryIsBounded(t *testing.T) {
 	if l.bytes > historyBytesMax || len(l.history) < 32 {
 		t.Fatalf("%d bytes in %d transactions", l.bytes, len(l.history))
 	}
-	for last, want := range map[int64]bool{l.before: true, l.before - 1: false, l.before + 3: true, l.zxid: true, l.zxid + 1: false, 4<<32 + 1: false} {
+	for last, want := range map[int64]bool{
+		l.before: true, l.before - 1: false, l.before + 3: true, l.zxid: true, l.zxid + 1: false, 4<<32 + 1: false,
+	} {
 		l.seen[1] = l.life
 		o := &observer{l: l, id: 1, epoch: 5}
 		missing, ok, err := o.begin(last)
-		if err != nil || ok != want || ok && int64(len(missing)) != l.zxid-last {
+		if err != nil || ok != want || ok && int64(len(missing)) != l.zxid-last || !ok && len(missing) > 0 {
 			t.Errorf("from %#x: %d transactions, %t, %v", last, len(missing), ok, err)
 		}
 	}
 	stranger := &observer{l: l, id: 2, epoch: 5}
-	if _, ok, _ := stranger.begin(l.zxid); ok {
-		t.Error("an observer whose state isn't from here gets no snapshot")
+	if missing, ok, _ := stranger.begin(0); ok || len(missing) > 0 {
+		t.Errorf("an observer whose state isn't from here gets a snapshot: %t, and %d transactions", !ok, len(missing))
 	}
 	behind := &observer{l: l, id: 1, epoch: 5, life: l.life, next: l.first - 1}
 	if _, err := behind.news(); !errors.Is(err, errEpoch) {
@@ -154,7 +161,9 @@ func TestHeldIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	step := storage.LogStep{Committed: s.committed, Entries: []storage.LoggedEntry{{Index: 1000, Term: 9, Data: make([]byte, heldBytesMax/2+1)}}}
+	step := storage.LogStep{
+		Committed: s.committed, Entries: []storage.LoggedEntry{{Index: 1000, Term: 9, Data: make([]byte, heldBytesMax/2+1)}},
+	}
 	if err := s.step(step); err != nil {
 		t.Error(err)
 	}
@@ -207,7 +216,8 @@ func TestElection(t *testing.T) {
 			continue
 		}
 		be, b := binary.BigEndian, conn.out.Bytes()
-		if be.Uint32(b) != 40 || be.Uint32(b[4:]) != stateLeading || be.Uint64(b[8:]) != 0 || be.Uint64(b[24:]) != 5 || be.Uint64(b[32:]) != 5 || be.Uint32(b[40:]) != 1 {
+		if be.Uint32(b) != 40 || be.Uint32(b[4:]) != stateLeading || be.Uint64(b[8:]) != 0 || be.Uint64(b[24:]) != 5 ||
+			be.Uint64(b[32:]) != 5 || be.Uint32(b[40:]) != 1 {
 			t.Errorf("%s: %x", name, b)
 		}
 	}
@@ -224,7 +234,8 @@ func TestStrangers(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		accept(port, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, open, func(string) {}, func(net.Conn) error { t.Error("it is served"); return nil })
+		accept(port, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, open, func(string) {},
+			func(net.Conn) error { t.Error("it is served"); return nil })
 	}()
 	conn, err := net.Dial("tcp", port.Addr().String())
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A maker makes Apache's transactions. It reads the tree as it is after the request, and the state as it is before.
+// A maker makes Apache's transactions. It reads the tree as it is after a request, and Apache's state as it is before.
 type maker struct {
 	tree  *tree.Tree
 	state *apachefiles.State
-	// created are the cversions that the operations of a multi so far have given.
+	// created holds the parents' cversions that earlier operations of the same multi have set.
 	created map[string]int32
 	session int64
 }
 
-// record returns the transaction of a request that took a zxid; ok is false if it has no form at Apache.
+// record returns the transaction of a request that took a zxid; ok is false if Apache has no equivalent.
 func (m *maker) record(q *tree.Request, r *tree.Result) (record []byte, ok bool) {
 	m.created, m.session = map[string]int32{}, q.Session
 	head := apachefiles.Txn{Session: q.Session, Xid: q.Xid, Zxid: r.Zxid, Ms: r.Time}
@@ -37,7 +37,7 @@ func (m *maker) record(q *tree.Request, r *tree.Result) (record []byte, ok bool)
 	return head.Record(&op), true
 }
 
-// operation returns what a request did that stands alone.
+// operation returns the operation of a request that isn't a multi.
 func (m *maker) operation(q *tree.Request, r *tree.Result) (apachefiles.Operation, bool) {
 	var d jute.Decoder
 	d.Reset(q.Body)
@@ -70,11 +70,12 @@ func (m *maker) operation(q *tree.Request, r *tree.Result) (apachefiles.Operatio
 		acl, _ := m.tree.ACL(path)
 		return apachefiles.SetACL(path, acl, r.Stat.Aversion), true
 	}
-	return apachefiles.Failure(jute.ErrUnimplemented), true // the membership is each ensemble's own
+	return apachefiles.Failure(jute.ErrUnimplemented), true // each ensemble keeps its own membership
 }
 
 // create returns a create of the znode at path. An ephemeral one needs a session that Apache knows.
-func (m *maker) create(path string, data []byte, op jute.Op, mode jute.CreateMode, ttl int64) (o apachefiles.Operation, ok bool) {
+func (m *maker) create(path string, data []byte, op jute.Op, mode jute.CreateMode,
+	ttl int64) (o apachefiles.Operation, ok bool) {
 	var owner apachefiles.Owner
 	switch {
 	case op == jute.OpCreateContainer:
@@ -94,7 +95,7 @@ func (m *maker) create(path string, data []byte, op jute.Op, mode jute.CreateMod
 	}
 	m.created[parent], m.created[path] = before+1, 0
 	acl, there := m.tree.ACL(path)
-	if !there { // gone again in the same multi
+	if !there { // deleted again in the same multi
 		acl = jute.WorldACL(jute.PermAll)
 	}
 	return apachefiles.Create(path, data, acl, owner, before+1), true

@@ -18,61 +18,61 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Options say what is read, and who may have it.
+// Options say what is read, and who may receive it.
 type Options struct {
-	Dirs []string // a data directory, and that of its log if it is another
+	Dirs []string // a data directory, and the log's if it is separate
 	// Reconfigure evaluates reconfig requests as the server does.
 	Reconfigure tree.Reconfigure
 	// Ask asks the server that has the directories; it fails if none answers.
 	Ask func(context.Context) (Answer, error)
-	// ID is Zooid's in the configuration of the observers.
+	// ID is Zooid's id in the observers' configuration.
 	ID int64
-	// Quorum and Election are listened on. From are the addresses that may connect there.
+	// Quorum and Election are the listeners. From are the addresses that may connect to them.
 	Quorum, Election net.Listener
 	From             []netip.Addr
-	// Say is told what happens.
+	// Say reports what happens.
 	Say func(string)
-	// Watch, if not nil, is told how far everybody is, some fifty times a second.
+	// Watch, if not nil, is called with the progress some fifty times a second.
 	Watch func(Progress)
 }
 
-// A Progress says how far everybody is.
+// A Progress says how far the server and the observers are.
 type Progress struct {
-	Answer           // of the server; without a Mode it didn't answer
+	Answer           // of the server; Mode is empty if it didn't answer
 	Read      int64  // zxid up to which its log was read
-	Observers []Peer // that are connected, by id
+	Observers []Peer // the connected observers, by id
 }
 
-// A Peer is an observer that is connected.
+// A Peer is a connected observer.
 type Peer struct {
 	ID   int64
-	Host string // from which it has connected
+	Host string // its address
 	Zxid int64  // up to which it has everything
 }
 
 // A Done says what the observers had at the end.
 type Done struct {
 	Zxid      int64
-	Digest    uint64 // Apache's, of the observers' tree and of Zooid's
+	Digest    uint64 // Apache's digest of the observers' tree and of Zooid's
 	Znodes    int
 	Sessions  int
-	Strangers int     // sessions whose passwords Apache refuses
-	Observers []int64 // that have everything
+	Strangers int     // sessions with passwords that Apache refuses
+	Observers []int64 // those that have everything
 }
 
 const (
 	pollInterval = 20 * time.Millisecond
 	// finishTime is how long the observers may take for the last transactions.
 	finishTime = time.Minute
-	// settleTime is how long they stay connected after they have answered for the last one: Apache's observers apply
-	// a transaction beside writing it to their logs, and their answers are those of what is applied.
+	// settleTime is how long observers stay connected after they have acknowledged the last transaction. They acknowledge
+	// applied transactions, and Apache applies a transaction while it is still being written to the log.
 	settleTime = 3 * time.Second
-	// connectionsMax bounds the connections on both ports: an observer has one on each, and former ones for a moment.
+	// connectionsMax bounds the connections on both ports: an observer has one on each, and for a moment also old ones.
 	connectionsMax = 4 * observersMax
 )
 
-// Run leads observers until ctx ends. Then the server must have stopped: the observers get what its log still has, and
-// Done says what they have. An error says that they don't have everything, or that it isn't known.
+// Run leads observers until ctx ends. By then the server must have stopped: the observers get the rest of its log, and
+// Done says what they have. An error means that they lack something, or that this is unknown.
 func Run(ctx context.Context, o Options) (Done, error) {
 	s := &source{dirs: o.Dirs, reconfigure: o.Reconfigure, say: o.Say, leader: newLeader(o.ID, o.Say)}
 	defer func() { s.close() }()
@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) (Done, error) {
 	return finish(s, &o, mode)
 }
 
-// readOn reads the log until ctx ends, and returns what the server was when it answered last.
+// readOn reads the log until ctx ends, and returns the server's mode in its last answer.
 func readOn(ctx context.Context, s *source, o *Options) (mode string, err error) {
 	for ctx.Err() == nil {
 		a, err := s.poll(ctx, o.Ask)
@@ -122,10 +122,10 @@ func readOn(ctx context.Context, s *source, o *Options) (mode string, err error)
 	return mode, nil
 }
 
-// openTries is how often a reading is begun anew, whose files the server removes meanwhile.
+// openTries is how often reading is restarted because the server removed the files meanwhile.
 const openTries = 10
 
-// reopen begins a source, anew if need be.
+// reopen opens a source, again if need be.
 func reopen(ctx context.Context, s *source) (err error) {
 	for range openTries {
 		if err = s.open(); err == nil || !errors.Is(err, storage.ErrTailLost) && !errors.Is(err, errAgain) {
@@ -148,7 +148,8 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 		return Done{}, errors.New("the Zooid server still answers: what it does from now on, the observers won't have. Stop it first, then this command")
 	}
 	if mode != "leader" && mode != "standalone" {
-		return Done{}, fmt.Errorf("the server was %q when it answered last: only the leader's log has everything. Take zooid export of the leader's directory", mode)
+		return Done{}, fmt.Errorf("the server was %q when it answered last: only the leader's log has everything. Take zooid export of the leader's directory",
+			mode)
 	}
 	if _, err := s.poll(ctx, nil); err != nil {
 		return Done{}, err
@@ -159,7 +160,8 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 	l := s.leader
 	done := Done{Zxid: l.state.Zxid, Digest: l.state.Digest(), Znodes: l.state.Len(), Sessions: len(l.state.Sessions)}
 	if digest := migrate.ApacheDigest(s.tree); digest != done.Digest || done.Znodes != s.tree.NodeCount() {
-		return done, fmt.Errorf("the observers' tree has the digest %#x and %d znodes, Zooid's %#x and %d: take zooid export", done.Digest, done.Znodes, digest, s.tree.NodeCount())
+		return done, fmt.Errorf("the observers' tree has the digest %#x and %d znodes, Zooid's %#x and %d: take zooid export",
+			done.Digest, done.Znodes, digest, s.tree.NodeCount())
 	}
 	s.tree.Sessions(func(session tree.Session) bool {
 		if session.Passwd != apachefiles.Passwd(session.ID) {
@@ -183,7 +185,7 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 	}
 }
 
-// connections are those that are open.
+// connections holds the open connections.
 type connections struct {
 	mu     sync.Mutex
 	open   map[net.Conn]bool
@@ -217,7 +219,7 @@ func (c *connections) close() {
 	}
 }
 
-// accept serves the connections that come from the right addresses.
+// accept serves connections from the permitted addresses.
 func accept(l net.Listener, from []netip.Addr, open *connections, say func(string), serve func(net.Conn) error) {
 	var wait sync.WaitGroup
 	defer wait.Wait()

@@ -17,18 +17,18 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// An Answer is what the server says of itself.
+// An Answer is what the server says about itself.
 type Answer struct {
 	Zxid int64 // of the last change that it has applied
 	Mode string
 }
 
-// A source reads a server's log, and makes transactions of it.
+// A source reads a server's log, and turns it into transactions.
 //
-// An entry is taken once it is committed: the log says so, or the server has applied a later zxid than the tree has
-// here. The server is asked before the log is read: then what stands next in the log is what it has applied.
+// An entry is taken once it is committed: either the log says so, or the server has applied a zxid beyond that of the
+// tree here. The server is asked before the log is read, so the next entries in the log are those that it has applied.
 type source struct {
-	dirs        []string // the data directory, and that of the log if it is another
+	dirs        []string // the data directory, and the log's if it is separate
 	reconfigure tree.Reconfigure
 	say         func(string)
 	leader      *Leader
@@ -36,35 +36,36 @@ type source struct {
 	tail    *storage.Tail
 	cluster uint64
 	tree    *tree.Tree
-	start   uint64 // index of the snapshot that was begun with
+	start   uint64 // index of the snapshot that the tree was loaded from
 	skips   map[uint64]storage.Skip
 
 	held      []storage.LoggedEntry
 	heldBytes int
 	committed uint64
 	expected  map[uint64]uint64 // digests of the tree after entries
-	lost      error             // why the state must be made anew
+	lost      error             // why the state must be rebuilt
 }
 
-// Limits of what waits in memory.
+// Limits on what is kept in memory.
 const (
-	// heldBytesMax is how much of the log may wait that isn't known to be committed.
+	// heldBytesMax bounds the log entries that wait because they aren't known to be committed.
 	heldBytesMax = 64 << 20
-	// expectedMax is for how many entries the tree's digest is kept until the leader's comes.
+	// expectedMax is the number of entries whose digest of the tree is kept until the leader's digest arrives.
 	expectedMax = 4096
 )
 
-// errAgain is the error if everything is to be read again.
+// errAgain says that everything must be read again.
 var errAgain = errors.New("the state is read again from the newest snapshot")
 
-// open begins with the newest snapshot.
+// open starts from the newest snapshot.
 func (s *source) open() error {
 	s.close()
 	*s = source{dirs: s.dirs, reconfigure: s.reconfigure, say: s.say, leader: s.leader, expected: map[uint64]uint64{}}
 	s.tail = storage.NewTail(storage.OS{}, s.dirs[len(s.dirs)-1])
 	err := s.tail.Read(s.step)
 	if err == nil && s.tree == nil {
-		err = fmt.Errorf("there is no log in %s: name the data directory of a Zooid server, or its zoo.cfg", s.dirs[len(s.dirs)-1])
+		err = fmt.Errorf("there is no log in %s: name the data directory of a Zooid server, or its zoo.cfg",
+			s.dirs[len(s.dirs)-1])
 	}
 	return err
 }
@@ -75,7 +76,7 @@ func (s *source) close() {
 	}
 }
 
-// begin makes the tree of the newest snapshot that the log reaches back to.
+// begin loads the tree of the newest snapshot that the log continues.
 func (s *source) begin(cluster, base uint64) error {
 	s.cluster = cluster
 	s.skips = map[uint64]storage.Skip{}
@@ -115,12 +116,13 @@ func snapshotAt(dir string, index uint64, o tree.Options) (*tree.Tree, error) {
 	}
 	defer snap.Close()
 	if snap.Meta.BodyFormat != tree.BodyFormat {
-		return nil, fmt.Errorf("the snapshot at entry %d has format %d; this version reads %d", index, snap.Meta.BodyFormat, tree.BodyFormat)
+		return nil, fmt.Errorf("the snapshot at entry %d has format %d; this version reads %d", index, snap.Meta.BodyFormat,
+			tree.BodyFormat)
 	}
 	return restore.Tree(snap.Meta, snap, o)
 }
 
-// renew makes the state anew, of the tree. Every observer gets a snapshot of it.
+// renew rebuilds the state from the tree. Every observer gets a snapshot of it.
 func (s *source) renew() error {
 	state, err := apachefiles.LiveOf(migrate.Content(s.tree))
 	if err != nil {
@@ -130,7 +132,7 @@ func (s *source) renew() error {
 	return nil
 }
 
-// step takes what the tail reads.
+// step processes what the tail has read.
 func (s *source) step(step storage.LogStep) error {
 	if step.Begins {
 		switch {
@@ -154,7 +156,7 @@ func (s *source) step(step storage.LogStep) error {
 	if s.heldBytes <= heldBytesMax {
 		return nil
 	}
-	if err := s.take(0); err != nil { // what the server has applied, may be replaced by what isn't read yet
+	if err := s.take(0); err != nil { // entries that aren't committed may be replaced by ones not read yet
 		return err
 	}
 	if s.heldBytes > heldBytesMax {
@@ -163,11 +165,11 @@ func (s *source) step(step storage.LogStep) error {
 	return nil
 }
 
-// errFull is the error if the log has more that isn't known to be committed than any leader lets wait.
+// errFull says that the log holds more uncommitted entries than any leader leaves waiting.
 var errFull = errors.New("64 MiB of the log aren't known to be committed: the server has no majority, or doesn't answer srvr")
 
-// poll takes what is new. ask is nil if no server runs: then everything in the log counts, as when a server
-// begins with it.
+// poll reads and applies new entries. ask is nil if no server is running: then everything in the log counts, as for a
+// server that starts with it.
 func (s *source) poll(ctx context.Context, ask func(context.Context) (Answer, error)) (a Answer, err error) {
 	if ask != nil {
 		if a, err = ask(ctx); err != nil {
@@ -183,7 +185,7 @@ func (s *source) poll(ctx context.Context, ask func(context.Context) (Answer, er
 	return a, s.take(a.Zxid)
 }
 
-// take applies what is committed. The server has applied everything up to a zxid.
+// take applies committed entries. The server has applied everything up to the zxid applied.
 func (s *source) take(applied int64) error {
 	for len(s.held) > 0 && (s.held[0].Index <= max(s.committed, s.start) || s.tree.LastZxid() < applied) {
 		e := s.held[0]
@@ -198,7 +200,7 @@ func (s *source) take(applied int64) error {
 	return nil
 }
 
-// digestHead is what an entry has before its batch: the index of an earlier entry, and the leader's digest after that.
+// digestHead is the size of an entry's head: the index of an earlier entry, and the leader's digest after that one.
 const digestHead = 16
 
 // entry applies an entry.
@@ -236,7 +238,7 @@ func (s *source) entry(e *storage.LoggedEntry) (err error) {
 	return nil
 }
 
-// visit makes a transaction of a result.
+// visit turns a result into a transaction.
 func (s *source) visit(r *tree.Result) {
 	if s.lost != nil || r.Outcome != tree.Applied && r.Outcome != tree.Staged {
 		return
@@ -257,7 +259,7 @@ func (s *source) visit(r *tree.Result) {
 	}
 }
 
-// checkedMax is how many of a request's znodes are compared.
+// checkedMax is how many of a request's changed znodes are compared.
 const checkedMax = 64
 
 // check compares the znodes that a request has changed.

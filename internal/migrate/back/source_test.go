@@ -26,7 +26,9 @@ type script struct {
 
 func newScript(t *testing.T) *script {
 	t.Helper()
-	s := &source{leader: newLeader(0, func(string) {}), say: func(text string) { t.Log(text) }, expected: map[uint64]uint64{}}
+	s := &source{
+		leader: newLeader(0, func(string) {}), say: func(text string) { t.Log(text) }, expected: map[uint64]uint64{},
+	}
 	s.tree = tree.New(restore.Options(1, nil, tree.FeatureLevelMax))
 	if err := s.renew(); err != nil {
 		t.Fatal(err)
@@ -45,8 +47,10 @@ func (s *script) does(requests ...tree.Request) {
 	if err := s.entry(&storage.LoggedEntry{Index: s.index, Term: s.term, Data: data}); err != nil {
 		s.t.Fatal(err)
 	}
-	if want, have := migrate.ApacheDigest(s.tree), s.leader.state.Digest(); want != have || s.tree.NodeCount() != s.leader.state.Len() || s.leader.zxid != s.tree.LastZxid() {
-		s.t.Errorf("entry %d: Apache's digest of Zooid's tree is %#x, that of the state %#x, at zxid %#x and %#x", s.index, want, have, uint64(s.tree.LastZxid()), uint64(s.leader.zxid))
+	if want, have := migrate.ApacheDigest(s.tree), s.leader.state.Digest(); want != have ||
+		s.tree.NodeCount() != s.leader.state.Len() || s.leader.zxid != s.tree.LastZxid() {
+		s.t.Errorf("entry %d: Apache's digest of Zooid's tree is %#x, that of the state %#x, at zxid %#x and %#x", s.index,
+			want, have, uint64(s.tree.LastZxid()), uint64(s.leader.zxid))
 	}
 }
 
@@ -60,7 +64,10 @@ func create(path string, mode jute.CreateMode) []byte {
 }
 
 func begin(id int64) tree.Request {
-	return tree.Request{Op: jute.OpCreateSession, Session: id, Cnx: 1, Body: jute.AppendBuffer(jute.AppendInt(nil, 5000), make([]byte, jute.PasswdSize))}
+	return tree.Request{
+		Op: jute.OpCreateSession, Session: id, Cnx: 1, Body: jute.AppendBuffer(jute.AppendInt(nil, 5000),
+			make([]byte, jute.PasswdSize)),
+	}
 }
 
 // TestForms: what has a form at Apache becomes a transaction, and what has none a new state, of which the observers get
@@ -71,26 +78,37 @@ func TestForms(t *testing.T) {
 	life := s.leader.life
 	s.does(begin(globalSession), begin(globalSession+16))
 	s.does(tree.Request{Op: jute.OpCreate, Session: globalSession, Cnx: 1, Seq: 1, Body: create("/c", 0)},
-		tree.Request{Op: jute.OpCreateContainer, Session: globalSession, Cnx: 1, Seq: 2, Body: create("/c/box", jute.ModeContainer)},
+		tree.Request{
+			Op: jute.OpCreateContainer, Session: globalSession, Cnx: 1, Seq: 2, Body: create("/c/box", jute.ModeContainer),
+		},
 		tree.Request{Op: jute.OpCreate, Session: globalSession, Cnx: 1, Seq: 3, Body: create("/c/box/e", jute.ModeEphemeral)},
-		tree.Request{Op: jute.OpDelete, Session: globalSession, Cnx: 1, Seq: 4, Body: (&jute.PathVersionRequest{Path: "/none", Version: -1}).Append(nil)})
+		tree.Request{
+			Op: jute.OpDelete, Session: globalSession, Cnx: 1, Seq: 4,
+			Body: (&jute.PathVersionRequest{Path: "/none", Version: -1}).Append(nil),
+		})
 	s.does(tree.Request{Op: tree.OpExpire, Session: globalSession, Body: jute.AppendLong(nil, 1)})
 	s.does(tree.Request{Op: jute.OpDeleteContainer, Body: tree.AppendDeleteContainer(nil, "/c/box", 0)})
-	s.does(tree.Request{Op: tree.OpMembers, Seq: tree.MembersInForce, Body: []byte("server.1=a:1:2")}, tree.Request{Op: tree.OpMembers, Body: []byte("server.1=a:1:2")})
+	s.does(tree.Request{Op: tree.OpMembers, Seq: tree.MembersInForce, Body: []byte("server.1=a:1:2")},
+		tree.Request{Op: tree.OpMembers, Body: []byte("server.1=a:1:2")})
 	if s.leader.life != life || len(s.leader.state.Sessions) != 1 || s.leader.state.Find("/c/box") != nil {
 		t.Fatalf("life %d, sessions %v", s.leader.life, s.leader.state.Sessions)
 	}
-	if first, err := apachefiles.TxnZxid(s.leader.history[0]); err != nil || int64(len(s.leader.history)) != s.leader.zxid-first+1 {
+	if first, err := apachefiles.TxnZxid(s.leader.history[0]); err != nil ||
+		int64(len(s.leader.history)) != s.leader.zxid-first+1 {
 		t.Errorf("%d transactions from %#x to %#x", len(s.leader.history), uint64(first), uint64(s.leader.zxid))
 	}
 
-	s.does(tree.Request{Op: tree.OpEnter, Session: localSession, Cnx: 3, Seq: 1, Body: tree.AppendEnter(nil, 0x01<<56|9, tree.LocalUpgrading, make([]byte, jute.PasswdSize), 5000)},
+	s.does(tree.Request{
+		Op: tree.OpEnter, Session: localSession, Cnx: 3, Seq: 1, Body: tree.AppendEnter(nil, 0x01<<56|9, tree.LocalUpgrading,
+			make([]byte, jute.PasswdSize), 5000),
+	},
 		tree.Request{Op: jute.OpCreate, Session: localSession, Cnx: 3, Seq: 1, Body: create("/plain", 0)})
 	if s.leader.life != life {
 		t.Error("a local session's persistent znode makes the state anew")
 	}
 	s.does(tree.Request{Op: jute.OpCreate, Session: localSession, Cnx: 3, Seq: 2, Body: create("/e", jute.ModeEphemeral)})
-	if z := s.leader.state.Find("/e"); s.leader.life != life+1 || z == nil || z.Stat.Owner != localSession || s.leader.state.Sessions[localSession] == 0 {
+	if z := s.leader.state.Find("/e"); s.leader.life != life+1 || z == nil || z.Stat.Owner != localSession ||
+		s.leader.state.Sessions[localSession] == 0 {
 		t.Errorf("life %d, /e is %+v", s.leader.life, z)
 	}
 	s.does(tree.Request{Op: jute.OpCreate, Session: localSession, Cnx: 3, Seq: 3, Body: create("/e2", jute.ModeEphemeral)},
@@ -104,14 +122,18 @@ func TestForms(t *testing.T) {
 func TestDifference(t *testing.T) {
 	t.Parallel()
 	s := newScript(t)
-	s.does(begin(globalSession), tree.Request{Op: jute.OpCreate, Session: globalSession, Cnx: 1, Seq: 1, Body: create("/a", 0)})
+	s.does(begin(globalSession),
+		tree.Request{Op: jute.OpCreate, Session: globalSession, Cnx: 1, Seq: 1, Body: create("/a", 0)})
 	txn := apachefiles.Txn{Zxid: s.leader.zxid}
 	wrong := apachefiles.SetACL("/a", jute.WorldACL(jute.PermAll), 7)
 	if _, err := s.leader.state.Apply(txn.Record(&wrong)); err != nil {
 		t.Fatal(err)
 	}
 	life := s.leader.life
-	s.does(tree.Request{Op: jute.OpSetData, Session: globalSession, Cnx: 1, Seq: 2, Body: (&jute.SetDataRequest{Path: "/a", Data: []byte("y"), Version: -1}).Append(nil)})
+	s.does(tree.Request{
+		Op: jute.OpSetData, Session: globalSession, Cnx: 1, Seq: 2,
+		Body: (&jute.SetDataRequest{Path: "/a", Data: []byte("y"), Version: -1}).Append(nil),
+	})
 	if s.leader.life != life+1 {
 		t.Error("a znode with another aversion is taken for the same")
 	}
@@ -125,7 +147,9 @@ func TestCommitted(t *testing.T) {
 	s.does(begin(globalSession))
 	creates := func(term, index uint64, seq int64, path string) storage.LoggedEntry {
 		q := tree.Request{Op: jute.OpCreate, Session: globalSession, Cnx: 1, Seq: seq, Body: create(path, 0)}
-		return storage.LoggedEntry{Index: index, Term: term, Data: tree.AppendRecord(tree.AppendBatchHeader(make([]byte, digestHead), 5000), &q)}
+		return storage.LoggedEntry{
+			Index: index, Term: term, Data: tree.AppendRecord(tree.AppendBatchHeader(make([]byte, digestHead), 5000), &q),
+		}
 	}
 	step := func(committed uint64, applied int64, entries ...storage.LoggedEntry) {
 		t.Helper()
@@ -173,7 +197,8 @@ func TestReplacedMeanwhile(t *testing.T) {
 	logs := func(term, index, commit uint64, q tree.Request) {
 		t.Helper()
 		data := tree.AppendRecord(tree.AppendBatchHeader(make([]byte, digestHead), 5000), &q)
-		if err := d.Log().Append(&raftpb.HardState{Term: &term, Commit: &commit}, []*raftpb.Entry{{Term: &term, Index: &index, Data: data}}, true); err != nil {
+		if err := d.Log().Append(&raftpb.HardState{Term: &term, Commit: &commit},
+			[]*raftpb.Entry{{Term: &term, Index: &index, Data: data}}, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -203,7 +228,8 @@ func TestNotTheLeader(t *testing.T) {
 	s := newScript(t)
 	gone := func(context.Context) (Answer, error) { return Answer{}, errors.New("nobody answers") }
 	for _, mode := range []string{"", "follower", "observer", "read-only"} {
-		if done, err := finish(s.source, &Options{Ask: gone}, mode); err == nil || !strings.Contains(err.Error(), "only the leader's log") {
+		if done, err := finish(s.source, &Options{Ask: gone}, mode); err == nil ||
+			!strings.Contains(err.Error(), "only the leader's log") {
 			t.Errorf("%q: %+v, %v", mode, done, err)
 		}
 	}
@@ -212,7 +238,8 @@ func TestNotTheLeader(t *testing.T) {
 // TestParseAnswer: what srvr says, and what it doesn't.
 func TestParseAnswer(t *testing.T) {
 	t.Parallel()
-	if a, err := ParseAnswer("Zookeeper version: 1\nZxid: 0x30000000a\nMode: leader\n"); err != nil || a != (Answer{3<<32 | 10, "leader"}) {
+	if a, err := ParseAnswer("Zookeeper version: 1\nZxid: 0x30000000a\nMode: leader\n"); err != nil ||
+		a != (Answer{3<<32 | 10, "leader"}) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if a, err := ParseAnswer("This ZooKeeper instance is not currently serving requests\n"); err == nil {

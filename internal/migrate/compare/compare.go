@@ -9,29 +9,29 @@ import (
 
 // A Source is one of the two trees.
 type Source interface {
-	// All iterates over all znodes in the order of comparePaths. An error is the last thing it yields.
+	// All iterates over all znodes in the order of comparePaths. After an error it stops.
 	All(ctx context.Context) iter.Seq2[*Znode, error]
-	// Read reads one znode again; nil if there is none.
+	// Read reads one znode again; it returns nil if there is none.
 	Read(ctx context.Context, path string) (*Znode, error)
-	// Sync makes the next Read tell what was there when Sync was called, or something newer.
+	// Sync makes later Reads return the state at the time of the call, or a newer one.
 	Sync(ctx context.Context) error
-	// Fixed reports whether nothing changes.
+	// Fixed reports whether the tree never changes.
 	Fixed() bool
 }
 
 // Options say how to compare.
 type Options struct {
-	Ignored map[string]bool // by ParseIgnored
-	// Tell is called for each path that differs, or can't be compared, in about the order of the paths.
+	Ignored map[string]bool // as ParseIgnored returns them
+	// Tell is called for each path that differs or can't be compared, roughly in the order of the paths.
 	Tell func(*Difference) error
 	// Progress, if not nil, is called for each znode.
 	Progress func(znodes int)
-	// Patience is how long a znode that differs is looked at before it is told as different: what
-	// changes meanwhile is told as changing.
+	// Patience is how long a differing znode is observed before it is reported as different; one that changes meanwhile
+	// is reported as changing.
 	Patience time.Duration
 }
 
-// A Verdict says what a difference is.
+// A Verdict classifies a difference.
 type Verdict string
 
 // The verdicts.
@@ -39,31 +39,31 @@ const (
 	OnlyA      Verdict = "only in A"
 	OnlyB      Verdict = "only in B"
 	Differs    Verdict = "differs"
-	Changing   Verdict = "changing"   // it didn't stand still while it was compared
-	Unreadable Verdict = "unreadable" // a server doesn't let it be read
+	Changing   Verdict = "changing"   // it kept changing while it was compared
+	Unreadable Verdict = "unreadable" // a server doesn't allow reading it
 )
 
 // A Difference is one path at which the trees differ.
 type Difference struct {
 	Path    string
 	Verdict Verdict
-	Fields  []Field // of Differs
+	Fields  []Field // for Differs
 	Err     error   // of Unreadable
 }
 
 // Counts say what was found.
 type Counts struct {
 	Compared, Equal, Different, Changing, Unreadable int
-	HiddenACLs                                       int // of which a server hides a part; they aren't compared
+	HiddenACLs                                       int // ACLs that a server hides in part; they aren't compared
 }
 
-// configPath is the znode that each ensemble has for itself: who its servers are.
+// configPath is the znode that holds each ensemble's own membership.
 const configPath = "/zookeeper/config"
 
-// suspectsMax is how many paths that differ are collected before they are read again.
+// suspectsMax is how many differing paths are collected before they are read again.
 const suspectsMax = 256
 
-// rounds is how often they are read again.
+// rounds is how often suspects are read again.
 const rounds = 4
 
 // comparison is one run.
@@ -121,7 +121,7 @@ func (c *comparison) walk(ctx context.Context) error {
 	}
 }
 
-// orderOf orders two walks; a nil znode is beyond all others.
+// orderOf orders two walks by path; a nil znode comes after all others.
 func orderOf(a, b *Znode) int {
 	switch {
 	case a == nil:
@@ -132,7 +132,7 @@ func orderOf(a, b *Znode) int {
 	return comparePaths(a.Path, b.Path)
 }
 
-// one compares what both have at a path. One of them may be nil.
+// one compares the znodes of both sides at a path. One of them may be nil.
 func (c *comparison) one(ctx context.Context, a, b *Znode) error {
 	s := &suspect{a: a, b: b}
 	if s.path() == configPath {
@@ -155,10 +155,10 @@ func (c *comparison) one(ctx context.Context, a, b *Znode) error {
 	return c.settle(ctx)
 }
 
-// A suspect is a path at which the sides differ, perhaps only because they weren't read at one time.
+// A suspect is a path at which the sides differ, perhaps only because they were read at different times.
 type suspect struct {
-	a, b    *Znode // as they were read last; nil where there is none
-	changed bool   // since the first time that it was read again
+	a, b    *Znode // the last readings; nil where there is no znode
+	changed bool   // since it was first read again
 }
 
 func (s *suspect) path() string {
@@ -168,7 +168,7 @@ func (s *suspect) path() string {
 	return s.b.Path
 }
 
-// judge returns how two znodes differ, nil if they don't.
+// judge returns how two znodes differ, nil if they are equal.
 func (c *comparison) judge(s *suspect) *Difference {
 	switch {
 	case s.a == nil && s.b == nil:
@@ -188,8 +188,7 @@ func (c *comparison) judge(s *suspect) *Difference {
 	return nil
 }
 
-// settle reads the suspects again until they are equal, or have stood still for a while, and tells
-// what is left.
+// settle reads the suspects again until they are equal or have been stable for a while, and reports those that remain.
 func (c *comparison) settle(ctx context.Context) error {
 	pending := c.suspects
 	c.suspects = nil
@@ -269,7 +268,7 @@ func (c *comparison) again(ctx context.Context, pending []*suspect, paths []stri
 	return nil
 }
 
-// same reports whether two readings of one side found the same.
+// same reports whether two readings of one side are equal.
 func same(before, now *Znode) bool {
 	if before == nil || now == nil {
 		return before == now

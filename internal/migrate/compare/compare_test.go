@@ -89,7 +89,8 @@ func TestVerdicts(t *testing.T) {
 		"/moves":   {at("/moves", "1"), at("/moves", "2"), at("/moves", "3"), at("/moves", "4")},
 		"/created": {at("/created", "")},
 	}, first: []*Znode{
-		at("/", ""), at("/acl", ""), at("/behind", "new"), at("/differs", "a"), at("/gone", ""), at("/moves", "0"), at("/onlya", ""),
+		at("/", ""), at("/acl", ""), at("/behind", "new"), at("/differs", "a"), at("/gone", ""), at("/moves", "0"),
+		at("/onlya", ""),
 		{Path: "/secret", Err: zk.ErrNoAuth}, at("/zookeeper/config", "1"),
 	}}
 	a.first[1].ACL = []zk.ACL{{Perms: 1, ID: zk.ID{Scheme: "digest", ID: "u:x"}}}
@@ -97,7 +98,8 @@ func TestVerdicts(t *testing.T) {
 		"/behind": {at("/behind", "old"), at("/behind", "new")},
 		"/gone":   {at("/gone", "")},
 	}, first: []*Znode{
-		at("/", ""), at("/acl", ""), at("/behind", "old"), at("/created", ""), at("/differs", "b"), at("/moves", "z"), at("/onlyb", ""), at("/secret", ""),
+		at("/", ""), at("/acl", ""), at("/behind", "old"), at("/created", ""), at("/differs", "b"), at("/moves", "z"),
+		at("/onlyb", ""), at("/secret", ""),
 		at("/zookeeper/config", "2"),
 	}}
 	have := map[string]Verdict{}
@@ -105,7 +107,9 @@ func TestVerdicts(t *testing.T) {
 		have[d.Path] = d.Verdict
 		return nil
 	}})
-	want := map[string]Verdict{"/differs": Differs, "/moves": Changing, "/onlya": OnlyA, "/onlyb": OnlyB, "/secret": Unreadable}
+	want := map[string]Verdict{
+		"/differs": Differs, "/moves": Changing, "/onlya": OnlyA, "/onlyb": OnlyB, "/secret": Unreadable,
+	}
 	if err != nil || !reflect.DeepEqual(have, want) {
 		t.Errorf("%v, %v; want %v", have, err, want)
 	}
@@ -198,7 +202,8 @@ func TestDirectories(t *testing.T) {
 		}
 	}
 	f := open(own)
-	if z, err := f.Read(t.Context(), "/a"); err != nil || z.Stat.Cversion != 2*5-3 || z.Stat.NumChildren != 3 || z.Stat.DataLength != 4 {
+	if z, err := f.Read(t.Context(), "/a"); err != nil || z.Stat.Cversion != 2*5-3 || z.Stat.NumChildren != 3 ||
+		z.Stat.DataLength != 4 {
 		t.Errorf("/a: %+v, %v", z, err)
 	}
 	if z, err := f.Read(t.Context(), "/a/e"); err != nil || z.Stat.EphemeralOwner != 0x100000000000001 {
@@ -240,7 +245,8 @@ func TestRunningServers(t *testing.T) {
 	defer cancel()
 	var clients [2]*zk.Client
 	for i := range clients {
-		c, err := zk.Open(ctx, zktest.Start(t, zktest.Options{}).Connect(), zk.Options{SessionTimeout: zktest.MaxSessionTimeout})
+		c, err := zk.Open(ctx, zktest.Start(t, zktest.Options{}).Connect(),
+			zk.Options{SessionTimeout: zktest.MaxSessionTimeout})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,10 +260,11 @@ func TestRunningServers(t *testing.T) {
 	}
 	ignored, _ := ParseIgnored("times,zxids")
 	run := func() (have []string, counts Counts) {
-		counts, err := Trees(ctx, OpenLive(clients[0]), OpenLive(clients[1]), Options{Ignored: ignored, Patience: 20 * time.Millisecond, Tell: func(d *Difference) error {
-			have = append(have, fmt.Sprint(d.Path, " ", d.Verdict, " ", d.Fields))
-			return nil
-		}})
+		counts, err := Trees(ctx, OpenLive(clients[0]),
+			OpenLive(clients[1]), Options{Ignored: ignored, Patience: 20 * time.Millisecond, Tell: func(d *Difference) error {
+				have = append(have, fmt.Sprint(d.Path, " ", d.Verdict, " ", d.Fields))
+				return nil
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +279,10 @@ func TestRunningServers(t *testing.T) {
 	if _, err := clients[0].Create(ctx, "/d/only", nil, zk.ModePersistent, zk.OpenACL()); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{`/a/b differs [{data "/a/b" "else"} {version 0 1}]`, "/d differs [{cversion 1 0} {numChildren 1 0}]", "/d/only only in A []"}
+	want := []string{
+		`/a/b differs [{data "/a/b" "else"} {version 0 1}]`, "/d differs [{cversion 1 0} {numChildren 1 0}]",
+		"/d/only only in A []",
+	}
 	have, _ := run()
 	if !slices.Equal(have, want) {
 		t.Errorf("%q, want %q", have, want)

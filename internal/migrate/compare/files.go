@@ -21,18 +21,18 @@ type stored struct {
 	data     []byte
 	acl      []zk.ACL
 	stat     apachefiles.Stat
-	session  int64 // that owns it
+	session  int64 // the session that owns it
 	children int32
 }
 
-// Files is the tree of a data directory, which is wholly in memory.
+// Files is the tree of a data directory, held entirely in memory.
 type Files struct {
 	znodes []stored // in the order of their paths
-	keep   any      // what the data belongs to
+	keep   any      // keeps the memory of the data alive
 }
 
-// OpenFiles reads a data directory: Apache's if it has version-2 and nothing of Zooid's, else Zooid's. A
-// server may be running on Zooid's.
+// OpenFiles reads a data directory: Apache's if it has version-2 and no files of Zooid's, else Zooid's. A server may
+// be running on Zooid's.
 func OpenFiles(dir string, reconfigure tree.Reconfigure, progress func(apachefiles.Progress)) (*Files, error) {
 	var f *Files
 	var err error
@@ -64,7 +64,8 @@ func openApache(dir string, progress func(apachefiles.Progress)) (*Files, error)
 	}
 	f := &Files{keep: state, znodes: make([]stored, 0, state.Len())}
 	err = state.Znodes(func(z *apachefiles.Znode) error {
-		f.znodes = append(f.znodes, stored{path: named(z.Path), data: z.Data, acl: z.ACL.List, stat: z.Stat, session: state.Owner(z, false).Session})
+		f.znodes = append(f.znodes,
+			stored{path: named(z.Path), data: z.Data, acl: z.ACL.List, stat: z.Stat, session: state.Owner(z, false).Session})
 		return nil
 	})
 	return f, err
@@ -77,13 +78,14 @@ func openZooid(dir string, reconfigure tree.Reconfigure) (*Files, error) {
 	}
 	f := &Files{keep: t, znodes: make([]stored, 0, t.NodeCount())}
 	t.Znodes(func(z *tree.Foreign) bool {
-		f.znodes = append(f.znodes, stored{path: strings.Clone(z.Path), data: z.Data, acl: z.ACL, stat: migrate.ApacheStat(z), session: z.Owner})
+		f.znodes = append(f.znodes,
+			stored{path: strings.Clone(z.Path), data: z.Data, acl: z.ACL, stat: migrate.ApacheStat(z), session: z.Owner})
 		return true
 	})
 	return f, nil
 }
 
-// named returns the path of a znode that Apache's files name so: "" is the root.
+// named returns the path of a znode that Apache's files call name: there "" is the root.
 func named(path string) string {
 	if path == "" {
 		return "/"

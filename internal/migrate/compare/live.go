@@ -9,13 +9,13 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Live is the tree that running servers have.
+// Live is the tree of running servers.
 type Live struct{ c *zk.Client }
 
-// OpenLive compares what a client sees, below its chroot if it has one.
+// OpenLive returns the tree that a client sees, below its chroot if it has one.
 func OpenLive(c *zk.Client) *Live { return &Live{c} }
 
-// All walks the tree. A znode that may not be read has Err set, and what is below it is left out.
+// All walks the tree. A znode that may not be read has Err set, and its descendants are left out.
 func (l *Live) All(ctx context.Context) iter.Seq2[*Znode, error] {
 	w := subtree.NewWalk(nil, l.c, "/")
 	w.Data, w.ACL, w.System, w.Tolerant = true, true, true, true
@@ -36,7 +36,7 @@ func (l *Live) All(ctx context.Context) iter.Seq2[*Znode, error] {
 func (l *Live) Read(ctx context.Context, path string) (*Znode, error) {
 	z := &Znode{Path: path}
 	var err error
-	for range 3 { // until data and ACL are of one state
+	for range 3 { // until data and ACL belong to the same state
 		if z.Data, z.Stat, err = l.c.Get(ctx, path); err != nil {
 			break
 		}
@@ -56,7 +56,7 @@ func (l *Live) Read(ctx context.Context, path string) (*Znode, error) {
 	return z, nil
 }
 
-// Sync has the server catch up with its leader.
+// Sync makes the server catch up with its leader.
 func (l *Live) Sync(ctx context.Context) error { return l.c.Sync(ctx, "/") }
 
 // Fixed is false.

@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Znode is what clients see of a znode, but its children's names.
+// A Znode is what clients see of a znode, without its children's names.
 type Znode struct {
 	Path string
 	Data []byte // nil for null
@@ -18,15 +18,18 @@ type Znode struct {
 	Err  error // why it can't be read
 }
 
-// A Field is a part of a znode in which both sides differ, as text.
+// A Field is a part of a znode that differs, as text.
 type Field struct {
 	Name string `json:"name"`
 	A    string `json:"a"`
 	B    string `json:"b"`
 }
 
-// fieldNames are all fields, as -ignore takes them.
-var fieldNames = []string{"data", "czxid", "mzxid", "ctime", "mtime", "version", "cversion", "aversion", "ephemeralOwner", "dataLength", "numChildren", "pzxid", "acl"}
+// fieldNames are all fields, by the names that -ignore accepts.
+var fieldNames = []string{
+	"data", "czxid", "mzxid", "ctime", "mtime", "version", "cversion", "aversion", "ephemeralOwner", "dataLength",
+	"numChildren", "pzxid", "acl",
+}
 
 // groups are names that stand for several fields.
 var groups = map[string][]string{
@@ -34,7 +37,7 @@ var groups = map[string][]string{
 	"times": {"ctime", "mtime"},
 }
 
-// ParseIgnored reads a list of fields to be ignored.
+// ParseIgnored parses a list of fields to ignore.
 func ParseIgnored(text string) (ignored map[string]bool, err error) {
 	ignored = map[string]bool{}
 	for _, name := range strings.Split(text, ",") {
@@ -47,14 +50,14 @@ func ParseIgnored(text string) (ignored map[string]bool, err error) {
 		case slices.Contains(fieldNames, name):
 			ignored[name] = true
 		default:
-			return nil, fmt.Errorf("%q is no field of a znode; the fields are %s, and zxids and times for all of these", name, strings.Join(fieldNames, ", "))
+			return nil, fmt.Errorf("%q is no field of a znode; the fields are %s, and zxids and times for all of these", name,
+				strings.Join(fieldNames, ", "))
 		}
 	}
 	return ignored, nil
 }
 
-// differing returns the fields in which two znodes differ. An ACL of which a server hides a part isn't
-// compared.
+// differing returns the fields in which two znodes differ. It skips ACLs that a server hides in part.
 func differing(a, b *Znode, ignored map[string]bool) (fields []Field) {
 	add := func(name string, same bool, textA, textB string) {
 		if !same && !ignored[name] {
@@ -106,12 +109,13 @@ func dataText(data []byte) string {
 	return fmt.Sprintf("%q", data)
 }
 
-// hidden reports whether a server hides a part of an ACL from who asked.
+// hidden reports whether a server hides a part of an ACL from the client.
 func hidden(acl []zk.ACL) bool {
-	return slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.ID.Scheme == "digest" && strings.HasSuffix(e.ID.ID, ":x") })
+	return slices.ContainsFunc(acl,
+		func(e zk.ACL) bool { return e.ID.Scheme == "digest" && strings.HasSuffix(e.ID.ID, ":x") })
 }
 
-// comparePaths orders paths as walks do: a znode before those below it, siblings by name.
+// comparePaths orders paths as walks do: a znode before its descendants, siblings by name.
 func comparePaths(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

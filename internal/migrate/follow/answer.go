@@ -11,7 +11,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// answer answers one request. It returns false if that was the last.
+// answer answers one request. It returns false if that was the connection's last.
 func (c *client) answer(h jute.RequestHeader, d *jute.Decoder) bool {
 	if h.Op == jute.OpAuth {
 		return c.authenticate(h, d)
@@ -31,7 +31,7 @@ func (c *client) answer(h jute.RequestHeader, d *jute.Decoder) bool {
 	return h.Op != jute.OpCloseSession && code != jute.ErrMarshallingError
 }
 
-// authenticate adds an identity.
+// authenticate adds an identity to the connection.
 func (c *client) authenticate(h jute.RequestHeader, d *jute.Decoder) bool {
 	var p jute.AuthPacket
 	p.Decode(d)
@@ -56,7 +56,7 @@ func (c *client) authenticate(h jute.RequestHeader, d *jute.Decoder) bool {
 	return header.Err == jute.OK
 }
 
-// body returns the body of a reply. The follower's lock is held.
+// body returns the body of a reply. The caller holds the follower's lock.
 func (c *client) body(op jute.Op, d *jute.Decoder) ([]byte, jute.Code) {
 	switch op {
 	case jute.OpPing, jute.OpCloseSession:
@@ -181,7 +181,7 @@ func (c *client) readACL(path string) ([]byte, jute.Code) {
 	return res.Append(nil), jute.OK
 }
 
-// below returns how many znodes are below one.
+// below returns the number of a znode's descendants.
 func below(z *apachefiles.Znode) (n int32) {
 	for child := range z.Below() {
 		n += 1 + below(child)
@@ -189,7 +189,7 @@ func below(z *apachefiles.Znode) (n int32) {
 	return n
 }
 
-// readMulti answers several reads at once. What would be a larger reply than any is refused.
+// readMulti answers several reads at once. It refuses a request whose reply would be too large.
 func (c *client) readMulti(d *jute.Decoder) (b []byte, code jute.Code) {
 	ops, err := jute.DecodeMulti(d)
 	if err != nil {
@@ -217,7 +217,7 @@ func (c *client) readMulti(d *jute.Decoder) (b []byte, code jute.Code) {
 	return jute.AppendMultiEnd(b), jute.OK
 }
 
-// setWatches leaves the watches again that a client had elsewhere, and tells what happened since.
+// setWatches sets watches that a client had on another connection, and sends the events that they missed.
 func (c *client) setWatches(op jute.Op, d *jute.Decoder) jute.Code {
 	var req jute.SetWatches
 	req.Decode(d, op)

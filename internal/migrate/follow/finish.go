@@ -8,15 +8,15 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/learner"
 )
 
-// Ensemble is whom a follower follows, as the leader told it.
+// Ensemble is the ensemble that a follower follows, as the leader described it.
 type Ensemble struct {
 	Members []learner.Member
 	Version int64 // of the configuration
-	// Weighted says that servers have weights or are in groups, so that a majority of them may be no quorum.
+	// Weighted says that servers have weights or groups, so that a majority of them may not be a quorum.
 	Weighted bool
 }
 
-// Ensemble returns whom it follows.
+// Ensemble returns the followed ensemble.
 func (f *Follower) Ensemble() Ensemble {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -32,16 +32,17 @@ func (f *Follower) View(see func(s *apachefiles.State, epoch int64) error) error
 	return see(f.state, f.accepted)
 }
 
-// Extend goes on with what a server that has stopped had logged, to its end: what the leader had no time to
-// send. Run must have returned. The tail must be one of the history that was followed.
+// Extend applies the rest of what a stopped server had logged: the transactions that the leader had no time to send.
+// Run must have returned. The tail must continue the followed history.
 //
-// The records are not kept in the directory: Apache's servers have them.
+// The records aren't stored in the directory: Apache's servers have them.
 func (f *Follower) Extend(tail *apachefiles.Tail) (added int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.state
 	if tail.Last < s.Zxid || tail.After > s.Zxid {
-		return 0, fmt.Errorf("the log ends at zxid %#x, its tail begins behind %#x, and the copy is at %#x, which was committed: they are not of one history", uint64(tail.Last), uint64(tail.After), uint64(s.Zxid))
+		return 0, fmt.Errorf("the log ends at zxid %#x, its tail begins behind %#x, and the copy is at %#x, which was committed: they are not of one history",
+			uint64(tail.Last), uint64(tail.After), uint64(s.Zxid))
 	}
 	if f.at.Mismatch != nil {
 		return 0, fmt.Errorf("the digests differ since zxid %#x", uint64(f.at.Mismatch.Zxid))
@@ -56,11 +57,14 @@ func (f *Follower) Extend(tail *apachefiles.Tail) (added int, err error) {
 		case zxid <= s.Zxid:
 			continue
 		case !joined:
-			return added, fmt.Errorf("the log goes from before zxid %#x, which was committed, to %#x behind it: they are not of one history", uint64(s.Zxid), uint64(zxid))
+			return added, fmt.Errorf("the log goes from before zxid %#x, which was committed, to %#x behind it: they are not of one history",
+				uint64(s.Zxid), uint64(zxid))
 		case zxid != s.Zxid+1 && !(zxid>>32 > s.Zxid>>32 && zxid&0xffffffff == 1):
-			return added, fmt.Errorf("zxid %#x follows %#x in the log: the transactions between them are missing", uint64(zxid), uint64(s.Zxid))
+			return added, fmt.Errorf("zxid %#x follows %#x in the log: the transactions between them are missing", uint64(zxid),
+				uint64(s.Zxid))
 		case apachefiles.ConfigIn(record) != nil:
-			return added, fmt.Errorf("the transaction of zxid %#x changes the ensemble's servers: it isn't known which of them make a quorum", uint64(zxid))
+			return added, fmt.Errorf("the transaction of zxid %#x changes the ensemble's servers: it isn't known which of them make a quorum",
+				uint64(zxid))
 		}
 		done, err := s.Apply(record)
 		if err != nil {
@@ -73,11 +77,13 @@ func (f *Follower) Extend(tail *apachefiles.Tail) (added int, err error) {
 		f.at.Compared++
 		if here := s.Digest(); here != done.Digest {
 			f.at.Mismatch = &Mismatch{zxid, done.Digest, here}
-			return added, fmt.Errorf("the digests differ at zxid %#x: in the log it is %#x, of the copy %#x", uint64(zxid), done.Digest, here)
+			return added, fmt.Errorf("the digests differ at zxid %#x: in the log it is %#x, of the copy %#x", uint64(zxid),
+				done.Digest, here)
 		}
 	}
 	if s.Zxid != tail.Last {
-		return added, fmt.Errorf("the log is said to end at zxid %#x, its transactions end at %#x", uint64(tail.Last), uint64(s.Zxid))
+		return added, fmt.Errorf("the log is said to end at zxid %#x, its transactions end at %#x", uint64(tail.Last),
+			uint64(s.Zxid))
 	}
 	f.accepted = max(f.accepted, tail.Accepted)
 	return added, nil

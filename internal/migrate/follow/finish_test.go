@@ -17,11 +17,15 @@ func TestExtend(t *testing.T) {
 		change func(l *leader, tail *apachefiles.Tail)
 		says   string // "" if the tail is taken
 	}{
-		"as it is":           {func(*leader, *apachefiles.Tail) {}, ""},
-		"begins at the copy": {func(_ *leader, tail *apachefiles.Tail) { tail.After, tail.Records = 1<<32|4, tail.Records[2:] }, ""},
-		"nothing is missing": {func(_ *leader, tail *apachefiles.Tail) { tail.Last, tail.Records = 1<<32|4, tail.Records[:2] }, ""},
-		"it ends before":     {func(_ *leader, tail *apachefiles.Tail) { tail.Last = 1<<32 | 3 }, "not of one history"},
-		"it begins behind":   {func(_ *leader, tail *apachefiles.Tail) { tail.After = 1<<32 | 5 }, "not of one history"},
+		"as it is": {func(*leader, *apachefiles.Tail) {}, ""},
+		"begins at the copy": {
+			func(_ *leader, tail *apachefiles.Tail) { tail.After, tail.Records = 1<<32|4, tail.Records[2:] }, "",
+		},
+		"nothing is missing": {
+			func(_ *leader, tail *apachefiles.Tail) { tail.Last, tail.Records = 1<<32|4, tail.Records[:2] }, "",
+		},
+		"it ends before":   {func(_ *leader, tail *apachefiles.Tail) { tail.Last = 1<<32 | 3 }, "not of one history"},
+		"it begins behind": {func(_ *leader, tail *apachefiles.Tail) { tail.After = 1<<32 | 5 }, "not of one history"},
 		"a hole": {func(_ *leader, tail *apachefiles.Tail) {
 			tail.Records = append(tail.Records[:2:2], tail.Records[3:]...)
 		}, "are missing"},
@@ -41,10 +45,14 @@ func TestExtend(t *testing.T) {
 		}, "the digests differ at zxid 0x100000005"},
 		"another end": {func(_ *leader, tail *apachefiles.Tail) { tail.Last++ }, "its transactions end at"},
 		"other servers": {func(l *leader, tail *apachefiles.Tail) {
-			tail.Last = l.commit(1, jute.OpReconfig, jute.AppendInt(jute.AppendBuffer(jute.AppendString(nil, "/zookeeper/config"), []byte("server.9=a:1:2\nversion=9")), 1))
+			tail.Last = l.commit(1, jute.OpReconfig,
+				jute.AppendInt(jute.AppendBuffer(jute.AppendString(nil, "/zookeeper/config"), []byte("server.9=a:1:2\nversion=9")),
+					1))
 			tail.Records = append(tail.Records, l.history[len(l.history)-1])
 		}, "changes the ensemble's servers"},
-		"no transaction": {func(_ *leader, tail *apachefiles.Tail) { tail.Records = append(tail.Records, []byte("x")) }, "1 bytes"},
+		"no transaction": {
+			func(_ *leader, tail *apachefiles.Tail) { tail.Records = append(tail.Records, []byte("x")) }, "1 bytes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,15 +17,15 @@ import (
 
 // Options say whom to follow, and where the copy is kept.
 type Options struct {
-	// Dir becomes a dataDir of Apache's, with version-2 in it.
+	// Dir becomes an Apache dataDir, with version-2 in it.
 	Dir string
-	// ID is the follower's among the servers. No server may have it.
+	// ID is the follower's id among the servers. No server may have it.
 	ID int64
-	// Config returns the ensemble's configuration, until the leader tells it.
+	// Config returns the ensemble's configuration. It is used until the leader sends one.
 	Config func(ctx context.Context) (string, error)
 	// Dial connects to a quorum port.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Say tells the operator what happened.
+	// Say reports to the operator what happened.
 	Say func(text string)
 	// Silence is how long a leader may say nothing. 0 means SilenceDefault.
 	Silence time.Duration
@@ -33,33 +33,33 @@ type Options struct {
 	ReceivedMax int64
 }
 
-// SilenceDefault is how long a leader may say nothing: it pings each half tick, but waits for a quorum when it
-// begins.
+// SilenceDefault is how long a leader may send nothing: it pings every half tick, but at its start it waits for a
+// quorum.
 const SilenceDefault = 20 * time.Second
 
-// A Follower is a copy of an ensemble.
+// A Follower maintains a copy of an ensemble's data.
 type Follower struct {
 	o    Options
 	keep *keeper
 
 	current int64  // epoch of the leader that was followed last
-	last    string // the leader's address
-	anew    bool   // everything is to be taken from the leader again
+	last    string // that leader's address
+	anew    bool   // everything must be received from the leader again
 
-	// mu guards what follows. The goroutine that follows changes it; clients read.
+	// mu guards the following fields. The following goroutine changes them; clients read them.
 	mu       sync.RWMutex
 	accepted int64 // the highest epoch that was promised to a leader
 	members  []learner.Member
 	version  int64 // of the configuration
-	weighted bool  // servers have weights or groups
+	weighted bool  // servers have weights or are in groups
 	state    *apachefiles.State
 	at       Status
-	since    time.Time // when everything that was proposed was here
+	since    time.Time // when the copy last had everything that was proposed
 	// clients are served from the state; nil if none are.
 	clients *Server
 }
 
-// A Mismatch says that the tree differs from the leader's.
+// A Mismatch says that the tree's digest differs from the leader's.
 type Mismatch struct {
 	Zxid         int64
 	Leader, Here uint64 // digests
@@ -67,24 +67,24 @@ type Mismatch struct {
 
 // Status says how far a follower is.
 type Status struct {
-	Leader     string // address of the leader that is followed; "" for none
-	Live       bool   // everything that the leader had when it was found is here
+	Leader     string // address of the current leader; "" for none
+	Live       bool   // the copy has everything that the leader had when it was found
 	Epoch      int64
-	Zxid       int64 // of the last transaction that is here
-	Behind     int64 // transactions that the leader has proposed since
+	Zxid       int64 // of the last applied transaction
+	Behind     int64 // transactions that the leader has proposed and the copy lacks
 	Lag        time.Duration
 	Znodes     int
 	Sessions   int
 	Digest     uint64
-	Compared   int64 // digests of the leader's
+	Compared   int64 // the leader's digests that were compared
 	Mismatch   *Mismatch
 	Applied    int64 // transactions since the start
 	Elections  int   // leaders that were followed since the start
-	Snapshots  int   // that leaders have sent
+	Snapshots  int   // received from leaders
 	LastFailed error // why there is no leader
 }
 
-// Open reads what a follower has kept in a directory, or begins there.
+// Open opens the copy in a directory, or starts one there.
 func Open(o Options) (*Follower, error) {
 	if o.Silence == 0 {
 		o.Silence = SilenceDefault
@@ -104,7 +104,7 @@ func Open(o Options) (*Follower, error) {
 	return f, nil
 }
 
-// Status returns how far it is.
+// Status returns the follower's status.
 func (f *Follower) Status() Status {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -122,7 +122,7 @@ const (
 	retryMax = 2 * time.Second
 )
 
-// Run follows until ctx ends, from leader to leader. The error is one of the directory's.
+// Run follows one leader after another until ctx ends. An error concerns the directory.
 func (f *Follower) Run(ctx context.Context) error {
 	pause := retryMin
 	for ctx.Err() == nil {
@@ -157,7 +157,7 @@ func (f *Follower) lost(ctx context.Context, err error) {
 	}
 }
 
-// once follows one leader to its end.
+// once follows one leader until the connection ends.
 func (f *Follower) once(ctx context.Context) (live bool, err error) {
 	if len(f.members) == 0 {
 		text, err := f.o.Config(ctx)
@@ -180,7 +180,7 @@ func (f *Follower) once(ctx context.Context) (live bool, err error) {
 	return s.live, fmt.Errorf("following %s: %w", address, err)
 }
 
-// configure takes the ensemble's configuration.
+// configure applies the ensemble's configuration.
 func (f *Follower) configure(text []byte) error {
 	members, version, err := learner.ParseConfig(string(text))
 	if err != nil {
@@ -195,10 +195,10 @@ func (f *Follower) configure(text []byte) error {
 	return nil
 }
 
-// dialTimeout is how long one quorum port may take to answer.
+// dialTimeout is how long connecting to one quorum port may take.
 const dialTimeout = 2 * time.Second
 
-// dial finds the leader: of all voters it alone listens on its quorum port.
+// dial finds the leader: it is the only voter that listens on its quorum port.
 func (f *Follower) dial(ctx context.Context) (net.Conn, string, error) {
 	var addresses []string
 	for _, m := range f.members {
@@ -223,13 +223,13 @@ func (f *Follower) dial(ctx context.Context) (net.Conn, string, error) {
 	return nil, "", failed
 }
 
-// timedConn fails if nothing moves for a while.
+// timedConn fails if a read or a write takes too long.
 type timedConn struct {
 	net.Conn
 	silence time.Duration
 }
 
-// Read reads.
+// Read reads, with a deadline.
 func (c *timedConn) Read(p []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err
@@ -237,7 +237,7 @@ func (c *timedConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// Write writes.
+// Write writes, with a deadline.
 func (c *timedConn) Write(p []byte) (int, error) {
 	if err := c.SetWriteDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err
@@ -255,13 +255,15 @@ type session struct {
 	address string
 	l       *learner.Learner
 	in      *learner.Reader
-	next    *apachefiles.State // received, and fuzzy until the leader's state is taken over; nil for none
+	next    *apachefiles.State // received, and fuzzy until takeOver; nil for none
 	live    bool
 }
 
 func (s *session) run() error {
 	f := s.f
-	o := learner.Options{ID: f.o.ID, AcceptedEpoch: f.accepted, CurrentEpoch: f.current, Zxid: f.state.Zxid, ConfigVersion: f.version}
+	o := learner.Options{
+		ID: f.o.ID, AcceptedEpoch: f.accepted, CurrentEpoch: f.current, Zxid: f.state.Zxid, ConfigVersion: f.version,
+	}
 	if f.anew {
 		o.Zxid, o.CurrentEpoch = 0, 0
 		s.next = apachefiles.NewLive()
@@ -287,7 +289,7 @@ func (s *session) run() error {
 	}
 }
 
-// take does what a step asks for.
+// take carries out what a step asks for.
 func (s *session) take(step *learner.Step) error {
 	f := s.f
 	if step.Accept != 0 {
@@ -333,7 +335,7 @@ func (s *session) take(step *learner.Step) error {
 	return err
 }
 
-// receive takes a snapshot from the leader.
+// receive reads a snapshot from the leader.
 func (s *session) receive() error {
 	s.f.o.Say("the leader sends a snapshot")
 	state, rest, err := apachefiles.Receive(s.in.R, s.f.o.ReceivedMax, nil)
@@ -346,8 +348,8 @@ func (s *session) receive() error {
 	return nil
 }
 
-// apply applies a transaction. What belongs to a snapshot that was received isn't logged: it is in
-// the file that is written of it.
+// apply applies a transaction. Transactions that belong to a received snapshot aren't logged: the file written from it
+// includes them.
 func (s *session) apply(record []byte) error {
 	f := s.f
 	if s.next != nil {
@@ -369,7 +371,8 @@ func (s *session) apply(record []byte) error {
 		f.at.Compared++
 		if here := f.state.Digest(); here != done.Digest && f.at.Mismatch == nil {
 			f.at.Mismatch = &Mismatch{done.Zxid, done.Digest, here}
-			defer f.o.Say(fmt.Sprintf("the digests differ at zxid %#x: the leader's is %#x, that of the copy %#x", uint64(done.Zxid), done.Digest, here))
+			defer f.o.Say(fmt.Sprintf("the digests differ at zxid %#x: the leader's is %#x, that of the copy %#x",
+				uint64(done.Zxid), done.Digest, here))
 		}
 	}
 	f.mu.Unlock()
@@ -379,7 +382,7 @@ func (s *session) apply(record []byte) error {
 	return nil
 }
 
-// takeOver makes what the leader has sent the state, on the disk first.
+// takeOver installs the state that the leader has sent, on disk first.
 func (s *session) takeOver(epoch int64) error {
 	f := s.f
 	if s.next != nil {
@@ -394,7 +397,7 @@ func (s *session) takeOver(epoch int64) error {
 		f.at.Snapshots++
 		if f.clients != nil {
 			f.state.Changed = f.clients.changed
-			f.clients.drop() // no watch tells what is different now
+			f.clients.drop() // watches can't report what differs now
 		}
 		f.mu.Unlock()
 		s.next, f.anew = nil, false
@@ -417,7 +420,7 @@ func (s *session) goLive() {
 	f.o.Say(fmt.Sprintf("following %s in epoch %d from zxid %#x on", s.address, f.current, uint64(zxid)))
 }
 
-// ping compares how far the leader is, and gives the disk its turn.
+// ping notes how far the leader is, and lets the keeper write to disk.
 func (s *session) ping(proposed int64) error {
 	f := s.f
 	f.mu.Lock()

@@ -85,7 +85,10 @@ func (l *leader) lead(conn net.Conn) {
 	}
 	l.mu.Lock()
 	b := l.catchUp(ack.Zxid)
-	b = (&learner.Packet{Type: learner.NewLeader, Zxid: l.epoch << 32, Data: []byte("server.1=" + l.l.Addr().String() + ":1:participant\nversion=1")}).Append(b)
+	b = (&learner.Packet{
+		Type: learner.NewLeader, Zxid: l.epoch << 32, Data: []byte("server.1=" + l.l.Addr().String() +
+			":1:participant\nversion=1"),
+	}).Append(b)
 	b = (&learner.Packet{Type: learner.UpToDate, Zxid: -1}).Append(b)
 	conn.Write(b)
 	l.conns[conn] = true
@@ -232,7 +235,8 @@ func TestFollower(t *testing.T) {
 	stop := run(t, f)
 	until(t, f, "the snapshot", func(s Status) bool { return s.Live })
 	s := until(t, f, "a write", reached(l.create("/live", "y", zk.OpenACL())))
-	if s.Snapshots != 1 || s.Compared != 1 || s.Mismatch != nil || s.Digest != l.state.Digest() || s.Znodes != l.state.Len() {
+	if s.Snapshots != 1 || s.Compared != 1 || s.Mismatch != nil || s.Digest != l.state.Digest() ||
+		s.Znodes != l.state.Len() {
 		t.Errorf("%+v", s)
 	}
 	l.cut()
@@ -267,7 +271,9 @@ func TestNoLeader(t *testing.T) {
 	f := &Follower{o: Options{Dial: func(_ context.Context, address string) (net.Conn, error) {
 		return nil, errors.New(address + " refuses")
 	}},
-		members: []learner.Member{{ID: 1, Quorum: []string{"a"}}, {ID: 2, Quorum: []string{"b"}}, {ID: 3, Quorum: []string{"o"}, Observer: true}}}
+		members: []learner.Member{
+			{ID: 1, Quorum: []string{"a"}}, {ID: 2, Quorum: []string{"b"}}, {ID: 3, Quorum: []string{"o"}, Observer: true},
+		}}
 	_, _, err := f.dial(t.Context())
 	if want := "no server leads now; a refuses; b refuses"; err == nil || err.Error() != want {
 		t.Errorf("%v; want %v", err, want)
@@ -293,7 +299,8 @@ func TestMismatch(t *testing.T) {
 	l.mu.Unlock()
 	bad := l.create("/b", "2", zk.OpenACL())
 	s := until(t, f, "more", reached(l.create("/c", "3", zk.OpenACL())))
-	if s.Mismatch == nil || s.Mismatch.Zxid != bad || s.Mismatch.Leader != s.Mismatch.Here+1 || !strings.Contains(s.String(), "DIGESTS DIFFER") {
+	if s.Mismatch == nil || s.Mismatch.Zxid != bad || s.Mismatch.Leader != s.Mismatch.Here+1 ||
+		!strings.Contains(s.String(), "DIGESTS DIFFER") {
 		t.Errorf("%+v", s)
 	}
 	for text := range said {
@@ -401,7 +408,8 @@ func TestHostileLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, f)
-	until(t, f, "the silence", func(s Status) bool { return s.LastFailed != nil && errors.Is(s.LastFailed, os.ErrDeadlineExceeded) })
+	until(t, f, "the silence",
+		func(s Status) bool { return s.LastFailed != nil && errors.Is(s.LastFailed, os.ErrDeadlineExceeded) })
 	for _, config := range []string{"", "server.1=a:1:2:observer", "server.1=x"} {
 		o.Config = func(context.Context) (string, error) { return config, nil }
 		o.Dir = t.TempDir()
@@ -418,7 +426,9 @@ func TestHostileLeader(t *testing.T) {
 // TestBehind: epochs count from 1.
 func TestBehind(t *testing.T) {
 	t.Parallel()
-	for _, c := range [][3]int64{{5, 9, 4}, {9, 5, 0}, {0x100000005, 0x200000000, 0}, {0x100000005, 0x200000003, 3}, {0x200000003, 0x100000009, 0}} {
+	for _, c := range [][3]int64{
+		{5, 9, 4}, {9, 5, 0}, {0x100000005, 0x200000000, 0}, {0x100000005, 0x200000003, 3}, {0x200000003, 0x100000009, 0},
+	} {
 		if have := behind(c[0], c[1]); have != c[2] {
 			t.Errorf("behind(%#x, %#x) is %d", c[0], c[1], have)
 		}
@@ -470,7 +480,8 @@ func TestServer(t *testing.T) {
 	}
 	c := open(zk.Options{ReadOnly: true})
 	data, stat, err := c.Get(ctx, "/a")
-	if err != nil || string(data) != "1" || stat.Mzxid != 0x100000001 || stat.NumChildren != 1 || stat.Cversion != 2*1000-1 {
+	if err != nil || string(data) != "1" || stat.Mzxid != 0x100000001 || stat.NumChildren != 1 ||
+		stat.Cversion != 2*1000-1 {
 		t.Errorf("get: %q, %+v, %v", data, stat, err)
 	}
 	if names, _, err := c.Children(ctx, "/"); err != nil || !slices.Equal(names, []string{"a", "secret", "zookeeper"}) {
@@ -485,14 +496,17 @@ func TestServer(t *testing.T) {
 	if _, _, err := c.Get(ctx, "/secret"); !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("without a login: %v", err)
 	}
-	if _, _, err := open(zk.Options{ReadOnly: true, Auth: []zk.Auth{zk.DigestAuth("u", "p")}}).Get(ctx, "/secret"); err != nil {
+	if _, _, err := open(zk.Options{ReadOnly: true, Auth: []zk.Auth{zk.DigestAuth("u", "p")}}).Get(ctx,
+		"/secret"); err != nil {
 		t.Errorf("with a login: %v", err)
 	}
-	if acl, _, err := open(zk.Options{ReadOnly: true, Auth: []zk.Auth{zk.DigestAuth("super", "pass")}}).GetACL(ctx, "/secret"); err != nil || strings.HasSuffix(acl[0].ID.ID, ":x") {
+	if acl, _, err := open(zk.Options{ReadOnly: true, Auth: []zk.Auth{zk.DigestAuth("super", "pass")}}).GetACL(ctx,
+		"/secret"); err != nil || strings.HasSuffix(acl[0].ID.ID, ":x") {
 		t.Errorf("as super: %v, %v", acl, err)
 	}
 	watchAll(t, ctx, l, c)
-	if res, err := c.MultiRead(ctx, zk.GetOp("/a"), zk.ChildrenOp("/a"), zk.GetOp("/none")); err != nil || len(res) != 3 || string(res[0].Data) != "changed" || !errors.Is(res[2].Err, zk.ErrNoNode) {
+	if res, err := c.MultiRead(ctx, zk.GetOp("/a"), zk.ChildrenOp("/a"), zk.GetOp("/none")); err != nil || len(res) != 3 ||
+		string(res[0].Data) != "changed" || !errors.Is(res[2].Err, zk.ErrNoNode) {
 		t.Errorf("multiRead: %+v, %v", res, err)
 	}
 	if _, err := c.Create(ctx, "/x", nil, zk.ModePersistent, zk.OpenACL()); !errors.Is(err, zk.ErrNotReadOnly) {
@@ -507,7 +521,9 @@ func TestServer(t *testing.T) {
 		c.Close()
 		t.Error("a client that doesn't accept a read-only server is let in")
 	}
-	for word, want := range map[string]string{"ruok": "imok", "isro": "ro", "mntr": "zk_lag_zxids\t0\n", "srvr": "Mode: read-only\n", "none": ""} {
+	for word, want := range map[string]string{
+		"ruok": "imok", "isro": "ro", "mntr": "zk_lag_zxids\t0\n", "srvr": "Mode: read-only\n", "none": "",
+	} {
 		if have := ask(t, listener.Addr().String(), word); !strings.Contains(have, want) || want == "" && have != "" {
 			t.Errorf("%s: %q", word, have)
 		}
@@ -532,7 +548,10 @@ func watchAll(t *testing.T, ctx context.Context, l *leader, c *zk.Client) {
 	for _, w := range []struct {
 		watch *zk.Watch
 		want  zk.EventType
-	}{{data, zk.EventNodeDataChanged}, {children, zk.EventNodeChildrenChanged}, {later, zk.EventNodeCreated}, {tree, zk.EventNodeDataChanged}, {tree, zk.EventNodeDeleted}, {tree, zk.EventNodeCreated}} {
+	}{
+		{data, zk.EventNodeDataChanged}, {children, zk.EventNodeChildrenChanged}, {later, zk.EventNodeCreated},
+		{tree, zk.EventNodeDataChanged}, {tree, zk.EventNodeDeleted}, {tree, zk.EventNodeCreated},
+	} {
 		if e, err := w.watch.Next(ctx); err != nil || e.Type != w.want {
 			t.Errorf("%v, %v; want %v", e, err, w.want)
 		}

@@ -10,28 +10,28 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 )
 
-// keeper has the files: a snapshot, and the log of what followed it. The leader has everything too, so
-// they are made durable at the leader's pings, not at each transaction.
+// keeper manages the files: a snapshot, and the log of what followed it. The leader has everything too, so they are
+// made durable at the leader's pings rather than at each transaction.
 type keeper struct {
 	dir      string
-	err      error // the first; it is final
+	err      error // the first error; it is final
 	lock     *os.File
-	log      *apachefiles.LogWriter // nil until a transaction comes
+	log      *apachefiles.LogWriter // nil until a transaction arrives
 	unsynced bool
-	there    bool  // a snapshot is
+	there    bool  // a snapshot exists
 	size     int64 // of the last snapshot
-	logged   int64 // bytes of logs since it
+	logged   int64 // bytes logged since that snapshot
 	walk     *apachefiles.SnapshotWalk
 	to       *os.File
 }
 
-// snapshotAfter is how much log there is at least between two snapshots.
+// snapshotAfter is the minimum log size, in bytes, between two snapshots.
 const snapshotAfter = 64 << 20
 
-// unfinished is a snapshot's name while it is written.
+// unfinished is the name of a snapshot that is being written.
 const unfinished = "unfinished.tmp"
 
-// openKeeper reads a directory, or makes it.
+// openKeeper opens a directory, creating it if need be.
 func openKeeper(dir string, say func(string)) (*keeper, *apachefiles.State, error) {
 	version2 := filepath.Join(dir, apachefiles.Version2)
 	if err := os.MkdirAll(version2, 0o755); err != nil {
@@ -72,7 +72,7 @@ func openKeeper(dir string, say func(string)) (*keeper, *apachefiles.State, erro
 	return k, state, nil
 }
 
-// fail keeps the first error.
+// fail records the first error.
 func (k *keeper) fail(err error) error {
 	if err != nil && k.err == nil {
 		k.err = fmt.Errorf("keep the copy in %s: %w", k.dir, err)
@@ -115,7 +115,7 @@ func (k *keeper) append(state *apachefiles.State, record []byte) error {
 	return k.stepWalk()
 }
 
-// sync makes everything durable, and writes a part of a snapshot that was begun.
+// sync makes everything durable, and writes a part of a pending snapshot.
 func (k *keeper) sync() error {
 	if k.err != nil {
 		return k.err
@@ -138,7 +138,7 @@ func (k *keeper) closeLog() error {
 	return k.fail(err)
 }
 
-// beginWalk begins a snapshot, and a log of what follows it.
+// beginWalk starts a snapshot, and a log of what follows it.
 func (k *keeper) beginWalk(state *apachefiles.State) error {
 	if err := k.closeLog(); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (k *keeper) beginWalk(state *apachefiles.State) error {
 	return nil
 }
 
-// stepWalk writes a part of the snapshot. It is called with the state between two transactions.
+// stepWalk writes a part of the snapshot. The state must be between two transactions.
 func (k *keeper) stepWalk() error {
 	if k.walk == nil {
 		return nil
@@ -185,7 +185,7 @@ func (k *keeper) publish(zxid int64) error {
 	return err
 }
 
-// abandon ends a snapshot that was begun.
+// abandon drops a pending snapshot.
 func (k *keeper) abandon() {
 	if k.walk != nil {
 		k.walk.Abandon()
@@ -194,7 +194,7 @@ func (k *keeper) abandon() {
 	}
 }
 
-// begin has a snapshot written of a state that has none.
+// begin writes a snapshot of a state that has none.
 func (k *keeper) begin(state *apachefiles.State) error {
 	if k.there || k.err != nil {
 		return k.err
@@ -202,8 +202,8 @@ func (k *keeper) begin(state *apachefiles.State) error {
 	return k.whole(state)
 }
 
-// replace makes the files those of another state. Whatever was there is of a history that may have
-// ended, and goes first.
+// replace replaces the files by those of another state. The existing files belong to a history that may have ended,
+// and are removed first.
 func (k *keeper) replace(state *apachefiles.State) error {
 	k.abandon()
 	if err := k.closeLog(); err != nil {
@@ -212,7 +212,7 @@ func (k *keeper) replace(state *apachefiles.State) error {
 	return k.whole(state)
 }
 
-// whole writes a snapshot at once, in the place of all files.
+// whole writes a complete snapshot, replacing all files.
 func (k *keeper) whole(state *apachefiles.State) error {
 	if err := k.beginWalk(state); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (k *keeper) whole(state *apachefiles.State) error {
 	return k.fail(err)
 }
 
-// close makes everything durable. The directory is whole then.
+// close makes everything durable. The directory is complete then.
 func (k *keeper) close() error {
 	k.abandon()
 	err := errors.Join(k.closeLog(), k.err)

@@ -59,7 +59,8 @@ func TestClientsMax(t *testing.T) {
 // TestRequestMax: a larger request, and a first one larger than any, end the connection.
 func TestRequestMax(t *testing.T) {
 	t.Parallel()
-	connect := (&jute.ConnectRequest{Timeout: 10_000, ReadOnly: true, HasReadOnly: true, Passwd: make([]byte, 16)}).Append(nil)
+	connect := (&jute.ConnectRequest{Timeout: 10_000, ReadOnly: true, HasReadOnly: true, Passwd: make([]byte, 16)}).Append(
+		nil)
 	for name, c := range map[string]struct {
 		send    []byte
 		replies int
@@ -67,8 +68,13 @@ func TestRequestMax(t *testing.T) {
 		"request":   {append(jute.AppendFrame(nil, jute.Encoded(connect)), jute.AppendInt(nil, requestMax+1)...), 1},
 		"connect":   {jute.AppendInt(nil, 1<<10+1), 0},
 		"no record": {jute.AppendFrame(nil, jute.Encoded([]byte{1, 2})), 0},
-		"no header": {append(jute.AppendFrame(nil, jute.Encoded(connect)), jute.AppendFrame(nil, jute.Encoded([]byte{1}))...), 1},
-		"no body":   {append(jute.AppendFrame(nil, jute.Encoded(connect)), jute.AppendRequest(nil, 1, jute.OpGetData, jute.Encoded(nil))...), 2},
+		"no header": {
+			append(jute.AppendFrame(nil, jute.Encoded(connect)), jute.AppendFrame(nil, jute.Encoded([]byte{1}))...), 1,
+		},
+		"no body": {
+			append(jute.AppendFrame(nil, jute.Encoded(connect)),
+				jute.AppendRequest(nil, 1, jute.OpGetData, jute.Encoded(nil))...), 2,
+		},
 	} {
 		cl, far := pipe(t, serving(t))
 		go cl.serve()
@@ -123,7 +129,8 @@ func FuzzClient(f *testing.F) {
 	frame := func(op jute.Op, body []byte) []byte { return jute.AppendRequest(nil, 1, op, jute.Encoded(body)) }
 	path := jute.AppendBool(jute.AppendString(nil, "/zookeeper"), true)
 	f.Add(append(frame(jute.OpGetData, path), frame(jute.OpGetChildren2, path)...))
-	f.Add(frame(jute.OpSetWatches, (&jute.SetWatches{Data: []string{"/a"}, Child: []string{"/"}}).Append(nil, jute.OpSetWatches)))
+	f.Add(frame(jute.OpSetWatches,
+		(&jute.SetWatches{Data: []string{"/a"}, Child: []string{"/"}}).Append(nil, jute.OpSetWatches)))
 	f.Add(frame(jute.OpMultiRead, jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpGetData, Path: "/"}})))
 	f.Add(frame(jute.OpAuth, (&jute.AuthPacket{Scheme: "digest", Auth: []byte("a:b")}).Append(nil)))
 	f.Fuzz(func(t *testing.T, b []byte) {

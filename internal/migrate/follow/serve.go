@@ -19,7 +19,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Limits of what clients may take.
+// Limits on what clients may use.
 const (
 	clientsMax     = 1000            // connections
 	requestMax     = 1 << 20         // bytes of a request, as jute.maxbuffer
@@ -28,7 +28,7 @@ const (
 	watchesMax     = 10_000          // paths that a client watches
 )
 
-// The timeouts of sessions.
+// The bounds of session timeouts.
 const (
 	timeoutMin = 4 * time.Second
 	timeoutMax = 60 * time.Second
@@ -42,7 +42,7 @@ type Server struct {
 	throttle auth.Throttle
 	secret   [32]byte
 
-	mu      sync.Mutex // taken while the follower's is held
+	mu      sync.Mutex // locked after the follower's
 	watches *watch.Table
 	clients map[int64]*client
 	next    int64
@@ -84,7 +84,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// admit makes room for a client; nil if there are too many.
+// admit registers a client, or returns nil if there are too many.
 func (s *Server) admit(conn net.Conn) *client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *Server) admit(conn net.Conn) *client {
 	return c
 }
 
-// drop closes all connections. Clients connect again, and say what they have seen.
+// drop closes all connections. Clients reconnect, and say what they have seen.
 func (s *Server) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *Server) drop() {
 	}
 }
 
-// changed tells those who watch a path. The follower's lock is held.
+// changed notifies the clients that watch a path. The caller holds the follower's lock.
 func (s *Server) changed(event jute.EventType, path string, zxid int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *Server) leave(c *client) {
 	c.conn.Close()
 }
 
-// password is that of a session which began here.
+// password returns the password of a session that was created here.
 func (s *Server) password(session int64) (p [jute.PasswdSize]byte) {
 	m := hmac.New(sha256.New, s.secret[:])
 	m.Write(binary.BigEndian.AppendUint64(nil, uint64(session)))
@@ -152,7 +152,7 @@ type client struct {
 	mu    sync.Mutex
 	ready sync.Cond
 	out   []byte
-	end   bool // nothing more is to be written
+	end   bool // nothing more will be written
 }
 
 func (c *client) serve() {
@@ -176,7 +176,7 @@ func (c *client) serve() {
 // errRefused ends a connection without an answer, so that the client tries the next server.
 var errRefused = errors.New("the client is refused")
 
-// begin answers a four-letter word, or begins a session.
+// begin answers a four-letter word, or creates a session.
 func (c *client) begin() error {
 	if err := c.conn.SetDeadline(time.Now().Add(connectTimeout)); err != nil {
 		return err
@@ -229,7 +229,8 @@ func (c *client) begin() error {
 	case ok && hmac.Equal(passwdOf(req.SessionID), req.Passwd):
 		passwd, c.timeout = [jute.PasswdSize]byte(req.Passwd), time.Duration(known)*time.Millisecond
 	default: // expired
-		_, err := c.conn.Write(jute.AppendFrame(nil, (&jute.ConnectResponse{HasReadOnly: req.HasReadOnly, Passwd: passwd[:]}).Append))
+		_, err := c.conn.Write(jute.AppendFrame(nil,
+			(&jute.ConnectResponse{HasReadOnly: req.HasReadOnly, Passwd: passwd[:]}).Append))
 		return errors.Join(err, errRefused)
 	}
 	res.SessionID, res.Timeout, res.Passwd = c.session, int32(c.timeout/time.Millisecond), passwd[:]
@@ -242,7 +243,7 @@ func passwdOf(session int64) []byte {
 	return p[:]
 }
 
-// write writes what is to be written, until the end.
+// write writes queued bytes until the connection ends.
 func (c *client) write() {
 	var b []byte
 	for {
@@ -287,7 +288,7 @@ func (c *client) notify(event jute.EventType, path string, zxid int64) {
 	})
 }
 
-// read answers requests until the client is silent for its timeout, or closes.
+// read answers requests until the client is silent for its session timeout, or closes.
 func (c *client) read() {
 	var buf []byte
 	for {

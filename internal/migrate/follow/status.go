@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// text returns the status as the words srvr and mntr tell it.
+// text returns the status as srvr or mntr prints it.
 func (s Status) text(mntr bool) string {
 	var b strings.Builder
 	row := func(key, name, format string, value any) {
@@ -39,13 +39,14 @@ func or(text, other string) string {
 	return text
 }
 
-// String is the status in one line.
+// String returns the status in one line.
 func (s Status) String() string {
 	leader := "no leader"
 	if s.Leader != "" {
 		leader = fmt.Sprintf("leader %s, epoch %d", s.Leader, s.Epoch)
 	}
-	text := fmt.Sprintf("%s, zxid %#x, lag %d zxids %.1f s, %d znodes, %d sessions, %d digests equal", leader, uint64(s.Zxid), s.Behind, s.Lag.Seconds(), s.Znodes, s.Sessions, s.Compared)
+	text := fmt.Sprintf("%s, zxid %#x, lag %d zxids %.1f s, %d znodes, %d sessions, %d digests equal", leader,
+		uint64(s.Zxid), s.Behind, s.Lag.Seconds(), s.Znodes, s.Sessions, s.Compared)
 	if s.Mismatch != nil {
 		text += fmt.Sprintf(", DIGESTS DIFFER since zxid %#x", uint64(s.Mismatch.Zxid))
 	}

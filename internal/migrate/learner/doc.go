@@ -1,7 +1,7 @@
-// Package learner speaks the learner's half of Apache ZooKeeper's quorum protocol, as an observer does: it
-// gets everything that an ensemble commits, and has no vote.
+// Package learner implements the learner's half of Apache ZooKeeper's quorum protocol for an observer, which receives
+// everything that an ensemble commits and has no vote.
 //
-// It computes: packets go in, packets and changes come out. Sockets and files are the caller's.
+// The package does no I/O: packets go in, packets and changes come out. The caller owns sockets and files.
 //
 //	learner                                leader
 //	OBSERVERINFO acceptedEpoch<<32    ->
@@ -16,6 +16,6 @@
 //	                                  <-   INFORM*, INFORMANDACTIVATE*, PING*
 //	PING                              ->
 //
-// A leader is believed what it commits, and nothing else: each length has a limit, each packet its
-// place, zxids go up one by one.
+// The leader is trusted about what it commits, and about nothing else: each length has a limit, packets must arrive in
+// order, and zxids must be consecutive.
 package learner

@@ -9,29 +9,29 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Learner is one connection to a leader. It is stepped by the leader's packets.
+// A Learner is one connection to a leader. The leader's packets drive it.
 type Learner struct {
 	o     Options
 	phase phase
 	epoch int64
-	zxid  int64 // of the last transaction that was handed out
-	fuzzy bool  // a snapshot was taken, whose transactions up to its zxid may come again
-	// proposals wait for their commit.
+	zxid  int64 // of the last transaction returned, or of the snapshot
+	fuzzy bool  // a snapshot was received; transactions up to its zxid may come again
+	// proposals haven't been committed yet.
 	proposals [][]byte
-	bytes     int // of proposals
+	bytes     int // size of proposals
 	config    []byte
 }
 
-// Options say who the learner is and what it has.
+// Options describe the learner and what it has.
 type Options struct {
-	ID            int64 // among the servers; one that none of them has
+	ID            int64 // the learner's id, which no server has
 	AcceptedEpoch int64 // the highest that was promised to a leader
-	CurrentEpoch  int64 // of the leader that was followed last
-	Zxid          int64 // of the last transaction that is there; 0 for nothing
-	ConfigVersion int64 // of the newest configuration that is known
+	CurrentEpoch  int64 // of the leader followed last
+	Zxid          int64 // of the last transaction it has; 0 for none
+	ConfigVersion int64 // of the newest known configuration
 }
 
-// phase says what is expected next.
+// phase says which packet is expected next.
 type phase int
 
 const (
@@ -46,50 +46,50 @@ func (p phase) String() string {
 	return [...]string{"LEADERINFO", "DIFF, TRUNC or SNAP", "NEWLEADER", "UPTODATE", "INFORM or PING"}[p]
 }
 
-// Limits of what waits for its commit, while a leader sends what is missing.
+// Limits on proposals that wait for their commit while the learner is being synchronized.
 const (
 	proposalsMax     = 100_000
 	proposalBytesMax = 256 << 20
 )
 
-// A Step is what a packet asks for, in the order of the fields.
+// A Step is what a packet asks the caller to do, in the order of the fields.
 type Step struct {
 	// Accept is an epoch to be stored as accepted before Send is sent; 0 for none.
 	Accept int64
-	// Snapshot says that a snapshot follows on the connection, of the zxid that the learner stands at then.
+	// Snapshot says that a snapshot follows on the connection, at the learner's current zxid.
 	Snapshot bool
-	// Records are transactions to be applied. They are valid until the next step.
+	// Records are transactions to apply. They are valid until the next step.
 	Records [][]byte
-	// Current is the epoch of a leader whose state was taken over: it is stored with all before, before Send is
-	// sent. 0 for none.
+	// Current is the epoch of a leader whose state was taken over, to be stored with all of the above before Send is
+	// sent; 0 for none.
 	Current int64
 	// Config is the text of a new configuration.
 	Config []byte
 	// Send is sent to the leader.
 	Send []byte
-	// Live says that everything the leader had is there.
+	// Live says that the learner has everything that the leader had.
 	Live bool
-	// Proposed is the last zxid that the leader has proposed, from its pings; 0 for no ping.
+	// Proposed is the zxid last proposed by the leader, from a ping; 0 if the packet isn't a ping.
 	Proposed int64
 }
 
-// ErrStartOver is the error if what is here isn't a part of the leader's history: everything is to be
-// taken from it anew.
+// ErrStartOver says that the learner's data isn't part of the leader's history: everything must be received from the
+// leader again.
 var ErrStartOver = errors.New("the leader's history is another; everything must be taken from it again")
 
 const protocolVersion = 0x10000
 
-// New returns a learner, and what it sends first.
+// New returns a learner, and the first packet to send.
 func New(o Options) (l *Learner, send []byte) {
 	data := jute.AppendLong(jute.AppendInt(jute.AppendLong(nil, o.ID), protocolVersion), o.ConfigVersion)
 	p := Packet{ObserverHello, o.AcceptedEpoch << 32, data}
 	return &Learner{o: o, zxid: o.Zxid}, p.Append(nil)
 }
 
-// Zxid is that of the last transaction that was handed out, or of the snapshot.
+// Zxid returns the zxid of the last transaction returned, or of the snapshot.
 func (l *Learner) Zxid() int64 { return l.zxid }
 
-// Step takes one packet. An error ends the connection.
+// Step processes one packet. After an error the connection must be closed.
 func (l *Learner) Step(p *Packet) (Step, error) {
 	var s Step
 	var err error
@@ -119,7 +119,7 @@ func (l *Learner) unexpected(p *Packet) error {
 	return fmt.Errorf("the leader sends %v at zxid %#x; want %v", p.Type, uint64(p.Zxid), l.phase)
 }
 
-// greet takes the leader's epoch.
+// greet processes the leader's epoch.
 func (l *Learner) greet(p *Packet, s *Step) error {
 	epoch := p.Zxid >> 32
 	switch {
@@ -130,7 +130,7 @@ func (l *Learner) greet(p *Packet, s *Step) error {
 	case epoch < l.o.AcceptedEpoch:
 		return fmt.Errorf("the leader's epoch %d is before %d, which was promised to another", epoch, l.o.AcceptedEpoch)
 	}
-	current := int32(-1) // the leader has counted this learner's word already
+	current := int32(-1) // the leader has already counted this learner's promise
 	if epoch > l.o.AcceptedEpoch {
 		s.Accept, current = epoch, int32(l.o.CurrentEpoch)
 	}
@@ -139,7 +139,7 @@ func (l *Learner) greet(p *Packet, s *Step) error {
 	return nil
 }
 
-// choose takes the leader's word on what is missing.
+// choose processes the leader's choice of how to synchronize.
 func (l *Learner) choose(p *Packet, s *Step) error {
 	switch p.Type {
 	case Trunc:
@@ -154,7 +154,7 @@ func (l *Learner) choose(p *Packet, s *Step) error {
 	return nil
 }
 
-// follow takes the leader as such: everything it had committed was handed out.
+// follow accepts the leader: everything that it had committed was returned.
 func (l *Learner) follow(p *Packet, s *Step) error {
 	if p.Zxid>>32 != l.epoch || p.Zxid&0xffffffff != 0 {
 		return fmt.Errorf("the leader begins epoch %#x and has announced %#x", uint64(p.Zxid)>>32, l.epoch)
@@ -169,12 +169,13 @@ func (l *Learner) follow(p *Packet, s *Step) error {
 	return nil
 }
 
-// commit takes what brings or commits transactions.
+// commit processes packets that carry or commit transactions.
 func (l *Learner) commit(p *Packet, s *Step) error {
 	switch p.Type {
 	case Proposal:
 		if len(l.proposals) == proposalsMax || l.bytes+len(p.Data) > proposalBytesMax {
-			return fmt.Errorf("the leader proposes more than %d transactions or %d bytes and commits none", proposalsMax, proposalBytesMax)
+			return fmt.Errorf("the leader proposes more than %d transactions or %d bytes and commits none", proposalsMax,
+				proposalBytesMax)
 		}
 		l.proposals = append(l.proposals, append([]byte{}, p.Data...))
 		l.bytes += len(p.Data)
@@ -193,17 +194,17 @@ func (l *Learner) commit(p *Packet, s *Step) error {
 		if len(p.Data) < 8 {
 			return fmt.Errorf("INFORMANDACTIVATE with %d bytes of data", len(p.Data))
 		}
-		record := p.Data[8:] // behind the leader that was designated
+		record := p.Data[8:] // after the id of the designated leader
 		s.Config = apachefiles.ConfigIn(record)
 		return l.hand(p.Zxid, record, s)
 	case Revalidate, Sync:
-		return nil // answers to nothing that was asked
+		return nil // answers to questions that the learner never asks
 	}
 	return l.unexpected(p)
 }
 
-// hand hands out a committed transaction. Zxids go up by one, but where an epoch begins; what a snapshot
-// may have already comes again.
+// hand returns a committed transaction to the caller. Zxids are consecutive, except where an epoch begins;
+// transactions that a snapshot may include come again.
 func (l *Learner) hand(zxid int64, record []byte, s *Step) error {
 	found, err := apachefiles.TxnZxid(record)
 	switch {

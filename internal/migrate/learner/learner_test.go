@@ -37,7 +37,8 @@ func TestJoin(t *testing.T) {
 	t.Parallel()
 	l, send := New(Options{ID: 200, AcceptedEpoch: 4, CurrentEpoch: 3, Zxid: 0x300000005, ConfigVersion: 0x100})
 	first, err := (&Reader{R: bytes.NewReader(send)}).Next()
-	if err != nil || first.Type != ObserverHello || first.Zxid != 4<<32 || len(first.Data) != 20 || first.Data[7] != 200 || first.Data[19] != 0 {
+	if err != nil || first.Type != ObserverHello || first.Zxid != 4<<32 || len(first.Data) != 20 || first.Data[7] != 200 ||
+		first.Data[19] != 0 {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	config := "server.1=a:1:2\nversion=5"
@@ -60,7 +61,9 @@ func TestJoin(t *testing.T) {
 		{packet: Packet{Inform, 0x500000001, txn(0x500000001, 0)}, zxids: []int64{0x500000001}},
 		{packet: Packet{Type: UpToDate, Zxid: -1}, live: true, config: config, send: Packet{Ack, 5 << 32, nil}},
 		{packet: Packet{Type: Ping, Zxid: 0x500000009}, pinged: 0x500000009, send: Packet{Ping, 0x500000009, []byte{}}},
-		{packet: Packet{InformAndActivate, 0x500000002, append(jute.AppendLong(nil, 2), reconfig(0x500000002, "server.2=b:1:2")...)}, zxids: []int64{0x500000002}, config: "server.2=b:1:2"},
+		{packet: Packet{
+			InformAndActivate, 0x500000002, append(jute.AppendLong(nil, 2), reconfig(0x500000002, "server.2=b:1:2")...),
+		}, zxids: []int64{0x500000002}, config: "server.2=b:1:2"},
 	} {
 		have, err := l.Step(&step.packet)
 		if err != nil {
@@ -70,7 +73,8 @@ func TestJoin(t *testing.T) {
 		if step.send.Type != 0 {
 			want = step.send.Append(nil)
 		}
-		if !bytes.Equal(have.Send, want) || !reflect.DeepEqual(zxids(have.Records), step.zxids) || have.Accept != step.accept || have.Current != step.current ||
+		if !bytes.Equal(have.Send, want) || !reflect.DeepEqual(zxids(have.Records), step.zxids) ||
+			have.Accept != step.accept || have.Current != step.current ||
 			have.Live != step.live || string(have.Config) != step.config || have.Proposed != step.pinged {
 			t.Errorf("step %d, %v: %+v", i, step.packet.Type, have)
 		}
@@ -134,22 +138,40 @@ func TestRefused(t *testing.T) {
 		"no choice":      {packets: []Packet{epochPacket(5), {Type: NewLeader, Zxid: 5 << 32}}, says: "want DIFF"},
 		"trunc":          {packets: []Packet{epochPacket(5), {Type: Trunc, Zxid: 3}}, says: "history is another"},
 		"negative":       {packets: []Packet{epochPacket(5), {Type: Snap, Zxid: -3}}, says: "SNAP"},
-		"other epoch":    {packets: []Packet{epochPacket(5), {Type: Diff}, {Type: NewLeader, Zxid: 6 << 32}}, says: "has announced"},
-		"large config":   {packets: []Packet{epochPacket(5), {Type: Diff}, {NewLeader, 5 << 32, make([]byte, ConfigBytesMax+1)}}, says: "configuration"},
-		"commit alone":   {packets: []Packet{epochPacket(5), {Type: Diff}, {Type: Commit, Zxid: 1}}, says: "hasn't proposed"},
-		"other zxid":     {packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 1, txn(2, 0)}}, says: "transaction's is 0x2"},
-		"short txn":      {packets: []Packet{epochPacket(5), {Type: Diff}, {Type: Inform, Zxid: 1}}, says: "0 bytes"},
-		"gap":            {packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 2, txn(2, 0)}}, says: "history is another"},
-		"backwards":      {from: Options{Zxid: 7}, packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 7, txn(7, 0)}}, says: "history is another"},
-		"epoch's middle": {packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 0x500000002, txn(0x500000002, 0)}}, says: "history is another"},
-		"short activate": {packets: []Packet{epochPacket(5), {Type: Diff}, {InformAndActivate, 1, []byte{1}}}, says: "INFORMANDACTIVATE"},
-		"a follower's":   {packets: []Packet{epochPacket(5), {Type: Diff}, {Type: Request}}, says: "REQUEST"},
-		"unknown":        {packets: []Packet{epochPacket(5), {Type: Diff}, {Type: 77}}, says: "type 77"},
+		"other epoch": {
+			packets: []Packet{epochPacket(5), {Type: Diff}, {Type: NewLeader, Zxid: 6 << 32}}, says: "has announced",
+		},
+		"large config": {
+			packets: []Packet{epochPacket(5), {Type: Diff}, {NewLeader, 5 << 32, make([]byte, ConfigBytesMax+1)}},
+			says:    "configuration",
+		},
+		"commit alone": {packets: []Packet{epochPacket(5), {Type: Diff}, {Type: Commit, Zxid: 1}}, says: "hasn't proposed"},
+		"other zxid": {
+			packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 1, txn(2, 0)}}, says: "transaction's is 0x2",
+		},
+		"short txn": {packets: []Packet{epochPacket(5), {Type: Diff}, {Type: Inform, Zxid: 1}}, says: "0 bytes"},
+		"gap": {
+			packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 2, txn(2, 0)}}, says: "history is another",
+		},
+		"backwards": {
+			from: Options{Zxid: 7}, packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 7, txn(7, 0)}},
+			says: "history is another",
+		},
+		"epoch's middle": {
+			packets: []Packet{epochPacket(5), {Type: Diff}, {Inform, 0x500000002, txn(0x500000002, 0)}},
+			says:    "history is another",
+		},
+		"short activate": {
+			packets: []Packet{epochPacket(5), {Type: Diff}, {InformAndActivate, 1, []byte{1}}}, says: "INFORMANDACTIVATE",
+		},
+		"a follower's": {packets: []Packet{epochPacket(5), {Type: Diff}, {Type: Request}}, says: "REQUEST"},
+		"unknown":      {packets: []Packet{epochPacket(5), {Type: Diff}, {Type: 77}}, says: "type 77"},
 	} {
 		l, _ := New(c.from)
 		for i, p := range c.packets {
 			_, err := l.Step(&p)
-			if last := i == len(c.packets)-1; last && (err == nil || !strings.Contains(err.Error(), c.says)) || !last && err != nil {
+			if last := i == len(c.packets)-1; last && (err == nil || !strings.Contains(err.Error(), c.says)) ||
+				!last && err != nil {
 				t.Errorf("%s: packet %d: %v; want %q", name, i, err, c.says)
 			}
 		}
@@ -192,11 +214,19 @@ func TestPackets(t *testing.T) {
 		bytes []byte
 		ok    bool
 	}{
-		"identities":       {jute.AppendBuffer(jute.AppendBuffer(jute.AppendInt(jute.AppendInt(head[:12:12], -1), 1), id(authBytesMax)), id(3)), true},
-		"a large identity": {jute.AppendBuffer(jute.AppendInt(jute.AppendInt(head[:12:12], -1), 1), id(authBytesMax+1)), false},
-		"many identities":  {append(jute.AppendInt(jute.AppendInt(head[:12:12], -1), authEntriesMax+1), make([]byte, 8*authEntriesMax+8)...), false},
-		"negative":         {jute.AppendInt(head[:12:12], -2), false},
-		"large":            {jute.AppendInt(head[:12:12], DataBytesMax+1), false},
+		"identities": {
+			jute.AppendBuffer(jute.AppendBuffer(jute.AppendInt(jute.AppendInt(head[:12:12], -1), 1), id(authBytesMax)), id(3)),
+			true,
+		},
+		"a large identity": {
+			jute.AppendBuffer(jute.AppendInt(jute.AppendInt(head[:12:12], -1), 1), id(authBytesMax+1)), false,
+		},
+		"many identities": {
+			append(jute.AppendInt(jute.AppendInt(head[:12:12], -1), authEntriesMax+1), make([]byte, 8*authEntriesMax+8)...),
+			false,
+		},
+		"negative": {jute.AppendInt(head[:12:12], -2), false},
+		"large":    {jute.AppendInt(head[:12:12], DataBytesMax+1), false},
 	} {
 		_, err := (&Reader{R: bytes.NewReader(c.bytes)}).Next()
 		if (err == nil) != c.ok {
@@ -230,7 +260,11 @@ func TestParseConfig(t *testing.T) {
 	for n := range membersMax + 1 {
 		many += fmt.Sprintf("server.%d=a:1:2\n", n)
 	}
-	for _, text := range []string{"server.x=a:1:2", "server.1=a", "server.1=a:1", "server.1=a:1:x", "server.1=a:0:1", "server.1=:1:2", "server.1=[::1:1:2", "server.1=a:1:2:3:4", "version=x", many, strings.Repeat("#", ConfigBytesMax+1)} {
+	for _, text := range []string{
+		"server.x=a:1:2",
+		"server.1=a", "server.1=a:1", "server.1=a:1:x", "server.1=a:0:1", "server.1=:1:2", "server.1=[::1:1:2",
+		"server.1=a:1:2:3:4", "version=x", many, strings.Repeat("#", ConfigBytesMax+1),
+	} {
 		if members, _, err := ParseConfig(text); err == nil {
 			t.Errorf("%.40q is taken: %+v", text, members)
 		}
@@ -241,7 +275,10 @@ func TestParseConfig(t *testing.T) {
 func FuzzLeader(f *testing.F) {
 	var good []byte
 	hello := epochPacket(5)
-	for _, p := range []Packet{hello, {Type: Diff}, {Proposal, 1, txn(1, 0)}, {Type: Commit, Zxid: 1}, {NewLeader, 5 << 32, []byte("server.1=a:1:2")}, {Type: UpToDate}, {Type: Ping, Zxid: 1}, {Inform, 2, txn(2, 0)}} {
+	for _, p := range []Packet{
+		hello, {Type: Diff}, {Proposal, 1, txn(1, 0)}, {Type: Commit, Zxid: 1},
+		{NewLeader, 5 << 32, []byte("server.1=a:1:2")}, {Type: UpToDate}, {Type: Ping, Zxid: 1}, {Inform, 2, txn(2, 0)},
+	} {
 		good = p.Append(good)
 	}
 	f.Add(good)

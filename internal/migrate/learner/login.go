@@ -11,7 +11,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// What is sent on quorum ports before anything else where servers prove by SASL who they are.
+// The protocol that comes first on a quorum port if servers authenticate each other by SASL.
 const (
 	authMagic    = 0x5F2435013501EDCC
 	authProgress = 0
@@ -22,8 +22,8 @@ const (
 	authTime          = 10 * time.Second
 )
 
-// Login logs in at a quorum port. Step is the client's half of a SASL mechanism: it takes the server's token, nil at
-// first, and returns the one to answer with; done says that the server has proved itself, too.
+// Login logs in at a quorum port. step is the client's half of a SASL mechanism: it takes the server's token, nil at
+// first, and returns the answer; done says that the server has authenticated itself too.
 func Login(conn net.Conn, step func(token []byte) (answer []byte, done bool, err error)) error {
 	if err := conn.SetDeadline(time.Now().Add(authTime)); err != nil {
 		return err
@@ -67,7 +67,8 @@ func Login(conn net.Conn, step func(token []byte) (answer []byte, done bool, err
 func readAuth(r io.Reader) (status int32, token []byte, err error) {
 	var head [16]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return 0, nil, fmt.Errorf("%w: the server doesn't know the user, has another password, or no quorum.auth.enableSasl", err)
+		return 0, nil, fmt.Errorf("%w: the server doesn't know the user, has another password, or no quorum.auth.enableSasl",
+			err)
 	}
 	if magic := binary.BigEndian.Uint64(head[:]); magic != authMagic {
 		return 0, nil, fmt.Errorf("the server answers %#x: it doesn't speak SASL here", magic)
@@ -77,7 +78,7 @@ func readAuth(r io.Reader) (status int32, token []byte, err error) {
 	if size > authTokenBytesMax {
 		return 0, nil, fmt.Errorf("the server's token has %d bytes, more than %d", size, authTokenBytesMax)
 	}
-	token = make([]byte, max(size, 0)) // -1 is none
+	token = make([]byte, max(size, 0)) // -1 stands for none
 	_, err = io.ReadFull(r, token)
 	return status, token, err
 }

@@ -19,12 +19,12 @@ type Member struct {
 
 // Limits of a configuration.
 const (
-	ConfigBytesMax = 512 << 10 // Apache's limit for what the election sends
+	ConfigBytesMax = 512 << 10 // Apache's limit for a configuration in the election protocol
 	membersMax     = 255       // ids have 8 bits
 )
 
-// ParseConfig reads a configuration, as /zookeeper/config and NEWLEADER have it, or a zoo.cfg: lines server.N=…,
-// and version=… in hex. Other lines are passed over.
+// ParseConfig parses a configuration as in /zookeeper/config and NEWLEADER, or a zoo.cfg: lines server.N=…, and
+// version=… in hex. It skips other lines.
 //
 //	server.1=host:2888:3888[:role][|host:2888:3888…][;clientport]
 func ParseConfig(text string) (members []Member, version int64, err error) {
@@ -56,8 +56,7 @@ func ParseConfig(text string) (members []Member, version int64, err error) {
 	return members, version, nil
 }
 
-// Weighted reports whether a configuration gives servers weights or puts them into groups, so that a quorum isn't
-// simply a majority.
+// Weighted reports whether a configuration gives servers weights or groups, so that a quorum isn't simply a majority.
 func Weighted(text string) bool {
 	for line := range strings.Lines(text) {
 		key, _, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -93,7 +92,7 @@ func parseMember(id, value string) (m Member, err error) {
 	return m, nil
 }
 
-// cutHost returns the host before the first port; IPv6 is in brackets.
+// cutHost splits text into the host and what follows it; an IPv6 host is in brackets.
 func cutHost(text string) (host, rest string, ok bool) {
 	if inner, v6 := strings.CutPrefix(text, "["); v6 {
 		host, rest, ok = strings.Cut(inner, "]:")

@@ -36,12 +36,15 @@ const (
 )
 
 var typeNames = map[Type]string{
-	Request: "REQUEST", Proposal: "PROPOSAL", Ack: "ACK", Commit: "COMMIT", Ping: "PING", Revalidate: "REVALIDATE", Sync: "SYNC", Inform: "INFORM",
-	CommitAndActivate: "COMMITANDACTIVATE", NewLeader: "NEWLEADER", FollowerHello: "FOLLOWERINFO", UpToDate: "UPTODATE", Diff: "DIFF", Trunc: "TRUNC",
-	Snap: "SNAP", ObserverHello: "OBSERVERINFO", LeaderHello: "LEADERINFO", AckEpoch: "ACKEPOCH", InformAndActivate: "INFORMANDACTIVATE",
+	Request: "REQUEST", Proposal: "PROPOSAL", Ack: "ACK", Commit: "COMMIT", Ping: "PING", Revalidate: "REVALIDATE",
+	Sync: "SYNC", Inform: "INFORM",
+	CommitAndActivate: "COMMITANDACTIVATE", NewLeader: "NEWLEADER", FollowerHello: "FOLLOWERINFO", UpToDate: "UPTODATE",
+	Diff: "DIFF", Trunc: "TRUNC",
+	Snap: "SNAP", ObserverHello: "OBSERVERINFO", LeaderHello: "LEADERINFO", AckEpoch: "ACKEPOCH",
+	InformAndActivate: "INFORMANDACTIVATE",
 }
 
-// String returns Apache's name of a type.
+// String returns Apache's name of the type.
 func (t Type) String() string {
 	if name := typeNames[t]; name != "" {
 		return name
@@ -49,11 +52,11 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", int32(t))
 }
 
-// A Packet is what leader and learner send each other, without any frame around it:
+// A Packet is what leader and learner send each other, without any framing:
 //
 //	int type | long zxid | buffer data | vector<ustring scheme, ustring id> authinfo
 //
-// What a leader sends to an observer has no authinfo.
+// Packets from a leader to an observer have no authinfo.
 type Packet struct {
 	Type Type
 	Zxid int64
@@ -78,13 +81,13 @@ func (p *Packet) Append(b []byte) []byte {
 // A Reader reads packets.
 type Reader struct {
 	R io.Reader
-	// Max bounds a packet's data, if it isn't 0; DataBytesMax does in any case.
+	// Max, if not 0, bounds a packet's data in addition to DataBytesMax.
 	Max  int
 	head [16]byte
 	buf  []byte
 }
 
-// readStep is how much is made ready for a packet's data at once: a length alone costs no memory.
+// readStep is how much is allocated at once for a packet's data: a claimed length alone costs no memory.
 const readStep = 64 << 10
 
 // Next reads a packet, whose data is valid until the next call. The error is io.EOF only between two packets.
@@ -136,7 +139,7 @@ func (r *Reader) bytes(n int32, limit int) ([]byte, error) {
 	return r.buf, nil
 }
 
-// skipAuth reads the identities.
+// skipAuth reads and discards the identities.
 func (r *Reader) skipAuth() error {
 	n, err := r.int()
 	if err != nil || n == -1 {

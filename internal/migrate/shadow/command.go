@@ -58,15 +58,15 @@ const (
 	exitUnsure  = 3
 )
 
-// Reach are the flags that say how the shadow is reached.
+// Reach provides the flags that say how to reach the shadow.
 type Reach interface {
-	// Take reads a flag with its value from the front of args.
+	// Take parses a flag and its value at the front of args.
 	Take(args []string) (rest []string, ok bool, err error)
 	Check() error
 	Dial(ctx context.Context, server string) (net.Conn, error)
 }
 
-// settings are what the command line says.
+// settings holds the parsed command line.
 type settings struct {
 	Options
 	listen string
@@ -150,7 +150,7 @@ func (s *settings) set(name, value string) (err error) {
 	return nil
 }
 
-// Command runs zooid shadow.
+// Command runs zooid shadow and returns the exit code.
 func Command(args []string, reach Reach, stdout, stderr io.Writer) int {
 	var s settings
 	wanted, err := s.parse(args, reach)
@@ -172,7 +172,7 @@ func Command(args []string, reach Reach, stdout, stderr io.Writer) int {
 	return s.serve(ctx, l, stdout, stderr, func(*Proxy) {})
 }
 
-// patiently returns a context that ends so long after another one as the settings say, or with the next interrupt.
+// patiently returns a context that ends some time after ctx, as the settings say, or at the next interrupt.
 func (s *settings) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	playing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
@@ -187,9 +187,9 @@ func (s *settings) patiently(ctx context.Context) (context.Context, context.Canc
 	return playing, cancel
 }
 
-// serve serves clients until ctx ends, plays what is left, and returns the exit code. begun is told the proxy.
+// serve serves clients until ctx ends, plays what is left, and returns the exit code. It calls begun with the proxy.
 func (s *settings) serve(ctx context.Context, l net.Listener, stdout, stderr io.Writer, begun func(*Proxy)) int {
-	var mu sync.Mutex // of stderr
+	var mu sync.Mutex // guards stderr
 	s.Say = func(text string) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -59,7 +59,8 @@ func TestArguments(t *testing.T) {
 		{"-listen 256.0.0.1:0 -tls a:1 b:2", 2, "256.0.0.1"},
 	} {
 		var out bytes.Buffer
-		if code := Command(strings.Fields(c.args), plain{}, &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := Command(strings.Fields(c.args), plain{}, &out, &out); code != c.code ||
+			!strings.Contains(out.String(), c.says) {
 			t.Errorf("zooid shadow %s: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
 		}
 	}
@@ -99,7 +100,8 @@ func TestRun(t *testing.T) {
 			t.Parallel()
 			primary, shadow := zktest.Start(t, zktest.Options{}), zktest.Start(t, zktest.Options{})
 			var s settings
-			if _, err := s.parse(append(strings.Fields(c.args), "-listen", "127.0.0.1:0", primary.Connect(), shadow.Connect()), plain{}); err != nil {
+			if _, err := s.parse(append(strings.Fields(c.args), "-listen", "127.0.0.1:0", primary.Connect(), shadow.Connect()),
+				plain{}); err != nil {
 				t.Fatal(err)
 			}
 			l, err := net.Listen("tcp", s.listen)
@@ -136,7 +138,8 @@ func TestRun(t *testing.T) {
 					t.Errorf("printed %q, want %q", line, c.lines[i])
 				}
 			}
-			if !strings.Contains(errs.String(), "replies and notifications compared") || !strings.Contains(errs.String(), "getData") && c.code == exitDiffers {
+			if !strings.Contains(errs.String(), "replies and notifications compared") ||
+				!strings.Contains(errs.String(), "getData") && c.code == exitDiffers {
 				t.Errorf("the summary: %s", &errs)
 			}
 		})
@@ -160,7 +163,8 @@ func TestDrain(t *testing.T) {
 			t.Parallel()
 			primary, shadow := zktest.Start(t, zktest.Options{}), zktest.Start(t, zktest.Options{})
 			var s settings
-			if _, err := s.parse(append(strings.Fields(c.args), "-listen", "127.0.0.1:0", primary.Connect(), shadow.Connect()), plain{}); err != nil {
+			if _, err := s.parse(append(strings.Fields(c.args), "-listen", "127.0.0.1:0", primary.Connect(), shadow.Connect()),
+				plain{}); err != nil {
 				t.Fatal(err)
 			}
 			var held atomic.Bool

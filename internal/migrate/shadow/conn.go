@@ -9,29 +9,29 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A conn is a client's connection to the primary, as it is followed.
+// A conn is a client's connection to the primary, as the proxy follows it.
 type conn struct {
 	p                       *Proxy
 	generation              int
 	fromClient, fromPrimary assembler // each is used by one goroutine
-	unreadable              bool      // what the client sends can't be followed; used by the same goroutine
+	unreadable              bool      // the client's requests can't be followed; used by the goroutine of fromClient
 
-	// The following is guarded by p.mu.
+	// p.mu guards the following fields.
 	hello   *jute.ConnectRequest
 	greeted bool     // the primary has answered hello
-	s       *session // nil until then
-	after   *conn    // the session's connection before this one, until it is over; what this one asked for is played then
+	s       *session // nil until greeted
+	after   *conn    // the session's previous connection, until it has ended; requests of this one aren't played before
 	open    []*exchange
-	held    int // of its exchanges, those that the shadow hasn't played
-	bytes   int // that they take
+	held    int // number of its exchanges that the shadow hasn't played
+	bytes   int // memory that they take
 	last    int64
 	emitted int64
 	events  []jute.WatcherEvent
-	off     string // why it isn't shadowed any more, "" while it is
+	off     string // why it is no longer shadowed, "" while it is
 	closed  bool
 }
 
-// requested looks at bytes that the client sends, before they are passed on.
+// requested inspects bytes that the client has sent, before they are passed on.
 func (c *conn) requested(b []byte) {
 	if c.unreadable {
 		return
@@ -45,7 +45,7 @@ func (c *conn) requested(b []byte) {
 	}
 }
 
-// request takes one frame of the client's.
+// request processes one frame from the client.
 func (c *conn) request(frame []byte) error {
 	p := c.p
 	p.mu.Lock()
@@ -70,7 +70,7 @@ func (c *conn) request(frame []byte) error {
 		p.skipped(h.Op, d.Rest())
 		return nil
 	}
-	if c.closed { // nothing that the primary answers is heard any more
+	if c.closed { // the primary's answers are no longer read
 		p.unanswered(h.Op, d.Rest())
 		return nil
 	}
@@ -82,7 +82,7 @@ func (c *conn) request(frame []byte) error {
 	return nil
 }
 
-// hold counts what an exchange takes. The caller holds p.mu.
+// hold accounts for the memory of exchanges. The caller holds p.mu.
 func (c *conn) hold(bytes, exchanges int) {
 	c.held += exchanges
 	c.bytes += bytes
@@ -98,7 +98,7 @@ func (c *conn) hold(bytes, exchanges int) {
 	}
 }
 
-// replied looks at bytes that the primary sends, before they are passed on.
+// replied inspects bytes that the primary has sent, before they are passed on.
 func (c *conn) replied(b []byte) {
 	if c.fromPrimary.limit == 0 {
 		return
@@ -111,7 +111,7 @@ func (c *conn) replied(b []byte) {
 	}
 }
 
-// answer takes one frame of the primary's.
+// answer processes one frame from the primary.
 func (c *conn) answer(frame []byte) error {
 	p := c.p
 	p.mu.Lock()
@@ -154,7 +154,7 @@ func (c *conn) answer(frame []byte) error {
 		}
 		p.stamp++
 		x.answered, x.zxid, x.code, x.reply, x.came, x.at = true, h.Zxid, h.Err, d.Rest(), p.stamp, time.Now()
-		if x.op != jute.OpAuth { // which is answered out of turn
+		if x.op != jute.OpAuth { // an auth request is answered out of turn
 			x.events, c.events = c.events, nil
 		}
 		c.hold(len(x.reply), 0)
@@ -180,7 +180,7 @@ func (c *conn) emit() {
 	if len(c.open) == 0 {
 		delete(c.p.waiting, c)
 	}
-	c.p.poke() // what another connection waits for may have come
+	c.p.poke() // another connection may wait for this answer
 }
 
 // stop ends the shadowing of the connection. The caller holds p.mu.
@@ -194,10 +194,10 @@ func (c *conn) stop(why string) {
 	}
 }
 
-// saidMax is how many connections that end for one reason are told one by one.
+// saidMax is how many connections with the same reason for ending are reported individually.
 const saidMax = 10
 
-// leaveOut stops following a connection: the requests that haven't been played won't be. The caller holds p.mu.
+// leaveOut stops following a connection: its remaining requests won't be played. The caller holds p.mu.
 func (c *conn) leaveOut(why string) {
 	if c.off != "" {
 		return
@@ -218,15 +218,15 @@ func (c *conn) leaveOut(why string) {
 	delete(c.p.waiting, c)
 }
 
-// release gives back what an exchange took. The caller holds p.mu.
+// release undoes hold for one exchange. The caller holds p.mu.
 func (c *conn) release(x *exchange) {
 	c.held--
 	c.bytes -= x.size()
 	c.p.bytes -= x.size()
 }
 
-// linger waits until the primary has answered what a client that has gone asked for: the shadow
-// must do the same.
+// linger waits until the primary has answered the requests of a client that has left: the shadow must carry them out
+// too.
 func (c *conn) linger(ctx context.Context) {
 	for end := time.Now().Add(lingerMax); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(lingerStep) {
 		c.p.mu.Lock()
@@ -240,7 +240,7 @@ func (c *conn) linger(ctx context.Context) {
 
 const lingerStep = 5 * time.Millisecond
 
-// over notes that the connection has ended. What hasn't been answered may have been done.
+// over notes that the connection has ended. Requests without an answer may have been carried out.
 func (c *conn) over(byPrimary bool) {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
@@ -285,7 +285,7 @@ func (c *conn) overLocked(byPrimary bool) {
 	}
 }
 
-// unanswered notes a request that the primary may have carried out or not. The caller holds p.mu.
+// unanswered notes a request without an answer, which the primary may have carried out. The caller holds p.mu.
 func (p *Proxy) unanswered(op jute.Op, request []byte) {
 	if op.IsWrite() {
 		p.counts.Unanswered++

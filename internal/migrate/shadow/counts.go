@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An OpCount counts the requests of one operation, or "watch" the notifications.
+// An OpCount counts the requests of one operation or, under "watch", the notifications.
 type OpCount struct {
 	Played    int `json:"played"`
 	Different int `json:"different"`
@@ -16,11 +16,11 @@ type OpCount struct {
 
 // Counts say what a Proxy has done so far.
 type Counts struct {
-	Connections int // of clients, those that were passed on without a look left out
+	Connections int // of clients, except those passed on without inspection
 	PassedOn    int // four-letter words and TLS
 	Refused     int // beyond connectionsMax
 	Unreachable int // the primary couldn't be reached
-	Unreadable  int // connections whose requests can't be followed: their writes aren't known
+	Unreadable  int // connections whose requests can't be followed, so that their writes are unknown
 	Sessions    int
 	Resumed     int
 	Expired     int
@@ -38,7 +38,7 @@ func newCounts() Counts {
 
 func (c *Counts) op(name string) *OpCount {
 	if c.Ops[name] == nil {
-		if strings.HasPrefix(name, "op(") { // there are 2³² of them
+		if strings.HasPrefix(name, "op(") { // there are 2³² of these
 			name = "unknown"
 		}
 		if c.Ops[name] == nil {
@@ -48,7 +48,7 @@ func (c *Counts) op(name string) *OpCount {
 	return c.Ops[name]
 }
 
-// Counts returns what has been done so far.
+// Counts returns the counts so far.
 func (p *Proxy) Counts() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Proxy) queued() int {
 	return n
 }
 
-// Sum returns the counts of all operations together.
+// Sum returns the total over all operations.
 func (c *Counts) Sum() (sum OpCount) {
 	for _, o := range c.Ops {
 		sum.Played += o.Played
@@ -118,13 +118,13 @@ func (c *Counts) String() string {
 	return b.String()
 }
 
-// reasonOf returns the part of a reason that many connections have in common.
+// reasonOf returns the common part of a reason, without the details of one connection.
 func reasonOf(why string) string {
 	reason, _, _ := strings.Cut(why, ": ")
 	return reason
 }
 
-// told counts and tells a difference. It is called without p.mu.
+// told counts and reports a difference. The caller must not hold p.mu.
 func (p *Proxy) told(d *Difference) {
 	p.mu.Lock()
 	o := p.counts.op(d.Op)

@@ -124,7 +124,8 @@ func TestPlantedDifferences(t *testing.T) {
 func TestIgnoredFields(t *testing.T) {
 	t.Parallel()
 	primary, shadow := zktest.Start(t, zktest.Options{}), zktest.Start(t, zktest.Options{})
-	r := start(t, primary.Connect(), shadow.Connect(), func(o *Options) { o.Ignored = map[string]bool{"data": true, "version": true} })
+	r := start(t, primary.Connect(), shadow.Connect(),
+		func(o *Options) { o.Ignored = map[string]bool{"data": true, "version": true} })
 	defer r.report(t)
 	user := client(t, r.addr)
 	_, err := user.Create(t.Context(), "/a", nil, zk.ModePersistent, open)
@@ -176,7 +177,8 @@ func TestMissedEvent(t *testing.T) {
 		want   string
 	}{
 		{"none", func(*jute.WatcherEvent) bool { return false }, "events (changed, none)"},
-		{"another", func(e *jute.WatcherEvent) bool { e.Type = jute.EventNodeDeleted; return true }, "events (changed, deleted)"},
+		{"another", func(e *jute.WatcherEvent) bool { e.Type = jute.EventNodeDeleted; return true },
+			"events (changed, deleted)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -213,7 +215,8 @@ func TestMissedEvent(t *testing.T) {
 			}
 			r.played(t)
 			found, _ := r.differences()
-			if len(found) != 1 || found[0].Op != "watch" || found[0].Path != "/a" || !strings.Contains(found[0].String(), c.want) {
+			if len(found) != 1 || found[0].Op != "watch" || found[0].Path != "/a" ||
+				!strings.Contains(found[0].String(), c.want) {
 				t.Errorf("found %v, want %s at /a", found, c.want)
 			}
 		})

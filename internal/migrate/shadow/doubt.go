@@ -6,10 +6,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// doubtsMax bounds the paths that are in doubt.
+// doubtsMax bounds the number of paths in doubt.
 const doubtsMax = 100_000
 
-// A doubt says how a znode may differ for a reason that is known.
+// A doubt says which parts of a znode may differ for a known reason.
 type doubt struct {
 	children bool   // its children and their number
 	node     bool   // the znode itself, and all below it
@@ -22,14 +22,14 @@ const (
 	doubtChildren = false
 )
 
-// doubts are the paths at which the shadow may differ for a known reason: writes that weren't played to it, and what
-// each side removes by its own clock.
+// doubts are the paths at which the shadow may differ for a known reason: writes that weren't played to it, and znodes
+// that each side removes by its own clock.
 type doubts struct {
 	paths map[string]doubt
 	full  bool // there are more than can be kept
 }
 
-// add notes a doubt about a znode, and about its parent's children.
+// add notes a doubt about a znode or its children; a doubt about a znode is also one about its parent's children.
 func (d *doubts) add(path string, node bool, why string) {
 	d.one(path, node, why)
 	if node && path != "/" {
@@ -60,15 +60,15 @@ func (d *doubts) write(op jute.Op, request []byte, why string) {
 		switch path := validPath(o.Path); {
 		case path == "":
 		case o.Op.IsCreate() && o.Flags.Sequential():
-			d.add(parentOf(path), doubtNode, why) // the numbers of later ones
+			d.add(parentOf(path), doubtNode, why) // later sequence numbers
 		default:
 			d.add(path, doubtNode, why)
 		}
 	}
 }
 
-// why returns the reason why what a request showed of a path may differ, "" if there is none. wide says that the
-// request looks at all that is below the path.
+// why returns why a reply may differ at a path, "" if there is no known reason. wide says that the reply covers
+// everything below the path.
 func (d *doubts) why(path string, wide bool) string {
 	if d.full {
 		return "more paths are in doubt than can be kept"
@@ -92,7 +92,7 @@ func (d *doubts) why(path string, wide bool) string {
 	return ""
 }
 
-// changesOf returns what a request changes if it is carried out, with the fields that count here.
+// changesOf returns the changes that a request makes if it succeeds, with only the relevant fields.
 func changesOf(op jute.Op, request []byte) []jute.MultiOp {
 	d := jute.NewDecoder(request)
 	switch {
@@ -134,7 +134,7 @@ func pathsOf(op jute.Op, request []byte) (paths []string) {
 	return paths
 }
 
-// validPath returns a path that can be one, "" otherwise.
+// validPath returns path if it is valid, "" otherwise.
 func validPath(path string) string {
 	if !strings.HasPrefix(path, "/") {
 		return ""
@@ -149,5 +149,5 @@ func parentOf(path string) string {
 	return "/"
 }
 
-// isBelow reports whether a path is below another one, or below its prefix as getEphemerals takes it.
+// isBelow reports whether path begins with prefix, which needn't end at a slash: getEphemerals takes any prefix.
 func isBelow(path, prefix string) bool { return strings.HasPrefix(path, prefix) }

@@ -6,20 +6,20 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// firstStep is how much memory a frame's length is given before its bytes arrive.
+// firstStep is how much memory is allocated for a frame before its bytes arrive.
 const firstStep = 64 << 10
 
-// An assembler cuts one direction of a connection into frames.
+// An assembler splits one direction of a connection into frames.
 type assembler struct {
 	limit int // of a frame, in bytes
 	head  [4]byte
-	n     int // bytes of head that are there
+	n     int // bytes of head read so far
 	size  int
 	frame []byte
 }
 
-// feed takes the next bytes and calls each with every frame that they end; the frame is the callee's. The error
-// is each's or a *jute.FrameSizeError. After one the stream can't be followed any more.
+// feed processes the next bytes, and calls each with every frame that they complete; each may keep the frame. The
+// error is that of each, or a *jute.FrameSizeError. After an error the stream can't be followed any more.
 func (a *assembler) feed(b []byte, each func(frame []byte) error) error {
 	for len(b) > 0 {
 		if a.n < len(a.head) {

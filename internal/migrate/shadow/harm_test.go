@@ -159,7 +159,8 @@ func TestAnotherServerOfTheShadow(t *testing.T) {
 	second := client(t, r.addr)
 	_, err = second.Create(t.Context(), "/b", nil, zk.ModePersistent, open)
 	must(t, err)
-	if c := r.played(t); c.ended("the shadow's server isn't reached any more") != 1 || c.Ops["create"].Played != 2 || c.Sum().Different > 0 {
+	if c := r.played(t); c.ended("the shadow's server isn't reached any more") != 1 || c.Ops["create"].Played != 2 ||
+		c.Sum().Different > 0 {
 		t.Errorf("ended: %v; %d creates were played", c.Ended, c.Ops["create"].Played)
 	}
 }
@@ -352,7 +353,8 @@ func TestSilentClient(t *testing.T) {
 // password is in what is said.
 func TestNotPlayed(t *testing.T) {
 	t.Parallel()
-	primary := zktest.Start(t, zktest.Options{Users: map[string]string{"ann": "secret-word"}, SuperDigest: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="})
+	primary := zktest.Start(t,
+		zktest.Options{Users: map[string]string{"ann": "secret-word"}, SuperDigest: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="})
 	shadow := zktest.Start(t, zktest.Options{})
 	r := start(t, primary.Connect(), shadow.Connect())
 	defer r.report(t)
@@ -369,10 +371,12 @@ func TestNotPlayed(t *testing.T) {
 	_, err = resumed.Create(ctx, "/old", nil, zk.ModePersistent, open)
 	must(t, err)
 	n := r.played(t)
-	if n.ended("it logs in by SASL") != 1 || n.ended("it goes on with a session that isn't shadowed") != 1 || n.Unplayed != 2 {
+	if n.ended("it logs in by SASL") != 1 || n.ended("it goes on with a session that isn't shadowed") != 1 ||
+		n.Unplayed != 2 {
 		t.Errorf("ended %v, %d writes not played", n.Ended, n.Unplayed)
 	}
-	super, err := zk.Open(ctx, r.addr, zk.Options{SessionTimeout: 10 * time.Second, Auth: []zk.Auth{zk.DigestAuth("super", "test")}})
+	super, err := zk.Open(ctx, r.addr,
+		zk.Options{SessionTimeout: 10 * time.Second, Auth: []zk.Auth{zk.DigestAuth("super", "test")}})
 	must(t, err)
 	defer super.Close()
 	_, _, err = super.Reconfig(ctx, zk.Reconfig{Joining: []string{"nonsense"}})
@@ -406,7 +410,8 @@ func TestNotPlayed(t *testing.T) {
 // TestACLsWithoutHashes: an ACL that differs is told without the hashes in it.
 func TestACLsWithoutHashes(t *testing.T) {
 	t.Parallel()
-	if text := aclText([]jute.ACL{{Perms: 1, ID: jute.ID{Scheme: "digest", ID: "ann:HASH"}}}); strings.Contains(text, "HASH") || !strings.Contains(text, "ann") {
+	if text := aclText([]jute.ACL{{Perms: 1, ID: jute.ID{Scheme: "digest", ID: "ann:HASH"}}}); strings.Contains(text,
+		"HASH") || !strings.Contains(text, "ann") {
 		t.Errorf("it is told as %s", text)
 	}
 }
@@ -429,12 +434,16 @@ func FuzzFrames(f *testing.F) {
 	path := jute.PathResponse{Path: "/a1"}
 	multi := jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpCreate, Path: "/b"}, {Op: jute.OpDelete, Path: "/c"}})
 	ok := jute.ReplyHeader{Xid: 1, Zxid: 7}
-	f.Add(jute.AppendRequest(nil, 1, jute.OpCreate, create.Append), jute.AppendReply(nil, ok, path.Append), path.Append(nil))
-	f.Add(jute.AppendRequest(nil, 1, jute.OpMulti, jute.Encoded(multi)), jute.AppendReply(nil, ok, jute.AppendMultiEnd), jute.AppendMultiEnd(nil))
+	f.Add(jute.AppendRequest(nil, 1, jute.OpCreate, create.Append), jute.AppendReply(nil, ok, path.Append),
+		path.Append(nil))
+	f.Add(jute.AppendRequest(nil, 1, jute.OpMulti, jute.Encoded(multi)), jute.AppendReply(nil, ok, jute.AppendMultiEnd),
+		jute.AppendMultiEnd(nil))
 	f.Add(jute.AppendRequest(nil, -8, jute.OpSetWatches2, nil), []byte{0, 0, 0, 16}, []byte{})
 	f.Fuzz(func(t *testing.T, request, reply, shadow []byte) {
 		p := newScripted(t)
-		c, hello := p.connected(1), &conn{p: p.Proxy, fromClient: assembler{limit: requestMax}, fromPrimary: assembler{limit: replyMax}}
+		c, hello := p.connected(1), &conn{
+			p: p.Proxy, fromClient: assembler{limit: requestMax}, fromPrimary: assembler{limit: replyMax},
+		}
 		close(c.s.ready)
 		hello.requested(request)
 		c.requested(request)

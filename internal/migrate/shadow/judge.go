@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Field is a part of a reply in which both sides differ, as text.
+// A Field is a part of a reply that differs, as text.
 type Field struct {
 	Name    string `json:"name"`
 	Primary string `json:"primary"`
@@ -24,7 +24,7 @@ type Difference struct {
 	Session int64   `json:"session"` // the primary's
 	Zxid    int64   `json:"zxid"`    // the primary's
 	Fields  []Field `json:"fields"`
-	Doubt   string  `json:"doubt,omitempty"` // why it is no more than unsure, "" if it is a difference
+	Doubt   string  `json:"doubt,omitempty"` // why the reply counts only as unsure, "" for a difference
 }
 
 // String returns the difference as a line.
@@ -34,7 +34,8 @@ func (d *Difference) String() string {
 	if d.Doubt != "" {
 		verdict = "unsure"
 	}
-	fmt.Fprintf(&b, "%s: %s %s (session %#x, xid %d, zxid %#x)", verdict, d.Op, d.Path, uint64(d.Session), d.Xid, uint64(d.Zxid))
+	fmt.Fprintf(&b, "%s: %s %s (session %#x, xid %d, zxid %#x)", verdict, d.Op, d.Path, uint64(d.Session), d.Xid,
+		uint64(d.Zxid))
 	for i, f := range d.Fields {
 		mark := ", "
 		if i == 0 {
@@ -48,13 +49,13 @@ func (d *Difference) String() string {
 	return b.String()
 }
 
-// configPath is the znode that each ensemble has for itself.
+// configPath is the znode that holds each ensemble's own membership.
 const configPath = "/zookeeper/config"
 
-// A judge compares one reply of the primary's with the shadow's.
+// A judge compares a reply of the primary with the shadow's.
 type judge struct {
 	ignored map[string]bool
-	// owner returns the shadow's session that belongs to one of the primary's.
+	// owner returns the shadow's session that corresponds to a session of the primary.
 	owner  func(primary int64) (shadow int64, ok bool)
 	fields []Field
 }
@@ -83,7 +84,7 @@ func (j *judge) compare(x *exchange, code jute.Code, body []byte) []Field {
 	return j.fields
 }
 
-// records compares the records of two replies without an error. It returns false if they have none that is known.
+// records compares the records of two successful replies. It returns false if it doesn't know their form.
 func (j *judge) records(op jute.Op, a, b *jute.Decoder) bool {
 	switch op {
 	case jute.OpCreate, jute.OpSync:
@@ -158,7 +159,7 @@ func (j *judge) data(p, s []byte) {
 	j.add("data", bytes.Equal(p, s) && (p == nil) == (s == nil), bytesText(p), bytesText(s))
 }
 
-// names compares lists whose order means nothing.
+// names compares lists as sets.
 func (j *judge) names(name string, p, s []string) {
 	p, s = slices.Sorted(slices.Values(p)), slices.Sorted(slices.Values(s))
 	if slices.Equal(p, s) {
@@ -170,7 +171,7 @@ func (j *judge) names(name string, p, s []string) {
 // namesShown is how many names a difference shows.
 const namesShown = 3
 
-// fewOf tells of the names that only the first list has.
+// fewOf lists names that only the first list has.
 func fewOf(names, others []string) string {
 	var only []string
 	for _, name := range names {
@@ -195,7 +196,7 @@ func (j *judge) stats(a, b *jute.Decoder) {
 	j.stat(&p, &s)
 }
 
-// stat compares two Stats; zxids and times never are the same.
+// stat compares two Stats without zxids and times, which always differ.
 func (j *judge) stat(p, s *jute.Stat) {
 	j.number("version", int64(p.Version), int64(s.Version))
 	j.number("cversion", int64(p.Cversion), int64(s.Cversion))
@@ -210,7 +211,7 @@ func (j *judge) stat(p, s *jute.Stat) {
 	j.add("ephemeralOwner", ok, fmt.Sprintf("%#x", uint64(p.EphemeralOwner)), fmt.Sprintf("%#x", uint64(s.EphemeralOwner)))
 }
 
-// users returns the identities but those by address: both servers see the proxy's.
+// users returns the identities except addresses: both servers see the proxy's.
 func users(r *jute.WhoAmIResponse) (all []string) {
 	for _, c := range r.Clients {
 		if c.Scheme != "ip" {
@@ -233,7 +234,7 @@ func bytesText(data []byte) string {
 	return fmt.Sprintf("%q", data)
 }
 
-// aclText tells an ACL without the hashes of passwords in it.
+// aclText returns an ACL as text, without the password hashes in it.
 func aclText(acl []jute.ACL) string {
 	var b strings.Builder
 	for i, a := range acl {

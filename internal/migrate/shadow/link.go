@@ -12,7 +12,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// patience is how long the shadow may take for a connection, a write to it, or a reply.
+// patience is how long the shadow may take to connect, to accept a write, or to reply.
 const patience = 10 * time.Second
 
 // errShadowSilent says that the shadow didn't answer in time.
@@ -21,20 +21,20 @@ var errShadowSilent = fmt.Errorf("the shadow hasn't answered for %v", patience)
 // A call is a request to the shadow.
 type call struct {
 	xid  int32
-	keep bool // a ping that keeps the session alive; nobody waits for it
+	keep bool // a ping to keep the session alive, for which nobody waits
 	done chan struct{}
 
-	// Set when done is closed.
+	// The following fields are set when done is closed.
 	header jute.ReplyHeader
 	body   []byte
-	events []jute.WatcherEvent // that came before the reply
+	events []jute.WatcherEvent // events that came before the reply
 	err    error
 }
 
 // A link is a connection to the shadow, with a session.
 type link struct {
 	conn    net.Conn
-	timeout time.Duration // of the session
+	timeout time.Duration // the session's
 	ended   chan struct{} // closed when the reader has ended
 
 	writing sync.Mutex // held while a request is written; taken before mu
@@ -44,14 +44,15 @@ type link struct {
 	pending []*call
 	events  []jute.WatcherEvent
 	lastUse time.Time
-	err     error // why it has ended
+	err     error // why the link has ended
 }
 
 // errExpired says that the shadow doesn't know the session any more.
 var errExpired = errors.New("the shadow's session has expired")
 
 // openLink opens a session at the shadow, or resumes it if q names one.
-func openLink(ctx context.Context, dial func(context.Context) (net.Conn, error), q jute.ConnectRequest) (*link, jute.ConnectResponse, error) {
+func openLink(ctx context.Context, dial func(context.Context) (net.Conn, error),
+	q jute.ConnectRequest) (*link, jute.ConnectResponse, error) {
 	var a jute.ConnectResponse
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -77,7 +78,9 @@ func openLink(ctx context.Context, dial func(context.Context) (net.Conn, error),
 		return nil, a, err
 	}
 	nc.SetDeadline(time.Time{})
-	l := &link{conn: nc, timeout: time.Duration(a.Timeout) * time.Millisecond, ended: make(chan struct{}), lastUse: time.Now()}
+	l := &link{
+		conn: nc, timeout: time.Duration(a.Timeout) * time.Millisecond, ended: make(chan struct{}), lastUse: time.Now(),
+	}
 	go l.read(r)
 	go l.keepAlive()
 	return l, a, nil
@@ -93,12 +96,12 @@ func (l *link) send(op jute.Op, record []byte, keep bool) *call {
 	}
 	l.conn.SetWriteDeadline(time.Now().Add(patience))
 	if _, err := l.conn.Write(jute.AppendRequest(nil, x.xid, op, jute.Encoded(record))); err != nil {
-		l.conn.Close() // the reader notices, and ends the calls
+		l.conn.Close() // makes the reader end the calls
 	}
 	return x
 }
 
-// expect numbers a call and adds it to those that wait for a reply; it returns false if the link has ended.
+// expect gives a call its xid and adds it to the pending ones; it returns false if the link has ended.
 func (l *link) expect(x *call, op jute.Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +202,7 @@ func (l *link) keepAlive() {
 	}
 }
 
-// wait waits for a call.
+// wait waits for a call to finish.
 func (l *link) wait(ctx context.Context, x *call) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -213,10 +216,10 @@ func (l *link) wait(ctx context.Context, x *call) error {
 	}
 }
 
-// drop ends the connection without ending the session.
+// drop closes the connection but not the session.
 func (l *link) drop() { l.conn.Close() }
 
-// finish ends the session without waiting for long, if the shadow can still be asked to.
+// finish closes the session if the shadow still answers, without waiting for long.
 func (l *link) finish() {
 	x := l.send(jute.OpCloseSession, nil, false)
 	select {

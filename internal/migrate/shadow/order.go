@@ -8,35 +8,34 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A kind says what an exchange is.
+// A kind classifies an exchange.
 type kind uint8
 
 const (
 	requested kind = iota // a request of a client's, with the primary's reply
-	detached              // a connection has ended, its session hasn't
+	detached              // a connection has ended, but not its session
 	expired               // the primary has ended the session
 )
 
-// An exchange is a request and what the primary made of it, or an event of a session's that the shadow must see in
-// its place.
+// An exchange is a request with the primary's reply, or a session event that the shadow must see at the same point.
 type exchange struct {
 	kind    kind
 	c       *conn
 	s       *session
 	op      jute.Op
 	xid     int32
-	request []byte // its record
+	request []byte // the request's record
 	stamp   uint64 // when it was sent
 
 	answered bool
 	zxid     int64
 	code     jute.Code
-	reply    []byte              // its record
-	events   []jute.WatcherEvent // that came before the reply
-	came     uint64              // when the reply came, as a stamp
-	at       time.Time           // the same, by the clock
-	seq      uint64              // in the order in which exchanges became complete
-	late     bool                // an exchange with a higher zxid has been played
+	reply    []byte              // the reply's record
+	events   []jute.WatcherEvent // events that came before the reply
+	came     uint64              // stamp at the reply's arrival
+	at       time.Time           // time of the reply's arrival
+	seq      uint64              // order in which exchanges became complete
+	late     bool                // an exchange with a higher zxid has already been played
 }
 
 // write reports whether the exchange has changed the primary's state at its zxid.
@@ -44,13 +43,13 @@ func (x *exchange) write() bool {
 	return x.kind == requested && x.op.IsWrite() && x.code == jute.OK
 }
 
-// size is about what the exchange takes in memory.
+// size returns about how much memory the exchange takes.
 func (x *exchange) size() int { return exchangeBytes + len(x.request) + len(x.reply) }
 
-// exchangeBytes is what an exchange takes beside its records.
+// exchangeBytes is the memory of an exchange without its records.
 const exchangeBytes = 256
 
-// A queue holds complete exchanges in the order in which they are played.
+// A queue holds complete exchanges, as a heap in playing order.
 type queue []*exchange
 
 func (q queue) Len() int      { return len(q) }
@@ -66,10 +65,10 @@ func (q queue) Less(i, j int) bool {
 	return cmp.Less(a.seq, b.seq)
 }
 
-// Push is for container/heap.
+// Push implements heap.Interface.
 func (q *queue) Push(x any) { *q = append(*q, x.(*exchange)) }
 
-// Pop is for container/heap.
+// Pop implements heap.Interface.
 func (q *queue) Pop() any {
 	old := *q
 	x := old[len(old)-1]
@@ -86,15 +85,15 @@ func (p *Proxy) enqueue(x *exchange) {
 	p.poke()
 }
 
-// blocker returns a connection on which a reply may still come whose zxid is lower than x's, nil if there is none. The
-// caller holds p.mu.
+// blocker returns a connection that may still get a reply with a zxid lower than x's, nil if there is none. The caller
+// holds p.mu.
 func (p *Proxy) blocker(x *exchange) *conn {
 	for c := range p.waiting {
 		if c.off != "" || c.after == nil && c.last >= x.zxid {
 			continue
 		}
 		for _, u := range c.open {
-			if u.op == jute.OpAuth { // which is answered out of turn, without a state
+			if u.op == jute.OpAuth { // an auth request is answered out of turn, and its reply shows no state
 				continue
 			}
 			if u.stamp < x.came && !u.answered || u.answered && u.zxid <= x.zxid {
@@ -105,14 +104,14 @@ func (p *Proxy) blocker(x *exchange) *conn {
 	return nil
 }
 
-// holdMax is how long an exchange waits for another connection's reply that could belong before it.
+// holdMax is how long an exchange waits for another connection's reply that may have to come first.
 const holdMax = 10 * time.Second
 
 // batchMax bounds the reads that go to the shadow together.
 const batchMax = 64
 
-// next takes from the queue what can be played at once: one exchange, or reads in a row. It takes nothing if the first
-// one must wait.
+// next removes from the queue what can be played together: one exchange, or several reads in a row. It returns nothing
+// if the first one must wait.
 func (p *Proxy) next() (batch []*exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,5 +146,5 @@ func (p *Proxy) next() (batch []*exchange) {
 	return batch
 }
 
-// restore makes a queue of one from which exchanges have been taken.
+// restore makes the queue a heap again after exchanges have been removed.
 func (q *queue) restore() { heap.Init(q) }

@@ -22,8 +22,14 @@ func newScripted(t *testing.T) scripted {
 
 // connected returns a connection with a session.
 func (p scripted) connected(id int64) *conn {
-	c := &conn{p: p.Proxy, fromClient: assembler{limit: requestMax}, fromPrimary: assembler{limit: replyMax}, hello: &jute.ConnectRequest{}, greeted: true}
-	s := &session{id: id, timeout: time.Minute, c: c, attached: true, heard: time.Now(), ready: make(chan struct{}), ephemerals: map[string]bool{}, watched: watched{}}
+	c := &conn{
+		p: p.Proxy, fromClient: assembler{limit: requestMax}, fromPrimary: assembler{limit: replyMax},
+		hello: &jute.ConnectRequest{}, greeted: true,
+	}
+	s := &session{
+		id: id, timeout: time.Minute, c: c, attached: true, heard: time.Now(), ready: make(chan struct{}),
+		ephemerals: map[string]bool{}, watched: watched{},
+	}
 	c.s, p.conns[c], p.sessions[id] = s, true, s
 	return c
 }
@@ -148,7 +154,9 @@ func TestZxidMap(t *testing.T) {
 		m.add(10*i, 20*i+1)
 	}
 	last := int64(3*zxidsMax - 1)
-	for _, c := range []struct{ zxid, want int64 }{{10 * last, 20*last + 1}, {10*last + 5, 20*last + 1}, {10*last - 1, 20*last - 19}} {
+	for _, c := range []struct{ zxid, want int64 }{
+		{10 * last, 20*last + 1}, {10*last + 5, 20*last + 1}, {10*last - 1, 20*last - 19},
+	} {
 		if got, ok := m.at(c.zxid); got != c.want || !ok {
 			t.Errorf("zxid %d is %d, want %d", c.zxid, got, c.want)
 		}
@@ -165,7 +173,9 @@ func TestDoubts(t *testing.T) {
 	create := jute.CreateRequest{Path: "/a/b"}
 	d.write(jute.OpCreate, create.Append(nil), "one")
 	create = jute.CreateRequest{Path: "/q/n-", Flags: jute.ModeEphemeralSequential}
-	d.write(jute.OpMulti, jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpCreate, Path: create.Path, Flags: create.Flags}, {Op: jute.OpDelete, Path: "/m"}}), "two")
+	d.write(jute.OpMulti,
+		jute.AppendMulti(nil,
+			[]jute.MultiOp{{Op: jute.OpCreate, Path: create.Path, Flags: create.Flags}, {Op: jute.OpDelete, Path: "/m"}}), "two")
 	for _, c := range []struct {
 		path string
 		wide bool
@@ -238,7 +248,10 @@ func TestACLLag(t *testing.T) {
 	if !p.aclLags(flight{before, nil, &call{}}) || p.aclLags(flight{&after, nil, &call{}}) {
 		t.Error("only the write that came before the setACL's reply may be judged by the old ACL")
 	}
-	multi := &exchange{c: c, s: c.s, op: jute.OpMulti, stamp: 10, request: jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpCreate, Path: "/1/a"}})}
+	multi := &exchange{
+		c: c, s: c.s, op: jute.OpMulti, stamp: 10, request: jute.AppendMulti(nil,
+			[]jute.MultiOp{{Op: jute.OpCreate, Path: "/1/a"}}),
+	}
 	refused := jute.MultiResult{Op: jute.OpError, Err: jute.ErrNoAuth}
 	if !p.aclLags(flight{multi, nil, &call{body: jute.AppendMultiEnd(refused.Append(nil))}}) {
 		t.Error("a multi is judged by the old ACL, too")

@@ -9,11 +9,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// lookEvery is how often the player looks for what time alone brings.
+// lookEvery is how often the player checks for timeouts.
 const lookEvery = 200 * time.Millisecond
 
-// play plays exchanges to the shadow until ctx ends, or all have been played and no more come. It runs on one
-// goroutine.
+// play plays exchanges to the shadow until ctx ends, or until all have been played and no more can come. It runs on
+// one goroutine.
 func (p *Proxy) play(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -49,7 +49,7 @@ type flight struct {
 	call *call
 }
 
-// playBatch plays one exchange, or several reads at once.
+// playBatch plays one exchange, or several reads together.
 func (p *Proxy) playBatch(ctx context.Context, batch []*exchange) {
 	switch first := batch[0]; first.kind {
 	case detached:
@@ -85,8 +85,8 @@ func (p *Proxy) playBatch(ctx context.Context, batch []*exchange) {
 	}
 }
 
-// reattach gives a session of the shadow's a new connection, without the watches of the old one, as the primary's has
-// none.
+// reattach gives the shadow's session a new connection. The watches of the old one are gone, as they are at the
+// primary.
 func (p *Proxy) reattach(ctx context.Context, s *session) {
 	l, err := p.linkOf(ctx, s)
 	if err != nil {
@@ -100,7 +100,10 @@ func (p *Proxy) reattach(ctx context.Context, s *session) {
 	}
 	s.watched, s.link = watched{}, nil
 	s.ready = make(chan struct{})
-	go p.connect(s, jute.ConnectRequest{Timeout: int32(l.timeout.Milliseconds()), SessionID: s.shadowID, Passwd: s.passwd, HasReadOnly: true}, s.ready)
+	go p.connect(s,
+		jute.ConnectRequest{
+			Timeout: int32(l.timeout.Milliseconds()), SessionID: s.shadowID, Passwd: s.passwd, HasReadOnly: true,
+		}, s.ready)
 }
 
 var (
@@ -108,7 +111,7 @@ var (
 	errOldZxid  = errors.New("it sets watches since a zxid that isn't remembered")
 )
 
-// record returns a request's record as the shadow must get it.
+// record returns a request's record in the form that the shadow must get.
 func (p *Proxy) record(x *exchange) ([]byte, error) {
 	switch x.op {
 	case jute.OpReconfig:
@@ -120,7 +123,7 @@ func (p *Proxy) record(x *exchange) ([]byte, error) {
 	var r jute.SetWatches
 	d := jute.NewDecoder(x.request)
 	if r.Decode(d, x.op); d.Err() != nil {
-		return x.request, nil // the shadow has its say
+		return x.request, nil // the shadow decides
 	}
 	p.mu.Lock()
 	zxid, ok := p.zxids.at(r.RelativeZxid)
@@ -132,7 +135,7 @@ func (p *Proxy) record(x *exchange) ([]byte, error) {
 	return r.Append(nil, x.op), nil
 }
 
-// unplayed leaves out an exchange, and ends the shadowing of its session unless the request alone is at fault.
+// unplayed skips an exchange, and ends the shadowing of its session unless only this request is at fault.
 func (p *Proxy) unplayed(ctx context.Context, x *exchange, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +181,7 @@ func (p *Proxy) settle(ctx context.Context, f flight) {
 		if doubt = p.doubt(f.exchange, f.paths(), f.wide()); doubt == "" && p.aclLags(f) {
 			doubt = aclLag
 		}
-		if doubt != "" { // it has made a difference
+		if doubt != "" { // the doubt explains a difference
 			p.doubts.write(f.op, f.request, doubt)
 		}
 	}
@@ -188,7 +191,9 @@ func (p *Proxy) settle(ctx context.Context, f flight) {
 		if all := f.paths(); len(all) > 0 {
 			path = all[0]
 		}
-		p.told(&Difference{Op: f.op.String(), Path: path, Xid: f.xid, Session: f.s.id, Zxid: f.zxid, Fields: fields, Doubt: doubt})
+		p.told(&Difference{
+			Op: f.op.String(), Path: path, Xid: f.xid, Session: f.s.id, Zxid: f.zxid, Fields: fields, Doubt: doubt,
+		})
 	}
 	p.watch(ctx, f, events)
 	if f.op == jute.OpCloseSession && f.code == jute.OK {
@@ -209,12 +214,12 @@ func (x *exchange) paths() []string {
 	return paths
 }
 
-// wide reports whether the reply tells of all that is below the path.
+// wide reports whether the reply covers everything below the path.
 func (x *exchange) wide() bool {
 	return x.op == jute.OpGetEphemerals || x.op == jute.OpGetAllChildrenNumber
 }
 
-// refused reports whether the shadow has changed nothing.
+// refused reports whether the shadow rejected a request, and so has changed nothing.
 func refused(op jute.Op, c *call) bool {
 	if op != jute.OpMulti || c.header.Err != jute.OK {
 		return c.header.Err != jute.OK
@@ -223,7 +228,7 @@ func refused(op jute.Op, c *call) bool {
 	return err == nil && len(results) > 0 && results[0].Op == jute.OpError
 }
 
-// shadowOf returns the shadow's session that belongs to one of the primary's.
+// shadowOf returns the shadow's session that corresponds to a session of the primary.
 func (p *Proxy) shadowOf(primary int64) (int64, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,7 +239,7 @@ func (p *Proxy) shadowOf(primary int64) (int64, bool) {
 	return s.shadowID, s.shadowID != 0
 }
 
-// doubt returns the reason why a reply may differ, "" if none is known. The caller holds p.mu.
+// doubt returns why a reply may differ, "" if there is no known reason. The caller holds p.mu.
 func (p *Proxy) doubt(x *exchange, paths []string, wide bool) string {
 	if x.late {
 		return "the primary's zxids went back, so the order isn't known"
@@ -247,11 +252,11 @@ func (p *Proxy) doubt(x *exchange, paths []string, wide bool) string {
 	return ""
 }
 
-// aclLag is why a write may be refused on one side only: Apache judges it by the ACL from before a setACL that was
-// still being logged when the write came.
+// aclLag is why a write may be refused on one side only: Apache may check it against the ACL from before a setACL that
+// was still being logged when the write arrived.
 const aclLag = "a write that came while a setACL was being logged"
 
-// aclLags reports whether that may explain what a write was answered. The caller holds p.mu.
+// aclLags reports whether aclLag may explain the reply to a write. The caller holds p.mu.
 func (p *Proxy) aclLags(f flight) bool {
 	if !f.op.IsWrite() || !noAuth(f.op, f.code, f.reply) && !noAuth(f.op, f.call.header.Err, f.call.body) {
 		return false
@@ -264,7 +269,7 @@ func (p *Proxy) aclLags(f flight) bool {
 	return false
 }
 
-// noAuth reports whether a request was refused, or a part of it.
+// noAuth reports whether a request, or a part of it, was refused with NoAuth.
 func noAuth(op jute.Op, code jute.Code, reply []byte) bool {
 	if op != jute.OpMulti || code != jute.OK {
 		return code == jute.ErrNoAuth
@@ -273,13 +278,13 @@ func noAuth(op jute.Op, code jute.Code, reply []byte) bool {
 	return slices.ContainsFunc(results, func(r jute.MultiResult) bool { return r.Err == jute.ErrNoAuth })
 }
 
-// aclsMax bounds the paths of setACLs that are remembered. Only the last ones matter.
+// aclsMax bounds the remembered paths of setACLs. Only recent ones matter.
 const aclsMax = 10_000
 
-// ephemeralsMax bounds the ephemeral znodes of all sessions that are known.
+// ephemeralsMax bounds the tracked ephemeral znodes of all sessions.
 const ephemeralsMax = 100_000
 
-// noted keeps account of the znodes that go without a request. The caller holds p.mu.
+// noted tracks the znodes that may disappear without a request. The caller holds p.mu.
 func (p *Proxy) noted(x *exchange) {
 	if !x.write() {
 		return
@@ -291,8 +296,9 @@ func (p *Proxy) noted(x *exchange) {
 		}
 		p.acls[changes[0].Path] = x.came
 	}
-	if x.op == jute.OpMulti && len(created) == 0 && slices.ContainsFunc(changes, func(o jute.MultiOp) bool { return o.Op.IsCreate() }) {
-		return // it failed
+	if x.op == jute.OpMulti && len(created) == 0 &&
+		slices.ContainsFunc(changes, func(o jute.MultiOp) bool { return o.Op.IsCreate() }) {
+		return // the operation failed
 	}
 	for _, o := range changes {
 		if owner := p.ephemerals[o.Path]; o.Op == jute.OpDelete && owner != nil {
@@ -336,8 +342,8 @@ func createdBy(x *exchange) (paths []string) {
 	return paths
 }
 
-// expireSuspects closes at the shadow the sessions that the primary may have ended unseen and whose ephemeral
-// znodes are at the paths. It reports whether there were any.
+// expireSuspects closes at the shadow the sessions that the primary may have expired unseen and that own ephemeral
+// znodes at the paths. It reports whether there were any.
 func (p *Proxy) expireSuspects(ctx context.Context, f flight, paths []string) bool {
 	p.mu.Lock()
 	suspects := map[*session]bool{}
@@ -393,7 +399,7 @@ func (p *Proxy) watch(ctx context.Context, f flight, events []jute.WatcherEvent)
 	}
 }
 
-// tellWatch tells a difference of notifications.
+// tellWatch reports a difference of notifications.
 func (p *Proxy) tellWatch(f flight, d *Difference) {
 	d.Xid, d.Session, d.Zxid = f.xid, f.s.id, f.zxid
 	p.mu.Lock()

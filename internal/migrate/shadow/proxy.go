@@ -16,55 +16,55 @@ import (
 
 // The limits. docs/limits.md says what happens at them.
 const (
-	connectionsMax = 10_000    // of clients
+	connectionsMax = 10_000    // clients' connections
 	requestMax     = 2 << 20   // bytes of a request, with its overhead; a server refuses larger ones
 	replyMax       = 64 << 20  // bytes of a reply
 	queuedMax      = 10_000    // requests of a connection that the shadow hasn't played
-	queuedBytesMax = 16 << 20  // the same, with their replies
-	queuedBytesAll = 256 << 20 // of all connections
+	queuedBytesMax = 16 << 20  // bytes of these requests and their replies
+	queuedBytesAll = 256 << 20 // the same for all connections together
 	eventsMax      = 10_000    // notifications of a connection between two replies, or not matched
 	firstFrameMax  = 10 * time.Second
-	lingerMax      = 2 * time.Second // how long replies are awaited for a client that has gone
+	lingerMax      = 2 * time.Second // how long to wait for replies to a client that has left
 )
 
 // Dial connects to a server.
 type Dial func(ctx context.Context, address string) (net.Conn, error)
 
-// Options say between whom a Proxy stands.
+// Options configure a Proxy.
 type Options struct {
 	Primary, Shadow         []string // addresses
-	DialPrimary, DialShadow Dial     // nil connects by TCP
+	DialPrimary, DialShadow Dial     // nil for TCP
 	Ignored                 map[string]bool
 	Tell                    func(*Difference) // called for each difference and doubt, from one goroutine at a time
-	Say                     func(string)      // called for what an operator should know
+	Say                     func(string)      // called with messages for the operator
 }
 
 // A Proxy stands between clients and the primary.
 type Proxy struct {
 	o    Options
-	wake chan struct{} // has an element if the player has something new to look at
+	wake chan struct{} // signals the player that there is something new
 
-	mu         sync.Mutex // guards what follows; held for work in memory only
-	accepted   int        // connections that are open, those that aren't followed among them
+	mu         sync.Mutex // guards the following fields; held only for work in memory
+	accepted   int        // open connections, including those that aren't followed
 	conns      map[*conn]bool
-	waiting    map[*conn]bool     // those that have requests which haven't been handed to the player
+	waiting    map[*conn]bool     // connections with requests that the player hasn't got yet
 	sessions   map[int64]*session // by the primary's id
 	ephemerals map[string]*session
 	doubts     doubts
 	acls       map[string]uint64 // paths of setACLs, with the stamp of their reply
 	queue      queue
-	flying     int  // exchanges that are being played
-	finishing  bool // no exchange is added any more
+	flying     int  // number of exchanges being played
+	finishing  bool // no more exchanges are added
 	stamp, seq uint64
-	bytes      int   // that exchanges take
-	played     int64 // the highest zxid of the primary that has been played
+	bytes      int   // memory that exchanges take
+	played     int64 // the highest played zxid of the primary
 	zxids      zxidMap
-	primary    int // index of the server that is used
+	primary    int // index of the server in use
 	generation int // counts changes of primary
-	shadow     int // index of the shadow's server that is used
+	shadow     int // index of the shadow's server in use
 	counts     Counts
 
-	notices chan string // for Say, which may wait: p.mu is held when they are made
+	notices chan string // messages for Say, which may block, while p.mu is held
 	telling sync.Mutex  // held while Tell is called; p.mu isn't
 }
 
@@ -79,12 +79,14 @@ func New(o Options) *Proxy {
 	if o.DialShadow == nil {
 		o.DialShadow = tcp
 	}
-	return &Proxy{o: o, wake: make(chan struct{}, 1), notices: make(chan string, noticesMax), conns: map[*conn]bool{}, waiting: map[*conn]bool{}, sessions: map[int64]*session{},
-		ephemerals: map[string]*session{}, doubts: doubts{paths: map[string]doubt{}}, acls: map[string]uint64{}, counts: newCounts()}
+	return &Proxy{o: o, wake: make(chan struct{}, 1), notices: make(chan string, noticesMax), conns: map[*conn]bool{},
+		waiting: map[*conn]bool{}, sessions: map[int64]*session{},
+		ephemerals: map[string]*session{}, doubts: doubts{paths: map[string]doubt{}}, acls: map[string]uint64{},
+		counts: newCounts()}
 }
 
-// Run serves clients until ctx ends; then it closes the listener and all connections, and plays what has come before,
-// until playing ends, too.
+// Run serves clients until ctx ends. Then it closes the listener and all connections, and plays the remaining requests
+// until playing ends.
 func (p *Proxy) Run(ctx, playing context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	playing, stop := context.WithCancel(playing)
@@ -135,24 +137,25 @@ func (p *Proxy) Run(ctx, playing context.Context, l net.Listener) error {
 	}
 }
 
-// finish tells the player that nothing more comes.
+// finish tells the player that no more exchanges will come.
 func (p *Proxy) finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.finishing = true; len(p.queue) > 0 {
-		p.say(fmt.Sprintf("%d requests that have come before are still played; a second interrupt leaves them out", len(p.queue)))
+		p.say(fmt.Sprintf("%d requests that have come before are still played; a second interrupt leaves them out",
+			len(p.queue)))
 	}
 	p.poke()
 }
 
-// finished reports whether nothing is left to play, and nothing comes.
+// finished reports whether everything has been played and nothing more can come.
 func (p *Proxy) finished() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.finishing && len(p.queue) == 0
 }
 
-// poke has the player look at the queue.
+// poke makes the player check the queue.
 func (p *Proxy) poke() {
 	select {
 	case p.wake <- struct{}{}:
@@ -160,10 +163,10 @@ func (p *Proxy) poke() {
 	}
 }
 
-// noticesMax is how many notices may wait for Say; further ones are left out.
+// noticesMax is how many notices may wait for Say; more are dropped.
 const noticesMax = 1000
 
-// say hands a notice to Say without waiting.
+// say queues a notice for Say without blocking.
 func (p *Proxy) say(text string) {
 	select {
 	case p.notices <- text:
@@ -171,10 +174,10 @@ func (p *Proxy) say(text string) {
 	}
 }
 
-// acceptPause is waited when there are no more file descriptors.
+// acceptPause is the wait when there are no more file descriptors.
 const acceptPause = 50 * time.Millisecond
 
-// admit counts a connection, unless there are too many.
+// admit counts a new connection, and returns false if there are too many.
 func (p *Proxy) admit() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,7 +214,9 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 		p.passOn(client, primary, first[:])
 		return
 	}
-	c := &conn{p: p, generation: generation, fromClient: assembler{limit: requestMax}, fromPrimary: assembler{limit: replyMax}}
+	c := &conn{
+		p: p, generation: generation, fromClient: assembler{limit: requestMax}, fromPrimary: assembler{limit: replyMax},
+	}
 	p.mu.Lock()
 	p.counts.Connections++
 	p.conns[c] = true
@@ -231,7 +236,7 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	down.Wait()
 }
 
-// passOn passes bytes that aren't looked at.
+// passOn passes bytes on without inspecting them.
 func (p *Proxy) passOn(client, primary net.Conn, first []byte) {
 	p.mu.Lock()
 	p.counts.PassedOn++
@@ -252,8 +257,8 @@ func (p *Proxy) passOn(client, primary net.Conn, first []byte) {
 	down.Wait()
 }
 
-// pump shows the bytes of one direction to look and passes them on, until one side ends. If the receiver has ended, the
-// rest is still looked at.
+// pump passes the look function the bytes of one direction and then forwards them, until one side ends. If the
+// receiver has ended, look still gets the rest.
 func pump(from, to net.Conn, look func([]byte)) {
 	buf := make([]byte, 32<<10)
 	lost := false
@@ -280,8 +285,8 @@ func writeAll(to net.Conn, b []byte) error {
 	return err
 }
 
-// dialPrimary connects to the primary's server that is used, or to the next one that can be reached, which all
-// connections use from then on: zxids order the replies of one server.
+// dialPrimary connects to the primary's server in use, or else to the next reachable one, which all connections use
+// from then on: only the replies of a single server are ordered by their zxids.
 func (p *Proxy) dialPrimary(ctx context.Context) (net.Conn, int, error) {
 	p.mu.Lock()
 	from := p.primary
@@ -302,7 +307,7 @@ func (p *Proxy) dialPrimary(ctx context.Context) (net.Conn, int, error) {
 			p.primary = at
 			p.generation++
 			p.say(fmt.Sprintf("clients are connected to %s now", p.o.Primary[at]))
-		} else if p.primary != at { // another connection has moved on meanwhile
+		} else if p.primary != at { // another connection has switched servers meanwhile
 			nc.Close()
 			return nil, 0, errors.New("the primary's server has changed")
 		}
@@ -316,8 +321,8 @@ func (p *Proxy) dialPrimary(ctx context.Context) (net.Conn, int, error) {
 	return nil, 0, failed
 }
 
-// turnedAway moves on to the next server of the primary when one closes connections instead of answering them, as one
-// without a quorum does, and no other connection to it stands. The caller holds p.mu.
+// turnedAway switches to the next server of the primary if the current one closes connections without an answer, as a
+// server without a quorum does, and no other connection to it is open. The caller holds p.mu.
 func (p *Proxy) turnedAway(c *conn) {
 	if len(p.o.Primary) == 1 || c.generation != p.generation {
 		return
@@ -332,8 +337,8 @@ func (p *Proxy) turnedAway(c *conn) {
 	p.say(fmt.Sprintf("clients are connected to %s next: the server before it turns them away", p.o.Primary[p.primary]))
 }
 
-// dialShadow connects to the shadow's server that is used, or the next one, which is used from then on: another one may
-// be behind, so those that are connected there aren't shadowed any more. It is called without p.mu.
+// dialShadow connects to the shadow's server in use, or else to the next reachable one, which is used from then on.
+// That server may be behind, so sessions on the old one are no longer shadowed. The caller must not hold p.mu.
 func (p *Proxy) dialShadow(ctx context.Context) (nc net.Conn, err error) {
 	p.mu.Lock()
 	from := p.shadow
@@ -355,7 +360,7 @@ func (p *Proxy) dialShadow(ctx context.Context) (nc net.Conn, err error) {
 					p.end(s, "the shadow's server isn't reached any more, and another one is used")
 				}
 			}
-		default: // another session has moved on meanwhile
+		default: // another session has switched servers meanwhile
 			nc.Close()
 			return nil, errors.New("the shadow's server has changed")
 		}
@@ -364,7 +369,7 @@ func (p *Proxy) dialShadow(ctx context.Context) (nc net.Conn, err error) {
 	return nil, err
 }
 
-// leave ends what is left when nothing is served any more.
+// leave cleans up when nothing is served any more.
 func (p *Proxy) leave() {
 	p.mu.Lock()
 	p.counts.Queued = p.queued()

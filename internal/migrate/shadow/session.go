@@ -10,35 +10,35 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A session is one of the primary's, and the one of the shadow's that belongs to it.
+// A session is a session of the primary and its counterpart at the shadow.
 type session struct {
-	id      int64 // the primary's
+	id      int64 // the primary's id
 	timeout time.Duration
 
-	// The following is guarded by Proxy.mu.
-	c        *conn // the connection that it has, or had last
+	// Proxy.mu guards the following fields.
+	c        *conn // its current or last connection
 	heard    time.Time
 	gone     bool // the primary has closed its connection
 	attached bool
-	emitted  int64 // of the last connection
-	ended    bool  // it isn't shadowed any more
+	emitted  int64 // highest zxid emitted on a connection that has ended
+	ended    bool  // it is no longer shadowed
 	ready    chan struct{}
-	// ephemerals are the paths of its ephemeral znodes, as in Proxy.ephemerals.
+	// ephemerals are the paths of the session's ephemeral znodes, as in Proxy.ephemerals.
 	ephemerals map[string]bool
 
-	// The following is set while ready isn't closed, and read after it is.
+	// The following fields are written before ready is closed, and read after.
 	shadowID int64
 	passwd   []byte
 	link     *link
 	err      error
 
-	watched watched // the player's
+	watched watched // used by the player only
 }
 
-// sessionsMax bounds the sessions that are shadowed, those without a connection among them.
+// sessionsMax bounds the shadowed sessions, including those without a connection.
 const sessionsMax = 20_000
 
-// greet begins or goes on with a session, as the primary has said. The caller holds p.mu.
+// greet starts or resumes a session, as the primary has answered. The caller holds p.mu.
 func (c *conn) greet(a *jute.ConnectResponse) {
 	p := c.p
 	if c.hello == nil || c.off != "" {
@@ -64,16 +64,18 @@ func (c *conn) greet(a *jute.ConnectResponse) {
 	case len(p.sessions) >= sessionsMax:
 		c.leaveOut(fmt.Sprintf("%d sessions are shadowed", sessionsMax))
 	default:
-		s := &session{id: a.SessionID, timeout: time.Duration(a.Timeout) * time.Millisecond, c: c, heard: time.Now(), attached: true,
-			ready: make(chan struct{}), ephemerals: map[string]bool{}, watched: watched{}}
+		s := &session{id: a.SessionID, timeout: time.Duration(a.Timeout) * time.Millisecond, c: c, heard: time.Now(),
+			attached: true,
+			ready:    make(chan struct{}), ephemerals: map[string]bool{}, watched: watched{}}
 		p.sessions[s.id] = s
 		c.s = s
 		p.counts.Sessions++
-		go p.connect(s, jute.ConnectRequest{Timeout: c.hello.Timeout, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true}, s.ready)
+		go p.connect(s,
+			jute.ConnectRequest{Timeout: c.hello.Timeout, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true}, s.ready)
 	}
 }
 
-// connect opens or resumes the shadow's session.
+// connect opens or resumes the session at the shadow.
 func (p *Proxy) connect(s *session, q jute.ConnectRequest, ready chan struct{}) {
 	defer close(ready)
 	dial := func(ctx context.Context) (net.Conn, error) { return p.dialShadow(ctx) }
@@ -90,18 +92,20 @@ func (p *Proxy) connect(s *session, q jute.ConnectRequest, ready chan struct{}) 
 		return
 	}
 	if granted := time.Duration(a.Timeout) * time.Millisecond; q.SessionID == 0 && granted != s.timeout {
-		go p.told(&Difference{Op: "connect", Session: s.id, Fields: []Field{{"timeout", s.timeout.String(), granted.String()}}})
+		go p.told(&Difference{
+			Op: "connect", Session: s.id, Fields: []Field{{"timeout", s.timeout.String(), granted.String()}},
+		})
 	}
 }
 
-// detach notes that one of a session's connections has ended. The caller holds p.mu.
+// detach notes that a connection of the session has ended. The caller holds p.mu.
 func (p *Proxy) detach(s *session, c *conn) {
 	s.emitted = max(s.emitted, c.emitted)
 	p.enqueue(&exchange{kind: detached, s: s, zxid: s.emitted, at: time.Now()})
 }
 
-// end ends the shadowing of a session and of its connection. What the session has at the primary is in doubt from then
-// on. The caller holds p.mu.
+// end ends the shadowing of a session and of its connections. Its unplayed writes and its ephemeral znodes are in
+// doubt from then on. The caller holds p.mu.
 func (p *Proxy) end(s *session, why string) {
 	if s.ended {
 		return
@@ -140,11 +144,11 @@ func (p *Proxy) end(s *session, why string) {
 	}()
 }
 
-// overdueAfter is how many timeouts a session without a connection is kept at the shadow: the primary has
-// ended it long before.
+// overdueAfter is how many timeouts a session without a connection is kept at the shadow: by then the primary has long
+// expired it.
 const overdueAfter = 2
 
-// overdue closes at the shadow what the primary must have ended.
+// overdue closes at the shadow the sessions that the primary must have expired.
 func (p *Proxy) overdue(ctx context.Context) {
 	p.mu.Lock()
 	var over []*session
@@ -159,8 +163,8 @@ func (p *Proxy) overdue(ctx context.Context) {
 	}
 }
 
-// mayHaveExpired reports whether the primary may have ended the session unseen at one of its zxids. A session that has
-// got a reply with a later one hadn't ended. The caller holds p.mu.
+// mayHaveExpired reports whether the primary may have expired the session unseen, at one of its zxids up to zxid. A
+// session that has received a reply with a later zxid hadn't expired. The caller holds p.mu.
 func (s *session) mayHaveExpired(zxid int64) bool {
 	if s.emitted > zxid || s.c.s == s && s.c.last > zxid {
 		return false
@@ -168,7 +172,7 @@ func (s *session) mayHaveExpired(zxid int64) bool {
 	return s.gone || time.Since(s.heard) >= s.timeout
 }
 
-// expire ends a session at the shadow which the primary has ended.
+// expire closes at the shadow a session that the primary has expired.
 func (p *Proxy) expire(ctx context.Context, s *session) {
 	l, err := p.linkOf(ctx, s)
 	if err == nil {
@@ -208,13 +212,13 @@ func (p *Proxy) forget(s *session) {
 		delete(p.waiting, c)
 	}
 	if s.link != nil {
-		go s.link.drop() // which may wait, by TLS
+		go s.link.drop() // it may block, on TLS
 	}
 }
 
 const sessionEnded = "its session has ended"
 
-// linkOf waits for the shadow's session.
+// linkOf waits for the shadow's session and returns its link.
 func (p *Proxy) linkOf(ctx context.Context, s *session) (*link, error) {
 	p.mu.Lock()
 	ready := s.ready
@@ -227,8 +231,8 @@ func (p *Proxy) linkOf(ctx context.Context, s *session) (*link, error) {
 	}
 }
 
-// failed ends the shadowing of a session that can't be played, and of all if the shadow is silent. The caller holds
-// p.mu.
+// failed ends the shadowing of a session that can't be played, or of all sessions if the shadow is silent. The caller
+// holds p.mu.
 func (p *Proxy) failed(ctx context.Context, s *session, err error) {
 	if ctx.Err() != nil {
 		return

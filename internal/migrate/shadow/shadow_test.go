@@ -168,7 +168,10 @@ func loaded(t *testing.T, dropEvery int) (*running, Counts) {
 	}
 	var file bytes.Buffer
 	j := history.NewJournal(&file)
-	load := traffic.Load{Addrs: []string{r.addr}, Journal: j, Root: "/load", Clients: 12, Requests: requests, DropEvery: dropEvery, Seed: 1, Duration: 5 * time.Minute}
+	load := traffic.Load{
+		Addrs: []string{r.addr}, Journal: j, Root: "/load", Clients: 12, Requests: requests, DropEvery: dropEvery, Seed: 1,
+		Duration: 5 * time.Minute,
+	}
 	if err := load.Run(); err != nil {
 		t.Fatal(err)
 	}

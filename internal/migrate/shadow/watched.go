@@ -7,20 +7,20 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// watched holds the notifications of one connection that only one side has sent so far, by path.
+// watched holds, by path, the notifications of a connection that only one side has sent so far.
 type watched map[string]*unmatched
 
-// unmatched are those of one path, in order. At most one list has elements.
+// unmatched holds the notifications of one path, in order. At most one list has elements.
 type unmatched struct {
 	primary, shadow []jute.EventType
-	replies         int // that have come since
+	replies         int // replies that have come since
 }
 
-// patienceReplies is how many replies a notification that only one side has sent is waited for.
+// patienceReplies is how many replies may pass until the other side must have sent the notification too.
 const patienceReplies = 2
 
-// add takes what has come before one reply from both sides, and returns the paths at which the order differs: those are
-// forgotten.
+// add adds the notifications that came before one reply on both sides. It returns, and forgets, the paths at which
+// their order differs.
 func (w watched) add(primary, shadow []jute.WatcherEvent) (differ []*Difference) {
 	at := func(path string) *unmatched {
 		if w[path] == nil {
@@ -51,7 +51,7 @@ func (w watched) add(primary, shadow []jute.WatcherEvent) (differ []*Difference)
 	return differ
 }
 
-// aged counts a reply, and returns the paths for which enough have come, or all.
+// aged counts a reply, and returns the paths that have waited for enough replies, or all paths.
 func (w watched) aged(all bool) (paths []string) {
 	for path, u := range w {
 		if u.replies++; all || u.replies >= patienceReplies {
@@ -62,7 +62,7 @@ func (w watched) aged(all bool) (paths []string) {
 	return paths
 }
 
-// count returns how many notifications are kept.
+// count returns the number of unmatched notifications.
 func (w watched) count() (n int) {
 	for _, u := range w {
 		n += len(u.primary) + len(u.shadow)
@@ -74,7 +74,7 @@ func (u *unmatched) difference(path string) *Difference {
 	return &Difference{Op: "watch", Path: path, Fields: []Field{{"events", eventsText(u.primary), eventsText(u.shadow)}}}
 }
 
-// eventsText tells notifications in short.
+// eventsText returns notifications as a short text.
 func eventsText(events []jute.EventType) string {
 	if len(events) == 0 {
 		return "none"

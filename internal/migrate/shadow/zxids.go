@@ -5,10 +5,10 @@ import "sort"
 // zxidsMax is how many zxids are remembered, for clients that set their watches again after a reconnection.
 const zxidsMax = 65_536
 
-// A zxidMap tells which zxid of the shadow's has the state of one of the primary's. Both grow.
+// A zxidMap maps zxids of the primary to the shadow's zxids with the same state. Both increase.
 type zxidMap []struct{ primary, shadow int64 }
 
-// add notes that the shadow had the state of the primary's zxid at its own.
+// add notes that the shadow's state at its zxid equals the primary's at primary.
 func (m *zxidMap) add(primary, shadow int64) {
 	all := *m
 	if n := len(all); n > 0 && primary <= all[n-1].primary {
@@ -24,7 +24,7 @@ func (m *zxidMap) add(primary, shadow int64) {
 	*m = all
 }
 
-// at returns the shadow's zxid with the state that the primary had at zxid; false if it isn't remembered.
+// at returns the shadow's zxid with the state that the primary had at zxid; false if it is no longer remembered.
 func (m zxidMap) at(zxid int64) (int64, bool) {
 	i := sort.Search(len(m), func(i int) bool { return m[i].primary > zxid })
 	if i == 0 {

@@ -54,11 +54,14 @@ func TestProved(t *testing.T) {
 		best     int64 // Last of the winner
 		says     string
 	}{
-		{"all", tails{1: tail(5, 0x500000001), 2: tail(5, 0x500000003), 3: tail(5, 0x500000002)}, false, false, 0x500000003, ""},
-		{"a later leader with a shorter log", tails{1: tail(6, 0x500000001), 2: tail(5, 0x500000003), 3: tail(5, 0x500000002)}, false, false, 0x500000001, ""},
+		{"all", tails{1: tail(5, 0x500000001), 2: tail(5, 0x500000003), 3: tail(5, 0x500000002)}, false, false, 0x500000003,
+			""},
+		{"a later leader with a shorter log",
+			tails{1: tail(6, 0x500000001), 2: tail(5, 0x500000003), 3: tail(5, 0x500000002)}, false, false, 0x500000001, ""},
 		{"an observer has more", tails{1: tail(5, 1), 2: tail(5, 1), 3: tail(5, 1), 4: tail(9, 9)}, false, false, 1, ""},
 		{"a majority that is permitted", tails{1: tail(5, 1), 3: tail(5, 2)}, true, false, 2, ""},
-		{"a majority that isn't", tails{1: tail(5, 1), 3: tail(5, 2)}, false, false, 0, "servers [2] aren't known to have stopped. They"},
+		{"a majority that isn't", tails{1: tail(5, 1), 3: tail(5, 2)}, false, false, 0,
+			"servers [2] aren't known to have stopped. They"},
 		{"a majority by number, with weights", tails{1: tail(5, 1), 3: tail(5, 2)}, true, true, 0, "all must"},
 		{"a minority and an observer", tails{1: tail(5, 1), 4: tail(5, 2)}, true, false, 0, "1 of 3 voters"},
 		{"nobody", nil, true, false, 0, "0 of 3 voters"},

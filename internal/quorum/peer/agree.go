@@ -12,28 +12,30 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// Servers without a configured secret agree on one. Each creates a candidate. Every two
-// servers meet now and then, and both keep the lower of their candidates, with those they
-// held before. A server adopts its candidate when every member has told it that it holds the
-// same: from then on it talks only to servers that know the secret. The others learn of it
-// when they next ask that server (modeTry), or it asks them (modeSecret).
+// Servers without a configured secret agree on one. Each server creates a candidate. Every
+// two servers meet regularly, and each makes the lower of their two candidates its own; it
+// also keeps the earlier ones. A server adopts its candidate as the secret when every member
+// has told it that it holds the same candidate. From then on it talks only to servers that
+// know the secret. The others learn that it was adopted when they next connect to that
+// server (modeTry), or that server to them (modeSecret).
 //
-// There is one secret, in whatever order servers meet: a server that adopts S heard from
-// each member that it held S, and held nothing lower itself. Another server that adopts a
-// lower S' heard the same from this one, which then would have held S' and not adopted S.
+// All servers adopt the same secret, whatever the order in which they meet. A server that
+// adopts S has heard from each member that it held S, and held nothing lower itself. If
+// another server adopted a lower S', it had heard from the first server that it held S'.
+// But then the first server would not have adopted S.
 //
-// A server of an older version doesn't take part. While there is one among the members,
-// nothing is adopted, and connections without a secret are accepted; see decision 009.
+// A server of an older version doesn't take part. While one is among the members, no
+// secret is adopted, and connections without a secret are accepted; see decision 009.
 //
-//	either side    its candidate(32); the listener's comes second, and is the lower
+//	either side    its candidate(32); the listener's comes second, and is the lower one
 
 // agreePause is the time between two rounds.
 const agreePause = 500 * time.Millisecond
 
-// agree meets the other servers until there is a secret.
+// agree meets the other servers until this server knows the secret.
 func (t *transport) agree() {
 	if t.secure.Client != nil {
-		return // certificates prove who they are
+		return // certificates prove the servers' identities
 	}
 	for first := true; !t.keys.secured(); first = false {
 		waiting, err := t.meetAll()
@@ -41,7 +43,8 @@ func (t *transport) agree() {
 			t.log.Error("the servers can't agree on a secret", "err", err)
 		}
 		if text := strings.Join(waiting, "; "); !first && len(waiting) > 0 && t.logRate.due("agree "+text, time.Now()) {
-			t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever reaches the peer port may say that it is a server of an older version", "waiting", text)
+			t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever reaches the peer port may say that it is a server of an older version",
+				"waiting", text)
 		}
 		select {
 		case <-time.After(agreePause):
@@ -53,14 +56,14 @@ func (t *transport) agree() {
 	t.dropLegacy()
 }
 
-// meetAll makes one round and adopts the candidate that all members hold. waiting says which
-// servers it waits for.
+// meetAll makes one round of meetings, and adopts this server's candidate if all members
+// hold it. waiting says which servers could not be met, and why.
 func (t *transport) meetAll() (waiting []string, err error) {
 	t.mu.Lock()
 	members := t.members
 	t.mu.Unlock()
 	if !slices.ContainsFunc(members, func(m quorum.Member) bool { return m.ID == t.id }) {
-		return nil, nil // it has left, or has yet to join
+		return nil, nil // this server has left, or has yet to join
 	}
 	if _, err := t.keys.choice(); err != nil {
 		return nil, notAgreed(err)
@@ -86,13 +89,13 @@ func (t *transport) meetAll() (waiting []string, err error) {
 	}
 	for _, m := range members {
 		if m.ID != t.id && held[m.ID] != ours {
-			return nil, nil // one more round
+			return nil, nil // needs one more round
 		}
 	}
 	return nil, t.keys.adopt(ours)
 }
 
-// notAgreed drops errAgreed, which ends the rounds and isn't a failure.
+// notAgreed returns err, or nil for errAgreed, which ends the rounds and isn't a failure.
 func notAgreed(err error) error {
 	if errors.Is(err, errAgreed) {
 		return nil
@@ -100,7 +103,7 @@ func notAgreed(err error) error {
 	return err
 }
 
-// meet exchanges candidates with a member, and returns which it holds now.
+// meet exchanges candidates with a member, and returns the candidate that the member holds now.
 func (t *transport) meet(m quorum.Member) (theirs Secret, err error) {
 	err = errors.New("it has no address")
 	for _, addr := range m.Addrs {
@@ -122,7 +125,7 @@ func (t *transport) meet(m quorum.Member) (theirs Secret, err error) {
 	return theirs, err
 }
 
-// exchange is a meeting from the dialler's side.
+// exchange exchanges candidates as the dialler of a meeting.
 func (t *transport) exchange(c net.Conn) (theirs Secret, err error) {
 	ours, err := t.keys.choice()
 	if err != nil {
@@ -138,7 +141,7 @@ func (t *transport) exchange(c net.Conn) (theirs Secret, err error) {
 	return theirs, err
 }
 
-// met is a meeting from the listener's side.
+// met exchanges candidates as the listener of a meeting.
 func (t *transport) met(a arrival) {
 	var theirs Secret
 	if a.mode != modePair || t.keys.secured() {
@@ -158,7 +161,7 @@ func (t *transport) met(a arrival) {
 	a.Write(ours[:])
 }
 
-// dropLegacy ends the connections on which nobody has proven anything.
+// dropLegacy closes the connections of servers that have not proven their identity.
 func (t *transport) dropLegacy() {
 	t.gate.dropLegacy()
 	t.mu.Lock()
@@ -172,8 +175,8 @@ func (t *transport) dropLegacy() {
 	}
 }
 
-// setMembers takes note of the membership. A server that reconfig has added may have
-// the secret for a while: the membership was decided by somebody who may decide it.
+// setMembers sets the membership. A server that reconfig has added is given the secret if
+// it asks within admitWindow, because whoever changed the membership was authorized to.
 func (t *transport) setMembers(members []quorum.Member) {
 	t.mu.Lock()
 	before := t.members

@@ -103,7 +103,8 @@ func TestAgreement(t *testing.T) {
 	}
 	for i := range s.trs {
 		for j := range s.trs {
-			for deadline := time.Now().Add(60 * time.Second); i != j && !s.trs[i].connected(uint64(j+1)); time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(60 * time.Second); i != j && !s.trs[i].connected(uint64(j+1)); time.Sleep(
+				10 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("server %d isn't connected to server %d", i+1, j+1)
 				}
@@ -337,7 +338,8 @@ func TestCopyElsewhere(t *testing.T) {
 	second.setMembers(s.members)
 	found := make(chan error, 1)
 	second.wg.Go(func() {
-		second.watchDuplicateID([]quorum.Member{{ID: 2, Addrs: []string{l.Addr().String()}}}, func(err error) { found <- err })
+		second.watchDuplicateID([]quorum.Member{{ID: 2, Addrs: []string{l.Addr().String()}}},
+			func(err error) { found <- err })
 	})
 	select {
 	case <-found:

@@ -22,7 +22,9 @@ func TestBeginsWithOneThatBegan(t *testing.T) {
 			t.Parallel()
 			self, other := listenLocal(t), listenLocal(t)
 			ours := sharing("a secret")
-			members := []quorum.Member{{ID: 1, Addrs: []string{self.Addr().String()}}, {ID: 2, Addrs: []string{other.Addr().String()}}, {ID: 3}}
+			members := []quorum.Member{
+				{ID: 1, Addrs: []string{self.Addr().String()}}, {ID: 2, Addrs: []string{other.Addr().String()}}, {ID: 3},
+			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			decided := make(chan error, 1)
@@ -99,7 +101,9 @@ func answerJoins(ctx context.Context, l net.Listener, ours Secure, reply joinRep
 func TestEmptyServerTellsOfEnsemble(t *testing.T) {
 	t.Parallel()
 	self, other := listenLocal(t), listenLocal(t)
-	members := []quorum.Member{{ID: 1, Addrs: []string{self.Addr().String()}}, {ID: 2, Addrs: []string{other.Addr().String()}}}
+	members := []quorum.Member{
+		{ID: 1, Addrs: []string{self.Addr().String()}}, {ID: 2, Addrs: []string{other.Addr().String()}},
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	over := make(chan struct{})

@@ -1,6 +1,6 @@
 package peer
 
-// Buffered returns how many bytes wait for peers, and how many of the log are kept in memory for them.
+// Buffered returns the memory in bytes that the queues for peers and the log's cache take together.
 func (p *Peer) Buffered() int64 {
 	n := int64(p.o.Dir.Log().Stats().CacheBytes)
 	p.transport.mu.Lock()

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unackedMax is how long the kernel lets bytes to a peer go without an
-// acknowledgement. Left alone it would try for minutes, at growing intervals, and
-// find a healed network late.
+// unackedMax is how long sent bytes may stay unacknowledged before the kernel ends a
+// connection to a peer. By default the kernel retries for minutes, at growing intervals,
+// and would notice late that the network has healed.
 const unackedMax = time.Second
 
-// endUnacked bounds a peer connection by unackedMax.
+// endUnacked makes the kernel end a peer connection after unackedMax.
 func endUnacked(_, _ string, c syscall.RawConn) error {
 	var err error
 	if e := c.Control(func(fd uintptr) {

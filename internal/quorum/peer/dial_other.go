@@ -4,6 +4,6 @@ package peer
 
 import "syscall"
 
-// endUnacked does nothing where the kernel has no such bound; writeTimeout ends
-// the connection later.
+// endUnacked does nothing on systems whose kernel has no such timeout. There writeTimeout
+// ends the connection, later.
 func endUnacked(_, _ string, _ syscall.RawConn) error { return nil }

@@ -15,31 +15,31 @@ import (
 
 // Two servers with the same id, on copies of one data directory, would vote twice and
 // acknowledge entries that one of them hasn't. So a server regularly connects to the
-// address that the configuration gives it, and checks which server answers. If it is
-// another one, this server runs in the wrong place, and stops. In place of the cluster's
-// id the question carries a number that only the server itself knows.
+// address that the configuration gives it, and checks which process answers. If it is
+// another process, this server runs in the wrong place, and stops. Instead of the cluster's
+// id, the hello carries a number that only this process knows.
 
-// ErrDuplicateID says that another server runs under this one's id, at its address.
+// ErrDuplicateID says that another server with this server's id answers at its address.
 var ErrDuplicateID = errors.New("another server runs under the same id")
 
-// duplicateIDPause is the time between two questions.
+// duplicateIDPause is the time between two checks.
 const duplicateIDPause = 5 * time.Second
 
-// newNonce returns a number that nobody else has.
+// newNonce returns a random number, which no other process has.
 func newNonce() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// isSelf reports whether a hello is this server's question to itself.
+// isSelf reports whether a hello was sent by this process to itself.
 func (t *transport) isSelf(h hello) bool {
 	return h.kind == connPing && h.from == t.id && h.to == t.id && h.cluster == t.nonce
 }
 
-// watchDuplicateID asks until the transport is closed or found was called: at the addresses
-// that the configuration gives this server, and at those in the ensemble's membership.
-// They differ where the data directory is a copy that was given another address.
+// watchDuplicateID checks the addresses that the configuration gives this server, and those
+// in the ensemble's membership, until the transport is closed or found was called. The two
+// differ if the data directory is a copy for which another address is configured.
 func (t *transport) watchDuplicateID(configured []quorum.Member, found func(error)) {
 	for t.ctx.Err() == nil {
 		for _, addr := range t.ownAddrs(configured) {
@@ -50,7 +50,8 @@ func (t *transport) watchDuplicateID(configured []quorum.Member, found func(erro
 			}
 			var refused *refusedError
 			if errors.As(err, &refused) && strings.Contains(refused.reason, quorum.SameID) {
-				found(fmt.Errorf("%w: server %d answers at %s, and it is not this one: two servers have the same myid, or this one has a copy of the other's data directory; give this one an id of its own and an empty data directory", ErrDuplicateID, t.id, addr))
+				found(fmt.Errorf("%w: server %d answers at %s, and it is not this one: two servers have the same myid, or this one has a copy of the other's data directory; give this one an id of its own and an empty data directory",
+					ErrDuplicateID, t.id, addr))
 				return
 			}
 		}
@@ -61,7 +62,7 @@ func (t *transport) watchDuplicateID(configured []quorum.Member, found func(erro
 	}
 }
 
-// ownAddrs returns where this server should be found.
+// ownAddrs returns the addresses at which this server should answer.
 func (t *transport) ownAddrs(configured []quorum.Member) (addrs []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,8 +76,8 @@ func (t *transport) ownAddrs(configured []quorum.Member) (addrs []string) {
 	return addrs
 }
 
-// duplicateIDOf says that a server is another process than the one that runs under its id at
-// its address, as far as this server is connected to that; else it returns "".
+// duplicateIDOf returns the reason to refuse a if this server is connected to another process
+// that runs under the same id at the peer's address, else "".
 func (t *transport) duplicateIDOf(a arrival) string {
 	r := t.remote(a.hello.from)
 	if r == nil || len(a.public) == 0 || a.hello.kind != connMessages && a.hello.kind != connSnapshot {
@@ -87,5 +88,6 @@ func (t *transport) duplicateIDOf(a arrival) string {
 	if !r.up || len(r.public) == 0 || bytes.Equal(r.public, a.public) {
 		return ""
 	}
-	return fmt.Sprintf("server %d runs at %s already, and you are another process: %s, or your data directory is a copy of its; give yours an id of its own and an empty data directory", r.id, strings.Join(r.addrs, ", "), quorum.SameID)
+	return fmt.Sprintf("server %d runs at %s already, and you are another process: %s, or your data directory is a copy of its; give yours an id of its own and an empty data directory",
+		r.id, strings.Join(r.addrs, ", "), quorum.SameID)
 }

@@ -5,21 +5,23 @@ import (
 	"sync"
 )
 
-// Limits of the peer port. A stranger holds a connection for handshakeTimeout and
-// makes this server read no more than an opening and a proof; when there are too many,
-// the oldest goes, of the address that has the most, so that a peer gets through.
+// Limits of the peer port. A stranger can hold a connection for handshakeTimeout, and
+// makes this server read no more than an opening and a proof. If there are too many such
+// connections, the oldest one of the address that has the most is closed, so that peers
+// still get through.
 const (
-	// handshakesMax bounds the connections that have proven nothing yet.
+	// handshakesMax bounds the unproven connections, whose handshake isn't complete.
 	handshakesMax = 64
-	// handshakesPerHostMax bounds those of one address: several servers may share one.
+	// handshakesPerHostMax bounds the unproven connections of one address, which several
+	// servers may share.
 	handshakesPerHostMax = 16
 	// connectionsPerPeerMax bounds the proven connections of one server: one for
-	// messages, one that replaces it, a snapshot, a few short ones.
+	// messages, one that replaces it, one for a snapshot, and a few short ones.
 	connectionsPerPeerMax = 8
-	// connectionsMax bounds the proven connections of all.
+	// connectionsMax bounds the proven connections of all servers together.
 	connectionsMax = 256
-	// DescriptorsMax is what the peer port takes of the limit of open files, with the
-	// connections that this server makes.
+	// DescriptorsMax is how many file descriptors the peer port and this server's own
+	// connections to peers may use.
 	DescriptorsMax = handshakesMax + connectionsMax + 64
 )
 
@@ -37,16 +39,16 @@ type gate struct {
 // visit is one accepted connection.
 type visit struct {
 	host   string
-	serial uint64 // the lower the older
+	serial uint64 // the oldest connection has the lowest
 	proven bool
-	id     uint64 // once proven
-	legacy bool   // nothing is proven, but it counts as that
+	id     uint64 // the peer's id, if proven
+	legacy bool   // counts as proven, though the peer has not proven its identity
 }
 
 func newGate() gate { return gate{conns: map[net.Conn]*visit{}, peers: map[uint64]int{}} }
 
-// enter admits a connection to the handshake. It returns the one that it closed
-// instead, if there were too many.
+// enter admits a connection to the handshake. If there are too many, it closes one and
+// returns it, else nil.
 func (g *gate) enter(c net.Conn) (closed net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,7 +88,7 @@ func (g *gate) enter(c net.Conn) (closed net.Conn) {
 	return closed
 }
 
-// prove says that the connection is one of server id; false if that is one too many.
+// prove marks a connection as one of server id. It returns false if there are too many.
 func (g *gate) prove(c net.Conn, id uint64, legacy bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,7 +116,7 @@ func (g *gate) leave(c net.Conn) {
 	}
 }
 
-// dropLegacy closes the connections on which nothing was proven.
+// dropLegacy closes the legacy connections.
 func (g *gate) dropLegacy() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,7 +127,7 @@ func (g *gate) dropLegacy() {
 	}
 }
 
-// close closes all connections, and those to come.
+// close closes all connections, and makes enter close new ones.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

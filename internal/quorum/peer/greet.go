@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// handshakeTimeout bounds the handshake of a connection between peers, from either
-// end: on a healthy network it takes milliseconds.
+// handshakeTimeout bounds the handshake of a connection between peers, at either
+// end. On a healthy network a handshake takes milliseconds.
 const handshakeTimeout = 2 * time.Second
 
 // adoptWord begins the answer to a server that is let in; the ensemble's secret
-// follows. The connection is sealed for the process that was seen at its address.
+// follows. Only the process that was seen at the server's address can decrypt it.
 const adoptWord = "\x00secret "
 
-// errAdopted says that a peer has given this server the ensemble's secret.
+// errAdopted says that a peer has sent this server the ensemble's secret.
 var errAdopted = errors.New("the peer has let this server in, with the ensemble's secret; it connects again")
 
 // A greeted connection is one whose hello was accepted.
 type greeted struct {
 	net.Conn
-	public []byte // key of the process at the other end, nil if it shows none
-	legacy bool   // nothing is proven
+	public []byte // public key of the process at the other end, nil if it sent none
+	legacy bool   // made in the first version's way, which proves nothing
 }
 
-// greet dials addr and says hello. With pin, addr is an address that the membership
-// gives server h.to.
+// greet dials addr and sends hello h. pin says that addr is an address that the
+// membership gives server h.to, so that the key of the process there is pinned.
 func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (greeted, error) {
 	if t.secure.Client != nil {
 		c, err := t.dialBare(ctx, addr)
@@ -41,7 +41,8 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 	if known := t.keys.secrets(); len(known) > 0 {
 		g, err := t.tryAll(ctx, addr, h, modeSecret, known, pin)
 		if errors.Is(err, errUnproven) {
-			err = fmt.Errorf("%w: it doesn't know this ensemble's secret: give it the same by quorum.secretFile, or let it in by 'zooid allow-join %d' on a server that knows it", err, h.to)
+			err = fmt.Errorf("%w: it doesn't know this ensemble's secret: give it the same by quorum.secretFile, or let it in by 'zooid allow-join %d' on a server that knows it",
+				err, h.to)
 		}
 		return g, err
 	}
@@ -53,7 +54,8 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 				return g, nil
 			}
 		}
-		return g, fmt.Errorf("%w: if this goes on, it knows the ensemble's secret and this server doesn't: set quorum.secretFile here, or let this server in by 'zooid allow-join %d' on that one", err, t.id)
+		return g, fmt.Errorf("%w: if this goes on, it knows the ensemble's secret and this server doesn't: set quorum.secretFile here, or let this server in by 'zooid allow-join %d' on that one",
+			err, t.id)
 	case errors.Is(err, errOlder) && h.kind != connMeet:
 		c, legacyErr := t.dialBare(ctx, addr)
 		if legacyErr == nil {
@@ -68,11 +70,12 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 }
 
 // tryAll attempts each secret until one is accepted.
-func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proofMode, secrets []Secret, pin bool) (g greeted, err error) {
+func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proofMode, secrets []Secret,
+	pin bool) (g greeted, err error) {
 	for _, s := range secrets {
 		if g, err = t.attempt(ctx, addr, h, mode, s[:], pin); !errors.Is(err, errUnproven) {
 			if err == nil && mode == modeTry {
-				err = t.keys.adopt(s) // only a server that knows the ensemble's secret accepts it
+				err = t.keys.adopt(s) // only a server that knows the ensemble's secret accepts modeTry
 			}
 			return g, err
 		}
@@ -80,8 +83,9 @@ func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proof
 	return g, err
 }
 
-// attempt dials addr, proves what mode says and says hello.
-func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proofMode, psk []byte, pin bool) (greeted, error) {
+// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h.
+func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proofMode, psk []byte,
+	pin bool) (greeted, error) {
 	raw, err := t.dial(ctx, addr)
 	if err != nil {
 		return greeted{}, bare(err)
@@ -111,7 +115,7 @@ func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proo
 	return greeted{Conn: c, public: public}, nil
 }
 
-// dialBare dials addr, over TLS if that is how peers are dialled.
+// dialBare dials addr without a proof, over TLS if that is how peers are dialled.
 func (t *transport) dialBare(ctx context.Context, addr string) (net.Conn, error) {
 	c, err := t.dial(ctx, addr)
 	if err != nil {
@@ -120,7 +124,7 @@ func (t *transport) dialBare(ctx context.Context, addr string) (net.Conn, error)
 	return t.secure.dialled(ctx, c, addr)
 }
 
-// sayHello says hello and reads the answer; it closes c on an error.
+// sayHello sends hello h and reads the answer. It closes c on an error.
 func (t *transport) sayHello(c net.Conn, h hello) error {
 	c.SetDeadline(time.Now().Add(handshakeTimeout))
 	_, err := c.Write(h.append(nil))
@@ -135,8 +139,8 @@ func (t *transport) sayHello(c net.Conn, h hello) error {
 	return nil
 }
 
-// reaches reports whether a Zooid server answers at addr. It tells nothing about this
-// one, and not even which cluster it belongs to.
+// reaches reports whether a Zooid server answers at addr, whatever its cluster. It doesn't
+// reveal which cluster this server belongs to either.
 func (t *transport) reaches(ctx context.Context, addr string, id uint64) bool {
 	ping := hello{connPing, 0, t.id, id}
 	if t.secure.Client == nil {
@@ -166,19 +170,19 @@ func (t *transport) reaches(ctx context.Context, addr string, id uint64) bool {
 type arrival struct {
 	net.Conn
 	hello  hello
-	mode   proofMode // 0 over TLS, and for an older version
-	public []byte    // key of the process at the other end, nil if it shows none
-	proven bool      // that its sender is a server of the ensemble
+	mode   proofMode // 0 over TLS, and for a peer of an older version
+	public []byte    // public key of the process at the other end, nil if it sent none
+	proven bool      // the peer has proven that it is a server of the ensemble
 }
 
-// legacy reports whether it came in the first version's way, in which nothing is proven.
+// legacy reports whether a was made in the first version's way, which proves nothing.
 func (a *arrival) legacy() bool {
 	_, over := a.Conn.(secured)
 	return a.mode == 0 && !over
 }
 
-// arrive reads the beginning of an accepted connection. refusal, if not "", is to be
-// told to the peer; with an error it is to be told nothing.
+// arrive does the handshake of an accepted connection, up to the hello. If refusal isn't
+// "", the caller answers with it. After an error it closes the connection without an answer.
 func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) {
 	c, plain, err := t.secure.accepted(t.ctx, raw)
 	if err != nil {
@@ -200,7 +204,8 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 	case version == helloVersion && t.keys.secured() && !plain:
 		h, err := readHelloRest(c)
 		if err == nil && t.remote(h.from) != nil {
-			err = fmt.Errorf("it proves nothing: it is a stranger, or an older version, which can't be in an ensemble that has a secret: upgrade server %d", h.from)
+			err = fmt.Errorf("it proves nothing: it is a stranger, or an older version, which can't be in an ensemble that has a secret: upgrade server %d",
+				h.from)
 		} else if err == nil {
 			err = errors.New("it proves nothing: it is a stranger, or a server of an older version, which can't be in an ensemble that has a secret")
 		}
@@ -212,11 +217,12 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 		}
 		return a, refusal, err
 	case version != proofVersion:
-		return a, "", fmt.Errorf("read a peer's opening: it speaks version %d, this server %d: upgrade the older one", version, proofVersion)
+		return a, "", fmt.Errorf("read a peer's opening: it speaks version %d, this server %d: upgrade the older one", version,
+			proofVersion)
 	}
 	var o opening
 	if a.Conn, o, err = t.keys.acceptProof(c); err != nil {
-		a.hello.from = o.from // as it says
+		a.hello.from = o.from // unproven
 		return a, "", err
 	}
 	a.mode, a.public, a.proven = o.mode, o.public, true
@@ -226,7 +232,7 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 	return a, "", err
 }
 
-// readVersion reads how a plain connection begins.
+// readVersion reads the magic and the version of a connection without TLS.
 func readVersion(r io.Reader) (version byte, err error) {
 	var b [len(helloMagic) + 1]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
@@ -235,14 +241,15 @@ func readVersion(r io.Reader) (version byte, err error) {
 	return b[len(helloMagic)], checkMagic(b[:])
 }
 
-// letIn decides about a process that was seen at the address of a server and knows
-// no secret, while this server knows it: it gets the secret if it was added to the
-// ensemble or an operator let it in.
+// letIn decides whether a process without a secret gets the ensemble's secret from this
+// server. The process was seen at a server's address; it gets the secret if that server
+// was added to the ensemble or an operator lets it in.
 func (t *transport) letIn(raw net.Conn, a arrival) {
 	id := a.hello.from
 	if id == t.id || !t.keys.admits(id) {
 		if t.logRate.due(fmt.Sprintf("let in %d", id), time.Now()) {
-			t.log.Warn("a server asks to be let in and doesn't know the ensemble's secret: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile", "server", id, "from", raw.RemoteAddr().String())
+			t.log.Warn("a server asks to be let in and doesn't know the ensemble's secret: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile",
+				"server", id, "from", raw.RemoteAddr().String())
 		}
 		return
 	}

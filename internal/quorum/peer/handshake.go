@@ -23,21 +23,21 @@ import (
 //	listener   nonce(32) public key(32)
 //	dialler    proof(32), an HMAC over all of the above
 //
-// and everything after it is sealed (sealed.go) with keys that follow from the secret,
-// the bytes above and what the two public keys share (X25519). The first sealed bytes
-// are the hello and its answer (wire.go), which name both ids, the cluster and the kind
-// of connection; the answer is the listener's proof. The key pair is the process's, so
-// that a public key also tells two processes of one id apart.
+// Everything after the proof is sealed (sealed.go) with keys derived from the secret, the
+// bytes above and the shared secret of the two key pairs (X25519). The first sealed bytes
+// are the hello and its answer (wire.go). The hello names both ids, the cluster and the
+// kind of connection; the answer is the listener's proof. Each process has its own key
+// pair, so a public key also tells apart two processes with the same id.
 //
-// The mode says what the proof is made with. Two servers of which neither knows a
-// secret prove that they are the processes at each other's configured address: each
-// has dialled the other, and seen its public key there.
+// The mode says what the proof is made with. Two servers that know no secret prove to
+// each other that they are the processes at their configured addresses: each has dialled
+// the other, and seen its public key there.
 type proofMode byte
 
 const (
 	modeSecret proofMode = 1 // the dialler knows the ensemble's secret
-	modePair   proofMode = 2 // it knows none
-	modeTry    proofMode = 3 // it has a candidate, and asks whether it is the secret
+	modePair   proofMode = 2 // the dialler knows no secret
+	modeTry    proofMode = 3 // the dialler has a candidate, and asks whether it is the secret
 )
 
 const (
@@ -63,7 +63,7 @@ func (o *opening) append(b []byte) []byte {
 	return append(b, o.public...)
 }
 
-// readOpening reads the rest of an opening, whose magic and version were read.
+// readOpening reads the rest of an opening whose magic and version have been read.
 func readOpening(r io.Reader) (o opening, err error) {
 	var b [openingSize - len(helloMagic) - 1]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
@@ -75,23 +75,23 @@ func readOpening(r io.Reader) (o opening, err error) {
 }
 
 var (
-	// errOlder says that a peer closed the connection at the opening: it is an older
-	// version, or refuses connections.
+	// errOlder says that a peer closed the connection at the opening: it runs an older
+	// version, or refuses the connection.
 	errOlder = errors.New("it closed the connection at the opening: it accepts TLS only (sslQuorum), is an older version, or has too many connections")
-	// errUnproven says that it did so at the proof.
+	// errUnproven says that a peer closed the connection at the proof.
 	errUnproven = errors.New("it closed the connection at the proof")
 	// errSelf says that this process has dialled itself.
 	errSelf = errors.New("this is the same process")
 )
 
-// proofKey is the key of the proof.
+// proofKey returns the key of the proof's HMAC.
 func proofKey(psk, transcript []byte) []byte { return derive(psk, transcript, "zooid peer proof") }
 
-// derive returns a key of 32 bytes.
+// derive derives a key of 32 bytes for the purpose what.
 func derive(secret, salt []byte, what string) []byte {
 	key, err := hkdf.Key(sha256.New, secret, salt, what, 32)
 	if err != nil {
-		panic("quorum: " + err.Error()) // of a length that there isn't
+		panic("quorum: " + err.Error()) // only for an invalid length
 	}
 	return key
 }
@@ -102,10 +102,11 @@ func proofOf(psk, transcript []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// dialProof proves to the listener at the other end of c what mode says, with psk,
-// which is nil in modePair. public is the listener's key as far as it came. It doesn't
-// close c.
-func (k *Keyring) dialProof(c net.Conn, mode proofMode, psk []byte, from uint64) (conn net.Conn, public []byte, err error) {
+// dialProof makes the proof that mode asks for to the listener at the other end of c, with
+// psk, which is nil in modePair. It returns the sealed connection and the listener's public
+// key, which is also returned with an error if the listener has sent it. It doesn't close c.
+func (k *Keyring) dialProof(c net.Conn, mode proofMode, psk []byte,
+	from uint64) (conn net.Conn, public []byte, err error) {
 	o := opening{mode: mode, from: from, public: k.public()}
 	rand.Read(o.nonce[:]) // never fails (crypto/rand)
 	said := o.append(nil)
@@ -138,14 +139,14 @@ func (k *Keyring) dialProof(c net.Conn, mode proofMode, psk []byte, from uint64)
 	return conn, public, err
 }
 
-// timeout reports whether err is a deadline that has passed.
+// timeout reports whether err says that a deadline has passed.
 func timeout(err error) bool {
 	var t net.Error
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// acceptProof answers an opening, whose magic and version were read, and checks the
-// proof. The connection ends where it fails, without a word.
+// acceptProof answers an opening whose magic and version have been read, and checks the
+// proof. If the proof fails, nothing more is sent on the connection.
 func (k *Keyring) acceptProof(c net.Conn) (conn net.Conn, o opening, err error) {
 	if o, err = readOpening(c); err != nil {
 		return nil, o, err
@@ -174,8 +175,9 @@ func (k *Keyring) acceptProof(c net.Conn) (conn net.Conn, o opening, err error) 
 	return conn, o, err
 }
 
-// proven returns what a proof was made with. Only for the process that this server
-// has seen at the peer's address does it compute what costs something.
+// proven checks a proof, and returns the key that it was made with and the shared secret
+// of the two key pairs, if it has computed that. In modePair it does the expensive
+// computation only for the process that this server has seen at the peer's address.
 func (k *Keyring) proven(o *opening, proof, transcript []byte) (psk, shared []byte, err error) {
 	if o.mode == modePair {
 		if !k.pinned(o.from, o.public) {
@@ -199,7 +201,7 @@ func (k *Keyring) proven(o *opening, proof, transcript []byte) (psk, shared []by
 	for _, s := range known {
 		if hmac.Equal(proof, proofOf(s[:], transcript)) {
 			if o.mode == modeSecret && !k.secured() {
-				// Its sender is secured, so all members have held this candidate.
+				// The dialler is secured, so all members have held this candidate.
 				return s[:], nil, k.adopt(s)
 			}
 			return s[:], nil, nil
@@ -211,17 +213,17 @@ func (k *Keyring) proven(o *opening, proof, transcript []byte) (psk, shared []by
 	return nil, nil, errors.New("it doesn't know this ensemble's secret")
 }
 
-// errNoProof says that a connection ended, or went silent, before its proof: a server may
-// dial only to learn who answers.
+// errNoProof says that a connection ended, or went silent, before its proof. A server may
+// dial just to learn which process answers.
 var errNoProof = errors.New("no proof came")
 
 // errUnpinned says that a process without a secret isn't the one seen at the address
-// of the server that it says it is.
+// of the server that it claims to be.
 var errUnpinned = errors.New("it knows no secret, and has not been seen at the address of the server that it says it is")
 
-// Dial connects to the peer port at addr as server from, which knows the
-// ensemble's secret, and says hello to server to. Frames go on the connection. It is for
-// those who try what a server that means harm can do.
+// Dial connects to the peer port at addr as server from, which knows the ensemble's
+// secret, and sends a hello to server to. The caller may then write frames to the
+// connection. Dial is for tests of what a malicious server can do.
 func Dial(ctx context.Context, addr string, secret Secret, cluster, from, to uint64) (net.Conn, error) {
 	keys, err := OpenKeyring("", []Secret{secret})
 	if err != nil {

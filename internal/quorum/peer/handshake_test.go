@@ -379,7 +379,9 @@ func TestFirstVersionAsASecretIsAdopted(t *testing.T) {
 // TestDamagedKeyring: a server doesn't start as if it knew no secret.
 func TestDamagedKeyring(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "x", keyringHead + "\nagreed 00\n", keyringHead + "\nagred " + strings.Repeat("00", 32) + "\n"} {
+	for _, text := range []string{
+		"", "x", keyringHead + "\nagreed 00\n", keyringHead + "\nagred " + strings.Repeat("00", 32) + "\n",
+	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, keyringName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

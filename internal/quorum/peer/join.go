@@ -18,33 +18,34 @@ import (
 // A server with an empty data directory may be one of a new ensemble, one that
 // joins, or one whose disk was replaced. The last must not go on under its id as
 // if nothing had happened: it may have voted, and acknowledged entries that it no
-// longer has. So it asks its peers first (a connection of kind connJoin).
+// longer has. So an empty server asks its peers first (a connection of kind connJoin).
 //
-//	If most voters of its configuration are as empty as it is, or have just begun
-//	with it, having seen no election, they begin a new ensemble together. One that
-//	has begun without it may have done so long ago, and may never have heard of
-//	what others acknowledged since: then all voters must say that there is nothing.
+//	If most voters of its configuration are empty too, or have just begun with it and
+//	seen no election, they begin a new ensemble together. A voter that has begun
+//	without this server may have done so long ago, and may not know what others have
+//	acknowledged since. If there is one, all voters must say that there is no ensemble.
 //
-//	If a peer belongs to one, the server joins that, as lost.go says.
+//	If a peer belongs to an ensemble, the server joins that, as lost.go says.
 //
-//	A peer that is empty may have an older configuration than this server, or a newer
-//	one, and know of an ensemble that this server can't ask. So it says that it is
-//	empty only once it has asked all of its own peers, and as long as none of them
-//	belongs to one. It tells only what it has heard from such a peer itself: two empty
-//	servers don't keep each other waiting.
+//	An empty peer may have an older or a newer configuration than this server, and
+//	know of an ensemble that this server can't ask. So a server says that it is empty
+//	only once it has asked all of its own peers, and only as long as none of them
+//	belongs to an ensemble. It counts only what members of an ensemble have told it
+//	themselves, so that two empty servers don't keep each other waiting.
 //
-//	A peer that has said that it belongs to an ensemble does so until it says
-//	otherwise: that it is down now doesn't mean that there is no ensemble.
+//	A peer that has said that it belongs to an ensemble is taken to do so until it
+//	says otherwise: that it is down now doesn't mean that there is no ensemble.
 //
-//	hello of kind connJoin: the asker's life(4) and feature level(4) in the cluster's place
+//	hello of kind connJoin: the asker's life(4) and feature level(4) in the cluster field
 //	answer to it: state(1) cluster(8) index(8) term(8)
 //
-// The first version says no life and reads no term.
+// The first version sends no life and reads no term.
 type joinState byte
 
 const (
-	joinEmpty joinState = iota // the peer has no log either, or nothing but its beginning
-	// the peer has one; it doesn't lead, or must take the asker out first. Of no cluster: see hearsay
+	joinEmpty joinState = iota // the peer has no log either, or only its beginning
+	// The peer has a log, and doesn't lead or must take the asker out first. If its cluster is 0, it is an
+	// empty peer's answer (JoinReply.Hearsay).
 	joinWait
 	joinGo          // the peer leads, and the asker was taken out
 	joinDuplicateID // the peer leads, and a server with that id is running
@@ -53,11 +54,12 @@ const (
 // joinPause is the time between two rounds of asking.
 const joinPause = 100 * time.Millisecond
 
-// Discover finds out how the server self with an empty data directory begins. It
-// answers the peers' same question on l, which it leaves open, and blocks until
-// the answer is clear or ctx ends. members is its configuration, level the highest
-// feature level it knows.
-func Discover(ctx context.Context, self uint64, level uint32, members []quorum.Member, l net.Listener, secure Secure, log *slog.Logger) (quorum.Beginning, error) {
+// Discover finds out how server self, whose data directory is empty, begins. It blocks
+// until the peers' answers decide that or ctx ends. Meanwhile it answers the peers' own
+// questions on l, which it leaves open. members is the server's configuration, level the
+// highest feature level that it knows.
+func Discover(ctx context.Context, self uint64, level uint32, members []quorum.Member, l net.Listener, secure Secure,
+	log *slog.Logger) (quorum.Beginning, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -76,7 +78,8 @@ func Discover(ctx context.Context, self uint64, level uint32, members []quorum.M
 			return b, errors.Join(err, ctx.Err())
 		}
 		if text := strings.Join(waiting, "; "); t.logRate.due(text, time.Now()) {
-			log.Info("this server's data directory is empty: waiting for peers to tell whether there is an ensemble", "waiting", text)
+			log.Info("this server's data directory is empty: waiting for peers to tell whether there is an ensemble",
+				"waiting", text)
 		}
 		select {
 		case <-time.After(joinPause):
@@ -93,7 +96,7 @@ func interruptAccept(l net.Listener) {
 	}
 }
 
-// answerEmpty tells who asks that this server is empty too.
+// answerEmpty answers the peers that ask on l, until ctx ends.
 func (t *transport) answerEmpty(ctx context.Context, l net.Listener) {
 	t.acceptAll(ctx, l, t.answerOneEmpty)
 	if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
@@ -141,7 +144,7 @@ func (t *transport) answerOneEmpty(raw net.Conn) {
 	}
 }
 
-// noteAsker remembers that a member knows this server to be empty.
+// noteAsker records that member id has asked, and so knows that this server is empty.
 func (t *transport) noteAsker(id uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,18 +153,18 @@ func (t *transport) noteAsker(id uint64) {
 	}
 }
 
-// askedBy reports whether a peer knows this server to be empty.
+// askedBy reports whether member id has asked, and so knows that this server is empty.
 func (t *transport) askedBy(id uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.askers[id]
 }
 
-// emptyRefusal is what a server with an empty data directory says to what it can't
-// take part in. Its words are part of the protocol.
+// emptyRefusal is how a server with an empty data directory refuses connections that need
+// a server with data. The exact words are part of the protocol.
 const emptyRefusal = "this server has an empty data directory and is finding out how to begin"
 
-// joinReplied is the answer to the question how to begin.
+// joinReplied is the answer to a server that asks how to begin.
 type joinReplied struct {
 	state                joinState
 	cluster, index, term uint64
@@ -175,7 +178,7 @@ func (r joinReplied) append(b []byte) []byte {
 	return b
 }
 
-// readJoinReplied reads an answer. The first version's ends before the term.
+// readJoinReplied reads an answer. The first version's answer ends before the term.
 func readJoinReplied(from io.Reader) (r joinReplied, err error) {
 	var b [25]byte
 	n, err := io.ReadFull(from, b[:])
@@ -191,8 +194,9 @@ func readJoinReplied(from io.Reader) (r joinReplied, err error) {
 
 var errUnclear = errors.New("not enough peers have answered")
 
-// ask makes one round.
-func (t *transport) ask(ctx context.Context, members []quorum.Member) (b quorum.Beginning, waiting []string, err error) {
+// ask asks all members once. The error is errUnclear if their answers don't decide how to begin.
+func (t *transport) ask(ctx context.Context,
+	members []quorum.Member) (b quorum.Beginning, waiting []string, err error) {
 	b, waiting, ok := quorum.Begin(t.id, members, t.belong, func(m quorum.Member) (quorum.JoinReply, uint64, error) {
 		r, err := t.askOne(ctx, m)
 		return quorum.JoinReply{
@@ -211,7 +215,8 @@ func (t *transport) askOne(ctx context.Context, m quorum.Member) (r joinReplied,
 	errs := []error{errors.New("no address")}
 	for _, addr := range m.Addrs {
 		var c greeted
-		if c, err = t.greet(ctx, addr, hello{connJoin, uint64(t.life())<<32 | uint64(t.level), t.id, m.ID}, true); err != nil {
+		if c, err = t.greet(ctx, addr, hello{connJoin, uint64(t.life())<<32 | uint64(t.level), t.id, m.ID},
+			true); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -225,12 +230,12 @@ func (t *transport) askOne(ctx context.Context, m quorum.Member) (r joinReplied,
 	return r, errs[len(errs)-1]
 }
 
-// joinPatience is how long an answer may take: the one who is asked may have to ask
-// the asker's own address first.
+// joinPatience is how long an answer may take. The peer may first have to connect to the
+// asker's own address.
 const joinPatience = 4 * dialTimeout
 
-// Reachable returns how many of members answer, this server included. It blocks
-// until all have or ctx ends.
+// Reachable returns how many of members answer; this server counts if it is one of them.
+// It blocks until each has answered or failed to, or ctx ends.
 func (p *Peer) Reachable(ctx context.Context, members []quorum.Member) int {
 	answers := make(chan bool, len(members))
 	for _, m := range members {
@@ -263,7 +268,10 @@ func (p *Peer) Reachable(ctx context.Context, members []quorum.Member) int {
 func (t *transport) joinRequest(a arrival) {
 	h := a.hello
 	answer := joinReplied{state: joinWait, cluster: t.cluster}
-	e := quorum.Event{Kind: quorum.EventJoin, From: h.from, Level: h.joinLevel(), Life: h.life(), Conn: t.accepted.Load(), Known: t.remote(h.from) != nil}
+	e := quorum.Event{
+		Kind: quorum.EventJoin, From: h.from, Level: h.joinLevel(), Life: h.life(), Conn: t.accepted.Load(),
+		Known: t.remote(h.from) != nil,
+	}
 	r, ok := t.joinEvent(e)
 	if r.Ask {
 		if e.Empty = t.isEmpty(h.from, e.Life); e.Empty {
@@ -277,15 +285,17 @@ func (t *transport) joinRequest(a arrival) {
 		answer.state, answer.index, answer.term = joinGo, r.Index, r.Term
 	case r.DuplicateID:
 		answer.state = joinDuplicateID
-		t.refused(a.Conn, h, fmt.Sprintf("it asks to join as server %d with an empty data directory, and that server is running: %s", h.from, quorum.SameID))
+		t.refused(a.Conn, h,
+			fmt.Sprintf("it asks to join as server %d with an empty data directory, and that server is running: %s", h.from,
+				quorum.SameID))
 	case r.New:
 		answer.state = joinEmpty
 	}
 	a.Write(answer.append(nil))
 }
 
-// joinEvent tells the loop of a question and waits for its answer; ok is false if
-// this server stops.
+// joinEvent hands the loop a request to join and waits for the reply. ok is false if this
+// server is stopping.
 func (t *transport) joinEvent(e quorum.Event) (r quorum.JoinReply, ok bool) {
 	reply := make(chan quorum.JoinReply, 1)
 	e.Join = reply

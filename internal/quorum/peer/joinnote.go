@@ -13,11 +13,11 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// NoteName is a file that is there while this server must not take part in elections;
-// it holds the log index beyond which it becomes a member, and the first term that it
-// may take part in (none if the first version wrote it). It lies in the log's
-// directory: who loses the log loses it too, and asks to join again. A server of
-// before wrote it in the data directory.
+// NoteName is the name of a file that exists while this server must not take part in
+// elections. It holds the log index beyond which an entry makes the server a member, and
+// the first term that the server may take part in, which is missing if the first version
+// wrote the file. The file is in the log's directory: a server that loses its log loses
+// the note too, and asks to join again. Earlier versions wrote it in the data directory.
 const NoteName = "joining"
 
 // ReadNote returns what the notes in dirs say; JoinedAfter is 0 if there is none.
@@ -40,14 +40,15 @@ func ReadNote(dirs ...string) (b quorum.Beginning, err error) {
 			numbers[i], err = strconv.ParseUint(fields[i], 10, 64)
 		}
 		if err != nil {
-			return b, fmt.Errorf("read %s: it holds %q, not a log index and a term; empty the directories %s and start again", path, text, strings.Join(dirs, " and "))
+			return b, fmt.Errorf("read %s: it holds %q, not a log index and a term; empty the directories %s and start again",
+				path, text, strings.Join(dirs, " and "))
 		}
 		b.JoinedAfter, b.JoinedTerm = max(b.JoinedAfter, numbers[0], 1), max(b.JoinedTerm, numbers[1])
 	}
 	return b, nil
 }
 
-// WriteNote makes the note of b in dir, durably.
+// WriteNote writes b's note in dir, durably.
 func WriteNote(b quorum.Beginning, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the data directory: %w", err)

@@ -19,54 +19,55 @@ import (
 	"time"
 )
 
-// A Secret is known to the servers of an ensemble and to nobody else.
+// A Secret is a key that only the servers of an ensemble know.
 type Secret [32]byte
 
-// SecretOf returns the secret that a configured text stands for.
+// SecretOf derives a secret from a configured text.
 func SecretOf(text string) Secret {
 	return Secret(sha256.Sum256([]byte("zooid peer secret 1\n" + text)))
 }
 
 // A Keyring holds the keys by which a server authenticates to its peers. A server that knows
 // the ensemble's secret, configured or agreed, is secured: it talks only to servers that know
-// it too. Until then it holds candidates, and the servers agree on one of them
-// (see agree.go). It is safe for concurrent use.
+// the secret too. Until then the server holds candidates, and the servers agree on one of
+// them (see agree.go). A Keyring is safe for concurrent use.
 type Keyring struct {
 	own        *ecdh.PrivateKey // of this process
-	dir        string           // data directory, "" in tests: nothing is kept
-	configured []Secret         // the first is used to dial, all are accepted
+	dir        string           // data directory; if "", as in tests, nothing is saved
+	configured []Secret         // the first is tried first when dialling; all are accepted
 
 	mu         sync.Mutex
-	agreed     []Secret // one, or none yet
-	candidates []Secret // ascending; the first is this server's choice
-	pins       map[uint64][]byte
-	admitted   map[uint64]time.Time // until when a server that knows no secret is given it
+	agreed     []Secret             // the adopted secret, or none yet
+	candidates []Secret             // ascending; the first is this server's choice
+	pins       map[uint64][]byte    // by server: public key of the process at its address
+	admitted   map[uint64]time.Time // by server: until when it is given the secret if it asks
 }
 
 const (
-	// keyringName is a file in the data directory, beside IDENTITY.
+	// keyringName is the name of the keyring's file in the data directory, beside IDENTITY.
 	keyringName = "PEERSECRET"
 	keyringHead = "zooid peer secrets 1"
-	// candidatesMax bounds how many candidates are kept: one for each server of a
-	// large ensemble, and some that were wiped on the way.
+	// candidatesMax bounds how many candidates are kept: one for each server of a large
+	// ensemble, and some of servers whose data was wiped meanwhile.
 	candidatesMax = 64
-	// admitWindow is how long a server that reconfig adds, or an operator lets in, may
-	// take to ask for the secret.
+	// admitWindow is how long a server may take to ask for the secret after reconfig has
+	// added it or an operator has let it in.
 	admitWindow = 10 * time.Minute
-	// admitAddrMax bounds the address by which an operator lets a server in: the longest
-	// name that DNS has, and a port.
+	// admitAddrMax bounds the address at which an operator lets a server in: the longest
+	// DNS name and a port.
 	admitAddrMax = 255 + len(":65535")
-	// secretsMax bounds the configured secrets: an old and a new one, and some more.
+	// secretsMax bounds the number of configured secrets. A change of secret needs two.
 	secretsMax = 8
 )
 
-// admitName is the file by which an operator lets server id in.
+// admitName returns the name of the file by which an operator lets server id in.
 func admitName(id uint64) string { return fmt.Sprintf("allow-join-%d", id) }
 
-// AllowJoin lets server id, which lost its data, ask a running server whose data
-// directory is dir for the ensemble's secret. One that is no member yet is to answer at addr,
-// "host:port" of its peer port; others answer where the membership says, and addr is "". It
-// returns until when.
+// AllowJoin lets server id, which lost its data or is new, get the ensemble's secret from
+// the running server whose data directory is dir. A server that isn't a member yet must
+// answer at addr, the "host:port" of its peer port. For a member addr is "", and it must
+// answer at its address in the membership. AllowJoin returns the time until which the
+// server may ask.
 func AllowJoin(dir string, id uint64, addr string) (until time.Time, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, admitName(id)), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err == nil {
@@ -82,7 +83,7 @@ func AllowJoin(dir string, id uint64, addr string) (until time.Time, err error) 
 }
 
 // OpenKeyring returns the keyring of the server whose data directory is dir, which
-// need not exist. configured are the secrets of its configuration.
+// need not exist. configured holds the secrets in the server's configuration.
 func OpenKeyring(dir string, configured []Secret) (*Keyring, error) {
 	if len(configured) > secretsMax {
 		return nil, fmt.Errorf("there are %d secrets for peers, at most %d", len(configured), secretsMax)
@@ -104,12 +105,13 @@ func OpenKeyring(dir string, configured []Secret) (*Keyring, error) {
 		err = k.decode(string(b))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the ensemble's secret from %s: %w; restore the file, or remove it and let this server in (zooid allow-join)", path, err)
+		return nil, fmt.Errorf("read the ensemble's secret from %s: %w; restore the file, or remove it and let this server in (zooid allow-join)",
+			path, err)
 	}
 	return k, nil
 }
 
-// decode reads what encode wrote.
+// decode parses the text that save wrote.
 func (k *Keyring) decode(text string) error {
 	head, rest, _ := strings.Cut(text, "\n")
 	if head != keyringHead {
@@ -133,7 +135,7 @@ func (k *Keyring) decode(text string) error {
 	return nil
 }
 
-// save makes what is known durable. The caller holds mu.
+// save makes the agreed secret and the candidates durable. The caller holds mu.
 func (k *Keyring) save() error {
 	if k.dir == "" {
 		return nil
@@ -172,8 +174,8 @@ func (k *Keyring) save() error {
 	return nil
 }
 
-// secrets returns those that this server accepts, the one to dial with first. None
-// means that it isn't secured.
+// secrets returns the secrets that this server accepts, in the order in which to try them
+// when dialling. It returns none if the server isn't secured.
 func (k *Keyring) secrets() []Secret {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -190,8 +192,8 @@ func (k *Keyring) offers() []Secret {
 	return slices.Clone(k.candidates)
 }
 
-// choice returns this server's candidate, which it makes if it has none. It is
-// durable when it is returned.
+// choice returns this server's candidate, which is durable. It creates one if there is
+// none. The error is errAgreed if a secret has been adopted.
 func (k *Keyring) choice() (Secret, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,12 +213,12 @@ func (k *Keyring) choice() (Secret, error) {
 	return s, nil
 }
 
-// errAgreed says that there is a secret, so candidates don't count any more.
+// errAgreed says that this server has adopted a secret, so candidates no longer count.
 var errAgreed = errors.New("this server has adopted a secret meanwhile")
 
-// merge takes a peer's candidate and returns the choice, which is the least of all: so all
-// servers come to the same choice in whatever order they meet. Former choices are kept,
-// since a peer may rely on them.
+// merge adds a peer's candidate and returns this server's choice. The choice is the least of
+// all candidates, so that all servers come to the same choice in whatever order they meet.
+// Earlier choices are kept, since a peer may rely on them.
 func (k *Keyring) merge(theirs Secret) (Secret, error) {
 	ours, err := k.choice()
 	if err != nil || ours == theirs {
@@ -273,21 +275,22 @@ func (k *Keyring) pinned(id uint64, public []byte) bool {
 	return len(public) > 0 && bytes.Equal(k.pins[id], public)
 }
 
-// admit lets server id have the secret for a while: it was added to the ensemble.
+// admit lets server id get the secret within admitWindow, since it was added to the ensemble.
 func (k *Keyring) admit(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.admitted[id] = time.Now().Add(admitWindow)
 }
 
-// entered ends that: server id knows the secret.
+// entered revokes what admit has granted, once server id knows the secret.
 func (k *Keyring) entered(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.admitted, id)
 }
 
-// admits reports whether server id may have the secret. An operator's permission holds once.
+// admits reports whether server id may get the secret. It uses up an operator's permission,
+// which is valid once.
 func (k *Keyring) admits(id uint64) bool {
 	k.mu.Lock()
 	until := k.admitted[id]
@@ -326,14 +329,14 @@ func (k *Keyring) admittedAt(id uint64) string {
 	return string(addr)
 }
 
-// public is the public key of this process.
+// public returns this process's public key.
 func (k *Keyring) public() []byte { return k.own.PublicKey().Bytes() }
 
-// shared returns what only this process and that with a public key can compute.
+// shared returns the secret that only this process and the owner of a public key can compute.
 func (k *Keyring) shared(public []byte) ([]byte, error) {
 	p, err := ecdh.X25519().NewPublicKey(public)
 	if err != nil {
 		return nil, err
 	}
-	return k.own.ECDH(p) // refuses what isn't a key
+	return k.own.ECDH(p) // returns an error for an invalid key
 }

@@ -11,11 +11,11 @@ import (
 // life returns the number of this start with an empty data directory, never 0.
 func (t *transport) life() uint32 { return uint32(t.nonce>>32) | 1 }
 
-// life returns the asker's in a hello of kind connJoin, 0 if it said none.
+// life returns the asker's life in a hello of kind connJoin, 0 if the hello has none.
 func (h *hello) life() uint32 { return uint32(h.cluster >> 32) }
 
-// isEmpty asks at a server's own address whether its data directory is empty and it
-// is in that life.
+// isEmpty asks server id, at its own address, whether its data directory is empty and its
+// present life is life.
 func (t *transport) isEmpty(id uint64, life uint32) bool {
 	r := t.remote(id)
 	if r == nil {
@@ -26,7 +26,8 @@ func (t *transport) isEmpty(id uint64, life uint32) bool {
 	r.mu.Unlock()
 	for _, addr := range addrs {
 		c, err := t.greet(t.ctx, addr, hello{connLife, t.cluster, t.id, id}, true)
-		if refused := (*refusedError)(nil); life == 0 && errors.As(err, &refused) && strings.Contains(refused.reason, emptyRefusal) {
+		if refused := (*refusedError)(nil); life == 0 && errors.As(err, &refused) &&
+			strings.Contains(refused.reason, emptyRefusal) {
 			return true
 		}
 		if err != nil {

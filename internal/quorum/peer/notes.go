@@ -11,19 +11,19 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// The kinds of frame that the accepting side of a connection sends. Others are ignored,
-// so later versions may add some.
+// The kinds of frame that the accepting side of a connection sends. Other kinds are
+// ignored, so later versions may add some.
 const (
-	noteLevel quorum.FrameKind = 1 // announces a level: 4 bytes
-	noteSkips quorum.FrameKind = 2 // skipped entries (skips.go)
+	noteLevel quorum.FrameKind = 1 // the sender's feature level, 4 bytes
+	noteSkips quorum.FrameKind = 2 // the sender's decisions to skip entries (skips.go)
 )
 
 func appendLevel(b []byte, level uint32) []byte {
 	return binary.BigEndian.AppendUint32(appendFrameHead(b, noteLevel, 4), level)
 }
 
-// readNotes reads what the accepting side of a connection says until it ends, and calls
-// note with what each note means, but for From.
+// readNotes reads the notes that the accepting side of c sends, until c ends. It calls
+// note with the event of each, in which From isn't set.
 func readNotes(c io.Reader, note func(quorum.Event)) error {
 	r := bufio.NewReaderSize(c, quorum.NoteSizeMax)
 	for {
@@ -48,8 +48,8 @@ func readNotes(c io.Reader, note func(quorum.Event)) error {
 	}
 }
 
-// announce tells the dialling side of a connection which level this server knows, and
-// which entries it skips.
+// announce tells the dialling side of a connection this server's feature level and its
+// decisions to skip entries.
 func (t *transport) announce(c net.Conn) error {
 	t.notes.Lock()
 	defer t.notes.Unlock()
@@ -69,7 +69,8 @@ func (t *transport) announce(c net.Conn) error {
 	return err
 }
 
-// announceSkips makes note what is announced, also to those who are connected.
+// announceSkips sets the note of skipped entries that announce sends, and sends it to all
+// connected peers.
 func (t *transport) announceSkips(note []byte) {
 	t.notes.Lock()
 	t.skips = note
@@ -79,20 +80,21 @@ func (t *transport) announceSkips(note []byte) {
 	for _, r := range t.reading { // any order: each is told the same
 		t.wg.Go(func() {
 			if t.announce(r.conn) != nil {
-				r.conn.Close() // what it missed is told on the next one
+				r.conn.Close() // the peer gets the note on its next connection
 			}
 		})
 	}
 }
 
-// joinLevel returns the level that a server which asks to join knows.
+// joinLevel returns the feature level in a hello of a server that asks to join.
 func (h *hello) joinLevel() uint32 { return max(uint32(h.cluster), quorum.LevelFirst) }
 
 // outdated returns the reason to refuse a server that asks to join and doesn't know
 // the level in force, else "".
 func (t *transport) outdated(h hello) string {
 	if in := t.inForce.Load(); h.kind == connJoin && h.joinLevel() < in {
-		return fmt.Sprintf("server %d runs a version that knows feature levels up to %d, this ensemble is at %d: upgrade server %d; nothing else about it needs to change", h.from, h.joinLevel(), in, h.from)
+		return fmt.Sprintf("server %d runs a version that knows feature levels up to %d, this ensemble is at %d: upgrade server %d; nothing else about it needs to change",
+			h.from, h.joinLevel(), in, h.from)
 	}
 	return ""
 }

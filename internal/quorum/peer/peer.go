@@ -1,6 +1,6 @@
 // Package peer runs one member of a group that agrees on a log: a [quorum.Loop] with
 // its goroutine, its clock, and the connections to the other members. TLS or a secret of the
-// group decides who may be at the other end of a connection ([Secure]).
+// group authenticates the other end of a connection ([Secure]).
 package peer
 
 import (
@@ -18,30 +18,30 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// Options says what a Peer works on.
+// Options configures a Peer.
 type Options struct {
 	ID            uint64
 	Dir           *storage.Dir
-	Cluster       uint64 // of Dir
+	Cluster       uint64 // cluster id of Dir
 	State         quorum.StateMachine
 	Applied       uint64          // index of the last entry State holds
-	Members       []quorum.Member // of a new group, and their addresses later on
+	Members       []quorum.Member // the configured members and their addresses; a new group begins with them
 	JoinedAfter   uint64          // see LoopOptions
 	JoinedTerm    uint64          // see LoopOptions
 	OnJoined      func()          // see LoopOptions
-	Listener      net.Listener    // for peers; nil if there are none
-	Secure        Secure          // TLS between peers
-	Tick          time.Duration   // of the clock that raft counts in
+	Listener      net.Listener    // accepts peers; nil if there are none
+	Secure        Secure          // how peers authenticate to each other
+	Tick          time.Duration   // length of one tick of raft's clock
 	ElectionTicks int
-	SnapshotsKept int // by the purge after each snapshot
+	SnapshotsKept int // how many the purge after each snapshot keeps
 	Log           *slog.Logger
-	// Fatal is called from its own goroutine with the error after which the server
-	// must stop: the log can't be written any more, or ErrDuplicateID.
+	// Fatal is called on its own goroutine with an error after which the server must
+	// stop: the loop's, for instance if the log can't be written, or ErrDuplicateID.
 	Fatal func(error)
 }
 
-// leaveTicks is how long a leader that is to stop waits for another to take
-// over.
+// leaveTicks is how long a leader that is stopping waits for another server to
+// take over.
 const leaveTicks = 20
 
 // A Peer is one running member of the group: a Loop with its goroutine, its
@@ -53,8 +53,8 @@ type Peer struct {
 	streams   *streams
 	writer    snapshotWriter
 
-	work     chan func()   // for the goroutine that works beside the loop's
-	worked   chan struct{} // it has; capacity 1
+	work     chan func()   // work for the goroutine of workBeside
+	worked   chan struct{} // signals that the work is done; capacity 1
 	kicked   chan struct{} // capacity 1
 	transfer chan struct{} // capacity 1
 	stop     chan struct{}
@@ -62,11 +62,12 @@ type Peer struct {
 	once     sync.Once
 }
 
-// Open continues from what o.Dir holds, or begins a new group. Nothing happens
-// before Start.
+// Open returns a Peer that continues from what o.Dir holds, or begins a new group. It
+// doesn't run before Start.
 func Open(o Options) (*Peer, error) {
 	p := &Peer{
-		o: o, work: make(chan func()), worked: make(chan struct{}, 1), kicked: make(chan struct{}, 1), transfer: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		o: o, work: make(chan func()), worked: make(chan struct{}, 1), kicked: make(chan struct{}, 1),
+		transfer: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		transport: newTransport(o.ID, o.Cluster, o.Secure, o.Log),
 	}
 	inForce, known := o.State.Levels()
@@ -87,15 +88,15 @@ func Open(o Options) (*Peer, error) {
 	return p, nil
 }
 
-// newIncarnation returns a number that no other life of a server has.
+// newIncarnation returns a random number, which no other run of a server has.
 func newIncarnation() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// Start connects to the peers and starts the loop, which calls State from then
-// on. It is called once, and before Close.
+// Start connects to the peers and starts the loop, which calls State from then on.
+// It must be called once, before Close.
 func (p *Peer) Start() {
 	p.transport.setMembers(p.loop.Peers())
 	if p.o.Listener != nil {
@@ -106,10 +107,11 @@ func (p *Peer) Start() {
 	go p.run()
 }
 
-// Accept accepts peers on l, beside Options.Listener, until l is closed; Close closes it.
+// Accept accepts peers on l, in addition to Options.Listener, until l is closed. Close
+// closes it.
 func (p *Peer) Accept(l net.Listener) { p.transport.listen(l) }
 
-// Kick tells the loop that State has a batch, requests to forward or syncs. It
+// Kick tells the loop that State has a batch, requests to forward, or syncs. It
 // doesn't block.
 func (p *Peer) Kick() {
 	select {
@@ -118,7 +120,7 @@ func (p *Peer) Kick() {
 	}
 }
 
-// TransferLeadership asks another server to lead if this one does, and doesn't wait for it.
+// TransferLeadership asks another server to lead if this one leads. It doesn't wait for that.
 func (p *Peer) TransferLeadership() {
 	select {
 	case p.transfer <- struct{}{}:
@@ -126,8 +128,8 @@ func (p *Peer) TransferLeadership() {
 	}
 }
 
-// Close hands leadership over if this server leads, stops the loop and waits
-// for it. The Dir stays open.
+// Close hands leadership over if this server leads, stops the loop and waits until it
+// has ended. The Dir stays open.
 func (p *Peer) Close() {
 	p.once.Do(func() { close(p.stop) })
 	<-p.done
@@ -143,14 +145,15 @@ func (p *Peer) run() {
 	go p.workBeside()
 	defer p.streams.drop()
 	defer p.writer.close()
-	defer p.transport.close() // first: from here on nobody waits for the loop to take an event
+	defer p.transport.close() // runs first: afterwards no goroutine waits for the loop to take an event
 	if err := p.turns(); err != nil {
 		go p.o.Fatal(err)
 		<-p.stop
 	}
 }
 
-// turns turns the loop until it is stopped, nil, or fails.
+// turns runs the loop. It returns nil when the Peer is closed, or the error with which the
+// loop failed.
 func (p *Peer) turns() (err error) {
 	defer func() {
 		if failure := recover(); failure != nil {
@@ -162,7 +165,7 @@ func (p *Peer) turns() (err error) {
 	ticker := time.NewTicker(p.o.Tick)
 	defer ticker.Stop()
 	resting := false
-	stop, leaving := p.stop, 0 // ticks left to wait for a successor
+	stop, leaving := p.stop, 0 // leaving: ticks left to wait for a successor
 	for p.loop.Failed() == nil {
 		if p.loop.Turn(); p.loop.Failed() != nil {
 			break
@@ -183,7 +186,7 @@ func (p *Peer) turns() (err error) {
 			p.handle(e)
 			p.handleWaiting()
 		case <-ticker.C:
-			p.handleWaiting() // a server that was stalled hears its leader before it counts the silence
+			p.handleWaiting() // after a stall, the leader's messages are handled before its silence is counted
 			p.loop.Turn()
 			p.loop.Tick()
 			leaving = max(leaving-1, 0)
@@ -197,11 +200,11 @@ func (p *Peer) turns() (err error) {
 	return p.loop.Failed()
 }
 
-// restTicks is how long a tick lasts while nothing waits for one, in ticks. Waking up 20
-// times a second was most of the work of an idle server.
+// restTicks is the length of a tick, in normal ticks, while nothing waits for one. Waking
+// up 20 times a second was most of the work of an idle server.
 const restTicks = 10
 
-// pause is the time between two ticks.
+// pause returns the time between two ticks.
 func (p *Peer) pause(resting bool) time.Duration {
 	if resting {
 		return restTicks * p.o.Tick
@@ -209,9 +212,9 @@ func (p *Peer) pause(resting bool) time.Duration {
 	return p.o.Tick
 }
 
-// unreadable returns the error of a log that can't be read, nil if the failure
-// is another: raft panics with what its storage returns, since it can't go on
-// without. The disk is at fault then, and not this program.
+// unreadable returns the error if a panic came from a log that can't be read, else nil.
+// Raft panics with the error that its storage returns, since it can't go on. The cause
+// is then the disk, and not this program.
 func unreadable(failure any) error {
 	err, ok := failure.(error)
 	var damage *storage.DamageError
@@ -222,8 +225,8 @@ func unreadable(failure any) error {
 	return nil
 }
 
-// handleWaiting hands the loop the events that wait already, so that one turn
-// serves them all.
+// handleWaiting hands the loop all events that are waiting, so that one turn serves
+// them all.
 func (p *Peer) handleWaiting() {
 	for {
 		select {
@@ -235,16 +238,17 @@ func (p *Peer) handleWaiting() {
 	}
 }
 
-// handle hands the loop an event. It keeps nothing of what a frame brought.
+// handle hands the loop an event, and gives a frame's buffer back: the loop keeps nothing of it.
 func (p *Peer) handle(e quorum.Event) {
 	p.loop.Handle(e)
 	switch e.Kind {
-	case quorum.EventRaft, quorum.EventForward, quorum.EventReport, quorum.EventMembers, quorum.EventDigest, quorum.EventClock:
+	case quorum.EventRaft, quorum.EventForward, quorum.EventReport, quorum.EventMembers, quorum.EventDigest,
+		quorum.EventClock:
 		p.transport.frames.give(e.Data)
 	}
 }
 
-// workBeside does what the loop has no need to wait for while it writes.
+// workBeside does the work of Beside, while the loop writes.
 func (p *Peer) workBeside() {
 	for work := range p.work {
 		work()

@@ -16,33 +16,33 @@ import (
 //
 //	record    length(4) of what follows, bytes and tag(16)
 //
-// The nonce is the record's number, so that one left out, repeated or moved is found;
-// the length is authenticated with it. Until unveil the bytes are encrypted too: the
-// hello, its answer and the messages about the ensemble's secret. Messages and snapshots
-// are not: that would double the cost of sealing, which is 2 % of a write's cost on three
-// servers. Users who need encryption have TLS.
+// The nonce is the record's number, so a record that is missing, repeated or moved is
+// detected. The length is authenticated too. Until unveil is called the bytes are also
+// encrypted: the hello, its answer and the messages about the ensemble's secret. Messages
+// and snapshots aren't encrypted, since that would double the cost of sealing, which is 2 %
+// of a write's cost on three servers. Users who need encryption can use TLS.
 const (
-	recordSizeMax = 64 << 10 // of the bytes before they are sealed
+	recordSizeMax = 64 << 10 // of a record's bytes before they are sealed
 	recordHead    = 4
 	recordTag     = 16
-	// recordsAtOnce is how many records are handed to the socket together, and how many
-	// are read from it at most.
+	// recordsAtOnce is how many records are at most written to the socket, or read from it,
+	// at once.
 	recordsAtOnce = 4
 )
 
-// sealed is such a connection. One goroutine at a time may read, and one write.
+// sealed is a sealed connection. At most one goroutine at a time may read, and one write.
 type sealed struct {
 	net.Conn
 	in, out     cipher.AEAD
-	unveiled    bool   // records are authenticated only
-	read, wrote uint64 // records
+	unveiled    bool   // records are authenticated, but not encrypted
+	read, wrote uint64 // numbers of records
 	r           *bufio.Reader
-	plain, rest []byte // of the last record read; rest is not yet taken
-	behind      int    // bytes of r that rest is in, to be discarded
+	plain, rest []byte // bytes of the last record read; rest is what Read has yet to return
+	behind      int    // bytes of r that hold the last record, to be discarded
 	buf         []byte
 }
 
-// newSealed seals c after a handshake. psk and shared are known to both ends only.
+// newSealed seals c after a handshake. Only the two ends know psk and shared.
 func newSealed(c net.Conn, psk, shared, transcript []byte, dialled bool) (net.Conn, error) {
 	secret := slices.Concat(psk, shared)
 	direction := func(what string) (cipher.AEAD, error) {
@@ -66,24 +66,24 @@ func newSealed(c net.Conn, psk, shared, transcript []byte, dialled bool) (net.Co
 }
 
 // unveil ends the encryption of a sealed connection whose kind needs none, in both
-// directions: the dialler calls it after it has read the answer to its hello, the
-// listener after it has written it, and neither says anything in between.
+// directions. The dialler calls it after it has read the answer to its hello, and the
+// listener after it has written that answer. Neither sends anything in between.
 func unveil(c net.Conn, kind byte) {
 	if s, ok := c.(*sealed); ok && (kind == connMessages || kind == connSnapshot) {
 		s.unveiled = true
 	}
 }
 
-// NetConn returns the connection below.
+// NetConn returns the underlying connection.
 func (s *sealed) NetConn() net.Conn { return s.Conn }
 
-// nonceOf is the nonce of the record with a number.
+// nonceOf returns the nonce of record number n.
 func nonceOf(n uint64) (nonce [12]byte) {
 	binary.BigEndian.PutUint64(nonce[4:], n)
 	return nonce
 }
 
-// Write seals b and writes it.
+// Write writes b as sealed records.
 func (s *sealed) Write(b []byte) (n int, err error) {
 	for len(b) > 0 {
 		s.buf = s.buf[:0]
@@ -114,10 +114,10 @@ func (s *sealed) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// errForged says that a record isn't the next one that the peer wrote.
+// errForged says that a record isn't the one that the peer wrote next.
 var errForged = errors.New("a record from the peer was changed on its way, or isn't its next one: the connection is ended")
 
-// Read returns bytes of the next record once it is proven to be that.
+// Read reads bytes of the next record, once it has authenticated the record.
 func (s *sealed) Read(b []byte) (int, error) {
 	for len(s.rest) == 0 {
 		s.r.Discard(s.behind)

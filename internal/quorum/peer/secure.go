@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -11,46 +12,51 @@ import (
 	"time"
 )
 
-// Secure says how servers prove who they are to each other: by TLS, or by the keys
-// of their ensemble. The zero value has neither. With Server and Plain but no Client a
-// server still dials in plain text: that is the first step of an ensemble that changes
-// to TLS one server at a time, Client with Plain the second, Client without it the last.
+// Secure says how servers authenticate to each other: by TLS, or by the keys of their
+// ensemble. The zero value has neither. An ensemble changes to TLS one server at a time,
+// in three steps: Server and Plain but no Client, so that servers still dial in plain
+// text; Client with Plain; Client without Plain.
 type Secure struct {
-	// Keys are what a server proves itself with where there is no TLS; nil stands for
-	// keys of its own that nobody knows and nothing keeps.
+	// Keys authenticate the server where TLS isn't used. If Keys is nil, the server
+	// creates keys that no other server knows and that aren't saved.
 	Keys *Keyring
-	// Client returns how a peer at host is dialled; nil dials in plain text
-	// (sslQuorum). It is called at each dial.
+	// Client returns the TLS configuration for dialling a peer at host (sslQuorum). It is
+	// called at each dial. If Client is nil, peers are dialled in plain text.
 	Client func(host string) *tls.Config
-	// Server says how peers are accepted over TLS; nil accepts plain text alone.
+	// Server is the TLS configuration for accepting peers. If it is nil, only plain text is
+	// accepted.
 	Server *tls.Config
-	// Plain accepts plain text beside TLS (portUnification).
+	// Plain accepts plain text in addition to TLS (portUnification).
 	Plain bool
-	// Detection is the time a peer has after connecting to show whether it speaks TLS
-	// (handshakeDetectionTimeoutMillis); less than 1 s counts as 1 s.
+	// Detection is how long a peer may take after connecting to show whether it speaks
+	// TLS (handshakeDetectionTimeoutMillis). Less than 1 s counts as 1 s.
 	Detection time.Duration
-	// Verify checks the certificate of a peer that connected from an address and
-	// whose configured hosts are known. It may be nil.
+	// Verify checks the certificate of a peer that connected from an address against the
+	// peer's configured hosts. It may be nil.
 	Verify func(ctx context.Context, state tls.ConnectionState, from net.Addr, hosts []string) error
+	// Check checks again the certificates that a peer has presented (Peer.Recheck). dialled says
+	// that this server made the connection. Check may be nil.
+	Check func(shown []*x509.Certificate, dialled bool) error
 }
 
-// tlsHandshakeRecord is the first byte of a TLS connection; a plain one begins
-// with that of helloMagic.
+// tlsHandshakeRecord is the first byte of a TLS connection. A plain connection begins
+// with the first byte of helloMagic.
 const tlsHandshakeRecord = 0x16
 
-// refusalLinger is how long a refused connection stays open for its peer to read
-// why: closing it on unread bytes would throw the reason away.
+// refusalLinger is how long a refused connection stays open, so that the peer can read
+// the reason. Closing it while received bytes are unread would discard the reason.
 const refusalLinger = 200 * time.Millisecond
 
-// secured is a TLS connection that closes without a farewell, which could block
-// for seconds on a peer that has stopped reading. Nothing is cut short unnoticed:
-// frames and snapshots tell their length.
+// secured is a TLS connection that is closed without a close_notify alert. Sending the
+// alert could block for seconds on a peer that has stopped reading. Truncation is
+// detected without the alert, since frames and snapshots carry their length.
 type secured struct{ *tls.Conn }
 
-// Close closes the connection below.
+// Close closes the underlying connection.
 func (c secured) Close() error { return c.NetConn().Close() }
 
-// dialled makes a connection to addr what it should be. It closes c on an error.
+// dialled does the TLS handshake on c, a connection to addr, if peers are dialled over TLS. It
+// closes c on an error.
 func (s *Secure) dialled(ctx context.Context, c net.Conn, addr string) (net.Conn, error) {
 	if s.Client == nil {
 		return c, nil
@@ -69,8 +75,8 @@ func (s *Secure) dialled(ctx context.Context, c net.Conn, addr string) (net.Conn
 	return conn, nil
 }
 
-// explained says what a TLS failure means for the administrator, and leaves out ports,
-// which differ at each attempt.
+// explained returns an error that tells an administrator what a TLS failure means. It leaves
+// out ports, which differ at each attempt.
 func explained(err error) error {
 	var op *net.OpError
 	plain := tls.RecordHeaderError{}
@@ -78,15 +84,17 @@ func explained(err error) error {
 	case errors.As(err, &plain):
 		return errors.New("the peer answers in plain text: set sslQuorum=true there, or portUnification=true until all servers have it")
 	case errors.As(err, &op) && op.Op == "remote error":
-		return fmt.Errorf("the peer doesn't accept this server's certificate (%w): see ssl.quorum.keyStore here and ssl.quorum.trustStore there", op.Err)
+		return fmt.Errorf("the peer doesn't accept this server's certificate (%w): see ssl.quorum.keyStore here and ssl.quorum.trustStore there",
+			op.Err)
 	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
-		return fmt.Errorf("the peer ended the TLS handshake (%w): does it accept TLS (sslQuorum or portUnification)? Its log says why", bare(err))
+		return fmt.Errorf("the peer ended the TLS handshake (%w): does it accept TLS (sslQuorum or portUnification)? Its log says why",
+			bare(err))
 	}
 	return bare(err)
 }
 
-// bare returns err without the addresses of the connection, which the message
-// around it has, and which make each try's text another one.
+// bare returns err without the addresses of the connection. The message around it has
+// them already, and they would make the text different at each attempt.
 func bare(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op != "remote error" {
@@ -95,8 +103,8 @@ func bare(err error) error {
 	return err
 }
 
-// accepted shakes hands with who connected. plain says that it came in plain text
-// where only TLS is accepted, and is to be told so.
+// accepted does the TLS handshake of an accepted connection, if there is TLS. plain says
+// that the peer came in plain text where only TLS is accepted, and is to be told so.
 func (s *Secure) accepted(ctx context.Context, c net.Conn) (conn net.Conn, plain bool, err error) {
 	if s.Server == nil {
 		return c, false, nil
@@ -118,21 +126,22 @@ func (s *Secure) accepted(ctx context.Context, c net.Conn) (conn net.Conn, plain
 	return over, false, nil
 }
 
-// plainRefusal is what a peer in plain text is told by a server that wants TLS.
+// plainRefusal is how a server that accepts only TLS refuses a peer in plain text.
 const plainRefusal = "this server accepts TLS only: set sslQuorum=true with the ssl.quorum keys on yours, or portUnification=true here until all servers have it"
 
-// explainedRefusal says why a peer's handshake failed, from the accepting side.
+// explainedRefusal is explained for the accepting side.
 func explainedRefusal(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {
-		return fmt.Errorf("the peer doesn't accept this server's certificate (%w): see ssl.quorum.keyStore here and ssl.quorum.trustStore there", op.Err)
+		return fmt.Errorf("the peer doesn't accept this server's certificate (%w): see ssl.quorum.keyStore here and ssl.quorum.trustStore there",
+			op.Err)
 	}
 	return bare(err)
 }
 
-// verify reports why the certificate of a peer that said h isn't its own, "" if it
-// is. A server that isn't in the configuration can learn nothing but whether to
-// wait, so any certificate of the trust store will do.
+// verify returns why the certificate of a peer that sent h isn't the certificate of that
+// server, or "" if it is. A server that isn't in the configuration may use any certificate
+// that the trust store accepts, because it learns only whether to wait.
 func (t *transport) verify(c net.Conn, h hello) string {
 	over, ok := c.(secured)
 	r := t.remote(h.from)
@@ -145,7 +154,7 @@ func (t *transport) verify(c net.Conn, h hello) string {
 	return t.verifyAt(over, h, addrs)
 }
 
-// verifyAt is verify for a server that is said to be at addresses.
+// verifyAt is verify for a server whose addresses are addrs.
 func (t *transport) verifyAt(over secured, h hello, addrs []string) string {
 	var hosts []string
 	for _, addr := range addrs {
@@ -161,14 +170,14 @@ func (t *transport) verifyAt(over secured, h hello, addrs []string) string {
 	return ""
 }
 
-// begun is a connection whose first byte was read already.
+// begun is a connection whose first byte has been read already.
 type begun struct {
 	net.Conn
 	first [1]byte
 	read  bool
 }
 
-// Read returns the first byte, then what comes.
+// Read returns the first byte, and then reads from the connection.
 func (b *begun) Read(p []byte) (int, error) {
 	if b.read || len(p) == 0 {
 		return b.Conn.Read(p)
@@ -177,7 +186,7 @@ func (b *begun) Read(p []byte) (int, error) {
 	return copy(p, b.first[:]), nil
 }
 
-// linger waits, not for long, until the peer has read what it was told.
+// linger waits until the peer has read its refusal, for at most refusalLinger.
 func linger(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 		return
@@ -186,5 +195,5 @@ func linger(c net.Conn) {
 	io.CopyN(io.Discard, c, lingerBytesMax)
 }
 
-// lingerBytesMax bounds what a refused peer may still say.
+// lingerBytesMax bounds how much is still read from a refused peer.
 const lingerBytesMax = 64 << 10

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,9 @@ func (i *issuer) issue(t *testing.T, host string) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), Subject: pkix.Name{CommonName: host}}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), Subject: pkix.Name{CommonName: host},
+	}
 	if ip := net.ParseIP(host); ip != nil {
 		template.IPAddresses = []net.IP{ip}
 	} else {
@@ -123,7 +126,9 @@ func TestRollingToTLS(t *testing.T) {
 	t.Parallel()
 	ca := newIssuer(t)
 	whole := ca.mutual(ca.issue(t, "127.0.0.1"))
-	steps := []Secure{{}, {Server: whole.Server, Plain: true}, {Client: whole.Client, Server: whole.Server, Plain: true}, whole}
+	steps := []Secure{
+		{}, {Server: whole.Server, Plain: true}, {Client: whole.Client, Server: whole.Server, Plain: true}, whole,
+	}
 	names := []string{"plain", "accepts both", "dials TLS", "TLS only"}
 	for from, dialler := range steps {
 		for to, listener := range steps {
@@ -204,17 +209,25 @@ func TestStrangersCertificate(t *testing.T) {
 		dialler      Secure
 		told, logged string
 	}{
-		"foreign issuer":    {foreign.mutual(foreign.issue(t, "127.0.0.1")), "signed by unknown authority", "accept this server's certificate"},
-		"foreign, trusting": {Secure{Client: ca.mutual(foreign.issue(t, "127.0.0.1")).Client}, "accept this server's certificate", "signed by unknown authority"},
-		"no certificate":    {Secure{Client: ca.mutual().Client}, "accept this server's certificate", "didn't provide a certificate"},
-		"plain text":        {Secure{}, "accepts TLS only", "accepts TLS only"},
+		"foreign issuer": {
+			foreign.mutual(foreign.issue(t, "127.0.0.1")), "signed by unknown authority", "accept this server's certificate",
+		},
+		"foreign, trusting": {
+			Secure{Client: ca.mutual(foreign.issue(t, "127.0.0.1")).Client}, "accept this server's certificate",
+			"signed by unknown authority",
+		},
+		"no certificate": {
+			Secure{Client: ca.mutual().Client}, "accept this server's certificate", "didn't provide a certificate",
+		},
+		"plain text": {Secure{}, "accepts TLS only", "accepts TLS only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, addr, log := runningSecure(t, 1, ours)
 			d := newTransport(2, 7, c.dialler, slog.New(slog.DiscardHandler))
 			for range 5 {
-				if conn, err := d.greet(t.Context(), addr, hello{connMessages, 7, 2, 1}, false); err == nil || !strings.Contains(err.Error(), c.told) {
+				if conn, err := d.greet(t.Context(), addr, hello{connMessages, 7, 2, 1}, false); err == nil ||
+					!strings.Contains(err.Error(), c.told) {
 					t.Errorf("connected: %v, error %v; want one with %q", conn.Conn != nil, err, c.told)
 				}
 			}
@@ -245,14 +258,17 @@ func TestCertificateOfAnotherServer(t *testing.T) {
 	a, addr, _ := runningSecure(t, 1, secure)
 	a.setPeer(2, []string{"two.example:1"})
 	a.setPeer(3, []string{"three.example:1"})
-	for id, want := range map[uint64]string{2: "", 3: "your certificate doesn't say so", 4: "is not in this server's configuration"} {
+	for id, want := range map[uint64]string{
+		2: "", 3: "your certificate doesn't say so", 4: "is not in this server's configuration",
+	} {
 		d := newTransport(id, 7, ca.mutual(ca.issue(t, "two.example")), slog.New(slog.DiscardHandler))
 		c, err := d.greet(t.Context(), addr, hello{connMessages, 7, id, 1}, false)
 		if err == nil {
 			c.Close()
 		}
 		var refused *refusedError
-		if (err == nil) != (want == "") || err != nil && (!errors.As(err, &refused) || !strings.Contains(refused.reason, want)) {
+		if (err == nil) != (want == "") ||
+			err != nil && (!errors.As(err, &refused) || !strings.Contains(refused.reason, want)) {
 			t.Errorf("as server %d: %v (hosts %q), want %q", id, err, asked, want)
 		}
 	}
@@ -317,7 +333,9 @@ func (u *undecided) Read([]byte) (int, error)      { return 0, os.ErrDeadlineExc
 // than the usual time, until it shows which of both it is.
 func TestDetectionTimeout(t *testing.T) {
 	t.Parallel()
-	for detection, want := range map[time.Duration]time.Duration{0: dialTimeout, dialTimeout / 2: dialTimeout, 9 * time.Second: 9 * time.Second} {
+	for detection, want := range map[time.Duration]time.Duration{
+		0: dialTimeout, dialTimeout / 2: dialTimeout, 9 * time.Second: 9 * time.Second,
+	} {
 		s := Secure{Server: &tls.Config{}, Plain: true, Detection: detection}
 		c := &undecided{}
 		before := time.Now()
@@ -327,5 +345,94 @@ func TestDetectionTimeout(t *testing.T) {
 		if c.deadline.Before(before.Add(want)) || c.deadline.After(time.Now().Add(want)) {
 			t.Errorf("detection in %v: the connection has %v, want %v", detection, c.deadline.Sub(before), want)
 		}
+	}
+}
+
+// TestWithdrawnCertificate: a recheck closes the connections to and from a peer whose certificate
+// is no longer accepted, logs that once, and leaves the others alone.
+func TestWithdrawnCertificate(t *testing.T) {
+	t.Parallel()
+	ca := newIssuer(t)
+	one, two, three := ca.issue(t, "127.0.0.1"), ca.issue(t, "127.0.0.1"), ca.issue(t, "127.0.0.1")
+	secure := ca.mutual(one)
+	var dialled, accepted atomic.Int32 // certificates of two that were checked
+	var withdrawn atomic.Bool
+	secure.Check = func(shown []*x509.Certificate, byUs bool) error {
+		if !bytes.Equal(shown[0].Raw, two.Certificate[0]) {
+			return nil
+		}
+		if byUs {
+			dialled.Add(1)
+		} else {
+			accepted.Add(1)
+		}
+		if withdrawn.Load() {
+			return errors.New("it was withdrawn")
+		}
+		return nil
+	}
+	a, addrA, log := runningSecure(t, 1, secure)
+	others := map[uint64]*transport{}
+	for id, cert := range map[uint64]tls.Certificate{2: two, 3: three} {
+		tr, addr, _ := runningSecure(t, id, ca.mutual(cert))
+		tr.setPeer(1, []string{addrA})
+		a.setPeer(id, []string{addr})
+		others[id] = tr
+	}
+	current := func(id uint64) (heard, made net.Conn) {
+		r := a.remote(id)
+		a.mu.Lock()
+		heard = a.reading[id].conn
+		a.mu.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return heard, r.conn
+	}
+	both := func(id uint64) bool {
+		heard, made := current(id)
+		return heard != nil && made != nil
+	}
+	waitFor := func(what string, holds func() bool) {
+		t.Helper()
+		for range 1000 {
+			if holds() {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("never: %s\n%s", what, log.buf.String())
+	}
+	go func() { // nobody reads the events otherwise
+		for {
+			select {
+			case <-a.events:
+			case <-others[2].events:
+			case <-others[3].events:
+			case <-a.ctx.Done():
+				return
+			}
+		}
+	}()
+	waitFor("all are connected", func() bool { return both(2) && both(3) })
+	heard2, made2 := current(2)
+	heard3, made3 := current(3)
+	a.recheck()
+	if heard, made := current(2); heard != heard2 || made != made2 {
+		t.Error("a recheck closed a connection whose certificate is accepted")
+	}
+	if dialled.Load() != 1 || accepted.Load() != 1 {
+		t.Errorf("%d certificates of dialled and %d of accepted connections were checked", dialled.Load(), accepted.Load())
+	}
+	withdrawn.Store(true)
+	a.recheck()
+	waitFor("the connections are made anew", func() bool {
+		heard, made := current(2)
+		return heard != nil && made != nil && heard != heard2 && made != made2
+	})
+	if heard, made := current(3); heard != heard3 || made != made3 {
+		t.Error("a recheck closed a connection of another server")
+	}
+	if n := log.count("no longer accepted"); n != 1 {
+		t.Errorf("%d lines of the log say so:\n%s", n, log.buf.String())
 	}
 }

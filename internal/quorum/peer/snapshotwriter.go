@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// snapshotWriter writes images to files, and removes old ones, each on a goroutine
-// of its own.
+// snapshotWriter writes images to files, and purges old files, each on a goroutine of
+// its own.
 type snapshotWriter struct {
 	dir  *storage.Dir
 	log  *slog.Logger
@@ -27,31 +27,31 @@ func (w *snapshotWriter) start(meta storage.Meta, image quorum.Image) {
 	})
 }
 
-// purge removes what snapshots that are kept make superfluous. Unlinking a hundred
-// megabytes takes milliseconds, which clients would wait for on the loop's goroutine.
+// purge removes snapshots and log that are no longer needed. Unlinking a hundred
+// megabytes takes milliseconds; on the loop's goroutine clients would wait for that.
 func (w *snapshotWriter) purge(keep int) {
 	w.wg.Go(func() { quorum.Purge(w.dir, keep, w.log) })
 }
 
-// close ends a snapshot under way and waits for it, and for a purge.
+// close stops a snapshot under way, and waits for it and for a purge to end.
 func (w *snapshotWriter) close() {
 	close(w.stop)
 	w.wg.Wait()
 }
 
-// pace makes a snapshot work in short turns and rest after each, three times as
-// long: a turn that took longer was in somebody's way.
+// pace makes a snapshot work in short turns and rest three times as long after each. The
+// rest grows with the turn: a turn that took longer kept others waiting.
 type pace struct {
 	stop  <-chan struct{}
 	since time.Time // when this turn began
 }
 
 const (
-	// snapshotTurn is how long a snapshot works before it rests. On two processors,
-	// who serves clients may have to wait for that long.
+	// snapshotTurn is how long a snapshot works before it rests. On two processors, the
+	// goroutines that serve clients may have to wait that long.
 	snapshotTurn = 200 * time.Microsecond
-	// snapshotRestMax bounds what a busy machine, or a disk that stalls, makes of a
-	// million znodes and their 4000 turns.
+	// snapshotRestMax bounds a rest, so that a snapshot also ends on a busy machine or a
+	// stalling disk: a million znodes take 4000 turns.
 	snapshotRestMax = 3 * time.Millisecond
 )
 

@@ -20,8 +20,8 @@ import (
 // entries don't wait behind it:
 //
 //	sender    length(4) raft's MsgSnap, size(8) of the file
-//	receiver  offset(8) to go on from, when a former connection broke
-//	sender    the file's bytes from there
+//	receiver  offset(8) to start from; not 0 if an earlier connection broke
+//	sender    the file's bytes from that offset
 //	receiver  1 byte when all is written
 const (
 	streamChunk   = 256 << 10
@@ -39,23 +39,24 @@ type streams struct {
 	mu      sync.Mutex
 	sending map[uint64]bool
 	partial *partialSnapshot
-	rest    time.Time // before which no other snapshot is taken: the last one could not be used
+	rest    time.Time // no snapshot is received before it, because the last one could not be used
 }
 
-// snapshotRest is how long a sender waits after a snapshot that could not be used: it
-// comes again at once otherwise, and takes up network and disk. It is less than a
-// sender's patience.
+// snapshotRest is how long a sender is kept waiting after a snapshot that could not be used.
+// Otherwise it would send the snapshot again at once, and load the network and the disk. It
+// is less than the sender's timeout.
 const snapshotRest = streamTimeout / 2
 
-// partialSnapshot is what has arrived of a snapshot, kept for a sender that
-// comes back.
+// partialSnapshot is a part of a snapshot that has arrived. It is kept in case the sender
+// resumes the transfer.
 type partialSnapshot struct {
 	index, term uint64
 	size        int64
 	w           *storage.SnapshotWriter
 }
 
-// send streams the snapshot at index to a peer, with raft's message.
+// send streams the snapshot at index and raft's message to a peer, unless a snapshot is being sent
+// to that peer already.
 func (s *streams) send(to, index uint64, message []byte) {
 	s.mu.Lock()
 	busy := s.sending[to]
@@ -73,7 +74,8 @@ func (s *streams) send(to, index uint64, message []byte) {
 		if err != nil && s.t.ctx.Err() == nil {
 			s.log.Warn("a snapshot could not be sent; it is tried again", "peer", to, "err", err)
 		} else if err == nil {
-			s.log.Info("a snapshot was sent to a peer that is far behind", "peer", to, "index", index, "bytes", n, "took", time.Since(began).Round(time.Millisecond))
+			s.log.Info("a snapshot was sent to a peer that is far behind", "peer", to, "index", index, "bytes", n,
+				"took", time.Since(began).Round(time.Millisecond))
 		}
 		s.t.tell(quorum.Event{Kind: quorum.EventSent, From: to, Err: err})
 	})
@@ -130,7 +132,7 @@ func (s *streams) dial(r *remote) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// copy writes the file from off on, no faster than streamBytesPerSecond.
+// copy writes the file from offset off, no faster than streamBytesPerSecond.
 func (s *streams) copy(c net.Conn, snap *storage.Snapshot, off int64) error {
 	buf := make([]byte, streamChunk)
 	began, start := time.Now(), off
@@ -156,7 +158,7 @@ func (s *streams) copy(c net.Conn, snap *storage.Snapshot, off int64) error {
 	return nil
 }
 
-// receive takes a snapshot connection over.
+// receive receives a snapshot on c and hands it to the loop.
 func (s *streams) receive(c net.Conn, from uint64) {
 	if !s.rested() {
 		return
@@ -181,7 +183,7 @@ func (s *streams) receive(c net.Conn, from uint64) {
 	}
 }
 
-// rested waits until a snapshot may be taken; false says that this server stops.
+// rested waits until a snapshot may be received. It returns false if this server is stopping.
 func (s *streams) rested() bool {
 	s.mu.Lock()
 	wait := time.Until(s.rest)
@@ -240,7 +242,7 @@ func (s *streams) take(c net.Conn) ([]byte, *storage.SnapshotWriter, error) {
 	return head, p.w, nil
 }
 
-// resume returns what has arrived of the snapshot that m announces, or begins it.
+// resume returns the part of m's snapshot that has arrived, or begins a new one.
 func (s *streams) resume(m *pb.Message, size int64) (*partialSnapshot, error) {
 	meta := m.GetSnapshot().GetMetadata()
 	s.mu.Lock()
@@ -262,7 +264,7 @@ func (s *streams) resume(m *pb.Message, size int64) (*partialSnapshot, error) {
 	return &partialSnapshot{meta.GetIndex(), meta.GetTerm(), size, w}, nil
 }
 
-// keep stores a broken transfer for the sender's next attempt.
+// keep keeps a broken transfer for the sender's next attempt.
 func (s *streams) keep(p *partialSnapshot) {
 	s.mu.Lock()
 	old := s.partial
@@ -273,7 +275,7 @@ func (s *streams) keep(p *partialSnapshot) {
 	}
 }
 
-// drop forgets a broken transfer.
+// drop discards a broken transfer.
 func (s *streams) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

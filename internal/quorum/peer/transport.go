@@ -17,19 +17,20 @@ import (
 )
 
 const (
-	// sendQueueBytesMax bounds what waits for one peer; beyond it messages are
-	// dropped, which raft survives, and the connection is made anew so that
-	// forwarded requests are sent again.
+	// sendQueueBytesMax bounds the send queue for one peer. Messages beyond it are
+	// dropped, which raft tolerates, and the connection is closed and made anew, so
+	// that forwarded requests are sent again.
 	sendQueueBytesMax = 64 << 20
-	// forwardQueueBytes is what may wait for the leader before further requests do.
-	// They would fill the queue otherwise, and be sent again over the next connection.
+	// forwardQueueBytes is how full the leader's send queue may be for requests to be
+	// forwarded. Otherwise they would fill the queue, and be sent again over the next
+	// connection.
 	forwardQueueBytes = 4 << 20
 	dialTimeout       = time.Second
 	writeTimeout      = 5 * time.Second
 	redialMin         = 20 * time.Millisecond
 	redialMax         = 250 * time.Millisecond
-	// eventsMax is how many received messages may wait for the loop; a full
-	// queue stops the reading of peers.
+	// eventsMax is how many events may wait for the loop. While the queue is full,
+	// nothing is read from peers.
 	eventsMax = 1024
 )
 
@@ -45,8 +46,8 @@ type transport struct {
 	keys        *Keyring
 	logRate     logRate
 	nonce       uint64        // see duplicateid.go
-	accepted    atomic.Uint64 // connections for messages
-	level       uint32        // that this server knows
+	accepted    atomic.Uint64 // number of accepted connections for messages
+	level       uint32        // highest feature level that this server knows
 	inForce     atomic.Uint32
 
 	ctx    context.Context
@@ -56,16 +57,16 @@ type transport struct {
 	mu        sync.Mutex
 	remotes   map[uint64]*remote
 	listeners []net.Listener
-	members   []quorum.Member // in force, as far as known
+	members   []quorum.Member // the members that setMembers was called with
 	gate      gate
 	askers    map[uint64]bool    // while this server is empty: which members have asked
 	alone     atomic.Bool        // while this server is empty: it has asked all peers, and none belongs to an ensemble
 	belong    map[uint64]bool    // while this server is empty: which peers belong to an ensemble (see Begin)
-	reading   map[uint64]reading // the newest by peer, ended or not
+	reading   map[uint64]reading // by peer: the newest connection, ended or not
 	visiting  atomic.Bool        // a round of announcements is under way
 
-	notes sync.Mutex // held while what is announced is written to a connection
-	skips []byte     // as AnnounceSkips was told
+	notes sync.Mutex // held while notes are written to a connection
+	skips []byte     // the note passed to AnnounceSkips
 }
 
 func newTransport(id, cluster uint64, secure Secure, log *slog.Logger) *transport {
@@ -74,7 +75,7 @@ func newTransport(id, cluster uint64, secure Secure, log *slog.Logger) *transpor
 		remotes: map[uint64]*remote{}, gate: newGate(), reading: map[uint64]reading{},
 	}
 	if t.keys == nil {
-		t.keys, _ = OpenKeyring("", nil) // nothing that could fail
+		t.keys, _ = OpenKeyring("", nil) // can't fail: it reads no file
 	}
 	t.nonce = newNonce()
 	t.ctx, t.cancel = context.WithCancel(context.Background())
@@ -85,7 +86,7 @@ func newTransport(id, cluster uint64, secure Secure, log *slog.Logger) *transpor
 	return t
 }
 
-// listen accepts peers on l until l is closed, by close at the latest.
+// listen accepts peers on l until l is closed. close closes it if it is still open.
 func (t *transport) listen(l net.Listener) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +113,7 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 			return
 		}
 		if err != nil {
-			// Out of descriptors, most likely: those in use must close first.
+			// Most likely there are no descriptors left; some must be closed first.
 			if t.logRate.due("accept", time.Now()) {
 				t.log.Error("a peer could not be accepted; raise the limit of open files if this goes on", "err", err)
 			}
@@ -125,7 +126,8 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 		}
 		pause = acceptPauseMin
 		if old := t.gate.enter(c); old != nil && t.logRate.due("gate"+hostOf(old), time.Now()) {
-			t.log.Warn("there are too many connections to the peer port that have proven nothing; the oldest is closed", "from", old.RemoteAddr().String())
+			t.log.Warn("there are too many connections to the peer port that have proven nothing; the oldest is closed",
+				"from", old.RemoteAddr().String())
 		}
 		t.wg.Go(func() {
 			defer t.gate.leave(c)
@@ -135,13 +137,13 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 	}
 }
 
-// Pauses after an Accept that failed and would fail again at once.
+// Pauses after a failed Accept, which would fail again at once.
 const (
 	acceptPauseMin = 5 * time.Millisecond
 	acceptPauseMax = time.Second
 )
 
-// setPeer makes addrs, one at least, the addresses of a peer.
+// setPeer adds a peer or sets its addresses. It ignores this server itself, and an empty addrs.
 func (t *transport) setPeer(id uint64, addrs []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +162,7 @@ func (t *transport) setPeer(id uint64, addrs []string) {
 	}
 }
 
-// addPeers is setPeer for some servers.
+// addPeers calls setPeer for each of servers.
 func (t *transport) addPeers(servers []quorum.Member) {
 	for _, m := range servers {
 		t.setPeer(m.ID, m.Addrs)
@@ -173,13 +175,13 @@ func (t *transport) remote(id uint64) *remote {
 	return t.remotes[id]
 }
 
-// send queues a frame for a peer, and reports false if it was dropped.
+// send queues a frame for a peer. It returns false if it dropped the frame.
 func (t *transport) send(to uint64, kind quorum.FrameKind, payload []byte) bool {
 	r := t.remote(to)
 	return r != nil && r.send(kind, payload)
 }
 
-// connected reports whether our connection to a peer is up.
+// connected reports whether this server's connection to a peer is up.
 func (t *transport) connected(id uint64) bool {
 	r := t.remote(id)
 	if r == nil {
@@ -190,7 +192,7 @@ func (t *transport) connected(id uint64) bool {
 	return r.up
 }
 
-// room reports whether less than forwardQueueBytes wait for a peer.
+// room reports whether less than forwardQueueBytes wait in a peer's send queue.
 func (t *transport) room(id uint64) bool {
 	r := t.remote(id)
 	if r == nil {
@@ -201,7 +203,7 @@ func (t *transport) room(id uint64) bool {
 	return len(r.queue) < forwardQueueBytes
 }
 
-// close ends all connections and waits.
+// close closes all connections and waits for all goroutines.
 func (t *transport) close() {
 	t.cancel()
 	t.mu.Lock()
@@ -216,7 +218,7 @@ func (t *transport) close() {
 	t.wg.Wait()
 }
 
-// tell hands an event to the loop; it blocks while the loop is behind.
+// tell hands an event to the loop. It blocks while the queue of events is full.
 func (t *transport) tell(e quorum.Event) {
 	select {
 	case t.events <- e:
@@ -224,7 +226,7 @@ func (t *transport) tell(e quorum.Event) {
 	}
 }
 
-// serve reads what one peer says until its connection ends.
+// serve handles an accepted connection until it ends.
 func (t *transport) serve(raw net.Conn) {
 	if t.ctx.Err() != nil {
 		return
@@ -251,7 +253,7 @@ func (t *transport) serve(raw net.Conn) {
 	if refusal == "" && !t.gate.prove(raw, h.from, !a.proven) {
 		refusal = "there are too many connections of this server already"
 	}
-	if refusal == "" && a.legacy() && t.keys.secured() { // since it arrived; dropLegacy may have been before prove
+	if refusal == "" && a.legacy() && t.keys.secured() { // secured meanwhile: dropLegacy may have run before prove
 		return
 	}
 	if refusal != "" {
@@ -262,7 +264,7 @@ func (t *transport) serve(raw net.Conn) {
 	}
 	number := uint64(0)
 	if h.kind == connMessages {
-		number = t.accepted.Add(1) // before the peer can say anything on it
+		number = t.accepted.Add(1) // before the peer can send anything on the connection
 	}
 	if a.mode == modeSecret {
 		t.keys.entered(h.from)
@@ -289,12 +291,12 @@ func (t *transport) serve(raw net.Conn) {
 	}
 }
 
-// hear hands what one peer says on a connection to the loop.
+// hear hands the frames that a peer sends on a connection to the loop.
 func (t *transport) hear(a arrival, number uint64) {
 	from := a.hello.from
 	done := t.supersede(from, a.Conn)
 	defer close(done)
-	if err := t.announce(a.Conn); err != nil { // after that, so that no later note is missed
+	if err := t.announce(a.Conn); err != nil { // after supersede, so that no later note is missed
 		return
 	}
 	if r := t.remote(from); r != nil {
@@ -309,9 +311,9 @@ func (t *transport) hear(a arrival, number uint64) {
 	}
 }
 
-// supersede makes c the connection from a peer, closes the one before and waits
-// until what had arrived on that is handed to the loop: frames of c come behind.
-// The caller closes done when it has read c to its end.
+// supersede makes c the current connection from a peer. It closes the previous one and
+// waits until all frames that arrived on it are handed to the loop, so that the frames
+// of c come after them. The caller closes done when it has read c to its end.
 func (t *transport) supersede(from uint64, c net.Conn) (done chan struct{}) {
 	done = make(chan struct{})
 	t.mu.Lock()
@@ -325,23 +327,23 @@ func (t *transport) supersede(from uint64, c net.Conn) (done chan struct{}) {
 	return done
 }
 
-// reading is a connection that frames of a peer are read from; done is closed
-// after the last.
+// reading is a connection that frames of a peer are read from. done is closed after the
+// last frame.
 type reading struct {
 	conn net.Conn
 	done chan struct{}
 }
 
-// closed notes that a connection was closed before its hello. from is the server that
-// it said it is, 0 if it didn't. Two servers that start together may not have seen each
-// other yet, which is no news.
+// closed logs that a connection was closed before its hello. from is the id that the peer
+// claimed, 0 if none. Two servers that start together may not have seen each other yet;
+// that isn't logged.
 func (t *transport) closed(raw net.Conn, from uint64, err error) {
 	if errors.Is(err, errNoProof) || errors.Is(err, errUnpinned) && !t.keys.secured() {
 		return
 	}
 	if errors.Is(err, errUnpinned) && t.remote(from) == nil {
 		if addr := t.keys.admittedAt(from); addr != "" {
-			t.setPeer(from, []string{addr}) // who answers there is let in when it asks again
+			t.setPeer(from, []string{addr}) // the process that answers there is let in when it asks again
 		}
 	}
 	if t.ctx.Err() == nil && t.logRate.due(hostOf(raw)+err.Error(), time.Now()) {
@@ -349,7 +351,7 @@ func (t *transport) closed(raw net.Conn, from uint64, err error) {
 	}
 }
 
-// refused notes that a peer was turned away.
+// refused logs that a peer was refused.
 func (t *transport) refused(raw net.Conn, h hello, reason string) {
 	if t.logRate.due(hostOf(raw)+reason, time.Now()) {
 		t.log.Warn("a peer was refused", "from", raw.RemoteAddr().String(), "server", h.from, "why", reason)
@@ -362,7 +364,7 @@ func hostOf(c net.Conn) string {
 	return host
 }
 
-// refuse says why a hello can't be accepted, or returns "".
+// refuse returns the reason to refuse a hello, or "" if it is acceptable.
 func (t *transport) refuse(h hello) string {
 	switch {
 	case t.isSelf(h):
@@ -373,7 +375,8 @@ func (t *transport) refuse(h hello) string {
 		}
 		return t.outdated(h)
 	case h.cluster != t.cluster:
-		return fmt.Sprintf("this server belongs to cluster %016x, you to %016x: one of the two has the other's address, or a data directory of another cluster", t.cluster, h.cluster)
+		return fmt.Sprintf("this server belongs to cluster %016x, you to %016x: one of the two has the other's address, or a data directory of another cluster",
+			t.cluster, h.cluster)
 	case h.to != t.id:
 		return fmt.Sprintf("this is server %d, you asked for %d: check the server lines and the myid files", t.id, h.to)
 	case h.from == t.id:
@@ -406,7 +409,7 @@ func (t *transport) read(c net.Conn, from, number uint64) error {
 	}
 }
 
-// A remote is one peer as this server's sender sees it.
+// A remote is a peer to which this server connects, with its send queue.
 type remote struct {
 	t    *transport
 	id   uint64
@@ -415,17 +418,17 @@ type remote struct {
 	mu     sync.Mutex
 	ready  sync.Cond
 	addrs  []string
-	addr   string // that conn was made to
+	addr   string // the address that conn was made to
 	queue  []byte
 	up     bool
 	closed bool
 	conn   net.Conn
-	public []byte // key of the process that conn goes to, nil if it shows none
-	legacy bool   // nobody has proven anything on conn
+	public []byte // public key of the process at the other end of conn, nil if it sent none
+	legacy bool   // the peer has proven nothing on conn
 }
 
-// send queues a frame; while there is no connection frames are dropped, since
-// raft repeats what matters and requests are sent again once it is up.
+// send queues a frame. While there is no connection, frames are dropped: raft repeats
+// what matters, and requests are sent again once the connection is up.
 func (r *remote) send(kind quorum.FrameKind, payload []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -451,7 +454,7 @@ func (r *remote) close() {
 	r.ready.Broadcast()
 }
 
-// run keeps a connection to the peer and writes what is queued.
+// run keeps up a connection to the peer and writes the queued frames to it.
 func (r *remote) run() {
 	pause, early := redialMin, redialMin
 	said := false
@@ -484,14 +487,14 @@ func (r *remote) run() {
 			early = redialMin
 			continue
 		}
-		// Two servers that both are this one in turn, or something worse.
+		// Perhaps two servers with this server's id take turns in closing each other's connection.
 		r.wait(early)
 		early = min(2*early, earlyPauseMax)
 	}
 }
 
-// A connection that ends within earlyEnd is made again after a pause, which grows up
-// to earlyPauseMax while that goes on.
+// A connection that ends within earlyEnd is made again after a pause, which grows up to
+// earlyPauseMax as long as connections end early.
 const (
 	earlyEnd      = time.Second
 	earlyPauseMax = 2 * time.Second
@@ -511,8 +514,8 @@ func (r *remote) wait(d time.Duration) {
 	}
 }
 
-// hurry ends a wait: the peer is there. Without it a server that has started
-// might lead and not be answered for redialMax.
+// hurry ends a wait, because the peer has just connected. Without it a server that has
+// just started might lead and get no answers for redialMax.
 func (r *remote) hurry() {
 	select {
 	case r.back <- struct{}{}:
@@ -535,7 +538,7 @@ func (r *remote) connect() (net.Conn, error) {
 		r.mu.Lock()
 		r.conn, r.addr, r.up, r.queue, r.public, r.legacy = c.Conn, addr, !r.closed, nil, c.public, c.legacy
 		r.mu.Unlock()
-		if c.legacy && r.t.keys.secured() { // since it was dialled; dropLegacy may have been before it was noted
+		if c.legacy && r.t.keys.secured() { // secured meanwhile: dropLegacy may have run before conn was set
 			c.Close()
 		}
 		return c.Conn, nil
@@ -543,8 +546,8 @@ func (r *remote) connect() (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// write writes what is queued until the connection fails. Peers say only notes on it
-// (levels.go); reading it also tells when it ends.
+// write writes the queued frames until the connection fails. It also reads the peer's notes
+// (notes.go) from the connection, and so notices when the connection ends.
 func (r *remote) write(c net.Conn) error {
 	ended := make(chan error, 1)
 	go func() {

@@ -103,7 +103,8 @@ func TestWhoIsRefused(t *testing.T) {
 		"unknown kind":        {77, 7, 2, 1},
 		"so do I: two server": {connJoin, 0, 1, 1},
 	} {
-		_, err := newTransport(h.from, h.cluster, sharing("a secret"), slog.New(slog.DiscardHandler)).greet(t.Context(), addr, h, false)
+		_, err := newTransport(h.from, h.cluster, sharing("a secret"), slog.New(slog.DiscardHandler)).greet(t.Context(), addr,
+			h, false)
 		var refused *refusedError
 		if !errors.As(err, &refused) || !strings.Contains(refused.reason, why) {
 			t.Errorf("hello %+v: %v, want a refusal that says %q", h, err, why)
@@ -159,7 +160,8 @@ func TestNewConnectionComesBehindTheOld(t *testing.T) {
 	a, addr := running(t, 1, 7)
 	a.setPeer(2, []string{"127.0.0.1:1"})
 	connect := func() net.Conn {
-		c, err := newTransport(2, 7, sharing("a secret"), slog.New(slog.DiscardHandler)).greet(t.Context(), addr, hello{connMessages, 7, 2, 1}, false)
+		c, err := newTransport(2, 7, sharing("a secret"), slog.New(slog.DiscardHandler)).greet(t.Context(), addr,
+			hello{connMessages, 7, 2, 1}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,9 +13,10 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// How a server that is no member announces itself to those it knows (guests.go): by a
-// connection of its own to each, of kind connGuest, that is proven as any other. Who can't
-// prove that it knows the ensemble's secret, or show a certificate, is not heard.
+// A server that isn't a member announces itself to the servers it knows (guests.go), on a
+// separate connection of kind connGuest to each. The connection is authenticated like any
+// other: a server that can neither prove that it knows the ensemble's secret nor show a
+// certificate is refused.
 //
 //	announcement    length(4) introduction of the sender
 //	answer to it    as to a hello
@@ -66,7 +67,7 @@ func (t *transport) visitOne(r *remote, payload []byte) {
 	}
 }
 
-// visited takes an announcement.
+// visited handles an announcement.
 func (t *transport) visited(raw net.Conn, a arrival) {
 	refusal, announcement := t.heed(a)
 	if refusal != "" {
@@ -81,7 +82,7 @@ func (t *transport) visited(raw net.Conn, a arrival) {
 	writeAnswer(a.Conn, "")
 }
 
-// heed reads an announcement and says why it isn't taken, or "".
+// heed reads an announcement. refusal says why it is refused, or is "".
 func (t *transport) heed(a arrival) (refusal string, announcement []byte) {
 	if a.legacy() || !a.proven {
 		return "a server that is no member proves by the ensemble's secret or its certificate who it is", nil
@@ -110,8 +111,8 @@ func (t *transport) heed(a arrival) (refusal string, announcement []byte) {
 	return t.elsewhere(m), announcement
 }
 
-// elsewhere says that the server of an announcement is to be found at other addresses
-// than it says, or returns "".
+// elsewhere returns the reason to refuse m's announcement if the server is known to be at
+// other addresses than it says, else "".
 func (t *transport) elsewhere(m quorum.Member) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +121,8 @@ func (t *transport) elsewhere(m quorum.Member) string {
 	}
 	for _, named := range t.members {
 		if named.ID == m.ID && !same(named.Addrs) {
-			return fmt.Sprintf("server %d is a member and is at %s, you say that you are at %s: %s, or your server line is an old one", m.ID, strings.Join(named.Addrs, ", "), strings.Join(m.Addrs, ", "), quorum.SameID)
+			return fmt.Sprintf("server %d is a member and is at %s, you say that you are at %s: %s, or your server line is an old one",
+				m.ID, strings.Join(named.Addrs, ", "), strings.Join(m.Addrs, ", "), quorum.SameID)
 		}
 	}
 	r := t.remotes[m.ID]
@@ -130,13 +132,14 @@ func (t *transport) elsewhere(m quorum.Member) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.up && !slices.Contains(m.Addrs, r.addr) {
-		return fmt.Sprintf("server %d runs at %s already, you say that you are at %s: %s", m.ID, r.addr, strings.Join(m.Addrs, ", "), quorum.SameID)
+		return fmt.Sprintf("server %d runs at %s already, you say that you are at %s: %s", m.ID, r.addr, strings.Join(m.Addrs, ", "),
+			quorum.SameID)
 	}
 	return ""
 }
 
-// moved ends the connection to a server that becomes a member at another address than
-// the one at which it was a guest: the member has to answer there.
+// moved closes the connection to a server that becomes a member at another address than it
+// had as a guest: the member must answer at its new address.
 func (t *transport) moved(m quorum.Member) {
 	r := t.remote(m.ID)
 	if r == nil {

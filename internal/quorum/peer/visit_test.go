@@ -49,7 +49,8 @@ func TestAnnouncementsRefused(t *testing.T) {
 		{2, true, len(strange), strange, quorum.SameID},
 		{2, true, len(two), two, ""},
 	} {
-		if got := heed(x.from, x.proven, uint32(x.size), x.b); (got == "") != (x.want == "") || !strings.Contains(got, x.want) {
+		if got := heed(x.from, x.proven, uint32(x.size), x.b); (got == "") != (x.want == "") ||
+			!strings.Contains(got, x.want) {
 			t.Errorf("%+v: %q", x, got)
 		}
 	}

@@ -10,19 +10,19 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// What peers say to each other. A connection carries messages one way only: each
-// server dials every other for what it has to say, and listens for what they
-// have. It begins with a proof (handshake.go), or TLS, and a hello and its answer:
+// The protocol between peers. A connection carries messages in one direction only: each
+// server dials every other server to send messages, and listens to receive theirs. A
+// connection begins with a proof (handshake.go) or TLS, then a hello and its answer:
 //
 //	hello    "ZOOIDPEER" version(1) kind(1) cluster(8) from(8) to(8)
 //	answer   length(4) reason; an empty reason accepts
 //
-// and goes on with frames:
+// Frames follow:
 //
 //	frame    length(4) kind(1) payload; length counts kind and payload
 //
-// The side that accepted says only, in frames of its own, which feature level it knows
-// (levels.go) and which entries it skips (skips.go).
+// The accepting side sends only notes, in frames with kinds of their own: its feature level
+// (levels.go) and its decisions to skip entries (skips.go).
 //
 // All integers are big-endian.
 const (
@@ -30,8 +30,8 @@ const (
 	helloVersion = 1
 	helloSize    = len(helloMagic) + 2 + 3*8
 
-	// frameSizeMax bounds a frame: a raft message holds at least one entry,
-	// which is at most a batch of requests (a few MiB) whatever MessageSizeMax says.
+	// frameSizeMax bounds a frame. A raft message with entries holds at least one, whatever
+	// MessageSizeMax is, and an entry is at most a batch of requests (a few MiB).
 	frameSizeMax = 64 << 20
 	reasonMax    = 1 << 10
 )
@@ -41,7 +41,7 @@ const (
 	connMessages byte = 1
 	connSnapshot byte = 2
 	connJoin     byte = 3 // see join.go
-	connPing     byte = 4 // only to learn that a server answers
+	connPing     byte = 4 // only checks that a server answers
 	connLife     byte = 5 // asks a server with an empty data directory for its life(4); see lost.go
 	connMeet     byte = 6 // see agree.go
 	connGuest    byte = 7 // asks to follow without being a member; see visit.go
@@ -70,7 +70,8 @@ func readHello(r io.Reader) (h hello, err error) {
 		return h, err
 	}
 	if version := b[len(helloMagic)]; version != helloVersion {
-		return h, fmt.Errorf("read a peer's hello: it speaks version %d, this server %d: upgrade the older one", version, helloVersion)
+		return h, fmt.Errorf("read a peer's hello: it speaks version %d, this server %d: upgrade the older one", version,
+			helloVersion)
 	}
 	return readHelloRest(r)
 }
@@ -86,14 +87,15 @@ func checkMagic(b []byte) error {
 	return errors.New("read a peer's hello: what connected is no Zooid server (an Apache ZooKeeper server can't be mixed in)")
 }
 
-// readHelloRest reads what follows the version.
+// readHelloRest reads the rest of a hello whose magic and version have been read.
 func readHelloRest(r io.Reader) (h hello, err error) {
 	var b [helloSize - len(helloMagic) - 1]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
 		return h, fmt.Errorf("read a peer's hello: %w", err)
 	}
 	h.kind = b[0]
-	h.cluster, h.from, h.to = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:])
+	h.cluster, h.from, h.to = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]),
+		binary.BigEndian.Uint64(b[17:])
 	return h, nil
 }
 
@@ -103,7 +105,8 @@ func writeAnswer(w io.Writer, reason string) error {
 	return err
 }
 
-// readAnswer returns nil if the peer accepts, and its reason otherwise.
+// readAnswer reads the answer to a hello. It returns nil if the peer accepts, and a refusedError
+// with the peer's reason if it refuses.
 func readAnswer(r io.Reader) error {
 	var n [4]byte
 	if _, err := io.ReadFull(r, n[:]); err != nil {
@@ -123,8 +126,8 @@ func readAnswer(r io.Reader) error {
 	return nil
 }
 
-// refusedError is a peer's refusal: it will be the same next time, unless
-// somebody changes a configuration.
+// A refusedError is a peer's refusal. The next attempt is refused too, unless a
+// configuration is changed.
 type refusedError struct{ reason string }
 
 func (e *refusedError) Error() string { return "the peer refused: " + e.reason }
@@ -156,10 +159,10 @@ func readFrame(r io.Reader, buf []byte) (kind quorum.FrameKind, payload []byte, 
 	return quorum.FrameKind(head[4]), buf, nil
 }
 
-// frames is memory for frames that have been handled.
+// frames is a pool of buffers for frames.
 type frames struct{ pool sync.Pool }
 
-// take returns memory to read a frame into, or nil.
+// take returns a buffer to read a frame into, or nil.
 func (f *frames) take() []byte {
 	b, _ := f.pool.Get().(*[]byte)
 	if b == nil {
@@ -168,7 +171,7 @@ func (f *frames) take() []byte {
 	return (*b)[:0]
 }
 
-// give hands memory back; what it holds must not be used any more.
+// give puts a buffer back into the pool. The caller must not use it afterwards.
 func (f *frames) give(b []byte) {
 	if cap(b) <= quorum.FrameKeepBytes {
 		f.pool.Put(&b)

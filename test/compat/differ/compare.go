@@ -7,18 +7,18 @@ import (
 	"sort"
 )
 
-// difference is where two recordings of one script first differ.
+// difference is the first difference between two recordings of a script.
 type difference struct {
 	at   int    // the step's index
-	what string // for a person
-	key  string // equal for differences that look like the same one
+	what string // a description for people
+	key  string // equal for differences that look alike
 }
 
 // twins pairs the values of one side with those of the other.
 type twins struct {
 	pairs   map[int64]int64
 	back    map[int64]int64
-	ordered []([2]int64) // by either side's value; nil if their order means nothing
+	ordered []([2]int64) // sorted by either side's value; nil if the order is irrelevant
 	order   bool
 }
 
@@ -26,8 +26,8 @@ func newTwins(order bool) *twins {
 	return &twins{pairs: map[int64]int64{}, back: map[int64]int64{}, order: order}
 }
 
-// match pairs a with b and reports whether that agrees with all pairs so far. Values that aren't positive mean
-// something themselves: both must be the same.
+// match pairs a with b and reports whether that agrees with all earlier pairs. Special values, which aren't positive,
+// must be equal.
 func (t *twins) match(a, b int64) bool {
 	if (t.order && (a <= 0 || b <= 0)) || a == 0 || b == 0 {
 		return a == b
@@ -48,16 +48,16 @@ func (t *twins) match(a, b int64) bool {
 	return i == j
 }
 
-// comparison compares recordings. For a step that differs, excuse gives the name of the known difference that this is,
-// or "", and whether what follows can't be compared any more.
+// comparison compares recordings. For a step that differs, excuse returns the name of the known difference, or "", and
+// whether the rest of the script can't be compared any more.
 type comparison struct {
 	zxids, sessions *twins
 	excuse          func(s *step, a, b *seen) (name string, ends bool)
 	excused         map[string]int
-	compared        int // steps, up to a difference or to an end
+	compared        int // steps before the first difference or the end
 }
 
-// compare returns the first unexcused difference between what steps showed on two servers, or nil.
+// compare returns the first unexcused difference between what two servers showed, or nil.
 func (c *comparison) compare(steps []step, a, b []seen) *difference {
 	c.zxids, c.sessions = newTwins(true), newTwins(false)
 	for i := range steps {
@@ -79,7 +79,7 @@ func (c *comparison) compare(steps []step, a, b []seen) *difference {
 	return nil
 }
 
-// keyOf leaves out what varies between occurrences of one difference.
+// keyOf returns a difference's key, without details that vary between its occurrences.
 func keyOf(s *step, a, b *seen, what string) string {
 	key := s.word + ": " + a.err + " / " + b.err
 	if a.err == b.err {
@@ -88,7 +88,7 @@ func keyOf(s *step, a, b *seen, what string) string {
 	return key
 }
 
-// step says how two servers' showings of a step differ, "" if they don't.
+// step returns how the recordings of a step differ, "" if they don't.
 func (c *comparison) step(s *step, a, b *seen) string {
 	if a.err != b.err {
 		return "reply"
@@ -101,7 +101,7 @@ func (c *comparison) step(s *step, a, b *seen) string {
 	}
 	before, after := a.events, b.events
 	if s.word == "closeSession" {
-		// A session's ephemerals go in the order of a hash table.
+		// A session's ephemerals are deleted in the order of a hash table.
 		before, after = sorted(before), sorted(after)
 	}
 	before, after = byConn(before), byConn(after)
@@ -116,7 +116,7 @@ func (c *comparison) step(s *step, a, b *seen) string {
 	return ""
 }
 
-// byConn orders events by connection; on each, their order is kept.
+// byConn sorts events by connection, keeping their order on each connection.
 func byConn(events []heard) []heard {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(x, y heard) int { return cmp.Compare(x.conn, y.conn) })
@@ -129,7 +129,7 @@ func sorted(events []heard) []heard {
 	return events
 }
 
-// fields says which field differs, "" if none.
+// fields returns which field differs, "" if none.
 func (c *comparison) fields(a, b []field) string {
 	for i := range min(len(a), len(b)) {
 		x, y := a[i], b[i]
@@ -152,8 +152,8 @@ func (c *comparison) fields(a, b []field) string {
 	return ""
 }
 
-// gather moves all events of a recording to its last step: for scripts in which the server acts by itself, so that
-// what is heard at which step depends on the time.
+// gather moves all events of a recording to its last step. It is for scripts in which the server acts by itself, so
+// that the step at which an event arrives depends on timing.
 func gather(all []seen) []seen {
 	all = slices.Clone(all)
 	var events []heard

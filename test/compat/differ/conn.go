@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// patience is how long an answer is waited for that should come, on a loaded machine.
+	// patience is how long to wait for an expected answer, on a loaded machine.
 	patience = 30 * time.Second
-	// silence is how long after a risky step no answer is an answer: neither server is known to fall silent, so this
-	// is waited for only when they do.
+	// silence is how long to wait after a risky step before no answer counts as the result. No server is known to fall
+	// silent, so this time is only spent if one does.
 	silence = 3 * time.Second
 	// replyMax bounds a reply in bytes: nothing a script can store is larger.
 	replyMax = 16 << 20
@@ -26,12 +26,11 @@ const (
 type line struct {
 	conn     net.Conn
 	in       *bufio.Reader
-	lastZxid int64 // highest zxid of a reply
+	lastZxid int64 // the highest zxid in a reply
 }
 
-// dial opens a connection, without a session, from an address of this host that is the
-// script's own: a server limits the logins that fail from one address, and many scripts run
-// at a time.
+// dial opens a connection, without a session, from a local address that only this script uses: a server limits failed
+// logins per address, and many scripts run at the same time.
 func dial(addr, script string) (*line, error) {
 	h := fnv.New32a()
 	h.Write([]byte(script))
@@ -44,13 +43,14 @@ func dial(addr, script string) (*line, error) {
 	return &line{conn: conn, in: bufio.NewReader(conn)}, nil
 }
 
-// write sends bytes. A server that closes before it has read all may make it fail; the reader will notice.
+// write sends bytes. It ignores errors, since a server may close the connection before it has read everything; the
+// reader will notice.
 func (l *line) write(b []byte) {
 	l.conn.SetWriteDeadline(time.Now().Add(patience))
 	l.conn.Write(b)
 }
 
-// errSilent says that nothing came in time, but the connection is open.
+// errSilent says that nothing arrived in time, but the connection is open.
 var errSilent = errors.New("no answer")
 
 // frame reads one frame, or returns errSilent, or another error if the connection has ended.
@@ -63,21 +63,21 @@ func (l *line) frame(wait time.Duration) ([]byte, error) {
 	return b, err
 }
 
-// close ends the connection from the client's end, with a FIN at most: what it sent before is not thrown away.
+// close closes the connection gracefully, so that data sent before isn't discarded.
 func (l *line) close() { l.conn.Close() }
 
-// pingFrame is the frame of a ping.
+// pingFrame appends the frame of a ping.
 func pingFrame(b []byte) []byte {
 	return jute.AppendRequest(b, jute.XidPing, jute.OpPing, nil)
 }
 
-// reply is a frame that isn't a notification.
+// reply is a reply, not a notification.
 type reply struct {
 	header jute.ReplyHeader
 	body   *jute.Decoder
 }
 
-// next reads frames up to the next reply; notifications on the way are handed to hear.
+// next reads frames until the next reply, passing notifications to hear.
 func (l *line) next(wait time.Duration, hear func([]field)) (reply, error) {
 	for {
 		frame, err := l.frame(wait)

@@ -10,13 +10,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// coverage counts steps by word and by what came of them on the reference.
+// coverage counts steps by word and by their outcome on the reference.
 type coverage map[string]map[string]int
 
 func (c coverage) count(steps []step, all []seen) {
 	for i := range all {
 		if steps[i].code() == jute.OpCreateSession {
-			continue // what Apache answers has no code
+			continue // Apache's answer has no code
 		}
 		c.add(steps[i].word, all[i].err)
 		if steps[i].word == "multi" && all[i].err == "0" {
@@ -28,7 +28,7 @@ func (c coverage) count(steps []step, all []seen) {
 	}
 }
 
-// multiOutcome is the code with which a multi failed, or "0" if it was committed.
+// multiOutcome returns the code with which a multi failed, or "0" if it succeeded.
 func multiOutcome(fields []field) string {
 	for _, f := range fields {
 		if f.name == "number" && f.text != "0" {
@@ -45,7 +45,7 @@ func (c coverage) add(word, outcome string) {
 	c[word][outcome]++
 }
 
-// table lays out the counts, a line for each word.
+// table formats the counts, a line per word.
 func (c coverage) table() string {
 	var b strings.Builder
 	for _, word := range slices.Sorted(maps.Keys(c)) {
@@ -65,7 +65,7 @@ func (c coverage) table() string {
 	return b.String()
 }
 
-// typical is what a run of some length must have seen of each word besides success: its error, or another outcome.
+// typical returns, for each word, the outcomes besides success that a long enough run must have seen.
 func typical() map[string][]string {
 	const none, noNode, noAuth, badVersion, exists = "0", "-101", "-102", "-103", "-110"
 	const badArguments, invalidACL, marshalling, unimplemented = "-8", "-114", "-5", "-6"
@@ -103,12 +103,14 @@ func typical() map[string][]string {
 		"connect":              {done, ended},
 		"drop":                 {done},
 		"frame":                {ended},
-		"(multi)":              {none, noNode, noAuth, badVersion, exists, badArguments, invalidACL, "-108", "-111", "-125", unimplemented},
-		"(events)":             {"1", "2", "3", "4"},
+		"(multi)": {
+			none, noNode, noAuth, badVersion, exists, badArguments, invalidACL, "-108", "-111", "-125", unimplemented,
+		},
+		"(events)": {"1", "2", "3", "4"},
 	}
 }
 
-// missing lists what a run should have seen and hasn't.
+// missing lists the outcomes that a run should have seen but hasn't.
 func (c coverage) missing() []string {
 	var gaps []string
 	want := typical()

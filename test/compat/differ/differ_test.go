@@ -68,8 +68,13 @@ func startPair(t *testing.T, options compat.Options) *pair {
 		options.Config = map[string]string{}
 	}
 	maps.Copy(options.Config, config)
-	p := &pair{words: newVocabulary(), table: knownDifferences(), coverage: coverage{}, excused: map[string]int{}, different: map[string]int{}}
-	for i, name := range []string{named("ZOOID_COMPAT_REFERENCE", compat.Apache39), named("ZOOID_COMPAT_SUBJECT", compat.Zooid)} {
+	p := &pair{
+		words: newVocabulary(), table: knownDifferences(), coverage: coverage{}, excused: map[string]int{},
+		different: map[string]int{},
+	}
+	for i, name := range []string{
+		named("ZOOID_COMPAT_REFERENCE", compat.Apache39), named("ZOOID_COMPAT_SUBJECT", compat.Zooid),
+	} {
 		p.addrs[i] = compat.Start(t, compat.Find(t, name), options).Addr
 	}
 	return p

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// generator draws the steps of one script.
+// generator generates the steps of one script.
 type generator struct {
 	*vocabulary
 	r     *rand.Rand
 	conns int
-	total int      // steps to draw
-	open  []bool   // as far as can be foretold
+	total int      // number of steps to generate
+	open  []bool   // whether the connection is open, as far as predictable
 	over  []bool   // the session is closed
 	made  []string // paths that may exist
 	steps []step
 }
 
-// generate draws a script of n steps after its opening ones. It is a pure function of seed, script and n.
+// generate returns a script of n steps after its opening ones. The result depends only on seed, script and n.
 func (w *vocabulary) generate(seed, script uint64, n int) []step {
 	g := &generator{vocabulary: w, total: n, r: rand.New(rand.NewPCG(seed, script))}
 	g.conns = 2 + g.r.IntN(3)
@@ -41,13 +41,13 @@ func (g *generator) add(conn int, word string, args ...any) *step {
 	return &g.steps[len(g.steps)-1]
 }
 
-// chance is true in percent of cases.
+// chance returns true in percent of cases.
 func (g *generator) chance(percent int) bool { return g.r.IntN(100) < percent }
 
-// pick draws one of several.
+// pick returns a random one of several values.
 func pick[T any](g *generator, of ...T) T { return of[g.r.IntN(len(of))] }
 
-// mostly returns usual, or in percent of cases one of the others.
+// mostly returns usual, or in percent of cases a random one of the others.
 func mostly[T any](g *generator, percent int, usual T, others ...T) T {
 	if g.chance(percent) {
 		return pick(g, others...)
@@ -55,11 +55,11 @@ func mostly[T any](g *generator, percent int, usual T, others ...T) T {
 	return usual
 }
 
-// late is true near the script's end: the time for steps that show a known difference after which the rest can't be
-// compared.
+// late reports whether the script is near its end: the time for steps that show a known difference after which nothing
+// can be compared.
 func (g *generator) late() bool { return len(g.steps) > g.total*9/10 }
 
-// weights says how often each word is drawn.
+// weights says how often each word is chosen.
 var weights = []struct {
 	word   string
 	weight int
@@ -86,7 +86,7 @@ func (g *generator) word() string {
 	panic("differ: weights don't add up")
 }
 
-// draw adds one step, or a few that belong together.
+// draw adds a random step, or a few that belong together.
 func (g *generator) draw() {
 	conn := g.r.IntN(g.conns)
 	if !g.open[conn] {
@@ -119,7 +119,9 @@ func (g *generator) draw() {
 	case "raw":
 		g.raw(conn)
 	case "frame":
-		g.add(conn, word, pick(g, "\xff\xff\xff\xff", "\x00\x10\x00\x00", "\x7f\xff\xff\xff", "\x00\x00\x00\x00", "\x00\x00\x00\x03abc", "\x00\x00\x00\x07abcdefg"))
+		g.add(conn, word,
+			pick(g, "\xff\xff\xff\xff", "\x00\x10\x00\x00", "\x7f\xff\xff\xff", "\x00\x00\x00\x00", "\x00\x00\x00\x03abc",
+				"\x00\x00\x00\x07abcdefg"))
 		g.open[conn] = false
 	case "auth":
 		g.auth(conn)
@@ -133,7 +135,7 @@ func (g *generator) draw() {
 	}
 }
 
-// damage cuts a request short or makes it too long, now and then.
+// damage occasionally cuts a request short or makes it too long.
 func (g *generator) damage(s *step) {
 	switch g.r.IntN(150) {
 	case 0:
@@ -151,7 +153,7 @@ func (g *generator) connect(conn int) {
 		how = connectResume
 	}
 	if len(g.steps) > 2*g.conns && !g.over[conn] && g.chance(20) {
-		g.add(conn, "connect", pick(g, connectWrong, connectShort), 300_000) // nobody is connected to that session
+		g.add(conn, "connect", pick(g, connectWrong, connectShort), 300_000) // no connection uses that session
 	}
 	g.over[conn] = false
 	g.add(conn, "connect", how, mostly(g, 10, 300_000, 1, 0, -1, 100_000_000, 61_000))
@@ -161,12 +163,12 @@ func (g *generator) connect(conn int) {
 func (g *generator) reconnect(conn int) {
 	how := pick(g, connectResume, connectResume, connectGone, connectAhead, connectNew)
 	if g.chance(3) {
-		how = pick(g, connectWrong, connectShort) // Apache ends the seat's connection, so little is compared after it
+		how = pick(g, connectWrong, connectShort) // Apache closes the seat's connection, so little can be compared afterwards
 	}
 	g.add(conn, "connect", how, 300_000)
 }
 
-// The identities scripts use. The hash of "super:test" is what the servers are told is the superuser's.
+// The identities that scripts use. The servers are configured with the hash of "super:test" as the superuser's.
 const (
 	worldAll  = "31 world anyone"
 	superUser = "super:test"
@@ -174,7 +176,7 @@ const (
 
 var users = []string{"ann:secret", "bob:", "bob:x", "c:d:e"}
 
-// digestID is a digest identity's id in an ACL.
+// digestID returns the id of a digest identity in an ACL.
 func digestID(user string) string {
 	name, _, _ := strings.Cut(user, ":")
 	hash := sha1.Sum([]byte(user))
@@ -230,7 +232,8 @@ func (g *generator) identity() string {
 		return pick(g, "- id", "world -", "auth -", "- -", "digest -")
 	}
 	if g.chance(10) {
-		return pick(g, "bogus id", "world someone", "digest nocolon", "digest a:b:c", "digest u:", "ip 10.0.0.256", "ip 10.0.0.1/33",
+		return pick(g, "bogus id", "world someone", "digest nocolon", "digest a:b:c", "digest u:", "ip 10.0.0.256",
+			"ip 10.0.0.1/33",
 			"ip x", "ip ", "ip ::1", "ip 1::2::3", "super ", "sasl u", "x509 CN=a", " ", "ip 10.1")
 	}
 	switch g.r.IntN(8) {

@@ -5,20 +5,22 @@ import (
 	"strings"
 )
 
-// names are few, so that steps meet.
+// names are few, so that steps use the same ones.
 var names = []string{"a", "b", "c", "d", "e f", "é", "x.y"}
 
-// badPaths are refused by writes, and found missing, or worse, by reads.
+// badPaths are rejected by writes; for reads they don't exist, or worse.
 var badPaths = []string{
-	"", "noslash", "~//a", "~/a/", "~/.", "~/..", "~/./a", "~/a/../b", "~/a\x00b", "~/a\x01", "~/\x1f", "~/\x7f", "~/\u009f", "~/\u00a0",
-	"~/\ud7ff", "~/\ue000", "~/\uf8ff", "~/\uf900", "~/\uffef", "~/\ufff0", "~/\uffff", "~/😀", "~/\xff", "~/a\xc3", "~/\xed\xa0\x80",
+	"", "noslash", "~//a", "~/a/", "~/.", "~/..", "~/./a", "~/a/../b", "~/a\x00b", "~/a\x01", "~/\x1f", "~/\x7f",
+	"~/\u009f", "~/\u00a0",
+	"~/\ud7ff", "~/\ue000", "~/\uf8ff", "~/\uf900", "~/\uffef", "~/\ufff0", "~/\uffff", "~/😀", "~/\xff", "~/a\xc3",
+	"~/\xed\xa0\x80",
 	"//", "~//", "/~", "~/a/b/c/d/e/f", "~/...", "~/.a", "~/a.", "~/a\nb", "~/\u2028", "~/\u200b", "~/ ", "~/-", "~/%00",
 }
 
-// specialPaths exist on every server. Nothing here may be changed by a step, as other scripts look at it, too.
+// specialPaths exist on every server. No step may change them, as other scripts read them too.
 var specialPaths = []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"}
 
-// fresh draws a path that may exist or not.
+// fresh returns a path that may or may not exist.
 func (g *generator) fresh() string {
 	depth := pick(g, 1, 1, 1, 2, 2, 2, 3)
 	path := "~"
@@ -28,7 +30,7 @@ func (g *generator) fresh() string {
 	return path
 }
 
-// child draws a path to be created.
+// child returns a path to create.
 func (g *generator) child() string {
 	switch n := g.r.IntN(100); {
 	case n < 45:
@@ -39,7 +41,7 @@ func (g *generator) child() string {
 	return g.fresh()
 }
 
-// path draws a path to be used: one that was made, most of the time.
+// path returns a path to use: mostly one that was created before.
 func (g *generator) path() string {
 	switch n := g.r.IntN(100); {
 	case n < 70 && len(g.made) > 0:
@@ -54,7 +56,7 @@ func (g *generator) path() string {
 	return pick(g, badPaths...)
 }
 
-// lookedAt draws a path to be read.
+// lookedAt returns a path to read.
 func (g *generator) lookedAt() string {
 	if g.chance(4) {
 		return pick(g, specialPaths...)
@@ -65,7 +67,7 @@ func (g *generator) lookedAt() string {
 	return g.path()
 }
 
-// make notes that a path may exist now.
+// make notes that a path may exist from now on.
 func (g *generator) make(path string) {
 	if !ours(path) || len(path) > 200 {
 		return
@@ -80,12 +82,13 @@ func (g *generator) make(path string) {
 // ours reports whether a path lies below the script's root.
 func ours(path string) bool { return strings.HasPrefix(path, "~/") }
 
-// watched reports whether a watch may be left on a path: others' changes shan't fire it.
+// watched reports whether a watch may be set on a path: other scripts must not trigger it.
 func watched(path string) bool {
-	return path != "/" && path != "" && path != "//" && !strings.HasPrefix(path, "/zookeeper") || strings.HasPrefix(path, "/zookeeper/quota~")
+	return path != "/" && path != "" && path != "//" && !strings.HasPrefix(path, "/zookeeper") ||
+		strings.HasPrefix(path, "/zookeeper/quota~")
 }
 
-// limits draws a path of the quota tree.
+// limits returns a path in the quota tree.
 func (g *generator) limits(leaf string) string {
 	if leaf == "" {
 		leaf = pick(g, "", "/zookeeper_stats", "/zookeeper_stats", "/zookeeper_limits")
@@ -104,7 +107,7 @@ func (g *generator) quota(conn int) {
 		data = fmt.Sprintf("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=%d", g.r.IntN(8)-1)
 	}
 	if g.chance(5) {
-		// what is no number ends Apache
+		// a value that isn't a number would make Apache exit
 		data = pick(g, "", "count=1", "bytes=5", "count=1,bytes=2,count=3", "count=1;bytes=2", "countHardLimit=1")
 	}
 	if g.late() && g.chance(20) {
@@ -131,12 +134,13 @@ func (g *generator) quota(conn int) {
 	}
 }
 
-// overLimit goes beyond a hard limit in one multi.
+// overLimit exceeds a hard limit in one multi.
 func (g *generator) overLimit(conn int) {
 	acl := []string{worldAll}
 	g.add(conn, "create", "~/q", "", acl, 0)
 	g.add(conn, "create", "/zookeeper/quota~/q", "", acl, 0)
-	g.add(conn, "create", "/zookeeper/quota~/q/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3", acl, 0)
+	g.add(conn, "create", "/zookeeper/quota~/q/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3",
+		acl, 0)
 	g.add(conn, "create", "/zookeeper/quota~/q/zookeeper_stats", "", acl, 0)
 	s := g.step(conn, "multi")
 	for i := range 1 + g.r.IntN(4) {

@@ -6,7 +6,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// request draws the arguments of a request.
+// request returns a request with random arguments.
 func (g *generator) request(conn int, word string) step {
 	switch word {
 	case "create", "create2", "createContainer", "createTTL":
@@ -60,7 +60,7 @@ func (g *generator) request(conn int, word string) step {
 	panic("differ: no request " + word)
 }
 
-// nullSometimes turns a path into the null string, rarely.
+// nullSometimes occasionally replaces a path by the null string.
 func nullSometimes(g *generator, path string) any {
 	if g.late() && g.chance(5) {
 		return nil
@@ -68,7 +68,7 @@ func nullSometimes(g *generator, path string) any {
 	return path
 }
 
-// changed draws the path of a write that isn't a create. What is everybody's may only be tried in vain.
+// changed returns a path for a write that isn't a create: never the root, which all scripts share.
 func (g *generator) changed() string {
 	for {
 		if path := g.path(); path != "/" && path != "" && path != "//" {
@@ -109,7 +109,7 @@ func (g *generator) create(conn int, word string) step {
 		flags = pick(g, 4, 5, 6, 7, -1, 100)
 	}
 	if word == "createTTL" && ttl < 0 && flags < 5 {
-		ttl = 1 // or Apache's server ends, and doesn't start again: see TestWhatEndsApache
+		ttl = 1 // otherwise Apache's server exits and doesn't start again: see TestWhatEndsApache
 	}
 	if flags == 2 || flags == 3 || flags == 6 {
 		if path = pick(g, "~/s-", "~/s-", g.path()+"/", path); !ours(path) {
@@ -125,10 +125,12 @@ func (g *generator) create(conn int, word string) step {
 	return g.step(conn, word, args...)
 }
 
-// multi draws a transaction, or several reads at once.
+// multi returns a transaction, or several reads in one request.
 func (g *generator) multi(conn int, word string) step {
 	s := g.step(conn, word)
-	kinds := []string{"create", "create2", "createContainer", "createTTL", "delete", "setData", "setData", "check", "check"}
+	kinds := []string{
+		"create", "create2", "createContainer", "createTTL", "delete", "setData", "setData", "check", "check",
+	}
 	if word == "multiRead" {
 		kinds = []string{"getData", "getChildren"}
 	}
@@ -147,10 +149,11 @@ func (g *generator) multi(conn int, word string) step {
 		s.subs = append(s.subs, sub)
 	}
 	if g.chance(25) && word == "multi" {
-		// A path used again and again: what one operation does the next must see.
+		// The operations use the same path: each must see the effects of those before it.
 		path := g.child()
 		acl := []string{worldAll}
-		s.subs = append(s.subs, g.step(conn, "create", path, "1", acl, g.r.IntN(3)), g.step(conn, "setData", path, "2", pick(g, -1, 0, 0)),
+		s.subs = append(s.subs, g.step(conn, "create", path, "1", acl, g.r.IntN(3)),
+			g.step(conn, "setData", path, "2", pick(g, -1, 0, 0)),
 			g.step(conn, "check", path, pick(g, -1, 1, 1)))
 		if g.chance(50) {
 			s.subs = append(s.subs, g.step(conn, "create2", path+"/a", nil, acl, pick(g, 0, 1, 2)))
@@ -162,7 +165,9 @@ func (g *generator) multi(conn int, word string) step {
 	}
 	if g.late() && g.chance(5) && word == "multi" {
 		path, acl := g.fresh(), []string{worldAll}
-		s.subs = []step{g.step(conn, "createContainer", path, "", acl, pick(g, 1, 1, 3)), g.step(conn, "create", path+"/a", "", acl, 0)}
+		s.subs = []step{
+			g.step(conn, "createContainer", path, "", acl, pick(g, 1, 1, 3)), g.step(conn, "create", path+"/a", "", acl, 0),
+		}
 	}
 	if g.late() && g.chance(5) && word == "multiRead" {
 		s.subs = []step{g.create(conn, "create")}
@@ -198,12 +203,15 @@ func (g *generator) storm(conn int) {
 		g.open[other], g.over[other] = false, true
 	case 2:
 		s := g.step(other, "multi")
-		s.subs = []step{g.step(other, "create", path, "", acl, 0), g.step(other, "setData", path, "new", -1), g.step(other, "delete", path, -1)}
+		s.subs = []step{
+			g.step(other, "create", path, "", acl, 0), g.step(other, "setData", path, "new", -1), g.step(other, "delete", path,
+				-1),
+		}
 		g.steps = append(g.steps, s)
 	}
 }
 
-// raw sends what no client sends.
+// raw sends a request that no client sends.
 func (g *generator) raw(conn int) {
 	op := pick(g, 0, 10, 23, 13, 99, 108, 127, -1, -2, -100, 1<<30)
 	body := pick(g, "", "\x00", strings.Repeat("\xff", 20), strings.Repeat("\x00", 40))

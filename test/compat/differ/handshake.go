@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The ways to connect. Those below strange are tried on a connection of their own that is closed afterwards.
+// The ways to connect. Those from connectWrong on are tried on a separate connection that is closed afterwards.
 const (
 	connectNew      = "new"
 	connectOld      = "old"      // without the read-only byte, as clients before 3.4
@@ -18,17 +18,17 @@ const (
 	connectNull     = "null"     // null password
 	connectResume   = "resume"   // the seat's session, taken from its connection if that is open
 
-	connectWrong = "wrong" // the seat's session, wrong password
-	connectGone  = "gone"  // the session closed last, or one that never was
-	connectAhead = "ahead" // has seen a zxid that is yet to come
-	connectShort = "short" // the seat's session, password of four bytes
+	connectWrong = "wrong" // the seat's session, with a wrong password
+	connectGone  = "gone"  // the session closed last, or one that never existed
+	connectAhead = "ahead" // has seen a zxid from the future
+	connectShort = "short" // the seat's session, with a password of four bytes
 )
 
 func strange(how string) bool {
 	return slices.Contains([]string{connectWrong, connectGone, connectAhead, connectShort}, how)
 }
 
-// hello is the connect request of a way to connect.
+// hello returns the connect request for a way to connect.
 func (p *player) hello(how string, timeout int64, seat *seat) jute.ConnectRequest {
 	r := jute.ConnectRequest{Timeout: int32(timeout), Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true}
 	switch how {
@@ -45,7 +45,7 @@ func (p *player) hello(how string, timeout int64, seat *seat) jute.ConnectReques
 		if r.SessionID == 0 {
 			hash := fnv.New32a()
 			hash.Write([]byte(p.root))
-			r.SessionID = int64(hash.Sum32()) + 1 // of this script alone: whoever names a session ends its connection
+			r.SessionID = int64(hash.Sum32()) + 1 // of this script only: naming a session closes its connection
 		}
 		if p.gone.passwd != nil {
 			r.Passwd = p.gone.passwd
@@ -113,16 +113,17 @@ func newSeat(l *line, r jute.ConnectResponse) *seat {
 	return &seat{line: l, session: r.SessionID, passwd: slices.Clone(r.Passwd)}
 }
 
-// keepHello records a connect response; passwords differ, but not in length or in being there.
+// keepHello records a connect response. Of the password, only its length and whether it is zero count.
 func (p *player) keepHello(r jute.ConnectResponse, d *jute.Decoder) {
 	zero := slices.Equal(r.Passwd, make([]byte, len(r.Passwd)))
 	p.now.fields = append(p.now.fields,
-		number("version", int64(r.ProtocolVersion)), number("timeout", int64(r.Timeout)), sessionField("session", r.SessionID),
+		number("version", int64(r.ProtocolVersion)), number("timeout", int64(r.Timeout)),
+		sessionField("session", r.SessionID),
 		text("passwd", fmt.Sprintf("%d bytes, zero=%v", len(r.Passwd), zero)),
 		text("readOnly", fmt.Sprintf("%v, there=%v", r.ReadOnly, r.HasReadOnly)), number("rest", int64(d.Remaining())))
 }
 
-// drain reads a connection whose session moved to another one to its end.
+// drain reads the rest of a connection whose session has moved to another one.
 func (p *player) drain(conn int, l *line) {
 	defer l.close()
 	if _, err := l.next(silence, p.hear(conn)); err == nil || errors.Is(err, errSilent) {

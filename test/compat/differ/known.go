@@ -8,16 +8,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// known is a difference that docs/protocol.md lists under the same name. Everything else that differs is a bug.
+// known is a difference that docs/protocol.md lists under the same name. Any other difference is a bug.
 type known struct {
 	name string
-	// shows reports whether a step shows the difference: a is what Apache did, b what Zooid did.
+	// shows reports whether a step shows the difference: a is what Apache showed, b what Zooid showed.
 	shows func(s *step, a, b *seen) bool
-	// ends tells that what follows in a script can't be compared any more.
+	// ends says that the rest of a script can't be compared any more.
 	ends bool
 }
 
-// The codes that known differences are about.
+// The codes in known differences.
 const (
 	codeMarshalling   = "-5"
 	codeUnimplemented = "-6"
@@ -26,7 +26,7 @@ const (
 	codeQuota         = "-125"
 )
 
-// knownDifferences are in the order of docs/protocol.md.
+// knownDifferences returns the known differences in the order of docs/protocol.md.
 func knownDifferences() []known {
 	return []known{
 		{name: "deleteContainer from a client", ends: true, shows: func(s *step, a, b *seen) bool {
@@ -39,7 +39,8 @@ func knownDifferences() []known {
 			return !setsWatches(s) && !logsIn(s) && hasNull(s) && a.err == codeMarshalling && b.err == "0"
 		}},
 		{name: "null in a request", shows: func(s *step, a, b *seen) bool {
-			return !setsWatches(s) && !logsIn(s) && hasNull(s) && b.err != ended && (a.err == codeMarshalling || s.word == "sync")
+			return !setsWatches(s) && !logsIn(s) && hasNull(s) && b.err != ended &&
+				(a.err == codeMarshalling || s.word == "sync")
 		}},
 		{name: "null list of watches", ends: true, shows: func(s *step, a, b *seen) bool {
 			return setsWatches(s) && hasNull(s) && a.err == codeMarshalling && b.err == "0"
@@ -57,9 +58,11 @@ func knownDifferences() []known {
 			return s.word == "multiRead" && a.err == codeMarshalling && b.err == codeMarshalling && len(a.fields) > len(b.fields)
 		}},
 		{name: "connect request with a wrong password", ends: true, shows: func(s *step, a, b *seen) bool {
-			return s.word == "connect" && (s.args[0].text == connectWrong || s.args[0].text == connectShort) && len(a.lost) > 0 && len(b.lost) == 0
+			return s.word == "connect" && (s.args[0].text == connectWrong || s.args[0].text == connectShort) &&
+				len(a.lost) > 0 && len(b.lost) == 0
 		}},
-		{name: "paths that are not UTF-8 or leave the BMP", shows: func(s *step, a, b *seen) bool { return unusual(s) && a.err == b.err }},
+		{name: "paths that are not UTF-8 or leave the BMP",
+			shows: func(s *step, a, b *seen) bool { return unusual(s) && a.err == b.err }},
 	}
 }
 
@@ -67,7 +70,7 @@ func logsIn(s *step) bool { return s.word == "auth" || s.word == "sasl" }
 
 func setsWatches(s *step) bool { return s.word == "setWatches" || s.word == "setWatches2" }
 
-// hasNull reports whether a string or vector that should be there is null, or part of an identity in an ACL.
+// hasNull reports whether a required string or vector, or a part of an identity in an ACL, is null.
 func hasNull(s *step) bool {
 	for i := range s.args {
 		v := &s.args[i]
@@ -88,7 +91,7 @@ func isData(s *step, i int) bool {
 	return i == 1 && (strings.HasPrefix(s.word, "create") || s.word == "setData")
 }
 
-// unusual reports whether a text isn't UTF-8, or has characters that Java writes as two.
+// unusual reports whether a string isn't UTF-8, or has characters that Java encodes as surrogate pairs.
 func unusual(s *step) bool {
 	odd := func(text string) bool {
 		return !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r > 0xffff })
@@ -113,7 +116,7 @@ func ephemeralContainer(s *step) bool {
 	})
 }
 
-// excuse returns a comparison's judge: the first known difference that a step shows.
+// excuse returns the excuse function of a comparison: it finds the first known difference that a step shows.
 func excuse(table []known) func(s *step, a, b *seen) (string, bool) {
 	return func(s *step, a, b *seen) (string, bool) {
 		for _, k := range table {

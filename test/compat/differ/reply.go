@@ -9,16 +9,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// kind says how two servers' values of a field are compared.
+// kind says how a field's values on two servers are compared.
 type kind byte
 
 const (
-	plain   kind = iota // text, equal
-	zxid                // n, equal and ordered as the script's other zxids are
-	session             // n, equal where the script's other session ids are
+	plain   kind = iota // text must be equal
+	zxid                // n must have the same equality and order relative to the script's other zxids
+	session             // n must have the same equality to the script's other session ids
 )
 
-// field is one value of what a server sent.
+// field is a value in a server's message.
 type field struct {
 	name string
 	kind kind
@@ -38,7 +38,7 @@ func (f field) String() string {
 	return fmt.Sprintf("%s=%#x", f.name, f.n)
 }
 
-// decoder turns a reply's body into fields and checks times on the way.
+// decoder converts a reply's body to fields and checks times.
 type decoder struct {
 	d      *jute.Decoder
 	times  map[int64]int64 // of each zxid, in milliseconds
@@ -47,7 +47,7 @@ type decoder struct {
 
 func (r *decoder) add(f ...field) { r.fields = append(r.fields, f...) }
 
-// body reads the parts named by out. A body with another length is a field of its own.
+// body reads the parts listed in out. Any remaining bytes become a field.
 func (r *decoder) body(out string) []field {
 	for _, part := range strings.Fields(out) {
 		r.part(part)
@@ -102,7 +102,7 @@ func (r *decoder) names() {
 	for range count {
 		names = append(names, r.nullable())
 	}
-	slices.Sort(names) // their order is that of a hash table
+	slices.Sort(names) // in the order of a hash table
 	r.add(text("names", fmt.Sprint(count, names)))
 }
 
@@ -113,18 +113,19 @@ func (r *decoder) acl() {
 		perms := r.d.Int()
 		entries = append(entries, fmt.Sprint(perms, " ", r.nullable(), " ", r.nullable()))
 	}
-	slices.Sort(entries) // what "auth" stands for comes in the order of a hash table
+	slices.Sort(entries) // the entries that "auth" stands for are in the order of a hash table
 	r.add(text("acl", fmt.Sprint(count, entries)))
 }
 
-// stat reads a Stat. Times differ between servers, so all that can be asked is asked here: one change has one time,
-// and a later change no earlier one.
+// stat reads a Stat. Times differ between servers, so they are only checked for consistency: each change has a single
+// time, and a later change doesn't have an earlier one.
 func (r *decoder) stat() {
 	var s jute.Stat
 	s.Decode(r.d)
 	r.add(zxidField("czxid", s.Czxid), zxidField("mzxid", s.Mzxid), zxidField("pzxid", s.Pzxid),
 		sessionField("ephemeralOwner", s.EphemeralOwner))
-	r.add(number("version", int64(s.Version)), number("cversion", int64(s.Cversion)), number("aversion", int64(s.Aversion)),
+	r.add(number("version", int64(s.Version)), number("cversion", int64(s.Cversion)),
+		number("aversion", int64(s.Aversion)),
 		number("dataLength", int64(s.DataLength)), number("numChildren", int64(s.NumChildren)))
 	if r.d.Err() != nil {
 		return
@@ -138,7 +139,7 @@ func (r *decoder) stat() {
 
 func (r *decoder) time(name string, zxid, time int64) {
 	if zxid == 0 || time == 0 {
-		r.add(number(name, time)) // znodes made by no change
+		r.add(number(name, time)) // a znode that no change has created
 		return
 	}
 	if known, ok := r.times[zxid]; ok && known != time {

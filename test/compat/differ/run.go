@@ -10,21 +10,21 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// seen is all that one step showed.
+// seen is everything that a step showed.
 type seen struct {
-	err    string // of the reply: a number; or what came instead
+	err    string // the reply's error code, or what came instead
 	fields []field
 	events []heard
-	lost   []int // other connections that ended
+	lost   []int // other connections that were closed
 }
 
-// heard is one watch event, as it came on a connection.
+// heard is a watch event received on a connection.
 type heard struct {
 	conn   int
 	fields []field
 }
 
-// What came instead of a reply's error code.
+// What may come instead of a reply's error code.
 const (
 	notConnected = "not connected"
 	ended        = "connection ended"
@@ -39,28 +39,28 @@ type player struct {
 	root  string
 	slots []*seat
 	times map[int64]int64
-	gone  seat // the session closed last
+	gone  seat // the session that was closed last
 	now   *seen
 }
 
-// seat is one of a script's connections: the current one and its session's, which may outlive it.
+// seat is one of a script's connections. Its session may outlive the connection.
 type seat struct {
-	line    *line // nil: not connected
+	line    *line // nil while not connected
 	session int64
 	passwd  []byte
 	xid     int32
-	last    int64 // zxid seen last, over all connections
+	last    int64 // the last zxid seen on any of its connections
 	mark    int64
-	heard   int64 // events
+	heard   int64 // number of events
 }
 
-// awaitPause is how long await waits before it looks again.
+// awaitPause is the pause between two checks in await.
 const awaitPause = 5 * time.Millisecond
 
-// maxConns bounds the connections of a script.
+// maxConns bounds a script's connections.
 const maxConns = 8
 
-// play runs steps against the server at addr under root and returns what was seen at each. An error says that the
+// play runs steps against the server at addr, below root, and returns what each step showed. An error means that the
 // server can't be reached.
 func (w *vocabulary) play(addr, root string, steps []step) ([]seen, error) {
 	p := &player{words: w, addr: addr, root: root, times: map[int64]int64{}}
@@ -79,7 +79,7 @@ func (w *vocabulary) play(addr, root string, steps []step) ([]seen, error) {
 	return all, nil
 }
 
-// leave closes what sessions are open, so that a long run's servers stay small.
+// leave closes open sessions, so that servers stay small in a long run.
 func (p *player) leave() {
 	for _, s := range p.slots {
 		if s.line == nil {
@@ -119,7 +119,7 @@ func (p *player) perform(s *step) error {
 	return nil
 }
 
-// hear returns what to do with a connection's events: keep them.
+// hear returns a function that records a connection's events.
 func (p *player) hear(conn int) func([]field) {
 	now := p.now
 	return func(fields []field) {
@@ -128,9 +128,9 @@ func (p *player) hear(conn int) func([]field) {
 	}
 }
 
-// request sends one request and reads its reply. A ping behind it shows whether the connection lives, and flushes the
-// events that precede its answer. Behind a risky step the ping waits for the reply: a server that closes with a
-// request unread may take its last reply along.
+// request sends a request and reads its reply. A ping sent after it shows whether the connection is alive, and flushes
+// events that precede its answer. For a risky step the ping is sent only after the reply: a server that closes the
+// connection before it has read a request may lose its last reply.
 func (p *player) request(s *step, seat *seat) {
 	hear := p.hear(s.conn)
 	frame, xid := p.frame(s, seat)
@@ -157,10 +157,10 @@ func (p *player) request(s *step, seat *seat) {
 		return
 	}
 	if silent && !risky {
-		return // that was the ping's answer
+		return // the answer was the ping's
 	}
 	if risky && p.now.err != "0" {
-		// A server about to close may answer one request more.
+		// A server about to close the connection may still answer one request.
 		seat.line.write(pingFrame(nil))
 		if _, err := seat.line.next(patience, hear); err == nil {
 			seat.line.write(pingFrame(nil))
@@ -194,7 +194,7 @@ func (p *player) lose(seat *seat) {
 	seat.line = nil
 }
 
-// frame encodes a step's request and returns the xid its reply should have.
+// frame encodes a step's request and returns the expected xid of the reply.
 func (p *player) frame(s *step, seat *seat) ([]byte, int32) {
 	if s.word == "frame" {
 		return []byte(s.args[0].text), jute.XidPing
@@ -216,7 +216,7 @@ func (p *player) frame(s *step, seat *seat) ([]byte, int32) {
 	}), xid
 }
 
-// zxid is what a symbolic zxid means now.
+// zxid returns the current value of a symbolic zxid.
 func (s *seat) zxid(name string) int64 {
 	switch name {
 	case "last":
@@ -235,7 +235,7 @@ func (p *player) keep(s *step, seat *seat, r reply, xid int32) {
 	if r.header.Xid != xid {
 		p.now.fields = append(p.now.fields, text("xid", fmt.Sprint(r.header.Xid)))
 	}
-	// A server's zxid depends on what else it does; only its kind and order don't.
+	// A server's zxid depends on other scripts; only its kind and order are compared.
 	class := "zxid"
 	if r.header.Zxid <= 0 {
 		class = fmt.Sprint(r.header.Zxid)
@@ -263,7 +263,7 @@ func (p *player) keep(s *step, seat *seat, r reply, xid int32) {
 	}
 }
 
-// shared tells that a step's reply depends on other scripts.
+// shared reports whether a step's reply depends on other scripts.
 func shared(s *step) bool {
 	if len(s.kind.in) < 4 || s.kind.in[:4] != "path" || s.word == "sync" || s.word == "getEphemerals" {
 		return false
@@ -275,7 +275,7 @@ func shared(s *step) bool {
 	return path == "/" || path == "" || path == "/zookeeper/quota"
 }
 
-// heed checks that a connection's zxids never go back.
+// heed checks that a connection's zxids never decrease.
 func (p *player) heed(seat *seat, n int64) {
 	if n <= 0 {
 		return
@@ -287,7 +287,7 @@ func (p *player) heed(seat *seat, n int64) {
 	seat.last = max(seat.last, n)
 }
 
-// barrier brings in the events that a step caused on the other connections: they precede the answer to a ping.
+// barrier reads the events that a step caused on the other connections, which arrive before the answer to a ping.
 func (p *player) barrier(except int) {
 	for i, seat := range p.slots {
 		if seat.line != nil && i != except {
@@ -308,7 +308,7 @@ func (p *player) barrier(except int) {
 	}
 }
 
-// await reads until the connection has heard as many events, since the script began, as the step asks for.
+// await reads until the connection has received as many events, since the start of the script, as the step asks for.
 func (p *player) await(s *step, seat *seat) {
 	p.now.err = done
 	deadline := time.Now().Add(patience)
@@ -323,7 +323,7 @@ func (p *player) await(s *step, seat *seat) {
 	}
 }
 
-// format lays out what a step showed.
+// format formats what a step showed.
 func (s *seen) format() string {
 	var b strings.Builder
 	b.WriteString(s.err)

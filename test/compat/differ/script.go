@@ -10,7 +10,7 @@ import (
 // with "+" is one operation of the multi above; "#" starts a comment line. Values:
 //
 //	null   true   -1   "text with Go's escapes"   "x"*1048576   ["~/a", "~/b"]
-const repeatMin = 64 // a text of one byte this long is written "x"*n
+const repeatMin = 64 // texts of at least this many equal bytes are written as "x"*n
 
 // format writes steps as a script.
 func (w *vocabulary) format(steps []step) string {
@@ -143,7 +143,7 @@ func (w *vocabulary) assign(s *step, key string, v value) bool {
 	return false
 }
 
-// parseValue reads one value from the front of s and returns what follows.
+// parseValue parses one value at the start of s and returns the rest.
 func parseValue(s string) (value, string, error) {
 	switch {
 	case strings.HasPrefix(s, `"`):

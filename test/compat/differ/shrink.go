@@ -2,8 +2,8 @@ package differ
 
 import "slices"
 
-// shrink returns a shorter script that still fails: first without steps, in halves and then smaller parts, then with
-// plainer arguments. fails plays a script and tells; it is called at most tries times.
+// shrink returns a shorter script that still fails: it first removes steps, in halves and then in smaller parts, and
+// then simplifies arguments. fails plays a script and reports whether it fails; it is called at most tries times.
 func shrink(steps []step, tries int, fails func([]step) bool) []step {
 	try := func(candidate []step) bool {
 		tries--
@@ -26,7 +26,7 @@ func shrink(steps []step, tries int, fails func([]step) bool) []step {
 	return steps
 }
 
-// plainer simplifies one step as far as the script keeps failing.
+// plainer simplifies one step as long as the script still fails.
 func plainer(steps []step, i int, try func([]step) bool) []step {
 	change := func(edit func(s *step)) bool {
 		candidate := slices.Clone(steps)
@@ -82,7 +82,7 @@ func cloneSubs(subs []step) []step {
 	return subs
 }
 
-// plainerValues are simpler values that may do as well, the simplest first.
+// plainerValues returns simpler values to try, the simplest first.
 func plainerValues(v value) []value {
 	switch {
 	case v.null:

@@ -9,17 +9,17 @@ import (
 
 // step is one line of a script.
 type step struct {
-	conn int // which of the script's connections
+	conn int // index of the connection
 	word string
 	kind row
-	args []value // one per slot
+	args []value // one value per slot
 	subs []step  // of a multi or multiRead
-	cut  int     // bytes missing at the end of the request
-	more string  // bytes too many at its end
-	xid  int32   // 0: the next
+	cut  int     // number of bytes cut off the end of the request
+	more string  // extra bytes at its end
+	xid  int32   // 0 means the next one
 }
 
-// value is an argument; which fields count depends on its slot's type.
+// value is an argument; the slot's type says which fields are used.
 type value struct {
 	null bool
 	text string
@@ -27,7 +27,7 @@ type value struct {
 	list []string
 }
 
-// A vocabulary makes steps. It holds the table of rows, with their slots parsed.
+// A vocabulary makes steps. It holds the rows with their parsed slots.
 type vocabulary struct {
 	rows  map[string]row
 	slots map[string][]slot
@@ -41,8 +41,8 @@ func newVocabulary() *vocabulary {
 	return w
 }
 
-// step makes a step of args in the order of the word's slots. A string, integer, bool, []string or nil (null) is
-// turned into a value.
+// step makes a step with args in the order of the word's slots. Each is a string, integer, bool, []string or nil
+// (null), and is converted to a value.
 func (w *vocabulary) step(conn int, word string, args ...any) step {
 	s := step{conn: conn, word: word, kind: w.rows[word]}
 	if len(args) != len(w.slots[word]) {
@@ -77,7 +77,7 @@ func toValue(arg any) value {
 	panic("differ: no value for that type of argument")
 }
 
-// code is the operation code that the step's header carries.
+// code returns the operation code in the step's header.
 func (s *step) code() jute.Op {
 	if s.word == "raw" {
 		return jute.Op(s.args[0].n)
@@ -85,7 +85,7 @@ func (s *step) code() jute.Op {
 	return s.kind.code
 }
 
-// body appends the request's record. Zxids are resolved by the connection's side.
+// body appends the request's record. zxid resolves symbolic zxids.
 func (w *vocabulary) body(b []byte, s *step, root string, zxid func(string) int64) []byte {
 	start := len(b)
 	if s.word == "multi" || s.word == "multiRead" {

@@ -45,7 +45,8 @@ func TestScriptsComeFromTheirSeed(t *testing.T) {
 
 func TestBadScriptsAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, script := range []string{"+ delete", "x ping", "0 fly", "0 delete path=x", "0 delete path", `0 delete way="~"`, `0 delete path="~`,
+	for _, script := range []string{"+ delete", "x ping", "0 fly", "0 delete path=x", "0 delete path", `0 delete way="~"`,
+		`0 delete path="~`,
 		`0 setWatches data=["~"`, `0 sync path="~"*x`, `0 sync path="~"*-1`, `0 delete version=many`} {
 		if _, err := newVocabulary().parse(script); err == nil || !strings.Contains(err.Error(), "line 1") {
 			t.Errorf("script %q: error %v, want one that names line 1", script, err)
@@ -56,12 +57,15 @@ func TestBadScriptsAreRefused(t *testing.T) {
 // recording is what a small script showed.
 func recording() []seen {
 	stat := func(czxid, mzxid, owner int64) []field {
-		return []field{zxidField("czxid", czxid), zxidField("mzxid", mzxid), sessionField("ephemeralOwner", owner), number("version", 1)}
+		return []field{
+			zxidField("czxid", czxid), zxidField("mzxid", mzxid), sessionField("ephemeralOwner", owner), number("version", 1),
+		}
 	}
 	return []seen{
 		{err: "0", fields: stat(10, 10, 77)},
 		{err: "0", fields: stat(10, 12, 77), events: []heard{
-			{0, []field{text("event", "1 /a"), zxidField("zxid", 12)}}, {1, []field{text("event", "4 /"), zxidField("zxid", 12)}}}},
+			{0, []field{text("event", "1 /a"), zxidField("zxid", 12)}},
+			{1, []field{text("event", "4 /"), zxidField("zxid", 12)}}}},
 		{err: "-101"},
 		{err: "0", fields: stat(14, 14, 78), lost: []int{1}},
 	}
@@ -167,7 +171,8 @@ func TestCoverageNamesItsGaps(t *testing.T) {
 	c := coverage{}
 	w := newVocabulary()
 	steps := []step{w.step(0, "ping"), w.step(0, "delete", "~", -1), w.step(0, "multi")}
-	c.count(steps, []seen{{err: "0"}, {err: "-101"}, {err: "0", fields: []field{number("number", 0), number("number", -110)}}})
+	c.count(steps,
+		[]seen{{err: "0"}, {err: "-101"}, {err: "0", fields: []field{number("number", 0), number("number", -110)}}})
 	gaps := c.missing()
 	for _, gap := range []string{"delete 0", "delete -102", "sync 0", "(multi) 0"} {
 		if !slices.Contains(gaps, gap) {

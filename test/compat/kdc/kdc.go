@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Realm is the KDC's.
+// Realm is the KDC's realm.
 const Realm = "ZOOID.TEST"
 
 const (
@@ -21,19 +21,21 @@ const (
 	startPatience = 30 * time.Second
 )
 
-// A KDC is a running Kerberos KDC, with files that say how to reach it.
+// A KDC is a running Kerberos KDC, with files for programs that use it.
 type KDC struct {
-	Folder  string   // of its files
-	Env     []string // of programs that are to find it
+	Folder  string   // the folder with its files
+	Env     []string // the environment for programs that use it
 	address string
 }
 
-// Start runs MIT's KDC on loopback, with principals whose keys are in NAME.keytab, "/"
-// being "-".
+// Start runs MIT's KDC on loopback, with principals whose keys are in files NAME.keytab, in which "/" is written as
+// "-".
 func Start(t *testing.T, principals ...string) *KDC {
 	t.Helper()
 	k := &KDC{Folder: t.TempDir()}
-	k.Env = []string{"KRB5_CONFIG=" + k.File("krb5.conf"), "KRB5_KDC_PROFILE=" + k.File("kdc.conf"), "KRB5CCNAME=FILE:" + k.File("cache")}
+	k.Env = []string{
+		"KRB5_CONFIG=" + k.File("krb5.conf"), "KRB5_KDC_PROFILE=" + k.File("kdc.conf"), "KRB5CCNAME=FILE:" + k.File("cache"),
+	}
 	for attempt := 1; ; attempt++ {
 		k.configure(t)
 		if attempt == 1 {
@@ -53,8 +55,7 @@ func Start(t *testing.T, principals ...string) *KDC {
 	}
 }
 
-// configure writes the files, with a port that is free. The KDC can't listen at one that
-// package freeport holds.
+// configure writes the files, with a free port. It can't use a port from package freeport, which holds its ports open.
 func (k *KDC) configure(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,15 +116,15 @@ func (k *KDC) start(t *testing.T) error {
 	return fmt.Errorf("the KDC doesn't answer:\n%s", out.String())
 }
 
-// File is the path of one of its files: krb5.conf, cache, or what Write has written.
+// File returns the path of a file in the folder: krb5.conf, cache, or one written by Write.
 func (k *KDC) File(name string) string { return filepath.Join(k.Folder, name) }
 
-// Keytab is the path of the file with a principal's key.
+// Keytab returns the path of the file with a principal's key.
 func (k *KDC) Keytab(principal string) string {
 	return k.File(strings.ReplaceAll(principal, "/", "-") + ".keytab")
 }
 
-// Write writes a file beside its own, and returns the path.
+// Write writes a file into the folder, and returns its path.
 func (k *KDC) Write(t *testing.T, name, text string) string {
 	t.Helper()
 	if err := os.WriteFile(k.File(name), []byte(text), 0o600); err != nil {
@@ -132,7 +133,7 @@ func (k *KDC) Write(t *testing.T, name, text string) string {
 	return k.File(name)
 }
 
-// Run runs a program that finds this KDC; it must succeed.
+// Run runs a program that uses this KDC, and fails the test unless it succeeds.
 func (k *KDC) Run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	command := exec.Command(sbin(t, name), args...)
@@ -142,7 +143,7 @@ func (k *KDC) Run(t *testing.T, name string, args ...string) {
 	}
 }
 
-// sbin finds a program that is not on every user's path.
+// sbin returns the path of a program that isn't in every user's PATH.
 func sbin(t *testing.T, name string) string {
 	t.Helper()
 	for _, folder := range []string{"/usr/sbin", "/usr/bin"} {

@@ -7,16 +7,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A cell is one question to both servers.
+// A cell is a question put to both servers.
 type cell struct {
 	name string // what is asked, and under which ACL
-	who  int    // who asks, of identities()
-	// make returns what the superuser prepares, what the client asks and what the superuser does after that. Root
-	// is the cell's own znode, which exists; it is open to all.
+	who  int    // who asks, an index of identities()
+	// make returns what the superuser prepares, what the client asks and what the superuser does afterwards. root is the
+	// cell's own znode, which exists and is open to all.
 	make func(root string) (prepare []jute.MultiOp, steps, after []step)
 }
 
-// cellsRoot is where the cells' subtrees are.
+// cellsRoot is the parent of all cells' znodes.
 const cellsRoot = "/m"
 
 func rootOf(n int) string { return fmt.Sprintf("%s/%d", cellsRoot, n) }
@@ -32,24 +32,26 @@ func cellOf(path string) int {
 
 func open() []jute.ACL { return jute.WorldACL(jute.PermAll) }
 
-// singlePerms are no permission, each alone, and all.
+// singlePerms returns no permission, each single one, and all together.
 func singlePerms() []jute.Perm { return []jute.Perm{0, 1, 2, 4, 8, 16, jute.PermAll} }
 
-// missingPerms are all permissions but one.
+// missingPerms returns all sets that lack exactly one permission.
 func missingPerms() []jute.Perm { return []jute.Perm{30, 29, 27, 23, 15} }
 
-// A grant is who an ACL gives the permissions to.
+// A grant says who gets the permissions of an ACL.
 type grant struct {
 	name string
 	ids  []jute.ID
 }
 
-// grants are one for each scheme, and each way to miss.
+// grants returns at least one grant for each scheme, and one to two identities at once.
 func grants() []grant {
 	of := func(scheme, id string) grant {
 		return grant{name: scheme + ":" + id, ids: []jute.ID{{Scheme: scheme, ID: id}}}
 	}
-	several := grant{name: "bob by digest and ann by SASL", ids: []jute.ID{{Scheme: "digest", ID: bobDigest}, {Scheme: "sasl", ID: "ann"}}}
+	several := grant{
+		name: "bob by digest and ann by SASL", ids: []jute.ID{{Scheme: "digest", ID: bobDigest}, {Scheme: "sasl", ID: "ann"}},
+	}
 	return []grant{
 		of("world", "anyone"), of("digest", annDigest), of("ip", loopback), of("ip", "126.0.0.0/7"),
 		of("sasl", "ann"), of("x509", "CN=ann"), several,
@@ -81,5 +83,5 @@ func multi(op jute.Op, ops ...jute.MultiOp) []step {
 	return one(op, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
 }
 
-// single returns an operation of a multi as a request of its own.
+// single returns an operation of a multi as a separate request.
 func single(o jute.MultiOp) []step { return one(o.Op, o.Append) }

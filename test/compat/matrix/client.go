@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// patience is how long a batch of answers is waited for, on a loaded machine.
+	// patience is how long to wait for a batch of answers, on a loaded machine.
 	patience = time.Minute
-	// replyMax bounds a reply in bytes: nothing that a cell stores is larger.
+	// replyMax bounds a reply in bytes: a cell stores nothing larger.
 	replyMax = 1 << 20
-	// sessionTimeout (ms) outlasts what other clients do meanwhile.
+	// sessionTimeout (ms) is longer than what other clients do in between.
 	sessionTimeout = 60_000
 )
 
-// A place is where a server listens.
+// A place is the addresses of a server.
 type place struct {
 	plain, secure string // host:port
 	certificate   tls.Certificate
 }
 
-// An identity is a kind of client: all that it proves on its connection.
+// An identity is a kind of client, with everything that it proves on its connection.
 type identity struct {
 	name    string
-	from    string // its address; "" is 127.0.0.1
-	tls     bool   // shows the certificate of ann
-	user    string // logs in by SASL; its password is "secret"
+	from    string // its address; "" means 127.0.0.1
+	tls     bool   // presents the certificate of ann
+	user    string // SASL user to log in as; the password is "secret"
 	digests []string
 }
 
@@ -42,7 +42,7 @@ const (
 	loopback  = "127.0.0.1"
 )
 
-// identities are the kinds of clients. The first is the superuser, who prepares the cells.
+// identities returns the kinds of clients. The first is the superuser, who prepares the cells.
 func identities() []identity {
 	return []identity{
 		{name: "the superuser", digests: []string{superUser}},
@@ -65,7 +65,7 @@ type client struct {
 	xid  int32
 }
 
-// connect opens a connection to a server, its session, and proves who it is.
+// connect opens a connection to a server and a session, and proves the client's identity.
 func connect(at place, who identity) (*client, error) {
 	from := who.from
 	if from == "" {
@@ -81,7 +81,7 @@ func connect(at place, who identity) (*client, error) {
 		return nil, err
 	}
 	if who.tls {
-		// Who the server is isn't the question here.
+		// The server's identity isn't tested here.
 		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{at.certificate}})
 	}
 	c := &client{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
@@ -94,7 +94,7 @@ func connect(at place, who identity) (*client, error) {
 
 func (c *client) close() { c.conn.Close() }
 
-// begin opens the session and logs in.
+// begin opens the session and authenticates the client.
 func (c *client) begin(who identity) error {
 	c.conn.SetDeadline(time.Now().Add(patience))
 	hello := jute.ConnectRequest{Timeout: sessionTimeout, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true}
@@ -143,7 +143,8 @@ func (c *client) logIn(user string) error {
 			return err
 		}
 		c.xid++
-		if _, err := c.conn.Write(jute.AppendRequest(nil, c.xid, jute.OpSASL, (&jute.SASLPacket{Token: token}).Append)); err != nil {
+		if _, err := c.conn.Write(jute.AppendRequest(nil, c.xid, jute.OpSASL,
+			(&jute.SASLPacket{Token: token}).Append)); err != nil {
 			return err
 		}
 		h, d, err := c.sasl()
@@ -179,13 +180,13 @@ func (c *client) reply() (jute.ReplyHeader, *jute.Decoder, error) {
 	return h, d, d.Err()
 }
 
-// A step is one request.
+// A step is a request.
 type step struct {
 	op   jute.Op
 	body func([]byte) []byte // nil for an empty one
 }
 
-// xidOf returns the number of a request that would be the nth: a ping has a number of its own.
+// xidOf returns the xid of the nth request; pings have a fixed one.
 func xidOf(op jute.Op, n int32) int32 {
 	if op == jute.OpPing {
 		return jute.XidPing
@@ -193,7 +194,7 @@ func xidOf(op jute.Op, n int32) int32 {
 	return n
 }
 
-// ask sends all steps at once, reads their answers, and returns them as text. Events on the way are handed to hear.
+// ask sends all steps at once, reads their answers, and returns them as text. It passes events to hear.
 func (c *client) ask(steps []step, hear func(jute.WatcherEvent)) ([]string, error) {
 	c.conn.SetDeadline(time.Now().Add(patience))
 	first := c.xid + 1
@@ -212,7 +213,7 @@ func (c *client) ask(steps []step, hear func(jute.WatcherEvent)) ([]string, erro
 	for len(answers) < len(steps) {
 		h, d, err := c.reply()
 		if err != nil {
-			c.conn.Close() // ends the writing, too
+			c.conn.Close() // also ends the writing
 			<-sent
 			return answers, err
 		}

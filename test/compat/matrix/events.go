@@ -6,7 +6,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A watchKind is a way to leave a watch on a znode.
+// A watchKind is a way to set a watch on a znode.
 type watchKind struct {
 	name  string
 	watch func(path string) []step
@@ -28,8 +28,8 @@ func watchKinds() []watchKind {
 	}
 }
 
-// eventCells are kind of watch x permission x scheme x place x client. The ACL is that of the znode watched, or of the
-// child that the superuser creates, changes and deletes below it.
+// eventCells returns kind of watch x permission x scheme x place x client. The ACL is on the watched znode, or on its
+// child that the superuser creates, changes and deletes.
 func eventCells() []cell {
 	var cells []cell
 	for _, k := range watchKinds() {
@@ -37,19 +37,23 @@ func eventCells() []cell {
 			for _, p := range []jute.Perm{0, jute.PermRead, jute.PermAll &^ jute.PermRead} {
 				for place, on := range []string{"it", "its child"} {
 					for who, identity := range identities() {
-						name := fmt.Sprintf("events after %s with %s on %s for %s, to %s", k.name, permsName(p), on, g.name, identity.name)
-						cells = append(cells, cell{name: name, who: who, make: func(root string) (prepare []jute.MultiOp, steps, after []step) {
-							acls := [2][]jute.ACL{g.acl(p), open()}
-							if place == 1 {
-								acls[0], acls[1] = acls[1], acls[0]
-							}
-							path := root + "/n"
-							after = append(after, single(node(path+"/c", acls[1]))...)
-							for _, o := range []jute.MultiOp{setData(path+"/c", -1), setData(path, -1), remove(path+"/c", -1), remove(path, -1)} {
-								after = append(after, single(o)...)
-							}
-							return []jute.MultiOp{node(path, acls[0])}, k.watch(path), after
-						}})
+						name := fmt.Sprintf("events after %s with %s on %s for %s, to %s", k.name, permsName(p), on, g.name,
+							identity.name)
+						cells = append(cells, cell{name: name, who: who,
+							make: func(root string) (prepare []jute.MultiOp, steps, after []step) {
+								acls := [2][]jute.ACL{g.acl(p), open()}
+								if place == 1 {
+									acls[0], acls[1] = acls[1], acls[0]
+								}
+								path := root + "/n"
+								after = append(after, single(node(path+"/c", acls[1]))...)
+								for _, o := range []jute.MultiOp{
+									setData(path+"/c", -1), setData(path, -1), remove(path+"/c", -1), remove(path, -1),
+								} {
+									after = append(after, single(o)...)
+								}
+								return []jute.MultiOp{node(path, acls[0])}, k.watch(path), after
+							}})
 					}
 				}
 			}

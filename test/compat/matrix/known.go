@@ -10,7 +10,7 @@ func knownDifferences() []known {
 	return []known{}
 }
 
-// excused returns the row that a difference is known by, or "".
+// excused returns the row that lists a difference, or "".
 func excused(c *cell, apache, zooid string) string {
 	for _, k := range knownDifferences() {
 		if k.shows(c, apache, zooid) {

@@ -6,17 +6,20 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// packets are what a client may send in an auth packet: scheme and credential.
+// packets returns what a client may send in an auth packet: scheme and credential.
 func packets() [][2]string {
 	return [][2]string{
-		{"digest", "carl:secret"}, {"digest", "carl"}, {"digest", ":secret"}, {"digest", "carl:"}, {"digest", ""}, {"digest", ":"},
+		{"digest", "carl:secret"}, {"digest", "carl"}, {"digest", ":secret"}, {"digest", "carl:"}, {"digest", ""},
+		{"digest", ":"},
 		{"digest", "carl:secret:more"}, {"digest", "ann:secret"}, {"digest", superUser}, {"Digest", "carl:secret"},
-		{"ip", ""}, {"ip", "10.0.0.1"}, {"world", "anyone"}, {"auth", ""}, {"auth", "ann"}, {"super", ""}, {"super", "super:test"},
-		{"sasl", "ann"}, {"sasl", ""}, {"x509", "CN=ann"}, {"x509", ""}, {"foo", "x"}, {"", ""}, {"ensemble", "x"}, {"ip?", "x"}, {"sasl*", "ann"},
+		{"ip", ""}, {"ip", "10.0.0.1"}, {"world", "anyone"}, {"auth", ""}, {"auth", "ann"}, {"super", ""},
+		{"super", "super:test"},
+		{"sasl", "ann"}, {"sasl", ""}, {"x509", "CN=ann"}, {"x509", ""}, {"foo", "x"}, {"", ""}, {"ensemble", "x"},
+		{"ip?", "x"}, {"sasl*", "ann"},
 	}
 }
 
-// A login is an auth packet by a kind of client, and what came of it.
+// A login is an auth packet sent by a kind of client, and its outcome.
 type login struct {
 	name   string
 	who    identity
@@ -33,8 +36,8 @@ func logins() []login {
 	return all
 }
 
-// play logs in on a connection of its own and returns what came of it: the code, then who the client is, and what
-// "auth" stands for in an ACL that it gives; or the end of the connection.
+// play logs in on a new connection and returns the outcome: the code, then the client's identities, and what "auth"
+// stands for in an ACL that the client sets; or that the connection was closed.
 func (l *login) play(at place, path string) (string, error) {
 	c, err := connect(at, l.who)
 	if err != nil {
@@ -46,7 +49,10 @@ func (l *login) play(at place, path string) (string, error) {
 		return "closed", nil
 	}
 	steps := one(jute.OpWhoAmI, nil)
-	steps = append(steps, single(jute.MultiOp{Op: jute.OpCreate, Path: path, ACL: parseList("31 auth: | 1 world:anyone"), Flags: jute.ModeEphemeral})...)
+	steps = append(steps,
+		single(jute.MultiOp{
+			Op: jute.OpCreate, Path: path, ACL: parseList("31 auth: | 1 world:anyone"), Flags: jute.ModeEphemeral,
+		})...)
 	steps = append(steps, one(jute.OpGetACL, (&jute.PathRequest{Path: path}).Append)...)
 	answers, err := c.ask(steps, func(jute.WatcherEvent) {})
 	if err != nil {

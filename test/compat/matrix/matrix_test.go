@@ -60,28 +60,33 @@ func startPair(t *testing.T, servers int) *pair {
 	}
 	p := &pair{t: t, answers: map[string]int{}, different: map[string]int{}, excused: map[string]int{}}
 	config := map[string]string{
-		"minSessionTimeout": fmt.Sprint(sessionTimeout), "maxSessionTimeout": fmt.Sprint(sessionTimeout), "reconfigEnabled": "true",
-		"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+		"minSessionTimeout": fmt.Sprint(sessionTimeout), "maxSessionTimeout": fmt.Sprint(sessionTimeout),
+		"reconfigEnabled": "true",
+		"authProvider.1":  "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
 	}
 	if servers == 1 {
 		secure := freeport.Take(t, 2)
 		maps.Copy(config, map[string]string{
 			"serverCnxnFactory":     "org.apache.zookeeper.server.NettyServerCnxnFactory",
-			"ssl.keyStore.location": filepath.Join(folder, "server.pem"), "ssl.trustStore.location": filepath.Join(folder, "ann.pem"),
+			"ssl.keyStore.location": filepath.Join(folder, "server.pem"), "ssl.trustStore.location": filepath.Join(folder,
+				"ann.pem"),
 			"ssl.hostnameVerification": "false", "ssl.clientHostnameVerification": "false", "secureClientPortAddress": loopback,
 		})
 		for i, port := range secure {
 			p.places[i] = place{secure: fmt.Sprintf("%s:%d", loopback, port), certificate: ann}
 		}
 	}
-	for i, name := range []string{named("ZOOID_COMPAT_REFERENCE", compat.Apache39), named("ZOOID_COMPAT_SUBJECT", compat.Zooid)} {
+	for i, name := range []string{
+		named("ZOOID_COMPAT_REFERENCE", compat.Apache39), named("ZOOID_COMPAT_SUBJECT", compat.Zooid),
+	} {
 		if _, port, found := strings.Cut(p.places[i].secure, ":"); found {
 			config["secureClientPort"] = port
 		}
 		started := compat.StartEnsemble(t, compat.Find(t, name), servers, compat.Options{
 			Config: maps.Clone(config),
 			Properties: map[string]string{
-				"zookeeper.extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "86400000", "zookeeper.fips-mode": "false",
+				"zookeeper.extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "86400000",
+				"zookeeper.fips-mode":                                "false",
 				"zookeeper.DigestAuthenticationProvider.superDigest": digestOf(superUser), "zookeeper.superUser": "root",
 				"java.security.auth.login.config": jaas,
 			},
@@ -126,7 +131,8 @@ func certificate(t *testing.T, file, name string) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	text := slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +228,8 @@ func TestMatrix(t *testing.T) {
 		p.judge(&cell{name: l.name}, answers[0], answers[1])
 	}
 	p.finish(began)
-	for _, code := range []jute.Code{jute.OK, jute.ErrNoAuth, jute.ErrInvalidACL, jute.ErrBadVersion, jute.ErrNoNode, jute.ErrNodeExists, jute.ErrNotEmpty,
+	for _, code := range []jute.Code{jute.OK, jute.ErrNoAuth, jute.ErrInvalidACL, jute.ErrBadVersion, jute.ErrNoNode,
+		jute.ErrNodeExists, jute.ErrNotEmpty,
 		jute.ErrNoWatcher, jute.ErrBadArguments, jute.ErrAuthFailed} {
 		if p.answers[code.String()] == 0 {
 			t.Errorf("no cell had the answer %v", code)

@@ -8,12 +8,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// preparedAtOnce are the operations of a multi that makes the cells' znodes.
+// preparedAtOnce is the number of operations in a multi that creates the cells' znodes.
 const preparedAtOnce = 200
 
-// A player answers cells on one server, by one connection for each kind of client.
+// A player plays cells on one server, with one connection for each kind of client.
 type player struct {
-	clients []*client // by identity; nil for TLS without TLS
+	clients []*client // by identity; nil for TLS clients if the server has no TLS
 	next    int       // number of the next cell
 }
 
@@ -43,7 +43,7 @@ func (p *player) close() {
 	}
 }
 
-// answer is what has come of a cell.
+// answer is the outcome of a cell.
 type answer struct {
 	steps, after, events []string
 }
@@ -59,7 +59,7 @@ func (a *answer) String() string {
 	return text
 }
 
-// play answers cells, all at the same time.
+// play plays cells, all at the same time.
 func (p *player) play(cells []cell) ([]answer, error) {
 	first := p.next
 	p.next += len(cells)
@@ -83,10 +83,11 @@ func (p *player) play(cells []cell) ([]answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := askFor(p.clients[0], after, first, cells, answers, func(a *answer) *[]string { return &a.after }); err != nil {
+	if err := askFor(p.clients[0], after, first, cells, answers,
+		func(a *answer) *[]string { return &a.after }); err != nil {
 		return nil, err
 	}
-	// What has happened so far is told before the answer to a request that comes now.
+	// Events so far arrive before the answer to a request sent now.
 	barrier := []owned{{0, step{jute.OpWhoAmI, nil}}}
 	err = p.each(func(who int) error {
 		return askFor(p.clients[who], barrier, first, cells, answers, func(*answer) *[]string { return new([]string) })
@@ -94,7 +95,7 @@ func (p *player) play(cells []cell) ([]answer, error) {
 	return answers, err
 }
 
-// prepare makes the cells' znodes.
+// prepare creates the cells' znodes.
 func (p *player) prepare(ops []jute.MultiOp) error {
 	var steps []step
 	for len(ops) > 0 {
@@ -111,7 +112,7 @@ func (p *player) prepare(ops []jute.MultiOp) error {
 	return err
 }
 
-// each runs f for all kinds of clients at once.
+// each calls f for all kinds of clients concurrently.
 func (p *player) each(f func(who int) error) error {
 	errs := make([]error, len(p.clients))
 	var running sync.WaitGroup
@@ -127,7 +128,7 @@ func (p *player) each(f func(who int) error) error {
 	return nil
 }
 
-// owned is a step of a cell.
+// owned is a step that belongs to a cell.
 type owned struct {
 	cell int
 	step
@@ -141,9 +142,9 @@ func own(cell int, steps []step) []owned {
 	return all
 }
 
-// askFor asks on one connection for many cells, and puts the answers and the events where they belong. A cell belongs
-// to one kind of client, so no two connections have events for the same one but the superuser's, who has no watches
-// in cells of others.
+// askFor sends the steps of many cells on one connection, and assigns the answers and the events to the cells. A cell
+// belongs to one kind of client, so no two connections get events for the same cell, except the superuser's, which
+// sets no watches in other clients' cells.
 func askFor(c *client, asked []owned, first int, cells []cell, answers []answer, list func(*answer) *[]string) error {
 	steps := make([]step, len(asked))
 	for i := range asked {

@@ -7,18 +7,17 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// configNode decides by its ACL who may change an ensemble's membership.
+// configNode is the znode whose ACL decides who may change an ensemble's membership.
 const configNode = "/zookeeper/config"
 
-// reconfigCells are permission x scheme x client: the superuser sets the ACL of the ensemble's own znode, and the
-// client asks for a change that nothing can come of but a refusal, or one that changes nothing. They are asked one
-// after the other.
+// reconfigCells returns permission x scheme x client: the superuser sets the ACL of configNode, and the client asks
+// for a change that can only be refused, or one that changes nothing. The cells are played one after the other.
 func reconfigCells(members string) []reconfigCell {
 	none := "99"
 	var cells []reconfigCell
 	for _, g := range grants() {
 		if g.ids[0].Scheme == "x509" {
-			continue // nor the scheme that comes with it
+			continue // the scheme needs TLS
 		}
 		for _, p := range []jute.Perm{0, jute.PermRead, jute.PermWrite, jute.PermAll &^ jute.PermWrite} {
 			for who, identity := range identities() {
@@ -60,7 +59,7 @@ func (c *reconfigCell) play(clients []*client) (string, error) {
 		return "", err
 	}
 	if strings.HasPrefix(got[0], "ok") {
-		return "ok", nil // with the membership, whose version is a zxid
+		return "ok", nil // the body has the membership, whose version is a zxid
 	}
 	return got[0], nil
 }

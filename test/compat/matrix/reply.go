@@ -8,7 +8,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// parts are what the body of an answer without error consists of.
+// parts lists the parts in the body of a successful answer.
 var parts = map[jute.Op]string{
 	jute.OpCreate:               "path",
 	jute.OpCreate2:              "path stat",
@@ -31,8 +31,8 @@ var parts = map[jute.Op]string{
 	jute.OpWhoAmI:               "who",
 }
 
-// describe returns an answer as text: its code, and its body without what no two servers have in common. Lists
-// whose order no server promises are sorted.
+// describe returns an answer as text: its code, and its body without values that differ between any two servers. Lists
+// without a guaranteed order are sorted.
 func describe(op jute.Op, code jute.Code, d *jute.Decoder) string {
 	if code != jute.OK {
 		return code.String()

@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// digestOf is the id that the scheme digest gives to user:password.
+// digestOf returns the id in the scheme digest of user:password.
 func digestOf(credential string) string {
 	sum := sha1.Sum([]byte(credential))
 	user, _, _ := strings.Cut(credential, ":")
@@ -25,11 +25,11 @@ const ttl = 10_000_000
 // A request is a kind of question about a znode.
 type request struct {
 	name   string
-	parent bool // the znode has a child, /x
+	parent bool // the znode needs a child, /x
 	steps  func(path string) []step
 }
 
-// requests are all that a client can ask about a znode, alone and in a multi, with and without success.
+// requests returns all requests about a znode, alone and in a multi, with and without success.
 func requests() []request {
 	var all []request
 	add := func(name string, steps func(path string) []step) {
@@ -38,14 +38,14 @@ func requests() []request {
 	ofParent := func(name string, steps func(path string) []step) {
 		all = append(all, request{name: name, parent: true, steps: steps})
 	}
-	// Apache looks at all znodes there are, which are few at first.
+	// Apache visits all znodes, of which there are few at first.
 	ofParent("getAllChildrenNumber", func(path string) []step {
 		return one(jute.OpGetAllChildrenNumber, (&jute.PathRequest{Path: path}).Append)
 	})
 	add("getAllChildrenNumber of none", func(path string) []step {
 		return one(jute.OpGetAllChildrenNumber, (&jute.PathRequest{Path: path + "/none"}).Append)
 	})
-	// What may be part of a multi is asked alone, too.
+	// Operations of a multi are also asked alone.
 	for _, o := range writes() {
 		if o.alone {
 			add(o.name, func(path string) []step { return single(o.at(path)) })
@@ -73,7 +73,8 @@ func requests() []request {
 	}
 	for _, op := range []jute.Op{jute.OpGetACL, jute.OpSync, jute.OpGetEphemerals} {
 		ofParent(op.String(), func(path string) []step { return one(op, (&jute.PathRequest{Path: path}).Append) })
-		add(op.String()+" of none", func(path string) []step { return one(op, (&jute.PathRequest{Path: path + "/none"}).Append) })
+		add(op.String()+" of none",
+			func(path string) []step { return one(op, (&jute.PathRequest{Path: path + "/none"}).Append) })
 	}
 	add("create of an ephemeral znode, then getEphemerals", func(path string) []step {
 		return append(single(ephemeral(path+"/e")), one(jute.OpGetEphemerals, (&jute.PathRequest{Path: path}).Append)...)
@@ -92,7 +93,8 @@ func requests() []request {
 		})
 	}
 	ofParent("multiRead of four", func(path string) []step {
-		return multi(jute.OpMultiRead, jute.MultiOp{Op: jute.OpGetData, Path: path + "/none"}, jute.MultiOp{Op: jute.OpGetChildren, Path: path},
+		return multi(jute.OpMultiRead, jute.MultiOp{Op: jute.OpGetData, Path: path + "/none"},
+			jute.MultiOp{Op: jute.OpGetChildren, Path: path},
 			jute.MultiOp{Op: jute.OpGetData, Path: path}, jute.MultiOp{Op: jute.OpGetData, Path: openPath(path)})
 	})
 	add("ping", func(string) []step { return one(jute.OpPing, nil) })
@@ -100,7 +102,7 @@ func requests() []request {
 	return append(all, watchRequests()...)
 }
 
-// watchRequests are those about watches.
+// watchRequests returns the requests about watches.
 func watchRequests() []request {
 	var all []request
 	const anyKind = 3
@@ -108,22 +110,26 @@ func watchRequests() []request {
 		return one(op, (&jute.WatchesRequest{Path: path, Type: kind}).Append)
 	}
 	for _, mode := range []jute.AddWatchMode{jute.AddWatchPersistent, jute.AddWatchPersistentRecursive} {
-		all = append(all, request{name: "addWatch " + mode.String() + ", checkWatches, removeWatches, checkWatches", steps: func(path string) []step {
-			steps := one(jute.OpAddWatch, (&jute.AddWatchRequest{Path: path, Mode: mode}).Append)
-			for _, op := range []jute.Op{jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCheckWatches} {
-				steps = append(steps, about(op, path, anyKind)...)
-			}
-			return steps
-		}})
+		all = append(all, request{name: "addWatch " + mode.String() + ", checkWatches, removeWatches, checkWatches",
+			steps: func(path string) []step {
+				steps := one(jute.OpAddWatch, (&jute.AddWatchRequest{Path: path, Mode: mode}).Append)
+				for _, op := range []jute.Op{jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCheckWatches} {
+					steps = append(steps, about(op, path, anyKind)...)
+				}
+				return steps
+			}})
 	}
 	for _, op := range []jute.Op{jute.OpCheckWatches, jute.OpRemoveWatches} {
-		all = append(all, request{name: op.String() + " without a watch", steps: func(path string) []step { return about(op, path, 2) }})
+		all = append(all,
+			request{name: op.String() + " without a watch", steps: func(path string) []step { return about(op, path, 2) }})
 	}
 	for _, op := range []jute.Op{jute.OpSetWatches, jute.OpSetWatches2} {
 		for _, zxid := range []int64{0, math.MaxInt64} {
 			all = append(all, request{name: fmt.Sprintf("%v since %#x", op, zxid), steps: func(path string) []step {
 				paths := []string{path, path + "/none"}
-				w := jute.SetWatches{RelativeZxid: zxid, Data: paths, Exist: paths, Child: paths, Persistent: paths, PersistentTree: paths}
+				w := jute.SetWatches{
+					RelativeZxid: zxid, Data: paths, Exist: paths, Child: paths, Persistent: paths, PersistentTree: paths,
+				}
 				return one(op, func(b []byte) []byte { return w.Append(b, op) })
 			}})
 		}
@@ -131,10 +137,10 @@ func watchRequests() []request {
 	return all
 }
 
-// A write is an operation that may stand in a multi.
+// A write is an operation that can be part of a multi.
 type write struct {
 	name  string
-	alone bool // it may stand alone, too
+	alone bool // it can also be a request of its own
 	at    func(path string) jute.MultiOp
 }
 
@@ -186,15 +192,15 @@ func ephemeral(path string) jute.MultiOp {
 	return jute.MultiOp{Op: jute.OpCreate, Path: path, ACL: open(), Flags: jute.ModeEphemeral}
 }
 
-// openPath returns the cell's own znode, which is open to all, from the path of the znode asked about.
+// openPath returns the cell's own znode, which is open to all, given the path of the znode in question.
 func openPath(path string) string { return rootOf(cellOf(path)) }
 
-// An exposure is an ACL and where it is.
+// An exposure is an ACL and the znode that has it.
 type exposure struct {
 	grant grant
 	perms jute.Perm
 	on    string
-	place int // of /p and /p/n, the one that has the ACL
+	place int // which of /p and /p/n has the ACL
 }
 
 const (
@@ -202,8 +208,8 @@ const (
 	onIt
 )
 
-// exposures are permission x scheme x place. What the bits mean on the parent, and how they work together, is asked
-// with the first two schemes alone.
+// exposures returns permission x scheme x place. The single permissions on the parent, and combinations of
+// permissions, are tried only with the first two schemes.
 func exposures() []exposure {
 	var all []exposure
 	for i, g := range grants() {
@@ -223,24 +229,25 @@ func exposures() []exposure {
 	return all
 }
 
-// requestCells are operation x permission x scheme x place x client. Each cell has two znodes below its own, /p and
-// /p/n; one of them has the ACL and /p/n is asked about.
+// requestCells returns operation x permission x scheme x place x client. Each cell has two more znodes, /p and /p/n;
+// one of them has the ACL, and the request is about /p/n.
 func requestCells() []cell {
 	var cells []cell
 	for _, r := range requests() {
 		for _, e := range exposures() {
 			for who, identity := range identities() {
 				name := fmt.Sprintf("%s with %s on %s for %s, by %s", r.name, permsName(e.perms), e.on, e.grant.name, identity.name)
-				cells = append(cells, cell{name: name, who: who, make: func(root string) (prepare []jute.MultiOp, steps, after []step) {
-					acls := [2][]jute.ACL{open(), open()}
-					acls[e.place] = e.grant.acl(e.perms)
-					path := root + "/p/n"
-					prepare = append(prepare, node(root+"/p", acls[0]), node(path, acls[1]))
-					if r.parent {
-						prepare = append(prepare, node(path+"/x", open()))
-					}
-					return prepare, r.steps(path), nil
-				}})
+				cells = append(cells, cell{name: name, who: who,
+					make: func(root string) (prepare []jute.MultiOp, steps, after []step) {
+						acls := [2][]jute.ACL{open(), open()}
+						acls[e.place] = e.grant.acl(e.perms)
+						path := root + "/p/n"
+						prepare = append(prepare, node(root+"/p", acls[0]), node(path, acls[1]))
+						if r.parent {
+							prepare = append(prepare, node(path+"/x", open()))
+						}
+						return prepare, r.steps(path), nil
+					}})
 			}
 		}
 	}

@@ -22,10 +22,10 @@ import (
 // versions are the releases of Apache that are tried: the last of each minor version that the registry serves.
 var versions = []string{"3.5.10", "3.6.4", "3.7.2", "3.8.4", "3.9.5"}
 
-// jvm keeps a server small and quick to start.
+// jvm are options that keep a server small and quick to start.
 var jvm = []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 
-// classPath returns where a version's jars are.
+// classPath returns the class path of a version.
 func classPath(t *testing.T, version string) string {
 	t.Helper()
 	cache := os.Getenv("ZOOID_COMPAT_CACHE")
@@ -43,30 +43,32 @@ func classPath(t *testing.T, version string) string {
 	return filepath.Join(jars, "*")
 }
 
-// A server is a running Apache.
+// A server is a running Apache server, or a Zooid server.
 type server struct {
 	addr   string
-	admin  string // of a Zooid server
+	admin  string // only of a Zooid server
 	dir    string // dataDir
 	cmd    *exec.Cmd
 	exited chan struct{}
 	output *bytes.Buffer
 }
 
-// superPassword and superDigest are those of the user who may do everything.
+// superPassword and superDigest belong to the superuser.
 const (
 	superPassword = "pass"
 	superDigest   = "super:CiymZRNkXx0HJFQhdpGmqJqKuHM="
 )
 
-// startApache starts a server on a data directory, and waits until it answers.
+// startApache starts a server on a data directory, and returns when it answers.
 func startApache(t *testing.T, version, dir string, options ...string) *server {
 	t.Helper()
-	args := append(append([]string{}, jvm...), "-cp", classPath(t, version), "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=256",
-		"-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=300", "-Dzookeeper.admin.enableServer=false",
+	args := append(append([]string{}, jvm...), "-cp", classPath(t, version),
+		"-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=256",
+		"-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=300",
+		"-Dzookeeper.admin.enableServer=false",
 		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
 	args = append(args, options...)
-	for range 3 { // another process may have taken the port meanwhile
+	for range 3 { // another process may have taken the port
 		if s := tryApache(t, dir, args); s != nil {
 			return s
 		}
@@ -78,18 +80,21 @@ func startApache(t *testing.T, version, dir string, options ...string) *server {
 // startPatience is how long a server may take to answer.
 const startPatience = 2 * time.Minute
 
-// tryApache returns nil if the server ends before it answers.
+// tryApache starts a server; it returns nil if the server ends before it answers.
 func tryApache(t *testing.T, dir string, args []string) *server {
 	t.Helper()
 	addr := freeport.Address(t)
 	_, port, _ := strings.Cut(addr, ":")
 	config := filepath.Join(t.TempDir(), "zoo.cfg")
-	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n", dir, port)
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
+		dir, port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	args = append(slices.Clone(args), "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
-	s := &server{addr: addr, dir: dir, cmd: exec.Command("java", args...), exited: make(chan struct{}), output: &bytes.Buffer{}}
+	s := &server{
+		addr: addr, dir: dir, cmd: exec.Command("java", args...), exited: make(chan struct{}), output: &bytes.Buffer{},
+	}
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -114,8 +119,8 @@ func tryApache(t *testing.T, dir string, args []string) *server {
 	return nil
 }
 
-// answers reports whether a server begins a session at once: a connection that Apache takes while it
-// starts may stay without an answer for ever.
+// answers reports whether a server opens a session within two seconds: a connection that Apache accepts while it
+// starts may never get an answer.
 func answers(addr string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -133,14 +138,14 @@ func (s *server) kill() {
 	<-s.exited
 }
 
-// stop ends the server as an operator does.
+// stop stops the server as an operator would.
 func (s *server) stop() {
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	<-s.exited
 }
 
-// freeze copies the data directory while the server stands still: what is copied is what a
-// kill -9 at that instant would have left.
+// freeze copies the data directory while the server is stopped by a signal: the copy is what kill -9 would have left
+// at that moment.
 func (s *server) freeze(t *testing.T, to string) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -154,7 +159,7 @@ func (s *server) freeze(t *testing.T, to string) {
 	}
 }
 
-// waitStopped waits until all threads of a process stand still.
+// waitStopped waits until all threads of a process have stopped.
 func waitStopped(pid int) {
 	for range 1000 {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
@@ -172,7 +177,7 @@ func waitStopped(pid int) {
 	}
 }
 
-// A restarter is a process in which Apache's own code loads one data directory after the other.
+// A restarter is a process in which Apache's own code loads data directories, one after the other.
 type restarter struct {
 	in  io.WriteCloser
 	out *bufio.Reader
@@ -208,15 +213,15 @@ func startRestarter(t *testing.T, version string) *restarter {
 	return r
 }
 
-// restart has Apache load a directory and write a snapshot of what it has then. The error is Apache's.
+// restart makes Apache load a directory and write a snapshot of the result. The error is Apache's.
 func (r *restarter) restart(t *testing.T, dir string) error {
 	t.Helper()
 	_, err := r.ask(t, dir+"\t"+dir)
 	return err
 }
 
-// serve has Apache start on a directory. It writes a snapshot as restart does, answers clients at the address
-// until end is called, and deletes nothing by itself meanwhile. The error is Apache's.
+// serve makes Apache start on a directory. It writes a snapshot as restart does, answers clients at addr until end is
+// called, and deletes nothing by itself meanwhile. The error is Apache's.
 func (r *restarter) serve(t *testing.T, dir string) (addr string, end func(), err error) {
 	t.Helper()
 	port, err := r.ask(t, dir+"\t"+dir+"\tserve")
@@ -231,7 +236,7 @@ func (r *restarter) serve(t *testing.T, dir string) (addr string, end func(), er
 	}, nil
 }
 
-// ask writes a line, and returns what the next line says after "ok".
+// ask sends a line, and returns the rest of the answer after "ok".
 func (r *restarter) ask(t *testing.T, line string) (string, error) {
 	t.Helper()
 	fmt.Fprintln(r.in, line)

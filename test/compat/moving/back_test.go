@@ -36,7 +36,8 @@ func newWayBack(t *testing.T, version string) *wayBack {
 	addr, dir := freeport.Address(t), t.TempDir()
 	_, port, _ := strings.Cut(addr, ":")
 	w.config = filepath.Join(t.TempDir(), "zoo.cfg")
-	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nsnapCount=2000\nsession.apachePasswords=true\n", dir, port)
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nsnapCount=2000\nsession.apachePasswords=true\n",
+		dir, port)
 	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,11 @@ func (w *wayBack) run(s *server, args ...string) {
 
 func (w *wayBack) startZooid(options ...string) {
 	w.t.Helper()
-	w.run(w.zooid, append([]string{"server", w.config, "-Dzookeeper.extendedTypesEnabled=true", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + superDigest}, options...)...)
+	w.run(w.zooid,
+		append([]string{
+			"server", w.config,
+			"-Dzookeeper.extendedTypesEnabled=true", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + superDigest,
+		}, options...)...)
 	for end := time.Now().Add(startPatience); !answers(w.zooid.addr); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("Zooid doesn't answer\n%s", w.zooid.output)
@@ -90,7 +95,8 @@ func (w *wayBack) configure(observers bool) {
 	role, lines := "participant", ""
 	if observers {
 		_, election, _ := strings.Cut(w.election, ":")
-		role, lines = "observer", fmt.Sprintf("peerType=observer\nstandaloneEnabled=false\nserver.0=%s:%s:participant\n", w.quorum, election)
+		role, lines = "observer", fmt.Sprintf("peerType=observer\nstandaloneEnabled=false\nserver.0=%s:%s:participant\n",
+			w.quorum, election)
 	}
 	for i, quorum := range w.apache.quorum {
 		_, election, _ := strings.Cut(freeport.Address(w.t), ":")
@@ -98,7 +104,8 @@ func (w *wayBack) configure(observers bool) {
 	}
 	for i, s := range w.apache.servers {
 		_, port, _ := strings.Cut(s.addr, ":")
-		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\nsnapCount=3000\n%s%s", s.dir, port, w.limits, lines)
+		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\nsnapCount=3000\n%s%s",
+			s.dir, port, w.limits, lines)
 		if err := os.WriteFile(w.apache.configs[i], []byte(text), 0o600); err != nil {
 			w.t.Fatal(err)
 		}
@@ -122,7 +129,8 @@ func (w *wayBack) caughtUp() {
 			return
 		}
 		if time.Now().After(end) {
-			w.t.Fatalf("Zooid is at %q, the observers at %q and %q\n%s\n%.3000s", want, one, two, w.lead.output, w.apache.servers[0].output)
+			w.t.Fatalf("Zooid is at %q, the observers at %q and %q\n%s\n%.3000s", want, one, two, w.lead.output,
+				w.apache.servers[0].output)
 		}
 	}
 }
@@ -135,7 +143,8 @@ func (w *wayBack) stopAll() {
 	w.lead.cmd.Process.Signal(syscall.SIGINT)
 	<-w.lead.exited
 	t.Log(w.lead.output)
-	if code := w.lead.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(w.lead.output.String(), "the observers [1 2] have everything") {
+	if code := w.lead.cmd.ProcessState.ExitCode(); code != 0 ||
+		!strings.Contains(w.lead.output.String(), "the observers [1 2] have everything") {
 		t.Fatalf("exit code %d\n%s\n%.3000s", code, w.lead.output, w.apache.servers[0].output)
 	}
 }
@@ -150,8 +159,10 @@ func (w *wayBack) goBack() {
 	for i, s := range w.apache.servers {
 		observers += fmt.Sprintf("test $ZK_ID != %d || { pid=%d; dir=%s; }\n", i+1, s.cmd.Process.Pid, s.dir)
 	}
-	said, err := exec.Command(w.program, "migrate", "return", "-yes", "-quorum", w.quorum, "-election", w.election, "-from", "127.0.0.1", "-observers", "1,2",
-		"-stop", fmt.Sprintf("pid=%d", w.zooid.cmd.Process.Pid)+end, "-stop-observer", observers+end+"exec "+w.program+" migrate digest $dir",
+	said, err := exec.Command(w.program, "migrate", "return", "-yes", "-quorum", w.quorum, "-election", w.election,
+		"-from", "127.0.0.1", "-observers", "1,2",
+		"-stop", fmt.Sprintf("pid=%d", w.zooid.cmd.Process.Pid)+end, "-stop-observer", observers+end+"exec "+w.program+
+			" migrate digest $dir",
 		"-start", "test $ZK_HOST = 127.0.0.1", w.config).CombinedOutput()
 	out := string(said)
 	t.Log(out)
@@ -220,12 +231,14 @@ func wayBackOnce(t *testing.T, version string, seed uint64) {
 	}
 	for _, s := range w.apache.servers {
 		s.kill()
-		if out := s.output.String(); strings.Contains(out, "igests are not matching") || strings.Contains(out, "Digest mismatch") {
+		if out := s.output.String(); strings.Contains(out, "igests are not matching") ||
+			strings.Contains(out, "Digest mismatch") {
 			t.Errorf("Apache finds another digest:\n%.3000s", out)
 		}
 		if out, err := exec.Command(w.program, "migrate", "compare", w.zooid.dir, s.dir).CombinedOutput(); err != nil {
 			kept, mkErr := os.MkdirTemp("", "wayback-")
-			copyErr := errors.Join(mkErr, os.CopyFS(filepath.Join(kept, "zooid"), os.DirFS(w.zooid.dir)), os.CopyFS(filepath.Join(kept, "apache"), os.DirFS(s.dir)),
+			copyErr := errors.Join(mkErr, os.CopyFS(filepath.Join(kept, "zooid"), os.DirFS(w.zooid.dir)),
+				os.CopyFS(filepath.Join(kept, "apache"), os.DirFS(s.dir)),
 				os.WriteFile(filepath.Join(kept, "apache.out"), s.output.Bytes(), 0o600))
 			t.Fatalf("%s\nthe directories are kept in %s (%v)", out, kept, copyErr)
 		}

@@ -56,7 +56,9 @@ func startClients(t *testing.T, addrs []string, seed uint64, n crowd) *clients {
 	connect := strings.Join(addrs, ",")
 	pause, patience := fmt.Sprint(n.pause.Milliseconds()), fmt.Sprint(timeout.Milliseconds())
 	c.steady = []*steady{
-		startSteady(t, "java", append(slices.Clone(jvm), "-cp", javaClient(t), "testdata/Steady.java", connect, "java", strconv.Itoa(n.java), pause, patience)...),
+		startSteady(t,
+			"java", append(slices.Clone(jvm), "-cp", javaClient(t), "testdata/Steady.java", connect,
+				"java", strconv.Itoa(n.java), pause, patience)...),
 		startSteady(t, kazoo(t), "testdata/steady.py", connect, "kazoo", strconv.Itoa(n.kazoo), pause, patience),
 	}
 	for _, s := range c.steady {
@@ -64,10 +66,12 @@ func startClients(t *testing.T, addrs []string, seed uint64, n crowd) *clients {
 	}
 	c.golang = startGo(t, connect, n.golang, n.pause)
 	c.journal = history.NewJournal(&c.file)
-	c.load = &traffic.Load{Addrs: addrs, Journal: c.journal, Root: "/load", Clients: n.load, Requests: 1 << 30, Duration: 24 * time.Hour, Outstanding: 2,
+	c.load = &traffic.Load{Addrs: addrs, Journal: c.journal, Root: "/load", Clients: n.load, Requests: 1 << 30,
+		Duration: 24 * time.Hour, Outstanding: 2,
 		TTL: true, OneModePerPath: true, Seed: seed, Timeout: *timeout, PerSecond: n.perSecond}
-	c.recipes = &traffic.Recipes{Addrs: addrs, Journal: c.journal, Root: "/recipes", Clients: n.recipes, Rounds: 1 << 30, Duration: 24 * time.Hour,
-		Timeout: *timeout, PerSecond: n.rounds}
+	c.recipes = &traffic.Recipes{Addrs: addrs, Journal: c.journal, Root: "/recipes", Clients: n.recipes, Rounds: 1 << 30,
+		Duration: 24 * time.Hour,
+		Timeout:  *timeout, PerSecond: n.rounds}
 	go func() { c.ended <- c.load.Run() }()
 	go func() { c.ended <- c.recipes.Run() }()
 	return c

@@ -101,7 +101,8 @@ func (y *cycle) begin() time.Time {
 func (y *cycle) measured(what string, began time.Time) {
 	y.t.Helper()
 	time.Sleep(3 * time.Second) // the slowest client is back then, as a rule
-	y.say("MOVED %s: %.2f s without a write; the longest write took %.2f s", what, y.c.golang.gap(began).Seconds(), y.c.mark().Seconds())
+	y.say("MOVED %s: %.2f s without a write; the longest write took %.2f s", what, y.c.golang.gap(began).Seconds(),
+		y.c.mark().Seconds())
 }
 
 var connections = regexp.MustCompile("Connections: ([0-9]+)")
@@ -213,8 +214,11 @@ func (y *cycle) follow() {
 	t := y.t
 	t.Helper()
 	y.at = y.rnd.IntN(3)
-	w := &wayBack{t: t, program: y.z.program, limits: realLimits, config: y.z.config(y.at), quorum: freeport.Address(t), election: freeport.Address(t),
-		zooid: y.z.servers[y.at], lead: &server{}, apache: &ensemble{t: t, version: y.e.version, options: y.e.options, configs: y.e.configs, quorum: y.e.quorum}}
+	w := &wayBack{t: t, program: y.z.program, limits: realLimits, config: y.z.config(y.at), quorum: freeport.Address(t),
+		election: freeport.Address(t),
+		zooid:    y.z.servers[y.at], lead: &server{}, apache: &ensemble{
+			t: t, version: y.e.version, options: y.e.options, configs: y.e.configs, quorum: y.e.quorum,
+		}}
 	for _, s := range y.e.servers {
 		if err := os.RemoveAll(filepath.Join(s.dir, "version-2")); err != nil {
 			t.Fatal(err)
@@ -288,7 +292,8 @@ func (y *cycle) live() {
 		y.z.stop(y.at)
 		w.lead.stop()
 		t.Log(w.lead.output)
-		if w.lead.cmd.ProcessState.ExitCode() == 0 && strings.Contains(w.lead.output.String(), "the observers [1 2 3] have everything") {
+		if w.lead.cmd.ProcessState.ExitCode() == 0 &&
+			strings.Contains(w.lead.output.String(), "the observers [1 2 3] have everything") {
 			break
 		}
 		if n == 5 || !strings.Contains(w.lead.output.String(), "only the leader's log has everything") {
@@ -301,9 +306,11 @@ func (y *cycle) live() {
 		y.whole(y.z.servers[:])
 		w.startLead()
 	}
+	stopped := time.Since(began)
 	for _, s := range w.apache.servers {
 		s.kill()
-		if out := s.output.String(); strings.Contains(out, "igests are not matching") || strings.Contains(out, "Digest mismatch") {
+		if out := s.output.String(); strings.Contains(out, "igests are not matching") ||
+			strings.Contains(out, "Digest mismatch") {
 			t.Errorf("Apache finds another digest:\n%.3000s", out)
 		}
 	}
@@ -316,6 +323,7 @@ func (y *cycle) live() {
 		})
 	}
 	all.Wait()
+	compared := time.Since(began)
 	for i, s := range w.apache.servers {
 		s.addr = y.e.servers[i].addr
 	}
@@ -324,6 +332,8 @@ func (y *cycle) live() {
 		y.e.start(i)
 	}
 	y.e.await()
+	y.say("after the order: %.2f s until the observers had everything, %.2f s until the trees were compared, %.2f s until Apache's ensemble served",
+		stopped.Seconds(), compared.Seconds(), time.Since(began).Seconds())
 	y.measured("from Zooid to Apache, whose observers had followed", began)
 }
 

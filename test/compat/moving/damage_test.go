@@ -3,6 +3,7 @@ package moving
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,20 +16,25 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-var everyCut = flag.Bool("moving.cuts", false, "TestApacheAgrees cuts at each byte, not at each third one")
+var everyCut = flag.Bool("moving.cuts", false, "TestApacheAgrees changes each bit, not one of each byte, and "+
+	"cuts at each byte, not at each third one")
 
-// TestApacheAgrees changes one byte after the other of a snapshot and of a log, and cuts them: what
-// Apache loads then is loaded as the same, and what it refuses is refused.
+// TestApacheAgrees changes one byte after the other of a snapshot and of a log, and cuts them: what Apache loads then
+// is loaded as the same, and what it refuses is refused. Only damage behind the znodes of a compressed snapshot is
+// another matter. Where its last zxid would be, only 3.9 looks, and Zooid refuses as 3.9 does. Whether Apache notices
+// that gzip's data is corrupt depends on how far it has decompressed; Zooid loads it and reports the damage.
 func TestApacheAgrees(t *testing.T) {
 	need(t)
-	for _, c := range []struct{ version, compression string }{{"3.6.4", ""}, {"3.8.4", "gz"}, {"3.9.5", ""}, {"3.9.5", "snappy"}} {
+	for _, c := range []struct{ version, compression string }{
+		{"3.6.4", ""}, {"3.8.4", "gz"}, {"3.9.5", ""}, {"3.9.5", "snappy"},
+	} {
 		t.Run(c.version+c.compression, func(t *testing.T) {
 			dir := smallTree(t, c.version)
 			if c.compression != "" {
 				dir = compressedTree(t, dir, c.version, c.compression)
 			}
 			r := startRestarter(t, c.version)
-			loaded, refused := 0, 0
+			loaded, refused, only39, unread := 0, 0, 0, 0
 			files, err := filepath.Glob(filepath.Join(dir, "version-2", "*.*"))
 			if err != nil || len(files) != 2 {
 				t.Fatalf("%q, %v; want a snapshot and a log", files, err)
@@ -48,7 +54,12 @@ func TestApacheAgrees(t *testing.T) {
 					}
 					state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir})
 					apache := restartCopy(t, r, dir, false)
+					damage, older := (*apachefiles.DamageError)(nil), c.version < "3.9"
 					switch {
+					case older && apache.err == nil && errors.As(err, &damage) && damage.Do == apachefiles.DoRestartOld:
+						only39++
+					case apache.err != nil && err == nil && report.Damage != nil:
+						unread++
 					case (err == nil) != (apache.err == nil):
 						t.Errorf("%s %s: Zooid: %v; Apache: %v", filepath.Base(file), what, err, apache.err)
 					case err != nil:
@@ -56,26 +67,38 @@ func TestApacheAgrees(t *testing.T) {
 					default:
 						loaded++
 						if diff := difference(apache.state, state); diff != "" {
-							t.Errorf("%s %s: Apache's restart (-) and what Zooid read (+) differ:\n%s%+v", filepath.Base(file), what, diff, report)
+							t.Errorf("%s %s: Apache's restart (-) and what Zooid read (+) differ:\n%s%+v", filepath.Base(file), what, diff,
+								report)
 						}
 					}
 				}
 				for i := range used {
-					changed := slices.Clone(whole)
-					changed[i] ^= 1 << (i % 8)
-					try(fmt.Sprintf("with byte %d changed", i), changed)
+					for bit := range 8 {
+						if bit == i%8 || *everyCut && !reserved(c.compression, i, bit) {
+							changed := slices.Clone(whole)
+							changed[i] ^= 1 << bit
+							try(fmt.Sprintf("with bit %d of byte %d changed", bit, i), changed)
+						}
+					}
 					if i%3 == 0 || *everyCut {
 						try(fmt.Sprintf("cut at %d", i), whole[:i])
 					}
 				}
 				os.WriteFile(file, whole, 0o600)
 			}
-			t.Logf("%d loaded, %d refused", loaded, refused)
-			if loaded < 50 || refused < 200 {
-				t.Error("that is too few of one kind")
+			t.Logf("%d loaded, %d refused, %d more as 3.9 would, %d loaded that are damaged behind the znodes", loaded, refused,
+				only39, unread)
+			if loaded < 50 || refused < 200 || only39+unread > 40 {
+				t.Error("that is too few that are loaded or refused, or too many that Apache treats otherwise")
 			}
 		})
 	}
+}
+
+// reserved reports whether a bit of a compressed snapshot is one that the format reserves: Zooid insists on its value,
+// not every version of Apache does.
+func reserved(compression string, i, bit int) bool {
+	return compression == "gz" && i == 3 && bit >= 5 || compression == "snappy" && i >= 8 && i < 12
 }
 
 // compressedTree makes of a data directory another one with a compressed snapshot of everything there, and a short log.
@@ -130,7 +153,8 @@ func smallTree(t *testing.T, version string) string {
 	if _, err := c.Create(ctx, "/a/e", nil, zk.ModeEphemeral, acl); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Multi(ctx, zk.CreateOp("/b", nil, zk.ModePersistent, acl), zk.SetOp("/a", []byte("more"), -1)); err != nil {
+	if _, err := c.Multi(ctx, zk.CreateOp("/b", nil, zk.ModePersistent, acl),
+		zk.SetOp("/a", []byte("more"), -1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Delete(ctx, "/b", -1); err != nil {

@@ -26,7 +26,8 @@ func TestFollowEncrypted(t *testing.T) {
 	ours, others := newIssuer(t, folder, "ours"), newIssuer(t, folder, "others")
 	key := ours.issue(t, "servers", net.IPv4(127, 0, 0, 1))
 	mine := ours.issue(t, "observer", net.IPv4(127, 0, 0, 9))
-	lines := fmt.Sprintf("sslQuorum=true\nssl.quorum.keyStore.location=%s\nssl.quorum.keyStore.type=PEM\nssl.quorum.trustStore.location=%s\nssl.quorum.trustStore.type=PEM\n", key, ours.file)
+	lines := fmt.Sprintf("sslQuorum=true\nssl.quorum.keyStore.location=%s\nssl.quorum.keyStore.type=PEM\nssl.quorum.trustStore.location=%s\nssl.quorum.trustStore.type=PEM\n",
+		key, ours.file)
 	// with netty, which TLS needs
 	e := startServers(t, "3.9.5", 3, lines, "-cp", javaClient(t), "-Dzookeeper.commitLogCount=100000")
 	right := []string{"-peer-tls-ca", ours.file, "-peer-tls-cert", mine}
@@ -36,7 +37,8 @@ func TestFollowEncrypted(t *testing.T) {
 	}{
 		{"certificate signed by unknown authority", []string{"-peer-tls-ca", others.file, "-peer-tls-cert", mine}},
 		{"following", []string{"-peer-tls-ca", ours.file}},
-		{"following", []string{"-peer-tls-ca", ours.file, "-peer-tls-cert", others.issue(t, "stranger", net.IPv4(127, 0, 0, 1))}},
+		{"following",
+			[]string{"-peer-tls-ca", ours.file, "-peer-tls-cert", others.issue(t, "stranger", net.IPv4(127, 0, 0, 1))}},
 		{"following", nil},
 	} {
 		followAs(t, program, e, nil, c.says, false, c.flags...)
@@ -48,7 +50,8 @@ func TestFollowEncrypted(t *testing.T) {
 	s := followBy(t, program, e.connect(), dir, right...)
 	leads := func(after int) {
 		t.Helper()
-		for end := time.Now().Add(startPatience); strings.Count(s.output.String(), "in epoch") <= after || !strings.Contains(word(s.addr, "srvr"), "Lag in zxids: 0\n"); {
+		for end := time.Now().Add(startPatience); strings.Count(s.output.String(), "in epoch") <= after ||
+			!strings.Contains(word(s.addr, "srvr"), "Lag in zxids: 0\n"); {
 			if time.Now().After(end) {
 				t.Fatalf("it doesn't follow:\n%s", s.output)
 			}
@@ -105,20 +108,23 @@ func (i *issuer) issue(t *testing.T, name string, address net.IP) string {
 		t.Fatal(err)
 	}
 	file := filepath.Join(i.folder, name+".pem")
-	if err := os.WriteFile(file, slices.Concat(text, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})), 0o600); err != nil {
+	if err := os.WriteFile(file, slices.Concat(text, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
 // sign makes a key and a certificate for it; an issuer without a certificate signs its own.
-func (i *issuer) sign(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
+func (i *issuer) sign(t *testing.T, name string,
+	template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template.SerialNumber, template.NotAfter, template.Subject = big.NewInt(time.Now().UnixNano()), time.Now().Add(24*time.Hour), pkix.Name{CommonName: name}
+	template.SerialNumber, template.NotAfter, template.Subject = big.NewInt(time.Now().UnixNano()),
+		time.Now().Add(24*time.Hour), pkix.Name{CommonName: name}
 	parent, signer := i.cert, i.key
 	if parent == nil {
 		parent, signer = template, key

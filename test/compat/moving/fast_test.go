@@ -75,7 +75,8 @@ func TestFollowFast(t *testing.T) {
 		written, late = written+w.written, late+w.late
 	}
 	t.Logf("%.0f writes a second for %v, one in %d a create; the copy was at most %d ms behind in %d looks; %d digests equal; %d of %d steps late",
-		float64(written)/took.Seconds(), took.Round(time.Second), fastCreates, worst, looks, compared, late, fastClients*fastSteps*int(fastFor.Seconds()))
+		float64(written)/took.Seconds(), took.Round(time.Second), fastCreates, worst, looks, compared, late,
+		fastClients*fastSteps*int(fastFor.Seconds()))
 	if asked := float64(*fastWrites) * took.Seconds(); float64(written) < 0.95*asked {
 		t.Errorf("only %d writes of %.0f were done", written, asked)
 	}
@@ -85,7 +86,8 @@ func TestFollowFast(t *testing.T) {
 	if worst > 1000 {
 		t.Errorf("the copy was %d ms behind", worst)
 	}
-	if out, err := exec.Command(program, "migrate", "compare", "-patience", "1s", "-auth", "digest:super:"+superPassword, e.servers[0].addr, s.addr).CombinedOutput(); err != nil {
+	if out, err := exec.Command(program, "migrate", "compare", "-patience", "1s", "-auth", "digest:super:"+superPassword,
+		e.servers[0].addr, s.addr).CombinedOutput(); err != nil {
 		t.Errorf("zooid migrate compare: %v\n%s", err, out)
 	} else {
 		t.Logf("%s", out)

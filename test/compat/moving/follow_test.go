@@ -59,7 +59,8 @@ func startServers(t *testing.T, version string, n int, lines string, options ...
 		dir := t.TempDir()
 		addr := freeport.Address(t)
 		_, port, _ := strings.Cut(addr, ":")
-		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=10\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n%s", dir, port, lines)
+		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=10\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n%s",
+			dir, port, lines)
 		config := filepath.Join(dir, "zoo.cfg")
 		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(id)), 0o600); err != nil {
 			t.Fatal(err)
@@ -80,8 +81,10 @@ func startServers(t *testing.T, version string, n int, lines string, options ...
 // start starts a server, again if need be.
 func (e *ensemble) start(i int) {
 	e.t.Helper()
-	args := append(append([]string{}, jvm...), "-cp", classPath(e.t, e.version), "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=256",
-		"-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=300", "-Dzookeeper.admin.enableServer=false",
+	args := append(append([]string{}, jvm...), "-cp", classPath(e.t, e.version),
+		"-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=256",
+		"-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=300",
+		"-Dzookeeper.admin.enableServer=false",
 		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
 	args = append(append(args, e.options...), "org.apache.zookeeper.server.quorum.QuorumPeerMain", e.configs[i])
 	s := e.servers[i]
@@ -124,7 +127,8 @@ func (e *ensemble) connect() string {
 
 // leader returns which server leads, -1 if none does.
 func (e *ensemble) leader() int {
-	return slices.IndexFunc(e.servers, func(s *server) bool { return strings.Contains(word(s.addr, "srvr"), "Mode: leader") })
+	return slices.IndexFunc(e.servers,
+		func(s *server) bool { return strings.Contains(word(s.addr, "srvr"), "Mode: leader") })
 }
 
 // config is what the ensemble's znode says of it.
@@ -274,7 +278,8 @@ func TestFollowWithTickets(t *testing.T) {
 		{"zooid/elsewhere", "zooid/elsewhere", "log in at a quorum port by SASL", false},  // none of the servers' hosts
 		{"zooid/" + host, "zooid/elsewhere", "log in at the KDC as zooid/" + host, false}, // another's key
 	} {
-		followAs(t, program, e, k.Env, c.says, c.follows, "-peer-sasl-keytab", k.Keytab(c.keytab), "-peer-sasl-principal", c.principal)
+		followAs(t, program, e, k.Env, c.says, c.follows, "-peer-sasl-keytab", k.Keytab(c.keytab),
+			"-peer-sasl-principal", c.principal)
 	}
 }
 
@@ -282,7 +287,8 @@ func TestFollowWithTickets(t *testing.T) {
 func followAs(t *testing.T, program string, e *ensemble, env []string, says string, follows bool, flags ...string) {
 	t.Helper()
 	out := newOutput(t)
-	cmd := exec.Command(program, slices.Concat([]string{"migrate", "follow"}, flags, []string{e.connect(), t.TempDir()})...)
+	cmd := exec.Command(program,
+		slices.Concat([]string{"migrate", "follow"}, flags, []string{e.connect(), t.TempDir()})...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = out.file, out.file
 	if err := cmd.Start(); err != nil {
@@ -329,13 +335,15 @@ func runFollower(t *testing.T, program string, e *ensemble, dir string, flags ..
 		}
 	}
 	compareReadOuts(t, want, have)
-	out, err := exec.Command(program, "migrate", "compare", "-patience", "1s", "-auth", "digest:super:"+superPassword, apache.addr, s.addr).CombinedOutput()
+	out, err := exec.Command(program, "migrate", "compare", "-patience", "1s", "-auth", "digest:super:"+superPassword,
+		apache.addr, s.addr).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 	s.cmd.Process.Signal(os.Interrupt)
 	<-s.exited
-	if code := s.cmd.ProcessState.ExitCode(); code != 0 || strings.Contains(s.output.String(), "sends a snapshot") || !strings.Contains(s.output.String(), "zooid import") {
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 || strings.Contains(s.output.String(), "sends a snapshot") ||
+		!strings.Contains(s.output.String(), "zooid import") {
 		t.Errorf("exit %d: %s", code, s.output)
 	}
 	t.Log(command(t, program, "import", dir, filepath.Join(t.TempDir(), "imported")))
@@ -345,7 +353,9 @@ func runFollower(t *testing.T, program string, e *ensemble, dir string, flags ..
 func followBy(t *testing.T, program, ensemble, dir string, flags ...string) *server {
 	t.Helper()
 	s := &server{addr: freeport.Address(t), exited: make(chan struct{}), output: &bytes.Buffer{}}
-	s.cmd = exec.Command(program, slices.Concat([]string{"migrate", "follow", "-listen", s.addr, "-super", superDigest}, flags, []string{ensemble, dir})...)
+	s.cmd = exec.Command(program,
+		slices.Concat([]string{"migrate", "follow", "-listen", s.addr, "-super", superDigest}, flags,
+			[]string{ensemble, dir})...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -364,7 +374,8 @@ func evenZxids(a, b *server) (told string) {
 	zxid := regexp.MustCompile("Zxid: (0x[0-9a-f]+)")
 	for range 300 {
 		told = word(b.addr, "srvr")
-		if z := zxid.FindString(told); z != "" && z == zxid.FindString(word(a.addr, "srvr")) && !strings.Contains(told, "Leader: none") {
+		if z := zxid.FindString(told); z != "" && z == zxid.FindString(word(a.addr, "srvr")) &&
+			!strings.Contains(told, "Leader: none") {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -77,7 +77,9 @@ func startGo(t *testing.T, connect string, n int, pause time.Duration) *goClient
 	t.Cleanup(g.cancel)
 	var lock *goLock
 	for i := range n {
-		s := &goClient{of: g, root: fmt.Sprintf("/steady-go-%d", i), sure: map[string]bool{}, heard: map[string]int{}, newest: -1, seen: -1}
+		s := &goClient{
+			of: g, root: fmt.Sprintf("/steady-go-%d", i), sure: map[string]bool{}, heard: map[string]int{}, newest: -1, seen: -1,
+		}
 		g.all = append(g.all, s)
 		if err := s.open(connect); err != nil {
 			t.Fatal(err)
@@ -171,7 +173,8 @@ func (g *goClients) end() (told string, err error) {
 		s.report(s.verify())
 	}
 	for _, s := range g.all {
-		sum.counts, sum.beats, sum.turns, sum.unsure = sum.counts+s.counts, sum.beats+s.beats, sum.turns+s.turns, sum.unsure+s.unsure
+		sum.counts, sum.beats, sum.turns, sum.unsure = sum.counts+s.counts, sum.beats+s.beats, sum.turns+s.turns, sum.unsure+
+			s.unsure
 		sum.names = append(sum.names, s.names...)
 		s.mu.Lock()
 		sum.resyncs += s.resyncs
@@ -335,7 +338,8 @@ func (s *goClient) count(ctx context.Context) error {
 // item puts an item, whose name must come behind all before.
 func (s *goClient) item(ctx context.Context) error {
 	defer s.of.took(time.Now())
-	name, err := s.c.Create(ctx, s.root+"/items/i-", strconv.AppendInt(nil, int64(len(s.names)), 10), zk.ModePersistentSequential, zk.OpenACL())
+	name, err := s.c.Create(ctx, s.root+"/items/i-", strconv.AppendInt(nil, int64(len(s.names)), 10),
+		zk.ModePersistentSequential, zk.OpenACL())
 	if !zk.MaybeApplied(err) {
 		s.names = append(s.names, name)
 		return err

@@ -11,25 +11,25 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A load is clients that write at random until it is stopped.
+// A load is a group of clients that write at random until it is stopped.
 type load struct {
 	addr   string
-	long   bool // sessions have a minute, and there are no short TTLs
+	long   bool // sessions time out after a minute, and there are no short TTLs
 	stop   context.CancelFunc
 	done   sync.WaitGroup
-	held   sync.RWMutex // held for reading by each write
+	held   sync.RWMutex // each write holds it for reading
 	mu     sync.Mutex
 	writes int
 }
 
-// begun returns how many writes were begun.
+// begun returns the number of writes started so far.
 func (l *load) begun() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.writes
 }
 
-// loadClients is how many clients write at once.
+// loadClients is the number of concurrent clients.
 const loadClients = 6
 
 func startLoad(addr string, seed uint64, long bool) *load {
@@ -51,7 +51,7 @@ func (l *load) end() {
 	l.done.Wait()
 }
 
-// session writes for some time in one session, which it closes, or leaves to expire.
+// session writes for some time in one session, and then closes it or leaves it to expire.
 func (l *load) session(ctx context.Context, rnd *rand.Rand) {
 	open, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -59,7 +59,8 @@ func (l *load) session(ctx context.Context, rnd *rand.Rand) {
 	if l.long {
 		timeout = time.Minute
 	}
-	c, err := zk.Open(open, l.addr, zk.Options{SessionTimeout: timeout, Auth: []zk.Auth{zk.DigestAuth("super", superPassword)}})
+	c, err := zk.Open(open, l.addr,
+		zk.Options{SessionTimeout: timeout, Auth: []zk.Auth{zk.DigestAuth("super", superPassword)}})
 	if err != nil {
 		return
 	}
@@ -105,16 +106,23 @@ func loadACL(rnd *rand.Rand) []zk.ACL {
 	case 0:
 		return []zk.ACL{{Perms: 1, ID: zk.ID{Scheme: "world", ID: "anyone"}}}
 	case 1:
-		return []zk.ACL{{Perms: 31, ID: zk.ID{Scheme: "digest", ID: fmt.Sprintf("user%d:abcdefghijklmnopqrstuvwxyz0=", rnd.IntN(30))}}}
+		return []zk.ACL{
+			{Perms: 31, ID: zk.ID{Scheme: "digest", ID: fmt.Sprintf("user%d:abcdefghijklmnopqrstuvwxyz0=", rnd.IntN(30))}},
+		}
 	case 2:
-		return []zk.ACL{{Perms: 7, ID: zk.ID{Scheme: "ip", ID: "10.0.0.0/8"}}, {Perms: 31, ID: zk.ID{Scheme: "world", ID: "anyone"}}}
+		return []zk.ACL{
+			{Perms: 7, ID: zk.ID{Scheme: "ip", ID: "10.0.0.0/8"}}, {Perms: 31, ID: zk.ID{Scheme: "world", ID: "anyone"}},
+		}
 	}
 	return []zk.ACL{{Perms: 31, ID: zk.ID{Scheme: "world", ID: "anyone"}}}
 }
 
-var loadModes = []zk.CreateMode{zk.ModePersistent, zk.ModePersistent, zk.ModePersistent, zk.ModePersistentSequential, zk.ModeEphemeral, zk.ModeEphemeralSequential, zk.ModeContainer}
+var loadModes = []zk.CreateMode{
+	zk.ModePersistent, zk.ModePersistent, zk.ModePersistent, zk.ModePersistentSequential, zk.ModeEphemeral,
+	zk.ModeEphemeralSequential, zk.ModeContainer,
+}
 
-// write does one random write. What it returns matters only if the session is over.
+// write does one random write. Its error matters only if the session is over.
 func (l *load) write(ctx context.Context, c *zk.Client, rnd *rand.Rand) (err error) {
 	l.held.RLock()
 	defer l.held.RUnlock()
@@ -162,7 +170,7 @@ func (l *load) write(ctx context.Context, c *zk.Client, rnd *rand.Rand) (err err
 	return err
 }
 
-// quota sets or takes away the quota of a znode, at once: Apache doesn't count what changes while there are stats
+// quota sets or removes the quota of a znode in a single multi: Apache doesn't count changes while there are stats
 // without limits.
 func (l *load) quota(ctx context.Context, c *zk.Client, rnd *rand.Rand) error {
 	at := fmt.Sprintf("/zookeeper/quota/n%d", rnd.IntN(10))

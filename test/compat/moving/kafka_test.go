@@ -124,7 +124,10 @@ const startPatienceOfKafka = 2 * time.Minute
 func startKafka(t *testing.T, zookeepers []string) *kafka {
 	t.Helper()
 	dir := t.TempDir()
-	k := &kafka{t: t, jars: kafkaJars(t), addr: freeport.Address(t), logger: filepath.Join(dir, "log4j.properties"), output: newOutput(t)}
+	k := &kafka{
+		t: t, jars: kafkaJars(t), addr: freeport.Address(t), logger: filepath.Join(dir, "log4j.properties"),
+		output: newOutput(t),
+	}
 	properties := filepath.Join(dir, "server.properties")
 	text := fmt.Sprintf("broker.id=1\nlisteners=PLAINTEXT://%s\nlog.dirs=%s\nzookeeper.connect=%s\nzookeeper.session.timeout.ms=18000\nnum.partitions=3\n"+
 		"offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n",
@@ -155,7 +158,8 @@ func startKafka(t *testing.T, zookeepers []string) *kafka {
 			t.Logf("Kafka said at last:\n%s", said[max(0, len(said)-6000):])
 		}
 	})
-	for end := time.Now().Add(startPatienceOfKafka); !strings.Contains(k.output.text(), "started (kafka.server.KafkaServer)"); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(startPatienceOfKafka); !strings.Contains(k.output.text(),
+		"started (kafka.server.KafkaServer)"); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("Kafka doesn't start")
 		}
@@ -165,7 +169,9 @@ func startKafka(t *testing.T, zookeepers []string) *kafka {
 
 // args are those of java, for one of Kafka's programs.
 func (k *kafka) args(main string, more ...string) []string {
-	return slices.Concat([]string{"-Xmx512m", "-XX:+UseSerialGC", "-cp", k.jars, "-Dlog4j.configuration=file:" + k.logger, main}, more)
+	return slices.Concat([]string{
+		"-Xmx512m", "-XX:+UseSerialGC", "-cp", k.jars, "-Dlog4j.configuration=file:" + k.logger, main,
+	}, more)
 }
 
 // createTopic has the broker, which is the controller, write a new topic's znodes.
@@ -174,7 +180,9 @@ func (k *kafka) createTopic(name string) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "java", k.args("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", k.addr, "--create", "--topic", name, "--partitions", "3")...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx,
+		"java", k.args("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", k.addr, "--create", "--topic", name,
+			"--partitions", "3")...).CombinedOutput(); err != nil {
 		k.t.Fatalf("create the topic %s: %v\n%s", name, err, out)
 	}
 	k.t.Logf("the topic %s was created in %.1f s", name, time.Since(began).Seconds())
@@ -183,7 +191,8 @@ func (k *kafka) createTopic(name string) {
 // held returns how many messages a topic has.
 func (k *kafka) held(topic string) (n int) {
 	k.t.Helper()
-	out, err := exec.Command("java", k.args("org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", k.addr, "--topic", topic)...).Output()
+	out, err := exec.Command("java",
+		k.args("org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", k.addr, "--topic", topic)...).Output()
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -209,13 +218,16 @@ type producer struct {
 func (k *kafka) startProducer(topic string) *producer {
 	k.t.Helper()
 	p := &producer{t: k.t, output: newOutput(k.t)}
-	p.cmd = exec.Command("java", k.args("org.apache.kafka.tools.VerifiableProducer", "--bootstrap-server", k.addr, "--topic", topic, "--throughput", "200", "--acks", "-1")...)
+	p.cmd = exec.Command("java",
+		k.args("org.apache.kafka.tools.VerifiableProducer", "--bootstrap-server", k.addr, "--topic", topic,
+			"--throughput", "200", "--acks", "-1")...)
 	p.cmd.Stdout = p.output.file
 	if err := p.cmd.Start(); err != nil {
 		k.t.Fatal(err)
 	}
 	k.t.Cleanup(func() { p.cmd.Process.Kill() })
-	for end := time.Now().Add(time.Minute); !strings.Contains(p.output.text(), "producer_send_success"); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !strings.Contains(p.output.text(), "producer_send_success"); time.Sleep(
+		50 * time.Millisecond) {
 		if time.Now().After(end) {
 			k.t.Fatalf("the producer sends nothing:\n%.2000s", p.output.text())
 		}

@@ -63,7 +63,8 @@ func playHistories(t *testing.T, program, version string, seed uint64, count int
 		dir := t.TempDir()
 		rnd := rand.New(rand.NewPCG(seed, uint64(done)))
 		compression := compressions[done/perServer%len(compressions)]
-		s := startApache(t, version, dir, fmt.Sprintf("-Dzookeeper.snapCount=%d", 30+rnd.IntN(300)), "-Dzookeeper.snapshot.compression.method="+compression)
+		s := startApache(t, version, dir, fmt.Sprintf("-Dzookeeper.snapCount=%d", 30+rnd.IntN(300)),
+			"-Dzookeeper.snapshot.compression.method="+compression)
 		l := startLoad(s.addr, seed+uint64(done), false)
 		begun := 0
 		for n := 0; n < perServer && done < count; n++ {
@@ -144,7 +145,8 @@ func (y *judgement) judge(t *testing.T, dir string, export bool) (report *apache
 		restart, wrong = fromLogsAlone(t, r, dir), true
 		if restart.err != nil || difference(restart.state, state) != "" {
 			keepFiles(t, dir)
-			t.Fatalf("Apache's restart (-) and what Zooid read (+) differ:\n%s\nand with the logs alone (%v):\n%s", diff, restart.err, difference(restart.state, state))
+			t.Fatalf("Apache's restart (-) and what Zooid read (+) differ:\n%s\nand with the logs alone (%v):\n%s", diff,
+				restart.err, difference(restart.state, state))
 		}
 		t.Logf("Apache's restart (-) differs from what its logs alone lead to (+):\n%s", diff)
 	}

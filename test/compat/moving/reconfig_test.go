@@ -31,7 +31,8 @@ func TestFollowReconfig(t *testing.T) {
 			for _, removed := range []int{(leader + 1) % 3, leader} {
 				reconfigured(t, e, f, zk.Reconfig{Leaving: []string{fmt.Sprint(removed + 1)}})
 				caughtUp(t, e, f)
-				at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, fmt.Sprintf("server.%d=", removed+1)) })
+				at := slices.IndexFunc(lines,
+					func(line string) bool { return strings.HasPrefix(line, fmt.Sprintf("server.%d=", removed+1)) })
 				joining, _, _ := strings.Cut(lines[at], ";")
 				reconfigured(t, e, f, zk.Reconfig{Joining: []string{joining + ";" + e.servers[removed].addr}})
 				caughtUp(t, e, f)

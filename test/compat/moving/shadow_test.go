@@ -45,10 +45,14 @@ func TestShadow(t *testing.T) {
 			second := startZooid(t, program, t.TempDir(), "tickTime=500")
 			open(t, second, zk.Options{}).Close()
 			out, errs, addr, end := startShadow(t, program, apache.addr, second.addr)
-			load := traffic.Load{Addrs: []string{addr}, Journal: history.NewJournal(&bytes.Buffer{}), Root: "/load", Clients: 8, Requests: 1 << 30,
-				Duration: shadowTime, Outstanding: 3, PerSecond: shadowPace, OneModePerPath: true, OpenACLs: c.openACLs, DropEvery: c.dropEvery, Seed: 1}
+			load := traffic.Load{Addrs: []string{addr}, Journal: history.NewJournal(&bytes.Buffer{}), Root: "/load", Clients: 8,
+				Requests: 1 << 30,
+				Duration: shadowTime, Outstanding: 3, PerSecond: shadowPace, OneModePerPath: true, OpenACLs: c.openACLs,
+				DropEvery: c.dropEvery, Seed: 1}
 			all := []*steady{
-				startSteady(t, "java", append(slices.Clone(jvm), "-cp", javaClient(t), "testdata/Steady.java", addr, "java", "1", "5", "20000")...),
+				startSteady(t,
+					"java", append(slices.Clone(jvm), "-cp", javaClient(t), "testdata/Steady.java", addr,
+						"java", "1", "5", "20000")...),
 				startSteady(t, kazoo(t), "testdata/steady.py", addr, "kazoo", "1", "5", "20000"),
 			}
 			for _, s := range all {
@@ -109,7 +113,8 @@ func TestShadow(t *testing.T) {
 }
 
 // startShadow runs zooid shadow. end stops it and returns the exit code.
-func startShadow(t *testing.T, program, primary, second string) (out, errs output, addr string, end func(syscall.Signal) int) {
+func startShadow(t *testing.T,
+	program, primary, second string) (out, errs output, addr string, end func(syscall.Signal) int) {
 	t.Helper()
 	addr = freeport.Address(t)
 	cmd := exec.Command(program, "shadow", "-drain", "5m", "-listen", addr, primary, second)

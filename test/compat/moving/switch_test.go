@@ -152,7 +152,8 @@ func newZooids(t *testing.T, program, limits string) *zooids {
 	}
 	for id := 1; id <= 3; id++ {
 		dir := z.place(id - 1)
-		text := fmt.Sprintf("dataDir=%s\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nsession.apachePasswords=true\nquorum.secretFile=%s\n%s%s", dir, secret, limits, lines)
+		text := fmt.Sprintf("dataDir=%s\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nsession.apachePasswords=true\nquorum.secretFile=%s\n%s%s",
+			dir, secret, limits, lines)
 		err := os.MkdirAll(dir, 0o755)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(id)), 0o600)
@@ -183,11 +184,15 @@ func (z *zooids) stopping(e *ensemble, beforeKill, beforeTail string) string {
 
 // switching is zooid migrate switch to the first server; flags say how Apache is stopped.
 func (z *zooids) switching(e *ensemble, dir string, flags ...string) *exec.Cmd {
-	start := fmt.Sprintf("%s server %s/zoo$ZOOID_ID.cfg -Dzookeeper.DigestAuthenticationProvider.superDigest=%s >%s/log$ZOOID_ID 2>&1 & echo $! >%s/pid$ZOOID_ID", z.program, z.dir, superDigest, z.dir, z.dir)
+	start := fmt.Sprintf("%s server %s/zoo$ZOOID_ID.cfg -Dzookeeper.DigestAuthenticationProvider.superDigest=%s >%s/log$ZOOID_ID 2>&1 & echo $! >%s/pid$ZOOID_ID",
+		z.program, z.dir, superDigest, z.dir, z.dir)
 	if z.seed {
-		flags = append(flags, "-seed", fmt.Sprintf("test $ZOOID_HOST = 127.0.0.1 && exec %s migrate seed %s/zoo$ZOOID_ID.cfg", z.program, z.dir))
+		flags = append(flags,
+			"-seed", fmt.Sprintf("test $ZOOID_HOST = 127.0.0.1 && exec %s migrate seed %s/zoo$ZOOID_ID.cfg", z.program, z.dir))
 	}
-	return exec.Command(z.program, slices.Concat([]string{"migrate", "switch", "-yes", "-start", start}, flags, []string{e.connect(), dir, z.config(0)})...)
+	return exec.Command(z.program,
+		slices.Concat([]string{"migrate", "switch", "-yes", "-start", start}, flags,
+			[]string{e.connect(), dir, z.config(0)})...)
 }
 
 func (z *zooids) log(i int) string { return filepath.Join(z.dir, fmt.Sprint("log", i+1)) }
@@ -209,7 +214,8 @@ func (z *zooids) takeOver(e *ensemble, dir string) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// What has no form at Apache is told before anything is stopped. New sessions' passwords have one, by the zoo.cfg.
-	warned, next := bytes.Index(out, []byte("the way back: znodes with a TTL")), bytes.Index(out, []byte("Next: Apache's servers"))
+	warned, next := bytes.Index(out, []byte("the way back: znodes with a TTL")), bytes.Index(out,
+		[]byte("Next: Apache's servers"))
 	if warned < 0 || next < warned || bytes.Contains(out, []byte("sessions that begin in Zooid end")) {
 		t.Errorf("of the way back it says:\n%s", out)
 	}
@@ -243,7 +249,10 @@ func (z *zooids) adopt(i int) {
 		t.Error(err)
 		return
 	}
-	s := &server{addr: z.addrs[i], dir: z.place(i), cmd: &exec.Cmd{Process: process}, exited: make(chan struct{}), output: &bytes.Buffer{}}
+	s := &server{
+		addr: z.addrs[i], dir: z.place(i), cmd: &exec.Cmd{Process: process}, exited: make(chan struct{}),
+		output: &bytes.Buffer{},
+	}
 	go func() { // it is nobody's child
 		for runs(n) {
 			time.Sleep(5 * time.Millisecond)
@@ -279,7 +288,8 @@ func (z *zooids) start(i int) {
 	if z.servers[i] != nil {
 		s.output = z.servers[i].output // what it said before
 	}
-	s.cmd = exec.Command(z.program, "server", z.config(i), "-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
+	s.cmd = exec.Command(z.program, "server", z.config(i),
+		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)

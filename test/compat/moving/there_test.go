@@ -42,12 +42,14 @@ func startZooid(t *testing.T, program, dir string, lines ...string) *server {
 	_, adminPort, _ := strings.Cut(admin, ":")
 	config := filepath.Join(t.TempDir(), "zoo.cfg")
 	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxSessionTimeout=120000\nmaxClientCnxns=0\n"+
-		"admin.enableServer=true\nadmin.serverPort=%s\nadmin.rateLimiterIntervalInMS=0\n%s\n", dir, port, adminPort, strings.Join(lines, "\n"))
+		"admin.enableServer=true\nadmin.serverPort=%s\nadmin.rateLimiterIntervalInMS=0\n%s\n", dir, port, adminPort,
+		strings.Join(lines, "\n"))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := &server{addr: addr, admin: admin, dir: dir, exited: make(chan struct{}), output: &bytes.Buffer{}}
-	s.cmd = exec.Command(program, "server", config, "-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=3600000",
+	s.cmd = exec.Command(program, "server", config,
+		"-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=3600000",
 		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if err := s.cmd.Start(); err != nil {
@@ -127,7 +129,8 @@ func readZnode(ctx context.Context, c *zk.Client, path string) (told string, bel
 	for _, name := range names {
 		below = append(below, strings.TrimSuffix(path, "/")+"/"+name)
 	}
-	return fmt.Sprintf("%x %t %+v %v; %v %+v %v; %v %+v %v; %+v %t %v", data, data == nil, stat, err, names, childStat, childErr,
+	return fmt.Sprintf("%x %t %+v %v; %v %+v %v; %v %+v %v; %+v %t %v", data, data == nil, stat, err, names, childStat,
+		childErr,
 		acl, aclStat, aclErr, existsStat, there, existsErr), below
 }
 
@@ -160,7 +163,8 @@ func TestThereAndBack(t *testing.T) {
 			mine := open(t, apache, zk.Options{})
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 			defer cancel()
-			if _, err := mine.Create(ctx, "/mine", []byte("x"), zk.ModeEphemeral, []zk.ACL{{Perms: 31, ID: zk.ID{Scheme: "world", ID: "anyone"}}}); err != nil {
+			if _, err := mine.Create(ctx, "/mine", []byte("x"), zk.ModeEphemeral,
+				[]zk.ACL{{Perms: 31, ID: zk.ID{Scheme: "world", ID: "anyone"}}}); err != nil {
 				t.Fatal(err)
 			}
 			l := startLoad(apache.addr, *firstSeed+uint64(i), true)
@@ -219,10 +223,12 @@ func TestThereAndBack(t *testing.T) {
 func compareTrees(t *testing.T, program string, a, b *server) {
 	t.Helper()
 	run := func() string {
-		out, err := exec.Command(program, "migrate", "compare", "-patience", "100ms", "-auth", "digest:super:"+superPassword, a.addr, b.addr).CombinedOutput()
+		out, err := exec.Command(program, "migrate", "compare", "-patience", "100ms", "-auth", "digest:super:"+superPassword,
+			a.addr, b.addr).CombinedOutput()
 		return fmt.Sprintf("%v %s", err, out)
 	}
-	if out := run(); !strings.HasPrefix(out, "<nil> ") || !strings.Contains(out, " 0 different, 0 changing, 0 unreadable") || strings.Contains(out, "ACLs") {
+	if out := run(); !strings.HasPrefix(out, "<nil> ") ||
+		!strings.Contains(out, " 0 different, 0 changing, 0 unreadable") || strings.Contains(out, "ACLs") {
 		t.Errorf("of equal trees: %s", out)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -232,7 +238,8 @@ func compareTrees(t *testing.T, program string, a, b *server) {
 	if _, err := c.Create(ctx, "/only-in-b", nil, zk.ModePersistent, zk.OpenACL()); err != nil {
 		t.Fatal(err)
 	}
-	if out := run(); !strings.HasPrefix(out, "exit status 1 ") || !strings.Contains(out, "/only-in-b: only in B\n") || !strings.Contains(out, " 2 different") {
+	if out := run(); !strings.HasPrefix(out, "exit status 1 ") || !strings.Contains(out, "/only-in-b: only in B\n") ||
+		!strings.Contains(out, " 2 different") {
 		t.Errorf("after a create: %s", out)
 	}
 	if err := c.Delete(ctx, "/only-in-b", -1); err != nil {

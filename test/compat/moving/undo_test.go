@@ -28,14 +28,23 @@ type undone struct {
 // undos are tried one after the other. $odd is the id of one server, $hang a file that is waited for,
 // and $data the directory of the Zooid server.
 var undos = []undone{
-	{name: "a server can't be stopped", beforeKill: "exit 7", says: []string{"stop server $odd: the command failed: exit status 7", "the servers [$odd] aren't known to have stopped"}},
-	{name: "a server wasn't stopped", beforeKill: "exec $tail $dir", says: []string{"stop server $odd: the command failed", "Stop the server first"}},
-	{name: "a server goes on, and its tail is an old one", beforeKill: "cp -r $dir $dir.old; exec $tail $dir.old", says: []string{"server $odd is said to have stopped, and something listens"}},
-	{name: "a tail is no tail", beforeTail: "echo bye; exit 0", says: []string{"stop server $odd: what the command has printed"}},
-	{name: "interrupted when all have stopped", beforeTail: "touch $hang; exec sleep 600", signal: os.Interrupt, says: []string{"interrupted"}},
-	{name: "killed when all have stopped", beforeTail: "touch $hang; while test -e $hang; do sleep 0.1; done", signal: syscall.SIGKILL},
+	{name: "a server can't be stopped", beforeKill: "exit 7",
+		says: []string{
+			"stop server $odd: the command failed: exit status 7", "the servers [$odd] aren't known to have stopped",
+		}},
+	{name: "a server wasn't stopped", beforeKill: "exec $tail $dir",
+		says: []string{"stop server $odd: the command failed", "Stop the server first"}},
+	{name: "a server goes on, and its tail is an old one", beforeKill: "cp -r $dir $dir.old; exec $tail $dir.old",
+		says: []string{"server $odd is said to have stopped, and something listens"}},
+	{name: "a tail is no tail", beforeTail: "echo bye; exit 0",
+		says: []string{"stop server $odd: what the command has printed"}},
+	{name: "interrupted when all have stopped", beforeTail: "touch $hang; exec sleep 600", signal: os.Interrupt,
+		says: []string{"interrupted"}},
+	{name: "killed when all have stopped", beforeTail: "touch $hang; while test -e $hang; do sleep 0.1; done",
+		signal: syscall.SIGKILL},
 	{name: "interrupted while tails are awaited", tails: true, signal: os.Interrupt, says: []string{"To undo: start Apache's servers again, and interrupt this command", "interrupted"}},
-	{name: "the data directory can't be made", beforeTail: "mkdir -p $data/IDENTITY/x", says: []string{"import the copy: move the data directory to its place"}},
+	{name: "the data directory can't be made", beforeTail: "mkdir -p $data/IDENTITY/x",
+		says: []string{"import the copy: move the data directory to its place"}},
 }
 
 // TestSwitchUndone begins switches that end in every way before the last step, while clients go on. Apache's servers
@@ -72,7 +81,8 @@ func TestSwitchUndone(t *testing.T) {
 			}
 		}
 		clients.attended(e.servers)
-		t.Logf("%d, %s: undone, %d servers started again; the longest write took %.2f s", i+1, u.name, stopped, clients.mark().Seconds())
+		t.Logf("%d, %s: undone, %d servers started again; the longest write took %.2f s", i+1, u.name, stopped,
+			clients.mark().Seconds())
 		sent := clients.load.Sent()
 		for end := time.Now().Add(startPatience); clients.load.Sent() < sent+100; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
@@ -130,7 +140,8 @@ func (u *undone) try(t *testing.T, z *zooids, e *ensemble, dir string, odd int) 
 	if u.tails {
 		until("the advice", func() bool { return strings.Contains(out.text(), "put the files into") })
 		u.bring(t, z, e, tails, odd)
-		until("all tails but one", func() bool { return strings.Count(out.text(), "has stopped at zxid") == len(e.servers)-1 })
+		until("all tails but one",
+			func() bool { return strings.Count(out.text(), "has stopped at zxid") == len(e.servers)-1 })
 	} else if u.signal != nil {
 		until("the end of all servers", func() bool {
 			_, err := os.Stat(hang)

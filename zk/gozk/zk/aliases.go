@@ -34,7 +34,7 @@ const (
 	FlagPersistentSequentialWithTTL = 6
 )
 
-// An EventType says what an Event tells of.
+// An EventType says what an Event is about.
 type EventType int32
 
 // The types of events. The last two are of the client itself: a new State of the
@@ -68,7 +68,7 @@ func (t EventType) String() string {
 	return "Unknown"
 }
 
-// A State is that of a connection and its session.
+// A State is the state of a connection and its session.
 type State int32
 
 // The states. A Conn goes through StateConnecting, StateConnected and
@@ -154,8 +154,8 @@ func AuthACL(perms int32) []ACL { return []ACL{{Perms: perms, Scheme: "auth"}} }
 // WorldACL returns the list that grants perms to everybody.
 func WorldACL(perms int32) []ACL { return []ACL{{Perms: perms, Scheme: "world", ID: "anyone"}} }
 
-// DigestACL returns the list that grants perms to who does
-// AddAuth("digest", user:password).
+// DigestACL returns the list that grants perms to whoever calls AddAuth("digest",
+// user:password).
 func DigestACL(perms int32, user, password string) []ACL {
 	hash := sha1.Sum([]byte(user + ":" + password))
 	return []ACL{{Perms: perms, Scheme: "digest", ID: user + ":" + base64.StdEncoding.EncodeToString(hash[:])}}

@@ -10,13 +10,14 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// statOf returns what goes with an error: nil if nobody has answered.
+// statOf returns the Stat to return with an error: nil if no server has answered.
 func statOf(s zooid.Stat, err error) *Stat {
 	if errors.Is(err, ErrConnectionClosed) || errors.Is(err, ErrInvalidPath) {
 		return nil
 	}
 	return &Stat{
-		Czxid: s.Czxid, Mzxid: s.Mzxid, Ctime: s.Ctime, Mtime: s.Mtime, Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion,
+		Czxid: s.Czxid, Mzxid: s.Mzxid, Ctime: s.Ctime, Mtime: s.Mtime, Version: s.Version, Cversion: s.Cversion,
+		Aversion:       s.Aversion,
 		EphemeralOwner: s.EphemeralOwner, DataLength: s.DataLength, NumChildren: s.NumChildren, Pzxid: s.Pzxid,
 	}
 }
@@ -205,7 +206,7 @@ func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string,
 }
 
 // CreateContainer makes a container, which the server removes once it has had
-// children and has none any more. The flag must be FlagContainer.
+// children and has no children left. The flag must be FlagContainer.
 func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) (string, error) {
 	mode, err := modeOf(flag)
 	switch {

@@ -60,8 +60,8 @@ type Conn struct {
 	events   chan Event
 	done     chan struct{} // closed when everything has ended
 
-	// telling is held while events are told, so that they stay in order. It is
-	// taken before mu, and guards over.
+	// telling is held while events are handed out, so that they stay in order. It is taken
+	// before mu, and guards over.
 	telling sync.Mutex
 	over    bool // events is closed
 
@@ -127,7 +127,8 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...connOpti
 		return nil, nil, errors.New("zk: server list must not be empty")
 	}
 	c := &Conn{
-		dialer: net.DialTimeout, hosts: NewDNSHostProvider(), timeout: max(sessionTimeout.Truncate(time.Millisecond), time.Millisecond), writeMax: requestBytesUsual,
+		dialer: net.DialTimeout, hosts: NewDNSHostProvider(), timeout: max(sessionTimeout.Truncate(time.Millisecond),
+			time.Millisecond), writeMax: requestBytesUsual,
 		events: make(chan Event, eventsMax), done: make(chan struct{}),
 		logger: DefaultLogger, chatty: true, watches: map[string][]*watch{}, renewed: make(chan struct{}),
 	}
@@ -148,8 +149,8 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...connOpti
 	return c, c.events, nil
 }
 
-// open starts a session. Which server it is with is the HostProvider's choice: the
-// client gets as many names as there are servers, and dial doesn't look at them.
+// open starts a session. The HostProvider chooses its server: the client gets as many
+// names as there are servers, and dial ignores them.
 func (c *Conn) open() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,7 +203,7 @@ func (c *Conn) Close() {
 	defer timer.Stop()
 	select {
 	case <-c.done:
-	case <-timer.C: // or an EventCallback has called Close, which it waits for
+	case <-timer.C: // done stays open if an EventCallback has called Close, which would wait for itself
 	}
 }
 
@@ -211,7 +212,7 @@ func (c *Conn) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == StateConnected && c.client.State().State == zooid.StateConnected {
-		return StateHasSession // an answer may have come before the event was told
+		return StateHasSession // an answer may have come before the event was sent
 	}
 	return c.state
 }
@@ -237,7 +238,7 @@ func (c *Conn) SetLogger(l Logger) {
 	c.logger = l
 }
 
-// logf logs; info is what WithLogInfo(false) suppresses.
+// logf logs a line; if info is set, WithLogInfo(false) suppresses it.
 func (c *Conn) logf(info bool, format string, values ...any) {
 	c.mu.Lock()
 	l, chatty := c.logger, c.chatty

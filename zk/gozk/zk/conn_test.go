@@ -60,13 +60,14 @@ func TestExpired(t *testing.T) {
 			passwd = p
 		}}, err
 	}
-	c, events, err := zk.Connect([]string{e.Connect()}, 30*time.Second, zk.WithLogger(silent{}), zk.WithDialer(dialer), zk.WithEventCallback(func(e zk.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		if e.Type == zk.EventSession {
-			states = append(states, e.State)
-		}
-	}))
+	c, events, err := zk.Connect([]string{e.Connect()}, 30*time.Second, zk.WithLogger(silent{}), zk.WithDialer(dialer),
+		zk.WithEventCallback(func(e zk.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Type == zk.EventSession {
+				states = append(states, e.State)
+			}
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,14 +105,16 @@ func TestExpired(t *testing.T) {
 		thief.Close()
 	}()
 	for _, ch := range []<-chan zk.Event{changed, created} {
-		if ev := event(t, ch); ev.Type != zk.EventNotWatching || ev.Err != zk.ErrSessionExpired || ev.State != zk.StateDisconnected {
+		if ev := event(t, ch); ev.Type != zk.EventNotWatching || ev.Err != zk.ErrSessionExpired ||
+			ev.State != zk.StateDisconnected {
 			t.Errorf("a watch ends with %+v", ev)
 		}
 	}
 	// A call may have begun before the end was known.
 	var path string
 	for {
-		if path, err = c.Create("/mine", nil, zk.FlagEphemeral, zk.AuthACL(zk.PermAll)); err != zk.ErrSessionExpired && err != zk.ErrNoServer {
+		if path, err = c.Create("/mine", nil, zk.FlagEphemeral, zk.AuthACL(zk.PermAll)); err != zk.ErrSessionExpired &&
+			err != zk.ErrNoServer {
 			break
 		}
 	}
@@ -212,7 +215,8 @@ func TestEventBeforeAnswer(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
-	c, _, err := zk.Connect([]string{e.Connect()}, 30*time.Second, zk.WithLogger(silent{}), zk.WithMaxBufferSize(1000), zk.WithMaxConnBufferSize(2000))
+	c, _, err := zk.Connect([]string{e.Connect()}, 30*time.Second, zk.WithLogger(silent{}), zk.WithMaxBufferSize(1000),
+		zk.WithMaxConnBufferSize(2000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,12 +242,13 @@ func TestCloseInCallback(t *testing.T) {
 	e := zktest.Start(t, zktest.Options{})
 	var conn atomic.Pointer[zk.Conn]
 	ready := make(chan struct{})
-	c, events, err := zk.Connect([]string{e.Connect()}, 30*time.Second, zk.WithLogger(silent{}), zk.WithEventCallback(func(ev zk.Event) {
-		if ev.State == zk.StateHasSession {
-			<-ready
-			conn.Load().Close()
-		}
-	}))
+	c, events, err := zk.Connect([]string{e.Connect()}, 30*time.Second, zk.WithLogger(silent{}),
+		zk.WithEventCallback(func(ev zk.Event) {
+			if ev.State == zk.StateHasSession {
+				<-ready
+				conn.Load().Close()
+			}
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +271,8 @@ func TestFourLetterWords(t *testing.T) {
 	servers := []string{e.Connect(), "127.0.0.1:1"}
 	stats, ok := zk.FLWSrvr(servers, patience)
 	s := stats[0]
-	if ok || stats[1].Error == nil || s.Error != nil || s.Server != servers[0] || s.Mode != zk.ModeStandalone || s.Version == "" || s.BuildTime.Year() < 2000 ||
+	if ok || stats[1].Error == nil || s.Error != nil || s.Server != servers[0] || s.Mode != zk.ModeStandalone ||
+		s.Version == "" || s.BuildTime.Year() < 2000 ||
 		s.NodeCount < 1 || s.Connections < 1 || s.Received < 1 || s.Epoch < 1 {
 		t.Errorf("srvr: %v %+v %+v", ok, s, stats[1])
 	}
@@ -276,7 +282,8 @@ func TestFourLetterWords(t *testing.T) {
 	}
 	found := false
 	for _, k := range clients[0].Clients {
-		found = found || k.SessionID == c.SessionID() && k.Timeout == 30000 && time.Since(k.Established).Abs() < time.Hour && k.Received > 0
+		found = found ||
+			k.SessionID == c.SessionID() && k.Timeout == 30000 && time.Since(k.Established).Abs() < time.Hour && k.Received > 0
 	}
 	if !found {
 		t.Errorf("session 0x%x is not in cons", c.SessionID())

@@ -51,8 +51,8 @@ var (
 // An ErrCode is a server's code for an error.
 type ErrCode int32
 
-// errorOfCode returns the variable for a server's code, or an error that names a
-// code that has none.
+// errorOfCode returns the variable for a server's code, or an error with the code if
+// there is no variable.
 func errorOfCode(code zooid.Code) error {
 	switch code {
 	case jute.OK:

@@ -82,7 +82,7 @@ type ServerClients struct {
 	Error   error // why they are missing, or not all there
 }
 
-// wordBytesMax bounds a server's answer: a million connections of it.
+// wordBytesMax bounds a server's answer: it has room for a million connections in cons.
 const wordBytesMax = 256 << 20
 
 // word asks a server a four-letter word. A server without anything to list may answer with nothing.
@@ -151,8 +151,10 @@ func (s *ServerStats) parse(answer string) error {
 		to   *int64
 		text string
 	}{
-		{&s.MinLatency, latency[0]}, {&s.MaxLatency, latency[2]}, {&s.Received, values["Received"]}, {&s.Sent, values["Sent"]},
-		{&s.Connections, values["Connections"]}, {&s.Outstanding, values["Outstanding"]}, {&s.NodeCount, values["Node count"]},
+		{&s.MinLatency, latency[0]}, {&s.MaxLatency, latency[2]}, {&s.Received, values["Received"]},
+		{&s.Sent, values["Sent"]},
+		{&s.Connections, values["Connections"]}, {&s.Outstanding, values["Outstanding"]},
+		{&s.NodeCount, values["Node count"]},
 	} {
 		if *field.to, err = strconv.ParseInt(field.text, 10, 64); err != nil {
 			return fmt.Errorf("zk: srvr: %w", err)
@@ -229,9 +231,12 @@ func parseCons(line string) (*ServerClient, error) {
 		return n
 	}
 	k := &ServerClient{
-		Queued: number("queued"), Received: number("recved"), Sent: number("sent"), SessionID: number("sid"), Lcxid: number("lcxid"), Lzxid: number("lzxid"),
-		Timeout: int32(number("to")), LastLatency: int32(number("llat")), MinLatency: int32(number("minlat")), AvgLatency: int32(number("avglat")), MaxLatency: int32(number("maxlat")),
-		Established: time.UnixMilli(number("est")), LastResponse: time.UnixMilli(number("lresp")), Addr: parts[1], LastOperation: values["lop"],
+		Queued: number("queued"), Received: number("recved"), Sent: number("sent"), SessionID: number("sid"),
+		Lcxid: number("lcxid"), Lzxid: number("lzxid"),
+		Timeout: int32(number("to")), LastLatency: int32(number("llat")), MinLatency: int32(number("minlat")),
+		AvgLatency: int32(number("avglat")), MaxLatency: int32(number("maxlat")),
+		Established: time.UnixMilli(number("est")), LastResponse: time.UnixMilli(number("lresp")), Addr: parts[1],
+		LastOperation: values["lop"],
 	}
 	return k, err
 }

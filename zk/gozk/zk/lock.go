@@ -57,12 +57,12 @@ const (
 	leaveTries = 10
 )
 
-// over are the errors after which nothing is left to delete, or nobody may.
+// over are the errors after which there is nothing left to delete, or no right to delete it.
 var over = []error{ErrNoNode, ErrNoAuth, ErrSessionExpired, ErrAuthFailed, ErrClosing}
 
-// leave deletes a place in the line that nobody wants, also when the network is away
-// for now: the session may outlast that, and everybody behind would wait for it. The
-// name has a UUID, so a repeated deletion hits nothing else.
+// leave deletes a place in the line that nobody wants any more, even while the network
+// is away: the session may outlast that, and everybody behind the place would wait for
+// it. The name has a UUID, so a repeated deletion hits nothing else.
 func (l *Lock) leave(mine string) {
 	for refused := 0; refused < leaveTries; {
 		err := l.c.Delete(mine, -1)
@@ -103,7 +103,7 @@ func (l *Lock) Unlock() error {
 	return err
 }
 
-// enterTries bounds how often the znodes above may go away again.
+// enterTries bounds how often the parents may disappear again.
 const enterTries = 3
 
 // enter gets in line, and returns the place.
@@ -127,7 +127,7 @@ func (l *Lock) enter(data []byte) (string, error) {
 	return "", err
 }
 
-// await waits until mine is first in line. Each waits for the one before it only.
+// await waits until mine is first in line. Each znode waits only for the one before it.
 func (l *Lock) await(mine string) error {
 	number, err := numberOf(mine)
 	if err != nil {

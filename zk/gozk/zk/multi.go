@@ -52,7 +52,7 @@ type MultiResponse struct {
 
 // Multi does all operations or none: *CreateRequest, *SetDataRequest,
 // *DeleteRequest and *CheckVersionRequest. If one fails its error is returned, and
-// the responses tell which it was.
+// the responses say which it was.
 func (c *Conn) Multi(ops ...interface{}) ([]MultiResponse, error) {
 	theirs := make([]zooid.MultiOp, len(ops))
 	for i, op := range ops {
@@ -92,8 +92,8 @@ func (c *Conn) Multi(ops ...interface{}) ([]MultiResponse, error) {
 	return responses, nil
 }
 
-// failedMulti is what a server answers to a multi that fails: nothing about the
-// operations before, and an inconsistency about those after.
+// failedMulti returns what a server answers to a multi that fails: no error for the
+// operations before the failed one, and an inconsistency for those after it.
 func failedMulti(failed *zooid.MultiError, n int) []MultiResponse {
 	responses := make([]MultiResponse, n)
 	responses[failed.Index].Error = errorOfCode(failed.Code)

@@ -7,7 +7,7 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// run tells what happens to one session after the other.
+// run reports the events of one session after the other.
 func (c *Conn) run() {
 	defer close(c.done)
 	for {
@@ -23,7 +23,7 @@ func (c *Conn) run() {
 	}
 }
 
-// follow tells every change of a session, and returns the last one.
+// follow reports every state change of a session, and returns the last state.
 func (c *Conn) follow(states *zooid.States) zooid.State {
 	for {
 		<-states.Ready()
@@ -54,7 +54,7 @@ func (c *Conn) renew() bool {
 		c.renewed = make(chan struct{})
 	}
 	c.mu.Unlock()
-	if closed { // meanwhile, and Close may know of the old session only
+	if closed { // Conn closed meanwhile; Close may have seen the old session only
 		client.Close()
 	}
 	return true
@@ -64,7 +64,7 @@ func (c *Conn) renew() bool {
 func (c *Conn) finish(end zooid.State) {
 	c.mu.Lock()
 	client := c.client
-	if end != zooid.StateAuthFailed && !c.closed { // calls tell of that one
+	if end != zooid.StateAuthFailed && !c.closed { // after StateAuthFailed, calls return that error themselves
 		c.closed = true
 		close(c.renewed)
 	}
@@ -77,8 +77,8 @@ func (c *Conn) finish(end zooid.State) {
 	close(c.events)
 }
 
-// tellStates tells the session's changes of state that were not told yet, and
-// returns the last. It is called before anything else is told.
+// tellStates reports the session's state changes that were not reported yet, and
+// returns the last state. It is called before anything else is reported.
 func (c *Conn) tellStates() zooid.State {
 	c.telling.Lock()
 	defer c.telling.Unlock()
@@ -96,7 +96,7 @@ func (c *Conn) tellStates() zooid.State {
 	}
 }
 
-// tellState tells one change. The caller holds c.telling.
+// tellState reports one change. The caller holds c.telling.
 func (c *Conn) tellState(change zooid.StateChange) {
 	switch change.State {
 	case zooid.StateConnecting:
@@ -126,7 +126,7 @@ func (c *Conn) tellState(change zooid.StateChange) {
 	}
 }
 
-// become sets the state and tells it. The caller holds c.telling.
+// become sets the state and reports it. The caller holds c.telling.
 func (c *Conn) become(state State) {
 	c.mu.Lock()
 	c.state = state
@@ -135,7 +135,7 @@ func (c *Conn) become(state State) {
 	c.tell(Event{Type: EventSession, State: state, Server: server})
 }
 
-// tell hands out an event. The caller holds c.telling.
+// tell delivers an event. The caller holds c.telling.
 func (c *Conn) tell(e Event) {
 	if c.over {
 		return
@@ -145,7 +145,7 @@ func (c *Conn) tell(e Event) {
 	}
 	select {
 	case c.events <- e:
-	default: // nobody reads; the callback has it
+	default: // the channel is full, but the callback has got the event
 	}
 }
 
@@ -155,7 +155,7 @@ func (c *Conn) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	server, again := c.hosts.Next()
 	c.mu.Lock()
 	c.server = server
-	failed := c.state == StateConnected // by the last attempt, but not to a session
+	failed := c.state == StateConnected // the last attempt connected, but got no session
 	if c.tried++; again && c.tried > 1 {
 		c.flush()
 		c.round, c.flush = context.WithCancel(context.Background())

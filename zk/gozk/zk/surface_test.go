@@ -68,7 +68,8 @@ func imported(t *testing.T, paths ...string) []*types.Package {
 		}
 		exports[p.ImportPath] = p.Export
 	}
-	imp := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	imp := importer.ForCompiler(token.NewFileSet(),
+		"gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	var all []*types.Package
 	for _, path := range paths {
 		p, err := imp.Import(path)
@@ -169,12 +170,15 @@ func build(t *testing.T, path string) (binary string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{moved: bytes.ReplaceAll(text, []byte(theirs), []byte(path)), filepath.Join(dir, "overlay"): overlay} {
+	for name, content := range map[string][]byte{
+		moved: bytes.ReplaceAll(text, []byte(theirs), []byte(path)), filepath.Join(dir, "overlay"): overlay,
+	} {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay"), "-o", binary, "./testdata/tour").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay"), "-o", binary, "./testdata/tour").
+		CombinedOutput(); err != nil {
 		t.Fatalf("build the tour with %s: %v\n%s", path, err, out)
 	}
 	return binary

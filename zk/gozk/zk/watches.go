@@ -6,13 +6,13 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// A watch is one that has not fired, with the channel its caller has.
+// A watch is a watch that has not fired, with the channel that its caller has.
 type watch struct {
 	of *zooid.Watch
 	ch chan Event // has room for the one event
 }
 
-// watching hands a watch of client to the Conn, and returns the channel.
+// watching registers w, a watch of client, with the Conn and returns the channel.
 func (c *Conn) watching(client *zooid.Client, w *zooid.Watch) <-chan Event {
 	k := &watch{w, make(chan Event, 1)}
 	path := w.Path()
@@ -21,13 +21,13 @@ func (c *Conn) watching(client *zooid.Client, w *zooid.Watch) <-chan Event {
 	if c.client != client || c.ended != nil {
 		why := c.ended
 		if why == nil {
-			why = ErrSessionExpired // and there is another one already
+			why = ErrSessionExpired // and the next session has begun
 		}
 		k.fire(notWatching(path, why))
 		return k.ch
 	}
 	c.watches[path] = append(c.watches[path], k)
-	c.fire(path) // its notification may have come before
+	c.fire(path) // the notification may have come already
 	return k.ch
 }
 
@@ -40,7 +40,7 @@ func notWatching(path string, why error) Event {
 	return Event{Type: EventNotWatching, State: StateDisconnected, Path: path, Err: why}
 }
 
-// notified takes each notification, before anything later is read.
+// notified handles each notification before anything later is read.
 func (c *Conn) notified(e zooid.Event) {
 	c.tellStates()
 	c.telling.Lock()
@@ -51,7 +51,7 @@ func (c *Conn) notified(e zooid.Event) {
 	c.fire(e.Path)
 }
 
-// fire gives those watches of path their event that have one. The caller holds
+// fire delivers the events of those watches of path that have one. The caller holds
 // c.mu.
 func (c *Conn) fire(path string) {
 	left := slices.DeleteFunc(c.watches[path], func(k *watch) bool {
@@ -68,7 +68,7 @@ func (c *Conn) fire(path string) {
 	}
 }
 
-// endWatches ends all watches of the session, which is over. The caller holds
+// endWatches ends all watches of the session, which has ended. The caller holds
 // c.telling.
 func (c *Conn) endWatches(why error) {
 	c.mu.Lock()

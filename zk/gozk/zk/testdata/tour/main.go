@@ -15,17 +15,20 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// servers, and a znode that exists for the tour alone.
+// servers, and a znode that exists only for the tour.
 var servers, root = strings.Split(os.Args[1], ","), os.Args[2]
 
 var names = map[error]string{
 	nil: "nil", zk.ErrConnectionClosed: "ErrConnectionClosed", zk.ErrNoNode: "ErrNoNode", zk.ErrNoAuth: "ErrNoAuth",
-	zk.ErrBadVersion: "ErrBadVersion", zk.ErrNoChildrenForEphemerals: "ErrNoChildrenForEphemerals", zk.ErrNodeExists: "ErrNodeExists",
-	zk.ErrNotEmpty: "ErrNotEmpty", zk.ErrInvalidACL: "ErrInvalidACL", zk.ErrInvalidPath: "ErrInvalidPath", zk.ErrBadArguments: "ErrBadArguments",
-	zk.ErrAuthFailed: "ErrAuthFailed", zk.ErrClosing: "ErrClosing", zk.ErrDeadlock: "ErrDeadlock", zk.ErrNotLocked: "ErrNotLocked", zk.ErrNoServer: "ErrNoServer",
+	zk.ErrBadVersion: "ErrBadVersion", zk.ErrNoChildrenForEphemerals: "ErrNoChildrenForEphemerals",
+	zk.ErrNodeExists: "ErrNodeExists",
+	zk.ErrNotEmpty:   "ErrNotEmpty", zk.ErrInvalidACL: "ErrInvalidACL", zk.ErrInvalidPath: "ErrInvalidPath",
+	zk.ErrBadArguments: "ErrBadArguments",
+	zk.ErrAuthFailed:   "ErrAuthFailed", zk.ErrClosing: "ErrClosing", zk.ErrDeadlock: "ErrDeadlock",
+	zk.ErrNotLocked: "ErrNotLocked", zk.ErrNoServer: "ErrNoServer",
 }
 
-// name tells errors by ==, as programs do.
+// name identifies errors by ==, as programs do.
 func name(err error) string {
 	if n, ok := names[err]; ok {
 		return n
@@ -45,8 +48,10 @@ func say(values ...any) {
 				values[i] = "no stat"
 				break
 			}
-			values[i] = fmt.Sprintf("stat{v%d c%d a%d, %d bytes, %d children, ephemeral %v, times %v, order %v}", v.Version, v.Cversion, v.Aversion,
-				v.DataLength, v.NumChildren, v.EphemeralOwner != 0, v.Ctime > 0 && v.Mtime >= v.Ctime, v.Czxid > 0 && v.Mzxid >= v.Czxid && v.Pzxid >= v.Czxid)
+			values[i] = fmt.Sprintf("stat{v%d c%d a%d, %d bytes, %d children, ephemeral %v, times %v, order %v}", v.Version,
+				v.Cversion, v.Aversion,
+				v.DataLength, v.NumChildren, v.EphemeralOwner != 0, v.Ctime > 0 && v.Mtime >= v.Ctime, v.Czxid > 0 &&
+					v.Mzxid >= v.Czxid && v.Pzxid >= v.Czxid)
 		case []byte:
 			values[i] = fmt.Sprintf("%q (nil %v)", v, v == nil)
 		case []string:
@@ -92,7 +97,8 @@ func (c *cable) cut() {
 
 func main() {
 	var wire cable
-	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}), zk.WithDialer(wire.dial), zk.WithMaxBufferSize(1<<20))
+	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}), zk.WithDialer(wire.dial),
+		zk.WithMaxBufferSize(1<<20))
 	if err != nil {
 		panic(err)
 	}

@@ -1,4 +1,5 @@
-package bench
+// Package machine describes the machine on which figures were measured.
+package machine
 
 import (
 	"context"
@@ -14,8 +15,8 @@ import (
 	"time"
 )
 
-// machine is what figures were measured on; a field that isn't known is empty.
-type machine struct {
+// Facts describe what figures were measured on; a field that isn't known is empty.
+type Facts struct {
 	Cores     int    `json:"cores"`
 	Processor string `json:"processor,omitempty"`
 	MemoryMiB int64  `json:"memory_mib,omitempty"`
@@ -26,13 +27,13 @@ type machine struct {
 	Commit    string `json:"commit,omitempty"`
 }
 
-// askMax bounds a question to another program.
+// askMax bounds the run of another program that is asked for a fact.
 const askMax = 5 * time.Second
 
-// describeMachine finds out; dir is where data directories are made, commit
-// overrides what the binary knows of itself.
-func describeMachine(ctx context.Context, dir, commit string) machine {
-	m := machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Commit: commit}
+// Describe collects the facts. dir is where data directories are created ("" is the
+// system's temporary directory); commit overrides the commit recorded in the binary.
+func Describe(ctx context.Context, dir, commit string) Facts {
+	m := Facts{Cores: runtime.NumCPU(), Go: runtime.Version(), Commit: commit}
 	m.Processor = lineField("/proc/cpuinfo", "model name")
 	if kb, err := strconv.ParseInt(strings.TrimSuffix(lineField("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
 		m.MemoryMiB = kb / 1024
@@ -63,7 +64,7 @@ func lineField(file, name string) string {
 	return ""
 }
 
-// builtCommit is the commit that this binary was built from, if the build knew.
+// builtCommit returns the commit that this binary was built from, if the build recorded it.
 func builtCommit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -83,10 +84,10 @@ func builtCommit() string {
 	return commit + dirty
 }
 
-// tmpfsMagic is the type that statfs gives a file system in memory.
+// tmpfsMagic is the type that statfs reports for a file system in memory.
 const tmpfsMagic = 0x01021994
 
-// fileSystem says what kind of file system dir is on, as far as it matters.
+// fileSystem returns the kind of file system that dir is on, as far as it matters.
 func fileSystem(dir string) string {
 	if dir == "" {
 		dir = os.TempDir()
@@ -101,8 +102,8 @@ func fileSystem(dir string) string {
 	return fmt.Sprintf("on disk (type %#x)", st.Type)
 }
 
-// write writes the description as lines of a list.
-func (m machine) write(w io.Writer) error {
+// Write writes the facts as lines of a list.
+func (m Facts) Write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- machine: %d cores", m.Cores)
 	if m.Processor != "" {

@@ -1,0 +1,106 @@
+package replica
+
+import (
+	"math"
+
+	"github.com/zooid-project/zooid/internal/limit"
+)
+
+// What the connections of an address, or of an identity, hold together on this server is limited as
+// well: their watches, and the ephemeral znodes of their sessions.
+//
+// owner.watched is an upper bound of an owner's watches: it grows with each watch set, and doesn't
+// shrink when one fires. The watches are counted, and the bound is set to their number, only when
+// the bound reaches the limit.
+
+// holders are the scopes whose connections share limits of what they hold.
+var holders = [...]limit.Scope{limit.Address, limit.Identity}
+
+// ownerIn returns the owner that the client counts toward in a scope, or nil.
+func (c *Client) ownerIn(s limit.Scope) *owner {
+	if s == limit.Identity {
+		return c.byIdentity.Load()
+	}
+	return c.byAddress.Load()
+}
+
+// noteWatched adds n watches to the owners of c.
+func (c *Client) noteWatched(n int64) {
+	for _, s := range holders {
+		if o := c.ownerIn(s); o != nil {
+			o.watched.Add(n)
+		}
+	}
+}
+
+// mayHoldWatch reports whether the owners of c may have one more watch, and logs it if not.
+func (r *Replica) mayHoldWatch(c *Client, b *bounds) bool {
+	for _, s := range holders {
+		most, o := b.sets[s][limit.Watches], c.ownerIn(s)
+		if most == 0 || o == nil || o.watched.Load() < most {
+			continue
+		}
+		w := r.ownersIn(s)
+		if o == &w.rest {
+			continue // many owners share it
+		}
+		r.watchMu.Lock()
+		n := w.sum(o, func(c *Client) int { return r.watches.SizeOf(c.id) })
+		r.watchMu.Unlock()
+		if o.watched.Store(n); n >= most {
+			r.exceeded(c, s, o.name, limit.Watches, r.now())
+			return false
+		}
+	}
+	return true
+}
+
+// mayHoldEphemerals reports whether the owners of c may have n more ephemeral znodes, and logs it if
+// not.
+func (r *Replica) mayHoldEphemerals(c *Client, b *bounds, n int64, now int64) bool {
+	for _, s := range holders {
+		most, o := b.sets[s][limit.Ephemerals], c.ownerIn(s)
+		w := r.ownersIn(s)
+		if most == 0 || o == nil || o == &w.rest || r.ephemerals.Load()+n <= most {
+			continue
+		}
+		r.mu.RLock()
+		held := w.sum(o, func(c *Client) int { return r.tree.EphemeralsOf(c.session) })
+		r.mu.RUnlock()
+		if held+n > most {
+			r.exceeded(c, s, o.name, limit.Ephemerals, now)
+			return false
+		}
+	}
+	return true
+}
+
+// ownersIn returns the owners of a scope.
+func (r *Replica) ownersIn(s limit.Scope) *owners {
+	if s == limit.Identity {
+		return &r.identified
+	}
+	return &r.addresses
+}
+
+// sum adds up a number over the connections of an owner.
+func (w *owners) sum(o *owner, of func(*Client) int) (n int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range o.clients { // any order: a sum
+		n += int64(of(c))
+	}
+	return n
+}
+
+// leastEphemerals returns the smallest limit of ephemeral znodes that a connection or what it counts
+// toward has; math.MaxInt64 if there is none.
+func (b *bounds) leastEphemerals() int64 {
+	least := int64(math.MaxInt64)
+	for _, s := range [...]limit.Scope{limit.Connection, limit.Address, limit.Identity} {
+		if n := b.sets[s][limit.Ephemerals]; n > 0 {
+			least = min(least, n)
+		}
+	}
+	return least
+}

@@ -1,0 +1,134 @@
+package replica
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// settingWatches is a setWatches2 that sets so many persistent watches.
+func settingWatches(n int) func([]byte) []byte {
+	return func(b []byte) []byte {
+		w := jute.SetWatches{Persistent: make([]string, n)}
+		for i := range w.Persistent {
+			w.Persistent[i] = fmt.Sprintf("/w%d", i)
+		}
+		return w.Append(b, jute.OpSetWatches2)
+	}
+}
+
+// TestWatchesRest has a clock on which each step takes a millisecond. Who sets many watches rests, and so do the ends
+// of such connections, and, up to a limit, other connections from the address. Nobody else does.
+func TestWatchesRest(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	connect := func(address string) *Client {
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, func() {})
+		hello := jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)}
+		if err := s.r.Connect(c, &hello, s.ids); err != nil {
+			t.Fatal(err)
+		}
+		s.apply(s.forward()...)
+		c.TakeOutput(nil)
+		return c
+	}
+	first, second, other := connect("10.0.0.1"), connect("10.0.0.1"), connect("10.0.0.2")
+	now, rested := int64(1e12), time.Duration(0)
+	var heard *Client // whose heartbeats are read meanwhile
+	s.r.now = func() int64 { now += 1e6; return now }
+	rest := func(d time.Duration) {
+		if d < time.Duration(watchRestMin) {
+			t.Errorf("a rest of %v", d)
+		}
+		now += int64(d)
+		rested += d
+		if heard != nil {
+			heard.lastHeard.Store(now / 1e6)
+		}
+	}
+	set := func(c *Client, watches ...int) time.Duration {
+		c.Rest, rested = rest, 0
+		raw, stream := pipeline{}, []byte(nil)
+		for _, n := range watches {
+			stream = raw.request(stream, jute.OpSetWatches2, settingWatches(n))
+		}
+		if _, err := s.receive(c, stream); err != nil {
+			t.Fatal(err)
+		}
+		replies := 0
+		for out, _ := c.TakeOutput(nil); out != nil; out, _ = c.TakeOutput(nil) {
+			replies += countReplies(out)
+		}
+		if replies != len(watches) {
+			t.Fatalf("%d replies, want %d", replies, len(watches))
+		}
+		return rested
+	}
+	if d := set(first, 60*setWatchesStep); d != 0 {
+		t.Errorf("60 steps: a rest of %v, want none", d)
+	}
+	most := time.Duration(watchRestsMax)
+	if d := set(first, 100*setWatchesStep); d < time.Second || d > most {
+		t.Errorf("100 steps: a rest of %v, want 16 times as long as they take but for what is free", d)
+	}
+	if d := set(second, 10*setWatchesStep); d == 0 {
+		t.Error("another connection of the address doesn't rest")
+	}
+	if d := set(other, 10*setWatchesStep); d != 0 {
+		t.Errorf("another address rests for %v", d)
+	}
+	if d := set(second, setWatchesStep-1); d != 0 {
+		t.Errorf("a few watches: a rest of %v, want none", d)
+	}
+	second.owner().watchRate.Use(now, 1e9, watchTime)
+	if d := set(second, 40*setWatchesStep); d < most*9/10 || d > most {
+		t.Errorf("others from the address set very many: a rest of %v, want nearly %v", d, most)
+	}
+	// Two requests that arrive together: nothing is read of the client while it rests for both.
+	second.owner().watchRate.Use(now, 1e9, watchTime)
+	if d := set(second, 20*setWatchesStep, 20*setWatchesStep); d < most*9/10 || d > most {
+		t.Errorf("two requests: a rest of %v, want nearly %v", d, most)
+	}
+	heard = second
+	second.owner().watchRate.Use(now, 1e9, watchTime)
+	if d := set(second, 40*setWatchesStep); d < most*9/10 || d > most {
+		t.Errorf("a client whose heartbeats are read: a rest of %v for one request, want nearly %v", d, most)
+	}
+	s.r.Disconnected(second)
+	rested = 0
+	if s.r.Disconnected(first); rested < time.Second || rested > time.Duration(watchForgetMax) {
+		t.Errorf("a connection of many watches ends: a rest of %v", rested)
+	}
+	if n := s.r.watches.SizeOf(first.id); n != 0 {
+		t.Errorf("%d of its watches are left", n)
+	}
+}
+
+// TestTryOutputIsShort: the goroutine that writes to many connections doesn't do a connection's long reads.
+func TestTryOutputIsShort(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.client(nil)
+	s.apply(s.forward()...)
+	c.TakeOutput(nil)
+	c.Try = func(b []byte) int { return len(b) }
+	raw := pipeline{}
+	stream := raw.request(nil, jute.OpExists, reading("/", false))
+	if _, err := s.receive(c, raw.request(stream, jute.OpSetWatches2, settingWatches(3*setWatchesStep))); err != nil {
+		t.Fatal(err)
+	}
+	if !c.flushing {
+		t.Fatal("there is nothing to flush")
+	}
+	if left := c.TryOutput(); !left.Long || left.Out != nil || left.Last || s.r.watches.SizeOf(c.id) != 0 {
+		t.Errorf("it leaves %+v, with %d watches set; want a long read that hasn't begun", left, s.r.watches.SizeOf(c.id))
+	}
+	if !c.flushing {
+		t.Error("the flushing ended with the long read undone")
+	}
+	if out, _ := c.TakeOutput(nil); countReplies(out) != 1 || s.r.watches.SizeOf(c.id) == 0 {
+		t.Errorf("%d replies, want one", countReplies(out))
+	}
+}
