@@ -10,7 +10,7 @@ STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERS
 # What build makes.
 BIN ?= bin/zooid
 
-.PHONY: build profile install release packages packages-test chart-test lint cross run test race compat clients fuzz sim sim-fresh mutants torture hostile overload limits-cost ensemble ensemble-stop bench-compare nightly
+.PHONY: build profile install release packages packages-test chart-test lint cross run test race compat clients fuzz sim sim-fresh mutants torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -pgo=$(PROFILE) -ldflags "$(STAMP)" -o $(BIN) ./cmd/zooid
@@ -127,6 +127,11 @@ torture:
 HOSTILE ?=
 hostile:
 	ZOOID_HOSTILE=1 $(GO) test ./test/hostile -count=1 -v -timeout 100m $(HOSTILE)
+
+# A test many times beside busy processes, its failures counted: make stress PKG=./internal/server RUN='^TestX$$' N=50 LOAD=8.
+# ARGS are the test's own flags, P is how many run at once; ZOOID_CRASH=1 and the like reach the test.
+stress:
+	@PKG='$(PKG)' RUN='$(RUN)' N='$(N)' LOAD='$(LOAD)' P='$(P)' test/stress.sh $(ARGS)
 
 # What servers do at three times of what they can do, beside one greedy identity, beside 20,000 connections that say nothing or
 # lie, with 100,000 logins a minute, and with TLS handshakes, each judged (docs/testing.md). The machine must do nothing else; it
