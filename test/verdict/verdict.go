@@ -1,8 +1,8 @@
 // Package verdict marks failures of tests that no second run can excuse.
 //
-// Tests of real processes fail now and then for want of a processor, so `make real` runs a failed test once more, alone
-// (test/rerun). What the order checker, the ledger of promises or a digest reports is different: one history that breaks
-// a promise proves a bug, however rare it is. Whoever judges by these calls [Final] first.
+// Tests of real processes fail now and then for want of a processor, so `make real` runs a failed test once more,
+// alone (test/rerun). What the order checker, the ledger of promises or a digest reports is different: one history that
+// breaks a promise proves a bug, however rare it is. A test that judges by these calls [Final] before it fails.
 package verdict
 
 import "testing"
