@@ -34,6 +34,7 @@ export ZOOID_UNTIL= ZOOID_RECORD=$record
 step() {
 	local name=$1 code=0 from=$SECONDS
 	shift
+	echo "== $name begins ($(date -u +%T))"
 	"$@" >"$logs/$name.log" 2>&1 </dev/null || code=$?
 	# A step is shown in one piece, though others run beside it.
 	flock "$logs" sh -c "printf '\n== %s: exit code %d, %d s (%s)\n' '$name' $code $((SECONDS - from)) \"\$(date -u +%T)\"; cat '$logs/$name.log'"

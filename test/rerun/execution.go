@@ -145,8 +145,8 @@ func (e *execution) results() []result {
 
 var testFunction = regexp.MustCompile(`(?m)^func (Test[A-Z0-9_]\w*)\(`)
 
-// notRun returns a result for each test in the source that would have run and has no end in e; e is nil if none has run.
-// A package of which nothing ran has one result.
+// notRun returns a result for each test in the source that would have run and has no end in e; e is nil if none has
+// run. A package of which nothing ran has one result.
 func notRun(packages, flags []string, e *execution) (all []result) {
 	const format = "{{.ImportPath}}\t{{.Dir}}\t{{join .TestGoFiles \" \"}} {{join .XTestGoFiles \" \"}}"
 	args := append([]string{"list", "-f", format}, packages...)
