@@ -22,9 +22,9 @@ type conn struct {
 	s       *session // nil until greeted
 	after   *conn    // the session's previous connection, until it has ended; requests of this one aren't played before
 	open    []*exchange
-	held    int // number of its exchanges that the shadow hasn't played
-	bytes   int // memory that they take
-	last    int64
+	held    int   // number of its exchanges that the shadow hasn't played
+	bytes   int   // memory that they take
+	last    int64 // each reply to come has at least this zxid, and that of a write has a higher one
 	emitted int64
 	events  []jute.WatcherEvent
 	off     string // why it is no longer shadowed, "" while it is
@@ -137,8 +137,9 @@ func (c *conn) answer(frame []byte) error {
 	if h.Decode(d); d.Err() != nil {
 		return d.Err()
 	}
-	c.last = max(c.last, h.Zxid)
 	if h.Xid == jute.XidNotification {
+		// Since 3.9 it has the zxid of a write, which may be the client's own: then the write's reply is still to come.
+		c.last = max(c.last, h.Zxid-1)
 		var e jute.WatcherEvent
 		if e.Decode(d); d.Err() != nil {
 			return d.Err()
@@ -148,6 +149,7 @@ func (c *conn) answer(frame []byte) error {
 		}
 		return nil
 	}
+	c.last = max(c.last, h.Zxid)
 	for _, x := range c.open {
 		if x.answered || x.xid != h.Xid {
 			continue

@@ -17,7 +17,8 @@
 //   - A request is played after its reply has arrived, in the order of the replies' zxids. At the same zxid the write
 //     comes first, then the reads of the resulting state ([queue]).
 //   - A reply with zxid z is played only when no lower zxid can follow: each request that was pending when the reply
-//     arrived has been answered, or its connection has seen z ([Proxy.blocker]).
+//     arrived has been answered, or its connection has seen z ([Proxy.blocker]). A reply with z shows that; a
+//     notification with z doesn't, as a client gets notifications of its own write before the write's reply.
 //   - A write is played when everything before it has been answered; consecutive reads are sent together.
 //
 // Then the shadow handles each request in the same state as the primary did, and the replies must be equal except for

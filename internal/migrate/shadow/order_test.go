@@ -43,6 +43,11 @@ func (p scripted) reply(c *conn, xid int32, zxid int64) {
 	c.replied(jute.AppendReply(nil, jute.ReplyHeader{Xid: xid, Zxid: zxid}, nil))
 }
 
+func (p scripted) notify(c *conn, zxid int64) {
+	e := jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: jute.StateSyncConnected, Path: "/1"}
+	c.replied(jute.AppendReply(nil, jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}, e.Append))
+}
+
 // plays checks which requests are played next.
 func (p scripted) plays(want ...int32) {
 	p.t.Helper()
@@ -124,6 +129,45 @@ func TestOrder(t *testing.T) {
 	if len(p.queue) != 2 || p.counts.Unanswered != 2 || p.doubts.why("/12", false) == "" {
 		t.Errorf("what its last write did is not in doubt")
 	}
+}
+
+// TestOwnNotification: a client gets the notification of its own write before the write's reply, with the same zxid.
+// Other connections' reads of the new state wait for that reply. If the connection ends first, the path is in doubt.
+func TestOwnNotification(t *testing.T) {
+	t.Parallel()
+	p := newScripted(t)
+	a, b := p.connected(1), p.connected(2)
+	p.ask(a, 1, jute.OpSetData)
+	p.ask(b, 2, jute.OpGetData)
+	p.notify(a, 10)
+	p.reply(b, 2, 10)
+	p.plays()
+	p.reply(a, 1, 10)
+	p.plays(1)
+	p.plays(2)
+
+	p.ask(a, 3, jute.OpSetData)
+	p.ask(b, 4, jute.OpGetData)
+	p.notify(a, 11)
+	p.reply(b, 4, 11)
+	p.plays()
+	a.over(true) // the reply is lost
+	if p.doubts.why("/3", false) == "" {
+		t.Error("what the write did is not in doubt")
+	}
+	if batch := p.next(); len(batch) != 1 || batch[0].kind != detached {
+		t.Errorf("%d are played; want the connection's end", len(batch))
+	}
+	p.plays(4)
+
+	// A notification of another's write still shows that no lower zxid can follow.
+	c := p.connected(3)
+	p.ask(c, 5, jute.OpSetData)
+	p.ask(b, 6, jute.OpGetData)
+	p.reply(b, 6, 12)
+	p.plays()
+	p.notify(c, 13)
+	p.plays(6)
 }
 
 // TestLateReplies: a zxid lower than one that has been played makes what differs unsure.
