@@ -101,7 +101,7 @@ func startApache(properties ...string) (address string, stop func(), err error) 
 		log.Close()
 		os.RemoveAll(dir)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c, err := zk.Open(ctx, address, zk.Options{})
 	if err != nil {
@@ -113,12 +113,15 @@ func startApache(properties ...string) (address string, stop func(), err error) 
 	return address, stop, nil
 }
 
+// patience bounds a test with real servers that would wait for ever. Nothing is judged by it.
+const patience = 3 * time.Minute
+
 // live opens a client rooted in a znode of its own, which goes with the test, and
 // returns it with the connect string that leads there.
 func live(t testing.TB, opt zk.Options) (*zk.Client, string, context.Context) {
 	t.Helper()
 	servers := liveServers(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	bare, err := zk.Open(ctx, servers, opt)
 	if err != nil {
@@ -142,7 +145,7 @@ func live(t testing.TB, opt zk.Options) (*zk.Client, string, context.Context) {
 // sweep deletes the tree at root with a client of its own, as the test may have
 // closed its client.
 func sweep(t testing.TB, servers, root string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c, err := zk.Open(ctx, servers, zk.Options{})
 	if err != nil {

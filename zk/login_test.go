@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/zktest"
@@ -16,7 +15,7 @@ import (
 var loginUsers = map[string]string{"bob": `se,cr"et`, "jérôme": "päss"}
 
 func testLogin(t *testing.T, address string, cut func()) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for user, password := range loginUsers {
 		c, err := zk.Open(ctx, address, zk.Options{SASL: zk.DigestMD5(user, password)})

@@ -16,7 +16,7 @@ import (
 func TestSessionsRun(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s := zk.NewSessions(func() (*zk.Client, error) {
 		return zk.New(e.Connect(), zk.Options{SessionTimeout: 30 * time.Second})

@@ -19,7 +19,7 @@ import (
 // opened returns a client of e that ends with the test, and a context for its calls.
 func opened(t *testing.T, e *zktest.Ensemble, chroot string, opt zk.Options) (*zk.Client, context.Context) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	if opt.SessionTimeout == 0 {
 		opt.SessionTimeout = 30 * time.Second

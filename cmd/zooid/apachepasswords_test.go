@@ -37,7 +37,7 @@ func TestApachePasswords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := zk.Open(t.Context(), s.Addrs()[0].String(), zk.Options{SessionTimeout: 10 * time.Second})
+		c, err := zk.Open(t.Context(), s.Addrs()[0].String(), zk.Options{SessionTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

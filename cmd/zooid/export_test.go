@@ -56,6 +56,7 @@ func TestExportOfRunningServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := startServer(t, "clientPort="+clients,
+		"maxSessionTimeout=600000", // the session must not end between two exports
 		"admin.enableServer=true", "admin.serverPort=0", "admin.rateLimiterIntervalInMS=0",
 		"DigestAuthenticationProvider.superDigest="+super,
 		"admin.portUnification=true", "ssl.quorum.keyStore.location="+filepath.Join(stores, "server.jks"),

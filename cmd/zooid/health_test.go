@@ -123,7 +123,7 @@ func TestReload(t *testing.T) {
 	}
 	word := func(name string) string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		text, err := ask.Word(ctx, nil, "127.0.0.1:"+clients, name, 1<<16)
 		if err != nil {
@@ -282,7 +282,7 @@ func TestReloadLimits(t *testing.T) {
 	}
 	defer c.Close() // it is the one connection
 	answers := func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		text, err := ask.Word(ctx, nil, "127.0.0.1:"+clients, "isro", 1<<16)
 		return err == nil && strings.HasPrefix(text, "rw")

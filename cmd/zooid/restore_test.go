@@ -47,7 +47,7 @@ func TestRestoreCommand(t *testing.T) {
 		t.Fatalf("no client address in the log:\n%s", p.log.String())
 	}
 	ctx := t.Context()
-	c, err := zk.Open(ctx, at[1], zk.Options{SessionTimeout: 10 * time.Second})
+	c, err := zk.Open(ctx, at[1], zk.Options{SessionTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestRestoreCommand(t *testing.T) {
 		if _, _, err := c.Get(ctx, "/kept"); !errors.Is(err, zk.ErrSessionExpired) {
 			t.Errorf("%s: the session from before goes on: %v", format, err)
 		}
-		if c, err = zk.Open(ctx, at[1], zk.Options{SessionTimeout: 10 * time.Second}); err != nil {
+		if c, err = zk.Open(ctx, at[1], zk.Options{SessionTimeout: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()

@@ -84,7 +84,7 @@ func createZnodes(t *testing.T, address string, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := zk.Open(ctx, address, zk.Options{})
+	c, err := zk.Open(ctx, address, zk.Options{SessionTimeout: 10 * time.Minute}) // as long as the server grants
 	if err != nil {
 		t.Error(err)
 		return

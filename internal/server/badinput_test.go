@@ -20,11 +20,8 @@ import (
 func (l *logLines) says(t *testing.T, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		for n := 0; !strings.Contains(l.String(), part); n++ {
-			if n > 2000 {
-				t.Fatalf("the log does not say %q:\n%s", part, l.String())
-			}
-			time.Sleep(10 * time.Millisecond)
+		if !within(func() bool { return strings.Contains(l.String(), part) }) {
+			t.Fatalf("the log does not say %q:\n%s", part, l.String())
 		}
 	}
 }
@@ -151,7 +148,7 @@ func TestDuplicateIDOnACopyStops(t *testing.T) {
 	defer s.Close()
 	select {
 	case err = <-s.Failed():
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 	}
 	if !errors.Is(err, peer.ErrDuplicateID) {
 		t.Fatalf("the duplicate ended with %v", err)

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,7 +35,7 @@ func breaksDown(t *testing.T, s *Server) *PanicError {
 		}
 		s.Close()
 		return e
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the server goes on")
 	}
 	return nil
@@ -123,7 +122,7 @@ func TestPanicWhileClosing(t *testing.T) {
 	close(closing)
 	select {
 	case <-closed:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the server doesn't close")
 	}
 	if !reader.ends() {
@@ -189,7 +188,7 @@ func decides(t *testing.T, opt Options) {
 // sameState waits until servers have the same state.
 func sameState(t *testing.T, servers []*Server) {
 	t.Helper()
-	for range 1500 {
+	eventually(t, "the servers have one state", func() bool {
 		index, _, digest := servers[0].replica.Position()
 		same := true
 		for _, s := range servers[1:] {
@@ -199,12 +198,8 @@ func sameState(t *testing.T, servers []*Server) {
 			}
 			same = same && i == index
 		}
-		if same {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatal("the servers did not come to one state in 30 seconds")
+		return same
+	})
 }
 
 // TestSkipEntry: an ensemble stops at an entry that panics. Two decisions don't start it,
@@ -244,20 +239,14 @@ func TestSkipEntry(t *testing.T) {
 	breaksDown(t, servers[lead])
 	// Of the two others one leads and stops; the last may not hear that the entry is agreed on.
 	second := -1
-	for range 1500 {
+	eventually(t, "another server stops", func() bool {
 		for i, s := range servers {
 			if i != lead && s.replica.Broken() {
 				second = i
 			}
 		}
-		if second >= 0 {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if second < 0 {
-		t.Fatal("no other server stopped in 30 seconds")
-	}
+		return second >= 0
+	})
 	breaksDown(t, servers[second])
 	third := 3 - lead - second
 	servers[third].Close()
@@ -306,10 +295,7 @@ func TestSkipEntry(t *testing.T) {
 
 	for _, way := range []string{"log", "snapshot"} {
 		if way == "snapshot" {
-			c := connect(t, opts[lead].Listen[0], 0, nil)
-			for i := range 3000 {
-				c.call(jute.OpCreate, creating(fmt.Sprintf("/n%04d", i), make([]byte, 1000), 0))
-			}
+			connect(t, opts[lead].Listen[0], 0, nil).outrun(servers, 1)
 		}
 		servers[third].Close()
 		opts[third].DataDir, opts[third].LogDir = t.TempDir(), ""

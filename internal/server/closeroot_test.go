@@ -36,7 +36,7 @@ func TestStrictProfile(t *testing.T) {
 		return (&jute.CreateRequest{Path: path, ACL: acl}).Append
 	}
 	for _, path := range closedPaths {
-		for deadline := time.Now().Add(30 * time.Second); s.Replica().Permits(path, jute.PermCreate, nil); time.Sleep(
+		for deadline := time.Now().Add(patience); s.Replica().Permits(path, jute.PermCreate, nil); time.Sleep(
 			10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s stays open", path)

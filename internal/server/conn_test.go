@@ -13,6 +13,20 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
+// patience bounds a wait for what must come. Nothing is judged by it: it only ends a test that would wait for ever, so
+// it is far longer than anything takes on a busy machine.
+const patience = 2 * time.Minute
+
+// within reports whether a condition comes to hold within patience.
+func within(holds func() bool) bool {
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
 // rawClient speaks the protocol by hand and pipelines.
 type rawClient struct {
 	t       testing.TB
@@ -36,27 +50,39 @@ func open(t testing.TB, opt Options) *Server {
 // connect opens a session, or resumes one; it tries until the server serves.
 func connect(t testing.TB, addr string, session int64, passwd []byte) *rawClient {
 	t.Helper()
-	for range 1500 {
+	var c *rawClient
+	if !within(func() bool {
 		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			if c := handshake(t, conn, session, passwd); c != nil {
-				return c
-			}
+		if err != nil {
+			return false
+		}
+		if c = handshake(t, conn, session, passwd); c == nil {
 			conn.Close()
 		}
-		time.Sleep(20 * time.Millisecond)
+		return c != nil
+	}) {
+		t.Fatalf("no session on %s in %v", addr, patience)
 	}
-	t.Fatalf("no session on %s in 30 seconds", addr)
-	return nil
+	return c
 }
 
+// sessionTimeout is what connect asks for: longer than ends waits.
+const sessionTimeout = 40 * time.Second
+
+// handshake opens or resumes a session on a connection; nil if the server closes that instead.
 func handshake(t testing.TB, conn net.Conn, session int64, passwd []byte) *rawClient {
+	return handshakeFor(t, conn, sessionTimeout, session, passwd)
+}
+
+// handshakeFor is handshake with the session's timeout, as far as the server grants it.
+func handshakeFor(t testing.TB, conn net.Conn, timeout time.Duration, session int64, passwd []byte) *rawClient {
 	c := &rawClient{t: t, conn: conn}
 	if passwd == nil {
 		passwd = make([]byte, jute.PasswdSize)
 	}
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
-	req := jute.ConnectRequest{Timeout: 20000, SessionID: session, Passwd: passwd, HasReadOnly: true}
+	conn.SetDeadline(time.Now().Add(patience))
+	ms := int32(timeout.Milliseconds())
+	req := jute.ConnectRequest{Timeout: ms, SessionID: session, Passwd: passwd, HasReadOnly: true}
 	if _, err := conn.Write(jute.AppendFrame(nil, req.Append)); err != nil {
 		return nil
 	}
@@ -101,7 +127,7 @@ func (c *rawClient) call(op jute.Op, record func([]byte) []byte) (jute.ReplyHead
 // ends reports whether the server ends the connection, without another word. Silence
 // is no end; a session of connect would be over if it lasted longer.
 func (c *rawClient) ends() bool {
-	c.conn.SetReadDeadline(time.Now().Add(15 * time.Second))
+	c.conn.SetReadDeadline(time.Now().Add(sessionTimeout * 3 / 4))
 	n, err := c.conn.Read(make([]byte, 1))
 	return n == 0 && err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
@@ -179,7 +205,7 @@ func TestPipelinesOfAnySize(t *testing.T) {
 // and others go on.
 func TestBadFramesEndTheConnection(t *testing.T) {
 	t.Parallel()
-	s := open(t, Options{})
+	s := open(t, Options{SessionlessTimeout: time.Hour}) // it would end each connection without a session
 	addr := s.Addrs()[0].String()
 	good := connect(t, addr, 0, nil)
 	length := func(n uint32, rest ...byte) []byte { return append(binary.BigEndian.AppendUint32(nil, n), rest...) }
@@ -205,7 +231,7 @@ func TestBadFramesEndTheConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		conn.SetDeadline(time.Now().Add(patience))
 		conn.Write(bytes)
 		if !(&rawClient{conn: conn}).ends() {
 			t.Errorf("%s: it was answered, or the connection goes on", name)

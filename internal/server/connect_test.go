@@ -69,15 +69,11 @@ func TestWrongPassword(t *testing.T) {
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for range 2000 {
-		if holds() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !within(holds) {
+		t.Fatalf("it never comes to this: %s", what)
 	}
-	t.Fatalf("it never comes to this: %s", what)
 }
 
 // TestUnknownSessions: connect requests with made-up session ids are refused, on

@@ -36,12 +36,12 @@ func TestTooManyConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	nc.SetDeadline(time.Now().Add(patience))
 	if n, err := nc.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("one too many is answered: %d bytes, %v", n, err)
 	}
 	first.conn.Close()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		s.mu.Lock()
 		n := len(s.conns)
 		s.mu.Unlock()

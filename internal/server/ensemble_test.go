@@ -2,9 +2,9 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/jute"
@@ -58,16 +58,12 @@ func openAll(t *testing.T, opts []Options) []*Server {
 // leader waits until one of the servers leads and returns its place.
 func leader(t *testing.T, servers []*Server) int {
 	t.Helper()
-	for range 1000 {
-		for i, s := range servers {
-			if s != nil && s.peer.Status().IsLeader {
-				return i
-			}
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("no leader in 10 seconds")
-	return 0
+	lead := -1
+	eventually(t, "one of the servers leads", func() bool {
+		lead = slices.IndexFunc(servers, func(s *Server) bool { return s != nil && s.peer.Status().IsLeader })
+		return lead >= 0
+	})
+	return lead
 }
 
 // TestLeaderLossIsInvisible stops the leader under a client of another server:
@@ -107,19 +103,51 @@ func TestLeaderLossIsInvisible(t *testing.T) {
 	}
 }
 
+// tookSnapshot is in the log of a server that was behind the log that the others keep.
+const tookSnapshot = "this server was far behind and took a peer's snapshot"
+
+// outrun creates znodes until none of the servers keeps the log up to an index any more: one that has no more than that
+// can't go on without a snapshot. It returns the path of the last znode, and the reply.
+func (c *rawClient) outrun(servers []*Server, index uint64) (path string, last jute.ReplyHeader) {
+	c.t.Helper()
+	const together = 50 // few enough that no reply needs to be read before all are asked for
+	keeps := func(s *Server) bool {
+		first, err := s.dir.Log().FirstIndex()
+		return err != nil || first <= index+1
+	}
+	n := 0
+	eventually(c.t, "the log is shorter", func() bool {
+		var b []byte
+		for range together {
+			n++
+			path = fmt.Sprintf("/n%06d", n)
+			b = c.request(b, jute.OpCreate, creating(path, make([]byte, 1000), 0))
+		}
+		if _, err := c.conn.Write(b); err != nil {
+			c.t.Fatal(err)
+		}
+		for range together {
+			if last, _ = c.reply(); last.Err != jute.OK {
+				c.t.Fatal(last.Err)
+			}
+		}
+		return !slices.ContainsFunc(servers, keeps)
+	})
+	return path, last
+}
+
 // TestLaggingServerCatchesUp stops one server, lets the others go on beyond the
 // log they keep, and starts it again: it takes a snapshot and then follows.
 func TestLaggingServerCatchesUp(t *testing.T) {
 	t.Parallel()
-	servers, opts := threeServers(t, Options{Serving: Serving{SnapCount: 100}})
+	var log logLines
+	servers, opts := threeServers(t, Options{Serving: Serving{SnapCount: 100}, Log: log.logger()})
 	lead := leader(t, servers)
 	behind := (lead + 1) % 3
+	index, _, _ := servers[behind].replica.Position()
 	servers[behind].Close()
-	c := connect(t, opts[lead].Listen[0], 0, nil)
-	var last jute.ReplyHeader
-	for i := range 3000 {
-		last, _ = c.call(jute.OpCreate, creating(fmt.Sprintf("/n%04d", i), make([]byte, 1000), 0))
-	}
+	others := []*Server{servers[lead], servers[(lead+2)%3]}
+	path, last := connect(t, opts[lead].Listen[0], 0, nil).outrun(others, index)
 	s, err := Open(opts[behind])
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +158,8 @@ func TestLaggingServerCatchesUp(t *testing.T) {
 	if h.Err != jute.OK || h.Zxid < last.Zxid {
 		t.Fatalf("sync: %v, zxid 0x%x, want at least 0x%x", h.Err, h.Zxid, last.Zxid)
 	}
-	if h, _ := reader.call(jute.OpExists, reading("/n2999", false)); h.Err != jute.OK {
+	if h, _ := reader.call(jute.OpExists, reading(path, false)); h.Err != jute.OK {
 		t.Errorf("the last write on the server that was behind: %v", h.Err)
 	}
+	log.says(t, tookSnapshot)
 }

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zooid-project/zooid/internal/fourletter"
 )
@@ -43,11 +42,11 @@ func TestWordsByRole(t *testing.T) {
 			!regexp.MustCompile(`\n101 127\.0\.0\.1:\d+ observer\nversion=[0-9a-f]+$`).MatchString(conf) {
 			t.Errorf("conf of a %s:\n%s", mode, conf)
 		}
-		mntr := word("mntr")
-		for n := 0; n < 500 && !strings.Contains(mntr, "zk_quorum_size\t2\n"); n++ { // as of the last tick
-			time.Sleep(10 * time.Millisecond)
+		var mntr string
+		within(func() bool { // as of the last tick
 			mntr = word("mntr")
-		}
+			return strings.Contains(mntr, "zk_quorum_size\t2\n")
+		})
 		leads := mode == fourletter.ModeLeader
 		if leads {
 			leaders++

@@ -64,13 +64,9 @@ func newWordStage(t *testing.T, opt Options) *wordStage {
 // seen its effect.
 func (st *wordStage) await(what string, ready func() bool) {
 	st.t.Helper()
-	for range 2000 {
-		if ready() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
+	if !within(ready) {
+		st.t.Fatalf("it never came to be that %s", what)
 	}
-	st.t.Fatalf("it never came to be that %s", what)
 }
 
 func (st *wordStage) dial() net.Conn {
@@ -79,7 +75,7 @@ func (st *wordStage) dial() net.Conn {
 	if err != nil {
 		st.t.Fatal(err)
 	}
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	return conn
 }
 

@@ -126,17 +126,18 @@ func TestDuplicateIDOfAGuest(t *testing.T) {
 func (c *cluster) guests(ids ...uint64) {
 	c.t.Helper()
 	var last []uint64
-	for range 2000 {
+	if !within(func() bool {
 		for _, s := range c.servers {
 			if st := s.peer.Status(); st.IsLeader {
 				if last = st.Guests; slices.Equal(last, ids) {
-					return
+					return true
 				}
 			}
 		}
-		time.Sleep(10 * time.Millisecond)
+		return false
+	}) {
+		c.t.Fatalf("the guests are %v, want %v", last, ids)
 	}
-	c.t.Fatalf("the guests are %v, want %v", last, ids)
 }
 
 func ids(t *testing.T, c *cluster, text string) (all []uint64) {

@@ -11,10 +11,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// ended says whether the server closes a connection that says nothing.
+// ended says whether the server closes a connection that says nothing. The server must have a long SessionlessTimeout,
+// or it closes any such connection.
 func ended(t *testing.T, c net.Conn) bool {
 	t.Helper()
-	c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+	c.SetReadDeadline(time.Now().Add(patience))
 	_, err := c.Read(make([]byte, 1))
 	return err == io.EOF || err != nil && strings.Contains(err.Error(), "reset")
 }
@@ -24,8 +25,8 @@ func ended(t *testing.T, c net.Conn) bool {
 func TestConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]Options{
-		"maxClientCnxns": {MaxClientConnections: 3},
-		"maxCnxns":       {MaxConnections: 3},
+		"maxClientCnxns": {MaxClientConnections: 3, SessionlessTimeout: time.Hour},
+		"maxCnxns":       {MaxConnections: 3, SessionlessTimeout: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := open(t, opt).Addrs()[0].String()
@@ -92,7 +93,7 @@ func TestWatchesOfAClientThatLeft(t *testing.T) {
 		t.Fatalf("%d watches, want %d", size, n)
 	}
 	c.conn.Close()
-	for deadline := time.Now().Add(30 * time.Second); s.replica.View().Watches > 0; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); s.replica.View().Watches > 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d watches are left", s.replica.View().Watches)
 		}
@@ -113,7 +114,7 @@ func TestWriteTimeout(t *testing.T) {
 	if _, err := c.conn.Write(in); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(s.replica.Connections()) > 0; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); len(s.replica.Connections()) > 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the connection is still there")
 		}
@@ -128,7 +129,7 @@ func TestLeftoverOfAWord(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(30 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	answer := make([]byte, 4)
 	c.Write([]byte("ruok"))
 	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "imok" {

@@ -28,7 +28,7 @@ func TestClientFloodIsNoLogFlood(t *testing.T) {
 		c.Read(make([]byte, 1))
 		c.Close()
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for ; !strings.Contains(out.String(), "linesLeftOut="); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no line tells that lines were left out")

@@ -123,23 +123,24 @@ func (c *cluster) reconfig(client *rawClient, ids ...uint64) {
 	lines := strings.ReplaceAll(c.lines(ids...), "\n", ",")
 	req := jute.ReconfigRequest{NewMembers: &lines, CurConfigID: -1}
 	h, _ := client.call(jute.OpReconfig, req.Append)
-	for end := time.Now().Add(time.Minute); h.Err == jute.ErrNewConfigNoQuorum && time.Now().Before(end); {
+	for end := time.Now().Add(patience); h.Err == jute.ErrNewConfigNoQuorum && time.Now().Before(end); {
 		h, _ = client.call(jute.OpReconfig, req.Append)
 	}
 	if h.Err != jute.OK {
 		c.t.Fatalf("reconfig to %v: %v", ids, h.Err)
 	}
 	var last quorum.Status
-	for range 1000 {
+	if !within(func() bool {
 		for _, s := range c.servers {
 			last = s.peer.Status()
 			if last.IsLeader && len(last.Voters)+len(last.Observers) == len(ids) && len(last.Observers) == observers(ids) {
-				return
+				return true
 			}
 		}
-		time.Sleep(10 * time.Millisecond)
+		return false
+	}) {
+		c.t.Fatalf("raft never had the membership %v; last seen %+v", ids, last)
 	}
-	c.t.Fatalf("raft never had the membership %v; last seen %+v", ids, last)
 }
 
 func observers(ids []uint64) (n int) {
@@ -237,7 +238,7 @@ func TestReconfigKeepsOrder(t *testing.T) {
 	for _, ids := range [][]uint64{{1, 2}, {1}, {1, 2}} {
 		lines := strings.ReplaceAll(c.lines(ids...), "\n", ",")
 		req := jute.ReconfigRequest{NewMembers: &lines, CurConfigID: -1}
-		for end := time.Now().Add(time.Minute); ; {
+		for end := time.Now().Add(patience); ; {
 			get := func(b []byte) []byte { return jute.AppendBool(jute.AppendString(b, "/zookeeper/config"), false) }
 			b := client.request(nil, jute.OpReconfig, req.Append)
 			b = client.request(b, jute.OpCreate, creating("/mine-", nil, jute.ModePersistentSequential))

@@ -20,10 +20,10 @@ type memoryStage struct {
 
 func newMemoryStage(t *testing.T, limit int64) *memoryStage {
 	t.Helper()
-	const patience = 10 * time.Minute // of clients that say nothing, or don't read
+	const forEver = 10 * time.Minute // for clients that say nothing, or don't read
 	s := open(t, Options{
-		MemoryLimit: limit, WriteTimeout: patience, SessionlessTimeout: patience, Serving: Serving{
-			SessionTimeoutMin: patience, SessionTimeoutMax: patience,
+		MemoryLimit: limit, WriteTimeout: forEver, SessionlessTimeout: forEver, Serving: Serving{
+			SessionTimeoutMin: forEver, SessionTimeoutMax: forEver,
 		},
 	})
 	m := &memoryStage{t: t, s: s, addr: s.Addrs()[0].String()}
@@ -101,12 +101,13 @@ func (m *memoryStage) resumes() {
 func (m *memoryStage) fillsBy(n int, owner string, send func(c *rawClient) []byte) {
 	m.t.Helper()
 	var clients []*rawClient
-	for range n {
-		c := m.connect()
+	for range n { // all of them before one sends: while memory is short none may come
+		clients = append(clients, m.connect())
+	}
+	for _, c := range clients {
 		if _, err := c.conn.Write(send(c)); err != nil {
 			m.t.Fatal(err)
 		}
-		clients = append(clients, c)
 	}
 	m.refuses(owner)
 	for _, c := range clients {
@@ -119,12 +120,12 @@ func (m *memoryStage) fillsBy(n int, owner string, send func(c *rawClient) []byt
 func (m *memoryStage) until(want jute.Code) {
 	m.t.Helper()
 	var h jute.ReplyHeader
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if h, _ = m.old.call(jute.OpCreate, creating(fmt.Sprintf("/try%d", time.Now().UnixNano()), nil, 0)); h.Err == want {
 			return
 		}
 	}
-	m.t.Fatalf("creates get %v for a minute, want %v; the account: %+v", h.Err, want, m.s.replica.View().Memory)
+	m.t.Fatalf("creates get %v all the time, want %v; the account: %+v", h.Err, want, m.s.replica.View().Memory)
 }
 
 func deleting(path string) func([]byte) []byte {

@@ -127,6 +127,7 @@ type Options struct {
 	Version       string // as the srvr four-letter word prints it
 
 	replaceTimeout time.Duration // 0 for the constant; for tests
+	spacePause     time.Duration // least time between two looks at the free space; for tests that set a state of it
 
 	observe func(*tree.Result) // see replica.Options.Observe; for tests
 }

@@ -28,7 +28,7 @@ func hello(t *testing.T, addr string, req jute.ConnectRequest) (*rawClient, *jut
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	if req.Passwd == nil {
 		req.Passwd = make([]byte, jute.PasswdSize)
 	}
@@ -48,17 +48,16 @@ func hello(t *testing.T, addr string, req jute.ConnectRequest) (*rawClient, *jut
 // untilReadOnly waits until a server serves a client that asks for it read-only.
 func untilReadOnly(t *testing.T, addr string) *rawClient {
 	t.Helper()
-	for range 1000 {
-		if c, res := hello(t, addr, jute.ConnectRequest{ReadOnly: true, HasReadOnly: true}); res != nil && res.ReadOnly {
-			if res.SessionID == 0 || res.Timeout != 20_000 || !res.HasReadOnly {
-				t.Fatalf("connect response %+v", res)
-			}
-			return c
+	var c *rawClient
+	eventually(t, "the server serves read-only", func() (serves bool) {
+		var res *jute.ConnectResponse
+		c, res = hello(t, addr, jute.ConnectRequest{ReadOnly: true, HasReadOnly: true})
+		if serves = res != nil && res.ReadOnly; serves && (res.SessionID == 0 || res.Timeout != 20_000 || !res.HasReadOnly) {
+			t.Fatalf("connect response %+v", res)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatal("it does not serve read-only after 20 seconds")
-	return nil
+		return serves
+	})
+	return c
 }
 
 // wordOf asks the server at addr a four-letter word.

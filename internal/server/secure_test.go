@@ -207,7 +207,7 @@ func TestUnified(t *testing.T) {
 // ask sends a four-letter word and reads the answer to its end.
 func ask(t *testing.T, conn net.Conn, word string) string {
 	t.Helper()
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	if _, err := conn.Write([]byte(word)); err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestSecureDawdler(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	if _, err := conn.Write([]byte{tlsHandshakeRecord, 3}); err != nil {
 		t.Fatal(err)
 	}
@@ -399,13 +399,9 @@ func TestSecurePipeline(t *testing.T) {
 // awaitCount waits for what follows from something that has happened.
 func awaitCount(t *testing.T, what string, count func() int64, want int64) {
 	t.Helper()
-	for range 2000 {
-		if count() == want {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
+	if !within(func() bool { return count() == want }) {
+		t.Fatalf("it never came to be that %s: the count is %d, not %d", what, count(), want)
 	}
-	t.Fatalf("it never came to be that %s: the count is %d, not %d", what, count(), want)
 }
 
 // TestEarlyDropOfHandshakes: a server that doesn't serve refuses TLS handshakes if it is told to; otherwise it shakes

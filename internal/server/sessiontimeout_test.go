@@ -18,7 +18,7 @@ func granted(t *testing.T, addr string, asked time.Duration) time.Duration {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	req := jute.ConnectRequest{
 		Timeout: int32(asked.Milliseconds()), Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true,
 	}

@@ -67,7 +67,7 @@ type spaceSeen struct {
 // writes might fill the disk.
 func (s *Server) watchSpace(seen spaceSeen) {
 	defer s.wg.Done()
-	for s.pause(seen.pause()) {
+	for s.pause(max(seen.pause(), s.opt.spacePause)) {
 		seen = s.lookAtSpace(seen)
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/jute"
@@ -13,7 +14,7 @@ import (
 // syncs, new sessions and the end of sessions go on.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
-	s := open(t, Options{})
+	s := open(t, Options{spacePause: time.Hour})
 	addr := s.Addrs()[0].String()
 	c := connect(t, addr, 0, nil)
 	before, _ := c.call(jute.OpCreate, creating("/n", []byte("a"), 0))

@@ -86,7 +86,7 @@ func (s *Server) samples() map[string]float64 {
 // TestStagesAreMeasured: each stage of requests, the delivery of events, and the ends of sessions are counted.
 func TestStagesAreMeasured(t *testing.T) {
 	t.Parallel()
-	s := open(t, Options{Serving: Serving{SessionTimeoutMin: time.Millisecond, Tick: 50 * time.Millisecond}})
+	s := open(t, Options{})
 	addr := s.Addrs()[0].String()
 	c, other := connect(t, addr, 0, nil), connect(t, addr, 0, nil)
 	other.call(jute.OpExists, reading("/a", true))

@@ -132,7 +132,7 @@ func TestTwoDirectoriesOfThree(t *testing.T) {
 		}()
 		select {
 		case servers[i] = <-opened:
-		case <-time.After(time.Minute):
+		case <-time.After(patience):
 			t.Fatalf("server %d, restarted, doesn't find its data", i+1)
 		}
 		if t.Failed() {

@@ -14,7 +14,7 @@ import (
 // told.
 func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	t.Parallel()
-	s := open(t, Options{})
+	s := open(t, Options{spacePause: time.Hour})
 	connect(t, s.Addrs()[0].String(), 0, nil) // it serves
 	near, far := net.Pipe()
 	hello := jute.AppendFrame(nil, (&jute.ConnectRequest{Timeout: 20_000, Passwd: make([]byte, jute.PasswdSize)}).Append)
@@ -28,14 +28,13 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	}
 	<-c.Answered()
 	raw := &rawClient{t: t, conn: far}
-	for refused := false; !refused; { // a look at the disk may come in between
-		s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse})
-		if _, err := s.receiveAll(near, c, &turns.Turn{}, raw.request(nil, jute.OpDelete, deleting("/no"))); err != nil {
-			t.Fatal(err)
-		}
-		go s.flushOwn(near, c)
-		h, _ := raw.reply()
-		refused = h.Err == jute.ErrThrottledOp
+	s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse})
+	if _, err := s.receiveAll(near, c, &turns.Turn{}, raw.request(nil, jute.OpDelete, deleting("/no"))); err != nil {
+		t.Fatal(err)
+	}
+	go s.flushOwn(near, c)
+	if h, _ := raw.reply(); h.Err != jute.ErrThrottledOp {
+		t.Fatalf("a write on a full disk: %v", h.Err)
 	}
 	s.replica.Space(storage.SpaceState{})
 	ended := make(chan error)
@@ -54,7 +53,7 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 		if err != errStopping {
 			t.Errorf("the server is closed: %v", err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Error("a connection's reader goes on after the server was closed")
 	}
 }

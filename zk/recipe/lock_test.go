@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/recipe"
@@ -304,7 +303,7 @@ func TestNoHerd(t *testing.T) {
 func TestHeldContext(t *testing.T) {
 	each(t, func(a *arena) {
 		type key struct{}
-		ctx, cancel := context.WithTimeout(context.WithValue(a.ctx, key{}, "value"), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithValue(a.ctx, key{}, "value"), patience)
 		held, err := recipe.NewMutex(a.client(), "/m", recipe.Options{}).Lock(ctx)
 		a.must(err)
 		cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// readyWait bounds how long servers may take to become ready.
-const readyWait = 30 * time.Second
+// readyWait bounds how long servers may take to become ready: long, because they share a machine with other tests.
+const readyWait = 2 * time.Minute
 
 // Expire ends c's session at the server, as if c had been silent for too long, and
 // waits until c knows. It works with any ZooKeeper server.

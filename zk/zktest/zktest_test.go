@@ -10,11 +10,15 @@ import (
 	"github.com/zooid-project/zooid/zk/zktest"
 )
 
+// patience bounds a test that would wait for ever. Nothing is judged by it.
+const patience = 3 * time.Minute
+
+// open opens a session that is not to end by itself, however busy the machine is.
 func open(t *testing.T, connect string) *zk.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := zk.Open(ctx, connect, zk.Options{SessionTimeout: 20 * time.Second})
+	c, err := zk.Open(ctx, connect, zk.Options{SessionTimeout: zktest.MaxSessionTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +27,7 @@ func open(t *testing.T, connect string) *zk.Client {
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

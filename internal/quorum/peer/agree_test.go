@@ -65,9 +65,9 @@ func (s *strangers) agreed(which ...int) Secret {
 	s.t.Helper()
 	var one Secret
 	for n, i := range which {
-		for deadline := time.Now().Add(60 * time.Second); !s.trs[i].keys.secured(); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); !s.trs[i].keys.secured(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				s.t.Fatalf("server %d knows no secret after a minute", i+1)
+				s.t.Fatalf("server %d knows no secret", i+1)
 			}
 		}
 		secret := s.trs[i].keys.secrets()[0]
@@ -103,7 +103,7 @@ func TestAgreement(t *testing.T) {
 	}
 	for i := range s.trs {
 		for j := range s.trs {
-			for deadline := time.Now().Add(60 * time.Second); i != j && !s.trs[i].connected(uint64(j+1)); time.Sleep(
+			for deadline := time.Now().Add(patience); i != j && !s.trs[i].connected(uint64(j+1)); time.Sleep(
 				10 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("server %d isn't connected to server %d", i+1, j+1)
@@ -343,7 +343,7 @@ func TestCopyElsewhere(t *testing.T) {
 	})
 	select {
 	case <-found:
-	case <-time.After(60 * time.Second):
+	case <-time.After(patience):
 		t.Error("the copy doesn't find the first")
 	}
 }

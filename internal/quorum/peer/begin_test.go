@@ -55,7 +55,7 @@ func TestBeginsWithOneThatBegan(t *testing.T) {
 						t.Fatalf("it began beside a server that may have lost sight of it: %v", err)
 					}
 					return
-				case <-time.After(20 * time.Second):
+				case <-time.After(patience):
 					t.Fatal("the empty server asks no more")
 				}
 			}

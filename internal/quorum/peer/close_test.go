@@ -31,7 +31,7 @@ func TestCloseDuringASnapshot(t *testing.T) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("it waits for the snapshot, which waits for the loop")
 	}
 }

@@ -28,7 +28,7 @@ func answers(t *testing.T, addr string, say []byte) []byte {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	c.Write(say)
 	b, err := io.ReadAll(c)
 	if timeout(err) {
@@ -285,7 +285,7 @@ func TestFirstVersionUntilThereIsASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	c.Write(first.append(nil))
 	if err := readAnswer(c); err != nil {
 		t.Fatalf("a server of the first version: %v", err)
@@ -330,7 +330,7 @@ func TestFirstVersionAsASecretIsAdopted(t *testing.T) {
 		tr := open()
 		tr.setPeer(2, []string{"127.0.0.1:1"})
 		near, far := net.Pipe()
-		far.SetDeadline(time.Now().Add(20 * time.Second))
+		far.SetDeadline(time.Now().Add(patience))
 		tr.gate.enter(near)
 		tr.mu.Lock() // serve looks its peer up after it has read the hello
 		go func() {
@@ -369,7 +369,7 @@ func TestFirstVersionAsASecretIsAdopted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(patience))
 		if _, err := c.Write([]byte{0}); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("the connection goes on: %v", err)
 		}
@@ -431,7 +431,7 @@ func TestGateLimits(t *testing.T) {
 		}
 	}
 	_ = open
-	for deadline := time.Now().Add(20 * time.Second); count() > 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); count() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("connections that say nothing are kept")
 		}

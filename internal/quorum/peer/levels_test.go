@@ -71,7 +71,7 @@ func asFirstVersion(t *testing.T, l net.Listener) net.Conn {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(patience))
 		if h, err := readHello(c); err == nil && h.kind == connMessages {
 			return c
 		}

@@ -41,7 +41,7 @@ func TestEmptyServerSaysItsLife(t *testing.T) {
 	leader.setPeer(1, []string{empty.Addr().String()})
 	leader.setPeer(3, []string{full.Addr().String()})
 	var life uint32
-	for deadline := time.Now().Add(30 * time.Second); life == 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); life == 0; time.Sleep(10 * time.Millisecond) {
 		if c, err := leader.greet(t.Context(), empty.Addr().String(), hello{connLife, 7, 2, 1}, true); err == nil {
 			var b [4]byte
 			if _, err := io.ReadFull(c, b[:]); err == nil {

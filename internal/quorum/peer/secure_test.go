@@ -149,12 +149,7 @@ func TestRollingToTLS(t *testing.T) {
 			if (err == nil) != (why == "") || err != nil && !strings.Contains(err.Error(), why) {
 				t.Errorf("%s dials %s: %v, want %q", names[from], names[to], err, why)
 			}
-			for range 500 {
-				if why == "" || log.count("level=WARN") == 1 {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			within(func() bool { return why == "" || log.count("level=WARN") > 0 })
 			if why != "" && log.count("TLS") != 1 {
 				t.Errorf("%s dials %s: the listener logs\n%s", names[from], names[to], log.buf.String())
 			}
@@ -231,12 +226,7 @@ func TestStrangersCertificate(t *testing.T) {
 					t.Errorf("connected: %v, error %v; want one with %q", conn.Conn != nil, err, c.told)
 				}
 			}
-			for range 500 {
-				if log.count(c.logged) > 0 {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			within(func() bool { return log.count(c.logged) > 0 })
 			if log.count(c.logged) != 1 || log.count("level=WARN") != 1 {
 				t.Errorf("the log does not say %q in one line:\n%s", c.logged, log.buf.String())
 			}
@@ -394,13 +384,9 @@ func TestWithdrawnCertificate(t *testing.T) {
 	}
 	waitFor := func(what string, holds func() bool) {
 		t.Helper()
-		for range 1000 {
-			if holds() {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
+		if !within(holds) {
+			t.Fatalf("never: %s\n%s", what, log.buf.String())
 		}
-		t.Fatalf("never: %s\n%s", what, log.buf.String())
 	}
 	go func() { // nobody reads the events otherwise
 		for {

@@ -47,13 +47,26 @@ func running(t *testing.T, id, cluster uint64) (*transport, string) {
 	return tr, l.Addr().String()
 }
 
+// patience bounds a wait for what must come. Nothing is judged by it.
+const patience = 2 * time.Minute
+
+// within reports whether a condition comes to hold within patience.
+func within(holds func() bool) bool {
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
 func next(t *testing.T, tr *transport) quorum.Event {
 	t.Helper()
 	select {
 	case e := <-tr.events:
 		return e
-	case <-time.After(20 * time.Second):
-		t.Fatal("no event in 20 seconds")
+	case <-time.After(patience):
+		t.Fatalf("no event in %v", patience)
 		return quorum.Event{}
 	}
 }
@@ -120,7 +133,7 @@ func TestStrangersAreCutOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(patience))
 		io.WriteString(c, greeting)
 		if n, _ := io.Copy(io.Discard, c); n != 0 {
 			t.Errorf("a stranger got %d bytes", n)

@@ -20,7 +20,7 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 
 // patience bounds what a test waits for.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // connected returns a Conn that is closed with the test.
 func connected(t *testing.T, e *zktest.Ensemble) *zk.Conn {
