@@ -14,6 +14,15 @@ import (
 // second one has two directories.
 func threeServers(t *testing.T, common Options) (servers []*Server, opts []Options) {
 	t.Helper()
+	if common.Log == nil {
+		var log logLines
+		common.Log = log.logger()
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("the servers say:\n%s", log.String())
+			}
+		})
+	}
 	var members []Member
 	for id := range uint64(3) {
 		members = append(members, Member{ID: id + 1, Addrs: []string{freeport.Address(t)}})

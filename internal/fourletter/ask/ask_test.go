@@ -61,14 +61,17 @@ func TestWord(t *testing.T) {
 	} {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()
-			patience := time.Minute
-			if want.err == os.ErrDeadlineExceeded {
-				patience = time.Second
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			if answer, err := Word(ctx, nil, at, word, 100); answer != want.answer || !errors.Is(err, want.err) {
-				t.Errorf("%q, %v; want %q, %v", answer, err, want.answer, want.err)
+			// Where the word is given up, the server must have the time for its part of the answer: more on a busy machine.
+			for patience := time.Second; ; patience *= 2 {
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				answer, err := Word(ctx, nil, at, word, 100)
+				cancel()
+				if answer == want.answer && errors.Is(err, want.err) {
+					return
+				}
+				if !errors.Is(err, os.ErrDeadlineExceeded) || patience > time.Minute {
+					t.Fatalf("%q, %v; want %q, %v", answer, err, want.answer, want.err)
+				}
 			}
 		})
 	}

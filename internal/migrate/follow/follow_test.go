@@ -200,14 +200,16 @@ func run(t *testing.T, f *Follower) (stop func()) {
 	return stop
 }
 
+// patience bounds a wait for what must come. Nothing is judged by it.
+const patience = 2 * time.Minute
+
 // until waits for a status.
 func until(t *testing.T, f *Follower, what string, ok func(Status) bool) Status {
 	t.Helper()
-	for range 3000 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if s := f.Status(); ok(s) {
 			return s
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("%s doesn't come; the follower is at %v, %v", what, f.Status(), f.Status().LastFailed)
 	return Status{}
@@ -469,7 +471,7 @@ func TestServer(t *testing.T) {
 	open := func(o zk.Options) *zk.Client {
 		t.Helper()
 		o.SessionTimeout = 30 * time.Second
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		c, err := zk.Open(ctx, listener.Addr().String(), o)
 		if err != nil {
@@ -543,7 +545,7 @@ func watchAll(t *testing.T, ctx context.Context, l *leader, c *zk.Client) {
 	l.set("/a", "changed")
 	l.commit(1, jute.OpDelete, jute.AppendString(nil, "/a/b"))
 	l.create("/later", "", zk.OpenACL())
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, w := range []struct {
 		watch *zk.Watch
@@ -567,7 +569,7 @@ func ask(t *testing.T, address, word string) string {
 	defer conn.Close()
 	conn.Write([]byte(word))
 	var b strings.Builder
-	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(patience))
 	buf := make([]byte, 4096)
 	for {
 		n, err := conn.Read(buf)

@@ -79,7 +79,7 @@ func TestRequestMax(t *testing.T) {
 		cl, far := pipe(t, serving(t))
 		go cl.serve()
 		go far.Write(c.send)
-		far.SetReadDeadline(time.Now().Add(30 * time.Second))
+		far.SetReadDeadline(time.Now().Add(patience))
 		all, err := io.ReadAll(far)
 		replies := 0
 		for r := bytes.NewReader(all); ; replies++ {
