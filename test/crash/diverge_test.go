@@ -21,6 +21,7 @@ import (
 	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
+	"github.com/zooid-project/zooid/test/verdict"
 )
 
 const divergedSign = "have diverged"
@@ -76,6 +77,7 @@ func TestDivergedReplica(t *testing.T) {
 				trees = append(trees, contents(t, s.Addr))
 			}
 			if trees[0] != trees[1] || trees[0] != trees[2] || !strings.Contains(trees[0], "/before") {
+				verdict.Final(t, verdict.Digest)
 				t.Errorf("the servers hold\n%s\n%s\n%s", trees[0], trees[1], trees[2])
 			}
 			for i, s := range others {
@@ -132,6 +134,7 @@ func TestDivergedWithoutMajority(t *testing.T) {
 	}
 	write(t, victim.Addr, "/again")
 	if a, b := contents(t, victim.Addr), contents(t, other.Addr); a != b || !strings.Contains(a, "/before") {
+		verdict.Final(t, verdict.Digest)
 		t.Errorf("the servers hold\n%s\n%s", a, b)
 	}
 }

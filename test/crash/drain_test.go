@@ -63,8 +63,14 @@ func TestDrainAndStop(t *testing.T) {
 			r.measure(victim, time.Now(), &sum)
 			r.Restart(victim)
 			r.Up(victim)
-			if code, says := s.command(t, "health"); code != 0 {
-				t.Errorf("zooid health of a server that is back ends with code %d: %s", code, says)
+			for deadline := time.Now().Add(healPatience); ; time.Sleep(readyPause) {
+				code, says := s.command(t, "health")
+				if code == 0 {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("zooid health of a server that is back ends with code %d: %s", code, says)
+				}
 			}
 		}
 	}

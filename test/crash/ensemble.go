@@ -15,6 +15,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/test/verdict"
 )
 
 // Options say how an ensemble is laid out.
@@ -22,6 +23,8 @@ type Options struct {
 	Servers int
 	// Config holds lines of zoo.cfg by key; they override the defaults.
 	Config map[string]string
+	// OfFirst holds lines of the first server alone; they override Config.
+	OfFirst map[string]string
 	// PeerProxies puts a proxy on each path from one server to another.
 	PeerProxies bool
 	// ClientProxies puts a proxy in front of each server's client port.
@@ -45,13 +48,14 @@ func (o *Options) host(i int) string {
 	return "127.0.0.1"
 }
 
-// defaultConfig has short ticks, so that timeouts pass within a test. A session
-// lasts at most 20 ticks; a server without a leader keeps its clients for
-// syncLimit ticks.
+// defaultConfig has short ticks, so that timeouts pass within a test. A server
+// without a leader keeps its clients for syncLimit ticks: far longer than an election
+// takes, on a machine that does other things as well.
 var defaultConfig = map[string]string{
 	"tickTime":               "500",
 	"initLimit":              "20",
-	"syncLimit":              "10",
+	"syncLimit":              "30",
+	"maxSessionTimeout":      fmt.Sprint(sessionTimeout.Milliseconds()),
 	"maxClientCnxns":         "0",
 	"4lw.commands.whitelist": "*",
 	"admin.enableServer":     "false",
@@ -66,7 +70,7 @@ var defaultConfig = map[string]string{
 
 // Patience is how long a server without a leader keeps its clients with the
 // default configuration.
-const Patience = 5 * time.Second
+const Patience = 15 * time.Second
 
 // An Ensemble is the servers of one test; a single server is standalone.
 type Ensemble struct {
@@ -138,6 +142,7 @@ func (e *Ensemble) end(t testing.TB) {
 	e.close()
 	for _, s := range e.Servers {
 		if text := s.crashed(e.Excuse); text != "" {
+			verdict.Final(t, verdict.Crash)
 			t.Errorf("server %d failed by itself:\n%s", s.ID, text)
 		}
 		if t.Failed() {
@@ -223,6 +228,9 @@ func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 			settings[fmt.Sprintf("server.%d", j+1)] = fmt.Sprintf("%s:%d:%d", o.host(j), peer, at[2])
 		}
 		maps.Copy(settings, o.Config)
+		if i == 0 {
+			maps.Copy(settings, o.OfFirst)
+		}
 		if err := s.layOut(settings); err != nil {
 			return e, fmt.Errorf("lay out the folder of server %d: %w", s.ID, err)
 		}

@@ -18,10 +18,10 @@ const (
 	// redialPause is the time between two attempts of a client to connect.
 	redialPause = 10 * time.Millisecond
 	// restPatience is how long it may take until clients are at rest: reconnected and synced.
-	restPatience = 60 * time.Second
-	// sessionTimeout is what clients ask for: the longest that the servers' ticks
-	// allow, so that no fault of these tests ends a session.
-	sessionTimeout = 10 * time.Second
+	restPatience = 2 * time.Minute
+	// sessionTimeout is what clients ask for: no fault of these tests ends a session, nor
+	// does a machine that keeps a client or a server waiting.
+	sessionTimeout = 30 * time.Second
 	// closeEvery is the mean number of requests after which a client closes its
 	// session, with its ephemerals, and opens another.
 	closeEvery = 500
@@ -47,7 +47,7 @@ type Load struct {
 	began   time.Time
 }
 
-// loadClient is one client of a Load.
+// A loadClient is one client of a Load.
 type loadClient struct {
 	load    *Load
 	number  int
@@ -59,7 +59,8 @@ type loadClient struct {
 	expired        atomic.Int64 // sessions that ended
 	mu             sync.Mutex
 	refused        map[jute.Code]int // answers that no client should get
-	breaks         []time.Time       // when a connection was found to have ended by itself
+	connected      time.Time         // when the present connection was established
+	breaks         []broken          // connections that ended by themselves
 	failed         error
 }
 
@@ -106,7 +107,7 @@ func (c *loadClient) connect(patience time.Duration) error {
 		err := c.c.Connect()
 		switch {
 		case err == nil:
-			c.started = true
+			c.started, c.connected = true, time.Now()
 			return nil
 		case errors.Is(err, traffic.ErrExpired):
 			if c.started {
@@ -151,7 +152,7 @@ func (c *loadClient) drive() {
 			settle(0)
 			if c.started {
 				c.mu.Lock()
-				c.breaks = append(c.breaks, time.Now())
+				c.breaks = append(c.breaks, broken{c.connected, time.Now()})
 				c.mu.Unlock()
 			}
 			if err := c.connect(restPatience); err != nil {
@@ -239,8 +240,14 @@ type Count struct {
 	Err             error
 }
 
-// Breaks returns when a client's connections were found to have ended.
-func (l *Load) Breaks(client int) []time.Time {
+// broken is a connection that ended by itself.
+type broken struct {
+	began time.Time
+	found time.Time // when the client knew that it had ended
+}
+
+// breaks returns the connections of a client that ended.
+func (l *Load) breaks(client int) []broken {
 	c := l.clients[client]
 	c.mu.Lock()
 	defer c.mu.Unlock()

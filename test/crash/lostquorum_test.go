@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/test/verdict"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -92,6 +94,7 @@ func TestLostQuorum(t *testing.T) {
 		trees[contents(t, s.Addr)] = true
 	}
 	if len(trees) != 1 {
+		verdict.Final(t, verdict.Digest)
 		t.Errorf("the servers hold %d different trees", len(trees))
 	}
 	// Three votes again: any one may go.
@@ -222,11 +225,16 @@ func (s *Server) holds(t *testing.T, paths []string) {
 		t.Fatal(err)
 	}
 	var missing []string
+	lost := false // and not only unreadable for the time being
 	for _, path := range slices.Sorted(slices.Values(paths)) {
 		data, _, err := c.Get(ctx, path)
 		if err != nil || strings.HasPrefix(path, "/written-") && string(data) != path {
 			missing = append(missing, fmt.Sprintf("%s (%q, %v)", path, data, err))
+			lost = lost || err == nil || errors.Is(err, zk.ErrNoNode)
 		}
+	}
+	if lost {
+		verdict.Final(t, verdict.Checker)
 	}
 	if len(missing) > 0 {
 		t.Errorf("server %d lacks %d of %d znodes: %v", s.ID, len(missing), len(paths), missing[:min(len(missing), 10)])

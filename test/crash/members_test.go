@@ -15,12 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/test/verdict"
 	"github.com/zooid-project/zooid/zk"
 )
 
 // membersPatience is for one step of a test, an election among it, on a machine that
 // does other things.
-const membersPatience = time.Minute
+const membersPatience = 2 * time.Minute
 
 var (
 	shrinksFlag  = flag.Int("shrinks", 0, "ensembles that TestRemovedServersDieAtTheAnswer shrinks; 0 means 3, 20 with -long")
@@ -36,7 +37,7 @@ func open(t *testing.T, servers ...*Server) *zk.Client {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), membersPatience)
 	defer cancel()
-	c, err := zk.Open(ctx, strings.Join(addrs, ","), zk.Options{SessionTimeout: 10 * time.Second})
+	c, err := zk.Open(ctx, strings.Join(addrs, ","), zk.Options{SessionTimeout: sessionTimeout})
 	if err != nil {
 		t.Fatalf("connect to %v: %v", addrs, err)
 	}
@@ -175,6 +176,7 @@ func replaceAndKill(t *testing.T, rng *rand.Rand) {
 	slices.Sort(have)
 	for _, path := range written {
 		if _, found := slices.BinarySearch(have, strings.TrimPrefix(path, "/")); !found {
+			verdict.Final(t, verdict.Checker)
 			t.Errorf("%s was acknowledged and is gone", path)
 		}
 	}

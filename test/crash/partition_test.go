@@ -6,21 +6,27 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/test/verdict"
 )
 
-// partitioned is an ensemble for partitions: its servers lose patience sooner, so
-// that clients of a minority are turned away within a test, long before their
-// sessions could expire.
+// partitioned is an ensemble for partitions. The first server is the one that is cut
+// off: it loses patience soon, so that its clients are turned away within a test. The
+// others have the usual patience, so that their clients wait for an election on a slow
+// machine as well.
 func partitioned(seed uint64) RunOptions {
 	o := trio(seed, 1000)
-	o.Config = map[string]string{"syncLimit": "4"}
+	o.OfFirst = map[string]string{"syncLimit": "4"}
 	return o
 }
 
 const (
-	minorityPatience = 2 * time.Second // syncLimit ticks of the above
-	// isolation lasts long enough for the minority's clients to be turned away.
-	isolation = minorityPatience + 3*time.Second
+	minorityPatience = 2 * time.Second // syncLimit ticks of the first server
+	// turnAwayMax is until when a server that is cut off has turned its clients away: before
+	// Patience is over, so it is the first server's own patience that makes it do so.
+	turnAwayMax = Patience - 3*time.Second
+	// turnedAway is how long a server is watched after that.
+	turnedAway = time.Second
 	// deafness is how long one-way partitions and bridges last.
 	deafness = 2 * time.Second
 )
@@ -28,13 +34,12 @@ const (
 // cut says what is done to the bytes from one server to another.
 type cut func(from, to int) bool
 
-// A partition is one row of the matrix: given the leader, who is the victim, and
-// which ways are cut.
+// A partition is one row of the matrix: who is the victim, and which ways are cut.
 type partition struct {
 	name   string
 	leads  bool // the victim is the leader
 	cut    func(victim int) cut
-	severe bool // the victim is cut off from a majority, or nobody hears it
+	severe bool // the victim, the first server, is cut off from a majority, or nobody hears it
 }
 
 func both(v int) cut   { return func(from, to int) bool { return from == v || to == v } }
@@ -45,10 +50,10 @@ func bridge(v int) cut { return func(from, to int) bool { return from != (v+1)%3
 var partitions = []partition{
 	{"isolate the leader", true, both, true},
 	{"isolate a follower", false, both, true},
+	{"nobody hears a follower", false, mute, true},
+	{"a follower hears nothing", false, deaf, false},
 	{"the leader hears nothing", true, deaf, false},
 	{"nobody hears the leader", true, mute, false},
-	{"a follower hears nothing", false, deaf, false},
-	{"nobody hears a follower", false, mute, true},
 	{"a bridge", true, bridge, false},
 }
 
@@ -86,16 +91,15 @@ func TestPartitions(t *testing.T) {
 }
 
 // partitions goes through the matrix; set makes a partition, or heals one, and
-// kept says how much was kept from its receiver since it was asked last.
+// kept says how much was kept from its receiver since it was asked last. The first
+// server's clients are never counted as disturbed: it turns them away whenever it lacks a
+// leader for minorityPatience.
 func (r *Run) partitions(kept func() int, set func(cut)) {
 	heal := func() { set(func(int, int) bool { return false }) }
+	r.Down(0)
 	for _, p := range partitions {
 		r.WaitAnswered(100)
-		leader := r.leader()
-		victim := leader
-		if !p.leads {
-			victim = (leader + 1) % len(r.Servers)
-		}
+		victim := r.victim(p)
 		r.Down(victim)
 		if p.name == "a bridge" {
 			r.Down((victim + 1) % 3)
@@ -105,7 +109,6 @@ func (r *Run) partitions(kept func() int, set func(cut)) {
 		fault := time.Now() // from here on nothing passes
 		gap := r.majority(p, victim, fault)
 		if p.severe {
-			time.Sleep(time.Until(fault.Add(isolation)))
 			r.refuses(victim, fault)
 		} else {
 			time.Sleep(time.Until(fault.Add(deafness)))
@@ -134,6 +137,27 @@ func (r *Run) partitions(kept func() int, set func(cut)) {
 	}
 }
 
+// victim returns the server that a partition is about, once it leads or follows as the
+// partition wants.
+func (r *Run) victim(p partition) int {
+	switch {
+	case p.leads && p.severe:
+		r.lead(0)
+		return 0
+	case p.leads:
+		return r.leader()
+	case r.leader() == 0:
+		r.Down(0)
+		r.Servers[0].Stop()
+		if _, err := r.LeaderOtherThan(0); err != nil {
+			r.t.Fatal(err)
+		}
+		r.Restart(0)
+		r.Up(0)
+	}
+	return 0
+}
+
 // majority waits until those that nothing cuts off write again. In a bridge each
 // server still has a majority or is one hop from it, and who can write depends on
 // who leads: nothing is asked of it but to be right, and to heal.
@@ -149,13 +173,21 @@ func (r *Run) majority(p partition, victim int, fault time.Time) time.Duration {
 func (r *Run) refuses(victim int, fault time.Time) {
 	r.t.Helper()
 	pulse := r.Pulses[victim]
-	if n := pulse.Beats(fault, time.Now()); n > 0 {
-		r.t.Errorf("server %d acknowledged %d writes without a majority", victim+1, n)
+	turned := func() bool {
+		breaks, _ := pulse.broken()
+		return len(breaks) > 0 && breaks[len(breaks)-1].found.After(fault)
 	}
-	breaks, _ := pulse.Breaks()
-	if len(breaks) == 0 || breaks[len(breaks)-1].Before(fault) {
+	for deadline := fault.Add(turnAwayMax); !turned() && time.Now().Before(deadline); {
+		time.Sleep(readyPause)
+	}
+	if !turned() {
 		r.t.Errorf("server %d kept its clients for %v without a majority; its patience is %v", victim+1,
 			time.Since(fault).Round(time.Millisecond), minorityPatience)
+	}
+	time.Sleep(turnedAway)
+	if n := pulse.Beats(fault, time.Now()); n > 0 {
+		verdict.Final(r.t, verdict.Checker)
+		r.t.Errorf("server %d acknowledged %d writes without a majority", victim+1, n)
 	}
 	if mode, err := r.Servers[victim].Mode(); err != nil || mode != "" {
 		r.t.Errorf("server %d says that it serves as %q (%v) without a majority", victim+1, mode, err)

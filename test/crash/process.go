@@ -17,12 +17,15 @@ import (
 )
 
 const (
-	startPatience = 30 * time.Second       // until a started server answers; a loaded machine needs seconds
-	stopPatience  = 10 * time.Second       // from SIGTERM to SIGKILL
-	readyPause    = 5 * time.Millisecond   // between two attempts: it limits how exactly restarts are measured
-	askPatience   = 500 * time.Millisecond // for a four-letter word
-	askBytesMax   = 1 << 20                // of the answer to a four-letter word
-	logTail       = 6 << 10                // bytes of a server's log shown when a test fails
+	// The patiences only say when a test gives up: nothing is judged by how much of them is used, so they are what the
+	// busiest machine needs.
+	startPatience = 2 * time.Minute  // until a started server answers
+	stopPatience  = time.Minute      // from SIGTERM to SIGKILL
+	askPatience   = 20 * time.Second // for a four-letter word
+
+	readyPause  = 5 * time.Millisecond // between two attempts: it limits how exactly restarts are measured
+	askBytesMax = 1 << 20              // of the answer to a four-letter word
+	logTail     = 6 << 10              // bytes of a server's log shown when a test fails
 )
 
 // binary is built once per test run.

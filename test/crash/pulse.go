@@ -25,8 +25,8 @@ type Pulse struct {
 
 	mu     sync.Mutex
 	beats  []beat
-	breaks []time.Time // the connection ended, or the server refused
-	errors []string    // answers other than OK
+	breaks []broken
+	errors []string // answers other than OK
 	serial int
 }
 
@@ -53,6 +53,7 @@ func StartPulse(j *history.Journal, addr, root string, server int) (*Pulse, erro
 }
 
 func (p *Pulse) run() {
+	connected := time.Now()
 	for {
 		select {
 		case <-p.stop:
@@ -67,7 +68,7 @@ func (p *Pulse) run() {
 		p.mu.Lock()
 		switch {
 		case err != nil:
-			p.breaks = append(p.breaks, now)
+			p.breaks = append(p.breaks, broken{connected, now})
 		case call.Err != jute.OK:
 			p.errors = append(p.errors, fmt.Sprintf("set %s: %v", q.Path, call.Err))
 		default:
@@ -80,7 +81,7 @@ func (p *Pulse) run() {
 				return
 			case <-time.After(redialPause):
 			}
-			err = p.c.Connect()
+			err, connected = p.c.Connect(), time.Now()
 		}
 	}
 }
@@ -166,8 +167,8 @@ func (p *Pulse) FirstBeat(from time.Time, patience time.Duration) (time.Time, er
 	}
 }
 
-// Breaks returns when the connection ended, and the answers other than OK.
-func (p *Pulse) Breaks() ([]time.Time, []string) {
+// broken returns the connections that ended, and the answers other than OK.
+func (p *Pulse) broken() ([]broken, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.breaks), slices.Clone(p.errors)

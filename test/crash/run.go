@@ -14,6 +14,7 @@ import (
 	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
+	"github.com/zooid-project/zooid/test/verdict"
 )
 
 // superUser may read every znode, for the dump at the end.
@@ -64,8 +65,24 @@ type Run struct {
 // outage is an interval in which a server's clients may lose their connections.
 type outage struct{ from, to time.Time }
 
-// outageSlack is added to an outage's end, for clients that notice late that it began.
-const outageSlack = time.Second
+const (
+	// outageSlack is added to an outage's end, for clients that connect meanwhile.
+	outageSlack = time.Second
+	// noticeMax is how much later than an outage's end a client may find out that a
+	// connection from before the outage has ended.
+	noticeMax = time.Minute
+)
+
+// explains reports whether a connection may have ended because of the outage.
+func (o outage) explains(b broken) bool {
+	switch {
+	case b.found.Before(o.from):
+		return false
+	case o.to.IsZero(), b.found.Before(o.to.Add(outageSlack)):
+		return true
+	}
+	return b.began.Before(o.from) && b.found.Before(o.to.Add(noticeMax))
+}
 
 // Begin starts the servers and the load. Verdict must be called to end the run.
 func Begin(t testing.TB, o RunOptions) *Run {
@@ -126,27 +143,25 @@ func (r *Run) Down(server int) {
 // Up ends what Down began.
 func (r *Run) Up(server int) {
 	list := r.outages[server]
-	list[len(list)-1].to = time.Now().Add(outageSlack)
+	list[len(list)-1].to = time.Now()
 }
 
 // Disturbed returns how many connections of clients pinned to a server, and of
 // its pulse, ended while nothing was done to that server, with an example.
 func (r *Run) Disturbed() (n int, example string) {
-	count := func(server int, who string, breaks []time.Time) {
-		for _, at := range breaks {
-			if !slices.ContainsFunc(r.outages[server], func(o outage) bool {
-				return at.After(o.from) && (o.to.IsZero() || at.Before(o.to))
-			}) {
+	count := func(server int, who string, breaks []broken) {
+		for _, b := range breaks {
+			if !slices.ContainsFunc(r.outages[server], func(o outage) bool { return o.explains(b) }) {
 				n++
-				example = fmt.Sprintf("%s of server %d at %s UTC", who, server+1, at.UTC().Format("15:04:05.000"))
+				example = fmt.Sprintf("%s of server %d at %s UTC", who, server+1, b.found.UTC().Format("15:04:05.000"))
 			}
 		}
 	}
 	for client := range r.o.Pinned * len(r.Servers) {
-		count(client/r.o.Pinned, fmt.Sprintf("client %d", client), r.Load.Breaks(client))
+		count(client/r.o.Pinned, fmt.Sprintf("client %d", client), r.Load.breaks(client))
 	}
 	for _, p := range r.Pulses {
-		breaks, _ := p.Breaks()
+		breaks, _ := p.broken()
 		count(p.Server, "the pulse", breaks)
 	}
 	return n, example
@@ -192,6 +207,7 @@ func (r *Run) WaitAnswered(n int64) {
 // the checker's report. Every violation has failed the test already.
 func (r *Run) Verdict() (Count, *check.Report) {
 	r.t.Helper()
+	r.awaitEnough()
 	r.Load.Stop()
 	for _, p := range r.Pulses {
 		p.Stop()
@@ -246,7 +262,7 @@ func (r *Run) Verdict() (Count, *check.Report) {
 		r.t.Errorf("only %d requests were answered, fewer than %d: the run proves too little", count.Answered, r.o.AnsweredMin)
 	}
 	for _, p := range r.Pulses {
-		_, wrong := p.Breaks()
+		_, wrong := p.broken()
 		wrong = slices.DeleteFunc(wrong, func(answer string) bool {
 			return slices.ContainsFunc(r.o.Allowed, func(code jute.Code) bool { return strings.HasSuffix(answer, code.Error()) })
 		})
@@ -255,6 +271,16 @@ func (r *Run) Verdict() (Count, *check.Report) {
 		}
 	}
 	return count, r.judge(whole > 0)
+}
+
+// awaitEnough gives a slow machine time until so many requests are answered that the
+// run counts.
+func (r *Run) awaitEnough() {
+	for deadline := time.Now().Add(restPatience); r.Load.Count().Answered < r.o.AnsweredMin; time.Sleep(readyPause) {
+		if time.Now().After(deadline) {
+			return // Verdict tells
+		}
+	}
 }
 
 // judge checks the recorded history.
@@ -288,6 +314,7 @@ func (r *Run) judge(exact bool) *check.Report {
 	r.t.Logf("the checker's report:\n%s", &text)
 	if !report.OK() || exact && report.Undecided > 0 {
 		kept := keep(b)
+		verdict.Final(r.t, verdict.Checker)
 		r.t.Errorf("the history breaks promises; it is kept in %s, see it with: zooid check -ttl %s", kept, kept)
 	}
 	return report

@@ -62,7 +62,7 @@ var errRefused = errors.New("the server refuses the session")
 
 // connected reads the answer to a connect request.
 func (c *conn) connected() error {
-	c.nc.SetReadDeadline(time.Now().Add(4 * dialPatience))
+	c.nc.SetReadDeadline(time.Now().Add(4 * c.f.patience))
 	b, err := jute.ReadFrame(c.r, c.in, replyMax)
 	if err != nil {
 		return err

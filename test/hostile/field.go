@@ -30,11 +30,12 @@ const (
 type field struct {
 	ctx         context.Context
 	seed        uint64
-	clients     []string // addresses
-	peers       []string // addresses, by id-1
-	cluster     uint64   // 0 if unknown
-	secret      []byte   // nil if unknown
-	connections int      // number of connections held at once
+	patience    time.Duration // for a server to accept a connection; its answer may take four times as long
+	clients     []string      // addresses
+	peers       []string      // addresses, by id-1
+	cluster     uint64        // 0 if unknown
+	secret      []byte        // nil if unknown
+	connections int           // number of connections held at once
 	// for the attack saturation: requests per second; if rate is 0, a closed loop with window requests on each connection
 	rate, window int
 	counts       counts
@@ -47,7 +48,7 @@ type field struct {
 func newField(ctx context.Context, seed uint64, clients, peers []string) *field {
 	return &field{
 		ctx: ctx, seed: seed, clients: clients, peers: peers, connections: connectionsAtOnce, window: saturationWindow,
-		paid: time.Now(),
+		paid: time.Now(), patience: dialPatience,
 	}
 }
 
@@ -138,7 +139,7 @@ func (f *field) addr(i int) string { return f.clients[i%len(f.clients)] }
 func (f *field) dial(addr string) (net.Conn, error) {
 	n := f.sources.Add(1)
 	from := net.IPv4(127, byte(1+n>>16&0x3f), byte(n>>8), byte(1+n%250))
-	d := net.Dialer{Timeout: dialPatience, LocalAddr: &net.TCPAddr{IP: from}}
+	d := net.Dialer{Timeout: f.patience, LocalAddr: &net.TCPAddr{IP: from}}
 	c, err := d.DialContext(f.ctx, "tcp", addr)
 	if err != nil {
 		f.counts.refused.Add(1)

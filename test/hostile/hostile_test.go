@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	budgetFlag  = flag.Duration("hostile.budget", 0, "how long all attacks last together; 0 is 75 s, or with -long half an hour for each size")
+	budgetFlag  = flag.Duration("hostile.budget", 0, "how long all attacks last together; 0 is 54 s, or with -long half an hour for each size")
 	seedFlag    = flag.Uint64("hostile.seed", 0, "of the attacks and the load; 0 means a new one, which is printed")
 	serversFlag = flag.String("hostile.servers", "1,3", "the sizes of the ensembles to attack")
 	attackFlag  = flag.String("hostile.attack", "", "run these attacks alone, separated by commas")
@@ -26,7 +26,7 @@ var (
 // nightly one for each. Each round has servers of its own and ends with a verdict on the
 // whole history, so that logs stay of a size that can be checked.
 const (
-	shortBudget = 75 * time.Second
+	shortBudget = 54 * time.Second
 	longBudget  = 30 * time.Minute
 	round       = 5 * time.Minute
 )
@@ -115,7 +115,7 @@ func attackAll(t *testing.T, all *tally, servers int, seed uint64, budget time.D
 			if g != (group{a.descriptors, a.inside}) {
 				continue
 			}
-			each := budget/time.Duration(len(chosen)) - aloneTime
+			each := budget/time.Duration(len(chosen)) - lonely()
 			if *long {
 				each -= besideTime
 			}
