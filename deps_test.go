@@ -45,23 +45,23 @@ internal/storage:
 internal/memory:
 internal/socket:
 internal/quorum:  internal/storage
-internal/quorum/peer: internal/quorum internal/storage
+internal/quorum/peer: internal/quorum internal/socket internal/storage
 internal/restore: internal/memory internal/storage internal/tree
 internal/recovery: internal/quorum internal/quorum/peer internal/restore internal/storage internal/tree
 internal/systemd:
 deploy/pack:
 internal/setup:   internal/config
-internal/doctor:  internal/access internal/config internal/keystore internal/memory internal/quorum/peer internal/recovery internal/storage
+internal/doctor:  internal/access internal/config internal/keystore internal/memory internal/quorum/peer internal/recovery internal/socket internal/storage
 internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/migrate/apachefiles: jute
 internal/migrate/compare: zk internal/cli/subtree internal/migrate internal/migrate/apachefiles internal/tree internal/txnlog
 internal/migrate/learner: jute internal/migrate/apachefiles
-internal/migrate/follow: jute internal/auth internal/migrate/apachefiles internal/migrate/learner internal/watch
-internal/migrate/back: jute internal/config internal/fourletter/ask internal/migrate internal/migrate/apachefiles internal/migrate/learner internal/restore internal/storage internal/terminal internal/tree
+internal/migrate/follow: jute internal/auth internal/migrate/apachefiles internal/migrate/learner internal/socket internal/watch
+internal/migrate/back: jute internal/config internal/fourletter/ask internal/migrate internal/migrate/apachefiles internal/migrate/learner internal/restore internal/socket internal/storage internal/terminal internal/tree
 internal/migrate/switchover: internal/migrate/apachefiles internal/migrate/follow internal/migrate/learner
-internal/migrate/shadow: jute internal/migrate/compare internal/terminal
+internal/migrate/shadow: jute internal/migrate/compare internal/socket internal/terminal
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/recovery internal/restore internal/storage internal/tree internal/txnlog
-internal/moving: internal/auth internal/cli internal/config internal/keystore internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/runbook internal/sasl internal/storage internal/terminal internal/tree internal/txnlog zk zk/kerberos
+internal/moving: internal/auth internal/cli internal/config internal/keystore internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/runbook internal/sasl internal/socket internal/storage internal/terminal internal/tree internal/txnlog zk zk/kerberos
 internal/busiest: jute internal/auth
 internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
 internal/fourletter/ask:

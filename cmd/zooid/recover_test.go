@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -96,7 +97,7 @@ func TestRecoverCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("", 1, "server 2 answers at", renew("-cluster", cluster, cfg)...)
-	l.Close()
+	socket.CloseListener(l)
 	if id, err := storage.ReadIdentity(storage.OS{}, data, data); err != nil || id != 0xabc {
 		t.Fatalf("the cluster is %x, %v", id, err)
 	}

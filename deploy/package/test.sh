@@ -118,11 +118,12 @@ stop() {
 }
 cli() { as zooid cli -server "127.0.0.1:$port" "$@"; }
 
-# free_port prints a port that nobody listens on, and that the system gives to no outgoing connection.
+# free_port prints a port that nobody listens on, that the system gives to no outgoing connection, and that Go's tests
+# don't take, should they run beside this one (internal/freeport).
 free_port() {
 	local port
 	while :; do
-		port=$((20000 + RANDOM % 10000))
+		port=$((10000 + RANDOM % 6000))
 		(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
 	done
 	echo $port

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zooid-project/zooid/internal/access"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
@@ -69,7 +70,7 @@ func Here() *World {
 		Listen: func(addr string) error {
 			l, err := net.Listen("tcp", addr)
 			if err == nil {
-				l.Close()
+				socket.CloseListener(l)
 			}
 			return err
 		},

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	lowest      = 16100 // go-zookeeper's suite uses ports from 10000 to 16000
+	lowest      = 16100 // deploy/package/test.sh takes its port from 10000 to 15999
 	roomMin     = 4000  // ports from lowest to the kernel's range; tests of all packages at once take a few hundred
 	attemptsMax = 1000  // places tried before giving up: they are rarely taken
 )

@@ -22,6 +22,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate"
 	"github.com/zooid-project/zooid/internal/migrate/back"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/internal/txnlog"
 )
@@ -160,8 +161,8 @@ func (f *returnFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 	if err := f.o.Prepare(f.server, f.quorum, f.election); err != nil {
 		return switchRefused, err
 	}
-	defer f.o.Election.Close()
-	defer f.o.Quorum.Close()
+	defer socket.CloseListener(f.o.Election)
+	defer socket.CloseListener(f.o.Quorum)
 	lead := f.lead()
 	defer lead.end()
 	if err := f.await(ctx, lead); err != nil {

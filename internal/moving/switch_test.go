@@ -18,6 +18,7 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/migrate/learner"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -273,7 +274,7 @@ func TestSilent(t *testing.T) {
 	if err := silent(t.Context(), &e, nil); err != nil {
 		t.Errorf("a server that isn't said to have stopped: %v", err)
 	}
-	l.Close()
+	socket.CloseListener(l)
 	if err := silent(t.Context(), &e, tails); err != nil {
 		t.Errorf("a server that has stopped: %v", err)
 	}

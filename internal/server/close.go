@@ -1,6 +1,10 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"github.com/zooid-project/zooid/internal/socket"
+)
 
 // Close stops accepting connections, closes those that exist and the log, and waits until
 // everything has stopped. Sessions go on at other servers or after a restart. Close is idempotent.
@@ -9,7 +13,7 @@ func (s *Server) Close() error {
 		close(s.closing)
 		s.mu.Lock()
 		for _, l := range s.ports {
-			l.Close()
+			socket.CloseListener(l.Listener)
 		}
 		s.mu.Unlock()
 		stopped := make(chan struct{})

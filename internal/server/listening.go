@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 // A reconfig may give a server other addresses. The server listens at the new ones before it stops
@@ -106,7 +108,7 @@ func (s *Server) keepPeerPorts(addr string) {
 		if addr == "" || covers(l, addr) {
 			return false
 		}
-		l.Close()
+		socket.CloseListener(l)
 		s.log.Info("no peers are accepted here any more: the membership names another address", "address", l.Addr().String())
 		return true
 	})
@@ -138,7 +140,7 @@ func (s *Server) moveClients(addr string, secure bool) error {
 	old := own[0]
 	l, err := s.listenForClients(addr)
 	if err != nil && portOf(old.Addr().String()) == portOf(addr) {
-		old.Close() // the old listener is in the way: one of the two is an address of all interfaces
+		socket.CloseListener(old.Listener) // the old listener is in the way: one of the two is an address of all interfaces
 		if l, err = s.listenForClients(addr); err != nil {
 			back, lost := s.listenForClients(old.Addr().String())
 			if lost != nil {
@@ -160,7 +162,7 @@ func (s *Server) moveClients(addr string, secure bool) error {
 
 // replacePort closes old and accepts clients on l instead.
 func (s *Server) replacePort(old port, l net.Listener) {
-	old.Close()
+	socket.CloseListener(old.Listener)
 	s.acceptOn(port{l, old.secure}, old)
 }
 
@@ -178,7 +180,7 @@ func (s *Server) acceptOn(p, old port) {
 	defer s.mu.Unlock()
 	select {
 	case <-s.closing:
-		p.Close()
+		socket.CloseListener(p.Listener)
 		return
 	default:
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/fourletter"
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 // A server with an empty data directory waits until it has met its peers, which may take long. It
@@ -73,7 +74,7 @@ func (s *Server) closePrejoin() {
 		return
 	}
 	for _, l := range s.prejoin.listeners { // in any order
-		l.Close()
+		socket.CloseListener(l)
 	}
 	clear(s.prejoin.listeners)
 }

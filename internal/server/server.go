@@ -166,7 +166,7 @@ func (s *Server) recover(opt Options) error {
 	}
 	if err := s.recoverWith(opt, members, listener); err != nil {
 		if listener != nil {
-			listener.Close()
+			socket.CloseListener(listener)
 		}
 		return err
 	}

@@ -77,7 +77,7 @@ func (p *Port) Accept() (net.Conn, error) {
 // Close stops accepting.
 func (p *Port) Close() error {
 	p.once.Do(func() { close(p.closed) })
-	return p.Listener.Close()
+	return CloseListener(p.Listener)
 }
 
 // Connections returns how many connections are open.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -95,7 +96,7 @@ func TestMoveToTakenPorts(t *testing.T) {
 		t.Error("it doesn't listen for peers any more")
 	}
 	for _, l := range taken {
-		l.Close()
+		socket.CloseListener(l)
 	}
 	await(t, "server 3 moves",
 		func() bool { return listens(to.client) && listens(to.peer) && !listens(s.Addr) && !listens(s.Peer) })

@@ -17,6 +17,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -127,7 +128,7 @@ func (o *Options) Prepare(cfg *config.Config, quorum, election string) (err erro
 		return err
 	}
 	if o.Election, err = net.Listen("tcp", election); err != nil {
-		return errors.Join(err, o.Quorum.Close())
+		return errors.Join(err, socket.CloseListener(o.Quorum))
 	}
 	return nil
 }
@@ -146,8 +147,8 @@ func run(ctx context.Context, o Options, file, quorum, election string, stdout, 
 	if err := o.Prepare(cfg, quorum, election); err != nil {
 		return err
 	}
-	defer o.Election.Close()
-	defer o.Quorum.Close()
+	defer socket.CloseListener(o.Election)
+	defer socket.CloseListener(o.Quorum)
 	done, err := Run(ctx, o)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/migrate"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -87,7 +88,7 @@ func Run(ctx context.Context, o Options) (Done, error) {
 		net.Listener
 		serve func(net.Conn) error
 	}{{o.Quorum, s.leader.serve}, {o.Election, s.leader.elect}} {
-		defer port.Close()
+		defer socket.CloseListener(port.Listener)
 		wait.Go(func() { accept(port.Listener, o.From, open, o.Say, port.serve) })
 	}
 	mode, err := readOn(ctx, s, &o)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/watch"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -65,7 +66,7 @@ func NewServer(f *Follower, o auth.Options) (*Server, error) {
 
 // Serve accepts connections until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	defer context.AfterFunc(ctx, func() { l.Close() })()
+	defer context.AfterFunc(ctx, func() { socket.CloseListener(l) })()
 	for {
 		conn, err := l.Accept()
 		if ctx.Err() != nil {

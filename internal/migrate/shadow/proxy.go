@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -100,7 +101,7 @@ func (p *Proxy) Run(ctx, playing context.Context, l net.Listener) error {
 		notices.Wait()
 		p.leave()
 	}()
-	context.AfterFunc(ctx, func() { l.Close() })
+	context.AfterFunc(ctx, func() { socket.CloseListener(l) })
 	player.Go(func() { p.play(playing) })
 	notices.Go(func() {
 		for {

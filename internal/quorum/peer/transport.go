@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 const (
@@ -91,7 +92,7 @@ func (t *transport) listen(l net.Listener) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx.Err() != nil {
-		l.Close()
+		socket.CloseListener(l)
 		return
 	}
 	t.listeners = append(t.listeners, l)
@@ -208,7 +209,7 @@ func (t *transport) close() {
 	t.cancel()
 	t.mu.Lock()
 	for _, l := range t.listeners {
-		l.Close()
+		socket.CloseListener(l)
 	}
 	for _, r := range t.remotes {
 		r.close()
