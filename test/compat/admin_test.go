@@ -86,7 +86,7 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 	// Apache's limit on snapshots lets one through in an instant at the most.
 	again := func(s *Server, role, method, path, auth string) {
 		key := strings.TrimSpace(role + ": " + method + " " + path + " " + auth)
-		for range 100 {
+		for by := time.Now().Add(scriptPatience); time.Now().Before(by); {
 			if ask(s, role, method, path, auth); !strings.HasPrefix(shapes[key], "429") {
 				return
 			}
@@ -140,7 +140,7 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 			continue // there are two followers
 		}
 		adminClient(t, s)
-		for range 300 { // until the observer is there too
+		for by := time.Now().Add(scriptPatience); time.Now().Before(by); { // until the observer is there too
 			if ask(s, role, "GET", "observers", ""); role != "leader" ||
 				strings.Contains(shapes["leader: GET observers"], "sid") {
 				break

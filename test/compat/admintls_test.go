@@ -76,7 +76,7 @@ func adminCallers(t *testing.T) []adminCaller {
 // ask returns the status and the JSON fields of an answer that tell who may do what, or that there was none.
 func (a adminCaller) ask(t *testing.T, s *Server, path, auth string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.scheme+"://"+s.Admin+"/commands/"+path, nil)
 	if err != nil {

@@ -98,7 +98,7 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	p := startPrometheus(t, ports, "")
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), faultsPatience)
 	defer cancel()
 	began := time.Now()
 	var wg sync.WaitGroup

@@ -6,8 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 )
+
+func TestMain(m *testing.M) { Main(m) }
 
 // programs are the two sides of a comparison, by the environment: Apache 3.9 against Zooid unless told otherwise.
 // The test is skipped unless it was asked for: it needs what install.sh installs, and minutes.
@@ -70,7 +71,7 @@ func TestC(t *testing.T) {
 		t.Fatalf("compiling the C client: %v; run test/compat/install.sh\n%s", err, out)
 	}
 	compareTranscripts(t, reference, subject, scripted, func(addr string) (string, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), scriptPatience)
 		defer cancel()
 		out, err := exec.CommandContext(ctx, client, addr).Output() // what it logs carries times
 		return string(out), err

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // TestFooFromC: a provider of authentication that is compiled into the server, the programmer's guide's foo, is used by
@@ -41,7 +40,7 @@ func TestFooFromC(t *testing.T) {
 		t.Fatalf("compiling the C client: %v; run test/compat/install.sh\n%s", err, out)
 	}
 	s := Start(t, subject, Options{Config: map[string]string{"authProvider.1": "com.example.FooAuthenticationProvider"}})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), scriptPatience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, client, s.Addr).Output()
 	const want = `addauth ann:swordfish: ok

@@ -3,6 +3,7 @@ package compat
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
 )
 
 const goZookeeperModule = "github.com/go-zookeeper/zk@v1.0.4"
@@ -27,15 +30,36 @@ var goZookeeperEnsembleTests = []string{
 	"TestIntegration_Reconfig",
 }
 
-// go-zookeeper's tests wait for servers with FLWSrvr, which expects the build date as 01/02/2006. Apache has written
-// 2006-01-02 since 3.6, so no test would start with a current server: the copy that is run waits in another way.
+// goZookeeperChanges are made in a copy of go-zookeeper's tests, each in one place.
+var goZookeeperChanges = []struct{ file, before, after string }{
+	// The tests wait for servers with FLWSrvr, which expects the build date as 01/02/2006. Apache has written 2006-01-02
+	// since 3.6, so no test would start with a current server.
+	{"server_help_test.go", "_, ok := FLWSrvr(serverAddrs, time.Second)", "ok := allServe(serverAddrs)"},
+	// They wait half a minute for three servers, and for their end 5 s, for which a busy machine is too slow.
+	{"server_help_test.go", "cluster.waitForStart(30, time.Second)", "cluster.waitForStart(200, time.Second)"},
+	{"server_help_test.go", "tc.waitForStart(10, time.Second*2)", "tc.waitForStart(200, time.Second)"},
+	{"server_help_test.go", "return tc.waitForStop(5, time.Second)", "return tc.waitForStop(60, time.Second)"},
+	{"server_help_test.go", "err := tc.waitForStop(5, time.Second)", "err := tc.waitForStop(60, time.Second)"},
+	// The tests choose ports at random, which tests beside them may have. Something must use the package rand.
+	{"server_help_test.go", randomPorts, "ownPorts() + rand.Intn(1)"},
+	{"tcp_server_test.go", randomPorts, "ownPorts() + rand.Intn(1)"},
+	{"zk_test.go", randomPorts, "ownPorts() + rand.Intn(1)"},
+}
+
 const (
-	oldWait = "_, ok := FLWSrvr(serverAddrs, time.Second)"
-	newWait = "ok := allServe(serverAddrs)"
-	waiting = `package zk
+	randomPorts = "int(rand.Int31n(6000) + 10000)"
+
+	// goZookeeperPorts is how many ports a lane has. A test takes ten up to three times.
+	goZookeeperPorts = 30
+
+	// goZookeeperAdditions are a file of the copy.
+	goZookeeperAdditions = `package zk
 
 import (
+	"os"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,6 +72,18 @@ func allServe(servers []string) bool {
 		}
 	}
 	return true
+}
+
+var portsTaken atomic.Int64
+
+// ownPorts returns the first of ten ports that are this process's alone.
+func ownPorts() int {
+	first, err := strconv.Atoi(os.Getenv("ZOOID_COMPAT_PORTS"))
+	n := int(portsTaken.Add(10))
+	if err != nil || n > 30 {
+		panic("there are no more ports")
+	}
+	return first + n - 10
 }
 `
 )
@@ -74,6 +110,10 @@ func goZookeeperSuite(t *testing.T, servers int) suite {
 	if servers > 1 {
 		probe = "TestIntegration_BasicCluster"
 	}
+	ports := make([]int, lanes) // the first port of each lane
+	for lane := range ports {
+		ports[lane] = freeport.Take(t, goZookeeperPorts)[0]
+	}
 	return suite{
 		servers: servers,
 		units:   tests,
@@ -87,10 +127,11 @@ func goZookeeperSuite(t *testing.T, servers int) suite {
 			}
 			return "without"
 		},
-		run: func(ctx context.Context, p Program, _ int, unit, folder string) (Results, error) {
+		run: func(ctx context.Context, p Program, lane int, unit, folder string) (Results, error) {
 			env := append(p.standInEnv(t, folder),
 				"ZOOKEEPER_BIN_PATH="+standInFolder(t),
 				"ZK_VERSION="+p.Version,
+				fmt.Sprintf("ZOOID_COMPAT_PORTS=%d", ports[lane]),
 				"TMPDIR="+folder)
 			out, err := runGroup(ctx, folder, env, []string{binary, "-test.v", "-test.run", "^" + unit + "$"})
 			os.WriteFile(filepath.Join(folder, "test.log"), []byte(out), 0o644)
@@ -115,34 +156,31 @@ func goTestOutcome(out, test string) Outcome {
 	return Passed
 }
 
-// buildGoZookeeper compiles the module's tests, from a copy with the wait replaced, and returns the executable.
+// buildGoZookeeper compiles the module's tests, from a copy with changes, and returns the executable.
 func buildGoZookeeper(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "zk")
 	if err := os.CopyFS(folder, os.DirFS(downloadGoZookeeper(t))); err != nil {
 		t.Fatalf("copying go-zookeeper: %v", err)
 	}
-	file := filepath.Join(folder, "server_help_test.go")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("reading go-zookeeper's start of servers: %v", err)
-	}
-	if strings.Count(string(text), oldWait) != 1 {
-		t.Fatalf("%s: waits for servers otherwise than expected (%q)", file, oldWait)
-	}
-	// The module cache is read-only, and so are its copies.
-	if err := os.Remove(file); err != nil {
-		t.Fatalf("replacing go-zookeeper's wait: %v", err)
-	}
-	write := func(file, text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatalf("replacing go-zookeeper's wait: %v", err)
+	for _, c := range goZookeeperChanges {
+		file := filepath.Join(folder, c.file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatalf("reading go-zookeeper's tests: %v", err)
+		}
+		if strings.Count(string(text), c.before) != 1 {
+			t.Fatalf("%s: want one %q", file, c.before)
+		}
+		// The module cache is read-only, and so are its copies.
+		changed := strings.Replace(string(text), c.before, c.after, 1)
+		if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte(changed), 0o644)); err != nil {
+			t.Fatalf("changing go-zookeeper's tests: %v", err)
 		}
 	}
-	write(file, strings.Replace(string(text), oldWait, newWait, 1))
-	write(filepath.Join(folder, "all_serve_test.go"), waiting)
-
+	if err := os.WriteFile(filepath.Join(folder, "additions_test.go"), []byte(goZookeeperAdditions), 0o644); err != nil {
+		t.Fatalf("changing go-zookeeper's tests: %v", err)
+	}
 	binary := filepath.Join(folder, "zk.test")
 	build := exec.Command("go", "test", "-c", "-o", binary, ".")
 	build.Dir = folder

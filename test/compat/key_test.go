@@ -74,7 +74,7 @@ func TestKeyFromJava(t *testing.T) {
 // logsIn returns why a login of scheme "key" fails.
 func logsIn(t *testing.T, s *Server, credential string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := zk.Open(ctx, s.Addr, zk.Options{Auth: []zk.Auth{{Scheme: "key", Auth: []byte(credential)}}})
 	if err != nil {

@@ -27,7 +27,8 @@ func TestLocalSessions(t *testing.T) {
 			var played [2]string
 			for i, p := range []Program{reference, subject} {
 				s := localScript{t: t, zxid: -1, servers: StartEnsemble(t, p, 3, Options{Config: map[string]string{
-					"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": strconv.FormatBool(upgrading),
+					"localSessionsEnabled": "true", "maxSessionTimeout": strconv.Itoa(localTimeoutMs),
+					"localSessionsUpgradingEnabled": strconv.FormatBool(upgrading),
 				}, Properties: scripted.Properties})}
 				s.findLeader()
 				for _, role := range []string{"follower", "leader"} {
@@ -62,9 +63,9 @@ var localDifferences = []localDifference{
 	// A session that has written is in the replicated table: it can be resumed anywhere, and its end is an entry.
 	{"", "false", "writer again close: ok, the last zxid", "writer again close: ok, a zxid of its own"},
 	{"", "false", "failing close: ok, the last zxid", "failing close: ok, a zxid of its own"},
-	{"", "false", "first elsewhere: expired, timeout 0, then closed", "first elsewhere: resumed, timeout 10000"},
+	{"", "false", "first elsewhere: expired, timeout 0, then closed", "first elsewhere: resumed, timeout 100000"},
 	{"", "false", "first elsewhere close: closed", "first elsewhere close: ok, a zxid of its own"},
-	{"", "", "plain elsewhere: expired, timeout 0, then closed", "plain elsewhere: resumed, timeout 10000"},
+	{"", "", "plain elsewhere: expired, timeout 0, then closed", "plain elsewhere: resumed, timeout 100000"},
 	{"", "", "plain elsewhere create ROOT/moved 0: closed", "plain elsewhere create ROOT/moved 0: ok, a zxid of its own: ROOT/moved, no owner"},
 	{"", "false", "plain elsewhere create ROOT/e 1: closed", "plain elsewhere create ROOT/e 1: Ephemeral node on local session, a zxid of its own"},
 	{"", "true", "plain elsewhere create ROOT/e 1: closed", "plain elsewhere create ROOT/e 1: ok, a zxid of its own: ROOT/e, its own"},
@@ -76,7 +77,7 @@ var localDifferences = []localDifference{
 	{"", "true", "first multi: ok, the second zxid from there: 0 ok ROOT/m1 | 0 ok ROOT/m2", "first multi: ok, a zxid of its own: 0 ok ROOT/m1 | 0 ok ROOT/m2"},
 	// The loss of the leader ends every local session of Apache's.
 	{"survivor", "", "reader create /first 0: closed", "reader create /first 0: ok, a zxid of its own: /first, no owner"},
-	{"survivor", "", "reader again: expired, timeout 0, then closed", "reader again: resumed, timeout 10000"},
+	{"survivor", "", "reader again: expired, timeout 0, then closed", "reader again: resumed, timeout 100000"},
 }
 
 // compareLocal compares two transcripts line by line: they must differ as localDifferences says, and only so.
@@ -108,6 +109,9 @@ func compareLocal(t *testing.T, upgrading, reference, subject string) {
 		}
 	}
 }
+
+// localTimeoutMs is the timeout of each session. None is to end during the script, even on a busy machine.
+const localTimeoutMs = 100_000
 
 // localScript is the script on one ensemble.
 type localScript struct {
@@ -147,7 +151,7 @@ func (s *localScript) word(server *Server, word string) string {
 		s.t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(startPatience))
+	conn.SetDeadline(time.Now().Add(scriptPatience))
 	conn.Write([]byte(word))
 	text, err := io.ReadAll(conn)
 	if err != nil {
@@ -163,8 +167,8 @@ func (s *localScript) connect(name string, server *Server, was *localClient, pas
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(startPatience))
-	req := jute.ConnectRequest{Timeout: sessionTimeoutMs, HasReadOnly: true, Passwd: make([]byte, jute.PasswdSize)}
+	conn.SetDeadline(time.Now().Add(scriptPatience))
+	req := jute.ConnectRequest{Timeout: localTimeoutMs, HasReadOnly: true, Passwd: make([]byte, jute.PasswdSize)}
 	if was != nil {
 		req.SessionID, req.Passwd = was.id, was.passwd
 	}

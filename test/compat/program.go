@@ -6,11 +6,13 @@
 package compat
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -122,6 +124,22 @@ func needFile(t testing.TB, file string) {
 	}
 }
 
+// Main runs the tests of a package that calls Find, and removes what they have built. TestMain calls it.
+func Main(m *testing.M) {
+	code := m.Run()
+	if built.folder != "" {
+		os.RemoveAll(built.folder)
+	}
+	os.Exit(code)
+}
+
+// built is this checkout's Zooid, built once for all tests of a process.
+var built struct {
+	once   sync.Once
+	folder string
+	err    error
+}
+
 // zooidExecutable builds Zooid from the checkout that contains this package.
 func zooidExecutable(t testing.TB) string {
 	t.Helper()
@@ -129,10 +147,17 @@ func zooidExecutable(t testing.TB) string {
 		needFile(t, file)
 		return file
 	}
-	file := filepath.Join(t.TempDir(), "zooid")
-	build := exec.Command("go", "build", "-o", file, "github.com/zooid-project/zooid/cmd/zooid")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building cmd/zooid: %v\n%s", err, out)
+	built.once.Do(func() {
+		if built.folder, built.err = os.MkdirTemp("", "zooid-compat-built-"); built.err != nil {
+			return
+		}
+		build := exec.Command("go", "build", "-o", built.folder, "github.com/zooid-project/zooid/cmd/zooid")
+		if out, err := build.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatalf("building cmd/zooid: %v", built.err)
 	}
-	return file
+	return filepath.Join(built.folder, "zooid")
 }

@@ -292,7 +292,7 @@ func versionOf(t *testing.T, addr string) string {
 func settledFiles(t *testing.T, s *Server) string {
 	t.Helper()
 	version := versionOf(t, s.Addr)
-	for range 100 {
+	for by := time.Now().Add(scriptPatience); time.Now().Before(by); {
 		text, err := os.ReadFile(filepath.Join(s.Folder, "zoo.cfg"))
 		if err != nil {
 			t.Fatal(err)

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	startPatience = 30 * time.Second // until a started server answers a session; a loaded machine needs seconds
-	stopPatience  = 10 * time.Second // from SIGTERM to SIGKILL
-	startAttempts = 3                // each with new ports, in case another process has taken one
+	startPatience   = 5 * time.Minute  // until a started server answers a session; a loaded machine needs a minute
+	sessionPatience = 20 * time.Second // until an attempt at a session is given up
+	stopPatience    = time.Minute      // from SIGTERM to SIGKILL
 )
 
 // Options configure servers, beyond ports, data folder and membership.
@@ -68,27 +68,19 @@ func Start(t testing.TB, p Program, opts Options) *Server {
 // session. Otherwise it is like Start.
 func StartEnsemble(t testing.TB, p Program, n int, opts Options) []*Server {
 	t.Helper()
-	for attempt := 1; ; attempt++ {
-		servers := configure(t, p, n, opts)
-		err := startAll(servers)
-		if err == nil {
-			t.Cleanup(func() {
-				for _, s := range servers {
-					s.Stop()
-					if t.Failed() {
-						t.Logf("log of %s at %s, kept in %s, ends:\n%s", p.Name, s.Addr, s.keepLog(), s.logEnd())
-					}
-				}
-			})
-			return servers
-		}
+	servers := configure(t, p, n, opts)
+	t.Cleanup(func() {
 		for _, s := range servers {
-			s.Kill()
+			s.Stop()
+			if t.Failed() {
+				t.Logf("log of %s at %s, kept in %s, ends:\n%s", p.Name, s.Addr, s.keepLog(), s.logEnd())
+			}
 		}
-		if attempt == startAttempts {
-			t.Fatalf("starting %d server(s) of %s: %v, in each of %d attempts", n, p.Name, err, attempt)
-		}
+	})
+	if err := startAll(servers); err != nil {
+		t.Fatalf("starting %d server(s) of %s: %v", n, p.Name, err)
 	}
+	return servers
 }
 
 func startAll(servers []*Server) error {
@@ -194,7 +186,7 @@ func (s *Server) launch() error {
 func (s *Server) waitReady() error {
 	deadline := time.Now().Add(startPatience)
 	for {
-		err := answersSession(s.Addr, time.Second)
+		err := answersSession(s.Addr, sessionPatience)
 		if err == nil {
 			return nil
 		}
@@ -209,7 +201,7 @@ func (s *Server) waitReady() error {
 	}
 }
 
-// Stop ends the server by SIGTERM, and by SIGKILL if it is still running ten seconds later, and returns when it has
+// Stop ends the server by SIGTERM, and by SIGKILL if it is still running a minute later, and returns when it has
 // ended. It does nothing if the server isn't running.
 func (s *Server) Stop() { s.end(syscall.SIGTERM) }
 

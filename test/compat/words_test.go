@@ -101,7 +101,7 @@ func modeOf(t *testing.T, s *Server) string {
 
 func askWord(t *testing.T, addr, word string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	text, err := ask.Word(ctx, nil, addr, word, 1<<20)
 	if err != nil && !errors.Is(err, ask.ErrNoAnswer) { // a list may be empty

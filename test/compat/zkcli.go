@@ -15,7 +15,7 @@ import (
 const shellMain = "org.apache.zookeeper.ZooKeeperMain"
 
 const (
-	shellPatience = 2 * time.Minute         // for a whole script; it takes seconds
+	shellPatience = 5 * time.Minute         // for a whole script; it takes seconds
 	awaitPrefix   = "await "                // a line of a script that waits for an event
 	endOfOutput   = "ZooKeeper CLI version" // the start of what "version" prints, which is sent after each command
 	eventPrefix   = "WatchedEvent "

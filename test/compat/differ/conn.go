@@ -17,7 +17,7 @@ const (
 	patience = 30 * time.Second
 	// silence is how long to wait after a risky step before no answer counts as the result. No server is known to fall
 	// silent, so this time is only spent if one does.
-	silence = 3 * time.Second
+	silence = patience
 	// replyMax bounds a reply in bytes: nothing a script can store is larger.
 	replyMax = 16 << 20
 )

@@ -25,6 +25,8 @@ var (
 	wanted    = flag.Int("differences", 20, "kinds of differences after which to stop")
 )
 
+func TestMain(m *testing.M) { compat.Main(m) }
+
 // Every server of a comparison has these.
 var (
 	config = map[string]string{"minSessionTimeout": "60000", "maxSessionTimeout": "600000"}

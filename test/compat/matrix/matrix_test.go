@@ -26,6 +26,8 @@ import (
 	"github.com/zooid-project/zooid/test/compat"
 )
 
+func TestMain(m *testing.M) { compat.Main(m) }
+
 // batch is how many cells are on their way at once.
 const batch = 5000
 
