@@ -12,6 +12,9 @@
 //     same number. TCP doesn't mind that, and it ends with the process.
 //  3. Nobody listened on it, at any address, when it was reserved.
 //
+// A listener of the test's own process keeps the port in use for a moment after Close if the process starts others
+// meanwhile. socket.CloseListener doesn't; the project's servers use it.
+//
 // If the kernel's range is unknown or leaves no room below it, 1 doesn't hold.
 package freeport
 

@@ -169,6 +169,10 @@ func (m *member) end() {
 	}
 	m.signal(syscall.SIGKILL) // also what the command left behind
 	<-m.exited
+	// Until all have ended they hold the ports, which the next start needs.
+	for by := time.Now().Add(killMax); groupRuns(m.cmd.Process.Pid) && time.Now().Before(by); {
+		time.Sleep(readyPoll)
+	}
 	m.cmd = nil
 }
 

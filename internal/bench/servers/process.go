@@ -115,6 +115,7 @@ type procStat struct {
 	ppid, pgrp int
 	cpu        time.Duration
 	rssPages   int64
+	ended      bool // it waits to be reaped, and holds nothing
 }
 
 func readStat(pid int) (procStat, error) {
@@ -129,7 +130,7 @@ func readStat(pid int) (procStat, error) {
 // and may contain anything, including parentheses and blanks.
 func parseStat(b []byte) (procStat, error) {
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	const ppid, pgrp, utime, stime, rss = 1, 2, 11, 12, 21 // proc(5) numbers them from 1 with two fields before
+	const state, ppid, pgrp, utime, stime, rss = 0, 1, 2, 11, 12, 21 // proc(5) numbers them from 1 with two fields before
 	if len(f) <= rss {
 		return procStat{}, fmt.Errorf("parse process status: %d fields, need %d", len(f), rss+1)
 	}
@@ -141,8 +142,17 @@ func parseStat(b []byte) (procStat, error) {
 		}
 		return n
 	}
-	st := procStat{int(num(ppid)), int(num(pgrp)), time.Duration(num(utime)+num(stime)) * clockTick, num(rss)}
+	ended := f[state][0] == 'Z' || f[state][0] == 'X'
+	st := procStat{int(num(ppid)), int(num(pgrp)), time.Duration(num(utime)+num(stime)) * clockTick, num(rss), ended}
 	return st, err
+}
+
+// groupRuns reports whether a process of the group pgid runs.
+func groupRuns(pgid int) bool {
+	return slices.ContainsFunc(processGroup(pgid), func(pid int) bool {
+		st, err := readStat(pid)
+		return err == nil && !st.ended
+	})
 }
 
 // processGroup returns the processes of the group pgid, sorted.

@@ -56,6 +56,8 @@ const (
 	readyTry = time.Second
 	// stopMax is how long a server may take to end before it is killed.
 	stopMax = 10 * time.Second
+	// killMax is how long killed processes may take to end.
+	killMax = time.Minute
 )
 
 // Start starts a server, or all servers of an ensemble, by its command in a

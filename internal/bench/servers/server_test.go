@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -79,12 +80,31 @@ func TestParseStat(t *testing.T) {
 	t.Parallel()
 	const line = "42 (a (b) c) S 7 9 42 0 -1 4194560 1000 0 0 0 250 50 0 0 20 0 31 0 12345 987654321 2048 18446744073709551615 1 1"
 	st, err := parseStat([]byte(line))
-	if err != nil || st != (procStat{7, 9, 3 * time.Second, 2048}) {
+	if err != nil || st != (procStat{7, 9, 3 * time.Second, 2048, false}) {
 		t.Errorf("%+v, %v", st, err)
 	}
 	for _, bad := range []string{"", "42", "42 (a) S 7", strings.Replace(line, "250", "x", 1)} {
 		if _, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+// TestEndOfAMember: all that a member's command has started has ended when end returns, also what outlives the command.
+func TestEndOfAMember(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		dir := t.TempDir()
+		m := &member{text: "sleep 600 & exit", dir: dir, output: filepath.Join(dir, "output")}
+		if err := m.start(); err != nil {
+			t.Fatal(err)
+		}
+		group := m.cmd.Process.Pid
+		if <-m.exited; !groupRuns(group) {
+			t.Fatal("what the command started has ended before")
+		}
+		if m.end(); groupRuns(group) {
+			t.Fatal("what the command started still runs")
 		}
 	}
 }
