@@ -69,7 +69,7 @@ var faults = []fault{
 	}, argv: []string{"prlimit", "--nofile=1024:1024"}, harm: (*faulty).takeDescriptors},
 	{name: "more connections than allowed", alerts: []string{"ZooidConnectionsRefused"},
 		config: func(*faulty) map[string]string {
-			return map[string]string{"maxClientCnxns": "2"}
+			return map[string]string{"maxClientCnxns": fmt.Sprint(connectionsAllowed)}
 		}, harm: (*faulty).connectTooOften},
 	{name: "a full disk of the audit log", alerts: []string{"ZooidAuditLinesLost"}, config: (*faulty).audited,
 		harm: (*faulty).writeAudited},
@@ -77,6 +77,9 @@ var faults = []fault{
 		harm: (*faulty).shortCertificate},
 	{name: "a leader whose clock is wrong", alerts: []string{"ZooidClockIsWrong"}, servers: 3, harm: (*faulty).wrongClock},
 }
+
+// connectionsAllowed is how many connections an address may have at the server that refuses more.
+const connectionsAllowed = 2
 
 // TestAlerts makes the fault of each alert that TestPrometheus doesn't make, on servers of its own and all at once, and
 // waits until a real Prometheus has the alert fire for them.
@@ -316,6 +319,10 @@ func (f *faulty) connectTooOften() {
 			conn, err := net.Dial("tcp", f.servers[0].Addr)
 			if err != nil {
 				f.Fatal(err)
+			}
+			if len(open) == connectionsAllowed {
+				conn.Close() // the server refuses it all the same; kept, they would use up this process's descriptors
+				continue
 			}
 			open = append(open, conn)
 		}

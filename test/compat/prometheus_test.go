@@ -112,7 +112,7 @@ func startPrometheus(t *testing.T, ports []int, jobs string, flags ...string) *p
 	for _, p := range ports {
 		targets = append(targets, fmt.Sprintf("127.0.0.1:%d", p))
 	}
-	config := fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 900ms, evaluation_interval: 1s}\nrule_files: [rules.yml]\n"+
+	config := fmt.Sprintf("global: {scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 1s}\nrule_files: [rules.yml]\n"+
 		"scrape_configs:\n- {job_name: zooid, static_configs: [{targets: [%q]}]}\n%s", strings.Join(targets, `","`), jobs)
 	config = strings.ReplaceAll(config, `\"`, `"`)
 	err = errors.Join(
@@ -356,27 +356,35 @@ func loadOn(ctx context.Context, servers []*Server) {
 	for _, s := range servers {
 		addrs = append(addrs, s.Addr)
 	}
-	c, err := zk.Open(ctx, strings.Join(addrs, ","), zk.Options{})
-	if err != nil {
-		return
+	for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) { // a session may end on a busy machine
+		if c, err := zk.Open(ctx, strings.Join(addrs, ","), zk.Options{}); err == nil {
+			loadBy(ctx, c)
+			c.Close()
+		}
 	}
-	defer c.Close()
+}
+
+// loadBy does that until c's session ends, too.
+func loadBy(ctx context.Context, c *zk.Client) {
 	world := zk.WorldACL(zk.PermAll)
 	for n := 0; ctx.Err() == nil; n++ {
 		// Errors are of servers that were stopped on purpose.
-		turn, cancel := context.WithTimeout(ctx, 2*time.Second)
+		turn, cancel := context.WithTimeout(ctx, 20*time.Second)
 		path := fmt.Sprintf("/load/%d", n%50)
 		c.Create(turn, "/load", nil, zk.ModePersistent, world)
 		c.Create(turn, path, []byte("x"), zk.ModePersistent, world)
 		c.Create(turn, "/load/e-", nil, zk.ModeEphemeralSequential, world)
 		c.GetW(turn, path)
 		c.Set(turn, path, []byte("y"), -1)
-		c.Exists(turn, path)
+		_, _, ended := c.Exists(turn, path)
 		c.Children(turn, "/load")
 		c.Multi(turn, zk.SetOp(path, nil, -1))
 		c.Sync(turn, path)
 		c.Delete(turn, path, -1)
 		cancel()
+		if errors.Is(ended, zk.ErrSessionExpired) {
+			return
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(2 * time.Millisecond):
