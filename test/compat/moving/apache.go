@@ -119,6 +119,21 @@ func tryApache(t *testing.T, dir string, args []string) *server {
 	return nil
 }
 
+// awaited waits until something is done, and reports whether it was within startPatience, which is only the test's
+// patience: nothing is judged by it.
+func awaited(done func() bool) bool {
+	for end := time.Now().Add(startPatience); ; time.Sleep(awaitPause) {
+		if done() {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
+}
+
+const awaitPause = 20 * time.Millisecond
+
 // answers reports whether a server opens a session within two seconds: a connection that Apache accepts while it
 // starts may never get an answer.
 func answers(addr string) bool {
@@ -186,8 +201,9 @@ type restarter struct {
 
 func startRestarter(t *testing.T, version string) *restarter {
 	t.Helper()
-	args := append(append([]string{}, jvm...), "-cp", classPath(t, version), "-Dzookeeper.extendedTypesEnabled=true",
-		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest, "testdata/Restart.java")
+	args := append([]string{
+		"-Dzookeeper.extendedTypesEnabled=true", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + superDigest,
+	}, javaProgram(t, classPath(t, version), "Restart")...)
 	r := &restarter{cmd: exec.Command("java", args...)}
 	var err error
 	if r.in, err = r.cmd.StdinPipe(); err != nil {

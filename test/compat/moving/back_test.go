@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/test/verdict"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -122,16 +123,13 @@ func zxidOf(s *server) string {
 // caughtUp waits until both observers are where Zooid is.
 func (w *wayBack) caughtUp() {
 	w.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		want := zxidOf(w.zooid)
-		one, two := zxidOf(w.apache.servers[0]), zxidOf(w.apache.servers[1])
-		if want != "" && one == want && two == want {
-			return
-		}
-		if time.Now().After(end) {
-			w.t.Fatalf("Zooid is at %q, the observers at %q and %q\n%s\n%.3000s", want, one, two, w.lead.output,
-				w.apache.servers[0].output)
-		}
+	var want, one, two string
+	if !awaited(func() bool {
+		want, one, two = zxidOf(w.zooid), zxidOf(w.apache.servers[0]), zxidOf(w.apache.servers[1])
+		return want != "" && one == want && two == want
+	}) {
+		w.t.Fatalf("Zooid is at %q, the observers at %q and %q\n%s\n%.3000s", want, one, two, w.lead.output,
+			w.apache.servers[0].output)
 	}
 }
 
@@ -185,20 +183,26 @@ func TestWayBack(t *testing.T) {
 	}
 }
 
+// backWrites is how many writes there are between two steps of TestWayBack: enough for a snapshot now and then.
+const backWrites = 1500
+
 func wayBackOnce(t *testing.T, version string, seed uint64) {
 	w := newWayBack(t, version)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	w.startZooid("-Dznode.container.checkIntervalMs=300") // containers and TTL znodes go meanwhile
 	l := startLoad(w.zooid.addr, seed, true)
-	time.Sleep(time.Second)
+	l.goOn(t, 500)
 	w.startLead()
 	w.configure(true)
 	w.apache.start(0)
 	w.apache.start(1)
-	time.Sleep(5 * time.Second)
+	if !awaited(func() bool { return zxidOf(w.apache.servers[0]) != "" }) {
+		t.Fatalf("an observer doesn't serve:\n%s\n%.3000s", w.lead.output, w.apache.servers[0].output)
+	}
+	l.goOn(t, backWrites)
 	w.apache.servers[0].kill()
-	time.Sleep(500 * time.Millisecond)
+	l.goOn(t, 100)
 	w.apache.start(0)
 	l.end()
 	w.caughtUp()
@@ -206,16 +210,16 @@ func wayBackOnce(t *testing.T, version string, seed uint64) {
 	w.lead.kill()
 	l = startLoad(w.zooid.addr, seed+100, true)
 	w.startLead()
-	time.Sleep(2 * time.Second)
+	l.goOn(t, backWrites)
 	l.end()
 	w.zooid.kill()
 	w.startZooid(quietly)
-	mine := open(t, w.zooid, zk.Options{})
+	mine := open(t, w.zooid, zk.Options{SessionTimeout: 2 * time.Minute})
 	if _, err := mine.Create(ctx, "/mine", []byte("x"), zk.ModeEphemeral, zk.OpenACL()); err != nil {
 		t.Fatal(err)
 	}
 	l = startLoad(w.zooid.addr, seed+200, true)
-	time.Sleep(2 * time.Second)
+	l.goOn(t, backWrites)
 	l.end()
 	w.caughtUp()
 	session := mine.Detach()
@@ -233,6 +237,7 @@ func wayBackOnce(t *testing.T, version string, seed uint64) {
 		s.kill()
 		if out := s.output.String(); strings.Contains(out, "igests are not matching") ||
 			strings.Contains(out, "Digest mismatch") {
+			verdict.Final(t, verdict.Digest)
 			t.Errorf("Apache finds another digest:\n%.3000s", out)
 		}
 		if out, err := exec.Command(w.program, "migrate", "compare", w.zooid.dir, s.dir).CombinedOutput(); err != nil {
@@ -240,6 +245,7 @@ func wayBackOnce(t *testing.T, version string, seed uint64) {
 			copyErr := errors.Join(mkErr, os.CopyFS(filepath.Join(kept, "zooid"), os.DirFS(w.zooid.dir)),
 				os.CopyFS(filepath.Join(kept, "apache"), os.DirFS(s.dir)),
 				os.WriteFile(filepath.Join(kept, "apache.out"), s.output.Bytes(), 0o600))
+			verdict.Final(t, verdict.Digest)
 			t.Fatalf("%s\nthe directories are kept in %s (%v)", out, kept, copyErr)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/traffic"
+	"github.com/zooid-project/zooid/test/verdict"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -50,6 +51,14 @@ type clients struct {
 	golang   *goClients
 }
 
+// patientSessions has the sessions of a test time out after a minute at least: some clients give up after four thirds
+// of the timeout without a server, and Apache takes longer than 20 seconds to start on a busy machine.
+func patientSessions(t *testing.T) {
+	before := *timeout
+	t.Cleanup(func() { *timeout = before })
+	*timeout = max(before, time.Minute)
+}
+
 func startClients(t *testing.T, addrs []string, seed uint64, n crowd) *clients {
 	t.Helper()
 	c := &clients{t: t, sessions: n.sessions(), ended: make(chan error, 2)}
@@ -57,8 +66,7 @@ func startClients(t *testing.T, addrs []string, seed uint64, n crowd) *clients {
 	pause, patience := fmt.Sprint(n.pause.Milliseconds()), fmt.Sprint(timeout.Milliseconds())
 	c.steady = []*steady{
 		startSteady(t,
-			"java", append(slices.Clone(jvm), "-cp", javaClient(t), "testdata/Steady.java", connect,
-				"java", strconv.Itoa(n.java), pause, patience)...),
+			"java", append(javaProgram(t, javaClient(t), "Steady"), connect, "java", strconv.Itoa(n.java), pause, patience)...),
 		startSteady(t, kazoo(t), "testdata/steady.py", connect, "kazoo", strconv.Itoa(n.kazoo), pause, patience),
 	}
 	for _, s := range c.steady {
@@ -88,9 +96,45 @@ func (c *clients) underWay() {
 	}
 	defer z.Close()
 	for ready := false; !ready || c.load.Sent() < 300; time.Sleep(10 * time.Millisecond) {
-		if _, ready, err = z.Exists(ctx, "/recipes/counter"); err != nil {
+		if _, ready, err = z.Exists(ctx, "/recipes/counter"); err != nil && !zk.Retryable(err) {
 			c.t.Fatal(err)
 		}
+	}
+}
+
+// goOn waits until the clients are all connected to servers, and the load has gone on. The long form goes on for
+// *switchTime/2 at least.
+func (c *clients) goOn(servers []*server) {
+	c.t.Helper()
+	before := c.load.Sent()
+	if !testing.Short() {
+		time.Sleep(*switchTime / 2)
+	}
+	c.attended(servers)
+	if !awaited(func() bool { return c.load.Sent() >= before+goOnRequests }) {
+		c.t.Fatalf("the load has sent only %d requests", c.load.Sent()-before)
+	}
+}
+
+// goOnRequests is how many requests the load goes on for.
+const goOnRequests = 1000
+
+// lossWords are in what a client says if an acknowledged write is lost or was done twice, or if two had a lock.
+var lossWords = []string{
+	"the counter", " items instead of ", " is lost", "two hold", "heard twice", "lock's znode", "the beat went",
+	"a watch saw the versions",
+}
+
+// final marks a test that fails by what a client says, if slowness can't be the cause: that ends sessions.
+func final(t *testing.T, said string) {
+	t.Helper()
+	for _, gone := range []string{"xpired", "became", "LOST"} {
+		if strings.Contains(said, gone) {
+			return
+		}
+	}
+	if slices.ContainsFunc(lossWords, func(word string) bool { return strings.Contains(said, word) }) {
+		verdict.Final(t, verdict.Checker)
 	}
 }
 
@@ -106,6 +150,7 @@ func (c *clients) judge(version string) {
 		}
 	}
 	if told, err := c.golang.end(); err != nil {
+		final(t, err.Error())
 		t.Errorf("go: %v", err)
 	} else {
 		t.Log("go done:", told)
@@ -113,6 +158,7 @@ func (c *clients) judge(version string) {
 	for _, s := range c.steady {
 		io.WriteString(s.in, "end\n")
 		if line := s.line(); !strings.HasPrefix(line, "done:") {
+			final(t, line)
 			t.Errorf("%s: %s\n%.3000s", s.cmd.Path, line, s.errors.String())
 		} else {
 			t.Log(filepath.Base(s.cmd.Path), line)
@@ -132,6 +178,7 @@ func (c *clients) judge(version string) {
 	r.Print(&b, h)
 	t.Log(b.String())
 	if !r.OK() {
+		verdict.Final(t, verdict.Checker)
 		t.Errorf("%d violations", len(r.Violations)+r.Dropped)
 	}
 	for _, e := range h.Events {

@@ -461,14 +461,11 @@ func (s *goClient) verify() error {
 	if err != nil {
 		return err
 	}
-	for range 200 {
-		if s.mu.Lock(); s.seen == beat.Version && s.late == 1 {
-			s.mu.Unlock()
-			break
-		}
-		s.mu.Unlock()
-		time.Sleep(50 * time.Millisecond)
-	}
+	awaited(func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.seen == beat.Version && s.late == 1
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen != beat.Version || s.spurious > 0 || s.late != 1 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
@@ -27,6 +28,15 @@ func (l *load) begun() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.writes
+}
+
+// goOn waits until the load has begun so many more writes.
+func (l *load) goOn(t *testing.T, writes int) {
+	t.Helper()
+	before := l.begun()
+	if !awaited(func() bool { return l.begun() >= before+writes }) {
+		t.Fatalf("the load has begun only %d writes of %d", l.begun()-before, writes)
+	}
 }
 
 // loadClients is the number of concurrent clients.

@@ -16,12 +16,19 @@ import (
 
 	"github.com/zooid-project/zooid/internal/migrate"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/test/verdict"
 )
 
 var (
-	histories = flag.Int("moving.histories", 40, "histories in all")
+	histories = flag.Int("moving.histories", 40, "histories in all; half of them with -short")
 	firstSeed = flag.Uint64("moving.seed", 1, "of the first history")
 )
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	removeBuilt()
+	os.Exit(code)
+}
 
 func need(t *testing.T) {
 	t.Helper()
@@ -35,10 +42,14 @@ func need(t *testing.T) {
 func TestHistories(t *testing.T) {
 	need(t)
 	program := zooid(t)
+	all := *histories
+	if testing.Short() {
+		all /= 2
+	}
 	for i, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			share := *histories / len(versions)
-			if i < *histories%len(versions) {
+			share := all / len(versions)
+			if i < all%len(versions) {
 				share++
 			}
 			playHistories(t, program, version, *firstSeed+uint64(i)*1_000_000, share)
@@ -68,10 +79,7 @@ func playHistories(t *testing.T, program, version string, seed uint64, count int
 		l := startLoad(s.addr, seed+uint64(done), false)
 		begun := 0
 		for n := 0; n < perServer && done < count; n++ {
-			before := l.begun()
-			for end := time.Now().Add(startPatience); l.begun() < before+writesBetween && time.Now().Before(end); {
-				time.Sleep(10 * time.Millisecond)
-			}
+			l.goOn(t, writesBetween)
 			time.Sleep(time.Duration(100+rnd.IntN(500)) * time.Millisecond)
 			taken := filepath.Join(t.TempDir(), "taken")
 			s.freeze(t, taken)
@@ -138,6 +146,7 @@ func (y *judgement) judge(t *testing.T, dir string, export bool) (report *apache
 	}
 	if report.Mismatch != nil {
 		keepFiles(t, dir)
+		verdict.Final(t, verdict.Digest)
 		t.Fatalf("a digest differs: %+v", *report.Mismatch)
 	}
 	diff := difference(restart.state, state)
@@ -145,6 +154,7 @@ func (y *judgement) judge(t *testing.T, dir string, export bool) (report *apache
 		restart, wrong = fromLogsAlone(t, r, dir), true
 		if restart.err != nil || difference(restart.state, state) != "" {
 			keepFiles(t, dir)
+			verdict.Final(t, verdict.Digest)
 			t.Fatalf("Apache's restart (-) and what Zooid read (+) differ:\n%s\nand with the logs alone (%v):\n%s", diff,
 				restart.err, difference(restart.state, state))
 		}
@@ -157,6 +167,7 @@ func (y *judgement) judge(t *testing.T, dir string, export bool) (report *apache
 		t.Fatal(err)
 	}
 	if done.Digest != restart.state.Digest() {
+		verdict.Final(t, verdict.Digest)
 		t.Fatalf("the imported tree has the digest %#x, Apache's %#x", done.Digest, restart.state.Digest())
 	}
 	y.serve(t, dir, imported, restart, export)

@@ -39,6 +39,7 @@ func TestSwitch(t *testing.T) {
 }
 
 func switchOnce(t *testing.T, program, version string, seed uint64) {
+	patientSessions(t)
 	e := startEnsemble(t, version)
 	z := newZooids(t, program, quickLimits)
 	clients := startClients(t, slices.Concat(strings.Split(e.connect(), ","), z.addrs), seed, few)
@@ -53,7 +54,7 @@ func switchOnce(t *testing.T, program, version string, seed uint64) {
 		caughtUp(t, e, f)
 		stop()
 		e.start(killed)
-		time.Sleep(2 * time.Second)
+		e.awaitServing(e.servers[killed])
 	}
 	began := time.Now()
 	z.seed = seed%2 == 1
@@ -63,12 +64,12 @@ func switchOnce(t *testing.T, program, version string, seed uint64) {
 		z.join(1)
 		z.join(2)
 	}
-	time.Sleep(*switchTime / 2)
+	clients.goOn(z.servers[:])
 	z.servers[z.leader()].kill() // the others go on
-	time.Sleep(*switchTime / 2)
+	clients.goOn(z.servers[:])
 	if seed%2 == 0 {
 		z.back(e)
-		time.Sleep(*switchTime / 2)
+		clients.goOn(e.servers)
 	}
 	clients.judge(version)
 }

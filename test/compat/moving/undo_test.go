@@ -53,8 +53,7 @@ var undos = []undone{
 func TestSwitchUndone(t *testing.T) {
 	need(t)
 	program, seed := zooid(t), *firstSeed
-	defer func(before time.Duration) { *timeout = before }(*timeout)
-	*timeout = max(*timeout, time.Minute) // Apache starts eight times, slowly on a busy machine
+	patientSessions(t) // Apache starts eight times
 	e := startEnsemble(t, "3.9.5")
 	z := newZooids(t, program, quickLimits)
 	clients := startClients(t, slices.Concat(strings.Split(e.connect(), ","), z.addrs), seed, few)
@@ -74,11 +73,7 @@ func TestSwitchUndone(t *testing.T) {
 			t.Errorf("%s: only %d servers were stopped", u.name, stopped)
 		}
 		for _, s := range e.servers {
-			for end := time.Now().Add(startPatience); !serves(s.addr); time.Sleep(50 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("%s: one of Apache's servers doesn't serve:\n%.3000s", u.name, s.output)
-				}
-			}
+			e.awaitServing(s)
 		}
 		clients.attended(e.servers)
 		t.Logf("%d, %s: undone, %d servers started again; the longest write took %.2f s", i+1, u.name, stopped,
@@ -93,7 +88,7 @@ func TestSwitchUndone(t *testing.T) {
 	t.Log(z.takeOver(e, dir))
 	z.join(1)
 	z.join(2)
-	time.Sleep(*switchTime / 2)
+	clients.goOn(z.servers[:])
 	clients.judge(e.version)
 }
 

@@ -365,7 +365,7 @@ public class Steady {
                         gone.countDown();
                     }
                 }));
-                if (stat != null && !gone.await(1, TimeUnit.MINUTES)) {
+                if (stat != null && !gone.await(3, TimeUnit.MINUTES)) {
                     wrong.append("; nothing was heard of the end of " + wait);
                 }
             }
@@ -423,7 +423,7 @@ public class Steady {
                 wrong.append("; session " + Long.toHexString(id) + " became " + Long.toHexString(zk.getSessionId()) + ", " + expired.get() + " expired");
             }
             int version = again(() -> zk.exists(watched.root + "/beat", false)).getVersion();
-            for (int i = 0; i < 200 && (seen != version || late.get() != 1); i++) {
+            for (int i = 0; i < 2400 && (seen != version || late.get() != 1); i++) {
                 Thread.sleep(50);
             }
             if (seen != version || late.get() != 1 || spurious > 0) {

@@ -36,7 +36,7 @@ class Session:
         retry = dict(max_tries=-1, delay=0.05, backoff=1.5, max_delay=2, max_jitter=0.4)
         zk = self.zk = KazooClient(hosts=connect, timeout=timeout, connection_retry=KazooRetry(**retry), command_retry=KazooRetry(**retry))
         zk.add_listener(self.states.append)
-        zk.start(60)
+        zk.start(120)
         self.id = zk.client_id[0]
         for path in ("", "/items", "/watched"):
             zk.create(root + path, b"")
@@ -148,7 +148,7 @@ class Session:
             if ahead is None:
                 break
             gone = threading.Event()  # kazoo calls the watch when the connection ends, too
-            if self.again(lambda: self.zk.exists(group.path + "/" + ahead, lambda event: gone.set())) and not gone.wait(60):
+            if self.again(lambda: self.zk.exists(group.path + "/" + ahead, lambda event: gone.set())) and not gone.wait(180):
                 self.wrong.append("nothing was heard of the end of " + ahead)
         with group.lock:
             group.holders += 1
@@ -187,7 +187,7 @@ class Session:
             wrong.append("session %x became %x; states %s" % (self.id, zk.client_id[0], self.states))
         children = len(self.again(lambda: zk.get_children(root + "/watched")))
         version = self.again(lambda: zk.exists(self.watched.root + "/beat")).version
-        for _ in range(200):
+        for _ in range(2400):
             if self.late and self.below[-1] == children and self.seen[-1] == version:
                 break
             time.sleep(0.05)
