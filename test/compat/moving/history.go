@@ -15,7 +15,7 @@ import (
 // A load is a group of clients that write at random until it is stopped.
 type load struct {
 	addr   string
-	long   bool // sessions time out after a minute, and there are no short TTLs
+	long   bool // sessions time out after two minutes, and there are no short TTLs
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 	held   sync.RWMutex // each write holds it for reading
@@ -67,7 +67,7 @@ func (l *load) session(ctx context.Context, rnd *rand.Rand) {
 	defer cancel()
 	timeout := time.Duration(1+rnd.IntN(9)) * time.Second
 	if l.long {
-		timeout = time.Minute
+		timeout = 2 * time.Minute
 	}
 	c, err := zk.Open(open, l.addr,
 		zk.Options{SessionTimeout: timeout, Auth: []zk.Auth{zk.DigestAuth("super", superPassword)}})
