@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -183,11 +184,19 @@ func TestNewIssuer(t *testing.T) {
 	r.Verdict()
 }
 
-// reloadPause is more than the time between two looks at the files.
+// reloadPause is more than the time between two looks at the files, which servers take as others connect.
 const reloadPause = 1500 * time.Millisecond
 
 // reloaded is what a server says that has taken up new files by itself.
 const reloaded = "stores of the peer port have changed; new connections use them"
+
+// knock begins a TLS handshake at a server's peer port, which it doesn't complete.
+func (s *Server) knock() {
+	d := net.Dialer{Timeout: askPatience}
+	if c, err := tls.DialWithDialer(&d, "tcp", s.Peer, &tls.Config{InsecureSkipVerify: true}); err == nil {
+		c.Close()
+	}
+}
 
 // reload writes new files and waits until each server says that it uses them, and has no
 // more to say: a server that looks while they are written takes them up in two steps.
@@ -195,6 +204,7 @@ func (r *Run) reload(t *testing.T, write func()) {
 	t.Helper()
 	said := func() (counts []int) {
 		for _, s := range r.Servers {
+			s.knock()
 			counts = append(counts, strings.Count(s.Log(), reloaded))
 		}
 		return counts
@@ -210,7 +220,7 @@ func (r *Run) reload(t *testing.T, write func()) {
 		}
 		return true
 	}
-	for deadline := time.Now().Add(healPatience); !all() || time.Since(since) < reloadPause; time.Sleep(readyPause) {
+	for deadline := time.Now().Add(healPatience); !all() || time.Since(since) < reloadPause; time.Sleep(10 * readyPause) {
 		if time.Now().After(deadline) {
 			t.Fatalf("of the servers, which had said so %v times, not each says within %v that it uses the new files: %v", before,
 				healPatience, now)
