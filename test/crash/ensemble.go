@@ -101,6 +101,9 @@ func Start(t testing.TB, o Options) *Ensemble {
 			err = e.startAll()
 		}
 		if err == nil {
+			err = e.awaitVotes()
+		}
+		if err == nil {
 			t.Cleanup(func() { e.end(t) })
 			return e
 		}
@@ -120,6 +123,27 @@ func (e *Ensemble) startAll() error {
 	for _, s := range e.Servers {
 		if _, err := s.Ready(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// awaitVotes waits until each server votes. One that starts so late that the others are an
+// ensemble already is taken for one that has lost its data: it serves clients before it gets a
+// vote, and until then the others can't do without one more.
+func (e *Ensemble) awaitVotes() error {
+	deadline := time.Now().Add(startPatience)
+	for _, s := range e.Servers {
+		for {
+			mode, err := s.Mode()
+			if err == nil && mode != "" && mode != "observer" {
+				break
+			}
+			if time.Now().After(deadline) || !s.Running() {
+				return fmt.Errorf("server %d got no vote within %v: it is %q (%v); its log ends:\n%s", s.ID, startPatience, mode,
+					err, s.LogEnd())
+			}
+			time.Sleep(readyPause)
 		}
 	}
 	return nil
