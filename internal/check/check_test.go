@@ -30,15 +30,15 @@ func TestGoodHistoriesPass(t *testing.T) {
 		{name: "crashes", crashes: true},
 		{name: "crashes, unnumbered", crashes: true, unnumbered: true},
 	} {
-		seeds := uint64(8)
+		seeds, steps := uint64(8), 4000
 		if testing.Short() {
-			seeds = 1
+			seeds, steps = 1, 1000
 		}
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", kind.name, seed), func(t *testing.T) {
 				e := newEnsemble(seed, 8)
 				e.crashes, e.gentle, e.prompt, e.unnumbered = kind.crashes, kind.gentle, kind.prompt, kind.unnumbered
-				h := e.run(4000)
+				h := e.run(steps)
 				opt := Options{
 					ExtendedTypes: true, NotificationsUnnumbered: kind.unnumbered, ViolationsMax: 3, Quiesced: !kind.crashes ||
 						kind.prompt,

@@ -11,6 +11,9 @@ import (
 // TestUncommittedBytes: a leader whose entries nobody acknowledges takes no more than
 // so many bytes of them.
 func TestUncommittedBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short: there is one goroutine")
+	}
 	t.Parallel()
 	s := raft.NewMemoryStorage()
 	n, err := NewNode(NodeOptions{ID: 1, ElectionTicks: 10, Storage: s})

@@ -14,6 +14,9 @@ import (
 // TestTreeIsFull fills a tree with few addresses: before the last one is taken, what would make the tree larger is
 // refused, without a limit of memory too; the rest goes on. After deletes there is room again.
 func TestTreeIsFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short: there is one goroutine")
+	}
 	t.Parallel()
 	fs := storage.NewMemFS()
 	fs.Budget = 512 << 20

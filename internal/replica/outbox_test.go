@@ -12,6 +12,9 @@ import (
 // TestBatchesAreBounded queues far more than a batch holds, in all the ways there
 // are, and finds every request again, in order, in batches below their bound.
 func TestBatchesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short: there is one goroutine")
+	}
 	ids := []jute.ID{{Scheme: "digest", ID: "ann:hash"}}
 	record := func(seq int64, size int) tree.Request {
 		return tree.Request{Op: jute.OpSetData, Session: 1, Cnx: 1, Seq: seq, Identities: ids, Body: make([]byte, size)}

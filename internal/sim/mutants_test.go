@@ -145,6 +145,9 @@ func (c *catch) line(name string) string {
 // in, and that it compiles with all of them: a change of the code must bring its
 // bugs along.
 func TestMutantsFit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short: it compiles")
+	}
 	t.Parallel()
 	root, overlay := plant(t, mutants)
 	build := exec.Command("go", "build", "-overlay", overlay, ".")

@@ -121,6 +121,9 @@ func (m *MemFS) content(name string) (b []byte) {
 }
 
 func TestDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short: there is one goroutine")
+	}
 	t.Parallel()
 	bed := newDamageBed(t)
 	cases := map[string]func(t *testing.T, b *damageBed, v *verdicts){

@@ -16,6 +16,9 @@ func collidingName(i int) string { return fmt.Sprintf("/d/n%07d", i) }
 // TestCollidingNames has a hundred thousand znodes with one hash, so that nearly all
 // of them are in the overflow, and does with them what there is to do.
 func TestCollidingNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short: there is one goroutine")
+	}
 	const count = 100_000
 	tree, _ := grown(t, 0)
 	tree.rekey(colliding(8))

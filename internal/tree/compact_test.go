@@ -46,6 +46,9 @@ func begun(t *testing.T, o Options) *Tree {
 // TestSparsePagesGoBack deletes most znodes, so that few pages have no live block at all. What the rest takes is in
 // proportion to it, the deletes themselves see to most of that, no step is long, and no reply and no snapshot differs.
 func TestSparsePagesGoBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short: there is one goroutine")
+	}
 	t.Parallel()
 	const n, kept = 60_000, 71 // of as many znodes one is kept: less than one for each page
 	released := 0
@@ -103,6 +106,9 @@ func TestSparsePagesGoBack(t *testing.T) {
 // TestSlabsGoBack deletes all znodes but the first and the last: the chunks of their slots go back, also those that
 // were emptied while a snapshot was being written, which has them all.
 func TestSlabsGoBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short: there is one goroutine")
+	}
 	t.Parallel()
 	const n = 100 * slabSlots
 	released := 0
@@ -151,6 +157,9 @@ func TestSlabsGoBack(t *testing.T) {
 // TestCompactionChangesNothing applies a random log to a tree that compacts all the time and to one that never does,
 // while snapshots are written: digests and snapshots are those of the log.
 func TestCompactionChangesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short: there is one goroutine")
+	}
 	t.Parallel()
 	for seed := range uint64(2) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

@@ -481,7 +481,7 @@ func TestAgainstModel(t *testing.T) {
 	t.Parallel()
 	seeds, steps := uint64(10), 1000
 	if testing.Short() {
-		seeds = 3
+		seeds = 1
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -105,7 +105,11 @@ func lasting(t *Tree) string {
 // to what other trees held.
 func TestReplace(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		w := newWalker(t, 300+seed)
 		if seed%3 == 1 {
 			w.tree.rekey(colliding(1))

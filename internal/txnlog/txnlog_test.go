@@ -328,7 +328,11 @@ func TestDamagedFiles(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	for range 40 {
+	rounds := 40
+	if testing.Short() {
+		rounds = 5
+	}
+	for range rounds {
 		name := filepath.Join(dir, names[rng.IntN(len(names))])
 		was, err := os.ReadFile(name)
 		must(t, err)

@@ -39,6 +39,9 @@ func pointerIn(typ reflect.Type) string {
 // TestGrowsBySteps: no watch waits while a table grows. What comes with one watch is at most
 // the elements of one bucket, and memory comes by the chunk.
 func TestGrowsBySteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short: there is one goroutine")
+	}
 	const watches = 200_000
 	paths := make([]string, watches)
 	for i := range paths {

@@ -30,6 +30,9 @@ func TestTreeCacheLarge(t *testing.T) {
 	a := &arena{t: t, ctx: ctx, connect: e.Direct(0), cut: e.Cut}
 	writer := a.client()
 	begin := time.Now()
+	if testing.Short() {
+		*treeCache = min(*treeCache, 2000)
+	}
 	paths := forest(a, writer, *treeCache)
 	t.Logf("%d znodes made in %v", len(paths), time.Since(begin).Round(time.Millisecond))
 

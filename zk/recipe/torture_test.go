@@ -383,6 +383,10 @@ var cutParticipants = flag.Int("cut.participants", 2, "TestEveryCut plays scenar
 func TestEveryCut(t *testing.T) { everyCut(t, scenarios) }
 
 func everyCut(t *testing.T, scenarios []scenario) {
+	every := 1
+	if testing.Short() {
+		every = 4
+	}
 	each(t, func(a *arena) {
 		var states atomic.Int64
 		a.t.Cleanup(func() { a.t.Logf("%d places to cut played", states.Load()) })
@@ -394,7 +398,7 @@ func everyCut(t *testing.T, scenarios []scenario) {
 					for who := range n {
 						for _, c := range []cut{{}, {after: true}, {expire: true}, {after: true, expire: true}} {
 							wg.Go(func() {
-								for c.at = 1; !t.Failed(); c.at++ {
+								for c.at = 1; !t.Failed(); c.at += every {
 									states.Add(1)
 									more, err := playOnce(t, a.connect, &sc, n, who, c)
 									if err != nil {
