@@ -34,7 +34,9 @@ func TestAuditLog(t *testing.T) {
 // audited returns what each of n servers audits of the script, which follows the roles: the first server is the leader.
 func audited(t *testing.T, p Program, n int) []string {
 	t.Helper()
-	opts := Options{Config: map[string]string{"reconfigEnabled": "true", "audit.file": "audit.log"},
+	opts := Options{Config: map[string]string{"reconfigEnabled": "true", "audit.file": "audit.log",
+		// On a busy machine, no session ends, and no follower leaves the leader, because nothing was heard for seconds.
+		"maxSessionTimeout": "120000", "initLimit": "120", "syncLimit": "60"},
 		Properties: map[string]string{
 			"znode.container.checkIntervalMs":                    "500",
 			"zookeeper.audit.enable":                             "true",
@@ -64,7 +66,7 @@ func auditScript(t *testing.T, servers []*Server) {
 	ctx, cancel := context.WithTimeout(t.Context(), scriptPatience)
 	defer cancel()
 	open := func(s *Server, auth ...zk.Auth) *zk.Client {
-		c, err := zk.Open(ctx, s.Addr, zk.Options{Auth: auth, SessionTimeout: 30 * time.Second})
+		c, err := zk.Open(ctx, s.Addr, zk.Options{Auth: auth, SessionTimeout: 2 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
