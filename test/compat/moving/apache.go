@@ -78,7 +78,7 @@ func startApache(t *testing.T, version, dir string, options ...string) *server {
 }
 
 // startPatience is how long a server may take to answer.
-const startPatience = 2 * time.Minute
+const startPatience = 4 * time.Minute
 
 // tryApache starts a server; it returns nil if the server ends before it answers.
 func tryApache(t *testing.T, dir string, args []string) *server {
@@ -104,8 +104,8 @@ func tryApache(t *testing.T, dir string, args []string) *server {
 		close(s.exited)
 	}()
 	t.Cleanup(s.kill)
-	for end := time.Now().Add(startPatience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if answers(addr) {
+	for began := time.Now(); time.Since(began) < startPatience; time.Sleep(awaitPause) {
+		if answers(addr, max(2*time.Second, time.Since(began)/2)) {
 			return s
 		}
 		select {
@@ -134,17 +134,24 @@ func awaited(done func() bool) bool {
 
 const awaitPause = 20 * time.Millisecond
 
-// answers reports whether a server opens a session within two seconds: a connection that Apache accepts while it
-// starts may never get an answer.
-func answers(addr string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+// answers reports whether a server opens a session within some time: a connection that Apache accepts while it starts
+// may never get an answer.
+func answers(addr string, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	c, err := zk.Open(ctx, addr, zk.Options{SessionTimeout: 2 * time.Second})
+	c, err := zk.Open(ctx, addr, zk.Options{SessionTimeout: within})
 	if err != nil {
 		return false
 	}
 	c.Close()
 	return true
+}
+
+// awaitAnswer waits until a server opens a session. It is as patient with a connection as it has waited before, as on a
+// busy machine each session takes long.
+func awaitAnswer(addr string) bool {
+	began := time.Now()
+	return awaited(func() bool { return answers(addr, max(2*time.Second, time.Since(began)/2)) })
 }
 
 // kill ends the server as kill -9 does.

@@ -80,10 +80,8 @@ func (w *wayBack) startZooid(options ...string) {
 			"server", w.config,
 			"-Dzookeeper.extendedTypesEnabled=true", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + superDigest,
 		}, options...)...)
-	for end := time.Now().Add(startPatience); !answers(w.zooid.addr); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			w.t.Fatalf("Zooid doesn't answer\n%s", w.zooid.output)
-		}
+	if !awaitAnswer(w.zooid.addr) {
+		w.t.Fatalf("Zooid doesn't answer\n%s", w.zooid.output)
 	}
 }
 

@@ -108,13 +108,8 @@ func (e *ensemble) start(i int) {
 // await waits until a client can begin a session.
 func (e *ensemble) await() {
 	e.t.Helper()
-	for end := time.Now().Add(startPatience); ; time.Sleep(50 * time.Millisecond) {
-		if answers(e.connect()) {
-			return
-		}
-		if time.Now().After(end) {
-			e.t.Fatalf("the ensemble doesn't serve:\n%.4000s", e.servers[0].output)
-		}
+	if !awaitAnswer(e.connect()) {
+		e.t.Fatalf("the ensemble doesn't serve:\n%.4000s", e.servers[0].output)
 	}
 }
 
@@ -435,7 +430,7 @@ func word(addr, what string) string {
 	dial := func(ctx context.Context, addr string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", addr)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	reply, _ := ask.Word(ctx, dial, addr, what, 1<<20)
 	return reply

@@ -139,7 +139,7 @@ func startShadow(t *testing.T,
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	if !awaited(func() bool { return answers(addr) }) {
+	if !awaitAnswer(addr) {
 		t.Fatalf("no session through the proxy: %s", errs.text())
 	}
 	return out, errs, addr, func(s syscall.Signal) int {
