@@ -23,7 +23,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 "${GO:-go}" test -c ${RACE:+-race} -o "$logs/test" "$pkg"
-if [ ! -e "$logs/test" ] || ! (cd "$pkg" && "$logs/test" -test.list "$run") | grep -q '^Test'; then
+if [ ! -e "$logs/test" ] || ! (cd "$pkg" && "$logs/test" -test.list "$run") | grep '^Test' >/dev/null; then
 	echo "$pkg has no test $run" >&2
 	exit 2
 fi
