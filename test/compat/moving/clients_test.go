@@ -116,8 +116,8 @@ func (c *clients) goOn(servers []*server) {
 	}
 }
 
-// goOnRequests is how many requests the load goes on for.
-const goOnRequests = 1000
+// goOnRequests is how many requests the load goes on for: those of about three seconds on a quiet machine.
+const goOnRequests = 3000
 
 // lossWords are in what a client says if an acknowledged write is lost or was done twice, or if two had a lock.
 var lossWords = []string{
