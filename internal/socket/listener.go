@@ -11,8 +11,8 @@ import (
 // CloseListener closes l so that its address can be listened on again at once. After l.Close alone, it may stay in use
 // for a moment: a process that is being started meanwhile, from any goroutine, holds a copy of each open socket until
 // its program begins. syscall.ForkLock doesn't help, because Linux lets the parent go on before it closes the copies.
-// CloseListener returns the error of l.Close. It isn't for a listener that processes share on purpose: none of them could
-// accept any more.
+// CloseListener returns the error of l.Close. It isn't for a listener that processes share on purpose: none of them
+// could accept any more.
 func CloseListener(l net.Listener) error {
 	// The copy is shut down only after l is closed: Accept would return another error than net.ErrClosed.
 	var f *os.File
