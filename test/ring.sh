@@ -3,17 +3,17 @@
 #   test/ring.sh gate        what is deterministic; any failure refuses the change, and nothing more is run
 #   test/ring.sh real        real processes; a test that fails runs once more, alone (test/rerun)
 #   test/ring.sh gate real   what CI does
-# BUDGET is the time in seconds for all of it. The gate always runs whole; what real doesn't reach is named. With STEPS='compat
+# WITHIN is the time in seconds for all of it. The gate always runs whole; what real doesn't reach is named. With STEPS='compat
 # fuzz' real has these steps alone, and doesn't say that it passed. Logs, one a step, are in bin/ring.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 rings=${*:?name gate, real or both}
 steps=${STEPS:-}
-budget=${BUDGET:-3600}
-reserve=60 # seconds of the budget for what ends after its time, and for the lists
+within=${WITHIN:-3600}
+reserve=60 # seconds of that for what ends after its time, and for the lists
 began=$(date +%s)
-until=$((began + budget - reserve))
+until=$((began + within - reserve))
 commit=$(git rev-parse HEAD)
 logs=$PWD/bin/ring
 record=$logs/results

@@ -21,7 +21,7 @@ var (
 	flagFrom    = flag.Uint64("sim.from", 1, "the first seed")
 	flagSeeds   = flag.Int("sim.seeds", 200, "how many seeds to run")
 	flagSeconds = flag.Int("sim.seconds", 60, "simulated seconds of faults in each seed")
-	flagBudget  = flag.Duration("sim.budget", 8*time.Minute, "real time after which no seed is begun; a run that doesn't get through its seeds fails")
+	flagBudget  = flag.Duration("sim.budget", 25*time.Minute, "real time after which no seed is begun; a run that doesn't get through its seeds fails")
 	flagHours   = flag.Float64("sim.hours", 0, "a run of fewer simulated hours fails")
 	flagChanges = flag.Int("sim.changes", 0, "a run with fewer changes of membership that were answered fails")
 	flagWorkers = flag.Int("sim.workers", 2, "processes")
