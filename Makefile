@@ -49,7 +49,8 @@ chart-test:
 lint:
 	GO=$(GO) test/lint.sh
 
-# The server is for Linux and macOS, the client, its recipes and the shell for Windows too.
+# The server is for Linux and macOS, the client, its recipes and the shell for Windows too. `make test` checks the types of the
+# same packages (cross_test.go).
 cross:
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./...
 	CGO_ENABLED=0 GOOS=darwin $(GO) build ./cmd/... ./internal/... ./jute ./zk/...
@@ -169,7 +170,7 @@ bench-compare: build
 
 # The long forms, some seven hours on two cores. What has seeds begins at numbers that the commit gives: CYCLE is TestCycles'.
 CYCLE ?= $(shell echo $$((0x$$(git rev-parse HEAD | cut -c1-7))))
-nightly: test race compat clients
+nightly: test cross race compat clients
 	ZOOID_COMPAT=1 ZOOID_KAFKA=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 30m -run TestKafka
 	ZOOID_COMPAT=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 100m -run TestCycles -moving.cycles 4 -moving.seed $(CYCLE)
 	$(MAKE) sim-fresh COUNT=4500 FRESHBUDGET=100m

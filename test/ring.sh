@@ -64,7 +64,6 @@ gate() {
 	local once="GOTEST=$rerun -again=false -record $record"
 	step test make test "$once" &&
 		step lint lint &&
-		step cross make cross &&
 		step sim make sim "$once" &&
 		step mutants make mutants "$once" &&
 		step rerun sh -c "cd test/rerun && $go test -count=1 ./..." &&
