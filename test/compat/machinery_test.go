@@ -229,6 +229,42 @@ func TestSuiteRetriesWhatDecides(t *testing.T) {
 	}
 }
 
+func TestShortSuiteAsksTheReferenceWhatFails(t *testing.T) {
+	t.Parallel()
+	fake := &fakeSuite{runs: map[string]int{}, outcomes: map[string][]Outcome{
+		"ref good": {Passed}, "sub good": {Passed},
+		"ref regression": {Passed}, "sub regression": {Failed},
+		"ref flaky here": {Passed}, "sub flaky here": {Failed, Passed},
+		"ref flaky there": {Failed, Passed}, "sub flaky there": {Failed},
+		"ref bad": {Failed}, "sub bad": {Failed},
+		"ref only here": {Passed}, "sub only here": {Skipped},
+		"ref never starts": {Passed}, "sub never starts": {Absent},
+	}}
+	s := suite{run: fake.run, units: []string{
+		"good", "regression", "flaky here", "flaky there", "bad", "only here", "never starts",
+	}}
+	reference, subject := s.runWhatFails(t.Context(), t, t.TempDir(), Program{Name: "ref"}, Program{Name: "sub"})
+
+	want := []string{"flaky there", "never starts", "only here", "regression"}
+	if got := Regressions(reference, subject); !slices.Equal(got, want) {
+		t.Errorf("regressions %q, want %q", got, want)
+	}
+	if fake.runs["ref good"] != 0 || reference["good"] != Passed {
+		t.Errorf("a unit that passes ran %d times on the reference, and counts as %s there", fake.runs["ref good"],
+			reference["good"])
+	}
+}
+
+func TestResultsOfAUnit(t *testing.T) {
+	t.Parallel()
+	r := Results{"lock::A::one": Passed, "lock::A::two": Skipped, "locks::B::one": Passed, "alone": Passed}
+	for unit, want := range map[string]bool{"lock": false, "locks": true, "alone": true, "none": false} {
+		if got := r.passed(unit); got != want {
+			t.Errorf("unit %s passed: %v, want %v", unit, got, want)
+		}
+	}
+}
+
 func TestRunGroupEndsWhatWasStarted(t *testing.T) {
 	t.Parallel()
 	// The child's child would outlive it by far, and holds the pipe.

@@ -41,6 +41,20 @@ func (r Results) failed() []string {
 	return tests
 }
 
+// passed reports whether every test of a unit passed, and that there was one.
+func (r Results) passed(unit string) bool {
+	ran := false
+	for test, o := range r {
+		if test == unit || strings.HasPrefix(test, unit+"::") {
+			if o != Passed {
+				return false
+			}
+			ran = true
+		}
+	}
+	return ran
+}
+
 // Regressions returns the sorted tests that pass on the reference but not on the subject, of which there must be none.
 // A test that was skipped on the subject, or never ran there, didn't pass.
 func Regressions(reference, subject Results) []string {

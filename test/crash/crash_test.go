@@ -10,8 +10,8 @@ import (
 
 var (
 	long        = flag.Bool("long", false, "the nightly share: more of everything")
-	killsFlag   = flag.Int("kills", 0, "kill -9 so often in TestKillAlone and in TestKillRandom; 0 means 100 and 50, with -long 1000 each")
-	leaderFlag  = flag.Int("leader-kills", 0, "kill -9 of a leader so often; 0 means 30, 200 with -long")
+	killsFlag   = flag.Int("kills", 0, "kill -9 so often in TestKillAlone and in TestKillRandom; 0 means 40 and 30, with -long 1000 each")
+	leaderFlag  = flag.Int("leader-kills", 0, "kill -9 of a leader so often; 0 means 15, 200 with -long")
 	seedFlag    = flag.Uint64("seed", 0, "of the load and the moments of faults; 0 means a new one, which is printed")
 	programFlag = flag.String("program", "", "the zooid to hurt; by default it is built from this tree")
 	crashWanted = os.Getenv("ZOOID_CRASH") == "1"

@@ -22,7 +22,7 @@ func straced(t *testing.T) {
 
 // TestDiskErrorsAtStart makes the n-th open, read, sync, write or rename of a
 // starting server fail, for each n until it starts unharmed often enough: alone,
-// and one of three.
+// and one of three, which without -long gets EIO alone.
 func TestDiskErrorsAtStart(t *testing.T) {
 	seed, _ := hurtful(t)
 	straced(t)
@@ -33,6 +33,9 @@ func TestDiskErrorsAtStart(t *testing.T) {
 			r := Begin(t, o)
 			refusals := 0
 			for _, errno := range []string{"EIO", "ENOSPC"} {
+				if servers == 3 && errno != "EIO" && !*long {
+					continue // a start fails in the same way with others
+				}
 				for _, call := range []string{
 					"openat", "pread64", "fdatasync", "pwrite64", "fsync", "renameat", "unlinkat", "fallocate",
 				} {

@@ -43,7 +43,7 @@ func (k *killed) String() string {
 // writes snapshots and purges its log. After each restart everything
 // acknowledged must be there.
 func TestKillAlone(t *testing.T) {
-	killRuns(t, times(*killsFlag, 100, 1000), func(t *testing.T, seed uint64, rng *rand.Rand, kills int, sum *killed) {
+	killRuns(t, times(*killsFlag, 40, 1000), func(t *testing.T, seed uint64, rng *rand.Rand, kills int, sum *killed) {
 		r := Begin(t, RunOptions{
 			Options: Options{Servers: 1, Config: map[string]string{"snapCount": "15000"}},
 			Seed:    seed, Pinned: 6, Outstanding: 16, Pause: 500 * time.Microsecond,
@@ -64,7 +64,7 @@ func TestKillAlone(t *testing.T) {
 // TestKillRandom kills one, two or all three servers at once, while they write
 // snapshots: what counts is that nothing is lost.
 func TestKillRandom(t *testing.T) {
-	killRuns(t, times(*killsFlag, 50, 1000), func(t *testing.T, seed uint64, rng *rand.Rand, kills int, sum *killed) {
+	killRuns(t, times(*killsFlag, 30, 1000), func(t *testing.T, seed uint64, rng *rand.Rand, kills int, sum *killed) {
 		o := trio(seed, int64(kills)*50)
 		o.Config = map[string]string{"snapCount": "2000"}
 		r := Begin(t, o)

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	freezesFlag = flag.Int("leader-freezes", 0, "freeze a leader so often; 0 means 2, 40 with -long")
+	freezesFlag = flag.Int("leader-freezes", 0, "freeze a leader so often; 0 means 1, 40 with -long")
 	roundsFlag  = flag.Int("restart-rounds", 0, "restart each server in turn so often; 0 means 3, 100 with -long")
 )
 
@@ -105,7 +105,7 @@ func (r *Run) leader() int {
 // others must notice nothing but a short pause.
 func TestKillLeader(t *testing.T) {
 	seed, rng := hurtful(t)
-	kills := times(*leaderFlag, 30, 200)
+	kills := times(*leaderFlag, 15, 200)
 	r := Begin(t, trio(seed, int64(kills)*200))
 	var sum pauses
 	var restarts []time.Duration
@@ -131,7 +131,7 @@ const frozen = Patience * 3 / 5
 // on. Nobody's connection may end, the leader's clients' included.
 func TestFreezeLeader(t *testing.T) {
 	seed, rng := hurtful(t)
-	freezes := times(*freezesFlag, 2, 40)
+	freezes := times(*freezesFlag, 1, 40)
 	r := Begin(t, trio(seed, int64(freezes)*200))
 	var sum pauses
 	for range freezes {

@@ -24,8 +24,8 @@ import (
 const membersPatience = 2 * time.Minute
 
 var (
-	shrinksFlag  = flag.Int("shrinks", 0, "ensembles that TestRemovedServersDieAtTheAnswer shrinks; 0 means 3, 20 with -long")
-	replacesFlag = flag.Int("replaces", 0, "ensembles whose servers TestReplacedServersDie replaces; 0 means 3, 20 with -long")
+	shrinksFlag  = flag.Int("shrinks", 0, "ensembles that TestRemovedServersDieAtTheAnswer shrinks; 0 means 1, 20 with -long")
+	replacesFlag = flag.Int("replaces", 0, "ensembles whose servers TestReplacedServersDie replaces; 0 means 1, 20 with -long")
 )
 
 // open connects a client that may change the membership to servers.
@@ -69,7 +69,7 @@ var membersConfig = map[string]string{"reconfigEnabled": "true", "skipACL": "yes
 // acknowledged.
 func TestRemovedServersDieAtTheAnswer(t *testing.T) {
 	_, rng := hurtful(t)
-	for round := range times(*shrinksFlag, 3, 20) {
+	for round := range times(*shrinksFlag, 1, 20) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			e := Start(t, Options{Servers: 5, Config: membersConfig})
 			order := rng.Perm(5)
@@ -108,7 +108,7 @@ func TestRemovedServersDieAtTheAnswer(t *testing.T) {
 // configuration names then go on, and have every write that was acknowledged.
 func TestReplacedServersDie(t *testing.T) {
 	_, rng := hurtful(t)
-	for round := range times(*replacesFlag, 3, 20) {
+	for round := range times(*replacesFlag, 1, 20) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) { replaceAndKill(t, rng) })
 	}
 }

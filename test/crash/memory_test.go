@@ -103,11 +103,12 @@ func (h *holder) work() {
 // which they were created, so that hardly a page of the tree's memory is empty.
 func TestMemoryOfSparseData(t *testing.T) {
 	h := newHolder(t)
-	const n, size, keep = 300_000, 900, 71
+	const size, keep = 900, 71
+	n := times(0, 150_000, 300_000)
 	h.create(n, size)
 	h.t.Logf("full: %d MiB", h.s.Memory()>>20)
 	h.thin(n, keep)
-	h.fits(n/keep*size, n)
+	h.fits(int64(n/keep*size), int64(n))
 }
 
 // TestMemoryOfLargeData holds many large values, and then a tenth of them.

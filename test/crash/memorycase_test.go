@@ -18,7 +18,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-var memoryCaseFlag = flag.Duration("memory-case", 0, "how long TestFullMemory creates znodes; 0 means 30 s, 10 minutes with -long")
+var memoryCaseFlag = flag.Duration("memory-case", 0, "how long TestFullMemory creates znodes; 0 means 15 s, 10 minutes with -long")
 
 const (
 	// memoryCaseLimit is what each server's control group has.
@@ -79,7 +79,7 @@ func TestFullMemory(t *testing.T) {
 	hurtful(t)
 	took := *memoryCaseFlag
 	if took == 0 {
-		if took = 30 * time.Second; *long {
+		if took = 15 * time.Second; *long {
 			took = 10 * time.Minute
 		}
 	}

@@ -33,7 +33,7 @@ func TestOperations(t *testing.T) {
 func TestRecordsAreWellFormed(t *testing.T) {
 	for _, op := range operations {
 		x, again := newExtreme(uint64(op)), newExtreme(uint64(op))
-		whole, most := 0, 300
+		whole, most := 0, 100
 		for range most {
 			b := x.record(op)
 			if !bytes.Equal(b, again.record(op)) {
