@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	sequences = flag.Int("sequences", 2000, "scripts to generate")
+	sequences = flag.Int("sequences", 0, "scripts to generate; 0 means 2000, 800 with -short")
 	ops       = flag.Int("ops", 200, "steps of each")
 	seed      = flag.Uint64("seed", 1, "what they are generated from")
 	script    = flag.String("script", "", "a script's file to run on both servers instead")
@@ -243,14 +243,20 @@ func TestSameScript(t *testing.T) {
 		}
 		return
 	}
+	scripts := *sequences
+	if scripts == 0 {
+		if scripts = 2000; testing.Short() {
+			scripts = 800
+		}
+	}
 	total := coverage{}
 	excused := map[string]int{}
-	most := *sequences * 3 / 4
+	most := scripts * 3 / 4
 	for _, part := range []struct {
 		name        string
 		options     compat.Options
 		first, last int
-	}{{"rich", rich, 0, most}, {"plain", plainly, most, *sequences}} {
+	}{{"rich", rich, 0, most}, {"plain", plainly, most, scripts}} {
 		t.Run(part.name, func(t *testing.T) {
 			p := startPair(t, part.options)
 			p.many(t, part.first, part.last)
@@ -269,7 +275,7 @@ func TestSameScript(t *testing.T) {
 	}
 	// A short run needn't have seen everything.
 	const long = 100_000
-	if os.Getenv("ZOOID_COMPAT") != "1" || *sequences**ops < long {
+	if os.Getenv("ZOOID_COMPAT") != "1" || scripts**ops < long {
 		return
 	}
 	for _, gap := range total.missing() {

@@ -176,7 +176,7 @@ func (w *wayBack) goBack() {
 // then Zooid stops, and they become an ensemble, which has every znode, and in which a session of Zooid's goes on.
 func TestWayBack(t *testing.T) {
 	need(t)
-	for i, version := range []string{"3.8.4", "3.9.5"} {
+	for i, version := range tried([]string{"3.8.4", "3.9.5"}, "3.9.5") {
 		t.Run(version, func(t *testing.T) { wayBackOnce(t, version, *firstSeed+uint64(i)) })
 	}
 }
