@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// systems are those that make cross builds for, with the packages that run there. The server is for Linux and macOS, the
-// client, its recipes and the shell are for Windows too.
+// systems are those that make cross builds for, with the packages that run there. The server is for Linux and macOS,
+// the client, its recipes and the shell are for Windows too.
 var systems = []struct {
 	os, arch string
 	packages []string
@@ -28,8 +28,8 @@ var systems = []struct {
 }
 
 // TestOtherSystems checks the types of what is built for other systems, from the sources of all packages, those of the
-// standard library among them. A build for each takes a hundred times as long where nothing is cached, and finds no more
-// in a program without assembly and cgo; make cross does it.
+// standard library among them. Builds, which make cross does, take thirty times as long where nothing is cached, and
+// hardly find more in a program without assembly and cgo.
 func TestOtherSystems(t *testing.T) {
 	for _, s := range systems {
 		t.Run(s.os+"/"+s.arch, func(t *testing.T) {
