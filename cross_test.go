@@ -31,6 +31,7 @@ var systems = []struct {
 // standard library among them. Builds, which make cross does, take thirty times as long where nothing is cached, and
 // hardly find more in a program without assembly and cgo.
 func TestOtherSystems(t *testing.T) {
+	t.Parallel()
 	for _, s := range systems {
 		t.Run(s.os+"/"+s.arch, func(t *testing.T) {
 			checked := map[string]*types.Package{"unsafe": types.Unsafe}
