@@ -66,9 +66,11 @@ WITHIN ?= 3600
 gate real:
 	GO=$(GO) WITHIN=$(WITHIN) test/ring.sh $@
 
+# Most tests wait most of the time: packages are tested two at once for each processor.
+AT_ONCE = $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 test:
 	$(GO) vet ./...
-	$(GOTEST) ./... -vet=off -timeout 30m
+	$(GOTEST) ./... -p $(AT_ONCE) -vet=off -timeout 30m
 
 # Packages without a second goroutine, in which the race detector can find nothing, are left out; and internal/sim, whose
 # tests are not for short runs.
