@@ -45,7 +45,6 @@ one() {
 	for _ in 1 2; do
 		if (cd "$package" && "$logs/$(tr / _ <<<"$package").test" -test.run='^$' -test.fuzz="^$target\$" -test.fuzztime="$time" \
 			-test.fuzzminimizetime=20x -test.parallel=1 -test.fuzzcachedir="$corpus/$package") >"$log" 2>&1 || ended "$log"; then
-			grep -q 'execs: [1-9]' "$log" || break # nothing was shown
 			echo "ok    $package $target  $(grep -o 'execs: [0-9]*' "$log" | tail -1)"
 			return 0
 		fi
