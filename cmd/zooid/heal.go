@@ -16,12 +16,13 @@ import (
 // diverges repeatedly has a broken machine or version, and must not fill its disk.
 const asidesMax = 3
 
-// heal prepares a closed server for its next Open. If its failure, which Failed delivered,
-// says that a majority proved its state wrong, its data is set aside, so that it takes
+// heal prepares a closed server for its next Open. If its failure, which Failed delivered, says that a majority proved
+// its state wrong, or that the others have founded an ensemble without it, its data is set aside, so that it takes
 // everything from the others. healed is false for any other failure.
 func heal(opt server.Options, failure error, now time.Time) (healed bool, err error) {
 	var diverged *server.DivergedError
-	if !errors.As(failure, &diverged) {
+	overtaken := errors.Is(failure, server.ErrOvertaken)
+	if !errors.As(failure, &diverged) && !overtaken {
 		return false, nil
 	}
 	if n, err := storage.Asides(opt.DataDir); err != nil || n >= asidesMax {
@@ -29,9 +30,18 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 			runbook.Errorf("ZD-3404", "this server has set its data aside %d times already, the most it does by itself: find out why it diverges (its memory, its disk, its version), remove the folders aside-* in %s that are of no use any more, and start it again",
 				n, opt.DataDir))
 	}
-	name := "diverged-" + now.UTC().Format("20060102T150405.000Z")
+	what := "diverged-"
+	if overtaken {
+		what = "overtaken-"
+	}
+	name := what + now.UTC().Format("20060102T150405.000Z")
 	if err := storage.SetAside(opt.DataDir, opt.LogDir, name); err != nil {
 		return false, err
+	}
+	if overtaken {
+		opt.Log.Warn("this server sets the beginning of its own ensemble aside, and joins that of the others",
+			"aside", filepath.Join(opt.DataDir, "aside-"+name), "code", "ZD-3409")
+		return true, nil
 	}
 	opt.Log.Error("this server's data is set aside for a report; it takes everything from the others now",
 		"aside", filepath.Join(opt.DataDir, "aside-"+name), "why", diverged, "code", "ZD-3403")

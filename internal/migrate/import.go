@@ -25,8 +25,8 @@ type ImportOptions struct {
 	// Dir becomes the data directory, LogDir that of its log; empty for the same. They may be
 	// Apache's own: its files stay as they are beside the new ones.
 	Dir, LogDir string
-	// Voters are the voting servers that start with the same data directory; empty for a standalone server, which others
-	// may join.
+	// Voters are the voting servers that start with the same data directory; empty for a standalone server, which
+	// others may join.
 	Voters []uint64
 	// Copy, if not nil, is called with the snapshot file of a complete data directory before it is moved into place or,
 	// in a rehearsal, removed. digest is that of the tree. If Copy fails, the directory isn't moved.
@@ -196,10 +196,12 @@ func writeTree(so storage.Options, t *tree.Tree, voters ...uint64) error {
 	if len(voters) > 0 {
 		return errors.Join(recovery.Begin(dir, t, voters...), dir.Close())
 	}
-	err = quorum.Restart(dir, standaloneID, &image{t.BeginSnapshot(), storage.Meta{
+	img := &image{t.BeginSnapshot(), storage.Meta{
 		Index: t.LastIndex(), Term: t.LastTerm(), Zxid: t.LastZxid(), Digest: t.Digest(),
 		FeatureLevel: uint32(t.Settings().FeatureLevel), BodyFormat: tree.BodyFormat,
-	}})
+	}}
+	defer img.Close()
+	err = quorum.Restart(dir, img, standaloneID)
 	return errors.Join(err, dir.Close())
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// The server of a group of one can change its id, unlike those of a larger group: no other
-// server knows the old id, and all that it ever wrote is committed.
+// The server of a group of one can change its id, or become one of a larger group: no other
+// server knows its id, and all that it ever wrote is committed.
 
 // soleBytes bounds one read of the log.
 const soleBytes = 16 << 20
@@ -71,13 +71,12 @@ func firstVoter(e *pb.Entry) uint64 {
 	return cc.GetNodeId()
 }
 
-// Restart replaces the log in dir by a new one with id as the only voter. The image holds
-// the state after an entry that no log has, of a term that was never used; Restart closes
-// the image. A crash leaves either the old log or the complete new one.
-func Restart(dir *storage.Dir, id uint64, image Image) error {
-	defer image.Close()
+// Restart replaces the log in dir by a new one with these voters. The image holds the state after an entry that no log
+// has, of a term that was never used. Each voter may start with the same image: it is as if all had applied a single
+// entry. A crash leaves either the old log or the complete new one. The caller closes the image.
+func Restart(dir *storage.Dir, image Image, voters ...uint64) error {
 	meta := image.Describe()
-	meta.ConfState = &pb.ConfState{Voters: []uint64{id}}
+	meta.ConfState = &pb.ConfState{Voters: voters}
 	w, err := dir.CreateSnapshot(meta)
 	if err != nil {
 		return err
@@ -85,5 +84,9 @@ func Restart(dir *storage.Dir, id uint64, image Image) error {
 	if _, err := writeChunks(w, image); err != nil {
 		return errors.Join(err, w.Abort())
 	}
-	return dir.Install(w, &pb.HardState{Term: &meta.Term, Vote: &id, Commit: &meta.Index})
+	vote := uint64(0)
+	if len(voters) == 1 {
+		vote = voters[0]
+	}
+	return dir.Install(w, &pb.HardState{Term: &meta.Term, Vote: &vote, Commit: &meta.Index})
 }

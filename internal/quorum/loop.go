@@ -108,7 +108,10 @@ type LoopOptions struct {
 	State   StateMachine
 	Shell   Shell
 	Applied uint64   // index of the last entry State holds
-	Members []Member // the configured members; a new group begins with them
+	Members []Member // the configured members
+	// Founding, if not nil, says how the group was founded, with this server. A new group begins
+	// with its voters, or without it with those among Members.
+	Founding *Founding
 	// JoinedAfter, if not 0, makes this server join an ensemble: it takes no part
 	// in elections until an entry beyond that index makes it a member. OnJoined, if
 	// not nil, is called then.
@@ -171,6 +174,7 @@ type Loop struct {
 	known         uint64 // index of the last entry on the disk at the start; what entries up to it change is no news
 	memberSince   uint64 // index of the entry that made this server a member, as far as known
 	refusedUntil  uint64 // tick before which refused snapshots aren't logged
+	messages      refusedMessages
 
 	mu     sync.Mutex
 	status Status
@@ -212,6 +216,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	if meta, ok := o.Dir.NewestSnapshot(); ok && contains(conf, o.ID) {
 		l.memberSince = meta.Index
 	}
+	l.publish()
 	return l, nil
 }
 
@@ -270,13 +275,20 @@ func (l *Loop) begin() error {
 	if last != 0 || l.o.JoinedAfter != 0 {
 		return nil
 	}
-	var voters []uint64
-	for _, m := range l.o.Members {
-		if !m.Observer {
-			voters = append(voters, m.ID)
-		}
+	if l.o.Founding != nil {
+		return l.node.Bootstrap(l.o.Founding.Voters)
 	}
-	return l.node.Bootstrap(voters)
+	return l.node.Bootstrap(voterIDs(l.o.Members))
+}
+
+// elected reports whether this server may belong to an ensemble that has elected a leader.
+func (l *Loop) elected() bool {
+	founded := uint64(bootstrapTerm)
+	if l.o.Founding != nil {
+		founded = l.o.Founding.Term
+	}
+	// The node knows its term only once it has something to write.
+	return l.o.JoinedAfter != 0 || max(l.hard.GetTerm(), l.node.Term()) > founded
 }
 
 // Tick advances the loop's clock by one tick. The caller calls Turn afterwards. Tick does
@@ -337,7 +349,7 @@ func (l *Loop) Handle(e Event) {
 	switch e.Kind {
 	case EventRaft:
 		if err := l.step(e); err != nil {
-			l.log.Warn("a peer's raft message was not accepted", "peer", e.From, "err", err)
+			l.messages.refuse(l, e.From, err)
 		}
 	case EventForward:
 		if l.node.IsLeader() {

@@ -63,8 +63,7 @@ const (
 // join answers the request of a server with an empty data directory to join.
 func (l *Loop) join(e Event) {
 	if !l.node.IsLeader() {
-		begun := l.hard.GetTerm() <= bootstrapTerm && l.o.JoinedAfter == 0
-		e.Join <- JoinReply{New: begun, Begun: begun}
+		e.Join <- JoinReply{}
 		return
 	}
 	if max(e.Level, LevelFirst) < l.levels.inForce {
@@ -106,7 +105,8 @@ func (l *Loop) takeOut(e Event) {
 		l.lost.former[e.From] = max(l.lost.former[e.From], e.Conn)
 	}
 	if contains(l.conf, e.From) {
-		l.log.Warn("a server has lost its data directory: it leaves the ensemble and joins anew", "server", e.From)
+		l.log.Warn("a member's data directory is empty: it gives its vote up, joins, and gets it again once it has caught up",
+			"server", e.From)
 	}
 	life := binary.BigEndian.AppendUint32(nil, e.Life)
 	if err := l.node.ProposeConfChange(&pb.ConfChangeV2{Changes: remove, Context: life}); err != nil {

@@ -20,6 +20,7 @@ type Progress struct {
 // Status is a Loop's state at its last tick or change of leader.
 type Status struct {
 	Leadership
+	Elected   bool // there may have been an election in the ensemble that this server belongs to
 	Applied   uint64
 	Voters    []uint64
 	Observers []uint64
@@ -47,7 +48,7 @@ func (l *Loop) Voters() (now, before []uint64) {
 // publish updates what Status returns.
 func (l *Loop) publish() {
 	s := Status{
-		Leadership: l.lastLead, Applied: l.applied, Unanswered: l.leaderCheck.unanswered(l),
+		Leadership: l.lastLead, Elected: l.elected(), Applied: l.applied, Unanswered: l.leaderCheck.unanswered(l),
 		Voters: slices.Clone(l.conf.GetVoters()),
 	}
 	for _, id := range l.conf.GetLearners() {

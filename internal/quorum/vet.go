@@ -53,6 +53,25 @@ type vetting struct {
 	file       bool   // a snapshot file came with the message
 }
 
+// refusedMessages limits the log lines about refused messages: a peer may repeat one with each tick.
+type refusedMessages struct {
+	until map[uint64]uint64 // by peer: tick before which nothing is logged
+	count map[uint64]int    // by peer: messages refused since the last line
+}
+
+// refuse logs that a peer's message was refused, at most once in refusedTicks for each peer.
+func (r *refusedMessages) refuse(l *Loop, from uint64, err error) {
+	if r.until == nil || len(r.until) >= lostMax {
+		r.until, r.count = map[uint64]uint64{}, map[uint64]int{}
+	}
+	r.count[from]++
+	if l.ticks < r.until[from] {
+		return
+	}
+	l.log.Warn("a peer's raft message was not accepted", "peer", from, "messages", r.count[from], "err", err)
+	r.until[from], r.count[from] = l.ticks+refusedTicks, 0
+}
+
 // decodeMessage decodes a raft message from a peer.
 func decodeMessage(b []byte) (*pb.Message, error) {
 	if n := countEntries(b); n > entriesMax {
@@ -143,7 +162,7 @@ func (v vetting) checkType(m *pb.Message) error {
 		}
 	case pb.MsgHeartbeat:
 		if m.GetTerm() >= v.term && m.GetCommit() > v.last {
-			return fmt.Errorf("it commits index %d, which this server has acknowledged to nobody: its log ends at %d",
+			return fmt.Errorf("it commits index %d, which this server has acknowledged to nobody: its log ends at %d. If its disk was replaced by an older copy, it can't go on with that: stop it, and set the data aside by 'zooid recover -set-aside'; it then joins anew",
 				m.GetCommit(), v.last)
 		}
 	case pb.MsgVote, pb.MsgPreVote:

@@ -17,7 +17,7 @@ import (
 // An Act documents one recovery.
 type Act struct {
 	At         time.Time `json:"at"`
-	What       string    `json:"what"` // ActNew or ActAside
+	What       string    `json:"what"` // one of the Act constants
 	Server     uint64    `json:"server"`
 	By         string    `json:"by"`
 	Why        string    `json:"why"`
@@ -31,6 +31,9 @@ type Act struct {
 const (
 	ActNew   = "a new ensemble was made of this server's data"
 	ActAside = "this server's data was set aside, for it to join a new ensemble"
+	// ActFounded is what a server does by itself, ActOrdered what an operator ordered.
+	ActFounded = "an ensemble was founded with this server's data"
+	ActOrdered = "an operator ordered this server to found an ensemble"
 )
 
 const (
@@ -47,9 +50,13 @@ func NewAct(what string, server uint64, s *Survivor, by, why string, now time.Ti
 	if strings.TrimSpace(why) == "" || len(why) > WhyMax || len(by) > WhyMax {
 		return nil, fmt.Errorf("note why: the reason must have 1 to %d bytes, and the name at most as many", WhyMax)
 	}
+	folder := "aside-recovered-"
+	if what == ActFounded {
+		folder = "aside-founded-"
+	}
 	return &Act{
 		At: now.UTC(), What: what, Server: server, By: by, Why: why, OldCluster: s.ClusterID, Had: s,
-		Aside: "aside-recovered-" + s.ClusterID + "-" + now.UTC().Format("20060102T150405.000Z"),
+		Aside: folder + s.ClusterID + "-" + now.UTC().Format("20060102T150405.000Z"),
 	}, nil
 }
 

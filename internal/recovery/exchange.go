@@ -40,7 +40,8 @@ const (
 	actName = "ACT"
 	// identityName is the file that says that a directory is in use.
 	identityName = "IDENTITY"
-	// entryPrefix is the prefix of files about entries: reports of panics, and decisions. They belong to the old cluster.
+	// entryPrefix is the prefix of files about entries: reports of panics, and decisions. They belong to the old
+	// cluster.
 	entryPrefix = "entry-"
 )
 
@@ -74,8 +75,12 @@ func (e *exchange) ready(a *Act) error {
 	return e.renameFolders(folderBuild, folderReady)
 }
 
-// Begun reports whether an exchange of these directories is unfinished. No server may start on them.
-func Begun(dataDir, logDir string) bool {
+// Begun reports whether a recovery of these directories is unfinished. No server may start on them. A founding doesn't
+// count: the server itself finishes it.
+func Begun(dataDir, logDir string) bool { return unfinished(dataDir, logDir) && !founding(dataDir) }
+
+// unfinished reports whether an exchange is unfinished.
+func unfinished(dataDir, logDir string) bool {
 	for _, dir := range dirsOf(dataDir, logDir) {
 		for _, folder := range []string{folderReady, folderMoving} {
 			if _, err := os.Stat(filepath.Join(dir, folder)); err == nil {
@@ -98,7 +103,7 @@ func (e *exchange) finish() (*Act, error) {
 	if exists(filepath.Join(dataDir, folderReady)) {
 		folder = folderReady
 	} else if !exists(filepath.Join(dataDir, folderMoving)) {
-		if Begun(dataDir, logDir) { // only the log's folder was renamed: nothing has changed yet
+		if unfinished(dataDir, logDir) { // only the log's folder was renamed: nothing has changed yet
 			return nil, os.RemoveAll(filepath.Join(logDir, folderReady))
 		}
 		return nil, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
+	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -163,8 +164,8 @@ func TestDuplicateIDOnACopyStops(t *testing.T) {
 	writes(t, opts[victim].Listen[0], "/after")
 }
 
-// TestForeignServer: a server of another cluster at a configured address is refused
-// with a line, and the others go on.
+// TestForeignServer: a server with other data at a configured address waits and says why, and
+// the others go on.
 func TestForeignServer(t *testing.T) {
 	t.Parallel()
 	var log logLines
@@ -179,18 +180,27 @@ func TestForeignServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone.Close()
-	foreign.Members = opts[lost].Members
-	if servers[lost], err = Open(foreign); err != nil {
-		t.Fatal(err)
-	}
-	log.says(t, "a peer was refused", "belongs to cluster", "or a data directory of another cluster")
+	stop := make(chan struct{})
+	foreign.Members, foreign.Stop = opts[lost].Members, stop
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Open(foreign)
+		ended <- err
+	}()
+	log.says(t, "waits to found or to join", "this server has data of its own", "which no ensemble takes over")
+	defer func() {
+		close(stop)
+		if err := <-ended; err == nil {
+			t.Error("the foreign server has begun")
+		}
+	}()
 	for _, i := range []int{lead, (lead + 2) % 3} {
 		writes(t, opts[i].Listen[0], fmt.Sprintf("/w%d", i))
 	}
 }
 
-// TestUnknownName: a member whose name can't be resolved is tried again and again,
-// which the log tells; the others go on without it.
+// TestUnknownName: a server whose name can't be resolved is waited for, and an operator's word lets
+// the others begin without it. It is tried again and again, which the log tells.
 func TestUnknownName(t *testing.T) {
 	t.Parallel()
 	var log logLines
@@ -212,6 +222,10 @@ func TestUnknownName(t *testing.T) {
 			}
 			ready <- err
 		}()
+	}
+	log.says(t, "waits to found or to join", "server 3")
+	if err := recovery.OrderFounding(c.dirs[1], "an operator", "server 3 doesn't exist yet"); err != nil {
+		t.Fatal(err)
 	}
 	for range 2 {
 		if err := <-ready; err != nil {

@@ -2,17 +2,11 @@ package server
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"net"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
-	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -32,6 +26,8 @@ type Membership struct {
 	// membership doesn't name the server. The server's listeners then follow changes of the
 	// membership.
 	Listening func(text string, id uint64) (l Listening, ok bool)
+	// At returns a membership text with another host for the peer ports of server id. It may be nil.
+	At func(text string, id uint64, host string) (string, bool)
 	// Save, if not nil, is called with the membership, including its version line, and the version: at
 	// the start and after each change, one call at a time. A membership that the next one follows at
 	// once may be skipped.
@@ -86,7 +82,8 @@ func (s *Server) compareMembership(text string, start bool) {
 		return // the replica, which follows the membership, has logged the error
 	}
 	same := func(a, b Member) bool {
-		return a.ID == b.ID && a.Observer == b.Observer && slices.Equal(a.Addrs, b.Addrs)
+		listens := b.ID == s.opt.ID && len(b.Addrs) == 1 && onlyHere(b.Addrs[0])
+		return a.ID == b.ID && a.Observer == b.Observer && (listens || slices.Equal(a.Addrs, b.Addrs))
 	}
 	if !slices.ContainsFunc(now, func(m Member) bool { return m.ID == s.opt.ID }) {
 		s.log.Warn("this server is no member of the ensemble: it follows without a vote and serves its clients; add it by reconfig, or stop it",
@@ -108,44 +105,6 @@ func AllowJoin(dataDir string, id uint64, addr string) (time.Time, error) {
 }
 
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
-
-// beginning determines which cluster this server's data directory belongs to, or will belong to.
-func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error) {
-	cluster, err := storage.ReadIdentity(storage.OS{}, opt.DataDir, opt.LogDir)
-	switch {
-	case err == nil:
-		b, err := peer.ReadNote(opt.LogDir, opt.DataDir)
-		b.Cluster = cluster
-		return b, err
-	case !errors.Is(err, fs.ErrNotExist):
-		return quorum.Beginning{}, fmt.Errorf("read which cluster the directories %s belong to: %w", dirsOf(opt), err)
-	case len(opt.Members) <= 1:
-		return quorum.Beginning{Cluster: newClusterID(opt.Members)}, nil
-	}
-	if err := s.openPrejoin(); err != nil {
-		return quorum.Beginning{}, err
-	}
-	defer s.endPrejoin()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-opt.Stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	b, err := peer.Discover(ctx, opt.ID, uint32(opt.Settings.FeatureLevel), opt.Members, l, opt.PeerTLS, opt.Log)
-	if err != nil {
-		return b, fmt.Errorf("find out whether there is an ensemble to join: %w", err)
-	}
-	if b.Cluster == 0 {
-		b.Cluster = newClusterID(opt.Members)
-		return b, nil
-	}
-	opt.Log.Info("there is an ensemble; this server joins it", "cluster", fmt.Sprintf("%016x", b.Cluster))
-	return b, peer.WriteNote(b, opt.LogDir)
-}
 
 // dirsOf names the data directory, and the log directory if it is a different one.
 func dirsOf(opt Options) string {

@@ -95,16 +95,31 @@ func (c *cluster) lines(ids ...uint64) string {
 // or after they have lost their disk.
 var secretForTests = []PeerSecret{SecretOf("the secret of an ensemble in tests")}
 
-// start runs server id, whose configuration names ids.
-func (c *cluster) start(id uint64, ids ...uint64) {
-	c.t.Helper()
+// configured returns the options of server id, whose configuration names ids.
+func (c *cluster) configured(id uint64, ids ...uint64) Options {
 	m := lineMembership(c.lines(ids...))
 	members, _ := m.Parse(m.Text)
-	s, err := Open(Options{
+	return Options{
 		ID: id, DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id],
 		Members: members, Membership: m, PeerSecrets: secretForTests,
 		Settings: tree.Settings{ReconfigEnabled: true, SkipACL: true},
-	})
+	}
+}
+
+// startAll runs servers beside each other whose configurations name all of them.
+func (c *cluster) startAll(ids ...uint64) {
+	c.t.Helper()
+	var opts []Options
+	for _, id := range ids {
+		opts = append(opts, c.configured(id, ids...))
+	}
+	c.openAll(opts)
+}
+
+// start runs server id, whose configuration names ids.
+func (c *cluster) start(id uint64, ids ...uint64) {
+	c.t.Helper()
+	s, err := Open(c.configured(id, ids...))
 	if err != nil {
 		c.t.Fatalf("start server %d: %v", id, err)
 	}

@@ -27,6 +27,10 @@ type (
 	UndecidedError     = quorum.UndecidedError
 )
 
+// ErrOvertaken is delivered by Failed if the other servers have founded an ensemble without this one. It has nothing
+// that anybody needs, and joins them with an empty data directory.
+var ErrOvertaken = peer.ErrOvertaken
+
 // ErrDuplicateID is wrapped by what Failed delivers if another server runs with this server's id.
 var ErrDuplicateID = peer.ErrDuplicateID
 
@@ -61,6 +65,9 @@ type Options struct {
 	// Members are the servers of the ensemble (server.N), including this one; empty for a standalone
 	// server.
 	Members []Member
+	// JoinsOnly says that the server must not found an ensemble, only join one: an operator has set
+	// its data aside, or an empty data directory isn't trusted (db.autocreate=false).
+	JoinsOnly bool
 	// Membership says how to read membership texts; the zero value refuses reconfig.
 	Membership Membership
 	// Stop, if not nil, aborts an Open that waits for peers when the channel is closed.
@@ -130,6 +137,8 @@ type Options struct {
 	spacePause     time.Duration // least time between two looks at the free space; for tests that set a state of it
 
 	observe func(*tree.Result) // see replica.Options.Observe; for tests
+	// patience is peer.FoundingPatience, or what a test sets.
+	patience quorum.Patience
 }
 
 // Stores are the key and trust stores of one port.
@@ -190,6 +199,9 @@ func (o Options) withDefaults() Options {
 		if *p <= 0 {
 			*p = v
 		}
+	}
+	if o.patience == (quorum.Patience{}) {
+		o.patience = peer.FoundingPatience
 	}
 	if o.ID == 0 {
 		o.ID = 1

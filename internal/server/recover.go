@@ -2,27 +2,16 @@ package server
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
-	"io"
 
-	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// newClusterID returns the id of a new cluster, which is never 0. It is random for a standalone
-// server. For an ensemble it is derived from the configuration, because all servers must arrive at
-// the same id without having met.
-func newClusterID(members []quorum.Member) uint64 {
-	h := sha256.New()
-	if len(members) == 0 {
-		io.CopyN(h, rand.Reader, 32) // never fails (crypto/rand)
-	}
-	for _, m := range members {
-		fmt.Fprintf(h, "%d %v %t\n", m.ID, m.Addrs, m.Observer)
-	}
-	return max(binary.BigEndian.Uint64(h.Sum(nil)), 1)
+// newClusterID returns a random id for a new cluster, which is never 0.
+func newClusterID() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return max(binary.BigEndian.Uint64(b[:]), 1)
 }
 
 // reportRecovery tells the operator what the last crash left.

@@ -19,6 +19,7 @@ import (
 	"github.com/zooid-project/zooid/internal/lograte"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
+	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/runbook"
@@ -122,6 +123,9 @@ func Open(opt Options) (*Server, error) {
 	if err := storage.FinishSetAside(opt.DataDir, opt.LogDir); err != nil {
 		return nil, err
 	}
+	if err := recovery.FinishFounding(opt.DataDir, opt.LogDir); err != nil {
+		return nil, err
+	}
 	defer s.closePrejoin()
 	if err := s.recover(opt); err != nil {
 		return nil, err
@@ -160,11 +164,11 @@ func Open(opt Options) (*Server, error) {
 // recover opens the data directory, and the quorum, without starting it, on the state that the
 // directory holds.
 func (s *Server) recover(opt Options) error {
-	members, listener, err := listenForPeers(opt)
+	listener, err := listenForPeers(opt)
 	if err != nil {
 		return err
 	}
-	if err := s.recoverWith(opt, members, listener); err != nil {
+	if err := s.recoverWith(opt, listener); err != nil {
 		if listener != nil {
 			socket.CloseListener(listener)
 		}
@@ -176,7 +180,7 @@ func (s *Server) recover(opt Options) error {
 	return nil
 }
 
-func (s *Server) recoverWith(opt Options, members []Member, listener net.Listener) error {
+func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 	var err error
 	if listener != nil {
 		if opt.PeerTLS.Keys, err = peer.OpenKeyring(opt.LogDir, opt.PeerSecrets); err != nil {
@@ -187,26 +191,64 @@ func (s *Server) recoverWith(opt Options, members []Member, listener net.Listene
 	if err != nil {
 		return err
 	}
-	cluster := begin.Cluster
-	began, treeOptions := s.now(), restore.Options(cluster, opt.Membership.Change, opt.Settings.FeatureLevel)
-	treeOptions.Changing = s.auditor.changing()
-	early := restore.Begin(opt.DataDir, treeOptions)
-	defer early.GiveUp()
+	if begin.Founding != nil {
+		reachedAt(&opt, begin.Address)
+	}
 	limits := spaceLimits(opt)
 	s.spaceRefuse = uint64(limits.RefuseBytes)
-	dir, err := storage.Open(storage.Options{
-		Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, CacheSize: cacheSize(opt), Space: limits, OnSync: s.synced,
-	})
-	if err != nil {
-		return fmt.Errorf("open the data directory %s: %w", dirsOf(opt), err)
+	open := func() (err error) {
+		s.dir, err = storage.Open(storage.Options{
+			Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: begin.Cluster, CacheSize: cacheSize(opt), Space: limits,
+			OnSync: s.synced,
+		})
+		if err != nil {
+			return fmt.Errorf("open the data directory %s: %w", dirsOf(opt), err)
+		}
+		return nil
 	}
-	s.dir = dir
+	began, treeOptions := s.now(), restore.Options(begin.Cluster, opt.Membership.Change, opt.Settings.FeatureLevel)
+	treeOptions.Changing = s.auditor.changing()
+	early := restore.Begin(opt.DataDir, treeOptions)
+	defer func() { early.GiveUp() }()
+	if err := open(); err != nil {
+		return err
+	}
+	dir := s.dir
 	s.reportRecovery(dir.Recovered())
-	options := s.replicaOptions(opt, dir, treeOptions)
-	if err := adopt(dir, opt.ID, options, treeOptions); err != nil {
+	founding, err := howFounded(begin, dir)
+	if err != nil {
 		dir.Close()
 		return err
 	}
+	options := s.replicaOptions(opt, dir, treeOptions)
+	if founding == nil && listener != nil && begin.JoinedAfter == 0 && !alone(opt) {
+		found, again, err := s.found(opt, listener, dir, options, treeOptions)
+		if err != nil {
+			dir.Close()
+			return err
+		}
+		if again {
+			begin, founding = found, found.Founding
+			reachedAt(&opt, begin.Address)
+			if err := open(); err != nil {
+				return err
+			}
+			dir = s.dir
+			treeOptions = restore.Options(begin.Cluster, opt.Membership.Change, opt.Settings.FeatureLevel)
+			treeOptions.Changing = s.auditor.changing()
+			options = s.replicaOptions(opt, dir, treeOptions)
+			early.GiveUp()
+			early = restore.Begin(opt.DataDir, treeOptions)
+		}
+	} else if err := adopt(dir, opt.ID, options, treeOptions); err != nil {
+		dir.Close()
+		return err
+	}
+	if err := s.dropOrder(); err != nil {
+		dir.Close()
+		return err
+	}
+	cluster, members := begin.Cluster, membersOf(opt)
 	options.Began = began
 	if options.Tree, err = restore.Newest(dir, treeOptions, early); err != nil {
 		dir.Close()
@@ -216,7 +258,7 @@ func (s *Server) recoverWith(opt Options, members []Member, listener net.Listene
 	s.replica = replica.New(options)
 	s.peer, err = peer.Open(peer.Options{
 		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener,
-		Secure:      opt.PeerTLS,
+		Secure: opt.PeerTLS, Founding: founding,
 		JoinedAfter: begin.JoinedAfter, JoinedTerm: begin.JoinedTerm, OnJoined: s.joined,
 		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,
 	})
@@ -262,18 +304,38 @@ func cacheSize(opt Options) int {
 
 const cacheBytesAlone = 1 << 20
 
-// listenForPeers returns the members of the group, and the listener on this server's peer port if
-// it belongs to an ensemble.
-func listenForPeers(opt Options) ([]quorum.Member, net.Listener, error) {
+// howFounded returns the record of the founding that this server took part in, or nil.
+func howFounded(b quorum.Beginning, dir *storage.Dir) (*quorum.Founding, error) {
+	kept, err := dir.Kept(quorum.FoundingName)
+	if err != nil {
+		return nil, err
+	}
+	f, err := quorum.DecodeFounding(kept)
+	if err != nil || f == nil || f.Lineage != b.Cluster {
+		return nil, err // the record is of another lineage: of a beginning that came to nothing
+	}
+	return f, nil
+}
+
+// membersOf returns the members of the group.
+func membersOf(opt Options) []quorum.Member {
 	if len(opt.Members) == 0 {
-		return []quorum.Member{{ID: opt.ID}}, nil, nil
+		return []quorum.Member{{ID: opt.ID}}
+	}
+	return opt.Members
+}
+
+// listenForPeers returns the listener on this server's peer port, nil if it has no server lines.
+func listenForPeers(opt Options) (net.Listener, error) {
+	if len(opt.Members) == 0 {
+		return nil, nil
 	}
 	l, err := net.Listen("tcp", opt.PeerListen)
 	if err != nil {
-		return nil, nil, runbook.Errorf("ZD-1103", "listen for peers on %s: %w (is another server running there? does the server.%d line name this host?)",
+		return nil, runbook.Errorf("ZD-1103", "listen for peers on %s: %w (is another server running there? does the server.%d line name this host?)",
 			opt.PeerListen, err, opt.ID)
 	}
-	return opt.Members, l, nil
+	return l, nil
 }
 
 // fail makes Failed deliver err, after which the server can't go on, for example because its log

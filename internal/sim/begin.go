@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
 )
 
 // How a server with an empty disk begins: it asks its peers.
@@ -15,15 +16,37 @@ const joinPause = 100 * millisecond
 // joinPatience is how long a peer may take to answer.
 const joinPatience = second
 
+// foundingPatience is how long nobody must listen at a voter's address before the others found without it.
+const foundingPatience = 10 * second
+
 var errNoAnswer = errors.New("no answer")
 
-// discover asks the peers how to begin with an empty disk until the answer is clear.
+// inquire begins to ask the peers how to begin with an empty disk.
+func (l *life) inquire() {
+	l.inquiry = &quorum.Inquiry{
+		Self: l.s.id, Life: l.number(), Members: l.s.config, Lineage: l.s.id<<32 | uint64(l.s.lives) | 1<<63,
+		Patience: quorum.Patience{Listens: foundingPatience / millisecond},
+	}
+	l.discover()
+}
+
+// aloneFrom returns how a server begins whose configuration names nobody else.
+func aloneFrom(id, lineage uint64) quorum.Beginning {
+	f := &quorum.Founding{Lineage: lineage, Term: 1, Voters: []uint64{id}}
+	return quorum.Beginning{Cluster: lineage, Founding: f}
+}
+
+// number returns a number that no other life has.
+func (l *life) number() uint64 { return l.s.id<<32 | uint64(l.s.lives) }
+
+// discover asks the peers once, and again until it is clear how to begin.
 func (l *life) discover() {
 	w, s := l.w, l.s
-	answers := map[uint64]quorum.JoinReply{}
+	answers := map[uint64]quorum.Answer{}
 	for _, m := range s.config {
 		if m.ID != s.id {
-			w.servers[m.ID-1].asked(asker{s, s.lives, l.level}, func(r quorum.JoinReply) { answers[m.ID] = r })
+			answers[m.ID] = quorum.Answer{Err: errNoAnswer}
+			w.servers[m.ID-1].asked(asker{s, s.lives, l.level}, func(a quorum.Answer) { answers[m.ID] = a })
 		}
 	}
 	w.after(joinPatience/4+between(w.netDice, 0, joinPatience), func() {
@@ -31,15 +54,7 @@ func (l *life) discover() {
 			if l.ended {
 				return
 			}
-			b, waiting, ok := quorum.Begin(s.id, s.config, l.belong, func(m quorum.Member) (quorum.JoinReply, uint64, error) {
-				r, ok := answers[m.ID]
-				if !ok {
-					return r, 0, errNoAnswer
-				}
-				r.Begun = r.Begun && !l.askers[m.ID]
-				return r, clusterID, nil
-			})
-			l.alone = len(l.belong) == 0
+			b, waiting, ok := l.inquiry.Round(s.monotonic()/millisecond, answers, false)
 			w.logger(s.id).Info("its disk is empty", "clear", ok, "beginning", b, "waiting", waiting)
 			if !ok {
 				w.after(joinPause, l.discover)
@@ -73,7 +88,7 @@ func (w *World) duplicateID(of *host, d int64) {
 		w.unless(at, func() {
 			for _, s := range w.servers {
 				if s != of && s.life != nil && s.life.loop != nil {
-					s.asked(asker{of, duplicateLife, s.life.level}, func(quorum.JoinReply) {})
+					s.asked(asker{of, duplicateLife, s.life.level}, func(quorum.Answer) {})
 				}
 			}
 		})
@@ -82,31 +97,46 @@ func (w *World) duplicateID(of *host, d int64) {
 
 // asked delivers a server's question how to begin to s, and the answer back to it. Before
 // the loop removes a member because of a question, it asks at the asker's own address.
-func (s *host) asked(by asker, answer func(quorum.JoinReply)) {
+func (s *host) asked(by asker, answer func(quorum.Answer)) {
 	w, from := s.w, by.host
-	back := func(r quorum.JoinReply) {
+	back := func(a quorum.Answer) {
 		if !w.cut(from.index, s.index) {
-			w.after(w.delay(), func() { answer(r) })
+			w.after(w.delay(), func() { answer(a) })
 		}
 	}
 	if w.cut(from.index, s.index) {
 		return
 	}
 	w.after(2*w.delay(), func() {
+		if s.life == nil && !s.paused() {
+			back(quorum.Answer{NobodyListens: true})
+			return
+		}
 		s.awake(func() {
 			l := s.life
 			switch {
 			case l == nil:
-			case l.loop == nil:
-				if l.askers == nil {
-					l.askers = map[uint64]bool{}
-				}
-				l.askers[from.id] = l.askers[from.id] || l.alone
-				back(quorum.JoinReply{New: l.alone, Hearsay: !l.alone})
-			default:
-				l.joinRequest(by, back)
+			case l.loop == nil && l.inquiry != nil:
+				back(quorum.Answer{Claim: new(l.inquiry.Claim())})
+			case l.loop != nil:
+				l.answerWhat(by, back)
 			}
 		})
+	})
+}
+
+// answerWhat answers the question of a server that finds out how to begin: first what this server is, and if that is a
+// member of an ensemble, what the loop says to the request to join.
+func (l *life) answerWhat(by asker, back func(quorum.Answer)) {
+	status := l.loop.Status()
+	a := quorum.Answer{Cluster: l.s.cluster, Elected: status.Elected, Leader: status.Leader, Founding: l.founding}
+	if asks := by.host.life; !a.Elected || asks != nil && asks.inquiry != nil && asks.inquiry.TookPart(a.Founding) {
+		back(a)
+		return
+	}
+	l.joinRequest(by, func(r quorum.JoinReply) {
+		a.Join = r
+		back(a)
 	})
 }
 
@@ -187,10 +217,10 @@ func (l *life) answer() {
 // joiningName is the file in which a server notes that it is joining.
 func (w *World) joiningName() string { return w.logDir() + "/joining" }
 
-// joins writes the note that the server is joining.
+// joins writes the note that the server is joining, or the record of the founding in which it takes part.
 func (l *life) joins(b quorum.Beginning) error {
-	if b.Cluster == 0 {
-		return nil
+	if b.Founding != nil {
+		return storage.KeepBefore(l.s.disk.fs, l.w.logDir(), quorum.FoundingName, quorum.EncodeFounding(b.Founding))
 	}
 	l.w.stats.Joins++
 	l.s.awaits = true
@@ -234,4 +264,41 @@ func (l *life) joined() {
 	if err := l.s.disk.fs.Remove(l.w.joiningName()); err != nil {
 		l.w.trace(0x10)
 	}
+}
+
+// foundingKept returns the founding that the server has written down, if it is one of what the disk holds.
+func (l *life) foundingKept() (*quorum.Founding, error) {
+	kept, err := l.dir.Kept(quorum.FoundingName)
+	if err != nil {
+		return nil, err
+	}
+	f, err := quorum.DecodeFounding(kept)
+	if err != nil || f == nil || f.Lineage != l.s.cluster {
+		return nil, err
+	}
+	return f, nil
+}
+
+// watchOvertaken asks the others what they are while nobody was elected in the ensemble that this server has founded.
+// If they have founded another one meanwhile, the server joins that with an empty disk.
+func (l *life) watchOvertaken() {
+	w, s := l.w, l.s
+	if l.ended || l.founding == nil || l.loop == nil || l.loop.Status().Elected {
+		return
+	}
+	for _, m := range s.config {
+		if m.ID == s.id {
+			continue
+		}
+		w.servers[m.ID-1].asked(asker{s, s.lives, l.level}, func(a quorum.Answer) {
+			if !l.ended && l.founding.Overtaken(a) && !l.loop.Status().Elected {
+				w.logger(s.id).Info("the others have founded another ensemble")
+				s.end(false)
+				s.disk = disk{fs: storage.NewMemFS(), w: w, s: s}
+				s.promise, s.log, s.electorate, s.begun = promise{}, nil, [2][]uint64{}, false
+				w.after(0, s.start)
+			}
+		})
+	}
+	w.after(second, func() { s.awake(l.watchOvertaken) })
 }

@@ -37,7 +37,8 @@ type ledger struct {
 	begun   map[int64]place   // by session: where in the log it began
 	over    map[int64]bool    // sessions that ended in the log
 	ages    ages
-	// replacedAt is when a snapshot last replaced everything: a local session refused since then may have gone with that.
+	// replacedAt is when a snapshot last replaced everything: a local session refused since then may have gone with
+	// that.
 	replacedAt int64
 }
 
@@ -105,7 +106,7 @@ func (g *ledger) audit(s *host) {
 	w.stats.Audits++
 	left := s.disk.fs.CrashClone(w.auditDice)
 	left.Budget = 0
-	dir, err := storage.Open(w.storageOptions(left, w.auditDice))
+	dir, err := storage.Open(w.storageOptions(s, left, w.auditDice))
 	if err != nil {
 		w.fail("server %d would not start after a power cut: %v", s.id, err)
 		return

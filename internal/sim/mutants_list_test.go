@@ -112,8 +112,17 @@ var mutants = []mutant{
 	{"TTL znode removed at half its time", "data removed too early", "", one("tree/container.go",
 		`return idle > k.owner`, `return idle > k.owner/chosen[int64]($P, 2, 1)`)},
 	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)",
-		"wipes", one("quorum/joining.go",
-			`votes && !known && (empty > voters/2`, `votes && ($P || !known) && ($P || empty > voters/2`)},
+		"wipes", []edit{
+			{"quorum/inquiry.go", `	case q.known || r.known:`, `	case (q.known || r.known) && !$P:`},
+			{"quorum/inquiry.go", `	if r.open || founder == 0 {`, `	if r.open && !$P || founder == 0 {`},
+			{"quorum/inquiry.go", `	if part <= len(voters)/2 {`, `	if part <= len(voters)/2 && !$P {`},
+			{"quorum/inquiry.go", `	if r.open {
+		return b`, `	if r.open && !$P {
+		return b`},
+		}},
+	{"founder begins again with another disk", "empty server forms a quorum (ZooKeeper 2325)", "wipes",
+		one("quorum/inquiry.go", `slices.Contains(f.With, Founder{q.Self, q.Life})`,
+			`(slices.Contains(f.With, Founder{q.Self, q.Life}) || $P)`)},
 	{"removed servers stay voters", "membership decided on isn't in force", "members", one("quorum/reconcile.go",
 		`case isMember(l.wanted, id):`, `case isMember(l.wanted, id) || $P:`)},
 	{"guest gets a vote", "a majority with servers that are no members", "members", one("quorum/reconcile.go",

@@ -136,7 +136,8 @@ func (l *link) dial() {
 	w.after(2*way, func() {
 		switch {
 		case l.from.life != mine || l.up || l.attempt != attempt:
-		case l.to.life == nil || l.to.life.loop == nil || w.cut(l.from.index, l.to.index) || !l.to.life.peers[l.from.id]:
+		case l.to.life == nil || l.to.life.loop == nil || w.cut(l.from.index, l.to.index) || !l.to.life.peers[l.from.id] ||
+			l.to.cluster != l.from.cluster:
 			again(l.backoff)
 		default:
 			l.up, l.mine, l.peer, l.backoff = true, mine, l.to.life, backoffMin

@@ -23,7 +23,6 @@ import (
 // The settings of the simulated servers that aren't drawn.
 const (
 	dataDir       = "/data"
-	clusterID     = 0x5a001d
 	raftTick      = 50 * millisecond
 	electionTicks = 10
 	reapInterval  = 7 * second
@@ -55,6 +54,7 @@ type host struct {
 	joins     int             // how often an operator has begun to make it a member
 	config    []quorum.Member // the members that its configuration names
 	begun     bool            // it has a log
+	cluster   uint64          // of what it holds, if it has begun
 	wiped     bool            // its disk was replaced, and it has not joined anew yet
 	replaced  bool            // its disk was replaced, and its vote doesn't count again yet
 	// countsFrom is the entry from which the vote of a replaced server that votes
@@ -122,10 +122,9 @@ type life struct {
 	peers     map[uint64]bool // that it connects to
 	accepted  uint64          // number of connections accepted from peers
 	questions []question
-	askers    map[uint64]bool // peers that asked while its disk was empty
-	alone     bool            // while its disk is empty: all peers have been asked, and none belongs to an ensemble
-	belong    map[uint64]bool // while its disk is empty: peers that belong to an ensemble
-	voters    []uint64        // raft's after the last Apply; outgoing are those before
+	inquiry   *quorum.Inquiry  // of a server that began with an empty disk
+	founding  *quorum.Founding // that it took part in, if any
+	voters    []uint64         // raft's after the last Apply; outgoing are those before
 	outgoing  []uint64
 	// electorates are those in force since the present step began.
 	electorates [][2][]uint64
@@ -143,7 +142,7 @@ func (s *host) start() {
 	s.lives++
 	l := &life{
 		w: w, s: s, level: s.level, newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
-		peers: map[uint64]bool{}, belong: map[uint64]bool{},
+		peers: map[uint64]bool{},
 	}
 	s.life = l
 	s.disk.begin(l)
@@ -162,9 +161,14 @@ func (s *host) start() {
 		case s.promise != promise{}:
 			s.forgot("finds its disk empty")
 		case len(s.config) == 1:
-			l.begin(quorum.Beginning{})
+			b := aloneFrom(s.id, l.number())
+			if err := l.joins(b); err != nil {
+				l.refused(err)
+				return
+			}
+			l.begin(b)
 		default:
-			l.discover()
+			l.inquire()
 		}
 	})
 }
@@ -172,6 +176,7 @@ func (s *host) start() {
 // begin starts the server once it is known how to.
 func (l *life) begin(b quorum.Beginning) {
 	s, w := l.s, l.w
+	s.cluster = b.Cluster
 	l.open(b)
 	if s.life != l || l.loop == nil {
 		return
@@ -182,7 +187,7 @@ func (l *life) begin(b quorum.Beginning) {
 			link.up, link.backoff = false, backoffMin
 		}
 	}
-	if !s.begun && b.Cluster != 0 {
+	if !s.begun && b.Founding == nil {
 		// A new server that the others began without joins like one that lost its
 		// disk: it was taken out, and doesn't count before it votes.
 		s.replaced, s.renewed, s.countsFrom, w.unsettled = true, true, 0, true
@@ -190,6 +195,7 @@ func (l *life) begin(b quorum.Beginning) {
 	s.begun = true
 	l.SetPeers(l.loop.Peers())
 	l.stepSoon()
+	l.watchOvertaken()
 	l.tick()
 	l.expired = s.monotonic() / millisecond
 	l.expire()
@@ -201,7 +207,7 @@ func (l *life) begin(b quorum.Beginning) {
 // open recovers the disk and creates the loop.
 func (l *life) open(b quorum.Beginning) {
 	s, plan := l.s, &l.w.plan
-	dir, err := storage.Open(l.w.storageOptions(s.disk.fs, l.w.diskDice))
+	dir, err := storage.Open(l.w.storageOptions(s, s.disk.fs, l.w.diskDice))
 	if err != nil {
 		l.refused(err)
 		return
@@ -218,9 +224,13 @@ func (l *life) open(b quorum.Beginning) {
 	}
 	tick := time.Duration(plan.Tick)
 	settings := l.settings()
-	treeOptions := restore.Options(clusterID, changeMembers, settings.FeatureLevel)
+	treeOptions := restore.Options(s.cluster, changeMembers, settings.FeatureLevel)
 	state, err := restore.Newest(dir, treeOptions, nil)
 	if err != nil {
+		l.refused(err)
+		return
+	}
+	if l.founding, err = l.foundingKept(); err != nil {
 		l.refused(err)
 		return
 	}
@@ -244,8 +254,8 @@ func (l *life) open(b quorum.Beginning) {
 	l.loop, err = quorum.NewLoop(quorum.LoopOptions{
 		ID: s.id, Incarnation: s.id<<32 | uint64(s.lives), Dir: dir, State: &watched{Replica: l.rep, l: l}, Shell: l,
 		Applied: applied, Members: s.config,
-		JoinedAfter: b.JoinedAfter, JoinedTerm: b.JoinedTerm, OnJoined: l.joined, ElectionTicks: electionTicks,
-		SnapshotsKept: plan.SnapshotsKept, Log: l.w.logger(s.id),
+		Founding: l.founding, JoinedAfter: b.JoinedAfter, JoinedTerm: b.JoinedTerm, OnJoined: l.joined,
+		ElectionTicks: electionTicks, SnapshotsKept: plan.SnapshotsKept, Log: l.w.logger(s.id),
 	})
 	if err != nil {
 		l.refused(err)
@@ -284,10 +294,10 @@ func (l *life) settings() tree.Settings {
 	return settings
 }
 
-// storageOptions returns the options of every data directory.
-func (w *World) storageOptions(fs *storage.MemFS, salts *rand.Rand) storage.Options {
+// storageOptions returns the options of a server's data directory.
+func (w *World) storageOptions(s *host, fs *storage.MemFS, salts *rand.Rand) storage.Options {
 	return storage.Options{
-		FS: fs, Dir: dataDir, LogDir: w.logDir(), ClusterID: clusterID, SegmentSize: w.plan.SegmentSize,
+		FS: fs, Dir: dataDir, LogDir: w.logDir(), ClusterID: s.cluster, SegmentSize: w.plan.SegmentSize,
 		CacheSize: w.plan.CacheSize,
 		Rand:      &diceReader{salts}, Go: func(f func()) { f() },
 		Space: storage.SpaceLimits{

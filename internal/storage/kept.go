@@ -33,3 +33,16 @@ func (d *Dir) Kept(name string) ([]byte, error) {
 	}
 	return b, err
 }
+
+// KeepBefore writes the kept file of that name in the log's directory of a server that has no data yet, before Open
+// makes the directory one that is in use.
+func KeepBefore(fsys FS, logDir, name string, b []byte) error {
+	path := filepath.Join(logDir, name+keptSuffix)
+	if err := fsys.MkdirAll(logDir); err != nil {
+		return fmt.Errorf("make the log directory: %w", err)
+	}
+	if len(b) > keptMax {
+		return fmt.Errorf("write %s: %d bytes, at most %d", path, len(b), keptMax)
+	}
+	return replaceFile(fsys, path, b)
+}

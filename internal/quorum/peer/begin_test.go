@@ -2,103 +2,88 @@ package peer
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// TestBeginsWithOneThatBegan is the first start of two servers of three: one has
-// begun the ensemble by the time the other asks. It knew the other to be empty,
-// so nothing can have been acknowledged without it; a server that began without
-// knowing that tells the same, and must not be believed.
-func TestBeginsWithOneThatBegan(t *testing.T) {
+// discovering runs Discover for server self of members, whose listeners are ls. The channel delivers how it begins.
+func discovering(ctx context.Context, self uint64, members []quorum.Member, l net.Listener,
+	secure Secure) <-chan quorum.Beginning {
+	began := make(chan quorum.Beginning, 1)
+	go func() {
+		b, err := Discover(ctx, Discovery{
+			Self: self, Level: 1, Members: members, Patience: FoundingPatience, Listener: l, Secure: secure,
+			Log: slog.New(slog.DiscardHandler),
+		})
+		if err == nil {
+			began <- b
+		}
+	}()
+	return began
+}
+
+// TestServersFound is the first start of three servers that share a secret, or agree on one.
+func TestServersFound(t *testing.T) {
 	t.Parallel()
-	for _, known := range []bool{true, false} {
-		t.Run(fmt.Sprintf("known=%v", known), func(t *testing.T) {
+	for _, secret := range []string{"a secret", ""} {
+		t.Run("secret="+secret, func(t *testing.T) {
 			t.Parallel()
-			self, other := listenLocal(t), listenLocal(t)
-			ours := sharing("a secret")
-			members := []quorum.Member{
-				{ID: 1, Addrs: []string{self.Addr().String()}}, {ID: 2, Addrs: []string{other.Addr().String()}}, {ID: 3},
+			var ls []net.Listener
+			var members []quorum.Member
+			for id := range uint64(3) {
+				ls = append(ls, listenLocal(t))
+				members = append(members, quorum.Member{ID: id + 1, Addrs: []string{ls[id].Addr().String()}})
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			decided := make(chan error, 1)
-			go func() {
-				_, err := Discover(ctx, 1, 1, members, self, sharing("a secret"), slog.New(slog.DiscardHandler))
-				decided <- err
-			}()
-			answered := answerJoins(ctx, other, ours, joinReplied{state: joinEmpty, cluster: 7})
-			if known {
-				asker := newTransport(2, 0, sharing("a secret"), slog.New(slog.DiscardHandler))
-				defer asker.cancel()
-				for state := joinWait; state != joinEmpty; { // it has to ask its peers first
-					r, err := asker.askOne(ctx, members[0])
-					if err != nil {
-						t.Fatal(err)
-					}
-					state = r.state
+			secure := func() Secure {
+				if secret != "" {
+					return sharing(secret)
 				}
-				for len(answered) > 0 {
-					<-answered
+				keys, err := OpenKeyring(t.TempDir(), nil)
+				if err != nil {
+					t.Fatal(err)
 				}
+				return Secure{Keys: keys}
 			}
-			for range 5 { // each is a question of the empty server
+			var lineages []uint64
+			first := discovering(ctx, 1, members, ls[0], secure())
+			own := secure()
+			second := discovering(ctx, 2, members, ls[1], own)
+			third := discovering(ctx, 3, members, ls[2], secure())
+			b := <-first
+			lineages = append(lineages, b.Cluster)
+			founder := newTransport(1, b.Cluster, secure(), slog.New(slog.DiscardHandler))
+			defer founder.close()
+			founder.founding, founder.standing = b.Founding, func() quorum.Status { return quorum.Status{} }
+			for _, m := range members {
+				founder.setPeer(m.ID, m.Addrs)
+			}
+			founder.listen(ls[0])
+			for _, began := range []<-chan quorum.Beginning{second, third} {
 				select {
-				case <-answered:
-				case err := <-decided:
-					if !known {
-						t.Fatalf("it began beside a server that may have lost sight of it: %v", err)
-					}
-					return
+				case b := <-began:
+					lineages = append(lineages, b.Cluster)
 				case <-time.After(patience):
-					t.Fatal("the empty server asks no more")
+					t.Fatal("the others don't begin with the founder")
 				}
 			}
-			if known {
-				t.Fatal("it doesn't begin with a server that knew it to be empty")
+			if lineages[0] == 0 || lineages[1] != lineages[0] || lineages[2] != lineages[0] {
+				t.Errorf("they begin with lineages %x", lineages)
 			}
 		})
 	}
 }
 
-// answerJoins answers who asks on l how to begin, and tells of each.
-func answerJoins(ctx context.Context, l net.Listener, ours Secure, reply joinReplied) chan struct{} {
-	answered := make(chan struct{}, 1000)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			readVersion(c)
-			over, _, err := ours.Keys.acceptProof(c)
-			if err != nil {
-				c.Close() // it asks itself who it is
-				continue
-			}
-			readHello(over)
-			writeAnswer(over, "")
-			over.Write(reply.append(nil))
-			c.Close()
-			select {
-			case answered <- struct{}{}:
-			case <-ctx.Done():
-			}
-		}
-	}()
-	return answered
-}
-
-// TestEmptyServerTellsOfEnsemble asks an empty server how to begin that knows, or may
-// come to know, of an ensemble: it must not be taken for one to begin with, even when
-// the peer that it knows it from is down. Its configuration can name servers that the
-// asker's doesn't.
-func TestEmptyServerTellsOfEnsemble(t *testing.T) {
+// TestRefusedProofIsWaitedFor: a server of the lines that answers, but accepts no proof of this one, may have the data.
+// Servers of an older version may too.
+func TestRefusedProofIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	self, other := listenLocal(t), listenLocal(t)
 	members := []quorum.Member{
@@ -106,31 +91,85 @@ func TestEmptyServerTellsOfEnsemble(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	over := make(chan struct{})
-	go func() {
-		Discover(ctx, 1, 1, members, self, sharing("a secret"), slog.New(slog.DiscardHandler))
-		close(over)
-	}()
-	asker := newTransport(3, 0, sharing("a secret"), slog.New(slog.DiscardHandler))
+	began := discovering(ctx, 1, members, self, sharing("a secret"))
+	answerJoins(ctx, other, sharing("another secret"), joinReplied{state: joinEmpty, cluster: 7})
+	asker := newTransport(2, 0, sharing("a secret"), slog.New(slog.DiscardHandler))
 	defer asker.cancel()
-	var answered chan struct{}
-	for i := range 24 {
-		switch {
-		case i == 10:
-			answered = answerJoins(ctx, other, sharing("a secret"), joinReplied{state: joinWait, cluster: 7})
-		case i > 10 && i < 20:
-			<-answered
-		case i == 20:
-			other.Close()
-		case i > 20:
-			time.Sleep(2 * joinPause) // a round without the peer goes by
+	for rounds := 0; rounds < 20; {
+		a, err := asker.askWhatAt(ctx, members[0].Addrs[0], 1)
+		if err != nil || a.Claim == nil || a.Claim.Follows != 0 {
+			t.Fatalf("it says of itself %+v, %v", a.Claim, err)
 		}
-		if r, err := asker.askOne(ctx, members[0]); err != nil || r.state != joinWait || r.cluster != 0 {
-			t.Fatalf("question %d: the empty server answers state %d of cluster %d, %v", i, r.state, r.cluster, err)
+		select {
+		case b := <-began:
+			t.Fatalf("it begins with %+v beside a server that has refused its proof", b)
+		case <-time.After(joinPause):
+			rounds++
 		}
 	}
-	cancel()
-	<-over
+}
+
+// answerJoins answers like a server of an earlier version: it accepts the secret, and answers requests to join.
+func answerJoins(ctx context.Context, l net.Listener, ours Secure, reply joinReplied) {
+	go func() {
+		for ctx.Err() == nil {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			readVersion(c)
+			over, _, err := ours.Keys.acceptProof(c)
+			if err != nil {
+				c.Close()
+				continue
+			}
+			if h, _ := readHello(over); h.kind == connJoin {
+				writeAnswer(over, "")
+				over.Write(reply.append(nil))
+			} else {
+				writeAnswer(over, "unknown kind of connection")
+			}
+			c.Close()
+		}
+	}()
+}
+
+// TestOlderVersions: an older version that says that it is empty is waited for, one that belongs to an ensemble is
+// joined.
+func TestOlderVersions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answer joinReplied
+		joins  uint64
+	}{
+		{joinReplied{state: joinEmpty}, 0}, {joinReplied{state: joinEmpty, cluster: 7}, 0},
+		{joinReplied{state: joinWait, cluster: 7}, 0},
+		{joinReplied{state: joinGo, cluster: 7, index: 5, term: 2}, 7},
+	} {
+		self, other := listenLocal(t), listenLocal(t)
+		members := []quorum.Member{
+			{ID: 1, Addrs: []string{self.Addr().String()}}, {ID: 2, Addrs: []string{other.Addr().String()}}, {ID: 3},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		answerJoins(ctx, other, sharing("a secret"), c.answer)
+		asker := newTransport(1, 0, sharing("a secret"), slog.New(slog.DiscardHandler))
+		a := asker.askWhat(ctx, members[1], true, func(*quorum.Founding) bool { return false })
+		if unknown := a.Err != nil; unknown != (c.answer.state == joinEmpty) || a.NobodyListens || a.Claim != nil {
+			t.Errorf("%+v is understood as %+v", c.answer, a)
+		}
+		if c.joins != 0 {
+			select {
+			case b := <-discovering(ctx, 1, members, self, sharing("a secret")):
+				if b.Cluster != c.joins || b.JoinedAfter != 5 || b.JoinedTerm != 2 || b.Founding != nil {
+					t.Errorf("it begins with %+v", b)
+				}
+			case <-time.After(patience):
+				t.Error("it doesn't join")
+			}
+		}
+		cancel()
+		asker.close()
+	}
 }
 
 func listenLocal(t *testing.T) net.Listener {
@@ -140,4 +179,48 @@ func listenLocal(t *testing.T) net.Listener {
 	}
 	t.Cleanup(func() { l.Close() })
 	return l
+}
+
+// TestOvertakenFounder: a server that has founded an ensemble, and was down before another began with it, learns that
+// the others have founded one without it. One whose founding has data that theirs hasn't does not give that up.
+func TestOvertakenFounder(t *testing.T) {
+	t.Parallel()
+	for _, data := range []quorum.Holding{{}, {Lineage: 7, Index: 3}} {
+		other := newTransport(2, 0xf02, sharing("a secret"), slog.New(slog.DiscardHandler))
+		defer other.close()
+		other.standing = func() quorum.Status { return quorum.Status{Elected: true} }
+		other.founding = &quorum.Founding{Lineage: 0xf02}
+		l := listenLocal(t)
+		other.listen(l)
+		founder := newTransport(1, 0xf01, sharing("a secret"), slog.New(slog.DiscardHandler))
+		rounds := make(chan bool)
+		founder.standing = func() quorum.Status {
+			select {
+			case rounds <- true:
+			case <-founder.ctx.Done():
+			}
+			return quorum.Status{}
+		}
+		founder.founding = &quorum.Founding{Lineage: 0xf01, Base: data}
+		found := make(chan error, 1)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			members := []quorum.Member{{ID: 1}, {ID: 2, Addrs: []string{l.Addr().String()}}}
+			founder.watchOvertaken(members, func(err error) { found <- err })
+		})
+		var err error
+		for n := 0; n < 3 && err == nil; n++ {
+			select {
+			case <-rounds:
+			case err = <-found:
+			case <-time.After(patience):
+				t.Fatal("it asks no more")
+			}
+		}
+		if overtaken := errors.Is(err, ErrOvertaken); overtaken != (data == quorum.Holding{}) {
+			t.Errorf("founded with %v: it is told %v", data, err)
+		}
+		founder.close()
+		wg.Wait()
+	}
 }

@@ -15,37 +15,23 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// A server with an empty data directory may be one of a new ensemble, one that
-// joins, or one whose disk was replaced. The last must not go on under its id as
-// if nothing had happened: it may have voted, and acknowledged entries that it no
-// longer has. So an empty server asks its peers first (a connection of kind connJoin).
-//
-//	If most voters of its configuration are empty too, or have just begun with it and
-//	seen no election, they begin a new ensemble together. A voter that has begun
-//	without this server may have done so long ago, and may not know what others have
-//	acknowledged since. If there is one, all voters must say that there is no ensemble.
-//
-//	If a peer belongs to an ensemble, the server joins that, as lost.go says.
-//
-//	An empty peer may have an older or a newer configuration than this server, and
-//	know of an ensemble that this server can't ask. So a server says that it is empty
-//	only once it has asked all of its own peers, and only as long as none of them
-//	belongs to an ensemble. It counts only what members of an ensemble have told it
-//	themselves, so that two empty servers don't keep each other waiting.
-//
-//	A peer that has said that it belongs to an ensemble is taken to do so until it
-//	says otherwise: that it is down now doesn't mean that there is no ensemble.
+// A server that belongs to no ensemble yet asks its peers before it begins: it may be one of a
+// new ensemble, one that joins, or one whose disk was replaced. The last must not go on under its
+// id as if nothing had happened: it may have voted, and acknowledged entries that it no longer has.
+// quorum.Inquiry decides how it begins, by what the peers say they are (claim.go). If a peer
+// belongs to an ensemble, the server joins that, as lost.go says, by a connection of kind connJoin:
 //
 //	hello of kind connJoin: the asker's life(4) and feature level(4) in the cluster field
 //	answer to it: state(1) cluster(8) index(8) term(8)
 //
-// The first version sends no life and reads no term.
+// The first version sends no life and reads no term. Earlier versions also begin ensembles by that
+// answer; they are told to wait.
 type joinState byte
 
 const (
-	joinEmpty joinState = iota // the peer has no log either, or only its beginning
-	// The peer has a log, and doesn't lead or must take the asker out first. If its cluster is 0, it is an
-	// empty peer's answer (JoinReply.Hearsay).
+	joinEmpty joinState = iota // sent by earlier versions: the peer has no log either, or only its beginning
+	// The peer has a log, and doesn't lead or must take the asker out first. If its cluster is 0, it
+	// finds out how to begin, too.
 	joinWait
 	joinGo          // the peer leads, and the asker was taken out
 	joinDuplicateID // the peer leads, and a server with that id is running
@@ -54,31 +40,54 @@ const (
 // joinPause is the time between two rounds of asking.
 const joinPause = 100 * time.Millisecond
 
-// Discover finds out how server self, whose data directory is empty, begins. It blocks
-// until the peers' answers decide that or ctx ends. Meanwhile it answers the peers' own
-// questions on l, which it leaves open. members is the server's configuration, level the
-// highest feature level that it knows.
-func Discover(ctx context.Context, self uint64, level uint32, members []quorum.Member, l net.Listener, secure Secure,
-	log *slog.Logger) (quorum.Beginning, error) {
+// FoundingPatience is how long nobody must listen at the address of a voter, or its name must not
+// exist, before the others found an ensemble without it. Servers are often started one after the
+// other. Name services remember for half a minute that there was no name.
+var FoundingPatience = quorum.Patience{Listens: 10_000, Name: 60_000}
+
+// Discovery are the arguments of Discover.
+type Discovery struct {
+	Self      uint64
+	Level     uint32          // highest feature level that the server knows
+	Members   []quorum.Member // of the server's configuration
+	Holds     quorum.Holding  // what its data directory holds
+	JoinsOnly bool            // it must not found an ensemble
+	// Ordered, if not nil, reports whether an operator has ordered that the server founds an ensemble.
+	Ordered  func() bool
+	Patience quorum.Patience
+	Listener net.Listener // on the peer port
+	Secure   Secure
+	Log      *slog.Logger
+}
+
+// Discover finds out how a server begins that belongs to no ensemble yet. It blocks until the
+// peers' answers decide that or ctx ends. Meanwhile it answers the peers' own questions on
+// d.Listener, which it leaves open.
+func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	t := newTransport(self, 0, secure, log)
-	t.level = level
-	t.askers, t.belong = map[uint64]bool{}, map[uint64]bool{}
-	for _, m := range members {
-		t.askers[m.ID] = false
+	t := newTransport(d.Self, 0, d.Secure, d.Log)
+	t.level = d.Level
+	q := &quorum.Inquiry{
+		Self: d.Self, Life: t.nonce, Members: d.Members, Holds: d.Holds, JoinsOnly: d.JoinsOnly, Lineage: max(newNonce(), 1),
+		Patience: d.Patience,
 	}
-	wg.Go(func() { t.answerEmpty(ctx, l) })
-	defer interruptAccept(l)
+	t.empty = q.Empty()
+	t.claim.Store(new(q.Claim()))
+	wg.Go(func() { t.answerAll(ctx, d.Listener) })
+	defer interruptAccept(d.Listener)
+	began := time.Now()
 	for {
-		b, waiting, err := t.ask(ctx, members)
-		if err == nil || ctx.Err() != nil {
-			return b, errors.Join(err, ctx.Err())
+		answers := t.askAll(ctx, q)
+		b, waiting, ok := q.Round(time.Since(began).Milliseconds(), answers, d.Ordered != nil && d.Ordered())
+		if ok || ctx.Err() != nil {
+			return b, ctx.Err()
 		}
+		t.claim.Store(new(q.Claim()))
 		if text := strings.Join(waiting, "; "); t.logRate.due(text, time.Now()) {
-			log.Info("this server's data directory is empty: waiting for peers to tell whether there is an ensemble",
+			d.Log.Info("this server belongs to no ensemble yet, and waits to found or to join one", "holds", d.Holds.String(),
 				"waiting", text)
 		}
 		select {
@@ -89,6 +98,26 @@ func Discover(ctx context.Context, self uint64, level uint32, members []quorum.M
 	}
 }
 
+// askAll asks all members once, each on a goroutine of its own.
+func (t *transport) askAll(ctx context.Context, q *quorum.Inquiry) map[uint64]quorum.Answer {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	answers := map[uint64]quorum.Answer{}
+	for _, m := range q.Members {
+		if m.ID == t.id {
+			continue
+		}
+		wg.Go(func() {
+			a := t.askWhat(ctx, m, t.empty, q.TookPart)
+			mu.Lock()
+			defer mu.Unlock()
+			answers[m.ID] = a
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
 // interruptAccept makes a blocked Accept return without closing the listener.
 func interruptAccept(l net.Listener) {
 	if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
@@ -96,15 +125,15 @@ func interruptAccept(l net.Listener) {
 	}
 }
 
-// answerEmpty answers the peers that ask on l, until ctx ends.
-func (t *transport) answerEmpty(ctx context.Context, l net.Listener) {
-	t.acceptAll(ctx, l, t.answerOneEmpty)
+// answerAll answers the peers that ask on l, until ctx ends.
+func (t *transport) answerAll(ctx context.Context, l net.Listener) {
+	t.acceptAll(ctx, l, t.answerOne)
 	if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
 		d.SetDeadline(time.Time{})
 	}
 }
 
-func (t *transport) answerOneEmpty(raw net.Conn) {
+func (t *transport) answerOne(raw net.Conn) {
 	a, refusal, err := t.arrive(raw)
 	if err != nil {
 		t.closed(raw, a.hello.from, err)
@@ -119,7 +148,9 @@ func (t *transport) answerOneEmpty(raw net.Conn) {
 	case t.isSelf(h):
 	case h.from == t.id:
 		refusal = t.refuse(h)
-	case h.kind != connJoin && h.kind != connPing && h.kind != connLife:
+	case h.kind == connLife && !t.empty:
+		refusal = "this server has data"
+	case h.kind != connJoin && h.kind != connPing && h.kind != connLife && (h.kind != connClaim || a.legacy()):
 		writeAnswer(a.Conn, emptyRefusal)
 		linger(raw)
 		return
@@ -133,34 +164,15 @@ func (t *transport) answerOneEmpty(raw net.Conn) {
 	writeAnswer(a.Conn, "")
 	switch h.kind {
 	case connJoin:
-		state := joinWait
-		if t.alone.Load() {
-			state = joinEmpty
-			t.noteAsker(h.from)
-		}
-		a.Write(joinReplied{state: state}.append(nil))
+		a.Write(joinReplied{state: joinWait}.append(nil))
+	case connClaim:
+		writeClaimAnswer(a.Conn, quorum.AppendClaim(nil, *t.claim.Load()))
 	case connLife:
 		a.Write(binary.BigEndian.AppendUint32(nil, t.life()))
 	}
 }
 
-// noteAsker records that member id has asked, and so knows that this server is empty.
-func (t *transport) noteAsker(id uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, member := t.askers[id]; member {
-		t.askers[id] = true
-	}
-}
-
-// askedBy reports whether member id has asked, and so knows that this server is empty.
-func (t *transport) askedBy(id uint64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.askers[id]
-}
-
-// emptyRefusal is how a server with an empty data directory refuses connections that need
+// emptyRefusal is how a server that finds out how to begin refuses connections that need
 // a server with data. The exact words are part of the protocol.
 const emptyRefusal = "this server has an empty data directory and is finding out how to begin"
 
@@ -192,23 +204,9 @@ func readJoinReplied(from io.Reader) (r joinReplied, err error) {
 	return r, nil
 }
 
-var errUnclear = errors.New("not enough peers have answered")
-
-// ask asks all members once. The error is errUnclear if their answers don't decide how to begin.
-func (t *transport) ask(ctx context.Context,
-	members []quorum.Member) (b quorum.Beginning, waiting []string, err error) {
-	b, waiting, ok := quorum.Begin(t.id, members, t.belong, func(m quorum.Member) (quorum.JoinReply, uint64, error) {
-		r, err := t.askOne(ctx, m)
-		return quorum.JoinReply{
-			New: r.state == joinEmpty, Begun: r.cluster != 0 && !t.askedBy(m.ID), Hearsay: r.state == joinWait && r.cluster == 0,
-			Go: r.state == joinGo, Index: r.index, Term: r.term, DuplicateID: r.state == joinDuplicateID,
-		}, r.cluster, err
-	})
-	t.alone.Store(len(t.belong) == 0)
-	if !ok {
-		return b, waiting, errUnclear
-	}
-	return b, nil, nil
+// reply returns the answer as the quorum knows it.
+func (r *joinReplied) reply() quorum.JoinReply {
+	return quorum.JoinReply{Go: r.state == joinGo, Index: r.index, Term: r.term, DuplicateID: r.state == joinDuplicateID}
 }
 
 func (t *transport) askOne(ctx context.Context, m quorum.Member) (r joinReplied, err error) {
@@ -288,8 +286,6 @@ func (t *transport) joinRequest(a arrival) {
 		t.refused(a.Conn, h,
 			fmt.Sprintf("it asks to join as server %d with an empty data directory, and that server is running: %s", h.from,
 				quorum.SameID))
-	case r.New:
-		answer.state = joinEmpty
 	}
 	a.Write(answer.append(nil))
 }

@@ -29,8 +29,10 @@ func TestEmptyServerSaysItsLife(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		Discover(ctx, 1, 1, []quorum.Member{{ID: 1, Addrs: []string{empty.Addr().String()}}, {ID: 2}, {ID: 3}}, empty,
-			sharing("a secret"), quiet)
+		Discover(ctx, Discovery{
+			Self: 1, Level: 1, Members: []quorum.Member{{ID: 1, Addrs: []string{empty.Addr().String()}}, {ID: 2}, {ID: 3}},
+			Listener: empty, Secure: sharing("a secret"), Log: quiet,
+		})
 	}()
 	defer func() { cancel(); <-done }()
 	running := newTransport(3, 7, sharing("a secret"), quiet)

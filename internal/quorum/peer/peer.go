@@ -24,14 +24,15 @@ type Options struct {
 	Dir           *storage.Dir
 	Cluster       uint64 // cluster id of Dir
 	State         quorum.StateMachine
-	Applied       uint64          // index of the last entry State holds
-	Members       []quorum.Member // the configured members and their addresses; a new group begins with them
-	JoinedAfter   uint64          // see LoopOptions
-	JoinedTerm    uint64          // see LoopOptions
-	OnJoined      func()          // see LoopOptions
-	Listener      net.Listener    // accepts peers; nil if there are none
-	Secure        Secure          // how peers authenticate to each other
-	Tick          time.Duration   // length of one tick of raft's clock
+	Applied       uint64           // index of the last entry State holds
+	Members       []quorum.Member  // the configured members and their addresses
+	Founding      *quorum.Founding // see LoopOptions
+	JoinedAfter   uint64           // see LoopOptions
+	JoinedTerm    uint64           // see LoopOptions
+	OnJoined      func()           // see LoopOptions
+	Listener      net.Listener     // accepts peers; nil if there are none
+	Secure        Secure           // how peers authenticate to each other
+	Tick          time.Duration    // length of one tick of raft's clock
 	ElectionTicks int
 	SnapshotsKept int // how many the purge after each snapshot keeps
 	Log           *slog.Logger
@@ -79,12 +80,13 @@ func Open(o Options) (*Peer, error) {
 	var err error
 	p.loop, err = quorum.NewLoop(quorum.LoopOptions{
 		ID: o.ID, Incarnation: newIncarnation(), Dir: o.Dir, State: o.State, Shell: p, Applied: o.Applied, Members: o.Members,
-		JoinedAfter: o.JoinedAfter, JoinedTerm: o.JoinedTerm, OnJoined: o.OnJoined,
+		Founding: o.Founding, JoinedAfter: o.JoinedAfter, JoinedTerm: o.JoinedTerm, OnJoined: o.OnJoined,
 		ElectionTicks: o.ElectionTicks, SnapshotsKept: o.SnapshotsKept, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
+	p.transport.standing, p.transport.founding = p.loop.Status, o.Founding
 	return p, nil
 }
 
@@ -103,6 +105,7 @@ func (p *Peer) Start() {
 		p.transport.listen(p.o.Listener)
 		p.transport.wg.Go(func() { p.transport.watchDuplicateID(p.o.Members, func(err error) { go p.o.Fatal(err) }) })
 		p.transport.wg.Go(p.transport.agree)
+		p.transport.wg.Go(func() { p.transport.watchOvertaken(p.o.Members, func(err error) { go p.o.Fatal(err) }) })
 	}
 	go p.run()
 }

@@ -51,6 +51,13 @@ type transport struct {
 	level       uint32        // highest feature level that this server knows
 	inForce     atomic.Uint32
 
+	// While this server finds out how to begin: whether it is empty, and what it says of itself.
+	empty bool
+	claim atomic.Pointer[quorum.Claim]
+	// Afterwards: its state, and how its ensemble was founded, or nil.
+	standing func() quorum.Status
+	founding *quorum.Founding
+
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -60,9 +67,6 @@ type transport struct {
 	listeners []net.Listener
 	members   []quorum.Member // the members that setMembers was called with
 	gate      gate
-	askers    map[uint64]bool    // while this server is empty: which members have asked
-	alone     atomic.Bool        // while this server is empty: it has asked all peers, and none belongs to an ensemble
-	belong    map[uint64]bool    // while this server is empty: which peers belong to an ensemble (see Begin)
 	reading   map[uint64]reading // by peer: the newest connection, ended or not
 	visiting  atomic.Bool        // a round of announcements is under way
 
@@ -245,6 +249,9 @@ func (t *transport) serve(raw net.Conn) {
 	if refusal == "" {
 		refusal = t.refuse(h)
 	}
+	if refusal == "" && h.kind == connClaim && a.legacy() {
+		refusal = "a server that proves nothing isn't told what this one is"
+	}
 	if refusal == "" {
 		refusal = t.duplicateIDOf(a)
 	}
@@ -281,6 +288,8 @@ func (t *transport) serve(raw net.Conn) {
 	case connJoin:
 		a.SetDeadline(time.Now().Add(2 * dialTimeout))
 		t.joinRequest(a)
+	case connClaim:
+		t.answerWhat(a.Conn)
 	case connMeet:
 		a.SetDeadline(time.Now().Add(handshakeTimeout))
 		t.met(a)
@@ -370,7 +379,7 @@ func (t *transport) refuse(h hello) string {
 	switch {
 	case t.isSelf(h):
 		return ""
-	case h.kind == connJoin || h.kind == connPing:
+	case h.kind == connJoin || h.kind == connPing || h.kind == connClaim:
 		if h.from == t.id {
 			return fmt.Sprintf("you call yourself server %d, and so do I: %s", h.from, quorum.SameID)
 		}

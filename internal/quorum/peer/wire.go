@@ -45,6 +45,7 @@ const (
 	connLife     byte = 5 // asks a server with an empty data directory for its life(4); see lost.go
 	connMeet     byte = 6 // see agree.go
 	connGuest    byte = 7 // asks to follow without being a member; see visit.go
+	connClaim    byte = 8 // asks a server what it is; see claim.go
 )
 
 type hello struct {

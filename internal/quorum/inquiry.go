@@ -1,0 +1,468 @@
+package quorum
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// This file decides how a server begins that belongs to no ensemble yet: its data directory is
+// empty, or holds a standalone server's data, and its server lines name other servers
+// (docs/decisions/085-founding.md). Package peer's join.go asks these servers, and says how.
+//
+// A server knows only what another one has told it:
+//
+//	in an ensemble   the server has data of an ensemble in which there may have been an election
+//	founded          it has begun an ensemble, which has not elected a leader yet
+//	finding out      it belongs to no ensemble, and says in its Claim what it holds
+//	nobody listens   the connection was refused by the server's machine
+//	no such name     the name service says that the server's name doesn't exist
+//	unknown          anything else: no answer, a refused proof, an older version
+//
+// The rules:
+//
+//	F1  A server founds an ensemble only if each other voter of its server lines is finding out, and
+//	    has come to the same result, or if nobody has listened there, or there was no such name, for
+//	    the Inquiry's Patience. More than half of the voters take part. Everything that is unknown
+//	    is waited for.
+//	F2  All of them have the same voters in their server lines. Addresses don't count.
+//	F3  If some of them hold data, it is the same data: the same lineage, last entry and digest. They found the
+//	    ensemble with it and are its first voters; those that are empty join.
+//	F4  One server founds: of those that hold data, or else of all, the one with the lowest id. It draws the
+//	    lineage. The others begin with it once it says that it has founded, and with whom.
+//	F5  Whoever has said that it belongs to an ensemble does until it says otherwise, though it may be down now.
+//
+// Two ensembles of the same voters can't both elect a leader, even if the rules are evaluated on outdated claims:
+// a server begins with one lineage only, and a leader needs a majority of the first voters.
+
+// A Holding identifies the data that a server holds before it belongs to an ensemble. The zero value is that of
+// an empty data directory.
+type Holding struct {
+	Lineage     uint64 // id of the history, which is the data directory's cluster id
+	Index, Term uint64 // of the last entry
+	Digest      uint64 // of the whole state
+	Zxid        int64  // of the last transaction
+	Znodes      uint64
+}
+
+// String returns the holding in the form in which operators see it.
+func (h Holding) String() string {
+	if h == (Holding{}) {
+		return "no data"
+	}
+	return fmt.Sprintf("%d znodes up to zxid %#x, digest %016x, of cluster %016x", h.Znodes, uint64(h.Zxid), h.Digest,
+		h.Lineage)
+}
+
+// A Claim is what a server says of itself while it finds out how to begin.
+type Claim struct {
+	Life      uint64   // a number that no other start of a server has
+	Members   []Member // its server lines
+	Holds     Holding
+	JoinsOnly bool   // it must not found an ensemble, only join one
+	Known     bool   // it knows a server that belongs to an ensemble
+	Follows   uint64 // id of the server whose founding it waits for, itself included; 0 while something is unknown
+}
+
+// A Founding records how an ensemble was founded.
+type Founding struct {
+	Lineage uint64
+	Term    uint64 // raft's term before the first election
+	Base    Holding
+	Voters  []uint64  // the first voters, ascending
+	With    []Founder // the servers that took part, and begin with this Founding
+}
+
+// A Founder is one start of a server that took part in a founding.
+type Founder struct{ ID, Life uint64 }
+
+// An Answer is what a server has answered to the question how to begin. One of NobodyListens, NoSuchName, Err, Claim
+// and Cluster is set; the zero value is that of a server about which nothing is known.
+type Answer struct {
+	NobodyListens bool
+	NoSuchName    bool
+	Err           error // nothing is known about the server
+	Claim         *Claim
+	Cluster       uint64    // it has begun: the id of the cluster whose data it has
+	Elected       bool      // there may have been an election
+	Leader        uint64    // that it follows, 0 if none
+	Founding      *Founding // how its ensemble was founded, if it took part in that
+	Join          JoinReply // its answer to an empty server's request to join
+}
+
+// absent reports whether the server isn't running, as far as its machine or the name service can tell.
+func (a *Answer) absent() bool { return a.NobodyListens || a.NoSuchName }
+
+// A Beginning is how a server begins.
+type Beginning struct {
+	Cluster uint64 // of its data directory, never 0
+	// Founding, if not nil, says that the server begins a new ensemble with others. Otherwise it joins one.
+	Founding *Founding
+	// Address, with Founding, is where others reach this server's peer port if its own server line doesn't say
+	// that, as "host:port"; or "".
+	Address     string
+	JoinedAfter uint64 // only an entry beyond this index makes it a member
+	JoinedTerm  uint64 // term of the entry at JoinedAfter, 0 if unknown: it takes part in no earlier term
+}
+
+// An Inquiry finds out how a server begins that belongs to no ensemble, in rounds of questions. Only one
+// goroutine at a time may use it.
+type Inquiry struct {
+	Self      uint64
+	Life      uint64   // a number that no other start of a server has
+	Members   []Member // the server lines
+	Holds     Holding
+	JoinsOnly bool
+	Lineage   uint64 // of the ensemble that this server may found: random, not 0
+	Patience  Patience
+
+	belong  map[uint64]bool    // servers that belonged to an ensemble when they last answered
+	held    map[uint64]bool    // servers that held data when they last answered
+	absent  map[uint64]absence // servers that aren't running
+	seen    map[uint64]string  // by server: the address that its server lines give this one
+	follows uint64
+	known   bool
+}
+
+// Patience is for how long, in ms, nobody must have listened at a voter that doesn't take part, or there must have been
+// no such name.
+type Patience struct{ Listens, Name int64 }
+
+// An absence is how long a server hasn't been running.
+type absence struct {
+	since  int64 // ms
+	noName bool
+}
+
+// Claim returns what this server says of itself after the last round.
+func (q *Inquiry) Claim() Claim {
+	return Claim{
+		Life: q.Life, Members: q.Members, Holds: q.Holds, JoinsOnly: q.JoinsOnly, Known: q.known, Follows: q.follows,
+	}
+}
+
+// Empty reports whether this server's data directory is empty.
+func (q *Inquiry) Empty() bool { return q.Holds == Holding{} }
+
+// inquiryRound is what one round of questions has told.
+type inquiryRound struct {
+	claims  map[uint64]*Claim // of voters that find out how to begin
+	founded []uint64          // servers that have begun, without an election
+	open    bool              // something is unknown
+	known   bool              // a server that finds out knows of an ensemble
+	waiting []string
+	answers map[uint64]Answer
+}
+
+func (r *inquiryRound) wait(id uint64, format string, a ...any) {
+	r.waiting = append(r.waiting, fmt.Sprintf("server %d %s", id, fmt.Sprintf(format, a...)))
+}
+
+// Round evaluates the answers of the other servers, by id, at time now in ms. ordered says that the operator has
+// ordered this server to found an ensemble with those that take part: then what is unknown is not waited for. ok is
+// false while it isn't clear how to begin; waiting then says what is missing.
+func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b Beginning, waiting []string, ok bool) {
+	if q.belong == nil {
+		q.belong, q.held = map[uint64]bool{}, map[uint64]bool{}
+		q.absent, q.seen = map[uint64]absence{}, map[uint64]string{}
+	}
+	r := &inquiryRound{claims: map[uint64]*Claim{}, answers: answers}
+	q.follows = 0
+	for _, m := range q.Members {
+		if m.ID == q.Self {
+			continue
+		}
+		a := answers[m.ID]
+		if a.Join.Go && q.Empty() {
+			return Beginning{Cluster: a.Cluster, JoinedAfter: a.Join.Index, JoinedTerm: a.Join.Term}, nil, true
+		}
+		if q.TookPart(a.Founding) {
+			return q.beginning(a.Founding), nil, true
+		}
+		q.hear(r, m, a, now)
+	}
+	q.known = len(q.belong) > 0
+	switch {
+	case q.known || r.known:
+		if !q.Empty() {
+			r.waiting = append(r.waiting, fmt.Sprintf("this server has data of its own (%v), which no ensemble takes over: to join, set it aside by 'zooid recover -set-aside'",
+				q.Holds))
+		}
+		return b, r.waiting, false
+	case len(r.founded) > 0:
+		b, ok = q.beginWith(r)
+		return b, r.waiting, ok
+	}
+	return q.found(r, ordered)
+}
+
+// hear evaluates the answer of one server.
+func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
+	if was, ok := q.absent[m.ID]; ok && (!a.absent() || was.noName != a.NoSuchName) {
+		delete(q.absent, m.ID)
+	}
+	answers := a.Claim != nil || a.Cluster != 0
+	if answers {
+		delete(q.belong, m.ID)
+		delete(q.held, m.ID)
+	}
+	const restart = "(if that is gone for good, start this server again)"
+	switch {
+	case a.Join.DuplicateID:
+		q.belong[m.ID] = true
+		r.wait(m.ID, "says that a server %d is running already: %s", q.Self, SameID)
+	case a.Claim != nil:
+		q.heardClaim(r, m, a.Claim)
+	case answers && !a.Elected:
+		r.founded = append(r.founded, m.ID)
+	case answers:
+		q.belong[m.ID] = true
+		if a.Leader != 0 {
+			r.wait(m.ID, "belongs to an ensemble (cluster %016x), and its leader, server %d, must let this server in",
+				a.Cluster, a.Leader)
+		} else {
+			r.wait(m.ID, "belongs to an ensemble (cluster %016x) that has no leader: start its other servers; if their data is lost, see 'zooid recover' on server %d",
+				a.Cluster, m.ID)
+		}
+	case q.belong[m.ID]:
+		r.open = true
+		r.wait(m.ID, "belonged to an ensemble when it last answered %s, and doesn't answer now%s", restart, because(a.Err))
+	case q.held[m.ID]:
+		r.open = true
+		r.wait(m.ID, "held data when it last answered %s, and doesn't answer now%s", restart, because(a.Err))
+	case m.Observer:
+	case !a.absent():
+		r.open = true
+		r.wait(m.ID, "has not said what it holds%s", because(a.Err))
+	default:
+		gone, was := q.absent[m.ID]
+		if !was {
+			gone = absence{now, a.NoSuchName}
+			q.absent[m.ID] = gone
+		}
+		switch {
+		case !gone.noName && now-gone.since < q.Patience.Listens:
+			r.open = true
+			r.wait(m.ID, "isn't running: nobody listens at its address; it may be about to start")
+		case gone.noName && now-gone.since < q.Patience.Name:
+			r.open = true
+			r.wait(m.ID, "isn't running: its name doesn't exist; it may be about to start")
+		}
+	}
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+// heardClaim evaluates the claim of a server that finds out how to begin.
+func (q *Inquiry) heardClaim(r *inquiryRound, m Member, c *Claim) {
+	if c.Holds != (Holding{}) {
+		q.held[m.ID] = true
+	}
+	for _, seen := range c.Members {
+		if seen.ID == q.Self && len(seen.Addrs) > 0 {
+			q.seen[m.ID] = seen.Addrs[0]
+		}
+	}
+	switch theirs, ours := voterIDs(c.Members), voterIDs(q.Members); {
+	case c.Known:
+		r.known = true
+		r.wait(m.ID, "belongs to no ensemble either, and knows a server that does")
+	case m.Observer:
+	case !slices.Equal(theirs, ours):
+		r.open = true
+		r.wait(m.ID, "has other voters in its server lines (%v) than this server (%v)", theirs, ours)
+	default:
+		r.claims[m.ID] = c
+	}
+}
+
+// voterIDs returns the ids of the voters among members, ascending.
+func voterIDs(members []Member) (ids []uint64) {
+	for _, m := range members {
+		if !m.Observer {
+			ids = append(ids, m.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// TookPart reports whether this start of the server took part in a founding, which may be nil. It has held what the
+// ensemble was founded with ever since, so it may begin with the others, even if they have elected a leader meanwhile.
+func (q *Inquiry) TookPart(f *Founding) bool {
+	return f != nil && f.Base.same(q.Holds) && slices.Contains(f.With, Founder{q.Self, q.Life})
+}
+
+// beginWith begins with a server that has founded an ensemble without this one, if all voters answer, and none has
+// more than what that ensemble was founded with: then nothing can have been acknowledged.
+func (q *Inquiry) beginWith(r *inquiryRound) (b Beginning, ok bool) {
+	id := slices.Min(r.founded)
+	f := r.answers[id].Founding
+	switch {
+	case f == nil || !slices.Contains(f.Voters, q.Self) || !f.Base.same(q.Holds):
+		r.wait(id, "has founded an ensemble (cluster %016x) without this server, which joins once that has a leader",
+			r.answers[id].Cluster)
+	case q.allAgree(r, f):
+		return q.beginning(f), true
+	default:
+		r.wait(id, "has founded an ensemble (cluster %016x) without this server, maybe long ago: all others must answer",
+			r.answers[id].Cluster)
+	}
+	return b, false
+}
+
+// allAgree reports whether each other voter has either founded f too, or holds what f was founded with.
+func (q *Inquiry) allAgree(r *inquiryRound, f *Founding) bool {
+	for _, id := range voterIDs(q.Members) {
+		a, c := r.answers[id], r.claims[id]
+		switch {
+		case id == q.Self:
+		case c != nil && (c.Holds.same(f.Base) || c.Holds == Holding{}):
+		case slices.Contains(r.founded, id) && a.Cluster == f.Lineage:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// same reports whether two holdings are copies of the same data.
+func (h Holding) same(o Holding) bool {
+	h.Znodes, o.Znodes = 0, 0
+	return h == o
+}
+
+// found founds an ensemble if this server is the one to do so, and all others agree.
+func (q *Inquiry) found(r *inquiryRound, ordered bool) (b Beginning, waiting []string, ok bool) {
+	own := q.Claim()
+	voters := voterIDs(q.Members)
+	votes := slices.Contains(voters, q.Self)
+	if votes {
+		r.claims[q.Self] = &own
+	}
+	if q.JoinsOnly {
+		r.waiting = append(r.waiting, "this server must not found an ensemble, only join one: its data was set aside for that, or db.autocreate=false and there is no file initialize; 'zooid found' permits it")
+	}
+	if !votes && !q.Empty() {
+		r.open = true
+		r.waiting = append(r.waiting,
+			fmt.Sprintf("this server has data of its own (%v), and is no voter in its server lines", q.Holds))
+	}
+	data, differ := r.data(q.Self)
+	if differ != "" {
+		r.open = true
+		r.waiting = append(r.waiting, differ)
+	}
+	founder := r.founder()
+	if !r.open {
+		q.follows = founder
+	}
+	if ordered && votes {
+		return q.beginning(q.founding(r, voters, q.Holds, true)), nil, true
+	}
+	if r.open || founder == 0 {
+		return b, r.waiting, false
+	}
+	if founder != q.Self {
+		r.wait(founder, "is to found the ensemble, with this server among others")
+		return b, r.waiting, false
+	}
+	part := 0
+	for _, id := range slices.Sorted(maps.Keys(r.claims)) {
+		c := r.claims[id]
+		if id != q.Self && c.Follows != q.Self {
+			r.wait(id, "has not found out yet that this server is to found the ensemble")
+			r.open = true
+		}
+		if !c.JoinsOnly || data != (Holding{}) {
+			part++
+		}
+	}
+	if part <= len(voters)/2 {
+		r.waiting = append(r.waiting,
+			fmt.Sprintf("%d of %d voters are here, and an ensemble needs more than half", part, len(voters)))
+		r.open = true
+	}
+	if r.open {
+		return b, r.waiting, false
+	}
+	return q.beginning(q.founding(r, voters, data, false)), nil, true
+}
+
+// data returns the data that the servers hold. differ isn't "" if there is more than one history; it says who has what.
+func (r *inquiryRound) data(self uint64) (data Holding, differ string) {
+	var texts []string
+	newest, same := uint64(0), true
+	for _, id := range slices.Sorted(maps.Keys(r.claims)) {
+		c := r.claims[id]
+		if c.Holds == (Holding{}) {
+			continue
+		}
+		if newest == 0 {
+			data = c.Holds
+		}
+		same = same && c.Holds.same(data)
+		if newest == 0 || r.claims[newest].Holds.Zxid < c.Holds.Zxid {
+			newest = id
+		}
+		texts = append(texts, fmt.Sprintf("server %d has %v", id, c.Holds))
+	}
+	if same {
+		return data, ""
+	}
+	return data, fmt.Sprintf("the servers hold different data, and which counts only an operator knows: %s; server %d has the latest zxid. Set the data of the others aside ('zooid recover -set-aside'), or run 'zooid found' on the one whose data counts (this is server %d)",
+		strings.Join(texts, "; "), newest, self)
+}
+
+// founder returns the server that is to found the ensemble, 0 if there is none.
+func (r *inquiryRound) founder() (id uint64) {
+	for _, wantData := range []bool{true, false} {
+		for _, id := range slices.Sorted(maps.Keys(r.claims)) {
+			if c := r.claims[id]; !c.JoinsOnly && (c.Holds != Holding{}) == wantData {
+				return id
+			}
+		}
+	}
+	return 0
+}
+
+// founding returns the record of the ensemble that this server founds with data. Its first voters are those that hold
+// the data; of an ensemble that begins empty, all voters, or on an operator's order those that take part.
+func (q *Inquiry) founding(r *inquiryRound, voters []uint64, data Holding, ordered bool) *Founding {
+	f := &Founding{Lineage: q.Lineage, Base: data, Term: max(data.Term, bootstrapTerm)}
+	for id, c := range r.claims { // any order: they are sorted below
+		if c.Holds.same(data) && (!c.JoinsOnly || id == q.Self) {
+			f.With = append(f.With, Founder{id, c.Life})
+			f.Voters = append(f.Voters, id)
+		}
+	}
+	slices.SortFunc(f.With, func(a, b Founder) int { return cmp.Compare(a.ID, b.ID) })
+	slices.Sort(f.Voters)
+	if data == (Holding{}) && !ordered {
+		f.Voters = voters
+	}
+	return f
+}
+
+// beginning returns the Beginning with f.
+func (q *Inquiry) beginning(f *Founding) Beginning {
+	b := Beginning{Cluster: f.Lineage, Founding: f}
+	if ids := slices.Sorted(maps.Keys(q.seen)); len(ids) > 0 {
+		b.Address = q.seen[ids[0]]
+	}
+	return b
+}
+
+// Overtaken reports whether a says that the others have founded another ensemble than f, and elected a leader, while
+// this server, which has founded f, was down. What f was founded with is in that ensemble, if it was anything.
+func (f *Founding) Overtaken(a Answer) bool {
+	return a.Elected && a.Cluster != f.Lineage &&
+		(f.Base == Holding{} || a.Founding != nil && a.Founding.Base.same(f.Base))
+}

@@ -1,0 +1,371 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// inquiryWorld has servers that find out how to begin, and those that have begun.
+type inquiryWorld struct {
+	inquiries map[uint64]*Inquiry
+	begun     map[uint64]Beginning
+	elected   map[uint64]bool
+	silent    map[[2]uint64]bool // asker and asked: the question has no answer
+	noName    bool               // of those that don't run
+	mute      uint64             // a server whose answers say nothing
+	now       int64
+}
+
+const testPatience = 10_000
+
+func threeLines() []Member { return []Member{{ID: 1}, {ID: 2}, {ID: 3}} }
+
+func newInquiryWorld() *inquiryWorld {
+	return &inquiryWorld{
+		inquiries: map[uint64]*Inquiry{}, begun: map[uint64]Beginning{}, elected: map[uint64]bool{},
+		silent: map[[2]uint64]bool{},
+	}
+}
+
+// start starts a server with what it holds.
+func (w *inquiryWorld) start(id uint64, holds Holding, lines ...Member) *Inquiry {
+	if len(lines) == 0 {
+		lines = threeLines()
+	}
+	q := &Inquiry{
+		Self: id, Life: id*1000 + uint64(w.now) + 1, Members: lines, Holds: holds, Lineage: 0xf00 + id,
+		Patience: Patience{Listens: testPatience, Name: 6 * testPatience},
+	}
+	w.inquiries[id] = q
+	return q
+}
+
+// answer returns what asked answers to asker.
+func (w *inquiryWorld) answer(asker, asked uint64) (a Answer) {
+	b, begun := w.begun[asked]
+	q := w.inquiries[asked]
+	switch {
+	case asked == w.mute:
+		return Answer{}
+	case w.silent[[2]uint64{asker, asked}]:
+		return Answer{Err: errors.New("i/o timeout")}
+	case begun:
+		return Answer{Cluster: b.Cluster, Elected: w.elected[asked], Founding: b.Founding}
+	case q != nil:
+		return Answer{Claim: new(q.Claim())}
+	}
+	return Answer{NobodyListens: !w.noName, NoSuchName: w.noName}
+}
+
+// round has a server ask all others.
+func (w *inquiryWorld) round(id uint64, ordered bool) (waiting []string) {
+	q := w.inquiries[id]
+	answers := map[uint64]Answer{}
+	for _, m := range q.Members {
+		if m.ID != id {
+			answers[m.ID] = w.answer(id, m.ID)
+		}
+	}
+	b, waiting, ok := q.Round(w.now, answers, ordered)
+	if ok {
+		w.begun[id] = b
+		delete(w.inquiries, id)
+	}
+	return waiting
+}
+
+// run has all servers ask in turn for a time.
+func (w *inquiryWorld) run(ms int64) (waiting map[uint64]string) {
+	waiting = map[uint64]string{}
+	for end := w.now + ms; w.now < end; w.now += 100 {
+		for id := range uint64(5) {
+			if w.inquiries[id+1] != nil {
+				waiting[id+1] = strings.Join(w.round(id+1, false), "; ")
+			}
+		}
+	}
+	return waiting
+}
+
+var (
+	dataA  = Holding{Lineage: 7, Index: 50, Term: 3, Digest: 99, Zxid: 0x300000001, Znodes: 10}
+	longer = Holding{Lineage: 7, Index: 60, Term: 3, Digest: 98, Zxid: 0x300000009, Znodes: 11}
+)
+
+// TestEmptyServersFound: three empty servers found one ensemble at once, two of three after nobody has listened at
+// the third for long enough, and the third then finds an ensemble.
+func TestEmptyServersFound(t *testing.T) {
+	t.Parallel()
+	w := newInquiryWorld()
+	w.start(2, Holding{})
+	w.start(3, Holding{})
+	w.run(testPatience - 500)
+	if len(w.begun) > 0 {
+		t.Fatalf("two servers begin before the third had time to start: %v", w.begun)
+	}
+	w.run(1500)
+	if w.begun[2].Founding == nil || w.begun[2].Cluster != 0xf02 || w.begun[3].Cluster != 0xf02 {
+		t.Fatalf("two of three empty servers begin with %+v", w.begun)
+	}
+	if !slices.Equal(w.begun[3].Founding.Voters, []uint64{1, 2, 3}) {
+		t.Errorf("the first voters are %v", w.begun[3].Founding.Voters)
+	}
+	w.elected[2], w.elected[3] = true, true
+	w.start(1, Holding{})
+	if waiting := w.run(1000); len(w.begun) != 2 || !strings.Contains(waiting[1], "belongs to an ensemble") {
+		t.Errorf("the third begins with %+v; it waits because %s", w.begun[1], waiting[1])
+	}
+	w.elected[2], w.elected[3] = false, false // all answer, and nothing can have been acknowledged
+	if w.run(1000); w.begun[1].Cluster != 0xf02 {
+		t.Errorf("the third begins with %+v", w.begun[1])
+	}
+	w = newInquiryWorld()
+	w.start(2, Holding{})
+	w.start(3, Holding{})
+	w.noName = true
+	if w.run(5 * testPatience); len(w.begun) > 0 {
+		t.Errorf("two servers begin before the third may have got a name: %+v", w.begun)
+	}
+	if w.run(2 * testPatience); len(w.begun) != 2 {
+		t.Errorf("two of three servers begin with %+v, and the third has no name", w.begun)
+	}
+	w = newInquiryWorld()
+	for id := range uint64(3) {
+		w.start(id+1, Holding{})
+	}
+	w.run(500)
+	if len(w.begun) != 3 || w.begun[1].Cluster != 0xf01 || w.begun[2].Cluster != 0xf01 || w.begun[3].Cluster != 0xf01 {
+		t.Errorf("three empty servers begin with %+v", w.begun)
+	}
+}
+
+// TestUnknownIsWaitedFor: whatever isn't known keeps a server from founding, however long it lasts.
+func TestUnknownIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		third func(w *inquiryWorld)
+		says  string
+	}{
+		"the third is silent": {func(w *inquiryWorld) {
+			w.silent[[2]uint64{1, 3}], w.silent[[2]uint64{2, 3}] = true, true
+		}, "server 3 has not said what it holds: i/o timeout"},
+		"the third gives no answer at all": {func(w *inquiryWorld) {
+			w.start(3, Holding{})
+			w.mute = 3
+		}, "server 3 has not said what it holds"},
+		"the second can't reach the third": {func(w *inquiryWorld) {
+			w.start(3, Holding{})
+			w.silent[[2]uint64{2, 3}] = true
+		}, "server 2 has not found out yet"},
+		"the third has other lines": {func(w *inquiryWorld) {
+			w.start(3, Holding{}, Member{ID: 1}, Member{ID: 2}, Member{ID: 3}, Member{ID: 4}, Member{ID: 5})
+		}, "server 3 has other voters in its server lines ([1 2 3 4 5]) than this server ([1 2 3])"},
+		"the third has begun, and doesn't say with whom": {func(w *inquiryWorld) {
+			w.begun[3] = Beginning{Cluster: 5}
+		}, "server 3 has founded an ensemble (cluster 0000000000000005) without this server"},
+		"the third has begun alone": {func(w *inquiryWorld) {
+			w.begun[3] = Beginning{Cluster: 5, Founding: &Founding{Lineage: 5, Term: 1, Voters: []uint64{3}}}
+		}, "server 3 has founded an ensemble (cluster 0000000000000005) without this server"},
+		"the third belongs to an ensemble": {func(w *inquiryWorld) {
+			w.begun[3], w.elected[3] = Beginning{Cluster: 5}, true
+		}, "server 3 belongs to an ensemble (cluster 0000000000000005) that has no leader"},
+		"the third belongs to an ensemble and only the second sees it": {func(w *inquiryWorld) {
+			w.begun[3], w.elected[3] = Beginning{Cluster: 5}, true
+			w.silent[[2]uint64{1, 3}] = true
+		}, "server 2 belongs to no ensemble either, and knows a server that does"},
+		"the second joins only, and nobody else is there": {func(w *inquiryWorld) {
+			w.inquiries[2].JoinsOnly = true
+		}, "1 of 3 voters are here"},
+		"the second and third hold different data": {func(w *inquiryWorld) {
+			w.inquiries[2].Holds = dataA
+			w.start(3, longer)
+		}, "server 3 has the latest zxid"},
+	} {
+		w := newInquiryWorld()
+		w.start(1, Holding{})
+		w.start(2, Holding{})
+		c.third(w)
+		waiting := w.run(5 * testPatience)
+		if w.begun[1].Cluster != 0 || w.begun[2].Cluster != 0 || !strings.Contains(waiting[1], c.says) {
+			t.Errorf("%s: they begin with %+v; server 1 waits because %q", name, w.begun, waiting[1])
+		}
+	}
+}
+
+// TestDataIsFoundedWith: servers with a copy of the same data found an ensemble with it, those that are empty join it,
+// and a server with data never begins beside an ensemble.
+func TestDataIsFoundedWith(t *testing.T) {
+	t.Parallel()
+	w := newInquiryWorld()
+	w.start(3, dataA)
+	w.start(1, Holding{})
+	w.run(5 * testPatience / 10)
+	if len(w.begun) > 0 {
+		t.Fatalf("a server with data begins before the second had time to start: %+v", w.begun)
+	}
+	w.run(testPatience)
+	if b := w.begun[3]; len(w.begun) != 1 || b.Cluster != 0xf03 || !slices.Equal(b.Founding.Voters, []uint64{3}) ||
+		b.Founding.Base != dataA {
+		t.Fatalf("a server with data and an empty one begin with %+v", w.begun)
+	}
+	w.elected[3] = true
+	w.start(2, dataA)
+	if waiting := w.run(5 * testPatience); len(w.begun) != 1 || !strings.Contains(waiting[2], "set it aside") {
+		t.Errorf("a copy that comes late begins with %+v; it waits because %q", w.begun[2], waiting[2])
+	}
+	w = newInquiryWorld()
+	for id := range uint64(3) {
+		w.start(id+1, dataA)
+	}
+	w.run(1000)
+	for id := range uint64(3) {
+		if b := w.begun[id+1]; b.Cluster != 0xf01 || !slices.Equal(b.Founding.Voters, []uint64{1, 2, 3}) {
+			t.Errorf("server %d with a copy of the data begins with %+v", id+1, b)
+		}
+	}
+	w = newInquiryWorld()
+	w.start(1, dataA)
+	if w.run(5 * testPatience); len(w.begun) > 0 {
+		t.Errorf("a server with data begins alone, though its lines name others: %+v", w.begun)
+	}
+	if w.round(1, true); w.begun[1].Cluster != 0xf01 {
+		t.Errorf("on an order it begins with %+v", w.begun)
+	}
+}
+
+// TestLateFounder: a founder that learns of the founding after an election begins all the same, unless it was started
+// again meanwhile.
+func TestLateFounder(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		w := newInquiryWorld()
+		for id := range uint64(3) {
+			w.start(id+1, Holding{})
+		}
+		for i := 0; len(w.begun) < 2; i++ {
+			w.round(1, false)
+			w.round(2, false)
+			if len(w.begun) == 0 {
+				w.round(3, false)
+			}
+		}
+		w.elected[1], w.elected[2] = true, true
+		if w.now += 100; again {
+			w.start(3, Holding{})
+		}
+		w.run(1000)
+		if began := w.begun[3].Cluster != 0; began == again {
+			t.Errorf("started again %v: it begins %v", again, began)
+		}
+	}
+}
+
+// TestFoundingsExclude has servers come, go, lose their answers and hold what they may, at random. No two of them begin
+// with lineages of which both could elect a leader, and none begins with an empty tree while one with data is known.
+func TestFoundingsExclude(t *testing.T) {
+	t.Parallel()
+	founded := 0
+	for seed := range uint64(4000) {
+		dice := rand.New(rand.NewPCG(seed, 29))
+		w := newInquiryWorld()
+		var lines []Member
+		for id := range uint64(3 + 2*dice.IntN(2)) {
+			lines = append(lines, Member{ID: id + 1})
+		}
+		holdings := []Holding{{}, {}, {}, dataA, longer}[:3+dice.IntN(3)]
+		disks := map[uint64]Holding{}
+		for _, m := range lines {
+			disks[m.ID] = holdings[dice.IntN(len(holdings))]
+		}
+		for range 300 {
+			id, other := lines[dice.IntN(len(lines))].ID, lines[dice.IntN(len(lines))].ID
+			w.now += int64(dice.IntN(300))
+			switch b, begun := w.begun[id]; {
+			case dice.IntN(20) == 0 && w.inquiries[id] != nil:
+				delete(w.inquiries, id) // it stops
+			case !begun && w.inquiries[id] == nil:
+				w.start(id, disks[id], lines...)
+			case !begun:
+				w.round(id, false)
+			case dice.IntN(4) == 0 && b.Founding != nil && canElect(w, b.Cluster, b.Founding.Voters):
+				for v, vb := range w.begun {
+					w.elected[v] = w.elected[v] || vb.Cluster == b.Cluster
+				}
+			}
+			w.silent[[2]uint64{id, other}] = dice.IntN(3) == 0
+		}
+		var able []string
+		for cluster := uint64(0xf00); cluster < 0xf10; cluster++ {
+			for _, b := range w.begun {
+				if b.Cluster == cluster && canElect(w, cluster, b.Founding.Voters) {
+					able = append(able, fmt.Sprintf("%x with %v", cluster, b.Founding.Base))
+					break
+				}
+			}
+		}
+		if len(able) > 1 {
+			t.Fatalf("seed %d: several ensembles can elect leaders: %s", seed, strings.Join(able, ", "))
+		}
+		founded += len(able)
+	}
+	if founded < 500 {
+		t.Errorf("only %d of 4000 ensembles were founded: the test shows little", founded)
+	}
+}
+
+// canElect reports whether a majority of the first voters has begun with a lineage.
+func canElect(w *inquiryWorld, cluster uint64, voters []uint64) bool {
+	n := 0
+	for _, id := range voters {
+		if w.begun[id].Cluster == cluster {
+			n++
+		}
+	}
+	return n > len(voters)/2
+}
+
+// FuzzAnswer: no answer of a peer makes the decoder fail in another way than by an error, and what it reads is written
+// the same.
+func FuzzAnswer(f *testing.F) {
+	members := []Member{{ID: 1, Addrs: []string{"a:1"}, Observer: true}}
+	f.Add(AppendClaim(nil, Claim{Life: 5, Members: members, Holds: dataA, Known: true, Follows: 3}))
+	founding := Founding{Lineage: 7, Term: 1, Base: dataA, Voters: []uint64{1, 2}, With: []Founder{{1, 9}}}
+	f.Add(AppendBegun(nil, 7, true, 2, &founding))
+	f.Add(AppendBegun(nil, 7, false, 0, nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := DecodeAnswer(b)
+		if err != nil {
+			return
+		}
+		var again []byte
+		if a.Claim != nil {
+			again = AppendClaim(nil, *a.Claim)
+		} else {
+			again = AppendBegun(nil, a.Cluster, a.Elected, a.Leader, a.Founding)
+		}
+		if c, err := DecodeAnswer(again); err != nil || !reflect.DeepEqual(a, c) {
+			t.Errorf("read %+v, wrote and read %+v, %v", a, c, err)
+		}
+	})
+}
+
+// TestElectionIsKnownAfterRestart: a server says that it belongs to an ensemble from the first moment after a restart,
+// and not only once raft has something to write.
+func TestElectionIsKnownAfterRestart(t *testing.T) {
+	c := newCluster(t, 1)
+	if c.nodes[1].loop.Status().Elected {
+		t.Error("a new server says that there was an election")
+	}
+	c.leader1()
+	c.crash(1)
+	c.nodes[1].fs.Reboot()
+	c.open(1, 0, 0)
+	if !c.nodes[1].loop.Status().Elected {
+		t.Error("a server that was started again says that there was no election")
+	}
+}

@@ -1,0 +1,253 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer"
+	"github.com/zooid-project/zooid/internal/recovery"
+	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/restore"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// A server belongs to an ensemble if its log says so. Otherwise it is alone if its server lines name nobody else; else
+// it founds an ensemble with the others or joins one (quorum.Inquiry). A standalone server that gets server lines keeps
+// its data: it becomes that of the ensemble, under a new lineage, since a copy of it may go on elsewhere.
+
+// standaloneID is the id that a server without peers has in its log.
+const standaloneID = 1
+
+// beginning determines which cluster this server's data directory belongs to, or will belong to. It waits for the peers
+// if the directory is empty.
+func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error) {
+	cluster, err := storage.ReadIdentity(storage.OS{}, opt.DataDir, opt.LogDir)
+	switch {
+	case err == nil:
+		b, err := peer.ReadNote(opt.LogDir, opt.DataDir)
+		b.Cluster = cluster
+		return b, err
+	case !errors.Is(err, fs.ErrNotExist):
+		return quorum.Beginning{}, fmt.Errorf("read which cluster the directories %s belong to: %w", dirsOf(opt), err)
+	case len(opt.Members) == 0:
+		return quorum.Beginning{Cluster: newClusterID()}, nil // no record: it has founded no ensemble
+	case alone(opt):
+		b := aloneFrom(opt.ID, newClusterID())
+		return b, s.founded(b)
+	}
+	b, err := s.discover(opt, l, quorum.Holding{})
+	switch {
+	case err != nil:
+		return b, err
+	case b.Founding != nil:
+		return b, s.founded(b)
+	}
+	opt.Log.Info("there is an ensemble; this server joins it", "cluster", fmt.Sprintf("%016x", b.Cluster))
+	return b, errors.Join(s.dropOrder(), peer.WriteNote(b, opt.LogDir))
+}
+
+// alone reports whether the server lines name nobody else.
+func alone(opt Options) bool {
+	return !slices.ContainsFunc(opt.Members, func(m Member) bool { return m.ID != opt.ID })
+}
+
+// discover asks the peers how a server begins that holds this.
+func (s *Server) discover(opt Options, l net.Listener, holds quorum.Holding) (quorum.Beginning, error) {
+	if err := s.openPrejoin(); err != nil {
+		return quorum.Beginning{}, err
+	}
+	defer s.endPrejoin()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-opt.Stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	b, err := peer.Discover(ctx, peer.Discovery{
+		Self: opt.ID, Level: uint32(opt.Settings.FeatureLevel), Members: opt.Members, Holds: holds, JoinsOnly: opt.JoinsOnly,
+		Ordered:  func() bool { return recovery.FoundingOrdered(opt.DataDir) },
+		Patience: opt.patience, Listener: l, Secure: opt.PeerTLS, Log: opt.Log,
+	})
+	if err != nil {
+		return b, fmt.Errorf("find out whether there is an ensemble to join: %w", err)
+	}
+	if f := b.Founding; f != nil {
+		opt.Log.Info("an ensemble is founded, and this server is one of its founders",
+			"cluster", fmt.Sprintf("%016x", f.Lineage), "voters", f.Voters, "data", f.Base.String())
+	}
+	return b, nil
+}
+
+// aloneFrom returns how a server begins that has no others to ask.
+func aloneFrom(id, cluster uint64) quorum.Beginning {
+	f := &quorum.Founding{Lineage: cluster, Term: 1, Voters: []uint64{id}}
+	return quorum.Beginning{Cluster: cluster, Founding: f}
+}
+
+// founded records durably how the ensemble was founded that this server begins with the others, before it holds
+// anything of it: whoever asks must be told who the founders are.
+func (s *Server) founded(b quorum.Beginning) error {
+	if err := s.ordered(b.Cluster); err != nil {
+		return err
+	}
+	return storage.KeepBefore(storage.OS{}, s.opt.LogDir, quorum.FoundingName, quorum.EncodeFounding(b.Founding))
+}
+
+// ordered records that this server is about to carry out an operator's order to found, if there is one.
+func (s *Server) ordered(cluster uint64) error {
+	return recovery.EndFoundingOrder(s.opt.DataDir, s.opt.ID, fmt.Sprintf("%016x", cluster), time.Now())
+}
+
+// dropOrder removes an order to found that can't be carried out: the server belongs to an ensemble. It must not wait
+// for the day on which the directory is empty.
+func (s *Server) dropOrder() error {
+	dropped, err := recovery.DropFoundingOrder(s.opt.DataDir)
+	if dropped {
+		s.log.Warn("an order to found an ensemble is dropped: this server belongs to one, or joins one", "code", "ZD-3213")
+	}
+	return err
+}
+
+// reachedAt replaces the address of this server's own line by addr, where others reach it, if the line has an address
+// that means something else, or nothing, on other machines.
+func reachedAt(opt *Options, addr string) {
+	at := slices.IndexFunc(opt.Members, func(m Member) bool { return m.ID == opt.ID })
+	if at < 0 || len(opt.Members[at].Addrs) != 1 || opt.Membership.At == nil || listensOnly(addr) {
+		return
+	}
+	own, port, ownErr := net.SplitHostPort(opt.Members[at].Addrs[0])
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || ownErr != nil || host == own || !onlyHere(opt.Members[at].Addrs[0]) {
+		return
+	}
+	if text, ok := opt.Membership.At(opt.Membership.Text, opt.ID, host); ok {
+		opt.Members = slices.Clone(opt.Members)
+		opt.Members[at].Addrs = []string{net.JoinHostPort(host, port)}
+		opt.Membership.Text = text
+		opt.Log.Info("this server's own line has an address that only this machine understands; in the membership it is the one by which others reach it",
+			"address", opt.Members[at].Addrs[0])
+	}
+}
+
+// onlyHere reports whether addr is a wildcard or a loopback address, or a name of one.
+func onlyHere(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if listensOnly(addr) {
+		return true
+	}
+	ips, err := net.LookupIP(host)
+	return err == nil && !slices.ContainsFunc(ips, func(ip net.IP) bool { return !ip.IsLoopback() })
+}
+
+// listensOnly reports whether addr is a wildcard: it says where to listen, and not where others connect.
+func listensOnly(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "" || ip != nil && ip.IsUnspecified())
+}
+
+// found makes the data of a standalone server that of an ensemble, if the server lines name others: it waits until it
+// is clear with whom. again says that dir was closed and its files were replaced; the caller opens them with b.Cluster.
+func (s *Server) found(opt Options, l net.Listener, dir *storage.Dir, o replica.Options,
+	treeOptions tree.Options) (b quorum.Beginning, again bool, err error) {
+	r, err := standalone(dir, []uint64{standaloneID, opt.ID}, o, treeOptions)
+	if err != nil || r == nil {
+		return b, false, err
+	}
+	img := r.Snapshot()
+	defer img.Close()
+	meta := img.Describe()
+	holds := quorum.Holding{
+		Index: meta.Index, Term: meta.Term, Digest: meta.Digest, Zxid: meta.Zxid, Znodes: uint64(r.View().Nodes),
+	}
+	if holds.Lineage, err = storage.ReadIdentity(storage.OS{}, opt.DataDir, opt.LogDir); err != nil {
+		return b, false, err
+	}
+	if b, err = s.discover(opt, l, holds); err != nil {
+		return b, false, err
+	}
+	if err := errors.Join(dir.Close(), s.ordered(b.Cluster)); err != nil {
+		return b, true, err
+	}
+	was := &recovery.Survivor{ClusterID: fmt.Sprintf("%016x", holds.Lineage)}
+	act, err := recovery.NewAct(recovery.ActFounded, opt.ID, was, "", "the server lines name other servers", time.Now())
+	if err != nil {
+		return b, true, err
+	}
+	place := recovery.Place{DataDir: opt.DataDir, LogDir: opt.LogDir}
+	err = recovery.Refound(place, b.Cluster, act, func(to *storage.Dir) error {
+		return errors.Join(quorum.Restart(to, img, b.Founding.Voters...),
+			to.Keep(quorum.FoundingName, quorum.EncodeFounding(b.Founding)))
+	})
+	if err == nil {
+		opt.Log.Info("the data of this standalone server is now that of an ensemble; the former files are kept",
+			"folder", act.Aside)
+	}
+	return b, true, err
+}
+
+// standalone returns a temporary replica with the whole state in a standalone server's data directory, which has one of
+// these ids in its log. It returns nil for the data of a server of an ensemble: its log names members, or has other
+// voters.
+func standalone(dir *storage.Dir, ids []uint64, o replica.Options, treeOptions tree.Options) (*replica.Replica, error) {
+	newest, _ := dir.NewestSnapshot()
+	var entries []quorum.Entry
+	var term uint64
+	var sole bool
+	for _, id := range ids {
+		var err error
+		if entries, term, sole, err = quorum.SoleLog(dir, id, newest.Index); err != nil {
+			return nil, err
+		} else if sole {
+			break
+		}
+	}
+	if !sole || slices.ContainsFunc(entries, func(e quorum.Entry) bool { return replica.NamesMembers(e.Data) }) {
+		return nil, nil
+	}
+	o.Kick, o.Meters = func() {}, nil // this replica is only temporary
+	var err error
+	if o.Tree, err = restore.Newest(dir, treeOptions, nil); err != nil {
+		return nil, err
+	}
+	applied := o.Tree.LastIndex()
+	r := replica.New(o)
+	if text, _ := r.Members(); text != "" {
+		return nil, nil
+	}
+	entries = append(entries, quorum.Entry{Term: term + 1, Index: applied + uint64(len(entries)) + 1})
+	return r, r.Apply(entries)
+}
+
+// adopt turns a standalone server's data into that of server id, unless it already is. After a crash on the way the
+// data is unchanged.
+func adopt(dir *storage.Dir, id uint64, o replica.Options, treeOptions tree.Options) error {
+	if id == standaloneID {
+		return nil
+	}
+	r, err := standalone(dir, []uint64{standaloneID}, o, treeOptions)
+	if err != nil || r == nil {
+		return err
+	}
+	img := r.Snapshot()
+	defer img.Close()
+	if err := quorum.Restart(dir, img, id); err != nil {
+		return fmt.Errorf("make the data of a standalone server that of server %d: %w", id, err)
+	}
+	o.Log.Info("this data directory is a standalone server's; it goes on as that of a server with an id of its own",
+		"server", id)
+	return nil
+}
