@@ -19,6 +19,7 @@ func commands() []command {
 		{"init", "[-dir DIR] [-tls] [HOST…]", "write the files of new servers", runInit},
 		{"doctor", "[-json] zoo.cfg", "examine a server and its machine", doctor.Main},
 		{"allow-join", "ID zoo.cfg", "let in a server that has lost its data", runAllowJoin},
+		{"found", "-why REASON zoo.cfg", "make a server that waits for others found the ensemble", runFound},
 		{"skip-entry", "-why REASON zoo.cfg", "go on without a log entry that panics", runSkipEntry},
 		{"recover", "[-new-ensemble] zoo.cfg", "go on without a majority that is lost for good", runRecover},
 		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},

@@ -33,8 +33,8 @@ func logDirectory(name string) (string, error) {
 const initializeFile = "initialize"
 
 // checkDirs returns an error if the server would begin with an empty tree, or make a directory, and the configuration
-// forbids it.
-func checkDirs(s *config.Storage) error {
+// forbids it. alone says that the server has no server lines: in an ensemble an empty server may still join.
+func checkDirs(s *config.Storage, alone bool) error {
 	if recovery.Begun(s.DataDir, s.DataLogDir) {
 		return runbook.Errorf("ZD-1124", "open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it",
 			s.DataDir)
@@ -51,7 +51,35 @@ func checkDirs(s *config.Storage) error {
 				dir)
 		}
 	}
+	if !alone {
+		return nil
+	}
 	return checkForData(s)
+}
+
+// joinsOnly reports whether a server with server lines may only join an ensemble if its directory is empty: its data
+// was set aside for that, or nothing permits it to begin with an empty tree.
+func joinsOnly(s *config.Storage) (bool, error) {
+	if storage.InUse(s.DataDir) {
+		return false, nil
+	}
+	if aside, err := recovery.SetAsideLast(s.DataDir); aside || err != nil {
+		return aside, err
+	}
+	_, err := os.Stat(filepath.Join(s.DataDir, initializeFile))
+	return !s.CreateDB && err != nil, nil
+}
+
+// removeInitialize removes the file initialize where it has served its purpose.
+func removeInitialize(s *config.Storage) error {
+	if s.CreateDB {
+		return nil
+	}
+	err := os.Remove(filepath.Join(s.DataDir, initializeFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // checkForApache refuses directories in which Apache ZooKeeper has kept a tree and Zooid hasn't.
@@ -95,10 +123,10 @@ func checkForData(s *config.Storage) error {
 		return nil
 	}
 	marker := filepath.Join(s.DataDir, initializeFile)
-	if err := os.Remove(marker); err == nil {
+	if _, err := os.Stat(marker); err == nil {
 		return nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return runbook.Errorf("ZD-1122", "open the data directory %s: remove the file %s, which permits one start: %w",
+		return runbook.Errorf("ZD-1122", "open the data directory %s: look for the file %s, which permits one start: %w",
 			s.DataDir, initializeFile, err)
 	}
 	return runbook.Errorf("ZD-1123", "open the data directory %s: it holds no data, and db.autocreate=false forbids beginning with an empty tree. "+

@@ -121,7 +121,7 @@ func told(t *testing.T, dir string, settings ...string) string {
 	digest(&b, reflect.ValueOf(adminPortOptions(cfg, log)), 0)
 	fmt.Fprint(&b, adminErr)
 	digest(&b, reflect.ValueOf(toldObservers(cfg)), 0)
-	fmt.Fprint(&b, err, checkDirs(&cfg.Storage))
+	fmt.Fprint(&b, err, checkDirs(&cfg.Storage, true))
 	return b.String()
 }
 
@@ -241,7 +241,7 @@ func TestDirectories(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := checkDirs(&config.Storage{DataDir: dir, DataLogDir: dir, CreateDir: c.dirs, CreateDB: c.data})
+		err := checkDirs(&config.Storage{DataDir: dir, DataLogDir: dir, CreateDir: c.dirs, CreateDB: c.data}, true)
 		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%s: %v, want %q", name, err, c.err)
 		}
@@ -251,7 +251,16 @@ func TestDirectories(t *testing.T) {
 		if c.data || len(c.files) < 2 || c.files[0] == "IDENTITY" {
 			continue
 		}
-		if err := checkDirs(&config.Storage{DataDir: dir, DataLogDir: dir, CreateDir: true}); err == nil {
+		if only, err := joinsOnly(&config.Storage{DataDir: dir}); only || err != nil {
+			t.Errorf("%s: it only joins: %v, %v", name, only, err)
+		}
+		if err := removeInitialize(&config.Storage{DataDir: dir}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if only, err := joinsOnly(&config.Storage{DataDir: dir}); !only || err != nil {
+			t.Errorf("%s: it may found an ensemble twice: %v", name, err)
+		}
+		if err := checkDirs(&config.Storage{DataDir: dir, DataLogDir: dir, CreateDir: true}, true); err == nil {
 			t.Errorf("%s: it is permitted twice", name)
 		}
 	}

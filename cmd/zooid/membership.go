@@ -20,7 +20,24 @@ func membership(first config.Members) server.Membership {
 		Text:   withoutVersion(first),
 		Parse:  parseMembers,
 		Change: changeMembers,
+		At:     memberAt,
 	}
+}
+
+// memberAt returns a membership text with another host for the peer ports of server id.
+func memberAt(text string, id uint64, host string) (string, bool) {
+	m, err := config.ParseMembers(text)
+	if err != nil {
+		return "", false
+	}
+	for i, s := range m.Servers {
+		if s.ID == int64(id) && len(s.Addrs) == 1 {
+			m.Servers[i].Addrs = []config.PeerAddr{s.Addrs[0]}
+			m.Servers[i].Addrs[0].Host = host
+			return withoutVersion(m), true
+		}
+	}
+	return "", false
 }
 
 // withoutVersion returns the text of a membership without its last line, the version, which the server adds.

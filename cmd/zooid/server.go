@@ -56,7 +56,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	logRisks(cfg, log)
 	opt, err := serverOptions(cfg, log)
 	if err == nil {
-		err = checkDirs(&cfg.Storage)
+		err = checkDirs(&cfg.Storage, !cfg.Quorum.Distributed)
 	}
 	var seen *observers
 	if err == nil {
@@ -89,6 +89,9 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	defer told.stopping()
 	for {
 		again.configure(&opt)
+		if opt.JoinsOnly, err = joinsOnly(&cfg.Storage); err != nil {
+			return cantStart(err, stderr)
+		}
 		s, err := server.Open(opt)
 		if err != nil && stop.Err() != nil {
 			return 0 // stopped while it was waiting for its peers
@@ -96,6 +99,9 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		trail.opened(err)
 		if err != nil {
 			return cantStart(err, stderr)
+		}
+		if err := removeInitialize(&cfg.Storage); err != nil {
+			log.Warn("the server has begun, but can't remove the file that permits one beginning", "err", err, "code", "ZD-1122")
 		}
 		told.ready()
 		seen.opened(s)

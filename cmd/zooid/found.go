@@ -1,0 +1,69 @@
+//go:build unix
+
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/recovery"
+)
+
+const foundHelp = `usage: zooid found -why REASON [-by NAME] zoo.cfg
+
+Orders the server of zoo.cfg to found its ensemble. Run it on that server's machine, when
+the server waits because it can't know something: a server of its lines doesn't answer, or
+some of them hold different data. The server then begins, without those that don't answer,
+with the data that it holds, or with an empty tree if it holds none. Servers that take part
+and hold the same begin with it. The others join when they come: one that holds other data
+has to be set aside first (zooid recover -set-aside).
+
+Never do this on two servers: that makes two ensembles. A server that knows of an ensemble
+joins it all the same. The order stays until the server begins; REASON and NAME are
+recorded in the file RECOVERED in the data directory.
+`
+
+// runFound orders a server to found its ensemble.
+func runFound(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("found", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	why, by := flags.String("why", "", ""), flags.String("by", "", "")
+	switch err := flags.Parse(args); {
+	case err == flag.ErrHelp:
+		fmt.Fprint(stdout, foundHelp)
+		return 0
+	case err != nil || flags.NArg() != 1 || *why == "":
+		fmt.Fprint(stderr, foundHelp)
+		return 2
+	}
+	cfg, err := config.LoadAny(flags.Arg(0), nil)
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid found:", errorText(err))
+		return 2
+	}
+	if u, err := user.Current(); err == nil && *by == "" {
+		*by = u.Username
+	}
+	if _, err := os.Stat(cfg.Storage.DataDir); err != nil {
+		fmt.Fprintln(stderr, "zooid found:", errorText(fmt.Errorf("order a server to found its ensemble: %w", bare(err))))
+		return 1
+	}
+	if err := recovery.OrderFounding(cfg.Storage.DataDir, *by, *why); err != nil {
+		fmt.Fprintln(stderr, "zooid found:", errorText(err))
+		return 1
+	}
+	fmt.Fprintf(stdout, "the server founds its ensemble as soon as it waits for others to do so; start it if it doesn't run. Its log says what it does\n")
+	return 0
+}
+
+func bare(err error) error {
+	if e, ok := err.(*fs.PathError); ok {
+		return fmt.Errorf("its data directory %s: %w", e.Path, e.Err)
+	}
+	return err
+}
