@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/test/verdict"
 )
 
@@ -29,6 +27,8 @@ type Options struct {
 	PeerProxies bool
 	// ClientProxies puts a proxy in front of each server's client port.
 	ClientProxies bool
+	// OneDirectory gives no server a log directory of its own.
+	OneDirectory bool
 	// Disk, if set, is where the first server's folder is: a disk made to fail.
 	Disk string
 	// Hosts, if set, are the servers' addresses, and Wraps the commands under
@@ -199,7 +199,7 @@ var layouts atomic.Int32
 func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 	e := &Ensemble{Peers: map[[2]int]*Proxy{}}
 	root, ports := t.TempDir(), freeport.Take(t, o.Servers*portsPerServer)
-	cluster, round := rand.Uint64()|1, int(layouts.Add(1))
+	round := int(layouts.Add(1))
 	for i := range o.Servers {
 		own := ports[i*portsPerServer:]
 		folder := filepath.Join(root, fmt.Sprint(i+1))
@@ -207,7 +207,7 @@ func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 			ID: i + 1, Addr: fmt.Sprintf("%s:%d", o.host(i), own[0]), Peer: fmt.Sprintf("%s:%d", o.host(i), own[1]),
 			Folder: folder, program: program, log: folder + ".log",
 		}
-		s.twoDirs = (round+i)%2 == 1
+		s.twoDirs = (round+i)%2 == 1 && !o.OneDirectory
 		if i == 0 && o.Disk != "" {
 			s.Folder = o.Disk
 		}
@@ -258,11 +258,6 @@ func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 		if err := s.layOut(settings); err != nil {
 			return e, fmt.Errorf("lay out the folder of server %d: %w", s.ID, err)
 		}
-		if o.PeerProxies {
-			if err := s.belong(cluster); err != nil {
-				return e, err
-			}
-		}
 	}
 	return e, nil
 }
@@ -276,17 +271,6 @@ func (s *Server) layOut(settings map[string]string) error {
 		os.MkdirAll(s.Data(), 0o755),
 		os.WriteFile(filepath.Join(s.Data(), "myid"), fmt.Appendf(nil, "%d\n", s.ID), 0o644),
 		os.WriteFile(filepath.Join(s.Folder, "zoo.cfg"), []byte(config.String()), 0o644))
-}
-
-// belong assigns the data directory to a given cluster. A server would derive
-// its cluster from the addresses in its configuration, which differ from server
-// to server if there are proxies.
-func (s *Server) belong(cluster uint64) error {
-	d, err := storage.Open(storage.Options{Dir: s.Data(), LogDir: s.LogDir(), ClusterID: cluster})
-	if err != nil {
-		return err
-	}
-	return d.Close()
 }
 
 // Addrs returns the addresses that clients use, those of the proxies if there are any.
