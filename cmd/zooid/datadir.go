@@ -39,7 +39,7 @@ func checkDirs(s *config.Storage, alone bool) error {
 		return runbook.Errorf("ZD-1124", "open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it",
 			s.DataDir)
 	}
-	if err := checkForApache(s.DataDir, s.DataLogDir); err != nil {
+	if err := checkForApache(s.DataDir, s.DataLogDir, alone); err != nil {
 		return err
 	}
 	for _, dir := range []string{s.DataDir, s.DataLogDir} {
@@ -82,8 +82,9 @@ func removeInitialize(s *config.Storage) error {
 	return err
 }
 
-// checkForApache refuses directories in which Apache ZooKeeper has kept a tree and Zooid hasn't.
-func checkForApache(dir, logDir string) error {
+// checkForApache refuses directories in which Apache ZooKeeper has kept a tree and Zooid hasn't. alone says that the
+// server has no server lines.
+func checkForApache(dir, logDir string, alone bool) error {
 	for _, d := range []string{dir, logDir} {
 		theirs := filepath.Join(d, apachefiles.Version2)
 		if st, err := os.Stat(theirs); err != nil || !st.IsDir() || storage.InUse(d) {
@@ -94,10 +95,14 @@ func checkForApache(dir, logDir string) error {
 			command += fmt.Sprintf("-datalogdir %s -todatalogdir %s ", terminal.Quoted(logDir), terminal.Quoted(logDir))
 		}
 		command += terminal.Quoted(dir) + " " + terminal.Quoted(dir)
+		where := ""
+		if !alone {
+			where = " on one server of the ensemble, the one with the highest zxid (each import is a history of its own; the others join with directories that are new)"
+		}
 		return runbook.Errorf("ZD-1121", "open the data directory %s: %s is the tree of an Apache ZooKeeper server (%s). "+
-			"Zooid would serve an empty tree instead. To go on with it, stop Apache and import it, which leaves Apache's files as they are: %s. "+
+			"Zooid would serve an empty tree instead. To go on with it, stop Apache and import it%s, which leaves Apache's files as they are: %s. "+
 			"To begin with an empty tree, give dataDir and dataLogDir directories of their own", dir, theirs, apacheHas(dir,
-			logDir), command)
+			logDir), where, command)
 	}
 	return nil
 }
