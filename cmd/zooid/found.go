@@ -3,10 +3,10 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/user"
 
@@ -34,7 +34,7 @@ func runFound(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(io.Discard)
 	why, by := flags.String("why", "", ""), flags.String("by", "", "")
 	switch err := flags.Parse(args); {
-	case err == flag.ErrHelp:
+	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, foundHelp)
 		return 0
 	case err != nil || flags.NArg() != 1 || *why == "":
@@ -50,7 +50,7 @@ func runFound(args []string, stdout, stderr io.Writer) int {
 		*by = u.Username
 	}
 	if _, err := os.Stat(cfg.Storage.DataDir); err != nil {
-		fmt.Fprintln(stderr, "zooid found:", errorText(fmt.Errorf("order a server to found its ensemble: %w", bare(err))))
+		fmt.Fprintln(stderr, "zooid found:", errorText(fmt.Errorf("order a server to found its ensemble: %w", err)))
 		return 1
 	}
 	if err := recovery.OrderFounding(cfg.Storage.DataDir, *by, *why); err != nil {
@@ -59,11 +59,4 @@ func runFound(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stdout, "the server founds its ensemble as soon as it waits for others to do so; start it if it doesn't run. Its log says what it does\n")
 	return 0
-}
-
-func bare(err error) error {
-	if e, ok := err.(*fs.PathError); ok {
-		return fmt.Errorf("its data directory %s: %w", e.Path, e.Err)
-	}
-	return err
 }
