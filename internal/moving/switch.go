@@ -20,6 +20,7 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/migrate/switchover"
+	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
@@ -345,9 +346,23 @@ func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end
 	if err != nil {
 		return fmt.Errorf("import the copy: %w", err)
 	}
+	if err := f.foundsAlone(); err != nil {
+		return err
+	}
 	f.says.say(fmt.Sprintf("%d servers have stopped at zxid %#x; %d transactions came from their logs. %s has %d znodes and %d sessions with Apache's digest %#x",
 		len(tails), uint64(tail.Last), added, o.Dir, made.Znodes, made.Sessions, made.Digest))
 	return nil
+}
+
+// foundsAlone orders the Zooid server to found its ensemble with the imported data, without waiting for the others of
+// its server lines: the operator who switches has decided that this data counts, and clients wait. With seeds, the
+// first voters are known already.
+func (f *switchFlags) foundsAlone() error {
+	if f.seed != "" || !f.server.Quorum.Distributed {
+		return nil
+	}
+	return recovery.OrderFounding(f.server.Storage.DataDir, "zooid migrate switch",
+		"clients move from Apache to this server's data")
 }
 
 // silent returns an error if a server that is said to have stopped still listens on its election port.
