@@ -15,7 +15,7 @@ import (
 //	holding   lineage(8) index(8) term(8) digest(8) zxid(8) znodes(8)
 //	members   count(2), for each: id(8) observer(1) count(1), for each address: length(2) text
 //
-// All that come later in the answer is ignored, so later versions may add something.
+// Bytes that follow in the answer are ignored, so later versions may add fields.
 type claimState byte
 
 const (

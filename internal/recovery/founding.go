@@ -94,8 +94,12 @@ func OrderFounding(dataDir, by, why string) error {
 		return fmt.Errorf("note why: the reason must have 1 to %d bytes, and the name at most as many", WhyMax)
 	}
 	b, err := json.Marshal(&Act{What: ActOrdered, By: by, Why: why})
+	path := filepath.Join(dataDir, orderName)
 	if err == nil {
-		err = writeDurably(filepath.Join(dataDir, orderName), b)
+		err = writeDurably(path+".new", b)
+	}
+	if err == nil { // the server may run as another user, and looks for the file all the time
+		err = errors.Join(os.Chmod(path+".new", 0o644), os.Rename(path+".new", path), storage.OS{}.SyncDir(dataDir))
 	}
 	if err != nil {
 		return fmt.Errorf("order a server to found an ensemble: %w", err)

@@ -86,6 +86,9 @@ func TestFoundingOrder(t *testing.T) {
 		if err := OrderFounding(dir, "ann", "server 3 is gone"); err != nil || !FoundingOrdered(dir) {
 			t.Fatal(err)
 		}
+		if st, err := os.Stat(filepath.Join(dir, orderName)); err != nil || st.Mode().Perm() != 0o644 {
+			t.Errorf("a server that runs as another user can't read the order: %v, %v", st.Mode(), err)
+		}
 		if carriedOut {
 			if err := EndFoundingOrder(dir, 1, "00000000000000ff", time.UnixMilli(1e12)); err != nil {
 				t.Fatal(err)

@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"net"
@@ -222,5 +224,18 @@ func TestOvertakenFounder(t *testing.T) {
 		}
 		founder.close()
 		wg.Wait()
+	}
+}
+
+// TestClaimAnswerLimit reads answers of the largest size, and one byte more.
+func TestClaimAnswerLimit(t *testing.T) {
+	t.Parallel()
+	for _, over := range []int{0, 1} {
+		answer := quorum.AppendBegun(nil, 7, true, 2, nil)
+		answer = append(answer, make([]byte, quorum.AnswerSizeMax+over-len(answer))...)
+		b := append(binary.BigEndian.AppendUint32(nil, uint32(len(answer))), answer...)
+		if a, err := readClaimAnswer(bytes.NewReader(b)); (err != nil) != (over > 0) || over == 0 && a.Cluster != 7 {
+			t.Errorf("%d bytes are read as %+v, %v", len(answer), a, err)
+		}
 	}
 }

@@ -35,7 +35,7 @@ func readClaimAnswer(r io.Reader) (a quorum.Answer, err error) {
 	return quorum.DecodeAnswer(b)
 }
 
-// writeClaimAnswer writes an answer that appendClaim or appendBegun has made.
+// writeClaimAnswer writes an answer that quorum.AppendClaim or quorum.AppendBegun has made.
 func writeClaimAnswer(c net.Conn, answer []byte) {
 	c.SetDeadline(time.Now().Add(handshakeTimeout))
 	c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(answer))), answer...))
