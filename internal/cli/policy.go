@@ -109,6 +109,8 @@ func runPolicySet(ctx context.Context, s *shell, a *args) error {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL):
 		return advice.Add(err,
 			"only a superuser can set the first policy (-auth digest:super:…); from then on the ACL of "+policy.Path+" says who")
+	case errors.Is(err, zk.ErrUnimplemented):
+		return advice.Add(err, "a server of the ensemble runs a version that can't take a policy yet: upgrade all servers, and try again")
 	case err != nil:
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/zooid-project/zooid/internal/memory"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -85,7 +86,9 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 		}
 		c.refused = false
 	}
-	if !t.r.InForce(op.code) {
+	if !t.r.InForce(op.code, body) {
+		t.r.policyLog.Info("a request was refused: it needs a feature level that a member's version doesn't know; upgrade all servers",
+			"client", c.remote, "operation", tree.OpName(op.code), "inForce", t.r.level.Load())
 		return notInForce, nil
 	}
 	return taken, nil

@@ -51,6 +51,7 @@ func (r *Replica) Forwarded(records []byte) error {
 	if err := batch.Err(); err != nil {
 		return fmt.Errorf("take forwarded requests: %w", err)
 	}
+	records = r.withoutNewer(records)
 	if goesFirst(records) {
 		r.outbox.addFirst(records)
 	} else {

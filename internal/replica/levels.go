@@ -30,11 +30,45 @@ func (r *Replica) Supported(level uint32) {
 // noteLevel stores the level in force; mu is held for writing, or no other goroutine has r yet.
 func (r *Replica) noteLevel() { r.level.Store(uint32(r.tree.Settings().FeatureLevel)) }
 
-// InForce reports whether an operation may be put in the log.
-func (r *Replica) InForce(code jute.Op) bool {
-	needs := tree.LevelOf(code)
-	return needs == 1 || needs > 1 && uint32(needs) <= r.level.Load()
+// InForce reports whether a request may be put in the log at the level in force. A nil body stands
+// for a request that sets no policy.
+func (r *Replica) InForce(code jute.Op, body []byte) bool {
+	return tree.Admits(int32(r.level.Load()), code, body)
 }
+
+// withoutNewer returns forwarded records with opNever in place of each request that isn't in force.
+// Such a request comes from a follower of an earlier version, which admits more. Its client waits
+// for a reply, so the request can't just be dropped.
+func (r *Replica) withoutNewer(records []byte) []byte {
+	if r.level.Load() >= uint32(tree.FeatureLevelMax) || !r.holdsNewer(records) {
+		return records
+	}
+	r.log.Info("a follower of an earlier version forwarded a restore or a policy: it is refused until all servers are upgraded",
+		"inForce", r.level.Load())
+	var kept []byte
+	var q tree.Request
+	for batch := tree.RecordsOf(records); batch.Next(&q); {
+		if q.Session != 0 && !r.InForce(q.Op, q.Body) {
+			q.Op, q.Body = opNever, nil
+		}
+		kept = tree.AppendRecord(kept, &q)
+	}
+	return kept
+}
+
+func (r *Replica) holdsNewer(records []byte) bool {
+	var q tree.Request
+	for batch := tree.RecordsOf(records); batch.Next(&q); {
+		if q.Session != 0 && !r.InForce(q.Op, q.Body) {
+			return true
+		}
+	}
+	return false
+}
+
+// opNever is an operation that all versions answer with Unimplemented when it comes in a session.
+// Nothing but the session's sequence and the zxid changes.
+const opNever = jute.OpDeleteContainer
 
 // forwardable returns an error if a peer may not forward q to be put in the log. Settings,
 // membership and its changes, and the secret are proposed by the leader alone.
@@ -42,7 +76,7 @@ func (r *Replica) forwardable(q *tree.Request) error {
 	switch {
 	case q.Op == tree.OpSettings || q.Op == tree.OpMembers || q.Op == tree.OpSecret || q.Op == tree.OpChange:
 		return fmt.Errorf("operation %d is for the leader alone", q.Op)
-	case !r.InForce(q.Op):
+	case uint32(tree.LevelOf(q.Op)) > r.level.Load() || tree.LevelOf(q.Op) == 0:
 		return fmt.Errorf("operation %d is not in force at feature level %d", q.Op, r.level.Load())
 	}
 	return nil

@@ -1,8 +1,11 @@
 package replica
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -22,18 +25,91 @@ func TestNothingAboveTheLevelIsLogged(t *testing.T) {
 		{tree.OpSecret, false, true, false},
 		{tree.OpSettings, true, true, false},
 		{tree.OpMembers, true, true, false},
+		{tree.OpReplace, false, false, true}, // replaced by an operation that is refused: see withoutNewer
 		{7777, false, false, false},
 	} {
 		r.level.Store(1)
-		if got := r.InForce(test.op); got != test.first {
+		if got := r.InForce(test.op, nil); got != test.first {
 			t.Errorf("operation %d is in force at level 1: %t", test.op, got)
 		}
 		r.level.Store(2)
-		if got := r.InForce(test.op); got != test.second {
+		if got := r.InForce(test.op, nil); got != test.second {
 			t.Errorf("operation %d is in force at level 2: %t", test.op, got)
 		}
 		if got := r.forwardable(&tree.Request{Op: test.op}) == nil; got != test.forwarded {
 			t.Errorf("a follower may forward operation %d: %t", test.op, got)
+		}
+	}
+}
+
+// TestOlderFollowersPolicy takes what a follower forwards that admits a policy and a restore below their
+// level. At that level they are logged as they came. Below it the log gets an operation that every
+// version refuses, at their place, and what came with them.
+func TestOlderFollowersPolicy(t *testing.T) {
+	t.Parallel()
+	for level, want := range map[int32][]jute.Op{
+		2: {jute.OpCreate, opNever, jute.OpDelete, opNever, opNever},
+		3: {jute.OpCreate, jute.OpCreate, jute.OpDelete, jute.OpMulti, tree.OpReplace},
+	} {
+		s := newStage(t, Options{})
+		settings := tree.DefaultSettings()
+		settings.FeatureLevel = level
+		s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}))
+		s.lead(1)
+		for s.r.outbox.waiting.Load() {
+			s.r.outbox.take() // settings
+		}
+		follower := tree.Request{Session: 5, Cnx: 6, Identities: []jute.ID{{Scheme: "super"}}}
+		var records []byte
+		for i, q := range []tree.Request{
+			{Op: jute.OpCreate, Body: creating("/other", nil, 0)(nil)},
+			{Op: jute.OpCreate, Body: creating(policy.Path, nil, 0)(nil)},
+			{Op: jute.OpDelete, Body: deleting(policy.Path)(nil)},
+			{Op: jute.OpMulti, Body: jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpSetData, Path: policy.Path}})},
+			{Op: tree.OpReplace},
+		} {
+			follower.Op, follower.Body, follower.Seq, follower.Xid = q.Op, q.Body, int64(i+1), int32(i+1)
+			if i == 0 {
+				records = tree.AppendRecord(records, &follower)
+			} else {
+				records = tree.AppendNextRecord(records, &follower)
+			}
+		}
+		if err := s.r.Forwarded(records); err != nil {
+			t.Fatal(err)
+		}
+		b, _ := s.r.outbox.take()
+		var got []jute.Op
+		batch := tree.RecordsOf(b[headSize:])
+		for q := (tree.Request{}); batch.Next(&q); {
+			got = append(got, q.Op)
+			if n := int64(len(got)); q.Seq != n || q.Xid != int32(n) || q.Session != 5 || q.Cnx != 6 || len(q.Identities) != 1 {
+				t.Errorf("level %d: request %d became %+v", level, n, q)
+			}
+		}
+		if err := batch.Err(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("level %d: the log gets %v (%v), want %v", level, fmt.Sprint(got), err, want)
+		}
+	}
+}
+
+// TestPolicyNeedsItsLevel refuses a client that sets a policy while a member may not know policies,
+// and takes it afterwards.
+func TestPolicyNeedsItsLevel(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.client(nil)
+	s.apply(s.forward()...)
+	s.want(c, 1, true)
+	raw := pipeline{}
+	set := raw.request(nil, jute.OpCreate, creating(policy.Path, []byte("deny read below /a"), 0))
+	for level, sent := range map[int32]int{2: 0, 3: 1} {
+		s.r.level.Store(uint32(level))
+		if _, err := s.receive(c, set); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(s.forward()); got != sent {
+			t.Errorf("level %d: %d requests go to the leader, want %d", level, got, sent)
 		}
 	}
 }

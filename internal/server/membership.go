@@ -137,7 +137,7 @@ const stagingPatience = time.Second
 
 func (s *Server) awaitStaging() {
 	wants := tree.LevelOf(tree.OpChange)
-	for end := time.Now().Add(stagingPatience); !s.replica.InForce(tree.OpChange) &&
+	for end := time.Now().Add(stagingPatience); !s.replica.InForce(tree.OpChange, nil) &&
 		s.opt.Settings.FeatureLevel >= wants && time.Now().Before(end); {
 		if !s.pause(stagingPause) {
 			return

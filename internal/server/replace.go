@@ -38,8 +38,8 @@ func (s *Server) Replace(ctx context.Context, znodes []byte) (zxid int64, err er
 	if len(znodes) > ReplaceBytesMax {
 		return 0, fmt.Errorf("restore: the znodes take %d bytes; at most %d are taken", len(znodes), ReplaceBytesMax)
 	}
-	if !s.replica.InForce(tree.OpReplace) {
-		return 0, errors.New("restore: a member of the ensemble runs a version that can't; upgrade it")
+	if !s.replica.InForce(tree.OpReplace, nil) {
+		return 0, errors.New("restore: a member of the ensemble runs a version that can't; upgrade all servers, and try again")
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.replaceTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ func TestReplaceTimeout(t *testing.T) {
 	servers, _ := threeServers(t, Options{Patience: time.Hour, replaceTimeout: 100 * time.Millisecond})
 	lead := leader(t, servers)
 	eventually(t, "the leader knows that all can do it",
-		func() bool { return servers[lead].replica.InForce(tree.OpReplace) })
+		func() bool { return servers[lead].replica.InForce(tree.OpReplace, nil) })
 	servers[(lead+1)%3].Close()
 	servers[(lead+2)%3].Close()
 	if _, err := servers[lead].Replace(t.Context(), []byte("znodes")); !errors.Is(err, context.DeadlineExceeded) {

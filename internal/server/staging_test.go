@@ -38,7 +38,7 @@ func TestReconfigWaitsForStaging(t *testing.T) {
 	if took := time.Since(began); h.Err != jute.OK || took < stagingPatience {
 		t.Errorf("the reconfig is answered %v after %v, want %v after %v at least", h.Err, took, jute.OK, stagingPatience)
 	}
-	if servers[0].replica.InForce(tree.OpChange) {
+	if servers[0].replica.InForce(tree.OpChange, nil) {
 		t.Error("the level came, though a member doesn't know it")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -98,6 +99,53 @@ func TestLevelOf(t *testing.T) {
 	for i, row := range ops {
 		if row.op != OpAttach-jute.Op(i) {
 			t.Errorf("row %d of the table is of operation %d (%s)", i, row.op, row.name)
+		}
+	}
+}
+
+// TestAdmits keeps new requests out of the log that servers with the first form of level 2 would
+// evaluate differently, though the log may hold those of later versions.
+func TestAdmits(t *testing.T) {
+	t.Parallel()
+	create := func(path string) []byte {
+		r := jute.CreateRequest{Path: path, ACL: jute.WorldACL(jute.PermAll)}
+		return r.Append(nil)
+	}
+	set := func(path string) []byte { r := jute.SetDataRequest{Path: path, Version: -1}; return r.Append(nil) }
+	multi := func(op jute.Op, path string) []byte {
+		acl := jute.WorldACL(jute.PermAll)
+		return jute.AppendMulti(nil, []jute.MultiOp{
+			{Op: jute.OpCreate, Path: "/a", ACL: acl}, {Op: op, Path: path, ACL: acl, Version: -1},
+		})
+	}
+	for _, test := range []struct {
+		what  string
+		op    jute.Op
+		body  []byte
+		level int32 // the lowest at which it is admitted; 0 for none
+	}{
+		{"a znode", jute.OpCreate, create("/a"), 1},
+		{"a policy", jute.OpCreate, create(policy.Path), 3},
+		{"a policy with a TTL", jute.OpCreateTTL, jute.AppendLong(create(policy.Path), 5), 3},
+		{"limits", jute.OpCreate2, create(pathLimits), 3},
+		{"one below the limits", jute.OpCreate, create(pathLimits + "/path"), 1},
+		{"data that names a policy", jute.OpSetData, jute.AppendInt(jute.AppendBuffer(jute.AppendString(nil, "/a"),
+			[]byte(policy.Path)), -1), 1},
+		{"another policy", jute.OpSetData, set(policy.Path), 3},
+		{"other limits", jute.OpSetData, set(pathLimits), 1},
+		{"no policy", jute.OpDelete, jute.AppendInt(jute.AppendString(nil, policy.Path), -1), 1},
+		{"a policy in a multi", jute.OpMulti, multi(jute.OpCreate, policy.Path), 3},
+		{"another policy in a multi", jute.OpMulti, multi(jute.OpSetData, policy.Path), 3},
+		{"no policy in a multi", jute.OpMulti, multi(jute.OpDelete, policy.Path), 1},
+		{"no multi", jute.OpMulti, []byte(policy.Path), 1},
+		{"a restore", OpReplace, nil, 3},
+		{"a secret", OpSecret, nil, 2},
+		{"nothing", 7777, nil, 0},
+	} {
+		for level := int32(1); level <= FeatureLevelMax; level++ {
+			if got, want := Admits(level, test.op, test.body), test.level > 0 && level >= test.level; got != want {
+				t.Errorf("%s at level %d: admitted %t, want %t", test.what, level, got, want)
+			}
 		}
 	}
 }

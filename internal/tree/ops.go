@@ -43,6 +43,27 @@ func OpName(op jute.Op) string {
 	return op.String()
 }
 
+// levelRestores is the feature level from which on servers take new OpReplace requests and new
+// policies. Both were added to level 2 after a version that knows level 2 had landed without them:
+// that version stops at an OpReplace, and takes the policy's znode for one like any other. Logs of
+// later versions hold both at level 2, so apply accepts and evaluates them from level 2 on, as
+// those versions did. Only Admits asks for more.
+const levelRestores = 3
+
+// Admits reports whether servers may put a request in the log at a feature level. It never admits
+// what LevelOf keeps out of the log, but a log may hold requests of earlier versions that it
+// doesn't admit any more. body is the request's; nil stands for any harmless one.
+func Admits(level int32, op jute.Op, body []byte) bool {
+	needs := LevelOf(op)
+	switch {
+	case needs == 0 || needs > level:
+		return false
+	case level >= levelRestores:
+		return true
+	}
+	return op != OpReplace && !setsRules(op, body)
+}
+
 // LevelOf returns the feature level from which on the log may hold an operation, or 0 for one that
 // this version doesn't know. An entry with an operation beyond the level in force stops the
 // replica: skipping it would let the replicas diverge. So servers refuse such requests before they

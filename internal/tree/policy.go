@@ -1,6 +1,9 @@
 package tree
 
 import (
+	"bytes"
+	"slices"
+
 	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -12,6 +15,26 @@ import (
 // ruledBySuper reports whether only superusers may create a path, because what it holds applies to
 // everybody.
 func ruledBySuper(path string) bool { return path == pathLimits || path == policy.Path }
+
+// setsRules reports whether versions that know feature level 2 compute different results for a
+// request: it sets a policy, or creates a znode that later ones reserve for superusers. A request
+// that can't be decoded has the same result in all of them.
+func setsRules(op jute.Op, body []byte) bool {
+	if !bytes.Contains(body, []byte(policy.Path)) && !bytes.Contains(body, []byte(pathLimits)) {
+		return false
+	}
+	var d jute.Decoder
+	d.Reset(body)
+	if op != jute.OpMulti {
+		return setsRule(op, d.String())
+	}
+	ops, err := jute.DecodeMulti(&d)
+	return err == nil && slices.ContainsFunc(ops, func(o jute.MultiOp) bool { return setsRule(o.Op, o.Path) })
+}
+
+func setsRule(op jute.Op, path string) bool {
+	return op.IsCreate() && ruledBySuper(path) || op == jute.OpSetData && path == policy.Path
+}
 
 // policies reports whether policies exist at the feature level in force.
 func (t *Tree) policies() bool { return t.settings.FeatureLevel >= 2 }

@@ -17,7 +17,8 @@ import (
 //
 //	1  the initial level
 //	2  the level in force never decreases; the hashes have a secret; see the uses of Settings.FeatureLevel
-const FeatureLevelMax = 2
+//	3  OpReplace and policies are taken; see levelRestores
+const FeatureLevelMax = 3
 
 // A NewerError reports that a log entry or a snapshot needs a newer version than this one. The
 // entry or snapshot is not damaged: a newer version can read it. Find it with errors.As.

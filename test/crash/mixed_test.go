@@ -19,7 +19,7 @@ const previousCommit = "40c5f47d01ad57c5cec6b90ca76647af594131a4"
 // The levels of the two versions.
 const (
 	previousLevel = "1"
-	presentLevel  = "2"
+	presentLevel  = "3"
 )
 
 var previous struct {
@@ -210,7 +210,7 @@ func TestMixedVersions(t *testing.T) {
 }
 
 // diedOfLevel is what a server of the previous version says of a level above its own.
-const diedOfLevel = "settings ask for feature level 2"
+const diedOfLevel = "settings ask for feature level 3"
 
 // downgrade tries to run a server of a raised ensemble with the previous version, on
 // its data and on an empty disk.
