@@ -427,33 +427,36 @@ func (b *breakdown) skipped() {
 // sameState evaluates the log of each server, all of which are down, up to where all have
 // come, and holds the digests of the states against each other and, entry by entry, against
 // those that the log tells.
-func (b *breakdown) sameState() {
-	b.t.Helper()
+func (b *breakdown) sameState() { sameState(b.t, b.Servers...) }
+
+// sameState is the method, for servers of any test.
+func sameState(t testing.TB, servers ...*Server) {
+	t.Helper()
 	var common uint64
-	for _, s := range b.Servers {
+	for _, s := range servers {
 		dir, _, err := s.open()
 		if err != nil {
-			b.t.Fatal(err)
+			t.Fatal(err)
 		}
 		hard, _, err := dir.Log().InitialState()
 		if err := errors.Join(err, dir.Close()); err != nil {
-			b.t.Fatal(err)
+			t.Fatal(err)
 		}
 		if common == 0 || hard.GetCommit() < common {
 			common = hard.GetCommit()
 		}
 	}
 	var states []uint64
-	for _, s := range b.Servers {
+	for _, s := range servers {
 		digest, err := replay(s, common)
 		if err != nil {
-			b.t.Fatalf("evaluate the log of server %d: %v", s.ID, err)
+			t.Fatalf("evaluate the log of server %d: %v", s.ID, err)
 		}
 		states = append(states, digest)
 	}
 	if slices.Min(states) != slices.Max(states) {
-		verdict.Final(b.t, verdict.Digest)
-		b.t.Errorf("after entry %d the states of the servers have the digests %x", common, states)
+		verdict.Final(t, verdict.Digest)
+		t.Errorf("after entry %d the states of the servers have the digests %x", common, states)
 	}
 }
 

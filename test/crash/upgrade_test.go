@@ -1,0 +1,231 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/policy"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// guarded is a znode outside of the load's root, on which the policies of these tests have rules.
+const guarded = "/guarded"
+
+// as connects a client to a server, as superuser or as nobody.
+func (s *Server) as(t *testing.T, super bool) *zk.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), membersPatience)
+	defer cancel()
+	o := zk.Options{SessionTimeout: sessionTimeout}
+	if user, password, _ := strings.Cut(superUser, ":"); super {
+		o.Auth = []zk.Auth{zk.DigestAuth(user, password)}
+	}
+	c, err := zk.Open(ctx, s.Addr, o)
+	if err != nil {
+		t.Fatalf("connect to server %d: %v", s.ID, err)
+	}
+	return c
+}
+
+// setPolicy sets a policy by way of a server: it creates the znode or, if that is there, sets its data.
+func (s *Server) setPolicy(t *testing.T, text string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), membersPatience)
+	defer cancel()
+	c := s.as(t, true)
+	defer c.Close()
+	_, err := c.Create(ctx, policy.Path, []byte(text), zk.ModePersistent, zk.OpenACL())
+	if errors.Is(err, zk.ErrNodeExists) {
+		_, err = c.Set(ctx, policy.Path, []byte(text), -1)
+	}
+	return err
+}
+
+// denied checks whether a server lets anybody write and read the guarded znode.
+func (s *Server) denied(t *testing.T, write, read bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), membersPatience)
+	defer cancel()
+	c := s.as(t, false)
+	defer c.Close()
+	if err := c.Sync(ctx, guarded); err != nil {
+		t.Fatal(err)
+	}
+	_, setErr := c.Set(ctx, guarded, nil, -1)
+	_, _, getErr := c.Get(ctx, guarded)
+	for _, got := range []struct {
+		what string
+		err  error
+		want bool
+	}{{"a write", setErr, write}, {"a read", getErr, read}} {
+		if got.err != nil && !errors.Is(got.err, zk.ErrNoAuth) || (got.err != nil) != got.want {
+			t.Errorf("server %d: %s of %s: %v; want it denied: %t", s.ID, got.what, guarded, got.err, got.want)
+		}
+	}
+}
+
+// TestUpgrade upgrades the servers of a running ensemble one by one, under load, from each version that has landed.
+// Nothing acknowledged and no session is lost. A policy from before is in force all the time, on servers of both
+// versions; another one is taken once the last server is upgraded.
+func TestUpgrade(t *testing.T) {
+	for name, commit := range map[string]string{"hashed": hashedCommit, "landed": landedCommit} {
+		t.Run(name, func(t *testing.T) {
+			seed, _ := hurtful(t)
+			if commit == landedCommit && !*long {
+				t.Skip("the same is done with servers of an earlier version")
+			}
+			old, present := buildOf(t, commit), Build(t)
+			load := trio(seed, 1500)
+			load.Programs, load.Strangers = []string{old, old, old}, true
+			load.Config = map[string]string{"snapCount": "2000", "autopurge.snapRetainCount": "3"}
+			r := Begin(t, load)
+			write(t, r.Servers[0].Addr, guarded)
+			if err := r.Servers[0].setPolicy(t, "deny write below "+guarded); err != nil {
+				t.Fatalf("the policy of the earlier version: %v", err)
+			}
+			for i, s := range r.Servers {
+				r.WaitAnswered(300)
+				r.upgrade(i, present)
+				if i == len(r.Servers)-1 {
+					break
+				}
+				awaitLevel(t, secondLevel, r.Servers...)
+				if err := s.setPolicy(t, "deny read below "+guarded); !errors.Is(err, zk.ErrUnimplemented) {
+					t.Errorf("a policy by way of server %d, beside an earlier version: %v", s.ID, err)
+				}
+				for _, s := range r.Servers {
+					s.denied(t, true, false)
+				}
+			}
+			awaitLevel(t, presentLevel, r.Servers...)
+			for _, s := range r.Servers {
+				s.denied(t, true, false)
+			}
+			if err := r.Servers[1].setPolicy(t, "deny read below "+guarded); err != nil {
+				t.Errorf("a policy, at level %s: %v", presentLevel, err)
+			}
+			for _, s := range r.Servers {
+				s.denied(t, false, true)
+			}
+			r.WaitAnswered(300)
+			r.undisturbedVerdict()
+			sameState(t, r.Servers...)
+		})
+	}
+}
+
+// TestNewerBesideOlder asks for policies and restores while a server of an earlier version is a member: of one that
+// knows neither, though it knows level 2, and of one that knows both. They are refused with a message, no server
+// stops, and all have the same state. Once the last server is upgraded both work.
+func TestNewerBesideOlder(t *testing.T) {
+	for name, commit := range map[string]string{"that knows neither": earlyCommit, "that knows both": hashedCommit} {
+		t.Run(name, func(t *testing.T) {
+			seed, _ := hurtful(t)
+			old, present := buildOf(t, commit), Build(t)
+			load := trio(seed, 500)
+			load.Programs, load.Strangers = []string{old, old, old}, true
+			r := Begin(t, load)
+			write(t, r.Servers[0].Addr, guarded)
+			older, restorer := r.Servers[0], r.Servers[1]
+			admin := fmt.Sprintf("127.0.0.1:%d", freeport.Take(t, 1)[0])
+			_, port, _ := strings.Cut(admin, ":")
+			restorer.change(t, map[string]string{
+				"admin.enableServer": "true", "admin.serverAddress": "127.0.0.1", "admin.serverPort": port,
+				"admin.rateLimiterIntervalInMS": "0",
+			})
+			r.upgrade(1, present)
+			r.upgrade(2, present)
+			awaitLevel(t, secondLevel, r.Servers...)
+			snapshot := adminCall(t, admin, "snapshot", nil, http.StatusOK)
+
+			text := "deny write below " + guarded
+			for _, leader := range []int{0, 1} {
+				r.lead(leader)
+				for _, s := range r.Servers[1:] {
+					if err := s.setPolicy(t, text); !errors.Is(err, zk.ErrUnimplemented) {
+						t.Errorf("a policy by way of server %d while server %d leads: %v", s.ID, leader+1, err)
+					}
+				}
+				says := adminCall(t, admin, "restore", snapshot, http.StatusInternalServerError)
+				if !bytes.Contains(says, []byte("upgrade all servers")) {
+					t.Errorf("a restore while server %d leads is answered %s", leader+1, says)
+				}
+			}
+			// The older server admits the policy; the leader, of this version, doesn't.
+			if err := older.setPolicy(t, text); !errors.Is(err, zk.ErrUnimplemented) {
+				t.Errorf("a policy by way of the older server: %v", err)
+			}
+			for _, s := range r.Servers {
+				s.denied(t, false, false)
+			}
+			r.WaitAnswered(200)
+			r.upgrade(0, present)
+			awaitLevel(t, presentLevel, r.Servers...)
+			if err := older.setPolicy(t, text); err != nil {
+				t.Errorf("a policy at level %s: %v", presentLevel, err)
+			}
+			for _, s := range r.Servers {
+				s.denied(t, true, false)
+			}
+			r.undisturbedVerdict()
+			sameState(t, r.Servers...)
+
+			startThem(t, r.Servers...)
+			for _, s := range r.Servers {
+				if _, err := s.Ready(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			adminCall(t, admin, "restore", snapshot, http.StatusOK)
+			for _, s := range r.Servers {
+				s.denied(t, false, false) // the snapshot is from before the policy
+			}
+			for _, s := range r.Servers {
+				s.Stop()
+			}
+			sameState(t, r.Servers...)
+		})
+	}
+}
+
+// adminCall calls a command of an admin server as superuser, again while the server starts, and returns the body of
+// the answer.
+func adminCall(t *testing.T, addr, command string, body []byte, want int) []byte {
+	t.Helper()
+	method := http.MethodGet
+	if body != nil {
+		method = http.MethodPost
+	}
+	for deadline := time.Now().Add(startPatience); ; time.Sleep(readyPause) {
+		url := "http://" + addr + "/commands/" + command
+		req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "digest "+superUser)
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			var answer []byte
+			answer, err = io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err == nil && resp.StatusCode == want {
+				return answer
+			}
+			err = errors.Join(err, fmt.Errorf("%s, want %d: %.500s", resp.Status, want, answer))
+			if !errors.Is(err, io.ErrUnexpectedEOF) && resp.StatusCode != http.StatusServiceUnavailable {
+				t.Fatalf("%s of %s: %v", command, addr, err)
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s of %s: %v", command, addr, err)
+		}
+	}
+}
