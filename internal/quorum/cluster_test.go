@@ -286,6 +286,8 @@ func (b *node) Send(to uint64, kind FrameKind, payload []byte) bool {
 	return true
 }
 
+func (b *node) Lineage() uint64 { return 0 }
+
 func (b *node) Levels() (inForce, known uint32) { return max(b.inForce, 1), max(b.level, 1) }
 
 func (b *node) Clock() int64 { return b.clock }

@@ -62,6 +62,10 @@ type StateMachine interface {
 	// one that all members know, or the one in force if a member isn't connected. It is
 	// called before Lead, and regularly afterwards.
 	Supported(level uint32)
+	// Lineage returns the random number that the ensemble has agreed on by the log, which tells its
+	// history from that of any other ensemble; 0 if this server hasn't applied that entry yet. It may
+	// be called from any goroutine.
+	Lineage() uint64
 	// Membership returns the membership decided on and its version. m is nil if that is still
 	// the known version, which is 0 at first.
 	Membership(known int64) (m *Membership, version int64)

@@ -93,7 +93,7 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	}
 	r.fire(res.Events, res.Zxid, now)
 	switch res.Op {
-	case tree.OpSettings:
+	case tree.OpSettings, tree.OpLineage:
 		r.noteLevel()
 	case tree.OpReplace:
 		r.replaced(res)

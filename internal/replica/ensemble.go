@@ -150,6 +150,9 @@ func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(
 	if err != nil {
 		return nil, err
 	}
+	if own := r.lineage.Load(); own != 0 && t.Lineage() != 0 && own != t.Lineage() {
+		return nil, fmt.Errorf("the snapshot is of the lineage %016x, this server's data of %016x", t.Lineage(), own)
+	}
 	return func() { r.become(t) }, nil
 }
 

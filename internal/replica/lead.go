@@ -103,7 +103,7 @@ func (r *Replica) rejoin() {
 }
 
 // proposeSettings proposes this server's settings if the tree has different ones, and a secret for
-// the tree's hashes if the tree has none and the feature level supports one.
+// the tree's hashes and a lineage if the tree has none and the feature level supports them.
 func (r *Replica) proposeSettings() {
 	have, want := r.tree.Settings(), r.settings
 	want.FeatureLevel = max(have.FeatureLevel, r.supported)
@@ -114,6 +114,9 @@ func (r *Replica) proposeSettings() {
 	if !r.tree.Keyed() && want.FeatureLevel >= tree.LevelOf(tree.OpSecret) {
 		r.outbox.add(&tree.Request{Op: tree.OpSecret, Body: r.secret()})
 		r.kick()
+	}
+	if want.FeatureLevel >= tree.LevelOf(tree.OpLineage) {
+		r.proposeLineage()
 	}
 }
 

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/tree"
@@ -27,8 +28,26 @@ func (r *Replica) Supported(level uint32) {
 	}
 }
 
-// noteLevel stores the level in force; mu is held for writing, or no other goroutine has r yet.
-func (r *Replica) noteLevel() { r.level.Store(uint32(r.tree.Settings().FeatureLevel)) }
+// noteLevel stores the level in force and the lineage; mu is held for writing, or no other goroutine
+// has r yet.
+func (r *Replica) noteLevel() {
+	r.level.Store(uint32(r.tree.Settings().FeatureLevel))
+	r.lineage.Store(r.tree.Lineage())
+}
+
+// Lineage returns the lineage of this server's history, 0 if none was agreed on yet.
+func (r *Replica) Lineage() uint64 { return r.lineage.Load() }
+
+// proposeLineage proposes a lineage for the ensemble if it has none. Standalone servers need none: an
+// ensemble that is founded of their data has a new cluster id.
+func (r *Replica) proposeLineage() {
+	if r.alone || r.tree.Lineage() != 0 {
+		return
+	}
+	drawn := binary.BigEndian.Uint64(r.secret())
+	r.outbox.add(&tree.Request{Op: tree.OpLineage, Body: tree.AppendLineage(nil, max(drawn, 1))})
+	r.kick()
+}
 
 // InForce reports whether a request may be put in the log at the level in force. A nil body stands
 // for a request that sets no policy.
@@ -71,10 +90,11 @@ func (r *Replica) holdsNewer(records []byte) bool {
 const opNever = jute.OpDeleteContainer
 
 // forwardable returns an error if a peer may not forward q to be put in the log. Settings,
-// membership and its changes, and the secret are proposed by the leader alone.
+// membership and its changes, the secret and the lineage are proposed by the leader alone.
 func (r *Replica) forwardable(q *tree.Request) error {
 	switch {
-	case q.Op == tree.OpSettings || q.Op == tree.OpMembers || q.Op == tree.OpSecret || q.Op == tree.OpChange:
+	case q.Op == tree.OpSettings || q.Op == tree.OpMembers || q.Op == tree.OpSecret || q.Op == tree.OpChange,
+		q.Op == tree.OpLineage:
 		return fmt.Errorf("operation %d is for the leader alone", q.Op)
 	case uint32(tree.LevelOf(q.Op)) > r.level.Load() || tree.LevelOf(q.Op) == 0:
 		return fmt.Errorf("operation %d is not in force at feature level %d", q.Op, r.level.Load())

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/policy"
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -25,6 +26,7 @@ func TestNothingAboveTheLevelIsLogged(t *testing.T) {
 		{tree.OpSecret, false, true, false},
 		{tree.OpSettings, true, true, false},
 		{tree.OpMembers, true, true, false},
+		{tree.OpLineage, false, false, false},
 		{tree.OpReplace, false, false, true}, // replaced by an operation that is refused: see withoutNewer
 		{7777, false, false, false},
 	} {
@@ -110,6 +112,72 @@ func TestPolicyNeedsItsLevel(t *testing.T) {
 		}
 		if got := len(s.forward()); got != sent {
 			t.Errorf("level %d: %d requests go to the leader, want %d", level, got, sent)
+		}
+	}
+}
+
+// TestLineageIsProposed: a leader proposes a lineage once the feature level knows it and while there is none.
+func TestLineageIsProposed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	propose := func(level int32) (proposed int) {
+		settings := tree.DefaultSettings()
+		settings.FeatureLevel = level
+		s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}))
+		s.r.supported = level
+		s.r.proposeSettings()
+		for b, _ := s.r.outbox.take(); b != nil; b, _ = s.r.outbox.take() {
+			batch := tree.RecordsOf(b[headSize:])
+			for q := (tree.Request{}); batch.Next(&q); {
+				if q.Op == tree.OpLineage {
+					proposed++
+				}
+			}
+		}
+		return proposed
+	}
+	if n := propose(2); n != 0 {
+		t.Errorf("%d proposed at level 2", n)
+	}
+	if n := propose(3); n != 1 || s.r.Lineage() != 0 {
+		t.Errorf("%d proposed at level 3, lineage %d", n, s.r.Lineage())
+	}
+	s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpLineage, Body: tree.AppendLineage(nil, 77)}))
+	if n := propose(3); n != 0 || s.r.Lineage() != 77 {
+		t.Errorf("%d proposed by an ensemble that has one, lineage %d", n, s.r.Lineage())
+	}
+	s.r.alone, s.r.tree = true, tree.New(tree.Options{LevelMax: tree.FeatureLevelMax})
+	s.r.proposeLineage()
+	if s.r.outbox.waiting.Load() {
+		t.Error("a server alone proposes one")
+	}
+}
+
+// TestSnapshotOfAnotherLineage refuses a snapshot of a lineage that isn't this server's, and takes one of a server
+// whose data is its own ensemble's, with a lineage or from before there was one.
+func TestSnapshotOfAnotherLineage(t *testing.T) {
+	t.Parallel()
+	theirs := func(lineage uint64) *tree.Tree {
+		o := tree.New(tree.Options{LevelMax: tree.FeatureLevelMax})
+		settings := tree.DefaultSettings()
+		settings.FeatureLevel = 3
+		batch := tree.AppendBatchHeader(nil, 1)
+		batch = tree.AppendRecord(batch, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)})
+		batch = tree.AppendRecord(batch, &tree.Request{Op: tree.OpLineage, Body: tree.AppendLineage(nil, lineage)})
+		if err := o.Apply(1, 1, batch, nil); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	for _, test := range []struct {
+		own, theirs uint64
+		taken       bool
+	}{{0, 0, true}, {0, 7, true}, {7, 0, true}, {7, 7, true}, {7, 8, false}} {
+		load := func(storage.Meta, *storage.Snapshot) (*tree.Tree, error) { return theirs(test.theirs), nil }
+		s := newStage(t, Options{Restore: load})
+		s.r.become(theirs(test.own))
+		if _, err := s.r.Load(storage.Meta{}, nil); (err == nil) != test.taken {
+			t.Errorf("lineage %d, a snapshot of %d: %v; want it taken: %t", test.own, test.theirs, err, test.taken)
 		}
 	}
 }

@@ -57,6 +57,7 @@ type Replica struct {
 	overload   overload
 	correction atomic.Int64           // of the leader's clock, ms
 	level      atomic.Uint32          // feature level in force
+	lineage    atomic.Uint64          // see Lineage
 	noRoom     atomic.Bool            // the disk is nearly full: clients' writes are refused
 	bounds     atomic.Pointer[bounds] // nil for none
 	// znodes and ephemerals are the numbers of znodes and ephemerals in the tree.

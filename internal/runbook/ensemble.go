@@ -40,7 +40,7 @@ var peers = []Entry{
 		"What connected didn't speak the protocol, or failed to prove that it is a server of this ensemble; the error says how.",
 		"If it is a server of the ensemble, follow the error: secrets, TLS and versions must fit. Otherwise keep it off the port."},
 	{"ZD-3104", "A peer was refused",
-		"It is a server of another cluster, of an id that is not in the membership, or one that joins under an id that is taken; the line says which.",
+		"It is a server of another cluster or lineage, of an id that is not in the membership, or one that joins under an id that is taken; the line says which.",
 		"Correct the server lines or the data directory of that server."},
 	{"ZD-3105", "A peer can't be reached",
 		"The server is down, its name doesn't resolve, or the network doesn't let connections through. It is tried until it succeeds.",
@@ -81,6 +81,12 @@ var peers = []Entry{
 	{"ZD-3127", "The certificate of a peer is no longer accepted",
 		"Certificates are checked again (auth.recheckSeconds), and this peer's was revoked, has ended, or comes from an issuer that is no longer in the trust store. The connection is closed, and the next handshake is refused for the same reason.",
 		"Give the peer a certificate that is accepted, if it is to stay. If its key was stolen, nothing more has to be done here. See docs/operations.md for how to rotate certificates."},
+	{"ZD-3128", "A connection to a server of another ensemble is closed",
+		"Both ensembles were founded by an earlier version, with the same server lines, so they have the same cluster id. They have told each other the lineages that they agreed on since.",
+		"One of the two servers has the other's address, or a data directory of the other ensemble: correct the server lines, or give the server its own directory."},
+	{"ZD-3129", "The lineage of the ensemble could not be written to its file",
+		"The file lineage.kept can't be written. It is tried again. Until then this server tells other ensembles apart by their cluster ids alone.",
+		"Check the log directory's free space and permissions."},
 }
 
 // membership has the codes of membership changes.

@@ -474,7 +474,7 @@ func (r *recorder) observe(res *tree.Result) {
 		g.over[res.Session] = true
 	}
 	if res.Outcome != tree.Applied && res.Outcome != tree.Staged || res.Op == tree.OpAttach || res.Op == tree.OpEnter ||
-		res.Op == tree.OpSettings || res.Op == tree.OpSecret || res.Zxid <= g.zxid {
+		res.Op == tree.OpSettings || res.Op == tree.OpSecret || res.Op == tree.OpLineage || res.Zxid <= g.zxid {
 		return
 	}
 	g.zxid = res.Zxid

@@ -97,6 +97,8 @@ func (t *Tree) apply(q *Request, r *Result) {
 		t.applySettings(q.Body)
 	case OpSecret:
 		t.applySecret(q.Body, r)
+	case OpLineage:
+		t.applyLineage(q.Body, r)
 	case OpMembers:
 		t.beginMembers(string(q.Body), q.Seq == MembersInForce, r)
 	case OpChange:

@@ -8,6 +8,7 @@ package tree
 //	settings  hash(their record)
 //	change    hash(its record), 0 if none is in progress
 //	entrance  hash(id, next), 0 if it was never used
+//	lineage   hash(lineage), 0 if there is none
 //
 // Digest also mixes in the tree's position in the log.
 const (
@@ -18,6 +19,7 @@ const (
 	backSeed     = 0xbac6
 	entranceSeed = 0xe27
 	changeSeed   = 0xc4a9
+	lineageSeed  = 0x11ea6e
 	scopeSeed    = 1 << 32
 )
 
@@ -48,6 +50,13 @@ func (t *Tree) changeDigest() uint64 {
 		return 0
 	}
 	return t.key.bytes(changeSeed, t.change.append(nil))
+}
+
+func (t *Tree) lineageDigest() uint64 {
+	if t.lineage == 0 {
+		return 0
+	}
+	return t.key.words(lineageSeed, t.lineage)
 }
 
 // sessionBase is the part of a session's digest that its requests don't change.
@@ -84,7 +93,7 @@ func (t *Tree) RecomputeDigest() uint64 { return t.stamp(t.sumDigest()) }
 
 // sumDigest computes totals.digest from scratch.
 func (t *Tree) sumDigest() uint64 {
-	sum := t.settingsDigest() + t.changeDigest()
+	sum := t.settingsDigest() + t.changeDigest() + t.lineageDigest()
 	for slot := range t.nodes.all {
 		if t.live(slot) {
 			sum += t.nodeDigest(t.at(slot))

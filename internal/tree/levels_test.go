@@ -91,6 +91,8 @@ func TestLevelOf(t *testing.T) {
 			want = 2
 		case op == OpChange:
 			want = levelStaged
+		case op == OpLineage:
+			want = levelLineage
 		}
 		if got := LevelOf(op); got != want {
 			t.Errorf("%s (%d) is of level %d, want %d", OpName(op), op, got, want)

@@ -16,6 +16,7 @@ import (
 // tree but jute's records and path rule.
 type model struct {
 	keyed    bool
+	lineage  bool                  // there is one
 	nodes    map[string]*modelNode // "/" is the root
 	sessions map[int64]*modelSession
 	entrance [2]int64 // id and next sequence; all ids of the walker are one server's

@@ -17,6 +17,9 @@ const (
 
 	// OpReplace is sent in a session, but never by a client.
 	OpReplace jute.Op = -27 // body: see AppendReplace
+
+	// From feature level 3 on.
+	OpLineage jute.Op = -28 // body: long lineage, not 0
 )
 
 // ops is the table of the log's internal operations, in the order of their codes.
@@ -33,6 +36,7 @@ var ops = [...]struct {
 	{OpSecret, "secret", 2},
 	{OpChange, "changeMembers", levelStaged},
 	{OpReplace, "replace", 2},
+	{OpLineage, "lineage", levelLineage},
 }
 
 // OpName returns the name of an operation of the log.

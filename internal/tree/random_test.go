@@ -247,6 +247,8 @@ func (w *walker) request(next map[int64]int64) (*Request, func() modelResult) {
 		return w.settings(q)
 	case w.one(100) && m.settings.FeatureLevel >= 2:
 		return w.secret(q)
+	case w.one(100) && m.settings.FeatureLevel >= levelLineage:
+		return w.lineage(q)
 	case w.one(20):
 		return w.reap(q)
 	}
@@ -408,6 +410,19 @@ func (w *walker) secret(q *Request) (*Request, func() modelResult) {
 			return modelResult{zxid: m.zxid, outcome: Ignored}
 		}
 		m.keyed = true
+		return modelResult{zxid: m.zxid}
+	}
+}
+
+// lineage proposes a lineage, of which the first counts.
+func (w *walker) lineage(q *Request) (*Request, func() modelResult) {
+	m := w.model
+	q.Op, q.Session, q.Body = OpLineage, 0, AppendLineage(nil, w.rnd.Uint64()|1)
+	return q, func() modelResult {
+		if m.lineage {
+			return modelResult{zxid: m.zxid, outcome: Ignored}
+		}
+		m.lineage = true
 		return modelResult{zxid: m.zxid}
 	}
 }

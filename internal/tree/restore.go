@@ -88,6 +88,9 @@ func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
 	if err == nil && version >= snapshotVersionChanging {
 		t.setChange(decodeChange(d))
 	}
+	if err == nil && version >= snapshotVersionLineage {
+		t.setLineage(uint64(d.Long()))
+	}
 	return version, err
 }
 

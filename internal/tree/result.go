@@ -3,7 +3,7 @@ package tree
 import "github.com/zooid-project/zooid/jute"
 
 // An Outcome says what apply did with a request. Only Applied and Staged take a zxid (except that
-// OpAttach, OpEnter, OpSettings and OpSecret never do).
+// OpAttach, OpEnter, OpSettings, OpSecret and OpLineage never do).
 type Outcome uint8
 
 // The outcomes.

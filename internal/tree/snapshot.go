@@ -12,7 +12,8 @@ import (
 //	header    byte 1 | byte version | 4 * long hash key | long term | long index | long zxid | long time | settings |
 //	          since version 2 the entrances, see appendEntrances |
 //	          since version 3 byte 1 if the key is a secret from the log, long time it was set back to, 0 if never |
-//	          since version 4 the change of membership in progress, see change.append
+//	          since version 4 the change of membership in progress, see change.append |
+//	          since version 5 long lineage
 //	ACLs      byte 2 | int count | int first place | count * vector<ACL>, null for a free place
 //	sessions  byte 3 | int count | count * session, see encodeSession
 //	znodes    byte 4 | int count | count * znode, see encodeNode
@@ -34,12 +35,13 @@ const (
 
 	// A snapshot has the lowest version that can represent the state, so that older servers can read
 	// it if possible: version 2 once a local session has entered, 3 once the hashes have a secret or
-	// the time was set back, 4 while a change of membership is in progress.
+	// the time was set back, 4 while a change of membership is in progress, 5 once there is a lineage.
 	snapshotVersionMin      = 1
 	snapshotVersionEntered  = 2
 	snapshotVersionKeyed    = 3
 	snapshotVersionChanging = 4
-	snapshotVersion         = snapshotVersionChanging
+	snapshotVersionLineage  = 5
+	snapshotVersion         = snapshotVersionLineage
 )
 
 // BodyFormat numbers the layout of a snapshot as a stream of such chunks.
@@ -210,6 +212,8 @@ func (img *Image) nextACLs(dst []byte) ([]byte, bool) {
 // snapshotVersion returns the lowest version that can represent the state.
 func (t *Tree) snapshotVersion() byte {
 	switch {
+	case t.lineage != 0:
+		return snapshotVersionLineage
 	case t.change.id != 0:
 		return snapshotVersionChanging
 	case t.keyed || t.position.back != 0:
@@ -242,6 +246,9 @@ func (img *Image) appendHeader(b []byte) []byte {
 	}
 	if img.version >= snapshotVersionChanging {
 		b = t.change.append(b)
+	}
+	if img.version >= snapshotVersionLineage {
+		b = jute.AppendLong(b, int64(t.lineage))
 	}
 	return b
 }

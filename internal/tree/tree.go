@@ -57,6 +57,7 @@ type Tree struct {
 	quotas   map[string]struct{} // paths with a limits node
 	settings Settings
 	change   change         // of membership, in progress
+	lineage  uint64         // 0 if none was agreed on yet
 	policy   *policy.Policy // derived from settings and znodes; nil for none
 	position position
 	totals   totals

@@ -179,7 +179,7 @@ func (r *reader) requests(e *held) {
 func (r *reader) result(e *held, q *tree.Request, res *tree.Result) {
 	switch {
 	case res.Outcome != tree.Applied && res.Outcome != tree.Staged, q.Op == tree.OpAttach, q.Op == tree.OpEnter,
-		q.Op == tree.OpSettings, q.Op == tree.OpSecret:
+		q.Op == tree.OpSettings, q.Op == tree.OpSecret, q.Op == tree.OpLineage:
 		return
 	case res.Zxid < r.o.From, r.o.To != 0 && res.Zxid > r.o.To:
 		return

@@ -125,7 +125,7 @@ func (c *Collector) entry(term, index uint64, data []byte) error {
 	return c.tree.Apply(term, index, batch, func(res *tree.Result) {
 		records.Next(&q)
 		if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings ||
-			res.Op == tree.OpSecret || res.Zxid == 0 {
+			res.Op == tree.OpSecret || res.Op == tree.OpLineage || res.Zxid == 0 {
 			return
 		}
 		if c.BodyMax > 0 && len(q.Body) > c.BodyMax {

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/policy"
+	"github.com/zooid-project/zooid/test/verdict"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -228,4 +231,132 @@ func adminCall(t *testing.T, addr, command string, body []byte, want int) []byte
 			t.Fatalf("%s of %s: %v", command, addr, err)
 		}
 	}
+}
+
+// lineage waits until servers have agreed on one, and returns what they have kept of it.
+func lineage(t *testing.T, servers ...*Server) string {
+	t.Helper()
+	var kept []string
+	for _, s := range servers {
+		file := filepath.Join(s.LogDir(), "lineage.kept")
+		b, err := os.ReadFile(file)
+		for deadline := time.Now().Add(startPatience); err != nil; b, err = os.ReadFile(file) {
+			if time.Now().After(deadline) {
+				t.Fatalf("server %d knows no lineage: %v; its log ends:\n%s", s.ID, err, s.LogEnd())
+			}
+			time.Sleep(readyPause)
+		}
+		kept = append(kept, string(b))
+	}
+	for i, text := range kept {
+		if text != kept[0] {
+			t.Fatalf("server %d has kept %q, server %d %q", servers[0].ID, kept[0], servers[i].ID, text)
+		}
+	}
+	return kept[0]
+}
+
+// lacks checks that a server has no znode at a path.
+func (s *Server) lacks(t *testing.T, path string) {
+	t.Helper()
+	if strings.Contains(contents(t, s.Addr), path) {
+		verdict.Final(t, verdict.Checker)
+		t.Errorf("server %d has %s of another ensemble", s.ID, path)
+	}
+}
+
+// TestHashedTwice: two ensembles of a version that derived cluster ids from server lines have the same lines. Once
+// upgraded they are told apart: a server with a directory of the one gets nothing from the servers of the other, and
+// gives them nothing.
+func TestHashedTwice(t *testing.T) {
+	hurtful(t)
+	old, present := buildOf(t, hashedCommit), Build(t)
+	e := layOutOnly(t, Options{Servers: 3, Programs: []string{old, old, old}})
+	use := func(program string) {
+		t.Helper()
+		for _, s := range e.Servers {
+			s.program = program
+		}
+		startThem(t, e.Servers...)
+		for _, s := range e.Servers {
+			if _, err := s.Ready(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stop := func() {
+		t.Helper()
+		for _, s := range e.Servers {
+			if code := s.Stop(); code != 0 {
+				t.Fatalf("server %d ends with %d", s.ID, code)
+			}
+		}
+	}
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := func(paths ...string) (is string) {
+		t.Helper()
+		use(old)
+		for i, path := range paths {
+			write(t, e.Servers[i].Addr, path)
+		}
+		stop()
+		use(present)
+		awaitLevel(t, presentLevel, e.Servers...)
+		is = lineage(t, e.Servers...)
+		stop()
+		return is
+	}
+	for _, s := range e.Servers {
+		s.change(t, map[string]string{"quorum.secret": defaultConfig["quorum.secret"]})
+	}
+	first, third := found("/first", "/by-first"), e.Servers[2]
+	cluster := third.cluster(t)
+	for _, s := range e.Servers {
+		move(s.Data(), s.Data()+".first")
+		if err := s.layOutEmpty(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := found("/second", "/by-second")
+	if got := third.cluster(t); got != cluster || first == second {
+		t.Fatalf("cluster %s and then %s, lineage %q and then %q; this test needs one cluster id and two lineages",
+			cluster, got, first, second)
+	}
+	move(third.Data(), third.Data()+".second")
+	move(third.Data()+".first", third.Data())
+	startThem(t, e.Servers...)
+	others := e.Servers[:2]
+	for _, s := range others {
+		if _, err := s.Ready(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, others[0].Addr, "/more")
+	noneServes(t, "has the lineage", third)
+	others[0].awaitLog(t, "has the lineage")
+	for _, s := range others {
+		s.holds(t, []string{"/second", "/by-second", "/more"})
+		s.lacks(t, "/first")
+	}
+	stop()
+	// All of the first ensemble's directories are as they were.
+	for _, s := range others {
+		move(s.Data(), s.Data()+".second")
+		move(s.Data()+".first", s.Data())
+	}
+	use(present)
+	for _, s := range e.Servers {
+		s.holds(t, []string{"/first", "/by-first"})
+		s.lacks(t, "/second")
+	}
+	if got := lineage(t, e.Servers...); got != first {
+		t.Errorf("the lineage is %q, and was %q", got, first)
+	}
+	stop()
+	sameState(t, e.Servers...)
 }

@@ -244,7 +244,7 @@ func (s *source) visit(r *tree.Result) {
 		return
 	}
 	switch r.Request.Op {
-	case tree.OpAttach, tree.OpEnter, tree.OpSettings, tree.OpSecret:
+	case tree.OpAttach, tree.OpEnter, tree.OpSettings, tree.OpSecret, tree.OpLineage:
 		return // they take no zxid
 	}
 	s.leader.begin(r.Zxid >> 32)

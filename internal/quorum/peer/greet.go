@@ -127,7 +127,7 @@ func (t *transport) dialBare(ctx context.Context, addr string) (net.Conn, error)
 // sayHello sends hello h and reads the answer. It closes c on an error.
 func (t *transport) sayHello(c net.Conn, h hello) error {
 	c.SetDeadline(time.Now().Add(handshakeTimeout))
-	_, err := c.Write(h.append(nil))
+	_, err := c.Write(t.withLineage(h))
 	if err == nil {
 		err = readAnswer(c)
 	}
@@ -173,6 +173,8 @@ type arrival struct {
 	mode   proofMode // 0 over TLS, and for a peer of an older version
 	public []byte    // public key of the process at the other end, nil if it sent none
 	proven bool      // the peer has proven that it is a server of the ensemble
+
+	lineage uint64 // the peer's, 0 if it told none
 }
 
 // legacy reports whether a was made in the first version's way, which proves nothing.

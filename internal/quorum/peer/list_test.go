@@ -19,6 +19,7 @@ type list struct {
 	waiting []uint64
 	applied []uint64
 	sick    error         // what Apply returns
+	lineage atomic.Uint64 // what Lineage returns
 	ticks   atomic.Uint64 // how often the Loop asked for the levels: at each tick, and once more at every fourth
 }
 
@@ -59,6 +60,8 @@ func (l *list) Apply(entries []quorum.Entry) error {
 	}
 	return l.sick
 }
+
+func (l *list) Lineage() uint64 { return l.lineage.Load() }
 
 func (l *list) Levels() (inForce, known uint32) {
 	l.ticks.Add(1)

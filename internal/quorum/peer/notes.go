@@ -16,6 +16,8 @@ import (
 const (
 	noteLevel quorum.FrameKind = 1 // the sender's feature level, 4 bytes
 	noteSkips quorum.FrameKind = 2 // the sender's decisions to skip entries (skips.go)
+
+	noteLineage quorum.FrameKind = 3 // the sender's lineage, 8 bytes (lineage.go)
 )
 
 func appendLevel(b []byte, level uint32) []byte {
@@ -23,8 +25,8 @@ func appendLevel(b []byte, level uint32) []byte {
 }
 
 // readNotes reads the notes that the accepting side of c sends, until c ends. It calls
-// note with the event of each, in which From isn't set.
-func readNotes(c io.Reader, note func(quorum.Event)) error {
+// note with the event of each, in which From isn't set, and lineage with the sender's lineage.
+func readNotes(c io.Reader, note func(quorum.Event), lineage func(uint64)) error {
 	r := bufio.NewReaderSize(c, quorum.NoteSizeMax)
 	for {
 		var head [5]byte
@@ -44,12 +46,14 @@ func readNotes(c io.Reader, note func(quorum.Event)) error {
 			note(quorum.Event{Kind: quorum.EventLevel, Level: binary.BigEndian.Uint32(payload)})
 		case kind == noteSkips:
 			note(quorum.Event{Kind: quorum.EventSkips, Data: payload})
+		case kind == noteLineage && n >= 8:
+			lineage(binary.BigEndian.Uint64(payload))
 		}
 	}
 }
 
-// announce tells the dialling side of a connection this server's feature level and its
-// decisions to skip entries.
+// announce tells the dialling side of a connection this server's feature level, its
+// decisions to skip entries and its lineage.
 func (t *transport) announce(c net.Conn) error {
 	t.notes.Lock()
 	defer t.notes.Unlock()
@@ -59,6 +63,9 @@ func (t *transport) announce(c net.Conn) error {
 	}
 	if len(t.skips) > 0 {
 		b = append(appendFrameHead(b, noteSkips, len(t.skips)), t.skips...)
+	}
+	if l := t.lineage.Load(); l != 0 {
+		b = binary.BigEndian.AppendUint64(appendFrameHead(b, noteLineage, 8), l)
 	}
 	if len(b) == 0 {
 		return nil
@@ -75,12 +82,17 @@ func (t *transport) announceSkips(note []byte) {
 	t.notes.Lock()
 	t.skips = note
 	t.notes.Unlock()
+	t.announceAll()
+}
+
+// announceAll sends the notes to all connected peers.
+func (t *transport) announceAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.reading { // any order: each is told the same
 		t.wg.Go(func() {
 			if t.announce(r.conn) != nil {
-				r.conn.Close() // the peer gets the note on its next connection
+				r.conn.Close() // the peer gets the notes on its next connection
 			}
 		})
 	}

@@ -74,10 +74,14 @@ func Open(o Options) (*Peer, error) {
 	inForce, known := o.State.Levels()
 	p.transport.level = known
 	p.transport.inForce.Store(inForce)
+	lineage, err := keptLineage(o.Dir, o.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	p.transport.lineage.Store(lineage)
 	p.streams = &streams{dir: o.Dir, t: p.transport, log: o.Log, sending: map[uint64]bool{}}
 	p.transport.snapshot = p.streams.receive
 	p.writer = snapshotWriter{dir: o.Dir, log: o.Log, stop: make(chan struct{}), tell: p.transport.tell}
-	var err error
 	p.loop, err = quorum.NewLoop(quorum.LoopOptions{
 		ID: o.ID, Incarnation: newIncarnation(), Dir: o.Dir, State: o.State, Shell: p, Applied: o.Applied, Members: o.Members,
 		Founding: o.Founding, JoinedAfter: o.JoinedAfter, JoinedTerm: o.JoinedTerm, OnJoined: o.OnJoined,
@@ -192,6 +196,9 @@ func (p *Peer) turns() (err error) {
 			p.handleWaiting() // after a stall, the leader's messages are handled before its silence is counted
 			p.loop.Turn()
 			p.loop.Tick()
+			if err := p.noteLineage(); err != nil {
+				return err
+			}
 			leaving = max(leaving-1, 0)
 		case <-stop:
 			if !p.loop.TransferLeadership() {

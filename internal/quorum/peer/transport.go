@@ -50,6 +50,7 @@ type transport struct {
 	accepted    atomic.Uint64 // number of accepted connections for messages
 	level       uint32        // highest feature level that this server knows
 	inForce     atomic.Uint32
+	lineage     atomic.Uint64 // see lineage.go
 
 	// While this server finds out how to begin: whether it is empty, and what it says of itself.
 	empty bool
@@ -237,6 +238,9 @@ func (t *transport) serve(raw net.Conn) {
 		return
 	}
 	a, refusal, err := t.arrive(raw)
+	if err == nil {
+		err = a.readLineage()
+	}
 	if err != nil {
 		t.closed(raw, a.hello.from, err)
 		return
@@ -248,6 +252,9 @@ func (t *transport) serve(raw net.Conn) {
 	}
 	if refusal == "" {
 		refusal = t.refuse(h)
+	}
+	if refusal == "" {
+		refusal = t.otherLineage(a.lineage)
 	}
 	if refusal == "" && h.kind == connClaim && a.legacy() {
 		refusal = "a server that proves nothing isn't told what this one is"
@@ -435,6 +442,8 @@ type remote struct {
 	conn   net.Conn
 	public []byte // public key of the process at the other end of conn, nil if it sent none
 	legacy bool   // the peer has proven nothing on conn
+
+	lineage uint64 // that the peer has told on conn, 0 if none
 }
 
 // send queues a frame. While there is no connection, frames are dropped: raft repeats
@@ -547,6 +556,7 @@ func (r *remote) connect() (net.Conn, error) {
 		}
 		r.mu.Lock()
 		r.conn, r.addr, r.up, r.queue, r.public, r.legacy = c.Conn, addr, !r.closed, nil, c.public, c.legacy
+		r.lineage = 0
 		r.mu.Unlock()
 		if c.legacy && r.t.keys.secured() { // secured meanwhile: dropLegacy may have run before conn was set
 			c.Close()
@@ -564,7 +574,7 @@ func (r *remote) write(c net.Conn) error {
 		ended <- readNotes(c, func(e quorum.Event) {
 			e.From = r.id
 			r.t.tell(e)
-		})
+		}, r.heardLineage)
 		r.mu.Lock()
 		r.ready.Broadcast()
 		r.mu.Unlock()

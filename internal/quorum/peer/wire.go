@@ -14,7 +14,7 @@ import (
 // server dials every other server to send messages, and listens to receive theirs. A
 // connection begins with a proof (handshake.go) or TLS, then a hello and its answer:
 //
-//	hello    "ZOOIDPEER" version(1) kind(1) cluster(8) from(8) to(8)
+//	hello    "ZOOIDPEER" version(1) kind(1) cluster(8) from(8) to(8), and lineage(8) if the kind says so (lineage.go)
 //	answer   length(4) reason; an empty reason accepts
 //
 // Frames follow:

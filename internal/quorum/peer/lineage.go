@@ -1,0 +1,155 @@
+package peer
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// The cluster id of an ensemble that an earlier version founded follows from its server lines, so two
+// ensembles may have the same. Such ensembles agree on a random number by the log, the lineage
+// (quorum.StateMachine.Lineage). A server keeps it in a file, and tells it to its peers in two ways:
+//
+//   - in the hello of each connection that carries what belongs to the ensemble. The accepting side
+//     refuses another lineage than its own.
+//   - in a note to the dialling side of connections that it accepts, also of those that were there
+//     before the lineage. The dialling side closes the connection if its own is another one.
+//
+// Every server dials all others, so each of the two connections between two servers is checked, and
+// none stays once both know their lineages. A server that doesn't know its lineage yet, because it
+// lags behind, is accepted by its cluster id.
+//
+// A server tells a lineage only after the log's entry, so every member knows the feature level that
+// brought it, and how to read it.
+
+// helloLineage marks the kind of a hello that a lineage follows.
+const helloLineage byte = 0x40
+
+// lineageName is the name of the kept file (storage.Dir.Keep) with the lineage. A file of another
+// cluster id counts for nothing: recovery gives an ensemble a new id.
+const lineageName = "lineage"
+
+// The text of the file, and how it is read.
+const (
+	lineageText = "cluster %016x\nlineage %016x\n"
+	lineageForm = "cluster %x\nlineage %x\n"
+)
+
+// keptLineage returns the lineage that the directory of a cluster has a file of, 0 if there is none.
+func keptLineage(dir *storage.Dir, cluster uint64) (lineage uint64, err error) {
+	b, err := dir.Kept(lineageName)
+	if err != nil || b == nil {
+		return 0, err
+	}
+	var of uint64
+	if _, err := fmt.Sscanf(string(b), lineageForm, &of, &lineage); err != nil || lineage == 0 {
+		return 0, &storage.DamageError{
+			File:   lineageName + ".kept",
+			Reason: fmt.Sprintf("want the form %q, found %q; without the file, the lineage is read from the log", lineageText, b),
+		}
+	}
+	if of != cluster {
+		return 0, nil
+	}
+	return lineage, nil
+}
+
+// noteLineage keeps the lineage once the log has told it, and has the peers told. It returns an error
+// if the log tells another one than the file.
+func (p *Peer) noteLineage() error {
+	t, lineage := p.transport, p.o.State.Lineage()
+	known := t.lineage.Load()
+	switch {
+	case lineage == 0 || lineage == known:
+		return nil
+	case known != 0:
+		return fmt.Errorf("compare the lineage that the log tells with the one that this server has kept: %w",
+			&storage.ClusterError{File: lineageName + ".kept", Found: known, Wanted: lineage})
+	}
+	if err := p.o.Dir.Keep(lineageName, fmt.Appendf(nil, lineageText, p.o.Cluster, lineage)); err != nil {
+		if t.logRate.due("lineage", time.Now()) {
+			t.log.Warn("the lineage of this server's ensemble can't be written to its file; it is tried again", "err", err)
+		}
+		return nil
+	}
+	t.log.Info("this server knows the lineage of its ensemble: it exchanges nothing with servers of another one",
+		"lineage", fmt.Sprintf("%016x", lineage))
+	t.learn(lineage)
+	return nil
+}
+
+// learn sets this server's lineage. It tells all peers, and leaves those that have told another one.
+func (t *transport) learn(lineage uint64) {
+	t.lineage.Store(lineage)
+	t.announceAll()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.remotes { // any order: each is independent
+		r.compareLineage()
+	}
+}
+
+// byLineage reports whether only servers of the same lineage may make a kind of connection.
+func byLineage(kind byte) bool {
+	return kind == connMessages || kind == connSnapshot || kind == connMeet || kind == connGuest
+}
+
+// withLineage returns the bytes of a hello, with this server's lineage where it counts.
+func (t *transport) withLineage(h hello) []byte {
+	lineage := t.lineage.Load()
+	if lineage == 0 || !byLineage(h.kind) {
+		return h.append(nil)
+	}
+	h.kind |= helloLineage
+	return binary.BigEndian.AppendUint64(h.append(nil), lineage)
+}
+
+// readLineage reads the lineage behind a hello that announces one.
+func (a *arrival) readLineage() error {
+	kind := a.hello.kind &^ helloLineage
+	if kind == a.hello.kind || !byLineage(kind) {
+		return nil
+	}
+	a.hello.kind = kind
+	var b [8]byte
+	if _, err := io.ReadFull(a.Conn, b[:]); err != nil {
+		return fmt.Errorf("read a peer's lineage: %w", err)
+	}
+	a.lineage = binary.BigEndian.Uint64(b[:])
+	return nil
+}
+
+// otherLineage returns the reason to refuse a peer of another lineage, or "".
+func (t *transport) otherLineage(theirs uint64) string {
+	own := t.lineage.Load()
+	if own == 0 || theirs == 0 || own == theirs {
+		return ""
+	}
+	return fmt.Sprintf("this server's ensemble has the lineage %016x, yours %016x: they are two ensembles, which an earlier version founded with the same server lines. One of the two servers has the other's address, or a data directory of the other ensemble",
+		own, theirs)
+}
+
+// heardLineage notes the lineage that the peer tells on the connection to it.
+func (r *remote) heardLineage(lineage uint64) {
+	r.mu.Lock()
+	r.lineage = lineage
+	r.mu.Unlock()
+	r.compareLineage()
+}
+
+// compareLineage closes the connection to a peer that has told another lineage than this server's.
+func (r *remote) compareLineage() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	why := r.t.otherLineage(r.lineage)
+	if why == "" || r.conn == nil {
+		return
+	}
+	if r.t.logRate.due(fmt.Sprintf("lineage %d", r.id), time.Now()) {
+		r.t.log.Warn("the connection to a server of another lineage is closed", "peer", r.id, "why", why)
+	}
+	r.conn.Close()
+}
