@@ -569,6 +569,7 @@ func (l *Loop) write(m *pb.Message) {
 		sync = sync || hs.GetTerm() != l.hard.GetTerm() || hs.GetVote() != l.hard.GetVote()
 		l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
 	}
+	l.reconciler.logged(m.GetEntries())
 	switch {
 	case m.GetSnapshot() != nil:
 		l.install(m, hs)
