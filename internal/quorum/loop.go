@@ -34,10 +34,12 @@ type Shell interface {
 	// SetPeers sets the members of the ensemble: the members decided on, and those that a
 	// change under way adds. The Shell connects to all of them except this server, at the
 	// given addresses. SetPeers is called for each membership that the state machine reports.
-	// A server that leaves stays connected, since it has yet to hear of its removal.
+	// A server that leaves stays connected until DropPeer, since it has yet to hear of its removal.
 	SetPeers(members []Member)
 	// AddPeers adds servers to connect to, which need not be members.
 	AddPeers(servers []Member)
+	// DropPeer ends the connecting to a server, until SetPeers or AddPeers names it again.
+	DropPeer(id uint64)
 	// Visit announces this server to every peer that it knows, connected or not. Each peer
 	// gets an EventGuest with the announcement.
 	Visit(announcement []byte)
@@ -153,6 +155,7 @@ type Loop struct {
 	lost        lost
 	roster      roster
 	guests      guests
+	strays      strays
 	levels      levels
 	skips       skips
 	doubts      doubts
@@ -190,6 +193,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	l := &Loop{o: o, log: o.Log, disk: disk, conf: conf, applied: o.Applied}
 	l.levels.known, l.levels.outdated = map[uint64]uint32{}, map[uint64]int{}
 	l.guests.asked, l.guests.heard = map[uint64]uint64{}, map[uint64]uint64{}
+	l.strays = strays{dialled: map[uint64]bool{}, since: map[uint64]uint64{}}
 	l.lost = lost{
 		out: map[uint64]departure{}, tried: map[uint64]attempt{}, former: map[uint64]uint64{}, admitted: map[uint64]bool{},
 	}
@@ -212,6 +216,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	}
 	l.member(conf)
 	l.roster.read(l)
+	l.strays.note(l, l.Peers())
 	l.levels.inForce, _ = o.State.Levels()
 	if meta, ok := o.Dir.NewestSnapshot(); ok && contains(conf, o.ID) {
 		l.memberSince = meta.Index
@@ -315,6 +320,7 @@ func (l *Loop) Tick() {
 	if l.ticks%reconcileTicks == 0 {
 		l.roster.keep(l)
 		l.reconcile()
+		l.strays.tick(l)
 	}
 	if l.snap.wanted || l.ticks%snapshotLookTicks == 0 {
 		l.snap.consider(l)
@@ -333,7 +339,7 @@ func (l *Loop) Tick() {
 func (l *Loop) Resting() bool {
 	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() &&
 		l.ticks > 0 && l.status.Applied == l.applied &&
-		l.change == nil && l.batch == nil && l.reads.asked == 0 && l.reads.ready == 0 && !l.snap.wanted &&
+		l.change == nil && l.batch == nil && len(l.strays.since) == 0 && l.reads.asked == 0 && l.reads.ready == 0 && !l.snap.wanted &&
 		!slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID != l.o.ID })
 }
 

@@ -122,6 +122,7 @@ func (l *Loop) decided() bool {
 		}
 	}
 	l.o.Shell.SetPeers(peers)
+	l.strays.note(l, peers)
 	l.roster.changed(l, before)
 	l.roster.keep(l)
 	l.introduceAll(before)
