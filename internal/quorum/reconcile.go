@@ -58,6 +58,9 @@ type Change struct {
 	Members  []Member // the members asked for
 	Named    bool     // the state machine names Members
 	Patience uint64   // ticks that the requester waits for new servers to catch up; 0 for no limit
+	// Replaced says that the change is to be dropped unless its joint consensus has begun: no client
+	// asked for it, no membership was ever in force, and this server's configuration names another one.
+	Replaced bool
 }
 
 // A ChangeStep is a step of a Change that the leader requests of the state machine.
@@ -164,7 +167,7 @@ func (l *Loop) reconcile() {
 // enter takes the steps of a change up to the beginning of joint consensus.
 func (l *Loop) enter(c *Change) {
 	r := &l.reconciler
-	if changes := l.joiners(); len(changes) > 0 {
+	if changes := l.joiners(); len(changes) > 0 && !c.Replaced {
 		l.propose(&pb.ConfChangeV2{Changes: changes})
 		return
 	}
@@ -181,6 +184,9 @@ func (l *Loop) enter(c *Change) {
 	switch {
 	case r.step == ChangeDropped:
 		l.takeStep(ChangeDropped) // it was requested before, and may be in the log
+	case c.Replaced && !r.asked && !r.committed:
+		l.log.Info("the membership that this server was first started with is replaced before it is in force: the server lines name another one now")
+		l.takeStep(ChangeDropped)
 	case !r.asked && !r.committed && !ready && c.Patience > 0 && waited > c.Patience:
 		l.log.Warn("a change of membership is given up: too few of the voters it asks for have caught up, or a new one can't vote yet; see that they run, and ask again",
 			"caughtUp", caughtUp, "voters", voters)

@@ -81,6 +81,9 @@ var peers = []Entry{
 	{"ZD-3127", "The certificate of a peer is no longer accepted",
 		"Certificates are checked again (auth.recheckSeconds), and this peer's was revoked, has ended, or comes from an issuer that is no longer in the trust store. The connection is closed, and the next handshake is refused for the same reason.",
 		"Give the peer a certificate that is accepted, if it is to stay. If its key was stolen, nothing more has to be done here. See docs/operations.md for how to rotate certificates."},
+	{"ZD-3135", "A server that asks to join isn't at its address",
+		"Only the server at the address in the membership may join under its id. There, nobody answers, or a server that has data: the address is wrong, or two machines use the same id.",
+		"Correct the address by 'zooid cli reconfig -add'. While a standalone server grows by its server lines and no other server has a vote yet, correct the lines in its zoo.cfg and start it again: they replace the former ones."},
 }
 
 // membership has the codes of membership changes.

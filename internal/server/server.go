@@ -278,8 +278,9 @@ func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Op
 		observe = s.observed
 	}
 	return replica.Options{
-		ID: o.ID, Servers: len(o.Members), Membership: replica.Membership{Text: o.Membership.Text, Parse: o.Membership.Parse},
-		Serving: o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: s.clientLog,
+		ID: o.ID, Servers: len(o.Members),
+		Membership: replica.Membership{Text: o.Membership.Text, Parse: o.Membership.Parse, Own: ownMembers(o)},
+		Serving:    o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: s.clientLog,
 		Meters: s.meters,
 		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
 			return restore.Tree(meta, snap, treeOptions)

@@ -370,7 +370,8 @@ func (o *overview) judge(alone bool) int {
 	if lead != nil && lead.voters > 0 && lead.voters < voters { // some of the named voters follow without a vote
 		guests = fmt.Sprintf("%d voters are named here, and the leader counts %d: reconfig -add gives a server its vote",
 			voters, lead.voters)
-		// Followers are in step except while an entry is on its way, so the servers that serve count too, less the guests.
+		// Followers are in step except while an entry is on its way, so the servers that serve count too, less the
+		// guests.
 		serving = min(max(serving-(voters-lead.voters), lead.synced+1), lead.voters)
 		voters = lead.voters
 	}
