@@ -339,7 +339,8 @@ func (l *Loop) Tick() {
 func (l *Loop) Resting() bool {
 	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() &&
 		l.ticks > 0 && l.status.Applied == l.applied &&
-		l.change == nil && l.batch == nil && len(l.strays.since) == 0 && l.reads.asked == 0 && l.reads.ready == 0 && !l.snap.wanted &&
+		l.change == nil && l.batch == nil && len(l.strays.since) == 0 && l.reads.asked == 0 &&
+		l.reads.ready == 0 && !l.snap.wanted &&
 		!slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID != l.o.ID })
 }
 
