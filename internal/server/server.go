@@ -44,6 +44,7 @@ type Server struct {
 	replica *replica.Replica
 	dir     *storage.Dir
 	peer    *peer.Peer
+	lineage uint64       // id of the history that the data directory belongs to
 	newID   func() int64 // generates ids for sessions and connections
 	auth    *auth.Registry
 	// clientLog is for log lines about single clients, limited in rate.
@@ -255,6 +256,8 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 		return err
 	}
 	applied := options.Tree.LastIndex()
+	s.lineage = cluster
+	opt.Log.Info("the data directory is read", "lineage", fmt.Sprintf("%016x", cluster))
 	s.replica = replica.New(options)
 	s.peer, err = peer.Open(peer.Options{
 		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener,
