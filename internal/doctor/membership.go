@@ -47,11 +47,19 @@ func (e *examination) membership() {
 
 // votes compares the votes that count with the server lines.
 func (e *examination) votes() {
+	for _, id := range e.asked() {
+		if lost := e.told[id].mntr["zk_zooid_lost_entry"]; lost != "" && lost != "0" {
+			e.fault("put the right disk back; if that is gone, stop it, run zooid recover -set-aside on it, and start it: it joins anew",
+				"server %d has acknowledged log entries up to %s and doesn't have them: an older copy of its disk was put back",
+				id, lost)
+		}
+	}
 	teller := e.teller()
 	if teller == nil {
-		if own := e.told[e.cfg.Quorum.MyID]; e.running && strings.Contains(own.srvr, "not currently serving requests") {
-			e.warn("read in its log for whom it waits (waiting=), or why its leader doesn't let it in; zooid status shows the others",
-				"this server runs and serves nobody: it waits to found or to join an ensemble, or has no quorum")
+		own := e.told[e.cfg.Quorum.MyID].srvr
+		if e.running && strings.Contains(own, "not currently serving requests") {
+			e.warn("read in its log for whom it waits (waiting=), why its leader doesn't let it in, or that an old disk was put back (ZD-3136); zooid status shows the others",
+				"this server runs and serves nobody: it waits to found or to join an ensemble, has no quorum, or can't follow")
 		}
 		return
 	}

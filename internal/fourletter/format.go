@@ -115,6 +115,7 @@ func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 	EachMetric(st, r, func(name string, v metrics.Value) { a.print("zk_%s\t%s\n", name, v) })
 	a.print("zk_zooid_lineage\t%016x\nzk_zooid_voters\t%s\nzk_zooid_named_voters\t%s\nzk_zooid_staged_voters\t%s\n",
 		standing.Lineage, idList(standing.Voters), idList(standing.Named), idList(standing.Staged))
+	a.print("zk_zooid_lost_entry\t%d\n", standing.Lost)
 }
 
 // idList formats server ids as "1,2,3", and none as "none".

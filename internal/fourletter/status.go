@@ -33,6 +33,7 @@ type Standing struct {
 	Voters  []uint64 // the servers whose votes count
 	Named   []uint64 // the participants that /zookeeper/config names; none while no membership is in force
 	Staged  []uint64 // the participants that a change under way asks for, which isn't in force yet
+	Lost    uint64   // index of a log entry that this server has acknowledged and doesn't have, 0 for none
 }
 
 // ConnectionExpiry says when a connection is closed if nothing is received from it.

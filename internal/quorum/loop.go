@@ -77,7 +77,8 @@ const (
 	EventMembers                    // Data is the members' addresses as From knows them
 	// From, whose identity is proven, asks to follow without being a member; Data is its announcement
 	EventGuest
-	EventWritten // the snapshot of Meta was written (Bytes before compression), or failed with Err
+	EventDeparted // Data is the Departure of a life of this server, as From has applied it
+	EventWritten  // the snapshot of Meta was written (Bytes before compression), or failed with Err
 )
 
 // An Event is an input from a Shell to a Loop.
@@ -153,6 +154,7 @@ type Loop struct {
 	failover    failover
 	leaderCheck leaderCheck
 	lost        lost
+	departures  departures
 	roster      roster
 	guests      guests
 	strays      strays
@@ -217,6 +219,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	l.member(conf)
 	l.roster.read(l)
 	l.strays.note(l, l.Peers())
+	l.departures.read(l)
 	l.levels.inForce, _ = o.State.Levels()
 	if meta, ok := o.Dir.NewestSnapshot(); ok && contains(conf, o.ID) {
 		l.memberSince = meta.Index
@@ -319,6 +322,7 @@ func (l *Loop) Tick() {
 	l.guests.tick(l)
 	if l.ticks%reconcileTicks == 0 {
 		l.roster.keep(l)
+		l.departures.keep(l)
 		l.reconcile()
 		l.strays.tick(l)
 	}
@@ -379,6 +383,8 @@ func (l *Loop) Handle(e Event) {
 		if err := l.introduced(e.Data); err != nil {
 			l.log.Warn("what a peer told of the members can't be read", "peer", e.From, "err", err)
 		}
+	case EventDeparted:
+		l.departures.told(l, e)
 	case EventGuest:
 		l.guests.announced(l, e)
 	case EventSkips:

@@ -26,9 +26,10 @@ func (s *Server) Status() fourletter.Status {
 // Standing returns what this server knows of the ensemble that it belongs to.
 func (s *Server) Standing() fourletter.Standing {
 	named, _ := s.replica.Members()
+	q := s.peer.Status()
 	return fourletter.Standing{
-		Lineage: s.lineage, Voters: s.peer.Status().Voters, Named: s.participants(named),
-		Staged: s.participants(s.replica.StagedMembers()),
+		Lineage: s.lineage, Voters: q.Voters, Named: s.participants(named),
+		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost,
 	}
 }
 

@@ -198,6 +198,7 @@ func (row *serverRow) monitor() {
 		return
 	}
 	var global, local int64 = -1, 0
+	lost := false
 	var resources resources
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
@@ -216,6 +217,8 @@ func (row *serverRow) monitor() {
 			row.named = ids(value)
 		case "zk_zooid_staged_voters":
 			row.staged = ids(value)
+		case "zk_zooid_lost_entry":
+			lost = number(value) > 0
 		case "zk_synced_followers":
 			row.synced = int(max(number(value), 0))
 		default:
@@ -223,6 +226,9 @@ func (row *serverRow) monitor() {
 		}
 	}
 	row.Trouble, row.soon = resources.trouble()
+	if lost {
+		row.Trouble = "an older copy of its disk was put back: stop it, run zooid recover -set-aside on it, and start it; it joins anew"
+	}
 	if global >= 0 {
 		row.Sessions = global + local
 	}

@@ -56,6 +56,11 @@ func TestStatusByMembership(t *testing.T) {
 			[]server{{lead, votes("aa", "1", "none", "1,2,3")}, {idle, ""}, {"", ""}}, exitDegraded,
 			[]string{"1 of 1 voters serve", "the membership that names it is in force once a majority of its voters has caught up"},
 		},
+		"an old disk": {
+			[]server{{lead, three}, {follow, three}, {srvr("follower", 7<<32|3), three + "zk_zooid_lost_entry\t39\n"}},
+			exitDegraded,
+			[]string{"3 of 3 voters serve", "an older copy of its disk was put back: stop it, run zooid recover -set-aside"},
+		},
 		"another one votes": {
 			[]server{{lead, three}, {follow, three}}, exitWell, []string{"server 3 votes, and the file doesn't name it"},
 		},

@@ -16,6 +16,8 @@ import (
 const (
 	noteLevel quorum.FrameKind = 1 // the sender's feature level, 4 bytes
 	noteSkips quorum.FrameKind = 2 // the sender's decisions to skip entries (skips.go)
+	// noteDeparted is the entry that took a life of the receiver out of the membership (formerlife.go), 16 bytes.
+	noteDeparted quorum.FrameKind = 3
 )
 
 func appendLevel(b []byte, level uint32) []byte {
@@ -42,6 +44,8 @@ func readNotes(c io.Reader, note func(quorum.Event)) error {
 		switch kind := quorum.FrameKind(head[4]); {
 		case kind == noteLevel && n >= 4:
 			note(quorum.Event{Kind: quorum.EventLevel, Level: binary.BigEndian.Uint32(payload)})
+		case kind == noteDeparted && n == quorum.DepartureSize:
+			note(quorum.Event{Kind: quorum.EventDeparted, Data: payload})
 		case kind == noteSkips:
 			note(quorum.Event{Kind: quorum.EventSkips, Data: payload})
 		}
@@ -65,6 +69,23 @@ func (t *transport) announce(c net.Conn) error {
 	}
 	c.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := c.Write(b)
+	c.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// announceDeparture tells a peer that has connected which entry took a life of it out last, if this server knows one.
+func (t *transport) announceDeparture(c net.Conn, to uint64) error {
+	if t.standing == nil {
+		return nil
+	}
+	d, ok := t.standing().Departed[to]
+	if !ok {
+		return nil
+	}
+	t.notes.Lock()
+	defer t.notes.Unlock()
+	c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := c.Write(d.Append(appendFrameHead(nil, noteDeparted, quorum.DepartureSize)))
 	c.SetWriteDeadline(time.Time{})
 	return err
 }

@@ -338,6 +338,9 @@ func (t *transport) hear(a arrival, number uint64) {
 	if err := t.announce(a.Conn); err != nil { // after supersede, so that no later note is missed
 		return
 	}
+	if err := t.announceDeparture(a.Conn, from); err != nil {
+		return
+	}
 	if r := t.remote(from); r != nil {
 		r.hurry()
 	}
