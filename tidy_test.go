@@ -31,6 +31,7 @@ const (
 var largePackages = map[string]int{
 	"internal/check":   5150,
 	"internal/cli":     7150,
+	"internal/quorum":  5150,
 	"internal/replica": 8000,
 	"internal/sim":     6100,
 	"internal/storage": 5900,

@@ -41,6 +41,8 @@ func codeOfKind(err error) string {
 		return "ZD-1115"
 	case is[*server.DivergedAloneError](err):
 		return "ZD-3405"
+	case is[*server.FormerLifeError](err):
+		return "ZD-3137"
 	case is[*server.DivergedError](err):
 		return "ZD-3406"
 	case is[*server.UndecidedError](err):

@@ -5,6 +5,8 @@ package main
 import (
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/zooid-project/zooid/internal/config"
 )
@@ -31,7 +33,7 @@ func (f *memberFiles) save(text string, version int64) {
 		return
 	}
 	path := config.DynamicPath(f.cfg.File, version)
-	if _, err := os.Stat(path); err == nil && f.cfg.Quorum.DynamicFile != "" && sameFile(path, f.cfg.Quorum.DynamicFile) {
+	if f.cfg.Quorum.DynamicFile != "" && sameFile(path, f.cfg.Quorum.DynamicFile) && holds(path, members) {
 		return // the server was started from this file
 	}
 	if err := config.WriteDynamic(path, members, false); err != nil {
@@ -45,6 +47,23 @@ func (f *memberFiles) save(text string, version int64) {
 		return
 	}
 	f.log.Info("the membership is kept in a dynamic configuration file", "file", path)
+}
+
+// holds reports whether a dynamic file names these members. A file of the same version may be one of a former ensemble,
+// if the server has joined this one with an empty data directory: all ensembles begin with the same version.
+func holds(path string, m config.Members) bool {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	in, err := config.ParseMembers(string(text))
+	return err == nil && sortedLines(withoutVersion(in)) == sortedLines(withoutVersion(m))
+}
+
+func sortedLines(text string) string {
+	lines := strings.Fields(text)
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 func sameFile(a, b string) bool {

@@ -73,6 +73,13 @@ func TestMemberFiles(t *testing.T) {
 	again := &memberFiles{cfg: cfg, log: files.log}
 	was := read("zoo.cfg")
 	again.save(cfg.Quorum.Members.String(), 0x20000000a)
+	// A file of that version that an earlier ensemble has left is replaced.
+	other := strings.Replace(cfg.Quorum.Members.String(), "h5", "h9", 1)
+	again.save(other, 0x20000000a)
+	if m := load().Quorum.Members; m.String() != other {
+		t.Errorf("started anew in another ensemble, whose membership has the same version, it has\n%s\nand not\n%s", m, other)
+	}
+	again.save(cfg.Quorum.Members.String(), 0x20000000a)
 	// A membership without this server is none to start on.
 	again.save("server.4=h4:1:2:observer;0.0.0.0:2181\nserver.5=h5:1:2:participant;0.0.0.0:2181\nversion=20000000b",
 		0x20000000b)

@@ -17,22 +17,26 @@ import (
 const asidesMax = 3
 
 // heal prepares a closed server for its next Open. If its failure, which Failed delivered, says that a majority proved
-// its state wrong, or that the others have founded an ensemble without it, its data is set aside, so that it takes
-// everything from the others. healed is false for any other failure.
+// its state wrong, that the others have founded an ensemble without it, or that its data is of a former life, its data
+// is set aside, so that it takes everything from the others. healed is false for any other failure.
 func heal(opt server.Options, failure error, now time.Time) (healed bool, err error) {
 	var diverged *server.DivergedError
-	overtaken := errors.Is(failure, server.ErrOvertaken)
-	if !errors.As(failure, &diverged) && !overtaken {
+	var former *server.FormerLifeError
+	overtaken, old := errors.Is(failure, server.ErrOvertaken), errors.As(failure, &former)
+	if !errors.As(failure, &diverged) && !overtaken && !old {
 		return false, nil
 	}
 	if n, err := storage.Asides(opt.DataDir); err != nil || n >= asidesMax {
 		return false, errors.Join(err,
-			runbook.Errorf("ZD-3404", "this server has set its data aside %d times already, the most it does by itself: find out why it diverges (its memory, its disk, its version), remove the folders aside-* in %s that are of no use any more, and start it again",
+			runbook.Errorf("ZD-3404", "this server has set its data aside %d times already, the most it does by itself: find out why (its memory, its disk, its version, who puts old disks back), remove the folders aside-* in %s that are of no use any more, and start it again",
 				n, opt.DataDir))
 	}
 	what := "diverged-"
-	if overtaken {
+	switch {
+	case overtaken:
 		what = "overtaken-"
+	case old:
+		what = "former-"
 	}
 	name := what + now.UTC().Format("20060102T150405.000Z")
 	if err := storage.SetAside(opt.DataDir, opt.LogDir, name); err != nil {
@@ -41,6 +45,11 @@ func heal(opt server.Options, failure error, now time.Time) (healed bool, err er
 	if overtaken {
 		opt.Log.Warn("this server sets the beginning of its own ensemble aside, and joins that of the others",
 			"aside", filepath.Join(opt.DataDir, "aside-"+name), "code", "ZD-3409")
+		return true, nil
+	}
+	if old {
+		opt.Log.Warn("an older disk of this server was put back: it sets that data aside, and joins anew",
+			"aside", filepath.Join(opt.DataDir, "aside-"+name), "why", former, "code", "ZD-3137")
 		return true, nil
 	}
 	opt.Log.Error("this server's data is set aside for a report; it takes everything from the others now",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -31,6 +32,18 @@ func TestAsidesMax(t *testing.T) {
 	hasData := func() bool {
 		_, err := storage.ReadIdentity(storage.OS{}, opt.DataDir, "")
 		return err == nil
+	}
+	begin()
+	if healed, err := heal(opt, fmt.Errorf("it ends: %w", &server.FormerLifeError{Server: 1}), time.Unix(0, 0)); !healed ||
+		err != nil || hasData() {
+		t.Fatalf("data of a former life: healed %t, %v", healed, err)
+	}
+	former, err := filepath.Glob(filepath.Join(opt.DataDir, "aside-former-*"))
+	if err != nil || len(former) != 1 {
+		t.Fatalf("the data of a former life is in %v, %v", former, err)
+	}
+	if err := os.RemoveAll(former[0]); err != nil {
+		t.Fatal(err)
 	}
 	begin()
 	if healed, err := heal(opt, errors.New("the disk failed"), time.Unix(0, 0)); healed || err != nil || !hasData() {

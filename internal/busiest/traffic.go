@@ -23,9 +23,9 @@ const (
 	// kept is the share of a weight that is left after a second: after 10.7 s a request counts half.
 	kept = 15.0 / 16
 	// samplesMax is how many samples may come in a second before the sampling rate is lowered. Each costs a few
-	// microseconds, so all of them take less than a hundredth of a processor. A key with a hundredth of the requests has
-	// some 300 samples among those that still count, so its rate is accurate to 6 % (one standard deviation); a steady
-	// stream has at least half of samplesMax, which makes that 8 %.
+	// microseconds, so all of them take less than a hundredth of a processor. A key with a hundredth of the requests
+	// has some 300 samples among those that still count, so its rate is accurate to 6 % (one standard deviation); a
+	// steady stream has at least half of samplesMax, which makes that 8 %.
 	samplesMax = 1000
 	// runSamples is the number of samples that lowers the sampling rate at once if they come faster than samplesMax: an
 	// idle server that suddenly gets busy spends a few milliseconds until the rate is low enough.

@@ -44,7 +44,8 @@ type Finding struct {
 // A Report is what an examination has found.
 type Report struct {
 	Config   string    `json:"config"`
-	Running  bool      `json:"running"` // a server runs on the data directory
+	Running  bool      `json:"running"`           // a server runs on the data directory
+	Lineage  string    `json:"lineage,omitempty"` // id of the history that its data belongs to
 	Faults   int       `json:"faults"`
 	Warnings int       `json:"warnings"`
 	Checks   []string  `json:"checks"` // what was examined
@@ -76,6 +77,7 @@ var checks = []check{
 	{"huge pages", (*examination).hugePages},
 	{"clocks", (*examination).clocks},
 	{"versions", (*examination).versions},
+	{"membership", (*examination).membership},
 }
 
 // An examination is one run over all checks.
@@ -174,6 +176,9 @@ func (r *Report) print(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "%s (%s): %d faults, %d warnings in %d checks\n", r.Config, state, r.Faults, r.Warnings,
 		len(r.Checks))
+	if err == nil && r.Lineage != "" {
+		_, err = fmt.Fprintf(w, "its data is of lineage %s\n", r.Lineage)
+	}
 	for _, f := range r.Findings {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "\n%s (%s): %s\n    do: %s\n", f.Level, f.Check, f.What, f.Do)

@@ -1,7 +1,9 @@
 package fourletter
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/metrics"
@@ -102,7 +104,7 @@ func (a *wordReply) readOnly(st Status) {
 }
 
 // monitor writes mntr.
-func (a *wordReply) monitor(st Status, r *metrics.Registry) {
+func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 	a.print("zk_version\t%s\nzk_server_state\t%s\n", st.Version, st.Mode)
 	if st.PeerState != "" {
 		a.print("zk_peer_state\t%s\n", st.PeerState)
@@ -111,6 +113,17 @@ func (a *wordReply) monitor(st Status, r *metrics.Registry) {
 		a.print("zk_observer_master_id\t%d\n", st.Leader)
 	}
 	EachMetric(st, r, func(name string, v metrics.Value) { a.print("zk_%s\t%s\n", name, v) })
+	a.print("zk_zooid_lineage\t%016x\nzk_zooid_voters\t%s\nzk_zooid_named_voters\t%s\nzk_zooid_staged_voters\t%s\n",
+		standing.Lineage, idList(standing.Voters), idList(standing.Named), idList(standing.Staged))
+	a.print("zk_zooid_lost_entry\t%d\n", standing.Lost)
+}
+
+// idList formats server ids as "1,2,3", and none as "none".
+func idList(ids []uint64) string {
+	if len(ids) == 0 {
+		return "none"
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
 }
 
 // EachMetric visits the metrics that mntr prints for a server.

@@ -46,7 +46,7 @@ func table() []word {
 		{"gtmk", "", func(a *wordReply) { a.print("%d", a.words.trace.Load()) }},
 		{"hash", notServing, func(a *wordReply) { a.digests(a.of.Replica().Digests()) }},
 		{"isro", "null", func(a *wordReply) { a.readOnly(a.of.Status()) }},
-		{"mntr", idle, func(a *wordReply) { a.monitor(a.of.Status(), a.of.Metrics()) }},
+		{"mntr", idle, func(a *wordReply) { a.monitor(a.of.Status(), a.of.Standing(), a.of.Metrics()) }},
 		{"ruok", "", func(a *wordReply) { a.print("imok") }},
 		{"srst", idle, func(a *wordReply) { a.of.Replica().ResetStats(); a.print("Server stats reset.\n") }},
 		{"srvr", idle, func(a *wordReply) { a.server(a.of.Status(), nil) }},
@@ -91,6 +91,7 @@ func allowed(names []string) map[string]bool {
 // A Server is the server that the words query.
 type Server interface {
 	Status() Status
+	Standing() Standing
 	Configuration() Configuration
 	Environment() []Variable
 	DataSizes() (data, log int64)

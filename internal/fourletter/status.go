@@ -27,6 +27,15 @@ type Status struct {
 	Connections int // with or without a session
 }
 
+// Standing is what a server knows of the ensemble that it belongs to.
+type Standing struct {
+	Lineage uint64   // id of the ensemble's history
+	Voters  []uint64 // the servers whose votes count
+	Named   []uint64 // the participants that /zookeeper/config names; none while no membership is in force
+	Staged  []uint64 // the participants that a change under way asks for, which isn't in force yet
+	Lost    uint64   // index of a log entry that this server has acknowledged and doesn't have, 0 for none
+}
+
 // ConnectionExpiry says when a connection is closed if nothing is received from it.
 type ConnectionExpiry struct {
 	replica.Connection

@@ -31,9 +31,9 @@ type Options struct {
 
 	StapleFile string // ocspStapleFile: an OCSP response about the port's own certificate, for clients that ask
 
-	// Reloaded is called after each attempt to read changed stores, with the error if it failed; the previous stores stay
-	// in use then. The same failure is reported again after remindEvery. Reloaded is called during a handshake and must
-	// not block. It may be nil.
+	// Reloaded is called after each attempt to read changed stores, with the error if it failed; the previous stores
+	// stay in use then. The same failure is reported again after remindEvery. Reloaded is called during a handshake and
+	// must not block. It may be nil.
 	Reloaded func(error)
 }
 

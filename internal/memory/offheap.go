@@ -23,7 +23,8 @@ type OffHeap struct {
 type region struct {
 	mapped []byte
 	huge   []byte // the part that uses huge pages
-	// holed has the numbers of huge pages that were partly released and no longer ask to be huge; nil means all of them.
+	// holed has the numbers of huge pages that were partly released and no longer ask to be huge; nil means all of
+	// them.
 	holed map[int]bool
 }
 

@@ -367,3 +367,37 @@ func TestChangeTellsOfMembersOnly(t *testing.T) {
 		t.Error("the server that was added is never said to be a member")
 	}
 }
+
+// TestChangeIsDroppedThoughJointWasRefused: raft refuses joint consensus while another change of its membership is on
+// its way, and says so to nobody. If the new server is gone when that has arrived, the change is given up like any
+// other.
+func TestChangeIsDroppedThoughJointWasRefused(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3, 4, 5)
+	lead := c.leader()
+	roles := c.pick(1, 2, 3, 4, 5)
+	roles[3].Observer, roles[4].Observer = true, true
+	lead.stage(6, 0, roles...)
+	admitted := lead.loop.lost.admitted
+	c.until("4 and 5 are observers", func() bool { return c.over(6, ChangeDone) && admitted[4] && admitted[5] })
+	c.cut[[2]uint64{4, 1}], c.cut[[2]uint64{5, 1}] = true, true
+	c.step(30)
+	lead.stage(7, 200, c.pick(1, 4, 5)...)
+	c.until("it is staged", func() bool { return lead.loop.change != nil })
+	c.step(2)
+	c.cut = map[[2]uint64]bool{{2, 1}: true, {3, 1}: true} // what is proposed from here on stays uncommitted
+	lead.loop.Handle(Event{Kind: EventJoin, From: 9, Life: 1, Empty: true, Join: make(chan JoinReply, 1)})
+	asked := lead.loop.reconciler.proposed
+	for range 8 { // less than an election timeout
+		c.step(1)
+	}
+	if lead.loop.reconciler.proposed == asked || !lead.loop.IsLeader() {
+		t.Fatal("joint consensus was not asked for")
+	}
+	clear(c.cut)
+	c.crash(4)
+	c.crash(5)
+	c.until("it is dropped", func() bool { return c.over(7, ChangeDropped) })
+	if got := c.voters(); !slices.Equal(got, []uint64{1, 2, 3}) {
+		t.Fatalf("the voters are %v, want 1, 2 and 3", got)
+	}
+}

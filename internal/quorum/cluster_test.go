@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/storage"
@@ -53,6 +54,7 @@ type node struct {
 	peers    []Member   // as SetPeers and AddPeers were told
 	told     [][]Member // as SetPeers was
 	known    []Member   // in this life
+	dropped  []uint64   // as DropPeer was told
 	full     bool       // this server's queue to its leader has no room
 	garbled  bool       // its snapshots hold no state
 
@@ -324,6 +326,11 @@ func (b *node) SetPeers(members []Member) {
 
 func (b *node) AddPeers(servers []Member) {
 	b.peers, b.known = append(b.peers, servers...), append(b.known, servers...)
+}
+
+func (b *node) DropPeer(id uint64) {
+	b.dropped = append(b.dropped, id)
+	b.known = slices.DeleteFunc(b.known, func(m Member) bool { return m.ID == id })
 }
 
 func (b *node) Visit(announcement []byte) {

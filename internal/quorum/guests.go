@@ -151,6 +151,7 @@ func (g *guests) announced(l *Loop, e Event) {
 	}
 	g.asked[m.ID] = l.ticks
 	l.o.Shell.AddPeers([]Member{m})
+	l.strays.note(l, []Member{m})
 	l.roster.guest(l, m)
 	l.introduce(m.ID)
 }

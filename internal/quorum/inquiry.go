@@ -220,7 +220,7 @@ func (q *Inquiry) hear(r *inquiryRound, m Member, a Answer, now int64) {
 	case answers:
 		q.belong[m.ID] = true
 		if a.Leader != 0 {
-			r.wait(m.ID, "belongs to an ensemble (cluster %016x), and its leader, server %d, must let this server in",
+			r.wait(m.ID, "belongs to an ensemble (cluster %016x), and its leader, server %d, must let this server in; if it doesn't, its log says why",
 				a.Cluster, a.Leader)
 		} else {
 			r.wait(m.ID, "belongs to an ensemble (cluster %016x) that has no leader: start its other servers; if their data is lost, see 'zooid recover' on server %d",

@@ -76,6 +76,7 @@ func (l *Loop) introduced(payload []byte) error {
 	})
 	if len(members) > 0 {
 		l.o.Shell.AddPeers(members)
+		l.strays.note(l, members)
 		l.roster.introduced(l, members)
 	}
 	return nil

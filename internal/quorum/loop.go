@@ -34,10 +34,12 @@ type Shell interface {
 	// SetPeers sets the members of the ensemble: the members decided on, and those that a
 	// change under way adds. The Shell connects to all of them except this server, at the
 	// given addresses. SetPeers is called for each membership that the state machine reports.
-	// A server that leaves stays connected, since it has yet to hear of its removal.
+	// A server that leaves stays connected until DropPeer, since it has yet to hear of its removal.
 	SetPeers(members []Member)
 	// AddPeers adds servers to connect to, which need not be members.
 	AddPeers(servers []Member)
+	// DropPeer ends the connecting to a server, until SetPeers or AddPeers names it again.
+	DropPeer(id uint64)
 	// Visit announces this server to every peer that it knows, connected or not. Each peer
 	// gets an EventGuest with the announcement.
 	Visit(announcement []byte)
@@ -75,7 +77,8 @@ const (
 	EventMembers                    // Data is the members' addresses as From knows them
 	// From, whose identity is proven, asks to follow without being a member; Data is its announcement
 	EventGuest
-	EventWritten // the snapshot of Meta was written (Bytes before compression), or failed with Err
+	EventDeparted // Data is the Departure of a life of this server, as From has applied it
+	EventWritten  // the snapshot of Meta was written (Bytes before compression), or failed with Err
 )
 
 // An Event is an input from a Shell to a Loop.
@@ -151,8 +154,10 @@ type Loop struct {
 	failover    failover
 	leaderCheck leaderCheck
 	lost        lost
+	departures  departures
 	roster      roster
 	guests      guests
+	strays      strays
 	levels      levels
 	skips       skips
 	doubts      doubts
@@ -190,6 +195,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	l := &Loop{o: o, log: o.Log, disk: disk, conf: conf, applied: o.Applied}
 	l.levels.known, l.levels.outdated = map[uint64]uint32{}, map[uint64]int{}
 	l.guests.asked, l.guests.heard = map[uint64]uint64{}, map[uint64]uint64{}
+	l.strays = strays{dialled: map[uint64]bool{}, since: map[uint64]uint64{}}
 	l.lost = lost{
 		out: map[uint64]departure{}, tried: map[uint64]attempt{}, former: map[uint64]uint64{}, admitted: map[uint64]bool{},
 	}
@@ -212,6 +218,8 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	}
 	l.member(conf)
 	l.roster.read(l)
+	l.strays.note(l, l.Peers())
+	l.departures.read(l)
 	l.levels.inForce, _ = o.State.Levels()
 	if meta, ok := o.Dir.NewestSnapshot(); ok && contains(conf, o.ID) {
 		l.memberSince = meta.Index
@@ -314,7 +322,9 @@ func (l *Loop) Tick() {
 	l.guests.tick(l)
 	if l.ticks%reconcileTicks == 0 {
 		l.roster.keep(l)
+		l.departures.keep(l)
 		l.reconcile()
+		l.strays.tick(l)
 	}
 	if l.snap.wanted || l.ticks%snapshotLookTicks == 0 {
 		l.snap.consider(l)
@@ -333,7 +343,8 @@ func (l *Loop) Tick() {
 func (l *Loop) Resting() bool {
 	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() &&
 		l.ticks > 0 && l.status.Applied == l.applied &&
-		l.change == nil && l.batch == nil && l.reads.asked == 0 && l.reads.ready == 0 && !l.snap.wanted &&
+		l.change == nil && l.batch == nil && len(l.strays.since) == 0 && l.reads.asked == 0 &&
+		l.reads.ready == 0 && !l.snap.wanted &&
 		!slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID != l.o.ID })
 }
 
@@ -372,6 +383,8 @@ func (l *Loop) Handle(e Event) {
 		if err := l.introduced(e.Data); err != nil {
 			l.log.Warn("what a peer told of the members can't be read", "peer", e.From, "err", err)
 		}
+	case EventDeparted:
+		l.departures.told(l, e)
 	case EventGuest:
 		l.guests.announced(l, e)
 	case EventSkips:
@@ -569,6 +582,7 @@ func (l *Loop) write(m *pb.Message) {
 		sync = sync || hs.GetTerm() != l.hard.GetTerm() || hs.GetVote() != l.hard.GetVote()
 		l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
 	}
+	l.reconciler.logged(m.GetEntries())
 	switch {
 	case m.GetSnapshot() != nil:
 		l.install(m, hs)

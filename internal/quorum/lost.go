@@ -124,6 +124,7 @@ func (l *Loop) left(e *pb.Entry) {
 		clear(l.lost.out)
 	}
 	delete(l.lost.admitted, id)
+	l.departures.note(id, Departure{Index: e.GetIndex(), Term: e.GetTerm()})
 	l.lost.out[id] = departure{life: life, index: e.GetIndex(), term: e.GetTerm(), tick: l.ticks}
 }
 

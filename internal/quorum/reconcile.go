@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // The state machine holds the membership that the ensemble has decided on; raft
@@ -57,6 +58,9 @@ type Change struct {
 	Members  []Member // the members asked for
 	Named    bool     // the state machine names Members
 	Patience uint64   // ticks that the requester waits for new servers to catch up; 0 for no limit
+	// Replaced says that the change is to be dropped unless its joint consensus has begun: no client
+	// asked for it, no membership was ever in force, and this server's configuration names another one.
+	Replaced bool
 }
 
 // A ChangeStep is a step of a Change that the leader requests of the state machine.
@@ -95,7 +99,8 @@ type reconciler struct {
 	step      ChangeStep
 	stepped   uint64 // tick when step was last requested
 	proposed  uint64 // tick when the pending change of raft's membership was proposed; 0 if none is pending
-	committed bool   // joint consensus was proposed: the change can no longer be dropped
+	asked     bool   // joint consensus was proposed; whether raft took it isn't known yet
+	committed bool   // the entry that begins joint consensus is in the log: the change can no longer be dropped
 	handOffs  int
 	ready     bool // an entry of this leader's term was applied, so everything before it was
 }
@@ -120,6 +125,7 @@ func (l *Loop) decided() bool {
 		}
 	}
 	l.o.Shell.SetPeers(peers)
+	l.strays.note(l, peers)
 	l.roster.changed(l, before)
 	l.roster.keep(l)
 	l.introduceAll(before)
@@ -161,7 +167,7 @@ func (l *Loop) reconcile() {
 // enter takes the steps of a change up to the beginning of joint consensus.
 func (l *Loop) enter(c *Change) {
 	r := &l.reconciler
-	if changes := l.joiners(); len(changes) > 0 {
+	if changes := l.joiners(); len(changes) > 0 && !c.Replaced {
 		l.propose(&pb.ConfChangeV2{Changes: changes})
 		return
 	}
@@ -178,17 +184,36 @@ func (l *Loop) enter(c *Change) {
 	switch {
 	case r.step == ChangeDropped:
 		l.takeStep(ChangeDropped) // it was requested before, and may be in the log
-	case !r.committed && !ready && c.Patience > 0 && waited > c.Patience:
+	case c.Replaced && !r.asked && !r.committed:
+		l.log.Info("the membership that this server was first started with is replaced before it is in force: the server lines name another one now")
+		l.takeStep(ChangeDropped)
+	case !r.asked && !r.committed && !ready && c.Patience > 0 && waited > c.Patience:
 		l.log.Warn("a change of membership is given up: too few of the voters it asks for have caught up, or a new one can't vote yet; see that they run, and ask again",
 			"caughtUp", caughtUp, "voters", voters)
 		l.takeStep(ChangeDropped)
 	case caughtUp == voters || ready && waited > grace:
-		r.committed = true
+		r.asked = true
 		l.log.Info("the membership changes by joint consensus", "caughtUp", caughtUp, "voters", voters)
 		l.propose(&pb.ConfChangeV2{
 			Transition: pb.ConfChangeTransition_ConfChangeTransitionJointExplicit.Enum(), Changes: changes,
 		})
 	}
+}
+
+// logged notes, from the entries that this leader writes to its log, whether raft took the joint consensus that was
+// asked for. Raft replaces a change of membership by an empty entry while it has another one in its log that isn't
+// applied, such as the departure of a server that lost its disk, and tells nobody.
+func (r *reconciler) logged(entries []*pb.Entry) {
+	if r.asked && len(entries) > 0 {
+		r.asked, r.committed = false, r.committed || slices.ContainsFunc(entries, beginsJoint)
+	}
+}
+
+// beginsJoint reports whether an entry begins joint consensus.
+func beginsJoint(e *pb.Entry) bool {
+	cc := &pb.ConfChangeV2{}
+	return e.GetType() == pb.EntryConfChangeV2 && proto.Unmarshal(e.GetData(), cc) == nil &&
+		cc.GetTransition() == pb.ConfChangeTransition_ConfChangeTransitionJointExplicit
 }
 
 // follow changes raft's membership towards the one that the state machine names, and adds guests.
@@ -227,6 +252,7 @@ func (l *Loop) takeStep(step ChangeStep) {
 func (l *Loop) propose(cc *pb.ConfChangeV2) {
 	l.reconciler.proposed = l.ticks
 	if err := l.node.ProposeConfChange(cc); err != nil {
+		l.reconciler.asked = false
 		l.log.Warn("a change of membership was not accepted; it is tried again", "err", err)
 	}
 }

@@ -26,6 +26,12 @@ type Status struct {
 	Observers []uint64
 	Guests    []uint64   // servers that follow without a vote and aren't members
 	Followers []Progress // on the leader only
+	// Departed has, by server, the entry that took a life of it out last, as far as this server knows. It is shared and
+	// must not be modified.
+	Departed map[uint64]Departure
+	// Lost, if not 0, is the index of a log entry that this server has acknowledged, as a leader says, and doesn't
+	// have: an older copy of its disk was put back.
+	Lost uint64
 	// Unanswered is the number of ticks for which the leader has not answered this
 	// server, though this server hears it: what this server sends doesn't arrive.
 	Unanswered uint64
@@ -49,6 +55,7 @@ func (l *Loop) Voters() (now, before []uint64) {
 func (l *Loop) publish() {
 	s := Status{
 		Leadership: l.lastLead, Elected: l.elected(), Applied: l.applied, Unanswered: l.leaderCheck.unanswered(l),
+		Departed: l.departures.of, Lost: l.lostEntry(),
 		Voters: slices.Clone(l.conf.GetVoters()),
 	}
 	for _, id := range l.conf.GetLearners() {

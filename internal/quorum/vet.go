@@ -57,6 +57,7 @@ type vetting struct {
 type refusedMessages struct {
 	until map[uint64]uint64 // by peer: tick before which nothing is logged
 	count map[uint64]int    // by peer: messages refused since the last line
+	lost  uint64            // index of an entry that this server has acknowledged, as a leader says, and doesn't have
 }
 
 // refuse logs that a peer's message was refused, at most once in refusedTicks for each peer.
@@ -65,11 +66,31 @@ func (r *refusedMessages) refuse(l *Loop, from uint64, err error) {
 		r.until, r.count = map[uint64]uint64{}, map[uint64]int{}
 	}
 	r.count[from]++
+	lost := (*lostEntryError)(nil)
+	if errors.As(err, &lost) {
+		r.lost = max(r.lost, lost.Index)
+	}
 	if l.ticks < r.until[from] {
 		return
 	}
-	l.log.Warn("a peer's raft message was not accepted", "peer", from, "messages", r.count[from], "err", err)
+	if lost != nil {
+		l.log.Error("this server has acknowledged log entries that it doesn't have: an older copy of its disk was put back. It can't go on with that: stop it, set its data aside by 'zooid recover -set-aside', and start it; it then joins anew",
+			"leader", from, "acknowledged", lost.Index, "logEndsAt", lost.Last)
+	} else {
+		l.log.Warn("a peer's raft message was not accepted", "peer", from, "messages", r.count[from], "err", err)
+	}
 	r.until[from], r.count[from] = l.ticks+refusedTicks, 0
+}
+
+// lostEntry returns the index of an entry that this server has acknowledged and doesn't have, 0 if it knows of none.
+func (l *Loop) lostEntry() uint64 {
+	if l.messages.lost == 0 {
+		return 0
+	}
+	if last, err := l.disk.LastIndex(); err == nil && last >= l.messages.lost {
+		l.messages.lost = 0 // a later leader, which asks where its log ends, has sent what it lacks
+	}
+	return l.messages.lost
 }
 
 // decodeMessage decodes a raft message from a peer.
@@ -147,6 +168,14 @@ func emptySnapshot(s *pb.Snapshot) bool {
 	return s.GetMetadata().GetIndex() == 0 && len(s.GetData()) == 0
 }
 
+// A lostEntryError refuses a message that commits an entry which this server must have acknowledged, and doesn't have.
+type lostEntryError struct{ Index, Last uint64 }
+
+func (e *lostEntryError) Error() string {
+	return fmt.Sprintf("it commits index %d, which this server has acknowledged to nobody: its log ends at %d", e.Index,
+		e.Last)
+}
+
 // checkType checks the fields whose allowed values depend on the message's type.
 func (v vetting) checkType(m *pb.Message) error {
 	switch m.GetType() {
@@ -162,8 +191,7 @@ func (v vetting) checkType(m *pb.Message) error {
 		}
 	case pb.MsgHeartbeat:
 		if m.GetTerm() >= v.term && m.GetCommit() > v.last {
-			return fmt.Errorf("it commits index %d, which this server has acknowledged to nobody: its log ends at %d. If its disk was replaced by an older copy, it can't go on with that: stop it, and set the data aside by 'zooid recover -set-aside'; it then joins anew",
-				m.GetCommit(), v.last)
+			return &lostEntryError{Index: m.GetCommit(), Last: v.last}
 		}
 	case pb.MsgVote, pb.MsgPreVote:
 		if m.GetLogTerm() > m.GetTerm() {

@@ -30,6 +30,11 @@ func (r *Replica) Membership(known int64) (*quorum.Membership, int64) {
 	}
 	if changing && err == nil {
 		m.Change = &quorum.Change{ID: change.ID, Named: change.Named, Patience: changePatience(change.Timeout)}
+		if change.Asked && change.Timeout == 0 {
+			m.Change.Patience = abandonedTicks
+		}
+		own := r.ownMembers(change.Text)
+		m.Change.Replaced = !change.Asked && !change.Named && text == "" && own != "" && own != change.Text
 		m.Change.Members, err = r.membership.Parse(change.Text)
 	}
 	if err != nil {
@@ -69,6 +74,10 @@ const patienceShare = 4
 // QuorumTick is the tick of elections and heartbeats.
 const QuorumTick = 50 * time.Millisecond
 
+// abandonedTicks is how many quorum ticks a reconfig whose session has ended waits for new servers.
+// Nobody reads its answer; meanwhile no other reconfig is taken.
+const abandonedTicks = 100
+
 // changePatience returns how many quorum ticks a reconfig may wait, given its session's timeout
 // (ms).
 func changePatience(timeout int32) uint64 {
@@ -83,10 +92,26 @@ var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
 	quorum.ChangeNamed: tree.ChangeNamed, quorum.ChangeDone: tree.ChangeDone, quorum.ChangeDropped: tree.ChangeDropped,
 }
 
-// StepChange proposes a step of the change of membership under way.
+// StepChange proposes a step of the change of membership under way. A first membership that is
+// dropped is replaced by the configured one.
 func (r *Replica) StepChange(id int64, step quorum.ChangeStep) {
 	r.outbox.add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
+	r.mu.RLock()
+	text, _ := r.tree.Members()
+	c, _ := r.tree.Change()
+	r.mu.RUnlock()
+	if own := r.ownMembers(c.Text); step == quorum.ChangeDropped && c.ID == id && !c.Asked && text == "" && own != "" {
+		r.outbox.add(&tree.Request{Op: tree.OpMembers, Body: []byte(own)})
+	}
 	r.kick()
+}
+
+// ownMembers returns the configured membership, as it would be staged in place of staged.
+func (r *Replica) ownMembers(staged string) string {
+	if r.membership.Own == nil {
+		return r.membership.Text
+	}
+	return r.membership.Own(r.membership.Text, staged)
 }
 
 // proposeMembers proposes the membership that this server was started with, if the tree has none.

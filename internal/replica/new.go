@@ -116,6 +116,10 @@ type Membership struct {
 	Text string
 	// Parse returns the servers of a membership text. Its result must depend on its argument alone.
 	Parse func(text string) ([]quorum.Member, error)
+	// Own, if not nil, returns Text with what a staged membership has in its place where Text means
+	// nothing on other machines, such as a wildcard in this server's own line. Its result must depend
+	// on its arguments alone.
+	Own func(text, staged string) string
 }
 
 // Defaults of the settings that would be useless at zero.

@@ -33,6 +33,7 @@ func (s *diskShell) Room(uint64) bool                           { return false }
 func (s *diskShell) SendSnapshot(uint64, uint64, []byte)        {}
 func (s *diskShell) SetPeers([]quorum.Member)                   {}
 func (s *diskShell) AddPeers([]quorum.Member)                   {}
+func (s *diskShell) DropPeer(uint64)                            {}
 func (s *diskShell) AnnounceSkips([]byte)                       {}
 func (s *diskShell) Visit([]byte)                               {}
 func (s *diskShell) Beside(work func()) func()                  { return work }

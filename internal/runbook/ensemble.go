@@ -87,6 +87,15 @@ var peers = []Entry{
 	{"ZD-3129", "The lineage of the ensemble could not be written to its file",
 		"The file lineage.kept can't be written. It is tried again. Until then this server tells other ensembles apart by their cluster ids alone.",
 		"Check the log directory's free space and permissions."},
+	{"ZD-3135", "A server that asks to join isn't at its address",
+		"Only the server at the address in the membership may join under its id. There, nobody answers, or a server that has data: the address is wrong, or two machines use the same id.",
+		"Correct the address by 'zooid cli reconfig -add'. While a standalone server grows by its server lines and no other server has a vote yet, correct the lines in its zoo.cfg and start it again: they replace the former ones."},
+	{"ZD-3136", "An older copy of this server's disk was put back",
+		"The leader says that the server has acknowledged log entries which its log doesn't hold: the disk is older than what the server had on it last, for example by a snapshot of its machine, or the log was cut.",
+		"If the right disk is still there, stop the server and put that back. Otherwise stop it, run 'zooid recover -set-aside' on it, and start it: it joins anew, by what the others have."},
+	{"ZD-3137", "The data is of a former life of this server",
+		"An older disk of the server came back after the server had lost its data and joined with an empty directory. What that data had acknowledged was accounted for then. The server sets it aside by itself, and joins anew.",
+		"Nothing, if the older disk came back by mistake or by a restored machine. The files are in the folder aside-former-… of each directory; remove it if it is of no more use."},
 }
 
 // membership has the codes of membership changes.
@@ -145,6 +154,9 @@ var membership = []Entry{
 	{"ZD-3225", "The members' addresses could not be written",
 		"The file peers.kept can't be written. It is tried again.",
 		"Check the log directory's free space and permissions."},
+	{"ZD-3226", "Which servers have lost their data could not be written",
+		"The file departed.kept can't be written. It is tried again.",
+		"Check the disk and the rights of the data directory."},
 }
 
 // versions has the codes of servers with different versions, and of snapshots sent between servers.

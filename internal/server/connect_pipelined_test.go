@@ -53,7 +53,8 @@ func TestRequestsBehindConnect(t *testing.T) {
 // TestIdleSession says nothing for longer than a connection without a session may.
 func TestIdleSession(t *testing.T) {
 	t.Parallel()
-	// A client has to send its connect request within that time too; connect tries again if a busy machine doesn't let it.
+	// A client has to send its connect request within that time too; connect tries again if a busy machine doesn't let
+	// it.
 	const sessionless = time.Second
 	addr := open(t, Options{SessionlessTimeout: sessionless}).Addrs()[0].String()
 	c := connect(t, addr, 0, nil)

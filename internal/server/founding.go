@@ -139,6 +139,27 @@ func reachedAt(opt *Options, addr string) {
 	}
 }
 
+// ownMembers returns the function that fills in the configured membership from a staged one (replica.Membership.Own),
+// or nil if there is nothing to fill in: this server's own line has an address that others can use.
+func ownMembers(opt Options) func(text, staged string) string {
+	at := slices.IndexFunc(opt.Members, func(m Member) bool { return m.ID == opt.ID })
+	if at < 0 || len(opt.Members[at].Addrs) != 1 || opt.Membership.At == nil || !onlyHere(opt.Members[at].Addrs[0]) {
+		return nil
+	}
+	return func(text, staged string) string {
+		members, err := opt.Membership.Parse(staged)
+		i := slices.IndexFunc(members, func(m Member) bool { return m.ID == opt.ID })
+		if err != nil || i < 0 || len(members[i].Addrs) != 1 {
+			return text
+		}
+		host, _, _ := net.SplitHostPort(members[i].Addrs[0])
+		if own, ok := opt.Membership.At(text, opt.ID, host); ok {
+			return own
+		}
+		return text
+	}
+}
+
 // onlyHere reports whether addr is a wildcard or a loopback address, or a name of one.
 func onlyHere(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)

@@ -2,6 +2,8 @@ package server
 
 import (
 	"log/slog"
+	"net"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +25,39 @@ func TestReachedAt(t *testing.T) {
 		reachedAt(&o, c.seen)
 		if got := o.Members[1].Addrs[0]; got != c.want || (o.Membership.Text != "") != (c.want != c.own) {
 			t.Errorf("own line %s, seen at %s: %s with the text %q, want %s", c.own, c.seen, got, o.Membership.Text, c.want)
+		}
+	}
+}
+
+// TestOwnMembers: the configured membership keeps the address that a staged one has for this server if the own line has
+// one that means nothing on other machines.
+func TestOwnMembers(t *testing.T) {
+	t.Parallel()
+	parse := func(text string) (members []Member, err error) {
+		for i, addr := range strings.Fields(text) {
+			members = append(members, Member{ID: uint64(i + 1), Addrs: []string{addr}})
+		}
+		return members, nil
+	}
+	at := func(text string, id uint64, host string) (string, bool) {
+		fields := strings.Fields(text)
+		_, port, _ := net.SplitHostPort(fields[id-1])
+		fields[id-1] = host + ":" + port
+		return strings.Join(fields, " "), true
+	}
+	for own, want := range map[string]string{
+		"0.0.0.0:1 b:2":  "a:1 b:2",
+		"[::]:1 b:2":     "a:1 b:2",
+		"10.0.0.9:1 b:2": "10.0.0.9:1 b:2",
+	} {
+		members, _ := parse(own)
+		o := Options{ID: 1, Members: members, Membership: Membership{Text: own, Parse: parse, At: at}}
+		got := own
+		if fill := ownMembers(o); fill != nil {
+			got = fill(own, "a:1 wrong:2")
+		}
+		if got != want {
+			t.Errorf("own lines %q: %q takes the place of what is staged, want %q", own, got, want)
 		}
 	}
 }

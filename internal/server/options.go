@@ -20,6 +20,10 @@ type Member = quorum.Member
 // DivergedError is delivered by Failed if a majority proved this server's state wrong.
 type DivergedError = quorum.DivergedError
 
+// FormerLifeError is delivered by Failed if the server's data is of a life that the ensemble has taken out: an older
+// disk was put back after the server had joined with an empty one.
+type FormerLifeError = quorum.FormerLifeError
+
 // DivergedAloneError and UndecidedError are delivered by Failed if no majority can tell which state
 // is right.
 type (

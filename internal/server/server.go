@@ -44,6 +44,7 @@ type Server struct {
 	replica *replica.Replica
 	dir     *storage.Dir
 	peer    *peer.Peer
+	lineage uint64       // id of the history that the data directory belongs to
 	newID   func() int64 // generates ids for sessions and connections
 	auth    *auth.Registry
 	// clientLog is for log lines about single clients, limited in rate.
@@ -255,6 +256,8 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 		return err
 	}
 	applied := options.Tree.LastIndex()
+	s.lineage = cluster
+	opt.Log.Info("the data directory is read", "lineage", fmt.Sprintf("%016x", cluster))
 	s.replica = replica.New(options)
 	s.peer, err = peer.Open(peer.Options{
 		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener,
@@ -278,8 +281,9 @@ func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Op
 		observe = s.observed
 	}
 	return replica.Options{
-		ID: o.ID, Servers: len(o.Members), Membership: replica.Membership{Text: o.Membership.Text, Parse: o.Membership.Parse},
-		Serving: o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: s.clientLog,
+		ID: o.ID, Servers: len(o.Members),
+		Membership: replica.Membership{Text: o.Membership.Text, Parse: o.Membership.Parse, Own: ownMembers(o)},
+		Serving:    o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: s.clientLog,
 		Meters: s.meters,
 		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
 			return restore.Tree(meta, snap, treeOptions)

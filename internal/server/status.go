@@ -23,6 +23,34 @@ func (s *Server) Status() fourletter.Status {
 	return fourletter.Status{View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState, Connections: s.connCount()}
 }
 
+// Standing returns what this server knows of the ensemble that it belongs to.
+func (s *Server) Standing() fourletter.Standing {
+	named, _ := s.replica.Members()
+	q := s.peer.Status()
+	return fourletter.Standing{
+		Lineage: s.lineage, Voters: q.Voters, Named: s.participants(named),
+		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost,
+	}
+}
+
+// participants returns the servers that a membership text names as voters, ascending.
+func (s *Server) participants(text string) (ids []uint64) {
+	if text == "" || s.opt.Membership.Parse == nil {
+		return nil
+	}
+	members, err := s.opt.Membership.Parse(text)
+	if err != nil {
+		return nil // the replica, which follows the membership, has logged the error
+	}
+	for _, m := range members {
+		if !m.Observer {
+			ids = append(ids, m.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // mode returns this server's role in its ensemble, in two of Apache's notations. A follower stays a
 // follower while there is no leader: it keeps its clients.
 func (s *Server) mode(leads bool) (mode, peerState string) {

@@ -261,6 +261,9 @@ func (l *life) SetPeers(members []quorum.Member) {
 // AddPeers implements quorum.Shell.
 func (l *life) AddPeers(servers []quorum.Member) { l.SetPeers(servers) }
 
+// DropPeer implements quorum.Shell.
+func (l *life) DropPeer(id uint64) { delete(l.peers, id) }
+
 // vet checks a reconfig as the server does: do enough of the voters answer?
 func (l *life) vet(body []byte) jute.Code {
 	var q jute.ReconfigRequest

@@ -150,6 +150,9 @@ func (l *link) dial() {
 				if level := l.peer.level; level > levelFirst {
 					mine.hear(quorum.Event{Kind: quorum.EventLevel, From: l.to.id, Level: uint32(level)})
 				}
+				if d, ok := l.peer.loop.Status().Departed[l.from.id]; ok {
+					mine.hear(quorum.Event{Kind: quorum.EventDeparted, From: l.to.id, Data: d.Append(nil)})
+				}
 				if note := l.peer.skips; note != nil {
 					mine.hear(quorum.Event{Kind: quorum.EventSkips, From: l.to.id, Data: note})
 				}

@@ -39,7 +39,8 @@ type Plan struct {
 	ReadOnly      bool  // servers without a quorum serve read-only
 	TwoDirs       bool  // the log has a directory of its own
 	Refuse        int64 // free bytes below which clients' writes are refused
-	// Pace is the requests per second that a connection may send; a server allows three times that in all; 0 is no limit
+	// Pace is the requests per second that a connection may send; a server allows three times that in all; 0 is no
+	// limit
 	Pace      int64
 	Local     bool  // sessions are local to their server until they write
 	Upgrading bool  // and become global when they ask for an ephemeral znode

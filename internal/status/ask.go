@@ -54,6 +54,9 @@ type serverRow struct {
 	State    string `json:"state"`
 	// Trouble is what a server that serves refuses to do, and why.
 	Trouble string `json:"trouble,omitempty"`
+	Lineage string `json:"lineage,omitempty"` // id of the history that it belongs to, if it tells
+	// Vote says why a server that is to vote has no vote, and what gives it one.
+	Vote string `json:"vote,omitempty"`
 
 	secure   string      // address of the port for TLS
 	access   *cli.Access // how servers are reached; nil means without TLS
@@ -65,6 +68,9 @@ type serverRow struct {
 	lagText string
 	synced  int      // followers that a leader says are up to date
 	voters  int      // that the server knows of; 0 if it didn't tell
+	votes   []int64  // ids of these voters; none if it didn't tell
+	named   []int64  // the voters that the membership in force names
+	staged  []int64  // the voters of a change of membership under way
 	refuses []string // four-letter words
 	soon    string   // what will become Trouble
 }
@@ -139,7 +145,7 @@ func (row *serverRow) name() string {
 // rank orders servers: what needs attention first, then the leader.
 func (row *serverRow) rank() int {
 	switch {
-	case row.State == stateLagging || row.State == stateOK && row.Trouble != "":
+	case row.State == stateLagging || row.State == stateOK && (row.Trouble != "" || row.Vote != ""):
 		return 2
 	case row.State == stateReadOnly || row.State == stateLeaderless:
 		return 1
@@ -192,6 +198,7 @@ func (row *serverRow) monitor() {
 		return
 	}
 	var global, local int64 = -1, 0
+	lost := false
 	var resources resources
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
@@ -202,6 +209,16 @@ func (row *serverRow) monitor() {
 			local = max(number(value), 0)
 		case "zk_quorum_size":
 			row.voters = int(max(number(value), 0))
+		case "zk_zooid_lineage":
+			row.Lineage = strings.TrimSpace(value)
+		case "zk_zooid_voters":
+			row.votes = ids(value)
+		case "zk_zooid_named_voters":
+			row.named = ids(value)
+		case "zk_zooid_staged_voters":
+			row.staged = ids(value)
+		case "zk_zooid_lost_entry":
+			lost = number(value) > 0
 		case "zk_synced_followers":
 			row.synced = int(max(number(value), 0))
 		default:
@@ -209,6 +226,9 @@ func (row *serverRow) monitor() {
 		}
 	}
 	row.Trouble, row.soon = resources.trouble()
+	if lost {
+		row.Trouble = "an older copy of its disk was put back: stop it, run zooid recover -set-aside on it, and start it; it joins anew"
+	}
 	if global >= 0 {
 		row.Sessions = global + local
 	}
@@ -282,6 +302,16 @@ func (row *serverRow) disk() {
 	if ok {
 		row.Disk = data
 	}
+}
+
+// ids reads a list of server ids, "none" or "1,2,3".
+func ids(text string) (list []int64) {
+	for field := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		if id, err := strconv.ParseInt(field, 10, 64); err == nil {
+			list = append(list, id)
+		}
+	}
+	return list
 }
 
 // number reads a figure; Apache prints some as doubles.

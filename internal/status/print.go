@@ -52,6 +52,17 @@ func (o *overview) printTable(w io.Writer, colours bool) error {
 		}
 		b.WriteString(painted(colours, paint[n], strings.TrimRight(text, " ")) + "\n")
 	}
+	var below []string
+	if o.Lineage != "" {
+		below = append(below, "lineage "+o.Lineage)
+	}
+	if len(o.Voters) > 0 {
+		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Voters), " ", ", "), "[]")
+		below = append(below, "the votes of "+list+" count")
+	}
+	if len(below) > 0 {
+		b.WriteString("\n" + strings.Join(below, ", ") + "\n")
+	}
 	if len(o.Hints) > 0 {
 		b.WriteString("\n")
 	}
@@ -88,7 +99,7 @@ func painted(colours bool, colour, text string) string {
 
 func (row *serverRow) colour() string {
 	switch {
-	case row.State == stateOK && row.Trouble == "":
+	case row.State == stateOK && row.Trouble == "" && row.Vote == "":
 		return ""
 	case row.State == stateOK || row.State == stateReadOnly || row.State == stateLagging || row.State == stateLeaderless:
 		return yellow
@@ -96,15 +107,15 @@ func (row *serverRow) colour() string {
 	return red
 }
 
-// stateText returns the state, and the trouble of a server that is well otherwise.
+// stateText returns the state, why a server has no vote, and its trouble; "ok" only if there is nothing else to say.
 func (row *serverRow) stateText() string {
-	switch {
-	case row.Trouble == "":
-		return row.State
-	case row.State == stateOK:
-		return row.Trouble
+	var all []string
+	for _, text := range []string{row.State, row.Vote, row.Trouble} {
+		if text != "" && (text != stateOK || row.Vote == "" && row.Trouble == "") {
+			all = append(all, text)
+		}
 	}
-	return row.State + "; " + row.Trouble
+	return strings.Join(all, "; ")
 }
 
 // cells returns the row as text; a dash stands for what the server didn't tell.

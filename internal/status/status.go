@@ -47,7 +47,10 @@ Servers that take TLS alone are asked with the flags of zooid cli: -tls-ca,
 LAG is in changes: what the leader had half a second ago and the server still
 has not. EPOCH and ZXID are those of the last change applied.
 
-STATE names a server that is short of disk or memory, and what it refuses.
+STATE names a server that is short of disk or memory, and what it refuses, and
+one that has no vote, why, and what gives it one. Whose votes count is what the
+leader says by mntr. The file's server lines only say whom to ask: without mntr
+the servers are counted, and a minority of them is "unknown".
 
 exit code: 0 all is well; 1 the ensemble serves, but a server is missing, behind
 or short of something; 2 there is no quorum, or it can't be told.
@@ -70,6 +73,8 @@ type overview struct {
 	Summary string       `json:"summary"`
 	Why     []string     `json:"why,omitempty"`
 	Hints   []string     `json:"hints,omitempty"`
+	Lineage string       `json:"lineage,omitempty"` // id of the ensemble's history, if a server told
+	Voters  []int64      `json:"voters,omitempty"`  // the servers whose votes count, if a server told
 	Servers []*serverRow `json:"servers"`
 }
 
@@ -330,6 +335,7 @@ func markLag(rows []*serverRow, zxid int64) (behind []*serverRow) {
 func (o *overview) judge(alone bool) int {
 	lead := leading(o.Servers)
 	voters, serving := 0, 0
+	o.membership(lead)
 	unasked := unaskedVoters(o.Servers)
 	for _, row := range o.Servers {
 		switch {
@@ -339,6 +345,9 @@ func (o *overview) judge(alone bool) int {
 			row.State = stateReadOnly
 		case row.Role == "standalone" && !alone && row.State == stateOK:
 			row.State = stateAlone
+		case lead != nil && row.Lineage != "" && lead.Lineage != "" && row.Lineage != lead.Lineage &&
+			(row.State == stateOK || row.State == stateLagging):
+			row.State = fmt.Sprintf("it belongs to another ensemble, of lineage %s", row.Lineage)
 		case lead == nil && !alone && unasked == 0 && row.State == stateOK:
 			row.State = stateLeaderless
 		}
@@ -351,6 +360,9 @@ func (o *overview) judge(alone bool) int {
 		}
 		if !well {
 			o.Why = append(o.Why, fmt.Sprintf("%s: %s", row.name(), row.State))
+		}
+		if row.Vote != "" {
+			o.Why = append(o.Why, fmt.Sprintf("%s: %s", row.name(), row.Vote))
 		}
 		if row.Trouble != "" {
 			o.Why = append(o.Why, fmt.Sprintf("%s: %s", row.name(), row.Trouble))
@@ -366,11 +378,15 @@ func (o *overview) judge(alone bool) int {
 	for _, row := range o.Servers {
 		voters = max(voters, row.voters)
 	}
+	if len(o.Voters) > 0 {
+		voters = len(o.Voters)
+	}
 	guests := ""
-	if lead != nil && lead.voters > 0 && lead.voters < voters { // some of the named voters follow without a vote
+	if o.Voters == nil && lead != nil && lead.voters > 0 && lead.voters < voters { // some follow without a vote
 		guests = fmt.Sprintf("%d voters are named here, and the leader counts %d: reconfig -add gives a server its vote",
 			voters, lead.voters)
-		// Followers are in step except while an entry is on its way, so the servers that serve count too, less the guests.
+		// Followers are in step except while an entry is on its way, so the servers that serve count too, less the
+		// guests.
 		serving = min(max(serving-(voters-lead.voters), lead.synced+1), lead.voters)
 		voters = lead.voters
 	}
@@ -387,9 +403,15 @@ func (o *overview) judge(alone bool) int {
 			o.Hints = append(o.Hints, row.name()+": "+row.soon)
 		}
 	}
-	o.Summary = summary(lead, alone, serving, voters)
+	o.Hints = append(o.Hints, o.votersNotAsked()...)
+	told := lead == nil || lead.voters > 0
+	o.Summary = summary(lead, alone, told, serving, voters)
 	slices.SortStableFunc(o.Servers, func(a, b *serverRow) int { return cmp.Compare(a.rank(), b.rank()) })
 	switch {
+	case !quorum && !alone && !told:
+		o.State = "unknown"
+		o.Summary += "; whether these are all that vote isn't told"
+		return exitUnknown
 	case !quorum && serving+unasked > voters/2 && !alone:
 		o.State = "unknown"
 		o.Summary = fmt.Sprintf("whether there is a quorum can't be told: %d of %d voters couldn't be asked", unasked, voters)
@@ -403,6 +425,59 @@ func (o *overview) judge(alone bool) int {
 	}
 	o.State = "ok"
 	return exitWell
+}
+
+// membership finds out which servers vote, as the leader tells it, and which of those that are to vote have no vote.
+// Without a leader, the server with the newest change applied tells it.
+func (o *overview) membership(lead *serverRow) {
+	teller := lead
+	for _, row := range o.Servers {
+		if lead == nil && len(row.votes) > 0 && (teller == nil || row.zxid > teller.zxid) {
+			teller = row
+		}
+	}
+	if teller == nil {
+		return
+	}
+	o.Lineage, o.Voters = teller.Lineage, teller.votes
+	if len(o.Voters) == 0 {
+		return
+	}
+	for _, row := range o.Servers {
+		if row.ID == unknownID {
+			continue
+		}
+		wanted := row.Voter || slices.Contains(teller.named, row.ID)
+		if row.Voter = slices.Contains(o.Voters, row.ID); row.Voter || !wanted || row.Role == "observer" {
+			continue
+		}
+		answers := row.Role != ""
+		switch {
+		case answers && row.Lineage != "" && row.Lineage != teller.Lineage:
+			// judge says it
+		case slices.Contains(teller.named, row.ID) && answers:
+			row.Vote = "it has no vote yet: it gets one once it has caught up"
+		case slices.Contains(teller.named, row.ID) && row.State == stateIdle:
+			row.Vote = "it has no vote: it waits to join, and its log says for whom"
+		case slices.Contains(teller.named, row.ID):
+			row.Vote = "it has no vote: the others go on without it. If its data is lost, or of a former ensemble, start it with an empty data directory, and it joins; or remove it (reconfig -remove)"
+		case slices.Contains(teller.staged, row.ID):
+			row.Vote = "it has no vote yet: the membership that names it is in force once a majority of its voters has caught up"
+		default:
+			row.Vote = "it has no vote: the membership in force doesn't name it; reconfig -add gives it one"
+		}
+	}
+}
+
+// votersNotAsked says which servers vote that the file doesn't name.
+func (o *overview) votersNotAsked() (hints []string) {
+	for _, id := range o.Voters {
+		if !slices.ContainsFunc(o.Servers, func(r *serverRow) bool { return r.ID == id || r.ID == unknownID }) {
+			hints = append(hints,
+				fmt.Sprintf("server %d votes, and the file doesn't name it: ask by the membership in force (zooid cli config)", id))
+		}
+	}
+	return hints
 }
 
 // unaskedVoters counts the voters that may well serve and were not asked, or gave no
@@ -423,12 +498,16 @@ func unaskedVoters(rows []*serverRow) (n int) {
 }
 
 // summary says in a few words who leads and how many serve.
-func summary(lead *serverRow, alone bool, serving, voters int) string {
+// told says that the leader has told which servers vote.
+func summary(lead *serverRow, alone, told bool, serving, voters int) string {
 	switch {
 	case alone:
 		return "one server"
 	case lead == nil:
 		return "no server says that it leads"
+	}
+	if !told {
+		return fmt.Sprintf("%s leads, %d of %d servers serve", lead.name(), serving, voters)
 	}
 	return fmt.Sprintf("%s leads, %d of %d voters serve", lead.name(), serving, voters)
 }

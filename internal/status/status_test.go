@@ -73,11 +73,11 @@ func TestStatusVerdict(t *testing.T) {
 	}{
 		"well": {
 			[]string{lead, follow, follow}, exitWell,
-			[]string{"leader", "0x700000014", "ok: server 1 (127.0.0.1:", "leads, 3 of 3 voters serve"},
+			[]string{"leader", "0x700000014", "ok: server 1 (127.0.0.1:", "leads, 3 of 3 servers serve"},
 		},
 		"one is gone": {
 			[]string{lead, follow, ""}, exitDegraded,
-			[]string{"degraded: server 1 (", "2 of 3 voters serve", "STATE\n3 ", "no answer: "},
+			[]string{"degraded: server 1 (", "2 of 3 servers serve", "STATE\n3 ", "no answer: "},
 		},
 		"lagging": {[]string{lead, follow, srvr("follower", 7<<32|5)}, exitDegraded, []string{"15", "lagging"}},
 		"epoch":   {[]string{lead, follow, srvr("follower", 5<<32|90)}, exitDegraded, []string{"2 epoch", "lagging"}},
@@ -87,7 +87,7 @@ func TestStatusVerdict(t *testing.T) {
 			[]string{"STATE\n3 ", "read-only: it has no leader"},
 		},
 		"old leader": {[]string{lead, follow, srvr("leader", 6<<32|90)}, exitDegraded, []string{"leads an old epoch"}},
-		"two idle":   {[]string{idle, lead, idle}, exitUnknown, []string{"no quorum", "1 of 3 voters"}},
+		"two idle":   {[]string{idle, lead, idle}, exitUnknown, []string{"unknown: ", "1 of 3 servers serve; whether these are all that vote isn't told"}},
 		"no leader": {
 			[]string{follow, follow, follow}, exitUnknown,
 			[]string{"no quorum: no server says that it leads", "it has no leader: reads"},

@@ -32,8 +32,8 @@ type Load struct {
 	TTL       bool // create TTL znodes
 	// OneModePerPath is passed to the Mix.
 	OneModePerPath bool
-	// OpenACLs: every ACL grants everything to everybody. Apache judges a write that comes soon after a setACL by the ACL
-	// before it.
+	// OpenACLs: every ACL grants everything to everybody. Apache judges a write that comes soon after a setACL by the
+	// ACL before it.
 	OpenACLs bool
 	// PerSecond bounds each client's requests per second, on average; 0 means no bound.
 	PerSecond float64

@@ -112,12 +112,13 @@ type Change struct {
 	ID      int64
 	Text    string // the requested membership, without its version
 	Named   bool   // /zookeeper/config holds Text
-	Timeout int32  // of the session that asked, in ms; 0 if no session waits
+	Asked   bool   // a client asked for it, by a reconfig
+	Timeout int32  // of the session that asked, in ms; 0 if no session waits: nobody asked, or the session has ended
 }
 
 // Change returns the change of membership in progress; ok is false if there is none.
 func (t *Tree) Change() (c Change, ok bool) {
-	c = Change{ID: t.change.id, Text: t.change.text, Named: t.change.named}
+	c = Change{ID: t.change.id, Text: t.change.text, Named: t.change.named, Asked: t.change.session != 0}
 	if s, ok := t.Session(t.change.session); ok {
 		c.Timeout = s.Timeout
 	}

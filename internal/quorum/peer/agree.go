@@ -80,7 +80,10 @@ func (t *transport) meetAll() (waiting []string, err error) {
 		}
 		held[m.ID] = theirs
 	}
-	if t.keys.secured() || len(waiting) > 0 || t.ctx.Err() != nil {
+	if t.keys.secured() || t.ctx.Err() != nil {
+		return nil, nil
+	}
+	if len(waiting) > 0 {
 		return waiting, nil
 	}
 	ours, err := t.keys.choice()
@@ -111,7 +114,11 @@ func (t *transport) meet(m quorum.Member) (theirs Secret, err error) {
 		if c, err = t.greet(t.ctx, addr, hello{connMeet, t.cluster, t.id, m.ID}, true); err != nil {
 			continue
 		}
-		if c.legacy || t.keys.secured() {
+		if t.keys.secured() { // greet may learn the secret from a member that has adopted it
+			c.Close()
+			return theirs, errAgreed
+		}
+		if c.legacy {
 			c.Close()
 			return theirs, errors.New("it is of an older version")
 		}

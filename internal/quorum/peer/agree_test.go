@@ -113,6 +113,32 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
+// TestAgreementOfOneVersion: a server that learns the secret from a member that has adopted it says of no member that
+// it is of an older version.
+func TestAgreementOfOneVersion(t *testing.T) {
+	t.Parallel()
+	s := newStrangers(t, 3)
+	secret, _ := keyring(t, s.dirs[0]).choice()
+	for _, dir := range s.dirs[1:] {
+		k := keyring(t, dir)
+		if _, err := k.merge(secret); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.adopt(secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.start(1)
+	s.start(2)
+	tr := newTransport(1, 7, Secure{Keys: keyring(t, s.dirs[0])}, slog.New(slog.DiscardHandler))
+	t.Cleanup(tr.close)
+	tr.members = s.members // no connections besides those of the round
+	waiting, err := tr.meetAll()
+	if len(waiting) > 0 || err != nil || !tr.keys.secured() {
+		t.Errorf("after the first round it waits for %q (%v); it knows the secret: %t", waiting, err, tr.keys.secured())
+	}
+}
+
 // TestAgreementIsFinished: one server that stops when it alone has adopted the secret
 // brings the others to it when it is back.
 func TestAgreementIsFinished(t *testing.T) {

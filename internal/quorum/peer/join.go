@@ -274,6 +274,8 @@ func (t *transport) joinRequest(a arrival) {
 	if r.Ask {
 		if e.Empty = t.isEmpty(h.from, e.Life); e.Empty {
 			r, ok = t.joinEvent(e)
+		} else {
+			t.notThere(h.from)
 		}
 	}
 	switch {
@@ -288,6 +290,19 @@ func (t *transport) joinRequest(a arrival) {
 				quorum.SameID))
 	}
 	a.Write(answer.append(nil))
+}
+
+// notThere logs that a server that asks to join isn't at its address.
+func (t *transport) notThere(id uint64) {
+	r := t.remote(id)
+	if r == nil || !t.logRate.due(fmt.Sprintf("not there %d", id), time.Now()) {
+		return
+	}
+	r.mu.Lock()
+	addrs := strings.Join(r.addrs, ", ")
+	r.mu.Unlock()
+	t.log.Warn("a server asks to join and isn't let in: no empty server with its id answers at the address that the ensemble has for it. If that address is wrong, correct it by reconfig; if this server is alone, correct the server lines in its zoo.cfg and start it again",
+		"server", id, "address", addrs)
 }
 
 // joinEvent hands the loop a request to join and waits for the reply. ok is false if this

@@ -16,8 +16,10 @@ import (
 const (
 	noteLevel quorum.FrameKind = 1 // the sender's feature level, 4 bytes
 	noteSkips quorum.FrameKind = 2 // the sender's decisions to skip entries (skips.go)
-
-	noteLineage quorum.FrameKind = 3 // the sender's lineage, 8 bytes (lineage.go)
+	// noteLineage is the sender's lineage (lineage.go), 8 bytes.
+	noteLineage quorum.FrameKind = 3
+	// noteDeparted is the entry that took a life of the receiver out of the membership (formerlife.go), 16 bytes.
+	noteDeparted quorum.FrameKind = 4
 )
 
 func appendLevel(b []byte, level uint32) []byte {
@@ -44,6 +46,8 @@ func readNotes(c io.Reader, note func(quorum.Event), lineage func(uint64)) error
 		switch kind := quorum.FrameKind(head[4]); {
 		case kind == noteLevel && n >= 4:
 			note(quorum.Event{Kind: quorum.EventLevel, Level: binary.BigEndian.Uint32(payload)})
+		case kind == noteDeparted && n == quorum.DepartureSize:
+			note(quorum.Event{Kind: quorum.EventDeparted, Data: payload})
 		case kind == noteSkips:
 			note(quorum.Event{Kind: quorum.EventSkips, Data: payload})
 		case kind == noteLineage && n >= 8:
@@ -72,6 +76,23 @@ func (t *transport) announce(c net.Conn) error {
 	}
 	c.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := c.Write(b)
+	c.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// announceDeparture tells a peer that has connected which entry took a life of it out last, if this server knows one.
+func (t *transport) announceDeparture(c net.Conn, to uint64) error {
+	if t.standing == nil {
+		return nil
+	}
+	d, ok := t.standing().Departed[to]
+	if !ok {
+		return nil
+	}
+	t.notes.Lock()
+	defer t.notes.Unlock()
+	c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := c.Write(d.Append(appendFrameHead(nil, noteDeparted, quorum.DepartureSize)))
 	c.SetWriteDeadline(time.Time{})
 	return err
 }

@@ -297,6 +297,9 @@ func (p *Peer) SetPeers(members []quorum.Member) { p.transport.setMembers(member
 // AddPeers implements Shell.
 func (p *Peer) AddPeers(servers []quorum.Member) { p.transport.addPeers(servers) }
 
+// DropPeer implements Shell.
+func (p *Peer) DropPeer(id uint64) { p.transport.dropPeer(id) }
+
 // Visit implements Shell.
 func (p *Peer) Visit(announcement []byte) { p.transport.visit(announcement) }
 

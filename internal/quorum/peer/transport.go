@@ -163,9 +163,38 @@ func (t *transport) setPeer(id uint64, addrs []string) {
 		t.wg.Go(r.run)
 	default:
 		r.mu.Lock()
-		r.addrs = addrs
+		r.addrs, r.dropped = addrs, false
 		r.mu.Unlock()
 	}
+}
+
+// dropPeer ends the connecting to a peer, until setPeer adds it again.
+func (t *transport) dropPeer(id uint64) {
+	r := t.remote(id)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.dropped = true
+	if r.up {
+		r.conn.Close()
+	}
+	r.mu.Unlock()
+	r.hurry()
+	t.log.Info("a server that is no member and doesn't answer is no longer connected to", "server", id)
+}
+
+// gone removes a remote that was dropped, and reports whether it was. setPeer may have added
+// it again meanwhile.
+func (t *transport) gone(r *remote) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dropped {
+		delete(t.remotes, r.id)
+	}
+	return r.dropped
 }
 
 // addPeers calls setPeer for each of servers.
@@ -316,6 +345,9 @@ func (t *transport) hear(a arrival, number uint64) {
 	if err := t.announce(a.Conn); err != nil { // after supersede, so that no later note is missed
 		return
 	}
+	if err := t.announceDeparture(a.Conn, from); err != nil {
+		return
+	}
 	if r := t.remote(from); r != nil {
 		r.hurry()
 	}
@@ -432,16 +464,17 @@ type remote struct {
 	id   uint64
 	back chan struct{} // capacity 1: the peer has just connected to this server
 
-	mu     sync.Mutex
-	ready  sync.Cond
-	addrs  []string
-	addr   string // the address that conn was made to
-	queue  []byte
-	up     bool
-	closed bool
-	conn   net.Conn
-	public []byte // public key of the process at the other end of conn, nil if it sent none
-	legacy bool   // the peer has proven nothing on conn
+	mu      sync.Mutex
+	ready   sync.Cond
+	addrs   []string
+	addr    string // the address that conn was made to
+	queue   []byte
+	up      bool
+	closed  bool
+	dropped bool // nothing is to be sent to the peer any more
+	conn    net.Conn
+	public  []byte // public key of the process at the other end of conn, nil if it sent none
+	legacy  bool   // the peer has proven nothing on conn
 
 	lineage uint64 // that the peer has told on conn, 0 if none
 }
@@ -477,7 +510,7 @@ func (r *remote) close() {
 func (r *remote) run() {
 	pause, early := redialMin, redialMin
 	said := false
-	for r.t.ctx.Err() == nil && !r.isClosed() {
+	for r.t.ctx.Err() == nil && !r.isClosed() && !r.t.gone(r) {
 		c, err := r.connect()
 		if err != nil {
 			if r.t.ctx.Err() == nil && r.t.logRate.due(err.Error(), time.Now()) {

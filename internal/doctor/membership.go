@@ -1,0 +1,113 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// membership reports servers of different histories, and servers that are to vote and have no vote, as the servers tell
+// it themselves. The server lines say who is to be asked, never whose votes count.
+func (e *examination) membership() {
+	if !e.cfg.Quorum.Distributed {
+		return
+	}
+	of, order := map[string][]string{}, []string{}
+	note := func(lineage, who string) {
+		if lineage == "" {
+			return
+		}
+		if of[lineage] == nil {
+			order = append(order, lineage)
+		}
+		of[lineage] = append(of[lineage], who)
+	}
+	if id, err := storage.ReadIdentity(storage.OS{}, e.cfg.Storage.DataDir, e.cfg.Storage.DataLogDir); err == nil {
+		e.report.Lineage = fmt.Sprintf("%016x", id)
+		note(e.report.Lineage, "here")
+	}
+	for _, id := range e.asked() {
+		if id != e.cfg.Quorum.MyID {
+			note(e.told[id].mntr["zk_zooid_lineage"], fmt.Sprintf("on server %d", id))
+		}
+	}
+	if len(order) > 1 {
+		var parts []string
+		for _, lineage := range order {
+			parts = append(parts, lineage+" "+strings.Join(of[lineage], ", "))
+		}
+		e.fault("find out whose data is to go on; on each server of another lineage run zooid recover -set-aside, and start it: it joins",
+			"the servers hold data of different lineages, which never mix: %s", strings.Join(parts, "; "))
+	}
+	e.votes()
+}
+
+// votes compares the votes that count with the server lines.
+func (e *examination) votes() {
+	for _, id := range e.asked() {
+		if lost := e.told[id].mntr["zk_zooid_lost_entry"]; lost != "" && lost != "0" {
+			e.fault("put the right disk back; if that is gone, stop it, run zooid recover -set-aside on it, and start it: it joins anew",
+				"server %d has acknowledged log entries up to %s and doesn't have them: an older copy of its disk was put back",
+				id, lost)
+		}
+	}
+	teller := e.teller()
+	if teller == nil {
+		own := e.told[e.cfg.Quorum.MyID].srvr
+		if e.running && strings.Contains(own, "not currently serving requests") {
+			e.warn("read in its log for whom it waits (waiting=), why its leader doesn't let it in, or that an old disk was put back (ZD-3136); zooid status shows the others",
+				"this server runs and serves nobody: it waits to found or to join an ensemble, has no quorum, or can't follow")
+		}
+		return
+	}
+	votes, named, staged := idsOf(teller["zk_zooid_voters"]), idsOf(teller["zk_zooid_named_voters"]),
+		idsOf(teller["zk_zooid_staged_voters"])
+	if len(staged) > 0 {
+		e.warn("start the servers that it adds, and see that they are reached at the addresses in the server lines; if an address is wrong while no other server has a vote, correct it in zoo.cfg and start this server again",
+			"a change of membership is under way: voters %s are asked for, the votes of %s count", text(staged), text(votes))
+	}
+	var lines []int64
+	for _, m := range e.cfg.Quorum.Members.Servers {
+		if !m.Observer {
+			lines = append(lines, m.ID)
+		}
+	}
+	if slices.Sort(lines); len(named) > 0 && !slices.Equal(lines, named) {
+		e.warn("change the membership by zooid cli reconfig, or bring the server lines up to date",
+			"the server lines name voters %s, and the membership in force, which counts, names %s", text(lines), text(named))
+	}
+	for _, id := range named {
+		if !slices.Contains(votes, id) && !slices.Contains(staged, id) {
+			e.warn("if it runs, wait until it has caught up; if its data is lost, or of a former ensemble, start it with an empty data directory: it joins; if it is gone for good, remove it by zooid cli reconfig -remove",
+				"server %d is named as a voter, and its vote doesn't count: the votes of %s do", id, text(votes))
+		}
+	}
+}
+
+// teller returns what a server tells of the membership: the leader, or else any that tells it.
+func (e *examination) teller() (told map[string]string) {
+	for _, id := range e.asked() {
+		m := e.told[id].mntr
+		if len(idsOf(m["zk_zooid_voters"])) > 0 && (told == nil || m["zk_server_state"] == "leader") {
+			told = m
+		}
+	}
+	return told
+}
+
+// idsOf reads a list of server ids, "none" or "1,2,3".
+func idsOf(list string) (ids []int64) {
+	for field := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		if id, err := strconv.ParseInt(field, 10, 64); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func text(ids []int64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
+}

@@ -1,0 +1,98 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// TestMembership: what is said of servers that are to vote and have no vote, and of lineages that differ.
+func TestMembership(t *testing.T) {
+	t.Parallel()
+	tells := func(lineage, voters, named, staged string) string {
+		return fmt.Sprintf("zk_server_state\tleader\nzk_zooid_lineage\t%s\nzk_zooid_voters\t%s\nzk_zooid_named_voters\t%s\nzk_zooid_staged_voters\t%s\n",
+			lineage, voters, named, staged)
+	}
+	const ours = "00000000000000aa"
+	for name, c := range map[string]struct {
+		leader  string // the answer of server 2 to mntr
+		own     string // of server 1, which runs, to srvr
+		fault   bool
+		finding string // "" for none
+		do      string
+	}{
+		"well": {tells(ours, "1,2,3", "1,2,3", "none"), "", false, "", ""},
+		"not named": {
+			tells(ours, "2,3", "2,3", "none"), "", false,
+			"the server lines name voters 1, 2, 3, and the membership in force, which counts, names 2, 3", "reconfig",
+		},
+		"recovered": {
+			tells(ours, "2", "1,2,3", "none"), "", false, "server 1 is named as a voter, and its vote doesn't count: the votes of 2 do",
+			"start it with an empty data directory",
+		},
+		"growing": {
+			tells(ours, "2", "none", "1,2,3"), "", false, "voters 1, 2, 3 are asked for, the votes of 2 count",
+			"correct it in zoo.cfg and start this server again",
+		},
+		"old disk": {
+			tells(ours, "1,2,3", "1,2,3", "none") + "zk_zooid_lost_entry\t39\n", "", true,
+			"server 2 has acknowledged log entries up to 39 and doesn't have them", "recover -set-aside",
+		},
+		"another lineage": {
+			tells("00000000000000bb", "1,2,3", "1,2,3", "none"), "", true,
+			"different lineages, which never mix: 00000000000000aa here; 00000000000000bb on server 2", "zooid recover -set-aside",
+		},
+		"waits": {
+			"", "This ZooKeeper instance is not currently serving requests\n", false, "this server runs and serves nobody",
+			"for whom it waits",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := healthy(t, false)
+			cfg, err := config.Load(s.file, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir, err := storage.Open(storage.Options{Dir: cfg.Storage.DataDir, LogDir: cfg.Storage.DataLogDir, ClusterID: 0xaa})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := dir.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s.world.Running = func(...string) bool { return true }
+			s.serves("h1:2181", "0s").serves("h3:2181", "0s").serves("h2:2181", "0s")
+			if c.leader != "" {
+				s.said["h2:2181 mntr"] = c.leader
+			}
+			if c.own != "" {
+				s.said["h1:2181 srvr"] = c.own
+			}
+			r := Examine(&s.world, s.file, true)
+			var found []string
+			for _, f := range r.Findings {
+				if f.Check != "membership" {
+					continue
+				}
+				found = append(found, f.What)
+				if c.finding != "" && strings.Contains(f.What, c.finding) && strings.Contains(f.Do, c.do) &&
+					(f.Level == Fault) == c.fault {
+					return
+				}
+			}
+			if c.finding != "" || len(found) > 0 {
+				files, _ := os.ReadDir(filepath.Join(s.dir, "data"))
+				t.Errorf("found %q, want %q; the data directory has %v", found, c.finding, files)
+			}
+			if r.Lineage != ours {
+				t.Errorf("the lineage is %q", r.Lineage)
+			}
+		})
+	}
+}

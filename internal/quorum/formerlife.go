@@ -1,0 +1,125 @@
+package quorum
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// The old disk of a server may come back, for example by a snapshot of its machine, after the server has joined with an
+// empty one. Its data is of a former life (lost.go): an entry of the log has taken that life out, and the leader keeps
+// count of what the server has acknowledged since. It can't go on with the old data. But everything that the former
+// life had acknowledged was accounted for when it was taken out. So the server sets its data aside and joins anew, as
+// one that has lost its disk (docs/decisions/008-lost-disks.md, "Old disks").
+//
+// A server learns it from a peer that has applied the entry. Each server keeps, for each other one, the entry that took
+// a life of it out last, and tells it to that server on each connection that it accepts from it. The data is of a
+// former life if it doesn't hold that entry: a server that was let in by the entry has it once it has joined, and knows
+// until then that it joins after it.
+//
+//	file departed    for each server, by ascending id: id(8) index(8) term(8)
+//	note             index(8) term(8)
+type departures struct {
+	of          map[uint64]Departure // by server; replaced, never modified: Status shares it
+	kept        []byte               // the file's content
+	retry       uint64               // after a failure: tick before which the file isn't written again
+	joinedAfter uint64               // LoopOptions.JoinedAfter
+}
+
+// A Departure is the entry that took a life of a server out of the membership.
+type Departure struct{ Index, Term uint64 }
+
+const (
+	departedName = "departed"
+	departedSize = 24
+	// DepartureSize is the size of an encoded Departure, in bytes.
+	DepartureSize = 16
+)
+
+// Append appends the note's encoding.
+func (d Departure) Append(b []byte) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, d.Index), d.Term)
+}
+
+// A FormerLifeError says that this server's data is of a former life. Use errors.As to find it.
+type FormerLifeError struct {
+	Server    uint64
+	Departure        // the entry that took the life out
+	From      uint64 // the server that has told it
+	Last      uint64 // index of the last entry that the data holds
+}
+
+func (e *FormerLifeError) Error() string {
+	return fmt.Sprintf("the data of this server (%d) is of a former life, an older copy of its disk: server %d says that log entry %d of term %d has taken that life out, and the data, whose log ends at %d, doesn't hold that entry. The server has joined the ensemble with an empty disk since",
+		e.Server, e.From, e.Index, e.Term, e.Last)
+}
+
+// read loads the file. An unreadable file counts as missing: the server then doesn't tell what it doesn't know.
+func (d *departures) read(l *Loop) {
+	d.joinedAfter = l.o.JoinedAfter
+	d.of = map[uint64]Departure{}
+	b, err := l.o.Dir.Kept(departedName)
+	if err != nil || len(b)%departedSize != 0 {
+		return
+	}
+	d.kept = b
+	for ; len(b) > 0; b = b[departedSize:] {
+		d.of[binary.BigEndian.Uint64(b)] = Departure{binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])}
+	}
+}
+
+// note records that an entry has taken out a life of a server.
+func (d *departures) note(id uint64, at Departure) {
+	if at.Index <= d.of[id].Index {
+		return // the log is applied again after a restart
+	}
+	d.of = maps.Clone(d.of)
+	if len(d.of) >= lostMax {
+		clear(d.of)
+	}
+	d.of[id] = at
+}
+
+// keep writes the file if it has changed.
+func (d *departures) keep(l *Loop) {
+	if l.ticks < d.retry {
+		return
+	}
+	var b []byte
+	for _, id := range slices.Sorted(maps.Keys(d.of)) {
+		b = d.of[id].Append(binary.BigEndian.AppendUint64(b, id))
+	}
+	if bytes.Equal(b, d.kept) {
+		return
+	}
+	if err := l.o.Dir.Keep(departedName, b); err != nil {
+		d.retry = l.ticks + rosterRetryTicks
+		l.log.Warn("which servers have lost their data could not be written; it is tried again", "err", err)
+		return
+	}
+	d.kept = b
+}
+
+// told handles what a peer tells of this server: the entry that took a life of it out last.
+func (d *departures) told(l *Loop, e Event) {
+	if len(e.Data) != DepartureSize || !isMember(l.membersKnown(), e.From) && !contains(l.conf, e.From) {
+		return
+	}
+	at := Departure{binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])}
+	if at.Index == 0 || at.Index <= d.joinedAfter {
+		return // the entry that has let this life in, or an earlier one
+	}
+	last, err := l.disk.LastIndex()
+	if err != nil {
+		l.failed = fmt.Errorf("read the log's last index: %w", err)
+		return
+	}
+	if at.Index <= last {
+		if term, err := l.disk.Term(at.Index); err != nil || term == at.Term {
+			return // the log holds it, or a snapshot has replaced it
+		}
+	}
+	l.failed = &FormerLifeError{Server: l.o.ID, Departure: at, From: e.From, Last: last}
+}

@@ -1,0 +1,112 @@
+package replica
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// staging returns a replica of server 1, whose configuration names the members of own, and whose tree has applied q.
+func staging(t *testing.T, own string, requests ...*tree.Request) *Replica {
+	t.Helper()
+	settings := tree.DefaultSettings()
+	settings.FeatureLevel, settings.ReconfigEnabled, settings.SkipACL = 2, true, true
+	batch := tree.AppendRecord(tree.AppendBatchHeader(nil, 1),
+		&tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)})
+	for _, q := range requests {
+		batch = tree.AppendRecord(batch, q)
+	}
+	parse := func(text string) (members []quorum.Member, err error) {
+		for id := range strings.FieldsSeq(text) {
+			if !strings.Contains(id, "=") {
+				members = append(members, quorum.Member{ID: uint64(id[0] - '0'), Addrs: []string{id}})
+			}
+		}
+		return members, nil
+	}
+	state := tree.New(tree.Options{
+		LevelMax: tree.FeatureLevelMax,
+		Reconfigure: func(_ string, req *jute.ReconfigRequest) (string, jute.Code) {
+			return *req.NewMembers, jute.OK
+		},
+	})
+	if err := state.Apply(1, 1, batch, nil); err != nil {
+		t.Fatal(err)
+	}
+	registry, err := auth.New(auth.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Options{
+		ID: 1, Auth: registry, Kick: func() {}, Tree: state, Membership: Membership{Text: own, Parse: parse},
+		Now: func() int64 { return 1 }, Wall: func() int64 { return 1 }, Secret: func() []byte { return nil },
+	})
+}
+
+// TestFirstMembershipIsReplaced: a first membership that isn't in force is replaced by that of the configuration of the
+// server that leads, if the two differ.
+func TestFirstMembershipIsReplaced(t *testing.T) {
+	t.Parallel()
+	wrong := &tree.Request{Op: tree.OpMembers, Body: []byte("1:a 2:wrong")}
+	r := staging(t, "1:a 2:b", wrong)
+	m, _ := r.Membership(-1)
+	if m == nil || m.Change == nil || !m.Change.Replaced || m.Change.Patience != 0 {
+		t.Fatalf("the membership is %+v, want a change that is replaced", m)
+	}
+	r.StepChange(m.Change.ID, quorum.ChangeDropped)
+	batch := r.Batch()
+	if err := r.tree.Apply(1, 2, batch[digestSize:], nil); err != nil {
+		t.Fatal(err)
+	}
+	if c, ok := r.tree.Change(); !ok || c.Text != "1:a 2:b" || c.Named {
+		t.Fatalf("now %+v is staged, want what the configuration names", c)
+	}
+	if m, _ = r.Membership(-1); m.Change.Replaced {
+		t.Error("what the configuration names is to be replaced")
+	}
+	for what, r := range map[string]*Replica{
+		"the same":  staging(t, "1:a 2:wrong", wrong),
+		"no server": staging(t, "", wrong),
+		"one that is named": staging(t, "1:a 2:b", wrong,
+			&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, m.Change.ID-2, tree.ChangeNamed)}),
+	} {
+		m, _ := r.Membership(-1)
+		if m == nil || m.Change != nil && m.Change.Replaced {
+			t.Errorf("%s: the membership is %+v, want none that is replaced", what, m)
+		}
+	}
+}
+
+// TestAbandonedReconfig: a reconfig whose session has ended is given up after a while; it keeps others from being
+// taken. The configuration doesn't replace it.
+func TestAbandonedReconfig(t *testing.T) {
+	t.Parallel()
+	first := &tree.Request{Op: tree.OpMembers, Seq: tree.MembersInForce, Body: []byte("1:a")}
+	next := "1:a 2:b"
+	reconfig := &jute.ReconfigRequest{NewMembers: &next, CurConfigID: -1}
+	body := jute.AppendInt(reconfig.Append(nil), 0)
+	const session = 1<<56 | 5
+	create := jute.AppendBuffer(jute.AppendInt(nil, 10000), make([]byte, jute.PasswdSize))
+	for _, ended := range []bool{false, true} {
+		requests := []*tree.Request{
+			first,
+			{Op: jute.OpCreateSession, Session: session, Cnx: 1, Body: create},
+			{Op: jute.OpReconfig, Session: session, Cnx: 1, Seq: 1, Body: body},
+		}
+		if ended {
+			requests = append(requests, &tree.Request{Op: tree.OpExpire, Session: session, Body: jute.AppendLong(nil, 1)})
+		}
+		r := staging(t, "1:a 3:c", requests...)
+		m, _ := r.Membership(-1)
+		if m == nil || m.Change == nil || m.Change.Replaced {
+			t.Fatalf("ended %t: the membership is %+v, want a change", ended, m)
+		}
+		if got := m.Change.Patience; got == 0 || (got == abandonedTicks) != ended {
+			t.Errorf("ended %t: the change is given up after %d ticks", ended, got)
+		}
+	}
+}

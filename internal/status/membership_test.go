@@ -1,0 +1,90 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+)
+
+// TestStatusByMembership: whose votes count is what the leader says, and not what the file's server lines say.
+func TestStatusByMembership(t *testing.T) {
+	t.Parallel()
+	const idle = "This ZooKeeper instance is not currently serving requests\n"
+	type server struct{ srvr, mntr string }
+	votes := func(lineage, voters, named, staged string) string {
+		return fmt.Sprintf("zk_quorum_size\t%d\nzk_zooid_lineage\t%s\nzk_zooid_voters\t%s\nzk_zooid_named_voters\t%s\nzk_zooid_staged_voters\t%s\n",
+			strings.Count(voters, ",")+1, lineage, voters, named, staged)
+	}
+	lead, follow := srvr("leader", 7<<32|20), srvr("follower", 7<<32|20)
+	two := votes("bb", "1,2", "1,2,3", "none")
+	three := votes("aa", "1,2,3", "1,2,3", "none")
+	for name, c := range map[string]struct {
+		servers []server // that the file names; no text is not there
+		code    int
+		want    []string
+	}{
+		"well": {
+			[]server{{lead, three}, {follow, three}, {follow, three}}, exitWell,
+			[]string{"ok: ", "3 of 3 voters serve", "lineage aa, the votes of 1, 2, 3 count"},
+		},
+		"before the reconfig": {
+			[]server{{lead, three}, {follow, three}, {follow, three}, {follow, three}, {"", ""}}, exitDegraded,
+			[]string{
+				"3 of 3 voters serve", "\n4 ", "it has no vote: the membership in force doesn't name it; reconfig -add gives it one",
+			},
+		},
+		"one of those named is gone before the reconfig": {
+			[]server{{lead, three}, {"", ""}, {"", ""}, {follow, three}, {follow, three}}, exitUnknown,
+			[]string{"no quorum: ", "1 of 3 voters serve"},
+		},
+		"after recover": {
+			[]server{{lead, votes("bb", "1", "1,2,3", "none")}, {"", ""}, {"", ""}}, exitDegraded,
+			[]string{"1 of 1 voters serve", "it has no vote: the others go on without it", "lineage bb"},
+		},
+		"after recover, by a survivor": {
+			[]server{{lead, votes("bb", "1", "1,2,3", "none")}, {idle, ""}, {srvr("follower", 3), three}}, exitDegraded,
+			[]string{"1 of 1 voters serve", "it waits to join", "it belongs to another ensemble, of lineage aa"},
+		},
+		"catches up": {
+			[]server{{lead, two}, {follow, two}, {follow, two}},
+			exitDegraded, []string{"it has no vote yet: it gets one once it has caught up"},
+		},
+		"grows": {
+			[]server{{lead, votes("aa", "1", "none", "1,2,3")}, {idle, ""}, {"", ""}}, exitDegraded,
+			[]string{"1 of 1 voters serve", "the membership that names it is in force once a majority of its voters has caught up"},
+		},
+		"an old disk": {
+			[]server{{lead, three}, {follow, three}, {srvr("follower", 7<<32|3), three + "zk_zooid_lost_entry\t39\n"}},
+			exitDegraded,
+			[]string{"3 of 3 voters serve", "an older copy of its disk was put back: stop it, run zooid recover -set-aside"},
+		},
+		"another one votes": {
+			[]server{{lead, three}, {follow, three}}, exitWell, []string{"server 3 votes, and the file doesn't name it"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var rows []*serverRow
+			for i, s := range c.servers {
+				row := &serverRow{ID: int64(i + 1), Voter: true, Address: freeport.Address(t)}
+				if s.srvr != "" {
+					row.Address = answering(t, map[string]string{"srvr": s.srvr, "mntr": s.mntr})
+				}
+				rows = append(rows, row)
+			}
+			o, code := look(rows, time.Millisecond)
+			var b strings.Builder
+			if err := o.printTable(&b, false); err != nil || code != c.code {
+				t.Errorf("code %d, %v; want %d\n%s", code, err, c.code, b.String())
+			}
+			for _, part := range c.want {
+				if !strings.Contains(b.String(), part) {
+					t.Errorf("no %q in\n%s", part, b.String())
+				}
+			}
+		})
+	}
+}

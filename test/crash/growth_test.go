@@ -1,0 +1,149 @@
+package crash
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+)
+
+// misdirect gives server s wrong ports in its lines of others, and returns the lines as they were.
+func (s *Server) misdirect(t *testing.T, others ...*Server) (before []byte) {
+	t.Helper()
+	before, err := os.ReadFile(s.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(before)
+	for _, other := range others {
+		wrong := freeport.Address(t)
+		text = strings.ReplaceAll(text, other.Peer+":", wrong+":")
+	}
+	if text == string(before) {
+		t.Fatalf("the lines of server %d don't name the others:\n%s", s.ID, text)
+	}
+	if err := os.WriteFile(s.config(), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return before
+}
+
+// TestGrowsByCorrectedLines: the lines by which a standalone server grows have wrong ports. Nobody comes; corrected,
+// and with the server started again, the others join.
+func TestGrowsByCorrectedLines(t *testing.T) {
+	hurtful(t)
+	t.Parallel()
+	e := layOutOnly(t, Options{Servers: 3, Config: membersConfig})
+	first := e.Servers[0]
+	first.alone(t, "/old")
+	lines := first.misdirect(t, e.Servers[1:]...)
+	startThem(t, first)
+	first.zooid(t, "found", "-why", "the others have nothing", first.config())
+	if _, err := first.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	startThem(t, e.Servers[1:]...)
+	first.awaitLog(t, "isn't let in: no empty server with its id answers")
+	first.Stop()
+	if err := os.WriteFile(first.config(), lines, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startThem(t, first)
+	oneTree(t, []string{"/old"}, e.Servers...)
+	if err := e.awaitVotes(); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, first)
+	defer c.Close()
+	members := strings.Join(serverLines(t, c), "\n")
+	for _, s := range e.Servers {
+		if !strings.Contains(members, s.Peer) {
+			t.Errorf("the membership doesn't have server %d at %s:\n%s", s.ID, s.Peer, members)
+		}
+	}
+}
+
+// says runs a command of the server's program, whatever its exit code, until it prints all texts.
+func (s *Server) says(t *testing.T, texts []string, args ...string) {
+	t.Helper()
+	var out []byte
+	for end := time.Now().Add(startPatience); time.Now().Before(end); time.Sleep(readyPause) {
+		out, _ = exec.Command(s.program, args...).CombinedOutput()
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(string(out), text) }) {
+			return
+		}
+	}
+	t.Fatalf("zooid %q never says %q:\n%s", args, texts, out)
+}
+
+// TestOperatorSeesTheMembership: status and doctor count the votes that count, and not the server lines: while servers
+// follow that no reconfig has added yet, and when a survivor is alone after recover.
+func TestOperatorSeesTheMembership(t *testing.T) {
+	hurtful(t)
+	t.Parallel()
+	e := layOutOnly(t, Options{Servers: 5, Config: membersConfig, OneDirectory: true})
+	five, first := e.Servers[4], e.Servers[0]
+	for _, s := range e.Servers[:3] {
+		s.edit(t, func(line string) bool {
+			return !strings.HasPrefix(line, "server.4=") && !strings.HasPrefix(line, "server.5=")
+		})
+	}
+	lines, err := os.ReadFile(five.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := filepath.Join(five.Folder, "all")
+	var members strings.Builder
+	for line := range strings.Lines(string(lines)) {
+		if strings.HasPrefix(line, "server.") {
+			at := slices.IndexFunc(e.Servers,
+				func(s *Server) bool { return strings.HasPrefix(line, fmt.Sprintf("server.%d=", s.ID)) })
+			text, _, _ := strings.Cut(strings.TrimSpace(line), ";")
+			members.WriteString(text + ";" + e.Servers[at].Addr + "\n")
+		}
+	}
+	if err := os.WriteFile(all, []byte(members.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startThem(t, e.Servers[:3]...)
+	for _, s := range e.Servers[:3] {
+		if _, err := s.Ready(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	startThem(t, e.Servers[3:]...)
+	for _, s := range e.Servers[3:] {
+		if _, err := s.Ready(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.says(t, []string{
+		"3 of 3 voters serve", "the votes of 1, 2, 3 count",
+		"it has no vote: the membership in force doesn't name it; reconfig -add gives it one",
+	}, "status", all)
+	five.says(t, []string{"the server lines name voters 1, 2, 3, 4, 5, and the membership in force, which counts, names 1, 2, 3"},
+		"doctor", "-no-disk", five.config())
+	for _, s := range e.Servers {
+		s.Stop()
+	}
+	before := first.cluster(t)
+	first.renew(t)
+	startThem(t, first)
+	if _, err := first.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	first.says(t, []string{
+		"1 of 1 voters serve", "lineage " + first.cluster(t), "it has no vote: the others go on without it",
+	}, "status", all)
+	first.says(t, []string{"server 2 is named as a voter, and its vote doesn't count: the votes of 1 do"},
+		"doctor", "-no-disk", first.config())
+	if before == first.cluster(t) {
+		t.Error("the new ensemble has the lineage of the old one")
+	}
+}
