@@ -237,7 +237,7 @@ func drawFaults(r *rand.Rand, p *Plan, of *profile) []Fault {
 		mean = of.mean
 	}
 	var list []Fault
-	for at := second; ; {
+	for at := max(of.from, second); ; {
 		at += int64(r.ExpFloat64() * float64(mean))
 		if at >= p.End {
 			break
