@@ -212,6 +212,8 @@ var profiles = []profile{
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second/2, 4*second) }},
 	{name: misled, kinds: []Kind{Clock}, mean: 15 * second, world: fixed,
 		tune: func(r *rand.Rand, f *Fault) { f.Server = 1 }},
+	// Servers begin: see beginnings.
+	{name: begins, world: beginnings},
 	{name: "clocks", kinds: []Kind{Clock, Transfer, Crash}, mean: second, world: fixed},
 	{name: "filling", kinds: []Kind{DiskFull, LowDisk}, mean: 2 * second, world: snapshotting},
 	{name: "lagging", kinds: []Kind{Isolate, Pause}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
