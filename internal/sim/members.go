@@ -313,7 +313,8 @@ func (w *World) wantedText() string {
 // unfit reports whether a server's promises can't be relied on. Where servers begin, the votes of those that were let
 // in may count before they have learned of it and vote, and a founder may have been overtaken.
 func (s *host) unfit() bool {
-	return s.w.plan.Begins && (s.awaits || s.cluster != s.w.descent.lineage) || s.out != "" || s.wiped || s.disk.damaged() || !s.begun || s.diverged
+	return s.w.plan.Begins && (s.awaits || s.cluster != s.w.descent.lineage) ||
+		s.out != "" || s.wiped || s.disk.damaged() || !s.begun || s.diverged
 }
 
 // spares reports whether the ensemble survives the loss of a server's disk: in
