@@ -151,6 +151,8 @@ func (w *World) founds(l *life, f *quorum.Founding) {
 			w.agreed(l, id, f, l.rounds[len(l.rounds)-1])
 		}
 	}
+	// A founder that was paused decides on what the others have said before.
+	told := l.rounds[len(l.rounds)-1] - youngest
 	for _, founder := range f.With {
 		p := w.servers[founder.ID-1]
 		if o := w.twin; o != nil && o.servers[p.id-1].life != nil && o.servers[p.id-1].life.number() == founder.Life {
@@ -164,7 +166,7 @@ func (w *World) founds(l *life, f *quorum.Founding) {
 		}
 		for _, id := range voters {
 			if id != p.id && id != s.id && p != s {
-				w.agreed(p.life, id, f, p.life.rounds[0])
+				w.agreed(p.life, id, f, min(p.life.rounds[0], told))
 			}
 		}
 	}
