@@ -265,7 +265,7 @@ func (w *World) until(t int64, done func() bool) {
 
 // heal ends all faults and starts all servers that are down.
 func (w *World) heal() {
-	w.healed = true
+	w.healed, w.doom = true, 0
 	for i := range w.cuts {
 		clear(w.cuts[i])
 	}
