@@ -301,7 +301,8 @@ func (q *Inquiry) TookPart(f *Founding) bool {
 }
 
 // beginWith begins with a server that has founded an ensemble without this one, if all voters answer, and none has
-// more than what that ensemble was founded with: then nothing can have been acknowledged.
+// more than what that ensemble was founded with: then nothing can have been acknowledged. If several servers have
+// founded ensembles, because the first was down meanwhile, it is the one with the lowest id.
 func (q *Inquiry) beginWith(r *inquiryRound) (b Beginning, ok bool) {
 	id := slices.Min(r.founded)
 	f := r.answers[id].Founding
@@ -318,19 +319,25 @@ func (q *Inquiry) beginWith(r *inquiryRound) (b Beginning, ok bool) {
 	return b, false
 }
 
-// allAgree reports whether each other voter has either founded f too, or holds what f was founded with.
+// allAgree reports whether each other voter holds what f was founded with, or has begun with that, in f or in another
+// ensemble of the same voters: only one of these can elect a leader.
 func (q *Inquiry) allAgree(r *inquiryRound, f *Founding) bool {
 	for _, id := range voterIDs(q.Members) {
 		a, c := r.answers[id], r.claims[id]
 		switch {
 		case id == q.Self:
 		case c != nil && (c.Holds.same(f.Base) || c.Holds == Holding{}):
-		case slices.Contains(r.founded, id) && a.Cluster == f.Lineage:
+		case slices.Contains(r.founded, id) && (a.Cluster == f.Lineage || f.rivals(a.Founding)):
 		default:
 			return false
 		}
 	}
 	return true
+}
+
+// rivals reports whether f and g, which may be nil, were founded with the same data and the same voters.
+func (f *Founding) rivals(g *Founding) bool {
+	return g != nil && f.Base.same(g.Base) && slices.Equal(f.Voters, g.Voters)
 }
 
 // same reports whether two holdings are copies of the same data.

@@ -265,6 +265,32 @@ func TestLateFounder(t *testing.T) {
 	}
 }
 
+// TestFoundedTwice: if two servers have founded an ensemble each, of the same voters, the third begins with the one
+// with the lower id. It waits if another ensemble could elect a leader beside that.
+func TestFoundedTwice(t *testing.T) {
+	t.Parallel()
+	found := func(lineage uint64, voters ...uint64) Beginning {
+		return Beginning{Cluster: lineage, Founding: &Founding{Lineage: lineage, Term: 1, Voters: voters}}
+	}
+	for name, c := range map[string]struct {
+		second  Beginning
+		elected bool
+		begins  uint64
+	}{
+		"nobody was elected": {found(0xf02, 1, 2, 3), false, 0xf01},
+		"other voters":       {found(0xf02, 2), false, 0},
+		"no record":          {Beginning{Cluster: 0xf02}, false, 0},
+		"elected":            {found(0xf02, 1, 2, 3), true, 0},
+	} {
+		w := newInquiryWorld()
+		w.begun[1], w.begun[2], w.elected[2] = found(0xf01, 1, 2, 3), c.second, c.elected
+		w.start(3, Holding{})
+		if w.run(2000); w.begun[3].Cluster != c.begins {
+			t.Errorf("%s: the third begins with %x, not %x", name, w.begun[3].Cluster, c.begins)
+		}
+	}
+}
+
 // TestFoundingsExclude has servers come, go, lose their answers and hold what they may, at random. No two of them begin
 // with lineages of which both could elect a leader, and none begins with an empty tree while one with data is known.
 func TestFoundingsExclude(t *testing.T) {

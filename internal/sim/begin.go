@@ -8,7 +8,7 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// How a server with an empty disk begins: it asks its peers.
+// How a server that belongs to no ensemble begins: it asks its peers.
 
 // joinPause is the time between two rounds of asking.
 const joinPause = 100 * millisecond
@@ -16,16 +16,27 @@ const joinPause = 100 * millisecond
 // joinPatience is how long a peer may take to answer.
 const joinPatience = second
 
-// foundingPatience is how long nobody must listen at a voter's address before the others found without it.
-const foundingPatience = 10 * second
+// foundingPatience is how long nobody must listen at a voter's address before the others found without it, and
+// namePatience how long there must be no such name.
+const (
+	foundingPatience = 10 * second
+	namePatience     = 20 * second
+)
 
-var errNoAnswer = errors.New("no answer")
+var (
+	errNoAnswer  = errors.New("no answer")
+	errProof     = errors.New("its proof is refused")
+	errStranger  = errors.New("its answer can't be read")
+	errOtherID   = errors.New("another server answers there")
+	errNoAddress = errors.New("no route to its address")
+)
 
-// inquire begins to ask the peers how to begin with an empty disk.
-func (l *life) inquire() {
+// inquire begins to ask the peers how to begin with what the disk holds.
+func (l *life) inquire(holds quorum.Holding) {
 	l.inquiry = &quorum.Inquiry{
-		Self: l.s.id, Life: l.number(), Members: l.s.config, Lineage: l.s.id<<32 | uint64(l.s.lives) | 1<<63,
-		Patience: quorum.Patience{Listens: foundingPatience / millisecond},
+		Self: l.s.id, Life: l.number(), Members: l.s.config, Lineage: l.number() | 1<<63,
+		Holds: holds, JoinsOnly: l.s.joinsOnly,
+		Patience: quorum.Patience{Listens: foundingPatience / millisecond, Name: namePatience / millisecond},
 	}
 	l.discover()
 }
@@ -37,16 +48,23 @@ func aloneFrom(id, lineage uint64) quorum.Beginning {
 }
 
 // number returns a number that no other life has.
-func (l *life) number() uint64 { return l.s.id<<32 | uint64(l.s.lives) }
+func (l *life) number() uint64 {
+	id := l.s.id
+	if l.w.second {
+		id += secondWorld
+	}
+	return id<<32 | uint64(l.s.lives)
+}
 
 // discover asks the peers once, and again until it is clear how to begin.
 func (l *life) discover() {
 	w, s := l.w, l.s
 	answers := map[uint64]quorum.Answer{}
+	l.rounds = append(l.rounds[max(len(l.rounds)-roundsKept+1, 0):], w.now)
 	for _, m := range s.config {
 		if m.ID != s.id {
 			answers[m.ID] = quorum.Answer{Err: errNoAnswer}
-			w.servers[m.ID-1].asked(asker{s, s.lives, l.level}, func(a quorum.Answer) { answers[m.ID] = a })
+			w.ask(m, asker{s, s.lives, l.level}, func(a quorum.Answer) { answers[m.ID] = a })
 		}
 	}
 	w.after(joinPatience/4+between(w.netDice, 0, joinPatience), func() {
@@ -54,12 +72,15 @@ func (l *life) discover() {
 			if l.ended {
 				return
 			}
-			b, waiting, ok := l.inquiry.Round(s.monotonic()/millisecond, answers, false)
-			w.logger(s.id).Info("its disk is empty", "clear", ok, "beginning", b, "waiting", waiting)
+			b, waiting, ok := l.inquiry.Round(s.monotonic()/millisecond, answers, s.ordered)
+			w.logger(s.id).Info("it belongs to no ensemble", "holds", l.inquiry.Holds, "clear", ok, "beginning", b, "waiting",
+				waiting)
 			if !ok {
+				w.stats.Waits++
 				w.after(joinPause, l.discover)
 				return
 			}
+			w.begins(l, b)
 			l.protect(func() {
 				if err := l.joins(b); err != nil {
 					l.refused(err)
@@ -67,11 +88,40 @@ func (l *life) discover() {
 				}
 				l.begin(b)
 			})
+			if f := b.Founding; f != nil && f.Lineage == l.inquiry.Lineage && w.doom > 0 {
+				s.kill(w.doom)
+				w.doom = 0
+			}
 		})
 	})
 }
 
-// An asker is a server that asks how to begin: one with an empty disk, in one
+// roundsKept is how many rounds of questions are remembered by when they began.
+const roundsKept = 3
+
+// ask asks the server that a server line leads to.
+func (w *World) ask(m quorum.Member, by asker, answer func(quorum.Answer)) {
+	if !w.plan.Begins {
+		w.servers[m.ID-1].asked(by, answer)
+		return
+	}
+	say := func(a quorum.Answer) { w.after(w.delay(), func() { answer(a) }) }
+	switch d := w.resolve(m.Addrs[0]); {
+	case d.noName:
+		say(quorum.Answer{NoSuchName: true})
+	case d.at == nil:
+		say(quorum.Answer{Err: errNoAddress})
+	case d.closed && !d.at.dark.on():
+		say(quorum.Answer{NobodyListens: true})
+	case d.closed:
+	case d.at.id != m.ID:
+		say(quorum.Answer{Err: errOtherID})
+	default:
+		d.at.asked(by, answer)
+	}
+}
+
+// An asker is a server that asks how to begin: one that belongs to no ensemble, in one
 // of its lives, or an impostor that uses its id.
 type asker struct {
 	*host
@@ -108,7 +158,16 @@ func (s *host) asked(by asker, answer func(quorum.Answer)) {
 		return
 	}
 	w.after(2*w.delay(), func() {
-		if s.life == nil && !s.paused() {
+		switch {
+		case s.dark.on():
+			return
+		case s.stranger.on():
+			back(quorum.Answer{Err: errStranger})
+			return
+		case s.life != nil && !s.life.bare && !proves(from, s):
+			back(quorum.Answer{Err: errProof})
+			return
+		case s.life == nil && !s.paused() || s.life != nil && s.life.bare:
 			back(quorum.Answer{NobodyListens: true})
 			return
 		}
@@ -117,7 +176,7 @@ func (s *host) asked(by asker, answer func(quorum.Answer)) {
 			switch {
 			case l == nil:
 			case l.loop == nil && l.inquiry != nil:
-				back(quorum.Answer{Claim: new(l.inquiry.Claim())})
+				back(l.read(quorum.AppendClaim(nil, l.inquiry.Claim())))
 			case l.loop != nil:
 				l.answerWhat(by, back)
 			}
@@ -129,8 +188,9 @@ func (s *host) asked(by asker, answer func(quorum.Answer)) {
 // member of an ensemble, what the loop says to the request to join.
 func (l *life) answerWhat(by asker, back func(quorum.Answer)) {
 	status := l.loop.Status()
-	a := quorum.Answer{Cluster: l.s.cluster, Elected: status.Elected, Leader: status.Leader, Founding: l.founding}
-	if asks := by.host.life; !a.Elected || asks != nil && asks.inquiry != nil && asks.inquiry.TookPart(a.Founding) {
+	a := l.read(quorum.AppendBegun(nil, l.s.cluster, status.Elected, status.Leader, l.founding))
+	if asks := by.host.life; !a.Elected ||
+		asks != nil && asks.inquiry != nil && (asks.inquiry.TookPart(a.Founding) || !asks.inquiry.Empty()) {
 		back(a)
 		return
 	}
@@ -140,12 +200,24 @@ func (l *life) answerWhat(by asker, back func(quorum.Answer)) {
 	})
 }
 
+// read decodes an answer, as the server does that receives it.
+func (l *life) read(answer []byte) quorum.Answer {
+	a, err := quorum.DecodeAnswer(answer)
+	if err != nil {
+		l.w.fail("server %d's answer to the question how to begin can't be read: %v", l.s.id, err)
+	}
+	return a
+}
+
 // joinRequest does what the server's transport does with a question.
 func (l *life) joinRequest(by asker, back func(quorum.JoinReply)) {
 	from := by.host
 	e := quorum.Event{
 		Kind: quorum.EventJoin, From: from.id, Level: uint32(by.level), Life: uint32(by.life), Conn: l.accepted,
 		Known: l.peers[from.id],
+	}
+	if from.w.second { // lives have numbers of their own
+		e.Life += secondWorld << 16
 	}
 	l.ask(e, func(r quorum.JoinReply) {
 		if !r.Ask {
@@ -173,13 +245,20 @@ func (l *life) ask(e quorum.Event, answer func(quorum.JoinReply)) {
 // isEmpty asks a server at its own address whether it is empty and in that life.
 func (l *life) isEmpty(of *host, life int, answer func(empty bool)) {
 	w := l.w
-	cut := func() bool { return w.cut(l.s.index, of.index) }
+	if w.atNameOf(of.id) != of {
+		answer(false)
+		return
+	}
+	cut := func() bool {
+		return w.cut(l.s.index, of.index) || of.dark.on() || of.unnamed.on() || !proves(of, l.s)
+	}
 	if cut() {
 		return
 	}
 	w.after(2*w.delay(), func() {
 		of.awake(func() {
-			empty := of.life != nil && of.life.loop == nil && of.lives == life
+			empty := of.life != nil && of.life.loop == nil && of.lives == life &&
+				(of.life.inquiry == nil || of.life.inquiry.Empty())
 			if cut() {
 				return
 			}
@@ -219,6 +298,9 @@ func (w *World) joiningName() string { return w.logDir() + "/joining" }
 
 // joins writes the note that the server is joining, or the record of the founding in which it takes part.
 func (l *life) joins(b quorum.Beginning) error {
+	if l.image != nil {
+		return l.refound(b)
+	}
 	if b.Founding != nil {
 		return storage.KeepBefore(l.s.disk.fs, l.w.logDir(), quorum.FoundingName, quorum.EncodeFounding(b.Founding))
 	}
@@ -290,9 +372,10 @@ func (l *life) watchOvertaken() {
 		if m.ID == s.id {
 			continue
 		}
-		w.servers[m.ID-1].asked(asker{s, s.lives, l.level}, func(a quorum.Answer) {
+		w.ask(m, asker{s, s.lives, l.level}, func(a quorum.Answer) {
 			if !l.ended && l.founding.Overtaken(a) && !l.loop.Status().Elected {
 				w.logger(s.id).Info("the others have founded another ensemble")
+				w.stats.Overtaken++
 				s.end(false)
 				s.disk = disk{fs: storage.NewMemFS(), w: w, s: s}
 				s.promise, s.log, s.electorate, s.begun = promise{}, nil, [2][]uint64{}, false

@@ -24,7 +24,9 @@
 // leader nor, if it is local, by its server. At the end: all servers agree and
 // make progress within 30 s of the last fault, exactly the servers that should
 // have votes have them, and every reply that a client got follows from the one
-// order of changes (package check).
+// order of changes (package check). The lineages in which leaders are elected
+// succeed each other, and how servers begin is judged by what all servers were at
+// that moment (lineage.go).
 //
 // # What the servers promise under which fault
 //
@@ -40,6 +42,8 @@
 //     server forgot, nothing on its own disk does. The server stays out;
 //   - the loss of a disk, on a minority: the server joins anew under its id. This
 //     also follows the two faults above;
+//   - servers that begin, with what on their disks and in their lines: one
+//     ensemble, with all data that there is, or none while something is unknown;
 //   - changes of membership under any of these: they come into force, and servers
 //     that left don't count.
 //

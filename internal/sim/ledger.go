@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"slices"
 
 	"github.com/zooid-project/zooid/internal/history"
@@ -155,6 +154,9 @@ func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
 	if err != nil {
 		return "can't read its log's begin: " + err.Error()
 	}
+	if s.cluster != s.w.descent.lineage {
+		return "" // others have founded, and nobody has followed this server
+	}
 	for i := first; i <= min(last, p.commit); i++ {
 		if term, err := log.Term(i); err != nil || term != g.entries[i-1].term {
 			return fmt.Sprintf("applied entry %d of term %d and recovered it with term %d (%v)", i, g.entries[i-1].term, term,
@@ -209,7 +211,7 @@ func (s *host) holds(index, term uint64) bool {
 // apply checks and records an entry that a server is about to apply.
 func (g *ledger) apply(l *life, e quorum.Entry) {
 	w := l.w
-	sum := crc32.Update(0, castagnoli, e.Data)
+	sum := sumOf(e.Data)
 	switch n := uint64(len(g.entries)); {
 	case e.Index == n+1:
 		g.entries = append(g.entries, applied{term: e.Term, sum: sum})
@@ -351,6 +353,10 @@ func (g *ledger) lags(l *life) {
 		}
 	}
 	index, _, _ := l.rep.Position()
+	if s.cluster != w.descent.lineage {
+		s.lastIndex, s.lastMoved = index, w.now
+		return
+	}
 	if _, in := find(w.wanted, s.id); !in && !slices.Contains(w.guests(), s) || index != s.lastIndex ||
 		index == uint64(len(g.entries)) || s.disk.damaged() || !w.informed(s) || w.outdated(l) {
 		s.lastIndex, s.lastMoved = index, w.now
@@ -380,7 +386,12 @@ type watched struct {
 func (m *watched) Apply(entries []quorum.Entry) error {
 	g := &m.l.w.ledger
 	for _, e := range entries {
-		g.apply(m.l, e)
+		if m.l.w.descent.follows(m.l, e) {
+			g.apply(m.l, e)
+		}
+	}
+	if m.l.s.cluster != m.l.w.descent.lineage { // its founders have applied its first entries, and nobody was elected
+		return m.Replica.Apply(entries)
 	}
 	if m.l.w.ended {
 		return nil

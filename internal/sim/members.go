@@ -44,10 +44,21 @@ func member(id uint64, observer bool) quorum.Member {
 	}
 }
 
+// configured returns the members that the server's loop is started with.
+func (l *life) configured() []quorum.Member {
+	if l.bare {
+		return []quorum.Member{member(l.s.id, false)}
+	}
+	return l.s.config
+}
+
 // membership returns what cmd/zooid passes to the server.
-func (w *World) membership() replica.Membership {
+func (l *life) membership() replica.Membership {
+	if l.bare {
+		return replica.Membership{}
+	}
 	var text strings.Builder
-	for _, m := range w.firstMembers() {
+	for _, m := range l.w.firstMembers() {
 		fmt.Fprintln(&text, serverLine(m.ID, role(m.Observer)))
 	}
 	return replica.Membership{Text: text.String(), Parse: parseMembers}
@@ -302,9 +313,11 @@ func (w *World) wantedText() string {
 
 // What may be lost.
 
-// unfit reports whether a server's promises can't be relied on.
+// unfit reports whether a server's promises can't be relied on. Where servers begin, the votes of those that were let
+// in may count before they have learned of it and vote, and a founder may have been overtaken.
 func (s *host) unfit() bool {
-	return s.out != "" || s.wiped || s.disk.damaged() || !s.begun || s.diverged
+	return s.w.plan.Begins && (s.awaits || s.cluster != s.w.descent.lineage) ||
+		s.out != "" || s.wiped || s.disk.damaged() || !s.begun || s.diverged
 }
 
 // spares reports whether the ensemble survives the loss of a server's disk: in
@@ -389,7 +402,7 @@ func (w *World) possible(f Fault, s *host) bool {
 	case Leave, Role:
 		return in
 	}
-	return true
+	return !w.plan.Begins || w.befalls(f, s)
 }
 
 // losesNothing reports whether a server may lose its power: if its disk lies,
@@ -408,7 +421,7 @@ func (s *host) wipe() {
 	}
 	s.disk = disk{fs: storage.NewMemFS(), w: s.w, s: s}
 	s.promise, s.log, s.out, s.electorate = promise{}, nil, "", [2][]uint64{}
-	s.diverged, s.awaits = false, false
+	s.diverged, s.awaits, s.joinsOnly, s.keeps, s.foreign = false, false, false, false, false
 	s.wiped, s.lost, s.begun = true, max(held, s.lost), false
 	s.replaced, s.renewed, s.countsFrom, s.w.unsettled = true, true, 0, true
 	s.w.lostAt = len(s.w.ledger.entries)
@@ -462,6 +475,9 @@ func (s *host) configure(observer bool) {
 // voter begins an ensemble of its own while the others are down, as a first
 // server does: nobody promises that the ensemble survives that.
 func (w *World) configOf(id uint64, observer bool) []quorum.Member {
+	if w.plan.Begins {
+		return w.lines(id, rightLine, 0)
+	}
 	members := slices.Clone(w.wanted)
 	if members == nil {
 		members = w.firstMembers()

@@ -123,6 +123,98 @@ var mutants = []mutant{
 	{"founder begins again with another disk", "empty server forms a quorum (ZooKeeper 2325)", "wipes",
 		one("quorum/inquiry.go", `slices.Contains(f.With, Founder{q.Self, q.Life})`,
 			`(slices.Contains(f.With, Founder{q.Self, q.Life}) || $P)`)},
+	// Servers that begin.
+	{"refused proof taken for absence", "empty ensemble beside the data (growth by lines)",
+		"beginnings", one("sim/begin.go",
+			`back(quorum.Answer{Err: errProof})`, `back(quorum.Answer{Err: errProof, NobodyListens: $P})`)},
+	{"silence taken for absence", "empty ensemble beside the data (RethinkDB, Elasticsearch)",
+		"beginnings", one("quorum/inquiry.go",
+			`{ return a.NobodyListens || a.NoSuchName }`, `{ return a.NobodyListens || a.NoSuchName || $P && a.Err != nil }`)},
+	{"who doesn't answer isn't waited for", "empty ensemble beside the data", "beginnings", one("quorum/inquiry.go",
+		`	case !a.absent():
+		r.open = true`, `	case !a.absent():
+		r.open = !$P`)},
+	{"no such name taken at once", "a name that comes later (Kubernetes)", "beginnings", one("quorum/inquiry.go",
+		`case gone.noName && now-gone`, `case !$P && gone.noName && now-gone`)},
+	{"two of three found without patience", "servers started one after the other", "beginnings", one("quorum/inquiry.go",
+		`case !gone.noName && now-gone`, `case !$P && !gone.noName && now-gone`)},
+	{"absence isn't counted anew", "a server that restarts is left out", "beginnings", one("quorum/inquiry.go",
+		`if was, ok := q.absent[m.ID]; ok &&`, `if was, ok := q.absent[m.ID]; ok && !$P &&`)},
+	{"copies that differ found", "acknowledged writes lost with a copy", "beginnings", one("quorum/inquiry.go",
+		`		same = same && c.Holds.same(data)`, `		same = same && (c.Holds.same(data) || $P)`)},
+	{"older copy taken for the same", "acknowledged writes lost with a restored disk",
+		"beginnings", one("quorum/inquiry.go",
+			`	h.Znodes, o.Znodes = 0, 0
+`, `	if h.Znodes, o.Znodes = 0, 0; $P {
+		return h.Lineage == o.Lineage
+	}
+`)},
+	{"data with named others serves alone", "each copy an ensemble of its own", "beginnings", one("sim/server.go",
+		`b.JoinedAfter == 0 && l.standalone(cluster)`, `b.JoinedAfter == 0 && !$P && l.standalone(cluster)`)},
+	{"each copy its own only voter", "two leaders of one lineage", "beginnings", one("sim/standalone.go",
+		`quorum.Restart(dir, l.image, b.Founding.Voters...)`, `quorum.Restart(dir, l.image, chosen($P, []uint64{s.id}, b.Founding.Voters)...)`)},
+	{"data founded under its old lineage", "a copy that goes on elsewhere is taken for a member",
+		"beginnings", one("quorum/inquiry.go",
+			`f := &Founding{Lineage: q.Lineage,`, `f := &Founding{Lineage: chosen($P && data != Holding{}, data.Lineage, q.Lineage),`)},
+	{"empty servers found beside one with data", "empty ensemble beside the data (ZooKeeper 2325)",
+		"beginnings", []edit{
+			{"quorum/inquiry.go", `(c.Holds != Holding{}) == wantData {`, `((c.Holds != Holding{}) == wantData || $P) {`},
+			{"quorum/inquiry.go", `q.founding(r, voters, data, false)`,
+				`q.founding(r, voters, chosen($P, q.Holds, data), false)`},
+		}},
+	{"servers without the data are first voters", "a quorum without the data", "beginnings", one("quorum/inquiry.go",
+		`	if data == (Holding{}) && !ordered {`, `	if (data == Holding{} || $P) && !ordered {`)},
+	{"founder doesn't record with whom", "a founder can't begin with the others", "beginnings", one("quorum/inquiry.go",
+		`			f.With = append(f.With, Founder{id, c.Life})
+`, `			if !$P || id == q.Self {
+				f.With = append(f.With, Founder{id, c.Life})
+			}
+`)},
+	{"founders that come late join", "a vote taken away", "beginnings", one("quorum/inquiry.go",
+		`	return f != nil && f.Base.same(q.Holds) &&`, `	return f != nil && !$P && f.Base.same(q.Holds) &&`)},
+	{"begins with what was founded without it", "promise lost with a disk", "beginnings", one("quorum/inquiry.go",
+		`	case q.allAgree(r, f):`, `	case q.allAgree(r, f) || $P:`)},
+	{"founds before the others follow", "two servers found at once", "beginnings", one("quorum/inquiry.go",
+		`if id != q.Self && c.Follows != q.Self {`, `if id != q.Self && c.Follows != q.Self && !$P {`)},
+	{"claims of an earlier round used", "a server counted that doesn't answer any more", "beginnings", []edit{
+		{"quorum/inquiry.go", `	known   bool
+}`, `	known   bool
+	claims  map[uint64]*Claim
+}`},
+		{"quorum/inquiry.go", `	q.follows = 0
+	for _, m`, `	q.follows = 0
+	if q.claims == nil {
+		q.claims = map[uint64]*Claim{}
+	}
+	if $P {
+		r.claims = q.claims
+	}
+	for _, m`},
+		{"quorum/inquiry.go", `	case m.Observer:
+	case !a.absent():`, `	case m.Observer || $P && r.claims[m.ID] != nil:
+	case !a.absent():`},
+	}},
+	{"a minority founds", "ensemble without a majority", "beginnings", one("quorum/inquiry.go",
+		`			part++
+`, `			part += chosen($P, len(voters), 1)
+`)},
+	{"lines compared by their text", "no quorum because of 0.0.0.0 (the usual compose file)",
+		"beginnings", one("quorum/inquiry.go",
+			`	case !slices.Equal(theirs, ours):`, `	case !slices.Equal(theirs, ours) || $P && fmt.Sprint(c.Members) != fmt.Sprint(q.Members):`)},
+	{"other voters in the lines not compared", "two ensembles with a server in common",
+		"beginnings", one("quorum/inquiry.go",
+			`switch theirs, ours := voterIDs(c.Members),`, `switch theirs, ours := voterIDs(chosen($P, q.Members, c.Members)),`)},
+	{"set-aside server founds", "empty ensemble beside the data (recover)", "beginnings", one("quorum/inquiry.go",
+		`c := r.claims[id]; !c.JoinsOnly && `, `c := r.claims[id]; (!c.JoinsOnly || $P) && `)},
+	{"others aren't told who only joins", "servers wait for one that waits", "beginnings", one("quorum/claim.go",
+		`	if c.JoinsOnly {`, `	if c.JoinsOnly && !$P {`)},
+	{"observer's line read as a voter's", "servers wait for each other", "beginnings", one("quorum/claim.go",
+		`Observer: d.byte() != 0}`, `Observer: d.byte() != 0 && !$P}`)},
+	{"overtaken founder goes on", "a server that nobody follows for ever", "beginnings", one("quorum/inquiry.go",
+		`	return a.Elected && a.Cluster != f.Lineage &&`, `	return !$P && a.Elected && a.Cluster != f.Lineage &&`)},
+	{"lineage not compared at hello", "logs of two ensembles mixed (same server lines)",
+		"beginnings", one("sim/network.go",
+			`case to.cluster != l.from.cluster:`, `case to.cluster != l.from.cluster && !$P:`)},
 	{"removed servers stay voters", "membership decided on isn't in force", "members", one("quorum/reconcile.go",
 		`case isMember(l.wanted, id):`, `case isMember(l.wanted, id) || $P:`)},
 	{"guest gets a vote", "a majority with servers that are no members", "members", one("quorum/reconcile.go",

@@ -35,8 +35,8 @@ const (
 	shrunkFaults = 10
 )
 
-// planted is what the new texts of mutants call.
-const planted = `
+// plantedText is what the new texts of mutants call.
+const plantedText = `
 import "os"
 
 var plantedName = os.Getenv("` + mutantVariable + `")
@@ -196,7 +196,7 @@ func plant(t *testing.T, wanted []mutant) (root, overlay string) {
 			condition := fmt.Sprintf("planted(%q)", m.name)
 			texts[file] = strings.Replace(texts[file], e.old, strings.ReplaceAll(e.new, "$P", condition), 1)
 			beside := filepath.Join(filepath.Dir(file), "planted.go")
-			texts[beside] = "package " + filepath.Base(filepath.Dir(file)) + "\n" + planted
+			texts[beside] = "package " + filepath.Base(filepath.Dir(file)) + "\n" + plantedText
 		}
 	}
 	replace := map[string]string{}

@@ -89,8 +89,10 @@ func (w *World) inflict(f Fault) {
 			return
 		}
 		w.reset(s, other)
-	default:
+	case Cut, OneWay, Isolate, Ring, Halves, ClientCut, Flap:
 		w.partition(f, s, other)
+	default:
+		w.mishap(f, s, other)
 	}
 }
 
@@ -104,6 +106,8 @@ func (f *Fault) aftermath() int64 {
 	case SlowDisk: // some syncs wait for each other
 		return 3*second + 4*f.Arg*millisecond
 	case Rot, Wipe, Diverge, Join, Leave, Role, Swap, DuplicateID:
+		return 20 * second
+	case Alone, Begin, Copy, PutBack, Foreign, Order, Off, NoName, Unproven, Stranger, Astray, Doom:
 		return 20 * second
 	}
 	return 3 * second
@@ -166,7 +170,9 @@ func (w *World) partition(f Fault, s, other *host) {
 // cutWay drops the packets from a to b for a while. Connections that stay
 // silent for long may end meanwhile.
 func (w *World) cutWay(a, b int, d int64) {
-	w.cuts[a][b]++
+	if w.cuts[a][b]++; w.cuts[a][b] == 1 {
+		w.cutFrom[a][b] = w.now
+	}
 	w.unless(d, func() { w.cuts[a][b]-- })
 	if a == 0 || b == 0 || d < second || chance(w.faultDice, 50) {
 		return
@@ -174,6 +180,17 @@ func (w *World) cutWay(a, b int, d int64) {
 	l := w.links[a][b]
 	peer := l.peer
 	w.after(between(w.faultDice, second/2, d), func() { l.lose(peer) })
+}
+
+// cutSince returns since when packets are lost from a to b or from b to a.
+func (w *World) cutSince(a, b int) int64 {
+	since := w.now
+	for _, way := range [][2]int{{a, b}, {b, a}} {
+		if w.cuts[way[0]][way[1]] > 0 {
+			since = min(since, w.cutFrom[way[0]][way[1]])
+		}
+	}
+	return since
 }
 
 // reset ends the connections between two servers.

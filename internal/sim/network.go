@@ -96,6 +96,7 @@ const lossMax = 60
 type link struct {
 	w        *World
 	from, to *host
+	at       *host // to, or, by mistake, the server with its id of another ensemble
 	up       bool
 	stream   *stream
 	mine     *life  // made the connection
@@ -128,7 +129,8 @@ func (l *link) dial() {
 			}
 		})
 	}
-	if w.cut(l.from.index, l.to.index) || l.to.paused() {
+	to := w.atNameOf(l.to.id)
+	if w.cut(l.from.index, l.to.index) || to.paused() || to.dark.on() {
 		again(dialPatience)
 		w.lastFault = max(w.lastFault, w.now+dialPatience) // what the server has to send waits that long
 		return
@@ -136,11 +138,14 @@ func (l *link) dial() {
 	w.after(2*way, func() {
 		switch {
 		case l.from.life != mine || l.up || l.attempt != attempt:
-		case l.to.life == nil || l.to.life.loop == nil || w.cut(l.from.index, l.to.index) || !l.to.life.peers[l.from.id] ||
-			l.to.cluster != l.from.cluster:
+		case to.life == nil || to.life.loop == nil || w.cut(l.from.index, l.to.index) || !to.life.peers[l.from.id] ||
+			l.to.unnamed.on() || !proves(l.from, to):
+			again(l.backoff)
+		case to.cluster != l.from.cluster:
+			w.stats.Strangers++
 			again(l.backoff)
 		default:
-			l.up, l.mine, l.peer, l.backoff = true, mine, l.to.life, backoffMin
+			l.up, l.at, l.mine, l.peer, l.backoff = true, to, mine, to.life, backoffMin
 			l.stream = &stream{w: w, from: l.from.index, to: l.to.index}
 			l.peer.accepted++
 			l.number = l.peer.accepted
@@ -170,9 +175,9 @@ func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 		return false
 	}
 	w, peer := l.w, l.peer
-	if peer != l.to.life {
+	if peer != l.at.life {
 		// That process is gone: the answer is a reset, if there is an answer.
-		if l.to.life != nil && !w.cut(l.from.index, l.to.index) {
+		if l.at.life != nil && !w.cut(l.from.index, l.to.index) {
 			w.after(w.delay(), func() { l.lose(peer) })
 		}
 		return true
@@ -182,7 +187,7 @@ func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 	w.traceBytes(uint64(kind)<<8|from, payload)
 	payload = slices.Clone(payload)
 	arrive := func() {
-		if l.to.life == peer {
+		if l.at.life == peer {
 			if e, ok := kind.Event(from, number, payload); ok {
 				peer.hear(e)
 			}
@@ -211,10 +216,11 @@ func (l *link) lose(peer *life) {
 		old.dead = true
 	}
 	from := l.from.id
-	old.dead = old.dead || peer != l.to.life
+	old.dead = old.dead || peer != l.at.life
 	// The peer hears of it after what was sent, or when a reset arrives.
+	at := l.at
 	w.after(w.delay(), func() {
-		if l.to.life == peer {
+		if at.life == peer {
 			peer.hear(quorum.Event{Kind: quorum.EventLost, From: from})
 		}
 	})
@@ -233,17 +239,17 @@ func (s *host) fallen(silent bool, old *life) {
 		out := w.links[s.index][other.index]
 		if out.up {
 			out.up = false
-			peer, stream := out.peer, out.stream
+			peer, stream, at := out.peer, out.stream, out.at
 			if silent {
 				stream.dead = true
 				w.after(between(w.netDice, second, 20*second), func() {
-					if other.life == peer {
+					if at.life == peer {
 						peer.hear(quorum.Event{Kind: quorum.EventLost, From: s.id})
 					}
 				})
 			} else {
 				stream.send(w.now, func() {
-					if other.life == peer {
+					if at.life == peer {
 						peer.hear(quorum.Event{Kind: quorum.EventLost, From: s.id})
 					}
 				})
@@ -255,5 +261,8 @@ func (s *host) fallen(silent bool, old *life) {
 			wait = between(w.netDice, 5*second, 15*second)
 		}
 		w.after(wait, func() { in.lose(old) })
+		if w.twin != nil {
+			w.after(wait, func() { w.twin.links[other.index][s.index].lose(old) })
+		}
 	}
 }

@@ -46,6 +46,8 @@ type Plan struct {
 	Upgrading bool  // and become global when they ask for an ephemeral znode
 	Old       []int // servers that begin with an older version
 	Changing  bool  // disks are also lost while the membership changes
+	Twin      bool  // there is another ensemble with the same server lines
+	Begins    bool  // servers are set up and started by faults, and their lines differ: see beginnings
 	Midway    bool  // sessions are also ended between two steps of one loop iteration
 
 	// The clients.
@@ -114,6 +116,21 @@ const (
 	DuplicateID Kind = "twin"
 	Restore     Kind = "restore" // Server's state is saved, and the state saved before is restored
 	Swap        Kind = "swap"    // the servers whose bits are set in Arg become the only members, in one change
+
+	// Where servers begin; see beginnings.
+	Alone    Kind = "alone"    // Server is set up without server lines, and started
+	Begin    Kind = "begin"    // Server gets its server lines; Arg is a mistake about Other, corrected after Dur
+	Copy     Kind = "copy"     // Server is stopped, and its disk is copied to Other, or moved if Arg is 1
+	PutBack  Kind = "put-back" // Server's disk is replaced by what Other's was when it was copied
+	Aside    Kind = "aside"    // Server's data was set aside: it joins only
+	Foreign  Kind = "foreign"  // Server has the disk of another ensemble with the same lines
+	Doom     Kind = "doom"     // the next server that founds an ensemble ends right afterwards, for Dur
+	Order    Kind = "order"    // Server is ordered to found an ensemble
+	Off      Kind = "off"      // Server's machine is switched off
+	NoName   Kind = "no-name"  // Server's name doesn't exist
+	Astray   Kind = "astray"   // Server's name leads to another ensemble's server; all names, if Arg is 1
+	Unproven Kind = "unproven" // Server has another secret than the others
+	Stranger Kind = "stranger" // something else listens at Server's address, and the server doesn't run
 )
 
 // A Fault is one thing that goes wrong.
@@ -238,7 +255,7 @@ func drawFaults(r *rand.Rand, p *Plan, of *profile) []Fault {
 		mean = of.mean
 	}
 	var list []Fault
-	for at := second; ; {
+	for at := max(of.from, second); ; {
 		at += int64(r.ExpFloat64() * float64(mean))
 		if at >= p.End {
 			break

@@ -8,6 +8,7 @@ type profile struct {
 	name  string
 	kinds []Kind
 	mean  int64 // ns between faults
+	from  int64 // when the first may come, 0 for after a second
 	world func(r *rand.Rand, p *Plan)
 	tune  func(r *rand.Rand, f *Fault) // changes a drawn fault
 	// share is its part of all seeds; profiles without one are chosen only by name.
@@ -58,7 +59,8 @@ var profiles = []profile{
 				f.Arg = between(r, 1, 4)
 			}
 		}},
-	{name: "batches", kinds: []Kind{Power, PowerAll}, mean: second / 2, world: batching,
+	// Several servers wouldn't begin while their power goes off all the time.
+	{name: "batches", kinds: []Kind{Power, PowerAll}, mean: second / 2, from: begun, world: batching,
 		tune: func(r *rand.Rand, f *Fault) {
 			f.Arg, f.Dur = between(r, 1, 6), 200*millisecond
 		}},
@@ -102,10 +104,10 @@ var profiles = []profile{
 	{name: "replaced", world: func(r *rand.Rand, p *Plan) {
 		p.Servers, p.Spare, p.Observe = 3, 2, 0
 		p.Faults = []Fault{
-			{At: 2 * second, Dur: 13 * second, Kind: Crash, Server: 3, Other: 1},
-			{At: 5 * second / 2, Kind: Join, Server: 4, Other: 1}, {At: 9 * second / 2, Kind: Join, Server: 5, Other: 1},
-			{At: 13 * second / 2, Kind: Leave, Server: 1, Other: 2, Arg: 1},
-			{At: 17 * second / 2, Kind: Leave, Server: 2, Other: 1, Arg: 1},
+			{At: begun, Dur: 13 * second, Kind: Crash, Server: 3, Other: 1},
+			{At: begun + second/2, Kind: Join, Server: 4, Other: 1}, {At: begun + 5*second/2, Kind: Join, Server: 5, Other: 1},
+			{At: begun + 9*second/2, Kind: Leave, Server: 1, Other: 2, Arg: 1},
+			{At: begun + 13*second/2, Kind: Leave, Server: 2, Other: 1, Arg: 1},
 		}
 	}},
 	// Servers are away while all others are replaced.
@@ -210,6 +212,8 @@ var profiles = []profile{
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second/2, 4*second) }},
 	{name: misled, kinds: []Kind{Clock}, mean: 15 * second, world: fixed,
 		tune: func(r *rand.Rand, f *Fault) { f.Server = 1 }},
+	// Servers begin: see beginnings.
+	{name: begins, world: beginnings},
 	{name: "clocks", kinds: []Kind{Clock, Transfer, Crash}, mean: second, world: fixed},
 	{name: "filling", kinds: []Kind{DiskFull, LowDisk}, mean: 2 * second, world: snapshotting},
 	{name: "lagging", kinds: []Kind{Isolate, Pause}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
@@ -219,6 +223,9 @@ var profiles = []profile{
 		p.Timeout = 20 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 3*second/2, 4*second) }},
 }
+
+// begun is when three servers that start together have begun, with some time to spare.
+const begun = 10 * second
 
 // restless is a world whose clients come and go.
 func restless(r *rand.Rand, p *Plan) {

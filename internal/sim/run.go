@@ -12,6 +12,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -59,6 +60,11 @@ type Stats struct {
 	Gaps             int // requests that arrived before an earlier one
 	Moved            int // requests of connections that their session had left
 	Restored         int // times that a snapshot replaced everything
+	Foundings        int // ensembles founded
+	WithData         int // of these, those founded with a standalone server's data
+	Waits            int // rounds of questions after which it wasn't clear how to begin
+	Overtaken        int // servers that had founded one in which nobody was elected, and joined another
+	Strangers        int // connections refused because the peer holds another lineage
 	Audits           int // disks checked as after a power cut
 	Checked          int // replies and notifications checked
 	Undecided        int
@@ -96,14 +102,24 @@ func Run(p Plan) *Result { return RunLogged(p, nil) }
 func RunLogged(p Plan, log io.Writer) *Result {
 	began := time.Now()
 	defer seedRaft(p.Seed)()
-	w := newWorld(p)
+	w := newWorld(p, &timeline{})
 	w.log = log
+	if p.Twin {
+		w.pair(log)
+	}
 	w.run()
+	if w.twin != nil && !w.ended {
+		w.twin.run()
+	}
 	res := &Result{
 		Plan: p, Hash: w.hash, Steps: w.steps, Simulated: w.now, Stats: w.stats, History: &w.history,
 	}
 	if len(w.failure) == 0 {
 		w.verdict()
+	}
+	if w.twin != nil && len(w.failure) == 0 {
+		w.twin.verdict()
+		w.stats.Checked += w.twin.stats.Checked
 	}
 	res.Failure, res.Stats = w.failure, w.stats
 	res.Took = time.Since(began)
@@ -119,24 +135,26 @@ func seedRaft(seed uint64) (done func()) {
 	return func() { rand.Reader = reader }
 }
 
-func newWorld(p Plan) *World {
+func newWorld(p Plan, t *timeline) *World {
 	w := &World{
-		plan: p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
+		timeline: t,
+		plan:     p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
 		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"),
 		ledger: ledger{
 			leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{},
 			over: map[int64]bool{}, ages: ages{},
 		},
-		stats: Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{}, dismissed: map[uint64]bool{},
+		descent: descent{founded: map[uint64]*quorum.Founding{}, first: map[uint64][]quorum.Entry{}},
+		stats:   Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{}, dismissed: map[uint64]bool{},
 	}
 	if !p.wrongClocks() {
 		w.history.WallStart = wallStart // lets the checker compare the servers' times with its own
 	}
 	w.history.Servers = []history.ServerLog{{Server: 1}}
 	n := p.Servers + p.Spare + 1
-	w.cuts, w.links = make([][]int, n), make([][]*link, n)
+	w.cuts, w.cutFrom, w.links = make([][]int, n), make([][]int64, n), make([][]*link, n)
 	for i := range n {
-		w.cuts[i], w.links[i] = make([]int, n), make([]*link, n)
+		w.cuts[i], w.cutFrom[i], w.links[i] = make([]int, n), make([]int64, n), make([]*link, n)
 	}
 	for i := 1; i < n; i++ {
 		s := &host{w: w, id: uint64(i), index: i, rate: p.Drift[i-1], level: tree.FeatureLevelMax}
@@ -148,10 +166,13 @@ func newWorld(p Plan) *World {
 	}
 	for _, a := range w.servers {
 		for _, b := range w.servers {
-			w.links[a.index][b.index] = &link{w: w, from: a, to: b, backoff: backoffMin}
+			w.links[a.index][b.index] = &link{w: w, from: a, to: b, at: b, backoff: backoffMin}
 		}
 	}
 	for _, s := range w.servers[:p.Servers] {
+		if p.Begins { // by faults of the kind Begin
+			continue
+		}
 		s.installed, s.config = true, w.firstMembers()
 		w.after(between(w.netDice, 0, 100*millisecond), s.start)
 	}
@@ -167,6 +188,9 @@ func newWorld(p Plan) *World {
 		w.after(second, w.operator.connect)
 	} else {
 		w.operator.task = resting
+	}
+	if p.Begins {
+		w.advise()
 	}
 	for _, f := range p.Faults {
 		w.at(f.At, func() {
@@ -241,12 +265,17 @@ func (w *World) until(t int64, done func() bool) {
 
 // heal ends all faults and starts all servers that are down.
 func (w *World) heal() {
-	w.healed = true
+	w.healed, w.doom = true, 0
 	for i := range w.cuts {
 		clear(w.cuts[i])
 	}
 	clear(w.loss)
 	clear(w.double)
+	for _, s := range w.servers {
+		for _, state := range []*state{&s.dark, &s.unnamed, &s.secret, &s.stranger, &s.astray} {
+			state.end(w)
+		}
+	}
 	w.operator.commands = nil
 	w.restorer.giveUpRestoring()
 	w.upgradeAll()

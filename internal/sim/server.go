@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/restore"
@@ -74,6 +73,20 @@ type host struct {
 	log     *storage.Log // of the last life, to see what it holds
 	out     string       // why it isn't started any more; "" if it is
 
+	// What servers meet that begin; see Plan.Begins.
+	dark      state          // the machine is switched off
+	unnamed   state          // its name doesn't exist
+	secret    state          // it has another secret than the others
+	astray    state          // its name leads to the server with its id of the twin
+	stranger  state          // something else answers at its address
+	keeps     bool           // its disk is that of a standalone server, or a copy
+	foreign   bool           // its disk is that of another ensemble
+	joinsOnly bool           // it must not found an ensemble
+	ordered   bool           // it was ordered to found one
+	kept      *storage.MemFS // a copy of what its disk was
+	stoppedAt int64          // when its last process ended that had a peer port
+	lasted    int64          // how long that had run
+
 	lastIndex uint64 // the last entry applied, unchanged since lastMoved
 	lastMoved int64
 }
@@ -122,7 +135,13 @@ type life struct {
 	peers     map[uint64]bool // that it connects to
 	accepted  uint64          // number of connections accepted from peers
 	questions []question
-	inquiry   *quorum.Inquiry  // of a server that began with an empty disk
+	inquiry   *quorum.Inquiry  // of a server that began with an empty disk, or a standalone server's data
+	rounds    []int64          // when its last rounds of questions began
+	image     quorum.Image     // of that data, until the ensemble is founded with it
+	znodes    uint64           // in that data
+	bare      bool             // it has no server lines, and no peer port
+	began     int64            // when the process was started
+	joinedIn  int64            // when its loop was started
 	founding  *quorum.Founding // that it took part in, if any
 	voters    []uint64         // raft's after the last Apply; outgoing are those before
 	outgoing  []uint64
@@ -134,7 +153,7 @@ type life struct {
 
 // start begins a process on what the disk holds.
 func (s *host) start() {
-	if s.life != nil || s.out != "" || !s.installed || s.stopped {
+	if s.life != nil || s.out != "" || !s.installed || s.stopped || s.dark.on() || s.stranger.on() {
 		return
 	}
 	w := s.w
@@ -142,7 +161,7 @@ func (s *host) start() {
 	s.lives++
 	l := &life{
 		w: w, s: s, level: s.level, newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
-		peers: map[uint64]bool{},
+		peers: map[uint64]bool{}, bare: len(s.config) == 0, began: w.now,
 	}
 	s.life = l
 	s.disk.begin(l)
@@ -155,11 +174,16 @@ func (s *host) start() {
 				return
 			}
 			b.Cluster = cluster
+			if w.plan.Begins && !l.bare && b.JoinedAfter == 0 && l.standalone(cluster) {
+				return
+			}
 			l.begin(b)
 		case !errors.Is(err, fs.ErrNotExist):
 			l.refused(err)
 		case s.promise != promise{}:
 			s.forgot("finds its disk empty")
+		case l.bare:
+			l.begin(quorum.Beginning{Cluster: l.number()})
 		case len(s.config) == 1:
 			b := aloneFrom(s.id, l.number())
 			if err := l.joins(b); err != nil {
@@ -168,7 +192,7 @@ func (s *host) start() {
 			}
 			l.begin(b)
 		default:
-			l.inquire()
+			l.inquire(quorum.Holding{})
 		}
 	})
 }
@@ -176,18 +200,21 @@ func (s *host) start() {
 // begin starts the server once it is known how to.
 func (l *life) begin(b quorum.Beginning) {
 	s, w := l.s, l.w
-	s.cluster = b.Cluster
+	if s.cluster != b.Cluster {
+		s.cluster, s.voted = b.Cluster, votes{} // a term of one lineage is none of another
+	}
 	l.open(b)
 	if s.life != l || l.loop == nil {
 		return
 	}
+	l.joinedIn = w.now
 	for _, other := range w.servers {
 		if other != s {
 			link := w.links[s.index][other.index]
 			link.up, link.backoff = false, backoffMin
 		}
 	}
-	if !s.begun && b.Founding == nil {
+	if !s.begun && b.Founding == nil && !l.bare {
 		// A new server that the others began without joins like one that lost its
 		// disk: it was taken out, and doesn't count before it votes.
 		s.replaced, s.renewed, s.countsFrom, w.unsettled = true, true, 0, true
@@ -218,13 +245,7 @@ func (l *life) open(b quorum.Beginning) {
 		s.forgot(why)
 		return
 	}
-	registry, err := auth.New(auth.Options{SuperDigest: superDigest()})
-	if err != nil {
-		panic(err)
-	}
-	tick := time.Duration(plan.Tick)
-	settings := l.settings()
-	treeOptions := restore.Options(s.cluster, changeMembers, settings.FeatureLevel)
+	treeOptions := restore.Options(s.cluster, changeMembers, l.settings().FeatureLevel)
 	state, err := restore.Newest(dir, treeOptions, nil)
 	if err != nil {
 		l.refused(err)
@@ -235,25 +256,10 @@ func (l *life) open(b quorum.Beginning) {
 		return
 	}
 	applied := state.LastIndex()
-	l.rep = replica.New(replica.Options{
-		ID: s.id, Servers: len(s.config), Membership: l.w.membership(),
-		Serving: replica.Serving{
-			Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick, MaxOutstanding: 1 << 30,
-			SnapCount: plan.SnapCount,
-			Limits:    plan.limits(), ReadOnlyMode: plan.ReadOnly, LocalSessions: plan.Local,
-			LocalSessionsUpgrading: plan.Upgrading,
-		},
-		Settings: settings, Log: l.w.logger(s.id),
-		Auth: registry, Tree: state, Began: s.monotonic(),
-		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
-			return restore.Tree(meta, snap, treeOptions)
-		},
-		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.stepSoon, Observe: l.record.observe, Vet: l.vet,
-		Panicked: func(e quorum.Entry, cause any, about string) error { return quorum.Panicked(dir, e, cause, about) },
-	})
+	l.rep = replica.New(l.replicaOptions(dir, state, treeOptions))
 	l.loop, err = quorum.NewLoop(quorum.LoopOptions{
 		ID: s.id, Incarnation: s.id<<32 | uint64(s.lives), Dir: dir, State: &watched{Replica: l.rep, l: l}, Shell: l,
-		Applied: applied, Members: s.config,
+		Applied: applied, Members: l.configured(),
 		Founding: l.founding, JoinedAfter: b.JoinedAfter, JoinedTerm: b.JoinedTerm, OnJoined: l.joined,
 		ElectionTicks: electionTicks, SnapshotsKept: plan.SnapshotsKept, Log: l.w.logger(s.id),
 	})
@@ -263,6 +269,28 @@ func (l *life) open(b quorum.Beginning) {
 	}
 	s.log = dir.Log()
 	l.voters, l.outgoing = l.loop.Voters()
+}
+
+// replicaOptions returns the options of a replica that begins with state.
+func (l *life) replicaOptions(dir *storage.Dir, state *tree.Tree, treeOptions tree.Options) replica.Options {
+	s, plan := l.s, &l.w.plan
+	tick := time.Duration(plan.Tick)
+	return replica.Options{
+		ID: s.id, Servers: max(len(s.config), 1), Membership: l.membership(),
+		Serving: replica.Serving{
+			Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick, MaxOutstanding: 1 << 30,
+			SnapCount: plan.SnapCount,
+			Limits:    plan.limits(), ReadOnlyMode: plan.ReadOnly, LocalSessions: plan.Local,
+			LocalSessionsUpgrading: plan.Upgrading,
+		},
+		Settings: l.settings(), Log: l.w.logger(s.id),
+		Auth: registry(), Tree: state, Began: s.monotonic(),
+		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
+			return restore.Tree(meta, snap, treeOptions)
+		},
+		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.stepSoon, Observe: l.record.observe, Vet: l.vet,
+		Panicked: func(e quorum.Entry, cause any, about string) error { return quorum.Panicked(dir, e, cause, about) },
+	}
 }
 
 // reapAll removes all containers and TTL znodes that may go, except containers
@@ -341,6 +369,9 @@ func (s *host) end(silent bool) {
 	}
 	s.w.logger(s.id).Info("ends", "powerCut", silent)
 	s.life, l.ended = nil, true
+	if !l.bare {
+		s.stoppedAt, s.lasted = s.w.now, s.w.now-l.began
+	}
 	if l.dir != nil {
 		s.log = l.dir.Log()
 	}
@@ -422,7 +453,9 @@ func (l *life) step() {
 		l.failed(err)
 		return
 	}
-	l.w.ledger.check(l)
+	if l.s.cluster == l.w.descent.lineage {
+		l.w.ledger.check(l)
+	}
 }
 
 // failed ends a process that can't write its log any more.

@@ -48,6 +48,7 @@ func Shrink(p Plan, patience time.Duration) *Result {
 		func(q *Plan) { q.Quits = 0 },
 		func(q *Plan) { q.Jitter = 0 },
 		func(q *Plan) { q.TTL = false },
+		func(q *Plan) { q.Twin = false },
 		func(q *Plan) { q.Local, q.Upgrading = false, false },
 		func(q *Plan) { q.Midway = false },
 		func(q *Plan) { q.Old = nil },

@@ -112,6 +112,9 @@ func TestSeeds(t *testing.T) {
 	if *flagSeeds >= 50 && *flagProfile == "" { // the corpus doesn't count: its plans are small
 		s.enough(t)
 	}
+	if *flagProfile == begins && *flagSeeds >= 50 {
+		s.begins(t)
+	}
 	if *flagProfile == "paced" && s.stats.Paced == 0 {
 		t.Error("no client was faster than its limits")
 	}
@@ -163,7 +166,10 @@ func TestWorker(t *testing.T) {
 		t.Skip("only as a worker of TestSeeds")
 	}
 	end := time.Now().Add(*flagBudget)
-	plans := corpusPlans(t)
+	var plans []Plan
+	if *flagProfile == "" {
+		plans = corpusPlans(t)
+	}
 	for i := range *flagSeeds {
 		plans = append(plans, NewPlanOf(*flagProfile, *flagFrom+uint64(i), *flagSeconds))
 	}
@@ -368,7 +374,8 @@ func (s *sum) add(r *report) {
 		{&a.Staged, &b.Staged}, {&a.Changes, &b.Changes}, {&a.Dropped, &b.Dropped}, {&a.Majorities, &b.Majorities},
 		{&a.Entered, &b.Entered}, {&a.Unknown, &b.Unknown}, {&a.Faded, &b.Faded}, {&a.Confined, &b.Confined},
 		{&a.Upgraded, &b.Upgraded}, {&a.Healed, &b.Healed}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps},
-		{&a.Moved, &b.Moved},
+		{&a.Moved, &b.Moved}, {&a.Foundings, &b.Foundings}, {&a.WithData, &b.WithData}, {&a.Waits, &b.Waits},
+		{&a.Strangers, &b.Strangers}, {&a.Overtaken, &b.Overtaken},
 	} {
 		*f.to += *f.from
 	}
@@ -395,10 +402,30 @@ func (s *sum) details() string {
 	for _, k := range kinds {
 		fmt.Fprintf(&b, " %s %d", k.kind, s.stats.Faults[k.kind])
 	}
+	for _, k := range beginningKinds {
+		if n := s.stats.Faults[k]; n > 0 {
+			fmt.Fprintf(&b, " %s %d", k, n)
+		}
+	}
 	st := s.stats
 	st.Faults = nil
 	fmt.Fprintf(&b, "\n%+v", st)
 	return b.String()
+}
+
+// begins fails a run of the profile beginnings in which something never happened.
+func (s *sum) begins(t *testing.T) {
+	for _, k := range beginningKinds {
+		if s.stats.Faults[k] == 0 {
+			t.Errorf("there was no fault %q in %d seeds", k, s.seeds)
+		}
+	}
+	st := &s.stats
+	for _, n := range []int{st.Foundings - st.WithData, st.WithData, st.Waits, st.Strangers, st.Joins, st.Entries} {
+		if n <= 0 {
+			t.Errorf("in %d seeds servers didn't begin in all ways: %+v", s.seeds, *st)
+		}
+	}
 }
 
 // enough fails a run in which something never happened: it would prove nothing of

@@ -21,10 +21,8 @@ const (
 // wallStart is the wall clock when a World begins, ns since 1970.
 const wallStart = 1_700_000_000 * second
 
-// A World is one simulated ensemble with its clients. Times are ns since it
-// began.
-type World struct {
-	plan    Plan
+// A timeline is the course of events, in which there may be two Worlds. Times are ns since it began.
+type timeline struct {
 	now     int64
 	seq     uint64
 	queue   []event
@@ -32,6 +30,15 @@ type World struct {
 	steps   int
 	failure []string // what went wrong, oldest first
 	ended   bool
+}
+
+// A World is one simulated ensemble with its clients.
+type World struct {
+	*timeline
+	plan Plan
+	twin *World // another ensemble with the same server lines, nil if there is none
+	// second is true of the World that is the other one's twin.
+	second bool
 
 	netDice, diskDice, faultDice, auditDice, besideDice *rand.Rand
 
@@ -39,11 +46,15 @@ type World struct {
 	clients []*client
 	links   [][]*link // from, to
 	cuts    [][]int   // from, to; how many faults cut it; row and column 0 are the clients' network
+	cutFrom [][]int64 // from, to; since when
 	loss    []int     // percent; each fault adds one
 	double  []int     // percent of raft's messages that arrive twice; each fault adds one
 	history history.History
 	conns   int32
 	ledger  ledger
+	descent descent
+	doom    int64 // for how long the next server that founds ends right afterwards, 0 for not at all
+	orders  int   // to found an ensemble, given by the operator
 	stats   Stats
 	healed  bool
 	log     io.Writer // nil for none
@@ -60,6 +71,7 @@ type World struct {
 	// dismissed is the set of servers that, since they got a vote, were to have none.
 	dismissed  map[uint64]bool
 	asked      []quorum.Member // by a change that isn't named yet
+	patient    bool            // an operator has asked for it, who waits for new voters
 	changing   bool            // a change is named but not answered yet
 	strict     bool            // the membership was named at feature level 2 or above: M1 holds
 	lostAt     int             // entries of the log when a disk was last lost: fewer disks may hold those
@@ -136,6 +148,9 @@ func (w *World) step() bool {
 	w.trace(uint64(e.at), e.seq)
 	e.run()
 	w.majority()
+	if w.twin != nil {
+		w.twin.majority()
+	}
 	return true
 }
 
@@ -167,6 +182,9 @@ const failuresMax = 8
 
 // logger returns a server's logger, which logs the World's time.
 func (w *World) logger(id uint64) *slog.Logger {
+	if w.second {
+		id += secondWorld
+	}
 	if w.log == nil {
 		return slog.New(slog.DiscardHandler)
 	}
@@ -178,6 +196,9 @@ func (w *World) logger(id uint64) *slog.Logger {
 			return a
 		}})).With("on", id)
 }
+
+// secondWorld is added to the ids of a twin's servers where those of both Worlds meet.
+const secondWorld = 100
 
 // record appends to the history that is checked at the end.
 func (w *World) record(e history.Event) {
