@@ -31,7 +31,7 @@ const (
 var largePackages = map[string]int{
 	"internal/check":   5150,
 	"internal/cli":     7150,
-	"internal/quorum":  5150,
+	"internal/quorum":  5500,
 	"internal/replica": 8000,
 	"internal/sim":     7400,
 	"internal/storage": 5900,
