@@ -16,6 +16,17 @@ import (
 // everybody.
 func ruledBySuper(path string) bool { return path == pathLimits || path == policy.Path }
 
+// levelReserved is the feature level from which on only superusers may delete what only they may
+// create, and create what restores are stored below. The parent of all of it is open to everybody
+// by default.
+const levelReserved = 3
+
+// reserved reports whether only superusers may create or delete a path, at the feature level in
+// force.
+func (t *Tree) reserved(path string) bool {
+	return t.settings.FeatureLevel >= levelReserved && (ruledBySuper(path) || path == RestorePath)
+}
+
 // setsRules reports whether versions that know feature level 2 compute different results for a
 // request: it sets a policy, or creates a znode that later ones reserve for superusers. A request
 // that can't be decoded has the same result in all of them.

@@ -107,3 +107,53 @@ func TestStruck(t *testing.T) {
 		t.Error("what the ACL doesn't grant is left, and granted")
 	}
 }
+
+// TestReserved: what only superusers may create, only they may delete, in a multi too, and only they may create what
+// restores are stored below. At level 2 it stays as the versions that know no more compute it.
+func TestReserved(t *testing.T) {
+	t.Parallel()
+	anyone := []jute.ID{{Scheme: "ip", ID: "127.0.0.1"}}
+	for _, level := range []int32{2, levelReserved} {
+		for _, path := range []string{policy.Path, pathLimits, RestorePath} {
+			w := policed(t)
+			s := w.tree.Settings()
+			s.FeatureLevel = level
+			w.tree.settings = s
+			create := func(ids []jute.ID) jute.Code {
+				q := jute.CreateRequest{Path: path, ACL: jute.WorldACL(jute.PermAll)}
+				return w.ask(jute.OpCreate, ids, q.Append(nil)).Err
+			}
+			if path == RestorePath { // there already
+				w.ask(jute.OpDelete, superIDs, jute.AppendInt(jute.AppendString(nil, path), -1))
+			}
+			if path != policy.Path {
+				want := jute.ErrNoAuth
+				if level < levelReserved && path == RestorePath {
+					want = jute.OK
+				}
+				if got := create(anyone); got != want {
+					t.Errorf("level %d: anyone creates %s: %s, want %s", level, path, got, want)
+				}
+				create(superIDs)
+			}
+			want := jute.ErrNoAuth
+			if level < levelReserved {
+				want = jute.OK
+			}
+			del := jute.AppendInt(jute.AppendString(nil, path), -1)
+			multi := jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpDelete, Path: path, Version: -1}})
+			if got := w.ask(jute.OpMulti, anyone, multi); level >= levelReserved && w.tree.find(path) == 0 {
+				t.Errorf("level %d: anyone deletes %s in a multi: %s", level, path, got.Err)
+			} else if level < levelReserved {
+				create(superIDs)
+			}
+			if got := w.ask(jute.OpDelete, anyone, del).Err; got != want {
+				t.Errorf("level %d: anyone deletes %s: %s, want %s", level, path, got, want)
+			}
+			create(superIDs)
+			if got := w.ask(jute.OpDelete, superIDs, del).Err; got != jute.OK {
+				t.Errorf("level %d: a superuser deletes %s: %s", level, path, got)
+			}
+		}
+	}
+}

@@ -17,7 +17,8 @@ import (
 //
 //	1  the initial level
 //	2  the level in force never decreases; the hashes have a secret; see the uses of Settings.FeatureLevel
-//	3  OpReplace and policies are taken, see levelRestores; the ensemble has a lineage, see levelLineage
+//	3  OpReplace and policies are taken (levelRestores), the ensemble has a lineage (levelLineage), and more paths are
+//	   reserved for superusers (levelReserved)
 const FeatureLevelMax = 3
 
 // A NewerError reports that a log entry or a snapshot needs a newer version than this one. The

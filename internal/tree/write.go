@@ -90,7 +90,8 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if path == "/" || t.findChild(parent, t.key.child(p.hash, name), name) != 0 {
 		return fail(jute.ErrNodeExists)
 	}
-	if ruledBySuper(path) && t.settings.FeatureLevel >= 2 && !t.settings.SkipACL && !isSuper(q.Identities) {
+	if (t.reserved(path) || ruledBySuper(path) && t.settings.FeatureLevel >= 2) && !t.settings.SkipACL &&
+		!isSuper(q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
 	if !t.takesPolicy(path, c.data) {
@@ -168,6 +169,9 @@ func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Co
 	slot := t.findChild(parent, t.key.child(p.hash, name), name)
 	if slot == 0 || parentPath == "/" { // "//a" has a parent, but isn't "/a"
 		return jute.ErrNoNode
+	}
+	if t.reserved(path) && !t.settings.SkipACL && !isSuper(q.Identities) {
+		return jute.ErrNoAuth
 	}
 	n := t.at(slot)
 	if version != -1 && version != n.version {
