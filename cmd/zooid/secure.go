@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -69,17 +70,21 @@ func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
 		log.Warn("TLS between servers: "+note, "code", "ZD-1221")
 	}
 	if q.TLS.ClientAuth != "need" && q.TLS.ClientAuth != "" {
-		log.Warn("ssl.quorum.clientAuth="+q.TLS.ClientAuth+": whoever reaches the peer port can claim to be a server of this ensemble; use need", "code", "ZD-1223")
+		log.Warn("ssl.quorum.clientAuth="+q.TLS.ClientAuth+": who knows the ensemble's secret passes for a server of it, without a certificate; use need", "code", "ZD-1223")
 	}
 	o.Stores = append(o.Stores, storesOf("peer port", port))
 	secure := server.PeerTLS{
 		Server: port.Config(), Plain: q.PortUnification, Detection: q.TLS.DetectionTimeout, Check: port.CheckPeer,
+		Named: q.TLS.HostnameVerification && q.TLS.PeerHostnameVerification,
+	}
+	secure.Verify = func(ctx context.Context, state tls.ConnectionState, hosts []string) error {
+		if !secure.Named {
+			hosts = nil
+		}
+		return port.VerifyPeer(ctx, state, hosts)
 	}
 	if q.Enabled {
 		secure.Client = func(host string) *tls.Config { return port.Dialled(host, q.TLS.HostnameVerification) }
-	}
-	if q.TLS.HostnameVerification && q.TLS.PeerHostnameVerification {
-		secure.Verify = port.VerifyPeer
 	}
 	return secure, nil
 }

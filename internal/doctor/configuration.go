@@ -75,7 +75,7 @@ func (e *examination) riskyKeys() {
 				name)
 		}
 		if name == "ssl.quorum." && t.ClientAuth != "need" && t.ClientAuth != "" {
-			e.fault("set ssl.quorum.clientAuth=need", "ssl.quorum.clientAuth=%s: whoever reaches the peer port may pass for a server",
+			e.fault("set ssl.quorum.clientAuth=need", "ssl.quorum.clientAuth=%s: who knows the ensemble's secret passes for a server, without a certificate",
 				t.ClientAuth)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"net"
+	"fmt"
 )
 
 // Dialled returns the configuration for dialling a server at host that has the same kind of stores, as the servers of
@@ -48,18 +48,25 @@ func issued(state tls.ConnectionState, roots *x509.CertPool) error {
 	return err
 }
 
-// VerifyPeer checks that the certificate of a connecting peer names one of hosts or the address that the peer connects
-// from. Whether a peer may have none is up to ClientAuth. With ReverseDNS it is enough if the certificate names the
-// host name of the address; looking that up may take until ctx ends.
-func (p *Port) VerifyPeer(ctx context.Context, state tls.ConnectionState, from net.Addr, hosts []string) error {
+// VerifyPeer checks that the certificate of a connecting peer is a server's, as servers dial each other with the same
+// key store, and that it names one of hosts, unless hosts is nil. Whether a peer may have no certificate is up to
+// ClientAuth. With ReverseDNS it is enough if the certificate names the host name of an address in hosts; looking that
+// up may take until ctx ends. Where the peer connects from says nothing about who it is.
+func (p *Port) VerifyPeer(ctx context.Context, state tls.ConnectionState, hosts []string) error {
 	if len(state.PeerCertificates) == 0 {
 		return nil
 	}
+	if err := p.checkFor(state.PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
+		return fmt.Errorf("it isn't a server's: %w", err)
+	}
 	cert := state.PeerCertificates[0]
+	var errs []error
 	for _, host := range hosts {
-		if cert.VerifyHostname(host) == nil {
+		err := p.verifyName(ctx, host, cert)
+		if err == nil {
 			return nil
 		}
+		errs = append(errs, err)
 	}
-	return p.verifyAddr(ctx, from, cert)
+	return errors.Join(errs...)
 }

@@ -222,8 +222,13 @@ func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, cert *x509.Certifi
 	if err != nil {
 		return fmt.Errorf("verify the host of a client: %w", err)
 	}
+	return p.verifyName(ctx, host, cert)
+}
+
+// verifyName checks that a certificate names a host, or with ReverseDNS the host name of an address.
+func (p *Port) verifyName(ctx context.Context, host string, cert *x509.Certificate) error {
 	wrong := cert.VerifyHostname(host)
-	if wrong == nil || !p.opt.ReverseDNS {
+	if wrong == nil || !p.opt.ReverseDNS || net.ParseIP(host) == nil {
 		return wrong
 	}
 	names, err := p.lookUp(ctx, host)

@@ -231,7 +231,6 @@ func TestVerifyClientHost(t *testing.T) {
 // are looked up: that of a client, and that of a peer.
 func TestReverseLookup(t *testing.T) {
 	t.Parallel()
-	here, elsewhere := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
 	for _, reverse := range []bool{false, true} {
 		o := options()
 		o.VerifyClientHost, o.ReverseDNS = true, reverse
@@ -259,11 +258,13 @@ func TestReverseLookup(t *testing.T) {
 			}
 			state = tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
 		}
-		if err := p.VerifyPeer(t.Context(), state, here, []string{"zk1.example"}); (err == nil) != reverse {
+		if err := p.VerifyPeer(t.Context(), state, []string{"127.0.0.1"}); (err == nil) != reverse {
 			t.Errorf("lookups %t: a peer gets %v", reverse, err)
 		}
-		if err := p.VerifyPeer(t.Context(), state, elsewhere, []string{"zk1.example"}); err == nil {
-			t.Errorf("lookups %t: a peer from an address of another name gets through", reverse)
+		for _, host := range []string{"192.0.2.1", "zk1.example"} {
+			if err := p.VerifyPeer(t.Context(), state, []string{host}); err == nil {
+				t.Errorf("lookups %t: a peer passes for %s, which has another name", reverse, host)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/storage"
@@ -399,5 +400,39 @@ func TestChangeIsDroppedThoughJointWasRefused(t *testing.T) {
 	c.until("it is dropped", func() bool { return c.over(7, ChangeDropped) })
 	if got := c.voters(); !slices.Equal(got, []uint64{1, 2, 3}) {
 		t.Fatalf("the voters are %v, want 1, 2 and 3", got)
+	}
+}
+
+// TestStrangersMetLimit has a peer tell of a thousand servers that are no members: this one connects to some of them,
+// and to the members as before.
+func TestStrangersMetLimit(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3)
+	b := c.nodes[2]
+	var many []Member
+	for i := range introducedMax {
+		many = append(many, Member{ID: uint64(1000 + i), Addrs: []string{"nowhere"}})
+	}
+	tell := func() {
+		b.peers = nil
+		b.loop.Handle(Event{Kind: EventMembers, From: 1, Data: appendIntroduction(nil, many)})
+	}
+	if tell(); len(b.peers) != strangersMetMax {
+		t.Errorf("it connects to %d strangers; at most %d", len(b.peers), strangersMetMax)
+	}
+	if tell(); len(b.peers) != strangersMetMax || b.peers[0].ID != 1000 {
+		t.Errorf("told again it connects to %d of them", len(b.peers))
+	}
+	for i := range many {
+		many[i].ID += introducedMax
+	}
+	if tell(); len(b.peers) != 0 {
+		t.Errorf("it connects to %d more", len(b.peers))
+	}
+	long := strings.Repeat("x", introducedAddr)
+	for i := range many {
+		many[i].Addrs = slices.Repeat([]string{long}, introducedAddrs)
+	}
+	if n := len(appendIntroduction(nil, many)); n >= FrameMembers.SizeMax() {
+		t.Errorf("it tells of members in %d bytes, and a frame has at most %d", n, FrameMembers.SizeMax())
 	}
 }

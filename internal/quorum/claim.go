@@ -9,13 +9,14 @@ import (
 // The encoding of an Answer, and of a Founding in a file:
 //
 //	answer    state(1), then a claim if the state is claimFinding, else what the server has begun
-//	claim     life(8) flags(1) follows(8) holding members
+//	claim     life(8) flags(1) follows(8) holding members level(4)
 //	begun     cluster(8) leader(8) founded(1); if founded isn't 0: lineage(8) term(8) holding
-//	          count(2) first voters(8 each) count(2), for each founder: id(8) life(8)
+//	          count(2) first voters(8 each) count(2), for each founder: id(8) life(8); level(4)
 //	holding   lineage(8) index(8) term(8) digest(8) zxid(8) znodes(8)
 //	members   count(2), for each: id(8) observer(1) count(1), for each address: length(2) text
 //
-// Bytes that follow in the answer are ignored, so later versions may add fields.
+// Bytes that follow in the answer are ignored, so later versions may add fields. The first version of the question
+// sent no levels.
 type claimState byte
 
 const (
@@ -68,7 +69,7 @@ func AppendClaim(b []byte, c Claim) []byte {
 			b = append(binary.BigEndian.AppendUint16(b, uint16(len(a))), a...)
 		}
 	}
-	return b
+	return binary.BigEndian.AppendUint32(b, c.Level)
 }
 
 func appendHolding(b []byte, h Holding) []byte {
@@ -105,7 +106,7 @@ func appendFounding(b []byte, f *Founding) []byte {
 	for _, w := range with {
 		b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, w.ID), w.Life)
 	}
-	return b
+	return binary.BigEndian.AppendUint32(b, f.Level)
 }
 
 // FoundingName is the name of the kept file (storage.Dir.Keep) in which a server records the founding it took part in.
@@ -179,6 +180,7 @@ func (d *claimDecoder) claim() *Claim {
 		}
 		c.Members = append(c.Members, m)
 	}
+	c.Level = d.level()
 	return c
 }
 
@@ -190,7 +192,16 @@ func (d *claimDecoder) founding() *Founding {
 	for range d.count(claimServersMax) {
 		f.With = append(f.With, Founder{ID: d.uint64(), Life: d.uint64()})
 	}
+	f.Level = d.level()
 	return f
+}
+
+// level returns the last field, 0 if it isn't there.
+func (d *claimDecoder) level() uint32 {
+	if len(d.b) < 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(d.take(4))
 }
 
 // DecodeAnswer decodes an answer.

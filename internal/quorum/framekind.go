@@ -33,5 +33,23 @@ func (k FrameKind) Event(from, conn uint64, payload []byte) (e Event, ok bool) {
 	return Event{}, false
 }
 
+const (
+	// frameSizeMax bounds a frame. A raft message with entries holds at least one, whatever
+	// MessageSizeMax is, and an entry is at most a batch of requests (a few MiB).
+	frameSizeMax = 64 << 20
+	// smallFrameSizeMax bounds a frame of a kind that grows with the membership only: a thousand members of a few
+	// long addresses.
+	smallFrameSizeMax = 1 << 20
+)
+
+// SizeMax returns the largest size of a frame of kind k, in bytes.
+func (k FrameKind) SizeMax() int {
+	switch k {
+	case FrameMembers, FrameClock, FrameDigest:
+		return smallFrameSizeMax
+	}
+	return frameSizeMax
+}
+
 // NoteSizeMax bounds one frame that the accepting side of a connection sends, in bytes.
 const NoteSizeMax = 1 << 10

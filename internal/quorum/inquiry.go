@@ -64,6 +64,7 @@ type Claim struct {
 	JoinsOnly bool   // it must not found an ensemble, only join one
 	Known     bool   // it knows a server that belongs to an ensemble
 	Follows   uint64 // id of the server whose founding it waits for, itself included; 0 while something is unknown
+	Level     uint32 // highest feature level that it knows, 0 if it doesn't say
 }
 
 // A Founding records how an ensemble was founded.
@@ -73,6 +74,7 @@ type Founding struct {
 	Base    Holding
 	Voters  []uint64  // the first voters, ascending
 	With    []Founder // the servers that took part, and begin with this Founding
+	Level   uint32    // the highest feature level that all of these know; 0 if one didn't say
 }
 
 // A Founder is one start of a server that took part in a founding.
@@ -105,6 +107,7 @@ type Beginning struct {
 	Address     string
 	JoinedAfter uint64 // only an entry beyond this index makes it a member
 	JoinedTerm  uint64 // term of the entry at JoinedAfter, 0 if unknown: it takes part in no earlier term
+	Joined      Admission
 }
 
 // An Inquiry finds out how a server begins that belongs to no ensemble, in rounds of questions. Only one
@@ -116,6 +119,7 @@ type Inquiry struct {
 	Holds     Holding
 	JoinsOnly bool
 	Lineage   uint64 // of the ensemble that this server may found: random, not 0
+	Level     uint32 // highest feature level that the server knows
 	Patience  Patience
 
 	belong  map[uint64]bool    // servers that belonged to an ensemble when they last answered
@@ -140,6 +144,7 @@ type absence struct {
 func (q *Inquiry) Claim() Claim {
 	return Claim{
 		Life: q.Life, Members: q.Members, Holds: q.Holds, JoinsOnly: q.JoinsOnly, Known: q.known, Follows: q.follows,
+		Level: q.Level,
 	}
 }
 
@@ -176,7 +181,9 @@ func (q *Inquiry) Round(now int64, answers map[uint64]Answer, ordered bool) (b B
 		}
 		a := answers[m.ID]
 		if a.Join.Go && q.Empty() {
-			return Beginning{Cluster: a.Cluster, JoinedAfter: a.Join.Index, JoinedTerm: a.Join.Term}, nil, true
+			return Beginning{
+				Cluster: a.Cluster, JoinedAfter: a.Join.Index, JoinedTerm: a.Join.Term, Joined: a.Join.Admission,
+			}, nil, true
 		}
 		if q.TookPart(a.Founding) {
 			return q.beginning(a.Founding), nil, true
@@ -443,11 +450,12 @@ func (r *inquiryRound) founder() (id uint64) {
 // founding returns the record of the ensemble that this server founds with data. Its first voters are those that hold
 // the data; of an ensemble that begins empty, all voters, or on an operator's order those that take part.
 func (q *Inquiry) founding(r *inquiryRound, voters []uint64, data Holding, ordered bool) *Founding {
-	f := &Founding{Lineage: q.Lineage, Base: data, Term: max(data.Term, bootstrapTerm)}
+	f := &Founding{Lineage: q.Lineage, Base: data, Term: max(data.Term, bootstrapTerm), Level: q.Level}
 	for id, c := range r.claims { // any order: they are sorted below
 		if c.Holds.same(data) && (!c.JoinsOnly || id == q.Self) {
 			f.With = append(f.With, Founder{id, c.Life})
 			f.Voters = append(f.Voters, id)
+			f.Level = min(f.Level, c.Level)
 		}
 	}
 	slices.SortFunc(f.With, func(a, b Founder) int { return cmp.Compare(a.ID, b.ID) })

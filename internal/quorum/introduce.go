@@ -21,6 +21,9 @@ const (
 	// introducedAddrs bounds the addresses of a member, introducedAddr the bytes of an address.
 	introducedAddrs = 16
 	introducedAddr  = 512
+	// strangersMetMax bounds the servers outside of raft's membership to which this server connects,
+	// between two changes of the membership, because peers have told it of them: more than any that is about to come.
+	strangersMetMax = 64
 	// levelIntroduces is the lowest feature level at which a server knows this frame.
 	levelIntroduces = 2
 )
@@ -74,6 +77,7 @@ func (l *Loop) introduced(payload []byte) error {
 	members = slices.DeleteFunc(members, func(m Member) bool {
 		return m.ID == l.o.ID || slices.ContainsFunc(l.membersKnown(), func(k Member) bool { return k.ID == m.ID })
 	})
+	members = slices.DeleteFunc(members, func(m Member) bool { return !l.roster.mayMeet(l, m.ID) })
 	if len(members) > 0 {
 		l.o.Shell.AddPeers(members)
 		l.strays.note(l, members)
@@ -84,6 +88,9 @@ func (l *Loop) introduced(payload []byte) error {
 
 func appendIntroduction(b []byte, members []Member) []byte {
 	for _, m := range members[:min(len(members), introducedMax)] {
+		if len(b) >= smallFrameSizeMax-AnnouncementMax {
+			break
+		}
 		addrs := m.Addrs[:min(len(m.Addrs), introducedAddrs)]
 		b = append(binary.BigEndian.AppendUint64(b, m.ID), byte(len(addrs)))
 		for _, a := range addrs {

@@ -9,13 +9,20 @@ import (
 // This file says what a server that joins an ensemble must not do until it has joined, and
 // what it is answered when it asks to.
 
+// An Admission is what a server that is let in knows of its ensemble before it has its state.
+type Admission struct {
+	Level    uint32 // feature level in force; 0 if the leader, of an older version, didn't say
+	Unproven bool   // the leader has not proven who it is: it is of an older version
+}
+
 // A JoinReply answers EventJoin.
 type JoinReply struct {
 	Go          bool   // the asker may start: its present life was taken out of the membership
 	Index       uint64 // with Go: index of the entry that took it out
 	Term        uint64 // with Go: term of that entry
 	DuplicateID bool   // a server with the asker's id is running and connected
-	Ask         bool   // check at the asker's own address that it is empty, then repeat the event with Empty
+	Admission
+	Ask bool // check at the asker's own address that it is empty, then repeat the event with Empty
 }
 
 // bootstrapTerm is the term of a new group before its first election.

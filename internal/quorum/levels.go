@@ -15,7 +15,8 @@ import (
 //     nothing and ignores what arrives there, so it counts as level 1.
 //   - The leader tells its state machine the highest level that all members know,
 //     voters and observers, while it is connected to all of them. The state machine
-//     raises the level in force by an entry of the log.
+//     raises the level in force by an entry of the log. An ensemble is founded with the highest
+//     level that its founders know, though others of its server lines may not be up yet.
 //   - A leader sends no entries and no snapshot to a server that doesn't know the
 //     level in force, and no server lets such a server join: its data stays as it is
 //     until it is upgraded.
@@ -33,6 +34,7 @@ const (
 // levels holds what a Loop knows of the members' feature levels.
 type levels struct {
 	inForce  uint32
+	founded  uint32            // the founders' level, if this server has just founded the group with them
 	known    map[uint64]uint32 // announced on the present connection
 	outdated map[uint64]int    // checks in a row at which a connected member's level was too low
 }
@@ -72,9 +74,14 @@ func (v *levels) complain(l *Loop) {
 }
 
 // supported returns the highest level that all members know. It is never lower than the
-// level in force, and equal to it if a member isn't connected.
+// level in force, and equal to it if a member isn't connected. The first level of a group that
+// has just been founded is that of its founders: the other members hold nothing, and join only
+// if they know it.
 func (v *levels) supported(l *Loop) uint32 {
 	inForce, level := l.o.State.Levels()
+	if inForce <= LevelFirst && v.founded > inForce {
+		return v.founded
+	}
 	members := slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing(), l.conf.GetLearners(),
 		l.conf.GetLearnersNext())
 	wanted := l.wanted

@@ -283,8 +283,9 @@ func (l *Loop) begin() error {
 	if last != 0 || l.o.JoinedAfter != 0 {
 		return nil
 	}
-	if l.o.Founding != nil {
-		return l.node.Bootstrap(l.o.Founding.Voters)
+	if f := l.o.Founding; f != nil {
+		l.levels.founded = f.Level
+		return l.node.Bootstrap(f.Voters)
 	}
 	return l.node.Bootstrap(voterIDs(l.o.Members))
 }
@@ -343,8 +344,8 @@ func (l *Loop) Tick() {
 func (l *Loop) Resting() bool {
 	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() &&
 		l.ticks > 0 && l.status.Applied == l.applied &&
-		l.change == nil && l.batch == nil && len(l.strays.since) == 0 && l.reads.asked == 0 &&
-		l.reads.ready == 0 && !l.snap.wanted &&
+		l.change == nil && l.batch == nil && len(l.strays.since) == 0 && l.reads.asked == 0 && l.reads.ready == 0 &&
+		!l.snap.wanted &&
 		!slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID != l.o.ID })
 }
 

@@ -16,6 +16,8 @@ type roster struct {
 	former []Member // members no longer named that may be in raft's membership
 	kept   []byte   // the file's content
 	retry  uint64   // after a failure: tick before which the file isn't written again
+	met    []uint64 // servers outside of raft's membership that peers have told of since the last change of it
+	full   bool     // the limit strangersMetMax was logged
 }
 
 const (
@@ -49,6 +51,23 @@ func (r *roster) changed(l *Loop, before []Member) {
 		}
 	}
 	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return isMember(named, m.ID) })
+	r.met = nil
+}
+
+// mayMeet reports whether this server connects to one that a peer has told of.
+func (r *roster) mayMeet(l *Loop, id uint64) bool {
+	switch {
+	case contains(l.conf, id) || slices.Contains(r.met, id):
+		return true
+	case len(r.met) < strangersMetMax:
+		r.met = append(r.met, id)
+		return true
+	case !r.full:
+		l.log.Warn("peers have told this server of too many servers that are no members: it connects to no others until the membership changes",
+			"server", id, "most", strangersMetMax)
+		r.full = true
+	}
+	return false
 }
 
 // introduced records the servers of a peer's introduction that are in raft's membership. This

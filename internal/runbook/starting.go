@@ -106,7 +106,7 @@ var securing = []Entry{
 		"The server requires SASL, and no login file has a section for it.",
 		"Set java.security.auth.login.config to a login file with a section Server, or stop requiring SASL."},
 	{"ZD-1223", "Servers may connect without a certificate",
-		"ssl.quorum.clientAuth is not need, so whoever reaches the peer port can claim to be a server of the ensemble.",
+		"ssl.quorum.clientAuth is not need, so the ensemble's secret is all that a server has to know.",
 		"Set ssl.quorum.clientAuth=need once every server has a certificate."},
 	{"ZD-1224", "Key and trust stores have changed and can't be used",
 		"The files of the stores were replaced by something that can't be read. The server goes on with what it read before.",

@@ -262,7 +262,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 	s.peer, err = peer.Open(peer.Options{
 		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener,
 		Secure: opt.PeerTLS, Founding: founding,
-		JoinedAfter: begin.JoinedAfter, JoinedTerm: begin.JoinedTerm, OnJoined: s.joined,
+		JoinedAfter: begin.JoinedAfter, JoinedTerm: begin.JoinedTerm, OnJoined: s.joined, Joined: begin.Joined,
 		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,
 	})
 	if err != nil {

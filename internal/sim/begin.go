@@ -34,7 +34,7 @@ var (
 // inquire begins to ask the peers how to begin with what the disk holds.
 func (l *life) inquire(holds quorum.Holding) {
 	l.inquiry = &quorum.Inquiry{
-		Self: l.s.id, Life: l.number(), Members: l.s.config, Lineage: l.number() | 1<<63,
+		Self: l.s.id, Life: l.number(), Members: l.s.config, Lineage: l.number() | 1<<63, Level: uint32(l.level),
 		Holds: holds, JoinsOnly: l.s.joinsOnly,
 		Patience: quorum.Patience{Listens: foundingPatience / millisecond, Name: namePatience / millisecond},
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -481,4 +482,26 @@ func (f *interruptedFS) Rename(from, to string) error {
 func (f *interruptedFS) SyncDir(name string) error {
 	f.stop()
 	return f.FS.SyncDir(name)
+}
+
+// TestRoomFor: a snapshot that a peer announces is refused before its first byte if it doesn't fit beside the reserve.
+func TestRoomFor(t *testing.T) {
+	t.Parallel()
+	fs := NewMemFS()
+	o := smallOptions(fs, 1)
+	o.Space.ReserveBytes = 1 << 20
+	d := mustOpen(t, o)
+	fs.Budget = 8 << 20
+	free, _, err := fs.Free("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := int64(free) - 1<<20
+	for size, want := range map[int64]bool{
+		0: true, room: true, room + 1: false, 1 << 40: false, math.MaxInt64: false, -1: false, math.MinInt64: false,
+	} {
+		if err := d.RoomFor(size); (err == nil) != want {
+			t.Errorf("%d bytes, with %d free: %v", size, free, err)
+		}
+	}
 }

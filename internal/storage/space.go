@@ -65,6 +65,23 @@ func (d *Dir) checkRoom() error {
 		d.log.path, total, free, need, syscall.ENOSPC)
 }
 
+// RoomFor returns an error if a file of size bytes that a peer wants to send doesn't fit into the free space beside the
+// reserve. The sizes of the log and of other files may change meanwhile: it is a check before the work, not a promise.
+func (d *Dir) RoomFor(size int64) error {
+	if size < 0 {
+		return fmt.Errorf("a file of %d bytes", size)
+	}
+	free, _, err := d.fs.Free(d.path)
+	if err != nil {
+		return fmt.Errorf("free space of %s: %w", d.path, err)
+	}
+	if reserve := uint64(max(d.space.limits.ReserveBytes, 0)); free < reserve || uint64(size) > free-reserve {
+		return fmt.Errorf("a file of %d bytes doesn't fit into %s, which has %d bytes free: %w", size, d.path, free,
+			syscall.ENOSPC)
+	}
+	return nil
+}
+
 // SpaceLimits are the limits on free space. A zero field means the default, a negative one no
 // limit.
 type SpaceLimits struct {

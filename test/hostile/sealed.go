@@ -51,7 +51,7 @@ func (f *field) prove(x extreme, nc net.Conn, from uint64) (*sealedConn, error) 
 	if err != nil {
 		return nil, err
 	}
-	said := append([]byte(peerMagic), 2, sealedMode)
+	said := append([]byte(peerMagic), 3, sealedMode)
 	said = binary.BigEndian.AppendUint64(said, from)
 	said = append(append(said, x.noise(32)...), own.PublicKey().Bytes()...)
 	if _, err := nc.Write(said); err != nil {
@@ -70,7 +70,8 @@ func (f *field) prove(x extreme, nc net.Conn, from uint64) (*sealedConn, error) 
 		return nil, err
 	}
 	transcript := sha256.Sum256(append(said, challenge[:]...))
-	key, err := hkdf.Key(sha256.New, f.secret, transcript[:], "zooid peer proof", 32)
+	both := slices.Concat(f.secret, shared)
+	key, err := hkdf.Key(sha256.New, both, transcript[:], "zooid peer proof 3", 32)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,6 @@ func (f *field) prove(x extreme, nc net.Conn, from uint64) (*sealedConn, error) 
 		return nil, err
 	}
 	c := &sealedConn{Conn: nc, r: bufio.NewReader(nc)}
-	both := slices.Concat(f.secret, shared)
 	c.in, err = direction(both, transcript[:], "zooid peer listener")
 	if err == nil {
 		c.out, err = direction(both, transcript[:], "zooid peer dialler")

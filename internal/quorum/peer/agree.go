@@ -34,16 +34,13 @@ const agreePause = 500 * time.Millisecond
 
 // agree meets the other servers until this server knows the secret.
 func (t *transport) agree() {
-	if t.secure.Client != nil {
-		return // certificates prove the servers' identities
-	}
 	for first := true; !t.keys.secured(); first = false {
 		waiting, err := t.meetAll()
 		if err != nil && t.logRate.due("agree "+err.Error(), time.Now()) {
 			t.log.Error("the servers can't agree on a secret", "err", err)
 		}
 		if text := strings.Join(waiting, "; "); !first && len(waiting) > 0 && t.logRate.due("agree "+text, time.Now()) {
-			t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever reaches the peer port may say that it is a server of an older version",
+			t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever answers at the address of a server passes for it",
 				"waiting", text)
 		}
 		select {
@@ -166,6 +163,14 @@ func (t *transport) met(a arrival) {
 		return
 	}
 	a.Write(ours[:])
+}
+
+// setLevel notes the feature level in force. The connections of servers that don't prove who they are end with the level
+// at which all do.
+func (t *transport) setLevel(level uint32) {
+	if before := t.inForce.Swap(level); before < levelProof && level >= levelProof {
+		t.dropLegacy()
+	}
 }
 
 // dropLegacy closes the connections of servers that have not proven their identity.

@@ -113,8 +113,8 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
-// TestAgreementOfOneVersion: a server that learns the secret from a member that has adopted it says of no member that
-// it is of an older version.
+// TestAgreementOfOneVersion: a server that learns the secret from a member that has adopted it says of no one that it
+// is of an older version.
 func TestAgreementOfOneVersion(t *testing.T) {
 	t.Parallel()
 	s := newStrangers(t, 3)

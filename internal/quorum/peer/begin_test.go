@@ -119,8 +119,8 @@ func answerJoins(ctx context.Context, l net.Listener, ours Secure, reply joinRep
 			if err != nil {
 				return
 			}
-			readVersion(c)
-			over, _, err := ours.Keys.acceptProof(c)
+			version, _ := readVersion(c)
+			over, _, err := ours.Keys.acceptProof(c, version)
 			if err != nil {
 				c.Close()
 				continue

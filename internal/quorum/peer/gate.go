@@ -1,14 +1,18 @@
 package peer
 
 import (
+	"cmp"
+	"math/rand/v2"
 	"net"
 	"sync"
 )
 
 // Limits of the peer port. A stranger can hold a connection for handshakeTimeout, and
 // makes this server read no more than an opening and a proof. If there are too many such
-// connections, the oldest one of the address that has the most is closed, so that peers
-// still get through.
+// connections, one is closed, so that peers still get through: the oldest of the address that
+// has the most, or any one if all have one, and of an address from which no server has ever proven
+// itself if there is one.
+// It is never the one that has just come.
 const (
 	// handshakesMax bounds the unproven connections, whose handshake isn't complete.
 	handshakesMax = 64
@@ -20,6 +24,9 @@ const (
 	connectionsPerPeerMax = 8
 	// connectionsMax bounds the proven connections of all servers together.
 	connectionsMax = 256
+	// provenHostsMax bounds the addresses that are remembered because a server has proven itself
+	// from there. If there are more, all are forgotten.
+	provenHostsMax = 256
 	// DescriptorsMax is how many file descriptors the peer port and this server's own
 	// connections to peers may use.
 	DescriptorsMax = handshakesMax + connectionsMax + 64
@@ -30,7 +37,8 @@ const (
 type gate struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]*visit
-	peers  map[uint64]int // proven connections by server
+	peers  map[uint64]int  // proven connections by server
+	hosts  map[string]bool // addresses from which a server has proven itself
 	proven int
 	serial uint64
 	shut   bool
@@ -45,7 +53,9 @@ type visit struct {
 	legacy bool   // counts as proven, though the peer has not proven its identity
 }
 
-func newGate() gate { return gate{conns: map[net.Conn]*visit{}, peers: map[uint64]int{}} }
+func newGate() gate {
+	return gate{conns: map[net.Conn]*visit{}, peers: map[uint64]int{}, hosts: map[string]bool{}}
+}
 
 // enter admits a connection to the handshake. If there are too many, it closes one and
 // returns it, else nil.
@@ -59,33 +69,63 @@ func (g *gate) enter(c net.Conn) (closed net.Conn) {
 	g.serial++
 	v := &visit{host: hostOf(c), serial: g.serial}
 	g.conns[c] = v
-	hosts, waiting := map[string]int{}, 0
+	count, waiting := map[string]int{}, 0
 	for _, w := range g.conns { // any order: they are counted
 		if !w.proven {
-			hosts[w.host]++
+			count[w.host]++
 			waiting++
 		}
 	}
-	crowded := v.host
-	if hosts[crowded] <= handshakesPerHostMax {
-		if waiting <= handshakesMax {
-			return nil
-		}
-		for host, n := range hosts { // any order: one of those that have the most
-			if n > hosts[crowded] {
-				crowded = host
-			}
-		}
-	}
-	var oldest *visit
-	for other, w := range g.conns { // any order: the least serial is one
-		if !w.proven && w.host == crowded && (oldest == nil || w.serial < oldest.serial) {
-			closed, oldest = other, w
-		}
+	switch {
+	case count[v.host] > handshakesPerHostMax:
+		closed = g.first(c, func(w *visit) bool { return w.host == v.host }, count)
+	case waiting > handshakesMax:
+		closed = g.first(c, func(*visit) bool { return true }, count)
+	default:
+		return nil
 	}
 	closed.Close()
 	delete(g.conns, closed)
 	return closed
+}
+
+// first returns the unproven connection that is closed first, of those which may be and aren't newest. count holds the
+// unproven connections of each address. If many addresses have a connection each, whose makers come again at once, the
+// oldest would be that of a server on a slow network, each time: any one goes then.
+func (g *gate) first(newest net.Conn, may func(*visit) bool, count map[string]int) (closed net.Conn) {
+	var worst *visit
+	equals := 0
+	for c, w := range g.conns { // any order: worse is a total order, but for equals
+		if w.proven || c == newest || !may(w) {
+			continue
+		}
+		order := 1
+		if worst != nil {
+			order = g.worse(w, worst, count)
+		}
+		switch {
+		case order > 0:
+			closed, worst, equals = c, w, 1
+		case order == 0:
+			if equals++; rand.IntN(equals) == 0 {
+				closed, worst = c, w
+			}
+		}
+	}
+	return closed
+}
+
+// worse returns a number above 0 if a is closed before b, one below 0 if b is closed before a, and 0 if either may be.
+func (g *gate) worse(a, b *visit, count map[string]int) int {
+	switch {
+	case g.hosts[a.host] != g.hosts[b.host] && g.hosts[b.host]:
+		return 1
+	case g.hosts[a.host] != g.hosts[b.host]:
+		return -1
+	case count[a.host] == 1 && count[b.host] == 1:
+		return 0
+	}
+	return cmp.Or(cmp.Compare(count[a.host], count[b.host]), cmp.Compare(b.serial, a.serial))
 }
 
 // prove marks a connection as one of server id. It returns false if there are too many.
@@ -97,9 +137,26 @@ func (g *gate) prove(c net.Conn, id uint64, legacy bool) bool {
 		return false
 	}
 	v.proven, v.id, v.legacy = true, id, legacy
+	if !legacy {
+		g.note(v.host)
+	}
 	g.peers[id]++
 	g.proven++
 	return true
+}
+
+// know notes that a server has proven itself at an address.
+func (g *gate) know(host string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.note(host)
+}
+
+func (g *gate) note(host string) {
+	if len(g.hosts) >= provenHostsMax {
+		clear(g.hosts)
+	}
+	g.hosts[host] = true
 }
 
 // leave forgets a connection.

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
 )
 
 // handshakeTimeout bounds the handshake of a connection between peers, at either
@@ -25,30 +28,19 @@ var errAdopted = errors.New("the peer has let this server in, with the ensemble'
 type greeted struct {
 	net.Conn
 	public []byte // public key of the process at the other end, nil if it sent none
-	legacy bool   // made in the first version's way, which proves nothing
+	legacy bool   // the peer is of an older version and has proven nothing, or over TLS no more than a certificate
 }
 
-// greet dials addr and sends hello h. pin says that addr is an address that the
-// membership gives server h.to, so that the key of the process there is pinned.
-func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (greeted, error) {
-	if t.secure.Client != nil {
-		c, err := t.dialBare(ctx, addr)
-		if err != nil {
-			return greeted{}, err
-		}
-		return greeted{Conn: c}, explained(t.sayHello(c, h))
-	}
-	if known := t.keys.secrets(); len(known) > 0 {
-		g, err := t.tryAll(ctx, addr, h, modeSecret, known, pin)
-		if errors.Is(err, errUnproven) {
-			err = fmt.Errorf("%w: it doesn't know this ensemble's secret: give it the same by quorum.secretFile, or let it in by 'zooid allow-join %d' on a server that knows it",
+// greet dials addr, proves there what this server knows, and sends hello h. pin says that addr is
+// an address that the membership gives server h.to, so that the key of the process there is pinned.
+func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (g greeted, err error) {
+	known := t.keys.secrets()
+	if len(known) > 0 {
+		if g, err = t.tryAll(ctx, addr, h, modeSecret, known, pin); errors.Is(err, errUnproven) {
+			return g, fmt.Errorf("%w: it doesn't know this ensemble's secret: give it the same by quorum.secretFile, or let it in by 'zooid allow-join %d' on a server that knows it",
 				err, h.to)
 		}
-		return g, err
-	}
-	g, err := t.attempt(ctx, addr, h, modePair, nil, pin)
-	switch {
-	case errors.Is(err, errUnproven):
+	} else if g, err = t.attempt(ctx, addr, h, modePair, nil, pin); errors.Is(err, errUnproven) {
 		if offers := t.keys.offers(); len(offers) > 0 {
 			if g, err := t.tryAll(ctx, addr, h, modeTry, offers, pin); err == nil {
 				return g, nil
@@ -56,17 +48,44 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 		}
 		return g, fmt.Errorf("%w: if this goes on, it knows the ensemble's secret and this server doesn't: set quorum.secretFile here, or let this server in by 'zooid allow-join %d' on that one",
 			err, t.id)
-	case errors.Is(err, errOlder) && h.kind != connMeet:
-		c, legacyErr := t.dialBare(ctx, addr)
-		if legacyErr == nil {
-			legacyErr = t.sayHello(c, h)
-		}
-		if legacyErr == nil {
-			return greeted{Conn: c, legacy: true}, nil
-		}
-		return g, bare(legacyErr)
 	}
-	return g, err
+	if !errors.Is(err, errOlder) || h.kind == connMeet || h.kind == connGuest || !t.mayBeBare(t.secure.Client != nil) {
+		return g, err
+	}
+	c, bareErr := t.connect(ctx, addr)
+	if bareErr == nil {
+		bareErr = t.sayHello(c, h)
+	}
+	var refused *refusedError
+	switch {
+	case errors.As(bareErr, &refused) && refused.reason == bareRefusal:
+		return g, err // it is of this version, and had too many connections
+	case bareErr != nil:
+		return g, explained(bareErr)
+	}
+	return greeted{Conn: c, legacy: true}, nil
+}
+
+// mayBeBare reports whether a peer may be of an older version whose connections begin with a hello, without a proof.
+// Without TLS these are the servers of the first version.
+func (t *transport) mayBeBare(overTLS bool) bool {
+	level := t.inForce.Load()
+	if overTLS {
+		return level < levelProof && !t.allProve
+	}
+	return !t.keys.secured() && (level == 0 || level == quorum.LevelFirst && !t.noneIsFirst)
+}
+
+// decideOlder decides of which older versions peers can't be, whatever the state holds yet: at the start that is an
+// older state than the log's, or an empty one. last is the log's last index.
+func (t *transport) decideOlder(o *Options, last uint64) {
+	founders := uint32(0)
+	if o.Founding != nil {
+		founders = o.Founding.Level
+	}
+	// The lineage is agreed on at levelProof.
+	t.allProve = t.lineage.Load() != 0 || max(founders, o.Joined.Level) >= levelProof
+	t.noneIsFirst = t.allProve || o.Founding != nil || max(last, o.Applied) == 0 && !o.Joined.Unproven
 }
 
 // tryAll attempts each secret until one is accepted.
@@ -83,15 +102,26 @@ func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proof
 	return g, err
 }
 
-// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h.
+// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. If the peer doesn't know this
+// version's proof, and may not, attempt makes that of the version before. A recorded proof of that kind lets secrets be
+// tried; but only who changes packets can ask for it, and he can as well answer in the peer's place.
 func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proofMode, psk []byte,
 	pin bool) (greeted, error) {
-	raw, err := t.dial(ctx, addr)
+	g, err := t.attemptAs(ctx, addr, h, proofVersion, mode, psk, pin)
+	if errors.Is(err, errOlder) && t.secure.Client == nil && t.inForce.Load() < levelProof {
+		return t.attemptAs(ctx, addr, h, proofVersion2, mode, psk, pin)
+	}
+	return g, err
+}
+
+func (t *transport) attemptAs(ctx context.Context, addr string, h hello, version byte, mode proofMode, psk []byte,
+	pin bool) (greeted, error) {
+	raw, err := t.connect(ctx, addr)
 	if err != nil {
-		return greeted{}, bare(err)
+		return greeted{}, err
 	}
 	raw.SetDeadline(time.Now().Add(handshakeTimeout))
-	c, public, err := t.keys.dialProof(raw, mode, psk, t.id)
+	c, public, err := t.keys.dialProof(raw, version, mode, psk, t.id)
 	if pin && len(public) > 0 {
 		t.keys.pin(h.to, public)
 	}
@@ -115,8 +145,8 @@ func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proo
 	return greeted{Conn: c, public: public}, nil
 }
 
-// dialBare dials addr without a proof, over TLS if that is how peers are dialled.
-func (t *transport) dialBare(ctx context.Context, addr string) (net.Conn, error) {
+// connect dials addr, over TLS if that is how peers are dialled.
+func (t *transport) connect(ctx context.Context, addr string) (net.Conn, error) {
 	c, err := t.dial(ctx, addr)
 	if err != nil {
 		return nil, bare(err)
@@ -142,46 +172,60 @@ func (t *transport) sayHello(c net.Conn, h hello) error {
 // reaches reports whether a Zooid server answers at addr, whatever its cluster. It doesn't
 // reveal which cluster this server belongs to either.
 func (t *transport) reaches(ctx context.Context, addr string, id uint64) bool {
-	ping := hello{connPing, 0, t.id, id}
-	if t.secure.Client == nil {
-		raw, err := t.dial(ctx, addr)
+	version := byte(proofVersion)
+	for {
+		c, err := t.connect(ctx, addr)
 		if err != nil {
 			return false
 		}
-		defer raw.Close()
-		raw.SetDeadline(time.Now().Add(handshakeTimeout))
-		_, public, err := t.keys.dialProof(raw, modePair, nil, t.id)
-		if len(public) > 0 {
+		c.SetDeadline(time.Now().Add(handshakeTimeout))
+		_, public, err := t.keys.dialProof(c, version, modePair, nil, t.id)
+		c.Close()
+		switch {
+		case len(public) > 0:
 			return true
-		}
-		if !errors.Is(err, errOlder) || t.keys.secured() {
+		case !errors.Is(err, errOlder) || t.inForce.Load() >= levelProof:
+			return false
+		case version == proofVersion && t.secure.Client == nil:
+			version = proofVersion2
+			continue
+		case !t.mayBeBare(t.secure.Client != nil):
 			return false
 		}
+		if c, err = t.connect(ctx, addr); err != nil || t.sayHello(c, hello{connPing, 0, t.id, id}) != nil {
+			return false
+		}
+		c.Close()
+		return true
 	}
-	c, err := t.dialBare(ctx, addr)
-	if err != nil || t.sayHello(c, ping) != nil {
-		return false
-	}
-	c.Close()
-	return true
 }
 
 // An arrival is an accepted connection after its hello.
 type arrival struct {
 	net.Conn
 	hello  hello
-	mode   proofMode // 0 over TLS, and for a peer of an older version
+	mode   proofMode // 0 for a peer of an older version that sends no proof
 	public []byte    // public key of the process at the other end, nil if it sent none
-	proven bool      // the peer has proven that it is a server of the ensemble
+	proven bool      // the peer has proven that it is a server of the ensemble, or has a certificate
 
 	lineage uint64 // the peer's, 0 if it told none
 }
 
-// legacy reports whether a was made in the first version's way, which proves nothing.
-func (a *arrival) legacy() bool {
-	_, over := a.Conn.(secured)
-	return a.mode == 0 && !over
+// legacy reports whether a began without a proof, as in older versions.
+func (a *arrival) legacy() bool { return a.mode == 0 }
+
+// overTLS returns the TLS connection underneath c, if there is one.
+func overTLS(c net.Conn) (over secured, ok bool) {
+	if s, sealed := c.(*sealed); sealed {
+		c = s.Conn
+	}
+	over, ok = c.(secured)
+	return over, ok
 }
+
+// bareRefusal is how a server refuses one that sends no proof, where all others do. To say more would tell a stranger
+// which cluster this is.
+const bareRefusal = "the servers of this ensemble prove to each other that they know its secret, and you prove nothing: upgrade your server"
 
 // arrive does the handshake of an accepted connection, up to the hello. If refusal isn't
 // "", the caller answers with it. After an error it closes the connection without an answer.
@@ -191,11 +235,7 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 		return a, "", err
 	}
 	c.SetDeadline(time.Now().Add(handshakeTimeout))
-	if over, ok := c.(secured); ok {
-		a.Conn, a.proven = c, len(over.ConnectionState().PeerCertificates) > 0
-		a.hello, err = readHello(c)
-		return a, "", err
-	}
+	over, encrypted := overTLS(c)
 	version, err := readVersion(c)
 	if err != nil {
 		return a, "", err
@@ -203,27 +243,30 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 	switch {
 	case plain && version != helloVersion:
 		return a, "", errors.New(plainRefusal)
-	case version == helloVersion && t.keys.secured() && !plain:
-		h, err := readHelloRest(c)
-		if err == nil && t.remote(h.from) != nil {
-			err = fmt.Errorf("it proves nothing: it is a stranger, or an older version, which can't be in an ensemble that has a secret: upgrade server %d",
-				h.from)
-		} else if err == nil {
-			err = errors.New("it proves nothing: it is a stranger, or a server of an older version, which can't be in an ensemble that has a secret")
-		}
-		return a, "", err
 	case version == helloVersion:
 		a.Conn = c
-		if a.hello, err = readHelloRest(c); err == nil && plain {
-			refusal = plainRefusal
+		a.proven = encrypted && len(over.ConnectionState().PeerCertificates) > 0
+		if a.hello, err = readHelloRest(c); err != nil {
+			return a, "", err
 		}
-		return a, refusal, err
-	case version != proofVersion:
+		switch {
+		case plain:
+			return a, plainRefusal, nil
+		case t.mayBeBare(encrypted):
+			return a, "", nil
+		case encrypted || !t.keys.secured():
+			return a, bareRefusal, nil
+		case t.remote(a.hello.from) != nil:
+			return a, "", fmt.Errorf("it proves nothing: it is a stranger, or an older version, which can't be in an ensemble that has a secret: upgrade server %d",
+				a.hello.from)
+		}
+		return a, "", errors.New("it proves nothing: it is a stranger, or a server of an older version, which can't be in an ensemble that has a secret")
+	case version != proofVersion && (version != proofVersion2 || encrypted || t.inForce.Load() >= levelProof):
 		return a, "", fmt.Errorf("read a peer's opening: it speaks version %d, this server %d: upgrade the older one", version,
 			proofVersion)
 	}
 	var o opening
-	if a.Conn, o, err = t.keys.acceptProof(c); err != nil {
+	if a.Conn, o, err = t.keys.acceptProof(c, version); err != nil {
 		a.hello.from = o.from // unproven
 		return a, "", err
 	}
@@ -245,10 +288,10 @@ func readVersion(r io.Reader) (version byte, err error) {
 
 // letIn decides whether a process without a secret gets the ensemble's secret from this
 // server. The process was seen at a server's address; it gets the secret if that server
-// was added to the ensemble or an operator lets it in.
+// was added to the ensemble, if an operator lets it in, or if its certificate is that of a member.
 func (t *transport) letIn(raw net.Conn, a arrival) {
 	id := a.hello.from
-	if id == t.id || !t.keys.admits(id) {
+	if id == t.id || !t.certified(a) && !t.keys.admits(id) {
 		if t.logRate.due(fmt.Sprintf("let in %d", id), time.Now()) {
 			t.log.Warn("a server asks to be let in and doesn't know the ensemble's secret: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile",
 				"server", id, "from", raw.RemoteAddr().String())
@@ -260,4 +303,24 @@ func (t *transport) letIn(raw net.Conn, a arrival) {
 		t.log.Warn("a server is let in: it was given the ensemble's secret", "server", id, "from", raw.RemoteAddr().String())
 		linger(raw)
 	}
+}
+
+// certified reports whether a comes from a member whose certificate says so. Its process was seen at the member's
+// address, over TLS: there it has shown a server's certificate that names a host of that address. If it shows one here,
+// that must do so too. Where names aren't checked, certificates say nothing; but as long as a member may be of a version
+// that asks for no secret over TLS, it is not asked for more. An operator who has configured a secret wants more than a
+// certificate.
+func (t *transport) certified(a arrival) bool {
+	over, ok := overTLS(a.Conn)
+	if !ok || t.secure.Client == nil || t.keys.given() || !t.secure.Named && !t.mayBeBare(true) {
+		return false
+	}
+	t.mu.Lock()
+	at := slices.IndexFunc(t.members, func(m quorum.Member) bool { return m.ID == a.hello.from })
+	var addrs []string
+	if at >= 0 {
+		addrs = t.members[at].Addrs
+	}
+	t.mu.Unlock()
+	return len(addrs) > 0 && t.verifyAt(over, a.hello, addrs) == ""
 }

@@ -16,18 +16,27 @@ import (
 	"slices"
 )
 
-// Without TLS a connection begins with a proof that both sides know the ensemble's
+// A connection, over TLS or not, begins with a proof that both sides know the ensemble's
 // secret:
 //
-//	dialler    "ZOOIDPEER" version(1)=2 mode(1) from(8) nonce(32) public key(32)
+//	dialler    "ZOOIDPEER" version(1)=3 mode(1) from(8) nonce(32) public key(32)
 //	listener   nonce(32) public key(32)
 //	dialler    proof(32), an HMAC over all of the above
 //
+// The HMAC's key is derived from the secret and from the shared secret of the two key pairs
+// (X25519), so that who has recorded a connection can't try secrets on it. Over TLS the HMAC
+// also covers a key of that TLS connection (RFC 5705), so that nobody in the middle of two TLS
+// connections can pass a proof on.
+//
 // Everything after the proof is sealed (sealed.go) with keys derived from the secret, the
-// bytes above and the shared secret of the two key pairs (X25519). The first sealed bytes
-// are the hello and its answer (wire.go). The hello names both ids, the cluster and the
-// kind of connection; the answer is the listener's proof. Each process has its own key
-// pair, so a public key also tells apart two processes with the same id.
+// bytes above and the shared secret of the key pairs. The first sealed bytes are the hello
+// and its answer (wire.go). The hello names both ids, the cluster and the kind of connection;
+// the answer is the listener's proof. Each process has its own key pair, so a public key also
+// tells apart two processes with the same id.
+//
+// Version 2 of the proof, of servers that know no feature level beyond levelProof-1, was made
+// with the secret alone, and never over TLS. Before it nothing was proven: a connection began
+// with the hello.
 //
 // The mode says what the proof is made with. Two servers that know no secret prove to
 // each other that they are the processes at their configured addresses: each has dialled
@@ -41,35 +50,40 @@ const (
 )
 
 const (
-	proofVersion  = 2
+	proofVersion  = 3
+	proofVersion2 = 2
 	openingSize   = len(helloMagic) + 2 + 8 + 32 + 32
 	challengeSize = 32 + 32
 	proofSize     = sha256.Size
 )
 
+// levelProof is the feature level from which on all members prove who they are by proofVersion, over TLS too.
+const levelProof = 3
+
 // opening is the dialler's first message.
 type opening struct {
-	mode   proofMode
-	from   uint64
-	nonce  [32]byte
-	public []byte
+	version byte
+	mode    proofMode
+	from    uint64
+	nonce   [32]byte
+	public  []byte
 }
 
 func (o *opening) append(b []byte) []byte {
 	b = append(b, helloMagic...)
-	b = append(b, proofVersion, byte(o.mode))
+	b = append(b, o.version, byte(o.mode))
 	b = binary.BigEndian.AppendUint64(b, o.from)
 	b = append(b, o.nonce[:]...)
 	return append(b, o.public...)
 }
 
 // readOpening reads the rest of an opening whose magic and version have been read.
-func readOpening(r io.Reader) (o opening, err error) {
+func readOpening(r io.Reader, version byte) (o opening, err error) {
 	var b [openingSize - len(helloMagic) - 1]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
 		return o, fmt.Errorf("read a peer's opening: %w", err)
 	}
-	o.mode, o.from = proofMode(b[0]), binary.BigEndian.Uint64(b[1:])
+	o.version, o.mode, o.from = version, proofMode(b[0]), binary.BigEndian.Uint64(b[1:])
 	o.nonce, o.public = [32]byte(b[9:]), slices.Clone(b[41:])
 	return o, nil
 }
@@ -84,9 +98,6 @@ var (
 	errSelf = errors.New("this is the same process")
 )
 
-// proofKey returns the key of the proof's HMAC.
-func proofKey(psk, transcript []byte) []byte { return derive(psk, transcript, "zooid peer proof") }
-
 // derive derives a key of 32 bytes for the purpose what.
 func derive(secret, salt []byte, what string) []byte {
 	key, err := hkdf.Key(sha256.New, secret, salt, what, 32)
@@ -96,28 +107,50 @@ func derive(secret, salt []byte, what string) []byte {
 	return key
 }
 
-func proofOf(psk, transcript []byte) []byte {
-	mac := hmac.New(sha256.New, proofKey(psk, transcript))
+// proofOf returns the proof that a peer knows psk, on a connection whose key pairs have a shared secret.
+func (o *opening) proofOf(psk, shared, transcript []byte) []byte {
+	key, what := psk, "zooid peer proof"
+	if o.version != proofVersion2 {
+		key, what = slices.Concat(psk, shared), "zooid peer proof 3"
+	}
+	mac := hmac.New(sha256.New, derive(key, transcript, what))
 	mac.Write(transcript)
 	return mac.Sum(nil)
 }
 
-// dialProof makes the proof that mode asks for to the listener at the other end of c, with
-// psk, which is nil in modePair. It returns the sealed connection and the listener's public
-// key, which is also returned with an error if the listener has sent it. It doesn't close c.
-func (k *Keyring) dialProof(c net.Conn, mode proofMode, psk []byte,
-	from uint64) (conn net.Conn, public []byte, err error) {
-	o := opening{mode: mode, from: from, public: k.public()}
-	rand.Read(o.nonce[:]) // never fails (crypto/rand)
-	said := o.append(nil)
-	if _, err := c.Write(said); err != nil {
-		return nil, nil, fmt.Errorf("%w (%w)", errOlder, bare(err))
-	}
-	var challenge [challengeSize]byte
-	if _, err := io.ReadFull(c, challenge[:]); err != nil {
-		if timeout(err) {
-			return nil, nil, fmt.Errorf("read the peer's challenge: %w", bare(err))
+// transcript returns the hash of what both sides of a connection have sent and of what else the proof is bound to.
+func (o *opening) transcript(c net.Conn, challenge []byte) ([]byte, error) {
+	all := append(o.append(nil), challenge...)
+	if over, ok := c.(secured); ok {
+		state := over.ConnectionState()
+		bound, err := state.ExportKeyingMaterial("EXPORTER-zooid-peer-proof", nil, 32)
+		if err != nil {
+			return nil, fmt.Errorf("bind the proof to the TLS connection: %w", err)
 		}
+		all = append(all, bound...)
+	}
+	sum := sha256.Sum256(all)
+	return sum[:], nil
+}
+
+// dialProof makes the proof that mode asks for to the listener at the other end of c, in the way of a version, with
+// psk, which is nil in modePair. It returns the sealed connection and the listener's public key, which is also returned
+// with an error if the listener has sent it. It doesn't close c.
+func (k *Keyring) dialProof(c net.Conn, version byte, mode proofMode, psk []byte,
+	from uint64) (conn net.Conn, public []byte, err error) {
+	o := opening{version: version, mode: mode, from: from, public: k.public()}
+	rand.Read(o.nonce[:]) // never fails (crypto/rand)
+	var challenge [challengeSize]byte
+	if _, err = c.Write(o.append(nil)); err == nil {
+		_, err = io.ReadFull(c, challenge[:])
+	}
+	switch {
+	case err == nil:
+	case timeout(err):
+		return nil, nil, fmt.Errorf("read the peer's challenge: %w", bare(err))
+	case alerted(err): // the end of the TLS handshake: it is the listener's turn to check the certificate
+		return nil, nil, explained(err)
+	default:
 		return nil, nil, fmt.Errorf("%w (%w)", errOlder, bare(err))
 	}
 	public = slices.Clone(challenge[32:])
@@ -131,12 +164,21 @@ func (k *Keyring) dialProof(c net.Conn, mode proofMode, psk []byte,
 	if mode == modePair {
 		psk = shared
 	}
-	sum := sha256.Sum256(append(said, challenge[:]...))
-	if _, err := c.Write(proofOf(psk, sum[:])); err != nil {
+	sum, err := o.transcript(c, challenge[:])
+	if err != nil {
+		return nil, public, err
+	}
+	if _, err := c.Write(o.proofOf(psk, shared, sum)); err != nil {
 		return nil, public, fmt.Errorf("%w (%w)", errUnproven, bare(err))
 	}
-	conn, err = newSealed(c, psk, shared, sum[:], true)
+	conn, err = newSealed(c, psk, shared, sum, true)
 	return conn, public, err
+}
+
+// alerted reports whether err is an alert that the other end of a TLS connection has sent.
+func alerted(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }
 
 // timeout reports whether err says that a deadline has passed.
@@ -147,8 +189,8 @@ func timeout(err error) bool {
 
 // acceptProof answers an opening whose magic and version have been read, and checks the
 // proof. If the proof fails, nothing more is sent on the connection.
-func (k *Keyring) acceptProof(c net.Conn) (conn net.Conn, o opening, err error) {
-	if o, err = readOpening(c); err != nil {
+func (k *Keyring) acceptProof(c net.Conn, version byte) (conn net.Conn, o opening, err error) {
+	if o, err = readOpening(c, version); err != nil {
 		return nil, o, err
 	}
 	var challenge [challengeSize]byte
@@ -161,50 +203,48 @@ func (k *Keyring) acceptProof(c net.Conn) (conn net.Conn, o opening, err error) 
 	if _, err := io.ReadFull(c, proof[:]); err != nil {
 		return nil, o, fmt.Errorf("%w: %w", errNoProof, err)
 	}
-	sum := sha256.Sum256(append(o.append(nil), challenge[:]...))
-	psk, shared, err := k.proven(&o, proof[:], sum[:])
+	sum, err := o.transcript(c, challenge[:])
 	if err != nil {
 		return nil, o, err
 	}
-	if shared == nil {
-		if shared, err = k.shared(o.public); err != nil {
-			return nil, o, fmt.Errorf("a peer's public key: %w", err)
-		}
+	psk, shared, err := k.proven(&o, proof[:], sum)
+	if err != nil {
+		return nil, o, err
 	}
-	conn, err = newSealed(c, psk, shared, sum[:], false)
+	conn, err = newSealed(c, psk, shared, sum, false)
 	return conn, o, err
 }
 
-// proven checks a proof, and returns the key that it was made with and the shared secret
-// of the two key pairs, if it has computed that. In modePair it does the expensive
-// computation only for the process that this server has seen at the peer's address.
+// proven checks a proof, and returns the key that it was made with and the shared secret of
+// the two key pairs. In modePair it computes that only for the process that this server has
+// seen at the peer's address. A stranger's proof costs one X25519 and a hash for each secret.
 func (k *Keyring) proven(o *opening, proof, transcript []byte) (psk, shared []byte, err error) {
+	switch {
+	case o.mode == modePair && !k.pinned(o.from, o.public):
+		return nil, nil, errUnpinned
+	case o.mode != modeSecret && o.mode != modeTry && o.mode != modePair:
+		return nil, nil, fmt.Errorf("its proof is of the unknown kind %d: upgrade this server", o.mode)
+	}
+	if shared, err = k.shared(o.public); err != nil {
+		return nil, nil, fmt.Errorf("a peer's public key: %w", err)
+	}
 	if o.mode == modePair {
-		if !k.pinned(o.from, o.public) {
-			return nil, nil, errUnpinned
-		}
-		if shared, err = k.shared(o.public); err != nil {
-			return nil, nil, err
-		}
-		if !hmac.Equal(proof, proofOf(shared, transcript)) {
+		if !hmac.Equal(proof, o.proofOf(shared, shared, transcript)) {
 			return nil, nil, errors.New("its proof is wrong")
 		}
 		return shared, shared, nil
 	}
 	known := k.secrets()
-	switch {
-	case o.mode != modeSecret && o.mode != modeTry:
-		return nil, nil, fmt.Errorf("its proof is of the unknown kind %d: upgrade this server", o.mode)
-	case o.mode == modeSecret && len(known) == 0:
+	if o.mode == modeSecret && len(known) == 0 {
 		known = k.offers()
 	}
 	for _, s := range known {
-		if hmac.Equal(proof, proofOf(s[:], transcript)) {
+		if hmac.Equal(proof, o.proofOf(s[:], shared, transcript)) {
 			if o.mode == modeSecret && !k.secured() {
 				// The dialler is secured, so all members have held this candidate.
-				return s[:], nil, k.adopt(s)
+				return s[:], shared, k.adopt(s)
 			}
-			return s[:], nil, nil
+			return s[:], shared, nil
 		}
 	}
 	if len(known) == 0 {

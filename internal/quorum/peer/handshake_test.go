@@ -45,7 +45,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 	a.setPeer(2, []string{"127.0.0.1:1"})
 	stranger := sharing("another secret").Keys
 	h := hello{connMessages, 0x0123456789abcdef, 2, 1}
-	opening := opening{mode: modeSecret, from: 2, public: stranger.public()}
+	opening := opening{version: proofVersion, mode: modeSecret, from: 2, public: stranger.public()}
 	for what, say := range map[string][]byte{
 		"nothing":                      nil,
 		"an older version's hello":     h.append(nil),
@@ -145,10 +145,16 @@ func TestProofIsOfOneConnection(t *testing.T) {
 	}
 }
 
-// tapped keeps what is written.
+// tapped keeps what is written, and what is read.
 type tapped struct {
 	net.Conn
-	wrote []byte
+	wrote, read []byte
+}
+
+func (c *tapped) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.read = append(c.read, b[:n]...)
+	return n, err
 }
 
 func (c *tapped) Write(b []byte) (int, error) {
@@ -350,8 +356,8 @@ func TestFirstVersionAsASecretIsAdopted(t *testing.T) {
 		dials := 0
 		tr.dial = func(context.Context, string) (net.Conn, error) {
 			near, far := net.Pipe()
-			if dials++; dials == 1 {
-				far.Close() // as a server of the first version does that hears a proof
+			if dials++; dials <= 2 {
+				far.Close() // as a server of the first version does that hears a proof, of either kind
 				return near, nil
 			}
 			go func() {
@@ -485,12 +491,12 @@ func (p placed) SetWriteDeadline(time.Time) error { return nil }
 // FuzzProof gives the handshake whatever a stranger may say: it ends with an error.
 func FuzzProof(f *testing.F) {
 	k := sharing("a secret").Keys
-	o := opening{mode: modeSecret, from: 2, public: k.public()}
-	f.Add(o.append(nil)[len(helloMagic)+1:])
+	o := opening{version: proofVersion, mode: modeSecret, from: 2, public: k.public()}
+	f.Add(byte(proofVersion), o.append(nil)[len(helloMagic)+1:])
 	o.mode = modePair
-	f.Add(append(o.append(nil)[len(helloMagic)+1:], make([]byte, proofSize)...))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c, _, err := k.acceptProof(scripted{r: bytes.NewReader(data)})
+	f.Add(byte(proofVersion2), append(o.append(nil)[len(helloMagic)+1:], make([]byte, proofSize)...))
+	f.Fuzz(func(t *testing.T, version byte, data []byte) {
+		c, _, err := k.acceptProof(scripted{r: bytes.NewReader(data)}, version)
 		if err == nil {
 			t.Fatalf("%d bytes are a proof: %v", len(data), c)
 		}

@@ -22,9 +22,9 @@ import (
 // belongs to an ensemble, the server joins that, as lost.go says, by a connection of kind connJoin:
 //
 //	hello of kind connJoin: the asker's life(4) and feature level(4) in the cluster field
-//	answer to it: state(1) cluster(8) index(8) term(8)
+//	answer to it: state(1) cluster(8) index(8) term(8) level(4)
 //
-// The first version sends no life and reads no term. Earlier versions also begin ensembles by that
+// The first version sends no life and reads no term, and no version before feature level 3 the level in force. Earlier versions also begin ensembles by that
 // answer; they are told to wait.
 type joinState byte
 
@@ -72,7 +72,7 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 	t.level = d.Level
 	q := &quorum.Inquiry{
 		Self: d.Self, Life: t.nonce, Members: d.Members, Holds: d.Holds, JoinsOnly: d.JoinsOnly, Lineage: max(newNonce(), 1),
-		Patience: d.Patience,
+		Level: d.Level, Patience: d.Patience,
 	}
 	t.empty = q.Empty()
 	t.claim.Store(new(q.Claim()))
@@ -180,6 +180,8 @@ const emptyRefusal = "this server has an empty data directory and is finding out
 type joinReplied struct {
 	state                joinState
 	cluster, index, term uint64
+	level                uint32 // in force, 0 if the peer doesn't say
+	unproven             bool   // the peer proved nothing; not sent
 }
 
 func (r joinReplied) append(b []byte) []byte {
@@ -187,26 +189,30 @@ func (r joinReplied) append(b []byte) []byte {
 	for _, v := range []uint64{r.cluster, r.index, r.term} {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
-	return b
+	return binary.BigEndian.AppendUint32(b, r.level)
 }
 
-// readJoinReplied reads an answer. The first version's answer ends before the term.
+// readJoinReplied reads an answer. The first version's answer ends before the term, those of later ones before the
+// level.
 func readJoinReplied(from io.Reader) (r joinReplied, err error) {
-	var b [25]byte
+	var b [29]byte
 	n, err := io.ReadFull(from, b[:])
-	if err != nil && n != len(b)-8 {
+	if err != nil && n != len(b)-4 && n != len(b)-12 {
 		return r, err
 	}
 	for i, v := range []*uint64{&r.cluster, &r.index, &r.term} {
 		*v = binary.BigEndian.Uint64(b[1+8*i:])
 	}
-	r.state = joinState(b[0])
+	r.state, r.level = joinState(b[0]), binary.BigEndian.Uint32(b[25:])
 	return r, nil
 }
 
 // reply returns the answer as the quorum knows it.
 func (r *joinReplied) reply() quorum.JoinReply {
-	return quorum.JoinReply{Go: r.state == joinGo, Index: r.index, Term: r.term, DuplicateID: r.state == joinDuplicateID}
+	return quorum.JoinReply{
+		Go: r.state == joinGo, Index: r.index, Term: r.term, DuplicateID: r.state == joinDuplicateID,
+		Admission: quorum.Admission{Level: r.level, Unproven: r.unproven},
+	}
 }
 
 func (t *transport) askOne(ctx context.Context, m quorum.Member) (r joinReplied, err error) {
@@ -221,6 +227,7 @@ func (t *transport) askOne(ctx context.Context, m quorum.Member) (r joinReplied,
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(joinPatience))
 		if r, err = readJoinReplied(c); err == nil {
+			r.unproven = c.legacy
 			return r, nil
 		}
 		errs = append(errs, err)
@@ -265,7 +272,7 @@ func (p *Peer) Reachable(ctx context.Context, members []quorum.Member) int {
 // joinRequest answers a server that asks to join.
 func (t *transport) joinRequest(a arrival) {
 	h := a.hello
-	answer := joinReplied{state: joinWait, cluster: t.cluster}
+	answer := joinReplied{state: joinWait, cluster: t.cluster, level: t.inForce.Load()}
 	e := quorum.Event{
 		Kind: quorum.EventJoin, From: h.from, Level: h.joinLevel(), Life: h.life(), Conn: t.accepted.Load(),
 		Known: t.remote(h.from) != nil,

@@ -31,10 +31,10 @@ func ReadNote(dirs ...string) (b quorum.Beginning, err error) {
 		if err != nil {
 			return b, fmt.Errorf("read whether this server is joining: %w", err)
 		}
-		var numbers [2]uint64
+		var numbers [3]uint64
 		fields := strings.Fields(string(text))
 		if len(fields) == 0 || len(fields) > len(numbers) {
-			err = errors.New("not one or two numbers")
+			err = errors.New("not one to three numbers")
 		}
 		for i := 0; i < len(fields) && err == nil; i++ {
 			numbers[i], err = strconv.ParseUint(fields[i], 10, 64)
@@ -44,6 +44,7 @@ func ReadNote(dirs ...string) (b quorum.Beginning, err error) {
 				path, text, strings.Join(dirs, " and "))
 		}
 		b.JoinedAfter, b.JoinedTerm = max(b.JoinedAfter, numbers[0], 1), max(b.JoinedTerm, numbers[1])
+		b.Joined.Level = max(b.Joined.Level, uint32(numbers[2]))
 	}
 	return b, nil
 }
@@ -56,7 +57,11 @@ func WriteNote(b quorum.Beginning, dir string) error {
 	path := filepath.Join(dir, NoteName)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err == nil {
-		_, err = fmt.Fprintln(f, max(b.JoinedAfter, 1), b.JoinedTerm)
+		level := "" // not for versions that don't know it: they read two numbers
+		if b.Joined.Level >= levelProof {
+			level = fmt.Sprint(b.Joined.Level)
+		}
+		_, err = fmt.Fprintln(f, max(b.JoinedAfter, 1), b.JoinedTerm, level)
 		err = errors.Join(err, f.Sync(), f.Close(), storage.OS{}.SyncDir(dir))
 	}
 	if err != nil {

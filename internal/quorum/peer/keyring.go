@@ -185,6 +185,9 @@ func (k *Keyring) secrets() []Secret {
 // secured reports whether this server knows the ensemble's secret.
 func (k *Keyring) secured() bool { return len(k.secrets()) > 0 }
 
+// given reports whether an operator has configured a secret.
+func (k *Keyring) given() bool { return len(k.configured) > 0 }
+
 // offers returns this server's candidates, its choice first.
 func (k *Keyring) offers() []Secret {
 	k.mu.Lock()

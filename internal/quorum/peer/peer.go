@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -30,6 +31,7 @@ type Options struct {
 	JoinedAfter   uint64           // see LoopOptions
 	JoinedTerm    uint64           // see LoopOptions
 	OnJoined      func()           // see LoopOptions
+	Joined        quorum.Admission // of a server that has just been let in
 	Listener      net.Listener     // accepts peers; nil if there are none
 	Secure        Secure           // how peers authenticate to each other
 	Tick          time.Duration    // length of one tick of raft's clock
@@ -74,11 +76,16 @@ func Open(o Options) (*Peer, error) {
 	inForce, known := o.State.Levels()
 	p.transport.level = known
 	p.transport.inForce.Store(inForce)
+	last, err := o.Dir.Log().LastIndex()
+	if err != nil {
+		return nil, fmt.Errorf("read the log's last index: %w", err)
+	}
 	lineage, err := keptLineage(o.Dir, o.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	p.transport.lineage.Store(lineage)
+	p.transport.decideOlder(&o, last)
 	p.streams = &streams{dir: o.Dir, t: p.transport, log: o.Log, sending: map[uint64]bool{}}
 	p.transport.snapshot = p.streams.receive
 	p.writer = snapshotWriter{dir: o.Dir, log: o.Log, stop: make(chan struct{}), tell: p.transport.tell}
@@ -177,7 +184,7 @@ func (p *Peer) turns() (err error) {
 		if p.loop.Turn(); p.loop.Failed() != nil {
 			break
 		}
-		p.transport.inForce.Store(p.loop.LevelInForce())
+		p.transport.setLevel(p.loop.LevelInForce())
 		if rests := p.loop.Resting(); rests != resting {
 			resting = rests
 			ticker.Reset(p.pause(resting))

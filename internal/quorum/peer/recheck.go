@@ -39,7 +39,7 @@ func (t *transport) recheck() {
 
 // recheckConn checks the certificates of one connection to or from a peer.
 func (t *transport) recheckConn(id uint64, c net.Conn, dialled bool) {
-	over, ok := c.(secured)
+	over, ok := overTLS(c)
 	if !ok {
 		return
 	}

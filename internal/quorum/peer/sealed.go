@@ -20,7 +20,8 @@ import (
 // detected. The length is authenticated too. Until unveil is called the bytes are also
 // encrypted: the hello, its answer and the messages about the ensemble's secret. Messages
 // and snapshots aren't encrypted, since that would double the cost of sealing, which is 2 %
-// of a write's cost on three servers. Users who need encryption can use TLS.
+// of a write's cost on three servers. Users who need encryption can use TLS: over TLS, to
+// which the proof is bound, messages and snapshots aren't sealed a second time.
 const (
 	recordSizeMax = 64 << 10 // of a record's bytes before they are sealed
 	recordHead    = 4
@@ -35,6 +36,7 @@ type sealed struct {
 	net.Conn
 	in, out     cipher.AEAD
 	unveiled    bool   // records are authenticated, but not encrypted
+	opened      bool   // there are no records any more: TLS protects what follows
 	read, wrote uint64 // numbers of records
 	r           *bufio.Reader
 	plain, rest []byte // bytes of the last record read; rest is what Read has yet to return
@@ -70,6 +72,7 @@ func newSealed(c net.Conn, psk, shared, transcript []byte, dialled bool) (net.Co
 // listener after it has written that answer. Neither sends anything in between.
 func unveil(c net.Conn, kind byte) {
 	if s, ok := c.(*sealed); ok && (kind == connMessages || kind == connSnapshot) {
+		_, s.opened = s.Conn.(secured)
 		s.unveiled = true
 	}
 }
@@ -85,6 +88,9 @@ func nonceOf(n uint64) (nonce [12]byte) {
 
 // Write writes b as sealed records.
 func (s *sealed) Write(b []byte) (n int, err error) {
+	if s.opened {
+		return s.Conn.Write(b)
+	}
 	for len(b) > 0 {
 		s.buf = s.buf[:0]
 		taken := 0
@@ -122,6 +128,9 @@ func (s *sealed) Read(b []byte) (int, error) {
 	for len(s.rest) == 0 {
 		s.r.Discard(s.behind)
 		s.behind = 0
+		if s.opened {
+			return s.r.Read(b)
+		}
 		head, err := s.r.Peek(recordHead)
 		if err != nil {
 			return 0, err

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Secure says how servers authenticate to each other: by TLS, or by the keys of their
-// ensemble. The zero value has neither. An ensemble changes to TLS one server at a time,
+// Secure says how servers authenticate to each other: by the keys of their ensemble, and
+// over TLS also by certificates. An ensemble changes to TLS one server at a time,
 // in three steps: Server and Plain but no Client, so that servers still dial in plain
 // text; Client with Plain; Client without Plain.
 type Secure struct {
-	// Keys authenticate the server where TLS isn't used. If Keys is nil, the server
-	// creates keys that no other server knows and that aren't saved.
+	// Keys authenticate the server, over TLS too. If Keys is nil, the server creates keys that
+	// no other server knows and that aren't saved.
 	Keys *Keyring
 	// Client returns the TLS configuration for dialling a peer at host (sslQuorum). It is
 	// called at each dial. If Client is nil, peers are dialled in plain text.
@@ -31,9 +31,11 @@ type Secure struct {
 	// Detection is how long a peer may take after connecting to show whether it speaks
 	// TLS (handshakeDetectionTimeoutMillis). Less than 1 s counts as 1 s.
 	Detection time.Duration
-	// Verify checks the certificate of a peer that connected from an address against the
-	// peer's configured hosts. It may be nil.
-	Verify func(ctx context.Context, state tls.ConnectionState, from net.Addr, hosts []string) error
+	// Verify checks that the certificate of a connecting peer is a server's, and, if Named, that it
+	// names one of hosts, those of the address that the membership gives the server that the peer
+	// says it is. It may be nil.
+	Verify func(ctx context.Context, state tls.ConnectionState, hosts []string) error
+	Named  bool
 	// Check checks again the certificates that a peer has presented (Peer.Recheck). dialled says
 	// that this server made the connection. Check may be nil.
 	Check func(shown []*x509.Certificate, dialled bool) error
@@ -140,13 +142,16 @@ func explainedRefusal(err error) error {
 }
 
 // verify returns why the certificate of a peer that sent h isn't the certificate of that
-// server, or "" if it is. A server that isn't in the configuration may use any certificate
-// that the trust store accepts, because it learns only whether to wait.
+// server, or "" if it is. The certificate of a server whose address isn't known need only be a
+// server's; for any kind of connection but a question such a server has to prove the secret.
 func (t *transport) verify(c net.Conn, h hello) string {
-	over, ok := c.(secured)
-	r := t.remote(h.from)
-	if !ok || t.secure.Verify == nil || r == nil {
+	over, ok := overTLS(c)
+	if !ok || t.secure.Verify == nil {
 		return ""
+	}
+	r := t.remote(h.from)
+	if r == nil {
+		return t.verifyAt(over, h, nil)
 	}
 	r.mu.Lock()
 	addrs := r.addrs
@@ -154,7 +159,7 @@ func (t *transport) verify(c net.Conn, h hello) string {
 	return t.verifyAt(over, h, addrs)
 }
 
-// verifyAt is verify for a server whose addresses are addrs.
+// verifyAt is verify for a server whose addresses are addrs, nil if they aren't known.
 func (t *transport) verifyAt(over secured, h hello, addrs []string) string {
 	var hosts []string
 	for _, addr := range addrs {
@@ -164,7 +169,7 @@ func (t *transport) verifyAt(over secured, h hello, addrs []string) string {
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, dialTimeout)
 	defer cancel()
-	if err := t.secure.Verify(ctx, over.ConnectionState(), over.RemoteAddr(), hosts); err != nil {
+	if err := t.secure.Verify(ctx, over.ConnectionState(), hosts); err != nil {
 		return fmt.Sprintf("you call yourself server %d, and your certificate doesn't say so: %v", h.from, err)
 	}
 	return ""

@@ -15,15 +15,19 @@ func TestUnackedOverTLS(t *testing.T) {
 	t.Parallel()
 	ca := newIssuer(t)
 	secure := ca.mutual(ca.issue(t, "127.0.0.1"))
+	secure.Keys = sharing("a secret").Keys
 	a, addr, _ := runningSecure(t, 1, secure)
 	a.setPeer(2, []string{"127.0.0.1:1"})
-	d := newTransport(2, 7, secure, slog.New(slog.DiscardHandler))
+	theirs := secure
+	theirs.Keys = sharing("a secret").Keys
+	d := newTransport(2, 7, theirs, slog.New(slog.DiscardHandler))
 	c, err := d.greet(t.Context(), addr, hello{connMessages, 7, 2, 1}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	raw, err := c.Conn.(secured).NetConn().(*net.TCPConn).SyscallConn()
+	over, _ := overTLS(c.Conn)
+	raw, err := over.NetConn().(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
@@ -36,7 +37,10 @@ type streams struct {
 	t   *transport
 	log *slog.Logger
 
+	taking sync.Mutex // held while a snapshot is received: one at a time
+
 	mu      sync.Mutex
+	current net.Conn // the newest connection on which a snapshot arrives, or nil
 	sending map[uint64]bool
 	partial *partialSnapshot
 	rest    time.Time // no snapshot is received before it, because the last one could not be used
@@ -158,14 +162,28 @@ func (s *streams) copy(c net.Conn, snap *storage.Snapshot, off int64) error {
 	return nil
 }
 
-// receive receives a snapshot on c and hands it to the loop.
+// receive receives a snapshot on c and hands it to the loop. It ends the connection of the one before, whose sender no
+// longer leads, or has given that connection up.
 func (s *streams) receive(c net.Conn, from uint64) {
+	s.mu.Lock()
+	before := s.current
+	s.current = c
+	s.mu.Unlock()
+	if before != nil {
+		before.Close()
+	}
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	defer s.over(c)
 	if !s.rested() {
 		return
 	}
 	message, w, err := s.take(c)
 	if err != nil {
 		s.log.Warn("a snapshot of a peer did not arrive whole; what came is kept", "peer", from, "err", err)
+		if errors.Is(err, syscall.ENOSPC) {
+			s.pause()
+		}
 		return
 	}
 	taken := make(chan bool, 1)
@@ -175,11 +193,25 @@ func (s *streams) receive(c net.Conn, from uint64) {
 	select {
 	case ok := <-taken:
 		if !ok {
-			s.mu.Lock()
-			s.rest = time.Now().Add(snapshotRest)
-			s.mu.Unlock()
+			s.pause()
 		}
 	case <-s.t.ctx.Done():
+	}
+}
+
+// pause keeps the next sender waiting for snapshotRest.
+func (s *streams) pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rest = time.Now().Add(snapshotRest)
+}
+
+// over notes that c is no longer read.
+func (s *streams) over(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == c {
+		s.current = nil
 	}
 }
 
@@ -219,6 +251,9 @@ func (s *streams) take(c net.Conn) ([]byte, *storage.SnapshotWriter, error) {
 	}
 	p, err := s.resume(m, int64(binary.BigEndian.Uint64(n[:])))
 	if err != nil {
+		if p != nil {
+			s.keep(p)
+		}
 		return nil, nil, err
 	}
 	if _, err := c.Write(binary.BigEndian.AppendUint64(nil, uint64(p.w.Offset()))); err != nil {
@@ -251,11 +286,14 @@ func (s *streams) resume(m *pb.Message, size int64) (*partialSnapshot, error) {
 	s.mu.Unlock()
 	if p != nil {
 		if p.index == meta.GetIndex() && p.term == meta.GetTerm() && p.size == size {
-			return p, nil
+			return p, s.dir.RoomFor(size - p.w.Offset())
 		}
 		if err := p.w.Abort(); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.dir.RoomFor(size); err != nil {
+		return nil, err
 	}
 	w, err := s.dir.ReceiveSnapshot()
 	if err != nil {

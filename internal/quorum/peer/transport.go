@@ -49,7 +49,9 @@ type transport struct {
 	nonce       uint64        // see duplicateid.go
 	accepted    atomic.Uint64 // number of accepted connections for messages
 	level       uint32        // highest feature level that this server knows
-	inForce     atomic.Uint32
+	inForce     atomic.Uint32 // feature level; 0 while this server finds out how to begin
+	allProve    bool          // no peer can be of a version that proves nothing over TLS; set before listen
+	noneIsFirst bool          // no peer can be of the first version, which proves nothing; set before listen
 	lineage     atomic.Uint64 // see lineage.go
 
 	// While this server finds out how to begin: whether it is empty, and what it says of itself.
@@ -279,6 +281,12 @@ func (t *transport) serve(raw net.Conn) {
 		t.letIn(raw, a)
 		return
 	}
+	if refusal == "" && a.legacy() && t.remote(h.from) == nil && !t.isSelf(h) {
+		refusal = fmt.Sprintf("server %d is not in this server's configuration", h.from)
+	}
+	if refusal == "" && a.legacy() {
+		refusal = t.verify(a.Conn, h)
+	}
 	if refusal == "" {
 		refusal = t.refuse(h)
 	}
@@ -294,11 +302,11 @@ func (t *transport) serve(raw net.Conn) {
 	if refusal == "" {
 		refusal = t.verify(a.Conn, h)
 	}
-	if refusal == "" && !t.gate.prove(raw, h.from, !a.proven) {
+	if refusal == "" && !t.gate.prove(raw, h.from, a.legacy()) {
 		refusal = "there are too many connections of this server already"
 	}
-	if refusal == "" && a.legacy() && t.keys.secured() { // secured meanwhile: dropLegacy may have run before prove
-		return
+	if _, encrypted := overTLS(a.Conn); refusal == "" && a.legacy() && !t.mayBeBare(encrypted) {
+		return // secured meanwhile: dropLegacy may have run before prove
 	}
 	if refusal != "" {
 		t.refused(raw, h, refusal)
@@ -475,7 +483,6 @@ type remote struct {
 	conn    net.Conn
 	public  []byte // public key of the process at the other end of conn, nil if it sent none
 	legacy  bool   // the peer has proven nothing on conn
-
 	lineage uint64 // that the peer has told on conn, 0 if none
 }
 
@@ -591,8 +598,11 @@ func (r *remote) connect() (net.Conn, error) {
 		r.conn, r.addr, r.up, r.queue, r.public, r.legacy = c.Conn, addr, !r.closed, nil, c.public, c.legacy
 		r.lineage = 0
 		r.mu.Unlock()
-		if c.legacy && r.t.keys.secured() { // secured meanwhile: dropLegacy may have run before conn was set
-			c.Close()
+		if c.legacy && !r.t.mayBeBare(r.t.secure.Client != nil) {
+			c.Close() // secured meanwhile: dropLegacy may have run before conn was set
+		}
+		if !c.legacy {
+			r.t.gate.know(hostOf(c.Conn))
 		}
 		return c.Conn, nil
 	}

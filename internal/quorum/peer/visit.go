@@ -15,8 +15,8 @@ import (
 
 // A server that isn't a member announces itself to the servers it knows (guests.go), on a
 // separate connection of kind connGuest to each. The connection is authenticated like any
-// other: a server that can neither prove that it knows the ensemble's secret nor show a
-// certificate is refused.
+// other: a server that can't prove that it knows the ensemble's secret is refused. It gets the
+// secret by its configuration or by 'zooid allow-join', whatever certificate it has.
 //
 //	announcement    length(4) introduction of the sender
 //	answer to it    as to a hello
@@ -85,7 +85,7 @@ func (t *transport) visited(raw net.Conn, a arrival) {
 // heed reads an announcement. refusal says why it is refused, or is "".
 func (t *transport) heed(a arrival) (refusal string, announcement []byte) {
 	if a.legacy() || !a.proven {
-		return "a server that is no member proves by the ensemble's secret or its certificate who it is", nil
+		return "a server that is no member proves that it knows the ensemble's secret", nil
 	}
 	var n [4]byte
 	if _, err := io.ReadFull(a, n[:]); err != nil {
@@ -103,7 +103,7 @@ func (t *transport) heed(a arrival) (refusal string, announcement []byte) {
 	if err != nil {
 		return fmt.Sprintf("the announcement can't be read: %v", err), nil
 	}
-	if over, ok := a.Conn.(secured); ok && t.secure.Verify != nil {
+	if over, ok := overTLS(a.Conn); ok && t.secure.Verify != nil {
 		if refusal := t.verifyAt(over, a.hello, m.Addrs); refusal != "" {
 			return refusal, nil
 		}

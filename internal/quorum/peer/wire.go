@@ -30,10 +30,7 @@ const (
 	helloVersion = 1
 	helloSize    = len(helloMagic) + 2 + 3*8
 
-	// frameSizeMax bounds a frame. A raft message with entries holds at least one, whatever
-	// MessageSizeMax is, and an entry is at most a batch of requests (a few MiB).
-	frameSizeMax = 64 << 20
-	reasonMax    = 1 << 10
+	reasonMax = 1 << 10
 )
 
 // The kinds of connection.
@@ -144,9 +141,9 @@ func readFrame(r io.Reader, buf []byte) (kind quorum.FrameKind, payload []byte, 
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return 0, buf, err
 	}
-	n := int(binary.BigEndian.Uint32(head[:]))
-	if n < 1 || n > frameSizeMax {
-		return 0, buf, fmt.Errorf("a frame of %d bytes; at most %d", n, frameSizeMax)
+	n, most := int(binary.BigEndian.Uint32(head[:])), quorum.FrameKind(head[4]).SizeMax()
+	if n < 1 || n > most {
+		return 0, buf, fmt.Errorf("a frame of %d bytes; at most %d", n, most)
 	}
 	buf = buf[:0]
 	for n--; len(buf) < n; {
