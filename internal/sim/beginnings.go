@@ -283,7 +283,9 @@ func (w *World) refounded() bool {
 }
 
 // mayOrder reports whether an operator may order a server to found: it waits because of one that is away and will be,
-// its data is all that there is, and nobody else was ordered.
+// its data is all that there is, nobody else was ordered, and nobody else is about to found by itself, as the rules
+// say: of those that run, that is the one with the lowest id. Otherwise there may be two foundings, which wait for each
+// other.
 func (w *World) mayOrder(s *host) bool {
 	v, d := s.life, &w.descent
 	if v == nil || v.inquiry == nil || v.loop != nil || len(d.founded) > 0 || w.orders > 0 {
@@ -292,7 +294,7 @@ func (w *World) mayOrder(s *host) bool {
 	away := false
 	for _, o := range w.servers {
 		away = away || o.dark.on() && o.dark.until > w.now+5*second
-		if o.foreign {
+		if o.foreign || o.id < s.id && o.life != nil {
 			return false
 		}
 	}

@@ -32,6 +32,9 @@ type descent struct {
 	since   int64  // when an entry of that leader was first applied
 	founded map[uint64]*quorum.Founding
 	first   map[uint64][]quorum.Entry // by lineage: what its founders applied before an election
+
+	ordered   uint64 // the server that has founded by an operator's order
+	orderedAt int64  // when; others may have asked it right before
 }
 
 func sumOf(data []byte) uint32 { return crc32.Update(0, castagnoli, data) }
@@ -114,7 +117,9 @@ func (w *World) begins(l *life, b quorum.Beginning) {
 			w.stats.WithData++
 		}
 		d.founded[f.Lineage] = f
-		if !ordered {
+		if ordered {
+			d.ordered, d.orderedAt = s.id, w.now
+		} else {
 			w.founds(l, f)
 		}
 	case slices.Contains(f.With, self):
@@ -132,7 +137,7 @@ func (w *World) begins(l *life, b quorum.Beginning) {
 
 // founds checks the decision of a server to found an ensemble.
 func (w *World) founds(l *life, f *quorum.Founding) {
-	s, voters := l.s, votersOf(l.inquiry.Members)
+	d, s, voters := &w.descent, l.s, votersOf(l.inquiry.Members)
 	if s.joinsOnly {
 		w.fail("L4: server %d founds an ensemble, and was only to join one", s.id)
 	}
@@ -144,7 +149,7 @@ func (w *World) founds(l *life, f *quorum.Founding) {
 	for _, id := range voters {
 		o := w.atNameOf(id)
 		if p := o.life; p != nil && p.inquiry != nil && p.loop == nil && (!o.joinsOnly || f.Base != quorum.Holding{}) ||
-			o.stoppedAt > l.rounds[len(l.rounds)-1] {
+			o.stoppedAt > l.rounds[len(l.rounds)-1] || id == d.ordered && d.orderedAt > l.rounds[len(l.rounds)-1] {
 			part++
 		}
 		if id != s.id {
