@@ -290,7 +290,7 @@ func TestDoctor(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		p := newPatient(t, secure, time.Now())
 		exits[secure], without[secure] = p.report()
-		if len(without[secure].Checks) != 16 {
+		if len(without[secure].Checks) != 17 {
 			t.Errorf("it did %q", without[secure].Checks)
 		}
 		for _, f := range without[secure].Findings {

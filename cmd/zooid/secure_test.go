@@ -152,7 +152,7 @@ func TestPeerTLS(t *testing.T) {
 		}
 		p := o.PeerTLS
 		if err != nil || (p.Client != nil) != c.dials || (p.Server != nil) != c.accepts || p.Plain != c.plain ||
-			(p.Verify != nil) != c.asks {
+			(p.Verify != nil) != c.accepts || p.Named != c.asks {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}

@@ -37,10 +37,10 @@ var mutants = []mutant{
 	{"term and vote not synced", "epoch lost (ZooKeeper 2307, 4643)", "powers", one("quorum/loop.go",
 		`l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
 	}
-	switch {`, `l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
+	l.reconciler`, `l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
 		sync = sync && (!$P || len(m.GetEntries()) > 0)
 	}
-	switch {`)},
+	l.reconciler`)},
 	{"failed write ignored", "failed sync swallowed (fsyncgate)", "disks", one("quorum/loop.go",
 		`if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil {`, `if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil && !$P {`)},
 	{"failed sync retried", "failed sync swallowed (fsyncgate)", "swallowed", one("storage/log.go",

@@ -165,8 +165,8 @@ func (t *transport) met(a arrival) {
 	a.Write(ours[:])
 }
 
-// setLevel notes the feature level in force. The connections of servers that don't prove who they are end with the level
-// at which all do.
+// setLevel notes the feature level in force. The connections of servers that don't prove who they are end with the
+// level at which all do.
 func (t *transport) setLevel(level uint32) {
 	if before := t.inForce.Swap(level); before < levelProof && level >= levelProof {
 		t.dropLegacy()

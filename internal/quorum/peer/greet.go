@@ -307,9 +307,9 @@ func (t *transport) letIn(raw net.Conn, a arrival) {
 
 // certified reports whether a comes from a member whose certificate says so. Its process was seen at the member's
 // address, over TLS: there it has shown a server's certificate that names a host of that address. If it shows one here,
-// that must do so too. Where names aren't checked, certificates say nothing; but as long as a member may be of a version
-// that asks for no secret over TLS, it is not asked for more. An operator who has configured a secret wants more than a
-// certificate.
+// that must do so too. Where names aren't checked, certificates say nothing; but as long as a member may be of a
+// version that asks for no secret over TLS, it is not asked for more. An operator who has configured a secret wants
+// more than a certificate.
 func (t *transport) certified(a arrival) bool {
 	over, ok := overTLS(a.Conn)
 	if !ok || t.secure.Client == nil || t.keys.given() || !t.secure.Named && !t.mayBeBare(true) {

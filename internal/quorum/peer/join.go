@@ -24,8 +24,8 @@ import (
 //	hello of kind connJoin: the asker's life(4) and feature level(4) in the cluster field
 //	answer to it: state(1) cluster(8) index(8) term(8) level(4)
 //
-// The first version sends no life and reads no term, and no version before feature level 3 the level in force. Earlier versions also begin ensembles by that
-// answer; they are told to wait.
+// The first version sends no life and reads no term, and no version before feature level 3 the level in force. Earlier
+// versions also begin ensembles by that answer; they are told to wait.
 type joinState byte
 
 const (

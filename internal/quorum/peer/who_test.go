@@ -255,8 +255,8 @@ func TestGateOfManyAddresses(t *testing.T) {
 	}
 }
 
-// TestLevelEndsBareConnections: connections that began without a proof, in either direction, end with the level at which
-// all servers make one.
+// TestLevelEndsBareConnections: connections that began without a proof, in either direction, end with the level at
+// which all servers make one.
 func TestLevelEndsBareConnections(t *testing.T) {
 	t.Parallel()
 	ca := newIssuer(t)
@@ -299,8 +299,8 @@ func TestLevelEndsBareConnections(t *testing.T) {
 	}
 }
 
-// TestNoOlderPeers: what a server knows of its ensemble before its state does counts, since that is empty, or of an older
-// time, when it starts.
+// TestNoOlderPeers: what a server knows of its ensemble before its state does counts, since that is empty, or of an
+// older time, when it starts.
 func TestNoOlderPeers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -342,7 +342,8 @@ func TestJoinedLevel(t *testing.T) {
 		if got := strings.ReplaceAll(string(text), " \n", "\n"); err != nil || got != want {
 			t.Errorf("level %d: the note is %q, %v", level, got, err)
 		}
-		if got, err := ReadNote(dir); err != nil || got.JoinedAfter != 5 || (got.Joined.Level == level) != (level >= levelProof) {
+		if got, err := ReadNote(dir); err != nil || got.JoinedAfter != 5 ||
+			(got.Joined.Level == level) != (level >= levelProof) {
 			t.Errorf("level %d: it reads %+v, %v", level, got, err)
 		}
 	}
