@@ -281,7 +281,7 @@ func (t *transport) serve(raw net.Conn) {
 		t.letIn(raw, a)
 		return
 	}
-	if refusal == "" && a.legacy() && t.remote(h.from) == nil && !t.isSelf(h) {
+	if sameID := h.kind == connPing && h.from == t.id; refusal == "" && a.legacy() && t.remote(h.from) == nil && !sameID {
 		refusal = fmt.Sprintf("server %d is not in this server's configuration", h.from)
 	}
 	if refusal == "" && a.legacy() {
