@@ -206,7 +206,6 @@ type arrival struct {
 	hello  hello
 	mode   proofMode // 0 for a peer of an older version that sends no proof
 	public []byte    // public key of the process at the other end, nil if it sent none
-	proven bool      // the peer has proven that it is a server of the ensemble, or has a certificate
 
 	lineage uint64 // the peer's, 0 if it told none
 }
@@ -235,7 +234,7 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 		return a, "", err
 	}
 	c.SetDeadline(time.Now().Add(handshakeTimeout))
-	over, encrypted := overTLS(c)
+	_, encrypted := overTLS(c)
 	version, err := readVersion(c)
 	if err != nil {
 		return a, "", err
@@ -245,7 +244,6 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 		return a, "", errors.New(plainRefusal)
 	case version == helloVersion:
 		a.Conn = c
-		a.proven = encrypted && len(over.ConnectionState().PeerCertificates) > 0
 		if a.hello, err = readHelloRest(c); err != nil {
 			return a, "", err
 		}
@@ -270,7 +268,7 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 		a.hello.from = o.from // unproven
 		return a, "", err
 	}
-	a.mode, a.public, a.proven = o.mode, o.public, true
+	a.mode, a.public = o.mode, o.public
 	if a.hello, err = readHello(a.Conn); err == nil && a.hello.from != o.from {
 		err = fmt.Errorf("it is server %d and server %d at once", o.from, a.hello.from)
 	}

@@ -1,6 +1,6 @@
 // Package peer runs one member of a group that agrees on a log: a [quorum.Loop] with
-// its goroutine, its clock, and the connections to the other members. TLS or a secret of the
-// group authenticates the other end of a connection ([Secure]).
+// its goroutine, its clock, and the connections to the other members. A secret of the group, and
+// over TLS a certificate too, authenticates the other end of a connection ([Secure]).
 package peer
 
 import (

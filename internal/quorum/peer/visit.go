@@ -84,7 +84,7 @@ func (t *transport) visited(raw net.Conn, a arrival) {
 
 // heed reads an announcement. refusal says why it is refused, or is "".
 func (t *transport) heed(a arrival) (refusal string, announcement []byte) {
-	if a.legacy() || !a.proven {
+	if a.legacy() {
 		return "a server that is no member proves that it knows the ensemble's secret", nil
 	}
 	var n [4]byte

@@ -31,7 +31,11 @@ func TestAnnouncementsRefused(t *testing.T) {
 			near.Write(append(binary.BigEndian.AppendUint32(nil, size), b...))
 			near.Close()
 		}()
-		refusal, _ := tr.heed(arrival{Conn: far, hello: hello{from: from}, mode: modeSecret, proven: proven})
+		mode := modeSecret
+		if !proven {
+			mode = 0
+		}
+		refusal, _ := tr.heed(arrival{Conn: far, hello: hello{from: from}, mode: mode})
 		return refusal
 	}
 	for _, x := range []struct {
