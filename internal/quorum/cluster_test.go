@@ -68,6 +68,34 @@ type node struct {
 	failed   error
 
 	level, inForce, supported uint32 // feature levels; 0 is 1
+
+	hung     bool   // its disk finishes no write
+	write    *Write // that its disk has begun
+	report   []byte // what Report returns
+	reported int    // number of reports that it got
+	sent     func(to uint64, kind FrameKind, payload []byte)
+}
+
+// turn does what waits, as far as the disk lets it.
+func (b *node) turn() {
+	for w := b.loop.Advance(); w != nil; w = b.loop.Advance() {
+		if b.hung {
+			b.write = w
+			return
+		}
+		w.Do()
+		b.loop.Wrote()
+	}
+}
+
+// heal lets a disk that hung finish its write.
+func (b *node) heal() {
+	b.hung = false
+	if w := b.write; w != nil {
+		b.write = nil
+		w.Do()
+		b.loop.Wrote()
+	}
 }
 
 func newCluster(t *testing.T, ids ...uint64) *cluster {
@@ -93,7 +121,7 @@ func (c *cluster) open(id, joinedAfter, joinedTerm uint64) {
 	if err != nil {
 		c.t.Fatalf("open the disk of server %d: %v", id, err)
 	}
-	b.dir, b.applied, b.inbox, b.change = dir, nil, nil, nil
+	b.dir, b.applied, b.inbox, b.change, b.write = dir, nil, nil, nil, nil
 	var index uint64
 	if meta, ok := dir.NewestSnapshot(); ok {
 		snap, err := dir.OpenSnapshot(meta.Index)
@@ -192,7 +220,7 @@ func (c *cluster) step(ticks int) {
 					}
 				}
 				b.inbox = b.inbox[:0]
-				b.loop.Turn()
+				b.turn()
 				if err := b.loop.Failed(); err != nil && b.mayFail {
 					b.failed = err
 					c.crash(id)
@@ -278,6 +306,9 @@ func (b *node) linked(to uint64) bool {
 func (b *node) Send(to uint64, kind FrameKind, payload []byte) bool {
 	if !b.linked(to) {
 		return false
+	}
+	if b.sent != nil {
+		b.sent(to, kind, payload)
 	}
 	e, ok := kind.Event(b.id, 0, append([]byte(nil), payload...))
 	if !ok {
@@ -392,6 +423,9 @@ func numbers(ns []uint64) (data []byte) {
 }
 
 func (b *node) take() []byte {
+	if b.write != nil {
+		b.c.t.Errorf("server %d is asked for a batch before its last one is on the disk", b.id)
+	}
 	data := numbers(b.waiting)
 	b.waiting = nil
 	return data
@@ -505,8 +539,8 @@ func (b *node) changes(n uint64) {
 	b.version++
 }
 
-func (b *node) Report() []byte         { return nil }
-func (b *node) Reported(report []byte) {}
+func (b *node) Report() []byte         { return b.report }
+func (b *node) Reported(report []byte) { b.reported++ }
 
 func (b *node) SnapshotDue(logBytes int64) bool { return b.snapshot > 0 && logBytes >= b.snapshot }
 

@@ -2,7 +2,7 @@
 // go.etcd.io/raft/v3, and hands the committed log to a state machine. It knows
 // no znodes: entries are opaque bytes.
 //
-// A [Loop] is driven by events (a tick, a peer's message, a finished disk write),
+// A [Loop] is driven by events (a tick, a peer's message, a finished write of the log),
 // works on a [storage.Dir] and a [StateMachine], and asks its [Shell] for the
 // rest. It has no goroutine, no clock and no socket, so a simulator can drive it;
 // package peer is the shell that real servers use.

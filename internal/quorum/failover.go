@@ -99,10 +99,6 @@ func (f *failover) first(l *Loop, m *pb.Message) bool {
 	if m.GetType() != pb.MsgPreVote || f.asked == 0 || f.asked != l.ticks || m.GetFrom() < l.o.ID {
 		return false
 	}
-	last, err := l.disk.LastIndex()
-	if err != nil {
-		return false
-	}
-	term, err := l.disk.Term(last)
+	last, term, err := l.lastEntry()
 	return err == nil && (term > m.GetLogTerm() || term == m.GetLogTerm() && last >= m.GetIndex())
 }

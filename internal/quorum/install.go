@@ -21,8 +21,12 @@ const refusedTicks = 200
 // received hands a peer's snapshot, whose file is complete on this server's disk, to
 // raft. If raft accepts it, raft asks for it to be installed (see install); if it is older
 // than this server's state, it is dropped. A snapshot that can't be loaded is refused
-// first: once raft has accepted it there is no way back.
+// first: once raft has accepted it there is no way back. It waits for the write under way.
 func (l *Loop) received(e Event) {
+	if l.writes.under {
+		l.writes.arrived = append(l.writes.arrived, e)
+		return
+	}
 	l.dropArrived()
 	restore, err := l.examine(e)
 	if e.Taken != nil {
@@ -37,8 +41,10 @@ func (l *Loop) received(e Event) {
 	if err := l.step(e); err != nil {
 		l.log.Warn("a peer's snapshot was not accepted", "peer", e.From, "err", err)
 	}
-	l.Turn()
-	l.dropArrived()
+	l.work()
+	if !l.writes.installs() {
+		l.dropArrived()
+	}
 }
 
 // dropArrived removes a snapshot that raft didn't accept.

@@ -151,6 +151,7 @@ type Loop struct {
 	frame       []byte // buffer for the next message
 	reads       reads
 	snap        snapshots
+	writes      writes
 	failover    failover
 	leaderCheck leaderCheck
 	lost        lost
@@ -244,7 +245,8 @@ func (l *Loop) step(e Event) error {
 		return err
 	}
 	l.noteAdmitted(e.From, m)
-	if l.joining() && electoral(m) || l.failover.first(l, m) || m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {
+	if l.joining() && electoral(m) || l.Stuck() && m.GetType() == pb.MsgTimeoutNow || l.failover.first(l, m) ||
+		m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {
 		return nil
 	}
 	return l.node.Step(m)
@@ -256,7 +258,7 @@ func (l *Loop) vet(e Event) (*pb.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := l.disk.LastIndex()
+	last, _, err := l.lastEntry()
 	if err != nil {
 		return nil, fmt.Errorf("read the log's last index: %w", err)
 	}
@@ -300,7 +302,7 @@ func (l *Loop) elected() bool {
 	return l.o.JoinedAfter != 0 || max(l.hard.GetTerm(), l.node.Term()) > founded
 }
 
-// Tick advances the loop's clock by one tick. The caller calls Turn afterwards. Tick does
+// Tick advances the loop's clock by one tick. The caller calls Advance afterwards. Tick does
 // nothing once the loop has failed, since the state machine may be unusable.
 func (l *Loop) Tick() {
 	if l.failed != nil {
@@ -310,9 +312,11 @@ func (l *Loop) Tick() {
 	if err := l.disk.Err(); err != nil && l.failed == nil {
 		l.failed = err // it occurred outside the loop, for example while a peer's snapshot was written
 	}
-	if !l.joining() {
+	l.awaitApplied()
+	if !l.joining() && (l.node.IsLeader() || !l.Stuck()) {
 		l.node.Tick()
 	}
+	l.writes.tick(l)
 	l.reads.tick(l)
 	l.failover.tick(l)
 	l.leaderCheck.tick(l)
@@ -321,7 +325,7 @@ func (l *Loop) Tick() {
 	l.clocks.tick(l)
 	l.decided()
 	l.guests.tick(l)
-	if l.ticks%reconcileTicks == 0 {
+	if l.ticks%reconcileTicks == 0 && !l.Stuck() { // the roster is kept on the disk
 		l.roster.keep(l)
 		l.departures.keep(l)
 		l.reconcile()
@@ -342,14 +346,14 @@ func (l *Loop) Tick() {
 // no other server is a member or is to become one, and nothing was applied since the
 // last tick. Ticks may then be far apart. Only an event or a new request ends the rest.
 func (l *Loop) Resting() bool {
-	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() &&
+	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() && !l.writes.under &&
 		l.ticks > 0 && l.status.Applied == l.applied &&
 		l.change == nil && l.batch == nil && len(l.strays.since) == 0 && l.reads.asked == 0 && l.reads.ready == 0 &&
 		!l.snap.wanted &&
 		!slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID != l.o.ID })
 }
 
-// Handle handles an event. The caller calls Turn afterwards. Like Tick, Handle does nothing
+// Handle handles an event. The caller calls Advance afterwards. Like Tick, Handle does nothing
 // once the loop has failed.
 func (l *Loop) Handle(e Event) {
 	if l.failed != nil {
@@ -358,6 +362,7 @@ func (l *Loop) Handle(e Event) {
 		}
 		return
 	}
+	l.awaitApplied()
 	switch e.Kind {
 	case EventRaft:
 		if err := l.step(e); err != nil {
@@ -414,10 +419,12 @@ func (l *Loop) Handle(e Event) {
 	}
 }
 
-// Turn does all work that is ready.
-func (l *Loop) Turn() {
-	for l.failed == nil {
-		l.skips.release(l)
+// work does all work that is ready until a write is due.
+func (l *Loop) work() {
+	for l.failed == nil && !l.writes.due {
+		if !l.writes.under {
+			l.skips.release(l)
+		}
 		l.feed()
 		if !l.node.Turn(&l.ef) {
 			if l.assume() {
@@ -435,41 +442,8 @@ func (l *Loop) Turn() {
 		for _, m := range l.ef.Send {
 			l.send(m)
 		}
-		l.carryOut(l.ef.Append, l.ef.Apply)
+		l.take(l.ef.Append, l.ef.Apply)
 	}
-}
-
-// carryOut writes what raft wants on the disk and applies what is committed; each
-// may be nil. Committed entries are on the disk already, and the written ones are
-// applied in a later turn. So the two run concurrently, unless a snapshot is
-// installed or an applied entry changes the membership. They also run one after the
-// other if there is hardly anything to write, often just the new commit index:
-// another goroutine would then cost more than it saves.
-func (l *Loop) carryOut(write, apply *pb.Message) {
-	if l.skips.holds(apply) {
-		apply = nil
-	}
-	if apply == nil || len(write.GetEntries()) == 0 || write.GetSnapshot() != nil ||
-		slices.ContainsFunc(apply.GetEntries(), reconfigures) {
-		if write != nil {
-			l.write(write)
-		}
-		if apply != nil {
-			l.apply(apply)
-		}
-		return
-	}
-	if !l.gather(apply.GetEntries()) {
-		return
-	}
-	var err error
-	wait := l.o.Shell.Beside(func() { err = l.o.State.Apply(l.entries) })
-	l.write(write)
-	wait()
-	if l.failed == nil {
-		l.failed = err
-	}
-	l.finish(apply, false)
 }
 
 // apply applies committed entries while nothing else runs.
@@ -506,6 +480,7 @@ func reconfigures(e *pb.Entry) bool { return e.GetType() != pb.EntryNormal }
 // reads wait for one.
 func (l *Loop) feed() {
 	switch {
+	case l.writes.under: // the memory of the last batch is in use (Batch)
 	case l.node.IsLeader():
 		if l.node.Transferring() {
 			break
@@ -568,32 +543,6 @@ func (l *Loop) send(m *pb.Message) {
 	}
 	if !l.o.Shell.Send(m.GetTo(), FrameRaft, b) && m.GetType() == pb.MsgApp {
 		l.node.ReportUnreachable(m.GetTo())
-	}
-}
-
-// write makes an append of raft's durable and delivers its responses.
-func (l *Loop) write(m *pb.Message) {
-	if l.failed != nil {
-		return
-	}
-	var hs *pb.HardState
-	sync := len(m.GetEntries()) > 0
-	if m.Term != nil {
-		hs = &pb.HardState{Term: m.Term, Vote: m.Vote, Commit: m.Commit}
-		sync = sync || hs.GetTerm() != l.hard.GetTerm() || hs.GetVote() != l.hard.GetVote()
-		l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
-	}
-	l.reconciler.logged(m.GetEntries())
-	switch {
-	case m.GetSnapshot() != nil:
-		l.install(m, hs)
-	case hs != nil || len(m.GetEntries()) > 0:
-		if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil {
-			l.failed = err
-		}
-	}
-	if l.failed == nil {
-		l.deliver(m.GetResponses())
 	}
 }
 

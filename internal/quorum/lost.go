@@ -198,9 +198,9 @@ func (l *Loop) keepCommit(entries []*pb.Entry) {
 	}
 }
 
-// campaign starts an election, unless this server must not take part in one yet.
+// campaign starts an election, unless this server must not take part in one yet, or its disk is stuck.
 func (l *Loop) campaign() error {
-	if l.joining() {
+	if l.joining() || l.Stuck() {
 		return nil
 	}
 	return l.node.Campaign()

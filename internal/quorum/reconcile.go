@@ -369,7 +369,7 @@ func (l *Loop) keepsUp(id uint64) bool {
 	if id == l.o.ID {
 		return true
 	}
-	last, err := l.disk.LastIndex()
+	last, _, err := l.lastEntry()
 	return err == nil && l.isAdmitted(id) && slices.ContainsFunc(l.node.Followers(), func(f Progress) bool {
 		return f.ID == id && f.Active && f.Synced && f.Match+caughtUpEntries >= last
 	})

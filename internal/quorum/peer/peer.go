@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -58,11 +59,16 @@ type Peer struct {
 
 	work     chan func()   // work for the goroutine of workBeside
 	worked   chan struct{} // signals that the work is done; capacity 1
+	began    time.Time     // SinceTurn counts from it
+	turned   atomic.Int64  // time (ns) of the last tick, since began
+	writing  writing
 	kicked   chan struct{} // capacity 1
 	transfer chan struct{} // capacity 1
 	stop     chan struct{}
 	done     chan struct{}
 	once     sync.Once
+
+	mu sync.Mutex // held by the goroutine that uses the loop: run, and while that one writes the log, standIn
 }
 
 // Open returns a Peer that continues from what o.Dir holds, or begins a new group. It
@@ -71,8 +77,10 @@ func Open(o Options) (*Peer, error) {
 	p := &Peer{
 		o: o, work: make(chan func()), worked: make(chan struct{}, 1), kicked: make(chan struct{}, 1),
 		transfer: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		transport: newTransport(o.ID, o.Cluster, o.Secure, o.Log),
+		transport: newTransport(o.ID, o.Cluster, o.Secure, o.Log), began: time.Now(),
 	}
+	p.writing.timer = time.AfterFunc(time.Hour, p.watchWrite)
+	p.writing.timer.Stop()
 	inForce, known := o.State.Levels()
 	p.transport.level = known
 	p.transport.inForce.Store(inForce)
@@ -155,6 +163,7 @@ func (p *Peer) Status() quorum.Status { return p.loop.Status() }
 // run is the loop's goroutine.
 func (p *Peer) run() {
 	defer close(p.done)
+	defer p.writing.timer.Stop()
 	defer close(p.work)
 	go p.workBeside()
 	defer p.streams.drop()
@@ -176,12 +185,15 @@ func (p *Peer) turns() (err error) {
 			}
 		}
 	}()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	ticker := time.NewTicker(p.o.Tick)
 	defer ticker.Stop()
+	p.turned.Store(int64(time.Since(p.began)))
 	resting := false
 	stop, leaving := p.stop, 0 // leaving: ticks left to wait for a successor
 	for p.loop.Failed() == nil {
-		if p.loop.Turn(); p.loop.Failed() != nil {
+		if p.turn(); p.loop.Failed() != nil {
 			break
 		}
 		p.transport.setLevel(p.loop.LevelInForce())
@@ -201,8 +213,8 @@ func (p *Peer) turns() (err error) {
 			p.handleWaiting()
 		case <-ticker.C:
 			p.handleWaiting() // after a stall, the leader's messages are handled before its silence is counted
-			p.loop.Turn()
-			p.loop.Tick()
+			p.turn()
+			p.tick()
 			if err := p.noteLineage(); err != nil {
 				return err
 			}
@@ -215,6 +227,13 @@ func (p *Peer) turns() (err error) {
 		}
 	}
 	return p.loop.Failed()
+}
+
+// turn does all work that is ready. The caller holds mu.
+func (p *Peer) turn() {
+	for w := p.loop.Advance(); w != nil; w = p.loop.Advance() {
+		p.write(w)
+	}
 }
 
 // restTicks is the length of a tick, in normal ticks, while nothing waits for one. Waking

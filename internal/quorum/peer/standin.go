@@ -1,0 +1,116 @@
+package peer
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+)
+
+// The loop's goroutine writes the log itself: handing each write to another goroutine would cost
+// more than most writes take. But if a write takes longer than a tick, standIn turns the loop in
+// its place until the write is over, so that this server's messages, its ticks and the reports
+// about its clients don't wait for the disk. Peer.mu says whose turn it is.
+
+// standInPause is how long a stand-in waits before it looks for events again.
+const standInPause = 5 * time.Millisecond
+
+// writing tells standIn of the loop's writes.
+type writing struct {
+	number  atomic.Uint64 // odd while a write is under way; grows with each begin and end
+	watched atomic.Bool   // the timer runs
+	timer   *time.Timer   // calls Peer.watchWrite
+}
+
+// write makes a write that is due, with mu free. The caller holds mu.
+func (p *Peer) write(w *quorum.Write) {
+	p.writing.number.Add(1)
+	if !p.writing.watched.Load() && p.writing.watched.CompareAndSwap(false, true) {
+		p.writing.timer.Reset(p.o.Tick)
+	}
+	p.mu.Unlock()
+	func() {
+		defer p.mu.Lock()
+		w.Do()
+	}()
+	p.writing.number.Add(1)
+	p.loop.Wrote()
+}
+
+// watchWrite runs a tick after the first write, and then each tick while there are any. A write
+// that is still under way at the next look gets a stand-in.
+func (p *Peer) watchWrite() {
+	seen := p.writing.number.Load()
+	for p.rest(p.o.Tick) {
+		now := p.writing.number.Load()
+		if now == seen && now%2 == 0 {
+			p.writing.watched.Store(false)
+			if p.writing.number.Load() == now || p.writing.watched.Swap(true) {
+				return // no write has begun since, or its beginner has set the timer
+			}
+		}
+		if now == seen {
+			p.standIn(now)
+		}
+		seen = p.writing.number.Load()
+	}
+}
+
+// standIn turns the loop while the write with that number is under way.
+func (p *Peer) standIn(number uint64) {
+	ticked := time.Now()
+	for p.standInOnce(number, &ticked) && p.rest(standInPause) {
+	}
+}
+
+// rest waits, and reports false if the Peer has ended.
+func (p *Peer) rest(d time.Duration) bool {
+	select {
+	case <-p.done:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// standInOnce does what waits, and reports whether the write is still under way.
+func (p *Peer) standInOnce(number uint64, ticked *time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.writing.number.Load() != number || p.loop.Failed() != nil {
+		return false
+	}
+	defer func() {
+		if failure := recover(); failure != nil {
+			err := unreadable(failure)
+			if err == nil {
+				panic(failure)
+			}
+			go p.o.Fatal(err)
+		}
+	}()
+	p.handleWaiting()
+	p.loop.Advance() // nothing is due before the write is over
+	if time.Since(*ticked) >= p.o.Tick {
+		*ticked = time.Now()
+		p.tick()
+		p.loop.Advance()
+	}
+	select {
+	case <-p.transfer:
+		p.loop.TransferLeadership()
+	default:
+	}
+	return true
+}
+
+// tick tells the loop that a tick has passed.
+func (p *Peer) tick() {
+	p.loop.Tick()
+	p.turned.Store(int64(time.Since(p.began)))
+}
+
+// SinceTurn returns for how long the loop has not turned: the time since its last tick.
+func (p *Peer) SinceTurn() time.Duration {
+	return max(0, time.Since(p.began)-time.Duration(p.turned.Load()))
+}
