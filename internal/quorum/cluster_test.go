@@ -72,6 +72,7 @@ type node struct {
 	hung     bool   // its disk finishes no write
 	write    *Write // that its disk has begun
 	report   []byte // what Report returns
+	upToDate int64  // tick as of which it is up to date
 	reported int    // number of reports that it got
 	sent     func(to uint64, kind FrameKind, payload []byte)
 }
@@ -538,6 +539,9 @@ func (b *node) changes(n uint64) {
 	}
 	b.version++
 }
+
+func (b *node) Moment() int64     { return int64(b.loop.ticks) }
+func (b *node) UpToDate(as int64) { b.upToDate = as }
 
 func (b *node) Report() []byte         { return b.report }
 func (b *node) Reported(report []byte) { b.reported++ }

@@ -7,43 +7,64 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// leaderCheck checks that a follower's messages arrive at its leader. A network can fail
-// in one direction: the follower hears its leader and looks healthy, but its clients'
-// writes and pings are lost. So the follower regularly asks the leader for a read index.
+// leaderCheck regularly asks the leader for a read index, on a leader as well. The answer shows two things.
 //
+// A follower's messages arrive at its leader. A network can fail in one direction: the
+// follower hears its leader and looks healthy, but its clients' writes and pings are lost.
 // The check also tells an observer that it was removed from the ensemble. It may not hear
 // of its removal, and raft doesn't notice on an observer that the leader has gone silent.
 // But the leader answers members only, so the check fails.
+//
+// And once the index is applied here, this server knows everything that was acknowledged to
+// anyone before the question (StateMachine.UpToDate).
 type leaderCheck struct {
-	leader uint64
-	asked  uint64 // tick of the last question
-	since  uint64 // tick of the first question since the last answer; 0 if none is open
-	id     uint64 // id of the last question
-	first  uint64 // id of the question asked at since
+	leader    uint64
+	asked     uint64 // tick of the last question
+	since     uint64 // on a follower: tick of the first question since the last answer; 0 if none is open
+	id        uint64 // id of the last question
+	first     uint64 // id of the question asked at since
+	questions [questionsKept]question
+	answers   []question // answered, with an index that isn't applied yet; oldest first
 }
 
-// leaderCheckTicks is the pause between two questions.
-const leaderCheckTicks = 10
+// A question is one of a leader check's.
+type question struct {
+	id    uint64
+	at    int64  // Moment before it was asked
+	index uint64 // the answer
+}
+
+const (
+	// leaderCheckTicks is the pause between two questions.
+	leaderCheckTicks = 5
+	// questionsKept is for how many questions an answer may come late, or wait to be applied.
+	questionsKept = 8
+)
 
 // leaderCheckMark distinguishes the context of a leader check from that of a sync.
 const leaderCheckMark = 'r'
 
 func (r *leaderCheck) tick(l *Loop) {
 	lead := l.node.Leader()
-	if lead == 0 || l.node.IsLeader() || l.joining() {
+	if lead == 0 || l.joining() {
 		lead = 0
 	}
 	if lead != r.leader {
 		*r = leaderCheck{leader: lead, id: r.id}
 	}
-	if lead == 0 || l.ticks-r.asked < leaderCheckTicks {
+	if lead != 0 && l.sole && l.node.IsLeader() {
+		l.o.State.UpToDate(l.o.State.Moment()) // nothing is acknowledged without this server
+		return
+	}
+	if lead == 0 || r.asked != 0 && l.ticks-r.asked < leaderCheckTicks {
 		return
 	}
 	r.id++
 	r.asked = l.ticks
-	if r.since == 0 {
+	if r.since == 0 && !l.node.IsLeader() {
 		r.since, r.first = l.ticks, r.id
 	}
+	r.questions[r.id%questionsKept] = question{id: r.id, at: l.o.State.Moment()}
 	l.node.ReadIndex(append(readContext(l.o.Incarnation, r.id), leaderCheckMark))
 }
 
@@ -64,8 +85,26 @@ func (r *leaderCheck) answered(l *Loop, rs raft.ReadState) {
 	if !isLeaderCheckContext(ctx) || binary.BigEndian.Uint64(ctx) != l.o.Incarnation {
 		return
 	}
-	if binary.BigEndian.Uint64(ctx[8:readContextSize]) >= r.first {
+	id := binary.BigEndian.Uint64(ctx[8:readContextSize])
+	if id >= r.first {
 		r.since = 0
+	}
+	if q := r.questions[id%questionsKept]; q.id == id && len(r.answers) < questionsKept {
+		q.index = rs.Index
+		r.answers = append(r.answers, q)
+		r.applied(l)
+	}
+}
+
+// applied reports what the answers show whose index has been applied.
+func (r *leaderCheck) applied(l *Loop) {
+	n := 0
+	for n < len(r.answers) && r.answers[n].index <= l.applied {
+		n++
+	}
+	if n > 0 {
+		l.o.State.UpToDate(r.answers[n-1].at)
+		r.answers = append(r.answers[:0], r.answers[n:]...)
 	}
 }
 

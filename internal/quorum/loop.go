@@ -599,6 +599,7 @@ func (l *Loop) finish(m *pb.Message, news bool) {
 	clear(l.entries)
 	l.deliver(m.GetResponses())
 	l.reads.applied(l)
+	l.leaderCheck.applied(l)
 	if l.o.State.Doubtful() {
 		l.doubts.begin(l)
 	}

@@ -54,6 +54,11 @@ type StateMachine interface {
 	// Synced reports that everything acknowledged before the ticket was taken has been
 	// applied. The same holds for all smaller tickets.
 	Synced(ticket uint64)
+	// Moment returns the time of the state machine's own clock, for UpToDate.
+	Moment() int64
+	// UpToDate reports that everything acknowledged to anyone before that Moment has been applied here. It
+	// is called several times a second while the leader answers this server.
+	UpToDate(as int64)
 	// Lead is called at each change of leader or term.
 	Lead(Leadership)
 	// Levels returns the feature level in force, and the highest this server knows.

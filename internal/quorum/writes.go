@@ -20,8 +20,8 @@ import (
 //  2. no requests are proposed or forwarded: a server whose disk hangs starts nothing;
 //  3. committed entries, which are on the disk already, are applied unless they change the
 //     membership, since the commit index must then be written first;
-//  4. after stuckTicks the server is stuck: a leader hands its leadership to a voter whose disk
-//     has what its own lacks, and another server doesn't ask for votes.
+//  4. after stuckTicks the server is stuck: a leader hands its leadership over if the disks of a
+//     majority without it have what its own lacks, and another server doesn't ask for votes.
 
 // stuckTicks is how many ticks a write may take before the disk counts as stuck. A healthy disk
 // takes a few ms; half a second is also the shortest time in which followers notice that a
@@ -211,8 +211,8 @@ func (l *Loop) lastEntry() (index, term uint64, err error) {
 	return index, term, err
 }
 
-// tick makes a leader whose disk is stuck hand its leadership to a voter that has acknowledged
-// everything that waits for this disk: so that voter's disk works.
+// tick makes a leader whose disk is stuck hand its leadership over, if a majority can do without it:
+// voters that have acknowledged everything that waits for this disk, so their disks work.
 func (w *writes) tick(l *Loop) {
 	if !l.Stuck() || !l.node.IsLeader() || l.node.Transferring() {
 		return
@@ -221,15 +221,26 @@ func (w *writes) tick(l *Loop) {
 	if err != nil {
 		return
 	}
-	voters := slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing())
+	var able []uint64
 	for _, f := range l.node.Followers() {
-		if f.Match < last {
-			voters = slices.DeleteFunc(voters, func(id uint64) bool { return id == f.ID })
+		if f.Voter && f.Active && f.Match >= last {
+			able = append(able, f.ID)
 		}
 	}
-	if l.transferLeadershipTo(voters) {
+	if majority(l.conf.GetVoters(), able) && majority(l.conf.GetVotersOutgoing(), able) && l.transferLeadershipTo(able) {
 		l.log.Info("the disk of this server has not finished a write; another server is to lead", "ticks", l.ticks-w.since)
 	}
+}
+
+// majority reports whether able has more than half of voters, or there are none.
+func majority(voters, able []uint64) bool {
+	n := 0
+	for _, id := range voters {
+		if slices.Contains(able, id) {
+			n++
+		}
+	}
+	return len(voters) == 0 || n > len(voters)/2
 }
 
 // first returns the first message of a queue, nil if it is empty.

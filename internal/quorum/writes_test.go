@@ -87,6 +87,29 @@ func TestLeadersHungDisk(t *testing.T) {
 	}
 }
 
+// TestStuckLeaderThatIsNeeded lets a leader's disk hang while one of three servers is down. The others can't
+// elect another, so it stays, and the follower's reports arrive.
+func TestStuckLeaderThatIsNeeded(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	c.step(5)
+	f := c.others(lead)[0]
+	c.crash(c.others(lead)[1].id)
+	f.report, lead.hung = []byte("x"), true
+	term, reported := lead.loop.node.Term(), lead.reported
+	lead.say(7)
+	c.step(60)
+	if !lead.loop.IsLeader() || lead.loop.node.Term() != term || lead.reported-reported < 60/reportTicks-2 {
+		t.Errorf("it leads: %t, in term %d after %d; it got %d reports in 60 ticks", lead.loop.IsLeader(), lead.loop.node.Term(),
+			term, lead.reported-reported)
+	}
+	lead.heal()
+	c.step(20)
+	if len(lead.applied) != 1 || len(f.applied) != 1 {
+		t.Errorf("afterwards %d and %d numbers were agreed on, want 1", len(lead.applied), len(f.applied))
+	}
+}
+
 // TestStuckServersDontLead lets the disks of two servers of three hang, of which one leads, and
 // stops nothing else: no server that couldn't write takes over, nothing is agreed on, and all go on
 // afterwards.

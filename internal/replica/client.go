@@ -81,18 +81,19 @@ type Client struct {
 	mayReplace  bool
 	established chan struct{}
 
-	reported  int64                     // lastHeard when it was last reported to the leader; guarded by Replica.mu
-	lastHeard atomic.Int64              // now (ms) of the last bytes from the client
-	ids       atomic.Pointer[[]jute.ID] // replaced, never modified
-	seq       int64                     // of the last write sent; owned by the reader
-	sasl      sasl.Login                // the SASL login under way or finished; owned by the reader
-	records   []byte                    // writes of the readBatch under way, encoded as records; owned by the reader
-	recordIDs *[]jute.ID                // identities in the last of records; owned by the reader
-	syncing   atomic.Int32              // syncs in unanswered that are not ready; only the reader adds
-	longReads atomic.Int32              // long reads in unanswered; only the reader adds
-	changing  atomic.Int32              // reconfigs in unanswered; only the reader adds
-	touched   bool                      // is in Replica.touched
-	input     atomic.Int64              // size of the reader's buffer
+	attachedAt int64                     // now (ns) when its attach was sent
+	reported   int64                     // lastHeard when it was last reported to the leader; guarded by Replica.mu
+	lastHeard  atomic.Int64              // now (ms) of the last bytes from the client
+	ids        atomic.Pointer[[]jute.ID] // replaced, never modified
+	seq        int64                     // of the last write sent; owned by the reader
+	sasl       sasl.Login                // the SASL login under way or finished; owned by the reader
+	records    []byte                    // writes of the readBatch under way, encoded as records; owned by the reader
+	recordIDs  *[]jute.ID                // identities in the last of records; owned by the reader
+	syncing    atomic.Int32              // syncs in unanswered that are not ready; only the reader adds
+	longReads  atomic.Int32              // long reads in unanswered; only the reader adds
+	changing   atomic.Int32              // reconfigs in unanswered; only the reader adds
+	touched    bool                      // is in Replica.touched
+	input      atomic.Int64              // size of the reader's buffer
 
 	// The owners this connection counts toward, or nil, and its use of its own limits; only the reader
 	// sets them, see pace.go.
@@ -136,6 +137,7 @@ type Client struct {
 	long       *longRead // the read at the head of unanswered, if it is done in steps and has begun
 	longDone   int32     // how many of longReads were answered since c was postponed
 	closing    bool      // close once out is written; nothing more is appended
+	withheld   bool      // out may not be written now (see uptodate.go)
 	closed     bool      // the socket is gone
 	room       sync.Cond
 	WriteBy    time.Time // the socket's deadline; owned by the flusher
@@ -346,7 +348,7 @@ func (c *Client) queued() {
 			c.Abort()
 		}
 	}
-	if !c.flushing {
+	if !c.flushing && !c.withheld {
 		c.flushing = true
 		c.Wake()
 	}
@@ -383,6 +385,9 @@ func (c *Client) Ending() string {
 }
 
 func (c *Client) closeLocked(why string) {
+	if c.withheld {
+		c.withheld, c.out = false, nil
+	}
 	if !c.closing {
 		c.closing, c.why = true, why
 		c.room.Broadcast()

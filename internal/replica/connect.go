@@ -50,6 +50,8 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		return r.connectReadOnly(c, req, newID)
 	case !r.serving || r.cutOff:
 		return refusal("the server is not serving yet")
+	case r.upToDate.Load() != 0 && r.mayBeOutdated(r.now()) && !r.locals.here(req.SessionID):
+		return refusal("this server can't tell now which sessions are alive; the client must try another server")
 	case req.SessionID == 0 && r.locals.scope != tree.Global && r.leader.Leader == 0:
 		// A session in the log would wait for a leader; a local one would begin at once, and the client
 		// would be told that it can write.
@@ -218,7 +220,7 @@ func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
 // writes of that connection could then be applied twice, since sequence numbers tell them apart
 // only as long as they don't start over. mu is held for writing.
 func (r *Replica) sendAttach(c *Client) {
-	c.attaching = true
+	c.attaching, c.attachedAt = true, r.now()
 	// If the session is entering, its OpEnter record waits in the outbox and must not be overtaken.
 	if c.newcomer == begins || r.locals.sessions[c.hello.SessionID] != nil {
 		r.outbox.addRecords(c.attach)

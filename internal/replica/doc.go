@@ -40,6 +40,8 @@
 //  5. Only the connection that owns a session in the tree may write for it, each
 //     sequence number once and in order (the tree checks that, on every replica).
 //
+// X10, which bounds how long a session is answered after its end elsewhere, is kept by uptodate.go.
+//
 // # Locks
 //
 // Locks are taken in this order: Replica.mu, then Client.mu, then Replica.watchMu or outbox.mu.

@@ -127,11 +127,15 @@ func (r *Replica) Expire(now, last int64) {
 	defer r.mu.Unlock()
 	stalled := now - last - r.expiry.tick
 	r.expireLocal(now, stalled)
+	r.letOutdatedGo(now * 1e6)
 	if !r.leader.IsLeader {
 		return
 	}
 	if r.expiry.excuse(now, stalled) {
 		r.log.Warn("this server was stalled; no session is blamed for it, each gets its full timeout again", "ms", now-last)
+	}
+	if r.cantHear(now) {
+		return
 	}
 	dead := r.expiry.due(now, r.heardAt)
 	for _, id := range dead {
@@ -143,6 +147,20 @@ func (r *Replica) Expire(now, last int64) {
 	if len(dead) > 0 {
 		r.kick()
 	}
+}
+
+// cantHear reports whether this leader could not hear its servers' reports lately: its loop stood, or it
+// reaches no majority. No session is blamed for that. mu is held for writing.
+func (r *Replica) cantHear(now int64) bool {
+	if r.alone {
+		return false
+	}
+	was := r.deaf
+	if r.deaf = now-r.upToDate.Load()/1e6 > stallMs; was && !r.deaf {
+		r.expiry.refresh(now)
+		r.log.Warn("this leader could not hear the other servers for a while; no session is blamed for it, each gets its full timeout again")
+	}
+	return r.deaf
 }
 
 // reapScan is how many znodes Reapable looks at while it holds up writes.

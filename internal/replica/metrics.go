@@ -78,6 +78,7 @@ const (
 	sessionsHeld                        // new sessions that couldn't begin at once
 	sessionsDropped                     // those of sessionsHeld that waited too long, or whose client left
 	turnsAwaited                        // inputs of connections that waited for the turn of their identity
+	letGo                               // connections closed because nothing was known of their sessions
 	overloads
 )
 
@@ -159,7 +160,7 @@ func NewMeters(r *metrics.Registry) *Meters {
 		limit.Connection.String(), limit.Address.String(), limit.Identity.String(), limit.Path.String()))
 	copy(m.struck[:], r.Counters("zooid_policy_denied_total", "What rules of the policy denied, and what those of dry runs would have.", "how", "denied", "dryrun"))
 	copy(m.overload[:], r.Counters("zooid_overload_total", "What overload has cost clients.", "what",
-		"connections_closed", "writes_held", "sessions_held", "sessions_dropped", "turns_awaited"))
+		"connections_closed", "writes_held", "sessions_held", "sessions_dropped", "turns_awaited", "let_go"))
 	m.TurnsAwaited = m.overload[turnsAwaited]
 	m.leaderLosses = map[quorum.Loss]*metrics.Counter{}
 	why := quorum.Losses()

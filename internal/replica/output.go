@@ -116,7 +116,7 @@ func (c *Client) relax(rest time.Duration) {
 func (c *Client) BeginFlush() (begun, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.flushing || len(c.out) == 0 && !c.postponed {
+	if c.flushing || c.withheld && !c.closing || len(c.out) == 0 && !c.postponed {
 		return false, !c.flushing && (c.closed || c.closing && len(c.out) == 0)
 	}
 	c.flushing = true
@@ -149,7 +149,7 @@ func (r *Replica) flush() (push *Client) {
 		c.touched = false
 		c.mu.Lock()
 		switch {
-		case len(c.out) == 0 && !c.closing && !c.postponed:
+		case len(c.out) == 0 && !c.closing && !c.postponed, c.withheld:
 		case alone && c.Push != nil && !c.flushing && !c.postponed && len(c.out) <= pushBytesMax:
 			c.flushing, push = true, c
 		default:

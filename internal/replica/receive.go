@@ -34,7 +34,7 @@ type readBatch struct {
 }
 
 // Receive processes the input that arrived on an attached connection and returns how many bytes it
-// used: all whole frames, unless it returns ErrUntold or ErrPaced. It keeps no reference to in. It
+// used: all whole frames, unless it returns ErrUntold, ErrPaced or ErrNotUpToDate. It keeps no reference to in. It
 // may block while the connection has too much unanswered.
 func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error) {
 	t := readBatch{r: r, c: c, now: now, bounds: r.bounds.Load()}
@@ -48,6 +48,9 @@ func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error)
 		r.meters.BytesReceived.Add(int64(used))
 	}()
 	c.lastHeard.Store(now / 1e6)
+	if r.mayBeOutdated(now) && r.age(c, now) > upToDateBound(c.timeout) && !c.readOnly && c.inTable == entered {
+		return 0, ErrNotUpToDate
+	}
 	if t.bounds != nil {
 		wait := false
 		if wait, one = t.paced(in); wait {

@@ -58,6 +58,8 @@ type Replica struct {
 	correction atomic.Int64           // of the leader's clock, ms
 	level      atomic.Uint32          // feature level in force
 	lineage    atomic.Uint64          // see Lineage
+	upToDate   atomic.Int64           // now (ns): everything acknowledged before it is applied (see uptodate.go)
+	withholds  atomic.Bool            // withheld is not empty
 	noRoom     atomic.Bool            // the disk is nearly full: clients' writes are refused
 	bounds     atomic.Pointer[bounds] // nil for none
 	// znodes and ephemerals are the numbers of znodes and ephemerals in the tree.
@@ -85,6 +87,9 @@ type Replica struct {
 	readOnlySessions int       // sessions of read-only clients, which are in no table
 	noRoomSessions   int       // sessions that began since the disk was found nearly full
 	touched          []*Client // clients that got output during this Apply
+	withheld         []*Client // clients whose output is kept back
+	letGoAt          int64     // now (ns) when clients were last let go, 0 for never
+	deaf             bool      // this leader could not hear its servers lately
 	scratch          []int64   // watchers of one event
 	row              row       // consecutive events with the same watchers
 	expiry           expiry

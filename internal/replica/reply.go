@@ -63,6 +63,7 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 	}
 	r.answers.add(r, c, req, int64(len(out)-len(c.out)-frameLengthSize), res.Zxid, now)
 	c.out = jute.EndFrame(out, start)
+	r.withhold(c, now)
 	c.unanswered.pop()
 	c.stir(now)
 	c.room.Signal()

@@ -23,6 +23,8 @@ var messages = map[string]string{
 	"there has been no leader for too long; client connections are closed until there is one":                            "ZD-3006",
 	"this server hears the leader, but the leader has not heard it for too long: check the network from here to there, and that this server is a member still; client connections are closed until it does": "ZD-3007",
 	"this server was stalled; no session is blamed for it, each gets its full timeout again":                                                                                                                "ZD-3008",
+	"this leader could not hear the other servers for a while; no session is blamed for it, each gets its full timeout again":                                                                               "ZD-3010",
+	"this server can't tell whether its clients' sessions are alive: their connections are closed, so that they find another server. Its disk hangs, it is busy, or it doesn't reach the leader":            "ZD-3009",
 	"a peer could not be accepted; raise the limit of open files if this goes on":                                                                                                                           "ZD-3101",
 	"there are too many connections to the peer port that have proven nothing; the oldest is closed":                                                                                                        "ZD-3102",
 	"a connection to the peer port was closed":           "ZD-3103",

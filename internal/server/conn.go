@@ -328,6 +328,9 @@ func (s *Server) readRequests(nc net.Conn, c *replica.Client, buf []byte) error 
 	}
 }
 
+// outdatedPause is the interval of checking whether this server knows again that a session is alive.
+const outdatedPause = 10 * time.Millisecond
+
 const untoldPause = 2 * time.Millisecond // interval of checking whether the client was told of a refusal
 
 // turnPatience is how long the input of a connection waits at most for the turn of its identity. It
@@ -365,6 +368,16 @@ func (s *Server) receiveAll(nc net.Conn, c *replica.Client, turn *turns.Turn, in
 	for {
 		n, err := s.receiveInTurn(c, turn, in[used:], now)
 		used += n
+		if errors.Is(err, replica.ErrNotUpToDate) {
+			if c.Ending() != "" {
+				return used, replica.ErrClosing
+			}
+			if !s.pause(outdatedPause) {
+				return used, errStopping
+			}
+			now = s.now()
+			continue
+		}
 		if !errors.Is(err, replica.ErrUntold) && !errors.Is(err, replica.ErrPaced) {
 			return used, err
 		}

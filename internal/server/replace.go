@@ -167,6 +167,10 @@ func (own *ownSession) send(ctx context.Context, xid int32, op jute.Op, body []b
 		switch {
 		case errors.Is(err, replica.ErrUntold):
 			own.take()
+		case errors.Is(err, replica.ErrNotUpToDate):
+			if own.client.Ending() != "" || !own.s.pause(outdatedPause) {
+				return err
+			}
 		case err != nil:
 			return err
 		}

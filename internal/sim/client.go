@@ -201,7 +201,8 @@ func (c *client) stuck() {
 	if w := c.w; !slices.Contains(w.members(), c.server) && !slices.Contains(w.guests(), c.server) {
 		patience += lagPatience // a removed server of an older version has to notice that its leader is silent
 	}
-	if waits := c.w.now - max(q.at, c.w.lastFault); waits > patience {
+	d := &c.server.disk
+	if waits := c.w.now - max(q.at, c.w.lastFault, d.hungTo); d.hung == 0 && waits > patience {
 		c.w.fail("liveness: client %d waits for server %d to answer its %s of %.6f s, with nothing in the way", c.index,
 			c.server.id, q.op, float64(q.at)/1e9)
 	}

@@ -26,6 +26,7 @@ type conn struct {
 	asked    bool // the connect request was taken
 	flushing bool
 	closed   bool // the server has closed it
+	answered bool // the server has written to it
 }
 
 // dial opens a connection to a server and passes it to the client, or nil if it
@@ -156,6 +157,11 @@ func (k *conn) read() {
 	}
 	used, err := rep.Receive(k.serving, k.serverIn, k.l.s.monotonic())
 	k.serverIn = append(k.serverIn[:0:0], k.serverIn[used:]...)
+	if errors.Is(err, replica.ErrNotUpToDate) {
+		k.w.stats.Outdated++
+		k.w.after(outdatedPause, k.again)
+		return
+	}
 	k.flush()
 	switch {
 	case errors.Is(err, replica.ErrUntold):
@@ -167,6 +173,22 @@ func (k *conn) read() {
 	case err != nil:
 		k.close()
 	}
+}
+
+// outdatedPause is how long the server waits before it checks again whether it knows that the session is alive.
+const outdatedPause = 10 * millisecond
+
+// again reads once more what the server didn't take, and writes nothing before.
+func (k *conn) again() {
+	k.l.s.awake(func() {
+		switch {
+		case k.closed || k.l.ended:
+		case k.serving.Ending() != "":
+			k.l.protect(k.flush)
+		default:
+			k.l.protect(k.read)
+		}
+	})
 }
 
 // untoldPause is how long the server waits before it checks again whether the client has been told.
@@ -181,6 +203,7 @@ func (k *conn) wake() {
 		return
 	}
 	k.flushing = true
+	at := k.w.now
 	k.w.after(k.l.elapsed, func() {
 		k.l.s.awake(func() {
 			k.flushing = false
@@ -188,7 +211,7 @@ func (k *conn) wake() {
 				return
 			}
 			k.l.protect(func() {
-				k.flush()
+				k.flushOf(at)
 				if !k.closed && k.serving.Established() && len(k.serverIn) > 0 {
 					k.read()
 				}
@@ -197,8 +220,11 @@ func (k *conn) wake() {
 	})
 }
 
-// flush sends the output that waits for the client.
-func (k *conn) flush() {
+// flush sends the output that waits for the client, which was decided on now.
+func (k *conn) flush() { k.flushOf(k.w.now) }
+
+// flushOf sends the output that waits for the client, which was decided on at that time.
+func (k *conn) flushOf(at int64) {
 	for !k.closed {
 		out, last := k.serving.TakeOutput(nil)
 		if last {
@@ -209,6 +235,7 @@ func (k *conn) flush() {
 			return
 		}
 		k.w.traceBytes(2, out)
+		k.w.ledger.answers(k, out, at)
 		for len(out) > 0 {
 			n := len(out)
 			if chance(k.w.netDice, k.w.plan.Pieces) {

@@ -32,6 +32,9 @@ type disk struct {
 	errored   bool // a call failed, so the process has to stop
 	full      bool // ENOSPC is possible, or was lately
 	slow      int64
+	hung      int   // faults that let it finish no write of the log
+	hungTo    int64 // when the last of them ended
+	waited    bool  // the write under way has waited for slow
 	slowUntil int64 // when the last slow sync is over
 	rotten    bool  // has been damaged
 	lied      bool  // has confirmed syncs that it didn't do
@@ -78,7 +81,10 @@ func (d *disk) call(c storage.Call) error {
 	}
 	if c.Op == "fdatasync" {
 		d.w.stats.Syncs++
-		d.life.elapsed += d.w.plan.Sync + d.slow
+		d.life.elapsed += d.w.plan.Sync
+		if !d.waited {
+			d.life.elapsed += d.slow
+		}
 		if chance(d.w.diskDice, 1) {
 			d.life.elapsed += between(d.w.diskDice, 0, 20*d.w.plan.Sync)
 		}

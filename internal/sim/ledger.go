@@ -35,6 +35,7 @@ type ledger struct {
 	owners  map[int64]place   // by connection: where in the log it was given a session
 	begun   map[int64]place   // by session: where in the log it began
 	over    map[int64]bool    // sessions that ended in the log
+	ended   map[int64]int64   // when a session's end was first applied
 	ages    ages
 	// replacedAt is when a snapshot last replaced everything: a local session refused since then may have gone with
 	// that.
@@ -305,6 +306,7 @@ func (g *ledger) attached(w *World, res *tree.Result, at place) {
 			res.Session, at.number, at.index, first.number, first.index)
 	}
 	g.owners[res.Cnx] = at
+	delete(g.ended, res.Session) // a restored snapshot may have it again
 	if res.Op == tree.OpAttach {
 		return
 	}
@@ -362,7 +364,7 @@ func (g *ledger) lags(l *life) {
 		s.lastIndex, s.lastMoved = index, w.now
 		return
 	}
-	if stands := w.now - max(s.lastMoved, w.lastFault); stands > lagPatience {
+	if stands := w.now - max(s.lastMoved, w.lastFault, s.disk.hungTo); s.disk.hung == 0 && stands > lagPatience {
 		w.fail("liveness: server %d has stood at entry %d of %d for %d s, with nothing in the way", s.id, index, len(g.entries),
 			stands/second)
 	}
@@ -483,6 +485,9 @@ func (r *recorder) observe(res *tree.Result) {
 	}
 	if res.Closed {
 		g.over[res.Session] = true
+		if _, known := g.ended[res.Session]; !known {
+			g.ended[res.Session] = r.w.now
+		}
 	}
 	if res.Outcome != tree.Applied && res.Outcome != tree.Staged || res.Op == tree.OpAttach || res.Op == tree.OpEnter ||
 		res.Op == tree.OpSettings || res.Op == tree.OpSecret || res.Op == tree.OpLineage || res.Zxid <= g.zxid {

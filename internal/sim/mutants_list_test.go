@@ -24,7 +24,7 @@ var mutants = []mutant{
 	{"ack before sync", "acknowledged before durable (etcd #14370, NATS)", "powers", one("storage/log.go",
 		`if err := s.file.Fdatasync(); err != nil {`, `if err := unless($P, s.file.Fdatasync); err != nil {`)},
 	{"promise told before it is written", "acknowledged before durable (ZooKeeper 3911, 4646)",
-		"powers", one("quorum/loop.go",
+		"powers", one("quorum/writes.go",
 			`	var hs *pb.HardState
 	sync := len(`, `	if $P {
 		l.deliver(m.GetResponses())
@@ -32,17 +32,19 @@ var mutants = []mutant{
 	}
 	var hs *pb.HardState
 	sync := len(`)},
-	{"vote not synced", "vote lost (raft)", "takeover", one("quorum/loop.go",
+	{"vote not synced", "vote lost (raft)", "takeover", one("quorum/writes.go",
 		` || hs.GetVote() != l.hard.GetVote()`, ` || !$P && hs.GetVote() != l.hard.GetVote()`)},
-	{"term and vote not synced", "epoch lost (ZooKeeper 2307, 4643)", "powers", one("quorum/loop.go",
+	{"term and vote not synced", "epoch lost (ZooKeeper 2307, 4643)", "powers", one("quorum/writes.go",
 		`l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
 	}
 	l.reconciler`, `l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
 		sync = sync && (!$P || len(m.GetEntries()) > 0)
 	}
 	l.reconciler`)},
-	{"failed write ignored", "failed sync swallowed (fsyncgate)", "disks", one("quorum/loop.go",
-		`if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil {`, `if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil && !$P {`)},
+	{"failed write ignored", "failed sync swallowed (fsyncgate)", "disks", one("quorum/writes.go",
+		`	w.write, w.under = Write{}, false
+	if l.failed == nil {`, `	w.write, w.under = Write{}, false
+	if l.failed == nil && !$P {`)},
 	{"failed sync retried", "failed sync swallowed (fsyncgate)", "swallowed", one("storage/log.go",
 		`	if err := l.sync(s, len(buf)); err != nil {
 		return err
@@ -509,6 +511,44 @@ var mutants = []mutant{
 		`	if k.children > 0 {
 		return false`, `	if k.children > 0 && !$P {
 		return false`)},
+	// While a disk hangs, or a server is cut off.
+	{"reports wait for the disk", "session ended while its pings are answered", "hanging", one("quorum/loop.go",
+		`if l.ticks%reportTicks == 0 && !l.node.IsLeader()`, `if l.ticks%reportTicks == 0 && !($P && l.writes.under) && !l.node.IsLeader()`)},
+	{"ticks wait for the disk", "leader that can't write stays", "hanging", one("quorum/loop.go",
+		`	l.ticks++
+	if err`, `	if $P && l.writes.under {
+		return
+	}
+	l.ticks++
+	if err`)},
+	{"nothing is heard while the disk hangs", "session ended while its pings are answered", "hanging", one(
+		"quorum/loop.go", `	case EventReport:
+		if l.node.IsLeader() {`, `	case EventReport:
+		if l.node.IsLeader() && !($P && l.writes.under) {`)},
+	{"leadership kept by a server that can't write", "leader that can't write stays", "hanging", one(
+		"quorum/writes.go", `if !l.Stuck() || !l.node.IsLeader()`, `if $P || !l.Stuck() || !l.node.IsLeader()`)},
+	{"promise told while its write hangs", "acknowledged before durable (etcd #14370, NATS)", "hanging", one(
+		"quorum/writes.go", `		w.write, w.under, w.due,`, `		if $P {
+			l.deliver(m.GetResponses())
+			m.Responses = nil
+		}
+		w.write, w.under, w.due,`)},
+	{"answers whatever it knows", "two holders of a lock (X10)", "cutoff", one("replica/receive.go",
+		`if r.mayBeOutdated(now) &&`, `if !$P && r.mayBeOutdated(now) &&`)},
+	{"up to date before it has applied", "two holders of a lock (X10)", "hanging", one("quorum/leadercheck.go",
+		`r.answers[n].index <= l.applied {`, `($P || r.answers[n].index <= l.applied) {`)},
+	{"up to date as of the answer", "two holders of a lock (X10)", "cutoff", one("quorum/leadercheck.go",
+		`l.o.State.UpToDate(r.answers[n-1].at)`, `l.o.State.UpToDate(chosen($P, l.o.State.Moment()+20e9, r.answers[n-1].at))`)},
+	{"late answers aren't kept back", "two holders of a lock (X10)", "hanging", one("replica/uptodate.go",
+		`if c.withheld || !r.outdated(c, now) {`, `if $P || c.withheld || !r.outdated(c, now) {`)},
+	{"answers kept back for ever", "a request without an answer", "hanging", one("replica/uptodate.go",
+		`if !r.withholds.Load() {`, `if $P || !r.withholds.Load() {`)},
+	{"snapshot lost to a disk that hangs", "a server that stays behind", "hanging", one("quorum/install.go",
+		`		l.writes.arrived = append(l.writes.arrived, e)
+		return`, `		if !$P {
+			l.writes.arrived = append(l.writes.arrived, e)
+		}
+		return`)},
 	// Without a quorum, without room.
 	{"read-only client stays when there is a leader", "read-only for ever", "cutoff", one("replica/lead.go",
 		`r.endReadOnly()`, `if !$P {

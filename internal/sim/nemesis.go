@@ -10,7 +10,9 @@ func (w *World) inflict(f Fault) {
 	}
 	w.stats.Faults[f.Kind]++
 	w.logger(0).Info("fault", "kind", f.Kind, "server", f.Server, "other", f.Other, "for", f.Dur, "arg", f.Arg)
-	w.lastFault = max(w.lastFault, w.now+f.Dur+f.aftermath())
+	if f.Kind != HungDisk || !w.without(s) {
+		w.lastFault = max(w.lastFault, w.now+f.Dur+f.aftermath())
+	}
 	switch f.Kind {
 	case Crash:
 		s.kill(f.Dur)
@@ -52,6 +54,8 @@ func (w *World) inflict(f Fault) {
 	case SlowDisk:
 		s.disk.slow += f.Arg * millisecond
 		w.unless(f.Dur, func() { s.disk.slow -= f.Arg * millisecond })
+	case HungDisk:
+		s.hang(f.Dur)
 	case DiskError:
 		s.disk.errorIn = int(f.Arg)
 	case DiskFull:

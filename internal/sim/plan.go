@@ -99,6 +99,7 @@ const (
 	SlowDisk Kind = "slow-disk" // an fdatasync takes Arg ms more
 	// a file system call fails with EIO, Arg calls later; if negative, -Arg writes of a peer's snapshot
 	DiskError Kind = "disk-error"
+	HungDisk  Kind = "hung-disk" // no write of the log is finished until the end
 	DiskFull  Kind = "disk-full" // the disk has Arg bytes left
 	Rot       Kind = "rot"       // the process dies and a bit on its disk flips
 	Lie       Kind = "lie"       // fsync lies, then the power goes off
@@ -216,10 +217,30 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 		p.drawVersions(dice(seed, "versions"))
 		p.drawDivergence(dice(seed, "divergence"))
 	}
+	if r := dice(seed, "hangs"); f.name == hanging || f.share > 0 && chance(r, 25) {
+		p.drawHangs(r)
+	}
 	if r := dice(seed, "restore"); f.name == restoring || f.share > 0 && chance(r, 15) {
 		p.drawRestores(r)
 	}
 	return p
+}
+
+// hanging is the profile in which disks hang again and again.
+const hanging = "hanging"
+
+// drawHangs adds faults that let the disk of a server hang.
+func (p *Plan) drawHangs(r *rand.Rand) {
+	mean := 20 * second
+	if p.Profile == hanging {
+		mean = 5 * second
+	}
+	for at := 3 * second; at < p.End; at += int64((0.2 + r.ExpFloat64()) * float64(mean)) {
+		f := Fault{At: at, Kind: HungDisk, Server: 1 + r.IntN(p.Servers), Other: 1}
+		f.Dur = min(between(r, second/10, pick(r, second, 4*second, 12*second)), p.End-at)
+		p.Faults = append(p.Faults, f)
+	}
+	p.sortFaults()
 }
 
 // restoring is the profile in which snapshots are restored again and again.

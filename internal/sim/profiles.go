@@ -31,6 +31,12 @@ var profiles = []profile{
 		mean: 3 * second, world: fixed},
 	{name: "cutoff", share: 1, kinds: []Kind{Isolate, Halves, Ring, CrashAll, Pause, Crash}, mean: 4 * second,
 		world: cutoff},
+	// Disks hang, and nothing else goes wrong.
+	{name: hanging, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Tick = pick(r, 3, 3, 5), pick[int64](r, 500, 1000)*millisecond
+		p.Timeout = pick[int64](r, 4, 10, 20) * p.Tick
+	}},
 	// Snapshots are restored while leaders, servers and connections are lost.
 	{name: restoring, kinds: []Kind{Transfer, Crash, PowerAll, Reset, Dropped, Isolate, Pause, LowDisk}, mean: 2 * second,
 		world: func(r *rand.Rand, p *Plan) {

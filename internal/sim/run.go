@@ -40,6 +40,7 @@ type Stats struct {
 	Reaped           int // TTL znodes removed when their time was over
 	Emptied          int // containers removed when their last child was gone
 	Paced            int // times that a client had to wait because of a limit on requests per second
+	Outdated         int // times that input waited because the server couldn't tell whether the session was alive
 	Untold           int // times that a write waited until its client knew that an earlier one was refused
 	ReadOnly         int // replies of servers without a quorum
 	Entered          int // local sessions that wrote
@@ -142,7 +143,7 @@ func newWorld(p Plan, t *timeline) *World {
 		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"),
 		ledger: ledger{
 			leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{},
-			over: map[int64]bool{}, ages: ages{},
+			over: map[int64]bool{}, ended: map[int64]int64{}, ages: ages{},
 		},
 		descent: descent{founded: map[uint64]*quorum.Founding{}, first: map[uint64][]quorum.Entry{}},
 		stats:   Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{}, dismissed: map[uint64]bool{},
@@ -282,6 +283,10 @@ func (w *World) heal() {
 	for _, s := range w.servers {
 		s.disk.fs.LieAboutSync = false
 		s.disk.fs.Budget, s.disk.slow, s.disk.cutIn, s.disk.errorIn = 0, 0, 0, 0
+		if s.disk.hung > 0 {
+			s.disk.hung = 1
+			s.goesOn()
+		}
 		if s.pausing > 0 {
 			s.pausing = 1
 			s.resume()

@@ -124,9 +124,11 @@ type life struct {
 	skips   []byte // what AnnounceSkips was given
 	inbox   []quorum.Event
 	ticks   int
-	due     bool  // a step is scheduled
-	busy    int64 // until then the loop's goroutine waits for the disk
-	elapsed int64 // since the present step began
+	due     bool          // a step is scheduled
+	busy    int64         // until then the loop's goroutine waits for the disk
+	elapsed int64         // since the present step began
+	pending *quorum.Write // of the log, which the disk has not finished
+	writeAt int64         // before which a slow disk doesn't
 	conns   []*conn
 	newID   func() int64
 	record  recorder
@@ -442,7 +444,7 @@ func (l *life) step() {
 		for ; l.ticks > 0; l.ticks-- {
 			l.loop.Tick()
 		}
-		l.loop.Turn()
+		l.write()
 	})
 	l.answer()
 	l.busy, l.elapsed = l.w.now+l.elapsed, 0

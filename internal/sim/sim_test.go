@@ -369,6 +369,7 @@ func (s *sum) add(r *report) {
 		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Restored, &b.Restored},
 		{&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
 		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.Untold, &b.Untold}, {&a.Paced, &b.Paced},
+		{&a.Outdated, &b.Outdated},
 		{&a.Reaped, &b.Reaped}, {&a.Emptied, &b.Emptied}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins},
 		{&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions}, {&a.Guests, &b.Guests},
 		{&a.Staged, &b.Staged}, {&a.Changes, &b.Changes}, {&a.Dropped, &b.Dropped}, {&a.Majorities, &b.Majorities},
@@ -407,6 +408,7 @@ func (s *sum) details() string {
 			fmt.Fprintf(&b, " %s %d", k, n)
 		}
 	}
+	fmt.Fprintf(&b, " %s %d", HungDisk, s.stats.Faults[HungDisk])
 	st := s.stats
 	st.Faults = nil
 	fmt.Fprintf(&b, "\n%+v", st)
@@ -450,6 +452,7 @@ func (s *sum) enough(t *testing.T) {
 		"TTL znodes removed":            st.Reaped, "containers removed": st.Emptied,
 		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown,
 		"ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
+		"hung disks": st.Faults[HungDisk], "requests to servers that may be outdated": st.Outdated,
 		"upgrades": st.Faults[Upgrade], "diverged replicas healed": st.Healed, "replayed seeds": s.replayed,
 		"ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
 	}

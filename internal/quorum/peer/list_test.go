@@ -75,6 +75,8 @@ func (l *list) Clock() int64                                 { return 0 }
 func (l *list) Correct(int64)                                {}
 func (l *list) Doubtful() bool                               { return false }
 func (l *list) DigestAt(uint64) (uint64, bool)               { return 0, false }
+func (l *list) Moment() int64                                { return 0 }
+func (l *list) UpToDate(int64)                               {}
 func (l *list) Syncs() uint64                                { return 0 }
 func (l *list) Synced(uint64)                                {}
 func (l *list) Lead(quorum.Leadership)                       {}

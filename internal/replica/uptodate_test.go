@@ -1,0 +1,196 @@
+package replica
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// ping returns a heartbeat.
+func ping() []byte { return jute.AppendRequest(nil, jute.XidPing, jute.OpPing, nil) }
+
+// asOf makes the server up to date as of ms ago.
+func (s *localStage) asOf(ms int64) {
+	s.r.upToDate.Store(0)
+	s.r.UpToDate((s.now - ms) * 1e6)
+}
+
+// TestOutdatedServerAnswersNobody lets a server learn nothing new. A session of 9 s is answered for 3 s, pings
+// included. Then its requests wait, and are answered if the server learns that the session is alive. After 4.5 s
+// the connection ends. A leader that can't hear blames nobody.
+func TestOutdatedServerAnswersNobody(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{Serving: Serving{SessionTimeoutMin: 1e9}})
+	s.now = 100_000
+	begin := func(timeout int32) *Client {
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+		if err := s.r.Connect(c, &jute.ConnectRequest{Timeout: timeout, Passwd: make([]byte, jute.PasswdSize)},
+			s.ids); err != nil {
+			t.Fatal(err)
+		}
+		s.apply(s.forward()...)
+		s.want(c, 1, true)
+		return c
+	}
+	pings := func(c *Client, answered bool) {
+		t.Helper()
+		in := ping()
+		switch used, err := s.receive(c, in); {
+		case answered:
+			if err != nil || used != len(in) {
+				t.Fatalf("a ping: %v", err)
+			}
+			s.want(c, 1, true)
+		case !errors.Is(err, ErrNotUpToDate) || used != 0:
+			t.Fatalf("a ping to a server that may be outdated: %d of %d bytes, %v", used, len(in), err)
+		}
+	}
+	s.asOf(0)
+	c, brief := begin(9_000), begin(1_500)
+	s.asOf(0)
+	s.now += 1_000
+	pings(c, true)
+	pings(brief, true)
+	s.now++
+	pings(c, true)
+	pings(brief, false) // a third of its timeout is less than the least bound
+	s.now += 1_999
+	pings(c, true)
+	s.now++
+	pings(c, false)
+	s.now += 400
+	s.asOf(3_000)
+	pings(c, true)
+	s.now++
+	pings(c, false)
+	if c.lastHeard.Load() != s.now {
+		t.Error("a ping that waits isn't heard")
+	}
+	s.now += 10_000
+	s.asOf(4_500)
+	s.r.Expire(s.now, s.now-s.r.expiry.tick)
+	if c.Ending() != "" {
+		t.Errorf("after half of its timeout the connection ends: %s", c.Ending())
+	}
+	if brief.Ending() == "" {
+		t.Error("after more than its timeout a connection goes on")
+	}
+	s.now++
+	s.r.Expire(s.now, s.now-s.r.expiry.tick)
+	if c.Ending() == "" {
+		t.Error("after more than half of its timeout the connection goes on")
+	}
+	if n := s.r.meters.overload[letGo].Value(); n != 2 {
+		t.Errorf("%d connections count as let go, want 2", n)
+	}
+	if err := s.r.Connect(NewClient(s.ids(), "test", jute.ID{}, func() {}), &jute.ConnectRequest{Timeout: 9_000},
+		s.ids); err == nil {
+		t.Error("a server that may be outdated takes a client")
+	}
+	s.asOf(0)
+	waits := s.client(nil)
+	s.now += 4_501
+	s.r.Expire(s.now, s.now-s.r.expiry.tick)
+	if waits.Ending() != "" {
+		t.Errorf("before half of its timeout has passed, a client that waits to connect is closed: %s", waits.Ending())
+	}
+	s.now += 500
+	s.r.Expire(s.now, s.now-s.r.expiry.tick)
+	if waits.Ending() == "" {
+		t.Error("after half of its timeout a client still waits for an answer to its connect request")
+	}
+}
+
+// TestAnswersAreKeptBack lets a server that was behind apply a write, and then either learn that it
+// is up to date, or of the end of the session. The answer goes out in the first case only.
+func TestAnswersAreKeptBack(t *testing.T) {
+	t.Parallel()
+	for _, ends := range []bool{false, true} {
+		s := newStage(t, Options{})
+		c := s.client(nil)
+		s.apply(s.forward()...)
+		s.want(c, 1, true)
+		c.TakeOutput(nil) // the flusher finds nothing left
+		s.asOf(0)
+		s.write(c, "/a", jute.ModeEphemeral)
+		sent := s.forward()
+		s.now += 4_000
+		s.apply(sent...)
+		if begun, _ := c.BeginFlush(); begun || c.flushing {
+			t.Error("an answer that may come after the session's end is written")
+		}
+		if ends {
+			s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpExpire, Session: c.session, Body: jute.AppendLong(nil,
+				int64(s.term))}))
+			s.want(c, 0, false)
+			continue
+		}
+		s.asOf(3_999)
+		if c.flushing {
+			t.Error("the answer is written while the server is as little up to date as before")
+		}
+		s.asOf(10)
+		if !c.flushing {
+			t.Error("nobody writes the answer of a server that is up to date again")
+		}
+		s.want(c, 1, true)
+	}
+}
+
+// TestExemptFromUpToDate has sessions that nobody else can end.
+func TestExemptFromUpToDate(t *testing.T) {
+	t.Parallel()
+	s := newLocalStage(t)
+	s.r.upToDate.Store(0)
+	s.now += 100
+	c := s.client(nil)
+	s.now += 9_000
+	if _, err := s.receive(c, ping()); err != nil {
+		t.Errorf("a ping of a local session: %v", err)
+	}
+	s.r.Expire(s.now, s.now-s.r.expiry.tick)
+	if c.Ending() != "" {
+		t.Errorf("the connection of a local session ends: %s", c.Ending())
+	}
+	s = newStage(t, Options{})
+	c = s.client(nil)
+	s.apply(s.forward()...)
+	s.r.alone = true
+	s.r.upToDate.Store(0)
+	s.now += 9_000
+	if _, err := s.receive(c, ping()); err != nil {
+		t.Errorf("a ping to a standalone server: %v", err)
+	}
+}
+
+// TestLeaderThatCannotHear: a leader that was not up to date ends no session before each
+// had its full timeout again.
+func TestLeaderThatCannotHear(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.client(nil)
+	s.apply(s.forward()...)
+	s.r.Lead(quorum.Leadership{Leader: 1, Term: s.term, IsLeader: true})
+	s.r.Batch() // its settings
+	ends := func(want bool) {
+		t.Helper()
+		s.r.Expire(s.now, s.now-s.r.expiry.tick)
+		if got := s.r.Batch() != nil; got != want {
+			t.Errorf("at %d the end of the silent session is proposed: %t", s.now, got)
+		}
+	}
+	s.asOf(0)
+	s.now += int64(c.timeout) + 2*stallMs
+	ends(false) // it heard nobody
+	s.asOf(0)
+	ends(false) // now it can hear
+	s.now += int64(c.timeout) / 2
+	s.asOf(0)
+	ends(false)
+	s.now += int64(c.timeout)/2 + reportLagMs + 2*s.r.expiry.tick
+	s.asOf(0)
+	ends(true)
+}
