@@ -47,6 +47,8 @@ func codeOfKind(err error) string {
 		return "ZD-3406"
 	case is[*server.UndecidedError](err):
 		return "ZD-3408"
+	case is[*server.StallError](err):
+		return "ZD-2005"
 	case is[*server.PanicError](err):
 		return "ZD-3420"
 	case errors.Is(err, server.ErrDuplicateID):

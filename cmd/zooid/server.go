@@ -120,6 +120,11 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 				ended()
 				return 1 // without Close, which would wait for goroutines that wait for the state
 			}
+			if stalled := (*server.StallError)(nil); errors.As(err, &stalled) {
+				log.Error("the server ended with an error", "err", err, "code", cmp.Or(runbook.Code(coded(err)), "ZD-2004"))
+				ended()
+				return exitStalled // without Close, which would wait for the disk
+			}
 			s.Close()
 		}
 		ended()
@@ -134,6 +139,9 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 }
+
+// exitStalled is the exit code of a server that ended because its log's disk hangs: EX_IOERR of sysexits.h.
+const exitStalled = 74
 
 // cantStart reports why the server can't start, and returns the exit code.
 func cantStart(err error, stderr io.Writer) int {
@@ -288,6 +296,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		RootACL:         rootACL(cfg),
 		RecheckInterval: cfg.Auth.Recheck,
 		FsyncWarning:    max(cfg.Storage.FsyncWarning, time.Millisecond),
+		FsyncStall:      cfg.Storage.FsyncStall,
 		ReapInterval:    cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin,
 		ReapNeverUsed: cfg.Tree.ContainerUnused,
 		Audit:         auditSettings(&cfg.Audit), Log: log, Version: versionText(),

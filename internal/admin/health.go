@@ -12,6 +12,7 @@ const (
 	ReasonNoQuorum = "not_serving" // there is no leader, or the leader's state isn't applied yet
 	ReasonReadOnly = "read_only"   // the server is cut off from its ensemble and serves only reads
 	ReasonDraining = "draining"    // the server was asked to let others take over
+	ReasonStalled  = "stalled"     // its disk or its loop hangs, or it knows nothing of the ensemble
 )
 
 // A Reason says why a server isn't ready: a code for programs and a text for people.
@@ -28,6 +29,9 @@ func Readiness(s Server) []Reason {
 	var why []Reason
 	if s.Draining() {
 		why = append(why, Reason{ReasonDraining, "The server drains: it takes no new clients, and others take over."})
+	}
+	if stalled := s.Stalled(); stalled != "" {
+		why = append(why, Reason{ReasonStalled, "The server can't do its work: " + stalled + "."})
 	}
 	switch st := s.Status(); {
 	case st.Mode == fourletter.ModeReadOnly:

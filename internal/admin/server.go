@@ -39,6 +39,8 @@ type Server interface {
 	AdminMeters() *metrics.Admin
 	// ShedConnections closes percent of the client connections, chosen at random, and returns how many it has closed.
 	ShedConnections(percent int) int
+	// Stalled returns why the server can't do its work now, or "".
+	Stalled() string
 	// Draining reports whether Drain has begun.
 	Draining() bool
 	// Drain rejects new clients, hands over leadership, moves the clients to other servers, and returns when another

@@ -87,6 +87,7 @@ type Storage struct {
 	SnapRetainCount int           // snapshots kept, 3 or more
 	PurgeInterval   time.Duration // 0 never purges; otherwise a purge follows each snapshot
 	FsyncWarning    time.Duration // a slower fsync is logged
+	FsyncStall      time.Duration // a longer write of the log ends the server, whose clients find another one; 0 for never
 }
 
 // Sessions bounds session timeouts and says what kinds of session there are.

@@ -38,6 +38,8 @@ func storageKeys() []key {
 			0, int32Max).orBelow().was("0"),
 		honour("fsync.warningthresholdms", asProp, millis, "1000", func(c *Config) any { return &c.Storage.FsyncWarning }).in(
 			0, int32Max).alsoPlain(),
+		honour("fsync.stallSeconds", asProp, seconds, "20", func(c *Config) any { return &c.Storage.FsyncStall }).in(0,
+			86_400),
 		honour("datadir.autocreate", asProp, boolean, "true", func(c *Config) any { return &c.Storage.CreateDir }),
 		honour("db.autocreate", asProp, boolean, "true", func(c *Config) any { return &c.Storage.CreateDB }),
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 )
 
 // No request of a session is answered much later than the session's end (X10): another client may hold
@@ -65,6 +66,16 @@ func (r *Replica) UpToDate(as int64) {
 	clear(r.withheld[len(kept):])
 	r.withheld = kept
 	r.withholds.Store(len(kept) > 0)
+}
+
+// Behind returns for how long this server may not have learned what the ensemble does, 0 if that is not known yet. A
+// standalone server knows.
+func (r *Replica) Behind() time.Duration {
+	as := r.upToDate.Load()
+	if r.alone || as == 0 {
+		return 0
+	}
+	return time.Duration(r.now() - as)
 }
 
 // age returns for how long (ns) this server may not have learned of the end of c's session. The session

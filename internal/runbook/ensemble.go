@@ -27,7 +27,7 @@ var leaders = []Entry{
 		"The process didn't run for a while: the machine was suspended, swapped or overloaded. No session is ended for it.",
 		"Look at the machine's load, swap and virtualization. Stalls longer than an election cost the leader."},
 	{"ZD-3009", "Clients were sent to other servers",
-		"A server answers a session only while it knows that the session was alive within the last third of its timeout: the leader has answered it, and it has applied everything up to that answer. Once it has known nothing for half of the timeout, it closes the session's connection. Its disk hangs (zooid_fsync_in_flight_seconds), its loop stands (zooid_last_turn_seconds), it is far behind, or it doesn't reach the leader.",
+		"A server answers a session only while it knows that the session was alive within the last third of its timeout: the leader has answered it, and it has applied everything up to that answer. Once it has known nothing for half of the timeout, it closes the session's connection. Its disk hangs (fsync_in_flight_ms), its loop stands (last_turn_ms), it is far behind, or it doesn't reach the leader.",
 		"Look at these metrics and at the log lines around this one. The sessions go on at other servers; nothing needs to be done for them."},
 	{"ZD-3010", "A leader could not hear the other servers",
 		"For more than a second the leader's loop stood, for instance while a large request was applied, or it reached no majority. The reports about other servers' clients came late or not at all, so no session is ended for its silence in that time.",

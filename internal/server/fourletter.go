@@ -30,6 +30,9 @@ func (s *Server) fourLetterWord(conn net.Conn, name string, rest []byte) {
 		Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: socket.Replay(conn, rest),
 		Serving: s.Status().Serving,
 	}
+	if name == "srvr" || name == "stat" { // what asks whether the server is well; mntr tells what is wrong
+		ask.Serving = ask.Serving && s.stands() == ""
+	}
 	if text := s.words.Answer(s, ask); len(text) > 0 {
 		if _, err := conn.Write(text); err != nil {
 			s.clientLog.Info("a four-letter word's client did not take the answer", "word", fourletter.Printable(name),

@@ -28,7 +28,7 @@ func lines(t *testing.T, file string) []string {
 var ownMetrics = []string{
 	"clock_correction_ms", "clock_ms",
 	"disk_free_bytes", "disk_level",
-	"feature_level",
+	"feature_level", "fsync_in_flight_ms", "last_turn_ms",
 	"logins_throttled", "notifications_refused",
 	"memory_identities",
 	"memory_input",

@@ -130,6 +130,7 @@ type Options struct {
 
 	SnapshotsKept int           // autopurge.snapRetainCount; storage.KeepAll never purges (autopurge.purgeInterval=0)
 	FsyncWarning  time.Duration // fsync.warningthresholdms: a slower flush of the log is logged; 0 logs none
+	FsyncStall    time.Duration // fsync.stallSeconds: a longer write of the log ends the server; 0 for never
 	ReapInterval  time.Duration // znode.container.checkIntervalMs
 	ReapPerMinute int           // znode.container.maxPerMinute
 	ReapNeverUsed time.Duration // znode.container.maxNeverUsedIntervalMs, 0 for never

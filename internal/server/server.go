@@ -150,6 +150,10 @@ func Open(opt Options) (*Server, error) {
 		s.wg.Add(1)
 		go s.closeRoot()
 	}
+	if opt.FsyncStall > 0 {
+		s.wg.Add(1)
+		go s.watchStall()
+	}
 	s.wg.Add(4)
 	go s.timers()
 	go s.reaper()
@@ -346,7 +350,10 @@ func listenForPeers(opt Options) (net.Listener, error) {
 // can't be written.
 func (s *Server) fail(err error) {
 	s.meters.Unrecoverable.Inc()
-	if broken := (*storage.FatalError)(nil); errors.As(err, &broken) {
+	if stalled := (*StallError)(nil); errors.As(err, &stalled) {
+		s.log.Error("the disk of the transaction log hangs; this server stops, so that its clients and its supervisor can act",
+			"err", err, "code", "ZD-2005")
+	} else if broken := (*storage.FatalError)(nil); errors.As(err, &broken) {
 		s.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk",
 			"err", err, "code", "ZD-2001")
 	} else {

@@ -235,7 +235,7 @@ func (row *serverRow) monitor() {
 }
 
 // resources are what mntr says about a server's disk and memory.
-type resources struct{ diskFree, diskLevel, memoryUsed, memoryLimit int64 }
+type resources struct{ diskFree, diskLevel, memoryUsed, memoryLimit, writing, turned int64 }
 
 func (r *resources) note(key string, n int64) {
 	switch key {
@@ -243,6 +243,10 @@ func (r *resources) note(key string, n int64) {
 		r.diskFree = n
 	case "zk_disk_level":
 		r.diskLevel = n
+	case "zk_fsync_in_flight_ms":
+		r.writing = n
+	case "zk_last_turn_ms":
+		r.turned = n
 	case "zk_memory_used":
 		r.memoryUsed = n
 	case "zk_memory_limit":
@@ -256,9 +260,18 @@ const (
 	memoryWritesRefused   = 95
 )
 
+// stalledMs is for how long a server's write may be under way, or its loop stand.
+const stalledMs = 3000
+
 // trouble returns what the server refuses, and what it will refuse soon; "" means nothing.
 func (r *resources) trouble() (now, soon string) {
 	var all []string
+	switch {
+	case r.writing > stalledMs:
+		all = append(all, fmt.Sprintf("its log's disk hangs: a write has been under way for %d s", r.writing/1000))
+	case r.turned > stalledMs:
+		all = append(all, fmt.Sprintf("it does nothing: its loop has not turned for %d s", r.turned/1000))
+	}
 	switch r.diskLevel {
 	case 1:
 		soon = fmt.Sprintf("its disk fills up, %s are free: make room before it refuses writes", bytesText(r.diskFree))

@@ -392,6 +392,8 @@ func TestStatusNamesShortResources(t *testing.T) {
 		"no limit": {"zk_memory_used\t10\nzk_memory_limit\t0\n", exitWell, " ok"},
 		"fills up": {"zk_disk_free_bytes\t2147483648\nzk_disk_level\t1\n", exitWell, "hint: server 2 ("},
 		"full":     {"zk_disk_free_bytes\t536870912\nzk_disk_level\t2\n", exitDegraded, "its disk is nearly full, 512.0 MiB are free: it refuses writes until there is room"},
+		"hangs":    {"zk_fsync_in_flight_ms\t15300\nzk_last_turn_ms\t20\n", exitDegraded, "its log's disk hangs: a write has been under way for 15 s"},
+		"stands":   {"zk_fsync_in_flight_ms\t0\nzk_last_turn_ms\t4100\n", exitDegraded, "its loop has not turned for 4 s"},
 		"memory": {
 			"zk_memory_used\t870\nzk_memory_limit\t1000\n", exitDegraded, "87 % of memory.limit: it refuses new sessions",
 		},

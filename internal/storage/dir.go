@@ -136,7 +136,8 @@ func Open(o Options) (*Dir, error) {
 	}
 	d := &Dir{fs: o.FS, path: o.Dir, window: o.window, snapshots: map[uint64]bool{}}
 	d.log = &Log{
-		fs: o.FS, path: o.LogDir, cluster: o.ClusterID, rand: o.Rand, target: o.SegmentSize, onSync: o.OnSync,
+		began: time.Now(),
+		fs:    o.FS, path: o.LogDir, cluster: o.ClusterID, rand: o.Rand, target: o.SegmentSize, onSync: o.OnSync,
 		tail:   tail{budget: o.CacheSize},
 		spares: spares{fs: o.FS, path: o.LogDir, spawn: o.Go, most: o.SegmentSize},
 	}

@@ -34,6 +34,8 @@ type Log struct {
 	onSync  func(time.Duration, int)
 	spares  spares
 	counts  counts
+	began   time.Time
+	writing atomic.Int64 // ns from began to the begin of the write under way; 0 if there is none
 
 	// write is held while the log is written; it guards the fields that follow.
 	write  sync.Mutex
@@ -95,7 +97,18 @@ func (l *Log) Append(hs *raftpb.HardState, entries []*raftpb.Entry, mustSync boo
 		l.mu.Unlock()
 		return nil
 	}
+	l.writing.Store(max(1, int64(time.Since(l.began))))
+	defer l.writing.Store(0)
 	return l.fail(l.appendBatches(hard, entries))
+}
+
+// WritingFor returns for how long the write under way has taken; 0 if there is none. It never blocks.
+func (l *Log) WritingFor() time.Duration {
+	since := l.writing.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(1, time.Since(l.began)-time.Duration(since))
 }
 
 // Err returns the error that ended the log, if any.

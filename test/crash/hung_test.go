@@ -3,6 +3,7 @@ package crash
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,7 +72,9 @@ func (h *lockHolder) run() {
 				return
 			case <-time.After(redialPause):
 			}
+			h.mu.Lock()
 			h.moves++
+			h.mu.Unlock()
 			if err = h.c.Connect(); errors.Is(err, traffic.ErrExpired) {
 				h.mu.Lock()
 				h.expired = time.Now()
@@ -210,5 +213,77 @@ func (r *Run) hang(t *testing.T, who string, hang time.Duration) {
 	t.Logf("%s, %v: the longest write of the other servers' clients took %v", who, hang, gap.Round(time.Millisecond))
 	if who != "leader and one down" && gap > 1500*time.Millisecond {
 		t.Errorf("%s, %v: writes of the other servers' clients stopped for %v", who, hang, gap.Round(time.Millisecond))
+	}
+}
+
+// TestHungDiskEndsServer holds the syncs of a standalone server and of a follower for longer than fsync.stallSeconds.
+// Meanwhile the server says that it isn't serving and what it waits for. Then it ends with an exit code of its own,
+// and its clients go on at another server with their sessions.
+func TestHungDiskEndsServer(t *testing.T) {
+	hurtful(t)
+	straced(t)
+	for _, servers := range []int{1, 3} {
+		t.Run(fmt.Sprintf("servers=%d", servers), func(t *testing.T) {
+			e := Start(t, Options{Servers: servers, Config: map[string]string{"fsync.stallSeconds": "6"}})
+			e.Excuse = "ZD-2005"
+			victim := 0
+			if servers > 1 {
+				leader, err := e.Leader()
+				if err != nil {
+					t.Fatal(err)
+				}
+				victim = (leader + 1) % servers
+			}
+			s, j := e.Servers[victim], history.NewJournal(discard{})
+			addrs := e.Addrs()
+			h := hold(t, j, "/hold", sessionTimeout, append(addrs[victim:], addrs[:victim]...)...)
+			writes := traffic.NewClient(j, traffic.ClientOptions{Timeout: sessionTimeout}, addrs[(victim+1)%servers])
+			if err := connect(writes); err != nil {
+				t.Fatal(err)
+			}
+			x := inject(t, s, "fdatasync", "delay_enter=60000000")
+			said, hung := false, false
+			for began := time.Now(); !strings.Contains(s.Log(), "the server ended with an error"); {
+				if time.Since(began) > startPatience {
+					t.Fatalf("the server goes on; its log ends:\n%s", s.LogEnd())
+				}
+				q := jute.SetDataRequest{Path: "/", Data: []byte("x"), Version: -1}
+				writes.Send(jute.OpSetData, q.Append(nil)) // its answer doesn't matter
+				srvr, _ := s.Ask("srvr")
+				mntr, _ := s.Ask("mntr")
+				said = said || strings.Contains(srvr, "not currently serving")
+				hung = hung || strings.Contains(mntr, "zk_fsync_in_flight_ms\t4") ||
+					strings.Contains(mntr, "zk_fsync_in_flight_ms\t5")
+				time.Sleep(100 * time.Millisecond)
+			}
+			x.cmd.Process.Kill() // it holds the thread, as a disk does, and so the process
+			x.cmd.Wait()
+			if code, err := s.Exit(endPatience); err != nil || code != 74 {
+				t.Errorf("the server ended with code %d (%v), want 74", code, err)
+			}
+			if !said || !hung || !strings.Contains(s.Log(), "ZD-2005") {
+				t.Errorf("srvr said that it doesn't serve: %t; mntr told of the write: %t; the log ends:\n%s", said, hung, s.LogEnd())
+			}
+			if servers == 1 {
+				close(h.stop)
+				h.wg.Wait()
+				return
+			}
+			for deadline := time.Now().Add(sessionTimeout); ; time.Sleep(readyPause) {
+				h.mu.Lock()
+				answered, moved := time.Since(h.answered) < time.Second, h.moves > 0
+				h.mu.Unlock()
+				if answered && moved {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("the client has not found another server")
+				}
+			}
+			h.end()
+			if !h.expired.IsZero() {
+				t.Error("the client's session ended")
+			}
+		})
 	}
 }

@@ -157,6 +157,10 @@ func (p *Peer) Close() {
 	<-p.done
 }
 
+// Abandon closes the connections to all peers and waits for nothing, which Close does. It is for a
+// server whose disk hangs.
+func (p *Peer) Abandon() { p.transport.abandon() }
+
 // Status returns the state of the quorum as this server sees it.
 func (p *Peer) Status() quorum.Status { return p.loop.Status() }
 

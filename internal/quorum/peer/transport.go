@@ -242,6 +242,12 @@ func (t *transport) room(id uint64) bool {
 
 // close closes all connections and waits for all goroutines.
 func (t *transport) close() {
+	t.abandon()
+	t.wg.Wait()
+}
+
+// abandon closes all connections.
+func (t *transport) abandon() {
 	t.cancel()
 	t.mu.Lock()
 	for _, l := range t.listeners {
@@ -252,7 +258,6 @@ func (t *transport) close() {
 	}
 	t.mu.Unlock()
 	t.gate.close()
-	t.wg.Wait()
 }
 
 // tell hands an event to the loop. It blocks while the queue of events is full.

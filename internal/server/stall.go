@@ -1,0 +1,93 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/socket"
+)
+
+const (
+	// readyStallMax is for how long the loop may stand, a write of the log be under way, or nothing be
+	// known of the ensemble, before the server counts as not ready. It is longer than an election.
+	readyStallMax = 3 * time.Second
+	// stallLook is the interval at which watchStall looks at the write under way.
+	stallLook = 500 * time.Millisecond
+)
+
+// A StallError is delivered by Failed if a write of the log has been under way for longer than
+// Options.FsyncStall. The process should then exit without Close, which would wait for the disk.
+type StallError struct{ For, Most time.Duration }
+
+func (e *StallError) Error() string {
+	return fmt.Sprintf("a write of the transaction log has been under way for %v, longer than fsync.stallSeconds (%v): the disk hangs",
+		e.For.Round(time.Second), e.Most)
+}
+
+// Stalled returns why the server can't do its work now, or "".
+func (s *Server) Stalled() string {
+	if why := s.stands(); why != "" {
+		return why
+	}
+	if d := s.replica.Behind(); d > readyStallMax {
+		return fmt.Sprintf("nothing has been known of the ensemble for %v", d.Round(time.Second))
+	}
+	return ""
+}
+
+// stands is Stalled for the reasons within the server.
+func (s *Server) stands() string {
+	if d := s.dir.Log().WritingFor(); d > readyStallMax {
+		return fmt.Sprintf("a write of its log has been under way for %v: the disk hangs", d.Round(time.Second))
+	}
+	if d := s.peer.SinceTurn(); d > readyStallMax {
+		return fmt.Sprintf("its loop has not turned for %v", d.Round(time.Second))
+	}
+	return ""
+}
+
+// watchStall ends the server when a write of the log has been under way for too long: its
+// supervisor, and its clients, can act then. A time in which this process itself stood still isn't counted.
+func (s *Server) watchStall() {
+	defer s.wg.Done()
+	stall := stallCount{most: s.opt.FsyncStall}
+	for s.pause(stallLook) {
+		if stall.look(s.dir.Log().WritingFor(), s.now()) {
+			s.abandon()
+			s.fail(&StallError{For: s.dir.Log().WritingFor(), Most: s.opt.FsyncStall})
+			return
+		}
+	}
+}
+
+// A stallCount adds up for how long a write was seen to be under way.
+type stallCount struct {
+	most, seen time.Duration
+	at         int64 // now (ns) of the last look
+}
+
+// look takes the next look, and reports whether the write has been under way for too long.
+func (c *stallCount) look(writing time.Duration, now int64) bool {
+	passed := time.Duration(now - c.at)
+	if writing < passed {
+		c.seen = 0 // there is none, or it has begun since the last look
+	} else {
+		c.seen += min(passed, 2*stallLook) // more has passed if the process stood still
+	}
+	c.at = now
+	return c.seen > c.most
+}
+
+// abandon closes all ports and connections without waiting for anything. A process with a thread
+// that the disk holds may keep its sockets open for as long as the thread is held.
+func (s *Server) abandon() {
+	s.mu.Lock()
+	for _, l := range s.ports {
+		socket.CloseListener(l.Listener)
+	}
+	for nc := range s.conns {
+		go nc.Close()
+	}
+	s.mu.Unlock()
+	s.peer.Abandon()
+}
