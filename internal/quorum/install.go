@@ -24,7 +24,7 @@ const refusedTicks = 200
 // first: once raft has accepted it there is no way back. It waits for the write under way.
 func (l *Loop) received(e Event) {
 	if l.writes.under {
-		l.writes.arrived = append(l.writes.arrived, e)
+		l.writes.held = append(l.writes.held, e)
 		return
 	}
 	l.dropArrived()

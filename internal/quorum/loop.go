@@ -244,6 +244,10 @@ func (l *Loop) step(e Event) error {
 	if err != nil {
 		return err
 	}
+	if l.writes.under && m.GetType() == pb.MsgVoteResp {
+		l.writes.holdVote(e)
+		return nil
+	}
 	l.noteAdmitted(e.From, m)
 	if l.joining() && electoral(m) || l.Stuck() && m.GetType() == pb.MsgTimeoutNow || l.failover.first(l, m) ||
 		m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {

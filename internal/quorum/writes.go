@@ -17,10 +17,13 @@ import (
 //
 //  1. nothing that the write makes true is told to anyone: raft's responses to an append are
 //     sent once it is durable (Wrote), and later appends wait for it;
-//  2. no requests are proposed or forwarded: a server whose disk hangs starts nothing;
-//  3. committed entries, which are on the disk already, are applied unless they change the
+//  2. votes that others give wait as well. A candidate that led by the others' votes alone, before
+//     its own was durable, could forget that after a crash and be elected in the same term again,
+//     with another log;
+//  3. no requests are proposed or forwarded: a server whose disk hangs starts nothing;
+//  4. committed entries, which are on the disk already, are applied unless they change the
 //     membership, since the commit index must then be written first;
-//  4. after stuckTicks the server is stuck: a leader hands its leadership over if the disks of a
+//  5. after stuckTicks the server is stuck: a leader hands its leadership over if the disks of a
 //     majority without it have what its own lacks, and another server doesn't ask for votes.
 
 // stuckTicks is how many ticks a write may take before the disk counts as stuck. A healthy disk
@@ -50,7 +53,15 @@ type writes struct {
 	beside   func()        // waits for the entries that are applied beside the write; nil if there are none
 	applying *pb.Message   // these entries
 	applyErr error         // what applying them returned
-	arrived  []Event       // snapshots that arrived while the write was under way
+	held     []Event       // snapshots and votes that arrived while the write was under way
+}
+
+// holdVote keeps a vote until the write is over, with a copy of its data, which the caller of Handle uses
+// again. Of each server it keeps the last one, so that what is kept is bounded.
+func (w *writes) holdVote(e Event) {
+	w.held = slices.DeleteFunc(w.held, func(h Event) bool { return h.Kind == EventRaft && h.From == e.From })
+	e.Data = slices.Clone(e.Data)
+	w.held = append(w.held, e)
 }
 
 // Turn does all work that is ready, and makes the writes that are due.
@@ -86,10 +97,10 @@ func (l *Loop) Wrote() {
 		l.deliver(m.GetResponses())
 	}
 	l.awaitApplied()
-	arrived := w.arrived
-	w.arrived = nil
+	held := w.held
+	w.held = nil
 	l.proceed()
-	for _, e := range arrived {
+	for _, e := range held {
 		l.Handle(e)
 	}
 }
