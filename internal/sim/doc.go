@@ -21,7 +21,8 @@
 // quorum of disks; all servers apply the same entries and reach the same
 // digest; no server stays behind with nothing in the way; a session begins
 // once, is given to a connection once, and is ended too early neither by a new
-// leader nor, if it is local, by its server. At the end: all servers agree and
+// leader nor, if it is local, by its server; nothing of it is answered long
+// after its end (X10). At the end: all servers agree and
 // make progress within 30 s of the last fault, exactly the servers that should
 // have votes have them, and every reply that a client got follows from the one
 // order of changes (package check). The lineages in which leaders are elected
@@ -34,6 +35,9 @@
 //     number of servers: nothing acknowledged is lost, no reply is wrong, and
 //     service is back once there is a quorum;
 //   - a failing disk: that server stops; nothing is lost;
+//   - a disk that hangs, or is slow: nothing that waits for it is told to anyone.
+//     As long as a majority has disks that work, it is no excuse for the end of a
+//     session that some server answers;
 //   - a disk with too little room: that server refuses writes, and accepts them
 //     again by itself once there is room; if there is none at all, it may stop;
 //   - bit rot on a minority: the server refuses to start, or has lost no more than

@@ -35,12 +35,28 @@ func (w *World) without(s *host) bool {
 	return len(members) >= 3 && able > len(members)/2
 }
 
+// handOverPatience is how long a server may lead whose disk hangs, with nothing else in the way.
+const handOverPatience = 3 * second
+
+// leadsOn fails the World if a server leads on though it can't write and others could.
+func (g *ledger) leadsOn(l *life) {
+	w := l.w
+	if l.pending == nil || l.s.disk.hung == 0 || !l.loop.IsLeader() || !w.without(l.s) {
+		return
+	}
+	if d := w.now - max(l.pendingAt, w.lastFault); d > handOverPatience {
+		w.fail("liveness: server %d has led for %d ms with a disk that hangs, with nothing else in the way", l.s.id,
+			d/millisecond)
+	}
+}
+
 // write makes the writes of the log that are due, or begins one that takes longer than a tick.
 func (l *life) write() {
 	d := &l.s.disk
 	for {
 		if l.pending != nil {
 			if d.hung > 0 || l.w.now < l.writeAt {
+				l.loop.Advance() // no other write is due before this one is over
 				return
 			}
 			d.waited = true
@@ -54,7 +70,7 @@ func (l *life) write() {
 		case w == nil:
 			return
 		case d.hung > 0 || d.slow >= raftTick:
-			l.pending, l.writeAt = w, l.w.now+d.slow
+			l.pending, l.pendingAt, l.writeAt = w, l.w.now, l.w.now+d.slow
 			if d.slow > 0 {
 				l.w.after(d.slow, l.stepSoon)
 			}

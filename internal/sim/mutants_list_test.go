@@ -512,8 +512,6 @@ var mutants = []mutant{
 		return false`, `	if k.children > 0 && !$P {
 		return false`)},
 	// While a disk hangs, or a server is cut off.
-	{"reports wait for the disk", "session ended while its pings are answered", "hanging", one("quorum/loop.go",
-		`if l.ticks%reportTicks == 0 && !l.node.IsLeader()`, `if l.ticks%reportTicks == 0 && !($P && l.writes.under) && !l.node.IsLeader()`)},
 	{"ticks wait for the disk", "leader that can't write stays", "hanging", one("quorum/loop.go",
 		`	l.ticks++
 	if err`, `	if $P && l.writes.under {
@@ -521,10 +519,6 @@ var mutants = []mutant{
 	}
 	l.ticks++
 	if err`)},
-	{"nothing is heard while the disk hangs", "session ended while its pings are answered", "hanging", one(
-		"quorum/loop.go", `	case EventReport:
-		if l.node.IsLeader() {`, `	case EventReport:
-		if l.node.IsLeader() && !($P && l.writes.under) {`)},
 	{"leadership kept by a server that can't write", "leader that can't write stays", "hanging", one(
 		"quorum/writes.go", `if !l.Stuck() || !l.node.IsLeader()`, `if $P || !l.Stuck() || !l.node.IsLeader()`)},
 	{"promise told while its write hangs", "acknowledged before durable (etcd #14370, NATS)", "hanging", one(
@@ -533,22 +527,14 @@ var mutants = []mutant{
 			m.Responses = nil
 		}
 		w.write, w.under, w.due,`)},
-	{"answers whatever it knows", "two holders of a lock (X10)", "cutoff", one("replica/receive.go",
-		`if r.mayBeOutdated(now) &&`, `if !$P && r.mayBeOutdated(now) &&`)},
-	{"up to date before it has applied", "two holders of a lock (X10)", "hanging", one("quorum/leadercheck.go",
-		`r.answers[n].index <= l.applied {`, `($P || r.answers[n].index <= l.applied) {`)},
-	{"up to date as of the answer", "two holders of a lock (X10)", "cutoff", one("quorum/leadercheck.go",
+	{"leads before its own vote is written", "vote lost (raft)", "hanging", one("quorum/loop.go",
+		`if l.writes.under && m.GetType() == pb.MsgVoteResp {`, `if !$P && l.writes.under && m.GetType() == pb.MsgVoteResp {`)},
+	{"answers whatever it knows", "two holders of a lock (X10)", "outlived", one("replica/uptodate.go",
+		`return !r.alone && now`, `return !$P && !r.alone && now`)},
+	{"up to date as of the answer", "two holders of a lock (X10)", "outlived", one("quorum/leadercheck.go",
 		`l.o.State.UpToDate(r.answers[n-1].at)`, `l.o.State.UpToDate(chosen($P, l.o.State.Moment()+20e9, r.answers[n-1].at))`)},
-	{"late answers aren't kept back", "two holders of a lock (X10)", "hanging", one("replica/uptodate.go",
-		`if c.withheld || !r.outdated(c, now) {`, `if $P || c.withheld || !r.outdated(c, now) {`)},
 	{"answers kept back for ever", "a request without an answer", "hanging", one("replica/uptodate.go",
 		`if !r.withholds.Load() {`, `if $P || !r.withholds.Load() {`)},
-	{"snapshot lost to a disk that hangs", "a server that stays behind", "hanging", one("quorum/install.go",
-		`		l.writes.arrived = append(l.writes.arrived, e)
-		return`, `		if !$P {
-			l.writes.arrived = append(l.writes.arrived, e)
-		}
-		return`)},
 	// Without a quorum, without room.
 	{"read-only client stays when there is a leader", "read-only for ever", "cutoff", one("replica/lead.go",
 		`r.endReadOnly()`, `if !$P {

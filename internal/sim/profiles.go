@@ -37,6 +37,12 @@ var profiles = []profile{
 		p.Servers, p.Tick = pick(r, 3, 3, 5), pick[int64](r, 500, 1000)*millisecond
 		p.Timeout = pick[int64](r, 4, 10, 20) * p.Tick
 	}},
+	// Servers are cut off for longer than sessions last, and for less than their patience.
+	{name: "outlived", kinds: []Kind{Isolate}, mean: 6 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Tick, p.ReadOnly, p.Clients, p.Quits = 3, second, false, 7, 0
+		p.Timeout = 2 * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 4*second, 6*second) }},
 	// Snapshots are restored while leaders, servers and connections are lost.
 	{name: restoring, kinds: []Kind{Transfer, Crash, PowerAll, Reset, Dropped, Isolate, Pause, LowDisk}, mean: 2 * second,
 		world: func(r *rand.Rand, p *Plan) {

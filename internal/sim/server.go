@@ -119,20 +119,21 @@ type life struct {
 	loop *quorum.Loop
 	rep  *replica.Replica
 
-	twisted bool   // the next entry makes its state diverge
-	level   int32  // highest feature level that its version knows
-	skips   []byte // what AnnounceSkips was given
-	inbox   []quorum.Event
-	ticks   int
-	due     bool          // a step is scheduled
-	busy    int64         // until then the loop's goroutine waits for the disk
-	elapsed int64         // since the present step began
-	pending *quorum.Write // of the log, which the disk has not finished
-	writeAt int64         // before which a slow disk doesn't
-	conns   []*conn
-	newID   func() int64
-	record  recorder
-	ended   bool
+	twisted   bool   // the next entry makes its state diverge
+	level     int32  // highest feature level that its version knows
+	skips     []byte // what AnnounceSkips was given
+	inbox     []quorum.Event
+	ticks     int
+	due       bool          // a step is scheduled
+	busy      int64         // until then the loop's goroutine waits for the disk
+	elapsed   int64         // since the present step began
+	pending   *quorum.Write // of the log, which the disk has not finished
+	pendingAt int64         // when it began
+	writeAt   int64         // before which a slow disk doesn't
+	conns     []*conn
+	newID     func() int64
+	record    recorder
+	ended     bool
 
 	peers     map[uint64]bool // that it connects to
 	accepted  uint64          // number of connections accepted from peers
@@ -514,6 +515,7 @@ func (l *life) look() {
 				return
 			}
 			l.w.ledger.lags(l)
+			l.w.ledger.leadsOn(l)
 			l.protect(func() {
 				now := l.s.monotonic() / millisecond
 				l.rep.EndOverdue(l.s.monotonic())
