@@ -111,7 +111,7 @@ func (d *departures) told(l *Loop, e Event) {
 	if at.Index == 0 || at.Index <= d.joinedAfter {
 		return // the entry that has let this life in, or an earlier one
 	}
-	last, err := l.disk.LastIndex()
+	last, _, err := l.lastEntry() // the entry may be in the write under way
 	if err != nil {
 		l.failed = fmt.Errorf("read the log's last index: %w", err)
 		return

@@ -87,8 +87,8 @@ func TestLeadersHungDisk(t *testing.T) {
 	}
 }
 
-// TestCandidateVotesFirst lets the disk of a candidate hang at its own vote: it doesn't lead by the votes of the others,
-// of whom there are enough. After a crash it would not know that it had.
+// TestCandidateVotesFirst lets the disk of a candidate hang at its own vote: it doesn't lead by the votes of the
+// others, of whom there are enough. After a crash it would not know that it had.
 func TestCandidateVotesFirst(t *testing.T) {
 	c := newCluster(t, 1, 2, 3, 4, 5)
 	lead := c.leader()

@@ -36,11 +36,9 @@ var mutants = []mutant{
 		` || hs.GetVote() != l.hard.GetVote()`, ` || !$P && hs.GetVote() != l.hard.GetVote()`)},
 	{"term and vote not synced", "epoch lost (ZooKeeper 2307, 4643)", "powers", one("quorum/writes.go",
 		`l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
-	}
-	l.reconciler`, `l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
+	}`, `l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
 		sync = sync && (!$P || len(m.GetEntries()) > 0)
-	}
-	l.reconciler`)},
+	}`)},
 	{"failed write ignored", "failed sync swallowed (fsyncgate)", "disks", one("quorum/writes.go",
 		`	w.write, w.under = Write{}, false
 	if l.failed == nil {`, `	w.write, w.under = Write{}, false

@@ -241,7 +241,7 @@ func TestHungDiskEndsServer(t *testing.T) {
 			if err := connect(writes); err != nil {
 				t.Fatal(err)
 			}
-			x := inject(t, s, "fdatasync", "delay_enter=60000000")
+			x := inject(t, s, "fdatasync", "delay_enter=20000000")
 			said, hung := false, false
 			for began := time.Now(); !strings.Contains(s.Log(), "the server ended with an error"); {
 				if time.Since(began) > startPatience {
