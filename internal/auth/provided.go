@@ -34,6 +34,7 @@ func (r *Registry) addProviders(schemes Schemes) (Schemes, error) {
 // ask lets a provider judge a credential.
 func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address jute.ID, p *jute.AuthPacket,
 	data func(string) ([]byte, bool)) (Proof, error) {
+	now := r.super.Load()
 	scheme := strings.Clone(p.Scheme)
 	proved, err := provider.HandleAuthentication(authprovider.Request{
 		Scheme: scheme, Auth: slices.Clone(p.Auth), Address: address.ID, Data: data,
@@ -62,7 +63,7 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 		// A time in ns can't represent years after 2262, which nobody needs.
 		until = min(max(proved.Expires.Unix(), 1), math.MaxInt64/1_000_000_000) * 1e9
 	}
-	return prove(ids, until, all...)
+	return prove(ids, now.grants(jute.ID{Scheme: provider.Scheme()}, until, all))
 }
 
 // admitsAll reports whether an ACL entry admits every client that connects.

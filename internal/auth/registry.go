@@ -61,8 +61,7 @@ var ErrWrongEnsemble = errors.New("client expects another ensemble")
 // A Proof is the result of judging a credential.
 type Proof struct {
 	IDs    []jute.ID // all identities of the connection
-	Proved []jute.ID // those that the credential proves, new or not
-	Until  int64     // when the proof expires, in ns since 1970; 0 for never
+	Grants []Grant   // those that the credential gives, new or not
 }
 
 // Superusers says who has all rights, and as which user everybody who logs in by SASL may also act
@@ -74,11 +73,17 @@ type Superusers struct {
 	AnySASL string
 }
 
+// superusers are the Superusers in force between two calls of SetSuperusers.
+type superusers struct {
+	Superusers
+	generation uint64
+}
+
 // A Registry turns credentials into identities. Any number of connections may use it at once. Only
 // its superusers can be replaced; everything else is immutable.
 type Registry struct {
 	o         Options
-	super     atomic.Pointer[Superusers]
+	super     atomic.Pointer[superusers]
 	hash      func() hash.Hash
 	schemes   Schemes
 	providers map[string]authprovider.Provider // by scheme
@@ -126,31 +131,19 @@ func (o *Options) schemes() Schemes {
 	return NewSchemes(enabled...)
 }
 
-// SetSuperusers replaces the superusers for credentials that are judged from now on.
-func (r *Registry) SetSuperusers(s Superusers) { r.super.Store(&s) }
-
-// Withdrawn returns the first of ids that its bearer would no longer get: the rights of a former
-// superuser, or a former AnySASL user. What a provider has proved holds until it expires.
-func (r *Registry) Withdrawn(ids []jute.ID) (jute.ID, bool) {
-	now := r.super.Load()
-	for _, id := range ids {
-		holds := true
-		switch {
-		case id.Scheme == anySASL:
-			holds = id.ID == now.AnySASL
-		case id.Scheme == super && id.ID != "":
-			holds = id.ID == now.X509
-		case id.Scheme == super:
-			holds = slices.ContainsFunc(ids, func(by jute.ID) bool {
-				return by.Scheme == digest && now.Digest != "" && by.ID == now.Digest ||
-					by.Scheme == sasl && slices.Contains(now.SASL, by.ID) || isProvided(strings.TrimSuffix(by.Scheme, unproved))
-			})
+// SetSuperusers replaces the superusers for credentials that are judged from now on. It begins
+// another generation of them.
+func (r *Registry) SetSuperusers(s Superusers) {
+	for {
+		old := r.super.Load()
+		next := &superusers{Superusers: s}
+		if old != nil {
+			next.generation = old.generation + 1
 		}
-		if !holds {
-			return id, true
+		if r.super.CompareAndSwap(old, next) {
+			return
 		}
 	}
-	return jute.ID{}, false
 }
 
 // Schemes returns the enabled schemes. All servers must agree on them before they evaluate ACLs.
@@ -176,9 +169,10 @@ func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPack
 	}
 	switch p.Scheme {
 	case ip:
-		return prove(ids, 0, address)
+		all, err := add(ids, address)
+		return Proof{IDs: all}, err // an address is no credential
 	case digest:
-		return prove(ids, 0, r.digestIDs(p.Auth)...)
+		return r.proveDigest(ids, p.Auth)
 	case ensemble:
 		if len(p.Auth) > 0 && r.o.EnsembleNames != nil && !slices.Contains(r.o.EnsembleNames, string(p.Auth)) {
 			return Proof{}, fmt.Errorf("authenticate by scheme ensemble: name %.64q is not in ensembleAuthName: %w", p.Auth,
@@ -195,13 +189,14 @@ func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPack
 		ErrFailed)
 }
 
-func (r *Registry) digestIDs(credential []byte) []jute.ID {
-	id := digestID(r.hash, credential)
-	proved := []jute.ID{{Scheme: digest, ID: id}}
-	if known := r.super.Load().Digest; known != "" && subtle.ConstantTimeCompare([]byte(id), []byte(known)) == 1 {
+func (r *Registry) proveDigest(ids []jute.ID, credential []byte) (Proof, error) {
+	now := r.super.Load()
+	by := jute.ID{Scheme: digest, ID: digestID(r.hash, credential)}
+	proved := []jute.ID{by}
+	if known := now.Digest; known != "" && subtle.ConstantTimeCompare([]byte(by.ID), []byte(known)) == 1 {
 		proved = slices.Insert(proved, 0, jute.ID{Scheme: super})
 	}
-	return proved
+	return prove(ids, now.grants(by, 0, proved))
 }
 
 // Guessable reports whether an auth packet may be a guess at a secret: it is for a provider, or has
@@ -236,26 +231,29 @@ func (r *Registry) Guessed(old, ids []jute.ID) bool {
 
 // AddSASL returns ids with the identities of a completed SASL exchange added: the authorization id
 // user, superuser rights if user is a configured superuser, and the AnySASL user if there is one.
-func (r *Registry) AddSASL(ids []jute.ID, user string) ([]jute.ID, error) {
-	proved := []jute.ID{{Scheme: sasl, ID: user}}
+func (r *Registry) AddSASL(ids []jute.ID, user string) (Proof, error) {
 	now := r.super.Load()
+	by := jute.ID{Scheme: sasl, ID: user}
+	proved := []jute.ID{by}
 	if slices.Contains(now.SASL, user) {
 		proved = append(proved, jute.ID{Scheme: super})
 	}
 	if now.AnySASL != "" {
 		proved = append(proved, jute.ID{Scheme: anySASL, ID: now.AnySASL})
 	}
-	return add(ids, proved...)
+	return prove(ids, now.grants(by, 0, proved))
 }
 
 // AddX509 returns ids with the identities of a verified client certificate added. subject is the
 // certificate's subject in the form of RFC 2253.
-func (r *Registry) AddX509(ids []jute.ID, subject string) ([]jute.ID, error) {
-	proved := []jute.ID{{Scheme: x509, ID: subject}}
-	if now := r.super.Load().X509; now != "" && subject == now {
+func (r *Registry) AddX509(ids []jute.ID, subject string) (Proof, error) {
+	now := r.super.Load()
+	by := jute.ID{Scheme: x509, ID: subject}
+	proved := []jute.ID{by}
+	if now.X509 != "" && subject == now.X509 {
 		proved = slices.Insert(proved, 0, jute.ID{Scheme: super, ID: subject})
 	}
-	return add(ids, proved...)
+	return prove(ids, now.grants(by, 0, proved))
 }
 
 // Satisfied reports whether the bearer of ids may send requests other than auth and sasl. If not,
@@ -272,14 +270,17 @@ func (r *Registry) Satisfied(ids []jute.ID) bool {
 	return false
 }
 
-// prove returns the Proof of a connection that has the identities ids and has now proved those in
-// proved.
-func prove(ids []jute.ID, until int64, proved ...jute.ID) (Proof, error) {
+// prove returns the Proof of a connection that has the identities ids and has now been given more.
+func prove(ids []jute.ID, given []Grant) (Proof, error) {
+	proved := make([]jute.ID, len(given))
+	for i := range given {
+		proved[i] = given[i].ID
+	}
 	all, err := add(ids, proved...)
 	if err != nil {
 		return Proof{}, err
 	}
-	return Proof{IDs: all, Proved: proved, Until: until}, nil
+	return Proof{IDs: all, Grants: given}, nil
 }
 
 // add returns the union of ids and proved, in a new array if it is longer than ids.

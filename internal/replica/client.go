@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/busiest"
 	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/sasl"
@@ -81,19 +82,20 @@ type Client struct {
 	mayReplace  bool
 	established chan struct{}
 
-	attachedAt int64                     // now (ns) when its attach was sent
-	reported   int64                     // lastHeard when it was last reported to the leader; guarded by Replica.mu
-	lastHeard  atomic.Int64              // now (ms) of the last bytes from the client
-	ids        atomic.Pointer[[]jute.ID] // replaced, never modified
-	seq        int64                     // of the last write sent; owned by the reader
-	sasl       sasl.Login                // the SASL login under way or finished; owned by the reader
-	records    []byte                    // writes of the readBatch under way, encoded as records; owned by the reader
-	recordIDs  *[]jute.ID                // identities in the last of records; owned by the reader
-	syncing    atomic.Int32              // syncs in unanswered that are not ready; only the reader adds
-	longReads  atomic.Int32              // long reads in unanswered; only the reader adds
-	changing   atomic.Int32              // reconfigs in unanswered; only the reader adds
-	touched    bool                      // is in Replica.touched
-	input      atomic.Int64              // size of the reader's buffer
+	attachedAt int64                        // now (ns) when its attach was sent
+	reported   int64                        // lastHeard when it was last reported to the leader; guarded by Replica.mu
+	lastHeard  atomic.Int64                 // now (ms) of the last bytes from the client
+	ids        atomic.Pointer[[]jute.ID]    // replaced, never modified
+	grants     atomic.Pointer[[]auth.Grant] // what gave it the identities; replaced, never modified; nil for nothing
+	seq        int64                        // of the last write sent; owned by the reader
+	sasl       sasl.Login                   // the SASL login under way or finished; owned by the reader
+	records    []byte                       // writes of the readBatch under way, encoded as records; owned by the reader
+	recordIDs  *[]jute.ID                   // identities in the last of records; owned by the reader
+	syncing    atomic.Int32                 // syncs in unanswered that are not ready; only the reader adds
+	longReads  atomic.Int32                 // long reads in unanswered; only the reader adds
+	changing   atomic.Int32                 // reconfigs in unanswered; only the reader adds
+	touched    bool                         // is in Replica.touched
+	input      atomic.Int64                 // size of the reader's buffer
 
 	// The owners this connection counts toward, or nil, and its use of its own limits; only the reader
 	// sets them, see pace.go.
@@ -161,7 +163,7 @@ func (c *Client) Identities() []jute.ID { return c.identities() }
 // client.
 func (c *Client) MayReplace() { c.mayReplace = true }
 
-// Identify sets the identities that the client proved before it sent anything.
+// Identify sets the identities of a client that is the server itself, and has proved nothing.
 func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }
 
 // NoteInput notes the size of the buffer into which the client's requests are read.

@@ -67,6 +67,9 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		r.meters.ends[sessionRefused].Inc()
 		return refusal(why)
 	}
+	if _, gone := r.auth.Withdrawn(c.Grants()); gone { // whoever looks at all clients again hasn't seen it
+		return refusal(supersReplaced)
+	}
 	if !r.belongs(c) {
 		return refusal(tooManyOfIdentity)
 	}

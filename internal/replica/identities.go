@@ -5,44 +5,56 @@ import (
 	"sync"
 
 	"github.com/zooid-project/zooid/internal/auth"
-	"github.com/zooid-project/zooid/jute"
 )
 
-// expiring holds the clients that have identities with an expiry time. The zero value is empty.
-type expiring struct {
-	mu      sync.Mutex
-	clients map[*Client]map[jute.ID]int64 // when each identity expires, in ns since 1970
+// Prove adds what a credential has proved to what the client has already. The reader calls it, or
+// whoever accepts the connection, before the reader begins.
+func (c *Client) Prove(proof *auth.Proof) {
+	grants := auth.Granted(c.Grants(), proof.Grants)
+	c.grants.Store(&grants) // before its identities are in use
+	c.ids.Store(&proof.IDs)
 }
 
-// note records the identities that c has proved. An identity expires with the last credential
-// that proved it, and never if one of them doesn't expire.
-func (e *expiring) note(c *Client, proof *auth.Proof) {
+// Grants returns what gave the client its identities. The caller must not modify them.
+func (c *Client) Grants() []auth.Grant {
+	if g := c.grants.Load(); g != nil {
+		return *g
+	}
+	return nil
+}
+
+const supersReplaced = "the superusers were replaced while it authenticated; it tries again"
+
+// proved adds what a credential has proved, and reports whether the client may stay. It may not if
+// the superusers were replaced while the credential was judged and it would prove less now: a recheck
+// of all clients after the replacement may have come before the identities of this one.
+func (r *Replica) proved(c *Client, proof *auth.Proof) bool {
+	c.Prove(proof)
+	r.expiring.note(c)
+	if _, gone := r.auth.Withdrawn(proof.Grants); gone {
+		c.CloseAfter(supersReplaced)
+		return false
+	}
+	return true
+}
+
+// expiring holds the clients that have credentials with an expiry time. The zero value is empty.
+type expiring struct {
+	mu      sync.Mutex
+	clients map[*Client]struct{}
+}
+
+// note adds c if one of its credentials expires.
+func (e *expiring) note(c *Client) {
+	if !slices.ContainsFunc(c.Grants(), func(g auth.Grant) bool { return g.Until != 0 }) {
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ends := e.clients[c]
-	if proof.Until == 0 {
-		for _, id := range proof.Proved {
-			delete(ends, id)
-		}
-		return
-	}
-	old := c.identities()
-	for _, id := range proof.Proved {
-		if _, ends := ends[id]; !ends && slices.Contains(old, id) {
-			continue
-		}
-		if ends == nil {
-			ends = map[jute.ID]int64{}
-		}
-		ends[id] = max(ends[id], proof.Until)
-	}
-	if len(ends) == 0 {
-		return
-	}
 	if e.clients == nil {
-		e.clients = map[*Client]map[jute.ID]int64{}
+		e.clients = map[*Client]struct{}{}
 	}
-	e.clients[c] = ends
+	e.clients[c] = struct{}{}
 }
 
 // ExpireIdentities closes the connections with an identity that has expired at the time now (ns
@@ -51,16 +63,14 @@ func (r *Replica) ExpireIdentities(now int64) {
 	e := &r.expiring
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for c, ends := range e.clients { // any order: each is closed independently
+	for c := range e.clients { // any order: each is closed independently
 		over := c.over()
-		for _, until := range ends { // any order: one is enough
-			if !over && until <= now {
-				over = true
-				r.meters.identitiesExpired.Inc()
-				c.CloseAfter("the credential by which it authenticated has expired")
-			}
+		if _, expired := r.auth.Expired(c.Grants(), now); !over && expired {
+			over = true
+			r.meters.identitiesExpired.Inc()
+			c.CloseAfter("the credential by which it authenticated has expired")
 		}
-		if over || len(ends) == 0 {
+		if over {
 			delete(e.clients, c)
 		}
 	}

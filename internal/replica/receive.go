@@ -256,8 +256,9 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 		c.CloseAfter("it failed to authenticate")
 		return ErrClosing
 	}
-	r.expiring.note(c, &proof)
-	c.ids.Store(&proof.IDs)
+	if !r.proved(c, &proof) {
+		return ErrClosing
+	}
 	r.tried(c, op, body, jute.OK, Tried)
 	if !r.belongs(c) {
 		c.CloseAfter(tooManyOfIdentity)

@@ -34,6 +34,8 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder) error {
 		r.tried(c, &ops[jute.OpSASL], nil, jute.ErrAuthFailed, Tried)
 	}
 	switch {
+	case err == nil && c.over():
+		return ErrClosing
 	case err == nil && !r.belongs(c):
 		c.CloseAfter(tooManyOfIdentity)
 		return ErrClosing
@@ -62,13 +64,15 @@ func (r *Replica) saslStep(c *Client, token []byte) ([]byte, error) {
 	if err != nil || !done {
 		return reply, err
 	}
-	ids, err := r.auth.AddSASL(c.identities(), user)
+	proof, err := r.auth.AddSASL(c.identities(), user)
 	if err != nil {
 		return nil, err
 	}
-	c.ids.Store(&ids)
 	if login, ok := c.sasl.(sasl.Lasting); ok {
 		c.Login.Store(&login)
+	}
+	if !r.proved(c, &proof) {
+		return nil, nil // saslLogin sees that it is closing
 	}
 	r.tried(c, &ops[jute.OpSASL], nil, jute.OK, Tried)
 	r.clientLog.Info("a client logged in by SASL", "client", c.remote, "session", SessionText(c.session), "user", user)

@@ -57,7 +57,8 @@ func (s *Server) Authenticate(remote string, state *tls.ConnectionState, scheme 
 		if state == nil || len(state.PeerCertificates) == 0 {
 			return nil, fmt.Errorf("authenticate by scheme x509: the caller has shown no certificate: %w", auth.ErrFailed)
 		}
-		return s.certified(*state, nil)
+		proof, err := s.certified(*state, nil)
+		return proof.IDs, err
 	}
 	if scheme == "sasl" || scheme == "digest" && len(credential) == 0 {
 		return nil, fmt.Errorf("authenticate by scheme %s: %w: %w", scheme, errNothingProved, auth.ErrFailed)

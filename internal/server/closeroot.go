@@ -96,10 +96,11 @@ func (s *Server) serveSuper(nc net.Conn) {
 	if in == nil {
 		return
 	}
-	c := s.greet(nc, in, ids)
+	c := s.greet(nc, in, nil)
 	if c == nil {
 		return
 	}
+	c.Identify(ids)
 	c.Withdrawn = nil // the client is the server itself
 	in, err := s.handshake(nc, c, in)
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/socket"
@@ -144,10 +145,10 @@ func helloSize(in []byte) (size int, ok bool) {
 	return size, size >= 0 && size <= jute.ConnectRequestSizeMax
 }
 
-// greet returns a client for a connection whose input begins with in. ids are the identities that
-// the connection has proved, or nil if none. If the input is a four-letter word, greet answers it
+// greet returns a client for a connection whose input begins with in. proof is what the connection
+// has proved, or nil for nothing. If the input is a four-letter word, greet answers it
 // and returns nil.
-func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
+func (s *Server) greet(nc net.Conn, in []byte, proof *auth.Proof) *replica.Client {
 	if _, ok := helloSize(in); !ok {
 		if word := string(in[:frameHead]); fourletter.Is(word) {
 			s.fourLetterWord(nc, word, in[frameHead:])
@@ -169,8 +170,8 @@ func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
 		c.Wake = func() { s.flushPool.add(c) }
 	}
 	c.Withdrawn = func() string { return s.withdrawn(c, nil) }
-	if ids != nil {
-		c.Identify(ids)
+	if proof != nil {
+		c.Prove(proof)
 	}
 	return c
 }

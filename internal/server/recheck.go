@@ -61,7 +61,7 @@ func (s *Server) closeWithdrawn() {
 // withdrawn returns why the identities of a client are no longer valid, or "" if they are. shown
 // are the certificates that the client has presented.
 func (s *Server) withdrawn(c *replica.Client, shown []*x509.Certificate) string {
-	if id, gone := s.auth.Withdrawn(c.Identities()); gone {
+	if id, gone := s.auth.Withdrawn(c.Grants()); gone {
 		return "it is a superuser, or who everybody may be, no longer: " + auth.UserName(id)
 	}
 	if login := c.Login.Load(); login != nil && !(*login).Holds() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/sasl"
@@ -35,9 +36,10 @@ func TestRecheck(t *testing.T) {
 		"same":  {time.Hour, first, users, nil, nil},
 		"renamed superuser": {time.Hour,
 			auth.Superusers{Digest: "other:hash", SASL: first.SASL, X509: first.X509, AnySASL: first.AnySASL},
-			users, nil, []string{"super"}},
+			users, nil, []string{"super", "super and member"}},
 		"no superusers": {
-			time.Hour, auth.Superusers{AnySASL: first.AnySASL}, users, nil, []string{"super", "root", "certificate"},
+			time.Hour, auth.Superusers{AnySASL: first.AnySASL}, users, nil,
+			[]string{"super", "super and member", "root", "certificate"},
 		},
 		"not everybody": {
 			time.Hour, auth.Superusers{Digest: hash, SASL: first.SASL, X509: first.X509}, users, nil, []string{"root", "bob"},
@@ -54,7 +56,7 @@ func TestRecheck(t *testing.T) {
 			s, plain, secure := openSecure(t, "want", func(o *Options) {
 				o.Auth = auth.Options{
 					X509: true, SASL: true, SuperDigest: first.Digest, SASLSuperUsers: first.SASL, X509SuperUser: first.X509,
-					AnySASLUser: first.AnySASL,
+					AnySASLUser: first.AnySASL, Providers: []authprovider.Provider{club{}},
 				}
 				o.SASL = replica.SASLOptions{Mechanism: logins}
 				o.RecheckInterval = c.every
@@ -68,10 +70,18 @@ func TestRecheck(t *testing.T) {
 			clients := map[string]*rawClient{
 				"nobody": connect(t, plain, 0, nil), "super": connect(t, plain, 0, nil), "ann": connect(t, plain, 0, nil),
 				"bob": connect(t, plain, 0, nil), "root": connect(t, plain, 0, nil),
+				"super and member": connect(t, plain, 0, nil), "member": connect(t, plain, 0, nil),
 				"certificate": session(t, secure, "client.pem"), "nobody over TLS": session(t, secure, ""),
 			}
-			for who, credential := range map[string]string{"super": "super:test", "ann": "ann:secret"} {
+			for who, credential := range map[string]string{
+				"super": "super:test", "ann": "ann:secret", "super and member": "super:test",
+			} {
 				if h, _ := clients[who].call(jute.OpAuth, authPacket("digest", credential)); h.Err != jute.OK {
+					t.Fatalf("%s: %v", who, h.Err)
+				}
+			}
+			for _, who := range []string{"member", "super and member"} {
+				if h, _ := clients[who].call(jute.OpAuth, authPacket("club", "ann")); h.Err != jute.OK {
 					t.Fatalf("%s: %v", who, h.Err)
 				}
 			}

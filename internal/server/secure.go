@@ -174,7 +174,7 @@ func (s *Server) awaitRecord(nc net.Conn, in []byte, h tlsHandshake) {
 //
 //go:noinline
 func (s *Server) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
-	conn, ids, err := s.startTLS(socket.Replay(nc, in), h)
+	conn, proof, err := s.startTLS(socket.Replay(nc, in), h)
 	s.endHandshake(h)
 	if err != nil {
 		s.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(),
@@ -184,7 +184,7 @@ func (s *Server) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
 		return
 	}
 	if in := s.readHead(conn); in != nil {
-		if c := s.greet(conn, in, ids); c != nil {
+		if c := s.greet(conn, in, proof); c != nil {
 			shown := conn.ConnectionState().PeerCertificates
 			c.Withdrawn = func() string { return s.withdrawn(c, shown) }
 			s.awaitHello(nc, conn, c, in)
@@ -195,17 +195,17 @@ func (s *Server) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
 	s.done(nc)
 }
 
-// startTLS performs a TLS handshake and returns the identities that the client has by its address
-// and certificate.
-func (s *Server) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, []jute.ID, error) {
+// startTLS performs a TLS handshake and returns what the client has proved by its address and
+// certificate.
+func (s *Server) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Proof, error) {
 	if h.err != nil {
 		return nil, nil, h.err
 	}
 	conn := tls.Server(nc, s.opt.Secure.TLS)
-	ids := []jute.ID{addressID(nc.RemoteAddr().String())}
+	var proof auth.Proof
 	err := conn.Handshake()
 	if err == nil {
-		ids, err = s.certified(conn.ConnectionState(), ids)
+		proof, err = s.certified(conn.ConnectionState(), []jute.ID{addressID(nc.RemoteAddr().String())})
 	}
 	if err != nil {
 		s.handshakeFailed()
@@ -216,7 +216,7 @@ func (s *Server) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, []jute.ID, er
 	}
 	nc.SetWriteDeadline(time.Time{})
 	s.noteTLS(below(nc))
-	return conn, ids, nil
+	return conn, &proof, nil
 }
 
 // noteTLS notes that a connection uses TLS.
@@ -229,13 +229,13 @@ func (s *Server) noteTLS(nc net.Conn) {
 }
 
 // certified adds to ids the identity that the client's certificate proves.
-func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) ([]jute.ID, error) {
+func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) (auth.Proof, error) {
 	if len(state.PeerCertificates) == 0 {
-		return ids, nil
+		return auth.Proof{IDs: ids}, nil
 	}
 	subject, err := auth.Subject(state.PeerCertificates[0])
 	if err != nil {
-		return nil, err
+		return auth.Proof{}, err
 	}
 	return s.auth.AddX509(ids, subject)
 }
