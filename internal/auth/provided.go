@@ -66,19 +66,14 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 	return prove(ids, now.grants(jute.ID{Scheme: provider.Scheme()}, until, all))
 }
 
-// admitsAll reports whether an ACL entry admits every client that connects.
-func admitsAll(scheme, id string) bool {
-	return scheme == world || scheme == ip && strings.HasSuffix(id, "/0")
-}
-
 // refusedMark replaces the first byte of the scheme of an ACL entry that a provider refuses. No
 // scheme begins with it, so every replica answers InvalidACL.
 const refusedMark = '!'
 
 // Judge asks the providers to check the ids in the ACLs of a request, once, on the server to which
-// the client is connected. If RefuseOpenACLs is set, it also refuses entries that admit everybody.
-// It marks refused entries in body itself. body is the record of a request with the operation op;
-// if it can't be read, the replicas refuse it.
+// the client is connected. If RefuseOpenACLs is set, it also refuses the entries by which an ACL
+// admits everybody. It marks refused entries in body itself. body is the record of a request with
+// the operation op; if it can't be read, the replicas refuse it.
 func (r *Registry) Judge(op jute.Op, body []byte) {
 	if len(r.providers) == 0 && !r.o.RefuseOpenACLs {
 		return
@@ -124,6 +119,7 @@ func (r *Registry) judgeMulti(d *jute.Decoder, body []byte) {
 
 // judgeACLs checks one ACL, which begins at d's position.
 func (r *Registry) judgeACLs(d *jute.Decoder, body []byte) {
+	var admitted audience
 	for range max(d.Count(aclFixedSize), 0) {
 		d.Int()
 		at := d.Offset() + 4
@@ -132,7 +128,7 @@ func (r *Registry) judgeACLs(d *jute.Decoder, body []byte) {
 			continue
 		}
 		p := r.providers[scheme]
-		if p != nil && !p.IsValid(strings.Clone(id)) || r.o.RefuseOpenACLs && admitsAll(scheme, id) {
+		if p != nil && !p.IsValid(strings.Clone(id)) || r.o.RefuseOpenACLs && admitted.add(scheme, id) {
 			body[at] = refusedMark
 		}
 	}

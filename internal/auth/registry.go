@@ -41,7 +41,8 @@ type Options struct {
 
 	Providers []authprovider.Provider // of further schemes: authProvider.N
 
-	// RefuseOpenACLs refuses ACLs that admit everybody (security.profile=strict).
+	// RefuseOpenACLs refuses ACLs that admit everybody, or a sixteenth of all addresses of IPv4 or
+	// IPv6 (security.profile=strict).
 	RefuseOpenACLs bool
 
 	// EnforceSchemes closes connections that have no identity of any of these schemes. It has the

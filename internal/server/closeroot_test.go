@@ -52,6 +52,11 @@ func TestStrictProfile(t *testing.T) {
 	mixed := append(jute.WorldACL(jute.PermRead), mine...)
 	for name, acl := range map[string][]jute.ACL{
 		"world": jute.WorldACL(jute.PermAll), "world reads": mixed,
+		"all addresses, in other words": {{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "0.0.0.0/00"}}},
+		"both halves": {
+			{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "0.0.0.0/1"}},
+			{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "128.0.0.0/1"}},
+		},
 		"all addresses": {{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "0.0.0.0/0"}}}, "all of IPv6": {
 			{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "::/0"}},
 		},

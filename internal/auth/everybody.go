@@ -1,0 +1,35 @@
+package auth
+
+// addressesShare is the part of all IPv4 addresses, and of all IPv6 addresses, that the "ip" entries
+// of one ACL may hold together without being for everybody. The largest networks that anybody has to
+// name, 10.0.0.0/8 and fc00::/7, are far smaller. Entries are summed up, since two halves are
+// everybody as well.
+const addressesShare = 16
+
+// addressesAll is the number of addresses of each family, in units of the 2^96th part of IPv6 and of
+// one address of IPv4.
+const addressesAll = uint64(1) << 32
+
+// An audience sums up whom the entries of one ACL admit. The zero value is for an ACL without
+// entries.
+type audience struct{ four, six uint64 } // how many addresses of IPv4 and of IPv6, in units of addressesAll
+
+// add adds an entry, and reports whether the ACL admits everybody by now, or as good as everybody.
+func (a *audience) add(scheme, id string) bool {
+	switch scheme {
+	case world:
+		return true
+	case ip:
+		b, ok := parseBlock(id)
+		if !ok {
+			return false // all replicas refuse it
+		}
+		all := &a.four
+		if b.size == 16 {
+			all = &a.six
+		}
+		*all += addressesAll >> min(b.bits, 63)
+		return *all > addressesAll/addressesShare
+	}
+	return false
+}
