@@ -57,6 +57,7 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 		Znodes: func(file string) ([]byte, error) {
 			return migrate.Znodes(file, cfg.Storage.DataDir, cfg.Storage.DataLogDir, server.ReplaceBytesMax)
 		}, RateInterval: a.RateInterval, DrainTimeout: a.DrainTimeout, Log: log,
+		TokenFile: adminToken(cfg),
 	}
 	if !a.PortUnification && !a.ForceHTTPS {
 		return o, nil
@@ -73,6 +74,11 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 	of.Stores = append(of.Stores, stores)
 	o.TLS = &socket.TLS{Config: port.Config(), Plain: !a.ForceHTTPS}
 	return o, nil
+}
+
+// adminToken returns the path of the file with the admin server's token.
+func adminToken(cfg *config.Config) string {
+	return filepath.Join(cfg.Storage.DataDir, admin.TokenScheme)
 }
 
 // apacheSnapshot writes the contents of the data directory as a snapshot file in Apache's format.

@@ -25,7 +25,7 @@ func TestApacheSnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", "ip")
+		req.Header.Set("Authorization", p.own())
 		status, body := p.do(req)
 		if status != want {
 			t.Errorf("%s: %d, %.200s", path, status, body)

@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/admin"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
@@ -22,10 +24,10 @@ const drainHelp = `usage: zooid drain [-auth SCHEME:CREDENTIAL | -tls-cert FILE]
 Lets the other servers of the ensemble take over from the one on this host: it turns new
 clients away, hands leadership over, and sends its clients away once another server leads.
 It stays a member until it is stopped. The admin server must run (admin.enableServer=true),
-and the caller have all permissions on /: by its address, by -auth, such as
-digest:user:password, or by the certificate in FILE, which holds its key too. Drain one
-server after the other. SIGTERM needs no drain before it: a server that stops hands
-leadership over as well.
+and the caller be the server's user or root, who can read admin.token in the data
+directory, or have all permissions on /: by -auth, such as digest:user:password, or by the
+certificate in FILE, which holds its key too. Drain one server after the other. SIGTERM
+needs no drain before it: a server that stops hands leadership over as well.
 Exit codes: 0 drained, 1 not drained, 2 not reachable.
 `
 
@@ -33,9 +35,9 @@ const reloadHelp = `usage: zooid reload [-auth SCHEME:CREDENTIAL | -tls-cert FIL
 
 Makes the server on this host read its zoo.cfg and its key and trust stores again, as
 SIGHUP does, and prints what is in force now and what needs a restart. The admin server
-must run (admin.enableServer=true), and the caller have all permissions on /: by its
-address, by -auth, such as digest:user:password, or by the certificate in FILE, which
-holds its key too.
+must run (admin.enableServer=true), and the caller be the server's user or root, who can
+read admin.token in the data directory, or have all permissions on /: by -auth, such as
+digest:user:password, or by the certificate in FILE, which holds its key too.
 Exit codes: 0 done, 1 not done, 2 not reachable.
 `
 
@@ -74,6 +76,16 @@ type adminAnswer struct {
 	NeedRestart []string `json:"need_restart"`
 }
 
+// ownToken returns the admin server's token as an identity, or "" if this process can't read it, or an earlier version
+// runs, which has none.
+func ownToken(cfg *config.Config) string {
+	text, err := os.ReadFile(adminToken(cfg))
+	if err != nil {
+		return ""
+	}
+	return admin.TokenScheme + ":" + strings.TrimSpace(string(text))
+}
+
 // runAdminCommand sends a guarded command to the admin server on this host. answer is nil if
 // there is none.
 func runAdminCommand(name, help string, args []string,
@@ -90,7 +102,7 @@ func runAdminCommand(name, help string, args []string,
 			name)
 		return cfg, nil, exitUnreachable
 	}
-	who := cmp.Or(*auth, "ip")
+	who := cmp.Or(*auth, ownToken(cfg), "ip")
 	if *certificate != "" {
 		if !cfg.Admin.ForceHTTPS || *auth != "" {
 			fmt.Fprintf(stderr, "zooid %s: -tls-cert says who asks an admin server of admin.forceHttps=true, without -auth\n",

@@ -88,8 +88,10 @@ func TestExportOfRunningServer(t *testing.T) {
 	}
 	secure := []string{"-tls-ca", filepath.Join(stores, "trust.pem")}
 	for name, args := range map[string][]string{
-		"file": {plain}, "gzip": {zipped}, "server": {"http://" + p.admin}, "path": {"http://" + p.admin + "/commands/"},
-		"identity": {"-auth", "digest:super:secret", "http://" + p.admin}, "TLS": append(secure, "https://"+p.admin),
+		"file": {plain}, "gzip": {zipped}, "path": {"-auth", "digest:super:secret", "http://" + p.admin + "/commands/"},
+		"identity": {"-auth", "digest:super:secret", "http://" + p.admin},
+		"token":    {"-auth", strings.Replace(p.own(), " ", ":", 1), "http://" + p.admin},
+		"TLS":      append(secure, "-auth", "digest:super:secret", "https://"+p.admin),
 		"certificate": append(secure, "-tls-cert", filepath.Join(stores, "client.pem"),
 			"-auth", "digest:super:secret", "https://"+p.admin+"/commands/snapshot"),
 	} {
@@ -110,8 +112,9 @@ func TestExportOfRunningServer(t *testing.T) {
 		code int
 		says string
 	}{
-		// an identity of anybody's, which / admits
-		"a wrong password": {[]string{"-auth", "digest:super:wrong", "http://" + p.admin}, 0, "exported"},
+		// identities of anybody's, which / admits
+		"nobody":           {[]string{"http://" + p.admin}, 1, "403, Not authorized: the ACL of / admits everybody"},
+		"a wrong password": {[]string{"-auth", "digest:super:wrong", "http://" + p.admin}, 1, "403, Not authorized"},
 		"another scheme": {
 			[]string{"-auth", "nosuch:secret", "http://" + p.admin}, 1,
 			"401, Not authenticated. The server doesn't know who asks",

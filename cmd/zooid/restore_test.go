@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/admin"
 	"github.com/zooid-project/zooid/zk"
 )
 
-// adminCall sends a request to a server's admin server as anybody, which the root's ACL permits.
+// adminCall sends a request to a server's admin server as the server's user.
 func (p *process) adminCall(method, path, body string) (int, string) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), method, "http://"+p.admin+"/commands/"+path,
@@ -22,7 +23,7 @@ func (p *process) adminCall(method, path, body string) (int, string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "ip")
+	req.Header.Set("Authorization", p.own())
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		p.t.Fatal(err)
@@ -33,6 +34,16 @@ func (p *process) adminCall(method, path, body string) (int, string) {
 		p.t.Fatal(err)
 	}
 	return res.StatusCode, string(answer)
+}
+
+// own returns the Authorization header of the server's user.
+func (p *process) own() string {
+	p.t.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(p.file), "data", admin.TokenScheme))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return admin.TokenScheme + " " + strings.TrimSpace(string(text))
 }
 
 var clientAddress = regexp.MustCompile(`"accepting clients" address=(127\.0\.0\.1:\d+)`)

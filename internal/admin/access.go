@@ -12,6 +12,7 @@ const (
 	errAuthMissing   = "Auth info is missing for the command"
 	errUnauthorized  = "Not authorized"
 	errNotAuthentic  = "Not authenticated"
+	errOpenRoot      = errUnauthorized + ": the ACL of / admits everybody, which isn't enough; ask as a superuser, as somebody whom that ACL names, or with the file admin.token of the server's data directory"
 	authHeader       = "Authorization"
 	authTokensMax    = 2
 	credentialsBytes = 4 << 10 // of an Authorization header, which leaves room for any real password
@@ -21,7 +22,10 @@ const (
 var allPermissions = []jute.Perm{jute.PermRead, jute.PermWrite, jute.PermCreate, jute.PermDelete, jute.PermAdmin}
 
 // permitted reports whether the caller may run a guarded command. If not, it answers the call, checking in Apache's
-// order: first for a missing header, then for invalid credentials, then for a missing permission.
+// order: first for a missing header, then for invalid credentials, then for a missing permission. Unlike Apache it
+// requires that somebody has named the caller: by the server's token, as a superuser, or in the ACL of the root. An
+// identity that everybody can make up, such as digest with any name and password, shows nothing while that ACL admits
+// everybody.
 func (c *call) permitted() bool {
 	header := c.req.Header.Get(authHeader)
 	if header == "" {
@@ -37,6 +41,15 @@ func (c *call) permitted() bool {
 		c.fail(http.StatusOK, errNotServing)
 		return false
 	}
+	if tokens[0] == TokenScheme {
+		if len(tokens) == authTokensMax && c.admin.token.is(tokens[1]) {
+			return true
+		}
+		c.admin.log.Warn("a caller of the admin server could not prove who it is", "client", c.req.RemoteAddr,
+			"err", "it has no token, or a former one", "code", "ZD-4010")
+		c.fail(http.StatusUnauthorized, errNotAuthentic)
+		return false
+	}
 	var credential []byte
 	if len(tokens) == authTokensMax {
 		credential = []byte(tokens[1])
@@ -48,12 +61,18 @@ func (c *call) permitted() bool {
 		c.fail(http.StatusUnauthorized, errNotAuthentic)
 		return false
 	}
-	for _, perm := range allPermissions {
-		if !c.of.Replica().Permits("/", perm, ids) {
-			c.admin.log.Warn("a caller of the admin server lacks a permission on /", "client", c.req.RemoteAddr,
-				"permission", perm, "code", "ZD-4011")
-			c.fail(http.StatusForbidden, errUnauthorized)
-			return false
+	of := c.of.Replica()
+	for _, rule := range []struct {
+		why     string
+		permits func(path string, want jute.Perm, ids []jute.ID) bool
+	}{{errUnauthorized, of.Permits}, {errOpenRoot, of.PermitsNamed}} {
+		for _, perm := range allPermissions {
+			if !rule.permits("/", perm, ids) {
+				c.admin.log.Warn("a caller of the admin server lacks a permission on /", "client", c.req.RemoteAddr,
+					"permission", perm, "code", "ZD-4011")
+				c.fail(http.StatusForbidden, rule.why)
+				return false
+			}
 		}
 	}
 	return true

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/zk"
@@ -32,7 +34,9 @@ type running struct {
 func start(t *testing.T, opt Options) *running {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := server.Open(server.Options{DataDir: dir, Listen: []string{"127.0.0.1:0"}, Version: "3.9.5-test"})
+	s, err := server.Open(server.Options{
+		DataDir: dir, Listen: []string{"127.0.0.1:0"}, Version: "3.9.5-test", Auth: auth.Options{X509: true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,10 +44,21 @@ func start(t *testing.T, opt Options) *running {
 	for !s.Status().Serving {
 		time.Sleep(time.Millisecond)
 	}
+	opt.TokenFile = filepath.Join(dir, TokenScheme)
 	r := listen(t, opt)
 	r.server, r.dataDir = s, dir
 	r.admin.Serve(s)
 	return r
+}
+
+// own returns the Authorization header of a caller that can read what the server's user can.
+func (r *running) own() string {
+	r.t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dataDir, TokenScheme))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return TokenScheme + " " + strings.TrimSpace(string(text))
 }
 
 // listen runs an Admin without a server.
@@ -126,7 +141,7 @@ func TestCommands(t *testing.T) {
 			}
 			auth := ""
 			if cmd.guarded {
-				auth = "ip"
+				auth = r.own()
 			}
 			status, answer := r.command(cmd.method, path, auth, bodies[cmd.name])
 			if status != want || answer["command"] != cmd.name {
@@ -213,7 +228,7 @@ func TestAnswers(t *testing.T) {
 	if v := get("monitor"); v["server_state"] != "standalone" || v["ephemerals_count"] != 1.0 {
 		t.Errorf("monitor: %v", v)
 	}
-	if _, answer := r.command(http.MethodPost, "shed", "ip", `{"percentage": 100}`); answer["connections_shed"] != 1.0 {
+	if _, answer := r.command(http.MethodPost, "shed", r.own(), `{"percentage": 100}`); answer["connections_shed"] != 1.0 {
 		t.Errorf("shed: %v", answer)
 	}
 }
@@ -222,7 +237,7 @@ func TestAnswers(t *testing.T) {
 func TestSnapshotStreams(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{})
-	res, body := r.do(http.MethodGet, "/commands/snapshot", "ip", "")
+	res, body := r.do(http.MethodGet, "/commands/snapshot", r.own(), "")
 	files, _ := filepath.Glob(filepath.Join(r.dataDir, "*.snap"))
 	if len(files) != 1 {
 		t.Fatalf("files %v", files)
@@ -242,10 +257,10 @@ func TestSnapshotStreams(t *testing.T) {
 func TestSnapshotRate(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{RateInterval: time.Hour})
-	if status, answer := r.command(http.MethodGet, "snapshot?streaming=false", "ip", ""); status != http.StatusOK {
+	if status, answer := r.command(http.MethodGet, "snapshot?streaming=false", r.own(), ""); status != http.StatusOK {
 		t.Fatalf("the first: %d, %v", status, answer)
 	}
-	if status, answer := r.command(http.MethodGet, "snapshot", "ip", ""); status != http.StatusTooManyRequests ||
+	if status, answer := r.command(http.MethodGet, "snapshot", r.own(), ""); status != http.StatusTooManyRequests ||
 		answer["error"] == nil {
 		t.Errorf("the second: %d, %v", status, answer)
 	}
@@ -273,7 +288,7 @@ func TestSnapshotRate(t *testing.T) {
 func TestSnapshotDisabled(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{SnapshotDisabled: true})
-	if status, answer := r.command(http.MethodGet, "snapshot", "ip", ""); status != http.StatusServiceUnavailable ||
+	if status, answer := r.command(http.MethodGet, "snapshot", r.own(), ""); status != http.StatusServiceUnavailable ||
 		answer["error"] == nil {
 		t.Errorf("%d, %v", status, answer)
 	}

@@ -58,6 +58,10 @@ type Options struct {
 	// possible.
 	Znodes func(file string) (znodes []byte, err error)
 
+	// TokenFile is where a token for callers on this host is written, for the server's user alone; "" for none. It is
+	// another one whenever a server begins to serve.
+	TokenFile string
+
 	Configuration string            // the text of zoo.cfg, for initial_configuration
 	Properties    map[string]string // for system_properties
 	// Pages are additional pages by path.
@@ -84,6 +88,7 @@ type Admin struct {
 	http   *http.Server
 
 	snapshots, restores rate
+	token               token
 
 	current atomic.Pointer[Server]
 
@@ -116,7 +121,7 @@ func Listen(opt Options) (*Admin, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Admin{opt: opt, log: lograte.Limit(opt.Log), byName: named()}
+	a := &Admin{opt: opt, log: lograte.Limit(opt.Log), byName: named(), token: token{path: opt.TokenFile}}
 	if a.snapshots.interval, a.restores.interval = opt.RateInterval, opt.RateInterval; a.opt.restoreBytes == 0 {
 		a.opt.restoreBytes = restoreBytesMax
 	}
@@ -164,6 +169,10 @@ func (a *Admin) Serve(s Server) {
 	case s == nil:
 		a.current.Store(nil)
 	default:
+		if err := a.token.draw(); err != nil {
+			a.opt.Log.Warn("the token for callers of the admin server on this host can't be written; they need a credential",
+				"file", a.opt.TokenFile, "err", err, "code", "ZD-4029")
+		}
 		a.current.Store(&s)
 	}
 }

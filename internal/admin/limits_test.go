@@ -55,7 +55,7 @@ func TestBadRequests(t *testing.T) {
 		`{"percentage": 1e99}`: 400, `{}`: 400,
 		padded(bodyBytesMax): 200, padded(bodyBytesMax + 1): 413,
 	} {
-		if status, answer := r.command(http.MethodPost, "shed_connections", "ip", body); status != want ||
+		if status, answer := r.command(http.MethodPost, "shed_connections", r.own(), body); status != want ||
 			(answer["error"] == nil) != (want == 200) {
 			t.Errorf("a body of %d bytes (%.30s): %d, %v; want %d", len(body), body, status, answer["error"], want)
 		}
@@ -242,8 +242,34 @@ func TestClientCertificate(t *testing.T) {
 		t.Error("a caller with a certificate of an unknown issuer is answered")
 	}
 	r.client = secureClient(t, "client.pem")
-	if status, answer := r.command(http.MethodGet, "snapshot?streaming=false", "x509", ""); status != http.StatusOK {
-		t.Errorf("a caller with a certificate: %d, %v", status, answer)
+	certs, err := testStore("client.pem").Certificates()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := x509.ParseCertificate(certs[0].Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject, err := auth.Subject(shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := zk.Open(t.Context(), r.server.Addrs()[0].String(), zk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for want, id := range map[int]string{http.StatusOK: subject, http.StatusForbidden: subject + "X"} {
+		acl := []zk.ACL{
+			{Perms: zk.PermAll, ID: zk.ID{Scheme: "x509", ID: id}},
+			{Perms: zk.PermAdmin, ID: zk.ID{Scheme: "ip", ID: "127.0.0.1"}},
+		}
+		if _, err := c.SetACL(t.Context(), "/", acl, -1); err != nil {
+			t.Fatal(err)
+		}
+		if status, answer := r.command(http.MethodGet, "snapshot?streaming=false", "x509", ""); status != want {
+			t.Errorf("a caller with a certificate, ACL for %s: %d, %v; want %d", id, status, answer, want)
+		}
 	}
 }
 
@@ -283,8 +309,26 @@ func TestAuthorization(t *testing.T) {
 	} {
 		check(auth, 401, errNotAuthentic)
 	}
-	check("ip", 200, nil)
-	check("digest a:b", 200, nil)
+	// The ACL of the root admits everybody: that says nothing of a caller, and neither does a name of his own choice.
+	for _, auth := range []string{"ip", "digest a:b", "digest who:ever"} {
+		check(auth, 403, errOpenRoot)
+		for _, command := range []string{"restore", "shed_connections", "drain", "reload"} {
+			if status, answer := r.command(http.MethodPost, command, auth, "{}"); status != 403 {
+				t.Errorf("%s by %s: %d, %v", command, auth, status, answer)
+			}
+		}
+	}
+	check(r.own(), 200, nil)
+	for _, auth := range []string{TokenScheme, TokenScheme + " ", TokenScheme + " " + strings.Repeat("0", 2*tokenBytes)} {
+		check(auth, 401, errNotAuthentic)
+	}
+	former := r.own()
+	r.admin.Serve(r.server)
+	check(former, 401, errNotAuthentic)
+	check(r.own(), 200, nil)
+	if st, err := os.Stat(filepath.Join(r.dataDir, TokenScheme)); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("the token's file: %v, %v", st, err)
+	}
 	for path, method := range map[string]string{
 		"restore": "POST", "shed_connections": "POST", "drain": "POST", "reload": "POST", "rest": "GET",
 	} {
@@ -314,6 +358,17 @@ func TestAuthorization(t *testing.T) {
 		}
 		check("digest a:b", 200, nil)
 		check("digest a:c", 403, errUnauthorized)
+	}
+	for _, open := range [][]string{{"0.0.0.0/0"}, {"0.0.0.0/1", "128.0.0.0/1"}} { // everybody, in other words
+		var acl []zk.ACL
+		for _, id := range open {
+			acl = append(acl, zk.ACL{Perms: all, ID: zk.ID{Scheme: "ip", ID: id}})
+		}
+		if _, err := c.SetACL(t.Context(), "/", append(acl, zk.ACL{Perms: all, ID: zk.ID{Scheme: "auth"}}), -1); err != nil {
+			t.Fatal(err)
+		}
+		check("ip", 403, errOpenRoot)
+		check("digest a:b", 200, nil)
 	}
 }
 
@@ -394,7 +449,7 @@ func TestSnapshotTimeout(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{snapshotTimeout: 50 * time.Millisecond})
 	r.admin.Serve(stuck{r.server})
-	if status, answer := r.command(http.MethodGet, "snapshot", "ip", ""); status != http.StatusInternalServerError ||
+	if status, answer := r.command(http.MethodGet, "snapshot", r.own(), ""); status != http.StatusInternalServerError ||
 		!strings.Contains(fmt.Sprint(answer["error"]), "deadline exceeded") {
 		t.Errorf("%d, %v", status, answer)
 	}

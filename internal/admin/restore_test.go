@@ -70,9 +70,9 @@ func TestRestore(t *testing.T) {
 	}{
 		{"nobody's", "", "x", http.StatusUnauthorized, "Auth info is missing"},
 		{"a stranger's", "nosuch x", "x", http.StatusUnauthorized, "Not authenticated"},
-		{"nothing", "ip", "", http.StatusBadRequest, "empty"},
-		{"garbage", "ip", "garbage", http.StatusBadRequest, "it is garbage"},
-		{"what the servers refuse", "ip", saved[:len(saved)-1], http.StatusInternalServerError, "refuse"},
+		{"nothing", r.own(), "", http.StatusBadRequest, "empty"},
+		{"garbage", r.own(), "garbage", http.StatusBadRequest, "it is garbage"},
+		{"what the servers refuse", r.own(), saved[:len(saved)-1], http.StatusInternalServerError, "refuse"},
 	} {
 		status, answer := r.command(http.MethodPost, "restore", bad.auth, bad.body)
 		if text, _ := answer["error"].(string); status != bad.status || !strings.Contains(text, bad.says) {
@@ -87,7 +87,7 @@ func TestRestore(t *testing.T) {
 	if list, _, err := c.Children(ctx, "/a"); err != nil || len(list) != 0 {
 		t.Fatalf("something was restored: %v, %v", list, err)
 	}
-	status, answer := r.command(http.MethodPost, "rest", "ip", saved)
+	status, answer := r.command(http.MethodPost, "rest", r.own(), saved)
 	if status != http.StatusOK || answer["last_zxid"].(float64) <= float64(zxid) {
 		t.Fatalf("%d, %v", status, answer)
 	}
@@ -117,7 +117,7 @@ func (r *running) chunked(body string) (int, string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "ip")
+	req.Header.Set("Authorization", r.own())
 	res, err := r.client.Do(req)
 	if err != nil {
 		r.t.Fatal(err)
@@ -131,8 +131,8 @@ func (r *running) chunked(body string) (int, string) {
 func (r *running) raw(what string, length int, body, want string) {
 	r.t.Helper()
 	conn := dial(r.t, r)
-	fmt.Fprintf(conn, "POST /commands/restore HTTP/1.1\r\nHost: h\r\nAuthorization: ip\r\nContent-Length: %d\r\n\r\n%s",
-		length, body)
+	fmt.Fprintf(conn, "POST /commands/restore HTTP/1.1\r\nHost: h\r\nAuthorization: %s\r\nContent-Length: %d\r\n\r\n%s",
+		r.own(), length, body)
 	conn.(interface{ CloseWrite() error }).CloseWrite()
 	conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 	b, err := io.ReadAll(conn)
@@ -148,7 +148,8 @@ func TestSlowRestore(t *testing.T) {
 	r := start(t,
 		Options{bodyTimeout: 50 * time.Millisecond, Znodes: func(string) ([]byte, error) { asked = true; return nil, nil }})
 	conn := dial(t, r)
-	fmt.Fprint(conn, "POST /commands/restore HTTP/1.1\r\nHost: h\r\nAuthorization: ip\r\nContent-Length: 1000000\r\n\r\nthe first bytes")
+	fmt.Fprintf(conn, "POST /commands/restore HTTP/1.1\r\nHost: h\r\nAuthorization: %s\r\nContent-Length: 1000000\r\n\r\nthe first bytes",
+		r.own())
 	conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if b, err := io.ReadAll(conn); err != nil || !strings.Contains(string(b), " 400 ") ||
 		!strings.Contains(string(b), "nothing was restored") {
@@ -164,7 +165,7 @@ func TestRestoreRate(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{Znodes: plainZnodes, RateInterval: time.Hour})
 	for _, want := range []int{http.StatusBadRequest, http.StatusTooManyRequests} {
-		if status, answer := r.command(http.MethodPost, "restore", "ip", "garbage"); status != want ||
+		if status, answer := r.command(http.MethodPost, "restore", r.own(), "garbage"); status != want ||
 			answer["error"] == nil {
 			t.Errorf("%d, %v; want %d", status, answer, want)
 		}
@@ -176,7 +177,7 @@ func TestRestoreRate(t *testing.T) {
 func TestRestoreDisabled(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{Znodes: plainZnodes, RestoreDisabled: true})
-	if status, answer := r.command(http.MethodPost, "restore", "ip", "x"); status != http.StatusServiceUnavailable ||
+	if status, answer := r.command(http.MethodPost, "restore", r.own(), "x"); status != http.StatusServiceUnavailable ||
 		!strings.Contains(answer["error"].(string), "admin.restore.enabled") {
 		t.Errorf("%d, %v", status, answer)
 	}

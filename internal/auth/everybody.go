@@ -1,5 +1,7 @@
 package auth
 
+import "github.com/zooid-project/zooid/jute"
+
 // addressesShare is the part of all IPv4 addresses, and of all IPv6 addresses, that the "ip" entries
 // of one ACL may hold together without being for everybody. The largest networks that anybody has to
 // name, 10.0.0.0/8 and fc00::/7, are far smaller. Entries are summed up, since two halves are
@@ -32,4 +34,24 @@ func (a *audience) add(scheme, id string) bool {
 		return *all > addressesAll/addressesShare
 	}
 	return false
+}
+
+// PermitsNamed is Permits without the entries that admit everybody (see Registry.Judge), and false
+// for an empty list. It says whether somebody who set the ACL, or made the bearer a superuser, named
+// the bearer.
+func PermitsNamed(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
+	var admitted audience
+	open := false // to so many addresses that an address says nothing
+	for i := range acl {
+		if id := &acl[i].ID; id.Scheme == ip && acl[i].Perms&want != 0 {
+			open = admitted.add(id.Scheme, id.ID) || open
+		}
+	}
+	named := make([]jute.ACL, 1, len(acl)+1) // an entry that permits nothing, since an empty list permits all
+	for _, a := range acl {
+		if !isAnyone(&a.ID) && (a.ID.Scheme != ip || !open) {
+			named = append(named, a)
+		}
+	}
+	return Permits(named, want, ids)
 }

@@ -34,3 +34,12 @@ func (r *Replica) Permits(path string, want jute.Perm, ids []jute.ID) bool {
 	acl, ok := r.tree.ACL(path)
 	return ok && r.tree.Permits(path, acl, want, ids)
 }
+
+// PermitsNamed is Permits for a caller that must be named: a superuser, or an identity that the ACL
+// grants the permission by an entry that doesn't admit everybody.
+func (r *Replica) PermitsNamed(path string, want jute.Perm, ids []jute.ID) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	acl, ok := r.tree.ACL(path)
+	return ok && r.tree.Permits(path, acl, want, ids) && auth.PermitsNamed(acl, want, ids)
+}

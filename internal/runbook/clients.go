@@ -33,8 +33,8 @@ var clients = []Entry{
 		"The Authorization header of a request for snapshot, restore or the like is missing or wrong.",
 		"Correct the caller's credentials: they are a scheme and an identity, as for addauth."},
 	{"ZD-4011", "A caller of the admin server lacks a permission",
-		"Such commands need all five permissions on the znode /, as with Apache; the line names the one that is missing.",
-		"Use an identity that has them, or change the ACL of /."},
+		"Such commands need all five permissions on the znode /, as with Apache; the line names the one that is missing. Unlike Apache they don't take what the ACL of / grants to everybody.",
+		"Use a superuser, an identity that the ACL of / names, or admin.token of the data directory."},
 	{"ZD-4012", "An answer of the admin server could not be encoded",
 		"This is a fault of Zooid.",
 		"Report it with the name of the command."},
@@ -86,4 +86,7 @@ var clients = []Entry{
 	{"ZD-4028", "A client was slow to read its answers",
 		"One write to its connection took longer than log.slowRequestMs, because the client, or the network to it, took nothing more. sendMs is the time and bytes how much was written. Its own requests may wait meanwhile; no other client does.",
 		"See whether the client is busy, stopped, or far away. A client that takes nothing for 30 s is closed."},
+	{"ZD-4029", "The admin server's token can't be written",
+		"At the start a server writes admin.token into its data directory, by which 'zooid drain', 'zooid reload' and others that can read it show that they are the server's user or root. The error says why it could not.",
+		"Mend what the error names and restart the server, or give these commands a credential (-auth)."},
 }

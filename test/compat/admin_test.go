@@ -98,6 +98,7 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 		ask(alone, "alone", "POST", name, "")
 		ask(alone, "alone", "HEAD", name, "")
 	}
+	namedOnRoot(t, c)
 	for _, path := range []string{
 		"nosuch", "a/b", "", "stmk?traceMask=12", "stmk?traceMask=x", "stmk?traceMask=", "snapshot?streaming=false",
 		"snapshot?streaming=false&x=y",
@@ -132,6 +133,7 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 	}
 	once := StartEnsemble(t, p, 1,
 		Options{Admin: true, Config: map[string]string{"admin.rateLimiterIntervalInMS": "600000000"}})[0]
+	namedOnRoot(t, adminClient(t, once))
 	ask(once, "the first", "GET", "snapshot", "ip")
 	ask(once, "the second", "GET", "snapshot", "ip")
 	for _, s := range StartEnsemble(t, p, 4, Options{Admin: true, Observers: 1}) {
@@ -152,6 +154,18 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 		}
 	}
 	return shapes
+}
+
+// namedOnRoot makes the ACL of / name addresses and the identity of c: the admin server of Zooid's takes no caller
+// whom that ACL admits as everybody (docs/protocol.md).
+func namedOnRoot(t *testing.T, c *zk.Client) {
+	t.Helper()
+	acl := []zk.ACL{
+		{Perms: zk.PermAll, ID: zk.ID{Scheme: "ip", ID: "127.0.0.1"}}, {Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}},
+	}
+	if _, err := c.SetACL(t.Context(), "/", acl, -1); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // adminClient has a session with an ephemeral znode and a watch on s, until the test ends.
@@ -301,6 +315,7 @@ func TestSnapshotLoadsAtApache(t *testing.T) {
 	reference.classPath += string(filepath.ListSeparator) + filepath.Join(cacheFolder(t), "apache-admin", "*")
 	from := StartEnsemble(t, subject, 1, Options{Admin: true})[0]
 	c := adminClient(t, from)
+	namedOnRoot(t, c)
 	for i := range 20 {
 		if _, err := c.Create(t.Context(), fmt.Sprintf("/n%d", i), []byte("data"), zk.ModePersistent,
 			zk.WorldACL(zk.PermAll)); err != nil {

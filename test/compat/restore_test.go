@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// callAdmin sends a command to a server's admin server as anybody.
+// callAdmin sends a command to a server's admin server, as somebody at this address.
 func callAdmin(t *testing.T, s *Server, method, path, body string) (int, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -67,6 +67,10 @@ func TestRestoreOfEnsemble(t *testing.T) {
 	servers := StartEnsemble(t, subject, 3, Options{Admin: true})
 	_, others := roles(t, servers)
 	before := adminClient(t, servers[0])
+	namedOnRoot(t, before)
+	if err := adminClient(t, others[0]).Sync(ctx, "/"); err != nil { // the server that is asked knows the ACL
+		t.Fatal(err)
+	}
 	if _, err := before.Create(ctx, "/before", nil, zk.ModePersistent, world); err != nil {
 		t.Fatal(err)
 	}
