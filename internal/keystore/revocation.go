@@ -214,10 +214,15 @@ func (r *revocation) lookUp(cert, issuer *x509.Certificate) (revoked bool, err e
 		if bad != nil {
 			return false, bad
 		}
+		var newest *x509.RevocationList
 		for _, list := range lists {
-			if bytes.Equal(list.RawIssuer, issuer.RawSubject) && r.covers(list, cert, issuer, "") == nil {
-				return contains(list, cert), nil
+			if bytes.Equal(list.RawIssuer, issuer.RawSubject) && r.covers(list, cert, issuer, "") == nil &&
+				(newest == nil || supersedes(list, newest)) {
+				newest = list
 			}
+		}
+		if newest != nil {
+			return contains(newest, cert), nil
 		}
 	}
 	if !r.crl {
@@ -225,7 +230,7 @@ func (r *revocation) lookUp(cert, issuer *x509.Certificate) (revoked bool, err e
 	}
 	for _, at := range cert.CRLDistributionPoints[:min(len(cert.CRLDistributionPoints), 4)] {
 		var list *x509.RevocationList
-		if list, err = r.list(at); err != nil {
+		if list, err = r.list(at, issuer); err != nil {
 			continue
 		}
 		if err = r.covers(list, cert, issuer, at); err == nil {
@@ -233,6 +238,16 @@ func (r *revocation) lookUp(cert, issuer *x509.Certificate) (revoked bool, err e
 		}
 	}
 	return false, err
+}
+
+// supersedes reports whether the issuer has made one list after another, by what it has signed: the
+// time, and for two lists of one second the number (RFC 5280, 5.2.3). An older list may still be
+// current, and lacks what was revoked since.
+func supersedes(list, other *x509.RevocationList) bool {
+	if !list.ThisUpdate.Equal(other.ThisUpdate) {
+		return list.ThisUpdate.After(other.ThisUpdate)
+	}
+	return list.Number != nil && (other.Number == nil || list.Number.Cmp(other.Number) > 0)
 }
 
 func contains(list *x509.RevocationList, cert *x509.Certificate) bool {
@@ -293,8 +308,9 @@ func (r *revocation) covers(list *x509.RevocationList, cert, issuer *x509.Certif
 	return nil
 }
 
-// list returns the list at a URL, from the cache if possible.
-func (r *revocation) list(at string) (*x509.RevocationList, error) {
+// list returns the list at a URL, from the cache if possible. While the cache has the last list from
+// there, no older one takes its place, which whoever is in between might send.
+func (r *revocation) list(at string, issuer *x509.Certificate) (*x509.RevocationList, error) {
 	now := r.now()
 	r.mu.Lock()
 	kept, ok := r.lists[at]
@@ -310,13 +326,22 @@ func (r *revocation) list(at string) (*x509.RevocationList, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the revocation list at %.200q: %w", at, err)
 	}
+	if err := list.CheckSignatureFrom(issuer); err != nil { // a forged one must not take the last one's place
+		return nil, fmt.Errorf("read the revocation list at %.200q: %w", at, err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.lists) >= answersMax || r.bytes+len(b) > crlBytesKept {
+	if last := r.lists[at].list; last != nil {
+		r.bytes -= len(last.Raw)
+		if supersedes(last, list) {
+			list = last
+		}
+	}
+	if len(r.lists) >= answersMax || r.bytes+len(list.Raw) > crlBytesKept {
 		clear(r.lists)
 		r.bytes = 0
 	}
-	r.bytes += len(b)
+	r.bytes += len(list.Raw)
 	r.lists[at] = keptList{list, now.Add(answerLasts)}
 	return list, nil
 }

@@ -39,6 +39,7 @@ type testAuthority struct {
 	forged  atomic.Bool // answers are signed by another key
 	revoked atomic.Int64
 	asked   atomic.Int64
+	age     atomic.Int64 // ns by which lists are older
 }
 
 // newTestAuthority returns an authority that answers at its URL.
@@ -92,6 +93,7 @@ func (a *testAuthority) validity() (from, to time.Time) {
 	if a.expired.Load() {
 		from = from.Add(-24 * time.Hour)
 	}
+	from = from.Add(-time.Duration(a.age.Load()))
 	return from, from.Add(time.Hour)
 }
 
@@ -336,11 +338,98 @@ func TestRevocationAnswersAreKept(t *testing.T) {
 	if err := check(); err != nil || len(r.asked) > answersMax {
 		t.Errorf("%d answers are kept; %v", len(r.asked), err)
 	}
-	if _, err := r.list(a.url + "/list"); err != nil || len(r.lists) > answersMax {
+	if _, err := r.list(a.url+"/list", a.cert); err != nil || len(r.lists) > answersMax {
 		t.Errorf("%d lists are kept; %v", len(r.lists), err)
 	}
 	if _, err := r.fetch(http.MethodGet, "ldap://x/", nil, 1); err == nil || !strings.Contains(err.Error(), "HTTP") {
 		t.Errorf("ask by LDAP: %v", err)
+	}
+}
+
+// TestNewestListDecides: of several lists that are current the last one decides, whatever their order in a file, and
+// an older one doesn't take the place of a newer one from the same URL.
+func TestNewestListDecides(t *testing.T) {
+	t.Parallel()
+	a := newTestAuthority(t)
+	cert := a.issue(true, false).Leaf
+	made := func(age time.Duration, number int64, withdrawn, reason int64) []byte {
+		from := time.Now().Add(-age).Truncate(time.Second)
+		l := &x509.RevocationList{Number: big.NewInt(number), ThisUpdate: from, NextUpdate: from.Add(2 * time.Hour)}
+		if withdrawn > 0 {
+			l.RevokedCertificateEntries = []x509.RevocationListEntry{
+				{SerialNumber: big.NewInt(withdrawn), RevocationTime: from, ReasonCode: int(reason)},
+			}
+		}
+		b, err := x509.CreateRevocationList(rand.Reader, l, a.cert, a.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: b})
+	}
+	own := cert.SerialNumber.Int64()
+	for name, c := range map[string]struct {
+		older, newer []byte
+		revoked      bool
+	}{
+		"revoked since":          {made(time.Hour, 1, 0, 0), made(time.Minute, 2, own, 0), true},
+		"revoked in one second":  {made(time.Minute, 1, 0, 0), made(time.Minute, 2, own, 0), true},
+		"a hold that was lifted": {made(time.Hour, 1, own, 6), made(time.Minute, 2, own, reasonRemoved), false},
+		"another's":              {made(time.Hour, 1, 0, 0), made(time.Minute, 2, own+1, 0), false},
+	} {
+		for _, order := range [][]byte{append(bytes.Clone(c.older), c.newer...), append(bytes.Clone(c.newer), c.older...)} {
+			file := filepath.Join(t.TempDir(), "lists.pem")
+			if err := os.WriteFile(file, order, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := newRevocation(false, false, file).check([][]*x509.Certificate{{cert, a.cert}}, nil)
+			if errors.Is(err, errRevoked) != c.revoked || !c.revoked && err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+
+	// From a URL: first the newer list, then, when it is asked for again, one from before the certificate was revoked.
+	r := newRevocation(true, false, "")
+	check := func() error { return r.check([][]*x509.Certificate{{cert, a.cert}}, nil) }
+	later := func() { r.mu.Lock(); outdated(r.lists); r.mu.Unlock() }
+	a.revoked.Store(own)
+	if err := check(); !errors.Is(err, errRevoked) {
+		t.Errorf("the newer list: %v", err)
+	}
+	a.revoked.Store(0)
+	a.age.Store(int64(10 * time.Minute))
+	later()
+	if err := check(); !errors.Is(err, errRevoked) {
+		t.Errorf("the older list after the newer one: %v", err)
+	}
+	if len(r.lists) != 1 || r.bytes != len(r.lists[a.url+"/list"].list.Raw) {
+		t.Errorf("%d lists of %d bytes are counted", len(r.lists), r.bytes)
+	}
+	// One that a stranger has signed counts for nothing, however new it is.
+	a.forged.Store(true)
+	a.age.Store(-int64(20 * time.Second))
+	later()
+	if err := check(); !errors.Is(err, errUnknown) {
+		t.Errorf("a forged list: %v", err)
+	}
+	a.forged.Store(false)
+	a.age.Store(int64(10 * time.Minute))
+	later()
+	if err := check(); !errors.Is(err, errRevoked) {
+		t.Errorf("the older list after a forged one: %v", err)
+	}
+	a.age.Store(-int64(20 * time.Second))
+	later()
+	if err := check(); err != nil {
+		t.Errorf("a newer list of the authority: %v", err)
+	}
+}
+
+// outdated makes the lists in the cache ones that are asked for again.
+func outdated(lists map[string]keptList) {
+	for at, l := range lists {
+		l.until = time.Time{}
+		lists[at] = l
 	}
 }
 
