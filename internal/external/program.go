@@ -17,7 +17,7 @@ import (
 // copies.
 const startsPerSecond = 10
 
-// errPermissions says that others than the program's owner can change it.
+// errPermissions says that others than root, the server's user and the program's owner can change it.
 var errPermissions = errors.New("others than its owner may change it; chmod go-w")
 
 // A program answers questions on its standard output. Idle copies of it are kept for later questions.
@@ -43,13 +43,10 @@ func newProgram(args []string, copies int) (*program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the program: %w", err)
 	}
-	st, err := os.Stat(file)
-	if err != nil {
-		return nil, fmt.Errorf("find the program: %w", err)
+	if err := inspect(file); err != nil {
+		return nil, err
 	}
-	if st.Mode().Perm()&0o022 != 0 {
-		return nil, fmt.Errorf("use the program %s: %w", file, errPermissions)
-	}
+	args[0] = file // what was inspected is what is started
 	return &program{args: args, starts: float64(copies), burst: float64(copies), paid: time.Now()}, nil
 }
 
@@ -95,6 +92,9 @@ func (p *program) take() (c *process, used bool, err error) {
 		return nil, false, fmt.Errorf("the program ends too often; it is started %d times a second", startsPerSecond)
 	}
 	p.starts--
+	if err := inspect(p.args[0]); err != nil { // permissions may have changed since the last start
+		return nil, false, err
+	}
 	c, err = start(p.args)
 	return c, false, err
 }

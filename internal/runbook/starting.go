@@ -121,7 +121,7 @@ var securing = []Entry{
 		"The files of the stores can't be read; the message says why. The stores that were read before stay in use, and everything else is reloaded.",
 		"Replace the files by valid ones and reload again."},
 	{"ZD-1228", "A program or endpoint that judges credentials can't be used",
-		"authProvider.SCHEME names a program that isn't there, can't be run, or can be changed by others than its owner; or a URL to which credentials would go in clear.",
+		"authProvider.SCHEME names a program that isn't there, can't be run, or can be changed or replaced by others than its owner, who may write a folder on the way to it; or a URL to which credentials would go in clear.",
 		"Correct the line, or the permissions of the program. See docs/configuration.md."},
 	{"ZD-1229", "Tokens can't be taken",
 		"The keys auth.bearer.* name a file with no public key, a URL by which keys could be changed on their way, or an algorithm that isn't taken.",
