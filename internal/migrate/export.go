@@ -62,7 +62,7 @@ func Export(o ExportOptions) (*Exported, error) {
 	}
 	_, missing := os.Stat(o.To)
 	unfinished := filepath.Join(o.To, unfinishedExport)
-	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o755)); err != nil {
+	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o700)); err != nil {
 		return nil, fmt.Errorf("write Apache's files: %w", err)
 	}
 	defer func() {

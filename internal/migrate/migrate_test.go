@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/adler32"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -327,6 +328,19 @@ func TestThereAndBack(t *testing.T) {
 	}
 	if a, b := listed(was), listed(is); !maps.Equal(a, b) {
 		t.Errorf("%v\ninstead of\n%v", b, a)
+	}
+	err = filepath.WalkDir(back, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == back {
+			return err
+		}
+		st, err := d.Info()
+		if err == nil && st.Mode().Perm()&0o077 != 0 {
+			t.Errorf("others can read %s, which has hashes of passwords: %v", path, st.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	if _, err := Export(ExportOptions{Dirs: []string{dir}, To: back}); err == nil ||
 		!strings.Contains(err.Error(), "there already") {

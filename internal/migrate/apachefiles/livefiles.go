@@ -27,7 +27,7 @@ type LogWriter struct {
 // CreateLog creates the log whose first transaction is zxid, in a dataDir. It replaces an existing log of that name,
 // which can't hold a complete record.
 func CreateLog(dir string, zxid int64) (*LogWriter, error) {
-	f, err := os.Create(filepath.Join(dir, Version2, fmt.Sprintf("log.%x", zxid)))
+	f, err := CreateFile(filepath.Join(dir, Version2, fmt.Sprintf("log.%x", zxid)))
 	if err != nil {
 		return nil, fmt.Errorf("begin a log: %w", err)
 	}

@@ -33,6 +33,32 @@ type Session struct {
 	Timeout int32 // milliseconds
 }
 
+// Everything that the files hold can be read in them, whatever ACLs say, and the hashes of passwords with it. So nobody
+// but the user who writes them can, whatever the umask.
+const (
+	dirMode  = 0o700
+	fileMode = 0o600
+)
+
+// CreateFile creates a file of a data directory, or empties it. Nobody but its user can read it.
+func CreateFile(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
+}
+
+// MakeDir makes dataDir's directory version-2, and dataDir if need be. One that is there already is closed to others
+// than its user and group: earlier versions let everybody read it.
+func MakeDir(dataDir string) error {
+	dir := filepath.Join(dataDir, Version2)
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return err
+	}
+	st, err := os.Stat(dir)
+	if err != nil || st.Mode().Perm()&0o007 == 0 {
+		return err
+	}
+	return os.Chmod(dir, st.Mode().Perm()&^0o007)
+}
+
 // Write creates the directory version-2 in dir, where it must not exist yet, with a snapshot and the epochs. It
 // returns Apache's digest of the tree. version-2 appears only when it is complete.
 func Write(dir string, c *Content) (digest uint64, err error) {
@@ -45,7 +71,7 @@ func Write(dir string, c *Content) (digest uint64, err error) {
 		return 0, fmt.Errorf("write Apache's files: %s is there already; give an empty directory, or a new one", final)
 	}
 	unfinished := final + ".unfinished"
-	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o755)); err != nil {
+	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, dirMode)); err != nil {
 		return 0, fmt.Errorf("write Apache's files: %w", err)
 	}
 	defer os.RemoveAll(unfinished) // finds nothing once it has been renamed
@@ -70,7 +96,7 @@ func Write(dir string, c *Content) (digest uint64, err error) {
 
 // writeFile writes a file and makes it durable.
 func writeFile(path string, content func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
 	if err != nil {
 		return fmt.Errorf("write Apache's files: %w", err)
 	}

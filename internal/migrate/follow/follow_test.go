@@ -358,6 +358,10 @@ func TestStartOver(t *testing.T) {
 func TestSnapshotsAreWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	earlier := filepath.Join(dir, apachefiles.Version2)
+	if err := errors.Join(os.Mkdir(earlier, 0o755), os.Chmod(earlier, 0o755)); err != nil { // as earlier versions made it
+		t.Fatal(err)
+	}
 	l := startLeader(t)
 	f, err := Open(l.options(dir))
 	if err != nil {
@@ -380,6 +384,19 @@ func TestSnapshotsAreWritten(t *testing.T) {
 	kept, report, err := apachefiles.Load(apachefiles.Options{Dir: dir})
 	if err != nil || report.SnapshotZxid == 0 || report.Mismatch != nil || kept.Digest() != l.state.Digest() {
 		t.Errorf("%v, %+v", err, report)
+	}
+	// Nobody else reads what ACLs protect, and hashes of passwords.
+	if st, err := os.Stat(earlier); err != nil || st.Mode().Perm() != 0o750 {
+		t.Errorf("the folder's mode: %v, %v", st.Mode(), err)
+	}
+	files, err := os.ReadDir(earlier)
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		if st, err := f.Info(); err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f.Name(), st, err)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ const unfinished = "unfinished.tmp"
 // openKeeper opens a directory, creating it if need be.
 func openKeeper(dir string, say func(string)) (*keeper, *apachefiles.State, error) {
 	version2 := filepath.Join(dir, apachefiles.Version2)
-	if err := os.MkdirAll(version2, 0o755); err != nil {
+	if err := apachefiles.MakeDir(dir); err != nil {
 		return nil, nil, fmt.Errorf("follow into %s: %w", dir, err)
 	}
 	lock, err := lockFile(filepath.Join(dir, "follow.lock"))
@@ -143,7 +143,7 @@ func (k *keeper) beginWalk(state *apachefiles.State) error {
 	if err := k.closeLog(); err != nil {
 		return err
 	}
-	to, err := os.Create(filepath.Join(k.dir, apachefiles.Version2, unfinished))
+	to, err := apachefiles.CreateFile(filepath.Join(k.dir, apachefiles.Version2, unfinished))
 	if err != nil {
 		return k.fail(err)
 	}
