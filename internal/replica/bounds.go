@@ -22,7 +22,7 @@ const boundsMax = 1000
 type bounds struct {
 	sets  [limit.Scopes]limit.Set // for limit.Path, the limits of the root
 	paths map[string]*pathBound   // including the root
-	top   boundPart               // the same by the parts of the paths
+	below limit.ByPath[pathBound] // the same without the root
 	rated bool                    // some path has a limit of requests or bytes
 
 	// A write whose record is no larger than bodyMin can't exceed a limit of data or depth. No write
@@ -39,45 +39,6 @@ type pathBound struct {
 	path string
 	set  limit.Set
 	used *rates // kept when the limits change
-}
-
-// A boundPart is a part of the paths that have limits of their own. The zero value is the root.
-type boundPart struct {
-	bound *pathBound // nil for a path without limits of its own
-	below map[string]*boundPart
-}
-
-// part returns the part for a path, which it adds if need be.
-func (p *boundPart) part(path string) *boundPart {
-	for name := range strings.SplitSeq(path[1:], "/") {
-		next := p.below[name]
-		if next == nil {
-			if next = new(boundPart); p.below == nil {
-				p.below = map[string]*boundPart{}
-			}
-			p.below[name] = next
-		}
-		p = next
-	}
-	return p
-}
-
-// nearest returns the limits of the nearest ancestor of a path, or of itself, that has any; nil if
-// none has. It looks at each byte of the path once, whatever the path is: a client may send one of
-// hundreds of thousands of parts, and no deeper than the deepest path with limits.
-func (p *boundPart) nearest(path string) (found *pathBound) {
-	if path == "" || path[0] != '/' {
-		return nil
-	}
-	for name := range strings.SplitSeq(path[1:], "/") {
-		if p = p.below[name]; p == nil {
-			break
-		}
-		if p.bound != nil {
-			found = p.bound
-		}
-	}
-	return found
 }
 
 // rates track how much of the request limit and the byte limit was used.
@@ -146,7 +107,7 @@ func (r *Replica) readBounds() {
 func (b *bounds) add(path string, set limit.Set) {
 	p := &pathBound{path: path, set: set}
 	if b.paths[path] = p; path != "/" {
-		b.top.part(path).bound = p
+		b.below.Set(path, p)
 	}
 	b.rated = b.rated || set[limit.Requests] > 0 || set[limit.Bytes] > 0
 }
@@ -192,7 +153,7 @@ func (b *bounds) of(path string) *pathBound {
 	if path == limit.Root || strings.HasPrefix(path, limit.Root+"/") {
 		return unbounded
 	}
-	if p := b.top.nearest(path); p != nil {
+	if p := b.below.Nearest(path); p != nil {
 		return p
 	}
 	return b.paths["/"]
