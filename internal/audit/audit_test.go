@@ -51,6 +51,96 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestClaimedNames: a name that nobody vouches for doesn't look like one that somebody does.
+func TestClaimedNames(t *testing.T) {
+	t.Parallel()
+	e := Entry{
+		Users: []string{"127.0.0.1", "CN=a,O=b"}, Claimed: []string{"admin", "admin,root", "x?"}, Operation: Delete,
+		Result: Success,
+	}
+	text, json := string(e.appendText(nil, at)), string(e.appendJSON(nil, at))
+	if want := `user=127.0.0.1,CN=a,O=b,admin?,admin\u002croot?,x??` + "\t"; !strings.Contains(text, want) {
+		t.Errorf("no %q in %q", want, text)
+	}
+	if want := `"user":["127.0.0.1","CN=a,O=b"],"claimed":["admin","admin,root","x?"]`; !strings.Contains(json, want) {
+		t.Errorf("no %q in %q", want, json)
+	}
+}
+
+// TestFailuresLeaveRoom: whoever makes many requests fail doesn't push what others did out of the files, not from one
+// address and not from many; what isn't written is counted.
+func TestFailuresLeaveRoom(t *testing.T) {
+	t.Parallel()
+	for _, addresses := range []int{1, 1000, 3 * sourcesMax} {
+		path := filepath.Join(t.TempDir(), "audit.log")
+		l, err := Open(Options{
+			File: path, FileBytes: 256 << 10, FilesKept: 3, Log: slog.New(slog.DiscardHandler), Stderr: io.Discard,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Write(&Entry{IP: "10.0.0.9", Source: "10.0.0.9", Operation: Delete, Znode: "/evidence", Result: Success})
+		l.Write(&Entry{IP: "10.0.0.9", Source: "10.0.0.9", Operation: Delete, Znode: "/tried", Result: Failure})
+		for i := range 30_000 {
+			from := fmt.Sprintf("10.1.%d.%d", i%addresses/256, i%addresses%256)
+			l.Write(&Entry{IP: from, Source: from, Operation: Create, Znode: "/" + strings.Repeat("x", 100), Result: Failure})
+		}
+		l.Write(&Entry{IP: "10.0.0.9", Source: "10.0.0.9", Operation: SetData, Znode: "/after", Result: Success})
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var all []byte
+		files, _ := filepath.Glob(path + "*")
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, b...)
+		}
+		for _, want := range []string{"znode=/evidence\t", "znode=/tried\t", "znode=/after\t", "operation=" + LeftOut} {
+			if !bytes.Contains(all, []byte(want)) {
+				t.Errorf("%d addresses: no %q in %d files of %d bytes", addresses, want, len(files), len(all))
+			}
+		}
+		lines := bytes.Count(all, newline)
+		written, lost, leftOut := l.Counts()
+		if int64(lines) != written || lost != 0 || leftOut < 20_000 || leftOut > 30_000-50 {
+			t.Errorf("%d addresses: %d lines, %d written, %d lost, %d left out", addresses, lines, written, lost, leftOut)
+		}
+	}
+}
+
+// TestFailuresComeBack: the room for failures comes back over time, and the counts are written once a minute at most.
+func TestFailuresComeBack(t *testing.T) {
+	t.Parallel()
+	f := newFailures(64 << 20) // one source: 1 MiB
+	now := time.Unix(1e9, 0)
+	fill := func() (n int) {
+		for f.take("10.0.0.1", 1000, now) {
+			n++
+		}
+		return n
+	}
+	if n := fill(); n != 1<<20/1000 {
+		t.Errorf("at first %d lines are written", n)
+	}
+	if e := f.counts(now, false); e == nil || e.IP != "10.0.0.1" {
+		t.Errorf("the counts: %+v", e)
+	}
+	now = now.Add(sourceRefill / 2)
+	if n := fill(); n < 1<<20/1000/2-2 || n > 1<<20/1000/2+2 {
+		t.Errorf("half an hour later %d lines are written", n)
+	}
+	if e := f.counts(now, false); e == nil {
+		t.Error("no counts after half an hour")
+	}
+	fill()
+	if e := f.counts(now.Add(leftOutInterval-1), false); e != nil {
+		t.Errorf("counts again within a minute: %+v", e)
+	}
+}
+
 // TestForgedLines: no path and no user ends a field or a line, or steers a terminal.
 func TestForgedLines(t *testing.T) {
 	t.Parallel()
@@ -172,7 +262,7 @@ func TestFullDisk(t *testing.T) {
 		l.Write(&Entry{Operation: Create, Result: Success})
 	}
 	l.Close()
-	if written, lost := l.Counts(); written != 0 || lost != 100 {
+	if written, lost, _ := l.Counts(); written != 0 || lost != 100 {
 		t.Errorf("%d written, %d lost", written, lost)
 	}
 	if text := told.String(); strings.Count(text, "ZD-2040") != 1 || !strings.Contains(text, "no space left") {
@@ -193,7 +283,7 @@ func TestSlowDisk(t *testing.T) {
 	for range lines {
 		l.Write(&e)
 	}
-	_, lost := l.Counts()
+	_, lost, _ := l.Counts()
 	if lost == 0 {
 		t.Errorf("%d lines of %d bytes wait", lines, len(e.Znode))
 	}
@@ -204,7 +294,7 @@ func TestSlowDisk(t *testing.T) {
 	}()
 	l.Close()
 	w.Close()
-	written, lost := l.Counts()
+	written, lost, _ := l.Counts()
 	if n := <-got; int64(n) != written || written+lost != lines {
 		t.Errorf("%d lines came, %d written, %d lost", n, written, lost)
 	}

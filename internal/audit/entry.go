@@ -14,7 +14,8 @@ import (
 // An Entry is one line. Empty fields are left out.
 type Entry struct {
 	Session   int64
-	Users     []string // names of the connection's identities
+	Users     []string // names of the connection's identities, for each of which somebody vouches
+	Claimed   []string // names that the client chose for itself, for which nobody does
 	IP        string
 	Operation string
 	Znode     string
@@ -26,6 +27,9 @@ type Entry struct {
 	Scheme        string // of a login
 	Error         string // why a read, a login or a connection was refused
 	Before, After string // SHA-256 of the data, in hexadecimal
+
+	// Source isn't written: failures with the same one share an allowance (see failures).
+	Source string
 }
 
 // A Result is the outcome of an operation.
@@ -57,9 +61,12 @@ const (
 // valueBytesMax bounds the logged part of a value: a path, an ACL or a list of users may be as long as a request.
 const valueBytesMax = 4 << 10
 
+// failed reports whether an entry is about something that wasn't done.
+func (e *Entry) failed() bool { return e.Result == Failure || e.Result == Undecided }
+
 // level returns the level that Apache logs an entry at.
 func (e *Entry) level() string {
-	if e.Result == Failure || e.Result == Undecided {
+	if e.failed() {
 		return "ERROR"
 	}
 	return "INFO"
@@ -75,7 +82,7 @@ func (e *Entry) each(visit func(key, value string)) {
 	if e.Session != 0 {
 		visit("session", sessionText(e.Session))
 	}
-	field("user", strings.Join(e.Users, ","))
+	field("user", e.users())
 	field("ip", e.IP)
 	field("operation", e.Operation)
 	field("znode", e.Znode)
@@ -86,6 +93,19 @@ func (e *Entry) each(visit func(key, value string)) {
 	field("error", e.Error)
 	field("before", e.Before)
 	field("after", e.After)
+}
+
+// users returns all names as Apache's lines have them, separated by commas. One that was only claimed
+// ends in a question mark, and a comma in it is escaped, so that nobody can write another's name.
+func (e *Entry) users() string {
+	if len(e.Claimed) == 0 {
+		return strings.Join(e.Users, ",")
+	}
+	names := append(make([]string, 0, len(e.Users)+len(e.Claimed)), e.Users...)
+	for _, name := range e.Claimed {
+		names = append(names, strings.ReplaceAll(name, ",", `\u002c`)+"?")
+	}
+	return strings.Join(names, ",")
 }
 
 func sessionText(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
@@ -170,6 +190,7 @@ type jsonEntry struct {
 	Level     string   `json:"level"`
 	Session   string   `json:"session,omitempty"`
 	User      []string `json:"user,omitempty"`
+	Claimed   []string `json:"claimed,omitempty"`
 	IP        string   `json:"ip,omitempty"`
 	Operation string   `json:"operation"`
 	Znode     string   `json:"znode,omitempty"`
@@ -199,14 +220,18 @@ func (e *Entry) appendJSON(b []byte, at time.Time) []byte {
 		return kept
 	}
 	room := valueBytesMax
-	for _, user := range e.Users {
-		if len(user) > room {
-			j.Cut += len(user)
-			continue
+	fitting := func(names []string) (list []string) {
+		for _, name := range names {
+			if len(name) > room {
+				j.Cut += len(name)
+				continue
+			}
+			room -= len(name)
+			list = append(list, name)
 		}
-		room -= len(user)
-		j.User = append(j.User, user)
+		return list
 	}
+	j.User, j.Claimed = fitting(e.Users), fitting(e.Claimed)
 	j.IP, j.Znode, j.ACL, j.Scheme, j.Error = shorten(e.IP), shorten(e.Znode), shorten(e.ACL), shorten(e.Scheme),
 		shorten(e.Error)
 	line, err := json.Marshal(&j)

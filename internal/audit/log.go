@@ -35,6 +35,7 @@ type Log struct {
 	waiting       []byte
 	spare         []byte
 	written, lost int64 // lines
+	failures      failures
 	told          int64 // lost lines already reported in the log
 	closed        bool
 	complained    time.Time
@@ -61,12 +62,13 @@ func Open(o Options) (*Log, error) {
 			return nil, err
 		}
 		l.out = f
+		l.failures = newFailures(o.FileBytes * int64(o.FilesKept+1))
 	}
 	go l.run()
 	return l, nil
 }
 
-// Write queues an entry. It doesn't wait for the disk.
+// Write queues an entry. It doesn't wait for the disk. Of many failures some are only counted.
 func (l *Log) Write(e *Entry) {
 	now := time.Now()
 	l.mu.Lock()
@@ -75,13 +77,15 @@ func (l *Log) Write(e *Entry) {
 		l.lost++
 		return
 	}
-	first := len(l.waiting) == 0
-	if l.o.JSON {
-		l.waiting = e.appendJSON(l.waiting, now)
-	} else {
-		l.waiting = e.appendText(l.waiting, now)
+	before := len(l.waiting)
+	l.format(e, now)
+	if e.failed() && !l.failures.take(e.Source, int64(len(l.waiting)-before), now) {
+		l.waiting = l.waiting[:before]
 	}
-	if first {
+	if counts := l.failures.counts(now, false); counts != nil {
+		l.format(counts, now)
+	}
+	if before == 0 && len(l.waiting) > 0 {
 		select {
 		case l.wake <- struct{}{}:
 		default:
@@ -89,17 +93,29 @@ func (l *Log) Write(e *Entry) {
 	}
 }
 
-// Counts returns the numbers of lines written and lost.
-func (l *Log) Counts() (written, lost int64) {
+// format appends an entry to the waiting lines; mu is held.
+func (l *Log) format(e *Entry, now time.Time) {
+	if l.o.JSON {
+		l.waiting = e.appendJSON(l.waiting, now)
+	} else {
+		l.waiting = e.appendText(l.waiting, now)
+	}
+}
+
+// Counts returns the numbers of lines written and lost, and of failures left out.
+func (l *Log) Counts() (written, lost, leftOut int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.written, l.lost
+	return l.written, l.lost, l.failures.leftOut
 }
 
 // Close writes the waiting lines, and ends the log.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	was := l.closed
+	if counts := l.failures.counts(time.Now(), true); counts != nil && !was {
+		l.format(counts, time.Now())
+	}
 	l.closed = true
 	l.mu.Unlock()
 	if !was {

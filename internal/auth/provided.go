@@ -41,9 +41,9 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 	})
 	switch {
 	case errors.Is(err, authprovider.ErrUndecided):
-		return Proof{}, fmt.Errorf("authenticate by scheme %s: %w", scheme, err)
+		return Proof{}, fmt.Errorf("authenticate by scheme %s: %w", scheme, conceal(err, p.Auth))
 	case err != nil:
-		return Proof{}, fmt.Errorf("authenticate by scheme %s: %w: %w", scheme, err, ErrFailed)
+		return Proof{}, fmt.Errorf("authenticate by scheme %s: %w: %w", scheme, conceal(err, p.Auth), ErrFailed)
 	}
 	if !provider.IsAuthenticated() {
 		scheme += unproved

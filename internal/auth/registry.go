@@ -200,6 +200,13 @@ func (r *Registry) proveDigest(ids []jute.ID, credential []byte) (Proof, error) 
 	return prove(ids, now.grants(by, 0, proved))
 }
 
+// Vouched reports whether somebody but the client says that it is who an identity names: the network
+// (its address), a login, a certificate's issuer, a provider, or the configuration, which has the
+// superuser's hash. Anybody can make a digest identity with any user's name.
+func (r *Registry) Vouched(id jute.ID) bool {
+	return id.Scheme != digest || id.ID == r.super.Load().Digest
+}
+
 // Guessable reports whether an auth packet may be a guess at a secret: it is for a provider, or has
 // the superuser's name. Any other password makes an identity of its own, so there is nothing to
 // guess.

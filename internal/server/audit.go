@@ -33,6 +33,7 @@ type auditor struct {
 	// firstCnx is smaller than the id of any connection of this run, and has this server's id in its
 	// high byte.
 	firstCnx int64
+	vouched  func(jute.ID) bool
 	// The following are owned by the goroutine that applies entries.
 	changes []change // changes by the request being applied
 	staged  asked    // the reconfig under way, if a client of this server requested it
@@ -47,17 +48,17 @@ type asked struct {
 	entry    audit.Entry
 }
 
-func newAuditor(o *Audit, firstCnx int64) *auditor {
+func newAuditor(o *Audit, firstCnx int64, vouched func(jute.ID) bool) *auditor {
 	if o == nil {
 		return nil
 	}
-	return &auditor{Audit: *o, firstCnx: firstCnx}
+	return &auditor{Audit: *o, firstCnx: firstCnx, vouched: vouched}
 }
 
-// counts returns how many lines were written and how many were lost.
+// counts returns how many lines were written, how many were lost, and how many failures were left out.
 func (a *auditor) counts() map[string]float64 {
-	written, lost := a.Log.Counts()
-	return map[string]float64{"written": float64(written), "lost": float64(lost)}
+	written, lost, leftOut := a.Log.Counts()
+	return map[string]float64{"written": float64(written), "lost": float64(lost), "left_out": float64(leftOut)}
 }
 
 // changing returns the function to call for each change of data, or nil if none is needed.
@@ -104,10 +105,12 @@ func (a *auditor) applied(res *tree.Result, r *replica.Replica) {
 	switch {
 	case res.Outcome == tree.Staged:
 		a.staged = asked{res.Cnx, res.Seq, a.entryOf(res.Session, res.Request.Identities)}
-		for i, user := range a.staged.entry.Users {
-			a.staged.entry.Users[i] = strings.Clone(user)
+		for _, names := range [][]string{a.staged.entry.Users, a.staged.entry.Claimed} {
+			for i, name := range names {
+				names[i] = strings.Clone(name)
+			}
 		}
-		a.staged.entry.IP = strings.Clone(a.staged.entry.IP)
+		a.staged.entry.IP, a.staged.entry.Source = strings.Clone(a.staged.entry.IP), strings.Clone(a.staged.entry.Source)
 	case res.Outcome == tree.Applied:
 		a.written(res)
 	}
@@ -131,11 +134,15 @@ func (a *auditor) entryOf(session int64, ids []jute.ID) audit.Entry {
 	e := audit.Entry{Session: session, Users: make([]string, 0, len(ids)), Result: audit.Success}
 	for _, id := range ids {
 		name := auth.UserName(id)
-		if strings.TrimSpace(name) != "" {
+		switch {
+		case strings.TrimSpace(name) == "":
+		case a.vouched(id):
 			e.Users = append(e.Users, name)
+		default:
+			e.Claimed = append(e.Claimed, name)
 		}
 		if id.Scheme == "ip" {
-			e.IP = id.ID
+			e.IP, e.Source = id.ID, auth.Neighbourhood(id.ID)
 		}
 	}
 	return e
@@ -188,7 +195,7 @@ func (a *auditor) written(res *tree.Result) {
 		if res.Request.Op != jute.OpReconfig { // the result is that of the last step of the reconfig
 			e = audit.Entry{Session: res.Session, Result: e.Result}
 			if s := &a.staged; s.cnx == res.Cnx && s.seq == res.Seq {
-				e.Users, e.IP = s.entry.Users, s.entry.IP
+				e.Users, e.Claimed, e.IP, e.Source = s.entry.Users, s.entry.Claimed, s.entry.IP, s.entry.Source
 			}
 		}
 		if e.Operation = audit.Reconfig; res.Err == jute.OK {
@@ -322,5 +329,8 @@ func (a *auditor) turnedAway(remote, why string) {
 	if err != nil {
 		host = remote
 	}
-	a.Log.Write(&audit.Entry{IP: host, Operation: "connect", Result: audit.Failure, Error: why})
+	from := addressID(remote)
+	a.Log.Write(&audit.Entry{
+		Source: auth.Neighbourhood(from.ID), IP: host, Operation: "connect", Result: audit.Failure, Error: why,
+	})
 }

@@ -94,6 +94,35 @@ func TestAuditBeyondApache(t *testing.T) {
 	}
 }
 
+// TestAuditNames: a line names as users only those for whom somebody vouches. Whoever gives a digest identity the name
+// of another, or of the superuser, with any password, is told from them.
+func TestAuditNames(t *testing.T) {
+	t.Parallel()
+	hash, err := auth.Digest("", "admin:secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for credential, c := range map[string]struct{ scheme, users string }{
+		"admin:secret":   {"digest", "user=127.0.0.1,admin\t"},
+		"admin:junk":     {"digest", "user=127.0.0.1,admin?\t"},
+		"admin,x:junk":   {"digest", `user=127.0.0.1,admin\u002cx?` + "\t"},
+		"127.0.0.1:junk": {"digest", "user=127.0.0.1,127.0.0.1?\t"},
+		"admin":          {"club", "user=127.0.0.1,admin,all\t"}, // a provider says so
+	} {
+		st, s := newAuditStage(t, Audit{}, Options{
+			DataDir: t.TempDir(), Auth: auth.Options{SuperDigest: hash, Providers: []authprovider.Provider{club{}}},
+		})
+		client := connect(t, s.Addrs()[0].String(), 0, nil)
+		client.call(jute.OpAuth, authenticating(c.scheme, credential))
+		client.call(jute.OpCreate, creating("/a", nil, jute.ModePersistent))
+		s.Close()
+		st.log.Close()
+		if text := st.text.String(); !strings.Contains(text, c.users) {
+			t.Errorf("%q: want %q in %q", credential, c.users, text)
+		}
+	}
+}
+
 // TestAuditOfUndecided: a login whose credential nobody could judge is audited with a result of its own; it is neither
 // a success nor a failure.
 func TestAuditOfUndecided(t *testing.T) {

@@ -113,7 +113,7 @@ func Open(opt Options) (*Server, error) {
 			len(opt.Members) > 0),
 	}
 	s.rest = func(d time.Duration) { s.pause(d) }
-	s.auditor = newAuditor(opt.Audit, s.newID())
+	s.auditor = newAuditor(opt.Audit, s.newID(), func(id jute.ID) bool { return s.auth.Vouched(id) })
 	s.meters = replica.NewMeters(s.gauges())
 	s.turns = turns.New(runtime.GOMAXPROCS(0))
 	registry, err := auth.New(opt.Auth)

@@ -1,0 +1,80 @@
+package auth
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// The lengths from which on a text that is also in a secret counts as a part of it: of the secret
+// itself, and of an encoded form, in which each byte says less.
+const (
+	repeatedMin        = 4
+	repeatedEncodedMin = 6
+)
+
+// repeats reports whether a text may show a part of a credential. Up to the first colon a
+// credential names its user, which is no secret, unless nothing follows. A text that somebody else
+// has written may hold anything: so it isn't asked what the text means, but whether it has any run of
+// bytes in common with the secret, as it was sent, in other case, quoted, or encoded as programs do.
+func repeats(text string, credential []byte) bool {
+	secret := credential
+	if _, after, found := bytes.Cut(credential, []byte(":")); found && len(after) > 0 {
+		secret = after
+	}
+	if len(secret) == 0 {
+		return false
+	}
+	text = strings.ToLower(text)
+	plain := strings.ToLower(string(secret))
+	if common(text, plain, min(repeatedMin, len(plain))) {
+		return true
+	}
+	quoted := strconv.Quote(plain)
+	forms := []string{hex.EncodeToString(secret), url.QueryEscape(plain), quoted[1 : len(quoted)-1]}
+	for at := range 3 { // a base64 text of more than the secret has it at one of three places
+		if at < len(secret) {
+			forms = append(forms, strings.TrimRight(base64.StdEncoding.EncodeToString(secret[at:]), "="),
+				strings.TrimRight(base64.URLEncoding.EncodeToString(secret[at:]), "="))
+		}
+	}
+	for _, form := range forms {
+		if common(text, strings.ToLower(form), min(repeatedEncodedMin, len(form))) {
+			return true
+		}
+	}
+	return false
+}
+
+// common reports whether two texts have a run of n bytes in common.
+func common(a, b string, n int) bool {
+	for i := 0; i+n <= len(b); i++ {
+		if strings.Contains(a, b[i:i+n]) {
+			return true
+		}
+	}
+	return false
+}
+
+// errConcealed stands for an error that repeats a credential.
+type errConcealed struct{ err error }
+
+// Error doesn't show the error.
+func (e errConcealed) Error() string {
+	return "the reason has text in common with the credential and isn't shown"
+}
+
+// Is reports what the error that isn't shown is.
+func (e errConcealed) Is(target error) bool { return errors.Is(e.err, target) }
+
+// conceal returns err, or an error without its text if that may show a part of a credential.
+func conceal(err error, credential []byte) error {
+	if repeats(err.Error(), credential) {
+		return errConcealed{err}
+	}
+	return err
+}
