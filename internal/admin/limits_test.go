@@ -25,6 +25,7 @@ import (
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -423,13 +424,20 @@ func TestGuessesAreThrottled(t *testing.T) {
 			t.Fatalf("guess %d: %v", i, err)
 		}
 	}
-	for range 100_000 { // one a second is judged
-		if _, err = s.Authenticate("10.1.2.3:4", nil, "digest", []byte("super:x")); err != nil {
+	address := jute.ID{Scheme: "ip", ID: "10.1.2.3"}
+	for i := range 100_000 { // one a second is judged
+		if _, err = s.Replica().Authenticate(address, "digest", fmt.Appendf(nil, "super:x%d", i)); err != nil {
 			break
 		}
 	}
-	if !errors.Is(err, auth.ErrFailed) {
+	if !errors.Is(err, auth.ErrFailed) || !errors.Is(err, auth.ErrTooMany) {
 		t.Errorf("after %d wrong guesses: %v", auth.FailedLoginsBurst, err)
+	}
+	// The right one waits its turn, and another user has one of its own.
+	for _, credential := range []string{"super:test", "ann:x"} {
+		if _, err := s.Authenticate("10.1.2.3:4", nil, "digest", []byte(credential)); err != nil {
+			t.Errorf("%s after wrong guesses from its address: %v", credential, err)
+		}
 	}
 	if _, err := s.Authenticate("10.1.2.4:4", nil, "digest", []byte("super:x")); err != nil {
 		t.Errorf("from another address: %v", err)

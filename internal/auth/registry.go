@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/authprovider"
@@ -54,6 +53,10 @@ type Options struct {
 // ErrFailed is wrapped by errors about a refused credential: the server answers jute.ErrAuthFailed
 // and closes the connection.
 var ErrFailed = errors.New("authentication failed")
+
+// ErrTooMany is wrapped by errors about a credential that wasn't judged, since too many before it have
+// failed. One may be judged after a second.
+var ErrTooMany = errors.New("too many logins have failed; one a second is judged")
 
 // ErrWrongEnsemble is wrapped by the error for a client that expects another ensemble: the server
 // closes the connection without an answer, so that the client tries the next server.
@@ -205,36 +208,6 @@ func (r *Registry) proveDigest(ids []jute.ID, credential []byte) (Proof, error) 
 // superuser's hash. Anybody can make a digest identity with any user's name.
 func (r *Registry) Vouched(id jute.ID) bool {
 	return id.Scheme != digest || id.ID == r.super.Load().Digest
-}
-
-// Guessable reports whether an auth packet may be a guess at a secret: it is for a provider, or has
-// the superuser's name. Any other password makes an identity of its own, so there is nothing to
-// guess.
-func (r *Registry) Guessable(p *jute.AuthPacket) bool {
-	if r.providers[p.Scheme] != nil {
-		return true
-	}
-	known := r.super.Load().Digest
-	super, _, _ := strings.Cut(known, ":")
-	user, _, _ := strings.Cut(string(p.Auth[:min(len(p.Auth), len(super)+1)]), ":")
-	return p.Scheme == digest && known != "" && user == super
-}
-
-// Guessed reports whether the identities that an auth packet added to old are those of a wrong
-// guess: the superuser's name with another password. As in Apache, such a packet succeeds, and
-// proves an identity that nobody else has.
-func (r *Registry) Guessed(old, ids []jute.ID) bool {
-	known := r.super.Load().Digest
-	if known == "" {
-		return false
-	}
-	user, _, _ := strings.Cut(known, ":")
-	for _, id := range ids[min(len(old), len(ids)):] {
-		if name, _, _ := strings.Cut(id.ID, ":"); id.Scheme == digest && name == user && id.ID != known {
-			return true
-		}
-	}
-	return false
 }
 
 // AddSASL returns ids with the identities of a completed SASL exchange added: the authorization id

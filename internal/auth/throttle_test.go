@@ -5,10 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/jute"
 )
 
-func from(address string) jute.ID { return jute.ID{Scheme: "ip", ID: address} }
+func from(address string) *Guess {
+	return &Guess{who: Neighbourhood(address), scheme: "club", user: "ann"}
+}
 
 // TestThrottle: an address may fail as often as the burst allows, then once a second;
 // others aren't concerned.
@@ -61,21 +64,95 @@ func TestThrottleByNetwork(t *testing.T) {
 	}
 }
 
-// TestThrottledAddressesMax: the memory is bounded, and the newest are remembered.
-func TestThrottledAddressesMax(t *testing.T) {
+// TestThrottledMax: the memory is bounded, and the newest are remembered.
+func TestThrottledMax(t *testing.T) {
 	t.Parallel()
 	var throttle Throttle
-	name := func(n int) jute.ID { return from(fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255)) }
-	for n := range throttledAddressesMax + 100 {
+	name := func(n int) *Guess { return sasled(fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255)) }
+	for n := range throttledMax + 100 {
 		for range FailedLoginsBurst {
 			throttle.Failed(name(n), 1)
 		}
 	}
-	if len(throttle.failed) != throttledAddressesMax || len(throttle.order) != throttledAddressesMax {
+	if len(throttle.failed) != throttledMax || len(throttle.order) != throttledMax {
 		t.Errorf("%d addresses are remembered, in a ring of %d", len(throttle.failed), len(throttle.order))
 	}
-	if throttle.Allows(name(throttledAddressesMax+99), 1) || throttle.Allows(name(100), 1) ||
+	if throttle.Allows(name(throttledMax+99), 1) || throttle.Allows(name(100), 1) ||
 		!throttle.Allows(name(99), 1) {
 		t.Error("it isn't the oldest that are forgotten")
+	}
+}
+
+func sasled(address string) *Guess {
+	g := SASLGuess(nil, jute.ID{Scheme: "ip", ID: address})
+	return &g
+}
+
+// TestThrottleByUser: failures with one user's name are nobody else's, though all share an address; with many names of
+// a provider's users there is a limit too.
+func TestThrottleByUser(t *testing.T) {
+	t.Parallel()
+	r := registry(t, Options{
+		SuperDigest: "super:D/InIHSb7yEEbrWz8b9l71RjZJU=", X509: true, Providers: []authprovider.Provider{team{"team"}},
+	})
+	address := jute.ID{Scheme: "ip", ID: "10.0.0.1"}
+	guess := func(scheme, credential string, ids ...jute.ID) *Guess {
+		g := r.GuessOf(ids, address, &jute.AuthPacket{Scheme: scheme, Auth: []byte(credential)})
+		return &g
+	}
+	var throttle Throttle
+	now := int64(time.Hour)
+	for i := range FailedLoginsBurst + 10 { // at the superuser's password, which makes identities
+		throttle.Succeeded(guess("digest", fmt.Sprintf("super:%d", i)), now)
+	}
+	member := jute.ID{Scheme: "x509", ID: "CN=ann"}
+	for name, c := range map[string]struct {
+		g  *Guess
+		ok bool
+	}{
+		"another guess":               {guess("digest", "super:x"), false},
+		"the right one":               {guess("digest", "super:test"), false},
+		"a former guess":              {guess("digest", "super:1"), false}, // whether it is one isn't told
+		"another user":                {guess("digest", "ann:x"), true},
+		"a provider's user":           {guess("team", "super:x"), true},
+		"SASL":                        {sasled("10.0.0.1"), true},
+		"whoever has a certificate":   {guess("digest", "super:test", member), true},
+		"whoever has another digest":  {guess("digest", "super:test", jute.ID{Scheme: "digest", ID: "a:b"}), false},
+		"what isn't a guess at a key": {guess("ip", "super:x"), true},
+	} {
+		if throttle.Allows(c.g, now) != c.ok {
+			t.Errorf("%s: judged is %v", name, !c.ok)
+		}
+	}
+	if !throttle.Allows(guess("digest", "super:test"), now+11*failedLoginEvery) {
+		t.Error("the right one isn't judged when the guesses have expired")
+	}
+
+	// Clients that share an address, a user and the password aren't guessing; nor are thousands of users.
+	for range 10_000 {
+		g := guess("digest", "app:secret")
+		if !throttle.Allows(g, now) {
+			t.Fatal("a password that is known by now isn't judged")
+		}
+		throttle.Succeeded(g, now)
+	}
+	for i := range 10_000 {
+		g := guess("digest", fmt.Sprintf("user%d:secret", i))
+		if !throttle.Allows(g, now) {
+			t.Fatalf("user %d isn't judged", i)
+		}
+		throttle.Succeeded(g, now)
+	}
+	judged := 0
+	for i := range 10_000 {
+		g := guess("team", fmt.Sprintf("user%d:secret", i))
+		if !throttle.Allows(g, now) {
+			break
+		}
+		throttle.Failed(g, now)
+		judged++
+	}
+	if judged < FailedLoginsBurst || judged > failedLoginsWide*FailedLoginsBurst {
+		t.Errorf("one password is tried with %d names", judged)
 	}
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -153,10 +154,7 @@ func (b *bounds) of(path string) *pathBound {
 	if path == limit.Root || strings.HasPrefix(path, limit.Root+"/") {
 		return unbounded
 	}
-	if p := b.below.Nearest(path); p != nil {
-		return p
-	}
-	return b.paths["/"]
+	return cmp.Or(b.below.Nearest(path), b.paths["/"])
 }
 
 // boundTexts returns the limits that the tree holds, by place; mu is held.

@@ -86,7 +86,7 @@ type Client struct {
 	reported   int64                        // lastHeard when it was last reported to the leader; guarded by Replica.mu
 	lastHeard  atomic.Int64                 // now (ms) of the last bytes from the client
 	ids        atomic.Pointer[[]jute.ID]    // replaced, never modified
-	grants     atomic.Pointer[[]auth.Grant] // what gave it the identities; replaced, never modified; nil for nothing
+	grants     atomic.Pointer[[]auth.Grant] // what gave it the identities; replaced, never modified
 	seq        int64                        // of the last write sent; owned by the reader
 	sasl       sasl.Login                   // the SASL login under way or finished; owned by the reader
 	records    []byte                       // writes of the readBatch under way, encoded as records; owned by the reader
@@ -106,6 +106,7 @@ type Client struct {
 	unspentRequests, unspentBytes, spentAt int64 // see spend; owned by the reader
 
 	pause, pacedSince int64        // ns
+	loginSince        int64        // now (ns) since when a login waits to be judged, 0 for none; owned by the reader
 	toldLimit         atomic.Int64 // now (ns) when a log line about limits was last written
 
 	heldSince int64    // now (ns) since when a write of this client has been held back; owned by the reader
@@ -197,6 +198,7 @@ func NewClient(id int64, remote string, address jute.ID, wake func()) *Client {
 	}
 	c.room.L = &c.mu
 	c.ids.Store(&[]jute.ID{address})
+	c.grants.Store(new([]auth.Grant))
 	c.stats.reset()
 	return c
 }

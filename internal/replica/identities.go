@@ -16,18 +16,12 @@ func (c *Client) Prove(proof *auth.Proof) {
 }
 
 // Grants returns what gave the client its identities. The caller must not modify them.
-func (c *Client) Grants() []auth.Grant {
-	if g := c.grants.Load(); g != nil {
-		return *g
-	}
-	return nil
-}
+func (c *Client) Grants() []auth.Grant { return *c.grants.Load() }
 
 const supersReplaced = "the superusers were replaced while it authenticated; it tries again"
 
-// proved adds what a credential has proved, and reports whether the client may stay. It may not if
-// the superusers were replaced while the credential was judged and it would prove less now: a recheck
-// of all clients after the replacement may have come before the identities of this one.
+// proved adds what a credential has proved, and reports whether the client may stay: not if the
+// superusers were replaced meanwhile and it would prove less now, as a recheck may have been too early.
 func (r *Replica) proved(c *Client, proof *auth.Proof) bool {
 	c.Prove(proof)
 	r.expiring.note(c)

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -9,20 +8,20 @@ import (
 )
 
 // Authenticate returns the identities that a credential of a scheme proves for a caller that isn't
-// a client; address is its AddressID. Failures count together with those of clients.
+// a client; address is its AddressID. Failures count together with those of clients. An error that
+// wraps auth.ErrTooMany means that the credential wasn't judged.
 func (r *Replica) Authenticate(address jute.ID, scheme string, credential []byte) ([]jute.ID, error) {
 	if !r.auth.Schemes().Has(scheme) {
 		return nil, fmt.Errorf("authenticate by scheme %.40q, which is not enabled: %w", scheme, auth.ErrFailed)
 	}
-	if !r.throttle.Allows(address, r.now()) {
+	p := &jute.AuthPacket{Scheme: scheme, Auth: credential}
+	guess := r.auth.GuessOf(nil, address, p)
+	if !r.throttle.Allows(&guess, r.now()) {
 		r.meters.loginsThrottled.Inc()
-		return nil, fmt.Errorf("authenticate by scheme %s: too many logins from its address have failed; one a second is judged: %w",
-			scheme, auth.ErrFailed)
+		return nil, fmt.Errorf("authenticate by scheme %s: %w: %w", scheme, auth.ErrTooMany, auth.ErrFailed)
 	}
-	proof, err := r.auth.Authenticate(nil, address, &jute.AuthPacket{Scheme: scheme, Auth: credential}, r.dataOf)
-	if err != nil && !errors.Is(err, auth.ErrWrongEnsemble) || r.auth.Guessed(nil, proof.IDs) {
-		r.throttle.Failed(address, r.now())
-	}
+	proof, err := r.auth.Authenticate(nil, address, p, r.dataOf)
+	r.throttle.Judged(&guess, err, r.now())
 	return proof.IDs, err
 }
 

@@ -212,31 +212,26 @@ func (t *readBatch) hand() {
 
 // login handles auth and sasl requests, which are answered at once.
 func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
-	c.stats.received.Add(1)
-	r.stats.received.Add(1)
-	r.stats.sent.Add(1)
-	d := jute.NewDecoder(body)
-	if op.code == jute.OpSASL {
-		if r.sasl.Mechanism != nil && r.throttled(c) {
-			return ErrClosing
-		}
-		return r.saslLogin(c, xid, d)
-	}
+	d, old := jute.NewDecoder(body), c.identities()
+	guess := auth.SASLGuess(old, c.address)
 	var p jute.AuthPacket
-	p.Decode(d)
-	guessable := r.auth.Guessable(&p)
-	if guessable && r.throttled(c) {
-		return ErrClosing
+	if op.code == jute.OpAuth {
+		p.Decode(d)
+		guess = r.auth.GuessOf(old, c.address, &p)
 	}
-	old, err := c.identities(), d.Err()
+	if err := r.throttled(c, &guess); err != nil {
+		return err
+	}
+	if op.code == jute.OpSASL {
+		return r.saslLogin(c, xid, d, &guess)
+	}
+	err := d.Err()
 	var proof auth.Proof
 	if err == nil {
 		proof, err = r.auth.Authenticate(old, c.address, &p, r.dataOf)
 		r.meters.countEnsemble(&p, err, r.auth.ChecksEnsemble())
 	}
-	if guessable && (err != nil || r.auth.Guessed(old, proof.IDs)) {
-		r.throttle.Failed(c.address, r.now())
-	}
+	r.throttle.Judged(&guess, err, r.now())
 	switch {
 	case errors.Is(err, authprovider.ErrUndecided):
 		r.clientLog.Warn("a client's credential could not be judged; it is closed to try again", "client", c.remote,
@@ -284,16 +279,33 @@ func (r *Replica) tried(c *Client, op *op, body []byte, code jute.Code, how Beca
 	}
 }
 
-// throttled closes the connection of a client whose address has had too many failed logins, and
-// reports whether it did. It sends no answer, because clients don't retry after one; without an
-// answer the client tries again, or tries another server.
-func (r *Replica) throttled(c *Client) bool {
-	if r.throttle.Allows(c.address, r.now()) {
-		return false
+const (
+	loginPatience = int64(10e9) // ns for which a login waits to be judged, but a third of its session's timeout at most
+	loginPause    = int64(50e6) // ns between two looks
+)
+
+// throttled returns ErrPaced while too many logins like a client's have failed: it waits, since it may
+// be the right one. After loginPatience it closes the connection without an answer, after which
+// clients would not retry. A login that may be judged is counted, and throttled returns nil.
+func (r *Replica) throttled(c *Client, g *auth.Guess) error {
+	now := r.now()
+	if r.throttle.Allows(g, now) {
+		c.loginSince = 0
+		c.stats.received.Add(1)
+		r.stats.received.Add(1)
+		r.stats.sent.Add(1)
+		return nil
+	}
+	if c.loginSince == 0 {
+		c.loginSince = now
+	}
+	if now-c.loginSince < min(loginPatience, int64(c.timeout)*1e6/3) {
+		c.pause = loginPause + c.id%16*1e6 // so that those who wait take turns
+		return ErrPaced
 	}
 	r.meters.loginsThrottled.Inc()
-	c.CloseAfter("too many logins from its address have failed; one a second is judged")
-	return true
+	c.CloseAfter(auth.ErrTooMany.Error())
+	return ErrClosing
 }
 
 // dataOf returns the data of a znode, for authentication providers.

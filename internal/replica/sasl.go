@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -15,7 +16,7 @@ type SASLOptions struct {
 
 // saslLogin answers one token of a client's login. Without a mechanism it answers
 // with no token and leaves the client as it is, as Apache does without a login file.
-func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder) error {
+func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.Guess) error {
 	var req jute.SASLPacket
 	req.Decode(d)
 	if r.sasl.Mechanism == nil {
@@ -30,7 +31,7 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder) error {
 		token, err = r.saslStep(c, req.Token)
 	}
 	if err != nil {
-		r.throttle.Failed(c.address, r.now())
+		r.throttle.Failed(guess, r.now())
 		r.tried(c, &ops[jute.OpSASL], nil, jute.ErrAuthFailed, Tried)
 	}
 	switch {

@@ -2,9 +2,11 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/authprovider/key"
@@ -104,65 +106,66 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// TestFailedLoginsAreThrottled: who guesses at passwords is cut off, without an answer that
-// would be final to a client; a client at another address logs in meanwhile.
+// TestFailedLoginsAreThrottled: whoever guesses at a password is slowed down. Others aren't: clients at other
+// addresses, other users at the same one, and, after a wait, the one with the right password.
 func TestFailedLoginsAreThrottled(t *testing.T) {
 	t.Parallel()
 	super, err := auth.Digest("", "super:secret")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, guess := range []func(c *rawClient) (jute.Code, bool){
-		func(c *rawClient) (jute.Code, bool) { // fails
-			h, _ := c.call(jute.OpAuth, authPacket("safe", "x"))
-			return h.Err, h.Err == jute.ErrAuthFailed
-		},
-		func(c *rawClient) (jute.Code, bool) { // succeeds, as an identity that nobody knows
-			h, _ := c.call(jute.OpAuth, authPacket("digest", "super:guess"))
-			return h.Err, h.Err == jute.OK
-		},
+	for name, c := range map[string]struct {
+		scheme, user string
+		code         jute.Code
+		right        string // "" for none
+	}{
+		"a provider":     {"safe", "ann", jute.ErrAuthFailed, ""},
+		"the superuser":  {"digest", "super", jute.OK, "super:secret"},
+		"a user of ACLs": {"digest", "ann", jute.OK, "ann:secret"},
 	} {
-		s := open(t, Options{Auth: auth.Options{SuperDigest: super, Providers: []authprovider.Provider{safe{}}}})
-		addr := s.Addrs()[0].String()
-		connect(t, addr, 0, nil).conn.Close() // it serves
-		for n := range auth.FailedLoginsBurst {
-			c := connect(t, addr, 0, nil)
-			if code, ok := guess(c); !ok {
-				t.Fatalf("guess %d: %v", n+1, code)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, Options{Auth: auth.Options{SuperDigest: super, Providers: []authprovider.Provider{safe{}}}})
+			addr := s.Addrs()[0].String()
+			begun := time.Now()
+			guess := func(i int) jute.Code {
+				client := connect(t, addr, 0, nil)
+				defer client.conn.Close()
+				h, _ := client.call(jute.OpAuth, authPacket(c.scheme, fmt.Sprint(c.user, ":", i)))
+				return h.Err
 			}
-			c.conn.Close()
-		}
-		cut := false
-		for range 1000 { // while guesses are made others come free, one a second
-			c := connect(t, addr, 0, nil)
-			if _, err := c.conn.Write(c.request(nil, jute.OpAuth, authPacket("digest", "super:secret"))); err != nil {
+			// All of them are judged, those after the burst one a second.
+			const more = 3
+			for i := range auth.FailedLoginsBurst + more {
+				if code := guess(i); code != c.code {
+					t.Fatalf("guess %d: %v", i+1, code)
+				}
+			}
+			if took := time.Since(begun); took < (more-1)*time.Second {
+				t.Errorf("%d guesses were judged in %v", auth.FailedLoginsBurst+more, took)
+			}
+			other := connect(t, addr, 0, nil)
+			for _, scheme := range []string{"digest", "ip"} {
+				if h, _ := other.call(jute.OpAuth, authPacket(scheme, "bob:x")); h.Err != jute.OK {
+					t.Errorf("another user of the same address, scheme %s: %v", scheme, h.Err)
+				}
+			}
+			if c.right != "" {
+				if h, _ := connect(t, addr, 0, nil).call(jute.OpAuth, authPacket(c.scheme, c.right)); h.Err != jute.OK {
+					t.Errorf("the right password after wrong ones: %v", h.Err)
+				}
+			}
+			conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", addr)
+			if err != nil {
 				t.Fatal(err)
 			}
-			if cut = c.ends(); cut {
-				break
+			honest := handshake(t, conn, 0, nil)
+			for i := range auth.FailedLoginsBurst / 2 { // at once
+				if h, _ := honest.call(jute.OpAuth, authPacket("digest", fmt.Sprint(c.user, ":", i))); h.Err != jute.OK {
+					t.Fatalf("a client elsewhere: %v", h.Err)
+				}
 			}
-			if code, ok := guess(connect(t, addr, 0, nil)); !ok && code != jute.ErrAuthFailed {
-				t.Fatal(code)
-			}
-		}
-		if !cut {
-			t.Error("guesses are judged without end")
-		}
-		ordinary := connect(t, addr, 0, nil) // there is nothing to guess
-		for _, scheme := range []string{"digest", "ip"} {
-			if h, _ := ordinary.call(jute.OpAuth, authPacket(scheme, "bob:x")); h.Err != jute.OK {
-				t.Errorf("a client of the same address adds an identity of scheme %s: %v", scheme, h.Err)
-			}
-		}
-		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		honest := handshake(t, conn, 0, nil)
-		if h, _ := honest.call(jute.OpAuth, authPacket("digest", "super:secret")); h.Err != jute.OK ||
-			!slices.Contains(whoAmI(honest), "super:") {
-			t.Errorf("a client elsewhere is locked out: %v", h.Err)
-		}
+		})
 	}
 }
 

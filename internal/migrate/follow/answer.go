@@ -39,17 +39,15 @@ func (c *client) authenticate(h jute.RequestHeader, d *jute.Decoder) bool {
 		return false
 	}
 	now := time.Now().UnixNano()
-	guessable := c.s.registry.Guessable(&p)
+	guess := c.s.registry.GuessOf(c.ids, c.address, &p)
 	header := jute.ReplyHeader{Xid: h.Xid}
-	if guessable && !c.s.throttle.Allows(c.address, now) {
+	if !c.s.throttle.Allows(&guess, now) {
 		header.Err = jute.ErrAuthFailed
 	} else if proof, err := c.s.registry.Authenticate(c.ids, c.address, &p, nil); err != nil {
 		header.Err = jute.ErrAuthFailed
-		c.s.throttle.Failed(c.address, now)
+		c.s.throttle.Judged(&guess, err, now)
 	} else {
-		if guessable && c.s.registry.Guessed(c.ids, proof.IDs) {
-			c.s.throttle.Failed(c.address, now)
-		}
+		c.s.throttle.Judged(&guess, nil, now)
 		c.ids = proof.IDs
 	}
 	c.put(func(b []byte) []byte { return jute.AppendReply(b, header, jute.Encoded(nil)) })
