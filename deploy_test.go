@@ -2,6 +2,7 @@ package zooid
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,6 +89,45 @@ func TestMonitoring(t *testing.T) {
 	}
 	if queries < 40 {
 		t.Errorf("the dashboard has %d queries", queries)
+	}
+}
+
+// TestUpgradeFollowsNoLink runs the package's script where the service's user has put a link in the configuration's
+// place, in the folder that is its own: the file behind it keeps its owner.
+func TestUpgradeFollowsNoLink(t *testing.T) {
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("only root can give files away, as the package's script does on Linux")
+	}
+	dir := t.TempDir()
+	etc, bin, target := filepath.Join(dir, "etc"), filepath.Join(dir, "bin"), filepath.Join(dir, "target")
+	b, err := os.ReadFile("deploy/package/postinstall.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The users of this machine stand for the package's, and a folder for /etc/zooid.
+	script := strings.NewReplacer("/etc/zooid", etc, "/var/lib/zooid", filepath.Join(dir, "lib"),
+		"/run/systemd", dir+"/none",
+		"root:zooid", "12345:12346", "zooid:zooid", "12347:12347", "-o zooid -g zooid", "").Replace(string(b))
+	err = errors.Join(os.Mkdir(etc, 0o750), os.Mkdir(bin, 0o755), os.WriteFile(target, []byte("secret"), 0o600),
+		os.WriteFile(filepath.Join(bin, "getent"), []byte("#!/bin/sh\n"), 0o755),
+		os.Symlink(target, filepath.Join(etc, "zoo.cfg")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Env = []string{"PATH=" + bin + ":/usr/sbin:/usr/bin:/sbin:/bin"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	st, err := os.Stat(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := st.Sys().(*syscall.Stat_t); owner.Uid != 0 || owner.Gid != uint32(os.Getgid()) {
+		t.Errorf("what the link names belongs to %d:%d", owner.Uid, owner.Gid)
+	}
+	if st, err = os.Stat(etc); err != nil || st.Sys().(*syscall.Stat_t).Uid != 12347 {
+		t.Errorf("the script has not done its work: %v, %v", st, err)
 	}
 }
 

@@ -11,7 +11,8 @@ if ! getent passwd zooid >/dev/null 2>&1; then
 fi
 install -d -m 0700 -o zooid -g zooid /var/lib/zooid
 chown zooid:zooid /etc/zooid
-chown root:zooid /etc/zooid/zoo.cfg
+# The folder is the service's, which may have put a link there: its target must not change hands.
+chown -h root:zooid /etc/zooid/zoo.cfg
 chmod 0750 /etc/zooid
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload || true

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha1"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -237,6 +238,12 @@ func TestRender(t *testing.T) {
 			secure, theirs := strings.Contains(text, "tls: {enabled: true"), strings.Contains(text, "existingSecret")
 			volumes := map[string]string{}
 			for _, v := range pod.Spec.Volumes {
+				if v.Name == "tmp" {
+					if volumes["tmp"] = "tmp"; v.EmptyDir == nil {
+						t.Errorf("the folder for temporary files is %+v", v)
+					}
+					continue
+				}
 				volumes[v.Name] = v.Secret.SecretName
 			}
 			if (ports["client"] == 2281) != secure || (volumes["tls"] == "zooid-tls") != secure ||
@@ -249,6 +256,9 @@ func TestRender(t *testing.T) {
 				if m.Name != "data" && volumes[m.Name] == "" {
 					t.Errorf("there is no volume %s", m.Name)
 				}
+			}
+			if mounts["/tmp"].Name != "tmp" || mounts["/tmp"].ReadOnly { // snapshots that the admin server sends or restores
+				t.Error("there is no room for temporary files")
 			}
 			if from := mounts["/etc/zooid/ensemble-secret"]; from.SubPath != "ensemble-secret" ||
 				(from.Name == "secret") != theirs {
@@ -459,6 +469,27 @@ func TestEachValueCounts(t *testing.T) {
 	walk(nil, c.Values)
 	if count < 35 {
 		t.Errorf("values.yaml has %d values", count)
+	}
+}
+
+// TestAnnotationHidesSecrets: whoever may see pods sees the annotation by which servers restart. It is no plain hash of
+// passwords with text that everybody knows, so that a guess costs more than a hash.
+func TestAnnotationHidesSecrets(t *testing.T) {
+	const secret, password = "a-secret-of-the-ensemble", "of-the-superuser"
+	r, err := render(t, "ensembleSecret: "+secret+"\nsuperuserPassword: "+password+"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings []string
+	for line := range strings.Lines(r.config.StringData["zoo.cfg"]) {
+		line = strings.TrimSuffix(line, "\n")
+		if !strings.HasPrefix(line, "server.") && !strings.Contains(line, "superDigest") && line != "" {
+			settings = append(settings, line)
+		}
+	}
+	guess := fmt.Sprintf("%x", sha256.Sum256([]byte("true\n"+password+"\n"+strings.Join(settings, "\n")+"\n"+secret)))
+	if got := r.set.Spec.Template.Annotations["zooid/settings"]; got == guess || len(got) != len(guess) {
+		t.Errorf("the annotation is %q, the hash of what can be guessed", got)
 	}
 }
 
