@@ -57,7 +57,7 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 		Znodes: func(file string) ([]byte, error) {
 			return migrate.Znodes(file, cfg.Storage.DataDir, cfg.Storage.DataLogDir, server.ReplaceBytesMax)
 		}, RateInterval: a.RateInterval, DrainTimeout: a.DrainTimeout, Log: log,
-		TokenFile: adminToken(cfg),
+		TokenFile: adminToken(cfg), Hosts: ownHosts(cfg),
 	}
 	if !a.PortUnification && !a.ForceHTTPS {
 		return o, nil
@@ -74,6 +74,17 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 	of.Stores = append(of.Stores, stores)
 	o.TLS = &socket.TLS{Config: port.Config(), Plain: !a.ForceHTTPS}
 	return o, nil
+}
+
+// ownHosts returns the names by which the configuration calls this host and the other servers', in lower case.
+func ownHosts(cfg *config.Config) []string {
+	names := []string{strings.ToLower(cfg.Admin.Host)}
+	for i := range cfg.Members.Servers {
+		for _, at := range cfg.Members.Servers[i].Addrs {
+			names = append(names, strings.ToLower(at.Host))
+		}
+	}
+	return names
 }
 
 // adminToken returns the path of the file with the admin server's token.

@@ -20,6 +20,8 @@ type command struct {
 	idle bool
 	// guarded commands show or change everything: the caller needs all permissions on /.
 	guarded bool
+	// changes says that it changes something though Apache takes GET requests for it.
+	changes bool
 	run     func(c *call)
 }
 
@@ -28,7 +30,7 @@ func commands() []command {
 	const get, post = http.MethodGet, http.MethodPost
 	return []command{
 		{name: "configuration", aliases: []string{"conf", "config"}, method: get, run: (*call).configuration},
-		{name: "connection_stat_reset", aliases: []string{"crst"}, method: get,
+		{name: "connection_stat_reset", aliases: []string{"crst"}, changes: true, method: get,
 			run: func(c *call) { c.of.Replica().ResetConnections() }},
 		{name: "connections", aliases: []string{"cons"}, method: get, run: func(c *call) { c.connections(false) }},
 		{name: "dirs", method: get, run: (*call).dirs},
@@ -43,16 +45,16 @@ func commands() []command {
 		{name: "last_snapshot", aliases: []string{"lsnp"}, method: get, run: (*call).lastSnapshot},
 		{name: "leader", aliases: []string{"lead"}, method: get, run: (*call).leader},
 		{name: "monitor", aliases: []string{"mntr"}, method: get, run: (*call).monitor},
-		{name: "observer_connection_stat_reset", aliases: []string{"orst"}, method: get, run: func(*call) {}},
+		{name: "observer_connection_stat_reset", aliases: []string{"orst"}, changes: true, method: get, run: func(*call) {}},
 		{name: "observers", aliases: []string{"obsr"}, method: get, run: (*call).observers},
 		{name: "reload", method: post, idle: true, guarded: true, run: (*call).reload},
 		{name: "restore", aliases: []string{"rest"}, method: post, guarded: true, run: (*call).restore},
 		{name: "ruok", method: get, run: func(*call) {}},
 		{name: "server_stats", aliases: []string{"srvr"}, method: get, run: func(c *call) { c.serverStats() }},
-		{name: "set_trace_mask", aliases: []string{"stmk"}, method: get, idle: true, run: (*call).setTraceMask},
+		{name: "set_trace_mask", aliases: []string{"stmk"}, changes: true, method: get, idle: true, run: (*call).setTraceMask},
 		{name: "shed_connections", aliases: []string{"shed"}, method: post, guarded: true, run: (*call).shedConnections},
 		{name: "snapshot", aliases: []string{"snap"}, method: get, guarded: true, run: (*call).snapshot},
-		{name: "stat_reset", aliases: []string{"srst"}, method: get, run: func(c *call) { c.of.Replica().ResetStats() }},
+		{name: "stat_reset", aliases: []string{"srst"}, changes: true, method: get, run: func(c *call) { c.of.Replica().ResetStats() }},
 		{name: "stats", aliases: []string{"stat"}, method: get, run: func(c *call) { c.serverStats(); c.connections(true) }},
 		{name: "system_properties", aliases: []string{"sysp"}, method: get, idle: true, run: (*call).systemProperties},
 		{name: "top", method: get, run: (*call).top},
@@ -109,6 +111,9 @@ func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
 		c.problem = errUnknown + name
 	case !cmd.idle && !c.serving():
 		c.problem = errNotServing
+	case (cmd.changes || cmd.method == http.MethodPost) && fromElsewhere(r):
+		name = cmd.name
+		c.fail(http.StatusForbidden, "A page of another site has sent the request")
 	case cmd.guarded && !c.permitted():
 	case !cmd.takes(r.Method):
 		name = cmd.name

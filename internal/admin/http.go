@@ -45,6 +45,7 @@ const (
 type Options struct {
 	Address     string        // admin.serverAddress and admin.serverPort, "host:port"
 	CommandURL  string        // admin.commandURL; "" is /commands
+	Hosts       []string      // names by which it is reached, in lower case, besides those that can only be its own
 	IdleTimeout time.Duration // admin.idleTimeout
 	TLS         *socket.TLS   // nil for none
 
@@ -218,6 +219,11 @@ func (a *Admin) handler() http.Handler {
 		}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.foreign(r) {
+			http.Error(w, fmt.Sprintf("the admin server isn't called %.100q; ask it by its address, by a name of a server line, or over TLS",
+				r.Host), http.StatusMisdirectedRequest)
+			return
+		}
 		switch r.Method {
 		case http.MethodGet, http.MethodHead, http.MethodPost:
 		case http.MethodOptions:
