@@ -79,8 +79,8 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 // ownHosts returns the names by which the configuration calls this host and the other servers', in lower case.
 func ownHosts(cfg *config.Config) []string {
 	names := []string{strings.ToLower(cfg.Admin.Host)}
-	for i := range cfg.Members.Servers {
-		for _, at := range cfg.Members.Servers[i].Addrs {
+	for i := range cfg.Quorum.Members.Servers {
+		for _, at := range cfg.Quorum.Members.Servers[i].Addrs {
 			names = append(names, strings.ToLower(at.Host))
 		}
 	}
