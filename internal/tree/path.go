@@ -13,11 +13,6 @@ const (
 // otherwise every client could slow down all others. Its ACL says which users may change the znodes below it.
 const pathLimits = "/zookeeper/limits"
 
-// special reports whether a path can't be deleted.
-func special(path string) bool {
-	return path == "/" || path == pathZookeeper || path == pathQuota || path == pathConfig
-}
-
 // splitPath returns the parent's path, "" for the root, and the last component. Like Apache's
 // writes, it only requires that the path has a slash and no NUL.
 func splitPath(path string) (parent, name string, ok bool) {

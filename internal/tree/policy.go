@@ -12,21 +12,6 @@ import (
 // form; without a policy it is nil, which costs one comparison per check of an ACL. It is derived
 // from the znode, so it is part of neither the digest nor snapshots.
 
-// ruledBySuper reports whether only superusers may create a path, because what it holds applies to
-// everybody.
-func ruledBySuper(path string) bool { return path == pathLimits || path == policy.Path }
-
-// levelReserved is the feature level from which on only superusers may delete what only they may
-// create, and create what restores are stored below. The parent of all of it is open to everybody
-// by default.
-const levelReserved = 3
-
-// reserved reports whether only superusers may create or delete a path, at the feature level in
-// force.
-func (t *Tree) reserved(path string) bool {
-	return t.settings.FeatureLevel >= levelReserved && (ruledBySuper(path) || path == RestorePath)
-}
-
 // setsRules reports whether versions that know feature level 2 compute different results for a
 // request: it sets a policy, or creates a znode that later ones reserve for superusers. A request
 // that can't be decoded has the same result in all of them.
@@ -49,15 +34,6 @@ func setsRule(op jute.Op, path string) bool {
 
 // policies reports whether policies exist at the feature level in force.
 func (t *Tree) policies() bool { return t.settings.FeatureLevel >= 2 }
-
-// takesPolicy reports whether path may have the data: the policy's znode only takes a valid policy.
-func (t *Tree) takesPolicy(path string, data []byte) bool {
-	if path != policy.Path || !t.policies() {
-		return true
-	}
-	_, err := policy.Parse(data)
-	return err == nil
-}
 
 // readPolicy puts the policy in the policy's znode in force. Data that can't be parsed counts as no
 // policy: it was imported, or is older than policies.

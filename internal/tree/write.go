@@ -94,7 +94,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 		!isSuper(q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
-	if !t.takesPolicy(path, c.data) {
+	if !t.takes(path, c.data) {
 		return fail(jute.ErrBadArguments)
 	}
 	if t.policy != nil {
@@ -215,7 +215,7 @@ func (t *Tree) writeData(path string, data []byte, version int32, q *Request, r 
 	if !t.allowsAt(path, n.acl, jute.PermWrite, q.Identities) {
 		return jute.Stat{}, jute.ErrNoAuth
 	}
-	if !t.takesPolicy(path, data) {
+	if !t.takes(path, data) {
 		return jute.Stat{}, jute.ErrBadArguments
 	}
 	more := int64(len(data) - n.size())
