@@ -21,9 +21,9 @@ const refusedTicks = 200
 // received hands a peer's snapshot, whose file is complete on this server's disk, to
 // raft. If raft accepts it, raft asks for it to be installed (see install); if it is older
 // than this server's state, it is dropped. A snapshot that can't be loaded is refused
-// first: once raft has accepted it there is no way back. It waits for the write under way.
+// first: once raft has accepted it there is no way back. It waits for the tasks under way.
 func (l *Loop) received(e Event) {
-	if l.writes.under {
+	if l.writes.under || l.tasks.awaited() {
 		l.writes.held = append(l.writes.held, e)
 		return
 	}

@@ -152,6 +152,7 @@ type Loop struct {
 	reads       reads
 	snap        snapshots
 	writes      writes
+	tasks       tasks
 	failover    failover
 	leaderCheck leaderCheck
 	lost        lost
@@ -249,7 +250,7 @@ func (l *Loop) step(e Event) error {
 		return nil
 	}
 	l.noteAdmitted(e.From, m)
-	if l.joining() && electoral(m) || l.Stuck() && m.GetType() == pb.MsgTimeoutNow || l.failover.first(l, m) ||
+	if l.joining() && electoral(m) || l.busySince(refuseLeadTicks) && m.GetType() == pb.MsgTimeoutNow || l.failover.first(l, m) ||
 		m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {
 		return nil
 	}
@@ -324,19 +325,10 @@ func (l *Loop) Tick() {
 	l.reads.tick(l)
 	l.failover.tick(l)
 	l.leaderCheck.tick(l)
-	l.levels.tick(l)
-	l.doubts.tick(l)
 	l.clocks.tick(l)
-	l.decided()
 	l.guests.tick(l)
-	if l.ticks%reconcileTicks == 0 && !l.Stuck() { // the roster is kept on the disk
-		l.roster.keep(l)
-		l.departures.keep(l)
-		l.reconcile()
-		l.strays.tick(l)
-	}
-	if l.snap.wanted || l.ticks%snapshotLookTicks == 0 {
-		l.snap.consider(l)
+	if !l.tasks.underWay() {
+		l.tickState()
 	}
 	if l.ticks%reportTicks == 0 && !l.node.IsLeader() && l.node.Leader() != 0 {
 		if b := l.o.State.Report(); len(b) > 0 {
@@ -346,11 +338,27 @@ func (l *Loop) Tick() {
 	l.publish()
 }
 
+// tickState does the part of Tick that looks at the state machine.
+func (l *Loop) tickState() {
+	l.levels.tick(l)
+	l.doubts.tick(l)
+	l.decided()
+	if l.ticks%reconcileTicks == 0 && !l.Stuck() { // the roster is kept on the disk
+		l.roster.keep(l)
+		l.departures.keep(l)
+		l.reconcile()
+		l.strays.tick(l)
+	}
+	if l.snap.wanted || l.ticks%snapshotLookTicks == 0 {
+		l.snap.consider(l)
+	}
+}
+
 // Resting reports, after a Turn, whether nothing waits for a tick: this server leads,
 // no other server is a member or is to become one, and nothing was applied since the
 // last tick. Ticks may then be far apart. Only an event or a new request ends the rest.
 func (l *Loop) Resting() bool {
-	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() && !l.writes.under &&
+	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() && !l.writes.under && !l.tasks.awaited() &&
 		l.ticks > 0 && l.status.Applied == l.applied &&
 		l.change == nil && l.batch == nil && len(l.strays.since) == 0 && l.reads.asked == 0 && l.reads.ready == 0 &&
 		!l.snap.wanted &&
@@ -374,9 +382,12 @@ func (l *Loop) Handle(e Event) {
 		}
 	case EventForward:
 		if l.node.IsLeader() {
-			if err := l.o.State.Forwarded(e.Data); err != nil {
-				l.log.Error("a peer forwarded requests that can't be read", "peer", e.From, "err", err)
-			}
+			requests := slices.Clone(e.Data) // the caller of Handle uses it again
+			l.tell(func() {
+				if err := l.o.State.Forwarded(requests); err != nil {
+					l.log.Error("a peer forwarded requests that can't be read", "peer", e.From, "err", err)
+				}
+			})
 		}
 	case EventReport:
 		if l.node.IsLeader() {
@@ -385,7 +396,8 @@ func (l *Loop) Handle(e Event) {
 	case EventClock:
 		l.clocks.heard(l, e)
 	case EventDigest:
-		l.doubts.heard(l, e)
+		e.Data = slices.Clone(e.Data)
+		l.call(nil, func() { l.doubts.heard(l, e) })
 	case EventLevel:
 		l.levels.announced(e.From, e.Level)
 		l.introduce(e.From)
@@ -403,7 +415,7 @@ func (l *Loop) Handle(e Event) {
 		l.levels.announced(e.From, 0)
 		delete(l.skips.told, e.From)
 		if e.From == l.node.Leader() {
-			l.o.State.Resend()
+			l.tell(l.o.State.Resend)
 			l.reads.retry(l) // without a connection, earlier questions were dropped
 		}
 	case EventLost:
@@ -425,8 +437,8 @@ func (l *Loop) Handle(e Event) {
 
 // work does all work that is ready until a write is due.
 func (l *Loop) work() {
-	for l.failed == nil && !l.writes.due {
-		if !l.writes.under {
+	for l.failed == nil && !l.tasks.due {
+		if !l.writes.under && !l.tasks.awaited() {
 			l.skips.release(l)
 		}
 		l.feed()
@@ -484,7 +496,7 @@ func reconfigures(e *pb.Entry) bool { return e.GetType() != pb.EntryNormal }
 // reads wait for one.
 func (l *Loop) feed() {
 	switch {
-	case l.writes.under: // the memory of the last batch is in use (Batch)
+	case l.writes.under, l.tasks.awaited(): // the memory of the last batch is in use (Batch), or the state machine isn't ready
 	case l.node.IsLeader():
 		if l.node.Transferring() {
 			break
@@ -642,9 +654,9 @@ func (l *Loop) member(conf *pb.ConfState) {
 }
 
 // assume makes this server lead at once if it is the only voter, without waiting for
-// an election timeout. It reports whether the node has something to do then.
+// an election timeout. It reports whether the node has something to do then. Its vote may be waiting to be written.
 func (l *Loop) assume() bool {
-	if !l.sole || l.node.IsLeader() {
+	if !l.sole || l.node.IsLeader() || l.writes.under {
 		return false
 	}
 	if err := l.campaign(); err != nil {
@@ -667,11 +679,17 @@ func (l *Loop) leaderChanged() {
 	clear(l.lost.admitted)
 	l.guests.led()
 	l.batch = nil // the servers that its requests came from send them again
+	level := uint32(0)
 	if lead.IsLeader {
-		l.o.State.Supported(l.levels.supported(l))
+		level = l.levels.supported(l)
 		lead.InForce = l.inForce()
 	}
-	l.o.State.Lead(lead)
+	l.tell(func() {
+		if lead.IsLeader {
+			l.o.State.Supported(level)
+		}
+		l.o.State.Lead(lead)
+	})
 	l.publish()
 	l.reads.retry(l)
 }

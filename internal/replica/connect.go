@@ -182,7 +182,7 @@ func samePasswd(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1
 // replaceConnection closes the connection that a session is attached to, since the session's client
 // has proved over c that it has given that connection up. mu is held for writing.
 func (r *Replica) replaceConnection(session int64, c *Client) {
-	if old := r.sessions[session]; old != nil && old != c {
+	if old := r.hearing.attached[session]; old != nil && old != c {
 		r.movedFrom(old, "its client reconnected")
 	}
 }
@@ -238,9 +238,9 @@ func (r *Replica) attached(res *tree.Result) {
 	}
 	if res.Err == jute.OK {
 		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
-		if old := r.sessions[res.Session]; old != nil && old.id != res.Cnx {
+		if old := r.hearing.attached[res.Session]; old != nil && old.id != res.Cnx {
 			r.movedFrom(old, "its session moved to another connection")
-			delete(r.sessions, res.Session)
+			r.hearing.detach(res.Session)
 		}
 	}
 	c := r.clients[res.Cnx]
@@ -253,7 +253,7 @@ func (r *Replica) attached(res *tree.Result) {
 	case res.Err == jute.OK:
 		reply.Timeout, reply.SessionID, reply.Passwd = c.timeout, res.Session, c.hello.Passwd
 		c.session = res.Session
-		r.sessions[res.Session] = c
+		r.hearing.attach(res.Session, c)
 	case r.locals.sessions[res.Session] != nil:
 		c.CloseAfter("its session has yet to enter the table; it tries again")
 		return
@@ -305,11 +305,11 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 	if !r.progress.replaying {
 		r.meters.ends[how].Inc()
 	}
-	c := r.sessions[res.Session]
+	c := r.hearing.attached[res.Session]
 	if c == nil {
 		return
 	}
-	delete(r.sessions, res.Session)
+	r.hearing.detach(res.Session)
 	if res.Op == jute.OpCloseSession && c.id == res.Cnx {
 		r.complete(c, res, now)
 		c.CloseAfter("its client closed the session")
@@ -329,14 +329,14 @@ func (r *Replica) Disconnected(c *Client) {
 	delete(r.clients, c.id)
 	attaching := c.connecting && c.attaching
 	r.settled(c)
-	if r.sessions[c.session] == c {
-		delete(r.sessions, c.session)
+	if r.hearing.attached[c.session] == c {
+		r.hearing.detach(c.session)
 		if r.locals.sessions[c.session] != nil {
 			r.leftLocal(c)
 		} else if r.leader.IsLeader {
 			r.expiry.touch(c.session, c.lastHeard.Load())
-		} else if r.leader.Leader != 0 && c.lastHeard.Load() > c.reported {
-			r.heardLast = append(r.heardLast, c.session)
+		} else if r.leader.Leader != 0 {
+			r.hearing.left(c)
 		}
 	}
 	r.mu.Unlock()

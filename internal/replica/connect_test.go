@@ -185,7 +185,7 @@ func TestWrongPasswordProlongsNothing(t *testing.T) {
 	s.r.Disconnected(local)
 	s.r.Disconnected(table)
 	heard := [2]int64{s.r.locals.expiry.sessions[local.session].heard, s.r.expiry.sessions[table.session].heard}
-	reported := fmt.Sprint(s.r.heardLast)
+	reported := fmt.Sprint(s.r.hearing.gone)
 	s.now += 1000
 	for _, session := range []int64{local.session, table.session} {
 		for _, passwd := range [][]byte{make([]byte, jute.PasswdSize), {}, bytes.Repeat([]byte{1}, 200)} {
@@ -199,9 +199,9 @@ func TestWrongPasswordProlongsNothing(t *testing.T) {
 	}
 	if after := [2]int64{
 		s.r.locals.expiry.sessions[local.session].heard, s.r.expiry.sessions[table.session].heard,
-	}; after != heard || fmt.Sprint(s.r.heardLast) != reported {
+	}; after != heard || fmt.Sprint(s.r.hearing.gone) != reported {
 		t.Errorf("a wrong password prolongs a session: heard at %v, then %v; reported %s, then %v", heard, after, reported,
-			s.r.heardLast)
+			s.r.hearing.gone)
 	}
 	if n := len(s.forward()); n != 0 {
 		t.Errorf("%d requests for the log", n)

@@ -24,7 +24,7 @@ type locals struct {
 	scope    tree.Scope // of new sessions; Global if new sessions aren't local
 	server   int64      // its high byte is the high byte of all ids generated here
 	sessions map[int64]*localSession
-	expiry   expiry
+	expiry   *expiry
 	entrance int64   // id of this server's sequence of OpEnter records; 0 before the first session enters
 	entering []int64 // sessions, in order of their sequence
 	last     int64   // sequence number of the last session in entering
@@ -83,6 +83,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func()
 		id = newID()
 		l = &localSession{passwd: r.passwd(id)}
 		r.locals.sessions[id] = l
+		r.hearing.isLocal(id, true)
 		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, r.tree.LastZxid(), r.now())
 		r.meters.did(jute.OpCreateSession, 1)
 	case !r.locals.here(id):
@@ -100,7 +101,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func()
 		r.locals.expiry.heard(id, l.timeout, c.lastHeard.Load())
 		reply.Timeout, reply.SessionID, reply.Passwd = l.timeout, id, l.passwd
 		c.session, c.inTable = id, notEntered
-		r.sessions[id] = c
+		r.hearing.attach(id, c)
 	}
 	r.answerConnect(c, &reply, why)
 	return true
@@ -112,7 +113,7 @@ func (r *Replica) enter(c *Client) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.locals.sessions[c.session]
-	if l == nil || r.sessions[c.session] != c {
+	if l == nil || r.hearing.attached[c.session] != c {
 		return false // it expired, or was resumed on another connection
 	}
 	own := &r.locals
@@ -170,6 +171,7 @@ func (r *Replica) settleEntering() {
 // forgetLocal removes a session from locals; mu is held for writing.
 func (r *Replica) forgetLocal(id int64) {
 	delete(r.locals.sessions, id)
+	r.hearing.isLocal(id, false)
 	r.locals.expiry.forget(id)
 }
 
@@ -198,8 +200,8 @@ func (r *Replica) expireLocal(now, stalled int64) {
 		r.meters.sessionsExpired.Inc()
 		r.meters.ends[sessionExpired].Inc()
 		r.forgetLocal(id)
-		if c := r.sessions[id]; c != nil {
-			delete(r.sessions, id)
+		if c := r.hearing.attached[id]; c != nil {
+			r.hearing.detach(id)
 			c.CloseAfter("its session expired")
 		}
 	}
@@ -207,7 +209,7 @@ func (r *Replica) expireLocal(now, stalled int64) {
 
 // heardAt returns when (ms) the client of a session connected here was last heard.
 func (r *Replica) heardAt(session int64) int64 {
-	if c := r.sessions[session]; c != nil {
+	if c := r.hearing.attached[session]; c != nil {
 		return c.lastHeard.Load()
 	}
 	return 0

@@ -63,20 +63,20 @@ func (l *life) write() {
 			l.pending.Do()
 			d.waited, l.pending = false, nil
 			d.slowUntil = l.w.now + l.elapsed
-			l.loop.Wrote()
+			l.loop.Done()
 		}
 		w := l.loop.Advance()
 		switch {
 		case w == nil:
 			return
-		case d.hung > 0 || d.slow >= raftTick:
+		case w.Appends() && (d.hung > 0 || d.slow >= raftTick):
 			l.pending, l.pendingAt, l.writeAt = w, l.w.now, l.w.now+d.slow
 			if d.slow > 0 {
 				l.w.after(d.slow, l.stepSoon)
 			}
 		default:
 			w.Do()
-			l.loop.Wrote()
+			l.loop.Done()
 		}
 	}
 }

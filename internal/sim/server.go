@@ -124,12 +124,12 @@ type life struct {
 	skips     []byte // what AnnounceSkips was given
 	inbox     []quorum.Event
 	ticks     int
-	due       bool          // a step is scheduled
-	busy      int64         // until then the loop's goroutine waits for the disk
-	elapsed   int64         // since the present step began
-	pending   *quorum.Write // of the log, which the disk has not finished
-	pendingAt int64         // when it began
-	writeAt   int64         // before which a slow disk doesn't
+	due       bool         // a step is scheduled
+	busy      int64        // until then the loop's goroutine waits for the disk
+	elapsed   int64        // since the present step began
+	pending   *quorum.Task // of the log, which the disk has not finished
+	pendingAt int64        // when it began
+	writeAt   int64        // before which a slow disk doesn't
 	conns     []*conn
 	newID     func() int64
 	record    recorder
