@@ -15,6 +15,8 @@ type writes struct {
 	beside   func()        // waits until they are, if that is done beside a write; else nil
 	applyErr error         // what applying them returned
 	held     []Event       // snapshots and votes that arrived during a task
+
+	installing *pb.SnapshotMetadata // the snapshot that the write under way installs, or nil
 }
 
 // holdVote keeps a vote until the write is over, with a copy of its data, which the caller of Handle uses
@@ -136,6 +138,7 @@ func (l *Loop) write(m *pb.Message) {
 	switch {
 	case m.GetSnapshot() != nil:
 		l.install(m, hs)
+		return
 	case sync:
 		l.writes.under = true
 		l.start(Task{disk: l.disk, hard: hs, message: m}, nil)
@@ -161,6 +164,12 @@ func (l *Loop) lastEntry() (index, term uint64, err error) {
 			e := entries[len(entries)-1]
 			return e.GetIndex(), e.GetTerm(), nil
 		}
+		if s := w.appends[i].GetSnapshot(); s != nil {
+			return s.GetMetadata().GetIndex(), s.GetMetadata().GetTerm(), nil
+		}
+	}
+	if w.installing != nil {
+		return w.installing.GetIndex(), w.installing.GetTerm(), nil
 	}
 	if entries := l.tasks.task.message.GetEntries(); w.under && len(entries) > 0 {
 		e := entries[len(entries)-1]
