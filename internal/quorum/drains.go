@@ -71,6 +71,14 @@ type Draining struct {
 	Final   bool
 }
 
+// A DrainRefusedError says that a server may not drain, because too few others would go on serving.
+type DrainRefusedError struct{ Why string }
+
+func (e *DrainRefusedError) Error() string {
+	return "drain this server: refused: " + e.Why +
+		". It serves on. Start the drained servers again, or undo their drains (zooid drain -undo); with -force and a reason (-why) it drains all the same"
+}
+
 // A drainReport is a follower's report, as the leader got it.
 type drainReport struct {
 	conn, tick uint64
@@ -241,8 +249,8 @@ func (d *drains) decide(l *Loop, id uint64) (refusal string, final bool) {
 	return "", false
 }
 
-// absent returns why a voter doesn't count as one that stays, or "". certain says that it drains, which it
-// has said itself or was granted.
+// absent returns why a voter doesn't count as one that stays, or "". certain says that it drains, and was there a
+// moment ago.
 func (d *drains) absent(l *Loop, id uint64) (why string, certain bool) {
 	if id == l.o.ID {
 		switch {
@@ -254,12 +262,13 @@ func (d *drains) absent(l *Loop, id uint64) (why string, certain bool) {
 		return "", false
 	}
 	r, ok := d.told[id]
+	outdated := !ok || l.ticks-r.tick > drainAgeTicks
 	switch {
 	case d.drains(id):
-		return "drains", true
+		return "drains", !outdated // it may be a new process already
 	case l.levels.known[id] != 0 && l.levels.frames[id] < FrameDrainAnswer:
 		return "runs an earlier version, which doesn't say whether it drains", false
-	case !ok || l.ticks-r.tick > drainAgeTicks:
+	case outdated:
 		return "hasn't said that it serves", false
 	case r.flags&drainStuck != 0:
 		return "waits for its disk", false

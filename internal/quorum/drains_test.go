@@ -221,6 +221,37 @@ func TestDrainsAlwaysLeaveAMajority(t *testing.T) {
 	}
 }
 
+// TestDrainReasonIsCut: a refusal that names very many servers is cut.
+func TestDrainReasonIsCut(t *testing.T) {
+	ids := make([]uint64, 19)
+	for i := range ids {
+		ids[i] = uint64(i + 1)
+	}
+	c := drainers(t, ids...)
+	lead := c.leader()
+	longest := 0
+	lead.sent = func(_ uint64, kind FrameKind, payload []byte) {
+		if kind == FrameDrainAnswer {
+			longest = max(longest, len(payload))
+		}
+	}
+	for _, id := range ids {
+		if id != lead.id {
+			c.nodes[id].drain(DrainForce)
+		}
+	}
+	c.step(2 * drainTicks)
+	last := c.nodes[lead.id%uint64(len(ids))+1]
+	last.drain(DrainNot)
+	c.step(drainTicks)
+	last.drain(DrainAsk)
+	c.step(2 * drainTicks)
+	d := last.loop.Status().Draining
+	if !d.Final || longest > drainAskSize+drainReasonMax || len(d.Refusal) > drainReasonMax {
+		t.Errorf("%d bytes, %+v", longest, d)
+	}
+}
+
 // deliver delivers the oldest n frames on draining that a link holds, or all of them if n is -1.
 func (c *cluster) deliver(from, to uint64, n int) {
 	link := [2]uint64{from, to}

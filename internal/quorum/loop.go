@@ -705,7 +705,8 @@ func (l *Loop) transferLeadershipTo(voters []uint64) bool {
 	if len(best) == 0 {
 		return false
 	}
-	if able := slices.DeleteFunc(slices.Clone(best), func(f Progress) bool { return l.drains.drains(f.ID) }); len(able) > 0 {
+	able := slices.DeleteFunc(slices.Clone(best), func(f Progress) bool { return l.drains.drains(f.ID) })
+	if len(able) > 0 {
 		best = able
 	}
 	to := slices.MaxFunc(best, func(a, b Progress) int { return cmp.Compare(a.Match, b.Match) })
