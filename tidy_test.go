@@ -31,7 +31,7 @@ const (
 var largePackages = map[string]int{
 	"internal/check":   5150,
 	"internal/cli":     7150,
-	"internal/quorum":  5500,
+	"internal/quorum":  5900,
 	"internal/replica": 8100,
 	"internal/sim":     7600,
 	"internal/storage": 5950,

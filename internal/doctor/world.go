@@ -37,6 +37,8 @@ type World struct {
 	Space func(path string) (Space, error)
 	// Fsync returns the durations of n small writes to a directory, each made durable.
 	Fsync func(dir string, n int) ([]time.Duration, error)
+	// FsyncPatience bounds the wait for that.
+	FsyncPatience time.Duration
 	// Running reports whether a server runs on the directories.
 	Running func(dirs ...string) bool
 	Now     func() time.Time
@@ -80,9 +82,11 @@ func Here() *World {
 		OpenFiles: openFiles,
 		Space:     spaceOf,
 		Fsync:     fsyncs,
-		Running:   running,
-		Now:       time.Now,
-		UID:       os.Getuid(),
+
+		FsyncPatience: 20 * time.Second,
+		Running:       running,
+		Now:           time.Now,
+		UID:           os.Getuid(),
 	}
 }
 

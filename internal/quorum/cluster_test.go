@@ -26,6 +26,7 @@ type cluster struct {
 	lives   uint64
 	log     slog.Handler // of servers that start from now on; nil for none
 	said    uint64
+	late    map[[2]uint64][]func()            // frames on draining that are kept back, by link; nil if none are
 	spoil   func(message, file []byte) []byte // changes a snapshot on its way, and returns the message
 }
 
@@ -68,6 +69,8 @@ type node struct {
 	failed   error
 
 	level, inForce, supported uint32 // feature levels; 0 is 1
+
+	frames FrameKind // that it announces
 
 	hung     bool   // its disk finishes no write
 	write    *Task  // an append that its disk has begun
@@ -207,8 +210,9 @@ func (c *cluster) greet(id uint64) {
 		for _, pair := range [][2]uint64{{id, other}, {other, id}} {
 			if b := c.nodes[pair[0]]; pair[0] != pair[1] && b.loop != nil {
 				b.post(func() { b.loop.Handle(Event{Kind: EventConnected, From: pair[1]}) })
-				if level := c.nodes[pair[1]].level; level > LevelFirst {
-					b.post(func() { b.loop.Handle(Event{Kind: EventLevel, From: pair[1], Level: level}) })
+				if o := c.nodes[pair[1]]; o.level > LevelFirst || o.frames > 0 {
+					e := Event{Kind: EventLevel, From: pair[1], Level: max(o.level, LevelFirst), Frames: o.frames}
+					b.post(func() { b.loop.Handle(e) })
 				}
 				if note := c.nodes[pair[1]].note; note != nil && c.nodes[pair[1]].loop != nil {
 					b.post(func() { b.loop.Handle(Event{Kind: EventSkips, From: pair[1], Data: note}) })
@@ -335,12 +339,17 @@ func (b *node) Send(to uint64, kind FrameKind, payload []byte) bool {
 	if b.sent != nil {
 		b.sent(to, kind, payload)
 	}
-	e, ok := kind.Event(b.id, 0, append([]byte(nil), payload...))
+	e, ok := kind.Event(b.id, b.c.lives, append([]byte(nil), payload...))
 	if !ok {
 		b.c.t.Fatalf("frame of unknown kind %d", kind)
 	}
 	o := b.c.nodes[to]
-	o.post(func() { o.loop.Handle(e) })
+	arrive := func() { o.loop.Handle(e) }
+	if link := [2]uint64{b.id, to}; b.c.late != nil && (kind == FrameDrain || kind == FrameDrainAnswer) {
+		b.c.late[link] = append(b.c.late[link], arrive)
+		return true
+	}
+	o.post(arrive)
 	return true
 }
 

@@ -62,19 +62,21 @@ type EventKind uint8
 
 // The kinds of Event.
 const (
-	EventRaft      EventKind = iota // Data is a raft message, from From
-	EventForward                    // Data is requests of From's clients
-	EventReport                     // Data is From's report (StateMachine.Report)
-	EventConnected                  // our connection to From is new: frames sent before may be lost
-	EventLost                       // From closed or reset its connection to us
-	EventSnapshot                   // From's snapshot has arrived whole in File; Data is its message
-	EventSent                       // our snapshot was sent to From, or failed with Err
-	EventJoin                       // From has an empty data directory and asks to join; the answer goes to Join
-	EventClock                      // Data is From's time
-	EventDigest                     // Data is a digest of From's state
-	EventLevel                      // From announces its feature level, Level
-	EventSkips                      // Data is a note of the entries that From has decided to skip
-	EventMembers                    // Data is the members' addresses as From knows them
+	EventRaft        EventKind = iota // Data is a raft message, from From
+	EventForward                      // Data is requests of From's clients
+	EventReport                       // Data is From's report (StateMachine.Report)
+	EventConnected                    // our connection to From is new: frames sent before may be lost
+	EventLost                         // From closed or reset its connection to us
+	EventSnapshot                     // From's snapshot has arrived whole in File; Data is its message
+	EventSent                         // our snapshot was sent to From, or failed with Err
+	EventJoin                         // From has an empty data directory and asks to join; the answer goes to Join
+	EventClock                        // Data is From's time
+	EventDigest                       // Data is a digest of From's state
+	EventLevel                        // From announces its feature level, Level, and the frames that it knows, Frames
+	EventDrain                        // Data is From's report on draining
+	EventDrainAnswer                  // Data is the leader's answer to this server's ask to drain
+	EventSkips                        // Data is a note of the entries that From has decided to skip
+	EventMembers                      // Data is the members' addresses as From knows them
 	// From, whose identity is proven, asks to follow without being a member; Data is its announcement
 	EventGuest
 	EventDeparted // Data is the Departure of a life of this server, as From has applied it
@@ -87,15 +89,17 @@ type Event struct {
 	From  uint64
 	Data  []byte
 	Level uint32 // of EventLevel and EventJoin: From's feature level
-	File  *storage.SnapshotWriter
-	Meta  storage.Meta
-	Bytes int64
-	Join  chan<- JoinReply // of EventJoin; has capacity for one reply
-	Taken chan<- bool      // of EventSnapshot, capacity 1, may be nil: gets whether the file can be used
-	Life  uint32           // of EventJoin: From's life; 0 if From is of the first version
-	Known bool             // of EventJoin: this server knows an address of From
-	Empty bool             // of EventJoin: the server at From's own address says that it is empty and in that life
-	// Conn is the number of the connection on which a raft message came. For EventJoin it
+	// Frames, of EventLevel, is the highest kind of frame that From knows; 0 if it is of a version that doesn't tell.
+	Frames FrameKind
+	File   *storage.SnapshotWriter
+	Meta   storage.Meta
+	Bytes  int64
+	Join   chan<- JoinReply // of EventJoin; has capacity for one reply
+	Taken  chan<- bool      // of EventSnapshot, capacity 1, may be nil: gets whether the file can be used
+	Life   uint32           // of EventJoin: From's life; 0 if From is of the first version
+	Known  bool             // of EventJoin: this server knows an address of From
+	Empty  bool             // of EventJoin: the server at From's own address says that it is empty and in that life
+	// Conn is the number of the connection on which a raft message or a report on draining came. For EventJoin it
 	// is the number of the newest connection at that time. Numbers are ascending.
 	Conn uint64
 	Err  error
@@ -164,6 +168,7 @@ type Loop struct {
 	skips       skips
 	doubts      doubts
 	clocks      clocks
+	drains      drains
 	arrived     *arrived // the snapshot just handed to raft, which has yet to accept it
 	failed      error
 	ticks       uint64
@@ -185,6 +190,8 @@ type Loop struct {
 
 	mu     sync.Mutex
 	status Status
+	wish   DrainWish
+	wishes uint64 // number of wish
 }
 
 // NewLoop continues from what o.Dir holds, or begins a new group.
@@ -195,7 +202,9 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 		return nil, fmt.Errorf("read the log's state: %w", err)
 	}
 	l := &Loop{o: o, log: o.Log, disk: disk, conf: conf, applied: o.Applied}
-	l.levels.known, l.levels.outdated = map[uint64]uint32{}, map[uint64]int{}
+	l.levels = levels{known: map[uint64]uint32{}, frames: map[uint64]FrameKind{}, outdated: map[uint64]int{}}
+	l.drains.ask = o.Incarnation
+	l.drains.led()
 	l.guests.asked, l.guests.heard = map[uint64]uint64{}, map[uint64]uint64{}
 	l.strays = strays{dialled: map[uint64]bool{}, since: map[uint64]uint64{}}
 	l.lost = lost{
@@ -326,6 +335,7 @@ func (l *Loop) Tick() {
 	l.failover.tick(l)
 	l.leaderCheck.tick(l)
 	l.clocks.tick(l)
+	l.drains.tick(l)
 	l.guests.tick(l)
 	if !l.tasks.underWay() {
 		l.tickState()
@@ -399,8 +409,12 @@ func (l *Loop) Handle(e Event) {
 		e.Data = slices.Clone(e.Data)
 		l.call(nil, func() { l.doubts.heard(l, e) })
 	case EventLevel:
-		l.levels.announced(e.From, e.Level)
+		l.levels.announced(e.From, e.Level, e.Frames)
 		l.introduce(e.From)
+	case EventDrain:
+		l.drains.reported(l, e)
+	case EventDrainAnswer:
+		l.drains.answered(l, e)
 	case EventMembers:
 		if err := l.introduced(e.Data); err != nil {
 			l.log.Warn("what a peer told of the members can't be read", "peer", e.From, "err", err)
@@ -412,7 +426,7 @@ func (l *Loop) Handle(e Event) {
 	case EventSkips:
 		l.skips.heard(l, e)
 	case EventConnected:
-		l.levels.announced(e.From, 0)
+		l.levels.announced(e.From, 0, 0)
 		delete(l.skips.told, e.From)
 		if e.From == l.node.Leader() {
 			l.tell(l.o.State.Resend)
@@ -678,6 +692,7 @@ func (l *Loop) leaderChanged() {
 	l.reconciler = reconciler{}
 	clear(l.lost.admitted)
 	l.guests.led()
+	l.drains.led()
 	l.batch = nil // the servers that its requests came from send them again
 	level := uint32(0)
 	if lead.IsLeader {
@@ -694,7 +709,8 @@ func (l *Loop) leaderChanged() {
 	l.reads.retry(l)
 }
 
-// TransferLeadership asks the voter that has most of the log to lead, if this server leads.
+// TransferLeadership asks the voter that has most of the log to lead, one that doesn't drain if there is one. It does
+// nothing if this server doesn't lead.
 // It reports whether a transfer has begun.
 func (l *Loop) TransferLeadership() bool {
 	return l.node.IsLeader() && l.transferLeadershipTo(slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing()))
@@ -706,6 +722,10 @@ func (l *Loop) transferLeadershipTo(voters []uint64) bool {
 		func(f Progress) bool { return !f.Active || !slices.Contains(voters, f.ID) })
 	if len(best) == 0 {
 		return false
+	}
+	able := slices.DeleteFunc(slices.Clone(best), func(f Progress) bool { return l.drains.drains(f.ID) })
+	if len(able) > 0 {
+		best = able
 	}
 	to := slices.MaxFunc(best, func(a, b Progress) int { return cmp.Compare(a.Match, b.Match) })
 	l.log.Info("handing leadership over", "to", to.ID)

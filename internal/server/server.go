@@ -60,6 +60,7 @@ type Server struct {
 	// storage.SpaceLevel.
 	spaceFree, spaceLevel atomic.Int64
 
+	drains   sync.Mutex // held by Drain and Undrain
 	draining atomic.Bool
 
 	// descriptorsMax is how many connections of clients the limit of open files allows.

@@ -58,6 +58,7 @@ type serverRow struct {
 	// Vote says why a server that is to vote has no vote, and what gives it one.
 	Vote string `json:"vote,omitempty"`
 
+	drained  bool        // it takes no new clients, because it was asked to let others take over
 	secure   string      // address of the port for TLS
 	access   *cli.Access // how servers are reached; nil means without TLS
 	needsTLS bool        // Address is a TLS port, and the TLS flags are missing
@@ -105,6 +106,13 @@ func (row *serverRow) ask() {
 	}
 	row.unasked = false
 	row.monitor()
+	if row.drained {
+		drained := "it is drained and takes no new clients; zooid drain -undo or a restart ends that"
+		if row.Trouble != "" {
+			drained += "; " + row.Trouble
+		}
+		row.Trouble = drained
+	}
 	row.disk()
 	if row.ID == unknownID {
 		row.identify()
@@ -168,6 +176,7 @@ func (row *serverRow) server(text string) string {
 	}
 	zxid := ""
 	for line := range strings.Lines(text) {
+		row.drained = row.drained || strings.HasPrefix(line, "DRAINED;")
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch key {
 		case "Zookeeper version":

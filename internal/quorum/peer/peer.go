@@ -161,6 +161,9 @@ func (p *Peer) Close() {
 // server whose disk hangs.
 func (p *Peer) Abandon() { p.transport.abandon() }
 
+// Drain sets whether this server drains; see quorum.Loop.Drain. It doesn't wait for anything.
+func (p *Peer) Drain(w quorum.DrainWish) (number uint64) { return p.loop.Drain(w) }
+
 // Status returns the state of the quorum as this server sees it.
 func (p *Peer) Status() quorum.Status { return p.loop.Status() }
 
@@ -283,7 +286,7 @@ func (p *Peer) handle(e quorum.Event) {
 	p.loop.Handle(e)
 	switch e.Kind {
 	case quorum.EventRaft, quorum.EventForward, quorum.EventReport, quorum.EventMembers, quorum.EventDigest,
-		quorum.EventClock:
+		quorum.EventClock, quorum.EventDrain, quorum.EventDrainAnswer:
 		p.transport.frames.give(e.Data)
 	}
 }
