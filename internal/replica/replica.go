@@ -87,6 +87,7 @@ type Replica struct {
 	readOnlySessions int       // sessions of read-only clients, which are in no table
 	noRoomSessions   int       // sessions that began since the disk was found nearly full
 	touched          []*Client // clients that got output during this Apply
+	appliedAt        int64     // when the last Apply ended
 	withheld         []*Client // clients whose output is kept back
 	letGoAt          int64     // now (ns) when clients were last let go, 0 for never
 	deaf             bool      // this leader could not hear its servers lately
