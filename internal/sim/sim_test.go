@@ -118,6 +118,12 @@ func TestSeeds(t *testing.T) {
 	if *flagProfile == "paced" && s.stats.Paced == 0 {
 		t.Error("no client was faster than its limits")
 	}
+	if *flagProfile == hanging && *flagSeeds >= 50 && (s.stats.Outdated == 0 || s.stats.GivenUp == 0) {
+		t.Error("no disk hung for long enough")
+	}
+	if *flagProfile == standing && *flagSeeds >= 50 && (s.stats.LongApplies == 0 || s.stats.LongLoads == 0) {
+		t.Error("no server took long to apply, or to load a snapshot")
+	}
 }
 
 // work runs one worker process and hands on what it reports.
