@@ -90,6 +90,7 @@ type Replica struct {
 	readOnlySessions int       // sessions of read-only clients, which are in no table
 	noRoomSessions   int       // sessions that began since the disk was found nearly full
 	touched          []*Client // clients that got output during this Apply
+	appliedAt        int64     // when the last Apply ended
 	withheld         []*Client // clients whose output is kept back
 	deafSince        int64     // now (ms) since when this leader couldn't hear its servers, 0 if it can
 	scratch          []int64   // watchers of one event

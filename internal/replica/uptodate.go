@@ -17,7 +17,7 @@ import (
 // that, it
 //
 //  1. takes no request of the session, a ping included (ErrNotUpToDate),
-//  2. keeps back the answers to the session's writes, which a delayed Apply may bring,
+//  2. keeps back the answers to the session's writes, which a delayed or long Apply may bring,
 //  3. closes the connection when half of the timeout has passed: the client has the other half to
 //     find a server that is able. For the same reason it takes no new clients, and closes those
 //     whose connect requests wait.

@@ -36,6 +36,7 @@ type ledger struct {
 	begun   map[int64]place   // by session: where in the log it began
 	over    map[int64]bool    // sessions that ended in the log
 	ended   map[int64]int64   // when a session's end was first applied
+	packets map[int64]packet  // by session
 	ages    ages
 	// replacedAt is when a snapshot last replaced everything: a local session refused since then may have gone with
 	// that.
@@ -273,6 +274,7 @@ const loggingTime = 100 * millisecond
 
 // expired checks the end of a session that the leader of a term decided on.
 func (g *ledger) expired(w *World, session int64, term uint64) {
+	g.endedUnheard(w, session)
 	for _, c := range w.clients {
 		if c.session != session {
 			continue
@@ -291,10 +293,7 @@ func (g *ledger) expired(w *World, session int64, term uint64) {
 			w.fail("session %#x with a timeout of %d ms was ended by a leader that had listened for %d ms since its client's last packet",
 				session, c.timeout/millisecond, listened/millisecond)
 		}
-		if silent := w.now - c.alive; silent < timeout && c.greeted && c.alive > w.lastFault {
-			w.fail("S3: session %#x with a timeout of %d ms was ended %d ms after its client was answered, with nothing in the way",
-				session, c.timeout/millisecond, silent/millisecond)
-		}
+		g.endedEarly(c, timeout)
 	}
 }
 
@@ -364,7 +363,7 @@ func (g *ledger) lags(l *life) {
 		s.lastIndex, s.lastMoved = index, w.now
 		return
 	}
-	if stands := w.now - max(s.lastMoved, w.lastFault, s.disk.hungTo); s.disk.hung == 0 && stands > lagPatience {
+	if stands := w.now - max(s.lastMoved, w.lastFault, s.heldTo, s.disk.hung.filesTo); stands > lagPatience {
 		w.fail("liveness: server %d has stood at entry %d of %d for %d s, with nothing in the way", s.id, index, len(g.entries),
 			stands/second)
 	}
@@ -471,6 +470,7 @@ func (r *recorder) observe(res *tree.Result) {
 		r.number = 0
 	}
 	r.number++
+	r.l.pass()
 	switch res.Outcome {
 	case tree.Duplicate:
 		r.w.stats.Duplicates++

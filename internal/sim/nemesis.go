@@ -1,6 +1,13 @@
 package sim
 
-import "github.com/zooid-project/zooid/internal/storage"
+import (
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// holds are the faults that keep a server from working, which is judged by World.held.
+var holds = []Kind{HungDisk, SlowDisk, LongApply}
 
 // inflict starts a fault and schedules its end.
 func (w *World) inflict(f Fault) {
@@ -10,7 +17,7 @@ func (w *World) inflict(f Fault) {
 	}
 	w.stats.Faults[f.Kind]++
 	w.logger(0).Info("fault", "kind", f.Kind, "server", f.Server, "other", f.Other, "for", f.Dur, "arg", f.Arg)
-	if f.Kind != HungDisk || !w.without(s) {
+	if !slices.Contains(holds, f.Kind) {
 		w.lastFault = max(w.lastFault, w.now+f.Dur+f.aftermath())
 	}
 	switch f.Kind {
@@ -53,9 +60,15 @@ func (w *World) inflict(f Fault) {
 		w.lie(s, f)
 	case SlowDisk:
 		s.disk.slow += f.Arg * millisecond
+		s.disk.slowTo = max(s.disk.slowTo, w.now+f.Dur)
+		w.held(s, w.now+f.Dur+2*f.Arg*millisecond+second) // syncs wait for each other
 		w.unless(f.Dur, func() { s.disk.slow -= f.Arg * millisecond })
 	case HungDisk:
-		s.hang(f.Dur)
+		s.hang(f.Arg, f.Dur)
+	case LongApply:
+		if s.life != nil {
+			s.drag = max(s.drag, f.Arg*millisecond)
+		}
 	case DiskError:
 		s.disk.errorIn = int(f.Arg)
 	case DiskFull:
@@ -107,8 +120,6 @@ func (f *Fault) aftermath() int64 {
 		return second / 2
 	case Power, PowerAll, Lie: // they wait for their call, and are silent
 		return 10 * second
-	case SlowDisk: // some syncs wait for each other
-		return 3*second + 4*f.Arg*millisecond
 	case Rot, Wipe, Diverge, Join, Leave, Role, Swap, DuplicateID:
 		return 20 * second
 	case Alone, Begin, Copy, PutBack, Foreign, Order, Off, NoName, Unproven, Stranger, Astray, Doom:

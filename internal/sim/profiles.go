@@ -37,6 +37,19 @@ var profiles = []profile{
 		p.Servers, p.Tick = pick(r, 3, 3, 5), pick[int64](r, 500, 1000)*millisecond
 		p.Timeout = pick[int64](r, 4, 10, 20) * p.Tick
 	}},
+	// Some disks are slow.
+	{name: "slow-disks", kinds: []Kind{SlowDisk}, mean: 3 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Tick = pick[int64](r, 500, 1000) * millisecond
+		p.Timeout = pick[int64](r, 4, 10, 20) * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Arg = pick[int64](r, 10, 50, 100, 300, 700, 2000, 5000) }},
+	// Servers take long to apply and to load snapshots, which they need after they were cut off.
+	{name: standing, kinds: []Kind{Isolate}, mean: 20 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Tick, p.SnapCount, p.SnapshotsKept = pick(r, 3, 3, 5), pick[int64](r, 200, 500, 1000)*millisecond,
+			pick(r, 5, 20, 100), 1
+		p.Timeout = pick[int64](r, 2, 4, 10, 20) * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 6*second) }},
 	// Servers are cut off for longer than sessions last, and for less than their patience.
 	{name: "outlived", kinds: []Kind{Isolate}, mean: 6 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)

@@ -82,6 +82,8 @@ type World struct {
 	votersAt   uint64
 	// lastFault is when the last fault so far, with its aftermath, is over.
 	lastFault int64
+	// heldAt is when a server last stopped working.
+	heldAt int64
 
 	restEntries int   // entries of the log when it first was quiet, with none added since
 	restSince   int64 // when that was
