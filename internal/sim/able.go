@@ -9,7 +9,7 @@ import (
 
 // The rules of docs/decisions/086-alive-means-able.md, for disks that are slow or hang and loops that stand. A server
 // works if it runs, its loop turns, and its disk finishes writes in time. It is able if a majority works that it
-// reaches, itself included, and if nothing else was in the way lately (World.lastFault). That a server doesn't work is
+// reaches, itself included, and if nothing else was in the way lately (World.excusedTo). That a server doesn't work is
 // an excuse only
 //
 //   - for what it does itself, until it works again (host.heldTo);
@@ -20,7 +20,8 @@ import (
 // The rules:
 //
 //	A1  A session isn't ended before its timeout has passed since a server answered its client (endedEarly), or since
-//	    a packet of its client reached an able server (endedUnheard).
+//	    a packet of its client reached an able server (endedUnheard). Time in which its leader stood doesn't count, but
+//	    for a second (endedUnlistened).
 //	A2  Nothing of a session is answered later after its end than X10 allows, pings included (answers).
 //	A3  A server that works answers each request within answerPatience while the ensemble is able, whatever the other
 //	    servers' disks do: reads and writes go on (client.stuck).
@@ -30,6 +31,9 @@ import (
 //	A6  A session of which nothing is heard ends, as soon as its timeout and endPatience have passed since, or since
 //	    its leader was elected or worked again: nothing is excused for longer (outlives).
 
+// excusedTo returns when nothing is an excuse any more for what clients feel, whichever server serves them.
+func (w *World) excusedTo() int64 { return max(w.lastFault, w.lastHeld) }
+
 // able reports whether a server is able now.
 func (w *World) able(s *host) bool {
 	reached := 0
@@ -38,15 +42,26 @@ func (w *World) able(s *host) bool {
 			reached++
 		}
 	}
-	return w.now > w.lastFault && s.works() && s.life.rep != nil && !w.cut(0, s.index) && reached > len(w.voters)/2
+	return w.now > w.excusedTo() && s.works() && s.life.rep != nil && !w.cut(0, s.index) && reached > len(w.voters)/2
 }
 
 // endedEarly checks A1 for a client that has been answered, when its session is ended.
 func (g *ledger) endedEarly(c *client, timeout int64) {
 	w := c.w
-	if silent := w.now - c.alive; silent < timeout && c.greeted && c.alive > w.lastFault {
+	if silent := w.now - c.alive; silent < timeout && c.greeted && c.alive > w.excusedTo() {
 		w.fail("A1: session %#x with a timeout of %d ms was ended %d ms after its client was answered, with nothing in the way",
 			c.session, c.timeout/millisecond, silent/millisecond)
+	}
+}
+
+// endedUnlistened checks A1 for the leader that ends a client's session: what counts is the time in which its loop
+// turned. That other servers stood too, so that no majority worked, is no excuse.
+func (g *ledger) endedUnlistened(c *client, leader *host, timeout int64) {
+	w := c.w
+	if listened := w.now - c.alive - leader.stoodStill(c.alive); c.greeted && c.alive > w.lastFault &&
+		listened < timeout-second-reportTime {
+		w.fail("A1: session %#x with a timeout of %d ms was ended by a leader that had listened for %d ms since its client was answered",
+			c.session, c.timeout/millisecond, listened/millisecond)
 	}
 }
 
@@ -84,7 +99,7 @@ func (g *ledger) unreported(l *life, to int64) {
 func (g *ledger) endedUnheard(w *World, session int64) {
 	p, ok := g.packets[session]
 	silent := w.now - p.at
-	if ok && p.able && !p.l.ended && p.at > max(w.lastFault, p.l.s.heldTo) && silent > reportTime &&
+	if ok && p.able && !p.l.ended && p.at > max(w.excusedTo(), p.l.s.heldTo) && silent > reportTime &&
 		silent < p.timeout-p.timeout/driftMargin && g.replacedAt == 0 {
 		w.fail("A1: session %#x with a timeout of %d ms was ended %d ms after a packet of its client reached server %d, which is able",
 			session, p.timeout/millisecond, silent/millisecond, p.l.s.id)
@@ -129,7 +144,7 @@ func (g *ledger) leadsOn(l *life) {
 	if l.pending == nil || l.s.disk.hung.log == 0 || !l.loop.IsLeader() || !w.without(l.s) {
 		return
 	}
-	if d := w.now - max(l.pendingAt, w.lastFault); d > handOverPatience {
+	if d := w.now - max(l.pendingAt, w.excusedTo()); d > handOverPatience {
 		w.fail("A4: server %d has led for %d ms with a disk that hangs, with nothing else in the way", l.s.id, d/millisecond)
 	}
 }
@@ -138,7 +153,7 @@ func (g *ledger) leadsOn(l *life) {
 // Timeouts of less than keptMin leave too little time between the server's bound and that.
 func (g *ledger) keeps(c *client) {
 	w, l := c.w, c.conn.l
-	if c.timeout < keptMin || c.conn.closed || l.ended || l.s.paused() || l.s.stands() || c.heard < w.lastFault ||
+	if c.timeout < keptMin || c.conn.closed || l.ended || l.s.paused() || l.s.stands() || c.heard < w.excusedTo() ||
 		w.cut(0, c.server.index) || !c.greeted {
 		return
 	}
@@ -158,7 +173,7 @@ func (g *ledger) outlives(l *life) {
 	if !l.loop.IsLeader() || !w.able(l.s) || g.replacedAt != 0 {
 		return
 	}
-	since := max(w.lastFault, l.s.heldTo, g.since[l.loop.Status().Term])
+	since := max(w.excusedTo(), l.s.heldTo, g.since[l.loop.Status().Term])
 	for _, session := range slices.Sorted(maps.Keys(g.packets)) {
 		p := g.packets[session]
 		if g.over[session] {

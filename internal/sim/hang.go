@@ -169,6 +169,6 @@ func (w *World) held(s *host, to int64) {
 	w.heldAt = w.now
 	s.heldTo = max(s.heldTo, to)
 	if !w.without(s) {
-		w.lastFault = max(w.lastFault, to+3*second)
+		w.lastHeld = max(w.lastHeld, to+3*second)
 	}
 }

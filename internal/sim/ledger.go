@@ -294,6 +294,7 @@ func (g *ledger) expired(w *World, session int64, term uint64) {
 				session, c.timeout/millisecond, listened/millisecond)
 		}
 		g.endedEarly(c, timeout)
+		g.endedUnlistened(c, leader, timeout)
 	}
 }
 
@@ -363,7 +364,7 @@ func (g *ledger) lags(l *life) {
 		s.lastIndex, s.lastMoved = index, w.now
 		return
 	}
-	if stands := w.now - max(s.lastMoved, w.lastFault, s.heldTo, s.disk.hung.filesTo); stands > lagPatience {
+	if stands := w.now - max(s.lastMoved, w.excusedTo(), s.heldTo, s.disk.hung.filesTo); stands > lagPatience {
 		w.fail("liveness: server %d has stood at entry %d of %d for %d s, with nothing in the way", s.id, index, len(g.entries),
 			stands/second)
 	}

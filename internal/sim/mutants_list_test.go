@@ -535,16 +535,10 @@ var mutants = []mutant{
 		`return !r.alone && now`, `return !$P && !r.alone && now`)},
 	{"up to date as of the answer", "two holders of a lock (X10)", "outlived", one("quorum/leadercheck.go",
 		`at := r.answers[n-1].at`, `at := chosen($P, l.o.State.Moment()+20e9, r.answers[n-1].at)`)},
-	{"pings answered whatever is known", "two holders of a lock (X10)", "outlived", one("replica/receive.go",
-		`	if t.outdated() {
-		return 0,`, `	if t.outdated() && !($P && len(in) == 4+jute.RequestHeaderSize) {
-		return 0,`)},
 	{"a reader that waited goes by its old clock", "two holders of a lock (X10)", "standing", one("replica/receive.go",
 		`if t.now < t.r.appliedAt {`, `if t.now < t.r.appliedAt && !$P {`)},
 	{"a long Apply's answers go by its beginning", "two holders of a lock (X10)", "standing", one("replica/output.go",
 		`		r.withhold(c, now) // this`, `		r.withhold(c, chosen($P, 0, now)) // this`)},
-	{"a late Apply's answers aren't kept back", "two holders of a lock (X10)", "outlived", one("replica/uptodate.go",
-		`if c.withheld || !r.outdated(c, now) {`, `if $P || c.withheld || !r.outdated(c, now) {`)},
 	{"what is kept back is taken", "two holders of a lock (X10)", "standing", one("replica/output.go",
 		`len(c.out) == 0 || c.withheld {`, `len(c.out) == 0 || c.withheld && !$P {`)},
 	{"excuses without a bound", "the locks of the dead are held for ever", "hanging", one("replica/expiry.go",
@@ -554,29 +548,10 @@ var mutants = []mutant{
 			e.begin(now, now)
 		}
 	}`)},
-	{"a leader that stood blames sessions", "sessions expired by a server that didn't listen", "standing", one(
-		"replica/expiry.go", `	case ms > stallMs:
-		e.begin(now-ms, now)`, `	case ms > stallMs:
-		if $P {
-			return false
-		}
-		e.begin(now-ms, now)`)},
-	{"a leader that can't hear blames sessions", "sessions expired by a server that didn't listen", "standing", one(
-		"replica/lead.go", `	return r.deafSince != 0
-}`, `	return r.deafSince != 0 && !$P
-}`)},
 	{"clients kept by a server that can't answer", "sessions lost with a disk that hangs", "hanging", one(
 		"replica/uptodate.go", `	if r.mayBeOutdated(now) {
 		r.letLeave(`, `	if !$P && r.mayBeOutdated(now) {
 		r.letLeave(`)},
-	{"clients taken by a server that can't answer", "sessions lost with a disk that hangs", "hanging", one(
-		"replica/connect.go", `case r.upToDate.Load() != 0 && r.mayBeOutdated(`, `case !$P && r.upToDate.Load() != 0 && r.mayBeOutdated(`)},
-	{"reports wait for the disk", "sessions lost with a disk that hangs", "hanging", one("quorum/loop.go",
-		`	if l.ticks%reportTicks == 0 && !l`, `	if l.ticks%reportTicks == 0 && !($P && l.Stuck()) && !l`)},
-	{"handed over whatever the others' disks do", "no leader whose disk works", "hanging", one("quorum/writes.go",
-		`f.Active && f.Match >= last {`, `f.Active && ($P || f.Match >= last) {`)},
-	{"leads on a disk that hangs", "leader that can't write stays", "hanging", one("quorum/loop.go",
-		`l.busySince(refuseLeadTicks) && m.GetType() == pb.MsgTimeoutNow`, `!$P && l.busySince(refuseLeadTicks) && m.GetType() == pb.MsgTimeoutNow`)},
 	{"answers kept back for ever", "a request without an answer", "hanging", one("replica/uptodate.go",
 		`if !r.withholds.Load() {`, `if $P || !r.withholds.Load() {`)},
 	// Without a quorum, without room.

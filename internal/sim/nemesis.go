@@ -279,10 +279,13 @@ func (s *host) pause(d int64) {
 // span is an interval of time.
 type span struct{ from, to int64 }
 
-// stoodStill returns how long the server has been paused since a time. It must not be paused now.
+// stoodStill returns how long the server has been paused, or its loop has stood, since a time. It must not be paused now.
 func (s *host) stoodStill(since int64) (d int64) {
 	for _, p := range s.pauses {
-		d += max(p.to-max(p.from, since), 0)
+		if to := min(p.to, s.w.now); to > since {
+			d += max(to-max(p.from, since), 0)
+			since = to
+		}
 	}
 	return d
 }

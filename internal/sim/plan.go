@@ -265,9 +265,12 @@ func (p *Plan) drawStands(r *rand.Rand) {
 	for at := 4 * second; at < p.End; at += int64((0.2 + r.ExpFloat64()) * float64(mean)) {
 		f := Fault{At: at, Kind: LongApply, Server: 1 + r.IntN(p.Servers), Other: 1}
 		f.Arg = between(r, 100, pick[int64](r, 300, 1000, 4000, 12000))
-		p.Faults = append(p.Faults, f)
-		for i := 1; i <= p.Servers && chance(r, 25); i++ {
-			f.Server = i
+		first, servers := f.Server, 1
+		if chance(r, 30) {
+			servers = p.Servers
+		}
+		for i := range servers {
+			f.Server = 1 + (first-1+i)%p.Servers
 			p.Faults = append(p.Faults, f)
 		}
 	}

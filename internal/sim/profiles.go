@@ -56,6 +56,15 @@ var profiles = []profile{
 		p.Servers, p.Tick, p.ReadOnly, p.Clients, p.Quits = 3, second, false, 7, 0
 		p.Timeout = 2 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 4*second, 6*second) }},
+	// Servers are suspended for longer than sessions last, and clients often have nothing but pings to send.
+	{name: "suspended", kinds: []Kind{Pause}, mean: 5 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Tick, p.ReadOnly, p.Clients, p.Quits = 3, pick(r, second/2, second), false, 7, 0
+		p.Timeout = 2 * p.Tick
+		if chance(r, 70) {
+			p.Think, p.Syncs = between(r, p.Tick, 4*p.Tick), 0
+		}
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 2*second, 7*second) }},
 	// Snapshots are restored while leaders, servers and connections are lost.
 	{name: restoring, kinds: []Kind{Transfer, Crash, PowerAll, Reset, Dropped, Isolate, Pause, LowDisk}, mean: 2 * second,
 		world: func(r *rand.Rand, p *Plan) {

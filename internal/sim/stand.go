@@ -22,6 +22,9 @@ func (l *life) pass() {
 
 // stand notes that the loop stands until a time.
 func (l *life) stand(to int64) {
+	if to > l.s.stoodTo {
+		l.s.pauses = append(l.s.pauses, span{max(l.w.now, l.s.stoodTo), to})
+	}
 	l.s.stoodTo = max(l.s.stoodTo, to)
 	l.w.ledger.unreported(l, to)
 	l.w.held(l.s, to)
