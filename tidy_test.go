@@ -29,7 +29,7 @@ const (
 // largePackages may have that many lines instead; docs/decisions/024-large-packages.md says
 // why, and how each is to be cut.
 var largePackages = map[string]int{
-	"internal/check":   5150,
+	"internal/check":   5300,
 	"internal/cli":     7150,
 	"internal/quorum":  5900,
 	"internal/replica": 8100,

@@ -98,6 +98,13 @@ func (x *injection) end() {
 	x.cmd.Wait()
 }
 
+// kill ends an injection that holds a thread, as a disk does, and so a process that has begun to end: strace doesn't
+// let go of it.
+func (x *injection) kill() {
+	x.cmd.Process.Kill()
+	x.cmd.Wait()
+}
+
 // TestDiskErrors goes through the matrix: a server alone, the leader of three, a
 // follower. A server whose log is struck must end and say why. One that can go on,
 // as without a snapshot, says so and goes on. Nothing acknowledged is lost either

@@ -40,6 +40,8 @@ type RunOptions struct {
 	// Strangers says that other clients write to the servers, outside the load's
 	// root. Their requests aren't recorded or judged.
 	Strangers bool
+	// DeliveryMax, if not 0, is how long a reply may take from a server to the journal (check.Options).
+	DeliveryMax time.Duration
 	// Expiring says that sessions may expire, because service is interrupted for longer than they last.
 	Expiring bool
 }
@@ -303,7 +305,7 @@ func (r *Run) judge(exact bool) *check.Report {
 		h.Servers = nil
 		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return e.Kind == history.KindDump })
 	}
-	o := check.Options{ExtendedTypes: true, ViolationsMax: 10}
+	o := check.Options{ExtendedTypes: true, ViolationsMax: 10, DeliveryMax: r.o.DeliveryMax}
 	if r.o.Strangers {
 		o.Under = root
 		leaveOutStrangers(h)
