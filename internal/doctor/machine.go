@@ -45,6 +45,10 @@ func (e *examination) disk() {
 				dir, s.KindName)
 		}
 	}
+	if s, err := e.world.Space(dir); err == nil && s.Copies != "" {
+		e.warn("put dataLogDir on ext4, XFS or btrfs, or reserve space for it", "%s is on %s, which copies what is overwritten: when it is full, sessions can't begin or end (ZD-2025)",
+			dir, s.Copies)
+	}
 	took, err := e.world.Fsync(dir, fsyncProbes)
 	if err != nil {
 		e.fault("let the server's user write there, and look at the kernel's log for errors of the disk", "%s: a write can't be made durable: %v",
