@@ -154,9 +154,10 @@ func TestNoRoomSessions(t *testing.T) {
 	s.write(last, "/own", jute.ModeEphemeral)
 	s.apply(s.forward()...)
 	s.want(last, 1, true)
-	if owned := s.r.tree.SessionCount(); s.nodes() != 1 || owned != inTable+1 || len(s.r.locals.sessions) != noRoomSessionsMax {
+	within, outside := s.r.tree.SessionCount(), len(s.r.locals.sessions)
+	if s.nodes() != 1 || within != inTable+1 || outside != noRoomSessionsMax {
 		t.Errorf("when there is room again, the session's ephemeral znode makes %d znodes, %d sessions in the table, %d outside",
-			s.nodes(), owned, len(s.r.locals.sessions))
+			s.nodes(), within, outside)
 	}
 	if c := s.client(nil); c.Established() {
 		t.Error("there is room again, and a session began without the log")

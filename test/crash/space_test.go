@@ -273,7 +273,8 @@ func TestFullDiskOfAFollower(t *testing.T) {
 					t.Fatalf("set over a server whose disk has room: %v", code)
 				}
 			}
-			t.Logf("the log was out of room %v after the disk, by %d large writes", time.Since(exhausted).Round(time.Millisecond), writer.n)
+			t.Logf("the log was out of room %v after the disk, by %d large writes",
+				time.Since(exhausted).Round(time.Millisecond), writer.n)
 			writer.until("set beside a log without room", jute.OK, func() jute.Code { return writer.set(path) })
 			if !r.Servers[0].Running() {
 				t.Fatalf("the server ended:\n%s", r.Servers[0].LogEnd())
