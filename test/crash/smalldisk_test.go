@@ -32,10 +32,10 @@ type smallDisk struct {
 
 // smallDisks are the ways in which a file system can have no room.
 var smallDisks = []smallDisk{
-	{name: "tmpfs", hog: bytesOf, leaves: []int64{8 << 20, 0}, everywhere: true},
+	{name: "tmpfs", hog: bytesOf, leaves: []int64{0}, everywhere: true},
 	{
-		name: "ext4", make: []string{"mkfs.ext4", "-q", "-m", "0"}, hog: bytesOf, leaves: []int64{0}, everywhere: true,
-		follower: true,
+		name: "ext4", make: []string{"mkfs.ext4", "-q", "-m", "0"}, hog: bytesOf, leaves: []int64{8 << 20, 0},
+		everywhere: true,
 	},
 	{name: "xfs", make: []string{"mkfs.xfs", "-q"}, hog: bytesOf, leaves: []int64{8 << 20, 0}, nightly: true},
 	{name: "btrfs", make: []string{"mkfs.btrfs", "-q"}, hog: allBytesOf, leaves: []int64{0}},
