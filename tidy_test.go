@@ -34,7 +34,7 @@ var largePackages = map[string]int{
 	"internal/quorum":  5900,
 	"internal/replica": 8100,
 	"internal/sim":     8200,
-	"internal/storage": 5950,
+	"internal/storage": 6450,
 	"internal/tree":    6850,
 }
 

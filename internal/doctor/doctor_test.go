@@ -335,6 +335,8 @@ func TestPlanted(t *testing.T) {
 			"tmpfs", func(s *subject) { s.space(func(v *Space) { v.KindName, v.KindsUnstable = "tmpfs", true }) }},
 		{"data on the network", false, "disk", Warning,
 			"NFS", func(s *subject) { s.space(func(v *Space) { v.KindName = "NFS" }) }},
+		{"copies", false, "disk", Warning, "ZFS, which copies",
+			func(s *subject) { s.space(func(v *Space) { v.Copies = "ZFS" }) }},
 		{"disk full", false, "space", Fault, "refuses writes",
 			func(s *subject) { s.space(func(v *Space) { v.Free = gib / 2 }) }},
 		{"disk filling", false, "space", Warning, "are free",

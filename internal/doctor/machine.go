@@ -46,6 +46,10 @@ func (e *examination) disk() {
 				dir, s.KindName)
 		}
 	}
+	if s, err := e.world.Space(dir); err == nil && s.Copies != "" {
+		e.warn("put dataLogDir on ext4, XFS or btrfs, or reserve space for it", "%s is on %s, which copies what is overwritten: when it is full, sessions can't begin or end (ZD-2025)",
+			dir, s.Copies)
+	}
 	took, err := e.fsyncs(dir)
 	if errors.Is(err, errHangs) {
 		e.fault("see the kernel's log and the disk's state (dmesg, iostat -x 1); move the data to another disk", "%s: %d small writes were not durable within %v: the disk hangs, or is far too slow",

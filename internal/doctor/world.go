@@ -52,6 +52,7 @@ type Space struct {
 	InodesFree    uint64
 	Kind          int64  // as statfs tells it
 	KindName      string // if it is unsuitable for a log; "" for others
+	Copies        string // the file system's name if overwriting a file there needs room; else empty
 	KindsUnstable bool   // its contents are lost when the machine loses power
 }
 

@@ -25,9 +25,11 @@ const (
 	// for known ones. It is more than the log takes in a second, so only a flood reaches it; a refused
 	// client tries again, or tries another server.
 	connectsMax = 10_000
-	// noRoomSessionsMax bounds the sessions that begin while the disk is nearly full. It is enough for
-	// people and tools that come to help, and uses a small part of the log's reserve even if each
-	// session is an entry of its own.
+	// noRoomSessionsMax bounds the sessions that begin in the log while the disk is nearly full. It uses
+	// a small part of the log's reserve even if each begin and end is an entry of its own. Later sessions
+	// are local ones, which need no room: whoever comes to help, or to watch, finds a session. A client
+	// that goes to another server with a local session finds that it is over, so the first ones aren't
+	// local.
 	noRoomSessionsMax = 1000
 )
 
@@ -59,9 +61,6 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	case req.LastZxidSeen > r.tree.LastZxid():
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server",
 			req.LastZxidSeen, r.tree.LastZxid()))
-	case !r.roomForSession(req.SessionID):
-		return refusal(fmt.Sprintf("the disk is nearly full and %d sessions have begun since; new ones are refused until there is room",
-			noRoomSessionsMax))
 	}
 	if why := r.memoryForSession(c, req); why != "" {
 		r.meters.ends[sessionRefused].Inc()
@@ -70,11 +69,12 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	if !r.belongs(c) {
 		return refusal(tooManyOfIdentity)
 	}
+	scope := r.sessionScope(req.SessionID)
 	r.register(c, req)
 	if req.SessionID != 0 {
 		r.meters.reconnected.Inc()
 	}
-	if r.connectLocal(c, req, newID) {
+	if r.connectLocal(c, req, scope, newID) {
 		return nil
 	}
 	if req.SessionID == 0 {
@@ -89,19 +89,21 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	return nil
 }
 
-// roomForSession reports whether the disk has room for the session that a connect request asks for,
-// and counts a session that begins. mu is held for writing.
-func (r *Replica) roomForSession(session int64) bool {
+// sessionScope returns the scope of the session that a connect request asks for, if it is a new one,
+// and counts those that begin in the log while the disk is nearly full. mu is held for writing.
+func (r *Replica) sessionScope(session int64) tree.Scope {
 	switch {
 	case !r.noRoom.Load():
 		r.noRoomSessions = 0
 	case session != 0 || r.locals.scope != tree.Global: // no session begins in the log
-	case r.noRoomSessions >= noRoomSessionsMax:
-		return false
+	case r.noRoomSessions >= noRoomSessionsMax || r.logWaits.Load():
+		if r.alone || r.leader.Leader != 0 {
+			return tree.LocalUpgrading
+		}
 	default:
 		r.noRoomSessions++
 	}
-	return true
+	return r.locals.scope
 }
 
 // register makes c one of this server's clients; mu is held for writing.

@@ -10,6 +10,10 @@ import (
 // enters the replicated table. From then on it is like any other session, except that its scope
 // keeps it from owning ephemeral znodes (tree.Scope).
 //
+// A server whose disk is nearly full begins sessions like that too, once its log has taken as many
+// as it can (noRoomSessionsMax). They get the scope LocalUpgrading, so that they can do everything
+// when there is room again.
+//
 //	not entered   here only: in locals, expires by this server's clock
 //	entering      its OpEnter record is sent, ahead of its first write
 //	entered       in the tree; nothing of it is left in locals
@@ -34,6 +38,7 @@ type locals struct {
 type localSession struct {
 	passwd  []byte
 	timeout int32
+	scope   tree.Scope
 	enter   []byte // its OpEnter record, once it is entering
 	// left says that the session's client closed it. It is written with Replica.mu held shared, by the
 	// one connection that has the session.
@@ -69,19 +74,19 @@ func (l *locals) here(session int64) bool {
 	return s != nil && s.enter == nil
 }
 
-// connectLocal begins a local session for a registered client, or resumes one that has not entered,
-// and answers the connect request. It returns false if the session has to be attached through the
-// log instead. mu is held for writing.
-func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func() int64) bool {
+// connectLocal begins a local session for a registered client, or resumes one that has not entered, and answers the
+// connect request. scope is that of a new session. It returns false if the session has to be attached through the log
+// instead. mu is held for writing.
+func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.Scope, newID func() int64) bool {
 	id, l := req.SessionID, r.locals.sessions[req.SessionID]
 	reply := jute.ConnectResponse{
 		HasReadOnly: req.HasReadOnly, ReadOnly: c.readOnly, Passwd: make([]byte, jute.PasswdSize),
 	}
 	why := ""
 	switch {
-	case id == 0 && r.locals.scope != tree.Global && !c.mayReplace:
+	case id == 0 && scope != tree.Global && !c.mayReplace:
 		id = newID()
-		l = &localSession{passwd: r.passwd(id)}
+		l = &localSession{passwd: r.passwd(id), scope: scope}
 		r.locals.sessions[id] = l
 		r.hearing.isLocal(id, true)
 		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, r.tree.LastZxid(), r.now())
@@ -128,7 +133,7 @@ func (r *Replica) enter(c *Client) bool {
 	own.entering = append(own.entering, c.session)
 	l.enter = tree.AppendRecord(nil, &tree.Request{
 		Op: tree.OpEnter, Session: c.session, Cnx: c.id, Seq: own.last,
-		Body: tree.AppendEnter(nil, own.entrance, own.scope, l.passwd, l.timeout),
+		Body: tree.AppendEnter(nil, own.entrance, l.scope, l.passwd, l.timeout),
 	})
 	r.outbox.addRecords(l.enter)
 	r.kick()

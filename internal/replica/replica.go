@@ -64,6 +64,7 @@ type Replica struct {
 	upToDate       atomic.Int64           // now (ns): everything acknowledged before it is applied (see uptodate.go)
 	withholds      atomic.Bool            // withheld is not empty
 	noRoom         atomic.Bool            // the disk is nearly full: clients' writes are refused
+	logWaits       atomic.Bool            // a write of the log waits for room: no session can begin in it
 	bounds         atomic.Pointer[bounds] // nil for none
 	// znodes and ephemerals are the numbers of znodes and ephemerals in the tree.
 	znodes, ephemerals    atomic.Int64
@@ -88,7 +89,7 @@ type Replica struct {
 	connecting       int
 	newcomers        newcomers
 	readOnlySessions int       // sessions of read-only clients, which are in no table
-	noRoomSessions   int       // sessions that began since the disk was found nearly full
+	noRoomSessions   int       // sessions that began in the log since the disk was found nearly full
 	touched          []*Client // clients that got output during this Apply
 	appliedAt        int64     // when the last Apply ended
 	withheld         []*Client // clients whose output is kept back
