@@ -53,6 +53,14 @@ func (s *host) hang(mode, d int64) {
 	}
 }
 
+// slowDown lets each sync take longer for a while.
+func (s *host) slowDown(by, d int64) {
+	s.disk.slow += by
+	s.disk.slowTo = max(s.disk.slowTo, s.w.now+d)
+	s.w.held(s, s.w.now+d+2*by+second) // syncs wait for each other
+	s.w.unless(d, func() { s.disk.slow -= by })
+}
+
 // goesOn does what has waited for the disk, as far as it goes on.
 func (s *host) goesOn() {
 	h := &s.disk.hung

@@ -5,6 +5,13 @@ import "github.com/zooid-project/zooid/internal/quorum"
 // An Apply that takes long holds the loop, and the replica's lock: whoever needs the lock waits, among them the
 // readers of connections, which have looked at the clock before. A snapshot that is loaded holds the loop only.
 
+// weigh makes the next Apply take that much longer.
+func (s *host) weigh(d int64) {
+	if s.life != nil {
+		s.drag = max(s.drag, d)
+	}
+}
+
 // pass lets time pass in the present Apply, if it is to take long.
 func (l *life) pass() {
 	s, d := l.s, l.s.drag
@@ -73,4 +80,11 @@ func (l *life) loads(e *quorum.Event) bool {
 	l.stand(l.w.now + d)
 	l.busy = l.w.now + d
 	return true
+}
+
+// unhurried does work of another goroutine than the loop's, which doesn't wait for it.
+func (l *life) unhurried(work func()) {
+	elapsed := l.elapsed
+	l.protect(work)
+	l.elapsed = elapsed
 }
