@@ -68,9 +68,9 @@ func (l *life) loads(e *quorum.Event) bool {
 	if e.Kind != quorum.EventSnapshot || l.loading == e.File {
 		return false
 	}
-	d := max(l.w.plan.Load, l.s.disk.hung.filesTo-l.w.now)
-	if l.s.disk.hung.files == 0 {
-		d = l.w.plan.Load
+	d := l.w.plan.Load
+	if h := &l.s.disk.hung; h.files > 0 { // it is synced first
+		d = max(d, h.filesTo-l.w.now)
 	}
 	if d <= 0 {
 		return false
