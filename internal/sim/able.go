@@ -79,7 +79,8 @@ func (g *ledger) arrived(k *conn) {
 	if session == 0 || k.c.readOnly || k.w.plan.Local {
 		return
 	}
-	g.packets[session] = packet{max(k.w.now, k.l.s.stoodTo), int64(k.serving.Timeout()) * millisecond, k.l, k.w.able(k.l.s)}
+	at, timeout := max(k.w.now, k.l.s.stoodTo), int64(k.serving.Timeout())*millisecond
+	g.packets[session] = packet{at, timeout, k.l, k.w.able(k.l.s)}
 }
 
 // reportTime is how long it may take until the leader has heard of a packet.

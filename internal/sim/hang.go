@@ -36,12 +36,12 @@ func (s *host) hang(mode, d int64) {
 		h.log++
 		h.logTo = max(h.logTo, w.now+d)
 		w.held(s, h.logTo)
-		w.unless(d, func() { h.log--; s.goesOn() })
+		w.unless(d, func() { h.log = max(h.log-1, 0); s.goesOn() }) // it may have been replaced meanwhile
 	}
 	if mode == hangsSyncs || mode == hangsSnapshots {
 		h.files++
 		h.filesTo = max(h.filesTo, w.now+d)
-		w.unless(d, func() { h.files--; s.goesOn() })
+		w.unless(d, func() { h.files = max(h.files-1, 0); s.goesOn() })
 	}
 	if mode == hangsAgain {
 		for at := between(w.faultDice, 0, 3*second); at < d; at += between(w.faultDice, second/10, 3*second) {
@@ -51,6 +51,14 @@ func (s *host) hang(mode, d int64) {
 			})
 		}
 	}
+}
+
+// slowDown lets each sync take longer for a while.
+func (s *host) slowDown(by, d int64) {
+	s.disk.slow += by
+	s.disk.slowTo = max(s.disk.slowTo, s.w.now+d)
+	s.w.held(s, s.w.now+d+2*by+second) // syncs wait for each other
+	s.w.unless(d, func() { s.disk.slow = max(s.disk.slow-by, 0) })
 }
 
 // goesOn does what has waited for the disk, as far as it goes on.

@@ -535,6 +535,19 @@ var mutants = []mutant{
 		`return !r.alone && now`, `return !$P && !r.alone && now`)},
 	{"up to date as of the answer", "two holders of a lock (X10)", "outlived", one("quorum/leadercheck.go",
 		`at := r.answers[n-1].at`, `at := chosen($P, l.o.State.Moment()+20e9, r.answers[n-1].at)`)},
+	{"pings answered whatever is known", "two holders of a lock (X10)", "suspended", one("replica/receive.go",
+		`	if t.outdated() {
+		return 0,`, `	if t.outdated() && !($P && len(in) == 4+jute.RequestHeaderSize) {
+		return 0,`)},
+	{"a late Apply's answers aren't kept back", "two holders of a lock (X10)", "suspended", one("replica/uptodate.go",
+		`if c.withheld || !r.outdated(c, now) {`, `if $P || c.withheld || !r.outdated(c, now) {`)},
+	{"a leader's own silence blames sessions", "sessions expired by a server that didn't listen", "standing", []edit{
+		{"replica/expiry.go", `	case ms > stallMs:
+		e.begin(now-ms, now)`, `	case ms > stallMs && $P:
+	case ms > stallMs:
+		e.begin(now-ms, now)`},
+		{"replica/lead.go", `	if r.cantHear(now) {`, `	if !$P && r.cantHear(now) {`},
+	}},
 	{"a reader that waited goes by its old clock", "two holders of a lock (X10)", "standing", one("replica/receive.go",
 		`if t.now < t.r.appliedAt {`, `if t.now < t.r.appliedAt && !$P {`)},
 	{"a long Apply's answers go by its beginning", "two holders of a lock (X10)", "standing", one("replica/output.go",

@@ -59,16 +59,11 @@ func (w *World) inflict(f Fault) {
 	case Lie:
 		w.lie(s, f)
 	case SlowDisk:
-		s.disk.slow += f.Arg * millisecond
-		s.disk.slowTo = max(s.disk.slowTo, w.now+f.Dur)
-		w.held(s, w.now+f.Dur+2*f.Arg*millisecond+second) // syncs wait for each other
-		w.unless(f.Dur, func() { s.disk.slow -= f.Arg * millisecond })
+		s.slowDown(f.Arg*millisecond, f.Dur)
 	case HungDisk:
 		s.hang(f.Arg, f.Dur)
 	case LongApply:
-		if s.life != nil {
-			s.drag = max(s.drag, f.Arg*millisecond)
-		}
+		s.weigh(f.Arg * millisecond)
 	case DiskError:
 		s.disk.errorIn = int(f.Arg)
 	case DiskFull:
@@ -279,7 +274,8 @@ func (s *host) pause(d int64) {
 // span is an interval of time.
 type span struct{ from, to int64 }
 
-// stoodStill returns how long the server has been paused, or its loop has stood, since a time. It must not be paused now.
+// stoodStill returns how long the server has been paused, or its loop has stood, since a time. It must not be paused
+// now.
 func (s *host) stoodStill(since int64) (d int64) {
 	for _, p := range s.pauses {
 		if to := min(p.to, s.w.now); to > since {

@@ -774,13 +774,6 @@ func (l *life) besideLoop(work func()) {
 	})
 }
 
-// unhurried does work of another goroutine than the loop's, which doesn't wait for it.
-func (l *life) unhurried(work func()) {
-	elapsed := l.elapsed
-	l.protect(work)
-	l.elapsed = elapsed
-}
-
 // Beside implements quorum.Shell: the work is done before or after what the
 // loop does meanwhile.
 func (l *life) Beside(work func()) (wait func()) {

@@ -5,6 +5,13 @@ import "github.com/zooid-project/zooid/internal/quorum"
 // An Apply that takes long holds the loop, and the replica's lock: whoever needs the lock waits, among them the
 // readers of connections, which have looked at the clock before. A snapshot that is loaded holds the loop only.
 
+// weigh makes the next Apply take that much longer.
+func (s *host) weigh(d int64) {
+	if s.life != nil {
+		s.drag = max(s.drag, d)
+	}
+}
+
 // pass lets time pass in the present Apply, if it is to take long.
 func (l *life) pass() {
 	s, d := l.s, l.s.drag
@@ -61,9 +68,9 @@ func (l *life) loads(e *quorum.Event) bool {
 	if e.Kind != quorum.EventSnapshot || l.loading == e.File {
 		return false
 	}
-	d := max(l.w.plan.Load, l.s.disk.hung.filesTo-l.w.now)
-	if l.s.disk.hung.files == 0 {
-		d = l.w.plan.Load
+	d := l.w.plan.Load
+	if h := &l.s.disk.hung; h.files > 0 { // it is synced first
+		d = max(d, h.filesTo-l.w.now)
 	}
 	if d <= 0 {
 		return false
@@ -73,4 +80,11 @@ func (l *life) loads(e *quorum.Event) bool {
 	l.stand(l.w.now + d)
 	l.busy = l.w.now + d
 	return true
+}
+
+// unhurried does work of another goroutine than the loop's, which doesn't wait for it.
+func (l *life) unhurried(work func()) {
+	elapsed := l.elapsed
+	l.protect(work)
+	l.elapsed = elapsed
 }
