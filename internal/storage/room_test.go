@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -237,10 +238,10 @@ func lackRoom(seed uint64, n int, fault error, rng *rand.Rand) string {
 	o := oneOrTwo(fs, seed)
 	o.Wait = func() bool { return true }
 	s := newScript(o, seed)
-	calls, op := 0, ""
+	calls, op, segment := 0, "", false
 	fs.Hook = func(c Call) error {
 		if calls++; calls == n+1 {
-			op = c.Op
+			op, segment = c.Op, strings.HasSuffix(c.Name, segmentSuffix)
 			return fault
 		}
 		return nil
@@ -251,8 +252,8 @@ func lackRoom(seed uint64, n int, fault error, rng *rand.Rand) string {
 	switch {
 	case s.err != nil && !NoRoom(s.err):
 		return "reported as: " + s.err.Error()
-	case s.err == nil && op == "syncdir":
-		return "nobody noticed"
+	case s.err == nil && (op == "syncdir" || op == "fdatasync" && segment):
+		return "a sync that failed was repeated"
 	case s.err == nil:
 		return s.powerCut(fs, rng)
 	case s.dir == nil: // the start failed
