@@ -36,7 +36,10 @@ func (l *Loop) received(e Event) {
 	meta := m.GetSnapshot().GetMetadata()
 	wanted := meta.GetIndex() > l.applied && m.GetTerm() >= l.node.Term()
 	var restore func()
-	l.call(func() error { restore, err = l.examine(e.File, meta, wanted); return nil }, func() { l.examined(e, restore, err) })
+	l.call(func() error {
+		restore, err = l.examine(e.File, meta, wanted)
+		return nil
+	}, func() { l.examined(e, restore, err) })
 }
 
 // examined goes on with a peer's snapshot that was examined.
@@ -69,7 +72,9 @@ func (l *Loop) dropArrived() {
 
 // examine checks whether a snapshot can become this server's state, and returns the
 // function that makes it so, or nil if raft won't want the snapshot. It uses nothing of the Loop that changes.
-func (l *Loop) examine(file *storage.SnapshotWriter, meta *pb.SnapshotMetadata, wanted bool) (restore func(), err error) {
+func (l *Loop) examine(
+	file *storage.SnapshotWriter, meta *pb.SnapshotMetadata, wanted bool,
+) (restore func(), err error) {
 	snap, err := file.Verify()
 	if err != nil {
 		return nil, err

@@ -259,8 +259,8 @@ func (l *Loop) step(e Event) error {
 		return nil
 	}
 	l.noteAdmitted(e.From, m)
-	if l.joining() && electoral(m) || l.busySince(refuseLeadTicks) && m.GetType() == pb.MsgTimeoutNow || l.failover.first(l, m) ||
-		m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {
+	if l.joining() && electoral(m) || l.busySince(refuseLeadTicks) && m.GetType() == pb.MsgTimeoutNow ||
+		l.failover.first(l, m) || m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {
 		return nil
 	}
 	return l.node.Step(m)
@@ -510,7 +510,8 @@ func reconfigures(e *pb.Entry) bool { return e.GetType() != pb.EntryNormal }
 // reads wait for one.
 func (l *Loop) feed() {
 	switch {
-	case l.writes.under, l.tasks.awaited(): // the memory of the last batch is in use (Batch), or the state machine isn't ready
+	case l.writes.under: // the memory of the last batch is in use (Batch)
+	case l.tasks.awaited(): // the state machine is busy
 	case l.node.IsLeader():
 		if l.node.Transferring() {
 			break

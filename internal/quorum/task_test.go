@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBusyFollower lets a follower's state machine take very long for an entry. Its reports arrive, it keeps its leader,
-// the others go on, and afterwards it has everything.
+// TestBusyFollower lets a follower's state machine take very long for an entry. Its reports arrive, it keeps its
+// leader, the others go on, and afterwards it has everything.
 func TestBusyFollower(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()

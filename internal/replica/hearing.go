@@ -49,7 +49,7 @@ func (h *hearing) isLocal(session int64, local bool) {
 func (h *hearing) inTable(suits func(*Client) bool) (list []*Client) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for id, c := range h.attached {
+	for id, c := range h.attached { // any order: the caller sorts
 		if !h.local[id] && suits(c) {
 			list = append(list, c)
 		}

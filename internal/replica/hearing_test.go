@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestReportsDontWait holds the replica as a long request does. What the quorum's loop tells the leader of this server's
-// clients, what it hears of others', and the closing of connections don't wait for that.
+// TestReportsDontWait holds the replica as a long request does. What the quorum's loop tells the leader of this
+// server's clients, what it hears of others', and the closing of connections don't wait for that.
 func TestReportsDontWait(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})

@@ -46,8 +46,9 @@ func (s *Server) stands() string {
 	return ""
 }
 
-// watchStall lets clients go of whose sessions nothing is known, even while all else stands. It ends the server when a write of the log has been under way for too long: its
-// supervisor, and its clients, can act then. A time in which this process itself stood still isn't counted.
+// watchStall lets clients go of whose sessions nothing is known, even while all else stands. It ends the
+// server when a write of the log has been under way for too long: its supervisor, and its clients, can
+// act then. A time in which this process itself stood still isn't counted.
 func (s *Server) watchStall() {
 	defer s.wg.Done()
 	stall := stallCount{most: s.opt.FsyncStall}

@@ -573,10 +573,6 @@ var mutants = []mutant{
 			r.endReadOnly()
 		}`)},
 	{"full disk remembered for ever", "no recovery by itself (etcd #3591, #4744)", "filling", []edit{
-		{"storage/spare.go", `	s.fault = nil
-	return true`, `	if !$P {
-		s.fault = nil
-	}
-	return true`},
+		{"storage/spare.go", `	if lacks && s.making == nil`, `	if !$P && lacks && s.making == nil`},
 	}},
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// TestStandIn: while the state machine is busy with an entry, the loop ticks on, and knows that it is stuck. The entry is
-// applied as soon as the state machine is free.
+// TestStandIn: while the state machine is busy with an entry, the loop ticks on, and knows that it is stuck. The entry
+// is applied as soon as the state machine is free.
 func TestStandIn(t *testing.T) {
 	t.Parallel()
 	state := &list{}
