@@ -254,7 +254,7 @@ func (l *Loop) step(e Event) error {
 	if err != nil {
 		return err
 	}
-	if l.writes.under && m.GetType() == pb.MsgVoteResp {
+	if l.writes.pending() && m.GetType() == pb.MsgVoteResp {
 		l.writes.holdVote(e)
 		return nil
 	}
@@ -671,7 +671,7 @@ func (l *Loop) member(conf *pb.ConfState) {
 // assume makes this server lead at once if it is the only voter, without waiting for
 // an election timeout. It reports whether the node has something to do then. Its vote may be waiting to be written.
 func (l *Loop) assume() bool {
-	if !l.sole || l.node.IsLeader() || l.writes.under {
+	if !l.sole || l.node.IsLeader() || l.writes.pending() {
 		return false
 	}
 	if err := l.campaign(); err != nil {

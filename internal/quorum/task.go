@@ -161,7 +161,7 @@ func (l *Loop) Done() {
 		}
 	}
 	l.proceed()
-	if !l.writes.under && !k.awaited() {
+	if !l.writes.pending() && !k.awaited() {
 		held := l.writes.held
 		l.writes.held = nil
 		for _, e := range held {

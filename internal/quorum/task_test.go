@@ -78,6 +78,36 @@ func TestBusyLeader(t *testing.T) {
 	}
 }
 
+// TestBusyCandidateVotesFirst keeps the state machine of a candidate busy while its own vote waits to be written: it
+// doesn't lead by the votes of the others.
+func TestBusyCandidateVotesFirst(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	c.step(5)
+	f := c.others(lead)[0]
+	votes := 0
+	c.others(lead)[1].sent = func(to uint64, kind FrameKind, payload []byte) {
+		if p, ok := PromiseOf(payload); kind == FrameRaft && ok && to == f.id && p.Vote == f.id {
+			votes++
+		}
+	}
+	f.busy = true // from the moment in which it loses its leader
+	if !lead.loop.transferLeadershipTo([]uint64{f.id}) {
+		t.Fatal("the leader doesn't hand over")
+	}
+	for range 8 {
+		if c.step(1); f.loop.IsLeader() && f.loop.writes.pending() {
+			t.Fatal("a server leads whose own vote is not on its disk")
+		}
+	}
+	if votes == 0 {
+		t.Fatal("nobody voted for the one that is busy: nothing is shown")
+	}
+	f.rest()
+	c.step(60)
+	c.leader()
+}
+
 // TestBusyAtRandom lets state machines and disks take long, and servers crash meanwhile, at random. cluster.check and
 // node.used hold the invariants at each step; at the end all servers have everything.
 func TestBusyAtRandom(t *testing.T) {

@@ -19,6 +19,9 @@ type writes struct {
 	installing *pb.SnapshotMetadata // the snapshot that the write under way installs, or nil
 }
 
+// pending reports whether something that raft has handed out is not on the disk yet, such as this server's own vote.
+func (w *writes) pending() bool { return w.under || len(w.appends) > 0 }
+
 // holdVote keeps a vote until the write is over, with a copy of its data, which the caller of Handle uses
 // again. Of each server it keeps the last one, so that what is kept is bounded.
 func (w *writes) holdVote(e Event) {

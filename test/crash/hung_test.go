@@ -19,8 +19,8 @@ var (
 )
 
 const (
-	// stallSeconds is the default of fsync.stallSeconds.
-	stallSeconds = 20 * time.Second
+	// stallMost is the default of fsync.stallSeconds.
+	stallMost = 20 * time.Second
 	// stallCode is the exit code of a server whose disk has hung for longer than that.
 	stallCode = 74
 	// hungStopMax is for how long the writes of other servers' clients may stop while a server's disk hangs.
@@ -120,7 +120,7 @@ func (r *Run) hang(t *testing.T, who string, hang time.Duration) *hungResult {
 	fault := time.Now()
 	x := inject(t, r.Servers[victim], "fdatasync,fsync", fmt.Sprintf("delay_enter=%d", hang.Microseconds()))
 	time.Sleep(hang)
-	ends := hang > stallSeconds && !*hungApache
+	ends := hang > stallMost && !*hungApache
 	if ends {
 		x.kill()
 	} else {
