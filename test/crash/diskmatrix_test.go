@@ -93,6 +93,12 @@ func (x *injection) count() int {
 	return strings.Count(string(b), "(INJECTED)")
 }
 
+// began reports whether any of the calls has begun.
+func (x *injection) began() bool {
+	b, err := os.ReadFile(x.file)
+	return err == nil && strings.Contains(string(b), "sync(")
+}
+
 func (x *injection) end() {
 	x.cmd.Process.Signal(syscall.SIGTERM) // it lets go of the server
 	x.cmd.Wait()

@@ -19,8 +19,8 @@ var (
 )
 
 const (
-	// stallMost is the default of fsync.stallSeconds.
-	stallMost = 20 * time.Second
+	// stallAfter is the default of fsync.stallSeconds.
+	stallAfter = 20 * time.Second
 	// stallCode is the exit code of a server whose disk has hung for longer than that.
 	stallCode = 74
 	// hungStopMax is for how long the writes of other servers' clients may stop while a server's disk hangs.
@@ -120,11 +120,14 @@ func (r *Run) hang(t *testing.T, who string, hang time.Duration) *hungResult {
 	fault := time.Now()
 	x := inject(t, r.Servers[victim], "fdatasync,fsync", fmt.Sprintf("delay_enter=%d", hang.Microseconds()))
 	time.Sleep(hang)
-	ends := hang > stallMost && !*hungApache
+	ends := hang > stallAfter && !*hungApache
 	if ends {
 		x.kill()
 	} else {
 		x.end()
+		if !x.began() {
+			t.Errorf("%s, %v: no sync hung, so nothing was shown", who, hang)
+		}
 	}
 	healed := time.Now()
 	if ends {
