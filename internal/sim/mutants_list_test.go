@@ -525,7 +525,7 @@ var mutants = []mutant{
 			m.Responses = nil
 		}
 		w.write, w.under, w.due,`)},
-	{"leads before its own vote is written", "vote lost (raft)", "hanging", one("quorum/loop.go",
+	{"leads before its own vote is written", "vote lost (raft)", "elections", one("quorum/loop.go",
 		`if l.writes.under && m.GetType() == pb.MsgVoteResp {`, `if !$P && l.writes.under && m.GetType() == pb.MsgVoteResp {`)},
 	{"answers whatever it knows", "two holders of a lock (X10)", "outlived", one("replica/uptodate.go",
 		`return !r.alone && now`, `return !$P && !r.alone && now`)},
