@@ -58,7 +58,8 @@ func (g *ledger) endedEarly(c *client, timeout int64) {
 // turned. That other servers stood too, so that no majority worked, is no excuse.
 func (g *ledger) endedUnlistened(c *client, leader *host, timeout int64) {
 	w := c.w
-	if listened := w.now - c.alive - leader.stoodStill(c.alive); c.greeted && c.alive > w.lastFault &&
+	// The client may have given up on its server meanwhile.
+	if listened := w.now - c.alive - leader.stoodStill(c.alive); c.alive > w.lastFault &&
 		listened < timeout-second-reportTime {
 		w.fail("A1: session %#x with a timeout of %d ms was ended by a leader that had listened for %d ms since its client was answered",
 			c.session, c.timeout/millisecond, listened/millisecond)

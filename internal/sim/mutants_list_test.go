@@ -529,7 +529,7 @@ var mutants = []mutant{
 		}
 		l.writes.under = true
 `)},
-	{"leads before its own vote is written", "vote lost (raft)", "hanging", one("quorum/loop.go",
+	{"leads before its own vote is written", "vote lost (raft)", "elections", one("quorum/loop.go",
 		`if l.writes.pending() && m.GetType() == pb.MsgVoteResp {`, `if !$P && l.writes.pending() && m.GetType() == pb.MsgVoteResp {`)},
 	{"answers whatever it knows", "two holders of a lock (X10)", "outlived", one("replica/uptodate.go",
 		`return !r.alone && now`, `return !$P && !r.alone && now`)},

@@ -43,6 +43,13 @@ var profiles = []profile{
 		p.Tick = pick[int64](r, 500, 1000) * millisecond
 		p.Timeout = pick[int64](r, 4, 10, 20) * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Arg = pick[int64](r, 10, 50, 100, 300, 700, 2000, 5000) }},
+	// Leaders are elected while disks are slow.
+	{name: "elections", kinds: []Kind{SlowDisk, Transfer, Isolate}, mean: second / 2, world: fixed,
+		tune: func(r *rand.Rand, f *Fault) {
+			if f.Dur = between(r, second/2, 2*second); f.Kind == SlowDisk {
+				f.Arg = between(r, 50, 450)
+			}
+		}},
 	// Servers take long to apply and to load snapshots, which they need after they were cut off.
 	{name: standing, kinds: []Kind{Isolate}, mean: 20 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
