@@ -77,7 +77,7 @@ type packet struct {
 // arrived notes that a packet of a client has reached a server.
 func (g *ledger) arrived(k *conn) {
 	session := k.serving.Session()
-	if session == 0 || k.c.readOnly || k.w.plan.Local {
+	if _, begun := g.begun[session]; !begun || k.w.plan.Local { // it may be a read-only one
 		return
 	}
 	at, timeout := max(k.w.now, k.l.s.stoodTo), int64(k.serving.Timeout())*millisecond
