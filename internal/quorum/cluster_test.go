@@ -72,14 +72,16 @@ type node struct {
 
 	frames FrameKind // that it announces
 
-	hung     bool   // its disk finishes no write
-	write    *Task  // an append that its disk has begun
-	busy     bool   // its state machine finishes no call
-	called   *Task  // a call that its state machine has begun
-	report   []byte // what Report returns
-	upToDate int64  // tick as of which it is up to date
-	reported int    // number of reports that it got
-	sent     func(to uint64, kind FrameKind, payload []byte)
+	hung  bool  // its disk finishes no write
+	write *Task // an append that its disk has begun
+	busy  bool  // its state machine finishes no call
+
+	forwarded int    // bytes that Forwarded got
+	called    *Task  // a call that its state machine has begun
+	report    []byte // what Report returns
+	upToDate  int64  // tick as of which it is up to date
+	reported  int    // number of reports that it got
+	sent      func(to uint64, kind FrameKind, payload []byte)
 }
 
 // turn does what waits, as far as the disk lets it.
@@ -487,6 +489,7 @@ func (b *node) Forward() []byte {
 
 func (b *node) Forwarded(data []byte) error {
 	b.used("Forwarded")
+	b.forwarded += len(data)
 	for ; len(data) > 0; data = data[8:] {
 		b.waiting = append(b.waiting, binary.BigEndian.Uint64(data))
 	}

@@ -392,12 +392,7 @@ func (l *Loop) Handle(e Event) {
 		}
 	case EventForward:
 		if l.node.IsLeader() {
-			requests := slices.Clone(e.Data) // the caller of Handle uses it again
-			l.tell(func() {
-				if err := l.o.State.Forwarded(requests); err != nil {
-					l.log.Error("a peer forwarded requests that can't be read", "peer", e.From, "err", err)
-				}
-			})
+			l.forward(e.From, e.Data)
 		}
 	case EventReport:
 		if l.node.IsLeader() {

@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"slices"
+
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/zooid-project/zooid/internal/storage"
@@ -36,6 +38,9 @@ const (
 	// refuseLeadTicks is how long a server's own task must take for it not to take over from a stuck leader. It is
 	// less than stuckTicks: an entry that takes long takes long everywhere, and began about as long ago here.
 	refuseLeadTicks = 5
+	// forwardedWaitMax bounds the requests of followers that wait for a busy state machine, in bytes. Beyond it the
+	// loop takes no events (Full), so that they stay with their senders.
+	forwardedWaitMax = 64 << 20
 )
 
 // A Task is an append to the log, or a call of the state machine, that is due.
@@ -68,6 +73,8 @@ type tasks struct {
 	calling bool   // it is a call of the state machine
 	then    func() // is called after that call, if it succeeded and then isn't nil
 	calls   []call
+
+	forwarded int // bytes of followers' requests in calls
 }
 
 // A call is one of the state machine: do, or nothing if that is nil, and then what is to follow.
@@ -97,6 +104,22 @@ func (l *Loop) call(do func() error, then func()) {
 
 // tell is call for a method without an error.
 func (l *Loop) tell(do func()) { l.call(func() error { do(); return nil }, nil) }
+
+// forward hands the state machine a copy of requests that a follower forwards.
+func (l *Loop) forward(from uint64, requests []byte) {
+	requests = slices.Clone(requests) // the caller of Handle uses them again
+	l.tasks.forwarded += len(requests)
+	l.call(func() error {
+		if err := l.o.State.Forwarded(requests); err != nil {
+			l.log.Error("a peer forwarded requests that can't be read", "peer", from, "err", err)
+		}
+		return nil
+	}, func() { l.tasks.forwarded -= len(requests) })
+}
+
+// Full reports whether so much waits for the state machine that no event should be handled before the task under way is
+// over.
+func (l *Loop) Full() bool { return l.tasks.forwarded > forwardedWaitMax }
 
 // next makes the next of the calls that wait. While the log is being written it is done at once: only
 // who goes on beside the write gets here.

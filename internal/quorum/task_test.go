@@ -108,6 +108,31 @@ func TestBusyCandidateVotesFirst(t *testing.T) {
 	c.leader()
 }
 
+// TestBusyLeaderIsFull forwards requests to a leader whose state machine is busy, until it takes no more. Afterwards it
+// has all that it took.
+func TestBusyLeaderIsFull(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	c.step(5)
+	lead.busy = true
+	lead.say(7)
+	c.step(1)
+	frame, sent := make([]byte, 1<<20), 0
+	for ; !lead.loop.Full(); sent++ {
+		if sent > forwardedWaitMax/len(frame) {
+			t.Fatalf("it takes more than %d MiB", sent)
+		}
+		lead.loop.Handle(Event{Kind: EventForward, From: c.others(lead)[0].id, Data: frame})
+	}
+	if sent != forwardedWaitMax/len(frame)+1 {
+		t.Errorf("it is full after %d MiB", sent)
+	}
+	lead.rest()
+	if lead.loop.Full() || lead.loop.tasks.forwarded != 0 || lead.forwarded != sent*len(frame) {
+		t.Errorf("it got %d bytes of %d; %d wait", lead.forwarded, sent*len(frame), lead.loop.tasks.forwarded)
+	}
+}
+
 // TestBusyAtRandom lets state machines and disks take long, and servers crash meanwhile, at random. cluster.check and
 // node.used hold the invariants at each step; at the end all servers have everything.
 func TestBusyAtRandom(t *testing.T) {

@@ -269,9 +269,9 @@ func unreadable(failure any) error {
 }
 
 // handleWaiting hands the loop all events that are waiting, so that one turn serves
-// them all.
+// them all, unless it is full.
 func (p *Peer) handleWaiting() {
-	for {
+	for !p.loop.Full() {
 		select {
 		case e := <-p.transport.events:
 			p.handle(e)
