@@ -191,6 +191,27 @@ func (l *life) decidedEarlier(e quorum.Entry) bool {
 	return slices.ContainsFunc(l.electorates, func(c [2][]uint64) bool { return l.w.hold(c[0], c[1], e) })
 }
 
+// decidedByLeader reports whether a majority of the membership by which the leader of an entry's term decides holds it.
+// A leader whose disk is slow applies a change of the membership later than others: while its log is being written.
+func (w *World) decidedByLeader(e quorum.Entry) bool {
+	leader := w.leaderOf(e.Term)
+	if leader == nil {
+		return false
+	}
+	now, before := leader.loop.Voters()
+	return w.hold(now, before, e)
+}
+
+// leaderOf returns the process that leads in a term, or nil.
+func (w *World) leaderOf(term uint64) *life {
+	for _, s := range w.servers {
+		if l := s.life; l != nil && l.loop != nil && !l.ended && l.loop.IsLeader() && l.loop.Status().Term == term {
+			return l
+		}
+	}
+	return nil
+}
+
 // holds reports whether a server's log has an entry, had it when its disk was lost, or has
 // acknowledged it while the disk lied: the others count the entry and can't know better.
 func (s *host) holds(index, term uint64) bool {
@@ -223,7 +244,8 @@ func (g *ledger) apply(l *life, e quorum.Entry) {
 		}
 		// The first entries name the members; each server writes them itself.
 		first := e.Term == 1 && e.Index <= uint64(len(w.servers))
-		if now, before := l.loop.Voters(); !first && !w.hold(now, before, e) && !l.decidedEarlier(e) {
+		if now, before := l.loop.Voters(); !first && !w.hold(now, before, e) && !l.decidedEarlier(e) &&
+			!w.decidedByLeader(e) {
 			w.fail("server %d applies entry %d of term %d, which no quorum of %v holds", l.s.id, e.Index, e.Term, now)
 		}
 	case e.Index > n+1:

@@ -65,6 +65,9 @@ var busyDisk = map[string]string{"snapCount": "1000"}
 // full is what a server's log says when it refuses writes for lack of room.
 const full = "the disk is nearly full"
 
+// none is what it says of a file system that shows room and gives none.
+const none = "gives this server none for the log's next file"
+
 // An injection makes system calls of a running server fail.
 type injection struct {
 	cmd  *exec.Cmd
@@ -202,7 +205,7 @@ func (r *Run) strike(t *testing.T, victim int, f diskFault) string {
 	}
 	visible := func() bool {
 		text := s.Log()[logged:]
-		return strings.Contains(text, said[f.errno]) || f.errno == "ENOSPC" && strings.Contains(text, full)
+		return strings.Contains(text, said[f.errno]) || f.errno == "ENOSPC" && (strings.Contains(text, full) || strings.Contains(text, none))
 	}
 	for deadline := time.Now().Add(callPatience); s.Running() && !visible() && time.Now().Before(deadline); {
 		time.Sleep(readyPause)
