@@ -167,8 +167,13 @@ func TestNoRoomSessions(t *testing.T) {
 		t.Error("the disk fills up once more, and the first session began without the log")
 	}
 	s.r.logWaits.Store(true)
+	c = NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+	if err := s.r.Connect(c, &jute.ConnectRequest{}, s.ids); err == nil {
+		t.Error("a member whose log waits for room begins a session, which would be over on another server")
+	}
+	s.r.alone = true
 	if c := s.client(nil); !c.Established() {
-		t.Error("nothing can enter the log, and a session waits for it")
+		t.Error("nothing can enter the log of a server alone, and a session waits for it")
 	}
 }
 
