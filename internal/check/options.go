@@ -43,7 +43,8 @@ type Options struct {
 	AnswersAfterEnd bool
 
 	// LocalSessions: a session that has not written is known to one server only
-	// (localSessionsEnabled). Any other server refuses it, and its end takes no zxid.
+	// (localSessionsEnabled, and a server alone while its disk is full). Any other
+	// server refuses it, and its end takes no zxid.
 	LocalSessions bool
 	// EphemeralsRefused: sessions stay local for ever and may not own ephemeral
 	// znodes (LocalSessions without localSessionsUpgradingEnabled).

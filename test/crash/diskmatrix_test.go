@@ -132,6 +132,7 @@ func TestDiskErrors(t *testing.T) {
 				if growing {
 					o.Config = nil
 				}
+				o.DiskFills = servers == 1 && slices.ContainsFunc(rows, func(f diskFault) bool { return f.errno == "ENOSPC" })
 				r := Begin(t, o)
 				for range times(0, 1, 3) {
 					table = append(table, r.strikeAll(t, rows)...)

@@ -44,6 +44,8 @@ type RunOptions struct {
 	DeliveryMax time.Duration
 	// Expiring says that sessions may expire, because service is interrupted for longer than they last.
 	Expiring bool
+	// DiskFills says that the disk of a server alone fills up: until there is room, sessions begin without the log.
+	DiskFills bool
 }
 
 // loadBodyMax is more than the length of any request of a Load.
@@ -306,6 +308,7 @@ func (r *Run) judge(exact bool) *check.Report {
 		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return e.Kind == history.KindDump })
 	}
 	o := check.Options{ExtendedTypes: true, ViolationsMax: 10, DeliveryMax: r.o.DeliveryMax}
+	o.LocalSessions = r.o.DiskFills
 	if r.o.Strangers {
 		o.Under = root
 		leaveOutStrangers(h)
