@@ -98,13 +98,15 @@ fuzz:
 # Simulated ensembles: SEEDS seeds of two minutes each from FROM on, or one SEED
 # with its faults listed. Fails if it simulates less than HOURS. What gates a change
 # is the same for all; the range moves on from time to time, here. PACED more have
-# clients that are faster than their limits, and in BEGUN more servers begin.
+# clients that are faster than their limits, in BEGUN more servers begin, and in
+# twice HELD more disks hang, or servers take long to apply and load.
 FROM ?= 59137574534000000
 SEEDS ?= 400
 HOURS ?= 13
 BUDGET ?= 30m
 PACED ?= 60
 BEGUN ?= 60
+HELD ?= 60
 sim:
 ifdef SEED
 	$(GO) test ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.from $(SEED) -sim.seeds 1 -sim.seconds 120 -sim.v
@@ -112,6 +114,8 @@ else
 	$(GOTEST) ./internal/sim -count=1 -v -timeout 2h -run TestSeeds -sim.from $(FROM) -sim.seeds $(SEEDS) -sim.seconds 120 -sim.budget $(BUDGET) -sim.hours $(HOURS)
 	$(GOTEST) ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile paced -sim.from $(FROM) -sim.seeds $(PACED) -sim.seconds 60
 	$(GOTEST) ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile beginnings -sim.from $(FROM) -sim.seeds $(BEGUN) -sim.seconds 60
+	$(GOTEST) ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile hanging -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
+	$(GOTEST) ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile standing -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
 endif
 
 # Seeds that nobody has run yet: COUNT of them from a number on that the commit
@@ -180,6 +184,8 @@ nightly: test cross race compat clients
 	$(MAKE) sim-fresh COUNT=4500 FRESHBUDGET=100m
 	$(GO) test ./internal/sim -count=1 -v -timeout 2h -run TestSeeds -sim.profile changes -sim.from $(FRESH) -sim.seeds 700 -sim.seconds 120 -sim.budget 90m -sim.changes 10000
 	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile beginnings -sim.from $(FRESH) -sim.seeds 2000 -sim.seconds 60 -sim.budget 50m
+	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile hanging -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
+	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile standing -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'
 	$(MAKE) torture TORTURE='-long -timeout 100m'
 	$(MAKE) hostile HOSTILE=-long

@@ -29,12 +29,12 @@ const (
 // largePackages may have that many lines instead; docs/decisions/024-large-packages.md says
 // why, and how each is to be cut.
 var largePackages = map[string]int{
-	"internal/check":   5150,
+	"internal/check":   5300,
 	"internal/cli":     7150,
-	"internal/quorum":  5500,
-	"internal/replica": 8100,
-	"internal/sim":     7600,
-	"internal/storage": 5950,
+	"internal/quorum":  6050,
+	"internal/replica": 8300,
+	"internal/sim":     8200,
+	"internal/storage": 6450,
 	"internal/tree":    6850,
 }
 

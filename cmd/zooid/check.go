@@ -52,6 +52,8 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	upgrading := flags.Bool("local-sessions-upgrading", false, "the servers have localSessionsUpgradingEnabled=true, too")
 	quiesced := flags.Bool("quiesced", false, "the run ended at rest: every event must have come")
 	slack := flags.Duration("expiry-slack", 0, "a session without client must end this long after its timeout; 0 doesn't check")
+	delivery := flags.Duration("delivery-max", 0,
+		"replies were recorded at most this long after servers sent them: judge by it when ended sessions were answered")
 	limit := flags.Int("max", 20, "print at most this many violations")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -69,6 +71,7 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	}
 	opt.Under, opt.ExtendedTypes, opt.Quiesced, opt.ExpirySlack, opt.ViolationsMax = *under, *extended, *quiesced, *slack,
 		max(*limit, 1)
+	opt.DeliveryMax = *delivery
 	opt.LocalSessions, opt.EphemeralsRefused = *local || *upgrading, *local && !*upgrading
 	// Hardly anything becomes garbage: what is read stays in use until the end.
 	defer debug.SetGCPercent(debug.SetGCPercent(checkGCPercent))

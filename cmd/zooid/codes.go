@@ -55,7 +55,7 @@ func codeOfKind(err error) string {
 		return "ZD-1116"
 	case errors.Is(err, syscall.EWOULDBLOCK): // flock
 		return "ZD-1113"
-	case errors.Is(err, syscall.ENOSPC):
+	case storage.NoRoom(err):
 		return "ZD-1114"
 	}
 	return ""

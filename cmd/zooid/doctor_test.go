@@ -256,6 +256,15 @@ var plants = []plant{
 		"the kernel would end the server", func(p *patient) {
 			p.replace("", "memory.limit=1000000000000000\n")
 		}},
+	{"a server whose disk hangs", false, "hangs", doctor.Fault, "server 2: a write of its log has been under way for 5s",
+		func(p *patient) {
+			p.serve(p.ports[5], func(word string) string {
+				if word == "srvr" {
+					return "This ZooKeeper instance is not currently serving requests\n"
+				}
+				return "zk_fsync_in_flight_ms\t5000\nzk_last_turn_ms\t20\n"
+			})
+		}},
 	{"a clock ahead", false, "clocks", doctor.Fault, "apart: server 2: +", func(p *patient) {
 		p.serveAs(1, "3.9.5-x", time.Hour)
 		p.serveAs(2, "3.9.5-x", 0)
@@ -290,7 +299,7 @@ func TestDoctor(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		p := newPatient(t, secure, time.Now())
 		exits[secure], without[secure] = p.report()
-		if len(without[secure].Checks) != 17 {
+		if len(without[secure].Checks) != 18 {
 			t.Errorf("it did %q", without[secure].Checks)
 		}
 		for _, f := range without[secure].Findings {

@@ -6,10 +6,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -19,7 +21,7 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const drainHelp = `usage: zooid drain [-auth SCHEME:CREDENTIAL | -tls-cert FILE] zoo.cfg
+const drainHelp = `usage: zooid drain [-undo | -force -why REASON] [-auth SCHEME:CREDENTIAL | -tls-cert FILE] zoo.cfg
 
 Lets the other servers of the ensemble take over from the one on this host: it turns new
 clients away, hands leadership over, and sends its clients away once another server leads.
@@ -28,7 +30,12 @@ and the caller be the server's user or root, who can read admin.token in the dat
 directory, or have all permissions on /: by -auth, such as digest:user:password, or by the
 certificate in FILE, which holds its key too. Drain one server after the other. SIGTERM
 needs no drain before it: a server that stops hands leadership over as well.
-Exit codes: 0 drained, 1 not drained, 2 not reachable.
+
+The leader refuses a drain unless a majority of the voters goes on serving: those that
+have told it so and aren't drained. Then the server serves on as before. With -force it
+drains without asking; the reason goes to its log. -undo makes a drained server take
+clients again, and so does a restart.
+Exit codes: 0 drained, or undone; 1 not drained; 2 not reachable.
 `
 
 const reloadHelp = `usage: zooid reload [-auth SCHEME:CREDENTIAL | -tls-cert FILE] zoo.cfg
@@ -46,8 +53,27 @@ const commandPatience = 10 * time.Second
 
 // runDrain drains the server on this host.
 func runDrain(args []string, stdout, stderr io.Writer) int {
-	cfg, answer, code := runAdminCommand("drain", drainHelp, args, stdout, stderr)
-	if code == 0 && answer != nil {
+	flags := flag.NewFlagSet("drain", flag.ContinueOnError)
+	undo, force, why := flags.Bool("undo", false, ""), flags.Bool("force", false, ""), flags.String("why", "", "")
+	query := func() (url.Values, error) {
+		switch {
+		case *undo && *force:
+			return nil, errors.New("-undo and -force exclude each other")
+		case *force != (*why != ""):
+			return nil, errors.New("-force needs a reason: -why REASON, and a reason is for -force alone")
+		case *undo:
+			return url.Values{"undo": {"true"}}, nil
+		case *force:
+			return url.Values{"why": {*why}}, nil
+		}
+		return nil, nil
+	}
+	cfg, answer, code := runAdminCommand(flags, drainHelp, query, args, stdout, stderr)
+	switch {
+	case code != 0 || answer == nil:
+	case *undo:
+		fmt.Fprintln(stdout, "not drained: the server takes clients")
+	default:
 		fmt.Fprintln(stdout, "drained: another server leads, and new clients are turned away; the server listens on",
 			cfg.Admin.Host, "until it is stopped")
 	}
@@ -56,7 +82,8 @@ func runDrain(args []string, stdout, stderr io.Writer) int {
 
 // runReload makes the server on this host read its configuration again.
 func runReload(args []string, stdout, stderr io.Writer) int {
-	_, answer, code := runAdminCommand("reload", reloadHelp, args, stdout, stderr)
+	flags := flag.NewFlagSet("reload", flag.ContinueOnError)
+	_, answer, code := runAdminCommand(flags, reloadHelp, nil, args, stdout, stderr)
 	if code == 0 && answer != nil {
 		list := func(names []string) string {
 			if len(names) == 0 {
@@ -86,11 +113,12 @@ func ownToken(cfg *config.Config) string {
 	return admin.TokenScheme + ":" + strings.TrimSpace(string(text))
 }
 
-// runAdminCommand sends a guarded command to the admin server on this host. answer is nil if
-// there is none.
-func runAdminCommand(name, help string, args []string,
+// runAdminCommand sends the guarded command that flags is named after to the admin server on this
+// host, with the parameters that query returns once the flags are parsed; query may be nil. answer is
+// nil if there is none.
+func runAdminCommand(flags *flag.FlagSet, help string, query func() (url.Values, error), args []string,
 	stdout, stderr io.Writer) (cfg *config.Config, answer *adminAnswer, code int) {
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	name, parameters := flags.Name(), ""
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, help) }
 	auth, certificate := flags.String("auth", "", ""), flags.String("tls-cert", "", "")
@@ -111,9 +139,19 @@ func runAdminCommand(name, help string, args []string,
 		}
 		who, cfg.Quorum.TLS.Keys = "x509", config.Store{Location: *certificate} // the certificate that askAdmin presents
 	}
+	if query != nil {
+		values, err := query()
+		if err != nil {
+			fmt.Fprintf(stderr, "zooid %s: %v\n", name, err)
+			return cfg, nil, exitUnreachable
+		}
+		if len(values) > 0 {
+			parameters = "?" + values.Encode()
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.Admin.DrainTimeout+commandPatience)
 	defer cancel()
-	path := strings.TrimSuffix(cfg.Admin.CommandURL, "/") + "/" + name
+	path := strings.TrimSuffix(cfg.Admin.CommandURL, "/") + "/" + name + parameters
 	status, body, err := askAdmin(ctx, cfg, http.MethodPost, path, strings.Replace(who, ":", " ", 1), nil)
 	if err != nil {
 		fmt.Fprintf(stderr, "zooid %s: not reachable: %s\n", name, terminal.OneLine(err.Error()))

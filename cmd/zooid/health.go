@@ -156,6 +156,8 @@ func readinessByWord(ctx context.Context, cfg *config.Config) ([]admin.Reason, e
 		return []admin.Reason{
 			{Code: admin.ReasonReadOnly, Text: "The server is cut off from its ensemble and serves reads alone."},
 		}, nil
+	case strings.Contains(text, "\nDRAINED;"):
+		return []admin.Reason{{Code: admin.ReasonDraining, Text: admin.DrainingText}}, nil
 	case !strings.HasPrefix(text, "Zookeeper version:"):
 		return nil, fmt.Errorf("what answers there is no server: %.60q", text)
 	}

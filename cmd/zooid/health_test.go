@@ -215,6 +215,14 @@ func TestReload(t *testing.T) {
 	if code, text := runZooid("drain", p.file); code != exitNotReady || !strings.Contains(text, "it is alone") {
 		t.Errorf("zooid drain of a server alone: %d, %s", code, text)
 	}
+	for _, flags := range [][]string{{"-force"}, {"-why", "x"}, {"-undo", "-force", "-why", "x"}} {
+		if code, text := runZooid(append(append([]string{"drain"}, flags...), p.file)...); code != exitUnreachable {
+			t.Errorf("zooid drain %v: %d, %s", flags, code, text)
+		}
+	}
+	if code, text := runZooid("drain", "-undo", p.file); code != 0 || !strings.Contains(text, "takes clients") {
+		t.Errorf("zooid drain -undo: %d, %s", code, text)
+	}
 	if code, text := runZooid("drain", "-auth", "nosuch:x", p.file); code != exitNotReady ||
 		!strings.Contains(text, "Not authenticated") {
 		t.Errorf("zooid drain by a stranger: %d, %s", code, text)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
 )
 
 // The guarded commands. They run only after permitted has returned true.
@@ -152,13 +154,31 @@ func (c *call) shedConnections() {
 	c.set("percentage_requested", *ask.Percentage)
 }
 
-// drain starts to let other servers take over, and answers when they have.
+// reasonBytesMax bounds the reason for a drain by force.
+const reasonBytesMax = 1 << 10
+
+// drain starts to let other servers take over, and answers when they have. With undo=true it ends that. With why=REASON
+// it doesn't ask whether enough servers go on serving.
 func (c *call) drain() {
+	if c.query.Get("undo") == "true" {
+		c.of.Undrain()
+		c.set("drained", false)
+		return
+	}
+	force := c.query.Get("why")
+	if c.query.Has("why") && (force == "" || len(force) > reasonBytesMax) {
+		c.fail(http.StatusBadRequest, fmt.Sprintf("A drain by force takes a reason (why) of 1 to %d bytes", reasonBytesMax))
+		return
+	}
 	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.admin.opt.DrainTimeout + answerTimeout))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.req.Context()), c.admin.opt.DrainTimeout)
 	defer cancel()
-	if err := c.of.Drain(ctx); err != nil {
-		c.fail(http.StatusInternalServerError, err.Error())
+	if err := c.of.Drain(ctx, force); err != nil {
+		status := http.StatusInternalServerError
+		if refused := (*quorum.DrainRefusedError)(nil); errors.As(err, &refused) {
+			status = http.StatusConflict
+		}
+		c.fail(status, err.Error())
 		return
 	}
 	c.set("drained", true)

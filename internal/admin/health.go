@@ -15,6 +15,9 @@ const (
 	ReasonStalled  = "stalled"     // its disk or its loop hangs, or it knows nothing of the ensemble
 )
 
+// DrainingText is the text of ReasonDraining.
+const DrainingText = "The server is drained, or about to be: it takes no new clients, and others take over."
+
 // A Reason says why a server isn't ready: a code for programs and a text for people.
 type Reason struct {
 	Code string `json:"code"`
@@ -28,7 +31,7 @@ func Readiness(s Server) []Reason {
 	}
 	var why []Reason
 	if s.Draining() {
-		why = append(why, Reason{ReasonDraining, "The server drains: it takes no new clients, and others take over."})
+		why = append(why, Reason{ReasonDraining, DrainingText})
 	}
 	if stalled := s.Stalled(); stalled != "" {
 		why = append(why, Reason{ReasonStalled, "The server can't do its work: " + stalled + "."})

@@ -293,6 +293,20 @@ func selfSigned(t *testing.T) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
+// TestDrainReason: a drain by force takes a reason of bounded length, and undoing a drain needs none.
+func TestDrainReason(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{})
+	for query, want := range map[string]int{
+		"why=": 400, "why=" + strings.Repeat("x", reasonBytesMax+1): 400, "why=" + strings.Repeat("x", reasonBytesMax): 500,
+		"undo=true": 200,
+	} {
+		if status, answer := r.command(http.MethodPost, "drain?"+query, "ip", ""); status != want {
+			t.Errorf("drain?%.20s: %d, %v; want %d", query, status, answer, want)
+		}
+	}
+}
+
 // TestAuthorization: what callers of guarded commands are told, in this order.
 func TestAuthorization(t *testing.T) {
 	t.Parallel()

@@ -41,9 +41,11 @@ type Server interface {
 	ShedConnections(percent int) int
 	// Stalled returns why the server can't do its work now, or "".
 	Stalled() string
-	// Draining reports whether Drain has begun.
+	// Draining reports whether the server is drained, or about to be.
 	Draining() bool
-	// Drain rejects new clients, hands over leadership, moves the clients to other servers, and returns when another
-	// server leads or ctx is done.
-	Drain(ctx context.Context) error
+	// Drain asks the leader whether enough other servers go on serving, unless force gives a reason not to ask. Then it
+	// rejects new clients, transfers leadership, moves the clients to other servers, and returns when another server
+	// leads or ctx is done. Undrain ends that.
+	Drain(ctx context.Context, force string) error
+	Undrain()
 }

@@ -44,6 +44,7 @@ func Check(h *history.History, opt Options) (rep *Report) {
 	c.watchEvents()
 	c.checkDumps()
 	c.immortals()
+	c.afterEnd()
 	c.rep.Unplaced = c.openWrites
 	c.rep.Stale.fill(c.samples, c.rep.Reads)
 	c.rep.Took = time.Since(start)

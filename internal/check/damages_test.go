@@ -49,6 +49,15 @@ var reads = []jute.Op{jute.OpGetData, jute.OpExists, jute.OpGetChildren2, jute.O
 
 var damages = []damage{
 	{"a read answered after its session expired", S2, "logs", nil, (*mutation).ghost},
+	{"a ping answered long after its session expired", X10, "logs", nil, func(d *mutation) bool {
+		if !d.ghost() {
+			return false
+		}
+		req, rep := &d.h.Events[len(d.h.Events)-2], &d.h.Events[len(d.h.Events)-1]
+		req.Xid, req.Num, req.Body, req.Time = jute.XidPing, int32(jute.OpPing), nil, req.Time+2*answerBoundMin
+		rep.Xid, rep.Zxid, rep.Body, rep.Time = jute.XidPing, 0, nil, req.Time
+		return true
+	}},
 	{"a read answered without a zxid", X1, "calm", nil, func(d *mutation) bool {
 		i := d.pickReply(jute.OK, nil, reads...)
 		d.h.Events[i].Zxid = -1

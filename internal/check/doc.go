@@ -36,7 +36,7 @@
 //
 // # The rules
 //
-// Sources: design.md section 4 (X1 to X9, "D") and the reliability study,
+// Sources: design.md section 4 (X1 to X10, "D") and the reliability study,
 // section 1.3 (steps A to L, W1 to W7, S1 to S6, "R"); the meaning of each
 // operation is Apache's ("Z" 1.4 to 1.11 and 2.1 to 2.12).
 //
@@ -57,6 +57,10 @@
 //	X8  A session's end removes all its ephemerals, in that one zxid. (D X8, R I S1)
 //	X9  A sync's zxid is at least every zxid that any client had seen before the
 //	    sync was sent. (D X9, R G)
+//	X10 After the end of a session is committed, no request of it, pings included,
+//	    is answered later than a third of its timeout, or a second if that is longer.
+//	    Answers to requests sent before that are judged with Options.DeliveryMax only.
+//	    (D X10, decision 086)
 //	W1  A one-shot watch that was armed at zr fires exactly once, with the right
 //	    type and path, for the first change after zr that matches: not later than
 //	    the first reply that shows the change. (R W1, Z 1.9)

@@ -12,10 +12,12 @@ import (
 type historyBuilder struct {
 	h   history.History
 	xid int32
+	now int64 // time of the last event
 }
 
 func (s *historyBuilder) add(e history.Event) *historyBuilder {
-	e.Time = int64(len(s.h.Events)+1) * 1e6
+	s.now += 1e6
+	e.Time = s.now
 	s.h.Events = append(s.h.Events, e)
 	return s
 }

@@ -38,8 +38,13 @@ type Options struct {
 	// doesn't clamp its clock).
 	ClockMayGoBack bool
 
+	// AnswersAfterEnd: a session may be answered at any time after its end (Apache's
+	// servers answer pings as long as they believe to have a leader). It turns X10 off.
+	AnswersAfterEnd bool
+
 	// LocalSessions: a session that has not written is known to one server only
-	// (localSessionsEnabled). Any other server refuses it, and its end takes no zxid.
+	// (localSessionsEnabled, and a server alone while its disk is full). Any other
+	// server refuses it, and its end takes no zxid.
 	LocalSessions bool
 	// EphemeralsRefused: sessions stay local for ever and may not own ephemeral
 	// znodes (LocalSessions without localSessionsUpgradingEnabled).
@@ -48,6 +53,10 @@ type Options struct {
 	// ExpirySlack, if not 0, turns S4 on: it is how long after its timeout a
 	// session without a client may still be seen alive.
 	ExpirySlack time.Duration
+	// DeliveryMax, if not 0, is the most that passes from the moment when a server sends a
+	// reply to the moment when it is recorded. X10 then judges when replies came, too, and
+	// not only when requests were sent.
+	DeliveryMax time.Duration
 	// Quiesced: the run ended at rest, each client syncing and then waiting for
 	// its events. It turns W4 on.
 	Quiesced bool
@@ -64,7 +73,7 @@ type Options struct {
 // Apache returns the options for an Apache server of the given version, such as
 // "3.8.0".
 func Apache(release string) Options {
-	o := Options{ReadWindow: true, SyncWeak: true, ClockMayGoBack: true, ACLLags: true}
+	o := Options{ReadWindow: true, SyncWeak: true, ClockMayGoBack: true, ACLLags: true, AnswersAfterEnd: true}
 	older := func(than string) bool { return compareReleases(release, than) < 0 }
 	o.NotificationsUnnumbered = older("3.9.0")
 	o.MultiCreate2Plain = older("3.9.0")

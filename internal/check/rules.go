@@ -25,6 +25,8 @@ const (
 	X8 Rule = "X8" // a session's end takes all its ephemerals
 	X9 Rule = "X9" // sync sees everything acknowledged before
 
+	X10 Rule = "X10" // nobody is answered long after the end of the session
+
 	W1 Rule = "W1" // an armed watch fires
 	W2 Rule = "W2" // events come in the order of the changes
 	W3 Rule = "W3" // nothing fires unarmed or twice

@@ -86,6 +86,11 @@ func (c *checker) write(w *reading, zxid int64) {
 		}
 		return
 	}
+	if bad.found() && !out.shaky && len(c.unanswered) > 0 {
+		c.premature = true
+		bad = c.explainWrite(o, bad, &out, attempt)
+		c.premature = false
+	}
 	if bad.found() && !out.shaky {
 		c.violate(bad.rule, bad.String(), int(o.rep), int(o.req))
 		if w.code != jute.OK {

@@ -174,6 +174,8 @@ func (c *checker) explain(zxid int64, event int, nodes []*node, goal func() bool
 		return false
 	}
 	c.placing = c.placing[:0]
+	c.sole = len(list) == 1
+	defer func() { c.sole = false }()
 	found := false
 	for _, picky := range [...]bool{true, false} {
 		tries := explainTries
@@ -360,7 +362,10 @@ func (c *checker) commit(event int) {
 }
 
 func (c *checker) sessionEnded(b *unanswered, s *session, zxid int64, event int) {
-	s.endZxid = zxid
+	s.endZxid, s.endGuessed = zxid, b.guessed
+	if b.guessed && (c.premature || c.sole) { // its zxid isn't certain, it is
+		s.over(c.h.Events[event].Time, event)
+	}
 	if s.endEvent < 0 {
 		s.endEvent = event
 	}

@@ -54,22 +54,25 @@ type conn struct {
 
 // A session is known by its connects and their replies.
 type session struct {
-	id        int64
-	timeout   int64 // nanoseconds
-	conns     []*conn
-	max       int64 // highest zxid its client has seen
-	lastXid   int32
-	lastWrite int64 // zxid of its last acknowledged write
-	alive     int64 // when it sent the last packet that was answered
-	lastSent  int64 // when it sent its last packet
-	ended     bool  // acknowledged close, or refused
-	closing   bool  // a closeSession was sent
-	endZxid   int64 // of an acknowledged or proven end
-	endEvent  int
-	end       *unanswered
-	closes    []*unanswered
-	sent      []sent // its writes by xid, if there are logs
-	found     int    // index of the last one found
+	id         int64
+	timeout    int64 // nanoseconds
+	conns      []*conn
+	max        int64 // highest zxid its client has seen
+	lastXid    int32
+	lastWrite  int64 // zxid of its last acknowledged write
+	alive      int64 // when it sent the last packet that was answered
+	lastSent   int64 // when it sent its last packet
+	ended      bool  // acknowledged close, or refused
+	closing    bool  // a closeSession was sent
+	endZxid    int64 // of an acknowledged or proven end
+	endEvent   int
+	endGuessed bool  // endZxid may be another
+	overBy     int64 // when the end had been committed for certain, 0 if that isn't known
+	overEvent  int   // what showed it
+	end        *unanswered
+	closes     []*unanswered
+	sent       []sent // its writes by xid, if there are logs
+	found      int    // index of the last one found
 }
 
 // checker holds the state of one check.
@@ -113,6 +116,7 @@ type checker struct {
 	listing      int64 // marks unanswered changes for candidates
 	now          int64 // time of the event being explained
 	premature    bool  // also explain by expiries that came too early
+	sole         bool  // nothing else is known that might explain the event
 	supposing    bool  // reads are compared with a state that may not stay
 	evidence     []evidence
 	nextEvidence int

@@ -50,7 +50,8 @@ type Report struct {
 	Warnings int       `json:"warnings"`
 	Checks   []string  `json:"checks"` // what was examined
 	Findings []Finding `json:"findings"`
-	Clocks   []Clock   `json:"clocks,omitempty"` // of the other servers that were asked
+	Clocks   []Clock   `json:"clocks,omitempty"`   // of the other servers that were asked
+	Turnings []Turning `json:"turnings,omitempty"` // of the servers that were asked and tell
 }
 
 // check is one examination.
@@ -75,6 +76,7 @@ var checks = []check{
 	{"descriptors", (*examination).descriptors},
 	{"memory", (*examination).memory},
 	{"huge pages", (*examination).hugePages},
+	{"hangs", (*examination).hangs},
 	{"clocks", (*examination).clocks},
 	{"versions", (*examination).versions},
 	{"membership", (*examination).membership},
@@ -190,6 +192,14 @@ func (r *Report) print(w io.Writer) error {
 	for _, c := range r.Clocks {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "    %s\n", c.String())
+		}
+	}
+	if err == nil && len(r.Turnings) > 0 {
+		_, err = fmt.Fprint(w, "\nwhat the servers do at the moment:\n")
+	}
+	for _, t := range r.Turnings {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "    %s\n", t.String())
 		}
 	}
 	return err

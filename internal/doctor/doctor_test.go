@@ -63,6 +63,8 @@ func healthy(t *testing.T, secure bool, hosts ...string) *subject {
 		Fsync: func(string, int) ([]time.Duration, error) {
 			return slices.Repeat([]time.Duration{time.Millisecond}, fsyncProbes), nil
 		},
+		FsyncPatience: time.Minute,
+
 		Running: func(...string) bool { return false },
 		Now:     time.Now,
 		UID:     os.Getuid(),
@@ -85,6 +87,14 @@ func healthy(t *testing.T, secure bool, hosts ...string) *subject {
 // serves has a server answer at an address, with its clock ahead by so much.
 func (s *subject) serves(addr, ahead string) *subject {
 	s.said[addr+" srvr"], s.said[addr+" mntr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n", ahead
+	return s
+}
+
+// turns has a server answer at an address that a write of its log has been under way for so many ms, and that its loop
+// turned so long ago.
+func (s *subject) turns(addr string, writing, turned int) *subject {
+	s.said[addr+" srvr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n"
+	s.said[addr+" mntr"] = fmt.Sprintf("zk_fsync_in_flight_ms\t%d\nzk_last_turn_ms\t%d\n", writing, turned)
 	return s
 }
 
@@ -296,6 +306,28 @@ func TestPlanted(t *testing.T) {
 				return slices.Repeat([]time.Duration{2 * time.Second}, fsyncProbes), nil
 			}
 		}},
+		{"hung disk", false, "disk", Fault, "the disk hangs", func(s *subject) {
+			s.world.FsyncPatience = time.Millisecond
+			held := make(chan struct{})
+			s.t.Cleanup(func() { close(held) })
+			s.world.Fsync = func(string, int) ([]time.Duration, error) {
+				<-held
+				return nil, syscall.EIO
+			}
+		}},
+		{"a server whose disk hangs", false, "hangs", Fault, "server 2: a write of its log has been under way for 4.1s",
+			func(s *subject) { s.turns("h2:2181", 4100, 20) }},
+		{"a server whose disk is slow", false, "hangs", Warning, "server 3: a write of its log has been under way for 700ms",
+			func(s *subject) { s.turns("h2:2181", 500, 500).turns("h3:2181", 700, 20) }},
+		{"a server alone whose disk hangs", false, "hangs", Fault,
+			"this server: a write of its log has been under way for 4.1s",
+			func(s *subject) {
+				s.write("zoo.cfg", "dataDir="+filepath.Join(s.dir, "data")+"\nclientPort=2181\n")
+				s.world.Running = func(...string) bool { return true }
+				s.turns("127.0.0.1:2181", 4100, 20)
+			}},
+		{"a server that stands", false, "hangs", Fault, "server 2: its loop has not turned for 9s",
+			func(s *subject) { s.turns("h2:2181", 0, 9000) }},
 		{"broken disk", false, "disk", Fault, "input/output error", func(s *subject) {
 			s.world.Fsync = func(string, int) ([]time.Duration, error) { return nil, syscall.EIO }
 		}},
@@ -303,6 +335,8 @@ func TestPlanted(t *testing.T) {
 			"tmpfs", func(s *subject) { s.space(func(v *Space) { v.KindName, v.KindsUnstable = "tmpfs", true }) }},
 		{"data on the network", false, "disk", Warning,
 			"NFS", func(s *subject) { s.space(func(v *Space) { v.KindName = "NFS" }) }},
+		{"copies", false, "disk", Warning, "ZFS, which copies",
+			func(s *subject) { s.space(func(v *Space) { v.Copies = "ZFS" }) }},
 		{"disk full", false, "space", Fault, "refuses writes",
 			func(s *subject) { s.space(func(v *Space) { v.Free = gib / 2 }) }},
 		{"disk filling", false, "space", Warning, "are free",

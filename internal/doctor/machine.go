@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -45,7 +46,16 @@ func (e *examination) disk() {
 				dir, s.KindName)
 		}
 	}
-	took, err := e.world.Fsync(dir, fsyncProbes)
+	if s, err := e.world.Space(dir); err == nil && s.Copies != "" {
+		e.warn("put dataLogDir on ext4, XFS or btrfs, or reserve space for it", "%s is on %s, which copies what is overwritten: when it is full, sessions can't begin or end (ZD-2025)",
+			dir, s.Copies)
+	}
+	took, err := e.fsyncs(dir)
+	if errors.Is(err, errHangs) {
+		e.fault("see the kernel's log and the disk's state (dmesg, iostat -x 1); move the data to another disk", "%s: %d small writes were not durable within %v: the disk hangs, or is far too slow",
+			dir, fsyncProbes, e.world.FsyncPatience)
+		return
+	}
 	if err != nil {
 		e.fault("let the server's user write there, and look at the kernel's log for errors of the disk", "%s: a write can't be made durable: %v",
 			dir, err)
@@ -60,6 +70,29 @@ func (e *examination) disk() {
 	case p99 > fsyncSlow:
 		e.warn(do, "%s: one write in a hundred takes %v to be durable, and every write of the ensemble waits for it", dir,
 			p99.Round(time.Millisecond))
+	}
+}
+
+// errHangs is returned by fsyncs if the disk hangs.
+var errHangs = errors.New("the disk hangs")
+
+// fsyncs measures the disk for at most World.FsyncPatience. If that isn't enough, the attempt goes on on a goroutine of
+// its own: nothing ends a write that the disk holds.
+func (e *examination) fsyncs(dir string) (took []time.Duration, err error) {
+	type measured struct {
+		took []time.Duration
+		err  error
+	}
+	done := make(chan measured, 1)
+	go func() {
+		took, err := e.world.Fsync(dir, fsyncProbes)
+		done <- measured{took, err}
+	}()
+	select {
+	case m := <-done:
+		return m.took, m.err
+	case <-time.After(e.world.FsyncPatience):
+		return nil, errHangs
 	}
 }
 

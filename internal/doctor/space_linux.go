@@ -1,6 +1,10 @@
 package doctor
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
 
 // Kinds of file system on which a log is slow, or not durable.
 var kinds = map[int64]struct {
@@ -23,7 +27,8 @@ func spaceOf(path string) (s Space, err error) {
 	}
 	k := kinds[int64(st.Type)]
 	return Space{
-		Free: st.Bavail * uint64(st.Bsize), Total: st.Blocks * uint64(st.Bsize), Inodes: st.Files, InodesFree: st.Ffree,
+		Copies: storage.CopiesOnWrite(path),
+		Free:   st.Bavail * uint64(st.Bsize), Total: st.Blocks * uint64(st.Bsize), Inodes: st.Files, InodesFree: st.Ffree,
 		Kind: int64(st.Type), KindName: k.name, KindsUnstable: k.unstable,
 	}, nil
 }

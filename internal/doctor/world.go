@@ -37,6 +37,8 @@ type World struct {
 	Space func(path string) (Space, error)
 	// Fsync returns the durations of n small writes to a directory, each made durable.
 	Fsync func(dir string, n int) ([]time.Duration, error)
+	// FsyncPatience bounds the wait for that.
+	FsyncPatience time.Duration
 	// Running reports whether a server runs on the directories.
 	Running func(dirs ...string) bool
 	Now     func() time.Time
@@ -50,6 +52,7 @@ type Space struct {
 	InodesFree    uint64
 	Kind          int64  // as statfs tells it
 	KindName      string // if it is unsuitable for a log; "" for others
+	Copies        string // the file system's name if overwriting a file there needs room; else empty
 	KindsUnstable bool   // its contents are lost when the machine loses power
 }
 
@@ -80,9 +83,11 @@ func Here() *World {
 		OpenFiles: openFiles,
 		Space:     spaceOf,
 		Fsync:     fsyncs,
-		Running:   running,
-		Now:       time.Now,
-		UID:       os.Getuid(),
+
+		FsyncPatience: 20 * time.Second,
+		Running:       running,
+		Now:           time.Now,
+		UID:           os.Getuid(),
 	}
 }
 

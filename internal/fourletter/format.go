@@ -20,6 +20,9 @@ func (a *wordReply) server(st Status, conns []replica.Connection) {
 	if st.Mode == ModeReadOnly {
 		a.print("READ-ONLY mode; serving only read-only clients\n")
 	}
+	if st.Drained {
+		a.print("DRAINED; taking no new clients\n")
+	}
 	if conns != nil {
 		a.print("Clients:\n")
 		a.connections(conns, true)
@@ -115,7 +118,7 @@ func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 	EachMetric(st, r, func(name string, v metrics.Value) { a.print("zk_%s\t%s\n", name, v) })
 	a.print("zk_zooid_lineage\t%016x\nzk_zooid_voters\t%s\nzk_zooid_named_voters\t%s\nzk_zooid_staged_voters\t%s\n",
 		standing.Lineage, idList(standing.Voters), idList(standing.Named), idList(standing.Staged))
-	a.print("zk_zooid_lost_entry\t%d\n", standing.Lost)
+	a.print("zk_zooid_lost_entry\t%d\nzk_zooid_drained\t%s\n", standing.Lost, idList(standing.Drained))
 }
 
 // idList formats server ids as "1,2,3", and none as "none".

@@ -24,6 +24,7 @@ func TestLayoutsOfEnsembles(t *testing.T) {
 		want  string
 	}{
 		{func(a *wordReply) { st.Mode = ModeLeader; a.server(st, nil) }, "Zookeeper version: V\nLatency min/avg/max: 0/0.7143/5\nReceived: 0\nSent: 0\nConnections: 0\nOutstanding: 0\nZxid: 0x100000003\nMode: leader\nNode count: 5\nProposal sizes last/min/max: 48/40/50\n"},
+		{func(a *wordReply) { st.Mode, st.Drained = ModeObserver, true; a.server(st, nil); st.Drained = false }, "Zookeeper version: V\nDRAINED; taking no new clients\nLatency min/avg/max: 0/0.7143/5\nReceived: 0\nSent: 0\nConnections: 0\nOutstanding: 0\nZxid: 0x100000003\nMode: observer\nNode count: 5\n"},
 		{func(a *wordReply) { st.Mode = ModeReadOnly; a.server(st, []replica.Connection{}) }, "Zookeeper version: V\nREAD-ONLY mode; serving only read-only clients\nClients:\n\nLatency min/avg/max: 0/0.7143/5\nReceived: 0\nSent: 0\nConnections: 0\nOutstanding: 0\nZxid: 0x100000003\nMode: read-only\nNode count: 5\n"},
 		{func(a *wordReply) { a.readOnly(Status{Mode: ModeReadOnly}) }, "ro"},
 		{func(a *wordReply) { a.readOnly(Status{Mode: ModeObserver}) }, "rw"},

@@ -25,6 +25,8 @@ type Status struct {
 	// standalone server.
 	PeerState   string
 	Connections int // with or without a session
+	// Drained says that the server takes no new clients, because it was asked to let others take over.
+	Drained bool
 }
 
 // Standing is what a server knows of the ensemble that it belongs to.
@@ -33,6 +35,7 @@ type Standing struct {
 	Voters  []uint64 // the servers whose votes count
 	Named   []uint64 // the participants that /zookeeper/config names; none while no membership is in force
 	Staged  []uint64 // the participants that a change under way asks for, which isn't in force yet
+	Drained []uint64 // the servers that are drained, as far as this one knows: a leader knows them all
 	Lost    uint64   // index of a log entry that this server has acknowledged and doesn't have, 0 for none
 }
 

@@ -26,6 +26,7 @@ type cluster struct {
 	lives   uint64
 	log     slog.Handler // of servers that start from now on; nil for none
 	said    uint64
+	late    map[[2]uint64][]func()            // frames on draining that are kept back, by link; nil if none are
 	spoil   func(message, file []byte) []byte // changes a snapshot on its way, and returns the message
 }
 
@@ -69,23 +70,51 @@ type node struct {
 
 	level, inForce, supported uint32 // feature levels; 0 is 1
 
-	hung     bool   // its disk finishes no write
-	write    *Write // that its disk has begun
-	report   []byte // what Report returns
-	upToDate int64  // tick as of which it is up to date
-	reported int    // number of reports that it got
-	sent     func(to uint64, kind FrameKind, payload []byte)
+	frames FrameKind // that it announces
+
+	hung  bool  // its disk finishes no write
+	write *Task // an append that its disk has begun
+	busy  bool  // its state machine finishes no call
+
+	forwarded int    // bytes that Forwarded got
+	called    *Task  // a call that its state machine has begun
+	report    []byte // what Report returns
+	upToDate  int64  // tick as of which it is up to date
+	reported  int    // number of reports that it got
+	sent      func(to uint64, kind FrameKind, payload []byte)
 }
 
 // turn does what waits, as far as the disk lets it.
 func (b *node) turn() {
 	for w := b.loop.Advance(); w != nil; w = b.loop.Advance() {
-		if b.hung {
+		if b.hung && w.Appends() {
 			b.write = w
 			return
 		}
+		if b.busy && !w.Appends() {
+			b.called = w
+			return
+		}
 		w.Do()
-		b.loop.Wrote()
+		b.loop.Done()
+	}
+}
+
+// used fails the test if the state machine is used while a call is under way.
+func (b *node) used(method string) {
+	if b.called != nil {
+		b.c.t.Errorf("server %d: the loop calls %s while its state machine is busy", b.id, method)
+	}
+}
+
+// rest lets a busy state machine finish its call.
+func (b *node) rest() {
+	b.busy = false
+	if w := b.called; w != nil {
+		b.called = nil
+		w.Do()
+		b.loop.Done()
+		b.turn()
 	}
 }
 
@@ -95,7 +124,7 @@ func (b *node) heal() {
 	if w := b.write; w != nil {
 		b.write = nil
 		w.Do()
-		b.loop.Wrote()
+		b.loop.Done()
 	}
 }
 
@@ -183,8 +212,9 @@ func (c *cluster) greet(id uint64) {
 		for _, pair := range [][2]uint64{{id, other}, {other, id}} {
 			if b := c.nodes[pair[0]]; pair[0] != pair[1] && b.loop != nil {
 				b.post(func() { b.loop.Handle(Event{Kind: EventConnected, From: pair[1]}) })
-				if level := c.nodes[pair[1]].level; level > LevelFirst {
-					b.post(func() { b.loop.Handle(Event{Kind: EventLevel, From: pair[1], Level: level}) })
+				if o := c.nodes[pair[1]]; o.level > LevelFirst || o.frames > 0 {
+					e := Event{Kind: EventLevel, From: pair[1], Level: max(o.level, LevelFirst), Frames: o.frames}
+					b.post(func() { b.loop.Handle(e) })
 				}
 				if note := c.nodes[pair[1]].note; note != nil && c.nodes[pair[1]].loop != nil {
 					b.post(func() { b.loop.Handle(Event{Kind: EventSkips, From: pair[1], Data: note}) })
@@ -311,12 +341,17 @@ func (b *node) Send(to uint64, kind FrameKind, payload []byte) bool {
 	if b.sent != nil {
 		b.sent(to, kind, payload)
 	}
-	e, ok := kind.Event(b.id, 0, append([]byte(nil), payload...))
+	e, ok := kind.Event(b.id, b.c.lives, append([]byte(nil), payload...))
 	if !ok {
 		b.c.t.Fatalf("frame of unknown kind %d", kind)
 	}
 	o := b.c.nodes[to]
-	o.post(func() { o.loop.Handle(e) })
+	arrive := func() { o.loop.Handle(e) }
+	if link := [2]uint64{b.id, to}; b.c.late != nil && (kind == FrameDrain || kind == FrameDrainAnswer) {
+		b.c.late[link] = append(b.c.late[link], arrive)
+		return true
+	}
+	o.post(arrive)
 	return true
 }
 
@@ -329,14 +364,21 @@ func (b *node) Clock() int64 { return b.clock }
 func (b *node) Correct(ms int64) { b.correction = ms }
 
 func (b *node) Doubtful() bool {
+	b.used("Doubtful")
 	was := b.doubtful
 	b.doubtful = false
 	return was
 }
 
-func (b *node) DigestAt(index uint64) (uint64, bool) { return b.odd, index == b.loop.applied }
+func (b *node) DigestAt(index uint64) (uint64, bool) {
+	b.used("DigestAt")
+	return b.odd, index == b.loop.applied
+}
 
-func (b *node) Supported(level uint32) { b.supported = level }
+func (b *node) Supported(level uint32) {
+	b.used("Supported")
+	b.supported = level
+}
 
 func (b *node) Connected(to uint64) bool { return b.linked(to) }
 
@@ -433,25 +475,35 @@ func (b *node) take() []byte {
 }
 
 func (b *node) Batch() []byte {
+	b.used("Batch")
 	if len(b.waiting) == 0 {
 		return nil
 	}
 	return b.take()
 }
 
-func (b *node) Forward() []byte { return b.take() }
+func (b *node) Forward() []byte {
+	b.used("Forward")
+	return b.take()
+}
 
 func (b *node) Forwarded(data []byte) error {
+	b.used("Forwarded")
+	b.forwarded += len(data)
 	for ; len(data) > 0; data = data[8:] {
 		b.waiting = append(b.waiting, binary.BigEndian.Uint64(data))
 	}
 	return nil
 }
 
-func (b *node) Resend() { b.waiting = append([]uint64(nil), b.mine...) }
+func (b *node) Resend() {
+	b.used("Resend")
+	b.waiting = append([]uint64(nil), b.mine...)
+}
 
 // Apply appends each number once, as the tree drops what it has seen.
 func (b *node) Apply(entries []Entry) error {
+	b.used("Apply")
 	for _, e := range entries {
 		for data := e.Data; len(data) > 0; data = data[8:] {
 			n := binary.BigEndian.Uint64(data)
@@ -483,15 +535,20 @@ func (b *node) Syncs() uint64 {
 	return t
 }
 
-func (b *node) Synced(ticket uint64) { b.synced, b.seen = ticket, len(b.applied) }
+func (b *node) Synced(ticket uint64) {
+	b.used("Synced")
+	b.synced, b.seen = ticket, len(b.applied)
+}
 
 func (b *node) Lead(l Leadership) {
+	b.used("Lead")
 	if l.Leader != 0 {
 		b.Resend()
 	}
 }
 
 func (b *node) Membership(known int64) (*Membership, int64) {
+	b.used("Membership")
 	if b.version == known {
 		return nil, known
 	}
@@ -511,6 +568,7 @@ const (
 )
 
 func (b *node) StepChange(id int64, step ChangeStep) {
+	b.used("StepChange")
 	b.waiting = append(b.waiting, stepMark+16*uint64(id)+uint64(step))
 }
 
@@ -540,17 +598,24 @@ func (b *node) changes(n uint64) {
 	b.version++
 }
 
-func (b *node) Moment() int64     { return int64(b.loop.ticks) }
-func (b *node) UpToDate(as int64) { b.upToDate = as }
+func (b *node) Moment() int64 { return int64(b.loop.ticks) }
+func (b *node) UpToDate(as int64) {
+	b.used("UpToDate")
+	b.upToDate = as
+}
 
 func (b *node) Report() []byte         { return b.report }
 func (b *node) Reported(report []byte) { b.reported++ }
 
-func (b *node) SnapshotDue(logBytes int64) bool { return b.snapshot > 0 && logBytes >= b.snapshot }
+func (b *node) SnapshotDue(logBytes int64) bool {
+	b.used("SnapshotDue")
+	return b.snapshot > 0 && logBytes >= b.snapshot
+}
 
 func (b *node) SnapshotDone(storage.Meta, int64) {}
 
 func (b *node) Snapshot() Image {
+	b.used("Snapshot")
 	term, _ := b.dir.Log().Term(b.loop.applied)
 	chunk := numbers(b.applied)
 	if b.garbled {
@@ -560,6 +625,7 @@ func (b *node) Snapshot() Image {
 }
 
 func (b *node) Load(_ storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
+	b.used("Load")
 	var numbers []uint64
 	err = snap.Load(func(chunk []byte) ([]byte, error) {
 		if len(chunk)%8 != 0 {

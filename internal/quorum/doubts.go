@@ -196,7 +196,7 @@ func (d *doubts) compare(l *Loop, from uint64, theirs digestAt, answer bool) {
 func (d *doubts) mayGive(l *Loop) bool {
 	s := &d.giving
 	switch {
-	case d.open:
+	case d.open, l.tasks.underWay():
 		return false
 	case l.ticks < s.until:
 		return true

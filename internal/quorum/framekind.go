@@ -11,6 +11,12 @@ const (
 	FrameMembers FrameKind = 4 // the members' addresses (introduce.go); only from feature level 2
 	FrameClock   FrameKind = 6 // the sender's time, ms since 1970 (clocks.go); only from feature level 2
 	FrameDigest  FrameKind = 5 // a digest of the state (doubts.go); only from feature level 2
+	// FrameDrain is a follower's report on draining, FrameDrainAnswer the leader's answer (drains.go). They are sent only
+	// to servers that announce that they know them (EventLevel).
+	FrameDrain       FrameKind = 7
+	FrameDrainAnswer FrameKind = 8
+	// FrameKindMax is the highest kind that this version knows.
+	FrameKindMax = FrameDrainAnswer
 )
 
 // Event returns the Loop's event for a frame of kind k that came from a peer on the
@@ -29,6 +35,10 @@ func (k FrameKind) Event(from, conn uint64, payload []byte) (e Event, ok bool) {
 		return Event{Kind: EventClock, From: from, Data: payload}, true
 	case FrameDigest:
 		return Event{Kind: EventDigest, From: from, Data: payload}, true
+	case FrameDrain:
+		return Event{Kind: EventDrain, From: from, Conn: conn, Data: payload}, true
+	case FrameDrainAnswer:
+		return Event{Kind: EventDrainAnswer, From: from, Data: payload}, true
 	}
 	return Event{}, false
 }
@@ -45,7 +55,7 @@ const (
 // SizeMax returns the largest size of a frame of kind k, in bytes.
 func (k FrameKind) SizeMax() int {
 	switch k {
-	case FrameMembers, FrameClock, FrameDigest:
+	case FrameMembers, FrameClock, FrameDigest, FrameDrain, FrameDrainAnswer:
 		return smallFrameSizeMax
 	}
 	return frameSizeMax

@@ -21,14 +21,29 @@ const refusedTicks = 200
 // received hands a peer's snapshot, whose file is complete on this server's disk, to
 // raft. If raft accepts it, raft asks for it to be installed (see install); if it is older
 // than this server's state, it is dropped. A snapshot that can't be loaded is refused
-// first: once raft has accepted it there is no way back. It waits for the write under way.
+// first: once raft has accepted it there is no way back. It waits for the tasks under way.
 func (l *Loop) received(e Event) {
-	if l.writes.under {
+	if l.writes.under || l.tasks.awaited() {
 		l.writes.held = append(l.writes.held, e)
 		return
 	}
 	l.dropArrived()
-	restore, err := l.examine(e)
+	m, err := l.vet(e)
+	if err != nil {
+		l.examined(e, nil, err)
+		return
+	}
+	meta := m.GetSnapshot().GetMetadata()
+	wanted := meta.GetIndex() > l.applied && m.GetTerm() >= l.node.Term()
+	var restore func()
+	l.call(func() error {
+		restore, err = l.examine(e.File, meta, wanted)
+		return nil
+	}, func() { l.examined(e, restore, err) })
+}
+
+// examined goes on with a peer's snapshot that was examined.
+func (l *Loop) examined(e Event, restore func(), err error) {
 	if e.Taken != nil {
 		e.Taken <- err == nil
 	}
@@ -56,18 +71,15 @@ func (l *Loop) dropArrived() {
 }
 
 // examine checks whether a snapshot can become this server's state, and returns the
-// function that makes it so, or nil if raft won't want the snapshot.
-func (l *Loop) examine(e Event) (restore func(), err error) {
-	m, err := l.vet(e)
-	if err != nil {
-		return nil, err
-	}
-	snap, err := e.File.Verify()
+// function that makes it so, or nil if raft won't want the snapshot. It uses nothing of the Loop that changes.
+func (l *Loop) examine(
+	file *storage.SnapshotWriter, meta *pb.SnapshotMetadata, wanted bool,
+) (restore func(), err error) {
+	snap, err := file.Verify()
 	if err != nil {
 		return nil, err
 	}
 	defer snap.Close()
-	meta := m.GetSnapshot().GetMetadata()
 	if snap.Index != meta.GetIndex() || snap.Term != meta.GetTerm() {
 		return nil, fmt.Errorf("it was announced as of entry %d of term %d, and is of entry %d of term %d", meta.GetIndex(),
 			meta.GetTerm(), snap.Index, snap.Term)
@@ -75,7 +87,7 @@ func (l *Loop) examine(e Event) (restore func(), err error) {
 	if err := meta.GetConfState().Equivalent(snap.ConfState); err != nil {
 		return nil, fmt.Errorf("it was announced with another membership: %w", err)
 	}
-	if snap.Index <= l.applied || m.GetTerm() < l.node.Term() {
+	if !wanted {
 		return nil, nil // raft doesn't want it
 	}
 	return l.o.State.Load(snap.Meta, snap)
@@ -96,17 +108,28 @@ func (l *Loop) refuseSnapshot(e Event, err error) {
 
 // install makes a received snapshot this server's state.
 func (l *Loop) install(m *pb.Message, hs *pb.HardState) {
-	meta := m.GetSnapshot().GetMetadata()
 	a := l.arrived
 	if a == nil || a.restore == nil {
 		panic("quorum: raft installs a snapshot that did not arrive")
 	}
 	l.arrived = nil
-	if err := l.o.Dir.Install(a.file, hs); err != nil {
-		l.failed = err
-		return
-	}
-	a.restore()
+	meta := m.GetSnapshot().GetMetadata()
+	l.writes.under, l.writes.installing = true, meta
+	l.start(Task{call: func() error {
+		if err := l.o.Dir.Install(a.file, hs); err != nil {
+			return err
+		}
+		a.restore()
+		return nil
+	}}, func() {
+		l.writes.under, l.writes.installing = false, nil
+		l.installed(meta)
+		l.deliver(m.GetResponses())
+	})
+}
+
+// installed goes on once a snapshot has become this server's state.
+func (l *Loop) installed(meta *pb.SnapshotMetadata) {
 	l.applied = meta.GetIndex()
 	l.memberAt(meta.GetConfState(), l.applied)
 	if contains(l.conf, l.o.ID) {

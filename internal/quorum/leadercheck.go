@@ -53,7 +53,9 @@ func (r *leaderCheck) tick(l *Loop) {
 		*r = leaderCheck{leader: lead, id: r.id}
 	}
 	if lead != 0 && l.sole && l.node.IsLeader() {
-		l.o.State.UpToDate(l.o.State.Moment()) // nothing is acknowledged without this server
+		if at := l.o.State.Moment(); !l.tasks.awaited() {
+			l.tell(func() { l.o.State.UpToDate(at) }) // nothing is acknowledged without this server
+		}
 		return
 	}
 	if lead == 0 || r.asked != 0 && l.ticks-r.asked < leaderCheckTicks {
@@ -98,12 +100,16 @@ func (r *leaderCheck) answered(l *Loop, rs raft.ReadState) {
 
 // applied reports what the answers show whose index has been applied.
 func (r *leaderCheck) applied(l *Loop) {
+	if l.tasks.underWay() {
+		return // entries up to l.applied are being applied
+	}
 	n := 0
 	for n < len(r.answers) && r.answers[n].index <= l.applied {
 		n++
 	}
 	if n > 0 {
-		l.o.State.UpToDate(r.answers[n-1].at)
+		at := r.answers[n-1].at
+		l.tell(func() { l.o.State.UpToDate(at) })
 		r.answers = append(r.answers[:0], r.answers[n:]...)
 	}
 }

@@ -34,13 +34,17 @@ const (
 // levels holds what a Loop knows of the members' feature levels.
 type levels struct {
 	inForce  uint32
-	founded  uint32            // the founders' level, if this server has just founded the group with them
-	known    map[uint64]uint32 // announced on the present connection
-	outdated map[uint64]int    // checks in a row at which a connected member's level was too low
+	founded  uint32               // the founders' level, if this server has just founded the group with them
+	known    map[uint64]uint32    // announced on the present connection
+	frames   map[uint64]FrameKind // announced with it: the highest kind of frame that the peer knows
+	outdated map[uint64]int       // checks in a row at which a connected member's level was too low
 }
 
-// announced records a peer's level, or 0 for a new connection, on which none was announced yet.
-func (v *levels) announced(id uint64, level uint32) { v.known[id] = level }
+// announced records a peer's level and the highest kind of frame that it knows, or 0 for a new connection, on which
+// nothing was announced yet.
+func (v *levels) announced(id uint64, level uint32, frames FrameKind) {
+	v.known[id], v.frames[id] = level, frames
+}
 
 // LevelInForce returns the feature level in force.
 func (l *Loop) LevelInForce() uint32 { return l.levels.inForce }

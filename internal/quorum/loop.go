@@ -62,19 +62,21 @@ type EventKind uint8
 
 // The kinds of Event.
 const (
-	EventRaft      EventKind = iota // Data is a raft message, from From
-	EventForward                    // Data is requests of From's clients
-	EventReport                     // Data is From's report (StateMachine.Report)
-	EventConnected                  // our connection to From is new: frames sent before may be lost
-	EventLost                       // From closed or reset its connection to us
-	EventSnapshot                   // From's snapshot has arrived whole in File; Data is its message
-	EventSent                       // our snapshot was sent to From, or failed with Err
-	EventJoin                       // From has an empty data directory and asks to join; the answer goes to Join
-	EventClock                      // Data is From's time
-	EventDigest                     // Data is a digest of From's state
-	EventLevel                      // From announces its feature level, Level
-	EventSkips                      // Data is a note of the entries that From has decided to skip
-	EventMembers                    // Data is the members' addresses as From knows them
+	EventRaft        EventKind = iota // Data is a raft message, from From
+	EventForward                      // Data is requests of From's clients
+	EventReport                       // Data is From's report (StateMachine.Report)
+	EventConnected                    // our connection to From is new: frames sent before may be lost
+	EventLost                         // From closed or reset its connection to us
+	EventSnapshot                     // From's snapshot has arrived whole in File; Data is its message
+	EventSent                         // our snapshot was sent to From, or failed with Err
+	EventJoin                         // From has an empty data directory and asks to join; the answer goes to Join
+	EventClock                        // Data is From's time
+	EventDigest                       // Data is a digest of From's state
+	EventLevel                        // From announces its feature level, Level, and the frames that it knows, Frames
+	EventDrain                        // Data is From's report on draining
+	EventDrainAnswer                  // Data is the leader's answer to this server's ask to drain
+	EventSkips                        // Data is a note of the entries that From has decided to skip
+	EventMembers                      // Data is the members' addresses as From knows them
 	// From, whose identity is proven, asks to follow without being a member; Data is its announcement
 	EventGuest
 	EventDeparted // Data is the Departure of a life of this server, as From has applied it
@@ -87,15 +89,17 @@ type Event struct {
 	From  uint64
 	Data  []byte
 	Level uint32 // of EventLevel and EventJoin: From's feature level
-	File  *storage.SnapshotWriter
-	Meta  storage.Meta
-	Bytes int64
-	Join  chan<- JoinReply // of EventJoin; has capacity for one reply
-	Taken chan<- bool      // of EventSnapshot, capacity 1, may be nil: gets whether the file can be used
-	Life  uint32           // of EventJoin: From's life; 0 if From is of the first version
-	Known bool             // of EventJoin: this server knows an address of From
-	Empty bool             // of EventJoin: the server at From's own address says that it is empty and in that life
-	// Conn is the number of the connection on which a raft message came. For EventJoin it
+	// Frames, of EventLevel, is the highest kind of frame that From knows; 0 if it is of a version that doesn't tell.
+	Frames FrameKind
+	File   *storage.SnapshotWriter
+	Meta   storage.Meta
+	Bytes  int64
+	Join   chan<- JoinReply // of EventJoin; has capacity for one reply
+	Taken  chan<- bool      // of EventSnapshot, capacity 1, may be nil: gets whether the file can be used
+	Life   uint32           // of EventJoin: From's life; 0 if From is of the first version
+	Known  bool             // of EventJoin: this server knows an address of From
+	Empty  bool             // of EventJoin: the server at From's own address says that it is empty and in that life
+	// Conn is the number of the connection on which a raft message or a report on draining came. For EventJoin it
 	// is the number of the newest connection at that time. Numbers are ascending.
 	Conn uint64
 	Err  error
@@ -152,6 +156,7 @@ type Loop struct {
 	reads       reads
 	snap        snapshots
 	writes      writes
+	tasks       tasks
 	failover    failover
 	leaderCheck leaderCheck
 	lost        lost
@@ -163,6 +168,7 @@ type Loop struct {
 	skips       skips
 	doubts      doubts
 	clocks      clocks
+	drains      drains
 	arrived     *arrived // the snapshot just handed to raft, which has yet to accept it
 	failed      error
 	ticks       uint64
@@ -184,6 +190,8 @@ type Loop struct {
 
 	mu     sync.Mutex
 	status Status
+	wish   DrainWish
+	wishes uint64 // number of wish
 }
 
 // NewLoop continues from what o.Dir holds, or begins a new group.
@@ -194,7 +202,9 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 		return nil, fmt.Errorf("read the log's state: %w", err)
 	}
 	l := &Loop{o: o, log: o.Log, disk: disk, conf: conf, applied: o.Applied}
-	l.levels.known, l.levels.outdated = map[uint64]uint32{}, map[uint64]int{}
+	l.levels = levels{known: map[uint64]uint32{}, frames: map[uint64]FrameKind{}, outdated: map[uint64]int{}}
+	l.drains.ask = o.Incarnation
+	l.drains.led()
 	l.guests.asked, l.guests.heard = map[uint64]uint64{}, map[uint64]uint64{}
 	l.strays = strays{dialled: map[uint64]bool{}, since: map[uint64]uint64{}}
 	l.lost = lost{
@@ -244,13 +254,13 @@ func (l *Loop) step(e Event) error {
 	if err != nil {
 		return err
 	}
-	if l.writes.under && m.GetType() == pb.MsgVoteResp {
+	if l.writes.pending() && m.GetType() == pb.MsgVoteResp {
 		l.writes.holdVote(e)
 		return nil
 	}
 	l.noteAdmitted(e.From, m)
-	if l.joining() && electoral(m) || l.Stuck() && m.GetType() == pb.MsgTimeoutNow || l.failover.first(l, m) ||
-		m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {
+	if l.joining() && electoral(m) || l.busySince(refuseLeadTicks) && m.GetType() == pb.MsgTimeoutNow ||
+		l.failover.first(l, m) || m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {
 		return nil
 	}
 	return l.node.Step(m)
@@ -324,19 +334,11 @@ func (l *Loop) Tick() {
 	l.reads.tick(l)
 	l.failover.tick(l)
 	l.leaderCheck.tick(l)
-	l.levels.tick(l)
-	l.doubts.tick(l)
 	l.clocks.tick(l)
-	l.decided()
+	l.drains.tick(l)
 	l.guests.tick(l)
-	if l.ticks%reconcileTicks == 0 && !l.Stuck() { // the roster is kept on the disk
-		l.roster.keep(l)
-		l.departures.keep(l)
-		l.reconcile()
-		l.strays.tick(l)
-	}
-	if l.snap.wanted || l.ticks%snapshotLookTicks == 0 {
-		l.snap.consider(l)
+	if !l.tasks.underWay() {
+		l.tickState()
 	}
 	if l.ticks%reportTicks == 0 && !l.node.IsLeader() && l.node.Leader() != 0 {
 		if b := l.o.State.Report(); len(b) > 0 {
@@ -346,11 +348,27 @@ func (l *Loop) Tick() {
 	l.publish()
 }
 
+// tickState does the part of Tick that looks at the state machine.
+func (l *Loop) tickState() {
+	l.levels.tick(l)
+	l.doubts.tick(l)
+	l.decided()
+	if l.ticks%reconcileTicks == 0 && !l.Stuck() { // the roster is kept on the disk
+		l.roster.keep(l)
+		l.departures.keep(l)
+		l.reconcile()
+		l.strays.tick(l)
+	}
+	if l.snap.wanted || l.ticks%snapshotLookTicks == 0 {
+		l.snap.consider(l)
+	}
+}
+
 // Resting reports, after a Turn, whether nothing waits for a tick: this server leads,
 // no other server is a member or is to become one, and nothing was applied since the
 // last tick. Ticks may then be far apart. Only an event or a new request ends the rest.
 func (l *Loop) Resting() bool {
-	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() && !l.writes.under &&
+	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() && !l.writes.under && !l.tasks.awaited() &&
 		l.ticks > 0 && l.status.Applied == l.applied &&
 		l.change == nil && l.batch == nil && len(l.strays.since) == 0 && l.reads.asked == 0 && l.reads.ready == 0 &&
 		!l.snap.wanted &&
@@ -374,9 +392,7 @@ func (l *Loop) Handle(e Event) {
 		}
 	case EventForward:
 		if l.node.IsLeader() {
-			if err := l.o.State.Forwarded(e.Data); err != nil {
-				l.log.Error("a peer forwarded requests that can't be read", "peer", e.From, "err", err)
-			}
+			l.forward(e.From, e.Data)
 		}
 	case EventReport:
 		if l.node.IsLeader() {
@@ -385,10 +401,15 @@ func (l *Loop) Handle(e Event) {
 	case EventClock:
 		l.clocks.heard(l, e)
 	case EventDigest:
-		l.doubts.heard(l, e)
+		e.Data = slices.Clone(e.Data)
+		l.call(nil, func() { l.doubts.heard(l, e) })
 	case EventLevel:
-		l.levels.announced(e.From, e.Level)
+		l.levels.announced(e.From, e.Level, e.Frames)
 		l.introduce(e.From)
+	case EventDrain:
+		l.drains.reported(l, e)
+	case EventDrainAnswer:
+		l.drains.answered(l, e)
 	case EventMembers:
 		if err := l.introduced(e.Data); err != nil {
 			l.log.Warn("what a peer told of the members can't be read", "peer", e.From, "err", err)
@@ -400,10 +421,10 @@ func (l *Loop) Handle(e Event) {
 	case EventSkips:
 		l.skips.heard(l, e)
 	case EventConnected:
-		l.levels.announced(e.From, 0)
+		l.levels.announced(e.From, 0, 0)
 		delete(l.skips.told, e.From)
 		if e.From == l.node.Leader() {
-			l.o.State.Resend()
+			l.tell(l.o.State.Resend)
 			l.reads.retry(l) // without a connection, earlier questions were dropped
 		}
 	case EventLost:
@@ -425,8 +446,8 @@ func (l *Loop) Handle(e Event) {
 
 // work does all work that is ready until a write is due.
 func (l *Loop) work() {
-	for l.failed == nil && !l.writes.due {
-		if !l.writes.under {
+	for l.failed == nil && !l.tasks.due {
+		if !l.writes.under && !l.tasks.awaited() {
 			l.skips.release(l)
 		}
 		l.feed()
@@ -485,6 +506,7 @@ func reconfigures(e *pb.Entry) bool { return e.GetType() != pb.EntryNormal }
 func (l *Loop) feed() {
 	switch {
 	case l.writes.under: // the memory of the last batch is in use (Batch)
+	case l.tasks.awaited(): // the state machine is busy
 	case l.node.IsLeader():
 		if l.node.Transferring() {
 			break
@@ -642,9 +664,9 @@ func (l *Loop) member(conf *pb.ConfState) {
 }
 
 // assume makes this server lead at once if it is the only voter, without waiting for
-// an election timeout. It reports whether the node has something to do then.
+// an election timeout. It reports whether the node has something to do then. Its vote may be waiting to be written.
 func (l *Loop) assume() bool {
-	if !l.sole || l.node.IsLeader() {
+	if !l.sole || l.node.IsLeader() || l.writes.pending() {
 		return false
 	}
 	if err := l.campaign(); err != nil {
@@ -666,17 +688,25 @@ func (l *Loop) leaderChanged() {
 	l.reconciler = reconciler{}
 	clear(l.lost.admitted)
 	l.guests.led()
+	l.drains.led()
 	l.batch = nil // the servers that its requests came from send them again
+	level := uint32(0)
 	if lead.IsLeader {
-		l.o.State.Supported(l.levels.supported(l))
+		level = l.levels.supported(l)
 		lead.InForce = l.inForce()
 	}
-	l.o.State.Lead(lead)
+	l.tell(func() {
+		if lead.IsLeader {
+			l.o.State.Supported(level)
+		}
+		l.o.State.Lead(lead)
+	})
 	l.publish()
 	l.reads.retry(l)
 }
 
-// TransferLeadership asks the voter that has most of the log to lead, if this server leads.
+// TransferLeadership asks the voter that has most of the log to lead, one that doesn't drain if there is one. It does
+// nothing if this server doesn't lead.
 // It reports whether a transfer has begun.
 func (l *Loop) TransferLeadership() bool {
 	return l.node.IsLeader() && l.transferLeadershipTo(slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing()))
@@ -688,6 +718,10 @@ func (l *Loop) transferLeadershipTo(voters []uint64) bool {
 		func(f Progress) bool { return !f.Active || !slices.Contains(voters, f.ID) })
 	if len(best) == 0 {
 		return false
+	}
+	able := slices.DeleteFunc(slices.Clone(best), func(f Progress) bool { return l.drains.drains(f.ID) })
+	if len(able) > 0 {
+		best = able
 	}
 	to := slices.MaxFunc(best, func(a, b Progress) int { return cmp.Compare(a.Match, b.Match) })
 	l.log.Info("handing leadership over", "to", to.ID)

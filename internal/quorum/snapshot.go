@@ -44,10 +44,12 @@ func (s *snapshots) consider(l *Loop) {
 		return
 	}
 	s.running, s.wanted, s.logBytes, s.began = true, false, 0, l.ticks
-	image := l.o.State.Snapshot()
-	meta := image.Describe()
-	meta.ConfState = l.conf
-	l.o.Shell.WriteSnapshot(meta, image)
+	var image Image
+	l.call(func() error { image = l.o.State.Snapshot(); return nil }, func() {
+		meta := image.Describe()
+		meta.ConfState = l.conf
+		l.o.Shell.WriteSnapshot(meta, image)
+	})
 }
 
 // written handles the result of a snapshot, and starts a purge of what is no longer needed.
@@ -64,7 +66,7 @@ func (s *snapshots) written(l *Loop, e Event) {
 		return
 	}
 	l.log.Info("snapshot written", "index", e.Meta.Index, "zxid", zxid, "bytes", e.Bytes)
-	l.o.State.SnapshotDone(e.Meta, e.Bytes)
+	l.tell(func() { l.o.State.SnapshotDone(e.Meta, e.Bytes) })
 	l.o.Shell.Purge(l.o.SnapshotsKept)
 }
 

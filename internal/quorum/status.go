@@ -35,6 +35,10 @@ type Status struct {
 	// Unanswered is the number of ticks for which the leader has not answered this
 	// server, though this server hears it: what this server sends doesn't arrive.
 	Unanswered uint64
+	// Draining says whether this server drains. Drained are the servers that drain, as far as it knows: a leader knows
+	// them all, a follower itself.
+	Draining Draining
+	Drained  []uint64
 }
 
 // Status returns the state of the quorum as this server sees it.
@@ -56,7 +60,10 @@ func (l *Loop) publish() {
 	s := Status{
 		Leadership: l.lastLead, Elected: l.elected(), Applied: l.applied, Unanswered: l.leaderCheck.unanswered(l),
 		Departed: l.departures.of, Lost: l.lostEntry(),
-		Voters: slices.Clone(l.conf.GetVoters()),
+		Voters: slices.Clone(l.conf.GetVoters()), Drained: l.drains.known(l),
+		Draining: Draining{
+			Drained: l.drains.drained, Wish: l.drains.wishNumber, Refusal: l.drains.refusal, Final: l.drains.final,
+		},
 	}
 	for _, id := range l.conf.GetLearners() {
 		if l.isGuest(id) {

@@ -87,8 +87,8 @@ func (r *Replica) sessionMemory() int64 {
 		localBytes    = int64(unsafe.Sizeof(localSession{})) + indexEntryBytes + jute.PasswdSize
 	)
 	own := &r.locals
-	return int64(len(r.sessions))*indexEntryBytes + int64(len(own.sessions))*localBytes +
-		int64(len(r.expiry.sessions)+len(own.expiry.sessions))*lifetimeBytes
+	return int64(len(r.hearing.attached))*indexEntryBytes + int64(len(own.sessions))*localBytes +
+		int64(r.expiry.tracked()+own.expiry.tracked())*lifetimeBytes
 }
 
 const (

@@ -44,11 +44,13 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	r.writes.flush()
 	r.answers.flush(r)
 	r.noteSizes()
-	push = r.flush()
+	end := r.now()
+	r.appliedAt = end
+	push = r.flush(end)
 	r.broken.entry = quorum.Entry{} // its memory belongs to the log
 	r.broken.applying.Store(false)
 	if !r.progress.replaying {
-		r.meters.Stages.apply.Observe(r.now() - now)
+		r.meters.Stages.apply.Observe(end - now)
 	}
 	r.mu.Unlock()
 	return nil

@@ -202,8 +202,10 @@ func (r *Replica) noteBounds(ev *tree.Event) {
 	}
 }
 
-// noteSizes updates what bounds.concerns checks against, after each Apply; mu is held for writing.
+// noteSizes updates what bounds.concerns checks against and the version of the membership, after each Apply; mu is
+// held for writing.
 func (r *Replica) noteSizes() {
+	r.membersVersion.Store(r.tree.MembersVersion())
 	if r.boundsChanged {
 		r.readBounds()
 	}

@@ -83,7 +83,7 @@ type Client struct {
 	established chan struct{}
 
 	attachedAt int64                        // now (ns) when its attach was sent
-	reported   int64                        // lastHeard when it was last reported to the leader; guarded by Replica.mu
+	reported   int64                        // lastHeard when it was last reported to the leader; guarded by hearing.mu
 	lastHeard  atomic.Int64                 // now (ms) of the last bytes from the client
 	ids        atomic.Pointer[[]jute.ID]    // replaced, never modified
 	grants     atomic.Pointer[[]auth.Grant] // what gave it the identities; replaced, never modified

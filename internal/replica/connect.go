@@ -25,9 +25,11 @@ const (
 	// for known ones. It is more than the log takes in a second, so only a flood reaches it; a refused
 	// client tries again, or tries another server.
 	connectsMax = 10_000
-	// noRoomSessionsMax bounds the sessions that begin while the disk is nearly full. It is enough for
-	// people and tools that come to help, and uses a small part of the log's reserve even if each
-	// session is an entry of its own.
+	// noRoomSessionsMax bounds the sessions that begin in the log while the disk is nearly full. It uses
+	// a small part of the log's reserve even if each begin and end is an entry of its own. Later sessions
+	// are local ones, which need no room: whoever comes to help, or to watch, finds a session. A client
+	// that goes to another server with a local session finds that it is over, so the first ones aren't
+	// local.
 	noRoomSessionsMax = 1000
 )
 
@@ -56,12 +58,12 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		// A session in the log would wait for a leader; a local one would begin at once, and the client
 		// would be told that it can write.
 		return refusal("this server has no leader; the client must try another server")
+	case req.SessionID == 0 && r.logWaits.Load() && !r.alone && r.locals.scope == tree.Global:
+		// A session of this server alone would be over for a client that moves to another one.
+		return refusal("this server's log has no room; the client must try another server")
 	case req.LastZxidSeen > r.tree.LastZxid():
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server",
 			req.LastZxidSeen, r.tree.LastZxid()))
-	case !r.roomForSession(req.SessionID):
-		return refusal(fmt.Sprintf("the disk is nearly full and %d sessions have begun since; new ones are refused until there is room",
-			noRoomSessionsMax))
 	}
 	if why := r.memoryForSession(c, req); why != "" {
 		r.meters.ends[sessionRefused].Inc()
@@ -73,11 +75,12 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	if !r.belongs(c) {
 		return refusal(tooManyOfIdentity)
 	}
+	scope := r.sessionScope(req.SessionID)
 	r.register(c, req)
 	if req.SessionID != 0 {
 		r.meters.reconnected.Inc()
 	}
-	if r.connectLocal(c, req, newID) {
+	if r.connectLocal(c, req, scope, newID) {
 		return nil
 	}
 	if req.SessionID == 0 {
@@ -92,19 +95,21 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	return nil
 }
 
-// roomForSession reports whether the disk has room for the session that a connect request asks for,
-// and counts a session that begins. mu is held for writing.
-func (r *Replica) roomForSession(session int64) bool {
+// sessionScope returns the scope of the session that a connect request asks for, if it is a new one,
+// and counts those that begin in the log while the disk is nearly full. mu is held for writing.
+func (r *Replica) sessionScope(session int64) tree.Scope {
 	switch {
 	case !r.noRoom.Load():
 		r.noRoomSessions = 0
 	case session != 0 || r.locals.scope != tree.Global: // no session begins in the log
-	case r.noRoomSessions >= noRoomSessionsMax:
-		return false
+	case r.noRoomSessions >= noRoomSessionsMax || r.logWaits.Load():
+		if r.alone || r.leader.Leader != 0 {
+			return tree.LocalUpgrading
+		}
 	default:
 		r.noRoomSessions++
 	}
-	return true
+	return r.locals.scope
 }
 
 // register makes c one of this server's clients; mu is held for writing.
@@ -185,7 +190,7 @@ func samePasswd(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1
 // replaceConnection closes the connection that a session is attached to, since the session's client
 // has proved over c that it has given that connection up. mu is held for writing.
 func (r *Replica) replaceConnection(session int64, c *Client) {
-	if old := r.sessions[session]; old != nil && old != c {
+	if old := r.hearing.attached[session]; old != nil && old != c {
 		r.movedFrom(old, "its client reconnected")
 	}
 }
@@ -241,9 +246,9 @@ func (r *Replica) attached(res *tree.Result) {
 	}
 	if res.Err == jute.OK {
 		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
-		if old := r.sessions[res.Session]; old != nil && old.id != res.Cnx {
+		if old := r.hearing.attached[res.Session]; old != nil && old.id != res.Cnx {
 			r.movedFrom(old, "its session moved to another connection")
-			delete(r.sessions, res.Session)
+			r.hearing.detach(res.Session)
 		}
 	}
 	c := r.clients[res.Cnx]
@@ -256,7 +261,7 @@ func (r *Replica) attached(res *tree.Result) {
 	case res.Err == jute.OK:
 		reply.Timeout, reply.SessionID, reply.Passwd = c.timeout, res.Session, c.hello.Passwd
 		c.session = res.Session
-		r.sessions[res.Session] = c
+		r.hearing.attach(res.Session, c)
 	case r.locals.sessions[res.Session] != nil:
 		c.CloseAfter("its session has yet to enter the table; it tries again")
 		return
@@ -308,11 +313,11 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 	if !r.progress.replaying {
 		r.meters.ends[how].Inc()
 	}
-	c := r.sessions[res.Session]
+	c := r.hearing.attached[res.Session]
 	if c == nil {
 		return
 	}
-	delete(r.sessions, res.Session)
+	r.hearing.detach(res.Session)
 	if res.Op == jute.OpCloseSession && c.id == res.Cnx {
 		r.complete(c, res, now)
 		c.CloseAfter("its client closed the session")
@@ -332,14 +337,14 @@ func (r *Replica) Disconnected(c *Client) {
 	delete(r.clients, c.id)
 	attaching := c.connecting && c.attaching
 	r.settled(c)
-	if r.sessions[c.session] == c {
-		delete(r.sessions, c.session)
+	if r.hearing.attached[c.session] == c {
+		r.hearing.detach(c.session)
 		if r.locals.sessions[c.session] != nil {
 			r.leftLocal(c)
 		} else if r.leader.IsLeader {
 			r.expiry.touch(c.session, c.lastHeard.Load())
-		} else if r.leader.Leader != 0 && c.lastHeard.Load() > c.reported {
-			r.heardLast = append(r.heardLast, c.session)
+		} else if r.leader.Leader != 0 {
+			r.hearing.left(c)
 		}
 	}
 	r.mu.Unlock()

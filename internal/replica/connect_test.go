@@ -116,34 +116,64 @@ func TestConnectsMax(t *testing.T) {
 }
 
 // TestNoRoomSessions: a server whose disk is nearly full begins a bounded number of
-// sessions, and goes on to resume those there are.
+// sessions in its log, and goes on to resume those there are. Later ones need no room.
 func TestNoRoomSessions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
 	id := s.begin()
 	s.r.noRoom.Store(true)
-	try := func(session int64) error {
-		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
-		return s.r.Connect(c, &jute.ConnectRequest{SessionID: session, Passwd: s.r.secret()}, s.ids)
-	}
-	for i := range noRoomSessionsMax {
-		if err := try(0); err != nil {
-			t.Fatalf("session %d: %v", i, err)
+	for range noRoomSessionsMax {
+		if c := s.client(nil); c.Established() {
+			t.Fatal("a session began without the log")
 		}
 	}
-	if err := try(0); err == nil || !strings.Contains(err.Error(), "the disk is nearly full") {
-		t.Errorf("session %d: %v", noRoomSessionsMax+1, err)
+	for records := s.forward(); len(records) > 0; records = s.forward() {
+		s.apply(records...)
 	}
-	if err := try(id); err != nil {
+	inTable := s.r.tree.SessionCount()
+	var last *Client
+	for range noRoomSessionsMax { // a monitor that opens one after another
+		last = s.client(nil)
+		if !last.Established() || last.session == 0 {
+			t.Fatal("no session for whoever comes to help")
+		}
+		s.r.Disconnected(last)
+	}
+	last = s.client(nil)
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+	if err := s.r.Connect(c, &jute.ConnectRequest{SessionID: id, Passwd: s.r.secret()}, s.ids); err != nil {
 		t.Errorf("resume a session: %v", err)
 	}
+	s.apply(s.forward()...)
+	if now := s.r.tree.SessionCount(); now != inTable {
+		t.Errorf("%d sessions in the table, want %d as before", now, inTable)
+	}
+	s.write(last, "/no", jute.ModePersistent)
+	s.want(last, 1, true) // refused
 	s.r.noRoom.Store(false)
-	if err := try(0); err != nil {
-		t.Errorf("a new session when there is room again: %v", err)
+	s.write(last, "/own", jute.ModeEphemeral)
+	s.apply(s.forward()...)
+	s.want(last, 1, true)
+	within, outside := s.r.tree.SessionCount(), len(s.r.locals.sessions)
+	if s.nodes() != 1 || within != inTable+1 || outside != noRoomSessionsMax {
+		t.Errorf("when there is room again, the session's ephemeral znode makes %d znodes, %d sessions in the table, %d outside",
+			s.nodes(), within, outside)
+	}
+	if c := s.client(nil); c.Established() {
+		t.Error("there is room again, and a session began without the log")
 	}
 	s.r.noRoom.Store(true)
-	if err := try(0); err != nil {
-		t.Errorf("a new session when the disk fills up once more: %v", err)
+	if c := s.client(nil); c.Established() {
+		t.Error("the disk fills up once more, and the first session began without the log")
+	}
+	s.r.logWaits.Store(true)
+	c = NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+	if err := s.r.Connect(c, &jute.ConnectRequest{}, s.ids); err == nil {
+		t.Error("a member whose log waits for room begins a session, which would be over on another server")
+	}
+	s.r.alone = true
+	if c := s.client(nil); !c.Established() {
+		t.Error("nothing can enter the log of a server alone, and a session waits for it")
 	}
 }
 
@@ -185,7 +215,7 @@ func TestWrongPasswordProlongsNothing(t *testing.T) {
 	s.r.Disconnected(local)
 	s.r.Disconnected(table)
 	heard := [2]int64{s.r.locals.expiry.sessions[local.session].heard, s.r.expiry.sessions[table.session].heard}
-	reported := fmt.Sprint(s.r.heardLast)
+	reported := fmt.Sprint(s.r.hearing.gone)
 	s.now += 1000
 	for _, session := range []int64{local.session, table.session} {
 		for _, passwd := range [][]byte{make([]byte, jute.PasswdSize), {}, bytes.Repeat([]byte{1}, 200)} {
@@ -199,9 +229,9 @@ func TestWrongPasswordProlongsNothing(t *testing.T) {
 	}
 	if after := [2]int64{
 		s.r.locals.expiry.sessions[local.session].heard, s.r.expiry.sessions[table.session].heard,
-	}; after != heard || fmt.Sprint(s.r.heardLast) != reported {
+	}; after != heard || fmt.Sprint(s.r.hearing.gone) != reported {
 		t.Errorf("a wrong password prolongs a session: heard at %v, then %v; reported %s, then %v", heard, after, reported,
-			s.r.heardLast)
+			s.r.hearing.gone)
 	}
 	if n := len(s.forward()); n != 0 {
 		t.Errorf("%d requests for the log", n)

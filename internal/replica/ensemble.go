@@ -107,22 +107,10 @@ func (r *Replica) clientsByID() []*Client {
 }
 
 // Report returns the sessions of this server's clients that sent something since the last call,
-// including those whose connection has ended meanwhile: 8 bytes each, in ascending order.
+// including those whose connection has ended meanwhile: 8 bytes each, in ascending order. It doesn't
+// wait for mu.
 func (r *Replica) Report() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	heard := r.heardLast
-	r.heardLast = nil
-	for id, c := range r.sessions { // any order: sorted below
-		if r.locals.sessions[id] != nil {
-			continue // this server itself ends local sessions
-		}
-		if at := c.lastHeard.Load(); at > c.reported {
-			c.reported = at
-			heard = append(heard, id)
-		}
-	}
-	slices.Sort(heard)
+	heard := r.hearing.news()
 	b := make([]byte, 0, sessionSize*len(heard))
 	for _, id := range heard {
 		b = binary.BigEndian.AppendUint64(b, uint64(id))
@@ -130,11 +118,9 @@ func (r *Replica) Report() []byte {
 	return b
 }
 
-// Reported notes the sessions in a follower's report as alive.
+// Reported notes the sessions in a follower's report as alive. It doesn't wait for mu.
 func (r *Replica) Reported(report []byte) {
 	now := r.now() / 1e6
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for b := report; len(b) >= sessionSize; b = b[sessionSize:] {
 		r.expiry.touch(int64(binary.BigEndian.Uint64(b)), now)
 	}

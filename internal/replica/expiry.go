@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"sync"
 	"time"
 )
 
@@ -19,23 +20,35 @@ import (
 //
 // Time during which this server did nothing doesn't count as silence. Ticks come a little late all
 // the time, so instead of adding each delay to each session, expiry keeps the sum of the delays; a
-// session's share is what was added since the session was last heard.
+// session's share is what was added since the session was last heard. A server that stands still again and again
+// must not let sessions live for ever: a long stall excuses a session only if it began within excusableMs
+// after the session was last heard.
 //
-// An expiry is not safe for concurrent use; Replica.mu guards it.
+// An expiry has a lock of its own, so that what other servers report is noted without Replica.mu.
 type expiry struct {
-	tick     int64 // length of a bucket, and the time between two calls of due
+	tick int64 // length of a bucket, and the time between two calls of due
+
+	mu       sync.Mutex
 	sessions map[int64]*lifetime
 	buckets  map[int64][]int64 // bucket number → session ids, in order of arrival
 	next     int64             // the first bucket not looked at yet
 
 	forgiven int64    // sum of all stalls, ms
 	stalls   []moment // ends of the stalls whose share some session may not have received yet, oldest first
-	begun    moment   // all sessions count as heard at this moment
+	begun    moment   // excusable sessions count as heard at this moment
+	standing int64    // when the stall that ended at begun had begun
 	longest  int64    // longest timeout (ms) of any session so far
 }
 
 // A moment is a time, and the sum of the stalls (expiry.forgiven) before it.
 type moment struct{ at, forgiven int64 }
+
+// A stall excuses a session's silence if it began no later than excusableMs, or that many of the session's
+// timeouts, after the session was last heard.
+const (
+	excusableMs       = 60_000
+	excusableTimeouts = 4
+)
 
 // bucketsPerTick is how many buckets there are in a tick (tickTime).
 const bucketsPerTick = 8
@@ -53,17 +66,20 @@ type lifetime struct {
 	timeout  int64
 	heard    int64 // when the session was last heard, shifted by its share of the stalls
 	forgiven int64 // expiry.forgiven up to which the session has received its share
+	real     int64 // when the session was last heard
 	bucket   int64
 }
 
-func newExpiry(tick, now int64) expiry {
+func newExpiry(tick, now int64) *expiry {
 	tick = max(tick, 1)
-	return expiry{tick: tick, sessions: map[int64]*lifetime{}, buckets: map[int64][]int64{}, next: now / tick}
+	return &expiry{tick: tick, sessions: map[int64]*lifetime{}, buckets: map[int64][]int64{}, next: now / tick}
 }
 
 // heard notes that a session with the given timeout (ms) is alive at now, and starts tracking it if
 // it is new.
 func (e *expiry) heard(session int64, timeout int32, now int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	l := e.sessions[session]
 	if l == nil {
 		l = &lifetime{bucket: -1}
@@ -82,6 +98,8 @@ func (e *expiry) heard(session int64, timeout int32, now int64) {
 
 // touch notes that a known session was alive at now.
 func (e *expiry) touch(session, now int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if l := e.sessions[session]; l != nil {
 		e.settle(l, now)
 	}
@@ -89,14 +107,20 @@ func (e *expiry) touch(session, now int64) {
 
 // settle notes that l was heard at the time heard, and gives it its share of the stalls.
 func (e *expiry) settle(l *lifetime, heard int64) {
-	l.heard, l.forgiven = e.heardOf(l, heard), e.forgiven
+	l.heard, l.forgiven, l.real = e.heardOf(l, heard), e.forgiven, max(l.real, heard)
 }
 
 // heardOf returns when a session counts as last heard; heard is a time known in addition to l's.
 func (e *expiry) heardOf(l *lifetime, heard int64) int64 {
-	since := func(m moment) int64 { return m.at + e.forgiven - m.forgiven }
-	return max(since(moment{l.heard, l.forgiven}), since(e.momentOf(heard)), since(e.begun))
+	at := max(e.at(moment{l.heard, l.forgiven}), e.at(e.momentOf(heard)))
+	if e.standing-max(l.real, heard) <= max(excusableMs, excusableTimeouts*l.timeout) {
+		at = max(at, e.at(e.begun))
+	}
+	return at
 }
+
+// at returns the time of a moment, shifted by the stalls since.
+func (e *expiry) at(m moment) int64 { return m.at + e.forgiven - m.forgiven }
 
 // momentOf returns the time at as a moment.
 func (e *expiry) momentOf(at int64) moment {
@@ -107,10 +131,16 @@ func (e *expiry) momentOf(at int64) moment {
 }
 
 // forget stops tracking a session.
-func (e *expiry) forget(session int64) { delete(e.sessions, session) }
+func (e *expiry) forget(session int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.sessions, session)
+}
 
 // reset forgets every session.
 func (e *expiry) reset() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	clear(e.sessions)
 	clear(e.buckets)
 }
@@ -125,6 +155,8 @@ func (e *expiry) bucketOf(l *lifetime) int64 {
 // and is due again a tick later unless it is forgotten or heard: the request to end it may get lost
 // with a leader.
 func (e *expiry) due(now int64, heardAt func(session int64) int64) []int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var dead []int64
 	first := e.next
 	e.next = max(e.next, now/e.tick+1)
@@ -162,11 +194,13 @@ func (e *expiry) forgive(now, ms int64) {
 }
 
 // excuse makes up for ms in which this server did nothing, and reports whether that was so long
-// that all sessions get their full timeout again.
+// that the sessions get their full timeout again.
 func (e *expiry) excuse(now, ms int64) (long bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	switch {
 	case ms > stallMs:
-		e.refresh(now)
+		e.begin(now-ms, now)
 		return true
 	case ms > 0:
 		e.forgive(now, ms)
@@ -174,6 +208,20 @@ func (e *expiry) excuse(now, ms int64) (long bool) {
 	return false
 }
 
-// refresh gives every session its full timeout again: after an election, and after a stall of this
-// server, silence is not the clients' fault.
-func (e *expiry) refresh(now int64) { e.begun = moment{now, e.forgiven} }
+// refresh gives the sessions their full timeout again: after an election, and after a stall of this
+// server, silence is not the clients' fault. The reason for it began at since.
+func (e *expiry) refresh(since, now int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.begin(since, now)
+}
+
+// begin is refresh with mu held.
+func (e *expiry) begin(since, now int64) { e.begun, e.standing = moment{now, e.forgiven}, since }
+
+// tracked returns the number of sessions.
+func (e *expiry) tracked() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.sessions)
+}

@@ -153,7 +153,7 @@ func TestLateTicksAreCheap(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
 	s.r.leader.IsLeader = true
-	e := &s.r.expiry
+	e := s.r.expiry
 	for id := range int64(10_000) {
 		e.heard(id, 40_000, s.now)
 	}

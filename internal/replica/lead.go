@@ -26,10 +26,10 @@ func (r *Replica) Lead(l quorum.Leadership) {
 	now := r.now() / 1e6
 	if l.IsLeader && !r.leader.IsLeader {
 		r.tree.Sessions(func(s tree.Session) bool {
-			r.expiry.heard(s.ID, s.Timeout, now)
+			r.expiry.heard(s.ID, s.Timeout, now) // what was heard before, another leader knew
 			return true
 		})
-		r.expiry.refresh(now)
+		r.expiry.refresh(now, now)
 		r.proposeSettings()
 		r.proposeMembers(l.InForce)
 	}
@@ -42,7 +42,7 @@ func (r *Replica) Lead(l quorum.Leadership) {
 		r.correction.Store(0)
 	}
 	r.catchUp()
-	r.heardLast = nil // a new leader gives every session its full timeout
+	r.hearing.forgive()
 	if r.cutOff && l.Leader != 0 {
 		r.rejoin()
 	}
@@ -123,11 +123,12 @@ func (r *Replica) proposeSettings() {
 // Expire ends the local sessions that are due at now (ms). On a leader it also proposes the end of
 // all other sessions that are due. last is the time of the previous call.
 func (r *Replica) Expire(now, last int64) {
+	r.LetOutdatedGo(now * 1e6)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stalled := now - last - r.expiry.tick
 	r.expireLocal(now, stalled)
-	r.letOutdatedGo(now * 1e6)
+	r.letConnectingGo(now * 1e6)
 	if !r.leader.IsLeader {
 		return
 	}
@@ -155,12 +156,15 @@ func (r *Replica) cantHear(now int64) bool {
 	if r.alone {
 		return false
 	}
-	was := r.deaf
-	if r.deaf = now-r.upToDate.Load()/1e6 > stallMs; was && !r.deaf {
-		r.expiry.refresh(now)
+	was, since := r.deafSince, r.upToDate.Load()/1e6
+	if r.deafSince = 0; now-since > stallMs {
+		r.deafSince = max(since, 1)
+	}
+	if was != 0 && r.deafSince == 0 {
+		r.expiry.refresh(was, now)
 		r.log.Warn("this leader could not hear the other servers for a while; no session is blamed for it, each gets its full timeout again")
 	}
-	return r.deaf
+	return r.deafSince != 0
 }
 
 // reapScan is how many znodes Reapable looks at while it holds up writes.

@@ -47,7 +47,7 @@ func (r *Replica) SessionExpiries(wall time.Time, limit int) (list []SessionExpi
 			return false
 		}
 		if t.Scope == tree.Global {
-			list = append(list, SessionExpiry{t.ID, t.Timeout, after(wall, r.ends(&r.expiry, t.ID, t.Timeout)-now)})
+			list = append(list, SessionExpiry{t.ID, t.Timeout, after(wall, r.ends(r.expiry, t.ID, t.Timeout)-now)})
 		}
 		return true
 	})
@@ -68,13 +68,13 @@ func (r *Replica) LocalSessionExpiries(wall time.Time, limit int) (list []Sessio
 	}
 	r.mu.RLock()
 	for id, l := range r.locals.sessions { // any order: sorted below
-		if !add(&r.locals.expiry, id, l.timeout) {
+		if !add(r.locals.expiry, id, l.timeout) {
 			break
 		}
 	}
 	if r.tree.LocalSessions(r.locals.server) > 0 {
 		r.tree.Sessions(func(t tree.Session) bool {
-			return t.Scope == tree.Global || t.ID>>56 != r.locals.server>>56 || add(&r.expiry, t.ID, t.Timeout)
+			return t.Scope == tree.Global || t.ID>>56 != r.locals.server>>56 || add(r.expiry, t.ID, t.Timeout)
 		})
 	}
 	r.mu.RUnlock()

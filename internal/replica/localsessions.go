@@ -10,6 +10,10 @@ import (
 // enters the replicated table. From then on it is like any other session, except that its scope
 // keeps it from owning ephemeral znodes (tree.Scope).
 //
+// A server whose disk is nearly full begins sessions like that too, once its log has taken as many
+// as it can (noRoomSessionsMax). They get the scope LocalUpgrading, so that they can do everything
+// when there is room again.
+//
 //	not entered   here only: in locals, expires by this server's clock
 //	entering      its OpEnter record is sent, ahead of its first write
 //	entered       in the tree; nothing of it is left in locals
@@ -24,7 +28,7 @@ type locals struct {
 	scope    tree.Scope // of new sessions; Global if new sessions aren't local
 	server   int64      // its high byte is the high byte of all ids generated here
 	sessions map[int64]*localSession
-	expiry   expiry
+	expiry   *expiry
 	entrance int64   // id of this server's sequence of OpEnter records; 0 before the first session enters
 	entering []int64 // sessions, in order of their sequence
 	last     int64   // sequence number of the last session in entering
@@ -34,6 +38,7 @@ type locals struct {
 type localSession struct {
 	passwd  []byte
 	timeout int32
+	scope   tree.Scope
 	enter   []byte // its OpEnter record, once it is entering
 	// left says that the session's client closed it. It is written with Replica.mu held shared, by the
 	// one connection that has the session.
@@ -69,20 +74,21 @@ func (l *locals) here(session int64) bool {
 	return s != nil && s.enter == nil
 }
 
-// connectLocal begins a local session for a registered client, or resumes one that has not entered,
-// and answers the connect request. It returns false if the session has to be attached through the
-// log instead. mu is held for writing.
-func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func() int64) bool {
+// connectLocal begins a local session for a registered client, or resumes one that has not entered, and answers the
+// connect request. scope is that of a new session. It returns false if the session has to be attached through the log
+// instead. mu is held for writing.
+func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.Scope, newID func() int64) bool {
 	id, l := req.SessionID, r.locals.sessions[req.SessionID]
 	reply := jute.ConnectResponse{
 		HasReadOnly: req.HasReadOnly, ReadOnly: c.readOnly, Passwd: make([]byte, jute.PasswdSize),
 	}
 	why := ""
 	switch {
-	case id == 0 && r.locals.scope != tree.Global && !c.mayReplace:
+	case id == 0 && scope != tree.Global && !c.mayReplace:
 		id = newID()
-		l = &localSession{passwd: r.passwd(id)}
+		l = &localSession{passwd: r.passwd(id), scope: scope}
 		r.locals.sessions[id] = l
+		r.hearing.isLocal(id, true)
 		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, r.tree.LastZxid(), r.now())
 		r.meters.did(jute.OpCreateSession, 1)
 	case !r.locals.here(id):
@@ -100,7 +106,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func()
 		r.locals.expiry.heard(id, l.timeout, c.lastHeard.Load())
 		reply.Timeout, reply.SessionID, reply.Passwd = l.timeout, id, l.passwd
 		c.session, c.inTable = id, notEntered
-		r.sessions[id] = c
+		r.hearing.attach(id, c)
 	}
 	r.answerConnect(c, &reply, why)
 	return true
@@ -112,7 +118,7 @@ func (r *Replica) enter(c *Client) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.locals.sessions[c.session]
-	if l == nil || r.sessions[c.session] != c {
+	if l == nil || r.hearing.attached[c.session] != c {
 		return false // it expired, or was resumed on another connection
 	}
 	own := &r.locals
@@ -127,7 +133,7 @@ func (r *Replica) enter(c *Client) bool {
 	own.entering = append(own.entering, c.session)
 	l.enter = tree.AppendRecord(nil, &tree.Request{
 		Op: tree.OpEnter, Session: c.session, Cnx: c.id, Seq: own.last,
-		Body: tree.AppendEnter(nil, own.entrance, own.scope, l.passwd, l.timeout),
+		Body: tree.AppendEnter(nil, own.entrance, l.scope, l.passwd, l.timeout),
 	})
 	r.outbox.addRecords(l.enter)
 	r.kick()
@@ -170,6 +176,7 @@ func (r *Replica) settleEntering() {
 // forgetLocal removes a session from locals; mu is held for writing.
 func (r *Replica) forgetLocal(id int64) {
 	delete(r.locals.sessions, id)
+	r.hearing.isLocal(id, false)
 	r.locals.expiry.forget(id)
 }
 
@@ -198,8 +205,8 @@ func (r *Replica) expireLocal(now, stalled int64) {
 		r.meters.sessionsExpired.Inc()
 		r.meters.ends[sessionExpired].Inc()
 		r.forgetLocal(id)
-		if c := r.sessions[id]; c != nil {
-			delete(r.sessions, id)
+		if c := r.hearing.attached[id]; c != nil {
+			r.hearing.detach(id)
 			c.CloseAfter("its session expired")
 		}
 	}
@@ -207,7 +214,7 @@ func (r *Replica) expireLocal(now, stalled int64) {
 
 // heardAt returns when (ms) the client of a session connected here was last heard.
 func (r *Replica) heardAt(session int64) int64 {
-	if c := r.sessions[session]; c != nil {
+	if c := r.hearing.attached[session]; c != nil {
 		return c.lastHeard.Load()
 	}
 	return 0

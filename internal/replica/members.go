@@ -10,19 +10,14 @@ import (
 // Membership returns the servers in /zookeeper/config and the change of membership under way. It
 // returns nil if their version is known.
 func (r *Replica) Membership(known int64) (*quorum.Membership, int64) {
+	if v := r.membersVersion.Load(); v == known || v == 0 || r.membership.Parse == nil {
+		return nil, known // the loop asks at each tick, and must not wait for mu then
+	}
 	r.mu.RLock()
-	text, config := r.tree.Members()
+	text, _ := r.tree.Members()
 	change, changing := r.tree.Change()
+	version := r.tree.MembersVersion()
 	r.mu.RUnlock()
-	// No two states of the tree have the same version: change ids and config versions are zxids, each
-	// larger than the one before.
-	version := 2 * max(config, change.ID)
-	if change.Named {
-		version++
-	}
-	if version == known || r.membership.Parse == nil || text == "" && !changing {
-		return nil, known
-	}
 	m := &quorum.Membership{}
 	var err error
 	if text != "" {

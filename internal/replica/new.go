@@ -170,7 +170,7 @@ func New(o Options) *Replica {
 			o.Servers > 1,
 		now: o.Now, wall: o.Wall, secret: o.Secret, passwd: o.Passwd, kick: o.Kick, observe: o.Observe, seeAnswer: o.Answered,
 		expiry: newExpiry(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
-		broken: breakdown{report: o.Panicked}, clients: map[int64]*Client{}, sessions: map[int64]*Client{},
+		broken: breakdown{report: o.Panicked}, clients: map[int64]*Client{}, hearing: newHearing(),
 		watches: watch.New(),
 	}
 	r.outbox.now, r.outbox.dropped = o.Now, o.Meters.droppedStale

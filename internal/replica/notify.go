@@ -95,7 +95,7 @@ func (r *Replica) tell(now int64) {
 		}
 		c.mu.Unlock()
 		if len(r.touched) >= tellAtOnce {
-			r.flush()
+			r.flush(now)
 		}
 	}
 	r.unread.bytes.Add(told * int64(len(w.frames)))

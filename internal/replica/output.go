@@ -46,7 +46,7 @@ func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, awa
 		c.room.Signal()
 	}
 	c.events.take()
-	if c.taken = cap(c.out); len(c.out) == 0 {
+	if c.taken = cap(c.out); len(c.out) == 0 || c.withheld {
 		c.taken = 0
 		if c.flushing = false; cap(c.out) == 0 {
 			c.out, c.spare = c.spare, nil // most connections need only one buffer
@@ -143,11 +143,12 @@ func (c *Client) Lost() {
 // flush wakes the flushers of connections that got output. If there is only one connection, flush
 // may return it instead, to be pushed once mu is free: waking a goroutine would take longer than
 // the write. Several connections are written concurrently with each other and with the log.
-func (r *Replica) flush() (push *Client) {
+func (r *Replica) flush(now int64) (push *Client) {
 	alone := len(r.touched) == 1
 	for _, c := range r.touched {
 		c.touched = false
 		c.mu.Lock()
+		r.withhold(c, now) // this Apply may have taken long
 		switch {
 		case len(c.out) == 0 && !c.closing && !c.postponed, c.withheld:
 		case alone && c.Push != nil && !c.flushing && !c.postponed && len(c.out) <= pushBytesMax:

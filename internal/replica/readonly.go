@@ -44,7 +44,7 @@ func (r *Replica) connectReadOnly(c *Client, req *jute.ConnectRequest, newID fun
 	case r.locals.here(req.SessionID):
 		r.register(c, req)
 		c.readOnly = true
-		r.connectLocal(c, req, newID)
+		r.connectLocal(c, req, r.locals.scope, newID)
 		return nil
 	case req.SessionID != 0 && !over:
 		return refusal("a session can't be resumed on a read-only server")

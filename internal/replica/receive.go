@@ -22,6 +22,7 @@ type readBatch struct {
 	c       *Client
 	now     int64
 	held    bool
+	waited  bool   // the replica was locked, or an Apply has ended, since the input was read
 	ahead   int    // number of coming reads whose znodes have been prefetched
 	rest    []byte // the input from the current request on
 	count   int64
@@ -48,7 +49,7 @@ func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error)
 		r.meters.BytesReceived.Add(int64(used))
 	}()
 	c.lastHeard.Store(now / 1e6)
-	if r.mayBeOutdated(now) && r.age(c, now) > upToDateBound(c.timeout) && !c.readOnly && c.inTable == entered {
+	if t.outdated() {
 		return 0, ErrNotUpToDate
 	}
 	if t.bounds != nil {
@@ -106,6 +107,10 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 	}
 	req := request{xid: xid, op: op, verdict: v, at: t.now}
 	if req.isRead() && t.hold() {
+		if t.waited && t.outdated() {
+			t.release()
+			return ErrNotUpToDate
+		}
 		if t.ahead == 0 {
 			t.ahead = t.prefetch()
 		}
@@ -161,7 +166,7 @@ func (t *readBatch) hold() bool {
 	if t.held {
 		return len(t.c.out) < outputPauseBytes && !t.c.closing
 	}
-	t.r.mu.RLock()
+	t.lock()
 	t.c.mu.Lock()
 	if t.c.unanswered.len() > 0 || t.c.closing || len(t.c.out) >= outputPauseBytes {
 		t.c.mu.Unlock()
@@ -170,6 +175,23 @@ func (t *readBatch) hold() bool {
 	}
 	t.held = true
 	return true
+}
+
+// lock locks the replica for reading, which may take as long as an Apply, or another client's request.
+func (t *readBatch) lock() {
+	if !t.r.mu.TryRLock() {
+		t.r.mu.RLock()
+		t.now, t.waited = t.r.now(), true
+	}
+	if t.now < t.r.appliedAt {
+		t.now, t.waited = t.r.appliedAt, true
+	}
+}
+
+// outdated reports whether this server doesn't know if the client's session is still alive.
+func (t *readBatch) outdated() bool {
+	return t.r.mayBeOutdated(t.now) && t.r.age(t.c, t.now) > upToDateBound(t.c.timeout) && !t.c.readOnly &&
+		t.c.inTable == entered
 }
 
 // release unlocks what hold locked, and accounts for the reads answered since.

@@ -19,17 +19,17 @@ func (r *Replica) replaced(res *tree.Result) {
 	const why = "an administrator restored a snapshot, which ends all sessions"
 	for _, id := range res.Ended {
 		r.expiry.forget(id)
-		if c := r.sessions[id]; c != nil {
-			delete(r.sessions, id)
+		if c := r.hearing.attached[id]; c != nil {
+			r.hearing.detach(id)
 			c.CloseAfter(why)
 		}
 	}
 	local := slices.Sorted(maps.Keys(r.locals.sessions))
 	for _, id := range local {
-		c := r.sessions[id]
+		c := r.hearing.attached[id]
 		if r.locals.here(id) {
 			r.forgetLocal(id)
-			delete(r.sessions, id)
+			r.hearing.detach(id)
 		}
 		if c != nil {
 			c.CloseAfter(why)

@@ -55,13 +55,17 @@ type Replica struct {
 	syncs      syncs
 	unanswered unanswered
 	overload   overload
-	correction atomic.Int64           // of the leader's clock, ms
-	level      atomic.Uint32          // feature level in force
-	lineage    atomic.Uint64          // see Lineage
-	upToDate   atomic.Int64           // now (ns): everything acknowledged before it is applied (see uptodate.go)
-	withholds  atomic.Bool            // withheld is not empty
-	noRoom     atomic.Bool            // the disk is nearly full: clients' writes are refused
-	bounds     atomic.Pointer[bounds] // nil for none
+	correction atomic.Int64  // of the leader's clock, ms
+	level      atomic.Uint32 // feature level in force
+	lineage    atomic.Uint64 // see Lineage
+	// membersVersion is the version that Membership returns.
+	membersVersion atomic.Int64
+	letGoAt        atomic.Int64           // now (ns) when clients were last let go, 0 for never
+	upToDate       atomic.Int64           // now (ns): everything acknowledged before it is applied (see uptodate.go)
+	withholds      atomic.Bool            // withheld is not empty
+	noRoom         atomic.Bool            // the disk is nearly full: clients' writes are refused
+	logWaits       atomic.Bool            // a write of the log waits for room: no session can begin in it
+	bounds         atomic.Pointer[bounds] // nil for none
 	// znodes and ephemerals are the numbers of znodes and ephemerals in the tree.
 	znodes, ephemerals    atomic.Int64
 	addresses, identified owners
@@ -77,31 +81,28 @@ type Replica struct {
 	// that waits for mu waits for at most one step of one of them.
 	heavy sync.Mutex
 
-	mu       sync.RWMutex
-	tree     *tree.Tree
-	clients  map[int64]*Client // by cnx, from the connect request on
-	sessions map[int64]*Client // by session; those attached here
+	mu      sync.RWMutex
+	tree    *tree.Tree
+	clients map[int64]*Client // by cnx, from the connect request on
+	hearing hearing
 	// connecting is how many of clients wait for the answer to their connect request.
 	connecting       int
 	newcomers        newcomers
 	readOnlySessions int       // sessions of read-only clients, which are in no table
-	noRoomSessions   int       // sessions that began since the disk was found nearly full
+	noRoomSessions   int       // sessions that began in the log since the disk was found nearly full
 	touched          []*Client // clients that got output during this Apply
+	appliedAt        int64     // when the last Apply ended
 	withheld         []*Client // clients whose output is kept back
-	letGoAt          int64     // now (ns) when clients were last let go, 0 for never
-	deaf             bool      // this leader could not hear its servers lately
+	deafSince        int64     // now (ms) since when this leader couldn't hear its servers, 0 if it can
 	scratch          []int64   // watchers of one event
 	row              row       // consecutive events with the same watchers
-	expiry           expiry
+	expiry           *expiry
 	locals           locals
-	// heardLast holds the sessions whose connection ended before the leader was told that they were
-	// heard. It is empty without a leader.
-	heardLast     []int64
-	leader        quorum.Leadership
-	ownBounds     [limit.Scopes]limit.Set // of this server's configuration
-	boundsChanged bool                    // the limits in the tree have changed since they were read
-	serving       bool                    // an entry of a leader's term was applied, so no old state is shown
-	cutOff        bool                    // no leader for too long: clients are refused
+	leader           quorum.Leadership
+	ownBounds        [limit.Scopes]limit.Set // of this server's configuration
+	boundsChanged    bool                    // the limits in the tree have changed since they were read
+	serving          bool                    // an entry of a leader's term was applied, so no old state is shown
+	cutOff           bool                    // no leader for too long: clients are refused
 
 	leaderlessSince int64 // now (ms)
 

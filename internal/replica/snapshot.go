@@ -50,6 +50,7 @@ func (rule *snapshotRule) forced() int64 {
 // is, the sooner a snapshot is due.
 func (r *Replica) Space(s storage.SpaceState) {
 	r.noRoom.Store(s.Level == storage.SpaceRefuse)
+	r.logWaits.Store(s.Waits)
 	r.snapshots.room.Store(max(s.LogRoom, 1))
 }
 

@@ -160,7 +160,7 @@ func (r *Replica) resumeAll(waits []syncWait) {
 			r.touch(w.c)
 		}
 	}
-	pushed := r.flush()
+	pushed := r.flush(r.now())
 	r.mu.Unlock()
 	if pushed != nil {
 		pushed.Push()

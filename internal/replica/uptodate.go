@@ -17,7 +17,7 @@ import (
 // that, it
 //
 //  1. takes no request of the session, a ping included (ErrNotUpToDate),
-//  2. keeps back the answers to the session's writes, which a delayed Apply may bring,
+//  2. keeps back the answers to the session's writes, which a delayed or long Apply may bring,
 //  3. closes the connection when half of the timeout has passed: the client has the other half to
 //     find a server that is able. For the same reason it takes no new clients, and closes those
 //     whose connect requests wait.
@@ -106,34 +106,51 @@ func (r *Replica) withhold(c *Client, now int64) {
 	r.withholds.Store(true)
 }
 
-// letOutdatedGo closes the connections of sessions about which this server has known nothing for half of
-// their timeout, and of clients that have waited that long for an answer to their connect requests.
-// mu is held for writing.
-func (r *Replica) letOutdatedGo(now int64) {
+// LetOutdatedGo closes the connections of sessions about which this server has known nothing for half of their
+// timeout. now is in ns. It doesn't wait for mu: whoever holds it for long may be why the server knows nothing.
+func (r *Replica) LetOutdatedGo(now int64) {
+	if r.mayBeOutdated(now) {
+		r.letLeave(r.hearing.inTable(func(c *Client) bool {
+			return !c.readOnly && r.age(c, now) > max(upToDateBound(c.timeout), letGoAfter(c.timeout))
+		}), now)
+	}
+}
+
+// letConnectingGo closes the connections of clients that have waited for an answer to their connect requests as long
+// as LetOutdatedGo lets sessions wait. mu is held.
+func (r *Replica) letConnectingGo(now int64) {
 	if !r.mayBeOutdated(now) {
 		return
 	}
 	var gone []*Client
 	for _, c := range r.clients { // any order: sorted below
-		late := r.age(c, now) > max(int64(c.timeout)*1e6/2, boundMinMs*3/2*1e6)
-		if late && (c.attaching && c.session == 0 || r.outdated(c, now)) && c.Ending() == "" {
+		if c.attaching && c.session == 0 && r.age(c, now) > letGoAfter(c.timeout) {
 			gone = append(gone, c)
 		}
 	}
-	if len(gone) == 0 {
+	r.letLeave(gone, now)
+}
+
+// letGoAfter returns for how long (ns) nothing may be known of a session with that timeout (ms) before its connection
+// is closed.
+func letGoAfter(timeout int32) int64 { return max(int64(timeout)*1e6/2, boundMinMs*3/2*1e6) }
+
+// letLeave closes the connections of clients.
+func (r *Replica) letLeave(clients []*Client, now int64) {
+	clients = slices.DeleteFunc(clients, func(c *Client) bool { return c.Ending() != "" })
+	if len(clients) == 0 {
 		return
 	}
-	slices.SortFunc(gone, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
-	r.meters.overload[letGo].Add(int64(len(gone)))
-	if r.letGoAt == 0 || now-r.letGoAt > letGoLogNs {
+	slices.SortFunc(clients, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
+	r.meters.overload[letGo].Add(int64(len(clients)))
+	if at := r.letGoAt.Swap(now); at == 0 || now-at > letGoLogNs {
 		r.log.Warn("this server can't tell whether its clients' sessions are alive: their connections are closed, so that they find another server. Its disk hangs, it is busy, or it doesn't reach the leader",
-			"ms", (now-r.upToDate.Load())/1e6, "clients", len(gone))
+			"ms", (now-r.upToDate.Load())/1e6, "clients", len(clients))
 	}
-	r.letGoAt = now
-	for _, c := range gone {
+	for _, c := range clients {
 		c.CloseAfter("this server could not tell for half of the session's timeout whether the session is alive")
 	}
 }
 
-// letGoLogNs is the least time between two log lines of letOutdatedGo.
+// letGoLogNs is the least time between two log lines of letLeave.
 const letGoLogNs = 10e9

@@ -140,6 +140,36 @@ func TestAnswersAreKeptBack(t *testing.T) {
 	}
 }
 
+// TestLongApply lets an Apply take 4 s. What it answers is kept back, also from a flusher that is already at work, and
+// a ping whose reader has waited for the replica meanwhile isn't answered either.
+func TestLongApply(t *testing.T) {
+	t.Parallel()
+	var s *localStage
+	takes := int64(0)
+	s = newStage(t, Options{Observe: func(*tree.Result) { s.now += takes }})
+	c, other := s.client(nil), s.client(nil)
+	s.apply(s.forward()...)
+	s.want(c, 1, true)
+	s.want(other, 1, true)
+	c.TakeOutput(nil) // the flusher finds nothing left
+	s.asOf(0)
+	s.write(c, "/a", jute.ModeEphemeral)
+	sent, before := s.forward(), s.now
+	takes = 4_000
+	s.apply(sent...)
+	if begun, _ := c.BeginFlush(); begun || c.flushing {
+		t.Error("an answer that may come after the session's end is written")
+	}
+	if out, _ := c.TakeOutput(nil); out != nil {
+		t.Error("an answer that may come after the session's end is taken by a flusher that had begun before")
+	}
+	if used, err := s.r.Receive(other, ping(), before*1e6); !errors.Is(err, ErrNotUpToDate) || used != 0 {
+		t.Errorf("a ping whose reader waited for a long Apply: %d bytes used, %v", used, err)
+	}
+	s.asOf(10)
+	s.want(c, 1, true)
+}
+
 // TestExemptFromUpToDate has sessions that nobody else can end.
 func TestExemptFromUpToDate(t *testing.T) {
 	t.Parallel()

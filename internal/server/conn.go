@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -468,6 +469,10 @@ func (s *Server) flushFrom(nc net.Conn, c *replica.Client, left replica.Unsent) 
 	if left.Long {
 		out, last = c.TakeOutput(nil)
 	}
+	conn := steadyConn{Conn: nc, tcp: nc, timeout: s.opt.WriteTimeout}
+	if _, secure := nc.(*tls.Conn); !secure && out != nil {
+		conn.begin()
+	}
 	for {
 		if last {
 			nc.Close()
@@ -481,9 +486,9 @@ func (s *Server) flushFrom(nc net.Conn, c *replica.Client, left replica.Unsent) 
 			// Not for every write: with thousands of connections, setting timers would cost as much as the
 			// writes they guard.
 			c.WriteBy = now.Add(s.opt.WriteTimeout)
-			nc.SetWriteDeadline(c.WriteBy)
+			conn.SetWriteDeadline(c.WriteBy)
 		}
-		if _, err := nc.Write(out[sent:]); err != nil {
+		if _, err := conn.Write(out[sent:]); err != nil {
 			c.CloseAfter("writing to it failed: " + err.Error())
 			nc.Close()
 			c.Lost()

@@ -1,11 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
 )
 
 const (
@@ -25,17 +28,36 @@ const (
 // ErrAlone is returned by Drain on a standalone server, because nobody would take over.
 var ErrAlone = errors.New("drain this server: it is alone, and no other could take over; stop it, its sessions wait for it until their timeouts")
 
-// Draining reports whether Drain has been called. Only a restart undoes it.
+const (
+	// drainPatience is how long Drain goes on asking the leader while it is refused because of servers of which
+	// nothing is known. It is longer than an election, and than a server that was started takes to report.
+	drainPatience = 5 * time.Second
+	// drainFinalPatience is how long it goes on while other servers drain. What the leader knows of them is up to a
+	// second old: a drain may just have been undone.
+	drainFinalPatience = 1500 * time.Millisecond
+)
+
+// Draining reports whether the server is drained, or about to be: it turns new clients away. Undrain or a
+// restart ends that.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Drain prepares the server to be stopped: it turns new clients away, transfers leadership whenever
-// this server leads, and closes its clients' connections in steps once another server leads; their
-// sessions go on at other servers. Drain returns when that is done, or when ctx ends. The server
-// stays a member of its ensemble until it is closed.
-func (s *Server) Drain(ctx context.Context) error {
-	q := s.peer.Status()
-	if len(q.Voters)+len(q.Observers) <= 1 {
+// Drain prepares the server to be stopped. It asks the leader first, which refuses it unless a majority of the
+// voters goes on serving. A reason that isn't empty makes the server drain without asking. Then the server turns
+// new clients away, transfers leadership whenever it leads, and closes its clients' connections in steps once
+// another server leads; their sessions go on at other servers. Drain returns when that is done, or when ctx ends.
+// The server stays a member of its ensemble until it is closed.
+func (s *Server) Drain(ctx context.Context, force string) error {
+	s.drains.Lock()
+	defer s.drains.Unlock()
+	if q := s.peer.Status(); len(q.Voters)+len(q.Observers) <= 1 {
 		return ErrAlone
+	}
+	if force != "" {
+		s.log.Info("draining without asking the leader, by force", "why", force)
+		s.peer.Drain(quorum.DrainForce)
+	} else if err := s.askToDrain(ctx); err != nil {
+		s.peer.Drain(quorum.DrainNot)
+		return err
 	}
 	if !s.draining.Swap(true) {
 		s.log.Info("draining: new clients are turned away, and another server takes over")
@@ -47,13 +69,61 @@ func (s *Server) Drain(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 	}
+	if err := s.awaitSuccessor(ctx); err != nil {
+		return err
+	}
+	closed := 0
+	for step := range drainSteps {
+		closed += s.closePart(drainSteps - step)
+		if step < drainSteps-1 && !s.pause(drainPause) {
+			return errStopping
+		}
+	}
+	s.log.Info("drained: another server leads, and the clients were sent away", "leader", s.peer.Status().Leader,
+		"connections", closed)
+	return nil
+}
+
+// askToDrain returns once the leader has granted a drain, or an error if that isn't to be had.
+func (s *Server) askToDrain(ctx context.Context) error {
+	if s.draining.Load() {
+		return nil
+	}
+	wish := s.peer.Drain(quorum.DrainAsk)
+	look, asked := time.NewTicker(drainLook), time.Now()
+	defer look.Stop()
+	why := "the leader has not answered"
+	for patience := time.After(drainPatience); ; {
+		if d := s.peer.Status().Draining; d.Wish == wish {
+			if d.Drained {
+				return nil
+			}
+			why = cmp.Or(d.Refusal, why)
+			if d.Final && time.Since(asked) > drainFinalPatience {
+				return &quorum.DrainRefusedError{Why: why}
+			}
+		}
+		select {
+		case <-look.C:
+		case <-s.closing:
+			return errStopping
+		case <-ctx.Done():
+			return fmt.Errorf("%w (%w)", &quorum.DrainRefusedError{Why: why}, ctx.Err())
+		case <-patience:
+			return &quorum.DrainRefusedError{Why: why}
+		}
+	}
+}
+
+// awaitSuccessor transfers leadership if this server leads, and waits until another server does.
+func (s *Server) awaitSuccessor(ctx context.Context) error {
 	look := time.NewTicker(drainLook)
 	defer look.Stop()
 	var transferred time.Time
 	for {
 		q := s.peer.Status()
 		if !q.IsLeader && q.Leader != 0 {
-			break
+			return nil
 		}
 		if q.IsLeader && time.Since(transferred) >= drainTransferPause {
 			transferred = time.Now()
@@ -68,21 +138,21 @@ func (s *Server) Drain(ctx context.Context) error {
 				ctx.Err())
 		}
 	}
-	closed := 0
-	for step := range drainSteps {
-		closed += s.closePart(drainSteps - step)
-		if step < drainSteps-1 && !s.pause(drainPause) {
-			return errStopping
-		}
-	}
-	s.log.Info("drained: another server leads, and the clients were sent away", "leader", s.peer.Status().Leader,
-		"connections", closed)
-	return nil
 }
 
-// stayAside transfers leadership whenever this server leads again, until the server is closed.
+// Undrain ends the drain: the server takes new clients again. It waits for a drain that is under way.
+func (s *Server) Undrain() {
+	s.drains.Lock()
+	defer s.drains.Unlock()
+	s.peer.Drain(quorum.DrainNot)
+	if s.draining.Swap(false) {
+		s.log.Info("the drain was undone: new clients are taken again")
+	}
+}
+
+// stayAside transfers leadership whenever this server leads again, as long as it is drained.
 func (s *Server) stayAside() {
-	for s.pause(asidePause) {
+	for s.pause(asidePause) && s.draining.Load() {
 		if s.peer.Status().IsLeader {
 			s.peer.TransferLeadership()
 		}

@@ -3,10 +3,14 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -19,7 +23,7 @@ func TestDrain(t *testing.T) {
 	c := connect(t, opts[lead].Listen[0], 0, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := servers[lead].Drain(ctx); err != nil {
+	if err := servers[lead].Drain(ctx, ""); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "another server leads", func() bool { // an election may still be under way
@@ -47,8 +51,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainTimeout: a server whose others are gone says that nobody takes over, and keeps
-// its clients; a server alone doesn't begin.
+// TestDrainTimeout: a server whose others are gone isn't drained, keeps its clients and serves on. By force it is
+// drained as far as that goes: nobody takes over in time. A server alone doesn't begin.
 func TestDrainTimeout(t *testing.T) {
 	t.Parallel()
 	servers, opts := threeServers(t, Options{Patience: time.Hour})
@@ -56,17 +60,104 @@ func TestDrainTimeout(t *testing.T) {
 	c := connect(t, opts[lead].Listen[0], 0, nil)
 	servers[(lead+1)%3].Close()
 	servers[(lead+2)%3].Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	stays := func() {
+		t.Helper()
+		c.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, err := c.conn.Read(make([]byte, 1)); !isTimeout(err) {
+			t.Errorf("its client reads %v", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := servers[lead].Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	err := servers[lead].Drain(ctx, "")
+	if refused := (*quorum.DrainRefusedError)(nil); !errors.As(err, &refused) {
 		t.Errorf("draining without the others: %v", err)
 	}
-	c.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-	if _, err := c.conn.Read(make([]byte, 1)); !isTimeout(err) {
-		t.Errorf("its client reads %v", err)
+	if servers[lead].Draining() {
+		t.Error("it says that it is drained")
 	}
-	if err := open(t, Options{}).Drain(t.Context()); !errors.Is(err, ErrAlone) {
+	stays()
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := servers[lead].Drain(ctx, "a test"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("draining by force without the others: %v", err)
+	}
+	stays()
+	if err := open(t, Options{}).Drain(t.Context(), ""); !errors.Is(err, ErrAlone) {
 		t.Errorf("draining a server alone: %v", err)
+	}
+}
+
+// drainAll drains three servers by drain, and checks that one of them is drained, that the others have refused and say
+// because of whom, and that clients can connect to them. Then it undoes the drain.
+func drainAll(t *testing.T, servers []*Server, opts []Options, drain func() []error) {
+	t.Helper()
+	drained := -1
+	errs := drain()
+	for i, err := range errs {
+		if err == nil {
+			if drained >= 0 {
+				t.Fatalf("servers %d and %d are drained", drained+1, i+1)
+			}
+			drained = i
+		}
+	}
+	if drained < 0 {
+		t.Fatalf("none is drained: %v", errs)
+	}
+	for i, err := range errs {
+		refused := (*quorum.DrainRefusedError)(nil)
+		says := fmt.Sprintf("server %d drains", drained+1)
+		if i != drained && (!errors.As(err, &refused) || !strings.Contains(err.Error(), says)) {
+			t.Errorf("server %d: %v", i+1, err)
+		}
+		if got := servers[i].Draining(); got != (i == drained) {
+			t.Errorf("server %d says that it drains: %v", i+1, got)
+		}
+		text := wordOf(t, opts[i].Listen[0], "srvr")
+		if strings.Contains(text, "\nDRAINED;") != (i == drained) {
+			t.Errorf("server %d says to srvr: %s", i+1, text)
+		}
+		if i != drained {
+			c := connect(t, opts[i].Listen[0], 0, nil)
+			if h, _ := c.call(jute.OpSetData, setting("/", nil)); h.Err != jute.OK {
+				t.Errorf("a write of a new client of server %d: %v", i+1, h.Err)
+			}
+		}
+	}
+	servers[drained].Undrain()
+	eventually(t, "the server takes clients again", func() bool {
+		conn, err := net.Dial("tcp", opts[drained].Listen[0])
+		return err == nil && handshake(t, conn, 0, nil) != nil
+	})
+}
+
+// TestDrainAll: of three servers that are drained one after the other, or at once, one is, and the others go on. When
+// the drain is undone, the next one can be drained.
+func TestDrainAll(t *testing.T) {
+	t.Parallel()
+	servers, opts := threeServers(t, Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for first := range servers {
+		leader(t, servers)
+		drainAll(t, servers, opts, func() []error {
+			errs := make([]error, len(servers))
+			for n := range servers {
+				i := (first + n) % len(servers)
+				errs[i] = servers[i].Drain(ctx, "")
+			}
+			return errs
+		})
+		drainAll(t, servers, opts, func() []error {
+			errs := make([]error, len(servers))
+			var wg sync.WaitGroup
+			for i := range servers {
+				wg.Go(func() { errs[i] = servers[i].Drain(ctx, "") })
+			}
+			wg.Wait()
+			return errs
+		})
 	}
 }
 

@@ -84,8 +84,16 @@ func (s *Server) gauges() *metrics.Registry {
 	whole("memory_limit", func() int64 { return s.opt.MemoryLimit })
 	view("memory_refused", func(v *replica.View) int64 { return v.MemoryRefused })
 	whole("disk_free_bytes", s.spaceFree.Load)
+	whole("disk_free_files", s.spaceFiles.Load) // 0 if the file system doesn't say
+	whole("log_awaits_room", s.awaitsRoom)
 	whole("fsync_in_flight_ms", func() int64 { return s.dir.Log().WritingFor().Milliseconds() })
 	whole("last_turn_ms", func() int64 { return s.peer.SinceTurn().Milliseconds() })
+	whole("draining", func() int64 {
+		if s.Draining() {
+			return 1
+		}
+		return 0
+	})
 	whole("disk_level", s.spaceLevel.Load) // 0 for room, 1 for little, 2 for so little that writes are refused
 	for _, g := range quotaGauges() {
 		reg.GaugeSet(g.name, func() map[string]metrics.Value { return s.quotas(g) })

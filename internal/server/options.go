@@ -107,8 +107,8 @@ type Options struct {
 	// SessionlessTimeout is how long a connection may take to complete its handshake
 	// (nio.sessionlessCnxnTimeout).
 	SessionlessTimeout time.Duration
-	// WriteTimeout is how long a client may take none of its output before its connection ends. The
-	// time may count from an earlier write, by up to half of WriteTimeout.
+	// WriteTimeout is how long a client may take less than steadyBytesMin of its waiting output before its
+	// connection ends. The time may count from an earlier write, by up to half of WriteTimeout.
 	WriteTimeout time.Duration
 
 	Settings tree.Settings // replicated: extendedTypesEnabled, enforceQuota …

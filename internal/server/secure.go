@@ -201,7 +201,8 @@ func (s *Server) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Proof, 
 	if h.err != nil {
 		return nil, nil, h.err
 	}
-	conn := tls.Server(nc, s.opt.Secure.TLS)
+	steady := &steadyConn{Conn: nc, tcp: below(nc), timeout: s.opt.WriteTimeout}
+	conn := tls.Server(steady, s.opt.Secure.TLS)
 	var proof auth.Proof
 	err := conn.Handshake()
 	if err == nil {
@@ -215,6 +216,7 @@ func (s *Server) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Proof, 
 		return nil, nil, err
 	}
 	nc.SetWriteDeadline(time.Time{})
+	steady.begin()
 	s.noteTLS(below(nc))
 	return conn, &proof, nil
 }

@@ -56,10 +56,11 @@ type Server struct {
 	// spaceRefuse is the free space (bytes) below which clients' writes are refused.
 	spaceRefuse uint64
 
-	// spaceFree and spaceLevel are what the last look at the disk found; spaceLevel is a
-	// storage.SpaceLevel.
-	spaceFree, spaceLevel atomic.Int64
+	// spaceFree (bytes), spaceFiles and spaceLevel are what the last look at the disk found;
+	// spaceLevel is a storage.SpaceLevel.
+	spaceFree, spaceFiles, spaceLevel atomic.Int64
 
+	drains   sync.Mutex // held by Drain and Undrain
 	draining atomic.Bool
 
 	// descriptorsMax is how many connections of clients the limit of open files allows.
@@ -204,7 +205,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 	open := func() (err error) {
 		s.dir, err = storage.Open(storage.Options{
 			Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: begin.Cluster, CacheSize: cacheSize(opt), Space: limits,
-			OnSync: s.synced,
+			OnSync: s.synced, Wait: func() bool { return s.pause(roomPause) },
 		})
 		if err != nil {
 			return fmt.Errorf("open the data directory %s: %w", dirsOf(opt), err)
@@ -220,6 +221,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 	}
 	dir := s.dir
 	s.reportRecovery(dir.Recovered())
+	s.reportCopying()
 	founding, err := howFounded(begin, dir)
 	if err != nil {
 		dir.Close()
@@ -349,6 +351,10 @@ func listenForPeers(opt Options) (net.Listener, error) {
 // fail makes Failed deliver err, after which the server can't go on, for example because its log
 // can't be written.
 func (s *Server) fail(err error) {
+	if storage.NoRoom(err) && s.stopping() {
+		s.log.Info("this server stops while a write of the log waits for room; nobody was told that it is safe", "err", err)
+		return
+	}
 	s.meters.Unrecoverable.Inc()
 	if stalled := (*StallError)(nil); errors.As(err, &stalled) {
 		s.log.Error("the disk of the transaction log hangs; this server stops, so that its clients and its supervisor can act",
@@ -563,6 +569,16 @@ func (s *Server) reaper() {
 				}
 			}
 		}
+	}
+}
+
+// stopping reports whether Close was called.
+func (s *Server) stopping() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -10,14 +10,17 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A disk that fills up must not end the service while there is still a remedy. The server frees
-// space early: the less room the log has, the sooner a snapshot is written and the log before it
-// removed, and where room is short only one snapshot is kept. The server looks at the free space
-// once a second. If it still falls below the limit, the server answers its clients' writes with
-// jute.ErrThrottledOp, which means "not executed at all", in their place among the other replies.
-// Connections, reads, heartbeats, closeSession and expiry go on; the log keeps a reserve for them.
-// A leader asks another server to lead instead, once, because it can't refuse what other servers
-// forward. When there is room again, everything resumes by itself.
+// A file system has no room if no bytes are left, if no file can be created, or if a quota is used up; the log finds
+// out about the last by failing to make its next file (storage.SpaceState). The rest is the same for all three.
+//
+// A disk that fills up must not end the service while there is still a remedy. The server frees space early: the less
+// room the log has, the sooner a snapshot is written and the log before it removed, and where room is short only one
+// snapshot is kept. The server looks at the free space once a second. If it still falls below the limit, the server
+// answers its clients' writes with jute.ErrThrottledOp, which means "not executed at all", in their place among the
+// other replies. Connections, reads, heartbeats, closeSession and expiry go on; the log keeps a reserve for them. A
+// leader asks another server to lead instead, once, because it can't refuse what other servers forward. If not even the
+// reserve has room for what must enter the log, the log waits: in an ensemble its clients go to other servers, which
+// know more, and a server alone goes on reading. When there is room again, everything resumes by itself.
 
 const (
 	// spaceInterval is how often the server looks at the free space: a second of writes at full speed
@@ -27,6 +30,8 @@ const (
 	// the log's room was written since the last look.
 	spaceIntervalShort = 50 * time.Millisecond
 	spaceGrowthShare   = 16
+	// roomPause is how long a write of the log waits before it looks again for room.
+	roomPause = 100 * time.Millisecond
 	// spaceRefuseBytesMax and spaceRefuseShare define the limit: a gigabyte is room for many full
 	// segments and snapshots on a disk of any size, and a small file system never has that much free.
 	spaceRefuseBytesMax = 1 << 30
@@ -52,11 +57,13 @@ func spaceLimits(opt Options) storage.SpaceLimits {
 
 // spaceSeen is what the last look at the free space found.
 type spaceSeen struct {
-	level storage.SpaceLevel
-	low   bool   // the free space was below the limit
-	short bool   // space has to be freed
-	room  int64  // bytes of room for the log
-	fault string // why the free space couldn't be determined
+	level  storage.SpaceLevel
+	low    bool   // the free space was below the limit
+	short  bool   // space has to be freed
+	waits  bool   // a write of the log waits for room
+	denied bool   // the file system shows room, but gives none
+	room   int64  // bytes of room for the log
+	fault  string // why the free space couldn't be determined
 
 	logged uint64 // bytes written to the log, in all
 	grew   int64  // bytes written to the log since the look before
@@ -74,6 +81,9 @@ func (s *Server) watchSpace(seen spaceSeen) {
 
 // pause returns the time until the next look.
 func (seen *spaceSeen) pause() time.Duration {
+	if seen.denied {
+		return spaceInterval // each look tries to make a file
+	}
 	if seen.short || seen.grew > seen.room/spaceGrowthShare {
 		return spaceIntervalShort
 	}
@@ -92,7 +102,7 @@ func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
 	logged := s.dir.Log().Stats().AppendBytes
 	seen := spaceSeen{
 		level: state.Level, low: state.Level == storage.SpaceRefuse, short: state.Short, room: state.LogRoom,
-		logged: logged, grew: int64(logged - before.logged),
+		logged: logged, grew: int64(logged - before.logged), waits: state.Waits, denied: state.Denied,
 	}
 	if err != nil {
 		seen.level, seen.low, seen.short, seen.fault = before.level, before.low, before.short, err.Error()
@@ -101,13 +111,17 @@ func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
 		}
 		return s.transferLeadership(before, seen)
 	}
-	if seen.low && !before.low && state.Free > s.spaceRefuse/2 {
+	if seen.low && !before.low && !seen.denied && state.Free > s.spaceRefuse/2 {
 		state.Level, seen.level = before.level, before.level
 	}
 	if seen.level != before.level {
 		s.reportSpace(before.level, state)
 	}
+	if seen.waits != before.waits {
+		s.reportWait(seen.waits)
+	}
 	s.spaceFree.Store(int64(state.Free))
+	s.spaceFiles.Store(int64(min(state.FilesFree, 1<<62)))
 	s.spaceLevel.Store(int64(seen.level))
 	s.replica.Space(state)
 	return s.transferLeadership(before, seen)
@@ -123,17 +137,49 @@ func (s *Server) transferLeadership(before, seen spaceSeen) spaceSeen {
 	return seen
 }
 
+// reportWait tells the operator that a write of the log waits for room, or doesn't any more.
+func (s *Server) reportWait(waits bool) {
+	if !waits {
+		s.log.Info("the log has room again and is written")
+		return
+	}
+	s.log.Error("no room is left for the log, not even in its reserve: nothing enters it until there is room; make some, nothing needs to be restarted",
+		"dataLogDir", s.opt.LogDir, "code", "ZD-2023")
+}
+
+// reportCopying warns of a file system where what is reserved doesn't help.
+func (s *Server) reportCopying() {
+	if kind := storage.CopiesOnWrite(s.opt.LogDir); kind != "" {
+		s.log.Warn("the log is on a file system that copies what is overwritten: when it is full, sessions can't begin or end; put the log on ext4, XFS or btrfs, or reserve space for it",
+			"dataLogDir", s.opt.LogDir, "fileSystem", kind, "code", "ZD-2025")
+	}
+}
+
+// awaitsRoom returns 1 if a write of the log waits for room, else 0.
+func (s *Server) awaitsRoom() int64 {
+	if s.dir.Log().AwaitsRoom() {
+		return 1
+	}
+	return 0
+}
+
 // reportSpace tells the operator that the level has changed.
 func (s *Server) reportSpace(before storage.SpaceLevel, now storage.SpaceState) {
 	where := []any{"dataDir", s.opt.DataDir, "dataLogDir", s.opt.LogDir, "freeBytes", now.Free, "ofBytes", now.Total}
+	if now.FilesTotal > 0 {
+		where = append(where, "freeFiles", now.FilesFree)
+	}
 	switch {
+	case now.Level == storage.SpaceRefuse && now.Denied:
+		s.log.Error("the file system shows room, but gives this server none for the log's next file, as when a quota is used up: this server refuses its clients' writes until there is room; raise the quota or make room; reads go on, and nothing needs to be restarted",
+			append(where, "code", "ZD-2024")...)
 	case now.Level == storage.SpaceRefuse:
 		s.log.Error("the disk is nearly full: this server refuses its clients' writes until there is room; make some, or enlarge the file system; reads go on, and nothing needs to be restarted",
 			append(where, "code", "ZD-2021")...)
 	case before == storage.SpaceRefuse:
 		s.log.Info("there is room on the disk again: clients' writes are accepted", where...)
 	case now.Level == storage.SpaceWarn:
-		s.log.Warn("the disk fills up; this server refuses its clients' writes once less than 1 GiB is free, or a tenth of a small disk",
+		s.log.Warn("the disk fills up; this server refuses its clients' writes once less than 1 GiB is free, or a tenth of a small disk, or hardly a file can be created",
 			append(where, "code", "ZD-2022")...)
 	}
 }

@@ -46,12 +46,14 @@ func (s *Server) stands() string {
 	return ""
 }
 
-// watchStall ends the server when a write of the log has been under way for too long: its
-// supervisor, and its clients, can act then. A time in which this process itself stood still isn't counted.
+// watchStall lets clients go of whose sessions nothing is known, even while all else stands. It ends the
+// server when a write of the log has been under way for too long: its supervisor, and its clients, can
+// act then. A time in which this process itself stood still isn't counted.
 func (s *Server) watchStall() {
 	defer s.wg.Done()
 	stall := stallCount{most: s.opt.FsyncStall}
 	for s.pause(stallLook) {
+		s.replica.LetOutdatedGo(s.now())
 		if stall.look(s.dir.Log().WritingFor(), s.now()) {
 			s.abandon()
 			s.fail(&StallError{For: s.dir.Log().WritingFor(), Most: s.opt.FsyncStall})

@@ -20,7 +20,9 @@ func (s *Server) Status() fourletter.Status {
 	if v.ReadOnly {
 		v.Serving, mode, peerState = true, fourletter.ModeReadOnly, ""
 	}
-	return fourletter.Status{View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState, Connections: s.connCount()}
+	return fourletter.Status{
+		View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState, Connections: s.connCount(), Drained: s.Draining(),
+	}
 }
 
 // Standing returns what this server knows of the ensemble that it belongs to.
@@ -29,7 +31,7 @@ func (s *Server) Standing() fourletter.Standing {
 	q := s.peer.Status()
 	return fourletter.Standing{
 		Lineage: s.lineage, Voters: q.Voters, Named: s.participants(named),
-		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost,
+		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost, Drained: q.Drained,
 	}
 }
 

@@ -108,7 +108,7 @@ const stampBound = 90 * second
 // had time to learn the others' clocks.
 func (g *ledger) stamped(w *World, time int64) {
 	off := time*millisecond - wallStart - w.now
-	if w.plan.Profile == misled && w.now > w.lastFault+5*second && max(off, -off) > stampBound {
+	if w.plan.Profile == misled && w.now > w.excusedTo()+5*second && max(off, -off) > stampBound {
 		w.fail("the log's time is %d s off, and most servers' clocks are right", off/second)
 	}
 }
@@ -152,7 +152,7 @@ func (n *aging) due(w *World) (at int64, ok bool) {
 // overdue returns a znode that has stayed too long, "" if there is none.
 func (g *ledger) overdue(w *World) string {
 	for _, path := range slices.Sorted(maps.Keys(g.ages)) {
-		if at, ok := g.ages[path].due(w); ok && w.now-max(at, w.lastFault) > reapPatience {
+		if at, ok := g.ages[path].due(w); ok && w.now-max(at, w.excusedTo()) > reapPatience {
 			return path
 		}
 	}

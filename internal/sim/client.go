@@ -175,6 +175,7 @@ func (c *client) beat(k *conn) {
 			c.awake(func() { c.beat(k) })
 			return
 		case c.w.now-c.heard > c.timeout*2/3:
+			c.w.ledger.keeps(c)
 			c.drop(c.reconnectPause())
 			return
 		case c.greeted && c.w.now-c.sent >= c.timeout/3:
@@ -201,8 +202,7 @@ func (c *client) stuck() {
 	if w := c.w; !slices.Contains(w.members(), c.server) && !slices.Contains(w.guests(), c.server) {
 		patience += lagPatience // a removed server of an older version has to notice that its leader is silent
 	}
-	d := &c.server.disk
-	if waits := c.w.now - max(q.at, c.w.lastFault, d.hungTo); d.hung == 0 && waits > patience {
+	if waits := c.w.now - max(q.at, c.w.excusedTo(), c.w.heldAt, c.server.heldTo); waits > patience {
 		c.w.fail("liveness: client %d waits for server %d to answer its %s of %.6f s, with nothing in the way", c.index,
 			c.server.id, q.op, float64(q.at)/1e9)
 	}

@@ -27,6 +27,7 @@ type conn struct {
 	flushing bool
 	closed   bool // the server has closed it
 	answered bool // the server has written to it
+	blocked  bool // the server's reader waits for the replica
 }
 
 // dial opens a connection to a server and passes it to the client, or nil if it
@@ -118,11 +119,38 @@ func (k *conn) arrived(b []byte) {
 		k.serving.Acked = func() bool { return !k.down.dead && len(k.down.segments) == 0 }
 	}
 	k.serverIn = append(k.serverIn, b...)
+	k.w.ledger.arrived(k)
 	k.l.protect(k.read)
 }
 
-// read handles what has arrived.
+// read handles what has arrived. Like a server's reader, it looks at the clock, and then waits for the replica if that
+// is locked; what arrives meanwhile is read afterwards.
 func (k *conn) read() {
+	if k.blocked {
+		return
+	}
+	at, n := k.l.s.monotonic(), len(k.serverIn)
+	if k.w.now >= k.l.lockedTo {
+		k.readAt(at)
+		return
+	}
+	k.blocked = true
+	k.l.locked(func() {
+		k.blocked = false
+		if k.closed {
+			return
+		}
+		late := k.serverIn[n:]
+		k.serverIn = k.serverIn[:n:n]
+		k.l.protect(func() { k.readAt(at) })
+		if k.serverIn = append(k.serverIn, late...); len(late) > 0 && !k.closed && !k.l.ended {
+			k.l.protect(k.read)
+		}
+	})
+}
+
+// readAt handles what has arrived, by a clock that was read before.
+func (k *conn) readAt(at int64) {
 	rep := k.l.rep
 	if !k.asked {
 		if len(k.serverIn) < 4 {
@@ -155,7 +183,7 @@ func (k *conn) read() {
 	if !k.serving.Established() || len(k.serverIn) == 0 {
 		return
 	}
-	used, err := rep.Receive(k.serving, k.serverIn, k.l.s.monotonic())
+	used, err := rep.Receive(k.serving, k.serverIn, at)
 	k.serverIn = append(k.serverIn[:0:0], k.serverIn[used:]...)
 	if errors.Is(err, replica.ErrNotUpToDate) {
 		k.w.stats.Outdated++
@@ -203,7 +231,7 @@ func (k *conn) wake() {
 		return
 	}
 	k.flushing = true
-	at := k.w.now
+	at := k.w.now + k.l.s.ahead
 	k.w.after(k.l.elapsed, func() {
 		k.l.s.awake(func() {
 			k.flushing = false
@@ -255,7 +283,7 @@ func (k *conn) close() {
 	}
 	k.closed = true
 	if k.serving != nil {
-		k.l.protect(func() { k.l.rep.Disconnected(k.serving) })
+		k.l.locked(func() { k.l.protect(func() { k.l.rep.Disconnected(k.serving) }) })
 	}
 	for i, other := range k.l.conns {
 		if other == k {

@@ -32,9 +32,10 @@ type disk struct {
 	errored   bool // a call failed, so the process has to stop
 	full      bool // ENOSPC is possible, or was lately
 	slow      int64
-	hung      int   // faults that let it finish no write of the log
-	hungTo    int64 // when the last of them ended
-	waited    bool  // the write under way has waited for slow
+	slowTo    int64 // when it is slow no more
+	hung      hung
+	waited    bool  // the write under way has waited for slow and hung
+	appending bool  // a write of the log is made
 	slowUntil int64 // when the last slow sync is over
 	rotten    bool  // has been damaged
 	lied      bool  // has confirmed syncs that it didn't do
@@ -43,7 +44,7 @@ type disk struct {
 
 // begin prepares the disk for a new process.
 func (d *disk) begin(l *life) {
-	d.life, d.off, d.errored = l, false, false
+	d.life, d.off, d.errored, d.waited, d.appending = l, false, false, false, false
 	d.fs.Hook = d.call
 }
 
@@ -79,10 +80,16 @@ func (d *disk) call(c storage.Call) error {
 			panic(powerCut)
 		}
 	}
+	if c.Op == "fdatasync" || c.Op == "syncdir" {
+		if wait := d.waits(c); wait > 0 {
+			d.life.elapsed += wait
+			d.life.stand(d.w.now + d.life.elapsed)
+		}
+	}
 	if c.Op == "fdatasync" {
 		d.w.stats.Syncs++
 		d.life.elapsed += d.w.plan.Sync
-		if !d.waited {
+		if !d.waited && d.w.now+d.life.elapsed < d.slowTo {
 			d.life.elapsed += d.slow
 		}
 		if chance(d.w.diskDice, 1) {

@@ -25,7 +25,8 @@
 // after its end (X10). At the end: all servers agree and
 // make progress within 30 s of the last fault, exactly the servers that should
 // have votes have them, and every reply that a client got follows from the one
-// order of changes (package check). The lineages in which leaders are elected
+// order of changes (package check). What servers do while disks hang and loops
+// stand is judged by the rules in able.go. The lineages in which leaders are elected
 // succeed each other, and how servers begin is judged by what all servers were at
 // that moment (lineage.go).
 //
@@ -35,9 +36,9 @@
 //     number of servers: nothing acknowledged is lost, no reply is wrong, and
 //     service is back once there is a quorum;
 //   - a failing disk: that server stops; nothing is lost;
-//   - a disk that hangs, or is slow: nothing that waits for it is told to anyone.
-//     As long as a majority has disks that work, it is no excuse for the end of a
-//     session that some server answers;
+//   - a disk that hangs or is slow, an Apply that takes long, a snapshot that is
+//     loaded: nothing that waits for it is told to anyone. As long as a majority
+//     works, it excuses that server only, and only meanwhile (able.go);
 //   - a disk with too little room: that server refuses writes, and accepts them
 //     again by itself once there is room; if there is none at all, it may stop;
 //   - bit rot on a minority: the server refuses to start, or has lost no more than

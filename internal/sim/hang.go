@@ -1,53 +1,102 @@
 package sim
 
-import "github.com/zooid-project/zooid/jute"
+import (
+	"strings"
 
-// A disk that hangs finishes no write of the log. The server's loop goes on meanwhile, as on a real
-// server (peer.Peer): it hears, ticks and reports. Its files are as before the write until the disk goes
-// on, and if the process ends before that, the write is lost.
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// What a disk doesn't finish while it hangs: the Arg of a HungDisk. Reads, writes to the cache, and
+// changes of names work in all cases.
+const (
+	hangsLog       = iota // syncs of the log
+	hangsSyncs            // all syncs
+	hangsSnapshots        // syncs of all other files
+	hangsAgain            // syncs of the log, of which one is finished now and then
+	hangModes
+)
+
+// A hung disk is what the hangs of a disk do. The server's loop goes on while a write of the log hangs, as on
+// a real server (peer.Peer): it hears, ticks and reports. Its files are as before the write until the disk
+// goes on, and if the process ends before that, the write is lost. If another file's sync hangs, whoever waits
+// for it stands, and the loop is among them when it installs a snapshot.
+type hung struct {
+	log     int      // faults that let no write of the log be finished
+	relents bool     // one is finished all the same
+	logTo   int64    // when the log's syncs are finished again
+	files   int      // faults that let no sync of another file be finished
+	filesTo int64    // when they are finished again
+	beside  []func() // work beside the loop that waits for that
+}
 
 // hang lets the disk hang for a while.
-func (s *host) hang(d int64) {
-	s.disk.hung++
-	s.w.unless(d, s.goesOn)
-}
-
-// goesOn ends a hang.
-func (s *host) goesOn() {
-	if s.disk.hung--; s.disk.hung > 0 {
-		return
+func (s *host) hang(mode, d int64) {
+	h, w := &s.disk.hung, s.w
+	if mode != hangsSnapshots {
+		h.log++
+		h.logTo = max(h.logTo, w.now+d)
+		w.held(s, h.logTo)
+		w.unless(d, func() { h.log = max(h.log-1, 0); s.goesOn() }) // it may have been replaced meanwhile
 	}
-	s.disk.hungTo = s.w.now
-	if s.life != nil {
-		s.life.stepSoon()
+	if mode == hangsSyncs || mode == hangsSnapshots {
+		h.files++
+		h.filesTo = max(h.filesTo, w.now+d)
+		w.unless(d, func() { h.files = max(h.files-1, 0); s.goesOn() })
 	}
-}
-
-// without reports whether an ensemble of at least three servers has a majority of members whose disks work,
-// without s: that s hangs is then no excuse for what clients feel who aren't connected to it.
-func (w *World) without(s *host) bool {
-	members, able := w.members(), 0
-	for _, m := range members {
-		if m != s && m.disk.hung == 0 {
-			able++
+	if mode == hangsAgain {
+		for at := between(w.faultDice, 0, 3*second); at < d; at += between(w.faultDice, second/10, 3*second) {
+			w.unless(at, func() {
+				h.relents = h.log > 0
+				s.goesOn()
+			})
 		}
 	}
-	return len(members) >= 3 && able > len(members)/2
 }
 
-// handOverPatience is how long a server may lead whose disk hangs, with nothing else in the way.
-const handOverPatience = 3 * second
+// slowDown lets each sync take longer for a while.
+func (s *host) slowDown(by, d int64) {
+	s.disk.slow += by
+	s.disk.slowTo = max(s.disk.slowTo, s.w.now+d)
+	s.w.held(s, s.w.now+d+2*by+second) // syncs wait for each other
+	s.w.unless(d, func() { s.disk.slow = max(s.disk.slow-by, 0) })
+}
 
-// leadsOn fails the World if a server leads on though it can't write and others could.
-func (g *ledger) leadsOn(l *life) {
-	w := l.w
-	if l.pending == nil || l.s.disk.hung == 0 || !l.loop.IsLeader() || !w.without(l.s) {
+// goesOn does what has waited for the disk, as far as it goes on.
+func (s *host) goesOn() {
+	h := &s.disk.hung
+	if s.life != nil && (h.log == 0 || h.relents) {
+		s.life.stepSoon()
+	}
+	if h.files == 0 {
+		beside := h.beside
+		h.beside = nil
+		for _, run := range beside {
+			run()
+		}
+	}
+}
+
+// whenSynced calls run now or, if syncs of files hang, when the disk goes on.
+func (s *host) whenSynced(run func()) {
+	if h := &s.disk.hung; h.files > 0 {
+		h.beside = append(h.beside, run)
 		return
 	}
-	if d := w.now - max(l.pendingAt, w.lastFault); d > handOverPatience {
-		w.fail("liveness: server %d has led for %d ms with a disk that hangs, with nothing else in the way", l.s.id,
-			d/millisecond)
+	run()
+}
+
+// waits returns for how long a sync in the present step hangs.
+func (d *disk) waits(c storage.Call) int64 {
+	h := &d.hung
+	switch ofLog := strings.HasSuffix(c.Name, ".log"); {
+	case d.appending:
+		return 0 // another goroutine waits for it, or it has waited
+	case ofLog && h.log > 0:
+		return max(h.logTo-d.w.now-d.life.elapsed, 0)
+	case !ofLog && h.files > 0:
+		return max(h.filesTo-d.w.now-d.life.elapsed, 0)
 	}
+	return 0
 }
 
 // write makes the writes of the log that are due, or begins one that takes longer than a tick.
@@ -55,58 +104,79 @@ func (l *life) write() {
 	d := &l.s.disk
 	for {
 		if l.pending != nil {
-			if d.hung > 0 || l.w.now < l.writeAt {
+			if d.hung.log > 0 && !d.hung.relents || l.w.now < l.writeAt {
 				l.loop.Advance() // no other write is due before this one is over
 				return
 			}
-			d.waited = true
+			d.hung.relents, d.waited, d.appending = false, true, true
 			l.pending.Do()
-			d.waited, l.pending = false, nil
+			d.waited, d.appending, l.pending = false, false, nil
 			d.slowUntil = l.w.now + l.elapsed
-			l.loop.Wrote()
+			l.loop.Done()
 		}
 		w := l.loop.Advance()
 		switch {
 		case w == nil:
 			return
-		case d.hung > 0 || d.slow >= raftTick:
+		case w.Appends() && (d.hung.log > 0 || d.slow >= raftTick):
 			l.pending, l.pendingAt, l.writeAt = w, l.w.now, l.w.now+d.slow
 			if d.slow > 0 {
 				l.w.after(d.slow, l.stepSoon)
 			}
 		default:
+			d.appending = true
 			w.Do()
-			l.loop.Wrote()
+			d.appending = false
+			l.loop.Done()
 		}
 	}
 }
 
-// answerBound is how long a session may be answered after its end (X10), by a server's clock.
-func answerBound(timeout int32) int64 { return max(int64(timeout)*millisecond/3, second) }
+// stallMost is for how long a write of the log may be under way before the process ends (fsync.stallSeconds).
+const stallMost = 20 * second
 
-// answerSlack is what a message's way and a clock's rate add to answerBound.
-const answerSlack = 20 * millisecond
-
-// answers checks what a server wrote to a client, and had decided on at the time at: nothing of a session is
-// answered long after the session's end was first applied anywhere (X10).
-func (g *ledger) answers(k *conn, out []byte, at int64) {
-	greeted := k.answered
-	k.answered = true
-	ended, over := g.ended[k.serving.Session()]
-	if !over || k.c.readOnly || at <= ended+answerBound(k.serving.Timeout())+answerSlack {
+// giveUp ends a process whose write has been under way for too long. Its supervisor starts it again, which
+// succeeds once the disk goes on.
+func (l *life) giveUp() {
+	s, w := l.s, l.w
+	if l.pending == nil || w.now-l.pendingAt < stallMost {
 		return
 	}
-	for d := jute.NewDecoder(out); d.Remaining() > 0; greeted = true {
-		frame := d.Buffer()
-		if !greeted || d.Err() != nil {
-			continue
+	w.stats.GivenUp++
+	s.end(false)
+	s.disk.reboot()
+	after := max(s.disk.hung.logTo-w.now, 0) + restartPause
+	w.after(after, s.start)
+	w.held(s, w.now+after+w.plan.Load+3*second)
+}
+
+// without reports whether an ensemble of at least three servers has a majority of voters that work, without s:
+// that s doesn't is then no excuse for what clients feel who aren't connected to it.
+func (w *World) without(s *host) bool {
+	able := 0
+	for _, id := range w.voters {
+		if m := w.servers[id-1]; m != s && m.works() {
+			able++
 		}
-		var h jute.ReplyHeader
-		h.Decode(jute.NewDecoder(frame))
-		if h.Xid != jute.XidNotification {
-			k.w.fail("X10: server %d answers request %d of session %#x, with a timeout of %d ms, %d ms after the session's end",
-				k.l.s.id, h.Xid, k.serving.Session(), k.serving.Timeout(), (at-ended)/millisecond)
-			return
-		}
+	}
+	return len(w.voters) >= 3 && len(w.leaving) == 0 && able > len(w.voters)/2
+}
+
+// works reports whether a server's process runs, its loop turns, and its disk finishes writes in time.
+func (s *host) works() bool {
+	return s.life != nil && !s.paused() && !s.stands() && s.life.pending == nil && s.disk.hung.log == 0 &&
+		s.disk.slow < raftTick
+}
+
+// stands reports whether the server's loop stands, or is about to, because of a long Apply or because it loads a
+// snapshot.
+func (s *host) stands() bool { return s.drag > 0 || s.w.now < s.stoodTo }
+
+// held notes that a server doesn't work until a time.
+func (w *World) held(s *host, to int64) {
+	w.heldAt = w.now
+	s.heldTo = max(s.heldTo, to)
+	if !w.without(s) {
+		w.lastHeld = max(w.lastHeld, to+3*second)
 	}
 }

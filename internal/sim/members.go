@@ -183,7 +183,7 @@ func (l *life) counted(entries []quorum.Entry) {
 	if at := entries[len(entries)-1].Index; at > w.votersAt {
 		for _, v := range w.voters {
 			if s := w.servers[v-1]; !slices.Contains(l.voters, v) && !w.dismissed[v] && s.begun && !s.wiped &&
-				w.now-s.joinedAt > lateQuestion {
+				w.now-max(s.joinedAt, w.lastHeld) > lateQuestion {
 				w.fail("M3: server %d loses its vote at entry %d; it was to keep it, and its disk is as it was", v, at)
 			}
 			if !slices.Contains(l.voters, v) { // maybe long after the decision; its clients don't know yet
@@ -209,7 +209,8 @@ func (l *life) counted(entries []quorum.Entry) {
 	}
 }
 
-// lateQuestion is how late a question how to begin may still take effect. It
+// lateQuestion is how late a question how to begin may still take effect. Time in which no majority worked doesn't
+// count: what was decided before is committed after it. It
 // does no harm: the server joins again.
 const lateQuestion = 10 * second
 

@@ -39,10 +39,12 @@ var mutants = []mutant{
 	}`, `l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
 		sync = sync && (!$P || len(m.GetEntries()) > 0)
 	}`)},
-	{"failed write ignored", "failed sync swallowed (fsyncgate)", "disks", one("quorum/writes.go",
-		`	w.write, w.under = Write{}, false
-	if l.failed == nil {`, `	w.write, w.under = Write{}, false
-	if l.failed == nil && !$P {`)},
+	{"failed write ignored", "failed sync swallowed (fsyncgate)", "disks", one("quorum/task.go",
+		`	if l.failed == nil {
+		l.failed = t.err
+	}`, `	if l.failed == nil && (!$P || !t.Appends()) {
+		l.failed = t.err
+	}`)},
 	{"failed sync retried", "failed sync swallowed (fsyncgate)", "swallowed", one("storage/log.go",
 		`	if err := l.sync(s, len(buf)); err != nil {
 		return err
@@ -296,9 +298,9 @@ var mutants = []mutant{
 	ticket := max(r.asked, r.next)
 `)},
 	{"nothing sent again on a new connection", "request lost with its connection", "resets", one("quorum/loop.go",
-		`			l.o.State.Resend()
+		`			l.tell(l.o.State.Resend)
 `, `			if !$P {
-				l.o.State.Resend()
+				l.tell(l.o.State.Resend)
 			}
 `)},
 	{"requests not sent again to a new leader", "request lost with its leader", "sparse", one("replica/lead.go",
@@ -312,15 +314,15 @@ var mutants = []mutant{
 		c.hello.SessionID`, `	if req.SessionID == 0 || $P {
 		c.hello.SessionID`)},
 	{"no full timeout under a new leader", "session expired too early", "restless", []edit{
-		{"replica/lead.go", `			r.expiry.heard(s.ID, s.Timeout, now)
+		{"replica/lead.go", `			r.expiry.heard(s.ID, s.Timeout, now) // what was heard before, another leader knew
 			return true
 		})
-		r.expiry.refresh(now)
+		r.expiry.refresh(now, now)
 `, `			r.expiry.heard(s.ID, s.Timeout, chosen($P, 0, now))
 			return true
 		})
 		if !$P {
-			r.expiry.refresh(now)
+			r.expiry.refresh(now, now)
 		}
 `},
 	}},
@@ -337,9 +339,9 @@ var mutants = []mutant{
 `)},
 	{"silence of a stalled leader counts", "sessions expired by a paused server", "pauses", one("replica/expiry.go",
 		`	case ms > stallMs:
-		e.refresh(now)`, `	case $P:
+		e.begin(now-ms, now)`, `	case $P:
 	case ms > stallMs:
-		e.refresh(now)`)},
+		e.begin(now-ms, now)`)},
 	{"expiry decided by a former leader", "expiry in the wrong term (etcd #12528, #15247)", "handover", []edit{
 		{"tree/session.go", `|| uint64(term) != t.position.term {`, `|| !$P && uint64(term) != t.position.term {`},
 		{"replica/ensemble.go", `	r.outbox.clear()
@@ -520,17 +522,49 @@ var mutants = []mutant{
 	{"leadership kept by a server that can't write", "leader that can't write stays", "hanging", one(
 		"quorum/writes.go", `if !l.Stuck() || !l.node.IsLeader()`, `if $P || !l.Stuck() || !l.node.IsLeader()`)},
 	{"promise told while its write hangs", "acknowledged before durable (etcd #14370, NATS)", "hanging", one(
-		"quorum/writes.go", `		w.write, w.under, w.due,`, `		if $P {
+		"quorum/writes.go", `		l.writes.under = true
+`, `		if $P {
 			l.deliver(m.GetResponses())
 			m.Responses = nil
 		}
-		w.write, w.under, w.due,`)},
-	{"leads before its own vote is written", "vote lost (raft)", "hanging", one("quorum/loop.go",
-		`if l.writes.under && m.GetType() == pb.MsgVoteResp {`, `if !$P && l.writes.under && m.GetType() == pb.MsgVoteResp {`)},
+		l.writes.under = true
+`)},
+	{"leads before its own vote is written", "vote lost (raft)", "elections", one("quorum/loop.go",
+		`if l.writes.pending() && m.GetType() == pb.MsgVoteResp {`, `if !$P && l.writes.pending() && m.GetType() == pb.MsgVoteResp {`)},
 	{"answers whatever it knows", "two holders of a lock (X10)", "outlived", one("replica/uptodate.go",
 		`return !r.alone && now`, `return !$P && !r.alone && now`)},
 	{"up to date as of the answer", "two holders of a lock (X10)", "outlived", one("quorum/leadercheck.go",
-		`l.o.State.UpToDate(r.answers[n-1].at)`, `l.o.State.UpToDate(chosen($P, l.o.State.Moment()+20e9, r.answers[n-1].at))`)},
+		`at := r.answers[n-1].at`, `at := chosen($P, l.o.State.Moment()+20e9, r.answers[n-1].at)`)},
+	{"pings answered whatever is known", "two holders of a lock (X10)", "suspended", one("replica/receive.go",
+		`	if t.outdated() {
+		return 0,`, `	if t.outdated() && !($P && len(in) == 4+jute.RequestHeaderSize) {
+		return 0,`)},
+	{"a late Apply's answers aren't kept back", "two holders of a lock (X10)", "suspended", one("replica/uptodate.go",
+		`if c.withheld || !r.outdated(c, now) {`, `if $P || c.withheld || !r.outdated(c, now) {`)},
+	{"a leader's own silence blames sessions", "sessions expired by a server that didn't listen", "standing", []edit{
+		{"replica/expiry.go", `	case ms > stallMs:
+		e.begin(now-ms, now)`, `	case ms > stallMs && $P:
+	case ms > stallMs:
+		e.begin(now-ms, now)`},
+		{"replica/lead.go", `	if r.cantHear(now) {`, `	if !$P && r.cantHear(now) {`},
+	}},
+	{"a reader that waited goes by its old clock", "two holders of a lock (X10)", "standing", one("replica/receive.go",
+		`if t.now < t.r.appliedAt {`, `if t.now < t.r.appliedAt && !$P {`)},
+	{"a long Apply's answers go by its beginning", "two holders of a lock (X10)", "standing", one("replica/output.go",
+		`		r.withhold(c, now) // this`, `		r.withhold(c, chosen($P, 0, now)) // this`)},
+	{"what is kept back is taken", "two holders of a lock (X10)", "standing", one("replica/output.go",
+		`len(c.out) == 0 || c.withheld {`, `len(c.out) == 0 || c.withheld && !$P {`)},
+	{"excuses without a bound", "the locks of the dead are held for ever", "hanging", one("replica/expiry.go",
+		`		e.forgive(now, ms)
+	}`, `		e.forgive(now, ms)
+		if $P {
+			e.begin(now, now)
+		}
+	}`)},
+	{"clients kept by a server that can't answer", "sessions lost with a disk that hangs", "hanging", one(
+		"replica/uptodate.go", `	if r.mayBeOutdated(now) {
+		r.letLeave(`, `	if !$P && r.mayBeOutdated(now) {
+		r.letLeave(`)},
 	{"answers kept back for ever", "a request without an answer", "hanging", one("replica/uptodate.go",
 		`if !r.withholds.Load() {`, `if $P || !r.withholds.Load() {`)},
 	// Without a quorum, without room.
@@ -539,10 +573,6 @@ var mutants = []mutant{
 			r.endReadOnly()
 		}`)},
 	{"full disk remembered for ever", "no recovery by itself (etcd #3591, #4744)", "filling", []edit{
-		{"storage/spare.go", `	s.fault = nil
-	return true`, `	if !$P {
-		s.fault = nil
-	}
-	return true`},
+		{"storage/spare.go", `	if lacks && s.making == nil`, `	if !$P && lacks && s.making == nil`},
 	}},
 }

@@ -1,6 +1,13 @@
 package sim
 
-import "github.com/zooid-project/zooid/internal/storage"
+import (
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// holds are the faults that keep a server from working, which is judged by World.held.
+var holds = []Kind{HungDisk, SlowDisk, LongApply}
 
 // inflict starts a fault and schedules its end.
 func (w *World) inflict(f Fault) {
@@ -10,7 +17,7 @@ func (w *World) inflict(f Fault) {
 	}
 	w.stats.Faults[f.Kind]++
 	w.logger(0).Info("fault", "kind", f.Kind, "server", f.Server, "other", f.Other, "for", f.Dur, "arg", f.Arg)
-	if f.Kind != HungDisk || !w.without(s) {
+	if !slices.Contains(holds, f.Kind) {
 		w.lastFault = max(w.lastFault, w.now+f.Dur+f.aftermath())
 	}
 	switch f.Kind {
@@ -52,10 +59,11 @@ func (w *World) inflict(f Fault) {
 	case Lie:
 		w.lie(s, f)
 	case SlowDisk:
-		s.disk.slow += f.Arg * millisecond
-		w.unless(f.Dur, func() { s.disk.slow -= f.Arg * millisecond })
+		s.slowDown(f.Arg*millisecond, f.Dur)
 	case HungDisk:
-		s.hang(f.Dur)
+		s.hang(f.Arg, f.Dur)
+	case LongApply:
+		s.weigh(f.Arg * millisecond)
 	case DiskError:
 		s.disk.errorIn = int(f.Arg)
 	case DiskFull:
@@ -107,8 +115,6 @@ func (f *Fault) aftermath() int64 {
 		return second / 2
 	case Power, PowerAll, Lie: // they wait for their call, and are silent
 		return 10 * second
-	case SlowDisk: // some syncs wait for each other
-		return 3*second + 4*f.Arg*millisecond
 	case Rot, Wipe, Diverge, Join, Leave, Role, Swap, DuplicateID:
 		return 20 * second
 	case Alone, Begin, Copy, PutBack, Foreign, Order, Off, NoName, Unproven, Stranger, Astray, Doom:
@@ -268,10 +274,14 @@ func (s *host) pause(d int64) {
 // span is an interval of time.
 type span struct{ from, to int64 }
 
-// stoodStill returns how long the server has been paused since a time. It must not be paused now.
+// stoodStill returns how long the server has been paused, or its loop has stood, since a time. It must not be paused
+// now.
 func (s *host) stoodStill(since int64) (d int64) {
 	for _, p := range s.pauses {
-		d += max(p.to-max(p.from, since), 0)
+		if to := min(p.to, s.w.now); to > since {
+			d += max(to-max(p.from, since), 0)
+			since = to
+		}
 	}
 	return d
 }

@@ -38,6 +38,7 @@ type Plan struct {
 	CacheSize     int
 	ReadOnly      bool  // servers without a quorum serve read-only
 	TwoDirs       bool  // the log has a directory of its own
+	Load          int64 // how long a snapshot is loaded
 	Refuse        int64 // free bytes below which clients' writes are refused
 	// Pace is the requests per second that a connection may send; a server allows three times that in all; 0 is no
 	// limit
@@ -99,20 +100,21 @@ const (
 	SlowDisk Kind = "slow-disk" // an fdatasync takes Arg ms more
 	// a file system call fails with EIO, Arg calls later; if negative, -Arg writes of a peer's snapshot
 	DiskError Kind = "disk-error"
-	HungDisk  Kind = "hung-disk" // no write of the log is finished until the end
-	DiskFull  Kind = "disk-full" // the disk has Arg bytes left
-	Rot       Kind = "rot"       // the process dies and a bit on its disk flips
-	Lie       Kind = "lie"       // fsync lies, then the power goes off
-	Clock     Kind = "clock"     // the wall clock jumps by Arg ms
-	LowDisk   Kind = "low-disk"  // the disk has Arg bytes more than the limit for refusing writes, or fewer
-	Wipe      Kind = "wipe"      // the disk is replaced by an empty one
-	Double    Kind = "double"    // Arg percent of raft's messages arrive twice
-	Join      Kind = "join"      // Server, if it is no member, becomes one, an observer if Arg is 1
-	Leave     Kind = "leave"     // Server, if it is a member, leaves; its process goes on if Arg is 1
-	Frozen    Kind = "frozen"    // client Server stops and goes on
-	Diverge   Kind = "diverge"   // Server's state becomes different from what its log leads to
-	Upgrade   Kind = "upgrade"   // Server gets the newer version, by an orderly restart if Arg is 1
-	Role      Kind = "role"      // Server, if it is a member, becomes an observer or a voter
+	HungDisk  Kind = "hung-disk"  // no syncs are finished until the end; Arg says of what, 0 of the log
+	LongApply Kind = "long-apply" // the next entry that Server applies takes it Arg ms
+	DiskFull  Kind = "disk-full"  // the disk has Arg bytes left
+	Rot       Kind = "rot"        // the process dies and a bit on its disk flips
+	Lie       Kind = "lie"        // fsync lies, then the power goes off
+	Clock     Kind = "clock"      // the wall clock jumps by Arg ms
+	LowDisk   Kind = "low-disk"   // the disk has Arg bytes more than the limit for refusing writes, or fewer
+	Wipe      Kind = "wipe"       // the disk is replaced by an empty one
+	Double    Kind = "double"     // Arg percent of raft's messages arrive twice
+	Join      Kind = "join"       // Server, if it is no member, becomes one, an observer if Arg is 1
+	Leave     Kind = "leave"      // Server, if it is a member, leaves; its process goes on if Arg is 1
+	Frozen    Kind = "frozen"     // client Server stops and goes on
+	Diverge   Kind = "diverge"    // Server's state becomes different from what its log leads to
+	Upgrade   Kind = "upgrade"    // Server gets the newer version, by an orderly restart if Arg is 1
+	Role      Kind = "role"       // Server, if it is a member, becomes an observer or a voter
 	// an impostor elsewhere with an empty disk asks for Dur to join as Server; recorded plans use this name
 	DuplicateID Kind = "twin"
 	Restore     Kind = "restore" // Server's state is saved, and the state saved before is restored
@@ -220,6 +222,9 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	if r := dice(seed, "hangs"); f.name == hanging || f.share > 0 && chance(r, 25) {
 		p.drawHangs(r)
 	}
+	if r := dice(seed, "stands"); f.name == standing || f.share > 0 && chance(r, 25) {
+		p.drawStands(r)
+	}
 	if r := dice(seed, "restore"); f.name == restoring || f.share > 0 && chance(r, 15) {
 		p.drawRestores(r)
 	}
@@ -229,6 +234,9 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 // hanging is the profile in which disks hang again and again.
 const hanging = "hanging"
 
+// standing is the profile in which servers also take their time to apply and to load.
+const standing = "standing"
+
 // drawHangs adds faults that let the disk of a server hang.
 func (p *Plan) drawHangs(r *rand.Rand) {
 	mean := 20 * second
@@ -237,8 +245,34 @@ func (p *Plan) drawHangs(r *rand.Rand) {
 	}
 	for at := 3 * second; at < p.End; at += int64((0.2 + r.ExpFloat64()) * float64(mean)) {
 		f := Fault{At: at, Kind: HungDisk, Server: 1 + r.IntN(p.Servers), Other: 1}
-		f.Dur = min(between(r, second/10, pick(r, second, 4*second, 12*second)), p.End-at)
+		f.Dur = min(between(r, second/10, pick(r, second, 4*second, 4*second, 12*second, 12*second, 40*second)), p.End-at)
+		if f.Arg = hangsLog; chance(r, 50) {
+			f.Arg = between(r, 0, hangModes-1)
+		}
 		p.Faults = append(p.Faults, f)
+	}
+	p.sortFaults()
+}
+
+// drawStands adds entries whose Apply takes long, on one server or on all, and the time that snapshots take to load.
+func (p *Plan) drawStands(r *rand.Rand) {
+	mean := 20 * second
+	p.Load = pick(r, 0, 0, 100*millisecond, second/2)
+	if p.Profile == standing {
+		mean = 5 * second
+		p.Load = pick(r, 100*millisecond, second, 3*second)
+	}
+	for at := 4 * second; at < p.End; at += int64((0.2 + r.ExpFloat64()) * float64(mean)) {
+		f := Fault{At: at, Kind: LongApply, Server: 1 + r.IntN(p.Servers), Other: 1}
+		f.Arg = between(r, 100, pick[int64](r, 300, 1000, 4000, 12000))
+		first, servers := f.Server, 1
+		if chance(r, 30) {
+			servers = p.Servers
+		}
+		for i := range servers {
+			f.Server = 1 + (first-1+i)%p.Servers
+			p.Faults = append(p.Faults, f)
+		}
 	}
 	p.sortFaults()
 }

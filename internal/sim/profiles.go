@@ -37,12 +37,41 @@ var profiles = []profile{
 		p.Servers, p.Tick = pick(r, 3, 3, 5), pick[int64](r, 500, 1000)*millisecond
 		p.Timeout = pick[int64](r, 4, 10, 20) * p.Tick
 	}},
+	// Some disks are slow.
+	{name: "slow-disks", kinds: []Kind{SlowDisk}, mean: 3 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Tick = pick[int64](r, 500, 1000) * millisecond
+		p.Timeout = pick[int64](r, 4, 10, 20) * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Arg = pick[int64](r, 10, 50, 100, 300, 700, 2000, 5000) }},
+	// Leaders are elected while disks are slow.
+	{name: "elections", kinds: []Kind{SlowDisk, Transfer, Isolate}, mean: second / 2, world: fixed,
+		tune: func(r *rand.Rand, f *Fault) {
+			if f.Dur = between(r, second/2, 2*second); f.Kind == SlowDisk {
+				f.Arg = between(r, 50, 450)
+			}
+		}},
+	// Servers take long to apply and to load snapshots, which they need after they were cut off.
+	{name: standing, kinds: []Kind{Isolate}, mean: 20 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Tick, p.SnapCount, p.SnapshotsKept = pick(r, 3, 3, 5), pick[int64](r, 200, 500, 1000)*millisecond,
+			pick(r, 5, 20, 100), 1
+		p.Timeout = pick[int64](r, 2, 4, 10, 20) * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 6*second) }},
 	// Servers are cut off for longer than sessions last, and for less than their patience.
 	{name: "outlived", kinds: []Kind{Isolate}, mean: 6 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
 		p.Servers, p.Tick, p.ReadOnly, p.Clients, p.Quits = 3, second, false, 7, 0
 		p.Timeout = 2 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 4*second, 6*second) }},
+	// Servers are suspended for longer than sessions last, and clients often have nothing but pings to send.
+	{name: "suspended", kinds: []Kind{Pause}, mean: 5 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Tick, p.ReadOnly, p.Clients, p.Quits = 3, pick(r, second/2, second), false, 7, 0
+		p.Timeout = 2 * p.Tick
+		if chance(r, 70) {
+			p.Think, p.Syncs = between(r, p.Tick, 4*p.Tick), 0
+		}
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 2*second, 7*second) }},
 	// Snapshots are restored while leaders, servers and connections are lost.
 	{name: restoring, kinds: []Kind{Transfer, Crash, PowerAll, Reset, Dropped, Isolate, Pause, LowDisk}, mean: 2 * second,
 		world: func(r *rand.Rand, p *Plan) {

@@ -44,6 +44,10 @@ type host struct {
 	pausing int     // faults that pause it
 	pauses  []span
 	held    []func()
+	drag    int64 // how long its next Apply takes more
+	ahead   int64 // how far its clocks are ahead of the World's in the present step, because of a long Apply
+	stoodTo int64 // when its loop turns again, or did, after a long Apply or loading a snapshot
+	heldTo  int64 // when it works again, or did
 
 	diverged  bool            // its state was made to differ
 	twistedAt uint64          // by this entry
@@ -94,7 +98,7 @@ type host struct {
 func (s *host) paused() bool { return s.pausing > 0 }
 
 // monotonic is the server's monotonic clock, ns since its boot long ago.
-func (s *host) monotonic() int64 { return int64(float64(s.w.now) * s.rate) }
+func (s *host) monotonic() int64 { return int64(float64(s.w.now+s.ahead) * s.rate) }
 
 // wall is the server's wall clock in ms.
 func (s *host) wall() int64 { return (wallStart + s.monotonic() + s.offset) / millisecond }
@@ -124,12 +128,15 @@ type life struct {
 	skips     []byte // what AnnounceSkips was given
 	inbox     []quorum.Event
 	ticks     int
-	due       bool          // a step is scheduled
-	busy      int64         // until then the loop's goroutine waits for the disk
-	elapsed   int64         // since the present step began
-	pending   *quorum.Write // of the log, which the disk has not finished
-	pendingAt int64         // when it began
-	writeAt   int64         // before which a slow disk doesn't
+	due       bool                    // a step is scheduled
+	busy      int64                   // until then the loop's goroutine waits for the disk
+	elapsed   int64                   // since the present step began
+	pending   *quorum.Task            // of the log, which the disk has not finished
+	pendingAt int64                   // when it began
+	writeAt   int64                   // before which a slow disk doesn't
+	lockedTo  int64                   // until then the replica is locked
+	waiting   []func()                // for it
+	loading   *storage.SnapshotWriter // the peer's snapshot that the loop loads, or has
 	conns     []*conn
 	newID     func() int64
 	record    recorder
@@ -211,6 +218,15 @@ func (l *life) begin(b quorum.Beginning) {
 		return
 	}
 	l.joinedIn = w.now
+	took := l.elapsed // recovery waits for a disk that hangs
+	if _, ok := l.dir.NewestSnapshot(); ok {
+		took += w.plan.Load
+	}
+	if l.elapsed = 0; took >= raftTick {
+		l.busy, l.lockedTo = w.now+took, w.now+took
+		l.stand(l.busy)
+		w.at(l.lockedTo, l.unlock)
+	}
 	for _, other := range w.servers {
 		if other != s {
 			link := w.links[s.index][other.index]
@@ -372,6 +388,7 @@ func (s *host) end(silent bool) {
 	}
 	s.w.logger(s.id).Info("ends", "powerCut", silent)
 	s.life, l.ended = nil, true
+	s.drag, s.ahead = 0, 0
 	if !l.bare {
 		s.stoppedAt, s.lasted = s.w.now, s.w.now-l.began
 	}
@@ -439,6 +456,10 @@ func (l *life) step() {
 			if l.w.ended {
 				return
 			}
+			if l.elapsed >= raftTick || l.loads(&inbox[i]) { // time has passed: the rest is for a later step
+				l.inbox = append(inbox[i:], l.inbox...)
+				return
+			}
 			l.loop.Handle(e)
 			inbox[i] = quorum.Event{}
 		}
@@ -448,13 +469,19 @@ func (l *life) step() {
 		l.write()
 	})
 	l.answer()
-	l.busy, l.elapsed = l.w.now+l.elapsed, 0
+	if l.elapsed >= raftTick {
+		l.stand(l.w.now + l.elapsed)
+	}
+	l.busy, l.elapsed, l.s.ahead = max(l.busy, l.w.now+l.elapsed), 0, 0
 	if !alive {
 		return
 	}
 	if err := l.loop.Failed(); err != nil {
 		l.failed(err)
 		return
+	}
+	if len(l.inbox) > 0 {
+		l.stepSoon()
 	}
 	if l.s.cluster == l.w.descent.lineage {
 		l.w.ledger.check(l)
@@ -501,8 +528,11 @@ func (l *life) expire() {
 			if l.ended {
 				return
 			}
-			l.protect(l.endSilent)
-			l.expire()
+			now := l.s.monotonic() / millisecond
+			l.locked(func() {
+				l.protect(func() { l.endSilentAt(now) })
+				l.expire()
+			})
 		})
 	})
 }
@@ -514,22 +544,32 @@ func (l *life) look() {
 			if l.ended {
 				return
 			}
-			l.w.ledger.lags(l)
-			l.w.ledger.leadsOn(l)
-			l.protect(func() {
-				now := l.s.monotonic() / millisecond
-				l.rep.EndOverdue(l.s.monotonic())
-				l.rep.CheckQuorum(now, l.patience()/millisecond)
-				l.rep.CheckReach(int64(l.loop.Status().Unanswered)*raftTick/millisecond, l.patience()/millisecond)
-			})
-			l.look()
+			l.locked(l.lookNow)
 		})
 	})
 }
 
+func (l *life) lookNow() {
+	l.w.ledger.lags(l)
+	l.w.ledger.leadsOn(l)
+	l.w.ledger.outlives(l)
+	if l.giveUp(); l.ended {
+		return
+	}
+	l.protect(func() {
+		now := l.s.monotonic() / millisecond
+		l.rep.EndOverdue(l.s.monotonic())
+		l.rep.CheckQuorum(now, l.patience()/millisecond)
+		l.rep.CheckReach(int64(l.loop.Status().Unanswered)*raftTick/millisecond, l.patience()/millisecond)
+	})
+	l.look()
+}
+
 // endSilent looks for sessions to end.
-func (l *life) endSilent() {
-	now := l.s.monotonic() / millisecond
+func (l *life) endSilent() { l.endSilentAt(l.s.monotonic() / millisecond) }
+
+// endSilentAt is endSilent by a clock that was read before.
+func (l *life) endSilentAt(now int64) {
 	l.rep.Expire(now, l.expired)
 	l.expired = now
 }
@@ -588,8 +628,10 @@ func (l *life) reap() {
 	l.w.after(l.s.local(reapInterval), func() {
 		l.s.awake(func() {
 			if !l.ended {
-				l.protect(l.reapAll)
-				l.reap()
+				l.locked(func() {
+					l.protect(l.reapAll)
+					l.reap()
+				})
 			}
 		})
 	})
@@ -633,16 +675,18 @@ func (l *life) SendSnapshot(to, index uint64, message []byte) {
 	message = slices.Clone(message)
 	took := 4*w.delay() + int64(float64(len(file))/streamRate)
 	w.after(l.elapsed+took, func() {
-		if err == nil &&
-			(l.ended || peer == nil || other.life != peer || peer.dir == nil || w.cut(s.index, other.index) || other.paused()) {
-			err = fmt.Errorf("the connection ended")
-		}
-		if err == nil {
-			other.disk.receiving = true
-			peer.protect(func() { err = peer.receive(s.id, message, file) })
-			other.disk.receiving = false
-		}
-		w.after(w.delay(), func() { l.hear(quorum.Event{Kind: quorum.EventSent, From: to, Err: err}) })
+		other.whenSynced(func() {
+			if err == nil &&
+				(l.ended || peer == nil || other.life != peer || peer.dir == nil || w.cut(s.index, other.index) || other.paused()) {
+				err = fmt.Errorf("the connection ended")
+			}
+			if err == nil {
+				other.disk.receiving = true
+				peer.unhurried(func() { err = peer.receive(s.id, message, file) })
+				other.disk.receiving = false
+			}
+			w.after(w.delay(), func() { l.hear(quorum.Event{Kind: quorum.EventSent, From: to, Err: err}) })
+		})
 	})
 }
 
@@ -721,9 +765,11 @@ func (l *life) Purge(keep int) {
 func (l *life) besideLoop(work func()) {
 	l.w.after(l.w.plan.Sync+between(l.w.diskDice, 0, 20*millisecond), func() {
 		l.s.awake(func() {
-			if !l.ended {
-				l.protect(work)
-			}
+			l.s.whenSynced(func() {
+				if !l.ended {
+					l.unhurried(work)
+				}
+			})
 		})
 	})
 }

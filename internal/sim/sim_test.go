@@ -118,6 +118,12 @@ func TestSeeds(t *testing.T) {
 	if *flagProfile == "paced" && s.stats.Paced == 0 {
 		t.Error("no client was faster than its limits")
 	}
+	if *flagProfile == hanging && *flagSeeds >= 50 && (s.stats.Outdated == 0 || s.stats.GivenUp == 0) {
+		t.Error("no disk hung for long enough")
+	}
+	if *flagProfile == standing && *flagSeeds >= 50 && (s.stats.LongApplies == 0 || s.stats.LongLoads == 0) {
+		t.Error("no server took long to apply, or to load a snapshot")
+	}
 }
 
 // work runs one worker process and hands on what it reports.
@@ -377,6 +383,7 @@ func (s *sum) add(r *report) {
 		{&a.Upgraded, &b.Upgraded}, {&a.Healed, &b.Healed}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps},
 		{&a.Moved, &b.Moved}, {&a.Foundings, &b.Foundings}, {&a.WithData, &b.WithData}, {&a.Waits, &b.Waits},
 		{&a.Strangers, &b.Strangers}, {&a.Overtaken, &b.Overtaken},
+		{&a.LongApplies, &b.LongApplies}, {&a.LongLoads, &b.LongLoads}, {&a.GivenUp, &b.GivenUp},
 	} {
 		*f.to += *f.from
 	}
@@ -408,7 +415,7 @@ func (s *sum) details() string {
 			fmt.Fprintf(&b, " %s %d", k, n)
 		}
 	}
-	fmt.Fprintf(&b, " %s %d", HungDisk, s.stats.Faults[HungDisk])
+	fmt.Fprintf(&b, " %s %d %s %d", HungDisk, s.stats.Faults[HungDisk], LongApply, s.stats.Faults[LongApply])
 	st := s.stats
 	st.Faults = nil
 	fmt.Fprintf(&b, "\n%+v", st)
@@ -452,7 +459,8 @@ func (s *sum) enough(t *testing.T) {
 		"TTL znodes removed":            st.Reaped, "containers removed": st.Emptied,
 		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown,
 		"ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
-		"hung disks": st.Faults[HungDisk], "requests to servers that may be outdated": st.Outdated,
+		"hung disks": st.Faults[HungDisk], "long applies": st.LongApplies, "snapshots that load for long": st.LongLoads,
+		"requests to servers that may be outdated": st.Outdated,
 		"upgrades": st.Faults[Upgrade], "diverged replicas healed": st.Healed, "replayed seeds": s.replayed,
 		"ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
 	}

@@ -80,8 +80,11 @@ type World struct {
 	voters     []uint64        // raft's, as of the entry votersAt
 	leaving    []uint64        // voters before, while raft changes them
 	votersAt   uint64
-	// lastFault is when the last fault so far, with its aftermath, is over.
-	lastFault int64
+	// lastFault is when the last fault so far, with its aftermath, is over; lastHeld is the same for times in which no
+	// majority of the servers worked.
+	lastFault, lastHeld int64
+	// heldAt is when a server last stopped working.
+	heldAt int64
 
 	restEntries int   // entries of the log when it first was quiet, with none added since
 	restSince   int64 // when that was

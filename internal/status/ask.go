@@ -58,6 +58,7 @@ type serverRow struct {
 	// Vote says why a server that is to vote has no vote, and what gives it one.
 	Vote string `json:"vote,omitempty"`
 
+	drained  bool        // it takes no new clients, because it was asked to let others take over
 	secure   string      // address of the port for TLS
 	access   *cli.Access // how servers are reached; nil means without TLS
 	needsTLS bool        // Address is a TLS port, and the TLS flags are missing
@@ -105,6 +106,13 @@ func (row *serverRow) ask() {
 	}
 	row.unasked = false
 	row.monitor()
+	if row.drained {
+		drained := "it is drained and takes no new clients; zooid drain -undo or a restart ends that"
+		if row.Trouble != "" {
+			drained += "; " + row.Trouble
+		}
+		row.Trouble = drained
+	}
 	row.disk()
 	if row.ID == unknownID {
 		row.identify()
@@ -168,6 +176,7 @@ func (row *serverRow) server(text string) string {
 	}
 	zxid := ""
 	for line := range strings.Lines(text) {
+		row.drained = row.drained || strings.HasPrefix(line, "DRAINED;")
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch key {
 		case "Zookeeper version":
@@ -235,7 +244,9 @@ func (row *serverRow) monitor() {
 }
 
 // resources are what mntr says about a server's disk and memory.
-type resources struct{ diskFree, diskLevel, memoryUsed, memoryLimit, writing, turned int64 }
+type resources struct {
+	diskFree, diskLevel, logWaits, memoryUsed, memoryLimit, writing, turned int64
+}
 
 func (r *resources) note(key string, n int64) {
 	switch key {
@@ -243,6 +254,8 @@ func (r *resources) note(key string, n int64) {
 		r.diskFree = n
 	case "zk_disk_level":
 		r.diskLevel = n
+	case "zk_log_awaits_room":
+		r.logWaits = n
 	case "zk_fsync_in_flight_ms":
 		r.writing = n
 	case "zk_last_turn_ms":
@@ -260,6 +273,9 @@ const (
 	memoryWritesRefused   = 95
 )
 
+// diskRefuse is the free space (bytes) from which on no server refuses writes because of it.
+const diskRefuse = 1 << 30
+
 // stalledMs is for how long a server's write may be under way, or its loop stand.
 const stalledMs = 3000
 
@@ -272,10 +288,14 @@ func (r *resources) trouble() (now, soon string) {
 	case r.turned > stalledMs:
 		all = append(all, fmt.Sprintf("it does nothing: its loop has not turned for %d s", r.turned/1000))
 	}
-	switch r.diskLevel {
-	case 1:
+	switch {
+	case r.logWaits == 1:
+		all = append(all, "its log has no room at all: nothing enters it until there is some on its disk, or more of a quota")
+	case r.diskLevel == 1:
 		soon = fmt.Sprintf("its disk fills up, %s are free: make room before it refuses writes", bytesText(r.diskFree))
-	case 2:
+	case r.diskLevel == 2 && r.diskFree > diskRefuse:
+		all = append(all, "its file system has no inodes or no quota left: it refuses writes until there is room")
+	case r.diskLevel == 2:
 		all = append(all,
 			fmt.Sprintf("its disk is nearly full, %s are free: it refuses writes until there is room", bytesText(r.diskFree)))
 	}

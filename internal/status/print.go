@@ -43,7 +43,13 @@ func (o *overview) printTable(w io.Writer, colours bool) error {
 		}
 	}
 	var b strings.Builder
-	verdict := map[string]string{"ok": green, "degraded": yellow, "no quorum": red, "unknown": red}[o.State]
+	verdict := red
+	switch o.State {
+	case "ok":
+		verdict = green
+	case "degraded":
+		verdict = yellow
+	}
 	b.WriteString(painted(colours, verdict, o.State) + ": " + o.Summary + "\n\n")
 	for n, line := range lines {
 		text := ""

@@ -52,8 +52,9 @@ one that has no vote, why, and what gives it one. Whose votes count is what the
 leader says by mntr. The file's server lines only say whom to ask: without mntr
 the servers are counted, and a minority of them is "unknown".
 
-exit code: 0 all is well; 1 the ensemble serves, but a server is missing, behind
-or short of something; 2 there is no quorum, or it can't be told.
+exit code: 0 all is well; 1 the ensemble serves, but a server is missing, behind,
+drained or short of something; 2 there is no quorum, all servers that serve are
+drained, or it can't be told.
 `
 
 // The exit codes of Main.
@@ -69,7 +70,7 @@ const lagPause = 500 * time.Millisecond
 
 // An overview is the output of zooid status.
 type overview struct {
-	State   string       `json:"state"` // ok, degraded, no quorum, unknown
+	State   string       `json:"state"` // ok, degraded, no server takes clients, no quorum, unknown
 	Summary string       `json:"summary"`
 	Why     []string     `json:"why,omitempty"`
 	Hints   []string     `json:"hints,omitempty"`
@@ -419,12 +420,29 @@ func (o *overview) judge(alone bool) int {
 	case !quorum:
 		o.State = "no quorum"
 		return exitUnknown
+	case o.allDrained():
+		o.State = "no server takes clients"
+		return exitUnknown
 	case len(o.Why) > 0:
 		o.State = "degraded"
 		return exitDegraded
 	}
 	o.State = "ok"
 	return exitWell
+}
+
+// allDrained reports whether every server that was asked and serves is drained.
+func (o *overview) allDrained() bool {
+	serving := false
+	for _, row := range o.Servers {
+		if row.State != stateOK && row.State != stateLagging {
+			continue
+		}
+		if serving = true; !row.drained {
+			return false
+		}
+	}
+	return serving
 }
 
 // membership finds out which servers vote, as the leader tells it, and which of those that are to vote have no vote.

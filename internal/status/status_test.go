@@ -60,6 +60,12 @@ func srvr(mode string, zxid int64) string {
 		zxid, mode)
 }
 
+// drained is what a server that answers text says when it is drained.
+func drained(text string) string {
+	version, rest, _ := strings.Cut(text, "\n")
+	return version + "\nDRAINED; taking no new clients\n" + rest
+}
+
 // TestStatusVerdict: what ensembles of three get, and why.
 func TestStatusVerdict(t *testing.T) {
 	t.Parallel()
@@ -93,6 +99,17 @@ func TestStatusVerdict(t *testing.T) {
 			[]string{"no quorum: no server says that it leads", "it has no leader: reads"},
 		},
 		"all gone": {[]string{"", "", ""}, exitUnknown, []string{"no quorum"}},
+		"drained": {
+			[]string{lead, drained(follow), follow}, exitDegraded,
+			[]string{"degraded: ", "3 of 3 servers serve", "it is drained and takes no new clients"},
+		},
+		"all drained": {
+			[]string{drained(lead), drained(follow), drained(follow)}, exitUnknown,
+			[]string{"no server takes clients: server 1"},
+		},
+		"all drained but one that is gone": {
+			[]string{drained(lead), drained(follow), ""}, exitUnknown, []string{"no server takes clients: server 1"},
+		},
 		"not ours": {[]string{lead, follow, "220 mail ready\n"}, exitDegraded, []string{"no ZooKeeper server"}},
 	} {
 		t.Run(name, func(t *testing.T) {

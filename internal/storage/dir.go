@@ -45,6 +45,9 @@ type Options struct {
 	Rand io.Reader
 	// Go runs work in the background; nil means a goroutine. A simulation runs it at once.
 	Go func(func())
+	// Wait, if set, is called when a write of the log has no room; it waits for a while, and reports whether to try
+	// again. While it waits, the log can be read, purged and closed. nil means that Append fails for good instead.
+	Wait func() bool
 	// OnSync, if set, is called after each fdatasync of the log with its duration and the bytes written before it.
 	OnSync func(d time.Duration, bytes int)
 
@@ -100,7 +103,8 @@ type Dir struct {
 	mu      sync.Mutex
 	tmpMade int
 	// snapshots holds the index of each snapshot file, and whether it was verified since Open.
-	snapshots map[uint64]bool
+	snapshots    map[uint64]bool
+	snapshotSize int64 // of the last snapshot of this server's own state since Open, in bytes; less if it had no room
 
 	window int64 // Options.window
 }
@@ -141,7 +145,6 @@ func Open(o Options) (*Dir, error) {
 		tail:   tail{budget: o.CacheSize},
 		spares: spares{fs: o.FS, path: o.LogDir, spawn: o.Go, most: o.SegmentSize},
 	}
-	d.log.spares.room = d.log.purgeNow
 	d.space = space{fs: o.FS, path: o.LogDir, limits: o.Space}
 	d.log.spares.reserve = d.space.release
 	if err := d.take(); err != nil {
@@ -158,6 +161,7 @@ func Open(o Options) (*Dir, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.release())
 	}
+	d.log.wait = o.Wait
 	return d, nil
 }
 
@@ -193,6 +197,9 @@ func (d *Dir) release() error {
 	for _, s := range d.log.segments {
 		errs = append(errs, s.file.Close())
 	}
+	if d.log.next != nil {
+		errs = append(errs, d.log.next.file.Close())
+	}
 	for _, lock := range d.locks {
 		errs = append(errs, lock.Close())
 	}
@@ -216,7 +223,11 @@ func (d *Dir) Close() error {
 	if l.Err() == nil {
 		// An empty batch after the last one proves that the last one was durable: damage in that is then
 		// refused instead of being taken for a torn write.
-		err = l.fail(l.appendBatch(l.hard, nil))
+		l.closing = true
+		if err = l.appendBatch(l.hard, nil); lacksRoom(err) {
+			err = nil // as after a crash, which loses nothing either
+		}
+		l.fail(err)
 		l.spares.stop()
 		if err == nil {
 			err = l.fail(l.spares.failed())

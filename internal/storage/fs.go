@@ -5,8 +5,7 @@ import "io"
 // FS is what this package needs of a file system. Names are paths. Only SyncDir makes directory
 // entries durable.
 //
-// For a full disk, errors satisfy errors.Is(err, syscall.ENOSPC); for a file that doesn't exist,
-// errors.Is(err, fs.ErrNotExist).
+// For a file system without room, errors satisfy NoRoom; for a file that doesn't exist, errors.Is(err, fs.ErrNotExist).
 type FS interface {
 	// OpenFile opens an existing file for reading and writing.
 	OpenFile(name string) (File, error)
@@ -27,6 +26,9 @@ type FS interface {
 	// Free returns how many bytes this process may still use in dir's file system, and the size of
 	// that.
 	Free(dir string) (free, total uint64, err error)
+	// Files returns how many files can still be created in dir's file system, and how many it can have in all, which is
+	// 0 if it doesn't say.
+	Files(dir string) (free, total uint64, err error)
 	// Lock locks dir for this process until the Closer is closed, or fails at once.
 	Lock(dir string) (io.Closer, error)
 }
@@ -53,6 +55,9 @@ type File interface {
 	// a page boundary of the file and from page-aligned memory, may fail with EINVAL; if the disk has
 	// stricter requirements, so may one that is.
 	Direct(on bool) bool
+	// InPlace reports whether overwriting what was written needs no more room, as far as that is known. If it doesn't,
+	// and ask is set, it asks the file system to overwrite this file in place, which works while the file is empty.
+	InPlace(ask bool) bool
 	// DropCache requests that later reads come from the disk rather than from memory.
 	DropCache() error
 }

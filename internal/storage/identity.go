@@ -212,17 +212,17 @@ func (r *recovery) writeIdentity(dir string) error {
 	path := filepath.Join(dir, identityName)
 	f, err := r.fs.Create(path + tmpSuffix)
 	if err != nil {
-		return &FatalError{"create", path, err}
+		return failure("create", path, err)
 	}
 	defer f.Close()
 	if _, err := f.WriteAt([]byte(r.identityText()), 0); err != nil {
-		return &FatalError{"write", path, err}
+		return failure("write", path, err)
 	}
 	if err := f.Fdatasync(); err != nil {
-		return &FatalError{"fdatasync", path, err}
+		return failure("fdatasync", path, err)
 	}
 	if err := r.fs.Rename(path+tmpSuffix, path); err != nil {
-		return &FatalError{"rename", path, err}
+		return failure("rename", path, err)
 	}
 	if err := r.fs.SyncDir(dir); err != nil {
 		return &FatalError{"sync directory", dir, err}

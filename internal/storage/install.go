@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"syscall"
 
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -47,27 +46,35 @@ func (d *Dir) Install(w *SnapshotWriter, hs *raftpb.HardState) error {
 	// Together with the snapshot, raft may deliver later entries that are committed already. They are
 	// appended next, with their commit index; until then the log ends at the snapshot.
 	hard.commit = w.meta.Index
-	spare, err := l.spares.take(l.nextSize(), l.firstSize())
-	if errors.Is(err, syscall.ENOSPC) {
+	if err := l.ample(w.takeSpare); lacksRoom(err) {
 		return errors.Join(fmt.Errorf("install snapshot at index %d: %w", w.meta.Index, err), w.Abort())
-	}
-	if err != nil {
+	} else if err != nil {
 		return l.fail(err)
 	}
-	return l.fail(d.install(w, spare, hard))
+	return l.fail(d.install(w, hard))
 }
 
-func (d *Dir) install(w *SnapshotWriter, spare string, hard hardState) error {
+func (d *Dir) install(w *SnapshotWriter, hard hardState) error {
 	l := d.log
 	at := position{w.meta.Index, w.meta.Term}
-	s, chain, err := l.nextSegment(spare, flagReset, at, hard)
+	var s *segment
+	var chain uint64
+	err := l.ample(func() (err error) {
+		if err := w.takeSpare(); err != nil {
+			return err
+		}
+		spare := w.spare
+		w.spare = "" // it becomes the segment, or is a spare again
+		s, chain, err = l.nextSegment(spare, flagReset, at, hard)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	if err := l.fs.SyncDir(l.path); err != nil {
 		return &FatalError{"sync directory", l.path, err}
 	}
-	if err := w.rename(); err != nil {
+	if err := l.ample(w.rename); err != nil {
 		return err
 	}
 	d.addSnapshot(w.meta)
@@ -78,6 +85,7 @@ func (d *Dir) install(w *SnapshotWriter, spare string, hard hardState) error {
 	l.tail.cut(0)
 	l.mu.Unlock()
 	l.activate(s, chain)
+	w.lent(false)
 	err = closeAll(void)
 	l.files.Unlock()
 	if err != nil {
@@ -100,7 +108,7 @@ func closeAll(void []*segment) error {
 // that a crash leaves no gap.
 func (l *Log) retire(void []*segment) error {
 	for _, s := range void {
-		if err := l.spares.retire(s.path, int64(s.size), l.target); err != nil {
+		if err := l.spares.retire(s.path, int64(s.size), l.target, s.inPlace); err != nil {
 			return err
 		}
 	}

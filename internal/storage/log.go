@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,8 +35,10 @@ type Log struct {
 	onSync  func(time.Duration, int)
 	spares  spares
 	counts  counts
+	wait    func() bool // Options.Wait
 	began   time.Time
 	writing atomic.Int64 // ns from began to the begin of the write under way; 0 if there is none
+	waiting atomic.Bool  // an Append waits for room
 
 	// write is held while the log is written; it guards the fields that follow.
 	write  sync.Mutex
@@ -44,6 +47,10 @@ type Log struct {
 	end    int64  // offset in active of the next frame
 	seq    uint64 // of the last frame
 	chain  uint64 // after the last frame
+	// next is the segment after active, already durable, if there was no room to seal active.
+	next      *segment
+	nextChain uint64 // after next's first frame
+	closing   bool   // Close writes the last frame: it doesn't wait for room
 
 	// files is held shared while a segment's file is read, and exclusively to close one. It is locked
 	// before mu.
@@ -78,8 +85,9 @@ type counts struct {
 // neither entries nor mustSync nothing is written: the HardState is then written with the next
 // batch, or lost in a crash.
 //
-// Append blocks for one write and one fdatasync per batch. It retains entries, which must not be
-// modified afterwards. Its errors are final (FatalError): the process must stop.
+// Append blocks for one write and one fdatasync per batch, and for as long as there is no room and Options.Wait says to
+// wait. It retains entries, which must not be modified afterwards. Its errors are final (mostly a FatalError): the
+// process must stop.
 func (l *Log) Append(hs *raftpb.HardState, entries []*raftpb.Entry, mustSync bool) error {
 	l.write.Lock()
 	defer l.write.Unlock()
@@ -97,12 +105,16 @@ func (l *Log) Append(hs *raftpb.HardState, entries []*raftpb.Entry, mustSync boo
 		l.mu.Unlock()
 		return nil
 	}
-	l.writing.Store(max(1, int64(time.Since(l.began))))
+	l.writing.Store(l.sinceBegan())
 	defer l.writing.Store(0)
 	return l.fail(l.appendBatches(hard, entries))
 }
 
-// WritingFor returns for how long the write under way has taken; 0 if there is none. It never blocks.
+// sinceBegan returns how much time (ns) has passed since began, at least 1.
+func (l *Log) sinceBegan() int64 { return max(1, int64(time.Since(l.began))) }
+
+// WritingFor returns for how long the write under way has taken; 0 if there is none, or if it waits for room. It never
+// blocks.
 func (l *Log) WritingFor() time.Duration {
 	since := l.writing.Load()
 	if since == 0 {
@@ -175,9 +187,46 @@ func (l *Log) appendBatches(hard hardState, entries []*raftpb.Entry) error {
 	return l.appendBatch(hard, entries)
 }
 
-// appendBatch writes a frame. If the frame doesn't fit in the active segment, it first rolls to the
-// next one.
+// appendBatch writes a frame. If there is no room, it frees some; if that isn't enough, it uses the active segment's
+// margin for a batch without data, and waits with any other one.
 func (l *Log) appendBatch(hard hardState, entries []*raftpb.Entry) error {
+	for {
+		err := l.ample(func() error { return l.tryBatch(hard, entries, l.margin()) })
+		if lacksRoom(err) && l.next == nil && !hasData(entries) {
+			err = l.tryBatch(hard, entries, 0)
+		}
+		if !lacksRoom(err) {
+			l.waiting.Store(false)
+			return err
+		}
+		if !l.awaitRoom() {
+			return err
+		}
+	}
+}
+
+const (
+	// marginMax is how many bytes at the end of a segment are left for batches without data, for which there is no
+	// other room: what a server writes when it starts, votes, and begins a term. So a server that starts on a full disk
+	// comes up and serves reads. A start takes about 2 KiB.
+	marginMax = 64 << 10
+	// marginShare is the share of a small segment that is left for them.
+	marginShare = 16
+)
+
+// margin returns how many bytes of the active segment are left for batches without data.
+func (l *Log) margin() int64 {
+	return min(int64(l.active.size)/marginShare, marginMax) / sectorSize * sectorSize
+}
+
+// hasData reports whether one of the entries has data. The others begin a term.
+func hasData(entries []*raftpb.Entry) bool {
+	return slices.ContainsFunc(entries, func(e *raftpb.Entry) bool { return len(e.GetData()) > 0 })
+}
+
+// tryBatch writes a frame. If the frame doesn't fit in the active segment but for margin bytes, it first rolls to the
+// next one. After a RoomError nothing was appended, and the same can be tried again.
+func (l *Log) tryBatch(hard hardState, entries []*raftpb.Entry, margin int64) error {
 	need := int64(pad(frameSize(entries), sectorSize))
 	if need > frameSizeMax {
 		return fmt.Errorf("append to the log: entry %d takes %d bytes; at most %d", entries[0].GetIndex(), need, frameSizeMax)
@@ -187,7 +236,7 @@ func (l *Log) appendBatch(hard hardState, entries []*raftpb.Entry) error {
 	}
 	// One sector stays free for the seal. A frame larger than a segment gets a segment of its own,
 	// which grows.
-	if l.end+need+sectorSize > int64(l.active.size) && l.end > segmentStart+sectorSize {
+	if l.next != nil || l.end+need+sectorSize+margin > int64(l.active.size) && l.end > segmentStart+sectorSize {
 		if err := l.roll(); err != nil {
 			return err
 		}
@@ -220,7 +269,7 @@ func (l *Log) writeFrame(h frameHeader, entries []*raftpb.Entry) error {
 		l.buf = buf
 	}
 	if _, err := s.file.WriteAt(buf, l.end); err != nil {
-		return &FatalError{"write", s.path, err}
+		return failure("write", s.path, err)
 	}
 	if err := l.sync(s, len(buf)); err != nil {
 		return err
@@ -267,22 +316,29 @@ func (l *Log) placeLocked(r record, s *segment, off int64, size int) {
 
 // roll makes the next segment the active one. The old segment is sealed once the new one is
 // durable: so a log whose last segment is sealed is known to be incomplete.
+//
+// Sealing may lack room where overwriting needs some. Then the new segment stays, as next, and another attempt only
+// seals: a crash in between leaves what a crash before the seal leaves anyway.
 func (l *Log) roll() error {
-	spare, err := l.spares.take(l.nextSize(), l.firstSize())
-	if err != nil {
-		return err
-	}
-	s, chain, err := l.nextSegment(spare, 0, position{l.lastIndex(), l.termOf(l.lastIndex())}, l.hard)
-	if err != nil {
-		return err
-	}
-	if err := l.fs.SyncDir(l.path); err != nil {
-		return &FatalError{"sync directory", l.path, err}
+	if l.next == nil {
+		spare, err := l.spares.take(l.nextSize(), l.firstSize())
+		if err != nil {
+			return err
+		}
+		s, chain, err := l.nextSegment(spare, 0, position{l.lastIndex(), l.termOf(l.lastIndex())}, l.hard)
+		if err != nil {
+			return err
+		}
+		if err := l.fs.SyncDir(l.path); err != nil {
+			return &FatalError{"sync directory", l.path, err}
+		}
+		l.next, l.nextChain = s, chain
 	}
 	if err := l.writeFrame(frameHeader{hard: l.hard, flags: flagSeal}, nil); err != nil {
 		return err
 	}
-	l.activate(s, chain)
+	l.activate(l.next, l.nextChain)
+	l.next = nil
 	l.counts.rolls.Add(1)
 	return nil
 }

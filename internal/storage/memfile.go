@@ -145,12 +145,24 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 		}
 		return n, err
 	}
-	if err := f.fs.reserveLocked(off + int64(len(p)) - int64(len(f.inode.cache))); err != nil {
-		return 0, &fs.PathError{Op: "write", Path: f.inode.name, Err: err}
+	room := int64(len(p))
+	if over := int64(len(f.inode.cache)) - off; !f.fs.CopyOnWrite {
+		room -= max(over, 0)
+	}
+	if err := f.fs.reserveLocked(room); err != nil {
+		n := 0
+		if f.fs.CopyOnWrite { // the beginning may fit
+			n = len(p) / 2
+			f.inode.write(p[:n], off)
+		}
+		return n, &fs.PathError{Op: "write", Path: f.inode.name, Err: err}
 	}
 	f.inode.write(p, off)
 	return len(p), nil
 }
+
+// InPlace reports whether the file system overwrites in place.
+func (f *memFile) InPlace(bool) bool { return !f.fs.CopyOnWrite }
 
 func (f *memFile) Truncate(size int64) error {
 	if err := f.fs.call(Call{Op: "truncate", Name: f.inode.name, Bytes: size}); err != nil {

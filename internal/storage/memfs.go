@@ -35,6 +35,15 @@ type MemFS struct {
 	Hook func(Call) error
 	// Budget, if not zero, is the size of the disk in bytes; calls that exceed it fail with ENOSPC.
 	Budget uint64
+	// Full is the error of calls that exceed Budget or FilesMax, ENOSPC if nil; for a quota it is EDQUOT.
+	Full error
+	// Quota makes Free and Files not tell of Budget and FilesMax, as with a quota.
+	Quota bool
+	// FilesMax, if not zero, is how many files the disk can have.
+	FilesMax uint64
+	// CopyOnWrite makes overwriting need as much room as writing: a write succeeds only if the disk has room for all of
+	// it besides what is there.
+	CopyOnWrite bool
 	// LieAboutSync makes Fdatasync and SyncDir report success and do nothing.
 	LieAboutSync bool
 	// KeepCache makes DropCache do nothing, which a kernel is free to do.
@@ -121,6 +130,8 @@ func (m *MemFS) Create(name string) (File, error) {
 	inode, ok := m.names[name]
 	if ok {
 		inode.resize(0)
+	} else if m.FilesMax != 0 && uint64(len(m.names)) >= m.FilesMax {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: m.fullError()}
 	} else {
 		inode = &memInode{name: name, dirty: map[int64]bool{}}
 		m.names[name] = inode
@@ -219,11 +230,21 @@ func (m *MemFS) MkdirAll(dir string) error {
 func (m *MemFS) Free(string) (free, total uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.Budget == 0 {
+	if m.Budget == 0 || m.Quota {
 		return 1 << 40, 1 << 40, nil
 	}
 	used := m.usedLocked()
 	return m.Budget - min(used, m.Budget), m.Budget, nil
+}
+
+// Files returns what is left of FilesMax, or zeros.
+func (m *MemFS) Files(string) (free, total uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.FilesMax == 0 || m.Quota {
+		return 0, 0, nil
+	}
+	return m.FilesMax - min(uint64(len(m.names)), m.FilesMax), m.FilesMax, nil
 }
 
 func (m *MemFS) usedLocked() uint64 {
@@ -283,7 +304,7 @@ func (m *MemFS) Reboot() *MemFS {
 
 func (m *MemFS) cloneLocked(names map[string]*memInode, content func(*memInode) []byte) *MemFS {
 	c := NewMemFS()
-	c.Budget = m.Budget
+	c.Budget, c.FilesMax, c.Full, c.Quota, c.CopyOnWrite = m.Budget, m.FilesMax, m.Full, m.Quota, m.CopyOnWrite
 	maps.Copy(c.dirs, m.dirs)
 	copies := map[*memInode]*memInode{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -343,7 +364,14 @@ func (m *MemFS) Damage(name string, change func([]byte) []byte) {
 
 func (m *MemFS) reserveLocked(more int64) error {
 	if m.Budget != 0 && more > 0 && m.usedLocked()+uint64(more) > m.Budget {
-		return syscall.ENOSPC
+		return m.fullError()
 	}
 	return nil
+}
+
+func (m *MemFS) fullError() error {
+	if m.Full != nil {
+		return m.Full
+	}
+	return syscall.ENOSPC
 }

@@ -79,6 +79,64 @@ func flock(d *os.File) error {
 
 func unflock(d *os.File) error { return unix.Flock(int(d.Fd()), unix.LOCK_UN) }
 
+// Files returns how many files can still be created in dir's file system, and how many it can have, 0 if it doesn't
+// say, as btrfs.
+func (OS) Files(dir string) (free, total uint64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return st.Ffree, st.Files, nil
+}
+
+// Magic numbers of file systems that copy on write, as statfs shows them.
+const (
+	magicBcachefs = 0xca451a4e
+	magicZFS      = 0x2fc12fc1
+)
+
+// flagNoCOW is FS_NOCOW_FL of linux/fs.h, which chattr calls C.
+const flagNoCOW = 0x00800000
+
+// InPlace reports whether overwriting needs no more room. On btrfs that is so for files with the attribute C, which can
+// be set while a file is empty; the journal of systemd has it too. It turns off btrfs's checksums of the file, and this
+// package has its own. A snapshot of the subvolume, or a reflink (on XFS too), makes the next write of each block need
+// room all the same; that can't be seen here.
+func (f osFile) InPlace(ask bool) bool {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return true
+	}
+	switch uint64(st.Type) & 0xffffffff {
+	case magicBcachefs, magicZFS:
+		return false
+	case unix.BTRFS_SUPER_MAGIC:
+	default:
+		return true
+	}
+	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err != nil || flags&flagNoCOW != 0 || !ask {
+		return err == nil && flags&flagNoCOW != 0
+	}
+	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags|flagNoCOW)) == nil
+}
+
+// CopiesOnWrite returns the name of dir's file system if overwriting a file there needs room whatever is done, so that
+// the log can stop growing while it has written space left; else "".
+func CopiesOnWrite(dir string) string {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return ""
+	}
+	switch uint64(st.Type) & 0xffffffff {
+	case magicBcachefs:
+		return "bcachefs"
+	case magicZFS:
+		return "ZFS"
+	}
+	return ""
+}
+
 // Free returns how many bytes this process may still use in dir's file system, and the size of
 // that.
 func (OS) Free(dir string) (free, total uint64, err error) {

@@ -30,7 +30,7 @@ func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
 	if err := d.log.Err(); err != nil {
 		return 0, 0, err
 	}
-	if state, err := d.look(); err == nil && state.Short {
+	if state, err := d.look(); err == nil && (state.Short || d.lacksRoom()) {
 		keep = 1
 	}
 	if keep == KeepAll {

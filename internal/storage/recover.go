@@ -82,7 +82,8 @@ func (r *recovery) list(dir string) error {
 			if err != nil {
 				return fmt.Errorf("open log segment: %w", err)
 			}
-			r.segments = append(r.segments, &segment{segmentHeader: segmentHeader{number: n}, path: path, file: f})
+			s := &segment{segmentHeader: segmentHeader{number: n}, path: path, file: f, inPlace: f.InPlace(false)}
+			r.segments = append(r.segments, s)
 		case name == reserveName:
 			r.reserved = true
 		case strings.HasPrefix(name, sparePrefix) && !strings.HasSuffix(name, tmpSuffix):
@@ -312,8 +313,14 @@ func (r *recovery) repair() error {
 	// The last frame was read, but may only be in memory: the process that wrote it may have died
 	// because a sync failed. So it is written again and synced. The empty frame after it proves to the
 	// next start that it is on the disk.
-	if _, err := r.active.file.WriteAt(r.content, r.lastFrame); err != nil {
-		return &FatalError{"write", r.active.path, err}
+	err := r.ample(func() error {
+		if _, err := r.active.file.WriteAt(r.content, r.lastFrame); err != nil {
+			return failure("write", r.active.path, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if err := r.sync(r.active, 0); err != nil {
 		return err
@@ -331,8 +338,14 @@ func (r *recovery) seal() error {
 		seq: s.seq + 1, segment: before.number, cluster: r.cluster, chain: s.chain, flags: flagSeal, hard: r.hard,
 	}
 	buf, _ := appendFrame(nil, &h, before.salt, nil)
-	if _, err := before.file.WriteAt(buf, r.unsealed); err != nil {
-		return &FatalError{"write", before.path, err}
+	err := r.ample(func() error {
+		if _, err := before.file.WriteAt(buf, r.unsealed); err != nil {
+			return failure("write", before.path, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return r.sync(before, len(buf))
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -88,6 +89,8 @@ type segment struct {
 	segmentHeader
 	path string
 	file File
+	// inPlace says that what was written can be overwritten without more room.
+	inPlace bool
 	// last is the highest index ever written to this segment, or prev.index.
 	last uint64
 }
@@ -105,13 +108,19 @@ func numbered(name, suffix string) (uint64, bool) {
 }
 
 // newSegment durably writes the header h and an empty frame with hard to a spare file, and then
-// renames it, not yet durably. It returns the segment and the chain after its frame.
-func (l *Log) newSegment(spare string, h segmentHeader, hard hardState) (*segment, uint64, error) {
+// renames it, not yet durably. It returns the segment and the chain after its frame. After a RoomError it has kept or
+// removed the spare, and nothing else has changed.
+func (l *Log) newSegment(spare string, h segmentHeader, hard hardState) (_ *segment, _ uint64, err error) {
 	path := filepath.Join(l.path, segmentName(h.number))
 	f, err := l.fs.OpenFile(spare)
 	if err != nil {
 		return nil, 0, &FatalError{"open", spare, err}
 	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
 	size, err := f.Size()
 	if err != nil {
 		return nil, 0, &FatalError{"stat", spare, err}
@@ -120,15 +129,18 @@ func (l *Log) newSegment(spare string, h segmentHeader, hard hardState) (*segmen
 	frame := frameHeader{seq: h.seq + 1, segment: h.number, cluster: h.cluster, chain: h.chain, hard: hard}
 	buf, chain := appendFrame(h.append(nil), &frame, h.salt, nil)
 	if _, err := f.WriteAt(buf, 0); err != nil {
-		return nil, 0, &FatalError{"write", spare, err}
+		return nil, 0, l.spares.spoiled(spare, failure("write", spare, err))
 	}
 	if err := f.Fdatasync(); err != nil {
+		if NoRoom(err) { // nothing relies on this file, but it isn't to be synced again
+			return nil, 0, errors.Join(failure("fdatasync", spare, err), l.fs.Remove(spare))
+		}
 		return nil, 0, &FatalError{"fdatasync", spare, err}
 	}
 	if err := l.fs.Rename(spare, path); err != nil {
-		return nil, 0, &FatalError{"rename", spare, err}
+		return nil, 0, l.spares.spoiled(spare, failure("rename", spare, err))
 	}
-	return &segment{segmentHeader: h, path: path, file: f, last: h.prev.index}, chain, nil
+	return &segment{segmentHeader: h, path: path, file: f, inPlace: f.InPlace(false), last: h.prev.index}, chain, nil
 }
 
 // readWhole reads a file of a known size into buf, which it replaces if it is too small.

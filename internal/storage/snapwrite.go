@@ -7,7 +7,6 @@ import (
 	"hash"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/klauspost/compress/s2"
 )
@@ -33,8 +32,10 @@ type SnapshotWriter struct {
 	out    int64 // how many bytes the disk has received
 	sum    hash.Hash
 	footer snapFooter
-	raw    bool // the bytes of the file come from a peer
-	whole  bool // the file is on the disk and verified
+	raw    bool   // the bytes of the file come from a peer
+	whole  bool   // the file is on the disk and verified
+	spare  string // of a snapshot from a peer, for the segment that begins after it; empty if not taken
+	lends  bool   // the reserve was released for this snapshot
 	buf    []byte
 	done   bool
 }
@@ -71,20 +72,67 @@ func (d *Dir) newSnapshotWriter(raw bool) (*SnapshotWriter, error) {
 	d.tmpMade++
 	tmp := filepath.Join(d.path, fmt.Sprintf("snapshot-%d%s", d.tmpMade, tmpSuffix))
 	d.mu.Unlock()
-	f, err := d.fs.Create(tmp)
+	w := &SnapshotWriter{dir: d, tmp: tmp, sum: sha256.New(), raw: raw}
+	var err error
+	if w.file, err = d.fs.Create(tmp); NoRoom(err) && w.borrow() {
+		w.file, err = d.fs.Create(tmp)
+	}
 	if err != nil {
+		w.lent(false)
 		return nil, d.snapshotFailed("create", tmp, err)
 	}
-	return &SnapshotWriter{dir: d, tmp: tmp, file: f, sum: sha256.New(), raw: raw}, nil
+	return w, nil
 }
 
-// snapshotFailed returns the error of a snapshot. Any disk error other than a full disk becomes
-// fatal for the log.
+// snapshotFailed returns the error of a snapshot. Any disk error other than a lack of room becomes
+// fatal for the log. Nothing relies on the file yet, so that goes for its syncs too.
 func (d *Dir) snapshotFailed(op, file string, err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%s snapshot %s: %w: the snapshot was given up; free space and try again", op, file, err)
+	if NoRoom(err) {
+		return fmt.Errorf("snapshot given up; make room and try again: %w", &RoomError{op, file, err})
 	}
 	return d.log.fail(&FatalError{op, file, err})
+}
+
+// lendShare is the largest share of the reserve that a snapshot is expected to take if the reserve is released for it.
+const lendShare = 2
+
+// borrow releases the reserve for a snapshot of this server's own state, and reports whether that has freed anything.
+// On a full disk a snapshot is what frees space for good: the log before it is removed, and then the reserve is held
+// again (SpaceState). A snapshot that would take most of the reserve doesn't get it, because the log needs it more.
+func (w *SnapshotWriter) borrow() bool {
+	d := w.dir
+	d.mu.Lock()
+	last := d.snapshotSize
+	d.mu.Unlock()
+	if w.raw || w.lends || max(last, w.off)*lendShare > d.space.limits.ReserveBytes {
+		return false
+	}
+	w.lent(true)
+	return d.space.release()
+}
+
+// lent says that the reserve is released for w, or not any more.
+func (w *SnapshotWriter) lent(on bool) {
+	if w.lends != on {
+		w.lends = on
+		w.dir.space.lend(on)
+	}
+}
+
+// takeSpare takes the spare for the segment that begins after a snapshot from a peer. The caller holds the log's write.
+func (w *SnapshotWriter) takeSpare() (err error) {
+	if w.spare == "" {
+		w.spare, err = w.dir.log.spares.take(w.dir.log.nextSize(), w.dir.log.firstSize())
+	}
+	return err
+}
+
+// giveSpare gives back what takeSpare took.
+func (w *SnapshotWriter) giveSpare() {
+	if w.spare != "" {
+		w.dir.log.spares.spoiled(w.spare, nil)
+		w.spare = ""
+	}
 }
 
 // WriteChunk compresses and writes one chunk of at most ChunkSizeMax bytes. It doesn't retain p.
@@ -124,7 +172,11 @@ func (w *SnapshotWriter) write(p []byte) error {
 	if w.done || w.whole {
 		return ErrClosed
 	}
-	if _, err := w.file.WriteAt(p, w.off); err != nil {
+	_, err := w.file.WriteAt(p, w.off)
+	if NoRoom(err) && w.borrow() {
+		_, err = w.file.WriteAt(p, w.off)
+	}
+	if err != nil {
 		return w.dir.snapshotFailed("write", w.tmp, err)
 	}
 	w.off += int64(len(p))
@@ -197,15 +249,25 @@ func (w *SnapshotWriter) finish() error {
 	return nil
 }
 
-// Verify makes a snapshot that came from a peer durable and verifies it, so that Install doesn't
-// have to. It isn't a snapshot of the Dir yet. The caller closes the result. After an error that is
-// not a FatalError the log can be used further.
+// Verify makes a snapshot that came from a peer durable, verifies it and takes the room that Install needs for the log,
+// so that Install doesn't have to. It isn't a snapshot of the Dir yet. The caller closes the result. After an error
+// that is not a FatalError the log can be used further.
 func (w *SnapshotWriter) Verify() (*Snapshot, error) {
 	if w.done {
 		return nil, ErrClosed
 	}
 	if err := w.finish(); err != nil {
 		return nil, err
+	}
+	l := w.dir.log
+	l.write.Lock()
+	err := l.ample(w.takeSpare)
+	l.write.Unlock()
+	if lacksRoom(err) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, l.fail(err)
 	}
 	return openSnapshot(w.dir.fs, w.tmp)
 }
@@ -229,19 +291,30 @@ func (w *SnapshotWriter) Commit() error {
 	if err := w.finish(); err != nil {
 		return errors.Join(err, w.Abort())
 	}
-	if err := w.rename(); err != nil {
+	if err := w.rename(); lacksRoom(err) {
+		return errors.Join(err, w.Abort())
+	} else if err != nil {
 		return d.log.fail(err)
 	}
 	d.addSnapshot(w.meta)
+	d.noteSnapshotSize(w.off)
+	w.lent(false)
 	return nil
 }
 
-// rename gives the file its final name, durably.
+func (d *Dir) noteSnapshotSize(n int64) {
+	d.mu.Lock()
+	d.snapshotSize = n
+	d.mu.Unlock()
+}
+
+// rename gives the file its final name, durably. After a RoomError it has the former name, and rename can be called
+// again.
 func (w *SnapshotWriter) rename() error {
-	w.close()
 	if err := w.dir.fs.Rename(w.tmp, w.dir.snapshotPath(w.meta.Index)); err != nil {
-		return &FatalError{"rename", w.tmp, err}
+		return failure("rename", w.tmp, err)
 	}
+	w.close()
 	if err := w.dir.fs.SyncDir(w.dir.path); err != nil {
 		return &FatalError{"sync directory", w.dir.path, err}
 	}
@@ -254,6 +327,11 @@ func (w *SnapshotWriter) Abort() error {
 		return nil
 	}
 	w.close()
+	w.giveSpare()
+	if w.lends { // the next one isn't smaller: the reserve isn't released again in vain
+		w.dir.noteSnapshotSize(w.off)
+	}
+	defer w.lent(false)
 	if err := w.dir.fs.Remove(w.tmp); err != nil {
 		return fmt.Errorf("remove unfinished snapshot: %w", err)
 	}

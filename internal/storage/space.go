@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -25,6 +24,11 @@ const (
 	// roomSegments is how many segments of the smallest size must fit on the disk of a new log in
 	// addition to the reserve.
 	roomSegments = 8
+	// filesRefuse is how many files must still fit before writes are refused: the next segment, a snapshot and the
+	// small files beside them, of this server and of others on the same file system. filesWarn is where the operator is
+	// told.
+	filesRefuse = 16
+	filesWarn   = 128
 	// shortFactor defines when space is short: if less is free than shortFactor times the space at
 	// which writes are refused. From then on, more space is freed.
 	shortFactor = 2
@@ -57,6 +61,14 @@ func (d *Dir) checkRoom() error {
 	if err != nil {
 		return fmt.Errorf("free space of %s: %w", d.log.path, err)
 	}
+	files, filesTotal, err := d.fs.Files(d.log.path)
+	if err != nil {
+		return fmt.Errorf("free files of %s: %w", d.log.path, err)
+	}
+	if filesTotal > 0 && files < filesRefuse {
+		return fmt.Errorf("begin a log in %s: its file system can take %d more files, and a new log needs %d: remove small files, or name another directory: %w",
+			d.log.path, files, filesRefuse, syscall.ENOSPC)
+	}
 	need := uint64(roomSegments*d.log.firstSize() + max(d.space.limits.ReserveBytes, 0))
 	if free >= need {
 		return nil
@@ -78,6 +90,9 @@ func (d *Dir) RoomFor(size int64) error {
 	if reserve := uint64(max(d.space.limits.ReserveBytes, 0)); free < reserve || uint64(size) > free-reserve {
 		return fmt.Errorf("a file of %d bytes doesn't fit into %s, which has %d bytes free: %w", size, d.path, free,
 			syscall.ENOSPC)
+	}
+	if files, total, err := d.fs.Files(d.path); err == nil && total > 0 && files == 0 {
+		return fmt.Errorf("%s can take no more files: %w", d.path, syscall.ENOSPC)
 	}
 	return nil
 }
@@ -121,8 +136,14 @@ const (
 
 // SpaceState is the free space and its consequences.
 type SpaceState struct {
-	Free, Total uint64 // bytes
-	Level       SpaceLevel
+	Free, Total           uint64 // bytes
+	FilesFree, FilesTotal uint64 // how many files can be created, and how many there can be; 0 if that isn't known
+	Level                 SpaceLevel
+	// Denied says that the file system shows room, but a spare or the reserve could not be made, or a write of the log
+	// waits: because of a quota, for example.
+	Denied bool
+	// Waits says that a write of the log waits for room: nothing can enter the log until there is some.
+	Waits bool
 	// Short says that space has to be freed before it runs out: a snapshot should be taken soon, and
 	// Purge keeps only one.
 	Short bool
@@ -141,6 +162,7 @@ type space struct {
 
 	mu   sync.Mutex
 	held bool
+	lent int // snapshots for which the reserve was released
 }
 
 // adopt takes over the reserve of the previous process, or creates one. A disk that is too full for
@@ -159,14 +181,14 @@ func (s *space) holdLocked() error {
 	path := filepath.Join(s.path, reserveName)
 	f, err := s.fs.Create(path)
 	if err != nil {
-		if errors.Is(err, syscall.ENOSPC) {
+		if NoRoom(err) {
 			return nil
 		}
 		return fmt.Errorf("create reserve: %w", err)
 	}
 	defer f.Close()
 	if err := f.Allocate(s.limits.ReserveBytes); err != nil {
-		if errors.Is(err, syscall.ENOSPC) {
+		if NoRoom(err) {
 			return s.fs.Remove(path)
 		}
 		return fmt.Errorf("allocate reserve: %w", err)
@@ -186,6 +208,25 @@ func (s *space) release() bool {
 	return s.fs.Remove(filepath.Join(s.path, reserveName)) == nil
 }
 
+// lend says that a snapshot takes the place of the reserve, or doesn't any more.
+func (s *space) lend(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if on {
+		s.lent++
+	} else {
+		s.lent--
+	}
+}
+
+// lacksRoom reports whether the log lacks room, whatever statfs says.
+func (d *Dir) lacksRoom() bool {
+	s := &d.log.spares
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted > 0 || d.log.AwaitsRoom()
+}
+
 // SpaceState returns how much room there is, on the fuller disk if the log has one of its own. It
 // should be called once a second, because it also acts: on a disk that is nearly full it gives up
 // spare segments, and as soon as there is room again it restores the reserve.
@@ -193,7 +234,7 @@ func (d *Dir) SpaceState() (SpaceState, error) {
 	state, err := d.look()
 	if err == nil && state.Level == SpaceRefuse {
 		var gave bool
-		if gave, err = d.log.spares.giveUp(); err != nil {
+		if gave, err = d.log.spares.giveUp(1); err != nil {
 			return state, d.log.fail(err)
 		}
 		if gave {
@@ -204,15 +245,20 @@ func (d *Dir) SpaceState() (SpaceState, error) {
 		return SpaceState{}, err
 	}
 	d.log.spares.save(state.Level == SpaceRefuse)
+	state.Waits = d.log.AwaitsRoom()
 	if state.Level == SpaceRefuse {
 		return state, nil
 	}
-	if d.log.spares.full() {
-		state.Level, state.Short = SpaceRefuse, true // whatever statfs says, as with a quota; the next Append tries again
+	lacks := d.log.spares.lacking()
+	if state.Waits {
+		lacks = true
+	} else {
+		var held bool
+		held, err = d.space.hold()
+		lacks = lacks || !held
 	}
-	held, err := d.space.hold()
-	if !held {
-		state.Level, state.Short = SpaceRefuse, true
+	if lacks {
+		state.Level, state.Short, state.Denied, state.LogRoom = SpaceRefuse, true, true, d.log.bytesOnDisk()
 	}
 	return state, err
 }
@@ -220,12 +266,16 @@ func (d *Dir) SpaceState() (SpaceState, error) {
 // look returns the state of the free space in all directories and changes nothing.
 func (d *Dir) look() (worst SpaceState, err error) {
 	room, short := int64(0), false
+	var files, filesTotal uint64
 	for i, dir := range d.dirs() {
 		state, err := d.space.of(dir)
 		if err != nil {
 			return SpaceState{}, err
 		}
 		short = short || state.Short
+		if state.FilesTotal > 0 && (filesTotal == 0 || state.FilesFree < files) {
+			files, filesTotal = state.FilesFree, state.FilesTotal
+		}
 		if dir == d.log.path {
 			room = state.LogRoom + d.log.bytesOnDisk()
 		}
@@ -233,7 +283,7 @@ func (d *Dir) look() (worst SpaceState, err error) {
 			worst = state
 		}
 	}
-	worst.Short, worst.LogRoom = short, room
+	worst.Short, worst.LogRoom, worst.FilesFree, worst.FilesTotal = short, room, files, filesTotal
 	return worst, nil
 }
 
@@ -267,6 +317,18 @@ func (s *space) of(dir string) (SpaceState, error) {
 	case free < percent(s.limits.WarnPercent):
 		state.Level = SpaceWarn
 	}
+	if state.FilesFree, state.FilesTotal, err = s.fs.Files(dir); err != nil {
+		return SpaceState{}, fmt.Errorf("free files of %s: %w", dir, err)
+	}
+	if state.FilesTotal > 0 {
+		state.Short = state.Short || state.FilesFree < shortFactor*filesRefuse
+		switch {
+		case state.FilesFree < filesRefuse:
+			state.Level = SpaceRefuse
+		case state.FilesFree < filesWarn:
+			state.Level = max(state.Level, SpaceWarn)
+		}
+	}
 	return state, nil
 }
 
@@ -275,6 +337,9 @@ func (s *space) of(dir string) (SpaceState, error) {
 func (s *space) hold() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lent > 0 {
+		return false, nil // the snapshot gives it back, and then there is room or not
+	}
 	err := s.holdLocked()
 	return s.held || s.limits.ReserveBytes < 0, err
 }

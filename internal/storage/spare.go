@@ -25,23 +25,21 @@ const (
 // spares manages the files that become segments. All their blocks have been written before, so that
 // an fdatasync has no metadata to journal. Their content means nothing.
 type spares struct {
-	fs    FS
-	path  string
-	spawn func(func())
-	// room and reserve are called by a roll that finds the disk full. room removes the segments that
-	// are superfluous after a snapshot, and reserve releases the reserved space; each reports whether
-	// there was anything to free.
-	room    func() (bool, error)
-	reserve func() bool
-	most    int64 // size of the largest file worth keeping: that of a full-size segment
+	fs      FS
+	path    string
+	spawn   func(func())
+	reserve func() bool // releases the reserved space; reports whether there was any
+	most    int64       // size of the largest file worth keeping: that of a full-size segment
 
 	mu      sync.Mutex
 	ready   []string
 	made    int           // number of the next spare's name
 	making  chan struct{} // not nil while a spare is being made; closed when that is done
 	fault   error         // why the last spare could not be made
+	wanted  int64         // size of the spare to try next after one could not be made for lack of room, else 0
+	least   int64         // no smaller one shows that there is room
 	waited  uint64
-	frugal  bool // the disk is nearly full: no spares are made or kept, and a roll makes a small segment
+	frugal  bool // there is hardly any room: no spares are made or kept, and a roll makes a small segment
 	stopped bool
 }
 
@@ -83,21 +81,55 @@ func (s *spares) makeAhead(size int64) {
 		s.mu.Unlock()
 		return
 	}
+	work := s.beginLocked(size)
+	s.mu.Unlock()
+	s.spawn(work)
+}
+
+// beginLocked returns the work of making a spare in the background.
+func (s *spares) beginLocked(size int64) (work func()) {
 	done := make(chan struct{})
 	s.making = done
 	name := s.nameLocked()
-	s.mu.Unlock()
-	s.spawn(func() {
+	return func() {
 		err := makeSpare(s.fs, name, size)
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.fault = err; lacksRoom(err) {
+			s.lackedLocked(size)
+		}
 		if err == nil {
+			s.wanted = 0
 			s.ready = append(s.ready, name)
 		}
-		s.fault = err
 		s.making = nil
 		close(done)
-	})
+	}
+}
+
+// lackedLocked notes that there was no room for a spare of a size. The next ones that are tried are smaller, down to a
+// quarter: a quota that statfs doesn't show may be too small for the segments that suit the disk.
+func (s *spares) lackedLocked(size int64) {
+	if s.wanted == 0 {
+		s.least = max(size/4, min(size, firstSegmentSize))
+	}
+	s.wanted = max(size/2/sectorSize*sectorSize, s.least)
+}
+
+// lacking reports whether there is no room for the next spare, as far as that is known. If so, it tries
+// again in the background.
+func (s *spares) lacking() bool {
+	s.mu.Lock()
+	lacks := s.wanted > 0
+	var work func()
+	if lacks && s.making == nil && !s.stopped {
+		work = s.beginLocked(s.wanted)
+	}
+	s.mu.Unlock()
+	if work != nil {
+		s.spawn(work)
+	}
+	return lacks
 }
 
 func (s *spares) nameLocked() string {
@@ -106,9 +138,7 @@ func (s *spares) nameLocked() string {
 	return name
 }
 
-// take returns the path of a spare, which it makes if there is none. On a full disk it makes one of
-// the smallest size, after removing the segments that are superfluous after a snapshot, and if that
-// isn't enough, the reserve.
+// take returns the path of a spare, which it makes if there is none, of the least size if there is hardly any room.
 func (s *spares) take(size, least int64) (string, error) {
 	s.wait()
 	s.mu.Lock()
@@ -118,38 +148,34 @@ func (s *spares) take(size, least int64) (string, error) {
 		s.ready = s.ready[1:]
 		return name, nil
 	}
-	if s.fault != nil && !errors.Is(s.fault, syscall.ENOSPC) {
+	if s.fault != nil && !lacksRoom(s.fault) {
 		return "", s.fault
 	}
-	s.fault = nil
 	if s.frugal {
 		size = min(size, least)
 	}
 	name := s.nameLocked()
-	err := makeSpare(s.fs, name, size)
-	if errors.Is(err, syscall.ENOSPC) {
-		freed, roomErr := s.room()
-		if roomErr != nil {
-			return "", roomErr
+	if err := makeSpare(s.fs, name, size); err != nil {
+		if lacksRoom(err) {
+			s.lackedLocked(size)
 		}
-		if freed {
-			err = makeSpare(s.fs, name, least)
-		}
-	}
-	if errors.Is(err, syscall.ENOSPC) && s.reserve() {
-		err = makeSpare(s.fs, name, least)
-	}
-	if err != nil {
 		return "", err
 	}
 	return name, nil
 }
 
-// giveUp removes all spares but one, which is for the next segment, and reports whether it removed
-// any.
-func (s *spares) giveUp() (bool, error) {
+// spoiled keeps a spare that take returned and that could not become a segment because of err. It returns err.
+func (s *spares) spoiled(name string, err error) error {
 	s.mu.Lock()
-	keep := min(len(s.ready), 1)
+	defer s.mu.Unlock()
+	s.ready = append([]string{name}, s.ready...)
+	return err
+}
+
+// giveUp removes all spares but keep, and reports whether it removed any.
+func (s *spares) giveUp(keep int) (bool, error) {
+	s.mu.Lock()
+	keep = min(len(s.ready), keep)
 	names := s.ready[keep:]
 	s.ready = s.ready[:keep:keep]
 	s.mu.Unlock()
@@ -194,43 +220,38 @@ func (s *spares) stop() {
 func (s *spares) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if errors.Is(s.fault, syscall.ENOSPC) {
+	if lacksRoom(s.fault) {
 		return nil
 	}
 	return s.fault
 }
 
-// full reports whether the last spare could not be made for lack of space, and clears that error:
-// the next Append that needs a spare tries again.
-func (s *spares) full() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !errors.Is(s.fault, syscall.ENOSPC) {
-		return false
-	}
-	s.fault = nil
-	return true
-}
-
-// retire keeps a purged segment's file as a spare, or removes it if there are enough spares or it
-// is too small. The new name is durable before the file can be written again: a crash must not
-// leave new content under the old name.
+// retire keeps a purged segment's file as a spare, or removes it if there are enough spares, it is too small or it
+// can't be overwritten in place. Where there is hardly any room, one of any size is kept: the next segment then needs
+// none. The new name is durable before the file can be written again: a crash must not leave new content under the old
+// name.
 //
 // mu is not held during the disk operations, because an Append needs it.
-func (s *spares) retire(path string, size, wanted int64) error {
+func (s *spares) retire(path string, size, wanted int64, inPlace bool) error {
 	name := ""
 	s.mu.Lock()
-	if len(s.ready) < sparesMax && size >= wanted && size <= s.most && !s.frugal {
+	switch {
+	case size > s.most || !inPlace:
+	case s.frugal && len(s.ready) == 0, !s.frugal && len(s.ready) < sparesMax && size >= wanted:
 		name = s.nameLocked()
 	}
 	s.mu.Unlock()
-	if name == "" {
+	err := error(nil)
+	if name != "" {
+		err = s.fs.Rename(path, name)
+	}
+	if name == "" || NoRoom(err) {
 		if err := s.fs.Remove(path); err != nil {
 			return &FatalError{"remove", path, err}
 		}
 		return s.syncDir()
 	}
-	if err := s.fs.Rename(path, name); err != nil {
+	if err != nil {
 		return &FatalError{"rename", path, err}
 	}
 	if err := s.syncDir(); err != nil {
@@ -256,23 +277,26 @@ func makeSpare(fs FS, name string, size int64) error {
 	err := writeZeros(fs, tmp, size)
 	if err == nil {
 		if err = fs.Rename(tmp, name); err != nil {
-			err = &FatalError{"rename", tmp, err}
+			err = failure("rename", tmp, err)
 		}
 	}
-	if err != nil && errors.Is(err, syscall.ENOSPC) {
-		return errors.Join(err, fs.Remove(tmp))
+	if !lacksRoom(err) {
+		return err
 	}
+	// If no inode was left there is no file. If it can't be removed, the next start removes it.
+	fs.Remove(tmp)
 	return err
 }
 
 func writeZeros(fs FS, name string, size int64) (err error) {
 	f, err := fs.Create(name)
 	if err != nil {
-		return &FatalError{"create", name, err}
+		return failure("create", name, err)
 	}
 	defer f.Close()
+	f.InPlace(true)
 	if err := f.Allocate(size); err != nil {
-		return &FatalError{"allocate", name, err}
+		return failure("allocate", name, err)
 	}
 	zeros := pageAligned(int(min(size, zeroStep)))
 	direct := size%pageSize == 0 && f.Direct(true)
@@ -284,17 +308,17 @@ func writeZeros(fs FS, name string, size int64) (err error) {
 			_, err = f.WriteAt(piece, off)
 		}
 		if err != nil {
-			return &FatalError{"write", name, err}
+			return failure("write", name, err)
 		}
 		if direct {
 			continue // the disk has received it already
 		}
 		if err := f.WriteOut(off, int64(len(piece))); err != nil {
-			return &FatalError{"write out", name, err}
+			return failure("write out", name, err)
 		}
 	}
 	if err := f.Fdatasync(); err != nil {
-		return &FatalError{"fdatasync", name, err}
+		return failure("fdatasync", name, err)
 	}
 	return nil
 }

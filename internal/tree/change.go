@@ -124,3 +124,18 @@ func (t *Tree) Change() (c Change, ok bool) {
 	}
 	return c, c.ID != 0
 }
+
+// MembersVersion returns a number that differs for any two states of the membership and of the change in progress,
+// or 0 if there is neither.
+func (t *Tree) MembersVersion() int64 {
+	n := t.at(t.find(pathConfig))
+	if t.change.id == 0 && len(t.data(n)) == 0 {
+		return 0
+	}
+	// Change ids and config versions are zxids, each larger than the one before.
+	version := 2 * max(n.mzxid, t.change.id)
+	if t.change.named {
+		version++
+	}
+	return version
+}

@@ -59,6 +59,9 @@ type faulty struct {
 var faults = []fault{
 	{name: "a slow disk", alerts: []string{"ZooidSlowFsync", "ZooidSlowWrites", "ZooidRequestsPileUp"},
 		harm: (*faulty).slowDisk},
+	{name: "a hung disk", alerts: []string{"ZooidHangs"}, config: func(*faulty) map[string]string {
+		return map[string]string{"fsync.stallSeconds": "0"}
+	}, harm: (*faulty).hangDisk},
 	{name: "a disk that fills up", alerts: []string{"ZooidDiskFilling", "ZooidDiskFull"}, config: (*faulty).ownDisk,
 		harm: (*faulty).fillDisk},
 	{name: "a tree that fills the memory", alerts: []string{"ZooidMemoryShort"}, config: func(*faulty) map[string]string {
@@ -87,7 +90,7 @@ func TestAlerts(t *testing.T) {
 	_, subject := programs(t)
 	covered := slices.Clone(ensembleAlerts)
 	var ports []int
-	free := freeport.Take(t, 10)
+	free := freeport.Take(t, 11)
 	of := make([][]int, len(faults))
 	for i := range faults {
 		covered = append(covered, faults[i].alerts...)
@@ -193,27 +196,49 @@ func (f *faulty) client() *zk.Client {
 	return c
 }
 
-// slowDisk makes each fdatasync of the log take 1.5 s, while 950 clients' requests wait for it.
-func (f *faulty) slowDisk() {
+// delayed makes each fdatasync of the first server take so long, until the function that it returns is called.
+func (f *faulty) delayed(by time.Duration) (end func()) {
+	f.Helper()
 	if out, err := exec.Command("strace",
 		"-o", "/dev/null", "-e", "inject=getpid:error=EIO", "true").CombinedOutput(); err != nil {
 		f.missing("strace doesn't work here: %v: %s", err, out)
 	}
-	c := f.client()
-	if _, err := c.Create(f.ctx, "/slow", nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
-		f.Fatal(err)
-	}
 	slow := exec.Command("strace", "-f", "-p", fmt.Sprint(f.servers[0].process.Process.Pid),
 		"-o", filepath.Join(f.dir, "strace"),
-		"-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_exit=1500000")
+		"-e", "trace=fdatasync", "-e", fmt.Sprintf("inject=fdatasync:delay_exit=%d", by.Microseconds()))
 	slow.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := slow.Start(); err != nil {
 		f.Fatal(err)
 	}
-	defer func() {
+	return func() {
 		slow.Process.Signal(syscall.SIGTERM) // it lets go of the server
 		slow.Wait()
-	}()
+	}
+}
+
+// hangDisk makes a write of the log hang for 8 s, again and again.
+func (f *faulty) hangDisk() {
+	c := f.client()
+	defer f.delayed(8 * time.Second)()
+	ctx, stop := context.WithCancel(f.ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			c.Create(ctx, fmt.Sprintf("/hung%d", n), nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)) // an error is of the hang
+		}
+	})
+	f.fires(nil, f.fault.alerts...)
+}
+
+// slowDisk makes each fdatasync of the log take 1.5 s, while 950 clients' requests wait for it.
+func (f *faulty) slowDisk() {
+	c := f.client()
+	if _, err := c.Create(f.ctx, "/slow", nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+		f.Fatal(err)
+	}
+	defer f.delayed(1500 * time.Millisecond)()
 	ctx, stop := context.WithCancel(f.ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()

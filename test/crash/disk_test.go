@@ -2,7 +2,6 @@ package crash
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -124,40 +123,4 @@ func lasting(usual, nightly time.Duration) time.Duration {
 		return nightly
 	}
 	return usual
-}
-
-// mountMax is the size of the small file systems below.
-const mountMax = 256 << 20
-
-// mounted mounts a small file system for the test, or skips it.
-func mounted(t *testing.T, kind string) string {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("mounting needs root")
-	}
-	dir := t.TempDir()
-	var cmd *exec.Cmd
-	switch kind {
-	case "tmpfs":
-		cmd = exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d", mountMax), "zooid-crash", dir)
-	case "ext4":
-		if _, err := exec.LookPath("mkfs.ext4"); err != nil {
-			t.Skip("mkfs.ext4 is not installed")
-		}
-		image := dir + ".img"
-		t.Cleanup(func() { os.Remove(image) })
-		if err := os.WriteFile(image, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(image, mountMax); err != nil {
-			t.Fatal(err)
-		}
-		run(t, "mkfs.ext4", "-q", "-m", "0", image)
-		cmd = exec.Command("mount", "-o", "loop", image, dir)
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("mount a small %s: %v: %s", kind, err, out)
-	}
-	t.Cleanup(func() { run(t, "umount", dir) })
-	return dir
 }

@@ -35,6 +35,8 @@ type Options struct {
 	// which they are started.
 	Hosts []string
 	Wraps [][]string
+	// Command, if set, starts a server instead of a program of Zooid's; the path of its zoo.cfg is appended.
+	Command []string
 	// Program, if set, is the servers' program, used instead of the one that Build makes.
 	Program string
 	// Programs, if set, are the servers' programs, one of which may be of an older version.
@@ -92,7 +94,7 @@ const startAttempts = 3
 func Start(t testing.TB, o Options) *Ensemble {
 	t.Helper()
 	program := o.Program
-	if program == "" {
+	if program == "" && o.Command == nil {
 		program = Build(t)
 	}
 	for attempt := 1; ; attempt++ {
@@ -205,7 +207,7 @@ func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 		folder := filepath.Join(root, fmt.Sprint(i+1))
 		s := &Server{
 			ID: i + 1, Addr: fmt.Sprintf("%s:%d", o.host(i), own[0]), Peer: fmt.Sprintf("%s:%d", o.host(i), own[1]),
-			Folder: folder, program: program, log: folder + ".log",
+			Folder: folder, program: program, starter: o.Command, log: folder + ".log",
 		}
 		s.twoDirs = (round+i)%2 == 1 && !o.OneDirectory
 		if i == 0 && o.Disk != "" {

@@ -24,14 +24,17 @@ const (
 	earlyCommit = "c34027bdb921bf5dd7277c23dee0662db18f1c34"
 	// hashedCommit is the last one whose ensembles have an id that follows from their server lines. It knows level 2.
 	hashedCommit = "d1ccefcb53707981de8ac292b766a7799ec6bae9"
-	// landedCommit is the last one that has landed. It knows level 2.
-	landedCommit = "1ed30d5732249e9cbe3c05e6724c17b2158be71a"
+	// foundedCommit is the first one whose ensembles have an id that is drawn. It knows level 2.
+	foundedCommit = "1ed30d5732249e9cbe3c05e6724c17b2158be71a"
+	// landedCommit is the last one that has landed. It knows level 3.
+	landedCommit = "7581575d27b0db099c02c1310416377cff76427c"
 )
 
 // The levels of the versions.
 const (
 	firstLevel  = "1"
 	secondLevel = "2"
+	thirdLevel  = "3"
 )
 
 // presentLevel is the level of this version.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,8 +86,9 @@ type Server struct {
 	Wrap []string
 
 	program string
-	twoDirs bool   // the log has a directory of its own (dataLogDir)
-	log     string // file with its output; never on a disk that is made to fail
+	starter []string // instead of program and its first argument, if set
+	twoDirs bool     // the log has a directory of its own (dataLogDir)
+	log     string   // file with its output; never on a disk that is made to fail
 	process *exec.Cmd
 	exited  chan struct{}
 }
@@ -118,7 +120,11 @@ func (s *Server) Start() error {
 		return err
 	}
 	defer log.Close()
-	argv := append(append([]string{}, s.Wrap...), s.program, "server", filepath.Join(s.Folder, "zoo.cfg"))
+	command := s.starter
+	if command == nil {
+		command = []string{s.program, "server"}
+	}
+	argv := slices.Concat(s.Wrap, command, []string{filepath.Join(s.Folder, "zoo.cfg")})
 	s.process = exec.Command(argv[0], argv[1:]...)
 	s.process.Dir = s.Folder
 	s.process.Stdout, s.process.Stderr = log, log

@@ -116,6 +116,24 @@ func (p *Pulse) Longest(from, to time.Time) time.Duration {
 	return longest
 }
 
+// Silent returns the longest time between the answers to two successive writes, of which one is after from and
+// the other before to. Writes that were lost with their connection don't end it.
+func (p *Pulse) Silent(from, to time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var longest time.Duration
+	for i := len(p.beats) - 1; i > 0; i-- {
+		before, after := p.beats[i-1].answered, p.beats[i].answered
+		if after.Before(from) {
+			break
+		}
+		if before.Before(to) {
+			longest = max(longest, after.Sub(before))
+		}
+	}
+	return longest
+}
+
 // Beats returns the number of writes sent and answered between two times.
 func (p *Pulse) Beats(from, to time.Time) int {
 	p.mu.Lock()

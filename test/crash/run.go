@@ -40,8 +40,12 @@ type RunOptions struct {
 	// Strangers says that other clients write to the servers, outside the load's
 	// root. Their requests aren't recorded or judged.
 	Strangers bool
+	// DeliveryMax, if not 0, is how long a reply may take from a server to the journal (check.Options).
+	DeliveryMax time.Duration
 	// Expiring says that sessions may expire, because service is interrupted for longer than they last.
 	Expiring bool
+	// DiskFills says that the disk of a server alone fills up: until there is room, sessions begin without the log.
+	DiskFills bool
 }
 
 // loadBodyMax is more than the length of any request of a Load.
@@ -303,7 +307,8 @@ func (r *Run) judge(exact bool) *check.Report {
 		h.Servers = nil
 		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return e.Kind == history.KindDump })
 	}
-	o := check.Options{ExtendedTypes: true, ViolationsMax: 10}
+	o := check.Options{ExtendedTypes: true, ViolationsMax: 10, DeliveryMax: r.o.DeliveryMax}
+	o.LocalSessions = r.o.DiskFills
 	if r.o.Strangers {
 		o.Under = root
 		leaveOutStrangers(h)

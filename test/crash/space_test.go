@@ -1,12 +1,9 @@
 package crash
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,50 +14,6 @@ import (
 // spacePatience is how long a server may take to notice that its disk is full,
 // or has room again; it looks once a second.
 const spacePatience = time.Minute
-
-// A filler is a file that leaves a file system as much room as it is told.
-type filler struct {
-	t   *testing.T
-	dir string
-	n   int
-}
-
-// leave fills the file system until only free bytes are left, as far as that
-// goes.
-func (f *filler) leave(free int64) {
-	f.t.Helper()
-	for range 100 {
-		var st syscall.Statfs_t
-		if err := syscall.Statfs(f.dir, &st); err != nil {
-			f.t.Fatal(err)
-		}
-		have := int64(st.Bavail) * st.Bsize
-		if have <= free+1<<20 {
-			return
-		}
-		f.n++
-		file, err := os.Create(filepath.Join(f.dir, fmt.Sprintf("filler%d", f.n)))
-		if err != nil {
-			if errors.Is(err, syscall.ENOSPC) {
-				return
-			}
-			f.t.Fatal(err)
-		}
-		// In halves if need be: some blocks are the file system's own, and the server
-		// takes some meanwhile.
-		for size := have - free; size >= 1<<20 && syscall.Fallocate(int(file.Fd()), 0, 0, size) != nil; {
-			size /= 2
-		}
-		file.Close()
-	}
-}
-
-// empty removes everything leave made.
-func (f *filler) empty() {
-	for ; f.n > 0; f.n-- {
-		os.Remove(filepath.Join(f.dir, fmt.Sprintf("filler%d", f.n)))
-	}
-}
 
 // A probe is a client that asks one question at a time.
 type probe struct {
@@ -128,18 +81,21 @@ func (p *probe) until(what string, want jute.Code, ask func() jute.Code) {
 
 // TestFullDisk fills the file system of a server alone: writes are refused with a
 // clear error, everything else goes on, also over a kill, and writes are
-// accepted again by themselves when there is room.
+// accepted again by themselves when there is room. No room is no bytes, no inodes, or no more of
+// a quota.
 func TestFullDisk(t *testing.T) {
 	seed, _ := hurtful(t)
-	for _, kind := range []string{"tmpfs", "ext4"} {
-		t.Run(kind, func(t *testing.T) {
-			dir := mounted(t, kind)
-			f := &filler{t: t, dir: dir}
+	for _, kind := range smallDisks {
+		t.Run(kind.name, func(t *testing.T) {
+			if kind.nightly && !*long {
+				t.Skip("runs with -long")
+			}
+			dir, f := kind.mount(t)
 			o := trio(seed, 500)
 			o.Servers, o.Pulses, o.Disk = 1, false, filepath.Join(dir, "zooid")
 			o.Allowed = []jute.Code{jute.ErrThrottledOp}
 			r := Begin(t, o)
-			for _, free := range []int64{8 << 20, 0} {
+			for _, free := range kind.leaves {
 				r.full(t, f, free)
 			}
 			r.Verdict()
@@ -148,7 +104,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 // full fills the disk of the first server but for some bytes, and empties it.
-func (r *Run) full(t *testing.T, f *filler, free int64) {
+func (r *Run) full(t *testing.T, f hog, free int64) {
 	t.Helper()
 	s := r.Servers[0]
 	logged := len(s.Log())
@@ -159,9 +115,9 @@ func (r *Run) full(t *testing.T, f *filler, free int64) {
 		t.Fatalf("create %s: %v", path, code)
 	}
 	mortal := r.mortal(path + "-mortal")
-	f.leave(free)
+	f.fill(free)
 	p.until("set on a full disk", jute.ErrThrottledOp, func() jute.Code { return p.set(path) })
-	if said := s.Log()[logged:]; !strings.Contains(said, "the disk is nearly full") {
+	if said := s.Log()[logged:]; !strings.Contains(said, "refuses its clients' writes until there is room") {
 		t.Errorf("the log doesn't say that the disk is full:\n%s", said)
 	}
 	if code := p.create(path+"-no", jute.ModePersistent); code != jute.ErrThrottledOp {
@@ -231,8 +187,7 @@ func (r *Run) mortal(path string) *traffic.Client {
 // leadership over, refuses its own clients' writes, and the others' go on.
 func TestFullDiskOfTheLeader(t *testing.T) {
 	seed, _ := hurtful(t)
-	dir := mounted(t, "tmpfs")
-	f := &filler{t: t, dir: dir}
+	dir, f := smallDisks[0].mount(t)
 	o := trio(seed, 500)
 	o.Pulses, o.Disk = false, filepath.Join(dir, "zooid")
 	o.Allowed = []jute.Code{jute.ErrThrottledOp}
@@ -252,7 +207,7 @@ func TestFullDiskOfTheLeader(t *testing.T) {
 			t.Fatal(code)
 		}
 	}
-	f.leave(0)
+	f.fill(0)
 	set := func(i int) func() jute.Code {
 		return func() jute.Code { return probes[i].set(fmt.Sprintf("%s/full%d", root, i)) }
 	}
@@ -274,4 +229,64 @@ func TestFullDiskOfTheLeader(t *testing.T) {
 		}
 	}
 	r.Verdict()
+}
+
+// TestFullDiskOfAFollower fills the file system of a follower, and the others' clients write until
+// its log has no room at all. It doesn't end, and catches up by itself when there is room.
+func TestFullDiskOfAFollower(t *testing.T) {
+	seed, _ := hurtful(t)
+	for _, kind := range smallDisks {
+		t.Run(kind.name, func(t *testing.T) {
+			if !kind.follower && !*long {
+				t.Skip("runs with -long")
+			}
+			dir, f := kind.mount(t)
+			o := trio(seed, 500)
+			o.Pulses, o.Disk, o.Expiring = false, filepath.Join(dir, "zooid"), true
+			o.Allowed = []jute.Code{jute.ErrThrottledOp}
+			r := Begin(t, o)
+			if r.leader() == 0 {
+				r.Servers[0].Stop()
+				if _, err := r.LeaderOtherThan(0); err != nil {
+					t.Fatal(err)
+				}
+				r.Restart(0)
+			}
+			path := root + "/large"
+			writer := r.probe(t, 1, sessionTimeout)
+			if code := writer.create(path, jute.ModePersistent); code != jute.OK {
+				t.Fatal(code)
+			}
+			r.WaitAnswered(200)
+			f.fill(0)
+			exhausted := time.Now()
+			for large := make([]byte, 256<<10); !strings.Contains(r.Servers[0].Log(), "no room is left for the log"); {
+				if writer.n++; time.Since(exhausted) > spacePatience {
+					t.Fatalf("after %d large writes over another server the log has room still:\n%s", writer.n, r.Servers[0].LogEnd())
+				}
+				if writer.n%8 == 0 {
+					f.fill(0) // what a snapshot and the purge after it have freed
+				}
+				copy(large, fmt.Sprintf("%x-%d", writer.c.Session(), writer.n))
+				q := jute.SetDataRequest{Path: path, Data: large, Version: -1}
+				if code, _ := writer.ask(jute.OpSetData, q.Append(nil)); code != jute.OK {
+					t.Fatalf("set over a server whose disk has room: %v", code)
+				}
+			}
+			t.Logf("the log was out of room %v after the disk, by %d large writes",
+				time.Since(exhausted).Round(time.Millisecond), writer.n)
+			writer.until("set beside a log without room", jute.OK, func() jute.Code { return writer.set(path) })
+			if !r.Servers[0].Running() {
+				t.Fatalf("the server ended:\n%s", r.Servers[0].LogEnd())
+			}
+			f.empty()
+			healed := r.probe(t, 0, spacePatience)
+			healed.until("set when there is room again", jute.OK, func() jute.Code { return healed.set(path) })
+			if !strings.Contains(r.Servers[0].Log(), "the log has room again") {
+				t.Error("the log of the server doesn't say that it goes on")
+			}
+			r.WaitAnswered(100)
+			r.Verdict()
+		})
+	}
 }

@@ -19,6 +19,7 @@ type list struct {
 	waiting []uint64
 	applied []uint64
 	sick    error         // what Apply returns
+	busy    chan struct{} // if not nil, Apply takes until it is closed
 	lineage atomic.Uint64 // what Lineage returns
 	ticks   atomic.Uint64 // how often the Loop asked for the levels: at each tick, and once more at every fourth
 }
@@ -51,6 +52,12 @@ func (l *list) Batch() (data []byte) {
 }
 
 func (l *list) Apply(entries []quorum.Entry) error {
+	l.mu.Lock()
+	busy := l.busy
+	l.mu.Unlock()
+	if busy != nil {
+		<-busy
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range entries {

@@ -14,7 +14,7 @@ import (
 // The kinds of frame that the accepting side of a connection sends. Other kinds are
 // ignored, so later versions may add some.
 const (
-	noteLevel quorum.FrameKind = 1 // the sender's feature level, 4 bytes
+	noteLevel quorum.FrameKind = 1 // the sender's feature level, 4 bytes, and the highest kind of frame it knows, 1 byte
 	noteSkips quorum.FrameKind = 2 // the sender's decisions to skip entries (skips.go)
 	// noteLineage is the sender's lineage (lineage.go), 8 bytes.
 	noteLineage quorum.FrameKind = 3
@@ -23,7 +23,7 @@ const (
 )
 
 func appendLevel(b []byte, level uint32) []byte {
-	return binary.BigEndian.AppendUint32(appendFrameHead(b, noteLevel, 4), level)
+	return append(binary.BigEndian.AppendUint32(appendFrameHead(b, noteLevel, 5), level), byte(quorum.FrameKindMax))
 }
 
 // readNotes reads the notes that the accepting side of c sends, until c ends. It calls
@@ -45,7 +45,11 @@ func readNotes(c io.Reader, note func(quorum.Event), lineage func(uint64)) error
 		}
 		switch kind := quorum.FrameKind(head[4]); {
 		case kind == noteLevel && n >= 4:
-			note(quorum.Event{Kind: quorum.EventLevel, Level: binary.BigEndian.Uint32(payload)})
+			e := quorum.Event{Kind: quorum.EventLevel, Level: binary.BigEndian.Uint32(payload)}
+			if n > 4 { // earlier versions don't tell
+				e.Frames = quorum.FrameKind(payload[4])
+			}
+			note(e)
 		case kind == noteDeparted && n == quorum.DepartureSize:
 			note(quorum.Event{Kind: quorum.EventDeparted, Data: payload})
 		case kind == noteSkips:

@@ -61,14 +61,14 @@ type Peer struct {
 	worked   chan struct{} // signals that the work is done; capacity 1
 	began    time.Time     // SinceTurn counts from it
 	turned   atomic.Int64  // time (ns) of the last tick, since began
-	writing  writing
+	tasks    tasks
 	kicked   chan struct{} // capacity 1
 	transfer chan struct{} // capacity 1
 	stop     chan struct{}
 	done     chan struct{}
 	once     sync.Once
 
-	mu sync.Mutex // held by the goroutine that uses the loop: run, and while that one writes the log, standIn
+	mu sync.Mutex // held by the goroutine that uses the loop: run, and while that one does a task, standIn
 }
 
 // Open returns a Peer that continues from what o.Dir holds, or begins a new group. It
@@ -79,8 +79,8 @@ func Open(o Options) (*Peer, error) {
 		transfer: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		transport: newTransport(o.ID, o.Cluster, o.Secure, o.Log), began: time.Now(),
 	}
-	p.writing.timer = time.AfterFunc(time.Hour, p.watchWrite)
-	p.writing.timer.Stop()
+	p.tasks.timer = time.AfterFunc(time.Hour, p.watchTask)
+	p.tasks.timer.Stop()
 	inForce, known := o.State.Levels()
 	p.transport.level = known
 	p.transport.inForce.Store(inForce)
@@ -161,13 +161,16 @@ func (p *Peer) Close() {
 // server whose disk hangs.
 func (p *Peer) Abandon() { p.transport.abandon() }
 
+// Drain sets whether this server drains; see quorum.Loop.Drain. It doesn't wait for anything.
+func (p *Peer) Drain(w quorum.DrainWish) (number uint64) { return p.loop.Drain(w) }
+
 // Status returns the state of the quorum as this server sees it.
 func (p *Peer) Status() quorum.Status { return p.loop.Status() }
 
 // run is the loop's goroutine.
 func (p *Peer) run() {
 	defer close(p.done)
-	defer p.writing.timer.Stop()
+	defer p.tasks.timer.Stop()
 	defer close(p.work)
 	go p.workBeside()
 	defer p.streams.drop()
@@ -235,8 +238,8 @@ func (p *Peer) turns() (err error) {
 
 // turn does all work that is ready. The caller holds mu.
 func (p *Peer) turn() {
-	for w := p.loop.Advance(); w != nil; w = p.loop.Advance() {
-		p.write(w)
+	for t := p.loop.Advance(); t != nil; t = p.loop.Advance() {
+		p.do(t)
 	}
 }
 
@@ -266,9 +269,9 @@ func unreadable(failure any) error {
 }
 
 // handleWaiting hands the loop all events that are waiting, so that one turn serves
-// them all.
+// them all, unless it is full.
 func (p *Peer) handleWaiting() {
-	for {
+	for !p.loop.Full() {
 		select {
 		case e := <-p.transport.events:
 			p.handle(e)
@@ -283,7 +286,7 @@ func (p *Peer) handle(e quorum.Event) {
 	p.loop.Handle(e)
 	switch e.Kind {
 	case quorum.EventRaft, quorum.EventForward, quorum.EventReport, quorum.EventMembers, quorum.EventDigest,
-		quorum.EventClock:
+		quorum.EventClock, quorum.EventDrain, quorum.EventDrainAnswer:
 		p.transport.frames.give(e.Data)
 	}
 }

@@ -7,56 +7,56 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// The loop's goroutine writes the log itself: handing each write to another goroutine would cost
-// more than most writes take. But if a write takes longer than a tick, standIn turns the loop in
-// its place until the write is over, so that this server's messages, its ticks and the reports
-// about its clients don't wait for the disk. Peer.mu says whose turn it is.
+// The loop's goroutine does its tasks itself: handing each to another goroutine would cost more than
+// most of them take. But if a task takes longer than a tick, standIn turns the loop in its place
+// until the task is over, so that this server's messages, its ticks and the reports about its
+// clients wait neither for the disk nor for the replica. Peer.mu says whose turn it is.
 
 // standInPause is how long a stand-in waits before it looks for events again.
 const standInPause = 5 * time.Millisecond
 
-// writing tells standIn of the loop's writes.
-type writing struct {
-	number  atomic.Uint64 // odd while a write is under way; grows with each begin and end
+// tasks tells standIn of the loop's tasks.
+type tasks struct {
+	number  atomic.Uint64 // odd while a task is under way; grows with each begin and end
 	watched atomic.Bool   // the timer runs
-	timer   *time.Timer   // calls Peer.watchWrite
+	timer   *time.Timer   // calls Peer.watchTask
 }
 
-// write makes a write that is due, with mu free. The caller holds mu.
-func (p *Peer) write(w *quorum.Write) {
-	p.writing.number.Add(1)
-	if !p.writing.watched.Load() && p.writing.watched.CompareAndSwap(false, true) {
-		p.writing.timer.Reset(p.o.Tick)
+// do does a task that is due, with mu free. The caller holds mu.
+func (p *Peer) do(t *quorum.Task) {
+	p.tasks.number.Add(1)
+	if !p.tasks.watched.Load() && p.tasks.watched.CompareAndSwap(false, true) {
+		p.tasks.timer.Reset(p.o.Tick)
 	}
 	p.mu.Unlock()
 	func() {
 		defer p.mu.Lock()
-		w.Do()
+		t.Do()
 	}()
-	p.writing.number.Add(1)
-	p.loop.Wrote()
+	p.tasks.number.Add(1)
+	p.loop.Done()
 }
 
-// watchWrite runs a tick after the first write, and then each tick while there are any. A write
-// that is still under way at the next look gets a stand-in.
-func (p *Peer) watchWrite() {
-	seen := p.writing.number.Load()
+// watchTask runs a tick after the first task, and then each tick while there are any. A task that is
+// still under way at the next look gets a stand-in.
+func (p *Peer) watchTask() {
+	seen := p.tasks.number.Load()
 	for p.rest(p.o.Tick) {
-		now := p.writing.number.Load()
+		now := p.tasks.number.Load()
 		if now == seen && now%2 == 0 {
-			p.writing.watched.Store(false)
-			if p.writing.number.Load() == now || p.writing.watched.Swap(true) {
-				return // no write has begun since, or its beginner has set the timer
+			p.tasks.watched.Store(false)
+			if p.tasks.number.Load() == now || p.tasks.watched.Swap(true) {
+				return // no task has begun since, or its beginner has set the timer
 			}
 		}
 		if now == seen {
 			p.standIn(now)
 		}
-		seen = p.writing.number.Load()
+		seen = p.tasks.number.Load()
 	}
 }
 
-// standIn turns the loop while the write with that number is under way.
+// standIn turns the loop while the task with that number is under way.
 func (p *Peer) standIn(number uint64) {
 	ticked := time.Now()
 	for p.standInOnce(number, &ticked) && p.rest(standInPause) {
@@ -73,11 +73,11 @@ func (p *Peer) rest(d time.Duration) bool {
 	}
 }
 
-// standInOnce does what waits, and reports whether the write is still under way.
+// standInOnce does what waits, and reports whether the task is still under way.
 func (p *Peer) standInOnce(number uint64, ticked *time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.writing.number.Load() != number || p.loop.Failed() != nil {
+	if p.tasks.number.Load() != number || p.loop.Failed() != nil {
 		return false
 	}
 	defer func() {
@@ -90,7 +90,7 @@ func (p *Peer) standInOnce(number uint64, ticked *time.Time) bool {
 		}
 	}()
 	p.handleWaiting()
-	p.loop.Advance() // nothing is due before the write is over
+	p.loop.Advance() // nothing is due before the task is over
 	if time.Since(*ticked) >= p.o.Tick {
 		*ticked = time.Now()
 		p.tick()

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
@@ -181,7 +180,7 @@ func (s *streams) receive(c net.Conn, from uint64) {
 	message, w, err := s.take(c)
 	if err != nil {
 		s.log.Warn("a snapshot of a peer did not arrive whole; what came is kept", "peer", from, "err", err)
-		if errors.Is(err, syscall.ENOSPC) {
+		if storage.NoRoom(err) {
 			s.pause()
 		}
 		return

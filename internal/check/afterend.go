@@ -1,0 +1,88 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// answerBoundMin is the least bound of X10, in nanoseconds: servers bound sessions of less than three seconds
+// by a second (decision 086).
+const answerBoundMin = 1e9
+
+// clockRateShare bounds how much slower a server's clock may run than the history's: one part in a hundred.
+const clockRateShare = 100
+
+// answerBound returns for how long s may be answered after its end, in nanoseconds.
+func (s *session) answerBound() int64 {
+	bound := max(s.timeout/3, answerBoundMin)
+	return bound + bound/clockRateShare
+}
+
+// over notes that an event showed at a time that s had ended.
+func (s *session) over(at int64, event int) {
+	if s.overBy == 0 || at < s.overBy {
+		s.overBy, s.overEvent = at, event
+	}
+}
+
+// afterEnd checks that no session is answered long after its end (X10).
+//
+// No client records when a session's end was committed. But it was committed by the time at which anybody
+// received its zxid, or a later one, and by the time at which the session's own client was refused: that is the
+// session's overBy. A server that answers a request decides so after the request was sent, so a request that was
+// sent later than the bound after overBy shows the fault, however long its answer took to arrive. A request
+// that was sent before may have been answered in time. It counts only if its answer came later than
+// Options.DeliveryMax allows.
+func (c *checker) afterEnd() {
+	if c.opt.AnswersAfterEnd {
+		return
+	}
+	var ended []*session
+	for _, s := range c.order {
+		if c.unwritten(s) {
+			continue // only one server knew it, and others refuse it while it lives
+		}
+		if s.endEvent >= 0 && c.h.Events[s.endEvent].Kind == history.KindConnected {
+			s.over(c.h.Events[s.endEvent].Time, s.endEvent)
+		}
+		if s.endZxid > 0 && !s.endGuessed {
+			ended = append(ended, s)
+		}
+	}
+	c.seenOver(ended)
+	for i := range c.ops {
+		o := &c.ops[i]
+		s := o.conn.session
+		if s == nil || s.overBy == 0 || o.rep < 0 || o.kind == jute.OpCloseSession && o.own == s.endZxid {
+			continue // the answer to a closeSession tells of the end
+		}
+		sent, got, bound := c.h.Events[o.req].Time-s.overBy, c.h.Events[o.rep].Time-s.overBy, s.answerBound()
+		if sent > bound || c.opt.DeliveryMax > 0 && got > bound+int64(c.opt.DeliveryMax) {
+			c.violate(X10,
+				fmt.Sprintf("session %#x, whose timeout is %.3f s, was over: its %s was sent %.3f s and answered %.3f s after that had been seen",
+					s.id, float64(s.timeout)/1e9, o.kind, float64(sent)/1e9, float64(got)/1e9), int(o.rep), int(o.req), s.overEvent)
+		}
+	}
+}
+
+// seenOver finds when somebody received the zxid of each session's end, or a later one.
+func (c *checker) seenOver(ended []*session) {
+	slices.SortStableFunc(ended, func(a, b *session) int { return cmp.Compare(a.endZxid, b.endZxid) })
+	for i := range c.h.Events {
+		if len(ended) == 0 {
+			return
+		}
+		e := &c.h.Events[i]
+		if e.Kind != history.KindReply && e.Kind != history.KindNotification {
+			continue
+		}
+		for len(ended) > 0 && e.Zxid >= ended[0].endZxid {
+			ended[0].over(e.Time, i)
+			ended = ended[1:]
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package quorum
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A drained server turns clients away until it is started again. If each of three servers drains,
+// nobody serves. So a server asks the leader before it drains, and the leader grants that only if a
+// majority of the voters stays: voters that are known to serve and neither drain nor may drain.
+//
+// Nothing of this is in the log. Each server knows whether it drains itself, and reports it to the
+// leader several times a second:
+//
+//	report   term(8) ask(8) flags(1)
+//	answer   ask(8) reason; an empty reason grants
+//
+// A leader relies on reports of its own term only, which are no older than drainAgeTicks. A server
+// from which it has none doesn't count as one that stays, whatever the cause is.
+//
+// Two drains can't both be granted if only one may be:
+//
+//   - Within a term the leader decides one after the other. It remembers what it has granted until
+//     that server reports that it serves, or asks anew.
+//   - A server that hears of another leader or term gives its open ask a new number. Then an answer to
+//     the former one counts for nothing. So what it reports in a term says truly whether it drains or
+//     may still be granted a drain by the leader of an earlier term: it can't.
+//   - Of the grants that took effect, consider the one of the latest term, and the last one in it. Each
+//     voter that stayed by it had reported in that term that it doesn't drain, and has been granted
+//     nothing since. They are a majority.
+//
+// A server of an earlier version knows these frames neither as a leader nor as a follower. It is sent
+// none, and isn't counted as one that stays.
+
+const (
+	// drainTicks is the pause between two reports.
+	drainTicks = 4
+	// drainAgeTicks is how long a report is valid.
+	drainAgeTicks = 20
+	// drainReasonMax bounds the reason in an answer, in bytes.
+	drainReasonMax  = 512
+	drainReportSize = 8 + 8 + 1
+	drainAskSize    = 8
+)
+
+// The flags of a report.
+const (
+	drainAsks  = 1 << iota // it asks to drain
+	drainDoes              // it drains
+	drainStuck             // its disk is stuck
+)
+
+// A DrainWish is what a server wants about draining.
+type DrainWish uint8
+
+const (
+	DrainNot   DrainWish = iota // serve
+	DrainAsk                    // drain if the leader grants it
+	DrainForce                  // drain whatever the others do
+)
+
+// Draining says whether a server drains.
+type Draining struct {
+	Drained bool   // it may turn clients away
+	Wish    uint64 // number of the wish that this is about
+	// Refusal is why the leader has refused the open ask, or why it couldn't be asked; "" if it hasn't answered yet. The
+	// server goes on asking. Final says that asking again is useless as long as others drain.
+	Refusal string
+	Final   bool
+}
+
+// A DrainRefusedError says that a server may not drain, because too few others would go on serving.
+type DrainRefusedError struct{ Why string }
+
+func (e *DrainRefusedError) Error() string {
+	return "drain this server: refused: " + e.Why +
+		". It serves on. Start the drained servers again, or undo their drains (zooid drain -undo); with -force and a reason (-why) it drains all the same"
+}
+
+// A drainReport is a follower's report, as the leader got it.
+type drainReport struct {
+	conn, tick uint64
+	ask        uint64
+	flags      byte
+}
+
+// drains holds what a server knows of drains.
+type drains struct {
+	wish       DrainWish
+	wishNumber uint64 // number of wish
+
+	drained bool
+	asking  bool
+	ask     uint64 // number of the last ask, which no other run of any server has used
+	refusal string
+	final   bool
+
+	told    map[uint64]drainReport // on a leader: the newest report of this term, by server
+	granted map[uint64]uint64      // on a leader: the number of the ask that was granted, by server
+}
+
+// Drain sets whether this server drains, and returns the number of that wish. Status().Draining
+// says what has become of it. Drain may be called from any goroutine.
+func (l *Loop) Drain(w DrainWish) (number uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wish = w
+	l.wishes++
+	return l.wishes
+}
+
+// tick carries out the wish and reports to the leader.
+func (d *drains) tick(l *Loop) {
+	l.mu.Lock()
+	wish, number := l.wish, l.wishes
+	l.mu.Unlock()
+	changed := number != d.wishNumber
+	if changed {
+		d.wish, d.wishNumber = wish, number
+		d.refusal, d.final = "", false
+		d.ask++
+		d.drained = d.drained && wish == DrainAsk || wish == DrainForce
+		d.asking = wish == DrainAsk && !d.drained
+	}
+	if !changed && l.ticks%drainTicks != 0 {
+		return
+	}
+	lead := l.lastLead.Leader
+	switch {
+	case l.lastLead.IsLeader:
+		if d.asking {
+			d.took(d.decide(l, l.o.ID))
+		}
+	case lead != 0 && l.levels.frames[lead] >= FrameDrainAnswer && l.o.Shell.Connected(lead):
+		l.o.Shell.Send(lead, FrameDrain, d.report(l))
+	case !d.asking:
+	case lead == 0:
+		d.refusal = "there is no leader to ask"
+	case l.levels.known[lead] != 0:
+		d.refusal = fmt.Sprintf("server %d leads and runs an earlier version, which doesn't know which servers drain", lead)
+	default:
+		d.refusal = fmt.Sprintf("server %d leads and isn't reached", lead)
+	}
+}
+
+// report returns this server's report to the leader.
+func (d *drains) report(l *Loop) []byte {
+	flags := byte(0)
+	if d.asking {
+		flags |= drainAsks
+	}
+	if d.drained {
+		flags |= drainDoes
+	}
+	if l.Stuck() {
+		flags |= drainStuck
+	}
+	b := binary.BigEndian.AppendUint64(nil, l.lastLead.Term)
+	return append(binary.BigEndian.AppendUint64(b, d.ask), flags)
+}
+
+// led handles a change of leader or term.
+func (d *drains) led() {
+	d.told, d.granted = map[uint64]drainReport{}, map[uint64]uint64{}
+	if d.asking {
+		d.ask++ // what the former leader may still grant counts for nothing
+	}
+}
+
+// reported handles a server's report, and answers if it asks.
+func (d *drains) reported(l *Loop, e Event) {
+	if len(e.Data) != drainReportSize || !l.lastLead.IsLeader || !contains(l.conf, e.From) ||
+		binary.BigEndian.Uint64(e.Data) != l.lastLead.Term || e.Conn < d.told[e.From].conn {
+		return
+	}
+	r := drainReport{conn: e.Conn, tick: l.ticks, ask: binary.BigEndian.Uint64(e.Data[8:]), flags: e.Data[16]}
+	d.told[e.From] = r
+	if was, ok := d.granted[e.From]; ok && (was != r.ask || r.flags&(drainAsks|drainDoes) == 0) {
+		delete(d.granted, e.From)
+	}
+	if r.flags&drainAsks == 0 || l.levels.frames[e.From] < FrameDrainAnswer {
+		return
+	}
+	reason, final := d.decide(l, e.From)
+	if reason == "" {
+		d.granted[e.From] = r.ask
+	}
+	answer := binary.BigEndian.AppendUint64(nil, r.ask)
+	if final {
+		reason = drainFinal + reason
+	}
+	l.o.Shell.Send(e.From, FrameDrainAnswer, append(answer, reason[:min(len(reason), drainReasonMax)]...))
+}
+
+// drainFinal begins the reason of a final refusal.
+const drainFinal = "!"
+
+// answered handles the leader's answer.
+func (d *drains) answered(l *Loop, e Event) {
+	if len(e.Data) < drainAskSize || len(e.Data) > drainAskSize+drainReasonMax || !d.asking ||
+		e.From != l.lastLead.Leader || binary.BigEndian.Uint64(e.Data) != d.ask {
+		return
+	}
+	reason, final := strings.CutPrefix(string(e.Data[drainAskSize:]), drainFinal)
+	d.took(reason, final)
+}
+
+// took takes the decision on this server's ask.
+func (d *drains) took(refusal string, final bool) {
+	d.refusal, d.final = refusal, final
+	if refusal == "" {
+		d.drained, d.asking = true, false
+	}
+}
+
+// decide returns why a server may not drain, or "". final says that this doesn't depend on servers of
+// which nothing is known now.
+func (d *drains) decide(l *Loop, id uint64) (refusal string, final bool) {
+	if _, ok := d.granted[id]; ok {
+		return "", false // the answer was lost
+	}
+	for _, voters := range [][]uint64{l.conf.GetVoters(), l.conf.GetVotersOutgoing()} {
+		var missing []string
+		staying, unknown := 0, 0
+		for _, v := range slices.Sorted(slices.Values(voters)) {
+			if v == id {
+				continue
+			}
+			why, certain := d.absent(l, v)
+			switch {
+			case why == "":
+				staying++
+				continue
+			case !certain:
+				unknown++
+			}
+			missing = append(missing, fmt.Sprintf("server %d %s", v, why))
+		}
+		if most := len(voters)/2 + 1; len(voters) > 0 && staying < most {
+			refusal = fmt.Sprintf("%d of %d voters would go on serving, and %d are needed", staying, len(voters), most)
+			if len(missing) > 0 {
+				refusal += "; " + strings.Join(missing, ", ")
+			}
+			return refusal, staying+unknown < most
+		}
+	}
+	return "", false
+}
+
+// absent returns why a voter doesn't count as one that stays, or "". certain says that it drains, and was there a
+// moment ago.
+func (d *drains) absent(l *Loop, id uint64) (why string, certain bool) {
+	if id == l.o.ID {
+		switch {
+		case d.drained:
+			return "drains", true
+		case l.Stuck():
+			return "waits for its disk", false
+		}
+		return "", false
+	}
+	r, ok := d.told[id]
+	outdated := !ok || l.ticks-r.tick > drainAgeTicks
+	switch {
+	case d.drains(id):
+		return "drains", !outdated // it may be a new process already
+	case l.levels.known[id] != 0 && l.levels.frames[id] < FrameDrainAnswer:
+		return "runs an earlier version, which doesn't say whether it drains", false
+	case outdated:
+		return "hasn't said that it serves", false
+	case r.flags&drainStuck != 0:
+		return "waits for its disk", false
+	case !l.node.replicates(id):
+		return "has yet to catch up", false
+	}
+	return "", false
+}
+
+// drains reports whether another server is known to drain, or may.
+func (d *drains) drains(id uint64) bool {
+	_, may := d.granted[id]
+	return may || d.told[id].flags&drainDoes != 0
+}
+
+// known returns the servers that are known to drain, this one included, ascending.
+func (d *drains) known(l *Loop) (ids []uint64) {
+	if d.drained {
+		ids = append(ids, l.o.ID)
+	}
+	for id := range d.told { // any order: sorted below
+		if d.drains(id) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// replicates reports whether a follower gets entries as they come.
+func (n *Node) replicates(id uint64) bool {
+	return slices.ContainsFunc(n.Followers(), func(p Progress) bool { return p.ID == id && p.Synced })
+}

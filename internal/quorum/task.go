@@ -1,0 +1,202 @@
+package quorum
+
+import (
+	"slices"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// A disk may take seconds for a write, or hang. The state machine may take seconds as well: for an
+// entry, or because a client's request holds its lock. What a server tells the others must not wait
+// for that: that it lives, which sessions it hears, that it leads no longer. So a Loop neither writes
+// its log itself nor calls those methods of the state machine that may take long. Advance returns
+// the task that is due, and the caller does it. If that takes long, the caller goes on with Tick,
+// Handle and Advance meanwhile.
+//
+// While a write is under way,
+//
+//  1. nothing that the write makes true is told to anyone: raft's responses to an append are
+//     sent once it is durable (Done), and later appends wait for it;
+//  2. no requests are proposed or forwarded: a server whose disk hangs starts nothing;
+//  3. committed entries, which are on the disk already, are applied unless they change the
+//     membership, since the commit index must then be written first.
+//
+// While a call of the state machine is under way, no other method of it is called but Report,
+// Reported, Syncs, Levels, Lineage and Moment, and nothing is written. What else is for it waits, in
+// order.
+//
+// After stuckTicks of a task the server is stuck: a leader hands its leadership over if a majority
+// without it has what its own log lacks, and another server doesn't ask for votes.
+
+const (
+	// stuckTicks is how many ticks a task may take before the server counts as stuck. A healthy disk
+	// takes a few ms; half a second is also the shortest time in which followers notice that a
+	// leader is silent.
+	stuckTicks = 10
+	// refuseLeadTicks is how long a server's own task must take for it not to take over from a stuck leader. It is
+	// less than stuckTicks: an entry that takes long takes long everywhere, and began about as long ago here.
+	refuseLeadTicks = 5
+	// forwardedWaitMax bounds the requests of followers that wait for a busy state machine, in bytes. Beyond it the
+	// loop takes no events (Full), so that they stay with their senders.
+	forwardedWaitMax = 64 << 20
+)
+
+// A Task is an append to the log, or a call of the state machine, that is due.
+type Task struct {
+	disk    *storage.Log
+	hard    *pb.HardState
+	message *pb.Message // of raft, which wants the append
+
+	call func() error // nil for an append
+	err  error
+}
+
+// Do does the task. It uses nothing of the Loop, whose methods may be called meanwhile.
+func (t *Task) Do() {
+	if t.call != nil {
+		t.err = t.call()
+		return
+	}
+	t.err = t.disk.Append(t.hard, t.message.GetEntries(), true)
+}
+
+// Appends reports whether the task is an append to the log.
+func (t *Task) Appends() bool { return t.call == nil }
+
+// tasks holds the task that is due or under way, and the calls that wait for their turn.
+type tasks struct {
+	task    Task
+	due     bool   // Advance has yet to return it
+	since   uint64 // tick in which it became due
+	calling bool   // it is a call of the state machine
+	then    func() // is called after that call, if it succeeded and then isn't nil
+	calls   []call
+
+	forwarded int // bytes of followers' requests in calls
+}
+
+// A call is one of the state machine: do, or nothing if that is nil, and then what is to follow.
+type call struct {
+	do   func() error
+	then func()
+}
+
+// start makes a task due.
+func (l *Loop) start(t Task, then func()) {
+	k := &l.tasks
+	k.task, k.due, k.since, k.calling, k.then = t, true, l.ticks, t.call != nil, then
+}
+
+// underWay reports whether the state machine is being called.
+func (k *tasks) underWay() bool { return k.calling && !k.due }
+
+// awaited reports whether calls of the state machine are due, under way, or wait.
+func (k *tasks) awaited() bool { return k.calling || len(k.calls) > 0 }
+
+// call lets the state machine do something that may take long, after all calls before it. Either
+// function may be nil.
+func (l *Loop) call(do func() error, then func()) {
+	l.tasks.calls = append(l.tasks.calls, call{do, then})
+	l.proceed()
+}
+
+// tell is call for a method without an error.
+func (l *Loop) tell(do func()) { l.call(func() error { do(); return nil }, nil) }
+
+// forward hands the state machine a copy of requests that a follower forwards.
+func (l *Loop) forward(from uint64, requests []byte) {
+	requests = slices.Clone(requests) // the caller of Handle uses them again
+	l.tasks.forwarded += len(requests)
+	l.call(func() error {
+		if err := l.o.State.Forwarded(requests); err != nil {
+			l.log.Error("a peer forwarded requests that can't be read", "peer", from, "err", err)
+		}
+		return nil
+	}, func() { l.tasks.forwarded -= len(requests) })
+}
+
+// Full reports whether so much waits for the state machine that no event should be handled before the task under way is
+// over.
+func (l *Loop) Full() bool { return l.tasks.forwarded > forwardedWaitMax }
+
+// next makes the next of the calls that wait. While the log is being written it is done at once: only
+// who goes on beside the write gets here.
+func (l *Loop) next() {
+	k := &l.tasks
+	c := k.calls[0]
+	k.calls[0] = call{}
+	if k.calls = k.calls[1:]; len(k.calls) == 0 {
+		k.calls = nil
+	}
+	switch {
+	case c.do != nil && !l.writes.under:
+		l.start(Task{call: c.do}, c.then)
+		return
+	case c.do != nil:
+		l.failed = c.do()
+	}
+	if c.then != nil && l.failed == nil {
+		c.then()
+	}
+}
+
+// Turn does all work that is ready, and the tasks that are due.
+func (l *Loop) Turn() {
+	for t := l.Advance(); t != nil; t = l.Advance() {
+		t.Do()
+		l.Done()
+	}
+}
+
+// Advance does work that is ready until a task is due, and returns that. The caller calls its Do,
+// then Done, then Advance again. Advance returns nil if there is nothing left to do, or only after
+// the task under way.
+func (l *Loop) Advance() *Task {
+	l.awaitApplied()
+	l.work()
+	if !l.tasks.due || l.failed != nil {
+		return nil
+	}
+	l.tasks.due = false
+	return &l.tasks.task
+}
+
+// Done goes on after the Do of the task that Advance returned. The caller then calls Advance.
+func (l *Loop) Done() {
+	k := &l.tasks
+	t, then := k.task, k.then
+	k.task, k.then = Task{}, nil
+	if l.failed == nil {
+		l.failed = t.err
+	}
+	switch {
+	case t.Appends():
+		l.wrote(t.message)
+	case l.writes.applying != nil:
+		k.calling = false
+		l.appliedAll()
+	default:
+		k.calling = false
+		if then != nil && l.failed == nil {
+			then()
+		}
+	}
+	l.proceed()
+	if !l.writes.pending() && !k.awaited() {
+		held := l.writes.held
+		l.writes.held = nil
+		for _, e := range held {
+			l.Handle(e)
+		}
+	}
+}
+
+// Stuck reports whether a task has been under way for stuckTicks.
+func (l *Loop) Stuck() bool { return l.busySince(stuckTicks) }
+
+// busySince reports whether a task has been under way for that many ticks.
+func (l *Loop) busySince(ticks uint64) bool {
+	return (l.writes.under || l.tasks.calling) && l.ticks-l.tasks.since >= ticks
+}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A sipping connection takes so many bytes between one deadline of its writes and the next.
+type sipping struct {
+	net.Conn
+	sips      []int
+	taken     int
+	deadlines int
+}
+
+func (s *sipping) SetWriteDeadline(time.Time) error { s.deadlines++; return nil }
+
+func (s *sipping) Write(p []byte) (int, error) {
+	if len(s.sips) == 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n := min(s.sips[0], len(p))
+	s.taken += n
+	s.sips = s.sips[1:]
+	if n == len(p) {
+		return n, nil
+	}
+	return n, os.ErrDeadlineExceeded
+}
+
+// TestSteadyConn: a write goes on after its deadline if steadyBytesMin were taken by then, and not for a byte less.
+func TestSteadyConn(t *testing.T) {
+	t.Parallel()
+	const least = steadyBytesMin
+	for name, c := range map[string]struct {
+		sips      []int
+		size      int
+		off       bool
+		taken     int
+		deadlines int
+	}{
+		"at once":            {[]int{5 * least}, 5 * least, false, 5 * least, 0},
+		"steadily":           {[]int{least, least, 2 * least, least}, 5 * least, false, 5 * least, 3},
+		"the end is slow":    {[]int{least, least - 1}, 5 * least, false, 2*least - 1, 1},
+		"nothing":            {nil, 5 * least, false, 0, 0},
+		"a byte":             {[]int{1, 5 * least}, 5 * least, false, 1, 0},
+		"during a handshake": {[]int{least, least}, 5 * least, true, least, 0},
+	} {
+		s := &sipping{sips: c.sips}
+		conn := &steadyConn{Conn: s, tcp: s, timeout: time.Hour}
+		if !c.off {
+			conn.begin()
+		}
+		n, err := conn.Write(make([]byte, c.size))
+		if n != c.taken || s.taken != c.taken || s.deadlines != c.deadlines || (err == nil) != (n == c.size) {
+			t.Errorf("%s: %d bytes, %v; %d were taken and %d deadlines set, want %d and %d", name, n, err, s.taken,
+				s.deadlines, c.taken, c.deadlines)
+		}
+	}
+}
+
+// steadyTimeout is Options.WriteTimeout for a client that reads steadily. On a busy machine it may have to wait
+// for a part of that.
+const steadyTimeout = time.Second
+
+// slowReader opens a session whose client is about to read a reply of 12 MiB, more than the buffers of both ends hold.
+// It returns the client and the reply's size.
+func slowReader(t *testing.T, secure bool, timeout time.Duration) (*Server, *rawClient, int) {
+	t.Helper()
+	const size = 12 << 20
+	change := func(o *Options) { o.WriteTimeout, o.MaxFrame = timeout, MaxFrameMax }
+	var s *Server
+	var c *rawClient
+	if secure {
+		var addr string
+		s, _, addr = openSecure(t, "need", change)
+		c = session(t, addr, "client.pem")
+	} else {
+		var opt Options
+		change(&opt)
+		s = open(t, opt)
+		c = connect(t, s.Addrs()[0].String(), 0, nil)
+	}
+	if c == nil {
+		t.Fatal("no session")
+	}
+	data := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	if h, _ := c.call(jute.OpCreate, creating("/large", data, 0)); h.Err != jute.OK {
+		t.Fatal(h.Err)
+	}
+	if tcp, ok := below(c.conn).(*net.TCPConn); !ok {
+		t.Fatal("no TCP connection")
+	} else if err := tcp.SetReadBuffer(32 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.conn.Write(c.request(nil, jute.OpGetData, reading("/large", false))); err != nil {
+		t.Fatal(err)
+	}
+	return s, c, size
+}
+
+// TestSteadyReader: a client that reads a large reply slowly but steadily gets all of it, though that takes many times
+// as long as a write may take without progress.
+func TestSteadyReader(t *testing.T) {
+	t.Parallel()
+	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, c, size := slowReader(t, secure, steadyTimeout)
+			began, got, part := time.Now(), 0, make([]byte, 128<<10)
+			for got < size {
+				time.Sleep(50 * time.Millisecond) // at most 2.6 MB/s
+				n, err := io.ReadFull(c.conn, part[:min(len(part), size-got)])
+				if got += n; err != nil {
+					t.Fatalf("after %d of %d bytes and %v: %v", got, size, time.Since(began), err)
+				}
+			}
+			if took := time.Since(began); took < 3*steadyTimeout {
+				t.Errorf("it took %v: the test tests nothing", took)
+			}
+		})
+	}
+}
+
+// TestTrickle: a client that reads a few bytes now and then loses its connection, as one that reads nothing does.
+func TestTrickle(t *testing.T) {
+	t.Parallel()
+	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c, _ := slowReader(t, secure, 300*time.Millisecond)
+			part := make([]byte, 16)
+			eventually(t, "the connection is closed", func() bool {
+				c.conn.Read(part)
+				return len(s.replica.Connections()) == 0
+			})
+		})
+	}
+}

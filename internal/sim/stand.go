@@ -1,0 +1,90 @@
+package sim
+
+import "github.com/zooid-project/zooid/internal/quorum"
+
+// An Apply that takes long holds the loop, and the replica's lock: whoever needs the lock waits, among them the
+// readers of connections, which have looked at the clock before. A snapshot that is loaded holds the loop only.
+
+// weigh makes the next Apply take that much longer.
+func (s *host) weigh(d int64) {
+	if s.life != nil {
+		s.drag = max(s.drag, d)
+	}
+}
+
+// pass lets time pass in the present Apply, if it is to take long.
+func (l *life) pass() {
+	s, d := l.s, l.s.drag
+	if d == 0 {
+		return
+	}
+	s.drag = 0
+	l.w.stats.LongApplies++
+	l.elapsed += d
+	s.ahead += d
+	l.stand(l.w.now + l.elapsed)
+	l.lockedTo = l.w.now + l.elapsed
+	l.w.at(l.lockedTo, l.unlock)
+}
+
+// stand notes that the loop stands until a time.
+func (l *life) stand(to int64) {
+	if to > l.s.stoodTo {
+		l.s.pauses = append(l.s.pauses, span{max(l.w.now, l.s.stoodTo), to})
+	}
+	l.s.stoodTo = max(l.s.stoodTo, to)
+	l.w.ledger.unreported(l, to)
+	l.w.held(l.s, to)
+}
+
+// locked calls run now or, if the replica is locked, when it isn't.
+func (l *life) locked(run func()) {
+	if l.w.now < l.lockedTo {
+		l.waiting = append(l.waiting, run)
+		return
+	}
+	run()
+}
+
+// unlock lets those go on that waited for the replica's lock.
+func (l *life) unlock() {
+	l.s.awake(func() {
+		if l.w.now < l.lockedTo {
+			return
+		}
+		waiting := l.waiting
+		l.waiting = nil
+		for _, run := range waiting {
+			if !l.ended {
+				run()
+			}
+		}
+	})
+}
+
+// loads reports whether an event is a snapshot whose loading has only just begun: the loop stands until it is loaded,
+// and handles it then.
+func (l *life) loads(e *quorum.Event) bool {
+	if e.Kind != quorum.EventSnapshot || l.loading == e.File {
+		return false
+	}
+	d := l.w.plan.Load
+	if h := &l.s.disk.hung; h.files > 0 { // it is synced first
+		d = max(d, h.filesTo-l.w.now)
+	}
+	if d <= 0 {
+		return false
+	}
+	l.loading = e.File
+	l.w.stats.LongLoads++
+	l.stand(l.w.now + d)
+	l.busy = l.w.now + d
+	return true
+}
+
+// unhurried does work of another goroutine than the loop's, which doesn't wait for it.
+func (l *life) unhurried(work func()) {
+	elapsed := l.elapsed
+	l.protect(work)
+	l.elapsed = elapsed
+}
