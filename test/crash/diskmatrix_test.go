@@ -206,7 +206,8 @@ func (r *Run) strike(t *testing.T, victim int, f diskFault) string {
 	}
 	visible := func() bool {
 		text := s.Log()[logged:]
-		return strings.Contains(text, said[f.errno]) || f.errno == "ENOSPC" && (strings.Contains(text, full) || strings.Contains(text, none))
+		return strings.Contains(text, said[f.errno]) ||
+			f.errno == "ENOSPC" && (strings.Contains(text, full) || strings.Contains(text, none))
 	}
 	for deadline := time.Now().Add(callPatience); s.Running() && !visible() && time.Now().Before(deadline); {
 		time.Sleep(readyPause)
