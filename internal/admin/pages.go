@@ -17,8 +17,12 @@ import (
 //   - A page of another site may still send requests, without seeing the answers. Browsers say of these where they come
 //     from, and commands that change something refuse them.
 
-// ownDomains are top-level domains in which nobody can register a name: those reserved for local use.
-var ownDomains = []string{"local", "localhost", "localdomain", "internal", "lan", "arpa", "test"}
+// ownDomains are top-level domains in which nobody can register a name: those that are reserved for local use, and those
+// that many use so and that ICANN gives to nobody.
+var ownDomains = []string{
+	"arpa", "corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "mail", "private", "svc",
+	"test",
+}
 
 // foreign reports whether a request without TLS was sent to a name that may be a stranger's. Over TLS the certificate
 // says whom the name belongs to.

@@ -12,7 +12,7 @@ import (
 const linksMax = 40
 
 // inspect returns nil if nobody but root, the server's user and the program's owner can change the
-// program at a path or put another one in its place. It follows the path as the kernel does: each
+// program at an absolute path or put another one in its place. It follows the path as the kernel does: each
 // directory on the way, of symbolic links too, decides what is found in it. In a directory with the
 // sticky bit, such as /tmp, others can make new entries but can't replace those of other users.
 func inspect(path string) error {

@@ -103,3 +103,22 @@ echo "{\"request\":${n%%,*},\"ids\":[\"ann\"]}"
 		}
 	}
 }
+
+// TestRelativeProgram: a program may be named by a path from the server's folder, and is the one that is inspected.
+func TestRelativeProgram(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such permissions on Windows")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "judge"), []byte("#!/bin/sh\nread line\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	p, err := newProgram([]string{"./judge"}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !filepath.IsAbs(p.args[0]) {
+		t.Errorf("%s is started, which depends on the folder", p.args[0])
+	}
+}

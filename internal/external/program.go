@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -40,6 +41,11 @@ type process struct {
 
 func newProgram(args []string, copies int) (*program, error) {
 	file, err := exec.LookPath(args[0])
+	if err == nil && !filepath.IsAbs(file) {
+		var here string
+		here, err = os.Getwd()
+		file = here + "/" + file // a way through links is another one when filepath.Abs has cleaned it
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find the program: %w", err)
 	}
