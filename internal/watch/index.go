@@ -3,8 +3,9 @@ package watch
 import "math/bits"
 
 // An indexed is a slab whose elements can also be found by the hash of a key. It is a linear hash
-// table: each new element adds one bucket, which takes elements from only one other bucket. So it
-// never rehashes everything at once, however many elements it has.
+// table: each new element adds one bucket, which takes elements from only one other bucket, and each
+// element that goes may give one back in the same way. So it never rehashes everything at once,
+// however many elements it has or had.
 //
 // Neither the table nor its elements have pointers, so half a million watches take the garbage
 // collector no time.
@@ -12,7 +13,6 @@ type indexed[T any] struct {
 	slab[element[T]]
 	heads   []*[chunkSize]ref // the first element of each bucket
 	buckets uint32
-	size    int
 }
 
 // element is a value in its bucket's list.
@@ -65,10 +65,10 @@ func (x *indexed[T]) head(bucket uint32) *ref { return &x.heads[bucket/chunkSize
 
 // add adds an element with a zero value.
 func (x *indexed[T]) add(hash uint32) ref {
-	if x.size++; x.size > int(x.buckets) {
+	r := x.take()
+	if x.size > int(x.buckets) {
 		x.grow()
 	}
-	r := x.take()
 	h := x.head(x.bucket(hash))
 	e := x.slab.at(r)
 	e.hash, e.next, *h = hash, *h, r
@@ -104,5 +104,37 @@ func (x *indexed[T]) remove(r ref) {
 	}
 	*at = e.next
 	x.give(r)
-	x.size--
+	for range shrinkSteps {
+		if int(x.buckets) <= shrinkSlack*x.size+chunkSize {
+			return
+		}
+		x.shrink()
+	}
+}
+
+// A table with more buckets than shrinkSlack for each element, and a chunk of them, gives shrinkSteps of
+// them back with each element that goes.
+const (
+	shrinkSlack = 2
+	shrinkSteps = 4
+)
+
+// shrink removes the last bucket; its elements go where grow took them from.
+func (x *indexed[T]) shrink() {
+	x.buckets--
+	b := x.buckets
+	last := x.head(b)
+	if r := *last; r != none {
+		end := r
+		for e := x.slab.at(end); e.next != none; e = x.slab.at(end) {
+			end = e.next
+		}
+		into := x.head(b &^ (1 << (bits.Len32(b) - 1)))
+		x.slab.at(end).next, *into = *into, r
+		*last = none
+	}
+	if b%chunkSize == 0 {
+		x.heads[b/chunkSize] = nil
+		x.heads = x.heads[:b/chunkSize]
+	}
 }

@@ -4,16 +4,25 @@ import "unsafe"
 
 const (
 	// indexBytes is the approximate size of an entry in the map of watchers.
-	indexBytes = 48
-	// bucketBytes is the size of a bucket; there are about as many buckets as elements.
-	bucketBytes = 4
+	indexBytes   = 48
+	pointerBytes = 8
+	// pageBytes is the size of what Go's heap is made of; a chunk takes whole pages.
+	pageBytes = 8 << 10
 )
 
-// Memory returns the approximate memory of the watches, in bytes.
+// Memory returns the approximate memory of the watches, in bytes. What is held for further ones counts.
 func (t *Table) Memory() int64 {
-	pieces := int64(t.pieces.last) - int64(len(t.pieces.free))
-	return int64(t.paths.size)*(int64(unsafe.Sizeof(element[watchedPath]{}))+bucketBytes) +
-		pieces*int64(unsafe.Sizeof(piece{})) +
-		int64(t.records.size)*(int64(unsafe.Sizeof(element[record]{}))+bucketBytes) +
-		int64(len(t.watcherIndex))*(int64(unsafe.Sizeof(watcher{}))+indexBytes)
+	return t.paths.bytes() + t.pieces.bytes() + t.records.bytes() + t.watchers.bytes() +
+		int64(len(t.watcherIndex))*indexBytes
+}
+
+// bytes returns the memory of a slab.
+func (s *slab[T]) bytes() int64 {
+	each := (int64(unsafe.Sizeof(chunk[T]{})) + pageBytes - 1) / pageBytes * pageBytes
+	return int64(s.held)*each + int64(cap(s.chunks))*pointerBytes + int64(cap(s.open))*4
+}
+
+// bytes returns the memory of a slab and its index.
+func (x *indexed[T]) bytes() int64 {
+	return x.slab.bytes() + int64(len(x.heads))*(int64(unsafe.Sizeof([chunkSize]ref{}))+pointerBytes)
 }

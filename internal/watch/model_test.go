@@ -272,11 +272,8 @@ func (t *Table) check(tb testing.TB) {
 	tb.Helper()
 	records, childSize, recursive := 0, 0, 0
 	paths := 0
-	for p := ref(1); p <= t.paths.last; p++ {
+	for p := range t.paths.taken {
 		path := t.paths.at(p)
-		if path.first == none {
-			continue // free
-		}
 		paths++
 		name := t.pathOf(path)
 		prev, data := none, uint32(0)
@@ -322,15 +319,10 @@ func (t *Table) check(tb testing.TB) {
 	if records != 0 {
 		tb.Fatalf("the watchers' lists have %d records less than the paths' lists", records)
 	}
-	if used := int(t.records.last) - len(t.records.free); used != t.records.size {
-		tb.Fatalf("%d records are taken, %d exist", used, t.records.size)
-	}
-	if used := int(t.paths.last) - len(t.paths.free); used != paths {
-		tb.Fatalf("%d paths are taken, %d exist", used, paths)
-	}
-	if used := int(t.watchers.last) - len(t.watchers.free); used != len(t.watcherIndex) {
-		tb.Fatalf("%d watchers are taken, %d exist", used, len(t.watcherIndex))
-	}
+	checkSlab(tb, &t.records.slab, t.records.size)
+	checkSlab(tb, &t.paths.slab, paths)
+	checkSlab(tb, &t.watchers, len(t.watcherIndex))
+	checkSlab(tb, &t.pieces, t.pieces.size)
 }
 
 // TestSameCallsSameOrder: two tables fed the same operations report the same in
@@ -353,5 +345,34 @@ func TestSameCallsSameOrder(t *testing.T) {
 	}
 	if first, second := dump(), dump(); first != second {
 		t.Error("two runs of the same operations differ")
+	}
+}
+
+// checkSlab fails unless a slab's counters and lists are right, and no chunk is held for nothing.
+func checkSlab[T any](tb testing.TB, s *slab[T], want int) {
+	tb.Helper()
+	n, held, open := 0, 0, map[uint32]bool{}
+	for range s.taken {
+		n++
+	}
+	for _, at := range s.open {
+		if open[at] || s.chunks[at] != nil && s.chunks[at].size == chunkSize {
+			tb.Fatalf("chunk %d is open twice, or full", at)
+		}
+		open[at] = true
+	}
+	for at, c := range s.chunks {
+		if c != nil {
+			held++
+		}
+		if full := c != nil && c.size == chunkSize; full == open[uint32(at)] {
+			tb.Fatalf("chunk %d: full is %v, and so is open", at, full)
+		}
+	}
+	if s.spare != nil {
+		held++
+	}
+	if n != want || s.size != want || s.held != held {
+		tb.Fatalf("%d elements are taken, %d counted, %d exist; %d of %d chunks are held", n, s.size, want, held, s.held)
 	}
 }

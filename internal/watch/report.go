@@ -31,7 +31,7 @@ func (t *Table) SizeOf(watcherID int64) int {
 // strings.
 func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
 	return func(yield func(string, iter.Seq[int64]) bool) {
-		for p := ref(1); p <= t.paths.last; p++ {
+		for p := range t.paths.taken {
 			path := t.paths.at(p)
 			if path.data == 0 {
 				continue
@@ -55,7 +55,7 @@ func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
 // observe, are as for ByPath.
 func (t *Table) ByWatcher() iter.Seq2[int64, iter.Seq[string]] {
 	return func(yield func(int64, iter.Seq[string]) bool) {
-		for w := ref(1); w <= t.watchers.last; w++ {
+		for w := range t.watchers.taken {
 			who := t.watchers.at(w)
 			if who.data == 0 {
 				continue

@@ -1,43 +1,122 @@
 package watch
 
+import "math/bits"
+
 // ref is the number of an element in a slab; none means no element.
 type ref uint32
 
 const none ref = 0
 
-// chunkSize is the number of elements by which a slab grows: small enough that
-// growing never stalls the server, and that a small table stays small.
-const chunkSize = 1 << 10
+const (
+	// chunkSize is the number of elements by which a slab grows: small enough that
+	// growing never stalls the server, and that a small table stays small.
+	chunkSize = 1 << 10
+	wordBits  = 64
+)
 
 // A slab holds elements that never move and are addressed by numbers instead of pointers. Numbers
 // take half the memory of pointers and cost the garbage collector nothing. The memory of freed
-// elements is reused, but never returned.
+// elements is reused, and returned once a whole chunk of them is free. One free chunk is kept, so that
+// a number that comes and goes costs nothing.
 type slab[T any] struct {
-	chunks []*[chunkSize]T
-	free   []ref
-	last   ref // the highest number ever taken
+	chunks []*chunk[T] // nil where none of its elements is taken
+	open   []uint32    // the chunks with free elements; the last one is used first
+	spare  *chunk[T]   // a free one
+	size   int         // elements taken
+	held   int         // chunks, the spare one included
+}
+
+// A chunk is a part of a slab.
+type chunk[T any] struct {
+	taken    [chunkSize / wordBits]uint64 // a bit for each element
+	size     int                          // elements taken
+	elements [chunkSize]T
 }
 
 // at returns the element r.
-func (s *slab[T]) at(r ref) *T { return &s.chunks[r/chunkSize][r%chunkSize] }
+func (s *slab[T]) at(r ref) *T { return &s.chunks[r/chunkSize].elements[r%chunkSize] }
 
 // take allocates a zero element and returns its number.
 func (s *slab[T]) take() ref {
-	if n := len(s.free); n > 0 {
-		r := s.free[n-1]
-		s.free = s.free[:n-1]
-		return r
+	if len(s.open) == 0 {
+		s.open = append(s.open, uint32(len(s.chunks)))
+		s.chunks = append(s.chunks, nil)
 	}
-	s.last++
-	if int(s.last/chunkSize) >= len(s.chunks) {
-		s.chunks = append(s.chunks, new([chunkSize]T))
+	at := s.open[len(s.open)-1]
+	c := s.chunks[at]
+	if c == nil {
+		c = s.newChunk()
+		if s.chunks[at] = c; at == 0 {
+			c.taken[0], c.size = 1, 1 // none is no element
+		}
 	}
-	return s.last
+	word := 0
+	for c.taken[word] == ^uint64(0) {
+		word++
+	}
+	bit := bits.TrailingZeros64(^c.taken[word])
+	c.taken[word] |= 1 << bit
+	if c.size++; c.size == chunkSize {
+		s.open = s.open[:len(s.open)-1]
+	}
+	s.size++
+	return ref(int(at)*chunkSize + word*wordBits + bit)
+}
+
+func (s *slab[T]) newChunk() *chunk[T] {
+	if c := s.spare; c != nil {
+		s.spare = nil
+		return c
+	}
+	s.held++
+	return new(chunk[T])
 }
 
 // give frees element r.
 func (s *slab[T]) give(r ref) {
+	at := uint32(r / chunkSize)
+	c := s.chunks[at]
 	var zero T
-	*s.at(r) = zero
-	s.free = append(s.free, r)
+	c.elements[r%chunkSize] = zero
+	c.taken[r%chunkSize/wordBits] &^= 1 << (r % wordBits)
+	if c.size == chunkSize {
+		s.open = append(s.open, at)
+	}
+	c.size--
+	s.size--
+	if c.size > 0 && (at > 0 || c.size > 1) {
+		return
+	}
+	if s.chunks[at] = nil; s.spare == nil {
+		c.taken, c.size = [chunkSize / wordBits]uint64{}, 0
+		s.spare = c
+	} else {
+		s.held--
+	}
+	s.trim()
+}
+
+// trim forgets the chunks at the end that are free. Those in open are forgotten with them.
+func (s *slab[T]) trim() {
+	if s.size > 0 {
+		return // numbers in between stay open, four bytes for each chunk
+	}
+	s.chunks, s.open = nil, nil
+}
+
+// taken yields the numbers of the elements that are taken, ascending.
+func (s *slab[T]) taken(yield func(ref) bool) {
+	for at, c := range s.chunks {
+		if c == nil {
+			continue
+		}
+		for word, set := range c.taken {
+			for ; set != 0; set &= set - 1 {
+				r := ref(at*chunkSize + word*wordBits + bits.TrailingZeros64(set))
+				if r != none && !yield(r) {
+					return
+				}
+			}
+		}
+	}
 }

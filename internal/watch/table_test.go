@@ -234,7 +234,7 @@ func TestPathsAreCopied(t *testing.T) {
 	}
 }
 
-// TestNothingStays: memory is used again when all watches are gone.
+// TestNothingStays: nothing is left when all watches are gone, but for a chunk of each kind.
 func TestNothingStays(t *testing.T) {
 	table := New()
 	for range 5 {
@@ -256,9 +256,9 @@ func TestNothingStays(t *testing.T) {
 		if table.Size() != 0 || table.records.size+table.paths.size+len(table.watcherIndex) != 0 {
 			t.Fatalf("%d watches stay", table.Size())
 		}
-		if table.records.last != 2500 || table.paths.last != 50 || table.watchers.last != 50 {
-			t.Fatalf("the slabs grow: %d records, %d paths, %d watchers", table.records.last, table.paths.last,
-				table.watchers.last)
+		if table.records.held > 1 || table.paths.held > 1 || table.watchers.held > 1 {
+			t.Fatalf("memory stays: %d chunks of records, %d of paths, %d of watchers", table.records.held, table.paths.held,
+				table.watchers.held)
 		}
 	}
 }
@@ -270,5 +270,43 @@ func TestTriggerDoesNotAllocate(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { table.Trigger(dst, changed, p) }); n != 0 {
 			t.Errorf("Trigger(%q) allocates %v times", p, n)
 		}
+	}
+}
+
+// TestMemoryGoesBack: what a million watches took is free again when they are gone, whoever goes first; and Memory says
+// what the heap holds, before and after.
+func TestMemoryGoesBack(t *testing.T) {
+	const watchers, paths = 100, 10_000
+	before := heap()
+	table := New()
+	for w := range int64(watchers) {
+		for p := range paths {
+			table.Add(w, fmt.Sprintf("/applications/of-somebody-with-long-names/%d/%d", w, p), Persistent)
+		}
+	}
+	full, said := float64(heap()-before), float64(table.Memory())
+	if said < 0.9*full || said > 1.1*full {
+		t.Errorf("with %d watches the heap has %.0f MB, Memory says %.0f MB", table.Size(), full/1e6, said/1e6)
+	}
+	for w := range int64(watchers - 1) {
+		for more := true; more; {
+			more = table.RemoveSome(w, 128)
+		}
+		table.RemoveWatcher(w)
+	}
+	table.check(t)
+	left, said := float64(heap()-before), float64(table.Memory())
+	if left > full/20 || said < 0.8*left || said > 1.2*left {
+		t.Errorf("with a hundredth of them the heap has %.1f MB of %.0f, Memory says %.1f MB", left/1e6, full/1e6, said/1e6)
+	}
+	for p := range paths {
+		if table.Check(watchers-1, fmt.Sprintf("/applications/of-somebody-with-long-names/%d/%d", watchers-1, p),
+			jute.WatcherPersistent) != jute.OK {
+			t.Fatalf("the watch of path %d is lost", p)
+		}
+	}
+	table.RemoveWatcher(watchers - 1)
+	if table.check(t); table.Memory() > 1<<20 {
+		t.Errorf("with no watch, Memory says %d bytes", table.Memory())
 	}
 }
