@@ -155,7 +155,7 @@ func (g *ledger) leadsOn(l *life) {
 // Timeouts of less than keptMin leave too little time between the server's bound and that.
 func (g *ledger) keeps(c *client) {
 	w, l := c.w, c.conn.l
-	if c.timeout < keptMin || c.conn.closed || l.ended || l.s.paused() || l.s.stands() || c.heard < w.excusedTo() ||
+	if c.timeout < keptMin || c.conn.closed || l.ended || l.s.paused() || c.heard < w.excusedTo() ||
 		w.cut(0, c.server.index) || !c.greeted {
 		return
 	}
