@@ -17,8 +17,8 @@ import (
 //   - A page of another site may still send requests, without seeing the answers. Browsers say of these where they come
 //     from, and commands that change something refuse them.
 
-// ownDomains are top-level domains in which nobody can register a name: those that are reserved for local use, and those
-// that many use so and that ICANN gives to nobody.
+// ownDomains are top-level domains in which nobody can register a name: those that are reserved for local use, and
+// those that many use so and that ICANN gives to nobody.
 var ownDomains = []string{
 	"arpa", "corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "mail", "private", "svc",
 	"test",
