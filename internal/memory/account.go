@@ -56,15 +56,23 @@ const (
 	slack          = 2
 )
 
+// StepAt returns the step that a use of so many bytes calls for, whatever step was in force before.
+func StepAt(use, ceiling int64) Step { return stepFrom(RefuseNone, use, ceiling) }
+
 // Next returns the step for a use of memory, given the step in force before. A ceiling of 0 means none: then only a
 // full tree refuses anything.
 func Next(before Step, u *Use, ceiling int64) Step {
-	step, use := RefuseNone, u.Total()
+	step := RefuseNone
 	if u.Full {
 		step = RefuseGrowth
 	}
+	return max(step, stepFrom(before, u.Total(), ceiling))
+}
+
+// stepFrom is Next for a tree that isn't full.
+func stepFrom(before Step, use, ceiling int64) (step Step) {
 	if ceiling <= 0 {
-		return step
+		return RefuseNone
 	}
 	for i, percent := range []int64{costliestShare, growthShare, sessionsShare} {
 		if Step(i) < before {

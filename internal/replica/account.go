@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 	"unsafe"
 
@@ -14,9 +15,9 @@ import (
 // refused in a fixed order (memory.Step) with jute.ErrThrottledOp, which means "not executed at
 // all"; the costliest newcomers are refused first.
 //
-// Reads, deletes, heartbeats, the end of sessions, and the reconnection of known sessions with
-// their watches are never refused. A server refuses requests of its own clients before they reach
-// the log, because all servers apply the log alike.
+// Reads, deletes, heartbeats, the end of sessions, and the reconnection of known sessions are never refused. A client
+// that sets many watches again meanwhile is closed (watchBytesMax). A server refuses requests of its own clients before
+// they reach the log, because all servers apply the log alike.
 
 // clientBytes is what a connection uses in addition to its buffers: a goroutine, and its records
 // here and in the network poller.
@@ -28,6 +29,53 @@ type memoryAccount struct {
 	costliest atomic.Pointer[string]
 	use       atomic.Pointer[memory.Use]
 	refused   atomic.Int64
+
+	limit   atomic.Int64 // memory.limit as of the last account; 0 for none
+	rest    atomic.Int64 // what the last account had beside watches
+	watches atomic.Int64 // what watches use now
+}
+
+// used returns what is used now, as far as it is known.
+func (m *memoryAccount) used() int64 { return m.rest.Load() + m.watches.Load() }
+
+// While memory is short, a client that reconnects may set fewer watches again the shorter it is: a 64th of
+// memory.limit, then some thousand, then a hundred. So those who have many go first.
+const (
+	watchBytesShare = 64
+	watchBytesFew   = 128 << 10
+	watchBytesLeast = 16 << 10
+)
+
+// watchBytesMax returns how much memory the watches of a client may use that sets them again now.
+func (m *memoryAccount) watchBytesMax() int64 {
+	limit := m.limit.Load()
+	switch memory.StepAt(m.used(), limit) {
+	case memory.RefuseNone:
+		return math.MaxInt64
+	case memory.RefuseCostliest:
+		return max(limit/watchBytesShare, watchBytesFew)
+	case memory.RefuseGrowth:
+		return watchBytesFew
+	}
+	return watchBytesLeast
+}
+
+// What a connection may use so much memory for that it is closed while memory is short.
+const (
+	forWatches = "watches"
+	forReplies = "replies"
+	forFrames  = "frames"
+)
+
+var memoryUses = [...]string{forWatches, forReplies, forFrames}
+
+// closeForMemory closes a connection at once because of the memory that it uses for something, while memory is
+// short. c.mu is held.
+func (r *Replica) closeForMemory(c *Client, what string, bytes int64) {
+	r.meters.closedForMemory[what].Inc()
+	r.clientLog.Warn("a connection is closed because memory is short", "client", c.remote,
+		"session", SessionText(c.session), "for", what, "bytes", bytes)
+	c.cut("memory is short (memory.limit), and it uses much for " + what)
 }
 
 // AccountMemory adds up the account, puts the step in force that the limit calls for, and returns
@@ -37,6 +85,9 @@ func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	u.Peers = peers
 	m := &r.memory
 	r.unread.limit.Store(limit)
+	m.limit.Store(max(limit, 0))
+	m.watches.Store(u.Watches)
+	m.rest.Store(u.Total() - u.Watches)
 	r.relieve()
 	step := memory.Next(memory.Step(m.tight.Load()), &u, limit)
 	m.use.Store(&u)
@@ -61,8 +112,14 @@ func (r *Replica) memoryUse() memory.Use {
 	r.mu.RUnlock()
 	u := memory.Use{Tree: t.Nodes, Sessions: sessions, Identities: t.Identities, Full: t.Full}
 	hosts := map[string]int64{}
+	r.watchMu.Lock()
+	u.Watches = r.watches.Memory()
+	r.watchMu.Unlock()
 	for _, c := range r.Clients() {
 		addClient(&u, c, hosts)
+		r.watchMu.Lock()
+		hosts[c.address.ID] += r.watches.MemoryOf(c.id)
+		r.watchMu.Unlock()
 	}
 	most := int64(0)
 	for host, n := range hosts { // any order: the smaller name wins a tie
@@ -70,9 +127,6 @@ func (r *Replica) memoryUse() memory.Use {
 			most, u.Costliest = n, host
 		}
 	}
-	r.watchMu.Lock()
-	u.Watches = r.watches.Memory()
-	r.watchMu.Unlock()
 	u.Unanswered += r.outbox.bytes()
 	u.Output += r.large.rest()
 	return u

@@ -398,6 +398,21 @@ func (c *Client) closeLocked(why string) {
 	}
 }
 
+// cut ends the connection at once: what it was to be sent is dropped, and a write under way ends. The
+// session goes on until its timeout. mu is held.
+func (c *Client) cut(why string) {
+	c.closeLocked(why)
+	c.out, c.long = nil, nil
+	c.events.drop()
+	if c.Abort != nil {
+		c.Abort()
+	}
+	if !c.flushing && !c.closed {
+		c.flushing = true
+		c.Wake()
+	}
+}
+
 // Quiet releases the buffers and the queue of a connection on which little happens. The
 // connection's reader calls it.
 func (c *Client) Quiet() {

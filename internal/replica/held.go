@@ -33,11 +33,21 @@ func (c *Client) noteWatched(n int64) {
 	}
 }
 
-// mayHoldWatch reports whether the owners of c may have one more watch, and logs it if not.
-func (r *Replica) mayHoldWatch(c *Client, b *bounds) bool {
+// mayHoldWatches reports whether c may have n more watches than it has, by its own limit and those of its
+// owners, and logs it if not.
+func (r *Replica) mayHoldWatches(c *Client, b *bounds, n int64) bool {
+	if most := b.sets[limit.Connection][limit.Watches]; most > 0 {
+		r.watchMu.Lock()
+		held := r.watches.SizeOf(c.id)
+		r.watchMu.Unlock()
+		if int64(held)+n > most {
+			r.exceeded(c, limit.Connection, c.remote, limit.Watches, r.now())
+			return false
+		}
+	}
 	for _, s := range holders {
 		most, o := b.sets[s][limit.Watches], c.ownerIn(s)
-		if most == 0 || o == nil || o.watched.Load() < most {
+		if most == 0 || o == nil || o.watched.Load()+n <= most {
 			continue
 		}
 		w := r.ownersIn(s)
@@ -45,9 +55,9 @@ func (r *Replica) mayHoldWatch(c *Client, b *bounds) bool {
 			continue // many owners share it
 		}
 		r.watchMu.Lock()
-		n := w.sum(o, func(c *Client) int { return r.watches.SizeOf(c.id) })
+		held := w.sum(o, func(c *Client) int { return r.watches.SizeOf(c.id) })
 		r.watchMu.Unlock()
-		if o.watched.Store(n); n >= most {
+		if o.watched.Store(held); held+n > most {
 			r.exceeded(c, s, o.name, limit.Watches, r.now())
 			return false
 		}

@@ -354,13 +354,35 @@ func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool
 			jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: jute.ErrMarshallingError}, nil)
 		return true
 	}
-	for range setWatchesStep {
-		if !r.setWatch(c, w) {
-			c.out = jute.AppendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid()}, nil)
-			return true
-		}
+	for n := 0; n < setWatchesStep && !done; n++ {
+		done = !r.setWatch(c, w)
 	}
-	return false
+	if !r.keepsWatches(c) {
+		return false
+	}
+	if done {
+		c.out = jute.AppendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid()}, nil)
+	}
+	return done
+}
+
+// keepsWatches closes a client whose watches exceed a limit of watches, or don't fit while memory is short,
+// and then returns false. An error as the answer would not do: Java's client ignores an error of setWatches
+// and goes on as if it had the watches. r.mu is held at least for reading, and c.mu is held.
+func (r *Replica) keepsWatches(c *Client) bool {
+	if b := r.bounds.Load(); b != nil && !r.mayHoldWatches(c, b, 0) {
+		c.cut("it sets more watches again than it may have (limits.connection, limits.address, limits.identity)")
+		return false
+	}
+	r.watchMu.Lock()
+	all, own := r.watches.Memory(), r.watches.MemoryOf(c.id)
+	r.watchMu.Unlock()
+	r.memory.watches.Store(all)
+	if own > r.memory.watchBytesMax() {
+		r.closeForMemory(c, forWatches, own)
+		return false
+	}
+	return true
 }
 
 // setWatch sets the next watch, or appends the notification of its event. It returns false if there

@@ -67,6 +67,8 @@ type Meters struct {
 	exceeded     [limit.Scopes]*metrics.Counter   // limits of clients that were exceeded
 	struck       [2]*metrics.Counter              // requests that rules of the policy denied, or would have in a dry run
 	overload     [overloads]*metrics.Counter      // by what overload has cost clients
+
+	closedForMemory map[string]*metrics.Counter // connections, by what they used memory for
 }
 
 // An overloadCost is a way in which overload affects clients.
@@ -161,6 +163,11 @@ func NewMeters(r *metrics.Registry) *Meters {
 	copy(m.struck[:], r.Counters("zooid_policy_denied_total", "What rules of the policy denied, and what those of dry runs would have.", "how", "denied", "dryrun"))
 	copy(m.overload[:], r.Counters("zooid_overload_total", "What overload has cost clients.", "what",
 		"connections_closed", "writes_held", "sessions_held", "sessions_dropped", "turns_awaited", "let_go"))
+	m.closedForMemory = map[string]*metrics.Counter{}
+	for i, c := range r.Counters("zooid_memory_closed_total",
+		"Connections that were closed because memory was short, by what they used much of it for.", "for", memoryUses[:]...) {
+		m.closedForMemory[memoryUses[i]] = c
+	}
 	m.TurnsAwaited = m.overload[turnsAwaited]
 	m.leaderLosses = map[quorum.Loss]*metrics.Counter{}
 	why := quorum.Losses()

@@ -63,17 +63,8 @@ func (e *clientEvents) forget(n int) {
 // dropUnread closes a connection whose client leaves too many notifications unread. The client's
 // session goes on: if the client comes back, it is told what it has missed. c.mu is held.
 func (r *Replica) dropUnread(c *Client) {
-	c.closeLocked("it does not read its notifications, of which all clients together left too many unread (memory.limit)")
-	c.out = nil
-	c.events.drop()
 	r.meters.notificationsRefused.Inc()
-	if c.Abort != nil {
-		c.Abort()
-	}
-	if !c.flushing && !c.closed {
-		c.flushing = true
-		c.Wake()
-	}
+	c.cut("it does not read its notifications, of which all clients together left too many unread (memory.limit)")
 }
 
 // relieve closes the connections that have most notifications unread, if all clients together have

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -130,5 +131,56 @@ func TestTryOutputIsShort(t *testing.T) {
 	}
 	if out, _ := c.TakeOutput(nil); countReplies(out) != 1 || s.r.watches.SizeOf(c.id) == 0 {
 		t.Errorf("%d replies, want one", countReplies(out))
+	}
+}
+
+// TestSetWatchesIsLimited: a client whose setWatches goes beyond a limit of watches, or sets many while memory is
+// short, is closed without an answer, having set hardly more. As many as are allowed are set, also twice.
+func TestSetWatchesIsLimited(t *testing.T) {
+	t.Parallel()
+	const most = 10 * setWatchesStep
+	set := func(s *diskShell, n int) (c *Client, replies int) {
+		c = s.client()
+		raw := pipeline{}
+		stream := raw.request(nil, jute.OpSetWatches2, settingWatches(n))
+		s.send(c, raw.request(stream, jute.OpSetWatches2, settingWatches(n)))
+		for out, _ := c.TakeOutput(nil); out != nil; out, _ = c.TakeOutput(nil) {
+			replies += countReplies(out)
+		}
+		return c, replies
+	}
+	for _, scope := range []limit.Scope{limit.Connection, limit.Address} {
+		s, _, _ := openLimited(t, scope, fmt.Sprint("watches=", most))
+		c, replies := set(s, most)
+		if n := s.rep.watches.SizeOf(c.id); replies != 2 || n != most || c.Ending() != "" {
+			t.Errorf("%v: %d watches are allowed; %d are set, with %d answers; closed: %q", scope, most, n, replies, c.Ending())
+		}
+		s.rep.Disconnected(c)
+		c, replies = set(s, 20*most)
+		if n := s.rep.watches.SizeOf(c.id); replies != 0 || n > most+setWatchesStep || c.Ending() == "" {
+			t.Errorf("%v: %d watches are set where %d are allowed, with %d answers; closed: %q",
+				scope, n, most, replies, c.Ending())
+		}
+		if s.rep.meters.exceeded[scope].Value() == 0 {
+			t.Errorf("%v: no metric tells of it", scope)
+		}
+	}
+	s, _, _ := openLimited(t, limit.Connection, "watches=1000000")
+	for _, at := range []struct {
+		percent int64
+		watches int
+		closed  bool
+	}{{80, 50 * setWatchesStep, false}, {96, setWatchesStep / 2, false}, {96, 50 * setWatchesStep, true},
+		{101, 3 * setWatchesStep, true}} {
+		s.rep.AccountMemory(0, 64<<20)
+		s.rep.memory.rest.Store(64 << 20 / 100 * at.percent)
+		c, replies := set(s, at.watches)
+		if closed := c.Ending() != ""; closed != at.closed || closed != (replies == 0) {
+			t.Errorf("at %d %%, %d watches: closed %t, want %t; %d answers", at.percent, at.watches, closed, at.closed, replies)
+		}
+		s.rep.Disconnected(c)
+	}
+	if n := s.rep.meters.closedForMemory[forWatches].Value(); n != 2 {
+		t.Errorf("%d connections are counted, want 2", n)
 	}
 }

@@ -141,17 +141,5 @@ func (r *Replica) ephemeralsOf(session int64) int64 {
 // mayWatch reports whether a connection may set one more watch, and logs it if not.
 func (r *Replica) mayWatch(c *Client) bool {
 	b := r.bounds.Load()
-	if b == nil {
-		return true
-	}
-	if most := b.sets[limit.Connection][limit.Watches]; most > 0 {
-		r.watchMu.Lock()
-		n := r.watches.SizeOf(c.id)
-		r.watchMu.Unlock()
-		if int64(n) >= most {
-			r.exceeded(c, limit.Connection, c.remote, limit.Watches, r.now())
-			return false
-		}
-	}
-	return r.mayHoldWatch(c, b)
+	return b == nil || r.mayHoldWatches(c, b, 1)
 }

@@ -78,6 +78,7 @@ var messages = map[string]string{
 	"a dry run of a policy's rule would deny a request":                                          "ZD-4024",
 	"this server is overloaded: its clients' writes wait long for the log":                       "ZD-4026",
 	"a connection is closed: its oldest request has waited as long as its session may be silent": "ZD-4025",
+	"a connection is closed because memory is short":                                             "ZD-4030",
 	"a request was slow":                                                   "ZD-4018",
 	"a client's requests were slow to be taken in":                         "ZD-4027",
 	"a client was slow to read its answers":                                "ZD-4028",

@@ -16,6 +16,16 @@ func (t *Table) Memory() int64 {
 		int64(len(t.watcherIndex))*indexBytes
 }
 
+// MemoryOf returns a watcher's part of Memory, as if all watches took the same. What is held for further ones
+// doesn't count.
+func (t *Table) MemoryOf(watcherID int64) int64 {
+	n := int64(t.SizeOf(watcherID))
+	if n == 0 {
+		return 0
+	}
+	return t.Memory() / int64(t.records.held*chunkSize) * n
+}
+
 // bytes returns the memory of a slab.
 func (s *slab[T]) bytes() int64 {
 	each := (int64(unsafe.Sizeof(chunk[T]{})) + pageBytes - 1) / pageBytes * pageBytes
