@@ -115,7 +115,9 @@ func (r *Replica) memoryUse() memory.Use {
 	r.watchMu.Lock()
 	u.Watches = r.watches.Memory()
 	r.watchMu.Unlock()
+	now := r.now()
 	for _, c := range r.Clients() {
+		c.closeLate(now)
 		addClient(&u, c, hosts)
 		r.watchMu.Lock()
 		hosts[c.address.ID] += r.watches.MemoryOf(c.id)

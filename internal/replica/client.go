@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,6 +97,9 @@ type Client struct {
 	changing   atomic.Int32                 // reconfigs in unanswered; only the reader adds
 	touched    bool                         // is in Replica.touched
 	input      atomic.Int64                 // size of the reader's buffer
+	frameSince int64                        // now (ns) when the unfinished frame was noted; owned by the reader
+	frameBy    atomic.Int64                 // now (ns) by which it has to be there; 0 for none
+	frameLate  bool                         // it wasn't at the last look; owned by closeLate
 
 	// The owners this connection counts toward, or nil, and its use of its own limits; only the reader
 	// sets them, see pace.go.
@@ -169,6 +173,62 @@ func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }
 
 // NoteInput notes the size of the buffer into which the client's requests are read.
 func (c *Client) NoteInput(bytes int) { c.input.Store(int64(bytes)) }
+
+// A frame has to arrive at frameBytesPerSecond, or within frameTimeMin (ns) if that is longer: whoever sends one
+// byte by byte would hold its memory, and keep the session alive, for as long as he likes.
+const (
+	frameBytesPerSecond = 16 << 10
+	frameTimeMin        = int64(10e9)
+)
+
+// NoteFrame notes the unfinished frame with which the input ends at now (ns), if any. fresh says that it is
+// another than the last time. Only the connection's reader calls it.
+func (c *Client) NoteFrame(rest []byte, fresh bool, now int64) {
+	by := c.frameBy.Load()
+	if len(rest) == 0 {
+		if by != 0 {
+			c.frameBy.Store(0)
+		}
+		return
+	}
+	if fresh || by == 0 {
+		c.frameSince = now
+	}
+	time := frameTimeMin
+	if len(rest) >= frameLengthSize {
+		time = max(time, int64(binary.BigEndian.Uint32(rest))*1e9/frameBytesPerSecond)
+	}
+	c.frameBy.Store(c.frameSince + time)
+}
+
+// FrameArrived notes that the input now begins with in, which may hold the whole of the unfinished frame: from
+// then on the server is late, if anybody is. Only the connection's reader calls it.
+func (c *Client) FrameArrived(in []byte) {
+	if c.frameBy.Load() != 0 && len(in) >= frameLengthSize &&
+		int64(len(in)-frameLengthSize) >= int64(binary.BigEndian.Uint32(in)) {
+		c.frameBy.Store(0)
+	}
+}
+
+// late reports whether the unfinished frame should have been there by now (ns).
+func (c *Client) late(now int64) bool {
+	by := c.frameBy.Load()
+	return by != 0 && now > by
+}
+
+// closeLate closes the client if its frame is late, and was so at the last look: after a time in which this
+// server stood still, the rest may have arrived without having been read.
+func (c *Client) closeLate(now int64) {
+	if late := c.late(now); !late || !c.frameLate {
+		c.frameLate = late
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closing && !c.closed {
+		c.cut("it did not finish a request in time: it has 10 s, or a second for each 16 KiB")
+	}
+}
 
 // Answered returns a channel that is closed once the connect request was answered.
 func (c *Client) Answered() <-chan struct{} { return c.established }
@@ -315,6 +375,18 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 		c.room.Wait()
 	}
 	return false
+}
+
+// awaitOutput waits until the client reads what it is sent, before a request that is answered at once. It
+// returns false if the connection is closing.
+func (c *Client) awaitOutput() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.out) >= outputPauseBytes && !c.closing && !c.closed {
+		c.queued()
+		c.room.Wait()
+	}
+	return !c.closing && !c.closed
 }
 
 // expect reserves room for a write, as reserve does, and queues it until it is answered. It reports

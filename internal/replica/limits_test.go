@@ -174,3 +174,94 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestLateFrames: a connection is closed whose frame takes longer than 10 s and a second for each 16 KiB, seen at
+// two looks. What it sends of the frame after that is no sign of life. A frame that is there in time, and one that
+// only the server is late with, does no harm.
+func TestLateFrames(t *testing.T) {
+	t.Parallel()
+	for _, at := range []struct {
+		size    int
+		seconds int64 // from the frame's beginning
+		arrives bool  // the rest is there by then
+		closed  bool
+	}{
+		{1000, 9, false, false}, {1000, 11, false, true}, {1000, 60, true, false},
+		{1_000_000, 60, false, false}, {1_000_000, 65, false, true},
+	} {
+		s := newStage(t, Options{})
+		c := s.client(nil)
+		s.apply(s.forward()...)
+		begun := int64(1e12)
+		now := begun
+		s.r.now = func() int64 { return now }
+		frame := (&pipeline{}).request(nil, jute.OpSetData, setting("/", make([]byte, at.size)))
+		if _, err := s.r.Receive(c, frame[:6], now); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 5 { // in pieces, some of which don't say how long it is
+			c.NoteFrame(frame[:2+n], n == 0, now)
+			now += 1e6
+		}
+		if at.arrives {
+			c.FrameArrived(frame)
+		}
+		now = begun + at.seconds*1e9
+		if _, err := s.r.Receive(c, frame[:7], now); err != nil {
+			t.Fatal(err)
+		}
+		if heard := c.lastHeard.Load() == now/1e6; heard == at.closed {
+			t.Errorf("%+v: a part of the frame is a sign of life: %t", at, heard)
+		}
+		s.r.AccountMemory(0, 0)
+		if c.Ending() != "" {
+			t.Errorf("%+v: closed at the first look", at)
+		}
+		s.r.AccountMemory(0, 0)
+		if closed := c.Ending() != ""; closed != at.closed {
+			t.Errorf("%+v: closed %t, %q", at, closed, c.Ending())
+		}
+	}
+}
+
+// TestLoginsWaitForOutput: answers to auth packets, too, wait until a client reads what it is sent.
+func TestLoginsWaitForOutput(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.client(nil)
+	s.apply(s.forward()...)
+	for out, _ := c.TakeOutput(nil); out != nil; out, _ = c.TakeOutput(nil) {
+	}
+	c.mu.Lock()
+	c.out = make([]byte, outputPauseBytes)
+	c.mu.Unlock()
+	woken := make(chan struct{}, 1)
+	c.Wake = func() { woken <- struct{}{} }
+	login := (&pipeline{}).request(nil, jute.OpAuth, func(b []byte) []byte {
+		return (&jute.AuthPacket{Scheme: "digest", Auth: []byte("bob:x")}).Append(b)
+	})
+	done := make(chan error)
+	go func() {
+		_, err := s.r.Receive(c, login, s.r.now())
+		done <- err
+	}()
+	select {
+	case <-woken: // it waits, and wants its output flushed
+	case <-done:
+		t.Fatal("a login is answered while its client doesn't read")
+	}
+	c.mu.Lock()
+	size := len(c.out)
+	c.mu.Unlock()
+	if size != outputPauseBytes {
+		t.Errorf("%d bytes are to be sent, want no more than %d", size, outputPauseBytes)
+	}
+	out, _ := c.TakeOutput(nil)
+	c.TakeOutput(out) // it was written
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if out, _ := c.TakeOutput(nil); countReplies(out) != 1 {
+		t.Errorf("%d replies, want one", countReplies(out))
+	}
+}

@@ -48,7 +48,9 @@ func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error)
 		}
 		r.meters.BytesReceived.Add(int64(used))
 	}()
-	c.lastHeard.Store(now / 1e6)
+	if !c.late(now) {
+		c.lastHeard.Store(now / 1e6)
+	}
 	if t.outdated() {
 		return 0, ErrNotUpToDate
 	}
@@ -93,6 +95,9 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 		t.release()
 		t.hand() // a login may take a while
 		t.c.Blocks()
+		if !t.c.awaitOutput() {
+			return ErrClosing
+		}
 		return t.r.login(t.c, xid, op, body)
 	}
 	if !t.r.auth.Satisfied(t.c.identities()) {

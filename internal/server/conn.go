@@ -292,13 +292,18 @@ func (s *Server) readRequests(nc net.Conn, c *replica.Client, buf []byte) error 
 				}
 				attached = true
 			}
+			c.FrameArrived(buf)
 			used, err := s.receiveAll(nc, c, &turn, buf)
 			if err != nil {
 				s.flushLast(nc, c)
 				return err
 			}
 			full := len(buf) == cap(buf)
-			buf = buf[:copy(buf, buf[used:])]
+			if buf = buf[:copy(buf, buf[used:])]; len(buf) > 0 {
+				c.NoteFrame(buf, used > 0, s.now())
+			} else {
+				c.NoteFrame(nil, false, 0)
+			}
 			switch {
 			case full && (cap(buf) < inputBytesMax || len(buf) == cap(buf)):
 				buf, quiet = grow(buf), 0
