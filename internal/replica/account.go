@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -93,6 +95,10 @@ func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	m.use.Store(&u)
 	m.costliest.Store(&u.Costliest)
 	m.tight.Store(int32(step))
+	if step >= memory.RefuseCostliest && !u.Full && limit > 0 {
+		r.closeCostliest(forReplies, limit, (*Client).outputBytes)
+		r.closeCostliest(forFrames, limit, (*Client).frameBytes)
+	}
 	return u, step
 }
 
@@ -154,6 +160,56 @@ const (
 	// doubling.
 	bucketEntryBytes = 16
 )
+
+// closeCostliest closes the connections that use most for something, if all together use more for it than an
+// unreadShare of limit, until a quarter of that is free.
+func (r *Replica) closeCostliest(what string, limit int64, of func(*Client) int64) {
+	most, used := limit/unreadShare, int64(0)
+	type share struct {
+		c     *Client
+		bytes int64
+	}
+	var shares []share
+	for _, c := range r.Clients() {
+		if n := of(c); n > 0 {
+			shares = append(shares, share{c, n})
+			used += n
+		}
+	}
+	if used <= most {
+		return
+	}
+	slices.SortFunc(shares, func(a, b share) int {
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.c.id, b.c.id))
+	})
+	for _, s := range shares {
+		if used <= most/100*unreadKeepPercent {
+			return
+		}
+		used -= s.bytes
+		s.c.mu.Lock()
+		r.closeForMemory(s.c, what, s.bytes)
+		s.c.mu.Unlock()
+	}
+}
+
+// outputBytes returns what the client's unread output takes.
+func (c *Client) outputBytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing || c.closed || len(c.out) == 0 && c.taken == 0 {
+		return 0
+	}
+	return int64(cap(c.out) + c.taken)
+}
+
+// frameBytes returns what the client's unfinished frame takes.
+func (c *Client) frameBytes() int64 {
+	if c.frameBy.Load() == 0 || c.Ending() != "" {
+		return 0
+	}
+	return c.input.Load()
+}
 
 // addClient adds what one connection uses to u, and to its host's sum in hosts.
 func addClient(u *memory.Use, c *Client, hosts map[string]int64) {

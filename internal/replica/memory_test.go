@@ -140,3 +140,39 @@ func TestQuietGivesTheQueueBack(t *testing.T) {
 		t.Errorf("a queue with room for %d requests is kept, %d wait", n, c.unanswered.len())
 	}
 }
+
+// TestCostliestIsClosed: from 85 % of the limit on, the connections with most unread output, or with the largest
+// unfinished frames, are closed until these take less than an eighth of it; those with little are left alone.
+func TestCostliestIsClosed(t *testing.T) {
+	t.Parallel()
+	for what, fill := range map[string]func(*Client, int){
+		forReplies: func(c *Client, n int) { c.out = make([]byte, n) },
+		forFrames:  func(c *Client, n int) { c.NoteInput(n); c.NoteFrame(make([]byte, 5), true, 1) },
+	} {
+		s := newStage(t, Options{})
+		var all []*Client
+		for i := range 4 {
+			c := s.client(nil)
+			s.apply(s.forward()...)
+			c.TakeOutput(nil)
+			fill(c, 1<<20*(1+10*(i/2))) // two have 1 MiB, two 11
+			all = append(all, c)
+		}
+		const limit = 64 << 20
+		s.r.AccountMemory(0, limit)
+		for i, c := range all {
+			if c.Ending() != "" {
+				t.Errorf("%s: connection %d is closed while there is memory: %s", what, i, c.Ending())
+			}
+		}
+		s.r.AccountMemory(limit/100*70, limit)
+		for i, c := range all {
+			if closed := c.Ending() != ""; closed != (i >= 2) {
+				t.Errorf("%s: connection %d is closed: %t", what, i, closed)
+			}
+		}
+		if n := s.r.meters.closedForMemory[what].Value(); n != 2 {
+			t.Errorf("%s: %d are counted, want 2", what, n)
+		}
+	}
+}

@@ -97,7 +97,7 @@ func (m *memoryStage) resumes() {
 	m.connect().conn.Close()
 }
 
-// fillsBy has n clients send something that takes memory of an owner until they leave.
+// fillsBy has n clients send something that takes memory of an owner: some of them are closed for it.
 func (m *memoryStage) fillsBy(n int, owner string, send func(c *rawClient) []byte) {
 	m.t.Helper()
 	var clients []*rawClient
@@ -109,11 +109,15 @@ func (m *memoryStage) fillsBy(n int, owner string, send func(c *rawClient) []byt
 			m.t.Fatal(err)
 		}
 	}
-	m.refuses(owner)
+	for end := time.Now().Add(patience); len(m.s.replica.Clients()) == n+1; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			m.t.Fatalf("no connection is closed for its %s; the account: %+v", owner, m.s.replica.View().Memory)
+		}
+	}
+	m.resumes() // while the others are still there
 	for _, c := range clients {
 		c.conn.Close()
 	}
-	m.resumes()
 }
 
 // until creates znodes until the code is want.
