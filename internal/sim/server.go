@@ -606,6 +606,9 @@ func (l *life) SendSnapshot(to, index uint64, message []byte) {
 	message = slices.Clone(message)
 	took := 4*w.delay() + int64(float64(len(file))/streamRate)
 	w.after(l.elapsed+took, func() {
+		if other.disk.hung.files > 0 {
+			w.held(other, other.disk.hung.filesTo) // it knows nothing newer until the snapshot is synced
+		}
 		other.whenSynced(func() {
 			if err == nil &&
 				(l.ended || peer == nil || other.life != peer || peer.dir == nil || w.cut(s.index, other.index) || other.paused()) {
