@@ -301,7 +301,7 @@ func TestDrainReason(t *testing.T) {
 		"why=": 400, "why=" + strings.Repeat("x", reasonBytesMax+1): 400, "why=" + strings.Repeat("x", reasonBytesMax): 500,
 		"undo=true": 200,
 	} {
-		if status, answer := r.command(http.MethodPost, "drain?"+query, "ip", ""); status != want {
+		if status, answer := r.command(http.MethodPost, "drain?"+query, r.own(), ""); status != want {
 			t.Errorf("drain?%.20s: %d, %v; want %d", query, status, answer, want)
 		}
 	}
