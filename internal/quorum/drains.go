@@ -17,8 +17,8 @@ import (
 //	report   term(8) ask(8) flags(1)
 //	answer   ask(8) reason; an empty reason grants
 //
-// A server whose disk is stuck asks the same, without wanting anything: whether a majority serves without it, so
-// that it may send new clients there (Status.OthersServe). A leader of an earlier version doesn't answer that.
+// A server whose disk is stuck asks the same without wanting to drain: it may send new clients to the others if a
+// majority serves without it (Status.OthersServe). A leader of an earlier version doesn't answer that.
 //
 // A leader relies on reports of its own term only, which are no older than drainAgeTicks. A server
 // from which it has none doesn't count as one that stays, whatever the cause is.
@@ -50,10 +50,9 @@ const (
 
 // The flags of a report.
 const (
-	drainAsks     = 1 << iota // it asks to drain
-	drainDoes                 // it drains
-	drainStuck                // its disk is stuck
-	drainInquires             // it asks whether the others serve without it, and doesn't drain for that
+	drainAsks  = 1 << iota // it asks to drain
+	drainDoes              // it drains
+	drainStuck             // its disk is stuck, and it asks whether the others serve without it
 )
 
 // A DrainWish is what a server wants about draining.
@@ -167,11 +166,8 @@ func (d *drains) report(l *Loop) []byte {
 	if d.drained {
 		flags |= drainDoes
 	}
-	if l.Stuck() {
-		flags |= drainStuck
-	}
 	if d.inquires {
-		flags |= drainInquires
+		flags |= drainStuck
 	}
 	b := binary.BigEndian.AppendUint64(nil, l.lastLead.Term)
 	return append(binary.BigEndian.AppendUint64(b, d.ask), flags)
@@ -197,7 +193,7 @@ func (d *drains) reported(l *Loop, e Event) {
 	if was, ok := d.granted[e.From]; ok && (was != r.ask || r.flags&(drainAsks|drainDoes) == 0) {
 		delete(d.granted, e.From)
 	}
-	if r.flags&(drainAsks|drainInquires) == 0 || l.levels.frames[e.From] < FrameDrainAnswer {
+	if r.flags&(drainAsks|drainStuck) == 0 || l.levels.frames[e.From] < FrameDrainAnswer {
 		return
 	}
 	reason, final := d.decide(l, e.From)
@@ -226,9 +222,7 @@ func (d *drains) answered(l *Loop, e Event) {
 
 // took takes the decision on what this server asks.
 func (d *drains) took(l *Loop, refusal string, final bool) {
-	if d.inquires {
-		d.othersServe, d.answeredAt = refusal == "", l.ticks
-	}
+	d.othersServe, d.answeredAt = refusal == "", l.ticks
 	if !d.asking {
 		return
 	}
@@ -236,12 +230,6 @@ func (d *drains) took(l *Loop, refusal string, final bool) {
 	if refusal == "" {
 		d.drained, d.asking = true, false
 	}
-}
-
-// othersServed reports whether a majority of the voters serves without this server, whose disk is stuck, as the leader
-// has said lately.
-func (d *drains) othersServed(l *Loop) bool {
-	return d.inquires && d.othersServe && l.ticks-d.answeredAt <= drainAgeTicks
 }
 
 // decide returns why a server may not drain, or "". final says that this doesn't depend on servers of

@@ -64,7 +64,7 @@ func (l *Loop) publish() {
 		Leadership: l.lastLead, Elected: l.elected(), Applied: l.applied, Unanswered: l.leaderCheck.unanswered(l),
 		Departed: l.departures.of, Lost: l.lostEntry(),
 		Voters: slices.Clone(l.conf.GetVoters()), Drained: l.drains.known(l),
-		OthersServe: l.drains.othersServed(l),
+		OthersServe: l.drains.inquires && l.drains.othersServe && l.ticks-l.drains.answeredAt <= drainAgeTicks,
 		Draining: Draining{
 			Drained: l.drains.drained, Wish: l.drains.wishNumber, Refusal: l.drains.refusal, Final: l.drains.final,
 		},

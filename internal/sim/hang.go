@@ -21,12 +21,13 @@ const (
 // goes on, and if the process ends before that, the write is lost. If another file's sync hangs, whoever waits
 // for it stands, and the loop is among them when it installs a snapshot.
 type hung struct {
-	log     int      // faults that let no write of the log be finished
-	relents bool     // one is finished all the same
-	logTo   int64    // when the log's syncs are finished again
-	files   int      // faults that let no sync of another file be finished
-	filesTo int64    // when they are finished again
-	beside  []func() // work beside the loop that waits for that
+	log      int      // faults that let no write of the log be finished
+	relents  bool     // one is finished all the same
+	relented int64    // when that last happened
+	logTo    int64    // when the log's syncs are finished again
+	files    int      // faults that let no sync of another file be finished
+	filesTo  int64    // when they are finished again
+	beside   []func() // work beside the loop that waits for that
 }
 
 // hang lets the disk hang for a while.
@@ -107,6 +108,9 @@ func (l *life) write() {
 			if d.hung.log > 0 && !d.hung.relents || l.w.now < l.writeAt {
 				l.loop.Advance() // no other write is due before this one is over
 				return
+			}
+			if d.hung.relents {
+				d.hung.relented = l.w.now
 			}
 			d.hung.relents, d.waited, d.appending = false, true, true
 			l.pending.Do()

@@ -48,6 +48,7 @@ type host struct {
 	ahead   int64 // how far its clocks are ahead of the World's in the present step, because of a long Apply
 	stoodTo int64 // when its loop turns again, or did, after a long Apply or loading a snapshot
 	heldTo  int64 // when it works again, or did
+	begunAt int64 // when its process last knew to which ensemble it belongs
 
 	diverged  bool            // its state was made to differ
 	twistedAt uint64          // by this entry
@@ -287,6 +288,7 @@ func (l *life) open(b quorum.Beginning) {
 		l.refused(err)
 		return
 	}
+	s.begunAt = l.w.now
 	s.log = dir.Log()
 	l.voters, l.outgoing = l.loop.Voters()
 }
