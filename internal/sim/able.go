@@ -155,13 +155,13 @@ const handOverPatience = second
 func (g *ledger) leadsOn(l *life) {
 	w := l.w
 	if l.pending == nil || l.s.disk.hung.log == 0 || !l.loop.IsLeader() || !w.without(l.s) {
+		l.spared = 0
 		return
 	}
-	since := max(l.pendingAt, w.excusedTo())
-	for _, id := range w.voters {
-		since = max(since, w.servers[id-1].begunAt) // nobody could hand over to it before
+	if l.spared == 0 {
+		l.spared = w.now
 	}
-	if d := w.now - since; d > handOverPatience {
+	if d := w.now - max(l.spared, l.pendingAt, w.excusedTo()); d > handOverPatience {
 		w.fail("A4: server %d has led for %d ms with a disk that hangs, with nothing else in the way", l.s.id, d/millisecond)
 	}
 }

@@ -166,10 +166,11 @@ func (w *World) without(s *host) bool {
 	return len(w.voters) >= 3 && len(w.leaving) == 0 && able > len(w.voters)/2
 }
 
-// works reports whether a server's process runs, its loop turns, and its disk finishes writes in time.
+// works reports whether a server's process runs and knows its ensemble, its loop turns, its disk finishes writes in
+// time, and it doesn't wait for a snapshot that its disk doesn't finish.
 func (s *host) works() bool {
-	return s.life != nil && !s.paused() && !s.stands() && s.life.pending == nil && s.disk.hung.log == 0 &&
-		s.disk.slow < raftTick
+	return s.life != nil && s.life.rep != nil && s.w.now >= s.wantsTo && !s.paused() && !s.stands() &&
+		s.life.pending == nil && s.disk.hung.log == 0 && s.disk.slow < raftTick
 }
 
 // stands reports whether the server's loop stands, or is about to, because of a long Apply or because it loads a
