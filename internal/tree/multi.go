@@ -23,6 +23,8 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		t.upgrade(q.Session) // the session stays global if the multi fails
 	}
 	t.begin()
+	t.verdicts = &t.verdictsRoom
+	defer t.forgetVerdicts()
 	var acl sameACL
 	for i := range ops {
 		result, code := t.multiOp(&ops[i], &acl, q, r)

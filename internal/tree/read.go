@@ -22,6 +22,20 @@ func (t *Tree) readable(path string, want jute.Perm, ids []jute.ID) (uint32, jut
 	return slot, jute.OK
 }
 
+// readableOf is readable for one of many znodes that the bearer of ids reads.
+func (t *Tree) readableOf(path string, ids []jute.ID, told *verdicts) (uint32, jute.Code) {
+	slot := t.find(path)
+	if slot == 0 {
+		return 0, jute.ErrNoNode
+	}
+	e := &t.acls.entries[t.at(slot).acl]
+	if e.world&jute.PermRead == 0 && !t.settings.SkipACL && !told.of(t, t.at(slot).acl, jute.PermRead, ids) ||
+		!t.grants(path, &e.rights, jute.PermRead, ids) {
+		return 0, jute.ErrNoAuth
+	}
+	return slot, jute.OK
+}
+
 // AppendGetData answers getData: the data and Stat.
 func (t *Tree) AppendGetData(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
@@ -150,9 +164,10 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 		return dst, jute.ErrMarshallingError
 	}
 	begin, end, known := len(dst), len(dst)+bytesMax, false
+	var told verdicts
 	for i := range ops {
 		o := &ops[i]
-		slot, code := t.readable(o.Path, jute.PermRead, ids)
+		slot, code := t.readableOf(o.Path, ids, &told)
 		switch {
 		case code != jute.OK:
 			e := jute.MultiResult{Op: jute.OpError, Err: code}

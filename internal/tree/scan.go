@@ -198,8 +198,9 @@ func dataRoom(n *node) int { return n.size() + 4 + jute.StatSize }
 // exceeds bytesMax.
 func (t *Tree) multiReadRoom(ops []jute.MultiOp, ids []jute.ID, bytesMax int) int {
 	room := multiResultSize
+	var told verdicts
 	for i := range ops {
-		slot, code := t.readable(ops[i].Path, jute.PermRead, ids)
+		slot, code := t.readableOf(ops[i].Path, ids, &told)
 		switch {
 		case code != jute.OK:
 		case ops[i].Op == jute.OpGetData:

@@ -88,3 +88,48 @@ func TestQuotaOfADeepPath(t *testing.T) {
 	l.multi([]jute.MultiOp{plain(parent + "/m"), plain(quota + "/" + limitsName)})
 	near(parent)
 }
+
+// TestVerdictsOfAMulti: a multi of thousands of operations looks the identities of its sender up once in the
+// long ACL that all of its znodes have, and what it grants is the same as for single requests.
+func TestVerdictsOfAMulti(t *testing.T) {
+	l := newLimiter(t, 3)
+	l.ids = []jute.ID{address}
+	for n := range 60 {
+		l.ids = append(l.ids, jute.ID{Scheme: "digest", ID: fmt.Sprintf("person%d:x", n)})
+	}
+	acl := make([]jute.ACL, aclEntriesMax)
+	for i := range acl {
+		acl[i] = jute.ACL{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: fmt.Sprintf("user%d:x", i)}}
+	}
+	acl[100] = jute.ACL{Perms: jute.PermRead | jute.PermWrite, ID: l.ids[len(l.ids)-1]}
+	for n := range 10 {
+		if code := l.create(fmt.Sprintf("/%d", n), acl); code != jute.OK {
+			t.Fatal(code)
+		}
+	}
+	var ops []jute.MultiOp
+	for n := range 2000 {
+		ops = append(ops, jute.MultiOp{Op: jute.OpCheck, Path: fmt.Sprintf("/%d", n%10), Version: -1},
+			jute.MultiOp{Op: jute.OpSetData, Path: fmt.Sprintf("/%d", n%10), Version: -1})
+	}
+	if work := l.multi(ops); work > 4*uint64(len(l.ids)) {
+		t.Errorf("%d operations look %d identities up", len(ops), work)
+	}
+	if code := l.apply(jute.OpMulti, jute.AppendMulti(nil, append(ops[:10:10], plain("/1/no")))); code != jute.ErrNoAuth {
+		t.Errorf("a create without the right for it is %v in a multi", code)
+	}
+	reads := jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpGetData, Path: "/1"}, {Op: jute.OpGetData, Path: "/2"}})
+	for _, ids := range [][]jute.ID{l.ids, l.ids[:60]} {
+		want := jute.OpGetData
+		if len(ids) == 60 {
+			want = jute.OpError
+		}
+		body, code := l.tree.AppendMultiRead(nil, reads, ids, 1<<20)
+		if got := jute.Op(jute.NewDecoder(body).Int()); code != jute.OK || got != want {
+			t.Errorf("%d identities read %v, %v; want %v", len(ids), got, code, want)
+		}
+	}
+	if ok := l.tree.MayHear(&Event{Path: "/1", ACL: acl}, l.ids); !ok {
+		t.Error("an event isn't told to who may read")
+	}
+}
