@@ -124,6 +124,8 @@ func (r *Replica) readMore(c *Client) time.Duration {
 	defer r.heavy.Unlock()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	held := r.now()
+	defer func() { r.holds[holdReads].note(held, r.now()) }()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if out != nil && !c.closed {
