@@ -99,9 +99,13 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 func (t *Tree) removeNode(slot uint32) {
 	n := t.edit(slot)
 	t.totals.nodes--
-	t.totals.dataSize -= t.pathLen(slot) + n.size()
 	t.totals.digest -= t.nodeDigest(n)
-	t.countBelow(n.parent, -1, -n.size())
+	if p := t.ending[n.parent]; p != nil {
+		p.removed(t, n)
+	} else {
+		t.totals.dataSize -= t.pathLen(slot) + n.size()
+		t.countBelow(n.parent, -1, -n.size())
+	}
 	switch n.kind() {
 	case ephemeral:
 		t.disown(slot)

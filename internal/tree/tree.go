@@ -80,7 +80,8 @@ type Tree struct {
 	budget       auth.Budget // what is left for the request being applied
 	given        givenACL    // of the request being applied
 	quotaAbove   quotaAbove
-	verdicts     *verdicts // of the multi being applied; nil between multis
+	ending       map[uint32]*endingParent // of the session that is being ended; nil otherwise
+	verdicts     *verdicts                // of the multi being applied; nil between multis
 	verdictsRoom verdicts
 	work         uint64         // see Work
 	multiOps     []jute.MultiOp // of the multi being applied

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,5 +132,47 @@ func TestVerdictsOfAMulti(t *testing.T) {
 	}
 	if ok := l.tree.MayHear(&Event{Path: "/1", ACL: acl}, l.ids); !ok {
 		t.Error("an event isn't told to who may read")
+	}
+}
+
+// TestEndOfDeepEphemerals: the end of a session tells the ancestors of its ephemerals once for all children of a
+// parent, however deep, and its events are those of each deletion in the order of creation.
+func TestEndOfDeepEphemerals(t *testing.T) {
+	const depth, many = 200, 300
+	l := newLimiter(t, 3)
+	var ops []jute.MultiOp
+	parents := []string{"", ""}
+	for i := range parents {
+		for n := range depth {
+			parents[i] += fmt.Sprintf("/%d.%d", i, n)
+			ops = append(ops, plain(parents[i]))
+		}
+	}
+	l.multi(ops)
+	parents = append(parents, "")
+	var want []string
+	ops = ops[:0]
+	for n := range many {
+		o := plain(fmt.Sprintf("%s/e%d", parents[n%len(parents)], n))
+		o.Flags, o.Data = jute.ModeEphemeral, make([]byte, n%5)
+		ops, want = append(ops, o), append(want, o.Path, parentEvent(parents[n%len(parents)]))
+	}
+	l.multi(ops)
+	before := l.tree.Work()
+	var told []string
+	q := Request{Op: jute.OpCloseSession, Session: 1, Cnx: 1, Seq: nextSeq(l.tree) + 1}
+	err := l.tree.Apply(1, l.tree.LastIndex()+1, AppendRecord(AppendBatchHeader(nil, 1), &q), func(r *Result) {
+		for i := range r.Events {
+			told = append(told, strings.Clone(r.Events[i].Path))
+		}
+	})
+	if err != nil || !slices.Equal(told, want) {
+		t.Fatalf("%d events, want %d: %v", len(told), len(want), err)
+	}
+	if work := l.tree.Work() - before; work > 3*(depth+1) {
+		t.Errorf("the end of a session with %d ephemerals looks at %d ancestors", many, work)
+	}
+	if broken := invariants(l.tree); broken != "" {
+		t.Fatal(broken)
 	}
 }
