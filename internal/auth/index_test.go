@@ -11,7 +11,9 @@ import (
 // TestIndex compares Index.Permits with Permits, on random lists and bearers.
 func TestIndex(t *testing.T) {
 	schemes := []string{world, authScheme, ip, ip, digest, digest, sasl, anySASL, x509, super, "own", "own" + unproved, ""}
-	texts := []string{"anyone", "super", "ann:x", "bob:y", "10.0.0.1", "10.0.0.0/8", "10.1.0.0/9", "::1", "::/0", "10.0.0.1/x", "", "a"}
+	texts := []string{
+		"anyone", "super", "ann:x", "bob:y", "10.0.0.1", "10.0.0.0/8", "10.1.0.0/9", "::1", "::/0", "10.0.0.1/x", "", "a",
+	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	id := func() jute.ID {
 		return jute.ID{Scheme: schemes[rnd.IntN(len(schemes))], ID: texts[rnd.IntN(len(texts))]}

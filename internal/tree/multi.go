@@ -26,6 +26,7 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 	t.verdicts = &t.verdictsRoom
 	defer t.forgetVerdicts()
 	var acl sameACL
+	r.Multi = slices.Grow(r.Multi[:0], len(ops))
 	for i := range ops {
 		result, code := t.multiOp(&ops[i], &acl, q, r)
 		if code != jute.OK {

@@ -32,6 +32,11 @@ func filled(size int, ops ...jute.MultiOp) []jute.MultiOp {
 	return all
 }
 
+// creation is the operation that creates a znode without data.
+func creation(path string, mode jute.CreateMode) jute.MultiOp {
+	return jute.MultiOp{Op: jute.OpCreate, Path: path, ACL: jute.WorldACL(jute.PermAll), Flags: mode}
+}
+
 // prepared returns a connection for a while of preparation, nil once the attack is over.
 func (f *field) prepared() *conn {
 	for !f.over() {
@@ -75,7 +80,7 @@ func attackLongACLs(f *field) error {
 				c.multis(jute.OpMulti, filled(17+len(path), jute.MultiOp{Op: jute.OpCheck, Path: path, Version: -1}))
 			} else {
 				c.unpaced = true
-				c.multis(jute.OpMultiRead, filled(13+len(path), jute.MultiOp{Op: jute.OpGetChildren, Path: path}))
+				c.multis(jute.OpMultiRead, filled(14+len(path), jute.MultiOp{Op: jute.OpGetChildren, Path: path}))
 			}
 			c.close()
 		}
@@ -90,7 +95,8 @@ func attackDeepPaths(f *field) error {
 		for !f.over() {
 			path := pick(x, []string{deep, deep, hostileRoot + deep[:len(deep)-20], strings.Repeat("/", len(deep))})
 			q := jute.CreateRequest{Path: path, ACL: jute.WorldACL(jute.PermAll), Flags: x.mode()}
-			op, record := pick(x, []jute.Op{jute.OpCreate, jute.OpCreate2, jute.OpSetData, jute.OpExists, jute.OpGetData}), []byte(nil)
+			var record []byte
+			op := pick(x, []jute.Op{jute.OpCreate, jute.OpCreate2, jute.OpSetData, jute.OpExists, jute.OpGetData})
 			switch op {
 			case jute.OpCreate, jute.OpCreate2:
 				record = q.Append(nil)
@@ -120,7 +126,7 @@ func attackQuotas(f *field) error {
 	for n := 0; n < countedZnodes && !f.over(); n += perMulti {
 		ops := make([]jute.MultiOp, perMulti)
 		for k := range ops {
-			ops[k] = jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprintf("%s/%d", root, n+k), ACL: jute.WorldACL(jute.PermAll)}
+			ops[k] = creation(fmt.Sprintf("%s/%d", root, n+k), 0)
 		}
 		if _, _, err := c.call(jute.OpMulti, jute.AppendMulti(nil, ops)); err != nil {
 			return nil
@@ -129,8 +135,8 @@ func attackQuotas(f *field) error {
 	quota := "/zookeeper/quota" + root
 	c.create(quota, nil, jute.ModePersistent)
 	stats := quota + "/zookeeper_stats"
-	c.multis(jute.OpMulti, filled(2*len(stats)+100, jute.MultiOp{Op: jute.OpCreate, Path: stats, ACL: jute.WorldACL(jute.PermAll)},
-		jute.MultiOp{Op: jute.OpDelete, Path: stats, Version: -1})[:quotasOfMulti])
+	gone := jute.MultiOp{Op: jute.OpDelete, Path: stats, Version: -1}
+	c.multis(jute.OpMulti, filled(len(stats)+50, creation(stats, 0), gone)[:quotasOfMulti])
 	return nil
 }
 
@@ -174,9 +180,7 @@ func attackDeepEphemerals(f *field) error {
 			}
 			for n := 0; n < deepEphemerals && !f.over(); {
 				for ops = ops[:0]; len(ops) < 400; n++ {
-					ops = append(ops, jute.MultiOp{
-						Op: jute.OpCreate, Path: fmt.Sprintf("%s/%d", parent, n), ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeral,
-					})
+					ops = append(ops, creation(fmt.Sprintf("%s/%d", parent, n), jute.ModeEphemeral))
 				}
 				if _, _, err := c.call(jute.OpMulti, jute.AppendMulti(nil, ops)); err != nil {
 					break
