@@ -138,11 +138,12 @@ func (t *Tree) removeNode(slot uint32) {
 // countBelow adds to the number of descendants of the znode in slot and of each of its ancestors, and
 // to the size of their data. All of these znodes have children, or had one until now.
 func (t *Tree) countBelow(slot uint32, znodes, size int) {
-	for ; slot != 0; slot = t.at(slot).parent {
-		t.work++
-		k := t.extras.at(t.at(slot).extra)
+	for ; slot != 0; t.work++ {
+		n := t.at(slot)
+		k := t.extras.at(n.extra)
 		k.below += uint32(znodes)
-		k.addSizes(int64(size))
+		k.sizes += int64(size)
+		slot = n.parent
 	}
 }
 

@@ -45,9 +45,9 @@ func invariants(t *Tree) string {
 		k := t.extraOf(n)
 		below, sizes := -1, int64(-n.size())
 		t.walk(slot, func(n *node) { below++; sizes += int64(n.size()) })
-		if k.below != uint32(below) || k.sizes() != sizes {
+		if k.below != uint32(below) || k.sizes != sizes {
 			return fmt.Sprintf("slot %d has %d znodes of %d bytes below it instead of %d of %d",
-				slot, k.below, k.sizes(), below, sizes)
+				slot, k.below, k.sizes, below, sizes)
 		}
 		if n.extra != 0 {
 			extras[n.extra] = true

@@ -42,22 +42,15 @@ type node struct {
 // A nodeExtra holds the fields that are only needed by znodes that have an owner or ever had a
 // child. It lives as long as the znode.
 type nodeExtra struct {
-	sizesLow    uint32 // see sizes; of a free slot, its link (slab.link); must be first
+	// sizes is the bytes of the data of all znodes below; the first four bytes of a free slot are its
+	// link (slab.link), so this must be first.
+	sizes       int64
 	first, last uint32 // children; of an ephemeral, its neighbours in the session's list
 	children    uint32
 	below       uint32 // znodes below this one, at any depth
-	sizesHigh   uint32
 	pzxid       int64
 	owner       int64 // depends on the kind
 	created     int64 // children ever created: Apache's stored cversion, but it never overflows
-}
-
-// sizes returns the bytes of the data of all znodes below, at any depth.
-func (k *nodeExtra) sizes() int64 { return int64(k.sizesHigh)<<32 | int64(k.sizesLow) }
-
-func (k *nodeExtra) addSizes(add int64) {
-	n := k.sizes() + add
-	k.sizesLow, k.sizesHigh = uint32(n), uint32(n>>32)
 }
 
 // extraOf returns a znode's nodeExtra; if it has none, what that would be.

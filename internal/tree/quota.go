@@ -216,7 +216,7 @@ func (t *Tree) measure(slot uint32) (f quotaFigures) {
 	if slot != 0 {
 		n := t.at(slot)
 		k := t.extraOf(n)
-		f.count, f.bytes = 1+int64(k.below), int64(n.size())+k.sizes()
+		f.count, f.bytes = 1+int64(k.below), int64(n.size())+k.sizes
 	}
 	return f
 }

@@ -406,7 +406,7 @@ func (t *Tree) addBelow(slot uint32) {
 	n := t.at(slot)
 	own, k := t.extraOf(n), t.extras.at(t.at(n.parent).extra)
 	k.below += 1 + own.below
-	k.addSizes(int64(n.size()) + own.sizes())
+	k.sizes += int64(n.size()) + own.sizes
 }
 
 // restoredNodes are znodes that a walk has visited but not indexed yet. Indexing a znode waits for

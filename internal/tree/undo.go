@@ -75,7 +75,7 @@ func (t *Tree) rollback() {
 			if s.node.extra != 0 {
 				k := t.extras.at(s.node.extra)
 				// Undoing each insert, remove and change of data restores these.
-				s.extra.below, s.extra.sizesLow, s.extra.sizesHigh = k.below, k.sizesLow, k.sizesHigh
+				s.extra.below, s.extra.sizes = k.below, k.sizes
 				*k = s.extra
 			} else if n.extra != 0 {
 				t.extras.put(n.extra)
