@@ -77,6 +77,7 @@ type Replica struct {
 	traffic               busiest.Traffic
 	meters                *Meters
 	broken                breakdown
+	holds                 [holds]longestHold
 
 	// heavy is held by goroutines that do long work in steps; it is locked before mu. So a goroutine
 	// that waits for mu waits for at most one step of one of them.
