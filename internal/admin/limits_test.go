@@ -114,8 +114,8 @@ func TestIdleConnection(t *testing.T) {
 	}
 }
 
-// TestConnectionsMax: one connection too many takes the place of the oldest whose caller has proved nothing. Whoever has
-// been found to be permitted stays, and if all have, the next one is closed.
+// TestConnectionsMax: one connection too many takes the place of the oldest whose caller has proved nothing. Whoever
+// has been found to be permitted stays, and if all have, the next one is closed.
 func TestConnectionsMax(t *testing.T) {
 	t.Parallel()
 	r := start(t, Options{headerTimeout: time.Hour, IdleTimeout: time.Hour})

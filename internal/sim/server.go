@@ -134,7 +134,7 @@ type life struct {
 	elapsed   int64                   // since the present step began
 	pending   *quorum.Task            // of the log, which the disk has not finished
 	pendingAt int64                   // when it began
-	spared    int64                   // since when the others could do without this leader, whose disk hangs; 0: they can't
+	spared    int64                   // since when the others could do without this leader; 0: they can't
 	writeAt   int64                   // before which a slow disk doesn't
 	lockedTo  int64                   // until then the replica is locked
 	waiting   []func()                // for it
