@@ -32,10 +32,10 @@ var largePackages = map[string]int{
 	"internal/check":   5300,
 	"internal/cli":     7150,
 	"internal/quorum":  6050,
-	"internal/replica": 8600,
+	"internal/replica": 8750,
 	"internal/sim":     8200,
 	"internal/storage": 6450,
-	"internal/tree":    6850,
+	"internal/tree":    7150,
 }
 
 var (

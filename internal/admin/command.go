@@ -123,6 +123,9 @@ func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
 		w.Header().Set("Allow", cmd.method)
 		c.fail(http.StatusMethodNotAllowed, "The command "+cmd.name+" takes "+cmd.method+" requests")
 	default:
+		if cmd.guarded {
+			a.keep(r)
+		}
 		name = cmd.name // as in Apache, the answer uses the primary name
 		cmd.run(c)
 	}

@@ -157,7 +157,17 @@ func (a *Admin) begun(ctx context.Context, c net.Conn) context.Context {
 			s.AdminMeters().Insecure.Inc()
 		}
 	}
-	return ctx
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// keep keeps the connection of a request, whose caller may do what it asks.
+func (a *Admin) keep(r *http.Request) {
+	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
+		a.port.Keep(c)
+	}
 }
 
 // Addr returns where the Admin listens.

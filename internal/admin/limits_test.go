@@ -114,11 +114,11 @@ func TestIdleConnection(t *testing.T) {
 	}
 }
 
-// TestConnectionsMax: one connection too many is closed at once, and there is room again when
-// another one is gone.
+// TestConnectionsMax: one connection too many takes the place of the oldest whose caller has proved nothing. Whoever
+// has been found to be permitted stays, and if all have, the next one is closed.
 func TestConnectionsMax(t *testing.T) {
 	t.Parallel()
-	r := listen(t, Options{headerTimeout: time.Hour, IdleTimeout: time.Hour})
+	r := start(t, Options{headerTimeout: time.Hour, IdleTimeout: time.Hour})
 	var all []net.Conn
 	for range connectionsMax {
 		all = append(all, dial(t, r))
@@ -129,13 +129,35 @@ func TestConnectionsMax(t *testing.T) {
 		_, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		return err
 	}
+	prove := func(conn net.Conn) {
+		conn.SetDeadline(time.Now().Add(30 * time.Second))
+		fmt.Fprintf(conn, "POST /commands/drain?undo=true HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\n\r\n", r.own())
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if io.Copy(io.Discard, answer.Body); answer.StatusCode != http.StatusOK {
+			t.Fatalf("a caller who may: %s", answer.Status)
+		}
+	}
 	for _, conn := range all {
 		if err := ask(conn); err != nil {
 			t.Fatalf("one of %d connections: %v", connectionsMax, err)
 		}
 	}
+	prove(all[0])
+	late := dial(t, r)
+	if err := ask(late); err != nil {
+		t.Errorf("the connection after %d others: %v", connectionsMax, err)
+	}
+	if ask(all[0]) != nil || ask(all[1]) == nil || ask(all[2]) != nil {
+		t.Error("not the oldest connection without proof has made room")
+	}
+	for _, conn := range append(all[2:], late) {
+		prove(conn)
+	}
 	if err := ask(dial(t, r)); err == nil {
-		t.Errorf("the connection after %d others was answered", connectionsMax)
+		t.Error("all callers are known, and there is one more")
 	}
 	all[0].Close()
 	for range 3000 {
@@ -144,7 +166,7 @@ func TestConnectionsMax(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Error("there is no room again")
+	t.Error("there is no room after a connection has gone")
 }
 
 func dial(t *testing.T, r *running) net.Conn {
@@ -301,7 +323,7 @@ func TestDrainReason(t *testing.T) {
 		"why=": 400, "why=" + strings.Repeat("x", reasonBytesMax+1): 400, "why=" + strings.Repeat("x", reasonBytesMax): 500,
 		"undo=true": 200,
 	} {
-		if status, answer := r.command(http.MethodPost, "drain?"+query, "ip", ""); status != want {
+		if status, answer := r.command(http.MethodPost, "drain?"+query, r.own(), ""); status != want {
 			t.Errorf("drain?%.20s: %d, %v; want %d", query, status, answer, want)
 		}
 	}

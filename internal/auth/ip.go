@@ -62,15 +62,20 @@ func blockHolds(acl, id string) bool {
 		return false
 	}
 	have, ok := parseAddress(id)
-	if !ok || have.size != want.size {
+	return ok && want.holds(&have)
+}
+
+// holds reports whether an address is in the block.
+func (b *block) holds(have *address) bool {
+	if have.size != b.size {
 		return false
 	}
-	whole := want.bits / 8
-	if have.b != want.b && string(have.b[:whole]) != string(want.b[:whole]) {
+	whole := b.bits / 8
+	if have.b != b.b && string(have.b[:whole]) != string(b.b[:whole]) {
 		return false
 	}
-	rest := want.bits % 8
-	return rest == 0 || (have.b[whole]^want.b[whole])>>(8-rest) == 0
+	rest := b.bits % 8
+	return rest == 0 || (have.b[whole]^b.b[whole])>>(8-rest) == 0
 }
 
 // parseBlock reads a block in the form address or address/bits.

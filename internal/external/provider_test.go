@@ -91,7 +91,7 @@ func TestProgram(t *testing.T) {
 func TestHostileProgram(t *testing.T) {
 	t.Parallel()
 	for manner, says := range map[string]string{
-		"hang": "no answer came", "die": "no answer came", "garbage": "no JSON", "megabytes": "more than 16384 bytes",
+		"hang": "i/o timeout", "die": "no answer came", "garbage": "no JSON", "megabytes": "more than 16384 bytes",
 		"endless": "more than 16384 bytes", "twice": "follows", "late": "was answered",
 	} {
 		t.Run(manner, func(t *testing.T) {

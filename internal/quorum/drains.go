@@ -17,6 +17,9 @@ import (
 //	report   term(8) ask(8) flags(1)
 //	answer   ask(8) reason; an empty reason grants
 //
+// A server whose disk is stuck asks the same without wanting to drain: it may send new clients to the others if a
+// majority serves without it (Status.OthersServe). A leader of an earlier version doesn't answer that.
+//
 // A leader relies on reports of its own term only, which are no older than drainAgeTicks. A server
 // from which it has none doesn't count as one that stays, whatever the cause is.
 //
@@ -49,7 +52,7 @@ const (
 const (
 	drainAsks  = 1 << iota // it asks to drain
 	drainDoes              // it drains
-	drainStuck             // its disk is stuck
+	drainStuck             // its disk is stuck, and it asks whether the others serve without it
 )
 
 // A DrainWish is what a server wants about draining.
@@ -97,6 +100,10 @@ type drains struct {
 	refusal string
 	final   bool
 
+	inquires    bool   // its disk is stuck, and it asks whether the others serve without it
+	othersServe bool   // the newest answer to that
+	answeredAt  uint64 // the tick of that answer
+
 	told    map[uint64]drainReport // on a leader: the newest report of this term, by server
 	granted map[uint64]uint64      // on a leader: the number of the ask that was granted, by server
 }
@@ -124,14 +131,19 @@ func (d *drains) tick(l *Loop) {
 		d.drained = d.drained && wish == DrainAsk || wish == DrainForce
 		d.asking = wish == DrainAsk && !d.drained
 	}
+	if stuck := l.Stuck(); stuck != d.inquires {
+		d.inquires, d.othersServe = stuck, false
+		changed = true
+	}
 	if !changed && l.ticks%drainTicks != 0 {
 		return
 	}
 	lead := l.lastLead.Leader
 	switch {
 	case l.lastLead.IsLeader:
-		if d.asking {
-			d.took(d.decide(l, l.o.ID))
+		if d.asking || d.inquires {
+			refusal, final := d.decide(l, l.o.ID)
+			d.took(l, refusal, final)
 		}
 	case lead != 0 && l.levels.frames[lead] >= FrameDrainAnswer && l.o.Shell.Connected(lead):
 		l.o.Shell.Send(lead, FrameDrain, d.report(l))
@@ -154,7 +166,7 @@ func (d *drains) report(l *Loop) []byte {
 	if d.drained {
 		flags |= drainDoes
 	}
-	if l.Stuck() {
+	if d.inquires {
 		flags |= drainStuck
 	}
 	b := binary.BigEndian.AppendUint64(nil, l.lastLead.Term)
@@ -164,6 +176,7 @@ func (d *drains) report(l *Loop) []byte {
 // led handles a change of leader or term.
 func (d *drains) led() {
 	d.told, d.granted = map[uint64]drainReport{}, map[uint64]uint64{}
+	d.othersServe = false
 	if d.asking {
 		d.ask++ // what the former leader may still grant counts for nothing
 	}
@@ -180,11 +193,11 @@ func (d *drains) reported(l *Loop, e Event) {
 	if was, ok := d.granted[e.From]; ok && (was != r.ask || r.flags&(drainAsks|drainDoes) == 0) {
 		delete(d.granted, e.From)
 	}
-	if r.flags&drainAsks == 0 || l.levels.frames[e.From] < FrameDrainAnswer {
+	if r.flags&(drainAsks|drainStuck) == 0 || l.levels.frames[e.From] < FrameDrainAnswer {
 		return
 	}
 	reason, final := d.decide(l, e.From)
-	if reason == "" {
+	if reason == "" && r.flags&drainAsks != 0 {
 		d.granted[e.From] = r.ask
 	}
 	answer := binary.BigEndian.AppendUint64(nil, r.ask)
@@ -199,16 +212,20 @@ const drainFinal = "!"
 
 // answered handles the leader's answer.
 func (d *drains) answered(l *Loop, e Event) {
-	if len(e.Data) < drainAskSize || len(e.Data) > drainAskSize+drainReasonMax || !d.asking ||
+	if len(e.Data) < drainAskSize || len(e.Data) > drainAskSize+drainReasonMax || !d.asking && !d.inquires ||
 		e.From != l.lastLead.Leader || binary.BigEndian.Uint64(e.Data) != d.ask {
 		return
 	}
 	reason, final := strings.CutPrefix(string(e.Data[drainAskSize:]), drainFinal)
-	d.took(reason, final)
+	d.took(l, reason, final)
 }
 
-// took takes the decision on this server's ask.
-func (d *drains) took(refusal string, final bool) {
+// took takes the decision on what this server asks.
+func (d *drains) took(l *Loop, refusal string, final bool) {
+	d.othersServe, d.answeredAt = refusal == "", l.ticks
+	if !d.asking {
+		return
+	}
 	d.refusal, d.final = refusal, final
 	if refusal == "" {
 		d.drained, d.asking = true, false

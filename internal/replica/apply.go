@@ -23,6 +23,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	}()
 	now := r.now()
 	r.mu.Lock()
+	held := r.now()
 	r.broken.applying.Store(true)
 	defer r.breakDown(&err)
 	visit := func(res *tree.Result) { r.applied(res, now); r.broken.requests++ }
@@ -51,6 +52,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	r.broken.applying.Store(false)
 	if !r.progress.replaying {
 		r.meters.Stages.apply.Observe(end - now)
+		r.holds[holdApply].note(held, end)
 	}
 	r.mu.Unlock()
 	return nil

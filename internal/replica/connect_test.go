@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -166,14 +167,14 @@ func TestNoRoomSessions(t *testing.T) {
 	if c := s.client(nil); c.Established() {
 		t.Error("the disk fills up once more, and the first session began without the log")
 	}
-	s.r.logWaits.Store(true)
+	s.r.Space(storage.SpaceState{Level: storage.SpaceRefuse, Waits: true}, true)
 	c = NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
 	if err := s.r.Connect(c, &jute.ConnectRequest{}, s.ids); err == nil {
 		t.Error("a member whose log waits for room begins a session, which would be over on another server")
 	}
-	s.r.alone = true
+	s.r.Space(storage.SpaceState{Level: storage.SpaceRefuse, Waits: true}, false)
 	if c := s.client(nil); !c.Established() {
-		t.Error("nothing can enter the log of a server alone, and a session waits for it")
+		t.Error("nothing can enter the log, nobody is known to serve, and a session waits for the log")
 	}
 }
 

@@ -36,6 +36,8 @@ const (
 	// fixed part, and a factor for the bytes of its request, which may name a znode every few bytes.
 	readWorkMin   = 256
 	readWorkInput = 8
+	// readWorkIdentity is the work for each identity of the reader, which is looked up in a long ACL.
+	readWorkIdentity = 16
 	// longReadZnodes and longReadInput are the number of znodes that a read looks at, and the bytes of
 	// its request, beyond which a read that waits behind a write is long. A shorter one may be
 	// answered while the replica is held for writing.
@@ -68,8 +70,10 @@ const (
 	multiReadFrames = 4
 )
 
-// readWork returns the work of a read, given the sizes of its request and reply.
-func readWork(request, reply int) int { return readWorkMin + readWorkInput*request + reply }
+// readWork returns the work of a read of c, given the sizes of its request and reply.
+func (c *Client) readWork(request, reply int) int {
+	return readWorkMin + readWorkInput*request + reply + readWorkIdentity*len(c.identities())
+}
 
 // A longRead is a read that is done in steps. It is at the head of its connection's queue.
 type longRead struct {
@@ -98,7 +102,7 @@ func (r *Replica) isLong(c *Client, op jute.Op, body []byte) bool {
 		return false
 	}
 	path, _ := pathOnly(body)
-	c.unanswered.work += readWork(len(body), r.tree.ReadWork(op, path, c.session))
+	c.unanswered.work += c.readWork(len(body), r.tree.ReadWork(op, path, c.session))
 	return c.unanswered.work > readWorkMax
 }
 
@@ -120,6 +124,8 @@ func (r *Replica) readMore(c *Client) time.Duration {
 	defer r.heavy.Unlock()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	held := r.now()
+	defer func() { r.holds[holdReads].note(held, r.now()) }()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if out != nil && !c.closed {
@@ -135,7 +141,7 @@ func (r *Replica) readMore(c *Client) time.Duration {
 		req := c.unanswered.front()
 		before := len(c.out)
 		done := r.step(c, req)
-		work += readWork(len(req.body), len(c.out)-before)
+		work += c.readWork(len(req.body), len(c.out)-before)
 		if !done {
 			return 0
 		}

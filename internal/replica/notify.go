@@ -44,8 +44,7 @@ type row struct {
 	events   int
 	frames   []byte // their notifications
 	watchers []int64
-	acl      []jute.ACL
-	path     string // of the first event
+	first    tree.Event
 }
 
 // continues reports whether an event belongs to the row: it has the row's watchers, and whoever may
@@ -54,16 +53,19 @@ func (w *row) continues(ev *tree.Event, watchers []int64, policy bool) bool {
 	if w.events == 0 || !slices.Equal(watchers, w.watchers) {
 		return false
 	}
-	if ev.Path == w.path {
-		return slices.Equal(ev.ACL, w.acl)
-	}
-	return !policy && slices.Equal(ev.ACL, w.acl)
+	return (!policy || ev.Path == w.first.Path) && sameACL(ev.ACL, w.first.ACL)
+}
+
+// sameACL reports whether two ACLs are equal. Those of znodes are shared, so most are one list, which
+// may be long.
+func sameACL(a, b []jute.ACL) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
 // begin starts a row with an event, which the caller counts.
 func (w *row) begin(ev *tree.Event, watchers []int64) {
 	w.watchers = append(w.watchers[:0], watchers...)
-	w.acl, w.path = ev.ACL, ev.Path
+	w.first = *ev
 }
 
 // tell appends the row's notifications to the output of its watchers, and ends the row. now is in
@@ -76,7 +78,7 @@ func (r *Replica) tell(now int64) {
 	told, unread, most := int64(0), r.unread.bytes.Load(), 2*r.unread.max()
 	for _, id := range w.watchers {
 		c := r.clients[id]
-		if c == nil || !r.tree.Permits(w.path, w.acl, jute.PermRead, c.identities()) {
+		if c == nil || !r.tree.MayHear(&w.first, c.identities()) {
 			continue
 		}
 		c.mu.Lock()
@@ -101,7 +103,7 @@ func (r *Replica) tell(now int64) {
 	r.unread.bytes.Add(told * int64(len(w.frames)))
 	r.stats.sent.Add(told * int64(w.events))
 	r.meters.watchBytes.Add(told * int64(len(w.frames)-w.events*frameLengthSize))
-	w.events, w.acl, w.path = 0, nil, ""
+	w.events, w.first = 0, tree.Event{}
 	if w.frames = w.frames[:0]; cap(w.frames) > outputKeepBytes {
 		w.frames = nil
 	}

@@ -22,6 +22,7 @@ type readBatch struct {
 	c       *Client
 	now     int64
 	held    bool
+	since   int64  // ns since when the replica is or was held at the earliest; 0 if that has to be looked up
 	waited  bool   // the replica was locked, or an Apply has ended, since the input was read
 	ahead   int    // number of coming reads whose znodes have been prefetched
 	rest    []byte // the input from the current request on
@@ -38,7 +39,7 @@ type readBatch struct {
 // used: all whole frames, unless it returns ErrUntold, ErrPaced or ErrNotUpToDate. It keeps no reference to in. It
 // may block while the connection has too much unanswered.
 func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error) {
-	t := readBatch{r: r, c: c, now: now, bounds: r.bounds.Load()}
+	t := readBatch{r: r, c: c, now: now, since: now, bounds: r.bounds.Load()}
 	requests, one := 0, false
 	defer func() {
 		t.release()
@@ -93,6 +94,7 @@ func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error)
 func (t *readBatch) request(xid int32, op *op, body []byte) error {
 	if op.kind == kindLogin {
 		t.release()
+		t.since = 0
 		t.hand() // a login may take a while
 		t.c.Blocks()
 		if !t.c.awaitOutput() {
@@ -131,7 +133,7 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 		t.metrics.add(t.r, t.c, &req, body, out[start:])
 		t.count++
 		t.last = req
-		if t.work += readWork(len(body), len(out)-start); t.work >= readWorkMax {
+		if t.work += t.c.readWork(len(body), len(out)-start); t.work >= readWorkMax {
 			t.release()
 		}
 		return nil
@@ -187,6 +189,9 @@ func (t *readBatch) lock() {
 	if !t.r.mu.TryRLock() {
 		t.r.mu.RLock()
 		t.now, t.waited = t.r.now(), true
+		t.since = t.now
+	} else if t.since == 0 {
+		t.since = t.r.now()
 	}
 	if t.now < t.r.appliedAt {
 		t.now, t.waited = t.r.appliedAt, true
@@ -215,9 +220,12 @@ func (t *readBatch) release() {
 		t.r.stats.sent.Add(t.count)
 		t.r.stats.latency.observe(0, t.count-1)
 		t.c.stats.sent.Add(t.count - 1)
-		t.r.answered(t.c, &t.last, zxid, t.r.now())
+		end := t.r.now()
+		t.r.holds[holdReads].note(t.since, end)
+		t.r.answered(t.c, &t.last, zxid, end)
 		t.count = 0
 	}
+	t.since = 0
 }
 
 // hand puts the batch's writes in the outbox, all at once, so that they are in one log entry and

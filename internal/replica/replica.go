@@ -65,6 +65,7 @@ type Replica struct {
 	withholds      atomic.Bool            // withheld is not empty
 	noRoom         atomic.Bool            // the disk is nearly full: clients' writes are refused
 	logWaits       atomic.Bool            // a write of the log waits for room: no session can begin in it
+	othersServe    atomic.Bool            // while it waits: a majority is known to serve without this server
 	bounds         atomic.Pointer[bounds] // nil for none
 	// znodes and ephemerals are the numbers of znodes and ephemerals in the tree.
 	znodes, ephemerals    atomic.Int64
@@ -76,6 +77,7 @@ type Replica struct {
 	traffic               busiest.Traffic
 	meters                *Meters
 	broken                breakdown
+	holds                 [holds]longestHold
 
 	// heavy is held by goroutines that do long work in steps; it is locked before mu. So a goroutine
 	// that waits for mu waits for at most one step of one of them.

@@ -115,7 +115,7 @@ func (s *diskShell) step() {
 			s.t.Fatal(err)
 		}
 	}
-	s.rep.Space(state)
+	s.rep.Space(state, s.loop.Status().OthersServe)
 }
 
 // client connects one.

@@ -79,6 +79,7 @@ func (s *Server) awaitHello(nc, conn net.Conn, c *replica.Client, in []byte) {
 func (s *Server) attach(nc, conn net.Conn, c *replica.Client, in []byte) {
 	in, err := s.handshake(conn, c, in)
 	if err == nil {
+		s.known(nc)
 		go s.serveClient(nc, conn, c, in)
 		return
 	}
@@ -161,8 +162,8 @@ func (s *Server) greet(nc net.Conn, in []byte, proof *auth.Proof) *replica.Clien
 	}
 	remote := nc.RemoteAddr().String()
 	c := replica.NewClient(s.newID(), remote, addressID(remote), nil)
-	c.Acked = socket.AckedBy(below(nc))
-	c.Abort = func() { go below(nc).Close() }
+	c.Acked = socket.AckedBy(socket.Below(nc))
+	c.Abort = func() { go socket.Below(nc).Close() }
 	c.Since = time.Now()
 	c.Rest = s.rest
 	c.Wake = func() { go s.flush(nc, c) }

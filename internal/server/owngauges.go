@@ -33,6 +33,12 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 		func() float64 { return flag(s.replica.View().Serving) })
 	one("zooid_overloaded", "1 while writes wait so long for the log that what keeps the service alive goes first.",
 		func() float64 { return flag(s.replica.Overloaded()) })
+	reg.Gauges("zooid_replica_held_seconds",
+		"Longest time in the last minute or two for which others waited for the replica, by what it did.", "for",
+		func() map[string]float64 {
+			apply, reads := s.replica.LongestHolds()
+			return map[string]float64{"apply": apply.Seconds(), "reads": reads.Seconds()}
+		})
 	reg.Gauges("zooid_raft_peer_lag_entries", "On the leader: log entries that it has applied and a peer has yet to store.",
 		"peer", s.peerLag)
 	one("zooid_raft_active_voters", "On the leader: voters heard of within the last election timeout, itself included.",

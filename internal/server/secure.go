@@ -201,7 +201,7 @@ func (s *Server) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Proof, 
 	if h.err != nil {
 		return nil, nil, h.err
 	}
-	steady := &steadyConn{Conn: nc, tcp: below(nc), timeout: s.opt.WriteTimeout}
+	steady := &steadyConn{Conn: nc, tcp: socket.Below(nc), timeout: s.opt.WriteTimeout}
 	conn := tls.Server(steady, s.opt.Secure.TLS)
 	var proof auth.Proof
 	err := conn.Handshake()
@@ -217,7 +217,7 @@ func (s *Server) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Proof, 
 	}
 	nc.SetWriteDeadline(time.Time{})
 	steady.begin()
-	s.noteTLS(below(nc))
+	s.noteTLS(socket.Below(nc))
 	return conn, &proof, nil
 }
 
@@ -240,15 +240,4 @@ func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) (auth.Proof
 		return auth.Proof{}, err
 	}
 	return s.auth.AddX509(ids, subject)
-}
-
-// below returns the accepted connection underneath nc.
-func below(nc net.Conn) net.Conn {
-	for {
-		above, ok := nc.(interface{ NetConn() net.Conn })
-		if !ok {
-			return nc
-		}
-		nc = above.NetConn()
-	}
 }

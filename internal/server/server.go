@@ -91,6 +91,8 @@ type Server struct {
 	conns   map[net.Conn]netip.Addr // client address of each connection
 	overTLS map[net.Conn]bool       // the connections that use TLS
 	perHost map[netip.Addr]int
+	// newcomers are the connections whose connect request hasn't been taken yet.
+	newcomers socket.Newcomers
 }
 
 // Open recovers the data directory, starts serving, and returns once client connections are
@@ -467,11 +469,7 @@ func (s *Server) accept(l net.Listener, secure bool) {
 			why = s.admit(nc)
 		}
 		if why != "" {
-			s.clientLog.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why,
-				"code", "ZD-4004")
-			s.meters.ConnectionRejected.Inc()
-			s.auditor.turnedAway(nc.RemoteAddr().String(), why)
-			nc.Close()
+			s.refuse("a client connection was refused", nc, why)
 			continue
 		}
 		s.wg.Add(1)
@@ -485,40 +483,78 @@ const (
 	acceptPauseMax = time.Second
 )
 
-// admit registers a connection, or returns the reason why there is one too many.
+// refuse closes a connection that may not stay.
+func (s *Server) refuse(what string, nc net.Conn, why string) {
+	s.clientLog.Warn(what, "client", nc.RemoteAddr().String(), "why", why, "code", "ZD-4004")
+	s.meters.ConnectionRejected.Inc()
+	s.auditor.turnedAway(nc.RemoteAddr().String(), why)
+	nc.Close()
+}
+
+// admit registers a connection, or returns the reason why there is one too many. If places are short, a connection
+// whose connect request hasn't come makes room, so that those who send nothing keep nobody out.
 func (s *Server) admit(nc net.Conn) string {
+	out, why := s.enter(nc)
+	if out != nil {
+		s.refuse("a client connection that hasn't sent its connect request was closed to make room for others", out, why)
+		why = ""
+	}
+	return why
+}
+
+// enter registers a connection. If there are too many, why says so, and out is the one that makes room, or nil if none
+// can.
+func (s *Server) enter(nc net.Conn) (out net.Conn, why string) {
 	host := hostOf(nc.RemoteAddr())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
 	case <-s.closing:
-		return "the server is stopping"
+		return nil, "the server is stopping"
 	default:
 	}
-	if n := s.descriptorsMax; n > 0 && len(s.conns) >= n {
-		return fmt.Sprintf("there are %d connections, as many as the limit of open files leaves room for (ulimit -n)", n)
-	}
-	if n := s.opt.MaxConnections; n > 0 && len(s.conns) >= n {
-		return fmt.Sprintf("there are %d connections, the most allowed (maxCnxns)", n)
-	}
 	if n := s.opt.MaxClientConnections; n > 0 && s.perHost[host] >= n {
-		return fmt.Sprintf("there are %d connections from %s, the most allowed (maxClientCnxns)", n, host)
+		return nil, fmt.Sprintf("there are %d connections from %s, the most allowed (maxClientCnxns)", n, host)
+	}
+	if n := s.descriptorsMax; n > 0 && len(s.conns) >= n {
+		why = fmt.Sprintf("there are %d connections, as many as the limit of open files leaves room for (ulimit -n)", n)
+	} else if n := s.opt.MaxConnections; n > 0 && len(s.conns) >= n {
+		why = fmt.Sprintf("there are %d connections, the most allowed (maxCnxns)", n)
+	}
+	if why != "" {
+		if out = s.newcomers.First(); out == nil {
+			return nil, why
+		}
+		s.leave(out)
 	}
 	s.conns[nc] = host
 	s.perHost[host]++
-	return ""
+	s.newcomers.Add(nc)
+	return out, why
+}
+
+// known notes that a connection's connect request has been taken.
+func (s *Server) known(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newcomers.Remove(socket.Below(nc))
 }
 
 func (s *Server) forget(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	nc = below(nc)
+	s.leave(socket.Below(nc))
+}
+
+// leave removes a connection unless it is removed already. mu is held.
+func (s *Server) leave(nc net.Conn) {
 	host, ok := s.conns[nc]
 	if !ok {
 		return
 	}
 	delete(s.conns, nc)
 	delete(s.overTLS, nc)
+	s.newcomers.Remove(nc)
 	if s.perHost[host]--; s.perHost[host] == 0 {
 		delete(s.perHost, host)
 	}

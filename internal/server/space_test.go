@@ -18,7 +18,7 @@ func TestNoRoom(t *testing.T) {
 	addr := s.Addrs()[0].String()
 	c := connect(t, addr, 0, nil)
 	before, _ := c.call(jute.OpCreate, creating("/n", []byte("a"), 0))
-	s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse})
+	s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse}, false)
 	var stream []byte
 	stream = c.request(stream, jute.OpSetData, setting("/n", []byte("b")))
 	stream = c.request(stream, jute.OpGetData, reading("/n", false))
@@ -41,7 +41,7 @@ func TestNoRoom(t *testing.T) {
 	if h, _ := other.call(jute.OpCloseSession, nil); h.Err != jute.OK {
 		t.Errorf("close a session: %v", h.Err)
 	}
-	s.replica.Space(storage.SpaceState{})
+	s.replica.Space(storage.SpaceState{}, false)
 	if h, _ := c.call(jute.OpSetData, setting("/n", []byte("c"))); h.Err != jute.OK {
 		t.Errorf("set when there is room again: %v", h.Err)
 	}

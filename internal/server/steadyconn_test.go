@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -94,7 +95,7 @@ func slowReader(t *testing.T, secure bool, timeout time.Duration) (*Server, *raw
 	if h, _ := c.call(jute.OpCreate, creating("/large", data, 0)); h.Err != jute.OK {
 		t.Fatal(h.Err)
 	}
-	if tcp, ok := below(c.conn).(*net.TCPConn); !ok {
+	if tcp, ok := socket.Below(c.conn).(*net.TCPConn); !ok {
 		t.Fatal("no TCP connection")
 	} else if err := tcp.SetReadBuffer(32 << 10); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	}
 	<-c.Answered()
 	raw := &rawClient{t: t, conn: far}
-	s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse})
+	s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse}, false)
 	if _, err := s.receiveAll(near, c, &turns.Turn{}, raw.request(nil, jute.OpDelete, deleting("/no"))); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	if h, _ := raw.reply(); h.Err != jute.ErrThrottledOp {
 		t.Fatalf("a write on a full disk: %v", h.Err)
 	}
-	s.replica.Space(storage.SpaceState{})
+	s.replica.Space(storage.SpaceState{}, false)
 	ended := make(chan error)
 	go func() {
 		_, err := s.receiveAll(near, c, &turns.Turn{}, raw.request(nil, jute.OpDelete, deleting("/no")))

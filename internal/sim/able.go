@@ -68,10 +68,11 @@ func (g *ledger) endedUnlistened(c *client, leader *host, timeout int64) {
 
 // A packet is the last one of a session that reached a server.
 type packet struct {
-	at      int64 // when it did, or when the server's loop turned again, which reports it
-	timeout int64
-	l       *life
-	able    bool // l was able at that time
+	at        int64 // when it did, or when the server's loop turned again, which reports it
+	timeout   int64
+	l         *life
+	able      bool  // l was able at that time
+	prolonged int64 // when it was last prolonged by something else (ledger.prolongs)
 }
 
 // arrived notes that a packet of a client has reached a server.
@@ -81,7 +82,17 @@ func (g *ledger) arrived(k *conn) {
 		return
 	}
 	at, timeout := max(k.w.now, k.l.s.stoodTo), int64(k.serving.Timeout())*millisecond
-	g.packets[session] = packet{at, timeout, k.l, k.w.able(k.l.s)}
+	g.packets[session] = packet{at: at, timeout: timeout, l: k.l, able: k.w.able(k.l.s)}
+}
+
+// prolongs notes that a server has reason to think that a session's client lives: it has taken a connect request that
+// names the session, with its password, or it can't take requests that wait and doesn't read what follows them, until
+// it closes the connection.
+func (g *ledger) prolongs(w *World, session int64) {
+	if p, ok := g.packets[session]; ok {
+		p.prolonged = w.now
+		g.packets[session] = p
+	}
 }
 
 // reportTime is how long it may take until the leader has heard of a packet.
@@ -144,19 +155,25 @@ const handOverPatience = second
 func (g *ledger) leadsOn(l *life) {
 	w := l.w
 	if l.pending == nil || l.s.disk.hung.log == 0 || !l.loop.IsLeader() || !w.without(l.s) {
+		l.spared = 0
 		return
 	}
-	if d := w.now - max(l.pendingAt, w.excusedTo()); d > handOverPatience {
+	if l.spared == 0 {
+		l.spared = w.now
+	}
+	if d := w.now - max(l.spared, l.pendingAt, w.excusedTo()); d > handOverPatience {
 		w.fail("A4: server %d has led for %d ms with a disk that hangs, with nothing else in the way", l.s.id, d/millisecond)
 	}
 }
 
 // keeps checks A5 when a client gives up on a server that has been silent for two thirds of the session's timeout.
-// Timeouts of less than keptMin leave too little time between the server's bound and that.
+// Timeouts of less than keptMin leave too little time between the server's bound and that. A disk that has finished a
+// write meanwhile is slow rather than hung: its server learns what the ensemble does, and so need not close anything,
+// though an answer may take three such writes.
 func (g *ledger) keeps(c *client) {
 	w, l := c.w, c.conn.l
 	if c.timeout < keptMin || c.conn.closed || l.ended || l.s.paused() || c.heard < w.excusedTo() ||
-		w.cut(0, c.server.index) || !c.greeted {
+		w.cut(0, c.server.index) || !c.greeted || l.s.disk.hung.relented > c.heard {
 		return
 	}
 	w.fail("A5: server %d neither answers client %d, whose session has a timeout of %d ms, nor closes its connection",
@@ -180,7 +197,7 @@ func (g *ledger) outlives(l *life) {
 		p := g.packets[session]
 		if g.over[session] {
 			delete(g.packets, session)
-		} else if late := w.now - max(p.at, since) - p.timeout - w.plan.Tick; late > endPatience {
+		} else if late := w.now - max(p.at, p.prolonged, since) - p.timeout - w.plan.Tick; late > endPatience {
 			w.fail("A6: session %#x with a timeout of %d ms goes on, %d ms after its end was due", session, p.timeout/millisecond,
 				late/millisecond)
 		}

@@ -173,6 +173,7 @@ func (k *conn) readAt(at int64) {
 			k.close()
 			return
 		}
+		k.w.ledger.prolongs(k.w, q.SessionID)
 		k.flush() // a read-only server has answered already
 		k.w.after(handshakePatience, func() {
 			if !k.serving.Established() {
@@ -187,6 +188,7 @@ func (k *conn) readAt(at int64) {
 	k.serverIn = append(k.serverIn[:0:0], k.serverIn[used:]...)
 	if errors.Is(err, replica.ErrNotUpToDate) {
 		k.w.stats.Outdated++
+		k.w.ledger.prolongs(k.w, k.serving.Session())
 		k.w.after(outdatedPause, k.again)
 		return
 	}

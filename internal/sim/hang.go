@@ -21,12 +21,13 @@ const (
 // goes on, and if the process ends before that, the write is lost. If another file's sync hangs, whoever waits
 // for it stands, and the loop is among them when it installs a snapshot.
 type hung struct {
-	log     int      // faults that let no write of the log be finished
-	relents bool     // one is finished all the same
-	logTo   int64    // when the log's syncs are finished again
-	files   int      // faults that let no sync of another file be finished
-	filesTo int64    // when they are finished again
-	beside  []func() // work beside the loop that waits for that
+	log      int      // faults that let no write of the log be finished
+	relents  bool     // one is finished all the same
+	relented int64    // when that last happened
+	logTo    int64    // when the log's syncs are finished again
+	files    int      // faults that let no sync of another file be finished
+	filesTo  int64    // when they are finished again
+	beside   []func() // work beside the loop that waits for that
 }
 
 // hang lets the disk hang for a while.
@@ -108,6 +109,9 @@ func (l *life) write() {
 				l.loop.Advance() // no other write is due before this one is over
 				return
 			}
+			if d.hung.relents {
+				d.hung.relented = l.w.now
+			}
 			d.hung.relents, d.waited, d.appending = false, true, true
 			l.pending.Do()
 			d.waited, d.appending, l.pending = false, false, nil
@@ -162,10 +166,11 @@ func (w *World) without(s *host) bool {
 	return len(w.voters) >= 3 && len(w.leaving) == 0 && able > len(w.voters)/2
 }
 
-// works reports whether a server's process runs, its loop turns, and its disk finishes writes in time.
+// works reports whether a server's process runs and knows its ensemble, its loop turns, its disk finishes writes in
+// time, and it doesn't wait for a snapshot that its disk doesn't finish.
 func (s *host) works() bool {
-	return s.life != nil && !s.paused() && !s.stands() && s.life.pending == nil && s.disk.hung.log == 0 &&
-		s.disk.slow < raftTick
+	return s.life != nil && s.life.rep != nil && s.w.now >= s.wantsTo && !s.paused() && !s.stands() &&
+		s.life.pending == nil && s.disk.hung.log == 0 && s.disk.slow < raftTick
 }
 
 // stands reports whether the server's loop stands, or is about to, because of a long Apply or because it loads a

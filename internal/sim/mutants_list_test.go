@@ -351,10 +351,13 @@ var mutants = []mutant{
 `},
 	}},
 	{"an ephemeral outlives its session", "ephemerals survive (ZooKeeper 1367, 1208, 5010)",
-		"restless", one("tree/session.go",
-			`		if z == 0 {
-			break`, `		if z == 0 || $P && t.extraOf(t.at(z)).last == 0 {
-			break`)},
+		"restless", one("tree/ending.go",
+			`		p := t.ending[n.parent]
+`, `		if $P && t.extraOf(n).last == 0 {
+			break
+		}
+		p := t.ending[n.parent]
+`)},
 	{"expired session keeps its connection", "session answered after its end", "frozen", one("replica/connect.go",
 		`c.CloseAfter("its session expired")`, `if !$P {
 			c.CloseAfter("its session expired")
@@ -436,7 +439,7 @@ var mutants = []mutant{
 	}
 `)},
 	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("replica/notify.go",
-		` || !r.tree.Permits(w.path, w.acl, jute.PermRead, c.identities())`, ` || !$P && !r.tree.Permits(w.path, w.acl, jute.PermRead, c.identities())`)},
+		` || !r.tree.MayHear(&w.first, c.identities())`, ` || !$P && !r.tree.MayHear(&w.first, c.identities())`)},
 	{"one-shot watch fires again", "event twice (W3)", "swarm", one("watch/table.go",
 		`		if rec.kinds&consumed != 0 {`, `		if rec.kinds&consumed != 0 && !$P {`)},
 	{"recursive watch misses what is deep", "event lost (W6, etcd #17529)", "swarm", one("watch/table.go",

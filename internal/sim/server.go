@@ -48,6 +48,7 @@ type host struct {
 	ahead   int64 // how far its clocks are ahead of the World's in the present step, because of a long Apply
 	stoodTo int64 // when its loop turns again, or did, after a long Apply or loading a snapshot
 	heldTo  int64 // when it works again, or did
+	wantsTo int64 // until then it has waited for a snapshot, or does
 
 	diverged  bool            // its state was made to differ
 	twistedAt uint64          // by this entry
@@ -133,6 +134,7 @@ type life struct {
 	elapsed   int64                   // since the present step began
 	pending   *quorum.Task            // of the log, which the disk has not finished
 	pendingAt int64                   // when it began
+	spared    int64                   // since when the others could do without this leader; 0: they can't
 	writeAt   int64                   // before which a slow disk doesn't
 	lockedTo  int64                   // until then the replica is locked
 	waiting   []func()                // for it
@@ -528,7 +530,7 @@ func (l *life) lookAtSpace(led bool) {
 		state, err := l.dir.SpaceState()
 		if err == nil {
 			l.full = state.Level == storage.SpaceRefuse
-			l.rep.Space(state)
+			l.rep.Space(state, l.loop.Status().OthersServe)
 			if state.Short {
 				l.Purge(l.w.plan.SnapshotsKept)
 			}
@@ -606,6 +608,10 @@ func (l *life) SendSnapshot(to, index uint64, message []byte) {
 	message = slices.Clone(message)
 	took := 4*w.delay() + int64(float64(len(file))/streamRate)
 	w.after(l.elapsed+took, func() {
+		if other.disk.hung.files > 0 {
+			other.wantsTo = other.disk.hung.filesTo // it knows nothing newer until the snapshot is synced
+			w.held(other, other.wantsTo)
+		}
 		other.whenSynced(func() {
 			if err == nil &&
 				(l.ended || peer == nil || other.life != peer || peer.dir == nil || w.cut(s.index, other.index) || other.paused()) {

@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/netip"
-	"slices"
 	"sync"
 	"time"
 )
@@ -46,18 +44,19 @@ type Port struct {
 	once     sync.Once
 	wg       sync.WaitGroup
 
-	mu    sync.Mutex
-	most  int
-	open  []*counted           // the oldest first
-	hosts map[netip.Prefix]int // number of open connections by host
+	most int
+
+	mu        sync.Mutex
+	open      map[*counted]bool
+	newcomers Newcomers // all that haven't been kept
 }
 
 // NewPort starts accepting connections from l, with TLS as t says; a nil t means no TLS. At most most of them are open
-// at a time. One more replaces the oldest connection of the host that has the most, so that no host can keep the
+// at a time. One more takes the place of one that nobody has vouched for (Keep, Newcomers), so that nobody can keep the
 // others out. A connection may take patience to send its first byte.
 func NewPort(l net.Listener, t *TLS, patience time.Duration, most int) *Port {
 	p := &Port{
-		Listener: l, tls: t, patience: patience, most: most, hosts: map[netip.Prefix]int{}, ready: make(chan net.Conn),
+		Listener: l, tls: t, patience: patience, most: most, open: map[*counted]bool{}, ready: make(chan net.Conn),
 		closed: make(chan struct{}),
 	}
 	p.wg.Go(p.acceptAll)
@@ -105,65 +104,46 @@ func (p *Port) acceptAll() {
 				continue
 			}
 		}
-		c := &counted{Conn: nc, port: p, host: hostOf(nc)}
-		if closed := p.enter(c); closed != nil {
-			closed.Conn.Close()
-			if closed == c {
-				continue
-			}
+		c := &counted{Conn: nc, port: p}
+		if !p.enter(c) {
+			nc.Close()
+			continue
 		}
 		p.wg.Go(func() { p.begin(c) })
 	}
 }
 
-// enter counts a connection, and returns the one to close if there are too many: the oldest of the host that has the
-// most, or c itself if its own host would have the most.
-func (p *Port) enter(c *counted) (closed *counted) {
+// enter counts a connection. If there are too many it closes a newcomer, and reports false if there is none.
+func (p *Port) enter(c *counted) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.open) >= p.most {
-		crowded, mine := c.host, p.hosts[c.host]+1
-		for _, other := range p.open { // finds the oldest connection of such a host
-			if n := p.hosts[other.host]; n > mine {
-				crowded, mine = other.host, n
-			}
+		first, ok := p.newcomers.First().(*counted)
+		if !ok {
+			return false
 		}
-		if crowded == c.host {
-			return c
-		}
-		closed = p.open[slices.IndexFunc(p.open, func(o *counted) bool { return o.host == crowded })]
-		p.drop(closed)
+		p.drop(first)
+		first.Conn.Close()
 	}
-	p.open = append(p.open, c)
-	p.hosts[c.host]++
-	return closed
+	p.open[c] = true
+	p.newcomers.Add(c)
+	return true
 }
 
 // drop removes a connection unless it is already removed. The caller holds mu.
 func (p *Port) drop(c *counted) {
-	i := slices.Index(p.open, c)
-	if i < 0 {
-		return
-	}
-	p.open = slices.Delete(p.open, i, i+1)
-	if p.hosts[c.host]--; p.hosts[c.host] == 0 {
-		delete(p.hosts, c.host)
-	}
+	delete(p.open, c)
+	p.newcomers.Remove(c)
 }
 
-// hostOf returns where a connection comes from: an IPv4 address, or the first 64 bits of an IPv6 address, which
-// identify the network, since a host may use all addresses in it.
-func hostOf(nc net.Conn) netip.Prefix {
-	remote, err := netip.ParseAddrPort(nc.RemoteAddr().String())
-	if err != nil {
-		return netip.Prefix{} // all such connections count as one host
+// Keep notes that whoever uses a connection that Accept has returned, or one on top of it, has proved who he is: it
+// isn't closed any more so that others get in.
+func (p *Port) Keep(nc net.Conn) {
+	if c, ok := Below(nc).(*counted); ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.newcomers.Remove(c)
 	}
-	addr, bits := remote.Addr().Unmap(), 32
-	if addr.Is6() {
-		bits = 64
-	}
-	host, _ := addr.Prefix(bits) // never fails: an address has at least these bits
-	return host
 }
 
 // begin passes a connection on to Accept once it is known whether it uses TLS.
@@ -207,7 +187,6 @@ func (p *Port) begin(nc net.Conn) {
 type counted struct {
 	net.Conn
 	port *Port
-	host netip.Prefix
 }
 
 // Close closes the connection.

@@ -2,14 +2,13 @@ package socket
 
 import (
 	"bufio"
-	"io"
 	"net"
 	"testing"
 	"time"
 )
 
-// TestPortEvicts: a host that takes all connections of a port doesn't keep another host out, which takes the place of
-// the oldest, and whom the flood doesn't put out again.
+// TestPortEvicts: a host that takes all connections of a port keeps nobody out, be it another host or another client on
+// the same one; the oldest of its connections makes room, but none that has been kept.
 func TestPortEvicts(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -22,7 +21,7 @@ func TestPortEvicts(t *testing.T) {
 		p.Close()
 		p.Wait()
 	})
-	go func() { // an echo
+	go func() { // an echo; it keeps who sends a k
 		for {
 			nc, err := p.Accept()
 			if err != nil {
@@ -30,7 +29,15 @@ func TestPortEvicts(t *testing.T) {
 			}
 			go func() {
 				defer nc.Close()
-				io.Copy(nc, nc) // ends with the connection
+				for b := make([]byte, 1); ; {
+					if _, err := nc.Read(b); err != nil {
+						return
+					}
+					if b[0] == 'k' {
+						p.Keep(nc)
+					}
+					nc.Write(b) // a failure shows in the next read
+				}
 			}()
 		}
 	}()
@@ -44,11 +51,12 @@ func TestPortEvicts(t *testing.T) {
 		nc.SetDeadline(time.Now().Add(time.Minute))
 		return nc
 	}
-	lives := func(nc net.Conn) bool {
-		nc.Write([]byte{'x'}) // a failure shows below
+	says := func(nc net.Conn, b byte) bool {
+		nc.Write([]byte{b}) // a failure shows below
 		_, err := bufio.NewReader(nc).ReadByte()
 		return err == nil
 	}
+	lives := func(nc net.Conn) bool { return says(nc, 'x') }
 	var flood []net.Conn
 	for range most {
 		nc := from("127.0.0.2")
@@ -57,19 +65,16 @@ func TestPortEvicts(t *testing.T) {
 		}
 		flood = append(flood, nc)
 	}
-	if lives(from("127.0.0.2")) {
-		t.Error("a host that has all connections gets one more")
+	if !lives(from("127.0.0.2")) || lives(flood[0]) || !lives(flood[1]) {
+		t.Error("another client of the host doesn't take the place of the oldest")
 	}
 	other := from("127.0.0.3")
-	if !lives(other) {
-		t.Fatal("another host is kept out")
+	if !lives(other) || lives(flood[1]) || !lives(flood[2]) {
+		t.Error("another host's client doesn't take the place of the oldest")
 	}
-	if lives(flood[0]) || !lives(flood[1]) || !lives(flood[2]) || !lives(flood[3]) {
-		t.Error("not the oldest connection has made room")
-	}
-	for range most {
-		if lives(from("127.0.0.2")) {
-			t.Error("the host that has the most gets one more")
+	for range 2 * most {
+		if !lives(from("127.0.0.2")) {
+			t.Error("the flood doesn't make room for itself")
 		}
 	}
 	if !lives(other) {
@@ -78,8 +83,25 @@ func TestPortEvicts(t *testing.T) {
 	if n := p.Connections(); n != most {
 		t.Errorf("%d connections are counted, want %d", n, most)
 	}
-	flood[1].Close()
-	for !lives(from("127.0.0.2")) {
+	kept := []net.Conn{other}
+	for len(kept) < most {
+		kept = append(kept, from("127.0.0.2"))
+	}
+	for _, nc := range kept {
+		if !says(nc, 'k') {
+			t.Fatal("no room")
+		}
+	}
+	if lives(from("127.0.0.4")) {
+		t.Error("there are more connections than may be")
+	}
+	for _, nc := range kept {
+		if !lives(nc) {
+			t.Error("a connection that was kept has made room")
+		}
+	}
+	other.Close()
+	for !lives(from("127.0.0.4")) {
 		time.Sleep(time.Millisecond) // until the end of the other has shown
 	}
 }

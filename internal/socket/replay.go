@@ -24,3 +24,14 @@ func (r *replayed) Read(b []byte) (int, error) {
 
 // NetConn returns the underlying connection, as tls.Conn.NetConn does.
 func (r *replayed) NetConn() net.Conn { return r.Conn }
+
+// Below returns the connection at the bottom of nc: what nc, and so on, returns as its NetConn.
+func Below(nc net.Conn) net.Conn {
+	for {
+		above, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nc
+		}
+		nc = above.NetConn()
+	}
+}

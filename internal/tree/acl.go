@@ -18,11 +18,25 @@ const (
 // An aclEntry is one distinct ACL, shared by all znodes that have it. Its list and encoding never
 // change, so callers may keep them after the entry is gone.
 type aclEntry struct {
-	list    []jute.ACL
+	rights
 	encoded string // as a vector of ACL; "" marks a free place
 	refs    int
 	hash    uint64
 	world   jute.Perm // permissions granted to world:anyone
+}
+
+// rights are an ACL as checks need it.
+type rights struct {
+	list  []jute.ACL
+	index *auth.Index // nil for a list shorter than auth.IndexMin
+}
+
+// permit reports whether the ACL grants one of the permissions in want to the bearer of ids.
+func (r *rights) permit(want jute.Perm, ids []jute.ID) bool {
+	if r.index != nil {
+		return r.index.Permits(want, ids)
+	}
+	return auth.Permits(r.list, want, ids)
 }
 
 // An aclTable interns ACLs. Its indexes are used only within the package.
@@ -36,9 +50,13 @@ type aclTable struct {
 }
 
 // size returns the approximate memory of an entry in bytes: its encoding, a copy of the encoding
-// that backs the strings of the list, and the list.
+// that backs the strings of the list, the list, and its index.
 func (e *aclEntry) size() int {
-	return 2*len(e.encoded) + len(e.list)*int(unsafe.Sizeof(jute.ACL{})) + aclBytes
+	size := 2*len(e.encoded) + len(e.list)*int(unsafe.Sizeof(jute.ACL{})) + aclBytes
+	if e.index != nil {
+		size += auth.IndexSize(len(e.list))
+	}
+	return size
 }
 
 // aclBytes is the approximate size of the rest of an ACL: its entry and its place in the index.
@@ -104,7 +122,10 @@ func (t *Tree) internACL(f *aclFix) uint32 {
 	if i, ok := a.index[f.encoded]; ok {
 		return i
 	}
-	e := aclEntry{list: f.list, encoded: f.encoded, hash: t.key.child(aclSeed, f.encoded)}
+	e := aclEntry{rights: rights{list: f.list}, encoded: f.encoded, hash: t.key.child(aclSeed, f.encoded)}
+	if len(f.list) >= auth.IndexMin {
+		e.index = auth.NewIndex(f.list)
+	}
 	for _, acl := range f.list {
 		if acl.ID.Scheme == "world" && acl.ID.ID == "anyone" {
 			e.world |= acl.Perms
@@ -186,12 +207,18 @@ func skipACL(d *jute.Decoder) (dependent bool) {
 // allows reports whether a stored ACL grants one of the permissions in want.
 func (t *Tree) allows(acl uint32, want jute.Perm, ids []jute.ID) bool {
 	e := &t.acls.entries[acl]
-	return e.world&want != 0 || t.settings.SkipACL || auth.Permits(e.list, want, ids)
+	switch {
+	case e.world&want != 0 || t.settings.SkipACL:
+		return true
+	case t.verdicts != nil: // only while a multi is applied, which nobody reads beside
+		return t.verdicts.of(t, acl, want, ids)
+	}
+	return e.permit(want, ids)
 }
 
-// permits is allows for a decoded ACL.
-func (t *Tree) permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
-	return t.settings.SkipACL || auth.Permits(acl, want, ids)
+// permits is allows for an ACL that may not be stored any more.
+func (t *Tree) permits(acl *rights, want jute.Perm, ids []jute.ID) bool {
+	return t.settings.SkipACL || acl.permit(want, ids)
 }
 
 // isSuper reports whether ids include a superuser.

@@ -61,6 +61,9 @@ func (t *Tree) dropLarge() {
 	if cap(t.scratch) > scratchKeep {
 		t.scratch = nil
 	}
+	if cap(t.quotaAbove.path) > scratchKeep {
+		t.quotaAbove = quotaAbove{}
+	}
 	if r := &t.result; cap(r.Events) > resultKeep || cap(r.Multi) > resultKeep {
 		r.Events, r.Multi = nil, nil
 	}
@@ -68,7 +71,7 @@ func (t *Tree) dropLarge() {
 
 // apply evaluates one request of a validated batch.
 func (t *Tree) apply(q *Request, r *Result) {
-	r.Zxid = t.position.zxid
+	r.Zxid, t.quotaAbove.known = t.position.zxid, false
 	switch q.Op {
 	case jute.OpCreateSession:
 		t.createSession(q, r)

@@ -90,7 +90,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	t.totals.nodes++
 	t.totals.dataSize += t.pathLen(slot) + n.size()
 	t.totals.digest += t.nodeDigest(n)
-	t.countBelow(n.parent, 1)
+	t.countBelow(n.parent, 1, n.size())
 	return slot
 }
 
@@ -99,9 +99,13 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 func (t *Tree) removeNode(slot uint32) {
 	n := t.edit(slot)
 	t.totals.nodes--
-	t.totals.dataSize -= t.pathLen(slot) + n.size()
 	t.totals.digest -= t.nodeDigest(n)
-	t.countBelow(n.parent, ^uint32(0))
+	if p := t.ending[n.parent]; p != nil {
+		p.removed(t, n)
+	} else {
+		t.totals.dataSize -= t.pathLen(slot) + n.size()
+		t.countBelow(n.parent, -1, -n.size())
+	}
 	switch n.kind() {
 	case ephemeral:
 		t.disown(slot)
@@ -131,11 +135,15 @@ func (t *Tree) removeNode(slot uint32) {
 	t.freeNode(slot)
 }
 
-// countBelow adds add to the number of descendants of the znode in slot and of each of its
-// ancestors. All of these have children, or had one until now.
-func (t *Tree) countBelow(slot, add uint32) {
-	for ; slot != 0; slot = t.at(slot).parent {
-		t.extras.at(t.at(slot).extra).below += add
+// countBelow adds to the number of descendants of the znode in slot and of each of its ancestors, and
+// to the size of their data. All of these znodes have children, or had one until now.
+func (t *Tree) countBelow(slot uint32, znodes, size int) {
+	for ; slot != 0; t.work++ {
+		n := t.at(slot)
+		k := t.extras.at(n.extra)
+		k.below += uint32(znodes)
+		k.sizes += int64(size)
+		slot = n.parent
 	}
 }
 
@@ -154,7 +162,10 @@ func (t *Tree) freeNode(slot uint32) {
 func (t *Tree) setData(slot uint32, data []byte) {
 	n := t.edit(slot)
 	t.totals.digest -= t.dataHash(n)
-	t.totals.dataSize += len(data) - n.size()
+	if more := len(data) - n.size(); more != 0 {
+		t.totals.dataSize += more
+		t.countBelow(n.parent, 0, more)
+	}
 	was, block := n.payload(), n.block
 	now := n.nameLen() + len(data)
 	if t.undo.open {

@@ -43,9 +43,11 @@ func invariants(t *Tree) string {
 			return fmt.Sprintf("slot %d isn't a child", slot)
 		}
 		k := t.extraOf(n)
-		below := -1
-		if t.walk(slot, func(*node) { below++ }); k.below != uint32(below) {
-			return fmt.Sprintf("slot %d has %d znodes below it instead of %d", slot, k.below, below)
+		below, sizes := -1, int64(-n.size())
+		t.walk(slot, func(n *node) { below++; sizes += int64(n.size()) })
+		if k.below != uint32(below) || k.sizes != sizes {
+			return fmt.Sprintf("slot %d has %d znodes of %d bytes below it instead of %d of %d",
+				slot, k.below, k.sizes, below, sizes)
 		}
 		if n.extra != 0 {
 			extras[n.extra] = true

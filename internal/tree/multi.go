@@ -23,7 +23,10 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		t.upgrade(q.Session) // the session stays global if the multi fails
 	}
 	t.begin()
+	t.verdicts = &t.verdictsRoom
+	defer t.forgetVerdicts()
 	var acl sameACL
+	r.Multi = slices.Grow(r.Multi[:0], len(ops))
 	for i := range ops {
 		result, code := t.multiOp(&ops[i], &acl, q, r)
 		if code != jute.OK {

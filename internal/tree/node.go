@@ -42,7 +42,9 @@ type node struct {
 // A nodeExtra holds the fields that are only needed by znodes that have an owner or ever had a
 // child. It lives as long as the znode.
 type nodeExtra struct {
-	_           uint32 // links free slots (slab.link); must be first
+	// sizes is the bytes of the data of all znodes below; the first four bytes of a free slot are its
+	// link (slab.link), so this must be first.
+	sizes       int64
 	first, last uint32 // children; of an ephemeral, its neighbours in the session's list
 	children    uint32
 	below       uint32 // znodes below this one, at any depth

@@ -64,11 +64,11 @@ func (t *Tree) allowsAt(path string, acl uint32, want jute.Perm, ids []jute.ID) 
 	if t.policy == nil {
 		return t.allows(acl, want, ids)
 	}
-	return t.allows(acl, want, ids) && t.grants(path, t.acls.entries[acl].list, want, ids)
+	return t.allows(acl, want, ids) && t.grants(path, &t.acls.entries[acl].rights, want, ids)
 }
 
 // grants is the policy's part of allowsAt, once the ACL has granted one of the permissions in want.
-func (t *Tree) grants(path string, acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
+func (t *Tree) grants(path string, acl *rights, want jute.Perm, ids []jute.ID) bool {
 	if t.policy == nil || t.settings.SkipACL {
 		return true
 	}
@@ -85,7 +85,7 @@ func (t *Tree) grants(path string, acl []jute.ACL, want jute.Perm, ids []jute.ID
 
 // leaves reports whether an ACL that grants one of the permissions in want also grants one that
 // isn't in denied.
-func (t *Tree) leaves(acl []jute.ACL, want, denied jute.Perm, ids []jute.ID) bool {
+func (t *Tree) leaves(acl *rights, want, denied jute.Perm, ids []jute.ID) bool {
 	return denied == 0 || want&^denied != 0 && t.permits(acl, want&^denied, ids)
 }
 
@@ -98,9 +98,19 @@ func (t *Tree) see(rule *policy.Rule, path string, ids []jute.ID) {
 // HasPolicy reports whether the right to read a znode depends on its path in addition to its ACL.
 func (t *Tree) HasPolicy() bool { return t.policy != nil }
 
-// Permits reports whether an ACL, such as that of an Event, and the policy grant one of the
-// permissions in want on a path to the bearer of ids under the settings in force.
+// Permits reports whether an ACL and the policy grant one of the permissions in want on a path to the
+// bearer of ids under the settings in force.
 func (t *Tree) Permits(path string, acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
+	return t.permitsAt(path, &rights{list: acl}, want, ids)
+}
+
+// MayHear reports whether the bearer of ids may be told of an event: its ACL and the policy grant the
+// right to read.
+func (t *Tree) MayHear(ev *Event, ids []jute.ID) bool {
+	return t.permitsAt(ev.Path, &rights{ev.ACL, ev.index}, jute.PermRead, ids)
+}
+
+func (t *Tree) permitsAt(path string, acl *rights, want jute.Perm, ids []jute.ID) bool {
 	if !t.permits(acl, want, ids) {
 		return false
 	}

@@ -79,16 +79,59 @@ func quotaPath(parent string) (string, bool) {
 
 // quotaOf returns the longest path with a quota that is path or an ancestor of it.
 func (t *Tree) quotaOf(path string) (string, bool) {
-	if len(t.quotas) == 0 {
+	if len(t.quotas) == 0 || len(path) < 2 {
 		return "", false
 	}
-	for len(path) > 1 {
-		if _, ok := t.quotas[path]; ok {
-			return path, true
-		}
-		path = path[:strings.LastIndexByte(path, '/')]
+	parent, m := path[:max(strings.LastIndexByte(path, '/'), 0)], &t.quotaAbove
+	if !m.known || string(m.path) != parent {
+		m.at = t.quotaBelow(quotaAt{slot: t.find(pathQuota)}, parent)
+		m.path, m.known = append(m.path[:0], parent...), true
 	}
-	return "", false
+	at := t.quotaBelow(m.at, path)
+	return path[:at.longest], at.longest > 0
+}
+
+// A quotaAt says how far a path has been looked for below /zookeeper/quota.
+type quotaAt struct {
+	slot    uint32 // of the znode there that corresponds to the first end bytes; 0 if there is none
+	end     int
+	longest int // length of the longest part of the path, up to end, that has a quota
+}
+
+// quotaBelow goes on from at to the end of a path. It hashes no byte twice: a path may have a thousand
+// parts of a kilobyte.
+func (t *Tree) quotaBelow(at quotaAt, path string) quotaAt {
+	for at.end < len(path) && at.slot != 0 {
+		name, _, _ := strings.Cut(path[at.end+1:], "/")
+		if at.slot = t.childNamed(at.slot, name); at.slot == 0 {
+			break
+		}
+		at.end += 1 + len(name)
+		if t.work++; t.childNamed(at.slot, limitsName) != 0 {
+			at.longest = at.end
+		}
+	}
+	return at
+}
+
+// A quotaAbove keeps what was found for a parent, for its other children: within one request, and
+// until a znode comes or goes below /zookeeper/quota.
+type quotaAbove struct {
+	known bool
+	path  []byte
+	at    quotaAt
+}
+
+// noteQuotaPath forgets quotaAbove if path, which was created or deleted, may be part of it.
+func (t *Tree) noteQuotaPath(path string) {
+	if t.quotaAbove.known && strings.HasPrefix(path, pathQuota) {
+		t.quotaAbove.known = false
+	}
+}
+
+// childNamed returns the slot of a child of the znode in parent, 0 if there is none.
+func (t *Tree) childNamed(parent uint32, name string) uint32 {
+	return t.findChild(parent, t.key.child(t.at(parent).hash, name), name)
 }
 
 // figures returns the slot of the limits or stats znode of a quota, 0 if there is none, and its
@@ -122,15 +165,14 @@ func (t *Tree) quotaAllows(path string, bytes, count int64) bool {
 
 // quotaCreated updates the quotas after a create.
 func (t *Tree) quotaCreated(slot uint32, path, parentPath, name string) {
+	t.noteQuotaPath(path)
 	size := int64(t.at(slot).size())
 	if name == limitsName || name == statsName {
 		if quota, ok := quotaPath(parentPath); ok {
 			if name == limitsName {
 				t.setQuota(strings.Clone(quota), true)
 			} else {
-				var f quotaFigures
-				t.measure(t.find(quota), &f)
-				t.setStats(slot, f)
+				t.setStats(slot, t.measure(t.find(quota)))
 			}
 		}
 	}
@@ -139,6 +181,7 @@ func (t *Tree) quotaCreated(slot uint32, path, parentPath, name string) {
 
 // quotaDeleted updates the quotas after a delete.
 func (t *Tree) quotaDeleted(path, parentPath string, size int64) {
+	t.noteQuotaPath(path)
 	if strings.HasSuffix(path, "/"+limitsName) {
 		if quota, ok := quotaPath(parentPath); ok {
 			t.setQuota(quota, false)
@@ -167,12 +210,15 @@ func (t *Tree) setStats(slot uint32, f quotaFigures) {
 	t.setData(slot, f.appendTo(room[:0]))
 }
 
-// measure counts the znodes at and below slot, and the bytes of their data.
-func (t *Tree) measure(slot uint32, f *quotaFigures) {
-	t.walk(slot, func(n *node) {
-		f.count++
-		f.bytes += int64(n.size())
-	})
+// measure returns how many znodes are at and below slot, and the bytes of their data: zeros if there
+// is no such znode.
+func (t *Tree) measure(slot uint32) (f quotaFigures) {
+	if slot != 0 {
+		n := t.at(slot)
+		k := t.extraOf(n)
+		f.count, f.bytes = 1+int64(k.below), int64(n.size())+k.sizes
+	}
+	return f
 }
 
 // walk calls visit for the znode in slot and everything below it, in no particular order. It isn't

@@ -141,55 +141,6 @@ func (t *Tree) AppendEphemerals(dst []byte, id int64, prefix string) ([]byte, ju
 	return s.Body, code
 }
 
-// AppendMultiRead answers multiRead, given the body of its request: the results of its operations,
-// each with its own code. For a malformed body the code is jute.ErrMarshallingError, for results of
-// more than bytesMax bytes TooLong.
-func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax int) ([]byte, jute.Code) {
-	ops, err := jute.DecodeMulti(jute.NewDecoder(body))
-	if err != nil || len(ops) > 0 && !ops[0].IsRead() {
-		return dst, jute.ErrMarshallingError
-	}
-	begin, end, known := len(dst), len(dst)+bytesMax, false
-	for i := range ops {
-		o := &ops[i]
-		slot, code := t.readable(o.Path, jute.PermRead, ids)
-		switch {
-		case code != jute.OK:
-			e := jute.MultiResult{Op: jute.OpError, Err: code}
-			dst = e.Append(dst)
-		case o.Op == jute.OpGetData:
-			n := t.at(slot)
-			if need := len(dst) + n.size() + multiResultSize + dataRoom(n); !known && need > cap(dst) && need-begin > roomMin {
-				// Check the size of all results before dst grows.
-				switch room := t.multiReadRoom(ops, ids, bytesMax); {
-				case room > bytesMax:
-					return dst, TooLong
-				case !hasRoom(dst[:begin], room):
-					return dst, NoRoom
-				}
-				known = true // lists may still turn out to be longer
-			}
-			if len(dst)+n.size() > end {
-				return dst, TooLong
-			}
-			g := jute.MultiResult{Op: o.Op, Stat: t.stat(n), Data: t.data(n)}
-			dst = g.Append(dst)
-		default: // append a result with an empty list, and write the real list over that
-			g := jute.MultiResult{Op: o.Op}
-			dst = g.Append(dst)
-			list := t.appendChildrenTo(dst[:len(dst)-4], slot, end)
-			if list == nil {
-				return dst, TooLong
-			}
-			dst = list
-		}
-		if len(dst) > end {
-			return dst, TooLong
-		}
-	}
-	return jute.AppendMultiEnd(dst), jute.OK
-}
-
 // Changes tells when a znode last changed, for setWatches.
 type Changes struct {
 	Mzxid int64 // of its data

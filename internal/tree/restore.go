@@ -401,10 +401,12 @@ func (t *Tree) finishNodes() error {
 	return nil
 }
 
-// addBelow adds a znode and its descendants to its parent's count.
+// addBelow adds a znode and its descendants to its parent's counts.
 func (t *Tree) addBelow(slot uint32) {
 	n := t.at(slot)
-	t.extras.at(t.at(n.parent).extra).below += 1 + t.extraOf(n).below
+	own, k := t.extraOf(n), t.extras.at(t.at(n.parent).extra)
+	k.below += 1 + own.below
+	k.sizes += int64(n.size()) + own.sizes
 }
 
 // restoredNodes are znodes that a walk has visited but not indexed yet. Indexing a znode waits for

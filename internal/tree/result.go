@@ -1,6 +1,9 @@
 package tree
 
-import "github.com/zooid-project/zooid/jute"
+import (
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/jute"
+)
 
 // An Outcome says what apply did with a request. Only Applied and Staged take a zxid (except that
 // OpAttach, OpEnter, OpSettings, OpSecret and OpLineage never do).
@@ -48,6 +51,8 @@ type Event struct {
 	Path string
 	ACL  []jute.ACL
 	TTL  bool // a znode with a time to live was created or deleted
+
+	index *auth.Index // of ACL, if it has one
 }
 
 // A Result is the result of a request. It is reused: everything in it except Event.ACL is valid
@@ -89,8 +94,8 @@ func (r *Result) reset(q *Request) {
 }
 
 // event adds an event, for the caller to complete.
-func (r *Result) event(typ jute.EventType, path string, acl []jute.ACL) *Event {
-	r.Events = append(r.Events, Event{Type: typ, Path: path, ACL: acl})
+func (r *Result) event(typ jute.EventType, path string, acl rights) *Event {
+	r.Events = append(r.Events, Event{Type: typ, Path: path, ACL: acl.list, index: acl.index})
 	return &r.Events[len(r.Events)-1]
 }
 

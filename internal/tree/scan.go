@@ -184,40 +184,13 @@ func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 			return len(t.lists.get(slot)) + jute.StatSize
 		}
 	case jute.OpMultiRead:
-		if ops, err := jute.DecodeMulti(d); err == nil {
-			return t.multiReadRoom(ops, ids, bytesMax)
-		}
+		return t.multiReadRoom(body, ids, bytesMax)
 	}
 	return 0
 }
 
 // dataRoom returns how many bytes the reply to getData takes.
 func dataRoom(n *node) int { return n.size() + 4 + jute.StatSize }
-
-// multiReadRoom adds up the bytes that the results of a multiRead take. It stops as soon as the sum
-// exceeds bytesMax.
-func (t *Tree) multiReadRoom(ops []jute.MultiOp, ids []jute.ID, bytesMax int) int {
-	room := multiResultSize
-	for i := range ops {
-		slot, code := t.readable(ops[i].Path, jute.PermRead, ids)
-		switch {
-		case code != jute.OK:
-		case ops[i].Op == jute.OpGetData:
-			room += dataRoom(t.at(slot))
-		default:
-			if k := t.extraOf(t.at(slot)); k.children > 0 {
-				room += max(len(t.lists.get(slot)), 5*int(k.children)) // a lower bound if the list isn't cached
-			}
-		}
-		if room += multiResultSize; room > bytesMax {
-			return room
-		}
-	}
-	return room
-}
-
-// multiResultSize is the size of a result's header and, if the read failed, its code.
-const multiResultSize = 13
 
 // LargeValues reports whether the tree has ever held a value whose reply needs room in advance.
 func (t *Tree) LargeValues() bool { return t.payloads.large.largest > roomMin }

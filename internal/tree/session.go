@@ -205,17 +205,7 @@ func (t *Tree) expire(q *Request, r *Result) {
 func (t *Tree) closeSession(id int64, r *Result) {
 	r.Closed = true
 	slot := t.sessions.index[id]
-	for {
-		z := t.sessions.slots.at(slot).first
-		if z == 0 {
-			break
-		}
-		begin := len(t.scratch)
-		t.scratch = t.appendPath(t.scratch, z)
-		path := text(t.scratch[begin:])
-		parent, _, _ := splitPath(path)
-		t.deleteNode(z, path, parent, r)
-	}
+	t.deleteEphemerals(slot, r)
 	s := t.editSession(slot)
 	t.totals.digest -= t.sessionDigest(s)
 	if s.scope != Global {

@@ -74,7 +74,8 @@ func (t *Tree) rollback() {
 			n := t.at(s.slot)
 			if s.node.extra != 0 {
 				k := t.extras.at(s.node.extra)
-				s.extra.below = k.below // undoing each insert and remove restores it
+				// Undoing each insert, remove and change of data restores these.
+				s.extra.below, s.extra.sizes = k.below, k.sizes
 				*k = s.extra
 			} else if n.extra != 0 {
 				t.extras.put(n.extra)
@@ -83,14 +84,15 @@ func (t *Tree) rollback() {
 		case undoSession:
 			*t.sessions.slots.at(s.slot) = *s.session
 		case undoInsert:
-			t.countBelow(t.at(s.slot).parent, ^uint32(0))
+			t.countBelow(t.at(s.slot).parent, -1, -t.at(s.slot).size())
 			t.unindex(s.slot)
 			t.freeNode(s.slot)
 		case undoRemove:
 			t.index(s.slot)
-			t.countBelow(t.at(s.slot).parent, 1)
+			t.countBelow(t.at(s.slot).parent, 1, t.at(s.slot).size())
 		case undoData:
 			n := t.at(s.slot)
+			t.countBelow(n.parent, 0, s.size-n.payload())
 			t.payloads.put(n.block, n.payload())
 		case undoQuota:
 			delete(t.quotas, s.path)
@@ -99,7 +101,7 @@ func (t *Tree) rollback() {
 			}
 		}
 	}
-	t.totals, t.policy = t.undo.totals, t.undo.policy
+	t.totals, t.policy, t.quotaAbove.known = t.undo.totals, t.undo.policy, false
 	t.endUndo()
 }
 

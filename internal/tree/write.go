@@ -73,7 +73,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if !t.allows(p.acl, jute.PermCreate, q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
-	above := t.acls.entries[p.acl].list
+	above := t.acls.entries[p.acl].rights
 	path := c.path
 	if c.mode.Sequential() {
 		begin := len(t.scratch)
@@ -84,7 +84,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if jute.CheckPath(path) != nil {
 		return fail(jute.ErrBadArguments)
 	}
-	if !t.grants(path, above, jute.PermCreate, q.Identities) {
+	if !t.grants(path, &above, jute.PermCreate, q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
 	if path == "/" || t.findChild(parent, t.key.child(p.hash, name), name) != 0 {
@@ -133,9 +133,9 @@ func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q 
 	slot := t.insertNode(parent, name, child)
 	n := t.at(slot)
 	stat := t.stat(n)
-	r.event(jute.EventNodeCreated, path, t.acls.entries[n.acl].list).TTL = n.kind() == ttl
+	r.event(jute.EventNodeCreated, path, t.acls.entries[n.acl].rights).TTL = n.kind() == ttl
 	parentPath := path[:len(path)-len(name)-1]
-	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].list)
+	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].rights)
 	t.quotaCreated(slot, path, parentPath, name)
 	t.notePolicy(path)
 	return stat
@@ -190,14 +190,14 @@ func (t *Tree) deleteNode(slot uint32, path, parentPath string, r *Result) {
 	if t.changing != nil {
 		t.changing(path, t.data(n), nil)
 	}
-	acl, size, kind, parent := t.acls.entries[n.acl].list, n.size(), n.kind(), n.parent
+	acl, size, kind, parent := t.acls.entries[n.acl].rights, n.size(), n.kind(), n.parent
 	p := t.edit(parent)
 	t.totals.digest -= t.statHash(p)
 	t.editExtra(p).pzxid = t.position.zxid
 	t.totals.digest += t.statHash(p)
 	t.removeNode(slot)
 	r.event(jute.EventNodeDeleted, path, acl).TTL = kind == ttl
-	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].list)
+	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].rights)
 	t.quotaDeleted(path, parentPath, int64(size))
 	t.notePolicy(path)
 }
@@ -241,7 +241,7 @@ func (t *Tree) changeData(slot uint32, path string, data []byte, version int32, 
 	n.version, n.mzxid, n.mtime = version, t.position.zxid, t.position.time
 	t.totals.digest += t.statHash(n)
 	stat := t.stat(n)
-	r.event(jute.EventNodeDataChanged, path, t.acls.entries[n.acl].list)
+	r.event(jute.EventNodeDataChanged, path, t.acls.entries[n.acl].rights)
 	t.quotaChanged(path, more, 0)
 	t.notePolicy(path)
 	return stat

@@ -3,6 +3,7 @@ package watch
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -22,6 +23,26 @@ func BenchmarkTriggerMiss(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				table.Trigger(nil, changed, "/application/lock/node")
+			}
+		})
+	}
+}
+
+// BenchmarkTriggerDeep is the change of a znode at depth 990 that a recursive watch on the root sees: of another
+// child of one parent each time, and of children of more parents than are remembered.
+func BenchmarkTriggerDeep(b *testing.B) {
+	for _, parents := range []int{1, 100} {
+		b.Run(fmt.Sprintf("parents=%d", parents), func(b *testing.B) {
+			table := New()
+			table.Add(1, "/", Recursive)
+			paths := make([]string, parents)
+			for i := range paths {
+				paths[i] = fmt.Sprintf("/%d%s", i, strings.Repeat("/d", 990))
+			}
+			var dst []int64
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				dst = table.Trigger(dst[:0], changed, paths[n%parents])
 			}
 		})
 	}

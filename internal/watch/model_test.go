@@ -188,7 +188,9 @@ const watchersMax = 12
 var (
 	paths = []string{"/", "/a", "/a/b", "/a/b/c", "/a/bb", "/b", "/b/c", "/ä/b",
 		"/" + strings.Repeat("long", 30), "/" + strings.Repeat("long", 30) + "/b", "/" + strings.Repeat("x", pathInline-1),
-		"/" + strings.Repeat("x", pathInline)}
+		"/" + strings.Repeat("x", pathInline),
+		deep, deep[:len(deep)-2], deep + "/b", deep[:2*aboveLen-20], "/" + strings.Repeat("x", aboveLen)}
+	deep   = strings.Repeat("/d", aboveLen)
 	kinds  = []Kind{Data, Child, Persistent, Recursive}
 	events = []jute.EventType{
 		jute.EventNodeCreated, jute.EventNodeDeleted, jute.EventNodeDataChanged, jute.EventNodeChildrenChanged,

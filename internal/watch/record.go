@@ -60,7 +60,11 @@ func (t *Table) setKinds(r ref, kinds Kind) {
 		t.countData(path, who, -1)
 	}
 	t.childSize += has(kinds, childTable) - has(rec.kinds, childTable)
-	t.recursive += has(kinds, Recursive) - has(rec.kinds, Recursive)
+	if by := has(kinds, Recursive) - has(rec.kinds, Recursive); by != 0 {
+		t.recursive += by
+		t.recursiveLens[path.length%recursiveLens] += uint32(by)
+		t.changes++
+	}
 	rec.kinds = kinds
 	if kinds == 0 {
 		t.unlink(r)

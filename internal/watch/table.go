@@ -46,6 +46,14 @@ type Table struct {
 	recursive int // records with Recursive
 	names     int // bytes of all paths
 	round     uint64
+	changes   uint64 // grows whenever a record gets or loses Recursive
+	work      uint64 // see Work
+
+	// recursiveLens counts the records with Recursive by the length of their paths.
+	recursiveLens [recursiveLens]uint32
+
+	above    [aboveMemos]above
+	prefixes []prefix // of the path being looked up; kept for its memory
 }
 
 // watcher is a connection with its records, oldest first.
@@ -68,7 +76,7 @@ type record struct {
 
 // New returns an empty table.
 func New() *Table {
-	return &Table{watcherIndex: map[int64]ref{}, seed: maphash.MakeSeed()}
+	return &Table{watcherIndex: map[int64]ref{}, seed: maphash.MakeSeed(), changes: 1}
 }
 
 // Add adds watches of kinds (usually one) for the watcher on path to those that it has there. The
@@ -116,6 +124,9 @@ func (t *Table) Trigger(dst []int64, typ jute.EventType, path string) []int64 {
 	if t.recursive == 0 || typ == jute.EventNodeChildrenChanged {
 		return dst
 	}
+	if len(path) > aboveLen {
+		return t.fireAbove(dst, path[:max(strings.LastIndexByte(path, '/'), 1)])
+	}
 	for len(path) > 1 {
 		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
 		if path == "" {
@@ -129,6 +140,7 @@ func (t *Table) Trigger(dst []int64, typ jute.EventType, path string) []int64 {
 // fire appends the watchers that have one of the kinds in fires on exactly this path and have not
 // been appended in this round. It removes the kinds in consumed.
 func (t *Table) fire(dst []int64, path string, fires, consumed Kind) []int64 {
+	t.work++
 	p := t.findPath(path)
 	if p == none {
 		return dst

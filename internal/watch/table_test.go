@@ -266,7 +266,7 @@ func TestNothingStays(t *testing.T) {
 func TestTriggerDoesNotAllocate(t *testing.T) {
 	table := table(reg{1, "/a", Persistent}, reg{2, "/", Recursive}, reg{3, "/a/b", Persistent})
 	dst := make([]int64, 0, 8)
-	for _, p := range []string{"/a", "/nobody/here/or/there", "/a/b/c"} {
+	for _, p := range []string{"/a", "/nobody/here/or/there", "/a/b/c", strings.Repeat("/deep", 200)} {
 		if n := testing.AllocsPerRun(100, func() { table.Trigger(dst, changed, p) }); n != 0 {
 			t.Errorf("Trigger(%q) allocates %v times", p, n)
 		}
@@ -308,5 +308,40 @@ func TestMemoryGoesBack(t *testing.T) {
 	table.RemoveWatcher(watchers - 1)
 	if table.check(t); table.Memory() > 1<<20 {
 		t.Errorf("with no watch, Memory says %d bytes", table.Memory())
+	}
+}
+
+// TestChildrenOfADeepParent: however deep znodes are, and wherever the recursive watches above them are, a
+// change of each of many children looks up its own path and hardly anything else. Watches set in between count.
+func TestChildrenOfADeepParent(t *testing.T) {
+	const depth, children = 990, 1000
+	parent := strings.Repeat("/d", depth)
+	for _, everywhere := range []bool{false, true} {
+		table := New()
+		table.Add(1, "/", Recursive)
+		for n := 1; everywhere && n <= depth; n++ {
+			table.Add(int64(n%3), parent[:2*n], Recursive)
+		}
+		before, want := table.Work(), 1
+		if everywhere {
+			want = 3
+		}
+		for n := range children {
+			path := fmt.Sprintf("%s/%d", parent, n)
+			if got := table.Trigger(nil, deleted, path); len(got) != want {
+				t.Fatalf("a change notifies %v, want %d watchers", got, want)
+			}
+		}
+		if work := table.Work() - before; work > children+depth+1 {
+			t.Errorf("%d changes look up %d paths", children, work)
+		}
+		table.Add(77, parent[:100], Recursive)
+		if got := table.Trigger(nil, deleted, parent+"/0"); !slices.Contains(got, 77) {
+			t.Errorf("a new watch isn't notified: %v", got)
+		}
+		table.Remove(77, parent[:100], jute.WatcherAny)
+		if got := table.Trigger(nil, deleted, parent+"/0"); slices.Contains(got, 77) {
+			t.Errorf("a removed watch is notified: %v", got)
+		}
 	}
 }

@@ -1,0 +1,102 @@
+package socket
+
+import (
+	"container/list"
+	"net"
+	"net/netip"
+)
+
+// Newcomers are the open connections of a port that have proved nothing yet, and that may be closed so that others get
+// in. When places are short the oldest goes, from the network that has the most: neither one network with many
+// connections nor many that stay silent can keep others out for longer than these need to prove something.
+//
+// All operations take constant time. Newcomers is not safe for concurrent use; the zero value is empty.
+type Newcomers struct {
+	of       map[net.Conn]*list.Element // values are net.Conn, in the list of the connection's network
+	networks map[netip.Prefix]*network
+	// sizes[n] has the networks (*network) with n newcomers, and first the one that has had so many for longest.
+	sizes []*list.List
+}
+
+// A network has the newcomers of one NetworkOf, at least one of them.
+type network struct {
+	conns list.List // net.Conn, the oldest first
+	at    *list.Element
+}
+
+// Add adds a connection as the newest.
+func (n *Newcomers) Add(c net.Conn) {
+	if n.of == nil {
+		n.of, n.networks = map[net.Conn]*list.Element{}, map[netip.Prefix]*network{}
+	}
+	from := NetworkOf(c.RemoteAddr())
+	w := n.networks[from]
+	if w == nil {
+		w = &network{}
+		n.networks[from] = w
+	}
+	n.of[c] = w.conns.PushBack(c)
+	n.resize(w, w.conns.Len()-1)
+}
+
+// Remove removes a connection, which has proved something or is closed. It reports whether it was a newcomer.
+func (n *Newcomers) Remove(c net.Conn) bool {
+	e := n.of[c]
+	if e == nil {
+		return false
+	}
+	delete(n.of, c)
+	from := NetworkOf(c.RemoteAddr())
+	w := n.networks[from]
+	w.conns.Remove(e)
+	n.resize(w, w.conns.Len()+1)
+	if w.conns.Len() == 0 {
+		delete(n.networks, from)
+	}
+	return true
+}
+
+// First returns the connection to close first, or nil if there is none.
+func (n *Newcomers) First() net.Conn {
+	if len(n.of) == 0 {
+		return nil
+	}
+	w := n.sizes[len(n.sizes)-1].Front().Value.(*network)
+	return w.conns.Front().Value.(net.Conn)
+}
+
+// resize notes that a network has had was newcomers, and has one more or one fewer now.
+func (n *Newcomers) resize(w *network, was int) {
+	if was > 0 {
+		n.sizes[was].Remove(w.at)
+	}
+	if is := w.conns.Len(); is > 0 {
+		for len(n.sizes) <= is {
+			n.sizes = append(n.sizes, list.New())
+		}
+		w.at = n.sizes[is].PushBack(w)
+	}
+	for len(n.sizes) > 0 && n.sizes[len(n.sizes)-1].Len() == 0 {
+		n.sizes = n.sizes[:len(n.sizes)-1]
+	}
+}
+
+// NetworkOf returns where a connection comes from: an IPv4 address, or the first 64 bits of an IPv6 address, since a
+// host may use all addresses that begin alike. All addresses that aren't IP addresses are one network.
+func NetworkOf(remote net.Addr) netip.Prefix {
+	var addr netip.Addr
+	if tcp, ok := remote.(*net.TCPAddr); ok {
+		addr = tcp.AddrPort().Addr()
+	} else if parsed, err := netip.ParseAddrPort(remote.String()); err == nil {
+		addr = parsed.Addr()
+	} else {
+		return netip.Prefix{}
+	}
+	addr = addr.Unmap()
+	bits := 32
+	if addr.Is6() {
+		bits = 64
+	}
+	of, _ := addr.Prefix(bits) // never fails: an address has at least these bits
+	return of
+}

@@ -1,0 +1,80 @@
+package socket
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// from is a connection of which only the remote address is asked.
+type from struct {
+	net.Conn
+	addr string
+}
+
+func (f *from) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(f.addr)) }
+
+// TestNewcomers compares Newcomers with a list that is searched.
+func TestNewcomers(t *testing.T) {
+	t.Parallel()
+	dice := rand.New(rand.NewPCG(1, 2))
+	var n Newcomers
+	var all []*from // the oldest first
+	since := map[netip.Prefix]int{}
+	for step := range 20_000 {
+		grow := dice.IntN(100) < 50+20*(1-step/5_000%2*2)
+		switch {
+		case grow && len(all) < 300:
+			c := &from{addr: fmt.Sprintf("10.0.0.%d:1", 1+dice.IntN(1+dice.IntN(200)))}
+			n.Add(c)
+			all = append(all, c)
+			since[NetworkOf(c.RemoteAddr())] = step
+		case len(all) > 0:
+			i := dice.IntN(len(all))
+			c := all[i]
+			if !n.Remove(c) || n.Remove(c) {
+				t.Fatal("a newcomer isn't removed, or twice")
+			}
+			all = slices.Delete(all, i, i+1)
+			since[NetworkOf(c.RemoteAddr())] = step
+		}
+		count := map[netip.Prefix]int{}
+		for _, c := range all {
+			count[NetworkOf(c.RemoteAddr())]++
+		}
+		var want *from
+		for _, c := range all {
+			if want == nil {
+				want = c
+				continue
+			}
+			a, b := NetworkOf(c.RemoteAddr()), NetworkOf(want.RemoteAddr())
+			if count[a] > count[b] || count[a] == count[b] && since[a] < since[b] {
+				want = c
+			}
+		}
+		got := n.First()
+		if want == nil && got != nil || want != nil && got != net.Conn(want) {
+			t.Fatalf("step %d: %v is first, want %v", step, got, want)
+		}
+	}
+}
+
+// TestNetworkOf: who has an IPv6 network has all its addresses.
+func TestNetworkOf(t *testing.T) {
+	t.Parallel()
+	for a, want := range map[string]string{
+		"10.0.0.1:2": "10.0.0.1/32", "[::ffff:10.0.0.1]:3": "10.0.0.1/32", "[2001:db8::1]:4": "2001:db8::/64",
+		"[2001:db8::2:3:4:5]:6": "2001:db8::/64", "[fe80::1%lo]:7": "fe80::/64",
+	} {
+		if got := NetworkOf((&from{addr: a}).RemoteAddr()).String(); got != want {
+			t.Errorf("%s is of %s, want %s", a, got, want)
+		}
+	}
+	if got := NetworkOf(&net.UnixAddr{Name: "x"}); got != (netip.Prefix{}) {
+		t.Errorf("a socket without an IP address is of %v", got)
+	}
+}

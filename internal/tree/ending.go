@@ -1,0 +1,58 @@
+package tree
+
+// A session may end with a hundred thousand ephemerals, each a thousand znodes below the root, and all
+// of them go in one request. So what depends on the parent alone is done once for each parent: its
+// path is put together, and its ancestors are told how many znodes less they have.
+
+// An endingParent is the parent of ephemerals of the session that is being ended.
+type endingParent struct {
+	slot uint32
+	path string // "" for the root, as splitPath has it
+	// znodes and size count the children removed so far, and the bytes of their data.
+	znodes, size int
+}
+
+// removed counts the removal of a child.
+func (p *endingParent) removed(t *Tree, n *node) {
+	t.totals.dataSize -= len(p.path) + 1 + n.nameLen() + n.size()
+	p.znodes++
+	p.size += n.size()
+}
+
+// deleteEphemerals deletes the znodes of the session in slot, oldest first.
+func (t *Tree) deleteEphemerals(slot uint32, r *Result) {
+	if t.sessions.slots.at(slot).first == 0 {
+		return
+	}
+	t.ending = map[uint32]*endingParent{}
+	var parents []*endingParent
+	for z := t.sessions.slots.at(slot).first; z != 0; z = t.sessions.slots.at(slot).first {
+		n := t.at(z)
+		p := t.ending[n.parent]
+		if p == nil {
+			p = &endingParent{slot: n.parent}
+			if n.parent != rootSlot {
+				p.path = text(t.appendPath(t.scratchFor(t.pathLen(n.parent)), n.parent))
+			}
+			t.ending[n.parent], parents = p, append(parents, p)
+		}
+		name := t.name(n)
+		path := append(append(append(t.scratchFor(len(p.path)+1+len(name)), p.path...), '/'), name...)
+		t.deleteNode(z, text(path), p.path, r)
+	}
+	t.ending = nil
+	for _, p := range parents {
+		t.countBelow(p.slot, -p.znodes, -p.size)
+	}
+}
+
+// scratchFor returns memory for n bytes of a path of the result. It takes it from t.scratch, which
+// isn't copied when it is used up: the paths that are in it stay where they are.
+func (t *Tree) scratchFor(n int) []byte {
+	if cap(t.scratch)-len(t.scratch) < n {
+		t.scratch = make([]byte, 0, max(n, scratchKeep))
+	}
+	begin := len(t.scratch)
+	t.scratch = t.scratch[:begin+n]
+	return t.scratch[begin : begin : begin+n]
+}

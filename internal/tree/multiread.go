@@ -1,0 +1,159 @@
+package tree
+
+import "github.com/zooid-project/zooid/jute"
+
+// A multiRead may have 50,000 operations, which show one state, so the tree is held for all of them.
+// They are read from the request's record as they are done: to decode them all at once takes six
+// times its memory.
+
+// A multiReads steps through the operations of a multiRead.
+type multiReads struct {
+	d    jute.Decoder
+	ops  [PrefetchMax]jute.Op
+	path [PrefetchMax]string
+}
+
+// check reports whether body is the record of a multiRead: jute.DecodeMulti accepts it, and all
+// operations are reads.
+func (m *multiReads) check(body []byte) bool {
+	m.d.Reset(body)
+	for {
+		switch _, _, end, ok := m.one(); {
+		case !ok:
+			return false
+		case end:
+			m.d.Reset(body)
+			return true
+		}
+	}
+}
+
+// one decodes the next operation, or the end.
+func (m *multiReads) one() (op jute.Op, path string, end, ok bool) {
+	op, end = jute.Op(m.d.Int()), m.d.Bool()
+	if m.d.Int(); end || m.d.Err() != nil {
+		return op, "", end, m.d.Err() == nil
+	}
+	if op != jute.OpGetData && op != jute.OpGetChildren {
+		return op, "", false, false
+	}
+	path = m.d.String()
+	m.d.Bool()
+	return op, path, false, m.d.Err() == nil
+}
+
+// next decodes up to PrefetchMax operations of a record that check has accepted, and prefetches their
+// znodes. It returns how many there are, 0 at the end.
+func (m *multiReads) next(t *Tree) (n int) {
+	for ; n < len(m.ops); n++ {
+		op, path, end, _ := m.one()
+		if end {
+			m.d.Reset(endOfMulti) // so that the next call finds the end again
+			break
+		}
+		m.ops[n], m.path[n] = op, path
+	}
+	if n > 1 && t.totals.nodes >= PrefetchNodesMin {
+		t.Prefetch(m.path[:n])
+	}
+	return n
+}
+
+var endOfMulti = jute.AppendMultiEnd(nil)
+
+// AppendMultiRead answers multiRead, given the body of its request: the results of its operations,
+// each with its own code. For a malformed body the code is jute.ErrMarshallingError, for results of
+// more than bytesMax bytes TooLong.
+func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax int) ([]byte, jute.Code) {
+	var ops multiReads
+	if !ops.check(body) {
+		return dst, jute.ErrMarshallingError
+	}
+	begin, end, known := len(dst), len(dst)+bytesMax, false
+	var told verdicts
+	for n := ops.next(t); n > 0; n = ops.next(t) {
+		for i := range n {
+			slot, code := t.readableOf(ops.path[i], ids, &told)
+			switch {
+			case code != jute.OK:
+				e := jute.MultiResult{Op: jute.OpError, Err: code}
+				dst = e.Append(dst)
+			case ops.ops[i] == jute.OpGetData:
+				n := t.at(slot)
+				if need := len(dst) + n.size() + multiResultSize + dataRoom(n); !known && need > cap(dst) && need-begin > roomMin {
+					// Check the size of all results before dst grows.
+					switch room := t.multiReadRoom(body, ids, bytesMax); {
+					case room > bytesMax:
+						return dst, TooLong
+					case !hasRoom(dst[:begin], room):
+						return dst, NoRoom
+					}
+					known = true // lists may still turn out to be longer
+				}
+				if len(dst)+n.size() > end {
+					return dst, TooLong
+				}
+				g := jute.MultiResult{Op: jute.OpGetData, Stat: t.stat(n), Data: t.data(n)}
+				dst = g.Append(dst)
+			default: // append a result with an empty list, and write the real list over that
+				g := jute.MultiResult{Op: jute.OpGetChildren}
+				dst = g.Append(dst)
+				list := t.appendChildrenTo(dst[:len(dst)-4], slot, end)
+				if list == nil {
+					return dst, TooLong
+				}
+				dst = list
+			}
+			if len(dst) > end {
+				return dst, TooLong
+			}
+		}
+	}
+	return jute.AppendMultiEnd(dst), jute.OK
+}
+
+// multiReadRoom adds up the bytes that the results of a multiRead take, 0 for a malformed body. It
+// stops as soon as the sum exceeds bytesMax.
+func (t *Tree) multiReadRoom(body []byte, ids []jute.ID, bytesMax int) int {
+	var ops multiReads
+	if !ops.check(body) {
+		return 0
+	}
+	room := multiResultSize
+	var told verdicts
+	for n := ops.next(t); n > 0; n = ops.next(t) {
+		for i := range n {
+			slot, code := t.readableOf(ops.path[i], ids, &told)
+			switch {
+			case code != jute.OK:
+			case ops.ops[i] == jute.OpGetData:
+				room += dataRoom(t.at(slot))
+			default:
+				if k := t.extraOf(t.at(slot)); k.children > 0 {
+					room += max(len(t.lists.get(slot)), 5*int(k.children)) // a lower bound if the list isn't cached
+				}
+			}
+			if room += multiResultSize; room > bytesMax {
+				return room
+			}
+		}
+	}
+	return room
+}
+
+// multiResultSize is the size of a result's header and, if the read failed, its code.
+const multiResultSize = 13
+
+// readableOf is readable for one of many znodes that the bearer of ids reads.
+func (t *Tree) readableOf(path string, ids []jute.ID, told *verdicts) (uint32, jute.Code) {
+	slot := t.find(path)
+	if slot == 0 {
+		return 0, jute.ErrNoNode
+	}
+	e := &t.acls.entries[t.at(slot).acl]
+	if e.world&jute.PermRead == 0 && !t.settings.SkipACL && !told.of(t, t.at(slot).acl, jute.PermRead, ids) ||
+		!t.grants(path, &e.rights, jute.PermRead, ids) {
+		return 0, jute.ErrNoAuth
+	}
+	return slot, jute.OK
+}
