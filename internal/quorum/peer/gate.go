@@ -4,19 +4,21 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"sync"
+
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 // Limits of the peer port. A stranger can hold a connection for handshakeTimeout, and
 // makes this server read no more than an opening and a proof. If there are too many such
-// connections, one is closed, so that peers still get through: the oldest of the address that
-// has the most, or any one if all have one, and of an address from which no server has ever proven
-// itself if there is one.
+// connections, one is closed, so that peers still get through: the oldest of the IPv4 address or IPv6 network that
+// has the most, or any one if all have one, and of one from which no server has ever proven itself if there is one.
 // It is never the one that has just come.
 const (
 	// handshakesMax bounds the unproven connections, whose handshake isn't complete.
 	handshakesMax = 64
-	// handshakesPerHostMax bounds the unproven connections of one address, which several
+	// handshakesPerHostMax bounds the unproven connections of one IPv4 address, or of an IPv6 network, which several
 	// servers may share.
 	handshakesPerHostMax = 16
 	// connectionsPerPeerMax bounds the proven connections of one server: one for
@@ -38,7 +40,7 @@ type gate struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]*visit
 	peers  map[uint64]int  // proven connections by server
-	hosts  map[string]bool // addresses from which a server has proven itself
+	hosts  map[netip.Prefix]bool // networks from which a server has proven itself
 	proven int
 	serial uint64
 	shut   bool
@@ -46,7 +48,7 @@ type gate struct {
 
 // visit is one accepted connection.
 type visit struct {
-	host   string
+	host   netip.Prefix // socket.NetworkOf
 	serial uint64 // the oldest connection has the lowest
 	proven bool
 	id     uint64 // the peer's id, if proven
@@ -54,7 +56,7 @@ type visit struct {
 }
 
 func newGate() gate {
-	return gate{conns: map[net.Conn]*visit{}, peers: map[uint64]int{}, hosts: map[string]bool{}}
+	return gate{conns: map[net.Conn]*visit{}, peers: map[uint64]int{}, hosts: map[netip.Prefix]bool{}}
 }
 
 // enter admits a connection to the handshake. If there are too many, it closes one and
@@ -67,9 +69,9 @@ func (g *gate) enter(c net.Conn) (closed net.Conn) {
 		return nil
 	}
 	g.serial++
-	v := &visit{host: hostOf(c), serial: g.serial}
+	v := &visit{host: socket.NetworkOf(c.RemoteAddr()), serial: g.serial}
 	g.conns[c] = v
-	count, waiting := map[string]int{}, 0
+	count, waiting := map[netip.Prefix]int{}, 0
 	for _, w := range g.conns { // any order: they are counted
 		if !w.proven {
 			count[w.host]++
@@ -92,7 +94,7 @@ func (g *gate) enter(c net.Conn) (closed net.Conn) {
 // first returns the unproven connection that is closed first, of those which may be and aren't newest. count holds the
 // unproven connections of each address. If many addresses have a connection each, whose makers come again at once, the
 // oldest would be that of a server on a slow network, each time: any one goes then.
-func (g *gate) first(newest net.Conn, may func(*visit) bool, count map[string]int) (closed net.Conn) {
+func (g *gate) first(newest net.Conn, may func(*visit) bool, count map[netip.Prefix]int) (closed net.Conn) {
 	var worst *visit
 	equals := 0
 	for c, w := range g.conns { // any order: worse is a total order, but for equals
@@ -116,7 +118,7 @@ func (g *gate) first(newest net.Conn, may func(*visit) bool, count map[string]in
 }
 
 // worse returns a number above 0 if a is closed before b, one below 0 if b is closed before a, and 0 if either may be.
-func (g *gate) worse(a, b *visit, count map[string]int) int {
+func (g *gate) worse(a, b *visit, count map[netip.Prefix]int) int {
 	switch {
 	case g.hosts[a.host] != g.hosts[b.host] && g.hosts[b.host]:
 		return 1
@@ -146,13 +148,13 @@ func (g *gate) prove(c net.Conn, id uint64, legacy bool) bool {
 }
 
 // know notes that a server has proven itself at an address.
-func (g *gate) know(host string) {
+func (g *gate) know(remote net.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.note(host)
+	g.note(socket.NetworkOf(remote))
 }
 
-func (g *gate) note(host string) {
+func (g *gate) note(host netip.Prefix) {
 	if len(g.hosts) >= provenHostsMax {
 		clear(g.hosts)
 	}

@@ -444,7 +444,7 @@ func TestGateLimits(t *testing.T) {
 	}
 }
 
-// TestGateEvicts: when there are too many the oldest goes, of the address that has
+// TestGateEvicts: when there are too many the oldest goes, of the address, or IPv6 network, that has
 // the most.
 func TestGateEvicts(t *testing.T) {
 	t.Parallel()
@@ -457,6 +457,13 @@ func TestGateEvicts(t *testing.T) {
 	}
 	if c := g.enter(at("10.0.0.1", 99)); c == nil || c.RemoteAddr().String() != "10.0.0.1:0" {
 		t.Errorf("one too many of an address closes %v", c)
+	}
+	six := newGate()
+	for i := range handshakesPerHostMax + 1 {
+		c := six.enter(at(fmt.Sprintf("2001:db8::%x", i+1), i))
+		if first := c != nil && c.RemoteAddr().String() == "[2001:db8::1]:0"; first != (i == handshakesPerHostMax) {
+			t.Errorf("connection %d of an IPv6 network closes %v", i+1, c)
+		}
 	}
 	n := handshakesPerHostMax
 	for i := 0; n < handshakesMax; i, n = i+1, n+1 {

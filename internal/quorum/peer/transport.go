@@ -607,7 +607,7 @@ func (r *remote) connect() (net.Conn, error) {
 			c.Close() // secured meanwhile: dropLegacy may have run before conn was set
 		}
 		if !c.legacy {
-			r.t.gate.know(hostOf(c.Conn))
+			r.t.gate.know(c.Conn.RemoteAddr())
 		}
 		return c.Conn, nil
 	}
