@@ -39,7 +39,7 @@ const (
 type gate struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]*visit
-	peers  map[uint64]int  // proven connections by server
+	peers  map[uint64]int        // proven connections by server
 	hosts  map[netip.Prefix]bool // networks from which a server has proven itself
 	proven int
 	serial uint64
@@ -49,7 +49,7 @@ type gate struct {
 // visit is one accepted connection.
 type visit struct {
 	host   netip.Prefix // socket.NetworkOf
-	serial uint64 // the oldest connection has the lowest
+	serial uint64       // the oldest connection has the lowest
 	proven bool
 	id     uint64 // the peer's id, if proven
 	legacy bool   // counts as proven, though the peer has not proven its identity
