@@ -31,7 +31,7 @@ const (
 var largePackages = map[string]int{
 	"internal/check":   5300,
 	"internal/cli":     7150,
-	"internal/quorum":  6050,
+	"internal/quorum":  6100,
 	"internal/replica": 8750,
 	"internal/sim":     8200,
 	"internal/storage": 6450,

@@ -17,8 +17,8 @@ import (
 //	report   term(8) ask(8) flags(1)
 //	answer   ask(8) reason; an empty reason grants
 //
-// A server whose disk is stuck asks the same without wanting to drain: it may send new clients to the others if a
-// majority serves without it (Status.OthersServe). A leader of an earlier version doesn't answer that.
+// A server whose disk is stuck asks the same without wanting to drain: it sends new clients to the others, unless no
+// majority serves without it (Status.Needed). A leader of an earlier version doesn't answer that.
 //
 // A leader relies on reports of its own term only, which are no older than drainAgeTicks. A server
 // from which it has none doesn't count as one that stays, whatever the cause is.
@@ -100,9 +100,9 @@ type drains struct {
 	refusal string
 	final   bool
 
-	inquires    bool   // its disk is stuck, and it asks whether the others serve without it
-	othersServe bool   // the newest answer to that
-	answeredAt  uint64 // the tick of that answer
+	inquires     bool   // its disk is stuck, and it asks whether the others serve without it
+	answeredAt   uint64 // the tick of the newest answer to that
+	refusedSince uint64 // the tick since which all answers say that they don't; 0 if the newest doesn't
 
 	told    map[uint64]drainReport // on a leader: the newest report of this term, by server
 	granted map[uint64]uint64      // on a leader: the number of the ask that was granted, by server
@@ -132,7 +132,7 @@ func (d *drains) tick(l *Loop) {
 		d.asking = wish == DrainAsk && !d.drained
 	}
 	if stuck := l.Stuck(); stuck != d.inquires {
-		d.inquires, d.othersServe = stuck, false
+		d.inquires, d.refusedSince = stuck, 0
 		changed = true
 	}
 	if !changed && l.ticks%drainTicks != 0 {
@@ -176,7 +176,7 @@ func (d *drains) report(l *Loop) []byte {
 // led handles a change of leader or term.
 func (d *drains) led() {
 	d.told, d.granted = map[uint64]drainReport{}, map[uint64]uint64{}
-	d.othersServe = false
+	d.refusedSince = 0
 	if d.asking {
 		d.ask++ // what the former leader may still grant counts for nothing
 	}
@@ -222,7 +222,12 @@ func (d *drains) answered(l *Loop, e Event) {
 
 // took takes the decision on what this server asks.
 func (d *drains) took(l *Loop, refusal string, final bool) {
-	d.othersServe, d.answeredAt = refusal == "", l.ticks
+	d.answeredAt = l.ticks
+	if refusal == "" {
+		d.refusedSince = 0
+	} else if d.refusedSince == 0 {
+		d.refusedSince = l.ticks
+	}
 	if !d.asking {
 		return
 	}
@@ -230,6 +235,12 @@ func (d *drains) took(l *Loop, refusal string, final bool) {
 	if refusal == "" {
 		d.drained, d.asking = true, false
 	}
+}
+
+// needed returns what Status.Needed says.
+func (d *drains) needed(l *Loop) bool {
+	lasts, fresh := l.ticks-d.refusedSince >= drainAgeTicks, l.ticks-d.answeredAt <= drainAgeTicks
+	return d.inquires && d.refusedSince > 0 && lasts && fresh
 }
 
 // decide returns why a server may not drain, or "". final says that this doesn't depend on servers of

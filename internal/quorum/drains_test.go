@@ -265,49 +265,47 @@ func (c *cluster) deliver(from, to uint64, n int) {
 	c.step(1)
 }
 
-// TestOthersServe: a server whose disk is stuck learns from the leader whether a majority serves without it, and drains
-// for that neither itself nor in others' eyes. It knows nothing if the leader is of an earlier version, and forgets
-// what it knew when the leader is silent.
-func TestOthersServe(t *testing.T) {
+// TestNeeded: a server whose disk is stuck learns from the leader if no majority serves without it, and drains for that
+// neither itself nor in others' eyes. Of a leader that is silent it knows nothing.
+func TestNeeded(t *testing.T) {
 	c := drainers(t, 1, 2, 3)
 	lead := c.leader()
 	stuck, other := c.nodes[lead.id%3+1], c.nodes[(lead.id+1)%3+1]
-	serve := func(n *node, want bool, when string) {
+	needed := func(n *node, want bool, when string) {
 		t.Helper()
 		st := n.loop.Status()
-		if st.OthersServe != want || st.Draining.Drained || st.Draining.Refusal != "" {
-			t.Errorf("%s: OthersServe is %v, want %v; %+v", when, st.OthersServe, want, st.Draining)
+		if st.Needed != want || st.Draining.Drained || st.Draining.Refusal != "" {
+			t.Errorf("%s: Needed is %v, want %v; %+v", when, st.Needed, want, st.Draining)
 		}
-		if len(lead.loop.Status().Drained) > 0 {
+		if lead.loop != nil && len(lead.loop.Status().Drained) > 0 {
 			t.Errorf("%s: servers %v count as drained", when, lead.loop.Status().Drained)
 		}
 	}
-	serve(stuck, false, "before anything happens")
+	const long = stuckTicks + 2*drainAgeTicks + 3*drainTicks
+	needed(stuck, false, "before anything happens")
 	stuck.hung = true
 	lead.say(1)
-	c.step(stuckTicks + 3*drainTicks)
-	serve(stuck, true, "one of three servers is stuck")
+	c.step(long)
+	needed(stuck, false, "one of three servers is stuck")
 
 	c.crash(other.id)
-	c.step(drainAgeTicks + 3*drainTicks)
-	serve(stuck, false, "another one is down")
+	c.step(long)
+	needed(stuck, true, "another one is down")
 	c.restart(other.id)
 	c.step(3 * drainTicks)
 	c.leader().say(2)
 	c.step(3 * drainTicks)
-	serve(stuck, true, "it is back")
+	needed(stuck, false, "it is back")
 
 	other.hung, lead.hung = true, true
 	lead.say(3)
-	c.step(stuckTicks + drainAgeTicks + 3*drainTicks)
+	c.step(long)
 	for _, n := range []*node{lead, stuck, other} {
-		serve(n, false, "all are stuck")
+		needed(n, true, "all are stuck")
 	}
-	for _, n := range []*node{lead, stuck, other} {
-		n.heal()
-	}
-	c.step(3 * drainTicks)
-	serve(stuck, false, "none is stuck")
+	c.crash(lead.id)
+	c.step(drainAgeTicks + 3*drainTicks)
+	needed(stuck, false, "the leader is gone")
 }
 
 // TestDrainOldGrant: what a leader has granted counts for nothing once another one leads, even if it leads again.

@@ -39,9 +39,9 @@ type Status struct {
 	// them all, a follower itself.
 	Draining Draining
 	Drained  []uint64
-	// OthersServe says that this server's disk is stuck, that a majority of the voters serves without it, and that the
-	// leader has said so within the last seconds. If it is false and the disk is stuck, that isn't known.
-	OthersServe bool
+	// Needed says that this server's disk is stuck, and that no majority of the voters serves without it, as the leader
+	// has said for drainAgeTicks.
+	Needed bool
 }
 
 // Status returns the state of the quorum as this server sees it.
@@ -64,7 +64,7 @@ func (l *Loop) publish() {
 		Leadership: l.lastLead, Elected: l.elected(), Applied: l.applied, Unanswered: l.leaderCheck.unanswered(l),
 		Departed: l.departures.of, Lost: l.lostEntry(),
 		Voters: slices.Clone(l.conf.GetVoters()), Drained: l.drains.known(l),
-		OthersServe: l.drains.inquires && l.drains.othersServe && l.ticks-l.drains.answeredAt <= drainAgeTicks,
+		Needed: l.drains.needed(l),
 		Draining: Draining{
 			Drained: l.drains.drained, Wish: l.drains.wishNumber, Refusal: l.drains.refusal, Final: l.drains.final,
 		},

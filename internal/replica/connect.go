@@ -58,9 +58,9 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		// A session in the log would wait for a leader; a local one would begin at once, and the client
 		// would be told that it can write.
 		return refusal("this server has no leader; the client must try another server")
-	case req.SessionID == 0 && r.logWaits.Load() && r.othersServe.Load() && r.locals.scope == tree.Global:
-		// A session of this server alone would be over for a client that moves to another one. If nobody else is known
-		// to serve, it is better than none.
+	case req.SessionID == 0 && r.logWaits.Load() && !r.alone && !r.needed.Load() && r.locals.scope == tree.Global:
+		// A session of this server alone would be over for a client that moves to another one. If nobody else serves,
+		// it is better than none.
 		return refusal("this server's log has no room; the client must try another server")
 	case req.LastZxidSeen > r.tree.LastZxid():
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server",

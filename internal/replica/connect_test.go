@@ -167,14 +167,14 @@ func TestNoRoomSessions(t *testing.T) {
 	if c := s.client(nil); c.Established() {
 		t.Error("the disk fills up once more, and the first session began without the log")
 	}
-	s.r.Space(storage.SpaceState{Level: storage.SpaceRefuse, Waits: true}, true)
+	s.r.Space(storage.SpaceState{Level: storage.SpaceRefuse, Waits: true}, false)
 	c = NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
 	if err := s.r.Connect(c, &jute.ConnectRequest{}, s.ids); err == nil {
 		t.Error("a member whose log waits for room begins a session, which would be over on another server")
 	}
-	s.r.Space(storage.SpaceState{Level: storage.SpaceRefuse, Waits: true}, false)
+	s.r.Space(storage.SpaceState{Level: storage.SpaceRefuse, Waits: true}, true)
 	if c := s.client(nil); !c.Established() {
-		t.Error("nothing can enter the log, nobody is known to serve, and a session waits for the log")
+		t.Error("nothing can enter the log, nobody else serves, and a session waits for the log")
 	}
 }
 

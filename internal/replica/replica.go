@@ -65,7 +65,7 @@ type Replica struct {
 	withholds      atomic.Bool            // withheld is not empty
 	noRoom         atomic.Bool            // the disk is nearly full: clients' writes are refused
 	logWaits       atomic.Bool            // a write of the log waits for room: no session can begin in it
-	othersServe    atomic.Bool            // while it waits: a majority is known to serve without this server
+	needed         atomic.Bool            // while it waits: no majority is known to serve without this server
 	bounds         atomic.Pointer[bounds] // nil for none
 	// znodes and ephemerals are the numbers of znodes and ephemerals in the tree.
 	znodes, ephemerals    atomic.Int64

@@ -115,7 +115,7 @@ func (s *diskShell) step() {
 			s.t.Fatal(err)
 		}
 	}
-	s.rep.Space(state, s.loop.Status().OthersServe)
+	s.rep.Space(state, s.loop.Status().Needed)
 }
 
 // client connects one.

@@ -47,12 +47,12 @@ func (rule *snapshotRule) forced() int64 {
 
 // Space tells the replica how much room the disk has. When there is none, clients' writes are
 // answered with jute.ErrThrottledOp, which means that they were not executed. The less room there
-// is, the sooner a snapshot is due. othersServe is what quorum.Status says: while the log waits for room,
-// new clients are sent to the other servers if those are known to serve.
-func (r *Replica) Space(s storage.SpaceState, othersServe bool) {
+// is, the sooner a snapshot is due. needed is what quorum.Status says: while the log waits for room,
+// new clients are sent to the other servers, unless those are known not to serve.
+func (r *Replica) Space(s storage.SpaceState, needed bool) {
 	r.noRoom.Store(s.Level == storage.SpaceRefuse)
 	r.logWaits.Store(s.Waits)
-	r.othersServe.Store(othersServe)
+	r.needed.Store(needed)
 	r.snapshots.room.Store(max(s.LogRoom, 1))
 }
 

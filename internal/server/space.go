@@ -123,7 +123,7 @@ func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
 	s.spaceFree.Store(int64(state.Free))
 	s.spaceFiles.Store(int64(min(state.FilesFree, 1<<62)))
 	s.spaceLevel.Store(int64(seen.level))
-	s.replica.Space(state, s.peer.Status().OthersServe)
+	s.replica.Space(state, s.peer.Status().Needed)
 	return s.transferLeadership(before, seen)
 }
 

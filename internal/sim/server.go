@@ -530,7 +530,7 @@ func (l *life) lookAtSpace(led bool) {
 		state, err := l.dir.SpaceState()
 		if err == nil {
 			l.full = state.Level == storage.SpaceRefuse
-			l.rep.Space(state, l.loop.Status().OthersServe)
+			l.rep.Space(state, l.loop.Status().Needed)
 			if state.Short {
 				l.Purge(l.w.plan.SnapshotsKept)
 			}

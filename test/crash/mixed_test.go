@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -263,8 +264,9 @@ func (r *Run) downgrade(old, present string) {
 		t.Fatal(err)
 	}
 	s.awaitLog(t, "upgrade the older one") // the others prove who they are, in a newer way
-	// The ensemble has a secret, so an older version is told nothing: the others say it.
-	r.Servers[(at+1)%3].awaitLog(t, fmt.Sprintf("upgrade server %d", s.ID))
+	// Once the ensemble has agreed on a secret, which may come after the level, an older version is told nothing: the
+	// others say it.
+	r.Servers[(at+1)%3].awaitLog(t, fmt.Sprintf("upgrade server %d", s.ID), "and you prove nothing: upgrade your server")
 	s.Kill()
 	if err := os.RemoveAll(s.Data()); err != nil {
 		t.Fatal(err)
@@ -277,12 +279,13 @@ func (r *Run) downgrade(old, present string) {
 	r.Up(at)
 }
 
-// awaitLog waits until the server has said something.
-func (s *Server) awaitLog(t testing.TB, text string) {
+// awaitLog waits until the server has said one of some texts.
+func (s *Server) awaitLog(t testing.TB, texts ...string) {
 	t.Helper()
-	for deadline := time.Now().Add(startPatience); !strings.Contains(s.Log(), text); time.Sleep(readyPause) {
+	said := func(text string) bool { return strings.Contains(s.Log(), text) }
+	for deadline := time.Now().Add(startPatience); !slices.ContainsFunc(texts, said); time.Sleep(readyPause) {
 		if time.Now().After(deadline) {
-			t.Fatalf("server %d didn't say %q; its log ends:\n%s", s.ID, text, s.LogEnd())
+			t.Fatalf("server %d said none of %q; its log ends:\n%s", s.ID, texts, s.LogEnd())
 		}
 	}
 }
