@@ -12,7 +12,7 @@ var clients = []Entry{
 		"Most often the limit of open files is reached.",
 		"Raise the limit (LimitNOFILE in the unit, ulimit -n), or lower maxCnxns."},
 	{"ZD-4004", "A client's connection was refused",
-		"A limit of connections is reached: maxClientCnxns for one address, maxCnxns for all, or what the limit of open files allows; the line says which.",
+		"A limit of connections is reached: maxClientCnxns for one address, maxCnxns for all, or what the limit of open files allows; the line says which. At the latter two a connection that hasn't sent its connect request is closed to make room, if there is one.",
 		"Look for a client that opens too many connections, or raise the limit."},
 	{"ZD-4005", "A client's TLS handshake failed",
 		"The client doesn't speak TLS, or its certificate or protocol isn't accepted; the error says which.",
