@@ -88,6 +88,8 @@ func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	m := &r.memory
 	r.unread.limit.Store(limit)
 	m.limit.Store(max(limit, 0))
+	r.rooms.bound(limit)
+	r.closeSlow(r.now())
 	m.watches.Store(u.Watches)
 	m.rest.Store(u.Total() - u.Watches)
 	r.relieve()

@@ -9,6 +9,8 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/busiest"
 	"github.com/zooid-project/zooid/internal/limit"
+	"github.com/zooid-project/zooid/internal/memory"
+	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -67,6 +69,10 @@ type Client struct {
 	// mu held and must not block.
 	Abort func()
 
+	// Delivered, if not nil, returns how many bytes the other end has received so far, and false if that isn't
+	// known. It must not block.
+	Delivered func() (uint64, bool)
+
 	// Acked, if not nil, reports whether the other end has received everything written so far.
 	Acked func() bool
 
@@ -83,23 +89,28 @@ type Client struct {
 	mayReplace  bool
 	established chan struct{}
 
-	attachedAt int64                        // now (ns) when its attach was sent
-	reported   int64                        // lastHeard when it was last reported to the leader; guarded by hearing.mu
-	lastHeard  atomic.Int64                 // now (ms) of the last bytes from the client
-	ids        atomic.Pointer[[]jute.ID]    // replaced, never modified
-	grants     atomic.Pointer[[]auth.Grant] // what gave it the identities; replaced, never modified
-	seq        int64                        // of the last write sent; owned by the reader
-	sasl       sasl.Login                   // the SASL login under way or finished; owned by the reader
-	records    []byte                       // writes of the readBatch under way, encoded as records; owned by the reader
-	recordIDs  *[]jute.ID                   // identities in the last of records; owned by the reader
-	syncing    atomic.Int32                 // syncs in unanswered that are not ready; only the reader adds
-	longReads  atomic.Int32                 // long reads in unanswered; only the reader adds
-	changing   atomic.Int32                 // reconfigs in unanswered; only the reader adds
-	touched    bool                         // is in Replica.touched
-	input      atomic.Int64                 // size of the reader's buffer
-	frameSince int64                        // now (ns) when the unfinished frame was noted; owned by the reader
-	frameBy    atomic.Int64                 // now (ns) by which it has to be there; 0 for none
-	frameLate  bool                         // it wasn't at the last look; owned by closeLate
+	attachedAt  int64                        // now (ns) when its attach was sent
+	reported    int64                        // lastHeard when it was last reported to the leader; guarded by hearing.mu
+	lastHeard   atomic.Int64                 // now (ms) of the last bytes from the client
+	ids         atomic.Pointer[[]jute.ID]    // replaced, never modified
+	grants      atomic.Pointer[[]auth.Grant] // what gave it the identities; replaced, never modified
+	seq         int64                        // of the last write sent; owned by the reader
+	sasl        sasl.Login                   // the SASL login under way or finished; owned by the reader
+	records     []byte                       // writes of the readBatch under way, encoded as records; owned by the reader
+	recordIDs   *[]jute.ID                   // identities in the last of records; owned by the reader
+	syncing     atomic.Int32                 // syncs in unanswered that are not ready; only the reader adds
+	longReads   atomic.Int32                 // long reads in unanswered; only the reader adds
+	changing    atomic.Int32                 // reconfigs in unanswered; only the reader adds
+	touched     bool                         // is in Replica.touched
+	input       atomic.Int64                 // size of the reader's buffer
+	frames      *memory.Holder               // the reader's buffer, if it is large; nil until registered
+	frameRoom   chan struct{}                // see FrameRoom
+	roomAwaited [2]*metrics.Counter          // replies and frames that waited for room
+	frameMoved  atomic.Uint64                // bytes of unfinished frames so far
+	frameSize   int                          // bytes of the unfinished frame so far; owned by the reader
+	frameSince  int64                        // now (ns) when the unfinished frame was noted; owned by the reader
+	frameBy     atomic.Int64                 // now (ns) by which it has to be there; 0 for none
+	frameLate   bool                         // it wasn't at the last look; owned by closeLate
 
 	// The owners this connection counts toward, or nil, and its use of its own limits; only the reader
 	// sets them, see pace.go.
@@ -127,19 +138,22 @@ type Client struct {
 
 	mu         sync.Mutex
 	unanswered queue
-	out        []byte        // frames to write
-	spare      []byte        // the other output buffer
-	events     clientEvents  // unread notifications
-	fired      int64         // now (ns) of the oldest event in out; 0 for none
-	firedTaken atomic.Int64  // fired of the output that was taken, until Told returns
-	applied    bool          // out may hold effects of an Apply that is under way
-	awaitApply func()        // waits for the end of that Apply
-	taken      int           // size of the buffer that is being written
-	large      *largeBuffers // takes buffers that are too large to be kept here
-	flushing   bool          // a goroutine is writing the previous out
-	blocked    int64         // now (ns) when the reader began to wait for room to queue a request; 0 if it isn't waiting
-	stirred    int64         // now (ns) of the last answer; see stir
-	postponed  bool          // the flusher has to call more, and to rest as long as it says
+	out        []byte         // frames to write
+	spare      []byte         // the other output buffer
+	events     clientEvents   // unread notifications
+	fired      int64          // now (ns) of the oldest event in out; 0 for none
+	firedTaken atomic.Int64   // fired of the output that was taken, until Told returns
+	applied    bool           // out may hold effects of an Apply that is under way
+	awaitApply func()         // waits for the end of that Apply
+	taken      int            // size of the buffer that is being written
+	large      *largeBuffers  // takes buffers that are too large to be kept here
+	flushing   bool           // a goroutine is writing the previous out
+	blocked    int64          // now (ns) when the reader began to wait for room to queue a request; 0 if it isn't waiting
+	stirred    int64          // now (ns) of the last answer; see stir
+	postponed  bool           // the flusher has to call more, and to rest as long as it says
+	parked     bool           // not now: the read waits for room (see takeRoom)
+	promised   int            // bytes of room that long has for its reply and doesn't use yet
+	replies    *memory.Holder // the memory of output; nil until registered
 	more       func(*Client) time.Duration
 	long       *longRead // the read at the head of unanswered, if it is done in steps and has begun
 	longDone   int32     // how many of longReads were answered since c was postponed
@@ -171,9 +185,6 @@ func (c *Client) MayReplace() { c.mayReplace = true }
 // Identify sets the identities of a client that is the server itself, and has proved nothing.
 func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }
 
-// NoteInput notes the size of the buffer into which the client's requests are read.
-func (c *Client) NoteInput(bytes int) { c.input.Store(int64(bytes)) }
-
 // A frame has to arrive at frameBytesPerSecond, or within frameTimeMin (ns) if that is longer: whoever sends one
 // byte by byte would hold its memory, and keep the session alive, for as long as he likes.
 const (
@@ -186,14 +197,17 @@ const (
 func (c *Client) NoteFrame(rest []byte, fresh bool, now int64) {
 	by := c.frameBy.Load()
 	if len(rest) == 0 {
+		c.frameSize = 0
 		if by != 0 {
 			c.frameBy.Store(0)
 		}
 		return
 	}
 	if fresh || by == 0 {
-		c.frameSince = now
+		c.frameSince, c.frameSize = now, 0
 	}
+	c.frameMoved.Add(uint64(len(rest) - c.frameSize))
+	c.frameSize = len(rest)
 	time := frameTimeMin
 	if len(rest) >= frameLengthSize {
 		time = max(time, int64(binary.BigEndian.Uint32(rest))*1e9/frameBytesPerSecond)
@@ -350,7 +364,7 @@ func (c *Client) reserve(all *unanswered, size int, blocks func()) bool {
 func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 	for !c.closing && !c.closed {
 		n := c.unanswered.len()
-		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || len(c.out) >= outputPauseBytes
+		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || c.outputFull()
 		if !full && !all.holds(n, c.Crowded) {
 			if all.manyBytes(size) {
 				all.await(c)
@@ -382,7 +396,7 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 func (c *Client) awaitOutput() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.out) >= outputPauseBytes && !c.closing && !c.closed {
+	for c.outputFull() && !c.closing && !c.closed {
 		c.queued()
 		c.room.Wait()
 	}
@@ -416,6 +430,7 @@ func (c *Client) holds() bool {
 
 // queued is called with mu held after something was appended to out.
 func (c *Client) queued() {
+	c.noteOutput()
 	if len(c.out) > outputMaxBytes {
 		c.closeLocked("it does not read what it is sent")
 		c.out = nil
@@ -476,6 +491,7 @@ func (c *Client) cut(why string) {
 	c.closeLocked(why)
 	c.out, c.long = nil, nil
 	c.events.drop()
+	c.noteOutput()
 	if c.Abort != nil {
 		c.Abort()
 	}
@@ -513,6 +529,7 @@ func (c *Client) disconnected() (count, bytes, sent int) {
 		}
 	}
 	c.unanswered, c.out, c.spare, c.long = queue{}, nil, nil, nil
+	c.leaveRooms()
 	c.events.drop()
 	c.room.Broadcast()
 	return count, bytes, sent

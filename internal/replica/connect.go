@@ -122,6 +122,7 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 	r.clients[c.id] = c
 	c.mu.Lock()
 	c.awaitApply, c.large, c.events.all = r.awaitApply, &r.large, &r.unread
+	r.rooms.share(c, r.meters.roomAwaited)
 	c.mu.Unlock()
 	c.connecting = true
 	r.connecting++

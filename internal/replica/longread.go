@@ -78,8 +78,27 @@ func (c *Client) readWork(request, reply int) int {
 // A longRead is a read that is done in steps. It is at the head of its connection's queue.
 type longRead struct {
 	scan    tree.Scan
-	room    int // bytes of memory needed for the reply; if set, scan is unused
+	list    bool // it is a scan
+	room    int  // bytes of memory that its reply needs before the next step, or that its scan does; 0 if it has them
 	watches *setWatches
+}
+
+// begun reports whether the read has collected something of a list.
+func (l *longRead) begun() bool { return l.list && len(l.scan.Body) > scanHead }
+
+// anew returns l as it was before its first step, but for its room.
+func (l *longRead) anew() *longRead {
+	s := &l.scan
+	return &longRead{list: true, room: l.room, scan: tree.Scan{Op: s.Op, Path: s.Path, IDs: s.IDs, Session: s.Session,
+		Body: newScanBody(), Room: scanRoom}}
+}
+
+// scanHead is the size of what precedes the list in a scan's body.
+const scanHead = frameLengthSize + jute.ReplyHeaderSize
+
+func newScanBody() []byte {
+	frame, _ := jute.BeginFrame(nil)
+	return append(frame, noHeader[:]...)
 }
 
 // isLong reports whether a read that has to wait is to be done as a long one. r.mu is held at least
@@ -119,7 +138,10 @@ func (r *Replica) readMore(c *Client) time.Duration {
 		return rest
 	}
 	defer r.unanswered.wake()
-	out := r.roomWanted(c)
+	out, ok := r.roomWanted(c)
+	if !ok {
+		return 0
+	}
 	r.heavy.Lock()
 	defer r.heavy.Unlock()
 	r.mu.RLock()
@@ -133,9 +155,11 @@ func (r *Replica) readMore(c *Client) time.Duration {
 			c.spare = c.out // for the small replies that follow this one
 		}
 		c.out = slices.Grow(append(out, c.out...), cap(out)) // a notification may have come meanwhile
+		c.promised = 0
 	}
+	defer c.noteOutput()
 	for work := 0; work < readWorkMax && r.canAnswer(c); {
-		if len(c.out) >= outputPauseBytes {
+		if c.outputFull() {
 			return 0 // continue when that is written
 		}
 		req := c.unanswered.front()
@@ -212,7 +236,7 @@ func (r *Replica) canAnswer(c *Client) bool {
 // for reading, and c.mu is held.
 func (r *Replica) step(c *Client, req *request) (done bool) {
 	begin := len(c.out)
-	if c.long == nil || c.long.room > 0 {
+	if c.long == nil || c.long.room > 0 && !c.long.list {
 		out, ok := r.answer(c, c.out, req, req.body)
 		if c.out = out; ok {
 			c.long = nil
@@ -240,27 +264,33 @@ func (r *Replica) step(c *Client, req *request) (done bool) {
 	return true
 }
 
-// roomWanted returns memory for the reply to c's long read, or nil if the read needs none. It holds
-// neither the replica nor c while it allocates the memory and touches its pages, which takes about
-// as long as filling them.
-func (r *Replica) roomWanted(c *Client) []byte {
+// roomWanted returns memory for the reply to c's long read, or nil if the read needs none, or has got it for the list
+// that it collects. It returns false if the read waits for room. It holds neither the replica nor c while it allocates
+// the memory and touches its pages, which takes about as long as filling them.
+func (r *Replica) roomWanted(c *Client) (out []byte, ok bool) {
+	l := c.takeRoom()
+	if l == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return nil, !c.parked
+	}
+	if out = r.large.get(l.room); out == nil {
+		out = make([]byte, l.room)
+		for i := 0; i < len(out); i += memoryPage {
+			out[i] = 1
+		}
+	}
+	if !l.list {
+		return out[:0], true
+	}
 	c.mu.Lock()
-	n := 0
-	if c.long != nil {
-		n = c.long.room
+	defer c.mu.Unlock()
+	if c.long == l {
+		l.scan.Body = append(out[:0], l.scan.Body...)
+		l.scan.Room, l.room, c.promised = cap(out), 0, 0
+		c.noteOutput()
 	}
-	c.mu.Unlock()
-	if n == 0 {
-		return nil
-	}
-	if out := r.large.get(n); out != nil {
-		return out
-	}
-	out := make([]byte, n)
-	for i := 0; i < n; i += memoryPage {
-		out[i] = 1
-	}
-	return out[:0]
+	return nil, true
 }
 
 // beginLong returns a longRead for a read that answer found too long.
@@ -275,9 +305,8 @@ func (r *Replica) beginLong(c *Client, req *request) *longRead {
 	if req.op.code == jute.OpGetEphemerals {
 		path, _ = pathOnly(req.body)
 	}
-	frame, _ := jute.BeginFrame(nil)
-	return &longRead{scan: tree.Scan{
-		Op: req.op.code, Path: path, IDs: c.identities(), Session: c.session, Body: append(frame, noHeader[:]...),
+	return &longRead{list: true, scan: tree.Scan{
+		Op: req.op.code, Path: path, IDs: c.identities(), Session: c.session, Body: newScanBody(), Room: scanRoom,
 	}}
 }
 
@@ -285,6 +314,9 @@ func (r *Replica) beginLong(c *Client, req *request) *longRead {
 func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool) {
 	done, code := r.tree.Step(scan)
 	if !done {
+		if code == tree.NoRoom {
+			c.long.room = 2 * scan.Room
+		}
 		return false
 	}
 	if code == tree.TooLong {

@@ -68,6 +68,7 @@ type Meters struct {
 	struck       [2]*metrics.Counter              // requests that rules of the policy denied, or would have in a dry run
 	overload     [overloads]*metrics.Counter      // by what overload has cost clients
 
+	roomAwaited     [2]*metrics.Counter
 	closedForMemory map[string]*metrics.Counter // connections, by what they used memory for
 }
 
@@ -168,6 +169,8 @@ func NewMeters(r *metrics.Registry) *Meters {
 		"Connections that were closed because memory was short, by what they used much of it for.", "for", memoryUses[:]...) {
 		m.closedForMemory[memoryUses[i]] = c
 	}
+	copy(m.roomAwaited[:], r.Counters("zooid_memory_awaited_total",
+		"Large replies and requests that waited for room in memory.", "for", forReplies, forFrames))
 	m.TurnsAwaited = m.overload[turnsAwaited]
 	m.leaderLosses = map[quorum.Loss]*metrics.Counter{}
 	why := quorum.Losses()

@@ -27,13 +27,13 @@ func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, awa
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case cap(done) == 0:
+	case cap(done) == 0, cap(done) > outputFreeBytes && c.outputShort():
 	case cap(done) <= outputKeepBytes || len(c.out) > 0 && cap(done) <= outputPauseBytes:
 		c.spare = done[:0]
 	default:
 		c.large.put(done)
 	}
-	for c.postponed && len(c.out) == 0 {
+	for c.postponed && !c.parked && len(c.out) == 0 {
 		if long != nil {
 			*long = true
 			return nil, false, nil
@@ -42,7 +42,7 @@ func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, awa
 		c.relax(c.more(c))
 		c.mu.Lock()
 	}
-	if len(c.out) < outputPauseBytes {
+	if !c.outputFull() {
 		c.room.Signal()
 	}
 	c.events.take()
@@ -51,6 +51,10 @@ func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, awa
 		if c.flushing = false; cap(c.out) == 0 {
 			c.out, c.spare = c.spare, nil // most connections need only one buffer
 		}
+		if cap(c.out)+cap(c.spare) > outputFreeBytes && len(c.out) == 0 && c.outputShort() {
+			c.out, c.spare = nil, nil
+		}
+		c.noteOutput()
 		return nil, c.closing, nil
 	}
 	if c.applied {
@@ -61,6 +65,7 @@ func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, awa
 		c.fired = 0
 	}
 	out, c.out, c.spare = c.out, c.spare, nil
+	c.noteOutput()
 	return out, false, await
 }
 
@@ -116,7 +121,7 @@ func (c *Client) relax(rest time.Duration) {
 func (c *Client) BeginFlush() (begun, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.flushing || c.withheld && !c.closing || len(c.out) == 0 && !c.postponed {
+	if c.flushing || c.withheld && !c.closing || len(c.out) == 0 && (!c.postponed || c.parked) {
 		return false, !c.flushing && (c.closed || c.closing && len(c.out) == 0)
 	}
 	c.flushing = true

@@ -171,11 +171,11 @@ func (t *readBatch) prefetch() int {
 // nothing unanswered, so that a read may be answered at once.
 func (t *readBatch) hold() bool {
 	if t.held {
-		return len(t.c.out) < outputPauseBytes && !t.c.closing
+		return !t.c.outputFull() && !t.c.closing
 	}
 	t.lock()
 	t.c.mu.Lock()
-	if t.c.unanswered.len() > 0 || t.c.closing || len(t.c.out) >= outputPauseBytes {
+	if t.c.unanswered.len() > 0 || t.c.closing || t.c.outputFull() {
 		t.c.mu.Unlock()
 		t.r.mu.RUnlock()
 		return false
@@ -212,6 +212,7 @@ func (t *readBatch) release() {
 	t.held, t.work = false, 0
 	zxid := t.r.tree.LastZxid()
 	t.metrics.flush(t.r.meters, t.c)
+	t.c.noteOutput()
 	t.c.mu.Unlock()
 	t.r.mu.RUnlock()
 	if t.count > 0 {

@@ -73,6 +73,7 @@ type Replica struct {
 	memory                memoryAccount
 	unread                unreadEvents
 	large                 largeBuffers
+	rooms                 rooms
 	stats                 serverStats
 	traffic               busiest.Traffic
 	meters                *Meters

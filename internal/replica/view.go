@@ -211,7 +211,7 @@ func (r *Replica) connected() []*Client {
 func (c *Client) status() Connection {
 	c.mu.Lock()
 	outstanding, interest := c.unanswered.len(), 0
-	if outstanding < unansweredMax && len(c.out) < outputPauseBytes {
+	if outstanding < unansweredMax && !c.outputFull() {
 		interest |= InterestRead
 	}
 	if len(c.out) > 0 {

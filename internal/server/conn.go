@@ -163,6 +163,7 @@ func (s *Server) greet(nc net.Conn, in []byte, proof *auth.Proof) *replica.Clien
 	remote := nc.RemoteAddr().String()
 	c := replica.NewClient(s.newID(), remote, addressID(remote), nil)
 	c.Acked = socket.AckedBy(socket.Below(nc))
+	c.Delivered = func() (uint64, bool) { return socket.Delivered(socket.Below(nc)) }
 	c.Abort = func() { go socket.Below(nc).Close() }
 	c.Since = time.Now()
 	c.Rest = s.rest
@@ -305,10 +306,16 @@ func (s *Server) readRequests(nc net.Conn, c *replica.Client, buf []byte) error 
 			} else {
 				c.NoteFrame(nil, false, 0)
 			}
-			switch {
-			case full && (cap(buf) < inputBytesMax || len(buf) == cap(buf)):
-				buf, quiet = grow(buf), 0
-				c.NoteInput(cap(buf))
+			switch size := inputSize(c, buf, full); {
+			case size > cap(buf):
+				if len(buf) == cap(buf) && !s.awaitFrameRoom(nc, c, buf, size) {
+					return replica.ErrClosing
+				}
+				buf, quiet = append(make([]byte, 0, size), buf...), 0
+				c.NoteInput(size)
+			case size < cap(buf):
+				buf = append(make([]byte, 0, size), buf...)
+				c.NoteInput(size)
 			case len(buf) > 0 || n >= cap(buf)/inputQuietShare:
 				quiet = 0
 			default:
@@ -403,14 +410,50 @@ func (s *Server) receiveAll(nc net.Conn, c *replica.Client, turn *turns.Turn, in
 	}
 }
 
-// grow returns a larger buffer with the same contents. Up to inputBytesMax it grows fourfold;
-// beyond that (for one large frame) it doubles as bytes arrive.
-func grow(buf []byte) []byte {
-	size := min(cap(buf)*4, inputBytesMax)
-	if len(buf) >= size {
-		size = cap(buf) * 2
+// inputSize returns how large the buffer of requests is to be, which holds the unprocessed bytes in. full says that the
+// last read has filled it. It grows fourfold up to inputBytesMax, but one large frame gets a buffer of its size. While room is
+// short, a buffer that is empty doesn't stay large, and none grows for speed alone.
+func inputSize(c *replica.Client, in []byte, full bool) int {
+	size := cap(in)
+	switch {
+	case len(in) == size && size >= replica.InputFreeBytes: // Receive has refused frames larger than allowed
+		return frameHead + int(binary.BigEndian.Uint32(in))
+	case full && size < inputBytesMax:
+		if more := min(size*4, inputBytesMax); len(in) == size || c.MayBuffer(more) {
+			return more
+		}
+	case len(in) == 0 && size > replica.InputFreeBytes && c.FramesShort():
+		return inputBytesMin
 	}
-	return append(make([]byte, 0, size), buf...)
+	return size
+}
+
+// awaitFrameRoom waits until there is room for a frame of size bytes, which begins with in. It returns false if the
+// connection is to end.
+func (s *Server) awaitFrameRoom(nc net.Conn, c *replica.Client, in []byte, size int) bool {
+	if c.TakeFrame(size) {
+		return true
+	}
+	c.AwaitsRoom()
+	c.NoteFrame(nil, false, 0) // it isn't the client that is late
+	if s.flushOwn(nc, c) {
+		return false
+	}
+	look := time.NewTicker(sessionLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-c.FrameRoom():
+			c.NoteFrame(in, true, s.now())
+			return true
+		case <-s.closing:
+			return false
+		case <-look.C:
+			if c.Ending() != "" {
+				return false
+			}
+		}
+	}
 }
 
 // flushOwn writes waiting output on the reader's goroutine, unless another goroutine is flushing,

@@ -59,7 +59,7 @@ func (t *Tree) AppendExists(dst []byte, path string, ids []jute.ID) ([]byte, jut
 }
 
 // AppendGetACL answers getACL: the ACL and Stat. It requires PermRead or PermAdmin; without
-// PermAdmin the hashes of digest ids are hidden.
+// PermAdmin the hashes of digest ids are hidden. The code is NoRoom as in AppendGetDataInRoom.
 func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead|jute.PermAdmin, ids)
 	if code != jute.OK {
@@ -67,6 +67,9 @@ func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jut
 	}
 	n := t.at(slot)
 	e := &t.acls.entries[n.acl]
+	if !hasRoom(dst, len(e.encoded)+jute.StatSize) {
+		return dst, NoRoom
+	}
 	if t.allows(n.acl, jute.PermAdmin, ids) && !t.Denies(path, jute.PermAdmin, ids) {
 		dst = append(dst, e.encoded...)
 	} else {
@@ -76,43 +79,41 @@ func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jut
 }
 
 // AppendGetChildren answers getChildren: the names, oldest first. The code is LongRead if the list
-// is too long to be read at once.
+// is too long to be read at once, and NoRoom as in AppendGetDataInRoom.
 func (t *Tree) AppendGetChildren(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
-	if code == jute.OK {
-		code = t.listCode(dst, slot)
-	}
 	if code != jute.OK {
 		return dst, code
 	}
-	return t.appendChildren(dst, slot), jute.OK
+	return t.appendList(dst, slot)
 }
 
 // AppendGetChildren2 answers getChildren2: the names, oldest first, and Stat. The code is LongRead
 // if the list is too long to be read at once.
 func (t *Tree) AppendGetChildren2(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
-	if code == jute.OK {
-		code = t.listCode(dst, slot)
-	}
 	if code != jute.OK {
 		return dst, code
 	}
-	return t.appendStat(t.appendChildren(dst, slot), t.at(slot)), jute.OK
+	if dst, code = t.appendList(dst, slot); code == jute.OK {
+		dst = t.appendStat(dst, t.at(slot))
+	}
+	return dst, code
 }
 
-// listCode returns the code of a read of a znode's children: jute.OK if they can be read at once.
-func (t *Tree) listCode(dst []byte, slot uint32) jute.Code {
-	if t.extraOf(t.at(slot)).children <= scanStep {
-		return jute.OK // the names may be long, but dst grows step by step
+// appendList appends a znode's children if they can be read at once.
+func (t *Tree) appendList(dst []byte, slot uint32) ([]byte, jute.Code) {
+	if t.extraOf(t.at(slot)).children > scanStep && t.lists.get(slot) == nil {
+		return dst, LongRead
 	}
-	switch list := t.lists.get(slot); {
-	case list == nil:
-		return LongRead
-	case !hasRoom(dst, len(list)+jute.StatSize):
-		return NoRoom
+	list := t.appendChildrenTo(dst, slot, max(cap(dst), len(dst)+roomMin)-jute.StatSize)
+	switch {
+	case list != nil:
+		return list, jute.OK
+	case t.lists.get(slot) != nil:
+		return dst, NoRoom
 	}
-	return jute.OK
+	return dst, LongRead // not many, but with long names
 }
 
 // AppendAllChildrenNumber answers getAllChildrenNumber: how many znodes are
@@ -133,7 +134,7 @@ func (t *Tree) AppendAllChildrenNumber(dst []byte, path string, ids []jute.ID) (
 // oldest first. A blank prefix and "/" mean all. An unknown session has none. The code is LongRead
 // if the list is too long to be read at once.
 func (t *Tree) AppendEphemerals(dst []byte, id int64, prefix string) ([]byte, jute.Code) {
-	s := Scan{Op: jute.OpGetEphemerals, Session: id, Path: prefix, Body: dst}
+	s := Scan{Op: jute.OpGetEphemerals, Session: id, Path: prefix, Body: dst, Room: max(cap(dst), len(dst)+roomMin)}
 	done, code := t.Step(&s)
 	if !done {
 		return dst, LongRead

@@ -44,8 +44,10 @@ type Scan struct {
 	IDs     []jute.ID // identities of the reader
 	Session int64     // for getEphemerals
 
-	// Body is what the caller put there at first, followed by the body of the reply.
+	// Body is what the caller put there at first, followed by the body of the reply. It gets no longer than Room, if
+	// that isn't 0: a Step that has no room for the next name returns false and NoRoom, and can go on with more.
 	Body []byte
+	Room int
 
 	begun    bool
 	base     int    // where the body begins
@@ -66,7 +68,7 @@ type scanned struct {
 }
 
 // Step continues a scan. It reports whether the scan is done; Body is complete if so and the code
-// is jute.OK.
+// is jute.OK. The code is NoRoom if Body has no room for what comes next.
 func (t *Tree) Step(s *Scan) (done bool, code jute.Code) {
 	if !s.begun {
 		s.base = len(s.Body)
@@ -92,6 +94,9 @@ func (s *Scan) resume(list scanned) bool {
 // over reports whether a step ends after it has visited that many znodes.
 func (s *Scan) over(visited int) bool { return visited >= scanStep && s.restarts < scanRestartsMax }
 
+// full reports whether Body has no room for n more bytes.
+func (s *Scan) full(n int) bool { return s.Room > 0 && len(s.Body)+n > s.Room }
+
 func (s *Scan) tooLong() bool { return len(s.Body)-s.base > ReplyBytesMax }
 
 func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
@@ -112,13 +117,19 @@ func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
 			return false, jute.OK
 		}
 		child := t.at(s.next)
-		s.Body = jute.AppendString(s.Body, t.name(child))
+		name := t.name(child)
+		if s.full(4 + len(name) + jute.StatSize) {
+			return false, NoRoom
+		}
+		s.Body = jute.AppendString(s.Body, name)
 		s.next = child.next
 		if s.tooLong() {
 			return true, TooLong
 		}
 	}
-	t.lists.put(slot, s.Body[s.base:])
+	if k.children >= listChildrenMin {
+		t.lists.put(slot, s.Body[s.base:])
+	}
 	if s.Op == jute.OpGetChildren2 {
 		s.Body = t.appendStat(s.Body, n)
 	}
@@ -141,13 +152,17 @@ func (t *Tree) stepEphemerals(s *Scan) (done bool, code jute.Code) {
 		if s.over(visited) {
 			return false, jute.OK
 		}
-		at := len(s.Body)
-		s.Body = t.appendPath(jute.AppendInt(s.Body, 0), s.next)
+		at, slot := len(s.Body), s.next
+		s.Body = t.appendPath(jute.AppendInt(s.Body, 0), slot)
 		s.next = t.extraOf(t.at(s.next)).last
 		path := text(s.Body[at+4:])
 		if !strings.HasPrefix(path, prefix) {
 			s.Body = s.Body[:at]
 			continue
+		}
+		if s.full(0) {
+			s.Body, s.next = s.Body[:at], slot
+			return false, NoRoom
 		}
 		if s.count++; s.tooLong() {
 			return true, TooLong
@@ -178,6 +193,10 @@ func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 	case jute.OpGetData:
 		if slot := t.find(d.String()); slot != 0 {
 			return dataRoom(t.at(slot))
+		}
+	case jute.OpGetACL:
+		if slot := t.find(d.String()); slot != 0 {
+			return len(t.acls.entries[t.at(slot).acl].encoded) + jute.StatSize
 		}
 	case jute.OpGetChildren, jute.OpGetChildren2:
 		if slot := t.find(d.String()); slot != 0 {
