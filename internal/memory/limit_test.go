@@ -45,12 +45,14 @@ func TestDefaultLimit(t *testing.T) {
 // heap.
 func TestHeapLimit(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ most, outside, want int64 }{
-		{0, 5, 0}, {1000, 0, heapLeast}, {1000 << 20, 0, (1000 << 20) / 100 * 90},
-		{1000 << 20, 300 << 20, (1000<<20)/100*90 - 300<<20}, {256 << 20, 200 << 20, heapLeast},
+	for _, c := range []struct{ most, limit, outside, want int64 }{
+		{0, 0, 5, 0}, {1000, 0, 0, heapLeast}, {1000 << 20, -1, 0, (1000 << 20) / 100 * 90},
+		{1000 << 20, 0, 300 << 20, (1000<<20)/100*90 - 300<<20}, {256 << 20, 0, 200 << 20, heapLeast},
+		{1000 << 20, 700 << 20, 0, (1000 << 20) / 100 * 90}, {1000 << 20, 800 << 20, 0, (1000 << 20) / 100 * 90},
+		{1000 << 20, 70 << 20, 0, 90 << 20}, {0, 140 << 20, 10 << 20, 170 << 20},
 	} {
-		if got := HeapLimit(c.most, c.outside); got != c.want {
-			t.Errorf("of %d with %d outside: %d, want %d", c.most, c.outside, got, c.want)
+		if got := HeapLimit(c.most, c.limit, c.outside); got != c.want {
+			t.Errorf("of %d with limit %d and %d outside: %d, want %d", c.most, c.limit, c.outside, got, c.want)
 		}
 	}
 }

@@ -148,7 +148,7 @@ func (r *Room) Slow(now int64, moved map[*Holder]uint64) (slow []*Holder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.now = now
-	if len(r.waiting) == 0 || now-r.waiting[0].waits < slowAfter {
+	if len(r.waiting) == 0 {
 		return nil
 	}
 	for h := range r.holding {
@@ -165,6 +165,9 @@ func (r *Room) Slow(now int64, moved map[*Holder]uint64) (slow []*Holder) {
 			slow = append(slow, h)
 		}
 		h.moved, h.looked, h.late = all, now, late
+	}
+	if now-r.waiting[0].waits < slowAfter {
+		return nil
 	}
 	slices.SortFunc(slow, func(a, b *Holder) int {
 		return cmp.Or(cmp.Compare(b.held.Load(), a.held.Load()), cmp.Compare(a.id, b.id))

@@ -93,6 +93,15 @@ func (l *longRead) anew() *longRead {
 		Body: newScanBody(), Room: scanRoom}}
 }
 
+// goOn takes what memory the read needs next, whether there is room or not.
+func (l *longRead) goOn(c *Client) {
+	if l.list {
+		l.scan.Room, l.room = 0, 0
+	} else {
+		c.out = slices.Grow(c.out, l.room)
+	}
+}
+
 // scanHead is the size of what precedes the list in a scan's body.
 const scanHead = frameLengthSize + jute.ReplyHeaderSize
 
@@ -113,9 +122,15 @@ func (r *Replica) isLong(c *Client, op jute.Op, body []byte) bool {
 		if r.tree.LargeValues() && r.tree.Room(op, body, nil, 0) > largeReply {
 			return true
 		}
-	case jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetEphemerals:
+	case jute.OpGetACL:
+		if r.tree.Room(op, body, nil, 0) > largeReply {
+			return true
+		}
+	case jute.OpGetChildren, jute.OpGetChildren2:
 		path, _ := pathOnly(body)
-		return r.tree.ReadWork(op, path, c.session) > longReadZnodes
+		return r.tree.ReadWork(op, path, c.session) > longReadZnodes || r.tree.LargeList(path)
+	case jute.OpGetEphemerals:
+		return true // their paths may be long
 	}
 	if c.unanswered.reads < queuedReadsMax {
 		return false

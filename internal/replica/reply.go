@@ -1,8 +1,6 @@
 package replica
 
 import (
-	"slices"
-
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -106,7 +104,7 @@ func (r *Replica) drain(c *Client, now int64) {
 		if c.out = out; !ok { // the list it reads has grown since it was queued
 			c.out = c.out[:start]
 			for !r.step(c, req) {
-				c.out = slices.Grow(c.out, c.long.room)
+				c.long.goOn(c)
 			}
 		}
 		t.add(r, c, req, req.body, c.out[start:])

@@ -170,10 +170,13 @@ func (c *Client) NoteInput(bytes int) {
 	}
 }
 
+// RoomAwaited reports whether anybody waits for room for a reply or a request.
+func (r *Replica) RoomAwaited() bool { return r.rooms.replies.Waiting()+r.rooms.frames.Waiting() > 0 }
+
 // closeSlow closes the clients that keep others waiting for room, see memory.Room.Slow.
 func (r *Replica) closeSlow(now int64) {
 	var replies, frames map[*memory.Holder]uint64
-	if r.rooms.replies.Waiting()+r.rooms.frames.Waiting() > 0 {
+	if r.RoomAwaited() {
 		replies, frames = map[*memory.Holder]uint64{}, map[*memory.Holder]uint64{}
 		for _, c := range r.Clients() {
 			c.mu.Lock()

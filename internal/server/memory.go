@@ -9,7 +9,7 @@ import (
 
 const (
 	// memoryInterval is the time between two updates of the memory account. It is memoryIntervalTight
-	// while more than half of the ceiling is used, after an interval in which more than one
+	// while more than half of the ceiling is used, while somebody waits for room, after an interval in which more than one
 	// memoryGrowthShare of it was taken, or while there is more to compact.
 	memoryInterval      = time.Second
 	memoryGrowthShare   = 16
@@ -33,7 +33,7 @@ func (s *Server) watchMemory(step memory.Step) {
 	for s.pause(pause) {
 		more := s.compact()
 		u, now := s.lookAtMemory()
-		if most := memory.HeapLimit(s.opt.MemoryMost, u.Tree); max(heap-most, most-heap) > heapLimitStep {
+		if most := memory.HeapLimit(s.opt.MemoryMost, s.opt.MemoryLimit, u.Tree); max(heap-most, most-heap) > heapLimitStep {
 			heap = most
 			debug.SetMemoryLimit(heap)
 		}
@@ -44,7 +44,8 @@ func (s *Server) watchMemory(step memory.Step) {
 		step = now
 		grew := u.Total() - total
 		total = u.Total()
-		if pause = memoryInterval; more || total > s.opt.MemoryLimit/2 || grew > s.opt.MemoryLimit/memoryGrowthShare {
+		if pause = memoryInterval; more || total > s.opt.MemoryLimit/2 || grew > s.opt.MemoryLimit/memoryGrowthShare ||
+			s.replica.RoomAwaited() {
 			pause = memoryIntervalTight
 		}
 	}

@@ -43,7 +43,7 @@ var ownMetrics = []string{
 	"memory_watches",
 	"time_set_back_count",
 	"acl_refused", "multi_refused", "reply_refused",
-	"zooid_overload_total", "zooid_overloaded", "zooid_memory_closed_total", "zooid_replica_held_seconds",
+	"zooid_overload_total", "zooid_overloaded", "zooid_memory_closed_total", "zooid_memory_awaited_total", "zooid_replica_held_seconds",
 	"zooid_disk_log_appended_bytes", "zooid_identities_expired", "zooid_identities_withdrawn", "zooid_raft_active_voters",
 	"zooid_raft_applied_index", "zooid_raft_has_leader",
 	"zooid_raft_is_leader", "zooid_raft_peer_lag_entries", "zooid_raft_leader_changes_total", "zooid_sessions_ended_total",

@@ -51,6 +51,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	if len(name) > nameLenMax {
 		panic("tree: invariant broken: a name is longer than any frame")
 	}
+	t.longestName = max(t.longestName, len(name))
 	n := t.at(slot)
 	*n = node{
 		hash: t.key.child(t.at(parent).hash, name), czxid: c.zxid, mzxid: c.zxid,

@@ -194,6 +194,7 @@ func (t *Tree) restoreNode(b []byte) (int, error) {
 	}
 	data := rest[4 : 4+max(size, 0)]
 	n.nameKind, n.dataLen = nameLen|uint32(k)<<kindShift, size
+	t.longestName = max(t.longestName, int(nameLen))
 	if rare != t.extraOf(&n) {
 		*t.editExtra(&n) = rare
 	}

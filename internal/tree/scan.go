@@ -14,6 +14,10 @@ const (
 	// scanStep is how many znodes a Scan visits at a time, and the longest list
 	// that is read at once.
 	scanStep = 4096
+	// largeList is how many bytes of names are a large list: fewer than roomMin, in which the rest of the reply fits, too.
+	largeList = roomMin / 2
+	// scanStepBytes is how many bytes of paths a step puts together.
+	scanStepBytes = 256 << 10
 	// scanRestartsMax is how often a Scan begins anew because its list has changed; after that it
 	// continues to the end.
 	scanRestartsMax = 8
@@ -148,14 +152,15 @@ func (t *Tree) stepEphemerals(s *Scan) (done bool, code jute.Code) {
 		s.Body, s.next = jute.AppendInt(s.Body, 0), owner.first
 	}
 	prefix := ephemeralPrefix(s.Path)
-	for visited := 0; s.next != 0; visited++ {
-		if s.over(visited) {
+	for visited, copied := 0, 0; s.next != 0; visited++ {
+		if s.over(visited) || copied > scanStepBytes {
 			return false, jute.OK
 		}
 		at, slot := len(s.Body), s.next
 		s.Body = t.appendPath(jute.AppendInt(s.Body, 0), slot)
 		s.next = t.extraOf(t.at(s.next)).last
 		path := text(s.Body[at+4:])
+		copied += len(path)
 		if !strings.HasPrefix(path, prefix) {
 			s.Body = s.Body[:at]
 			continue
@@ -206,6 +211,24 @@ func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 		return t.multiReadRoom(body, ids, bytesMax)
 	}
 	return 0
+}
+
+// LargeList reports whether the reply to a read of the children of path may need room in advance. It looks at all of them
+// only if there were names long enough for that.
+func (t *Tree) LargeList(path string) bool {
+	slot := t.find(path)
+	if slot == 0 {
+		return false
+	}
+	k := t.extraOf(t.at(slot))
+	if int(k.children)*(4+t.longestName) <= largeList || k.children == 0 {
+		return false
+	}
+	size := 0
+	for s := k.first; s != 0 && size <= largeList; s = t.at(s).next {
+		size += 4 + t.at(s).nameLen()
+	}
+	return size > largeList
 }
 
 // dataRoom returns how many bytes the reply to getData takes.

@@ -70,6 +70,7 @@ type Tree struct {
 	// Not state: scratch of the request being applied, and caches.
 	identities   identityCache
 	lists        listCache
+	longestName  int      // of all znodes that have ever been here, at least
 	images       []*Image // snapshots being written
 	compaction   compaction
 	undo         undoLog
