@@ -32,7 +32,7 @@ var largePackages = map[string]int{
 	"internal/check":   5300,
 	"internal/cli":     7150,
 	"internal/quorum":  6100,
-	"internal/replica": 8750,
+	"internal/replica": 8950,
 	"internal/sim":     8200,
 	"internal/storage": 6450,
 	"internal/tree":    7150,

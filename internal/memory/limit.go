@@ -35,8 +35,8 @@ const (
 )
 
 // HeapLimit returns the memory limit for Go's runtime, 0 for none. most is what the process can use, 0 if that isn't
-// known; limit is memory.limit, 0 or less for none; and outside is what lies outside the heap. A limit counts as what it
-// is by default: a limitShare of what the process can use.
+// known; limit is memory.limit, 0 or less for none; and outside is what lies outside the heap. A limit counts as what
+// it is by default: a limitShare of what the process can use.
 func HeapLimit(most, limit, outside int64) int64 {
 	if of := limit / limitShare * 100; of > 0 && (of < most || most <= 0) {
 		most = of

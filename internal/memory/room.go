@@ -140,10 +140,11 @@ func (h *Holder) Leave() {
 }
 
 // Slow returns holders that keep others waiting, and whose bytes don't move: somebody has waited for slowAfter, and the
-// holder has moved nothing since the last look, or fewer than slowRate bytes a second. moved says how many bytes each has
-// moved in all; those that aren't in it are not to blame. A holder is named only once two looks have found it so: if the
-// server itself stood still, the first tells nothing. Slow names no more than whoever waits longest needs, those with most
-// first. It is to be called a few times a second, with the time (ns): all times of a Room are those of its looks.
+// holder has moved nothing since the last look, or fewer than slowRate bytes a second. moved says how many bytes each
+// has moved in all; those that aren't in it are not to blame. A holder is named only once two looks have found it so:
+// if the server itself stood still, the first tells nothing. Slow names no more than whoever waits longest needs, those
+// with most first. It is to be called a few times a second, with the time (ns): all times of a Room are those of its
+// looks.
 func (r *Room) Slow(now int64, moved map[*Holder]uint64) (slow []*Holder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -65,8 +65,8 @@ func TestRoomOrder(t *testing.T) {
 	}
 }
 
-// TestRoomIsBounded: whatever holders do, all together have no more than the room, or half of it and the largest buffer;
-// nobody waits if there is room; and when all have left, nothing is taken.
+// TestRoomIsBounded: whatever holders do, all together have no more than the room, or half of it and the largest
+// buffer; nobody waits if there is room; and when all have left, nothing is taken.
 func TestRoomIsBounded(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -122,8 +122,8 @@ func TestRoomIsBounded(t *testing.T) {
 	}
 }
 
-// TestRoomSlow: of those who keep others waiting, those are named whose bytes don't move, at the second look, and no more
-// than is needed.
+// TestRoomSlow: of those who keep others waiting, those are named whose bytes don't move, at the second look, and no
+// more than is needed.
 func TestRoomSlow(t *testing.T) {
 	t.Parallel()
 	var r Room

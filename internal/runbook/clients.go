@@ -90,6 +90,6 @@ var clients = []Entry{
 		"At the start a server writes admin.token into its data directory, by which 'zooid drain', 'zooid reload' and others that can read it show that they are the server's user or root. The error says why it could not.",
 		"Mend what the error names and restart the server, or give these commands a credential (-auth)."},
 	{"ZD-4030", "A connection is closed because memory is short",
-		"The account of memory is near memory.limit, and this connection uses much of it: for watches that its client sets again after it has lost its connection, for replies that it doesn't read, or for a request of which it sends the rest slowly. The line names the client, what for, and how many bytes. The session goes on until its timeout, so the client can come back. zooid_memory_closed_total counts.",
+		"The account of memory is near memory.limit, and this connection uses much of it: for watches that its client sets again after it has lost its connection, for replies that it doesn't read, or for a request of which it sends the rest slowly. Or all large replies, or all large requests, together take the eighth of memory.limit that they may, others wait for room, and this client doesn't read or send on. The line names the client, what for, and how many bytes. The session goes on until its timeout, so the client can come back. zooid_memory_closed_total counts.",
 		"See what the client does. memory_used and the other memory_ metrics say what takes the memory; raise memory.limit if it is all needed, or give the client a limit by 'zooid limits set'."},
 }

@@ -411,8 +411,8 @@ func (s *Server) receiveAll(nc net.Conn, c *replica.Client, turn *turns.Turn, in
 }
 
 // inputSize returns how large the buffer of requests is to be, which holds the unprocessed bytes in. full says that the
-// last read has filled it. It grows fourfold up to inputBytesMax, but one large frame gets a buffer of its size. While room is
-// short, a buffer that is empty doesn't stay large, and none grows for speed alone.
+// last read has filled it. It grows fourfold up to inputBytesMax, but one large frame gets a buffer of its size. While
+// room is short, a buffer that is empty doesn't stay large, and none grows for speed alone.
 func inputSize(c *replica.Client, in []byte, full bool) int {
 	size := cap(in)
 	switch {

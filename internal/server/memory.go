@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// memoryInterval is the time between two updates of the memory account. It is memoryIntervalTight
-	// while more than half of the ceiling is used, while somebody waits for room, after an interval in which more than one
+	// memoryInterval is the time between two updates of the memory account. It is memoryIntervalTight while more than
+	// half of the ceiling is used, while somebody waits for room, after an interval in which more than one
 	// memoryGrowthShare of it was taken, or while there is more to compact.
 	memoryInterval      = time.Second
 	memoryGrowthShare   = 16

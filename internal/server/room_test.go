@@ -88,8 +88,8 @@ func TestRoomForReplies(t *testing.T) {
 // unreadShareOfLimit is the part of memory.limit that all replies together may take.
 const unreadShareOfLimit = 8
 
-// TestRoomForFrames: many connections of one address send a large request but for its end, and then a byte now and then.
-// Their requests never take more than the room for them, and another client's large request is answered.
+// TestRoomForFrames: many connections of one address send a large request but for its end, and then a byte now and
+// then. Their requests never take more than the room for them, and another client's large request is answered.
 func TestRoomForFrames(t *testing.T) {
 	t.Parallel()
 	const limit, size, greedy = 32 << 20, 900_000, 60
@@ -125,7 +125,8 @@ func TestRoomForFrames(t *testing.T) {
 	}
 }
 
-// TestRoomForManyFrames: frames of all sizes from many connections go through a room that none of the largest fits twice.
+// TestRoomForManyFrames: frames of all sizes from many connections go through a room that none of the largest fits
+// twice.
 func TestRoomForManyFrames(t *testing.T) {
 	t.Parallel()
 	m := newMemoryStage(t, 16<<20)

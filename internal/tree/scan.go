@@ -14,7 +14,8 @@ const (
 	// scanStep is how many znodes a Scan visits at a time, and the longest list
 	// that is read at once.
 	scanStep = 4096
-	// largeList is how many bytes of names are a large list: fewer than roomMin, in which the rest of the reply fits, too.
+	// largeList is how many bytes of names are a large list: fewer than roomMin, in which the rest of the reply fits,
+	// too.
 	largeList = roomMin / 2
 	// scanStepBytes is how many bytes of paths a step puts together.
 	scanStepBytes = 256 << 10
@@ -213,8 +214,8 @@ func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 	return 0
 }
 
-// LargeList reports whether the reply to a read of the children of path may need room in advance. It looks at all of them
-// only if there were names long enough for that.
+// LargeList reports whether the reply to a read of the children of path may need room in advance. It looks at all of
+// them only if there were names long enough for that.
 func (t *Tree) LargeList(path string) bool {
 	slot := t.find(path)
 	if slot == 0 {

@@ -73,7 +73,7 @@ func attackMultiRead(f *field) error {
 	return nil
 }
 
-// countedZnodes is the size of the subtree that attackCounting has the servers count.
+// countedZnodes is the size of the subtrees that attackCounting and attackQuotas have the servers count.
 const countedZnodes = 100_000
 
 // attackCounting creates a large subtree and sends requests that walk over it,
@@ -85,16 +85,8 @@ func attackCounting(f *field) error {
 		return nil
 	}
 	defer c.close()
-	c.create(root, nil, jute.ModePersistent)
-	const perMulti = 1000
-	for n := 0; n < countedZnodes && !f.over(); n += perMulti {
-		ops := make([]jute.MultiOp, perMulti)
-		for k := range ops {
-			ops[k] = jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprintf("%s/%d", root, n+k), ACL: jute.WorldACL(jute.PermAll)}
-		}
-		if _, _, err := c.call(jute.OpMulti, jute.AppendMulti(nil, ops)); err != nil {
-			return nil
-		}
+	if !c.createMany(root) {
+		return nil
 	}
 	f.sessions(8, func(_ int, c *conn, x extreme) {
 		c.unpaced = true
@@ -115,6 +107,22 @@ func attackCounting(f *field) error {
 		}
 	})
 	return nil
+}
+
+// createMany creates countedZnodes below root, as far as time allows. It returns false if the connection ends.
+func (c *conn) createMany(root string) bool {
+	c.create(root, nil, jute.ModePersistent)
+	const perMulti = 1000
+	for n := 0; n < countedZnodes && !c.f.over(); n += perMulti {
+		ops := make([]jute.MultiOp, perMulti)
+		for k := range ops {
+			ops[k] = creation(fmt.Sprintf("%s/%d", root, n+k), 0)
+		}
+		if _, _, err := c.call(jute.OpMulti, jute.AppendMulti(nil, ops)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // attackReconfig asks for memberships that name a listener of its own: a server

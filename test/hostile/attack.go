@@ -15,12 +15,19 @@ type attack struct {
 	peers bool
 	// restart says that a server is restarted during the attack.
 	restart bool
+	needs
+}
+
+// needs are what an attack needs of the servers, which others need not.
+type needs struct {
 	// inside says that the attacker knows the ensemble's secret. Such an attacker
 	// may depose leaders and write in clients' names: the only test is that the
 	// servers survive, and serve afterwards.
 	inside bool
 	// descriptors, if not 0, is the servers' limit on open files.
 	descriptors int
+	// memory, if not 0, is the servers' memory.limit (bytes).
+	memory int64
 }
 
 // attacks are all attacks, ordered by what they need.
@@ -69,6 +76,10 @@ var attacks = []attack{
 		run: attackQuotas},
 	{name: "deep-ephemerals", about: "sessions that end with thousands of ephemerals far down",
 		run: attackDeepEphemerals},
+	{name: "unread-lists", about: "lists of 16 MB for many connections, which read nothing, or little",
+		run: attackUnreadLists, needs: needs{memory: littleMemory}},
+	{name: "slow-requests", about: "requests of a megabyte from many connections, whose ends come byte by byte",
+		run: attackSlowRequests, needs: needs{memory: littleMemory}},
 	{name: "reconfig", about: "memberships that name addresses of others",
 		run: attackReconfig},
 	{name: "collisions", about: "names that collide in a table whose key can be guessed",
@@ -76,7 +87,7 @@ var attacks = []attack{
 	{name: "peer-garbage", about: "random bytes, half hellos and floods at the peer port",
 		run: attackPeerGarbage, peers: true},
 	{name: "peer-silence", about: "idle connections to the peer port of servers with few descriptors",
-		run: attackPeerSilence, peers: true, descriptors: 1024},
+		run: attackPeerSilence, peers: true, needs: needs{descriptors: 1024}},
 	{name: "peer-hellos", about: "hellos and join questions in other servers' names",
 		run: attackPeerHellos, peers: true},
 	{name: "peer-joins", about: "join questions in the name of a server that restarts",
@@ -84,7 +95,7 @@ var attacks = []attack{
 	{name: "peer-raft", about: "raft messages, forwarded requests and frames of a server that lies",
 		run: attackPeerRaft, peers: true},
 	{name: "peer-inside", about: "the same by one who knows the ensemble's secret",
-		run: attackPeerInside, peers: true, inside: true},
+		run: attackPeerInside, peers: true, needs: needs{inside: true}},
 }
 
 // attackNamed returns the attack with a name, nil if there is none.

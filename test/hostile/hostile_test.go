@@ -80,7 +80,7 @@ func TestHostile(t *testing.T) {
 
 // TestSmoke is the shortest form: a second of one attack, judged as all are.
 func TestSmoke(t *testing.T) {
-	j := newJudge(t, 1, 0, seed())
+	j := newJudge(t, 1, needs{}, seed())
 	j.try(attackNamed("operations"), time.Second)
 	j.report()
 	j.run.Verdict()
@@ -99,20 +99,16 @@ func seed() uint64 {
 func attackAll(t *testing.T, all *tally, servers int, seed uint64, budget time.Duration) {
 	t.Logf("seed %d", seed)
 	chosen := chosenAttacks(servers)
-	type group struct {
-		descriptors int
-		inside      bool
-	}
-	var groups []group
+	var groups []needs
 	for _, a := range chosen {
-		if g := (group{a.descriptors, a.inside}); !slices.Contains(groups, g) {
-			groups = append(groups, g)
+		if !slices.Contains(groups, a.needs) {
+			groups = append(groups, a.needs)
 		}
 	}
 	for _, g := range groups {
-		j := newJudge(t, servers, g.descriptors, seed)
+		j := newJudge(t, servers, g, seed)
 		for _, a := range chosen {
-			if g != (group{a.descriptors, a.inside}) {
+			if g != a.needs {
 				continue
 			}
 			each := budget/time.Duration(len(chosen)) - lonely()

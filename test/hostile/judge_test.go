@@ -24,6 +24,10 @@ const (
 	// memoryCeiling is how much a server may take under attack. Its data takes
 	// part of that: attackers write bytesPerSecond.
 	memoryCeiling = 2 << 30
+	// memoryPercent and memoryBeside are what a server with a memory.limit may take of it, and beside it: the program and
+	// what Go's runtime keeps.
+	memoryPercent = 110
+	memoryBeside  = 64 << 20
 	// memoryKill is how much makes the judge end a server, before the kernel ends
 	// something else.
 	memoryKill = 2 * memoryCeiling
@@ -70,6 +74,7 @@ type judge struct {
 	peers   []string
 	cluster uint64
 	seed    uint64
+	ceiling int64           // bytes that a server may take
 	alone   []time.Duration // writes of honest clients without an attack
 	rows    []row
 }
@@ -86,18 +91,23 @@ type row struct {
 }
 
 // newJudge starts servers and honest clients.
-func newJudge(t *testing.T, servers, descriptors int, seed uint64) *judge {
+func newJudge(t *testing.T, servers int, of needs, seed uint64) *judge {
 	o := crash.RunOptions{
 		Options: crash.Options{Servers: servers, Config: defaultConfig()},
 		Seed:    seed, Pinned: 2, Roaming: 2, Outstanding: 8, Pause: 10 * time.Millisecond, Pulses: true, Strangers: true,
 	}
-	if descriptors > 0 {
+	ceiling := int64(memoryCeiling)
+	if of.memory > 0 {
+		o.Config["memory.limit"] = fmt.Sprint(of.memory)
+		ceiling = of.memory/100*memoryPercent + memoryBeside
+	}
+	if of.descriptors > 0 {
 		for range servers {
 			o.Hosts = append(o.Hosts, "127.0.0.1")
-			o.Wraps = append(o.Wraps, []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, descriptors), "sh"})
+			o.Wraps = append(o.Wraps, []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, of.descriptors), "sh"})
 		}
 	}
-	j := &judge{t: t, run: crash.Begin(t, o), seed: seed}
+	j := &judge{t: t, run: crash.Begin(t, o), seed: seed, ceiling: ceiling}
 	for _, s := range j.run.Servers {
 		j.peers = append(j.peers, s.Peer)
 		// Should memory run out before the judge notices, a server is to go first.
@@ -254,9 +264,9 @@ func (j *judge) trial(a *attack, budget time.Duration) (x trial) {
 			return x
 		}
 	}
-	if r.memory > memoryCeiling {
+	if r.memory > j.ceiling {
 		x.wrong = append(x.wrong,
-			fmt.Sprintf("a server took %d MiB; at most %d are allowed", r.memory>>20, memoryCeiling>>20))
+			fmt.Sprintf("a server took %d MiB; at most %d are allowed", r.memory>>20, j.ceiling>>20))
 	}
 	if most := linesFree + int(x.took.Seconds()*linesPerSecond); r.lines > most {
 		x.wrong = append(x.wrong, fmt.Sprintf("a server logged %d lines in %v; at most %d are allowed",

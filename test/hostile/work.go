@@ -121,16 +121,8 @@ func attackQuotas(f *field) error {
 		return nil
 	}
 	defer c.close()
-	c.create(root, nil, jute.ModePersistent)
-	const perMulti = 1000
-	for n := 0; n < countedZnodes && !f.over(); n += perMulti {
-		ops := make([]jute.MultiOp, perMulti)
-		for k := range ops {
-			ops[k] = creation(fmt.Sprintf("%s/%d", root, n+k), 0)
-		}
-		if _, _, err := c.call(jute.OpMulti, jute.AppendMulti(nil, ops)); err != nil {
-			return nil
-		}
+	if !c.createMany(root) {
+		return nil
 	}
 	quota := "/zookeeper/quota" + root
 	c.create(quota, nil, jute.ModePersistent)

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The attacks of this file make servers hold memory: replies that nobody reads, and requests that don't end.
+
+const (
+	// littleMemory is the memory.limit of the servers under these attacks.
+	littleMemory = 256 << 20
+	// holders is how many connections ask for a large list, or send a large request.
+	holders = 300
+	// drip is the time between two bytes of those that read, or send, a byte now and then.
+	drip = 4 * time.Second
+)
+
+// attackUnreadLists asks for a list of 16 MB on many connections, of which half read nothing and half a byte now and
+// then.
+func attackUnreadLists(f *field) error {
+	root := hostileRoot + "-long"
+	c := f.prepared()
+	if c == nil {
+		return nil
+	}
+	c.unpaced = true
+	c.create(root, nil, jute.ModePersistent)
+	for n := range 20 {
+		c.call(jute.OpCreate, (&jute.CreateRequest{
+			Path: fmt.Sprintf("%s/%d%s", root, n, strings.Repeat("x", 800_000)), ACL: jute.WorldACL(jute.PermAll),
+		}).Append(nil))
+	}
+	c.close()
+	f.workers(holders, func(i int, _ *rand.Rand) {
+		for !f.over() {
+			c := orNil(f.connect(f.addr(i), 40_000))
+			if c == nil {
+				continue
+			}
+			c.send(jute.OpGetChildren, readRecord(root))
+			for b := make([]byte, 1); !f.over(); f.sleep(drip) {
+				if c.send(jute.OpPing, nil) != nil {
+					break
+				}
+				if i%2 == 0 {
+					c.nc.SetReadDeadline(time.Now().Add(time.Second))
+					c.nc.Read(b)
+				}
+			}
+			c.close()
+		}
+	})
+	return nil
+}
+
+// attackSlowRequests sends all but the last 500 bytes of a megabyte on many connections, and then a byte now and then.
+func attackSlowRequests(f *field) error {
+	f.workers(holders, func(i int, _ *rand.Rand) {
+		for !f.over() {
+			c := orNil(f.connect(f.addr(i), 40_000))
+			if c == nil {
+				continue
+			}
+			c.unpaced = true
+			frame := c.appendRequest(nil, jute.OpSetData, setRecord(hostileRoot, strings.Repeat("x", frameMax-1000)))
+			sent := len(frame) - 500
+			for err := c.write(frame[:sent]); err == nil && sent < len(frame) && !f.over(); sent++ {
+				f.sleep(drip)
+				err = c.write(frame[sent:][:1])
+			}
+			c.close()
+		}
+	})
+	return nil
+}
