@@ -110,7 +110,7 @@ type Client struct {
 	frameSize   int                          // bytes of the unfinished frame so far; owned by the reader
 	frameSince  int64                        // now (ns) when the unfinished frame was noted; owned by the reader
 	frameBy     atomic.Int64                 // now (ns) by which it has to be there; 0 for none
-	frameLate   bool                         // it wasn't at the last look; owned by closeLate
+	frameLate   atomic.Bool                  // it was not there in time at the last look
 
 	// The owners this connection counts toward, or nil, and its use of its own limits; only the reader
 	// sets them, see pace.go.
@@ -233,8 +233,8 @@ func (c *Client) late(now int64) bool {
 // closeLate closes the client if its frame is late, and was so at the last look: after a time in which this
 // server stood still, the rest may have arrived without having been read.
 func (c *Client) closeLate(now int64) {
-	if late := c.late(now); !late || !c.frameLate {
-		c.frameLate = late
+	if late := c.late(now); !late || !c.frameLate.Load() {
+		c.frameLate.Store(late)
 		return
 	}
 	c.mu.Lock()
