@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -80,15 +79,9 @@ func runDigest(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	dir := flags.Arg(0)
-	for _, d := range []string{dir, logDir} {
-		if d == "" {
-			continue
-		}
-		if pid := holder("/proc", filepath.Join(d, apachefiles.Version2)); pid != "" {
-			fmt.Fprintf(stderr, "zooid migrate digest: the process %s has files open in %s. Stop the server first\n", pid,
-				terminal.Visible(d))
-			return 1
-		}
+	if files, err := unheld(dir, logDir); files.Held != "" {
+		fmt.Fprintf(stderr, "zooid migrate digest: %s. Stop the server first\n", terminal.Visible(err.Error()))
+		return 1
 	}
 	state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir, LogDir: logDir})
 	if err != nil {

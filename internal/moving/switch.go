@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -20,6 +19,7 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/migrate/switchover"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/terminal"
@@ -45,6 +45,9 @@ How Apache is stopped:
   -tails DIR       you stop the servers, and put what zooid migrate tail prints on each
                    into the file DIR/tail.ID; what to do is said when it is time
   -majority        a majority of the servers is enough; the machines of the others are dead
+  -stopped ID,…    these servers have stopped, by your word, where that can't be proved: who has
+                   their files open, or whether their ports are closed, can't be seen. What shows
+                   that a server runs still counts, and so does its tail
 
 How Zooid is started:
   -start COMMAND   starts the Zooid server, and returns (systemctl start zooid); without it,
@@ -87,6 +90,8 @@ type switchFlags struct {
 	server  *config.Config
 	says    *sayer
 	program *Program
+	try     proof.Try
+	word    []int64   // Apache's servers that have stopped by the operator's word
 	stopped time.Time // when Apache's servers were ordered to stop
 	seeded  []int64   // Zooid servers that may have data
 }
@@ -109,7 +114,7 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 		"yes":               func() { f.yes = true },
 		"without-digests":   func() { f.undigested = true },
 	}
-	f.words, help, err = readFlags(&f.access, args, switches, func(name, value string) error {
+	f.words, help, err = readFlags(&f.access, args, switches, func(name, value string) (err error) {
 		switch name {
 		case "stop":
 			f.stop = value
@@ -119,6 +124,9 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 			f.start = value
 		case "seed":
 			f.seed = value
+		case "stopped":
+			f.word, err = serverIDs(value)
+			return err
 		case "listen", "super":
 			return fmt.Errorf("there is no flag -%s", name)
 		default:
@@ -138,7 +146,7 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 
 // runSwitch runs zooid migrate switch, which puts a Zooid server in the place of an ensemble.
 func (p *Program) runSwitch(args []string, stdout, stderr io.Writer) int {
-	f := switchFlags{program: p}
+	f := switchFlags{program: p, try: proof.NewTry()}
 	help, err := f.parse(args)
 	if help {
 		fmt.Fprint(stdout, switchHelp)
@@ -308,52 +316,6 @@ func ids(e *follow.Ensemble) (all []int64) {
 	return all
 }
 
-// takeOver stops the ensemble and makes the data directory from its final state.
-func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end func() error,
-	o migrate.ImportOptions) error {
-	e, at := copied.Ensemble(), copied.Status().Zxid
-	f.stopped = time.Now()
-	tails, err := f.tailsOf(ctx, &e, at)
-	if err != nil {
-		return err
-	}
-	if err := end(); err != nil {
-		return err
-	}
-	if now := copied.Ensemble(); now.Version != e.Version {
-		return fmt.Errorf("the ensemble's servers were changed by a reconfig meanwhile, from version %x to %x", e.Version,
-			now.Version)
-	}
-	tail, err := switchover.Proved(&e, tails, f.majority)
-	if err != nil {
-		return err
-	}
-	if err := silent(ctx, &e, tails); err != nil {
-		return err
-	}
-	added, err := copied.Extend(tail)
-	if err != nil {
-		return fmt.Errorf("go on with what Apache's servers had logged: %w", err)
-	}
-	var made *migrate.Made
-	err = copied.View(func(s *apachefiles.State, epoch int64) (err error) {
-		made, err = o.Make(s, epoch)
-		return err
-	})
-	if err == nil {
-		err = made.Write()
-	}
-	if err != nil {
-		return fmt.Errorf("import the copy: %w", err)
-	}
-	if err := f.foundsAlone(); err != nil {
-		return err
-	}
-	f.says.say(fmt.Sprintf("%d servers have stopped at zxid %#x; %d transactions came from their logs. %s has %d znodes and %d sessions with Apache's digest %#x",
-		len(tails), uint64(tail.Last), added, o.Dir, made.Znodes, made.Sessions, made.Digest))
-	return nil
-}
-
 // foundsAlone orders the Zooid server to found its ensemble with the imported data, without waiting for the others of
 // its server lines: the operator who switches has decided that this data counts, and clients wait. With seeds, the
 // first voters are known already.
@@ -363,35 +325,6 @@ func (f *switchFlags) foundsAlone() error {
 	}
 	return recovery.OrderFounding(f.server.Storage.DataDir, "zooid migrate switch",
 		"clients move from Apache to this server's data")
-}
-
-// silent returns an error if a server that is said to have stopped still listens on its election port.
-func silent(ctx context.Context, e *follow.Ensemble, tails map[int64]*apachefiles.Tail) error {
-	var mu sync.Mutex
-	var all error
-	var wg sync.WaitGroup
-	for _, m := range e.Members {
-		if tails[m.ID] == nil {
-			continue
-		}
-		for _, address := range m.Election {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				conn, err := (&net.Dialer{Timeout: probeTime}).DialContext(ctx, "tcp", address)
-				if err != nil {
-					return
-				}
-				conn.Close()
-				mu.Lock()
-				defer mu.Unlock()
-				all = errors.Join(all,
-					fmt.Errorf("server %d is said to have stopped, and something listens on its election port %s", m.ID, address))
-			}()
-		}
-	}
-	wg.Wait()
-	return all
 }
 
 // file returns w if it is an *os.File, nil otherwise: a started process inherits it, and may write to it for ever.

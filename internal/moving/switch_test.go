@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/migrate/learner"
-	"github.com/zooid-project/zooid/internal/socket"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -51,8 +50,10 @@ func TestSwitchCommand(t *testing.T) {
 		{"seed " + cfg, 1, "read a seed"},
 		{"tail -h", 0, "usage: zooid migrate tail"},
 		{"tail -after 1", 2, "name Apache's dataDir"},
-		{"tail -after x " + dir, 2, "want a zxid"},
-		{"tail " + dir, 2, "want a zxid"},
+		{"tail -after x " + dir, 2, "want a request"},
+		{"tail " + dir, 2, "want a request"},
+		{"tail -after 0x1/x/a:1 " + dir, 2, "names no try"},
+		{"switch -stopped 1,1 -stop x zk1 " + dir + " " + cfg, 2, "each once"},
 		{"tail -after 1 " + dir, 1, "no directory version-2"},
 	} {
 		var out bytes.Buffer
@@ -88,7 +89,7 @@ func TestTailCommand(t *testing.T) {
 	var out, said bytes.Buffer
 	if _, err := os.Stat("/proc/self/fd"); err == nil {
 		if code := run([]string{"migrate", "tail", "-after", "0x7", dir}, &out, &said); code != 1 ||
-			!strings.Contains(said.String(), fmt.Sprintf("the process %d has files open", os.Getpid())) {
+			!strings.Contains(said.String(), fmt.Sprintf("the process %d has ", os.Getpid())) {
 			t.Errorf("exit %d, %s", code, &said)
 		}
 	}
@@ -103,11 +104,11 @@ func TestTailCommand(t *testing.T) {
 	}
 }
 
-// stopping returns flags whose -stop command is run by tailsOf.
+// stopping returns flags whose -stop command is run by endings.
 func stopping(t *testing.T, stop string) (*switchFlags, *bytes.Buffer) {
 	t.Helper()
 	var said bytes.Buffer
-	return &switchFlags{stop: stop, says: &sayer{w: &said, line: terminal.NewProgress(&said)}}, &said
+	return &switchFlags{stop: stop, try: proof.NewTry(), says: &sayer{w: &said, line: terminal.NewProgress(&said)}}, &said
 }
 
 // TestStopCommands: each server's command gets its name and the zxid; what fails, or prints no tail, proves nothing.
@@ -124,15 +125,15 @@ case $ZK_ID in 1) echo stopped; cat `+dir+`/tail;; 2) cat `+dir+`/tail; echo no 
 	for id := int64(1); id <= 3; id++ {
 		e.Members = append(e.Members, learner.Member{ID: id, Quorum: []string{fmt.Sprintf("h%d:2888", id)}})
 	}
-	tails, err := f.tailsOf(t.Context(), &e, 9)
-	if err != nil || len(tails) != 1 || tails[1] == nil || tails[1].Last != 10 {
+	tails, err := f.endings(t.Context(), &e, 9)
+	if err != nil || len(tails) != 1 || tails[1].tail == nil || tails[1].tail.Last != 10 {
 		t.Errorf("%+v, %v", tails, err)
 	}
 	called, err := os.ReadFile(filepath.Join(dir, "called"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 h1 0x9\n", "2 h2 0x9\n", "3 h3 0x9\n"} {
+	for _, want := range []string{"1 h1 0x9/" + string(f.try) + "/h1:2888\n", "2 h2 0x9/", "3 h3 0x9/"} {
 		if !strings.Contains(string(called), want) {
 			t.Errorf("%q was called; want %q", called, want)
 		}
@@ -160,7 +161,7 @@ func TestStopInterrupted(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if tails, err := f.tailsOf(ctx, &e, 9); !errors.Is(err, errInterrupted) {
+	if tails, err := f.endings(ctx, &e, 9); !errors.Is(err, errInterrupted) {
 		t.Errorf("%+v, %v; want %v", tails, err, errInterrupted)
 	}
 }
@@ -231,52 +232,41 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestTailFiles: files that the operator brings are waited for until they are whole, and prove enough.
+// TestTailFiles: files that the operator brings are waited for until they are whole, of this try, and prove enough.
 func TestTailFiles(t *testing.T) {
 	t.Parallel()
 	f, said := stopping(t, "")
 	f.tails = t.TempDir()
-	e := follow.Ensemble{Members: []learner.Member{{ID: 1}, {ID: 2}}}
-	whole := (&apachefiles.Tail{After: 9, Last: 10}).Append(nil)
+	e := follow.Ensemble{Members: []learner.Member{{ID: 1, Election: []string{"h:3888"}}, {ID: 2}}}
+	tail := &apachefiles.Tail{After: 9, Last: 10}
+	this := tail.Append([]byte((&proof.Testimony{Try: f.try, Last: 10}).Line()))
 	put := func(id int, b []byte) {
-		if err := os.WriteFile(filepath.Join(f.tails, fmt.Sprintf("tail.%d", id)), b, 0o600); err != nil {
+		path := filepath.Join(f.tails, fmt.Sprintf("tail.%d", id))
+		if err := errors.Join(os.WriteFile(path+".new", b, 0o600), os.Rename(path+".new", path)); err != nil {
 			t.Error(err)
 		}
 	}
-	put(1, whole)
-	put(2, whole[:len(whole)-1])
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if tails, err := f.tailsOf(ctx, &e, 9); err == nil {
-		t.Errorf("half a file is taken: %+v", tails)
+	for name, b := range map[string][]byte{
+		"half a file":        this[:len(this)-1],
+		"a file without try": tail.Append(nil),
+		"an earlier try's":   tail.Append([]byte((&proof.Testimony{Try: proof.NewTry(), Last: 10}).Line())),
+	} {
+		put(1, this)
+		put(2, b)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if tails, err := f.endings(ctx, &e, 9); err == nil {
+			t.Errorf("%s is taken: %+v", name, tails)
+		}
+		cancel()
 	}
-	time.AfterFunc(50*time.Millisecond, func() { put(2, whole) })
-	if tails, err := f.tailsOf(t.Context(), &e, 9); err != nil || len(tails) != 2 {
+	time.AfterFunc(50*time.Millisecond, func() { put(2, this) })
+	if tails, err := f.endings(t.Context(), &e, 9); err != nil || len(tails) != 2 {
 		t.Errorf("%+v, %v", tails, err)
 	}
-	if !strings.Contains(said.String(), "zooid migrate tail -after 0x9 ") {
-		t.Errorf("it says %q", said)
-	}
-}
-
-// TestSilent: a server that is said to have stopped and listens on its election port ends the switch.
-func TestSilent(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := follow.Ensemble{Members: []learner.Member{{ID: 1, Election: []string{l.Addr().String()}}}}
-	tails := map[int64]*apachefiles.Tail{1: {}}
-	if err := silent(t.Context(), &e, tails); err == nil || !strings.Contains(err.Error(), "server 1") {
-		t.Errorf("a server that runs: %v", err)
-	}
-	if err := silent(t.Context(), &e, nil); err != nil {
-		t.Errorf("a server that isn't said to have stopped: %v", err)
-	}
-	socket.CloseListener(l)
-	if err := silent(t.Context(), &e, tails); err != nil {
-		t.Errorf("a server that has stopped: %v", err)
+	for _, want := range []string{"zooid migrate tail -after 0x9/" + string(f.try) + "/h:3888 ", "tail.2 isn't of this try"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("it says %q; want %q", said, want)
+		}
 	}
 }
 
