@@ -61,7 +61,8 @@ How Zooid is started:
                    ssh $ZOOID_HOST systemctl start zooid
                    Without -seed the first server serves alone until others have joined it
 
-  -check           do all that comes before the stop, say how long it will take, and end
+  -check           do all that comes before the stop, say how long it will take, and end. DIR
+                   isn't written to: what is missing there is kept in memory
   -yes             don't ask before the stop
   -without-digests the servers are older than 3.6, or have digests disabled
 
@@ -111,6 +112,7 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 		"peer-tls-any-host": func() { f.peerTLS, f.peerAnyHost = true, true },
 		"majority":          func() { f.majority = true },
 		"check":             func() { f.check = true },
+		"adopt":             func() { f.adopt = true },
 		"yes":               func() { f.yes = true },
 		"without-digests":   func() { f.undigested = true },
 	}
@@ -225,9 +227,9 @@ func (f *switchFlags) begin(ctx context.Context) (copied *follow.Follower, end f
 	if err != nil {
 		return nil, nil, err
 	}
-	if copied, err = follow.Open(follow.Options{
-		Dir: f.words[1], ID: f.id, Config: f.config, Dial: dial, Say: f.says.say,
-	}); err != nil {
+	o := f.options(dial, f.says.say)
+	o.Look = f.check
+	if copied, err = follow.Open(o); err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)

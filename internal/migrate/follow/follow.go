@@ -17,8 +17,15 @@ import (
 
 // Options say whom to follow, and where the copy is kept.
 type Options struct {
-	// Dir becomes an Apache dataDir, with version-2 in it.
+	// Dir becomes an Apache dataDir, with version-2 in it. It must be new or empty, or a copy that Zooid keeps
+	// (proof.Copy).
 	Dir string
+	// Ensemble is how the operator names the ensemble, for the mark in Dir.
+	Ensemble string
+	// Adopt takes a copy in Dir that a version without marks has made.
+	Adopt bool
+	// Look writes nothing in Dir: the copy is brought up to date in memory.
+	Look bool
 	// ID is the follower's id among the servers. No server may have it.
 	ID int64
 	// Config returns the ensemble's configuration. It is used until the leader sends one.
@@ -92,12 +99,12 @@ func Open(o Options) (*Follower, error) {
 	if o.ReceivedMax == 0 {
 		o.ReceivedMax = apachefiles.ReceivedBytesMax
 	}
-	k, state, err := openKeeper(o.Dir, o.Say)
+	k, state, err := openKeeper(&o)
 	if err != nil {
 		return nil, err
 	}
 	f := &Follower{o: o, keep: k, state: state, since: time.Now()}
-	if f.accepted, f.current, err = apachefiles.ReadEpochs(o.Dir); err != nil {
+	if f.accepted, f.current, err = k.promised(); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
 	f.at.Zxid = state.Zxid
