@@ -69,7 +69,7 @@ func TestSwitchCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if code := run([]string{"migrate", "switch", "-stop", "x", "zk1", dir, cfg}, &out, &out); code != 1 ||
+	if code := run([]string{"migrate", "switch", "-stop", "x", "zk1", filepath.Join(dir, "copy"), cfg}, &out, &out); code != 1 ||
 		!strings.Contains(out.String(), "in use") {
 		t.Errorf("a data directory in use: %d, %s", code, &out)
 	}
@@ -189,17 +189,19 @@ func TestSeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	const digest = 0xabcdef
+	try := proof.NewTry()
 	for name, c := range map[string]struct {
 		end  string // of the command
 		says string
 	}{
-		"all":     {`echo a banner; echo ` + seededLine(digest), ""},
-		"one not": {`test $ZOOID_ID = 5 && { echo disk full >&2; exit 3; }; echo ` + seededLine(digest), "seed the Zooid server 5: the command failed: exit status 3: disk full"},
-		"silent":  {``, "has not printed what zooid migrate seed prints"},
-		"another": {`echo ` + seededLine(digest+1), "has not printed what zooid migrate seed prints"},
+		"all":            {`echo a banner; echo ` + plantedLine(try, digest), ""},
+		"one not":        {`test $ZOOID_ID = 5 && { echo disk full >&2; exit 3; }; echo ` + plantedLine(try, digest), "seed the Zooid server 5: the command failed: exit status 3: disk full"},
+		"silent":         {``, "has not printed what zooid migrate seed prints"},
+		"another":        {`echo ` + plantedLine(try, digest+1), "has not printed what zooid migrate seed prints"},
+		"an earlier try": {`echo ` + plantedLine(proof.NewTry(), digest), "has not printed what zooid migrate seed prints"},
 	} {
 		f, said := stopping(t, "")
-		f.server = server
+		f.server, f.try = server, try
 		called := filepath.Join(dir, name)
 		f.seed = `echo $ZOOID_ID $ZOOID_HOST $(wc -c) >>"` + called + `"; ` + c.end
 		err := f.seeds(t.Context(), snapshot, digest, true)
@@ -209,15 +211,14 @@ func TestSeeds(t *testing.T) {
 		if c.says == "" && !strings.Contains(said.String(), "the Zooid servers [1 3 5] have the same data") {
 			t.Errorf("%s: it says %q", name, said)
 		}
-		if undo := f.planted(); !strings.Contains(undo, "[1 3 5]") ||
-			!strings.Contains(undo, "empty their data directories") {
-			t.Errorf("%s: to undo: %q", name, undo)
+		if fmt.Sprint(f.seeded) != "[1 3 5]" {
+			t.Errorf("%s: %d may have data", name, f.seeded)
 		}
 		b, err := os.ReadFile(called)
 		if err != nil {
 			t.Fatal(err)
 		}
-		head := len("zooid seed 1: stays\n")
+		head := len("zooid seed 2: plant 0123456789abcdef\n")
 		for _, id := range []int{1, 3, 5} {
 			if want := fmt.Sprintf("%d h%d %d\n", id, id, 1<<20+head); !strings.Contains(string(b), want) ||
 				strings.Count(string(b), "\n") != 3 {
@@ -226,9 +227,18 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	f, _ := stopping(t, "")
-	f.server, f.seed = server, "cat >/dev/null; echo "+seededLine(digest)
-	if err := f.seeds(t.Context(), snapshot, digest, false); err != nil || f.planted() != "" {
-		t.Errorf("after a rehearsal: %v, to undo: %q", err, f.planted())
+	f.server, f.try, f.seed = server, try, "cat >/dev/null; echo "+plantedLine(try, digest)
+	if err := f.seeds(t.Context(), snapshot, digest, false); err != nil || f.seeded != nil {
+		t.Errorf("after a rehearsal: %v, %d may have data", err, f.seeded)
+	}
+	// What can't be removed there is reported.
+	f.seeded, f.seed = []int64{1, 3, 5}, "cat >/dev/null; exit 1"
+	if left := f.dropAll(t.Context(), dir); !strings.Contains(left, "[1 3 5] may have data that wasn't released") {
+		t.Errorf("to undo: %q", left)
+	}
+	f.seed = "cat >/dev/null; echo " + droppedLine(try)
+	if left := f.dropAll(t.Context(), dir); left != "" {
+		t.Errorf("to undo: %q", left)
 	}
 }
 
@@ -263,7 +273,8 @@ func TestTailFiles(t *testing.T) {
 	if tails, err := f.endings(t.Context(), &e, 9); err != nil || len(tails) != 2 {
 		t.Errorf("%+v, %v", tails, err)
 	}
-	for _, want := range []string{"zooid migrate tail -after 0x9/" + string(f.try) + "/h:3888 ", "tail.2 isn't of this try"} {
+	for _, want := range []string{"zooid migrate tail -after 0x9/" + string(f.try) + "/h:3888 ",
+		"tail.2 isn't of this try"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("it says %q; want %q", said, want)
 		}

@@ -99,44 +99,58 @@ func allPorts(e *follow.Ensemble) (all []string) {
 	return all
 }
 
-// takeOver stops the ensemble and makes the data directory from its final state.
-func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end func() error,
-	o migrate.ImportOptions) error {
-	at := f.mark(ctx, copied)
-	e := copied.Ensemble()
-	before := proof.Probe(ctx, allPorts(&e))
-	f.stopped = time.Now()
-	// From the marked transaction on, so that a tail shows that it is of the log which has it.
-	all, err := f.endings(ctx, &e, max(at-1, 0))
+// takeOver stops the ensemble and makes the data directory from its final state. No server starts on the directory yet.
+func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end func() error, stop *stopPlan,
+	o *migrate.ImportOptions) (*migrate.Made, error) {
+	e := &stop.Ensemble
+	// From the marked transaction on, so that a tail shows that it is of the log which has it; or from before, if the
+	// copy was cut short.
+	all, err := f.endings(ctx, e, max(min(stop.At, copied.Status().Zxid)-1, 0))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := f.sessionEnded(ctx, copied); err != nil {
-		return err
+		return nil, err
 	}
-	tails, err := f.proved(&e, all, at, before, proof.Probe(ctx, allPorts(&e)))
+	tails, err := f.proved(e, all, stop.At, stop.Before, proof.Probe(ctx, allPorts(e)))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if leader := copied.Status().Leader; leader != "" {
-		return fmt.Errorf("a leader at %s sends transactions again", leader)
+		return nil, fmt.Errorf("a leader at %s sends transactions again", leader)
 	}
 	if err := end(); err != nil {
-		return err
+		return nil, err
 	}
-	if now := copied.Ensemble(); now.Version != e.Version {
-		return fmt.Errorf("the ensemble's servers were changed by a reconfig meanwhile, from version %x to %x", e.Version,
+	if now := copied.Ensemble(); now.Version != e.Version && len(now.Members) > 0 {
+		return nil, fmt.Errorf("the ensemble's servers were changed by a reconfig meanwhile, from version %x to %x", e.Version,
 			now.Version)
 	}
-	tail, err := switchover.Proved(&e, tails, f.majority)
+	tail, err := switchover.Proved(e, tails, f.majority)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	added, err := copied.Extend(tail)
 	if err != nil {
-		return fmt.Errorf("go on with what Apache's servers had logged: %w", err)
+		return nil, fmt.Errorf("go on with what Apache's servers had logged: %w", err)
 	}
-	var made *migrate.Made
+	made, err := f.make(copied, o)
+	if err != nil {
+		return nil, fmt.Errorf("import the copy: %w", err)
+	}
+	f.says.say(fmt.Sprintf("%d servers have stopped at zxid %#x; %d transactions came from their logs. %s has %d znodes and %d sessions with Apache's digest %#x",
+		len(tails), uint64(tail.Last), added, o.Dir, made.Znodes, made.Sessions, made.Digest))
+	return made, nil
+}
+
+// make makes the data directory, marked so that no server starts on it.
+func (f *switchFlags) make(copied *follow.Follower, o *migrate.ImportOptions) (made *migrate.Made, err error) {
+	if err := f.journal.Begin(f.try, stepMake, nil); err != nil {
+		return nil, err
+	}
+	if err := newMark(f.try, o).Put(o.Dir); err != nil {
+		return nil, err
+	}
 	err = copied.View(func(s *apachefiles.State, epoch int64) (err error) {
 		made, err = o.Make(s, epoch)
 		return err
@@ -144,15 +158,13 @@ func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end
 	if err == nil {
 		err = made.Write()
 	}
-	if err != nil {
-		return fmt.Errorf("import the copy: %w", err)
+	if err == nil {
+		err = f.foundsAlone()
 	}
-	if err := f.foundsAlone(); err != nil {
-		return err
+	if err == nil {
+		err = f.journal.End(f.try, stepMake)
 	}
-	f.says.say(fmt.Sprintf("%d servers have stopped at zxid %#x; %d transactions came from their logs. %s has %d znodes and %d sessions with Apache's digest %#x",
-		len(tails), uint64(tail.Last), added, o.Dir, made.Znodes, made.Sessions, made.Digest))
-	return nil
+	return made, err
 }
 
 // sessionPatience is how long the leader's session of the copy may last after the servers have stopped: where a machine
@@ -183,6 +195,16 @@ func (f *switchFlags) sessionEnded(ctx context.Context, copied *follow.Follower)
 func (f *switchFlags) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 	before, after map[string]proof.Port) (map[int64]*apachefiles.Tail, error) {
 	tails := map[int64]*apachefiles.Tail{}
+	f.closed = map[string]bool{}
+	defer func() {
+		for i := range e.Members {
+			if m := &e.Members[i]; tails[m.ID] != nil {
+				for _, address := range m.Election {
+					f.closed[address] = true
+				}
+			}
+		}
+	}()
 	var runs, lacks error
 	for i := range e.Members {
 		m := &e.Members[i]

@@ -140,7 +140,8 @@ func (f *switchFlags) collect(ctx context.Context, e *follow.Ensemble, after int
 	f.says.say(fmt.Sprintf(`Stop Apache's servers %v now, all of them, so that nothing starts them again:
     systemctl disable --now zookeeper
 Then run on the machine of each server, as root or as the server's user, with its dataDir (and -datalogdir, if it has one):
-%sand put the files into %s. To undo: start Apache's servers again, and interrupt this command.`, ids(e), commands, f.tails))
+%sand put the files into %s. To undo: start Apache's servers again, and interrupt this command.`,
+		ids(e), commands, f.tails))
 	tails := map[int64]ending{}
 	strange := map[int64]bool{}
 	for {

@@ -61,7 +61,7 @@ const (
 // fixedNames are the names in a copy that need not be in its mark.
 var fixedNames = []string{
 	lockName, inVersion2("acceptedEpoch"), inVersion2("acceptedEpoch.tmp"), inVersion2("currentEpoch"),
-	inVersion2("currentEpoch.tmp"), inVersion2(unfinished),
+	inVersion2("currentEpoch.tmp"), inVersion2(unfinished), "switch.journal", "switch.log",
 }
 
 func inVersion2(name string) string { return filepath.Join(apachefiles.Version2, name) }

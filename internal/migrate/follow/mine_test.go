@@ -67,7 +67,7 @@ func copyOf(t *testing.T, l *leader) (dir string) {
 // unmark makes a copy look like one of an earlier version.
 func unmark(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(dir, proof.MarkName)); err != nil {
+	if err := os.Remove(filepath.Join(dir, proof.CopyMarkName)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,7 +105,7 @@ func TestForeignDirectory(t *testing.T) {
 			place(t, dir, "version-2/x", "")
 			place(t, dir, "follow.lock", "")
 		}, false, "-adopt"},
-		"a mark of another": {func(dir string) { place(t, dir, proof.MarkName, "x") }, false, "isn't what Zooid writes"},
+		"a mark of another": {func(dir string) { place(t, dir, proof.CopyMarkName, "x") }, false, "isn't what Zooid writes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

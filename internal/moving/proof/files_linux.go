@@ -18,8 +18,8 @@ type inode struct{ device, number uint64 }
 
 // Holders says who has files in directories open. Two sources tell:
 //
-//   - /proc shows each process's open files, by device and inode, also those of containers. It shows only the user's own
-//     processes unless the user is root, and only those of the pid namespace.
+//   - /proc shows each process's open files, by device and inode, also those of containers. It shows only the user's
+//     own processes unless the user is root, and only those of the pid namespace.
 //   - A read lease (fcntl(2), F_SETLEASE) is granted by the kernel only if nobody on the machine has the file open for
 //     writing. Asking takes the file's owner or root, and a local file system.
 //

@@ -15,12 +15,12 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// MarkName is the file by which a directory is Zooid's to keep a copy of an ensemble in. Nothing else is a proof of
+// CopyMarkName is the file by which a directory is Zooid's to keep a copy of an ensemble in. Nothing else is a proof of
 // that: an Apache server's own dataDir has the same names in it.
-const MarkName = "ZOOIDCOPY"
+const CopyMarkName = "ZOOIDCOPY"
 
-// A Mark is the content of the file MarkName.
-type Mark struct {
+// A CopyMark is the content of the file CopyMarkName.
+type CopyMark struct {
 	What     string    `json:"what"`
 	Ensemble string    `json:"ensemble"` // as the operator named it
 	Made     time.Time `json:"made"`
@@ -38,7 +38,7 @@ type Mark struct {
 // markWhat tells whoever finds the file.
 const markWhat = "a copy of a running Apache ZooKeeper ensemble. zooid migrate follow and switch write here, and remove what they have written. Let nothing else use this directory"
 
-// markMax bounds the file MarkName.
+// markMax bounds the file CopyMarkName.
 const markMax = 1 << 20
 
 // A Copy is a directory held to keep a copy in. Until it is closed, no other command that asks for the same lock
@@ -47,7 +47,7 @@ type Copy struct {
 	dir  string
 	look bool
 	lock io.Closer // nil for a directory that doesn't exist
-	mark *Mark     // nil without a mark
+	mark *CopyMark     // nil without a mark
 }
 
 // HoldCopy locks a directory, then looks at it. With look, nothing is written, then or later; otherwise the directory
@@ -66,7 +66,7 @@ func HoldCopy(dir string, look bool) (*Copy, error) {
 		return nil, fmt.Errorf("another process holds it, such as zooid migrate follow or switch, an import, or a Zooid server: end that one first (%w)",
 			withoutErrno(err))
 	}
-	if c.mark, err = readMark(dir); err != nil {
+	if c.mark, err = readCopyMark(dir); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -81,8 +81,8 @@ func withoutErrno(err error) error {
 	return err
 }
 
-func readMark(dir string) (*Mark, error) {
-	f, err := os.Open(filepath.Join(dir, MarkName))
+func readCopyMark(dir string) (*CopyMark, error) {
+	f, err := os.Open(filepath.Join(dir, CopyMarkName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -94,7 +94,7 @@ func readMark(dir string) (*Mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	var m Mark
+	var m CopyMark
 	if err := json.Unmarshal(b, &m); err != nil || m.What == "" {
 		return nil, fmt.Errorf("%s isn't what Zooid writes there (%w). If the directory has nothing else that counts, give a new one",
 			f.Name(), err)
@@ -116,7 +116,7 @@ func (c *Copy) Close() error {
 func (c *Copy) Looks() bool { return c.look }
 
 // Mark returns what the directory's mark says, nil if it has none. It must not be changed.
-func (c *Copy) Mark() *Mark { return c.mark }
+func (c *Copy) Mark() *CopyMark { return c.mark }
 
 // Empty reports whether the directory has nothing in it. lost+found, which a new file system has, doesn't count.
 func (c *Copy) Empty() (bool, error) {
@@ -160,7 +160,7 @@ func (c *Copy) Foreign() error {
 		}
 	}
 	return fmt.Errorf("it isn't known to be Zooid's: it has no file %s, and %s. Nothing was changed. Give a new directory, or an empty one",
-		MarkName, what)
+		CopyMarkName, what)
 }
 
 // foreignShown is how many names a message lists.
@@ -176,7 +176,7 @@ func serverName(name string) bool {
 
 // Begin marks the directory. The caller knows that it is empty, or that the files in it are Zooid's.
 func (c *Copy) Begin(ensemble string, adopted []string) error {
-	c.mark = &Mark{
+	c.mark = &CopyMark{
 		What: markWhat, Ensemble: ensemble, Made: time.Now().UTC().Truncate(time.Second), Adopted: len(adopted) > 0,
 		Files: adopted,
 	}
@@ -192,7 +192,7 @@ func (c *Copy) write() error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(c.dir, MarkName)
+	path := filepath.Join(c.dir, CopyMarkName)
 	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -247,7 +247,7 @@ func (c *Copy) Check(folder string, fixed ...string) error {
 		for _, e := range entries {
 			name := filepath.Join(dir, e.Name())
 			if !c.Owns(name) && !slices.Contains(fixed, name) &&
-				!slices.Contains([]string{MarkName, MarkName + ".tmp", "lost+found", folder}, name) {
+				!slices.Contains([]string{CopyMarkName, CopyMarkName + ".tmp", "lost+found", folder}, name) {
 				strange = append(strange, name)
 			}
 		}

@@ -93,8 +93,8 @@ func (s *Server) Judge(try Try) (v Verdict) {
 		return v
 	}
 	if s.Said.Try != try {
-		v.Lacks = append(v.Lacks, fmt.Sprintf("whether it has stopped in this try, %[2]q: what came was printed for another try, %[1]q", s.Said.Try,
-			try))
+		v.Lacks = append(v.Lacks, fmt.Sprintf("whether it has stopped in this try, %[2]q: what came was printed for another try, %[1]q",
+			s.Said.Try, try))
 		return v
 	}
 	switch f := &s.Said.Files; {

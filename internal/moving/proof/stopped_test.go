@@ -158,17 +158,19 @@ func TestJudge(t *testing.T) {
 		"filtered from afar, refused on its machine": {func(s *Server) {
 			s.Before["h:3888"], s.After["h:3888"] = Unknown, Unknown
 		}, "", ""},
-		"filtered":              {func(s *Server) { s.After["h:3888"], s.Said.Ports["h:3888"] = Unknown, Unknown }, "", "h:3888"},
-		"refused by a firewall": {func(s *Server) { s.Before["h:3888"], s.Said.Ports["h:3888"] = Closed, Unknown }, "", "h:3888"},
-		"the election port":     {func(s *Server) { s.After["h:3888"] = Open }, "h:3888", ""},
-		"the client port":       {func(s *Server) { s.After["h:2181"] = Open }, "h:2181", ""},
-		"seen on its machine":   {func(s *Server) { s.Said.Ports["h:2888"] = Open }, "h:2888", ""},
-		"open files":            {func(s *Server) { s.Said.Files = Files{Held: "the process 7"} }, "the process 7", ""},
-		"unseen files":          {func(s *Server) { s.Said.Files = Files{Why: "others"} }, "", "others"},
-		"an earlier try":        {func(s *Server) { s.Said.Try = NewTry() }, "", "another try"},
-		"no testimony":          {func(s *Server) { s.Said = nil }, "", "zooid migrate tail"},
-		"another directory":     {func(s *Server) { s.Joined = false }, "", "-datalogdir"},
-		"another end":           {func(s *Server) { s.Last++ }, "", "where its log ends"},
+		"filtered": {func(s *Server) { s.After["h:3888"], s.Said.Ports["h:3888"] = Unknown, Unknown }, "", "h:3888"},
+		"refused by a firewall": {func(s *Server) {
+			s.Before["h:3888"], s.Said.Ports["h:3888"] = Closed, Unknown
+		}, "", "h:3888"},
+		"the election port":   {func(s *Server) { s.After["h:3888"] = Open }, "h:3888", ""},
+		"the client port":     {func(s *Server) { s.After["h:2181"] = Open }, "h:2181", ""},
+		"seen on its machine": {func(s *Server) { s.Said.Ports["h:2888"] = Open }, "h:2888", ""},
+		"open files":          {func(s *Server) { s.Said.Files = Files{Held: "the process 7"} }, "the process 7", ""},
+		"unseen files":        {func(s *Server) { s.Said.Files = Files{Why: "others"} }, "", "others"},
+		"an earlier try":      {func(s *Server) { s.Said.Try = NewTry() }, "", "another try"},
+		"no testimony":        {func(s *Server) { s.Said = nil }, "", "zooid migrate tail"},
+		"another directory":   {func(s *Server) { s.Joined = false }, "", "-datalogdir"},
+		"another end":         {func(s *Server) { s.Last++ }, "", "where its log ends"},
 	} {
 		s := Server{
 			ID: 1, Election: []string{"h:3888"}, Others: []string{"h:2888", "h:2181"}, Last: 9, Joined: true, Copied: 9,
@@ -215,7 +217,8 @@ func TestRequest(t *testing.T) {
 		len(got.Ports) != 2 || got.Ports[0] != r.Ports[0] || got.Ports[1] != r.Ports[1] {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, text := range []string{"", "x", "-1", "1/2/h:1", "1/0123456789abcdef/", "1/0123456789abcdef/h", "1/0123456789abcdef/h:0"} {
+	for _, text := range []string{"", "x", "-1", "1/2/h:1", "1/0123456789abcdef/", "1/0123456789abcdef/h",
+		"1/0123456789abcdef/h:0"} {
 		if got, err := ParseRequest(text); err == nil {
 			t.Errorf("%q: %+v", text, got)
 		}

@@ -52,7 +52,7 @@ var undos = []undone{
 		signal: syscall.SIGKILL},
 	{name: "interrupted while tails are awaited", tails: true, signal: os.Interrupt, says: []string{"To undo: start Apache's servers again, and interrupt this command", "interrupted"}},
 	{name: "the data directory can't be made", beforeTail: "mkdir -p $data/IDENTITY/x",
-		says: []string{"import the copy: move the data directory to its place"}},
+		says: []string{"import the copy: $data is in use as a data directory of Zooid"}},
 }
 
 // TestSwitchUndone begins switches that end in every way before the last step, while clients go on. Apache's servers
