@@ -102,7 +102,7 @@ func TestDigestCommand(t *testing.T) {
 	}
 	print := func() (int, string) {
 		var out bytes.Buffer
-		code := run([]string{"migrate", "digest", dir}, &out, &out)
+		code := run([]string{"migrate", "digest", "-without-log", dir}, &out, &out)
 		return code, out.String()
 	}
 	want := digestLine(&back.Done{Zxid: 0x500000007, Digest: digest, Znodes: 4, Sessions: 1})

@@ -69,7 +69,7 @@ func TestSwitchCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if code := run([]string{"migrate", "switch", "-stop", "x", "zk1", filepath.Join(dir, "copy"), cfg}, &out, &out); code != 1 ||
+	if code := run(strings.Fields("migrate switch -stop x zk1 "+dir+"/copy "+cfg), &out, &out); code != 1 ||
 		!strings.Contains(out.String(), "in use") {
 		t.Errorf("a data directory in use: %d, %s", code, &out)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const tailHelp = `usage: zooid migrate tail -after REQUEST [-datalogdir APACHE_LOGDIR] APACHE_DATADIR
+const tailHelp = `usage: zooid migrate tail -after REQUEST [flags] APACHE_DATADIR
 
 Prints what the log of an Apache ZooKeeper server that has stopped holds behind a zxid, for
 zooid migrate switch, and what is known here about the server's end: who has its files open, and
@@ -24,15 +24,20 @@ whether its ports are closed. Run it on the server's machine, as root or as the 
 once the server has stopped and nothing starts it again. REQUEST is $ZK_AFTER, or what switch
 prints: a zxid, the name of the try, the server's ports. Apache's files are only read.
 
+  -datalogdir DIR  Apache's dataLogDir, if it has one
+  -zoocfg FILE     Apache's zoo.cfg, which says what dataLogDir is; a zoo.cfg beside the data is found
+  -without-log     there is no log
+
 exit code: 0 printed; 1 it can't be; 2 wrong arguments.
 `
 
 // runTail runs zooid migrate tail, which prints a server's tail.
 func runTail(args []string, stdout, stderr io.Writer) int {
-	var logDir, after string
+	var from apacheDirs
+	var after string
 	flags := flag.NewFlagSet("zooid migrate tail", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&logDir, "datalogdir", "", "")
+	from.register(flags)
 	flags.StringVar(&after, "after", "", "")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -53,7 +58,7 @@ func runTail(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "zooid migrate tail: %v\n\n%s", err, tailHelp)
 		return 2
 	}
-	tail, said, err := readTail(flags.Arg(0), logDir, asked)
+	tail, said, err := from.tail(flags.Arg(0), asked, stderr)
 	if err == nil {
 		_, err = stdout.Write(tail.Append([]byte(said.Line())))
 	}
@@ -67,6 +72,23 @@ func runTail(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "zooid migrate tail: who has the server's files open isn't known: %s\n", terminal.Visible(f.Why))
 	}
 	return 0
+}
+
+// tail finds the log's directory, and reads the tail.
+func (a *apacheDirs) tail(dir string, asked proof.Request,
+	stderr io.Writer) (*apachefiles.Tail, *proof.Testimony, error) {
+	a.dir = dir
+	found, err := a.find()
+	if found != "" {
+		fmt.Fprintln(stderr, terminal.Visible(found))
+	}
+	if err == nil {
+		err = a.logged()
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the tail of %s: %w", dir, err)
+	}
+	return readTail(dir, a.logDir, asked)
 }
 
 // readTail reads the tail of a stopped server, and looks for signs that it hasn't stopped: before, and again

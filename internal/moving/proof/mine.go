@@ -47,7 +47,7 @@ type Copy struct {
 	dir  string
 	look bool
 	lock io.Closer // nil for a directory that doesn't exist
-	mark *CopyMark     // nil without a mark
+	mark *CopyMark // nil without a mark
 }
 
 // HoldCopy locks a directory, then looks at it. With look, nothing is written, then or later; otherwise the directory
@@ -80,6 +80,9 @@ func withoutErrno(err error) error {
 	}
 	return err
 }
+
+// FindCopyMark returns the mark of a copy in a directory, nil if there is none.
+func FindCopyMark(dir string) (*CopyMark, error) { return readCopyMark(dir) }
 
 func readCopyMark(dir string) (*CopyMark, error) {
 	f, err := os.Open(filepath.Join(dir, CopyMarkName))

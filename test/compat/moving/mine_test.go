@@ -104,3 +104,35 @@ func TestCheckWritesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestImportOfARunningServer: a running Apache server's directory isn't imported, and neither is one without its
+// dataLogDir: that is found in zoo.cfg.
+func TestImportOfARunningServer(t *testing.T) {
+	need(t)
+	program, logDir := zooid(t), t.TempDir()
+	e := startServers(t, "3.9.5", 1, "dataLogDir="+logDir+"\n")
+	c, err := zk.Open(t.Context(), e.connect(), zk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Create(t.Context(), "/logged", nil, zk.ModePersistent, zk.OpenACL()); err != nil {
+		t.Fatal(err)
+	}
+	dir, to := e.servers[0].dir, filepath.Join(t.TempDir(), "to")
+	refused(t, program, "-accept-running", "import", dir, to)
+	e.servers[0].kill()
+	hidden := filepath.Join(t.TempDir(), "zoo.cfg")
+	if err := os.Rename(filepath.Join(dir, "zoo.cfg"), hidden); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, program, "-zoocfg FILE", "import", dir, to)
+	out := command(t, program, "import", "-zoocfg", hidden, dir, to)
+	if !strings.Contains(out, "its dataLogDir is "+logDir) {
+		t.Error(out)
+	}
+	out = command(t, program, "export", "-to", filepath.Join(t.TempDir(), "back"), to)
+	if !strings.Contains(out, "exported 5 znodes") {
+		t.Error(out)
+	}
+}
