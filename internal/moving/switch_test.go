@@ -288,7 +288,9 @@ func TestSwitchAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for answer, ok := range map[string]bool{"yes\n": true, "no\n": false, "": false, "yes": false} {
+	for answer, ok := range map[string]bool{
+		"yes\n": true, "yes": true, " yes \r\n": true, "no\n": false, "": false, "y\n": false,
+	} {
 		f, _ := stopping(t, "")
 		if err := f.ask(t.Context(), strings.NewReader(answer), copied); (err == nil) != ok {
 			t.Errorf("%q: %v", answer, err)
