@@ -52,6 +52,7 @@ type Follower struct {
 	current int64  // epoch of the leader that was followed last
 	last    string // that leader's address
 	anew    bool   // everything must be received from the leader again
+	newest  lastTxn
 
 	// mu guards the following fields. The following goroutine changes them; clients read them.
 	mu       sync.RWMutex
@@ -103,7 +104,7 @@ func Open(o Options) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{o: o, keep: k, state: state, since: time.Now()}
+	f := &Follower{o: o, keep: k, state: state, newest: k.last, since: time.Now()}
 	if f.accepted, f.current, err = k.promised(); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
@@ -134,6 +135,9 @@ func (f *Follower) Run(ctx context.Context) error {
 	pause := retryMin
 	for ctx.Err() == nil {
 		live, err := f.once(ctx)
+		if errors.Is(err, errAnother) {
+			err = f.keep.fail(err)
+		}
 		if f.keep.err != nil {
 			break
 		}
@@ -263,6 +267,7 @@ type session struct {
 	l       *learner.Learner
 	in      *learner.Reader
 	next    *apachefiles.State // received, and fuzzy until takeOver; nil for none
+	expects []byte             // the transaction that the leader must send first; nil for any
 	live    bool
 }
 
@@ -271,7 +276,11 @@ func (s *session) run() error {
 	o := learner.Options{
 		ID: f.o.ID, AcceptedEpoch: f.accepted, CurrentEpoch: f.current, Zxid: f.state.Zxid, ConfigVersion: f.version,
 	}
+	if f.newest.record != nil {
+		o.Zxid, s.expects = f.newest.before, f.newest.record
+	}
 	if f.anew {
+		s.expects = nil
 		o.Zxid, o.CurrentEpoch = 0, 0
 		s.next = apachefiles.NewLive()
 	}
@@ -318,6 +327,9 @@ func (s *session) take(step *learner.Step) error {
 		}
 	}
 	if step.Current != 0 {
+		if err := s.known(step.Announced); err != nil {
+			return err
+		}
 		if err := s.takeOver(step.Current); err != nil {
 			return err
 		}
@@ -350,7 +362,7 @@ func (s *session) receive() error {
 		return err
 	}
 	state.Zxid = s.l.Zxid()
-	s.next = state
+	s.next, s.expects = state, nil
 	s.in.R = bufio.NewReaderSize(rest, 256<<10)
 	return nil
 }
@@ -365,9 +377,13 @@ func (s *session) apply(record []byte) error {
 		}
 		return nil
 	}
+	if s.expects != nil {
+		return s.recognize(record)
+	}
 	if err := f.keep.append(f.state, record); err != nil {
 		return err
 	}
+	f.newest = lastTxn{append(f.newest.record[:0], record...), f.state.Zxid}
 	f.mu.Lock()
 	done, err := f.state.Apply(record)
 	f.at.Applied++
@@ -407,7 +423,7 @@ func (s *session) takeOver(epoch int64) error {
 			f.clients.drop() // watches can't report what differs now
 		}
 		f.mu.Unlock()
-		s.next, f.anew = nil, false
+		s.next, f.anew, f.newest = nil, false, lastTxn{}
 	} else if err := f.keep.begin(f.state); err != nil {
 		return err
 	}

@@ -22,9 +22,10 @@ type keeper struct {
 	lock     *os.File               // of lockName; nil if there is none
 	log      *apachefiles.LogWriter // nil until a transaction arrives
 	unsynced bool
-	there    bool  // a snapshot exists
-	size     int64 // of the last snapshot
-	logged   int64 // bytes logged since that snapshot
+	there    bool    // a snapshot exists
+	last     lastTxn // as it was read
+	size     int64   // of the last snapshot
+	logged   int64   // bytes logged since that snapshot
 	walk     *apachefiles.SnapshotWalk
 	to       *os.File
 }
@@ -163,7 +164,7 @@ func (k *keeper) load(o *Options) (*apachefiles.State, error) {
 		return apachefiles.NewLive(), nil
 	}
 	state.GoLive()
-	k.there = true
+	k.there, k.last = true, lastTxn{report.Last, report.BeforeLast}
 	if st, err := os.Stat(report.Snapshot); err == nil {
 		k.size = st.Size()
 	}

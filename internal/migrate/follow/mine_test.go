@@ -59,6 +59,7 @@ func copyOf(t *testing.T, l *leader) (dir string) {
 	}
 	stop := run(t, f)
 	until(t, f, "the leader", reached(l.state.Zxid))
+	l.create("/logged before", "x", zk.OpenACL())
 	until(t, f, "a write", reached(l.create("/logged", "x", zk.OpenACL())))
 	stop()
 	return dir

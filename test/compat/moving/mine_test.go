@@ -136,3 +136,26 @@ func TestImportOfARunningServer(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestCopyOfAnotherEnsemble: a copy of one ensemble isn't continued with another one whose zxids fit. The servers
+// are of a version that sends no digests. With its own ensemble it goes on, from where it was.
+func TestCopyOfAnotherEnsemble(t *testing.T) {
+	need(t)
+	program, dir := zooid(t), filepath.Join(t.TempDir(), "copy")
+	one, other := startServers(t, "3.5.10", 1, ""), startServers(t, "3.5.10", 1, "")
+	f, stop := startFollower(t, one, dir)
+	caughtUp(t, one, f)
+	last := caughtUp(t, one, f).Zxid // behind transactions that came to the log
+	stop()
+	for {
+		if stat, err := marked(t.Context(), other.connect()); err == nil && stat.Czxid > last+10 {
+			break
+		}
+	}
+	refused(t, program, "another ensemble", "migrate", "follow", other.connect(), dir)
+	f, stop = startFollower(t, one, dir)
+	if s := caughtUp(t, one, f); s.Snapshots != 0 || s.Zxid <= last {
+		t.Errorf("with its own ensemble: %+v", s)
+	}
+	stop()
+}
