@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -42,7 +43,9 @@ func TestAnotherEnsemble(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := f.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) ||
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := f.Run(ctx); err == nil || !strings.Contains(err.Error(), c.says) ||
 				!strings.Contains(err.Error(), "Give a new directory") {
 				t.Errorf("%v; want %q", err, c.says)
 			}
