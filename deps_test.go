@@ -56,12 +56,13 @@ internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/migrate/apachefiles: jute
 internal/migrate/compare: zk internal/cli/subtree internal/migrate internal/migrate/apachefiles internal/tree internal/txnlog
 internal/migrate/learner: jute internal/migrate/apachefiles
-internal/migrate/follow: jute internal/auth internal/migrate/apachefiles internal/migrate/learner internal/socket internal/watch
+internal/moving/proof: internal/storage
+internal/migrate/follow: jute internal/auth internal/migrate/apachefiles internal/migrate/learner internal/moving/proof internal/socket internal/watch
 internal/migrate/back: jute internal/config internal/fourletter/ask internal/migrate internal/migrate/apachefiles internal/migrate/learner internal/restore internal/socket internal/storage internal/terminal internal/tree
 internal/migrate/switchover: internal/migrate/apachefiles internal/migrate/follow internal/migrate/learner
 internal/migrate/shadow: jute internal/migrate/compare internal/socket internal/terminal
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/recovery internal/restore internal/storage internal/tree internal/txnlog
-internal/moving: internal/auth internal/cli internal/config internal/keystore internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/recovery internal/runbook internal/sasl internal/socket internal/storage internal/terminal internal/tree internal/txnlog zk zk/kerberos
+internal/moving: internal/auth internal/cli internal/config internal/keystore internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/moving/proof internal/recovery internal/runbook internal/sasl internal/socket internal/storage internal/terminal internal/tree internal/txnlog zk zk/kerberos
 internal/busiest: jute internal/auth
 internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
 internal/fourletter/ask:
@@ -95,7 +96,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving
+cmd/zooid:        jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving internal/moving/proof
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -38,6 +40,14 @@ func checkDirs(s *config.Storage, alone bool) error {
 	if recovery.Begun(s.DataDir, s.DataLogDir) {
 		return runbook.Errorf("ZD-1124", "open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it",
 			s.DataDir)
+	}
+	if m, err := proof.FindMark(s.DataDir); m != nil || err != nil {
+		if err != nil {
+			return runbook.Errorf("ZD-1126", "open the data directory %s: %w", s.DataDir, err)
+		}
+		return runbook.Errorf("ZD-1126", "open the data directory %s: the switch from Apache (try %s, %s, begun %s) hasn't released it, so Apache may serve. "+
+			"To go on, run zooid migrate switch again there; to undo, start Apache's servers and run it with -undo", s.DataDir,
+			m.Try, m.By, m.At.Format(time.RFC3339))
 	}
 	if err := checkForApache(s.DataDir, s.DataLogDir, alone); err != nil {
 		return err

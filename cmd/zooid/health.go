@@ -21,6 +21,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -119,37 +120,97 @@ func readiness(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) 
 	if !cfg.Admin.Enabled {
 		return readinessByWord(ctx, cfg)
 	}
+	page, err := readyPage(ctx, cfg)
+	return page.Reasons, err
+}
+
+// A ready is the page /readyz of the admin server. Before the server knows them, and in earlier versions, it has no
+// zxid and no lineage.
+type ready struct {
+	Ready         bool
+	Reasons       []admin.Reason
+	Zxid, Lineage string
+}
+
+// readyPage asks the admin server for /readyz.
+func readyPage(ctx context.Context, cfg *config.Config) (page ready, err error) {
 	status, body, err := askAdmin(ctx, cfg, http.MethodGet, "/readyz", "", nil)
 	if err != nil {
-		return nil, err
-	}
-	var page struct {
-		Ready   bool
-		Reasons []admin.Reason
+		return page, err
 	}
 	if err := json.Unmarshal(body, &page); err != nil ||
 		status != http.StatusOK && status != http.StatusServiceUnavailable {
-		return nil, fmt.Errorf("what answers there is no admin server of zooid: status %d, %.60q", status, body)
+		return page, fmt.Errorf("what answers there is no admin server of zooid: status %d, %.60q", status, body)
 	}
 	if !page.Ready && len(page.Reasons) == 0 {
 		page.Reasons = []admin.Reason{{Text: "It gives no reason."}}
 	}
-	return page.Reasons, nil
+	return page, nil
 }
 
-// readinessByWord checks readiness with the four-letter word srvr, which every server answers.
-func readinessByWord(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) {
+// whoServes asks whoever answers at the addresses of cfg what it is, and why it doesn't serve.
+func whoServes(ctx context.Context, cfg *config.Config) (s proof.Answer, err error) {
+	var reasons []admin.Reason
+	if cfg.Admin.Enabled {
+		var page ready
+		if page, err = readyPage(ctx, cfg); err != nil {
+			return s, err
+		}
+		reasons, s.Zooid = page.Reasons, true
+		fmt.Sscanf(page.Zxid, "0x%x", &s.Zxid)
+		fmt.Sscanf(page.Lineage, "%x", &s.Lineage)
+	} else {
+		text, err := askServer(ctx, cfg, "srvr")
+		if err != nil {
+			return s, err
+		}
+		if reasons, err = reasonsIn(text); err != nil {
+			return s, err
+		}
+		for line := range strings.Lines(text) {
+			if version, ok := strings.CutPrefix(line, "Zookeeper version: "); ok {
+				s.Version = strings.TrimSpace(version)
+			}
+			fmt.Sscanf(line, "Zxid: 0x%x", &s.Zxid)
+		}
+		// A server that doesn't serve yet gives no version.
+		s.Zooid = strings.Contains(s.Version, "-zooid-") || s.Version == "" && len(reasons) > 0
+		if more, err := askServer(ctx, cfg, "mntr"); err == nil { // or it isn't in the whitelist
+			for line := range strings.Lines(more) {
+				fmt.Sscanf(line, "zk_zooid_lineage\t%x", &s.Lineage)
+			}
+		}
+	}
+	for _, r := range reasons {
+		s.Reasons = append(s.Reasons, r.Text)
+	}
+	return s, nil
+}
+
+// askServer asks the server of cfg a four-letter word.
+func askServer(ctx context.Context, cfg *config.Config, word string) (string, error) {
 	at := cfg.Client
 	if own, ok := cfg.Quorum.Members.Find(cfg.Quorum.MyID); ok && !own.Client.IsZero() {
 		at = own.Client
 	}
 	if at.Port < 0 {
-		return nil, errors.New("it takes clients over TLS alone; set admin.enableServer=true to have it asked over HTTP")
+		return "", errors.New("it takes clients over TLS alone; set admin.enableServer=true to have it asked over HTTP")
 	}
-	text, err := ask.Word(ctx, nil, here(at.Host, at.Port), "srvr", answerBytesMax)
-	switch {
-	case err != nil:
+	return ask.Word(ctx, nil, here(at.Host, at.Port), word, answerBytesMax)
+}
+
+// readinessByWord checks readiness with the four-letter word srvr, which every server answers.
+func readinessByWord(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) {
+	text, err := askServer(ctx, cfg, "srvr")
+	if err != nil {
 		return nil, err
+	}
+	return reasonsIn(text)
+}
+
+// reasonsIn finds in an answer to srvr why the server isn't ready.
+func reasonsIn(text string) ([]admin.Reason, error) {
+	switch {
 	case strings.Contains(text, "not currently serving"):
 		return []admin.Reason{{Code: admin.ReasonNoQuorum, Text: strings.TrimSpace(text)}}, nil
 	case strings.Contains(text, "READ-ONLY mode"):

@@ -54,10 +54,25 @@ func newSeedlings(t *testing.T, lines string) *seedlings {
 func (s *seedlings) place(i int) string  { return filepath.Join(s.dir, "data"+strconv.Itoa(i+1)) }
 func (s *seedlings) config(i int) string { return filepath.Join(s.dir, fmt.Sprintf("zoo%d.cfg", i+1)) }
 
-// plant runs zooid migrate seed for a server.
+// thisTry is the try of the tests' seeds.
+const thisTry = "0123456789abcdef"
+
+// plant runs zooid migrate seed for a server, and has it release what stays.
 func (s *seedlings) plant(i int, snapshot string, stay bool) (string, error) {
+	if !stay {
+		return s.order(i, migrate.SeedRehearse, thisTry, snapshot)
+	}
+	said, err := s.order(i, migrate.SeedPlant, thisTry, snapshot)
+	if err == nil {
+		_, err = s.order(i, migrate.SeedRelease, thisTry, "")
+	}
+	return said, err
+}
+
+// order gives zooid migrate seed an order.
+func (s *seedlings) order(i int, do, try, snapshot string) (string, error) {
 	var in bytes.Buffer
-	if err := migrate.SendSeed(&in, snapshot, stay); err != nil {
+	if err := (migrate.SeedOrder{Do: do, Try: try}).Send(&in, snapshot); err != nil {
 		return "", err
 	}
 	cmd := exec.Command(os.Args[0])
@@ -153,7 +168,7 @@ func TestSeededEnsemble(t *testing.T) {
 							continue
 						}
 						out, err := s.plant(i, snapshot, stay)
-						if err != nil || out != fmt.Sprintf("zooid seed planted: %016x\n", digest) {
+						if err != nil || out != fmt.Sprintf("zooid seed planted: %s %016x\n", thisTry, digest) {
 							t.Errorf("server %d: %v, %s", i+1, err, out)
 						}
 						said[i] = out
@@ -260,7 +275,9 @@ func TestSeedRefuses(t *testing.T) {
 		var b bytes.Buffer
 		_, err := migrate.Import(migrate.ImportOptions{
 			Apache: apachefiles.Options{Dir: apacheDir(t, 7)}, Dir: filepath.Join(imported, fmt.Sprint(voters)), Voters: voters,
-			Copy: func(snapshot string, _ uint64, stay bool) error { return migrate.SendSeed(&b, snapshot, stay) },
+			Copy: func(snapshot string, _ uint64, _ bool) error {
+				return migrate.SeedOrder{Do: migrate.SeedPlant, Try: thisTry}.Send(&b, snapshot)
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -274,4 +291,59 @@ func TestSeedRefuses(t *testing.T) {
 	try("other servers", seed(1, 2, 3, 4), "all need the same server lines")
 	try("others alone", seed(1, 3), "all need the same server lines")
 	try("a server alone", seed(), "all need the same server lines")
+}
+
+// TestSeedReleased: no server starts on a seed that isn't released, whatever has become of the switch; an order of
+// another try does nothing to it, and the next try replaces it. What was released stays.
+func TestSeedReleased(t *testing.T) {
+	t.Parallel()
+	s, snapshot := newSeedlings(t, ""), filepath.Join(t.TempDir(), "snapshot")
+	_, err := migrate.Import(migrate.ImportOptions{
+		Apache: apachefiles.Options{Dir: apacheDir(t, 7)}, Dir: filepath.Join(t.TempDir(), "imported"),
+		Voters: []uint64{1, 2, 3},
+		Copy:   func(from string, _ uint64, _ bool) error { return os.Link(from, snapshot) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const other = "fedcba9876543210"
+	obey := func(what, do, try, says string, ok bool) {
+		t.Helper()
+		said, err := s.order(1, do, try, snapshot)
+		if (err == nil) != ok || !strings.Contains(said, says) {
+			t.Errorf("%s: %v, %s; want %q", what, err, said, says)
+		}
+	}
+	starts := func(what string, want bool) {
+		t.Helper()
+		s.start(1)
+		defer s.kill(1)
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			refused, begun := s.said(1, "ZD-1126"), s.said(1, "the data directory is read")
+			if refused || begun {
+				if begun != want {
+					t.Errorf("%s: it starts: %v; want %v", what, begun, want)
+				}
+				return
+			}
+		}
+		t.Errorf("%s: it neither starts nor refuses", what)
+	}
+	obey("a release of nothing", migrate.SeedRelease, thisTry, "it has no data of the try", false)
+	obey("a seed", migrate.SeedPlant, other, "zooid seed planted: "+other, true)
+	starts("not released", false)
+	obey("the next try", migrate.SeedPlant, thisTry, "zooid seed planted: "+thisTry, true)
+	obey("a release by the earlier try", migrate.SeedRelease, other, "it has no data of the try", false)
+	obey("a drop by the earlier try", migrate.SeedDrop, other, "dropped", true)
+	starts("after orders of another try", false)
+	obey("a drop", migrate.SeedDrop, thisTry, "dropped", true)
+	if left, err := os.ReadDir(s.place(1)); err != nil || len(left) != 1 {
+		t.Errorf("a drop leaves %v, %v", left, err)
+	}
+	obey("a seed again", migrate.SeedPlant, thisTry, "planted", true)
+	obey("a release", migrate.SeedRelease, thisTry, "zooid seed released: "+thisTry, true)
+	obey("a release again", migrate.SeedRelease, thisTry, "released", true)
+	obey("a drop of what was released", migrate.SeedDrop, thisTry, "may have served", false)
+	obey("another seed", migrate.SeedPlant, other, "is in use as a data directory", false)
+	starts("released", true)
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/zooid-project/zooid/internal/fourletter"
@@ -60,7 +61,10 @@ func (a *Admin) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	page := object{{"ready", len(reasons) == 0}, {"reasons", reasons}}
 	if s != nil {
-		page.set("mode", s.Status().Mode)
+		st := s.Status()
+		page.set("mode", st.Mode)
+		page.set("zxid", fmt.Sprintf("0x%x", uint64(st.Zxid)))
+		page.set("lineage", fmt.Sprintf("%016x", s.Standing().Lineage))
 	}
 	writePage(w, status, page)
 }

@@ -75,7 +75,7 @@ func (e *examination) data() {
 	for _, dir := range e.dirs() {
 		theirs := filepath.Join(dir, "version-2")
 		if st, err := os.Stat(theirs); err == nil && st.IsDir() && !storage.InUse(dir) {
-			e.fault("give Zooid a directory of its own, and bring the znodes over from the running Apache server: zooid cli -server APACHE:2181 mirror / ZOOID:2181/",
+			e.fault("import it, with its sessions, ephemeral znodes and zxids, once Apache has stopped (zooid import), or move the running ensemble (zooid migrate switch): docs/migration.md",
 				"%s holds the tree of an Apache ZooKeeper server, which would not be served", theirs)
 		}
 		if folders, _ := filepath.Glob(filepath.Join(dir, "aside-*")); len(folders) > 0 {

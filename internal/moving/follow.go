@@ -41,8 +41,12 @@ ENSEMBLE is the connect string of its servers' client ports (zk1:2181,zk2:2181),
 file with its server lines, such as Apache's zoo.cfg. The quorum ports must be reachable
 from here.
 
-DIR is a data directory of Apache's then: zooid import DIR DATADIR goes on with it. Run again
-on it, the command takes from the leader what is missing.
+DIR is new or empty, or such a copy already: a file ZOOIDCOPY in it says so. Never name an
+Apache server's own dataDir; it is refused. DIR then has the form of Apache's dataDir: zooid
+import DIR DATADIR goes on with it. Run again on it, the command takes from the leader what is
+missing.
+
+  -adopt            DIR is a copy that a version of Zooid without the file ZOOIDCOPY has made
 
   -listen ADDRESS   answer clients' reads there, as a read-only server does
   -super USER:HASH  who may read everything there, as superDigest (zooid digest)
@@ -84,6 +88,7 @@ type followFlags struct {
 	listen      string
 	super       string
 	id          int64
+	adopt       bool
 	peerTLS     bool
 	peerAnyHost bool
 	keys, trust keystore.Store
@@ -99,6 +104,7 @@ func (f *followFlags) parse(args []string) (help bool, err error) {
 	switches := map[string]func(){
 		"peer-tls":          func() { f.peerTLS = true },
 		"peer-tls-any-host": func() { f.peerTLS, f.peerAnyHost = true, true },
+		"adopt":             func() { f.adopt = true },
 	}
 	f.words, help, err = readFlags(&f.access, args, switches, f.set)
 	switch {
@@ -185,12 +191,13 @@ func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.St
 	}
 	var mu sync.Mutex // guards the terminal
 	line := terminal.NewProgress(stderr)
-	f2, err := follow.Open(follow.Options{Dir: f.words[1], ID: f.id, Config: f.config, Dial: dial, Say: func(text string) {
+	o := f.options(dial, func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		line.End()
 		fmt.Fprintln(stderr, time.Now().Format(time.DateTime), terminal.OneLine(terminal.Visible(text)))
-	}})
+	})
+	f2, err := follow.Open(o)
 	if err != nil {
 		return last, err
 	}
@@ -230,6 +237,13 @@ func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.St
 	<-ended
 	line.End()
 	return f2.Status(), errors.Join(err, <-served)
+}
+
+// options returns the options of a follower of the ensemble and directory that the arguments name.
+func (f *followFlags) options(dial func(context.Context, string) (net.Conn, error), say func(string)) follow.Options {
+	return follow.Options{
+		Dir: f.words[1], Ensemble: f.words[0], Adopt: f.adopt, ID: f.id, Config: f.config, Dial: dial, Say: say,
+	}
 }
 
 // statusEvery is the time between two status lines if there is no terminal.

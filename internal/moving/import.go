@@ -7,16 +7,19 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/migrate"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const importHelp = `usage: zooid import [-datalogdir APACHE_LOGDIR] [-todatalogdir LOGDIR] APACHE_DATADIR DATADIR
+const importHelp = `usage: zooid import [flags] APACHE_DATADIR DATADIR
 
 Makes a data directory of that of an Apache ZooKeeper server, 3.4 to 3.9, which
 must be stopped. APACHE_DATADIR is its dataDir, DATADIR the dataDir of the Zooid
@@ -26,6 +29,10 @@ All that clients can see is kept: data, Stats, ACLs, the kinds of znodes, quotas
 sessions. Clients go on with their sessions.
 
   -datalogdir DIR    Apache's dataLogDir, if it has one
+  -zoocfg FILE       Apache's zoo.cfg, which says what dataLogDir is; a zoo.cfg beside the data is found
+  -without-log       there is no log: the snapshots are all that there is, as after zooid export
+  -accept-running    import although a process still has Apache's files open, or zooid migrate follow
+                     keeps the copy: what it writes from now on is missing
   -todatalogdir DIR  the dataLogDir of the Zooid server, if it is to have one
   -emulate353        read TTLs as Apache 3.5.3 wrote them (emulate353TTLNodes)
   -accept-mismatch   import although Apache's own digest of the tree differs
@@ -43,7 +50,9 @@ func Import(args []string, stdout, stderr io.Writer) int {
 	var o migrate.ImportOptions
 	flags := flag.NewFlagSet("zooid import", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.Apache.LogDir, "datalogdir", "", "")
+	var from apacheDirs
+	from.register(flags)
+	running := flags.Bool("accept-running", false, "")
 	flags.StringVar(&o.LogDir, "todatalogdir", "", "")
 	flags.BoolVar(&o.Apache.Emulate353, "emulate353", false, "")
 	flags.BoolVar(&o.AcceptMismatch, "accept-mismatch", false, "")
@@ -65,7 +74,11 @@ func Import(args []string, stdout, stderr io.Writer) int {
 	o.Stage = line.Stage
 	o.Apache.Progress = reading(line)
 	began := time.Now()
-	done, err := migrate.Import(o)
+	from.dir = o.Apache.Dir
+	done, err := importFrom(&from, *running, &o, func(format string, args ...any) {
+		line.End()
+		fmt.Fprintln(stdout, terminal.Visible(fmt.Sprintf(format, args...)))
+	})
 	line.End()
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid import:", terminal.Visible(err.Error()))
@@ -76,6 +89,59 @@ func Import(args []string, stdout, stderr io.Writer) int {
 	}
 	tellImported(stdout, done, &o, time.Since(began))
 	return 0
+}
+
+// importFrom imports, under a lock of the new directories that is held from the first look to the end. Nothing is moved
+// into place if somebody is known to write into Apache's, before or after they were read, unless running accepts it.
+func importFrom(from *apacheDirs, running bool, o *migrate.ImportOptions,
+	say func(format string, args ...any)) (*migrate.Imported, error) {
+	to := []string{o.Dir}
+	if o.LogDir != "" {
+		to = append(to, o.LogDir)
+	}
+	if err := o.Free(); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(from.dir); err != nil {
+		return nil, fmt.Errorf("read Apache's files: %w", err)
+	}
+	held, err := proof.Hold(to...)
+	if err != nil {
+		return nil, fmt.Errorf("import into %s: %w", o.Dir, err)
+	}
+	defer held.Release()
+	found, err := from.find()
+	if found != "" {
+		say("%s", found)
+	}
+	if err == nil {
+		err = from.logged()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", from.dir, err)
+	}
+	o.Apache.LogDir = from.logDir
+	told := false
+	still := func() error {
+		unknown, err := from.writing(slices.ContainsFunc(to, func(dir string) bool { return samePlace(dir, from.base()) }))
+		switch {
+		case err != nil && !running:
+			return fmt.Errorf("import %s: %w. What is written there later would be missing: stop it first, or give -accept-running",
+				from.dir, err)
+		case told:
+		case err != nil:
+			say("by your word (-accept-running): what is written to %s from now on is missing here. %v", from.dir, err)
+		case unknown != "":
+			say("whether a process still writes to %s isn't known: %s", from.dir, unknown)
+		}
+		told = told || err != nil || unknown != ""
+		return nil
+	}
+	if err := still(); err != nil {
+		return nil, err
+	}
+	o.Copy = func(string, uint64, bool) error { return still() }
+	return migrate.Import(*o)
 }
 
 // exitDamaged is the exit code for a damaged or incomplete directory.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate/back"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
@@ -43,8 +44,8 @@ move the files of servers that stand still; docs/migration.md has the plan.
 type Program struct {
 	// Reconfigure evaluates reconfig requests in logs.
 	Reconfigure tree.Reconfigure
-	// Ready asks the server of a configuration why it doesn't serve.
-	Ready func(context.Context, *config.Config) (reasons []string, err error)
+	// Ask asks whoever answers at the addresses of a configuration what it is, and why it doesn't serve.
+	Ask func(context.Context, *config.Config) (proof.Answer, error)
 }
 
 // Migrate runs one of the subcommands of zooid migrate.

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -52,7 +51,7 @@ func zooidServer(m *config.Member) []string {
 	return env
 }
 
-const digestHelp = `usage: zooid migrate digest [-datalogdir APACHE_LOGDIR] APACHE_DATADIR
+const digestHelp = `usage: zooid migrate digest [-datalogdir APACHE_LOGDIR | -zoocfg FILE | -without-log] APACHE_DATADIR
 
 Prints what a stopped Apache ZooKeeper server would load from its files: the last zxid, the digest of the
 tree, and how many znodes and sessions there are. It is for zooid migrate return. Apache's files are only
@@ -63,10 +62,10 @@ exit code: 0 printed; 1 it can't be; 2 wrong arguments; 4 the files are damaged.
 
 // runDigest prints the digest of an Apache server's files.
 func runDigest(args []string, stdout, stderr io.Writer) int {
-	var logDir string
+	var from apacheDirs
 	flags := flag.NewFlagSet("zooid migrate digest", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&logDir, "datalogdir", "", "")
+	from.register(flags)
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, digestHelp)
@@ -80,15 +79,21 @@ func runDigest(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	dir := flags.Arg(0)
-	for _, d := range []string{dir, logDir} {
-		if d == "" {
-			continue
-		}
-		if pid := holder("/proc", filepath.Join(d, apachefiles.Version2)); pid != "" {
-			fmt.Fprintf(stderr, "zooid migrate digest: the process %s has files open in %s. Stop the server first\n", pid,
-				terminal.Visible(d))
-			return 1
-		}
+	from.dir = dir
+	found, err := from.find()
+	if found != "" {
+		fmt.Fprintln(stderr, terminal.Visible(found))
+	}
+	if err == nil {
+		err = from.logged()
+	}
+	if err != nil { // an observer may have been sent a snapshot and no more: return compares with what it must have
+		fmt.Fprintln(stderr, "zooid migrate digest:", terminal.Visible(err.Error()))
+	}
+	logDir := from.logDir
+	if files, err := unheld(dir, logDir); files.Held != "" {
+		fmt.Fprintf(stderr, "zooid migrate digest: %s. Stop the server first\n", terminal.Visible(err.Error()))
+		return 1
 	}
 	state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir, LogDir: logDir})
 	if err != nil {

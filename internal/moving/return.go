@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,6 +22,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate"
 	"github.com/zooid-project/zooid/internal/migrate/back"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/internal/txnlog"
@@ -35,9 +36,15 @@ for a moment. It runs beside the Zooid server of ZOOCFG, which must lead its ens
 alone.
 
 It refuses to begin unless every observer named is connected and has everything. Then Zooid's
-servers are stopped, that of ZOOCFG last; the observers get the end of its log; they are stopped, and
+servers are stopped: so many that each majority of the rest needs that of ZOOCFG, which must
+still lead for three seconds, while clients are served; the others; that of ZOOCFG last. The
+stops may take as long as they like. The observers get the end of its log; they are stopped, and
 the digest of each one's files must be Zooid's; and they are started as an ensemble. Until that,
 everything is undone by starting Zooid's servers again.
+
+Its steps are in return.journal in Zooid's dataDir. From the stop on, a lost terminal doesn't end
+it (run it in tmux or screen to see it to its end). If it was cut short, run it again: it begins
+anew if Zooid serves again, and goes on otherwise.
 
   -quorum, -election, -from, -id  as for zooid migrate back
   -observers ID,…          all Apache servers of the ensemble to come
@@ -71,6 +78,10 @@ type returnFlags struct {
 	server  *config.Config
 	says    *sayer
 	program *Program
+	try     proof.Try
+	journal *proof.Journal
+	whole   atomic.Bool      // the log of the server of ZOOCFG has everything; see stopFirst
+	held    *proof.Held      // that server's directories, once it has stopped
 	hosts   map[int64]string // of the observers
 	stopped time.Time        // when Zooid's servers were told to stop
 }
@@ -133,7 +144,7 @@ func (f *returnFlags) parse(args []string) (help bool, err error) {
 
 // runReturn runs zooid migrate return, which puts Apache's observers in Zooid's place.
 func (p *Program) runReturn(args []string, stdout, stderr io.Writer) int {
-	f := returnFlags{program: p}
+	f := returnFlags{program: p, try: proof.NewTry()}
 	help, err := f.parse(args)
 	if help {
 		fmt.Fprint(stdout, returnHelp)
@@ -143,13 +154,15 @@ func (p *Program) runReturn(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "zooid migrate return: %v\n\n%s", err, returnHelp)
 		return switchUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	surviveWriting()
 	f.says = &sayer{w: stderr, line: terminal.NewProgress(stderr)}
 	code, err := f.run(ctx, os.Stdin, stderr)
 	if err != nil {
 		f.says.say("zooid migrate return: " + err.Error())
 	}
+	f.says.close()
 	return code
 }
 
@@ -163,6 +176,22 @@ func (f *returnFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 	}
 	defer socket.CloseListener(f.o.Election)
 	defer socket.CloseListener(f.o.Quorum)
+	f.o.Whole = f.whole.Load
+	before, err := f.openJournal()
+	if err != nil {
+		return switchRefused, err
+	}
+	defer f.journal.Close()
+	defer func() {
+		if f.held != nil {
+			err = errors.Join(err, f.held.Release())
+		}
+	}()
+	if before.Step != "" {
+		if code, done, err := f.goOn(ctx, before, stderr); done {
+			return code, err
+		}
+	}
 	lead := f.lead()
 	defer lead.end()
 	if err := f.await(ctx, lead); err != nil {
@@ -174,10 +203,10 @@ func (f *returnFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 	if f.check {
 		return switchDone, nil
 	}
-	f.says.say(fmt.Sprintf("Next: Zooid's servers %d are stopped. Until Apache's servers are started, this is undone by starting them again.",
+	f.says.say(fmt.Sprintf("Next: Zooid's servers %d are stopped, by this command; don't stop them before. Until Apache's servers are started, this is undone by starting them again.",
 		f.zooids()))
 	if !f.yes {
-		f.says.say("Type yes to go on:")
+		f.says.say("Type yes to have them stopped:")
 		if err := agreed(ctx, stdin); err != nil {
 			return switchRefused, err
 		}
@@ -185,11 +214,24 @@ func (f *returnFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 			return switchRefused, err
 		}
 	}
-	if err := f.handOver(ctx, lead); err != nil {
-		return switchRefused, fmt.Errorf("%w\nTo undo: start Zooid's servers %d again. They have everything, and no Apache server has served. Let the observers go on with zooid migrate back",
-			err, f.zooids())
+	if err := f.journal.Begin(f.try, stepStop, returnPlan{Hosts: f.hosts}); err != nil {
+		return switchRefused, fmt.Errorf("nothing was changed: %w", err)
+	}
+	signal.Ignore(syscall.SIGHUP)
+	err = f.stopFirst(ctx)
+	if err == nil {
+		err = f.handOver(ctx, lead)
+	}
+	if err != nil {
+		return switchRefused, f.undone(err)
 	}
 	return f.startApache(ctx, stderr)
+}
+
+// undone says how to undo what was done before an error.
+func (f *returnFlags) undone(err error) error {
+	return fmt.Errorf("%w\nTo undo: start Zooid's servers %d again. They have everything, and no Apache server has served. Let the observers go on with zooid migrate back",
+		err, f.zooids())
 }
 
 // survey reports what Apache can't represent.
@@ -212,7 +254,7 @@ func agreed(ctx context.Context, stdin io.Reader) error {
 	}()
 	select {
 	case line := <-answer:
-		if line == "yes\n" {
+		if strings.TrimSpace(line) == "yes" {
 			return nil
 		}
 	case <-ctx.Done():
@@ -332,10 +374,13 @@ func (f *returnFlags) await(ctx context.Context, l *leadership) error {
 	}
 }
 
-// handOver stops Zooid and then the observers, which hold the same data by then.
+// handOver stops what still runs of Zooid, and then the observers, which hold the same data by then.
 func (f *returnFlags) handOver(ctx context.Context, l *leadership) error {
+	if err := f.journal.Begin(f.try, stepWhole, returnPlan{Hosts: f.hosts}); err != nil {
+		return err
+	}
 	f.stopped = time.Now()
-	if err := f.stopZooid(ctx); err != nil {
+	if err := f.stopRest(ctx); err != nil {
 		return err
 	}
 	l.end()
@@ -349,7 +394,14 @@ func (f *returnFlags) handOver(ctx context.Context, l *leadership) error {
 		}
 	}
 	f.says.say(l.done.String())
-	want := digestLine(&l.done)
+	return f.stopObservers(ctx, digestLine(&l.done))
+}
+
+// stopObservers stops the observers. want is the line that the digest of each one's files must have.
+func (f *returnFlags) stopObservers(ctx context.Context, want string) error {
+	if err := f.journal.Begin(f.try, stepObservers, returnPlan{Hosts: f.hosts, Digest: want}); err != nil {
+		return err
+	}
 	return f.each(ctx, f.observers, func(ctx context.Context, id int64) error {
 		said, err := runFor(ctx, f.stopObserver, stopTimeout, f.apache(id))
 		if err != nil {
@@ -362,40 +414,6 @@ func (f *returnFlags) handOver(ctx context.Context, l *leadership) error {
 		}
 		return nil
 	})
-}
-
-// stopZooid stops the Zooid servers. This command's own server comes last, since its log must have everything.
-func (f *returnFlags) stopZooid(ctx context.Context) error {
-	own := config.Member{ID: f.zooids()[0]}
-	if m, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID); ok {
-		own = m
-	}
-	var others []int64
-	members := map[int64]config.Member{}
-	for _, m := range f.server.Quorum.Members.Servers {
-		if members[m.ID] = m; m.ID != own.ID {
-			others = append(others, m.ID)
-		}
-	}
-	members[own.ID] = own
-	stop := func(ctx context.Context, id int64) error {
-		m := members[id]
-		if _, err := runFor(ctx, f.stop, stopTimeout, zooidServer(&m)); err != nil {
-			return fmt.Errorf("stop the Zooid server %d: %w", id, err)
-		}
-		for _, a := range m.Addrs {
-			at := net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort))
-			if conn, err := (&net.Dialer{Timeout: probeTime}).DialContext(ctx, "tcp", at); err == nil {
-				return errors.Join(fmt.Errorf("the Zooid server %d is said to have stopped, and something listens on its port %s",
-					id, at), conn.Close())
-			}
-		}
-		return nil
-	}
-	if err := f.each(ctx, others, stop); err != nil {
-		return err
-	}
-	return stop(ctx, own.ID)
 }
 
 // each calls do for all servers at once.
@@ -414,8 +432,14 @@ func (f *returnFlags) apache(id int64) []string {
 	return []string{fmt.Sprintf("ZK_ID=%d", id), "ZK_HOST=" + f.hosts[id]}
 }
 
-// startApache starts the Apache ensemble.
+// startApache starts the Apache ensemble. It can be repeated.
 func (f *returnFlags) startApache(ctx context.Context, stderr io.Writer) (int, error) {
+	if ctx.Err() != nil {
+		return switchRefused, f.undone(errInterrupted)
+	}
+	if err := f.journal.Begin(f.try, stepStart, returnPlan{Hosts: f.hosts}); err != nil {
+		return switchRefused, f.undone(err)
+	}
 	f.says.say("last step, which ends the possibility to undo by starting Zooid: " + f.start)
 	err := f.each(ctx, f.observers, func(ctx context.Context, id int64) error {
 		cmd := operatorCommand(ctx, f.start, f.apache(id))
@@ -426,8 +450,11 @@ func (f *returnFlags) startApache(ctx context.Context, stderr io.Writer) (int, e
 		return nil
 	})
 	if err != nil {
-		return switchSilent, fmt.Errorf("%w. Start it by hand, with the zoo.cfg of the ensemble. Its files are whole. Don't start Zooid's servers now",
+		return switchSilent, fmt.Errorf("%w. Start it by hand, with the zoo.cfg of the ensemble. Its files are whole. Don't start Zooid's servers now; the same command, run again, goes on from here",
 			err)
+	}
+	if err := f.journal.End(f.try, stepServe); err != nil {
+		return switchSilent, err
 	}
 	f.says.say(fmt.Sprintf("Apache's servers %d were started, %.1f s after the order to stop Zooid. See that they serve (srvr), and that nothing starts Zooid's servers again.",
 		f.observers, time.Since(f.stopped).Seconds()))

@@ -5,12 +5,14 @@ package moving
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/back"
 	"github.com/zooid-project/zooid/jute"
@@ -82,6 +84,39 @@ func TestReturnReady(t *testing.T) {
 	}
 }
 
+// TestReturnParts: first so many servers are stopped that each majority of the rest needs this command's own.
+func TestReturnParts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		voters, observers, own int
+		first, rest            string
+	}{
+		{0, 0, 0, "[]", "[]"},
+		{1, 0, 1, "[]", "[]"},
+		{2, 0, 1, "[]", "[2]"},
+		{3, 0, 2, "[1]", "[3]"},
+		{3, 2, 1, "[4 5 2]", "[3]"},
+		{4, 0, 1, "[2]", "[3 4]"},
+		{5, 0, 5, "[1 2]", "[3 4]"},
+		{7, 0, 1, "[2 3 4]", "[5 6 7]"},
+	} {
+		f := returnFlags{server: &config.Config{}}
+		f.server.Quorum.MyID = int64(c.own)
+		for id := 1; id <= c.voters+c.observers; id++ {
+			f.server.Quorum.Members.Servers = append(f.server.Quorum.Members.Servers,
+				config.Member{ID: int64(id), Observer: id > c.voters})
+		}
+		first, rest := f.parts()
+		if fmt.Sprint(idsOf(first)) != c.first || fmt.Sprint(idsOf(rest)) != c.rest {
+			t.Errorf("%d voters: first %d, then %d; want %s and %s", c.voters, idsOf(first), idsOf(rest), c.first, c.rest)
+		}
+		// This command's server and the rest are a majority, and the rest alone isn't.
+		if n := len(rest); c.voters > 0 && (2*(n+1) <= c.voters || 2*n > c.voters) {
+			t.Errorf("%d voters: %d are left", c.voters, n)
+		}
+	}
+}
+
 // TestDigestCommand: the digest of files, which is refused while a process has one open, and of damaged ones.
 func TestDigestCommand(t *testing.T) {
 	t.Parallel()
@@ -102,7 +137,7 @@ func TestDigestCommand(t *testing.T) {
 	}
 	print := func() (int, string) {
 		var out bytes.Buffer
-		code := run([]string{"migrate", "digest", dir}, &out, &out)
+		code := run([]string{"migrate", "digest", "-without-log", dir}, &out, &out)
 		return code, out.String()
 	}
 	want := digestLine(&back.Done{Zxid: 0x500000007, Digest: digest, Znodes: 4, Sessions: 1})

@@ -8,13 +8,16 @@ import (
 	"io"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/jute"
 )
 
 // program is one whose servers never serve, and whose logs have no changes of membership.
 var program = Program{
 	Reconfigure: func(string, *jute.ReconfigRequest) (string, jute.Code) { panic("a log has a change of membership") },
-	Ready:       func(context.Context, *config.Config) ([]string, error) { return nil, errors.New("nobody answers") },
+	Ask: func(context.Context, *config.Config) (proof.Answer, error) {
+		return proof.Answer{}, errors.New("nobody answers")
+	},
 }
 
 // run runs a command as zooid does.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -20,6 +19,7 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/migrate/switchover"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/terminal"
@@ -45,6 +45,9 @@ How Apache is stopped:
   -tails DIR       you stop the servers, and put what zooid migrate tail prints on each
                    into the file DIR/tail.ID; what to do is said when it is time
   -majority        a majority of the servers is enough; the machines of the others are dead
+  -stopped ID,…    these servers have stopped, by your word, where that can't be proved: who has
+                   their files open, or whether their ports are closed, can't be seen. What shows
+                   that a server runs still counts, and so does its tail
 
 How Zooid is started:
   -start COMMAND   starts the Zooid server, and returns (systemctl start zooid); without it,
@@ -58,8 +61,11 @@ How Zooid is started:
                    ssh $ZOOID_HOST systemctl start zooid
                    Without -seed the first server serves alone until others have joined it
 
-  -check           do all that comes before the stop, say how long it will take, and end
+  -check           do all that comes before the stop, say how long it will take, and end. DIR
+                   isn't written to: what is missing there is kept in memory
   -yes             don't ask before the stop
+  -undo            undo a try that was cut short: remove what it has made and not released, here and
+                   with -seed on the other machines. Then start Apache's servers
   -without-digests the servers are older than 3.6, or have digests disabled
 
 The flags of zooid migrate follow for the quorum ports (-id, -peer-tls…), and those of
@@ -81,14 +87,19 @@ const (
 // switchFlags holds the parsed command line.
 type switchFlags struct {
 	followFlags
-	stop, tails, start, seed         string
-	majority, check, yes, undigested bool
+	stop, tails, start, seed               string
+	majority, check, yes, undo, undigested bool
 
 	server  *config.Config
+	held    *proof.Held // the directories of the server, until they are released
+	journal *proof.Journal
 	says    *sayer
 	program *Program
-	stopped time.Time // when Apache's servers were ordered to stop
-	seeded  []int64   // Zooid servers that may have data
+	try     proof.Try
+	word    []int64         // Apache's servers that have stopped by the operator's word
+	stopped time.Time       // when Apache's servers were ordered to stop
+	seeded  []int64         // Zooid servers that may have data
+	closed  map[string]bool // election ports of the servers that have stopped
 }
 
 // Time limits for commands and servers.
@@ -106,10 +117,12 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 		"peer-tls-any-host": func() { f.peerTLS, f.peerAnyHost = true, true },
 		"majority":          func() { f.majority = true },
 		"check":             func() { f.check = true },
+		"adopt":             func() { f.adopt = true },
 		"yes":               func() { f.yes = true },
+		"undo":              func() { f.undo = true },
 		"without-digests":   func() { f.undigested = true },
 	}
-	f.words, help, err = readFlags(&f.access, args, switches, func(name, value string) error {
+	f.words, help, err = readFlags(&f.access, args, switches, func(name, value string) (err error) {
 		switch name {
 		case "stop":
 			f.stop = value
@@ -119,6 +132,9 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 			f.start = value
 		case "seed":
 			f.seed = value
+		case "stopped":
+			f.word, err = serverIDs(value)
+			return err
 		case "listen", "super":
 			return fmt.Errorf("there is no flag -%s", name)
 		default:
@@ -130,7 +146,7 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 	case err != nil || help:
 	case len(f.words) != 3:
 		err = errors.New("name an ensemble, a directory and a zoo.cfg")
-	case !f.check && (f.stop == "") == (f.tails == ""):
+	case !f.check && !f.undo && (f.stop == "") == (f.tails == ""):
 		err = errors.New("say how Apache's servers are stopped: -stop or -tails")
 	}
 	return help, err
@@ -138,7 +154,7 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 
 // runSwitch runs zooid migrate switch, which puts a Zooid server in the place of an ensemble.
 func (p *Program) runSwitch(args []string, stdout, stderr io.Writer) int {
-	f := switchFlags{program: p}
+	f := switchFlags{program: p, try: proof.NewTry()}
 	help, err := f.parse(args)
 	if help {
 		fmt.Fprint(stdout, switchHelp)
@@ -157,34 +173,77 @@ func (p *Program) runSwitch(args []string, stdout, stderr io.Writer) int {
 			f.words[2])
 		return switchUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	surviveWriting()
 	f.says = &sayer{w: stderr, line: terminal.NewProgress(stderr)}
 	code, err := f.run(ctx, os.Stdin, stderr)
 	if err != nil {
 		f.says.say("zooid migrate switch: " + err.Error())
 	}
+	f.says.close()
 	return code
 }
 
-// run carries out the switch.
+// surviveWriting keeps the process from being ended by SIGPIPE when its terminal is lost. Its commands aren't affected.
+func surviveWriting() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
+// run carries out the switch, or goes on with one that was cut short, or undoes it.
 func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer) (int, error) {
 	o := migrate.ImportOptions{Dir: f.server.Storage.DataDir, LogDir: f.server.Storage.DataLogDir}
-	if err := o.Free(); err != nil {
-		return switchRefused, err
-	}
 	if f.seed != "" {
 		o.Voters = voters(f.server)
 		o.Copy = func(snapshot string, digest uint64, stay bool) error { return f.seeds(ctx, snapshot, digest, stay) }
 	}
-	copied, end, err := f.begin(ctx)
+	copied, follows, end, err := f.begin()
 	if err != nil {
 		return switchRefused, err
 	}
 	defer func() { // its error matters only where the end is awaited
 		_ = end()
 	}()
+	before, err := f.openJournal()
+	if err != nil {
+		return switchRefused, err
+	}
+	if f.journal != nil {
+		defer f.journal.Close()
+	}
+	if before.Step != stepRelease { // then servers may run
+		held, err := proof.Hold(o.Dir, o.LogDir)
+		if err != nil {
+			return switchRefused, fmt.Errorf("make a data directory in %s: %w", o.Dir, err)
+		}
+		f.held = held
+		defer held.Release()
+	}
+	switch {
+	case f.undo:
+		return f.undoLast(ctx, before, &o)
+	case before.Step == stepRelease && f.check:
+		return switchRefused, errors.New("an earlier try has begun to release the new servers. Run the command without -check: it goes on")
+	case before.Step == stepRelease:
+		return f.release(ctx, before, stderr)
+	}
+	if before.Step != "" && !f.check {
+		if err := dropOf(o.Dir, before.Try); err != nil {
+			return switchRefused, err
+		}
+	}
+	if err := f.free(&o); err != nil {
+		return switchRefused, err
+	}
+	follows(ctx)
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
+	if before.Step != "" && !f.check {
+		stopped, err := f.stillStopped(ctx, copied, before)
+		if err != nil {
+			return switchRefused, err
+		}
+		if stopped {
+			return f.goOn(ctx, copied, end, before, &o, stdin, stderr)
+		}
+	}
 	if err := f.await(ctx, copied); err != nil {
 		return switchRefused, err
 	}
@@ -204,28 +263,78 @@ func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 	if err := f.await(ctx, copied); err != nil {
 		return switchRefused, err
 	}
-	if err := f.takeOver(ctx, copied, end, o); err != nil {
-		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server%s",
-			err, f.planted())
+	if err := f.free(&o); err != nil { // a server can't have begun there, but a person may have put files
+		return switchRefused, err
 	}
-	return f.startServer(ctx, stderr)
+	at := f.mark(ctx, copied)
+	e := copied.Ensemble()
+	return f.carryOut(ctx, copied, end, &stopPlan{Ensemble: e, At: at, Before: proof.Probe(ctx, allPorts(&e))}, &o, stderr)
 }
 
-// begin starts to follow the ensemble, until end is called.
-func (f *switchFlags) begin(ctx context.Context) (copied *follow.Follower, end func() error, err error) {
+// carryOut stops the ensemble, makes the new servers' data, and starts them.
+func (f *switchFlags) carryOut(ctx context.Context, copied *follow.Follower, end func() error, s *stopPlan,
+	o *migrate.ImportOptions, stderr io.Writer) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return switchRefused, errors.New("interrupted; nothing was changed")
+	}
+	if err := f.journal.Begin(f.try, stepStop, s); err != nil {
+		return switchRefused, fmt.Errorf("nothing was changed: %w", err)
+	}
+	signal.Ignore(syscall.SIGHUP) // from here on it goes on without its terminal, and so do its commands
+	f.stopped = time.Now()
+	made, err := f.takeOver(ctx, copied, end, s, o)
+	if err == nil {
+		err = f.stillClosed(ctx, s)
+	}
+	if err == nil && ctx.Err() != nil {
+		err = errInterrupted
+	}
+	if err == nil {
+		err = f.journal.Begin(f.try, stepRelease, releasePlan{Zxid: made.Zxid, Stopped: f.stopped})
+	}
+	if err != nil {
+		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server%s",
+			err, f.dropAll(ctx, o.Dir))
+	}
+	return f.releaseAll(ctx, made.Zxid, stderr)
+}
+
+// free returns an error if the directories hold data that isn't of this command.
+func (f *switchFlags) free(o *migrate.ImportOptions) error {
+	m, err := proof.FindMark(o.Dir)
+	if err == nil && m != nil {
+		err = fmt.Errorf("import into %s: it has data of another switch (try %s, %s) that wasn't released. Undo that one, or remove its data: zooid migrate seed -drop %s",
+			o.Dir, m.Try, m.By, terminal.Quoted(f.words[2]))
+	}
+	if err != nil {
+		return err
+	}
+	return o.Free()
+}
+
+// begin opens the copy. follows starts to follow the ensemble, until end is called, which closes the copy.
+func (f *switchFlags) begin() (copied *follow.Follower, follows func(context.Context), end func() error, err error) {
 	dial, err := f.dialer()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	if copied, err = follow.Open(follow.Options{
-		Dir: f.words[1], ID: f.id, Config: f.config, Dial: dial, Say: f.says.say,
-	}); err != nil {
-		return nil, nil, err
+	o := f.options(dial, f.says.say)
+	o.Look = f.check
+	if copied, err = follow.Open(o); err != nil {
+		return nil, nil, nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	var cancel func()
 	done := make(chan error, 1)
-	go func() { done <- copied.Run(ctx) }()
-	return copied, sync.OnceValue(func() error {
+	follows = func(ctx context.Context) {
+		ctx, cancel = context.WithCancel(ctx)
+		go func() { done <- copied.Run(ctx) }()
+	}
+	return copied, follows, sync.OnceValue(func() error {
+		if cancel == nil { // Run closes the copy
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			return copied.Run(ended)
+		}
 		cancel()
 		return <-done
 	}), nil
@@ -292,12 +401,12 @@ func (f *switchFlags) rehearse(copied *follow.Follower, o migrate.ImportOptions)
 // ask asks the operator to agree.
 func (f *switchFlags) ask(ctx context.Context, stdin io.Reader, copied *follow.Follower) error {
 	e := copied.Ensemble()
-	f.says.say(fmt.Sprintf("Next: Apache's servers %v are stopped. Until the Zooid server is started, this is undone by starting them again.",
+	f.says.say(fmt.Sprintf("Next: Apache's servers %v are stopped, by this command or when it says so; don't stop them before. Until the Zooid server is started, this is undone by starting them again.",
 		ids(&e)))
 	if f.yes {
 		return nil
 	}
-	f.says.say("Type yes to go on:")
+	f.says.say("Once they are being stopped, it goes on even if this terminal is lost (run it in tmux or screen to see it to its end). Type yes to have them stopped:")
 	return agreed(ctx, stdin)
 }
 
@@ -306,52 +415,6 @@ func ids(e *follow.Ensemble) (all []int64) {
 		all = append(all, e.Members[i].ID)
 	}
 	return all
-}
-
-// takeOver stops the ensemble and makes the data directory from its final state.
-func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end func() error,
-	o migrate.ImportOptions) error {
-	e, at := copied.Ensemble(), copied.Status().Zxid
-	f.stopped = time.Now()
-	tails, err := f.tailsOf(ctx, &e, at)
-	if err != nil {
-		return err
-	}
-	if err := end(); err != nil {
-		return err
-	}
-	if now := copied.Ensemble(); now.Version != e.Version {
-		return fmt.Errorf("the ensemble's servers were changed by a reconfig meanwhile, from version %x to %x", e.Version,
-			now.Version)
-	}
-	tail, err := switchover.Proved(&e, tails, f.majority)
-	if err != nil {
-		return err
-	}
-	if err := silent(ctx, &e, tails); err != nil {
-		return err
-	}
-	added, err := copied.Extend(tail)
-	if err != nil {
-		return fmt.Errorf("go on with what Apache's servers had logged: %w", err)
-	}
-	var made *migrate.Made
-	err = copied.View(func(s *apachefiles.State, epoch int64) (err error) {
-		made, err = o.Make(s, epoch)
-		return err
-	})
-	if err == nil {
-		err = made.Write()
-	}
-	if err != nil {
-		return fmt.Errorf("import the copy: %w", err)
-	}
-	if err := f.foundsAlone(); err != nil {
-		return err
-	}
-	f.says.say(fmt.Sprintf("%d servers have stopped at zxid %#x; %d transactions came from their logs. %s has %d znodes and %d sessions with Apache's digest %#x",
-		len(tails), uint64(tail.Last), added, o.Dir, made.Znodes, made.Sessions, made.Digest))
-	return nil
 }
 
 // foundsAlone orders the Zooid server to found its ensemble with the imported data, without waiting for the others of
@@ -365,35 +428,6 @@ func (f *switchFlags) foundsAlone() error {
 		"clients move from Apache to this server's data")
 }
 
-// silent returns an error if a server that is said to have stopped still listens on its election port.
-func silent(ctx context.Context, e *follow.Ensemble, tails map[int64]*apachefiles.Tail) error {
-	var mu sync.Mutex
-	var all error
-	var wg sync.WaitGroup
-	for _, m := range e.Members {
-		if tails[m.ID] == nil {
-			continue
-		}
-		for _, address := range m.Election {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				conn, err := (&net.Dialer{Timeout: probeTime}).DialContext(ctx, "tcp", address)
-				if err != nil {
-					return
-				}
-				conn.Close()
-				mu.Lock()
-				defer mu.Unlock()
-				all = errors.Join(all,
-					fmt.Errorf("server %d is said to have stopped, and something listens on its election port %s", m.ID, address))
-			}()
-		}
-	}
-	wg.Wait()
-	return all
-}
-
 // file returns w if it is an *os.File, nil otherwise: a started process inherits it, and may write to it for ever.
 func file(w io.Writer) *os.File {
 	f, _ := w.(*os.File)
@@ -405,13 +439,26 @@ type sayer struct {
 	mu   sync.Mutex
 	w    io.Writer
 	line *terminal.Progress
+	log  io.WriteCloser // gets everything too; nil for none
+}
+
+func (s *sayer) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.log != nil {
+		s.log.Close()
+	}
 }
 
 func (s *sayer) say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line.End()
-	fmt.Fprintln(s.w, time.Now().Format(time.DateTime), terminal.Visible(text))
+	line := time.Now().Format(time.DateTime) + " " + terminal.Visible(text)
+	fmt.Fprintln(s.w, line)
+	if s.log != nil {
+		fmt.Fprintln(s.log, line)
+	}
 }
 
 // show shows current activity, only on a terminal.

@@ -11,17 +11,10 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/moving/proof"
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
-
-// planted says how to undo what -seed has done.
-func (f *switchFlags) planted() string {
-	if len(f.seeded) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(".\nThe Zooid servers %d may have data now: empty their data directories, all but myid, before the next try, and start none of them",
-		f.seeded)
-}
 
 // startAll runs the operator's command for the Zooid server, or with -seed for each Zooid server.
 func (f *switchFlags) startAll(ctx context.Context, stderr io.Writer) error {
@@ -53,8 +46,15 @@ func (f *switchFlags) startAll(ctx context.Context, stderr io.Writer) error {
 	return errs[0]
 }
 
-// startServer starts the Zooid server, or has it started, and waits until it serves.
-func (f *switchFlags) startServer(ctx context.Context, stderr io.Writer) (int, error) {
+// askPatience is how long an answer may take: a connection that a server accepts while it starts may never get one.
+const askPatience = 5 * time.Second
+
+// otherPatience is how long another server may answer in the place of the one that is to serve.
+const otherPatience = 10 * time.Second
+
+// startServer starts the Zooid server, or has it started, and waits until it serves: with the data that was made, and
+// no less than the zxid that was copied.
+func (f *switchFlags) startServer(ctx context.Context, zxid int64, stderr io.Writer) (int, error) {
 	back := "Don't start Apache's servers now: the way back from here is zooid export (docs/migration.md)."
 	switch {
 	case f.start == "" && f.seed != "":
@@ -81,13 +81,19 @@ func (f *switchFlags) startServer(ctx context.Context, stderr io.Writer) (int, e
 		patience, cancel = context.WithTimeout(ctx, startTimeout)
 		defer cancel()
 	}
+	var other time.Time // since when another server answers
 	for {
-		reasons, err := f.program.Ready(patience, f.server)
-		if err == nil && len(reasons) == 0 {
+		err := f.serves(patience, zxid)
+		if err == nil {
 			break
 		}
-		if err == nil {
-			err = errors.New(reasons[0])
+		switch {
+		case !errors.Is(err, proof.ErrOther):
+			other = time.Time{}
+		case other.IsZero():
+			other = time.Now()
+		case time.Since(other) > otherPatience:
+			return switchSilent, fmt.Errorf("the Zooid server doesn't serve: %w. %s", err, back)
 		}
 		select {
 		case <-patience.Done():
@@ -104,4 +110,26 @@ func (f *switchFlags) startServer(ctx context.Context, stderr io.Writer) (int, e
 		f.says.say("Start the other Zooid servers with empty data directories now, one after the other: each when zooid status shows the one before.")
 	}
 	return switchDone, nil
+}
+
+// serves returns why the server of the directory that was made doesn't serve yet.
+func (f *switchFlags) serves(ctx context.Context, zxid int64) error {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	s, err := f.program.Ask(ctx, f.server)
+	if err != nil {
+		return err
+	}
+	st := &f.server.Storage
+	lineage, err := storage.ReadIdentity(storage.OS{}, st.DataDir, st.DataLogDir)
+	if err != nil {
+		return err
+	}
+	held := false
+	if lock, err := (storage.OS{}).Lock(st.DataDir); err != nil {
+		held = true
+	} else if err := lock.Close(); err != nil {
+		return err
+	}
+	return s.Serves(lineage, zxid, held)
 }

@@ -7,11 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,16 +21,38 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/migrate/learner"
 	"github.com/zooid-project/zooid/internal/migrate/switchover"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 )
 
-// tailsOf stops the servers of an ensemble, and returns their tails after a zxid.
-func (f *switchFlags) tailsOf(ctx context.Context, e *follow.Ensemble,
-	after int64) (map[int64]*apachefiles.Tail, error) {
+// An ending is what came from the machine of a server that is said to have stopped.
+type ending struct {
+	tail *apachefiles.Tail
+	said *proof.Testimony // nil if there was none
+}
+
+// request returns what is asked about a server's end.
+func (f *switchFlags) request(m *learner.Member, after int64) string {
+	return proof.Request{After: after, Try: f.try, Ports: ports(m)}.String()
+}
+
+// ports returns the addresses at which a server may listen.
+func ports(m *learner.Member) []string { return slices.Concat(m.Election, otherPorts(m)) }
+
+// otherPorts returns those at which it doesn't listen all the time.
+func otherPorts(m *learner.Member) []string {
+	if m.Client == "" {
+		return m.Quorum
+	}
+	return append(slices.Clone(m.Quorum), m.Client)
+}
+
+// endings stops the servers of an ensemble, and returns their tails after a zxid.
+func (f *switchFlags) endings(ctx context.Context, e *follow.Ensemble, after int64) (map[int64]ending, error) {
 	if f.tails != "" {
 		return f.collect(ctx, e, after)
 	}
 	var mu sync.Mutex
-	tails := map[int64]*apachefiles.Tail{}
+	tails := map[int64]ending{}
 	var wg sync.WaitGroup
 	for i := range e.Members {
 		wg.Add(1)
@@ -57,27 +80,35 @@ func (f *switchFlags) tailsOf(ctx context.Context, e *follow.Ensemble,
 var errInterrupted = errors.New("interrupted")
 
 // stopOne runs the operator's command for one server.
-func (f *switchFlags) stopOne(ctx context.Context, m *learner.Member, after int64) (*apachefiles.Tail, error) {
+func (f *switchFlags) stopOne(ctx context.Context, m *learner.Member, after int64) (ended ending, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	host, _, err := net.SplitHostPort(m.Quorum[0])
 	if err != nil {
-		return nil, err
+		return ended, err
 	}
 	var out, said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "sh", "-c", f.stop)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("ZK_ID=%d", m.ID), "ZK_HOST="+host,
-		fmt.Sprintf("ZK_AFTER=%#x", uint64(after)))
+	cmd := operatorCommand(ctx, f.stop,
+		[]string{fmt.Sprintf("ZK_ID=%d", m.ID), "ZK_HOST=" + host, "ZK_AFTER=" + f.request(m, after)})
 	cmd.Stdout, cmd.Stderr = &atMost{b: &out, left: apachefiles.TailBytesMax}, &atMost{b: &said, left: saidMax}
-	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("the command failed: %w: %s", err, strings.TrimSpace(said.String()))
+		return ended, fmt.Errorf("the command failed: %w%s", err, quoted(&said))
 	}
-	tail, err := apachefiles.ParseTail(&out)
-	if err != nil {
-		return nil, fmt.Errorf("what the command has printed: %w: %s", err, strings.TrimSpace(said.String()))
+	if ended.said, err = proof.FindTestimony(out.Bytes()); err != nil && !errors.Is(err, proof.ErrNoTestimony) {
+		return ended, err
 	}
-	return tail, nil
+	if ended.tail, err = apachefiles.ParseTail(&out); err != nil {
+		return ended, fmt.Errorf("what the command has printed: %w%s", err, quoted(&said))
+	}
+	return ended, nil
+}
+
+// quoted returns what a command has said, as the end of a message; "" if it has said nothing.
+func quoted(said *bytes.Buffer) string {
+	if text := strings.TrimSpace(said.String()); text != "" {
+		return ": " + text
+	}
+	return ""
 }
 
 // saidMax is how much of a command's standard error is shown.
@@ -100,31 +131,41 @@ func (w *atMost) Write(p []byte) (int, error) {
 const collectPoll = 100 * time.Millisecond
 
 // collect waits for the files that the operator brings.
-func (f *switchFlags) collect(ctx context.Context, e *follow.Ensemble,
-	after int64) (map[int64]*apachefiles.Tail, error) {
+func (f *switchFlags) collect(ctx context.Context, e *follow.Ensemble, after int64) (map[int64]ending, error) {
+	commands := ""
+	for i := range e.Members {
+		m := &e.Members[i]
+		commands += fmt.Sprintf("    zooid migrate tail -after %s /var/lib/zookeeper > tail.%d\n", f.request(m, after), m.ID)
+	}
 	f.says.say(fmt.Sprintf(`Stop Apache's servers %v now, all of them, so that nothing starts them again:
     systemctl disable --now zookeeper
-Then run on the machine of each server, with its id for ID and its dataDir (and -datalogdir, if it has one):
-    zooid migrate tail -after %#x /var/lib/zookeeper > tail.ID
-and put the files into %s. To undo: start Apache's servers again, and interrupt this command.`, ids(e), uint64(after),
-		f.tails))
-	tails := map[int64]*apachefiles.Tail{}
+Then run on the machine of each server, as root or as the server's user, with its dataDir (and -datalogdir, if it has one):
+%sand put the files into %s. To undo: start Apache's servers again, and interrupt this command.`,
+		ids(e), commands, f.tails))
+	tails := map[int64]ending{}
+	strange := map[int64]bool{}
 	for {
 		for i := range e.Members {
 			id := e.Members[i].ID
-			if tails[id] != nil {
+			if tails[id].tail != nil {
 				continue
 			}
 			tail, err := tailFile(filepath.Join(f.tails, fmt.Sprintf("tail.%d", id)))
 			switch {
+			case err == nil && (tail.said == nil || tail.said.Try != f.try):
+				if !strange[id] {
+					strange[id] = true
+					f.says.say(fmt.Sprintf("%s/tail.%d isn't of this try and is passed over: print it by the command above, once the server has stopped",
+						f.tails, id))
+				}
 			case err == nil:
 				tails[id] = tail
-				f.says.say(fmt.Sprintf("server %d has stopped at zxid %#x", id, uint64(tail.Last)))
+				f.says.say(fmt.Sprintf("the log of server %d ends at zxid %#x", id, uint64(tail.tail.Last)))
 			case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, apachefiles.ErrNoTail):
 				return nil, err
 			}
 		}
-		if _, err := switchover.Proved(e, tails, f.majority); err == nil {
+		if _, err := switchover.Proved(e, tailsIn(tails), f.majority); err == nil {
 			return tails, nil
 		}
 		select {
@@ -135,11 +176,32 @@ and put the files into %s. To undo: start Apache's servers again, and interrupt 
 	}
 }
 
-func tailFile(path string) (*apachefiles.Tail, error) {
+// tailsIn returns the tails of endings.
+func tailsIn(all map[int64]ending) map[int64]*apachefiles.Tail {
+	tails := map[int64]*apachefiles.Tail{}
+	for id, end := range all {
+		tails[id] = end.tail
+	}
+	return tails
+}
+
+// tailFile reads a file that the operator has brought.
+func tailFile(path string) (ended ending, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return ended, err
 	}
 	defer file.Close()
-	return apachefiles.ParseTail(file)
+	head, err := io.ReadAll(io.LimitReader(file, testimonyMax))
+	if err != nil {
+		return ended, err
+	}
+	if ended.said, err = proof.FindTestimony(head); err != nil && !errors.Is(err, proof.ErrNoTestimony) {
+		return ended, err
+	}
+	ended.tail, err = apachefiles.ParseTail(io.MultiReader(bytes.NewReader(head), file))
+	return ended, err
 }
+
+// testimonyMax bounds what comes before a tail in a file: a testimony, and what a login shell says.
+const testimonyMax = 1 << 20

@@ -3,47 +3,54 @@
 package moving
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const tailHelp = `usage: zooid migrate tail -after ZXID [-datalogdir APACHE_LOGDIR] APACHE_DATADIR
+const tailHelp = `usage: zooid migrate tail -after REQUEST [flags] APACHE_DATADIR
 
 Prints what the log of an Apache ZooKeeper server that has stopped holds behind a zxid, for
-zooid migrate switch. Run it on the server's machine, once the server has stopped and nothing
-starts it again. Apache's files are only read.
+zooid migrate switch, and what is known here about the server's end: who has its files open, and
+whether its ports are closed. Run it on the server's machine, as root or as the server's user,
+once the server has stopped and nothing starts it again. REQUEST is $ZK_AFTER, or what switch
+prints: a zxid, the name of the try, the server's ports. Apache's files are only read.
+
+  -datalogdir DIR  Apache's dataLogDir, if it has one
+  -zoocfg FILE     Apache's zoo.cfg, which says what dataLogDir is; a zoo.cfg beside the data is found
+  -without-log     there is no log
 
 exit code: 0 printed; 1 it can't be; 2 wrong arguments.
 `
 
 // runTail runs zooid migrate tail, which prints a server's tail.
 func runTail(args []string, stdout, stderr io.Writer) int {
-	var logDir, after string
+	var from apacheDirs
+	var after string
 	flags := flag.NewFlagSet("zooid migrate tail", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&logDir, "datalogdir", "", "")
+	from.register(flags)
 	flags.StringVar(&after, "after", "", "")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, tailHelp)
 		return 0
 	}
-	zxid, badZxid := strconv.ParseInt(after, 0, 64)
+	asked, badRequest := proof.ParseRequest(after)
 	switch {
 	case err != nil:
 	case flags.NArg() != 1:
 		err = errors.New("name Apache's dataDir")
-	case badZxid != nil || zxid < 0:
-		err = errors.New("-after: want a zxid as zooid migrate switch prints it, such as 0x500000123")
+	case badRequest != nil:
+		err = fmt.Errorf("-after: %w", badRequest)
 	case terminal.Is(stdout):
 		err = errors.New("the tail isn't for a terminal: send it to a file, or let zooid migrate switch run the command")
 	}
@@ -51,51 +58,76 @@ func runTail(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "zooid migrate tail: %v\n\n%s", err, tailHelp)
 		return 2
 	}
-	tail, err := readTail(flags.Arg(0), logDir, zxid)
+	tail, said, err := from.tail(flags.Arg(0), asked, stderr)
 	if err == nil {
-		_, err = stdout.Write(tail.Append(nil))
+		_, err = stdout.Write(tail.Append([]byte(said.Line())))
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid migrate tail:", terminal.Visible(err.Error()))
 		return 1
 	}
 	fmt.Fprintf(stderr, "%s: last zxid %#x, epoch %d, %d transactions behind %#x\n", flags.Arg(0), uint64(tail.Last),
-		tail.Current, len(tail.Records), uint64(zxid))
+		tail.Current, len(tail.Records), uint64(asked.After))
+	if f := &said.Files; !f.Known {
+		fmt.Fprintf(stderr, "zooid migrate tail: who has the server's files open isn't known: %s\n", terminal.Visible(f.Why))
+	}
 	return 0
 }
 
-// readTail reads the tail of a stopped server.
-func readTail(dir, logDir string, after int64) (*apachefiles.Tail, error) {
-	for _, d := range []string{dir, logDir} {
-		if d == "" {
-			continue
-		}
-		if pid := holder("/proc", filepath.Join(d, apachefiles.Version2)); pid != "" {
-			return nil, fmt.Errorf("read the tail of %s: the process %s has files open there. Stop the server first", d, pid)
-		}
+// tail finds the log's directory, and reads the tail.
+func (a *apacheDirs) tail(dir string, asked proof.Request,
+	stderr io.Writer) (*apachefiles.Tail, *proof.Testimony, error) {
+	a.dir = dir
+	found, err := a.find()
+	if found != "" {
+		fmt.Fprintln(stderr, terminal.Visible(found))
 	}
-	return apachefiles.ReadTail(dir, logDir, after)
+	if err == nil {
+		err = a.logged()
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the tail of %s: %w", dir, err)
+	}
+	return readTail(dir, a.logDir, asked)
 }
 
-// holder returns a process that has a file of a directory open, "" if none is known. Linux shows open files only to
-// the process's own user and to root.
-func holder(proc, dir string) (pid string) {
-	dir, err := filepath.Abs(dir)
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
+// readTail reads the tail of a stopped server, and looks for signs that it hasn't stopped: before, and again
+// afterwards, as a server that ends meanwhile has written more.
+func readTail(dir, logDir string, asked proof.Request) (*apachefiles.Tail, *proof.Testimony, error) {
+	if _, err := unheld(dir, logDir); err != nil {
+		return nil, nil, fmt.Errorf("read the tail of %s: %w. Stop the server first", dir, err)
 	}
+	tail, err := apachefiles.ReadTail(dir, logDir, asked.After)
 	if err != nil {
-		return ""
+		return nil, nil, err
 	}
-	links, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "fd", "*"))
-	if err != nil {
-		return ""
+	said := &proof.Testimony{Try: asked.Try, Last: tail.Last, Ports: proof.Probe(context.Background(), asked.Ports)}
+	if said.Files, err = unheld(dir, logDir); err != nil {
+		return nil, nil, fmt.Errorf("read the tail of %s: %w. Stop the server first", dir, err)
 	}
-	for _, link := range links {
-		if file, err := os.Readlink(link); err == nil && strings.HasPrefix(file, dir+string(filepath.Separator)) {
-			pid, _, _ = strings.Cut(strings.TrimPrefix(link, proc+"/"), "/")
-			return pid
+	for address, port := range said.Ports { // any of them
+		if port == proof.Open {
+			return nil, nil, fmt.Errorf("read the tail of %s: something listens on the server's port %s. Stop the server first",
+				dir, address)
 		}
 	}
-	return ""
+	return tail, said, nil
+}
+
+// unheld says what is known of who has an Apache server's files open. The error names who has.
+func unheld(dir, logDir string) (proof.Files, error) {
+	dirs := []string{dir}
+	if logDir != "" && filepath.Clean(logDir) != filepath.Clean(dir) {
+		dirs = append(dirs, logDir)
+	}
+	for i, d := range dirs {
+		if st, err := os.Stat(filepath.Join(d, apachefiles.Version2)); err == nil && st.IsDir() {
+			dirs[i] = filepath.Join(d, apachefiles.Version2)
+		}
+	}
+	files, err := proof.Holders(dirs...)
+	if err == nil && files.Held != "" {
+		err = errors.New(files.Held)
+	}
+	return files, err
 }

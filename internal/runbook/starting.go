@@ -65,6 +65,9 @@ var starting = []Entry{
 	{"ZD-1125", "The audit log can't be opened",
 		"audit.file names a file that this user may not write, or whose directory doesn't exist. No server starts that would not be audited.",
 		"Make the directory, correct the path, or remove audit.enable."},
+	{"ZD-1126", "The data directory belongs to a move from Apache that isn't finished",
+		"'zooid migrate switch' has made the data, and has not released it: it was cut short, or it is still at it. Apache's servers may have gone on since. A server that served the data would be a second tree.",
+		"To go on: run the same 'zooid migrate switch' again on the machine named in the message; it continues from its journal. To undo: start Apache's servers, and run the same command with -undo; or, on this machine, zooid migrate seed -drop ZOOCFG."},
 }
 
 // securing has the codes of keys, certificates, logins and secrets.

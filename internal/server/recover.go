@@ -3,6 +3,8 @@ package server
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
+	"io"
 
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -35,4 +37,32 @@ func (s *Server) reportRecovery(r storage.Recovery) {
 	if r.Undone {
 		s.log.Warn("a snapshot from a peer was half installed at the crash and is given up")
 	}
+}
+
+// lockData locks the data directory as storage.Open does, which takes its own lock: that has to be closed before. Close
+// may be called again.
+func lockData(opt Options) (io.Closer, error) {
+	if err := (storage.OS{}).MkdirAll(opt.DataDir); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	lock, err := storage.OS{}.Lock(opt.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("open the data directory %s: %w", dirsOf(opt), err)
+	}
+	return &onceClosed{Closer: lock}, nil
+}
+
+// onceClosed is closed once.
+type onceClosed struct {
+	io.Closer
+	closed bool
+}
+
+// Close closes it, unless it is closed.
+func (c *onceClosed) Close() error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	return c.Closer.Close()
 }

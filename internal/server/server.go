@@ -195,6 +195,12 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 			return runbook.Errorf("ZD-1203", "%w", err)
 		}
 	}
+	// While it finds out how to begin, nobody else may write to the directory, as zooid migrate switch does.
+	finding, err := lockData(opt)
+	if err != nil {
+		return err
+	}
+	defer func() { finding.Close() }()
 	begin, err := s.beginning(opt, listener)
 	if err != nil {
 		return err
@@ -205,6 +211,9 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 	limits := spaceLimits(opt)
 	s.spaceRefuse = uint64(limits.RefuseBytes)
 	open := func() (err error) {
+		if err := finding.Close(); err != nil {
+			return err
+		}
 		s.dir, err = storage.Open(storage.Options{
 			Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: begin.Cluster, CacheSize: cacheSize(opt), Space: limits,
 			OnSync: s.synced, Wait: func() bool { return s.pause(roomPause) },

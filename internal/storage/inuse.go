@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -18,4 +21,30 @@ func InUse(dir string) bool {
 		}
 	}
 	return false
+}
+
+// RemoveData removes the files that InUse looks for and the reserve, IDENTITY last: a server that is started in between
+// refuses. The caller knows that no server has the directory, and whose the files are.
+func RemoveData(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, last := range []bool{false, true} {
+		for _, e := range entries {
+			n := e.Name()
+			own := n == identityName || n == reserveName || strings.HasSuffix(n, segmentSuffix) ||
+				strings.HasSuffix(n, snapshotSuffix)
+			if !own || (n == identityName) != last {
+				continue
+			}
+			if err := os.Remove(filepath.Join(dir, n)); err != nil {
+				return err
+			}
+		}
+	}
+	return OS{}.SyncDir(dir)
 }

@@ -110,7 +110,7 @@ func TestLiveFiles(t *testing.T) {
 					if err := os.WriteFile(SnapshotPath(dir, walk.Zxid), file.Bytes(), 0o600); err != nil {
 						t.Fatal(err)
 					}
-					if err := Purge(dir, walk.Zxid); err != nil {
+					if err := Purge(dir, walk.Zxid, func(string) bool { return true }); err != nil {
 						t.Fatal(err)
 					}
 					walk = nil

@@ -27,7 +27,7 @@ type LogWriter struct {
 // CreateLog creates the log whose first transaction is zxid, in a dataDir. It replaces an existing log of that name,
 // which can't hold a complete record.
 func CreateLog(dir string, zxid int64) (*LogWriter, error) {
-	f, err := CreateFile(filepath.Join(dir, Version2, fmt.Sprintf("log.%x", zxid)))
+	f, err := CreateFile(LogPath(dir, zxid))
 	if err != nil {
 		return nil, fmt.Errorf("begin a log: %w", err)
 	}
@@ -154,13 +154,48 @@ func (k *SnapshotWalk) seal(b []byte, from int) []byte {
 // Abandon ends a walk that won't be finished.
 func (k *SnapshotWalk) Abandon() { k.s.walks-- }
 
+// LogPath returns the path of the log in a dataDir whose first transaction is zxid.
+func LogPath(dir string, zxid int64) string {
+	return filepath.Join(dir, Version2, fmt.Sprintf("log.%x", zxid))
+}
+
 // SnapshotPath returns the path of the snapshot of a zxid in a dataDir.
 func SnapshotPath(dir string, zxid int64) string {
 	return filepath.Join(dir, Version2, fmt.Sprintf("snapshot.%x", zxid))
 }
 
-// Purge removes the snapshots before the one of zxid, and the logs that only they need. A zxid of -1 removes all.
-func Purge(dir string, zxid int64) error {
+// Purge removes the snapshots before the one of zxid, and the logs that only they need, as far as they are own. The
+// snapshot of zxid must be durable under its name.
+func Purge(dir string, zxid int64, own func(path string) bool) error {
+	return purge(dir, func(snapshots, logs []numbered) (old []numbered) {
+		for i, l := range logs {
+			if i+1 < len(logs) && logs[i+1].zxid <= zxid+1 {
+				old = append(old, l)
+			}
+		}
+		for _, s := range snapshots {
+			if s.zxid < zxid {
+				old = append(old, s)
+			}
+		}
+		return old
+	}, own)
+}
+
+// PurgeOthers removes all snapshots and logs but the snapshot of zxid, as far as they are own.
+func PurgeOthers(dir string, zxid int64, own func(path string) bool) error {
+	return purge(dir, func(snapshots, logs []numbered) []numbered {
+		for _, s := range snapshots {
+			if s.zxid != zxid {
+				logs = append(logs, s)
+			}
+		}
+		return logs
+	}, own)
+}
+
+// purge removes what old chooses.
+func purge(dir string, old func(snapshots, logs []numbered) []numbered, own func(path string) bool) error {
 	dir = filepath.Join(dir, Version2)
 	snapshots, err := list(dir, snapshotZxid)
 	if err != nil {
@@ -170,17 +205,12 @@ func Purge(dir string, zxid int64) error {
 	if err != nil {
 		return err
 	}
-	for i, l := range logs {
-		if zxid < 0 || i+1 < len(logs) && logs[i+1].zxid <= zxid+1 {
-			err = errors.Join(err, remove(l.path))
+	for _, f := range old(snapshots, logs) {
+		if own(f.path) {
+			err = errors.Join(err, remove(f.path))
 		}
 	}
-	for _, s := range snapshots {
-		if zxid < 0 || s.zxid < zxid {
-			err = errors.Join(err, remove(s.path))
-		}
-	}
-	return err
+	return errors.Join(err, syncDir(dir))
 }
 
 func remove(path string) error {
@@ -188,4 +218,10 @@ func remove(path string) error {
 		return err
 	}
 	return nil
+}
+
+// Rename renames a file of a dataDir's version-2, durably.
+func Rename(dir, from, to string) error {
+	dir = filepath.Join(dir, Version2)
+	return errors.Join(os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)), syncDir(dir))
 }

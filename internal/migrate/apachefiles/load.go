@@ -45,6 +45,8 @@ type Report struct {
 	Mismatch     *DigestMismatch // the first digest that differs, nil if none does
 	Uncovered    int64           // 0, or the zxid up to which the snapshot has transactions that are in no log
 	Epoch        int64           // the highest that the server had accepted
+	Last         []byte          // the last transaction that was replayed, nil if none was
+	BeforeLast   int64           // the zxid before it
 }
 
 // PassedOver is a snapshot that isn't complete.
@@ -370,9 +372,11 @@ func (l *loader) log(f numbered, newest bool) error {
 			l.report.Gaps = append(l.report.Gaps, Gap{before, t.zxid, f.path})
 		}
 		begun = true
+		previous := l.state.Zxid
 		if err := l.replay(&t, f.path); err != nil {
 			return err
 		}
+		l.report.Last, l.report.BeforeLast = append(l.report.Last[:0], record...), previous
 		if l.report.Transactions%progressStep == 0 {
 			l.tell(counted, 0)
 		}

@@ -32,6 +32,7 @@ type Leader struct {
 	first   int64    // number of the first in history; numbers count up, whatever the zxids are
 	before  int64    // zxid of the transaction before history
 	bytes   int
+	read    bool          // the log has been read to where the server is, or was
 	life    int64         // counts the states: 1, 2, 3...
 	changed chan struct{} // closed at the next change
 
@@ -185,13 +186,34 @@ func (l *Leader) serve(conn net.Conn) error {
 	return fmt.Errorf("observer %d: %w", o.id, err)
 }
 
-// behind returns an error if the leader's state is older than the observer's, as it is for a moment after a start,
-// until the log has been read. A snapshot of that state would leave the observer with overlapping logs: Apache reads
-// them one after the other when it starts, and would apply some transactions twice.
+// errNotRead says that the log hasn't been read yet to where the server is, as for a moment after a start. What an
+// observer has can't be judged before.
+var errNotRead = errors.New("the log hasn't been read yet")
+
+// hasRead notes that the log has been read to where the server is.
+func (l *Leader) hasRead() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read = true
+}
+
+// unread returns errNotRead until the log has been read, err afterwards.
+func (l *Leader) unread(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.read {
+		return errNotRead
+	}
+	return err
+}
+
+// behind returns an error if the leader's state is older than the observer's. A snapshot of that state would leave the
+// observer with overlapping logs: Apache reads them one after the other when it starts, and would apply some
+// transactions twice.
 func (l *Leader) behind(id, last int64) error {
 	if zxid, _ := l.at(); last > zxid {
-		return fmt.Errorf("observer %d is at zxid %#x, and the log was read up to %#x: it has to wait. If this goes on, its directory is of another history; empty it",
-			id, uint64(last), uint64(zxid))
+		return l.unread(fmt.Errorf("observer %d is at zxid %#x, and the log was read up to %#x: it has to wait. If this goes on, its directory is of another history; empty it",
+			id, uint64(last), uint64(zxid)))
 	}
 	return nil
 }
@@ -254,8 +276,8 @@ func (o *observer) greet() (last int64, err error) {
 	}
 	_, o.epoch = o.l.at()
 	if accepted := hello.Zxid >> 32; accepted > o.epoch || o.epoch == 0 {
-		return 0, fmt.Errorf("observer %d has promised epoch %d to another leader, and Zooid is in epoch %d: its directory is of another history; empty it",
-			o.id, accepted, o.epoch)
+		return 0, o.l.unread(fmt.Errorf("observer %d has promised epoch %d to another leader, and Zooid is in epoch %d: its directory is of another history; empty it",
+			o.id, accepted, o.epoch))
 	}
 	err = o.send(
 		learner.Packet{Type: learner.LeaderHello, Zxid: o.epoch << 32, Data: jute.AppendInt(nil, protocolVersion)})

@@ -78,9 +78,22 @@ func TestHostileObservers(t *testing.T) {
 			packet(learner.Revalidate, -1, []byte("x")),
 			packet(learner.Ack, 5<<32, nil)), "EOF"},
 	} {
-		err := leading5().serve(&scripted{in: bytes.NewReader(c.sends)})
+		l := leading5()
+		l.hasRead()
+		err := l.serve(&scripted{in: bytes.NewReader(c.sends)})
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want %q", name, err, c.says)
+		}
+	}
+}
+
+// TestUnread: what an observer has isn't judged before the log has been read, as after each start.
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	later := append(hello(1, 4), packet(learner.AckEpoch, 5<<32|1<<20, jute.AppendInt(nil, 4))...)
+	for name, sends := range map[string][]byte{"a later epoch": hello(1, 6), "a later zxid": later} {
+		if err := leading5().serve(&scripted{in: bytes.NewReader(sends)}); !errors.Is(err, errNotRead) {
+			t.Errorf("%s: %v; want %v", name, err, errNotRead)
 		}
 	}
 }

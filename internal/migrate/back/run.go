@@ -35,6 +35,10 @@ type Options struct {
 	Say func(string)
 	// Watch, if not nil, is called with the progress some fifty times a second.
 	Watch func(Progress)
+	// Whole, if not nil, reports that the server's log is known to have everything that the ensemble has acknowledged,
+	// though the server may not have led when it answered last: it led when so many others had stopped that each majority
+	// of the rest needs it.
+	Whole func() bool
 }
 
 // A Progress says how far the server and the observers are.
@@ -105,6 +109,9 @@ func readOn(ctx context.Context, s *source, o *Options) (mode string, err error)
 		if a.Mode != "" {
 			mode = a.Mode
 		}
+		if err == nil && a.Mode != "" && s.tree.LastZxid() >= a.Zxid {
+			s.leader.hasRead()
+		}
 		if o.Watch != nil && err == nil {
 			o.Watch(Progress{Answer: a, Read: s.leader.state.Zxid, Observers: s.leader.peersNow()})
 		}
@@ -148,13 +155,14 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 	if _, err := o.Ask(ctx); err == nil {
 		return Done{}, errors.New("the Zooid server still answers: what it does from now on, the observers won't have. Stop it first, then this command")
 	}
-	if mode != "leader" && mode != "standalone" {
+	if mode != "leader" && mode != "standalone" && (o.Whole == nil || !o.Whole()) {
 		return Done{}, fmt.Errorf("the server was %q when it answered last: only the leader's log has everything. Take zooid export of the leader's directory",
 			mode)
 	}
 	if _, err := s.poll(ctx, nil); err != nil {
 		return Done{}, err
 	}
+	s.leader.hasRead()
 	if err := storage.Describe(io.Discard, nil, o.Dirs...); err != nil {
 		return Done{}, err
 	}
@@ -240,7 +248,7 @@ func accept(l net.Listener, from []netip.Addr, open *connections, say func(strin
 		}
 		wait.Go(func() {
 			defer open.remove(conn)
-			if err := serve(conn); err != nil && !errors.Is(err, net.ErrClosed) {
+			if err := serve(conn); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, errNotRead) {
 				say(err.Error())
 			}
 		})

@@ -17,8 +17,15 @@ import (
 
 // Options say whom to follow, and where the copy is kept.
 type Options struct {
-	// Dir becomes an Apache dataDir, with version-2 in it.
+	// Dir becomes an Apache dataDir, with version-2 in it. It must be new or empty, or a copy that Zooid keeps
+	// (proof.Copy).
 	Dir string
+	// Ensemble is how the operator names the ensemble, for the mark in Dir.
+	Ensemble string
+	// Adopt takes a copy in Dir that a version without marks has made.
+	Adopt bool
+	// Look writes nothing in Dir: the copy is brought up to date in memory.
+	Look bool
 	// ID is the follower's id among the servers. No server may have it.
 	ID int64
 	// Config returns the ensemble's configuration. It is used until the leader sends one.
@@ -45,6 +52,7 @@ type Follower struct {
 	current int64  // epoch of the leader that was followed last
 	last    string // that leader's address
 	anew    bool   // everything must be received from the leader again
+	newest  lastTxn
 
 	// mu guards the following fields. The following goroutine changes them; clients read them.
 	mu       sync.RWMutex
@@ -92,12 +100,12 @@ func Open(o Options) (*Follower, error) {
 	if o.ReceivedMax == 0 {
 		o.ReceivedMax = apachefiles.ReceivedBytesMax
 	}
-	k, state, err := openKeeper(o.Dir, o.Say)
+	k, state, err := openKeeper(&o)
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{o: o, keep: k, state: state, since: time.Now()}
-	if f.accepted, f.current, err = apachefiles.ReadEpochs(o.Dir); err != nil {
+	f := &Follower{o: o, keep: k, state: state, newest: k.last, since: time.Now()}
+	if f.accepted, f.current, err = k.promised(); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
 	f.at.Zxid = state.Zxid
@@ -127,6 +135,9 @@ func (f *Follower) Run(ctx context.Context) error {
 	pause := retryMin
 	for ctx.Err() == nil {
 		live, err := f.once(ctx)
+		if errors.Is(err, errAnother) {
+			err = f.keep.fail(err)
+		}
 		if f.keep.err != nil {
 			break
 		}
@@ -256,6 +267,7 @@ type session struct {
 	l       *learner.Learner
 	in      *learner.Reader
 	next    *apachefiles.State // received, and fuzzy until takeOver; nil for none
+	expects []byte             // the transaction that the leader must send first; nil for any
 	live    bool
 }
 
@@ -264,7 +276,11 @@ func (s *session) run() error {
 	o := learner.Options{
 		ID: f.o.ID, AcceptedEpoch: f.accepted, CurrentEpoch: f.current, Zxid: f.state.Zxid, ConfigVersion: f.version,
 	}
+	if f.newest.record != nil {
+		o.Zxid, s.expects = f.newest.before, f.newest.record
+	}
 	if f.anew {
+		s.expects = nil
 		o.Zxid, o.CurrentEpoch = 0, 0
 		s.next = apachefiles.NewLive()
 	}
@@ -311,6 +327,9 @@ func (s *session) take(step *learner.Step) error {
 		}
 	}
 	if step.Current != 0 {
+		if err := s.known(step.Announced); err != nil {
+			return err
+		}
 		if err := s.takeOver(step.Current); err != nil {
 			return err
 		}
@@ -343,7 +362,7 @@ func (s *session) receive() error {
 		return err
 	}
 	state.Zxid = s.l.Zxid()
-	s.next = state
+	s.next, s.expects = state, nil
 	s.in.R = bufio.NewReaderSize(rest, 256<<10)
 	return nil
 }
@@ -358,9 +377,13 @@ func (s *session) apply(record []byte) error {
 		}
 		return nil
 	}
+	if s.expects != nil {
+		return s.recognize(record)
+	}
 	if err := f.keep.append(f.state, record); err != nil {
 		return err
 	}
+	f.newest = lastTxn{append(f.newest.record[:0], record...), f.state.Zxid}
 	f.mu.Lock()
 	done, err := f.state.Apply(record)
 	f.at.Applied++
@@ -400,7 +423,7 @@ func (s *session) takeOver(epoch int64) error {
 			f.clients.drop() // watches can't report what differs now
 		}
 		f.mu.Unlock()
-		s.next, f.anew = nil, false
+		s.next, f.anew, f.newest = nil, false, lastTxn{}
 	} else if err := f.keep.begin(f.state); err != nil {
 		return err
 	}

@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 )
 
 // keeper manages the files: a snapshot, and the log of what followed it. The leader has everything too, so they are
@@ -15,12 +18,14 @@ import (
 type keeper struct {
 	dir      string
 	err      error // the first error; it is final
-	lock     *os.File
+	mine     *proof.Copy
+	lock     *os.File               // of lockName; nil if there is none
 	log      *apachefiles.LogWriter // nil until a transaction arrives
 	unsynced bool
-	there    bool  // a snapshot exists
-	size     int64 // of the last snapshot
-	logged   int64 // bytes logged since that snapshot
+	there    bool    // a snapshot exists
+	last     lastTxn // as it was read
+	size     int64   // of the last snapshot
+	logged   int64   // bytes logged since that snapshot
 	walk     *apachefiles.SnapshotWalk
 	to       *os.File
 }
@@ -28,48 +33,156 @@ type keeper struct {
 // snapshotAfter is the minimum log size, in bytes, between two snapshots.
 const snapshotAfter = 64 << 20
 
-// unfinished is the name of a snapshot that is being written.
-const unfinished = "unfinished.tmp"
+// openKeeper opens a directory, creating it if need be. The directory is locked from the first look at it until close.
+func openKeeper(o *Options) (*keeper, *apachefiles.State, error) {
+	k := &keeper{dir: o.Dir}
+	var err error
+	if k.mine, err = proof.HoldCopy(o.Dir, o.Look); err == nil {
+		err = k.claim(o)
+	}
+	if err == nil && !o.Look {
+		err = k.prepare()
+	}
+	var state *apachefiles.State
+	if err == nil {
+		state, err = k.load(o)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("follow into %s: %w", o.Dir, err), k.release())
+	}
+	return k, state, nil
+}
 
-// openKeeper opens a directory, creating it if need be.
-func openKeeper(dir string, say func(string)) (*keeper, *apachefiles.State, error) {
-	version2 := filepath.Join(dir, apachefiles.Version2)
-	if err := apachefiles.MakeDir(dir); err != nil {
-		return nil, nil, fmt.Errorf("follow into %s: %w", dir, err)
-	}
-	lock, err := lockFile(filepath.Join(dir, "follow.lock"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("follow into %s: another process has it: %w", dir, err)
-	}
-	k := &keeper{dir: dir, lock: lock}
-	if err := os.Remove(filepath.Join(version2, unfinished)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, errors.Join(err, lock.Close())
-	}
-	count, _, err := apachefiles.Files(dir)
-	if err != nil {
-		return nil, nil, errors.Join(err, lock.Close())
-	}
-	if count == 0 {
-		return k, apachefiles.NewLive(), nil
-	}
-	state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir})
+// The names in a copy that are the same at all times, beside those in its mark.
+const (
+	lockName   = "follow.lock" // by which earlier versions keep each other out
+	unfinished = "unfinished.tmp"
+)
+
+// fixedNames are the names in a copy that need not be in its mark.
+var fixedNames = []string{
+	lockName, inVersion2("acceptedEpoch"), inVersion2("acceptedEpoch.tmp"), inVersion2("currentEpoch"),
+	inVersion2("currentEpoch.tmp"), inVersion2(unfinished), "switch.journal", "switch.log",
+}
+
+func inVersion2(name string) string { return filepath.Join(apachefiles.Version2, name) }
+
+// claim makes sure that the directory is Zooid's, and marks it if it is empty. Nothing is written in another one.
+func (k *keeper) claim(o *Options) error {
+	empty, err := k.mine.Empty()
 	switch {
 	case err != nil:
+		return err
+	case empty:
+		return k.mine.Begin(o.Ensemble, nil)
+	case k.mine.Mark() == nil && !o.Adopt:
+		return k.mine.Foreign()
+	case k.mine.Mark() == nil:
+		files, err := adoptable(o.Dir)
+		if err != nil {
+			return fmt.Errorf("-adopt: %w. Nothing was changed. Give a new directory, or an empty one", err)
+		}
+		if err := k.keepEarlierOut(o.Look); err != nil {
+			return err
+		}
+		o.Say(fmt.Sprintf("the copy in %s, which an earlier version made, is taken by your word (-adopt)", o.Dir))
+		return k.mine.Begin(o.Ensemble, files)
+	}
+	if err := k.mine.Check(apachefiles.Version2, fixedNames...); err != nil {
+		return err
+	}
+	return unheld(o.Dir)
+}
+
+// unheld returns an error if a process is known to have a file of a copy open.
+func unheld(dir string) error {
+	files, err := proof.Holders(filepath.Join(dir, apachefiles.Version2))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && files.Held != "" {
+		err = fmt.Errorf("%s. Stop that process, or give another directory", files.Held)
+	}
+	return err
+}
+
+// keepEarlierOut takes the lock of earlier versions, which don't know the other one.
+func (k *keeper) keepEarlierOut(look bool) (err error) {
+	if k.lock != nil {
+		return nil
+	}
+	path := filepath.Join(k.dir, lockName)
+	if _, err := os.Stat(path); look && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if k.lock, err = lockFile(path); err != nil {
+		return fmt.Errorf("another process keeps the copy there (%s is locked): end it first", path)
+	}
+	return nil
+}
+
+// prepare makes the folder, and finishes or drops what a crash has left unfinished.
+func (k *keeper) prepare() error {
+	if err := k.keepEarlierOut(false); err != nil {
+		return err
+	}
+	if err := apachefiles.MakeDir(k.dir); err != nil {
+		return err
+	}
+	if name := k.mine.Mark().Installing; name != "" {
+		return k.install(filepath.Base(name))
+	}
+	err := os.Remove(filepath.Join(k.dir, inVersion2(unfinished)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// load returns the state in the directory.
+func (k *keeper) load(o *Options) (*apachefiles.State, error) {
+	count, _, err := apachefiles.Files(k.dir)
+	_, statErr := os.Stat(filepath.Join(k.dir, apachefiles.Version2))
+	switch {
+	case errors.Is(statErr, fs.ErrNotExist) || err == nil && count == 0:
+		return apachefiles.NewLive(), nil
+	case err != nil:
+		return nil, err
+	}
+	state, report, err := apachefiles.Load(apachefiles.Options{Dir: k.dir})
+	switch {
+	case err != nil:
+	case k.mine.Mark().Installing != "": // not finished, as nothing is to be written
+		err = errors.New("a snapshot was being put in the place of the others")
 	case report.Mismatch != nil:
 		err = fmt.Errorf("the digest of the copy differs at zxid %#x", uint64(report.Mismatch.Zxid))
 	case report.Uncovered != 0 || report.Orphans != 0 || len(report.Gaps) != 0:
 		err = errors.New("a part of its log is missing")
 	}
 	if err != nil {
-		say(fmt.Sprintf("the copy in %s isn't whole and is taken from the leader again: %v", dir, err))
-		return k, apachefiles.NewLive(), nil
+		o.Say(fmt.Sprintf("the copy in %s isn't whole and is taken from the leader again: %v", k.dir, err))
+		return apachefiles.NewLive(), nil
 	}
 	state.GoLive()
-	k.there = true
+	k.there, k.last = true, lastTxn{report.Last, report.BeforeLast}
 	if st, err := os.Stat(report.Snapshot); err == nil {
 		k.size = st.Size()
 	}
-	return k, state, nil
+	return state, nil
+}
+
+// promised returns the epochs in the directory.
+func (k *keeper) promised() (accepted, current int64, err error) {
+	if _, err := os.Stat(filepath.Join(k.dir, apachefiles.Version2)); errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil
+	}
+	return apachefiles.ReadEpochs(k.dir)
+}
+
+// owns reports whether a file was written by Zooid: only those are removed.
+func (k *keeper) owns(path string) bool {
+	name, err := filepath.Rel(k.dir, path)
+	return err == nil && k.mine.Owns(name)
 }
 
 // fail records the first error.
@@ -81,7 +194,7 @@ func (k *keeper) fail(err error) error {
 }
 
 func (k *keeper) epochs(accepted, current int64) error {
-	if err := k.sync(); err != nil {
+	if err := k.sync(); err != nil || k.mine.Looks() {
 		return err
 	}
 	return k.fail(apachefiles.WriteEpochs(k.dir, accepted, current))
@@ -89,7 +202,7 @@ func (k *keeper) epochs(accepted, current int64) error {
 
 // append logs a transaction that is about to be applied to a state.
 func (k *keeper) append(state *apachefiles.State, record []byte) error {
-	if k.err != nil {
+	if k.err != nil || k.mine.Looks() {
 		return k.err
 	}
 	if k.walk == nil && k.logged > max(snapshotAfter, 2*k.size) {
@@ -102,7 +215,10 @@ func (k *keeper) append(state *apachefiles.State, record []byte) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", errState, err)
 		}
-		if k.log, err = apachefiles.CreateLog(k.dir, zxid); err != nil {
+		if err = k.mine.Own(inVersion2(filepath.Base(apachefiles.LogPath(k.dir, zxid)))); err == nil {
+			k.log, err = apachefiles.CreateLog(k.dir, zxid)
+		}
+		if err != nil {
 			return k.fail(err)
 		}
 	}
@@ -174,14 +290,19 @@ func (k *keeper) stepWalk() error {
 		err = k.publish(zxid)
 	}
 	if err == nil {
-		err = apachefiles.Purge(k.dir, zxid)
+		err = apachefiles.Purge(k.dir, zxid, k.owns)
 	}
 	return k.fail(err)
 }
 
+// publish gives a complete snapshot its name, durably.
 func (k *keeper) publish(zxid int64) error {
-	err := os.Rename(filepath.Join(k.dir, apachefiles.Version2, unfinished), apachefiles.SnapshotPath(k.dir, zxid))
-	k.there = err == nil
+	name := filepath.Base(apachefiles.SnapshotPath(k.dir, zxid))
+	err := k.mine.Own(inVersion2(name))
+	if err == nil {
+		err = apachefiles.Rename(k.dir, unfinished, name)
+	}
+	k.there = k.there || err == nil
 	return err
 }
 
@@ -196,15 +317,17 @@ func (k *keeper) abandon() {
 
 // begin writes a snapshot of a state that has none.
 func (k *keeper) begin(state *apachefiles.State) error {
-	if k.there || k.err != nil {
+	if k.there || k.err != nil || k.mine.Looks() {
 		return k.err
 	}
 	return k.whole(state)
 }
 
-// replace replaces the files by those of another state. The existing files belong to a history that may have ended,
-// and are removed first.
+// replace replaces the files by those of another state. The existing files belong to a history that may have ended.
 func (k *keeper) replace(state *apachefiles.State) error {
+	if k.mine.Looks() {
+		return nil
+	}
 	k.abandon()
 	if err := k.closeLog(); err != nil {
 		return err
@@ -227,18 +350,54 @@ func (k *keeper) whole(state *apachefiles.State) error {
 	}
 	_, err := to.Write(walk.Finish())
 	err = errors.Join(err, to.Sync(), to.Close())
+	name := filepath.Base(apachefiles.SnapshotPath(k.dir, walk.Zxid))
 	if err == nil {
-		err = apachefiles.Purge(k.dir, -1)
+		err = k.mine.Own(inVersion2(name))
 	}
 	if err == nil {
-		err = k.publish(walk.Zxid)
+		err = k.mine.Install(inVersion2(name))
 	}
+	if err == nil {
+		err = k.install(name)
+	}
+	k.there = k.there || err == nil
 	return k.fail(err)
+}
+
+// install puts the complete snapshot unfinished in the place of all other files. The mark says so until it is done:
+// after a power failure at any point, the next start goes on here. The others are removed once the snapshot is durable
+// under its name; they may be of a history that has ended, and have higher zxids.
+func (k *keeper) install(name string) error {
+	if _, err := os.Lstat(filepath.Join(k.dir, inVersion2(unfinished))); err == nil {
+		if err := apachefiles.Rename(k.dir, unfinished, name); err != nil {
+			return err
+		}
+	}
+	zxid, err := strconv.ParseInt(strings.TrimPrefix(name, "snapshot."), 16, 64)
+	if err != nil {
+		return fmt.Errorf("the mark names %q, which is no snapshot", name)
+	}
+	if err := apachefiles.PurgeOthers(k.dir, zxid, k.owns); err != nil {
+		return err
+	}
+	return k.mine.Install("")
 }
 
 // close makes everything durable. The directory is complete then.
 func (k *keeper) close() error {
 	k.abandon()
 	err := errors.Join(k.closeLog(), k.err)
-	return errors.Join(err, k.lock.Close())
+	return errors.Join(err, k.release())
+}
+
+// release unlocks the directory.
+func (k *keeper) release() (err error) {
+	if k.lock != nil {
+		err = k.lock.Close()
+		k.lock = nil
+	}
+	if k.mine != nil {
+		err = errors.Join(err, k.mine.Close())
+	}
+	return err
 }

@@ -63,6 +63,8 @@ type Step struct {
 	// Current is the epoch of a leader whose state was taken over, to be stored with all of the above before Send is
 	// sent; 0 for none.
 	Current int64
+	// Announced is the configuration that the leader begins with, before Current is stored. Config repeats it later.
+	Announced []byte
 	// Config is the text of a new configuration.
 	Config []byte
 	// Send is sent to the leader.
@@ -164,7 +166,7 @@ func (l *Learner) follow(p *Packet, s *Step) error {
 	}
 	l.phase, l.fuzzy = waiting, false
 	l.config = append([]byte{}, p.Data...)
-	s.Current = l.epoch
+	s.Current, s.Announced = l.epoch, l.config
 	s.Send = (&Packet{Ack, l.epoch << 32, nil}).Append(nil)
 	return nil
 }

@@ -249,9 +249,9 @@ func TestParseConfig(t *testing.T) {
 	text := "dataDir=/x\nserver.3=c:2888:3888:observer;2181\n server.1 = a:1:2 \nserver.2=[::1]:2888:3888:participant|b:2889:3889;0.0.0.0:2181\ngroup.1=1:2\nversion=10000000a"
 	members, version, err := ParseConfig(text)
 	want := []Member{
-		{1, []string{"a:1"}, []string{"a:2"}, false},
-		{2, []string{"[::1]:2888", "b:2889"}, []string{"[::1]:3888", "b:3889"}, false},
-		{3, []string{"c:2888"}, []string{"c:3888"}, true},
+		{1, []string{"a:1"}, []string{"a:2"}, false, ""},
+		{2, []string{"[::1]:2888", "b:2889"}, []string{"[::1]:3888", "b:3889"}, false, "[::1]:2181"},
+		{3, []string{"c:2888"}, []string{"c:3888"}, true, "c:2181"},
 	}
 	if err != nil || version != 0x10000000a || !reflect.DeepEqual(members, want) {
 		t.Errorf("%+v, %#x, %v", members, version, err)

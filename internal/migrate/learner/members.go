@@ -15,6 +15,7 @@ type Member struct {
 	Quorum   []string // addresses at which it listens for learners while it leads
 	Election []string
 	Observer bool
+	Client   string // address for clients; "" if the line has none
 }
 
 // Limits of a configuration.
@@ -73,7 +74,7 @@ func parseMember(id, value string) (m Member, err error) {
 	if m.ID, err = strconv.ParseInt(id, 10, 64); err != nil {
 		return m, fmt.Errorf("the id %q: %w", id, err)
 	}
-	value, _, _ = strings.Cut(value, ";")
+	value, client, _ := strings.Cut(value, ";")
 	for part := range strings.SplitSeq(value, "|") {
 		host, rest, ok := cutHost(strings.TrimSpace(part))
 		fields := strings.Split(rest, ":")
@@ -89,7 +90,26 @@ func parseMember(id, value string) (m Member, err error) {
 		m.Election = append(m.Election, net.JoinHostPort(host, fields[1]))
 		m.Observer = m.Observer || len(fields) == 3 && strings.EqualFold(fields[2], "observer")
 	}
+	m.Client = clientAddress(strings.TrimSpace(client), m.Quorum[0])
 	return m, nil
+}
+
+// clientAddress returns the address of the part of a server line behind the semicolon: a port, or host:port. Without a
+// host, or with a wildcard, it is that of a quorum port.
+func clientAddress(text, quorum string) string {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		host, port = "", text
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return ""
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		if host, _, err = net.SplitHostPort(quorum); err != nil {
+			return ""
+		}
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // cutHost splits text into the host and what follows it; an IPv6 host is in brackets.

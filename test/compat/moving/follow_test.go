@@ -32,6 +32,8 @@ type ensemble struct {
 	configs []string
 	servers []*server
 	quorum  []string // addresses
+	// election has the addresses of the election ports.
+	election []string
 }
 
 // startEnsemble starts three servers, and waits until they serve.
@@ -51,6 +53,8 @@ func startServers(t *testing.T, version string, n int, lines string, options ...
 		_, election, _ := strings.Cut(freeport.Address(t), ":")
 		lines += fmt.Sprintf("server.%d=%s:%s:participant\n", id, quorum, election)
 		e.quorum = append(e.quorum, quorum)
+		host, _, _ := strings.Cut(quorum, ":")
+		e.election = append(e.election, host+":"+election)
 	}
 	if n == 1 {
 		lines += "standaloneEnabled=false\n" // so that it has a quorum port

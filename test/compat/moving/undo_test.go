@@ -3,9 +3,11 @@ package moving
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +23,7 @@ type undone struct {
 	beforeKill, beforeTail string // lines of -stop, for the server $odd
 	signal                 os.Signal
 	tails                  bool // -tails, in the place of -stop
+	frozen                 bool // the server $odd is stopped by a signal, and its ports answer nobody
 
 	says []string // by the command
 }
@@ -34,8 +37,13 @@ var undos = []undone{
 		}},
 	{name: "a server wasn't stopped", beforeKill: "exec $tail $dir",
 		says: []string{"stop server $odd: the command failed", "Stop the server first"}},
+	{name: "a server goes on behind a firewall, and its tail is an old one", frozen: true,
+		beforeKill: "cp -r $dir $dir.old; kill -STOP $pid; touch $hang; while test -e $hang; do sleep 0.05; done; exec $tail $dir.old",
+		says:       []string{"server $odd isn't known to have stopped", "whether something listens on its port"}},
 	{name: "a server goes on, and its tail is an old one", beforeKill: "cp -r $dir $dir.old; exec $tail $dir.old",
-		says: []string{"server $odd is said to have stopped, and something listens"}},
+		says: []string{"stop server $odd: the command failed", "something listens on the server's port"}},
+	{name: "a server goes on, and its tail is one of an earlier try", beforeKill: "cp -r $dir $dir.2; exec $program migrate tail -after 0x1/0123456789abcdef/127.0.0.1:1 $dir.2",
+		says: []string{"server $odd isn't known to have stopped", "printed for another try"}},
 	{name: "a tail is no tail", beforeTail: "echo bye; exit 0",
 		says: []string{"stop server $odd: what the command has printed"}},
 	{name: "interrupted when all have stopped", beforeTail: "touch $hang; exec sleep 600", signal: os.Interrupt,
@@ -44,7 +52,7 @@ var undos = []undone{
 		signal: syscall.SIGKILL},
 	{name: "interrupted while tails are awaited", tails: true, signal: os.Interrupt, says: []string{"To undo: start Apache's servers again, and interrupt this command", "interrupted"}},
 	{name: "the data directory can't be made", beforeTail: "mkdir -p $data/IDENTITY/x",
-		says: []string{"import the copy: move the data directory to its place"}},
+		says: []string{"import the copy: $data is in use as a data directory of Zooid"}},
 }
 
 // TestSwitchUndone begins switches that end in every way before the last step, while clients go on. Apache's servers
@@ -96,7 +104,7 @@ func TestSwitchUndone(t *testing.T) {
 func (u *undone) try(t *testing.T, z *zooids, e *ensemble, dir string, odd int) {
 	t.Helper()
 	hang := filepath.Join(t.TempDir(), "hang")
-	words := strings.NewReplacer("$odd", fmt.Sprint(odd+1), "$hang", hang, "$data", z.place(0))
+	words := strings.NewReplacer("$odd", fmt.Sprint(odd+1), "$hang", hang, "$data", z.place(0), "$program", z.program)
 	only := func(lines string) string {
 		if lines == "" {
 			return ""
@@ -134,9 +142,15 @@ func (u *undone) try(t *testing.T, z *zooids, e *ensemble, dir string, odd int) 
 	}
 	if u.tails {
 		until("the advice", func() bool { return strings.Contains(out.text(), "put the files into") })
-		u.bring(t, z, e, tails, odd)
+		u.bring(t, z, e, tails, odd, out.text())
 		until("all tails but one",
-			func() bool { return strings.Count(out.text(), "has stopped at zxid") == len(e.servers)-1 })
+			func() bool { return strings.Count(out.text(), "ends at zxid") == len(e.servers)-1 })
+	} else if u.frozen {
+		until("the server that is stopped by a signal", func() bool { _, err := os.Stat(hang); return err == nil })
+		defer e.servers[odd].cmd.Process.Signal(syscall.SIGCONT)
+		waitStopped(e.servers[odd].cmd.Process.Pid)
+		defer occupy(t, e.election[odd], e.quorum[odd])()
+		os.Remove(hang)
 	} else if u.signal != nil {
 		until("the end of all servers", func() bool {
 			_, err := os.Stat(hang)
@@ -151,19 +165,47 @@ func (u *undone) try(t *testing.T, z *zooids, e *ensemble, dir string, odd int) 
 	u.ended(t, z, cmd, out.text(), words)
 }
 
+// occupy fills the queues of the ports of a process that accepts nothing, until end is called: then they answer nobody,
+// as behind a firewall.
+func occupy(t *testing.T, addresses ...string) (end func()) {
+	t.Helper()
+	var all []net.Conn
+	for _, address := range addresses {
+		for {
+			conn, err := net.DialTimeout("tcp", address, time.Second)
+			if err != nil {
+				break
+			}
+			all = append(all, conn)
+		}
+	}
+	return func() {
+		for _, conn := range all {
+			conn.Close()
+		}
+	}
+}
+
+// asked finds what zooid migrate tail is asked for a server, in what the switch has said.
+var asked = regexp.MustCompile(`zooid migrate tail -after (\S+) \S+ > tail\.(\d)`)
+
 // bring kills the servers, and brings all tails but one.
-func (u *undone) bring(t *testing.T, z *zooids, e *ensemble, tails string, odd int) {
+func (u *undone) bring(t *testing.T, z *zooids, e *ensemble, tails string, odd int, said string) {
 	t.Helper()
 	var all sync.WaitGroup
 	for _, s := range e.servers {
 		all.Go(s.kill)
 	}
 	all.Wait()
+	requests := map[string]string{}
+	for _, found := range asked.FindAllStringSubmatch(said, -1) {
+		requests[found[2]] = found[1]
+	}
 	for i, s := range e.servers {
 		if i == odd {
 			continue
 		}
-		tail, err := exec.Command(z.program, "migrate", "tail", "-after", "0", s.dir).Output()
+		tail, err := exec.Command(z.program, "migrate", "tail", "-after", requests[fmt.Sprint(i+1)], s.dir).Output()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,30 @@
+package proof
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Files says who has a directory's files open.
+type Files struct {
+	Held  string `json:"held,omitempty"`  // who has one open; "" if nobody is known to
+	Known bool   `json:"known,omitempty"` // with Held empty: nobody has
+	Why   string `json:"why,omitempty"`   // it isn't known
+}
+
+// regular returns the regular files in directories. Names that vanish meanwhile are left out.
+func regular(dirs []string) (paths []string, err error) {
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("list the files of which nobody may have one open: %w", err)
+		}
+		for _, e := range entries {
+			if e.Type().IsRegular() {
+				paths = append(paths, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return paths, nil
+}

@@ -1,0 +1,125 @@
+package proof
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// A Journal records the steps of a command that moves an ensemble, each before it begins and after it is done, on disk
+// before the command goes on. When the command is run again, it goes on from the last record or undoes what was done.
+//
+// It is a file with one JSON object a line. A last line that isn't whole was cut short by a crash, before its step
+// began.
+type Journal struct{ f *os.File }
+
+// A Record is a line of a Journal.
+type Record struct {
+	At   time.Time       `json:"at"`
+	Try  Try             `json:"try"`
+	Step string          `json:"step"`
+	Done bool            `json:"done,omitempty"` // otherwise it begins
+	Data json.RawMessage `json:"data,omitempty"` // what it takes to go on
+}
+
+// journalMax bounds a journal. A try writes less than 64 KiB.
+const journalMax = 16 << 20
+
+// OpenJournal opens a journal and returns its records. The caller makes sure that no other process has it open.
+func OpenJournal(path string) (*Journal, []Record, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the journal: %w", err)
+	}
+	records, whole, err := readJournal(f)
+	if err == nil {
+		err = f.Truncate(whole)
+	}
+	if err == nil {
+		_, err = f.Seek(whole, io.SeekStart)
+	}
+	if err = errors.Join(err, storage.OS{}.SyncDir(filepath.Dir(path))); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("read the journal %s: %w", path, err), f.Close())
+	}
+	return &Journal{f}, records, nil
+}
+
+// ReadJournal returns the records of a journal, and changes nothing; none if there is no journal.
+func ReadJournal(path string) ([]Record, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	defer f.Close()
+	records, _, err := readJournal(f)
+	if err != nil {
+		return nil, fmt.Errorf("read the journal %s: %w", path, err)
+	}
+	return records, nil
+}
+
+// readJournal returns the records of a journal, and the length of its whole lines.
+func readJournal(r io.Reader) (records []Record, whole int64, err error) {
+	b, err := io.ReadAll(io.LimitReader(r, journalMax+1))
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(b) > journalMax {
+		return nil, 0, fmt.Errorf("it has more than %d bytes", journalMax)
+	}
+	for {
+		line, rest, ok := bytes.Cut(b, []byte("\n"))
+		if !ok {
+			return records, whole, nil
+		}
+		var rec Record
+		if err := json.Unmarshal(line, &rec); err != nil {
+			return nil, 0, fmt.Errorf("line %d: %w", len(records)+1, err)
+		}
+		records, b, whole = append(records, rec), rest, whole+int64(len(line))+1
+	}
+}
+
+// Begin records that a step begins. data is what it takes to go on with it.
+func (j *Journal) Begin(try Try, step string, data any) error {
+	var b json.RawMessage
+	if data != nil {
+		var err error
+		if b, err = json.Marshal(data); err != nil {
+			return fmt.Errorf("write the journal: %w", err)
+		}
+	}
+	return j.append(Record{At: time.Now().UTC(), Try: try, Step: step, Data: b})
+}
+
+// End records that a step is done.
+func (j *Journal) End(try Try, step string) error {
+	return j.append(Record{At: time.Now().UTC(), Try: try, Step: step, Done: true})
+}
+
+func (j *Journal) append(r Record) error {
+	b, err := json.Marshal(r)
+	if err == nil {
+		_, err = j.f.Write(append(b, '\n'))
+	}
+	if err == nil {
+		err = j.f.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	return nil
+}
+
+// Close closes the journal.
+func (j *Journal) Close() error { return j.f.Close() }

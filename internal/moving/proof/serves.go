@@ -1,0 +1,39 @@
+package proof
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A Answer is what the server that answers at a configuration's addresses says about itself.
+type Answer struct {
+	Version string   // its own; that of Zooid has "-zooid-" in it. "" if it wasn't asked for
+	Zooid   bool     // it is a Zooid server
+	Lineage uint64   // id of the history in its data directory; 0 if it doesn't tell
+	Zxid    int64    // of the last change that it has applied
+	Reasons []string // why it doesn't serve clients; none if it does
+}
+
+// ErrOther says that another server answers than the one that is to serve.
+var ErrOther = errors.New("another server answers")
+
+// Serves returns why the server that answers isn't yet the one that is to serve: with the history of its directory, and
+// no less than the zxid that was copied. held says that a process has the lock of that directory, which counts where
+// the server doesn't tell its lineage.
+func (s *Answer) Serves(lineage uint64, zxid int64, held bool) error {
+	switch {
+	case !s.Zooid:
+		return fmt.Errorf("%w: it is no Zooid server (its version is %q). Something has started Apache again on these ports",
+			ErrOther, s.Version)
+	case len(s.Reasons) > 0:
+		return errors.New(s.Reasons[0])
+	case s.Lineage != 0 && s.Lineage != lineage:
+		return fmt.Errorf("%w: its data has the lineage %016x, the directory that was made %016x", ErrOther, s.Lineage,
+			lineage)
+	case s.Lineage == 0 && !held:
+		return fmt.Errorf("%w: no process has the directory that was made", ErrOther)
+	case s.Zxid < zxid:
+		return fmt.Errorf("it is at zxid %#x, and the copy was at %#x", uint64(s.Zxid), uint64(zxid))
+	}
+	return nil
+}

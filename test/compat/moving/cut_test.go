@@ -1,0 +1,408 @@
+package moving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A cut is a switch of three Zooid servers that is hit in the middle of a step, and what comes then.
+type cut struct {
+	step   string // before or in which it waits when the signal comes
+	signal syscall.Signal
+	then   string
+}
+
+// The steps at which a switch is cut short, each by a command of the operator's that waits there.
+const (
+	atStop    = "all servers have stopped"
+	atTail    = "one server has stopped"
+	atSeed    = "before a seed"
+	atSeeded  = "after a seed"
+	atRelease = "before a release"
+	atHalf    = "when some are released"
+	atStart   = "before the start"
+	atStarted = "when some are started"
+)
+
+// What comes then.
+const (
+	finishes  = "it finishes by itself"       // it takes no notice of a lost terminal
+	goesOn    = "the next try goes on"        // with Apache's servers stopped
+	anew      = "the next try begins anew"    // with Apache's servers started again
+	undoneNow = "undone, then begins anew"    // by itself or by -undo
+	twoUsers  = "a second command is refused" // and the first one finishes
+)
+
+// cuts has each step with each signal. After a SIGHUP the switch goes on. After an interrupt it undoes what it has
+// begun, or says how to go on. After a kill -9 the next try goes on, or begins anew if Apache was started again.
+func cuts() (all []cut) {
+	for _, step := range []string{atTail, atStop, atSeed, atSeeded} {
+		all = append(all, cut{step, syscall.SIGHUP, finishes}, cut{step, syscall.SIGINT, anew},
+			cut{step, syscall.SIGINT, goesOn},
+			cut{step, syscall.SIGKILL, goesOn}, cut{step, syscall.SIGKILL, anew}, cut{step, syscall.SIGKILL, undoneNow},
+			cut{step, 0, twoUsers})
+	}
+	for _, step := range []string{atRelease, atHalf, atStart, atStarted} {
+		all = append(all, cut{step, syscall.SIGHUP, finishes}, cut{step, syscall.SIGINT, goesOn},
+			cut{step, syscall.SIGKILL, goesOn}, cut{step, 0, twoUsers})
+	}
+	return all
+}
+
+// TestSwitchCutShort cuts switches short at each step, by a lost terminal, an interrupt and kill -9, and has a second
+// operator try the same. Clients write all the time, and what they were told is there in the end; no server that was
+// seeded and not released serves.
+func TestSwitchCutShort(t *testing.T) {
+	need(t)
+	program := zooid(t)
+	all := cuts()
+	if testing.Short() {
+		all = []cut{
+			{atSeeded, syscall.SIGHUP, finishes}, {atSeeded, syscall.SIGKILL, goesOn}, {atHalf, syscall.SIGKILL, goesOn},
+		}
+	}
+	for i, c := range all {
+		version := []string{"3.8.4", "3.9.5"}[i%2]
+		t.Run(fmt.Sprintf("%s/%s/%v/%s", version, c.step, c.signal, c.then),
+			func(t *testing.T) { c.try(t, program, version) })
+	}
+}
+
+func (c cut) try(t *testing.T, program, version string) {
+	e := startEnsemble(t, version)
+	z := newZooids(t, program, quickLimits)
+	z.seed = true
+	told := startWriter(t, append(strings.Split(e.connect(), ","), z.addrs...))
+	told.await(50)
+	dir, hang := filepath.Join(t.TempDir(), "copy"), filepath.Join(t.TempDir(), "hang")
+	first := z.held(e, dir, hang, c.step)
+	out := newOutput(t)
+	first.Stdout, first.Stderr = out.file, out.file
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		first.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() { first.Process.Kill(); <-ended })
+	if !awaited(func() bool { _, err := os.Stat(hang); return err == nil || gone(ended) }) || gone(ended) {
+		t.Fatalf("it isn't seen at %s:\n%s", c.step, out.text())
+	}
+	if c.then == twoUsers {
+		second, err := z.held(e, dir, hang+"2", "").CombinedOutput()
+		if err == nil || !strings.Contains(string(second), "another process") {
+			t.Errorf("a second command: %v\n%s", err, second)
+		}
+	} else {
+		first.Process.Signal(c.signal)
+	}
+	if c.signal == syscall.SIGKILL || c.signal == syscall.SIGINT {
+		<-ended
+	}
+	// A server that a unit starts now serves nothing: its data isn't released, or isn't there, or it is and was to be.
+	if c.then != finishes && c.then != twoUsers && (c.step == atSeeded || c.step == atStop) {
+		z.refusesToStart(1)
+	}
+	os.Remove(hang)
+	<-ended
+	if c.step == atTail && c.signal == syscall.SIGKILL { // the command for the last server goes on by itself
+		awaited(func() bool {
+			return !slices.ContainsFunc(e.servers, func(s *server) bool { return runs(s.cmd.Process.Pid) })
+		})
+	}
+	switch c.then {
+	case finishes, twoUsers:
+		if code := first.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("exit code %d\n%s", code, out.text())
+		}
+	case undoneNow:
+		z.undo(e, dir)
+		fallthrough
+	case anew:
+		for i, s := range e.servers {
+			if !runs(s.cmd.Process.Pid) {
+				e.start(i)
+			}
+		}
+		for _, s := range e.servers { // one that lags behind isn't proved to have stopped
+			e.awaitServing(s)
+		}
+		told.await(20)
+		fallthrough
+	case goesOn:
+		if out, err := z.held(e, dir, hang, "").CombinedOutput(); err != nil {
+			t.Errorf("the next try: %v\n%s", err, out)
+		}
+	}
+	if t.Failed() {
+		t.Fatalf("the first try said:\n%s", out.text())
+	}
+	for i := range z.servers {
+		z.adopt(i)
+	}
+	for _, s := range e.servers {
+		if runs(s.cmd.Process.Pid) {
+			t.Error("an Apache server runs beside Zooid")
+		}
+	}
+	told.await(20)
+	told.judge(z.addrs)
+}
+
+func gone(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// held is zooid migrate switch, which waits at a step as long as the file hang exists, that it makes there.
+func (z *zooids) held(e *ensemble, dir, hang, step string) *exec.Cmd {
+	wait := func(at, only string) string {
+		if step != at {
+			return ""
+		}
+		return fmt.Sprintf("if %s && mkdir %s.once 2>/dev/null; then touch %s; while test -e %s; do sleep 0.02; done; fi\n",
+			only, hang, hang, hang)
+	}
+	// A server that has stopped already is stopped again, by a later try.
+	stop := z.stopping(e, wait(atTail, "test $ZK_ID = 2"), wait(atStop, "sleep 0.3; test $ZK_ID = 2"))
+	stop = strings.ReplaceAll(stop, "kill -9 $pid", "kill -9 $pid 2>/dev/null || true")
+	is := func(order string) string { return "echo \"$order\" | grep -q ' " + order + " '" }
+	second := " && test $ZOOID_ID = 3"
+	// The order is the first line of what a seed gets; head would read further.
+	seed := "read -r order\n" + wait(atSeed, is("plant")+second) +
+		wait(atRelease, is("release")+" && test $ZOOID_ID = 2") +
+		wait(atHalf, is("release")+second) +
+		fmt.Sprintf("{ echo \"$order\"; cat; } | %s migrate seed %s/zoo$ZOOID_ID.cfg || exit 1\n", z.program, z.dir) +
+		wait(atSeeded, is("plant")+second)
+	alone := fmt.Sprintf("{ test -e %s/pid$ZOOID_ID && kill -0 $(cat %s/pid$ZOOID_ID) 2>/dev/null; }", z.dir, z.dir)
+	start := wait(atStart, "test $ZOOID_ID = 1") + wait(atStarted, "test $ZOOID_ID = 3") +
+		fmt.Sprintf("%s || { %s server %s/zoo$ZOOID_ID.cfg -Dzookeeper.DigestAuthenticationProvider.superDigest=%s >%s/log$ZOOID_ID 2>&1 & echo $! >%s/pid$ZOOID_ID; }",
+			alone, z.program, z.dir, superDigest, z.dir, z.dir)
+	return exec.Command(z.program, "migrate", "switch", "-yes", "-stop", stop, "-seed", seed, "-start", start, e.connect(),
+		dir, z.config(0))
+}
+
+// undo runs zooid migrate switch -undo.
+func (z *zooids) undo(e *ensemble, dir string) {
+	t := z.t
+	t.Helper()
+	out, err := exec.Command(z.program, "migrate", "switch", "-undo", "-seed",
+		fmt.Sprintf("%s migrate seed %s/zoo$ZOOID_ID.cfg", z.program, z.dir), e.connect(), dir, z.config(0)).CombinedOutput()
+	if err != nil {
+		t.Errorf("-undo: %v\n%s", err, out)
+	}
+	for i := range z.servers {
+		left, err := os.ReadDir(z.place(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() != "myid" }) {
+			t.Errorf("-undo has left %v", left)
+		}
+	}
+}
+
+// refusesToStart starts a server, which must serve nobody: it refuses, or has nothing and waits for the others.
+func (z *zooids) refusesToStart(i int) {
+	t := z.t
+	t.Helper()
+	cmd := exec.Command(z.program, "server", z.config(i))
+	out := newOutput(t)
+	cmd.Stdout, cmd.Stderr = out.file, out.file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(ended)
+	}()
+	quiet := func() bool { return strings.Contains(out.text(), "this server belongs to no ensemble yet") }
+	if !awaited(func() bool { return gone(ended) || quiet() }) || serves(z.addrs[i]) {
+		t.Errorf("server %d serves, or says nothing:\n%s", i+1, out.text())
+	}
+	cmd.Process.Kill()
+	<-ended
+}
+
+// A writer creates one znode after the other, and remembers those that it was told to be there.
+type writer struct {
+	t    *testing.T
+	end  func()
+	mu   sync.Mutex
+	told []string
+}
+
+func startWriter(t *testing.T, addrs []string) *writer {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &writer{t: t}
+	done := make(chan struct{})
+	w.end = sync.OnceFunc(func() { cancel(); <-done })
+	t.Cleanup(w.end)
+	go func() {
+		defer close(done)
+		var c *zk.Client
+		for n := 0; ctx.Err() == nil; n++ {
+			one, ready := context.WithTimeout(ctx, 5*time.Second)
+			var err error
+			if c == nil {
+				c, err = zk.Open(one, strings.Join(addrs, ","), zk.Options{SessionTimeout: time.Minute})
+			}
+			path := fmt.Sprintf("/told-%d", n)
+			if err == nil {
+				_, err = c.Create(one, path, []byte(path), zk.ModePersistent, zk.OpenACL())
+			}
+			ready()
+			switch {
+			case err == nil:
+				w.mu.Lock()
+				w.told = append(w.told, path)
+				w.mu.Unlock()
+				time.Sleep(2 * time.Millisecond)
+			case errors.Is(err, zk.ErrSessionExpired):
+				t.Error("a session expired")
+				return
+			}
+		}
+		if c != nil {
+			c.Close()
+		}
+	}()
+	return w
+}
+
+// await waits until it was told of n more znodes.
+func (w *writer) await(n int) {
+	w.t.Helper()
+	count := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.told)
+	}
+	before := count()
+	if !awaited(func() bool { return count() >= before+n }) {
+		w.t.Fatalf("clients aren't served: %d more znodes; want %d", count()-before, n)
+	}
+}
+
+// judge looks for each znode that it was told of.
+func (w *writer) judge(addrs []string) {
+	w.t.Helper()
+	w.end()
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	c, err := zk.Open(ctx, strings.Join(addrs, ","), zk.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer c.Close()
+	lost := 0
+	for _, path := range w.told {
+		if data, _, err := c.Get(ctx, path); err != nil || string(data) != path {
+			lost++
+		}
+	}
+	if lost > 0 {
+		w.t.Errorf("%d of %d znodes that were acknowledged are lost", lost, len(w.told))
+	}
+	w.t.Logf("%d znodes were acknowledged, and are there", len(w.told))
+}
+
+// TestSwitchBegunThere starts the target's server while the switch asks, as an enabled unit does, and while the
+// directory is still empty: it doesn't start, and the switch goes on.
+func TestSwitchBegunThere(t *testing.T) {
+	need(t)
+	program := zooid(t)
+	e := startEnsemble(t, "3.8.4")
+	z := newZooids(t, program, quickLimits)
+	told := startWriter(t, append(strings.Split(e.connect(), ","), z.addrs...))
+	told.await(100)
+	cmd := z.held(e, filepath.Join(t.TempDir(), "copy"), filepath.Join(t.TempDir(), "hang"), "")
+	cmd.Args = slices.DeleteFunc(cmd.Args, func(word string) bool { return word == "-yes" })
+	at := slices.Index(cmd.Args, "-seed")
+	cmd.Args = slices.Delete(cmd.Args, at, at+2)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := newOutput(t)
+	cmd.Stdout, cmd.Stderr = out.file, out.file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	if !awaited(func() bool { return strings.Contains(out.text(), "Type yes") }) {
+		t.Fatal(out.text())
+	}
+	unit, err := exec.Command(program, "server", z.config(0)).CombinedOutput()
+	if err == nil || !strings.Contains(string(unit), "another process holds this data directory") {
+		t.Errorf("the unit: %v\n%s", err, unit)
+	}
+	if _, err := io.WriteString(in, "yes\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, out.text())
+	}
+	z.adopt(0)
+	told.await(20)
+	told.judge(z.addrs[:1])
+	// A switch into a directory on which a server runs is refused from the first look on.
+	second, err := z.held(e, filepath.Join(t.TempDir(), "copy"), "", "").CombinedOutput()
+	if err == nil || !strings.Contains(string(second), "Stop the Zooid server that runs on it") {
+		t.Errorf("a switch to a running server: %v\n%s", err, second)
+	}
+}
+
+// TestSwitchOtherServes has a watchdog start an Apache server on Zooid's port in the place of Zooid, which has died: it
+// isn't taken for the Zooid server.
+func TestSwitchOtherServes(t *testing.T) {
+	need(t)
+	program := zooid(t)
+	e := startEnsemble(t, "3.9.5")
+	z := newZooids(t, program, quickLimits)
+	text, err := os.ReadFile(z.config(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, "admin.enableServer=false\n"...)
+	if err := os.WriteFile(z.config(0), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(z.addrs[0], ":")
+	dir := t.TempDir()
+	config := filepath.Join(dir, "zoo.cfg")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "dataDir=%s\nclientPort=%s\nadmin.enableServer=false\n", dir, port),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	apache := fmt.Sprintf("java %s -cp '%s' org.apache.zookeeper.server.quorum.QuorumPeerMain %s >/dev/null 2>&1 & echo $! >%s/pid",
+		strings.Join(jvm, " "), classPath(t, "3.9.5"), config, dir)
+	t.Cleanup(func() { exec.Command("sh", "-c", "kill -9 $(cat "+dir+"/pid)").Run() })
+	cmd := exec.Command(program, "migrate", "switch", "-yes", "-stop", z.stopping(e, "", ""), "-start", apache,
+		e.connect(), filepath.Join(t.TempDir(), "copy"), z.config(0))
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), "it is no Zooid server") ||
+		strings.Contains(string(out), "the Zooid server serves") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

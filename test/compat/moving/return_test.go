@@ -1,0 +1,219 @@
+package moving
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A slowReturn is a way back of three Zooid servers, whose commands for the stop take some seconds each, as ssh and
+// systemctl do: before they stop the server, and after that.
+type slowReturn struct {
+	before, after [3]float64 // of the leader, and of the others
+	step          string     // where it is cut short, "" for nowhere
+	signal        syscall.Signal
+}
+
+var slowReturns = []slowReturn{
+	{before: [3]float64{0, 0, 0}},
+	{before: [3]float64{2, 0, 0.7}},
+	{before: [3]float64{0, 5, 1}, after: [3]float64{1, 0, 5}},
+	{before: [3]float64{10, 1, 5}, after: [3]float64{0, 3, 0}},
+	{before: [3]float64{5, 0, 10}},
+	{step: atFirst, signal: syscall.SIGHUP},
+	{step: atFirst, signal: syscall.SIGKILL},
+	{step: atOwn, signal: syscall.SIGHUP},
+	{step: atOwn, signal: syscall.SIGKILL},
+	{step: atObserver, signal: syscall.SIGHUP},
+	{step: atObserver, signal: syscall.SIGKILL},
+	{step: atApache, signal: syscall.SIGHUP},
+	{step: atApache, signal: syscall.SIGKILL},
+	{step: atOwn, signal: syscall.SIGINT},
+}
+
+// The steps at which a return is cut short.
+const (
+	atFirst    = "before the first stop"
+	atOwn      = "before the leader's stop"
+	atObserver = "before an observer's stop"
+	atApache   = "before Apache's start"
+)
+
+// TestReturnOfThree goes back from three Zooid servers to two Apache servers while a client writes: with stops that
+// take up to ten seconds, in different orders, and with a return that is cut short and run again. What was acknowledged
+// is there in the end.
+func TestReturnOfThree(t *testing.T) {
+	need(t)
+	all := slowReturns
+	if testing.Short() {
+		all = []slowReturn{slowReturns[1], slowReturns[8]}
+	}
+	for i, r := range all {
+		version := []string{"3.9.5", "3.8.4"}[i%2]
+		t.Run(fmt.Sprintf("%s/%v-%v/%s/%v", version, r.before, r.after, r.step, r.signal),
+			func(t *testing.T) { r.try(t, version) })
+	}
+}
+
+func (r slowReturn) try(t *testing.T, version string) {
+	w := newWayBack(t, version)
+	z := newZooids(t, w.program, quickLimits)
+	for i := range z.servers {
+		z.start(i)
+	}
+	for i := range z.servers {
+		if !awaited(func() bool { return serves(z.addrs[i]) }) {
+			t.Fatalf("server %d doesn't serve:\n%s", i+1, z.servers[i].output)
+		}
+	}
+	leader := z.leader()
+	w.config, w.zooid = z.config(leader), z.servers[leader]
+	w.configure(true)
+	w.apache.start(0)
+	w.apache.start(1)
+	told := startWriter(t, []string{
+		z.addrs[0], z.addrs[1], z.addrs[2], w.apache.servers[0].addr, w.apache.servers[1].addr,
+	})
+	told.await(100)
+
+	hang := t.TempDir() + "/hang"
+	first, out := r.command(w, z, leader, hang), newOutput(t)
+	first.Stdout, first.Stderr = out.file, out.file
+	if r.step == "" {
+		if err := first.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, out.text())
+		}
+	} else {
+		r.cut(t, w, z, leader, hang, first, out)
+	}
+	told.await(20)
+	for _, s := range z.servers {
+		if runs(s.cmd.Process.Pid) {
+			t.Error("a Zooid server runs beside Apache")
+		}
+	}
+	told.judge([]string{w.apache.servers[0].addr, w.apache.servers[1].addr})
+	t.Log(out.text())
+}
+
+// cut runs a return, hits it where it waits, and brings it to its end.
+func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang string, first *exec.Cmd, out output) {
+	t.Helper()
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		first.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() { first.Process.Kill(); <-ended })
+	if !awaited(func() bool { _, err := os.Stat(hang); return err == nil || gone(ended) }) || gone(ended) {
+		t.Fatalf("it isn't seen at %s:\n%s", r.step, out.text())
+	}
+	first.Process.Signal(r.signal)
+	if r.signal != syscall.SIGHUP {
+		<-ended
+	}
+	os.Remove(hang)
+	<-ended
+	if r.signal == syscall.SIGHUP {
+		if code := first.ProcessState.ExitCode(); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, out.text())
+		}
+		return
+	}
+	if r.signal == syscall.SIGKILL { // the command that waited goes on by itself, and ends what it was to end
+		time.Sleep(time.Second)
+	}
+	if r.step == atFirst || r.signal == syscall.SIGINT { // nothing is known then: Zooid goes on
+		for i, s := range z.servers {
+			if !runs(s.cmd.Process.Pid) {
+				z.start(i)
+			}
+		}
+		leader = z.leader()
+		w.config, w.zooid = z.config(leader), z.servers[leader]
+	}
+	if said, err := r.command(w, z, leader, hang).CombinedOutput(); err != nil {
+		t.Fatalf("the next try: %v\n%s\nthe first:\n%s", err, said, out.text())
+	}
+}
+
+// command is zooid migrate return. It waits at a step, once, as long as the file hang exists, that it makes there.
+func (r slowReturn) command(w *wayBack, z *zooids, leader int, hang string) *exec.Cmd {
+	wait := func(at, only string) string {
+		if r.step != at {
+			return ""
+		}
+		return fmt.Sprintf("if %s && mkdir %s.once 2>/dev/null; then touch %s; while test -e %s; do sleep 0.02; done; fi\n",
+			only, hang, hang, hang)
+	}
+	order := []int{leader}
+	for i := range z.servers {
+		if i != leader {
+			order = append(order, i)
+		}
+	}
+	stop := ""
+	for at, i := range order {
+		stop += fmt.Sprintf("test $ZOOID_ID != %d || { pid=%d; before=%v; after=%v; }\n", i+1, z.servers[i].cmd.Process.Pid,
+			r.before[at], r.after[at])
+	}
+	end := "kill -9 $pid 2>/dev/null\nwhile test -d /proc/$pid && ! grep -q 'State:.Z' /proc/$pid/status; do sleep 0.01; done\n"
+	stop += wait(atFirst, fmt.Sprintf("test $ZOOID_ID != %d", leader+1)) +
+		wait(atOwn, fmt.Sprintf("test $ZOOID_ID = %d", leader+1)) + "sleep $before\n" + end + "sleep $after\n"
+	observer, start := "", ""
+	for i, s := range w.apache.servers {
+		observer += fmt.Sprintf("test $ZK_ID != %d || { pid=%d; dir=%s; }\n", i+1, s.cmd.Process.Pid, s.dir)
+		run := slices.Concat([]string{"exec java"}, jvm, []string{
+			"-cp", "'" + classPath(w.t, w.apache.version) + "'", "-Dzookeeper.extendedTypesEnabled=true",
+			"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.dir + "/ensemble.cfg",
+		})
+		script := s.dir + "/start.sh"
+		if err := os.WriteFile(script, []byte(strings.Join(run, " ")), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+		start += fmt.Sprintf("test $ZK_ID != %d || script=%s\n", i+1, script)
+	}
+	w.ensembleConfigs()
+	observer += wait(atObserver, "test $ZK_ID = 1") + end + "exec " + w.program + " migrate digest $dir"
+	start += wait(atApache, "test $ZK_ID = 2") +
+		"test -e $script.pid && kill -0 $(cat $script.pid) 2>/dev/null || { sh $script >$script.log 2>&1 & echo $! >$script.pid; }\n"
+	w.t.Cleanup(func() {
+		for _, s := range w.apache.servers {
+			exec.Command("sh", "-c", "kill -9 $(cat "+s.dir+"/start.sh.pid) 2>/dev/null").Run()
+		}
+	})
+	return exec.Command(w.program, "migrate", "return", "-yes", "-quorum", w.quorum, "-election", w.election,
+		"-from", "127.0.0.1", "-observers", "1,2", "-stop", stop, "-stop-observer", observer, "-start", start, w.config)
+}
+
+// ensembleConfigs writes the zoo.cfg of each server for the ensemble to come.
+func (w *wayBack) ensembleConfigs() {
+	t := w.t
+	t.Helper()
+	if _, err := os.Stat(w.apache.servers[0].dir + "/ensemble.cfg"); err == nil {
+		return
+	}
+	for i, s := range w.apache.servers {
+		text, err := os.ReadFile(w.apache.configs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := ""
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasPrefix(line, "server.0=") && !strings.HasPrefix(line, "peerType=") {
+				lines += strings.ReplaceAll(line, ":observer", ":participant")
+			}
+		}
+		if err := os.WriteFile(s.dir+"/ensemble.cfg", []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
