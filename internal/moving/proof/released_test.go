@@ -83,6 +83,9 @@ func TestMark(t *testing.T) {
 		log + "/0000000000000001.log"} {
 		put(t, path)
 	}
+	if err := os.MkdirAll(filepath.Join(dir, "seed-unfinished", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if dropped, err := Drop(dir); !dropped || err != nil {
 		t.Errorf("%v, %v", dropped, err)
 	}
