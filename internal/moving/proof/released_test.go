@@ -121,6 +121,9 @@ func TestJournal(t *testing.T) {
 	if err != nil || len(records) != 0 {
 		t.Fatalf("%+v, %v", records, err)
 	}
+	if again, _, err := OpenJournal(path); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("opened twice: %v, %v", again, err)
+	}
 	err = errors.Join(j.Begin(try, "stop", map[string]int{"a": 1}), j.End(try, "stop"), j.Close())
 	whole, readErr := os.ReadFile(path)
 	if err = errors.Join(err, readErr, os.WriteFile(path, append(whole, `{"at":"2026`...), 0o600)); err != nil {
@@ -161,7 +164,7 @@ func TestServes(t *testing.T) {
 		"it starts":            {Answer{Zooid: true, Reasons: []string{"no leader"}}, true, false, false},
 		"it has less":          {Answer{Zooid: true, Lineage: 7, Zxid: 9}, true, false, false},
 	} {
-		err := c.service.Serves(7, 10, c.held)
+		err := c.service.Serves(7, 10, func() (bool, error) { return c.held, nil })
 		if (err == nil) != c.fine || errors.Is(err, ErrOther) != c.other {
 			t.Errorf("%s: %v", name, err)
 		}
