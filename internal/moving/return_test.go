@@ -121,8 +121,8 @@ func TestReturnParts(t *testing.T) {
 	}
 }
 
-// TestReturnGoesOn: a return that was cut short begins anew if Zooid answers, and isn't carried on where that isn't safe:
-// before it was known that the log has everything, and where others may have served since.
+// TestReturnGoesOn: a return that was cut short begins anew if Zooid answers, and isn't carried on where that isn't
+// safe: before it was known that the log has everything, and where others may have served since.
 func TestReturnGoesOn(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

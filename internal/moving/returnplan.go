@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -258,6 +259,9 @@ func (f *returnFlags) stopRest(ctx context.Context) error {
 		return err
 	}
 	held, err := proof.Hold(f.o.Dirs...)
+	for end := time.Now().Add(closePatience); err != nil && time.Now().Before(end); held, err = proof.Hold(f.o.Dirs...) {
+		time.Sleep(awaitPoll)
+	}
 	if err != nil {
 		return fmt.Errorf("the Zooid server %d is said to have stopped, and a process has its directory: %w", own.ID, err)
 	}
@@ -276,6 +280,9 @@ func (f *returnFlags) stopAll(ctx context.Context, servers []config.Member) erro
 	return f.each(ctx, ids, func(ctx context.Context, id int64) error { return f.stopOne(ctx, members[id]) })
 }
 
+// closePatience is how long a process that was killed may take to close its files and ports, after its stop.
+const closePatience = 2 * time.Second
+
 // stopOne runs the operator's command for a Zooid server.
 func (f *returnFlags) stopOne(ctx context.Context, m *config.Member) error {
 	at := quorumPorts(m)
@@ -284,6 +291,10 @@ func (f *returnFlags) stopOne(ctx context.Context, m *config.Member) error {
 		return fmt.Errorf("stop the Zooid server %d: %w", m.ID, err)
 	}
 	after := proof.Probe(ctx, at)
+	for end := time.Now().Add(closePatience); time.Now().Before(end) && slices.ContainsFunc(at,
+		func(address string) bool { return after[address] == proof.Open }); after = proof.Probe(ctx, at) {
+		time.Sleep(awaitPoll)
+	}
 	for _, address := range at {
 		switch {
 		case after[address] == proof.Open:
