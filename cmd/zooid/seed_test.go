@@ -112,6 +112,15 @@ func (s *seedlings) kill(i int) {
 	}
 }
 
+// log returns what a server has said since its last start.
+func (s *seedlings) log(i int) string {
+	log, err := os.ReadFile(s.config(i) + ".log")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(log)
+}
+
 // said reports whether a server's log has a text.
 func (s *seedlings) said(i int, text string) bool {
 	log, err := os.ReadFile(s.config(i) + ".log")
@@ -346,4 +355,13 @@ func TestSeedReleased(t *testing.T) {
 	obey("a drop of what was released", migrate.SeedDrop, thisTry, "may have served", false)
 	obey("another seed", migrate.SeedPlant, other, "is in use as a data directory", false)
 	starts("released", true)
+	s.start(1)
+	for end := time.Now().Add(time.Minute); strings.Count(s.log(1), "the data directory is read") == 0; {
+		if time.Now().After(end) {
+			t.Fatal("it doesn't start")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	obey("a release while its server runs", migrate.SeedRelease, thisTry, "released", true)
+	obey("a seed while its server runs", migrate.SeedPlant, other, "another process holds this data directory", false)
 }

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/config"
@@ -37,7 +36,7 @@ func runFor(ctx context.Context, command string, patience time.Duration, env []s
 	cmd.Stdout, cmd.Stderr = &atMost{b: &out, left: saidMax}, &atMost{b: &said, left: saidMax}
 	// Background servers started by the command may keep its output open.
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		return out.String(), fmt.Errorf("the command failed: %w: %s", err, strings.TrimSpace(said.String()))
+		return out.String(), fmt.Errorf("the command failed: %w%s", err, quoted(&said))
 	}
 	return out.String(), nil
 }

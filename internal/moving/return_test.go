@@ -4,8 +4,10 @@ package moving
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,8 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/back"
+	"github.com/zooid-project/zooid/internal/moving/proof"
+	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -113,6 +117,48 @@ func TestReturnParts(t *testing.T) {
 		// This command's server and the rest are a majority, and the rest alone isn't.
 		if n := len(rest); c.voters > 0 && (2*(n+1) <= c.voters || 2*n > c.voters) {
 			t.Errorf("%d voters: %d are left", c.voters, n)
+		}
+	}
+}
+
+// TestReturnGoesOn: a return that was cut short begins anew if Zooid answers, and isn't carried on where that isn't
+// safe: before it was known that the log has everything, and where others may have served since.
+func TestReturnGoesOn(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	for name, c := range map[string]struct {
+		step    string
+		answers bool
+		done    bool
+		says    string
+	}{
+		"Zooid serves":               {stepWhole, true, false, ""},
+		"Zooid serves beside Apache": {stepStart, true, true, "stop all Zooid servers"},
+		"the first stops":            {stepStop, false, true, "isn't known that its log has everything"},
+		"others run":                 {stepWhole, false, true, "the Zooid server 2 runs"},
+		"others run, later":          {stepObservers, false, true, "the Zooid server 2 runs"},
+	} {
+		var said bytes.Buffer
+		f := returnFlags{server: &config.Config{}, says: &sayer{w: &said, line: terminal.NewProgress(&said)}}
+		f.server.Quorum.MyID = 1
+		f.server.Quorum.Members.Servers = []config.Member{
+			{ID: 1}, {ID: 2, Addrs: []config.PeerAddr{{Host: "127.0.0.1", QuorumPort: port}}},
+		}
+		f.o.Ask = func(context.Context) (back.Answer, error) {
+			if c.answers {
+				return back.Answer{Mode: "leader"}, nil
+			}
+			return back.Answer{}, errors.New("nobody answers")
+		}
+		code, done, err := f.goOn(t.Context(), proof.Record{Step: c.step, Data: []byte("{}")}, &said)
+		if done != c.done || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) ||
+			done && code != switchRefused {
+			t.Errorf("%s: exit %d, done: %v, %v; want %q", name, code, done, err, c.says)
 		}
 	}
 }

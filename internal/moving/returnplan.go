@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -95,6 +96,9 @@ func (f *returnFlags) goOn(ctx context.Context, before proof.Record,
 		return switchRefused, true, fmt.Errorf("the Zooid server doesn't answer, and it isn't known that its log has everything. Start Zooid's servers %d again, and run this command again",
 			f.zooids())
 	}
+	if err := f.othersStopped(ctx); err != nil {
+		return switchRefused, true, err
+	}
 	f.hosts, f.stopped = p.Hosts, time.Now()
 	f.whole.Store(true)
 	if before.Step == stepStart {
@@ -119,6 +123,31 @@ func (f *returnFlags) goOn(ctx context.Context, before proof.Record,
 	}
 	code, err = f.startApache(ctx, stderr)
 	return code, true, err
+}
+
+// othersStopped returns an error if another Zooid server runs, though this command's, which was stopped last, doesn't:
+// then others were started since, may have served without it, and have what its log lacks.
+func (f *returnFlags) othersStopped(ctx context.Context) error {
+	for i := range f.server.Quorum.Members.Servers {
+		m := &f.server.Quorum.Members.Servers[i]
+		if m.ID == f.server.Quorum.MyID {
+			continue
+		}
+		for address, port := range proof.Probe(ctx, quorumPorts(m)) { // any of them
+			if port == proof.Open {
+				return fmt.Errorf("the Zooid server %d runs (%s), and the one of the zoo.cfg doesn't: others may have served without it since. Start all Zooid servers, and run this command again, which begins anew then",
+					m.ID, address)
+			}
+		}
+	}
+	return nil
+}
+
+func quorumPorts(m *config.Member) (at []string) {
+	for _, a := range m.Addrs {
+		at = append(at, net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)))
+	}
+	return at
 }
 
 // observersBack waits until the observers are connected again.
@@ -230,6 +259,9 @@ func (f *returnFlags) stopRest(ctx context.Context) error {
 		return err
 	}
 	held, err := proof.Hold(f.o.Dirs...)
+	for end := time.Now().Add(closePatience); err != nil && time.Now().Before(end); held, err = proof.Hold(f.o.Dirs...) {
+		time.Sleep(awaitPoll)
+	}
 	if err != nil {
 		return fmt.Errorf("the Zooid server %d is said to have stopped, and a process has its directory: %w", own.ID, err)
 	}
@@ -248,17 +280,21 @@ func (f *returnFlags) stopAll(ctx context.Context, servers []config.Member) erro
 	return f.each(ctx, ids, func(ctx context.Context, id int64) error { return f.stopOne(ctx, members[id]) })
 }
 
+// closePatience is how long a process that was killed may take to close its files and ports, after its stop.
+const closePatience = 2 * time.Second
+
 // stopOne runs the operator's command for a Zooid server.
 func (f *returnFlags) stopOne(ctx context.Context, m *config.Member) error {
-	var at []string
-	for _, a := range m.Addrs {
-		at = append(at, net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)))
-	}
+	at := quorumPorts(m)
 	before := proof.Probe(ctx, at)
 	if _, err := runFor(ctx, f.stop, stopTimeout, zooidServer(m)); err != nil {
 		return fmt.Errorf("stop the Zooid server %d: %w", m.ID, err)
 	}
 	after := proof.Probe(ctx, at)
+	for end := time.Now().Add(closePatience); time.Now().Before(end) && slices.ContainsFunc(at,
+		func(address string) bool { return after[address] == proof.Open }); after = proof.Probe(ctx, at) {
+		time.Sleep(awaitPoll)
+	}
 	for _, address := range at {
 		switch {
 		case after[address] == proof.Open:

@@ -97,6 +97,9 @@ func obeySeed(cfg *config.Config, in *bufio.Reader) (line string, err error) {
 	if !try.Valid() {
 		return "", fmt.Errorf("read a seed: %q names no try", order.Try)
 	}
+	if done, err := proof.Released(dir, try); order.Do == migrate.SeedRelease && (done || err != nil) {
+		return releasedLine(try), err // its server may run, and hold the directory
+	}
 	held, err := proof.Hold(dir, cfg.Storage.DataLogDir)
 	if err != nil {
 		return "", err

@@ -125,11 +125,11 @@ func (f *switchFlags) serves(ctx context.Context, zxid int64) error {
 	if err != nil {
 		return err
 	}
-	held := false
-	if lock, err := (storage.OS{}).Lock(st.DataDir); err != nil {
-		held = true
-	} else if err := lock.Close(); err != nil {
-		return err
-	}
-	return s.Serves(lineage, zxid, held)
+	return s.Serves(lineage, zxid, func() (bool, error) {
+		lock, err := storage.OS{}.Lock(st.DataDir)
+		if err != nil {
+			return true, nil
+		}
+		return false, lock.Close()
+	})
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package proof
 
 import (
@@ -9,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -32,11 +36,15 @@ type Record struct {
 // journalMax bounds a journal. A try writes less than 64 KiB.
 const journalMax = 16 << 20
 
-// OpenJournal opens a journal and returns its records. The caller makes sure that no other process has it open.
+// OpenJournal opens a journal and returns its records. It is an error if another process has it open.
 func OpenJournal(path string) (*Journal, []Record, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the journal: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("open the journal %s: another process is at it, the same command: wait for it (%w)",
+			path, err), f.Close())
 	}
 	records, whole, err := readJournal(f)
 	if err == nil {

@@ -29,6 +29,9 @@ const (
 	releasedName = "switch-released"
 )
 
+// unfinished are the folders in which package migrate writes before it moves files into a directory.
+var unfinished = []string{"import-unfinished", "seed-unfinished"}
+
 // FindMark returns the mark of a directory that isn't released, nil if it has none.
 func FindMark(dir string) (*Mark, error) { return readMark(filepath.Join(dir, markName)) }
 
@@ -105,7 +108,11 @@ func Drop(dir string) (bool, error) {
 		return false, err
 	}
 	for _, d := range []string{m.logDir(dir), dir} {
-		if err := storage.RemoveData(d); err != nil {
+		err := storage.RemoveData(d)
+		for _, name := range unfinished {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(d, name)))
+		}
+		if err != nil {
 			return false, fmt.Errorf("remove what wasn't released: %w", err)
 		}
 	}

@@ -83,6 +83,9 @@ func TestMark(t *testing.T) {
 		log + "/0000000000000001.log"} {
 		put(t, path)
 	}
+	if err := os.MkdirAll(filepath.Join(dir, "seed-unfinished", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if dropped, err := Drop(dir); !dropped || err != nil {
 		t.Errorf("%v, %v", dropped, err)
 	}
@@ -117,6 +120,9 @@ func TestJournal(t *testing.T) {
 	j, records, err := OpenJournal(path)
 	if err != nil || len(records) != 0 {
 		t.Fatalf("%+v, %v", records, err)
+	}
+	if again, _, err := OpenJournal(path); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("opened twice: %v, %v", again, err)
 	}
 	err = errors.Join(j.Begin(try, "stop", map[string]int{"a": 1}), j.End(try, "stop"), j.Close())
 	whole, readErr := os.ReadFile(path)
@@ -158,7 +164,7 @@ func TestServes(t *testing.T) {
 		"it starts":            {Answer{Zooid: true, Reasons: []string{"no leader"}}, true, false, false},
 		"it has less":          {Answer{Zooid: true, Lineage: 7, Zxid: 9}, true, false, false},
 	} {
-		err := c.service.Serves(7, 10, c.held)
+		err := c.service.Serves(7, 10, func() (bool, error) { return c.held, nil })
 		if (err == nil) != c.fine || errors.Is(err, ErrOther) != c.other {
 			t.Errorf("%s: %v", name, err)
 		}

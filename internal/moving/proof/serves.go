@@ -18,9 +18,9 @@ type Answer struct {
 var ErrOther = errors.New("another server answers")
 
 // Serves returns why the server that answers isn't yet the one that is to serve: with the history of its directory, and
-// no less than the zxid that was copied. held says that a process has the lock of that directory, which counts where
-// the server doesn't tell its lineage.
-func (s *Answer) Serves(lineage uint64, zxid int64, held bool) error {
+// no less than the zxid that was copied. Where the server doesn't tell its lineage, held says whether a process has the
+// lock of that directory: to find out takes the lock for a moment, which would keep a server from starting.
+func (s *Answer) Serves(lineage uint64, zxid int64, held func() (bool, error)) error {
 	switch {
 	case !s.Zooid:
 		return fmt.Errorf("%w: it is no Zooid server (its version is %q). Something has started Apache again on these ports",
@@ -30,10 +30,15 @@ func (s *Answer) Serves(lineage uint64, zxid int64, held bool) error {
 	case s.Lineage != 0 && s.Lineage != lineage:
 		return fmt.Errorf("%w: its data has the lineage %016x, the directory that was made %016x", ErrOther, s.Lineage,
 			lineage)
-	case s.Lineage == 0 && !held:
-		return fmt.Errorf("%w: no process has the directory that was made", ErrOther)
 	case s.Zxid < zxid:
 		return fmt.Errorf("it is at zxid %#x, and the copy was at %#x", uint64(s.Zxid), uint64(zxid))
 	}
-	return nil
+	if s.Lineage != 0 {
+		return nil
+	}
+	running, err := held()
+	if err == nil && !running {
+		err = fmt.Errorf("%w: no process has the directory that was made", ErrOther)
+	}
+	return err
 }

@@ -165,7 +165,7 @@ func (r slowReturn) command(w *wayBack, z *zooids, leader int, hang string) *exe
 		stop += fmt.Sprintf("test $ZOOID_ID != %d || { pid=%d; before=%v; after=%v; }\n", i+1, z.servers[i].cmd.Process.Pid,
 			r.before[at], r.after[at])
 	}
-	end := "kill -9 $pid 2>/dev/null\nwhile test -d /proc/$pid && ! grep -q 'State:.Z' /proc/$pid/status; do sleep 0.01; done\n"
+	end := "kill -9 $pid 2>/dev/null\nwhile kill -0 $pid 2>/dev/null; do sleep 0.01; done\n"
 	stop += wait(atFirst, fmt.Sprintf("test $ZOOID_ID != %d", leader+1)) +
 		wait(atOwn, fmt.Sprintf("test $ZOOID_ID = %d", leader+1)) + "sleep $before\n" + end + "sleep $after\n"
 	observer, start := "", ""
