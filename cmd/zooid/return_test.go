@@ -141,7 +141,7 @@ func TestReturn(t *testing.T) {
 		{"a -stop that fails", []string{"-stop", "echo no >&2; exit 3", "-stop-observer", stopObserver, "-start", start}, 1,
 			[]string{"Next: Zooid's servers [1] are stopped", "stop the Zooid server 1: the command failed: exit status 3: no", "To undo: start Zooid's servers [1] again"}, "last step"},
 		{"a -stop that stops nothing", []string{"-stop", "true", "-stop-observer", stopObserver, "-start", start}, 1,
-			[]string{"the Zooid server still answers", "To undo: start Zooid's servers [1] again"}, "last step"},
+			[]string{"a process has its directory", "To undo: start Zooid's servers [1] again"}, "last step"},
 		{"an observer with other files",
 			[]string{"-stop", h.stop("zooid"), "-stop-observer", stopObserver + " | sed s/znodes/nodes/", "-start", start}, 1,
 			[]string{
