@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// A Answer is what the server that answers at a configuration's addresses says about itself.
+// An Answer is what the server that answers at a configuration's addresses says about itself.
 type Answer struct {
 	Version string   // its own; that of Zooid has "-zooid-" in it. "" if it wasn't asked for
 	Zooid   bool     // it is a Zooid server
