@@ -33,6 +33,7 @@ var largePackages = map[string]int{
 	"internal/cli":     7150,
 	"internal/quorum":  6100,
 	"internal/replica": 8950,
+	"internal/server":  5050,
 	"internal/sim":     8200,
 	"internal/storage": 6450,
 	"internal/tree":    7150,
