@@ -137,6 +137,8 @@ func (h *Holder) Leave() {
 		r.waiting = slices.DeleteFunc(r.waiting, func(o *Holder) bool { return o == h })
 	}
 	r.set(h, 0)
+	r.grant() // others may have waited behind it
+	r.note()
 }
 
 // Slow returns holders that keep others waiting, and whose bytes don't move: somebody has waited for slowAfter, and the

@@ -22,6 +22,8 @@ func TestRoomOrder(t *testing.T) {
 	var r Room
 	r.Bound(100)
 	got := newTurns()
+	little := got.holder(&r, "many", "little")
+	little.Note(5)
 	first := got.holder(&r, "many", "first")
 	if !first.Take(90) {
 		t.Fatal("there is no room in an empty one")
@@ -29,7 +31,7 @@ func TestRoomOrder(t *testing.T) {
 	var many []*Holder
 	for i := range 3 {
 		h := got.holder(&r, "many", fmt.Sprint("many", i))
-		if h.Take(40) {
+		if h.Take(60) {
 			t.Fatal("there is room for more than all")
 		}
 		many = append(many, h)
@@ -39,7 +41,7 @@ func TestRoomOrder(t *testing.T) {
 		t.Error("a small one overtakes those who wait")
 	}
 	few := got.holder(&r, "few", "few")
-	if few.Take(50) {
+	if few.Take(60) {
 		t.Fatal("there is room for more than all")
 	}
 	if !r.Short() || r.Waiting() != 5 {
@@ -49,17 +51,18 @@ func TestRoomOrder(t *testing.T) {
 	if name := <-got; name != "few" {
 		t.Errorf("%s comes first", name)
 	}
+	few.Leave()
 	if name := <-got; name != "many0" {
 		t.Errorf("%s comes second", name)
 	}
-	many[1].Leave() // it only waited
-	many[0].Leave()
-	few.Leave()
-	if a, b := <-got, <-got; a == b || a+b != "many2small" && a+b != "smallmany2" {
-		t.Errorf("%s and %s come at last", a, b)
-	}
+	many[1].Leave() // those that a small one waits behind go
 	many[2].Leave()
-	small.Leave()
+	if name := <-got; name != "small" {
+		t.Errorf("%s comes at last", name)
+	}
+	for _, h := range []*Holder{many[0], small, little} {
+		h.Leave()
+	}
 	if r.Used() != 0 || r.Short() || r.Waiting() != 0 || len(r.owners) != 0 || len(r.holding) != 0 {
 		t.Errorf("%d bytes are taken when all have left; %+v", r.Used(), &r)
 	}
