@@ -23,6 +23,7 @@ type Room struct {
 	made    int64            // holders so far
 	owners  map[string]int64 // what each has; who has nothing isn't in it
 	waiting []*Holder        // in the order of their arrival
+	asks    *Holder          // is in Take, which says itself what it got
 	holding map[*Holder]bool
 }
 
@@ -99,7 +100,9 @@ func (h *Holder) Take(n int64) bool {
 		r.waiting = append(r.waiting, h)
 	}
 	h.wants = n
+	r.asks = h
 	r.grant()
+	r.asks = nil
 	r.note()
 	return h.wants == 0
 }
@@ -238,7 +241,9 @@ func (r *Room) grant() {
 		h.wants = 0
 		r.waiting = slices.Delete(r.waiting, first, first+1)
 		r.set(h, n)
-		go h.granted()
+		if h != r.asks {
+			go h.granted()
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 )
@@ -65,6 +66,28 @@ func TestRoomOrder(t *testing.T) {
 	}
 	if r.Used() != 0 || r.Short() || r.Waiting() != 0 || len(r.owners) != 0 || len(r.holding) != 0 {
 		t.Errorf("%d bytes are taken when all have left; %+v", r.Used(), &r)
+	}
+}
+
+// TestRoomAtOnce: who gets room while others wait, because its owner has least, is told by Take, and not again.
+func TestRoomAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 100 { // a second word would come from another goroutine
+		var r Room
+		r.Bound(100)
+		got := newTurns()
+		first, second := got.holder(&r, "many", "first"), got.holder(&r, "many", "second")
+		if !first.Take(60) || second.Take(60) {
+			t.Fatal("the room has other than 100 bytes")
+		}
+		if few := got.holder(&r, "few", "few"); !few.Take(30) {
+			t.Fatal("who has least waits behind one who has more")
+		}
+		runtime.Gosched()
+		first.Leave()
+		if name := <-got; name != "second" {
+			t.Fatalf("%s is told, which did not wait", name)
+		}
 	}
 }
 
