@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,6 +37,16 @@ func aclToJSON(list []zk.ACL) []aclJSON {
 	return v
 }
 
+// aclLike returns an ACL for new znodes that are to be as open as the one at path: its ACL, or the creator's alone
+// where this client may not see it as it is.
+func (s *shell) aclLike(ctx context.Context, path string) ([]zk.ACL, error) {
+	acl, _, err := s.client.GetACL(ctx, path)
+	if errors.Is(err, zk.ErrNoAuth) || err == nil && hidden(acl) {
+		return zk.CreatorACL(), nil
+	}
+	return acl, err
+}
+
 func runGetACL(ctx context.Context, s *shell, a *args) error {
 	list, st, err := s.client.GetACL(ctx, a.arg(0))
 	if err != nil {
@@ -50,6 +61,11 @@ func runGetACL(ctx context.Context, s *shell, a *args) error {
 		}
 	})
 	return nil
+}
+
+// admitsEverybody reports whether an entry of an ACL is for everybody.
+func admitsEverybody(acl []zk.ACL) bool {
+	return slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.ID.Scheme == "world" && e.Perms != 0 })
 }
 
 func checkSetACL(a *args) error {

@@ -144,7 +144,7 @@ func describe(err error) failureJSON {
 		f.Exit, f.Hint = exitUnknown, "help lists the commands"
 		if hint, ok := elsewhere[string(name)]; ok {
 			f.Hint = hint
-		} else if names := nearest(string(name)); names != nil {
+		} else if names := nearest(string(name)); len(names) > 0 {
 			f.Hint = "did you mean " + strings.Join(names, " or ") + "? " + f.Hint
 		}
 		return f
@@ -238,7 +238,7 @@ func codeHint(code zk.Code, e *zk.Error) string {
 	case zk.ErrBadVersion:
 		return "it was changed meanwhile; stat " + e.Path + " shows the version"
 	case zk.ErrInvalidACL:
-		return "want scheme:id:perms of a scheme the server knows; auth needs addauth first"
+		return "want scheme:id:perms of a scheme the server knows; auth needs addauth first; a server with security.profile=strict takes none for everybody (world:anyone, or most addresses)"
 	case zk.ErrNotReadOnly:
 		return "this server has lost its quorum and answers reads only"
 	case zk.ErrQuotaExceeded:

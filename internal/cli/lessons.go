@@ -184,21 +184,27 @@ func lessons() map[string]lesson {
 	}
 }
 
-// nearest returns the names of commands that a mistyped one may have meant.
-func nearest(name string) (names []string) {
+// nearest returns the names of the shell's commands that a mistyped one may have meant.
+func nearest(name string) []string {
+	var names []string
+	for _, c := range commands() {
+		first, _, _ := strings.Cut(c.name, " ")
+		names = append(names, first)
+	}
+	return Nearest(name, names)
+}
+
+// Nearest returns those of names that a mistyped one may have meant, the nearest first: three at most, each once.
+func Nearest(name string, names []string) []string {
 	if len(name) > nearestLength {
 		return nil
 	}
 	limit := max(1, len(name)/3)
-	for _, c := range commands() {
-		first, _, _ := strings.Cut(c.name, " ")
-		if config.EditDistance(strings.ToLower(name), strings.ToLower(first)) <= limit {
-			names = append(names, first)
-		}
-	}
-	slices.SortStableFunc(names,
-		func(a, b string) int { return cmp.Compare(config.EditDistance(name, a), config.EditDistance(name, b)) })
-	return slices.Compact(names[:min(len(names), nearestMax)])
+	distance := func(other string) int { return config.EditDistance(strings.ToLower(name), strings.ToLower(other)) }
+	near := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return distance(other) > limit })
+	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance(a), distance(b)) })
+	near = slices.Compact(near)
+	return near[:min(len(near), nearestMax)]
 }
 
 const (

@@ -84,6 +84,11 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	path, err := s.create(ctx, n)
+	if errors.Is(err, zk.ErrInvalidACL) && admitsEverybody(n.acl) {
+		return advice.Add(err,
+			"a server with security.profile=strict takes no ACL for everybody, which is the default: say who may use the znode, as in create %s DATA auth::cdrwa for yourself, or x509:CN=app:cdrwa for the bearer of a certificate",
+			n.path)
+	}
 	if err != nil {
 		return err
 	}
@@ -96,8 +101,8 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// create creates a znode and, in the same transaction, the parents it lacks: a failure
-// leaves none of them.
+// create creates a znode and, in the same transaction, the parents it lacks, with the same
+// ACL: a failure leaves none of them.
 func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error) {
 	for try := 1; ; try++ {
 		var ops []zk.MultiOp
@@ -107,7 +112,7 @@ func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error
 				return "", err
 			}
 			for _, above := range missing {
-				ops = append(ops, zk.CreateOp(above, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)))
+				ops = append(ops, zk.CreateOp(above, nil, zk.ModePersistent, n.acl))
 			}
 		}
 		if len(ops) == 0 {

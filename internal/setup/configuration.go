@@ -10,6 +10,10 @@ func (o *Options) configuration(s *server, all []server) string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	p("# Written by zooid init. docs/configuration.md has every key; zooid doctor examines the file.")
+	if o.At == "" {
+		p("# Relative paths begin in the folder that this file is in.")
+		p("relativePaths=file")
+	}
 	p("")
 	p("# The unit of the limits below, in ms. A session lasts 2 to 20 ticks, as its client asks.")
 	p("tickTime=2000")
@@ -44,12 +48,13 @@ func (o *Options) configuration(s *server, all []server) string {
 	}
 	p("# Connections of one address, so that no client takes all.")
 	p("maxClientCnxns=60")
+	o.administration(p, s)
 	if o.TLS {
-		p("# The word srvr is answered; the strict profile permits ruok and isro too.")
-		p("#4lw.commands.whitelist=srvr,ruok,isro")
+		p("# Words that zooid status and monitoring ask. They tell figures, no paths and no sessions.")
+		p("4lw.commands.whitelist=srvr,mntr,dirs,ruok,isro")
 	} else {
 		p("# Words that monitoring asks; * would tell sessions and paths to everybody.")
-		p("4lw.commands.whitelist=srvr,mntr,ruok,conf,isro")
+		p("4lw.commands.whitelist=srvr,mntr,dirs,ruok,conf,isro")
 	}
 	p("")
 	p("# Without data a server doesn't begin with an empty tree by itself once this is false.")
@@ -62,13 +67,14 @@ func (o *Options) configuration(s *server, all []server) string {
 	p("# Ticks that a server has to join, and for which clients stay on one that has lost its leader.")
 	p("initLimit=10")
 	p("syncLimit=5")
+	p("# A single server can grow to an ensemble, and superusers may change the membership (zooid cli reconfig).")
+	p("standaloneEnabled=false")
+	p("reconfigEnabled=true")
 	p("# Servers prove who they are by it. It is the same on all, and theirs alone.")
 	p("quorum.secretFile=%s", o.at("secret"))
 	if o.TLS {
 		p("# They talk mutual TLS, by certificates that name their hosts.")
 		p("sslQuorum=true")
-		p("ssl.quorum.keyStore.location=%s", o.at("server.pem"))
-		p("ssl.quorum.trustStore.location=%s", o.at("ca.pem"))
 	}
 	p("")
 	p("# The servers: host, port of the quorum, port of elections (unused), then that of clients%s.",
@@ -78,4 +84,32 @@ func (o *Options) configuration(s *server, all []server) string {
 		p("%s", m.line)
 	}
 	return b.String()
+}
+
+// administration writes what zooid's own commands, the console and Prometheus ask. Without TLS it answers this machine
+// alone.
+func (o *Options) administration(p func(string, ...any), s *server) {
+	p("")
+	p("# Asked by zooid health, status, top, doctor, drain and reload, by browsers (/) and for backups. It answers this")
+	p("# machine alone; admin.serverAddress=0.0.0.0 lets others in.")
+	p("admin.enableServer=true")
+	p("admin.serverAddress=127.0.0.1")
+	p("admin.serverPort=%d", s.adminPort)
+	if !o.TLS {
+		p("# Prometheus finds figures under /metrics there, or here for other machines:")
+		p("#metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider")
+		p("#metricsProvider.httpPort=%d", s.metricsPort)
+		return
+	}
+	p("# Callers show a certificate of the same issuer. Commands that change or tell much are the superuser's, and those of")
+	p("# this server's user.")
+	p("admin.forceHttps=true")
+	p("admin.needClientAuth=true")
+	p("ssl.quorum.keyStore.location=%s", o.at("server.pem"))
+	p("ssl.quorum.trustStore.location=%s", o.at("ca.pem"))
+	p("# Prometheus asks here, with a certificate of the same issuer.")
+	p("metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider")
+	p("metricsProvider.httpsPort=%d", s.metricsPort)
+	p("metricsProvider.ssl.keyStore.location=%s", o.at("server.pem"))
+	p("metricsProvider.ssl.trustStore.location=%s", o.at("ca.pem"))
 }

@@ -22,6 +22,8 @@ const (
 	SecurePort   = 2281 // of clients by TLS
 	quorumPort   = 2888
 	electionPort = 3888
+	adminPort    = 8080
+	metricsPort  = 7000
 )
 
 // ServersMax bounds how many servers are written at once: far more than any useful ensemble has.
@@ -50,6 +52,8 @@ type server struct {
 	line       string // of the membership, "" for a single server
 	clientPort int
 	folder     string
+	// Several servers on one host have ports of their own.
+	adminPort, metricsPort int
 }
 
 // Write writes a folder DIR/ID for each server, and with TLS the folders DIR/ca and DIR/client. If
@@ -112,19 +116,34 @@ func (o *Options) servers() (all []server, err error) {
 		if o.ClientPorts != nil {
 			port = o.ClientPorts[0]
 		}
-		return []server{{id: 1, host: "localhost", clientPort: port, folder: filepath.Join(o.Dir, "1")}}, nil
+		return []server{{id: 1, host: "localhost", clientPort: port, folder: filepath.Join(o.Dir, "1"),
+			adminPort: adminPort, metricsPort: metricsPort}}, nil
 	}
 	var lines strings.Builder
+	onHost, taken := map[string]int{}, map[string]bool{} // how many servers are on a host; addresses of their peer ports
 	for i, host := range o.Hosts {
-		s := server{id: i + 1, clientPort: port, folder: filepath.Join(o.Dir, strconv.Itoa(i+1))}
-		if o.ClientPorts != nil {
-			s.clientPort = o.ClientPorts[i]
-		}
+		s := server{id: i + 1, folder: filepath.Join(o.Dir, strconv.Itoa(i+1))}
 		name, ports, err := splitHost(strings.TrimSpace(host))
 		if err != nil {
 			return nil, err
 		}
 		s.host = name
+		before := onHost[strings.ToLower(name)]
+		onHost[strings.ToLower(name)]++
+		s.clientPort, s.adminPort, s.metricsPort = port+before, adminPort+before, metricsPort+before
+		if !strings.Contains(ports, ":") {
+			ports += ":" + strconv.Itoa(electionPort+before)
+		}
+		quorum, _, _ := strings.Cut(ports, ":")
+		at := net.JoinHostPort(strings.ToLower(name), quorum)
+		if taken[at] {
+			return nil, fmt.Errorf("write server %q: %s is another server's already; servers on one host have quorum ports of their own, as in %s:%d",
+				host, at, bracketed(name), quorumPort+before)
+		}
+		taken[at] = true
+		if o.ClientPorts != nil {
+			s.clientPort = o.ClientPorts[i]
+		}
 		clients := fmt.Sprintf(";%d", s.clientPort)
 		if o.TLS {
 			clients = ";" + clients
@@ -139,7 +158,7 @@ func (o *Options) servers() (all []server, err error) {
 	return all, nil
 }
 
-// splitHost splits a host from its ports, some of which may be missing.
+// splitHost splits a host from its ports, of which the second may be missing.
 func splitHost(text string) (host, ports string, err error) {
 	host, ports, _ = strings.Cut(text, ":")
 	if inside, ok := strings.CutPrefix(text, "["); ok {
@@ -150,15 +169,13 @@ func splitHost(text string) (host, ports string, err error) {
 	} else if net.ParseIP(text) != nil {
 		host, ports = text, "" // an IPv6 address without brackets
 	}
-	if host == "" {
+	switch {
+	case host == "":
 		return "", "", fmt.Errorf("write server %q: it has no host", text)
-	}
-	switch strings.Count(ports, ":") {
-	case 0:
-		if ports == "" {
-			ports = strconv.Itoa(quorumPort)
-		}
-		ports += ":" + strconv.Itoa(electionPort)
+	case host[0] == '-':
+		return "", "", fmt.Errorf("write server %q: no host begins so, and flags stand before the hosts", text)
+	case ports == "":
+		ports = strconv.Itoa(quorumPort)
 	}
 	return host, ports, nil
 }

@@ -91,6 +91,9 @@ func (row *serverRow) ask() {
 	text, err := row.word("srvr")
 	if err != nil {
 		row.State, row.unasked = "no answer: "+err.Error(), false
+		if row.ID == unknownID && !row.access.Secure() {
+			row.State += "; if that port is one for TLS, give flags such as -tls-ca"
+		}
 		return
 	}
 	if row.State = row.server(text); row.State != stateOK {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -41,8 +42,9 @@ A server whose client port is not in the file can't be asked: add it to the
 server line (server.2=host:2888:3888;2181), or name the servers. Of a file with
 clientPort alone, every server is taken to have that port.
 
-Servers that take TLS alone are asked with the flags of zooid cli: -tls-ca,
--tls-cert, -tls-key, -tls-password-file, -client-configuration and others.
+Servers that take TLS alone are asked with the key and trust stores that the
+file names, or with the flags of zooid cli: -tls-ca, -tls-cert, -tls-key,
+-tls-password-file, -client-configuration and others.
 
 LAG is in changes: what the leader had half a second ago and the server still
 has not. EPOCH and ZXID are those of the last change applied.
@@ -113,15 +115,14 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			file = a
 		}
 	}
-	rows, err := serversToAsk(file, defs)
+	rows, cfg, err := serversToAsk(file, defs)
 	if err == nil {
-		err = access.Check()
+		err = reach(rows, cfg, &access)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid status:", err)
 		return exitUnknown
 	}
-	reach(rows, &access)
 	o, code := look(rows, lagPause)
 	if asJSON {
 		err = o.printJSON(stdout)
@@ -135,24 +136,23 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// serversToAsk returns a row for each server that the file names.
-func serversToAsk(file string, defs []string) ([]*serverRow, error) {
-	var cfg *config.Config
-	var err error
+// serversToAsk returns a row for each server that the file names, and its configuration; nil if it is none.
+func serversToAsk(file string, defs []string) (rows []*serverRow, cfg *config.Config, err error) {
 	switch {
 	case file == "":
 		cfg, err = config.Default(defs)
 	case isConnectString(file):
-		return addressRows(file)
+		rows, err = addressRows(file)
+		return rows, nil, err
 	default:
 		cfg, err = config.LoadAny(file, defs)
 	}
 	if err != nil {
 		if members, bad := membersFile(file); bad == nil {
 			none := config.HostPort{Port: -1}
-			return memberRows(members, none, none, -1), nil
+			return memberRows(members, none, none, -1), nil, nil
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	if !cfg.Quorum.Distributed {
 		row := &serverRow{ID: 1, Voter: true}
@@ -162,9 +162,9 @@ func serversToAsk(file string, defs []string) ([]*serverRow, error) {
 		if cfg.Secure.Port >= 0 {
 			row.secure = net.JoinHostPort(reachableHost(cfg.Secure.Host, "127.0.0.1"), strconv.Itoa(cfg.Secure.Port))
 		}
-		return []*serverRow{row}, nil
+		return []*serverRow{row}, cfg, nil
 	}
-	return memberRows(cfg.Quorum.Members, cfg.Client, cfg.Secure, cfg.Quorum.MyID), nil
+	return memberRows(cfg.Quorum.Members, cfg.Client, cfg.Secure, cfg.Quorum.MyID), cfg, nil
 }
 
 // isConnectString reports whether an argument names servers rather than a file.
@@ -249,14 +249,30 @@ func dropGuesses(rows []*serverRow, self int64, at func(*serverRow) *string) {
 	}
 }
 
-// reach makes the rows use the flags for TLS, and the TLS port if it is known.
-func reach(rows []*serverRow, access *cli.Access) {
+// reach makes the rows use the TLS port where it is known, with the flags for TLS or else the stores of cfg, which may
+// be nil.
+func reach(rows []*serverRow, cfg *config.Config, access *cli.Access) error {
+	needed := slices.ContainsFunc(rows, func(row *serverRow) bool { return row.secure != "" && row.Address == "" })
+	if needed && !access.Secure() && cfg != nil && cfg.TLS.Trust.Location != "" {
+		access.Use(storeOf(&cfg.TLS.Keys), storeOf(&cfg.TLS.Trust))
+		if err := access.Check(); err != nil {
+			return fmt.Errorf("servers take TLS alone, and the stores that the file names can't be used (-tls-ca, -tls-cert and -tls-key name others): %w",
+				err)
+		}
+	} else if err := access.Check(); err != nil {
+		return err
+	}
 	for _, row := range rows {
 		row.access = access
 		if row.secure != "" && (access.Secure() || row.Address == "") {
 			row.Address, row.needsTLS = row.secure, !access.Secure()
 		}
 	}
+	return nil
+}
+
+func storeOf(s *config.Store) keystore.Store {
+	return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
 }
 
 // reachableHost returns host, or instead if host means every interface.
