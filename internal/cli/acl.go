@@ -63,9 +63,15 @@ func runGetACL(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// admitsEverybody reports whether an entry of an ACL is for everybody.
-func admitsEverybody(acl []zk.ACL) bool {
-	return slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.ID.Scheme == "world" && e.Perms != 0 })
+// adviseACL adds to err, if it says that an ACL for everybody isn't valid, what may be given instead; command is what
+// comes before the ACL.
+func (s *shell) adviseACL(err error, acl []zk.ACL, command string) error {
+	if !errors.Is(err, zk.ErrInvalidACL) || !slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.ID.Scheme == "world" }) {
+		return err
+	}
+	return advice.Add(err,
+		"a server with security.profile=strict takes no ACL for everybody, which is the default: say who may use the znode, as in %s auth::cdrwa for yourself, or x509:CN=app:cdrwa for the bearer of a certificate",
+		command)
 }
 
 func checkSetACL(a *args) error {
@@ -86,7 +92,7 @@ func runSetACL(ctx context.Context, s *shell, a *args) error {
 		return s.setACLAll(ctx, a, acl, version)
 	}
 	st, err := s.client.SetACL(ctx, a.arg(0), acl, version)
-	if err != nil {
+	if err = s.adviseACL(err, acl, "setAcl "+a.arg(0)); err != nil {
 		return err
 	}
 	s.printACLSet(a, a.arg(0), st)

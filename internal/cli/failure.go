@@ -238,7 +238,7 @@ func codeHint(code zk.Code, e *zk.Error) string {
 	case zk.ErrBadVersion:
 		return "it was changed meanwhile; stat " + e.Path + " shows the version"
 	case zk.ErrInvalidACL:
-		return "want scheme:id:perms of a scheme the server knows; auth needs addauth first; a server with security.profile=strict takes none for everybody (world:anyone, or most addresses)"
+		return "want scheme:id:perms of a scheme the server knows; auth needs addauth first"
 	case zk.ErrNotReadOnly:
 		return "this server has lost its quorum and answers reads only"
 	case zk.ErrQuotaExceeded:

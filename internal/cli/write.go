@@ -84,12 +84,7 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	path, err := s.create(ctx, n)
-	if errors.Is(err, zk.ErrInvalidACL) && admitsEverybody(n.acl) {
-		return advice.Add(err,
-			"a server with security.profile=strict takes no ACL for everybody, which is the default: say who may use the znode, as in create %s DATA auth::cdrwa for yourself, or x509:CN=app:cdrwa for the bearer of a certificate",
-			n.path)
-	}
-	if err != nil {
+	if err = s.adviseACL(err, n.acl, "create "+n.path+" DATA"); err != nil {
 		return err
 	}
 	// zkCli prints this among the errors, and scripts may rely on there being no other

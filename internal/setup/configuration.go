@@ -34,7 +34,7 @@ func (o *Options) configuration(s *server, all []server) string {
 		p("X509AuthenticationProvider.superUser=CN=client")
 		p("")
 		p("# Clients talk TLS here, and show a certificate of the same issuer (../client has one).")
-		p("secureClientPort=%d", s.clientPort)
+		p("secureClientPort=%d", s.ports.Client)
 		p("ssl.keyStore.location=%s", o.at("server.pem"))
 		p("ssl.trustStore.location=%s", o.at("ca.pem"))
 		p("ssl.clientAuth=need")
@@ -42,7 +42,7 @@ func (o *Options) configuration(s *server, all []server) string {
 		p("# Clients connect here. This address is this machine's alone; 0.0.0.0 stands for all of its addresses.")
 		p("# Set up TLS (zooid init -tls) before others can reach it.")
 		p("clientPortAddress=127.0.0.1")
-		p("clientPort=%d", s.clientPort)
+		p("clientPort=%d", s.ports.Client)
 	default:
 		p("# Clients connect to the last port of this server's line below, without TLS.")
 	}
@@ -67,9 +67,12 @@ func (o *Options) configuration(s *server, all []server) string {
 	p("# Ticks that a server has to join, and for which clients stay on one that has lost its leader.")
 	p("initLimit=10")
 	p("syncLimit=5")
-	p("# A single server can grow to an ensemble, and superusers may change the membership (zooid cli reconfig).")
+	p("# One server alone can grow to an ensemble.")
 	p("standaloneEnabled=false")
-	p("reconfigEnabled=true")
+	if o.TLS {
+		p("# Superusers may change the membership (zooid cli reconfig).")
+		p("reconfigEnabled=true")
+	}
 	p("# Servers prove who they are by it. It is the same on all, and theirs alone.")
 	p("quorum.secretFile=%s", o.at("secret"))
 	if o.TLS {
@@ -94,11 +97,11 @@ func (o *Options) administration(p func(string, ...any), s *server) {
 	p("# machine alone; admin.serverAddress=0.0.0.0 lets others in.")
 	p("admin.enableServer=true")
 	p("admin.serverAddress=127.0.0.1")
-	p("admin.serverPort=%d", s.adminPort)
+	p("admin.serverPort=%d", s.ports.Admin)
 	if !o.TLS {
 		p("# Prometheus finds figures under /metrics there, or here for other machines:")
 		p("#metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider")
-		p("#metricsProvider.httpPort=%d", s.metricsPort)
+		p("#metricsProvider.httpPort=%d", s.ports.Metrics)
 		return
 	}
 	p("# Callers show a certificate of the same issuer. Commands that change or tell much are the superuser's, and those of")
@@ -109,7 +112,7 @@ func (o *Options) administration(p func(string, ...any), s *server) {
 	p("ssl.quorum.trustStore.location=%s", o.at("ca.pem"))
 	p("# Prometheus asks here, with a certificate of the same issuer.")
 	p("metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider")
-	p("metricsProvider.httpsPort=%d", s.metricsPort)
+	p("metricsProvider.httpsPort=%d", s.ports.Metrics)
 	p("metricsProvider.ssl.keyStore.location=%s", o.at("server.pem"))
 	p("metricsProvider.ssl.trustStore.location=%s", o.at("ca.pem"))
 }

@@ -36,8 +36,8 @@ type Options struct {
 	// and of elections. With none, a single server is written.
 	Hosts      []string
 	ClientPort int // 0 for ClientPort, or SecurePort with TLS
-	// ClientPorts, if set, are those of each server, in place of ClientPort.
-	ClientPorts []int
+	// Ports, if set, are those of each server, in place of ClientPort and those after the usual ones.
+	Ports []Ports
 	// TLS makes clients and servers use mutual TLS, with certificates that are written too.
 	TLS bool
 	// At is where a server will find its folder; "" means that it runs in the folder.
@@ -45,15 +45,16 @@ type Options struct {
 	Now time.Time
 }
 
+// Ports are where a server listens, but for its peers: for clients, for the admin server and for Prometheus.
+type Ports struct{ Client, Admin, Metrics int }
+
 // A server is one folder to write.
 type server struct {
-	id         int
-	host       string // that others dial
-	line       string // of the membership, "" for a single server
-	clientPort int
-	folder     string
-	// Several servers on one host have ports of their own.
-	adminPort, metricsPort int
+	id     int
+	host   string // that others dial
+	line   string // of the membership, "" for a single server
+	ports  Ports
+	folder string
 }
 
 // Write writes a folder DIR/ID for each server, and with TLS the folders DIR/ca and DIR/client. If
@@ -99,8 +100,8 @@ func (o *Options) servers() (all []server, err error) {
 	if len(o.Hosts) > ServersMax {
 		return nil, fmt.Errorf("write %d servers: at most %d", len(o.Hosts), ServersMax)
 	}
-	if o.ClientPorts != nil && len(o.ClientPorts) != max(len(o.Hosts), 1) {
-		return nil, fmt.Errorf("write %d servers: there are %d client ports", max(len(o.Hosts), 1), len(o.ClientPorts))
+	if o.Ports != nil && len(o.Ports) != max(len(o.Hosts), 1) {
+		return nil, fmt.Errorf("write %d servers: there are ports of %d", max(len(o.Hosts), 1), len(o.Ports))
 	}
 	port := o.ClientPort
 	if port == 0 {
@@ -113,11 +114,7 @@ func (o *Options) servers() (all []server, err error) {
 		return nil, fmt.Errorf("write a server with client port %d: ports are 1 to 65535", port)
 	}
 	if len(o.Hosts) == 0 {
-		if o.ClientPorts != nil {
-			port = o.ClientPorts[0]
-		}
-		return []server{{id: 1, host: "localhost", clientPort: port, folder: filepath.Join(o.Dir, "1"),
-			adminPort: adminPort, metricsPort: metricsPort}}, nil
+		return []server{{id: 1, host: "localhost", ports: o.ports(0, port, 0), folder: filepath.Join(o.Dir, "1")}}, nil
 	}
 	var lines strings.Builder
 	onHost, taken := map[string]int{}, map[string]bool{} // how many servers are on a host; addresses of their peer ports
@@ -130,7 +127,7 @@ func (o *Options) servers() (all []server, err error) {
 		s.host = name
 		before := onHost[strings.ToLower(name)]
 		onHost[strings.ToLower(name)]++
-		s.clientPort, s.adminPort, s.metricsPort = port+before, adminPort+before, metricsPort+before
+		s.ports = o.ports(i, port, before)
 		if !strings.Contains(ports, ":") {
 			ports += ":" + strconv.Itoa(electionPort+before)
 		}
@@ -141,10 +138,7 @@ func (o *Options) servers() (all []server, err error) {
 				host, at, bracketed(name), quorumPort+before)
 		}
 		taken[at] = true
-		if o.ClientPorts != nil {
-			s.clientPort = o.ClientPorts[i]
-		}
-		clients := fmt.Sprintf(";%d", s.clientPort)
+		clients := fmt.Sprintf(";%d", s.ports.Client)
 		if o.TLS {
 			clients = ";" + clients
 		}
@@ -156,6 +150,14 @@ func (o *Options) servers() (all []server, err error) {
 		return nil, fmt.Errorf("write the server lines: %w", err)
 	}
 	return all, nil
+}
+
+// ports returns the ports of server i, before which so many others are on the same host.
+func (o *Options) ports(i, client, before int) Ports {
+	if o.Ports != nil {
+		return o.Ports[i]
+	}
+	return Ports{client + before, adminPort + before, metricsPort + before}
 }
 
 // splitHost splits a host from its ports, of which the second may be missing.
@@ -217,7 +219,7 @@ func (o *Options) writeClient(ca *authority, servers []server) error {
 	}
 	var connect []string
 	for _, s := range servers {
-		connect = append(connect, net.JoinHostPort(s.host, strconv.Itoa(s.clientPort)))
+		connect = append(connect, net.JoinHostPort(s.host, strconv.Itoa(s.ports.Client)))
 	}
 	properties := "# For Java's clients and zooid cli -client-configuration, in this folder. Connect to " +
 		strings.Join(connect, ",") + "\n" +

@@ -8,11 +8,13 @@ package status
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +27,8 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const help = `usage: zooid status [-json] [TLS flags] [zoo.cfg] [-D name=value]…
-       zooid status [-json] [TLS flags] host:port,host:port…
+const help = `usage: zooid status [-json] [-watch] [TLS flags] [zoo.cfg] [-D name=value]…
+       zooid status [-json] [-watch] [TLS flags] host:port,host:port…
 
 Asks every server of the ensemble how it is, says in one line how the ensemble
 is, and prints a line for each server, what needs attention first. The file is
@@ -56,7 +58,8 @@ the servers are counted, and a minority of them is "unknown".
 
 exit code: 0 all is well; 1 the ensemble serves, but a server is missing, behind,
 drained or short of something; 2 there is no quorum, all servers that serve are
-drained, or it can't be told.
+drained, or it can't be told. -watch looks every two seconds until Ctrl-C, and the
+code is that of the last look.
 `
 
 // The exit codes of Main.
@@ -85,7 +88,7 @@ type overview struct {
 func Main(args []string, stdout, stderr io.Writer) int {
 	var file string
 	var defs []string
-	asJSON := false
+	asJSON, watch := false, false
 	var access cli.Access
 	for i := 0; i < len(args); i++ {
 		rest, taken, err := access.Take(args[i:])
@@ -103,6 +106,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			return exitWell
 		case a == "-json" || a == "--json":
 			asJSON = true
+		case a == "-watch" || a == "--watch":
+			watch = true
 		case a == "-D" && i+1 < len(args):
 			i++
 			defs = append(defs, args[i])
@@ -123,17 +128,39 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "zooid status:", err)
 		return exitUnknown
 	}
-	o, code := look(rows, lagPause)
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	for {
+		o, code := look(rows, lagPause)
+		if err := o.print(stdout, asJSON, watch); err != nil {
+			fmt.Fprintln(stderr, "zooid status: print the result:", err)
+			return exitUnknown
+		}
+		if !watch {
+			return code
+		}
+		select {
+		case <-time.After(watchPause):
+		case <-ctx.Done():
+			return code
+		}
+	}
+}
+
+// watchPause is the time between two looks of -watch.
+const watchPause = 2 * time.Second
+
+// print prints what was seen; again says that it replaces what a terminal shows.
+func (o *overview) print(w io.Writer, asJSON, again bool) error {
 	if asJSON {
-		err = o.printJSON(stdout)
-	} else {
-		err = o.printTable(stdout, terminal.Colours(stdout))
+		return o.printJSON(w)
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "zooid status: print the result:", err)
-		return exitUnknown
+	if again && terminal.Is(w) {
+		if _, err := io.WriteString(w, terminal.Cleared); err != nil {
+			return err
+		}
 	}
-	return code
+	return o.printTable(w, terminal.Colours(w))
 }
 
 // serversToAsk returns a row for each server that the file names, and its configuration; nil if it is none.
