@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/zooid-project/zooid/internal/cli"
+	"github.com/zooid-project/zooid/internal/config"
 )
 
 // A command is the first word after zooid on the command line.
@@ -68,7 +69,7 @@ func nearest(name string) []string {
 	for _, c := range commands() {
 		names = append(names, c.name)
 	}
-	return cli.Nearest(name, names)
+	return config.Nearest(name, names)
 }
 
 func usage(w io.Writer) {

@@ -142,8 +142,8 @@ func TestRecommendedDay(t *testing.T) {
 	d.restore(o.Ports[0].Admin)
 }
 
-// restore takes a snapshot from the admin server and restores it, as the bearer of the superuser's certificate: what was
-// made in between is gone.
+// restore takes a snapshot from the admin server and restores it, as the bearer of the superuser's certificate: what
+// was made in between is gone.
 func (d *day) restore(port int) {
 	d.t.Helper()
 	tls := clientTLS(d.t, d.path("client"))

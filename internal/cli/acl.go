@@ -66,7 +66,8 @@ func runGetACL(ctx context.Context, s *shell, a *args) error {
 // adviseACL adds to err, if it says that an ACL for everybody isn't valid, what may be given instead; command is what
 // comes before the ACL.
 func (s *shell) adviseACL(err error, acl []zk.ACL, command string) error {
-	if !errors.Is(err, zk.ErrInvalidACL) || !slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.ID.Scheme == "world" }) {
+	open := slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.ID.Scheme == "world" })
+	if !open || !errors.Is(err, zk.ErrInvalidACL) {
 		return err
 	}
 	return advice.Add(err,

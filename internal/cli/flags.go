@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -35,9 +35,7 @@ func (a *Access) Check() error { return a.o.access.Check() }
 func (a *Access) Secure() bool { return a.o.access.Secure }
 
 // Use makes servers be reached by TLS, with a server's own key and trust stores.
-func (a *Access) Use(keys, trust keystore.Store) {
-	a.o.access.Secure, a.o.access.Keys, a.o.access.Trust = true, keys, trust
-}
+func (a *Access) Use(tls *config.TLS) { a.o.access.Use(tls) }
 
 // Put sets the options of a client.
 func (a *Access) Put(o *zk.Options) { a.o.access.Put(o) }

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/access"
@@ -191,23 +189,5 @@ func nearest(name string) []string {
 		first, _, _ := strings.Cut(c.name, " ")
 		names = append(names, first)
 	}
-	return Nearest(name, names)
+	return config.Nearest(name, names)
 }
-
-// Nearest returns those of names that a mistyped one may have meant, the nearest first: three at most, each once.
-func Nearest(name string, names []string) []string {
-	if len(name) > nearestLength {
-		return nil
-	}
-	limit := max(1, len(name)/3)
-	distance := func(other string) int { return config.EditDistance(strings.ToLower(name), strings.ToLower(other)) }
-	near := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return distance(other) > limit })
-	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance(a), distance(b)) })
-	near = slices.Compact(near)
-	return near[:min(len(near), nearestMax)]
-}
-
-const (
-	nearestMax    = 3  // how many names are offered
-	nearestLength = 80 // no command's name is longer, and the comparison is quadratic
-)

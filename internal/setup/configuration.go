@@ -93,8 +93,8 @@ func (o *Options) configuration(s *server, all []server) string {
 // alone.
 func (o *Options) administration(p func(string, ...any), s *server) {
 	p("")
-	p("# Asked by zooid health, status, top, doctor, drain and reload, by browsers (/) and for backups. It answers this")
-	p("# machine alone; admin.serverAddress=0.0.0.0 lets others in.")
+	p("# Asked by zooid health, top, doctor, drain and reload, and for backups. It answers this machine alone;")
+	p("# admin.serverAddress=0.0.0.0 lets others in.")
 	p("admin.enableServer=true")
 	p("admin.serverAddress=127.0.0.1")
 	p("admin.serverPort=%d", s.ports.Admin)

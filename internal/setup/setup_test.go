@@ -120,7 +120,8 @@ func TestSeveralOnAHost(t *testing.T) {
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, "3", "zoo.cfg"))
 	for _, line := range []string{
-		"server.1=a:2888:3888;2181\n", "server.2=b:2888:3888;2181\n", "server.3=a:2889:3889;2182\n", "admin.serverPort=8081\n",
+		"server.1=a:2888:3888;2181\n", "server.2=b:2888:3888;2181\n", "server.3=a:2889:3889;2182\n",
+		"admin.serverPort=8081\n",
 	} {
 		if !strings.Contains(string(text), line) {
 			t.Errorf("no line %q in\n%s", line, text)

@@ -23,7 +23,6 @@ import (
 
 	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -281,7 +280,7 @@ func dropGuesses(rows []*serverRow, self int64, at func(*serverRow) *string) {
 func reach(rows []*serverRow, cfg *config.Config, access *cli.Access) error {
 	needed := slices.ContainsFunc(rows, func(row *serverRow) bool { return row.secure != "" && row.Address == "" })
 	if needed && !access.Secure() && cfg != nil && cfg.TLS.Trust.Location != "" {
-		access.Use(storeOf(&cfg.TLS.Keys), storeOf(&cfg.TLS.Trust))
+		access.Use(&cfg.TLS)
 		if err := access.Check(); err != nil {
 			return fmt.Errorf("servers take TLS alone, and the stores that the file names can't be used (-tls-ca, -tls-cert and -tls-key name others): %w",
 				err)
@@ -296,10 +295,6 @@ func reach(rows []*serverRow, cfg *config.Config, access *cli.Access) error {
 		}
 	}
 	return nil
-}
-
-func storeOf(s *config.Store) keystore.Store {
-	return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
 }
 
 // reachableHost returns host, or instead if host means every interface.
