@@ -191,3 +191,13 @@ func nearest(name string) []string {
 	}
 	return config.Nearest(name, names)
 }
+
+// beginningWith returns the commands of two words whose first is name.
+func beginningWith(name string) (whole []string) {
+	for _, c := range commands() {
+		if strings.HasPrefix(c.name, name+" ") {
+			whole = append(whole, c.name)
+		}
+	}
+	return whole
+}

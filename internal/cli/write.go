@@ -191,17 +191,27 @@ func runDelete(ctx context.Context, s *shell, a *args) error {
 	return err
 }
 
-// runRm is delete and deleteall under the name that other shells have for them.
+// runRm is delete and deleteall under the name that other shells have for them. Like theirs it goes on after a path
+// that it can't remove.
 func runRm(ctx context.Context, s *shell, a *args) error {
 	run := runDelete
 	if a.has("r") {
 		run = runDeleteAll
 	}
-	err := run(ctx, s, a)
-	if subtree.Gone(err) && a.has("f") {
-		return nil
+	var failed error
+	for i := range a.words {
+		one := *a
+		one.words = a.words[i : i+1]
+		err := run(ctx, s, &one)
+		if err == nil || subtree.Gone(err) && a.has("f") {
+			continue
+		}
+		if failed != nil {
+			s.report(ctx, failed)
+		}
+		failed = err
 	}
-	return err
+	return failed
 }
 
 const (
