@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -189,5 +190,37 @@ func (d *day) expect(command, want string) {
 	d.t.Helper()
 	if text, code := d.run(command); code != 0 || !strings.Contains(text, want) {
 		d.t.Errorf("zooid %s: exit code %d, no %q in:\n%s", command, code, want, text)
+	}
+}
+
+// TestStatusOfApachesLines: three servers on one host, in Apache's usual form: clientPort in each server's own file, and
+// server lines without it. Whatever file is given, status asks all three, since they tell each other.
+func TestStatusOfApachesLines(t *testing.T) {
+	t.Parallel()
+	d := &day{t: t, dir: t.TempDir(), at: t.TempDir()}
+	ports := freeport.Take(t, 9)
+	lines := ""
+	for i := range 3 {
+		lines += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, ports[3*i], ports[3*i+1])
+	}
+	for i := range 3 {
+		data := d.path(fmt.Sprintf("%d/data", i+1))
+		text := fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nclientPort=%d\n4lw.commands.whitelist=mntr,dirs\n%s",
+			data, ports[3*i+2], lines)
+		if err := errors.Join(os.MkdirAll(data, 0o700), os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600),
+			os.WriteFile(d.path(fmt.Sprintf("%d/zoo.cfg", i+1)), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		serveIn(t, d.at, d.path(fmt.Sprintf("%d/zoo.cfg", i+1)))
+	}
+	d.wait(3)
+	for i := 1; i <= 3; i++ {
+		command, text, code := fmt.Sprintf("status %d/zoo.cfg", i), "", -1
+		for end := time.Now().Add(time.Minute); code != 0 && time.Now().Before(end); { // a note may be on its way
+			text, code = d.run(command)
+		}
+		if code != 0 || !strings.Contains(text, "3 of 3 voters serve") {
+			t.Errorf("zooid %s: exit code %d:\n%s", command, code, text)
+		}
 	}
 }

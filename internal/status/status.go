@@ -39,9 +39,9 @@ It uses the four-letter words srvr, which every server answers, and mntr and
 dirs for sessions and disk, which must be allowed by
 4lw.commands.whitelist=mntr,dirs in zoo.cfg.
 
-A server whose client port is not in the file can't be asked: add it to the
-server line (server.2=host:2888:3888;2181), or name the servers. Of a file with
-clientPort alone, every server is taken to have that port.
+Of a server whose client port is not in the file, the others tell where it takes
+clients, if one of them can be asked and mntr is allowed. Of a file with clientPort
+alone, every server is taken to have that port.
 
 Servers that take TLS alone are asked with the key and trust stores that the
 file names, or with the flags of zooid cli: -tls-ca, -tls-cert, -tls-key,
@@ -309,6 +309,7 @@ func reachableHost(host, instead string) string {
 // judges.
 func look(rows []*serverRow, pause time.Duration) (*overview, int) {
 	askAll(rows)
+	askAll(learnAddresses(rows))
 	if answered := slices.DeleteFunc(slices.Clone(rows),
 		func(r *serverRow) bool { return r.Role == "" }); len(answered) > 1 && leading(rows) == nil {
 		time.Sleep(pause) // an election may be on its way, or was while a silent server held this up
@@ -325,6 +326,35 @@ func look(rows []*serverRow, pause time.Duration) (*overview, int) {
 	o := &overview{Servers: rows}
 	code := o.judge(len(rows) == 1 && (rows[0].Role == "standalone" || rows[0].voters <= 1))
 	return o, code
+}
+
+// learnAddresses takes the addresses of servers that couldn't be asked from those that could, and returns the servers
+// with new ones.
+func learnAddresses(rows []*serverRow) (found []*serverRow) {
+	for _, row := range rows {
+		if row.State != stateNoAddress {
+			continue
+		}
+		for _, other := range rows {
+			told := other.clients[row.ID]
+			if secure := other.secureClients[row.ID]; secure != "" && (row.byTLS() || told == "") {
+				told, row.needsTLS = secure, !row.byTLS()
+			}
+			// A server that listens on its own loopback alone can be asked on its machine alone.
+			if told != "" && (!loopback(told) || loopback(other.Address)) {
+				row.Address = told
+				found = append(found, row)
+				break
+			}
+		}
+	}
+	return found
+}
+
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func askAll(rows []*serverRow) {
