@@ -193,8 +193,8 @@ func (d *day) expect(command, want string) {
 	}
 }
 
-// TestStatusOfApachesLines: three servers on one host, in Apache's usual form: clientPort in each server's own file, and
-// server lines without it. Whatever file is given, status asks all three, since they tell each other.
+// TestStatusOfApachesLines: three servers on one host, in Apache's usual form: clientPort in each server's own file,
+// and server lines without it. Whatever file is given, status asks all three, since they tell each other.
 func TestStatusOfApachesLines(t *testing.T) {
 	t.Parallel()
 	d := &day{t: t, dir: t.TempDir(), at: t.TempDir()}
@@ -207,7 +207,8 @@ func TestStatusOfApachesLines(t *testing.T) {
 		data := d.path(fmt.Sprintf("%d/data", i+1))
 		text := fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nclientPort=%d\n4lw.commands.whitelist=mntr,dirs\n%s",
 			data, ports[3*i+2], lines)
-		if err := errors.Join(os.MkdirAll(data, 0o700), os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600),
+		if err := errors.Join(os.MkdirAll(data, 0o700),
+			os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600),
 			os.WriteFile(d.path(fmt.Sprintf("%d/zoo.cfg", i+1)), []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}

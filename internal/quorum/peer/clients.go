@@ -29,7 +29,8 @@ func readClientAddresses(payload []byte, addr string) (a ClientAddresses) {
 	plain, secure, _ := strings.Cut(string(payload), "\n")
 	for at, text := range map[*string]string{&a.Plain: plain, &a.Secure: secure} {
 		host, port, err := net.SplitHostPort(text)
-		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || strings.ContainsFunc(host, notInHost) {
+		n, bad := strconv.ParseUint(port, 10, 16)
+		if err != nil || bad != nil || n == 0 || strings.ContainsFunc(host, notInHost) {
 			continue
 		}
 		if host == "" {

@@ -36,8 +36,8 @@ func TestClientAddresses(t *testing.T) {
 	}
 	var heard []string
 	notes := append(appendFrameHead(nil, noteClients, 6), ":2181\n"...)
-	err := readNotes(bytes.NewReader(notes), func(quorum.Event) { t.Error("an event") }, func(uint64) { t.Error("a lineage") },
-		func(b []byte) { heard = append(heard, string(b)) })
+	err := readNotes(bytes.NewReader(notes), func(quorum.Event) { t.Error("an event") },
+		func(uint64) { t.Error("a lineage") }, func(b []byte) { heard = append(heard, string(b)) })
 	if err != io.EOF || len(heard) != 1 || heard[0] != ":2181\n" {
 		t.Errorf("%v, %q", err, heard)
 	}
