@@ -32,11 +32,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 			usage(stdout)
 			return 0
 		}
-		if _, ok := find(args[1]); ok {
-			args = append([]string{args[1]}, append(args[2:len(args):len(args)], "-h")...)
-			break
+		switch _, ok := find(args[1]); {
+		case ok && args[1] == "cli" && len(args) > 2: // the shell tells about its own commands
+			args = append([]string{"cli", "help"}, args[2:]...)
+		case ok:
+			args = []string{args[1], "-h"}
+		default:
+			args = args[1:]
 		}
-		args = args[1:]
 	case "-v", "-version", "--version":
 		return runVersion(nil, stdout, stderr)
 	}
