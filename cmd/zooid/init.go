@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,8 +19,8 @@ const initHelp = `usage: zooid init [-dir DIRECTORY] [-tls] [-client-port PORT] 
 Writes what new servers begin with into DIRECTORY/ID for each of them: a zoo.cfg with
 comments, and for an ensemble the file myid in its data directory and the file secret, by
 which the servers prove who they are to each other. Without a host it is one server alone,
-which serves this machine. Copy each folder to its server and run 'zooid server zoo.cfg' in
-it. Nothing is ever written over.
+which serves this machine. Copy each folder to its server and run 'zooid server zoo.cfg'
+there. Nothing is ever written over.
 
   -dir DIRECTORY     where to write; zooid-ensemble
   -servers HOST,…    the servers, instead of as arguments. The ports are those of the quorum
@@ -29,7 +30,7 @@ it. Nothing is ever written over.
                      DIRECTORY/ca the authority's own key: keep that away from all servers
   -client-port PORT  2181, or 2281 with -tls
   -at PATH           where each server will find its folder, such as /etc/zooid; without it
-                     the server must run in it
+                     it is found beside zoo.cfg, wherever that is
 `
 
 // dirDefault is the directory that init writes to by default.
@@ -65,6 +66,10 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 	}
 	for _, folder := range folders {
 		fmt.Fprintln(stdout, "wrote", folder)
+	}
+	if len(o.Hosts) == 0 && o.At == "" {
+		fmt.Fprintf(stdout, "start it: zooid server %s\n", filepath.Join(folders[0], "zoo.cfg"))
+		return 0
 	}
 	fmt.Fprintln(stdout, "copy each server's folder to its machine, readable for its user alone, and run in it: zooid doctor zoo.cfg && zooid server zoo.cfg")
 	return 0

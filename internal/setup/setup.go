@@ -40,7 +40,7 @@ type Options struct {
 	Ports []Ports
 	// TLS makes clients and servers use mutual TLS, with certificates that are written too.
 	TLS bool
-	// At is where a server will find its folder; "" means that it runs in the folder.
+	// At is where a server will find its folder; "" for beside zoo.cfg, wherever that is.
 	At  string
 	Now time.Time
 }
