@@ -1,5 +1,7 @@
 package jute
 
+import "time"
+
 // Perm is a set of permission bits in an ACL entry.
 type Perm int32
 
@@ -90,6 +92,12 @@ type Stat struct {
 	NumChildren    int32
 	Pzxid          int64 // zxid of the last creation or deletion among its children
 }
+
+// Created returns when the znode was created, by the leader's clock, to the millisecond.
+func (s Stat) Created() time.Time { return time.UnixMilli(s.Ctime) }
+
+// Modified returns when the znode's data were written last, by the leader's clock, to the millisecond.
+func (s Stat) Modified() time.Time { return time.UnixMilli(s.Mtime) }
 
 // StatSize is the encoded size of a Stat in bytes.
 const StatSize = 68
