@@ -111,7 +111,8 @@ const (
 // meanwhile, it is read anew and change is called again, as often as it takes or until ctx ends. An error of change is
 // returned as it is, and nothing is written. After a lost connection the error may be one of those that MaybeApplied
 // reports; package recipe's Value changes data exactly once.
-func (t Typed[T]) Update(ctx context.Context, path string, change func(old T) (T, error)) (value T, stat Stat, err error) {
+func (t Typed[T]) Update(ctx context.Context, path string,
+	change func(old T) (T, error)) (value T, stat Stat, err error) {
 	for pause := updatePauseMin; ; pause = min(2*pause, updatePauseMax) {
 		old, read, err := t.Get(ctx, path)
 		if err != nil {

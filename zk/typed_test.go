@@ -73,7 +73,8 @@ func TestTyped(t *testing.T) {
 	}
 	group.Wait()
 	enough := errors.New("enough")
-	if _, _, err := typed.Update(ctx, "/app", func(settings) (settings, error) { return settings{}, enough }); err != enough {
+	fail := func(old settings) (settings, error) { return old, enough }
+	if _, _, err := typed.Update(ctx, "/app", fail); err != enough {
 		t.Errorf("a change that fails: %v", err)
 	}
 	if value, _, _, err := typed.GetW(ctx, "/app"); err != nil || value.Count != 81 {
