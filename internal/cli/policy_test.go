@@ -55,6 +55,8 @@ func TestPolicy(t *testing.T) {
 		{other, "acl explain /app", 0, "  delete it                    no: " + line3, ""},
 		{other, "acl explain /app", 0, "\nNew znodes with the ACL world:anyone:cdrwa get that of line 5 of the policy: new below /app acl world:anyone:cdrw\n", ""},
 		{other, "acl explain /", 0, "  write data                   yes\n", ""},
+		{other, "policy explain /app/new write sasl:bob@CORP", 0, "denied by " + line3, ""},
+		{other, "policy explain /app/new read sasl:bob@CORP", exitFailed, "", "there is no znode /app/new, and no rule"},
 		{super, "setAcl /zookeeper/policy auth::cdrwa", 0, "", ""},
 		{other, "set /app 2", exitFailed, "", "insufficient permission : /app\n  hint: acl explain /app tells who may, policy explain which rule denies it"},
 		{super, "set /app 2", 0, "", ""},
