@@ -1,7 +1,5 @@
 package jute
 
-import "time"
-
 // Perm is a set of permission bits in an ACL entry.
 type Perm int32
 
@@ -92,12 +90,6 @@ type Stat struct {
 	NumChildren    int32
 	Pzxid          int64 // zxid of the last creation or deletion among its children
 }
-
-// Created returns when the znode was created, by the leader's clock, to the millisecond.
-func (s Stat) Created() time.Time { return time.UnixMilli(s.Ctime) }
-
-// Modified returns when the znode's data were written last, by the leader's clock, to the millisecond.
-func (s Stat) Modified() time.Time { return time.UnixMilli(s.Mtime) }
 
 // StatSize is the encoded size of a Stat in bytes.
 const StatSize = 68

@@ -66,7 +66,7 @@
 // connection it sends nothing more, so that nothing overtakes a lost write.
 //
 // [Typed] reads, writes and updates znodes whose data are values of one type, in JSON or
-// by a [Codec]. [Stat] has times as the server keeps them, and as time.Time.
+// by a [Codec]. [Time] makes a time.Time of a [Stat]'s Ctime or Mtime.
 //
 // # Watches
 //

@@ -140,3 +140,6 @@ func (t Typed[T]) encode(path string, value T) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// Time returns a Stat's Ctime or Mtime, which the leader's clock gave to the millisecond.
+func Time(ms int64) time.Time { return time.UnixMilli(ms) }

@@ -36,8 +36,8 @@ var elsewhere = map[string]string{
 	"zooid cli -server zk1:2181 -auth digest:super:PASSWORD reconfig -add 'server.4=zk4:2888:3888;2181'": "it needs a fourth server: TestReconfig (test/compat)",
 }
 
-// prepared are commands that need files or znodes first, which sh makes, and those whose output says more than that they
-// succeeded.
+// prepared are commands that need files or znodes first, which sh makes, and those whose output says more than that
+// they succeeded.
 var prepared = map[string]struct{ before, want string }{
 	"zooid cli -server zk1:2181,zk2:2181/app ls -R /":             {"zooid cli -server zk1 create /app x", "/\n"},
 	"zooid cli -server zk1 -o json stat /app | jq .stat":          {"", "version"},

@@ -69,7 +69,7 @@ func TestPolicy(t *testing.T) {
 		{super, "policy explain /app/x create", 0, "world:anyone:cdrwa becomes the ACL of line 5 of the policy", ""},
 		{super, "policy explain /zookeeper/config write", 0, "denied by the ACL of /zookeeper/config, no entry", ""},
 		{super, "policy explain /app all", exitFailed, "", "want one of read, write"},
-		{super, "policy explain /none read", exitFailed, "", "the ACL of /none"},
+		{super, "policy explain /none read", exitFailed, "", "there is no znode /none"},
 		{other, "create /app/x", 0, "", ""},
 		{other, "getAcl /app/x", 0, ": cdrw\n", ""},
 		{super, "policy set " + nothing, 0, "0 deny rules", ""},
