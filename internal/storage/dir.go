@@ -134,19 +134,10 @@ type Recovery struct {
 // log after that. If the directory doesn't exist, Open creates it. It returns a DamageError if
 // anything that was once durable is missing, and has then changed nothing.
 func Open(o Options) (*Dir, error) {
-	o, err := o.withDefaults()
+	d, o, err := newDir(o)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{fs: o.FS, path: o.Dir, window: o.window, snapshots: map[uint64]bool{}}
-	d.log = &Log{
-		began: time.Now(),
-		fs:    o.FS, path: o.LogDir, cluster: o.ClusterID, rand: o.Rand, target: o.SegmentSize, onSync: o.OnSync,
-		tail:   tail{budget: o.CacheSize},
-		spares: spares{fs: o.FS, path: o.LogDir, spawn: o.Go, most: o.SegmentSize},
-	}
-	d.space = space{fs: o.FS, path: o.LogDir, limits: o.Space}
-	d.log.spares.reserve = d.space.release
 	if err := d.take(); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
@@ -163,6 +154,35 @@ func Open(o Options) (*Dir, error) {
 	}
 	d.log.wait = o.Wait
 	return d, nil
+}
+
+// Examine reads a data directory that isn't in use as Open does, and changes and locks nothing. The error is why Open
+// would refuse it: a DamageError, MissingError or ClusterError, or what keeps it from being read.
+func Examine(o Options) (notes Recovery, err error) {
+	d, _, err := newDir(o)
+	if err != nil {
+		return notes, err
+	}
+	err = newRecovery(d).read()
+	return d.notes, errors.Join(err, d.release())
+}
+
+// newDir returns a Dir of which nothing was read yet, and the options with their defaults.
+func newDir(o Options) (*Dir, Options, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, o, err
+	}
+	d := &Dir{fs: o.FS, path: o.Dir, window: o.window, snapshots: map[uint64]bool{}}
+	d.log = &Log{
+		began: time.Now(),
+		fs:    o.FS, path: o.LogDir, cluster: o.ClusterID, rand: o.Rand, target: o.SegmentSize, onSync: o.OnSync,
+		tail:   tail{budget: o.CacheSize},
+		spares: spares{fs: o.FS, path: o.LogDir, spawn: o.Go, most: o.SegmentSize},
+	}
+	d.space = space{fs: o.FS, path: o.LogDir, limits: o.Space}
+	d.log.spares.reserve = d.space.release
+	return d, o, nil
 }
 
 // take creates and locks the directories.
