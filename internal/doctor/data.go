@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -33,6 +34,13 @@ func (e *examination) data() {
 		e.fault("run zooid recover -new-ensemble again with this zoo.cfg: it finishes", "a recovery of %s was cut short",
 			s.DataDir)
 		return
+	}
+	if m, err := proof.FindMark(s.DataDir); m != nil {
+		e.fault("run zooid migrate switch again: it goes on, or with -undo it removes what it made",
+			"the server doesn't start on %s: a switch from Apache (try %s, %s) hasn't released it, so Apache may serve",
+			s.DataDir, m.Try, m.By)
+	} else if err != nil && !errors.Is(err, fs.ErrPermission) {
+		e.fault("see what the file is: a switch from Apache writes it, and the server doesn't start beside it", "%v", err)
 	}
 	if reports, err := storage.Reports(storage.OS{}, s.DataLogDir); err == nil && len(reports) > 0 {
 		last := reports[len(reports)-1]
@@ -101,8 +109,8 @@ func (e *examination) refused(err error) {
 	case errors.As(err, &other):
 		e.fault("correct dataDir or dataLogDir: each server has directories of its own", "the server doesn't start: %v", err)
 	default:
-		e.fault("look at the kernel's log for errors of the disk (dmesg)", "the server doesn't start: the data can't be read: %v",
-			err)
+		e.fault("look at the kernel's log for errors of the disk (dmesg)",
+			"the server doesn't start: the data can't be read: %v", err)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/zooid-project/zooid/internal/access"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/setup"
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -294,6 +295,9 @@ func TestPlanted(t *testing.T) {
 			}
 			s.must(os.Chmod(s.logged("IDENTITY"), 0))
 		}},
+		{"a switch hasn't released it", false, "data", Fault, "hasn't released it", func(s *subject) {
+			s.must((&proof.Mark{Try: proof.NewTry(), By: "zooid migrate, on zk1"}).Put(filepath.Join(s.dir, "data")))
+		}},
 		{"recovery cut short", false, "data", Fault,
 			"recovery", func(s *subject) { s.must(os.Mkdir(filepath.Join(s.dir, "data", "recover-ready"), 0o700)) }},
 		{"data aside", false, "data", Warning, "set aside",
@@ -508,9 +512,9 @@ func TestNobodyServes(t *testing.T) {
 		"one serves":          {said: [3]string{no, yes, ""}, runs: true},
 		"all wait":            {said: [3]string{no, no, no}, runs: true, nobody: "server 1 says that it isn't serving requests"},
 		"one waits for it":    {said: [3]string{"", "", no}},
-		"two could serve":     {said: [3]string{"", no, no}, nobody: "server 1 doesn't answer, server 2 says that it isn't serving requests, server 3 says"},
+		"two could serve":     {said: [3]string{"", no, no}, nobody: "server 1 doesn't answer, server 2 says that"},
 		"it runs, all silent": {runs: true, nobody: "server 3 doesn't answer"},
-		"one doesn't tell":    {said: [3]string{no, no, "srvr is not executed because it is not in the whitelist.\n"}, runs: true},
+		"one doesn't tell":    {said: [3]string{no, no, "srvr is not executed"}, runs: true},
 		"one isn't known":     {said: [3]string{no, no, ""}, runs: true, unknown: true},
 	} {
 		s := healthy(t, false)

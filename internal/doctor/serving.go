@@ -51,7 +51,7 @@ func (e *examination) nobody() {
 		said = append(said, fmt.Sprintf("server %d %s", members[i].ID, state))
 	}
 	if e.running || waiting > voters/2 {
-		e.fault("start the servers that are stopped, and read in the log of each for whom it waits (waiting=), or why it has no leader; zooid status "+e.file+" shows all of them",
+		e.fault("start those that are stopped, and read in each log for whom it waits (waiting=): zooid status "+e.file,
 			"nobody serves clients: %s", strings.Join(said, ", "))
 	}
 }

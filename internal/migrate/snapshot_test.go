@@ -55,13 +55,15 @@ func TestZnodesOfBackup(t *testing.T) {
 	if have, err := Znodes(file(b.Bytes()), "", "", 1<<20); err != nil || !bytes.Equal(have, want) {
 		t.Errorf("%d bytes, %v; want %d", len(have), err, len(want))
 	}
-	if _, err := Znodes(file(b.Bytes()[:b.Len()/2]), "", "", 1<<20); err == nil || !strings.Contains(err.Error(), "can't be decompressed") {
+	_, err = Znodes(file(b.Bytes()[:b.Len()/2]), "", "", 1<<20)
+	if err == nil || !strings.Contains(err.Error(), "can't be decompressed") {
 		t.Errorf("cut short: %v", err)
 	}
 	if _, err := plainFile(file(b.Bytes()), int64(len(plain))); err != nil {
 		t.Errorf("at the limit: %v", err)
 	}
-	if _, err := plainFile(file(b.Bytes()), int64(len(plain)-1)); err == nil || !strings.Contains(err.Error(), "more than") {
+	_, err = plainFile(file(b.Bytes()), int64(len(plain)-1))
+	if err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("over the limit: %v", err)
 	}
 }

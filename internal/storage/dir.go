@@ -1,12 +1,14 @@
 package storage
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -62,23 +64,17 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FS == nil {
 		o.FS = OS{}
 	}
-	if o.LogDir == "" {
-		o.LogDir = o.Dir
-	}
+	o.LogDir = cmp.Or(o.LogDir, o.Dir)
 	if o.adapts = o.SegmentSize == 0; o.adapts {
 		o.SegmentSize = segmentSizeDefault
 	}
 	o.SegmentSize = int64(pad(int(max(o.SegmentSize, segmentSizeMin)), sectorSize))
-	if o.CacheSize == 0 {
-		o.CacheSize = cacheSizeDefault
-	}
+	o.CacheSize = cmp.Or(o.CacheSize, cacheSizeDefault)
 	o.Space = o.Space.withDefaults()
 	if o.Rand == nil {
 		o.Rand = rand.Reader
 	}
-	if o.window == 0 {
-		o.window = windowStep
-	}
+	o.window = cmp.Or(o.window, windowStep)
 	if o.Go == nil {
 		o.Go = func(f func()) { go f() }
 	}
@@ -138,13 +134,12 @@ func Open(o Options) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.take(); err != nil {
-		return nil, errors.Join(err, d.release())
+	if err = d.take(); err == nil {
+		err = d.adapt(o.adapts)
 	}
-	if err := d.adapt(o.adapts); err != nil {
-		return nil, errors.Join(err, d.release())
+	if err == nil {
+		err = d.recover()
 	}
-	err = d.recover()
 	if damage := (*DamageError)(nil); errors.As(err, &damage) {
 		err = fmt.Errorf("open data directory %s: %w. Nothing was changed. Restore the directory from a copy, "+
 			"or, "+DoMove, o.Dir, err)
@@ -202,10 +197,7 @@ func (d *Dir) take() error {
 
 // dirs returns the directories in use, one or two.
 func (d *Dir) dirs() []string {
-	if d.log.path == d.path {
-		return []string{d.path}
-	}
-	return []string{d.path, d.log.path}
+	return slices.Compact([]string{d.path, d.log.path})
 }
 
 // release closes all files and unlocks the directories.

@@ -46,9 +46,8 @@ func (d *Dir) recover() error {
 }
 
 func newRecovery(d *Dir) *recovery {
-	return &recovery{
-		Log: d.log, dir: d, verified: map[uint64]Meta{}, window: window{step: d.window}, holdings: map[string]*holding{},
-	}
+	return &recovery{Log: d.log, dir: d, verified: map[uint64]Meta{}, window: window{step: d.window},
+		holdings: map[string]*holding{}}
 }
 
 // read finds out what the disk holds, and changes nothing. Without segments, the directories are new.
@@ -58,19 +57,14 @@ func (r *recovery) read() error {
 			return err
 		}
 	}
-	if err := checkHoldings(r.dir.path, r.path, *r.holdings[r.dir.path], *r.holdings[r.path]); err != nil {
-		return err
-	}
-	if len(r.segments) == 0 {
-		return nil
-	}
-	steps := []func() error{r.checkHeaders, r.checkIdentity, r.applyReset, r.replay, r.connect}
-	for _, step := range steps {
-		if err := step(); err != nil {
+	err := checkHoldings(r.dir.path, r.path, *r.holdings[r.dir.path], *r.holdings[r.path])
+	for _, step := range []func() error{r.checkHeaders, r.checkIdentity, r.applyReset, r.replay, r.connect} {
+		if err != nil || len(r.segments) == 0 {
 			return err
 		}
+		err = step()
 	}
-	return nil
+	return err
 }
 
 // list classifies the files of one directory by their names. Unknown names are ignored.

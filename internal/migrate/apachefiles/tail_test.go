@@ -55,8 +55,8 @@ func TestReadTail(t *testing.T) {
 		if has, err := tail.Has(1<<32 | 2); err != nil || has != (c.after < 1<<32|2) {
 			t.Errorf("behind %#x: has the last one: %v, %v", c.after, has, err)
 		}
-		if !reflect.DeepEqual(zxids, c.want) || int(tail.Count) != len(c.want) || tail.Last != 1<<32|2 || tail.Accepted != 5 || tail.Current != 1 ||
-			tail.After != c.after {
+		if !reflect.DeepEqual(zxids, c.want) || int(tail.Count) != len(c.want) || tail.Last != 1<<32|2 ||
+			tail.Accepted != 5 || tail.Current != 1 || tail.After != c.after {
 			t.Errorf("behind %#x: %x, %+v", c.after, zxids, tail)
 		}
 	}
@@ -90,7 +90,8 @@ func TestTailDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := errors.New("refused")
-	if err := tail.Each(func([]byte) error { return refused }); !errors.Is(err, refused) || errors.As(err, new(*DamageError)) {
+	err = tail.Each(func([]byte) error { return refused })
+	if !errors.Is(err, refused) || errors.As(err, new(*DamageError)) {
 		t.Errorf("what reads it has failed: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, Version2, "log.1"), logOf(1, 2, 3), 0o600); err != nil {

@@ -75,7 +75,7 @@ func switchOnce(t *testing.T, program, version string, seed uint64) {
 	clients.judge(version)
 }
 
-// TestSwitchLongTail has clients write 40 MB while the servers are being stopped. The switch goes on, and has all of it.
+// TestSwitchLongTail has clients write 40 MB while the servers are being stopped. The switch goes on, and has all.
 func TestSwitchLongTail(t *testing.T) {
 	need(t)
 	program := zooid(t)
@@ -91,8 +91,8 @@ func TestSwitchLongTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range znodes {
-		if _, err := c.Create(t.Context(), fmt.Sprintf("/large-%d", n), bytes.Repeat([]byte{byte(n)}, size), zk.ModePersistent,
-			zk.OpenACL()); err != nil {
+		data := bytes.Repeat([]byte{byte(n)}, size)
+		if _, err := c.Create(t.Context(), fmt.Sprintf("/large-%d", n), data, zk.ModePersistent, zk.OpenACL()); err != nil {
 			t.Fatal(err)
 		}
 	}
