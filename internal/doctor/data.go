@@ -100,7 +100,7 @@ func (e *examination) refused(err error) {
 	damage, missing, other := (*storage.DamageError)(nil), (*storage.MissingError)(nil), (*storage.ClusterError)(nil)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		e.denied("%v", err)
+		e.denied(e.world.UID, "%v", err)
 	case errors.As(err, &damage):
 		e.fault("restore the directory from a copy, or, "+storage.DoMove, "the server doesn't start: %v", err)
 	case errors.As(err, &missing):
@@ -114,17 +114,15 @@ func (e *examination) refused(err error) {
 	}
 }
 
-// denied reports files that the server's user can't open, once: whatever else can't be done is due to that.
-func (e *examination) denied(format string, args ...any) {
+// denied reports files that the server's user, to whom they should belong, can't open. It does so once: whatever else
+// can't be done is due to that.
+func (e *examination) denied(user int, format string, args ...any) {
 	if e.noAccess {
 		return
 	}
 	e.noAccess = true
-	do := fmt.Sprintf("run this as the server's user; if it is that, give it the files: chown -R %d", e.world.UID)
-	if e.world.UID == 0 {
-		do = "give the files to the server's user: chown -R zooid"
-	}
-	e.fault(do+" "+strings.Join(e.dirs(), " "), format, args...)
+	e.fault(fmt.Sprintf("run this as the server's user; if it is user %d, give it the files: chown -R %d %s", user, user,
+		strings.Join(e.dirs(), " ")), format, args...)
 }
 
 // othersFile returns a file of a directory that the directory's owner can't open, as it is another user's alone; "" for

@@ -57,7 +57,7 @@ func (e *examination) disk() {
 		return
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		e.denied("%s: %v", dir, err)
+		e.denied(e.world.UID, "%s: %v", dir, err)
 		return
 	}
 	if err != nil {

@@ -145,7 +145,7 @@ case $ZK_ID in 1) echo stopped; cat `+dir+`/tail;; 2) cat `+dir+`/tail; echo no 
 	if err != nil || len(tails) != 1 || tails[1].tail == nil || tails[1].tail.Last != 10 {
 		t.Errorf("%+v, %v", tails, err)
 	}
-	f.dropTails(&e)
+	f.dropTails()
 	if left, err := os.ReadDir(f.words[1]); err != nil || len(left) > 0 {
 		t.Errorf("beside the copy: %v, %v", left, err)
 	}

@@ -132,6 +132,7 @@ func (f *switchFlags) undoLast(ctx context.Context, before proof.Record, o *migr
 	if f.seed != "" {
 		f.seeded = idsOf(f.others())
 	}
+	f.dropTails()
 	left := f.dropAll(ctx, o.Dir)
 	if left == "" {
 		if err := f.journal.End(f.try, stepUndone); err != nil {

@@ -105,7 +105,7 @@ func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end
 	e := &stop.Ensemble
 	// From the marked transaction on, so that a tail shows that it is of the log which has it; or from before, if the
 	// copy was cut short.
-	defer f.dropTails(e)
+	defer f.dropTails()
 	all, err := f.endings(ctx, e, max(min(stop.At, copied.Status().Zxid)-1, 0))
 	if err != nil {
 		return nil, err

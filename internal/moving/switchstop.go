@@ -120,12 +120,21 @@ func (f *switchFlags) tailOf(m *learner.Member) string {
 	return filepath.Join(f.words[1], tailsName, fmt.Sprintf("tail.%d", m.ID))
 }
 
-// dropTails removes those files.
-func (f *switchFlags) dropTails(e *follow.Ensemble) {
-	for i := range e.Members {
-		os.Remove(f.tailOf(&e.Members[i]))
+// dropTails removes those files, which may be of an earlier try. What can't be removed does no harm.
+func (f *switchFlags) dropTails() {
+	dir := filepath.Join(f.words[1], tailsName)
+	files, err := os.ReadDir(dir)
+	for _, file := range files {
+		if strings.HasPrefix(file.Name(), "tail.") {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, file.Name())))
+		}
 	}
-	os.Remove(filepath.Join(f.words[1], tailsName)) // if nothing else is there
+	if err == nil {
+		err = os.Remove(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.says.say(fmt.Sprintf("what the stop commands have printed stays beside the copy: %v", err))
+	}
 }
 
 // quoted returns what a command has said, as the end of a message; "" if it has said nothing.

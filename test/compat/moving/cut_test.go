@@ -192,6 +192,9 @@ func (z *zooids) undo(e *ensemble, dir string) {
 	}) || !strings.Contains(string(out), "undone what the try") {
 		t.Errorf("-undo:\n%s", out)
 	}
+	if exists(filepath.Join(dir, "switch.tails")) {
+		t.Error("-undo has left the tails")
+	}
 	for i := range z.servers {
 		left, err := os.ReadDir(z.place(i))
 		if err != nil {
