@@ -95,8 +95,8 @@ func FuzzSnappy(f *testing.F) {
 	})
 }
 
-// FuzzTail: whatever a program has printed, a tail that is taken is printed again as it was. The checksum is made right,
-// as it would keep the fuzzer out.
+// FuzzTail: whatever a program has printed, a tail that is taken is printed again as it was. The checksum is made
+// right, as it would keep the fuzzer out.
 func FuzzTail(f *testing.F) {
 	whole := encoded(f, "", TailOf(Tail{After: 7, Accepted: 3, Current: 2, Last: 9}, []byte("one"), []byte("two")))
 	f.Add(whole[len(tailMagic) : len(whole)-4])

@@ -171,7 +171,8 @@ func TestPage(t *testing.T) {
 	}
 
 	commands := map[string]string{
-		"-stop": "ssh " + p.command("ssh"), "-seed": p.quoted("-seed", "ssh"), "-start": p.quoted("-start", "ssh $ZOOID_HOST"),
+		"-stop": "ssh " + p.command("ssh"), "-seed": p.quoted("-seed", "ssh"),
+		"-start": p.quoted("-start", "ssh $ZOOID_HOST"),
 	}
 	words := []string{"migrate", "switch"}
 	for _, word := range strings.Fields(p.command("zooid migrate switch")) {
