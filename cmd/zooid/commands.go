@@ -33,7 +33,7 @@ func commands() []command {
 		{"log", "[-json] DATADIR …", "show the transactions of a data directory, and if it is whole", runLog},
 		{"import", "APACHE_DATADIR DATADIR", "make a data directory of an Apache ZooKeeper server's", moving.Import},
 		{"export", "-to APACHE_DATADIR DATADIR|URL", "make a data directory for Apache ZooKeeper", mover.Export},
-		{"migrate", "compare|follow …", "follow a running Apache ensemble; compare trees", runMigrate},
+		{"migrate", "follow|switch|back|return|compare …", "move a running Apache ensemble here, and back", runMigrate},
 		{"shadow", "-listen ADDRESS PRIMARY SHADOW", "play the requests of Apache's clients to Zooid too", moving.Shadow},
 		{"explain", "[CODE]…", "what an error's code means, and what to do", runExplain},
 		{"docs", "[PAGE [WORD…]] | CODE", "show a page of this version's documentation", runDocs},

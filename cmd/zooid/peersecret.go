@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,5 +126,19 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	fmt.Fprintf(stdout, "server %d may join until %s; start it if it doesn't run\n", id, until.Format("15:04:05"))
+	if addr == "" && unlisted(args[1], id) {
+		fmt.Fprintf(stderr, "zooid allow-join: server %d isn't in the server lines of %s. Unless reconfig has added it, its address isn't known, and it isn't let in: give that of its peer port (zk4:2888)\n",
+			id, args[1])
+	}
 	return 0
+}
+
+// unlisted reports whether a zoo.cfg has server lines, and none of a server.
+func unlisted(zooCfg string, id uint64) bool {
+	cfg, err := config.LoadAny(zooCfg, nil)
+	if err != nil { // it is a directory, which has no lines
+		return false
+	}
+	members := cfg.Quorum.Members.Servers
+	return !slices.ContainsFunc(members, func(m config.Member) bool { return uint64(m.ID) == id })
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,5 +126,27 @@ func TestAllowJoinArguments(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "allow-join-3")); err != nil {
 		t.Error(err)
+	}
+	// Of an id that the server lines don't have, it isn't known that it can be let in.
+	cfg := filepath.Join(dir, "zoo.cfg")
+	text := fmt.Appendf(nil, "dataDir=%s\ninitLimit=10\nsyncLimit=5\n", dir)
+	for id := range 3 {
+		text = fmt.Appendf(text, "server.%d=h%d:2888:3888;2181\n", id+1, id+1)
+	}
+	if err := os.WriteFile(cfg, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   []string
+		doubts bool
+	}{
+		{[]string{"3", cfg}, false}, {[]string{"9", cfg}, true}, {[]string{"9", cfg, "zk9:2888"}, false},
+		{[]string{"9", dir}, false},
+	} {
+		var out, errs bytes.Buffer
+		code := runAllowJoin(c.args, &out, &errs)
+		if code != 0 || strings.Contains(errs.String(), "server 9 isn't in") != c.doubts {
+			t.Errorf("allow-join %q: exit code %d, %q", c.args, code, &errs)
+		}
 	}
 }

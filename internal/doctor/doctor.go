@@ -17,6 +17,7 @@ Examines a server: its configuration, directories, secrets and certificates, the
 is on, and the other servers of its ensemble. Run it on the server's machine as the server's
 user, before the first start and whenever something seems wrong; a running server isn't
 disturbed, but for a few small writes that measure its disk (-no-disk leaves them out).
+The data of a stopped server is read as the server would read it, which takes as long.
 
   fault    the server doesn't start, loses data, or is open to others
   warning  it works, and will hurt one day
@@ -90,9 +91,11 @@ type examination struct {
 	err     error          // of reading it as this server
 	noDisk  bool
 	running bool
-	told    map[int64]answers // by server: what its client port answered; see ask
-	at      string            // the check that is running
-	report  Report
+	// noAccess says that files which the server's user can't open have been reported.
+	noAccess bool
+	told     map[int64]answers // by server: what its client port answered; see ask
+	at       string            // the check that is running
+	report   Report
 }
 
 func (e *examination) fault(do, format string, args ...any) {

@@ -17,7 +17,10 @@ import (
 	"testing/fstest"
 	"time"
 
+	"go.etcd.io/raft/v3/raftpb"
+
 	"github.com/zooid-project/zooid/internal/access"
+	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/setup"
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -96,6 +99,21 @@ func (s *subject) turns(addr string, writing, turned int) *subject {
 	s.said[addr+" srvr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n"
 	s.said[addr+" mntr"] = fmt.Sprintf("zk_fsync_in_flight_ms\t%d\nzk_last_turn_ms\t%d\n", writing, turned)
 	return s
+}
+
+// logged makes data with a log of several segments, and returns the path of a file of it.
+func (s *subject) logged(name string) string {
+	s.t.Helper()
+	dir := filepath.Join(s.dir, "data")
+	d, err := storage.Open(storage.Options{Dir: dir, ClusterID: 7, SegmentSize: 4096})
+	s.must(err)
+	for index := uint64(1); d.Log().Stats().Segments < 3; index++ {
+		term, typ := uint64(1), raftpb.EntryNormal
+		s.must(d.Log().Append(&raftpb.HardState{Term: &term, Commit: &index},
+			[]*raftpb.Entry{{Index: &index, Term: &term, Type: &typ, Data: make([]byte, 500)}}, true))
+	}
+	s.must(d.Close())
+	return filepath.Join(dir, name)
 }
 
 // replace changes the configuration; with no old text it appends.
@@ -255,6 +273,31 @@ func TestPlanted(t *testing.T) {
 		{"log lost", false, "data", Fault, "log", func(s *subject) {
 			s.write("data/IDENTITY", "zooid data directory\nformat 1\ncluster 0000000000000abc\n")
 		}},
+		{"a log segment is missing", false, "data", Fault, "0000000000000002.log is damaged at offset 0: the log segment is missing",
+			func(s *subject) { s.must(os.Remove(s.logged("0000000000000002.log"))) }},
+		{"a batch is zeroed", false, "data", Fault, "0000000000000001.log is damaged at offset", func(s *subject) {
+			f, err := os.OpenFile(s.logged("0000000000000001.log"), os.O_WRONLY, 0)
+			s.must(err)
+			_, err = f.WriteAt(make([]byte, 512), 2*512)
+			s.must(errors.Join(err, f.Close()))
+		}},
+		{"a file that only root may open", false, "directories", Fault, "0000000000000001.log belongs to another user",
+			func(s *subject) {
+				if os.Getuid() != 0 {
+					s.t.Skip("this needs root")
+				}
+				path := s.logged("0000000000000001.log")
+				s.must(os.Chown(filepath.Dir(path), 12345, 12345))
+			}},
+		{"a file that can't be read", false, "data", Fault, "permission denied", func(s *subject) {
+			if os.Getuid() == 0 {
+				s.t.Skip("root may read everything")
+			}
+			s.must(os.Chmod(s.logged("IDENTITY"), 0))
+		}},
+		{"a switch hasn't released it", false, "data", Fault, "hasn't released it", func(s *subject) {
+			s.must((&proof.Mark{Try: proof.NewTry(), By: "zooid migrate, on zk1"}).Put(filepath.Join(s.dir, "data")))
+		}},
 		{"recovery cut short", false, "data", Fault,
 			"recovery", func(s *subject) { s.must(os.Mkdir(filepath.Join(s.dir, "data", "recover-ready"), 0o700)) }},
 		{"data aside", false, "data", Warning, "set aside",
@@ -399,6 +442,9 @@ func TestPlanted(t *testing.T) {
 				if strings.Contains(f.What, "Apache ZooKeeper") && !strings.Contains(f.Do, "docs/migration.md") {
 					t.Errorf("the way to move Apache's tree isn't named: %+v", f)
 				}
+				if strings.Contains(f.Do, "empty both") || advised(r.Findings, "chown") > 1 {
+					t.Errorf("the advice loses data, or is given twice: %+v", r.Findings)
+				}
 				if f.Do == "" || f.What == "" {
 					t.Errorf("it says nothing: %+v", f)
 				}
@@ -410,6 +456,101 @@ func TestPlanted(t *testing.T) {
 				t.Errorf("not found; doctor says %+v", r.Findings)
 			}
 		})
+	}
+}
+
+// advised returns how many findings advise something.
+func advised(all []Finding, what string) (n int) {
+	for _, f := range all {
+		if strings.Contains(f.Do, what) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestStoppedData: what the server wouldn't start on is a fault, and what it starts on is none. What it says is what
+// the server says.
+func TestStoppedData(t *testing.T) {
+	t.Parallel()
+	s := healthy(t, false)
+	s.logged("")
+	if r := Examine(&s.world, s.file, false); len(r.Findings) > 0 {
+		t.Errorf("of good data: %+v", r.Findings)
+	}
+	path := s.logged("0000000000000002.log")
+	s.must(os.Remove(path))
+	_, err := storage.Open(storage.Options{Dir: filepath.Dir(path), ClusterID: 7})
+	damage := (*storage.DamageError)(nil)
+	if !errors.As(err, &damage) {
+		t.Fatal(err)
+	}
+	r := Examine(&s.world, s.file, false)
+	if len(r.Findings) != 1 || !strings.Contains(r.Findings[0].What, damage.Error()) ||
+		!strings.Contains(r.Findings[0].Do, storage.DoMove) {
+		t.Errorf("%+v; the server says %v", r.Findings, err)
+	}
+	s.world.Running = func(...string) bool { return true }
+	s.serves("h1:2181", "0s").serves("h2:2181", "0s").serves("h3:2181", "0s")
+	if r := Examine(&s.world, s.file, false); len(r.Findings) > 0 {
+		t.Errorf("while it runs: %+v", r.Findings)
+	}
+}
+
+// TestNobodyServes: a fault if a server runs and nobody serves; none before the first start, or if that isn't known.
+func TestNobodyServes(t *testing.T) {
+	t.Parallel()
+	const no = "This ZooKeeper instance is not currently serving requests\n"
+	const yes = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n"
+	for name, c := range map[string]struct {
+		said    [3]string // "" for no answer
+		runs    bool
+		nobody  string // "" for no such fault
+		unknown bool   // the address of server 3 isn't known
+	}{
+		"no start yet":        {},
+		"one serves":          {said: [3]string{no, yes, ""}, runs: true},
+		"all wait":            {said: [3]string{no, no, no}, runs: true, nobody: "server 1 says that it isn't serving requests"},
+		"one waits for it":    {said: [3]string{"", "", no}},
+		"two could serve":     {said: [3]string{"", no, no}, nobody: "server 1 doesn't answer, server 2 says that"},
+		"it runs, all silent": {runs: true, nobody: "server 3 doesn't answer"},
+		"one doesn't tell":    {said: [3]string{no, no, "srvr is not executed"}, runs: true},
+		"one isn't known":     {said: [3]string{no, no, ""}, runs: true, unknown: true},
+	} {
+		s := healthy(t, false)
+		if c.unknown {
+			s.replace("server.3=h3:2888:3888;2181", "server.3=h3:2888:3888")
+		}
+		s.world.Running = func(...string) bool { return c.runs }
+		for i, text := range c.said {
+			if text != "" {
+				s.said[fmt.Sprintf("h%d:2181 srvr", i+1)] = text
+			}
+		}
+		found := ""
+		for _, f := range Examine(&s.world, s.file, true).Findings {
+			if strings.Contains(f.What, "nobody serves clients") && f.Level == Fault {
+				found = f.What
+			}
+		}
+		if (c.nobody == "") != (found == "") || !strings.Contains(found, c.nobody) {
+			t.Errorf("%s: %q; want %q", name, found, c.nobody)
+		}
+	}
+	s := healthy(t, false)
+	s.write("zoo.cfg", "dataDir="+filepath.Join(s.dir, "data")+"\nclientPort=2181\n")
+	for _, c := range []struct {
+		runs   bool
+		srvr   string
+		nobody bool
+	}{{false, "", false}, {true, "", true}, {true, no, true}, {true, yes, false}} {
+		s.world.Running = func(...string) bool { return c.runs }
+		if delete(s.said, "127.0.0.1:2181 srvr"); c.srvr != "" {
+			s.said["127.0.0.1:2181 srvr"] = c.srvr
+		}
+		if r := Examine(&s.world, s.file, true); (r.Faults > 0) != c.nobody {
+			t.Errorf("alone, %+v: %+v", c, r.Findings)
+		}
 	}
 }
 

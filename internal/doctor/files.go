@@ -3,7 +3,6 @@ package doctor
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,10 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/zooid-project/zooid/internal/quorum/peer"
-	"github.com/zooid-project/zooid/internal/recovery"
-	"github.com/zooid-project/zooid/internal/storage"
 )
 
 // dirs returns the data directory and, if it is another one, the log's directory.
@@ -47,6 +42,7 @@ func (e *examination) directories() {
 			continue
 		case err != nil:
 			e.fault("let the server's user search every directory above it", "%s can't be looked at: %v", dir, err)
+			e.noAccess = e.noAccess || errors.Is(err, fs.ErrPermission)
 			continue
 		case !st.IsDir():
 			e.fault("correct dataDir or dataLogDir", "%s is no directory", dir)
@@ -57,62 +53,15 @@ func (e *examination) directories() {
 			owner = int(sys.Uid)
 		}
 		if e.world.UID != 0 && owner >= 0 && owner != e.world.UID {
-			e.fault(fmt.Sprintf("run this as the server's user, or give it the directory: chown -R %d %s", e.world.UID, dir), "%s belongs to user %d, not to this one, %d",
-				dir, owner, e.world.UID)
+			e.denied(e.world.UID, "%s belongs to user %d, not to this one, %d", dir, owner, e.world.UID)
+		} else if name := othersFile(dir, owner); name != "" {
+			e.denied(owner, "%s belongs to another user than its directory, user %d, and nobody else may open it", name, owner)
 		}
 		if mode := st.Mode().Perm(); mode&0o022 != 0 {
 			e.fault("chmod 0700 "+dir, "%s: others may write to it (mode %04o), and so replace the data and the ensemble's secret",
 				dir, mode)
 		} else if mode&0o007 != 0 {
 			e.warn("chmod 0700 "+dir, "%s: everybody may look into it (mode %04o)", dir, mode)
-		}
-	}
-}
-
-// data reports contents of the directories that keep the server from running, or that need attention.
-func (e *examination) data() {
-	s := &e.cfg.Storage
-	for _, dir := range e.dirs() {
-		theirs := filepath.Join(dir, "version-2")
-		if st, err := os.Stat(theirs); err == nil && st.IsDir() && !storage.InUse(dir) {
-			e.fault("import it, with its sessions, ephemeral znodes and zxids, once Apache has stopped (zooid import), or move the running ensemble (zooid migrate switch): docs/migration.md",
-				"%s holds the tree of an Apache ZooKeeper server, which would not be served", theirs)
-		}
-		if folders, _ := filepath.Glob(filepath.Join(dir, "aside-*")); len(folders) > 0 {
-			e.warn("look at them, and remove those of no more use", "%s holds %d folders of data that was set aside: %s", dir,
-				len(folders), filepath.Base(folders[0]))
-		}
-	}
-	if recovery.Begun(s.DataDir, s.DataLogDir) {
-		e.fault("run zooid recover -new-ensemble again with this zoo.cfg: it finishes", "a recovery of %s was cut short",
-			s.DataDir)
-		return
-	}
-	if reports, err := storage.Reports(storage.OS{}, s.DataLogDir); err == nil && len(reports) > 0 {
-		last := reports[len(reports)-1]
-		skips, err := storage.Skips(storage.OS{}, s.DataLogDir, 0)
-		if err != nil || !slices.ContainsFunc(skips, func(k storage.Skip) bool { return k.Index == last.Index }) {
-			e.fault("read entry-*.report beside the log, upgrade if a version mends it, or decide by zooid skip-entry", "this server stopped at log entry %d, which can't be applied",
-				last.Index)
-		}
-	}
-	for _, dir := range e.dirs() {
-		if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-			return // directories has reported it
-		}
-	}
-	_, err := storage.ReadIdentity(storage.OS{}, s.DataDir, s.DataLogDir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && !s.CreateDB && !e.marked("initialize"):
-		e.fault("mount the data's disk; for a new server, or one that lost its disk, permit one start: touch "+
-			filepath.Join(s.DataDir, "initialize"), "%s holds no data, and db.autocreate=false forbids beginning with an empty tree",
-			s.DataDir)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		e.fault("bring back what is missing, or empty both directories but for myid: the server then takes its data from the others",
-			"%v", err)
-	case err == nil:
-		if _, err := os.Stat(filepath.Join(s.DataLogDir, peer.NoteName)); err == nil {
-			e.warn("wait until it has caught up (zooid status); it has no vote before", "this server is joining the ensemble")
 		}
 	}
 }

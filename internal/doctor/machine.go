@@ -56,6 +56,10 @@ func (e *examination) disk() {
 			dir, fsyncProbes, e.world.FsyncPatience)
 		return
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		e.denied(e.world.UID, "%s: %v", dir, err)
+		return
+	}
 	if err != nil {
 		e.fault("let the server's user write there, and look at the kernel's log for errors of the disk", "%s: a write can't be made durable: %v",
 			dir, err)

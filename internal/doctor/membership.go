@@ -13,6 +13,7 @@ import (
 // it themselves. The server lines say who is to be asked, never whose votes count.
 func (e *examination) membership() {
 	if !e.cfg.Quorum.Distributed {
+		e.alone()
 		return
 	}
 	of, order := map[string][]string{}, []string{}
@@ -43,6 +44,7 @@ func (e *examination) membership() {
 			"the servers hold data of different lineages, which never mix: %s", strings.Join(parts, "; "))
 	}
 	e.votes()
+	e.nobody()
 }
 
 // votes compares the votes that count with the server lines.

@@ -58,7 +58,7 @@ func some() []znode {
 	}
 }
 
-func writeApache(t *testing.T, epoch int64, znodes []znode) string {
+func writeApache(t testing.TB, epoch int64, znodes []znode) string {
 	t.Helper()
 	dir := t.TempDir()
 	_, err := apachefiles.Write(dir, &apachefiles.Content{

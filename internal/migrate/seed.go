@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -46,14 +47,14 @@ const seedLineMax = 256
 
 // ReadSeedOrder reads an order.
 func ReadSeedOrder(r *bufio.Reader) (o SeedOrder, err error) {
-	line := ""
-	for !strings.HasSuffix(line, "\n") && len(line) < seedLineMax && err == nil {
+	var line []byte
+	for !bytes.HasSuffix(line, []byte("\n")) && len(line) < seedLineMax && err == nil {
 		var b byte
 		if b, err = r.ReadByte(); err == nil {
-			line += string(b)
+			line = append(line, b)
 		}
 	}
-	words, ok := strings.CutPrefix(strings.TrimSpace(line), seedMark)
+	words, ok := strings.CutPrefix(strings.TrimSpace(string(line)), seedMark)
 	if ok && err == nil {
 		o.Do, o.Try, ok = strings.Cut(words, " ")
 	}

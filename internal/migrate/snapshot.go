@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -14,10 +15,19 @@ import (
 // apacheMagic begins an uncompressed Apache snapshot file, as Apache's admin server streams it.
 const apacheMagic = "ZKSN"
 
+// plainBytesMax bounds a snapshot that gzip has compressed: somebody may have sent it over the network.
+const plainBytesMax = 1 << 30
+
 // Znodes returns the znodes of a snapshot file in the form that tree.OpReplace takes. The file is Apache's, or of the
-// cluster of dataDir and logDir, and may get renamed. The result is limited to most bytes.
+// cluster of dataDir and logDir, and gzip may have compressed it. It may get renamed, and files may be made beside it.
+// The result is limited to most bytes.
 func Znodes(file, dataDir, logDir string, most int) ([]byte, error) {
 	head, err := firstBytes(file)
+	if err == nil && bytes.HasPrefix(head, []byte(gzipMagic)) {
+		if file, err = plainFile(file, plainBytesMax); err == nil {
+			head, err = firstBytes(file)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +49,13 @@ func Znodes(file, dataDir, logDir string, most int) ([]byte, error) {
 		return nil, fmt.Errorf("its znodes take more than %d bytes, the most that an ensemble takes while it runs", most)
 	}
 	return znodes, nil
+}
+
+// plainFile decompresses a gzip file into one beside it.
+func plainFile(file string, most int64) (string, error) {
+	plain := file + ".plain"
+	err := writeTo(plain, func(to io.Writer) error { return decompress(to, file, most) })
+	return plain, err
 }
 
 // firstBytes returns the first bytes of a file, enough to tell its kind.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -67,7 +68,7 @@ func readSnapshot(file, dir string) (*tree.Tree, error) {
 	head, err := firstBytes(file)
 	if err == nil && bytes.HasPrefix(head, []byte(gzipMagic)) {
 		plain := filepath.Join(dir, "snapshot.plain")
-		if err := writeTo(plain, func(to io.Writer) error { return decompress(to, file) }); err != nil {
+		if err := writeTo(plain, func(to io.Writer) error { return decompress(to, file, math.MaxInt64) }); err != nil {
 			return nil, err
 		}
 		file = plain
@@ -102,8 +103,8 @@ func ownTree(file string) (*tree.Tree, *storage.Meta, error) {
 	return t, &snap.Meta, err
 }
 
-// decompress writes the decompressed content of a gzip file.
-func decompress(to io.Writer, file string) error {
+// decompress writes the decompressed content of a gzip file, which must be at most so many bytes.
+func decompress(to io.Writer, file string, most int64) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -111,13 +112,16 @@ func decompress(to io.Writer, file string) error {
 	defer f.Close()
 	r, err := gzip.NewReader(f)
 	if err == nil {
-		_, err = io.Copy(to, r) // unbounded: it is the operator's own file
+		var n int64
+		if n, err = io.Copy(to, io.LimitReader(r, min(most, math.MaxInt64-1)+1)); err == nil && n > most {
+			return fmt.Errorf("it has more than %d bytes when it is decompressed", most)
+		}
 	}
 	if err == nil || errors.As(err, new(*fs.PathError)) { // a disk error
 		return err
 	}
 	at, _ := f.Seek(0, io.SeekCurrent)
-	return &storage.DamageError{Offset: at, Reason: "it can't be decompressed: " + err.Error()}
+	return &storage.DamageError{File: file, Offset: at, Reason: "it can't be decompressed: " + err.Error()}
 }
 
 // oneFile is a directory with a single snapshot, whatever the file's name.

@@ -29,6 +29,9 @@ or of Zooid's, or the connect string of running servers (zk1:2181,zk2:2181/chroo
 Running servers may change meanwhile. What differs is read again from both, for as
 long as -patience says; only what stands still on both sides and differs is said to
 differ. What keeps changing is said to be changing: compare it again when it rests.
+A directory, or what zooid migrate follow -listen serves, is a copy of the running
+servers: it is read again once it has come to the zxid at which they were. If it
+doesn't come that far, what they have changed since is said to be newer.
 /zookeeper/config is each ensemble's own, and left out.
 
   -ignore LIST    fields that needn't be equal, such as zxids,times,ephemeralOwner
@@ -42,7 +45,7 @@ The flags of zooid cli for TLS and logins say how servers are reached: -tls…, 
 read everything: log in as super.
 
 exit code: 0 the trees are equal; 1 they differ; 2 wrong arguments, or one can't be
-read; 3 nothing differs, but some znodes changed or couldn't be read.
+read; 3 nothing differs, but some znodes changed, are newer or couldn't be read.
 `
 
 // The exit codes of zooid migrate compare.
@@ -198,8 +201,12 @@ func (f *compareFlags) print(w io.Writer, d *compare.Difference) error {
 func tellCompared(w io.Writer, c compare.Counts, f *compareFlags) int {
 	fmt.Fprintf(w, "compared %d znodes: %d equal, %d different, %d changing, %d unreadable\n", c.Compared, c.Equal,
 		c.Different, c.Changing, c.Unreadable)
-	if all := c.Different + c.Changing + c.Unreadable; all > f.max {
+	if all := c.Different + c.Changing + c.Newer + c.Unreadable; all > f.max {
 		fmt.Fprintf(w, "printed %d of %d; -max prints more\n", f.max, all)
+	}
+	if c.Newer > 0 {
+		fmt.Fprintf(w, "%d are newer than what the copy has, which doesn't go on or is too far behind: compare again when it has caught up\n",
+			c.Newer)
 	}
 	if c.HiddenACLs > 0 {
 		fmt.Fprintf(w, "%d ACLs weren't compared: a server shows them in part only; log in as super\n", c.HiddenACLs)
@@ -207,7 +214,7 @@ func tellCompared(w io.Writer, c compare.Counts, f *compareFlags) int {
 	switch {
 	case c.Different > 0:
 		return compareDiffers
-	case c.Changing+c.Unreadable+c.HiddenACLs > 0:
+	case c.Changing+c.Newer+c.Unreadable+c.HiddenACLs > 0:
 		return compareUnsure
 	}
 	return compareEqual

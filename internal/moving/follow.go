@@ -38,8 +38,8 @@ ensemble doesn't wait for it. After each transaction it compares Apache's digest
 tree (3.6 and later) with that of the copy.
 
 ENSEMBLE is the connect string of its servers' client ports (zk1:2181,zk2:2181), or a
-file with its server lines, such as Apache's zoo.cfg. The quorum ports must be reachable
-from here.
+file with its server lines, such as Apache's zoo.cfg; a dynamicConfigFile that it names is
+read, too. The quorum ports must be reachable from here.
 
 DIR is new or empty, or such a copy already: a file ZOOIDCOPY in it says so. Never name an
 Apache server's own dataDir; it is refused. DIR then has the form of Apache's dataDir: zooid
@@ -70,8 +70,8 @@ or by Kerberos, as $KRB5_CONFIG or /etc/krb5.conf says:
 The flags of zooid cli for TLS and logins say how the client ports are reached, which is
 needed once, for the configuration: -tls…, -auth, -sasl, -client-configuration.
 
-exit code: 0 interrupted, and all digests were equal; 1 it failed; 2 wrong arguments;
-3 interrupted, and a digest differed.
+exit code: 0 interrupted, and all digests were equal; 1 it failed, or no leader was found;
+2 wrong arguments; 3 interrupted, and a digest differed.
 `
 
 // The exit codes of zooid migrate follow.
@@ -177,11 +177,24 @@ func runFollow(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "zooid migrate follow:", terminal.Visible(err.Error()))
 		return followFailed
 	}
+	if last.Elections == 0 {
+		fmt.Fprintf(stderr, "zooid migrate follow: no leader was followed, so nothing is known of what the ensemble has now; the copy is as it was: %v%s\n",
+			last, reason(last.LastFailed))
+		return followFailed
+	}
 	fmt.Fprintf(stdout, "stopped: %v\nTo go on with this copy: zooid import %s DATADIR\n", last, f.words[1])
 	if last.Mismatch != nil {
 		return followDiffers
 	}
 	return followEqual
+}
+
+// reason returns an error as the end of a message.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ". The last try: " + terminal.Visible(err.Error())
 }
 
 func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.Status, err error) {
@@ -274,7 +287,11 @@ func (f *followFlags) config(ctx context.Context) (string, error) {
 	if file, err := os.Open(f.words[0]); err == nil {
 		defer file.Close()
 		text, err := io.ReadAll(io.LimitReader(file, learner.ConfigBytesMax+1))
-		return string(text), err
+		if err != nil {
+			return "", err
+		}
+		lines, err := dynamicLines(f.words[0], string(text))
+		return string(text) + lines, err
 	}
 	o := zk.Options{SessionTimeout: 10 * time.Second}
 	f.access.Put(&o)
@@ -287,6 +304,31 @@ func (f *followFlags) config(ctx context.Context) (string, error) {
 	defer c.Close()
 	text, _, err := c.GetConfig(ctx)
 	return string(text), err
+}
+
+// dynamicLines returns the server lines of the file that a zoo.cfg names as its dynamicConfigFile; "" if it names none.
+func dynamicLines(zooCfg, text string) (string, error) {
+	name := ""
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == "dynamicConfigFile" {
+			name = strings.TrimSpace(value)
+		}
+	}
+	if name == "" {
+		return "", nil
+	}
+	const do = "Copy that file from the server, and name it instead"
+	if !filepath.IsAbs(name) {
+		return "", fmt.Errorf("%s has its server lines in %s, which is relative to the directory in which Apache was started. %s",
+			zooCfg, name, do)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("%s has its server lines in another file: %w. %s", zooCfg, err, do)
+	}
+	defer file.Close()
+	lines, err := io.ReadAll(io.LimitReader(file, learner.ConfigBytesMax+1))
+	return "\n" + string(lines), err
 }
 
 // dialer returns the function that connects to quorum ports.

@@ -33,7 +33,7 @@ func runFor(ctx context.Context, command string, patience time.Duration, env []s
 	defer cancel()
 	var out, said bytes.Buffer
 	cmd := operatorCommand(ctx, command, env)
-	cmd.Stdout, cmd.Stderr = &atMost{b: &out, left: saidMax}, &atMost{b: &said, left: saidMax}
+	cmd.Stdout, cmd.Stderr = &atMost{w: &out, left: saidMax}, &atMost{w: &said, left: saidMax}
 	// Background servers started by the command may keep its output open.
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return out.String(), fmt.Errorf("the command failed: %w%s", err, quoted(&said))

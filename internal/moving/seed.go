@@ -239,7 +239,7 @@ func (f *switchFlags) seedOne(ctx context.Context, m *config.Member, order migra
 	defer cancel()
 	var out, said bytes.Buffer
 	cmd := operatorCommand(ctx, f.seed, zooidServer(m))
-	cmd.Stdout, cmd.Stderr = &atMost{b: &out, left: saidMax}, &atMost{b: &said, left: saidMax}
+	cmd.Stdout, cmd.Stderr = &atMost{w: &out, left: saidMax}, &atMost{w: &said, left: saidMax}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err

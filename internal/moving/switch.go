@@ -377,6 +377,7 @@ func (f *switchFlags) rehearse(copied *follow.Follower, o migrate.ImportOptions)
 	o.Stage = func(what string) { f.says.show("rehearsal: " + what) }
 	began := time.Now()
 	var made *migrate.Made
+	var large largeZnodes
 	shortest := int32(0)
 	err := copied.View(func(s *apachefiles.State, epoch int64) (err error) {
 		for _, timeout := range s.Sessions { // any order: takes the minimum
@@ -384,8 +385,10 @@ func (f *switchFlags) rehearse(copied *follow.Follower, o migrate.ImportOptions)
 				shortest = timeout
 			}
 		}
-		made, err = o.Make(s, epoch)
-		return err
+		if made, err = o.Make(s, epoch); err != nil {
+			return err
+		}
+		return s.Znodes(large.note)
 	})
 	if err == nil {
 		err = made.Rehearse()
@@ -395,6 +398,9 @@ func (f *switchFlags) rehearse(copied *follow.Follower, o migrate.ImportOptions)
 	}
 	f.says.say(fmt.Sprintf("rehearsed the import: %d znodes and %d sessions took %.1f s; the shortest session timeout is %.1f s",
 		made.Znodes, made.Sessions, time.Since(began).Seconds(), float64(shortest)/1000))
+	if text := large.String(); text != "" {
+		f.says.say(text)
+	}
 	return nil
 }
 

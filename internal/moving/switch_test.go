@@ -99,7 +99,11 @@ func TestTailCommand(t *testing.T) {
 	if code := run([]string{"migrate", "tail", "-after", "0x7", dir}, &out, &said); code != 0 {
 		t.Fatalf("exit %d, %s", code, &said)
 	}
-	if tail, err := apachefiles.ParseTail(&out); err != nil || tail.After != 7 || tail.Last != 0 {
+	printed := filepath.Join(t.TempDir(), "tail")
+	if err := os.WriteFile(printed, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if tail, _, err := apachefiles.OpenTail(printed); err != nil || tail.After != 7 || tail.Last != 0 {
 		t.Errorf("%+v, %v", tail, err)
 	}
 }
@@ -108,14 +112,26 @@ func TestTailCommand(t *testing.T) {
 func stopping(t *testing.T, stop string) (*switchFlags, *bytes.Buffer) {
 	t.Helper()
 	var said bytes.Buffer
-	return &switchFlags{stop: stop, try: proof.NewTry(), says: &sayer{w: &said, line: terminal.NewProgress(&said)}}, &said
+	f := &switchFlags{stop: stop, try: proof.NewTry(), says: &sayer{w: &said, line: terminal.NewProgress(&said)}}
+	f.words = []string{"", t.TempDir(), ""}
+	return f, &said
+}
+
+// printed returns what zooid migrate tail prints.
+func printed(t *testing.T, preface string, tail *apachefiles.Tail) []byte {
+	t.Helper()
+	b := bytes.NewBufferString(preface)
+	if err := tail.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // TestStopCommands: each server's command gets its name and the zxid; what fails, or prints no tail, proves nothing.
 func TestStopCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "tail"), (&apachefiles.Tail{After: 9, Last: 10}).Append(nil),
+	if err := os.WriteFile(filepath.Join(dir, "tail"), printed(t, "", &apachefiles.Tail{After: 9, Last: 10}),
 		0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +144,10 @@ case $ZK_ID in 1) echo stopped; cat `+dir+`/tail;; 2) cat `+dir+`/tail; echo no 
 	tails, err := f.endings(t.Context(), &e, 9)
 	if err != nil || len(tails) != 1 || tails[1].tail == nil || tails[1].tail.Last != 10 {
 		t.Errorf("%+v, %v", tails, err)
+	}
+	f.dropTails()
+	if left, err := os.ReadDir(f.words[1]); err != nil || len(left) > 0 {
+		t.Errorf("beside the copy: %v, %v", left, err)
 	}
 	called, err := os.ReadFile(filepath.Join(dir, "called"))
 	if err != nil {
@@ -249,7 +269,7 @@ func TestTailFiles(t *testing.T) {
 	f.tails = t.TempDir()
 	e := follow.Ensemble{Members: []learner.Member{{ID: 1, Election: []string{"h:3888"}}, {ID: 2}}}
 	tail := &apachefiles.Tail{After: 9, Last: 10}
-	this := tail.Append([]byte((&proof.Testimony{Try: f.try, Last: 10}).Line()))
+	this := printed(t, (&proof.Testimony{Try: f.try, Last: 10}).Line(), tail)
 	put := func(id int, b []byte) {
 		path := filepath.Join(f.tails, fmt.Sprintf("tail.%d", id))
 		if err := errors.Join(os.WriteFile(path+".new", b, 0o600), os.Rename(path+".new", path)); err != nil {
@@ -258,8 +278,8 @@ func TestTailFiles(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{
 		"half a file":        this[:len(this)-1],
-		"a file without try": tail.Append(nil),
-		"an earlier try's":   tail.Append([]byte((&proof.Testimony{Try: proof.NewTry(), Last: 10}).Line())),
+		"a file without try": printed(t, "", tail),
+		"an earlier try's":   printed(t, (&proof.Testimony{Try: proof.NewTry(), Last: 10}).Line(), tail),
 	} {
 		put(1, this)
 		put(2, b)

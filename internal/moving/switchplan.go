@@ -50,7 +50,8 @@ type releasePlan struct {
 // The files of a switch beside the copy.
 const (
 	journalName = "switch.journal"
-	logName     = "switch.log" // what the command has said
+	logName     = "switch.log"   // what the command has said
+	tailsName   = "switch.tails" // a folder for the tails, as long as they are needed
 )
 
 // openJournal opens the journal and the log. before is the step that an earlier try was at, with the data that it takes
@@ -131,6 +132,7 @@ func (f *switchFlags) undoLast(ctx context.Context, before proof.Record, o *migr
 	if f.seed != "" {
 		f.seeded = idsOf(f.others())
 	}
+	f.dropTails()
 	left := f.dropAll(ctx, o.Dir)
 	if left == "" {
 		if err := f.journal.End(f.try, stepUndone); err != nil {

@@ -105,6 +105,7 @@ func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end
 	e := &stop.Ensemble
 	// From the marked transaction on, so that a tail shows that it is of the log which has it; or from before, if the
 	// copy was cut short.
+	defer f.dropTails()
 	all, err := f.endings(ctx, e, max(min(stop.At, copied.Status().Zxid)-1, 0))
 	if err != nil {
 		return nil, err
@@ -212,9 +213,13 @@ func (f *switchFlags) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 		if !ok {
 			continue
 		}
+		joined, err := ended.tail.Has(at)
+		if err != nil {
+			return nil, fmt.Errorf("read the tail of server %d: %w", m.ID, err)
+		}
 		s := proof.Server{
 			ID: m.ID, Election: m.Election, Others: otherPorts(m), Before: before, After: after, Said: ended.said,
-			Last: ended.tail.Last, Joined: joins(ended.tail, at), Copied: at,
+			Last: ended.tail.Last, Joined: joined, Copied: at,
 		}
 		v := s.Judge(f.try)
 		thisTry := ended.said != nil && ended.said.Try == f.try
@@ -246,12 +251,4 @@ func (f *switchFlags) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 		f.says.say(lacks.Error())
 	}
 	return tails, nil
-}
-
-// joins reports whether a tail has the transaction of a zxid.
-func joins(t *apachefiles.Tail, zxid int64) bool {
-	return slices.ContainsFunc(t.Records, func(record []byte) bool {
-		z, err := apachefiles.TxnZxid(record)
-		return err == nil && z == zxid
-	})
 }

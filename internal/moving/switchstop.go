@@ -51,6 +51,9 @@ func (f *switchFlags) endings(ctx context.Context, e *follow.Ensemble, after int
 	if f.tails != "" {
 		return f.collect(ctx, e, after)
 	}
+	if err := os.MkdirAll(filepath.Join(f.words[1], tailsName), 0o700); err != nil {
+		return nil, err
+	}
 	var mu sync.Mutex
 	tails := map[int64]ending{}
 	var wg sync.WaitGroup
@@ -87,20 +90,51 @@ func (f *switchFlags) stopOne(ctx context.Context, m *learner.Member, after int6
 	if err != nil {
 		return ended, err
 	}
-	var out, said bytes.Buffer
-	cmd := operatorCommand(ctx, f.stop,
-		[]string{fmt.Sprintf("ZK_ID=%d", m.ID), "ZK_HOST=" + host, "ZK_AFTER=" + f.request(m, after)})
-	cmd.Stdout, cmd.Stderr = &atMost{b: &out, left: apachefiles.TailBytesMax}, &atMost{b: &said, left: saidMax}
-	if err := cmd.Run(); err != nil {
-		return ended, fmt.Errorf("the command failed: %w%s", err, quoted(&said))
-	}
-	if ended.said, err = proof.FindTestimony(out.Bytes()); err != nil && !errors.Is(err, proof.ErrNoTestimony) {
+	out, err := os.OpenFile(f.tailOf(m), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
 		return ended, err
 	}
-	if ended.tail, err = apachefiles.ParseTail(&out); err != nil {
+	defer out.Close()
+	var said bytes.Buffer
+	cmd := operatorCommand(ctx, f.stop,
+		[]string{fmt.Sprintf("ZK_ID=%d", m.ID), "ZK_HOST=" + host, "ZK_AFTER=" + f.request(m, after)})
+	cmd.Stdout = &atMost{w: out, left: printedMax}
+	cmd.Stderr = &atMost{w: &said, left: saidMax}
+	if err := cmd.Run(); err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("%w after %v", err, stopTimeout)
+		}
+		return ended, fmt.Errorf("the command failed: %w%s", err, quoted(&said))
+	}
+	if ended, err = tailFile(out.Name()); err != nil {
 		return ended, fmt.Errorf("what the command has printed: %w%s", err, quoted(&said))
 	}
 	return ended, nil
+}
+
+// printedMax is how much of a -stop command's output is kept: what tells that the tail in it is too large.
+const printedMax = apachefiles.TailPrefaceMax + apachefiles.TailBytesMax + 1<<20
+
+// tailOf returns the file for what the command for a server prints: a tail may be more than memory holds.
+func (f *switchFlags) tailOf(m *learner.Member) string {
+	return filepath.Join(f.words[1], tailsName, fmt.Sprintf("tail.%d", m.ID))
+}
+
+// dropTails removes those files, which may be of an earlier try. What can't be removed does no harm.
+func (f *switchFlags) dropTails() {
+	dir := filepath.Join(f.words[1], tailsName)
+	files, err := os.ReadDir(dir)
+	for _, file := range files {
+		if strings.HasPrefix(file.Name(), "tail.") {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, file.Name())))
+		}
+	}
+	if err == nil {
+		err = os.Remove(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.says.say(fmt.Sprintf("what the stop commands have printed stays beside the copy: %v", err))
+	}
 }
 
 // quoted returns what a command has said, as the end of a message; "" if it has said nothing.
@@ -114,16 +148,18 @@ func quoted(said *bytes.Buffer) string {
 // saidMax is how much of a command's standard error is shown.
 const saidMax = 4 << 10
 
-// atMost keeps the first bytes written to it and drops the rest.
+// atMost passes the first bytes written to it on and drops the rest.
 type atMost struct {
-	b    *bytes.Buffer
-	left int
+	w    io.Writer
+	left int64
 }
 
-func (w *atMost) Write(p []byte) (int, error) {
-	n := min(len(p), w.left)
-	w.b.Write(p[:n])
-	w.left -= n
+func (a *atMost) Write(p []byte) (int, error) {
+	n := min(int64(len(p)), a.left)
+	a.left -= n
+	if _, err := a.w.Write(p[:n]); err != nil {
+		return 0, err
+	}
 	return len(p), nil
 }
 
@@ -185,23 +221,15 @@ func tailsIn(all map[int64]ending) map[int64]*apachefiles.Tail {
 	return tails
 }
 
-// tailFile reads a file that the operator has brought.
+// tailFile reads a file with what zooid migrate tail has printed.
 func tailFile(path string) (ended ending, err error) {
-	file, err := os.Open(path)
+	tail, preface, err := apachefiles.OpenTail(path)
 	if err != nil {
 		return ended, err
 	}
-	defer file.Close()
-	head, err := io.ReadAll(io.LimitReader(file, testimonyMax))
-	if err != nil {
-		return ended, err
+	if ended.said, err = proof.FindTestimony(preface); err != nil && !errors.Is(err, proof.ErrNoTestimony) {
+		return ending{}, err
 	}
-	if ended.said, err = proof.FindTestimony(head); err != nil && !errors.Is(err, proof.ErrNoTestimony) {
-		return ended, err
-	}
-	ended.tail, err = apachefiles.ParseTail(io.MultiReader(bytes.NewReader(head), file))
-	return ended, err
+	ended.tail = tail
+	return ended, nil
 }
-
-// testimonyMax bounds what comes before a tail in a file: a testimony, and what a login shell says.
-const testimonyMax = 1 << 20

@@ -60,14 +60,17 @@ func runTail(args []string, stdout, stderr io.Writer) int {
 	}
 	tail, said, err := from.tail(flags.Arg(0), asked, stderr)
 	if err == nil {
-		_, err = stdout.Write(tail.Append([]byte(said.Line())))
+		_, err = io.WriteString(stdout, said.Line())
+	}
+	if err == nil {
+		err = tail.Write(stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid migrate tail:", terminal.Visible(err.Error()))
 		return 1
 	}
 	fmt.Fprintf(stderr, "%s: last zxid %#x, epoch %d, %d transactions behind %#x\n", flags.Arg(0), uint64(tail.Last),
-		tail.Current, len(tail.Records), uint64(asked.After))
+		tail.Current, tail.Count, uint64(asked.After))
 	if f := &said.Files; !f.Known {
 		fmt.Fprintf(stderr, "zooid migrate tail: who has the server's files open isn't known: %s\n", terminal.Visible(f.Why))
 	}

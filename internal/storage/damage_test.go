@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -66,11 +67,22 @@ func (b *damageBed) try(v *verdicts, damage func(fs *MemFS)) string {
 	o.SegmentSize = 12 * sectorSize
 	o.Space.ReserveBytes = -1
 	before := fs.Clone()
+	notes, examined := Examine(o)
+	if !sameFiles(before, fs) {
+		return "examined, and files were changed"
+	}
 	d, err := Open(o)
+	if (err == nil) != (examined == nil) || err == nil && !reflect.DeepEqual(notes.Torn, d.Recovered().Torn) {
+		return fmt.Sprintf("examined it is %+v, %v; opened it is %v", notes, examined, err)
+	}
 	if err != nil {
 		v.refused++
-		if e := (*DamageError)(nil); !errors.As(err, &e) || e.File == "" || e.Reason == "" {
+		e, seen := (*DamageError)(nil), (*DamageError)(nil)
+		if !errors.As(err, &e) || e.File == "" || e.Reason == "" {
 			return "refused without file and offset: " + err.Error()
+		}
+		if !errors.As(examined, &seen) || *seen != *e {
+			return fmt.Sprintf("examined it is %v; opened it is %v", examined, err)
 		}
 		if !sameFiles(before, fs) {
 			return "refused, but files were changed: " + err.Error()

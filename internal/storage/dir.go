@@ -1,12 +1,14 @@
 package storage
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -62,23 +64,17 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FS == nil {
 		o.FS = OS{}
 	}
-	if o.LogDir == "" {
-		o.LogDir = o.Dir
-	}
+	o.LogDir = cmp.Or(o.LogDir, o.Dir)
 	if o.adapts = o.SegmentSize == 0; o.adapts {
 		o.SegmentSize = segmentSizeDefault
 	}
 	o.SegmentSize = int64(pad(int(max(o.SegmentSize, segmentSizeMin)), sectorSize))
-	if o.CacheSize == 0 {
-		o.CacheSize = cacheSizeDefault
-	}
+	o.CacheSize = cmp.Or(o.CacheSize, cacheSizeDefault)
 	o.Space = o.Space.withDefaults()
 	if o.Rand == nil {
 		o.Rand = rand.Reader
 	}
-	if o.window == 0 {
-		o.window = windowStep
-	}
+	o.window = cmp.Or(o.window, windowStep)
 	if o.Go == nil {
 		o.Go = func(f func()) { go f() }
 	}
@@ -134,9 +130,43 @@ type Recovery struct {
 // log after that. If the directory doesn't exist, Open creates it. It returns a DamageError if
 // anything that was once durable is missing, and has then changed nothing.
 func Open(o Options) (*Dir, error) {
-	o, err := o.withDefaults()
+	d, o, err := newDir(o)
 	if err != nil {
 		return nil, err
+	}
+	if err = d.take(); err == nil {
+		err = d.adapt(o.adapts)
+	}
+	if err == nil {
+		err = d.recover()
+	}
+	if damage := (*DamageError)(nil); errors.As(err, &damage) {
+		err = fmt.Errorf("open data directory %s: %w. Nothing was changed. Restore the directory from a copy, "+
+			"or, "+DoMove, o.Dir, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	d.log.wait = o.Wait
+	return d, nil
+}
+
+// Examine reads a data directory that isn't in use as Open does, and changes and locks nothing. The error is why Open
+// would refuse it: a DamageError, MissingError or ClusterError, or what keeps it from being read.
+func Examine(o Options) (notes Recovery, err error) {
+	d, _, err := newDir(o)
+	if err != nil {
+		return notes, err
+	}
+	err = newRecovery(d).read()
+	return d.notes, errors.Join(err, d.release())
+}
+
+// newDir returns a Dir of which nothing was read yet, and the options with their defaults.
+func newDir(o Options) (*Dir, Options, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, o, err
 	}
 	d := &Dir{fs: o.FS, path: o.Dir, window: o.window, snapshots: map[uint64]bool{}}
 	d.log = &Log{
@@ -147,22 +177,7 @@ func Open(o Options) (*Dir, error) {
 	}
 	d.space = space{fs: o.FS, path: o.LogDir, limits: o.Space}
 	d.log.spares.reserve = d.space.release
-	if err := d.take(); err != nil {
-		return nil, errors.Join(err, d.release())
-	}
-	if err := d.adapt(o.adapts); err != nil {
-		return nil, errors.Join(err, d.release())
-	}
-	err = d.recover()
-	if damage := (*DamageError)(nil); errors.As(err, &damage) {
-		err = fmt.Errorf("open data directory %s: %w. Nothing was changed. Restore the directory from a copy, "+
-			"or, "+DoMove, o.Dir, err)
-	}
-	if err != nil {
-		return nil, errors.Join(err, d.release())
-	}
-	d.log.wait = o.Wait
-	return d, nil
+	return d, o, nil
 }
 
 // take creates and locks the directories.
@@ -182,10 +197,7 @@ func (d *Dir) take() error {
 
 // dirs returns the directories in use, one or two.
 func (d *Dir) dirs() []string {
-	if d.log.path == d.path {
-		return []string{d.path}
-	}
-	return []string{d.path, d.log.path}
+	return slices.Compact([]string{d.path, d.log.path})
 }
 
 // release closes all files and unlocks the directories.

@@ -3,24 +3,20 @@ package storage
 import (
 	"fmt"
 	"io/fs"
-	"path/filepath"
-	"slices"
 )
 
 // PeekSnapshot opens the newest snapshot of a data directory that need not be open, so that it can
 // be read while Open verifies everything. Open may reject that snapshot: what was read counts only
 // if NewestSnapshot then returns the same Meta. The error is fs.ErrNotExist if there is none.
 func PeekSnapshot(fsys FS, dir string) (*Snapshot, error) {
-	names, err := fsys.ReadDir(dir)
+	all, err := SnapshotIndexes(fsys, dir)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("open snapshot in %s: there is none: %w", dir, fs.ErrNotExist)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read data directory: %w", err)
+		return nil, err
 	}
-	for _, name := range slices.Backward(names) { // the last name has the highest index
-		if _, ok := numbered(name, snapshotSuffix); ok {
-			return openSnapshot(fsys, filepath.Join(dir, name))
-		}
-	}
-	return nil, fmt.Errorf("open snapshot in %s: there is none: %w", dir, fs.ErrNotExist)
+	return PeekSnapshotAt(fsys, dir, all[len(all)-1])
 }
 
 // NewestSnapshot returns the Meta of the newest verified snapshot; ok is false if there is none.

@@ -29,31 +29,42 @@ type recovery struct {
 }
 
 func (d *Dir) recover() error {
-	r := &recovery{
-		Log: d.log, dir: d, verified: map[uint64]Meta{}, window: window{step: d.window}, holdings: map[string]*holding{},
-	}
 	for _, dir := range d.dirs() {
 		// What the last process renamed or removed may be visible but not durable yet.
 		if err := d.fs.SyncDir(dir); err != nil {
 			return &FatalError{"sync directory", dir, err}
 		}
-		if err := r.list(dir); err != nil {
-			return err
-		}
 	}
-	if err := checkHoldings(d.path, r.path, *r.holdings[d.path], *r.holdings[r.path]); err != nil {
+	r := newRecovery(d)
+	if err := r.read(); err != nil {
 		return err
 	}
 	if len(r.segments) == 0 {
 		return r.create()
 	}
-	steps := []func() error{r.checkHeaders, r.checkIdentity, r.applyReset, r.replay, r.connect, r.repair}
-	for _, step := range steps {
-		if err := step(); err != nil {
+	return r.repair()
+}
+
+func newRecovery(d *Dir) *recovery {
+	return &recovery{Log: d.log, dir: d, verified: map[uint64]Meta{}, window: window{step: d.window},
+		holdings: map[string]*holding{}}
+}
+
+// read finds out what the disk holds, and changes nothing. Without segments, the directories are new.
+func (r *recovery) read() error {
+	for _, dir := range r.dir.dirs() {
+		if err := r.list(dir); err != nil {
 			return err
 		}
 	}
-	return nil
+	err := checkHoldings(r.dir.path, r.path, *r.holdings[r.dir.path], *r.holdings[r.path])
+	for _, step := range []func() error{r.checkHeaders, r.checkIdentity, r.applyReset, r.replay, r.connect} {
+		if err != nil || len(r.segments) == 0 {
+			return err
+		}
+		err = step()
+	}
+	return err
 }
 
 // list classifies the files of one directory by their names. Unknown names are ignored.

@@ -37,23 +37,26 @@ func Walk(fsys FS, dirs []string, visit func(LogStep) error) error {
 		fsys = OS{}
 	}
 	before := segmentEnd{}
+	return eachSegment(fsys, dirs, func(path string, number uint64) (goesOn bool, err error) {
+		if goesOn, err = walkSegment(fsys, path, number, &before, visit); err != nil {
+			err = fmt.Errorf("read %s: %w", path, err)
+		}
+		return goesOn, err
+	})
+}
+
+// eachSegment calls visit for each log segment in directories, in order, until it fails or returns false.
+func eachSegment(fsys FS, dirs []string, visit func(path string, number uint64) (goesOn bool, err error)) error {
 	for _, dir := range dirs {
 		names, err := fsys.ReadDir(dir)
 		if err != nil {
 			return fmt.Errorf("read the log in %s: %w", dir, err)
 		}
 		for _, name := range names {
-			n, ok := numbered(name, segmentSuffix)
-			if !ok {
-				continue
-			}
-			path := filepath.Join(dir, name)
-			goesOn, err := walkSegment(fsys, path, n, &before, visit)
-			if err != nil {
-				return fmt.Errorf("read %s: %w", path, err)
-			}
-			if !goesOn {
-				return nil
+			if n, ok := numbered(name, segmentSuffix); ok {
+				if goesOn, err := visit(filepath.Join(dir, name), n); err != nil || !goesOn {
+					return err
+				}
 			}
 		}
 	}
@@ -159,19 +162,13 @@ func TornTail(fsys FS, dirs ...string) (t Torn, err error) {
 		path   string
 		number uint64
 	}
-	for _, dir := range dirs {
-		names, err := fsys.ReadDir(dir)
-		if err != nil {
-			return t, fmt.Errorf("read the log in %s: %w", dir, err)
+	if err := eachSegment(fsys, dirs, func(path string, number uint64) (bool, error) {
+		if number >= last.number {
+			last.path, last.number = path, number
 		}
-		for _, name := range names {
-			if n, ok := numbered(name, segmentSuffix); ok && n >= last.number {
-				last.path, last.number = filepath.Join(dir, name), n
-			}
-		}
-	}
-	if last.path == "" {
-		return t, nil
+		return true, nil
+	}); err != nil || last.path == "" {
+		return t, err
 	}
 	b, err := readSegment(fsys, last.path)
 	if err != nil {

@@ -1,38 +1,82 @@
 package apachefiles
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"os"
-	"slices"
 
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Tail holds what a stopped server had logged after a zxid, and how far the server's history goes. A majority of the
-// tails contains everything that the ensemble has ever acknowledged.
+// A Tail is what a stopped server had logged after a zxid, and how far the server's history goes. A majority of the
+// tails contains everything that the ensemble has ever acknowledged. The transactions stay in their files, as they may
+// be more than memory holds.
 type Tail struct {
 	After    int64 // the zxid after which the tail begins
 	Accepted int64 // the highest epoch that the server has promised to a leader
 	Current  int64 // the epoch of the leader that it followed last
 	Last     int64 // zxid of the last transaction that it has logged
-	Records  [][]byte
+	Count    int32 // transactions after After
+
+	each func(visit func(record []byte) error) error // nil for none
 }
 
-// Limits of a tail, which holds what an ensemble writes while it is being stopped.
-const (
-	tailRecordsMax  = 1 << 20
-	TailBytesMax    = 64 << 20 // including everything that a program prints before the tail
-	tailRecordBytes = 4        // at least
-)
+// TailOf returns a tail of transactions that are in memory.
+func TailOf(t Tail, records ...[]byte) *Tail {
+	t.Count = int32(len(records))
+	t.each = func(visit func([]byte) error) error {
+		for _, r := range records {
+			if err := visit(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return &t
+}
 
-// ReadTail reads the tail from the directories of a stopped server. logDir is its dataLogDir; empty if it is the same
-// as dir.
+// Each reads the files again, and calls visit for each transaction until it fails. A record is valid until visit
+// returns. Each fails if the files aren't what they were.
+func (t *Tail) Each(visit func(record []byte) error) error {
+	if t.each == nil {
+		return nil
+	}
+	return t.each(visit)
+}
+
+// Has reports whether a tail has the transaction of a zxid.
+func (t *Tail) Has(zxid int64) (bool, error) {
+	found := errors.New("found")
+	err := t.Each(func(record []byte) error {
+		z, err := TxnZxid(record)
+		if err == nil && z == zxid {
+			return found
+		}
+		return err
+	})
+	if errors.Is(err, found) {
+		return true, nil
+	}
+	return false, err
+}
+
+// TailBytesMax bounds a tail: it is what a fast network carries in the two minutes that a server's stop may take, and
+// many times what an ensemble writes while it is stopped. It takes that much disk, not memory.
+const TailBytesMax = 16 << 30
+
+// errTailTooLarge returns the error of a tail that is larger than permitted.
+func errTailTooLarge(limit int64) error {
+	return fmt.Errorf("its transactions are more than %d bytes, the limit for a tail. Start the server again, let the copy catch up, and begin anew: the tail then begins at a later zxid",
+		limit)
+}
+
+// ReadTail finds the tail in the directories of a stopped server. logDir is its dataLogDir; empty if it is the same as
+// dir.
 func ReadTail(dir, logDir string, after int64) (*Tail, error) {
+	return readTail(dir, logDir, after, TailBytesMax)
+}
+
+func readTail(dir, logDir string, after, limit int64) (*Tail, error) {
 	t := &Tail{After: after}
 	var err error
 	if t.Accepted, t.Current, err = ReadEpochs(dir); err != nil {
@@ -58,10 +102,21 @@ func ReadTail(dir, logDir string, after int64) (*Tail, error) {
 			first = i // it may extend beyond after
 		}
 	}
-	for i, f := range logs[min(first, len(logs)):] {
-		if err := t.read(f, first+i == len(logs)-1); err != nil {
-			return nil, err
+	logs = logs[min(first, len(logs)):]
+	found, err := readLogs(logs, after, nil)
+	if err != nil {
+		return nil, err
+	}
+	if found.bytes > limit {
+		return nil, fmt.Errorf("read the tail of %s after zxid %#x: %w", dir, uint64(after), errTailTooLarge(limit))
+	}
+	t.Last, t.Count = found.last, found.count
+	t.each = func(visit func([]byte) error) error {
+		again, err := readLogs(logs, after, visit)
+		if err == nil && again != found {
+			err = fmt.Errorf("the logs of %s were written to meanwhile: the server hasn't stopped. Stop it first", dir)
 		}
+		return err
 	}
 	if snapshot > t.Last {
 		if snapshot > after {
@@ -73,93 +128,51 @@ func ReadTail(dir, logDir string, after int64) (*Tail, error) {
 	return t, nil
 }
 
-// read adds the records of one log.
-func (t *Tail) read(f numbered, newest bool) error {
+// logged is what logs hold after a zxid.
+type logged struct {
+	last  int64 // zxid
+	count int32
+	bytes int64 // as encoded in a tail
+}
+
+// readLogs calls visit, which may be nil, for each transaction after a zxid in the logs of a server, oldest first.
+func readLogs(logs []numbered, after int64, visit func(record []byte) error) (found logged, err error) {
+	for i, f := range logs {
+		if err := found.read(f, i == len(logs)-1, after, visit); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// read goes on with one log.
+func (l *logged) read(f numbered, newest bool, after int64, visit func(record []byte) error) error {
 	file, err := os.Open(f.path)
 	if err != nil {
 		return fmt.Errorf("open a log: %w", err)
 	}
 	defer file.Close()
-	size := 0
-	for _, r := range t.Records {
-		size += len(r)
-	}
+	var refused error // visit's, which says nothing about the log
 	end, err := readLog(file, func(record []byte) error {
 		zxid, err := TxnZxid(record)
 		if err != nil {
 			return err
 		}
-		if t.Last = zxid; zxid <= t.After {
+		if l.last = zxid; zxid <= after {
 			return nil
 		}
-		if size += len(record); size > TailBytesMax/2 || len(t.Records) == tailRecordsMax {
-			return errors.New("more follows zxid " + fmt.Sprintf("%#x", uint64(t.After)) +
-				" than an ensemble writes while it is stopped")
+		l.count++
+		l.bytes += int64(len(jute.AppendInt(nil, 0)) + len(record))
+		if visit != nil {
+			refused = visit(record)
 		}
-		t.Records = append(t.Records, bytes.Clone(record))
-		return nil
+		return refused
 	})
-	if err != nil && !(errors.Is(err, errEmptyLog) && newest) {
+	switch {
+	case refused != nil:
+		return refused
+	case err != nil && !(errors.Is(err, errEmptyLog) && newest):
 		return &DamageError{f.path, end.offset, err.Error(), doOtherServer}
 	}
 	return nil
-}
-
-// tailMagic begins a tail. What a program prints before it is ignored.
-const tailMagic = "zooid tail 1\n"
-
-// A tail is encoded as
-//
-//	"zooid tail 1\n" | long after | long accepted | long current | long last | int count | count * buffer record | int CRC-32 of all before
-//
-// Append appends this encoding.
-func (t *Tail) Append(b []byte) []byte {
-	begin := len(b)
-	b = append(b, tailMagic...)
-	for _, v := range [...]int64{t.After, t.Accepted, t.Current, t.Last} {
-		b = jute.AppendLong(b, v)
-	}
-	b = jute.AppendInt(b, int32(len(t.Records)))
-	for _, r := range t.Records {
-		b = jute.AppendBuffer(b, r)
-	}
-	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[begin:]))
-}
-
-// ErrNoTail says that there is no complete tail.
-var ErrNoTail = errors.New("there is no whole tail in it, as zooid migrate tail prints it")
-
-// ParseTail finds a tail in a program's output.
-func ParseTail(r io.Reader) (*Tail, error) {
-	b, err := io.ReadAll(io.LimitReader(r, TailBytesMax+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(b) > TailBytesMax {
-		return nil, fmt.Errorf("more than %d bytes", TailBytesMax)
-	}
-	begin := bytes.Index(b, []byte(tailMagic))
-	if begin < 0 {
-		return nil, ErrNoTail
-	}
-	b = b[begin:]
-	var d jute.Decoder
-	d.Reset(b[len(tailMagic):])
-	t := &Tail{After: d.Long(), Accepted: d.Long(), Current: d.Long(), Last: d.Long()}
-	n := d.Count(tailRecordBytes)
-	if n > tailRecordsMax {
-		return nil, fmt.Errorf("a tail of %d transactions; at most %d", n, tailRecordsMax)
-	}
-	for range max(n, 0) {
-		t.Records = append(t.Records, slices.Clone(d.Buffer()))
-		if d.Err() != nil {
-			return nil, ErrNoTail
-		}
-	}
-	whole := len(tailMagic) + d.Offset()
-	sum := uint32(d.Int())
-	if d.Err() != nil || n < 0 || sum != crc32.ChecksumIEEE(b[:whole]) {
-		return nil, ErrNoTail
-	}
-	return t, nil
 }

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -13,11 +14,20 @@ type Source interface {
 	All(ctx context.Context) iter.Seq2[*Znode, error]
 	// Read reads one znode again; it returns nil if there is none.
 	Read(ctx context.Context, path string) (*Znode, error)
-	// Sync makes later Reads return the state at the time of the call, or a newer one.
+	// Sync makes later Reads return the state at the time of the call, or a newer one. The error is ErrCopy if there is
+	// no leader to ask.
 	Sync(ctx context.Context) error
-	// Fixed reports whether the tree never changes.
-	Fixed() bool
+	// Zxid returns a zxid: no Read before was of a later state, and no Read after is of an earlier one.
+	Zxid(ctx context.Context) (int64, error)
+	// Reach waits, at most for a time, until Reads are of the state at a zxid or of later ones. It returns what Zxid then
+	// returns.
+	Reach(ctx context.Context, zxid int64, patience time.Duration) (int64, error)
+	// Files reports whether the tree is that of files.
+	Files() bool
 }
+
+// ErrCopy says that a tree is a copy of another one, and may be behind it: files, or those that a follower serves.
+var ErrCopy = errors.New("it is a copy, and can't ask a leader how far it is behind")
 
 // Options say how to compare.
 type Options struct {
@@ -40,6 +50,7 @@ const (
 	OnlyB      Verdict = "only in B"
 	Differs    Verdict = "differs"
 	Changing   Verdict = "changing"   // it kept changing while it was compared
+	Newer      Verdict = "newer"      // it was changed after the state that the copy has
 	Unreadable Verdict = "unreadable" // a server doesn't allow reading it
 )
 
@@ -53,8 +64,9 @@ type Difference struct {
 
 // Counts say what was found.
 type Counts struct {
-	Compared, Equal, Different, Changing, Unreadable int
-	HiddenACLs                                       int // ACLs that a server hides in part; they aren't compared
+	Compared, Equal, Different, Changing, Newer, Unreadable int
+
+	HiddenACLs int // ACLs that a server hides in part; they aren't compared
 }
 
 // configPath is the znode that holds each ensemble's own membership.
@@ -63,15 +75,15 @@ const configPath = "/zookeeper/config"
 // suspectsMax is how many differing paths are collected before they are read again.
 const suspectsMax = 256
 
-// rounds is how often suspects are read again.
-const rounds = 4
-
 // comparison is one run.
 type comparison struct {
 	Options
 	a, b     Source
 	suspects []*suspect
 	counts   Counts
+
+	order order // of the last two; see again
+	stuck bool  // the copy doesn't go on
 }
 
 // Trees compares two trees.
@@ -134,8 +146,8 @@ func orderOf(a, b *Znode) int {
 
 // one compares the znodes of both sides at a path. One of them may be nil.
 func (c *comparison) one(ctx context.Context, a, b *Znode) error {
-	s := &suspect{a: a, b: b}
-	if s.path() == configPath {
+	s := &suspect{a: reading{znode: a}, b: reading{znode: b}}
+	if s.path = pathOf(a, b); s.path == configPath {
 		return nil
 	}
 	c.counts.Compared++
@@ -157,121 +169,37 @@ func (c *comparison) one(ctx context.Context, a, b *Znode) error {
 
 // A suspect is a path at which the sides differ, perhaps only because they were read at different times.
 type suspect struct {
-	a, b    *Znode // the last readings; nil where there is no znode
-	changed bool   // since it was first read again
+	path    string
+	a, b    reading // the last ones
+	changed bool    // since it was first read again
+	newer   bool    // than the state that the copy has
 }
 
-func (s *suspect) path() string {
-	if s.a != nil {
-		return s.a.Path
+// pathOf returns the path of two znodes, one of which may be nil.
+func pathOf(a, b *Znode) string {
+	if a != nil {
+		return a.Path
 	}
-	return s.b.Path
+	return b.Path
 }
 
 // judge returns how two znodes differ, nil if they are equal.
 func (c *comparison) judge(s *suspect) *Difference {
+	a, b := s.a.znode, s.b.znode
 	switch {
-	case s.a == nil && s.b == nil:
+	case a == nil && b == nil:
 		return nil
-	case s.a != nil && s.a.Err != nil:
-		return &Difference{Path: s.a.Path, Verdict: Unreadable, Err: s.a.Err}
-	case s.b != nil && s.b.Err != nil:
-		return &Difference{Path: s.b.Path, Verdict: Unreadable, Err: s.b.Err}
-	case s.b == nil:
-		return &Difference{Path: s.a.Path, Verdict: OnlyA}
-	case s.a == nil:
-		return &Difference{Path: s.b.Path, Verdict: OnlyB}
+	case a != nil && a.Err != nil:
+		return &Difference{Path: s.path, Verdict: Unreadable, Err: a.Err}
+	case b != nil && b.Err != nil:
+		return &Difference{Path: s.path, Verdict: Unreadable, Err: b.Err}
+	case b == nil:
+		return &Difference{Path: s.path, Verdict: OnlyA}
+	case a == nil:
+		return &Difference{Path: s.path, Verdict: OnlyB}
 	}
-	if fields := differing(s.a, s.b, c.Ignored); fields != nil {
-		return &Difference{Path: s.a.Path, Verdict: Differs, Fields: fields}
-	}
-	return nil
-}
-
-// settle reads the suspects again until they are equal or have been stable for a while, and reports those that remain.
-func (c *comparison) settle(ctx context.Context) error {
-	pending := c.suspects
-	c.suspects = nil
-	paths := make([]string, len(pending))
-	for i, s := range pending {
-		paths[i] = s.path()
-	}
-	if !c.a.Fixed() || !c.b.Fixed() {
-		for round := range rounds {
-			if len(pending) == 0 {
-				return nil
-			}
-			if round > 0 {
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case <-time.After(c.Patience / (rounds - 1)):
-				}
-			}
-			if err := c.again(ctx, pending, paths, round); err != nil {
-				return err
-			}
-			left, leftPaths := pending[:0], paths[:0]
-			for i, s := range pending {
-				if c.judge(s) == nil {
-					c.counts.Equal++
-					continue
-				}
-				left, leftPaths = append(left, s), append(leftPaths, paths[i])
-			}
-			pending, paths = left, leftPaths
-		}
-	}
-	for _, s := range pending {
-		if err := c.tell(s); err != nil {
-			return err
-		}
+	if fields := differing(a, b, c.Ignored); fields != nil {
+		return &Difference{Path: s.path, Verdict: Differs, Fields: fields}
 	}
 	return nil
-}
-
-func (c *comparison) tell(s *suspect) error {
-	d := c.judge(s)
-	switch {
-	case d.Verdict == Unreadable:
-		c.counts.Unreadable++
-	case s.changed:
-		d.Verdict = Changing
-		c.counts.Changing++
-	default:
-		c.counts.Different++
-	}
-	return c.Tell(d)
-}
-
-// again reads the suspects once more.
-func (c *comparison) again(ctx context.Context, pending []*suspect, paths []string, round int) error {
-	for _, side := range []Source{c.a, c.b} {
-		if err := side.Sync(ctx); err != nil {
-			return fmt.Errorf("sync: %w", err)
-		}
-	}
-	for i, s := range pending {
-		a, err := c.a.Read(ctx, paths[i])
-		if err != nil {
-			return fmt.Errorf("read %s of A again: %w", paths[i], err)
-		}
-		b, err := c.b.Read(ctx, paths[i])
-		if err != nil {
-			return fmt.Errorf("read %s of B again: %w", paths[i], err)
-		}
-		if round > 0 && (!same(s.a, a) || !same(s.b, b)) {
-			s.changed = true
-		}
-		s.a, s.b = a, b
-	}
-	return nil
-}
-
-// same reports whether two readings of one side are equal.
-func same(before, now *Znode) bool {
-	if before == nil || now == nil {
-		return before == now
-	}
-	return before.Err == nil && now.Err == nil && differing(before, now, nil) == nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/migrate"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
@@ -28,7 +29,10 @@ type stored struct {
 // Files is the tree of a data directory, held entirely in memory.
 type Files struct {
 	znodes []stored // in the order of their paths
+	zxid   int64    // of the last transaction that is in it
 	keep   any      // keeps the memory of the data alive
+
+	open func() (*Files, error) // reads the directory again
 }
 
 // OpenFiles reads a data directory: Apache's if it has version-2 and no files of Zooid's, else Zooid's. A server may
@@ -46,6 +50,7 @@ func OpenFiles(dir string, reconfigure tree.Reconfigure, progress func(apachefil
 	}
 	slices.SortFunc(f.znodes, func(a, b stored) int { return comparePaths(a.path, b.path) })
 	f.count()
+	f.open = func() (*Files, error) { return OpenFiles(dir, reconfigure, progress) }
 	return f, nil
 }
 
@@ -62,7 +67,7 @@ func openApache(dir string, progress func(apachefiles.Progress)) (*Files, error)
 	if err != nil {
 		return nil, err
 	}
-	f := &Files{keep: state, znodes: make([]stored, 0, state.Len())}
+	f := &Files{keep: state, zxid: state.Zxid, znodes: make([]stored, 0, state.Len())}
 	err = state.Znodes(func(z *apachefiles.Znode) error {
 		f.znodes = append(f.znodes,
 			stored{path: named(z.Path), data: z.Data, acl: z.ACL.List, stat: z.Stat, session: state.Owner(z, false).Session})
@@ -76,7 +81,7 @@ func openZooid(dir string, reconfigure tree.Reconfigure) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Files{keep: t, znodes: make([]stored, 0, t.NodeCount())}
+	f := &Files{keep: t, zxid: t.LastZxid(), znodes: make([]stored, 0, t.NodeCount())}
 	t.Znodes(func(z *tree.Foreign) bool {
 		f.znodes = append(f.znodes,
 			stored{path: strings.Clone(z.Path), data: z.Data, acl: z.ACL, stat: migrate.ApacheStat(z), session: z.Owner})
@@ -108,11 +113,12 @@ func (f *Files) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(f.znodes, path, func(z stored, path string) int { return comparePaths(z.path, path) })
 }
 
-// All iterates over the znodes.
+// All iterates over the znodes that were there when it is called.
 func (f *Files) All(context.Context) iter.Seq2[*Znode, error] {
+	znodes := f.znodes
 	return func(yield func(*Znode, error) bool) {
-		for i := range f.znodes {
-			if !yield(f.znodes[i].znode(), nil) {
+		for i := range znodes {
+			if !yield(znodes[i].znode(), nil) {
 				return
 			}
 		}
@@ -132,8 +138,33 @@ func (f *Files) Read(_ context.Context, path string) (*Znode, error) {
 	return f.znodes[i].znode(), nil
 }
 
-// Sync does nothing.
-func (f *Files) Sync(context.Context) error { return nil }
+// Sync returns ErrCopy.
+func (f *Files) Sync(context.Context) error { return ErrCopy }
 
-// Fixed is true.
-func (f *Files) Fixed() bool { return true }
+// Zxid returns the zxid up to which the directory was read.
+func (f *Files) Zxid(context.Context) (int64, error) { return f.zxid, nil }
+
+// filesPoll is the time between two readings of a directory.
+const filesPoll = 200 * time.Millisecond
+
+// Reach reads the directory again, as what writes it may have gone on.
+func (f *Files) Reach(ctx context.Context, zxid int64, patience time.Duration) (int64, error) {
+	for end := time.Now().Add(patience); f.zxid < zxid; {
+		now, err := f.open()
+		if err == nil && now.zxid >= f.zxid { // an older one would be one whose files are being replaced
+			f.znodes, f.zxid, f.keep = now.znodes, now.zxid, now.keep
+		}
+		if f.zxid >= zxid || !time.Now().Before(end) {
+			return f.zxid, err
+		}
+		select {
+		case <-ctx.Done():
+			return f.zxid, ctx.Err()
+		case <-time.After(filesPoll):
+		}
+	}
+	return f.zxid, nil
+}
+
+// Files is true.
+func (f *Files) Files() bool { return true }

@@ -3,7 +3,9 @@ package compare
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
@@ -56,8 +58,41 @@ func (l *Live) Read(ctx context.Context, path string) (*Znode, error) {
 	return z, nil
 }
 
-// Sync makes the server catch up with its leader.
-func (l *Live) Sync(ctx context.Context) error { return l.c.Sync(ctx, "/") }
+// Sync makes the server catch up with its leader. A follower that serves its copy has none to ask, nor has a server in
+// read-only mode.
+func (l *Live) Sync(ctx context.Context) error {
+	err := l.c.Sync(ctx, "/")
+	if errors.Is(err, zk.ErrNotReadOnly) {
+		return fmt.Errorf("%w: %w", ErrCopy, err)
+	}
+	return err
+}
 
-// Fixed is false.
-func (l *Live) Fixed() bool { return false }
+// Zxid returns the zxid of the server's last reply: each tells that of the state that it is of.
+func (l *Live) Zxid(ctx context.Context) (int64, error) {
+	if _, _, err := l.c.Exists(ctx, "/"); err != nil {
+		return 0, err
+	}
+	return l.c.Session().LastZxid, nil
+}
+
+// reachPoll is the time between two looks at how far a copy is.
+const reachPoll = 20 * time.Millisecond
+
+// Reach asks the server for its zxid until it is reached.
+func (l *Live) Reach(ctx context.Context, zxid int64, patience time.Duration) (int64, error) {
+	for end := time.Now().Add(patience); ; {
+		at, err := l.Zxid(ctx)
+		if err != nil || at >= zxid || !time.Now().Before(end) {
+			return at, err
+		}
+		select {
+		case <-ctx.Done():
+			return at, ctx.Err()
+		case <-time.After(reachPoll):
+		}
+	}
+}
+
+// Files is false.
+func (l *Live) Files() bool { return false }

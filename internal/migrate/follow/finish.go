@@ -48,38 +48,22 @@ func (f *Follower) Extend(tail *apachefiles.Tail) (added int, err error) {
 		return 0, fmt.Errorf("the digests differ since zxid %#x", uint64(f.at.Mismatch.Zxid))
 	}
 	joined := tail.After == s.Zxid
-	for _, record := range tail.Records {
+	if err := tail.Each(func(record []byte) error {
 		zxid, err := apachefiles.TxnZxid(record)
 		joined = joined || zxid == s.Zxid
 		switch {
 		case err != nil:
-			return added, err
+			return err
 		case zxid <= s.Zxid:
-			continue
+			return nil
 		case !joined:
-			return added, fmt.Errorf("the log goes from before zxid %#x, which was committed, to %#x behind it: they are not of one history",
+			return fmt.Errorf("the log goes from before zxid %#x, which was committed, to %#x behind it: they are not of one history",
 				uint64(s.Zxid), uint64(zxid))
-		case zxid != s.Zxid+1 && !(zxid>>32 > s.Zxid>>32 && zxid&0xffffffff == 1):
-			return added, fmt.Errorf("zxid %#x follows %#x in the log: the transactions between them are missing", uint64(zxid),
-				uint64(s.Zxid))
-		case apachefiles.ConfigIn(record) != nil:
-			return added, fmt.Errorf("the transaction of zxid %#x changes the ensemble's servers: it isn't known which of them make a quorum",
-				uint64(zxid))
-		}
-		done, err := s.Apply(record)
-		if err != nil {
-			return added, err
 		}
 		added++
-		if !done.Compared {
-			continue
-		}
-		f.at.Compared++
-		if here := s.Digest(); here != done.Digest {
-			f.at.Mismatch = &Mismatch{zxid, done.Digest, here}
-			return added, fmt.Errorf("the digests differ at zxid %#x: in the log it is %#x, of the copy %#x", uint64(zxid),
-				done.Digest, here)
-		}
+		return f.extend(zxid, record)
+	}); err != nil {
+		return added, err
 	}
 	if s.Zxid != tail.Last {
 		return added, fmt.Errorf("the log is said to end at zxid %#x, its transactions end at %#x", uint64(tail.Last),
@@ -87,4 +71,28 @@ func (f *Follower) Extend(tail *apachefiles.Tail) (added int, err error) {
 	}
 	f.accepted = max(f.accepted, tail.Accepted)
 	return added, nil
+}
+
+// extend applies the next transaction of a tail. The caller holds the lock.
+func (f *Follower) extend(zxid int64, record []byte) error {
+	s := f.state
+	switch {
+	case zxid != s.Zxid+1 && !(zxid>>32 > s.Zxid>>32 && zxid&0xffffffff == 1):
+		return fmt.Errorf("zxid %#x follows %#x in the log: the transactions between them are missing", uint64(zxid),
+			uint64(s.Zxid))
+	case apachefiles.ConfigIn(record) != nil:
+		return fmt.Errorf("the transaction of zxid %#x changes the ensemble's servers: it isn't known which of them make a quorum",
+			uint64(zxid))
+	}
+	done, err := s.Apply(record)
+	if err != nil || !done.Compared {
+		return err
+	}
+	f.at.Compared++
+	if here := s.Digest(); here != done.Digest {
+		f.at.Mismatch = &Mismatch{zxid, done.Digest, here}
+		return fmt.Errorf("the digests differ at zxid %#x: in the log it is %#x, of the copy %#x", uint64(zxid),
+			done.Digest, here)
+	}
+	return nil
 }

@@ -10,48 +10,54 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
+// records is a tail that a test changes.
+type records struct {
+	apachefiles.Tail
+	Records [][]byte
+}
+
 // TestExtend: what the leader had no time to send comes from a log, if that is of the same history.
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(l *leader, tail *apachefiles.Tail)
+		change func(l *leader, tail *records)
 		says   string // "" if the tail is taken
 	}{
-		"as it is": {func(*leader, *apachefiles.Tail) {}, ""},
+		"as it is": {func(*leader, *records) {}, ""},
 		"begins at the copy": {
-			func(_ *leader, tail *apachefiles.Tail) { tail.After, tail.Records = 1<<32|4, tail.Records[2:] }, "",
+			func(_ *leader, tail *records) { tail.After, tail.Records = 1<<32|4, tail.Records[2:] }, "",
 		},
 		"nothing is missing": {
-			func(_ *leader, tail *apachefiles.Tail) { tail.Last, tail.Records = 1<<32|4, tail.Records[:2] }, "",
+			func(_ *leader, tail *records) { tail.Last, tail.Records = 1<<32|4, tail.Records[:2] }, "",
 		},
-		"it ends before":   {func(_ *leader, tail *apachefiles.Tail) { tail.Last = 1<<32 | 3 }, "not of one history"},
-		"it begins behind": {func(_ *leader, tail *apachefiles.Tail) { tail.After = 1<<32 | 5 }, "not of one history"},
-		"a hole": {func(_ *leader, tail *apachefiles.Tail) {
+		"it ends before":   {func(_ *leader, tail *records) { tail.Last = 1<<32 | 3 }, "not of one history"},
+		"it begins behind": {func(_ *leader, tail *records) { tail.After = 1<<32 | 5 }, "not of one history"},
+		"a hole": {func(_ *leader, tail *records) {
 			tail.Records = append(tail.Records[:2:2], tail.Records[3:]...)
 		}, "are missing"},
-		"another history": {func(l *leader, tail *apachefiles.Tail) {
+		"another history": {func(l *leader, tail *records) {
 			l.epoch = 2
 			tail.Last = l.create("/other", "", zk.OpenACL())
 			tail.Records = append(tail.Records[:1:1], l.history[len(l.history)-1])
 		}, "not of one history"},
-		"a later epoch": {func(l *leader, tail *apachefiles.Tail) {
+		"a later epoch": {func(l *leader, tail *records) {
 			l.epoch = 2
 			tail.Last = l.create("/later", "", zk.OpenACL())
 			tail.Records = append(tail.Records, l.history[len(l.history)-1])
 		}, ""},
-		"a digest that differs": {func(l *leader, tail *apachefiles.Tail) {
+		"a digest that differs": {func(l *leader, tail *records) {
 			r := tail.Records[2]
 			r[len(r)-1]++
 		}, "the digests differ at zxid 0x100000005"},
-		"another end": {func(_ *leader, tail *apachefiles.Tail) { tail.Last++ }, "its transactions end at"},
-		"other servers": {func(l *leader, tail *apachefiles.Tail) {
+		"another end": {func(_ *leader, tail *records) { tail.Last++ }, "its transactions end at"},
+		"other servers": {func(l *leader, tail *records) {
 			tail.Last = l.commit(1, jute.OpReconfig,
 				jute.AppendInt(jute.AppendBuffer(jute.AppendString(nil, "/zookeeper/config"), []byte("server.9=a:1:2\nversion=9")),
 					1))
 			tail.Records = append(tail.Records, l.history[len(l.history)-1])
 		}, "changes the ensemble's servers"},
 		"no transaction": {
-			func(_ *leader, tail *apachefiles.Tail) { tail.Records = append(tail.Records, []byte("x")) }, "1 bytes",
+			func(_ *leader, tail *records) { tail.Records = append(tail.Records, []byte("x")) }, "1 bytes",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +78,7 @@ func TestExtend(t *testing.T) {
 			}
 			stop()
 			l.cut()
-			tail := &apachefiles.Tail{After: 1<<32 | 2, Accepted: 9, Current: 1}
+			tail := &records{Tail: apachefiles.Tail{After: 1<<32 | 2, Accepted: 9, Current: 1}}
 			for _, path := range []string{"/e", "/f", "/g"} {
 				tail.Last = l.create(path, "x", zk.OpenACL())
 			}
@@ -80,7 +86,7 @@ func TestExtend(t *testing.T) {
 				tail.Records = append(tail.Records, append([]byte{}, r...))
 			}
 			c.change(l, tail)
-			added, err := f.Extend(tail)
+			added, err := f.Extend(apachefiles.TailOf(tail.Tail, tail.Records...))
 			if c.says != "" {
 				if err == nil || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v; want %q", err, c.says)

@@ -63,6 +63,7 @@ const (
 var fixedNames = []string{
 	lockName, inVersion2("acceptedEpoch"), inVersion2("acceptedEpoch.tmp"), inVersion2("currentEpoch"),
 	inVersion2("currentEpoch.tmp"), inVersion2(unfinished), "switch.journal", "switch.log",
+	"switch.tails",
 }
 
 func inVersion2(name string) string { return filepath.Join(apachefiles.Version2, name) }

@@ -256,6 +256,9 @@ func TestParseConfig(t *testing.T) {
 	if err != nil || version != 0x10000000a || !reflect.DeepEqual(members, want) {
 		t.Errorf("%+v, %#x, %v", members, version, err)
 	}
+	if members, _, err := ParseConfig("server.1=zk-1.ü_x:1:2;$(x):2181"); err != nil || members[0].Client != "" {
+		t.Errorf("a client address that is no host: %+v, %v", members, err)
+	}
 	many := ""
 	for n := range membersMax + 1 {
 		many += fmt.Sprintf("server.%d=a:1:2\n", n)
@@ -263,6 +266,7 @@ func TestParseConfig(t *testing.T) {
 	for _, text := range []string{
 		"server.x=a:1:2",
 		"server.1=a", "server.1=a:1", "server.1=a:1:x", "server.1=a:0:1", "server.1=:1:2", "server.1=[::1:1:2",
+		"server.1=$(x):1:2", "server.1=a b:1:2", "server.1=-oX:1:2", "server.1=a`x`:1:2", "server.1=a'x:1:2|b:1:2",
 		"server.1=a:1:2:3:4", "version=x", many, strings.Repeat("#", ConfigBytesMax+1),
 	} {
 		if members, _, err := ParseConfig(text); err == nil {

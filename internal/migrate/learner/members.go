@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // A Member is a server of an ensemble's configuration.
@@ -78,7 +79,7 @@ func parseMember(id, value string) (m Member, err error) {
 	for part := range strings.SplitSeq(value, "|") {
 		host, rest, ok := cutHost(strings.TrimSpace(part))
 		fields := strings.Split(rest, ":")
-		if !ok || host == "" || len(fields) < 2 || len(fields) > 3 {
+		if !ok || !plainHost(host) || len(fields) < 2 || len(fields) > 3 {
 			return m, errAddress
 		}
 		for _, port := range fields[:2] {
@@ -109,7 +110,18 @@ func clientAddress(text, quorum string) string {
 			return ""
 		}
 	}
+	if !plainHost(host) {
+		return ""
+	}
 	return net.JoinHostPort(host, port)
+}
+
+// plainHost reports whether text may be the name or address of a host. Operators' commands get it as a word of a shell,
+// and it comes from whoever may change the ensemble's configuration.
+func plainHost(text string) bool {
+	return text != "" && text[0] != '-' && !strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-._:%", r)
+	})
 }
 
 // cutHost splits text into the host and what follows it; an IPv6 host is in brackets.

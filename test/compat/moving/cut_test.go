@@ -88,38 +88,25 @@ func (c cut) try(t *testing.T, program, version string) {
 	told := startWriter(t, append(strings.Split(e.connect(), ","), z.addrs...))
 	told.await(50)
 	dir, hang := filepath.Join(t.TempDir(), "copy"), filepath.Join(t.TempDir(), "hang")
-	first := z.held(e, dir, hang, c.step)
-	out := newOutput(t)
-	first.Stdout, first.Stderr = out.file, out.file
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		first.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() { first.Process.Kill(); <-ended })
-	if !awaited(func() bool { _, err := os.Stat(hang); return err == nil || gone(ended) }) || gone(ended) {
-		t.Fatalf("it isn't seen at %s:\n%s", c.step, out.text())
-	}
+	first := watch(t, z.held(e, dir, hang, c.step))
+	first.until(c.step, func() bool { return exists(hang) })
 	if c.then == twoUsers {
 		second, err := z.held(e, dir, hang+"2", "").CombinedOutput()
 		if err == nil || !strings.Contains(string(second), "another process") {
 			t.Errorf("a second command: %v\n%s", err, second)
 		}
 	} else {
-		first.Process.Signal(c.signal)
+		first.cmd.Process.Signal(c.signal)
 	}
 	if c.signal == syscall.SIGKILL || c.signal == syscall.SIGINT {
-		<-ended
+		<-first.ended
 	}
 	// A server that a unit starts now serves nothing: its data isn't released, or isn't there, or it is and was to be.
 	if c.then != finishes && c.then != twoUsers && (c.step == atSeeded || c.step == atStop) {
 		z.refusesToStart(1)
 	}
 	os.Remove(hang)
-	<-ended
+	<-first.ended
 	if c.step == atTail && c.signal == syscall.SIGKILL { // the command for the last server goes on by itself
 		awaited(func() bool {
 			return !slices.ContainsFunc(e.servers, func(s *server) bool { return runs(s.cmd.Process.Pid) })
@@ -127,8 +114,8 @@ func (c cut) try(t *testing.T, program, version string) {
 	}
 	switch c.then {
 	case finishes, twoUsers:
-		if code := first.ProcessState.ExitCode(); code != 0 {
-			t.Errorf("exit code %d\n%s", code, out.text())
+		if code := first.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("exit code %d\n%s", code, first.out.text())
 		}
 	case undoneNow:
 		z.undo(e, dir)
@@ -150,7 +137,7 @@ func (c cut) try(t *testing.T, program, version string) {
 		}
 	}
 	if t.Failed() {
-		t.Fatalf("the first try said:\n%s", out.text())
+		t.Fatalf("the first try said:\n%s", first.out.text())
 	}
 	for i := range z.servers {
 		z.adopt(i)
@@ -162,15 +149,6 @@ func (c cut) try(t *testing.T, program, version string) {
 	}
 	told.await(20)
 	told.judge(z.addrs)
-}
-
-func gone(ended <-chan struct{}) bool {
-	select {
-	case <-ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // held is zooid migrate switch, which waits at a step as long as the file hang exists, that it makes there.
@@ -214,6 +192,9 @@ func (z *zooids) undo(e *ensemble, dir string) {
 	}) || !strings.Contains(string(out), "undone what the try") {
 		t.Errorf("-undo:\n%s", out)
 	}
+	if exists(filepath.Join(dir, "switch.tails")) {
+		t.Error("-undo has left the tails")
+	}
 	for i := range z.servers {
 		left, err := os.ReadDir(z.place(i))
 		if err != nil {
@@ -229,23 +210,13 @@ func (z *zooids) undo(e *ensemble, dir string) {
 func (z *zooids) refusesToStart(i int) {
 	t := z.t
 	t.Helper()
-	cmd := exec.Command(z.program, "server", z.config(i))
-	out := newOutput(t)
-	cmd.Stdout, cmd.Stderr = out.file, out.file
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	w := watch(t, exec.Command(z.program, "server", z.config(i)))
+	quiet := func() bool { return strings.Contains(w.out.text(), "this server belongs to no ensemble yet") }
+	if !awaited(func() bool { return w.gone() || quiet() }) || serves(z.addrs[i]) {
+		t.Errorf("server %d serves, or says nothing:\n%s", i+1, w.out.text())
 	}
-	ended := make(chan struct{})
-	go func() {
-		cmd.Wait()
-		close(ended)
-	}()
-	quiet := func() bool { return strings.Contains(out.text(), "this server belongs to no ensemble yet") }
-	if !awaited(func() bool { return gone(ended) || quiet() }) || serves(z.addrs[i]) {
-		t.Errorf("server %d serves, or says nothing:\n%s", i+1, out.text())
-	}
-	cmd.Process.Kill()
-	<-ended
+	w.cmd.Process.Kill()
+	<-w.ended
 }
 
 // A writer creates one znode after the other, and remembers those that it was told to be there.
@@ -348,15 +319,8 @@ func TestSwitchBegunThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := newOutput(t)
-	cmd.Stdout, cmd.Stderr = out.file, out.file
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill() })
-	if !awaited(func() bool { return strings.Contains(out.text(), "Type yes") }) {
-		t.Fatal(out.text())
-	}
+	w := watch(t, cmd)
+	w.until("the question", func() bool { return strings.Contains(w.out.text(), "Type yes") })
 	unit, err := exec.Command(program, "server", z.config(0)).CombinedOutput()
 	if err == nil || !strings.Contains(string(unit), "another process holds this data directory") {
 		t.Errorf("the unit: %v\n%s", err, unit)
@@ -364,8 +328,8 @@ func TestSwitchBegunThere(t *testing.T) {
 	if _, err := io.WriteString(in, "yes\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, out.text())
+	if <-w.ended; cmd.ProcessState.ExitCode() != 0 {
+		t.Fatalf("%v\n%s", w.state(), w.out.text())
 	}
 	z.adopt(0)
 	told.await(20)

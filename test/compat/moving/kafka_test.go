@@ -84,31 +84,6 @@ func kafkaJars(t *testing.T) string {
 	return filepath.Join(jars, "*")
 }
 
-// An output is what a program says, which is read while it goes on.
-type output struct {
-	t    *testing.T
-	file *os.File
-}
-
-func newOutput(t *testing.T) output {
-	t.Helper()
-	file, err := os.Create(filepath.Join(t.TempDir(), "output"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
-	return output{t, file}
-}
-
-func (o output) text() string {
-	o.t.Helper()
-	text, err := os.ReadFile(o.file.Name())
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return string(text)
-}
-
 // A kafka is a running broker.
 type kafka struct {
 	t      *testing.T

@@ -82,14 +82,11 @@ func (r slowReturn) try(t *testing.T, version string) {
 	told.await(100)
 
 	hang := t.TempDir() + "/hang"
-	first, out := r.command(w, z, leader, hang), newOutput(t)
-	first.Stdout, first.Stderr = out.file, out.file
-	if r.step == "" {
-		if err := first.Run(); err != nil {
-			t.Fatalf("%v\n%s", err, out.text())
-		}
-	} else {
-		r.cut(t, w, z, leader, hang, first, out)
+	first := watch(t, r.command(w, z, leader, hang))
+	if r.step != "" {
+		r.cut(t, w, z, leader, hang, first)
+	} else if <-first.ended; first.cmd.ProcessState.ExitCode() != 0 {
+		t.Fatalf("%v\n%s", first.state(), first.out.text())
 	}
 	told.await(20)
 	for _, s := range z.servers {
@@ -98,33 +95,22 @@ func (r slowReturn) try(t *testing.T, version string) {
 		}
 	}
 	told.judge([]string{w.apache.servers[0].addr, w.apache.servers[1].addr})
-	t.Log(out.text())
+	t.Log(first.out.text())
 }
 
-// cut runs a return, hits it where it waits, and brings it to its end.
-func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang string, first *exec.Cmd, out output) {
+// cut hits a return where it waits, and brings it to its end.
+func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang string, first *watched) {
 	t.Helper()
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		first.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() { first.Process.Kill(); <-ended })
-	if !awaited(func() bool { _, err := os.Stat(hang); return err == nil || gone(ended) }) || gone(ended) {
-		t.Fatalf("it isn't seen at %s:\n%s", r.step, out.text())
-	}
-	first.Process.Signal(r.signal)
+	first.until(r.step, func() bool { return exists(hang) })
+	first.cmd.Process.Signal(r.signal)
 	if r.signal != syscall.SIGHUP {
-		<-ended
+		<-first.ended
 	}
 	os.Remove(hang)
-	<-ended
+	<-first.ended
 	if r.signal == syscall.SIGHUP {
-		if code := first.ProcessState.ExitCode(); code != 0 {
-			t.Fatalf("exit code %d\n%s", code, out.text())
+		if code := first.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, first.out.text())
 		}
 		return
 	}
@@ -141,7 +127,7 @@ func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang st
 		w.config, w.zooid = z.config(leader), z.servers[leader]
 	}
 	if said, err := r.command(w, z, leader, hang).CombinedOutput(); err != nil {
-		t.Fatalf("the next try: %v\n%s\nthe first:\n%s", err, said, out.text())
+		t.Fatalf("the next try: %v\n%s\nthe first:\n%s", err, said, first.out.text())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/zk"
 )
 
 var (
@@ -72,6 +73,46 @@ func switchOnce(t *testing.T, program, version string, seed uint64) {
 		clients.goOn(e.servers)
 	}
 	clients.judge(version)
+}
+
+// TestSwitchLongTail has clients write 40 MB while the servers are being stopped. The switch goes on, and has all.
+func TestSwitchLongTail(t *testing.T) {
+	need(t)
+	program := zooid(t)
+	e := startEnsemble(t, "3.8.4")
+	z := newZooids(t, program, quickLimits)
+	hang := filepath.Join(t.TempDir(), "hang")
+	w := watch(t, z.switching(e, filepath.Join(t.TempDir(), "copy"), "-stop",
+		z.stopping(e, fmt.Sprintf("touch %s; while test -e %s; do sleep 0.05; done", hang, hang), "")))
+	w.until("the stop", func() bool { return exists(hang) })
+	const znodes, size = 50, 800 << 10
+	c, err := zk.Open(t.Context(), e.connect(), zk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range znodes {
+		data := bytes.Repeat([]byte{byte(n)}, size)
+		if _, err := c.Create(t.Context(), fmt.Sprintf("/large-%d", n), data, zk.ModePersistent, zk.OpenACL()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Close()
+	os.Remove(hang)
+	if <-w.ended; w.cmd.ProcessState.ExitCode() != 0 {
+		t.Fatalf("%v\n%s", w.state(), w.out.text())
+	}
+	z.adopt(0)
+	if c, err = zk.Open(t.Context(), z.addrs[0], zk.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for n := range znodes {
+		data, _, err := c.Get(t.Context(), fmt.Sprintf("/large-%d", n))
+		if err != nil || !bytes.Equal(data, bytes.Repeat([]byte{byte(n)}, size)) {
+			t.Errorf("/large-%d: %d bytes, %v", n, len(data), err)
+		}
+	}
+	t.Log(w.out.text())
 }
 
 // back moves everything to Apache again: what the leader has is exported for each of the servers, which start where

@@ -116,53 +116,29 @@ func (u *undone) try(t *testing.T, z *zooids, e *ensemble, dir string, odd int) 
 	if u.tails {
 		cmd = z.switching(e, dir, "-tails", tails)
 	}
-	out := newOutput(t)
-	cmd.Stdout, cmd.Stderr = out.file, out.file
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		cmd.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() { cmd.Process.Kill() })
-	until := func(what string, done func() bool) {
-		t.Helper()
-		for end := time.Now().Add(startPatience); !done(); time.Sleep(10 * time.Millisecond) {
-			select {
-			case <-ended:
-				t.Fatalf("%s: it ended before %s: %v\n%s", u.name, what, cmd.ProcessState, out.text())
-			default:
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s: %s isn't seen\n%s", u.name, what, out.text())
-			}
-		}
-	}
+	w := watch(t, cmd)
 	if u.tails {
-		until("the advice", func() bool { return strings.Contains(out.text(), "put the files into") })
-		u.bring(t, z, e, tails, odd, out.text())
-		until("all tails but one",
-			func() bool { return strings.Count(out.text(), "ends at zxid") == len(e.servers)-1 })
+		w.until(u.name+": the advice", func() bool { return strings.Contains(w.out.text(), "put the files into") })
+		u.bring(t, z, e, tails, odd, w.out.text())
+		w.until(u.name+": all tails but one",
+			func() bool { return strings.Count(w.out.text(), "ends at zxid") == len(e.servers)-1 })
 	} else if u.frozen {
-		until("the server that is stopped by a signal", func() bool { _, err := os.Stat(hang); return err == nil })
+		w.until(u.name+": the server that is stopped by a signal", func() bool { return exists(hang) })
 		defer e.servers[odd].cmd.Process.Signal(syscall.SIGCONT)
 		waitStopped(e.servers[odd].cmd.Process.Pid)
 		defer occupy(t, e.election[odd], e.quorum[odd])()
 		os.Remove(hang)
 	} else if u.signal != nil {
-		until("the end of all servers", func() bool {
-			_, err := os.Stat(hang)
-			return err == nil && !slices.ContainsFunc(e.servers, func(s *server) bool { return runs(s.cmd.Process.Pid) })
+		w.until(u.name+": the end of all servers", func() bool {
+			return exists(hang) && !slices.ContainsFunc(e.servers, func(s *server) bool { return runs(s.cmd.Process.Pid) })
 		})
 	}
 	if u.signal != nil {
 		cmd.Process.Signal(u.signal)
 	}
-	<-ended
+	<-w.ended
 	os.Remove(hang)
-	u.ended(t, z, cmd, out.text(), words)
+	u.ended(t, z, cmd, w.out.text(), words)
 }
 
 // occupy fills the queues of the ports of a process that accepts nothing, until end is called: then they answer nobody,
