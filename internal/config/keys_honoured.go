@@ -128,6 +128,7 @@ func clusterKeys() []key {
 		honour("standaloneEnabled", inFile, boolean, "true", func(c *Config) any { return &c.Quorum.StandaloneEnabled }),
 		honour("reconfigEnabled", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.ReconfigEnabled }),
 		honour("dynamicConfigFile", inFile, path, "", func(c *Config) any { return &c.Quorum.DynamicFile }),
+		honour("electionPortBindRetry", asProp, integer, "3", func(c *Config) any { return &c.Quorum.BindRetries }),
 		honour("quorumListenOnAllIPs", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.ListenOnAllIPs }),
 		honour("multiAddress.enabled", asProp, boolean, "false", func(c *Config) any { return &c.Quorum.MultiAddress }),
 		honour("sslQuorum", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.TLS.Enabled }),

@@ -17,7 +17,6 @@ func electionKeys() []key {
 		unused("leader.closeSocketAsync", asProp, boolean, "false", whyElection).alsoPlain(),
 		unused("learner.asyncSending", asProp, boolean, "false", whyElection).alsoPlain(),
 		unused("forward_learner_requests_to_commit_processor_disabled", asProp, boolean, "false", whyElection),
-		unused("electionPortBindRetry", asProp, integer, "3", "the election port is not opened"),
 		unused("observer.reconnectDelayMs", asProp, millis, "0", whyElection),
 		unused("observer.election.DelayMs", asProp, millis, "200", whyElection),
 		unused("observerMaster.sizeLimit", asProp, integer, "33554432", whyElection),

@@ -12,8 +12,8 @@ var starting = []Entry{
 		"One request must fit into one frame of the log.",
 		"Lower jute.maxbuffer to the limit in the message."},
 	{"ZD-1103", "The server can't listen for other servers",
-		"Another process has the quorum port, or the address in this server's line is not one of this machine.",
-		"Look for the other process ('ss -ltnp'), perhaps another server of the same configuration. If the machine has its address by translation only, set quorumListenOnAllIPs=true."},
+		"Another process has the quorum port, or the address in this server's line is not one of this machine, or its name had none for as long as electionPortBindRetry says.",
+		"Look for the other process ('ss -ltnp'), perhaps another server of the same configuration. For names that appear later set electionPortBindRetry=0. If the machine has its address by translation only, set quorumListenOnAllIPs=true."},
 	{"ZD-1104", "The server can't listen for clients",
 		"Another process has the client port, or clientPortAddress is not an address of this machine.",
 		"Look for the other process ('ss -ltnp'), or change clientPort or clientPortAddress."},
@@ -72,6 +72,9 @@ var starting = []Entry{
 
 // securing has the codes of keys, certificates, logins and secrets.
 var securing = []Entry{
+	{"ZD-1150", "A name that the server listens at isn't known yet",
+		"The host's name in this server's line, clientPortAddress, secureClientPortAddress, admin.serverAddress or metricsProvider.httpHost has no address in DNS, or the address of another machine. That is usual for some seconds when a container has just got its address, and while a machine boots before its network is up.",
+		"Nothing, if the line 'accepting clients' follows. The server asks every second, electionPortBindRetry times, and then ends with ZD-1103 or ZD-1104; electionPortBindRetry=0 lets it ask for ever. If the name stays unknown, correct it, or its record."},
 	{"ZD-1201", "The file with the ensemble's secret can't be used",
 		"quorum.secretFile names a file that can't be read, is empty or too large, or that other users of the machine may read.",
 		"Correct the path, or the mode: chmod 600. All servers need a file with the same content."},
