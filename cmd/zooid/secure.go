@@ -43,6 +43,7 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 	}
 	o.SASL = server.SASLOptions{AllowFailed: cfg.Auth.AllowFailedSASL}
 	if logins != nil {
+		logins.warn(log)
 		o.SASL.Mechanism = sasl.Follow(logins.mechanism, logins.secrets, logins.tickets)
 	}
 	if logins == nil && slices.Contains(o.Auth.EnforceSchemes, "sasl") {
