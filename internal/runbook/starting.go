@@ -51,7 +51,7 @@ var starting = []Entry{
 		"datadir.autocreate=false forbids the server to make dataDir and dataLogDir.",
 		"Mount the file system, make the directory, or correct the path."},
 	{"ZD-1121", "The data directory is that of an Apache ZooKeeper server",
-		"It holds Apache's folder version-2. Zooid would not see that tree and would serve an empty one.",
+		"Its folder version-2 holds snapshots or logs of Apache's. Zooid would not see that tree and would serve an empty one.",
 		"To go on with that tree, stop Apache and run the 'zooid import' command that the message shows, in an ensemble on one server only; Apache's files stay as they are. To begin with an empty tree, give dataDir and dataLogDir directories of their own."},
 	{"ZD-1122", "The file initialize can't be removed",
 		"With db.autocreate=false, the file initialize permits one beginning with an empty tree, and the server removes it afterwards.",
