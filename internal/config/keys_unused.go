@@ -57,8 +57,7 @@ func unusedKeys() []key {
 		unused("intBufferStartingSizeBytes", asProp, integer, "1024", whyTuning),
 		unused("netty.advancedFlowControl.enabled", asProp, boolean, "false", whyTuning),
 		unused("digest.enabled", asProp, boolean, "true", "the digest of the state is always kept"),
-		unused("snapshot.compression.method", asProp, text, "", "snapshots are always compressed, in a format of their own").
-			of("", "gz", "snappy"),
+		unused("snapshot.compression.method", asProp, text, "", "snapshots are always compressed, in a format of their own"),
 		unused("snapshot.trust.empty", asProp, boolean, "false", whySnapshot),
 		unused("serializeLastProcessedZxid.enabled", asProp, boolean, "true", whySnapshot),
 		unused("closeSessionTxn.enabled", asProp, boolean, "true", "closing a session is logged in one form"),
