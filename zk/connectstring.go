@@ -105,7 +105,8 @@ func parseServer(s string) (server, reason string) {
 		case !strings.Contains(before, ":") || isIPv6(before) && (bad == nil || !isIPv6(s)):
 			host, port = before, after
 		case !isIPv6(s):
-			return "", fmt.Sprintf("%q has several colons and is not an IPv6 address; put one in brackets, the port after them", s)
+			return "", fmt.Sprintf("%q has several colons and is not an IPv6 address; put one in brackets, the port after them",
+				s)
 		}
 	}
 	if host == "" || strings.ContainsAny(host, " \t\n\r") {

@@ -54,6 +54,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		log.Warn(w.String(), "code", w.Code)
 	}
 	logRisks(cfg, log)
+	warnOfVariables(cfg, os.Getenv, log)
 	opt, err := serverOptions(cfg, log)
 	if err == nil {
 		err = checkDirs(&cfg.Storage, !cfg.Quorum.Distributed)

@@ -64,7 +64,8 @@ func logKeys() []key {
 			"true", func(c *Config) any { return &c.Metrics.NeedAuth }).orDefault(),
 		honour("metricsProvider.ssl.want.client.auth", inFile, boolean,
 			"true", func(c *Config) any { return &c.Metrics.WantAuth }).orDefault(),
-		honour("metricsProvider.exportJvmInfo", inFile, boolean, "true", func(c *Config) any { return &c.Metrics.Runtime }).orDefault(),
+		honour("metricsProvider.exportJvmInfo", inFile, boolean, "true", func(c *Config) any { return &c.Metrics.Runtime }).
+			orDefault(),
 		honour("metricsProvider.counterSuffix", inFile, boolean,
 			"false", func(c *Config) any { return &c.Metrics.CounterSuffix }),
 	}, storeKeys("metricsProvider.ssl.", inFile, func(c *Config) *TLS { return &c.Metrics.TLS })...)
@@ -110,7 +111,8 @@ func limitKeys() []key {
 			-1, int32Max).orBelow(),
 		honour("jute.maxbuffer", onlyD, javaInt, "1048575", func(c *Config) any { return &c.Limits.JuteMaxBuffer }).in(1,
 			juteMaxBufferMax).
-			because("a larger write could hold the servers up until they elect another leader; keep such data elsewhere and its address here").orDefault(),
+			because("a larger write could hold the servers up until they elect another leader; keep such data elsewhere and its address here").
+			orDefault(),
 		honour("netty.server.outstandingHandshake.limit", asProp, integer,
 			"10000", func(c *Config) any { return &c.Limits.TLSHandshakes }).
 			in(-1, int32Max).orBelow().was("-1").orDefault(),
@@ -128,7 +130,8 @@ func clusterKeys() []key {
 		honour("standaloneEnabled", inFile, boolean, "true", func(c *Config) any { return &c.Quorum.StandaloneEnabled }),
 		honour("reconfigEnabled", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.ReconfigEnabled }),
 		honour("dynamicConfigFile", inFile, path, "", func(c *Config) any { return &c.Quorum.DynamicFile }),
-		honour("electionPortBindRetry", asProp, integer, "3", func(c *Config) any { return &c.Quorum.BindRetries }).orDefault(),
+		honour("electionPortBindRetry", asProp, integer, "3", func(c *Config) any { return &c.Quorum.BindRetries }).
+			orDefault(),
 		honour("quorumListenOnAllIPs", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.ListenOnAllIPs }),
 		honour("multiAddress.enabled", asProp, boolean, "false", func(c *Config) any { return &c.Quorum.MultiAddress }),
 		honour("sslQuorum", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.TLS.Enabled }),

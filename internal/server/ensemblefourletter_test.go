@@ -68,7 +68,8 @@ func TestWordsByRole(t *testing.T) {
 	}
 }
 
-// TestWordsOfAnEnsembleOfOne: a server that is its ensemble's only one (standaloneEnabled=false) leads it, as at Apache.
+// TestWordsOfAnEnsembleOfOne: a server that is its ensemble's only one (standaloneEnabled=false) leads it, as at
+// Apache.
 func TestWordsOfAnEnsembleOfOne(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
