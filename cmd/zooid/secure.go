@@ -112,8 +112,8 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 		Keys: store(t.Keys), Trust: store(t.Trust),
 		Protocol: t.Protocol, EnabledProtocols: t.EnabledProtocols, CipherSuites: t.CipherSuites,
 		ClientAuth: t.ClientAuth, VerifyClientHost: t.HostnameVerification && t.PeerHostnameVerification,
-		ReverseDNS: t.ReverseDNS,
-		CRL:        t.CRL, OCSP: t.OCSP, CRLFile: t.CRLFile, StapleFile: t.StapleFile,
+		ReverseDNS: t.ReverseDNS, CommonName: t.CommonName,
+		CRL: t.CRL, OCSP: t.OCSP, CRLFile: t.CRLFile, StapleFile: t.StapleFile,
 		Reloaded: func(err error) {
 			if err != nil {
 				log.Error("the key and trust stores of the "+what+" have changed and can't be used", "err", err, "code", "ZD-1224")

@@ -232,6 +232,7 @@ type TLS struct {
 	HostnameVerification     bool
 	PeerHostnameVerification bool // of the connecting side
 	ReverseDNS               bool // a host known only by its address may be looked up to find its name
+	CommonName               bool // a certificate without names of hosts may name one by its common name
 	// certificates are refused that the lists at their distribution points revoke, or whose list can't be fetched
 	CRL bool
 	// certificates are refused that their OCSP responder revokes, or whose status can't be found out

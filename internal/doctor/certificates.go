@@ -78,7 +78,7 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 				leaf.NotAfter.Format(time.DateOnly), int(left.Hours()/24))
 		}
 		for _, host := range hosts {
-			if leaf.VerifyHostname(host) != nil {
+			if keystore.NamesHost([]*x509.Certificate{leaf}, nil, host, t.CommonName) != nil {
 				e.fault("issue one with this name, or correct the server line", "%s: the certificate of %s doesn't name %s, at which the others dial this server",
 					t.Keys.Location, name, host)
 			}

@@ -26,6 +26,7 @@ type Options struct {
 	ClientAuth       string // clientAuth: none, want or need; "" is need
 	VerifyClientHost bool   // clientHostnameVerification: a client's certificate must name its address
 	ReverseDNS       bool   // allowReverseDnsLookup: or the host name of that address
+	CommonName       bool   // hostnameInCommonName: a certificate without names of hosts may name one by that
 	CRL, OCSP        bool   // crl, ocsp: reject revoked certificates
 	CRLFile          string // crlFile: revocation lists in addition to those that certificates name
 
@@ -121,6 +122,11 @@ func NewPort(o Options) (*Port, error) {
 		return nil, err
 	}
 	p.current.Store(cfg)
+	for _, c := range cfg.Certificates {
+		if byCommonName(c.Leaf) {
+			p.notes = append(p.notes, p.commonNameNote(c.Leaf))
+		}
+	}
 	return p, nil
 }
 
@@ -176,7 +182,7 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if !p.opt.VerifyClientHost {
 			return nil
 		}
-		return p.verifyHost(hello, state.PeerCertificates[0])
+		return p.verifyAddr(hello.Context(), hello.Conn.RemoteAddr(), state.PeerCertificates)
 	}
 	return cfg, nil
 }
@@ -211,29 +217,35 @@ func (p *Port) checkFor(shown []*x509.Certificate, usage x509.ExtKeyUsage) error
 	return err
 }
 
-// verifyHost checks that a client's certificate names the address it comes from.
-func (p *Port) verifyHost(hello *tls.ClientHelloInfo, cert *x509.Certificate) error {
-	return p.verifyAddr(hello.Context(), hello.Conn.RemoteAddr(), cert)
+// commonNameNote says what becomes of the port's own certificate, which names its host by its common name alone.
+func (p *Port) commonNameNote(cert *x509.Certificate) string {
+	if p.opt.CommonName {
+		return fmt.Sprintf("the certificate %.100q in %s names its host by its common name alone, as old ones do; programs other than Java's and these servers don't take that. Issue one with a subject alternative name",
+			cert.Subject.CommonName, p.opt.Keys.Location)
+	}
+	return fmt.Sprintf("the certificate %.100q in %s names its host by its common name alone, which doesn't count: others won't believe that it is this host's. Issue one with a subject alternative name",
+		cert.Subject.CommonName, p.opt.Keys.Location)
 }
 
 // verifyAddr checks that a certificate names an address, or with ReverseDNS the host name of the address.
-func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, cert *x509.Certificate) error {
+func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, chain []*x509.Certificate) error {
 	host, _, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return fmt.Errorf("verify the host of a client: %w", err)
 	}
-	return p.verifyName(ctx, host, cert)
+	return p.verifyName(ctx, host, chain)
 }
 
 // verifyName checks that a certificate names a host, or with ReverseDNS the host name of an address.
-func (p *Port) verifyName(ctx context.Context, host string, cert *x509.Certificate) error {
-	wrong := cert.VerifyHostname(host)
+func (p *Port) verifyName(ctx context.Context, host string, chain []*x509.Certificate) error {
+	issuers := p.current.Load().trust.certs
+	wrong := NamesHost(chain, issuers, host, p.opt.CommonName)
 	if wrong == nil || !p.opt.ReverseDNS || net.ParseIP(host) == nil {
 		return wrong
 	}
 	names, err := p.lookUp(ctx, host)
 	for _, name := range names {
-		if cert.VerifyHostname(name) == nil {
+		if NamesHost(chain, issuers, name, p.opt.CommonName) == nil {
 			return nil
 		}
 	}
