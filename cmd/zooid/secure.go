@@ -21,7 +21,9 @@ import (
 // secureOptions adds TLS and SASL on the client ports.
 func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) error {
 	if cfg.Secure.Port >= 0 || cfg.TLS.PortUnification {
-		port, err := keystore.NewPort(portOptions(&cfg.TLS, "client port", log))
+		of := portOptions(&cfg.TLS, "client port", log)
+		of.SystemTrust = cfg.Profile != config.Strict // between servers never: a public certificate would make a peer
+		port, err := keystore.NewPort(of)
 		if err != nil {
 			return runbook.Errorf("ZD-1210", "set up TLS for clients (ssl.* keys): %w", err)
 		}

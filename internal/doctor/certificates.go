@@ -20,7 +20,7 @@ func (e *examination) certificates() {
 			e.fault("set ssl.keyStore.location, or remove secureClientPort; zooid init -tls writes both", "there is a port for TLS and no key store (ssl.keyStore.location)")
 		}
 		if c.TLS.ClientAuth != "none" && c.TLS.Trust.Location == "" {
-			e.fault("set ssl.trustStore.location to a file with the clients' issuer, or ssl.clientAuth=none", "clients must show certificates, and there is no trust store (ssl.trustStore.location)")
+			e.warn("set ssl.trustStore.location to a file with the clients' issuer, or ssl.clientAuth=none", "clients must show certificates, and there is no trust store (ssl.trustStore.location): anybody's are taken whom this system's authorities know")
 		}
 	}
 	if m := &c.Metrics; m.Provider == config.PrometheusProvider && m.SecurePort >= 0 {

@@ -113,3 +113,26 @@ func TestServersByCommonName(t *testing.T) {
 		}
 	}
 }
+
+// TestSystemTrust: without a trust store, a client port starts as at Apache, and believes no stranger's issuer.
+func TestSystemTrust(t *testing.T) {
+	t.Parallel()
+	ca := named(t, "ca", nil, nil)
+	keys := pemStore(t, true, named(t, "", []string{"localhost"}, ca))
+	if _, err := NewPort(Options{Keys: keys}); err == nil || !strings.Contains(err.Error(), "trust store") {
+		t.Errorf("a port that must have a trust store: %v", err)
+	}
+	p, err := NewPort(Options{Keys: keys, SystemTrust: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Notes()) != 1 || !strings.Contains(p.Notes()[0], "no trust store") {
+		t.Errorf("notes %q", p.Notes())
+	}
+	if err := p.Check([]*x509.Certificate{named(t, "client", nil, ca).Leaf}); err == nil {
+		t.Error("an authority that the system doesn't know counts")
+	}
+	if _, err := NewPort(Options{Keys: keys, SystemTrust: true, ClientAuth: "none"}); err != nil {
+		t.Errorf("without certificates of clients: %v", err)
+	}
+}

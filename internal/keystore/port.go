@@ -17,7 +17,9 @@ import (
 // zoo.cfg, without their prefix.
 type Options struct {
 	Keys  Store // keyStore
-	Trust Store // trustStore; the Location may be empty only for ClientAuth none
+	Trust Store // trustStore; the Location may be empty only for ClientAuth none, or with SystemTrust
+	// SystemTrust makes the system's authorities count where there is no trust store, as Java's own do at Apache.
+	SystemTrust bool
 
 	Protocol         string   // protocol: TLSv1.2 or TLSv1.3; "" for both
 	EnabledProtocols []string // enabledProtocols; wins over Protocol
@@ -108,6 +110,8 @@ func NewPort(o Options) (*Port, error) {
 	switch {
 	case o.Keys.Location == "":
 		return nil, errors.New("accept TLS connections: there is no key store; set keyStore.location to a JKS, PKCS12 or PEM file with the server's key and certificate")
+	case o.Trust.Location == "" && p.clientAuth != tls.NoClientCert && o.SystemTrust:
+		p.notes = append(p.notes, "there is no trust store, so that clients are believed whose certificates are of an authority that this system trusts, anybody's; set trustStore.location to a file with the certificate of their issuer")
 	case o.Trust.Location == "" && p.clientAuth != tls.NoClientCert:
 		return nil, errors.New("verify the certificates of clients: there is no trust store; set trustStore.location to a file with the certificate of their issuer, or clientAuth=none to ask for no certificates")
 	}
@@ -152,7 +156,7 @@ func (p *Port) build() (*current, error) {
 		chains: chainsOf(certs),
 	}
 	if p.clientAuth != tls.NoClientCert || p.opt.Trust.Location != "" {
-		if c.trust, err = p.opt.Trust.trusted(); err != nil {
+		if c.trust, err = p.trusted(); err != nil {
 			return nil, err
 		}
 		c.ClientCAs = c.trust.pool
@@ -162,6 +166,18 @@ func (p *Port) build() (*current, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// trusted reads the trust store, or what stands for it.
+func (p *Port) trusted() (*trusted, error) {
+	if p.opt.Trust.Location != "" || !p.opt.SystemTrust {
+		return p.opt.Trust.trusted()
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("read the system's authorities, as there is no trust store: %w", err)
+	}
+	return &trusted{pool: pool}, nil
 }
 
 // forClient returns the configuration for one connection.
