@@ -33,10 +33,12 @@ func (e *ConnectStringError) Error() string {
 }
 
 // ParseConnectString reads "host[:port][,host[:port]]...[/chroot]", the form
-// all ZooKeeper clients share. IPv6 addresses stand in brackets; the port is
-// DefaultPort if left out; blanks around a server are ignored. Host names are
-// not resolved here but at each connection attempt. The error is a
-// *ConnectStringError.
+// all ZooKeeper clients share. The port is DefaultPort if left out. Blanks around
+// a server, and commas with nothing between or after them, are ignored, as the
+// Java client ignores them. An IPv6 address belongs in brackets; without them what
+// follows its last colon is the port if the rest is an address, as for the Java
+// client: fe80::1:2181 is port 2181 of fe80::1. Host names are not resolved here
+// but at each connection attempt. The error is a *ConnectStringError.
 func ParseConnectString(text string) (ConnectString, error) {
 	var c ConnectString
 	fail := func(at int, format string, args ...any) (ConnectString, error) {
@@ -60,26 +62,30 @@ func ParseConnectString(text string) (ConnectString, error) {
 			c.Chroot = chroot
 		}
 	}
-	if strings.TrimSpace(list) == "" {
-		return fail(0, "it names no server")
-	}
 	at := 0
 	for part := range strings.SplitSeq(list, ",") {
-		server, reason := parseServer(strings.TrimSpace(part))
-		if reason != "" {
-			return fail(at, "%s", reason)
+		if s := strings.TrimSpace(part); s != "" {
+			server, reason := parseServer(s)
+			if reason != "" {
+				return fail(at, "%s", reason)
+			}
+			c.Servers = append(c.Servers, server)
 		}
-		c.Servers = append(c.Servers, server)
 		at += len(part) + 1
+	}
+	if len(c.Servers) == 0 {
+		return fail(0, "it names no server")
 	}
 	return c, nil
 }
 
-// parseServer returns host:port, or the reason why s names no server.
+func isIPv6(s string) bool {
+	a, err := netip.ParseAddr(s)
+	return err == nil && a.Is6()
+}
+
+// parseServer returns host:port, or the reason why s, which isn't empty, names no server.
 func parseServer(s string) (server, reason string) {
-	if s == "" {
-		return "", "empty server name between commas"
-	}
 	host, port := s, ""
 	if s[0] == '[' {
 		end := strings.IndexByte(s, ']')
@@ -93,11 +99,15 @@ func parseServer(s string) (server, reason string) {
 		if port != "" && port[0] != ':' {
 			return "", fmt.Sprintf("%q follows the bracket; only a colon and a port may", port)
 		}
-	} else if colon := strings.IndexByte(s, ':'); colon >= 0 {
-		if strings.Count(s, ":") > 1 {
-			return "", fmt.Sprintf("%q has several colons; an IPv6 address must be in brackets", s)
+	} else if colon := strings.LastIndexByte(s, ':'); colon >= 0 {
+		before, after := s[:colon], s[colon:]
+		switch _, bad := strconv.Atoi(after[1:]); {
+		case !strings.Contains(before, ":") || isIPv6(before) && (bad == nil || !isIPv6(s)):
+			host, port = before, after
+		case !isIPv6(s):
+			return "", fmt.Sprintf("%q has several colons and is not an IPv6 address; put one in brackets, the port after them",
+				s)
 		}
-		host, port = s[:colon], s[colon:]
 	}
 	if host == "" || strings.ContainsAny(host, " \t\n\r") {
 		return "", fmt.Sprintf("%q has no proper host name", s)

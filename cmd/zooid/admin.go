@@ -43,6 +43,7 @@ func startAdmin(cfg *config.Config, args []string, again *reloader, of *server.O
 		o.Configuration = config.Redact(string(text))
 	}
 	o.Properties, o.Pages = properties(args), pages
+	o.Bind = socket.Binder{Retries: of.BindRetries, Stop: of.Stop, Waiting: socket.LogWaiting(log)}
 	return admin.Listen(o)
 }
 

@@ -12,6 +12,7 @@ import (
 func commands() []command {
 	return []command{
 		{"server", "[zoo.cfg] [-D name=value]…", "run a server in the foreground", runServer},
+		{"entrypoint", "[COMMAND…]", "what the image runs: the server of a container's variables", runEntrypoint},
 		{"health", "[-timeout 5s] zoo.cfg", "ask a server on this host if it is ready (for containers)", runHealth},
 		{"drain", "[-auth SCHEME:CREDENTIAL] zoo.cfg", "let other servers take over from the one on this host", runDrain},
 		{"reload", "[-auth SCHEME:CREDENTIAL] zoo.cfg", "make the server on this host read its configuration again",

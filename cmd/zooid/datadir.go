@@ -97,7 +97,7 @@ func removeInitialize(s *config.Storage) error {
 func checkForApache(dir, logDir string, alone bool) error {
 	for _, d := range []string{dir, logDir} {
 		theirs := filepath.Join(d, apachefiles.Version2)
-		if st, err := os.Stat(theirs); err != nil || !st.IsDir() || storage.InUse(d) {
+		if !apachefiles.HoldsTree(d) || storage.InUse(d) {
 			continue
 		}
 		command := "zooid import "

@@ -229,6 +229,10 @@ func TestDirectories(t *testing.T) {
 		"no data, but permitted": {[]string{"myid", "initialize"}, true, false, "", "myid"},
 		"data":                   {[]string{"IDENTITY", "initialize"}, true, false, "", "initialize"},
 		"Apache's":               {[]string{"version-2/snapshot.5", "version-2/log.7"}, true, true, "1 snapshots, the newest at zxid 0x5; the newest log begins with zxid 0x7", "version-2/snapshot.5"},
+		"Apache's log alone":     {[]string{"version-2/log.7"}, true, true, "without a snapshot", "version-2/log.7"},
+		"a snapshot, compressed": {[]string{"version-2/snapshot.5.gz"}, true, true, "tree of an Apache", ""},
+		"initialized, no tree":   {[]string{"version-2/", "myid"}, true, true, "", "version-2"},
+		"epochs, no tree":        {[]string{"version-2/acceptedEpoch", "version-2/currentEpoch"}, true, true, "", ""},
 		"Apache's before":        {[]string{"version-2/snapshot.0", "IDENTITY"}, true, true, "", ""},
 	} {
 		dir := filepath.Join(t.TempDir(), "data")
@@ -236,6 +240,12 @@ func TestDirectories(t *testing.T) {
 			path := filepath.Join(dir, file)
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
+			}
+			if strings.HasSuffix(file, "/") {
+				if err := os.MkdirAll(filepath.Join(dir, file), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				continue
 			}
 			if err := os.WriteFile(path, nil, 0o600); err != nil {
 				t.Fatal(err)
@@ -271,6 +281,9 @@ func TestServerRefusesApachesDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "version-2"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "version-2", "snapshot.0"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

@@ -4,6 +4,8 @@ package main
 
 import (
 	"crypto/rand"
+	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -24,6 +26,7 @@ type logins struct {
 	mechanism sasl.Mechanism
 	secrets   map[string]string // by user of the login file: the password or its SCRAM verifier
 	tickets   bool              // users who aren't in the login file can log in by Kerberos
+	note      string            // why the section's Kerberos module isn't used; "" if it is, or if there is none
 }
 
 // loginMechanism reads the login file and returns the mechanisms that its section
@@ -44,14 +47,16 @@ func loginMechanism(a *config.Auth) (*logins, error) {
 			Keytab: k.Keytab, Principal: k.Principal, Rules: a.KerberosRules, RemoveHost: a.KerberosRemoveHost,
 			RemoveRealm: a.KerberosRemoveRealm,
 		})
-		if err != nil {
+		switch {
+		case err != nil && k.Dispensable:
+			l.note = fmt.Sprintf("%v (section %q of the login file %s)", err, section.Name, a.LoginConfig)
+		case err != nil:
 			return nil, runbook.Errorf("ZD-1215", "%w (section %q of the login file %s; it needs useKeyTab=true, keyTab and principal)",
 				err, section.Name, a.LoginConfig)
-		}
-		if slices.Contains(a.SASLMechanisms, kerberos.Name) {
+		case slices.Contains(a.SASLMechanisms, kerberos.Name):
 			all, l.tickets = append(all, m), true
 		}
-		if len(users) == 0 {
+		if len(users) == 0 && l.note == "" {
 			l.mechanism = all
 			return l, nil
 		}
@@ -73,6 +78,14 @@ func loginMechanism(a *config.Auth) (*logins, error) {
 	}
 	l.mechanism = all
 	return l, nil
+}
+
+// warn logs what of the login file isn't used.
+func (l *logins) warn(log *slog.Logger) {
+	if l.note != "" {
+		log.Warn("no client can log in by Kerberos: the login file's Kerberos module can't be used, and need not succeed; the other users of its section can log in",
+			"err", l.note, "code", "ZD-1235")
+	}
 }
 
 // passwords returns the users whose passwords are in the login file. A user with a SCRAM

@@ -56,3 +56,36 @@ func TestEnabledMechanisms(t *testing.T) {
 		t.Errorf("users of DIGEST-MD5: %d", len(known))
 	}
 }
+
+// TestTwoLoginModules: a Kerberos module without a keytab ends the start only where Java's login would fail, too.
+func TestTwoLoginModules(t *testing.T) {
+	t.Parallel()
+	const digest = `org.apache.zookeeper.server.auth.DigestLoginModule %s user_bob="secret";`
+	krb := func(flag string) string {
+		return `com.sun.security.auth.module.Krb5LoginModule ` + flag + ` useKeyTab=true keyTab="/nowhere";`
+	}
+	for section, serves := range map[string]bool{
+		strings.Replace(digest, "%s", "required", 1) + krb("optional"):   true,
+		krb("optional") + strings.Replace(digest, "%s", "required", 1):   true,
+		krb("sufficient") + strings.Replace(digest, "%s", "optional", 1): true,
+		strings.Replace(digest, "%s", "sufficient", 1) + krb("required"): true, // which isn't asked
+		krb("required") + strings.Replace(digest, "%s", "sufficient", 1): false,
+		strings.Replace(digest, "%s", "required", 1) + krb("required"):   false,
+		strings.Replace(digest, "%s", "required", 1) + krb("requisite"):  false,
+		krb("optional"): false, // no login has succeeded then
+	} {
+		file := filepath.Join(t.TempDir(), "jaas.conf")
+		if err := os.WriteFile(file, []byte("Server { "+section+" };"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := loginMechanism(&config.Auth{
+			LoginConfig: file, SASLSection: "Server", SASLMechanisms: []string{"DIGEST-MD5", "SCRAM-SHA-256", "GSSAPI"},
+		})
+		if (err == nil) != serves {
+			t.Errorf("%s: %v", section, err)
+		}
+		if err == nil && (!l.mechanism.Begins(nil) || l.tickets || l.secrets["bob"] != "secret" || l.note == "") {
+			t.Errorf("%s: %+v", section, l)
+		}
+	}
+}

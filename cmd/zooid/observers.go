@@ -60,6 +60,7 @@ func observe(cfg *config.Config, of *server.Options, log *slog.Logger) (*observe
 	if cfg.Metrics.Provider != config.PrometheusProvider {
 		return w, nil
 	}
+	bind := &socket.Binder{Retries: of.BindRetries, Waiting: socket.LogWaiting(log)}
 	var secure *socket.TLS
 	if cfg.Metrics.SecurePort >= 0 {
 		port, err := keystore.NewPort(metricsPortOptions(&cfg.Metrics, log))
@@ -71,12 +72,12 @@ func observe(cfg *config.Config, of *server.Options, log *slog.Logger) (*observe
 		}
 		of.Stores = append(of.Stores, storesOf("metrics endpoint", port))
 		secure = &socket.TLS{Config: port.Config(), Plain: cfg.Metrics.Port == cfg.Metrics.SecurePort}
-		if err := w.open(cfg.Metrics.Host, cfg.Metrics.SecurePort, secure, log); err != nil {
+		if err := w.open(bind, cfg.Metrics.Host, cfg.Metrics.SecurePort, secure, log); err != nil {
 			return nil, err
 		}
 	}
 	if cfg.Metrics.Port >= 0 && (secure == nil || !secure.Plain) {
-		if err := w.open(cfg.Metrics.Host, cfg.Metrics.Port, nil, log); err != nil {
+		if err := w.open(bind, cfg.Metrics.Host, cfg.Metrics.Port, nil, log); err != nil {
 			w.close()
 			return nil, err
 		}
@@ -85,8 +86,8 @@ func observe(cfg *config.Config, of *server.Options, log *slog.Logger) (*observe
 }
 
 // open opens one port of the endpoint.
-func (w *observers) open(host string, port int, t *socket.TLS, log *slog.Logger) error {
-	l, err := expose.Listen(host, port, t)
+func (w *observers) open(bind *socket.Binder, host string, port int, t *socket.TLS, log *slog.Logger) error {
+	l, err := expose.Listen(bind, host, port, t)
 	if err != nil {
 		return err
 	}

@@ -195,6 +195,7 @@ func (r *reloader) reloadLogins(a *config.Auth, done *admin.Reloaded) []error {
 	if err != nil {
 		return []error{fmt.Errorf("login file: %w", err)}
 	}
+	l.warn(r.log)
 	r.logins.Replace(l.mechanism, l.secrets, l.tickets)
 	done.InForce = append(done.InForce, "users of the login file")
 	return nil

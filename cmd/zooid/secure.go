@@ -21,7 +21,9 @@ import (
 // secureOptions adds TLS and SASL on the client ports.
 func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) error {
 	if cfg.Secure.Port >= 0 || cfg.TLS.PortUnification {
-		port, err := keystore.NewPort(portOptions(&cfg.TLS, "client port", log))
+		of := portOptions(&cfg.TLS, "client port", log)
+		of.SystemTrust = cfg.Profile != config.Strict // between servers never: a public certificate would make a peer
+		port, err := keystore.NewPort(of)
 		if err != nil {
 			return runbook.Errorf("ZD-1210", "set up TLS for clients (ssl.* keys): %w", err)
 		}
@@ -43,6 +45,7 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 	}
 	o.SASL = server.SASLOptions{AllowFailed: cfg.Auth.AllowFailedSASL}
 	if logins != nil {
+		logins.warn(log)
 		o.SASL.Mechanism = sasl.Follow(logins.mechanism, logins.secrets, logins.tickets)
 	}
 	if logins == nil && slices.Contains(o.Auth.EnforceSchemes, "sasl") {
@@ -111,8 +114,8 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 		Keys: store(t.Keys), Trust: store(t.Trust),
 		Protocol: t.Protocol, EnabledProtocols: t.EnabledProtocols, CipherSuites: t.CipherSuites,
 		ClientAuth: t.ClientAuth, VerifyClientHost: t.HostnameVerification && t.PeerHostnameVerification,
-		ReverseDNS: t.ReverseDNS,
-		CRL:        t.CRL, OCSP: t.OCSP, CRLFile: t.CRLFile, StapleFile: t.StapleFile,
+		ReverseDNS: t.ReverseDNS, CommonName: t.CommonName,
+		CRL: t.CRL, OCSP: t.OCSP, CRLFile: t.CRLFile, StapleFile: t.StapleFile,
 		Reloaded: func(err error) {
 			if err != nil {
 				log.Error("the key and trust stores of the "+what+" have changed and can't be used", "err", err, "code", "ZD-1224")

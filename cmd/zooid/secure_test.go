@@ -59,11 +59,16 @@ func TestSecureOptions(t *testing.T) {
 		unify  bool
 		err    string
 	}{
-		"plain":     {"clientPort=2181\n", nil, "0.0.0.0:2181 ", false, ""},
-		"both":      {"clientPort=2181\nsecureClientPort=2281\n", tls, "0.0.0.0:2181 0.0.0.0:2281", false, ""},
-		"secure":    {"secureClientPort=2281\nsecureClientPortAddress=127.0.0.1\n", tls, " 127.0.0.1:2281", false, ""},
-		"unified":   {"clientPort=2181\nclient.portUnification=true\n", tls, "0.0.0.0:2181 ", true, ""},
-		"no stores": {"secureClientPort=2281\n", nil, "", false, "there is no key store"},
+		"plain":          {"clientPort=2181\n", nil, "0.0.0.0:2181 ", false, ""},
+		"both":           {"clientPort=2181\nsecureClientPort=2281\n", tls, "0.0.0.0:2181 0.0.0.0:2281", false, ""},
+		"secure":         {"secureClientPort=2281\nsecureClientPortAddress=127.0.0.1\n", tls, " 127.0.0.1:2281", false, ""},
+		"unified":        {"clientPort=2181\nclient.portUnification=true\n", tls, "0.0.0.0:2181 ", true, ""},
+		"no stores":      {"secureClientPort=2281\n", nil, "", false, "there is no key store"},
+		"no trust store": {"secureClientPort=2281\n", tls[:2], " 0.0.0.0:2281", false, ""},
+		"strict, no trust store": {
+			"secureClientPort=2281\nsecurity.profile=strict\nX509AuthenticationProvider.superUser=CN=a\n", tls[:2], "", false,
+			"there is no trust store",
+		},
 		"wrong word": {
 			"secureClientPort=2281\n", append(tls[:3:3], "zookeeper.ssl.trustStore.password=guess"), "", false, "trust.jks",
 		},

@@ -54,6 +54,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		log.Warn(w.String(), "code", w.Code)
 	}
 	logRisks(cfg, log)
+	warnOfVariables(cfg, os.Getenv, log)
 	opt, err := serverOptions(cfg, log)
 	if err == nil {
 		err = checkDirs(&cfg.Storage, !cfg.Quorum.Distributed)
@@ -299,6 +300,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		FsyncStall:      cfg.Storage.FsyncStall,
 		ReapInterval:    cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin,
 		ReapNeverUsed: cfg.Tree.ContainerUnused,
+		BindRetries:   bindRetries(&cfg.Quorum),
 		Audit:         auditSettings(&cfg.Audit), Log: log, Version: versionText(),
 	}
 	if cfg.Sessions.ApachePasswords {
@@ -337,6 +339,14 @@ func snapshotsKept(s *config.Storage) int {
 		return storage.KeepAll
 	}
 	return s.SnapRetainCount
+}
+
+// bindRetries returns how often a port is tried again whose host's name isn't known; negative for ever.
+func bindRetries(q *config.Quorum) int {
+	if q.BindRetries == 0 {
+		return -1
+	}
+	return q.BindRetries
 }
 
 // memoryLimit returns the limit of the memory account, 0 for none.

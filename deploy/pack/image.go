@@ -48,7 +48,12 @@ func writeImage(program, arch, version string, at time.Time, file string) error 
 		return fmt.Errorf("make an image: %w", err)
 	}
 	layer, err := archiveOf(at, []entry{
+		// Volumes that were mounted into images of Apache's or Bitnami's take their owner from here.
+		{name: "bitnami/", mode: 0o755, dir: true},
+		{name: "bitnami/zookeeper/", mode: 0o700, uid: 65532, dir: true},
+		{name: "bitnami/zookeeper/data/", mode: 0o700, uid: 65532, dir: true},
 		{name: "data/", mode: 0o700, uid: 65532, dir: true},
+		{name: "datalog/", mode: 0o700, uid: 65532, dir: true},
 		{name: "etc/", mode: 0o755, dir: true},
 		{name: "etc/group", mode: 0o644, body: []byte("root:x:0:\nzooid:x:" + imageUser + ":\n")},
 		{name: "etc/passwd", mode: 0o644,
@@ -70,8 +75,8 @@ func writeImage(program, arch, version string, at time.Time, file string) error 
 	config := encoded(map[string]any{
 		"created": created, "architecture": arch, "os": "linux",
 		"config": map[string]any{
-			"User": imageUser + ":" + imageUser, "WorkingDir": "/data", "Entrypoint": []string{"/usr/bin/zooid"},
-			"Cmd":          []string{"server", "2181", "/data"},
+			"User": imageUser + ":" + imageUser, "WorkingDir": "/data", "Entrypoint": []string{"/usr/bin/zooid", "entrypoint"},
+			"Cmd":          []string{},
 			"Env":          []string{"PATH=/usr/bin"},
 			"ExposedPorts": map[string]any{"2181/tcp": struct{}{}, "2281/tcp": struct{}{}, "2888/tcp": struct{}{}},
 			"Volumes":      map[string]any{"/data": struct{}{}}, "StopSignal": "SIGTERM",

@@ -84,11 +84,13 @@ func TestImage(t *testing.T) {
 		t.Errorf("the layer isn't what the configuration says: %v", err)
 	}
 	inside, owners := unpack(t, layer)
-	if string(inside["usr/bin/zooid"]) != "#! a program" || config.Config.Entrypoint[0] != "/usr/bin/zooid" ||
+	if string(inside["usr/bin/zooid"]) != "#! a program" ||
+		!slices.Equal(config.Config.Entrypoint, []string{"/usr/bin/zooid", "entrypoint"}) ||
 		config.Architecture != "arm64" {
 		t.Errorf("the layer holds %d files; the configuration is %+v", len(inside), config)
 	}
-	if config.Config.User != "65532:65532" || owners["data/"] != 65532 || owners["usr/bin/zooid"] != 0 {
+	if config.Config.User != "65532:65532" || owners["data/"] != 65532 || owners["bitnami/zookeeper/data/"] != 65532 ||
+		owners["datalog/"] != 65532 || owners["usr/bin/zooid"] != 0 {
 		t.Errorf("user %s, owners %v", config.Config.User, owners)
 	}
 }

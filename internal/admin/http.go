@@ -44,6 +44,7 @@ const (
 // Options configure an Admin. The comments name the configuration keys.
 type Options struct {
 	Address     string        // admin.serverAddress and admin.serverPort, "host:port"
+	Bind        socket.Binder // opens the port
 	CommandURL  string        // admin.commandURL; "" is /commands
 	Hosts       []string      // names by which it is reached, in lower case, besides those that can only be its own
 	IdleTimeout time.Duration // admin.idleTimeout
@@ -126,7 +127,7 @@ func Listen(opt Options) (*Admin, error) {
 	if a.snapshots.interval, a.restores.interval = opt.RateInterval, opt.RateInterval; a.opt.restoreBytes == 0 {
 		a.opt.restoreBytes = restoreBytesMax
 	}
-	l, err := net.Listen("tcp", opt.Address)
+	l, err := opt.Bind.Listen(opt.Address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the admin server on %s: %w (is something else running there? set admin.serverPort)",
 			opt.Address, err)

@@ -40,7 +40,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"-timeout", "3000000000"}, "", exitUsage, "", `-timeout: "3000000000"`},
 		{[]string{"-o", "xml"}, "", exitUsage, "", `-o: "xml"`},
 		{[]string{"-r=yes"}, "", exitUsage, "", "the flag -r takes no value"},
-		{[]string{"-server", "zk1,,zk2"}, "", exitUsage, "", `connect string "zk1,,zk2", byte 4: empty server name`},
+		{[]string{"-server", "zk1,zk2:x"}, "", exitUsage, "", `connect string "zk1,zk2:x", byte 4: port`},
 		{[]string{"-server", "zk1/a//b"}, "", exitUsage, "", `connect string "zk1/a//b", byte 6: chroot: empty`},
 		{append(at, "ls", "/"), "", 0, "[zookeeper]", ""},
 		{append(at, "ls", "/none"), "", exitFailed, "", "Node does not exist: /none"},
@@ -57,7 +57,7 @@ func TestExitCodes(t *testing.T) {
 			"", "no connection to 127.0.0.1:1"},
 		{[]string{"-server", "127.0.0.1:1", "version"}, "", 0, "TEST", ""},
 		{[]string{"-server", "//", "ls", "/"}, "", exitUsage, "", "connect string"},
-		{append(at, "cp", "zk1,,zk2/a", "/b"), "", exitFailed, "", `connect string "zk1,,zk2", byte 4: empty server name`},
+		{append(at, "cp", "zk1,zk2:x/a", "/b"), "", exitFailed, "", `connect string "zk1,zk2:x", byte 4: port`},
 		{append(at, "connect", "zk1:0"), "", exitFailed, "", `connect string "zk1:0", byte 0: port "0"`},
 		// refused without a server
 		{[]string{"-server", "127.0.0.1:1", "ls", "relative"}, "", exitFailed,

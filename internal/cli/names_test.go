@@ -126,7 +126,7 @@ func TestFourLetterWords(t *testing.T) {
 		{"127.0.0.1:1", []string{"ruok"}, exitFailed, "", "connection refused"},
 		{address, []string{"4lw", "nosu"}, exitFailed, "", `"nosu" is no four-letter word`},
 		{address, []string{"4lw"}, exitFailed, "", "4lw word"},
-		{address, []string{"ruok", "a,,b"}, exitFailed, "", "empty server name"},
+		{address, []string{"ruok", "a,b:x"}, exitFailed, "", `port "x" is not a number`},
 	} {
 		out, errs, code := once("", append([]string{"-server", k.servers}, k.words...)...)
 		if code != k.code || !strings.Contains(out, k.out) || k.code == 0 && k.out == "" && out != "" ||

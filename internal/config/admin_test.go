@@ -24,7 +24,8 @@ func TestAdminStaysOnThisHost(t *testing.T) {
 		"admin.enableServer=true admin.serverAddress=0.0.0.0 admin.forceHttps=true":      "",
 		"admin.enableServer=true admin.serverAddress=0.0.0.0 admin.plainRemote=true":     "",
 		"admin.enableServer=true admin.serverAddress=a_b/c":                              "admin.serverAddress",
-		"admin.commandURL=commands":                                                      "admin.commandURL",
+		"admin.enableServer=true admin.commandURL=commands":                              "admin.commandURL",
+		"admin.commandURL=commands":                                                      "",
 	} {
 		_, err := Default(strings.Fields("zookeeper." + strings.Join(strings.Fields(settings), " zookeeper.")))
 		if refused == "" && err != nil || refused != "" && (err == nil || !strings.Contains(err.Error(), refused)) {

@@ -140,6 +140,7 @@ type Quorum struct {
 	SyncLimit         int    // ticks for which clients may stay on a server that has no leader
 	StandaloneEnabled bool   // a single voter is no ensemble
 	ReconfigEnabled   bool   // reconfig may change the membership
+	BindRetries       int    // how often a port whose host's name isn't known is tried again; 0 for ever
 	ListenOnAllIPs    bool   // peers are listened for on all interfaces, not on the address of the server line
 	MultiAddress      bool   // a server line may have several addresses
 	TLS               QuorumTLS
@@ -233,6 +234,7 @@ type TLS struct {
 	HostnameVerification     bool
 	PeerHostnameVerification bool // of the connecting side
 	ReverseDNS               bool // a host known only by its address may be looked up to find its name
+	CommonName               bool // a certificate without names of hosts may name one by its common name
 	// certificates are refused that the lists at their distribution points revoke, or whose list can't be fetched
 	CRL bool
 	// certificates are refused that their OCSP responder revokes, or whose status can't be found out

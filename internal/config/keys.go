@@ -15,7 +15,7 @@ type kind int
 const (
 	text     kind = iota
 	boolean       // true or false; of a property anything else is false
-	yesNo         // yes or no
+	yesNo         // yes or no; of a property only the word that isn't the default counts
 	integer       // int32
 	long          // int64
 	decimal       // floating point
@@ -42,6 +42,7 @@ type key struct {
 	limit   string   // why high is lower than Apache's limit
 	oneOf   []string // values allowed, whatever their case; nil for any
 	plainD  bool     // -DX works as well as -Dzookeeper.X
+	lax     bool     // Apache looks for what it can use and takes the default for anything else
 
 	field   func(*Config) any // where the value goes
 	unused  string            // why the key has no effect
@@ -103,6 +104,14 @@ func (k key) because(limit string) key {
 // of sets the values allowed.
 func (k key) of(values ...string) key {
 	k.oneOf = values
+	return k
+}
+
+// orDefault makes what isn't a number count as the default, with a warning, as Java's Integer.getInteger has it, and
+// numbers hexadecimal or octal as for Integer.decode. Of a boolean in zoo.cfg anything but true is false, as of a
+// property.
+func (k key) orDefault() key {
+	k.lax = true
 	return k
 }
 

@@ -34,7 +34,7 @@ func absentKeys() []key {
 		unused("maxBatchSize", asProp, integer, "1000", "the log is flushed whenever the disk is free").in(0, int32Max),
 		unused("emulate353TTLNodes", asProp, boolean, "false", "no tree that release 3.5.3 wrote is read"),
 		unused("enableEagerACLCheck", asProp, boolean, "false", "permissions are checked once, where a request is applied"),
-		unused("connectToLearnerMasterLimit", inFile, integer, "0", whyDial).in(0, int32Max),
+		unused("connectToLearnerMasterLimit", inFile, integer, "0", whyDial),
 		unused("cnxTimeout", asProp, millis, "5000", whyDial).in(1, int32Max),
 		unused("quorumCnxnTimeoutMs", asProp, millis, "-1", whyDial).in(-1, int32Max),
 		unused("leaderServes", asProp, yesNo, "yes", "the leader serves clients as any server does"),

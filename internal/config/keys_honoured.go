@@ -21,9 +21,9 @@ func basicKeys() []key {
 		honour("dataLogDir", inFile, path, "", func(c *Config) any { return &c.Storage.DataLogDir }),
 		honour("tickTime", inFile, millis, "3000", func(c *Config) any { return &c.TickTime }).in(1, ticksMax),
 		honour("minSessionTimeout", inFile, millis, "-1", func(c *Config) any { return &c.Sessions.MinTimeout }).in(-1,
-			int32Max),
+			int32Max).orBelow(),
 		honour("maxSessionTimeout", inFile, millis, "-1", func(c *Config) any { return &c.Sessions.MaxTimeout }).in(-1,
-			int32Max),
+			int32Max).orBelow(),
 		honour("localSessionsEnabled", inFile, boolean, "false", func(c *Config) any { return &c.Sessions.Local }),
 		honour("localSessionsUpgradingEnabled", inFile, boolean,
 			"false", func(c *Config) any { return &c.Sessions.LocalUpgrading }),
@@ -37,15 +37,15 @@ func basicKeys() []key {
 // storageKeys are about the log, snapshots and their purge.
 func storageKeys() []key {
 	return []key{
-		honour("snapCount", asProp, integer, "100000", func(c *Config) any { return &c.Storage.SnapCount }).in(1, int32Max),
+		honour("snapCount", asProp, integer, "100000", func(c *Config) any { return &c.Storage.SnapCount }).orDefault(),
 		honour("snapSizeLimitInKb", asProp, long, "4194304", func(c *Config) any { return &c.Storage.SnapSizeLimit }).in(-1,
-			1<<53).orBelow(),
+			1<<53).orBelow().orDefault(),
 		honour("autopurge.snapRetainCount", inFile, integer, "3", func(c *Config) any { return &c.Storage.SnapRetainCount }).
 			in(-1<<31, int32Max),
 		honour("autopurge.purgeInterval", inFile, interval, "1", func(c *Config) any { return &c.Storage.PurgeInterval }).in(
 			0, int32Max).orBelow().was("0"),
 		honour("fsync.warningthresholdms", asProp, millis, "1000", func(c *Config) any { return &c.Storage.FsyncWarning }).in(
-			0, int32Max).alsoPlain(),
+			0, 1<<42).orBelow().alsoPlain().orDefault(),
 		honour("fsync.stallSeconds", asProp, seconds, "20", func(c *Config) any { return &c.Storage.FsyncStall }).in(0,
 			86_400),
 		honour("datadir.autocreate", asProp, boolean, "true", func(c *Config) any { return &c.Storage.CreateDir }),
@@ -69,10 +69,11 @@ func logKeys() []key {
 		honour("metricsProvider.httpsPort", inFile, integer, "-1", func(c *Config) any { return &c.Metrics.SecurePort }).in(
 			-1, 65535),
 		honour("metricsProvider.ssl.need.client.auth", inFile, boolean,
-			"true", func(c *Config) any { return &c.Metrics.NeedAuth }),
+			"true", func(c *Config) any { return &c.Metrics.NeedAuth }).orDefault(),
 		honour("metricsProvider.ssl.want.client.auth", inFile, boolean,
-			"true", func(c *Config) any { return &c.Metrics.WantAuth }),
-		honour("metricsProvider.exportJvmInfo", inFile, boolean, "true", func(c *Config) any { return &c.Metrics.Runtime }),
+			"true", func(c *Config) any { return &c.Metrics.WantAuth }).orDefault(),
+		honour("metricsProvider.exportJvmInfo", inFile, boolean, "true", func(c *Config) any { return &c.Metrics.Runtime }).
+			orDefault(),
 		honour("metricsProvider.counterSuffix", inFile, boolean,
 			"false", func(c *Config) any { return &c.Metrics.CounterSuffix }),
 	}, storeKeys("metricsProvider.ssl.", inFile, func(c *Config) *TLS { return &c.Metrics.TLS })...)
@@ -100,7 +101,7 @@ const juteMaxBufferMax = 16 << 20
 func limitKeys() []key {
 	return []key{
 		honour("globalOutstandingLimit", asProp, integer, "1000", func(c *Config) any { return &c.Limits.GlobalOutstanding }).
-			in(1, int32Max),
+			in(1, int32Max).orBelow().orDefault(),
 		honour("memory.limit", asProp, long, "0", func(c *Config) any { return &c.Limits.Memory }).in(-1, 1<<62),
 		honour("limits.connection", asProp, text, limit.Default(limit.Connection).Text(limit.Connection),
 			func(c *Config) any { return &c.Limits.Connection }),
@@ -111,19 +112,20 @@ func limitKeys() []key {
 		honour("limits.path", asProp, text, limit.Default(limit.Path).Text(limit.Path),
 			func(c *Config) any { return &c.Limits.Path }),
 		honour("maxCnxns", asProp, integer, "0", func(c *Config) any { return &c.Limits.MaxCnxns }).in(-1,
-			int32Max).orBelow(),
+			int32Max).orBelow().orDefault(),
 		honour("maxClientCnxns", inFile, integer, "60", func(c *Config) any { return &c.Limits.MaxClientCnxns }).in(-1,
 			int32Max).orBelow(),
 		honour("clientPortListenBacklog", inFile, integer, "-1", func(c *Config) any { return &c.Limits.ListenBacklog }).in(
 			-1, int32Max).orBelow(),
 		honour("jute.maxbuffer", onlyD, javaInt, "1048575", func(c *Config) any { return &c.Limits.JuteMaxBuffer }).in(1,
 			juteMaxBufferMax).
-			because("a larger write could hold the servers up until they elect another leader; keep such data elsewhere and its address here"),
+			because("a larger write could hold the servers up until they elect another leader; keep such data elsewhere and its address here").
+			orDefault(),
 		honour("netty.server.outstandingHandshake.limit", asProp, integer,
 			"10000", func(c *Config) any { return &c.Limits.TLSHandshakes }).
-			in(-1, int32Max).orBelow().was("-1"),
+			in(-1, int32Max).orBelow().was("-1").orDefault(),
 		honour("nio.sessionlessCnxnTimeout", asProp, millis,
-			"10000", func(c *Config) any { return &c.Limits.SessionlessTimeout }).in(1, int32Max),
+			"10000", func(c *Config) any { return &c.Limits.SessionlessTimeout }).in(1, int32Max).orDefault(),
 		honour("clientTcpKeepAlive", asProp, boolean, "false", func(c *Config) any { return &c.Limits.TCPKeepAlive }),
 	}
 }
@@ -136,6 +138,8 @@ func clusterKeys() []key {
 		honour("standaloneEnabled", inFile, boolean, "true", func(c *Config) any { return &c.Quorum.StandaloneEnabled }),
 		honour("reconfigEnabled", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.ReconfigEnabled }),
 		honour("dynamicConfigFile", inFile, path, "", func(c *Config) any { return &c.Quorum.DynamicFile }),
+		honour("electionPortBindRetry", asProp, integer, "3", func(c *Config) any { return &c.Quorum.BindRetries }).
+			orDefault(),
 		honour("quorumListenOnAllIPs", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.ListenOnAllIPs }),
 		honour("multiAddress.enabled", asProp, boolean, "false", func(c *Config) any { return &c.Quorum.MultiAddress }),
 		honour("sslQuorum", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.TLS.Enabled }),
@@ -155,11 +159,11 @@ func treeKeys() []key {
 		honour("enforceQuota", asProp, boolean, "false", func(c *Config) any { return &c.Tree.EnforceQuota }),
 		honour("skipACL", asProp, yesNo, "no", func(c *Config) any { return &c.Tree.SkipACL }),
 		honour("znode.container.checkIntervalMs", onlyD, millis,
-			"60000", func(c *Config) any { return &c.Tree.ContainerInterval }).in(1, int32Max),
+			"60000", func(c *Config) any { return &c.Tree.ContainerInterval }).in(1, int32Max).orDefault(),
 		honour("znode.container.maxPerMinute", onlyD, integer,
-			"10000", func(c *Config) any { return &c.Tree.ContainersPerMin }).in(1, int32Max),
+			"10000", func(c *Config) any { return &c.Tree.ContainersPerMin }).in(1, int32Max).orDefault(),
 		honour("znode.container.maxNeverUsedIntervalMs", onlyD, millis,
-			"300000", func(c *Config) any { return &c.Tree.ContainerUnused }).in(0, int32Max),
+			"300000", func(c *Config) any { return &c.Tree.ContainerUnused }).in(0, 1<<42).orDefault().was("in 3.9 0"),
 	}
 }
 

@@ -21,6 +21,7 @@ func tlsKeys(prefix string, w where, of func(*Config) *TLS) []key {
 		honour(prefix+"clientHostnameVerification", w, boolean, verifyPeer,
 			func(c *Config) any { return &of(c).PeerHostnameVerification }),
 		honour(prefix+"allowReverseDnsLookup", w, boolean, "false", func(c *Config) any { return &of(c).ReverseDNS }),
+		honour(prefix+"hostnameInCommonName", w, boolean, "true", func(c *Config) any { return &of(c).CommonName }),
 		honour(prefix+"crl", w, boolean, "false", func(c *Config) any { return &of(c).CRL }),
 		honour(prefix+"ocsp", w, boolean, "false", func(c *Config) any { return &of(c).OCSP }),
 		honour(prefix+"ocspStapleFile", w, path, "", func(c *Config) any { return &of(c).StapleFile }),

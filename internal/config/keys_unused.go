@@ -17,7 +17,6 @@ func electionKeys() []key {
 		unused("leader.closeSocketAsync", asProp, boolean, "false", whyElection).alsoPlain(),
 		unused("learner.asyncSending", asProp, boolean, "false", whyElection).alsoPlain(),
 		unused("forward_learner_requests_to_commit_processor_disabled", asProp, boolean, "false", whyElection),
-		unused("electionPortBindRetry", asProp, integer, "3", "the election port is not opened"),
 		unused("observer.reconnectDelayMs", asProp, millis, "0", whyElection),
 		unused("observer.election.DelayMs", asProp, millis, "200", whyElection),
 		unused("observerMaster.sizeLimit", asProp, integer, "33554432", whyElection),
@@ -58,8 +57,7 @@ func unusedKeys() []key {
 		unused("intBufferStartingSizeBytes", asProp, integer, "1024", whyTuning),
 		unused("netty.advancedFlowControl.enabled", asProp, boolean, "false", whyTuning),
 		unused("digest.enabled", asProp, boolean, "true", "the digest of the state is always kept"),
-		unused("snapshot.compression.method", asProp, text, "", "snapshots are always compressed, in a format of their own").
-			of("", "gz", "snappy"),
+		unused("snapshot.compression.method", asProp, text, "", "snapshots are always compressed, in a format of their own"),
 		unused("snapshot.trust.empty", asProp, boolean, "false", whySnapshot),
 		unused("serializeLastProcessedZxid.enabled", asProp, boolean, "true", whySnapshot),
 		unused("closeSessionTxn.enabled", asProp, boolean, "true", "closing a session is logged in one form"),

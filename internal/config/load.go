@@ -102,6 +102,7 @@ type loader struct {
 	errs  []error
 
 	servers []property // server, group and weight lines
+	doubts  []doubt
 
 	anyServer bool   // see LoadAny
 	folder    string // where relative paths in zoo.cfg begin; "" for the working directory
@@ -142,6 +143,7 @@ func (l *loader) run(props []property, defs []string) (*Config, error) {
 		seen[p.key] = p.line
 		l.property(p)
 	}
+	l.settleDoubts()
 	l.familyRules()
 	if len(l.errs) == 0 {
 		l.applyRules()
@@ -322,14 +324,14 @@ func (l *loader) set(k key, s setting) {
 		l.warnAt("ZD-1023", s, k.name, "given with -D too; the file counts")
 	}
 	l.given[k.name] = s
-	if k.refused != "" && !strings.EqualFold(s.value, k.unless) {
-		l.failAt("ZD-1003", s, k.name, "refused: "+k.refused)
+	if k.refuses(s.value) {
+		l.doubt("ZD-1003", s, k.name, "refused: "+k.refused)
 		return
 	}
 	note, err := k.assign(l.c, s.value)
 	switch {
 	case err != nil && (k.unused == "" || k.where == inFile || k.oneOf != nil):
-		l.failAt("ZD-1002", s, k.name, err.Error())
+		l.doubt("ZD-1002", s, k.name, err.Error())
 	case k.unused != "" && !strings.EqualFold(s.value, k.value):
 		l.warnAt("ZD-1021", s, k.name, "accepted without effect: "+k.unused)
 	case note != "":

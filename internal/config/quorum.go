@@ -5,11 +5,17 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
 // quorumRules reads the membership and myid and decides between an ensemble and a single server.
 func (l *loader) quorumRules() {
+	if q := &l.c.Quorum; q.BindRetries < 0 { // as at Apache
+		const name = "electionPortBindRetry"
+		l.warnAt("ZD-1024", l.given[name], name, "less than 0 is read as the default, "+l.keys[name].value)
+		q.BindRetries, _ = strconv.Atoi(l.keys[name].value)
+	}
 	if !l.readMembers() {
 		return
 	}

@@ -226,6 +226,9 @@ func (l *loader) fourLetterRules() {
 // configuration says otherwise.
 func (l *loader) adminRules() {
 	a := &l.c.Admin
+	if !a.Enabled {
+		return
+	}
 	if !strings.HasPrefix(a.CommandURL, "/") {
 		l.fail("ZD-1002", "admin.commandURL", "it is the beginning of a path; write a / before it")
 	}
@@ -236,7 +239,7 @@ func (l *loader) adminRules() {
 	}
 	a.Host = host
 	ip, err := netip.ParseAddr(host)
-	if here := host == "localhost" || err == nil && ip.IsLoopback(); a.Enabled && !here && !a.ForceHTTPS &&
+	if here := host == "localhost" || err == nil && ip.IsLoopback(); !here && !a.ForceHTTPS &&
 		!a.PlainRemote {
 		l.fail("ZD-1005", "admin.serverAddress", "other hosts could ask the admin server without TLS; set admin.forceHttps=true, or admin.plainRemote=true if the network is trusted, or leave it on 127.0.0.1")
 	}

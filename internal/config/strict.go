@@ -73,6 +73,16 @@ func (l *loader) strictRules() {
 	if !c.Quorum.TLS.HostnameVerification {
 		open("ssl.quorum.hostnameVerification", "remove the key, and issue certificates that name their hosts")
 	}
+	for _, k := range []struct {
+		name string
+		of   *TLS
+	}{{"ssl.hostnameInCommonName", &c.TLS}, {"ssl.quorum.hostnameInCommonName", &c.Quorum.TLS.TLS}} {
+		if _, given := l.given[k.name]; !given {
+			k.of.CommonName = false
+		} else if k.of.CommonName {
+			open(k.name, "remove the key, and issue certificates with subject alternative names")
+		}
+	}
 	if auth := c.Quorum.TLS.ClientAuth; auth != "need" && auth != "" {
 		open("ssl.quorum.clientAuth", "use need")
 	}

@@ -55,3 +55,29 @@ func TestRisks(t *testing.T) {
 		}
 	}
 }
+
+// TestStrictCommonNames: under the strict profile a common name is no host's, and can't be made one.
+func TestStrictCommonNames(t *testing.T) {
+	t.Parallel()
+	base := "dataDir=/d\nsecureClientPort=2281\nsecurity.profile=strict\nX509AuthenticationProvider.superUser=CN=a\n"
+	for line, want := range map[string]string{
+		"": "", "ssl.hostnameInCommonName=false": "", "ssl.hostnameInCommonName=true": "ssl.hostnameInCommonName",
+		"ssl.quorum.hostnameInCommonName=true": "ssl.quorum.hostnameInCommonName",
+	} {
+		props, bad := parseProperties([]byte(base + line + "\n"))
+		if bad != nil {
+			t.Fatal(bad)
+		}
+		c, err := newLoader("").run(props, nil)
+		if want == "" && (err != nil || c.TLS.CommonName || c.Quorum.TLS.CommonName) {
+			t.Errorf("%s: %v", line, err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	c, err := Default(nil)
+	if err != nil || !c.TLS.CommonName || !c.Quorum.TLS.CommonName {
+		t.Errorf("the default: %v", err)
+	}
+}

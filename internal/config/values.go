@@ -27,7 +27,7 @@ func (k key) assign(c *Config, value string) (note string, err error) {
 	case boolean, yesNo:
 		return k.assignBool(to, value)
 	case integer, long, javaInt, millis, seconds, interval:
-		return "", k.assignNumber(to, value)
+		return k.assignNumber(to, value)
 	case decimal:
 		return "", k.assignDecimal(to, value)
 	case list:
@@ -46,16 +46,17 @@ func (k key) assign(c *Config, value string) (note string, err error) {
 }
 
 func (k key) assignBool(to any, value string) (note string, err error) {
-	yes, no := "true", "false"
-	if k.kind == yesNo {
-		yes, no = "yes", "no"
-	}
-	is := value == yes || k.kind == boolean && strings.EqualFold(value, yes)
-	isNot := value == no || k.kind == boolean && strings.EqualFold(value, no)
-	if !is && !isNot {
-		if k.kind == yesNo || k.where == inFile {
-			return "", fmt.Errorf("allowed: %s or %s", yes, no)
+	is, isNot := strings.EqualFold(value, "true"), strings.EqualFold(value, "false")
+	switch {
+	case k.kind == yesNo:
+		is = k.isYes(value)
+		if word := map[bool]string{true: "yes", false: "no"}[is]; value != word {
+			other := map[bool]string{true: "no", false: "yes"}[is]
+			note = fmt.Sprintf("read as %s, as Apache does with anything but the word %s; write yes or no", word, other)
 		}
+	case !is && !isNot && k.where == inFile && !k.lax:
+		return "", fmt.Errorf("allowed: true or false")
+	case !is && !isNot:
 		note = "read as false, as Apache does with anything but true; write true or false"
 	}
 	if p, ok := to.(*bool); ok {
@@ -64,24 +65,40 @@ func (k key) assignBool(to any, value string) (note string, err error) {
 	return note, nil
 }
 
+// isYes reads a value of kind yesNo. Apache compares it with the one word that changes the default.
+func (k key) isYes(value string) bool {
+	if k.value == "yes" {
+		return value != "no"
+	}
+	return value == "yes"
+}
+
 // unitOf is the duration that the number 1 means, by kind.
 var unitOf = map[kind]time.Duration{millis: time.Millisecond, seconds: time.Second, interval: time.Hour}
 
-func (k key) assignNumber(to any, value string) error {
+func (k key) assignNumber(to any, value string) (note string, err error) {
 	digits, base, unit := value, 10, unitOf[k.kind]
-	switch k.kind {
-	case interval:
+	switch {
+	case k.kind == interval:
 		digits, unit = cutUnit(value)
-	case javaInt:
+	case k.kind == javaInt || k.lax:
 		digits, base = cutBase(value)
 	}
 	bits := 32
-	if k.kind == long || k.kind == interval {
+	if k.kind == long || k.kind == interval || k.high > math.MaxInt32 {
 		bits = 64
 	}
 	n, err := strconv.ParseInt(digits, base, bits)
-	if err == nil && k.orLess {
-		n = max(n, k.low)
+	if err != nil && k.lax {
+		note = fmt.Sprintf("read as %s, the default, as Apache does with what it can't read as a number; write a whole number",
+			k.value)
+		n, err = strconv.ParseInt(k.value, 10, 64)
+	}
+	if err == nil && k.orLess && n < k.low {
+		if k.lax && k.low >= 0 { // otherwise both mean that there is no limit
+			note = fmt.Sprintf("%d is raised to %d, the least allowed", n, k.low)
+		}
+		n = k.low
 	}
 	low, high := int64(math.MinInt64), int64(math.MaxInt64)
 	if bits == 32 {
@@ -97,7 +114,7 @@ func (k key) assignNumber(to any, value string) error {
 		if k.limit != "" {
 			because = ": " + k.limit
 		}
-		return fmt.Errorf("allowed: a whole number%s from %d to %d%s", what, low, high, because)
+		return "", fmt.Errorf("allowed: a whole number%s from %d to %d%s", what, low, high, because)
 	}
 	switch p := to.(type) {
 	case *int:
@@ -107,7 +124,7 @@ func (k key) assignNumber(to any, value string) error {
 	case *time.Duration:
 		*p = time.Duration(n) * unit
 	}
-	return nil
+	return note, nil
 }
 
 // cutUnit splits an interval into its number and unit; a bare number counts hours.

@@ -20,7 +20,7 @@ func (e *examination) certificates() {
 			e.fault("set ssl.keyStore.location, or remove secureClientPort; zooid init -tls writes both", "there is a port for TLS and no key store (ssl.keyStore.location)")
 		}
 		if c.TLS.ClientAuth != "none" && c.TLS.Trust.Location == "" {
-			e.fault("set ssl.trustStore.location to a file with the clients' issuer, or ssl.clientAuth=none", "clients must show certificates, and there is no trust store (ssl.trustStore.location)")
+			e.warn("set ssl.trustStore.location to a file with the clients' issuer, or ssl.clientAuth=none", "clients must show certificates, and there is no trust store (ssl.trustStore.location): anybody's are taken whom this system's authorities know")
 		}
 	}
 	if m := &c.Metrics; m.Provider == config.PrometheusProvider && m.SecurePort >= 0 {
@@ -78,7 +78,7 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 				leaf.NotAfter.Format(time.DateOnly), int(left.Hours()/24))
 		}
 		for _, host := range hosts {
-			if leaf.VerifyHostname(host) != nil {
+			if keystore.NamesHost([]*x509.Certificate{leaf}, nil, host, t.CommonName) != nil {
 				e.fault("issue one with this name, or correct the server line", "%s: the certificate of %s doesn't name %s, at which the others dial this server",
 					t.Keys.Location, name, host)
 			}

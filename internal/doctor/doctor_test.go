@@ -267,7 +267,10 @@ func TestPlanted(t *testing.T) {
 		{"another user's", false, "directories", Fault, "belongs to user",
 			func(s *subject) { s.world.UID = os.Getuid() + 1 }},
 		{"Apache's tree", false, "data", Fault, "Apache ZooKeeper",
-			func(s *subject) { s.must(os.Mkdir(filepath.Join(s.dir, "data", "version-2"), 0o700)) }},
+			func(s *subject) {
+				s.must(os.Mkdir(filepath.Join(s.dir, "data", "version-2"), 0o700))
+				s.write("data/version-2/snapshot.0", "ZKSN")
+			}},
 		{"no data, and none may be made", false, "data", Fault,
 			"db.autocreate=false", func(s *subject) { s.replace("#db.autocreate", "db.autocreate") }},
 		{"log lost", false, "data", Fault, "log", func(s *subject) {

@@ -30,7 +30,7 @@ func (p *Port) Dialled(host string, verifyHost bool) *tls.Config {
 				state.OCSPResponse); err != nil || !verifyHost {
 				return err
 			}
-			return state.PeerCertificates[0].VerifyHostname(host)
+			return NamesHost(state.PeerCertificates, current.trust.certs, host, p.opt.CommonName)
 		},
 	}
 }
@@ -59,10 +59,9 @@ func (p *Port) VerifyPeer(ctx context.Context, state tls.ConnectionState, hosts 
 	if err := p.checkFor(state.PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
 		return fmt.Errorf("it isn't a server's: %w", err)
 	}
-	cert := state.PeerCertificates[0]
 	var errs []error
 	for _, host := range hosts {
-		err := p.verifyName(ctx, host, cert)
+		err := p.verifyName(ctx, host, state.PeerCertificates)
 		if err == nil {
 			return nil
 		}

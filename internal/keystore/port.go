@@ -17,7 +17,9 @@ import (
 // zoo.cfg, without their prefix.
 type Options struct {
 	Keys  Store // keyStore
-	Trust Store // trustStore; the Location may be empty only for ClientAuth none
+	Trust Store // trustStore; the Location may be empty only for ClientAuth none, or with SystemTrust
+	// SystemTrust makes the system's authorities count where there is no trust store, as Java's own do at Apache.
+	SystemTrust bool
 
 	Protocol         string   // protocol: TLSv1.2 or TLSv1.3; "" for both
 	EnabledProtocols []string // enabledProtocols; wins over Protocol
@@ -26,6 +28,7 @@ type Options struct {
 	ClientAuth       string // clientAuth: none, want or need; "" is need
 	VerifyClientHost bool   // clientHostnameVerification: a client's certificate must name its address
 	ReverseDNS       bool   // allowReverseDnsLookup: or the host name of that address
+	CommonName       bool   // hostnameInCommonName: a certificate without names of hosts may name one by that
 	CRL, OCSP        bool   // crl, ocsp: reject revoked certificates
 	CRLFile          string // crlFile: revocation lists in addition to those that certificates name
 
@@ -107,6 +110,8 @@ func NewPort(o Options) (*Port, error) {
 	switch {
 	case o.Keys.Location == "":
 		return nil, errors.New("accept TLS connections: there is no key store; set keyStore.location to a JKS, PKCS12 or PEM file with the server's key and certificate")
+	case o.Trust.Location == "" && p.clientAuth != tls.NoClientCert && o.SystemTrust:
+		p.notes = append(p.notes, "there is no trust store, so that clients are believed whose certificates are of an authority that this system trusts, anybody's; set trustStore.location to a file with the certificate of their issuer")
 	case o.Trust.Location == "" && p.clientAuth != tls.NoClientCert:
 		return nil, errors.New("verify the certificates of clients: there is no trust store; set trustStore.location to a file with the certificate of their issuer, or clientAuth=none to ask for no certificates")
 	}
@@ -121,6 +126,11 @@ func NewPort(o Options) (*Port, error) {
 		return nil, err
 	}
 	p.current.Store(cfg)
+	for _, c := range cfg.Certificates {
+		if byCommonName(c.Leaf) {
+			p.notes = append(p.notes, p.commonNameNote(c.Leaf))
+		}
+	}
 	return p, nil
 }
 
@@ -146,7 +156,7 @@ func (p *Port) build() (*current, error) {
 		chains: chainsOf(certs),
 	}
 	if p.clientAuth != tls.NoClientCert || p.opt.Trust.Location != "" {
-		if c.trust, err = p.opt.Trust.trusted(); err != nil {
+		if c.trust, err = p.trusted(); err != nil {
 			return nil, err
 		}
 		c.ClientCAs = c.trust.pool
@@ -156,6 +166,18 @@ func (p *Port) build() (*current, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// trusted reads the trust store, or what stands for it.
+func (p *Port) trusted() (*trusted, error) {
+	if p.opt.Trust.Location != "" || !p.opt.SystemTrust {
+		return p.opt.Trust.trusted()
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("read the system's authorities, as there is no trust store: %w", err)
+	}
+	return &trusted{pool: pool}, nil
 }
 
 // forClient returns the configuration for one connection.
@@ -176,7 +198,7 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if !p.opt.VerifyClientHost {
 			return nil
 		}
-		return p.verifyHost(hello, state.PeerCertificates[0])
+		return p.verifyAddr(hello.Context(), hello.Conn.RemoteAddr(), state.PeerCertificates)
 	}
 	return cfg, nil
 }
@@ -211,29 +233,35 @@ func (p *Port) checkFor(shown []*x509.Certificate, usage x509.ExtKeyUsage) error
 	return err
 }
 
-// verifyHost checks that a client's certificate names the address it comes from.
-func (p *Port) verifyHost(hello *tls.ClientHelloInfo, cert *x509.Certificate) error {
-	return p.verifyAddr(hello.Context(), hello.Conn.RemoteAddr(), cert)
+// commonNameNote says what becomes of the port's own certificate, which names its host by its common name alone.
+func (p *Port) commonNameNote(cert *x509.Certificate) string {
+	if p.opt.CommonName {
+		return fmt.Sprintf("the certificate %.100q in %s names its host by its common name alone, as old ones do; programs other than Java's and these servers don't take that. Issue one with a subject alternative name",
+			cert.Subject.CommonName, p.opt.Keys.Location)
+	}
+	return fmt.Sprintf("the certificate %.100q in %s names its host by its common name alone, which doesn't count: others won't believe that it is this host's. Issue one with a subject alternative name",
+		cert.Subject.CommonName, p.opt.Keys.Location)
 }
 
 // verifyAddr checks that a certificate names an address, or with ReverseDNS the host name of the address.
-func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, cert *x509.Certificate) error {
+func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, chain []*x509.Certificate) error {
 	host, _, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return fmt.Errorf("verify the host of a client: %w", err)
 	}
-	return p.verifyName(ctx, host, cert)
+	return p.verifyName(ctx, host, chain)
 }
 
 // verifyName checks that a certificate names a host, or with ReverseDNS the host name of an address.
-func (p *Port) verifyName(ctx context.Context, host string, cert *x509.Certificate) error {
-	wrong := cert.VerifyHostname(host)
+func (p *Port) verifyName(ctx context.Context, host string, chain []*x509.Certificate) error {
+	issuers := p.current.Load().trust.certs
+	wrong := NamesHost(chain, issuers, host, p.opt.CommonName)
 	if wrong == nil || !p.opt.ReverseDNS || net.ParseIP(host) == nil {
 		return wrong
 	}
 	names, err := p.lookUp(ctx, host)
 	for _, name := range names {
-		if cert.VerifyHostname(name) == nil {
+		if NamesHost(chain, issuers, name, p.opt.CommonName) == nil {
 			return nil
 		}
 	}

@@ -190,19 +190,33 @@ type Kerberos struct {
 	Keytab    string // keyTab; "" with a ticket cache
 	Principal string // principal
 	Cache     string // ticketCache; "" for the default one
+	// Dispensable says that Java's login succeeds even if this module's doesn't, because of the section's
+	// DigestLoginModule, whose login always succeeds.
+	Dispensable bool
 }
 
 // Kerberos returns the Kerberos options of the section, or nil if it has no Kerberos module.
 func (s Section) Kerberos() *Kerberos {
-	for _, m := range s.Modules {
+	for i, m := range s.Modules {
 		if !m.isKerberos() {
 			continue
 		}
-		k := &Kerberos{Principal: m.option("principal"), Cache: m.option("ticketCache")}
+		k := &Kerberos{Principal: m.option("principal"), Cache: m.option("ticketCache"), Dispensable: s.goesOnWithout(i)}
 		if m.option("useKeyTab") == "true" {
 			k.Keytab = strings.TrimPrefix(m.option("keyTab"), "file:")
 		}
 		return k
 	}
 	return nil
+}
+
+// goesOnWithout reports whether a login by the section succeeds if module i's doesn't, by the rules of Java's
+// javax.security.auth.login.Configuration.
+func (s Section) goesOnWithout(i int) bool {
+	digest := func(m Module) bool { return m.Class == digestModule }
+	if slices.ContainsFunc(s.Modules[:i], func(m Module) bool { return digest(m) && m.Flag == "sufficient" }) {
+		return true // it isn't asked
+	}
+	may := s.Modules[i].Flag == "optional" || s.Modules[i].Flag == "sufficient"
+	return may && slices.ContainsFunc(s.Modules, digest)
 }

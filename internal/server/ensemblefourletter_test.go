@@ -67,3 +67,31 @@ func TestWordsByRole(t *testing.T) {
 		t.Errorf("%d servers lead", leaders)
 	}
 }
+
+// TestWordsOfAnEnsembleOfOne: a server that is its ensemble's only one (standaloneEnabled=false) leads it, as at
+// Apache.
+func TestWordsOfAnEnsembleOfOne(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.lines(7)
+	o := c.options(7, 7)
+	o.FourLetterWords = []string{"*"}
+	o.Shown = ShownEnsemble{InitLimit: 10, SyncLimit: 5, QuorumPorts: "1", ElectionPorts: "3"}
+	c.openAll([]Options{o})
+	writes(t, c.clients[7], "/w")
+	word := func(name string) string {
+		conn, err := net.Dial("tcp", c.clients[7])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ask(t, conn, name)
+	}
+	for name, want := range map[string]string{
+		"srvr": `(?m)^Mode: leader$`, "stat": `(?m)^Mode: leader$`, "mntr": "(?m)^zk_server_state\tleader$",
+		"conf": `(?s)\nserverId=7\ninitLimit=10\n.*\nelectionPort=3\nquorumPort=1\npeerType=0\nmembership: \n7 .*\nversion=`,
+	} {
+		if got := word(name); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%s doesn't match %s:\n%s", name, want, got)
+		}
+	}
+}

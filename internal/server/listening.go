@@ -189,7 +189,7 @@ func (s *Server) moveClients(addr string, secure bool) error {
 	case addr == "" || len(own) > 1 || secure && s.opt.Secure.TLS == nil || len(own) == 1 && isAt(own[0], addr):
 		return nil
 	case len(own) == 0:
-		l, err := s.listenForClients(addr)
+		l, err := s.listenForClients(addr, 0)
 		if err != nil {
 			return err
 		}
@@ -198,11 +198,11 @@ func (s *Server) moveClients(addr string, secure bool) error {
 		return nil
 	}
 	old := own[0]
-	l, err := s.listenForClients(addr)
+	l, err := s.listenForClients(addr, 0)
 	if err != nil && portOf(old.Addr().String()) == portOf(addr) {
 		socket.CloseListener(old.Listener) // the old listener is in the way: one of the two is an address of all interfaces
-		if l, err = s.listenForClients(addr); err != nil {
-			back, lost := s.listenForClients(old.Addr().String())
+		if l, err = s.listenForClients(addr, 0); err != nil {
+			back, lost := s.listenForClients(old.Addr().String(), 0)
 			if lost != nil {
 				s.forgetPort(old)
 				return fmt.Errorf("%w; nor can it go back: %w", err, lost)

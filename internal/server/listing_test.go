@@ -106,7 +106,7 @@ func TestModes(t *testing.T) {
 		mode, peerState string
 	}{
 		{1, nil, true, "standalone", ""},
-		{1, three[:1], true, "standalone", ""},
+		{1, three[:1], true, "leader", "leading - broadcast"},
 		{1, three, true, "leader", "leading - broadcast"},
 		{1, three, false, "follower", "following - broadcast"},
 		{3, three, false, "observer", "observing - broadcast"},

@@ -16,9 +16,10 @@ func TestMode(t *testing.T) {
 		leads             bool
 		want              string
 	}{
-		"alone":          {nil, []uint64{1}, nil, true, fourletter.ModeStandalone},
-		"grown from one": {nil, []uint64{1, 2, 3}, nil, true, fourletter.ModeLeader},
-		"grown, follows": {[]Member{member(1, false)}, []uint64{1, 2, 3}, nil, false, fourletter.ModeFollower},
+		"alone":              {nil, []uint64{1}, nil, true, fourletter.ModeStandalone},
+		"an ensemble of one": {[]Member{member(1, false)}, []uint64{1}, nil, true, fourletter.ModeLeader},
+		"grown from one":     {nil, []uint64{1, 2, 3}, nil, true, fourletter.ModeLeader},
+		"grown, follows":     {[]Member{member(1, false)}, []uint64{1, 2, 3}, nil, false, fourletter.ModeFollower},
 		"demoted": {
 			[]Member{member(1, false), member(2, false), member(3, false)}, []uint64{2, 3}, []uint64{1}, false,
 			fourletter.ModeObserver,

@@ -74,8 +74,11 @@ type Options struct {
 	JoinsOnly bool
 	// Membership says how to read membership texts; the zero value refuses reconfig.
 	Membership Membership
-	// Stop, if not nil, aborts an Open that waits for peers when the channel is closed.
+	// Stop, if not nil, aborts an Open that waits for peers, or for a name, when the channel is closed.
 	Stop <-chan struct{}
+	// BindRetries is how often Open tries again, once a second, to listen at a host whose name isn't known yet;
+	// negative for ever (electionPortBindRetry).
+	BindRetries int
 	// PeerListen is where this server listens for its peers.
 	PeerListen string
 	PeerTLS    PeerTLS // TLS among servers; Open sets its Keys

@@ -28,7 +28,7 @@ func (s *Server) openPrejoin() error {
 	w := &prejoin{listeners: map[string]net.Listener{}, stopped: make(chan struct{})}
 	s.prejoin = w
 	for _, addr := range slices.Concat(s.opt.Listen, s.opt.Secure.Listen) {
-		l, err := s.listenForClients(addr)
+		l, err := s.listenForClients(addr, s.opt.BindRetries)
 		if err != nil {
 			s.endPrejoin()
 			s.closePrejoin()

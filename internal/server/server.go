@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -354,12 +353,17 @@ func listenForPeers(opt Options) (net.Listener, error) {
 	if len(opt.Members) == 0 {
 		return nil, nil
 	}
-	l, err := net.Listen("tcp", opt.PeerListen)
+	l, err := opt.binder(net.ListenConfig{}).Listen(opt.PeerListen)
 	if err != nil {
 		return nil, runbook.Errorf("ZD-1103", "listen for peers on %s: %w (is another server running there? does the server.%d line name this host?)",
 			opt.PeerListen, err, opt.ID)
 	}
 	return l, nil
+}
+
+// binder returns what opens the ports of a server that starts.
+func (o *Options) binder(config net.ListenConfig) *socket.Binder {
+	return &socket.Binder{Config: config, Retries: o.BindRetries, Stop: o.Stop, Waiting: socket.LogWaiting(o.Log)}
 }
 
 // fail makes Failed deliver err, after which the server can't go on, for example because its log
@@ -430,7 +434,7 @@ func (s *Server) listenOn(addr, what string, secure bool) error {
 	l := s.prejoinListener(addr)
 	if l == nil {
 		var err error
-		if l, err = s.listenForClients(addr); err != nil {
+		if l, err = s.listenForClients(addr, s.opt.BindRetries); err != nil {
 			return err
 		}
 	}
@@ -443,13 +447,15 @@ func (s *Server) listenOn(addr, what string, secure bool) error {
 // TLS.
 var acceptingClients = map[bool]string{false: "accepting clients", true: "accepting clients over TLS"}
 
-func (s *Server) listenForClients(addr string) (net.Listener, error) {
+func (s *Server) listenForClients(addr string, retries int) (net.Listener, error) {
 	config := net.ListenConfig{KeepAlive: -1}
 	if s.opt.TCPKeepAlive {
 		// -1 leaves the value to the system.
 		config.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: -1, Interval: -1, Count: -1}
 	}
-	l, err := config.Listen(context.Background(), "tcp", addr)
+	binder := s.opt.binder(config)
+	binder.Retries = retries
+	l, err := binder.Listen(addr)
 	if err != nil {
 		return nil, runbook.Errorf("ZD-1104", "listen for clients on %s: %w (is another server running there?)", addr, err)
 	}

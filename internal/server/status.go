@@ -65,7 +65,7 @@ func (s *Server) mode(leads bool) (mode, peerState string) {
 // modeOf returns the role by the membership in force, or by the configured one if the server isn't
 // in the membership yet.
 func modeOf(self uint64, members []Member, voters, observers []uint64, leads bool) (mode, peerState string) {
-	if len(members) <= 1 && len(voters)+len(observers) <= 1 {
+	if len(members) == 0 && len(voters)+len(observers) <= 1 {
 		return fourletter.ModeStandalone, ""
 	}
 	observes := slices.Contains(observers, self)
@@ -155,7 +155,7 @@ func (s *Server) Configuration() fourletter.Configuration {
 	if c.Backlog == 0 {
 		c.Backlog = -1
 	}
-	if len(s.opt.Members) > 1 {
+	if len(s.opt.Members) > 0 {
 		st := s.Status()
 		c.ServerID, c.Ensemble, c.Shown, c.Observer = int64(s.opt.ID), true, s.opt.Shown, st.Mode == fourletter.ModeObserver
 		if st.Mode != fourletter.ModeReadOnly {

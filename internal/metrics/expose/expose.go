@@ -139,10 +139,10 @@ func Serve(l net.Listener, handler http.Handler, log *slog.Logger) {
 	}
 }
 
-// Listen opens the port of the endpoint, with TLS as t says; a nil t means no TLS.
-func Listen(host string, port int, t *socket.TLS) (net.Listener, error) {
+// Listen opens the port of the endpoint with b, and with TLS as t says; a nil t means no TLS.
+func Listen(b *socket.Binder, host string, port int, t *socket.TLS) (net.Listener, error) {
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
-	l, err := net.Listen("tcp", addr)
+	l, err := b.Listen(addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for Prometheus on %s: %w (is another server's endpoint there? metricsProvider.httpPort and httpsPort choose the port)",
 			addr, err)

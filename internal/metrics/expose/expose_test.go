@@ -20,6 +20,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/metrics/expose"
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the transcripts in testdata anew")
@@ -253,7 +254,7 @@ func TestScrapesAreLimited(t *testing.T) {
 // TestLongHeaders: a request with more headers than are read is refused.
 func TestLongHeaders(t *testing.T) {
 	t.Parallel()
-	l, err := expose.Listen("127.0.0.1", 0, nil)
+	l, err := expose.Listen(&socket.Binder{}, "127.0.0.1", 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +281,7 @@ func TestLongHeaders(t *testing.T) {
 func TestConnectionsMax(t *testing.T) {
 	t.Parallel()
 	const most = 100 // connectionsMax
-	l, err := expose.Listen("127.0.0.1", 0, nil)
+	l, err := expose.Listen(&socket.Binder{}, "127.0.0.1", 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -290,6 +290,9 @@ func readVersion(r io.Reader) (version byte, err error) {
 func (t *transport) letIn(raw net.Conn, a arrival) {
 	id := a.hello.from
 	if id == t.id || !t.certified(a) && !t.keys.admits(id) {
+		if t.keys.agreeing() {
+			return // it is about to adopt the secret, too, unless it says the same later
+		}
 		if t.logRate.due(fmt.Sprintf("let in %d", id), time.Now()) {
 			t.log.Warn("a server asks to be let in and doesn't know the ensemble's secret: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile",
 				"server", id, "from", raw.RemoteAddr().String())

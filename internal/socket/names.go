@@ -1,0 +1,75 @@
+package socket
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"syscall"
+	"time"
+)
+
+// A Binder listens at addresses whose hosts may be names. The record of a name may appear, or be corrected, after the
+// server has started: when a machine boots before it has DNS, and when a container gets a new address. Then Listen
+// tries again. An address that another process has, or that is given by number, is an error at once.
+type Binder struct {
+	// Config is how listeners are opened.
+	Config net.ListenConfig
+	// Retries is how often Listen tries again; negative for until Stop is closed.
+	Retries int
+	// Stop ends Listen, if it isn't nil.
+	Stop <-chan struct{}
+	// Waiting is called once by each call of Listen that tries again; nil for nobody.
+	Waiting func(addr string, err error)
+
+	open  func(addr string) (net.Listener, error) // for tests; nil for Config
+	pause time.Duration                           // for tests; 0 for bindPause
+}
+
+// bindPause is the time between two attempts, as at Apache.
+const bindPause = time.Second
+
+// Listen listens for TCP connections at addr. It blocks while the name is not known, as often as Retries says.
+func (b *Binder) Listen(addr string) (net.Listener, error) {
+	open, pause := b.open, b.pause
+	if open == nil {
+		open = func(addr string) (net.Listener, error) { return b.Config.Listen(context.Background(), "tcp", addr) }
+	}
+	if pause == 0 {
+		pause = bindPause
+	}
+	again := time.NewTicker(pause)
+	defer again.Stop()
+	for tried := 0; ; tried++ {
+		l, err := open(addr)
+		if err == nil || !notYetNamed(addr, err) || b.Retries >= 0 && tried >= b.Retries {
+			return l, err
+		}
+		if tried == 0 && b.Waiting != nil {
+			b.Waiting(addr, err)
+		}
+		select {
+		case <-again.C:
+		case <-b.Stop:
+			return nil, err
+		}
+	}
+}
+
+// notYetNamed reports whether err may pass as soon as a resolver knows addr's host, or its present address.
+func notYetNamed(addr string, err error) bool {
+	host, _, splitErr := net.SplitHostPort(addr)
+	if splitErr != nil || host == "" || net.ParseIP(host) != nil {
+		return false
+	}
+	var unknown *net.DNSError
+	return errors.As(err, &unknown) || errors.Is(err, syscall.EADDRNOTAVAIL)
+}
+
+// LogWaiting returns a Binder's Waiting that says so in log.
+func LogWaiting(log *slog.Logger) func(addr string, err error) {
+	return func(addr string, err error) {
+		log.Warn("the name of an address to listen at isn't known yet, or is that of another machine; the server asks again every second",
+			"address", addr, "err", err, "code", "ZD-1150")
+	}
+}
