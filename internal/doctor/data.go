@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/recovery"
@@ -20,8 +21,8 @@ import (
 func (e *examination) data() {
 	s := &e.cfg.Storage
 	for _, dir := range e.dirs() {
-		theirs := filepath.Join(dir, "version-2")
-		if st, err := os.Stat(theirs); err == nil && st.IsDir() && !storage.InUse(dir) {
+		theirs := filepath.Join(dir, apachefiles.Version2)
+		if apachefiles.HoldsTree(dir) && !storage.InUse(dir) {
 			e.fault("import it, with its sessions, ephemeral znodes and zxids, once Apache has stopped (zooid import), or move the running ensemble (zooid migrate switch): docs/migration.md",
 				"%s holds the tree of an Apache ZooKeeper server, which would not be served", theirs)
 		}

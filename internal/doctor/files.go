@@ -10,14 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-<<<<<<< HEAD
-=======
-
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
-	"github.com/zooid-project/zooid/internal/quorum/peer"
-	"github.com/zooid-project/zooid/internal/recovery"
-	"github.com/zooid-project/zooid/internal/storage"
->>>>>>> dropin
 )
 
 // dirs returns the data directory and, if it is another one, the log's directory.
@@ -74,57 +66,6 @@ func (e *examination) directories() {
 	}
 }
 
-<<<<<<< HEAD
-=======
-// data reports contents of the directories that keep the server from running, or that need attention.
-func (e *examination) data() {
-	s := &e.cfg.Storage
-	for _, dir := range e.dirs() {
-		theirs := filepath.Join(dir, apachefiles.Version2)
-		if apachefiles.HoldsTree(dir) && !storage.InUse(dir) {
-			e.fault("import it, with its sessions, ephemeral znodes and zxids, once Apache has stopped (zooid import), or move the running ensemble (zooid migrate switch): docs/migration.md",
-				"%s holds the tree of an Apache ZooKeeper server, which would not be served", theirs)
-		}
-		if folders, _ := filepath.Glob(filepath.Join(dir, "aside-*")); len(folders) > 0 {
-			e.warn("look at them, and remove those of no more use", "%s holds %d folders of data that was set aside: %s", dir,
-				len(folders), filepath.Base(folders[0]))
-		}
-	}
-	if recovery.Begun(s.DataDir, s.DataLogDir) {
-		e.fault("run zooid recover -new-ensemble again with this zoo.cfg: it finishes", "a recovery of %s was cut short",
-			s.DataDir)
-		return
-	}
-	if reports, err := storage.Reports(storage.OS{}, s.DataLogDir); err == nil && len(reports) > 0 {
-		last := reports[len(reports)-1]
-		skips, err := storage.Skips(storage.OS{}, s.DataLogDir, 0)
-		if err != nil || !slices.ContainsFunc(skips, func(k storage.Skip) bool { return k.Index == last.Index }) {
-			e.fault("read entry-*.report beside the log, upgrade if a version mends it, or decide by zooid skip-entry", "this server stopped at log entry %d, which can't be applied",
-				last.Index)
-		}
-	}
-	for _, dir := range e.dirs() {
-		if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-			return // directories has reported it
-		}
-	}
-	_, err := storage.ReadIdentity(storage.OS{}, s.DataDir, s.DataLogDir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && !s.CreateDB && !e.marked("initialize"):
-		e.fault("mount the data's disk; for a new server, or one that lost its disk, permit one start: touch "+
-			filepath.Join(s.DataDir, "initialize"), "%s holds no data, and db.autocreate=false forbids beginning with an empty tree",
-			s.DataDir)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		e.fault("bring back what is missing, or empty both directories but for myid: the server then takes its data from the others",
-			"%v", err)
-	case err == nil:
-		if _, err := os.Stat(filepath.Join(s.DataLogDir, peer.NoteName)); err == nil {
-			e.warn("wait until it has caught up (zooid status); it has no vote before", "this server is joining the ensemble")
-		}
-	}
-}
-
->>>>>>> dropin
 func (e *examination) marked(name string) bool {
 	_, err := os.Stat(filepath.Join(e.cfg.Storage.DataDir, name))
 	return err == nil
