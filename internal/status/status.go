@@ -30,8 +30,8 @@ const help = `usage: zooid status [-json] [TLS flags] [zoo.cfg] [-D name=value]â
 Asks every server of the ensemble how it is, says in one line how the ensemble
 is, and prints a line for each server, what needs attention first. The file is
 any server's zoo.cfg, or a membership file that holds nothing but server lines
-with client ports. Without either it asks 127.0.0.1:2181. Apache ZooKeeper's
-servers answer too.
+with client ports. Without either it asks the servers of the profile (-profile)
+or of ZOOID_SERVER, or else 127.0.0.1:2181. Apache ZooKeeper's servers answer too.
 
 It uses the four-letter words srvr, which every server answers, and mntr and
 dirs for sessions and disk, which must be allowed by
@@ -42,7 +42,7 @@ server line (server.2=host:2888:3888;2181), or name the servers. Of a file with
 clientPort alone, every server is taken to have that port.
 
 Servers that take TLS alone are asked with the flags of zooid cli: -tls-ca,
--tls-cert, -tls-key, -tls-password-file, -client-configuration and others.
+-tls-cert, -tls-key, -tls-password-file, -client-configuration, -profile and others.
 
 LAG is in changes: what the leader had half a second ago and the server still
 has not. EPOCH and ZXID are those of the last change applied.
@@ -111,6 +111,13 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			return exitUnknown
 		default:
 			file = a
+		}
+	}
+	if file == "" && len(defs) == 0 {
+		var err error
+		if file, err = access.Servers(); err != nil {
+			fmt.Fprintln(stderr, "zooid status:", err)
+			return exitUnknown
 		}
 	}
 	rows, err := serversToAsk(file, defs)
