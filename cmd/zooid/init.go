@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 )
 
 const initHelp = `usage: zooid init [-dir DIRECTORY] [-tls] [-client-port PORT] [-at PATH] [-servers HOST,…] [HOST[:PORT[:PORT]]…]
+       zooid init -add ID [-dir DIRECTORY] [-client-port PORT] [-at PATH] HOST[:PORT[:PORT]]
 
 Writes what new servers begin with into DIRECTORY/ID for each of them: a zoo.cfg with
 comments, and for an ensemble the file myid in its data directory and the file secret, by
@@ -30,6 +32,9 @@ it. Nothing is ever written over.
   -client-port PORT  2181, or 2281 with -tls
   -at PATH           where each server will find its folder, such as /etc/zooid; without it
                      the server must run in it
+  -add ID            one more server for the ensemble in DIRECTORY: its folder, with the
+                     secret, the server lines and by DIRECTORY/ca a certificate. It needs the
+                     folder of one of the servers, and says what to do next
 `
 
 // dirDefault is the directory that init writes to by default.
@@ -46,6 +51,7 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&o.TLS, "tls", false, "")
 	flags.StringVar(&o.At, "at", "", "")
 	servers := flags.String("servers", "", "")
+	add := flags.Int("add", 0, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
@@ -58,6 +64,9 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 		}
 		o.Hosts = strings.Split(*servers, ",")
 	}
+	if given(flags, "add") {
+		return addServer(o, *add, given(flags, "tls"), stdout, stderr)
+	}
 	folders, err := setup.Write(o)
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid init:", errorText(err))
@@ -66,6 +75,44 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 	for _, folder := range folders {
 		fmt.Fprintln(stdout, "wrote", folder)
 	}
-	fmt.Fprintln(stdout, "copy each server's folder to its machine, readable for its user alone, and run in it: zooid doctor zoo.cfg && zooid server zoo.cfg")
+	if o.TLS {
+		fmt.Fprintf(stdout, "as the superuser: ZOOID_CONFIG=%s zooid cli -profile %s\n", filepath.Join(o.Dir, "client",
+			"profile"),
+			setup.ProfileName)
+	}
+	fmt.Fprintln(stdout,
+		"copy each server's folder to its machine, readable for its user alone, and run in it: zooid doctor zoo.cfg && zooid server zoo.cfg")
+	return 0
+}
+
+// given reports whether a flag is on the command line.
+func given(flags *flag.FlagSet, name string) (is bool) {
+	flags.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
+}
+
+// addServer writes the files of one more server, and says how the ensemble takes it in.
+func addServer(o setup.Options, id int, tls bool, stdout, stderr io.Writer) int {
+	if tls {
+		fmt.Fprintln(stderr, "zooid init: -tls isn't for -add: whether servers talk TLS is what the others' server lines say")
+		return 2
+	}
+	a, err := setup.Add(o, id)
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid init:", errorText(err))
+		return 1
+	}
+	shell := "zooid cli -server " + a.Others + " -auth SCHEME:CREDENTIAL"
+	if a.TLS {
+		shell = fmt.Sprintf("ZOOID_CONFIG=%s zooid cli -profile %s", filepath.Join(o.Dir, "client", "profile"),
+			setup.ProfileName)
+	}
+	fmt.Fprintf(stdout, `wrote %s
+1. copy it to its machine, readable for its user alone; what you have changed in the others' zoo.cfg, change in it too
+2. run in it: zooid doctor zoo.cfg && zooid server zoo.cfg; the server follows without a vote, and serves clients
+3. give it a vote, as the superuser (the servers need reconfigEnabled=true):
+   %s reconfig -add '%s'
+4. add it to the servers that clients know
+`, a.Folder, shell, a.Line)
 	return 0
 }

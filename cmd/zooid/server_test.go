@@ -16,7 +16,7 @@ func TestCommandLine(t *testing.T) {
 	}{
 		{"", 2, "usage:"}, {"help", 0, "server"}, {"nonsense", 2, `no command "nonsense"`}, {"version", 0, "zooid"},
 		{"server -h", 0, "zoo.cfg"}, {"server -x", 2, "-x"}, {"server /does/not/exist", 2, "/does/not/exist"},
-		{"log", 2, "DATADIR"},
+		{"log", 2, "DATADIR"}, {"cert -h", 0, "issue server"}, {"cert", 2, "none of issue"},
 	} {
 		var out bytes.Buffer
 		code := run(strings.Fields(c.args), &out, &out)

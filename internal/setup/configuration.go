@@ -34,6 +34,8 @@ func (o *Options) configuration(s *server, all []server) string {
 		p("ssl.keyStore.location=%s", o.at("server.pem"))
 		p("ssl.trustStore.location=%s", o.at("ca.pem"))
 		p("ssl.clientAuth=need")
+		p("# Certificates that were revoked (zooid cert revoke writes the list; put the new one here, at any time).")
+		p("ssl.crlFile=%s", o.at(listFile))
 	case s.line == "":
 		p("# Clients connect here. This address is this machine's alone; 0.0.0.0 stands for all of its addresses.")
 		p("# Set up TLS (zooid init -tls) before others can reach it.")
@@ -69,6 +71,7 @@ func (o *Options) configuration(s *server, all []server) string {
 		p("sslQuorum=true")
 		p("ssl.quorum.keyStore.location=%s", o.at("server.pem"))
 		p("ssl.quorum.trustStore.location=%s", o.at("ca.pem"))
+		p("ssl.quorum.crlFile=%s", o.at(listFile))
 	}
 	p("")
 	p("# The servers: host, port of the quorum, port of elections (unused), then that of clients%s.",

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// secured is an ensemble of init -tls whose servers run as processes.
+type secured struct {
+	t     *testing.T
+	dir   string
+	ports []int // three of each server: its peers', an unused one, and its clients'
+}
+
+func (s *secured) host(id int) string {
+	return fmt.Sprintf("127.0.0.1:%d:%d", s.ports[3*id-3], s.ports[3*id-2])
+}
+
+func (s *secured) clients(id int) string { return fmt.Sprintf("127.0.0.1:%d", s.ports[3*id-1]) }
+
+// start runs the server in a folder until the test ends.
+func (s *secured) start(id int) {
+	folder := filepath.Join(s.dir, fmt.Sprint(id))
+	log, err := os.Create(filepath.Join(folder, "log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(os.Args[0])
+	cmd.Dir, cmd.Env, cmd.Stderr = folder, append(os.Environ(), "ZOOID_TEST_ARGS=server zoo.cfg"), log
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		killed := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+		cmd.Wait()
+		killed.Stop()
+		if s.t.Failed() {
+			s.t.Logf("server %d:\n%s", id, s.log(id))
+		}
+	})
+}
+
+func (s *secured) log(id int) []byte {
+	text, _ := os.ReadFile(filepath.Join(s.dir, fmt.Sprint(id), "log"))
+	return text
+}
+
+// replace puts a copy of a file in the place of a server's, as docs/operations.md says.
+func (s *secured) replace(id int, name, with string) {
+	s.t.Helper()
+	text, err := os.ReadFile(with)
+	place := filepath.Join(s.dir, fmt.Sprint(id), name)
+	if err := errors.Join(err, os.WriteFile(place+".new", text, 0o600), os.Rename(place+".new", place)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// withProfile runs a command of zooid with the profiles of the folder client.
+func (s *secured) withProfile(args string) (string, error) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS="+args, "ZOOID_CONFIG="+filepath.Join(s.dir, "client", "profile"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// enters reports whether the holder of a key and certificate gets an answer at a port for clients.
+func (s *secured) enters(ctx context.Context, id int, own string) bool {
+	cert, err := tls.LoadX509KeyPair(own, own)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	roots := clientTLS(s.t, filepath.Join(s.dir, "client")).RootCAs
+	c, err := (&tls.Dialer{Config: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}}}).DialContext(ctx,
+		"tcp", s.clients(id))
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	fmt.Fprint(c, "ruok")
+	answer := make([]byte, 4)
+	n, _ := c.Read(answer)
+	return n > 0
+}
+
+// until waits for what must come to be.
+func until(ctx context.Context, t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for !is() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("never: %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// TestCertificatesAtWork issues certificates for a running ensemble. An application's lets its holder in as a client
+// who is no superuser, and not as a server, although it has the ensemble's secret; once it is revoked, nobody enters
+// with it. A server that init -add has written joins and gets a vote.
+func TestCertificatesAtWork(t *testing.T) {
+	t.Parallel()
+	s := &secured{t: t, dir: filepath.Join(t.TempDir(), "new"), ports: freeport.Take(t, 12)}
+	if _, err := setup.Write(setup.Options{
+		Dir: s.dir, Hosts: []string{s.host(1), s.host(2), s.host(3)}, ClientPorts: []int{s.ports[2], s.ports[5],
+			s.ports[8]}, TLS: true,
+		Now: time.Now(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for id := 1; id <= 3; id++ {
+		file := filepath.Join(s.dir, fmt.Sprint(id), "zoo.cfg")
+		text, err := os.ReadFile(file)
+		if err := errors.Join(err, os.WriteFile(file, append(text, "reconfigEnabled=true\nauth.recheckSeconds=1\n"...),
+			0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, text := runZooid("cert", "issue", "-dir", s.dir, "app", "orders"); code != 0 || !strings.Contains(text,
+		"x509:CN=orders") {
+		t.Fatalf("%d, %s", code, text)
+	}
+	own := filepath.Join(s.dir, "apps", "orders", "app.pem")
+	third, err := os.ReadFile(filepath.Join(s.dir, "3", "server.pem"))
+	right := filepath.Join(s.dir, "right.pem")
+	if err := errors.Join(err, os.WriteFile(right, third, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.replace(3, "server.pem", own) // whoever runs server 3 has all but a server's certificate
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	s.start(1)
+	s.start(2)
+	root, err := zk.Open(ctx, s.clients(1)+","+s.clients(2), zk.Options{TLSConfig: clientTLS(t, filepath.Join(s.dir,
+		"client"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	theirs := []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "x509", ID: "CN=orders"}}}
+	if _, err := root.Create(ctx, "/orders", nil, zk.ModePersistent, theirs); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("peer", func(t *testing.T) {
+		s.start(3)
+		until(ctx, t, "server 3 is refused for its certificate", func() bool {
+			return bytes.Contains(append(s.log(1), s.log(2)...), []byte("incompatible key usage"))
+		})
+		if bytes.Contains(s.log(3), []byte("serving clients")) {
+			t.Error("server 3 serves, with an application's certificate")
+		}
+		s.replace(3, "server.pem", right)
+		until(ctx, t, "server 3 joins with its own certificate", func() bool {
+			return s.enters(ctx, 3, filepath.Join(s.dir, "client", "client.pem"))
+		})
+	})
+	cert, err := tls.LoadX509KeyPair(own, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := clientTLS(t, filepath.Join(s.dir, "client"))
+	config.Certificates = []tls.Certificate{cert}
+	app, err := zk.Open(ctx, s.clients(1)+","+s.clients(2), zk.Options{TLSConfig: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer app.Close()
+	if _, err := app.Set(ctx, "/orders", []byte("x"), -1); err != nil {
+		t.Errorf("the application writes its own: %v", err)
+	}
+	if _, err := app.Create(ctx, "/other", nil, zk.ModePersistent, theirs); !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("the application writes what is the superuser's: %v", err)
+	}
+	if code, text := runZooid("cert", "revoke", "-dir", s.dir, "orders"); code != 0 || !strings.Contains(text,
+		"crl.pem.new") {
+		t.Fatalf("%d, %s", code, text)
+	}
+	for id := 1; id <= 3; id++ {
+		if !s.enters(ctx, id, own) {
+			t.Errorf("server %d refuses a certificate before it has the list", id)
+		}
+		s.replace(id, "crl.pem", filepath.Join(s.dir, "ca", "crl.pem"))
+		if s.enters(ctx, id, own) {
+			t.Errorf("server %d lets in who has a revoked certificate", id)
+		}
+		if !s.enters(ctx, id, filepath.Join(s.dir, "client", "client.pem")) {
+			t.Errorf("server %d lets nobody in", id)
+		}
+	}
+	until(ctx, t, "who is connected with a revoked certificate is closed", func() bool {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, _, err := app.Get(short, "/orders")
+		return err != nil
+	})
+	s.grow(ctx, root)
+}
+
+// grow adds server 4, by what init -add writes and prints.
+func (s *secured) grow(ctx context.Context, root *zk.Client) {
+	t := s.t
+	code, text := runZooid("init", "-add", "4", "-dir", s.dir, "-client-port", fmt.Sprint(s.ports[11]), s.host(4))
+	_, line, ok := strings.Cut(text, "reconfig -add '")
+	line, _, _ = strings.Cut(line, "'")
+	if code != 0 || !ok || !strings.HasPrefix(line, "server.4=127.0.0.1:") {
+		t.Fatalf("%d, %s", code, text)
+	}
+	s.start(4)
+	own := filepath.Join(s.dir, "client", "client.pem")
+	until(ctx, t, "server 4 follows", func() bool { return s.enters(ctx, 4, own) })
+	until(ctx, t, "server 4 has a vote", func() bool { // by the command that was printed
+		text, err := s.withProfile("cli -profile ensemble reconfig -add " + line)
+		return err == nil && strings.Contains(text, line[:len("server.4=127.0.0.1:")])
+	})
+	if text, _ := s.withProfile("status -profile ensemble"); !strings.Contains(text, s.clients(1)) ||
+		strings.Contains(text, "-tls-ca") {
+		t.Errorf("status says %s", text)
+	}
+	if _, err := root.Set(ctx, "/orders", []byte("y"), -1); err != nil {
+		t.Error(err)
+	}
+}
