@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 const certHelp = `usage: zooid cert issue [-dir DIR] [-days N] server HOST…
@@ -65,7 +66,7 @@ func runCert(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if err := c.run(time.Now(), stdout); err != nil {
-		fmt.Fprintln(stderr, "zooid cert "+c.action+":", errorText(err))
+		fmt.Fprintln(stderr, "zooid cert "+c.action+":", terminal.Visible(errorText(err)))
 		return 1
 	}
 	return 0
@@ -212,7 +213,7 @@ func printIssued(c setup.Certificate, stdout io.Writer) {
 	fmt.Fprintf(stdout, "wrote %s: %s of %s until %s, serial number %s\n", c.Folder,
 		map[string]string{"server": "the server's certificate", "application": "the application's certificate",
 			"superuser": "the superuser's certificate"}[c.Usage],
-		c.Name, c.Until.UTC().Format(time.DateOnly), c.Serial)
+		terminal.OneLine(c.Name), c.Until.UTC().Format(time.DateOnly), c.Serial)
 	if c.Usage == "server" {
 		fmt.Fprintln(stdout,
 			"copy server.pem beside the server's own as server.pem.new, readable for its user alone, and rename it: mv server.pem.new server.pem")
@@ -228,7 +229,7 @@ func (c *certCall) revoke(now time.Time, stdout io.Writer) error {
 		return err
 	}
 	for _, one := range revoked {
-		fmt.Fprintf(stdout, "revoked %s (%s), serial number %s\n", one.Name, one.Usage, one.Serial)
+		fmt.Fprintf(stdout, "revoked %s (%s), serial number %s\n", terminal.OneLine(one.Name), one.Usage, one.Serial)
 	}
 	fmt.Fprintf(stdout,
 		"it counts once each server has the new list: copy %s beside its crl.pem as crl.pem.new, and rename it: mv crl.pem.new crl.pem\n",
@@ -244,9 +245,12 @@ const endsSoon = 30 * 24 * time.Hour
 // print prints the list of certificates.
 func (c *certCall) print(all []setup.Certificate, now time.Time, stdout io.Writer) error {
 	if c.json {
-		e := json.NewEncoder(stdout)
 		for _, one := range all {
-			if err := e.Encode(one); err != nil {
+			line, err := json.Marshal(one)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(stdout, "%s\n", terminal.VisibleJSON(line)); err != nil {
 				return err
 			}
 		}
@@ -268,7 +272,8 @@ func (c *certCall) print(all []setup.Certificate, now time.Time, stdout io.Write
 		if len(one.Hosts) > 0 {
 			name = strings.Join(one.Hosts, ",")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, one.Usage, one.Until.UTC().Format(time.DateOnly), state, one.Serial)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", terminal.OneLine(name), one.Usage,
+			one.Until.UTC().Format(time.DateOnly), state, one.Serial)
 	}
 	return w.Flush()
 }

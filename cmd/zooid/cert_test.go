@@ -3,12 +3,18 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -231,7 +237,77 @@ func (s *secured) grow(ctx context.Context, root *zk.Client) {
 		strings.Contains(text, "-tls-ca") {
 		t.Errorf("status says %s", text)
 	}
+	all, err := setup.List(s.dir, time.Now())
+	if err != nil || all[len(all)-1].Subject != "CN=server 4" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if code, text := runZooid("cert", "revoke", "-dir", s.dir, all[len(all)-1].Serial); code != 0 {
+		t.Fatalf("%d, %s", code, text)
+	}
+	for id := 1; id <= 3; id++ {
+		s.replace(id, "crl.pem", filepath.Join(s.dir, "ca", "crl.pem"))
+	}
+	until(ctx, t, "servers cut off one whose certificate is revoked", func() bool {
+		logs := slices.Concat(s.log(1), s.log(2), s.log(3))
+		return bytes.Contains(logs, []byte(`check the certificate \"CN=server 4\" for revocation: it was revoked`))
+	})
 	if _, err := root.Set(ctx, "/orders", []byte("y"), -1); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestCertCommandLines: what is wrong on a command line of zooid cert is said before anything is written, and a
+// certificate that was issued by other means can't write to the terminal that lists it.
+func TestCertCommandLines(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new")
+	if code, text := runZooid("init", "-tls", "-dir", dir, "zk1"); code != 0 || !strings.Contains(text,
+		"-profile ensemble") {
+		t.Fatalf("%d, %s", code, text)
+	}
+	for line, says := range map[string]string{
+		"": "none of issue", "sign": `"sign" is none of`, "issue": "'server HOST…' or 'app NAME'", "issue app": "'app NAME'",
+		"issue server": "'server HOST…'", "issue app a b": "one name", "issue -superuser server a": "no superuser",
+		"renew":      "one name",
+		"revoke a b": "one name", "list a": "takes no names", "issue app a -dir x": "flags stand before names",
+		"issue app -a": "flags stand before names", "-dir a -dir b list": "there twice", "list -dir": "needs a value",
+		"list -dir=": "empty", "list -nosuch": "no flag -nosuch", "list -days 3": "takes no flag -days",
+		"revoke -json a":      "no flag -json",
+		"issue -days 0 app a": "want 1 to 825", "issue -days=826 app a": "want 1 to 825",
+		"issue -days x app a": "want 1 to 825",
+		"list -json=yes":      "takes no value",
+	} {
+		if code, text := runZooid(append([]string{"cert"}, strings.Fields(line)...)...); code != 2 ||
+			!strings.Contains(text, says) {
+			t.Errorf("zooid cert %s: %d, %s; want %q", line, code, text, says)
+		}
+	}
+	stray := filepath.Join(t.TempDir(), "stray.pem")
+	if err := os.WriteFile(stray, strangelyNamed(t, dir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"revoke", "-dir", dir, stray}, {"list", "-dir", dir}, {"list", "-json", "-dir",
+		dir}} {
+		code, text := runZooid(append([]string{"cert"}, args...)...)
+		if code != 0 || strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, "orders") {
+			t.Errorf("%q: %d, %q", args, code, text)
+		}
+	}
+}
+
+// strangelyNamed returns a certificate of the authority in dir with a name that would control a terminal.
+func strangelyNamed(t *testing.T, dir string) []byte {
+	t.Helper()
+	ca, err := tls.LoadX509KeyPair(filepath.Join(dir, "ca", "ca.pem"), filepath.Join(dir, "ca", "ca.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "orders\x1b[2J\u202e"},
+		NotAfter: time.Now().Add(time.Hour),
+	}, ca.Leaf, ca.Leaf.PublicKey, ca.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }

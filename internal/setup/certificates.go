@@ -181,7 +181,7 @@ func (r *register) write(q Request, text string) (folder string, err error) {
 
 // connectString returns the servers that init told the clients in dir of, "" if it isn't known.
 func connectString(dir string) (string, error) {
-	text, err := readBounded(filepath.Join(dir, "client", profileFile))
+	text, err := readBounded(ProfileFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	} else if err != nil {
@@ -280,6 +280,10 @@ func (r *register) inFile(file string) ([]*x509.Certificate, error) {
 	if err := certs[0].CheckSignatureFrom(r.ca.cert); err != nil {
 		return nil, fmt.Errorf("read %s: this authority hasn't issued it: %w", file, err)
 	}
+	if certs[0].Equal(r.ca.cert) {
+		return nil, fmt.Errorf("read %s: it is the authority's own certificate, which is taken out of the servers' ca.pem instead",
+			file)
+	}
 	return certs[:1], nil
 }
 
@@ -322,6 +326,9 @@ const (
 	profileFile = "profile"
 	ProfileName = "ensemble"
 )
+
+// ProfileFile returns the file with the superuser's profile in what init has written into dir.
+func ProfileFile(dir string) string { return filepath.Join(dir, "client", profileFile) }
 
 // clientFiles returns the files of a client that has a key and certificate in the file own, without ca.pem.
 func clientFiles(own, text, connect string) []file {

@@ -348,6 +348,9 @@ func TestCertificatesBefore(t *testing.T) {
 	if _, _, err := Revoke(dir, filepath.Join(written(t), "client", "client.pem"), time.Now()); err == nil {
 		t.Error("another authority's certificate is revoked")
 	}
+	if _, _, err := Revoke(dir, filepath.Join(dir, "ca", "ca.pem"), time.Now()); err == nil {
+		t.Error("the authority's own certificate is revoked")
+	}
 	want := []string{
 		"zk1.example,zk1.example server true", "10.0.0.3,10.0.0.3 server false", "client superuser false",
 		"zk2.example,zk2.example server true",
