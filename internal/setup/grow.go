@@ -157,16 +157,11 @@ func (e *ensemble) connect(byTLS bool) string {
 	return strings.Join(all, ",")
 }
 
-// join returns the server to add to e, and all servers. It sets whether they talk TLS, and the port of clients
-// unless it is given: that of the last server.
+// join returns the server to add to e, and all servers. It sets whether they talk TLS, and the port of clients.
 func (o *Options) join(e *ensemble, id int) (s server, all []server, err error) {
-	last := e.members.Servers[len(e.members.Servers)-1]
-	o.TLS = !last.Secure.IsZero()
-	if o.ClientPort == 0 {
-		o.ClientPort = last.Client.Port
-		if o.TLS {
-			o.ClientPort = last.Secure.Port
-		}
+	o.TLS = !e.members.Servers[len(e.members.Servers)-1].Secure.IsZero()
+	if err := o.chooseClientPort(e); err != nil {
+		return s, nil, fmt.Errorf("add server %d: %w", id, err)
 	}
 	wanted, err := o.servers()
 	if err != nil {
@@ -197,4 +192,35 @@ func (o *Options) join(e *ensemble, id int) (s server, all []server, err error) 
 			ServersMax)
 	}
 	return s, append(all, s), nil
+}
+
+// chooseClientPort sets the port of the new server's clients, unless it is given: that of the first server, or one that
+// no server on the same host has.
+func (o *Options) chooseClientPort(e *ensemble) error {
+	host, _, err := splitHost(strings.TrimSpace(o.Hosts[0]))
+	if err != nil {
+		return err
+	}
+	given := o.ClientPort
+	if given == 0 {
+		o.ClientPort = clientPortOf(e.members.Servers[0])
+	}
+	for _, m := range e.members.Servers {
+		switch port := clientPortOf(m); {
+		case !sameHost(m.Addrs[0].Host, host) || port < o.ClientPort:
+		case given == 0:
+			o.ClientPort = port + 1
+		case port == given:
+			return fmt.Errorf("server %d takes clients on port %d of the same host; give another port (-client-port)", m.ID, port)
+		}
+	}
+	return nil
+}
+
+// clientPortOf returns the port at which a server takes clients, by TLS if it has both.
+func clientPortOf(m config.Member) int {
+	if !m.Secure.IsZero() {
+		return m.Secure.Port
+	}
+	return m.Client.Port
 }

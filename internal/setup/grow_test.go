@@ -88,6 +88,7 @@ func TestAddRefused(t *testing.T) {
 		"a negative id": {-4, []string{"d"}, nothing, "server.-4"},
 		"an id there":   {3, []string{"d"}, nothing, "already: server.3=c:"},
 		"a place taken": {4, []string{"c"}, nothing, "server 3 is there"},
+		"a port taken":  {4, []string{"c:3000"}, nothing, "server 3 takes clients"},
 		"no host":       {4, nil, nothing, "want one host"},
 		"two hosts":     {4, []string{"d", "e"}, nothing, "want one host"},
 		"a new line":    {4, []string{"d\nskipACL=yes"}, nothing, "server line"},
@@ -116,12 +117,24 @@ func TestAddRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, _ := os.ReadDir(dir)
-		_, err := Add(Options{Dir: dir, Hosts: c.hosts, Now: time.Now()}, c.id)
+		port := map[bool]int{true: SecurePort}[what == "a port taken"]
+		_, err := Add(Options{Dir: dir, Hosts: c.hosts, ClientPort: port, Now: time.Now()}, c.id)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", what, err, c.says)
 		}
 		if after, _ := os.ReadDir(dir); len(after) != len(before) {
 			t.Errorf("%s: it has written: %v", what, after)
+		}
+	}
+	shared := filepath.Join(t.TempDir(), "shared")
+	if _, err := Write(Options{Dir: shared, Hosts: []string{"a", "b"}, TLS: true, Now: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	for id, line := range []string{"server.3=b:3001:3888;;2282", "server.4=B:3002:3888;;2283",
+		"server.5=c:2888:3888;;2281"} {
+		_, host, _ := strings.Cut(line[:strings.Index(line, ":3888")], "=")
+		if a, err := Add(Options{Dir: shared, Hosts: []string{host}, Now: time.Now()}, id+3); err != nil || a.Line != line {
+			t.Errorf("added %+v, %v; want %s", a, err, line)
 		}
 	}
 	alone := filepath.Join(t.TempDir(), "alone")
