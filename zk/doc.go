@@ -65,6 +65,9 @@
 // without waiting for replies, and hands back a [Future] for each; after a lost
 // connection it sends nothing more, so that nothing overtakes a lost write.
 //
+// [Typed] reads, writes and updates znodes whose data are values of one type, in JSON or
+// by a [Codec]. [Time] makes a time.Time of a [Stat]'s Ctime or Mtime.
+//
 // # Watches
 //
 // [Client.GetW], [Client.ExistsW] and [Client.ChildrenW] leave a one-shot

@@ -409,3 +409,20 @@ func ExampleClient_States() {
 	// connected
 	// closed
 }
+
+// A znode's data as values of a type, and a change that others may make at the same time.
+func ExampleTyped() {
+	withServer(func(ctx context.Context, c *zk.Client) {
+		type config struct{ Workers int }
+		configs := zk.NewTyped(c, zk.JSON[config]())
+		_, err := configs.Create(ctx, "/config", config{Workers: 2}, zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		check(err)
+		now, stat, err := configs.Update(ctx, "/config", func(old config) (config, error) {
+			old.Workers *= 2
+			return old, nil
+		})
+		check(err)
+		fmt.Println(now.Workers, "workers since version", stat.Version)
+		// Output: 4 workers since version 1
+	})
+}

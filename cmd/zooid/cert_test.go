@@ -29,14 +29,14 @@ import (
 type secured struct {
 	t     *testing.T
 	dir   string
-	ports []int // three of each server: its peers', an unused one, and its clients'
+	ports []int // five of each server: its peers', an unused one, its clients', and two more
 }
 
 func (s *secured) host(id int) string {
-	return fmt.Sprintf("127.0.0.1:%d:%d", s.ports[3*id-3], s.ports[3*id-2])
+	return fmt.Sprintf("127.0.0.1:%d:%d", s.ports[5*id-5], s.ports[5*id-4])
 }
 
-func (s *secured) clients(id int) string { return fmt.Sprintf("127.0.0.1:%d", s.ports[3*id-1]) }
+func (s *secured) clients(id int) string { return fmt.Sprintf("127.0.0.1:%d", s.ports[5*id-3]) }
 
 // start runs the server in a folder until the test ends.
 func (s *secured) start(id int) {
@@ -65,6 +65,16 @@ func (s *secured) start(id int) {
 func (s *secured) log(id int) []byte {
 	text, _ := os.ReadFile(filepath.Join(s.dir, fmt.Sprint(id), "log"))
 	return text
+}
+
+// append appends lines to a server's zoo.cfg.
+func (s *secured) append(id int, lines string) {
+	s.t.Helper()
+	file := filepath.Join(s.dir, fmt.Sprint(id), "zoo.cfg")
+	text, err := os.ReadFile(file)
+	if err := errors.Join(err, os.WriteFile(file, append(text, lines...), 0o600)); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // replace puts a copy of a file in the place of a server's, as docs/operations.md says.
@@ -121,21 +131,17 @@ func until(ctx context.Context, t *testing.T, what string, is func() bool) {
 // with it. A server that init -add has written joins and gets a vote.
 func TestCertificatesAtWork(t *testing.T) {
 	t.Parallel()
-	s := &secured{t: t, dir: filepath.Join(t.TempDir(), "new"), ports: freeport.Take(t, 12)}
-	if _, err := setup.Write(setup.Options{
-		Dir: s.dir, Hosts: []string{s.host(1), s.host(2), s.host(3)}, ClientPorts: []int{s.ports[2], s.ports[5],
-			s.ports[8]}, TLS: true,
-		Now: time.Now(),
-	}); err != nil {
+	s := &secured{t: t, dir: filepath.Join(t.TempDir(), "new"), ports: freeport.Take(t, 20)}
+	o := setup.Options{Dir: s.dir, TLS: true, Now: time.Now()}
+	for id := 1; id <= 3; id++ {
+		o.Hosts = append(o.Hosts, s.host(id))
+		o.Ports = append(o.Ports, setup.Ports{Client: s.ports[5*id-3], Admin: s.ports[5*id-2], Metrics: s.ports[5*id-1]})
+	}
+	if _, err := setup.Write(o); err != nil {
 		t.Fatal(err)
 	}
 	for id := 1; id <= 3; id++ {
-		file := filepath.Join(s.dir, fmt.Sprint(id), "zoo.cfg")
-		text, err := os.ReadFile(file)
-		if err := errors.Join(err, os.WriteFile(file, append(text, "reconfigEnabled=true\nauth.recheckSeconds=1\n"...),
-			0o600)); err != nil {
-			t.Fatal(err)
-		}
+		s.append(id, "auth.recheckSeconds=1\n")
 	}
 	if code, text := runZooid("cert", "issue", "-dir", s.dir, "app", "orders"); code != 0 || !strings.Contains(text,
 		"x509:CN=orders") {
@@ -220,12 +226,13 @@ func TestCertificatesAtWork(t *testing.T) {
 // grow adds server 4, by what init -add writes and prints.
 func (s *secured) grow(ctx context.Context, root *zk.Client) {
 	t := s.t
-	code, text := runZooid("init", "-add", "4", "-dir", s.dir, "-client-port", fmt.Sprint(s.ports[11]), s.host(4))
+	code, text := runZooid("init", "-add", "4", "-dir", s.dir, "-client-port", fmt.Sprint(s.ports[17]), s.host(4))
 	_, line, ok := strings.Cut(text, "reconfig -add '")
 	line, _, _ = strings.Cut(line, "'")
 	if code != 0 || !ok || !strings.HasPrefix(line, "server.4=127.0.0.1:") {
 		t.Fatalf("%d, %s", code, text)
 	}
+	s.append(4, fmt.Sprintf("admin.serverPort=%d\nmetricsProvider.httpsPort=%d\n", s.ports[18], s.ports[19]))
 	s.start(4)
 	own := filepath.Join(s.dir, "client", "client.pem")
 	until(ctx, t, "server 4 follows", func() bool { return s.enters(ctx, 4, own) })

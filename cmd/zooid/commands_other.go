@@ -11,6 +11,7 @@ func commands() []command {
 		{"status", "[-json] HOST…", "the ensemble at a glance", status.Main},
 		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},
 		{"explain", "[CODE]…", "what an error's code means, and what to do", runExplain},
+		{"docs", "[PAGE [WORD…]] | CODE", "show a page of this version's documentation", runDocs},
 		{"completion", "bash|zsh|fish", "print what makes a shell complete zooid's commands", runCompletion},
 		{"version", "", "print the version", runVersion},
 	}

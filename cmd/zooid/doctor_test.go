@@ -39,11 +39,11 @@ type patient struct {
 func newPatient(t *testing.T, secure bool, at time.Time) *patient {
 	t.Helper()
 	root := t.TempDir()
-	p := &patient{t: t, dir: filepath.Join(root, "1"), ports: freeport.Take(t, 10)}
+	p := &patient{t: t, dir: filepath.Join(root, "1"), ports: freeport.Take(t, 16)}
 	o := setup.Options{Dir: root, TLS: secure, Now: at}
 	for i := range 3 {
 		o.Hosts = append(o.Hosts, fmt.Sprintf("127.0.0.1:%d:%d", p.ports[3*i], p.ports[3*i+1]))
-		o.ClientPorts = append(o.ClientPorts, p.ports[3*i+2])
+		o.Ports = append(o.Ports, setup.Ports{Client: p.ports[3*i+2], Admin: p.ports[9+2*i], Metrics: p.ports[10+2*i]})
 	}
 	_, err := setup.Write(o)
 	p.must(err)

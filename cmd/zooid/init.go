@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,8 +20,8 @@ const initHelp = `usage: zooid init [-dir DIRECTORY] [-tls] [-client-port PORT] 
 Writes what new servers begin with into DIRECTORY/ID for each of them: a zoo.cfg with
 comments, and for an ensemble the file myid in its data directory and the file secret, by
 which the servers prove who they are to each other. Without a host it is one server alone,
-which serves this machine. Copy each folder to its server and run 'zooid server zoo.cfg' in
-it. Nothing is ever written over.
+which serves this machine. Copy each folder to its server and run 'zooid server zoo.cfg'
+there. Nothing is ever written over.
 
   -dir DIRECTORY     where to write; zooid-ensemble
   -servers HOST,…    the servers, instead of as arguments. The ports are those of the quorum
@@ -30,7 +31,7 @@ it. Nothing is ever written over.
                      DIRECTORY/ca the authority's own key: keep that away from all servers
   -client-port PORT  2181, or 2281 with -tls
   -at PATH           where each server will find its folder, such as /etc/zooid; without it
-                     the server must run in it
+                     it is found beside zoo.cfg, wherever that is
   -add ID            one more server for the ensemble in DIRECTORY: its folder, with the
                      secret, the server lines and by DIRECTORY/ca a certificate. It needs the
                      folder of one of the servers, and says what to do next
@@ -78,7 +79,10 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "as the superuser: ZOOID_CONFIG=%s zooid cli -profile %s\n",
 			setup.ProfileFile(o.Dir), setup.ProfileName)
 	}
-	fmt.Fprintln(stdout,
-		"copy each server's folder to its machine, readable for its user alone, and run in it: zooid doctor zoo.cfg && zooid server zoo.cfg")
+	if len(o.Hosts) == 0 && o.At == "" {
+		fmt.Fprintf(stdout, "start it: zooid server %s\n", filepath.Join(folders[0], "zoo.cfg"))
+		return 0
+	}
+	fmt.Fprintln(stdout, "copy each server's folder to its machine, readable for its user alone, and run in it: zooid doctor zoo.cfg && zooid server zoo.cfg")
 	return 0
 }

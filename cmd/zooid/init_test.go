@@ -46,40 +46,29 @@ func examine(t *testing.T, folder string) (r doctor.Report, findings []doctor.Fi
 // meanwhile.
 func TestInitServes(t *testing.T) {
 	t.Parallel()
-	ports := freeport.Take(t, 10)
+	ports := freeport.Take(t, 18)
 	dir := t.TempDir()
 	host := func(i int) string { return fmt.Sprintf("127.0.0.1:%d:%d", ports[3*i], ports[3*i+1]) }
+	own := func(client, i int) setup.Ports {
+		return setup.Ports{Client: client, Admin: ports[10+2*i], Metrics: ports[11+2*i]}
+	}
 	folders, err := setup.Write(setup.Options{
-		Dir: dir, Hosts: []string{host(0), host(1), host(2)}, ClientPorts: []int{ports[2], ports[5], ports[8]}, TLS: true,
-		Now: time.Now(),
+		Dir: dir, Hosts: []string{host(0), host(1), host(2)}, TLS: true, Now: time.Now(),
+		Ports: []setup.Ports{own(ports[2], 0), own(ports[5], 1), own(ports[8], 2)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := setup.Write(setup.Options{Dir: t.TempDir(), ClientPort: ports[9], Now: time.Now()})
+	alone, err := setup.Write(setup.Options{Dir: t.TempDir(), Ports: []setup.Ports{own(ports[9], 3)}, Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	servers := append(folders[:3:3], alone...)
-	logs := make([]bytes.Buffer, len(servers))
-	for i, folder := range servers {
+	for _, folder := range servers {
 		if _, found := examine(t, folder); len(found) > 0 {
 			t.Errorf("before the start of %s doctor finds %+v", folder, found)
 		}
-		cmd := exec.Command(os.Args[0])
-		cmd.Dir, cmd.Env, cmd.Stderr = folder, append(os.Environ(), "ZOOID_TEST_ARGS=server zoo.cfg"), &logs[i]
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			cmd.Process.Signal(syscall.SIGTERM)
-			killed := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-			cmd.Wait()
-			killed.Stop()
-			if t.Failed() {
-				t.Logf("%s:\n%s", folder, logs[i].String())
-			}
-		})
+		serveIn(t, folder, "zoo.cfg")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -105,6 +94,26 @@ func TestInitServes(t *testing.T) {
 		}
 		c.Close()
 	}
+}
+
+// serveIn runs a server in a folder until the test ends.
+func serveIn(t *testing.T, folder, config string) {
+	t.Helper()
+	var log bytes.Buffer
+	cmd := exec.Command(os.Args[0])
+	cmd.Dir, cmd.Env, cmd.Stderr = folder, append(os.Environ(), "ZOOID_TEST_ARGS=server "+config), &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		killed := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+		cmd.Wait()
+		killed.Stop()
+		if t.Failed() {
+			t.Logf("%s:\n%s", config, log.String())
+		}
+	})
 }
 
 func clientTLS(t *testing.T, folder string) *tls.Config {

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/zooid-project/zooid/internal/cli"
+	"github.com/zooid-project/zooid/internal/config"
 )
 
 // A command is the first word after zooid on the command line.
@@ -23,19 +26,53 @@ func run(args []string, stdout, stderr io.Writer) int {
 		usage(stderr)
 		return 2
 	}
-	for _, c := range commands() {
-		if c.name == args[0] {
-			return c.run(args[1:], stdout, stderr)
-		}
-	}
 	switch args[0] {
-	case "help", "-h", "--help":
-		usage(stdout)
-		return 0
+	case "help", "-h", "-help", "--help":
+		if len(args) == 1 {
+			usage(stdout)
+			return 0
+		}
+		switch _, ok := find(args[1]); {
+		case ok && args[1] == "cli" && len(args) > 2: // the shell tells about its own commands
+			args = append([]string{"cli", "help"}, args[2:]...)
+		case ok:
+			args = []string{args[1], "-h"}
+		default:
+			args = args[1:]
+		}
+	case "-v", "-version", "--version":
+		return runVersion(nil, stdout, stderr)
 	}
-	fmt.Fprintf(stderr, "zooid: there is no command %q\n\n", args[0])
-	usage(stderr)
+	if c, ok := find(args[0]); ok {
+		if len(args) == 2 && slices.Contains([]string{"-h", "-help", "--help"}, args[1]) {
+			return c.run([]string{"-h"}, stdout, stdout) // what was asked for is no error
+		}
+		return c.run(args[1:], stdout, stderr)
+	}
+	hint := "zooid help lists the commands"
+	if names := nearest(args[0]); len(names) > 0 {
+		hint = "did you mean " + strings.Join(names, " or ") + "? " + hint
+	}
+	fmt.Fprintf(stderr, "zooid: there is no command %.80q\n  hint: %s\n", args[0], hint)
 	return 2
+}
+
+func find(name string) (command, bool) {
+	all := commands()
+	at := slices.IndexFunc(all, func(c command) bool { return c.name == name })
+	if at < 0 {
+		return command{}, false
+	}
+	return all[at], true
+}
+
+// nearest returns the names of commands that may have been meant by name, the likeliest first.
+func nearest(name string) []string {
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	return config.Nearest(name, names)
 }
 
 func usage(w io.Writer) {

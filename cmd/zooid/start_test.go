@@ -19,6 +19,9 @@ import (
 
 // TestMain runs the program itself for a test that needs a process.
 func TestMain(m *testing.M) {
+	if os.Getenv("ZOOID_TEST_WORDS") != "" { // its arguments are the program's
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
 	if args, ok := os.LookupEnv("ZOOID_TEST_ARGS"); ok {
 		program := func() int { return run(strings.Split(args, " "), os.Stdout, os.Stderr) }
 		if dir := os.Getenv("ZOOID_TEST_PROFILE"); dir != "" {

@@ -159,7 +159,7 @@ func (t *topScreen) round(ctx context.Context, cfg *config.Config, again bool) (
 		return exitNotReady, err
 	}
 	if t.live && again {
-		text.WriteString("\x1b[H\x1b[2J")
+		text.WriteString(terminal.Cleared)
 	}
 	t.table(&text, &answer)
 	_, err = t.out.Write(text.Bytes())

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -49,6 +50,14 @@ func (a *Access) Put(o *zk.Options) {
 		o.MaxRequestBytes, o.MaxResponseBytes = a.RequestMax, max(a.RequestMax, zk.DefaultMaxResponseBytes)
 	}
 	a.login.put(o)
+}
+
+// Use takes a server's own key and trust stores.
+func (a *Access) Use(tls *config.TLS) {
+	store := func(s config.Store) keystore.Store {
+		return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
+	}
+	a.Secure, a.Keys, a.Trust = true, store(tls.Keys), store(tls.Trust)
 }
 
 // SetServer sets the ensemble.

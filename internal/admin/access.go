@@ -7,6 +7,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
+// certified is the scheme by which a caller is who its certificate says.
+const certified = "x509"
+
 // Apache's error texts for callers who aren't permitted.
 const (
 	errAuthMissing   = "Auth info is missing for the command"
@@ -25,9 +28,13 @@ var allPermissions = []jute.Perm{jute.PermRead, jute.PermWrite, jute.PermCreate,
 // order: first for a missing header, then for invalid credentials, then for a missing permission. Unlike Apache it
 // requires that somebody has named the caller: by the server's token, as a superuser, or in the ACL of the root. An
 // identity that everybody can make up, such as digest with any name and password, shows nothing while that ACL admits
-// everybody.
+// everybody. Unlike Apache too, it takes a caller that has shown a certificate for its bearer without a header; a
+// browser shows its user's certificate to whoever sends it here, so not if another site's page did.
 func (c *call) permitted() bool {
 	header := c.req.Header.Get(authHeader)
+	if header == "" && c.req.TLS != nil && len(c.req.TLS.PeerCertificates) > 0 && !fromElsewhere(c.req) {
+		header = certified
+	}
 	if header == "" {
 		c.fail(http.StatusUnauthorized, errAuthMissing)
 		return false

@@ -72,7 +72,7 @@ const refusedMark = '!'
 
 // Judge asks the providers to check the ids in the ACLs of a request, once, on the server to which
 // the client is connected. If RefuseOpenACLs is set, it also refuses the entries by which an ACL
-// admits everybody. It marks refused entries in body itself. body is the record of a request with
+// admits everybody to anything. It marks refused entries in body itself. body is the record of a request with
 // the operation op; if it can't be read, the replicas refuse it.
 func (r *Registry) Judge(op jute.Op, body []byte) {
 	if len(r.providers) == 0 && !r.o.RefuseOpenACLs {
@@ -121,14 +121,15 @@ func (r *Registry) judgeMulti(d *jute.Decoder, body []byte) {
 func (r *Registry) judgeACLs(d *jute.Decoder, body []byte) {
 	var admitted audience
 	for range max(d.Count(aclFixedSize), 0) {
-		d.Int()
+		perms := jute.Perm(d.Int())
 		at := d.Offset() + 4
 		scheme, id := d.String(), d.String()
 		if d.Err() != nil || scheme == "" {
 			continue
 		}
 		p := r.providers[scheme]
-		if p != nil && !p.IsValid(strings.Clone(id)) || r.o.RefuseOpenACLs && admitted.add(scheme, id) {
+		open := r.o.RefuseOpenACLs && perms&jute.PermAll != 0 && admitted.add(scheme, id)
+		if p != nil && !p.IsValid(strings.Clone(id)) || open {
 			body[at] = refusedMark
 		}
 	}

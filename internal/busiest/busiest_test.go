@@ -215,6 +215,18 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestPendingPathsAreCopies: a connection's buffer, in which a path lies, gets the next request while the sample waits
+// for its turn.
+func TestPendingPathsAreCopies(t *testing.T) {
+	t.Parallel()
+	tr, buffer := &Traffic{}, []byte("/app")
+	tr.Add(0, &Sample{Weight: 1, Path: unsafe.String(&buffer[0], len(buffer)), Operation: "getData"})
+	copy(buffer, "/zookeeper")
+	if top := tr.Picture(second, 5).ByRequests[Paths]; len(top) != 1 || top[0].Key != "/app" {
+		t.Errorf("the path is %v, want /app", top)
+	}
+}
+
 // TestPendingIsBounded: a sample that isn't in the tables yet holds no more of a long path than counts, and a picture
 // shows it all the same.
 func TestPendingIsBounded(t *testing.T) {

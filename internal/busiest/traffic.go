@@ -67,16 +67,14 @@ type Sample struct {
 	Bytes      int // size of request and reply
 }
 
-// Add adds a sample taken at a time. It retains the sample's strings for a while, of a long path only the part that
-// counts; nobody may change its Identities.
+// Add adds a sample taken at a time. It retains the sample's strings for a while, but for the path, whose memory the
+// caller may use again; nobody may change its Identities.
 func (t *Traffic) Add(now int64, s *Sample) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fade(now)
 	t.pending = append(t.pending, *s)
-	if len(s.Path) > KeyBytesMax {
-		t.pending[len(t.pending)-1].Path = strings.Clone(short(s.Path))
-	}
+	t.pending[len(t.pending)-1].Path = strings.Clone(short(s.Path))
 	if len(t.pending) == pendingMax {
 		t.settle()
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,6 +37,16 @@ func aclToJSON(list []zk.ACL) []aclJSON {
 	return v
 }
 
+// aclLike returns an ACL for new znodes that are to be as open as the one at path: its ACL, or the creator's alone
+// where this client may not see it as it is.
+func (s *shell) aclLike(ctx context.Context, path string) ([]zk.ACL, error) {
+	acl, _, err := s.client.GetACL(ctx, path)
+	if errors.Is(err, zk.ErrNoAuth) || err == nil && hidden(acl) {
+		return zk.CreatorACL(), nil
+	}
+	return acl, err
+}
+
 func runGetACL(ctx context.Context, s *shell, a *args) error {
 	list, st, err := s.client.GetACL(ctx, a.arg(0))
 	if err != nil {
@@ -50,6 +61,18 @@ func runGetACL(ctx context.Context, s *shell, a *args) error {
 		}
 	})
 	return nil
+}
+
+// adviseACL adds to err, if it says that an ACL for everybody isn't valid, what may be given instead; command is what
+// comes before the ACL.
+func (s *shell) adviseACL(err error, acl []zk.ACL, command string) error {
+	open := slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.ID.Scheme == "world" })
+	if !open || !errors.Is(err, zk.ErrInvalidACL) {
+		return err
+	}
+	return advice.Add(err,
+		"a server with security.profile=strict takes no ACL for everybody, which is the default: say who may use the znode, as in %s auth::cdrwa for yourself, or x509:CN=app:cdrwa for the bearer of a certificate",
+		command)
 }
 
 func checkSetACL(a *args) error {
@@ -70,7 +93,7 @@ func runSetACL(ctx context.Context, s *shell, a *args) error {
 		return s.setACLAll(ctx, a, acl, version)
 	}
 	st, err := s.client.SetACL(ctx, a.arg(0), acl, version)
-	if err != nil {
+	if err = s.adviseACL(err, acl, "setAcl "+a.arg(0)); err != nil {
 		return err
 	}
 	s.printACLSet(a, a.arg(0), st)

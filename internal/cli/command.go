@@ -35,6 +35,7 @@ const (
 	noPath     pathUse = iota
 	firstPath          // the first
 	secondPath         // the second
+	allPaths           // each
 	prefixPath         // the first is a prefix of paths
 	placePaths         // two, here or in another ensemble
 )
@@ -48,6 +49,8 @@ func (a *args) checkLocally() error {
 		paths = a.words[:1]
 	case c.paths == secondPath && len(a.words) > 1:
 		paths = a.words[1:2]
+	case c.paths == allPaths:
+		paths = a.words
 	case c.paths == placePaths:
 		for _, w := range a.words {
 			if i := strings.IndexByte(w, '/'); i >= 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/cli/advice"
 	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/internal/cli/subtree"
+	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -103,6 +104,7 @@ func (s *shell) report(ctx context.Context, err error) int {
 		s.out.ErrJSON(f)
 		return f.Exit
 	}
+	f.Error = terminal.OneLine(f.Error)
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		if usage.reason == "" {
 			var text strings.Builder
@@ -142,9 +144,13 @@ func describe(err error) failureJSON {
 	}
 	if name, ok := errors.AsType[unknownCommandError](err); ok {
 		f.Exit, f.Hint = exitUnknown, "help lists the commands"
+		if whole := beginningWith(string(name)); whole != nil {
+			f.Error, f.Hint = string(name)+" alone is no command", "there is "+strings.Join(whole, ", ")
+			return f
+		}
 		if hint, ok := elsewhere[string(name)]; ok {
 			f.Hint = hint
-		} else if names := nearest(string(name)); names != nil {
+		} else if names := nearest(string(name)); len(names) > 0 {
 			f.Hint = "did you mean " + strings.Join(names, " or ") + "? " + f.Hint
 		}
 		return f

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -43,6 +44,9 @@ func (a *Access) Check() error { return a.o.access.Check() }
 
 // Secure reports whether servers are reached by TLS.
 func (a *Access) Secure() bool { return a.o.access.Secure }
+
+// Use makes servers be reached by TLS, with a server's own key and trust stores.
+func (a *Access) Use(tls *config.TLS) { a.o.access.Use(tls) }
 
 // Put sets the options of a client.
 func (a *Access) Put(o *zk.Options) { a.o.access.Put(o) }

@@ -30,7 +30,7 @@ func TestFullDisk(t *testing.T) {
 		words []string
 		input string
 	}{
-		{[]string{"ls", "/"}, ""}, {[]string{"get", "/"}, ""}, {[]string{"ls", "-R", "/"}, ""},
+		{[]string{"ls", "/"}, ""}, {[]string{"get", "-s", "/"}, ""}, {[]string{"ls", "-R", "/"}, ""},
 		{[]string{"-o", "json", "stat", "/"}, ""}, {[]string{"-o", "json", "export", "/zookeeper"}, ""},
 		{[]string{"export", "/zookeeper"}, ""}, {[]string{"export", "/zookeeper", "/dev/full"}, ""},
 		{[]string{"export", "-format", "tar", "/zookeeper", "/dev/full"}, ""},

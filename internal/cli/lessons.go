@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/access"
@@ -184,24 +182,22 @@ func lessons() map[string]lesson {
 	}
 }
 
-// nearest returns the names of commands that a mistyped one may have meant.
-func nearest(name string) (names []string) {
-	if len(name) > nearestLength {
-		return nil
-	}
-	limit := max(1, len(name)/3)
+// nearest returns the names of the shell's commands that a mistyped one may have meant.
+func nearest(name string) []string {
+	var names []string
 	for _, c := range commands() {
 		first, _, _ := strings.Cut(c.name, " ")
-		if config.EditDistance(strings.ToLower(name), strings.ToLower(first)) <= limit {
-			names = append(names, first)
-		}
+		names = append(names, first)
 	}
-	slices.SortStableFunc(names,
-		func(a, b string) int { return cmp.Compare(config.EditDistance(name, a), config.EditDistance(name, b)) })
-	return slices.Compact(names[:min(len(names), nearestMax)])
+	return config.Nearest(name, names)
 }
 
-const (
-	nearestMax    = 3  // how many names are offered
-	nearestLength = 80 // no command's name is longer, and the comparison is quadratic
-)
+// beginningWith returns the commands of two words whose first is name.
+func beginningWith(name string) (whole []string) {
+	for _, c := range commands() {
+		if strings.HasPrefix(c.name, name+" ") {
+			whole = append(whole, c.name)
+		}
+	}
+	return whole
+}

@@ -110,6 +110,9 @@ func (s *shell) changeLimits(ctx context.Context, p limit.Place, text string) er
 		return err
 	}
 	_, err = s.client.Create(ctx, limit.Root, nil, zk.ModePersistent, limitsACL)
+	if errors.Is(err, zk.ErrInvalidACL) { // as security.profile=strict says of every ACL for everybody
+		_, err = s.client.Create(ctx, limit.Root, nil, zk.ModePersistent, zk.CreatorACL())
+	}
 	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrInvalidACL) {
 		return advice.Errorf("log in as one (-auth digest:super:…; DigestAuthenticationProvider.superDigest in zoo.cfg); who may change limits says the ACL of "+
 			limit.Root+" from then on",
@@ -118,11 +121,15 @@ func (s *shell) changeLimits(ctx context.Context, p limit.Place, text string) er
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 		return err
 	}
-	_, err = s.client.Create(ctx, p.Znode(), []byte(text), zk.ModePersistent, limitsACL)
+	acl, err := s.aclLike(ctx, limit.Root)
+	if err != nil {
+		return err
+	}
+	_, err = s.client.Create(ctx, p.Znode(), []byte(text), zk.ModePersistent, acl)
 	return err
 }
 
-// limitsACL lets everybody read limits, and only the client that set them change them.
+// limitsACL lets everybody read limits, and only the client that set the first ones change them.
 var limitsACL = append(zk.WorldACL(zk.PermRead), zk.ACL{Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}})
 
 func runLimitsDelete(ctx context.Context, s *shell, a *args) error {

@@ -64,7 +64,10 @@ func TestAliasesAreSafe(t *testing.T) {
 			"rm -f /app":        "Node not empty: /app",
 			"rm /none":          "Node does not exist: /none",
 			"rm -r /none":       "Node does not exist: /none",
-			"rm /b /app":        "rm takes at most 1 arguments",
+			"rm /app /none":     "Node not empty: /app",
+			"rm /none app":      `invalid path "app"`,
+			"ls /b /app":        `ls takes one path, and "/app" is one more`,
+			"get /b /app":       `get takes one path, and "/app" is one more`,
 			"rm -x /b":          "rm has the flags -r -f -o",
 			"rm app":            `invalid path "app"`,
 			"rm -r /app/":       `invalid path "/app/"`,
@@ -81,6 +84,7 @@ func TestAliasesAreSafe(t *testing.T) {
 		}
 		for _, line := range []string{
 			"rm -f /none", "rm -rf /none", "rm /b", "rm -rf /app", "touch /t", "put /t x", "mkdir /t/d",
+			"touch /u", "touch /v", "rm /u /v", "touch /w", "rm -f /none /w",
 		} {
 			if out := v.run(t, line); v.s.exit != 0 {
 				t.Errorf("%s: %s", line, out)

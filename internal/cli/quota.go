@@ -216,7 +216,11 @@ func (s *shell) changeLimit(ctx context.Context, at, flag string, value int64) e
 	if _, err = s.client.Set(ctx, at+quotaLimits, []byte(q.String()), st.Version); err != nil {
 		return err
 	}
-	_, err = s.client.Create(ctx, at+quotaStats, noUsage, zk.ModePersistent, zk.WorldACL(zk.PermAll))
+	acl, err := s.aclLike(ctx, at+quotaLimits)
+	if err != nil {
+		return advice.Add(err, quotaStays)
+	}
+	_, err = s.client.Create(ctx, at+quotaStats, noUsage, zk.ModePersistent, acl)
 	if errors.Is(err, zk.ErrNodeExists) { // the usual case; it is missing if a zkCli was interrupted
 		return nil
 	}
@@ -256,9 +260,15 @@ func oneQuotaFlag(a *args) (string, error) {
 }
 
 // makeQuota creates the znodes of a quota, both or none; the stats make the server
-// count. Stats without limits are left over from an interrupted zkCli.
+// count. Stats without limits are left over from an interrupted zkCli. The znodes have
+// the ACL of the root of quotas: everybody's unless somebody has changed it, and the
+// superusers' with security.profile=strict.
 func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
-	open, wrote := zk.WorldACL(zk.PermAll), false
+	acl, err := s.aclLike(ctx, quotaRoot)
+	if err != nil {
+		return err
+	}
+	wrote := false
 	tell := func(err error) error {
 		if wrote {
 			return advice.Add(err, quotaStays)
@@ -271,13 +281,13 @@ func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
 		} else {
 			i = len(at)
 		}
-		_, err := s.client.Create(ctx, at[:i], nil, zk.ModePersistent, open)
+		_, err := s.client.Create(ctx, at[:i], nil, zk.ModePersistent, acl)
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return tell(err)
 		}
 		wrote = wrote || err == nil
 	}
-	ops := []zk.MultiOp{zk.CreateOp(at+quotaLimits, []byte(q.String()), zk.ModePersistent, open)}
+	ops := []zk.MultiOp{zk.CreateOp(at+quotaLimits, []byte(q.String()), zk.ModePersistent, acl)}
 	_, left, err := s.client.Exists(ctx, at+quotaStats)
 	if err != nil {
 		return tell(err)
@@ -285,7 +295,7 @@ func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
 	if left {
 		ops = append(ops, zk.DeleteOp(at+quotaStats, zk.AnyVersion))
 	}
-	_, err = s.client.Multi(ctx, append(ops, zk.CreateOp(at+quotaStats, noUsage, zk.ModePersistent, open))...)
+	_, err = s.client.Multi(ctx, append(ops, zk.CreateOp(at+quotaStats, noUsage, zk.ModePersistent, acl))...)
 	return tell(err)
 }
 

@@ -26,6 +26,14 @@ func (s *shell) deprecated(old, flags string) {
 	s.out.Notef("'%s' has been deprecated. Please use '%s %s' instead.", old, command, flags)
 }
 
+// checkOnePath refuses a second path where zkCli's old form has any word, which stands for a watch.
+func checkOnePath(a *args) error {
+	if len(a.words) > 1 && strings.HasPrefix(a.words[1], "/") {
+		return a.usagef("%s takes one path, and %q is one more", a.cmd.name, a.words[1])
+	}
+	return nil
+}
+
 func runGet(ctx context.Context, s *shell, a *args) error {
 	path, watch := a.arg(0), a.has("w")
 	if len(a.words) > 1 {
@@ -56,12 +64,16 @@ func runGet(ctx context.Context, s *shell, a *args) error {
 }
 
 // printData prints data as the flags of get ask. Like zkCli it prints the data of a
-// znode without data as the word null, in whatever form.
+// znode without data as the word null, in whatever form, and a newline behind data. As
+// the only command, to a file or a pipe, it prints the data and nothing else.
 func (s *shell) printData(a *args, data []byte) {
-	if data == nil {
+	exact := s.single && !s.out.Terminal && !a.has("x") && !a.has("b") && !a.has("s")
+	if data == nil && !exact {
 		data = []byte("null")
 	}
 	switch {
+	case exact:
+		s.out.Printf("%s", data)
 	case a.has("x"):
 		s.out.HexDump(data)
 	case a.has("b"):

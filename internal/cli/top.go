@@ -9,6 +9,7 @@ import (
 	"github.com/zooid-project/zooid/internal/cli/advice"
 	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/internal/cli/subtree"
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // serverJSON is one server at one moment.
@@ -84,7 +85,7 @@ func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again 
 	}
 	if !s.out.JSON {
 		if s.out.Terminal && again {
-			s.out.Printf("\x1b[H\x1b[2J")
+			s.out.Printf("%s", terminal.Cleared)
 		}
 		s.out.Row("%-21s %-10s %7s %12s %5s %6s %8s %s", "SERVER", "MODE", "REQ/S", "LATENCY MS",
 			"CONNS", "QUEUED", "ZNODES", "ZXID")

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -158,4 +160,24 @@ func TestCreateParents(t *testing.T) {
 			t.Errorf("the ACL of a parent: %v, %v", acl, err)
 		}
 	})
+}
+
+// TestGetIsExact: as the only command, to a file or a pipe, get prints the bytes of a znode and nothing else.
+func TestGetIsExact(t *testing.T) {
+	t.Parallel()
+	addr := startZooid(t)
+	c := open(t, addr)
+	for i, data := range [][]byte{[]byte("x"), []byte("two\nlines\n"), {0, 0xff, '\n', 0x1b}, {}} {
+		path := fmt.Sprintf("/blob-%d", i)
+		if _, err := c.Create(t.Context(), path, data, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		if code := Main([]string{"-server", addr, "get", path}, Streams{Out: &out, Err: &errs}, ""); code != 0 {
+			t.Fatalf("get %s: exit code %d: %s", path, code, errs.String())
+		}
+		if !bytes.Equal(out.Bytes(), data) {
+			t.Errorf("get %s prints %q, want %q", path, out.Bytes(), data)
+		}
+	}
 }

@@ -31,7 +31,7 @@ func tame(t *testing.T, what, text string) {
 	if strings.Contains(text, "\x1b[31mEVIL") {
 		t.Errorf("%s: a colour of somebody else: %q", what, text)
 	}
-	own := strings.NewReplacer("\r\x1b[K", "", "\x1b[H\x1b[2J", "", screen.ColourEnd, "", screen.Red.Begin(),
+	own := strings.NewReplacer("\r\x1b[K", "", terminal.Cleared, "", screen.ColourEnd, "", screen.Red.Begin(),
 		"", screen.Green.Begin(), "", screen.Yellow.Begin(), "", screen.Blue.Begin(), "", screen.Magenta.Begin(), "")
 	rest := own.Replace(text)
 	if at := strings.IndexFunc(rest, func(r rune) bool { return terminal.Steers(r) && r != '\n' && r != '\t' }); at >= 0 {

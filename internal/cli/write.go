@@ -84,7 +84,7 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	path, err := s.create(ctx, n)
-	if err != nil {
+	if err = s.adviseACL(err, n.acl, "create "+n.path+" DATA"); err != nil {
 		return err
 	}
 	// zkCli prints this among the errors, and scripts may rely on there being no other
@@ -96,8 +96,8 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// create creates a znode and, in the same transaction, the parents it lacks: a failure
-// leaves none of them.
+// create creates a znode and, in the same transaction, the parents it lacks, with the same
+// ACL: a failure leaves none of them.
 func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error) {
 	for try := 1; ; try++ {
 		var ops []zk.MultiOp
@@ -107,7 +107,7 @@ func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error
 				return "", err
 			}
 			for _, above := range missing {
-				ops = append(ops, zk.CreateOp(above, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)))
+				ops = append(ops, zk.CreateOp(above, nil, zk.ModePersistent, n.acl))
 			}
 		}
 		if len(ops) == 0 {
@@ -191,17 +191,27 @@ func runDelete(ctx context.Context, s *shell, a *args) error {
 	return err
 }
 
-// runRm is delete and deleteall under the name that other shells have for them.
+// runRm is delete and deleteall under the name that other shells have for them. Like theirs it goes on after a path
+// that it can't remove.
 func runRm(ctx context.Context, s *shell, a *args) error {
 	run := runDelete
 	if a.has("r") {
 		run = runDeleteAll
 	}
-	err := run(ctx, s, a)
-	if subtree.Gone(err) && a.has("f") {
-		return nil
+	var failed error
+	for i := range a.words {
+		one := *a
+		one.words = a.words[i : i+1]
+		err := run(ctx, s, &one)
+		if err == nil || subtree.Gone(err) && a.has("f") {
+			continue
+		}
+		if failed != nil {
+			s.report(ctx, failed)
+		}
+		failed = err
 	}
-	return err
+	return failed
 }
 
 const (

@@ -30,6 +30,8 @@ type Config struct {
 	Auth     Auth
 	TLS      TLS // of the client ports
 
+	RelativePaths string // where paths in zoo.cfg begin: workingDirectory, or file, for the folder that the file is in
+
 	Profile string // default, a drop-in for Apache's server; or strict, which refuses to start with doors open
 
 	FourLetter FourLetterWords

@@ -2,6 +2,12 @@ package config
 
 import "github.com/zooid-project/zooid/internal/limit"
 
+// Where relative paths in zoo.cfg begin: in the server's working directory, as Apache's do, or in the file's folder.
+const (
+	inWorkingDir = "workingDirectory"
+	besideFile   = "file"
+)
+
 // basicKeys are the ports, directories and the tick; ports are -1 until given.
 func basicKeys() []key {
 	return []key{
@@ -9,6 +15,8 @@ func basicKeys() []key {
 		honour("clientPortAddress", inFile, text, "", func(c *Config) any { return &c.Client.Host }),
 		honour("secureClientPort", inFile, integer, "-1", func(c *Config) any { return &c.Secure.Port }).in(-1, 65535),
 		honour("secureClientPortAddress", inFile, text, "", func(c *Config) any { return &c.Secure.Host }),
+		honour("relativePaths", inFile, text, inWorkingDir, func(c *Config) any { return &c.RelativePaths }).of(
+			inWorkingDir, besideFile),
 		honour("dataDir", inFile, path, "", func(c *Config) any { return &c.Storage.DataDir }),
 		honour("dataLogDir", inFile, path, "", func(c *Config) any { return &c.Storage.DataLogDir }),
 		honour("tickTime", inFile, millis, "3000", func(c *Config) any { return &c.TickTime }).in(1, ticksMax),

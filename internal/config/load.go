@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -102,7 +103,8 @@ type loader struct {
 
 	servers []property // server, group and weight lines
 
-	anyServer bool // see LoadAny
+	anyServer bool   // see LoadAny
+	folder    string // where relative paths in zoo.cfg begin; "" for the working directory
 }
 
 // setting is a value, and where it came from.
@@ -131,6 +133,7 @@ func (l *loader) run(props []property, defs []string) (*Config, error) {
 	for _, d := range defs {
 		l.define(d)
 	}
+	l.findFolder(props)
 	seen := map[string]int{}
 	for _, p := range props {
 		if first, dup := seen[p.key]; dup && !strings.HasPrefix(p.key, "server.") {
@@ -148,6 +151,22 @@ func (l *loader) run(props []property, defs []string) (*Config, error) {
 	}
 	slices.SortStableFunc(l.c.Warnings, l.byPlace)
 	return l.c, nil
+}
+
+// findFolder finds out where relative paths begin, which may be said behind them.
+func (l *loader) findFolder(props []property) {
+	for _, p := range props {
+		if p.key != "relativePaths" || l.c.File == "" {
+			continue
+		}
+		if l.folder = ""; p.value == besideFile {
+			folder, err := filepath.Abs(filepath.Dir(l.c.File))
+			if err != nil {
+				l.failAt("ZD-1002", setting{l.c.File, p.line, p.value}, p.key, err.Error())
+			}
+			l.folder = folder
+		}
+	}
 }
 
 // byPlace orders warnings: first those of the command line, then those of zoo.cfg by line, then those of other files.
@@ -207,6 +226,9 @@ func (l *loader) property(p property) {
 		l.warnAt("ZD-1022", s, p.key,
 			fmt.Sprintf("IGNORED: Apache reads this key from the command line only; give -D%s=value", p.key))
 	case known:
+		if k.kind == path && l.folder != "" && s.value != "" && !filepath.IsAbs(s.value) {
+			s.value = filepath.Join(l.folder, s.value)
+		}
 		l.set(k, s)
 	case l.family(p.key, s):
 	case strings.HasPrefix(p.key, "zookeeper."):

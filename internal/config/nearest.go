@@ -1,9 +1,16 @@
 package config
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // nearestMax is how many edits away a known name is still offered: a slip or two, not another word.
 const nearestMax = 3
+
+// offeredMax is how many names Nearest offers.
+const offeredMax = 3
 
 // nearestLength bounds the names compared; no known key is longer, and the comparison is quadratic.
 const nearestLength = 80
@@ -19,15 +26,28 @@ func nearest(unknown string, known []string) string {
 		if apart := len(unknown) - len(name); apart >= bestDistance || -apart >= bestDistance {
 			continue
 		}
-		if d := EditDistance(strings.ToLower(unknown), strings.ToLower(name)); d < bestDistance {
+		if d := editDistance(strings.ToLower(unknown), strings.ToLower(name)); d < bestDistance {
 			best, bestDistance = name, d
 		}
 	}
 	return best
 }
 
-// EditDistance counts inserted, deleted, replaced and swapped neighbouring bytes between a and b.
-func EditDistance(a, b string) int {
+// Nearest returns those of names that a mistyped one may have meant, the nearest first: three at most, each once.
+func Nearest(name string, names []string) []string {
+	if len(name) > nearestLength {
+		return nil
+	}
+	limit := max(1, len(name)/3)
+	distance := func(other string) int { return editDistance(strings.ToLower(name), strings.ToLower(other)) }
+	near := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return distance(other) > limit })
+	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance(a), distance(b)) })
+	near = slices.Compact(near)
+	return near[:min(len(near), offeredMax)]
+}
+
+// editDistance counts inserted, deleted, replaced and swapped neighbouring bytes between a and b.
+func editDistance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

@@ -25,6 +25,7 @@ var effectInside = map[string]string{
 	"standaloneEnabled":    "decides Quorum.Distributed",
 	"multiAddress.enabled": "admits several addresses in a server line",
 	"peerType":             "is compared with the role in the server lines",
+	"relativePaths":        "makes the paths of zoo.cfg absolute",
 }
 
 // TestHonouredKeysAreRead refuses a key that is marked as honoured while no code outside of this package reads its

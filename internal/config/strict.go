@@ -10,8 +10,12 @@ import (
 // Strict is the Profile with which a server refuses to start if its configuration leaves doors open.
 const Strict = "strict"
 
-// strictWords are the four-letter words that the strict profile permits: they reveal no paths, addresses or settings.
-var strictWords = []string{"isro", "ruok", "srvr"}
+// The four-letter words that the strict profile permits reveal no addresses or settings. Those of strictNamedWords have
+// the server's figures, for clients who have shown a certificate alone.
+var (
+	strictWords      = []string{"isro", "ruok", "srvr"}
+	strictNamedWords = []string{"dirs", "isro", "mntr", "ruok", "srvr"}
+)
 
 // strictAlgs are the hashes of passwords that the strict profile permits.
 var strictAlgs = []string{"SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512"}
@@ -53,9 +57,12 @@ func (l *loader) strictRules() {
 	if !c.Superuser() {
 		open("X509AuthenticationProvider.superUser", "the root znode is the superusers' alone, and there is none; name one here, or by DigestAuthenticationProvider.superDigest or superUser")
 	}
-	if slices.ContainsFunc(c.FourLetter.Words, func(word string) bool { return !slices.Contains(strictWords, word) }) {
-		open("4lw.commands.whitelist",
-			"name none but "+alternatives(strictWords)+"; the endpoint for Prometheus has the figures")
+	permitted, more := strictWords, "; with ssl.clientAuth=need mntr and dirs too; the endpoint for Prometheus has the figures"
+	if c.TLS.ClientAuth == "need" {
+		permitted, more = strictNamedWords, ""
+	}
+	if slices.ContainsFunc(c.FourLetter.Words, func(word string) bool { return !slices.Contains(permitted, word) }) {
+		open("4lw.commands.whitelist", "name none but "+alternatives(permitted)+more)
 	}
 	if c.Admin.Enabled && (!c.Admin.ForceHTTPS || !c.Admin.NeedClientAuth) {
 		open("admin.enableServer", "callers of the admin server talk TLS and show a certificate; set admin.forceHttps=true and admin.needClientAuth=true, or remove the key")

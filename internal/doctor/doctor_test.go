@@ -169,7 +169,7 @@ func TestPlanted(t *testing.T) {
 			func(s *subject) { s.replace("server.3=h3:2888:3888;2181\n", "") }},
 		{"no ACLs", false, "keys", Fault, "skipACL=yes", func(s *subject) { s.replace("", "skipACL=yes\n") }},
 		{"all words", false, "keys", Warning,
-			"4lw.commands.whitelist=*", func(s *subject) { s.replace("srvr,mntr,ruok,conf,isro", "*") }},
+			"4lw.commands.whitelist=*", func(s *subject) { s.replace("srvr,mntr,dirs,ruok,conf,isro", "*") }},
 		{"no purge", false, "keys", Warning,
 			"purgeInterval=0", func(s *subject) { s.replace("purgeInterval=1", "purgeInterval=0") }},
 		{"no bound of connections", false, "keys", Warning,

@@ -2,6 +2,7 @@ package fourletter
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -119,6 +120,20 @@ func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 	a.print("zk_zooid_lineage\t%016x\nzk_zooid_voters\t%s\nzk_zooid_named_voters\t%s\nzk_zooid_staged_voters\t%s\n",
 		standing.Lineage, idList(standing.Voters), idList(standing.Named), idList(standing.Staged))
 	a.print("zk_zooid_lost_entry\t%d\nzk_zooid_drained\t%s\n", standing.Lost, idList(standing.Drained))
+	a.print("zk_zooid_clients\t%s\nzk_zooid_secure_clients\t%s\n", addressList(standing.Clients),
+		addressList(standing.SecureClients))
+}
+
+// addressList formats addresses of servers as "1=zk1:2181,2=zk2:2181", and none as "none".
+func addressList(of map[uint64]string) string {
+	var list []string
+	for _, id := range slices.Sorted(maps.Keys(of)) {
+		list = append(list, fmt.Sprintf("%d=%s", id, of[id]))
+	}
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ",")
 }
 
 // idList formats server ids as "1,2,3", and none as "none".

@@ -43,19 +43,19 @@ func (r *Registry) Samples(visit func(*Sample)) {
 const keyLabel = "key"
 
 func (g gauge) samples(name string, visit func(*Sample)) {
-	visit(&Sample{Name: name, Help: name, Apache: true, Number: g().Float64()})
+	visit(&Sample{Name: name, Help: helpOf(name), Apache: true, Number: g().Float64()})
 }
 
 func (g gaugeSet) samples(name string, visit func(*Sample)) {
 	g.inOrder(func(key string, v Value) {
-		visit(&Sample{Name: name, Help: name, Apache: true, Label: keyLabel, Value: key, Number: v.Float64()})
+		visit(&Sample{Name: name, Help: helpOf(name), Apache: true, Label: keyLabel, Value: key, Number: v.Float64()})
 	})
 }
 
 func (c *Counter) samples(name string, visit func(*Sample)) { visit(c.sample(name)) }
 
 func (c *Counter) sample(name string) *Sample {
-	return &Sample{Name: name, Help: name + " counter", Kind: KindCounter, Apache: true, Number: float64(c.Value())}
+	return &Sample{Name: name, Help: helpOf(name), Kind: KindCounter, Apache: true, Number: float64(c.Value())}
 }
 
 func (s *CounterSet) samples(name string, visit func(*Sample)) {
@@ -77,7 +77,7 @@ func (s *Summary) sample(name string) *Sample {
 		return float64(r.percentile(share))
 	}
 	sample := &Sample{
-		Name: name, Help: name + " summary", Kind: KindSummary, Apache: true, Count: uint64(max(r.cnt, 0)),
+		Name: name, Help: helpOf(name), Kind: KindSummary, Apache: true, Count: uint64(max(r.cnt, 0)),
 		Sum:       float64(r.sum),
 		Quantiles: map[float64]float64{0.5: quantile(0.5)},
 	}

@@ -57,6 +57,12 @@ var zeroAdvanced = []string{
 	"request_throttle_queue_time_ms", "jvm_pause_time_ms",
 }
 
+// zeroBasicSets and zeroAdvancedSets are sets of summaries that stay empty.
+var (
+	zeroBasicSets    = []string{"learner_handler_qp_size"}
+	zeroAdvancedSets = []string{"learner_handler_qp_time_ms", "ack_latency"}
+)
+
 // RegisterZeros registers Apache's metrics that no server updates.
 func (r *Registry) RegisterZeros() {
 	for _, name := range zeroCounters {
@@ -68,7 +74,10 @@ func (r *Registry) RegisterZeros() {
 	for _, name := range zeroAdvanced {
 		r.Summary(name, Advanced)
 	}
-	r.SummarySet("learner_handler_qp_size", Basic)
-	r.SummarySet("learner_handler_qp_time_ms", Advanced)
-	r.SummarySet("ack_latency", Advanced)
+	for _, name := range zeroBasicSets {
+		r.SummarySet(name, Basic)
+	}
+	for _, name := range zeroAdvancedSets {
+		r.SummarySet(name, Advanced)
+	}
 }

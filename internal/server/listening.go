@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
@@ -84,7 +87,64 @@ func (s *Server) listenAsNamed(told map[string]string) (done bool) {
 	}
 	tell("clients", named.Clients, s.moveClients(named.Clients, false))
 	tell("clients over TLS", named.Secure, s.moveClients(named.Secure, true))
+	s.tellClients()
 	return done
+}
+
+// tellClients tells the peers where this server takes clients.
+func (s *Server) tellClients() {
+	if a := s.clientAddresses(); a != s.toldClients {
+		s.toldClients = a
+		s.peer.AnnounceClients(a)
+	}
+}
+
+// clientAddresses returns where this server takes clients; without a host where it listens on all of its addresses.
+func (s *Server) clientAddresses() (a peer.ClientAddresses) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.ports {
+		at := &a.Plain
+		if p.secure {
+			at = &a.Secure
+		}
+		tcp, ok := p.Addr().(*net.TCPAddr)
+		if !ok || *at != "" {
+			continue
+		}
+		host := tcp.IP.String()
+		if tcp.IP.IsUnspecified() {
+			host = ""
+		}
+		*at = net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+	}
+	return a
+}
+
+// allClientAddresses returns where the servers of the ensemble take clients, without TLS and with it, by id, as far as
+// this one knows.
+func (s *Server) allClientAddresses() (plain, secure map[uint64]string) {
+	all, host := s.peer.Clients(), "127.0.0.1"
+	for _, m := range s.opt.Members {
+		if m.ID == s.opt.ID && len(m.Addrs) > 0 {
+			host, _, _ = net.SplitHostPort(m.Addrs[0])
+		}
+	}
+	all[s.opt.ID] = s.clientAddresses()
+	plain, secure = map[uint64]string{}, map[uint64]string{}
+	note := func(to map[uint64]string, id uint64, address string) {
+		if port, ok := strings.CutPrefix(address, ":"); ok {
+			address = net.JoinHostPort(host, port)
+		}
+		if address != "" {
+			to[id] = address
+		}
+	}
+	for id, a := range all {
+		note(plain, id, a.Plain)
+		note(secure, id, a.Secure)
+	}
+	return plain, secure
 }
 
 // addPeerPort also listens for peers at addr, unless this server already does.

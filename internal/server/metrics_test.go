@@ -45,6 +45,7 @@ var ownMetrics = []string{
 	"acl_refused", "multi_refused", "reply_refused",
 	"zooid_overload_total", "zooid_overloaded", "zooid_memory_closed_total", "zooid_memory_awaited_total",
 	"zooid_replica_held_seconds",
+	"zooid_build_info",
 	"zooid_disk_log_appended_bytes", "zooid_identities_expired", "zooid_identities_withdrawn", "zooid_raft_active_voters",
 	"zooid_raft_applied_index", "zooid_raft_has_leader",
 	"zooid_raft_is_leader", "zooid_raft_peer_lag_entries", "zooid_raft_leader_changes_total", "zooid_sessions_ended_total",
@@ -70,6 +71,11 @@ func TestAllNamesAreThere(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("%d metrics are registered, ZooKeeper and ownMetrics have %d", len(got), len(want))
 	}
+	st.s.Metrics().Samples(func(s *metrics.Sample) {
+		if len(strings.Fields(s.Help)) < 2 || !strings.HasSuffix(s.Help, ".") {
+			t.Errorf("%s: %q helps nobody; internal/metrics/help.go has the texts", s.Name, s.Help)
+		}
+	})
 	keys := map[string]bool{}
 	for line := range strings.Lines(st.word("mntr")) {
 		key, _, _ := strings.Cut(line, "\t")

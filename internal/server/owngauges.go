@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/metrics"
@@ -22,6 +23,10 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 		}
 		return 0
 	}
+	reg.Gauges("zooid_build_info", "1; the label is the version, as srvr has it.", "version", func() map[string]float64 {
+		version, _, _ := strings.Cut(s.opt.Version, ", built on")
+		return map[string]float64{version: 1}
+	})
 	one("zooid_raft_term", "Term of the leader that this server knows, or knew last.",
 		func() float64 { return float64(s.peer.Status().Term) })
 	one("zooid_raft_applied_index", "Index of the last log entry that this server has applied.",

@@ -44,9 +44,11 @@ type Server struct {
 	replica *replica.Replica
 	dir     *storage.Dir
 	peer    *peer.Peer
-	lineage uint64       // id of the history that the data directory belongs to
-	newID   func() int64 // generates ids for sessions and connections
-	auth    *auth.Registry
+	// toldClients is what the peers were told last; only followListening uses it once the server runs.
+	toldClients peer.ClientAddresses
+	lineage     uint64       // id of the history that the data directory belongs to
+	newID       func() int64 // generates ids for sessions and connections
+	auth        *auth.Registry
 	// clientLog is for log lines about single clients, limited in rate.
 	clientLog *slog.Logger
 	slowLog   *slog.Logger // for log lines about slow requests
@@ -141,6 +143,7 @@ func Open(opt Options) (*Server, error) {
 		s.Close()
 		return nil, err
 	}
+	s.tellClients()
 	if opt.Membership.Parse != nil {
 		s.wg.Add(1)
 		go s.saveMembership()

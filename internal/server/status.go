@@ -29,9 +29,11 @@ func (s *Server) Status() fourletter.Status {
 func (s *Server) Standing() fourletter.Standing {
 	named, _ := s.replica.Members()
 	q := s.peer.Status()
+	plain, secure := s.allClientAddresses()
 	return fourletter.Standing{
 		Lineage: s.lineage, Voters: q.Voters, Named: s.participants(named),
 		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost, Drained: q.Drained,
+		Clients: plain, SecureClients: secure,
 	}
 }
 

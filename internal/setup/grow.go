@@ -168,6 +168,12 @@ func (o *Options) join(e *ensemble, id int) (s server, all []server, err error) 
 		return s, nil, err
 	}
 	s = wanted[0]
+	for _, m := range e.members.Servers {
+		if sameHost(m.Addrs[0].Host, s.host) {
+			s.ports.Admin++
+			s.ports.Metrics++
+		}
+	}
 	s.id, s.folder = id, filepath.Join(o.Dir, strconv.Itoa(id))
 	_, place, _ := strings.Cut(s.line, "=")
 	s.line = fmt.Sprintf("server.%d=%s", id, place)

@@ -22,6 +22,8 @@ const (
 	SecurePort   = 2281 // of clients by TLS
 	quorumPort   = 2888
 	electionPort = 3888
+	adminPort    = 8080
+	metricsPort  = 7000
 )
 
 // ServersMax bounds how many servers are written at once: far more than any useful ensemble has.
@@ -34,22 +36,25 @@ type Options struct {
 	// and of elections. With none, a single server is written.
 	Hosts      []string
 	ClientPort int // 0 for ClientPort, or SecurePort with TLS
-	// ClientPorts, if set, are those of each server, in place of ClientPort.
-	ClientPorts []int
+	// Ports, if set, are those of each server, in place of ClientPort and those after the usual ones.
+	Ports []Ports
 	// TLS makes clients and servers use mutual TLS, with certificates that are written too.
 	TLS bool
-	// At is where a server will find its folder; "" means that it runs in the folder.
+	// At is where a server will find its folder; "" for beside zoo.cfg, wherever that is.
 	At  string
 	Now time.Time
 }
 
+// Ports are where a server listens, but for its peers: for clients, for the admin server and for Prometheus.
+type Ports struct{ Client, Admin, Metrics int }
+
 // A server is one folder to write.
 type server struct {
-	id         int
-	host       string // that others dial
-	line       string // of the membership, "" for a single server
-	clientPort int
-	folder     string
+	id     int
+	host   string // that others dial
+	line   string // of the membership, "" for a single server
+	ports  Ports
+	folder string
 }
 
 // Write writes a folder DIR/ID for each server, and with TLS the folders DIR/ca and DIR/client. If
@@ -95,8 +100,8 @@ func (o *Options) servers() (all []server, err error) {
 	if len(o.Hosts) > ServersMax {
 		return nil, fmt.Errorf("write %d servers: at most %d", len(o.Hosts), ServersMax)
 	}
-	if o.ClientPorts != nil && len(o.ClientPorts) != max(len(o.Hosts), 1) {
-		return nil, fmt.Errorf("write %d servers: there are %d client ports", max(len(o.Hosts), 1), len(o.ClientPorts))
+	if o.Ports != nil && len(o.Ports) != max(len(o.Hosts), 1) {
+		return nil, fmt.Errorf("write %d servers: there are ports of %d", max(len(o.Hosts), 1), len(o.Ports))
 	}
 	port := o.ClientPort
 	if port == 0 {
@@ -109,23 +114,31 @@ func (o *Options) servers() (all []server, err error) {
 		return nil, fmt.Errorf("write a server with client port %d: ports are 1 to 65535", port)
 	}
 	if len(o.Hosts) == 0 {
-		if o.ClientPorts != nil {
-			port = o.ClientPorts[0]
-		}
-		return []server{{id: 1, host: "localhost", clientPort: port, folder: filepath.Join(o.Dir, "1")}}, nil
+		return []server{{id: 1, host: "localhost", ports: o.ports(0, port, 0), folder: filepath.Join(o.Dir, "1")}}, nil
 	}
 	var lines strings.Builder
+	onHost, taken := map[string]int{}, map[string]bool{} // how many servers are on a host; addresses of their peer ports
 	for i, host := range o.Hosts {
-		s := server{id: i + 1, clientPort: port, folder: filepath.Join(o.Dir, strconv.Itoa(i+1))}
-		if o.ClientPorts != nil {
-			s.clientPort = o.ClientPorts[i]
-		}
+		s := server{id: i + 1, folder: filepath.Join(o.Dir, strconv.Itoa(i+1))}
 		name, ports, err := splitHost(strings.TrimSpace(host))
 		if err != nil {
 			return nil, err
 		}
 		s.host = name
-		clients := fmt.Sprintf(";%d", s.clientPort)
+		before := onHost[strings.ToLower(name)]
+		onHost[strings.ToLower(name)]++
+		s.ports = o.ports(i, port, before)
+		if !strings.Contains(ports, ":") {
+			ports += ":" + strconv.Itoa(electionPort+before)
+		}
+		quorum, _, _ := strings.Cut(ports, ":")
+		at := net.JoinHostPort(strings.ToLower(name), quorum)
+		if taken[at] {
+			return nil, fmt.Errorf("write server %q: %s is another server's already; servers on one host have quorum ports of their own, as in %s:%d",
+				host, at, bracketed(name), quorumPort+before)
+		}
+		taken[at] = true
+		clients := fmt.Sprintf(";%d", s.ports.Client)
 		if o.TLS {
 			clients = ";" + clients
 		}
@@ -139,7 +152,15 @@ func (o *Options) servers() (all []server, err error) {
 	return all, nil
 }
 
-// splitHost splits a host from its ports, some of which may be missing.
+// ports returns the ports of server i, before which so many others are on the same host.
+func (o *Options) ports(i, client, before int) Ports {
+	if o.Ports != nil {
+		return o.Ports[i]
+	}
+	return Ports{client + before, adminPort + before, metricsPort + before}
+}
+
+// splitHost splits a host from its ports, of which the second may be missing.
 func splitHost(text string) (host, ports string, err error) {
 	host, ports, _ = strings.Cut(text, ":")
 	if inside, ok := strings.CutPrefix(text, "["); ok {
@@ -150,15 +171,13 @@ func splitHost(text string) (host, ports string, err error) {
 	} else if net.ParseIP(text) != nil {
 		host, ports = text, "" // an IPv6 address without brackets
 	}
-	if host == "" {
+	switch {
+	case host == "":
 		return "", "", fmt.Errorf("write server %q: it has no host", text)
-	}
-	switch strings.Count(ports, ":") {
-	case 0:
-		if ports == "" {
-			ports = strconv.Itoa(quorumPort)
-		}
-		ports += ":" + strconv.Itoa(electionPort)
+	case host[0] == '-':
+		return "", "", fmt.Errorf("write server %q: no host begins so, and flags stand before the hosts", text)
+	case ports == "":
+		ports = strconv.Itoa(quorumPort)
 	}
 	return host, ports, nil
 }
@@ -229,7 +248,7 @@ func (o *Options) writeClient(r *register, servers []server) error {
 	}
 	var connect []string
 	for _, s := range servers {
-		connect = append(connect, net.JoinHostPort(s.host, strconv.Itoa(s.clientPort)))
+		connect = append(connect, net.JoinHostPort(s.host, strconv.Itoa(s.ports.Client)))
 	}
 	return writeFolder(filepath.Join(o.Dir, "client"), "",
 		append(clientFiles("client.pem", text, strings.Join(connect, ",")), file{"ca.pem", r.ca.text, 0o644}))

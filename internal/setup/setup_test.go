@@ -77,6 +77,7 @@ func TestSecretsAreTheirs(t *testing.T) {
 		"server.1=zk1.example:2888:3888;;2281\n",
 		"server.2=10.0.0.2:3000:3888;;2281\n", "server.3=[fd00::3]:3000:3001;;2281\n",
 		"secureClientPort=2281\n", "sslQuorum=true\n", "quorum.secretFile=./secret\n",
+		"relativePaths=file\n", "security.profile=strict\n", "admin.needClientAuth=true\n",
 	} {
 		if !strings.Contains(string(third), line) {
 			t.Errorf("no line %q in\n%s", line, third)
@@ -95,7 +96,10 @@ func TestRefused(t *testing.T) {
 		"bracket":      {Hosts: []string{"[fd00::1"}},
 		"client port":  {ClientPort: 70000},
 		"too many":     {Hosts: strings.Split(strings.Repeat("a,", ServersMax)+"a", ",")},
-		"client ports": {Hosts: []string{"a", "b"}, ClientPorts: []int{1}},
+		"ports":        {Hosts: []string{"a", "b"}, Ports: []Ports{{1, 2, 3}}},
+		"a flag":       {Hosts: []string{"a", "-tls"}},
+		"twice":        {Hosts: []string{"a", "A"}},
+		"a port twice": {Hosts: []string{"a:3000", "a:3000:4000"}},
 	} {
 		o.Dir, o.Now = filepath.Join(t.TempDir(), "new"), time.Now()
 		if _, err := Write(o); err == nil {
@@ -103,6 +107,24 @@ func TestRefused(t *testing.T) {
 		}
 		if _, err := os.Stat(o.Dir); err == nil {
 			t.Errorf("%s: something was written", what)
+		}
+	}
+}
+
+// TestSeveralOnAHost: servers on one host get ports of their own.
+func TestSeveralOnAHost(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := Write(Options{Dir: dir, Hosts: []string{"a:2888", "b", "a:2889"}, Now: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(filepath.Join(dir, "3", "zoo.cfg"))
+	for _, line := range []string{
+		"server.1=a:2888:3888;2181\n", "server.2=b:2888:3888;2181\n", "server.3=a:2889:3889;2182\n",
+		"admin.serverPort=8081\n",
+	} {
+		if !strings.Contains(string(text), line) {
+			t.Errorf("no line %q in\n%s", line, text)
 		}
 	}
 }

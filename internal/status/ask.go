@@ -31,6 +31,7 @@ const (
 	stateReadOnly = "read-only: it has no leader"
 	// A server keeps its clients for a while after it has lost its leader.
 	stateLeaderless = "it has no leader: reads are answered, writes wait"
+	stateNoAddress  = "its client port is not in the file, and no server that answers has heard of it"
 	// Another server has taken the address, or the server's own configuration names no others.
 	stateAlone = "it stands alone, outside of this ensemble"
 )
@@ -67,13 +68,15 @@ type serverRow struct {
 
 	zxid    int64
 	lagText string
-	synced  int      // followers that a leader says are up to date
-	voters  int      // that the server knows of; 0 if it didn't tell
-	votes   []int64  // ids of these voters; none if it didn't tell
-	named   []int64  // the voters that the membership in force names
-	staged  []int64  // the voters of a change of membership under way
-	refuses []string // four-letter words
-	soon    string   // what will become Trouble
+	synced  int     // followers that a leader says are up to date
+	voters  int     // that the server knows of; 0 if it didn't tell
+	votes   []int64 // ids of these voters; none if it didn't tell
+	named   []int64 // the voters that the membership in force names
+	staged  []int64 // the voters of a change of membership under way
+	// clients are where servers take clients, as this one has heard, by id: without TLS, and with it.
+	clients, secureClients map[int64]string
+	refuses                []string // four-letter words
+	soon                   string   // what will become Trouble
 }
 
 // ask queries the server and fills in the row. It blocks for a few times askTimeout at most.
@@ -82,7 +85,7 @@ func (row *serverRow) ask() {
 		access: row.access, needsTLS: row.needsTLS, member: row.member, unasked: true}
 	switch {
 	case row.Address == "":
-		row.State = "its client port is not in the file"
+		row.State = stateNoAddress
 		return
 	case row.needsTLS:
 		row.State = "it takes TLS alone: give flags such as -tls-ca"
@@ -91,6 +94,9 @@ func (row *serverRow) ask() {
 	text, err := row.word("srvr")
 	if err != nil {
 		row.State, row.unasked = "no answer: "+err.Error(), false
+		if row.ID == unknownID && !row.byTLS() {
+			row.State += "; if that port is one for TLS, give flags such as -tls-ca"
+		}
 		return
 	}
 	if row.State = row.server(text); row.State != stateOK {
@@ -118,6 +124,9 @@ func (row *serverRow) ask() {
 		row.identify()
 	}
 }
+
+// byTLS reports whether the server is asked by TLS.
+func (row *serverRow) byTLS() bool { return row.access != nil && row.access.Secure() }
 
 // identify asks a server for its id if only its address is known.
 func (row *serverRow) identify() {
@@ -226,6 +235,10 @@ func (row *serverRow) monitor() {
 			row.named = ids(value)
 		case "zk_zooid_staged_voters":
 			row.staged = ids(value)
+		case "zk_zooid_clients":
+			row.clients = addresses(value)
+		case "zk_zooid_secure_clients":
+			row.secureClients = addresses(value)
 		case "zk_zooid_lost_entry":
 			lost = number(value) > 0
 		case "zk_synced_followers":
@@ -241,6 +254,19 @@ func (row *serverRow) monitor() {
 	if global >= 0 {
 		row.Sessions = global + local
 	}
+}
+
+// addresses reads a list such as "1=zk1:2181,2=zk2:2181".
+func addresses(list string) map[int64]string {
+	all := map[int64]string{}
+	for _, one := range strings.Split(strings.TrimSpace(list), ",") {
+		id, address, _ := strings.Cut(one, "=")
+		n, err := strconv.ParseInt(id, 10, 64)
+		if _, _, bad := net.SplitHostPort(address); err == nil && bad == nil {
+			all[n] = address
+		}
+	}
+	return all
 }
 
 // resources are what mntr says about a server's disk and memory.

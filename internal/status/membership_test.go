@@ -2,10 +2,12 @@ package status
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/freeport"
 )
 
@@ -81,10 +83,45 @@ func TestStatusByMembership(t *testing.T) {
 				t.Errorf("code %d, %v; want %d\n%s", code, err, c.code, b.String())
 			}
 			for _, part := range c.want {
-				if !strings.Contains(b.String(), part) {
+				if !strings.Contains(b.String(), part) && !strings.Contains(unfolded(b.String()), part) {
 					t.Errorf("no %q in\n%s", part, b.String())
 				}
 			}
 		})
+	}
+}
+
+// unfolded returns a text without its line breaks, and with single spaces.
+func unfolded(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// TestLearnsAddresses: of servers whose lines have no client port, and that share a host, those that can be asked tell
+// where the others take clients. What they tell of a server that listens on its own loopback is no way to reach it.
+func TestLearnsAddresses(t *testing.T) {
+	t.Parallel()
+	words := func(id, mode, clients string) map[string]string {
+		return map[string]string{
+			"srvr": srvr(mode, 1), "conf": "serverId=" + id + "\n", "dirs": "datadir_size: 1\n",
+			"mntr": "zk_quorum_size\t3\nzk_zooid_voters\t1,2,3\nzk_zooid_clients\t" + clients + "\n",
+		}
+	}
+	lead, follower := answering(t, words("2", "leader", "none")), answering(t, words("3", "follower", "none"))
+	known := answering(t, words("1", "follower", "2="+lead+",3="+follower+",x=,4,5=nowhere"))
+	_, port, _ := net.SplitHostPort(known)
+	for host, want := range map[string]string{
+		"127.0.0.1": "ok: server 2 (" + lead + ") leads", "192.0.2.1": "its client port is not in the file",
+	} {
+		rows := memberRows(config.Members{Servers: []config.Member{
+			{ID: 1, Addrs: []config.PeerAddr{{Host: "127.0.0.1"}}}, {ID: 2, Addrs: []config.PeerAddr{{Host: host}}},
+			{ID: 3, Addrs: []config.PeerAddr{{Host: host}}},
+		}}, config.HostPort{Port: -1}, config.HostPort{Port: -1}, 1)
+		rows[0].Address = known
+		if host != "127.0.0.1" {
+			rows[0].Address = net.JoinHostPort("localhost.", port)
+		}
+		o, _ := look(rows, time.Millisecond)
+		var b strings.Builder
+		if err := o.printTable(&b, false); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%s: %v, no %q in\n%s", host, err, want, b.String())
+		}
 	}
 }

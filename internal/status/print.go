@@ -24,18 +24,27 @@ const (
 	plain  = "\x1b[0m"
 )
 
+// columnsMax is the width that the table keeps to: what has no room in it stands below.
+const columnsMax = 100
+
 // printTable prints the verdict, a line per server and what to do. It leaves out
-// columns in which nothing is known.
+// columns in which nothing is known, and the versions if all servers have the same.
 func (o *overview) printTable(w io.Writer, colours bool) error {
 	lines := [][]string{
 		{"ID", "ADDRESS", "ROLE", "EPOCH", "ZXID", "LAG", "CLIENTS", "SESSIONS", "DISK", "VERSION", "STATE"},
 	}
 	paint := []string{bold}
+	version := o.oneVersion()
 	for _, row := range o.Servers {
-		lines = append(lines, row.cells())
+		cells := row.cells()
+		if version != "" {
+			cells[len(cells)-2] = "-"
+		}
+		lines = append(lines, cells)
 		paint = append(paint, row.colour())
 	}
 	lines = known(lines)
+	notes := longStates(lines)
 	width := make([]int, len(lines[0]))
 	for _, line := range lines {
 		for i, cell := range line {
@@ -57,8 +66,14 @@ func (o *overview) printTable(w io.Writer, colours bool) error {
 			text += cell + strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+2)
 		}
 		b.WriteString(painted(colours, paint[n], strings.TrimRight(text, " ")) + "\n")
+		for _, note := range notes[n] {
+			b.WriteString("    " + painted(colours, paint[n], note) + "\n")
+		}
 	}
 	var below []string
+	if version != "" {
+		below = append(below, "version "+version)
+	}
 	if o.Lineage != "" {
 		below = append(below, "lineage "+o.Lineage)
 	}
@@ -77,6 +92,53 @@ func (o *overview) printTable(w io.Writer, colours bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// oneVersion returns the version that all servers have that told one, "" if they differ or are few.
+func (o *overview) oneVersion() (version string) {
+	for _, row := range o.Servers {
+		switch own := row.version(); {
+		case own == "":
+		case version == "":
+			version = own
+		case own != version:
+			return ""
+		}
+	}
+	return version
+}
+
+// longStates takes the states, which are the last column, out of lines that are too wide with them. It returns them by
+// line, folded.
+func longStates(lines [][]string) map[int][]string {
+	last := len(lines[0]) - 1
+	left := 0
+	for i := range last {
+		wide := 0
+		for _, line := range lines {
+			wide = max(wide, utf8.RuneCountInString(line[i]))
+		}
+		left += wide + 2
+	}
+	notes := map[int][]string{}
+	for n, line := range lines {
+		if left+utf8.RuneCountInString(line[last]) > columnsMax {
+			notes[n], line[last] = folded(line[last], columnsMax-4), "see below"
+		}
+	}
+	return notes
+}
+
+// folded breaks a text at spaces into lines of at most width runes, but for longer words.
+func folded(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
 }
 
 // known drops the columns that hold nothing but dashes.
@@ -142,11 +204,16 @@ func (row *serverRow) cells() []string {
 	if row.Disk >= 0 {
 		disk = bytesText(row.Disk)
 	}
-	version, _, _ := strings.Cut(row.Version, ", built on")
 	return []string{
 		known(row.ID), text(row.Address), text(row.Role), known(row.Epoch), text(row.Zxid), text(row.lagText),
-		known(row.Clients), known(row.Sessions), disk, text(version), row.stateText(),
+		known(row.Clients), known(row.Sessions), disk, text(row.version()), row.stateText(),
 	}
+}
+
+// version returns the server's version without the date of its build.
+func (row *serverRow) version() string {
+	version, _, _ := strings.Cut(row.Version, ", built on")
+	return version
 }
 
 // bytesText formats a size in the largest unit in which it is at least 1.

@@ -8,11 +8,13 @@ package status
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,8 +26,8 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const help = `usage: zooid status [-json] [TLS flags] [zoo.cfg] [-D name=value]…
-       zooid status [-json] [TLS flags] host:port,host:port…
+const help = `usage: zooid status [-json] [-watch] [TLS flags] [zoo.cfg] [-D name=value]…
+       zooid status [-json] [-watch] [TLS flags] host:port,host:port…
 
 Asks every server of the ensemble how it is, says in one line how the ensemble
 is, and prints a line for each server, what needs attention first. The file is
@@ -37,12 +39,13 @@ It uses the four-letter words srvr, which every server answers, and mntr and
 dirs for sessions and disk, which must be allowed by
 4lw.commands.whitelist=mntr,dirs in zoo.cfg.
 
-A server whose client port is not in the file can't be asked: add it to the
-server line (server.2=host:2888:3888;2181), or name the servers. Of a file with
-clientPort alone, every server is taken to have that port.
+Of a server whose client port is not in the file, the others tell where it takes
+clients, if one of them can be asked and mntr is allowed. Of a file with clientPort
+alone, every server is taken to have that port.
 
-Servers that take TLS alone are asked with the flags of zooid cli: -tls-ca,
--tls-cert, -tls-key, -tls-password-file, -client-configuration, -profile and others.
+Servers that take TLS alone are asked with the key and trust stores that the
+file names, or with the flags of zooid cli: -tls-ca, -tls-cert, -tls-key,
+-tls-password-file, -client-configuration, -profile and others.
 
 LAG is in changes: what the leader had half a second ago and the server still
 has not. EPOCH and ZXID are those of the last change applied.
@@ -54,7 +57,8 @@ the servers are counted, and a minority of them is "unknown".
 
 exit code: 0 all is well; 1 the ensemble serves, but a server is missing, behind,
 drained or short of something; 2 there is no quorum, all servers that serve are
-drained, or it can't be told.
+drained, or it can't be told. -watch looks every two seconds until Ctrl-C, and the
+code is that of the last look.
 `
 
 // The exit codes of Main.
@@ -83,7 +87,7 @@ type overview struct {
 func Main(args []string, stdout, stderr io.Writer) int {
 	var file string
 	var defs []string
-	asJSON := false
+	asJSON, watch := false, false
 	var access cli.Access
 	for i := 0; i < len(args); i++ {
 		rest, taken, err := access.Take(args[i:])
@@ -101,6 +105,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			return exitWell
 		case a == "-json" || a == "--json":
 			asJSON = true
+		case a == "-watch" || a == "--watch":
+			watch = true
 		case a == "-D" && i+1 < len(args):
 			i++
 			defs = append(defs, args[i])
@@ -113,53 +119,74 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			file = a
 		}
 	}
+	servers, err := access.Servers() // before reach, which asks whether anything says TLS
 	if file == "" && len(defs) == 0 {
-		var err error
-		if file, err = access.Servers(); err != nil {
-			fmt.Fprintln(stderr, "zooid status:", err)
-			return exitUnknown
-		}
+		file = servers
 	}
-	rows, err := serversToAsk(file, defs)
+	var rows []*serverRow
+	var cfg *config.Config
 	if err == nil {
-		err = access.Check()
+		rows, cfg, err = serversToAsk(file, defs)
+	}
+	if err == nil {
+		err = reach(rows, cfg, &access)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid status:", err)
 		return exitUnknown
 	}
-	reach(rows, &access)
-	o, code := look(rows, lagPause)
-	if asJSON {
-		err = o.printJSON(stdout)
-	} else {
-		err = o.printTable(stdout, terminal.Colours(stdout))
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	for {
+		o, code := look(rows, lagPause)
+		if err := o.print(stdout, asJSON, watch); err != nil {
+			fmt.Fprintln(stderr, "zooid status: print the result:", err)
+			return exitUnknown
+		}
+		if !watch {
+			return code
+		}
+		select {
+		case <-time.After(watchPause):
+		case <-ctx.Done():
+			return code
+		}
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "zooid status: print the result:", err)
-		return exitUnknown
-	}
-	return code
 }
 
-// serversToAsk returns a row for each server that the file names.
-func serversToAsk(file string, defs []string) ([]*serverRow, error) {
-	var cfg *config.Config
-	var err error
+// watchPause is the time between two looks of -watch.
+const watchPause = 2 * time.Second
+
+// print prints what was seen; again says that it replaces what a terminal shows.
+func (o *overview) print(w io.Writer, asJSON, again bool) error {
+	if asJSON {
+		return o.printJSON(w)
+	}
+	if again && terminal.Is(w) {
+		if _, err := io.WriteString(w, terminal.Cleared); err != nil {
+			return err
+		}
+	}
+	return o.printTable(w, terminal.Colours(w))
+}
+
+// serversToAsk returns a row for each server that the file names, and its configuration; nil if it is none.
+func serversToAsk(file string, defs []string) (rows []*serverRow, cfg *config.Config, err error) {
 	switch {
 	case file == "":
 		cfg, err = config.Default(defs)
 	case isConnectString(file):
-		return addressRows(file)
+		rows, err = addressRows(file)
+		return rows, nil, err
 	default:
 		cfg, err = config.LoadAny(file, defs)
 	}
 	if err != nil {
 		if members, bad := membersFile(file); bad == nil {
 			none := config.HostPort{Port: -1}
-			return memberRows(members, none, none, -1), nil
+			return memberRows(members, none, none, -1), nil, nil
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	if !cfg.Quorum.Distributed {
 		row := &serverRow{ID: 1, Voter: true}
@@ -169,9 +196,9 @@ func serversToAsk(file string, defs []string) ([]*serverRow, error) {
 		if cfg.Secure.Port >= 0 {
 			row.secure = net.JoinHostPort(reachableHost(cfg.Secure.Host, "127.0.0.1"), strconv.Itoa(cfg.Secure.Port))
 		}
-		return []*serverRow{row}, nil
+		return []*serverRow{row}, cfg, nil
 	}
-	return memberRows(cfg.Quorum.Members, cfg.Client, cfg.Secure, cfg.Quorum.MyID), nil
+	return memberRows(cfg.Quorum.Members, cfg.Client, cfg.Secure, cfg.Quorum.MyID), cfg, nil
 }
 
 // isConnectString reports whether an argument names servers rather than a file.
@@ -256,14 +283,26 @@ func dropGuesses(rows []*serverRow, self int64, at func(*serverRow) *string) {
 	}
 }
 
-// reach makes the rows use the flags for TLS, and the TLS port if it is known.
-func reach(rows []*serverRow, access *cli.Access) {
+// reach makes the rows use the TLS port where it is known, with the flags for TLS or else the stores of cfg, which may
+// be nil.
+func reach(rows []*serverRow, cfg *config.Config, access *cli.Access) error {
+	needed := slices.ContainsFunc(rows, func(row *serverRow) bool { return row.secure != "" && row.Address == "" })
+	if needed && !access.Secure() && cfg != nil && cfg.TLS.Trust.Location != "" {
+		access.Use(&cfg.TLS)
+		if err := access.Check(); err != nil {
+			return fmt.Errorf("servers take TLS alone, and the stores that the file names can't be used (-tls-ca, -tls-cert and -tls-key name others): %w",
+				err)
+		}
+	} else if err := access.Check(); err != nil {
+		return err
+	}
 	for _, row := range rows {
 		row.access = access
 		if row.secure != "" && (access.Secure() || row.Address == "") {
 			row.Address, row.needsTLS = row.secure, !access.Secure()
 		}
 	}
+	return nil
 }
 
 // reachableHost returns host, or instead if host means every interface.
@@ -278,6 +317,7 @@ func reachableHost(host, instead string) string {
 // judges.
 func look(rows []*serverRow, pause time.Duration) (*overview, int) {
 	askAll(rows)
+	askAll(learnAddresses(rows))
 	if answered := slices.DeleteFunc(slices.Clone(rows),
 		func(r *serverRow) bool { return r.Role == "" }); len(answered) > 1 && leading(rows) == nil {
 		time.Sleep(pause) // an election may be on its way, or was while a silent server held this up
@@ -294,6 +334,35 @@ func look(rows []*serverRow, pause time.Duration) (*overview, int) {
 	o := &overview{Servers: rows}
 	code := o.judge(len(rows) == 1 && (rows[0].Role == "standalone" || rows[0].voters <= 1))
 	return o, code
+}
+
+// learnAddresses takes the addresses of servers that couldn't be asked from those that could, and returns the servers
+// with new ones.
+func learnAddresses(rows []*serverRow) (found []*serverRow) {
+	for _, row := range rows {
+		if row.State != stateNoAddress {
+			continue
+		}
+		for _, other := range rows {
+			told := other.clients[row.ID]
+			if secure := other.secureClients[row.ID]; secure != "" && (row.byTLS() || told == "") {
+				told, row.needsTLS = secure, !row.byTLS()
+			}
+			// A server that listens on its own loopback alone can be asked on its machine alone.
+			if told != "" && (!loopback(told) || loopback(other.Address)) {
+				row.Address = told
+				found = append(found, row)
+				break
+			}
+		}
+	}
+	return found
+}
+
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func askAll(rows []*serverRow) {

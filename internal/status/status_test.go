@@ -323,7 +323,7 @@ func TestServersToAsk(t *testing.T) {
 			os.WriteFile(dynamic, []byte(members), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		rows, err := serversToAsk(file, nil)
+		rows, _, err := serversToAsk(file, nil)
 		var got []string
 		for _, row := range rows {
 			got = append(got, fmt.Sprintf("%d=%s", row.ID, row.Address))
@@ -338,7 +338,7 @@ func TestServersToAsk(t *testing.T) {
 		"a:1,":               "",
 		":2181":              "",
 	} {
-		rows, err := serversToAsk(list, nil)
+		rows, _, err := serversToAsk(list, nil)
 		var got []string
 		for _, row := range rows {
 			got = append(got, row.Address)

@@ -75,8 +75,8 @@ func (p *Peer) noteLineage() error {
 		}
 		return nil
 	}
-	t.log.Info("this server knows the lineage of its ensemble: it exchanges nothing with servers of another one",
-		"lineage", fmt.Sprintf("%016x", lineage))
+	t.log.Info("this server knows the id that its ensemble's log has: it exchanges nothing with servers whose log has another",
+		"log", fmt.Sprintf("%016x", lineage))
 	t.learn(lineage)
 	return nil
 }

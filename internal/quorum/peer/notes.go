@@ -20,6 +20,8 @@ const (
 	noteLineage quorum.FrameKind = 3
 	// noteDeparted is the entry that took a life of the receiver out of the membership (formerlife.go), 16 bytes.
 	noteDeparted quorum.FrameKind = 4
+	// noteClients are the sender's client addresses (clients.go).
+	noteClients quorum.FrameKind = 5
 )
 
 func appendLevel(b []byte, level uint32) []byte {
@@ -27,8 +29,9 @@ func appendLevel(b []byte, level uint32) []byte {
 }
 
 // readNotes reads the notes that the accepting side of c sends, until c ends. It calls
-// note with the event of each, in which From isn't set, and lineage with the sender's lineage.
-func readNotes(c io.Reader, note func(quorum.Event), lineage func(uint64)) error {
+// note with the event of each, in which From isn't set, lineage with the sender's lineage,
+// and clients with the payload of noteClients.
+func readNotes(c io.Reader, note func(quorum.Event), lineage func(uint64), clients func([]byte)) error {
 	r := bufio.NewReaderSize(c, quorum.NoteSizeMax)
 	for {
 		var head [5]byte
@@ -56,12 +59,14 @@ func readNotes(c io.Reader, note func(quorum.Event), lineage func(uint64)) error
 			note(quorum.Event{Kind: quorum.EventSkips, Data: payload})
 		case kind == noteLineage && n >= 8:
 			lineage(binary.BigEndian.Uint64(payload))
+		case kind == noteClients:
+			clients(payload)
 		}
 	}
 }
 
 // announce tells the dialling side of a connection this server's feature level, its
-// decisions to skip entries and its lineage.
+// decisions to skip entries, its lineage and where it takes clients.
 func (t *transport) announce(c net.Conn) error {
 	t.notes.Lock()
 	defer t.notes.Unlock()
@@ -74,6 +79,10 @@ func (t *transport) announce(c net.Conn) error {
 	}
 	if l := t.lineage.Load(); l != 0 {
 		b = binary.BigEndian.AppendUint64(appendFrameHead(b, noteLineage, 8), l)
+	}
+	if t.clients != (ClientAddresses{}) {
+		payload := t.clients.append(nil)
+		b = append(appendFrameHead(b, noteClients, len(payload)), payload...)
 	}
 	if len(b) == 0 {
 		return nil

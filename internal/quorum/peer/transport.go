@@ -73,8 +73,9 @@ type transport struct {
 	reading   map[uint64]reading // by peer: the newest connection, ended or not
 	visiting  atomic.Bool        // a round of announcements is under way
 
-	notes sync.Mutex // held while notes are written to a connection
-	skips []byte     // the note passed to AnnounceSkips
+	notes   sync.Mutex      // held while notes are written to a connection
+	skips   []byte          // the note passed to AnnounceSkips
+	clients ClientAddresses // passed to AnnounceClients
 }
 
 func newTransport(id, cluster uint64, secure Secure, log *slog.Logger) *transport {
@@ -486,9 +487,10 @@ type remote struct {
 	closed  bool
 	dropped bool // nothing is to be sent to the peer any more
 	conn    net.Conn
-	public  []byte // public key of the process at the other end of conn, nil if it sent none
-	legacy  bool   // the peer has proven nothing on conn
-	lineage uint64 // that the peer has told on conn, 0 if none
+	public  []byte          // public key of the process at the other end of conn, nil if it sent none
+	legacy  bool            // the peer has proven nothing on conn
+	lineage uint64          // that the peer has told on conn, 0 if none
+	clients ClientAddresses // that the peer has told last
 }
 
 // send queues a frame. While there is no connection, frames are dropped: raft repeats
@@ -622,7 +624,7 @@ func (r *remote) write(c net.Conn) error {
 		ended <- readNotes(c, func(e quorum.Event) {
 			e.From = r.id
 			r.t.tell(e)
-		}, r.heardLineage)
+		}, r.heardLineage, r.heardClients)
 		r.mu.Lock()
 		r.ready.Broadcast()
 		r.mu.Unlock()

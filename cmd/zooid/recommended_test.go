@@ -1,0 +1,227 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/setup"
+)
+
+// TestInitRunsAnywhere: what zooid init writes is found beside zoo.cfg, wherever the server is started.
+func TestInitRunsAnywhere(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere, ports := t.TempDir(), t.TempDir(), freeport.Take(t, 3)
+	if _, err := setup.Write(setup.Options{
+		Dir: dir, Ports: []setup.Ports{{Client: ports[0], Admin: ports[1], Metrics: ports[2]}}, TLS: true, Now: time.Now(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	serveIn(t, elsewhere, filepath.Join(dir, "1", "zoo.cfg"))
+	d := &day{t: t, dir: dir, at: elsewhere, client: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	d.wait(1)
+	if _, err := os.Stat(filepath.Join(dir, "1", "data", "IDENTITY")); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(elsewhere); err != nil || len(left) > 0 {
+		t.Errorf("in the working directory there are %v, %v", left, err)
+	}
+}
+
+// A day is one with the servers that zooid init -tls has written into dir.
+type day struct {
+	t       *testing.T
+	dir, at string // commands run in at
+	client  string
+}
+
+// path returns the path of a file that init has written.
+func (d *day) path(name string) string { return filepath.Join(d.dir, name) }
+
+// run runs a command. In it, N/zoo.cfg and client/… are files of the day, and TLS the flags of the superuser.
+func (d *day) run(command string) (text string, code int) {
+	d.t.Helper()
+	words := strings.Fields(command)
+	for i, word := range words {
+		switch folder, _, ok := strings.Cut(word, "/"); {
+		case ok && (folder == "client" || len(folder) == 1):
+			words[i] = d.path(word)
+		case word == "TLS":
+			words[i] = fmt.Sprintf("-server %s -tls-ca %s -tls-cert %s", d.client, d.path("client/ca.pem"),
+				d.path("client/client.pem"))
+		}
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Dir, cmd.Env = d.at, append(os.Environ(), "ZOOID_TEST_ARGS="+strings.Join(words, " "))
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		d.t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// wait returns once servers 1 to n say that they are ready.
+func (d *day) wait(n int) {
+	d.t.Helper()
+	for i := 1; i <= n; i++ {
+		command := fmt.Sprintf("health %d/zoo.cfg", i)
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			text, code := d.run(command)
+			if code == 0 {
+				break
+			}
+			if time.Now().After(end) {
+				d.t.Fatalf("%s: exit code %d: %s", command, code, text)
+			}
+		}
+	}
+}
+
+// TestRecommendedDay does an operator's work on three servers that zooid init -tls has written, with the files alone:
+// nothing has to be configured first, and no message advises what the strict profile refuses.
+func TestRecommendedDay(t *testing.T) {
+	t.Parallel()
+	ports := freeport.Take(t, 15)
+	o := setup.Options{Dir: t.TempDir(), TLS: true, Now: time.Now()}
+	for i := range 3 {
+		p := ports[5*i:]
+		o.Hosts = append(o.Hosts, fmt.Sprintf("127.0.0.1:%d:%d", p[0], p[1]))
+		o.Ports = append(o.Ports, setup.Ports{Client: p[2], Admin: p[3], Metrics: p[4]})
+	}
+	if _, err := setup.Write(o); err != nil {
+		t.Fatal(err)
+	}
+	d := &day{t: t, dir: o.Dir, at: t.TempDir(), client: fmt.Sprintf("127.0.0.1:%d", o.Ports[0].Client)}
+	for i := 1; i <= 3; i++ {
+		serveIn(t, d.at, d.path(fmt.Sprintf("%d/zoo.cfg", i)))
+	}
+	d.wait(3)
+	for _, step := range []struct {
+		command, want string
+		code          int
+	}{
+		{"status 2/zoo.cfg", "3 of 3 voters serve", 0},
+		{"doctor -no-disk 1/zoo.cfg", "0 faults", 0},
+		{"cli TLS create /app x", "say who may use the znode, as in create /app DATA auth::cdrwa", 1},
+		{"cli TLS create -p /app/jobs x auth::cdrwa", "Created /app/jobs", 0},
+		{"cli TLS getAcl /app", "'x509,'CN=client", 0},
+		{"cli TLS setAcl /app world:anyone:r", "say who may use the znode, as in setAcl /app auth::cdrwa", 1},
+		{"cli TLS setquota -n 100 /app", "", 0},
+		{"cli TLS setquota -B 100000 /app", "", 0},
+		{"cli TLS listquota /app", "count=100,bytes=-1=;byteHardLimit=100000", 0},
+		{"cli TLS getAcl /zookeeper/quota/app/zookeeper_limits", "'x509,'CN=client", 0},
+		{"cli TLS delquota /app", "", 0},
+		{"limits TLS set /app children=1000", "", 0},
+		{"limits TLS set connection watches=5000", "", 0},
+		{"limits TLS list", "/app children=1000", 0},
+		{"cli TLS config", "server.3=127.0.0.1", 0},
+		{"cli TLS reconfig -remove 3", "server.1=127.0.0.1", 0},
+		{fmt.Sprintf("cli TLS reconfig -add server.3=127.0.0.1:%d:%d;;%d", ports[10], ports[11], ports[12]), "server.3", 0},
+		{"top 1/zoo.cfg", "requests/s", 0},
+		{"top -bytes -json 2/zoo.cfg", "by_bytes", 0},
+		{"reload 1/zoo.cfg", "needs a restart: nothing", 0},
+		{"drain 2/zoo.cfg", "drained: another server leads", 0},
+		{"status 1/zoo.cfg", "it is drained", 1},
+		{"drain -undo 2/zoo.cfg", "takes clients", 0},
+		{"status 3/zoo.cfg", "ok: server", 0},
+	} {
+		text, code := d.run(step.command)
+		if code != step.code || !strings.Contains(strings.Join(strings.Fields(text), " "), step.want) {
+			t.Errorf("zooid %s: exit code %d, want %d and %q:\n%s", step.command, code, step.code, step.want, text)
+		}
+		if strings.Contains(text, "whitelist") || strings.Contains(text, "admin.enableServer") {
+			t.Errorf("zooid %s advises what is done already, or refused:\n%s", step.command, text)
+		}
+	}
+	d.restore(o.Ports[0].Admin)
+}
+
+// restore takes a snapshot from the admin server and restores it, as the bearer of the superuser's certificate: what
+// was made in between is gone.
+func (d *day) restore(port int) {
+	d.t.Helper()
+	tls := clientTLS(d.t, d.path("client"))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: tls}}
+	defer client.CloseIdleConnections()
+	base := fmt.Sprintf("https://127.0.0.1:%d/commands/", port)
+	snapshot, err := client.Get(base + "snapshot?streaming=true")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer snapshot.Body.Close()
+	if snapshot.StatusCode != http.StatusOK {
+		d.t.Fatalf("snapshot: %s", snapshot.Status)
+	}
+	d.expect("cli TLS create /later x auth::cdrwa", "Created /later")
+	answer, err := client.Post(base+"restore", "application/octet-stream", snapshot.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		d.t.Fatalf("restore: %s", answer.Status)
+	}
+	d.expect("cli TLS ls /", "[app, zookeeper]")
+	// The certificate alone is no proof that its bearer has asked, if a page of another site makes its browser ask.
+	forged, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, base+"snapshot", nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	forged.Header.Set("Sec-Fetch-Site", "cross-site")
+	refused, err := client.Do(forged)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer refused.Body.Close()
+	if refused.StatusCode != http.StatusUnauthorized {
+		d.t.Errorf("a page of another site gets %s", refused.Status)
+	}
+}
+
+// expect runs a command that succeeds and prints want.
+func (d *day) expect(command, want string) {
+	d.t.Helper()
+	if text, code := d.run(command); code != 0 || !strings.Contains(text, want) {
+		d.t.Errorf("zooid %s: exit code %d, no %q in:\n%s", command, code, want, text)
+	}
+}
+
+// TestStatusOfApachesLines: three servers on one host, in Apache's usual form: clientPort in each server's own file,
+// and server lines without it. Whatever file is given, status asks all three, since they tell each other.
+func TestStatusOfApachesLines(t *testing.T) {
+	t.Parallel()
+	d := &day{t: t, dir: t.TempDir(), at: t.TempDir()}
+	ports := freeport.Take(t, 9)
+	lines := ""
+	for i := range 3 {
+		lines += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, ports[3*i], ports[3*i+1])
+	}
+	for i := range 3 {
+		data := d.path(fmt.Sprintf("%d/data", i+1))
+		text := fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nclientPort=%d\n4lw.commands.whitelist=mntr,dirs\n%s",
+			data, ports[3*i+2], lines)
+		if err := errors.Join(os.MkdirAll(data, 0o700),
+			os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600),
+			os.WriteFile(d.path(fmt.Sprintf("%d/zoo.cfg", i+1)), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		serveIn(t, d.at, d.path(fmt.Sprintf("%d/zoo.cfg", i+1)))
+	}
+	d.wait(3)
+	for i := 1; i <= 3; i++ {
+		command, text, code := fmt.Sprintf("status %d/zoo.cfg", i), "", -1
+		for end := time.Now().Add(time.Minute); code != 0 && time.Now().Before(end); { // a note may be on its way
+			text, code = d.run(command)
+		}
+		if code != 0 || !strings.Contains(text, "3 of 3 voters serve") {
+			t.Errorf("zooid %s: exit code %d:\n%s", command, code, text)
+		}
+	}
+}

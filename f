@@ -1,0 +1,2 @@
+$ zooid cli get /app
+z[rc 0]
