@@ -318,3 +318,28 @@ func strangelyNamed(t *testing.T, dir string) []byte {
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
+
+// TestDoctorReadsLists: a revocation list that isn't there, or is none, is found out before the server refuses to
+// start.
+func TestDoctorReadsLists(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new")
+	if code, text := runZooid("init", "-tls", "-dir", dir, "-at", filepath.Join(dir, "1")); code != 0 {
+		t.Fatalf("%d, %s", code, text)
+	}
+	file, list := filepath.Join(dir, "1", "zoo.cfg"), filepath.Join(dir, "1", "crl.pem")
+	const says = "read revocation lists"
+	if _, text := runZooid("doctor", "-no-disk", file); strings.Contains(text, says) {
+		t.Errorf("of a good one: %s", text)
+	}
+	for _, harm := range []func() error{
+		func() error { return os.WriteFile(list, []byte("rubbish"), 0o600) }, func() error { return os.Remove(list) },
+	} {
+		if err := harm(); err != nil {
+			t.Fatal(err)
+		}
+		if code, text := runZooid("doctor", "-no-disk", file); code == 0 || !strings.Contains(text, says) {
+			t.Errorf("%d, %s", code, text)
+		}
+	}
+}
