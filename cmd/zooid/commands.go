@@ -18,6 +18,7 @@ func commands() []command {
 		{"reload", "[-auth SCHEME:CREDENTIAL] zoo.cfg", "make the server on this host read its configuration again",
 			runReload},
 		{"init", "[-dir DIR] [-tls] [HOST…]", "write the files of new servers", runInit},
+		{"cert", "issue|renew|list|revoke …", "certificates of servers and applications", runCert},
 		{"doctor", "[-json] zoo.cfg", "examine a server and its machine", doctor.Main},
 		{"allow-join", "ID zoo.cfg", "let in a server that has lost its data", runAllowJoin},
 		{"found", "-why REASON zoo.cfg", "make a server that waits for others found the ensemble", runFound},

@@ -25,7 +25,7 @@ func TestCompletion(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"zooid stat":                         "status",
-		"zooid c":                            "cli check completion",
+		"zooid c":                            "cert cli check completion",
 		"zooid cli mir":                      "mirror",
 		"zooid cli -waitf":                   "-waitforconnection",
 		"zooid cli --tls-c":                  "",
@@ -74,7 +74,7 @@ func TestFishCompletion(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"zooid stat":                     "status",
-		"zooid c":                        "check cli completion",
+		"zooid c":                        "cert check cli completion",
 		"zooid cli mir":                  "mirror",
 		"zooid cli -waitf":               "-waitforconnection",
 		"zooid cli -tls-c":               "-tls-ca -tls-cert",

@@ -15,6 +15,7 @@ import (
 )
 
 const initHelp = `usage: zooid init [-dir DIRECTORY] [-tls] [-client-port PORT] [-at PATH] [-servers HOST,…] [HOST[:PORT[:PORT]]…]
+       zooid init -add ID [-dir DIRECTORY] [-client-port PORT] [-at PATH] HOST[:PORT[:PORT]]
 
 Writes what new servers begin with into DIRECTORY/ID for each of them: a zoo.cfg with
 comments, and for an ensemble the file myid in its data directory and the file secret, by
@@ -31,6 +32,9 @@ there. Nothing is ever written over.
   -client-port PORT  2181, or 2281 with -tls
   -at PATH           where each server will find its folder, such as /etc/zooid; without it
                      it is found beside zoo.cfg, wherever that is
+  -add ID            one more server for the ensemble in DIRECTORY: its folder, with the
+                     secret, the server lines and by DIRECTORY/ca a certificate. It needs the
+                     folder of one of the servers, and says what to do next
 `
 
 // dirDefault is the directory that init writes to by default.
@@ -47,6 +51,7 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&o.TLS, "tls", false, "")
 	flags.StringVar(&o.At, "at", "", "")
 	servers := flags.String("servers", "", "")
+	add := flags.Int("add", 0, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
@@ -59,6 +64,9 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 		}
 		o.Hosts = strings.Split(*servers, ",")
 	}
+	if given(flags, "add") {
+		return addServer(o, *add, given(flags, "tls"), stdout, stderr)
+	}
 	folders, err := setup.Write(o)
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid init:", errorText(err))
@@ -66,6 +74,10 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 	}
 	for _, folder := range folders {
 		fmt.Fprintln(stdout, "wrote", folder)
+	}
+	if o.TLS {
+		fmt.Fprintf(stdout, "as the superuser: ZOOID_CONFIG=%s zooid cli -profile %s\n",
+			setup.ProfileFile(o.Dir), setup.ProfileName)
 	}
 	if len(o.Hosts) == 0 && o.At == "" {
 		fmt.Fprintf(stdout, "start it: zooid server %s\n", filepath.Join(folders[0], "zoo.cfg"))

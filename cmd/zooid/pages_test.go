@@ -32,7 +32,6 @@ var elsewhere = map[string]string{
 	"zooid cli -server zk1:2281 --tls-ca ca.pem --tls-cert me.pem --tls-key me.key":                      "a prompt; the flags: TestRecommendedDay",
 	"zooid cli -server zk1:2281 -client-configuration client.properties":                                 "a prompt; the flag: TestAccess (internal/cli)",
 	"zooid cli -server zk1 --auth-file identities":                                                       "a prompt; the flag: TestAccess (internal/cli)",
-	"zooid cli -server zk1.example:2281 -tls-ca ca.pem -tls-cert client.pem -tls-key client.pem":         "a prompt: TestRecommendedDay",
 	"zooid cli -server zk1:2181 -auth digest:super:PASSWORD reconfig -add 'server.4=zk4:2888:3888;2181'": "it needs a fourth server: TestReconfig (test/compat)",
 }
 
@@ -59,7 +58,7 @@ var prepared = map[string]struct{ before, want string }{
 
 var (
 	// aPage's command is a line of code that begins with zooid, curl or $ zooid.
-	pageCommand = regexp.MustCompile(`^(?:    |  +)?(?:\$ )?((?:zooid|curl) .*)$`)
+	pageCommand = regexp.MustCompile(`^(?:    |  +)?(?:\$ )?((?:(?:ZOOID_CONFIG=\S+ )?zooid|curl) .*)$`)
 	aHost       = regexp.MustCompile(`\bzk([1-3])(?:\.example)?(?::(2181|2281))?`)
 )
 
@@ -193,7 +192,7 @@ func (s *pagesServers) run(file, command string) {
 	if k.before != "" {
 		script = "{ " + k.before + "; } >/dev/null 2>&1; " + script
 	}
-	if !strings.HasPrefix(command, "zooid init") {
+	if !strings.HasPrefix(command, "zooid init") && !strings.HasPrefix(command, "zooid cert") {
 		script = aHost.ReplaceAllStringFunc(script, func(host string) string {
 			m := aHost.FindStringSubmatch(host)
 			of, i := s.plain, m[1][0]-'1'
@@ -206,6 +205,7 @@ func (s *pagesServers) run(file, command string) {
 	script = strings.NewReplacer(
 		"http://127.0.0.1:8080/", fmt.Sprintf("http://127.0.0.1:%d/", s.plain[0].Admin),
 		"https://127.0.0.1:8080/", fmt.Sprintf("https://127.0.0.1:%d/", s.tls[0].Admin),
+		"ZOOID_CONFIG=new/", "ZOOID_CONFIG="+s.tlsAt+"/",
 		"digest admin:password", "digest super:PASSWORD", "/etc/zooid/zoo.cfg", filepath.Join(s.tlsAt, "2", "zoo.cfg"),
 		"doctor zoo.cfg", "doctor -no-disk "+filepath.Join(s.plainAt, "1", "zoo.cfg"),
 	).Replace(script)

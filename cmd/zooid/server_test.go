@@ -18,6 +18,7 @@ func TestCommandLine(t *testing.T) {
 		{"server -h", 0, "zoo.cfg"}, {"server -x", 2, "-x"}, {"server /does/not/exist", 2, "/does/not/exist"},
 		{"log", 2, "DATADIR"}, {"log -help", 0, "usage:"}, {"help log", 0, "usage: zooid log"}, {"-v", 0, "protocol"},
 		{"--version", 0, "protocol"}, {"statsu", 2, "did you mean status?"}, {"help nonsense", 2, `no command "nonsense"`},
+		{"cert -h", 0, "issue server"}, {"cert", 2, "none of issue"},
 		{"help cli ls", 0, "print the names of a znode's children"},
 	} {
 		var out bytes.Buffer

@@ -22,12 +22,16 @@ import (
 // Access says how to reach servers, and with which identities. The zero value has no
 // TLS and no identity.
 type Access struct {
-	Secure      bool // by TLS
+	Server      string // the ensemble, as a connect string; "" if nothing says it
+	Profile     string // of the settings that aren't given; "" for none
+	Secure      bool   // by TLS
 	Keys, Trust keystore.Store
 	KeyFile     string // of the key, if Keys is a PEM file with only the certificate
 	AnyHost     bool   // the certificate may name another host
 	RequestMax  int    // bytes; 0 for the usual limit
 
+	plain      bool // without TLS, whatever a profile or the environment says
+	settled    bool // the profile and the environment are in
 	protocol   string
 	protocols  []string
 	suites     []string
@@ -56,11 +60,21 @@ func (a *Access) Use(tls *config.TLS) {
 	a.Secure, a.Keys, a.Trust = true, store(tls.Keys), store(tls.Trust)
 }
 
-// Check reads all files once, so that a problem with them is reported at the start
-// rather than at a connection.
+// SetServer sets the ensemble.
+func (a *Access) SetServer(text string) error {
+	_, err := zk.ParseConnectString(text)
+	a.Server = text
+	return err
+}
+
+// Check takes what isn't set from the profile and the environment, and reads all files once, so that
+// a problem with them is reported at the start rather than at a connection.
 func (a *Access) Check() error {
+	if err := a.Settle(); err != nil {
+		return err
+	}
 	if a.KeyFile != "" && a.Keys.Location == "" {
-		return errors.New("-tls-key needs the key's certificate: -tls-cert names its file")
+		return errors.New("-tls-key (tls.key in a profile) needs the key's certificate: -tls-cert (tls.cert) names its file")
 	}
 	if err := a.login.read(); err != nil {
 		return err
@@ -181,9 +195,13 @@ func ReadSmall(file string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readSmall(f)
+}
+
+func readSmall(f *os.File) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(f, smallFileMax+1))
 	if err == nil && len(text) > smallFileMax {
-		err = fmt.Errorf("%s has more than %d bytes; is it the right file?", file, smallFileMax)
+		err = fmt.Errorf("%s has more than %d bytes; is it the right file?", f.Name(), smallFileMax)
 	}
 	return text, err
 }

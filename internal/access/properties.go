@@ -54,6 +54,7 @@ func (a *Access) SetProperty(name, value string) (err error) {
 	switch name {
 	case "zookeeper.client.secure":
 		a.Secure, err = parseSwitch(name, value)
+		a.plain = !a.Secure
 	case "zookeeper.ssl.hostnameVerification":
 		a.AnyHost, err = parseSwitch(name, value)
 		a.AnyHost = !a.AnyHost

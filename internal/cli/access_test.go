@@ -60,7 +60,8 @@ func TestSecureFlags(t *testing.T) {
 	at := bytes.Index(client, []byte("-----BEGIN PRIVATE KEY"))
 	certificate, key := textFile(t, string(client[:at])), textFile(t, string(client[at:]))
 	password := textFile(t, "apassword", "")
-	java := []string{"# as for zkCli", "zookeeper.client.secure = true", "zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty",
+	java := []string{"# as for zkCli", "zookeeper.client.secure = true",
+		"zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty",
 		"zookeeper.ssl.keyStore.location=" + store("server.jks"), "zookeeper.ssl.keyStore.password=apassword",
 		"zookeeper.ssl.trustStore.location=" + store("trust.jks"), "zookeeper.ssl.trustStore.passwordPath=" + password,
 		"zookeeper.ssl.protocol=TLSv1.2"}
@@ -209,5 +210,51 @@ Nobody { org.apache.zookeeper.server.auth.DigestLoginModule required; };`
 				t.Errorf("it tells a password: %s%s", out, errs)
 			}
 		})
+	}
+}
+
+// TestProfileReaches: a profile, and the environment alone, say all that a flag can, to the shell and to tools that
+// take its flags.
+func TestProfileReaches(t *testing.T) {
+	named, _ := startSecure(t)
+	there := func(name string) string {
+		path, err := filepath.Abs(store(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Setenv("ZOOID_CONFIG", textFile(t, "p.server="+named+"/app", "p.tls.ca="+there("trust.pem"),
+		"p.tls.cert="+there("client.pem")))
+	who := func(flags ...string) (int, string) {
+		out, errs, code := once("", append(flags, "whoami")...)
+		return code, out + errs
+	}
+	if code, text := who("-profile", "p"); code != 0 || !strings.Contains(text, "x509: CN=client") {
+		t.Errorf("by the profile: %d, %s", code, text)
+	}
+	if code, text := who("-profile", "q"); code != exitUsage || !strings.Contains(text, "has no profile q; it has p") {
+		t.Errorf("by a profile that isn't there: %d, %s", code, text)
+	}
+	if code, text := who("-profile", "p", "-profile", "q"); code != exitUsage {
+		t.Errorf("by two profiles: %d, %s", code, text)
+	}
+	var tool Access
+	rest, ok, err := tool.Take([]string{"--profile=p", "zoo.cfg"})
+	servers, bad := tool.Servers()
+	if !ok || err != nil || bad != nil || len(rest) != 1 || servers != named || !tool.Secure() {
+		t.Errorf("a tool takes %t, %v, %v, %q, %q, %t", ok, err, bad, rest, servers, tool.Secure())
+	}
+	t.Setenv("ZOOID_SERVER", named)
+	t.Setenv("ZOOID_TLS_CA", store("trust.pem"))
+	t.Setenv("ZOOID_TLS_CERT", store("server.pem"))
+	if code, text := who(); code != 0 || !strings.Contains(text, "x509: CN=localhost") {
+		t.Errorf("by the environment: %d, %s", code, text)
+	}
+	if code, text := who("-profile", "p"); code != 0 || !strings.Contains(text, "x509: CN=client") {
+		t.Errorf("by the profile before the environment: %d, %s", code, text)
+	}
+	if code, text := who("-tls-cert", store("client.pem")); code != 0 || !strings.Contains(text, "x509: CN=client") {
+		t.Errorf("by the flag before the environment: %d, %s", code, text)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/zk"
@@ -177,7 +178,8 @@ func prepare(t *testing.T, c *zk.Client, root string, f faulty) *faultRun {
 // run runs one line at address.
 func (r *faultRun) run(ctx context.Context, address, line string) {
 	var text bytes.Buffer
-	s := newShell(options{server: address, timeout: 10 * time.Second, version: "TEST"}, screen.New(&text, &text))
+	s := newShell(options{access: access.Access{Server: address}, timeout: 10 * time.Second, version: "TEST"},
+		screen.New(&text, &text))
 	s.single = true
 	line = strings.NewReplacer("FROM", r.from, "TO", r.to).Replace(line)
 	if err := s.connect(address); err != nil {

@@ -21,14 +21,25 @@ func (a *Access) Take(arguments []string) (rest []string, ok bool, err error) {
 	}
 	name := flagName(arguments[0])
 	if !strings.HasPrefix(name, "tls") &&
-		!slices.Contains([]string{"client-configuration", "auth", "auth-file", "sasl", "sasl-file"}, name) {
+		!slices.Contains([]string{"client-configuration", "profile", "auth", "auth-file", "sasl", "sasl-mechanism",
+			"sasl-file"}, name) {
 		return arguments, false, nil
 	}
 	rest, err = a.o.take(arguments)
 	return rest, true, err
 }
 
-// Check reads the files that the flags name, so that a problem with them is reported at the start.
+// Servers returns the servers that the profile or the environment names, as HOST:PORT,…; "" for none.
+func (a *Access) Servers() (string, error) {
+	if err := a.o.access.Settle(); err != nil || a.o.access.Server == "" {
+		return "", err
+	}
+	c, err := zk.ParseConnectString(a.o.access.Server)
+	return strings.Join(c.Servers, ","), err
+}
+
+// Check takes what no flag says from the profile and the environment, and reads the files that are named, so that a
+// problem with them is reported at the start.
 func (a *Access) Check() error { return a.o.access.Check() }
 
 // Secure reports whether servers are reached by TLS.

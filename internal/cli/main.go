@@ -37,12 +37,20 @@ a line, # begins a comment).
   zooid cli help                                     all commands, by what they are for
   zooid cli help find                                one of them, with examples
 
-Flags, with one dash or two; those before the empty line are zkCli's, but -D, -k and -o:
+Flags, with one dash or two; those before the empty line are zkCli's, but -profile, -D, -k and -o:
 
 `
 	helpTail = `
 The same flags hold for the servers that cp, mv, mirror and diff name. Passwords on a
 command line can be seen by all users of the machine: prefer files.
+
+What no flag says is taken from the profile that -profile names, then from the
+environment. A file has profiles as lines such as prod.server=zk1:2281,zk2:2281 and
+prod.tls.ca=ca.pem. Their keys are server, tls (true or false), tls.ca, tls.cert,
+tls.key, tls.password-file, auth, auth-file, sasl, sasl-file and sasl-mechanism; paths
+begin where the file is. The variables are ZOOID_SERVER, ZOOID_TLS_CA, ZOOID_AUTH_FILE,
+and so on. -D zookeeper.client.secure=false means no TLS, whatever they say. zooid
+status, limits, policy, migrate, export and shadow take them too.
 
 Exit codes: 0 done; 1 the command failed; 2 wrong flags; 3 no server reached;
 4 diff found a difference, or find or grep found nothing; 127 no such command;

@@ -13,7 +13,6 @@ import (
 
 // options are the shell's own flags.
 type options struct {
-	server   string
 	timeout  time.Duration
 	readOnly bool
 	wait     bool
@@ -46,11 +45,10 @@ func startFlags() []startFlag {
 		}
 	}
 	return []startFlag{
-		{flag{"server", "host:port,…[/chroot]", "the ensemble (localhost:2181)"}, func(o *options, v string) error {
-			_, err := zk.ParseConnectString(v)
-			o.server = v
-			return err
-		}},
+		{flag{"server", "host:port,…[/chroot]", "the ensemble (localhost:2181)"},
+			func(o *options, v string) error { return o.access.SetServer(v) }},
+		{flag{"profile", "name", "what isn't given, from ~/.config/zooid/profiles or $ZOOID_CONFIG"},
+			func(o *options, v string) error { return o.access.SetProfile(v) }},
 		{flag{"timeout", "ms", "of the session, and of connecting (30000)"}, (*options).setTimeout},
 		{flag{"r", "", "accept a server without quorum, for reads"},
 			func(o *options, _ string) error { o.readOnly = true; return nil }},
@@ -130,7 +128,7 @@ const flagColumn = 28
 // parseOptions parses the shell's flags; words is the command after them. opt is nil if
 // the help text was asked for.
 func parseOptions(arguments []string) (opt *options, words []string, err error) {
-	opt = &options{server: "localhost:2181", timeout: 30 * time.Second}
+	opt = &options{timeout: 30 * time.Second}
 	for len(arguments) > 0 && strings.HasPrefix(arguments[0], "-") {
 		if name := flagName(arguments[0]); name == "h" || name == "help" {
 			return nil, nil, nil
@@ -139,8 +137,17 @@ func parseOptions(arguments []string) (opt *options, words []string, err error) 
 			return nil, nil, err
 		}
 	}
-	return opt, arguments, opt.access.Check()
+	if err := opt.access.Check(); err != nil {
+		return nil, nil, err
+	}
+	if opt.access.Server == "" {
+		opt.access.Server = serverDefault
+	}
+	return opt, arguments, nil
 }
+
+// serverDefault is the ensemble if nothing says another.
+const serverDefault = "localhost:2181"
 
 // flagName returns the name of the flag in word, which begins with one dash or two and may contain a value.
 func flagName(word string) string {

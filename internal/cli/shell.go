@@ -39,7 +39,7 @@ type shell struct {
 
 func newShell(opt options, out *screen.Output) *shell {
 	out.JSON = opt.json
-	s := &shell{opt: opt, host: opt.server, out: out}
+	s := &shell{opt: opt, host: opt.access.Server, out: out}
 	s.watches.printing = true
 	return s
 }
@@ -97,7 +97,8 @@ func (s *shell) connected(ctx context.Context) (*zk.Client, error) {
 		return nil, advice.Errorf("check the user and the password of -auth, -sasl or the login file", "no session at %s: %w",
 			s.host, err)
 	case zk.SessionLost(err):
-		return nil, advice.Errorf("connect opens a new session; ephemeral znodes and watches of this one are gone", "the session is over: %w",
+		return nil, advice.Errorf("connect opens a new session; ephemeral znodes and watches of this one are gone",
+			"the session is over: %w",
 			err)
 	case err != nil:
 		return nil, s.notConnected(s.host, err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/cli/screen"
 )
 
@@ -64,7 +65,7 @@ func (w stream) Write(p []byte) (int, error) {
 func newSession(t testing.TB, address string) *session {
 	t.Helper()
 	v := new(session)
-	opt := options{server: address, timeout: 20 * time.Second, wait: true, version: "TEST"}
+	opt := options{access: access.Access{Server: address}, timeout: 20 * time.Second, wait: true, version: "TEST"}
 	v.s = newShell(opt, screen.New(stream{&v.out, ""}, stream{&v.out, "! "}))
 	if code := v.s.start(t.Context()); code != 0 {
 		t.Fatalf("start: exit code %d: %s", code, v.out.String())

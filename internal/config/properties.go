@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // property is one logical line of a Java properties file.
@@ -55,6 +56,43 @@ func Properties(text []byte) (map[string]string, error) {
 		values[p.key] = p.value
 	}
 	return values, nil
+}
+
+// PropertyLine is one key with its value, and the number of the line in which it begins, from 1.
+type PropertyLine struct {
+	Key, Value string
+	Line       int
+}
+
+// PropertyLines reads text as Properties does, but as UTF-8, and keeps the order and what is there twice.
+func PropertyLines(text []byte) ([]PropertyLine, error) {
+	all, bad := parseProperties(text)
+	if bad != nil {
+		return nil, bad
+	}
+	lines := make([]PropertyLine, 0, len(all))
+	for _, p := range all {
+		if p.wide {
+			p.key, p.value = utf8Again(p.key), utf8Again(p.value)
+		}
+		lines = append(lines, PropertyLine{p.key, p.value, p.line})
+	}
+	return lines, nil
+}
+
+// utf8Again returns the UTF-8 text whose bytes were read as ISO-8859-1; other text stays as it is.
+func utf8Again(text string) string {
+	var b []byte
+	for _, r := range text {
+		if r > 0xff {
+			return text // an escape, \uXXXX
+		}
+		b = append(b, byte(r))
+	}
+	if !utf8.Valid(b) {
+		return text
+	}
+	return string(b)
 }
 
 // lineScanner joins natural lines into logical ones, dropping comments and blank lines.

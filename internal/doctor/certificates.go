@@ -46,6 +46,11 @@ func storeOf(s config.Store) keystore.Store {
 
 // store examines the stores of one kind of port, whose certificate should name hosts.
 func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
+	if t.CRLFile != "" {
+		if err := keystore.CheckLists(t.CRLFile); err != nil {
+			e.fault("put it there (zooid init -tls and zooid cert write ca/crl.pem), or correct "+prefix+"crlFile", "%v", err)
+		}
+	}
 	var pool *x509.CertPool
 	if t.Trust.Location != "" {
 		var err error
@@ -61,7 +66,7 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 		e.fault("put it there, or correct "+prefix+"keyStore.*", "%v", err)
 		return
 	}
-	const renew = "issue a new one, and put it into the key store; a server reads it again by itself"
+	const renew = "issue a new one (zooid cert renew), and put it into the key store; a server reads it again by itself"
 	now := e.world.Now()
 	for _, cert := range certs {
 		leaf := cert.Leaf

@@ -381,6 +381,12 @@ func (r *revocation) fetch(method, at string, body []byte, most int64) ([]byte, 
 	return b, err
 }
 
+// CheckLists returns why a file of revocation lists can't be used.
+func CheckLists(file string) error {
+	_, err := readLists(file)
+	return err
+}
+
 // readLists reads a file with lists in PEM, or with one list in DER.
 func readLists(file string) (lists []*x509.RevocationList, err error) {
 	f, err := os.Open(file)

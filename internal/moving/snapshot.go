@@ -55,7 +55,7 @@ func newSnapshotSource(address string, reach *cli.Access) (*snapshotSource, erro
 	case at.RawQuery != "" || at.Fragment != "":
 		return nil, errors.New("the URL has more than a host, a port and a path; want http://HOST:PORT")
 	case at.Scheme == "http" && reach.Secure():
-		return nil, errors.New("the flags say TLS, the URL doesn't: want https://HOST:PORT")
+		return nil, errors.New("the flags, the profile or the environment (ZOOID_TLS…) say TLS, the URL doesn't: want https://HOST:PORT")
 	}
 	if at.Scheme == "https" && !reach.Secure() {
 		if _, _, err := reach.Take([]string{"-tls"}); err != nil {

@@ -58,6 +58,9 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(b)
 }
 
+// listBlock is the type of a PEM block with a revocation list.
+const listBlock = "X509 CRL"
+
 func block(kind string, raw []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}))
 }
@@ -72,16 +75,17 @@ func keyText(key *ecdsa.PrivateKey) (string, error) {
 	return block("PRIVATE KEY", raw), nil
 }
 
-// issue returns a key with its certificate, which names hosts. It is valid for both sides of a
-// connection, as servers dial each other.
-func (a *authority) issue(name string, hosts []string, now time.Time) (string, error) {
+// issue returns a key with its certificate, which names hosts and lasts until an instant, as PEM.
+// It is valid for both sides of a connection, as servers dial each other; without hosts only for
+// clients, whom no peer port accepts.
+func (a *authority) issue(name string, hosts []string, now, until time.Time) (string, *x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return "", fmt.Errorf("make the key of %s: %w", name, err)
+		return "", nil, fmt.Errorf("make the key of %s: %w", name, err)
 	}
 	t := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-clockSlack), NotAfter: now.AddDate(0, 0, certificateDays),
+		NotBefore: now.Add(-clockSlack), NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{
 			x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth,
 		},
@@ -98,8 +102,30 @@ func (a *authority) issue(name string, hosts []string, now time.Time) (string, e
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, t, a.cert, &key.PublicKey, a.key)
 	if err != nil {
-		return "", fmt.Errorf("make the certificate of %s: %w", name, err)
+		return "", nil, fmt.Errorf("make the certificate of %s: %w", name, err)
+	}
+	cert, err := x509.ParseCertificate(raw)
+	if err != nil {
+		return "", nil, err
 	}
 	text, err := keyText(key)
-	return text + block("CERTIFICATE", raw), err
+	return text + block("CERTIFICATE", raw), cert, err
+}
+
+// revoke returns the authority's revocation list, with one more number than last, which may be nil.
+// It lasts as long as the authority: servers refuse all certificates once their list is out of date,
+// and nobody writes a new one by the clock.
+func (a *authority) revoke(entries []x509.RevocationListEntry, last *x509.RevocationList, now time.Time) ([]byte,
+	error) {
+	number := big.NewInt(1)
+	if last != nil && last.Number != nil {
+		number.Add(last.Number, number)
+	}
+	raw, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{
+		Number: number, ThisUpdate: now.Add(-clockSlack), NextUpdate: a.cert.NotAfter, RevokedCertificateEntries: entries,
+	}, a.cert, a.key)
+	if err != nil {
+		return nil, fmt.Errorf("make the revocation list: %w", err)
+	}
+	return []byte(block(listBlock, raw)), nil
 }

@@ -38,6 +38,8 @@ func (o *Options) configuration(s *server, all []server) string {
 		p("ssl.keyStore.location=%s", o.at("server.pem"))
 		p("ssl.trustStore.location=%s", o.at("ca.pem"))
 		p("ssl.clientAuth=need")
+		p("# Certificates that were revoked (zooid cert revoke writes the list; put the new one here, at any time).")
+		p("ssl.crlFile=%s", o.at(listFile))
 	case s.line == "":
 		p("# Clients connect here. This address is this machine's alone; 0.0.0.0 stands for all of its addresses.")
 		p("# Set up TLS (zooid init -tls) before others can reach it.")
@@ -110,6 +112,7 @@ func (o *Options) administration(p func(string, ...any), s *server) {
 	p("admin.needClientAuth=true")
 	p("ssl.quorum.keyStore.location=%s", o.at("server.pem"))
 	p("ssl.quorum.trustStore.location=%s", o.at("ca.pem"))
+	p("ssl.quorum.crlFile=%s", o.at(listFile))
 	p("# Prometheus asks here, with a certificate of the same issuer.")
 	p("metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider")
 	p("metricsProvider.httpsPort=%d", s.ports.Metrics)

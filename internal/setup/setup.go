@@ -76,19 +76,19 @@ func Write(o Options) (folders []string, err error) {
 				folder)
 		}
 	}
-	var ca *authority
+	var r *register
 	if o.TLS {
-		if ca, err = newAuthority(o.Now); err != nil {
+		if r, err = o.newRegister(); err != nil {
 			return nil, err
 		}
-		if err := o.writeClient(ca, servers); err != nil {
+		if err := o.writeClient(r, servers); err != nil {
 			return nil, err
 		}
 	}
 	secret := "# By this secret the servers of the ensemble prove who they are to each other. Keep it theirs.\n" +
 		rand.Text() + rand.Text() + "\n"
 	for _, s := range servers {
-		if err := o.writeServer(&s, servers, secret, ca); err != nil {
+		if err := o.writeServer(&s, servers, secret, r); err != nil {
 			return nil, err
 		}
 	}
@@ -189,12 +189,12 @@ func bracketed(host string) string {
 	return host
 }
 
-func (o *Options) writeServer(s *server, all []server, secret string, ca *authority) error {
+func (o *Options) writeServer(s *server, all []server, secret string, r *register) error {
 	files := []file{{"zoo.cfg", o.configuration(s, all), 0o644}}
 	if s.line != "" {
 		files = append(files, file{"data/myid", strconv.Itoa(s.id) + "\n", 0o644}, file{"secret", secret, 0o600})
 	}
-	if ca != nil {
+	if r != nil {
 		hosts := []string{s.host}
 		if s.line == "" {
 			hosts = append(hosts, "127.0.0.1", "::1")
@@ -202,18 +202,47 @@ func (o *Options) writeServer(s *server, all []server, secret string, ca *author
 				hosts = append(hosts, name)
 			}
 		}
-		text, err := ca.issue("server "+strconv.Itoa(s.id), hosts, o.Now)
+		text, list, err := r.issueFor("server "+strconv.Itoa(s.id), hosts)
 		if err != nil {
 			return err
 		}
-		files = append(files, file{"server.pem", text, 0o600}, file{"ca.pem", ca.text, 0o644})
+		files = append(files, file{"server.pem", text, 0o600}, file{"ca.pem", r.ca.text, 0o644}, file{listFile, list, 0o644})
 	}
 	return writeFolder(s.folder, "data", files)
 }
 
-// writeClient writes the files that a client needs, and the authority's own key, which should be kept elsewhere.
-func (o *Options) writeClient(ca *authority, servers []server) error {
-	text, err := ca.issue("client", nil, o.Now)
+// newRegister makes an authority. Its own key should be kept elsewhere.
+func (o *Options) newRegister() (*register, error) {
+	ca, err := newAuthority(o.Now)
+	if err != nil {
+		return nil, err
+	}
+	key, err := ca.keyText()
+	if err != nil {
+		return nil, err
+	}
+	r := &register{dir: filepath.Join(o.Dir, "ca"), ca: ca, now: o.Now}
+	if err := writeFolder(r.dir, "", []file{{"ca.key", key, 0o600}, {"ca.pem", ca.text, 0o644}}); err != nil {
+		return nil, err
+	}
+	return r, r.record()
+}
+
+// issueFor issues and records a certificate for init. It returns it, and the revocation list.
+func (r *register) issueFor(name string, hosts []string) (text, list string, err error) {
+	text, cert, err := r.ca.issue(name, hosts, r.now, r.now.AddDate(0, 0, certificateDays))
+	if err != nil {
+		return "", "", err
+	}
+	if err := r.record(cert); err != nil {
+		return "", "", err
+	}
+	return text, block(listBlock, r.list.Raw), nil
+}
+
+// writeClient writes the files that a client needs. Its name is the superuser's.
+func (o *Options) writeClient(r *register, servers []server) error {
+	text, _, err := r.issueFor(superuserDefault, nil)
 	if err != nil {
 		return err
 	}
@@ -221,16 +250,8 @@ func (o *Options) writeClient(ca *authority, servers []server) error {
 	for _, s := range servers {
 		connect = append(connect, net.JoinHostPort(s.host, strconv.Itoa(s.ports.Client)))
 	}
-	properties := "# For Java's clients and zooid cli -client-configuration, in this folder. Connect to " +
-		strings.Join(connect, ",") + "\n" +
-		"zookeeper.client.secure=true\nzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty\n" +
-		"zookeeper.ssl.keyStore.location=client.pem\nzookeeper.ssl.trustStore.location=ca.pem\n"
-	err = writeFolder(filepath.Join(o.Dir, "client"), "", []file{
-		{"client.pem", text, 0o600}, {"ca.pem", ca.text, 0o644}, {"client.properties", properties, 0o644},
-	})
-	key, bad := ca.keyText()
-	return errors.Join(err, bad,
-		writeFolder(filepath.Join(o.Dir, "ca"), "", []file{{"ca.key", key, 0o600}, {"ca.pem", ca.text, 0o644}}))
+	return writeFolder(filepath.Join(o.Dir, "client"), "",
+		append(clientFiles("client.pem", text, strings.Join(connect, ",")), file{"ca.pem", r.ca.text, 0o644}))
 }
 
 type file struct {

@@ -32,8 +32,8 @@ const help = `usage: zooid status [-json] [-watch] [TLS flags] [zoo.cfg] [-D nam
 Asks every server of the ensemble how it is, says in one line how the ensemble
 is, and prints a line for each server, what needs attention first. The file is
 any server's zoo.cfg, or a membership file that holds nothing but server lines
-with client ports. Without either it asks 127.0.0.1:2181. Apache ZooKeeper's
-servers answer too.
+with client ports. Without either it asks the servers of the profile (-profile)
+or of ZOOID_SERVER, or else 127.0.0.1:2181. Apache ZooKeeper's servers answer too.
 
 It uses the four-letter words srvr, which every server answers, and mntr and
 dirs for sessions and disk, which must be allowed by
@@ -45,7 +45,7 @@ alone, every server is taken to have that port.
 
 Servers that take TLS alone are asked with the key and trust stores that the
 file names, or with the flags of zooid cli: -tls-ca, -tls-cert, -tls-key,
--tls-password-file, -client-configuration and others.
+-tls-password-file, -client-configuration, -profile and others.
 
 LAG is in changes: what the leader had half a second ago and the server still
 has not. EPOCH and ZXID are those of the last change applied.
@@ -119,7 +119,15 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			file = a
 		}
 	}
-	rows, cfg, err := serversToAsk(file, defs)
+	servers, err := access.Servers() // before reach, which asks whether anything says TLS
+	if file == "" && len(defs) == 0 {
+		file = servers
+	}
+	var rows []*serverRow
+	var cfg *config.Config
+	if err == nil {
+		rows, cfg, err = serversToAsk(file, defs)
+	}
 	if err == nil {
 		err = reach(rows, cfg, &access)
 	}

@@ -38,8 +38,8 @@ for that, and ACLs by ip don't tell clients apart.
   -json            print each difference as a line of JSON
   -drain TIME      after an interrupt, play what has come before for so long (30s)
 
-The shadow is reached by TLS with the flags of zooid cli: -tls, -tls-ca, ... The primary is
-reached in plaintext. A client that speaks TLS is passed on, and not shadowed.
+The shadow is reached by TLS with the flags of zooid cli: -tls, -tls-ca, -profile, ... The primary
+is reached in plaintext. A client that speaks TLS is passed on, and not shadowed.
 
 What isn't shadowed, and said: SASL logins, reconfig, sessions that began before the proxy did, and
 connections for which the shadow is too slow. What differs because of that is unsure. docs/migration.md
@@ -91,7 +91,7 @@ func (s *settings) parse(args []string, reach Reach) (help bool, err error) {
 		case name == "json":
 			s.json, args = true, args[1:]
 			continue
-		case strings.HasPrefix(name, "tls"):
+		case strings.HasPrefix(name, "tls") || name == "profile":
 			rest, ok, err := reach.Take(args)
 			if err != nil || !ok {
 				return false, errors.Join(err, fmt.Errorf("read the flag -%s", name))

@@ -1,0 +1,279 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/terminal"
+)
+
+const certHelp = `usage: zooid cert issue [-dir DIR] [-days N] server HOST…
+       zooid cert issue [-dir DIR] [-days N] [-superuser] app NAME
+       zooid cert renew [-dir DIR] [-days N] NAME|HOST|SERIAL
+       zooid cert list [-dir DIR] [-json]
+       zooid cert revoke [-dir DIR] NAME|HOST|SERIAL|./FILE
+
+Issues certificates by the authority that 'zooid init -tls' made, DIR/ca, and revokes them.
+Nothing is ever written over: what is new is in a folder of its own.
+
+issue server   a server's, with all its names and addresses as in its server line:
+               DIR/servers/HOST with server.pem (key and certificate), ca.pem, crl.pem
+issue app      an application's, known to ACLs as x509:CN=NAME: DIR/apps/NAME with app.pem,
+               ca.pem, client.properties for Java's clients and profile for zooid's tools.
+               It is for clients alone: no server takes its holder for a server. Whose
+               NAME is the superuser's is the superuser, and only -superuser permits it
+renew          the same with a new key; the last one stays valid
+list           who, until when, and which are revoked. It doesn't need the authority's key
+revoke         all certificates of a name, or one, by a new revocation list, DIR/ca/crl.pem.
+               A path with a slash is that of one that was issued by other means. It counts on each server once the server has the new list (ssl.crlFile and
+               ssl.quorum.crlFile), without a restart
+
+  -dir DIR    what 'zooid init -tls' has written, or a directory with its folder ca alone;
+              ` + dirDefault + `
+  -days N     how long it lasts, at most 825, which is the default
+  -superuser  NAME is the superuser's name (X509AuthenticationProvider.superUser)
+  -json       print each certificate as a line of JSON
+`
+
+// A certCall is the command line of zooid cert.
+type certCall struct {
+	action          string
+	dir             string
+	days            int
+	superuser, json bool
+	given           []string // the flags, by name
+	words           []string
+}
+
+// runCert issues, renews, lists and revokes certificates.
+func runCert(args []string, stdout, stderr io.Writer) int {
+	c, help, err := parseCert(args)
+	if help {
+		fmt.Fprint(stdout, certHelp)
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid cert: %v; zooid cert -h tells more\n", err)
+		return 2
+	}
+	if err := c.run(time.Now(), stdout); err != nil {
+		fmt.Fprintln(stderr, "zooid cert "+c.action+":", terminal.Visible(errorText(err)))
+		return 1
+	}
+	return 0
+}
+
+// parseCert reads the command line. Flags may stand before and after the action, and only before the names.
+func parseCert(args []string) (c certCall, help bool, err error) {
+	c.dir = dirDefault
+	for len(args) > 0 {
+		word := args[0]
+		args = args[1:]
+		if !strings.HasPrefix(word, "-") || word == "-" {
+			if c.action == "" {
+				c.action = word
+			} else {
+				c.words = append(c.words, word)
+			}
+			continue
+		}
+		name, value, given := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
+		if name == "h" || name == "help" {
+			return c, true, nil
+		}
+		if len(c.words) > 0 {
+			return c, false, fmt.Errorf("%.80q stands after %.80q: flags stand before names, and no name begins with '-'",
+				word, c.words[0])
+		}
+		if args, err = c.take(name, value, given, args); err != nil {
+			return c, false, err
+		}
+		c.given = append(c.given, name)
+	}
+	return c, false, c.check()
+}
+
+// take reads one flag, with its value, and returns what is left of args.
+func (c *certCall) take(name, value string, given bool, args []string) ([]string, error) {
+	switch name {
+	case "superuser", "json":
+		if given {
+			return nil, fmt.Errorf("the flag -%s takes no value", name)
+		}
+		c.superuser, c.json = c.superuser || name == "superuser", c.json || name == "json"
+		return args, nil
+	case "dir", "days":
+	default:
+		return nil, fmt.Errorf("there is no flag -%.40s", name)
+	}
+	for _, other := range c.given {
+		if other == name {
+			return nil, fmt.Errorf("the flag -%s is there twice", name)
+		}
+	}
+	if !given {
+		if len(args) == 0 {
+			return nil, fmt.Errorf("the flag -%s needs a value", name)
+		}
+		value, args = args[0], args[1:]
+	}
+	if name == "dir" {
+		if c.dir = value; value == "" {
+			return nil, errors.New("-dir is empty")
+		}
+		return args, nil
+	}
+	days, err := strconv.Atoi(value)
+	if err != nil || days < 1 || days > setup.DaysMax {
+		return nil, fmt.Errorf("-days %.40q: want 1 to %d", value, setup.DaysMax)
+	}
+	c.days = days
+	return args, nil
+}
+
+// check returns why the flags and words make no sense for the action.
+func (c *certCall) check() error {
+	takes := map[string][]string{
+		"issue": {"dir", "days", "superuser"}, "renew": {"dir", "days"}, "list": {"dir", "json"}, "revoke": {"dir"},
+	}
+	flags, ok := takes[c.action]
+	if !ok {
+		return fmt.Errorf("%.40q is none of issue, renew, list and revoke", c.action)
+	}
+	for _, name := range c.given {
+		found := false
+		for _, flag := range flags {
+			found = found || flag == name
+		}
+		if !found {
+			return fmt.Errorf("'zooid cert %s' takes no flag -%s", c.action, name)
+		}
+	}
+	switch {
+	case c.action == "list" && len(c.words) > 0:
+		return fmt.Errorf("'zooid cert list' takes no names")
+	case (c.action == "renew" || c.action == "revoke") && len(c.words) != 1:
+		return fmt.Errorf("'zooid cert %s' takes one name, host or serial number", c.action)
+	case c.action != "issue":
+		return nil
+	case len(c.words) < 2 || c.words[0] != "server" && c.words[0] != "app":
+		return errors.New("'zooid cert issue' takes 'server HOST…' or 'app NAME'")
+	case c.words[0] == "app" && len(c.words) != 2:
+		return errors.New("'zooid cert issue app' takes one name")
+	case c.words[0] == "server" && c.superuser:
+		return errors.New("a server is no superuser: -superuser is for 'issue app'")
+	}
+	return nil
+}
+
+// run does what was asked.
+func (c *certCall) run(now time.Time, stdout io.Writer) error {
+	q := setup.Request{Dir: c.dir, Days: c.days, Superuser: c.superuser, Now: now}
+	switch c.action {
+	case "list":
+		all, err := setup.List(c.dir, now)
+		if err != nil {
+			return err
+		}
+		return c.print(all, now, stdout)
+	case "revoke":
+		return c.revoke(now, stdout)
+	case "renew":
+		renewed, last, err := setup.Renew(q, c.words[0])
+		if err != nil {
+			return err
+		}
+		printIssued(renewed, stdout)
+		fmt.Fprintf(stdout,
+			"the last one stays valid until %s; once the new one is in use, you can end it: zooid cert revoke -dir %s %s\n",
+			last.Until.UTC().Format(time.DateOnly), c.dir, last.Serial)
+		return nil
+	}
+	if q.App = c.words[1]; c.words[0] == "server" {
+		q.App, q.Hosts = "", c.words[1:]
+	}
+	issued, err := setup.Issue(q)
+	if err == nil {
+		printIssued(issued, stdout)
+	}
+	return err
+}
+
+// printIssued says what was written, and what to do with it.
+func printIssued(c setup.Certificate, stdout io.Writer) {
+	fmt.Fprintf(stdout, "wrote %s: %s of %s until %s, serial number %s\n", c.Folder,
+		map[string]string{"server": "the server's certificate", "application": "the application's certificate",
+			"superuser": "the superuser's certificate"}[c.Usage],
+		terminal.OneLine(c.Name), c.Until.UTC().Format(time.DateOnly), c.Serial)
+	if c.Usage == "server" {
+		fmt.Fprintln(stdout,
+			"copy server.pem beside the server's own as server.pem.new, readable for its user alone, and rename it: mv server.pem.new server.pem")
+		return
+	}
+	fmt.Fprintf(stdout, "give the folder to it alone; ACLs name it as x509:%s\n", c.Subject)
+}
+
+// revoke revokes, and says what makes it count.
+func (c *certCall) revoke(now time.Time, stdout io.Writer) error {
+	revoked, list, err := setup.Revoke(c.dir, c.words[0], now)
+	if err != nil {
+		return err
+	}
+	for _, one := range revoked {
+		fmt.Fprintf(stdout, "revoked %s (%s), serial number %s\n", terminal.OneLine(one.Name), one.Usage, one.Serial)
+	}
+	fmt.Fprintf(stdout,
+		"it counts once each server has the new list: copy %s beside its crl.pem as crl.pem.new, and rename it: mv crl.pem.new crl.pem\n",
+		list)
+	fmt.Fprintln(stdout,
+		"a zoo.cfg without ssl.crlFile and ssl.quorum.crlFile, of an earlier 'zooid init', needs both, and a restart")
+	return nil
+}
+
+// endsSoon is when the list points out that a certificate ends, as zooid doctor does.
+const endsSoon = 30 * 24 * time.Hour
+
+// print prints the list of certificates.
+func (c *certCall) print(all []setup.Certificate, now time.Time, stdout io.Writer) error {
+	if c.json {
+		for _, one := range all {
+			line, err := json.Marshal(one)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(stdout, "%s\n", terminal.VisibleJSON(line)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tUSAGE\tUNTIL\tSTATE\tSERIAL")
+	for _, one := range all {
+		state := "valid"
+		switch left := one.Until.Sub(now); {
+		case !one.Revoked.IsZero():
+			state = "revoked " + one.Revoked.UTC().Format(time.DateOnly)
+		case left <= 0:
+			state = "over"
+		case left < endsSoon:
+			state = fmt.Sprintf("ends in %d days", int(left/(24*time.Hour)))
+		}
+		name := one.Name
+		if len(one.Hosts) > 0 {
+			name = strings.Join(one.Hosts, ",")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", terminal.OneLine(name), one.Usage,
+			one.Until.UTC().Format(time.DateOnly), state, one.Serial)
+	}
+	return w.Flush()
+}
