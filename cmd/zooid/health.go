@@ -253,7 +253,12 @@ func askAdmin(ctx context.Context, cfg *config.Config, method, path, authorizati
 	if authorization != "" {
 		req.Header.Set("Authorization", authorization)
 	}
-	res, err := (&http.Client{Transport: transport}).Do(req)
+	return answerTo(req, transport)
+}
+
+// answerTo returns the status and the body of the answer to a request, at most answerBytesMax bytes.
+func answerTo(req *http.Request, by http.RoundTripper) (int, []byte, error) {
+	res, err := (&http.Client{Transport: by}).Do(req)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -18,18 +18,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const topHelp = `usage: zooid top [-n ROUNDS] [-i 2s] [-k 10] [-bytes] [-json] zoo.cfg | HOST[:PORT]
+const topHelp = `usage: zooid top [-n ROUNDS] [-i 2s] [-k 10] [-bytes] [-json] zoo.cfg
+       zooid top [-n ROUNDS] [-i 2s] [-k 10] [-bytes] [-json] [TLS flags] HOST[:PORT]
 
 Shows what a server's clients ask for most: paths, sessions, identities and operations by
 requests a second, or with -bytes by bytes a second. It asks the admin server
-(admin.enableServer=true): the one of this zoo.cfg on this host, or the one at HOST without
-TLS, whose port is 8080 unless given. The rates are of the last seconds, the latest of which
-count most; of many requests some are looked at. On a terminal it goes on until Ctrl-C, else
-it shows them once; -n says how often, -i how long between, -k how many of each kind.
+(admin.enableServer=true): the one of this zoo.cfg on this host, or the one at HOST, whose
+port is 8080 unless given; over TLS with the flags of zooid cli, such as -tls-ca, -tls-cert
+and -profile. The rates are of the last seconds, the latest of which count most; of many
+requests some are looked at. On a terminal it goes on until Ctrl-C, else it shows them once;
+-n says how often, -i how long between, -k how many of each kind.
 Exit codes: 0 shown, 1 the server shows nothing, 2 not reachable or wrong arguments.
 `
 
@@ -57,15 +60,28 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, topHelp)
 		return 0
 	}
-	if flags.Parse(args) != nil {
+	var reach cli.Access
+	var others []string
+	for len(args) > 0 {
+		rest, taken, err := reach.Take(args)
+		if err != nil {
+			fmt.Fprintf(stderr, "zooid top: %s\n", terminal.OneLine(err.Error()))
+			return exitUnreachable
+		}
+		if !taken {
+			others, rest = append(others, args[0]), args[1:]
+		}
+		args = rest
+	}
+	if flags.Parse(others) != nil {
 		return exitUnreachable
 	}
 	if flags.NArg() != 1 || t.keys < 1 || t.keys > topKeysMax || *interval <= 0 || *rounds < 0 {
 		fmt.Fprint(stderr, topHelp)
 		return exitUnreachable
 	}
-	cfg, err := topServer(flags.Arg(0))
-	if err != nil {
+	var err error
+	if t.ask, err = topServer(flags.Arg(0), &reach); err != nil {
 		fmt.Fprintf(stderr, "zooid top: %s\n", terminal.OneLine(err.Error()))
 		return exitUnreachable
 	}
@@ -75,7 +91,7 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	for round := 1; ; round++ {
-		if code, err := t.round(ctx, cfg, *rounds != 1); err != nil && ctx.Err() == nil {
+		if code, err := t.round(ctx, *rounds != 1); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(stderr, "zooid top: %s\n", terminal.OneLine(err.Error()))
 			return code
 		}
@@ -90,14 +106,17 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// topServer returns the configuration that locates the admin server, given a zoo.cfg or a host.
-func topServer(arg string) (*config.Config, error) {
+// topServer returns what asks the admin server of a zoo.cfg, or at a host, which reach says how to reach.
+func topServer(arg string, reach *cli.Access) (topAsk, error) {
 	if _, err := os.Stat(arg); err == nil || strings.HasSuffix(arg, ".cfg") {
 		cfg, err := config.Load(arg, nil)
 		if err == nil && !cfg.Admin.Enabled {
 			err = errors.New("the server has no admin server to ask; set admin.enableServer=true and restart it")
 		}
-		return cfg, err
+		return func(ctx context.Context, command string) (int, []byte, error) {
+			path := strings.TrimSuffix(cfg.Admin.CommandURL, "/") + command
+			return askAdmin(ctx, cfg, http.MethodGet, path, "", nil)
+		}, err
 	}
 	host, port, err := net.SplitHostPort(arg)
 	if err != nil {
@@ -107,10 +126,27 @@ func topServer(arg string) (*config.Config, error) {
 	if err != nil || host == "" || strings.ContainsAny(host, "/@?#") {
 		return nil, fmt.Errorf("%.80q is neither a file nor HOST[:PORT]", arg)
 	}
-	cfg := &config.Config{}
-	cfg.Admin.Host, cfg.Admin.Port, cfg.Admin.CommandURL = host, int(n), "/commands"
-	return cfg, nil
+	if err := reach.Check(); err != nil {
+		return nil, err
+	}
+	base := "http://"
+	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
+	if reach.Secure() {
+		base = "https://"
+		transport.DialTLSContext = func(ctx context.Context, _, at string) (net.Conn, error) { return reach.Dial(ctx, at) }
+	}
+	base += here(host, int(n)) + "/commands"
+	return func(ctx context.Context, command string) (int, []byte, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+command, nil)
+		if err != nil {
+			return 0, nil, err
+		}
+		return answerTo(req, transport)
+	}, nil
 }
+
+// A topAsk asks an admin server by a command, and returns the status and the body of its answer.
+type topAsk func(ctx context.Context, command string) (status int, body []byte, err error)
 
 // A topAnswer is the answer to the command top.
 type topAnswer struct {
@@ -129,17 +165,17 @@ type busiestJSON struct {
 
 // A topScreen prints answers.
 type topScreen struct {
+	ask                        topAsk
 	out                        io.Writer
 	live, colours, bytes, json bool
 	keys                       int
 }
 
 // round asks once and prints the answer; if err is not nil, code is the exit code.
-func (t *topScreen) round(ctx context.Context, cfg *config.Config, again bool) (code int, err error) {
+func (t *topScreen) round(ctx context.Context, again bool) (code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, topPatience)
 	defer cancel()
-	path := strings.TrimSuffix(cfg.Admin.CommandURL, "/") + "/top?n=" + strconv.Itoa(t.keys)
-	status, body, err := askAdmin(ctx, cfg, http.MethodGet, path, "", nil)
+	status, body, err := t.ask(ctx, "/top?n="+strconv.Itoa(t.keys))
 	if err != nil {
 		return exitUnreachable, fmt.Errorf("not reachable: %w", err)
 	}

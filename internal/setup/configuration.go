@@ -91,7 +91,7 @@ func (o *Options) configuration(s *server, all []server) string {
 	return b.String()
 }
 
-// administration writes what zooid's own commands, the console and Prometheus ask. Without TLS it answers this machine
+// administration writes what zooid's own commands and Prometheus ask. Without TLS it answers this machine
 // alone.
 func (o *Options) administration(p func(string, ...any), s *server) {
 	p("")
