@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/zooid-project/zooid/internal/pages"
 	"github.com/zooid-project/zooid/internal/runbook"
 )
 
@@ -51,4 +52,9 @@ func runExplain(args []string, stdout, stderr io.Writer) int {
 			runbook.Wrap(e.Cause, explainWidth), runbook.Wrap(e.Do, explainWidth))
 	}
 	return code
+}
+
+// runDocs shows pages of the documentation.
+func runDocs(args []string, stdout, stderr io.Writer) int {
+	return pages.Main(args, stdout, stderr, runExplain)
 }

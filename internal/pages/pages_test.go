@@ -1,17 +1,23 @@
-package main
+package pages
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestDocs: a page is what its file has, a section is what stands below its heading, a code is explained, and what
+// TestPages: a page is what its file has, a section is what stands below its heading, a code is explained, and what
 // doesn't exist is answered by what does.
-func TestDocs(t *testing.T) {
+func TestPages(t *testing.T) {
 	t.Parallel()
+	explain := func(args []string, stdout, _ io.Writer) int {
+		fmt.Fprintln(stdout, "explained:", args)
+		return 0
+	}
 	whole, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -28,14 +34,14 @@ func TestDocs(t *testing.T) {
 		{[]string{"OPERATIONS.md"}, 0, "# Operations", string(whole), ""},
 		{[]string{"operations", "back", "UP"}, 0, "## Back up", "/commands/snapshot", "## Limit clients"},
 		{[]string{"configuration", "strict"}, 0, "### The strict profile", "ZD-1010", "### Schemes"},
-		{[]string{"zd-2002"}, 0, "ZD-2002: ", "What to do", ""},
+		{[]string{"zd-2002"}, 0, "explained: [zd-2002]", "", ""},
 		{[]string{"operations", "nonsense"}, 2, "zooid docs: no section of operations", "", "##"},
 		{[]string{"operatons"}, 2, "zooid docs: there is no page", "did you mean operations?", "##"},
 		{[]string{"../README"}, 2, "zooid docs: there is no page", "", "##"},
 		{[]string{strings.Repeat("x", 1000)}, 2, "zooid docs: there is no page", "", strings.Repeat("x", 100)},
 	} {
 		var out, errs bytes.Buffer
-		code := run(append([]string{"docs"}, c.args...), &out, &errs)
+		code := Main(c.args, &out, &errs, explain)
 		text := out.String() + errs.String()
 		if code != c.code || !strings.HasPrefix(text, c.first) || !strings.Contains(text, c.has) ||
 			c.lacks != "" && strings.Contains(text, c.lacks) {

@@ -1,4 +1,5 @@
-package main
+// Package pages is `zooid docs`: it shows the pages of the documentation that the program has with it (package docs).
+package pages
 
 import (
 	"cmp"
@@ -15,7 +16,7 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const docsHelp = `usage: zooid docs [PAGE [WORD…]]
+const help = `usage: zooid docs [PAGE [WORD…]]
        zooid docs CODE
 
 Shows a page of this version's documentation; without PAGE, which there are, with their
@@ -24,40 +25,41 @@ docs operations back up'. A CODE such as ZD-2002 is that of an error or a warnin
 explain). On a terminal the page is shown by $PAGER, less by default.
 `
 
-// A docsPage is a page of the documentation.
-type docsPage struct {
+// A page is a page of the documentation.
+type page struct {
 	name     string
 	title    string
-	sections []docsSection // the first is the page's beginning, with its title
+	sections []section // the first is the page's beginning, with its title
 }
 
-// A docsSection is what stands below a heading, the heading included.
-type docsSection struct {
+// A section is what stands below a heading, the heading included.
+type section struct {
 	level       int // 1 for a page's title
 	title, text string
 }
 
-// runDocs shows pages of the documentation.
-func runDocs(args []string, stdout, stderr io.Writer) int {
-	pages, err := docsPages()
+// Main shows pages of the documentation, and what a code means by explain, which takes its arguments. It returns the
+// exit code.
+func Main(args []string, stdout, stderr io.Writer, explain func(args []string, stdout, stderr io.Writer) int) int {
+	all, err := read()
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid docs:", runbook.Text(err))
 		return 1
 	}
 	if len(args) == 0 {
-		listPages(stdout, pages)
+		list(stdout, all)
 		return 0
 	}
 	if args[0] == "-h" || args[0] == "--help" {
-		fmt.Fprint(stdout, docsHelp)
+		fmt.Fprint(stdout, help)
 		return 0
 	}
 	if _, ok := runbook.Find(args[0]); ok {
-		return runExplain(args, stdout, stderr)
+		return explain(args, stdout, stderr)
 	}
 	var names []string
-	for i := range pages {
-		p := &pages[i]
+	for i := range all {
+		p := &all[i]
 		if names = append(names, p.name); !strings.EqualFold(p.name, strings.TrimSuffix(args[0], ".md")) {
 			continue
 		}
@@ -67,7 +69,7 @@ func runDocs(args []string, stdout, stderr io.Writer) int {
 				p.name, strings.Join(args[1:], " "))
 			return 2
 		}
-		page(stdout, text)
+		show(stdout, text)
 		return 0
 	}
 	hint := "zooid docs lists the pages"
@@ -78,8 +80,8 @@ func runDocs(args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// docsPages returns the pages, sorted by name.
-func docsPages() (all []docsPage, err error) {
+// read returns the pages, sorted by name.
+func read() (all []page, err error) {
 	files, err := docs.Pages.ReadDir(".")
 	if err != nil {
 		return nil, err
@@ -89,7 +91,7 @@ func docsPages() (all []docsPage, err error) {
 		if err != nil {
 			return nil, err
 		}
-		p := docsPage{name: strings.TrimSuffix(f.Name(), ".md"), sections: sectionsOf(string(text))}
+		p := page{name: strings.TrimSuffix(f.Name(), ".md"), sections: sectionsOf(string(text))}
 		p.title = p.sections[0].title
 		all = append(all, p)
 	}
@@ -97,13 +99,13 @@ func docsPages() (all []docsPage, err error) {
 }
 
 // sectionsOf splits a page at its headings. A line that begins like one within code is none.
-func sectionsOf(text string) (all []docsSection) {
+func sectionsOf(text string) (all []section) {
 	code := false
 	for line := range strings.Lines(text) {
 		code = code != strings.HasPrefix(line, "```")
 		marks := len(line) - len(strings.TrimLeft(line, "#"))
 		if len(all) == 0 || !code && marks > 0 && strings.HasPrefix(line[marks:], " ") {
-			all = append(all, docsSection{level: max(marks, 1), title: strings.TrimSpace(line[marks:])})
+			all = append(all, section{level: max(marks, 1), title: strings.TrimSpace(line[marks:])})
 		}
 		all[len(all)-1].text += line
 	}
@@ -111,7 +113,7 @@ func sectionsOf(text string) (all []docsSection) {
 }
 
 // find returns the page, or those of its sections, with what is below them, whose titles have all words.
-func (p *docsPage) find(words []string) string {
+func (p *page) find(words []string) string {
 	var text strings.Builder
 	below := 0 // the level of the section whose parts are taken; 0 for none
 	for _, s := range p.sections {
@@ -138,10 +140,10 @@ func hasAll(title string, words []string) bool {
 	return true
 }
 
-// listPages prints the pages with their sections.
-func listPages(w io.Writer, pages []docsPage) {
-	for i := range pages {
-		p := &pages[i]
+// list prints the pages with their sections.
+func list(w io.Writer, all []page) {
+	for i := range all {
+		p := &all[i]
 		fmt.Fprintf(w, "%s: %s\n", p.name, p.title)
 		for _, s := range p.sections {
 			if s.level == 2 {
@@ -155,8 +157,8 @@ func listPages(w io.Writer, pages []docsPage) {
 // link is a link to a page or a file of the project, of which a terminal shows the text.
 var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
 
-// page prints a text; on a terminal by the user's pager, with bold headings.
-func page(w io.Writer, text string) {
+// show prints a text; on a terminal by the user's pager, with bold headings.
+func show(w io.Writer, text string) {
 	if !terminal.Is(w) {
 		io.WriteString(w, text)
 		return
