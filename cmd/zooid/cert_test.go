@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -213,6 +214,13 @@ func TestCertificatesAtWork(t *testing.T) {
 		if !s.enters(ctx, id, filepath.Join(s.dir, "client", "client.pem")) {
 			t.Errorf("server %d lets nobody in", id)
 		}
+		for _, endpoint := range []string{
+			fmt.Sprintf("https://127.0.0.1:%d/metrics", s.ports[5*id-1]), fmt.Sprintf("https://127.0.0.1:%d/readyz", s.ports[5*id-2]),
+		} {
+			if s.reads(endpoint, own) || !s.reads(endpoint, filepath.Join(s.dir, "client", "client.pem")) {
+				t.Errorf("server %d: %s answers a revoked certificate, or no other", id, endpoint)
+			}
+		}
 	}
 	until(ctx, t, "who is connected with a revoked certificate is closed", func() bool {
 		short, cancel := context.WithTimeout(ctx, time.Second)
@@ -221,6 +229,24 @@ func TestCertificatesAtWork(t *testing.T) {
 		return err != nil
 	})
 	s.grow(ctx, root)
+}
+
+// reads reports whether the bearer of a certificate gets an answer from an endpoint.
+func (s *secured) reads(endpoint, certificate string) bool {
+	s.t.Helper()
+	cert, err := tls.LoadX509KeyPair(certificate, certificate)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config := clientTLS(s.t, filepath.Join(s.dir, "client"))
+	config.Certificates = []tls.Certificate{cert}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	answer, err := client.Get(endpoint)
+	if err != nil {
+		return false
+	}
+	answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
 }
 
 // grow adds server 4, by what init -add writes and prints.

@@ -76,6 +76,7 @@ func logKeys() []key {
 			orDefault(),
 		honour("metricsProvider.counterSuffix", inFile, boolean,
 			"false", func(c *Config) any { return &c.Metrics.CounterSuffix }),
+		honour("metricsProvider.ssl.crlFile", inFile, path, "", func(c *Config) any { return &c.Metrics.TLS.CRLFile }),
 	}, storeKeys("metricsProvider.ssl.", inFile, func(c *Config) *TLS { return &c.Metrics.TLS })...)
 }
 

@@ -118,4 +118,5 @@ func (o *Options) administration(p func(string, ...any), s *server) {
 	p("metricsProvider.httpsPort=%d", s.ports.Metrics)
 	p("metricsProvider.ssl.keyStore.location=%s", o.at("server.pem"))
 	p("metricsProvider.ssl.trustStore.location=%s", o.at("ca.pem"))
+	p("metricsProvider.ssl.crlFile=%s", o.at(listFile))
 }
