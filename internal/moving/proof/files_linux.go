@@ -95,7 +95,7 @@ func wholeProc(proc string) bool {
 		return false
 	}
 	own, err := os.Readlink(filepath.Join(proc, "self", "ns", "pid"))
-	return err == nil && own == "pid:["+strconv.Itoa(firstPidNamespace)+"]"
+	return err == nil && own == "pid:["+strconv.FormatInt(firstPidNamespace, 10)+"]"
 }
 
 // localFiles are the file systems whose files no other machine can have open.
