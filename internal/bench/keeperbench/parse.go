@@ -2,6 +2,7 @@ package keeperbench
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,7 +162,7 @@ func (p *parser) file(n *yaml.Node) {
 				p.fail(q.value, q.at, "must be 1 or more")
 			}
 		case "iterations":
-			p.w.Iterations = int64(p.integer(q.value, q.at, 1<<62))
+			p.w.Iterations = int64(p.integer(q.value, q.at, math.MaxInt))
 		case "timelimit":
 			p.w.Limit = time.Duration(p.float(q.value, q.at, secondsMax) * float64(time.Second))
 		case "continue_on_error", "continue_on_errors":
