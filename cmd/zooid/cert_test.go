@@ -215,7 +215,8 @@ func TestCertificatesAtWork(t *testing.T) {
 			t.Errorf("server %d lets nobody in", id)
 		}
 		for _, endpoint := range []string{
-			fmt.Sprintf("https://127.0.0.1:%d/metrics", s.ports[5*id-1]), fmt.Sprintf("https://127.0.0.1:%d/readyz", s.ports[5*id-2]),
+			fmt.Sprintf("https://127.0.0.1:%d/metrics", s.ports[5*id-1]),
+			fmt.Sprintf("https://127.0.0.1:%d/readyz", s.ports[5*id-2]),
 		} {
 			if s.reads(endpoint, own) || !s.reads(endpoint, filepath.Join(s.dir, "client", "client.pem")) {
 				t.Errorf("server %d: %s answers a revoked certificate, or no other", id, endpoint)
