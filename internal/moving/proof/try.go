@@ -76,7 +76,8 @@ func ParseRequest(text string) (r Request, err error) {
 		if at <= 0 || len(r.Ports) == portsMax {
 			return r, fmt.Errorf("%q is no list of at most %d ports", ports, portsMax)
 		}
-		if n, err := strconv.ParseUint(part[at+1:], 10, 16); err != nil || n == 0 {
+		n, err := strconv.ParseUint(part[at+1:], 10, 16)
+		if err != nil || n == 0 || strings.ContainsAny(part[:at], "[]") { // String writes none
 			return r, fmt.Errorf("%q is no port", part)
 		}
 		r.Ports = append(r.Ports, net.JoinHostPort(part[:at], part[at+1:]))
