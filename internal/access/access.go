@@ -54,10 +54,12 @@ func (a *Access) Put(o *zk.Options) {
 
 // Use takes a server's own key and trust stores.
 func (a *Access) Use(tls *config.TLS) {
-	store := func(s config.Store) keystore.Store {
-		return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
-	}
-	a.Secure, a.Keys, a.Trust = true, store(tls.Keys), store(tls.Trust)
+	a.Secure, a.Keys, a.Trust = true, StoreOf(tls.Keys), StoreOf(tls.Trust)
+}
+
+// StoreOf returns the store that a configuration names.
+func StoreOf(s config.Store) keystore.Store {
+	return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
 }
 
 // SetServer sets the ensemble.

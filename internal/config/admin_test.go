@@ -71,3 +71,25 @@ func TestMetricsPorts(t *testing.T) {
 		}
 	}
 }
+
+// TestAdminReadsQuorumStores: a value of ssl.quorum.* that can't be read is an error where the admin server talks TLS,
+// which reads these keys, although servers don't among themselves; where nobody reads it, it is a warning.
+func TestAdminReadsQuorumStores(t *testing.T) {
+	t.Parallel()
+	for text, refused := range map[string]bool{
+		"admin.enableServer=true\nadmin.forceHttps=true\n":      true,
+		"admin.enableServer=true\nadmin.portUnification=true\n": true,
+		"admin.enableServer=true\n":                             false,
+		"admin.enableServer=false\nadmin.forceHttps=true\n":     false,
+	} {
+		file := filepath.Join(t.TempDir(), "zoo.cfg")
+		text += "dataDir=/d\nclientPort=2181\nssl.quorum.protocol=TLSv9\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(file, nil); (err != nil) != refused ||
+			refused && !strings.Contains(err.Error(), "ssl.quorum.protocol") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

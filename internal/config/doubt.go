@@ -31,7 +31,8 @@ func (l *loader) settleDoubts() {
 // unread returns why nothing reads a key, "" if something does.
 func (l *loader) unread(name string) string {
 	c := l.c
-	quorumTLS := c.Quorum.TLS.Enabled || c.Quorum.TLS.PortUnification
+	quorumTLS := c.Quorum.TLS.Enabled || c.Quorum.TLS.PortUnification ||
+		c.Admin.Enabled && (c.Admin.ForceHTTPS || c.Admin.PortUnification) // whose stores these are too
 	switch prefixed := func(p string) bool { return strings.HasPrefix(name, p) }; {
 	case prefixed("admin.") && name != "admin.enableServer" && !c.Admin.Enabled:
 		return "there is no admin server"
@@ -40,7 +41,7 @@ func (l *loader) unread(name string) string {
 	case name == "audit.impl.class" && !c.Audit.Enabled:
 		return "there is no audit log"
 	case prefixed("ssl.quorum.") && !quorumTLS:
-		return "servers don't talk TLS to each other"
+		return "neither servers among themselves nor the admin server talk TLS"
 	case prefixed("ssl.") && !prefixed("ssl.quorum.") && !l.clientTLS():
 		return "there is no TLS port for clients"
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
 )
@@ -40,10 +41,6 @@ func (e *examination) certificates() {
 	}
 }
 
-func storeOf(s config.Store) keystore.Store {
-	return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
-}
-
 // store examines the stores of one kind of port, whose certificate should name hosts.
 func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 	if t.CRLFile != "" {
@@ -54,14 +51,14 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 	var pool *x509.CertPool
 	if t.Trust.Location != "" {
 		var err error
-		if pool, err = storeOf(t.Trust).Pool(); err != nil {
+		if pool, err = access.StoreOf(t.Trust).Pool(); err != nil {
 			e.fault("put it there, or correct "+prefix+"trustStore.*", "%v", err)
 		}
 	}
 	if t.Keys.Location == "" {
 		return
 	}
-	certs, err := storeOf(t.Keys).Certificates()
+	certs, err := access.StoreOf(t.Keys).Certificates()
 	if err != nil {
 		e.fault("put it there, or correct "+prefix+"keyStore.*", "%v", err)
 		return

@@ -130,7 +130,7 @@ type answers struct {
 func (e *examination) ask() {
 	e.told = map[int64]answers{}
 	secure := &access.Access{
-		Secure: true, Keys: storeOf(e.cfg.TLS.Keys), Trust: storeOf(e.cfg.TLS.Trust),
+		Secure: true, Keys: access.StoreOf(e.cfg.TLS.Keys), Trust: access.StoreOf(e.cfg.TLS.Trust),
 		AnyHost: !e.cfg.TLS.HostnameVerification,
 	}
 	var mu sync.Mutex
