@@ -1,2 +1,0 @@
-$ zooid cli get /app
-z[rc 0]
