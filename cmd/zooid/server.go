@@ -385,6 +385,7 @@ func ensembleOptions(cfg *config.Config, o *server.Options) error {
 	if q.ReconfigEnabled && cfg.File != "" {
 		o.Membership.Save = (&memberFiles{cfg: cfg, log: o.Log}).save
 	}
+	o.RunningOnly = q.RunningOnly
 	o.Patience = time.Duration(max(q.SyncLimit, 1)) * cfg.TickTime
 	o.ReadOnlyMode = cfg.Sessions.ReadOnlyMode
 	o.Shown = shown(q)

@@ -138,6 +138,7 @@ func clusterKeys() []key {
 		honour("syncLimit", inFile, integer, "0", func(c *Config) any { return &c.Quorum.SyncLimit }).in(0, int32Max),
 		honour("standaloneEnabled", inFile, boolean, "true", func(c *Config) any { return &c.Quorum.StandaloneEnabled }),
 		honour("reconfigEnabled", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.ReconfigEnabled }),
+		honour("reconfig.runningOnly", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.RunningOnly }),
 		honour("dynamicConfigFile", inFile, path, "", func(c *Config) any { return &c.Quorum.DynamicFile }),
 		honour("electionPortBindRetry", asProp, integer, "3", func(c *Config) any { return &c.Quorum.BindRetries }).
 			orDefault(),

@@ -119,7 +119,8 @@ func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 	EachMetric(st, r, func(name string, v metrics.Value) { a.print("zk_%s\t%s\n", name, v) })
 	a.print("zk_zooid_lineage\t%016x\nzk_zooid_voters\t%s\nzk_zooid_named_voters\t%s\nzk_zooid_staged_voters\t%s\n",
 		standing.Lineage, idList(standing.Voters), idList(standing.Named), idList(standing.Staged))
-	a.print("zk_zooid_lost_entry\t%d\nzk_zooid_drained\t%s\n", standing.Lost, idList(standing.Drained))
+	a.print("zk_zooid_lost_entry\t%d\nzk_zooid_drained\t%s\nzk_zooid_unheard_voters\t%s\n", standing.Lost,
+		idList(standing.Drained), idList(standing.Unheard))
 	a.print("zk_zooid_clients\t%s\nzk_zooid_secure_clients\t%s\n", addressList(standing.Clients),
 		addressList(standing.SecureClients))
 }

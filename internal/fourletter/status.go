@@ -36,6 +36,7 @@ type Standing struct {
 	Named   []uint64 // the participants that /zookeeper/config names; none while no membership is in force
 	Staged  []uint64 // the participants that a change under way asks for, which isn't in force yet
 	Drained []uint64 // the servers that are drained, as far as this one knows: a leader knows them all
+	Unheard []uint64 // on the leader, the voters from which it has not heard since it leads
 	// Clients and SecureClients are where servers take clients, without TLS and with it, by id, as far as this one knows.
 	Clients, SecureClients map[uint64]string
 	Lost                   uint64 // index of a log entry that this server has acknowledged and doesn't have, 0 for none

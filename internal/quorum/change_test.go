@@ -39,6 +39,13 @@ func (c *cluster) pick(ids ...uint64) (members []Member) {
 	return members
 }
 
+// runningOnly lets no server that runs give a vote to one that doesn't run.
+func (c *cluster) runningOnly() {
+	for _, b := range c.nodes {
+		b.loop.o.RunningOnly = true
+	}
+}
+
 // letIn starts a server with an empty disk, as the leader let it in.
 func (c *cluster) letIn(id uint64) {
 	c.ids = append(c.ids, id)
@@ -225,15 +232,52 @@ func TestChangeIsDropped(t *testing.T) {
 	}
 }
 
-// TestChangeNeedsEachNewServer asks for a fourth server that doesn't come: there is a
-// majority without it, but its vote would be missed.
+// TestChangeNeedsEachNewServer asks for a fourth server that can't vote: there is a majority without it, but its vote
+// would be missed. If it runs, and doesn't get the log, it is waited for; if it doesn't run, only with RunningOnly.
 func TestChangeNeedsEachNewServer(t *testing.T) {
+	for name, prepare := range map[string]func(c *cluster){
+		"it runs and isn't heard": func(c *cluster) { c.cut[[2]uint64{4, 1}] = true },
+		"it has asked to join": func(c *cluster) {
+			c.crash(4)
+			c.nodes[1].loop.lost.tried[4] = attempt{life: 1, tick: c.nodes[1].loop.ticks}
+		},
+		"it doesn't run": func(c *cluster) {
+			c.runningOnly()
+			c.crash(4)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChange(t, 3, 1, 2, 3, 4)
+			prepare(c)
+			c.nodes[1].stage(7, 50, c.pick(1, 2, 3, 4)...)
+			c.until("it is dropped", func() bool { return c.over(7, ChangeDropped) || c.over(7, ChangeDone) })
+			if got := c.voters(); !slices.Equal(got, []uint64{1, 2, 3}) {
+				t.Fatalf("the voters are %v, want 1, 2 and 3", got)
+			}
+		})
+	}
+}
+
+// TestChangeTakesAbsentServer adds a fourth server before it is started. It gets its vote, the leader says that it has
+// never heard it, and when it starts with an empty disk it is let in like one that lost its disk. It is added only if the
+// others are a majority of the new voters.
+func TestChangeTakesAbsentServer(t *testing.T) {
 	c := newChange(t, 3, 1, 2, 3, 4)
-	c.cut[[2]uint64{1, 4}] = true
+	c.crash(4)
 	c.nodes[1].stage(7, 50, c.pick(1, 2, 3, 4)...)
-	c.until("it is dropped", func() bool { return c.over(7, ChangeDropped) })
-	if got := c.voters(); !slices.Equal(got, []uint64{1, 2, 3}) {
-		t.Fatalf("the voters are %v, want 1, 2 and 3", got)
+	c.until("it is done", func() bool { return c.over(7, ChangeDone) })
+	if got := c.voters(); !slices.Equal(got, []uint64{1, 2, 3, 4}) {
+		t.Fatalf("the voters are %v, want 1 to 4", got)
+	}
+	c.step(1)
+	if got := c.nodes[1].loop.Status().Unheard; !slices.Equal(got, []uint64{4}) {
+		t.Fatalf("unheard are %v, want 4", got)
+	}
+	c.crash(3)
+	c.nodes[1].stage(8, 50, c.pick(1, 2, 4)...) // {1, 2} of {1, 2, 4} would do, but not of {1, 2, 3, 4}
+	c.step(100)
+	if c.over(8, ChangeDone) {
+		t.Fatal("a change is done that no majority of the voters before it has agreed to")
 	}
 }
 

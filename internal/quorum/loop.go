@@ -127,7 +127,10 @@ type LoopOptions struct {
 	OnJoined      func()
 	ElectionTicks int
 	SnapshotsKept int // how many the purge after each snapshot keeps
-	Log           *slog.Logger
+	// RunningOnly lets this server, while it leads, give votes by a change that was asked for only to servers that run.
+	// Without it servers that don't run get one, too, if the others are a majority of the new voters.
+	RunningOnly bool
+	Log         *slog.Logger
 }
 
 // reportTicks is how often a follower reports to the leader (StateMachine.Report).

@@ -23,8 +23,8 @@ import (
 //	staged    the state machine applies the request
 //	learners  servers that raft doesn't know get the log, without a vote
 //	joint     a majority of the new voters has caught up, and every server that gets a
-//	          vote is admitted: from here on a majority of the old voters and one of the
-//	          new voters must agree
+//	          vote is admitted, unless it doesn't run: from here on a majority of the old
+//	          voters and one of the new voters must agree
 //	named     the state machine names the new membership (ChangeNamed)
 //	left      the old voters no longer count
 //	done      the state machine answers the request (ChangeDone)
@@ -86,6 +86,8 @@ const (
 	// laggardTicks is how long a change that nobody waits for (Patience is 0) waits for
 	// all of its voters to catch up. After that a majority is enough.
 	laggardTicks = 100
+	// joinAskTicks is how long a server that has asked to join counts as running. Once it is let in, it connects.
+	joinAskTicks = 60
 	// handOffsMax is how often a leader that will lose its vote asks another server to
 	// lead. Then it goes on with the change: raft ends its leadership with the vote.
 	handOffsMax = 3
@@ -179,7 +181,7 @@ func (l *Loop) enter(c *Change) {
 	voters, caughtUp := l.caughtUp()
 	waited, grace, ready := l.ticks-r.since, uint64(laggardTicks), caughtUp > voters/2
 	if c.Patience > 0 {
-		grace, ready = c.Patience/2, ready && l.allAdmitted()
+		grace, ready = c.Patience/2, ready && !slices.ContainsFunc(l.absent(), l.awaits)
 	}
 	switch {
 	case r.step == ChangeDropped:
@@ -193,6 +195,10 @@ func (l *Loop) enter(c *Change) {
 		l.takeStep(ChangeDropped)
 	case caughtUp == voters || ready && waited > grace:
 		r.asked = true
+		if absent := l.absent(); len(absent) > 0 {
+			l.log.Warn("servers get votes that don't run: start them; until then fewer of the other voters can be spared",
+				"servers", absent)
+		}
 		l.log.Info("the membership changes by joint consensus", "caughtUp", caughtUp, "voters", voters)
 		l.propose(&pb.ConfChangeV2{
 			Transition: pb.ConfChangeTransition_ConfChangeTransitionJointExplicit.Enum(), Changes: changes,
@@ -357,11 +363,25 @@ func (l *Loop) caughtUp() (voters, caughtUp int) {
 	return voters, caughtUp
 }
 
-// allAdmitted reports whether all servers that are to get a vote are admitted. The votes of
-// those that aren't would be missing if another server were lost before they are.
-func (l *Loop) allAdmitted() bool {
-	return !slices.ContainsFunc(l.wanted,
-		func(m Member) bool { return !m.Observer && m.ID != l.o.ID && !l.isAdmitted(m.ID) })
+// absent returns the servers that are to get a vote and aren't admitted: they don't run, or haven't applied what
+// makes them members yet. Until they are admitted their votes are missing: if another voter is lost meanwhile, there may
+// be no majority to admit them.
+func (l *Loop) absent() (ids []uint64) {
+	for _, m := range l.wanted {
+		if !m.Observer && m.ID != l.o.ID && !l.isAdmitted(m.ID) {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// awaits reports whether a server must be admitted before it gets a vote: one that runs soon will be. One of which this
+// leader has never heard isn't waited for, unless RunningOnly is set: it may be about to be started. It was heard if there
+// is a connection to it, if it has acknowledged an entry, or if it has asked to join.
+func (l *Loop) awaits(id uint64) bool {
+	tried, asks := l.lost.tried[id]
+	return l.o.RunningOnly || l.o.Shell.Connected(id) || asks && l.ticks-tried.tick < joinAskTicks ||
+		slices.ContainsFunc(l.node.Followers(), func(f Progress) bool { return f.ID == id && (f.Active || f.Match > 0) })
 }
 
 // keepsUp reports whether a server holds nearly all of the log, is admitted, and answers.

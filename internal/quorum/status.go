@@ -26,6 +26,8 @@ type Status struct {
 	Observers []uint64
 	Guests    []uint64   // servers that follow without a vote and aren't members
 	Followers []Progress // on the leader only
+	// Unheard are, on the leader only, the voters from which it has not heard since it leads.
+	Unheard []uint64
 	// Departed has, by server, the entry that took a life of it out last, as far as this server knows. It is shared and
 	// must not be modified.
 	Departed map[uint64]Departure
@@ -80,6 +82,9 @@ func (l *Loop) publish() {
 		s.Followers = l.node.Followers()
 		for i, f := range s.Followers {
 			s.Followers[i].Guest = slices.Contains(s.Guests, f.ID)
+			if f.Voter && f.Match == 0 && !f.Active {
+				s.Unheard = append(s.Unheard, f.ID)
+			}
 		}
 	}
 	l.mu.Lock()

@@ -10,6 +10,7 @@ import (
 func TestStraysAreDropped(t *testing.T) {
 	c := newChange(t, 4, 1, 2, 3, 4, 5)
 	lead := c.leader()
+	c.runningOnly()
 	c.crash(4)
 	c.crash(5)
 	lead.stage(7, 50, c.pick(1, 2, 3, 4, 5)...)

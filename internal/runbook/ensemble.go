@@ -166,6 +166,9 @@ var membership = []Entry{
 	{"ZD-3226", "Which servers have lost their data could not be written",
 		"The file departed.kept can't be written. It is tried again.",
 		"Check the disk and the rights of the data directory."},
+	{"ZD-3227", "Servers have votes and don't run",
+		"A reconfig named new voters from which the leader hears nothing, and a majority of the new voters has what the ensemble knows. The votes of the new ones count as missing: with three servers and a fourth that doesn't run, all three are needed for a majority of four. An empty server that begins then gives its vote up and gets it again once it has caught up, which a majority has to agree to.",
+		"Start the new servers ('zooid status' tells which have not been heard), or remove them again (reconfig -remove). With reconfig.runningOnly=true such a reconfig is refused."},
 }
 
 // versions has the codes of servers with different versions, and of snapshots sent between servers.

@@ -85,6 +85,10 @@ type Options struct {
 	// PeerSecrets are the ensemble's secret, followed by others that are also accepted (quorum.secret,
 	// quorum.secretFile). If it is empty, the servers agree on a secret.
 	PeerSecrets []PeerSecret
+	// RunningOnly lets a reconfig give votes only to servers that run and can vote (reconfig.runningOnly);
+	// otherwise one that doesn't run gets one, too, if the others are a majority of the new voters. What counts is the
+	// leader's.
+	RunningOnly bool
 	// Shown is what the conf four-letter word prints about the ensemble; the server doesn't use it
 	// otherwise.
 	Shown ShownEnsemble

@@ -282,7 +282,8 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener,
 		Secure: opt.PeerTLS, Founding: founding,
 		JoinedAfter: begin.JoinedAfter, JoinedTerm: begin.JoinedTerm, OnJoined: s.joined, Joined: begin.Joined,
-		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,
+		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, RunningOnly: opt.RunningOnly,
+		Log: opt.Log, Fatal: s.fail,
 	})
 	if err != nil {
 		dir.Close()

@@ -32,7 +32,7 @@ func (s *Server) Standing() fourletter.Standing {
 	plain, secure := s.allClientAddresses()
 	return fourletter.Standing{
 		Lineage: s.lineage, Voters: q.Voters, Named: s.participants(named),
-		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost, Drained: q.Drained,
+		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost, Drained: q.Drained, Unheard: q.Unheard,
 		Clients: plain, SecureClients: secure,
 	}
 }

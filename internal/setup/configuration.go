@@ -74,6 +74,8 @@ func (o *Options) configuration(s *server, all []server) string {
 	if o.TLS {
 		p("# Superusers may change the membership (zooid cli reconfig).")
 		p("reconfigEnabled=true")
+		p("# They give a vote only to a server that runs: start it first, then add it.")
+		p("reconfig.runningOnly=true")
 	}
 	p("# Servers prove who they are by it. It is the same on all, and theirs alone.")
 	p("quorum.secretFile=%s", o.at("secret"))

@@ -199,6 +199,10 @@ func (l *life) counted(entries []quorum.Entry) {
 			}
 			if w.votersAt > 0 && !slices.Contains(w.voters, v) && !slices.Contains(w.leaving, v) {
 				w.stats.Promotions++
+				if s := w.servers[v-1]; !s.begun { // it will begin as if its disk had been lost
+					w.stats.Absent++
+					s.replaced, s.renewed, s.countsFrom = true, true, 0
+				}
 				if !w.electorate[v] {
 					w.fail("server %d gets a vote at entry %d, which nobody has ever decided", v, at)
 				}
@@ -317,7 +321,7 @@ func (w *World) wantedText() string {
 // unfit reports whether a server's promises can't be relied on. Where servers begin, the votes of those that were let
 // in may count before they have learned of it and vote, and a founder may have been overtaken.
 func (s *host) unfit() bool {
-	return s.w.plan.Begins && (s.awaits || s.cluster != s.w.descent.lineage) ||
+	return s.w.plan.Begins && (s.awaits || s.cluster != s.w.descent.lineage) || s.w.plan.Absent && s.awaits ||
 		s.out != "" || s.wiped || s.disk.damaged() || !s.begun || s.diverged
 }
 

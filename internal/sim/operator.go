@@ -64,6 +64,10 @@ func (w *World) reconfigure(f Fault, s *host) {
 	m, _ := find(w.wanted, s.id)
 	switch f.Kind {
 	case Join:
+		if w.plan.Absent && f.Arg == 2 {
+			s.addedFirst()
+			return
+		}
 		s.installed, s.stopped = true, false
 		s.joins++
 		s.configure(f.Arg == 1)
@@ -94,6 +98,23 @@ func (w *World) reconfigure(f Fault, s *host) {
 		}
 	}
 }
+
+// addedFirst acts as an operator who adds a server and starts it some time later.
+func (s *host) addedFirst() {
+	w := s.w
+	s.joins++
+	joins := s.joins
+	w.operator.asks(command{joining: serverLine(s.id, role(false))})
+	w.after(between(w.faultDice, second/2, addedFirstMax), func() {
+		if s.joins == joins && !s.begun {
+			s.installed, s.stopped = true, false
+			s.configure(false)
+		}
+	})
+}
+
+// addedFirstMax is how long after it was added a server is started at the latest.
+const addedFirstMax = 12 * second
 
 // guestTime is how long an operator who isn't in a hurry lets a new server
 // follow before making it a member.

@@ -47,6 +47,7 @@ type Plan struct {
 	Upgrading bool  // and become global when they ask for an ephemeral znode
 	Old       []int // servers that begin with an older version
 	Changing  bool  // disks are also lost while the membership changes
+	Absent    bool  // voters may be added that don't run, and operators add servers before they start them
 	Twin      bool  // there is another ensemble with the same server lines
 	Begins    bool  // servers are set up and started by faults, and their lines differ: see beginnings
 	Midway    bool  // sessions are also ended between two steps of one loop iteration
@@ -204,6 +205,7 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	}
 	p.Spare = max(min(p.Spare, 5-p.Servers), 0)
 	p.Observe = min(p.Observe, p.Servers/3)
+	p.Absent = p.Absent || p.Spare > 0 && chance(dice(seed, "absent"), 50)
 	drift := pick[int64](r, 0, driftMax)
 	for range p.Servers + p.Spare {
 		p.Drift = append(p.Drift, 1+float64(between(r, -drift, drift))/1e6)

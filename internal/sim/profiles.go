@@ -151,6 +151,17 @@ var profiles = []profile{
 			{At: begun + 13*second/2, Kind: Leave, Server: 2, Other: 1, Arg: 1},
 		}
 	}},
+	// Servers are added before they are started, with a disk that is always empty.
+	{name: "absent", kinds: []Kind{Join, Leave, Crash, Isolate, Transfer, Restart}, mean: 2 * second,
+		world: func(r *rand.Rand, p *Plan) {
+			p.Servers, p.Observe, p.Absent, p.Tick = pick(r, 3, 3, 4), 0, true, 200*millisecond
+			p.Spare, p.Timeout = 5-p.Servers, 20*p.Tick
+		},
+		tune: func(r *rand.Rand, f *Fault) {
+			if briefly(r, f); f.Kind == Join || f.Kind == Leave {
+				f.Arg = 2
+			}
+		}},
 	// Servers are away while all others are replaced.
 	{name: "away", kinds: []Kind{Crash, Isolate, Join, Leave}, mean: 3 * second, world: growing,
 		tune: func(r *rand.Rand, f *Fault) {

@@ -55,6 +55,7 @@ type Stats struct {
 	Changes          int // of these, those in force and answered
 	Dropped          int // of these, those given up
 	Majorities       int // times that M1 was checked
+	Absent           int // votes given to servers that had not begun yet
 	Promotions       int // servers that became voters
 	Guests           int // servers that weren't members and followed at the end
 	Duplicates       int // requests that arrived again

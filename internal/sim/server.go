@@ -283,7 +283,8 @@ func (l *life) open(b quorum.Beginning) {
 		ID: s.id, Incarnation: s.id<<32 | uint64(s.lives), Dir: dir, State: &watched{Replica: l.rep, l: l}, Shell: l,
 		Applied: applied, Members: l.configured(),
 		Founding: l.founding, JoinedAfter: b.JoinedAfter, JoinedTerm: b.JoinedTerm, OnJoined: l.joined,
-		ElectionTicks: electionTicks, SnapshotsKept: plan.SnapshotsKept, Log: l.w.logger(s.id),
+		ElectionTicks: electionTicks, SnapshotsKept: plan.SnapshotsKept, RunningOnly: !plan.Absent,
+		Log: l.w.logger(s.id),
 	})
 	if err != nil {
 		l.refused(err)

@@ -73,6 +73,7 @@ type serverRow struct {
 	votes   []int64 // ids of these voters; none if it didn't tell
 	named   []int64 // the voters that the membership in force names
 	staged  []int64 // the voters of a change of membership under way
+	unheard []int64 // the voters from which the leader has not heard since it leads
 	// clients are where servers take clients, as this one has heard, by id: without TLS, and with it.
 	clients, secureClients map[int64]string
 	refuses                []string // four-letter words
@@ -235,6 +236,8 @@ func (row *serverRow) monitor() {
 			row.named = ids(value)
 		case "zk_zooid_staged_voters":
 			row.staged = ids(value)
+		case "zk_zooid_unheard_voters":
+			row.unheard = ids(value)
 		case "zk_zooid_clients":
 			row.clients = addresses(value)
 		case "zk_zooid_secure_clients":

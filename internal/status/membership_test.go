@@ -50,6 +50,13 @@ func TestStatusByMembership(t *testing.T) {
 			[]server{{lead, votes("bb", "1", "1,2,3", "none")}, {idle, ""}, {srvr("follower", 3), three}}, exitDegraded,
 			[]string{"1 of 1 voters serve", "it waits to join", "it belongs to another ensemble, of lineage aa"},
 		},
+		"added before it runs": {
+			[]server{
+				{lead, votes("aa", "1,2,3,4", "1,2,3,4", "none") + "zk_zooid_unheard_voters\t4\n"}, {follow, three}, {follow, three},
+				{"", ""},
+			}, exitDegraded,
+			[]string{"3 of 4 voters serve", "\n4 ", "it has a vote and was never heard"},
+		},
 		"catches up": {
 			[]server{{lead, two}, {follow, two}, {follow, two}},
 			exitDegraded, []string{"it has no vote yet: it gets one once it has caught up"},

@@ -542,10 +542,14 @@ func (o *overview) membership(lead *serverRow) {
 			continue
 		}
 		wanted := row.Voter || slices.Contains(teller.named, row.ID)
-		if row.Voter = slices.Contains(o.Voters, row.ID); row.Voter || !wanted || row.Role == "observer" {
+		row.Voter = slices.Contains(o.Voters, row.ID)
+		answers := row.Role != ""
+		if row.Voter && slices.Contains(teller.unheard, row.ID) && !answers {
+			row.Vote = "it has a vote and was never heard since " + teller.name() + " leads: start it, or remove it (reconfig -remove); until then one voter less can be spared"
+		}
+		if row.Voter || !wanted || row.Role == "observer" {
 			continue
 		}
-		answers := row.Role != ""
 		switch {
 		case answers && row.Lineage != "" && row.Lineage != teller.Lineage:
 			// judge says it

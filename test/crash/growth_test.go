@@ -1,7 +1,10 @@
 package crash
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/zk"
 )
 
 // misdirect gives server s wrong ports in its lines of others, and returns the lines as they were.
@@ -89,34 +93,7 @@ func TestOperatorSeesTheMembership(t *testing.T) {
 	t.Parallel()
 	e := layOutOnly(t, Options{Servers: 5, Config: membersConfig, OneDirectory: true})
 	five, first := e.Servers[4], e.Servers[0]
-	for _, s := range e.Servers[:3] {
-		s.edit(t, func(line string) bool {
-			return !strings.HasPrefix(line, "server.4=") && !strings.HasPrefix(line, "server.5=")
-		})
-	}
-	lines, err := os.ReadFile(five.config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := filepath.Join(five.Folder, "all")
-	var members strings.Builder
-	for line := range strings.Lines(string(lines)) {
-		if strings.HasPrefix(line, "server.") {
-			at := slices.IndexFunc(e.Servers,
-				func(s *Server) bool { return strings.HasPrefix(line, fmt.Sprintf("server.%d=", s.ID)) })
-			text, _, _ := strings.Cut(strings.TrimSpace(line), ";")
-			members.WriteString(text + ";" + e.Servers[at].Addr + "\n")
-		}
-	}
-	if err := os.WriteFile(all, []byte(members.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	startThem(t, e.Servers[:3]...)
-	for _, s := range e.Servers[:3] {
-		if _, err := s.Ready(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	all, _ := e.threeOfThem(t)
 	startThem(t, e.Servers[3:]...)
 	for _, s := range e.Servers[3:] {
 		if _, err := s.Ready(); err != nil {
@@ -145,5 +122,91 @@ func TestOperatorSeesTheMembership(t *testing.T) {
 		"doctor", "-no-disk", first.config())
 	if before == first.cluster(t) {
 		t.Error("the new ensemble has the lineage of the old one")
+	}
+}
+
+// threeOfThem starts the first three servers, whose files name no others. It returns a file with the lines of all, and
+// these lines.
+func (e *Ensemble) threeOfThem(t *testing.T) (file string, lines []string) {
+	t.Helper()
+	last := e.Servers[len(e.Servers)-1]
+	text, err := os.ReadFile(last.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range e.Servers[:3] {
+		s.edit(t, func(line string) bool { return !strings.HasPrefix(line, "server.") || line < "server.4" })
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "server.") {
+			at := slices.IndexFunc(e.Servers,
+				func(s *Server) bool { return strings.HasPrefix(line, fmt.Sprintf("server.%d=", s.ID)) })
+			line, _, _ = strings.Cut(strings.TrimSpace(line), ";")
+			lines = append(lines, line+";"+e.Servers[at].Addr)
+		}
+	}
+	file = filepath.Join(last.Folder, "all")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startThem(t, e.Servers[:3]...)
+	for _, s := range e.Servers[:3] {
+		if _, err := s.Ready(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return file, lines
+}
+
+// TestAddBeforeStart adds server 4 to three before it is started, as Apache allows: it has a vote, status says that it
+// was never heard, and once it is started it is let in. With reconfig.runningOnly it is refused.
+func TestAddBeforeStart(t *testing.T) {
+	hurtful(t)
+	for name, runningOnly := range map[string]string{"as Apache": "false", "running only": "true"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settings := map[string]string{"reconfig.runningOnly": runningOnly}
+			maps.Copy(settings, membersConfig)
+			e := layOutOnly(t, Options{Servers: 4, Config: settings, OneDirectory: true})
+			all, lines := e.threeOfThem(t)
+			first, four := e.Servers[0], e.Servers[3]
+			c := open(t, e.Servers[:3]...)
+			defer c.Close()
+			awaitLevel(t, presentLevel, e.Servers[:3]...)
+			ctx, cancel := context.WithTimeout(t.Context(), membersPatience)
+			defer cancel()
+			_, _, err := c.Reconfig(ctx, zk.Reconfig{Joining: lines[3:]})
+			if runningOnly == "true" {
+				if !errors.Is(err, zk.ErrNewConfigNoQuorum) {
+					t.Fatalf("a server that doesn't run is added: %v, want %v", err, zk.ErrNewConfigNoQuorum)
+				}
+				startThem(t, four)
+				if _, err := four.Ready(); err != nil {
+					t.Fatal(err)
+				}
+				change(t, c, zk.Reconfig{Joining: lines[3:]})
+				first.says(t, []string{"4 of 4 voters serve", "the votes of 1, 2, 3, 4 count"}, "status", all)
+				return
+			}
+			if err != nil {
+				t.Fatalf("a server that doesn't run is added to three that do: %v", err)
+			}
+			first.says(t, []string{"3 of 4 voters serve", "it has a vote"},
+				"status", all)
+			if _, err := c.Create(t.Context(), "/after", nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Fatal(err)
+			}
+			startThem(t, four)
+			if _, err := four.Ready(); err != nil {
+				t.Fatal(err)
+			}
+			first.says(t, []string{"4 of 4 voters serve", "the votes of 1, 2, 3, 4 count"}, "status", all)
+			e.Servers[2].Kill() // from here on the fourth is needed
+			other := open(t, four)
+			defer other.Close()
+			if err := goesOn(t, other); err != nil {
+				t.Fatalf("the server that was added before it ran isn't one of a majority: %v", err)
+			}
+		})
 	}
 }

@@ -37,7 +37,8 @@ type Options struct {
 	Secure        Secure           // how peers authenticate to each other
 	Tick          time.Duration    // length of one tick of raft's clock
 	ElectionTicks int
-	SnapshotsKept int // how many the purge after each snapshot keeps
+	SnapshotsKept int  // how many the purge after each snapshot keeps
+	RunningOnly   bool // see LoopOptions
 	Log           *slog.Logger
 	// Fatal is called on its own goroutine with an error after which the server must
 	// stop: the loop's, for instance if the log can't be written, or ErrDuplicateID.
@@ -100,7 +101,7 @@ func Open(o Options) (*Peer, error) {
 	p.loop, err = quorum.NewLoop(quorum.LoopOptions{
 		ID: o.ID, Incarnation: newIncarnation(), Dir: o.Dir, State: o.State, Shell: p, Applied: o.Applied, Members: o.Members,
 		Founding: o.Founding, JoinedAfter: o.JoinedAfter, JoinedTerm: o.JoinedTerm, OnJoined: o.OnJoined,
-		ElectionTicks: o.ElectionTicks, SnapshotsKept: o.SnapshotsKept, Log: o.Log,
+		ElectionTicks: o.ElectionTicks, SnapshotsKept: o.SnapshotsKept, RunningOnly: o.RunningOnly, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
