@@ -258,9 +258,8 @@ func TestChangeNeedsEachNewServer(t *testing.T) {
 	}
 }
 
-// TestChangeTakesAbsentServer adds a fourth server before it is started. It gets its vote, the leader says that it has
-// never heard it, and when it starts with an empty disk it is let in like one that lost its disk. It is added only if the
-// others are a majority of the new voters.
+// TestChangeTakesAbsentServer adds a fourth server before it is started. It gets its vote, and the leader says that it has
+// never heard it. From then on a majority of four is needed.
 func TestChangeTakesAbsentServer(t *testing.T) {
 	c := newChange(t, 3, 1, 2, 3, 4)
 	c.crash(4)

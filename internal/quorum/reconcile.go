@@ -363,9 +363,9 @@ func (l *Loop) caughtUp() (voters, caughtUp int) {
 	return voters, caughtUp
 }
 
-// absent returns the servers that are to get a vote and aren't admitted: they don't run, or haven't applied what
-// makes them members yet. Until they are admitted their votes are missing: if another voter is lost meanwhile, there may
-// be no majority to admit them.
+// absent returns the servers that are to get a vote and aren't admitted: they don't run, or haven't applied what makes
+// them members yet. Until they are admitted their votes are missing: if another voter is lost meanwhile, there may be
+// no majority to admit them.
 func (l *Loop) absent() (ids []uint64) {
 	for _, m := range l.wanted {
 		if !m.Observer && m.ID != l.o.ID && !l.isAdmitted(m.ID) {
@@ -376,8 +376,8 @@ func (l *Loop) absent() (ids []uint64) {
 }
 
 // awaits reports whether a server must be admitted before it gets a vote: one that runs soon will be. One of which this
-// leader has never heard isn't waited for, unless RunningOnly is set: it may be about to be started. It was heard if there
-// is a connection to it, if it has acknowledged an entry, or if it has asked to join.
+// leader has never heard isn't waited for, unless RunningOnly is set: it may be about to be started. It was heard if
+// there is a connection to it, if it has acknowledged an entry, or if it has asked to join.
 func (l *Loop) awaits(id uint64) bool {
 	tried, asks := l.lost.tried[id]
 	return l.o.RunningOnly || l.o.Shell.Connected(id) || asks && l.ticks-tried.tick < joinAskTicks ||

@@ -52,8 +52,8 @@ func TestStatusByMembership(t *testing.T) {
 		},
 		"added before it runs": {
 			[]server{
-				{lead, votes("aa", "1,2,3,4", "1,2,3,4", "none") + "zk_zooid_unheard_voters\t4\n"}, {follow, three}, {follow, three},
-				{"", ""},
+				{lead, votes("aa", "1,2,3,4", "1,2,3,4", "none") + "zk_zooid_unheard_voters\t4\n"}, {follow, three},
+				{follow, three}, {"", ""},
 			}, exitDegraded,
 			[]string{"3 of 4 voters serve", "\n4 ", "it has a vote and was never heard"},
 		},
