@@ -258,8 +258,8 @@ func TestChangeNeedsEachNewServer(t *testing.T) {
 	}
 }
 
-// TestChangeTakesAbsentServer adds a fourth server before it is started. It gets its vote, and the leader says that it has
-// never heard it. From then on a majority of four is needed.
+// TestChangeTakesAbsentServer adds a fourth server before it is started. It gets its vote, and the leader says that it
+// has never heard it. From then on a majority of four is needed.
 func TestChangeTakesAbsentServer(t *testing.T) {
 	c := newChange(t, 3, 1, 2, 3, 4)
 	c.crash(4)
