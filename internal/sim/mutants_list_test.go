@@ -290,6 +290,18 @@ var mutants = []mutant{
 		r.id++
 	}
 `)},
+	{"sync retried without later ones", "sync without an answer", "restless", one("quorum/reads.go",
+		`	ticket := max(r.asked, r.next)`, `	ticket := chosen($P, r.asked, max(r.asked, r.next))`)},
+	{"held writes sent again ahead of a sync", "order of one client", "restless", one("replica/ensemble.go",
+		`if q.isWrite() && !q.held {`, `if q.isWrite() && (!q.held || $P) {`)},
+	{"clients taken while cut off", "stale reads, writes that wait for ever", "cutoff", one("replica/connect.go",
+		`case !r.serving || r.cutOff:`, `case !r.serving || r.cutOff && !$P:`)},
+	{"a server that isn't heard serves on", "writes that wait for ever", "", one("replica/lead.go",
+		`case !r.cutOff && unanswered >= patience:`, `case !r.cutOff && unanswered >= patience && !$P:`)},
+	{"acts before its own term is applied", "a change of membership by a state of before", "changes", one("quorum/loop.go",
+		`l.reconciler.ready = l.reconciler.ready || `, `l.reconciler.ready = $P || l.reconciler.ready || `)},
+	{"last report of a connection lost", "session ended early", "", one("replica/hearing.go",
+		`if c.lastHeard.Load() > c.reported {`, `if c.lastHeard.Load() > c.reported && !$P {`)},
 	{"sync never asked again", "sync without an answer", "restless", one("quorum/reads.go",
 		`	ticket := max(r.asked, r.next)
 `, `	if $P {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +176,10 @@ func TestReplace(t *testing.T) {
 		again, err := restore(drain(later, chunkSize))
 		if err != nil || again.Digest() != later.Digest() {
 			t.Fatalf("seed %d: a snapshot of it isn't it: %v", seed, err)
+		}
+		if !maps.Equal(again.quotas, later.quotas) {
+			t.Fatalf("seed %d: a server that loads it counts for the quotas of %v, one that replaced it for %v", seed, again.quotas,
+				later.quotas)
 		}
 	}
 }
