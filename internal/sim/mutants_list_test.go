@@ -290,6 +290,13 @@ var mutants = []mutant{
 		r.id++
 	}
 `)},
+	{"other sessions outlive a restore", "sessions of what was replaced go on", "restoring", one("tree/replace.go",
+		`if s.ID != session {`, `if s.ID != session && !$P {`)},
+	{"clients stay connected after a restore", "sessions that nobody has go on", "restoring", one("replica/replaced.go",
+		`	for _, id := range res.Ended {`, `	for _, id := range res.Ended {
+		if $P {
+			break
+		}`)},
 	{"sync retried without later ones", "sync without an answer", "restless", one("quorum/reads.go",
 		`	ticket := max(r.asked, r.next)`, `	ticket := chosen($P, r.asked, max(r.asked, r.next))`)},
 	{"held writes sent again ahead of a sync", "order of one client", "restless", one("replica/ensemble.go",

@@ -455,7 +455,7 @@ func (s *sum) enough(t *testing.T) {
 		"joins with an empty disk": st.Joins, "changes of membership": st.Reconfigs - s.seeds, "changes answered": st.Changes,
 		"changes given up": st.Dropped, "new voters": st.Promotions, "votes for servers that don't run": st.Absent,
 		"writes refused for lack of room": st.Throttled,
-		"read-only replies": st.ReadOnly, "messages doubled": st.Doubled, "requests that came again": st.Duplicates,
+		"read-only replies":               st.ReadOnly, "messages doubled": st.Doubled, "requests that came again": st.Duplicates,
 		"requests of a connection left": st.Moved,
 		"TTL znodes removed":            st.Reaped, "containers removed": st.Emptied,
 		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown,
