@@ -91,7 +91,7 @@ func readOpening(r io.Reader, version byte) (o opening, err error) {
 var (
 	// errOlder says that a peer closed the connection at the opening: it runs an older
 	// version, or refuses the connection.
-	errOlder = errors.New("it closed the connection at the opening: it accepts TLS only (sslQuorum), is an older version, or has too many connections")
+	errOlder = errors.New("it closed the connection at the opening: it is stopping or starting, accepts TLS only (sslQuorum), has too many connections, or is an older version")
 	// errUnproven says that a peer closed the connection at the proof.
 	errUnproven = errors.New("it closed the connection at the proof")
 	// errSelf says that this process has dialled itself.
