@@ -81,6 +81,12 @@ func (e *examination) votes() {
 		e.warn("change the membership by zooid cli reconfig, or bring the server lines up to date",
 			"the server lines name voters %s, and the membership in force, which counts, names %s", text(lines), text(named))
 	}
+	for _, id := range idsOf(teller["zk_zooid_unheard_voters"]) {
+		if a, asked := e.told[id]; !asked || a.err != nil { // one that answers is just being heard
+			e.warn("start it, or remove it by zooid cli reconfig -remove; until then one voter less can be spared",
+				"server %d has a vote and was never heard since the server that leads began to lead", id)
+		}
+	}
 	for _, id := range named {
 		if !slices.Contains(votes, id) && !slices.Contains(staged, id) {
 			e.warn("if it runs, wait until it has caught up; if its data is lost, or of a former ensemble, start it with an empty data directory: it joins; if it is gone for good, remove it by zooid cli reconfig -remove",

@@ -39,6 +39,10 @@ func TestMembership(t *testing.T) {
 			tells(ours, "2", "none", "1,2,3"), "", false, "voters 1, 2, 3 are asked for, the votes of 2 count",
 			"correct it in zoo.cfg and start this server again",
 		},
+		"added before it runs": {
+			tells(ours, "1,2,3,4", "1,2,3", "none") + "zk_zooid_unheard_voters\t4\n", "", false, "server 4 has a vote and was never heard",
+			"start it",
+		},
 		"old disk": {
 			tells(ours, "1,2,3", "1,2,3", "none") + "zk_zooid_lost_entry\t39\n", "", true,
 			"server 2 has acknowledged log entries up to 39 and doesn't have them", "recover -set-aside",
