@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net"
 	"testing"
 	"time"
 
@@ -29,6 +30,14 @@ func TestUnheardServerTurnsItsClientsAway(t *testing.T) {
 	}
 	if servers[follower].Status().Serving {
 		t.Error("it says that it serves")
+	}
+	nc, err := net.Dial("tcp", opts[follower].Listen[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if handshake(t, nc, 0, nil) != nil {
+		t.Error("it takes a client")
 	}
 	r.CheckReach(0, patience)
 	c = connect(t, opts[follower].Listen[0], 0, nil)

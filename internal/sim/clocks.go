@@ -73,6 +73,7 @@ func (l *life) lookNow() {
 	l.w.ledger.lags(l)
 	l.w.ledger.leadsOn(l)
 	l.w.ledger.outlives(l)
+	l.w.ledger.serves(l)
 	if l.giveUp(); l.ended {
 		return
 	}

@@ -173,6 +173,7 @@ func (k *conn) readAt(at int64) {
 			k.close()
 			return
 		}
+		k.w.ledger.takes(k)
 		k.w.ledger.prolongs(k.w, q.SessionID)
 		k.flush() // a read-only server has answered already
 		k.w.after(handshakePatience, func() {

@@ -106,7 +106,7 @@ func (s *host) addedFirst() {
 	joins := s.joins
 	w.operator.asks(command{joining: serverLine(s.id, role(false))})
 	w.after(between(w.faultDice, second/2, addedFirstMax), func() {
-		if s.joins == joins && !s.begun {
+		if s.life == nil && (s.joins == joins || w.healed) { // the change may be named after the World was healed
 			s.installed, s.stopped = true, false
 			s.configure(false)
 		}

@@ -209,6 +209,12 @@ var profiles = []profile{
 		p.Tick, p.HalfOpen, p.Clients = 200*millisecond, 100, 7
 		p.Timeout = 2 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second/2, 2*second) }},
+	// Servers aren't heard for longer than their patience, and for less than half of their sessions' timeout.
+	{name: "unheard", kinds: []Kind{OneWay, Isolate}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Tick, p.ReadOnly, p.Clients, p.HalfOpen = 3, 200*millisecond, false, 7, 0
+		p.Timeout = 40 * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 3*second, 9*second) }},
 	// Local sessions begin to write while leaders and connections are lost.
 	{name: "local", kinds: []Kind{Transfer, Crash, Reset, Dropped, Isolate, Frozen}, mean: second, world: local,
 		tune: briefly},

@@ -3,6 +3,8 @@ package sim
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -101,6 +103,11 @@ func (w *World) replaced(res *tree.Result, q *tree.Request) []byte {
 	for _, id := range res.Ended {
 		b = jute.AppendLong(b, id)
 		w.ledger.over[id] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.ledger.begun)) {
+		if !w.ledger.over[id] && id != q.Session {
+			w.fail("S2: session %#x goes on although a snapshot was restored", id)
+		}
 	}
 	list, ok := w.lists[[sha256.Size]byte(q.Body[len(q.Body)-sha256.Size:])]
 	if !ok {

@@ -1,9 +1,11 @@
 package apachefiles
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -33,6 +35,29 @@ func parseTxn(record []byte) (t txn, err error) {
 		session: int64(be.Uint64(record)), zxid: int64(be.Uint64(record[12:])),
 		ms: int64(be.Uint64(record[20:])), op: jute.Op(be.Uint32(record[28:])), body: record[txnHeadBytes:],
 	}, nil
+}
+
+// SameTxn reports whether two records are of the same transaction: they are equal, or would be if one of them had no
+// digest at its end. Servers on which digests are off pass transactions on without one. If both have a digest, it
+// counts: after the same transactions the trees are the same.
+func SameTxn(a, b []byte) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(b) == len(a)+txnDigestBytes && len(a) >= txnHeadBytes {
+		b = b[:len(a)]
+	}
+	return bytes.Equal(a, b)
+}
+
+// DescribeTxn says for an error message what a record holds, without any data of znodes.
+func DescribeTxn(record []byte) string {
+	t, err := parseTxn(record)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%v of session %#x at %s in %d bytes", t.op, uint64(t.session),
+		time.UnixMilli(t.ms).UTC().Format("2006-01-02 15:04:05.000"), len(record))
 }
 
 // txnDigest is the digest of the tree after a transaction, as recorded with it.

@@ -1,17 +1,18 @@
 package follow
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/learner"
 )
 
 // A copy is continued only for the ensemble that it is of. Two things show that, at each connection:
 //
-//   - The leader has the copy's last transaction, byte by byte. A follower says that it is one transaction behind, and
+//   - The leader has the copy's last transaction, byte by byte but for a digest: Apache's servers pass a transaction on
+//     as they read it, and one on which digests are off leaves the digest out. A follower says that it is one transaction behind, and
 //     the leader sends it first. It has the session, the time in milliseconds, the operation and all data, and by its
 //     zxid and the protocol all transactions before it are the same too. Only a copy of the ensemble's files that went
 //     on by itself, from that transaction or a later one, has it as well.
@@ -32,9 +33,9 @@ var errAnother = errors.New("the copy is of another ensemble, or this one's serv
 
 // recognize compares the leader's first transaction with the copy's last one.
 func (s *session) recognize(record []byte) error {
-	if !bytes.Equal(record, s.expects) {
-		return fmt.Errorf("the leader has another transaction of zxid %#x than the copy: %w",
-			uint64(s.f.state.Zxid), errAnother)
+	if !apachefiles.SameTxn(record, s.expects) {
+		return fmt.Errorf("the leader has another transaction of zxid %#x than the copy (%s there, %s here): %w",
+			uint64(s.f.state.Zxid), apachefiles.DescribeTxn(record), apachefiles.DescribeTxn(s.expects), errAnother)
 	}
 	s.expects = nil
 	return nil
