@@ -40,6 +40,7 @@ type day struct {
 	t       *testing.T
 	dir, at string // commands run in at
 	client  string
+	env     []string
 }
 
 // path returns the path of a file that init has written.
@@ -59,7 +60,7 @@ func (d *day) run(command string) (text string, code int) {
 		}
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Dir, cmd.Env = d.at, append(os.Environ(), "ZOOID_TEST_ARGS="+strings.Join(words, " "))
+	cmd.Dir, cmd.Env = d.at, append(append(os.Environ(), d.env...), "ZOOID_TEST_ARGS="+strings.Join(words, " "))
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		d.t.Fatal(err)
@@ -143,7 +144,63 @@ func TestRecommendedDay(t *testing.T) {
 			t.Errorf("zooid %s advises what is done already, or refused:\n%s", step.command, text)
 		}
 	}
+	d.profiles(o.Ports[0].Admin)
 	d.restore(o.Ports[0].Admin)
+}
+
+// profiles: every command that asks servers takes what it needs to reach them from a profile, or else from the
+// environment, and what nobody says from the zoo.cfg; whoever a profile names is who asks.
+func (d *day) profiles(admin int) {
+	d.t.Helper()
+	if text, code := d.run("cert issue -dir " + d.dir + " app shop"); code != 0 {
+		d.t.Fatalf("cert issue: %d, %s", code, text)
+	}
+	file := filepath.Join(d.dir, "profiles")
+	text := fmt.Sprintf("ops.server=%[1]s\nops.tls.ca=%[2]s/client/ca.pem\nops.tls.cert=%[2]s/client/client.pem\n"+
+		"shop.tls.ca=%[2]s/client/ca.pem\nshop.tls.cert=%[2]s/apps/shop/app.pem\n"+
+		"lost.tls.ca=%[2]s/nothing.pem\n", d.client, d.dir)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	d.env = []string{"ZOOID_CONFIG=" + file, "ZOOID_SERVER=", "ZOOID_TLS_CA=", "ZOOID_TLS_CERT="}
+	step := func(command, want string, code int) {
+		d.t.Helper()
+		if text, got := d.run(command); got != code || !strings.Contains(text, want) {
+			d.t.Errorf("zooid %s: exit code %d, want %d and %q:\n%s", command, got, code, want, text)
+		}
+	}
+	for _, command := range []string{"health", "drain", "reload", "doctor -no-disk", "top", "status"} {
+		step(command+" -profile none 1/zoo.cfg", "has no profile none", 2)
+		step(command+" -profile lost 1/zoo.cfg", "nothing.pem", 2)
+	}
+	step("health -profile ops 2/zoo.cfg", "ready", 0)
+	step("reload -profile ops 2/zoo.cfg", "in force: ", 0)
+	step("reload -profile shop 2/zoo.cfg", "Not authorized", 1) // its own token would have been let in
+	step("drain -undo -profile ops 2/zoo.cfg", "takes clients", 0)
+	step("drain -profile shop 2/zoo.cfg", "Not authorized", 1)
+	step("doctor -no-disk -profile ops 1/zoo.cfg", "0 faults", 0)
+	step("status -profile ops", d.client, 0)
+	step("top -profile ops", d.client, 0)
+	step("top -profile ops 1/zoo.cfg", "requests/s", 0)
+	step(fmt.Sprintf("top -profile ops 127.0.0.1:%d", admin), "requests/s", 0)
+	step(fmt.Sprintf("cli -profile ops top 127.0.0.1:%d", admin), "requests/s", 0)
+	d.env = append(d.env, "ZOOID_SERVER="+d.client,
+		"ZOOID_TLS_CA="+d.path("client/ca.pem"), "ZOOID_TLS_CERT="+d.path("apps/shop/app.pem"))
+	step("top", d.client, 0)
+	step("status", d.client, 0)
+	step("health 2/zoo.cfg", "ready", 0)
+	step("reload 2/zoo.cfg", "in force: ", 0) // by the server's token: the environment may be an application's
+	d.env = nil
+	own, err := os.ReadFile(d.path("2/zoo.cfg"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	words := strings.Replace(string(own), "admin.enableServer=true", "admin.enableServer=false", 1)
+	if err := os.WriteFile(d.path("2/words.cfg"), []byte(words), 0o600); err != nil || words == string(own) {
+		d.t.Fatal("no file without an admin server", err)
+	}
+	step("health 2/words.cfg", "ready", 0) // by the client port, which takes TLS alone
+	step("top 2/words.cfg", "set admin.enableServer=true", 0)
 }
 
 // restore takes a snapshot from the admin server and restores it, as the bearer of the superuser's certificate: what
