@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/setup"
 )
@@ -254,34 +255,72 @@ func (d *day) expect(command, want string) {
 }
 
 // TestStatusOfApachesLines: three servers on one host, in Apache's usual form: clientPort in each server's own file,
-// and server lines without it. Whatever file is given, status asks all three, since they tell each other.
+// server lines without it, and nothing permitted. Whatever file is given, status asks all three, since they tell each
+// other, and each keeps it in its data directory while it runs. Where mntr is permitted, the directory isn't needed.
 func TestStatusOfApachesLines(t *testing.T) {
 	t.Parallel()
-	d := &day{t: t, dir: t.TempDir(), at: t.TempDir()}
-	ports := freeport.Take(t, 9)
-	lines := ""
-	for i := range 3 {
-		lines += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, ports[3*i], ports[3*i+1])
-	}
-	for i := range 3 {
-		data := d.path(fmt.Sprintf("%d/data", i+1))
-		text := fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nclientPort=%d\n4lw.commands.whitelist=mntr,dirs\n%s",
-			data, ports[3*i+2], lines)
-		if err := errors.Join(os.MkdirAll(data, 0o700),
-			os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600),
-			os.WriteFile(d.path(fmt.Sprintf("%d/zoo.cfg", i+1)), []byte(text), 0o600)); err != nil {
+	for _, permitted := range []string{"", "4lw.commands.whitelist=mntr,dirs\n"} {
+		d := &day{t: t, dir: t.TempDir(), at: t.TempDir()}
+		ports := freeport.Take(t, 9)
+		lines := permitted
+		for i := range 3 {
+			lines += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, ports[3*i], ports[3*i+1])
+		}
+		for i := range 3 {
+			data := d.path(fmt.Sprintf("%d/data", i+1))
+			text := fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nclientPort=%d\n%s", data, ports[3*i+2],
+				lines)
+			stale := []byte("zk_zooid_clients\t2=127.0.0.1:1") // of an earlier process
+			if err := errors.Join(os.MkdirAll(data, 0o700),
+				os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600),
+				os.WriteFile(filepath.Join(data, ask.ClientsFile), stale, 0o600),
+				os.WriteFile(d.path(fmt.Sprintf("%d/zoo.cfg", i+1)), []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			serveIn(t, d.at, d.path(fmt.Sprintf("%d/zoo.cfg", i+1)))
+		}
+		d.wait(3)
+		for i := 1; i <= 3; i++ {
+			d.until(fmt.Sprintf("status %d/zoo.cfg", i), "3 of 3 ", 0)
+		}
+		if permitted != "" {
+			continue
+		}
+		kept := d.path("1/data/" + ask.ClientsFile)
+		if err := os.Remove(kept); err != nil {
+			t.Error(err)
+		}
+		d.until("status 1/zoo.cfg", "run this as the server's user, or set 4lw.commands.whitelist=mntr,dirs", 2)
+		// What the directory of a server says that doesn't answer isn't asked for: another process may have left it.
+		if err := os.WriteFile(kept, fmt.Appendf(nil, "zk_zooid_clients\t1=127.0.0.1:%d,2=127.0.0.1:%d\n", ports[2],
+			ports[5]), 0o600); err != nil {
+			t.Error(err)
+		}
+		text, err := os.ReadFile(d.path("1/zoo.cfg"))
+		if err != nil {
 			t.Fatal(err)
 		}
-		serveIn(t, d.at, d.path(fmt.Sprintf("%d/zoo.cfg", i+1)))
-	}
-	d.wait(3)
-	for i := 1; i <= 3; i++ {
-		command, text, code := fmt.Sprintf("status %d/zoo.cfg", i), "", -1
-		for end := time.Now().Add(time.Minute); code != 0 && time.Now().Before(end); { // a note may be on its way
-			text, code = d.run(command)
+		silent := strings.Replace(string(text), fmt.Sprintf("clientPort=%d", ports[2]), "clientPort=1", 1)
+		if err := os.WriteFile(d.path("1/silent.cfg"), []byte(silent), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if code != 0 || !strings.Contains(text, "3 of 3 voters serve") {
-			t.Errorf("zooid %s: exit code %d:\n%s", command, code, text)
+		if text, _ := d.run("status 1/silent.cfg"); strings.Contains(text, fmt.Sprint(ports[5])) {
+			t.Errorf("a server was asked by what an earlier process has left:\n%s", text)
+		}
+	}
+}
+
+// until runs a command until it says want and ends with code: what servers tell each other may be on its way.
+func (d *day) until(command, want string, code int) {
+	d.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		text, got := d.run(command)
+		if got == code && strings.Contains(text, want) {
+			return
+		}
+		if time.Now().After(end) {
+			d.t.Errorf("zooid %s: exit code %d, want %d and %q:\n%s", command, got, code, want, text)
+			return
 		}
 	}
 }

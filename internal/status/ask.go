@@ -235,10 +235,8 @@ func (row *serverRow) monitor() {
 			row.named = ids(value)
 		case "zk_zooid_staged_voters":
 			row.staged = ids(value)
-		case "zk_zooid_clients":
-			row.clients = addresses(value)
-		case "zk_zooid_secure_clients":
-			row.secureClients = addresses(value)
+		case "zk_zooid_clients", "zk_zooid_secure_clients":
+			row.told(line)
 		case "zk_zooid_lost_entry":
 			lost = number(value) > 0
 		case "zk_synced_followers":
@@ -253,6 +251,18 @@ func (row *serverRow) monitor() {
 	}
 	if global >= 0 {
 		row.Sessions = global + local
+	}
+}
+
+// told notes where servers take clients, from lines of mntr.
+func (row *serverRow) told(text string) {
+	for line := range strings.Lines(text) {
+		switch key, value, _ := strings.Cut(strings.TrimSpace(line), "\t"); key {
+		case "zk_zooid_clients":
+			row.clients = addresses(value)
+		case "zk_zooid_secure_clients":
+			row.secureClients = addresses(value)
+		}
 	}
 }
 
