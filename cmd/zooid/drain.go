@@ -151,7 +151,8 @@ func runAdminCommand(flags *flag.FlagSet, help string, query func() (url.Values,
 	path := strings.TrimSuffix(s.cfg.Admin.CommandURL, "/") + "/" + name + parameters
 	status, body, err := s.askAdmin(ctx, http.MethodPost, path, strings.Replace(who, ":", " ", 1))
 	if err != nil {
-		return refused("not reachable: %s", terminal.OneLine(err.Error()))
+		return refused("not reachable: %s\n  hint: is the server running? zooid doctor %s examines it",
+			terminal.OneLine(err.Error()), terminal.OneLine(flags.Arg(0)))
 	}
 	answer = &adminAnswer{}
 	if err := json.Unmarshal(body, answer); err != nil {

@@ -61,7 +61,8 @@ func runHealth(args []string, stdout, stderr io.Writer) int {
 	reasons, err := look(ctx)
 	switch {
 	case err != nil:
-		fmt.Fprintln(stderr, "zooid health: not reachable:", terminal.OneLine(err.Error()))
+		fmt.Fprintf(stderr, "zooid health: not reachable: %s\n  hint: is the server running? zooid doctor %s examines it\n",
+			terminal.OneLine(err.Error()), terminal.OneLine(flags.Arg(0)))
 		return exitUnreachable
 	case *alive:
 		fmt.Fprintln(stdout, "alive")

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -57,6 +58,9 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "zooid top: %s\n", terminal.OneLine(err.Error()))
 		if errors.Is(err, top.ErrRefused) {
 			return exitNotReady
+		}
+		if _, ok := errors.AsType[*net.OpError](err); ok {
+			fmt.Fprintln(stderr, "  hint: is the server running? zooid doctor examines it, by its zoo.cfg; zooid top -h tells whom top asks")
 		}
 		return exitUnreachable
 	}

@@ -186,13 +186,21 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// counted says how many there are.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func (r *Report) print(w io.Writer) error {
 	state := "stopped"
 	if r.Running {
 		state = "running"
 	}
-	_, err := fmt.Fprintf(w, "%s (%s): %d faults, %d warnings in %d checks\n", r.Config, state, r.Faults, r.Warnings,
-		len(r.Checks))
+	_, err := fmt.Fprintf(w, "%s (%s): %s, %s in %d checks\n", r.Config, state, counted(r.Faults, "fault"),
+		counted(r.Warnings, "warning"), len(r.Checks))
 	if err == nil && r.Lineage != "" {
 		_, err = fmt.Fprintf(w, "its data is of lineage %s\n", r.Lineage)
 	}

@@ -131,9 +131,12 @@ func (p *page) find(words []string) string {
 	return text.String()
 }
 
+// hasAll reports whether a title has all words; "backup" is in "Back up".
 func hasAll(title string, words []string) bool {
+	title = strings.ToLower(title)
+	title += " " + strings.ReplaceAll(title, " ", "")
 	for _, w := range words {
-		if !strings.Contains(strings.ToLower(title), strings.ToLower(w)) {
+		if !strings.Contains(title, strings.ToLower(w)) {
 			return false
 		}
 	}

@@ -10,12 +10,9 @@ import (
 
 // keepClients writes ask.ClientsFile if what it says has changed. A server that can't write it goes on without.
 func (s *Server) keepClients(before string) string {
-	if len(s.opt.Members) < 2 {
-		return before
-	}
 	plain, secure := s.allClientAddresses()
 	now := fourletter.ClientLines(plain, secure)
-	if now == before {
+	if now == before || len(s.opt.Members) < 2 {
 		return before
 	}
 	path := filepath.Join(s.opt.DataDir, ask.ClientsFile)

@@ -330,10 +330,11 @@ func (r *resources) trouble() (now, soon string) {
 	case r.diskLevel == 1:
 		soon = fmt.Sprintf("its disk fills up, %s are free: make room before it refuses writes", bytesText(r.diskFree))
 	case r.diskLevel == 2 && r.diskFree > diskRefuse:
-		all = append(all, "its file system has no inodes or no quota left: it refuses writes until there is room")
+		all = append(all, "its file system has no inodes or no quota left: it refuses writes until there is room (zooid docs operations full)")
 	case r.diskLevel == 2:
 		all = append(all,
-			fmt.Sprintf("its disk is nearly full, %s are free: it refuses writes until there is room", bytesText(r.diskFree)))
+			fmt.Sprintf("its disk is nearly full, %s are free: it refuses writes until there is room (zooid docs operations full)",
+				bytesText(r.diskFree)))
 	}
 	if r.memoryLimit > 0 {
 		switch share := r.memoryUsed / max(r.memoryLimit/100, 1); {

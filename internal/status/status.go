@@ -117,7 +117,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		case strings.HasPrefix(a, "-D") && len(a) > 2:
 			defs = append(defs, a[2:])
 		case strings.HasPrefix(a, "-") || file != "":
-			fmt.Fprintf(stderr, "zooid status: unexpected argument %q\n\n%s", a, help)
+			fmt.Fprintf(stderr, "zooid status: unexpected argument %q\n", a)
+			fmt.Fprint(stderr, help)
 			return exitUnknown
 		default:
 			file = a
@@ -525,6 +526,9 @@ func (o *overview) judge(alone bool) int {
 		}
 	}
 	o.Hints = append(o.Hints, o.votersNotAsked()...)
+	if slices.ContainsFunc(o.Servers, func(r *serverRow) bool { return strings.HasPrefix(r.State, "no answer: ") }) {
+		o.Hints = append(o.Hints, "start what doesn't run; on its machine, zooid doctor and its zoo.cfg say what keeps it from running")
+	}
 	told := lead == nil || lead.voters > 0
 	o.Summary = summary(lead, alone, told, serving, voters)
 	slices.SortStableFunc(o.Servers, func(a, b *serverRow) int { return cmp.Compare(a.rank(), b.rank()) })
@@ -639,8 +643,10 @@ func unaskedVoters(rows []*serverRow) (n int) {
 // told says that the leader has told which servers vote.
 func summary(lead *serverRow, alone, told bool, serving, voters int) string {
 	switch {
-	case alone:
+	case alone && serving > 0:
 		return "one server"
+	case alone:
+		return "one server, which doesn't serve"
 	case lead == nil:
 		return "no server says that it leads"
 	}
