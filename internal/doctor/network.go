@@ -84,6 +84,8 @@ func (e *examination) ports() {
 		seen[text] = true
 		if !e.running {
 			switch err := e.world.Listen(addr); {
+			case errors.Is(err, syscall.EADDRINUSE) && e.waits():
+				// membership tells of the server that has it.
 			case errors.Is(err, syscall.EADDRINUSE):
 				e.fault("find who has it (ss -ltnp), and stop it or take another port", "%s is taken by another program", addr)
 			case errors.Is(err, syscall.EACCES):

@@ -26,6 +26,7 @@ import (
 	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -341,6 +342,9 @@ func look(rows []*serverRow, cfg *config.Config, pause time.Duration) (*overview
 	if note != "" && slices.ContainsFunc(rows, func(r *serverRow) bool { return r.State == stateNoAddress }) {
 		o.Hints = append(o.Hints, note)
 	}
+	if hint := joinsNone(rows, cfg); hint != "" {
+		o.Hints = append(o.Hints, hint)
+	}
 	code := o.judge(len(rows) == 1 && (rows[0].Role == "standalone" || rows[0].voters <= 1))
 	return o, code
 }
@@ -371,6 +375,24 @@ func readClients(rows []*serverRow, cfg *config.Config) (note string) {
 	}
 	return fmt.Sprintf("where the other servers take clients is in %s: run this as the server's user, or set 4lw.commands.whitelist=mntr,dirs (%v)",
 		file, withoutPath(err))
+}
+
+// joinsNone says what to do if the server of cfg answers, doesn't serve, and its directories hold nothing: it belongs
+// to no ensemble yet.
+func joinsNone(rows []*serverRow, cfg *config.Config) string {
+	if cfg == nil || !cfg.Quorum.Distributed {
+		return ""
+	}
+	i := slices.IndexFunc(rows, func(r *serverRow) bool { return r.ID == cfg.Quorum.MyID && r.State == stateIdle })
+	if i < 0 {
+		return ""
+	}
+	_, err := storage.ReadIdentity(storage.OS{}, cfg.Storage.DataDir, cfg.Storage.DataLogDir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return fmt.Sprintf("%s belongs to no ensemble yet, and its log says for whom it waits (waiting=); %s",
+		rows[i].name(), cfg.LetIn())
 }
 
 // withoutPath removes the path from an error, as it is printed beside it.
