@@ -98,7 +98,7 @@ zk/recipe:        zk
 zk/scram:         zk
 zk/kerberos:      zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
-internal/status:  internal/cli internal/config internal/storage internal/terminal internal/fourletter/ask
+internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
 cmd/zooid:        jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving internal/moving/proof internal/pages internal/top internal/cli/screen
 `
 

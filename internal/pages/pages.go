@@ -103,6 +103,9 @@ func sectionsOf(text string) (all []section) {
 	code := false
 	for line := range strings.Lines(text) {
 		code = code != strings.HasPrefix(line, "```")
+		if !code && strings.HasPrefix(line, "![") {
+			continue // a picture, which no terminal shows
+		}
 		marks := len(line) - len(strings.TrimLeft(line, "#"))
 		if len(all) == 0 || !code && marks > 0 && strings.HasPrefix(line[marks:], " ") {
 			all = append(all, section{level: max(marks, 1), title: strings.TrimSpace(line[marks:])})

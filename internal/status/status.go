@@ -26,7 +26,6 @@ import (
 	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/fourletter/ask"
-	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -387,12 +386,21 @@ func joinsNone(rows []*serverRow, cfg *config.Config) string {
 	if i < 0 {
 		return ""
 	}
-	_, err := storage.ReadIdentity(storage.OS{}, cfg.Storage.DataDir, cfg.Storage.DataLogDir)
-	if !errors.Is(err, fs.ErrNotExist) {
+	if !isNew(cfg.Storage.DataDir) || !isNew(cfg.Storage.DataLogDir) {
 		return ""
 	}
 	return fmt.Sprintf("%s belongs to no ensemble yet, and its log says for whom it waits (waiting=); %s",
 		rows[i].name(), cfg.LetIn())
+}
+
+// isNew reports whether a data directory can be read and has nothing of a server's data (package storage, which this
+// one can't use on all systems), or isn't there.
+func isNew(dir string) bool {
+	list, err := os.ReadDir(dir)
+	return (err == nil || errors.Is(err, fs.ErrNotExist)) && !slices.ContainsFunc(list, func(f fs.DirEntry) bool {
+		name := f.Name()
+		return name == "IDENTITY" || strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".snap")
+	})
 }
 
 // withoutPath removes the path from an error, as it is printed beside it.
