@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/zooid-project/zooid/internal/admin"
 	"github.com/zooid-project/zooid/internal/config"
@@ -20,6 +22,7 @@ import (
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/socket"
+	"github.com/zooid-project/zooid/internal/storage"
 )
 
 // startAdmin starts the admin server. It returns nil if the configuration turns it off.
@@ -44,7 +47,17 @@ func startAdmin(cfg *config.Config, args []string, again *reloader, of *server.O
 	}
 	o.Properties, o.Pages = properties(args), pages
 	o.Bind = socket.Binder{Retries: of.BindRetries, Stop: of.Stop, Waiting: socket.LogWaiting(log)}
-	return admin.Listen(o)
+	a, err := admin.Listen(o)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		// It is the first port that a server opens: a second start on the same directory ends here.
+		lock, locked := storage.OS{}.Lock(cfg.Storage.DataDir)
+		if locked == nil {
+			lock.Close()
+		} else if !errors.Is(locked, os.ErrNotExist) {
+			return nil, runbook.Errorf("ZD-1113", "open the data directory %s: %w", cfg.Storage.DataDir, locked)
+		}
+	}
+	return a, err
 }
 
 // adminOptions returns the admin package's options for cfg. It adds the key and trust stores of the admin port to

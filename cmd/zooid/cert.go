@@ -34,7 +34,8 @@ issue app      an application's, known to ACLs as x509:CN=NAME: DIR/apps/NAME wi
 renew          the same with a new key; the last one stays valid
 list           who, until when, and which are revoked. It doesn't need the authority's key
 revoke         all certificates of a name, or one, by a new revocation list, DIR/ca/crl.pem.
-               A path with a slash is that of one that was issued by other means. It counts on each server once the server has the new list (ssl.crlFile and
+               A path with a slash is that of one that was issued by other means. It counts on
+               each server once the server has the new list (ssl.crlFile and
                ssl.quorum.crlFile), without a restart
 
   -dir DIR    what 'zooid init -tls' has written, or a directory with its folder ca alone;

@@ -33,7 +33,7 @@ func TestCompletion(t *testing.T) {
 		"zooid cli -server zk1 deletea":      "deleteall",
 		"zooid cli -server zk1 : 2181 creat": "create",
 		"zooid cli -r create -":              "-c -e -o -p -s -t",
-		"zooid cli stat -":                   "-i -n -o -w",
+		"zooid cli stat -":                   "-bytes -i -k -n -o -w",
 		"zooid cli get /a":                   "",
 		"zooid server zo":                    "",
 		"zooid cli nosuch -":                 "",

@@ -21,15 +21,16 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const drainHelp = `usage: zooid drain [-undo | -force -why REASON] [-auth SCHEME:CREDENTIAL | -tls-cert FILE] zoo.cfg
+const drainHelp = `usage: zooid drain [-undo | -force -why REASON] [-auth SCHEME:CREDENTIAL | TLS flags] zoo.cfg
 
 Lets the other servers of the ensemble take over from the one on this host: it turns new
 clients away, hands leadership over, and sends its clients away once another server leads.
 It stays a member until it is stopped. The admin server must run (admin.enableServer=true),
 and the caller be the server's user or root, who can read admin.token in the data
-directory, or have all permissions on /: by -auth, such as digest:user:password, or by the
-certificate in FILE, which holds its key too. Drain one server after the other. SIGTERM
-needs no drain before it: a server that stops hands leadership over as well.
+directory, or have all permissions on /: by -auth, such as digest:user:password, or by a
+certificate (-tls-cert, -tls-key), or as the profile says (-profile). Drain one server
+after the other. SIGTERM needs no drain before it: a server that stops hands leadership
+over as well.
 
 The leader refuses a drain unless a majority of the voters goes on serving: those that
 have told it so and aren't drained. Then the server serves on as before. With -force it
@@ -38,13 +39,14 @@ clients again, and so does a restart.
 Exit codes: 0 drained, or undone; 1 not drained; 2 not reachable.
 `
 
-const reloadHelp = `usage: zooid reload [-auth SCHEME:CREDENTIAL | -tls-cert FILE] zoo.cfg
+const reloadHelp = `usage: zooid reload [-auth SCHEME:CREDENTIAL | TLS flags] zoo.cfg
 
 Makes the server on this host read its zoo.cfg and its key and trust stores again, as
 SIGHUP does, and prints what is in force now and what needs a restart. The admin server
 must run (admin.enableServer=true), and the caller be the server's user or root, who can
 read admin.token in the data directory, or have all permissions on /: by -auth, such as
-digest:user:password, or by the certificate in FILE, which holds its key too.
+digest:user:password, or by a certificate (-tls-cert, -tls-key), or as the profile says
+(-profile).
 Exit codes: 0 done, 1 not done, 2 not reachable.
 `
 
@@ -68,14 +70,14 @@ func runDrain(args []string, stdout, stderr io.Writer) int {
 		}
 		return nil, nil
 	}
-	cfg, answer, code := runAdminCommand(flags, drainHelp, query, args, stdout, stderr)
+	s, answer, code := runAdminCommand(flags, drainHelp, query, args, stdout, stderr)
 	switch {
 	case code != 0 || answer == nil:
 	case *undo:
 		fmt.Fprintln(stdout, "not drained: the server takes clients")
 	default:
 		fmt.Fprintln(stdout, "drained: another server leads, and new clients are turned away; the server listens on",
-			cfg.Admin.Host, "until it is stopped")
+			s.cfg.Admin.Host, "until it is stopped")
 	}
 	return code
 }
@@ -117,50 +119,44 @@ func ownToken(cfg *config.Config) string {
 // host, with the parameters that query returns once the flags are parsed; query may be nil. answer is
 // nil if there is none.
 func runAdminCommand(flags *flag.FlagSet, help string, query func() (url.Values, error), args []string,
-	stdout, stderr io.Writer) (cfg *config.Config, answer *adminAnswer, code int) {
+	stdout, stderr io.Writer) (s localServer, answer *adminAnswer, code int) {
 	name, parameters := flags.Name(), ""
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, help) }
-	auth, certificate := flags.String("auth", "", ""), flags.String("tls-cert", "", "")
-	if cfg, code = localConfig(name, help, flags, args, stdout, stderr); cfg == nil {
-		return nil, nil, code
+	if s, code = parseLocal(help, flags, args, stdout, stderr); s.cfg == nil {
+		return s, nil, code
 	}
-	if !cfg.Admin.Enabled {
-		fmt.Fprintf(stderr, "zooid %s: the server has no admin server to ask; set admin.enableServer=true and restart it\n",
-			name)
-		return cfg, nil, exitUnreachable
+	refused := func(format string, v ...any) (localServer, *adminAnswer, int) {
+		fmt.Fprintf(stderr, "zooid "+name+": "+format+"\n", v...)
+		return s, nil, exitUnreachable
 	}
-	who := cmp.Or(*auth, ownToken(cfg), "ip")
-	if *certificate != "" {
-		if !cfg.Admin.ForceHTTPS || *auth != "" {
-			fmt.Fprintf(stderr, "zooid %s: -tls-cert says who asks an admin server of admin.forceHttps=true, without -auth\n",
-				name)
-			return cfg, nil, exitUnreachable
-		}
-		who, cfg.Quorum.TLS.Keys = "x509", config.Store{Location: *certificate} // the certificate that askAdmin presents
+	if !s.cfg.Admin.Enabled {
+		return refused("the server has no admin server to ask; set admin.enableServer=true and restart it")
+	}
+	who, err := s.identity()
+	if err != nil {
+		return refused("%s", terminal.OneLine(err.Error()))
 	}
 	if query != nil {
 		values, err := query()
 		if err != nil {
-			fmt.Fprintf(stderr, "zooid %s: %v\n", name, err)
-			return cfg, nil, exitUnreachable
+			return refused("%v", err)
 		}
-		if len(values) > 0 {
+		if values != nil {
 			parameters = "?" + values.Encode()
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cfg.Admin.DrainTimeout+commandPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Admin.DrainTimeout+commandPatience)
 	defer cancel()
-	path := strings.TrimSuffix(cfg.Admin.CommandURL, "/") + "/" + name + parameters
-	status, body, err := askAdmin(ctx, cfg, http.MethodPost, path, strings.Replace(who, ":", " ", 1), nil)
+	path := strings.TrimSuffix(s.cfg.Admin.CommandURL, "/") + "/" + name + parameters
+	status, body, err := s.askAdmin(ctx, http.MethodPost, path, strings.Replace(who, ":", " ", 1))
 	if err != nil {
-		fmt.Fprintf(stderr, "zooid %s: not reachable: %s\n", name, terminal.OneLine(err.Error()))
-		return cfg, nil, exitUnreachable
+		return refused("not reachable: %s\n  hint: is the server running? zooid doctor %s examines it",
+			terminal.OneLine(err.Error()), terminal.OneLine(flags.Arg(0)))
 	}
 	answer = &adminAnswer{}
 	if err := json.Unmarshal(body, answer); err != nil {
-		fmt.Fprintf(stderr, "zooid %s: what answers there is no admin server of zooid: status %d, %.60q\n", name, status, body)
-		return cfg, nil, exitUnreachable
+		return refused("what answers there is no admin server of zooid: status %d, %.60q", status, body)
 	}
 	if answer.Error != nil || status != http.StatusOK {
 		why := http.StatusText(status)
@@ -168,7 +164,33 @@ func runAdminCommand(flags *flag.FlagSet, help string, query func() (url.Values,
 			why = *answer.Error
 		}
 		fmt.Fprintf(stderr, "zooid %s: %s\n", name, terminal.OneLine(why))
-		return cfg, nil, exitNotReady
+		return s, nil, exitNotReady
 	}
-	return cfg, answer, 0
+	return s, answer, 0
+}
+
+// identity says who asks: the one that the command line names, itself or by a profile; else the reader of the admin
+// server's token; else the one that the environment names, who may be of an application.
+func (s *localServer) identity() (string, error) {
+	r := s.reach.Reach()
+	flagged := len(r.Identities()) > 0 || r.Keys.Location != ""
+	if flagged && r.Keys.Location != "" && (!s.cfg.Admin.ForceHTTPS || len(r.Identities()) > 0) {
+		return "", errors.New("-tls-cert says who asks an admin server of admin.forceHttps=true, without -auth")
+	}
+	token := ownToken(s.cfg)
+	if !flagged && r.Profile == "" && token != "" {
+		return token, nil
+	}
+	if err := s.reach.Check(); err != nil {
+		return "", err
+	}
+	switch all := r.Identities(); {
+	case len(all) > 1:
+		return "", fmt.Errorf("the admin server takes one identity, and there are %d", len(all))
+	case len(all) == 1:
+		return strings.TrimSuffix(all[0].Scheme+":"+string(all[0].Auth), ":"), nil
+	case r.Keys.Location != "" && s.cfg.Admin.ForceHTTPS:
+		return "x509", nil
+	}
+	return cmp.Or(token, "ip"), nil
 }

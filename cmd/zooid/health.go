@@ -4,34 +4,30 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/admin"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
-	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const healthHelp = `usage: zooid health [-alive] [-timeout 5s] zoo.cfg
+const healthHelp = `usage: zooid health [-alive] [-timeout 5s] [TLS flags] zoo.cfg
 
 Asks the server on this host that runs with this zoo.cfg if it can serve clients: its
 admin server if the file has admin.enableServer=true, else its client port by the word
 srvr. Prints "ready", or why not. With -alive an answer is enough, so that a server which
 waits for others isn't restarted for it. Exit codes: 0 ready, or alive; 1 not ready;
 2 not reachable.
+
+A port that takes TLS alone is asked with the key and trust stores that the file names, or
+with the flags of zooid cli, such as -tls-ca, -tls-cert and -profile, or ZOOID_TLS_….
 `
 
 // Exit codes of health, drain and reload.
@@ -43,29 +39,30 @@ const (
 // healthTimeout is how long health waits for an answer unless told otherwise.
 const healthTimeout = 5 * time.Second
 
-// answerBytesMax bounds the answers that these commands read.
-const answerBytesMax = 1 << 20
-
 // runHealth asks a server whether it is ready.
 func runHealth(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("health", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, healthHelp) }
 	timeout, alive := flags.Duration("timeout", healthTimeout, ""), flags.Bool("alive", false, "")
-	cfg, code := localConfig("health", healthHelp, flags, args, stdout, stderr)
-	if cfg == nil {
+	s, code := parseLocal(healthHelp, flags, args, stdout, stderr)
+	if s.cfg == nil {
 		return code
+	}
+	if !s.settle(stderr, "health") {
+		return exitUnreachable
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), *timeout)
 	defer cancel()
-	look := readiness
+	look := s.readiness
 	if *alive {
-		look = aliveness
+		look = s.aliveness
 	}
-	reasons, err := look(ctx, cfg)
+	reasons, err := look(ctx)
 	switch {
 	case err != nil:
-		fmt.Fprintln(stderr, "zooid health: not reachable:", terminal.OneLine(err.Error()))
+		fmt.Fprintf(stderr, "zooid health: not reachable: %s\n  hint: is the server running? zooid doctor %s examines it\n",
+			terminal.OneLine(err.Error()), terminal.OneLine(flags.Arg(0)))
 		return exitUnreachable
 	case *alive:
 		fmt.Fprintln(stdout, "alive")
@@ -80,47 +77,24 @@ func runHealth(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// localConfig parses the arguments of commands that query the server on this host. If cfg
-// is nil, the caller exits with code.
-func localConfig(name, help string, flags *flag.FlagSet, args []string,
-	stdout, stderr io.Writer) (cfg *config.Config, code int) {
-	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
-		fmt.Fprint(stdout, help)
-		return nil, 0
+// aliveness is readiness for callers who only ask whether the server answers.
+func (s *localServer) aliveness(ctx context.Context) ([]admin.Reason, error) {
+	if !s.cfg.Admin.Enabled {
+		return s.readinessByWord(ctx)
 	}
-	if flags.Parse(args) != nil {
-		return nil, exitUnreachable
-	}
-	if flags.NArg() != 1 {
-		fmt.Fprint(stderr, help)
-		return nil, exitUnreachable
-	}
-	cfg, err := config.Load(flags.Arg(0), nil)
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid %s: %v\n", name, err)
-		return nil, exitUnreachable
-	}
-	return cfg, 0
-}
-
-// aliveness is readiness for callers who only ask whether the server of cfg answers.
-func aliveness(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) {
-	if !cfg.Admin.Enabled {
-		return readinessByWord(ctx, cfg)
-	}
-	status, body, err := askAdmin(ctx, cfg, http.MethodGet, "/livez", "", nil)
+	status, body, err := s.askAdmin(ctx, http.MethodGet, "/livez", "")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("it isn't alive: status %d, %.60q", status, body)
 	}
 	return nil, err
 }
 
-// readiness asks the server of cfg for the reasons why it isn't ready.
-func readiness(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) {
-	if !cfg.Admin.Enabled {
-		return readinessByWord(ctx, cfg)
+// readiness asks the server for the reasons why it isn't ready.
+func (s *localServer) readiness(ctx context.Context) ([]admin.Reason, error) {
+	if !s.cfg.Admin.Enabled {
+		return s.readinessByWord(ctx)
 	}
-	page, err := readyPage(ctx, cfg)
+	page, err := s.readyPage(ctx)
 	return page.Reasons, err
 }
 
@@ -133,8 +107,8 @@ type ready struct {
 }
 
 // readyPage asks the admin server for /readyz.
-func readyPage(ctx context.Context, cfg *config.Config) (page ready, err error) {
-	status, body, err := askAdmin(ctx, cfg, http.MethodGet, "/readyz", "", nil)
+func (s *localServer) readyPage(ctx context.Context) (page ready, err error) {
+	status, body, err := s.askAdmin(ctx, http.MethodGet, "/readyz", "")
 	if err != nil {
 		return page, err
 	}
@@ -149,59 +123,48 @@ func readyPage(ctx context.Context, cfg *config.Config) (page ready, err error) 
 }
 
 // whoServes asks whoever answers at the addresses of cfg what it is, and why it doesn't serve.
-func whoServes(ctx context.Context, cfg *config.Config) (s proof.Answer, err error) {
+func whoServes(ctx context.Context, cfg *config.Config) (a proof.Answer, err error) {
+	s := localServer{cfg: cfg}
 	var reasons []admin.Reason
 	if cfg.Admin.Enabled {
 		var page ready
-		if page, err = readyPage(ctx, cfg); err != nil {
-			return s, err
+		if page, err = s.readyPage(ctx); err != nil {
+			return a, err
 		}
-		reasons, s.Zooid = page.Reasons, true
-		fmt.Sscanf(page.Zxid, "0x%x", &s.Zxid)
-		fmt.Sscanf(page.Lineage, "%x", &s.Lineage)
+		reasons, a.Zooid = page.Reasons, true
+		fmt.Sscanf(page.Zxid, "0x%x", &a.Zxid)
+		fmt.Sscanf(page.Lineage, "%x", &a.Lineage)
 	} else {
-		text, err := askServer(ctx, cfg, "srvr")
+		text, err := s.word(ctx, "srvr")
 		if err != nil {
-			return s, err
+			return a, err
 		}
 		if reasons, err = reasonsIn(text); err != nil {
-			return s, err
+			return a, err
 		}
 		for line := range strings.Lines(text) {
 			if version, ok := strings.CutPrefix(line, "Zookeeper version: "); ok {
-				s.Version = strings.TrimSpace(version)
+				a.Version = strings.TrimSpace(version)
 			}
-			fmt.Sscanf(line, "Zxid: 0x%x", &s.Zxid)
+			fmt.Sscanf(line, "Zxid: 0x%x", &a.Zxid)
 		}
 		// A server that doesn't serve yet gives no version.
-		s.Zooid = strings.Contains(s.Version, "-zooid-") || s.Version == "" && len(reasons) > 0
-		if more, err := askServer(ctx, cfg, "mntr"); err == nil { // or it isn't in the whitelist
+		a.Zooid = strings.Contains(a.Version, "-zooid-") || a.Version == "" && len(reasons) > 0
+		if more, err := s.word(ctx, "mntr"); err == nil { // or it isn't in the whitelist
 			for line := range strings.Lines(more) {
-				fmt.Sscanf(line, "zk_zooid_lineage\t%x", &s.Lineage)
+				fmt.Sscanf(line, "zk_zooid_lineage\t%x", &a.Lineage)
 			}
 		}
 	}
 	for _, r := range reasons {
-		s.Reasons = append(s.Reasons, r.Text)
+		a.Reasons = append(a.Reasons, r.Text)
 	}
-	return s, nil
-}
-
-// askServer asks the server of cfg a four-letter word.
-func askServer(ctx context.Context, cfg *config.Config, word string) (string, error) {
-	at := cfg.Client
-	if own, ok := cfg.Quorum.Members.Find(cfg.Quorum.MyID); ok && !own.Client.IsZero() {
-		at = own.Client
-	}
-	if at.Port < 0 {
-		return "", errors.New("it takes clients over TLS alone; set admin.enableServer=true to have it asked over HTTP")
-	}
-	return ask.Word(ctx, nil, here(at.Host, at.Port), word, answerBytesMax)
+	return a, nil
 }
 
 // readinessByWord checks readiness with the four-letter word srvr, which every server answers.
-func readinessByWord(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) {
-	text, err := askServer(ctx, cfg, "srvr")
+func (s *localServer) readinessByWord(ctx context.Context) ([]admin.Reason, error) {
+	text, err := s.word(ctx, "srvr")
 	if err != nil {
 		return nil, err
 	}
@@ -223,60 +186,4 @@ func reasonsIn(text string) ([]admin.Reason, error) {
 		return nil, fmt.Errorf("what answers there is no server: %.60q", text)
 	}
 	return nil, nil
-}
-
-// here returns the address to dial on this machine for a server that listens on host and port.
-func here(host string, port int) string {
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port))
-}
-
-// askAdmin sends a request to the admin server of cfg, over TLS if the server accepts
-// nothing else, and returns the status and the body.
-func askAdmin(ctx context.Context, cfg *config.Config, method, path, authorization string,
-	body io.Reader) (int, []byte, error) {
-	url := "http://"
-	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
-	if cfg.Admin.ForceHTTPS {
-		url = "https://"
-		var err error
-		if transport.TLSClientConfig, err = adminClientTLS(cfg); err != nil {
-			return 0, nil, err
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, url+here(cfg.Admin.Host, cfg.Admin.Port)+path, body)
-	if err != nil {
-		return 0, nil, err
-	}
-	if authorization != "" {
-		req.Header.Set("Authorization", authorization)
-	}
-	return answerTo(req, transport)
-}
-
-// answerTo returns the status and the body of the answer to a request, at most answerBytesMax bytes.
-func answerTo(req *http.Request, by http.RoundTripper) (int, []byte, error) {
-	res, err := (&http.Client{Transport: by}).Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, answerBytesMax))
-	return res.StatusCode, answer, err
-}
-
-// adminClientTLS returns a configuration that presents the server's own certificate and accepts any
-// certificate that the trust store verifies, whatever host it names: the server is on this host.
-func adminClientTLS(cfg *config.Config) (*tls.Config, error) {
-	o := adminPortOptions(cfg, slog.New(slog.DiscardHandler))
-	if o.Trust.Location == "" {
-		return nil, errors.New("the admin server's certificate can't be verified: there is no trust store; set ssl.quorum.trustStore.location")
-	}
-	port, err := keystore.NewPort(o)
-	if err != nil {
-		return nil, err
-	}
-	return port.Dialled("localhost", false), nil
 }

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -47,6 +48,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		if len(args) == 2 && slices.Contains([]string{"-h", "-help", "--help"}, args[1]) {
 			return c.run([]string{"-h"}, stdout, stdout) // what was asked for is no error
 		}
+		if c.name != "cli" {
+			stderr = synopsis{stderr, c.name}
+		}
 		return c.run(args[1:], stdout, stderr)
 	}
 	hint := "zooid help lists the commands"
@@ -55,6 +59,25 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "zooid: there is no command %.80q\n  hint: %s\n", args[0], hint)
 	return 2
+}
+
+// A synopsis is where a command writes its errors. Of a help text, which a command writes there when its arguments are
+// wrong, it passes on how the command is used, and where the rest is: an error must not be lost above a page of text.
+type synopsis struct {
+	io.Writer
+	command string
+}
+
+// Unwrap returns what the errors go to, which may be a terminal.
+func (s synopsis) Unwrap() io.Writer { return s.Writer }
+
+func (s synopsis) Write(p []byte) (int, error) {
+	usage, _, more := bytes.Cut(p, []byte("\n\n"))
+	if !more || !bytes.HasPrefix(p, []byte("usage: zooid ")) {
+		return s.Writer.Write(p)
+	}
+	_, err := fmt.Fprintf(s.Writer, "%s\n  hint: zooid %s -h tells more\n", usage, s.command)
+	return len(p), err
 }
 
 func find(name string) (command, bool) {

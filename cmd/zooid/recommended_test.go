@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/setup"
 )
@@ -40,6 +41,7 @@ type day struct {
 	t       *testing.T
 	dir, at string // commands run in at
 	client  string
+	env     []string
 }
 
 // path returns the path of a file that init has written.
@@ -59,7 +61,7 @@ func (d *day) run(command string) (text string, code int) {
 		}
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Dir, cmd.Env = d.at, append(os.Environ(), "ZOOID_TEST_ARGS="+strings.Join(words, " "))
+	cmd.Dir, cmd.Env = d.at, append(append(os.Environ(), d.env...), "ZOOID_TEST_ARGS="+strings.Join(words, " "))
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		d.t.Fatal(err)
@@ -143,7 +145,63 @@ func TestRecommendedDay(t *testing.T) {
 			t.Errorf("zooid %s advises what is done already, or refused:\n%s", step.command, text)
 		}
 	}
+	d.profiles(o.Ports[0].Admin)
 	d.restore(o.Ports[0].Admin)
+}
+
+// profiles: every command that asks servers takes what it needs to reach them from a profile, or else from the
+// environment, and what nobody says from the zoo.cfg; whoever a profile names is who asks.
+func (d *day) profiles(admin int) {
+	d.t.Helper()
+	if text, code := d.run("cert issue -dir " + d.dir + " app shop"); code != 0 {
+		d.t.Fatalf("cert issue: %d, %s", code, text)
+	}
+	file := filepath.Join(d.dir, "profiles")
+	text := fmt.Sprintf("ops.server=%[1]s\nops.tls.ca=%[2]s/client/ca.pem\nops.tls.cert=%[2]s/client/client.pem\n"+
+		"shop.tls.ca=%[2]s/client/ca.pem\nshop.tls.cert=%[2]s/apps/shop/app.pem\n"+
+		"lost.tls.ca=%[2]s/nothing.pem\n", d.client, d.dir)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	d.env = []string{"ZOOID_CONFIG=" + file, "ZOOID_SERVER=", "ZOOID_TLS_CA=", "ZOOID_TLS_CERT="}
+	step := func(command, want string, code int) {
+		d.t.Helper()
+		if text, got := d.run(command); got != code || !strings.Contains(text, want) {
+			d.t.Errorf("zooid %s: exit code %d, want %d and %q:\n%s", command, got, code, want, text)
+		}
+	}
+	for _, command := range []string{"health", "drain", "reload", "doctor -no-disk", "top", "status"} {
+		step(command+" -profile none 1/zoo.cfg", "has no profile none", 2)
+		step(command+" -profile lost 1/zoo.cfg", "nothing.pem", 2)
+	}
+	step("health -profile ops 2/zoo.cfg", "ready", 0)
+	step("reload -profile ops 2/zoo.cfg", "in force: ", 0)
+	step("reload -profile shop 2/zoo.cfg", "Not authorized", 1) // its own token would have been let in
+	step("drain -undo -profile ops 2/zoo.cfg", "takes clients", 0)
+	step("drain -profile shop 2/zoo.cfg", "Not authorized", 1)
+	step("doctor -no-disk -profile ops 1/zoo.cfg", "0 faults", 0)
+	step("status -profile ops", d.client, 0)
+	step("top -profile ops", d.client, 0)
+	step("top -profile ops 1/zoo.cfg", "requests/s", 0)
+	step(fmt.Sprintf("top -profile ops 127.0.0.1:%d", admin), "requests/s", 0)
+	step(fmt.Sprintf("cli -profile ops top 127.0.0.1:%d", admin), "requests/s", 0)
+	d.env = append(d.env, "ZOOID_SERVER="+d.client,
+		"ZOOID_TLS_CA="+d.path("client/ca.pem"), "ZOOID_TLS_CERT="+d.path("apps/shop/app.pem"))
+	step("top", d.client, 0)
+	step("status", d.client, 0)
+	step("health 2/zoo.cfg", "ready", 0)
+	step("reload 2/zoo.cfg", "in force: ", 0) // by the server's token: the environment may be an application's
+	d.env = nil
+	own, err := os.ReadFile(d.path("2/zoo.cfg"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	words := strings.Replace(string(own), "admin.enableServer=true", "admin.enableServer=false", 1)
+	if err := os.WriteFile(d.path("2/words.cfg"), []byte(words), 0o600); err != nil || words == string(own) {
+		d.t.Fatal("no file without an admin server", err)
+	}
+	step("health 2/words.cfg", "ready", 0) // by the client port, which takes TLS alone
+	step("top 2/words.cfg", "set admin.enableServer=true", 0)
 }
 
 // restore takes a snapshot from the admin server and restores it, as the bearer of the superuser's certificate: what
@@ -197,34 +255,72 @@ func (d *day) expect(command, want string) {
 }
 
 // TestStatusOfApachesLines: three servers on one host, in Apache's usual form: clientPort in each server's own file,
-// and server lines without it. Whatever file is given, status asks all three, since they tell each other.
+// server lines without it, and nothing permitted. Whatever file is given, status asks all three, since they tell each
+// other, and each keeps it in its data directory while it runs. Where mntr is permitted, the directory isn't needed.
 func TestStatusOfApachesLines(t *testing.T) {
 	t.Parallel()
-	d := &day{t: t, dir: t.TempDir(), at: t.TempDir()}
-	ports := freeport.Take(t, 9)
-	lines := ""
-	for i := range 3 {
-		lines += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, ports[3*i], ports[3*i+1])
-	}
-	for i := range 3 {
-		data := d.path(fmt.Sprintf("%d/data", i+1))
-		text := fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nclientPort=%d\n4lw.commands.whitelist=mntr,dirs\n%s",
-			data, ports[3*i+2], lines)
-		if err := errors.Join(os.MkdirAll(data, 0o700),
-			os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600),
-			os.WriteFile(d.path(fmt.Sprintf("%d/zoo.cfg", i+1)), []byte(text), 0o600)); err != nil {
+	for _, permitted := range []string{"", "4lw.commands.whitelist=mntr,dirs\n"} {
+		d := &day{t: t, dir: t.TempDir(), at: t.TempDir()}
+		ports := freeport.Take(t, 9)
+		lines := permitted
+		for i := range 3 {
+			lines += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, ports[3*i], ports[3*i+1])
+		}
+		for i := range 3 {
+			data := d.path(fmt.Sprintf("%d/data", i+1))
+			text := fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nclientPort=%d\n%s", data, ports[3*i+2],
+				lines)
+			stale := []byte("zk_zooid_clients\t2=127.0.0.1:1") // of an earlier process
+			if err := errors.Join(os.MkdirAll(data, 0o700),
+				os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600),
+				os.WriteFile(filepath.Join(data, ask.ClientsFile), stale, 0o600),
+				os.WriteFile(d.path(fmt.Sprintf("%d/zoo.cfg", i+1)), []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			serveIn(t, d.at, d.path(fmt.Sprintf("%d/zoo.cfg", i+1)))
+		}
+		d.wait(3)
+		for i := 1; i <= 3; i++ {
+			d.until(fmt.Sprintf("status %d/zoo.cfg", i), "3 of 3 ", 0)
+		}
+		if permitted != "" {
+			continue
+		}
+		kept := d.path("1/data/" + ask.ClientsFile)
+		if err := os.Remove(kept); err != nil {
+			t.Error(err)
+		}
+		d.until("status 1/zoo.cfg", "run this as the server's user, or set 4lw.commands.whitelist=mntr,dirs", 2)
+		// What the directory of a server says that doesn't answer isn't asked for: another process may have left it.
+		if err := os.WriteFile(kept, fmt.Appendf(nil, "zk_zooid_clients\t1=127.0.0.1:%d,2=127.0.0.1:%d\n", ports[2],
+			ports[5]), 0o600); err != nil {
+			t.Error(err)
+		}
+		text, err := os.ReadFile(d.path("1/zoo.cfg"))
+		if err != nil {
 			t.Fatal(err)
 		}
-		serveIn(t, d.at, d.path(fmt.Sprintf("%d/zoo.cfg", i+1)))
-	}
-	d.wait(3)
-	for i := 1; i <= 3; i++ {
-		command, text, code := fmt.Sprintf("status %d/zoo.cfg", i), "", -1
-		for end := time.Now().Add(time.Minute); code != 0 && time.Now().Before(end); { // a note may be on its way
-			text, code = d.run(command)
+		silent := strings.Replace(string(text), fmt.Sprintf("clientPort=%d", ports[2]), "clientPort=1", 1)
+		if err := os.WriteFile(d.path("1/silent.cfg"), []byte(silent), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if code != 0 || !strings.Contains(text, "3 of 3 voters serve") {
-			t.Errorf("zooid %s: exit code %d:\n%s", command, code, text)
+		if text, _ := d.run("status 1/silent.cfg"); strings.Contains(text, fmt.Sprint(ports[5])) {
+			t.Errorf("a server was asked by what an earlier process has left:\n%s", text)
+		}
+	}
+}
+
+// until runs a command until it says want and ends with code: what servers tell each other may be on its way.
+func (d *day) until(command, want string, code int) {
+	d.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		text, got := d.run(command)
+		if got == code && strings.Contains(text, want) {
+			return
+		}
+		if time.Now().After(end) {
+			d.t.Errorf("zooid %s: exit code %d, want %d and %q:\n%s", command, got, code, want, text)
+			return
 		}
 	}
 }

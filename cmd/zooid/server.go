@@ -82,8 +82,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	logStart(log, cfg, &opt)
 	adm, err := startAdmin(cfg, args, again, &opt, log, map[string]http.Handler{metricsPath: &seen.metrics})
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid server:", err)
-		return 1
+		return cantStart(err, stderr)
 	}
 	defer adm.Close()
 	told := notifyStart(log)

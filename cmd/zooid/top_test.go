@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -32,6 +31,14 @@ func TestTop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if code, text := runZooid("top", p.file); code != 0 || !strings.Contains(text, "127.0.0.1:"+client+" ") ||
+		!strings.Contains(text, " standalone ") {
+		t.Errorf("no line for the server: %d\n%s", code, text)
+	}
+	_, inShell := runZooid("cli", "-server", "127.0.0.1:"+client, "top", "-bytes", "-k", "1", p.admin)
+	if !strings.Contains(inShell, "PATHS\n") || !strings.Contains(inShell, " standalone ") {
+		t.Errorf("the shell's top shows something else:\n%s", inShell)
+	}
 	for _, args := range [][]string{{p.file}, {p.admin}, {"-bytes", "-k", "50", p.admin}} {
 		code, text := runZooid(append([]string{"top"}, args...)...)
 		for _, want := range []string{
@@ -48,13 +55,17 @@ func TestTop(t *testing.T) {
 	}
 	code, text := runZooid("top", "-json", "-n", "2", "-i", "1ms", p.file)
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	for _, line := range lines {
-		var answer topAnswer
-		if err := json.Unmarshal([]byte(line), &answer); err != nil || len(answer.ByRequests["paths"]) != 2 {
+	for i, line := range lines {
+		var answer struct { // each round has a line for the server, and one for what its clients ask for
+			Mode       string
+			ByRequests map[string][]any `json:"by_requests"`
+		}
+		err := json.Unmarshal([]byte(line), &answer)
+		if err != nil || i%2 == 0 && answer.Mode != "standalone" || i%2 == 1 && len(answer.ByRequests["paths"]) != 2 {
 			t.Errorf("%v: %s", err, line)
 		}
 	}
-	if code != 0 || len(lines) != 2 || strings.Contains(text, "\u202e") {
+	if code != 0 || len(lines) != 4 || strings.Contains(text, "\u202e") {
 		t.Errorf("%d, %d lines: %q", code, len(lines), text)
 	}
 }
@@ -77,11 +88,11 @@ func TestTopOfNobody(t *testing.T) {
 		code int
 		text string
 	}{
-		{"", 2, "usage: zooid top"},
 		{"a b", 2, "usage: zooid top"},
-		{"-k 0 h", 2, "usage: zooid top"},
-		{"-k 51 h", 2, "usage: zooid top"},
-		{"-i 0s h", 2, "usage: zooid top"},
+		{"-k 0 h", 2, "-k 0: want a number from 1 to 50"},
+		{"-k 51 h", 2, "-k 51: want a number from 1 to 50"},
+		{"-i 0s h", 2, "-i 0s: want a length of time"},
+		{"-n -1 h", 2, "-n -1: want a number from 0"},
 		{"nosuch.cfg", 2, "nosuch.cfg"},
 		{"http://h/", 2, "neither a file nor HOST[:PORT]"},
 		{"h:99999", 2, "neither a file nor HOST[:PORT]"},
@@ -93,20 +104,5 @@ func TestTopOfNobody(t *testing.T) {
 		if code != c.code || !strings.Contains(text, c.text) || strings.Contains(text, "\x1b") {
 			t.Errorf("top %s: %d, %q", c.args, code, text)
 		}
-	}
-}
-
-// TestTopTable: the layout, with rates of all sizes.
-func TestTopTable(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	screen := topScreen{out: &out, colours: true}
-	screen.table(&out, &topAnswer{Requests: 512_345, Bytes: 3 << 30, Every: 256, ByRequests: map[string][]busiestJSON{
-		"paths": {{"/a", 499_999}, {"/b", 12_345}, {"/c", 12}, {"/d", 0.05}},
-	}})
-	want := "512 k requests/s, 3 GB/s; one of 256 looked at\n\n\x1b[1m    REQ/S  PATHS\x1b[0m\n    500 k  /a\n   12.3 k  /b\n       12  /c\n      0.1  /d\n" +
-		"\n\x1b[1m    REQ/S  SESSIONS\x1b[0m\n\n\x1b[1m    REQ/S  IDENTITIES\x1b[0m\n\n\x1b[1m    REQ/S  OPERATIONS\x1b[0m\n"
-	if out.String() != want {
-		t.Errorf("%q\nwant %q", out.String(), want)
 	}
 }

@@ -141,9 +141,35 @@ func (a *Access) Dial(ctx context.Context, server string) (net.Conn, error) {
 	return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", server)
 }
 
-// AddAuth adds an identity given as scheme:credentials.
+// SecureDial returns Dial if servers are reached by TLS, else nil.
+func (a *Access) SecureDial() func(ctx context.Context, server string) (net.Conn, error) {
+	if !a.Secure {
+		return nil
+	}
+	return a.Dial
+}
+
+// Or takes what isn't said of keys and trust from a server's own stores.
+func (a *Access) Or(tls *config.TLS) {
+	a.Secure = true
+	if a.Keys.Location == "" && a.KeyFile == "" {
+		a.Keys = StoreOf(tls.Keys)
+	}
+	if a.Trust.Location == "" {
+		a.Trust = StoreOf(tls.Trust)
+	}
+}
+
+// Identities returns the identities that a connection proves first.
+func (a *Access) Identities() []zk.Auth { return a.auth }
+
+// AddAuth adds an identity given as scheme:credentials, or as ip, which has none.
 func (a *Access) AddAuth(text string) error {
 	scheme, credentials, ok := strings.Cut(text, ":")
+	if text == "ip" {
+		a.auth = append(a.auth, zk.Auth{Scheme: text})
+		return nil
+	}
 	if !ok || scheme == "" || credentials == "" {
 		return errors.New("want scheme:credentials, such as digest:user:password") // never shows the credentials
 	}

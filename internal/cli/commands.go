@@ -111,10 +111,15 @@ func zkCliCommands() []command {
 func ownCommands() []command {
 	places := "path|host:port,…/path"
 	copyFlags := []flag{noACLFlag}
-	top := command{usage: "[-n rounds] [-i interval]", about: "show how the servers do", offline: true, run: runTop,
+	top := command{
+		usage: "[-n rounds] [-i interval] [-k keys] [-bytes] [host[:port]]", max: 1,
+		about:   "show how servers do; with an admin server's host (port 8080), what its clients ask for most",
+		offline: true, run: runTop,
 		flags: []flag{
 			{"n", "rounds", "how many times (on a terminal until Ctrl-C, else once)"},
 			{"i", "interval", "time between two (2s)"},
+			{"k", "keys", "how many paths, sessions, identities and operations (10)"},
+			{"bytes", "", "those with most bytes a second, not most requests"},
 		}}
 	statTop := top
 	top.name, statTop.name, statTop.about = "top", "stat top", "the same as top"

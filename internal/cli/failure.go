@@ -234,6 +234,11 @@ func codeHint(code zk.Code, e *zk.Error) string {
 		if e.Op == "setData" {
 			return "create makes a znode"
 		}
+		if parent := subtree.Parent(e.Path); strings.HasPrefix(e.Path, "/") && parent != "" {
+			return "ls " + parent + " shows what there is"
+		}
+	case zk.ErrNodeExists:
+		return "set changes its data"
 	case zk.ErrNotEmpty:
 		return "deleteall, or rm -r, removes a znode with everything below it"
 	case zk.ErrNoAuth:

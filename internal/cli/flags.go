@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -28,6 +29,24 @@ func (a *Access) Take(arguments []string) (rest []string, ok bool, err error) {
 	rest, err = a.o.take(arguments)
 	return rest, true, err
 }
+
+// TakeAll reads all of those flags, wherever they stand, and returns the other arguments.
+func (a *Access) TakeAll(arguments []string) (others []string, err error) {
+	for len(arguments) > 0 {
+		rest, taken, err := a.Take(arguments)
+		if err != nil {
+			return nil, err
+		}
+		if !taken {
+			others, rest = append(others, arguments[0]), arguments[1:]
+		}
+		arguments = rest
+	}
+	return others, nil
+}
+
+// Reach returns how servers are reached, for packages below this one.
+func (a *Access) Reach() *access.Access { return &a.o.access }
 
 // Servers returns the servers that the profile or the environment names, as HOST:PORT,…; "" for none.
 func (a *Access) Servers() (string, error) {

@@ -49,7 +49,7 @@ func TestExitCodes(t *testing.T) {
 		{append(at, "limits"), "", exitUnknown, "", "limits alone is no command"},
 		{append(at, "find", "-name", "none"), "", exitDiffers, "", ""},
 		{append(at, "-r", "-waitforconnection", "diff", "/zookeeper/quota", "/zookeeper/config"), "", exitDiffers, "! /", ""},
-		{append(at, "-o", "json", "ls", "/none"), "", exitFailed, "", `{"error":"Node does not exist: /none","code":"NoNode","path":"/none","exit":1}`},
+		{append(at, "-o", "json", "ls", "/none"), "", exitFailed, "", `{"error":"Node does not exist: /none","code":"NoNode","path":"/none","hint":"ls / shows what there is","exit":1}`},
 		{append(at, "-o", "json", "whoami"), "", 0, `{"identities":[{"scheme":"ip","user":"127.0.0.1"}]}`, ""},
 		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "ls", "/"}, "", exitNotConnected,
 			"", "no connection to 127.0.0.1:1"},

@@ -161,7 +161,10 @@ func (l *loader) readMyID() {
 		return
 	}
 	if err != nil {
-		fail(0, "can't read this server's id: %v", reason(err))
+		if !l.anyServer {
+			l.errs = append(l.errs, &Error{Code: "ZD-1007", File: path, Cause: err,
+				Problem: fmt.Sprintf("can't read this server's id: %v", reason(err))})
+		}
 		return
 	}
 	first, _, _ := strings.Cut(string(content), "\n")

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"io/fs"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -17,6 +18,10 @@ func (e *examination) configuration() {
 	for _, err := range split(e.err) {
 		do := "correct it; docs/configuration.md has every key"
 		if bad := (*config.Error)(nil); errors.As(err, &bad) && filepath.Base(bad.File) == "myid" {
+			if errors.Is(bad.Cause, fs.ErrPermission) {
+				e.denied(e.world.UID, "%v", err)
+				continue
+			}
 			do = "write the number N of this server's server.N line into the file, and nothing else"
 		}
 		e.fault(do, "%v", err)

@@ -9,9 +9,10 @@ import (
 	"slices"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const help = `usage: zooid doctor [-json] [-strict] [-no-disk] zoo.cfg
+const help = `usage: zooid doctor [-json] [-strict] [-no-disk] [TLS flags] zoo.cfg
 
 Examines a server: its configuration, directories, secrets and certificates, the machine it
 is on, and the other servers of its ensemble. Run it on the server's machine as the server's
@@ -21,6 +22,9 @@ The data of a stopped server is read as the server would read it, which takes as
 
   fault    the server doesn't start, loses data, or is open to others
   warning  it works, and will hurt one day
+
+Other servers that take TLS alone are asked with the key and trust stores that the file
+names, or with the flags of zooid cli, such as -tls-ca, -tls-cert and -profile.
 
 Each comes with what to do. -json prints them as one JSON object. -strict takes warnings
 for faults.
@@ -146,6 +150,15 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	flags.Usage = func() { fmt.Fprint(stderr, help) }
 	asJSON, strict, noDisk := flags.Bool("json", false, ""), flags.Bool("strict", false, ""), flags.Bool("no-disk", false,
 		"")
+	world := Here()
+	args, err := world.Reach.TakeAll(args)
+	if err == nil {
+		err = world.Reach.Check()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid doctor:", terminal.OneLine(err.Error()))
+		return 2
+	}
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
@@ -155,8 +168,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, help)
 		return 2
 	}
-	r := Examine(Here(), flags.Arg(0), *noDisk)
-	var err error
+	r := Examine(world, flags.Arg(0), *noDisk)
 	if *asJSON {
 		enc := json.NewEncoder(stdout)
 		enc.SetIndent("", "  ")
@@ -174,13 +186,21 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// counted says how many there are.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func (r *Report) print(w io.Writer) error {
 	state := "stopped"
 	if r.Running {
 		state = "running"
 	}
-	_, err := fmt.Fprintf(w, "%s (%s): %d faults, %d warnings in %d checks\n", r.Config, state, r.Faults, r.Warnings,
-		len(r.Checks))
+	_, err := fmt.Fprintf(w, "%s (%s): %s, %s in %d checks\n", r.Config, state, counted(r.Faults, "fault"),
+		counted(r.Warnings, "warning"), len(r.Checks))
 	if err == nil && r.Lineage != "" {
 		_, err = fmt.Fprintf(w, "its data is of lineage %s\n", r.Lineage)
 	}

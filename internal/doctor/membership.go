@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,9 +28,14 @@ func (e *examination) membership() {
 		}
 		of[lineage] = append(of[lineage], who)
 	}
-	if id, err := storage.ReadIdentity(storage.OS{}, e.cfg.Storage.DataDir, e.cfg.Storage.DataLogDir); err == nil {
+	id, err := storage.ReadIdentity(storage.OS{}, e.cfg.Storage.DataDir, e.cfg.Storage.DataLogDir)
+	if err == nil {
 		e.report.Lineage = fmt.Sprintf("%016x", id)
 		note(e.report.Lineage, "here")
+	}
+	if own := e.told[e.cfg.Quorum.MyID]; e.waits() && errors.Is(err, fs.ErrNotExist) {
+		e.fault(e.cfg.LetIn(), "this server belongs to no ensemble yet: at %s it says that it isn't serving, and its log says for whom it waits (waiting=)",
+			own.addr)
 	}
 	for _, id := range e.asked() {
 		if id != e.cfg.Quorum.MyID {
@@ -45,6 +52,13 @@ func (e *examination) membership() {
 	}
 	e.votes()
 	e.nobody()
+}
+
+// waits reports whether a server that doesn't serve answers where this one would, while none runs on the directories: a
+// server takes them once it knows whose data they are to hold.
+func (e *examination) waits() bool {
+	a, asked := e.told[e.cfg.Quorum.MyID]
+	return asked && !e.running && a.state() == refuses
 }
 
 // votes compares the votes that count with the server lines.

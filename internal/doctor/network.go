@@ -84,6 +84,8 @@ func (e *examination) ports() {
 		seen[text] = true
 		if !e.running {
 			switch err := e.world.Listen(addr); {
+			case errors.Is(err, syscall.EADDRINUSE) && e.waits():
+				// membership tells of the server that has it.
 			case errors.Is(err, syscall.EADDRINUSE):
 				e.fault("find who has it (ss -ltnp), and stop it or take another port", "%s is taken by another program", addr)
 			case errors.Is(err, syscall.EACCES):
@@ -126,13 +128,14 @@ type answers struct {
 }
 
 // ask queries all servers whose client port is known, at once: those with a plain port without TLS, the others
-// with the certificate that this server shows its clients.
+// with the certificate that the flags or the profile name, else the one that this server shows its clients.
 func (e *examination) ask() {
 	e.told = map[int64]answers{}
-	secure := &access.Access{
-		Secure: true, Keys: access.StoreOf(e.cfg.TLS.Keys), Trust: access.StoreOf(e.cfg.TLS.Trust),
-		AnyHost: !e.cfg.TLS.HostnameVerification,
-	}
+	byTLS := e.cfg.TLS.Keys.Location != "" || e.world.Reach.Secure()
+	secure := new(access.Access)
+	*secure = *e.world.Reach.Reach()
+	secure.Or(&e.cfg.TLS)
+	secure.AnyHost = secure.AnyHost || !e.cfg.TLS.HostnameVerification
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, m := range e.cfg.Quorum.Members.Servers {
@@ -140,7 +143,7 @@ func (e *examination) ask() {
 		if at.IsZero() && m.ID == e.cfg.Quorum.MyID && e.cfg.Client.Port > 0 {
 			at = e.cfg.Client
 		}
-		if at.IsZero() && e.cfg.TLS.Keys.Location != "" {
+		if at.IsZero() && byTLS {
 			if at, by = m.Secure, secure; at.IsZero() && m.ID == e.cfg.Quorum.MyID && e.cfg.Secure.Port > 0 {
 				at = e.cfg.Secure
 			}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zooid-project/zooid/internal/access"
+	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -43,6 +44,8 @@ type World struct {
 	Running func(dirs ...string) bool
 	Now     func() time.Time
 	UID     int
+	// Reach says with which certificates other servers are asked; what it doesn't say is the configuration's.
+	Reach cli.Access
 }
 
 // Space is what a file system has.

@@ -121,8 +121,12 @@ func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 		standing.Lineage, idList(standing.Voters), idList(standing.Named), idList(standing.Staged))
 	a.print("zk_zooid_lost_entry\t%d\nzk_zooid_drained\t%s\nzk_zooid_unheard_voters\t%s\n", standing.Lost,
 		idList(standing.Drained), idList(standing.Unheard))
-	a.print("zk_zooid_clients\t%s\nzk_zooid_secure_clients\t%s\n", addressList(standing.Clients),
-		addressList(standing.SecureClients))
+	a.print("%s", ClientLines(standing.Clients, standing.SecureClients))
+}
+
+// ClientLines returns the lines of mntr that say where servers take clients, without TLS and with it, by id.
+func ClientLines(plain, secure map[uint64]string) string {
+	return fmt.Sprintf("zk_zooid_clients\t%s\nzk_zooid_secure_clients\t%s\n", addressList(plain), addressList(secure))
 }
 
 // addressList formats addresses of servers as "1=zk1:2181,2=zk2:2181", and none as "none".

@@ -103,6 +103,9 @@ func sectionsOf(text string) (all []section) {
 	code := false
 	for line := range strings.Lines(text) {
 		code = code != strings.HasPrefix(line, "```")
+		if !code && strings.HasPrefix(line, "![") {
+			continue // a picture, which no terminal shows
+		}
 		marks := len(line) - len(strings.TrimLeft(line, "#"))
 		if len(all) == 0 || !code && marks > 0 && strings.HasPrefix(line[marks:], " ") {
 			all = append(all, section{level: max(marks, 1), title: strings.TrimSpace(line[marks:])})
@@ -131,9 +134,12 @@ func (p *page) find(words []string) string {
 	return text.String()
 }
 
+// hasAll reports whether a title has all words; "backup" is in "Back up".
 func hasAll(title string, words []string) bool {
+	title = strings.ToLower(title)
+	title += " " + strings.ReplaceAll(title, " ", "")
 	for _, w := range words {
-		if !strings.Contains(strings.ToLower(title), strings.ToLower(w)) {
+		if !strings.Contains(title, strings.ToLower(w)) {
 			return false
 		}
 	}

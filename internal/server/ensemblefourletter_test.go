@@ -33,7 +33,7 @@ func TestWordsByRole(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return ask(t, conn, name)
+			return askConn(t, conn, name)
 		}
 		mode := c.servers[id].Status().Mode
 		peerType := map[bool]string{false: "0", true: "1"}[mode == fourletter.ModeObserver]
@@ -84,7 +84,7 @@ func TestWordsOfAnEnsembleOfOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ask(t, conn, name)
+		return askConn(t, conn, name)
 	}
 	for name, want := range map[string]string{
 		"srvr": `(?m)^Mode: leader$`, "stat": `(?m)^Mode: leader$`, "mntr": "(?m)^zk_server_state\tleader$",

@@ -68,7 +68,7 @@ func wordOf(t *testing.T, addr, word string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	return ask(t, conn, word)
+	return askConn(t, conn, word)
 }
 
 // orphan starts an ensemble with the znode /a, written by a client of the server

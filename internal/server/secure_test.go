@@ -187,7 +187,7 @@ func TestUnified(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := ask(t, conn, "ruok"); got != "imok" {
+		if got := askConn(t, conn, "ruok"); got != "imok" {
 			t.Errorf("ruok over TLS on %s: %q", addr, got)
 		}
 	}
@@ -196,7 +196,7 @@ func TestUnified(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if got := ask(t, conn, "ruok"); got != "imok" {
+	if got := askConn(t, conn, "ruok"); got != "imok" {
 		t.Errorf("ruok over plain: %q", got)
 	}
 	if n := s.secure.plainLocal.Load(); n < 3 || s.secure.plainRemote.Load() != 0 {
@@ -204,8 +204,8 @@ func TestUnified(t *testing.T) {
 	}
 }
 
-// ask sends a four-letter word and reads the answer to its end.
-func ask(t *testing.T, conn net.Conn, word string) string {
+// askConn sends a four-letter word and reads the answer to its end.
+func askConn(t *testing.T, conn net.Conn, word string) string {
 	t.Helper()
 	conn.SetDeadline(time.Now().Add(patience))
 	if _, err := conn.Write([]byte(word)); err != nil {
@@ -245,7 +245,7 @@ func TestSecureWordIsForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, conn, "srvr"); !strings.Contains(got, "Mode: standalone") {
+	if got := askConn(t, conn, "srvr"); !strings.Contains(got, "Mode: standalone") {
 		t.Errorf("srvr: %q", got)
 	}
 	awaitCount(t, "no connection is left", func() int64 { return int64(s.connCount()) }, 0)

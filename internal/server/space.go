@@ -71,11 +71,15 @@ type spaceSeen struct {
 }
 
 // watchSpace follows the free space until the server stops. It looks more often when a second of
-// writes might fill the disk.
+// writes might fill the disk. It also keeps ask.ClientsFile.
 func (s *Server) watchSpace(seen spaceSeen) {
 	defer s.wg.Done()
+	s.dropClients()
+	defer s.dropClients()
+	clients := ""
 	for s.pause(max(seen.pause(), s.opt.spacePause)) {
 		seen = s.lookAtSpace(seen)
+		clients = s.keepClients(clients)
 	}
 }
 

@@ -48,6 +48,8 @@ func (o *Options) configuration(s *server, all []server) string {
 	default:
 		p("# Clients connect to the last port of this server's line below, without TLS.")
 	}
+	p("# Quotas that are set with -N and -B (zooid cli setquota) refuse what exceeds them.")
+	p("enforceQuota=true")
 	p("# Connections of one address, so that no client takes all.")
 	p("maxClientCnxns=60")
 	o.administration(p, s)

@@ -238,10 +238,8 @@ func (row *serverRow) monitor() {
 			row.staged = ids(value)
 		case "zk_zooid_unheard_voters":
 			row.unheard = ids(value)
-		case "zk_zooid_clients":
-			row.clients = addresses(value)
-		case "zk_zooid_secure_clients":
-			row.secureClients = addresses(value)
+		case "zk_zooid_clients", "zk_zooid_secure_clients":
+			row.told(line)
 		case "zk_zooid_lost_entry":
 			lost = number(value) > 0
 		case "zk_synced_followers":
@@ -256,6 +254,18 @@ func (row *serverRow) monitor() {
 	}
 	if global >= 0 {
 		row.Sessions = global + local
+	}
+}
+
+// told notes where servers take clients, from lines of mntr.
+func (row *serverRow) told(text string) {
+	for line := range strings.Lines(text) {
+		switch key, value, _ := strings.Cut(strings.TrimSpace(line), "\t"); key {
+		case "zk_zooid_clients":
+			row.clients = addresses(value)
+		case "zk_zooid_secure_clients":
+			row.secureClients = addresses(value)
+		}
 	}
 }
 
@@ -323,10 +333,11 @@ func (r *resources) trouble() (now, soon string) {
 	case r.diskLevel == 1:
 		soon = fmt.Sprintf("its disk fills up, %s are free: make room before it refuses writes", bytesText(r.diskFree))
 	case r.diskLevel == 2 && r.diskFree > diskRefuse:
-		all = append(all, "its file system has no inodes or no quota left: it refuses writes until there is room")
+		all = append(all, "its file system has no inodes or no quota left: it refuses writes until there is room (zooid docs operations full)")
 	case r.diskLevel == 2:
 		all = append(all,
-			fmt.Sprintf("its disk is nearly full, %s are free: it refuses writes until there is room", bytesText(r.diskFree)))
+			fmt.Sprintf("its disk is nearly full, %s are free: it refuses writes until there is room (zooid docs operations full)",
+				bytesText(r.diskFree)))
 	}
 	if r.memoryLimit > 0 {
 		switch share := r.memoryUsed / max(r.memoryLimit/100, 1); {

@@ -84,7 +84,7 @@ func TestStatusByMembership(t *testing.T) {
 				}
 				rows = append(rows, row)
 			}
-			o, code := look(rows, time.Millisecond)
+			o, code := look(rows, nil, time.Millisecond)
 			var b strings.Builder
 			if err := o.printTable(&b, false); err != nil || code != c.code {
 				t.Errorf("code %d, %v; want %d\n%s", code, err, c.code, b.String())
@@ -125,7 +125,7 @@ func TestLearnsAddresses(t *testing.T) {
 		if host != "127.0.0.1" {
 			rows[0].Address = net.JoinHostPort("localhost.", port)
 		}
-		o, _ := look(rows, time.Millisecond)
+		o, _ := look(rows, nil, time.Millisecond)
 		var b strings.Builder
 		if err := o.printTable(&b, false); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%s: %v, no %q in\n%s", host, err, want, b.String())

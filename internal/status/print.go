@@ -210,10 +210,10 @@ func (row *serverRow) cells() []string {
 	}
 }
 
-// version returns the server's version without the date of its build.
+// version returns the server's version without the date of its build, and without a revision that isn't known.
 func (row *serverRow) version() string {
 	version, _, _ := strings.Cut(row.Version, ", built on")
-	return version
+	return strings.TrimSuffix(version, "-unknown")
 }
 
 // bytesText formats a size in the largest unit in which it is at least 1.

@@ -30,3 +30,23 @@ func TestServersOfProfile(t *testing.T) {
 		}
 	}
 }
+
+// TestIsNew: a directory is new if it can be read and has nothing of a server's data.
+func TestIsNew(t *testing.T) {
+	dir := t.TempDir()
+	if !isNew(dir) || !isNew(filepath.Join(dir, "none")) {
+		t.Error("an empty directory, or none, isn't new")
+	}
+	for _, name := range []string{"myid", "admin.token", "IDENTITY", "1.log", "1.snap"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if want := name == "myid" || name == "admin.token"; isNew(dir) != want {
+			t.Errorf("with %s: new is %v", name, !want)
+		}
+	}
+	if isNew(filepath.Join(dir, "x\x00")) {
+		t.Error("a directory that can't be read is new")
+	}
+}

@@ -12,9 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -40,7 +43,8 @@ dirs for sessions and disk, which must be allowed by
 4lw.commands.whitelist=mntr,dirs in zoo.cfg.
 
 Of a server whose client port is not in the file, the others tell where it takes
-clients, if one of them can be asked and mntr is allowed. Of a file with clientPort
+clients: the one whose file is given, while it runs, by a file in its data directory,
+if status may read that; any by mntr, if that is allowed. Of a file with clientPort
 alone, every server is taken to have that port.
 
 Servers that take TLS alone are asked with the key and trust stores that the
@@ -113,7 +117,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		case strings.HasPrefix(a, "-D") && len(a) > 2:
 			defs = append(defs, a[2:])
 		case strings.HasPrefix(a, "-") || file != "":
-			fmt.Fprintf(stderr, "zooid status: unexpected argument %q\n\n%s", a, help)
+			fmt.Fprintf(stderr, "zooid status: unexpected argument %q\n", a)
+			fmt.Fprint(stderr, help)
 			return exitUnknown
 		default:
 			file = a
@@ -138,7 +143,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
 	for {
-		o, code := look(rows, lagPause)
+		o, code := look(rows, cfg, lagPause)
 		if err := o.print(stdout, asJSON, watch); err != nil {
 			fmt.Fprintln(stderr, "zooid status: print the result:", err)
 			return exitUnknown
@@ -315,8 +320,9 @@ func reachableHost(host, instead string) string {
 
 // look asks every server, asks those behind their leader once more after pause, and
 // judges.
-func look(rows []*serverRow, pause time.Duration) (*overview, int) {
+func look(rows []*serverRow, cfg *config.Config, pause time.Duration) (*overview, int) {
 	askAll(rows)
+	note := readClients(rows, cfg)
 	askAll(learnAddresses(rows))
 	if answered := slices.DeleteFunc(slices.Clone(rows),
 		func(r *serverRow) bool { return r.Role == "" }); len(answered) > 1 && leading(rows) == nil {
@@ -332,8 +338,77 @@ func look(rows []*serverRow, pause time.Duration) (*overview, int) {
 		}
 	}
 	o := &overview{Servers: rows}
+	if note != "" && slices.ContainsFunc(rows, func(r *serverRow) bool { return r.State == stateNoAddress }) {
+		o.Hints = append(o.Hints, note)
+	}
+	if hint := joinsNone(rows, cfg); hint != "" {
+		o.Hints = append(o.Hints, hint)
+	}
 	code := o.judge(len(rows) == 1 && (rows[0].Role == "standalone" || rows[0].voters <= 1))
 	return o, code
+}
+
+// clientsBytesMax bounds the file in which a server keeps where the others take clients.
+const clientsBytesMax = 64 << 10
+
+// readClients takes where the servers take clients from the data directory of cfg, for the row of the server that runs
+// on it, unless that one has told it. That server answers, so what is in the file was told to it: a start and a stop
+// remove the file. note says why the file can't be read.
+func readClients(rows []*serverRow, cfg *config.Config) (note string) {
+	if cfg == nil || !cfg.Quorum.Distributed {
+		return ""
+	}
+	i := slices.IndexFunc(rows, func(r *serverRow) bool { return r.ID == cfg.Quorum.MyID })
+	if i < 0 || rows[i].Role == "" || rows[i].clients != nil || rows[i].secureClients != nil {
+		return ""
+	}
+	file := filepath.Join(cfg.Storage.DataDir, ask.ClientsFile)
+	f, err := os.Open(file)
+	if err == nil {
+		defer f.Close()
+		var text []byte
+		if text, err = io.ReadAll(io.LimitReader(f, clientsBytesMax)); err == nil {
+			rows[i].told(string(text))
+			return ""
+		}
+	}
+	return fmt.Sprintf("where the other servers take clients is in %s: run this as the server's user, or set 4lw.commands.whitelist=mntr,dirs (%v)",
+		file, withoutPath(err))
+}
+
+// joinsNone says what to do if the server of cfg answers, doesn't serve, and its directories hold nothing: it belongs
+// to no ensemble yet.
+func joinsNone(rows []*serverRow, cfg *config.Config) string {
+	if cfg == nil || !cfg.Quorum.Distributed {
+		return ""
+	}
+	i := slices.IndexFunc(rows, func(r *serverRow) bool { return r.ID == cfg.Quorum.MyID && r.State == stateIdle })
+	if i < 0 {
+		return ""
+	}
+	if !isNew(cfg.Storage.DataDir) || !isNew(cfg.Storage.DataLogDir) {
+		return ""
+	}
+	return fmt.Sprintf("%s belongs to no ensemble yet, and its log says for whom it waits (waiting=); %s",
+		rows[i].name(), cfg.LetIn())
+}
+
+// isNew reports whether a data directory can be read and has nothing of a server's data (package storage, which this
+// one can't use on all systems), or isn't there.
+func isNew(dir string) bool {
+	list, err := os.ReadDir(dir)
+	return (err == nil || errors.Is(err, fs.ErrNotExist)) && !slices.ContainsFunc(list, func(f fs.DirEntry) bool {
+		name := f.Name()
+		return name == "IDENTITY" || strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".snap")
+	})
+}
+
+// withoutPath removes the path from an error, as it is printed beside it.
+func withoutPath(err error) error {
+	if bad, ok := errors.AsType[*fs.PathError](err); ok {
+		return bad.Err
+	}
+	return err
 }
 
 // learnAddresses takes the addresses of servers that couldn't be asked from those that could, and returns the servers
@@ -471,7 +546,7 @@ func (o *overview) judge(alone bool) int {
 	if alone {
 		quorum = o.Servers[0].State == stateOK
 	}
-	o.Hints = whitelistHints(o.Servers)
+	o.Hints = append(o.Hints, whitelistHints(o.Servers)...)
 	if guests != "" {
 		o.Hints = append(o.Hints, guests)
 	}
@@ -481,6 +556,9 @@ func (o *overview) judge(alone bool) int {
 		}
 	}
 	o.Hints = append(o.Hints, o.votersNotAsked()...)
+	if slices.ContainsFunc(o.Servers, func(r *serverRow) bool { return strings.HasPrefix(r.State, "no answer: ") }) {
+		o.Hints = append(o.Hints, "start what doesn't run; on its machine, zooid doctor and its zoo.cfg say what keeps it from running")
+	}
 	told := lead == nil || lead.voters > 0
 	o.Summary = summary(lead, alone, told, serving, voters)
 	slices.SortStableFunc(o.Servers, func(a, b *serverRow) int { return cmp.Compare(a.rank(), b.rank()) })
@@ -599,8 +677,10 @@ func unaskedVoters(rows []*serverRow) (n int) {
 // told says that the leader has told which servers vote.
 func summary(lead *serverRow, alone, told bool, serving, voters int) string {
 	switch {
-	case alone:
+	case alone && serving > 0:
 		return "one server"
+	case alone:
+		return "one server, which doesn't serve"
 	case lead == nil:
 		return "no server says that it leads"
 	}

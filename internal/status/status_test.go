@@ -122,7 +122,7 @@ func TestStatusVerdict(t *testing.T) {
 				}
 				rows = append(rows, row)
 			}
-			o, code := look(rows, time.Millisecond)
+			o, code := look(rows, nil, time.Millisecond)
 			var b strings.Builder
 			if err := o.printTable(&b, false); err != nil || code != c.code {
 				t.Errorf("code %d, %v; want %d", code, err, c.code)
@@ -164,7 +164,7 @@ func TestStatusOfGuest(t *testing.T) {
 			}
 			rows = append(rows, &serverRow{ID: int64(i + 1), Voter: true, Address: answering(t, words)})
 		}
-		o, code := look(rows, time.Millisecond)
+		o, code := look(rows, nil, time.Millisecond)
 		if code != c.code || !strings.HasSuffix(o.Summary, c.want) ||
 			!strings.Contains(strings.Join(o.Hints, "\n"), "4 voters are named here, and the leader counts 3") {
 			t.Errorf("%s of %q in step: code %d, %s, %q", c.synced, c.modes, code, o.Summary, o.Hints)
@@ -226,7 +226,7 @@ func TestStatusOfAddresses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, code := look(rows, time.Millisecond)
+		o, code := look(rows, nil, time.Millisecond)
 		var b strings.Builder
 		if err := o.printTable(&b, false); err != nil || code != c.code || !strings.HasPrefix(b.String(), c.want) {
 			t.Errorf("code %d, %v; want %d and %q\n%s", code, err, c.code, c.want, b.String())
@@ -430,7 +430,7 @@ func TestStatusNamesShortResources(t *testing.T) {
 					map[string]string{"srvr": srvr(mode, 7<<32|20), "mntr": mntr, "dirs": "datadir_size: 1\nlogdir_size: 1\n"})
 				rows = append(rows, &serverRow{ID: int64(i + 1), Voter: true, Address: address})
 			}
-			o, code := look(rows, time.Millisecond)
+			o, code := look(rows, nil, time.Millisecond)
 			var b strings.Builder
 			if err := o.printTable(&b, false); err != nil || code != c.code || !strings.Contains(b.String(), c.want) {
 				t.Errorf("code %d, %v; want %d and %q in\n%s", code, err, c.code, c.want, b.String())

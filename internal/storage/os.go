@@ -103,7 +103,7 @@ func (OS) Lock(dir string) (io.Closer, error) {
 	}
 	if err := flock(d); err != nil {
 		d.Close()
-		return nil, fmt.Errorf("lock %s: another process holds this data directory: %w", dir, err)
+		return nil, fmt.Errorf("lock %s: another process holds this data directory (is the server running?): %w", dir, err)
 	}
 	return dirLock{d}, nil
 }

@@ -2,7 +2,10 @@
 
 package terminal
 
-import "os"
+import (
+	"io"
+	"os"
+)
 
 // Is reports whether w is a terminal, or another character device.
 func Is(w any) bool { return Columns(w) >= 0 }
@@ -10,6 +13,9 @@ func Is(w any) bool { return Columns(w) >= 0 }
 // Columns returns the width of a terminal: always 0 here, for unknown, and -1 if w is
 // not a terminal.
 func Columns(w any) int {
+	if around, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		w = around.Unwrap()
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return -1

@@ -3,6 +3,7 @@
 package terminal
 
 import (
+	"io"
 	"os"
 	"syscall"
 
@@ -14,6 +15,9 @@ func Is(w any) bool { return Columns(w) >= 0 }
 
 // Columns returns the width of a terminal, 0 if it is unknown, -1 if w is not a terminal.
 func Columns(w any) int {
+	if around, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		w = around.Unwrap()
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return -1

@@ -178,6 +178,7 @@ const (
 	Yellow  Colour = "33"
 	Blue    Colour = "1;34"
 	Magenta Colour = "35"
+	Bold    Colour = "1"
 )
 
 // Begin returns the sequence that starts the colour on a terminal.

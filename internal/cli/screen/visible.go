@@ -44,7 +44,9 @@ func (o *Output) keepColours(text string) string {
 		b.WriteString(terminal.Visible(text[:at]))
 		text = text[at:]
 		n := 0
-		for _, code := range []string{ColourEnd, Red.Begin(), Green.Begin(), Yellow.Begin(), Blue.Begin(), Magenta.Begin()} {
+		for _, code := range []string{
+			ColourEnd, Red.Begin(), Green.Begin(), Yellow.Begin(), Blue.Begin(), Magenta.Begin(), Bold.Begin(),
+		} {
 			if strings.HasPrefix(text, code) {
 				n = len(code)
 			}

@@ -46,7 +46,7 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 				return g, nil
 			}
 		}
-		return g, fmt.Errorf("%w: if this goes on, it knows the ensemble's secret and this server doesn't: set quorum.secretFile here, or let this server in by 'zooid allow-join %d' on that one",
+		return g, fmt.Errorf("%w: if this goes on, it knows the ensemble's secret and this server doesn't: set quorum.secretFile here, or let this server in by 'zooid allow-join %d zoo.cfg ADDRESS' on that one, with its zoo.cfg and the address of this server's peer port (zooid status tells it here)",
 			err, t.id)
 	}
 	if !errors.Is(err, errOlder) || h.kind == connMeet || h.kind == connGuest || !t.mayBeBare(t.secure.Client != nil) {
