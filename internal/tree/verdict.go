@@ -10,8 +10,10 @@ const verdictsKept = 64
 // operations on znodes with one ACL of 256 entries. The ACLs must not change meanwhile: a multi frees
 // none before it ends.
 type verdicts struct {
-	known    [verdictsKept]verdict
-	compared uint64 // 1 for each verdict that wasn't known, and for each identity that was looked up for it
+	known [verdictsKept]verdict
+	// compared counts 1 for each verdict that wasn't known, for each identity that was looked up for it, and for each
+	// call of a rule that it may have taken.
+	compared uint64
 }
 
 type verdict struct {
@@ -33,8 +35,9 @@ func (t *Tree) forgetVerdicts() {
 func (v *verdicts) of(t *Tree, acl uint32, want jute.Perm, ids []jute.ID) bool {
 	k := &v.known[(acl*5+uint32(want))%verdictsKept] // 5 permissions
 	if !k.known || k.acl != acl || k.want != want {
-		v.compared += 1 + uint64(len(ids))
-		*k = verdict{acl, want, true, t.acls.entries[acl].permit(want, ids)}
+		e := &t.acls.entries[acl]
+		v.compared += 1 + uint64(len(ids)) + uint64(t.settings.Rules.Calls(e.list, ids))
+		*k = verdict{acl, want, true, e.permit(want, ids, t.settings.Rules)}
 	}
 	return k.yes
 }
