@@ -38,6 +38,7 @@ type View struct {
 
 	FeatureLevel      uint32 // in force
 	FeatureLevelKnown uint32 // the highest that this server knows
+	RulesWaiting      int    // schemes whose rule isn't in force as this server, or on a leader a member, has it
 	Members           string // the membership, as /zookeeper/config has it
 	MembersVersion    int64
 
@@ -98,6 +99,7 @@ func (r *Replica) View() View {
 		Clients: len(r.clients), Connecting: r.connecting, Watches: watches,
 	}
 	v.Members, v.MembersVersion = r.tree.Members()
+	v.RulesWaiting = r.unmet.count
 	r.mu.RUnlock()
 	v.FeatureLevel, v.FeatureLevelKnown = r.Levels()
 	v.Received, v.Sent, v.AuthFailed = r.stats.received.Load(), r.stats.sent.Load(), r.stats.authFailed.Load()

@@ -73,6 +73,9 @@ func DefaultSettings() Settings {
 	return Settings{Schemes: auth.NewSchemes("digest", "ip"), FeatureLevel: 1}
 }
 
+// TakesRules reports whether Rules may be in force at the settings' feature level.
+func (s *Settings) TakesRules() bool { return s.FeatureLevel >= levelRules }
+
 // Append appends the body of an OpSettings request.
 func (s *Settings) Append(b []byte) []byte {
 	for _, v := range []bool{s.ExtendedTypes, s.Emulate353, s.EnforceQuota, s.SkipACL, s.ReconfigEnabled} {
@@ -83,7 +86,7 @@ func (s *Settings) Append(b []byte) []byte {
 		b = jute.AppendString(b, name)
 	}
 	b = jute.AppendInt(b, s.FeatureLevel)
-	if s.FeatureLevel >= levelRules {
+	if s.TakesRules() {
 		b = s.Rules.Append(b)
 	}
 	return b
@@ -106,7 +109,7 @@ func (s *Settings) Decode(d *jute.Decoder) error {
 	switch {
 	case s.FeatureLevel < 1:
 		return fmt.Errorf("decode settings: feature level %d; the lowest is 1", s.FeatureLevel)
-	case s.FeatureLevel < levelRules || s.FeatureLevel > FeatureLevelMax: // what follows is of a newer version
+	case !s.TakesRules() || s.FeatureLevel > FeatureLevelMax: // what follows is of a newer version
 		s.Rules = nil
 		return nil
 	}
@@ -137,7 +140,7 @@ func (t *Tree) Settings() Settings { return t.settings }
 // set puts settings in force. From level 2 on the level never decreases: a former leader's entry
 // may arrive late.
 func (t *Tree) set(s Settings) {
-	if s.FeatureLevel < levelRules {
+	if !s.TakesRules() {
 		s.Rules = t.settings.Rules // such a late entry doesn't know of rules
 	}
 	if t.settings.FeatureLevel >= 2 {
