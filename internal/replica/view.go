@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/busiest"
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -36,10 +37,11 @@ type View struct {
 	Keyed         bool  // the secret of the tree's hashes is in the log
 	SinceSnapshot int64 // requests applied since the last snapshot
 
-	FeatureLevel      uint32 // in force
-	FeatureLevelKnown uint32 // the highest that this server knows
-	RulesWaiting      int    // schemes whose rule isn't in force as this server, or on a leader a member, has it
-	Members           string // the membership, as /zookeeper/config has it
+	FeatureLevel      uint32     // in force
+	FeatureLevelKnown uint32     // the highest that this server knows
+	Rules             auth.Rules // in force
+	RulesWaiting      int        // schemes whose rule isn't in force as this server, or on a leader a member, has it
+	Members           string     // the membership, as /zookeeper/config has it
 	MembersVersion    int64
 
 	GlobalSessions int
@@ -99,7 +101,7 @@ func (r *Replica) View() View {
 		Clients: len(r.clients), Connecting: r.connecting, Watches: watches,
 	}
 	v.Members, v.MembersVersion = r.tree.Members()
-	v.RulesWaiting = r.unmet.count
+	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, r.unmet.count
 	r.mu.RUnlock()
 	v.FeatureLevel, v.FeatureLevelKnown = r.Levels()
 	v.Received, v.Sent, v.AuthFailed = r.stats.received.Load(), r.stats.sent.Load(), r.stats.authFailed.Load()
