@@ -55,7 +55,7 @@ var rules = map[string]Rule{Glob: glob}
 func RegisterRule(name string, r Rule) {
 	mu.Lock()
 	defer mu.Unlock()
-	if !isRuleName(name) || rules[name] != nil || r == nil {
+	if !IsRuleName(name) || rules[name] != nil || r == nil {
 		panic(fmt.Sprintf("authprovider: RegisterRule(%q): the name is invalid or taken, or there is no rule", name))
 	}
 	rules[name] = r
@@ -68,8 +68,8 @@ func FindRule(name string) Rule {
 	return rules[name]
 }
 
-// isRuleName reports whether a rule may have a name.
-func isRuleName(name string) bool {
+// IsRuleName reports whether a rule may have that name.
+func IsRuleName(name string) bool {
 	const marks = "._-/"
 	return name != "" && len(name) <= RuleBytesMax && strings.Trim(name, marks) == name &&
 		!strings.ContainsFunc(name, func(r rune) bool {

@@ -56,7 +56,7 @@ func DecodeRules(d *jute.Decoder) (r Rules, err error) {
 			return nil, fmt.Errorf("decode the rules of schemes: %w", d.Err())
 		case len(r) == RulesMax:
 			return nil, fmt.Errorf("decode the rules of schemes: more than %d", RulesMax)
-		case !isProvided(next.Scheme) || next.Name == "" || len(next.Name) > authprovider.RuleBytesMax:
+		case !isProvided(next.Scheme) || !authprovider.IsRuleName(next.Name):
 			return nil, fmt.Errorf("decode the rules of schemes: %.40q has the rule %.80q", next.Scheme, next.Name)
 		case len(r) > 0 && r[len(r)-1].Scheme >= next.Scheme:
 			return nil, errors.New("decode the rules of schemes: they aren't sorted")

@@ -144,6 +144,7 @@ func TestRulesRecord(t *testing.T) {
 		"a scheme twice":    {{Scheme: "a", Name: "x"}, {Scheme: "a", Name: "y"}},
 		"a built-in scheme": {{Scheme: "digest", Name: "x"}},
 		"a scheme's ?":      {{Scheme: "a?", Name: "x"}},
+		"a name to show":    {{Scheme: "a", Name: "x\x1b[2J"}},
 		"no name":           {{Scheme: "a"}},
 		"a long name":       {{Scheme: "a", Name: strings.Repeat("r", authprovider.RuleBytesMax+1)}},
 		"no scheme":         {{Scheme: "", Name: "x"}},

@@ -1,6 +1,7 @@
 package fourletter
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -120,6 +121,7 @@ func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 	a.print("zk_zooid_lineage\t%016x\nzk_zooid_voters\t%s\nzk_zooid_named_voters\t%s\nzk_zooid_staged_voters\t%s\n",
 		standing.Lineage, idList(standing.Voters), idList(standing.Named), idList(standing.Staged))
 	a.print("zk_zooid_lost_entry\t%d\nzk_zooid_drained\t%s\n", standing.Lost, idList(standing.Drained))
+	a.print("zk_zooid_rules_waiting\t%s\n", cmp.Or(strings.Join(st.RulesWaiting, "; "), "none"))
 	a.print("zk_zooid_clients\t%s\nzk_zooid_secure_clients\t%s\n", addressList(standing.Clients),
 		addressList(standing.SecureClients))
 }

@@ -133,7 +133,7 @@ const unmetPatienceMs = 10_000
 type unmetRules struct {
 	since  int64 // now (ms), 0 if there are none
 	logged bool
-	count  int
+	list   []string // of waitingRules
 }
 
 // checkRules logs which rules have waited for long; mu is held for writing.
@@ -141,7 +141,7 @@ func (r *Replica) checkRules(now int64) {
 	inForce := r.tree.Settings().Rules
 	waiting := r.waitingRules(inForce)
 	u := &r.unmet
-	u.count = len(waiting)
+	u.list = waiting
 	switch {
 	case len(waiting) == 0 || r.leader.Leader == 0:
 		if u.logged && len(waiting) == 0 {

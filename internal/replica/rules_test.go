@@ -111,7 +111,7 @@ func TestRulesComeIntoForce(t *testing.T) {
 	}
 	s.r.Expire(20_000, 19_000)
 	s.r.Expire(20_000+unmetPatienceMs-1, 20_000)
-	if n := s.r.View().RulesWaiting; n != 1 || strings.Contains(log.String(), "same rule") {
+	if n := len(s.r.View().RulesWaiting); n != 1 || strings.Contains(log.String(), "same rule") {
 		t.Errorf("%d rules wait; logged:\n%s", n, log.String())
 	}
 	s.r.Expire(20_000+unmetPatienceMs, 20_000)
@@ -124,7 +124,7 @@ func TestRulesComeIntoForce(t *testing.T) {
 		t.Errorf("once all have announced it, %+v is proposed", got)
 	}
 	s.r.Expire(40_000+9*unmetPatienceMs, 20_000)
-	if n := s.r.View().RulesWaiting; n != 0 || !strings.Contains(log.String(), "all members have the same rules for") {
+	if n := len(s.r.View().RulesWaiting); n != 0 || !strings.Contains(log.String(), "all members have the same rules for") {
 		t.Errorf("%d rules wait; logged:\n%s", n, log.String())
 	}
 	for _, later := range [][]string{{"team=glob", "team=glob"}, {"?", "?"}, {"team=glob", ""}} {

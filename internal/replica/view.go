@@ -37,12 +37,15 @@ type View struct {
 	Keyed         bool  // the secret of the tree's hashes is in the log
 	SinceSnapshot int64 // requests applied since the last snapshot
 
-	FeatureLevel      uint32     // in force
-	FeatureLevelKnown uint32     // the highest that this server knows
-	Rules             auth.Rules // in force
-	RulesWaiting      int        // schemes whose rule isn't in force as this server, or on a leader a member, has it
-	Members           string     // the membership, as /zookeeper/config has it
+	FeatureLevel      uint32 // in force
+	FeatureLevelKnown uint32 // the highest that this server knows
+	Members           string // the membership, as /zookeeper/config has it
 	MembersVersion    int64
+
+	Rules auth.Rules // in force
+	// RulesWaiting says, for each scheme of which this server, or on a leader a member, has another rule than the one in
+	// force, who has which.
+	RulesWaiting []string
 
 	GlobalSessions int
 	// LocalSessions counts the sessions that began here and are not global, and those of read-only
@@ -101,7 +104,7 @@ func (r *Replica) View() View {
 		Clients: len(r.clients), Connecting: r.connecting, Watches: watches,
 	}
 	v.Members, v.MembersVersion = r.tree.Members()
-	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, r.unmet.count
+	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, slices.Clone(r.unmet.list)
 	r.mu.RUnlock()
 	v.FeatureLevel, v.FeatureLevelKnown = r.Levels()
 	v.Received, v.Sent, v.AuthFailed = r.stats.received.Load(), r.stats.sent.Load(), r.stats.authFailed.Load()
