@@ -40,9 +40,13 @@ const (
 )
 
 // Glob is the name of a rule that comes with every server. A "*" in an ACL entry stands for any text,
-// also none, and everything else for itself: "team-*" admits "team-red". A provider with this rule
-// must not prove identities with "*" in their ids: they would be patterns in an entry that replaces "auth".
+// also none, and everything else for itself: "team-*" admits "team-red". An entry with more than
+// GlobStarsMax of them admits nobody, and the provider should refuse it. A provider with this rule must not
+// prove identities with "*" in their ids: they would be patterns in an entry that replaces "auth".
 const Glob = "glob"
+
+// GlobStarsMax is how many "*" an entry may have, which bounds the time of the rule Glob.
+const GlobStarsMax = 4
 
 // rules are the rules by name.
 var rules = map[string]Rule{Glob: glob}
@@ -80,6 +84,9 @@ func IsRuleName(name string) bool {
 // glob is the rule Glob. Each text between two stars is taken at its first place, so no part of id is
 // looked at again: the time grows with the length of id.
 func glob(id, entry string) bool {
+	if strings.Count(entry, "*") > GlobStarsMax {
+		return false
+	}
 	first, rest, starred := strings.Cut(entry, "*")
 	if !starred {
 		return id == entry

@@ -20,14 +20,15 @@ type Budget struct {
 	Exceeded bool // a list was refused because it exceeded the budget
 }
 
-// ruled reports whether an entry may stand beside ruled others in a list: its scheme matches by equality,
-// or they are few and its id is one that a rule may be asked about. It counts the entry.
+// ruled counts an entry whose scheme has a rule, and reports whether the list may have it: there are few of
+// them, and its id is one that the rule may be asked about. It is true for all other entries.
 func (b *Budget) ruled(id *jute.ID, ruled *int) bool {
 	if len(b.Rules) == 0 || b.Rules.of(id.Scheme) == nil {
 		return true
 	}
 	*ruled++
-	return *ruled <= ruledEntriesMax && len(id.ID) <= authprovider.RuleIDBytesMax
+	b.Exceeded = b.Exceeded || *ruled > ruledEntriesMax || len(id.ID) > authprovider.RuleIDBytesMax
+	return !b.Exceeded
 }
 
 // takes reports whether an entry may have a scheme.

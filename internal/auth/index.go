@@ -97,8 +97,11 @@ func (x *Index) admits(id *jute.ID, want jute.Perm, rules Rules) bool {
 		return true
 	case id.Scheme == ip:
 		return x.holdsAddress(id.ID, want)
-	case len(rules) > 0 && len(x.ruled) > 0 && rules.of(strings.TrimSuffix(id.Scheme, unproved)) != nil:
-		return x.admitsByRule(id, want, rules)
+	}
+	if len(rules) > 0 && len(x.ruled) > 0 {
+		if s := rules.of(strings.TrimSuffix(id.Scheme, unproved)); s != nil {
+			return x.admitsByRule(id, want, s)
+		}
 	}
 	for at := x.place(id.ID); x.places[at] != 0; at = x.next(at) {
 		if n := x.places[at] - 1; x.perms[n]&want != 0 && matches(id, &x.acl[n].ID) {
@@ -108,10 +111,10 @@ func (x *Index) admits(id *jute.ID, want jute.Perm, rules Rules) bool {
 	return false
 }
 
-// admitsByRule is admits for an identity of a scheme that has a rule.
-func (x *Index) admitsByRule(id *jute.ID, want jute.Perm, rules Rules) bool {
+// admitsByRule is admits for an identity of a scheme that has a rule, s.
+func (x *Index) admitsByRule(id *jute.ID, want jute.Perm, s *SchemeRule) bool {
 	for _, n := range x.ruled {
-		if e := &x.acl[n]; e.Perms&want != 0 && rules.matches(id, &e.ID) {
+		if e := &x.acl[n]; e.Perms&want != 0 && e.ID.Scheme == s.Scheme && s.admits(id.ID, e.ID.ID) {
 			return true
 		}
 	}

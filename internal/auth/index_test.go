@@ -18,7 +18,9 @@ func TestIndex(t *testing.T) {
 	id := func() jute.ID {
 		return jute.ID{Scheme: schemes[rnd.IntN(len(schemes))], ID: texts[rnd.IntN(len(texts))]}
 	}
-	rules := Rules{{Scheme: "own", Name: "test", rule: func(id, entry string) bool { return id != "" && entry != "" && id[0] == entry[0] }}}
+	rules := Rules{{Scheme: "own", Name: "test", rule: func(id, entry string) bool {
+		return id != "" && entry != "" && id[0] == entry[0]
+	}}}
 	granted, byRule := 0, 0
 	for range 100_000 {
 		acl, ids := make([]jute.ACL, rnd.IntN(9)), make([]jute.ID, rnd.IntN(4))

@@ -112,10 +112,10 @@ func TestRuledBudget(t *testing.T) {
 		"one more for auth":               {auths, proved(ruledEntriesMax + 1), false},
 	} {
 		b := &Budget{Entries: 256, Expanded: 1 << 20, Provided: true, Rules: globbed(t)}
-		if _, ok := Fix(c.acl, c.ids, schemes, b); ok != c.want {
-			t.Errorf("%s: %v", what, ok)
+		if _, ok := Fix(c.acl, c.ids, schemes, b); ok != c.want || b.Exceeded == ok {
+			t.Errorf("%s: %v, a limit was exceeded: %v", what, ok, b.Exceeded)
 		}
-		b.Rules = nil
+		*b = Budget{Entries: 256, Expanded: 1 << 20, Provided: true}
 		if _, ok := Fix(c.acl, c.ids, schemes, b); !ok {
 			t.Errorf("%s is refused without a rule", what)
 		}

@@ -90,8 +90,11 @@ func (p *Provider) Close() { p.asks.close() }
 // Scheme returns the name of the scheme.
 func (p *Provider) Scheme() string { return p.o.Scheme }
 
-// IsValid reports whether an answer may contain id.
-func (p *Provider) IsValid(id string) bool { return isID(id) && len(id) <= idsBytesMax }
+// IsValid reports whether an answer may contain id, or it is a pattern that may match one.
+func (p *Provider) IsValid(id string) bool {
+	return isID(id) && len(id) <= idsBytesMax &&
+		(p.o.Matches != authprovider.Glob || strings.Count(id, "*") <= authprovider.GlobStarsMax)
+}
 
 // Rule returns the name of the rule by which ids match.
 func (p *Provider) Rule() string { return p.o.Matches }

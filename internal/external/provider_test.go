@@ -94,6 +94,9 @@ func TestPatternsAreNoIdentities(t *testing.T) {
 		if p.Rule() != rule || !p.IsValid("an*") {
 			t.Errorf("the rule %q, and it refuses patterns: %v", p.Rule(), !p.IsValid("an*"))
 		}
+		if most := strings.Repeat("*", authprovider.GlobStarsMax); !p.IsValid(most) || p.IsValid(most+"*") != (rule == "") {
+			t.Errorf("the rule %q, and the wrong number of stars is valid", rule)
+		}
 		for name, want := range map[string]bool{"ann": true, "an*": rule == ""} {
 			ids, err := handle(p, name+":secret", "10.0.0.1")
 			if want != (err == nil) || !want && (!errors.Is(err, authprovider.ErrUndecided) || len(ids.IDs) > 0) {

@@ -176,7 +176,8 @@ func (s *host) start() {
 	w.logger(s.id).Info("starts")
 	s.lives++
 	l := &life{
-		w: w, s: s, level: s.level, program: s.programNow(), newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
+		w: w, s: s, level: s.level, program: s.programNow(),
+		newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
 		peers: map[uint64]bool{}, bare: len(s.config) == 0, began: w.now,
 	}
 	s.life = l

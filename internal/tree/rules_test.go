@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,7 +117,8 @@ func TestRulesOfPolicies(t *testing.T) {
 	l.ids = []jute.ID{{Scheme: "super"}}
 	l.create("/zookeeper/policy", jute.WorldACL(jute.PermRead))
 	text := []byte("deny write below /p except team:abc\n")
-	if code := l.apply(jute.OpSetData, (&jute.SetDataRequest{Path: "/zookeeper/policy", Data: text, Version: -1}).Append(nil)); code != jute.OK {
+	set := jute.SetDataRequest{Path: "/zookeeper/policy", Data: text, Version: -1}
+	if code := l.apply(jute.OpSetData, set.Append(nil)); code != jute.OK {
 		t.Fatal(code)
 	}
 	l.create("/p", jute.WorldACL(jute.PermAll))
@@ -181,7 +183,8 @@ func TestPrograms(t *testing.T) {
 		both := replicas[0]
 		word := func() string { return string([]byte{byte('a' + rnd.IntN(3)), byte('a' + rnd.IntN(3))}) }
 		requests := []*Request{
-			ruledBy(levelRules, ""), {Op: jute.OpCreateSession, Session: 1, Cnx: 1, Body: jute.AppendBuffer(jute.AppendInt(nil, 1000), make([]byte, 16))},
+			ruledBy(levelRules, ""),
+			{Op: jute.OpCreateSession, Session: 1, Cnx: 1, Body: jute.AppendBuffer(jute.AppendInt(nil, 1000), make([]byte, 16))},
 		}
 		for n := range 200 {
 			q := &Request{Session: 1, Cnx: 1, Seq: int64(n + 1), Identities: []jute.ID{{Scheme: "team", ID: word()}}}
@@ -191,7 +194,8 @@ func TestPrograms(t *testing.T) {
 			case rnd.IntN(2) == 0:
 				q.Op, q.Body = jute.OpCreate, (&jute.CreateRequest{Path: path, ACL: team(word(), jute.PermAll)}).Append(nil)
 			default:
-				q.Op, q.Body = jute.OpSetACL, (&jute.SetACLRequest{Path: path, ACL: team(word(), jute.PermAll), Version: -1}).Append(nil)
+				set := jute.SetACLRequest{Path: path, ACL: team(word(), jute.PermAll), Version: -1}
+				q.Op, q.Body = jute.OpSetACL, set.Append(nil)
 			}
 			requests = append(requests, q)
 		}
@@ -232,6 +236,49 @@ func TestPrograms(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		if stopped[i] < 10 {
 			t.Errorf("replica %d stopped in %d of 40 runs", i, stopped[i])
+		}
+	}
+}
+
+// TestRuleCallsMax reaches the limit of what one multi may ask rules: the ACL beyond it admits nobody but a superuser,
+// alone it admits who it names, and an ACL that was asked before still does.
+func TestRuleCallsMax(t *testing.T) {
+	const entries, bearers = 16, 8
+	most := ruleCallsMax / (entries * bearers)
+	l := ruled(t, "first/1")
+	members := l.ids
+	for len(members) < bearers {
+		members = append(members, jute.ID{Scheme: "team", ID: fmt.Sprint("b", len(members))})
+	}
+	var sets []jute.MultiOp
+	for n := range most + 1 {
+		acl := team(fmt.Sprint("a", n), jute.PermWrite)
+		for len(acl) < entries {
+			acl = append(acl, team(fmt.Sprint("x", n, "-", len(acl)), jute.PermAll)...)
+		}
+		l.ids = []jute.ID{{Scheme: "super"}}
+		path := fmt.Sprint("/c", n)
+		if code := l.create(path, acl); code != jute.OK {
+			t.Fatal(code)
+		}
+		sets = append(sets, jute.MultiOp{Op: jute.OpSetData, Path: path, Version: -1})
+	}
+	again := append(slices.Clone(sets[:most]), sets[:most]...)
+	for what, c := range map[string]struct {
+		ops  []jute.MultiOp
+		ids  []jute.ID
+		want jute.Code
+	}{
+		"the most":        {sets[:most], members, jute.OK},
+		"each twice":      {again, members, jute.OK},
+		"one more":        {sets, members, jute.ErrNoAuth},
+		"that one":        {sets[most:], members, jute.OK},
+		"by a superuser":  {sets, append(slices.Clone(members), jute.ID{Scheme: "super"}), jute.OK},
+		"by others alone": {sets[:1], []jute.ID{{Scheme: "ip", ID: "10.0.0.1"}}, jute.ErrNoAuth},
+	} {
+		l.ids = c.ids
+		if code := l.apply(jute.OpMulti, jute.AppendMulti(nil, c.ops)); code != c.want {
+			t.Errorf("%s: %v, want %v", what, code, c.want)
 		}
 	}
 }

@@ -93,8 +93,8 @@ func TestMatchesOfJava(t *testing.T) {
 		get /but`)
 }
 
-// TestWithoutTheRule: a server of an ensemble with ACLs that match by a rule is started with a program that doesn't have
-// the rule. It stops and says why, its data is as good as before, and the others serve on.
+// TestWithoutTheRule: a server of an ensemble with ACLs that match by a rule is started with a program that doesn't
+// have the rule. It stops and says why, its data is as good as before, and the others serve on.
 func TestWithoutTheRule(t *testing.T) {
 	_, subject := programs(t)
 	if subject.zooid == "" {
@@ -146,8 +146,9 @@ func ruleInForce(t *testing.T, s *Server) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	acl := []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "team", ID: "*"}}}
 	for {
-		_, err := c.Create(ctx, "/probe-", nil, zk.ModePersistentSequential, []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "team", ID: "*"}}})
+		_, err := c.Create(ctx, "/probe-", nil, zk.ModePersistentSequential, acl)
 		if err == nil {
 			return
 		}

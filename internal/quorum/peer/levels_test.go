@@ -33,7 +33,8 @@ func TestAnnouncements(t *testing.T) {
 		if e.Level != 11-tr.level {
 			t.Errorf("server %d hears level %d of the other", tr.id, e.Level)
 		}
-		if e := next(t, tr); e.Kind != quorum.EventRules || e.From != 3-tr.id || string(e.Data) != fmt.Sprint("rules of ", e.From) {
+		if e := next(t, tr); e.Kind != quorum.EventRules || e.From != 3-tr.id ||
+			string(e.Data) != fmt.Sprint("rules of ", e.From) {
 			t.Errorf("server %d hears %+v, want the rules of the other", tr.id, e)
 		}
 	}
