@@ -136,21 +136,28 @@ func (r Rules) matches(id, want *jute.ID) bool {
 	return matches(id, want)
 }
 
+// Bearers returns how many of ids are of a scheme with a rule.
+func (r Rules) Bearers(ids []jute.ID) (n int) {
+	for i := range ids {
+		if r.of(strings.TrimSuffix(ids[i].Scheme, unproved)) != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Calls returns how often checking an ACL for the bearer of ids calls rules at most.
 func (r Rules) Calls(acl []jute.ACL, ids []jute.ID) (calls int) {
 	for i := range r {
-		entries, bearers := 0, 0
+		entries := 0
 		for j := range acl {
 			if acl[j].ID.Scheme == r[i].Scheme {
 				entries++
 			}
 		}
-		for j := range ids {
-			if strings.TrimSuffix(ids[j].Scheme, unproved) == r[i].Scheme {
-				bearers++
-			}
+		if entries > 0 {
+			calls += entries * r[i:i+1].Bearers(ids)
 		}
-		calls += entries * bearers
 	}
 	return calls
 }

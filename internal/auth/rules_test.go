@@ -219,7 +219,7 @@ func TestRulesAllocateNothing(t *testing.T) {
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if n := rules.Calls(acl, have); n != 4 {
-		t.Errorf("%d calls at most", n)
+	if n, bearers := rules.Calls(acl, have), rules.Bearers(have); n != 4 || bearers != 1 {
+		t.Errorf("%d calls at most, %d bearers", n, bearers)
 	}
 }

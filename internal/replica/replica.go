@@ -55,9 +55,10 @@ type Replica struct {
 	syncs      syncs
 	unanswered unanswered
 	overload   overload
-	correction atomic.Int64  // of the leader's clock, ms
-	level      atomic.Uint32 // feature level in force
-	lineage    atomic.Uint64 // see Lineage
+	correction atomic.Int64               // of the leader's clock, ms
+	level      atomic.Uint32              // feature level in force
+	lineage    atomic.Uint64              // see Lineage
+	rules      atomic.Pointer[auth.Rules] // in force; nil for none
 	// membersVersion is the version that Membership returns.
 	membersVersion atomic.Int64
 	letGoAt        atomic.Int64           // now (ns) when clients were last let go, 0 for never

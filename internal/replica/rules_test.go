@@ -126,6 +126,12 @@ func TestRulesComeIntoForce(t *testing.T) {
 		!got[0].Schemes.Has("team") {
 		t.Errorf("once all have announced it, %+v is proposed", got)
 	}
+	c := s.client(nil)
+	was := s.r.readWork(c, 10, 10)
+	c.Prove(&auth.Proof{IDs: []jute.ID{{Scheme: "team", ID: "ann"}, {Scheme: "digest", ID: "a:b"}}})
+	if got := s.r.readWork(c, 10, 10); got != was+readWorkIdentity+readWorkRuled {
+		t.Errorf("with an identity that a rule may be asked about, a read is work of %d, not %d", got, was)
+	}
 	s.r.Expire(40_000+9*unmetPatienceMs, 20_000)
 	if n := len(s.r.View().RulesWaiting); n != 0 || !strings.Contains(log.String(), "have the same rules for") {
 		t.Errorf("%d rules wait; logged:\n%s", n, log.String())
