@@ -36,7 +36,7 @@ var largePackages = map[string]int{
 	"internal/server":  5150,
 	"internal/sim":     8350,
 	"internal/storage": 6450,
-	"internal/tree":    7200,
+	"internal/tree":    7250,
 }
 
 var (
