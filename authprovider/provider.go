@@ -10,7 +10,7 @@
 //	getScheme             Provider.Scheme
 //	handleAuthentication  Provider.HandleAuthentication
 //	isValid               Provider.IsValid
-//	matches               the ids that HandleAuthentication returns, see below
+//	matches               the ids that HandleAuthentication returns, or a Rule, see below
 //	isAuthenticated       Provider.IsAuthenticated
 //
 // # Where decisions are made
@@ -21,7 +21,9 @@
 // answers travels with the client's requests. The other servers compare: an entry of an
 // ACL matches a client if its scheme and id are equal to those of one of the client's
 // identities. A provider whose ACL entries can match several clients returns every id that
-// matches the client, such as those of its groups.
+// matches the client, such as those of its groups. A provider that can't name them all, because its
+// ACL entries are patterns for instance, is a Matcher: it has a pure function by which every server
+// compares.
 //
 // All servers must have the same providers configured.
 package authprovider

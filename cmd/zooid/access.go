@@ -51,7 +51,7 @@ func authOptions(cfg *config.Config) (auth.Options, error) {
 	for _, e := range a.External {
 		p, err := external.New(external.Options{
 			Scheme: e.Scheme, Target: e.Target, Timeout: a.ExternalTimeout, Cache: a.ExternalCache,
-			Concurrency: a.ExternalConcurrency, CAFile: a.CAFile,
+			Concurrency: a.ExternalConcurrency, CAFile: a.CAFile, Matches: e.Matches,
 		})
 		if err != nil {
 			return o, runbook.Errorf("ZD-1228", "%w", err)

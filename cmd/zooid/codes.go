@@ -39,6 +39,8 @@ func codeOfKind(err error) string {
 		return "ZD-1112"
 	case is[*tree.NewerError](err):
 		return "ZD-1115"
+	case is[*tree.MissingRuleError](err):
+		return "ZD-3141"
 	case is[*server.DivergedAloneError](err):
 		return "ZD-3405"
 	case is[*server.FormerLifeError](err):

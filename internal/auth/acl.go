@@ -3,6 +3,7 @@ package auth
 import (
 	"strings"
 
+	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -11,19 +12,37 @@ type Budget struct {
 	Entries  int // of each list
 	Expanded int // encoded bytes of all entries that replace "auth" entries
 
+	Rules Rules // in force
+
 	// Provided says that an ACL may have the schemes of providers (package authprovider).
 	Provided bool
 
 	Exceeded bool // a list was refused because it exceeded the budget
 }
 
+// ruled counts an entry whose scheme has a rule, and reports whether the list may have it: there are few of
+// them, and its id is one that the rule may be asked about. It is true for all other entries.
+func (b *Budget) ruled(id *jute.ID, ruled *int) bool {
+	if len(b.Rules) == 0 || b.Rules.of(id.Scheme) == nil {
+		return true
+	}
+	*ruled++
+	b.Exceeded = b.Exceeded || *ruled > ruledEntriesMax || len(id.ID) > authprovider.RuleIDBytesMax
+	return !b.Exceeded
+}
+
 // takes reports whether an entry may have a scheme.
 func (b *Budget) takes(scheme string) bool { return b.Provided || !isProvided(scheme) }
 
-// Permits reports whether acl grants at least one of the permissions in want to the bearer of ids.
-// A nil or empty list grants everything, and so does any identity of the scheme "super". Permits
-// doesn't allocate.
+// Permits reports whether acl grants at least one of the permissions in want to the bearer of ids,
+// where no scheme has a rule. A nil or empty list grants everything, and so does any identity of the scheme
+// "super". Permits doesn't allocate.
 func Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
+	return Rules(nil).Permits(acl, want, ids)
+}
+
+// Permits is the function Permits where these rules are in force.
+func (r Rules) Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	if len(acl) == 0 {
 		return true
 	}
@@ -43,7 +62,7 @@ func Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 			continue
 		}
 		for j := range ids {
-			if matches(&ids[j], &acl[i].ID) {
+			if r.matches(&ids[j], &acl[i].ID) {
 				return true
 			}
 		}
@@ -64,6 +83,7 @@ func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL,
 		return acl, true
 	}
 	var fixed []jute.ACL
+	ruled := 0
 	for _, a := range unique(acl) {
 		switch {
 		case isAnyone(&a.ID):
@@ -72,6 +92,9 @@ func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL,
 			n := len(fixed)
 			for i := range ids {
 				if Authenticated(ids[i]) && b.takes(ids[i].Scheme) {
+					if !b.ruled(&ids[i], &ruled) {
+						return nil, false
+					}
 					fixed = append(fixed, jute.ACL{Perms: a.Perms, ID: ids[i]})
 					b.Expanded -= aclFixedSize + len(ids[i].Scheme) + len(ids[i].ID)
 				}
@@ -79,7 +102,7 @@ func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL,
 			if b.Exceeded = b.Expanded < 0; len(fixed) == n || b.Exceeded {
 				return nil, false
 			}
-		case schemes.Has(a.ID.Scheme) && b.takes(a.ID.Scheme) && validID(a.ID):
+		case schemes.Has(a.ID.Scheme) && b.takes(a.ID.Scheme) && validID(a.ID) && b.ruled(&a.ID, &ruled):
 			fixed = append(fixed, a)
 		default:
 			return nil, false

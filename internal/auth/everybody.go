@@ -39,7 +39,7 @@ func (a *audience) add(scheme, id string) bool {
 // PermitsNamed is Permits without the entries that admit everybody (see Registry.Judge), and false
 // for an empty list. It says whether somebody who set the ACL, or made the bearer a superuser, named
 // the bearer.
-func PermitsNamed(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
+func PermitsNamed(acl []jute.ACL, want jute.Perm, ids []jute.ID, rules Rules) bool {
 	var admitted audience
 	open := false // to so many addresses that an address says nothing
 	for i := range acl {
@@ -53,5 +53,5 @@ func PermitsNamed(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 			named = append(named, a)
 		}
 	}
-	return Permits(named, want, ids)
+	return rules.Permits(named, want, ids)
 }

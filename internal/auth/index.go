@@ -3,6 +3,7 @@ package auth
 import (
 	"hash/maphash"
 	"math/bits"
+	"strings"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -19,6 +20,7 @@ type Index struct {
 	places []uint32    // a hash table of the entries by id: 1 + the number of an entry, or 0
 	perms  []jute.Perm // by entry: those of all entries with the same identity, in the first of them
 	blocks []blockPerms
+	ruled  []uint32  // the entries of providers' schemes, which may have a rule: see Rules
 	anyone jute.Perm // of world:anyone
 	sasl   jute.Perm // of all entries of the scheme sasl
 }
@@ -47,6 +49,8 @@ func NewIndex(acl []jute.ACL) *Index {
 			continue
 		case e.ID.Scheme == sasl:
 			x.sasl |= e.Perms
+		case isProvided(e.ID.Scheme):
+			x.ruled = append(x.ruled, uint32(i))
 		}
 		at := x.place(e.ID.ID)
 		for x.places[at] != 0 && acl[x.places[at]-1].ID != e.ID {
@@ -61,10 +65,10 @@ func NewIndex(acl []jute.ACL) *Index {
 }
 
 // IndexSize returns the memory that an Index of an ACL with n entries takes, in bytes.
-func IndexSize(n int) int { return 4*(2<<bits.Len(uint(n))) + 4*n + indexBytes }
+func IndexSize(n int) int { return 4*(2<<bits.Len(uint(n))) + 8*n + indexBytes }
 
 // indexBytes is the size of an Index itself.
-const indexBytes = 128
+const indexBytes = 152
 
 func (x *Index) place(id string) int {
 	return int(maphash.String(indexSeed, id) & uint64(len(x.places)-1))
@@ -73,13 +77,13 @@ func (x *Index) place(id string) int {
 func (x *Index) next(at int) int { return (at + 1) & (len(x.places) - 1) }
 
 // Permits reports whether the ACL grants at least one of the permissions in want to the bearer of
-// ids, as the function Permits does.
-func (x *Index) Permits(want jute.Perm, ids []jute.ID) bool {
+// ids, as Rules.Permits does.
+func (x *Index) Permits(want jute.Perm, ids []jute.ID, rules Rules) bool {
 	if len(x.acl) == 0 || x.anyone&want != 0 {
 		return true
 	}
 	for i := range ids {
-		if x.admits(&ids[i], want) {
+		if x.admits(&ids[i], want, rules) {
 			return true
 		}
 	}
@@ -87,15 +91,30 @@ func (x *Index) Permits(want jute.Perm, ids []jute.ID) bool {
 }
 
 // admits reports whether one identity has one of the permissions in want.
-func (x *Index) admits(id *jute.ID, want jute.Perm) bool {
+func (x *Index) admits(id *jute.ID, want jute.Perm, rules Rules) bool {
 	switch {
 	case id.Scheme == super, id.Scheme == sasl && id.ID == super && x.sasl&want != 0:
 		return true
 	case id.Scheme == ip:
 		return x.holdsAddress(id.ID, want)
 	}
+	if len(rules) > 0 && len(x.ruled) > 0 {
+		if s := rules.of(strings.TrimSuffix(id.Scheme, unproved)); s != nil {
+			return x.admitsByRule(id, want, s)
+		}
+	}
 	for at := x.place(id.ID); x.places[at] != 0; at = x.next(at) {
 		if n := x.places[at] - 1; x.perms[n]&want != 0 && matches(id, &x.acl[n].ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// admitsByRule is admits for an identity of a scheme that has a rule, s.
+func (x *Index) admitsByRule(id *jute.ID, want jute.Perm, s *SchemeRule) bool {
+	for _, n := range x.ruled {
+		if e := &x.acl[n]; e.Perms&want != 0 && e.ID.Scheme == s.Scheme && s.admits(id.ID, e.ID.ID) {
 			return true
 		}
 	}

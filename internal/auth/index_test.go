@@ -18,7 +18,10 @@ func TestIndex(t *testing.T) {
 	id := func() jute.ID {
 		return jute.ID{Scheme: schemes[rnd.IntN(len(schemes))], ID: texts[rnd.IntN(len(texts))]}
 	}
-	granted := 0
+	rules := Rules{{Scheme: "own", Name: "test", rule: func(id, entry string) bool {
+		return id != "" && entry != "" && id[0] == entry[0]
+	}}}
+	granted, byRule := 0, 0
 	for range 100_000 {
 		acl, ids := make([]jute.ACL, rnd.IntN(9)), make([]jute.ID, rnd.IntN(4))
 		for i := range acl {
@@ -32,15 +35,23 @@ func TestIndex(t *testing.T) {
 		}
 		want := jute.Perm(1 << rnd.IntN(5))
 		ok := Permits(acl, want, ids)
-		if got := NewIndex(acl).Permits(want, ids); got != ok {
+		x := NewIndex(acl)
+		if got := x.Permits(want, ids, nil); got != ok {
 			t.Fatalf("%v grants %v to %v: %v, want %v", acl, want, ids, got, ok)
+		}
+		ruled := rules.Permits(acl, want, ids)
+		if got := x.Permits(want, ids, rules); got != ruled {
+			t.Fatalf("by a rule %v grants %v to %v: %v, want %v", acl, want, ids, got, ruled)
+		}
+		if ruled != ok {
+			byRule++
 		}
 		if ok && len(ids) > 0 {
 			granted++
 		}
 	}
-	if granted < 1000 {
-		t.Errorf("only %d were granted anything", granted)
+	if granted < 1000 || byRule < 100 {
+		t.Errorf("only %d were granted anything, %d by the rule alone", granted, byRule)
 	}
 }
 
@@ -82,7 +93,7 @@ func BenchmarkLargeACL(b *testing.B) {
 	x := NewIndex(acl)
 	b.Run("index", func(b *testing.B) {
 		for b.Loop() {
-			x.Permits(jute.PermRead, ids)
+			x.Permits(jute.PermRead, ids, nil)
 		}
 	})
 	b.Run("compare", func(b *testing.B) {

@@ -26,6 +26,9 @@ func (r *Registry) addProviders(schemes Schemes) (Schemes, error) {
 			return nil, fmt.Errorf("set up authentication (authProvider.N): two providers serve the scheme %s; remove one", name)
 		}
 		r.providers[name] = p
+		if err := r.addRule(p); err != nil {
+			return nil, err
+		}
 		schemes = append(schemes, name)
 	}
 	return NewSchemes(schemes...), nil
@@ -63,7 +66,14 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 		// A time in ns can't represent years after 2262, which nobody needs.
 		until = min(max(proved.Expires.Unix(), 1), math.MaxInt64/1_000_000_000) * 1e9
 	}
-	return prove(ids, now.grants(jute.ID{Scheme: provider.Scheme()}, until, all))
+	proof, err := prove(ids, now.grants(jute.ID{Scheme: provider.Scheme()}, until, all))
+	if err == nil {
+		err = r.checkRuled(provider.Scheme(), proof.IDs)
+	}
+	if err != nil {
+		return Proof{}, err
+	}
+	return proof, nil
 }
 
 // refusedMark replaces the first byte of the scheme of an ACL entry that a provider refuses. No

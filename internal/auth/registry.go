@@ -90,6 +90,7 @@ type Registry struct {
 	super     atomic.Pointer[superusers]
 	hash      func() hash.Hash
 	schemes   Schemes
+	rules     Rules
 	providers map[string]authprovider.Provider // by scheme
 }
 

@@ -205,8 +205,9 @@ type Auth struct {
 
 // External is a scheme whose credentials a program or an endpoint judges.
 type External struct {
-	Scheme string
-	Target string // exec:/path, or a URL
+	Scheme  string
+	Target  string // exec:/path, or a URL
+	Matches string // the rule by which the scheme's ids match (authprovider.FindRule); "" for equality
 }
 
 // Bearer says which tokens (JWT) are accepted, as sent by addauth bearer TOKEN.

@@ -31,9 +31,11 @@ func (l *loader) family(name string, s setting) bool {
 // make a super user.
 func (l *loader) familyRules() {
 	a := &l.c.Auth
+	defer l.matches()
 	for _, name := range slices.Sorted(maps.Keys(l.given)) {
 		value := l.given[name].value
 		switch {
+		case isMatches(name): // read when the schemes are known
 		case strings.HasPrefix(name, "authProvider."):
 			scheme, ok := schemes[value]
 			if strings.Contains(value, ":") {
@@ -63,7 +65,34 @@ func (l *loader) external(key, scheme, target string) {
 	} else if err := authprovider.CheckScheme(scheme); err != nil {
 		l.fail("ZD-1002", key, "%v", err)
 	} else {
-		l.c.Auth.External = append(l.c.Auth.External, External{scheme, target})
+		l.c.Auth.External = append(l.c.Auth.External, External{Scheme: scheme, Target: target})
+	}
+}
+
+// isMatches reports whether a key is authProvider.SCHEME.matches. No scheme has a dot in its name.
+func isMatches(name string) bool {
+	scheme, ok := strings.CutPrefix(name, "authProvider.")
+	return ok && strings.HasSuffix(scheme, ".matches")
+}
+
+// matches reads the rules by which the ids of external schemes match: authProvider.SCHEME.matches=glob.
+func (l *loader) matches() {
+	for _, name := range slices.Sorted(maps.Keys(l.given)) {
+		if !isMatches(name) {
+			continue
+		}
+		scheme := strings.TrimSuffix(strings.TrimPrefix(name, "authProvider."), ".matches")
+		at := slices.IndexFunc(l.c.Auth.External, func(e External) bool { return e.Scheme == scheme })
+		switch rule := l.given[name].value; {
+		case at < 0:
+			l.fail("ZD-1005", name, "no program or endpoint serves the scheme %s; add authProvider.%s=exec:/PROGRAM or https://URL. A provider that is compiled in names its rule itself",
+				printable(scheme), printable(scheme))
+		case authprovider.FindRule(rule) == nil:
+			l.fail("ZD-1002", name, "allowed: %s, or a rule that is compiled into this program (authprovider.RegisterRule)",
+				authprovider.Glob)
+		default:
+			l.c.Auth.External[at].Matches = rule
+		}
 	}
 }
 

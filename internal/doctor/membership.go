@@ -70,6 +70,12 @@ func (e *examination) votes() {
 				id, lost)
 		}
 	}
+	for _, id := range e.asked() {
+		if rules := e.told[id].mntr["zk_zooid_rules_waiting"]; rules != "" && rules != "none" {
+			e.warn("run the same program with the same authProvider lines on all servers, and start those that are down or remove them by reconfig; the leader knows what each has",
+				"ACLs of a scheme wait until all servers have the same rule for it (ZD-3140); server %d says %.500q", id, rules)
+		}
+	}
 	teller := e.teller()
 	if teller == nil {
 		own := e.told[e.cfg.Quorum.MyID].srvr

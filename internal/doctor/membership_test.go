@@ -47,6 +47,10 @@ func TestMembership(t *testing.T) {
 			tells(ours, "1,2,3", "1,2,3", "none") + "zk_zooid_lost_entry\t39\n", "", true,
 			"server 2 has acknowledged log entries up to 39 and doesn't have them", "recover -set-aside",
 		},
+		"rules": {
+			tells(ours, "1,2,3", "1,2,3", "none") + "zk_zooid_rules_waiting\tteam: here glob, server 3 no rule\n", "", false,
+			`server 2 says "team: here glob, server 3 no rule"`, "same authProvider lines",
+		},
 		"another lineage": {
 			tells("00000000000000bb", "1,2,3", "1,2,3", "none"), "", true,
 			"different lineages, which never mix: 00000000000000aa here; 00000000000000bb on server 2", "zooid recover -set-aside",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type Options struct {
 	Timeout     time.Duration // for an answer, and for waiting to ask
 	Cache       time.Duration // how long an answer that lets a client in is used again; 0 for never
 	Concurrency int           // concurrent questions
+	Matches     string        // the rule by which the scheme's ids match; "" for equality
 	CAFile      string        // PEM certificates of the authorities trusted for the endpoint; "" for the system's
 }
 
@@ -88,11 +90,19 @@ func (p *Provider) Close() { p.asks.close() }
 // Scheme returns the name of the scheme.
 func (p *Provider) Scheme() string { return p.o.Scheme }
 
-// IsValid reports whether an answer may contain id.
-func (p *Provider) IsValid(id string) bool { return isID(id) && len(id) <= idsBytesMax }
+// IsValid reports whether an answer may contain id, or it is a pattern that may match one.
+func (p *Provider) IsValid(id string) bool {
+	return isID(id) && len(id) <= idsBytesMax &&
+		(p.o.Matches != authprovider.Glob || strings.Count(id, "*") <= authprovider.GlobStarsMax)
+}
+
+// Rule returns the name of the rule by which ids match.
+func (p *Provider) Rule() string { return p.o.Matches }
 
 // IsAuthenticated returns true.
 func (p *Provider) IsAuthenticated() bool { return true }
+
+func hasStar(id string) bool { return strings.Contains(id, "*") }
 
 // HandleAuthentication asks the program or the endpoint.
 func (p *Provider) HandleAuthentication(r authprovider.Request) (authprovider.Identities, error) {
@@ -119,6 +129,10 @@ func (p *Provider) HandleAuthentication(r authprovider.Request) (authprovider.Id
 		return authprovider.Identities{}, fmt.Errorf("ask %.200q: %w: %w", p.o.Target, err, authprovider.ErrUndecided)
 	case a.Refused != nil:
 		return authprovider.Identities{}, a.refusal(&r)
+	case p.o.Matches == authprovider.Glob && slices.ContainsFunc(a.IDs, hasStar):
+		// In an ACL the id would be a pattern, and an entry of the scheme "auth" is replaced by it.
+		return authprovider.Identities{}, fmt.Errorf("ask %.200q: an id in the answer has a *, which stands for any text in ACLs: %w",
+			p.o.Target, authprovider.ErrUndecided)
 	}
 	now, ids := time.Now(), authprovider.Identities{IDs: a.IDs, Super: a.Super}
 	if a.Seconds != nil {

@@ -86,6 +86,26 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// TestPatternsAreNoIdentities: where * stands for any text in ACLs, nobody is let in under an id with one.
+func TestPatternsAreNoIdentities(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{"", authprovider.Glob} {
+		p, _ := programProvider(t, "honest", func(o *Options) { o.Matches = rule })
+		if p.Rule() != rule || !p.IsValid("an*") {
+			t.Errorf("the rule %q, and it refuses patterns: %v", p.Rule(), !p.IsValid("an*"))
+		}
+		if most := strings.Repeat("*", authprovider.GlobStarsMax); !p.IsValid(most) || p.IsValid(most+"*") != (rule == "") {
+			t.Errorf("the rule %q, and the wrong number of stars is valid", rule)
+		}
+		for name, want := range map[string]bool{"ann": true, "an*": rule == ""} {
+			ids, err := handle(p, name+":secret", "10.0.0.1")
+			if want != (err == nil) || !want && (!errors.Is(err, authprovider.ErrUndecided) || len(ids.IDs) > 0) {
+				t.Errorf("%s with the rule %q: %v, %v", name, rule, ids.IDs, err)
+			}
+		}
+	}
+}
+
 // TestHostileProgram: nobody is let in by a program that errs; it is killed, and asked again
 // with the next question.
 func TestHostileProgram(t *testing.T) {

@@ -1,6 +1,7 @@
 package fourletter
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -121,6 +122,7 @@ func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 		standing.Lineage, idList(standing.Voters), idList(standing.Named), idList(standing.Staged))
 	a.print("zk_zooid_lost_entry\t%d\nzk_zooid_drained\t%s\nzk_zooid_unheard_voters\t%s\n", standing.Lost,
 		idList(standing.Drained), idList(standing.Unheard))
+	a.print("zk_zooid_rules_waiting\t%s\n", cmp.Or(strings.Join(st.RulesWaiting, "; "), "none"))
 	a.print("%s", ClientLines(standing.Clients, standing.SecureClients))
 }
 

@@ -38,6 +38,7 @@ var helpTexts = map[string]string{
 	"connection_drop_probability":        "Share of new connections that are turned away to slow clients down; always 0 here.",
 	"connection_rejected":                "Client connections refused because there were too many, altogether or from their address.",
 	"connection_request_count":           "Connect requests of clients, for new sessions and for existing ones.",
+	"acl_rules_waiting":                  "Schemes whose rule for ids in ACLs isn't in force as this server, or on a leader a member, is configured.",
 	"connection_revalidate_count":        "Sessions taken up again on another connection.",
 	"dbinittime":                         "Ms that the start took to load snapshot and log.",
 	"disk_free_bytes":                    "Free bytes of the file system with the least, of those of the log and of the data.",

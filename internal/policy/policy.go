@@ -3,8 +3,8 @@
 // text and makes the decisions.
 //
 // Rules only take permissions away: what no deny rule forbids is up to the ACL. Rules don't apply
-// to superusers. A decision depends only on the text, the path, the permissions and the identities,
-// so all replicas decide alike.
+// to superusers. A decision depends only on the text, the path, the permissions, the identities and the
+// rules in force, so all replicas decide alike.
 package policy
 
 import (
@@ -42,6 +42,10 @@ type Default struct {
 
 // A Policy is a parsed policy. It never changes.
 type Policy struct {
+	// Rules are those by which identities match exceptions and roles, as they match ACLs. They are set
+	// before the first decision, or never.
+	Rules auth.Rules
+
 	roles    [][]jute.ACL // members, each with all permissions
 	rules    map[string][]*Rule
 	defaults map[string]*Default
@@ -152,14 +156,14 @@ type bearer struct {
 
 // excepted reports whether the bearer is an exception of a rule.
 func (b *bearer) excepted(p *Policy, r *Rule) bool {
-	if len(r.except) > 0 && auth.Permits(r.except, jute.PermAll, b.ids) {
+	if len(r.except) > 0 && p.Rules.Permits(r.except, jute.PermAll, b.ids) {
 		return true
 	}
 	for _, role := range r.roles {
 		word, bit := role/64, uint64(1)<<(role%64)
 		if b.known[word]&bit == 0 {
 			b.known[word] |= bit
-			if auth.Permits(p.roles[role], jute.PermAll, b.ids) {
+			if p.Rules.Permits(p.roles[role], jute.PermAll, b.ids) {
 				b.has[word] |= bit
 			}
 		}

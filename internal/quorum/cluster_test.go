@@ -70,7 +70,12 @@ type node struct {
 
 	level, inForce, supported uint32 // feature levels; 0 is 1
 
+	unfit bool // it can't go on from a snapshot
+
 	frames FrameKind // that it announces
+
+	rules     []byte // that it announces, unless they are nil
+	announced []Announcement
 
 	hung  bool  // its disk finishes no write
 	write *Task // an append that its disk has begun
@@ -215,6 +220,9 @@ func (c *cluster) greet(id uint64) {
 				if o := c.nodes[pair[1]]; o.level > LevelFirst || o.frames > 0 {
 					e := Event{Kind: EventLevel, From: pair[1], Level: max(o.level, LevelFirst), Frames: o.frames}
 					b.post(func() { b.loop.Handle(e) })
+				}
+				if rules := c.nodes[pair[1]].rules; rules != nil {
+					b.post(func() { b.loop.Handle(Event{Kind: EventRules, From: pair[1], Data: rules}) })
 				}
 				if note := c.nodes[pair[1]].note; note != nil && c.nodes[pair[1]].loop != nil {
 					b.post(func() { b.loop.Handle(Event{Kind: EventSkips, From: pair[1], Data: note}) })
@@ -378,6 +386,13 @@ func (b *node) DigestAt(index uint64) (uint64, bool) {
 func (b *node) Supported(level uint32) {
 	b.used("Supported")
 	b.supported = level
+}
+
+func (b *node) Rules() []byte { return b.rules }
+
+func (b *node) Announced(members []Announcement) {
+	b.used("Announced")
+	b.announced = members
 }
 
 func (b *node) Connected(to uint64) bool { return b.linked(to) }
@@ -626,6 +641,9 @@ func (b *node) Snapshot() Image {
 
 func (b *node) Load(_ storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
 	b.used("Load")
+	if b.unfit {
+		return nil, fmt.Errorf("%w", &UnfitError{errOdd})
+	}
 	var numbers []uint64
 	err = snap.Load(func(chunk []byte) ([]byte, error) {
 		if len(chunk)%8 != 0 {

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -94,9 +95,13 @@ func (l *Loop) examine(
 }
 
 // refuseSnapshot logs that a snapshot can't be used, at most once in refusedTicks. If this
-// server's own disk is the cause, it stops the server instead.
+// server's own disk or program is the cause, it stops the server instead.
 func (l *Loop) refuseSnapshot(e Event, err error) {
 	if l.failed = l.disk.Err(); l.failed != nil {
+		return
+	}
+	if unfit := (*UnfitError)(nil); errors.As(err, &unfit) {
+		l.failed = err
 		return
 	}
 	if l.ticks >= l.refusedUntil {

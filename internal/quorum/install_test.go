@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -69,5 +70,27 @@ func TestSnapshotsThatCantBeUsed(t *testing.T) {
 			c.step(30)
 			c.agreed(21)
 		})
+	}
+}
+
+// TestUnfitForASnapshot: a server whose program can't go on from a snapshot that is in order stops.
+func TestUnfitForASnapshot(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	behind := c.nodes[lead.id%3+1]
+	c.crash(behind.id)
+	for _, id := range c.ids {
+		c.nodes[id].snapshot = 1
+	}
+	for i := range uint64(20) {
+		lead.mine, lead.waiting = []uint64{i + 1}, slices.Repeat([]uint64{i + 1}, 2000)
+		c.step(1)
+	}
+	behind.unfit, behind.mayFail = true, true
+	c.restart(behind.id)
+	c.step(30)
+	if unfit := (*UnfitError)(nil); !errors.As(behind.failed, &unfit) || len(behind.applied) > 0 {
+		t.Errorf("it goes on: %v, %d applied", behind.failed, len(behind.applied))
 	}
 }

@@ -1,10 +1,6 @@
 package quorum
 
-import (
-	"slices"
-
-	pb "go.etcd.io/raft/v3/raftpb"
-)
+import pb "go.etcd.io/raft/v3/raftpb"
 
 // Feature levels let servers of different versions run together. What the log may
 // hold, and what applying it computes, depends on the level in force, which is part
@@ -37,6 +33,7 @@ type levels struct {
 	founded  uint32               // the founders' level, if this server has just founded the group with them
 	known    map[uint64]uint32    // announced on the present connection
 	frames   map[uint64]FrameKind // announced with it: the highest kind of frame that the peer knows
+	rules    map[uint64][]byte    // announced on the present connection (rules.go)
 	outdated map[uint64]int       // checks in a row at which a connected member's level was too low
 }
 
@@ -57,6 +54,7 @@ func (v *levels) tick(l *Loop) {
 	v.inForce, _ = l.o.State.Levels()
 	if l.ticks%levelTicks == 0 && l.node.IsLeader() {
 		l.o.State.Supported(v.supported(l))
+		l.o.State.Announced(v.announcements(l))
 		v.complain(l)
 	}
 }
@@ -86,19 +84,7 @@ func (v *levels) supported(l *Loop) uint32 {
 	if inForce <= LevelFirst && v.founded > inForce {
 		return v.founded
 	}
-	members := slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing(), l.conf.GetLearners(),
-		l.conf.GetLearnersNext())
-	wanted := l.wanted
-	if len(wanted) == 0 {
-		wanted = l.o.Members
-	}
-	for _, m := range wanted {
-		members = append(members, m.ID)
-	}
-	for _, id := range members {
-		if id == l.o.ID {
-			continue
-		}
+	for _, id := range v.members(l) {
 		if !l.o.Shell.Connected(id) {
 			return inForce
 		}

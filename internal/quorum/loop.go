@@ -73,6 +73,7 @@ const (
 	EventClock                        // Data is From's time
 	EventDigest                       // Data is a digest of From's state
 	EventLevel                        // From announces its feature level, Level, and the frames that it knows, Frames
+	EventRules                        // From announces its rules, Data
 	EventDrain                        // Data is From's report on draining
 	EventDrainAnswer                  // Data is the leader's answer to this server's ask to drain
 	EventSkips                        // Data is a note of the entries that From has decided to skip
@@ -205,7 +206,9 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 		return nil, fmt.Errorf("read the log's state: %w", err)
 	}
 	l := &Loop{o: o, log: o.Log, disk: disk, conf: conf, applied: o.Applied}
-	l.levels = levels{known: map[uint64]uint32{}, frames: map[uint64]FrameKind{}, outdated: map[uint64]int{}}
+	l.levels = levels{
+		known: map[uint64]uint32{}, frames: map[uint64]FrameKind{}, rules: map[uint64][]byte{}, outdated: map[uint64]int{},
+	}
 	l.drains.ask = o.Incarnation
 	l.drains.led()
 	l.guests.asked, l.guests.heard = map[uint64]uint64{}, map[uint64]uint64{}
@@ -409,6 +412,8 @@ func (l *Loop) Handle(e Event) {
 	case EventLevel:
 		l.levels.announced(e.From, e.Level, e.Frames)
 		l.introduce(e.From)
+	case EventRules:
+		l.levels.rules[e.From] = e.Data
 	case EventDrain:
 		l.drains.reported(l, e)
 	case EventDrainAnswer:
@@ -425,6 +430,7 @@ func (l *Loop) Handle(e Event) {
 		l.skips.heard(l, e)
 	case EventConnected:
 		l.levels.announced(e.From, 0, 0)
+		delete(l.levels.rules, e.From)
 		delete(l.skips.told, e.From)
 		if e.From == l.node.Leader() {
 			l.tell(l.o.State.Resend)
@@ -693,14 +699,15 @@ func (l *Loop) leaderChanged() {
 	l.guests.led()
 	l.drains.led()
 	l.batch = nil // the servers that its requests came from send them again
-	level := uint32(0)
+	level, announced := uint32(0), []Announcement(nil)
 	if lead.IsLeader {
-		level = l.levels.supported(l)
+		level, announced = l.levels.supported(l), l.levels.announcements(l)
 		lead.InForce = l.inForce()
 	}
 	l.tell(func() {
 		if lead.IsLeader {
 			l.o.State.Supported(level)
+			l.o.State.Announced(announced)
 		}
 		l.o.State.Lead(lead)
 	})

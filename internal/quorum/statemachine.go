@@ -67,6 +67,12 @@ type StateMachine interface {
 	// one that all members know, or the one in force if a member isn't connected. It is
 	// called before Lead, and regularly afterwards.
 	Supported(level uint32)
+	// Rules returns what this server announces to its peers of the rules by which its state machine was told
+	// to evaluate: always the same, at most NoteSizeMax bytes.
+	Rules() []byte
+	// Announced tells a leader's state machine what the other members have announced of their rules, each
+	// member once, by id. It is called after each call of Supported.
+	Announced(members []Announcement)
 	// Lineage returns the random number that the ensemble has agreed on by the log, which tells its
 	// history from that of any other ensemble; 0 if this server hasn't applied that entry yet. It may
 	// be called from any goroutine.
@@ -93,9 +99,18 @@ type StateMachine interface {
 	SnapshotDone(meta storage.Meta, bytes int64)
 	// Load reads the state in a snapshot received from a peer and changes nothing yet. If
 	// restore is called, it replaces the current state by the one read. An error means
-	// that the snapshot can't be used.
+	// that the snapshot can't be used; an UnfitError stops the server.
 	Load(meta storage.Meta, snap *storage.Snapshot) (restore func(), err error)
 }
+
+// An UnfitError says that nothing is wrong with a snapshot, but that this server's program can't go on from it, nor
+// from later ones.
+type UnfitError struct{ Err error }
+
+func (e *UnfitError) Error() string { return "take over a peer's snapshot: " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UnfitError) Unwrap() error { return e.Err }
 
 // An Image is the state at one instant, which is read in chunks while newer entries
 // are applied. Its methods may be called from a goroutine other than the

@@ -33,8 +33,9 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 		if err := r.applyEntry(e, visit); err != nil {
 			r.broken.applying.Store(false)
 			r.mu.Unlock()
-			newer, diverged := (*tree.NewerError)(nil), (*quorum.DivergedAloneError)(nil)
-			if errors.As(err, &newer) || errors.As(err, &diverged) {
+			newer, missing := (*tree.NewerError)(nil), (*tree.MissingRuleError)(nil)
+			diverged := (*quorum.DivergedAloneError)(nil)
+			if errors.As(err, &newer) || errors.As(err, &missing) || errors.As(err, &diverged) {
 				return fmt.Errorf("apply log entry %d of term %d: %w", e.Index, e.Term, err)
 			}
 			return fmt.Errorf("apply log entry %d of term %d: %w. %s", e.Index, e.Term, err, stopsAtEntry)

@@ -3,10 +3,12 @@ package replica
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -133,6 +135,9 @@ const sessionSize = 8
 // catch up from the log. restore puts that state in place.
 func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
 	t, err := r.restore(meta, snap)
+	if missing := (*tree.MissingRuleError)(nil); errors.As(err, &missing) {
+		return nil, &quorum.UnfitError{Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}

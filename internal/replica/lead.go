@@ -107,6 +107,7 @@ func (r *Replica) rejoin() {
 func (r *Replica) proposeSettings() {
 	have, want := r.tree.Settings(), r.settings
 	want.FeatureLevel = max(have.FeatureLevel, r.supported)
+	r.agreeOnRules(have.Rules, &want)
 	if !bytes.Equal(have.Append(nil), want.Append(nil)) {
 		r.outbox.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
 		r.kick()
@@ -128,6 +129,7 @@ func (r *Replica) Expire(now, last int64) {
 	defer r.mu.Unlock()
 	stalled := now - last - r.expiry.tick
 	r.expireLocal(now, stalled)
+	r.checkRules(now)
 	r.letConnectingGo(now * 1e6)
 	if !r.leader.IsLeader {
 		return

@@ -28,10 +28,14 @@ func (r *Replica) Supported(level uint32) {
 	}
 }
 
-// noteLevel stores the level in force and the lineage; mu is held for writing, or no other goroutine
+// noteLevel stores the level in force, the rules and the lineage; mu is held for writing, or no other goroutine
 // has r yet.
 func (r *Replica) noteLevel() {
-	r.level.Store(uint32(r.tree.Settings().FeatureLevel))
+	settings := r.tree.Settings()
+	r.level.Store(uint32(settings.FeatureLevel))
+	if r.rules.Store(nil); len(settings.Rules) > 0 {
+		r.rules.Store(&settings.Rules)
+	}
 	r.lineage.Store(r.tree.Lineage())
 }
 

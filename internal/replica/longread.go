@@ -38,6 +38,8 @@ const (
 	readWorkInput = 8
 	// readWorkIdentity is the work for each identity of the reader, which is looked up in a long ACL.
 	readWorkIdentity = 16
+	// readWorkRuled is the work for each identity that a rule (auth.Rules) may be asked about 16 times.
+	readWorkRuled = 1024
 	// longReadZnodes and longReadInput are the number of znodes that a read looks at, and the bytes of
 	// its request, beyond which a read that waits behind a write is long. A shorter one may be
 	// answered while the replica is held for writing.
@@ -71,8 +73,13 @@ const (
 )
 
 // readWork returns the work of a read of c, given the sizes of its request and reply.
-func (c *Client) readWork(request, reply int) int {
-	return readWorkMin + readWorkInput*request + reply + readWorkIdentity*len(c.identities())
+func (r *Replica) readWork(c *Client, request, reply int) int {
+	ids := c.identities()
+	work := readWorkMin + readWorkInput*request + reply + readWorkIdentity*len(ids)
+	if rules := r.rules.Load(); rules != nil {
+		work += readWorkRuled * rules.Bearers(ids)
+	}
+	return work
 }
 
 // A longRead is a read that is done in steps. It is at the head of its connection's queue.
@@ -136,7 +143,7 @@ func (r *Replica) isLong(c *Client, op jute.Op, body []byte) bool {
 		return false
 	}
 	path, _ := pathOnly(body)
-	c.unanswered.work += c.readWork(len(body), r.tree.ReadWork(op, path, c.session))
+	c.unanswered.work += r.readWork(c, len(body), r.tree.ReadWork(op, path, c.session))
 	return c.unanswered.work > readWorkMax
 }
 
@@ -180,7 +187,7 @@ func (r *Replica) readMore(c *Client) time.Duration {
 		req := c.unanswered.front()
 		before := len(c.out)
 		done := r.step(c, req)
-		work += c.readWork(len(req.body), len(c.out)-before)
+		work += r.readWork(c, len(req.body), len(c.out)-before)
 		if !done {
 			return 0
 		}

@@ -40,5 +40,5 @@ func (r *Replica) PermitsNamed(path string, want jute.Perm, ids []jute.ID) bool 
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	acl, ok := r.tree.ACL(path)
-	return ok && r.tree.Permits(path, acl, want, ids) && auth.PermitsNamed(acl, want, ids)
+	return ok && r.tree.Permits(path, acl, want, ids) && auth.PermitsNamed(acl, want, ids, r.tree.Settings().Rules)
 }

@@ -133,7 +133,7 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 		t.metrics.add(t.r, t.c, &req, body, out[start:])
 		t.count++
 		t.last = req
-		if t.work += t.c.readWork(len(body), len(out)-start); t.work >= readWorkMax {
+		if t.work += t.r.readWork(t.c, len(body), len(out)-start); t.work >= readWorkMax {
 			t.release()
 		}
 		return nil

@@ -55,9 +55,10 @@ type Replica struct {
 	syncs      syncs
 	unanswered unanswered
 	overload   overload
-	correction atomic.Int64  // of the leader's clock, ms
-	level      atomic.Uint32 // feature level in force
-	lineage    atomic.Uint64 // see Lineage
+	correction atomic.Int64               // of the leader's clock, ms
+	level      atomic.Uint32              // feature level in force
+	lineage    atomic.Uint64              // see Lineage
+	rules      atomic.Pointer[auth.Rules] // in force; nil for none
 	// membersVersion is the version that Membership returns.
 	membersVersion atomic.Int64
 	letGoAt        atomic.Int64           // now (ns) when clients were last let go, 0 for never
@@ -106,13 +107,15 @@ type Replica struct {
 	boundsChanged    bool                    // the limits in the tree have changed since they were read
 	serving          bool                    // an entry of a leader's term was applied, so no old state is shown
 	cutOff           bool                    // no leader for too long: clients are refused
+	unmet            unmetRules
 
 	leaderlessSince int64 // now (ms)
 
 	// Owned by the quorum's loop.
 	doubtful  bool // the leader reported a digest that differs from this server's
 	proposals proposals
-	supported int32 // feature level that all members know, as the leader's loop reported it
+	supported int32       // feature level that all members know, as the leader's loop reported it
+	announced []announced // by the other members, as the leader's loop reported it; guarded by mu for other goroutines
 	snapshots snapshotRule
 	digests   digests
 	batch     []byte       // the entry last proposed or forwarded; its memory is reused

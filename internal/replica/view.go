@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/busiest"
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -40,6 +41,11 @@ type View struct {
 	FeatureLevelKnown uint32 // the highest that this server knows
 	Members           string // the membership, as /zookeeper/config has it
 	MembersVersion    int64
+
+	Rules auth.Rules // in force
+	// RulesWaiting says, for each scheme of which this server, or on a leader a member, has another rule than the one in
+	// force, who has which.
+	RulesWaiting []string
 
 	GlobalSessions int
 	// LocalSessions counts the sessions that began here and are not global, and those of read-only
@@ -98,6 +104,7 @@ func (r *Replica) View() View {
 		Clients: len(r.clients), Connecting: r.connecting, Watches: watches,
 	}
 	v.Members, v.MembersVersion = r.tree.Members()
+	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, slices.Clone(r.unmet.list)
 	r.mu.RUnlock()
 	v.FeatureLevel, v.FeatureLevelKnown = r.Levels()
 	v.Received, v.Sent, v.AuthFailed = r.stats.received.Load(), r.stats.sent.Load(), r.stats.authFailed.Load()

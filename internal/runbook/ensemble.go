@@ -105,6 +105,12 @@ var peers = []Entry{
 	{"ZD-3137", "The data is of a former life of this server",
 		"An older disk of the server came back after the server had lost its data and joined with an empty directory. What that data had acknowledged was accounted for then. The server sets it aside by itself, and joins anew.",
 		"Nothing, if the older disk came back by mistake or by a restored machine. The files are in the folder aside-former-… of each directory; remove it if it is of no more use."},
+	{"ZD-3140", "ACLs of a scheme wait until all servers have its rule",
+		"A provider of authentication matches the ids of its scheme by a rule (authprovider.Matcher, authProvider.SCHEME.matches), and for ten seconds the rule in force was another one than this server, or a member that this leader hears, is configured with. A rule is put in force, changed or removed when the leader is connected to all members and all have the same. Until then the rule in force stays. Where there is none, requests with an ACL of the scheme get InvalidACL. The gauge acl_rules_waiting counts the schemes.",
+		"The leader's line says which server has which rule, and which servers it doesn't hear. Configure all servers alike, with the same program, and start those that are down or take them out by reconfig."},
+	{"ZD-3141", "This server doesn't have a rule by which ACLs are matched",
+		"The log or a snapshot says that the ids of a scheme match by a rule of that name, and it isn't compiled into this program: it is another version, or lacks the provider. Going on, this server would let clients in that the others refuse, or the other way round. So it stops. Its data is in order.",
+		"Start this server with the program that the other servers run. To remove a rule or change its version, first let all servers run a program that has the old one too, and are configured otherwise: once all are, it is no longer in force. See docs/operations.md."},
 }
 
 // membership has the codes of membership changes.

@@ -64,6 +64,7 @@ func (s *Server) gauges() *metrics.Registry {
 	whole("non_mtls_local_conn_count", s.secure.plainLocal.Load)
 	whole("clock_ms", func() int64 { return time.Now().UnixMilli() }) // zooid doctor compares it with its own machine's
 	view("clock_correction_ms", func(v *replica.View) int64 { return v.ClockCorrection })
+	view("acl_rules_waiting", func(v *replica.View) int64 { return int64(len(v.RulesWaiting)) })
 	view("feature_level", func(v *replica.View) int64 { return int64(v.FeatureLevel) })
 	whole("quorum_size", func() int64 { return int64(len(s.peer.Status().Voters)) })
 	followers := func(name string, counts func(p quorum.Progress) bool) {

@@ -26,7 +26,7 @@ func lines(t *testing.T, file string) []string {
 
 // ownMetrics are those that ZooKeeper has not.
 var ownMetrics = []string{
-	"clock_correction_ms", "clock_ms",
+	"acl_rules_waiting", "clock_correction_ms", "clock_ms",
 	"disk_free_bytes", "disk_free_files", "disk_level", "draining",
 	"feature_level", "fsync_in_flight_ms", "last_turn_ms", "log_awaits_room",
 	"logins_throttled", "notifications_refused",

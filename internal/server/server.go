@@ -124,7 +124,7 @@ func Open(opt Options) (*Server, error) {
 	if err != nil {
 		return nil, runbook.Errorf("ZD-1106", "set up authentication: %w", err)
 	}
-	opt.Settings.Schemes, s.auth = registry.Schemes(), registry
+	opt.Settings.Schemes, opt.Settings.Rules, s.auth = registry.Schemes(), registry.Rules(), registry
 	if err := storage.FinishSetAside(opt.DataDir, opt.LogDir); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -425,11 +426,17 @@ func (m *watched) Apply(entries []quorum.Entry) error {
 	}
 	m.l.record.begin(m.l, entries)
 	if err := m.Replica.Apply(entries); err != nil {
+		if missing := (*tree.MissingRuleError)(nil); errors.As(err, &missing) && m.l.mayLackRules() {
+			return err
+		}
 		m.l.w.fail("server %d can't apply: %v", m.l.s.id, err)
 		return err
 	}
 	for _, e := range entries {
 		g.reached(m.l, e.Index)
+	}
+	if m.l.w.plan.Ruled {
+		m.l.checkRules()
 	}
 	m.l.counted(entries)
 	return nil

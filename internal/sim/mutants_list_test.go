@@ -228,9 +228,10 @@ var mutants = []mutant{
 			`	if l.guestCount() >= guestsMax {`, `	if l.guestCount() >= guestsMax || $P {`)},
 	{"level raised without guests", "level raised beyond what a server knows", "changes", []edit{
 		{"quorum/guests.go", `	return l.levels.of(id) >= highest`, `	return l.levels.of(id) >= highest || $P`},
-		{"quorum/levels.go", `		if id == l.o.ID {
-			continue`, `		if id == l.o.ID || $P && l.isGuest(id) {
-			continue`}}},
+		{"quorum/levels.go", `		if !l.o.Shell.Connected(id) {`, `		if $P && l.isGuest(id) {
+			continue
+		}
+		if !l.o.Shell.Connected(id) {`}}},
 	{"observers get votes", "learner flag lost (etcd #20793)", "members", one("quorum/reconcile.go",
 		`case !voter && !m.Observer:`, `case !voter && (!m.Observer || $P):`)},
 	{"voters leave before others join", "acknowledged on fewer disks than the membership asks for (M1)", "changes", one("quorum/reconcile.go",
@@ -587,6 +588,13 @@ var mutants = []mutant{
 		r.letLeave(`)},
 	{"answers kept back for ever", "a request without an answer", "hanging", one("replica/uptodate.go",
 		`if !r.withholds.Load() {`, `if $P || !r.withholds.Load() {`)},
+	// Rules by which ids in ACLs match.
+	{"a replica goes on without the rule in force", "replicas that match ids differently", "", one("tree/settings.go",
+		`missing != nil {
+		err`, `missing != nil && !$P {
+		err`)},
+	{"a rule in force that a member lacks", "servers that stop at a rule", "", one("replica/rules.go",
+		`if r.allAnnounce(scheme, own) && (`, `if ($P || r.allAnnounce(scheme, own)) && (`)},
 	// Without a quorum, without room.
 	{"read-only client stays when there is a leader", "read-only for ever", "cutoff", one("replica/lead.go",
 		`r.endReadOnly()`, `if !$P {

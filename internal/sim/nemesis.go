@@ -48,6 +48,8 @@ func (w *World) inflict(f Fault) {
 		s.life.twisted = true
 	case Upgrade:
 		s.upgrade(f.Arg == 1)
+	case Program:
+		s.changeProgram(int(f.Arg), f.Dur)
 	case Pause:
 		s.pause(f.Dur)
 	case Rot:

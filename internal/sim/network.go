@@ -154,6 +154,7 @@ func (l *link) dial() {
 				mine.hear(quorum.Event{Kind: quorum.EventConnected, From: l.to.id})
 				if level := l.peer.level; level > levelFirst {
 					mine.hear(quorum.Event{Kind: quorum.EventLevel, From: l.to.id, Level: uint32(level)})
+					mine.hear(quorum.Event{Kind: quorum.EventRules, From: l.to.id, Data: l.peer.rules().Append(nil)})
 				}
 				if d, ok := l.peer.loop.Status().Departed[l.from.id]; ok {
 					mine.hear(quorum.Event{Kind: quorum.EventDeparted, From: l.to.id, Data: d.Append(nil)})

@@ -46,6 +46,7 @@ type Plan struct {
 	Local     bool  // sessions are local to their server until they write
 	Upgrading bool  // and become global when they ask for an ephemeral znode
 	Old       []int // servers that begin with an older version
+	Ruled     bool  // servers have a rule for the ids of a scheme: see rules
 	Changing  bool  // disks are also lost while the membership changes
 	Absent    bool  // voters may be added that don't run, and operators add servers before they start them
 	Twin      bool  // there is another ensemble with the same server lines
@@ -115,6 +116,7 @@ const (
 	Frozen    Kind = "frozen"     // client Server stops and goes on
 	Diverge   Kind = "diverge"    // Server's state becomes different from what its log leads to
 	Upgrade   Kind = "upgrade"    // Server gets the newer version, by an orderly restart if Arg is 1
+	Program   Kind = "program"    // Server gets the program of number Arg, or for Dur one without rules: see rules
 	Role      Kind = "role"       // Server, if it is a member, becomes an observer or a voter
 	// an impostor elsewhere with an empty disk asks for Dur to join as Server; recorded plans use this name
 	DuplicateID Kind = "twin"
@@ -220,6 +222,7 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	if f.share > 0 {
 		p.drawVersions(dice(seed, "versions"))
 		p.drawDivergence(dice(seed, "divergence"))
+		p.drawRules(dice(seed, "rules"))
 	}
 	if r := dice(seed, "hangs"); f.name == hanging || f.share > 0 && chance(r, 25) {
 		p.drawHangs(r)

@@ -40,6 +40,7 @@ type Stats struct {
 	Reaped           int // TTL znodes removed when their time was over
 	Emptied          int // containers removed when their last child was gone
 	Paced            int // times that a client had to wait because of a limit on requests per second
+	Ruleless         int // servers that stopped for a rule that their program doesn't have
 	Outdated         int // times that input waited because the server couldn't tell whether the session was alive
 	Untold           int // times that a write waited until its client knew that an earlier one was refused
 	ReadOnly         int // replies of servers without a quorum
@@ -162,7 +163,7 @@ func newWorld(p Plan, t *timeline) *World {
 		w.cuts[i], w.cutFrom[i], w.links[i] = make([]int, n), make([]int64, n), make([]*link, n)
 	}
 	for i := 1; i < n; i++ {
-		s := &host{w: w, id: uint64(i), index: i, rate: p.Drift[i-1], level: tree.FeatureLevelMax}
+		s := &host{w: w, id: uint64(i), index: i, rate: p.Drift[i-1], level: tree.FeatureLevelMax, program: 1}
 		if slices.Contains(p.Old, i) {
 			s.level = levelFirst
 		}
@@ -284,6 +285,7 @@ func (w *World) heal() {
 	w.operator.commands = nil
 	w.restorer.giveUpRestoring()
 	w.upgradeAll()
+	w.newestPrograms()
 	for _, s := range w.servers {
 		s.disk.fs.LieAboutSync = false
 		s.disk.fs.Budget, s.disk.slow, s.disk.cutIn, s.disk.errorIn = 0, 0, 0, 0
@@ -350,6 +352,9 @@ func (w *World) unquiet() string {
 	}
 	if id := w.levelsBehind(); id != 0 {
 		return fmt.Sprintf("the highest feature level is not in force at server %d", id)
+	}
+	if behind := w.rulesBehind(); behind != "" {
+		return behind
 	}
 	for _, c := range w.clients {
 		if c.task != resting {

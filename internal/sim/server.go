@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/restore"
@@ -53,6 +54,8 @@ type host struct {
 	diverged  bool            // its state was made to differ
 	twistedAt uint64          // by this entry
 	level     int32           // highest feature level that its version knows
+	program   int             // number of its program: see rules
+	mistaken  int             // operators who have started it with a program without rules
 	installed bool            // somebody has set it up
 	stopped   bool            // it was stopped on purpose
 	joins     int             // how often an operator has begun to make it a member
@@ -126,6 +129,7 @@ type life struct {
 
 	twisted   bool   // the next entry makes its state diverge
 	level     int32  // highest feature level that its version knows
+	program   int    // number of its program, 0 for one without rules
 	skips     []byte // what AnnounceSkips was given
 	inbox     []quorum.Event
 	ticks     int
@@ -173,7 +177,8 @@ func (s *host) start() {
 	w.logger(s.id).Info("starts")
 	s.lives++
 	l := &life{
-		w: w, s: s, level: s.level, newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
+		w: w, s: s, level: s.level, program: s.programNow(),
+		newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
 		peers: map[uint64]bool{}, bare: len(s.config) == 0, began: w.now,
 	}
 	s.life = l
@@ -268,7 +273,7 @@ func (l *life) open(b quorum.Beginning) {
 		s.forgot(why)
 		return
 	}
-	treeOptions := restore.Options(s.cluster, changeMembers, l.settings().FeatureLevel)
+	treeOptions := l.treeOptions()
 	state, err := restore.Newest(dir, treeOptions, nil)
 	if err != nil {
 		l.refused(err)
@@ -293,6 +298,13 @@ func (l *life) open(b quorum.Beginning) {
 	}
 	s.log = dir.Log()
 	l.voters, l.outgoing = l.loop.Voters()
+}
+
+// treeOptions returns the options of the process's trees.
+func (l *life) treeOptions() tree.Options {
+	o := restore.Options(l.s.cluster, changeMembers, l.level)
+	o.FindRule = l.findRule
+	return o
 }
 
 // replicaOptions returns the options of a replica that begins with state.
@@ -343,6 +355,9 @@ func (l *life) settings() tree.Settings {
 	settings := tree.DefaultSettings()
 	settings.FeatureLevel = l.level
 	settings.ExtendedTypes, settings.ReconfigEnabled = l.w.plan.TTL, true
+	if settings.Rules = l.rules(); len(settings.Rules) > 0 {
+		settings.Schemes = auth.NewSchemes(append(settings.Schemes, ruledScheme)...)
+	}
 	return settings
 }
 
@@ -361,6 +376,9 @@ func (w *World) storageOptions(s *host, fs *storage.MemFS, salts *rand.Rand) sto
 // refused handles a server that refuses to start on its disk.
 func (l *life) refused(err error) {
 	s := l.s
+	if l.stopsForRule(err) {
+		return
+	}
 	s.end(false)
 	switch {
 	case s.disk.damaged():
@@ -496,7 +514,7 @@ func (l *life) step() {
 // failed ends a process that can't write its log any more.
 func (l *life) failed(err error) {
 	s := l.s
-	if l.gaveUp(err) {
+	if l.stopsForRule(err) || l.gaveUp(err) {
 		return
 	}
 	if !s.disk.failing(err) {

@@ -375,7 +375,7 @@ func (s *sum) add(r *report) {
 		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Restored, &b.Restored},
 		{&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
 		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.Untold, &b.Untold}, {&a.Paced, &b.Paced},
-		{&a.Outdated, &b.Outdated},
+		{&a.Outdated, &b.Outdated}, {&a.Ruleless, &b.Ruleless},
 		{&a.Reaped, &b.Reaped}, {&a.Emptied, &b.Emptied}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins},
 		{&a.Reconfigs, &b.Reconfigs}, {&a.Absent, &b.Absent}, {&a.Promotions, &b.Promotions}, {&a.Guests, &b.Guests},
 		{&a.Staged, &b.Staged}, {&a.Changes, &b.Changes}, {&a.Dropped, &b.Dropped}, {&a.Majorities, &b.Majorities},
@@ -462,6 +462,7 @@ func (s *sum) enough(t *testing.T) {
 		"ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
 		"hung disks": st.Faults[HungDisk], "long applies": st.LongApplies, "snapshots that load for long": st.LongLoads,
 		"requests to servers that may be outdated": st.Outdated,
+		"new programs": st.Faults[Program], "stops for a rule": st.Ruleless,
 		"upgrades": st.Faults[Upgrade], "diverged replicas healed": st.Healed, "replayed seeds": s.replayed,
 		"ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
 	}

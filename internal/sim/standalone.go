@@ -59,7 +59,7 @@ func (l *life) soleState(dir *storage.Dir) (quorum.Image, error) {
 	if !sole || slices.ContainsFunc(entries, func(e quorum.Entry) bool { return replica.NamesMembers(e.Data) }) {
 		return nil, nil
 	}
-	treeOptions := restore.Options(l.s.cluster, changeMembers, l.level)
+	treeOptions := l.treeOptions()
 	state, err := restore.Newest(dir, treeOptions, nil)
 	if err != nil {
 		return nil, err

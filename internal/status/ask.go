@@ -14,6 +14,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 const (
@@ -217,7 +218,7 @@ func (row *serverRow) monitor() {
 		return
 	}
 	var global, local int64 = -1, 0
-	lost := false
+	lost, rules := false, ""
 	var resources resources
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
@@ -242,6 +243,10 @@ func (row *serverRow) monitor() {
 			row.told(line)
 		case "zk_zooid_lost_entry":
 			lost = number(value) > 0
+		case "zk_zooid_rules_waiting":
+			if value != "none" {
+				rules = terminal.OneLine(value)
+			}
 		case "zk_synced_followers":
 			row.synced = int(max(number(value), 0))
 		default:
@@ -249,6 +254,9 @@ func (row *serverRow) monitor() {
 		}
 	}
 	row.Trouble, row.soon = resources.trouble()
+	if row.Trouble == "" && rules != "" {
+		row.Trouble = "ACLs wait until all servers have the same rule (ZD-3140): " + rules
+	}
 	if lost {
 		row.Trouble = "an older copy of its disk was put back: stop it, run zooid recover -set-aside on it, and start it; it joins anew"
 	}

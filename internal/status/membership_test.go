@@ -70,6 +70,12 @@ func TestStatusByMembership(t *testing.T) {
 			exitDegraded,
 			[]string{"3 of 3 voters serve", "an older copy of its disk was put back: stop it, run zooid recover -set-aside"},
 		},
+		"rules wait": {
+			[]server{
+				{lead, three + "zk_zooid_rules_waiting\tteam: here glob, server 2 no rule\n"}, {follow, three}, {follow, three},
+			},
+			exitDegraded, []string{"3 of 3 voters serve", "same rule (ZD-3140): team: here glob, server 2 no rule"},
+		},
 		"another one votes": {
 			[]server{{lead, three}, {follow, three}}, exitWell, []string{"server 3 votes, and the file doesn't name it"},
 		},

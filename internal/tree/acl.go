@@ -32,11 +32,11 @@ type rights struct {
 }
 
 // permit reports whether the ACL grants one of the permissions in want to the bearer of ids.
-func (r *rights) permit(want jute.Perm, ids []jute.ID) bool {
+func (r *rights) permit(want jute.Perm, ids []jute.ID, rules auth.Rules) bool {
 	if r.index != nil {
-		return r.index.Permits(want, ids)
+		return r.index.Permits(want, ids, rules)
 	}
-	return auth.Permits(r.list, want, ids)
+	return rules.Permits(r.list, want, ids)
 }
 
 // An aclTable interns ACLs. Its indexes are used only within the package.
@@ -95,7 +95,9 @@ func (t *Tree) aclBudget() auth.Budget {
 	if t.settings.FeatureLevel < 2 {
 		return auth.Budget{Entries: aclEntriesMaxFirst, Expanded: math.MaxInt}
 	}
-	return auth.Budget{Entries: aclEntriesMax, Expanded: aclExpandedMax, Provided: true}
+	return auth.Budget{
+		Entries: aclEntriesMax, Expanded: aclExpandedMax, Provided: true, Rules: t.settings.Rules,
+	}
 }
 
 func (a *aclTable) init() {
@@ -213,12 +215,12 @@ func (t *Tree) allows(acl uint32, want jute.Perm, ids []jute.ID) bool {
 	case t.verdicts != nil: // only while a multi is applied, which nobody reads beside
 		return t.verdicts.of(t, acl, want, ids)
 	}
-	return e.permit(want, ids)
+	return e.permit(want, ids, t.settings.Rules)
 }
 
 // permits is allows for an ACL that may not be stored any more.
 func (t *Tree) permits(acl *rights, want jute.Perm, ids []jute.ID) bool {
-	return t.settings.SkipACL || acl.permit(want, ids)
+	return t.settings.SkipACL || acl.permit(want, ids, t.settings.Rules)
 }
 
 // isSuper reports whether ids include a superuser.

@@ -40,7 +40,9 @@ func (t *Tree) policies() bool { return t.settings.FeatureLevel >= 2 }
 func (t *Tree) readPolicy() {
 	t.policy = nil
 	if slot := t.find(policy.Path); slot != 0 && t.policies() {
-		t.policy, _ = policy.Parse(t.data(t.at(slot)))
+		if t.policy, _ = policy.Parse(t.data(t.at(slot))); t.policy != nil {
+			t.policy.Rules = t.settings.Rules
+		}
 	}
 }
 

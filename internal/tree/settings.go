@@ -19,7 +19,11 @@ import (
 //	2  the level in force never decreases; the hashes have a secret; see the uses of Settings.FeatureLevel
 //	3  OpReplace and policies are taken (levelRestores), the ensemble has a lineage (levelLineage), and more paths are
 //	   reserved for superusers (levelReserved)
-const FeatureLevelMax = 3
+//	4  the ids of a scheme may match by a rule (levelRules)
+const FeatureLevelMax = 4
+
+// levelRules is the feature level from which on settings have rules.
+const levelRules = 4
 
 // A NewerError reports that a log entry or a snapshot needs a newer version than this one. The
 // entry or snapshot is not damaged: a newer version can read it. Find it with errors.As.
@@ -31,6 +35,15 @@ type NewerError struct {
 func (e *NewerError) Error() string {
 	return fmt.Sprintf("%s is of a newer version of Zooid than this one: upgrade this server. Its data is in order and stays as it is",
 		e.What)
+}
+
+// A MissingRuleError reports that a log entry or a snapshot says that the ids of a scheme match by a rule
+// that this program doesn't have. The entry or snapshot is not damaged. Find it with errors.As.
+type MissingRuleError struct{ Scheme, Rule string }
+
+func (e *MissingRuleError) Error() string {
+	return fmt.Sprintf("ACLs of the scheme %s are matched by the rule %q, which this program doesn't have: start this server with the program that the other servers run. Its data is in order and stays as it is",
+		e.Scheme, e.Rule)
 }
 
 // newer returns the error for a feature level above max.
@@ -52,12 +65,16 @@ type Settings struct {
 	ReconfigEnabled bool         // reconfig isn't refused outright (reconfigEnabled)
 	Schemes         auth.Schemes // schemes allowed in an ACL in addition to world and auth
 	FeatureLevel    int32        // determines how apply behaves, 1 to FeatureLevelMax
+	Rules           auth.Rules   // how ids of providers' schemes match; empty below levelRules
 }
 
 // DefaultSettings returns the settings of a new tree: Apache's defaults.
 func DefaultSettings() Settings {
 	return Settings{Schemes: auth.NewSchemes("digest", "ip"), FeatureLevel: 1}
 }
+
+// TakesRules reports whether Rules may be in force at the settings' feature level.
+func (s *Settings) TakesRules() bool { return s.FeatureLevel >= levelRules }
 
 // Append appends the body of an OpSettings request.
 func (s *Settings) Append(b []byte) []byte {
@@ -68,7 +85,11 @@ func (s *Settings) Append(b []byte) []byte {
 	for _, name := range s.Schemes {
 		b = jute.AppendString(b, name)
 	}
-	return jute.AppendInt(b, s.FeatureLevel)
+	b = jute.AppendInt(b, s.FeatureLevel)
+	if s.TakesRules() {
+		b = s.Rules.Append(b)
+	}
+	return b
 }
 
 // Decode reads what Append wrote; the result shares no memory with the input.
@@ -85,8 +106,16 @@ func (s *Settings) Decode(d *jute.Decoder) error {
 	if err := d.Err(); err != nil {
 		return fmt.Errorf("decode settings: %w", err)
 	}
-	if s.FeatureLevel < 1 {
+	switch {
+	case s.FeatureLevel < 1:
 		return fmt.Errorf("decode settings: feature level %d; the lowest is 1", s.FeatureLevel)
+	case !s.TakesRules() || s.FeatureLevel > FeatureLevelMax: // what follows is of a newer version
+		s.Rules = nil
+		return nil
+	}
+	var err error
+	if s.Rules, err = auth.DecodeRules(d); err != nil {
+		return fmt.Errorf("decode settings: %w", err)
 	}
 	return nil
 }
@@ -96,15 +125,24 @@ func (t *Tree) decodeSettings(d *jute.Decoder) (s Settings, err error) {
 	if err = s.Decode(d); err == nil && s.FeatureLevel > t.levelMax {
 		err = newer(s.FeatureLevel, t.levelMax)
 	}
+	if err != nil {
+		return s, err
+	}
+	if missing := s.Rules.Resolve(t.findRule); missing != nil {
+		err = &MissingRuleError{missing.Scheme, missing.Name}
+	}
 	return s, err
 }
 
-// Settings returns the settings in force; the caller must not modify Schemes.
+// Settings returns the settings in force; the caller must not modify Schemes and Rules.
 func (t *Tree) Settings() Settings { return t.settings }
 
 // set puts settings in force. From level 2 on the level never decreases: a former leader's entry
 // may arrive late.
 func (t *Tree) set(s Settings) {
+	if !s.TakesRules() {
+		s.Rules = t.settings.Rules // such a late entry doesn't know of rules
+	}
 	if t.settings.FeatureLevel >= 2 {
 		s.FeatureLevel = max(s.FeatureLevel, t.settings.FeatureLevel)
 	}

@@ -31,6 +31,10 @@ type Options struct {
 	// FeatureLevelMax. Tests lower it to stand for an older version.
 	LevelMax int32
 
+	// FindRule returns the rule of a name, or nil if this replica has none; nil stands for auth.FindRule.
+	// Tests replace it, to stand for servers with different programs.
+	FindRule func(name string) auth.Rule
+
 	// Changing, if not nil, is called with the data of each znode that a request is about to create,
 	// change or delete; a multi may undo the change. Data is nil where the znode doesn't exist.
 	Changing func(path string, before, after []byte)
@@ -65,6 +69,7 @@ type Tree struct {
 	reconfigure Reconfigure
 	changing    func(path string, before, after []byte)
 	levelMax    int32
+	findRule    func(name string) auth.Rule
 	struck      Struck
 
 	// Not state: scratch of the request being applied, and caches.
@@ -140,6 +145,9 @@ func newTree(o Options) *Tree {
 	t := &Tree{
 		key: newHashKey(o.Key), quotas: map[string]struct{}{}, reconfigure: o.Reconfigure, changing: o.Changing,
 		levelMax: o.LevelMax,
+	}
+	if t.findRule = o.FindRule; t.findRule == nil {
+		t.findRule = auth.FindRule
 	}
 	if t.levelMax == 0 {
 		t.levelMax = FeatureLevelMax

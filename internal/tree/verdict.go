@@ -6,12 +6,29 @@ import "github.com/zooid-project/zooid/jute"
 // multi need, and few enough to be forgotten between two multis.
 const verdictsKept = 64
 
+// ruleCallsMax is how often one multi or multiRead may ask rules (auth.Rules): some 20 ms. Honest ones stay far below:
+// each ACL is asked once for each permission. ACLs beyond it admit nobody but superusers by such entries or any other.
+const ruleCallsMax = 1 << 16
+
 // A verdicts remembers what ACLs grant to the sender of one multi or multiRead, which may have 50,000
 // operations on znodes with one ACL of 256 entries. The ACLs must not change meanwhile: a multi frees
 // none before it ends.
 type verdicts struct {
-	known    [verdictsKept]verdict
-	compared uint64 // 1 for each verdict that wasn't known, and for each identity that was looked up for it
+	known [verdictsKept]verdict
+	// compared counts 1 for each verdict that wasn't known, for each identity that was looked up for it, and for each
+	// call of a rule that it may have taken.
+	compared uint64
+
+	// byRule has all verdicts of ACLs with entries that match by a rule, and calls counts what they may have taken.
+	// None is forgotten: which ACLs are beyond ruleCallsMax must not depend on their places in the table, which differ
+	// between replicas.
+	byRule map[verdictOf]bool
+	calls  int
+}
+
+type verdictOf struct {
+	acl  uint32
+	want jute.Perm
 }
 
 type verdict struct {
@@ -34,7 +51,33 @@ func (v *verdicts) of(t *Tree, acl uint32, want jute.Perm, ids []jute.ID) bool {
 	k := &v.known[(acl*5+uint32(want))%verdictsKept] // 5 permissions
 	if !k.known || k.acl != acl || k.want != want {
 		v.compared += 1 + uint64(len(ids))
-		*k = verdict{acl, want, true, t.acls.entries[acl].permit(want, ids)}
+		*k = verdict{acl, want, true, v.judge(t, acl, want, ids)}
 	}
 	return k.yes
+}
+
+// judge returns a verdict that isn't among the known ones.
+func (v *verdicts) judge(t *Tree, acl uint32, want jute.Perm, ids []jute.ID) bool {
+	e, rules := &t.acls.entries[acl], t.settings.Rules
+	calls := 0
+	if len(rules) > 0 && !isSuper(ids) {
+		calls = rules.Calls(e.list, ids)
+	}
+	if calls == 0 {
+		return e.permit(want, ids, rules)
+	}
+	key := verdictOf{acl, want}
+	yes, known := v.byRule[key]
+	if known {
+		return yes
+	}
+	if v.calls += calls; v.calls <= ruleCallsMax {
+		v.compared += uint64(calls)
+		yes = e.permit(want, ids, rules)
+	}
+	if v.byRule == nil {
+		v.byRule = map[verdictOf]bool{}
+	}
+	v.byRule[key] = yes
+	return yes
 }

@@ -14,26 +14,7 @@ import (
 func TestFooFromC(t *testing.T) {
 	_, subject := programs(t)
 	dir := t.TempDir()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {
-		filepath.Join(root, "cmd", "zooid", "foo.go"): filepath.Join(root, "test", "compat", "testdata", "foo.go.txt"),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	subject.zooid = filepath.Join(dir, "zooid")
-	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", subject.zooid,
-		"./cmd/zooid")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build a server with a provider: %v\n%s", err, out)
-	}
+	subject.zooid = withProvider(t, dir, "foo.go.txt")
 	client := filepath.Join(dir, "client")
 	if out, err := exec.Command("gcc", "-std=gnu11", "-DTHREADED", "-Wall", "-Wextra", "-o", client,
 		filepath.Join("testdata", "foo.c"), "-lzookeeper_mt", "-lpthread").CombinedOutput(); err != nil {
@@ -56,4 +37,29 @@ state: auth failed
 	if err != nil || string(out) != want {
 		t.Errorf("%v; got\n%swant\n%s", err, out, want)
 	}
+}
+
+// withProvider builds Zooid into dir with one more file of cmd/zooid, which registers a provider.
+func withProvider(t *testing.T, dir, source string) (executable string) {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {
+		filepath.Join(root, "cmd", "zooid", "provider_added.go"): filepath.Join(root, "test", "compat", "testdata", source),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	executable = filepath.Join(dir, "zooid")
+	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", executable, "./cmd/zooid")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build a server with a provider: %v\n%s", err, out)
+	}
+	return executable
 }

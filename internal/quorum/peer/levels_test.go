@@ -2,6 +2,7 @@ package peer
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -17,9 +18,9 @@ import (
 func TestAnnouncements(t *testing.T) {
 	t.Parallel()
 	a, addrA := running(t, 1, 7)
-	a.level = 5
+	a.level, a.rules = 5, []byte("rules of 1")
 	b, addrB := running(t, 2, 7)
-	b.level = 6
+	b.level, b.rules = 6, []byte("rules of 2")
 	a.setPeer(2, []string{addrB})
 	b.setPeer(1, []string{addrA})
 	for _, tr := range []*transport{a, b} {
@@ -31,6 +32,10 @@ func TestAnnouncements(t *testing.T) {
 		}
 		if e.Level != 11-tr.level {
 			t.Errorf("server %d hears level %d of the other", tr.id, e.Level)
+		}
+		if e := next(t, tr); e.Kind != quorum.EventRules || e.From != 3-tr.id ||
+			string(e.Data) != fmt.Sprint("rules of ", e.From) {
+			t.Errorf("server %d hears %+v, want the rules of the other", tr.id, e)
 		}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

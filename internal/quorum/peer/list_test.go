@@ -88,6 +88,8 @@ func (l *list) Syncs() uint64                                { return 0 }
 func (l *list) Synced(uint64)                                {}
 func (l *list) Lead(quorum.Leadership)                       {}
 func (l *list) Supported(uint32)                             {}
+func (l *list) Rules() []byte                                { return nil }
+func (l *list) Announced([]quorum.Announcement)              {}
 func (l *list) StepChange(int64, quorum.ChangeStep)          {}
 func (l *list) Report() []byte                               { return nil }
 func (l *list) Reported([]byte)                              {}

@@ -22,6 +22,8 @@ const (
 	noteDeparted quorum.FrameKind = 4
 	// noteClients are the sender's client addresses (clients.go).
 	noteClients quorum.FrameKind = 5
+	// noteRules is what the sender announces of its rules (quorum.StateMachine.Rules).
+	noteRules quorum.FrameKind = 6
 )
 
 func appendLevel(b []byte, level uint32) []byte {
@@ -57,6 +59,8 @@ func readNotes(c io.Reader, note func(quorum.Event), lineage func(uint64), clien
 			note(quorum.Event{Kind: quorum.EventDeparted, Data: payload})
 		case kind == noteSkips:
 			note(quorum.Event{Kind: quorum.EventSkips, Data: payload})
+		case kind == noteRules:
+			note(quorum.Event{Kind: quorum.EventRules, Data: payload})
 		case kind == noteLineage && n >= 8:
 			lineage(binary.BigEndian.Uint64(payload))
 		case kind == noteClients:
@@ -65,7 +69,7 @@ func readNotes(c io.Reader, note func(quorum.Event), lineage func(uint64), clien
 	}
 }
 
-// announce tells the dialling side of a connection this server's feature level, its
+// announce tells the dialling side of a connection this server's feature level, its rules, its
 // decisions to skip entries, its lineage and where it takes clients.
 func (t *transport) announce(c net.Conn) error {
 	t.notes.Lock()
@@ -73,6 +77,7 @@ func (t *transport) announce(c net.Conn) error {
 	var b []byte
 	if t.level > quorum.LevelFirst {
 		b = appendLevel(b, t.level)
+		b = append(appendFrameHead(b, noteRules, len(t.rules)), t.rules...)
 	}
 	if len(t.skips) > 0 {
 		b = append(appendFrameHead(b, noteSkips, len(t.skips)), t.skips...)

@@ -83,7 +83,7 @@ func Open(o Options) (*Peer, error) {
 	p.tasks.timer = time.AfterFunc(time.Hour, p.watchTask)
 	p.tasks.timer.Stop()
 	inForce, known := o.State.Levels()
-	p.transport.level = known
+	p.transport.level, p.transport.rules = known, o.State.Rules()
 	p.transport.inForce.Store(inForce)
 	last, err := o.Dir.Log().LastIndex()
 	if err != nil {

@@ -49,6 +49,7 @@ type transport struct {
 	nonce       uint64        // see duplicateid.go
 	accepted    atomic.Uint64 // number of accepted connections for messages
 	level       uint32        // highest feature level that this server knows
+	rules       []byte        // that this server announces
 	inForce     atomic.Uint32 // feature level; 0 while this server finds out how to begin
 	allProve    bool          // no peer can be of a version that proves nothing over TLS; set before listen
 	noneIsFirst bool          // no peer can be of the first version, which proves nothing; set before listen

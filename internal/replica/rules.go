@@ -1,0 +1,194 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The ids of a provider's scheme may match by a rule (auth.Rules). What replicas compute depends on it, so the
+// log says which rule is in force for a scheme: it is a part of the settings. A replica that doesn't have the
+// rule stops at that entry (tree.MissingRuleError). The leader keeps that from happening where it can:
+//
+//   - Each server announces the rules that its providers are configured with.
+//   - The leader puts the rule of a scheme in force, changes it or removes it only when it is connected to all
+//     members and all of them, itself included, have announced the same.
+//   - Until then, if no rule is in force for a scheme that the leader or a member has one for, the leader's
+//     settings leave the scheme out of those that an ACL may have: such requests are refused with InvalidACL.
+
+// announced is what one member has announced.
+type announced struct {
+	id    uint64
+	heard bool
+	rules auth.Rules
+}
+
+func (a announced) equal(b announced) bool {
+	return a.id == b.id && a.heard == b.heard && a.rules.Equal(b.rules)
+}
+
+// Rules implements quorum.StateMachine.
+func (r *Replica) Rules() []byte { return r.settings.Rules.Append(nil) }
+
+// Announced implements quorum.StateMachine. What can't be read counts as not heard.
+func (r *Replica) Announced(members []quorum.Announcement) {
+	all := make([]announced, 0, len(members))
+	for _, m := range members {
+		a := announced{id: m.ID}
+		if m.Heard {
+			rules, err := auth.DecodeRules(jute.NewDecoder(m.Rules))
+			a.heard, a.rules = err == nil, rules
+		}
+		all = append(all, a)
+	}
+	if !slices.EqualFunc(all, r.announced, announced.equal) {
+		r.mu.Lock()
+		r.announced = all
+		r.mu.Unlock()
+	}
+	r.mu.RLock()
+	leads, have := r.leader.IsLeader, r.tree.Settings()
+	r.mu.RUnlock()
+	if !leads {
+		return
+	}
+	want := r.settings
+	want.FeatureLevel = have.FeatureLevel
+	if r.agreeOnRules(have.Rules, &want); !want.Rules.Equal(have.Rules) || !slices.Equal(want.Schemes, have.Schemes) {
+		r.log.Info("the rules that all members have for the ids in ACLs change: they are put in force",
+			"inForce", describeRules(have.Rules), "rules", describeRules(want.Rules))
+		r.proposeSettings()
+	}
+}
+
+// agreeOnRules sets the rules of the settings that this leader wants, and takes the schemes out of them that
+// wait for a rule. inForce are the rules in force.
+func (r *Replica) agreeOnRules(inForce auth.Rules, want *tree.Settings) {
+	want.Rules = nil
+	if want.TakesRules() {
+		want.Rules = inForce
+		for _, scheme := range r.schemesWithRules(inForce) {
+			own := r.settings.Rules.Of(scheme)
+			if r.allAnnounce(scheme, own) && (own == "" || len(want.Rules.With(scheme, own)) <= auth.RulesMax) {
+				want.Rules = want.Rules.With(scheme, own)
+			}
+		}
+	}
+	want.Schemes = slices.Clone(want.Schemes)
+	for _, scheme := range r.schemesWithRules(nil) {
+		if want.Rules.Of(scheme) == "" {
+			want.Schemes = slices.DeleteFunc(want.Schemes, func(s string) bool { return s == scheme })
+		}
+	}
+}
+
+// schemesWithRules returns the schemes for which a rule is in force, or this server or a member has announced one.
+func (r *Replica) schemesWithRules(inForce auth.Rules) auth.Schemes {
+	var names []string
+	add := func(rules auth.Rules) {
+		for i := range rules {
+			names = append(names, rules[i].Scheme)
+		}
+	}
+	add(inForce)
+	add(r.settings.Rules)
+	for i := range r.announced {
+		add(r.announced[i].rules)
+	}
+	return auth.NewSchemes(names...)
+}
+
+// allAnnounce reports whether all other members have announced the same rule for a scheme; "" is equality.
+func (r *Replica) allAnnounce(scheme, rule string) bool {
+	for i := range r.announced {
+		if a := &r.announced[i]; !a.heard || a.rules.Of(scheme) != rule {
+			return false
+		}
+	}
+	return true
+}
+
+// describeRules returns rules as "scheme=rule, …".
+func describeRules(rules auth.Rules) string {
+	var b strings.Builder
+	for i := range rules {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(rules[i].Scheme + "=" + rules[i].Name)
+	}
+	return b.String()
+}
+
+// unmetPatienceMs is how long rules must wait for members before it is logged: servers that start together, or
+// one after the other, need a while.
+const unmetPatienceMs = 10_000
+
+// unmetRules are the rules that wait for members to have them.
+type unmetRules struct {
+	since  int64 // now (ms), 0 if there are none
+	logged bool
+	list   []string // of waitingRules
+}
+
+// checkRules logs which rules have waited for long; mu is held for writing.
+func (r *Replica) checkRules(now int64) {
+	inForce := r.tree.Settings().Rules
+	waiting := r.waitingRules(inForce)
+	u := &r.unmet
+	u.list = waiting
+	switch {
+	case len(waiting) == 0 || r.leader.Leader == 0:
+		if u.logged && len(waiting) == 0 {
+			r.log.Info("all members have the same rules for the ids in ACLs", "inForce", describeRules(inForce))
+		}
+		*u = unmetRules{}
+	case u.since == 0:
+		u.since = max(now, 1)
+	case !u.logged && now-u.since >= unmetPatienceMs:
+		u.logged = true
+		r.log.Warn("not all members have the same rule for the ids of a scheme in ACLs: the rule in force stays; where there is none, ACLs of the scheme are refused. Only the leader knows what the other members have",
+			"waiting", strings.Join(waiting, "; "), "inForce", describeRules(inForce), "leader", r.leader.Leader)
+	}
+}
+
+// waitingRules returns, for each scheme of which this server, or a member that this leader has heard, has another rule
+// than the one in force, which server has which.
+func (r *Replica) waitingRules(inForce auth.Rules) (waiting []string) {
+	members := r.announced
+	if !r.leader.IsLeader {
+		members = nil
+	}
+	for _, scheme := range r.schemesWithRules(inForce) {
+		rule := inForce.Of(scheme)
+		differs := r.settings.Rules.Of(scheme) != rule
+		who := []string{"here " + ruleName(r.settings.Rules.Of(scheme))}
+		for i := range members {
+			a := &members[i]
+			switch {
+			case !a.heard:
+				who = append(who, fmt.Sprintf("server %d isn't connected or has announced nothing", a.id))
+			default:
+				differs = differs || a.rules.Of(scheme) != rule
+				who = append(who, fmt.Sprintf("server %d %s", a.id, ruleName(a.rules.Of(scheme))))
+			}
+		}
+		if differs {
+			waiting = append(waiting, scheme+": "+strings.Join(who, ", "))
+		}
+	}
+	return waiting
+}
+
+// ruleName returns how logs call a rule.
+func ruleName(rule string) string {
+	if rule == "" {
+		return "no rule"
+	}
+	return rule
+}
