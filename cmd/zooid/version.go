@@ -7,8 +7,17 @@ import (
 	"strings"
 )
 
+// unreleased is the version of a build of no release.
+const unreleased = "0.2.0-dev"
+
 // version is Zooid's own; releases set it with -ldflags "-X main.version=…".
-var version = "0.1.0-dev"
+var version string
+
+func init() {
+	if version == "" {
+		version = installedVersion()
+	}
+}
 
 // revision is set by -ldflags "-X main.revision=…" where the build has no record of version control.
 var revision = "unknown"
@@ -41,6 +50,15 @@ func versionText() string {
 		date = buildDate
 	}
 	return fmt.Sprintf("%s-zooid-%s-%s, built on %s 00:00 UTC", protocolVersion, version, revision, date)
+}
+
+// installedVersion returns the version of the module that the go command downloaded and built, as `go install …@v0.2.0`
+// does. A build in a clone has no sum of the module: the version that Go gives it is guessed from the clone's tags.
+func installedVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Sum != "" {
+		return strings.TrimPrefix(info.Main.Version, "v")
+	}
+	return unreleased
 }
 
 func runVersion(_ []string, stdout, _ io.Writer) int {
