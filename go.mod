@@ -15,6 +15,7 @@ require (
 	github.com/prometheus/client_model v0.6.2
 	github.com/prometheus/common v0.66.1
 	github.com/xdg-go/scram v1.4.0
+	github.com/yuin/goldmark v1.8.7
 	go.etcd.io/raft/v3 v3.7.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/crypto v0.41.0

@@ -192,7 +192,7 @@ func logStart(log *slog.Logger, cfg *config.Config, o *server.Options) {
 	if file == "" {
 		file = "none"
 	}
-	log.Info("starting zooid", "version", version, "configuration", file, "id", o.ID, "servers", max(len(o.Members), 1),
+	log.Info("starting zooid", "version", zooidVersion(), "configuration", file, "id", o.ID, "servers", max(len(o.Members), 1),
 		"dataDir", o.DataDir, "dataLogDir", o.LogDir)
 }
 

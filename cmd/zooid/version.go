@@ -10,14 +10,8 @@ import (
 // unreleased is the version of a build of no release.
 const unreleased = "0.2.0-dev"
 
-// version is Zooid's own; releases set it with -ldflags "-X main.version=…".
+// version is Zooid's own where -ldflags "-X main.version=…" set it, as releases do; zooidVersion returns it anywhere.
 var version string
-
-func init() {
-	if version == "" {
-		version = installedVersion()
-	}
-}
 
 // revision is set by -ldflags "-X main.revision=…" where the build has no record of version control.
 var revision = "unknown"
@@ -49,12 +43,16 @@ func versionText() string {
 	if buildDate != "" {
 		date = buildDate
 	}
-	return fmt.Sprintf("%s-zooid-%s-%s, built on %s 00:00 UTC", protocolVersion, version, revision, date)
+	return fmt.Sprintf("%s-zooid-%s-%s, built on %s 00:00 UTC", protocolVersion, zooidVersion(), revision, date)
 }
 
-// installedVersion returns the version of the module that the go command downloaded and built, as `go install …@v0.2.0`
-// does. A build in a clone has no sum of the module: the version that Go gives it is guessed from the clone's tags.
-func installedVersion() string {
+// zooidVersion returns the version of Zooid: the one that is stamped, or that of the module that the go command downloaded
+// and built, as `go install …@v0.2.0` does. A build in a clone has no sum of the module, and the version that Go gives
+// it is a guess by the clone's tags.
+func zooidVersion() string {
+	if version != "" {
+		return version
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Sum != "" {
 		return strings.TrimPrefix(info.Main.Version, "v")
 	}
@@ -62,6 +60,6 @@ func installedVersion() string {
 }
 
 func runVersion(_ []string, stdout, _ io.Writer) int {
-	fmt.Fprintln(stdout, "zooid", version, "speaks the protocol of Apache ZooKeeper", protocolVersion)
+	fmt.Fprintln(stdout, "zooid", zooidVersion(), "speaks the protocol of Apache ZooKeeper", protocolVersion)
 	return 0
 }

@@ -1,5 +1,5 @@
 // Command pack makes the parts of a release that common tools can't make without a daemon or a download: man pages
-// from the program's own help, an OCI image of a static binary, and an SBOM of what was compiled into it. The same
+// from the program's own help, HTML of the documentation, an OCI image of a static binary, and an SBOM of what was compiled into it. The same
 // input gives the same bytes. It also lists a package's files and scripts, so that a .deb and an .rpm can be compared.
 package main
 
@@ -12,7 +12,8 @@ import (
 )
 
 const help = `usage: pack man PROGRAM DATE DIRECTORY
-       pack image PROGRAM ARCHITECTURE VERSION SECONDS FILE
+       pack html ROOT REF DIRECTORY
+       pack image DIRECTORY ARCHITECTURE VERSION SECONDS FILE
        pack sbom PROGRAM VERSION
        pack contents FILE.deb|FILE.rpm
 `
@@ -28,6 +29,8 @@ func run(args []string) error {
 	switch {
 	case len(args) == 4 && args[0] == "man":
 		return writeManPages(args[1], args[2], args[3])
+	case len(args) == 4 && args[0] == "html":
+		return writeHTML(args[1], args[2], args[3])
 	case len(args) == 6 && args[0] == "image":
 		seconds, err := strconv.ParseInt(args[4], 10, 64)
 		if err != nil {

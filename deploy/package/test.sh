@@ -37,7 +37,8 @@ CGO_ENABLED=0 "${GO:-go}" build -o "$work/pack" ./deploy/pack
 for kind in deb rpm; do
 	"$work/pack" contents "$work"/two/*.$kind >"$work/contents.$kind"
 done
-diff "$work/contents.deb" "$work/contents.rpm" || fail "the .deb (<) and the .rpm (>) differ"
+grep -q " file .* /usr/share/doc-base/zooid$" "$work/contents.deb" || fail "the .deb registers no document"
+diff <(grep -v /usr/share/doc-base/ "$work/contents.deb") "$work/contents.rpm" || fail "the .deb (<) and the .rpm (>) differ"
 for script in postinst:postinstall prerm:preremove postrm:postremove; do
 	grep -qx "script sha256:$(sha256sum <deploy/package/${script#*:}.sh | cut -d' ' -f1) ${script%:*}" "$work/contents.deb" || fail "the ${script%:*} is not ${script#*:}.sh"
 done
@@ -142,6 +143,11 @@ own_port() { sed -i "s/^clientPort=.*/clientPort=$port/" "$root/etc/zooid/zoo.cf
 own_port
 as zooid doctor /etc/zooid/zoo.cfg || fail "doctor finds faults in what the package installs"
 [ -s "$root/usr/share/man/man1/zooid-server.1" ] && [ -s "$root/usr/share/bash-completion/completions/zooid" ] || fail "man pages or completion"
+[ "$(as zooid docs -html)" = /usr/share/doc/zooid/html/index.html ] || fail "zooid docs -html: $(as zooid docs -html)"
+# doc-base takes the file as it is: the pages that it names are there.
+sed -n 's/^\(Index\|Files\): //p' "$root/usr/share/doc-base/zooid" | while read -r pages; do
+	ls "$root"$pages >/dev/null || fail "doc-base is told of $pages"
+done
 start
 as zooid health /etc/zooid/zoo.cfg >/dev/null || fail "zooid health: $(as zooid health /etc/zooid/zoo.cfg)"
 kill -HUP "$server"
@@ -202,6 +208,8 @@ for _ in $(seq 300); do grep -q msg=serving "$work/server.log" && break; sleep 0
 grep -q msg=serving "$work/server.log" || { cat "$work/server.log"; fail "the image's server doesn't serve"; }
 [ ${#alone[@]} = 0 ] || within=(nsenter -t "$server" -n)
 "${within[@]}" chroot --userspec="$owner" "$work/layer" "${entrypoint[@]}" cli -server 127.0.0.1:2181 create /in-the-image x >/dev/null || fail "a client of the image"
+[ "$(chroot --userspec="$owner" "$work/layer" "${entrypoint[0]}" docs -html zd-2002)" = '/usr/share/doc/zooid/html/troubleshooting.html#zd-2002' ] || fail "the image has no books"
+[ -s "$work/layer/usr/share/man/man1/zooid-server.1" ] || fail "the image has no man pages"
 ls "$work"/layer/data/*.log >/dev/null || fail "the image's server keeps its data elsewhere"
 stop
 echo "PASS"
