@@ -46,9 +46,9 @@ func versionText() string {
 	return fmt.Sprintf("%s-zooid-%s-%s, built on %s 00:00 UTC", protocolVersion, zooidVersion(), revision, date)
 }
 
-// zooidVersion returns the version of Zooid: the one that is stamped, or that of the module that the go command downloaded
-// and built, as `go install …@v0.2.0` does. A build in a clone has no sum of the module, and the version that Go gives
-// it is a guess by the clone's tags.
+// zooidVersion returns the version of Zooid: the one that is stamped, or that of the module that the go command
+// downloaded and built, as `go install …@v0.2.0` does. A build in a clone has no sum of the module, and the version
+// that Go gives it is a guess by the clone's tags.
 func zooidVersion() string {
 	if version != "" {
 		return version

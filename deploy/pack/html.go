@@ -169,10 +169,10 @@ func (l *library) relink(b *book) error {
 			to = &n.Destination
 		case *ast.HTMLBlock:
 			if n.HTMLBlockType != ast.HTMLBlockType2 { // a comment
-				errs = append(errs, fmt.Errorf("%s has raw HTML, which is left out: %.80q", b.source, n.Lines().Value(b.text)))
+				errs = append(errs, rawHTML(b, n.Lines().Value(b.text)))
 			}
 		case *ast.RawHTML:
-			errs = append(errs, fmt.Errorf("%s has raw HTML, which is left out: %.80q", b.source, n.Segments.Value(b.text)))
+			errs = append(errs, rawHTML(b, n.Segments.Value(b.text)))
 		}
 		if to != nil {
 			link, err := l.follow(b, string(*to))
@@ -181,6 +181,10 @@ func (l *library) relink(b *book) error {
 		return ast.WalkContinue, nil
 	})
 	return errors.Join(append(errs, err)...)
+}
+
+func rawHTML(b *book, text []byte) error {
+	return fmt.Errorf("%s has raw HTML, which is left out: %.80q", b.source, text)
 }
 
 // follow returns the link of a page's HTML that leads where the page's own link does.
@@ -240,7 +244,8 @@ td,th{text-align:left;vertical-align:top}img{max-width:100%;background:#fff}h2{m
 func (l *library) page(b *book) ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"+
-		"<meta name=\"viewport\" content=\"width=device-width\">\n<title>%s: Zooid</title>\n<style>%s</style>\n</head>\n<body>\n<nav>",
+		"<meta name=\"viewport\" content=\"width=device-width\">\n"+
+		"<title>%s: Zooid</title>\n<style>%s</style>\n</head>\n<body>\n<nav>",
 		html.EscapeString(b.title), style)
 	for _, source := range slices.Sorted(maps.Keys(l.books)) {
 		if to := l.books[source]; path.Dir(source) == "docs" {

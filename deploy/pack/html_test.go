@@ -39,7 +39,9 @@ func TestHTML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range []string{"index.html", "operations.html", "project/readme.html", "decisions/042-packages.html", "speed.svg"} {
+	for _, page := range []string{
+		"index.html", "operations.html", "project/readme.html", "decisions/042-packages.html", "speed.svg",
+	} {
 		if texts[filepath.Join(dir, filepath.FromSlash(page))] == "" {
 			t.Errorf("there is no %s", page)
 		}
@@ -58,8 +60,8 @@ func TestHTML(t *testing.T) {
 				t.Errorf("%s: %v", file, err)
 				continue
 			}
-			if path, ok := strings.CutPrefix(m[1], project+"/blob/v1.2.3/"); ok || strings.HasPrefix(m[1], project+"/tree/v1.2.3/") {
-				_, path, _ = strings.Cut(strings.TrimPrefix(m[1], project+"/"), "/v1.2.3/")
+			if path, ok := strings.CutPrefix(m[1], project+"/"); ok {
+				_, path, _ = strings.Cut(path, "/v1.2.3/") // behind blob or tree
 				path, _, _ = strings.Cut(path, "#")
 				if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(path))); err != nil {
 					t.Errorf("%s links to %s: %v", file, m[1], err)
@@ -106,7 +108,8 @@ func TestHTMLRefuses(t *testing.T) {
 		root := t.TempDir()
 		write := func(file, text string) {
 			file = filepath.Join(root, filepath.FromSlash(file))
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644))
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

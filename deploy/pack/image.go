@@ -72,7 +72,9 @@ func writeImage(dir, arch, version string, at time.Time, file string) error {
 		{name: "usr/share/doc/zooid/", mode: 0o755, dir: true},
 		{name: "usr/share/man/", mode: 0o755, dir: true},
 	}
-	for _, books := range []struct{ from, to string }{{"html", "usr/share/doc/zooid/html"}, {"man", "usr/share/man/man1"}} {
+	for _, books := range []struct{ from, to string }{
+		{"html", "usr/share/doc/zooid/html"}, {"man", "usr/share/man/man1"},
+	} {
 		more, err := filesBelow(filepath.Join(dir, books.from), books.to)
 		if err != nil {
 			return fmt.Errorf("make an image: %w", err)

@@ -97,7 +97,8 @@ func TestImage(t *testing.T) {
 		t.Errorf("the layer holds %d files; the configuration is %+v", len(inside), config)
 	}
 	for file, book := range map[string]string{
-		"usr/share/man/man1/zooid.1": "man/zooid.1", "usr/share/doc/zooid/html/decisions/index.html": "html/decisions/index.html",
+		"usr/share/man/man1/zooid.1":                    "man/zooid.1",
+		"usr/share/doc/zooid/html/decisions/index.html": "html/decisions/index.html",
 	} {
 		if string(inside[file]) != book {
 			t.Errorf("%s is %q", file, inside[file])

@@ -19,6 +19,8 @@ case $version in
 *) plain=0.0.0~git$(date -u -d "@$when" +%Y%m%d%H%M%S 2>/dev/null || date -u -r "$when" +%Y%m%d%H%M%S).$version ;;
 esac
 mtime=$(date -u -d "@$when" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r "$when" +%Y-%m-%dT%H:%M:%SZ)
+# What is there is removed if it is an earlier build.
+[ "$dist" = dist ] || [ -e "$dist/SHA256SUMS" ] || [ -z "$(ls -A "$dist" 2>/dev/null)" ] || { echo "DIST, $dist, has other files" >&2; exit 1; }
 rm -rf "$dist"
 mkdir -p "$dist"
 work=$(mktemp -d)

@@ -66,7 +66,8 @@ func openHTML(all []page, args []string, stdout, stderr io.Writer) int {
 // isn't.
 func htmlBeside(program, file string) string {
 	dir := filepath.Dir(program)
-	for _, books := range []string{filepath.Join(filepath.Dir(dir), "share", "doc", "zooid", "html"), filepath.Join(dir, "html")} {
+	installed := filepath.Join(filepath.Dir(dir), "share", "doc", "zooid", "html")
+	for _, books := range []string{installed, filepath.Join(dir, "html")} {
 		at := filepath.Join(books, file)
 		if st, err := os.Stat(at); err == nil && st.Mode().IsRegular() {
 			return at

@@ -53,7 +53,8 @@ func TestHTMLArguments(t *testing.T) {
 		{[]string{"-html"}, 1, "make install"},
 	} {
 		var out, errs bytes.Buffer
-		if code := Main(c.args, &out, &errs, nil); code != c.code || out.Len() > 0 || !strings.Contains(errs.String(), c.has) {
+		code := Main(c.args, &out, &errs, nil)
+		if code != c.code || out.Len() > 0 || !strings.Contains(errs.String(), c.has) {
 			t.Errorf("docs %v: exit code %d, want %d; %s%s", c.args, code, c.code, &out, &errs)
 		}
 	}
