@@ -23,6 +23,9 @@ skipped() {
 	echo "SKIPPED: $1: $2"
 	[ -z "${ZOOID_RECORD:-}" ] || printf '{"Package":"deploy/package/release_test.sh","Result":"skipped","Text":"%s: %s"}\n' "$1" "$2" >>"$ZOOID_RECORD"
 }
+for program in git gpg gpgv apt-get apt-key curl; do
+	command -v "$program" >/dev/null || { skipped "a release" "this machine has no $program"; exit 0; }
+done
 # commands prints the code of a section of docs/install.md, with the release's address and version.
 commands() { # HEADING BLOCK ADDRESS
 	awk -v heading="### $1" -v block="$2" '
@@ -36,7 +39,8 @@ commands() { # HEADING BLOCK ADDRESS
 echo "== keys"
 export GNUPGHOME=$work/gnupg
 install -d -m 0700 "$GNUPGHOME"
-trap 'gpgconf --kill all; cleanup' EXIT
+agents() { find "$work" -name S.gpg-agent -printf '%h\n' 2>/dev/null | while read -r home; do gpgconf --homedir "$home" --kill all; done; } # gpg's and dnf's
+trap 'agents; cleanup' EXIT
 key() { # NAME [ARGUMENT…] : a secret key in NAME.asc
 	gpg --batch --quiet --passphrase "${PASSPHRASE:-}" --pinentry-mode loopback "${@:2}" --quick-generate-key "$1" rsa3072 sign "${DAYS:-7}d" 2>/dev/null
 	gpg --batch --quiet --passphrase "${PASSPHRASE:-}" --pinentry-mode loopback --armor --export-secret-keys "$1" >"$work/$1.asc"

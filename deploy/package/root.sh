@@ -13,6 +13,7 @@ cleanup() {
 	rm -rf "$work"
 }
 trap cleanup EXIT
+trap 'exit 1' INT TERM
 root=$work/root
 user=zooid:zooid
 
