@@ -97,7 +97,7 @@ fi
 
 echo "== the former version"
 # The package of an earlier commit, or, as that takes minutes to compile, this tree's; its configuration is another one.
-earlier=cc80fcdc67f1
+earlier=cc80fcdcd3a8
 if [ -n "$long" ] && git -C "$clone" cat-file -e "$earlier^{commit}" 2>/dev/null; then
 	git -C "$clone" worktree add -q --detach "$work/earlier" "$earlier"
 else
@@ -265,17 +265,21 @@ if [ -n "$long" ]; then
 		start
 		cli create /kept "what a client wrote" >/dev/null
 		stop
+		# dnf may call it success that it leaves out a repository that it doesn't believe.
+		dnf_refuses() { # WORDS
+			dnf upgrade zooid >"$work/said" 2>&1 || true
+			grep -qi "$1" "$work/said" || { cat "$work/said"; fail "dnf should refuse this: $1"; }
+			[ "$(installed)" = 0.1.0 ] || fail "dnf took what should be refused ($1): $(installed)"
+		}
 		publish "$new"
-		printf x >>"$published"/rpm/zooid-0.2.0-1.*.rpm
-		refused "" dnf upgrade zooid
+		printf x >>"$(echo "$published"/rpm/zooid-0.2.0-1.*.rpm)"
+		dnf_refuses checksum
 		publish "$new"
 		sed -i 's/<revision>/<revision>1/' "$published/rpm/repodata/repomd.xml"
-		refused "" dnf upgrade zooid
-		grep -qi "bad PGP signature\|GPG" "$work/said" || fail "a changed repomd.xml: $(cat "$work/said")"
+		dnf_refuses "GPG signature verification error"
 		publish "$work/theirs"
 		cp "$new/zooid.asc" "$published/" # the key that is trusted
-		refused "" dnf upgrade zooid
-		[ "$(installed)" = 0.1.0 ] || fail "dnf took what isn't signed: $(installed)"
+		dnf_refuses "GPG signature verification error"
 		publish "$new"
 		dnf upgrade zooid >"$work/said" 2>&1 || { cat "$work/said"; fail "dnf upgrade"; }
 		[ "$(installed)" = 0.2.0 ] || fail "after dnf upgrade it is $(installed)"
