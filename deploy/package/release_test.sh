@@ -39,7 +39,9 @@ commands() { # HEADING BLOCK ADDRESS
 echo "== keys"
 export GNUPGHOME=$work/gnupg
 install -d -m 0700 "$GNUPGHOME"
-agents() { find "$work" -name S.gpg-agent -printf '%h\n' 2>/dev/null | while read -r home; do gpgconf --homedir "$home" --kill all; done; } # gpg's and dnf's
+agents() { # ends gpg's and dnf's
+	find "$work" -xdev -name S.gpg-agent -printf '%h\n' 2>/dev/null | while read -r home; do gpgconf --homedir "$home" --kill all || true; done || true
+}
 trap 'agents; cleanup' EXIT
 key() { # NAME [ARGUMENT…] : a secret key in NAME.asc
 	gpg --batch --quiet --passphrase "${PASSPHRASE:-}" --pinentry-mode loopback "${@:2}" --quick-generate-key "$1" rsa3072 sign "${DAYS:-7}d" 2>/dev/null
