@@ -13,7 +13,7 @@ STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERS
 # What build makes.
 BIN ?= bin/zooid
 
-.PHONY: build profile install release packages packages-test chart-test lint cross run gate real test race compat clients fuzz sim sim-fresh mutants torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
+.PHONY: build profile install release packages packages-test release-test chart-test lint cross run gate real test race compat clients fuzz sim sim-fresh mutants torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -pgo=$(PROFILE) -ldflags "$(STAMP)" -o $(BIN) ./cmd/zooid
@@ -28,11 +28,12 @@ PREFIX ?= /usr/local
 install: build
 	GO=$(GO) DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) deploy/package/install.sh $(BIN)
 
-# Archives for Linux and macOS with their checksums, in dist/.
+# A signed release in dist/, with repositories for apt and dnf: make release VERSION=v0.2.0 SIGNING_KEY=key.asc
+release: export VERSION := $(VERSION)
 release:
-	VERSION=$(or $(VERSION),$(shell git rev-parse --short HEAD)) GO=$(GO) test/release.sh
+	GO=$(GO) deploy/package/release.sh
 
-# All of a release in dist/: archives, .deb, .rpm, OCI images, Helm chart, SBOMs, checksums.
+# The same of any commit, without signatures and repositories: archives, .deb, .rpm, OCI images, Helm chart, SBOMs, checksums.
 packages:
 	VERSION=$(or $(VERSION),$(shell git rev-parse --short HEAD)) GO=$(GO) deploy/package/build.sh
 
@@ -41,6 +42,12 @@ packages:
 BARE ?=
 packages-test: chart-test
 	GO=$(GO) deploy/package/test.sh $(BARE)
+	GO=$(GO) deploy/package/release_test.sh $(BARE)
+
+# A release of this tree, its repositories used by apt and dnf, with an upgrade from an earlier commit's package; made twice for
+# the same bytes; and go install of its tag. packages-test does what takes a minute.
+release-test:
+	GO=$(GO) deploy/package/release_test.sh $(BARE) -long
 
 chart-test:
 	cd test/chart && $(GO) test -count=1 ./...
@@ -193,4 +200,4 @@ nightly: test cross race compat clients
 	$(GO) test ./zk/recipe -count=1 -timeout 30m -run TestEveryCut -v -cut.participants 3
 	$(GO) test ./internal/storage -count=1 -timeout 10m -run TestPowerCutAtEveryCall -crashimages 100000
 	$(MAKE) fuzz FUZZTIME=3m
-	$(MAKE) packages packages-test
+	$(MAKE) packages packages-test release-test

@@ -131,8 +131,8 @@ func TestUpgradeFollowsNoLink(t *testing.T) {
 	}
 }
 
-// TestInstall runs make install with a DESTDIR: the program, a man page of each command, completions for three shells
-// and the unit are where PREFIX says, and everybody may read them whatever the umask is.
+// TestInstall runs make install with a DESTDIR: the program, a man page of each command, the pages as HTML, completions
+// for three shells and the unit are where PREFIX says, and everybody may read them whatever the umask is.
 func TestInstall(t *testing.T) {
 	dir := t.TempDir()
 	defer syscall.Umask(syscall.Umask(0o077))
@@ -166,6 +166,13 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	read("share/man/man1/zooid.1")
+	read("share/doc/zooid/html/decisions/index.html")
+	zooid := filepath.Join(root, "bin", "zooid")
+	out, err = exec.CommandContext(t.Context(), zooid, "docs", "-html", "operations").Output()
+	if books := filepath.Join(root, "share", "doc", "zooid", "html"); err != nil ||
+		string(out) != filepath.Join(books, "operations.html")+"\n" {
+		t.Errorf("zooid docs -html operations: %v, %s", err, out)
+	}
 	for _, completion := range []string{
 		"bash-completion/completions/zooid", "zsh/site-functions/_zooid", "fish/vendor_completions.d/zooid.fish",
 	} {

@@ -38,7 +38,7 @@ func commands() []command {
 		{"migrate", "follow|switch|back|return|compare …", "move a running Apache ensemble here, and back", runMigrate},
 		{"shadow", "-listen ADDRESS PRIMARY SHADOW", "play the requests of Apache's clients to Zooid too", moving.Shadow},
 		{"explain", "[CODE]…", "what an error's code means, and what to do", runExplain},
-		{"docs", "[PAGE [WORD…]] | CODE", "show a page of this version's documentation", runDocs},
+		{"docs", "[-html] [PAGE [WORD…]] | CODE", "show a page of this version's documentation", runDocs},
 		{"completion", "bash|zsh|fish", "print what makes a shell complete zooid's commands", runCompletion},
 		{"version", "", "print the version", runVersion},
 	}

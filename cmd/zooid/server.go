@@ -191,8 +191,8 @@ func logStart(log *slog.Logger, cfg *config.Config, o *server.Options) {
 	if file == "" {
 		file = "none"
 	}
-	log.Info("starting zooid", "version", version, "configuration", file, "id", o.ID, "servers", max(len(o.Members), 1),
-		"dataDir", o.DataDir, "dataLogDir", o.LogDir)
+	log.Info("starting zooid", "version", zooidVersion(), "configuration", file, "id", o.ID,
+		"servers", max(len(o.Members), 1), "dataDir", o.DataDir, "dataLogDir", o.LogDir)
 }
 
 // logServing logs the state with which a server begins to serve. By then the server has applied its whole log.

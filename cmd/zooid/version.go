@@ -7,8 +7,11 @@ import (
 	"strings"
 )
 
-// version is Zooid's own; releases set it with -ldflags "-X main.version=…".
-var version = "0.1.0-dev"
+// unreleased is the version of a build of no release.
+const unreleased = "0.2.0-dev"
+
+// version is Zooid's own where -ldflags "-X main.version=…" set it, as releases do; zooidVersion returns it anywhere.
+var version string
 
 // revision is set by -ldflags "-X main.revision=…" where the build has no record of version control.
 var revision = "unknown"
@@ -40,10 +43,23 @@ func versionText() string {
 	if buildDate != "" {
 		date = buildDate
 	}
-	return fmt.Sprintf("%s-zooid-%s-%s, built on %s 00:00 UTC", protocolVersion, version, revision, date)
+	return fmt.Sprintf("%s-zooid-%s-%s, built on %s 00:00 UTC", protocolVersion, zooidVersion(), revision, date)
+}
+
+// zooidVersion returns the version of Zooid: the one that is stamped, or that of the module that the go command
+// downloaded and built, as `go install …@v0.2.0` does. A build in a clone has no sum of the module, and the version
+// that Go gives it is a guess by the clone's tags.
+func zooidVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Sum != "" {
+		return strings.TrimPrefix(info.Main.Version, "v")
+	}
+	return unreleased
 }
 
 func runVersion(_ []string, stdout, _ io.Writer) int {
-	fmt.Fprintln(stdout, "zooid", version, "speaks the protocol of Apache ZooKeeper", protocolVersion)
+	fmt.Fprintln(stdout, "zooid", zooidVersion(), "speaks the protocol of Apache ZooKeeper", protocolVersion)
 	return 0
 }

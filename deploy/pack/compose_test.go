@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,10 +41,12 @@ func imageConfig(t *testing.T) (user string, entrypoint, exposed []string, name 
 	t.Helper()
 	dir := t.TempDir()
 	program, file := filepath.Join(dir, "zooid"), filepath.Join(dir, "image.tar")
-	if err := os.WriteFile(program, []byte("#! a program"), 0o755); err != nil {
+	err := errors.Join(os.WriteFile(program, []byte("#! a program"), 0o755), os.Mkdir(filepath.Join(dir, "man"), 0o700),
+		os.Mkdir(filepath.Join(dir, "html"), 0o700))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeImage(program, "amd64", "1.2.3", time.Unix(1e9, 0).UTC(), file); err != nil {
+	if err := writeImage(dir, "amd64", "1.2.3", time.Unix(1e9, 0).UTC(), file); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(file)

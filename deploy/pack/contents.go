@@ -59,18 +59,17 @@ func listed(files []packaged, scripts map[string][]byte) (lines []string) {
 	return lines
 }
 
-// debContents reads an ar archive: each member has a header of 60 bytes, which starts at an even offset.
-func debContents(b []byte) ([]string, error) {
+// debMembers reads an ar archive: each member has a header of 60 bytes, which starts at an even offset.
+func debMembers(b []byte) (control, files []packaged, err error) {
 	b, ok := bytes.CutPrefix(b, []byte("!<arch>\n"))
 	if !ok {
-		return nil, errors.New("it is no archive of ar's")
+		return nil, nil, errors.New("it is no archive of ar's")
 	}
-	var files, control []packaged
 	for len(b) >= 60 {
 		name, size := strings.TrimRight(string(b[:16]), " /"), strings.TrimSpace(string(b[48:58]))
 		n, err := strconv.Atoi(size)
 		if err != nil || n < 0 || n > len(b)-60 {
-			return nil, fmt.Errorf("member %s has %s bytes", name, size)
+			return nil, nil, fmt.Errorf("member %s has %s bytes", name, size)
 		}
 		body := b[60 : 60+n]
 		b = b[min(len(b), 60+n+n%2):]
@@ -81,8 +80,16 @@ func debContents(b []byte) ([]string, error) {
 			files, err = tarContents(body)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	return control, files, nil
+}
+
+func debContents(b []byte) ([]string, error) {
+	control, files, err := debMembers(b)
+	if err != nil {
+		return nil, err
 	}
 	scripts := map[string][]byte{}
 	var conf []string
@@ -176,22 +183,27 @@ func (h rpmHeader) numbers(tag uint32) (all []uint32) {
 	return all
 }
 
-// rpmContents reads a lead, a signature header, which ends at a multiple of eight, the header, and a cpio archive.
-func rpmContents(b []byte) ([]string, error) {
+// rpmMainHeader returns the header of a package, and where it starts and ends: behind a lead and a header with
+// signatures, which ends at a multiple of eight. A cpio archive follows.
+func rpmMainHeader(b []byte) (h rpmHeader, start, end int, err error) {
 	if len(b) < rpmLeadBytes || !bytes.HasPrefix(b, []byte{0xed, 0xab, 0xee, 0xdb}) {
-		return nil, errors.New("it is no .rpm")
+		return h, 0, 0, errors.New("it is no .rpm")
 	}
-	b = b[rpmLeadBytes:]
-	_, n, err := readRPMHeader(b)
+	_, n, err := readRPMHeader(b[rpmLeadBytes:])
 	if err != nil {
-		return nil, fmt.Errorf("signatures: %w", err)
+		return h, 0, 0, fmt.Errorf("signatures: %w", err)
 	}
-	b = b[min(len(b), (n+7)/8*8):]
-	h, n, err := readRPMHeader(b)
+	start = min(len(b), rpmLeadBytes+(n+7)/8*8)
+	h, n, err = readRPMHeader(b[start:])
+	return h, start, start + n, err
+}
+
+func rpmContents(b []byte) ([]string, error) {
+	h, _, end, err := rpmMainHeader(b)
 	if err != nil {
 		return nil, err
 	}
-	files, err := cpioContents(b[n:])
+	files, err := cpioContents(b[end:])
 	if err != nil {
 		return nil, err
 	}

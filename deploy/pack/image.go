@@ -10,7 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
 	"time"
 )
 
@@ -40,14 +43,15 @@ type entry struct {
 	body []byte
 }
 
-// writeImage writes an image with only a static program, as an archive that docker, podman and skopeo can load: an OCI
-// image layout, with docker's manifest in addition.
-func writeImage(program, arch, version string, at time.Time, file string) error {
-	binary, err := os.ReadFile(program)
+// writeImage writes an image with only a static program, zooid in the folder dir, and its books, which are in the
+// folders man and html there, as an archive that docker, podman and skopeo can load: an OCI image layout, with docker's
+// manifest in addition.
+func writeImage(dir, arch, version string, at time.Time, file string) error {
+	binary, err := os.ReadFile(filepath.Join(dir, "zooid"))
 	if err != nil {
 		return fmt.Errorf("make an image: %w", err)
 	}
-	layer, err := archiveOf(at, []entry{
+	entries := []entry{
 		// Volumes that were mounted into images of Apache's or Bitnami's take their owner from here.
 		{name: "bitnami/", mode: 0o755, dir: true},
 		{name: "bitnami/zookeeper/", mode: 0o700, uid: 65532, dir: true},
@@ -63,7 +67,21 @@ func writeImage(program, arch, version string, at time.Time, file string) error 
 		{name: "usr/", mode: 0o755, dir: true},
 		{name: "usr/bin/", mode: 0o755, dir: true},
 		{name: "usr/bin/zooid", mode: 0o755, body: binary},
-	})
+		{name: "usr/share/", mode: 0o755, dir: true},
+		{name: "usr/share/doc/", mode: 0o755, dir: true},
+		{name: "usr/share/doc/zooid/", mode: 0o755, dir: true},
+		{name: "usr/share/man/", mode: 0o755, dir: true},
+	}
+	for _, books := range []struct{ from, to string }{
+		{"html", "usr/share/doc/zooid/html"}, {"man", "usr/share/man/man1"},
+	} {
+		more, err := filesBelow(filepath.Join(dir, books.from), books.to)
+		if err != nil {
+			return fmt.Errorf("make an image: %w", err)
+		}
+		entries = append(entries, more...)
+	}
+	layer, err := archiveOf(at, entries)
 	if err != nil {
 		return err
 	}
@@ -115,6 +133,28 @@ func writeImage(program, arch, version string, at time.Time, file string) error 
 		return err
 	}
 	return os.WriteFile(file, image, 0o644)
+}
+
+// filesBelow returns the folder dir and what is in it as the folder to, sorted by name.
+func filesBelow(dir, to string) (entries []entry, err error) {
+	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		within, err := filepath.Rel(dir, file)
+		if err != nil {
+			return err
+		}
+		name := path.Join(to, filepath.ToSlash(within))
+		if d.IsDir() {
+			entries = append(entries, entry{name: name + "/", mode: 0o755, dir: true})
+			return nil
+		}
+		body, err := os.ReadFile(file)
+		entries = append(entries, entry{name: name, mode: 0o644, body: body})
+		return err
+	})
+	return entries, err
 }
 
 func digest(b []byte) string {

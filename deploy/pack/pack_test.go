@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -23,10 +24,16 @@ func TestImage(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#! a program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	for _, book := range []string{"man/zooid.1", "html/index.html", "html/decisions/index.html"} {
+		file := filepath.Join(dir, filepath.FromSlash(book))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(book), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var images [2][]byte
 	for i := range images {
 		file := filepath.Join(dir, "image.tar")
-		if err := writeImage(program, "arm64", "1.2.3", time.Unix(1e9, 0).UTC(), file); err != nil {
+		if err := writeImage(dir, "arm64", "1.2.3", time.Unix(1e9, 0).UTC(), file); err != nil {
 			t.Fatal(err)
 		}
 		images[i], _ = os.ReadFile(file)
@@ -88,6 +95,14 @@ func TestImage(t *testing.T) {
 		!slices.Equal(config.Config.Entrypoint, []string{"/usr/bin/zooid", "entrypoint"}) ||
 		config.Architecture != "arm64" {
 		t.Errorf("the layer holds %d files; the configuration is %+v", len(inside), config)
+	}
+	for file, book := range map[string]string{
+		"usr/share/man/man1/zooid.1":                    "man/zooid.1",
+		"usr/share/doc/zooid/html/decisions/index.html": "html/decisions/index.html",
+	} {
+		if string(inside[file]) != book {
+			t.Errorf("%s is %q", file, inside[file])
+		}
 	}
 	if config.Config.User != "65532:65532" || owners["data/"] != 65532 || owners["bitnami/zookeeper/data/"] != 65532 ||
 		owners["datalog/"] != 65532 || owners["usr/bin/zooid"] != 0 {

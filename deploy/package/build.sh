@@ -12,21 +12,23 @@ commit=$(git rev-parse HEAD)
 when=$(git log -1 --format=%ct)
 day=$(date -u -d "@$when" +%F 2>/dev/null || date -u -r "$when" +%F)
 dist=${DIST:-dist}
+[[ $version =~ ^[0-9A-Za-z][0-9A-Za-z.+-]*$ ]] || { echo "VERSION is ${version@Q}: it has characters that versions of packages can't have" >&2; exit 1; }
 case $version in
-[0-9]*.[0-9]*) plain=$version ;; # packages need a version that begins with a digit
+*-[0-9]*-g*[0-9a-f]* | *-dirty) plain=${version/-/+} && plain=${plain//-/.} ;; # git's names for what comes after a tag
+[0-9]*.[0-9]*) plain=${version/-/\~} ;; # what is before a release sorts before it
 *) plain=0.0.0~git$(date -u -d "@$when" +%Y%m%d%H%M%S 2>/dev/null || date -u -r "$when" +%Y%m%d%H%M%S).$version ;;
 esac
-plain=${plain/-/\~} # what is before a release sorts before it
 mtime=$(date -u -d "@$when" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r "$when" +%Y-%m-%dT%H:%M:%SZ)
+# What is there is removed if it is an earlier build.
+[ "$dist" = dist ] || [ -e "$dist/SHA256SUMS" ] || [ -z "$(ls -A "$dist" 2>/dev/null)" ] || { echo "DIST, $dist, has other files" >&2; exit 1; }
 rm -rf "$dist"
 mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath -buildvcs=false"
-"$go" build -o "$work/pack" ./deploy/pack
 # Of this machine, for what its help says; with the profile, so that it is compiled once for both.
 "$go" build -pgo=cmd/zooid/load.pgo -o "$work/zooid" ./cmd/zooid
-GO=$go deploy/package/pages.sh "$work/zooid" "$day" "$work"
+GO=$go deploy/package/pages.sh "$work/zooid" "$day" "$work" "$commit"
 
 archive() { # DIRECTORY FILE
 	tar --sort=name --mtime="@$when" --owner=0 --group=0 --numeric-owner --mode=u+rw,go+r-w -C "$(dirname "$1")" -cf - "$(basename "$1")" | gzip -9n >"$2"
@@ -38,15 +40,15 @@ for target in ${TARGETS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}; do
 	stage=$work/$name
 	mkdir -p "$stage"
 	GOOS=$os GOARCH=$arch "$go" build -pgo=cmd/zooid/load.pgo -ldflags "-s -w -buildid= -X main.version=$version -X main.revision=$commit -X main.buildDate=$day" -o "$stage/zooid" ./cmd/zooid
-	cp -r LICENSE README.md CHANGELOG.md "$work/man" "$work/completion" "$stage/"
+	cp -r LICENSE README.md CHANGELOG.md "$work/man" "$work/html" "$work/completion" "$stage/"
 	archive "$stage" "$dist/$name.tar.gz"
 	"$work/pack" sbom "$stage/zooid" "$version" >"$dist/$name.cdx.json"
 	[ "$os" = linux ] || continue
 	for kind in ${KINDS:-deb rpm}; do
-		sed "s|\${ARCH}|$arch|; s|\${VERSION}|$plain|; s|\${STAGE}|$stage|; s|\${MTIME}|$mtime|" deploy/package/nfpm.yaml >"$work/nfpm.yaml"
+		sed "s|\${ARCH}|$arch|; s|\${VERSION}|$plain|; s|\${STAGE}|${stage//[&|\\]/\\&}|; s|\${MTIME}|$mtime|" deploy/package/nfpm.yaml >"$work/nfpm.yaml"
 		SOURCE_DATE_EPOCH=$when GOFLAGS='' $nfpm package -f "$work/nfpm.yaml" -p "$kind" -t "$dist/"
 	done
-	"$work/pack" image "$stage/zooid" "$arch" "$version" "$when" "$dist/$name.oci.tar"
+	"$work/pack" image "$stage" "$arch" "$version" "$when" "$dist/$name.oci.tar"
 done
 chart=$work/chart/zooid
 mkdir -p "$work/chart"

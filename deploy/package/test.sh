@@ -6,24 +6,12 @@
 #   deploy/package/test.sh -bare     in a root that has only what the package's scripts call, so that no mirror is needed: what CI runs
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-[ "$(id -u)" = 0 ] || { echo "it needs root, for chroot" >&2; exit 1; }
-bare=
-[ "${1:-}" != -bare ] || bare=1
-work=$(mktemp -d /var/tmp/zooid-package-XXXXXX) # on a disk: doctor looks
-server=
-cleanup() {
-	[ -z "$server" ] || kill "$server" 2>/dev/null || true
-	umount "$work/root/proc" 2>/dev/null || true
-	rm -rf "$work"
-}
-trap cleanup EXIT
+. deploy/package/root.sh
 arch=$(dpkg --print-architecture)
 VERSION=0.1.0 DIST=$work/one TARGETS=linux/$arch KINDS=deb deploy/package/build.sh >/dev/null
 first=$(echo "$work"/one/*.deb)
 VERSION=0.1.1 DIST=$work/two TARGETS=linux/$arch deploy/package/build.sh >/dev/null
 second=$(echo "$work"/two/*.deb)
-fail() { echo "FAIL: $*" >&2; exit 1; }
-root=$work/root
 
 echo "== units"
 install -D -m 0755 /bin/true "$work/verify/usr/bin/zooid"
@@ -37,98 +25,15 @@ CGO_ENABLED=0 "${GO:-go}" build -o "$work/pack" ./deploy/pack
 for kind in deb rpm; do
 	"$work/pack" contents "$work"/two/*.$kind >"$work/contents.$kind"
 done
-diff "$work/contents.deb" "$work/contents.rpm" || fail "the .deb (<) and the .rpm (>) differ"
+grep -q " file .* /usr/share/doc-base/zooid$" "$work/contents.deb" || fail "the .deb registers no document"
+diff <(grep -v /usr/share/doc-base/ "$work/contents.deb") "$work/contents.rpm" || fail "the .deb (<) and the .rpm (>) differ"
 for script in postinst:postinstall prerm:preremove postrm:postremove; do
 	grep -qx "script sha256:$(sha256sum <deploy/package/${script#*:}.sh | cut -d' ' -f1) ${script%:*}" "$work/contents.deb" || fail "the ${script%:*} is not ${script#*:}.sh"
 done
 grep -q " root root conf .* /etc/zooid/zoo.cfg" "$work/contents.deb" || fail "an upgrade would write over the configuration"
 
 echo "== a fresh root"
-user=zooid:zooid
-# carry copies programs of this machine into the root, with the libraries that they load.
-carry() {
-	local program path
-	for program in "$@"; do
-		path=$(command -v "$program") || fail "this machine has no $program"
-		for file in "$path" $(ldd "$path" | grep -o '/[^ )]*'); do
-			[ -e "$root$file" ] || install -D -m 0755 "$(realpath "$file")" "$root$file"
-		done
-	done
-}
-if [ -n "$bare" ]; then
-	mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/triggers" "$root/proc" "$root/tmp" "$root/etc" "$root/dev"
-	touch "$root/var/lib/dpkg/status" "$root/var/lib/dpkg/available"
-	mknod -m 0666 "$root/dev/null" c 1 3
-	echo 'root:x:0:0:root:/root:/bin/sh' >"$root/etc/passwd"
-	echo 'root:x:0:' >"$root/etc/group"
-	mkdir -p "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib" "$root/usr/lib64"
-	for directory in bin sbin lib lib64; do ln -s "usr/$directory" "$root/$directory"; done
-	carry sh getent systemd-sysusers install chown chmod stat
-else
-	if ! command -v debootstrap >/dev/null; then
-		(cd "$work" && apt-get download -q debootstrap >/dev/null && dpkg -x debootstrap_*.deb "$work/bootstrap")
-		export DEBOOTSTRAP_DIR=$work/bootstrap/usr/share/debootstrap PATH=$work/bootstrap/usr/sbin:$PATH
-	fi
-	debootstrap --variant=minbase bookworm "$root" ${MIRROR:+"$MIRROR"} >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; fail debootstrap; }
-fi
-mount -t proc proc "$root/proc"
-inside() { chroot "$root" "$@"; }
-as() { chroot --userspec=$user "$root" "$@"; }
-
-# A systemctl that writes down what it is asked stands for systemd, which doesn't run in a root: the service is active while
-# /run/active is there.
-mkdir -p "$root/run/systemd/system" "$root/usr/bin"
-cat >"$root/usr/bin/systemctl" <<'END'
-#!/bin/sh
-echo "$*" >>/run/asked
-[ "$1" != is-active ] || [ -e /run/active ]
-END
-chmod 0755 "$root/usr/bin/systemctl"
-asked() { # WHAT… : the scripts asked systemd this and nothing else
-	local told
-	told=$(printf '%s\n' "$@")
-	[ "$(cat "$root/run/asked")" = "$told" ] || fail "the scripts asked systemd: $(cat "$root/run/asked")"
-	rm "$root/run/asked"
-}
-# package runs dpkg on the root, which runs the package's scripts in it; what they say is left in $work/said.
-package() { dpkg --root="$root" --force-depends --force-confdef --force-confold --log=/dev/null "$@" >"$work/said" 2>&1 || { cat "$work/said"; fail "dpkg $*"; }; }
-install_package() { package -i "$1"; }
-
-# start runs the unit's own command as its own user, with a socket for its word that it is ready.
-start() {
-	: >"$work/server.log"
-	command=$(sed -n 's/^ExecStart=//p' "$root/usr/lib/systemd/system/zooid.service")
-	who=$(sed -n 's/^User=//p' "$root/usr/lib/systemd/system/zooid.service"):$(sed -n 's/^Group=//p' "$root/usr/lib/systemd/system/zooid.service")
-	[ "$who" = zooid:zooid ] || fail "the unit's user is $who"
-	# shellcheck disable=SC2086
-	chroot --userspec=$user "$root" $command >"$work/server.log" 2>&1 &
-	server=$!
-	for _ in $(seq 300); do
-		grep -q msg=serving "$work/server.log" && return
-		kill -0 "$server" 2>/dev/null || break
-		sleep 0.1
-	done
-	cat "$work/server.log"
-	fail "the server doesn't serve"
-}
-stop() {
-	kill "$server"
-	wait "$server" || fail "the server ended with $?"
-	server=
-}
-cli() { as zooid cli -server "127.0.0.1:$port" "$@"; }
-
-# free_port prints a port that nobody listens on, that the system gives to no outgoing connection, and that Go's tests
-# don't take, should they run beside this one (internal/freeport).
-free_port() {
-	local port
-	while :; do
-		port=$((10000 + RANDOM % 6000))
-		(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-	done
-	echo $port
-}
-port=$(free_port)
+fresh_root
 
 echo "== install"
 install_package "$first"
@@ -142,6 +47,11 @@ own_port() { sed -i "s/^clientPort=.*/clientPort=$port/" "$root/etc/zooid/zoo.cf
 own_port
 as zooid doctor /etc/zooid/zoo.cfg || fail "doctor finds faults in what the package installs"
 [ -s "$root/usr/share/man/man1/zooid-server.1" ] && [ -s "$root/usr/share/bash-completion/completions/zooid" ] || fail "man pages or completion"
+[ "$(as zooid docs -html)" = /usr/share/doc/zooid/html/index.html ] || fail "zooid docs -html: $(as zooid docs -html)"
+# doc-base takes the file as it is: the pages that it names are there.
+sed -n 's/^\(Index\|Files\): //p' "$root/usr/share/doc-base/zooid" | while read -r pages; do
+	ls "$root"$pages >/dev/null || fail "doc-base is told of $pages"
+done
 start
 as zooid health /etc/zooid/zoo.cfg >/dev/null || fail "zooid health: $(as zooid health /etc/zooid/zoo.cfg)"
 kill -HUP "$server"
@@ -202,6 +112,8 @@ for _ in $(seq 300); do grep -q msg=serving "$work/server.log" && break; sleep 0
 grep -q msg=serving "$work/server.log" || { cat "$work/server.log"; fail "the image's server doesn't serve"; }
 [ ${#alone[@]} = 0 ] || within=(nsenter -t "$server" -n)
 "${within[@]}" chroot --userspec="$owner" "$work/layer" "${entrypoint[@]}" cli -server 127.0.0.1:2181 create /in-the-image x >/dev/null || fail "a client of the image"
+[ "$(chroot --userspec="$owner" "$work/layer" "${entrypoint[0]}" docs -html zd-2002)" = '/usr/share/doc/zooid/html/troubleshooting.html#zd-2002' ] || fail "the image has no books"
+[ -s "$work/layer/usr/share/man/man1/zooid-server.1" ] || fail "the image has no man pages"
 ls "$work"/layer/data/*.log >/dev/null || fail "the image's server keeps its data elsewhere"
 stop
 echo "PASS"

@@ -2,7 +2,6 @@
 package pages
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -18,11 +17,15 @@ import (
 
 const help = `usage: zooid docs [PAGE [WORD…]]
        zooid docs CODE
+       zooid docs -html [PAGE | CODE]
 
 Shows a page of this version's documentation; without PAGE, which there are, with their
 sections. With WORDs it shows the sections that have all of them in their title: 'zooid
 docs operations back up'. A CODE such as ZD-2002 is that of an error or a warning (zooid
 explain). On a terminal the page is shown by $PAGER, less by default.
+
+-html prints where the page is as HTML, which packages, archives and the image have with
+them, and shows it on a terminal by $BROWSER, xdg-open (or macOS's open) by default.
 `
 
 // A page is a page of the documentation.
@@ -54,6 +57,9 @@ func Main(args []string, stdout, stderr io.Writer, explain func(args []string, s
 		fmt.Fprint(stdout, help)
 		return 0
 	}
+	if args[0] == "-html" || args[0] == "--html" {
+		return openHTML(all, args[1:], stdout, stderr)
+	}
 	if _, ok := runbook.Find(args[0]); ok {
 		return explain(args, stdout, stderr)
 	}
@@ -72,11 +78,16 @@ func Main(args []string, stdout, stderr io.Writer, explain func(args []string, s
 		show(stdout, text)
 		return 0
 	}
+	return unknown(stderr, args[0], names)
+}
+
+// unknown says that there is no such page, and which may have been meant.
+func unknown(stderr io.Writer, name string, names []string) int {
 	hint := "zooid docs lists the pages"
-	if near := config.Nearest(args[0], names); len(near) > 0 {
+	if near := config.Nearest(name, names); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "? " + hint
 	}
-	fmt.Fprintf(stderr, "zooid docs: there is no page and no code %.80q\n  hint: %s\n", args[0], hint)
+	fmt.Fprintf(stderr, "zooid docs: there is no page and no code %.80q\n  hint: %s\n", name, hint)
 	return 2
 }
 
@@ -181,7 +192,7 @@ func show(w io.Writer, text string) {
 		}
 		b.WriteString(line)
 	}
-	words := strings.Fields(cmp.Or(os.Getenv("PAGER"), "less -FRX"))
+	words := wordsOf("PAGER", "less -FRX")
 	if path, err := exec.LookPath(words[0]); err == nil {
 		pager := exec.Command(path, words[1:]...)
 		pager.Stdin, pager.Stdout, pager.Stderr = strings.NewReader(b.String()), w, os.Stderr
@@ -190,4 +201,12 @@ func show(w io.Writer, text string) {
 		}
 	}
 	io.WriteString(w, b.String())
+}
+
+// wordsOf returns the command that an environment variable names, or else the usual one.
+func wordsOf(variable, usual string) []string {
+	if words := strings.Fields(os.Getenv(variable)); len(words) > 0 {
+		return words
+	}
+	return strings.Fields(usual)
 }

@@ -326,7 +326,7 @@ seeds from %d on, of the profile, were run until one failed. The table is writte
 			seeds, why = "none", "not found"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", m.name, m.failure, m.profile, seeds,
-			strings.ReplaceAll(why, "|", "/"))
+			strings.NewReplacer("|", "/", "<", "&lt;").Replace(why))
 	}
 	if err := os.WriteFile(filepath.Join("../..", mutantsTable), []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
