@@ -27,6 +27,8 @@ type call struct {
 	drop WatcherType
 	abs  string // the path with the chroot before it; set for watch calls only
 
+	ops []MultiOp // of a multi, as the caller gave them
+
 	cred *Auth // of an auth call: kept for later connections once accepted
 
 	res result

@@ -61,7 +61,8 @@
 // [Client.CreateAll] makes a znode and the parents it lacks, [Client.EnsurePath] a
 // whole path, and [Client.DeleteAll] deletes a tree.
 //
-// [Client.Multi] applies several writes or none. [Client.Pipeline] sends calls
+// [Client.Txn] puts several writes together, of which all are applied or none;
+// [Client.Multi] does so with a list. [Client.Pipeline] sends calls
 // without waiting for replies, and hands back a [Future] for each; after a lost
 // connection it sends nothing more, so that nothing overtakes a lost write.
 //

@@ -299,6 +299,40 @@ func ExampleClient_Multi() {
 	// <nil>
 }
 
+// A job is taken from a queue, by whoever is first and still registered.
+func ExampleClient_Txn() {
+	withServer(func(ctx context.Context, c *zk.Client) {
+		var worker zk.Created
+		check(c.Txn().
+			Create("/workers", nil, zk.ModePersistent, zk.OpenACL()).
+			Create("/workers/7", nil, zk.ModeEphemeral, zk.OpenACL(), &worker).
+			Create("/jobs", nil, zk.ModePersistent, zk.OpenACL()).
+			Create("/jobs/next", []byte("report"), zk.ModePersistent, zk.OpenACL()).
+			Create("/done", []byte("0"), zk.ModePersistent, zk.OpenACL()).
+			Commit(ctx))
+
+		take := func() error {
+			var done zk.Stat
+			err := c.Txn().
+				Check(worker.Path, worker.Stat.Version).
+				Delete("/jobs/next", zk.AnyVersion).
+				Set("/done", []byte("1"), zk.AnyVersion, &done).
+				Commit(ctx)
+			if failed, ok := errors.AsType[*zk.MultiError](err); ok {
+				return fmt.Errorf("step %d, %s of %s: %w", failed.Index, failed.Op, failed.Path, failed.Code)
+			}
+			fmt.Println("/done has version", done.Version)
+			return err
+		}
+		fmt.Println(take())
+		fmt.Println(take())
+	})
+	// Output:
+	// /done has version 1
+	// <nil>
+	// step 1, delete of /jobs/next: zookeeper: NoNode
+}
+
 // Many reads take one round trip.
 func ExampleClient_Pipeline() {
 	withServer(func(ctx context.Context, c *zk.Client) {

@@ -146,15 +146,13 @@ func (p *Pipeline) Sync(ctx context.Context, path string) Future[struct{}] {
 // Multi is Client.Multi.
 func (p *Pipeline) Multi(ctx context.Context, ops ...MultiOp) Future[[]MultiResult] {
 	k, err := p.c.multiCall(jute.OpMulti, ops)
-	return start(ctx, p, k, err, multiTaken(ops))
+	return start(ctx, p, k, err, multiTaken)
 }
 
 // MultiRead is Client.MultiRead.
 func (p *Pipeline) MultiRead(ctx context.Context, ops ...MultiOp) Future[[]MultiResult] {
 	k, err := p.c.multiCall(jute.OpMultiRead, ops)
-	return start(ctx, p, k, err, multiTaken(ops))
+	return start(ctx, p, k, err, multiTaken)
 }
 
-func multiTaken(ops []MultiOp) func(*Client, *call) ([]MultiResult, error) {
-	return func(c *Client, k *call) ([]MultiResult, error) { return c.multiOf(k, ops) }
-}
+func multiTaken(c *Client, k *call) ([]MultiResult, error) { return c.multiOf(k), nil }

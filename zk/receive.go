@@ -104,6 +104,8 @@ func (s *session) answered(l *link, h jute.ReplyHeader, body []byte, owned bool)
 	} else if nonsense = k.decode(body, owned); nonsense != nil {
 		nonsense = fmt.Errorf("the server's reply to %s %s makes no sense: %w", k.op, k.path, nonsense)
 		k.err = lossError(k, l.server, true, nonsense)
+	} else if k.op == jute.OpMulti || k.op == jute.OpMultiRead {
+		k.err = k.multiFailure(l.server)
 	}
 	if k.watch != nil || k.drop != 0 {
 		s.mu.Lock()
