@@ -155,14 +155,24 @@ func (c *Client) sized(k *call, b []byte) (*call, error) {
 // do sends k and waits, again if Options.Retry says so. On success the caller reads
 // k.res and releases k; on error the caller must not use k any more.
 func (c *Client) do(ctx context.Context, k *call) error {
+	c.s.observe(ctx, k)
+	completed, err := c.try(ctx, k)
+	c.s.ended(k, completed, err)
+	if err != nil && completed {
+		k.release()
+	}
+	return err
+}
+
+// try is do without its release of k: k may be released if it has completed, or was not sent.
+func (c *Client) try(ctx context.Context, k *call) (completed bool, err error) {
 	for attempt := 1; ; attempt++ {
 		if err := c.s.submit(ctx, k); err != nil {
-			k.release()
-			return err
+			return true, err
 		}
 		completed, err := c.s.wait(ctx, k)
 		if err == nil || !completed {
-			return err
+			return completed, err
 		}
 		again := false
 		if Retryable(err) && ctx.Err() == nil {
@@ -170,9 +180,11 @@ func (c *Client) do(ctx context.Context, k *call) error {
 			again = more && sleep(ctx, pause) == nil
 		}
 		if !again {
-			k.release()
-			return err
+			return true, err
 		}
 		k.err, k.res = nil, result{}
+		if k.seen != nil {
+			k.seen.attempts++
+		}
 	}
 }

@@ -56,8 +56,13 @@ func (s *session) connect() (*link, error) {
 			abandon(nil)
 			return nil, s.endOf(ctx)
 		}
+		begun := time.Now()
 		l, err := s.attempt(trying, server)
 		abandon(nil)
+		s.runAfter()
+		if s.hooks.Connect != nil {
+			s.hooks.Connect(server, time.Since(begun), err)
+		}
 		switch {
 		case err == nil:
 			return l, nil

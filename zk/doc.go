@@ -108,6 +108,13 @@
 // resume (Options.Resume). With Options.ReadOnly the client uses a server that has lost its
 // quorum, for reads, until it finds another.
 //
+// # Metrics and traces
+//
+// Options.Hooks are told of each request with its operation, path, zxid, error, duration and
+// bytes, of each attempt to connect, change of state, and notification. Modules of their own,
+// [github.com/zooid-project/zooid/zk/zkotel] and [github.com/zooid-project/zooid/zk/zkprom],
+// make spans and metrics of that for OpenTelemetry and Prometheus. Without hooks nothing is measured.
+//
 // # Related packages
 //
 // Package [github.com/zooid-project/zooid/zk/recipe] has locks, elections, queues

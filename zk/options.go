@@ -90,6 +90,10 @@ type Options struct {
 	// once, and may call no method that waits.
 	Notified func(Event)
 
+	// Hooks are told of each request, connection, change of state and notification, one after
+	// the other. Without them nothing is measured.
+	Hooks []Hooks
+
 	// MaxOutstanding bounds the requests queued or unanswered; one more waits
 	// for room. 0 means DefaultMaxOutstanding.
 	MaxOutstanding int

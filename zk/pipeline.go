@@ -69,7 +69,10 @@ func start[T any](ctx context.Context, p *Pipeline, k *call, err error, take fun
 	// A call handed to a Future is never recycled.
 	k.done, k.shared, k.pin = make(chan struct{}), true, p.pin
 	if err == nil {
-		err = p.c.s.submit(ctx, k)
+		p.c.s.observe(ctx, k)
+		if err = p.c.s.submit(ctx, k); err != nil {
+			p.c.s.ended(k, false, err)
+		}
 	}
 	if err != nil {
 		k.err = err

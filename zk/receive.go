@@ -98,6 +98,9 @@ func (s *session) answered(l *link, h jute.ReplyHeader, body []byte, owned bool)
 	}
 	s.mu.Unlock()
 
+	if k.seen != nil {
+		k.seen.server, k.seen.zxid, k.seen.received = l.server, h.Zxid, 4+jute.ReplyHeaderSize+len(body)
+	}
 	var nonsense error
 	if h.Err != jute.OK {
 		k.err = newError(k, l.server, h.Err)
@@ -111,6 +114,9 @@ func (s *session) answered(l *link, h jute.ReplyHeader, body []byte, owned bool)
 		s.mu.Lock()
 		s.settleWatches(k, h.Err, nonsense == nil)
 		s.mu.Unlock()
+	}
+	if k.shared && k.seen != nil {
+		s.ended(k, true, k.err)
 	}
 	k.finish()
 	return nonsense
@@ -183,6 +189,9 @@ func (s *session) notified(h jute.ReplyHeader, d *jute.Decoder) error {
 	s.mu.Unlock()
 	if s.opt.Notified != nil {
 		s.opt.Notified(event)
+	}
+	if s.hooks.Watch != nil {
+		s.hooks.Watch(event)
 	}
 	return nil
 }

@@ -40,11 +40,12 @@ import (
 //	S4  a watch is in the table from the reply that registered it, before the
 //	    next frame is read; so no notification can miss it.
 type session struct {
-	opt  Options
-	log  *slog.Logger
-	ctx  context.Context // ends when the client is closed; only run and its helpers wait on it
-	stop context.CancelFunc
-	done chan struct{} // closed when run has returned
+	opt   Options
+	log   *slog.Logger
+	hooks Hooks           // all of opt.Hooks
+	ctx   context.Context // ends when the client is closed; only run and its helpers wait on it
+	stop  context.CancelFunc
+	done  chan struct{} // closed when run has returned
 
 	pool *sync.Pool // of *call
 
@@ -54,8 +55,9 @@ type session struct {
 	now     StateChange
 	changed chan struct{} // closed and replaced at each change of now
 	feeds   map[*States]struct{}
-	closing bool  // no more calls are taken
-	end     error // why the session is over; nil while it isn't
+	after   []func() // for runAfter: hooks that are called without the lock
+	closing bool     // no more calls are taken
+	end     error    // why the session is over; nil while it isn't
 
 	// The queue of calls (S1).
 	calls       callQueue
@@ -95,7 +97,7 @@ type session struct {
 // startSession begins to connect. opt must be complete.
 func startSession(servers []string, opt Options) *session {
 	s := &session{
-		opt: opt, log: opt.Logger, pool: newCallPool(), done: make(chan struct{}), room: make(chan struct{}, 1),
+		opt: opt, log: opt.Logger, hooks: joinHooks(opt.Hooks), pool: newCallPool(), done: make(chan struct{}), room: make(chan struct{}, 1),
 		changed: make(chan struct{}), feeds: map[*States]struct{}{}, epoch: 1,
 		zxidSeen: opt.Resume.LastZxid, id: opt.Resume.ID, passwd: slices.Clone(opt.Resume.Passwd), full: opt.Resume.ID != 0,
 		creds: slices.Clone(opt.Auth), watches: newWatchTable(), trouble: map[string]error{},
@@ -123,6 +125,9 @@ func (s *session) run() {
 		}
 		if err != nil {
 			s.finish(err)
+		}
+		s.runAfter()
+		if err != nil {
 			return
 		}
 	}
@@ -194,6 +199,9 @@ func (s *session) failCalls(server string, cause, why error) {
 		k.err = e
 		if k.watch != nil {
 			s.watches.arrived(k.abs)
+		}
+		if k.shared && k.seen != nil { // nobody else tells; see Pipeline
+			s.after = append(s.after, func() { s.ended(k, true, k.err) })
 		}
 		k.finish()
 	}

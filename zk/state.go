@@ -148,6 +148,7 @@ func (e *WaitError) Unwrap() error { return e.Err }
 
 // become publishes a new state. The caller holds s.mu.
 func (s *session) become(change StateChange) {
+	s.tellState(s.now.State, change)
 	s.now = change
 	for f := range s.feeds {
 		f.box.put(change)
