@@ -19,7 +19,7 @@ type Hooks struct {
 	// failed, or left by its caller. Repetitions by Options.Retry belong to the one call. A call
 	// whose arguments this client refuses is no request. ctx is the call's. The goroutine is the
 	// caller's; for calls of a Pipeline it is the connection's reader, which waits meanwhile.
-	Request func(ctx context.Context, r RequestInfo)
+	Request func(ctx context.Context, r RequestEnd)
 
 	// Connect is called when an attempt to connect to a server has ended: server is host:port as
 	// the list of servers has it, and err is nil if the session is served there.
@@ -36,8 +36,8 @@ type Hooks struct {
 	Watch func(e Event)
 }
 
-// A RequestInfo says how a request ended.
-type RequestInfo struct {
+// A RequestEnd says how a request ended.
+type RequestEnd struct {
 	Op   string // ZooKeeper's name of the operation, such as "getData"
 	Path string // as the caller gave it; "" if the operation has none
 	Ops  int    // the number of operations of a multi or multiRead, else 0
@@ -65,7 +65,7 @@ type RequestInfo struct {
 // of metrics: "OK", the name of the server's code without Err, such as "NoNode" or
 // "ConnectionLoss", "UnknownCode" for a code that this client doesn't know, "Canceled",
 // "DeadlineExceeded", "Closed", "ReplyTooLarge" or "Failed".
-func (r RequestInfo) Result() string {
+func (r RequestEnd) Result() string {
 	code, isCode := errors.AsType[Code](r.Err)
 	switch {
 	case r.Err == nil:
@@ -115,7 +115,7 @@ func joinHooks(all []Hooks) Hooks {
 		if before, next := joined.Request, h.Request; before == nil {
 			joined.Request = next
 		} else if next != nil {
-			joined.Request = func(ctx context.Context, r RequestInfo) { before(ctx, r); next(ctx, r) }
+			joined.Request = func(ctx context.Context, r RequestEnd) { before(ctx, r); next(ctx, r) }
 		}
 		if before, next := joined.Connect, h.Connect; before == nil {
 			joined.Connect = next
@@ -167,7 +167,7 @@ func (s *session) ended(k *call, completed bool, err error) {
 	if seen == nil {
 		return
 	}
-	r := RequestInfo{
+	r := RequestEnd{
 		Op: k.op.String(), Path: k.path, Ops: len(k.ops), Err: err, Start: seen.begun, Duration: time.Since(seen.begun),
 		Attempts: seen.attempts, Sent: seen.sent,
 	}

@@ -17,7 +17,7 @@ import (
 // seen keeps what hooks are told.
 type seen struct {
 	mu       sync.Mutex
-	requests []zk.RequestInfo
+	requests []zk.RequestEnd
 	parents  []any
 	connects []error
 	states   []string
@@ -33,7 +33,7 @@ func (s *seen) hooks() zk.Hooks {
 		f()
 	}
 	return zk.Hooks{
-		Request: func(ctx context.Context, r zk.RequestInfo) {
+		Request: func(ctx context.Context, r zk.RequestEnd) {
 			locked(func() { s.requests, s.parents = append(s.requests, r), append(s.parents, ctx.Value(parentKey{})) })
 		},
 		Connect: func(_ string, took time.Duration, err error) {
@@ -50,7 +50,7 @@ func (s *seen) hooks() zk.Hooks {
 }
 
 // last returns the last request.
-func (s *seen) last(t *testing.T) zk.RequestInfo {
+func (s *seen) last(t *testing.T) zk.RequestEnd {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,8 @@ func TestHooks(t *testing.T) {
 		{func() { c.AddAuth(ctx, "digest", []byte("a:secret")) }, "auth", "", "OK", 0},
 		{func() { pipelined(func(p *zk.Pipeline) { p.Get(ctx, "/a").Wait(ctx) }) }, "getData", "/a", "OK", 0},
 		{func() { pipelined(func(p *zk.Pipeline) { p.Get(ctx, "/none").Wait(ctx) }) }, "getData", "/none", "NoNode", 0},
-		{func() { pipelined(func(p *zk.Pipeline) { p.Multi(ctx, zk.DeleteOp("/a", 7)).Wait(ctx) }) }, "multi", "", "BadVersion", 1},
+		{func() { pipelined(func(p *zk.Pipeline) { p.Multi(ctx, zk.DeleteOp("/a", 7)).Wait(ctx) }) }, "multi", "",
+			"BadVersion", 1},
 	} {
 		n := s.count()
 		test.do()

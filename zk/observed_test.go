@@ -12,11 +12,11 @@ import (
 // told keeps the requests that a hook is told.
 type told struct {
 	mu       sync.Mutex
-	requests []RequestInfo
+	requests []RequestEnd
 }
 
 func (v *told) hooks() []Hooks {
-	return []Hooks{{Request: func(_ context.Context, r RequestInfo) {
+	return []Hooks{{Request: func(_ context.Context, r RequestEnd) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.requests = append(v.requests, r)
@@ -40,8 +40,8 @@ func TestRepeatedReadIsToldOnce(t *testing.T) {
 	}, losing, accepting)
 }
 
-// Calls of a pipeline that a lost connection fails are told, each once and before Close returns: those sent, those queued
-// behind them, and those that come later.
+// Calls of a pipeline that a lost connection fails are told, each once and before Close returns: those sent, those
+// queued behind them, and those that come later.
 func TestLostPipelineIsTold(t *testing.T) {
 	t.Parallel()
 	var v told
@@ -82,7 +82,7 @@ func TestResultWords(t *testing.T) {
 	t.Parallel()
 	words := map[string]bool{}
 	for code := Code(-1); code >= -2000; code-- {
-		word := RequestInfo{Err: &Error{Op: "getData", Err: code}}.Result()
+		word := RequestEnd{Err: &Error{Op: "getData", Err: code}}.Result()
 		words[word] = true
 		if known := !strings.HasPrefix(code.String(), "code "); known != (word != "UnknownCode") {
 			t.Errorf("%s has the word %s", code, word)
@@ -91,13 +91,13 @@ func TestResultWords(t *testing.T) {
 	if len(words) != len(codeWords)+1 || !words["UnknownCode"] {
 		t.Errorf("words %v", words)
 	}
-	if r := (RequestInfo{Err: &Error{Err: ErrReplyTooLarge}}).Result(); r != "ReplyTooLarge" {
+	if r := (RequestEnd{Err: &Error{Err: ErrReplyTooLarge}}).Result(); r != "ReplyTooLarge" {
 		t.Error(r)
 	}
-	if r := (RequestInfo{Err: &Error{Err: context.DeadlineExceeded}}).Result(); r != "DeadlineExceeded" {
+	if r := (RequestEnd{Err: &Error{Err: context.DeadlineExceeded}}).Result(); r != "DeadlineExceeded" {
 		t.Error(r)
 	}
-	if r := (RequestInfo{Err: jute.ErrNoNode}).Result(); r != "NoNode" {
+	if r := (RequestEnd{Err: jute.ErrNoNode}).Result(); r != "NoNode" {
 		t.Error(r)
 	}
 }

@@ -97,7 +97,8 @@ type session struct {
 // startSession begins to connect. opt must be complete.
 func startSession(servers []string, opt Options) *session {
 	s := &session{
-		opt: opt, log: opt.Logger, hooks: joinHooks(opt.Hooks), pool: newCallPool(), done: make(chan struct{}), room: make(chan struct{}, 1),
+		opt: opt, log: opt.Logger, hooks: joinHooks(opt.Hooks), pool: newCallPool(), done: make(chan struct{}),
+		room:    make(chan struct{}, 1),
 		changed: make(chan struct{}), feeds: map[*States]struct{}{}, epoch: 1,
 		zxidSeen: opt.Resume.LastZxid, id: opt.Resume.ID, passwd: slices.Clone(opt.Resume.Passwd), full: opt.Resume.ID != 0,
 		creds: slices.Clone(opt.Auth), watches: newWatchTable(), trouble: map[string]error{},
