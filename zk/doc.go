@@ -13,6 +13,10 @@
 //	}
 //	defer c.Close()
 //
+// [Dial] takes the same and more as a URL, such as zk://zk1,zk2/app?session_timeout=20s, and
+// zk+srv://example.com/app has DNS SRV records name the servers (Options.SRV). [ParseURL] returns
+// the Options of a URL, to be completed by what no URL should have.
+//
 // A Client is one session. It sends pings, reconnects to another server when a
 // connection is lost, authenticates again, and keeps its ephemeral znodes and watches
 // meanwhile. Host names are resolved at each attempt. [New] returns at once, and

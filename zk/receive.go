@@ -226,7 +226,12 @@ func (s *session) seekFull(ctx context.Context, l *link) {
 func (s *session) isFull(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, seekTimeout)
 	defer cancel()
-	conn, err := dial(ctx, &s.opt, server, server)
+	addrs, err := s.addressesOf(ctx, server, seekTimeout)
+	return err == nil && slices.ContainsFunc(addrs, func(addr string) bool { return s.isFullAt(ctx, server, addr) })
+}
+
+func (s *session) isFullAt(ctx context.Context, server, addr string) bool {
+	conn, err := dial(ctx, &s.opt, server, addr)
 	if err != nil {
 		return false
 	}

@@ -90,6 +90,8 @@ type session struct {
 	creds   []Auth
 	watches watchTable
 	list    *serverList
+	ask     chan struct{}           // has DNS asked for the servers; nil without Options.SRV
+	srvKey  string                  // what DNS said last
 	abandon context.CancelCauseFunc // ends the attempt to connect that is under way
 	trouble map[string]error        // the last failure of each server
 }
@@ -107,6 +109,9 @@ func startSession(servers []string, opt Options) *session {
 	s.list = newServerList(servers, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.now.SessionID = s.id
+	if opt.SRV != "" {
+		s.list, s.ask = newOrderedList(), make(chan struct{}, 1)
+	}
 	go s.run()
 	return s
 }
@@ -118,6 +123,17 @@ var errMoving = errors.New("moving to another server")
 func (s *session) run() {
 	defer close(s.done)
 	defer s.stop()
+	if s.ask != nil {
+		if err := s.firstServers(); err != nil {
+			s.finish(err)
+			s.runAfter()
+			return
+		}
+		var side sync.WaitGroup
+		defer side.Wait()
+		defer s.stop()
+		side.Go(s.answerAsks)
+	}
 	for {
 		l, err := s.connect()
 		if err == nil {
@@ -164,6 +180,9 @@ func (s *session) disconnected(l *link, why error) (final error) {
 		s.flaps = 0
 	}
 	s.link, s.idle, s.draining, s.rearms = nil, false, false, 0
+	if !errors.Is(why, errMoving) {
+		s.list.lost(l.server)
+	}
 	defer func() { s.blamed = nil }()
 	var cause error = ErrConnectionLoss
 	switch {
@@ -182,6 +201,7 @@ func (s *session) disconnected(l *link, why error) (final error) {
 		s.epoch++
 	}
 	if final == nil {
+		s.askServers()
 		s.become(StateChange{State: StateConnecting, Server: l.server, SessionID: s.id, Err: why})
 	}
 	return final
@@ -250,6 +270,9 @@ func levelOf(state State) slog.Level {
 // holds s.mu.
 func (s *session) troubles() string {
 	var b strings.Builder
+	if err := s.trouble[s.opt.SRV]; err != nil && s.opt.SRV != "" {
+		fmt.Fprintf(&b, "; %v", err)
+	}
 	for _, server := range s.list.servers {
 		if err := s.trouble[server]; err != nil {
 			fmt.Fprintf(&b, "; %s: %v", server, err)

@@ -133,7 +133,7 @@ func (c *Client) Wait(ctx context.Context) error {
 // A WaitError says that Wait's context ended before there was a connection.
 type WaitError struct {
 	Err      error            // the context's
-	Failures map[string]error // the last failure of each server tried, by host:port
+	Failures map[string]error // the last failure of each server tried, by host:port, and of Options.SRV, by name
 
 	text string // of Failures
 }
