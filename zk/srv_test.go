@@ -189,6 +189,25 @@ func TestSRVChangesAreFollowed(t *testing.T) {
 	})
 }
 
+// At a loss DNS is asked too: a client doesn't stay with a server that the records no longer name,
+// though that one would serve.
+func TestSRVIsAskedAtALoss(t *testing.T) {
+	t.Parallel()
+	z := &zone{records: []*net.SRV{record(1, "a"), record(2, "b")}}
+	bySRV(t, z, func(lose chan struct{}) []func(*peer) {
+		return []func(*peer){lost(lose), accepting}
+	}, func(t *testing.T, c *Client, n *network, lose chan struct{}) {
+		get(t, c, "/x")
+		z.set(nil, record(1, "c"))
+		lose <- struct{}{}
+		time.Sleep(5 * time.Second)
+		get(t, c, "/x")
+		if server := c.State().Server; server != "c.example.com:2181" {
+			t.Errorf("connected to %s", server)
+		}
+	})
+}
+
 // DNS that fails or hangs neither takes known servers away nor delays the way back to them.
 func TestSRVWithoutDNS(t *testing.T) {
 	t.Parallel()
