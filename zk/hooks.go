@@ -27,7 +27,8 @@ type Hooks struct {
 
 	// State is called for each change of the client's state, in order; before is the state that
 	// it leaves. A client begins with StateConnecting, for which there is no call. The last call
-	// has a final state.
+	// has a final state. The first may come a moment after Client.Wait returns; it comes before
+	// the first reply.
 	State func(before State, now StateChange)
 
 	// Watch is called for each notification that a server sends, once the watches that it is
