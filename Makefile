@@ -13,7 +13,7 @@ STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERS
 # What build makes.
 BIN ?= bin/zooid
 
-.PHONY: build profile install release packages packages-test release-test chart-test lint cross run gate real test race compat clients fuzz sim sim-fresh mutants torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
+.PHONY: build profile install release packages packages-test release-test chart-test hooks-test lint cross run gate real test race compat clients fuzz sim sim-fresh mutants torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -pgo=$(PROFILE) -ldflags "$(STAMP)" -o $(BIN) ./cmd/zooid
@@ -52,6 +52,11 @@ release-test:
 chart-test:
 	cd test/chart && $(GO) test -count=1 ./...
 
+# The modules of the client's hooks, which have dependencies that the client hasn't (docs/decisions/094-client-hooks.md).
+HOOKS = zk/zkotel zk/zkprom
+hooks-test:
+	for each in $(HOOKS); do (cd $$each && $(GO) vet ./... && $(GO) test -count=1 ./...) || exit; done
+
 # What the compiler doesn't find; `test/lint.sh vuln` looks up known vulnerabilities. The tools' versions are pinned in the script.
 lint:
 	GO=$(GO) test/lint.sh
@@ -62,6 +67,7 @@ cross:
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./...
 	CGO_ENABLED=0 GOOS=darwin $(GO) build ./cmd/... ./internal/... ./jute ./zk/...
 	CGO_ENABLED=0 GOOS=windows $(GO) build ./jute ./zk/... ./internal/cli ./cmd/zooid
+	for each in $(HOOKS); do (cd $$each && CGO_ENABLED=0 GOOS=windows $(GO) build ./...) || exit; done
 
 run: build
 	./bin/zooid server
@@ -185,7 +191,7 @@ bench-compare: build
 
 # The long forms, some seven hours on two cores. What has seeds begins at numbers that the commit gives: CYCLE is TestCycles'.
 CYCLE ?= $(shell echo $$((0x$$(git rev-parse HEAD | cut -c1-7))))
-nightly: test cross race compat clients
+nightly: test hooks-test cross race compat clients
 	ZOOID_COMPAT=1 ZOOID_KAFKA=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 30m -run TestKafka
 	ZOOID_COMPAT=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 100m -run TestCycles -moving.cycles 4 -moving.seed $(CYCLE)
 	$(MAKE) sim-fresh COUNT=4500 FRESHBUDGET=100m

@@ -95,6 +95,8 @@ internal/sim:     jute internal/auth internal/config internal/limit internal/tre
 zk:               jute internal/sasl
 zk/gozk/zk:       zk jute internal/fourletter/ask
 zk/recipe:        zk
+zk/zkotel:        zk
+zk/zkprom:        zk
 zk/scram:         zk
 zk/kerberos:      zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask

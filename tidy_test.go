@@ -37,6 +37,7 @@ var largePackages = map[string]int{
 	"internal/sim":     8350,
 	"internal/storage": 6450,
 	"internal/tree":    7250,
+	"zk":               5900,
 }
 
 var (

@@ -20,6 +20,12 @@ if [ "${1:-}" = vuln ]; then
 	fi
 	exit
 fi
-"$go" run $staticcheck ./...
-# Errors are compared by errors.Is and errors.As alone.
-"$go" run $errorlint -test=false ./...
+# The modules of the client's hooks are linted as the client is.
+for each in . zk/zkotel zk/zkprom; do
+	(
+		cd $each
+		"$go" run $staticcheck ./...
+		# Errors are compared by errors.Is and errors.As alone.
+		"$go" run $errorlint -test=false ./...
+	)
+done

@@ -63,6 +63,7 @@ packages() {
 gate() {
 	local once="GOTEST=$rerun -again=false -record $record"
 	step test make test "$once" &&
+		step hooks make hooks-test &&
 		step lint lint &&
 		step sim make sim "$once" &&
 		step mutants make mutants "$once" &&

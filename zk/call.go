@@ -13,9 +13,9 @@ import (
 // Nothing changes a call after it is completed.
 type call struct {
 	op   jute.Op
+	xid  int32
 	path string // as the caller gave it, for errors; "" if the operation has none
 	req  []byte // the whole frame; the xid is filled in when it is sent
-	xid  int32
 
 	// pin, if not nil, ties the call to one connection (see Pipeline).
 	pin *pin
@@ -23,9 +23,11 @@ type call struct {
 	// watch, if not nil, is registered when the reply says the server did.
 	watch *Watch
 
-	// drop, if not 0, names the watches of abs that end when the reply is OK.
-	drop WatcherType
-	abs  string // the path with the chroot before it; set for watch calls only
+	abs string // the path with the chroot before it; set for watch calls only
+
+	ops []MultiOp // of a multi, as the caller gave them
+
+	seen *observation // for Hooks.Request; nil without one
 
 	cred *Auth // of an auth call: kept for later connections once accepted
 
@@ -38,6 +40,9 @@ type call struct {
 	// nil for a call nobody waits for.
 	done   chan struct{}
 	shared bool
+
+	// drop, if not 0, names the watches of abs that end when the reply is OK.
+	drop WatcherType
 }
 
 // A result holds what any reply may hold; the operation says which fields count.

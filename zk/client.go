@@ -20,7 +20,7 @@ type Client struct {
 // calls queue until it has. connect is read by ParseConnectString. The caller
 // must Close the client. Errors concern the arguments only.
 func New(connect string, opt Options) (*Client, error) {
-	parsed, err := ParseConnectString(connect)
+	parsed, err := parsePlace(connect, opt.SRV)
 	if err != nil {
 		return nil, err
 	}
@@ -28,6 +28,20 @@ func New(connect string, opt Options) (*Client, error) {
 		return nil, err
 	}
 	return &Client{s: startSession(parsed.Servers, opt), root: parsed.Chroot}, nil
+}
+
+// parsePlace reads the connect string of a client whose servers are named by SRV records, or by the
+// string if srv is "".
+func parsePlace(connect, srv string) (ConnectString, error) {
+	if srv == "" {
+		return ParseConnectString(connect)
+	}
+	if connect != "" && connect[0] != '/' {
+		return ConnectString{}, &ConnectStringError{connect, 0,
+			"it names servers, and Options.SRV does too; with the latter it is a chroot or empty"}
+	}
+	chroot, err := parseChroot(connect)
+	return ConnectString{Chroot: chroot}, err
 }
 
 // Open is New followed by Wait: it returns a connected client, or an error that
@@ -39,6 +53,9 @@ func Open(ctx context.Context, connect string, opt Options) (*Client, error) {
 	}
 	if err := c.Wait(ctx); err != nil {
 		c.Close()
+		if opt.SRV != "" {
+			connect = "servers of " + opt.SRV + connect
+		}
 		return nil, fmt.Errorf("zk: open %s: %w", connect, err)
 	}
 	return c, nil
@@ -94,7 +111,7 @@ func (c *Client) Session() Session {
 // UpdateServers replaces the list of servers by those of connect, which must
 // name no chroot. The client may move to another server, with a probability that
 // leaves all clients that got the same list evenly spread; a move waits for the
-// replies under way and fails no call.
+// replies under way and fails no call. With Options.SRV it fails.
 func (c *Client) UpdateServers(connect string) error {
 	parsed, err := ParseConnectString(connect)
 	if err != nil {
@@ -103,21 +120,12 @@ func (c *Client) UpdateServers(connect string) error {
 	if parsed.Chroot != "" {
 		return &ConnectStringError{connect, len(connect) - len(parsed.Chroot), "a change of servers can't change the chroot"}
 	}
-	s := c.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	mine := ""
-	if s.link != nil {
-		mine = s.link.server
+	if srv := c.s.opt.SRV; srv != "" {
+		return fmt.Errorf("zk: update the servers: the SRV records of %s name them; change those", srv)
 	}
-	move := s.list.update(parsed.Servers, mine)
-	s.timing = timingOf(s.timing.session, len(parsed.Servers))
-	switch {
-	case s.link == nil && s.abandon != nil:
-		s.abandon(errListChanged) // the attempt's server may be gone, and its time is that of the old list
-	case s.link != nil && move:
-		s.drain(s.link)
-	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.replaceServers(parsed.Servers)
 	return nil
 }
 
@@ -155,14 +163,24 @@ func (c *Client) sized(k *call, b []byte) (*call, error) {
 // do sends k and waits, again if Options.Retry says so. On success the caller reads
 // k.res and releases k; on error the caller must not use k any more.
 func (c *Client) do(ctx context.Context, k *call) error {
+	c.s.observe(ctx, k)
+	completed, err := c.try(ctx, k)
+	c.s.ended(k, completed, err)
+	if err != nil && completed {
+		k.release()
+	}
+	return err
+}
+
+// try is do without its release of k: k may be released if it has completed, or was not sent.
+func (c *Client) try(ctx context.Context, k *call) (completed bool, err error) {
 	for attempt := 1; ; attempt++ {
 		if err := c.s.submit(ctx, k); err != nil {
-			k.release()
-			return err
+			return true, err
 		}
 		completed, err := c.s.wait(ctx, k)
 		if err == nil || !completed {
-			return err
+			return completed, err
 		}
 		again := false
 		if Retryable(err) && ctx.Err() == nil {
@@ -170,9 +188,11 @@ func (c *Client) do(ctx context.Context, k *call) error {
 			again = more && sleep(ctx, pause) == nil
 		}
 		if !again {
-			k.release()
-			return err
+			return true, err
 		}
 		k.err, k.res = nil, result{}
+		if k.seen != nil {
+			k.seen.attempts++
+		}
 	}
 }

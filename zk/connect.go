@@ -45,6 +45,7 @@ func (s *session) connect() (*link, error) {
 		var pause time.Duration
 		switch {
 		case round:
+			s.askServers()
 			rounds++
 			pause = jitter(roundPause << min(rounds, roundLimit))
 		case attempt == 0 && s.flaps > 1:
@@ -56,8 +57,13 @@ func (s *session) connect() (*link, error) {
 			abandon(nil)
 			return nil, s.endOf(ctx)
 		}
+		begun := time.Now()
 		l, err := s.attempt(trying, server)
 		abandon(nil)
+		s.runAfter()
+		if s.hooks.Connect != nil {
+			s.hooks.Connect(server, time.Since(begun), err)
+		}
 		switch {
 		case err == nil:
 			return l, nil
@@ -70,7 +76,9 @@ func (s *session) connect() (*link, error) {
 		}
 		s.log.Debug("zookeeper: can't connect", "server", server, "error", err)
 		s.mu.Lock()
-		s.trouble[server] = err
+		if slices.Contains(s.list.servers, server) {
+			s.trouble[server] = err
+		}
 		s.mu.Unlock()
 	}
 }
@@ -115,7 +123,10 @@ func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 	s.mu.Lock()
 	share := s.timing.connect
 	s.mu.Unlock()
-	addrs := s.addressesOf(ctx, server, share)
+	addrs, err := s.addressesOf(ctx, server, share)
+	if err != nil {
+		return nil, err
+	}
 	share = max(share/time.Duration(len(addrs)), connectMin)
 	var errs []error
 	for _, addr := range addrs {
@@ -135,27 +146,29 @@ func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 const addressesMax = 16
 
 // addressesOf returns what to dial for a server: the addresses its name has now, or the
-// server itself if it is an address, if Options.Dial resolves names, or if the name
-// can't be resolved, which the dial will report.
-func (s *session) addressesOf(ctx context.Context, server string, within time.Duration) []string {
+// server itself if it is an address, or if Options.Dial resolves names.
+func (s *session) addressesOf(ctx context.Context, server string, within time.Duration) ([]string, error) {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil || s.opt.lookup == nil {
-		return []string{server}
+		return []string{server}, nil
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
-		return []string{server}
+		return []string{server}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	hosts, err := s.opt.lookup(ctx, host)
-	if err != nil || len(hosts) == 0 {
-		return []string{server}
+	if err != nil {
+		return nil, err
+	}
+	if len(hosts) == 0 {
+		return nil, fmt.Errorf("%s has no address", host)
 	}
 	addrs := make([]string, min(len(hosts), addressesMax))
 	for i := range addrs {
 		addrs[i] = net.JoinHostPort(hosts[i], port)
 	}
-	return addrs
+	return addrs, nil
 }
 
 // attemptAt makes one connection to a server at one of its addresses.

@@ -67,6 +67,7 @@ func TestParseConnectString(t *testing.T) {
 		{"a:x", "port", 0},
 		{":2181", "no proper host", 0},
 		{"a b", "no proper host", 0},
+		{"::%]", "no proper host", 0}, // a zone of an IPv6 address; in brackets it could not be read again
 		{"a,x::1", "in brackets", 2},
 		{"[::1", "not closed", 0},
 		{"[::1]x", "follows the bracket", 0},

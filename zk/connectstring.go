@@ -46,21 +46,15 @@ func ParseConnectString(text string) (ConnectString, error) {
 	}
 	list := text
 	if at := strings.Index(text, "://"); at >= 0 {
-		return fail(0, "scheme %q is not supported; list the servers", text[:at+3])
+		return fail(0, "scheme %q is not supported; list the servers, or use Dial or ParseURL", text[:at+3])
 	}
 	if at := strings.IndexByte(text, '/'); at >= 0 {
 		list = text[:at]
-		if chroot := text[at:]; chroot != "/" {
-			if err := jute.CheckPath(chroot); err != nil {
-				offset := 0
-				if bad, ok := errors.AsType[*jute.PathError](err); ok {
-					offset = bad.Offset
-					err = errors.New(bad.Reason)
-				}
-				return fail(at+offset, "chroot: %v", err)
-			}
-			c.Chroot = chroot
+		chroot, err := parseChroot(text[at:])
+		if bad, ok := errors.AsType[*ConnectStringError](err); ok {
+			return fail(at+bad.Offset, "%s", bad.Reason)
 		}
+		c.Chroot = chroot
 	}
 	at := 0
 	for part := range strings.SplitSeq(list, ",") {
@@ -77,6 +71,22 @@ func ParseConnectString(text string) (ConnectString, error) {
 		return fail(0, "it names no server")
 	}
 	return c, nil
+}
+
+// parseChroot reads a connect string's chroot, "" for none. Its error is a *ConnectStringError.
+func parseChroot(text string) (chroot string, err error) {
+	if text == "" || text == "/" {
+		return "", nil
+	}
+	if err := jute.CheckPath(text); err != nil {
+		offset := 0
+		if bad, ok := errors.AsType[*jute.PathError](err); ok {
+			offset = bad.Offset
+			err = errors.New(bad.Reason)
+		}
+		return "", &ConnectStringError{text, offset, fmt.Sprintf("chroot: %v", err)}
+	}
+	return text, nil
 }
 
 func isIPv6(s string) bool {
@@ -109,7 +119,7 @@ func parseServer(s string) (server, reason string) {
 				s)
 		}
 	}
-	if host == "" || strings.ContainsAny(host, " \t\n\r") {
+	if host == "" || strings.ContainsAny(host, " \t\n\r[]") {
 		return "", fmt.Sprintf("%q has no proper host name", s)
 	}
 	number := DefaultPort

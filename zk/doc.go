@@ -13,6 +13,10 @@
 //	}
 //	defer c.Close()
 //
+// [Dial] takes the same and more as a URL, such as zk://zk1,zk2/app?session_timeout=20s, and
+// zk+srv://example.com/app has DNS SRV records name the servers (Options.SRV). [ParseURL] returns
+// the Options of a URL, to be completed by what no URL should have.
+//
 // A Client is one session. It sends pings, reconnects to another server when a
 // connection is lost, authenticates again, and keeps its ephemeral znodes and watches
 // meanwhile. Host names are resolved at each attempt. [New] returns at once, and
@@ -61,7 +65,8 @@
 // [Client.CreateAll] makes a znode and the parents it lacks, [Client.EnsurePath] a
 // whole path, and [Client.DeleteAll] deletes a tree.
 //
-// [Client.Multi] applies several writes or none. [Client.Pipeline] sends calls
+// [Client.Txn] puts several writes together, of which all are applied or none;
+// [Client.Multi] does so with a list. [Client.Pipeline] sends calls
 // without waiting for replies, and hands back a [Future] for each; after a lost
 // connection it sends nothing more, so that nothing overtakes a lost write.
 //
@@ -106,6 +111,13 @@
 // 4/3 of the session timeout. [Client.Detach] leaves the session for another process to
 // resume (Options.Resume). With Options.ReadOnly the client uses a server that has lost its
 // quorum, for reads, until it finds another.
+//
+// # Metrics and traces
+//
+// Options.Hooks are told of each request with its operation, path, zxid, error, duration and
+// bytes, of each attempt to connect, change of state, and notification. Modules of their own,
+// [github.com/zooid-project/zooid/zk/zkotel] and [github.com/zooid-project/zooid/zk/zkprom],
+// make spans and metrics of that for OpenTelemetry and Prometheus. Without hooks nothing is measured.
 //
 // # Related packages
 //

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net"
 	"os"
 	"time"
 
@@ -51,6 +52,82 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 	fmt.Println("registered as", path)
+}
+
+// All of how to connect in one text, as from a program's configuration.
+func ExampleDial() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := zk.Dial(ctx, os.Getenv("ZOOKEEPER_URL")) // zk://zk1:2181,zk2:2181/app?session_timeout=20s
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+}
+
+// Credentials aren't part of a URL: they are added to the Options that it makes.
+func ExampleParseURL() {
+	connect, opt, err := zk.ParseURL("zk://zk1:2181,[2001:db8::2]/app?session_timeout=20s&read_only=true")
+	check(err)
+	opt.Auth = []zk.Auth{zk.DigestAuth("app", os.Getenv("APP_PASSWORD"))}
+	fmt.Println(connect, opt.SessionTimeout, opt.ReadOnly)
+
+	_, _, err = zk.ParseURL("zk://app:secret@zk1/app")
+	fmt.Println(err)
+	_, _, err = zk.ParseURL("zk://zk1/app?session_timeout=20")
+	fmt.Println(err)
+	// Output:
+	// zk1:2181,[2001:db8::2]:2181/app 20s true
+	// zk: URL: no user or password belongs in it; see Options.Auth and Options.SASL (any other @ is written %40)
+	// zk: URL: parameter session_timeout: "20" is no duration from 1ms to 596h31m23.647s, such as 10s
+}
+
+// records is a zk.Resolver with the records that a name server would have; programs leave Options.Resolver nil.
+type records []*net.SRV
+
+func (r records) LookupSRV(_ context.Context, _, _, name string) (string, []*net.SRV, error) {
+	fmt.Println("asked for", name)
+	return name, r, nil
+}
+
+func (r records) LookupHost(context.Context, string) ([]string, error) {
+	return []string{"127.0.0.1"}, nil
+}
+
+// The servers are those that DNS SRV records name.
+func ExampleResolver() {
+	servers, err := zktest.Serve(zktest.Options{})
+	check(err)
+	defer servers.Close()
+	connect, opt, err := zk.ParseURL("zk+srv://example.com/app")
+	check(err)
+	address, err := net.ResolveTCPAddr("tcp", servers.Connect())
+	check(err)
+	opt.Resolver = records{{Target: "zk1.example.com.", Port: uint16(address.Port), Priority: 10, Weight: 1}}
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := zk.Open(ctx, connect, opt)
+	check(err)
+	defer c.Close()
+	fmt.Println(c.State().State)
+	// Output:
+	// asked for _zookeeper._tcp.example.com
+	// connected
+}
+
+// Every request that takes longer than a second is logged.
+func ExampleHooks() {
+	hooks := zk.Hooks{Request: func(_ context.Context, r zk.RequestEnd) {
+		if r.Duration > time.Second {
+			log.Print(r.Op, " ", r.Path, " at ", r.Server, " took ", r.Duration, ": ", r.Result())
+		}
+	}}
+	c, err := zk.New("zk1:2181", zk.Options{Hooks: []zk.Hooks{hooks}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
 }
 
 // Certificates are read for each connection, so renewed ones are picked up.
@@ -297,6 +374,40 @@ func ExampleClient_Multi() {
 	// Output:
 	// nothing was moved, because of /no/such/place: zookeeper: NoNode
 	// <nil>
+}
+
+// A job is taken from a queue, by whoever is first and still registered.
+func ExampleClient_Txn() {
+	withServer(func(ctx context.Context, c *zk.Client) {
+		var worker zk.Created
+		check(c.Txn().
+			Create("/workers", nil, zk.ModePersistent, zk.OpenACL()).
+			Create("/workers/7", nil, zk.ModeEphemeral, zk.OpenACL(), &worker).
+			Create("/jobs", nil, zk.ModePersistent, zk.OpenACL()).
+			Create("/jobs/next", []byte("report"), zk.ModePersistent, zk.OpenACL()).
+			Create("/done", []byte("0"), zk.ModePersistent, zk.OpenACL()).
+			Commit(ctx))
+
+		take := func() error {
+			var done zk.Stat
+			err := c.Txn().
+				Check(worker.Path, worker.Stat.Version).
+				Delete("/jobs/next", zk.AnyVersion).
+				Set("/done", []byte("1"), zk.AnyVersion, &done).
+				Commit(ctx)
+			if failed, ok := errors.AsType[*zk.MultiError](err); ok {
+				return fmt.Errorf("step %d, %s of %s: %w", failed.Index, failed.Op, failed.Path, failed.Code)
+			}
+			fmt.Println("/done has version", done.Version)
+			return err
+		}
+		fmt.Println(take())
+		fmt.Println(take())
+	})
+	// Output:
+	// /done has version 1
+	// <nil>
+	// step 1, delete of /jobs/next: zookeeper: NoNode
 }
 
 // Many reads take one round trip.

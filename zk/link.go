@@ -148,6 +148,10 @@ func dial(ctx context.Context, o *Options, server, addr string) (net.Conn, error
 	}
 	if config.ServerName == "" {
 		config.ServerName, _, _ = net.SplitHostPort(server)
+		if err := checkSRVHost(o.SRV, config.ServerName); err != nil && !config.InsecureSkipVerify {
+			conn.Close()
+			return nil, err
+		}
 	}
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {

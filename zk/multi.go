@@ -65,7 +65,7 @@ func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, erro
 		return nil, err
 	}
 	defer k.release()
-	return c.multiOf(k, ops)
+	return c.multiOf(k), nil
 }
 
 // MultiRead reads several znodes in one request. Each operation succeeds or fails
@@ -76,7 +76,7 @@ func (c *Client) MultiRead(ctx context.Context, ops ...MultiOp) ([]MultiResult, 
 		return nil, err
 	}
 	defer k.release()
-	return c.multiOf(k, ops)
+	return c.multiOf(k), nil
 }
 
 func (c *Client) multiCall(op jute.Op, ops []MultiOp) (*call, error) {
@@ -89,6 +89,7 @@ func (c *Client) multiCall(op jute.Op, ops []MultiOp) (*call, error) {
 		abs[i].Path = c.abs(o.Path)
 	}
 	k := c.newPlainCall(op, "")
+	k.ops = ops
 	return c.sized(k, jute.AppendMulti(k.begin(), abs))
 }
 
@@ -112,23 +113,34 @@ func checkMultiOp(op jute.Op, o MultiOp) error {
 	return jute.CheckPath(checked)
 }
 
-// multiOf returns k's results, or the error of the operation that failed.
-func (c *Client) multiOf(k *call, ops []MultiOp) ([]MultiResult, error) {
-	answers := k.res.multi // not modified, as a Future may be asked again
-	results := make([]MultiResult, len(answers))
-	if len(results) != len(ops) {
-		return nil, &Error{
-			Op: k.op.String(), Err: ErrMarshallingError, detail: fmt.Sprintf("%d results for %d operations", len(results),
-				len(ops)),
-		}
+// multiFailure returns the error of the operation of a multi that failed, or nil. A multi fails
+// in its results: the reply itself is OK.
+func (k *call) multiFailure(server string) error {
+	answers := k.res.multi
+	if len(answers) != len(k.ops) {
+		return &Error{Op: k.op.String(), Server: server, Err: ErrMarshallingError,
+			detail: fmt.Sprintf("%d results for %d operations", len(answers), len(k.ops))}
+	}
+	if k.op != jute.OpMulti {
+		return nil
 	}
 	for i := range answers {
-		r := &answers[i]
 		// A failed multi answers 0 for those before the failing one, and
 		// RuntimeInconsistency for those after.
-		if k.op == jute.OpMulti && r.Op == jute.OpError && r.Err != jute.OK {
-			return nil, &Error{Op: k.op.String(), Err: &MultiError{i, ops[i].Op.String(), ops[i].Path, r.Err}}
+		if r := &answers[i]; r.Op == jute.OpError && r.Err != jute.OK {
+			op := &k.ops[i]
+			return &Error{Op: k.op.String(), Server: server, Err: &MultiError{i, op.Op.String(), op.Path, r.Err}}
 		}
+	}
+	return nil
+}
+
+// multiOf returns the results of k, which didn't fail.
+func (c *Client) multiOf(k *call) []MultiResult {
+	answers := k.res.multi // not modified, as a Future may be asked again
+	results := make([]MultiResult, len(answers))
+	for i := range answers {
+		r := &answers[i]
 		results[i] = MultiResult{Path: r.Path, Stat: r.Stat, Data: r.Data, Children: r.Children}
 		if r.Op == jute.OpError && r.Err != jute.OK {
 			results[i].Err = r.Err
@@ -137,5 +149,5 @@ func (c *Client) multiOf(k *call, ops []MultiOp) ([]MultiResult, error) {
 			results[i].Path = stripRoot(c.root, r.Path)
 		}
 	}
-	return results, nil
+	return results
 }

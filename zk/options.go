@@ -64,6 +64,20 @@ type Options struct {
 	// meanwhile and moves to it.
 	ReadOnly bool
 
+	// SRV, if set, is the name of the DNS SRV records that name the servers and their ports, such as
+	// "_zookeeper._tcp.example.com"; the connect string then has a chroot or nothing. DNS is asked
+	// before the first connection, when a connection is lost, and whenever all servers have been
+	// tried in vain, so that a changed record is followed. Servers are tried by priority, and at
+	// random by weight within one. Until DNS answers, the servers known so far are used; up to 64
+	// are. With TLS a server must be in the records' domain (example.com here, or below), unless
+	// the configuration names the ServerName of certificates: whoever forges DNS's answers could
+	// name any host.
+	SRV string
+
+	// Resolver asks for SRV records, and for the addresses of hosts unless Dial is set. Nil means
+	// net.DefaultResolver.
+	Resolver Resolver
+
 	// Dial replaces the net.Dialer that opens connections. It is called for each
 	// attempt with the address as the connect string has it, so it resolves names
 	// each time, and must return when ctx ends. TLS, if configured, is put on top of
@@ -89,6 +103,10 @@ type Options struct {
 	// is absolute. It is meant for bridges to other interfaces, must return at
 	// once, and may call no method that waits.
 	Notified func(Event)
+
+	// Hooks are told of each request, connection, change of state and notification, one after
+	// the other. Without them nothing is measured.
+	Hooks []Hooks
 
 	// MaxOutstanding bounds the requests queued or unanswered; one more waits
 	// for room. 0 means DefaultMaxOutstanding.
@@ -216,9 +234,17 @@ func (o Options) complete() (Options, error) {
 			return o, fmt.Errorf("zk: Options.Auth[%d] has no scheme", i)
 		}
 	}
+	if o.SRV != "" {
+		if reason := badSRVName(o.SRV); reason != "" {
+			return o, fmt.Errorf("zk: Options.SRV: %s", reason)
+		}
+	}
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
+	}
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
-		o.lookup = net.DefaultResolver.LookupHost
+		o.lookup = o.Resolver.LookupHost
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -69,7 +69,10 @@ func start[T any](ctx context.Context, p *Pipeline, k *call, err error, take fun
 	// A call handed to a Future is never recycled.
 	k.done, k.shared, k.pin = make(chan struct{}), true, p.pin
 	if err == nil {
-		err = p.c.s.submit(ctx, k)
+		p.c.s.observe(ctx, k)
+		if err = p.c.s.submit(ctx, k); err != nil {
+			p.c.s.ended(k, false, err)
+		}
 	}
 	if err != nil {
 		k.err = err
@@ -146,15 +149,13 @@ func (p *Pipeline) Sync(ctx context.Context, path string) Future[struct{}] {
 // Multi is Client.Multi.
 func (p *Pipeline) Multi(ctx context.Context, ops ...MultiOp) Future[[]MultiResult] {
 	k, err := p.c.multiCall(jute.OpMulti, ops)
-	return start(ctx, p, k, err, multiTaken(ops))
+	return start(ctx, p, k, err, multiTaken)
 }
 
 // MultiRead is Client.MultiRead.
 func (p *Pipeline) MultiRead(ctx context.Context, ops ...MultiOp) Future[[]MultiResult] {
 	k, err := p.c.multiCall(jute.OpMultiRead, ops)
-	return start(ctx, p, k, err, multiTaken(ops))
+	return start(ctx, p, k, err, multiTaken)
 }
 
-func multiTaken(ops []MultiOp) func(*Client, *call) ([]MultiResult, error) {
-	return func(c *Client, k *call) ([]MultiResult, error) { return c.multiOf(k, ops) }
-}
+func multiTaken(c *Client, k *call) ([]MultiResult, error) { return c.multiOf(k), nil }

@@ -98,17 +98,25 @@ func (s *session) answered(l *link, h jute.ReplyHeader, body []byte, owned bool)
 	}
 	s.mu.Unlock()
 
+	if k.seen != nil {
+		k.seen.server, k.seen.zxid, k.seen.received = l.server, h.Zxid, 4+jute.ReplyHeaderSize+len(body)
+	}
 	var nonsense error
 	if h.Err != jute.OK {
 		k.err = newError(k, l.server, h.Err)
 	} else if nonsense = k.decode(body, owned); nonsense != nil {
 		nonsense = fmt.Errorf("the server's reply to %s %s makes no sense: %w", k.op, k.path, nonsense)
 		k.err = lossError(k, l.server, true, nonsense)
+	} else if k.op == jute.OpMulti || k.op == jute.OpMultiRead {
+		k.err = k.multiFailure(l.server)
 	}
 	if k.watch != nil || k.drop != 0 {
 		s.mu.Lock()
 		s.settleWatches(k, h.Err, nonsense == nil)
 		s.mu.Unlock()
+	}
+	if k.shared && k.seen != nil {
+		s.ended(k, true, k.err)
 	}
 	k.finish()
 	return nonsense
@@ -182,6 +190,9 @@ func (s *session) notified(h jute.ReplyHeader, d *jute.Decoder) error {
 	if s.opt.Notified != nil {
 		s.opt.Notified(event)
 	}
+	if s.hooks.Watch != nil {
+		s.hooks.Watch(event)
+	}
 	return nil
 }
 
@@ -215,7 +226,12 @@ func (s *session) seekFull(ctx context.Context, l *link) {
 func (s *session) isFull(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, seekTimeout)
 	defer cancel()
-	conn, err := dial(ctx, &s.opt, server, server)
+	addrs, err := s.addressesOf(ctx, server, seekTimeout)
+	return err == nil && slices.ContainsFunc(addrs, func(addr string) bool { return s.isFullAt(ctx, server, addr) })
+}
+
+func (s *session) isFullAt(ctx context.Context, server, addr string) bool {
+	conn, err := dial(ctx, &s.opt, server, addr)
 	if err != nil {
 		return false
 	}

@@ -16,11 +16,15 @@ import (
 //	N <= S, mine goes:  move; to an old server with probability
 //	                    |old|*(S-N) / (N*(S-|old|)), else to a new one
 //
+// A list by SRV records is in order, given by those who wrote the records; there the client stays
+// where it is as long as that is in the list, and begins at the front else.
+//
 // It has no lock; the session guards it.
 type serverList struct {
 	servers []string
-	at      int // index of the server handed out last, -1 before the first
-	full    int // index at which a round is complete: the server last connected to
+	order   []string // the servers in the order of SRV records; nil if the list isn't in order
+	at      int      // index of the server handed out last, -1 before the first
+	full    int      // index at which a round is complete: the server last connected to
 
 	// moving is true from an update until each server of the two lists was tried.
 	moving   bool
@@ -35,6 +39,9 @@ func newServerList(servers []string, r *rand.Rand) *serverList {
 	l.servers = l.shuffled(servers)
 	return l
 }
+
+// newOrderedList returns a list in order, which is empty until the first update.
+func newOrderedList() *serverList { return &serverList{at: -1, full: -1, order: []string{}} }
 
 func (l *serverList) shuffled(servers []string) []string {
 	v := slices.Clone(servers)
@@ -76,6 +83,15 @@ func (l *serverList) nextMoving() (string, bool) {
 	}
 }
 
+// lost notes that the connection to server was lost. A list in order is tried from its front then,
+// with that server last.
+func (l *serverList) lost(server string) {
+	if i := slices.Index(l.order, server); i >= 0 {
+		l.servers = append(slices.Delete(slices.Clone(l.order), i, i+1), server)
+		l.at, l.full = -1, -1
+	}
+}
+
 // connected notes that the server handed out last accepted the session.
 func (l *serverList) connected() {
 	l.full = l.at
@@ -93,6 +109,12 @@ func (l *serverList) prefer(server string) {
 // update replaces the list and reports whether a client connected to mine ("" if
 // to none) should leave it.
 func (l *serverList) update(servers []string, mine string) (move bool) {
+	if l.order != nil {
+		l.order, l.servers = servers, servers
+		l.at = slices.Index(servers, mine)
+		l.full = l.at
+		return mine != "" && l.at < 0
+	}
 	before := l.servers
 	if mine == "" && l.at >= 0 {
 		mine = before[l.at]

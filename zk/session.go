@@ -40,11 +40,12 @@ import (
 //	S4  a watch is in the table from the reply that registered it, before the
 //	    next frame is read; so no notification can miss it.
 type session struct {
-	opt  Options
-	log  *slog.Logger
-	ctx  context.Context // ends when the client is closed; only run and its helpers wait on it
-	stop context.CancelFunc
-	done chan struct{} // closed when run has returned
+	opt   Options
+	log   *slog.Logger
+	hooks Hooks           // all of opt.Hooks
+	ctx   context.Context // ends when the client is closed; only run and its helpers wait on it
+	stop  context.CancelFunc
+	done  chan struct{} // closed when run has returned
 
 	pool *sync.Pool // of *call
 
@@ -54,8 +55,9 @@ type session struct {
 	now     StateChange
 	changed chan struct{} // closed and replaced at each change of now
 	feeds   map[*States]struct{}
-	closing bool  // no more calls are taken
-	end     error // why the session is over; nil while it isn't
+	after   []func() // for runAfter: hooks that are called without the lock
+	closing bool     // no more calls are taken
+	end     error    // why the session is over; nil while it isn't
 
 	// The queue of calls (S1).
 	calls       callQueue
@@ -88,6 +90,8 @@ type session struct {
 	creds   []Auth
 	watches watchTable
 	list    *serverList
+	ask     chan struct{}           // has DNS asked for the servers; nil without Options.SRV
+	srvKey  string                  // what DNS said last
 	abandon context.CancelCauseFunc // ends the attempt to connect that is under way
 	trouble map[string]error        // the last failure of each server
 }
@@ -95,7 +99,8 @@ type session struct {
 // startSession begins to connect. opt must be complete.
 func startSession(servers []string, opt Options) *session {
 	s := &session{
-		opt: opt, log: opt.Logger, pool: newCallPool(), done: make(chan struct{}), room: make(chan struct{}, 1),
+		opt: opt, log: opt.Logger, hooks: joinHooks(opt.Hooks), pool: newCallPool(), done: make(chan struct{}),
+		room:    make(chan struct{}, 1),
 		changed: make(chan struct{}), feeds: map[*States]struct{}{}, epoch: 1,
 		zxidSeen: opt.Resume.LastZxid, id: opt.Resume.ID, passwd: slices.Clone(opt.Resume.Passwd), full: opt.Resume.ID != 0,
 		creds: slices.Clone(opt.Auth), watches: newWatchTable(), trouble: map[string]error{},
@@ -104,6 +109,9 @@ func startSession(servers []string, opt Options) *session {
 	s.list = newServerList(servers, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.now.SessionID = s.id
+	if opt.SRV != "" {
+		s.list, s.ask = newOrderedList(), make(chan struct{}, 1)
+	}
 	go s.run()
 	return s
 }
@@ -115,6 +123,17 @@ var errMoving = errors.New("moving to another server")
 func (s *session) run() {
 	defer close(s.done)
 	defer s.stop()
+	if s.ask != nil {
+		if err := s.firstServers(); err != nil {
+			s.finish(err)
+			s.runAfter()
+			return
+		}
+		var side sync.WaitGroup
+		defer side.Wait()
+		defer s.stop()
+		side.Go(s.answerAsks)
+	}
 	for {
 		l, err := s.connect()
 		if err == nil {
@@ -123,6 +142,9 @@ func (s *session) run() {
 		}
 		if err != nil {
 			s.finish(err)
+		}
+		s.runAfter()
+		if err != nil {
 			return
 		}
 	}
@@ -158,6 +180,9 @@ func (s *session) disconnected(l *link, why error) (final error) {
 		s.flaps = 0
 	}
 	s.link, s.idle, s.draining, s.rearms = nil, false, false, 0
+	if !errors.Is(why, errMoving) {
+		s.list.lost(l.server)
+	}
 	defer func() { s.blamed = nil }()
 	var cause error = ErrConnectionLoss
 	switch {
@@ -176,6 +201,7 @@ func (s *session) disconnected(l *link, why error) (final error) {
 		s.epoch++
 	}
 	if final == nil {
+		s.askServers()
 		s.become(StateChange{State: StateConnecting, Server: l.server, SessionID: s.id, Err: why})
 	}
 	return final
@@ -194,6 +220,9 @@ func (s *session) failCalls(server string, cause, why error) {
 		k.err = e
 		if k.watch != nil {
 			s.watches.arrived(k.abs)
+		}
+		if k.shared && k.seen != nil { // nobody else tells; see Pipeline
+			s.after = append(s.after, func() { s.ended(k, true, k.err) })
 		}
 		k.finish()
 	}
@@ -241,6 +270,9 @@ func levelOf(state State) slog.Level {
 // holds s.mu.
 func (s *session) troubles() string {
 	var b strings.Builder
+	if err := s.trouble[s.opt.SRV]; err != nil && s.opt.SRV != "" {
+		fmt.Fprintf(&b, "; %v", err)
+	}
 	for _, server := range s.list.servers {
 		if err := s.trouble[server]; err != nil {
 			fmt.Fprintf(&b, "; %s: %v", server, err)

@@ -133,7 +133,7 @@ func (c *Client) Wait(ctx context.Context) error {
 // A WaitError says that Wait's context ended before there was a connection.
 type WaitError struct {
 	Err      error            // the context's
-	Failures map[string]error // the last failure of each server tried, by host:port
+	Failures map[string]error // the last failure of each server tried, by host:port, and of Options.SRV, by name
 
 	text string // of Failures
 }
@@ -148,6 +148,7 @@ func (e *WaitError) Unwrap() error { return e.Err }
 
 // become publishes a new state. The caller holds s.mu.
 func (s *session) become(change StateChange) {
+	s.tellState(s.now.State, change)
 	s.now = change
 	for f := range s.feeds {
 		f.box.put(change)

@@ -1,0 +1,55 @@
+//go:build unix
+
+package zkotel_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/zooid-project/zooid/zk"
+	"github.com/zooid-project/zooid/zk/zkotel"
+	"github.com/zooid-project/zooid/zk/zktest"
+)
+
+// The spans of a program's work, of which each request is a part. A program has an exporter of its own in place of the
+// one in memory, and usually sets the global provider, which zkotel.Options{} means.
+func Example() {
+	servers, err := zktest.Serve(zktest.Options{})
+	check(err)
+	defer servers.Close()
+	exported := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exported))
+	hooks, err := zkotel.New(zkotel.Options{TracerProvider: provider})
+	check(err)
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := zk.Open(ctx, servers.Connect(), zk.Options{Hooks: []zk.Hooks{hooks}})
+	check(err)
+	defer c.Close()
+
+	work, span := provider.Tracer("program").Start(ctx, "work")
+	c.Create(work, "/a", nil, zk.ModePersistent, zk.OpenACL())
+	c.Get(work, "/none")
+	span.End()
+
+	for _, s := range exported.GetSpans() {
+		fmt.Println(s.Name, s.SpanKind, s.Status.Code, s.Parent.SpanID() == span.SpanContext().SpanID())
+	}
+	// Output:
+	// create client Unset true
+	// getData client Error true
+	// work internal Unset false
+}
+
+// check ends an example that goes wrong.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,152 @@
+// Package zkprom counts what ZooKeeper clients do, for Prometheus.
+//
+//	metrics := zkprom.New(zkprom.Options{})
+//	prometheus.MustRegister(metrics)
+//	c, err := zk.Open(ctx, "zk1,zk2,zk3/app", zk.Options{Hooks: []zk.Hooks{metrics.Hooks()}})
+//
+// It is a module of its own, so that package zk needs no other module.
+//
+//	zk_client_requests_total{operation,result}     requests that have ended; result is zk.RequestEnd.Result
+//	zk_client_request_duration_seconds{operation}  histogram of their durations
+//	zk_client_sent_bytes_total{operation}          bytes of their requests
+//	zk_client_received_bytes_total{operation}      bytes of their replies
+//	zk_client_retries_total{operation}             how often they were sent again, by Options.Retry
+//	zk_client_connections                          connected clients
+//	zk_client_connect_attempts_total{result}       attempts to connect to a server, by success or failure
+//	zk_client_state_changes_total{state}           changes of the clients' states, by the new state
+//	zk_client_notifications_total{type}            notifications of watches
+//
+// The labels' values are operations, codes, states and types of events: no path, server or
+// session, so that the number of series is bounded. In zk_client_requests_total it is below a
+// thousand, and some dozens in an ordinary program. A missing znode is result="NoNode" of
+// operation="exists", which is no failure.
+package zkprom
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// Options adjust a Collector. The zero value is a good choice.
+type Options struct {
+	// Labels are added to every metric, to tell several Collectors of one registry apart.
+	Labels prometheus.Labels
+
+	// Buckets are the upper bounds of the buckets of the durations, in seconds. Nil means
+	// DefaultBuckets.
+	Buckets []float64
+}
+
+// DefaultBuckets are from a quarter of a millisecond, which an answer from memory takes, to ten
+// seconds, the usual session timeout.
+var DefaultBuckets = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
+
+// A Collector has the metrics of the clients that use its Hooks. Its methods may be called by
+// any number of goroutines.
+type Collector struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	sent     *prometheus.CounterVec
+	received *prometheus.CounterVec
+	retries  *prometheus.CounterVec
+	clients  prometheus.Gauge
+	attempts *prometheus.CounterVec
+	changes  *prometheus.CounterVec
+	events   *prometheus.CounterVec
+}
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+// New makes a Collector, which the caller registers.
+func New(opt Options) *Collector {
+	if opt.Buckets == nil {
+		opt.Buckets = DefaultBuckets
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "zk_client", Name: name, Help: help, ConstLabels: opt.Labels,
+		}, labels)
+	}
+	return &Collector{
+		requests: counter("requests_total", "Requests that have ended, by ZooKeeper's operation and code.",
+			"operation", "result"),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "zk_client", Name: "request_duration_seconds", ConstLabels: opt.Labels, Buckets: opt.Buckets,
+			Help: "How long requests took, from the call to its end, repetitions included.",
+		}, []string{"operation"}),
+		sent:     counter("sent_bytes_total", "Bytes of requests.", "operation"),
+		received: counter("received_bytes_total", "Bytes of replies.", "operation"),
+		retries:  counter("retries_total", "How often requests were sent again.", "operation"),
+		clients: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "zk_client", Name: "connections", ConstLabels: opt.Labels, Help: "Clients that are connected.",
+		}),
+		attempts: counter("connect_attempts_total", "Attempts to connect to a server.", "result"),
+		changes:  counter("state_changes_total", "Changes of the clients' states, by the new state.", "state"),
+		events:   counter("notifications_total", "Notifications of watches.", "type"),
+	}
+}
+
+// Hooks returns hooks for Options.Hooks of any number of clients.
+func (c *Collector) Hooks() zk.Hooks {
+	return zk.Hooks{Request: c.request, Connect: c.connect, State: c.state, Watch: c.watch}
+}
+
+// Describe is of prometheus.Collector.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, each := range c.all() {
+		each.Describe(to)
+	}
+}
+
+// Collect is of prometheus.Collector.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	for _, each := range c.all() {
+		each.Collect(to)
+	}
+}
+
+func (c *Collector) all() []prometheus.Collector {
+	return []prometheus.Collector{c.requests, c.duration, c.sent, c.received, c.retries, c.clients, c.attempts, c.changes,
+		c.events}
+}
+
+func (c *Collector) request(_ context.Context, r zk.RequestEnd) {
+	c.requests.WithLabelValues(r.Op, r.Result()).Inc()
+	c.duration.WithLabelValues(r.Op).Observe(r.Duration.Seconds())
+	c.sent.WithLabelValues(r.Op).Add(float64(r.Sent))
+	c.received.WithLabelValues(r.Op).Add(float64(r.Received))
+	c.retries.WithLabelValues(r.Op).Add(float64(r.Attempts - 1))
+}
+
+func (c *Collector) connect(_ string, _ time.Duration, err error) {
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	c.attempts.WithLabelValues(result).Inc()
+}
+
+func (c *Collector) state(before zk.State, now zk.StateChange) {
+	c.changes.WithLabelValues(word(now.State.String())).Inc()
+	c.clients.Add(connections(now.State) - connections(before))
+}
+
+func (c *Collector) watch(e zk.Event) { c.events.WithLabelValues(e.Type.String()).Inc() }
+
+// word makes one word of a state's name, such as "authentication failed".
+func word(state string) string {
+	return strings.NewReplacer(" ", "_", "-", "_").Replace(state)
+}
+
+// connections returns how many connections a client has in a state.
+func connections(s zk.State) float64 {
+	if s == zk.StateConnected || s == zk.StateConnectedReadOnly {
+		return 1
+	}
+	return 0
+}
