@@ -40,8 +40,8 @@ func TestMembership(t *testing.T) {
 			"correct it in zoo.cfg and start this server again",
 		},
 		"added before it runs": {
-			tells(ours, "1,2,3,4", "1,2,3", "none") + "zk_zooid_unheard_voters\t4\n", "", false, "server 4 has a vote and was never heard",
-			"start it",
+			tells(ours, "1,2,3,4", "1,2,3", "none") + "zk_zooid_unheard_voters\t4\n", "", false,
+			"server 4 has a vote and was never heard", "start it",
 		},
 		"old disk": {
 			tells(ours, "1,2,3", "1,2,3", "none") + "zk_zooid_lost_entry\t39\n", "", true,

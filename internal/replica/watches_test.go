@@ -59,7 +59,8 @@ func TestWatchOfAListOfAnySize(t *testing.T) {
 				for made := 0; made < children; {
 					var ops []jute.MultiOp
 					for ; made < children && len(ops) < 1000; made++ {
-						ops = append(ops, jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprintf("/l/n%d", made), ACL: jute.WorldACL(jute.PermAll)})
+						path := fmt.Sprintf("/l/n%d", made)
+						ops = append(ops, jute.MultiOp{Op: jute.OpCreate, Path: path, ACL: jute.WorldACL(jute.PermAll)})
 					}
 					s.sends(c, &raw, jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
 				}
@@ -73,8 +74,8 @@ func TestWatchOfAListOfAnySize(t *testing.T) {
 	}
 }
 
-// TestSetWatchesTellsWhatHappened: a client that comes back is told of a change only if it is later than what the client
-// has seen. The zxid of the change itself is not.
+// TestSetWatchesTellsWhatHappened: a client that comes back is told of a change only if it is later than what the
+// client has seen. The zxid of the change itself is not.
 func TestSetWatchesTellsWhatHappened(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
@@ -91,14 +92,16 @@ func TestSetWatchesTellsWhatHappened(t *testing.T) {
 		set  jute.SetWatches
 		want jute.EventType // 0 for none
 	}{
-		"children as seen":       {jute.SetWatches{Child: []string{"/p"}, RelativeZxid: children}, 0},
-		"children changed since": {jute.SetWatches{Child: []string{"/p"}, RelativeZxid: children - 1}, jute.EventNodeChildrenChanged},
-		"data as seen":           {jute.SetWatches{Data: []string{"/p"}, RelativeZxid: data}, 0},
-		"data changed since":     {jute.SetWatches{Data: []string{"/p"}, RelativeZxid: data - 1}, jute.EventNodeDataChanged},
-		"gone":                   {jute.SetWatches{Data: []string{"/q"}, RelativeZxid: data}, jute.EventNodeDeleted},
-		"children of one gone":   {jute.SetWatches{Child: []string{"/q"}, RelativeZxid: data}, jute.EventNodeDeleted},
-		"there now":              {jute.SetWatches{Exist: []string{"/p"}, RelativeZxid: data}, jute.EventNodeCreated},
-		"still not there":        {jute.SetWatches{Exist: []string{"/q"}, RelativeZxid: data}, 0},
+		"children as seen": {jute.SetWatches{Child: []string{"/p"}, RelativeZxid: children}, 0},
+		"children changed since": {
+			jute.SetWatches{Child: []string{"/p"}, RelativeZxid: children - 1}, jute.EventNodeChildrenChanged,
+		},
+		"data as seen":         {jute.SetWatches{Data: []string{"/p"}, RelativeZxid: data}, 0},
+		"data changed since":   {jute.SetWatches{Data: []string{"/p"}, RelativeZxid: data - 1}, jute.EventNodeDataChanged},
+		"gone":                 {jute.SetWatches{Data: []string{"/q"}, RelativeZxid: data}, jute.EventNodeDeleted},
+		"children of one gone": {jute.SetWatches{Child: []string{"/q"}, RelativeZxid: data}, jute.EventNodeDeleted},
+		"there now":            {jute.SetWatches{Exist: []string{"/p"}, RelativeZxid: data}, jute.EventNodeCreated},
+		"still not there":      {jute.SetWatches{Exist: []string{"/q"}, RelativeZxid: data}, 0},
 	} {
 		out := s.sends(c, &raw, jute.OpSetWatches, func(b []byte) []byte { return w.set.Append(b, jute.OpSetWatches) })
 		got := eventsIn(t, out)

@@ -247,6 +247,7 @@ func (g *ledger) serves(l *life) {
 // takes checks A7 for a client whose connect request a server has taken.
 func (g *ledger) takes(k *conn) {
 	if d := k.l.cutOff(); d > 0 {
-		k.w.fail("A7: server %d takes a client, %d ms after it must have known that no majority hears it", k.l.s.id, d/millisecond)
+		k.w.fail("A7: server %d takes a client, %d ms after it must have known that no majority hears it", k.l.s.id,
+			d/millisecond)
 	}
 }

@@ -94,7 +94,7 @@ func TestSnapshotLoads(t *testing.T) {
 	}
 }
 
-// TestEachChunkIsCompared: a byte of any chunk that rots is found when the snapshot is loaded, before the chunk is used.
+// TestEachChunkIsCompared: a byte that rots is found when the snapshot is loaded, in any chunk, before that is used.
 func TestEachChunkIsCompared(t *testing.T) {
 	t.Parallel()
 	memory := NewMemFS()

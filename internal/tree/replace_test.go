@@ -178,8 +178,8 @@ func TestReplace(t *testing.T) {
 			t.Fatalf("seed %d: a snapshot of it isn't it: %v", seed, err)
 		}
 		if !maps.Equal(again.quotas, later.quotas) {
-			t.Fatalf("seed %d: a server that loads it counts for the quotas of %v, one that replaced it for %v", seed, again.quotas,
-				later.quotas)
+			t.Fatalf("seed %d: a server that loads it counts for the quotas of %v, one that replaced it for %v", seed,
+				again.quotas, later.quotas)
 		}
 	}
 }

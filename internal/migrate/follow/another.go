@@ -12,10 +12,10 @@ import (
 // A copy is continued only for the ensemble that it is of. Two things show that, at each connection:
 //
 //   - The leader has the copy's last transaction, byte by byte but for a digest: Apache's servers pass a transaction on
-//     as they read it, and one on which digests are off leaves the digest out. A follower says that it is one transaction behind, and
-//     the leader sends it first. It has the session, the time in milliseconds, the operation and all data, and by its
-//     zxid and the protocol all transactions before it are the same too. Only a copy of the ensemble's files that went
-//     on by itself, from that transaction or a later one, has it as well.
+//     as they read it, and one on which digests are off leaves the digest out. A follower says that it is one
+//     transaction behind, and the leader sends it first. It has the session, the time in milliseconds, the operation
+//     and all data, and by its zxid and the protocol all transactions before it are the same too. Only a copy of the
+//     ensemble's files that went on by itself, from that transaction or a later one, has it as well.
 //   - The servers that the leader describes have an address in common with those of the copy. It is asked where the
 //     leader no longer has that transaction and sends everything, or the copy has only a snapshot.
 //
