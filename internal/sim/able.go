@@ -30,8 +30,8 @@ import (
 //	    its timeout (keeps).
 //	A6  A session of which nothing is heard ends, as soon as its timeout and endPatience have passed since, or since
 //	    its leader was elected or worked again: nothing is excused for longer (outlives).
-//	A7  A server that no majority of the voters has heard for longer than its patience and cutOffPatience has no client
-//	    with a session, and takes none, unless it serves for reading only (serves, takes).
+//	A7  A server that no other one has heard for longer than its patience and cutOffPatience has no client with a
+//	    session, and takes none, unless it serves for reading only (serves, takes).
 
 // excusedTo returns when nothing is an excuse any more for what clients feel, whichever server serves them.
 func (w *World) excusedTo() int64 { return max(w.lastFault, w.lastHeld) }
@@ -208,27 +208,24 @@ func (g *ledger) outlives(l *life) {
 	}
 }
 
-// cutOffPatience is how long beyond its patience a server that no majority hears may have clients: a leader has to find
-// it out first.
+// cutOffPatience is how long beyond its patience a server that no other one hears may have clients: it has to find out
+// first.
 const cutOffPatience = 5 * second / 2
 
-// cutOff returns for how long l must have known by now that no majority hears it; negative if it need not know it.
+// cutOff returns for how long l must have known by now that no other server hears it; negative if it need not know it.
 func (l *life) cutOff() int64 {
 	w, s := l.w, l.s
-	hear := 0
-	for _, id := range w.voters {
-		if m := w.servers[id-1]; m == s || m.life != nil && !m.paused() && w.cuts[s.index][m.index] == 0 {
-			hear++
+	since := max(s.heldTo, s.stoodTo, l.ledAt) // with another leader, or none, its patience begins again
+	for _, m := range w.servers {
+		if m != s && w.cuts[s.index][m.index] == 0 || len(w.servers) == 1 {
+			return -1
 		}
+		since = max(since, w.cutFrom[s.index][m.index])
 	}
-	if hear > len(w.voters)/2 || w.plan.ReadOnly {
-		l.unheard = 0
+	if alone := len(w.voters) == 1 && w.voters[0] == s.id; alone || w.plan.ReadOnly {
 		return -1
 	}
-	if l.unheard == 0 {
-		l.unheard = w.now
-	}
-	return w.now - max(l.unheard, s.heldTo, s.stoodTo) - l.patience() - cutOffPatience
+	return w.now - since - l.patience() - cutOffPatience
 }
 
 // serves checks A7 for the clients that a server has.
@@ -240,14 +237,14 @@ func (g *ledger) serves(l *life) {
 		}
 	}
 	if d > 0 && n > 0 && l.rep != nil {
-		l.w.fail("A7: server %d has clients, %d ms after it must have known that no majority hears it", l.s.id, d/millisecond)
+		l.w.fail("A7: server %d has clients, %d ms after it must have known that no other server hears it", l.s.id, d/millisecond)
 	}
 }
 
 // takes checks A7 for a client whose connect request a server has taken.
 func (g *ledger) takes(k *conn) {
 	if d := k.l.cutOff(); d > 0 {
-		k.w.fail("A7: server %d takes a client, %d ms after it must have known that no majority hears it", k.l.s.id,
+		k.w.fail("A7: server %d takes a client, %d ms after it must have known that no other server hears it", k.l.s.id,
 			d/millisecond)
 	}
 }

@@ -450,6 +450,7 @@ func (m *watched) Lead(lead quorum.Leadership) {
 		// may do it after its last proposal, not knowing yet that it is one.
 		m.l.endSilent()
 	}
+	m.l.ledAt = m.l.w.now
 	m.Replica.Lead(lead)
 }
 

@@ -298,8 +298,11 @@ var mutants = []mutant{
 		if $P {
 			break
 		}`)},
-	{"sync retried without later ones", "sync without an answer", "restless", one("quorum/reads.go",
-		`	ticket := max(r.asked, r.next)`, `	ticket := chosen($P, r.asked, max(r.asked, r.next))`)},
+	{"sync retried without later ones", "sync without an answer", "resets", one("quorum/reads.go",
+		`	r.asked, r.next = 0, 0
+`, `	ticket = chosen($P, r.asked, ticket)
+	r.asked, r.next = 0, 0
+`)},
 	{"held writes sent again ahead of a sync", "order of one client", "restless", one("replica/ensemble.go",
 		`if q.isWrite() && !q.held {`, `if q.isWrite() && (!q.held || $P) {`)},
 	{"a server that isn't heard serves on", "writes that wait for ever", "unheard", one("replica/lead.go",

@@ -141,7 +141,11 @@ func (w *World) partition(f Fault, s, other *host) {
 	case Cut:
 		both(s.index, other.index)
 	case OneWay:
-		w.cutWay(s.index, other.index, f.Dur)
+		for _, t := range w.servers {
+			if t == other || f.Arg == toAll && t != s {
+				w.cutWay(s.index, t.index, f.Dur)
+			}
+		}
 	case Isolate:
 		for _, t := range w.servers {
 			if t != s {

@@ -89,7 +89,7 @@ const (
 	Transfer  Kind = "transfer"   // the leader hands leadership over
 	Pause     Kind = "pause"      // the process is stopped and goes on
 	Cut       Kind = "cut"        // no packets between Server and Other
-	OneWay    Kind = "one-way"    // no packets from Server to Other
+	OneWay    Kind = "one-way"    // no packets from Server to Other, or with the Arg toAll to any server
 	Isolate   Kind = "isolate"    // no packets between Server and its peers
 	Ring      Kind = "ring"       // each server reaches its two neighbours only
 	Halves    Kind = "halves"     // no packets between two groups
@@ -160,6 +160,9 @@ var kinds = []struct {
 	{DiskFull, 5, 1}, {Rot, 3, 3}, {Lie, 2, 3}, {Clock, 3, 1}, {LowDisk, 6, 1}, {Wipe, 7, 3}, {Double, 3, 2},
 	{Join, 12, 1}, {Leave, 8, 1}, {Role, 5, 1}, {Swap, 6, 1}, {DuplicateID, 3, 3}, {Frozen, 4, 1},
 }
+
+// toAll is the Arg of a OneWay fault from one server to all others.
+const toAll = 1
 
 // changesMembers reports whether a fault changes the membership, for which there must be spare servers.
 func (k Kind) changesMembers() bool { return k == Join || k == Leave || k == Role || k == Swap }

@@ -214,7 +214,7 @@ var profiles = []profile{
 		fixed(r, p)
 		p.Servers, p.Tick, p.ReadOnly, p.Clients, p.HalfOpen = 3, 200*millisecond, false, 7, 0
 		p.Timeout = 40 * p.Tick
-	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 3*second, 9*second) }},
+	}, tune: func(r *rand.Rand, f *Fault) { f.Arg, f.Dur = toAll, between(r, 3*second, 9*second) }},
 	// Local sessions begin to write while leaders and connections are lost.
 	{name: "local", kinds: []Kind{Transfer, Crash, Reset, Dropped, Isolate, Frozen}, mean: second, world: local,
 		tune: briefly},

@@ -139,7 +139,7 @@ type life struct {
 	pending   *quorum.Task            // of the log, which the disk has not finished
 	pendingAt int64                   // when it began
 	spared    int64                   // since when the others could do without this leader; 0: they can't
-	unheard   int64                   // since when no majority of the voters hears it; 0: one does
+	ledAt     int64                   // when it learned who leads, or that nobody does
 	writeAt   int64                   // before which a slow disk doesn't
 	lockedTo  int64                   // until then the replica is locked
 	waiting   []func()                // for it
