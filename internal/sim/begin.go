@@ -185,11 +185,12 @@ func (s *host) asked(by asker, answer func(quorum.Answer)) {
 }
 
 // answerWhat answers the question of a server that finds out how to begin: first what this server is, and if that is a
-// member of an ensemble, what the loop says to the request to join.
+// member of an ensemble, what the loop says to the request to join. A server that has begun asks the first alone.
 func (l *life) answerWhat(by asker, back func(quorum.Answer)) {
 	status := l.loop.Status()
 	a := l.read(quorum.AppendBegun(nil, l.s.cluster, status.Elected, status.Leader, l.founding))
-	if asks := by.host.life; !a.Elected ||
+	asks := by.host.life
+	if begun := asks != nil && asks.loop != nil && by.life != duplicateLife; !a.Elected || begun ||
 		asks != nil && asks.inquiry != nil && (asks.inquiry.TookPart(a.Founding) || !asks.inquiry.Empty()) {
 		back(a)
 		return
