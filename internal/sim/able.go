@@ -237,7 +237,8 @@ func (g *ledger) serves(l *life) {
 		}
 	}
 	if d > 0 && n > 0 && l.rep != nil {
-		l.w.fail("A7: server %d has clients, %d ms after it must have known that no other server hears it", l.s.id, d/millisecond)
+		l.w.fail("A7: server %d has clients, %d ms after it must have known that no other server hears it", l.s.id,
+			d/millisecond)
 	}
 }
 
