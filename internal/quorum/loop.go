@@ -656,6 +656,7 @@ func (l *Loop) memberAt(conf *pb.ConfState, index uint64) {
 		l.log.Info("this server has joined the ensemble: it is a member and votes")
 	}
 	l.member(conf)
+	l.publish() // whoever is answered now may ask who votes
 }
 
 // contains reports whether a server is in raft's membership. During joint consensus

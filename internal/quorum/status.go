@@ -17,7 +17,7 @@ type Progress struct {
 	Synced bool // gets entries as they come
 }
 
-// Status is a Loop's state at its last tick or change of leader.
+// Status is a Loop's state at its last tick, change of leader or change of raft's membership.
 type Status struct {
 	Leadership
 	Elected   bool // there may have been an election in the ensemble that this server belongs to
