@@ -9,7 +9,7 @@ func TestNewcomer(t *testing.T) {
 	p.types(
 		step{do: "make -n -C " + repository(t) + " run",
 			says: []string{"-o bin/zooid ./cmd/zooid", "./bin/zooid server"}},
-		step{do: "make -n -C " + repository(t) + " test", says: []string{"go test"}},
+		step{do: "make -n -C " + repository(t) + " test", says: []string{"go vet ./..."}},
 		// The machine has no server yet.
 		step{do: "zooid cli -timeout 1000 ls /", code: 3, most: 2,
 			says: []string{"connection refused", "is a server running there?"}},
