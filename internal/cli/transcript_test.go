@@ -95,6 +95,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`), "TIME"},
 	{regexp.MustCompile(`\d\d:\d\d:\d\d\.\d{3}`), "CLOCK"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+ *`), "ADDRESS "},
+	{regexp.MustCompile(` +- +\d+/[\d.]+/\d+ .*`), " - FIGURES"}, // the first round has no rate
 	{regexp.MustCompile(` +\d+ +\d+/[\d.]+/\d+ .*`), " FIGURES"},
 	{regexp.MustCompile(`"(received|queued|receivedPerSecond|connections)":[\d.]+`), `"$1":N`},
 	{regexp.MustCompile(`\.\d+\.part`), ".*.part"},

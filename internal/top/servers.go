@@ -13,17 +13,17 @@ import (
 
 // serverJSON is one server at one moment.
 type serverJSON struct {
-	Time        string  `json:"time"`
-	Server      string  `json:"server"`
-	Mode        string  `json:"mode,omitempty"`
-	Zxid        string  `json:"zxid,omitempty"`
-	Latency     string  `json:"latencyMs,omitempty"` // min/avg/max
-	Received    int64   `json:"received"`
-	PerSecond   float64 `json:"receivedPerSecond"`
-	Connections int64   `json:"connections"`
-	Outstanding int64   `json:"outstanding"`
-	Znodes      int64   `json:"znodes"`
-	Error       string  `json:"error,omitempty"`
+	Time        string   `json:"time"`
+	Server      string   `json:"server"`
+	Mode        string   `json:"mode,omitempty"`
+	Zxid        string   `json:"zxid,omitempty"`
+	Latency     string   `json:"latencyMs,omitempty"` // min/avg/max
+	Received    int64    `json:"received"`
+	PerSecond   *float64 `json:"receivedPerSecond,omitempty"` // since the round before; nil in the first one
+	Connections int64    `json:"connections"`
+	Outstanding int64    `json:"outstanding"`
+	Znodes      int64    `json:"znodes"`
+	Error       string   `json:"error,omitempty"`
 	at          time.Time
 	err         error
 }
@@ -55,9 +55,10 @@ func printServers(out *screen.Output, rows []serverJSON, last map[string]serverJ
 			"ZXID")
 	}
 	for _, v := range rows {
-		if before, ok := last[v.Server]; ok && v.Error == "" && before.Error == "" {
-			v.PerSecond = float64(v.Received-before.Received) / v.at.Sub(before.at).Seconds()
-		}
+		if before, ok := last[v.Server]; ok && v.Error == "" && before.Error == "" && v.Received >= before.Received {
+			rate := float64(v.Received-before.Received) / v.at.Sub(before.at).Seconds()
+			v.PerSecond = &rate
+		} // a server that was started again counts from 0
 		last[v.Server] = v
 		if v.err != nil {
 			failed = v.err
@@ -72,8 +73,12 @@ func (v *serverJSON) print(out *screen.Output) {
 		out.Printf("%-21s %s\n", v.Server, out.Paint(screen.Red, v.Error))
 		return
 	}
-	out.Row("%-21s %-10s %7.0f %12s %5d %6d %8d %s", v.Server, v.Mode, v.PerSecond, v.Latency, v.Connections,
-		v.Outstanding, v.Znodes, v.Zxid)
+	rate := "-"
+	if v.PerSecond != nil {
+		rate = fmt.Sprintf("%.0f", *v.PerSecond)
+	}
+	out.Row("%-21s %-10s %7s %12s %5d %6d %8d %s", v.Server, v.Mode, rate, v.Latency, v.Connections, v.Outstanding,
+		v.Znodes, v.Zxid)
 }
 
 // read parses the lines of srvr.
