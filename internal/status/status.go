@@ -623,7 +623,7 @@ func (o *overview) membership(lead *serverRow) {
 		row.Voter = slices.Contains(o.Voters, row.ID)
 		answers := row.Role != ""
 		if row.Voter && slices.Contains(teller.unheard, row.ID) && !answers {
-			row.Vote = "it has a vote and was never heard since " + teller.name() + " leads: start it, or remove it (reconfig -remove); until then one voter less can be spared"
+			row.Vote = fmt.Sprintf("it has a vote and was never heard since server %d leads", teller.ID)
 		}
 		if row.Voter || !wanted || row.Role == "observer" {
 			continue
