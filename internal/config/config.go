@@ -140,7 +140,7 @@ type Quorum struct {
 	SyncLimit         int    // ticks for which clients may stay on a server that has no leader
 	StandaloneEnabled bool   // a single voter is no ensemble
 	ReconfigEnabled   bool   // reconfig may change the membership
-	RunningOnly       bool   // and gives votes only to servers that run
+	RunningOnly       bool   // reconfig gives votes only to servers that run
 	BindRetries       int    // how often a port whose host's name isn't known is tried again; 0 for ever
 	ListenOnAllIPs    bool   // peers are listened for on all interfaces, not on the address of the server line
 	MultiAddress      bool   // a server line may have several addresses

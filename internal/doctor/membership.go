@@ -103,7 +103,7 @@ func (e *examination) votes() {
 	}
 	for _, id := range idsOf(teller["zk_zooid_unheard_voters"]) {
 		if a, asked := e.told[id]; !asked || a.err != nil { // one that answers is just being heard
-			e.warn("start it, or remove it by zooid cli reconfig -remove; until then one voter less can be spared",
+			e.warn("start it; until then one voter less can be spared",
 				"server %d has a vote and was never heard since the server that leads began to lead", id)
 		}
 	}
