@@ -86,8 +86,10 @@ func (c *Client) abs(path string) string {
 
 // Close ends the session at the server, so that its ephemeral znodes go at once,
 // and waits until everything the client started has stopped. Calls queued before
-// are still answered if the server answers within a few seconds; later ones fail
-// with ErrClosed. It is idempotent and always returns nil.
+// are still answered if a server answers within five seconds; later ones fail
+// with ErrClosed. A client that loses its connection, or has lost it, looks for a
+// server for as long; if none answers, the session ends by its timeout. Close is idempotent and
+// always returns nil.
 func (c *Client) Close() error {
 	c.s.close(true)
 	return nil

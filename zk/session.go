@@ -187,7 +187,10 @@ func (s *session) disconnected(l *link, why error) (final error) {
 	var cause error = ErrConnectionLoss
 	switch {
 	case s.closing:
-		final, cause = ErrClosed, ErrClosed
+		cause = ErrClosed
+		if s.ctx.Err() != nil || !s.byeWaits() {
+			final = ErrClosed
+		}
 	case errors.Is(why, ErrAuthFailed):
 		final, cause = why, ErrAuthFailed
 	}
@@ -281,31 +284,31 @@ func (s *session) troubles() string {
 	return b.String()
 }
 
-// closeWait bounds how long Close waits for the server to end the session; if it
-// doesn't, the session ends by its timeout.
+// closeWait bounds how long Close waits for a server, connected or still to be found, to
+// end the session; if none does, the session ends by its timeout.
 const closeWait = 5 * time.Second
 
-// close ends the client; the server ends the session too if told to.
+// close ends the client; the server ends the session too if told to. A request to end it that is lost with its
+// connection is sent again: it is a session's last, so nothing can be done twice.
 func (s *session) close(tell bool) {
 	s.mu.Lock()
 	first := !s.closing && s.end == nil
 	s.closing = true
 	s.draining = false
-	var bye *call
-	if first && tell && s.link != nil {
-		bye = s.pool.Get().(*call)
-		bye.op = jute.OpCloseSession
-		bye.end(bye.begin())
-		s.enqueue(bye)
-	}
 	s.wake()
 	s.mu.Unlock()
-	if bye != nil {
-		timer := time.NewTimer(closeWait)
-		defer timer.Stop()
+	timer := time.NewTimer(closeWait)
+	defer timer.Stop()
+	for again := first && tell; again; {
+		bye := s.sayBye()
+		if bye == nil {
+			break
+		}
 		select {
 		case <-bye.done:
+			again = errors.Is(bye.err, ErrClosed) // it was lost
 		case <-timer.C:
+			again = false
 		}
 	}
 	if first {
@@ -313,4 +316,29 @@ func (s *session) close(tell bool) {
 	}
 	<-s.done
 	s.background.Wait()
+}
+
+// sayBye queues the request to end the session, for the connection there is or the next one. It is nil if there is no
+// session to end.
+func (s *session) sayBye() *call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id == 0 || s.end != nil {
+		return nil
+	}
+	bye := s.pool.Get().(*call)
+	bye.op = jute.OpCloseSession
+	bye.end(bye.begin())
+	s.enqueue(bye)
+	return bye
+}
+
+// byeWaits reports whether the request to end the session is unanswered. The caller holds s.mu.
+func (s *session) byeWaits() bool {
+	for i := s.calls.n - 1; i >= 0; i-- {
+		if s.calls.at(i).op == jute.OpCloseSession {
+			return true
+		}
+	}
+	return false
 }

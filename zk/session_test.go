@@ -372,6 +372,47 @@ func TestCloseOfStuckClient(t *testing.T) {
 	}
 }
 
+// Close ends the session although its connection has been lost before, or goes with the request to end it.
+func TestCloseAfterLoss(t *testing.T) {
+	t.Parallel()
+	leaves := func(p *peer, _ *int) { p.accept() }
+	loses := func(p *peer, _ *int) {
+		p.accept()
+		p.want(jute.OpCloseSession)
+	}
+	ends := func(p *peer, ended *int) {
+		p.accept()
+		r := p.want(jute.OpCloseSession)
+		*ended++
+		p.reply(r.xid, 2, jute.OK, nil)
+	}
+	for name, servers := range map[string][]func(*peer, *int){
+		"lost before":           {leaves, ends},
+		"lost with the request": {loses, ends},
+		"lost twice":            {leaves, loses, ends},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ended := 0
+			scripts := make([]func(*peer), len(servers))
+			for i, server := range servers {
+				scripts[i] = func(p *peer) { server(p, &ended) }
+			}
+			scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
+				synctest.Wait() // the first server has hung up, or waits for the request
+				start := time.Now()
+				c.Close()
+				if took := time.Since(start); took >= closeWait {
+					t.Errorf("Close took %v", took)
+				}
+				if s := c.State(); s.State != StateClosed || ended != 1 {
+					t.Errorf("state %+v; %d servers have ended the session", s, ended)
+				}
+			}, scripts...)
+		})
+	}
+}
+
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	readOnly := func(p *peer) {
