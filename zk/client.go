@@ -88,7 +88,7 @@ func (c *Client) abs(path string) string {
 // and waits until everything the client started has stopped. Calls queued before
 // are still answered if a server answers within five seconds; later ones fail
 // with ErrClosed. A client that loses its connection, or has lost it, looks for a
-// server for as long; if none answers, the session ends by its timeout. Close is idempotent and
+// server for a second; if none answers, the session ends by its timeout. Close is idempotent and
 // always returns nil.
 func (c *Client) Close() error {
 	c.s.close(true)

@@ -284,9 +284,13 @@ func (s *session) troubles() string {
 	return b.String()
 }
 
-// closeWait bounds how long Close waits for a server, connected or still to be found, to
-// end the session; if none does, the session ends by its timeout.
-const closeWait = 5 * time.Second
+// closeWait bounds how long Close waits for the server to end the session, and lostWait how long for another server
+// once the connection is lost: longer than a move within an ensemble takes, shorter than who waits for a program's end
+// would notice. If no server does it, the session ends by its timeout.
+const (
+	closeWait = 5 * time.Second
+	lostWait  = time.Second
+)
 
 // close ends the client; the server ends the session too if told to. A request to end it that is lost with its
 // connection is sent again: it is a session's last, so nothing can be done twice.
@@ -297,17 +301,20 @@ func (s *session) close(tell bool) {
 	s.draining = false
 	s.wake()
 	s.mu.Unlock()
-	timer := time.NewTimer(closeWait)
-	defer timer.Stop()
+	limit := time.NewTimer(closeWait)
+	defer limit.Stop()
 	for again := first && tell; again; {
-		bye := s.sayBye()
+		bye, sent := s.sayBye()
 		if bye == nil {
 			break
+		}
+		if !sent {
+			limit.Reset(lostWait)
 		}
 		select {
 		case <-bye.done:
 			again = errors.Is(bye.err, ErrClosed) // it was lost
-		case <-timer.C:
+		case <-limit.C:
 			again = false
 		}
 	}
@@ -318,19 +325,19 @@ func (s *session) close(tell bool) {
 	s.background.Wait()
 }
 
-// sayBye queues the request to end the session, for the connection there is or the next one. It is nil if there is no
-// session to end.
-func (s *session) sayBye() *call {
+// sayBye queues the request to end the session, for the connection there is (sent) or the next one. It is nil if there
+// is no session to end.
+func (s *session) sayBye() (bye *call, sent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.id == 0 || s.end != nil {
-		return nil
+		return nil, false
 	}
-	bye := s.pool.Get().(*call)
+	bye = s.pool.Get().(*call)
 	bye.op = jute.OpCloseSession
 	bye.end(bye.begin())
 	s.enqueue(bye)
-	return bye
+	return bye, s.link != nil
 }
 
 // byeWaits reports whether the request to end the session is unanswered. The caller holds s.mu.

@@ -402,7 +402,7 @@ func TestCloseAfterLoss(t *testing.T) {
 				synctest.Wait() // the first server has hung up, or waits for the request
 				start := time.Now()
 				c.Close()
-				if took := time.Since(start); took >= closeWait {
+				if took := time.Since(start); took >= lostWait {
 					t.Errorf("Close took %v", took)
 				}
 				if s := c.State(); s.State != StateClosed || ended != 1 {

@@ -47,7 +47,7 @@ func (s *shell) place(ctx context.Context, text string) (*place, error) {
 
 func (p *place) close() {
 	if p.away {
-		p.c.Close()
+		leave(p.c)
 	}
 }
 

@@ -61,9 +61,23 @@ func (s *shell) connect(host string) error {
 // disconnect ends the session, if there is one.
 func (s *shell) disconnect() {
 	s.watches.closeAll()
-	if s.client != nil {
+	switch {
+	case s.client == nil:
+	case s.single:
+		leave(s.client)
+	default:
 		s.client.Close()
 	}
+}
+
+// leave ends the session of a single command, which leaves nothing that lasts as long as it: where there is no server,
+// it isn't waited for.
+func leave(c *zk.Client) {
+	if c.State().State == zk.StateConnecting {
+		c.Detach()
+		return
+	}
+	c.Close()
 }
 
 // close ends the session and everything the shell started.

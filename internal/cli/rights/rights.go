@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/internal/policy"
@@ -29,12 +30,15 @@ func (c *Client) May(path string, acl []zk.ACL, want zk.Perm) string {
 	}
 	word := "no"
 	for _, e := range acl {
-		if e.Perms&want == 0 || word == "yes" {
+		if e.Perms&want == 0 {
 			continue
 		}
-		if by := Verdict(subtree.Admits(e, c.Identities)); by != "no" {
+		if by := Verdict(subtree.Admits(e, c.Identities)); slices.Index(verdicts, by) > slices.Index(verdicts, word) {
 			word = by
 		}
+	}
+	if word == "unknown" {
+		word = "unknown: a provider may have a rule of its own for whom an entry admits"
 	}
 	switch {
 	case word == "no":
@@ -50,7 +54,7 @@ func (c *Client) May(path string, acl []zk.ACL, want zk.Perm) string {
 	} else if v.DryBy != nil {
 		word += ": a dry run would deny it, " + Line(v.DryBy.Line, v.DryBy.Text)
 	}
-	if v := c.Policy.Decide(path, want, sure); v.By != nil {
+	if v := c.Policy.Decide(path, want, sure); v.By != nil && !strings.HasPrefix(word, "unknown") {
 		return "likely: unless it is denied by " + Line(v.By.Line, v.By.Text)
 	}
 	return word
@@ -73,9 +77,14 @@ func (c *Client) ids() (sure, likely []zk.ID) {
 	return sure, likely
 }
 
+// verdicts are the words of Verdict, from the least to the most that they promise.
+var verdicts = []string{"no", "unknown", "likely", "yes"}
+
 // Verdict returns the result of subtree.Admits as a word.
 func Verdict(yes, sure bool) string {
 	switch {
+	case !yes && !sure:
+		return "unknown"
 	case !yes:
 		return "no"
 	case !sure:
@@ -119,6 +128,21 @@ func Words(p zk.Perm) string {
 		return "do nothing"
 	}
 	return strings.Join(words, ", ")
+}
+
+// Unsure returns an entry that may grant a permission to one of ids by a rule of its provider's own, which a client
+// doesn't know; nil if there is none.
+func Unsure(acl []zk.ACL, want zk.Perm, ids []zk.ID) *zk.ACL {
+	given := make([]zk.Identity, len(ids))
+	for i, id := range ids {
+		given[i] = zk.Identity{Scheme: id.Scheme, User: id.ID}
+	}
+	for i, e := range acl {
+		if _, sure := subtree.Admits(e, given); e.Perms&want != 0 && !sure && authprovider.IsScheme(e.ID.Scheme) {
+			return &acl[i]
+		}
+	}
+	return nil
 }
 
 // Decides says which entry of the ACL of the znode of grants a permission, and whether one does.

@@ -16,6 +16,7 @@ func TestMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := zk.WorldACL(zk.PermAll)
+	team := []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "team", ID: "a*"}}}
 	const (
 		line2 = "line 2 of the policy: deny write,create below /pay except pay"
 		line3 = "line 3 of the policy: deny delete below /pay/ip except ip:10.0.0.0/8"
@@ -36,6 +37,11 @@ func TestMay(t *testing.T) {
 		{Client{Identities: id("x", "")}, "/pay", zk.WorldACL(zk.PermRead), zk.PermWrite, "no"},
 		{Client{Identities: id("x", "")}, "/pay", nil, zk.PermRead, "no"},
 		{Client{Identities: id("digest", "ann")}, "/pay", zk.DigestACL(zk.PermAll, "ann", "x"), zk.PermWrite, "likely"},
+		{Client{Identities: id("team", "ann")}, "/pay", team, zk.PermWrite, "unknown: a provider may have a rule of its own for whom an entry admits"},
+		{Client{Identities: id("team", "a*")}, "/pay", team, zk.PermWrite, "likely"},
+		{Client{Identities: id("team", "ann")}, "/pay", append(open, team...), zk.PermWrite, "yes"},
+		{Client{Identities: id("x509", "CN=ann")}, "/pay", []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "x509", ID: "CN=*"}}}, zk.PermWrite, "no"},
+		{Client{Identities: id("team", "ann"), Policy: rules}, "/pay", team, zk.PermWrite, "no: " + line2},
 		{Client{Identities: id("super", ""), Policy: rules, Unread: "never"}, "/pay", nil, zk.PermWrite, "yes"},
 		{Client{Identities: id("x", ""), Unread: "which is hidden"}, "/pay", open, zk.PermWrite, "unknown: the ACL grants it; a policy may deny it, which is hidden"},
 		{Client{Identities: id("x", ""), Unread: "which is hidden"}, "/pay", nil, zk.PermWrite, "no"},

@@ -4,15 +4,17 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Admits reports whether an entry grants its permissions to one of ids. sure is false
-// if the client can't know, as servers don't reveal digests.
+// Admits reports whether an entry grants its permissions to one of ids. sure is false if the client can't know: servers
+// don't reveal digests, and a provider may have a rule of its own (authprovider.Matcher) for what its entries admit.
 func Admits(e zk.ACL, ids []zk.Identity) (yes, sure bool) {
 	if e.ID.Scheme == "world" {
 		return e.ID.ID == "anyone", true
 	}
+	unsure := false
 	for _, id := range ids {
 		if id.Scheme == "super" {
 			return true, true
@@ -30,12 +32,14 @@ func Admits(e zk.ACL, ids []zk.Identity) (yes, sure bool) {
 				return true, true
 			}
 		default:
-			if id.User == e.ID.ID {
-				return true, true
+			same, ruled := id.User == e.ID.ID, authprovider.IsScheme(e.ID.Scheme)
+			if same {
+				return true, !ruled
 			}
+			unsure = unsure || ruled
 		}
 	}
-	return false, true
+	return false, !unsure
 }
 
 func inNetwork(address, network string) bool {
