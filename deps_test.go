@@ -87,10 +87,10 @@ internal/export:  jute
 internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram zk/kerberos
 internal/cli:     jute zk internal/access internal/auth internal/config internal/limit internal/export internal/policy internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree internal/cli/rights internal/top
 internal/top:     internal/cli/screen internal/cli/subtree internal/terminal
-internal/cli/rights: zk internal/auth internal/limit internal/policy internal/cli/advice internal/cli/subtree
+internal/cli/rights: authprovider zk internal/auth internal/limit internal/policy internal/cli/advice internal/cli/subtree
 internal/cli/advice:
 internal/cli/screen: zk internal/cli/advice internal/export internal/terminal
-internal/cli/subtree: zk internal/cli/advice internal/cli/screen
+internal/cli/subtree: authprovider zk internal/cli/advice internal/cli/screen
 internal/sim:     jute internal/auth internal/config internal/limit internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
 zk:               jute internal/sasl
 zk/gozk/zk:       zk jute internal/fourletter/ask

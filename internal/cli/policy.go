@@ -166,7 +166,8 @@ func runPolicyExplain(ctx context.Context, s *shell, a *args) error {
 		s.out.Notef("the ACL of %s is shown without the hashes of its digests: log in as somebody who may set it", of)
 	}
 	if e := rights.Unsure(acl, want, ids); e != nil {
-		s.out.Notef("whom %s:%s admits is compared by equality here; the provider of %s may have a rule of its own", e.ID.Scheme, e.ID.ID, e.ID.Scheme)
+		s.out.Notef("whom %s:%s admits is compared by equality here; the provider of %s may have a rule of its own",
+			e.ID.Scheme, e.ID.ID, e.ID.Scheme)
 	}
 	v := policyJSON{Path: path}
 	if v.By, v.Allowed = rights.Decides(of, acl, want, ids); v.Allowed && p != nil {

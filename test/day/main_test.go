@@ -36,6 +36,7 @@ func runInside(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	build := exec.Command("go", "build", "-o", dir+"/zooid", "github.com/zooid-project/zooid/cmd/zooid")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as a release; an image has no libraries
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Printf("build zooid: %v\n%s", err, out)
 		return 1
