@@ -77,6 +77,7 @@ type Server struct {
 	auditor    *auditor // nil for none
 	secure     secureCounts
 	turns      *turns.Turns // of identities
+	payerTurns *turns.Turns // of those, and of addresses that answer for several
 	flushPool  flushPool
 	rest       func(time.Duration) // Client.Rest of all clients
 	sends      atomic.Uint64       // number of writes to clients
@@ -119,7 +120,7 @@ func Open(opt Options) (*Server, error) {
 	s.rest = func(d time.Duration) { s.pause(d) }
 	s.auditor = newAuditor(opt.Audit, s.newID(), func(id jute.ID) bool { return s.auth.Vouched(id) })
 	s.meters = replica.NewMeters(s.gauges())
-	s.turns = turns.New(runtime.GOMAXPROCS(0))
+	s.turns, s.payerTurns = turns.New(runtime.GOMAXPROCS(0)), turns.New(runtime.GOMAXPROCS(0))
 	registry, err := auth.New(opt.Auth)
 	if err != nil {
 		return nil, runbook.Errorf("ZD-1106", "set up authentication: %w", err)
