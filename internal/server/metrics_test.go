@@ -30,7 +30,7 @@ var ownMetrics = []string{
 	"acl_rules_waiting", "clock_correction_ms", "clock_ms",
 	"disk_free_bytes", "disk_free_files", "disk_level", "draining",
 	"feature_level", "fsync_in_flight_ms", "last_turn_ms", "log_awaits_room",
-	"logins_throttled", "notifications_refused",
+	"logins_throttled", "notifications_refused", "snapshot_in_flight_ms",
 	"memory_identities",
 	"memory_input",
 	"memory_limit",
