@@ -115,6 +115,9 @@ var peers = []Entry{
 
 // membership has the codes of membership changes.
 var membership = []Entry{
+	{"ZD-3142", "A rule for ids in ACLs panicked",
+		"The rule that a provider of authentication has registered (authprovider.RegisterRule) has a bug. It is called on every server for the same ids, and admits nobody where it panics. The line says for which ids; it is written once until the server is started again.",
+		"Mend the rule, register it under a new name, and build all servers with both, the old one for as long as it is in force. Until then a superuser can still change ACLs."},
 	{"ZD-3201", "This server is no member of the ensemble",
 		"It was removed by reconfig, or it was not added yet. It follows without a vote and serves its clients.",
 		"Add it by 'zooid cli reconfig -add', or stop it."},

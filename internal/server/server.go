@@ -226,8 +226,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 		}
 		return nil
 	}
-	began, treeOptions := s.now(), restore.Options(begin.Cluster, opt.Membership.Change, opt.Settings.FeatureLevel)
-	treeOptions.Changing = s.auditor.changing()
+	began, treeOptions := s.now(), s.treeOptions(begin.Cluster, &opt)
 	early := restore.Begin(opt.DataDir, treeOptions)
 	defer func() { early.GiveUp() }()
 	if err := open(); err != nil {
@@ -255,8 +254,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 				return err
 			}
 			dir = s.dir
-			treeOptions = restore.Options(begin.Cluster, opt.Membership.Change, opt.Settings.FeatureLevel)
-			treeOptions.Changing = s.auditor.changing()
+			treeOptions = s.treeOptions(begin.Cluster, &opt)
 			options = s.replicaOptions(opt, dir, treeOptions)
 			early.GiveUp()
 			early = restore.Begin(opt.DataDir, treeOptions)
@@ -294,6 +292,13 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 
 // replicaOptions returns the replica's options: a part of the server's settings, and access to the
 // outside world.
+// treeOptions returns the options of this server's trees.
+func (s *Server) treeOptions(cluster uint64, o *Options) tree.Options {
+	t := restore.Options(cluster, o.Membership.Change, o.Settings.FeatureLevel)
+	t.Changing, t.FindRule = s.auditor.changing(), s.findRule
+	return t
+}
+
 func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Options) replica.Options {
 	login := o.SASL
 	login.Required = slices.Contains(o.Auth.EnforceSchemes, "sasl")
