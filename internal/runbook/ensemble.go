@@ -61,7 +61,7 @@ var peers = []Entry{
 		"Each keeps a secret of an ensemble of its own, or the file can't be written; the error says which.",
 		"Give all servers one secret by quorum.secretFile."},
 	{"ZD-3113", "The servers have not agreed on a secret yet",
-		"All of them must have met once. Until then whoever answers at the address of one of them passes for it.",
+		"All of them must have met once. Until then whoever answers at the address of one of them passes for it; over TLS (sslQuorum), who has a server's certificate of their authority for its host, and with ssl.quorum.hostnameVerification=false, for any host.",
 		"Start the servers that the line names, or give all of them a secret by quorum.secretFile."},
 	{"ZD-3120", "A peer's raft message was not accepted",
 		"It contradicts what this server knows. A peer that lost part of its log, or a fault, sends such messages.",
