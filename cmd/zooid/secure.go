@@ -101,7 +101,7 @@ func peerPortOptions(q *config.QuorumTLS, log *slog.Logger) keystore.Options {
 
 // storesOf returns the stores of a port, which what names.
 func storesOf(what string, port *keystore.Port) server.Stores {
-	return server.Stores{Of: what, Refresh: port.Refresh, Ends: port.Ends}
+	return server.Stores{Of: what, Refresh: port.Refresh, Ends: port.Ends, Unreadable: port.Unreadable}
 }
 
 // portOptions converts the ssl.* keys into the keystore package's options; what names

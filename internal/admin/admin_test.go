@@ -275,8 +275,12 @@ func TestSnapshotRate(t *testing.T) {
 		{time.Hour, false, true},
 	}
 	for i, step := range steps {
-		if got := limit.begin(now.Add(step.at)); got != step.want {
+		got := limit.begin(now.Add(step.at))
+		if got != step.want {
 			t.Errorf("step %d: allowed %v", i, got)
+		}
+		if got {
+			limit.count(now.Add(step.at))
 		}
 		if step.end {
 			limit.end()

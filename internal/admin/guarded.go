@@ -39,12 +39,14 @@ func (c *call) snapshot() {
 		c.fail(http.StatusBadRequest, fmt.Sprintf("There is no format %.40q of snapshots; use zooid or apache", format))
 		return
 	}
-	if !c.admin.snapshots.begin(time.Now()) {
+	began := time.Now()
+	if !c.admin.snapshots.begin(began) {
 		c.of.AdminMeters().SnapshotsTooSoon.Inc()
 		c.tooSoon(c.admin.snapshots.interval)
 		return
 	}
 	defer c.admin.snapshots.end()
+	c.admin.snapshots.count(began)
 	ctx, cancel := context.WithTimeout(c.req.Context(), c.admin.opt.snapshotTimeout)
 	defer cancel()
 	control := http.NewResponseController(c.w)

@@ -11,23 +11,30 @@ type rate struct {
 
 	mu   sync.Mutex
 	busy bool
-	last time.Time // when the action was last allowed; zero before the first
+	last time.Time // when the action last began that counts; zero before the first
 }
 
-// begin reports whether the action may begin; if so, the caller must call end.
+// begin reports whether the action may begin, as it does now; if so, the caller must call end.
 func (r *rate) begin(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.busy || !r.last.IsZero() && now.Sub(r.last) < r.interval {
 		return false
 	}
-	r.busy, r.last = true, now
+	r.busy = true
 	return true
+}
+
+// count has the interval begin when the action began, whether it succeeds or not. The caller has begun it.
+func (r *rate) count(began time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = began
 }
 
 // end marks the action as finished.
 func (r *rate) end() {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.busy = false
-	r.mu.Unlock()
 }

@@ -62,6 +62,7 @@ func (c *call) restore() {
 			"The body is no snapshot to restore: "+strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
 		return
 	}
+	c.admin.restores.count(began) // not earlier: a body that is no snapshot has cost the ensemble nothing
 	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(restoreTimeout + answerTimeout))
 	zxid, err := c.of.Replace(c.req.Context(), znodes)
 	if err != nil {

@@ -101,6 +101,12 @@ func (s *subject) turns(addr string, writing, turned int) *subject {
 	return s
 }
 
+// snapshots has that server answer in addition that the disk has been at work on a snapshot for so many ms.
+func (s *subject) snapshots(addr string, writing int) *subject {
+	s.said[addr+" mntr"] += fmt.Sprintf("zk_snapshot_in_flight_ms\t%d\n", writing)
+	return s
+}
+
 // logged makes data with a log of several segments, and returns the path of a file of it.
 func (s *subject) logged(name string) string {
 	s.t.Helper()
@@ -374,6 +380,9 @@ func TestPlanted(t *testing.T) {
 			}},
 		{"a server that stands", false, "hangs", Fault, "server 2: its loop has not turned for 9s",
 			func(s *subject) { s.turns("h2:2181", 0, 9000) }},
+		{"a snapshot that hangs", false, "hangs", Fault,
+			"server 2: one operation of the disk for a snapshot has been under way for 21s",
+			func(s *subject) { s.turns("h2:2181", 0, 20).snapshots("h2:2181", 21000) }},
 		{"broken disk", false, "disk", Fault, "input/output error", func(s *subject) {
 			s.world.Fsync = func(string, int) ([]time.Duration, error) { return nil, syscall.EIO }
 		}},

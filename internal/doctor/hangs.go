@@ -15,6 +15,8 @@ const (
 	// long it may, or the loop may stand, before the server counts as not ready.
 	hangSlow  = 500 * time.Millisecond
 	hangFault = 3 * time.Second
+	// hangSnapshot is for how long one operation of the disk for a snapshot may take.
+	hangSnapshot = 20 * time.Second
 )
 
 // A Turning is what a server says of its work at the moment, in milliseconds.
@@ -61,6 +63,12 @@ func (e *examination) hangs() {
 			e.fault(disk, "%s: a write of its log has been under way for %v: the disk hangs", t.name(), under)
 		case under > hangSlow:
 			e.warn(disk, "%s: a write of its log has been under way for %v", t.name(), under)
+		}
+		snapshot, _ := strconv.ParseInt(mntr["zk_snapshot_in_flight_ms"], 10, 64) // earlier versions don't tell
+		if under := time.Duration(snapshot) * time.Millisecond; under > hangSnapshot {
+			e.fault("see the kernel's log and the disk's state (dmesg, iostat -x 1), and replace a disk that hangs again",
+				"%s: one operation of the disk for a snapshot has been under way for %v: until a snapshot is written, the log grows",
+				t.name(), under)
 		}
 		if stood := time.Duration(turned) * time.Millisecond; stood > hangFault {
 			e.fault("see what keeps the process from running: a machine that swaps, a virtual processor that is taken away, SIGSTOP",

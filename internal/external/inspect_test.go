@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -66,6 +67,26 @@ func TestReplaceablePrograms(t *testing.T) {
 		if err == nil {
 			p.Close()
 		}
+	}
+}
+
+// TestLinksMax: on the way to a program there may be linksMax symbolic links, and no more.
+func TestLinksMax(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/0", []byte("#!/bin/sh\nread line\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for n := range linksMax + 1 {
+		if err := os.Symlink(strconv.Itoa(n), filepath.Join(dir, strconv.Itoa(n+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := inspect(filepath.Join(dir, strconv.Itoa(linksMax))); err != nil {
+		t.Error(err)
+	}
+	if err := inspect(filepath.Join(dir, strconv.Itoa(linksMax+1))); err == nil {
+		t.Errorf("%d links are followed", linksMax+1)
 	}
 }
 

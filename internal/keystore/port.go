@@ -57,7 +57,8 @@ type Port struct {
 	revoked     *revocation // nil if revocation isn't checked
 	lookUp      func(ctx context.Context, address string) (names []string, err error)
 
-	current atomic.Pointer[current]
+	current    atomic.Pointer[current]
+	unreadable atomic.Bool // see Unreadable
 
 	mu      sync.Mutex
 	checked time.Time
@@ -307,6 +308,7 @@ func (p *Port) refresh() {
 	}
 	p.seen = marks
 	cfg, err := p.build()
+	p.unreadable.Store(err != nil)
 	if err != nil {
 		if text := err.Error(); text != p.failed || now.Sub(p.told) >= p.remindEvery {
 			p.failed, p.told = text, now
@@ -325,6 +327,7 @@ func (p *Port) Refresh() error {
 	defer p.mu.Unlock()
 	p.checked, p.seen = time.Now(), p.marks()
 	cfg, err := p.build()
+	p.unreadable.Store(err != nil)
 	if err != nil {
 		p.failed = err.Error()
 		return fmt.Errorf("read the key and trust stores again: %w; those read before stay in use", err)
@@ -333,6 +336,9 @@ func (p *Port) Refresh() error {
 	p.current.Store(cfg)
 	return nil
 }
+
+// Unreadable reports whether the stores could not be read when they were last looked at: those in use are older.
+func (p *Port) Unreadable() bool { return p.unreadable.Load() }
 
 func (p *Port) report(err error) {
 	if p.opt.Reloaded != nil {

@@ -45,15 +45,23 @@ func TestRefresh(t *testing.T) {
 	}
 	first := shown()
 	put([]byte("garbage"))
-	if err := p.Refresh(); err == nil {
-		t.Error("garbage is taken")
+	if err := p.Refresh(); err == nil || !p.Unreadable() {
+		t.Errorf("garbage: %v, and it can be read: %t", err, !p.Unreadable())
 	}
 	if !bytes.Equal(shown(), first) {
 		t.Error("after garbage it shows another certificate")
 	}
 	put(read("client.pem"))
-	if err := p.Refresh(); err != nil {
-		t.Error(err)
+	if err := p.Refresh(); err != nil || p.Unreadable() {
+		t.Errorf("%v, and it can be read: %t", err, !p.Unreadable())
+	}
+	put([]byte("garbage"))
+	for p.checkEvery = 0; !p.Unreadable(); {
+		shown() // as for each connection
+	}
+	put(read("client.pem"))
+	for p.Unreadable() {
+		shown()
 	}
 	if bytes.Equal(shown(), first) {
 		t.Error("after Refresh it shows the old certificate")

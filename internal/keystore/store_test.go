@@ -260,3 +260,31 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestStoreBytesMax: a store and a file with its password may be as large as their limits, and no larger.
+func TestStoreBytesMax(t *testing.T) {
+	t.Parallel()
+	pem, err := os.ReadFile("testdata/server.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := Store{Location: filepath.Join(dir, "keys.pem"), PasswordPath: filepath.Join(dir, "password")}
+	for _, c := range []struct {
+		store, password int
+		ok              bool
+	}{
+		{storeBytesMax, passwordBytesMax, true}, {storeBytesMax + 1, passwordBytesMax, false},
+		{storeBytesMax, passwordBytesMax + 1, false},
+	} {
+		padded := append(bytes.Clone(pem), bytes.Repeat([]byte("\n"), c.store-len(pem))...)
+		password := "apassword" + strings.Repeat("\n", c.password-len("apassword"))
+		if err := errors.Join(os.WriteFile(s.Location, padded, 0o600),
+			os.WriteFile(s.PasswordPath, []byte(password), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.load(); (err == nil) != c.ok {
+			t.Errorf("a store of %d bytes, and a password of %d: %v", c.store, c.password, err)
+		}
+	}
+}

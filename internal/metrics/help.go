@@ -117,6 +117,7 @@ var helpTexts = map[string]string{
 	"restore_time":                       "Ms that restores by the admin server took.",
 	"sessionless_connections_expired":    "Connections closed because they began no session in time.",
 	"snapshot_error_count":               "Snapshots for the admin server that failed.",
+	"snapshot_in_flight_ms":              "Ms for which one operation of the disk for a snapshot's file has been under way; 0 if there is none.",
 	"snapshot_rate_limited_count":        "Snapshots for the admin server that were refused because the last one was too recent.",
 	"snapshottime":                       "Ms that writing a snapshot took.",
 	"stale_requests":                     "Requests whose client had gone before they were proposed or answered.",

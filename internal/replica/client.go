@@ -115,7 +115,8 @@ type Client struct {
 	// The owners this connection counts toward, or nil, and its use of its own limits; only the reader
 	// sets them, see pace.go.
 	byAddress, byIdentity atomic.Pointer[owner]
-	watchRate             limit.Rate // what its watches have used of watchTime
+	claimed               atomic.Bool // anybody could claim its identity (auth.Registry.Vouched)
+	watchRate             limit.Rate  // what its watches have used of watchTime
 	used                  rates
 
 	unspentRequests, unspentBytes, spentAt int64 // see spend; owned by the reader

@@ -16,7 +16,8 @@ import (
 //	resumption, closes  go ahead of all requests that wait for the log (outbox.addFirst)
 //	reads               wait for writes of their own connection only
 //	writes              beyond globalOutstandingLimit wait on their connection, first those of
-//	                    identities with more than their share unanswered (holdsBack)
+//	                    identities with more than their share unanswered (holdsBack); those that
+//	                    anybody can claim have the share of their address together (payer)
 //	new sessions        begin a few at a time, taking turns between identities (newcomers)
 //
 // While there is no overload, none of this costs a request anything.
@@ -105,26 +106,57 @@ func (t *readBatch) holdsBack() bool {
 	return true
 }
 
-// survey finds the owners that have more than their share of the unanswered requests. The owners
-// that have any share the limit equally; a single owner may use all of it.
+// survey finds the owners that have more than their share of the unanswered requests. The payers
+// that have any share the limit equally, and the owners that one payer answers for share its part;
+// a single one may use all of it. A share is one request at least: one that has no more than that
+// makes nobody wait.
 func (r *Replica) survey() {
-	has := map[*owner]int64{}
+	payers := map[*owner]map[*owner]int64{}
 	for _, c := range r.Clients() {
 		c.mu.Lock()
 		n := int64(c.unanswered.len())
 		c.mu.Unlock()
-		if o := c.owner(); o != nil {
-			has[o] += n
+		o, payer := c.owner(), c.payer()
+		if o == nil {
+			continue
+		}
+		if payers[payer] == nil {
+			payers[payer] = map[*owner]int64{}
+		}
+		payers[payer][o] += n
+	}
+	active := func(has map[*owner]int64) (owners, requests int64) {
+		for _, n := range has { // any order: a sum
+			requests += n
+			if n > 0 {
+				owners++
+			}
+		}
+		return owners, requests
+	}
+	paying := int64(0)
+	for _, has := range payers { // any order: a sum
+		if _, n := active(has); n > 0 {
+			paying++
 		}
 	}
-	active := int64(0)
-	for _, n := range has { // any order: a sum
-		if n > 0 {
-			active++
+	over := map[*owner]bool{}
+	for _, has := range payers { // any order: an owner is greedy if it is for any of its payers
+		owners, n := active(has)
+		if paying == 1 && owners == 1 {
+			continue // it is alone
+		}
+		share := max(1, r.unanswered.countMax/max(1, paying))
+		for o, of := range has {
+			if n > share && of > max(1, share/owners) {
+				over[o] = true
+			}
 		}
 	}
-	for o, n := range has { // any order: each is independent
-		o.greedy.Store(active > 1 && n > r.unanswered.countMax/active)
+	for _, has := range payers { // any order: each is independent
+		for o := range has {
+			o.greedy.Store(over[o])
+		}
 	}
 }
 
@@ -137,12 +169,27 @@ func (c *Client) owner() *owner {
 	return c.byAddress.Load()
 }
 
-// Turns returns the queue in which the client's input waits for its turn.
-func (c *Client) Turns() *turns.Queue {
-	if o := c.owner(); o != nil {
-		return &o.turns
+// payer returns whom the client's requests count toward among all that share the server: its owner,
+// or its address if anybody could claim that owner. One host would have as many shares as it makes up
+// names otherwise.
+func (c *Client) payer() *owner {
+	if o := c.byIdentity.Load(); o != nil && !c.claimed.Load() {
+		return o
 	}
-	return nil
+	return c.byAddress.Load()
+}
+
+// Turns returns the queues in which the client's input waits for its turn: that of its owner, and that
+// of its payer, which is nil if it is the same one. Both are nil before the client has an owner.
+func (c *Client) Turns() (own, payers *turns.Queue) {
+	o, payer := c.owner(), c.payer()
+	switch {
+	case o == nil:
+		return nil, nil
+	case payer == o:
+		return &o.turns, nil
+	}
+	return &o.turns, &payer.turns
 }
 
 // isFirst reports whether a write goes ahead of the requests that wait for the log: it closes a

@@ -2,9 +2,11 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -193,6 +195,96 @@ func TestFirst(t *testing.T) {
 	}
 }
 
+// login has a client claim a digest identity.
+func (s *localStage) login(c *Client, user string) *Client {
+	s.t.Helper()
+	if _, err := s.receive(c, (&pipeline{}).request(nil, jute.OpAuth, func(b []byte) []byte {
+		return (&jute.AuthPacket{Scheme: "digest", Auth: []byte(user + ":x")}).Append(b)
+	})); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// TestShareOfMany: with more identities than requests that may be unanswered, one that has a single one
+// unanswered isn't held back.
+func TestShareOfMany(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{Serving: Serving{MaxOutstanding: 10}})
+	s.now = 1_000
+	of := make([]*Client, 30)
+	for i := range of {
+		of[i] = s.from(fmt.Sprintf("10.0.0.%d", i))
+	}
+	s.apply(s.forward()...)
+	for _, c := range of {
+		s.write(c, "/n-", jute.ModePersistentSequential)
+	}
+	s.write(of[0], "/n-", jute.ModePersistentSequential)
+	s.now += overloadedAfter / 1e6
+	if !s.r.Overloaded() {
+		t.Fatal("there is no overload")
+	}
+	for i, c := range of[:3] {
+		if held := s.writeHeld(c); held != (i == 0) {
+			t.Errorf("a write of client %d of %d waits: %t", i, len(of), held)
+		}
+	}
+}
+
+// TestShareOfAHost: identities that anybody can claim have one share together, that of their address. What a
+// provider or a certificate vouches for has a share of its own.
+func TestShareOfAHost(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{Serving: Serving{MaxOutstanding: 30}})
+	s.now = 1_000
+	var claimed []*Client
+	for range 30 {
+		claimed = append(claimed, s.from("10.0.0.1"))
+	}
+	vouched, modest := s.from("10.0.0.1"), s.from("10.0.0.2")
+	s.apply(s.forward()...)
+	s.apply(s.forward()...)
+	for i, c := range claimed {
+		s.login(c, fmt.Sprint("made-up-", i))
+	}
+	vouched.Prove(&auth.Proof{IDs: append(slices.Clone(vouched.identities()), jute.ID{Scheme: "sasl", ID: "app"})})
+	if !s.r.belongs(vouched) {
+		t.Fatal("there are too many of its identity")
+	}
+	for _, c := range claimed {
+		s.write(c, "/n-", jute.ModePersistentSequential)
+		s.write(c, "/n-", jute.ModePersistentSequential)
+	}
+	for range 5 {
+		s.write(vouched, "/n-", jute.ModePersistentSequential)
+		s.write(modest, "/n-", jute.ModePersistentSequential)
+	}
+	s.now += overloadedAfter / 1e6
+	if !s.r.Overloaded() {
+		t.Fatal("there is no overload")
+	}
+	for i, c := range claimed {
+		if !s.writeHeld(c) {
+			t.Errorf("claimed identity %d of one host doesn't wait, though they have 60 of 10 unanswered together", i)
+		}
+	}
+	if s.writeHeld(vouched) || s.writeHeld(modest) {
+		t.Error("a vouched-for identity of that host, or another host, waits with less than its share unanswered")
+	}
+}
+
+// writeHeld reports whether a write of c has to wait because of what its owner has unanswered.
+func (s *localStage) writeHeld(c *Client) bool {
+	s.t.Helper()
+	_, err := s.receive(c, (&pipeline{}).request(nil, jute.OpCreate,
+		creating("/n-", nil, jute.ModePersistentSequential)))
+	if err != nil && err != ErrPaced {
+		s.t.Fatal(err)
+	}
+	return err == ErrPaced
+}
+
 // TestFairShare: on a server that is overloaded and has as much unanswered as may be, an identity
 // with more than its part waits with its next writes, not with reads, heartbeats or the end of its
 // sessions. Others don't wait, and it doesn't wait for ever.
@@ -200,16 +292,7 @@ func TestFairShare(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{Serving: Serving{MaxOutstanding: 10}})
 	s.now = 1_000
-	login := func(user string) *Client {
-		t.Helper()
-		c := s.session()
-		if _, err := s.receive(c, (&pipeline{}).request(nil, jute.OpAuth, func(b []byte) []byte {
-			return (&jute.AuthPacket{Scheme: "digest", Auth: []byte(user + ":x")}).Append(b)
-		})); err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
+	login := func(user string) *Client { return s.login(s.session(), user) }
 	var greedy []*Client
 	for range 15 {
 		greedy = append(greedy, login("greedy"))

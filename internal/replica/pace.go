@@ -40,7 +40,7 @@ type owner struct {
 	watched   atomic.Int64         // no less than the watches of its connections; see held.go
 	watchRate limit.Rate           // what its connections have used of watchTime
 	greedy    atomic.Bool          // it has more than its share unanswered; see survey
-	turns     turns.Queue
+	turns     turns.Queue          // of an address: those of the owners that it answers for as well (see payer)
 }
 
 // owners are all owners of one scope.
@@ -151,6 +151,7 @@ func (r *Replica) belongs(c *Client) bool {
 		return true // an administrator has to get in when there are too many others
 	}
 	o := r.identified.of(ids[at].Scheme+":"+ids[at].ID, r.now(), c)
+	c.claimed.Store(!r.auth.Vouched(ids[at])) // before its identity counts
 	c.byIdentity.Store(o)
 	o.watched.Store(math.MaxInt64 / 2) // it may bring watches, which are to be counted
 	b := r.bounds.Load()

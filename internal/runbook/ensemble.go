@@ -61,7 +61,7 @@ var peers = []Entry{
 		"Each keeps a secret of an ensemble of its own, or the file can't be written; the error says which.",
 		"Give all servers one secret by quorum.secretFile."},
 	{"ZD-3113", "The servers have not agreed on a secret yet",
-		"All of them must have met once. Until then whoever answers at the address of one of them passes for it.",
+		"All of them must have met once. Until then whoever answers at the address of one of them passes for it; over TLS (sslQuorum), who has a server's certificate of their authority for its host, and with ssl.quorum.hostnameVerification=false, for any host.",
 		"Start the servers that the line names, or give all of them a secret by quorum.secretFile."},
 	{"ZD-3120", "A peer's raft message was not accepted",
 		"It contradicts what this server knows. A peer that lost part of its log, or a fault, sends such messages.",
@@ -115,6 +115,9 @@ var peers = []Entry{
 
 // membership has the codes of membership changes.
 var membership = []Entry{
+	{"ZD-3142", "A rule for ids in ACLs panicked",
+		"The rule that a provider of authentication has registered (authprovider.RegisterRule) has a bug. It is called on every server for the same ids, and admits nobody where it panics. The line says for which ids; it is written once until the server is started again.",
+		"Mend the rule, register it under a new name, and build all servers with both, the old one for as long as it is in force. Until then a superuser can still change ACLs."},
 	{"ZD-3201", "This server is no member of the ensemble",
 		"It was removed by reconfig, or it was not added yet. It follows without a vote and serves its clients.",
 		"Add it by 'zooid cli reconfig -add', or stop it."},

@@ -14,7 +14,6 @@ import (
 	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/socket"
-	"github.com/zooid-project/zooid/internal/turns"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -283,8 +282,8 @@ func (s *Server) extendDeadline(nc net.Conn, c *replica.Client) error {
 // attached.
 func (s *Server) readRequests(nc net.Conn, c *replica.Client, buf []byte) error {
 	quiet, n, attached := 0, len(buf), false
-	var turn turns.Turn
-	c.Blocks = turn.EndSoon
+	var turn inTurn
+	c.Blocks = turn.endSoon
 	c.NoteInput(cap(buf))
 	for {
 		if n > 0 {
@@ -348,35 +347,8 @@ const outdatedPause = 10 * time.Millisecond
 
 const untoldPause = 2 * time.Millisecond // interval of checking whether the client was told of a refusal
 
-// turnPatience is how long the input of a connection waits at most for the turn of its identity. It
-// is no more than a quarter of the session's timeout, either.
-const turnPatience = time.Second
-
-// receiveInTurn passes input to the replica when it is the turn of the client's identity.
-func (s *Server) receiveInTurn(c *replica.Client, turn *turns.Turn, in []byte, now int64) (used int, err error) {
-	began := now
-	if q := c.Turns(); q != nil {
-		if len(in) > frameHead+jute.RequestHeaderSize || !replica.Pressing(in) { // not a heartbeat
-			s.turns.Note(q, now)
-		}
-		patience := min(turnPatience, time.Duration(c.Timeout())*time.Millisecond/4)
-		if c.Crowded = turn.Begin(s.turns, q, now, patience); c.Crowded {
-			s.meters.TurnsAwaited.Inc()
-			began = s.now()
-		}
-		defer turn.End()
-	}
-	used, err = s.replica.Receive(c, in, now)
-	if turn.Held() {
-		if rest := turn.Rest(s.now() - began); rest > 0 {
-			s.pause(rest)
-		}
-	}
-	return used, err
-}
-
 // receiveAll passes the input that arrived on a connection to the replica.
-func (s *Server) receiveAll(nc net.Conn, c *replica.Client, turn *turns.Turn, in []byte) (used int, err error) {
+func (s *Server) receiveAll(nc net.Conn, c *replica.Client, turn *inTurn, in []byte) (used int, err error) {
 	now := s.now()
 	begun := now
 	defer func() { s.tookIn(c, used, time.Duration(s.now()-begun)) }()

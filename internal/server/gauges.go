@@ -88,6 +88,7 @@ func (s *Server) gauges() *metrics.Registry {
 	whole("disk_free_files", s.spaceFiles.Load) // 0 if the file system doesn't say
 	whole("log_awaits_room", s.awaitsRoom)
 	whole("fsync_in_flight_ms", func() int64 { return s.dir.Log().WritingFor().Milliseconds() })
+	whole("snapshot_in_flight_ms", func() int64 { return s.dir.SnapshotWritingFor().Milliseconds() })
 	whole("last_turn_ms", func() int64 { return s.peer.SinceTurn().Milliseconds() })
 	whole("draining", func() int64 {
 		if s.Draining() {

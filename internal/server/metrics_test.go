@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -29,7 +30,7 @@ var ownMetrics = []string{
 	"acl_rules_waiting", "clock_correction_ms", "clock_ms",
 	"disk_free_bytes", "disk_free_files", "disk_level", "draining",
 	"feature_level", "fsync_in_flight_ms", "last_turn_ms", "log_awaits_room",
-	"logins_throttled", "notifications_refused",
+	"logins_throttled", "notifications_refused", "snapshot_in_flight_ms",
 	"memory_identities",
 	"memory_input",
 	"memory_limit",
@@ -276,7 +277,8 @@ func TestQuotasOfLongNames(t *testing.T) {
 	}
 }
 
-// TestCertificateEnds: there is a number for what each port shows and for what it trusts.
+// TestCertificateEnds: there is a number for what each port shows and for what it trusts, and one that says whether
+// its stores can be read.
 func TestCertificateEnds(t *testing.T) {
 	t.Parallel()
 	ends := func(shown, trusted time.Duration) func() (time.Time, time.Time) {
@@ -290,15 +292,22 @@ func TestCertificateEnds(t *testing.T) {
 	s := open(t,
 		Options{
 			Stores: []Stores{
-				{Of: "client port", Ends: ends(time.Hour, 2*time.Hour)}, {Of: "admin server", Ends: ends(-time.Hour, 0)},
+				{Of: "client port", Ends: ends(time.Hour, 2*time.Hour), Unreadable: func() bool { return true }},
+				{Of: "admin server", Ends: ends(-time.Hour, 0), Unreadable: func() bool { return false }},
 			},
 		})
-	got := map[string]float64{}
+	got, unreadable := map[string]float64{}, map[string]float64{}
 	s.Metrics().Samples(func(m *metrics.Sample) {
-		if m.Name == "zooid_certificate_ends_in_seconds" {
+		switch m.Name {
+		case "zooid_certificate_ends_in_seconds":
 			got[m.Value] = m.Number
+		case "zooid_stores_unreadable":
+			unreadable[m.Value] = m.Number
 		}
 	})
+	if want := map[string]float64{"client port": 1, "admin server": 0}; !maps.Equal(unreadable, want) {
+		t.Errorf("stores that can't be read: %v, want %v", unreadable, want)
+	}
 	for of, want := range map[string]float64{
 		"client port": 3600, "issuers trusted by the client port": 7200, "admin server": -3600,
 	} {

@@ -160,6 +160,8 @@ type Stores struct {
 	// Ends returns when the first of the certificates that the port presents expires, and the first
 	// that it trusts; the zero time if there is none.
 	Ends func() (shown, trusted time.Time)
+	// Unreadable reports whether the files could not be read when they were last looked at.
+	Unreadable func() bool
 }
 
 // Limits are the options that can be changed while a Server runs.

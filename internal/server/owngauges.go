@@ -56,6 +56,14 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 	if len(s.opt.Stores) > 0 {
 		reg.Gauges("zooid_certificate_ends_in_seconds", "Time until the first certificate in use ends, by port and by the issuers that it trusts; negative once it has ended.",
 			"of", s.certificateEnds)
+		reg.Gauges("zooid_stores_unreadable", "1 while a port's key and trust stores on disk can't be read and it uses those that it read before.",
+			"of", func() map[string]float64 {
+				of := map[string]float64{}
+				for _, stores := range s.opt.Stores {
+					of[stores.Of] = flag(stores.Unreadable())
+				}
+				return of
+			})
 	}
 	one("zooid_disk_log_appended_bytes", "Bytes written to the log since the start.",
 		func() float64 { return float64(s.dir.Log().Stats().AppendBytes) })

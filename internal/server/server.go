@@ -77,6 +77,7 @@ type Server struct {
 	auditor    *auditor // nil for none
 	secure     secureCounts
 	turns      *turns.Turns // of identities
+	payerTurns *turns.Turns // of those, and of addresses that answer for several
 	flushPool  flushPool
 	rest       func(time.Duration) // Client.Rest of all clients
 	sends      atomic.Uint64       // number of writes to clients
@@ -119,7 +120,7 @@ func Open(opt Options) (*Server, error) {
 	s.rest = func(d time.Duration) { s.pause(d) }
 	s.auditor = newAuditor(opt.Audit, s.newID(), func(id jute.ID) bool { return s.auth.Vouched(id) })
 	s.meters = replica.NewMeters(s.gauges())
-	s.turns = turns.New(runtime.GOMAXPROCS(0))
+	s.turns, s.payerTurns = turns.New(runtime.GOMAXPROCS(0)), turns.New(runtime.GOMAXPROCS(0))
 	registry, err := auth.New(opt.Auth)
 	if err != nil {
 		return nil, runbook.Errorf("ZD-1106", "set up authentication: %w", err)
@@ -225,8 +226,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 		}
 		return nil
 	}
-	began, treeOptions := s.now(), restore.Options(begin.Cluster, opt.Membership.Change, opt.Settings.FeatureLevel)
-	treeOptions.Changing = s.auditor.changing()
+	began, treeOptions := s.now(), s.treeOptions(begin.Cluster, &opt)
 	early := restore.Begin(opt.DataDir, treeOptions)
 	defer func() { early.GiveUp() }()
 	if err := open(); err != nil {
@@ -254,8 +254,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 				return err
 			}
 			dir = s.dir
-			treeOptions = restore.Options(begin.Cluster, opt.Membership.Change, opt.Settings.FeatureLevel)
-			treeOptions.Changing = s.auditor.changing()
+			treeOptions = s.treeOptions(begin.Cluster, &opt)
 			options = s.replicaOptions(opt, dir, treeOptions)
 			early.GiveUp()
 			early = restore.Begin(opt.DataDir, treeOptions)
@@ -293,6 +292,13 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 
 // replicaOptions returns the replica's options: a part of the server's settings, and access to the
 // outside world.
+// treeOptions returns the options of this server's trees.
+func (s *Server) treeOptions(cluster uint64, o *Options) tree.Options {
+	t := restore.Options(cluster, o.Membership.Change, o.Settings.FeatureLevel)
+	t.Changing, t.FindRule = s.auditor.changing(), s.findRule
+	return t
+}
+
 func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Options) replica.Options {
 	login := o.SASL
 	login.Required = slices.Contains(o.Auth.EnforceSchemes, "sasl")

@@ -11,6 +11,8 @@ const (
 	// readyStallMax is for how long the loop may stand, a write of the log be under way, or nothing be
 	// known of the ensemble, before the server counts as not ready. It is longer than an election.
 	readyStallMax = 3 * time.Second
+	// snapshotStallMax is for how long one operation of the disk for a snapshot may take before the log says so.
+	snapshotStallMax = 20 * time.Second
 	// stallLook is the interval at which watchStall looks at the write under way.
 	stallLook = 500 * time.Millisecond
 )
@@ -51,8 +53,17 @@ func (s *Server) stands() string {
 // act then. A time in which this process itself stood still isn't counted.
 func (s *Server) watchStall() {
 	defer s.wg.Done()
-	stall := stallCount{most: s.opt.FsyncStall}
+	stall, snapshot, told := stallCount{most: s.opt.FsyncStall}, stallCount{most: snapshotStallMax}, false
 	for s.pause(stallLook) {
+		hangs := snapshot.look(s.dir.SnapshotWritingFor(), s.now())
+		switch {
+		case hangs && !told:
+			s.log.Error("the disk hangs in the work on a snapshot: the server goes on, but until a snapshot is written, its log grows; see the disk's state",
+				"under way", s.dir.SnapshotWritingFor().Round(time.Second), "code", "ZD-2032")
+		case told && !hangs:
+			s.log.Warn("the disk goes on with the snapshot", "code", "ZD-2032")
+		}
+		told = hangs
 		s.replica.LetOutdatedGo(s.now())
 		if stall.look(s.dir.Log().WritingFor(), s.now()) {
 			s.abandon()

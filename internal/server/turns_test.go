@@ -9,6 +9,53 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
+func ownTurns(c *replica.Client) *turns.Queue {
+	own, _ := c.Turns()
+	return own
+}
+
+// TestClaimedIdentitiesTakeOneTurn: an identity that anybody can claim waits for the turn of its address, too, however
+// many of them that address has claimed.
+func TestClaimedIdentitiesTakeOneTurn(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{})
+	s.payerTurns = turns.New(2)
+	one, other := connect(t, s.Addrs()[0].String(), 0, nil), connect(t, s.Addrs()[0].String(), 0, nil)
+	for user, c := range map[string]*rawClient{"one:x": one, "other:x": other} {
+		if h, _ := c.call(jute.OpAuth, (&jute.AuthPacket{Scheme: "digest", Auth: []byte(user)}).Append); h.Err != jute.OK {
+			t.Fatalf("a login was answered with %v", h.Err)
+		}
+	}
+	var own, payers [2]*turns.Queue
+	for i, c := range s.replica.Clients() {
+		own[i], payers[i] = c.Turns()
+	}
+	if own[0] == own[1] || payers[0] == nil || payers[0] != payers[1] {
+		t.Fatalf("two digest identities of one address have the turns %p and %p, and together %p and %p",
+			own[0], own[1], payers[0], payers[1])
+	}
+	later := s.now() + int64(time.Hour)
+	for range 2 { // two addresses that have sent requests an hour from now: until then the server is shared
+		s.payerTurns.Note(&turns.Queue{}, later)
+		later += int64(time.Second)
+	}
+	var turn turns.Turn
+	turn.Begin(s.payerTurns, payers[0], s.now(), 0)
+	if h, _ := other.call(jute.OpExists, (&jute.PathWatchRequest{Path: "/"}).Append); h.Err != jute.OK {
+		t.Errorf("a read that waited for its turn was answered with %v", h.Err)
+	}
+	awaitCount(t, "its input has waited, as long as it may", s.meters.TurnsAwaited.Value, 1)
+	turn.End()
+	for range 3 { // each ends its turn
+		if h, _ := one.call(jute.OpExists, (&jute.PathWatchRequest{Path: "/"}).Append); h.Err != jute.OK {
+			t.Errorf("a read was answered with %v", h.Err)
+		}
+	}
+	if n := s.meters.TurnsAwaited.Value(); n != 1 {
+		t.Errorf("%d inputs have waited for their turn, not the first one alone", n)
+	}
+}
+
 // TestInputTakesTurns: requests wait for the turn of their identity, but not for ever.
 func TestInputTakesTurns(t *testing.T) {
 	t.Parallel()
@@ -21,7 +68,7 @@ func TestInputTakesTurns(t *testing.T) {
 		if len(all) == 1 {
 			client = all[0]
 		}
-		return client != nil && client.Turns() != nil
+		return client != nil && ownTurns(client) != nil
 	})
 	// Two identities that have sent requests an hour from now: until then the server is shared.
 	var turn turns.Turn
@@ -30,7 +77,7 @@ func TestInputTakesTurns(t *testing.T) {
 		s.turns.Note(&turns.Queue{}, later)
 		later += int64(time.Second)
 	}
-	turn.Begin(s.turns, client.Turns(), s.now(), 0)
+	turn.Begin(s.turns, ownTurns(client), s.now(), 0)
 	if _, err := c.conn.Write(c.request(nil, jute.OpExists, (&jute.PathWatchRequest{Path: "/"}).Append)); err != nil {
 		t.Fatal(err)
 	}

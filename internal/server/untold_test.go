@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/storage"
-	"github.com/zooid-project/zooid/internal/turns"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -29,7 +28,7 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	<-c.Answered()
 	raw := &rawClient{t: t, conn: far}
 	s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse}, false)
-	if _, err := s.receiveAll(near, c, &turns.Turn{}, raw.request(nil, jute.OpDelete, deleting("/no"))); err != nil {
+	if _, err := s.receiveAll(near, c, &inTurn{}, raw.request(nil, jute.OpDelete, deleting("/no"))); err != nil {
 		t.Fatal(err)
 	}
 	go s.flushOwn(near, c)
@@ -39,7 +38,7 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	s.replica.Space(storage.SpaceState{}, false)
 	ended := make(chan error)
 	go func() {
-		_, err := s.receiveAll(near, c, &turns.Turn{}, raw.request(nil, jute.OpDelete, deleting("/no")))
+		_, err := s.receiveAll(near, c, &inTurn{}, raw.request(nil, jute.OpDelete, deleting("/no")))
 		ended <- err
 	}()
 	select {

@@ -100,7 +100,8 @@ type Dir struct {
 	tmpMade int
 	// snapshots holds the index of each snapshot file, and whether it was verified since Open.
 	snapshots    map[uint64]bool
-	snapshotSize int64 // of the last snapshot of this server's own state since Open, in bytes; less if it had no room
+	snapshotWork map[*underWay]bool // of the snapshots that are being written
+	snapshotSize int64              // of the last snapshot of this server's own state since Open, in bytes; less if it had no room
 
 	window int64 // Options.window
 }
@@ -168,10 +169,10 @@ func newDir(o Options) (*Dir, Options, error) {
 	if err != nil {
 		return nil, o, err
 	}
-	d := &Dir{fs: o.FS, path: o.Dir, window: o.window, snapshots: map[uint64]bool{}}
+	d := &Dir{fs: o.FS, path: o.Dir, window: o.window, snapshots: map[uint64]bool{}, snapshotWork: map[*underWay]bool{}}
 	d.log = &Log{
-		began: time.Now(),
-		fs:    o.FS, path: o.LogDir, cluster: o.ClusterID, rand: o.Rand, target: o.SegmentSize, onSync: o.OnSync,
+		writing: newUnderWay(),
+		fs:      o.FS, path: o.LogDir, cluster: o.ClusterID, rand: o.Rand, target: o.SegmentSize, onSync: o.OnSync,
 		tail:   tail{budget: o.CacheSize},
 		spares: spares{fs: o.FS, path: o.LogDir, spawn: o.Go, most: o.SegmentSize},
 	}

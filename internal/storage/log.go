@@ -36,9 +36,8 @@ type Log struct {
 	spares  spares
 	counts  counts
 	wait    func() bool // Options.Wait
-	began   time.Time
-	writing atomic.Int64 // ns from began to the begin of the write under way; 0 if there is none
-	waiting atomic.Bool  // an Append waits for room
+	writing *underWay   // the write under way
+	waiting atomic.Bool // an Append waits for room
 
 	// write is held while the log is written; it guards the fields that follow.
 	write  sync.Mutex
@@ -105,23 +104,14 @@ func (l *Log) Append(hs *raftpb.HardState, entries []*raftpb.Entry, mustSync boo
 		l.mu.Unlock()
 		return nil
 	}
-	l.writing.Store(l.sinceBegan())
-	defer l.writing.Store(0)
+	l.writing.begin()
+	defer l.writing.end()
 	return l.fail(l.appendBatches(hard, entries))
 }
 
-// sinceBegan returns how much time (ns) has passed since began, at least 1.
-func (l *Log) sinceBegan() int64 { return max(1, int64(time.Since(l.began))) }
-
 // WritingFor returns for how long the write under way has taken; 0 if there is none, or if it waits for room. It never
 // blocks.
-func (l *Log) WritingFor() time.Duration {
-	since := l.writing.Load()
-	if since == 0 {
-		return 0
-	}
-	return max(1, time.Since(l.began)-time.Duration(since))
-}
+func (l *Log) WritingFor() time.Duration { return l.writing.took() }
 
 // Err returns the error that ended the log, if any.
 func (l *Log) Err() error {

@@ -95,12 +95,12 @@ func (l *Log) awaitRoom() bool {
 		return false
 	}
 	l.waiting.Store(true)
-	since := l.writing.Swap(0)
+	underWay := l.writing.end()
 	l.write.Unlock()
 	again := l.wait()
 	l.write.Lock()
-	if since != 0 {
-		l.writing.Store(l.sinceBegan())
+	if underWay {
+		l.writing.begin()
 	}
 	return again && l.Err() == nil
 }

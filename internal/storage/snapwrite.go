@@ -27,7 +27,8 @@ type SnapshotWriter struct {
 	dir    *Dir
 	meta   Meta
 	tmp    string
-	file   File
+	file   File // a timedFile
+	work   *underWay
 	off    int64
 	out    int64 // how many bytes the disk has received
 	sum    hash.Hash
@@ -72,16 +73,25 @@ func (d *Dir) newSnapshotWriter(raw bool) (*SnapshotWriter, error) {
 	d.tmpMade++
 	tmp := filepath.Join(d.path, fmt.Sprintf("snapshot-%d%s", d.tmpMade, tmpSuffix))
 	d.mu.Unlock()
-	w := &SnapshotWriter{dir: d, tmp: tmp, sum: sha256.New(), raw: raw}
-	var err error
-	if w.file, err = d.fs.Create(tmp); NoRoom(err) && w.borrow() {
-		w.file, err = d.fs.Create(tmp)
+	w := &SnapshotWriter{dir: d, tmp: tmp, sum: sha256.New(), raw: raw, work: newUnderWay()}
+	d.watched(w.work, true)
+	file, err := w.create()
+	if NoRoom(err) && w.borrow() {
+		file, err = w.create()
 	}
 	if err != nil {
+		d.watched(w.work, false)
 		w.lent(false)
 		return nil, d.snapshotFailed("create", tmp, err)
 	}
+	w.file = timedFile{file, w.work}
 	return w, nil
+}
+
+func (w *SnapshotWriter) create() (File, error) {
+	w.work.begin()
+	defer w.work.end()
+	return w.dir.fs.Create(w.tmp)
 }
 
 // snapshotFailed returns the error of a snapshot. Any disk error other than a lack of room becomes
@@ -311,6 +321,8 @@ func (d *Dir) noteSnapshotSize(n int64) {
 // rename gives the file its final name, durably. After a RoomError it has the former name, and rename can be called
 // again.
 func (w *SnapshotWriter) rename() error {
+	w.work.begin()
+	defer w.ended()
 	if err := w.dir.fs.Rename(w.tmp, w.dir.snapshotPath(w.meta.Index)); err != nil {
 		return failure("rename", w.tmp, err)
 	}
@@ -327,6 +339,8 @@ func (w *SnapshotWriter) Abort() error {
 		return nil
 	}
 	w.close()
+	w.work.begin()
+	defer w.ended()
 	w.giveSpare()
 	if w.lends { // the next one isn't smaller: the reserve isn't released again in vain
 		w.dir.noteSnapshotSize(w.off)
@@ -341,4 +355,12 @@ func (w *SnapshotWriter) Abort() error {
 func (w *SnapshotWriter) close() {
 	w.done = true
 	w.file.Close()
+}
+
+// ended says that the disk is done, for good if the writer is closed.
+func (w *SnapshotWriter) ended() {
+	w.work.end()
+	if w.done {
+		w.dir.watched(w.work, false)
+	}
 }

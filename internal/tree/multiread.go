@@ -80,12 +80,12 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 				dst = e.Append(dst)
 			case ops.ops[i] == jute.OpGetData:
 				n := t.at(slot)
-				if need := len(dst) + n.size() + multiResultSize + dataRoom(n); !known && need > cap(dst) && need-begin > roomMin {
+				if need := len(dst) + 2*multiHeaderSize + dataRoom(n); !known && need > cap(dst) && need-begin > roomMin {
 					// Check the size of all results before dst grows.
-					switch room := t.multiReadRoom(body, ids, bytesMax); {
-					case room > bytesMax:
+					switch size := t.multiReadSize(body, ids, bytesMax); {
+					case size > bytesMax:
 						return dst, TooLong
-					case !hasRoom(dst[:begin], room):
+					case !hasRoom(dst[:begin], size+multiHeaderSize):
 						return dst, NoRoom
 					}
 					known = true // lists may still turn out to be longer
@@ -112,37 +112,40 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 	return jute.AppendMultiEnd(dst), jute.OK
 }
 
-// multiReadRoom adds up the bytes that the results of a multiRead take, 0 for a malformed body. It
-// stops as soon as the sum exceeds bytesMax.
-func (t *Tree) multiReadRoom(body []byte, ids []jute.ID, bytesMax int) int {
+// multiReadSize adds up the bytes that the results of a multiRead take, 0 for a malformed body. It
+// stops as soon as the sum exceeds bytesMax. Of long lists that nobody has read lately it knows only
+// how many bytes they take at least.
+func (t *Tree) multiReadSize(body []byte, ids []jute.ID, bytesMax int) (size int) {
 	var ops multiReads
 	if !ops.check(body) {
 		return 0
 	}
-	room := multiResultSize
 	var told verdicts
 	for n := ops.next(t); n > 0; n = ops.next(t) {
 		for i := range n {
 			slot, code := t.readableOf(ops.path[i], ids, &told)
 			switch {
 			case code != jute.OK:
+				size += 4 // the code once more
 			case ops.ops[i] == jute.OpGetData:
-				room += dataRoom(t.at(slot))
+				size += dataRoom(t.at(slot))
 			default:
+				least := 4 // their number, and that of the bytes of each name, which has one at least
 				if k := t.extraOf(t.at(slot)); k.children > 0 {
-					room += max(len(t.lists.get(slot)), 5*int(k.children)) // a lower bound if the list isn't cached
+					least = max(len(t.lists.get(slot)), least+5*int(k.children))
 				}
+				size += least
 			}
-			if room += multiResultSize; room > bytesMax {
-				return room
+			if size += multiHeaderSize; size > bytesMax {
+				return size
 			}
 		}
 	}
-	return room
+	return size
 }
 
-// multiResultSize is the size of a result's header and, if the read failed, its code.
-const multiResultSize = 13
+// multiHeaderSize is the size of the header of a result, and of the end of all results.
+const multiHeaderSize = 9
 
 // readableOf is readable for one of many znodes that the bearer of ids reads.
 func (t *Tree) readableOf(path string, ids []jute.ID, told *verdicts) (uint32, jute.Code) {

@@ -7,20 +7,22 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
+func createIn(t *testing.T, tr *Tree, path string, data []byte) {
+	t.Helper()
+	q := Request{
+		Op: jute.OpCreate, Body: (&jute.CreateRequest{Path: path, Data: data, ACL: jute.WorldACL(jute.PermAll)}).Append(nil),
+	}
+	if err := tr.Apply(1, tr.LastIndex()+1, AppendRecord(AppendBatchHeader(nil, 1), &q), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRoomIsEnough: a large reply is refused with NoRoom unless dst has the memory
 // already, and what Room says is enough for it.
 func TestRoomIsEnough(t *testing.T) {
 	t.Parallel()
 	tr := New(Options{})
-	create := func(path string, data []byte) {
-		t.Helper()
-		q := Request{
-			Op: jute.OpCreate, Body: (&jute.CreateRequest{Path: path, Data: data, ACL: jute.WorldACL(jute.PermAll)}).Append(nil),
-		}
-		if err := tr.Apply(1, tr.LastIndex()+1, AppendRecord(AppendBatchHeader(nil, 1), &q), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	create := func(path string, data []byte) { createIn(t, tr, path, data) }
 	create("/small", make([]byte, 100))
 	if tr.LargeValues() {
 		t.Error("a small value is taken for a large one")
@@ -94,5 +96,38 @@ func TestRoomIsEnough(t *testing.T) {
 				t.Errorf("code %d; %d bytes of a room of %d", code, len(got)-20, room)
 			}
 		})
+	}
+}
+
+// TestMultiReadBound: the results of a multiRead may have as many bytes as its bound says, neither more nor fewer,
+// with memory for them or without.
+func TestMultiReadBound(t *testing.T) {
+	t.Parallel()
+	tr := New(Options{})
+	createIn(t, tr, "/v", make([]byte, 100))
+	createIn(t, tr, "/empty", nil)
+	var ops []jute.MultiOp
+	for range 500 {
+		for _, p := range []string{"/v", "/empty", "/none"} {
+			ops = append(ops, jute.MultiOp{Op: jute.OpGetData, Path: p}, jute.MultiOp{Op: jute.OpGetChildren, Path: p})
+		}
+	}
+	body := jute.AppendMulti(nil, ops)
+	all, code := tr.AppendMultiRead(make([]byte, 0, 1<<20), body, nil, 1<<20)
+	if code != jute.OK {
+		t.Fatal(code)
+	}
+	results := len(all) - len(jute.AppendMultiEnd(nil))
+	if n := tr.Room(jute.OpMultiRead, body, nil, results); n != len(all) {
+		t.Errorf("%d bytes of room for a reply of %d", n, len(all))
+	}
+	for _, room := range []int{0, len(all)} {
+		fits := map[bool]jute.Code{true: jute.OK, false: NoRoom}[room > 0]
+		for most, want := range map[int]jute.Code{results: fits, results - 1: TooLong} {
+			if _, code := tr.AppendMultiRead(make([]byte, 0, room), body, nil, most); code != want {
+				t.Errorf("results of %d bytes, of which there may be %d, in a room of %d: code %d, want %d",
+					results, most, room, code, want)
+			}
+		}
 	}
 }

@@ -209,7 +209,9 @@ func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 			return len(t.lists.get(slot)) + jute.StatSize
 		}
 	case jute.OpMultiRead:
-		return t.multiReadRoom(body, ids, bytesMax)
+		if size := t.multiReadSize(body, ids, bytesMax); size > 0 {
+			return size + multiHeaderSize
+		}
 	}
 	return 0
 }

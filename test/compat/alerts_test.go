@@ -78,6 +78,8 @@ var faults = []fault{
 		harm: (*faulty).writeAudited},
 	{name: "a certificate about to end", alerts: []string{"ZooidCertificateEnds"}, config: (*faulty).certified,
 		harm: (*faulty).shortCertificate},
+	{name: "a key store that can't be read", alerts: []string{"ZooidStoresUnreadable"}, config: (*faulty).certified,
+		harm: (*faulty).breakStore},
 	{name: "a leader whose clock is wrong", alerts: []string{"ZooidClockIsWrong"}, servers: 3, harm: (*faulty).wrongClock},
 }
 
@@ -90,7 +92,7 @@ func TestAlerts(t *testing.T) {
 	_, subject := programs(t)
 	covered := slices.Clone(ensembleAlerts)
 	var ports []int
-	free := freeport.Take(t, 11)
+	free := freeport.Take(t, 12)
 	of := make([][]int, len(faults))
 	for i := range faults {
 		covered = append(covered, faults[i].alerts...)
@@ -413,6 +415,19 @@ func (f *faulty) shortCertificate() {
 			f.Fatal("it fires after the certificate was replaced")
 		}
 	}
+}
+
+// breakStore leaves half of a key store, as a copy does that a full disk has cut short.
+func (f *faulty) breakStore() {
+	store := filepath.Join(f.dir, "server.pem")
+	whole, err := os.ReadFile(store)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := os.WriteFile(store, whole[:len(whole)/2], 0o600); err != nil {
+		f.Fatal(err)
+	}
+	f.fires(nil, f.fault.alerts...)
 }
 
 // settableClock builds a server whose clock, as its leader stamps time, is wrong by the milliseconds in the file clock

@@ -131,7 +131,7 @@ var chance = regexp.MustCompile(`(?m)^N expire at DATE:\n|^\tHEX\n|^\tip: .*\n|^
 // notHere are metrics of Apache that Zooid doesn't have, and the other way round;
 // docs/protocol.md says why.
 var notHere = regexp.MustCompile(`^zk_\w+_N_learner_handler_qp_\w+$|^zk_op_count_\w+$|^zk_ttl_node_\w+$|^zk_quota_\w+$|namespace$|ack_latency$|` +
-	`^zk_(acl_rules_waiting|disk_\w+|memory_\w+|clock_correction_ms|clock_ms|draining|fsync_in_flight_ms|last_turn_ms|log_awaits_room|time_set_back_count|feature_level|logins_throttled|zooid_\w+|\w+_refused)$`)
+	`^zk_(acl_rules_waiting|disk_\w+|memory_\w+|clock_correction_ms|clock_ms|draining|fsync_in_flight_ms|last_turn_ms|log_awaits_room|time_set_back_count|feature_level|logins_throttled|snapshot_in_flight_ms|zooid_\w+|\w+_refused)$`)
 
 // shapeOf returns an answer without its figures: of mntr the names alone.
 func shapeOf(word, answer string) string {

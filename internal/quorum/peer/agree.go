@@ -40,8 +40,17 @@ func (t *transport) agree() {
 			t.log.Error("the servers can't agree on a secret", "err", err)
 		}
 		if text := strings.Join(waiting, "; "); !first && len(waiting) > 0 && t.logRate.due("agree "+text, time.Now()) {
-			t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever answers at the address of a server passes for it",
-				"waiting", text)
+			switch {
+			case t.secure.Client == nil:
+				t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever answers at the address of a server passes for it",
+					"waiting", text)
+			case t.secure.Named:
+				t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever holds a server's certificate for the host of a server passes for it",
+					"waiting", text)
+			default:
+				t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever holds a server's certificate passes for any of them",
+					"waiting", text)
+			}
 		}
 		select {
 		case <-time.After(agreePause):
