@@ -91,7 +91,8 @@ var counted = map[string]string{
 func TestEverythingIsCounted(t *testing.T) {
 	t.Parallel()
 	checked := map[string]*types.Package{"unsafe": types.Unsafe}
-	for _, p := range listDeps(t, "linux", runtime.GOARCH, []string{"./internal/server", "./internal/kerberos", "./internal/scram"}) {
+	packages := []string{"./internal/server", "./internal/kerberos", "./internal/scram"}
+	for _, p := range listDeps(t, "linux", runtime.GOARCH, packages) {
 		if p.ImportPath != "unsafe" {
 			for _, err := range p.check(checked, runtime.GOARCH, false) {
 				t.Fatal(err)

@@ -102,7 +102,8 @@ func TestReadersBufferIsAccountedFor(t *testing.T) {
 	c.TakeOutput(nil)
 	before := s.r.memoryUse()
 	const size = 100_000
-	if _, err := s.receive(c, (&pipeline{}).request(nil, jute.OpCreate, creating("/a", make([]byte, size), 0))); err != nil {
+	create := (&pipeline{}).request(nil, jute.OpCreate, creating("/a", make([]byte, size), 0))
+	if _, err := s.receive(c, create); err != nil {
 		t.Fatal(err)
 	}
 	s.apply(s.forward()...)
