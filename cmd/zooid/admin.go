@@ -90,9 +90,13 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 	return o, nil
 }
 
-// ownHosts returns the names by which the configuration calls this host and the other servers', in lower case.
+// ownHosts returns the names by which the configuration calls this host and the other servers', and those by which it
+// says that callers reach them, in lower case.
 func ownHosts(cfg *config.Config) []string {
 	names := []string{strings.ToLower(cfg.Admin.Host)}
+	for _, name := range cfg.Admin.HostNames {
+		names = append(names, strings.ToLower(strings.TrimSuffix(name, ".")))
+	}
 	for i := range cfg.Quorum.Members.Servers {
 		for _, at := range cfg.Quorum.Members.Servers[i].Addrs {
 			names = append(names, strings.ToLower(at.Host))

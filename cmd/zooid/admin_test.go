@@ -136,6 +136,32 @@ func TestAdminKeys(t *testing.T) {
 	}
 }
 
+// TestAdminHostNames: over plain HTTP the admin server is asked by the names that the configuration has for it, and by
+// no other that somebody may have registered.
+func TestAdminHostNames(t *testing.T) {
+	t.Parallel()
+	p := startServer(t, "clientPort=0", "admin.enableServer=true", "admin.serverPort=0",
+		"admin.hostNames=zk-admin.example.com, Other.example.com.")
+	for name, want := range map[string]int{
+		"zk-admin.example.com": http.StatusOK, "other.example.com": http.StatusOK, "other.example.com:80": http.StatusOK,
+		"evil.example.com": http.StatusMisdirectedRequest, "zk-admin.example.com.evil.org": http.StatusMisdirectedRequest,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.admin+"/commands/ruok", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = name
+		answer, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("as %s: status %d, want %d", name, answer.StatusCode, want)
+		}
+	}
+}
+
 // TestProperties: the properties that the admin server shows.
 func TestProperties(t *testing.T) {
 	t.Parallel()

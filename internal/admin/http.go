@@ -231,7 +231,7 @@ func (a *Admin) handler() http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.foreign(r) {
-			http.Error(w, fmt.Sprintf("the admin server isn't called %.100q; ask it by its address, by a name of a server line, or over TLS",
+			http.Error(w, fmt.Sprintf("the admin server isn't called %.100q; ask it by its address, by a name of a server line or of admin.hostNames, or over TLS",
 				r.Host), http.StatusMisdirectedRequest)
 			return
 		}

@@ -5,6 +5,7 @@ func adminKeys() []key {
 	return []key{
 		honour("admin.enableServer", asProp, boolean, "false", func(c *Config) any { return &c.Admin.Enabled }).was("true"),
 		honour("admin.serverAddress", asProp, text, "127.0.0.1", func(c *Config) any { return &c.Admin.Host }).was("0.0.0.0"),
+		honour("admin.hostNames", asProp, list, "", func(c *Config) any { return &c.Admin.HostNames }),
 		honour("admin.serverPort", asProp, integer, "8080", func(c *Config) any { return &c.Admin.Port }).in(0, 65535).
 			orDefault(),
 		honour("admin.commandURL", asProp, text, "/commands", func(c *Config) any { return &c.Admin.CommandURL }),

@@ -307,3 +307,17 @@ func TestReplacedKeytab(t *testing.T) {
 		t.Errorf("after all that: %v", err)
 	}
 }
+
+// TestCheckKey: a client's key has the size of its type: the connection keeps it, and a token has room for 64 KiB.
+func TestCheckKey(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int]bool{32: true, 31: false, 33: false, 60 << 10: false} {
+		key := types.EncryptionKey{KeyType: etypeID.AES256_CTS_HMAC_SHA1_96, KeyValue: make([]byte, size)}
+		if err := checkKey(key); (err == nil) != want {
+			t.Errorf("a key of %d bytes: %v", size, err)
+		}
+	}
+	if checkKey(types.EncryptionKey{KeyType: 12345, KeyValue: make([]byte, 32)}) == nil {
+		t.Error("a key of an unknown type is taken")
+	}
+}

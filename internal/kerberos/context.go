@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jcmturner/gofork/encoding/asn1"
 	"github.com/jcmturner/gokrb5/v8/asn1tools"
@@ -25,11 +26,15 @@ const applicationTag = 0x60
 
 // A context is the security context that a ticket has established between client and server.
 type context struct {
-	client        Principal
-	mutual        bool // the client wants the server to authenticate itself
-	session       types.EncryptionKey
-	key           types.EncryptionKey // the key of the tokens: the client's subkey, or the session key
-	authenticator types.Authenticator
+	client  Principal
+	mutual  bool // the client wants the server to authenticate itself
+	session types.EncryptionKey
+	key     types.EncryptionKey // the key of the tokens: the client's subkey, or the session key
+
+	// What the client's authenticator says. All of it may have 64 KiB, which a connection would keep.
+	time   time.Time
+	micros int
+	serial int64
 }
 
 // accept verifies a client's first token: its ticket is for this server and still valid, and the client has the
@@ -50,10 +55,14 @@ func accept(token []byte, settings *service.Settings) (*context, error) {
 	c := &context{
 		client: Principal{Names: ticket.CName.NameString, Realm: ticket.CRealm},
 		mutual: types.IsFlagSet(&req.APOptions, flags.APOptionMutualRequired), session: ticket.Key,
-		key: ticket.Key, authenticator: req.Authenticator,
+		key: ticket.Key, time: req.Authenticator.CTime, micros: req.Authenticator.Cusec,
+		serial: req.Authenticator.SeqNumber,
 	}
-	if len(req.Authenticator.SubKey.KeyValue) > 0 {
-		c.key = req.Authenticator.SubKey
+	if subkey := req.Authenticator.SubKey; len(subkey.KeyValue) > 0 {
+		if err := checkKey(subkey); err != nil {
+			return nil, err
+		}
+		c.key = subkey
 	}
 	if n := len(c.client.Names); n == 0 || n > 2 || slices.Contains(c.client.Names, "") {
 		return nil, fmt.Errorf("the client's principal %.200q has not the form name/host@REALM", c.client)
@@ -61,11 +70,24 @@ func accept(token []byte, settings *service.Settings) (*context, error) {
 	return c, nil
 }
 
+// checkKey returns an error unless a client's key has the size of its type: the connection keeps it.
+func checkKey(k types.EncryptionKey) error {
+	kind, err := crypto.GetEtype(k.KeyType)
+	if err != nil {
+		return fmt.Errorf("the client's key is refused: %w", err)
+	}
+	if len(k.KeyValue) != kind.GetKeyByteSize() {
+		return fmt.Errorf("the client's key is refused: it has %d bytes, and keys of its type have %d", len(k.KeyValue),
+			kind.GetKeyByteSize())
+	}
+	return nil
+}
+
 // proof returns the token that proves to the client that the server has the ticket's session key too (AP-REP, RFC
 // 4120, 5.5.2).
 func (c *context) proof() ([]byte, error) {
 	part, err := asn1.Marshal(messages.EncAPRepPart{
-		CTime: c.authenticator.CTime, Cusec: c.authenticator.Cusec, SequenceNumber: c.authenticator.SeqNumber,
+		CTime: c.time, Cusec: c.micros, SequenceNumber: c.serial,
 	})
 	if err != nil {
 		return nil, err
@@ -97,7 +119,7 @@ func (c *context) offer() ([]byte, error) {
 		return nil, err
 	}
 	t := gssapi.WrapToken{
-		Flags: fromAcceptor, EC: uint16(kind.GetHMACBitLength() / 8), SndSeqNum: uint64(c.authenticator.SeqNumber),
+		Flags: fromAcceptor, EC: uint16(kind.GetHMACBitLength() / 8), SndSeqNum: uint64(c.serial),
 		Payload: []byte{noLayer, 0, 0, 0},
 	}
 	if err := t.SetCheckSum(c.key, keyusage.GSSAPI_ACCEPTOR_SEAL); err != nil {

@@ -222,10 +222,14 @@ func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
 	}
 	unanswered := int64(c.unanswered.bytes) + int64(cap(c.unanswered.items))*int64(unsafe.Sizeof(request{}))
 	c.mu.Unlock()
+	unanswered += c.recordsKept.Load()
 	input := c.input.Load() + clientBytes
 	identities := int64(0)
 	for _, id := range c.identities() {
 		identities += int64(len(id.Scheme)+len(id.ID)) + int64(unsafe.Sizeof(id))
+	}
+	for _, g := range c.Grants() { // their ids are mostly those above
+		identities += int64(len(g.By.Scheme)+len(g.By.ID)) + int64(unsafe.Sizeof(g))
 	}
 	u.Input += input
 	u.Output += output

@@ -97,6 +97,7 @@ type Client struct {
 	seq         int64                        // of the last write sent; owned by the reader
 	sasl        sasl.Login                   // the SASL login under way or finished; owned by the reader
 	records     []byte                       // writes of the readBatch under way, encoded as records; owned by the reader
+	recordsKept atomic.Int64                 // cap(records) after the last readBatch
 	recordIDs   *[]jute.ID                   // identities in the last of records; owned by the reader
 	syncing     atomic.Int32                 // syncs in unanswered that are not ready; only the reader adds
 	longReads   atomic.Int32                 // long reads in unanswered; only the reader adds
@@ -506,6 +507,7 @@ func (c *Client) cut(why string) {
 // connection's reader calls it.
 func (c *Client) Quiet() {
 	c.records = nil
+	c.recordsKept.Store(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.unanswered.len() == 0 {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/memory"
@@ -89,6 +90,36 @@ func TestUnansweredIsAccountedFor(t *testing.T) {
 	}
 	if h.Decode(jute.NewDecoder(out[4:])); h.Err != jute.ErrThrottledOp {
 		t.Errorf("a create while requests wait: %v", h.Err)
+	}
+}
+
+// TestReadersBufferIsAccountedFor: the buffer in which a connection's writes became records counts for as long as the
+// connection keeps it, and so does what gave it its identities.
+func TestReadersBufferIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.session()
+	c.TakeOutput(nil)
+	before := s.r.memoryUse()
+	const size = 100_000
+	create := (&pipeline{}).request(nil, jute.OpCreate, creating("/a", make([]byte, size), 0))
+	if _, err := s.receive(c, create); err != nil {
+		t.Fatal(err)
+	}
+	s.apply(s.forward()...)
+	s.want(c, 1, true)
+	kept := int64(cap(c.records))
+	if n := s.r.memoryUse().Unanswered - before.Unanswered; kept < size || n < kept {
+		t.Errorf("%d bytes are accounted for, of %d that the connection keeps", n, kept)
+	}
+	c.Quiet()
+	if n := s.r.memoryUse().Unanswered - before.Unanswered; n >= size {
+		t.Errorf("%d bytes are accounted for after they were given back", n)
+	}
+	before = s.r.memoryUse()
+	s.login(c, strings.Repeat("u", 1000))
+	if n := s.r.memoryUse().Identities - before.Identities; n < 2000 {
+		t.Errorf("%d bytes are accounted for an identity of 1,000 bytes, and the credential that gave it", n)
 	}
 }
 

@@ -147,14 +147,14 @@ func (r *Replica) survey() {
 			continue // it is alone
 		}
 		share := max(1, r.unanswered.countMax/max(1, paying))
-		for o, of := range has {
+		for o, of := range has { // any order: each is independent
 			if n > share && of > max(1, share/owners) {
 				over[o] = true
 			}
 		}
 	}
 	for _, has := range payers { // any order: each is independent
-		for o := range has {
+		for o := range has { // any order: each is independent
 			o.greedy.Store(over[o])
 		}
 	}

@@ -243,6 +243,9 @@ func (t *readBatch) hand() {
 	if c.records = c.records[:0]; cap(c.records) > bufferKeepBytes {
 		c.records = nil
 	}
+	if n := int64(cap(c.records)); n != c.recordsKept.Load() { // it hardly ever changes
+		c.recordsKept.Store(n)
+	}
 	r.kick()
 }
 

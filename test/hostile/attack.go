@@ -80,6 +80,8 @@ var attacks = []attack{
 		run: attackUnreadLists, needs: needs{memory: littleMemory}},
 	{name: "slow-requests", about: "requests of a megabyte from many connections, whose ends come byte by byte",
 		run: attackSlowRequests, needs: needs{memory: littleMemory}},
+	{name: "set-watches", about: "watches by the million, set again on many connections that come and go",
+		run: attackSetWatches, needs: needs{memory: littleMemory}},
 	{name: "reconfig", about: "memberships that name addresses of others",
 		run: attackReconfig},
 	{name: "collisions", about: "names that collide in a table whose key can be guessed",

@@ -9,13 +9,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The attacks of this file make servers hold memory: replies that nobody reads, and requests that don't end.
+// The attacks of this file make servers hold memory: replies that nobody reads, requests that don't end, and watches.
 
 const (
 	// littleMemory is the memory.limit of the servers under these attacks.
 	littleMemory = 256 << 20
 	// holders is how many connections ask for a large list, or send a large request.
 	holders = 300
+	// watchers is how many connections set watches again, each pathsAtOnce with a request of some 900 KB.
+	watchers    = 24
+	pathsAtOnce = 20_000
 	// drip is the time between two bytes of those that read, or send, a byte now and then.
 	drip = 4 * time.Second
 )
@@ -72,6 +75,36 @@ func attackSlowRequests(f *field) error {
 			for err := c.write(frame[:sent]); err == nil && sent < len(frame) && !f.over(); sent++ {
 				f.sleep(drip)
 				err = c.write(frame[sent:][:1])
+			}
+			c.close()
+		}
+	})
+	return nil
+}
+
+// attackSetWatches says on many connections that they had watches, of new paths with each request, until they are
+// closed, or leaves by itself. What clients leave behind is the next ones' to use.
+func attackSetWatches(f *field) error {
+	f.workers(watchers, func(i int, rng *rand.Rand) {
+		for round := 0; !f.over(); round++ {
+			c := orNil(f.connect(f.addr(i), 40_000))
+			if c == nil {
+				continue
+			}
+			c.unpaced = true
+			requests := 1 + rng.IntN(60) // 60 would exceed what one connection may have
+			for n := 0; n < requests && !f.over(); n++ {
+				list := make([]string, pathsAtOnce)
+				for k := range list {
+					list[k] = fmt.Sprintf("%s/%06d/%06d/%06d/%06d", hostileRoot, i, round, n, k)
+				}
+				w := jute.SetWatches{Exist: list}
+				if n%2 > 0 {
+					w = jute.SetWatches{Persistent: list}
+				}
+				if _, _, err := c.call(jute.OpSetWatches2, w.Append(nil, jute.OpSetWatches2)); err != nil {
+					break
+				}
 			}
 			c.close()
 		}
