@@ -79,6 +79,7 @@ func words() []string {
 type scenario struct {
 	name   string
 	steps  []step
+	begins int // the number of steps that all scripts begin with
 	turn   int
 	single bool // it is played on single servers only
 }
@@ -120,7 +121,8 @@ func (b *book) turning(name string, turn int, steps []step) {
 	if turn > 0 {
 		turn += len(before)
 	}
-	b.scripts = append(b.scripts, scenario{b.theme + ": " + name, slices.Concat(before, steps), turn, b.single})
+	steps = slices.Concat(before, steps)
+	b.scripts = append(b.scripts, scenario{b.theme + ": " + name, steps, len(before), turn, b.single})
 }
 
 // looks returns steps that show what a change did.

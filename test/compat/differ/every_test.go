@@ -88,13 +88,25 @@ func (e *everyRun) all(t *testing.T, scripts []scenario) {
 		if !strings.Contains(s.name, *onlyEvery) {
 			continue
 		}
-		players := e.players()
-		a, b := e.part(t, s, players, 0, len(s.steps))
-		for _, p := range players {
-			p.leave()
+		for again := true; again; {
+			players := e.players()
+			a, b := e.part(t, s, players, 0, len(s.steps))
+			for _, p := range players {
+				p.leave()
+			}
+			s, again = s.rest(e.compareSeen(t, s, a, b))
 		}
-		e.compareSeen(t, s, a, b)
 	}
+}
+
+// rest returns the script of the steps that couldn't be compared, because a known difference or the end of connection
+// 0 came before them.
+func (s scenario) rest(compared int) (scenario, bool) {
+	if compared <= s.begins {
+		return s, false
+	}
+	s.steps = slices.Concat(s.steps[:s.begins], s.steps[compared:])
+	return s, slices.ContainsFunc(s.steps[s.begins:], func(s step) bool { return s.conn == 0 })
 }
 
 // players returns a script's players.
@@ -122,8 +134,15 @@ func (e *everyRun) part(t *testing.T, s scenario, players [2]*player, from, to i
 	return a, b
 }
 
-// compareSeen compares what a script showed on the two sides.
-func (e *everyRun) compareSeen(t *testing.T, s scenario, a, b []seen) {
+// compareSeen compares what a script showed on the two sides, and returns how many steps it has compared. From the
+// first on whose connection isn't open on either side there is nothing to compare.
+func (e *everyRun) compareSeen(t *testing.T, s scenario, a, b []seen) (compared int) {
+	for i := range s.steps {
+		if a[i].err == notConnected && b[i].err == notConnected {
+			s.steps, a, b = s.steps[:i], a[:i], b[:i]
+			break
+		}
+	}
 	c := comparison{excuse: excuse(e.table), excused: map[string]int{}}
 	d := c.compare(s.steps, a, b)
 	e.coverage.count(s.steps, a)
@@ -133,13 +152,14 @@ func (e *everyRun) compareSeen(t *testing.T, s scenario, a, b []seen) {
 		e.excused[name] += n
 	}
 	if d == nil {
-		return
+		return c.compared
 	}
 	if e.different[d.key]++; e.different[d.key] == 1 {
 		t.Errorf("%s: %s\n%s", s.name, d.key, e.ending(outcome{steps: s.steps, a: a, b: b, differs: d}))
 	} else {
 		t.Errorf("%s: %s", s.name, d.key)
 	}
+	return c.compared
 }
 
 // ending reports the last steps up to a difference.
@@ -152,4 +172,31 @@ func (e *everyRun) ending(o outcome) string {
 	}
 	fmt.Fprintf(&out, "# differs: %s; the other side:\n#   %s\n", o.differs.what, oneComment(o.b[o.differs.at].format()))
 	return out.String()
+}
+
+// TestRestOfScript: what follows a known difference, or the end of the connection, is played again.
+func TestRestOfScript(t *testing.T) {
+	t.Parallel()
+	w := newVocabulary()
+	steps := []step{w.step(0, "connect", connectNew, everyTimeout)}
+	for range 3 {
+		steps = append(steps, w.step(0, "auth", 0, "digest", "a:b"), w.step(1, "ping"))
+	}
+	all := scenario{name: "three logins", steps: steps, begins: 1}
+	for _, c := range []struct{ compared, left int }{{2, 6}, {3, 5}, {4, 4}, {5, 3}, {6, 0}, {7, 0}, {1, 0}} {
+		rest, again := all.rest(c.compared)
+		if again != (c.left > 0) {
+			t.Errorf("after %d steps: played again: %v", c.compared, again)
+		} else if again && (len(rest.steps) != c.left || rest.steps[0].word != "connect") {
+			t.Errorf("after %d steps there are %d left, the first of them %s; want %d after connect", c.compared,
+				len(rest.steps), rest.steps[0].word, c.left)
+		}
+	}
+	e := newEveryRun(w)
+	login := seen{err: "0"}
+	gone := seen{err: notConnected}
+	if n := e.compareSeen(t, all, []seen{login, login, login, gone, login, gone, login}, []seen{login, login, login, gone,
+		login, gone, login}); n != 3 {
+		t.Errorf("%d steps compared, want the 3 before the connection was gone", n)
+	}
 }

@@ -60,21 +60,20 @@ func ordinary(word string) []any {
 // with strange xids. Operations that may stand in a multi are also sent in one.
 func values(word string) func(b *book) {
 	return func(b *book) {
-		send := func(name string, s step) {
-			b.script(name, append([]step{s}, b.looks()...)...)
-			switch word {
-			case "create", "createTTL", "delete", "setData", "check":
-				b.script(name+" in a multi", append([]step{b.multi(0, "multi", s)}, b.looks()...)...)
-			case "getData", "getChildren":
-				b.script(name+" in a multiRead", b.multi(0, "multiRead", s))
-			}
-		}
-		send("ordinary", b.step(0, word, ordinary(word)...))
+		inMulti := multiOf(word)
+		b.script("ordinary", append([]step{b.step(0, word, ordinary(word)...)}, b.looks()...)...)
 		for i, slot := range b.slots[word] {
-			for j, v := range boundaries(word, slot) {
+			var alone, within []step
+			for _, v := range boundaries(word, slot) {
 				args := ordinary(word)
 				args[i] = v
-				send(fmt.Sprintf("%s %d", slot.key, j), b.step(0, word, args...))
+				s := b.step(0, word, args...)
+				alone = append(alone, s)
+				within = append(within, b.multi(0, inMulti, s))
+			}
+			b.values(word, slot, slot.key, alone)
+			if inMulti != "" {
+				b.values(word, slot, slot.key+" in a "+inMulti, within)
 			}
 			if slot.typ == typBuffer {
 				for _, length := range []int{maxBuffer, maxBuffer + 1} {
@@ -100,6 +99,41 @@ func values(word string) func(b *book) {
 		for _, xid := range []int32{math.MaxInt32, math.MinInt32, -3, jute.XidAuth, jute.XidSetWatches, -100} {
 			damaged(fmt.Sprintf("xid %d", xid), func(s *step) { s.xid = xid })
 		}
+	}
+}
+
+// multiOf returns the request in which values of a request are sent as well, or "".
+func multiOf(word string) string {
+	switch word {
+	case "create", "createTTL", "delete", "setData", "check":
+		return "multi"
+	case "getData", "getChildren":
+		return "multiRead"
+	}
+	return ""
+}
+
+// valuesMax bounds the requests in a script of values.
+const valuesMax = 16
+
+// values adds scripts of requests that differ in one argument. Those that would change what a later one finds have a
+// script each, and those that log in.
+func (b *book) values(word string, s slot, name string, requests []step) {
+	most := 1
+	if s.typ == typPath && word != "deleteContainer" || b.rows[word].read && !b.rows[word].risky {
+		most = valuesMax
+	}
+	n := 0
+	for some := range slices.Chunk(requests, most) {
+		var steps []step
+		for _, r := range some {
+			steps = append(steps, r)
+			if !r.kind.read {
+				steps = append(steps, b.looks()...)
+			}
+		}
+		b.script(fmt.Sprintf("%s %d", name, n), append(steps, b.looks()...)...)
+		n += len(some)
 	}
 }
 
