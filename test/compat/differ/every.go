@@ -98,20 +98,21 @@ const everyTimeout = 600_000
 
 var everybody = []string{worldAll}
 
-// script adds a script: steps after the znodes that all scripts begin with. It is left out if one of its steps is in
-// the table of skips.
+// script adds a script: steps after the znodes that all scripts begin with, but for those in the table of skips.
 func (b *book) script(name string, steps ...step) {
-	b.turning(name, 0, steps)
+	b.turning(name, 0, slices.DeleteFunc(steps, func(s step) bool {
+		for _, skip := range skips() {
+			if skip.applies(s) {
+				b.skipped[skip.reason]++
+				return true
+			}
+		}
+		return false
+	}))
 }
 
 // turning adds a script in which a fail-over may come before steps[turn].
 func (b *book) turning(name string, turn int, steps []step) {
-	for _, s := range skips() {
-		if slices.ContainsFunc(steps, s.applies) {
-			b.skipped[s.reason]++
-			return
-		}
-	}
 	before := []step{
 		b.step(0, "connect", connectNew, everyTimeout),
 		b.step(1, "connect", connectNew, everyTimeout),
