@@ -17,6 +17,9 @@
 //	sessions   compared by equality
 //	children, identities, ACL entries, the events of a closeSession   sorted
 //
+// Beside the random scripts there are those of every.go: a table of generators for each operation, whose scripts have
+// the servers for themselves, so that the zxids of replies are compared too.
+//
 // A difference is either listed in docs/protocol.md (known.go), or it is shrunk (shrink.go) and printed as a script,
 // which "-script file" runs again.
 package differ

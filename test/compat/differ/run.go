@@ -37,6 +37,7 @@ type player struct {
 	words *vocabulary
 	addr  string
 	root  string
+	exact bool // nothing else uses the server, so that the zxid in each reply's header can be compared
 	slots []*seat
 	times map[int64]int64
 	gone  seat // the session that was closed last
@@ -63,31 +64,47 @@ const maxConns = 8
 // play runs steps against the server at addr, below root, and returns what each step showed. An error means that the
 // server can't be reached.
 func (w *vocabulary) play(addr, root string, steps []step) ([]seen, error) {
+	p := w.player(addr, root)
+	defer p.leave()
+	return p.run(steps)
+}
+
+func (w *vocabulary) player(addr, root string) *player {
 	p := &player{words: w, addr: addr, root: root, times: map[int64]int64{}}
 	for range maxConns {
 		p.slots = append(p.slots, &seat{})
 	}
-	defer p.leave()
+	return p
+}
+
+// run performs steps, which may be a part of a script, and returns what each showed.
+func (p *player) run(steps []step) ([]seen, error) {
 	var all []seen
 	for i := range steps {
 		p.now = &seen{}
 		if err := p.perform(&steps[i]); err != nil {
-			return nil, fmt.Errorf("step %d, %s: %w", i, w.formatStep(&steps[i]), err)
+			return nil, fmt.Errorf("step %d, %s: %w", i, p.words.formatStep(&steps[i]), err)
 		}
 		all = append(all, *p.now)
 	}
 	return all, nil
 }
 
+// rootOf returns the root of a server's script n. All roots have the same length.
+func rootOf(n int64) string { return fmt.Sprintf("/s%06d", n) }
+
 // leave closes open sessions, so that servers stay small in a long run.
 func (p *player) leave() {
 	for _, s := range p.slots {
-		if s.line == nil {
-			continue
+		if s.line != nil {
+			s.line.write(jute.AppendRequest(nil, s.xid+1, jute.OpCloseSession, nil))
 		}
-		s.line.write(jute.AppendRequest(nil, s.xid+1, jute.OpCloseSession, nil))
-		s.line.next(patience, func([]field) {})
-		s.line.close()
+	}
+	for _, s := range p.slots {
+		if s.line != nil {
+			s.line.next(patience, func([]field) {})
+			s.line.close()
+		}
 	}
 }
 
@@ -165,13 +182,13 @@ func (p *player) request(s *step, seat *seat) {
 		if _, err := seat.line.next(patience, hear); err == nil {
 			seat.line.write(pingFrame(nil))
 		}
-	} else if risky {
-		seat.line.write(pingFrame(nil))
+	} else if risky && s.word != "closeSession" {
+		seat.line.write(pingFrame(nil)) // behind a closeSession, Apache answers it or not
 	}
 	p.probe(seat, hear)
 }
 
-// probe reads the answer to a ping.
+// probe reads the answer to a ping, or the end of the connection.
 func (p *player) probe(seat *seat, hear func([]field)) {
 	r, err := seat.line.next(patience, hear)
 	switch {
@@ -235,12 +252,15 @@ func (p *player) keep(s *step, seat *seat, r reply, xid int32) {
 	if r.header.Xid != xid {
 		p.now.fields = append(p.now.fields, text("xid", fmt.Sprint(r.header.Xid)))
 	}
-	// A server's zxid depends on other scripts; only its kind and order are compared.
-	class := "zxid"
-	if r.header.Zxid <= 0 {
-		class = fmt.Sprint(r.header.Zxid)
+	// If other scripts use the server, they change its zxid too; only its kind and order are compared.
+	switch {
+	case r.header.Zxid <= 0:
+		p.now.fields = append(p.now.fields, text("header zxid", fmt.Sprint(r.header.Zxid)))
+	case p.exact:
+		p.now.fields = append(p.now.fields, zxidField("header zxid", r.header.Zxid))
+	default:
+		p.now.fields = append(p.now.fields, text("header zxid", "zxid"))
 	}
-	p.now.fields = append(p.now.fields, text("header zxid", class))
 	p.heed(seat, r.header.Zxid)
 	d := decoder{d: r.body, times: p.times}
 	var fields []field
