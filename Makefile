@@ -13,7 +13,7 @@ STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERS
 # What build makes.
 BIN ?= bin/zooid
 
-.PHONY: build profile install release packages packages-test release-test chart-test hooks-test lint cross run gate real test race compat clients fuzz sim sim-fresh mutants torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
+.PHONY: build profile install release packages packages-test release-test chart-test hooks-test lint cross run gate real test race compat clients fuzz sim sim-fresh mutants mutate mutate-changed torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -pgo=$(PROFILE) -ldflags "$(STAMP)" -o $(BIN) ./cmd/zooid
@@ -147,6 +147,20 @@ MUTANTS ?=
 mutants:
 	$(GOTEST) ./internal/sim -count=1 -v -timeout 3h -run TestMutants -sim.mutants . $(MUTANTS)
 
+# Small mistakes in the core, or in PKG, made one by one; those that no test of the package notices are listed
+# (docs/mutation.md): make mutate PKG='./internal/tree ./jute' MUTATE='-sample 400 -least 90'.
+CORE = ./jute ./internal/auth ./internal/policy ./internal/watch ./internal/tree ./internal/quorum ./internal/replica ./internal/storage
+MUTATE ?=
+mutate:
+	$(GO) run ./test/mutate $(MUTATE) $(or $(PKG),$(CORE))
+
+# The same for MUTATE_WITHIN in those of these packages that have changed since SINCE, the changed lines first. Survivors refuse nothing:
+# whether a test is missing is for people to judge.
+SINCE ?= $(shell test/since.sh)
+MUTATE_WITHIN ?= 90s
+mutate-changed:
+	-$(GO) run ./test/mutate -since $(SINCE) -budget $(MUTATE_WITHIN) $(CORE)
+
 # Real processes killed, frozen, cut off and starved of disk, under load; the
 # share that CI runs. TORTURE=-long is the nightly one; -run, -seed and -kills
 # narrow it (docs/testing.md). Some of it needs root.
@@ -200,6 +214,7 @@ nightly: test hooks-test cross race compat clients
 	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile hanging -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile standing -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'
+	$(MAKE) mutate MUTATE='-least 80'
 	$(MAKE) torture TORTURE='-long -timeout 100m'
 	$(MAKE) hostile HOSTILE=-long
 	$(MAKE) overload limits-cost
