@@ -426,8 +426,8 @@ func TestMultiTakesWhatItNeeds(t *testing.T) {
 	var ops []MultiOp
 	var results []byte
 	for range 3 {
-		ops = append(ops, MultiOp{Op: OpCreate, Path: "/a", ACL: make([]ACL, 2)})
-		results = (&MultiResult{Op: OpGetChildren, Children: make([]string, 2)}).Append(results)
+		ops = append(ops, MultiOp{Op: OpCreate, Path: "/a", ACL: make([]ACL, 20)})
+		results = (&MultiResult{Op: OpGetChildren, Children: make([]string, 20)}).Append(results)
 	}
 	if got, err := DecodeMulti(NewDecoder(AppendMulti(nil, ops))); err != nil || len(got) != 3 || cap(got) != 3 {
 		t.Errorf("%d operations with room for %d, %v", len(got), cap(got), err)
