@@ -126,3 +126,97 @@ func TestDescribeCuts(t *testing.T) {
 		}
 	}
 }
+
+// TestOpNames: each operation of the log has its name, and the codes around them that of no operation.
+func TestOpNames(t *testing.T) {
+	t.Parallel()
+	for i, row := range ops {
+		if op := OpAttach - jute.Op(i); op != row.op || OpName(op) != row.name {
+			t.Errorf("%d is %d, %s, want %s", op, row.op, OpName(op), row.name)
+		}
+	}
+	for _, op := range []jute.Op{OpAttach + 1, OpAttach - jute.Op(len(ops)), math.MinInt32, jute.OpCreate, math.MaxInt32} {
+		if OpName(op) != op.String() {
+			t.Errorf("%d is %s, want %s", op, OpName(op), op)
+		}
+	}
+}
+
+// TestSnapshotVersions: a snapshot has the lowest version that can hold what the tree has, so that the earlier servers
+// that may still run can read it.
+func TestSnapshotVersions(t *testing.T) {
+	t.Parallel()
+	tree := New(Options{})
+	for _, c := range []struct {
+		what string
+		set  func()
+		want byte
+	}{
+		{"nothing", func() {}, 1},
+		{"an entrance", func() { tree.sessions.entrances[0].id = 1 }, 2},
+		{"a time set back", func() { tree.position.back = 1 }, 3},
+		{"a secret", func() { tree.position.back, tree.keyed = 0, true }, 3},
+		{"a change of members", func() { tree.change.id = 1 }, 4},
+		{"a lineage", func() { tree.lineage = 1 }, 5},
+	} {
+		c.set()
+		if got := tree.snapshotVersion(); got != c.want {
+			t.Errorf("with %s the version is %d, want %d", c.what, got, c.want)
+		}
+	}
+}
+
+// TestDescribeEachOperation: of each operation with a path, that is told, and how much data there is.
+func TestDescribeEachOperation(t *testing.T) {
+	t.Parallel()
+	body := jute.AppendBuffer(jute.AppendString(nil, "/a"), []byte("hidden"))
+	for op, want := range map[jute.Op]string{
+		jute.OpCreate: "data of 6", jute.OpCreate2: "data of 6", jute.OpCreateContainer: "data of 6",
+		jute.OpCreateTTL: "data of 6", jute.OpSetData: "data of 6", jute.OpDelete: `path "/a"`, jute.OpSetACL: `path "/a"`,
+		jute.OpDeleteContainer: `path "/a"`,
+	} {
+		got := describeBody(&Request{Op: op, Body: body})
+		if !strings.Contains(got, want) || !strings.Contains(got, `"/a"`) {
+			t.Errorf("%v: %q, want %s", op, got, want)
+		}
+		if cut := describeBody(&Request{Op: op, Body: body[:3]}); cut != "" {
+			t.Errorf("%v, cut short: %q", op, cut)
+		}
+	}
+	if got := Describe(AppendRecord(AppendBatchHeader(nil, 7), &Request{Op: OpMembers, Body: []byte("a\x1b")}), 0); !strings.
+		Contains(got, `"a\x1b"`) {
+		t.Errorf("members: %q", got)
+	}
+}
+
+// TestCutShort: what is cut short anywhere is refused: reads together, a multi that may set rules, settings.
+func TestCutShort(t *testing.T) {
+	t.Parallel()
+	tree := New(Options{})
+	reads := jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpGetData, Path: "/"}, {Op: jute.OpGetChildren, Path: "/"}})
+	if _, code := tree.AppendMultiRead(nil, reads, nil, 1<<20); code != jute.OK {
+		t.Fatalf("reads: %v", code)
+	}
+	for n := range reads {
+		if got, code := tree.AppendMultiRead(nil, reads[:n], nil, 1<<20); code != jute.ErrMarshallingError || len(got) > 0 {
+			t.Errorf("reads cut at %d: %v, %d bytes", n, code, len(got))
+		}
+	}
+	rules := jute.AppendMulti(nil, []jute.MultiOp{{Op: jute.OpSetData, Path: "/zookeeper/policy"}, {Op: jute.OpCheck, Path: "/"}})
+	if !setsRules(jute.OpMulti, rules) {
+		t.Error("a multi that sets the policy sets no rules")
+	}
+	for n := range rules {
+		if setsRules(jute.OpMulti, rules[:n]) {
+			t.Errorf("a multi that can't be decoded sets rules: it is cut at %d", n)
+		}
+	}
+	settings := DefaultSettings()
+	whole := settings.Append(nil)
+	for n := range whole {
+		d := jute.NewDecoder(whole[:n])
+		if err := new(Settings).Decode(d); err == nil && d.Err() == nil {
+			t.Errorf("settings cut at %d of %d are read", n, len(whole))
+		}
+	}
+}
