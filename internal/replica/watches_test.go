@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/policy"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -135,5 +137,40 @@ func TestNothingOfAClientStays(t *testing.T) {
 			t.Errorf("%d bytes are held after ten clients with %d watches, %d after the first; %d watches stay", got, n, held,
 				s.r.watches.Size())
 		}
+	}
+}
+
+// TestSetWatchesOfADeniedPath: whoever may not read a path isn't told what has happened there, and keeps the watch,
+// which tells of later changes once reads are allowed.
+func TestSetWatchesOfADeniedPath(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.client(nil)
+	s.apply(s.forward()...)
+	c.TakeOutput(nil)
+	raw := pipeline{}
+	s.sends(c, &raw, jute.OpCreate, creating("/p", nil, 0))
+	super := []jute.ID{{Scheme: "super"}}
+	asSuper := func(op jute.Op, record func([]byte) []byte) {
+		s.apply(tree.AppendRecord(nil, &tree.Request{Op: op, Identities: super, Body: record(nil)}))
+	}
+	settings := tree.DefaultSettings()
+	settings.FeatureLevel = 3
+	asSuper(tree.OpSettings, settings.Append)
+	asSuper(jute.OpCreate, creating(policy.Path, []byte("deny read below /p"), 0))
+	again := func() []jute.WatcherEvent {
+		w := jute.SetWatches{Data: []string{"/p"}}
+		return eventsIn(t, s.sends(c, &raw, jute.OpSetWatches, func(b []byte) []byte { return w.Append(b, jute.OpSetWatches) }))
+	}
+	if got := again(); len(got) > 0 || s.r.watches.SizeOf(c.id) != 1 {
+		t.Errorf("where reads are denied: the events %v, %d watches", got, s.r.watches.SizeOf(c.id))
+	}
+	asSuper(jute.OpDelete, deleting(policy.Path))
+	out := s.sends(c, &raw, jute.OpSetData, setting("/p", []byte("x")))
+	if got := eventsIn(t, out); len(got) != 1 || got[0].Type != jute.EventNodeDataChanged || got[0].Path != "/p" {
+		t.Errorf("reads are allowed again, and a change is told as %v", got)
+	}
+	if got := again(); len(got) != 1 || got[0].Type != jute.EventNodeDataChanged {
+		t.Errorf("where reads are allowed: the events %v", got)
 	}
 }
