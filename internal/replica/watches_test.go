@@ -174,3 +174,39 @@ func TestSetWatchesOfADeniedPath(t *testing.T) {
 		t.Errorf("where reads are allowed: the events %v", got)
 	}
 }
+
+// TestSetWatchesSetsEachKind: a watch that a client sets again is of the kind that it was.
+func TestSetWatchesSetsEachKind(t *testing.T) {
+	t.Parallel()
+	types := []jute.WatcherType{
+		jute.WatcherData, jute.WatcherChildren, jute.WatcherPersistent, jute.WatcherPersistentRecursive,
+	}
+	for name, c := range map[string]struct {
+		set  jute.SetWatches
+		want jute.WatcherType
+	}{
+		"data":      {jute.SetWatches{Data: []string{"/p"}}, jute.WatcherData},
+		"exists":    {jute.SetWatches{Exist: []string{"/q"}}, jute.WatcherData},
+		"children":  {jute.SetWatches{Child: []string{"/p"}}, jute.WatcherChildren},
+		"persist":   {jute.SetWatches{Persistent: []string{"/p"}}, jute.WatcherPersistent},
+		"recursive": {jute.SetWatches{PersistentTree: []string{"/p"}}, jute.WatcherPersistentRecursive},
+	} {
+		s := newStage(t, Options{})
+		client := s.client(nil)
+		s.apply(s.forward()...)
+		client.TakeOutput(nil)
+		raw := pipeline{}
+		s.sends(client, &raw, jute.OpCreate, creating("/p", nil, 0))
+		c.set.RelativeZxid = s.r.tree.LastZxid()
+		s.sends(client, &raw, jute.OpSetWatches2, func(b []byte) []byte { return c.set.Append(b, jute.OpSetWatches2) })
+		path := "/p"
+		if c.set.Exist != nil {
+			path = "/q"
+		}
+		for _, typ := range types {
+			if has := s.r.watches.Check(client.id, path, typ) == jute.OK; has != (typ == c.want) {
+				t.Errorf("%s: it has a watch of type %d: %v", name, typ, has)
+			}
+		}
+	}
+}
