@@ -214,7 +214,7 @@ nightly: test hooks-test cross race compat clients
 	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile hanging -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile standing -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'
-	$(MAKE) mutate MUTATE='-least 80'
+	$(MAKE) mutate MUTATE='-least 50'
 	$(MAKE) torture TORTURE='-long -timeout 100m'
 	$(MAKE) hostile HOSTILE=-long
 	$(MAKE) overload limits-cost

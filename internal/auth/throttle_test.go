@@ -250,7 +250,8 @@ func TestThrottleToTheNanosecond(t *testing.T) {
 	for range FailedLoginsBurst {
 		throttle.Failed(from("10.0.0.1"), now)
 	}
-	if throttle.Allows(from("10.0.0.1"), now+failedLoginEvery-1) || !throttle.Allows(from("10.0.0.1"), now+failedLoginEvery) {
+	next := now + failedLoginEvery
+	if throttle.Allows(from("10.0.0.1"), next-1) || !throttle.Allows(from("10.0.0.1"), next) {
 		t.Error("it isn't a second until the next login may fail")
 	}
 	name := func(n int) *Guess { return &Guess{who: "10.0.0.2", scheme: "club", user: fmt.Sprint(n)} }

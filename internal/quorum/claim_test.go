@@ -23,15 +23,16 @@ var (
 	}
 )
 
-const holdingHex = "0000000000000003" + "0000000000000004" + "0000000000000005" + "0000000000000006" + "0000000000000007" +
-	"0000000000000008"
+const holdingHex = "0000000000000003" + "0000000000000004" + "0000000000000005" + "0000000000000006" +
+	"0000000000000007" + "0000000000000008"
 
 // TestAnswerBytes: servers of other versions read these bytes.
 func TestAnswerBytes(t *testing.T) {
 	const claim = "01" + "0000000000000001" + "03" + "0000000000000002" + holdingHex + "0002" +
 		"0000000000000009" + "00" + "02" + "0003613a31" + "000162" + "000000000000000a" + "01" + "00" + "0000000b"
-	const founding = "0000000000000014" + "0000000000000015" + holdingHex + "0002" + "0000000000000016" + "0000000000000017" +
-		"0002" + "0000000000000016" + "0000000000000018" + "0000000000000017" + "0000000000000019" + "0000001a"
+	const founding = "0000000000000014" + "0000000000000015" + holdingHex + "0002" + "0000000000000016" +
+		"0000000000000017" + "0002" + "0000000000000016" + "0000000000000018" + "0000000000000017" + "0000000000000019" +
+		"0000001a"
 	for _, c := range []struct {
 		name, hex string
 		b         []byte
@@ -55,7 +56,8 @@ func TestAnswerBytes(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.hex)
 		}
 		for _, more := range []string{"", "what a later version adds"} {
-			if got, err := DecodeAnswer(append(c.b[:len(c.b):len(c.b)], more...)); err != nil || !reflect.DeepEqual(got, c.want) {
+			got, err := DecodeAnswer(append(c.b[:len(c.b):len(c.b)], more...))
+			if err != nil || !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%s, then %q: %+v, %v", c.name, more, got, err)
 			}
 		}
@@ -140,12 +142,13 @@ func TestAnswerAtTheLimit(t *testing.T) {
 	const members = 1 + 8 + 1 + 8 + 48 // where the count of members begins
 	head := AppendClaim(nil, Claim{})[:members]
 	room := make([]byte, 8<<10)
-	count := func(b []byte, n uint16) []byte { return binary.BigEndian.AppendUint16(b, n) }
+	count := func(b []byte, n uint16) []byte { return binary.BigEndian.AppendUint16(b[:len(b):len(b)], n) }
+	one := func(addrs byte) []byte { return append(count(head, 1), 0, 0, 0, 0, 0, 0, 0, 1, 0, addrs) }
 	for name, b := range map[string][]byte{
-		"servers":          append(count(head[:members:members], claimServersMax+1), room...),
-		"addresses":        append(append(count(head[:members:members], 1), 0, 0, 0, 0, 0, 0, 0, 1, 0, claimAddrsMax+1), room...),
-		"an address":       append(count(append(count(head[:members:members], 1), 0, 0, 0, 0, 0, 0, 0, 1, 0, 1), claimAddrMax+1), room...),
-		"an address, room": append(count(append(count(head[:members:members], 1), 0, 0, 0, 0, 0, 0, 0, 1, 0, 1), claimAddrMax), "short"...),
+		"servers":          append(count(head, claimServersMax+1), room...),
+		"addresses":        append(one(claimAddrsMax+1), room...),
+		"an address":       append(count(one(1), claimAddrMax+1), room...),
+		"an address, room": append(count(one(1), claimAddrMax), "short"...),
 	} {
 		if a, err := DecodeAnswer(b); err == nil {
 			t.Errorf("%s beyond the limit: %+v", name, a)

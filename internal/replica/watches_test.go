@@ -160,7 +160,8 @@ func TestSetWatchesOfADeniedPath(t *testing.T) {
 	asSuper(jute.OpCreate, creating(policy.Path, []byte("deny read below /p"), 0))
 	again := func() []jute.WatcherEvent {
 		w := jute.SetWatches{Data: []string{"/p"}}
-		return eventsIn(t, s.sends(c, &raw, jute.OpSetWatches, func(b []byte) []byte { return w.Append(b, jute.OpSetWatches) }))
+		out := s.sends(c, &raw, jute.OpSetWatches, func(b []byte) []byte { return w.Append(b, jute.OpSetWatches) })
+		return eventsIn(t, out)
 	}
 	if got := again(); len(got) > 0 || s.r.watches.SizeOf(c.id) != 1 {
 		t.Errorf("where reads are denied: the events %v, %d watches", got, s.r.watches.SizeOf(c.id))

@@ -350,7 +350,9 @@ func TestChildrenOfADeepParent(t *testing.T) {
 // and on nothing that only looks like one, whether the path is short or so long that its ancestors are hashed together.
 func TestRecursiveAtEachLength(t *testing.T) {
 	const self, parent, above, root, like, brother = 1, 2, 3, 4, 5, 6
-	for _, n := range []int{1, 2, aboveLen - 5, aboveLen - 4, aboveLen - 3, aboveMemoBytes - 4, aboveMemoBytes, aboveMemoBytes + 1} {
+	for _, n := range []int{
+		1, 2, aboveLen - 5, aboveLen - 4, aboveLen - 3, aboveMemoBytes - 4, aboveMemoBytes, aboveMemoBytes + 1,
+	} {
 		name := strings.Repeat("n", n)
 		for path, want := range map[string][]int64{
 			"/" + name:          {self, root},
