@@ -203,7 +203,7 @@ ensemble-stop:
 bench-compare: build
 	test/bench-compare.sh
 
-# The long forms, some seven hours on two cores. What has seeds begins at numbers that the commit gives: CYCLE is TestCycles'.
+# The long forms, some ten hours on two cores. What has seeds begins at numbers that the commit gives: CYCLE is TestCycles'.
 CYCLE ?= $(shell echo $$((0x$$(git rev-parse HEAD | cut -c1-7))))
 nightly: test hooks-test cross race compat clients
 	ZOOID_COMPAT=1 ZOOID_KAFKA=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 30m -run TestKafka
@@ -214,7 +214,6 @@ nightly: test hooks-test cross race compat clients
 	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile hanging -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile standing -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'
-	$(MAKE) mutate MUTATE='-least 50'
 	$(MAKE) torture TORTURE='-long -timeout 100m'
 	$(MAKE) hostile HOSTILE=-long
 	$(MAKE) overload limits-cost
@@ -222,3 +221,4 @@ nightly: test hooks-test cross race compat clients
 	$(GO) test ./internal/storage -count=1 -timeout 10m -run TestPowerCutAtEveryCall -crashimages 100000
 	$(MAKE) fuzz FUZZTIME=3m
 	$(MAKE) packages packages-test release-test
+	$(MAKE) mutate MUTATE='-short -budget 3h -seed $(CYCLE)'
