@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -151,7 +152,8 @@ func (p *loaded) compile(texts map[string][]byte) (map[place]bool, error) {
 		all = append(all, f)
 	}
 	conf := types.Config{Importer: p.importer, Error: func(err error) {
-		if wrong, ok := err.(types.Error); ok {
+		var wrong types.Error
+		if errors.As(err, &wrong) {
 			at := set.Position(wrong.Pos)
 			name, _ := filepath.Rel(p.root, at.Filename)
 			refused[place{filepath.ToSlash(name), at.Line}] = true
