@@ -13,7 +13,7 @@ STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERS
 # What build makes.
 BIN ?= bin/zooid
 
-.PHONY: build profile install release packages packages-test release-test chart-test hooks-test lint cross run gate real test race compat clients fuzz sim sim-fresh mutants torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
+.PHONY: build profile install release packages packages-test release-test chart-test hooks-test lint cross run gate real test race compat clients fuzz sim sim-fresh mutants mutate mutate-changed torture hostile stress overload limits-cost ensemble ensemble-stop bench-compare nightly
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -pgo=$(PROFILE) -ldflags "$(STAMP)" -o $(BIN) ./cmd/zooid
@@ -147,6 +147,20 @@ MUTANTS ?=
 mutants:
 	$(GOTEST) ./internal/sim -count=1 -v -timeout 3h -run TestMutants -sim.mutants . $(MUTANTS)
 
+# Small mistakes in the core, or in PKG, made one by one; those that no test of the package notices are listed
+# (docs/mutation.md): make mutate PKG='./internal/tree ./jute' MUTATE='-sample 400 -least 90'.
+CORE = ./jute ./internal/auth ./internal/policy ./internal/watch ./internal/tree ./internal/quorum ./internal/replica ./internal/storage
+MUTATE ?=
+mutate:
+	$(GO) run ./test/mutate $(MUTATE) $(or $(PKG),$(CORE))
+
+# The same for MUTATE_WITHIN in those of these packages that have changed since SINCE, the changed lines first. Survivors refuse nothing:
+# whether a test is missing is for people to judge.
+SINCE ?= $(shell test/since.sh)
+MUTATE_WITHIN ?= 90s
+mutate-changed:
+	-$(GO) run ./test/mutate -since $(SINCE) -budget $(MUTATE_WITHIN) $(CORE)
+
 # Real processes killed, frozen, cut off and starved of disk, under load; the
 # share that CI runs. TORTURE=-long is the nightly one; -run, -seed and -kills
 # narrow it (docs/testing.md). Some of it needs root.
@@ -189,7 +203,7 @@ ensemble-stop:
 bench-compare: build
 	test/bench-compare.sh
 
-# The long forms, some seven hours on two cores. What has seeds begins at numbers that the commit gives: CYCLE is TestCycles'.
+# The long forms, some ten hours on two cores. What has seeds begins at numbers that the commit gives: CYCLE is TestCycles'.
 CYCLE ?= $(shell echo $$((0x$$(git rev-parse HEAD | cut -c1-7))))
 nightly: test hooks-test cross race compat clients
 	ZOOID_COMPAT=1 ZOOID_KAFKA=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 30m -run TestKafka
@@ -207,3 +221,4 @@ nightly: test hooks-test cross race compat clients
 	$(GO) test ./internal/storage -count=1 -timeout 10m -run TestPowerCutAtEveryCall -crashimages 100000
 	$(MAKE) fuzz FUZZTIME=3m
 	$(MAKE) packages packages-test release-test
+	$(MAKE) mutate MUTATE='-short -budget 3h -seed $(CYCLE)'

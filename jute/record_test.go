@@ -381,3 +381,59 @@ func TestNames(t *testing.T) {
 type name string
 
 func (n name) String() string { return string(n) }
+
+// TestCountAtTheLimit reads vectors whose elements take as few bytes as they can, and refuses one element more.
+func TestCountAtTheLimit(t *testing.T) {
+	acls := make([]ACL, 3)
+	who := WhoAmIResponse{Clients: make([]ClientInfo, 3)}
+	for name, c := range map[string]struct {
+		record []byte
+		read   func(*Decoder) int
+	}{
+		"bytes":    {append(AppendInt(nil, 3), 1, 2, 3), func(d *Decoder) int { return d.Count(1) }},
+		"no size":  {append(AppendInt(nil, 3), 1, 2, 3), func(d *Decoder) int { return d.Count(0) }},
+		"strings":  {AppendStrings(nil, make([]string, 3)), func(d *Decoder) int { return len(d.Strings()) }},
+		"ACLs":     {AppendACLs(nil, acls), func(d *Decoder) int { return len(DecodeACLs(d)) }},
+		"identity": {who.Append(nil), func(d *Decoder) int { var r WhoAmIResponse; r.Decode(d); return len(r.Clients) }},
+	} {
+		d := NewDecoder(c.record)
+		if n := c.read(d); n != 3 || d.Err() != nil {
+			t.Errorf("%s: %d elements, %v", name, n, d.Err())
+		}
+		c.record[3]++
+		d = NewDecoder(c.record)
+		if n := c.read(d); n > 0 || !errors.Is(d.Err(), ErrTruncated) {
+			t.Errorf("%s, one more than there are: %d elements, %v", name, n, d.Err())
+		}
+	}
+	d := NewDecoder(AppendInt(nil, 1))
+	if n := d.Count(1); n != -1 || !errors.Is(d.Err(), ErrTruncated) {
+		t.Errorf("a count of what isn't there is %d, %v", n, d.Err())
+	}
+	if n := d.Count(1); n != -1 {
+		t.Errorf("a count behind an error is %d", n)
+	}
+	for n, want := range map[int32]int{-1: -1, -2: 0, 0: 0} {
+		d := NewDecoder(AppendInt(nil, n))
+		if got := d.Count(1); got != want || d.Err() != nil {
+			t.Errorf("count %d reads as %d, %v; want %d", n, got, d.Err(), want)
+		}
+	}
+}
+
+// TestMultiTakesWhatItNeeds: a multi whose ACLs have empty names, and results without children, are counted whole.
+func TestMultiTakesWhatItNeeds(t *testing.T) {
+	var ops []MultiOp
+	var results []byte
+	for range 3 {
+		ops = append(ops, MultiOp{Op: OpCreate, Path: "/a", ACL: make([]ACL, 20)})
+		results = (&MultiResult{Op: OpGetChildren, Children: make([]string, 20)}).Append(results)
+	}
+	if got, err := DecodeMulti(NewDecoder(AppendMulti(nil, ops))); err != nil || len(got) != 3 || cap(got) != 3 {
+		t.Errorf("%d operations with room for %d, %v", len(got), cap(got), err)
+	}
+	got, err := DecodeMultiResponse(NewDecoder(AppendMultiEnd(results)))
+	if err != nil || len(got) != 3 || cap(got) != 3 {
+		t.Errorf("%d results with room for %d, %v", len(got), cap(got), err)
+	}
+}

@@ -86,12 +86,23 @@ lane() {
 		case $name in
 		compat) step compat make compat "COMPAT=${COMPAT:--short}" "$again" || code=$? ;;
 		fuzz) UNGUIDED=1 step fuzz make fuzz "FUZZTIME=${FUZZTIME:-2s}" || code=$? ;;
+		mutate-changed) changed || code=$? ;;
 		*) step "$name" make "$name" "$again" || code=$? ;;
 		esac
 		! grep -q '"Result":"final"' "$record" || return 3 # make's own code is 2 for all failures
 		[ "$code" = 0 ] || worst=1
 	done
 	return "$worst"
+}
+
+# changed lists mutants of what the change touches for 90 s, or for as long as is left.
+changed() {
+	local left=$((until - $(date +%s)))
+	if [ "$left" -lt 30 ]; then
+		skipped test/mutate "there was no time left"
+	else
+		step mutate-changed make mutate-changed "MUTATE_WITHIN=$((left < 90 ? left : 90))s"
+	fi
 }
 
 # Most tests of real processes wait most of the time: two lanes run beside each other, each in the order of what it tells a minute.
@@ -101,7 +112,7 @@ real() {
 	set -m # each lane is a process group, to end it with all that it started
 	lane compat &
 	lanes+=($!)
-	lane torture hostile race fuzz &
+	lane torture hostile race fuzz mutate-changed &
 	lanes+=($!)
 	set +m
 	trap 'for one in "${lanes[@]}"; do kill -- "-$one" 2>/dev/null || true; done' EXIT

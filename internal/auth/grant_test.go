@@ -144,6 +144,34 @@ func TestGranted(t *testing.T) {
 	}
 }
 
+// TestGrantedKeepsTheLater: of two expiries of one credential the later one counts, and never is the latest.
+func TestGrantedKeepsTheLater(t *testing.T) {
+	id, by := jute.ID{Scheme: "club", ID: "ann"}, jute.ID{Scheme: "club"}
+	for _, c := range []struct{ old, more, want int64 }{
+		{0, 0, 0}, {0, 5, 0}, {5, 0, 0}, {5, 6, 6}, {6, 5, 6}, {5, 5, 5},
+	} {
+		old := []Grant{{ID: id, By: by, Until: c.old}}
+		got := Granted(old, []Grant{{ID: id, By: by, Until: c.more, Generation: 7}})
+		if len(got) != 1 || got[0].Until != c.want || got[0].Generation != 7 {
+			t.Errorf("%d, then %d: %v", c.old, c.more, got)
+		}
+		if old[0].Until != c.old {
+			t.Errorf("%d, then %d: the old grants became %v", c.old, c.more, old)
+		}
+	}
+}
+
+// TestNoSuperuser: where there is no superuser by certificate, no certificate gives his rights, one without a name
+// neither.
+func TestNoSuperuser(t *testing.T) {
+	s := superusers{generation: 2}
+	for _, by := range []jute.ID{{Scheme: x509}, {Scheme: digest}, {Scheme: sasl}} {
+		if s.gives(&Grant{ID: jute.ID{Scheme: super}, By: by, Generation: 1}) {
+			t.Errorf("%s gives the rights of a superuser", by.Scheme)
+		}
+	}
+}
+
 // TestExpired: an identity expires with its last credential, and one by which somebody was a superuser once doesn't
 // keep the rights of one that has expired.
 func TestExpired(t *testing.T) {

@@ -2,6 +2,9 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,6 +68,34 @@ func TestDigestOfOddBytes(t *testing.T) {
 	} {
 		if got := javaString([]byte(in)); got != want {
 			t.Errorf("javaString(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestDigestOfAnyBytes compares with what Java 17 makes of each four bytes that are at the edges of UTF-8's ranges. For
+// the first byte of the four there are the first eight bytes of the SHA-256 of all texts, each with a line feed.
+func TestDigestOfAnyBytes(t *testing.T) {
+	edges := []byte{
+		'A', 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf4,
+		0xf5, 0xff,
+	}
+	const alone = "41c5ea7f80079c36" // the first byte begins nothing
+	java := map[byte]string{
+		'A': "81c602348e6a1d48", 0x7f: "f6de52eeaa7b32b7", 0xc2: "93331913722156f4", 0xdf: "5e0e99d901049d2c",
+		0xe0: "88c75a1e7d3bbf6b", 0xe1: "4d72bedcfcc39838", 0xed: "2fb00eadde6167a0", 0xee: "b6b2002065c760d7",
+		0xef: "ee8afd0e79908c2f", 0xf0: "e637292d6786a9fd", 0xf1: "9fd94ff56c050f61", 0xf4: "1b21fb02eccffb65",
+	}
+	for _, first := range edges {
+		h := sha256.New()
+		for _, b := range edges {
+			for _, c := range edges {
+				for _, d := range edges {
+					h.Write([]byte(javaString([]byte{first, b, c, d}) + "\n"))
+				}
+			}
+		}
+		if got := hex.EncodeToString(h.Sum(nil)[:8]); got != cmp.Or(java[first], alone) {
+			t.Errorf("texts that begin with %x: %s, want %s", first, got, cmp.Or(java[first], alone))
 		}
 	}
 }

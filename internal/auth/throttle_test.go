@@ -2,6 +2,7 @@ package auth
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,5 +155,132 @@ func TestThrottleByUser(t *testing.T) {
 	}
 	if judged < FailedLoginsBurst || judged > failedLoginsWide*FailedLoginsBurst {
 		t.Errorf("one password is tried with %d names", judged)
+	}
+}
+
+// TestGuessOf: what a credential names before its colon is a user. One without a colon is a secret as a whole, which
+// must not be kept as somebody's name.
+func TestGuessOf(t *testing.T) {
+	t.Parallel()
+	r := registry(t, Options{Providers: []authprovider.Provider{team{"team"}}})
+	address := jute.ID{Scheme: "ip", ID: "10.0.0.1"}
+	long := strings.Repeat("u", userBytesMax)
+	for name, c := range map[string]struct{ scheme, credential, user string }{
+		"a user":               {"team", "ann:secret", "ann"},
+		"a token":              {"team", "secret", ""},
+		"nothing":              {"team", "", ""},
+		"the longest name":     {"team", long + ":secret", long},
+		"a longer one":         {"team", long + "v:secret", ""},
+		"a digest":             {"digest", "ann:secret", "ann"},
+		"a digest of a name":   {"digest", "ann", "ann"},
+		"a digest, long":       {"digest", long + "v:secret", long},
+		"a digest of nobody's": {"digest", ":secret", ""},
+	} {
+		g := r.GuessOf(nil, address, &jute.AuthPacket{Scheme: c.scheme, Auth: []byte(c.credential)})
+		if g.who != "10.0.0.1" || g.scheme != c.scheme || g.user != c.user {
+			t.Errorf("%s: %q guesses at %s's %q, want %q", name, g.who, g.scheme, g.user, c.user)
+		}
+		if (g.password != 0) != (c.scheme == "digest") {
+			t.Errorf("%s: the password is %d", name, g.password)
+		}
+	}
+	if g := r.GuessOf(nil, address, &jute.AuthPacket{Scheme: "ip", Auth: []byte("a:b")}); g != (Guess{}) {
+		t.Errorf("a login by address is the guess %v", g)
+	}
+}
+
+// TestThrottleNothing: what is no guess is always judged, and never counted.
+func TestThrottleNothing(t *testing.T) {
+	t.Parallel()
+	var throttle Throttle
+	for range 10 * FailedLoginsBurst {
+		throttle.Failed(&Guess{}, 1)
+		throttle.Succeeded(&Guess{}, 1)
+		throttle.Succeeded(from("10.0.0.1"), 1)
+	}
+	if !throttle.Allows(&Guess{}, 1) || !throttle.Allows(from("10.0.0.1"), 1) || len(throttle.failed) != 0 {
+		t.Errorf("%d guesses are remembered", len(throttle.failed))
+	}
+}
+
+// TestThrottlePasswords: the last passwords of a digest user are known, the latest used the longest. One that isn't
+// counts as a guess.
+func TestThrottlePasswords(t *testing.T) {
+	t.Parallel()
+	guess := func(password int) *Guess {
+		return &Guess{who: "10.0.0.1", scheme: "digest", user: "ann", password: uint64(password)}
+	}
+	var throttle Throttle
+	now := int64(time.Hour)
+	proves := func(password int) (counted bool) {
+		before := throttle.of(guess(password).narrow()).paid
+		throttle.Succeeded(guess(password), now)
+		return throttle.of(guess(password).narrow()).paid != before
+	}
+	for n := 1; n <= passwordsMax; n++ {
+		if !proves(n) {
+			t.Fatalf("password %d is new and doesn't count", n)
+		}
+	}
+	for n := 1; n <= passwordsMax; n++ {
+		if proves(n) {
+			t.Fatalf("password %d of %d is known and counts", n, passwordsMax)
+		}
+	}
+	proves(1) // from now on the last one, and 2 the oldest
+	if !proves(passwordsMax + 1) {
+		t.Error("one more password doesn't count")
+	}
+	if known := len(throttle.of(guess(1).narrow()).known); known != passwordsMax {
+		t.Errorf("%d passwords are known", known)
+	}
+	if proves(1) || proves(3) {
+		t.Error("a password that was used lately counts")
+	}
+	if !proves(2) {
+		t.Error("the password that was used the longest ago doesn't count")
+	}
+}
+
+// TestThrottleToTheNanosecond: a login that fails costs a second, to all names of a scheme a quarter.
+func TestThrottleToTheNanosecond(t *testing.T) {
+	t.Parallel()
+	var throttle Throttle
+	now := int64(time.Hour)
+	for range FailedLoginsBurst {
+		throttle.Failed(from("10.0.0.1"), now)
+	}
+	next := now + failedLoginEvery
+	if throttle.Allows(from("10.0.0.1"), next-1) || !throttle.Allows(from("10.0.0.1"), next) {
+		t.Error("it isn't a second until the next login may fail")
+	}
+	name := func(n int) *Guess { return &Guess{who: "10.0.0.2", scheme: "club", user: fmt.Sprint(n)} }
+	names := 0
+	for ; throttle.Allows(name(names), now); names++ {
+		throttle.Failed(name(names), now)
+	}
+	if names != (FailedLoginsBurst-1)*failedLoginsWide+1 {
+		t.Errorf("%d names are judged at once", names)
+	}
+	const until = failedLoginEvery / failedLoginsWide
+	if throttle.Allows(name(-1), now+until-1) || !throttle.Allows(name(-1), now+until) {
+		t.Errorf("it isn't %d ns until the next name is judged", int64(until))
+	}
+}
+
+// TestThrottledRound: the ring of what is remembered goes round, and the oldest are always those that are forgotten.
+func TestThrottledRound(t *testing.T) {
+	t.Parallel()
+	var throttle Throttle
+	for n := range 2*throttledMax + 10 {
+		throttle.of(fmt.Sprint(n))
+	}
+	if len(throttle.failed) != throttledMax || len(throttle.order) != throttledMax {
+		t.Fatalf("%d are remembered, in a ring of %d", len(throttle.failed), len(throttle.order))
+	}
+	for n := range 2*throttledMax + 10 {
+		if _, kept := throttle.failed[fmt.Sprint(n)]; kept != (n >= throttledMax+10) {
+			t.Fatalf("%d of %d is kept: %v", n, 2*throttledMax+10, kept)
+		}
 	}
 }

@@ -174,6 +174,79 @@ func TestRefused(t *testing.T) {
 	}
 	parse(t, many(rolesMax, "role r%d = sasl:b")+many(rulesMax, "deny all below /r%d"))
 	parse(t, "deny read below "+deepest+" except"+strings.Repeat(" sasl:b", membersMax))
+	parse(t, "role a ="+strings.Repeat(" sasl:b", membersMax)+"\nnew below /a acl"+strings.Repeat(" sasl:b:r", membersMax))
+	parse(t, "new below / acl auth::r\n"+strings.Repeat("#", TextBytesMax-len("new below / acl auth::r\n")))
+}
+
+// TestLongestPath: a rule of the longest path holds there and below, and for no other path as long.
+func TestLongestPath(t *testing.T) {
+	deepest := "/" + strings.Repeat("x", pathBytesMax-1)
+	p := parse(t, "deny read below "+deepest+"\ndeny read below /a/b")
+	for path, denied := range map[string]bool{
+		deepest: true, deepest + "/a": true, deepest + "/" + strings.Repeat("a", pathBytesMax): true, deepest + "x": false,
+		deepest[:pathBytesMax-1]: false, deepest[:pathBytesMax-1] + "y": false,
+	} {
+		if v := p.Decide(path, jute.PermRead, nil); (v.Denied != 0) != denied {
+			t.Errorf("%.20s… of %d bytes: denied %d", path, len(path), v.Denied)
+		}
+	}
+}
+
+// TestRoot: rules and defaults of the root hold everywhere, and superusers are subject to none.
+func TestRoot(t *testing.T) {
+	p := parse(t, "deny read,write below /\nnew below / acl auth::r")
+	for _, path := range []string{"", "/", "/a", "/a/b"} {
+		if d := p.DefaultOf(path); d == nil || d.Line != 2 {
+			t.Errorf("%q: the default is %v", path, d)
+		}
+		if v := p.Decide(path, jute.PermAll, nil); v.Denied != jute.PermRead|jute.PermWrite {
+			t.Errorf("%q: denied %d", path, v.Denied)
+		}
+		for _, ids := range [][]jute.ID{{{Scheme: "super"}}, {{Scheme: "ip", ID: "10.0.0.1"}, {Scheme: "super"}}} {
+			if v := p.Decide(path, jute.PermAll, ids); v != (Verdict{}) {
+				t.Errorf("%q: a superuser is told %v", path, v)
+			}
+		}
+	}
+	var none *Policy
+	if d := none.DefaultOf("/a"); d != nil {
+		t.Errorf("no policy has the default %v", d)
+	}
+}
+
+// TestEveryRole: each of as many roles as there may be is excepted where its rule says so, and nowhere else, whatever
+// the bearer's other roles, and whichever role was looked at before.
+func TestEveryRole(t *testing.T) {
+	var text strings.Builder
+	for n := range rolesMax {
+		fmt.Fprintf(&text, "role r%d = sasl:u%d\n", n, n)
+		fmt.Fprintf(&text, "deny read below /one%d except r%d\n", n, n)
+		fmt.Fprintf(&text, "deny read below /two%d except r%d r%d\n", n, (n+64)%rolesMax, n)
+		fmt.Fprintf(&text, "dryrun deny read below /three except r%d\n", n)
+	}
+	p := parse(t, text.String())
+	for user := range rolesMax {
+		ids := []jute.ID{{Scheme: "sasl", ID: fmt.Sprintf("u%d", user)}}
+		for n := range rolesMax {
+			if v := p.Decide(fmt.Sprintf("/one%d", n), jute.PermRead, ids); (v.Denied == 0) != (user == n) {
+				t.Fatalf("/one%d is denied %d to user %d", n, v.Denied, user)
+			}
+			may := user == n || user == (n+64)%rolesMax
+			if v := p.Decide(fmt.Sprintf("/two%d", n), jute.PermRead, ids); (v.Denied == 0) != may {
+				t.Fatalf("/two%d is denied %d to user %d", n, v.Denied, user)
+			}
+		}
+	}
+	var all []jute.ID
+	for n := range rolesMax {
+		all = append(all, jute.ID{Scheme: "sasl", ID: fmt.Sprintf("u%d", n)})
+	}
+	if v := p.Decide("/three", jute.PermRead, all); v.Dry != 0 {
+		t.Errorf("who has every role would be denied by line %d", v.DryBy.Line)
+	}
+	if v := p.Decide("/three", jute.PermRead, all[1:]); v.Dry == 0 || v.DryBy.Line != 4 {
+		t.Errorf("who lacks the first role would be denied %d by %v, want line 4", v.Dry, v.DryBy)
+	}
 }
 
 // FuzzParse: no text panics, and what is read decides without a panic, as the same text does

@@ -220,10 +220,10 @@ func DecodeAnswer(b []byte) (a Answer, err error) {
 			a.Founding = nil
 		}
 		if a.Cluster == 0 {
-			return a, errClaim
+			return Answer{}, errClaim
 		}
 	default:
-		return a, errClaim
+		return Answer{}, errClaim
 	}
 	if d.short {
 		return Answer{}, errClaim

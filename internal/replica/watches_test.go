@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/policy"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -134,6 +136,78 @@ func TestNothingOfAClientStays(t *testing.T) {
 		if got := s.r.watches.Memory(); got != held || s.r.watches.Size() != 0 {
 			t.Errorf("%d bytes are held after ten clients with %d watches, %d after the first; %d watches stay", got, n, held,
 				s.r.watches.Size())
+		}
+	}
+}
+
+// TestSetWatchesOfADeniedPath: whoever may not read a path isn't told what has happened there, and keeps the watch,
+// which tells of later changes once reads are allowed.
+func TestSetWatchesOfADeniedPath(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.client(nil)
+	s.apply(s.forward()...)
+	c.TakeOutput(nil)
+	raw := pipeline{}
+	s.sends(c, &raw, jute.OpCreate, creating("/p", nil, 0))
+	super := []jute.ID{{Scheme: "super"}}
+	asSuper := func(op jute.Op, record func([]byte) []byte) {
+		s.apply(tree.AppendRecord(nil, &tree.Request{Op: op, Identities: super, Body: record(nil)}))
+	}
+	settings := tree.DefaultSettings()
+	settings.FeatureLevel = 3
+	asSuper(tree.OpSettings, settings.Append)
+	asSuper(jute.OpCreate, creating(policy.Path, []byte("deny read below /p"), 0))
+	again := func() []jute.WatcherEvent {
+		w := jute.SetWatches{Data: []string{"/p"}}
+		out := s.sends(c, &raw, jute.OpSetWatches, func(b []byte) []byte { return w.Append(b, jute.OpSetWatches) })
+		return eventsIn(t, out)
+	}
+	if got := again(); len(got) > 0 || s.r.watches.SizeOf(c.id) != 1 {
+		t.Errorf("where reads are denied: the events %v, %d watches", got, s.r.watches.SizeOf(c.id))
+	}
+	asSuper(jute.OpDelete, deleting(policy.Path))
+	out := s.sends(c, &raw, jute.OpSetData, setting("/p", []byte("x")))
+	if got := eventsIn(t, out); len(got) != 1 || got[0].Type != jute.EventNodeDataChanged || got[0].Path != "/p" {
+		t.Errorf("reads are allowed again, and a change is told as %v", got)
+	}
+	if got := again(); len(got) != 1 || got[0].Type != jute.EventNodeDataChanged {
+		t.Errorf("where reads are allowed: the events %v", got)
+	}
+}
+
+// TestSetWatchesSetsEachKind: a watch that a client sets again is of the kind that it was.
+func TestSetWatchesSetsEachKind(t *testing.T) {
+	t.Parallel()
+	types := []jute.WatcherType{
+		jute.WatcherData, jute.WatcherChildren, jute.WatcherPersistent, jute.WatcherPersistentRecursive,
+	}
+	for name, c := range map[string]struct {
+		set  jute.SetWatches
+		want jute.WatcherType
+	}{
+		"data":      {jute.SetWatches{Data: []string{"/p"}}, jute.WatcherData},
+		"exists":    {jute.SetWatches{Exist: []string{"/q"}}, jute.WatcherData},
+		"children":  {jute.SetWatches{Child: []string{"/p"}}, jute.WatcherChildren},
+		"persist":   {jute.SetWatches{Persistent: []string{"/p"}}, jute.WatcherPersistent},
+		"recursive": {jute.SetWatches{PersistentTree: []string{"/p"}}, jute.WatcherPersistentRecursive},
+	} {
+		s := newStage(t, Options{})
+		client := s.client(nil)
+		s.apply(s.forward()...)
+		client.TakeOutput(nil)
+		raw := pipeline{}
+		s.sends(client, &raw, jute.OpCreate, creating("/p", nil, 0))
+		c.set.RelativeZxid = s.r.tree.LastZxid()
+		s.sends(client, &raw, jute.OpSetWatches2, func(b []byte) []byte { return c.set.Append(b, jute.OpSetWatches2) })
+		path := "/p"
+		if c.set.Exist != nil {
+			path = "/q"
+		}
+		for _, typ := range types {
+			if has := s.r.watches.Check(client.id, path, typ) == jute.OK; has != (typ == c.want) {
+				t.Errorf("%s: it has a watch of type %d: %v", name, typ, has)
+			}
 		}
 	}
 }

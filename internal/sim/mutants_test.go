@@ -310,7 +310,8 @@ func rewrite(t *testing.T, wanted []mutant, catches []catch) {
 
 Each line is a bug that TestMutants plants into the servers and that the simulator has to find by what it always checks:
 the ledger of promises, the agreement of the servers, their liveness, and the order checker. "Seeds" is how many of the
-seeds from %d on, of the profile, were run until one failed. The table is written by
+seeds from %d on, of the profile, were run until one failed. What tests of packages notice is in
+[mutation.md](mutation.md). The table is written by
 
     go test ./internal/sim -run TestMutants -timeout 1h -sim.mutants . -sim.rewrite
 

@@ -214,7 +214,36 @@ func TestChunkTooLarge(t *testing.T) {
 	if err := w.WriteChunk(make([]byte, ChunkSizeMax+1)); err == nil {
 		t.Error("a chunk of more than ChunkSizeMax bytes was written")
 	}
-	w.Abort()
+	if err := w.WriteChunk(make([]byte, ChunkSizeMax)); err != nil {
+		t.Errorf("the largest chunk: %v", err)
+	}
+	if err := w.Abort(); err != nil {
+		t.Error(err)
+	}
+	if err := w.WriteChunk([]byte{1}); !errors.Is(err, ErrClosed) {
+		t.Errorf("a chunk of a snapshot that was given up: %v", err)
+	}
+}
+
+// TestHeaderTooLarge writes the largest membership that a snapshot's header has room for, and refuses one more member.
+func TestHeaderTooLarge(t *testing.T) {
+	d := mustOpen(t, smallOptions(NewMemFS(), 1))
+	meta := Meta{Index: 1, Term: 1, ConfState: &raftpb.ConfState{}}
+	for meta.ClusterID = d.log.cluster; len(meta.append(nil)) <= snapHeaderMax; {
+		meta.ConfState.Voters = append(meta.ConfState.Voters, uint64(len(meta.ConfState.Voters)+1))
+	}
+	if w, err := d.CreateSnapshot(meta); err == nil {
+		w.Abort()
+		t.Errorf("a header of %d bytes is written", len(meta.append(nil)))
+	}
+	meta.ConfState.Voters = meta.ConfState.Voters[:len(meta.ConfState.Voters)-1]
+	w, err := d.CreateSnapshot(meta)
+	if err != nil {
+		t.Fatalf("a header of %d bytes: %v", len(meta.append(nil)), err)
+	}
+	if err := w.Abort(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestBrokenInvariantsPanic: what raft never does is not written down.

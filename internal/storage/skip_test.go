@@ -110,3 +110,37 @@ func FuzzParseSkip(f *testing.F) {
 		}
 	})
 }
+
+// TestSkipAtTheLimit: the longest name and reason are kept and read, and none that is a byte longer; a file of the
+// largest size is looked at, and none that is a byte larger.
+func TestSkipAtTheLimit(t *testing.T) {
+	t.Parallel()
+	fsys, dir := OS{}, t.TempDir()
+	longest := strings.Repeat("\x1b", SkipTextMax) // written as four bytes each
+	for name, set := range map[string]func(*Skip, string){
+		"name": func(s *Skip, text string) { s.By = text }, "reason": func(s *Skip, text string) { s.Why = text },
+	} {
+		s := skipForTests(1)
+		set(&s, longest)
+		if err := WriteSkip(fsys, dir, s); err != nil {
+			t.Errorf("the longest %s: %v", name, err)
+		}
+		if all, err := Skips(fsys, dir, s.Cluster); err != nil || len(all) != 1 || all[0] != s {
+			t.Errorf("the longest %s is read as %v, %v", name, all, err)
+		}
+		set(&s, longest+"x")
+		if err := WriteSkip(fsys, dir, s); err == nil {
+			t.Errorf("a %s of %d bytes is kept", name, len(longest)+1)
+		}
+		if _, err := ParseSkip(s.append(nil)); err == nil {
+			t.Errorf("a %s of %d bytes is read", name, len(longest)+1)
+		}
+	}
+	tooLarge := "more than"
+	if _, err := ParseSkip(make([]byte, skipSizeMax)); err == nil || strings.Contains(err.Error(), tooLarge) {
+		t.Errorf("a file of the largest size: %v", err)
+	}
+	if _, err := ParseSkip(make([]byte, skipSizeMax+1)); err == nil || !strings.Contains(err.Error(), tooLarge) {
+		t.Errorf("a file that is a byte larger: %v", err)
+	}
+}

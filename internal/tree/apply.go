@@ -175,7 +175,6 @@ func (t *Tree) write(q *Request, r *Result) {
 		t.multi(&d, q, r)
 	case jute.OpCloseSession:
 		t.closeSession(q.Session, r)
-		r.Closed = true
 	case jute.OpReconfig:
 		r.Err = t.reconfig(&d, q, r)
 	case OpReplace:

@@ -345,3 +345,117 @@ func TestChildrenOfADeepParent(t *testing.T) {
 		}
 	}
 }
+
+// TestRecursiveAtEachLength: a change notifies the recursive watches on each ancestor of its path, the nearest first,
+// and on nothing that only looks like one, whether the path is short or so long that its ancestors are hashed together.
+func TestRecursiveAtEachLength(t *testing.T) {
+	const self, parent, above, root, like, brother = 1, 2, 3, 4, 5, 6
+	for _, n := range []int{
+		1, 2, aboveLen - 5, aboveLen - 4, aboveLen - 3, aboveMemoBytes - 4, aboveMemoBytes, aboveMemoBytes + 1,
+	} {
+		name := strings.Repeat("n", n)
+		for path, want := range map[string][]int64{
+			"/" + name:          {self, root},
+			"/p/" + name:        {self, parent, root},
+			"/a/p/" + name:      {self, parent, above, root},
+			"/" + name + "/p/s": {self, parent, above, root},
+		} {
+			table := New()
+			table.Add(self, path, Recursive)
+			table.Add(like, path+"n", Recursive)
+			table.Add(like, "/n"+strings.Repeat("m", n), Recursive)
+			table.Add(root, "/", Recursive)
+			table.Add(brother, path[:strings.LastIndexByte(path, '/')+1]+"x", Recursive)
+			for up, who := range []int64{parent, above} {
+				ancestor := path
+				for range up + 1 {
+					ancestor = ancestor[:max(strings.LastIndexByte(ancestor, '/'), 0)]
+				}
+				if ancestor != "" {
+					table.Add(who, ancestor, Recursive)
+				}
+			}
+			for range 3 { // what was found above is remembered
+				if got := table.Trigger(nil, changed, path); !slices.Equal(got, want) {
+					t.Errorf("%.20s… of %d bytes: %v are notified, want %v", path, len(path), got, want)
+				}
+			}
+			table.RemoveWatcher(root)
+			if got := table.Trigger(nil, changed, path); !slices.Equal(got, want[:len(want)-1]) {
+				t.Errorf("%.20s… of %d bytes, the root's gone: %v are notified", path, len(path), got)
+			}
+		}
+	}
+}
+
+// TestStrangersHaveNothing: whoever never watched has nothing to remove, to check or to list.
+func TestStrangersHaveNothing(t *testing.T) {
+	table := table(reg{1, "/a", Data})
+	if table.RemoveSome(2, 10) || table.SizeOf(2) != 0 || table.MemoryOf(2) != 0 {
+		t.Error("a stranger has watches")
+	}
+	table.RemoveWatcher(2)
+	if code := table.Check(2, "/a", jute.WatcherAny); code != jute.ErrNoWatcher {
+		t.Errorf("a stranger's check says %v", code)
+	}
+	if code := table.Remove(2, "/b", jute.WatcherType(99)); code != jute.ErrMarshallingError {
+		t.Errorf("a type that doesn't exist: %v", code)
+	}
+	if table.Size() != 1 {
+		t.Errorf("%d watches are left", table.Size())
+	}
+	table.check(t)
+}
+
+// TestRemoveSome: as many as are asked for go, and it says whether others are left.
+func TestRemoveSome(t *testing.T) {
+	table := New()
+	for i := range 10 {
+		table.Add(1, fmt.Sprintf("/%d", i), Data|Persistent)
+		table.Add(2, fmt.Sprintf("/%d", i), Child)
+	}
+	for _, c := range []struct {
+		n    int
+		more bool
+		left int
+	}{{0, true, 10}, {3, true, 7}, {6, true, 1}, {1, false, 0}, {1, false, 0}} {
+		if more := table.RemoveSome(1, c.n); more != c.more || table.SizeOf(1) != c.left || table.SizeOf(2) != 10 {
+			t.Errorf("%d go: more is %v, %d and %d are left", c.n, more, table.SizeOf(1), table.SizeOf(2))
+		}
+		table.check(t)
+	}
+}
+
+// TestListsEnd: a listing ends where its reader has enough.
+func TestListsEnd(t *testing.T) {
+	table := New()
+	for i := range 5 {
+		for w := range int64(5) {
+			table.Add(w+1, fmt.Sprintf("/%d", i), Data)
+		}
+	}
+	seen := 0
+	for _, watchers := range table.ByPath() {
+		for range watchers {
+			if seen++; seen%2 == 0 {
+				break
+			}
+		}
+		if seen == 4 {
+			break
+		}
+	}
+	for _, paths := range table.ByWatcher() {
+		for range paths {
+			if seen++; seen%2 == 0 {
+				break
+			}
+		}
+		if seen == 8 {
+			break
+		}
+	}
+	if seen != 8 {
+		t.Errorf("%d are seen", seen)
+	}
+}
