@@ -28,7 +28,7 @@ const (
 	// foundedCommit is the first one whose ensembles have an id that is drawn. It knows level 2.
 	foundedCommit = "1ed30d5732249e9cbe3c05e6724c17b2158be71a"
 	// landedCommit is the last one that has landed. It knows level 3.
-	landedCommit = "7581575d27b0db099c02c1310416377cff76427c"
+	landedCommit = "578fb1f8dea781c3aefa1778f181fba74d6f44e9"
 )
 
 // The levels of the versions.
