@@ -35,7 +35,7 @@ var largePackages = map[string]int{
 	"internal/replica": 9250,
 	"internal/server":  5300,
 	"internal/sim":     8450,
-	"internal/storage": 6450,
+	"internal/storage": 6550,
 	"internal/tree":    7250,
 	"zk":               5900,
 }

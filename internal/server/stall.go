@@ -61,7 +61,7 @@ func (s *Server) watchStall() {
 			s.log.Error("the disk hangs in the work on a snapshot: the server goes on, but until a snapshot is written, its log grows; see the disk's state",
 				"under way", s.dir.SnapshotWritingFor().Round(time.Second), "code", "ZD-2032")
 		case told && !hangs:
-			s.log.Warn("the disk goes on with the snapshot", "code", "ZD-2032")
+			s.log.Info("the disk goes on with the snapshot")
 		}
 		told = hangs
 		s.replica.LetOutdatedGo(s.now())

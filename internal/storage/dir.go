@@ -99,9 +99,10 @@ type Dir struct {
 	mu      sync.Mutex
 	tmpMade int
 	// snapshots holds the index of each snapshot file, and whether it was verified since Open.
-	snapshots    map[uint64]bool
+	snapshots map[uint64]bool
+	// snapshotSize is that of the last snapshot of this server's own state since Open, in bytes; less if it had no room.
+	snapshotSize int64
 	snapshotWork map[*underWay]bool // of the snapshots that are being written
-	snapshotSize int64              // of the last snapshot of this server's own state since Open, in bytes; less if it had no room
 
 	window int64 // Options.window
 }

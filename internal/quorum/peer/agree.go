@@ -32,6 +32,17 @@ import (
 // agreePause is the time between two rounds.
 const agreePause = 500 * time.Millisecond
 
+// passes says who passes for a server before there is a secret.
+func (t *transport) passes() string {
+	switch {
+	case t.secure.Client == nil:
+		return "whoever answers at the address of a server passes for it"
+	case t.secure.Named:
+		return "whoever holds a server's certificate for the host of a server passes for it"
+	}
+	return "whoever holds a server's certificate passes for any of them"
+}
+
 // agree meets the other servers until this server knows the secret.
 func (t *transport) agree() {
 	for first := true; !t.keys.secured(); first = false {
@@ -40,17 +51,7 @@ func (t *transport) agree() {
 			t.log.Error("the servers can't agree on a secret", "err", err)
 		}
 		if text := strings.Join(waiting, "; "); !first && len(waiting) > 0 && t.logRate.due("agree "+text, time.Now()) {
-			switch {
-			case t.secure.Client == nil:
-				t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever answers at the address of a server passes for it",
-					"waiting", text)
-			case t.secure.Named:
-				t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever holds a server's certificate for the host of a server passes for it",
-					"waiting", text)
-			default:
-				t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever holds a server's certificate passes for any of them",
-					"waiting", text)
-			}
+			t.log.Warn("the servers have not agreed on a secret yet", "waiting", text, "until all have met", t.passes())
 		}
 		select {
 		case <-time.After(agreePause):
