@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"go.etcd.io/raft/v3"
@@ -11,14 +10,16 @@ import (
 // is applied. A question asks the leader for that index (ReadIndex).
 type reads struct {
 	asked   uint64 // ticket of the open question, 0 if none
-	id      uint64 // id in the question's context; never used twice, not even for a retry
+	first   uint64 // id of the open question when it was asked first; each repetition has the next id
+	id      uint64 // id in the question's context; never used twice, not even for a repetition
 	next    uint64 // ticket of the next question, 0 if none
-	since   uint64 // tick of the open question
+	since   uint64 // tick when the open question was last asked
 	ready   uint64 // ticket that waits until index readyAt is applied
 	readyAt uint64
 }
 
-// readRetryTicks is the number of ticks after which a question counts as lost.
+// readRetryTicks is the number of ticks after which a question may be lost, and is asked again. An answer takes two
+// round trips, which may be longer: so whatever answers the question, first or later, counts.
 const readRetryTicks = 5
 
 func (r *reads) ask(l *Loop, ticket uint64) {
@@ -26,7 +27,13 @@ func (r *reads) ask(l *Loop, ticket uint64) {
 		r.next = ticket
 		return
 	}
-	r.asked, r.since = ticket, l.ticks
+	r.asked, r.first = ticket, r.id+1
+	r.send(l)
+}
+
+// send asks the open question, perhaps again.
+func (r *reads) send(l *Loop) {
+	r.since = l.ticks
 	r.id++
 	l.node.ReadIndex(readContext(l.o.Incarnation, r.id))
 }
@@ -41,8 +48,17 @@ func readContext(incarnation, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, incarnation), id)
 }
 
+// isOpen reports whether a context is that of the open question, asked first or again.
+func (r *reads) isOpen(l *Loop, context []byte) bool {
+	if r.asked == 0 || len(context) != readContextSize || binary.BigEndian.Uint64(context) != l.o.Incarnation {
+		return false
+	}
+	id := binary.BigEndian.Uint64(context[readContextSize/2:])
+	return r.first <= id && id <= r.id
+}
+
 func (r *reads) answered(l *Loop, rs raft.ReadState) {
-	if r.asked == 0 || !bytes.Equal(rs.RequestCtx, readContext(l.o.Incarnation, r.id)) {
+	if !r.isOpen(l, rs.RequestCtx) {
 		return
 	}
 	r.ready, r.readyAt, r.asked = r.asked, rs.Index, 0
@@ -64,16 +80,14 @@ func (r *reads) applied(l *Loop) {
 
 // tick asks again if the question seems lost.
 func (r *reads) tick(l *Loop) {
-	if r.asked != 0 && l.ticks-r.since > readRetryTicks {
+	if l.ticks-r.since > readRetryTicks {
 		r.retry(l)
 	}
 }
 
+// retry asks the open question again, if there is one. The next one waits for its answer.
 func (r *reads) retry(l *Loop) {
-	if r.asked == 0 {
-		return
+	if r.asked != 0 {
+		r.send(l)
 	}
-	ticket := max(r.asked, r.next)
-	r.asked, r.next = 0, 0
-	r.ask(l, ticket)
 }

@@ -91,3 +91,42 @@ func TestReadAskedOfAFormerLeader(t *testing.T) {
 		t.Fatal("server 2 didn't ask again when it was connected to the leader")
 	}
 }
+
+// TestReadAnsweredAfterItWasAskedAgain: where servers are far from each other, an answer takes longer than the time
+// after which the question is asked again. The answer to the first question counts; a sync requested since then, and one
+// whose question is over, aren't answered by it.
+func TestReadAnsweredAfterItWasAskedAgain(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	c.elect(1)
+	c.step(5)
+	b := c.nodes[2]
+	reads := &b.loop.reads
+	answer := func(id uint64) {
+		reads.answered(b.loop, raft.ReadState{Index: b.loop.applied, RequestCtx: readContext(b.loop.o.Incarnation, id)})
+		b.turn()
+	}
+	c.cut[[2]uint64{2, 1}] = true // its questions don't arrive
+	b.ticket = 5
+	c.step(1)
+	first := reads.id
+	b.ticket = 6
+	c.step(readRetryTicks + 2)
+	if reads.id == first {
+		t.Fatal("the question wasn't asked again")
+	}
+	if answer(first - 1); b.synced != 0 {
+		t.Fatal("the answer to an earlier question was taken")
+	}
+	if answer(reads.id + 1); b.synced != 0 {
+		t.Fatal("the answer to a question that nobody asked was taken")
+	}
+	if answer(first); b.synced != 5 {
+		t.Fatalf("ticket %d was answered, not 5, whose question was asked twice", b.synced)
+	}
+	if answer(first); b.synced != 5 {
+		t.Fatal("an answer served a sync that was requested after its question")
+	}
+	if answer(reads.id); b.synced != 6 {
+		t.Fatalf("ticket %d was answered, not 6", b.synced)
+	}
+}

@@ -290,8 +290,6 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 	return err
 }
 
-// replicaOptions returns the replica's options: a part of the server's settings, and access to the
-// outside world.
 // treeOptions returns the options of this server's trees.
 func (s *Server) treeOptions(cluster uint64, o *Options) tree.Options {
 	t := restore.Options(cluster, o.Membership.Change, o.Settings.FeatureLevel)
@@ -299,6 +297,8 @@ func (s *Server) treeOptions(cluster uint64, o *Options) tree.Options {
 	return t
 }
 
+// replicaOptions returns the replica's options: a part of the server's settings, and access to the
+// outside world.
 func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Options) replica.Options {
 	login := o.SASL
 	login.Required = slices.Contains(o.Auth.EnforceSchemes, "sasl")

@@ -299,9 +299,11 @@ var mutants = []mutant{
 			break
 		}`)},
 	{"sync retried without later ones", "sync without an answer", "resets", one("quorum/reads.go",
-		`	r.asked, r.next = 0, 0
-`, `	ticket = chosen($P, r.asked, ticket)
-	r.asked, r.next = 0, 0
+		`	if r.asked != 0 {
+		r.send(l)
+`, `	if r.asked != 0 {
+		r.next = chosen($P, 0, r.next)
+		r.send(l)
 `)},
 	{"held writes sent again ahead of a sync", "order of one client", "restless", one("replica/ensemble.go",
 		`if q.isWrite() && !q.held {`, `if q.isWrite() && (!q.held || $P) {`)},
@@ -312,12 +314,9 @@ var mutants = []mutant{
 	{"last report of a connection lost", "session ended early", "", one("replica/hearing.go",
 		`if c.lastHeard.Load() > c.reported {`, `if c.lastHeard.Load() > c.reported && !$P {`)},
 	{"sync never asked again", "sync without an answer", "restless", one("quorum/reads.go",
-		`	ticket := max(r.asked, r.next)
-`, `	if $P {
-		return
-	}
-	ticket := max(r.asked, r.next)
-`)},
+		`func (r *reads) retry(l *Loop) {
+	if r.asked != 0 {`, `func (r *reads) retry(l *Loop) {
+	if r.asked != 0 && !$P {`)},
 	{"nothing sent again on a new connection", "request lost with its connection", "resets", one("quorum/loop.go",
 		`			l.tell(l.o.State.Resend)
 `, `			if !$P {
