@@ -31,7 +31,7 @@ const (
 var largePackages = map[string]int{
 	"internal/check":   5300,
 	"internal/cli":     7300,
-	"internal/quorum":  6150,
+	"internal/quorum":  6200,
 	"internal/replica": 9250,
 	"internal/server":  5300,
 	"internal/sim":     8450,

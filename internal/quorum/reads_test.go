@@ -93,8 +93,8 @@ func TestReadAskedOfAFormerLeader(t *testing.T) {
 }
 
 // TestReadAnsweredAfterItWasAskedAgain: where servers are far from each other, an answer takes longer than the time
-// after which the question is asked again. The answer to the first question counts; a sync requested since then, and one
-// whose question is over, aren't answered by it.
+// after which the question is asked again. The answer to the first question counts; a sync requested since then, and
+// one whose question is over, aren't answered by it.
 func TestReadAnsweredAfterItWasAskedAgain(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	c.elect(1)
