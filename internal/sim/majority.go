@@ -69,7 +69,8 @@ func (w *World) settled(by *life) {
 		}
 	}
 	for _, m := range w.wanted {
-		if !m.Observer && !slices.Contains(now, m.ID) && !w.servers[m.ID-1].replaced {
+		s := w.servers[m.ID-1] // one that has not begun yet gives its vote up like one that lost its disk
+		if !m.Observer && !slices.Contains(now, m.ID) && !s.replaced && s.begun {
 			w.fail("M2: a change of membership is answered while the vote of server %d doesn't count, which is to have one", m.ID)
 		}
 	}

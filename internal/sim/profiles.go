@@ -27,6 +27,18 @@ var profiles = []profile{
 		mean: 3 * second, world: growing},
 	{name: "changes", share: 2, kinds: []Kind{Swap, Join, Leave, Role, Wipe, Crash, Pause, Transfer}, mean: second,
 		world: changing, tune: briefly},
+	// Leaders are elected while the membership changes, and slow disks take longer to commit their first entry than
+	// the change may wait.
+	{name: "hurried", kinds: []Kind{Swap, SlowDisk, Crash, Isolate}, mean: second / 2,
+		world: func(r *rand.Rand, p *Plan) {
+			changing(r, p)
+			p.Servers, p.Observe, p.Hurried, p.ReadOnly, p.SnapCount = pick(r, 3, 3, 4), 0, true, false, 1000
+			p.Spare = 5 - p.Servers
+		}, tune: func(r *rand.Rand, f *Fault) {
+			if briefly(r, f); f.Kind == SlowDisk {
+				f.Arg, f.Dur = between(r, 100, 400), between(r, 2*second, 8*second)
+			}
+		}},
 	{name: "disks", share: 1, kinds: []Kind{DiskError, DiskFull, LowDisk, Rot, Lie, Wipe, SlowDisk, Power},
 		mean: 3 * second, world: fixed},
 	{name: "cutoff", share: 1, kinds: []Kind{Isolate, Halves, Ring, CrashAll, Pause, Crash}, mean: 4 * second,
