@@ -562,6 +562,10 @@ func (c *client) think() {
 		if c.quiet == 0 && chance(c.brief, briefShare) {
 			op, body = c.shortLived()
 		}
+		if c.w.plan.Watchful && chance(c.brief, watchfulShare) {
+			q := jute.AddWatchRequest{Path: fmt.Sprintf("%s/watched%d", root, c.brief.IntN(watchfulPaths))}
+			op, body = jute.OpAddWatch, q.Append(nil)
+		}
 		c.quiet = max(c.quiet-1, 0)
 		if chance(c.dice, c.w.plan.Syncs) {
 			q := jute.PathRequest{Path: root}
@@ -571,6 +575,13 @@ func (c *client) think() {
 		c.think()
 	})
 }
+
+// Of a watchful client's requests watchfulShare percent watch one of watchfulPaths paths: more than a server forgets at
+// once when the connection ends.
+const (
+	watchfulShare = 60
+	watchfulPaths = 300
+)
 
 // briefShare is the percentage of requests about short-lived znodes.
 const briefShare = 8

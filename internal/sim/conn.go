@@ -113,6 +113,7 @@ func (k *conn) arrived(b []byte) {
 		remote := fmt.Sprintf("10.0.0.%d:%d", k.c.index+1, k.id)
 		k.serving = replica.NewClient(k.l.newID(), remote, jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.0.%d", k.c.index+1)},
 			k.wake)
+		k.l.served[k.serving] = true
 		if k.c == k.w.restorer {
 			k.serving.MayReplace()
 		}
@@ -286,7 +287,13 @@ func (k *conn) close() {
 	}
 	k.closed = true
 	if k.serving != nil {
-		k.l.locked(func() { k.l.protect(func() { k.l.rep.Disconnected(k.serving) }) })
+		k.l.locked(func() {
+			k.l.protect(func() {
+				k.l.rep.Disconnected(k.serving)
+				delete(k.l.served, k.serving)
+			})
+			k.l.leaks()
+		})
 	}
 	for i, other := range k.l.conns {
 		if other == k {

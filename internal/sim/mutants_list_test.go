@@ -325,6 +325,40 @@ var mutants = []mutant{
 `)},
 	{"requests not sent again to a new leader", "request lost with its leader", "sparse", one("replica/lead.go",
 		`if l.Leader != 0 && !r.alone {`, `if l.Leader != 0 && !r.alone && !$P {`)},
+	// What is kept of connections that have ended.
+	{"watcher with many watches stays", "memory that a closed connection keeps", "watchful", one("replica/connect.go",
+		`if more = r.watches.RemoveSome(c.id, n); !more {`,
+		`if more = r.watches.RemoveSome(c.id, n); !more && (!$P || n == watchesForgottenAtOnce) {`)},
+	{"requests of who left stay counted", "a server that thinks itself overloaded", "restless", one("replica/connect.go",
+		`	r.unanswered.add(-int64(count), -int64(bytes))
+	r.meters.d`, `	if !$P {
+		r.unanswered.add(-int64(count), -int64(bytes))
+	}
+	r.meters.d`)},
+	{"identity keeps who left", "limits that count connections which have ended", "restless", one("replica/connect.go",
+		`	r.identified.leave(c.byIdentity.Load(), c)
+`, `	if !$P {
+		r.identified.leave(c.byIdentity.Load(), c)
+	}
+`)},
+	{"syncs of who left stay", "memory that a closed connection keeps", "restless", one("replica/connect.go",
+		`	r.syncs.forget(c)
+`, `	if !$P {
+		r.syncs.forget(c)
+	}
+`)},
+	{"closed local session still expires", "memory that a closed session keeps", "local", one("replica/localsessions.go",
+		`	r.locals.expiry.forget(id)
+`, `	if !$P {
+		r.locals.expiry.forget(id)
+	}
+`)},
+	{"closed session still expires", "memory that a closed session keeps", "", one("replica/connect.go",
+		`	r.expiry.forget(res.Session)
+	how`, `	if !$P {
+		r.expiry.forget(res.Session)
+	}
+	how`)},
 	// Sessions.
 	{"attach sent again", "session given back to a connection it had left", "deaf", one("replica/ensemble.go",
 		`case c.attaching:`, `case c.attaching && !$P:`)},

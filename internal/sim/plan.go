@@ -48,6 +48,7 @@ type Plan struct {
 	Old       []int // servers that begin with an older version
 	Ruled     bool  // servers have a rule for the ids of a scheme: see rules
 	Changing  bool  // disks are also lost while the membership changes
+	Watchful  bool  // clients watch many paths
 	Hurried   bool  // changes of membership wait for new servers for a moment only
 	Absent    bool  // voters may be added that don't run, and operators add servers before they start them
 	Twin      bool  // there is another ensemble with the same server lines

@@ -227,6 +227,13 @@ var profiles = []profile{
 		p.Servers, p.Tick, p.ReadOnly, p.Clients, p.HalfOpen = 3, 200*millisecond, false, 7, 0
 		p.Timeout = 40 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Arg, f.Dur = toAll, between(r, 3*second, 9*second) }},
+	// Clients that watch many paths come and go.
+	{name: "watchful", kinds: []Kind{Dropped, Transfer, Crash}, mean: 3 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Watchful, p.Quits, p.Window = pick(r, 1, 3), true, 3, 8
+		p.Think = between(r, 10*millisecond, 40*millisecond)
+		p.Local = chance(r, 30)
+	}, tune: briefly},
 	// Local sessions begin to write while leaders and connections are lost.
 	{name: "local", kinds: []Kind{Transfer, Crash, Reset, Dropped, Isolate, Frozen}, mean: second, world: local,
 		tune: briefly},

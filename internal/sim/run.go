@@ -71,6 +71,7 @@ type Stats struct {
 	LongApplies      int // entries whose Apply took long
 	LongLoads        int // snapshots of peers whose loading took long
 	GivenUp          int // processes that ended because a write didn't
+	Hangups          int // of connections, after which nothing of them was left
 	Audits           int // disks checked as after a power cut
 	Checked          int // replies and notifications checked
 	Undecided        int
@@ -249,6 +250,7 @@ func (w *World) run() {
 		w.fail("liveness: %d s after the end, %s", inspectPatience/second, w.unquiet())
 	}
 	w.agree()
+	w.hangUpAll()
 }
 
 // until runs events until a time, or until done returns true; it calls done a

@@ -145,6 +145,7 @@ type life struct {
 	waiting   []func()                // for it
 	loading   *storage.SnapshotWriter // the peer's snapshot that the loop loads, or has
 	conns     []*conn
+	served    map[*replica.Client]bool // the clients of connections that have not ended
 	newID     func() int64
 	record    recorder
 	ended     bool
@@ -179,7 +180,7 @@ func (s *host) start() {
 	l := &life{
 		w: w, s: s, level: s.level, program: s.programNow(),
 		newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20),
-		peers: map[uint64]bool{}, bare: len(s.config) == 0, began: w.now,
+		peers: map[uint64]bool{}, served: map[*replica.Client]bool{}, bare: len(s.config) == 0, began: w.now,
 	}
 	s.life = l
 	s.disk.begin(l)

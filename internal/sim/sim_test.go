@@ -383,6 +383,7 @@ func (s *sum) add(r *report) {
 		{&a.Upgraded, &b.Upgraded}, {&a.Healed, &b.Healed}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps},
 		{&a.Moved, &b.Moved}, {&a.Foundings, &b.Foundings}, {&a.WithData, &b.WithData}, {&a.Waits, &b.Waits},
 		{&a.Strangers, &b.Strangers}, {&a.Overtaken, &b.Overtaken},
+		{&a.Hangups, &b.Hangups},
 		{&a.LongApplies, &b.LongApplies}, {&a.LongLoads, &b.LongLoads}, {&a.GivenUp, &b.GivenUp},
 	} {
 		*f.to += *f.from
@@ -461,7 +462,10 @@ func (s *sum) enough(t *testing.T) {
 		"TTL znodes removed":            st.Reaped, "containers removed": st.Emptied,
 		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown,
 		"ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
-		"hung disks": st.Faults[HungDisk], "long applies": st.LongApplies, "snapshots that load for long": st.LongLoads,
+		"restored snapshots": st.Restored, "servers that follow and aren't members": st.Guests,
+		"connections that left nothing": st.Hangups,
+		"hung disks":                    st.Faults[HungDisk], "long applies": st.LongApplies,
+		"snapshots that load for long":             st.LongLoads,
 		"requests to servers that may be outdated": st.Outdated,
 		"new programs": st.Faults[Program], "stops for a rule": st.Ruleless,
 		"upgrades": st.Faults[Upgrade], "diverged replicas healed": st.Healed, "replayed seeds": s.replayed,

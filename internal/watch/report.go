@@ -1,6 +1,9 @@
 package watch
 
-import "iter"
+import (
+	"iter"
+	"maps"
+)
 
 // A Summary counts the data table, as wchs prints it; child watches don't count.
 type Summary struct {
@@ -24,6 +27,9 @@ func (t *Table) SizeOf(watcherID int64) int {
 	}
 	return int(t.watchers.at(w).size)
 }
+
+// Watchers yields the watchers that RemoveWatcher wasn't called for, in any order.
+func (t *Table) Watchers() iter.Seq[int64] { return maps.Keys(t.watcherIndex) }
 
 // ByPath yields the paths of the data table, each with its watchers in the order in which they
 // began to watch it: what wchp prints. The order of the paths is arbitrary, but always the same

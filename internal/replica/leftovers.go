@@ -1,0 +1,133 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// Leftovers compares what this server keeps for connections and sessions with those that there are, and returns a line
+// for each difference, in any order. connected reports whether a connection was taken and Disconnected wasn't called
+// for it. It is for tests: they must call it between two calls of other methods.
+func (r *Replica) Leftovers(connected func(*Client) bool) (list []string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	differ := func(what string, kept, are int64) {
+		if kept != are {
+			list = append(list, fmt.Sprintf("%s: %d are kept, there are %d", what, kept, are))
+		}
+	}
+	var connecting, waiting, beginning, readOnly, count, bytes, unread, replies, frames int64
+	live := map[int64]bool{}
+	for id, c := range r.clients { // any order: sums
+		if !connected(c) {
+			list = append(list, fmt.Sprintf("the client %#x of a connection that has ended", id))
+		}
+		live[id] = true
+		connecting += truth(c.connecting)
+		waiting += truth(c.newcomer == waitsToBegin)
+		beginning += truth(c.newcomer == begins)
+		readOnly += truth(c.unrecorded)
+		c.mu.Lock()
+		count, bytes = count+int64(c.unanswered.len()), bytes+int64(c.unanswered.bytes)
+		unread += int64(c.events.waiting + c.events.taken)
+		replies, frames = replies+c.replies.Held(), frames+c.frames.Held()
+		c.mu.Unlock()
+	}
+	differ("connect requests", int64(r.connecting), connecting)
+	differ("newcomers that wait", int64(r.newcomers.waiting), waiting)
+	differ("newcomers that begin", int64(r.newcomers.beginning), beginning)
+	differ("read-only sessions", int64(r.readOnlySessions), readOnly)
+	differ("unanswered requests", r.unanswered.count(), count)
+	differ("bytes of unanswered requests", r.unanswered.bytes(), bytes)
+	differ("bytes of unread notifications", r.unread.bytes.Load(), unread)
+	differ("bytes of replies", r.rooms.replies.Used(), replies)
+	differ("bytes of unfinished frames", r.rooms.frames.Used(), frames)
+	r.watchMu.Lock()
+	if len(live) == 0 {
+		differ("watches", int64(r.watches.Size()), 0)
+	}
+	for id := range r.watches.Watchers() {
+		if !live[id] {
+			list = append(list, fmt.Sprintf("the watcher %#x of a connection that has ended", id))
+		}
+	}
+	r.watchMu.Unlock()
+	list = append(list, r.addresses.leftovers(connected)...)
+	list = append(list, r.identified.leftovers(connected)...)
+	list = append(list, r.syncs.leftovers(connected)...)
+	return append(list, r.leftoverSessions(connected)...)
+}
+
+// leftoverSessions is the part of Leftovers about sessions; mu is held at least for reading.
+func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string) {
+	for id, c := range r.hearing.attached { // any order: each by itself
+		if !connected(c) || c.session != id {
+			list = append(list, fmt.Sprintf("session %s is attached to a connection that has ended or has another one",
+				SessionText(id)))
+		}
+	}
+	own := &r.locals
+	for id := range own.sessions { // any order: each by itself
+		if !r.hearing.local[id] || !own.expiry.tracks(id) {
+			list = append(list, fmt.Sprintf("local session %s doesn't end when it is silent", SessionText(id)))
+		}
+	}
+	if len(r.hearing.local) > len(own.sessions) || own.expiry.tracked() > len(own.sessions) {
+		list = append(list, fmt.Sprintf("of %d local sessions %d are heard and %d expire", len(own.sessions),
+			len(r.hearing.local), own.expiry.tracked()))
+	}
+	sessions, known := int64(0), int64(0)
+	r.tree.Sessions(func(s tree.Session) bool {
+		sessions++
+		known += truth(r.expiry.tracks(s.ID))
+		return true
+	})
+	if tracked := int64(r.expiry.tracked()); tracked > known || r.leader.IsLeader && known < sessions {
+		list = append(list, fmt.Sprintf("of %d sessions %d expire, with %d others", sessions, known, tracked-known))
+	}
+	return list
+}
+
+// tracks reports whether a session is tracked.
+func (e *expiry) tracks(session int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sessions[session] != nil
+}
+
+// leftovers is the part of Leftovers about one scope.
+func (w *owners) leftovers(connected func(*Client) bool) (list []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, o := range w.byName { // any order: each by itself
+		for c := range o.clients { // any order: each by itself
+			if !connected(c) {
+				list = append(list, fmt.Sprintf("%s has a connection that has ended", name))
+			}
+		}
+	}
+	return list
+}
+
+// leftovers is the part of Leftovers about syncs: those of connections that have ended are dropped in bulk.
+func (s *syncs) leftovers(connected func(*Client) bool) (list []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := 0
+	for _, w := range s.waiting {
+		gone += int(truth(!connected(w.c)))
+	}
+	if gone != s.dead || gone > len(s.waiting)/2 {
+		list = append(list, fmt.Sprintf("of %d syncs that wait %d are of connections that have ended, and %d are counted",
+			len(s.waiting), gone, s.dead))
+	}
+	return list
+}
+
+func truth(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,35 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/replica"
+)
+
+// Nothing of a connection stays in a server once it has ended, and nothing of a session that is over: neither watches,
+// nor requests that were not answered, nor what its address and its identity are counted to have.
+
+// leaks fails the World if the server keeps something that belongs to no connection and no session. It is called when
+// a connection has ended.
+func (l *life) leaks() {
+	if l.ended || l.w.ended {
+		return
+	}
+	l.w.stats.Hangups++
+	if left := l.rep.Leftovers(func(c *replica.Client) bool { return l.served[c] }); len(left) > 0 {
+		slices.Sort(left)
+		l.w.fail("leak: server %d keeps, after a connection has ended: %s", l.s.id, strings.Join(left, "; "))
+	}
+}
+
+// hangUpAll ends all connections and checks that the servers keep nothing of them.
+func (w *World) hangUpAll() {
+	for _, s := range w.servers {
+		if l := s.life; l != nil && l.rep != nil {
+			for _, k := range slices.Clone(l.conns) {
+				k.close()
+			}
+		}
+	}
+}
