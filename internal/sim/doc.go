@@ -22,8 +22,9 @@
 // digest; no server stays behind with nothing in the way; a session begins
 // once, is given to a connection once, and is ended too early neither by a new
 // leader nor, if it is local, by its server; nothing of it is answered long
-// after its end (X10); when a connection has ended, the server keeps nothing of it (leaks.go). At the end: all servers agree and
-// make progress within 30 s of the last fault, exactly the servers that should
+// after its end (X10); when a connection has ended, the server keeps nothing of
+// it (leaks.go). At the end: all servers agree and make progress
+// within 30 s of the last fault, exactly the servers that should
 // have votes have them, and every reply that a client got follows from the one
 // order of changes (package check). What servers do while disks hang and loops
 // stand is judged by the rules in able.go. The lineages in which leaders are elected

@@ -309,7 +309,8 @@ var mutants = []mutant{
 		`if q.isWrite() && !q.held {`, `if q.isWrite() && (!q.held || $P) {`)},
 	{"a server that isn't heard serves on", "writes that wait for ever", "unheard", one("replica/lead.go",
 		`case !r.cutOff && unanswered >= patience:`, `case !r.cutOff && unanswered >= patience && !$P:`)},
-	{"acts before its own term is applied", "a change of membership by a state of before", "hurried", one("quorum/reconcile.go",
+	{"acts before its own term is applied", "a change of membership by a state of before", "hurried", one(
+		"quorum/reconcile.go",
 		`l.node.Transferring() || !r.ready ||`, `l.node.Transferring() || !r.ready && !$P ||`)},
 	{"last report of a connection lost", "session ended early", "", one("replica/hearing.go",
 		`if c.lastHeard.Load() > c.reported {`, `if c.lastHeard.Load() > c.reported && !$P {`)},
@@ -317,6 +318,9 @@ var mutants = []mutant{
 		`func (r *reads) retry(l *Loop) {
 	if r.asked != 0 {`, `func (r *reads) retry(l *Loop) {
 	if r.asked != 0 && !$P {`)},
+	{"only the last question's answer counts", "syncs that never end where servers are far apart", "wide", one(
+		"quorum/reads.go",
+		`return r.first <= id && id <= r.id`, `return (r.first <= id && !$P || id == r.id) && id <= r.id`)},
 	{"nothing sent again on a new connection", "request lost with its connection", "resets", one("quorum/loop.go",
 		`			l.tell(l.o.State.Resend)
 `, `			if !$P {

@@ -32,7 +32,7 @@ func (s *stream) send(sent int64, run func()) {
 	if s.dead {
 		return
 	}
-	s.last = max(s.last, sent+s.w.delay())
+	s.last = max(s.last, sent+s.w.delayTo(s.from, s.to))
 	s.segments = append(s.segments, segment{s.last, run})
 	if !s.running {
 		s.running = true
@@ -74,6 +74,18 @@ func (w *World) delay() int64 {
 		if wait > 4*retransmit {
 			break
 		}
+	}
+	return d
+}
+
+// regions is how many regions there are in a plan with Far. Clients are near to each server.
+const regions = 3
+
+// delayTo is delay for a packet from a to b, indexes into World.cuts.
+func (w *World) delayTo(a, b int) int64 {
+	d := w.delay()
+	if a != 0 && b != 0 && a%regions != b%regions {
+		d += w.plan.Far
 	}
 	return d
 }
@@ -120,7 +132,7 @@ func (l *link) dial() {
 	}
 	l.attempt++
 	attempt := l.attempt
-	way := w.delay() + w.delay()
+	way := w.delayTo(l.from.index, l.to.index) + w.delayTo(l.to.index, l.from.index)
 	again := func(after int64) {
 		l.backoff = min(2*l.backoff, backoffMax)
 		w.after(after, func() {
@@ -179,7 +191,7 @@ func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 	if peer != l.at.life {
 		// That process is gone: the answer is a reset, if there is an answer.
 		if l.at.life != nil && !w.cut(l.from.index, l.to.index) {
-			w.after(w.delay(), func() { l.lose(peer) })
+			w.after(w.delayTo(l.to.index, l.from.index), func() { l.lose(peer) })
 		}
 		return true
 	}
@@ -220,7 +232,7 @@ func (l *link) lose(peer *life) {
 	old.dead = old.dead || peer != l.at.life
 	// The peer hears of it after what was sent, or when a reset arrives.
 	at := l.at
-	w.after(w.delay(), func() {
+	w.after(w.delayTo(l.from.index, l.to.index), func() {
 		if at.life == peer {
 			peer.hear(quorum.Event{Kind: quorum.EventLost, From: from})
 		}
@@ -257,7 +269,7 @@ func (s *host) fallen(silent bool, old *life) {
 			}
 		}
 		in := w.links[other.index][s.index]
-		wait := w.delay()
+		wait := w.delayTo(s.index, other.index)
 		if silent {
 			wait = between(w.netDice, 5*second, 15*second)
 		}

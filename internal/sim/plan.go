@@ -17,6 +17,7 @@ type Plan struct {
 
 	Servers int // of the ensemble at first
 	Spare   int // servers beyond that, which may join
+	Most    int // servers that there may be in all; 0 for 5
 	Observe int // how many of the first Servers are observers
 	Clients int
 	End     int64 // when the last fault is over and the clients stop
@@ -26,6 +27,7 @@ type Plan struct {
 	// it; the percentage of writes that arrive in pieces, and of closed
 	// connections whose other end isn't told.
 	Delay, Jitter    int64
+	Far              int64 // what a packet between two of three regions takes in addition
 	Pieces, HalfOpen int
 
 	// The servers.
@@ -210,7 +212,7 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	if f.world != nil {
 		f.world(r, &p)
 	}
-	p.Spare = max(min(p.Spare, 5-p.Servers), 0)
+	p.Spare = max(min(p.Spare, max(p.Most, 5)-p.Servers), 0)
 	p.Observe = min(p.Observe, p.Servers/3)
 	p.Absent = p.Absent || p.Spare > 0 && chance(dice(seed, "absent"), 50)
 	drift := pick[int64](r, 0, driftMax)

@@ -43,6 +43,27 @@ var profiles = []profile{
 		mean: 3 * second, world: fixed},
 	{name: "cutoff", share: 1, kinds: []Kind{Isolate, Halves, Ring, CrashAll, Pause, Crash}, mean: 4 * second,
 		world: cutoff},
+	// Seven servers, of which three may be away.
+	{name: "seven", share: 1, kinds: []Kind{
+		Crash, Power, Isolate, Halves, Ring, Cut, OneWay, Transfer, Wipe, Pause, Rot, DiskError, Reset, Restart,
+	}, mean: 3 * second, world: seven},
+	// Seven servers are replaced, by others and by observers.
+	{name: "seven-changes", kinds: []Kind{Swap, Join, Leave, Role, Crash, Transfer, Wipe}, mean: 2 * second,
+		world: func(r *rand.Rand, p *Plan) {
+			changing(r, p)
+			seven(r, p)
+			p.Servers, p.Most = pick(r, 3, 5), 7
+			p.Spare = 7 - p.Servers
+		}, tune: briefly},
+	// The servers are in three regions, far from each other.
+	{name: wide, share: 1, kinds: []Kind{
+		Crash, Power, Isolate, Cut, OneWay, Flap, Transfer, Loss, Reset, Pause, Dropped, ClientCut, Restart, Wipe,
+	}, mean: 3 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Tick = pick(r, 3, 5), pick[int64](r, 500, 1000)*millisecond
+		p.Far, p.Jitter = between(r, 10*millisecond, 75*millisecond), pick[int64](r, 1, 5)*millisecond
+		p.Timeout = pick[int64](r, 4, 10, 20) * p.Tick
+	}},
 	// Disks hang, and nothing else goes wrong.
 	{name: hanging, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
@@ -299,6 +320,15 @@ var profiles = []profile{
 		p.Servers, p.ReadOnly, p.Tick, p.Clients, p.CacheSize = 3, false, second, 7, 1<<10
 		p.Timeout = 20 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 3*second/2, 4*second) }},
+}
+
+// wide is the profile of servers that are far from each other.
+const wide = "wide"
+
+// seven is a world of seven servers.
+func seven(r *rand.Rand, p *Plan) {
+	p.Servers, p.Spare, p.Observe, p.Most = 7, 0, 0, 7
+	p.Clients = 4 + r.IntN(6)
 }
 
 // begun is when three servers that start together have begun, with some time to spare.

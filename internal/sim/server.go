@@ -627,7 +627,7 @@ func (l *life) SendSnapshot(to, index uint64, message []byte) {
 	w.stats.SnapshotsSent++
 	file, err := l.readSnapshot(index)
 	message = slices.Clone(message)
-	took := 4*w.delay() + int64(float64(len(file))/streamRate)
+	took := 4*w.delayTo(s.index, other.index) + int64(float64(len(file))/streamRate)
 	w.after(l.elapsed+took, func() {
 		if other.disk.hung.files > 0 {
 			other.wantsTo = other.disk.hung.filesTo // it knows nothing newer until the snapshot is synced
@@ -643,7 +643,7 @@ func (l *life) SendSnapshot(to, index uint64, message []byte) {
 				peer.unhurried(func() { err = peer.receive(s.id, message, file) })
 				other.disk.receiving = false
 			}
-			w.after(w.delay(), func() { l.hear(quorum.Event{Kind: quorum.EventSent, From: to, Err: err}) })
+			w.after(w.delayTo(other.index, s.index), func() { l.hear(quorum.Event{Kind: quorum.EventSent, From: to, Err: err}) })
 		})
 	})
 }

@@ -77,7 +77,7 @@ func TestSeeds(t *testing.T) {
 		})
 	}
 	go func() { wg.Wait(); close(reports) }()
-	s := sum{began: began, stats: Stats{Faults: map[Kind]int{}}}
+	s := sum{began: began, stats: Stats{Faults: map[Kind]int{}}, named: map[string]int{}}
 	progress := began
 	for r := range reports {
 		s.add(&r)
@@ -351,7 +351,8 @@ type sum struct {
 	simulated int64
 	took      time.Duration
 	stats     Stats
-	profiles  [6]int // by number of servers
+	profiles  [8]int         // by number of servers
+	named     map[string]int // by profile
 }
 
 func (s *sum) add(r *report) {
@@ -363,6 +364,7 @@ func (s *sum) add(r *report) {
 		s.replayed++
 	}
 	s.profiles[r.Servers]++
+	s.named[r.Profile]++
 	a, b := &s.stats, &r.Stats
 	for kind, n := range b.Faults {
 		a.Faults[kind] += n
@@ -406,8 +408,8 @@ func (s *sum) line() string {
 
 func (s *sum) details() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "ensembles of 1, 3, 5: %d, %d, %d; %d steps\nfaults:", s.profiles[1], s.profiles[3], s.profiles[5],
-		s.steps)
+	fmt.Fprintf(&b, "ensembles of 1, 3, 5, 7: %d, %d, %d, %d; %d steps\nfaults:", s.profiles[1], s.profiles[3],
+		s.profiles[5], s.profiles[7], s.steps)
 	for _, k := range kinds {
 		fmt.Fprintf(&b, " %s %d", k.kind, s.stats.Faults[k.kind])
 	}
@@ -438,12 +440,20 @@ func (s *sum) begins(t *testing.T) {
 	}
 }
 
+// namedSeeds is how many seeds there must be for each profile that has a share to come.
+const namedSeeds = 400
+
 // enough fails a run in which something never happened: it would prove nothing of
 // it.
 func (s *sum) enough(t *testing.T) {
 	for _, k := range kinds {
 		if s.stats.Faults[k.kind] == 0 {
 			t.Errorf("there was no fault %q in %d seeds", k.kind, s.seeds)
+		}
+	}
+	for _, f := range profiles {
+		if f.share > 0 && s.named[f.name] == 0 && s.seeds >= namedSeeds {
+			t.Errorf("there was no seed of the profile %q among %d", f.name, s.seeds)
 		}
 	}
 	if density := float64(count(s.stats.Faults)) / (float64(s.simulated) / 1e9); density < 0.1 {
@@ -470,6 +480,7 @@ func (s *sum) enough(t *testing.T) {
 		"new programs": st.Faults[Program], "stops for a rule": st.Ruleless,
 		"upgrades": st.Faults[Upgrade], "diverged replicas healed": st.Healed, "replayed seeds": s.replayed,
 		"ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
+		"ensembles of 7": s.profiles[7],
 	}
 	names := make([]string, 0, len(marks))
 	for name := range marks {
