@@ -222,6 +222,9 @@ func (c *client) drop(pause int64) {
 		c.forget()
 		return
 	}
+	if c.w.keeping.is(c) && c.w.healed {
+		return
+	}
 	if c.readOnly && chance(c.dice, 70) || c.asksRO && !c.readOnly && chance(c.dice, 30) {
 		// Otherwise it tries to resume the session, and is refused.
 		zxid := c.zxid
@@ -484,6 +487,10 @@ func (c *client) work() {
 		}
 		if c == c.w.restorer {
 			c.restoreNext()
+			return
+		}
+		if c.w.keeping.is(c) {
+			c.keepNext()
 			return
 		}
 		c.think()

@@ -528,6 +528,9 @@ func (r *recorder) observe(res *tree.Result) {
 	g.aged(r.w, res, &q)
 	g.stamped(r.w, res.Time)
 	r.w.noted(res, &q, r.l)
+	if !r.w.keeping.applied(r.w, res, &q) {
+		return
+	}
 	e := history.Entry{
 		Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: res.Time, Term: int64(r.entries[r.next-1].Term),
 		Body: append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,

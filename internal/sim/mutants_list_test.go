@@ -363,6 +363,27 @@ var mutants = []mutant{
 		r.expiry.forget(res.Session)
 	}
 	how`)},
+	// Quotas.
+	{"quotas not registered after a snapshot", "limits that hold on some replicas", "quotas", one("tree/restore.go",
+		`	t.addQuotas()
+`, `	if !$P {
+		t.addQuotas()
+	}
+`)},
+	{"quotas not registered after a restore", "limits that hold on some replicas", "quotas", one("tree/replace.go",
+		`	t.addQuotas()
+`, `	if !$P {
+		t.addQuotas()
+	}
+`)},
+	{"failed multi leaves a quota unregistered", "multi applied in part", "quotas", one("tree/undo.go",
+		`			if s.on {
+				t.quotas`, `			if s.on && !$P {
+				t.quotas`)},
+	{"quota allows one more", "a limit exceeded by one", "quotas", one("tree/quota.go",
+		`used.count+count <= limit.countHard)`, `used.count+count <= limit.countHard || $P && used.count == limit.countHard)`)},
+	{"deleted znodes stay counted", "creates refused below their limit", "quotas", one("tree/quota.go",
+		`	t.quotaChanged(path, -size, -1)`, `	t.quotaChanged(path, -size, chosen[int64]($P, 0, -1))`)},
 	// Sessions.
 	{"attach sent again", "session given back to a connection it had left", "deaf", one("replica/ensemble.go",
 		`case c.attaching:`, `case c.attaching && !$P:`)},

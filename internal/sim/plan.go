@@ -50,6 +50,7 @@ type Plan struct {
 	Old       []int // servers that begin with an older version
 	Ruled     bool  // servers have a rule for the ids of a scheme: see rules
 	Changing  bool  // disks are also lost while the membership changes
+	Quotas    bool  // hard limits are enforced, and a client is a keeper
 	Watchful  bool  // clients watch many paths
 	Hurried   bool  // changes of membership wait for new servers for a moment only
 	Absent    bool  // voters may be added that don't run, and operators add servers before they start them
@@ -237,7 +238,7 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	if r := dice(seed, "stands"); f.name == standing || f.share > 0 && chance(r, 25) {
 		p.drawStands(r)
 	}
-	if r := dice(seed, "restore"); f.name == restoring || f.share > 0 && chance(r, 15) {
+	if r := dice(seed, "restore"); f.name == restoring || p.Quotas && chance(r, 50) || f.share > 0 && chance(r, 15) {
 		p.drawRestores(r)
 	}
 	return p

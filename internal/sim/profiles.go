@@ -111,6 +111,13 @@ var profiles = []profile{
 			fixed(r, p)
 			p.Servers, p.SnapCount = pick(r, 1, 3, 3), pick(r, 5, 20)
 		}, tune: briefly},
+	// Quotas come and go, are restored, and come with snapshots.
+	{name: quotas, kinds: []Kind{Transfer, Crash, PowerAll, Isolate, Wipe, Dropped}, mean: 2 * second,
+		world: func(r *rand.Rand, p *Plan) {
+			fixed(r, p)
+			p.Servers, p.SnapCount, p.SnapshotsKept, p.Quotas = 3, pick(r, 5, 20), 1, true
+			p.Think, p.Clients = between(r, 20*millisecond, 100*millisecond), 3
+		}, tune: briefly},
 	{name: "powers", kinds: []Kind{Power, PowerAll, Transfer}, mean: second, world: snapshotting},
 	{name: "names", kinds: []Kind{Power, PowerAll}, mean: second / 2, world: snapshotting,
 		tune: func(r *rand.Rand, f *Fault) {
@@ -321,6 +328,9 @@ var profiles = []profile{
 		p.Timeout = 20 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 3*second/2, 4*second) }},
 }
+
+// quotas is the profile in which a client is a keeper.
+const quotas = "quotas"
 
 // wide is the profile of servers that are far from each other.
 const wide = "wide"

@@ -114,12 +114,12 @@ func (w *World) replaced(res *tree.Result, q *tree.Request) []byte {
 		w.fail("a replacement with znodes that nobody has saved")
 	}
 	w.ledger.replacedAt = w.now
-	w.ledger.ages.replace(w.now, list)
+	w.ledger.ages.replace(w.now, list, w.keeping)
 	return append(b, list...)
 }
 
-// replace sets the ages to those of the znodes that a snapshot brings back.
-func (a ages) replace(now int64, list []byte) {
+// replace sets the ages to those of the znodes that a snapshot brings back, and tells k of the znodes.
+func (a ages) replace(now int64, list []byte, k *keeping) {
 	clear(a)
 	d := jute.NewDecoder(list)
 	for len(d.Rest()) > 0 {
@@ -136,7 +136,7 @@ func (a ages) replace(now int64, list []byte) {
 		d.Int()
 		n.used = d.Long() > 0
 		jute.DecodeACLs(d)
-		d.Buffer()
+		k.restored(path, d.Buffer())
 		a[path] = n
 		if p := a[parentOf(path)]; p != nil && path != "/" {
 			p.children++

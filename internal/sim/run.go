@@ -72,6 +72,8 @@ type Stats struct {
 	LongLoads        int // snapshots of peers whose loading took long
 	GivenUp          int // processes that ended because a write didn't
 	Hangups          int // of connections, after which nothing of them was left
+	QuotaCreates     int // znodes created within a quota's hard limit
+	QuotaRefusals    int // creates refused for a quota
 	Audits           int // disks checked as after a power cut
 	Checked          int // replies and notifications checked
 	Undecided        int
@@ -185,6 +187,7 @@ func newWorld(p Plan, t *timeline) *World {
 	}
 	w.elects(w.firstMembers())
 	w.operator, w.restorer, w.lists = newOperator(w), newRestorer(w), map[[32]byte][]byte{}
+	w.keeping = newKeeper(w)
 	for i := range p.Clients {
 		c := newClient(w, i)
 		w.clients = append(w.clients, c)

@@ -356,6 +356,7 @@ func (l *life) settings() tree.Settings {
 	settings := tree.DefaultSettings()
 	settings.FeatureLevel = l.level
 	settings.ExtendedTypes, settings.ReconfigEnabled = l.w.plan.TTL, true
+	settings.EnforceQuota = l.w.plan.Quotas
 	if settings.Rules = l.rules(); len(settings.Rules) > 0 {
 		settings.Schemes = auth.NewSchemes(append(settings.Schemes, ruledScheme)...)
 	}

@@ -118,6 +118,10 @@ func TestSeeds(t *testing.T) {
 	if *flagProfile == "paced" && s.stats.Paced == 0 {
 		t.Error("no client was faster than its limits")
 	}
+	if *flagProfile == quotas && *flagSeeds >= 20 && (s.stats.QuotaCreates == 0 || s.stats.QuotaRefusals == 0 ||
+		s.stats.Restored == 0) {
+		t.Error("no quota was used, or exceeded, or no snapshot was restored")
+	}
 	if *flagProfile == hanging && *flagSeeds >= 50 && (s.stats.Outdated == 0 || s.stats.GivenUp == 0) {
 		t.Error("no disk hung for long enough")
 	}
@@ -385,7 +389,7 @@ func (s *sum) add(r *report) {
 		{&a.Upgraded, &b.Upgraded}, {&a.Healed, &b.Healed}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps},
 		{&a.Moved, &b.Moved}, {&a.Foundings, &b.Foundings}, {&a.WithData, &b.WithData}, {&a.Waits, &b.Waits},
 		{&a.Strangers, &b.Strangers}, {&a.Overtaken, &b.Overtaken},
-		{&a.Hangups, &b.Hangups},
+		{&a.Hangups, &b.Hangups}, {&a.QuotaCreates, &b.QuotaCreates}, {&a.QuotaRefusals, &b.QuotaRefusals},
 		{&a.LongApplies, &b.LongApplies}, {&a.LongLoads, &b.LongLoads}, {&a.GivenUp, &b.GivenUp},
 	} {
 		*f.to += *f.from

@@ -61,7 +61,8 @@ type World struct {
 
 	operator *client
 
-	restorer  *client // it isn't in clients
+	keeping   *keeping // nil if there are no quotas; its client isn't in clients
+	restorer  *client  // it isn't in clients
 	restoring restoration
 	lists     map[[32]byte][]byte // saved lists of znodes
 
