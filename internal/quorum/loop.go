@@ -269,6 +269,7 @@ func (l *Loop) step(e Event) error {
 		l.failover.first(l, m) || m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {
 		return nil
 	}
+	l.formerVoter(m)
 	return l.node.Step(m)
 }
 

@@ -1,0 +1,50 @@
+package quorum
+
+import (
+	"math"
+	"slices"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// unappliedBytesMax bounds what formerVoter reads of the log, in bytes of entries.
+const unappliedBytesMax = 1 << 20
+
+// formerVoter makes m, a request for a vote, one that raft grants although this server's log is longer than the
+// candidate's, if this server's log beyond what is committed binds it to nothing: it has no vote any more.
+//
+// A candidate may need that vote. It told the others that joint consensus is over, and the next entry, and lost its
+// power before it had written either; so it is in joint consensus when it starts again. If it is the only voter that
+// was to stay, nobody else can be elected: the others have no vote and longer logs.
+//
+// Raft compares whole logs because this server's acknowledgment may be one of those that committed an entry. That isn't
+// so for entries after the one that took its vote: only voters of the membership since then commit those. A candidate
+// whose log has that entry has applied the beginning of the change: the leader proposes the end only then, and each
+// server writes the commit index with the entries that it comes with. So the candidate needs a majority of these
+// voters, too, and they compare whole logs. What gives this server a vote again, or took another one, is in its log as
+// a change that it hasn't applied: then its log counts whole.
+func (l *Loop) formerVoter(m *pb.Message) {
+	if m.GetType() != pb.MsgVote && m.GetType() != pb.MsgPreVote || votes(l.conf, l.o.ID) ||
+		l.writes.pending() || l.node.HasReady() {
+		return // or raft has entries that aren't in the log yet
+	}
+	committed := max(l.applied, l.hard.GetCommit())
+	term, err := l.disk.Term(committed)
+	if err != nil || m.GetLogTerm() < term || m.GetLogTerm() == term && m.GetIndex() < committed {
+		return
+	}
+	last, err := l.disk.LastIndex()
+	if err != nil || last <= l.applied {
+		return
+	}
+	unapplied, err := l.disk.Entries(l.applied+1, last+1, unappliedBytesMax)
+	if err != nil || uint64(len(unapplied)) != last-l.applied || slices.ContainsFunc(unapplied, reconfigures) {
+		return
+	}
+	m.LogTerm, m.Index = new(m.GetTerm()), new(uint64(math.MaxInt64))
+}
+
+// votes reports whether a server has a vote in raft's membership, in joint consensus in either part of it.
+func votes(conf *pb.ConfState, id uint64) bool {
+	return slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetVotersOutgoing(), id)
+}
