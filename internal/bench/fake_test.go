@@ -24,6 +24,9 @@ type fakeServer struct {
 	forget func(id int64) bool
 	// cut says to break the connection instead of answering.
 	cut func(op jute.Op, n int) bool
+	// hurried says to close connection n, counted from 1, before it is answered, as servers do whose clients begin
+	// connections too fast.
+	hurried func(n int) bool
 
 	mu       sync.Mutex
 	znodes   map[string][]byte
@@ -31,6 +34,7 @@ type fakeServer struct {
 	watches  map[string]map[*fakeConn]bool
 	sessions int64
 	resumed  int
+	begun    int
 	zxid     int64
 }
 
@@ -116,10 +120,11 @@ func (s *fakeServer) serve(n net.Conn) {
 		}
 	}()
 	f, err := jute.ReadFrame(n, nil, jute.ConnectRequestSizeMax)
-	if err != nil {
-		return
-	}
-	if !c.welcome(f) {
+	s.mu.Lock()
+	s.begun++
+	hurried := s.hurried != nil && s.hurried(s.begun)
+	s.mu.Unlock()
+	if err != nil || hurried || !c.welcome(f) {
 		return
 	}
 	for {

@@ -151,6 +151,16 @@ func TestPreparingRefusesErrors(t *testing.T) {
 	}
 }
 
+// TestTurnedAway: a server that limits how fast connections begin closes some before it has answered. They are opened
+// again.
+func TestTurnedAway(t *testing.T) {
+	s := startFake(t, func(s *fakeServer) { s.hurried = func(n int) bool { return n%3 == 2 } })
+	r, err := runFake(t, s, "sessions", "-keys", "30", "-time", "1ms")
+	if err != nil || r.Ops != 30 {
+		t.Errorf("%d sessions, %v", r.Ops, err)
+	}
+}
+
 func TestLostConnectionEndsTheTrial(t *testing.T) {
 	t.Parallel()
 	s := startFake(t, func(s *fakeServer) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"syscall"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/bench/servers"
@@ -62,9 +64,20 @@ func (t *trial) execute(ctx context.Context, s scenario) (r result, err error) {
 // newSession returns a session that isn't open yet.
 func (t *trial) newSession() wire.Session { return wire.Session{Timeout: t.timeout} }
 
-// dial opens connection number i.
+// dial opens connection number i. A server that closes it before it has answered limits how fast connections begin; it
+// is asked again, as by any client, until wire.HandshakeTimeout is over.
 func (t *trial) dial(ctx context.Context, i, buffer int) (*wire.Conn, error) {
-	return wire.Dial(ctx, t.servers[i%len(t.servers)], t.newSession(), 0, buffer)
+	deadline := time.Now().Add(wire.HandshakeTimeout)
+	for {
+		c, err := wire.Dial(ctx, t.servers[i%len(t.servers)], t.newSession(), 0, buffer)
+		closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+		if !closed || ctx.Err() != nil || time.Now().After(deadline) {
+			return c, err
+		}
+		if err := pause(ctx, comeBackPoll); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // makeBase creates the znode to work below, with an unused name.
