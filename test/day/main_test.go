@@ -1,9 +1,11 @@
 package day
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
@@ -41,9 +43,17 @@ func runInside(m *testing.M) int {
 		fmt.Printf("build zooid: %v\n%s", err, out)
 		return 1
 	}
-	again := append(append(apart, "sh", "-c", `ip link set lo up && exec "$@"`, "sh"), os.Args...)
+	// On a disk of its own, since what the commands say of room is that of the disk, whoever else fills it. Other users'
+	// commands reach it.
+	disk := filepath.Join(dir, "disk")
+	if err := errors.Join(os.Mkdir(disk, 0o755), os.Chmod(dir, 0o711)); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	again := append(append(apart, "sh", "-c",
+		`ip link set lo up && mount -t tmpfs -o size=4g,mode=1777 tmpfs "$TMPDIR" && exec "$@"`, "sh"), os.Args...)
 	cmd := exec.Command("unshare", again...)
-	cmd.Env = append(os.Environ(), inside+"="+dir)
+	cmd.Env = append(os.Environ(), inside+"="+dir, "TMPDIR="+disk)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		if cmd.ProcessState == nil {
