@@ -60,16 +60,16 @@ internal/migrate/compare: zk internal/cli/subtree internal/migrate internal/migr
 internal/migrate/learner: jute internal/migrate/apachefiles
 internal/moving/proof: internal/storage
 internal/migrate/follow: jute internal/auth internal/migrate/apachefiles internal/migrate/learner internal/moving/proof internal/socket internal/watch
-internal/migrate/back: jute internal/config internal/fourletter/ask internal/migrate internal/migrate/apachefiles internal/migrate/learner internal/restore internal/socket internal/storage internal/terminal internal/tree
+internal/migrate/back: jute internal/config internal/wordclient internal/migrate internal/migrate/apachefiles internal/migrate/learner internal/restore internal/socket internal/storage internal/terminal internal/tree
 internal/migrate/switchover: internal/migrate/apachefiles internal/migrate/follow internal/migrate/learner
 internal/migrate/shadow: jute internal/migrate/compare internal/socket internal/terminal
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/recovery internal/restore internal/storage internal/tree internal/txnlog
 internal/moving: internal/auth internal/cli internal/config internal/keystore internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/moving/proof internal/recovery internal/runbook internal/sasl internal/socket internal/storage internal/terminal internal/tree internal/txnlog zk zk/kerberos
 internal/busiest: jute internal/auth
 internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
-internal/fourletter/ask:
+internal/wordclient:
 internal/fourletter: internal/metrics internal/replica internal/watch
-internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/recovery internal/replica internal/restore internal/fourletter internal/fourletter/ask internal/runbook internal/audit internal/limit internal/turns
+internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/recovery internal/replica internal/restore internal/fourletter internal/wordclient internal/runbook internal/audit internal/limit internal/turns
 internal/admin:   jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/history: jute
 internal/traffic: jute internal/history
@@ -84,7 +84,7 @@ internal/bench/keeperbench: jute internal/bench/wire
 internal/bench/servers: jute internal/freeport internal/bench/wire
 internal/bench:   jute internal/terminal internal/bench/chart internal/bench/machine internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
 internal/export:  jute
-internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram zk/kerberos
+internal/access:  zk internal/config internal/keystore internal/sasl internal/wordclient zk/scram zk/kerberos
 internal/cli:     jute zk internal/access internal/auth internal/config internal/limit internal/export internal/policy internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree internal/cli/rights internal/top
 internal/top:     internal/cli/screen internal/cli/subtree internal/terminal
 internal/cli/rights: authprovider zk internal/auth internal/limit internal/policy internal/cli/advice internal/cli/subtree
@@ -93,15 +93,15 @@ internal/cli/screen: zk internal/cli/advice internal/export internal/terminal
 internal/cli/subtree: authprovider zk internal/cli/advice internal/cli/screen
 internal/sim:     jute internal/auth internal/config internal/limit internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
 zk:               jute internal/sasl
-zk/gozk/zk:       zk jute internal/fourletter/ask
+zk/gozk/zk:       zk jute internal/wordclient
 zk/recipe:        zk
 zk/zkotel:        zk
 zk/zkprom:        zk
 zk/scram:         zk
 zk/kerberos:      zk
-zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
-internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving internal/moving/proof internal/pages internal/top internal/cli/screen
+zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/wordclient
+internal/status:  internal/cli internal/config internal/terminal internal/wordclient
+cmd/zooid:        jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving internal/moving/proof internal/pages internal/top internal/cli/screen
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

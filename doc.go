@@ -3,7 +3,7 @@
 // rules (deps_test.go, tidy_test.go).
 //
 //	jute              records, op codes, error codes, framing: both ends of the wire
-//	zk                the Go client; zk/recipe its recipes, zk/zktest servers inside a test
+//	zk                the Go client; zk/recipe its recipes, zktest servers inside a test
 //	internal/auth     who are you, does this ACL admit you
 //	internal/tree     the replicated state: znodes, sessions, quotas; pure
 //	internal/watch    who waits on which path; local to a server; pure

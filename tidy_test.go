@@ -31,8 +31,8 @@ const (
 var largePackages = map[string]int{
 	"internal/check":   5300,
 	"internal/cli":     7300,
-	"internal/quorum":  6200,
-	"internal/replica": 9260,
+	"internal/quorum":  6300,
+	"internal/replica": 9350,
 	"internal/server":  5300,
 	"internal/sim":     9000,
 	"internal/storage": 6550,

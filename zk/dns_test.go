@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // A nameServer answers DNS questions on loopback: for the SRV records of one name, and with 127.0.0.1 for each host.

@@ -122,7 +122,7 @@
 // # Related packages
 //
 // Package [github.com/zooid-project/zooid/zk/recipe] has locks, elections, queues
-// and caches; [github.com/zooid-project/zooid/zk/zktest] runs real servers inside a
+// and caches; [github.com/zooid-project/zooid/zktest] runs real servers inside a
 // test and makes them fail; [github.com/zooid-project/zooid/zk/gozk/zk] has the interface
 // of go-zookeeper/zk, for programs that use that.
 //

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // seen keeps what hooks are told.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // testLogin is what DIGEST-MD5 must do at any server with these users.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // TestSecretsArePrintedNowhere prints what carries a secret in every usual way.

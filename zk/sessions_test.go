@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // Work goes on with the next session when one has expired, and ends with its own

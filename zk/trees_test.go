@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // opened returns a client of e that ends with the test, and a context for its calls.

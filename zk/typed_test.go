@@ -10,7 +10,7 @@ import (
 
 	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/recipe"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // settings are the values of the tests.

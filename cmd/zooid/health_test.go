@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/wordclient"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -125,7 +125,7 @@ func TestReload(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		text, err := ask.Word(ctx, nil, "127.0.0.1:"+clients, name, 1<<16)
+		text, err := wordclient.Word(ctx, nil, "127.0.0.1:"+clients, name, 1<<16)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -298,7 +298,7 @@ func TestReloadLimits(t *testing.T) {
 	answers := func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		text, err := ask.Word(ctx, nil, "127.0.0.1:"+clients, "isro", 1<<16)
+		text, err := wordclient.Word(ctx, nil, "127.0.0.1:"+clients, "isro", 1<<16)
 		return err == nil && strings.HasPrefix(text, "rw")
 	}
 	for way, reload := range reloads {

@@ -16,9 +16,9 @@ import (
 
 	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
 // answerBytesMax bounds the answers that these commands read.
@@ -94,7 +94,7 @@ func (s *localServer) word(ctx context.Context, word string) (string, error) {
 		return wordOf(ctx, nil, at, word, err)
 	}
 	by := s.dialler(&s.cfg.TLS)
-	text, err := ask.Word(ctx, by.Reach().Dial, at, word, answerBytesMax)
+	text, err := wordclient.Word(ctx, by.Reach().Dial, at, word, answerBytesMax)
 	if err != nil {
 		err = fmt.Errorf("%w; -tls-ca, -tls-cert and -profile name the certificates to show, if it is not to be the server's own; or set admin.enableServer=true",
 			err)
@@ -102,11 +102,11 @@ func (s *localServer) word(ctx context.Context, word string) (string, error) {
 	return text, err
 }
 
-func wordOf(ctx context.Context, dial ask.Dial, at, word string, err error) (string, error) {
+func wordOf(ctx context.Context, dial wordclient.Dial, at, word string, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return ask.Word(ctx, dial, at, word, answerBytesMax)
+	return wordclient.Word(ctx, dial, at, word, answerBytesMax)
 }
 
 // dialler returns reach, completed by the server's own stores.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
 // TestInitRunsAnywhere: what zooid init writes is found beside zoo.cfg, wherever the server is started.
@@ -230,7 +230,7 @@ func (d *day) restore(port int) {
 		d.t.Fatalf("restore: %s", answer.Status)
 	}
 	d.expect("cli TLS ls /", "[app, zookeeper]")
-	// The certificate alone is no proof that its bearer has asked, if a page of another site makes its browser ask.
+	// The certificate alone is no proof that its bearer has asked, if a page of another site makes its browser wordclient.
 	forged, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, base+"snapshot", nil)
 	if err != nil {
 		d.t.Fatal(err)
@@ -273,7 +273,7 @@ func TestStatusOfApachesLines(t *testing.T) {
 			stale := []byte("zk_zooid_clients\t2=127.0.0.1:1") // of an earlier process
 			if err := errors.Join(os.MkdirAll(data, 0o700),
 				os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600),
-				os.WriteFile(filepath.Join(data, ask.ClientsFile), stale, 0o600),
+				os.WriteFile(filepath.Join(data, wordclient.ClientsFile), stale, 0o600),
 				os.WriteFile(d.path(fmt.Sprintf("%d/zoo.cfg", i+1)), []byte(text), 0o600)); err != nil {
 				t.Fatal(err)
 			}
@@ -286,7 +286,7 @@ func TestStatusOfApachesLines(t *testing.T) {
 		if permitted != "" {
 			continue
 		}
-		kept := d.path("1/data/" + ask.ClientsFile)
+		kept := d.path("1/data/" + wordclient.ClientsFile)
 		if err := os.Remove(kept); err != nil {
 			t.Error(err)
 		}

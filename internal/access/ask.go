@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
 const (
@@ -21,8 +21,8 @@ const (
 func (a *Access) Ask(ctx context.Context, server, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wordPatience)
 	defer cancel()
-	reply, err := ask.Word(ctx, a.Dial, server, word, wordReplyMax)
-	if errors.Is(err, ask.ErrNoAnswer) && (word == "wchc" || word == "wchp") {
+	reply, err := wordclient.Word(ctx, a.Dial, server, word, wordReplyMax)
+	if errors.Is(err, wordclient.ErrNoAnswer) && (word == "wchc" || word == "wchp") {
 		err = nil
 	}
 	return reply, err

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // plant creates znodes, "path" or "path=data"; a path that ends in ! is ephemeral.

@@ -5,17 +5,17 @@ import (
 	"path/filepath"
 
 	"github.com/zooid-project/zooid/internal/fourletter"
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
-// keepClients writes ask.ClientsFile if what it says has changed. A server that can't write it goes on without.
+// keepClients writes wordclient.ClientsFile if what it says has changed. A server that can't write it goes on without.
 func (s *Server) keepClients(before string) string {
 	plain, secure := s.allClientAddresses()
 	now := fourletter.ClientLines(plain, secure)
 	if now == before || len(s.opt.Members) < 2 {
 		return before
 	}
-	path := filepath.Join(s.opt.DataDir, ask.ClientsFile)
+	path := filepath.Join(s.opt.DataDir, wordclient.ClientsFile)
 	err := os.WriteFile(path+".new", []byte(now), 0o644) // read by tools of other users, if the directory lets them
 	if err == nil {
 		err = os.Rename(path+".new", path)
@@ -28,4 +28,4 @@ func (s *Server) keepClients(before string) string {
 }
 
 // dropClients removes the file.
-func (s *Server) dropClients() { _ = os.Remove(filepath.Join(s.opt.DataDir, ask.ClientsFile)) }
+func (s *Server) dropClients() { _ = os.Remove(filepath.Join(s.opt.DataDir, wordclient.ClientsFile)) }

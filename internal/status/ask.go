@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/cli"
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
 const (
@@ -439,7 +439,7 @@ func (row *serverRow) word(word string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	text, err := ask.Word(ctx, access.Dial, row.Address, word, askBytesMax)
+	text, err := wordclient.Word(ctx, access.Dial, row.Address, word, askBytesMax)
 	if text == "" {
 		return "", withoutAddress(err)
 	}

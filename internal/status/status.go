@@ -2,7 +2,7 @@
 // up the state of the ensemble in a line.
 //
 //	status.go  which servers are asked, and the verdict
-//	ask.go     what one server says
+//	wordclient.go     what one server says
 //	print.go   the table, or JSON
 package status
 
@@ -25,8 +25,8 @@ import (
 
 	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
 const help = `usage: zooid status [-json] [-watch] [TLS flags] [zoo.cfg] [-D name=value]…
@@ -362,7 +362,7 @@ func readClients(rows []*serverRow, cfg *config.Config) (note string) {
 	if i < 0 || rows[i].Role == "" || rows[i].clients != nil || rows[i].secureClients != nil {
 		return ""
 	}
-	file := filepath.Join(cfg.Storage.DataDir, ask.ClientsFile)
+	file := filepath.Join(cfg.Storage.DataDir, wordclient.ClientsFile)
 	f, err := os.Open(file)
 	if err == nil {
 		defer f.Close()

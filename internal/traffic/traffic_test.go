@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/traffic"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // TestTrafficIsRecordedWhole: what the load and the recipes do on a server, with connections that are dropped, gives a

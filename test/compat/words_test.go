@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/wordclient"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -103,8 +103,8 @@ func askWord(t *testing.T, addr, word string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	text, err := ask.Word(ctx, nil, addr, word, 1<<20)
-	if err != nil && !errors.Is(err, ask.ErrNoAnswer) { // a list may be empty
+	text, err := wordclient.Word(ctx, nil, addr, word, 1<<20)
+	if err != nil && !errors.Is(err, wordclient.ErrNoAnswer) { // a list may be empty
 		t.Fatalf("%s: %v", word, err)
 	}
 	return text

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
 const (
@@ -183,7 +183,7 @@ func (s *Server) Mode() (string, error) {
 func (s *Server) Ask(word string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
-	return ask.Word(ctx, nil, s.Addr, word, askBytesMax)
+	return wordclient.Word(ctx, nil, s.Addr, word, askBytesMax)
 }
 
 // Running reports whether the process is running.

@@ -18,7 +18,7 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 var (

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/wordclient"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -33,7 +33,7 @@ const (
 func answerTo(addr, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	return ask.Word(ctx, nil, addr, word, askBytesMax)
+	return wordclient.Word(ctx, nil, addr, word, askBytesMax)
 }
 
 // await polls until the answer to a word has a match, and returns its first group.

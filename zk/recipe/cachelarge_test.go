@@ -13,7 +13,7 @@ import (
 
 	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/recipe"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // A cache of a million znodes takes a minute or two to test, most of it to make

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk/recipe"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // restart stops server i, if there is one, for a moment.

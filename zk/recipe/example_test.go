@@ -9,7 +9,7 @@ import (
 
 	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/recipe"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // withServer runs an example with the sessions of a server of its own, and the

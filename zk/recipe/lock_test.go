@@ -11,7 +11,7 @@ import (
 
 	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/recipe"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // While connections are cut, but sessions last, no two hold the lock at a time,

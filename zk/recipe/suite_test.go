@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // stormFor is how long the tests under faults go on. A long run needs a long

@@ -13,7 +13,7 @@ import (
 
 	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/zkotel"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // The spans of a program's work, of which each request is a part. A program has an exporter of its own in place of the

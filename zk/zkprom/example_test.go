@@ -12,7 +12,7 @@ import (
 
 	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/zkprom"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // The metrics of a client that makes two requests, as promhttp.HandlerFor(registry, …) serves them.

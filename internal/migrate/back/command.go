@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
 const help = `usage: zooid migrate back -quorum ADDRESS -election ADDRESS -from IP[,IP...] [-id N] ZOOCFG
@@ -178,7 +178,7 @@ func Asker(address string) func(context.Context) (Answer, error) {
 	return func(ctx context.Context) (Answer, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
-		text, err := ask.Word(ctx, nil, address, "srvr", answerMax)
+		text, err := wordclient.Word(ctx, nil, address, "srvr", answerMax)
 		if err != nil {
 			return Answer{}, err
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // must fails the test if a call of the primary's client has failed.

@@ -16,7 +16,7 @@ import (
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // hanging returns the address of a server that accepts connections and never answers.

@@ -15,7 +15,7 @@ import (
 	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // A running is a proxy of a test.

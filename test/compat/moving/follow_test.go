@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
+	"github.com/zooid-project/zooid/internal/wordclient"
 	"github.com/zooid-project/zooid/test/compat/kdc"
 	"github.com/zooid-project/zooid/test/verdict"
 	"github.com/zooid-project/zooid/zk"
@@ -436,6 +436,6 @@ func word(addr, what string) string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	reply, _ := ask.Word(ctx, dial, addr, what, 1<<20)
+	reply, _ := wordclient.Word(ctx, dial, addr, what, 1<<20)
 	return reply
 }

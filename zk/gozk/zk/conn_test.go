@@ -12,7 +12,7 @@ import (
 	"github.com/zooid-project/zooid/internal/freeport"
 	zooid "github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/gozk/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 type silent struct{}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk/gozk/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // A program for go-zookeeper/zk, with the import path changed and nothing else.

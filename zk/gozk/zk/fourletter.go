@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
 // A Mode is the part a server plays.
@@ -89,8 +89,8 @@ const wordBytesMax = 256 << 20
 func word(server, name string, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	answer, err := ask.Word(ctx, nil, server, name, wordBytesMax)
-	if errors.Is(err, ask.ErrNoAnswer) {
+	answer, err := wordclient.Word(ctx, nil, server, name, wordBytesMax)
+	if errors.Is(err, wordclient.ErrNoAnswer) {
 		err = nil
 	}
 	return answer, err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/zk/gozk/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // A lock whose znode somebody deleted can be used again.

@@ -19,7 +19,7 @@ import (
 	_ "github.com/go-zookeeper/zk" // so that it is in go.mod
 
 	zooid "github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 const (

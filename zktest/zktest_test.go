@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/zktest"
+	"github.com/zooid-project/zooid/zktest"
 )
 
 // patience bounds a test that would wait for ever. Nothing is judged by it.

@@ -1,5 +1,5 @@
-// Package ask is the client of the four-letter words.
-package ask
+// Package wordclient is the client of the four-letter words.
+package wordclient
 
 import (
 	"context"

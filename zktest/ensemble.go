@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
-	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/wordclient"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -162,7 +162,7 @@ func (e *Ensemble) Leader() int {
 func modeOf(address string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), modeWait)
 	defer cancel()
-	answer, err := ask.Word(ctx, nil, address, "srvr", srvrMax)
+	answer, err := wordclient.Word(ctx, nil, address, "srvr", srvrMax)
 	if err != nil {
 		return ""
 	}
