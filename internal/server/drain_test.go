@@ -60,6 +60,8 @@ func TestDrainTimeout(t *testing.T) {
 	c := connect(t, opts[lead].Listen[0], 0, nil)
 	servers[(lead+1)%3].Close()
 	servers[(lead+2)%3].Close()
+	eventually(t, "the leader knows that the others are gone", // before that it may grant itself the drain
+		func() bool { return servers[lead].peer.Status().Leader == 0 })
 	stays := func() {
 		t.Helper()
 		c.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
