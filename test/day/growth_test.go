@@ -23,7 +23,7 @@ func TestGrowth(t *testing.T) {
 		step{do: "4& zooid server 4/zoo.cfg"}, step{do: "5& zooid server 5/zoo.cfg"},
 		step{do: "zooid status 4/zoo.cfg", code: 2, until: true, says: waits},
 		step{do: "zooid doctor -no-disk 4/zoo.cfg", code: 1, until: true, says: append([]string{"1 fault"}, waits[1:]...)},
-		step{do: "grep -c 'zooid allow-join 4 zoo.cfg ADDRESS' 4.log >/dev/null", until: true},
+		step{do: "grep -c 'zooid allow-join 4 zoo.cfg 127.0.0.1:2884' 4.log >/dev/null", until: true},
 	)
 	for _, n := range []string{"1", "2", "3"} {
 		p.types(step{do: "kill " + n, most: 20}, step{do: write + "write " + n + " 5"},

@@ -363,10 +363,8 @@ func TestCopyElsewhere(t *testing.T) {
 	// the first is.
 	second.setMembers(s.members)
 	found := make(chan error, 1)
-	second.wg.Go(func() {
-		second.watchDuplicateID([]quorum.Member{{ID: 2, Addrs: []string{l.Addr().String()}}},
-			func(err error) { found <- err })
-	})
+	second.configured = []quorum.Member{{ID: 2, Addrs: []string{l.Addr().String()}}}
+	second.wg.Go(func() { second.watchDuplicateID(func(err error) { found <- err }) })
 	select {
 	case <-found:
 	case <-time.After(patience):

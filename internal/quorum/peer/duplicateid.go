@@ -40,9 +40,9 @@ func (t *transport) isSelf(h hello) bool {
 // watchDuplicateID checks the addresses that the configuration gives this server, and those
 // in the ensemble's membership, until the transport is closed or found was called. The two
 // differ if the data directory is a copy for which another address is configured.
-func (t *transport) watchDuplicateID(configured []quorum.Member, found func(error)) {
+func (t *transport) watchDuplicateID(found func(error)) {
 	for t.ctx.Err() == nil {
-		for _, addr := range t.ownAddrs(configured) {
+		for _, addr := range t.ownAddrs() {
 			c, err := t.greet(t.ctx, addr, hello{connPing, t.nonce, t.id, t.id}, false)
 			if err == nil {
 				c.Close()
@@ -63,10 +63,10 @@ func (t *transport) watchDuplicateID(configured []quorum.Member, found func(erro
 }
 
 // ownAddrs returns the addresses at which this server should answer.
-func (t *transport) ownAddrs(configured []quorum.Member) (addrs []string) {
+func (t *transport) ownAddrs() (addrs []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, m := range slices.Concat(configured, t.members) {
+	for _, m := range slices.Concat(t.configured, t.members) {
 		for _, addr := range m.Addrs {
 			if m.ID == t.id && !slices.Contains(addrs, addr) {
 				addrs = append(addrs, addr)

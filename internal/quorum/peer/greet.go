@@ -46,8 +46,14 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 				return g, nil
 			}
 		}
-		return g, fmt.Errorf("%w: if this goes on, it knows the ensemble's secret and this server doesn't: set quorum.secretFile here, or let this server in by 'zooid allow-join %d zoo.cfg ADDRESS' on that one, with its zoo.cfg and the address of this server's peer port (zooid status tells it here)",
-			err, t.id)
+		own := t.reachedAt()
+		if own == "" {
+			own = "ADDRESS', ADDRESS being that of this server's peer port (zooid status tells it here),"
+		} else {
+			own += "'"
+		}
+		return g, fmt.Errorf("%w: if this goes on, it knows the ensemble's secret and this server doesn't: set quorum.secretFile here, or let this server in by 'zooid allow-join %d zoo.cfg %s on that one, with its zoo.cfg",
+			err, t.id, own)
 	}
 	if !errors.Is(err, errOlder) || h.kind == connMeet || h.kind == connGuest || !t.mayBeBare(t.secure.Client != nil) {
 		return g, err
@@ -64,6 +70,18 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 		return g, explained(bareErr)
 	}
 	return greeted{Conn: c, legacy: true}, nil
+}
+
+// reachedAt returns an address at which others reach this server's peer port, by the server lines or the membership; ""
+// if these have none but for listening.
+func (t *transport) reachedAt() string {
+	for _, addr := range t.ownAddrs() {
+		host, _, err := net.SplitHostPort(addr)
+		if ip := net.ParseIP(host); err == nil && host != "" && (ip == nil || !ip.IsUnspecified()) {
+			return addr
+		}
+	}
+	return ""
 }
 
 // mayBeBare reports whether a peer may be of an older version whose connections begin with a hello, without a proof.

@@ -69,7 +69,7 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 	defer wg.Wait()
 	defer cancel()
 	t := newTransport(d.Self, 0, d.Secure, d.Log)
-	t.level = d.Level
+	t.level, t.configured = d.Level, d.Members
 	q := &quorum.Inquiry{
 		Self: d.Self, Life: t.nonce, Members: d.Members, Holds: d.Holds, JoinsOnly: d.JoinsOnly, Lineage: max(newNonce(), 1),
 		Level: d.Level, Patience: d.Patience,

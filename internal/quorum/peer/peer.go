@@ -120,10 +120,11 @@ func newIncarnation() uint64 {
 // Start connects to the peers and starts the loop, which calls State from then on.
 // It must be called once, before Close.
 func (p *Peer) Start() {
+	p.transport.configured = p.o.Members
 	p.transport.setMembers(p.loop.Peers())
 	if p.o.Listener != nil {
 		p.transport.listen(p.o.Listener)
-		p.transport.wg.Go(func() { p.transport.watchDuplicateID(p.o.Members, func(err error) { go p.o.Fatal(err) }) })
+		p.transport.wg.Go(func() { p.transport.watchDuplicateID(func(err error) { go p.o.Fatal(err) }) })
 		p.transport.wg.Go(p.transport.agree)
 		p.transport.wg.Go(func() { p.transport.watchOvertaken(p.o.Members, func(err error) { go p.o.Fatal(err) }) })
 	}

@@ -46,14 +46,15 @@ type transport struct {
 	secure      Secure
 	keys        *Keyring
 	logRate     logRate
-	nonce       uint64        // see duplicateid.go
-	accepted    atomic.Uint64 // number of accepted connections for messages
-	level       uint32        // highest feature level that this server knows
-	rules       []byte        // that this server announces
-	inForce     atomic.Uint32 // feature level; 0 while this server finds out how to begin
-	allProve    bool          // no peer can be of a version that proves nothing over TLS; set before listen
-	noneIsFirst bool          // no peer can be of the first version, which proves nothing; set before listen
-	lineage     atomic.Uint64 // see lineage.go
+	nonce       uint64          // see duplicateid.go
+	accepted    atomic.Uint64   // number of accepted connections for messages
+	level       uint32          // highest feature level that this server knows
+	rules       []byte          // that this server announces
+	inForce     atomic.Uint32   // feature level; 0 while this server finds out how to begin
+	allProve    bool            // no peer can be of a version that proves nothing over TLS; set before listen
+	noneIsFirst bool            // no peer can be of the first version, which proves nothing; set before listen
+	configured  []quorum.Member // of the server's configuration; set before listen
+	lineage     atomic.Uint64   // see lineage.go
 
 	// While this server finds out how to begin: whether it is empty, and what it says of itself.
 	empty bool
