@@ -1,6 +1,8 @@
 package zooid
 
 import (
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,6 +71,30 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCommentsNameFilesThatAreThere: each Go file that a comment names is in the same folder, or named by its path from
+// there, from the root or from internal.
+func TestCommentsNameFilesThatAreThere(t *testing.T) {
+	named := regexp.MustCompile(`[\w/-]*\w\.go\b`)
+	goFiles(t, func(file, pkg string) {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, group := range f.Comments {
+			for _, name := range named.FindAllString(group.Text(), -1) {
+				there := func(from string) bool {
+					_, err := os.Stat(filepath.Join(from, name))
+					return err == nil
+				}
+				if name != "_test.go" && !there(pkg) && !there(".") && !there("internal") {
+					t.Errorf("%s names the file %s, which isn't there", fset.Position(group.Pos()), name)
+				}
+			}
+		}
+	})
 }
 
 // TestProtocolPage: each row of docs/protocol.md has its five cells, and the last one names a test or the package whose

@@ -4,7 +4,7 @@
 //
 // A request passes these checks in order, and each may answer it:
 //
-//  1. the limits of the listener: connections, TLS, size and time of the header (listen.go)
+//  1. the limits of the listener: connections, TLS, size and time of the header (internal/socket/port.go)
 //  2. the method: TRACE is refused, the others go by path (http.go)
 //  3. the command: does it exist, and is the server up (command.go)
 //  4. who asks, for the commands that show or change everything (access.go)

@@ -10,7 +10,7 @@ import (
 
 // This file decides how a server begins that belongs to no ensemble yet: its data directory is
 // empty, or holds a standalone server's data, and its server lines name other servers
-// (docs/decisions/085-founding.md). Package peer's join.go asks these servers, and says how.
+// (docs/decisions/085-founding.md). peer/join.go asks these servers, and says how.
 //
 // A server knows only what another one has told it:
 //

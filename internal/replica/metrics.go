@@ -13,7 +13,7 @@ import (
 )
 
 // Meters are the metrics that are counted where things happen. The registry holds them under
-// Apache's names, together with the gauges (gauges.go), which are read on request, and the names
+// Apache's names, together with the gauges (internal/server/gauges.go), which are read on request, and the names
 // that stay at zero (internal/metrics/zero.go). Times are in ms, sizes in bytes.
 type Meters struct {
 	Registry *metrics.Registry

@@ -11,7 +11,7 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A standalone server's data that becomes that of an ensemble, as founding.go of package server does it.
+// A standalone server's data that becomes that of an ensemble, as internal/server/founding.go does it.
 
 // standaloneID is the id that a server without server lines has in its log.
 const standaloneID = 1

@@ -2,7 +2,7 @@
 // up the state of the ensemble in a line.
 //
 //	status.go  which servers are asked, and the verdict
-//	wordclient.go     what one server says
+//	ask.go     what one server says
 //	print.go   the table, or JSON
 package status
 

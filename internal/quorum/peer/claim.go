@@ -14,7 +14,7 @@ import (
 )
 
 // A server that finds out how to begin asks its peers what they are, on a connection of kind connClaim. The hello's
-// cluster is 0. The peer answers with one message (quorum/claim.go):
+// cluster is 0. The peer answers with one message (internal/quorum/claim.go):
 //
 //	length(4) answer
 

@@ -15,10 +15,11 @@ import (
 // ignored, so later versions may add some.
 const (
 	noteLevel quorum.FrameKind = 1 // the sender's feature level, 4 bytes, and the highest kind of frame it knows, 1 byte
-	noteSkips quorum.FrameKind = 2 // the sender's decisions to skip entries (skips.go)
+	noteSkips quorum.FrameKind = 2 // the sender's decisions to skip entries (internal/quorum/skips.go)
 	// noteLineage is the sender's lineage (lineage.go), 8 bytes.
 	noteLineage quorum.FrameKind = 3
-	// noteDeparted is the entry that took a life of the receiver out of the membership (formerlife.go), 16 bytes.
+	// noteDeparted is the entry that took a life of the receiver out of the membership
+	// (internal/quorum/formerlife.go), 16 bytes.
 	noteDeparted quorum.FrameKind = 4
 	// noteClients are the sender's client addresses (clients.go).
 	noteClients quorum.FrameKind = 5

@@ -13,7 +13,7 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// A server that isn't a member announces itself to the servers it knows (guests.go), on a
+// A server that isn't a member announces itself to the servers it knows (internal/quorum/guests.go), on a
 // separate connection of kind connGuest to each. The connection is authenticated like any
 // other: a server that can't prove that it knows the ensemble's secret is refused. It gets the
 // secret by its configuration or by 'zooid allow-join', whatever certificate it has.
