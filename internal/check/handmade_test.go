@@ -118,6 +118,32 @@ func TestHandMadeHistories(t *testing.T) {
 			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("x", fresh))
 		}, []Rule{X1}, Options{}, 0},
+		{"an event that an unanswered setACL kept from its watcher, without zxids", func(s *historyBuilder) {
+			s.session(0, 1).session(1, 5).session(2, 6).create(0, 2, "/a", "x", 0).create(0, 3, "/b", "x", 0)
+			b := jute.Stat{Czxid: 3, Mzxid: 3, Pzxid: 3}
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", true)), 3, jute.OK, dataReply("x", fresh))
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/b", true)), 3, jute.OK, dataReply("x", b))
+			s.create(2, 4, "/c", "x", 0)
+			hide := jute.SetACLRequest{Path: "/a", ACL: jute.WorldACL(jute.PermAll &^ jute.PermRead), Version: -1}
+			s.ask(2, jute.OpSetACL, hide.Append(nil)) // at zxid 5
+			s.add(history.Event{Kind: history.KindDisconnect, Conn: 2})
+			gone := jute.PathVersionRequest{Path: "/a", Version: -1}
+			s.answer(0, s.ask(0, jute.OpDelete, gone.Append(nil)), 6, jute.OK, nil)
+			b.Mzxid, b.Version, b.DataLength = 7, 1, 1
+			s.answer(0, s.ask(0, jute.OpSetData, setData("/b", "y")), 7, jute.OK, b.Append(nil))
+			s.tell(1, -1, jute.EventNodeDataChanged, "/b")
+		}, nil, Options{NotificationsUnnumbered: true}, 0},
+		{"two events in the wrong order, without zxids", func(s *historyBuilder) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0).create(0, 3, "/b", "x", 0)
+			b := jute.Stat{Czxid: 3, Mzxid: 3, Pzxid: 3}
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", true)), 3, jute.OK, dataReply("x", fresh))
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/b", true)), 3, jute.OK, dataReply("x", b))
+			gone := jute.PathVersionRequest{Path: "/a", Version: -1}
+			s.answer(0, s.ask(0, jute.OpDelete, gone.Append(nil)), 6, jute.OK, nil)
+			b.Mzxid, b.Version, b.DataLength = 7, 1, 1
+			s.answer(0, s.ask(0, jute.OpSetData, setData("/b", "y")), 7, jute.OK, b.Append(nil))
+			s.tell(1, -1, jute.EventNodeDataChanged, "/b").tell(1, -1, jute.EventNodeDeleted, "/a")
+		}, []Rule{W2}, Options{NotificationsUnnumbered: true}, 0},
 		{"an unanswered write happened", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.ask(0, jute.OpSetData, setData("/a", "y"))

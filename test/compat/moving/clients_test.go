@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -138,6 +139,19 @@ func final(t *testing.T, said string) {
 	}
 }
 
+// keep writes a history to a file that stays, for zooid check, and says where.
+func keep(events []byte) string {
+	file, err := os.CreateTemp("", "zooid-history-*")
+	if err == nil {
+		_, err = file.Write(events)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return fmt.Sprintf("its history isn't kept: %v", err)
+	}
+	return "its history is kept in " + file.Name()
+}
+
 // judge ends the clients, and asks each, and the checker, what they have seen.
 func (c *clients) judge(version string) {
 	t := c.t
@@ -167,6 +181,7 @@ func (c *clients) judge(version string) {
 	if err := c.journal.Flush(); err != nil {
 		t.Fatal(err)
 	}
+	events := slices.Clone(c.file.Bytes())
 	h, err := history.Read(&c.file)
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +194,7 @@ func (c *clients) judge(version string) {
 	t.Log(b.String())
 	if !r.OK() {
 		verdict.Final(t, verdict.Checker)
-		t.Errorf("%d violations", len(r.Violations)+r.Dropped)
+		t.Errorf("%d violations; %s", len(r.Violations)+r.Dropped, keep(events))
 	}
 	for _, e := range h.Events {
 		if e.Kind == history.KindConnected && e.Session == 0 {
