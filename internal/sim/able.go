@@ -47,10 +47,12 @@ func (w *World) able(s *host) bool {
 	return w.now > w.excusedTo() && s.works() && s.life.rep != nil && !w.cut(0, s.index) && reached > len(w.voters)/2
 }
 
-// endedEarly checks A1 for a client that has been answered, when its session is ended.
+// endedEarly checks A1 for a client that has been answered, when its session is ended. Of a server that has stood since
+// then the leader can't have heard it.
 func (g *ledger) endedEarly(c *client, timeout int64) {
 	w := c.w
-	if silent := w.now - c.alive; silent < timeout && c.greeted && c.alive > w.excusedTo() {
+	if silent := w.now - c.alive; silent < timeout && c.greeted && c.alive > w.excusedTo() &&
+		!c.aliveOn.keepsToItself(c.alive) {
 		w.fail("A1: session %#x with a timeout of %d ms was ended %d ms after its client was answered, with nothing in the way",
 			c.session, c.timeout/millisecond, silent/millisecond)
 	}
@@ -66,6 +68,18 @@ func (g *ledger) endedUnlistened(c *client, leader *host, timeout int64) {
 		w.fail("A1: session %#x with a timeout of %d ms was ended by a leader that had listened for %d ms since its client was answered",
 			c.session, c.timeout/millisecond, listened/millisecond)
 	}
+}
+
+// keepsToItself reports whether the server's loop has stood since the time at, without time for a report in between:
+// what it heard then is not known elsewhere.
+func (s *host) keepsToItself(at int64) bool {
+	reported := at + reportTime
+	for _, p := range s.pauses {
+		if p.from < reported {
+			reported = max(reported, p.to+reportTime)
+		}
+	}
+	return s.w.now < reported
 }
 
 // A packet is the last one of a session that reached a server.

@@ -68,6 +68,7 @@ type client struct {
 	sent      int64 // when it last sent a packet
 	heard     int64
 	alive     int64 // when it sent the last packet that was answered
+	aliveOn   *host // the server that answered it
 	thinking  bool
 	left      int // requests it has yet to send
 	paths     []string
@@ -415,7 +416,9 @@ func (c *client) frame(k *conn, frame []byte) {
 	for i := range c.pending {
 		if c.pending[i].xid == h.Xid {
 			q := c.pending[i]
-			c.alive = max(c.alive, q.at)
+			if q.at > c.alive {
+				c.alive, c.aliveOn = q.at, k.l.s
+			}
 			c.pending = append(c.pending[:i:i], c.pending[i+1:]...)
 			c.reply(k, q, h.Err, body)
 			return

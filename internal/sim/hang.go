@@ -23,7 +23,7 @@ const (
 type hung struct {
 	log      int      // faults that let no write of the log be finished
 	relents  bool     // one is finished all the same
-	relented int64    // when that last happened
+	relented int64    // when that last happened, or the hang was over
 	logTo    int64    // when the log's syncs are finished again
 	files    int      // faults that let no sync of another file be finished
 	filesTo  int64    // when they are finished again
@@ -37,7 +37,12 @@ func (s *host) hang(mode, d int64) {
 		h.log++
 		h.logTo = max(h.logTo, w.now+d)
 		w.held(s, h.logTo)
-		w.unless(d, func() { h.log = max(h.log-1, 0); s.goesOn() }) // it may have been replaced meanwhile
+		w.unless(d, func() {
+			if h.log = max(h.log-1, 0); h.log == 0 { // it may have been replaced meanwhile
+				h.relented = w.now
+			}
+			s.goesOn()
+		})
 	}
 	if mode == hangsSyncs || mode == hangsSnapshots {
 		h.files++

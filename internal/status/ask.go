@@ -60,6 +60,7 @@ type serverRow struct {
 	// Vote says why a server that is to vote has no vote, and what gives it one.
 	Vote string `json:"vote,omitempty"`
 
+	idle     bool        // it says that it doesn't serve
 	drained  bool        // it takes no new clients, because it was asked to let others take over
 	secure   string      // address of the port for TLS
 	access   *cli.Access // how servers are reached; nil means without TLS
@@ -102,7 +103,11 @@ func (row *serverRow) ask() {
 		return
 	}
 	if row.State = row.server(text); row.State != stateOK {
-		row.unasked = row.State != stateIdle
+		row.idle = row.State == stateIdle
+		row.unasked = !row.idle
+		if row.idle {
+			row.State = cmp.Or(row.stalled(), row.State)
+		}
 		return
 	}
 	if row.member {
@@ -206,6 +211,28 @@ func (row *serverRow) server(text string) string {
 	}
 	row.Zxid, row.zxid, row.Epoch = zxid, int64(n), int64(n>>32)
 	return stateOK
+}
+
+// stalled asks a server that doesn't serve whether it can't do its work, and returns its state, "" if it doesn't tell:
+// Apache's answers mntr only while it serves.
+func (row *serverRow) stalled() string {
+	text, err := row.word("mntr")
+	if err != nil {
+		return ""
+	}
+	var r resources
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		r.note(key, number(value))
+	}
+	why := r.stalled()
+	if why == "" && r.logWaits == 1 {
+		why = logWaits
+	}
+	if why == "" {
+		return ""
+	}
+	return "not serving: " + why
 }
 
 // monitor adds what mntr reports.
@@ -326,18 +353,29 @@ const diskRefuse = 1 << 30
 // stalledMs is for how long a server's write may be under way, or its loop stand.
 const stalledMs = 3000
 
+// logWaits is what is said of a server whose log has no room.
+const logWaits = "its log has no room at all: nothing enters it until there is some on its disk, or more of a quota"
+
+// stalled returns why the server can't do its work, "" if it can.
+func (r *resources) stalled() string {
+	switch {
+	case r.writing > stalledMs:
+		return fmt.Sprintf("its log's disk hangs: a write has been under way for %d s", r.writing/1000)
+	case r.turned > stalledMs:
+		return fmt.Sprintf("it does nothing: its loop has not turned for %d s", r.turned/1000)
+	}
+	return ""
+}
+
 // trouble returns what the server refuses, and what it will refuse soon; "" means nothing.
 func (r *resources) trouble() (now, soon string) {
 	var all []string
-	switch {
-	case r.writing > stalledMs:
-		all = append(all, fmt.Sprintf("its log's disk hangs: a write has been under way for %d s", r.writing/1000))
-	case r.turned > stalledMs:
-		all = append(all, fmt.Sprintf("it does nothing: its loop has not turned for %d s", r.turned/1000))
+	if why := r.stalled(); why != "" {
+		all = append(all, why)
 	}
 	switch {
 	case r.logWaits == 1:
-		all = append(all, "its log has no room at all: nothing enters it until there is some on its disk, or more of a quota")
+		all = append(all, logWaits)
 	case r.diskLevel == 1:
 		soon = fmt.Sprintf("its disk fills up, %s are free: make room before it refuses writes", bytesText(r.diskFree))
 	case r.diskLevel == 2 && r.diskFree > diskRefuse:

@@ -382,7 +382,7 @@ func joinsNone(rows []*serverRow, cfg *config.Config) string {
 	if cfg == nil || !cfg.Quorum.Distributed {
 		return ""
 	}
-	i := slices.IndexFunc(rows, func(r *serverRow) bool { return r.ID == cfg.Quorum.MyID && r.State == stateIdle })
+	i := slices.IndexFunc(rows, func(r *serverRow) bool { return r.ID == cfg.Quorum.MyID && r.idle })
 	if i < 0 {
 		return ""
 	}
@@ -633,7 +633,7 @@ func (o *overview) membership(lead *serverRow) {
 			// judge says it
 		case slices.Contains(teller.named, row.ID) && answers:
 			row.Vote = "it has no vote yet: it gets one once it has caught up"
-		case slices.Contains(teller.named, row.ID) && row.State == stateIdle:
+		case slices.Contains(teller.named, row.ID) && row.idle:
 			row.Vote = "it has no vote: it waits to join, and its log says for whom"
 		case slices.Contains(teller.named, row.ID):
 			row.Vote = "it has no vote: the others go on without it. If its data is lost, or of a former ensemble, start it with an empty data directory, and it joins; or remove it (reconfig -remove)"

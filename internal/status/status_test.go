@@ -395,6 +395,45 @@ func TestStatusOfServer(t *testing.T) {
 	}
 }
 
+// TestStatusTellsWhyItIsIdle: of a server that doesn't serve because it can't do its work, the table says why, and not
+// that it has no quorum.
+func TestStatusTellsWhyItIsIdle(t *testing.T) {
+	t.Parallel()
+	const idle = "This ZooKeeper instance is not currently serving requests\n"
+	const noQuorum = "not serving: it has no quorum"
+	for name, c := range map[string]struct{ mntr, want string }{
+		"hangs": {
+			"zk_fsync_in_flight_ms\t15300\nzk_last_turn_ms\t20\n",
+			"not serving: its log's disk hangs: a write has been under way for 15 s",
+		},
+		"stands": {
+			"zk_fsync_in_flight_ms\t0\nzk_last_turn_ms\t4100\n",
+			"not serving: it does nothing: its loop has not turned for 4 s",
+		},
+		"full":      {"zk_disk_level\t2\nzk_log_awaits_room\t1\n", "not serving: its log has no room at all"},
+		"no quorum": {"zk_fsync_in_flight_ms\t0\nzk_last_turn_ms\t20\n", noQuorum},
+		"Apache's":  {idle, noQuorum},
+		"refused":   {"mntr is not executed because it is not in the whitelist.\n", noQuorum},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rows := []*serverRow{
+				{ID: 1, Voter: true, Address: answering(t, map[string]string{"srvr": srvr("leader", 7<<32|20)})},
+				{ID: 2, Voter: true, Address: answering(t, map[string]string{"srvr": idle, "mntr": c.mntr})},
+				{ID: 3, Voter: true, Address: answering(t, map[string]string{"srvr": srvr("follower", 7<<32|20)})},
+			}
+			o, code := look(rows, nil, time.Millisecond)
+			var b strings.Builder
+			err := o.printTable(&b, false)
+			said := b.String()
+			told := strings.Contains(said, c.want) && strings.Contains(said, "quorum") == (c.want == noQuorum)
+			if err != nil || code != exitDegraded || !told {
+				t.Errorf("code %d, %v; want %d and %q in\n%s", code, err, exitDegraded, c.want, said)
+			}
+		})
+	}
+}
+
 // TestStatusNamesShortResources: a server without room serves, and the table says what it refuses; one whose disk fills
 // up is well, and a hint tells.
 func TestStatusNamesShortResources(t *testing.T) {

@@ -26,11 +26,19 @@ type diskFault struct {
 // said is what the server's log must hold of each error.
 var said = map[string]string{
 	"EIO": "input/output error", "ENOSPC": "no space left on device", "EROFS": "read-only file system",
+	"EDQUOT": "disk quota exceeded",
 }
+
+// noRoom reports whether an error says that there is no room. A quota is used up as a disk is full.
+func noRoom(errno string) bool { return errno == "ENOSPC" || errno == "EDQUOT" }
+
+// outlived are the calls after which, without room, a server goes on: they have done nothing, or can be repeated.
+var outlived = []string{"pwrite64", "openat", "renameat", "fallocate"}
 
 var diskFaults = []diskFault{
 	{"write", "pwrite64", "EIO"},
 	{"write", "pwrite64", "ENOSPC"},
+	{"write", "pwrite64", "EDQUOT"},
 	{"write", "pwrite64", "EROFS"},
 	{"sync of a file", "fdatasync", "EIO"},
 	{"sync of a file", "fdatasync", "ENOSPC"},
@@ -38,10 +46,13 @@ var diskFaults = []diskFault{
 	{"sync of a directory", "fsync", "ENOSPC"},
 	{"open and create", "openat", "EIO"},
 	{"open and create", "openat", "ENOSPC"},
+	{"open and create", "openat", "EDQUOT"},
 	{"rename", "renameat", "EIO"},
 	{"rename", "renameat", "ENOSPC"},
+	{"rename", "renameat", "EDQUOT"},
 	{"allocate", "fallocate", "EIO"},
 	{"allocate", "fallocate", "ENOSPC"},
+	{"allocate", "fallocate", "EDQUOT"},
 	{"remove", "unlinkat", "EIO"},
 	{"remove", "unlinkat", "EROFS"},
 	{"everything", "fdatasync,pwrite64,fsync,renameat,openat,unlinkat,fallocate", "EIO"},
@@ -118,7 +129,7 @@ func (x *injection) kill() {
 // follower. A server whose log is struck must end and say why. One that can go on,
 // as without a snapshot, says so and goes on. Nothing acknowledged is lost either
 // way, and the others don't stop. Without -long EIO strikes the leader of three and the
-// other errors a follower.
+// other errors a follower, but for EDQUOT.
 func TestDiskErrors(t *testing.T) {
 	seed, _ := hurtful(t)
 	straced(t)
@@ -127,12 +138,15 @@ func TestDiskErrors(t *testing.T) {
 		for _, rows := range diskRuns() {
 			growing := rows[0].calls == "fallocate"
 			t.Run(fmt.Sprintf("servers=%d,growing=%v,%s", servers, growing, rows[0].errno), func(t *testing.T) {
+				if servers > 1 && growing && rows[0].errno == "EDQUOT" && !*long {
+					t.Skip("runs with -long")
+				}
 				o := trio(seed, 200)
 				o.Servers, o.Config, o.Allowed = servers, busyDisk, []jute.Code{jute.ErrThrottledOp}
 				if growing {
 					o.Config = nil
 				}
-				o.DiskFills = servers == 1 && slices.ContainsFunc(rows, func(f diskFault) bool { return f.errno == "ENOSPC" })
+				o.DiskFills = servers == 1 && slices.ContainsFunc(rows, func(f diskFault) bool { return noRoom(f.errno) })
 				r := Begin(t, o)
 				for range times(0, 1, 3) {
 					table = append(table, r.strikeAll(t, rows)...)
@@ -170,7 +184,7 @@ func (r *Run) strikeAll(t *testing.T, rows []diskFault) (table []string) {
 	}
 	for _, f := range rows {
 		for _, who := range whom {
-			if !*long && who != "alone" && (who == "leader") != (f.errno == "EIO") {
+			if !*long && who != "alone" && ((who == "leader") != (f.errno == "EIO") || f.errno == "EDQUOT") {
 				continue
 			}
 			victim := r.leader()
@@ -207,7 +221,7 @@ func (r *Run) strike(t *testing.T, victim int, f diskFault) string {
 	visible := func() bool {
 		text := s.Log()[logged:]
 		return strings.Contains(text, said[f.errno]) ||
-			f.errno == "ENOSPC" && (strings.Contains(text, full) || strings.Contains(text, none))
+			noRoom(f.errno) && (strings.Contains(text, full) || strings.Contains(text, none))
 	}
 	for deadline := time.Now().Add(callPatience); s.Running() && !visible() && time.Now().Before(deadline); {
 		time.Sleep(readyPause)
@@ -228,6 +242,9 @@ func (r *Run) strike(t *testing.T, victim int, f diskFault) string {
 	}
 	if ended && code != 1 {
 		t.Errorf("%s %s: the server ended with code %d, want 1:\n%s", f.what, f.errno, code, text)
+	}
+	if ended && noRoom(f.errno) && slices.Contains(outlived, f.calls) {
+		t.Errorf("%s %s: the server ended for lack of room:\n%s", f.what, f.errno, text)
 	}
 	gap := time.Duration(0)
 	if len(r.Servers) > 1 {

@@ -32,25 +32,31 @@ func (r *Run) enableAdmin(t *testing.T) {
 	for i, s := range r.Servers {
 		r.Down(i)
 		s.Stop()
-		s.change(t, map[string]string{
-			"admin.enableServer": "true", "admin.serverAddress": "127.0.0.1", "admin.serverPort": fmt.Sprint(ports[i]),
-		})
+		s.enableAdmin(t, ports[i])
 		r.Restart(i)
 		r.Up(i)
 	}
 }
 
+// enableAdmin gives a server an admin server, from its next start on.
+func (s *Server) enableAdmin(t *testing.T, port int) {
+	t.Helper()
+	s.change(t, map[string]string{
+		"admin.enableServer": "true", "admin.serverAddress": "127.0.0.1", "admin.serverPort": fmt.Sprint(port),
+	})
+}
+
 // status runs zooid status, and returns its exit code and what it says.
-func (r *Run) status() (code int, says string) {
-	r.t.Helper()
+func (e *Ensemble) status(t testing.TB) (code int, says string) {
+	t.Helper()
 	var all []string
-	for _, s := range r.Servers {
+	for _, s := range e.Servers {
 		all = append(all, s.Addr)
 	}
-	cmd := exec.Command(r.Servers[0].program, "status", strings.Join(all, ","))
+	cmd := exec.Command(e.Servers[0].program, "status", strings.Join(all, ","))
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), string(out)
 }
@@ -151,14 +157,14 @@ func TestDrainEveryServer(t *testing.T) {
 				}
 			}
 			r.WaitAnswered(100)
-			if code, says := r.status(); code != 1 || !strings.Contains(says, "it is drained") {
+			if code, says := r.status(t); code != 1 || !strings.Contains(says, "it is drained") {
 				t.Errorf("zooid status with a drained server ends with code %d: %s", code, says)
 			}
 			if code, says := r.Servers[drained].command(t, "drain", "-undo"); code != 0 {
 				t.Fatalf("zooid drain -undo ends with code %d: %s", code, says)
 			}
 			r.Up(drained)
-			if code, says := r.status(); code != 0 {
+			if code, says := r.status(t); code != 0 {
 				t.Errorf("zooid status after the drain was undone ends with code %d: %s", code, says)
 			}
 		}
@@ -169,7 +175,7 @@ func TestDrainEveryServer(t *testing.T) {
 			t.Fatalf("zooid drain -force of server %d ends with code %d: %s", s.ID, code, says)
 		}
 	}
-	if code, says := r.status(); code != 2 || !strings.Contains(says, "no server takes clients") {
+	if code, says := r.status(t); code != 2 || !strings.Contains(says, "no server takes clients") {
 		t.Errorf("zooid status with all servers drained ends with code %d: %s", code, says)
 	}
 	for i, s := range r.Servers {

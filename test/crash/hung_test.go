@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
@@ -105,6 +106,43 @@ func (r *Run) hang(t *testing.T, who string, hang time.Duration) *hungResult {
 		r.Servers[down].Kill()
 		r.collect(down)
 	}
+	r.amongLocks(t, res, victim, others, func() (healed time.Time) {
+		x := inject(t, r.Servers[victim], "fdatasync,fsync", fmt.Sprintf("delay_enter=%d", hang.Microseconds()))
+		time.Sleep(hang)
+		ends := hang > stallAfter && !*hungApache
+		if ends {
+			x.kill()
+		} else {
+			x.end()
+			if !x.began() {
+				t.Errorf("%s, %v: no sync hung, so nothing was shown", who, hang)
+			}
+		}
+		healed = time.Now()
+		if ends {
+			code, err := r.Servers[victim].Exit(endPatience)
+			if res.ended = code; err != nil || code != stallCode {
+				t.Errorf("%s, %v: the server ended with code %d (%v), want %d", who, hang, code, err, stallCode)
+			}
+			r.collect(victim)
+			r.Restart(victim)
+		}
+		if down >= 0 {
+			r.Restart(down)
+			r.Up(down)
+		}
+		return healed
+	})
+	if who != "leader and one down" && res.stopped > hungStopMax && !*hungApache {
+		t.Errorf("%s, %v: writes of the other servers' clients stopped for %v", who, hang, res.stopped.Round(time.Millisecond))
+	}
+	return res
+}
+
+// amongLocks has clients of a server and of others hold locks while a fault of that server comes and goes, and notes
+// what became of the locks, and for how long the writes of the others' clients stopped.
+func (r *Run) amongLocks(t *testing.T, res *hungResult, victim int, others []int, fault func() (healed time.Time)) {
+	t.Helper()
 	began := time.Now()
 	for _, i := range append([]int{victim}, others...) {
 		if _, err := r.Pulses[i].FirstBeat(began, healPatience); err != nil {
@@ -117,31 +155,8 @@ func (r *Run) hang(t *testing.T, who string, hang time.Duration) *hungResult {
 			res.locks = append(res.locks, r.takeLock(t, home, others[0], timeout))
 		}
 	}
-	fault := time.Now()
-	x := inject(t, r.Servers[victim], "fdatasync,fsync", fmt.Sprintf("delay_enter=%d", hang.Microseconds()))
-	time.Sleep(hang)
-	ends := hang > stallAfter && !*hungApache
-	if ends {
-		x.kill()
-	} else {
-		x.end()
-		if !x.began() {
-			t.Errorf("%s, %v: no sync hung, so nothing was shown", who, hang)
-		}
-	}
-	healed := time.Now()
-	if ends {
-		code, err := r.Servers[victim].Exit(endPatience)
-		if res.ended = code; err != nil || code != stallCode {
-			t.Errorf("%s, %v: the server ended with code %d (%v), want %d", who, hang, code, err, stallCode)
-		}
-		r.collect(victim)
-		r.Restart(victim)
-	}
-	if down >= 0 {
-		r.Restart(down)
-		r.Up(down)
-	}
+	from := time.Now()
+	healed := fault()
 	for _, p := range r.Pulses {
 		if _, err := p.FirstBeat(healed, healPatience); err != nil {
 			t.Fatal(err)
@@ -160,12 +175,8 @@ func (r *Run) hang(t *testing.T, who string, hang time.Duration) *hungResult {
 		r.Up(i)
 	}
 	for _, i := range others {
-		res.stopped = max(res.stopped, r.Pulses[i].Silent(fault, healed))
+		res.stopped = max(res.stopped, r.Pulses[i].Silent(from, healed))
 	}
-	if who != "leader and one down" && res.stopped > hungStopMax && !*hungApache {
-		t.Errorf("%s, %v: writes of the other servers' clients stopped for %v", who, hang, res.stopped.Round(time.Millisecond))
-	}
-	return res
 }
 
 // collect reads the log of a server that has ended, if it is one of Zooid's.
@@ -207,8 +218,8 @@ func (r *Run) judgeLocks(t *testing.T, all []*hungResult, judged bool) {
 }
 
 // TestHungDiskEndsServer holds the syncs of a standalone server and of a follower for longer than fsync.stallSeconds.
-// Meanwhile the server says that it isn't serving and what it waits for. Then it ends with an exit code of its own,
-// and its clients go on at another server with their sessions.
+// Meanwhile the server says that it isn't serving and what it waits for, as zooid health and zooid status do. Then it
+// ends with an exit code of its own, and its clients go on at another server with their sessions.
 func TestHungDiskEndsServer(t *testing.T) {
 	hurtful(t)
 	straced(t)
@@ -225,6 +236,19 @@ func TestHungDiskEndsServer(t *testing.T) {
 				victim = (leader + 1) % servers
 			}
 			s, j := e.Servers[victim], history.NewJournal(discard{})
+			if servers > 1 { // zooid health asks the admin server for /readyz; without one, the client port for srvr
+				s.Stop()
+				s.enableAdmin(t, freeport.Take(t, 1)[0])
+				if err := s.Start(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Ready(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if code, says := s.command(t, "health"); code != 0 {
+				t.Errorf("zooid health before the hang ends with code %d: %s", code, says)
+			}
 			addrs := e.Addrs()
 			h := hold(t, j, "/hold", sessionTimeout, append(addrs[victim:], addrs[:victim]...)...)
 			writes := traffic.NewClient(j, traffic.ClientOptions{Timeout: sessionTimeout}, addrs[(victim+1)%servers])
@@ -232,7 +256,7 @@ func TestHungDiskEndsServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := inject(t, s, "fdatasync", "delay_enter=20000000")
-			said, hung := false, false
+			said, hung, unready, degraded := false, false, "", ""
 			for began := time.Now(); !strings.Contains(s.Log(), "the server ended with an error"); {
 				if time.Since(began) > startPatience {
 					t.Fatalf("the server goes on; its log ends:\n%s", s.LogEnd())
@@ -242,8 +266,14 @@ func TestHungDiskEndsServer(t *testing.T) {
 				srvr, _ := s.Ask("srvr")
 				mntr, _ := s.Ask("mntr")
 				said = said || strings.Contains(srvr, "not currently serving")
-				hung = hung || strings.Contains(mntr, "zk_fsync_in_flight_ms\t4") ||
-					strings.Contains(mntr, "zk_fsync_in_flight_ms\t5")
+				ms, told := figure(mntr, "fsync_in_flight_ms")
+				hung = hung || told && ms >= 4000
+				if code, says := s.command(t, "health"); code == 1 && (servers == 1 || strings.Contains(says, "the disk hangs")) {
+					unready = says
+				}
+				if code, says := e.status(t); code != 0 && strings.Contains(says, "its log's disk hangs") {
+					degraded = says
+				}
 				time.Sleep(100 * time.Millisecond)
 			}
 			x.kill()
@@ -252,6 +282,10 @@ func TestHungDiskEndsServer(t *testing.T) {
 			}
 			if !said || !hung || !strings.Contains(s.Log(), "ZD-2005") {
 				t.Errorf("srvr said that it doesn't serve: %t; mntr told of the write: %t; the log ends:\n%s", said, hung, s.LogEnd())
+			}
+			if unready == "" || degraded == "" {
+				t.Errorf("zooid health said that the server is not ready: %q; and zooid status that the disk hangs: %q",
+					unready, degraded)
 			}
 			if servers == 1 {
 				close(h.stop)

@@ -27,10 +27,10 @@ import (
 // plantedPath is that of the znode whose set panics.
 const plantedPath = "/planted"
 
-// buildPlanted compiles cmd/zooid with a bug: applying a set of plantedPath panics when the
+// buildPlanted compiles cmd/zooid with a bug: applying a set of plantedPath does what bug says when the
 // znode has been changed and nothing else has. The compiler takes a changed copy of one
 // source file for it, so nothing of the bug is in the program that people get.
-func buildPlanted(t testing.TB) string {
+func buildPlanted(t testing.TB, bug string, imports ...string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -45,11 +45,15 @@ func buildPlanted(t testing.TB) string {
 	if n := strings.Count(string(text), line); n != 1 {
 		t.Fatalf("%s has %d lines %q; the bug belongs behind one", file, n, line)
 	}
-	bug := fmt.Sprintf("if path == %q {\n\tpanic(\"planted\")\n}\n", plantedPath)
+	bug = fmt.Sprintf("if path == %q {\n\t%s\n}\n", plantedPath, bug)
+	planted := strings.Replace(string(text), line, line+bug, 1)
+	for _, name := range imports {
+		planted = strings.Replace(planted, "import (\n", fmt.Sprintf("import (\n\t%q\n", name), 1)
+	}
 	dir := t.TempDir()
 	changed, overlay, program := filepath.Join(dir, "apply.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir,
 		"zooid")
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), line, line+bug, 1)), 0o600); err != nil {
+	if err := os.WriteFile(changed, []byte(planted), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})
@@ -75,8 +79,8 @@ func buildPlanted(t testing.TB) string {
 func TestEntryThatPanics(t *testing.T) {
 	seed, rng := hurtful(t)
 	o := RunOptions{
-		Options: Options{Servers: 3, Program: buildPlanted(t)}, Seed: seed, Pinned: 2, Roaming: 4, Outstanding: 8,
-		AnsweredMin: 500, Strangers: true, Expiring: true,
+		Options: Options{Servers: 3, Program: buildPlanted(t, `panic("planted")`)}, Seed: seed,
+		Pinned: 2, Roaming: 4, Outstanding: 8, AnsweredMin: 500, Strangers: true, Expiring: true,
 	}
 	// A server that is left alone is to turn its clients away soon, which then ask the others.
 	o.Config = map[string]string{"syncLimit": "10"}
