@@ -63,7 +63,7 @@ var clients = []Entry{
 		"A caller with all permissions on / sent a snapshot. Everything that was written since it was taken is gone, and all sessions have ended.",
 		"If nobody meant to, look for who called (the line names the address), and restrict the ACL of /."},
 	{"ZD-4021", "A client exceeds a limit",
-		"The line names the client, its identity, the scope (connection, address, identity, path) and the limit. A connection that is too fast is read more slowly; what exceeds a limit of a path gets ThrottledOp or QuotaExceeded, and is not done. The line comes once in ten seconds for a connection; zooid_limits_exceeded_total counts.",
+		"The line names the client, its identity, the scope (connection, address, identity, path) and the limit. A connection that is too fast is read more slowly; what exceeds a limit of a path gets ThrottledOp or QuotaExceeded, and is not done; a session too many is refused, and its client asks again, or another server. The line comes once in ten seconds for a connection; zooid_limits_exceeded_total counts.",
 		"See if the client does what it should. 'zooid limits list' shows the limits; raise one by 'zooid limits set', or by limits.connection, limits.address, limits.identity or limits.path in zoo.cfg and 'zooid reload'."},
 	{"ZD-4022", "A limit can't be read",
 		"A znode below /zookeeper/limits has a name or a text that is no limit. The server goes on with what its configuration says.",
