@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/config"
@@ -52,11 +53,15 @@ func logLevel(name string) slog.Level {
 type observers struct {
 	metrics   endpoint
 	listeners []net.Listener // of the endpoint
+	hosts     []string       // names by which Prometheus may ask without TLS, besides those of every host
 }
 
 // observe opens the ports that the configuration asks for. It adds the stores of a TLS endpoint to the server's.
 func observe(cfg *config.Config, of *server.Options, log *slog.Logger) (*observers, error) {
-	w := &observers{metrics: endpoint{options: exposeOptions(&cfg.Metrics)}}
+	w := &observers{
+		metrics: endpoint{options: exposeOptions(&cfg.Metrics)},
+		hosts:   append(ownHosts(cfg), strings.ToLower(cfg.Metrics.Host)),
+	}
 	if cfg.Metrics.Provider != config.PrometheusProvider {
 		return w, nil
 	}
@@ -93,7 +98,7 @@ func (w *observers) open(bind *socket.Binder, host string, port int, t *socket.T
 	}
 	w.listeners = append(w.listeners, l)
 	log.Info("Prometheus can read the metrics", "address", l.Addr().String(), "path", metricsPath, "tls", t.Text())
-	go expose.Serve(l, &w.metrics, log)
+	go expose.Serve(l, &w.metrics, w.hosts, log)
 	return nil
 }
 

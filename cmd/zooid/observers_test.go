@@ -84,6 +84,34 @@ func get(t *testing.T, seen *observers, path string, header http.Header) (code i
 	return answer.StatusCode, string(text)
 }
 
+// TestMetricsHostNames: the metrics are read by the names of the server lines and of admin.hostNames, and not by those
+// that a stranger may have, whose page a browser would let read them.
+func TestMetricsHostNames(t *testing.T) {
+	t.Parallel()
+	seen := observed(t, prometheusLine, "metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpPort=0",
+		"admin.hostNames=Zk1.example.com")
+	for host, want := range map[string]int{
+		"127.0.0.1:7000": http.StatusOK, "zk1.example.com:7000": http.StatusOK, "localhost": http.StatusOK,
+		"zk1": http.StatusOK, "evil.example.com": http.StatusMisdirectedRequest,
+		"zk1.example.com.evil.org:7000": http.StatusMisdirectedRequest,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+seen.listeners[0].Addr().String()+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("as %s: status %d, want %d", host, answer.StatusCode, want)
+		}
+	}
+}
+
 const prometheusLine = "metricsProvider.className=" + config.PrometheusProvider
 
 // TestEndpointKeys: Apache's class opens the endpoint on the address and port given; the others say what it shows.

@@ -1,12 +1,11 @@
 package admin
 
 import (
-	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"slices"
 	"strings"
+
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 // A browser on this host, or in this network, reaches the admin server for any page that it shows. What a page may do
@@ -17,31 +16,10 @@ import (
 //   - A page of another site may still send requests, without seeing the answers. Browsers say of these where they come
 //     from, and commands that change something refuse them.
 
-// ownDomains are top-level domains in which nobody can register a name: those that are reserved for local use, and
-// those that many use so and that ICANN gives to nobody.
-var ownDomains = []string{
-	"arpa", "corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "mail", "private", "svc",
-	"test",
-}
-
 // foreign reports whether a request without TLS was sent to a name that may be a stranger's. Over TLS the certificate
 // says whom the name belongs to.
 func (a *Admin) foreign(r *http.Request) bool {
-	if r.TLS != nil || r.Host == "" {
-		return false
-	}
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	if address, _, _ := strings.Cut(host, "%"); net.ParseIP(address) != nil {
-		return false
-	}
-	dot := strings.LastIndexByte(host, '.')
-	own, err := os.Hostname()
-	return dot >= 0 && !slices.Contains(ownDomains, host[dot+1:]) && !slices.Contains(a.opt.Hosts, host) &&
-		(err != nil || host != strings.ToLower(own))
+	return r.TLS == nil && socket.ForeignHost(r.Host, a.opt.Hosts)
 }
 
 // fromElsewhere reports whether a browser says that a page of another site sent a request.

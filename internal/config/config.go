@@ -262,7 +262,7 @@ type Admin struct {
 	Enabled         bool          // it runs
 	Host            string        // where it listens; beyond this host only with TLS or admin.plainRemote
 	Port            int           // 0 lets the system choose
-	HostNames       []string      // further names by which callers reach it over plain HTTP
+	HostNames       []string      // further names by which callers, and Prometheus, reach this host over plain HTTP
 	CommandURL      string        // the path before the commands
 	IdleTimeout     time.Duration // a connection without a request is closed after this
 	PortUnification bool          // TLS and plain on its port, with the ssl.quorum stores

@@ -38,6 +38,7 @@ const (
 	Bytes                   // of requests, per second
 	Watches
 	Ephemerals
+	Sessions // that have begun and aren't over, connected or not
 	Value    // bytes of a znode's data
 	Children // of a znode
 	Depth    // parts of a path
@@ -45,7 +46,7 @@ const (
 )
 
 var kindNames = [...]string{
-	"connections", "connects", "requests", "bytes", "watches", "ephemerals", "value", "children", "depth",
+	"connections", "connects", "requests", "bytes", "watches", "ephemerals", "sessions", "value", "children", "depth",
 }
 
 // String returns the kind's name.
@@ -54,8 +55,8 @@ func (k Kind) String() string { return kindNames[k] }
 // kindsOf lists the kinds of limit that each scope has.
 var kindsOf = [Scopes][]Kind{
 	Connection: {Requests, Bytes, Watches, Ephemerals},
-	Address:    {Connects, Requests, Bytes, Watches, Ephemerals},
-	Identity:   {Connections, Requests, Bytes, Watches, Ephemerals},
+	Address:    {Connects, Requests, Bytes, Watches, Ephemerals, Sessions},
+	Identity:   {Connections, Requests, Bytes, Watches, Ephemerals, Sessions},
 	Path:       {Requests, Bytes, Value, Children, Depth},
 }
 
@@ -63,12 +64,20 @@ var kindsOf = [Scopes][]Kind{
 // harm a server or make znodes that no client can list.
 var defaults = [Scopes]Set{
 	Connection: {Requests: 1_000_000, Bytes: 1 << 30, Watches: 1_000_000, Ephemerals: 100_000},
-	Address:    {Connects: 10_000, Requests: 2_000_000, Bytes: 2 << 30, Watches: 10_000_000, Ephemerals: 1_000_000},
+	Address: {
+		Connects: 10_000, Requests: 2_000_000, Bytes: 2 << 30, Watches: 10_000_000, Ephemerals: 1_000_000,
+		Sessions: sessionsDefault,
+	},
 	Identity: {
 		Connections: 10_000, Requests: 2_000_000, Bytes: 2 << 30, Watches: 10_000_000, Ephemerals: 1_000_000,
+		Sessions: sessionsDefault,
 	},
 	Path: {Children: 5_000_000, Depth: 1_000},
 }
+
+// sessionsDefault is more than an address can have connected: it has some 28,000 ports of its own toward each server,
+// and ensembles have seven servers at most. The sessions take some 100 MB.
+const sessionsDefault = 200_000
 
 // Default returns the limits of a scope for which none have been set.
 func Default(s Scope) Set { return defaults[s] }

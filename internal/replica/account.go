@@ -143,7 +143,7 @@ func (r *Replica) memoryUse() memory.Use {
 }
 
 // sessionMemory returns the memory that sessions use outside the tree: for the connection each is
-// attached to, its expiry, and the local sessions that have not entered. mu is held at least
+// attached to, whom it counts for, its expiry, and the local sessions that have not entered. mu is held at least
 // for reading.
 func (r *Replica) sessionMemory() int64 {
 	const (
@@ -151,8 +151,9 @@ func (r *Replica) sessionMemory() int64 {
 		localBytes    = int64(unsafe.Sizeof(localSession{})) + indexEntryBytes + jute.PasswdSize
 	)
 	own := &r.locals
-	return int64(len(r.hearing.attached))*indexEntryBytes + int64(len(own.sessions))*localBytes +
-		int64(r.expiry.tracked()+own.expiry.tracked())*lifetimeBytes
+	return r.addresses.memory() + r.identified.memory() +
+		int64(len(r.hearing.attached))*indexEntryBytes + int64(len(r.sessionOwners))*sessionOwnersBytes +
+		int64(len(own.sessions))*localBytes + int64(r.expiry.tracked()+own.expiry.tracked())*lifetimeBytes
 }
 
 const (

@@ -126,8 +126,9 @@ type Client struct {
 	loginSince        int64        // now (ns) since when a login waits to be judged, 0 for none; owned by the reader
 	toldLimit         atomic.Int64 // now (ns) when a log line about limits was last written
 
-	heldSince int64    // now (ns) since when a write of this client has been held back; owned by the reader
-	newcomer  newcomer // guarded by Replica.mu
+	reserved  sessionOwners // count the session it has asked for; guarded by Replica.mu
+	heldSince int64         // now (ns) since when a write of this client has been held back; owned by the reader
+	newcomer  newcomer      // guarded by Replica.mu
 
 	refused bool // a write was refused, and the client may not know it yet; owned by the reader
 	leaves  bool // it has asked to close its session; owned by the reader

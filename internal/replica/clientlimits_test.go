@@ -317,7 +317,7 @@ func TestOwnersAreBounded(t *testing.T) {
 		t.Error("nobody shares what there is no room for")
 	}
 	now += 60e9
-	if w.of("another", now, new(Client)); len(w.byName) > 1 {
+	if w.join("another", now, new(Client)); len(w.byName) > 1 {
 		t.Errorf("%d addresses at rest are remembered", len(w.byName))
 	}
 }

@@ -76,6 +76,10 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	if !r.belongs(c) {
 		return refusal(tooManyOfIdentity)
 	}
+	if req.SessionID == 0 && !r.mayBegin(c) {
+		r.meters.ends[sessionRefused].Inc()
+		return refusal(tooManySessions)
+	}
 	scope := r.sessionScope(req.SessionID)
 	r.register(c, req)
 	if req.SessionID != 0 {
@@ -87,6 +91,7 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	if req.SessionID == 0 {
 		c.hello.SessionID = newID()
 		r.newcomers.add(c)
+		r.reserveSession(c)
 		if r.beginSessions(); c.newcomer == waitsToBegin {
 			r.meters.overload[sessionsHeld].Inc()
 		}
@@ -136,6 +141,7 @@ func (r *Replica) settled(c *Client) {
 	if c.connecting {
 		c.connecting = false
 		r.connecting--
+		r.releaseSession(c)
 		if r.newcomers.remove(c) {
 			r.meters.overload[sessionsDropped].Inc()
 		}
@@ -248,6 +254,7 @@ func (r *Replica) attached(res *tree.Result) {
 	}
 	if res.Err == jute.OK {
 		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
+		r.countAttached(res)
 		if old := r.hearing.attached[res.Session]; old != nil && old.id != res.Cnx {
 			r.movedFrom(old, "its session moved to another connection")
 			r.hearing.detach(res.Session)
@@ -307,6 +314,7 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 		return
 	}
 	r.expiry.forget(res.Session)
+	r.uncountSession(res.Session)
 	how := sessionClosed
 	if res.Op == tree.OpExpire {
 		r.meters.sessionsExpired.Inc()

@@ -169,6 +169,7 @@ func (r *Replica) become(t *tree.Tree) {
 		return true
 	})
 	r.settleEntering()
+	r.uncountGone()
 }
 
 // digests remembers this server's digest after each of the last entries, to compare with the

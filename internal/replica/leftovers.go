@@ -83,6 +83,25 @@ func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string)
 		known += truth(r.expiry.tracks(s.ID))
 		return true
 	})
+	counts := map[*owner]int64{}
+	count := func(by sessionOwners) {
+		for _, o := range [...]*owner{by.address, by.identity} {
+			if o != nil {
+				counts[o]++
+			}
+		}
+	}
+	for id, by := range r.sessionOwners { // any order: each by itself
+		count(by)
+		if _, is := r.tree.Session(id); !is && own.sessions[id] == nil {
+			list = append(list, fmt.Sprintf("session %s is over and counts", SessionText(id)))
+		}
+	}
+	for _, c := range r.clients { // any order: sums
+		count(c.reserved)
+	}
+	list = append(list, r.addresses.leftoverSessions(counts)...)
+	list = append(list, r.identified.leftoverSessions(counts)...)
 	if tracked := int64(r.expiry.tracked()); tracked > known || r.leader.IsLeader && known < sessions {
 		list = append(list, fmt.Sprintf("of %d sessions %d expire, with %d others", sessions, known, tracked-known))
 	}
@@ -105,6 +124,18 @@ func (w *owners) leftovers(connected func(*Client) bool) (list []string) {
 			if !connected(c) {
 				list = append(list, fmt.Sprintf("%s has a connection that has ended", name))
 			}
+		}
+	}
+	return list
+}
+
+// leftoverSessions is the part of Leftovers about how many sessions count for each owner.
+func (w *owners) leftoverSessions(counts map[*owner]int64) (list []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, o := range w.byName { // any order: each by itself
+		if n := o.sessions.Load(); n != counts[o] {
+			list = append(list, fmt.Sprintf("%s has %d sessions, of which %d are", name, n, counts[o]))
 		}
 	}
 	return list

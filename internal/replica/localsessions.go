@@ -89,6 +89,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.S
 		l = &localSession{passwd: r.passwd(id), scope: scope}
 		r.locals.sessions[id] = l
 		r.hearing.isLocal(id, true)
+		r.countSession(id, c)
 		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, r.tree.LastZxid(), r.now())
 		r.meters.did(jute.OpCreateSession, 1)
 	case !r.locals.here(id):
@@ -180,12 +181,18 @@ func (r *Replica) forgetLocal(id int64) {
 	r.locals.expiry.forget(id)
 }
 
+// endLocal notes that a session is over that has not entered; mu is held for writing.
+func (r *Replica) endLocal(id int64) {
+	r.forgetLocal(id)
+	r.uncountSession(id)
+}
+
 // leftLocal updates c's session, which has not entered, after c has disconnected; mu is held for writing.
 func (r *Replica) leftLocal(c *Client) {
 	r.locals.expiry.touch(c.session, c.lastHeard.Load())
 	if r.locals.sessions[c.session].left {
 		r.meters.ends[sessionClosed].Inc()
-		r.forgetLocal(c.session)
+		r.endLocal(c.session)
 	}
 }
 
@@ -204,7 +211,7 @@ func (r *Replica) expireLocal(now, stalled int64) {
 		r.clientLog.Info("local session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
 		r.meters.sessionsExpired.Inc()
 		r.meters.ends[sessionExpired].Inc()
-		r.forgetLocal(id)
+		r.endLocal(id)
 		if c := r.hearing.attached[id]; c != nil {
 			r.hearing.detach(id)
 			c.CloseAfter("its session expired")

@@ -171,7 +171,7 @@ func New(o Options) *Replica {
 		now: o.Now, wall: o.Wall, secret: o.Secret, passwd: o.Passwd, kick: o.Kick, observe: o.Observe, seeAnswer: o.Answered,
 		expiry: newExpiry(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
 		broken: breakdown{report: o.Panicked}, clients: map[int64]*Client{}, hearing: newHearing(),
-		watches: watch.New(),
+		sessionOwners: map[int64]sessionOwners{}, watches: watch.New(),
 	}
 	r.outbox.now, r.outbox.dropped = o.Now, o.Meters.droppedStale
 	r.slow, r.slowLog, r.policyLog = o.SlowRequest.Nanoseconds(), lograte.Limit(o.Log), lograte.Limit(o.Log)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/limit"
@@ -37,6 +38,7 @@ type owner struct {
 	used      rates
 	connects  limit.Rate
 	clients   map[*Client]struct{} // connections that count toward it; guarded by owners.mu
+	sessions  atomic.Int64         // those that count for it, and those asked for; see sessionowners.go
 	watched   atomic.Int64         // no less than the watches of its connections; see held.go
 	watchRate limit.Rate           // what its connections have used of watchTime
 	greedy    atomic.Bool          // it has more than its share unanswered; see survey
@@ -47,6 +49,7 @@ type owner struct {
 type owners struct {
 	mu     sync.Mutex
 	byName map[string]*owner
+	bytes  int64 // that byName uses, roughly
 	sweep  int   // number of owners beyond which those at rest are forgotten
 	swept  int64 // now (ns) of the last such attempt, if it made no room; otherwise 0
 	rest   owner // shared by all names that there is no room for
@@ -62,8 +65,9 @@ const (
 	ownersSweepMin = 1000
 )
 
-// of returns the owner of a name. joins, if not nil, is a connection that counts toward it from now on.
-func (w *owners) of(name string, now int64, joins *Client) *owner {
+// of returns the owner of a name. joins, if not nil, is called with mu held, so that the owner isn't forgotten before
+// something counts toward it.
+func (w *owners) of(name string, now int64, joins func(*owner)) *owner {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o := w.byName[name]
@@ -75,16 +79,41 @@ func (w *owners) of(name string, now int64, joins *Client) *owner {
 	case w.room(now):
 		o = &owner{name: name}
 		w.byName[name] = o
+		w.bytes += o.memory()
 	default:
 		o = &w.rest
 	}
 	if joins != nil {
+		joins(o)
+	}
+	return o
+}
+
+// memory returns roughly what the owner uses.
+func (o *owner) memory() int64 {
+	return int64(unsafe.Sizeof(*o)) + int64(len(o.name)) + indexEntryBytes
+}
+
+// memory returns roughly what all owners use, those of sessions without a connection among them.
+func (w *owners) memory() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.bytes
+}
+
+// hold is of for one more session that counts for the owner.
+func (w *owners) hold(name string, now int64) *owner {
+	return w.of(name, now, func(o *owner) { o.sessions.Add(1) })
+}
+
+// join is of for a connection that counts toward the owner from now on.
+func (w *owners) join(name string, now int64, c *Client) *owner {
+	return w.of(name, now, func(o *owner) {
 		if o.clients == nil {
 			o.clients = map[*Client]struct{}{}
 		}
-		o.clients[joins] = struct{}{}
-	}
-	return o
+		o.clients[c] = struct{}{}
+	})
 }
 
 // room makes room for one more owner, if there can be any; mu is held.
@@ -97,11 +126,12 @@ func (w *owners) room(now int64) bool {
 	}
 	resting := 0
 	for name, o := range w.byName { // any order: each is independent
-		if len(o.clients) > 0 {
+		if len(o.clients) > 0 || o.sessions.Load() > 0 {
 			continue
 		}
 		if o.used.requests.Rested(now) && o.used.bytes.Rested(now) && o.connects.Rested(now) {
 			delete(w.byName, name)
+			w.bytes -= o.memory()
 		} else {
 			resting++
 		}
@@ -143,15 +173,14 @@ func (r *Replica) MayConnect(address jute.ID) bool {
 // the first one proved. belongs reports false if there are too many connections of that identity.
 func (r *Replica) belongs(c *Client) bool {
 	if c.byAddress.Load() == nil {
-		c.byAddress.Store(r.addresses.of(auth.Neighbourhood(c.address.ID), r.now(), c))
+		c.byAddress.Store(r.addresses.join(auth.Neighbourhood(c.address.ID), r.now(), c))
 	}
-	ids := c.identities()
-	at := slices.IndexFunc(ids, func(id jute.ID) bool { return id.Scheme != "ip" && id.Scheme != "world" })
-	if c.byIdentity.Load() != nil || at < 0 || ids[at].Scheme == "super" {
-		return true // an administrator has to get in when there are too many others
+	id, ok := countedIdentity(c.identities())
+	if c.byIdentity.Load() != nil || !ok {
+		return true
 	}
-	o := r.identified.of(ids[at].Scheme+":"+ids[at].ID, r.now(), c)
-	c.claimed.Store(!r.auth.Vouched(ids[at])) // before its identity counts
+	o := r.identified.join(ownerName(id), r.now(), c)
+	c.claimed.Store(!r.auth.Vouched(id)) // before its identity counts
 	c.byIdentity.Store(o)
 	o.watched.Store(math.MaxInt64 / 2) // it may bring watches, which are to be counted
 	b := r.bounds.Load()
@@ -167,6 +196,19 @@ func (r *Replica) belongs(c *Client) bool {
 	r.exceeded(c, limit.Identity, o.name, limit.Connections, r.now())
 	return false
 }
+
+// countedIdentity returns the identity that somebody with these identities counts for: the first one proved. It is none
+// of an administrator, who has to get in when there are too many others.
+func countedIdentity(ids []jute.ID) (id jute.ID, ok bool) {
+	at := slices.IndexFunc(ids, func(id jute.ID) bool { return id.Scheme != "ip" && id.Scheme != "world" })
+	if at < 0 || ids[at].Scheme == "super" {
+		return jute.ID{}, false
+	}
+	return ids[at], true
+}
+
+// ownerName returns the name of the owner that stands for an identity.
+func ownerName(id jute.ID) string { return id.Scheme + ":" + id.ID }
 
 // tooManyOfIdentity is why a connection ends if its identity has too many.
 const tooManyOfIdentity = "there are as many connections of its identity as one may have (limits.identity)"

@@ -294,8 +294,8 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 		return ErrClosing
 	}
 	r.tried(c, op, body, jute.OK, Tried)
-	if !r.belongs(c) {
-		c.CloseAfter(tooManyOfIdentity)
+	if why := r.belongsWithSession(c); why != "" {
+		c.CloseAfter(why)
 		return ErrClosing
 	}
 	c.reply(jute.ReplyHeader{Xid: xid}, nil)

@@ -92,14 +92,15 @@ type Replica struct {
 	// connecting is how many of clients wait for the answer to their connect request.
 	connecting       int
 	newcomers        newcomers
-	readOnlySessions int       // sessions of read-only clients, which are in no table
-	noRoomSessions   int       // sessions that began in the log since the disk was found nearly full
-	touched          []*Client // clients that got output during this Apply
-	appliedAt        int64     // when the last Apply ended
-	withheld         []*Client // clients whose output is kept back
-	deafSince        int64     // now (ms) since when this leader couldn't hear its servers, 0 if it can
-	scratch          []int64   // watchers of one event
-	row              row       // consecutive events with the same watchers
+	sessionOwners    map[int64]sessionOwners // by session; see sessionowners.go
+	readOnlySessions int                     // sessions of read-only clients, which are in no table
+	noRoomSessions   int                     // sessions that began in the log since the disk was found nearly full
+	touched          []*Client               // clients that got output during this Apply
+	appliedAt        int64                   // when the last Apply ended
+	withheld         []*Client               // clients whose output is kept back
+	deafSince        int64                   // now (ms) since when this leader couldn't hear its servers, 0 if it can
+	scratch          []int64                 // watchers of one event
+	row              row                     // consecutive events with the same watchers
 	expiry           *expiry
 	locals           locals
 	leader           quorum.Leadership

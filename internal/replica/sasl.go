@@ -37,10 +37,11 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.G
 	switch {
 	case err == nil && c.over():
 		return ErrClosing
-	case err == nil && !r.belongs(c):
-		c.CloseAfter(tooManyOfIdentity)
-		return ErrClosing
 	case err == nil:
+		if why := r.belongsWithSession(c); why != "" {
+			c.CloseAfter(why)
+			return ErrClosing
+		}
 		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{Token: token}).Append)
 		return nil
 	case r.sasl.AllowFailed && !r.sasl.Required:

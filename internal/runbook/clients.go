@@ -63,7 +63,7 @@ var clients = []Entry{
 		"A caller with all permissions on / sent a snapshot. Everything that was written since it was taken is gone, and all sessions have ended.",
 		"If nobody meant to, look for who called (the line names the address), and restrict the ACL of /."},
 	{"ZD-4021", "A client exceeds a limit",
-		"The line names the client, its identity, the scope (connection, address, identity, path) and the limit. A connection that is too fast is read more slowly; what exceeds a limit of a path gets ThrottledOp or QuotaExceeded, and is not done. The line comes once in ten seconds for a connection; zooid_limits_exceeded_total counts.",
+		"The line names the client, its identity, the scope (connection, address, identity, path) and the limit. A connection that is too fast is read more slowly; what exceeds a limit of a path gets ThrottledOp or QuotaExceeded, and is not done; a session too many is refused, and its client asks again, or another server. The line comes once in ten seconds for a connection; zooid_limits_exceeded_total counts.",
 		"See if the client does what it should. 'zooid limits list' shows the limits; raise one by 'zooid limits set', or by limits.connection, limits.address, limits.identity or limits.path in zoo.cfg and 'zooid reload'."},
 	{"ZD-4022", "A limit can't be read",
 		"A znode below /zookeeper/limits has a name or a text that is no limit. The server goes on with what its configuration says.",
@@ -92,4 +92,7 @@ var clients = []Entry{
 	{"ZD-4030", "A connection is closed because memory is short",
 		"The account of memory is near memory.limit, and this connection uses much of it: for watches that its client sets again after it has lost its connection, for replies that it doesn't read, or for a request of which it sends the rest slowly. Or all large replies, or all large requests, together take the eighth of memory.limit that they may, others wait for room, and this client doesn't read or send on. The line names the client, what for, and how many bytes. The session goes on until its timeout, so the client can come back. zooid_memory_closed_total counts.",
 		"See what the client does. memory_used and the other memory_ metrics say what takes the memory; raise memory.limit if it is all needed, or give the client a limit by 'zooid limits set'."},
+	{"ZD-4031", "The metrics were asked for by a name that isn't known to be this server's",
+		"Without TLS, the Prometheus endpoint and the admin server answer only requests whose Host is an address, this machine's name, a name of a server line or of admin.hostNames, or a name that nobody can register. Any other name may be a stranger's, whose page a browser in this network shows, and which has this server's address in DNS for as long as that page reads the metrics. The request got status 421, and so does each further one; the line comes once.",
+		"If the name is this server's, as in the targets of Prometheus, add it to admin.hostNames in zoo.cfg and restart the server; or let Prometheus ask by the address, or over TLS (metricsProvider.httpsPort)."},
 }

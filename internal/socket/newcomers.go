@@ -2,6 +2,7 @@ package socket
 
 import (
 	"container/list"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 )
@@ -10,7 +11,7 @@ import (
 // in. When places are short the oldest goes, from the network that has the most: neither one network with many
 // connections nor many that stay silent can keep others out for longer than these need to prove something.
 //
-// All operations take constant time. Newcomers is not safe for concurrent use; the zero value is empty.
+// All operations but FirstOfFew take constant time. Newcomers is not safe for concurrent use; the zero value is empty.
 type Newcomers struct {
 	of       map[net.Conn]*list.Element // values are net.Conn, in the list of the connection's network
 	networks map[netip.Prefix]*network
@@ -63,6 +64,46 @@ func (n *Newcomers) First() net.Conn {
 	}
 	w := n.sizes[len(n.sizes)-1].Front().Value.(*network)
 	return w.conns.Front().Value.(net.Conn)
+}
+
+// FirstOf returns the oldest connection of a network, or nil if it has none.
+func (n *Newcomers) FirstOf(from netip.Prefix) net.Conn {
+	w := n.networks[from]
+	if w == nil {
+		return nil
+	}
+	return w.conns.Front().Value.(net.Conn)
+}
+
+// FirstOfFew is First for a port whose places are few and whose newcomers may need long to prove something. It never
+// returns newest. If no network has more than one connection, it returns any: a server on a slow network would be the
+// oldest, each time, while strangers come from many networks, and come again at once. It takes time in proportion to
+// the number of connections.
+func (n *Newcomers) FirstOfFew(newest net.Conn) net.Conn {
+	if len(n.of) == 0 || len(n.sizes) > 2 {
+		return n.First() // of a network with several, whose oldest isn't the newest
+	}
+	var others []net.Conn
+	for e := n.sizes[1].Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*network).conns.Front().Value.(net.Conn); c != newest {
+			others = append(others, c)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return others[rand.IntN(len(others))]
+}
+
+// Len returns how many connections there are.
+func (n *Newcomers) Len() int { return len(n.of) }
+
+// LenOf returns how many connections a network has.
+func (n *Newcomers) LenOf(from netip.Prefix) int {
+	if w := n.networks[from]; w != nil {
+		return w.conns.Len()
+	}
+	return 0
 }
 
 // resize notes that a network has had was newcomers, and has one more or one fewer now.

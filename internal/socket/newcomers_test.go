@@ -78,3 +78,40 @@ func TestNetworkOf(t *testing.T) {
 		t.Errorf("a socket without an IP address is of %v", got)
 	}
 }
+
+// TestFirstOfFew: where places are few the oldest of the network with most goes, too, but any one if each has one, and
+// never the newest.
+func TestFirstOfFew(t *testing.T) {
+	t.Parallel()
+	var n Newcomers
+	if c := n.FirstOfFew(nil); c != nil {
+		t.Errorf("of none %v goes", c)
+	}
+	newest := &from{addr: "10.0.0.1:1"}
+	n.Add(newest)
+	if c := n.FirstOfFew(newest); c != nil {
+		t.Errorf("of the newest alone %v goes", c)
+	}
+	n.Remove(newest)
+	const others = 4
+	for i := range others {
+		n.Add(&from{addr: fmt.Sprintf("10.0.1.%d:1", i)})
+	}
+	n.Add(newest)
+	gone := map[net.Conn]bool{}
+	for range 1000 { // one of four is missing in 1 of 10^124 runs
+		gone[n.FirstOfFew(newest)] = true
+	}
+	if len(gone) != others || gone[newest] || gone[nil] {
+		t.Errorf("of %d networks with a connection each and the newest these may go: %v", others, gone)
+	}
+	second := &from{addr: "10.0.0.1:2"}
+	n.Add(second)
+	network := NetworkOf(second.RemoteAddr())
+	if c := n.FirstOfFew(second); c != net.Conn(newest) || n.FirstOf(network) != c || n.LenOf(network) != 2 {
+		t.Errorf("%v goes, and not the older of the network with two", c)
+	}
+	if n.Len() != others+2 || n.FirstOf(netip.Prefix{}) != nil || n.LenOf(netip.Prefix{}) != 0 {
+		t.Errorf("%d connections", n.Len())
+	}
+}

@@ -28,6 +28,8 @@ type needs struct {
 	descriptors int
 	// memory, if not 0, is the servers' memory.limit (bytes).
 	memory int64
+	// sessions, if not 0, is how many sessions an address may have.
+	sessions int
 }
 
 // attacks are all attacks, ordered by what they need.
@@ -82,6 +84,8 @@ var attacks = []attack{
 		run: attackSlowRequests, needs: needs{memory: littleMemory}},
 	{name: "set-watches", about: "watches by the million, set again on many connections that come and go",
 		run: attackSetWatches, needs: needs{memory: littleMemory}},
+	{name: "piled-sessions", about: "sessions of one address that their clients leave at once",
+		run: attackPile, needs: needs{sessions: pileLimit}},
 	{name: "reconfig", about: "memberships that name addresses of others",
 		run: attackReconfig},
 	{name: "collisions", about: "names that collide in a table whose key can be guessed",

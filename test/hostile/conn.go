@@ -32,7 +32,11 @@ func (f *field) open(addr string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{f: f, nc: nc, r: bufio.NewReaderSize(nc, 32<<10)}, nil
+	return newConn(f, nc), nil
+}
+
+func newConn(f *field, nc net.Conn) *conn {
+	return &conn{f: f, nc: nc, r: bufio.NewReaderSize(nc, 32<<10)}
 }
 
 // connect opens a session with a timeout of ms.

@@ -138,7 +138,11 @@ func (f *field) addr(i int) string { return f.clients[i%len(f.clients)] }
 // limit the connections of one address, and an attacker has many addresses.
 func (f *field) dial(addr string) (net.Conn, error) {
 	n := f.sources.Add(1)
-	from := net.IPv4(127, byte(1+n>>16&0x3f), byte(n>>8), byte(1+n%250))
+	return f.dialFrom(net.IPv4(127, byte(1+n>>16&0x3f), byte(n>>8), byte(1+n%250)), addr)
+}
+
+// dialFrom is dial with a source address of the caller's choice.
+func (f *field) dialFrom(from net.IP, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: f.patience, LocalAddr: &net.TCPAddr{IP: from}}
 	c, err := d.DialContext(f.ctx, "tcp", addr)
 	if err != nil {

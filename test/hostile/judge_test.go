@@ -101,6 +101,9 @@ func newJudge(t *testing.T, servers int, of needs, seed uint64) *judge {
 		o.Config["memory.limit"] = fmt.Sprint(of.memory)
 		ceiling = of.memory/100*memoryPercent + memoryBeside
 	}
+	if of.sessions > 0 {
+		o.Config["limits.address"] = fmt.Sprintf("sessions=%d", of.sessions)
+	}
 	if of.descriptors > 0 {
 		for range servers {
 			o.Hosts = append(o.Hosts, "127.0.0.1")

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -125,18 +126,37 @@ const (
 	idleTimeout    = 2 * time.Minute
 )
 
-// Serve serves /metrics on l, which Listen has opened, until l is closed.
-func Serve(l net.Listener, handler http.Handler, log *slog.Logger) {
+// Serve serves /metrics on l, which Listen has opened, until l is closed. hosts are names of this host in lower case:
+// without TLS others, which may be strangers', are refused (socket.ForeignHost), as by the admin server.
+func Serve(l net.Listener, handler http.Handler, hosts []string, log *slog.Logger) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)
 	s := &http.Server{
-		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: answerTimeout,
+		Handler: own(mux, hosts, log), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: answerTimeout,
 		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	if err := s.Serve(l); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
 		log.Error("the endpoint for metrics has ended", "address", l.Addr().String(), "err", err, "code", "ZD-4016")
 	}
+}
+
+// own returns next, for requests that don't name a stranger as their Host. The first one that does is logged: it may
+// come from a Prometheus whose targets have a name that nobody has told this server.
+func own(next http.Handler, hosts []string, log *slog.Logger) http.Handler {
+	var told sync.Once
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil || !socket.ForeignHost(r.Host, hosts) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		told.Do(func() {
+			log.Warn("the metrics were asked for by a name that isn't known to be this server's; such requests are refused",
+				"host", r.Host, "client", r.RemoteAddr, "code", "ZD-4031")
+		})
+		http.Error(w, fmt.Sprintf("this server isn't called %.100q; ask it by its address, by a name of a server line or of admin.hostNames, or over TLS",
+			r.Host), http.StatusMisdirectedRequest)
+	})
 }
 
 // Listen opens the port of the endpoint with b, and with TLS as t says; a nil t means no TLS.

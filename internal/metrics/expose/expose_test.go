@@ -2,6 +2,7 @@ package expose_test
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"flag"
 	"io"
@@ -259,7 +260,7 @@ func TestLongHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	go expose.Serve(l, expose.Handler(filled(), expose.Options{}), slog.New(slog.DiscardHandler))
+	go expose.Serve(l, expose.Handler(filled(), expose.Options{}), nil, slog.New(slog.DiscardHandler))
 	for size, want := range map[int]int{1 << 10: http.StatusOK, 64 << 10: http.StatusRequestHeaderFieldsTooLarge} {
 		r, err := http.NewRequest(http.MethodGet, "http://"+l.Addr().String()+"/metrics", nil)
 		if err != nil {
@@ -277,6 +278,48 @@ func TestLongHeaders(t *testing.T) {
 	}
 }
 
+// TestForeignHosts: whoever asks by a name that may be a stranger's gets no metrics and is told what to do; the log has
+// one line about it.
+func TestForeignHosts(t *testing.T) {
+	t.Parallel()
+	l, err := expose.Listen(&socket.Binder{}, "127.0.0.1", 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var log bytes.Buffer // written by handlers that have answered
+	go expose.Serve(l, expose.Handler(filled(), expose.Options{}), []string{"zk1.example.com"},
+		slog.New(slog.NewTextHandler(&log, nil)))
+	for _, c := range []struct {
+		host string
+		want int
+	}{
+		{"zk1.example.com:7000", http.StatusOK}, {"evil.example.com", http.StatusMisdirectedRequest},
+		{"evil.example.com:7000", http.StatusMisdirectedRequest}, {"[::1]:7000", http.StatusOK},
+	} {
+		r, err := http.NewRequest(http.MethodGet, "http://"+l.Addr().String()+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = c.host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := bodyOf(t, answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != c.want || strings.Contains(body, "znode_count") != (c.want == http.StatusOK) {
+			t.Errorf("as %s: status %d, want %d, and\n%.100s", c.host, answer.StatusCode, c.want, body)
+		}
+		if c.want != http.StatusOK && !strings.Contains(body, "admin.hostNames") {
+			t.Errorf("as %s: the answer doesn't say what to do: %s", c.host, body)
+		}
+	}
+	if n := strings.Count(log.String(), "ZD-4031"); n != 1 {
+		t.Errorf("%d lines in the log, want 1:\n%s", n, &log)
+	}
+}
+
 // TestConnectionsMax: a connection beyond those that are open at a time takes the place of the oldest.
 func TestConnectionsMax(t *testing.T) {
 	t.Parallel()
@@ -286,7 +329,7 @@ func TestConnectionsMax(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	go expose.Serve(l, expose.Handler(filled(), expose.Options{}), slog.New(slog.DiscardHandler))
+	go expose.Serve(l, expose.Handler(filled(), expose.Options{}), nil, slog.New(slog.DiscardHandler))
 	ask := func(conn net.Conn) error {
 		conn.Write([]byte("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")) // a failure shows below
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -1,8 +1,6 @@
 package peer
 
 import (
-	"cmp"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"sync"
@@ -11,10 +9,9 @@ import (
 )
 
 // Limits of the peer port. A stranger can hold a connection for handshakeTimeout, and
-// makes this server read no more than an opening and a proof. If there are too many such
-// connections, one is closed, so that peers still get through: the oldest of the IPv4 address or IPv6 network that
-// has the most, or any one if all have one, and of one from which no server has ever proven itself if there is one.
-// It is never the one that has just come.
+// makes this server read no more than an opening and a proof. If there are too many such connections, one is closed, so
+// that peers still get through: as on other ports the oldest of the network that has the most (socket.Newcomers), or
+// any one if all have one; and first those that came from where no server had proven itself. It is never the newest.
 const (
 	// handshakesMax bounds the unproven connections, whose handshake isn't complete.
 	handshakesMax = 64
@@ -37,19 +34,19 @@ const (
 // gate keeps the accepted connections of the peer port within limits. It is safe for
 // concurrent use.
 type gate struct {
-	mu     sync.Mutex
-	conns  map[net.Conn]*visit
-	peers  map[uint64]int        // proven connections by server
-	hosts  map[netip.Prefix]bool // networks from which a server has proven itself
-	proven int
-	serial uint64
-	shut   bool
+	mu sync.Mutex
+	// conns are all connections. The unproven ones are in familiar, if a server had proven itself from their network
+	// when they came, or in strangers.
+	conns               map[net.Conn]*visit
+	familiar, strangers socket.Newcomers
+	peers               map[uint64]int        // proven connections by server
+	hosts               map[netip.Prefix]bool // networks from which a server has proven itself
+	proven              int
+	shut                bool
 }
 
 // visit is one accepted connection.
 type visit struct {
-	host   netip.Prefix // socket.NetworkOf
-	serial uint64       // the oldest connection has the lowest
 	proven bool
 	id     uint64 // the peer's id, if proven
 	legacy bool   // counts as proven, though the peer has not proven its identity
@@ -68,66 +65,36 @@ func (g *gate) enter(c net.Conn) (closed net.Conn) {
 		c.Close()
 		return nil
 	}
-	g.serial++
-	v := &visit{host: socket.NetworkOf(c.RemoteAddr()), serial: g.serial}
-	g.conns[c] = v
-	count, waiting := map[netip.Prefix]int{}, 0
-	for _, w := range g.conns { // any order: they are counted
-		if !w.proven {
-			count[w.host]++
-			waiting++
-		}
+	g.conns[c] = &visit{}
+	host := socket.NetworkOf(c.RemoteAddr())
+	if g.hosts[host] {
+		g.familiar.Add(c)
+	} else {
+		g.strangers.Add(c)
 	}
 	switch {
-	case count[v.host] > handshakesPerHostMax:
-		closed = g.first(c, func(w *visit) bool { return w.host == v.host }, count)
-	case waiting > handshakesMax:
-		closed = g.first(c, func(*visit) bool { return true }, count)
+	case g.strangers.LenOf(host)+g.familiar.LenOf(host) > handshakesPerHostMax:
+		if closed = g.strangers.FirstOf(host); closed == nil || closed == c {
+			closed = g.familiar.FirstOf(host)
+		}
+	case g.strangers.Len()+g.familiar.Len() > handshakesMax:
+		if closed = g.strangers.FirstOfFew(c); closed == nil {
+			closed = g.familiar.FirstOfFew(c)
+		}
 	default:
 		return nil
 	}
 	closed.Close()
 	delete(g.conns, closed)
+	g.seen(closed)
 	return closed
 }
 
-// first returns the unproven connection that is closed first, of those which may be and aren't newest. count holds the
-// unproven connections of each address. If many addresses have a connection each, whose makers come again at once, the
-// oldest would be that of a server on a slow network, each time: any one goes then.
-func (g *gate) first(newest net.Conn, may func(*visit) bool, count map[netip.Prefix]int) (closed net.Conn) {
-	var worst *visit
-	equals := 0
-	for c, w := range g.conns { // any order: worse is a total order, but for equals
-		if w.proven || c == newest || !may(w) {
-			continue
-		}
-		order := 1
-		if worst != nil {
-			order = g.worse(w, worst, count)
-		}
-		switch {
-		case order > 0:
-			closed, worst, equals = c, w, 1
-		case order == 0:
-			if equals++; rand.IntN(equals) == 0 {
-				closed, worst = c, w
-			}
-		}
+// seen notes that a connection is proven or closed.
+func (g *gate) seen(c net.Conn) {
+	if !g.strangers.Remove(c) {
+		g.familiar.Remove(c)
 	}
-	return closed
-}
-
-// worse returns a number above 0 if a is closed before b, one below 0 if b is closed before a, and 0 if either may be.
-func (g *gate) worse(a, b *visit, count map[netip.Prefix]int) int {
-	switch {
-	case g.hosts[a.host] != g.hosts[b.host] && g.hosts[b.host]:
-		return 1
-	case g.hosts[a.host] != g.hosts[b.host]:
-		return -1
-	case count[a.host] == 1 && count[b.host] == 1:
-		return 0
-	}
-	return cmp.Or(cmp.Compare(count[a.host], count[b.host]), cmp.Compare(b.serial, a.serial))
 }
 
 // prove marks a connection as one of server id. It returns false if there are too many.
@@ -139,8 +106,9 @@ func (g *gate) prove(c net.Conn, id uint64, legacy bool) bool {
 		return false
 	}
 	v.proven, v.id, v.legacy = true, id, legacy
+	g.seen(c)
 	if !legacy {
-		g.note(v.host)
+		g.note(socket.NetworkOf(c.RemoteAddr()))
 	}
 	g.peers[id]++
 	g.proven++
@@ -167,6 +135,7 @@ func (g *gate) leave(c net.Conn) {
 	defer g.mu.Unlock()
 	v := g.conns[c]
 	delete(g.conns, c)
+	g.seen(c)
 	if v != nil && v.proven {
 		g.proven--
 		if g.peers[v.id]--; g.peers[v.id] == 0 {

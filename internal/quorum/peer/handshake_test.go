@@ -420,6 +420,9 @@ func TestGateLimits(t *testing.T) {
 				waiting++
 			}
 		}
+		if n := a.gate.strangers.Len() + a.gate.familiar.Len(); n != waiting {
+			t.Errorf("%d connections may be closed, while %d have proven nothing", n, waiting)
+		}
 		return waiting
 	}
 	if n := count(); n > handshakesPerHostMax {

@@ -205,7 +205,7 @@ func TestGateOfManyAddresses(t *testing.T) {
 	at := func(host string) net.Conn { return placed{&net.TCPAddr{IP: net.ParseIP(host), Port: 1}} }
 	silent := func(i int) net.Conn { return at(fmt.Sprintf("10.1.%d.%d", i/200, i%200)) }
 	const trials, later = 200, handshakesMax / 4
-	stayed := 0
+	stayed, endured := 0, 0
 	for range trials {
 		g := newGate()
 		for i := range handshakesMax {
@@ -222,6 +222,15 @@ func TestGateOfManyAddresses(t *testing.T) {
 		if !out {
 			stayed++
 		}
+		for i := range handshakesMax {
+			out = out || g.enter(silent(2*handshakesMax+i)) == server
+		}
+		if !out {
+			endured++
+		}
+	}
+	if endured < trials/10 { // about 57 of 200 are expected, and none if the oldest is closed each time
+		t.Errorf("in %d of %d trials a slow server stays as long as it takes to replace all connections", endured, trials)
 	}
 	if stayed < trials/2 { // about 3 of 4 are expected
 		t.Errorf("in %d of %d trials a server stays beside %d silent connections that come after it", stayed, trials, later)

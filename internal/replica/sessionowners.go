@@ -1,0 +1,161 @@
+package replica
+
+import (
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/limit"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The sessions of an address, and of an identity, are limited on the server where they begin. A session counts from its
+// begin to its end, also while it has no connection, and wherever it is resumed: a client that opens sessions and drops
+// their connections can't pile them up until their timeouts.
+//
+// Every server counts. The entry that attaches a session has the identities of its connection (D10), among them the
+// address, so a server knows for whom a session counts if it has applied the session's begin, or a later resumption,
+// since it started. It doesn't know that of a session from a snapshot before the session is resumed. An identity that a
+// connection proves after its session has begun is in no such entry: only the server that the client is connected to
+// counts the session for it.
+//
+// The first address and the first identity known of a session count for as long as it lasts. A session that is resumed
+// is never refused.
+
+// sessionOwners are whom a session counts for; each may be nil.
+type sessionOwners struct{ address, identity *owner }
+
+// sessionOwnersBytes is roughly what one entry of Replica.sessionOwners uses.
+const sessionOwnersBytes = int64(unsafe.Sizeof(sessionOwners{})) + indexEntryBytes
+
+// add adds n to the owners' sessions.
+func (s *sessionOwners) add(n int64) {
+	for _, o := range [...]*owner{s.address, s.identity} {
+		if o != nil {
+			o.sessions.Add(n)
+		}
+	}
+}
+
+// sessionOwners returns the owners that c counts toward.
+func (c *Client) sessionOwners() sessionOwners {
+	return sessionOwners{address: c.byAddress.Load(), identity: c.byIdentity.Load()}
+}
+
+// mayBegin reports whether the owners of c may have one more session, and logs it if not. An administrator has to get
+// in, if a certificate says at once who he is. mu is held for writing.
+func (r *Replica) mayBegin(c *Client) bool {
+	b := r.bounds.Load()
+	super := slices.ContainsFunc(c.identities(), func(id jute.ID) bool { return id.Scheme == "super" })
+	if b == nil || c.mayReplace || super {
+		return true
+	}
+	for _, s := range holders {
+		if !r.mayHaveSession(c, b, s) {
+			return false
+		}
+	}
+	return true
+}
+
+// mayHaveSession reports whether the owner of c in a scope may have one more session, and logs it if not.
+func (r *Replica) mayHaveSession(c *Client, b *bounds, s limit.Scope) bool {
+	most, o := b.sets[s][limit.Sessions], c.ownerIn(s)
+	if most == 0 || o == nil || o == &r.ownersIn(s).rest || o.sessions.Load() < most {
+		return true
+	}
+	r.exceeded(c, s, o.name, limit.Sessions, r.now())
+	return false
+}
+
+// reserveSession counts the session that c has asked for until it begins or c gives up; mu is held for writing.
+func (r *Replica) reserveSession(c *Client) {
+	c.reserved = c.sessionOwners()
+	c.reserved.add(1)
+}
+
+// releaseSession undoes reserveSession; mu is held for writing.
+func (r *Replica) releaseSession(c *Client) {
+	c.reserved.add(-1)
+	c.reserved = sessionOwners{}
+}
+
+// countSession counts a session that begins on c or is resumed there, if it doesn't count yet; mu is held for writing.
+func (r *Replica) countSession(session int64, c *Client) {
+	if _, counts := r.sessionOwners[session]; !counts {
+		by := c.sessionOwners()
+		by.add(1)
+		r.sessionOwners[session] = by
+	}
+}
+
+// countAttached is countSession for a session that an entry has attached to a connection, which may have ended or be
+// another server's. mu is held for writing.
+func (r *Replica) countAttached(res *tree.Result) {
+	if c := r.clients[res.Cnx]; c != nil {
+		r.countSession(res.Session, c)
+		return
+	}
+	if _, counts := r.sessionOwners[res.Session]; counts {
+		return
+	}
+	var by sessionOwners
+	ids, now := res.Request.Identities, r.now()
+	if at := slices.IndexFunc(ids, func(id jute.ID) bool { return id.Scheme == "ip" }); at >= 0 {
+		by.address = r.addresses.hold(strings.Clone(auth.Neighbourhood(ids[at].ID)), now)
+	}
+	if id, ok := countedIdentity(ids); ok {
+		by.identity = r.identified.hold(ownerName(id), now)
+	}
+	r.sessionOwners[res.Session] = by
+}
+
+// uncountSession notes that a session is over; mu is held for writing.
+func (r *Replica) uncountSession(session int64) {
+	by := r.sessionOwners[session] // none if it doesn't count
+	by.add(-1)
+	delete(r.sessionOwners, session)
+}
+
+// uncountGone uncounts the sessions that are over in a state that has replaced this server's; mu is held for writing.
+func (r *Replica) uncountGone() {
+	for id := range r.sessionOwners { // any order: each by itself
+		if _, known := r.tree.Session(id); !known && r.locals.sessions[id] == nil {
+			r.uncountSession(id)
+		}
+	}
+}
+
+// belongsWithSession is belongs for a client that may have a session. That session counts for an identity that its
+// connection is the first to prove, too; if there are too many, the reason to close the connection is returned.
+func (r *Replica) belongsWithSession(c *Client) (refused string) {
+	had := c.byIdentity.Load()
+	if !r.belongs(c) {
+		return tooManyOfIdentity
+	}
+	o := c.byIdentity.Load()
+	if o == had {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	by, counts := r.sessionOwners[c.session]
+	if !counts || by.identity != nil || r.hearing.attached[c.session] != c {
+		return ""
+	}
+	if b := r.bounds.Load(); b != nil && !r.mayHaveSession(c, b, limit.Identity) {
+		return tooManySessionsOfIdentity
+	}
+	by.identity = o
+	o.sessions.Add(1)
+	r.sessionOwners[c.session] = by
+	return ""
+}
+
+// Reasons to refuse clients.
+const (
+	tooManySessions           = "its address or its identity has as many sessions as it may (limits.address, limits.identity)"
+	tooManySessionsOfIdentity = "its identity has as many sessions as it may (limits.identity)"
+)
