@@ -239,6 +239,30 @@ func TestGrowsByLines(t *testing.T) {
 	}
 }
 
+// TestCopiedMember starts a server of an ensemble on a copy of another one's directory, which lacks what was
+// acknowledged while that one was down. It refuses; with an empty directory it joins, and nothing is lost.
+func TestCopiedMember(t *testing.T) {
+	hurtful(t)
+	t.Parallel()
+	e := layOutOnly(t, Options{Servers: 3, OneDirectory: true})
+	startThem(t, e.Servers...)
+	oneTree(t, nil, e.Servers...)
+	behind, copied := e.Servers[0], e.Servers[1]
+	behind.Stop()
+	write(t, copied.Addr, "/acknowledged")
+	for _, s := range e.Servers[1:] {
+		s.Stop()
+	}
+	copied.copyOf(t, behind)
+	startThem(t, copied, behind)
+	if code, err := copied.Exit(startPatience); err != nil || code != 1 || !strings.Contains(copied.Log(), "ZD-3228") {
+		t.Fatalf("on a copy of server %d's directory it ends with %d, %v:\n%s", behind.ID, code, err, copied.LogEnd())
+	}
+	empty(t, copied)
+	startThem(t, copied, e.Servers[2])
+	oneTree(t, []string{"/acknowledged"}, e.Servers...)
+}
+
 func gap(rng *rand.Rand) time.Duration { return time.Duration(rng.IntN(3000)) * time.Millisecond }
 
 // TestReplacedMajority: two of three disks are replaced while the third server runs. No empty tree is served; what the
