@@ -228,6 +228,39 @@ func TestOvertakenFounder(t *testing.T) {
 	}
 }
 
+// TestRivalFoundings: two servers have each founded an ensemble, and nobody was elected in either. That goes on, so an
+// operator is told, with both ids and the commands that end it; not at the first sight, and not of one's own ensemble.
+func TestRivalFoundings(t *testing.T) {
+	t.Parallel()
+	other := newTransport(2, 0xf02, sharing("a secret"), slog.New(slog.DiscardHandler))
+	defer other.close()
+	other.standing = func() quorum.Status { return quorum.Status{} }
+	other.founding = &quorum.Founding{Lineage: 0xf02}
+	l := listenLocal(t)
+	other.listen(l)
+	for _, own := range []uint64{0xf01, 0xf02} {
+		var told bytes.Buffer
+		founder := newTransport(1, own, sharing("a secret"), slog.New(slog.NewTextHandler(&told, nil)))
+		rounds := 0
+		founder.standing = func() quorum.Status { // called once at the begin of each round
+			if rounds++; rounds <= rivalRounds && told.Len() > 0 {
+				t.Errorf("told after %d rounds:\n%s", rounds-1, told.String())
+			}
+			return quorum.Status{Elected: rounds > rivalRounds}
+		}
+		founder.founding = &quorum.Founding{Lineage: own}
+		founder.watchOvertaken([]quorum.Member{{ID: 1}, {ID: 2, Addrs: []string{l.Addr().String()}}}, func(err error) {
+			t.Errorf("it gives up: %v", err)
+		})
+		for _, text := range []string{"neither has a leader", "server=2", "0000000000000f02", "0000000000000f01"} {
+			if strings.Contains(told.String(), text) != (own == 0xf01) {
+				t.Errorf("the server of %x is told:\n%s", own, told.String())
+			}
+		}
+		founder.close()
+	}
+}
+
 // TestAnotherServerAnswers: a server line leads to another server than it names. What that one says, whether it finds
 // out how to begin or has data, isn't what the named one says.
 func TestAnotherServerAnswers(t *testing.T) {
