@@ -253,6 +253,7 @@ func toldDifferences() []toldDifference {
 		at("`ssl.crl` and `ssl.ocsp` (and", "revocation of certificates (`ssl.crl`, `ssl.ocsp`)"),
 		none("`ssl.hostnameVerification=false` also", same),
 		none("`ssl.ocspStapleFile`", "the key is Zooid's own"),
+		at("`ssl.quorum.hostnameVerification`: a", "certificates between servers"),
 		// docs/migration.md
 		none("that connection is passed on to Apache only", moved),
 		at("passwords that Apache refuses", "passwords of sessions"),

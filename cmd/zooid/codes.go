@@ -53,6 +53,8 @@ func codeOfKind(err error) string {
 		return "ZD-2005"
 	case is[*server.PanicError](err):
 		return "ZD-3420"
+	case is[*server.CopiedError](err):
+		return "ZD-3228"
 	case errors.Is(err, server.ErrDuplicateID):
 		return "ZD-1116"
 	case errors.Is(err, syscall.EWOULDBLOCK): // flock

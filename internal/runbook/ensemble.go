@@ -178,6 +178,12 @@ var membership = []Entry{
 	{"ZD-3227", "Servers have votes and don't run",
 		"A reconfig named new voters from which the leader hears nothing, and a majority of the new voters has what the ensemble knows. The votes of the new ones count as missing: with three servers and a fourth that doesn't run, all three are needed for a majority of four. An empty server that begins then gives its vote up and gets it again once it has caught up, which a majority has to agree to.",
 		"Start the new servers ('zooid status' tells which have not been heard), or remove them again (reconfig -remove). With reconfig.runningOnly=true such a reconfig is refused."},
+	{"ZD-3228", "The data directory is a copy of another server's",
+		"The file server.kept in the log's directory says whose the directory is. It holds what that server has promised: its votes, and the entries that it has acknowledged. This server has promised others. If it went on with the copy, entries that only it and one more server had acknowledged could be lost.",
+		"If this server's own directory is lost, start it with an empty one: it joins, and takes everything from the others. If the machine is to be the other server, correct its myid. To begin a new ensemble with the data, run 'zooid recover -new-ensemble' on one copy and leave the other servers empty."},
+	{"ZD-3229", "Two servers have each founded an ensemble, and neither has a leader",
+		"An operator ordered one of them to found ('zooid found') while another founded by itself, both were ordered, or one founded, was down, and came back. Each waits for votes that the other doesn't give. Nothing was acknowledged in either. The line names both cluster ids.",
+		"Start the servers that don't run: one that hasn't begun yet begins with one of the two, and the other follows by itself. If that doesn't happen, stop both, run 'zooid recover -set-aside -cluster ID -why REASON zoo.cfg' on each with its own cluster id, then 'zooid found -why REASON zoo.cfg' on one of them, and start both: the other joins. If they had data before, it is in the folder aside-founded-… of each data directory: keep that."},
 }
 
 // versions has the codes of servers with different versions, and of snapshots sent between servers.

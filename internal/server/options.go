@@ -35,6 +35,9 @@ type (
 // that anybody needs, and joins them with an empty data directory.
 var ErrOvertaken = peer.ErrOvertaken
 
+// CopiedError is wrapped by Open's error if the data directory is a copy of another server's.
+type CopiedError = peer.CopiedError
+
 // ErrDuplicateID is wrapped by what Failed delivers if another server runs with this server's id.
 var ErrDuplicateID = peer.ErrDuplicateID
 

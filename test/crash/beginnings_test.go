@@ -239,6 +239,55 @@ func TestGrowsByLines(t *testing.T) {
 	}
 }
 
+// TestCopiedMember starts a server of an ensemble on a copy of another one's directory, which lacks what was
+// acknowledged while that one was down. It refuses; with an empty directory it joins, and nothing is lost.
+func TestCopiedMember(t *testing.T) {
+	hurtful(t)
+	t.Parallel()
+	e := layOutOnly(t, Options{Servers: 3, OneDirectory: true})
+	startThem(t, e.Servers...)
+	oneTree(t, nil, e.Servers...)
+	behind, copied := e.Servers[0], e.Servers[1]
+	behind.Stop()
+	write(t, copied.Addr, "/acknowledged")
+	for _, s := range e.Servers[1:] {
+		s.Stop()
+	}
+	copied.copyOf(t, behind)
+	startThem(t, copied, behind)
+	if code, err := copied.Exit(startPatience); err != nil || code != 1 || !strings.Contains(copied.Log(), "ZD-3228") {
+		t.Fatalf("on a copy of server %d's directory it ends with %d, %v:\n%s", behind.ID, code, err, copied.LogEnd())
+	}
+	empty(t, copied)
+	startThem(t, copied, e.Servers[2])
+	oneTree(t, []string{"/acknowledged"}, e.Servers...)
+}
+
+// TestFounderAlone: a server founds by an operator's order with another one, which dies before it has begun, so that
+// nobody is elected. What ZD-3229 says ends that, whatever became of the other one.
+func TestFounderAlone(t *testing.T) {
+	hurtful(t)
+	t.Parallel()
+	e := layOutOnly(t, Options{Servers: 3})
+	founder, other := e.Servers[0], e.Servers[1]
+	startThem(t, founder, other)
+	for _, s := range e.Servers[:2] {
+		s.awaitLog(t, "server 3 isn't running")
+	}
+	founder.zooid(t, "found", "-why", "the third machine comes later", founder.config())
+	founder.awaitLog(t, "is one of its founders")
+	other.Kill()
+	founder.Stop()
+	for _, s := range e.Servers[:2] {
+		if _, err := os.Stat(filepath.Join(s.LogDir(), "IDENTITY")); err == nil {
+			s.zooid(t, "recover", "-set-aside", "-cluster", s.cluster(t), "-why", "nobody leads", s.config())
+		}
+	}
+	founder.zooid(t, "found", "-why", "nobody leads", founder.config())
+	startThem(t, founder, other)
+	oneTree(t, nil, founder, other)
+}
+
 func gap(rng *rand.Rand) time.Duration { return time.Duration(rng.IntN(3000)) * time.Millisecond }
 
 // TestReplacedMajority: two of three disks are replaced while the third server runs. No empty tree is served; what the

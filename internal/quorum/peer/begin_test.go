@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -224,6 +225,74 @@ func TestOvertakenFounder(t *testing.T) {
 		}
 		founder.close()
 		wg.Wait()
+	}
+}
+
+// TestRivalFoundings: two servers have each founded an ensemble, and nobody was elected in either. That goes on, so an
+// operator is told, with both ids and the commands that end it; not at the first sight, and not of one's own ensemble.
+func TestRivalFoundings(t *testing.T) {
+	t.Parallel()
+	other := newTransport(2, 0xf02, sharing("a secret"), slog.New(slog.DiscardHandler))
+	defer other.close()
+	other.standing = func() quorum.Status { return quorum.Status{} }
+	other.founding = &quorum.Founding{Lineage: 0xf02}
+	l := listenLocal(t)
+	other.listen(l)
+	for _, own := range []uint64{0xf01, 0xf02} {
+		var told bytes.Buffer
+		founder := newTransport(1, own, sharing("a secret"), slog.New(slog.NewTextHandler(&told, nil)))
+		rounds := 0
+		founder.standing = func() quorum.Status { // called once at the begin of each round
+			if rounds++; rounds <= rivalRounds && told.Len() > 0 {
+				t.Errorf("told after %d rounds:\n%s", rounds-1, told.String())
+			}
+			return quorum.Status{Elected: rounds > rivalRounds}
+		}
+		founder.founding = &quorum.Founding{Lineage: own}
+		founder.watchOvertaken([]quorum.Member{{ID: 1}, {ID: 2, Addrs: []string{l.Addr().String()}}}, func(err error) {
+			t.Errorf("it gives up: %v", err)
+		})
+		for _, text := range []string{"neither has a leader", "server=2", "0000000000000f02", "0000000000000f01"} {
+			if strings.Contains(told.String(), text) != (own == 0xf01) {
+				t.Errorf("the server of %x is told:\n%s", own, told.String())
+			}
+		}
+		founder.close()
+	}
+}
+
+// TestAnotherServerAnswers: a server line leads to another server than it names. What that one says, whether it finds
+// out how to begin or has data, isn't what the named one says.
+func TestAnotherServerAnswers(t *testing.T) {
+	t.Parallel()
+	empty, full := listenLocal(t), listenLocal(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	discovering(ctx, 3, []quorum.Member{{ID: 1}, {ID: 2}, {ID: 3}}, empty, sharing("a secret"))
+	running := newTransport(3, 7, sharing("a secret"), slog.New(slog.DiscardHandler))
+	defer running.close()
+	running.standing = func() quorum.Status { return quorum.Status{Elected: true} }
+	running.setPeer(1, []string{"127.0.0.1:1"})
+	running.listen(full)
+	asker := newTransport(1, 0, sharing("a secret"), slog.New(slog.DiscardHandler))
+	defer asker.cancel()
+	never := func(*quorum.Founding) bool { return false }
+	for what, l := range map[string]net.Listener{"empty": empty, "with data": full} {
+		addrs := []string{l.Addr().String()}
+		a := asker.askWhat(ctx, quorum.Member{ID: 3, Addrs: addrs}, false, never)
+		if a.Err != nil || a.Claim == nil && a.Cluster == 0 {
+			t.Errorf("server 3, %s, says nothing of itself: %+v", what, a)
+		}
+		for _, asksToJoin := range []bool{false, true} {
+			a := asker.askWhat(ctx, quorum.Member{ID: 2, Addrs: addrs}, asksToJoin, never)
+			if a.Claim != nil || a.Cluster != 0 || a.NobodyListens || a.Err == nil ||
+				!strings.Contains(a.Err.Error(), "this is server 3, you asked for 2") {
+				t.Errorf("server 3, %s, answers in the place of server 2: %+v", what, a)
+			}
+		}
+		if !asker.reaches(ctx, addrs[0], 3) {
+			t.Errorf("server 3, %s, isn't reached", what)
+		}
 	}
 }
 

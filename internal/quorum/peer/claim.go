@@ -106,18 +106,33 @@ var ErrOvertaken = errors.New("the other servers have founded an ensemble withou
 // overtakenPause is the time between two rounds of questions.
 const overtakenPause = time.Second
 
+// rivalRounds is for how many rounds another founding must have stood beside this server's before an operator is told:
+// mostly another server begins with one of them at once.
+const rivalRounds = 5
+
 // watchOvertaken asks the members of the configuration what they are, until somebody is elected, this server is
 // stopped, or found is called with ErrOvertaken.
 func (t *transport) watchOvertaken(members []quorum.Member, found func(error)) {
 	never := func(*quorum.Founding) bool { return false }
+	rounds := map[uint64]int{} // by server: in how many rounds it was a rival
 	for t.founding != nil && t.ctx.Err() == nil && !t.standing().Elected {
 		for _, m := range members {
 			if m.ID == t.id {
 				continue
 			}
-			if a := t.askWhat(t.ctx, m, false, never); t.founding.Overtaken(a) && !t.standing().Elected {
+			a := t.askWhat(t.ctx, m, false, never)
+			if t.founding.Overtaken(a) && !t.standing().Elected {
 				found(ErrOvertaken)
 				return
+			}
+			if a.Cluster != 0 && !a.Elected && a.Cluster != t.founding.Lineage {
+				rounds[m.ID]++
+			} else {
+				rounds[m.ID] = 0
+			}
+			if rounds[m.ID] >= rivalRounds && t.logRate.due(fmt.Sprintf("rival %d", m.ID), time.Now()) {
+				t.log.Warn("another server has founded an ensemble too, and neither has a leader: a server that hasn't begun yet may decide it, so start all of them. If it goes on, stop both, run 'zooid recover -set-aside' on each and 'zooid found' on one of them, and start both",
+					"server", m.ID, "cluster", fmt.Sprintf("%016x", a.Cluster), "own", fmt.Sprintf("%016x", t.founding.Lineage))
 			}
 		}
 		select {

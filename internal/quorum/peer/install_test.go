@@ -56,3 +56,88 @@ func TestSenderOfAnUnusableSnapshotWaits(t *testing.T) {
 		}
 	})
 }
+
+// snapshotSender has begun to send a snapshot of size bytes, on a connection that s receives.
+func snapshotSender(t *testing.T, s *streams, from, size uint64) (there net.Conn) {
+	t.Helper()
+	here, there := net.Pipe()
+	go func() {
+		defer here.Close()
+		s.receive(here, from)
+	}()
+	if _, err := there.Write(binary.BigEndian.AppendUint64([]byte{0, 0, 0, 0}, size)); err != nil {
+		t.Fatal(err)
+	}
+	return there
+}
+
+// TestNewerSnapshotConnection: the sender of a snapshot has gone silent, as one that leads no more. Another one that
+// has a snapshot doesn't wait until the silence has lasted for too long.
+func TestNewerSnapshotConnection(t *testing.T) {
+	t.Parallel()
+	tr := &transport{events: make(chan quorum.Event, 1)}
+	tr.ctx, tr.cancel = context.WithCancel(t.Context())
+	defer tr.cancel()
+	s := &streams{dir: disk(t, storage.NewMemFS()), t: tr, log: slog.New(slog.DiscardHandler)}
+	defer s.drop()
+	var at [8]byte
+	silent := snapshotSender(t, s, 2, 3)
+	if _, err := io.ReadFull(silent, at[:]); err != nil {
+		t.Fatal(err)
+	}
+	newer := make(chan net.Conn, 1)
+	go func() {
+		here, there := net.Pipe()
+		newer <- there
+		s.receive(here, 3)
+		here.Close()
+	}()
+	silent.SetReadDeadline(time.Now().Add(streamTimeout / 2)) // its silence alone would end it later
+	if n, err := silent.Read(at[:]); err != io.EOF {
+		t.Fatalf("the connection of the older sender goes on: %d bytes, %v", n, err)
+	}
+	c := <-newer
+	if _, err := c.Write(binary.BigEndian.AppendUint64([]byte{0, 0, 0, 0}, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, at[:]); err != nil || binary.BigEndian.Uint64(at[:]) != 0 {
+		t.Fatalf("the newer sender is told %v, %v", at, err)
+	}
+	if s.current == nil {
+		t.Error("the newer connection doesn't count as the newest")
+	}
+	c.Close()
+	s.taking.Lock() // it is free once the newer one has ended
+	defer s.taking.Unlock()
+	if s.current != nil {
+		t.Error("a connection that has ended counts as the newest")
+	}
+}
+
+// TestSenderWaitsForRoom: a snapshot that doesn't fit on the disk comes again at once, and isn't looked at before a
+// while. One that was cut off may go on at once.
+func TestSenderWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	dir := disk(t, storage.NewMemFS())
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{events: make(chan quorum.Event, 1)}
+		tr.ctx, tr.cancel = context.WithCancel(t.Context())
+		defer tr.cancel()
+		s := &streams{dir: dir, t: tr, log: slog.New(slog.DiscardHandler)}
+		var at [8]byte
+		for _, step := range []struct {
+			size uint64
+			wait time.Duration
+		}{{4, 0}, {1 << 62, 0}, {4, snapshotRest}, {4, 0}} {
+			began := time.Now()
+			c := snapshotSender(t, s, 2, step.size)
+			_, err := io.ReadFull(c, at[:])
+			if fits := step.size < 1<<62; fits != (err == nil) || time.Since(began) != step.wait {
+				t.Errorf("%d bytes: %v after %v, want %v", step.size, err, time.Since(began), step.wait)
+			}
+			c.Close()
+			synctest.Wait()
+		}
+		s.drop()
+	})
+}

@@ -148,6 +148,8 @@ func (t *transport) answerOne(raw net.Conn) {
 	case t.isSelf(h):
 	case h.from == t.id:
 		refusal = t.refuse(h)
+	case h.to != t.id:
+		refusal = t.misdirected(h)
 	case h.kind == connLife && !t.empty:
 		refusal = "this server has data"
 	case h.kind != connJoin && h.kind != connPing && h.kind != connLife && (h.kind != connClaim || a.legacy()):

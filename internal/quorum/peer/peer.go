@@ -89,6 +89,11 @@ func Open(o Options) (*Peer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the log's last index: %w", err)
 	}
+	if len(o.Members) > 1 { // a standalone server's directory may be copied: it has promised nobody anything
+		if err := own(o.Dir, o.Cluster, o.ID); err != nil {
+			return nil, err
+		}
+	}
 	lineage, err := keptLineage(o.Dir, o.Cluster)
 	if err != nil {
 		return nil, err

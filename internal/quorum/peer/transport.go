@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -438,12 +439,12 @@ func (t *transport) refuse(h hello) string {
 		if h.from == t.id {
 			return fmt.Sprintf("you call yourself server %d, and so do I: %s", h.from, quorum.SameID)
 		}
-		return t.outdated(h)
+		return cmp.Or(t.misdirected(h), t.outdated(h))
 	case h.cluster != t.cluster:
 		return fmt.Sprintf("this server belongs to cluster %016x, you to %016x: one of the two has the other's address, or a data directory of another cluster",
 			t.cluster, h.cluster)
 	case h.to != t.id:
-		return fmt.Sprintf("this is server %d, you asked for %d: check the server lines and the myid files", t.id, h.to)
+		return t.misdirected(h)
 	case h.from == t.id:
 		return fmt.Sprintf("you call yourself server %d, and so do I: %s", h.from, quorum.SameID)
 	case h.kind == connGuest:
@@ -454,6 +455,15 @@ func (t *transport) refuse(h hello) string {
 		return fmt.Sprintf("unknown kind of connection %d", h.kind)
 	}
 	return ""
+}
+
+// misdirected returns the reason to refuse a hello to another server than this one, or "". What this server says of
+// itself must not pass for what the other would say.
+func (t *transport) misdirected(h hello) string {
+	if h.to == t.id {
+		return ""
+	}
+	return fmt.Sprintf("this is server %d, you asked for %d: check the server lines and the myid files", t.id, h.to)
 }
 
 func (t *transport) read(c net.Conn, from, number uint64) error {
