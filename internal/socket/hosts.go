@@ -15,7 +15,7 @@ var ownDomains = []string{
 }
 
 // ForeignHost reports whether host, the Host of an HTTP request without TLS, may be a stranger's name. By DNS rebinding
-// a stranger's domain gets the address of this host, and a page of that domain may read what a browser here is answered.
+// a stranger's domain gets the address of this host, and a page of that domain may read what a browser here gets.
 // own are the names in lower case by which callers reach this host, besides addresses, its own name, and names that
 // nobody can register.
 func ForeignHost(host string, own []string) bool {

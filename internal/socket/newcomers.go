@@ -76,9 +76,9 @@ func (n *Newcomers) FirstOf(from netip.Prefix) net.Conn {
 }
 
 // FirstOfFew is First for a port whose places are few and whose newcomers may need long to prove something. It never
-// returns newest. If no network has more than one connection, it returns any: strangers who come from many networks, and
-// come again at once, would otherwise have each server on a slow network closed, each time, as the oldest. It takes time
-// in proportion to the number of connections.
+// returns newest. If no network has more than one connection, it returns any: a server on a slow network would be the
+// oldest, each time, while strangers come from many networks, and come again at once. It takes time in proportion to
+// the number of connections.
 func (n *Newcomers) FirstOfFew(newest net.Conn) net.Conn {
 	if len(n.of) == 0 || len(n.sizes) > 2 {
 		return n.First() // of a network with several, whose oldest isn't the newest

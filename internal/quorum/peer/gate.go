@@ -10,8 +10,8 @@ import (
 
 // Limits of the peer port. A stranger can hold a connection for handshakeTimeout, and
 // makes this server read no more than an opening and a proof. If there are too many such connections, one is closed, so
-// that peers still get through: as on other ports the oldest of the network that has the most (socket.Newcomers), or any
-// one if all have one; and first those that came from where no server had proven itself. It is never the newest.
+// that peers still get through: as on other ports the oldest of the network that has the most (socket.Newcomers), or
+// any one if all have one; and first those that came from where no server had proven itself. It is never the newest.
 const (
 	// handshakesMax bounds the unproven connections, whose handshake isn't complete.
 	handshakesMax = 64
