@@ -19,7 +19,8 @@ import (
 
 // An attacker that learns: a search, derived from a seed, over well-formed requests. It changes the plans that have
 // cost a replica most so far: most time for which others wait (the longest hold), and most work and memory for each
-// byte sent. Work and memory are counted and so are the same each time: they have a bound. The time is told, not judged.
+// byte sent. Work and memory are counted and so are the same each time: they have a bound. The time is told, not
+// judged.
 //
 //	go test ./internal/replica -run TestLearning -v -learn 10m -learn.seed 7
 //

@@ -132,8 +132,8 @@ func Serve(l net.Listener, handler http.Handler, hosts []string, log *slog.Logge
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)
 	s := &http.Server{
-		Handler: own(mux, hosts, log), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: answerTimeout,
-		IdleTimeout:    idleTimeout,
+		Handler: own(mux, hosts, log), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
+		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	if err := s.Serve(l); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
@@ -151,7 +151,7 @@ func own(next http.Handler, hosts []string, log *slog.Logger) http.Handler {
 			return
 		}
 		told.Do(func() {
-			log.Warn("the metrics were asked for by a name that isn't known to be this server's; such requests are refused",
+			log.Warn("the metrics were asked for by a name that isn't known to be this server's: it is refused",
 				"host", r.Host, "client", r.RemoteAddr, "code", "ZD-4031")
 		})
 		http.Error(w, fmt.Sprintf("this server isn't called %.100q; ask it by its address, by a name of a server line or of admin.hostNames, or over TLS",
