@@ -53,14 +53,16 @@ func logLevel(name string) slog.Level {
 type observers struct {
 	metrics   endpoint
 	listeners []net.Listener // of the endpoint
-	hosts     []string       // names by which Prometheus may ask without TLS, besides those of every host
+	hosts     []string       // names by which Prometheus may ask without TLS, besides those of every host; nil: any
 }
 
 // observe opens the ports that the configuration asks for. It adds the stores of a TLS endpoint to the server's.
 func observe(cfg *config.Config, of *server.Options, log *slog.Logger) (*observers, error) {
-	w := &observers{
-		metrics: endpoint{options: exposeOptions(&cfg.Metrics)},
-		hosts:   append(ownHosts(cfg), strings.ToLower(cfg.Metrics.Host)),
+	w := &observers{metrics: endpoint{options: exposeOptions(&cfg.Metrics)}}
+	// Apache's endpoint answers to any name, and a Prometheus often asks by one that no server line has. So others are
+	// refused only where an operator has said which names there are, or wants all doors shut.
+	if len(cfg.Admin.HostNames) > 0 || cfg.Profile == config.Strict {
+		w.hosts = append(ownHosts(cfg), strings.ToLower(cfg.Metrics.Host))
 	}
 	if cfg.Metrics.Provider != config.PrometheusProvider {
 		return w, nil

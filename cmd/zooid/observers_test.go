@@ -84,12 +84,15 @@ func get(t *testing.T, seen *observers, path string, header http.Header) (code i
 	return answer.StatusCode, string(text)
 }
 
-// TestMetricsHostNames: the metrics are read by the names of the server lines and of admin.hostNames, and not by those
-// that a stranger may have, whose page a browser would let read them.
+// TestMetricsHostNames: where admin.hostNames is set, the metrics are read by its names and those of the server lines,
+// and not by those that a stranger may have, whose page a browser would let read them.
 func TestMetricsHostNames(t *testing.T) {
 	t.Parallel()
-	seen := observed(t, prometheusLine, "metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpPort=0",
-		"admin.hostNames=Zk1.example.com")
+	plain := []string{prometheusLine, "metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpPort=0"}
+	if seen := observed(t, plain...); seen.hosts != nil {
+		t.Errorf("without admin.hostNames other names than %q are refused", seen.hosts)
+	}
+	seen := observed(t, append(plain, "admin.hostNames=Zk1.example.com")...)
 	for host, want := range map[string]int{
 		"127.0.0.1:7000": http.StatusOK, "zk1.example.com:7000": http.StatusOK, "localhost": http.StatusOK,
 		"zk1": http.StatusOK, "evil.example.com": http.StatusMisdirectedRequest,

@@ -21,8 +21,9 @@ const unappliedBytesMax = 1 << 20
 // so for entries after the one that took its vote: only voters of the membership since then commit those. A candidate
 // whose log has that entry has applied the beginning of the change: the leader proposes the end only then, and each
 // server writes the commit index with the entries that it comes with. So the candidate needs a majority of these
-// voters, too, and they compare whole logs. What gives this server a vote again, or took another one, is in its log as
-// a change that it hasn't applied: then its log counts whole.
+// voters, too, and they compare whole logs. Where one vote was taken without joint consensus, a majority of the former
+// voters still meets every majority of the others if this server is left out of it. What gives this server a vote
+// again, or takes another one, is in its log as a change that it hasn't applied: then its log counts whole.
 func (l *Loop) formerVoter(m *pb.Message) {
 	if m.GetType() != pb.MsgVote && m.GetType() != pb.MsgPreVote || votes(l.conf, l.o.ID) ||
 		l.writes.pending() || l.node.HasReady() {

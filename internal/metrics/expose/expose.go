@@ -127,7 +127,8 @@ const (
 )
 
 // Serve serves /metrics on l, which Listen has opened, until l is closed. hosts are names of this host in lower case:
-// without TLS others, which may be strangers', are refused (socket.ForeignHost), as by the admin server.
+// without TLS others, which may be strangers', are refused (socket.ForeignHost), as by the admin server. If hosts is
+// nil, requests by any name are answered.
 func Serve(l net.Listener, handler http.Handler, hosts []string, log *slog.Logger) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)
@@ -146,7 +147,7 @@ func Serve(l net.Listener, handler http.Handler, hosts []string, log *slog.Logge
 func own(next http.Handler, hosts []string, log *slog.Logger) http.Handler {
 	var told sync.Once
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS != nil || !socket.ForeignHost(r.Host, hosts) {
+		if hosts == nil || r.TLS != nil || !socket.ForeignHost(r.Host, hosts) {
 			next.ServeHTTP(w, r)
 			return
 		}
