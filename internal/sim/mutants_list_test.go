@@ -359,10 +359,10 @@ var mutants = []mutant{
 `)},
 	{"closed session still expires", "memory that a closed session keeps", "", one("replica/connect.go",
 		`	r.expiry.forget(res.Session)
-	how`, `	if !$P {
+	r.uncount`, `	if !$P {
 		r.expiry.forget(res.Session)
 	}
-	how`)},
+	r.uncount`)},
 	// Quotas.
 	{"quotas not registered after a snapshot", "limits that hold on some replicas", "quotas", one("tree/restore.go",
 		`	t.addQuotas()
