@@ -79,15 +79,14 @@ func atTerminal(t *testing.T, environment []string, arguments ...string) *termin
 		side.Close()
 		keys.Close()
 	})
-	go v.watch()
+	go v.watch([]unix.PollFd{{Fd: int32(keys.Fd()), Events: unix.POLLIN}})
 	return v
 }
 
-// watch collects what appears, until the shell ends.
-func (v *terminalShell) watch() {
+// watch collects what appears, until the shell ends. ready is v.keys, which the test may close meanwhile.
+func (v *terminalShell) watch(ready []unix.PollFd) {
 	defer close(v.news)
 	part := make([]byte, 4<<10)
-	ready := []unix.PollFd{{Fd: int32(v.keys.Fd()), Events: unix.POLLIN}}
 	for {
 		// Like terminals do: a read without news would be news to who writes.
 		if _, err := unix.Poll(ready, -1); err == unix.EINTR {
