@@ -28,7 +28,9 @@ const (
 const (
 	stateOK       = "ok"
 	stateLagging  = "lagging"
-	stateIdle     = "not serving: it has no quorum"
+	stateIdle     = "not serving, and it doesn't tell why"
+	stateNoLeader = "not serving: it has no leader"
+	stateBehind   = "not serving yet: it has a leader, and has to catch up with it or hear from it first"
 	stateReadOnly = "read-only: it has no leader"
 	// A server keeps its clients for a while after it has lost its leader.
 	stateLeaderless = "it has no leader: reads are answered, writes wait"
@@ -106,7 +108,7 @@ func (row *serverRow) ask() {
 		row.idle = row.State == stateIdle
 		row.unasked = !row.idle
 		if row.idle {
-			row.State = cmp.Or(row.stalled(), row.State)
+			row.State = row.whyIdle()
 		}
 		return
 	}
@@ -213,26 +215,32 @@ func (row *serverRow) server(text string) string {
 	return stateOK
 }
 
-// stalled asks a server that doesn't serve whether it can't do its work, and returns its state, "" if it doesn't tell:
-// Apache's answers mntr only while it serves.
-func (row *serverRow) stalled() string {
+// whyIdle asks a server that doesn't serve for the reason, and returns its state. Apache's servers answer mntr only
+// while they serve.
+func (row *serverRow) whyIdle() string {
 	text, err := row.word("mntr")
 	if err != nil {
-		return ""
+		return stateIdle
 	}
 	var r resources
+	state := stateIdle
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		r.note(key, number(value))
+		switch {
+		case key == "zk_zooid_raft_has_leader" && number(value) == 0:
+			state = stateNoLeader
+		case key == "zk_zooid_raft_has_leader" && number(value) == 1:
+			state = stateBehind
+		}
 	}
-	why := r.stalled()
-	if why == "" && r.logWaits == 1 {
-		why = logWaits
+	switch why := r.stalled(); {
+	case why != "":
+		return "not serving: " + why
+	case r.logWaits == 1:
+		return "not serving: " + logWaits
 	}
-	if why == "" {
-		return ""
-	}
-	return "not serving: " + why
+	return state
 }
 
 // monitor adds what mntr reports.
