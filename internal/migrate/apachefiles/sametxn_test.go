@@ -8,7 +8,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestSameTxn: a transaction is the same with and without a digest, and with no other digest, time, session or data.
+// TestSameTxn: a transaction is the same with and without a digest, and as a multi that failed with the types that were
+// proposed and with those that a server leaves that has applied it. It isn't with another digest, time, session or data.
 func TestSameTxn(t *testing.T) {
 	t.Parallel()
 	txn := Txn{Session: 0x1234, Xid: 7, Zxid: 1<<32 | 5, Ms: 1_700_000_000_000}
@@ -19,6 +20,17 @@ func TestSameTxn(t *testing.T) {
 	later.Ms++
 	by.Session++
 	longer.Body = append(bytes.Clone(set.Body), make([]byte, txnDigestBytes)...)
+	multi := func(ops ...jute.Op) []byte {
+		body := jute.AppendInt(nil, int32(len(ops)))
+		for i, op := range ops {
+			body = jute.AppendBuffer(jute.AppendInt(body, int32(op)), []byte{byte(i), 2, 3, 4})
+		}
+		return AppendDigest(txn.Record(&Operation{jute.OpMulti, body}), 99)
+	}
+	proposed := multi(jute.OpCreate, jute.OpSetData, opError, opError)
+	applied := multi(opError, opError, opError, opError)
+	otherData := bytes.Clone(applied)
+	otherData[txnHeadBytes+4+4+4]++
 	for name, c := range map[string]struct {
 		a, b []byte
 		same bool
@@ -31,6 +43,13 @@ func TestSameTxn(t *testing.T) {
 		"another session":        {digested, AppendDigest(by.Record(&set), 99), false},
 		"cut off":                {plain, plain[:len(plain)-1], false},
 		"more data and a digest": {plain, AppendDigest(txn.Record(&longer), 99), false},
+		"a failed multi":         {proposed, applied, true},
+		"so without a digest":    {proposed, applied[:len(applied)-txnDigestBytes], true},
+		"with other data":        {proposed, otherData, false},
+		"that didn't fail":       {multi(jute.OpCreate, jute.OpSetData), multi(jute.OpCreate, jute.OpDelete), false},
+		"against one that did":   {multi(jute.OpCreate, jute.OpSetData), multi(opError, opError), false},
+		"with fewer operations":  {multi(opError, opError), multi(opError), false},
+		"cut within a multi":     {proposed[:40], applied[:40], false},
 		"nothing":                {nil, make([]byte, txnDigestBytes), false},
 	} {
 		if SameTxn(c.a, c.b) != c.same || SameTxn(c.b, c.a) != c.same {

@@ -37,9 +37,13 @@ func parseTxn(record []byte) (t txn, err error) {
 	}, nil
 }
 
-// SameTxn reports whether two records are of the same transaction: they are equal, or would be if one of them had no
-// digest at its end. Servers on which digests are off pass transactions on without one. If both have a digest, it
-// counts: after the same transactions the trees are the same.
+// SameTxn reports whether two records are of the same transaction: they are equal, but for what Apache's servers change
+// when they pass a transaction on.
+//
+//   - Servers on which digests are off leave the digest out. If both records have one, it counts: after the same
+//     transactions the trees are the same.
+//   - A server that has applied a multi that failed has set the types of all its operations to error, in the
+//     transaction that it keeps in memory for its followers. Its log has the types as they were proposed.
 func SameTxn(a, b []byte) bool {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -47,7 +51,33 @@ func SameTxn(a, b []byte) bool {
 	if len(b) == len(a)+txnDigestBytes && len(a) >= txnHeadBytes {
 		b = b[:len(a)]
 	}
-	return bytes.Equal(a, b)
+	return bytes.Equal(a, b) || len(a) == len(b) && bytes.Equal(failedMulti(a), failedMulti(b))
+}
+
+// failedMulti returns a record with the types of all operations set to error if it is of a multi of which one failed;
+// otherwise the record.
+func failedMulti(record []byte) []byte {
+	t, err := parseTxn(record)
+	if err != nil || t.op != jute.OpMulti {
+		return record
+	}
+	var d jute.Decoder
+	d.Reset(t.body)
+	var types []int // where they are in record
+	failed := false
+	for range max(d.Count(8), 0) {
+		types = append(types, len(record)-d.Remaining())
+		failed = jute.Op(d.Int()) == opError || failed
+		d.Buffer()
+	}
+	if d.Err() != nil || !failed {
+		return record
+	}
+	record = bytes.Clone(record)
+	for _, at := range types {
+		copy(record[at:], jute.AppendInt(nil, int32(opError)))
+	}
+	return record
 }
 
 // DescribeTxn says for an error message what a record holds, without any data of znodes.

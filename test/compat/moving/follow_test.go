@@ -275,6 +275,41 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestFollowAfterFailedMulti: a copy whose last transaction is a multi that failed is continued. The leader sends that
+// transaction with the types of its operations set to error, since it has applied it; the copy has them as proposed.
+func TestFollowAfterFailedMulti(t *testing.T) {
+	need(t)
+	program := zooid(t)
+	e := startServers(t, "3.9.5", 1, "")
+	c := open(t, e.servers[0], zk.Options{})
+	defer c.Close()
+	if _, err := c.Create(t.Context(), "/there", nil, zk.ModePersistent, zk.OpenACL()); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "copy")
+	for _, live := range []bool{true, false} {
+		s := followBy(t, program, e.connect(), dir)
+		if told, even := evenZxids(e.servers[0], s); !even {
+			t.Fatalf("it doesn't follow: %s\n%s", told, s.output)
+		}
+		if live {
+			_, err := c.Multi(t.Context(), zk.CreateOp("/no", []byte("x"), zk.ModePersistent, zk.OpenACL()),
+				zk.CheckOp("/there", 99))
+			if err == nil {
+				t.Fatal("the multi didn't fail")
+			}
+			if told, even := evenZxids(e.servers[0], s); !even {
+				t.Fatalf("it doesn't follow on: %s\n%s", told, s.output)
+			}
+		}
+		s.cmd.Process.Signal(os.Interrupt)
+		<-s.exited
+		if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Fatalf("exit %d: %s", code, s.output)
+		}
+	}
+}
+
 // TestFollowWithLogins follows servers that log in at each other by SASL, and take no others.
 func TestFollowWithLogins(t *testing.T) {
 	need(t)
