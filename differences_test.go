@@ -289,9 +289,8 @@ func toldDifferences() []toldDifference {
 		at("A TLS setting for the metrics works differently", "protocols and suites of TLS that Java has"),
 		none("Apache reads some keys only from zoo.cfg", same),
 		at("in surprising ways", "values of keys that are not of their key's form"),
-		none("all five permissions on the znode /, as with Apache", same),
 		none("Apache's servers may have accepted writes since", moved),
-		at("what the ACL of / grants to everybody", "who may use `snapshot`, `restore` and `shed_connections` of the admin server"),
+		at("permissions that the ACL of / grants to everybody", "who may use `snapshot`, `restore` and `shed_connections` of the admin server"),
 		none("as in Apache's images", same),
 		// docs/decisions
 		at("Mixed ensembles with Apache's servers", "server lines that name servers of the other kind"),
