@@ -105,11 +105,11 @@ func Page() string {
 	var b strings.Builder
 	b.WriteString(`# Troubleshooting
 
-Each warning and each error of a server has a code. A log line carries it at its end (code=ZD-2002), a message on the
-terminal in parentheses. This page has an entry for each; ` + "`zooid explain ZD-2002`" + ` prints one of them, and
-` + "`zooid explain`" + ` lists all. A code keeps its meaning from version to version; the wording of messages may change.
+Each warning and error of a server has a code. A log line has it at its end (code=ZD-2002), a message on the terminal
+has it in parentheses. This page has an entry for each code; ` + "`zooid explain ZD-2002`" + ` prints one entry, and
+` + "`zooid explain`" + ` lists all codes. A code keeps its meaning from version to version; the wording of messages may change.
 
-The page is made from the table in internal/runbook.
+This page is generated from the tables in internal/runbook.
 
 `)
 	for _, s := range Sections() {
