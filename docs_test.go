@@ -157,19 +157,47 @@ func TestCitedDecisions(t *testing.T) {
 	}
 }
 
-// TestDecisionsHaveOneNumber: notes are cited by their numbers.
-func TestDecisionsHaveOneNumber(t *testing.T) {
-	notes, err := filepath.Glob("docs/decisions/[0-9]*.md")
-	if err != nil || len(notes) == 0 {
+// decisionTitle is the first line of a decision: its number, and a short noun phrase in one form.
+var decisionTitle = regexp.MustCompile(`^# (\d{3}): (\p{Lu}[^.:;?!]{3,40})$`)
+
+// TestDecisions: decisions are cited by their numbers, so no two have the same one. Their titles have one form, and
+// docs/decisions/README.md leads to each once, by its number and title.
+func TestDecisions(t *testing.T) {
+	index, err := os.ReadFile("docs/decisions/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes, err := filepath.Glob("docs/decisions/*.md")
+	if err != nil || len(notes) < 50 {
 		t.Fatalf("%d notes, %v", len(notes), err)
 	}
 	taken := map[string]string{}
 	for _, note := range notes {
-		number, _, _ := strings.Cut(filepath.Base(note), "-")
-		if other := taken[number]; other != "" {
+		name := filepath.Base(note)
+		if name == "README.md" {
+			continue
+		}
+		text, err := os.ReadFile(note)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(text), "\n")
+		title := decisionTitle.FindStringSubmatch(first)
+		if title == nil || !strings.HasPrefix(name, title[1]+"-") {
+			t.Errorf("%s begins with %q; write the number and a short noun phrase, as \"# 083: Overload\"", note, first)
+			continue
+		}
+		if other := taken[title[1]]; other != "" {
 			t.Errorf("%s and %s have one number", other, note)
 		}
-		taken[number] = note
+		taken[title[1]] = note
+		entry := "| [" + title[1] + ": " + title[2] + "](" + name + ") | "
+		if n := strings.Count(string(index), entry); n != 1 {
+			t.Errorf("docs/decisions/README.md has %d lines %q; write one, under its subject", n, entry)
+		}
+	}
+	if rows := strings.Count(string(index), "\n| ["); rows != len(taken) {
+		t.Errorf("docs/decisions/README.md has %d rows for %d decisions", rows, len(taken))
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 	columnsMax       = 120 // of code, comments and prose; a tab counts as one
 )
 
-// largePackages may have that many lines instead; docs/decisions/024-large-packages.md says
+// largePackages may have that many lines instead; docs/decisions/001-packages.md says
 // why, and how each is to be cut.
 var largePackages = map[string]int{
 	"internal/check":   5300,

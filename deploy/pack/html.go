@@ -86,24 +86,16 @@ func (l *library) read() error {
 			l.add(path.Join(path.Dir(pattern), filepath.Base(file)), text)
 		}
 	}
-	// The list of the decisions, to which links to their folder lead.
-	list := "# Decisions\n\n"
-	for _, source := range slices.Sorted(maps.Keys(l.books)) {
-		if path.Dir(source) == "docs/decisions" {
-			list += fmt.Sprintf("- [%s](%s)\n", l.books[source].title, path.Base(source))
-		}
-	}
-	l.add("docs/decisions/index.md", []byte(list))
 	return nil
 }
 
-// add parses a page. Those of docs/ are the top, with docs/README.md for the index.
+// add parses a page. Those of docs/ are the top. A README.md in docs or below is the index of its folder.
 func (l *library) add(source string, content []byte) {
 	b := &book{source: source, text: content, ids: map[string]bool{}}
 	dir, name := path.Split(source)
 	switch {
-	case source == "docs/README.md":
-		b.target = "index.html"
+	case strings.HasPrefix(dir, "docs/") && name == "README.md":
+		b.target = strings.TrimPrefix(dir, "docs/") + "index.html"
 	case dir == "":
 		b.target = "project/" + strings.ToLower(strings.TrimSuffix(name, ".md")) + ".html"
 	default:
@@ -206,7 +198,7 @@ func (l *library) follow(b *book, link string) (string, error) {
 		return "", fmt.Errorf("%s links to %s, which is out of the project", b.source, link)
 	}
 	if source == "docs/decisions" {
-		source = "docs/decisions/index.md"
+		source = "docs/decisions/README.md"
 	}
 	if to := l.books[source]; to != nil {
 		if u.Fragment != "" && !to.ids[u.Fragment] {

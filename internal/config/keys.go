@@ -52,23 +52,23 @@ type key struct {
 
 // The reasons shared by several rows.
 const (
-	whyGroups = "hierarchical quorums are not supported: every voter counts one. Remove the group and weight lines. Instead run as many voters " +
-		"in each place as it should count (one or two in each of three places survive the loss of any one place), " +
+	whyGroups = "hierarchical quorums are not supported: every voter counts as one. Remove the group and weight lines. Instead run as many voters " +
+		"in each place as its weight should be (one or two in each of three places survive the loss of any one place), " +
 		"and make all other servers observers (server.N=...:observer)"
-	whyTuning     = "it tunes threads and buffers that Apache's server has and this one has not"
-	whyElection   = "elections and followers work differently here and need no tuning of this kind"
-	whyPauses     = "it watches the pauses of a Java virtual machine"
-	whyWatches    = "the watch table is of one kind and cleans up at once"
-	whyStats      = "request statistics by path are taken differently"
-	whyQuorumSASL = "servers prove who they are by a secret of theirs, not by SASL: remove the lines that begin with quorum.auth, write a secret " +
-		"(openssl rand -hex 32 >FILE; chmod 600 FILE), copy the file to all servers, and give each quorum.secretFile=FILE; or set sslQuorum=true"
-	whyTesting  = "it is a hook for tests that can damage data; remove it"
-	whySnapshot = "snapshots have a format of their own here"
-	whyReloads  = "key and trust stores that change are always read again, for the connections that begin then"
-	whyKerberos = "a server needs its keytab alone and asks for no tickets"
-	whyConnects = "connects=N in limits.address bounds how fast connections begin; maxCnxns, maxClientCnxns and memory.limit how many there are"
-	whyThrottle = "requests=N in limits.connection, limits.address and limits.identity bounds them, as globalOutstandingLimit and memory.limit do"
-	whyDial     = "servers give each other a second to connect, and try again until they succeed"
+	whyTuning     = "it tunes threads and buffers that only Apache's server has"
+	whyElection   = "elections and followers need no tuning of this kind"
+	whyPauses     = "it monitors the pauses of a Java virtual machine"
+	whyWatches    = "there is one kind of watch table, and it cleans up at once"
+	whyStats      = "statistics of requests are collected differently; see zooid top"
+	whyQuorumSASL = "servers authenticate to each other by a secret, not by SASL: remove the lines that begin with quorum.auth, create a secret " +
+		"(openssl rand -hex 32 >FILE; chmod 600 FILE), copy the file to all servers, and set quorum.secretFile=FILE on each; or set sslQuorum=true"
+	whyTesting  = "it is a hook for tests and can damage data; remove it"
+	whySnapshot = "snapshots have a different format"
+	whyReloads  = "changed key and trust stores are always read again, for new connections"
+	whyKerberos = "a server needs only its keytab and requests no tickets"
+	whyConnects = "connects=N in limits.address bounds the rate of new connections; maxCnxns, maxClientCnxns and memory.limit bound their number"
+	whyThrottle = "requests=N in limits.connection, limits.address and limits.identity bounds requests, and so do globalOutstandingLimit and memory.limit"
+	whyDial     = "servers allow a second for each attempt to connect to each other, and retry until they succeed"
 )
 
 func honour(name string, w where, k kind, value string, field func(*Config) any) key {

@@ -4,10 +4,10 @@ package config
 // doesn't have yet, or has without a setting.
 func absentKeys() []key {
 	return append([]key{
-		unused("preAllocSize", asProp, integer, "65536", "log segments are made whole, in sizes that grow up to 64 MiB").in(1,
+		unused("preAllocSize", asProp, integer, "65536", "log segments are allocated as a whole, in sizes that grow up to 64 MiB").in(1,
 			1<<21-1),
 		unused("jute.maxbuffer.extrasize", asProp, javaInt,
-			"-1", "what servers add to a request does not count against jute.maxbuffer").in(-1, int32Max),
+			"-1", "the data that servers add to a request does not count toward jute.maxbuffer").in(-1, int32Max),
 		unused("largeRequestMaxBytes", asProp, integer,
 			"104857600", "the memory account bounds requests of every size; see memory.limit").in(0, int32Max),
 		unused("largeRequestThreshold", asProp, integer,
@@ -29,18 +29,18 @@ func absentKeys() []key {
 		unused("request_stale_latency_check", asProp, boolean, "false", whyThrottle),
 		unused("request_stale_connection_check", asProp, boolean, "true", whyThrottle),
 		unused("request_throttler.shutdownTimeout", asProp, millis,
-			"10000", "a server that stops closes its connections at once; sessions go on elsewhere").in(0, int32Max),
+			"10000", "a server that stops closes its connections at once; sessions continue on other servers").in(0, int32Max),
 		unused("throttled_op_wait_time", asProp, millis, "0", whyThrottle).in(0, int32Max),
 		unused("maxBatchSize", asProp, integer, "1000", "the log is flushed whenever the disk is free").in(0, int32Max),
-		unused("emulate353TTLNodes", asProp, boolean, "false", "no tree that release 3.5.3 wrote is read"),
-		unused("enableEagerACLCheck", asProp, boolean, "false", "permissions are checked once, where a request is applied"),
+		unused("emulate353TTLNodes", asProp, boolean, "false", "trees written by release 3.5.3 are not read"),
+		unused("enableEagerACLCheck", asProp, boolean, "false", "permissions are checked once, when a request is applied"),
 		unused("connectToLearnerMasterLimit", inFile, integer, "0", whyDial),
 		unused("cnxTimeout", asProp, millis, "5000", whyDial).in(1, int32Max),
 		unused("quorumCnxnTimeoutMs", asProp, millis, "-1", whyDial).in(-1, int32Max),
-		unused("leaderServes", asProp, yesNo, "yes", "the leader serves clients as any server does"),
-		unused("tcpKeepAlive", asProp, boolean, "false", "connections between servers carry heartbeats, which find a dead one"),
-		unused("fips-mode", asProp, boolean, "true", "TLS is the same in either mode; host names are verified as the ssl keys say"),
-		unused("java.security.krb5.conf", onlyD, path, "", "a server needs its keytab alone; the realm is that of its principal"),
+		unused("leaderServes", asProp, yesNo, "yes", "the leader serves clients like any other server"),
+		unused("tcpKeepAlive", asProp, boolean, "false", "connections between servers carry heartbeats, which detect dead ones"),
+		unused("fips-mode", asProp, boolean, "true", "TLS is the same in both modes; the ssl keys configure the verification of host names"),
+		unused("java.security.krb5.conf", onlyD, path, "", "a server needs only its keytab; the realm is that of its principal"),
 		unused("ssl.authProvider", asProp, text, "x509", "there is one provider for certificates").of("x509"),
 	}, endpointKeys()...)
 }
@@ -56,11 +56,11 @@ const (
 func endpointKeys() []key {
 	return []key{
 		unused("metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds", inFile, seconds,
-			"60", "summaries are of all values since the start, or the word srst; the histograms of zooid_request_stage_seconds show the last minute").
+			"60", "summaries cover all values since the start or the word srst; the histograms of zooid_request_stage_seconds show the last minute").
 			in(1, int32Max),
 		unused("metricsProvider.numWorkerThreads", inFile, integer, "10", whyTuning),
 		unused("metricsProvider.maxQueueSize", inFile, integer, "1000000", whyTuning),
 		unused("metricsProvider.workerShutdownTimeoutMs", inFile, millis, "1000", whyTuning),
-		unused("metricsProvider.httpVersion", asProp, integer, "11", "the endpoint speaks HTTP/1.1, and HTTP/1.0 to those who do"),
+		unused("metricsProvider.httpVersion", asProp, integer, "11", "the endpoint speaks HTTP/1.1, and HTTP/1.0 with callers that use it"),
 	}
 }

@@ -21,7 +21,7 @@ func adminKeys() []key {
 			"300000", func(c *Config) any { return &c.Admin.RateInterval }).in(0, int32Max).orBelow().orDefault(),
 		honour("admin.drainTimeout", asProp, millis, "30000", func(c *Config) any { return &c.Admin.DrainTimeout }).in(1,
 			int32Max),
-		unused("admin.httpVersion", asProp, integer, "11", "the admin server speaks HTTP/1.1, and HTTP/1.0 to those who do"),
-		unused("IPAuthenticationProvider.usexforwardedfor", asProp, boolean, "false", "anybody can send such a header; a caller's address is that of its connection"),
+		unused("admin.httpVersion", asProp, integer, "11", "the admin server speaks HTTP/1.1, and HTTP/1.0 with callers that use it"),
+		unused("IPAuthenticationProvider.usexforwardedfor", asProp, boolean, "false", "anybody can send such a header; the address of the connection counts"),
 	}
 }

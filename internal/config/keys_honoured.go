@@ -232,6 +232,6 @@ func saslKeys() []key {
 		unused("kerberos.minReLoginTimeMs", asProp, millis, "60000", whyKerberos),
 		unused("kinit", asProp, text, "/usr/bin/kinit", whyKerberos),
 		unused("jaasLoginRenew", asProp, millis, "3600000", whyKerberos),
-		unused("requireClientAuthScheme", asProp, text, "", "no server reads it; sessionRequireClientSASLAuth=true is what demands SASL"),
+		unused("requireClientAuthScheme", asProp, text, "", "no server reads it; set sessionRequireClientSASLAuth=true to require SASL"),
 	}
 }

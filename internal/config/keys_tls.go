@@ -7,7 +7,7 @@ var storeTypes = []string{"", "JKS", "PEM", "PKCS12", "BCFKS"}
 func tlsKeys(prefix string, w where, of func(*Config) *TLS) []key {
 	verifyPeer := "false"
 	detection := unused(prefix+"handshakeDetectionTimeoutMillis", w, millis, "5000",
-		"nio.sessionlessCnxnTimeout bounds all that comes before a session, this too").in(1, int32Max)
+		"nio.sessionlessCnxnTimeout bounds everything before a session, including the handshake").in(1, int32Max)
 	if prefix == "ssl.quorum." {
 		verifyPeer = "true"
 		detection = honour(detection.name, w, millis, "5000", func(c *Config) any { return &of(c).DetectionTimeout }).in(1,

@@ -7,6 +7,8 @@ import (
 	"go/token"
 	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,12 +39,55 @@ func TestConfigurationPage(t *testing.T) {
 	}
 }
 
+// TestOwnKeysAreNamed: the page names each honoured key that Apache doesn't have, and no other, where it lists Zooid's own.
+func TestOwnKeysAreNamed(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, ok := strings.Cut(string(text), "These keys are Zooid's own: ")
+	list, _, _ = strings.Cut(list, "\n\n")
+	named := regexp.MustCompile("`[^`]+`").FindAllString(list, -1)
+	if !ok || len(named) < 10 {
+		t.Fatalf("%s names the keys %s as Zooid's own", page, named)
+	}
+	apache := map[string]bool{}
+	keys, err := os.ReadFile("testdata/apache_keys.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range strings.Fields(string(keys)) {
+		apache[strings.TrimPrefix(key, "zookeeper.")] = true
+	}
+	used := map[string]bool{}
+	for _, k := range rows() {
+		if k.field == nil || apache[k.name] || strings.HasPrefix(k.name, "java.") {
+			continue
+		}
+		name := strings.Replace(k.name, "ssl.quorum.", "ssl.", 1)
+		i := slices.IndexFunc(named, func(n string) bool {
+			n = strings.Trim(n, "`")
+			return n == name || strings.HasSuffix(n, "…") && strings.HasPrefix(name, strings.TrimSuffix(n, "…"))
+		})
+		if i < 0 {
+			t.Errorf("%s doesn't name %s as Zooid's own key", page, k.name)
+			continue
+		}
+		used[named[i]] = true
+	}
+	for _, n := range named {
+		if !used[n] && n != "`audit.enable`" && n != "`audit.impl.class`" && n != "`ssl.quorum.`" {
+			t.Errorf("%s names %s as Zooid's own key; Apache has it, or there is none", page, n)
+		}
+	}
+}
+
 func pageTables(t *testing.T) string {
 	t.Helper()
 	about := fieldComments(t)
 	honoured := "\n## Honoured\n\n| key | given | default | meaning |\n|---|---|---|---|\n"
 	unused := "\n## Accepted without effect\n\nA value other than Apache's default leaves a warning.\n\n| key | why |\n|---|---|\n"
-	refused := "\n## Refused\n\nThe server doesn't start, but with the value named.\n\n| key | but | why |\n|---|---|---|\n"
+	refused := "\n## Refused\n\nThe server doesn't start with these keys, except with the value in the second column.\n\n| key | except | why |\n|---|---|---|\n"
 	for _, k := range rows() {
 		switch {
 		case k.field != nil:
