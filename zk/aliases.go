@@ -2,10 +2,10 @@ package zk
 
 import "github.com/zooid-project/zooid/jute"
 
-// The types of the protocol are those of package jute, so that one import is enough.
+// The protocol's types are those of package jute, so that a program imports this package alone.
 type (
-	// A Stat is a znode's metadata: Czxid, Version, EphemeralOwner, NumChildren and
-	// so on. Its times are milliseconds since 1970.
+	// A Stat is a znode's metadata: Czxid, Version, EphemeralOwner, NumChildren and so on. Its times are in
+	// milliseconds since 1970; see Time.
 	Stat = jute.Stat
 
 	// An ACL is one entry of an access control list: Perms for ID. OpenACL,
@@ -30,14 +30,14 @@ type (
 	// An AddWatchMode says what AddWatch covers.
 	AddWatchMode = jute.AddWatchMode
 
-	// A MultiOp is one operation of a Multi or MultiRead, as CreateOp, DeleteOp and
-	// their like return it.
+	// A MultiOp is one operation of a Multi or MultiRead. CreateOp, DeleteOp, GetOp and the other functions named after
+	// operations return one.
 	MultiOp = jute.MultiOp
 
-	// A Code is what a server answers where it refuses: an error, such as ErrNoNode.
+	// A Code is the error code of a server's reply, such as ErrNoNode. It is an error.
 	Code = jute.Code
 
-	// An Identity is one line of WhoAmI: a Scheme and the User in it.
+	// An Identity is one identity that WhoAmI returns: a Scheme and the User in it.
 	Identity = jute.ClientInfo
 )
 
@@ -62,9 +62,9 @@ const (
 	ModePersistentSequentialWithTTL = jute.ModePersistentSequentialWithTTL
 )
 
-// The event types a Watch delivers. EventResync is made by this client: events
-// may have been missed, because the connection was lost for a while or the
-// watch's queue overflowed, so whatever the watch guards must be read again.
+// The event types that a Watch delivers. A server never sends EventResync; this client makes it when events may have
+// been missed, because the connection was lost or the watch's queue overflowed. The program must then read again
+// everything that the watch covers.
 const (
 	EventNodeCreated         = jute.EventNodeCreated
 	EventNodeDeleted         = jute.EventNodeDeleted
@@ -73,9 +73,8 @@ const (
 	EventResync              = jute.EventResync
 )
 
-// The modes of AddWatch. A recursive watch covers the znode and all its
-// descendants, and reports created, deleted and changed znodes, not
-// NodeChildrenChanged.
+// The modes of AddWatch. A recursive watch covers the znode and all its descendants. It reports created, deleted and
+// changed znodes, and no EventNodeChildrenChanged.
 const (
 	AddWatchPersistent          = jute.AddWatchPersistent
 	AddWatchPersistentRecursive = jute.AddWatchPersistentRecursive
@@ -90,7 +89,7 @@ const (
 	WatcherPersistentRecursive = jute.WatcherPersistentRecursive
 )
 
-// The codes a server answers with, all of them errors; use them with errors.Is.
+// The error codes of servers' replies. Test for them with errors.Is.
 const (
 	ErrSystemError                  = jute.ErrSystemError
 	ErrRuntimeInconsistency         = jute.ErrRuntimeInconsistency

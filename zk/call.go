@@ -8,36 +8,34 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A call is one request on its way: encoded by its caller, queued and sent by
-// the session, completed by the connection's reader (or by the session's end).
-// Nothing changes a call after it is completed.
+// A call is one request: encoded by its caller, queued and sent by the session, completed by the connection's reader or
+// by the end of the session. A completed call doesn't change.
 type call struct {
 	op   jute.Op
 	xid  int32
-	path string // as the caller gave it, for errors; "" if the operation has none
+	path string // as the caller gave it, for errors; "" if the operation has no path
 	req  []byte // the whole frame; the xid is filled in when it is sent
 
 	// pin, if not nil, ties the call to one connection (see Pipeline).
 	pin *pin
 
-	// watch, if not nil, is registered when the reply says the server did.
+	// watch, if not nil, is registered once a reply says that the server has set it.
 	watch *Watch
 
 	abs string // the path with the chroot before it; set for watch calls only
 
 	ops []MultiOp // of a multi, as the caller gave them
 
-	seen *observation // for Hooks.Request; nil without one
+	seen *observation // for Hooks.Request; nil if there is no such hook
 
 	cred *Auth // of an auth call: kept for later connections once accepted
 
 	res result
 	err error
 
-	pool *sync.Pool // where release puts it
+	pool *sync.Pool // release puts the call there
 
-	// done gets a token, or is closed if shared, once res and err are set. It is
-	// nil for a call nobody waits for.
+	// done receives a token, or is closed if shared, once res and err are set. It is nil if nobody waits for the call.
 	done   chan struct{}
 	shared bool
 
@@ -45,7 +43,7 @@ type call struct {
 	drop WatcherType
 }
 
-// A result holds what any reply may hold; the operation says which fields count.
+// A result holds the fields of every kind of reply. The operation decides which of them are set.
 type result struct {
 	path  string
 	stat  Stat
@@ -63,8 +61,8 @@ const (
 	reqKept  = 4 << 10
 )
 
-// newCallPool returns a pool that recycles calls whose caller has waited to the end:
-// their buffers and channels are most of a request's allocations.
+// newCallPool returns a pool of calls for reuse. Only calls whose caller has waited for the end are put into it. Their
+// buffers and channels are most of a request's allocations.
 func newCallPool() *sync.Pool {
 	pool := new(sync.Pool)
 	pool.New = func() any { return &call{pool: pool, done: make(chan struct{}, 1)} }
@@ -81,7 +79,7 @@ func (k *call) release() {
 	k.pool.Put(k)
 }
 
-// finish tells whoever waits that the call has completed.
+// finish wakes the caller that waits for k.
 func (k *call) finish() {
 	switch {
 	case k.done == nil:
@@ -105,8 +103,7 @@ func (k *call) begin() []byte {
 // end completes the frame; b is what begin returned, with the body appended.
 func (k *call) end(b []byte) { k.req = jute.EndFrame(b, 0) }
 
-// decode reads the reply's body into k.res. If owned, k.res may alias body; otherwise
-// decode copies body where k.res would.
+// decode reads the reply's body into k.res. If owned, k.res may refer to body; if not, k.res gets copies.
 func (k *call) decode(body []byte, owned bool) error {
 	switch k.op {
 	case jute.OpDelete, jute.OpSync, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpAddWatch, jute.OpAuth,

@@ -8,17 +8,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Client is one session with an ensemble, seen from a root path. All methods
-// may be called from any number of goroutines. It reconnects by itself and ends
-// when closed, when its session expires, or when its credentials are refused.
+// A Client is one session with an ensemble, seen from a root path. All methods may be called from several goroutines at
+// once. It reconnects by itself. It ends when it is closed, when its session expires, or when a server refuses its
+// credentials.
 type Client struct {
 	s    *session
 	root string // the chroot; "" if none
 }
 
-// New starts a client and returns at once; it connects in the background, and
-// calls queue until it has. connect is read by ParseConnectString. The caller
-// must Close the client. Errors concern the arguments only.
+// New starts a client and returns at once. The client connects in the background, and calls wait until it has.
+// ParseConnectString describes connect. The caller must Close the client. An error means that an argument is invalid.
 func New(connect string, opt Options) (*Client, error) {
 	parsed, err := parsePlace(connect, opt.SRV)
 	if err != nil {
@@ -30,8 +29,8 @@ func New(connect string, opt Options) (*Client, error) {
 	return &Client{s: startSession(parsed.Servers, opt), root: parsed.Chroot}, nil
 }
 
-// parsePlace reads the connect string of a client whose servers are named by SRV records, or by the
-// string if srv is "".
+// parsePlace parses the connect string. If srv isn't "", the servers come from SRV records, and the string may hold
+// only a chroot.
 func parsePlace(connect, srv string) (ConnectString, error) {
 	if srv == "" {
 		return ParseConnectString(connect)
@@ -44,8 +43,8 @@ func parsePlace(connect, srv string) (ConnectString, error) {
 	return ConnectString{Chroot: chroot}, err
 }
 
-// Open is New followed by Wait: it returns a connected client, or an error that
-// names the last failure of each server tried. ctx bounds the wait only.
+// Open is New followed by Wait: it returns a connected client, or an error that has the last failure of each server
+// that was tried. ctx bounds only the wait; the client outlives it.
 func Open(ctx context.Context, connect string, opt Options) (*Client, error) {
 	c, err := New(connect, opt)
 	if err != nil {
@@ -61,8 +60,8 @@ func Open(ctx context.Context, connect string, opt Options) (*Client, error) {
 	return c, nil
 }
 
-// Chroot returns a view of c in which every path is below path, and which shares
-// c's session: closing either closes both. The znode at path need not exist.
+// Chroot returns a view of c whose paths are relative to path. The view shares c's session, so closing either closes
+// both. The znode at path need not exist.
 func (c *Client) Chroot(path string) (*Client, error) {
 	if err := jute.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("zk: chroot: %w", err)
@@ -84,36 +83,33 @@ func (c *Client) abs(path string) string {
 	return c.root + path
 }
 
-// Close ends the session at the server, so that its ephemeral znodes go at once,
-// and waits until everything the client started has stopped. Calls queued before
-// are still answered if a server answers within five seconds; later ones fail
-// with ErrClosed. A client that loses its connection, or has lost it, looks for a
-// server for a second; if none answers, the session ends by its timeout. Close is idempotent and
-// always returns nil.
+// Close ends the session at the server, which deletes its ephemeral znodes at once, and waits until everything that the
+// client started has stopped. Calls made before it are still answered if a server answers within five seconds; later
+// ones fail with ErrClosed. Without a connection, Close tries for one second to reach a server. If none answers, the
+// session ends by its timeout. Close is idempotent and always returns nil.
 func (c *Client) Close() error {
 	c.s.close(true)
 	return nil
 }
 
-// Detach stops the client but leaves the session to the server, where another
-// client can Resume it until it expires. Unanswered calls fail.
+// Detach stops the client and leaves the session open at the server, where another client can continue it by
+// Options.Resume until it expires. Unanswered calls fail.
 func (c *Client) Detach() Session {
 	c.s.close(false)
 	return c.Session()
 }
 
-// Session returns the session's identity; its ID is 0 before the first
-// connection. It is a secret: it allows its owner to take the session over.
+// Session returns what identifies the session to servers. The ID is 0 before the first connection. The result is a
+// secret: anyone who has it can take over the session.
 func (c *Client) Session() Session {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return Session{ID: c.s.id, Passwd: slices.Clone(c.s.passwd), Timeout: c.s.timing.session, LastZxid: c.s.zxidSeen}
 }
 
-// UpdateServers replaces the list of servers by those of connect, which must
-// name no chroot. The client may move to another server, with a probability that
-// leaves all clients that got the same list evenly spread; a move waits for the
-// replies under way and fails no call. With Options.SRV it fails.
+// UpdateServers replaces the list of servers by those of connect, which must have no chroot. The client may move to
+// another server, with a probability that spreads all clients with the same list evenly. It moves once all requests
+// that it has sent are answered, or after two seconds. UpdateServers fails if Options.SRV is set.
 func (c *Client) UpdateServers(connect string) error {
 	parsed, err := ParseConnectString(connect)
 	if err != nil {
@@ -131,8 +127,8 @@ func (c *Client) UpdateServers(connect string) error {
 	return nil
 }
 
-// newCall starts a call of op on path, which must be valid; a sequential one may
-// end in a slash, as the server will append to it.
+// newCall starts a call of op on path, which it checks. The path of a sequential create may end in a slash, since the
+// server appends a number.
 func (c *Client) newCall(op jute.Op, path string, sequential bool) (*call, error) {
 	checked := path
 	if sequential {
@@ -144,14 +140,14 @@ func (c *Client) newCall(op jute.Op, path string, sequential bool) (*call, error
 	return c.newPlainCall(op, path), nil
 }
 
-// newPlainCall starts a call that has no znode's path, or one known to be valid.
+// newPlainCall starts a call whose path is already checked or isn't a path.
 func (c *Client) newPlainCall(op jute.Op, path string) *call {
 	k := c.s.pool.Get().(*call)
 	k.op, k.path = op, path
 	return k
 }
 
-// sized completes the frame and refuses one the server would refuse.
+// sized completes the frame. It fails if the frame is larger than the server accepts.
 func (c *Client) sized(k *call, b []byte) (*call, error) {
 	k.end(b)
 	if n := len(k.req) - 4; n > c.s.opt.MaxRequestBytes {

@@ -14,10 +14,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Pauses between attempts, with jitter so that the clients of a server that died
-// don't arrive together. The first attempt after a loss comes within
-// moveSpread; each full round of failures doubles the pause, and so does each
-// connection that is lost again at once.
+// Pauses between attempts. They have jitter, so that the clients of a failed server don't reconnect at the same moment.
+// The first attempt after a loss comes within moveSpread. Each full round of failures doubles the pause, and so does
+// each connection that is lost again at once.
 const (
 	moveSpread = 50 * time.Millisecond
 	roundPause = 50 * time.Millisecond
@@ -83,7 +82,7 @@ func (s *session) connect() (*link, error) {
 	}
 }
 
-// endOf says why ctx, as made by connect, has ended.
+// endOf returns the reason why ctx, which connect made, has ended.
 func (s *session) endOf(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), ErrSessionExpired) {
 		return ErrSessionExpired
@@ -105,8 +104,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// requestID returns the session to ask for: 0 until a server with quorum has given us
-// one, as no other server knows a read-only server's sessions.
+// requestID returns the session id to request: 0 until a server with quorum has given one, since other servers don't
+// know the sessions of a read-only server.
 func (s *session) requestID() int64 {
 	if s.full {
 		return s.id
@@ -117,8 +116,8 @@ func (s *session) requestID() int64 {
 // errListChanged ends an attempt that was under way when UpdateServers was called.
 var errListChanged = errors.New("the list of servers has changed")
 
-// attempt makes one connection to a server, which may have several addresses: one that
-// accepts connections but doesn't serve must not keep the client from the others.
+// attempt connects to a server. It tries all addresses of the server, since one may accept connections without serving
+// them.
 func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 	s.mu.Lock()
 	share := s.timing.connect
@@ -142,11 +141,11 @@ func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 	return nil, errors.Join(errs...)
 }
 
-// addressesMax bounds the addresses of one name that an attempt goes through.
+// addressesMax bounds the addresses of one name that an attempt tries.
 const addressesMax = 16
 
-// addressesOf returns what to dial for a server: the addresses its name has now, or the
-// server itself if it is an address, or if Options.Dial resolves names.
+// addressesOf returns the addresses to dial for a server: those that its name resolves to, or the server itself if it
+// is an address or Options.Dial resolves names.
 func (s *session) addressesOf(ctx context.Context, server string, within time.Duration) ([]string, error) {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil || s.opt.lookup == nil {
@@ -171,7 +170,7 @@ func (s *session) addressesOf(ctx context.Context, server string, within time.Du
 	return addrs, nil
 }
 
-// attemptAt makes one connection to a server at one of its addresses.
+// attemptAt connects to a server at one of its addresses.
 func (s *session) attemptAt(ctx context.Context, server, addr string, within time.Duration) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -210,7 +209,7 @@ func (s *session) attemptAt(ctx context.Context, server, addr string, within tim
 	return l, nil
 }
 
-// connected takes a connection whose handshake has succeeded.
+// connected records a connection whose handshake has succeeded.
 func (s *session) connected(conn net.Conn, server string, res *jute.ConnectResponse) (*link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

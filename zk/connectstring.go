@@ -11,34 +11,32 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// DefaultPort is the client port of a server named without one.
+// DefaultPort is the client port of a server whose port isn't given.
 const DefaultPort = 2181
 
 // A ConnectString is the parsed form of "host:port,host:port/chroot".
 type ConnectString struct {
 	Servers []string // host:port, IPv6 hosts in brackets, in the order written
-	Chroot  string   // "" if none, else a path that doesn't end in a slash
+	Chroot  string   // "" if there is none; it doesn't end in a slash
 }
 
-// A ConnectStringError says what is wrong with a connect string, and where.
+// A ConnectStringError says what is wrong with a connect string, and at which byte.
 type ConnectStringError struct {
 	Text   string
 	Offset int // byte offset of the offending part
 	Reason string
 }
 
-// Error returns the text, the place and the reason.
+// Error returns the text, the byte and the reason.
 func (e *ConnectStringError) Error() string {
 	return fmt.Sprintf("zk: connect string %q, byte %d: %s", e.Text, e.Offset, e.Reason)
 }
 
-// ParseConnectString reads "host[:port][,host[:port]]...[/chroot]", the form
-// all ZooKeeper clients share. The port is DefaultPort if left out. Blanks around
-// a server, and commas with nothing between or after them, are ignored, as the
-// Java client ignores them. An IPv6 address belongs in brackets; without them what
-// follows its last colon is the port if the rest is an address, as for the Java
-// client: fe80::1:2181 is port 2181 of fe80::1. Host names are not resolved here
-// but at each connection attempt. The error is a *ConnectStringError.
+// ParseConnectString parses "host[:port][,host[:port]]...[/chroot]", the form that all ZooKeeper clients share. A
+// missing port is DefaultPort. Blanks around a server and empty elements between or after commas are ignored, as in the
+// Java client. An IPv6 address belongs in brackets. Without them, the text after the last colon is the port if the rest
+// is an address, as in the Java client: fe80::1:2181 is port 2181 of fe80::1. Host names aren't resolved here, but at
+// each connection attempt. The error is a *ConnectStringError.
 func ParseConnectString(text string) (ConnectString, error) {
 	var c ConnectString
 	fail := func(at int, format string, args ...any) (ConnectString, error) {
@@ -73,7 +71,7 @@ func ParseConnectString(text string) (ConnectString, error) {
 	return c, nil
 }
 
-// parseChroot reads a connect string's chroot, "" for none. Its error is a *ConnectStringError.
+// parseChroot parses a connect string's chroot, "" if there is none. Its error is a *ConnectStringError.
 func parseChroot(text string) (chroot string, err error) {
 	if text == "" || text == "/" {
 		return "", nil
@@ -94,7 +92,7 @@ func isIPv6(s string) bool {
 	return err == nil && a.Is6()
 }
 
-// parseServer returns host:port, or the reason why s, which isn't empty, names no server.
+// parseServer returns s as host:port, or the reason why s is invalid. s must not be empty.
 func parseServer(s string) (server, reason string) {
 	host, port := s, ""
 	if s[0] == '[' {
@@ -133,5 +131,5 @@ func parseServer(s string) (server, reason string) {
 	return net.JoinHostPort(host, strconv.Itoa(number)), ""
 }
 
-// String returns the form ParseConnectString reads.
+// String returns the form that ParseConnectString parses.
 func (c ConnectString) String() string { return strings.Join(c.Servers, ",") + c.Chroot }

@@ -1,82 +1,78 @@
-// Package zk is a client for ZooKeeper: for Apache's servers and for Zooid's.
+// Package zk is a client for ZooKeeper, both Apache's servers and Zooid's.
 //
 // # Connecting
 //
-// [Open] takes the connect string all ZooKeeper clients share, servers first and
-// an optional chroot after, and returns a connected [Client]:
+// [Open] takes the connect string that all ZooKeeper clients share, servers followed by an optional chroot, and returns
+// a connected [Client]:
 //
 //	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 //	defer cancel()
 //	c, err := zk.Open(ctx, "zk1:2181,zk2:2181,zk3:2181/app", zk.Options{})
 //	if err != nil {
-//		return err // names what each server answered
+//		return err // has the last failure of each server
 //	}
 //	defer c.Close()
 //
-// [Dial] takes the same and more as a URL, such as zk://zk1,zk2/app?session_timeout=20s, and
-// zk+srv://example.com/app has DNS SRV records name the servers (Options.SRV). [ParseURL] returns
-// the Options of a URL, to be completed by what no URL should have.
+// [Dial] takes the same and more in a URL, such as zk://zk1,zk2/app?session_timeout=20s. With zk+srv://example.com/app,
+// DNS SRV records list the servers (Options.SRV). [ParseURL] returns the Options of a URL; the program adds those that
+// don't belong in a URL, such as credentials.
 //
-// A Client is one session. It sends pings, reconnects to another server when a
-// connection is lost, authenticates again, and keeps its ephemeral znodes and watches
-// meanwhile. Host names are resolved at each attempt. [New] returns at once, and
-// [Client.Wait] waits for the connection. [Client.Chroot] returns a view of a subtree that
-// shares the session. [Client.UpdateServers] replaces the list of servers.
+// A Client is one session. It sends pings, reconnects to another server when a connection is lost, and authenticates
+// again; the session keeps its ephemeral znodes and watches. Host names are resolved at each attempt. [New] returns at
+// once, and [Client.Wait] waits for the connection. [Client.Chroot] returns a view of a subtree that shares the
+// session. [Client.UpdateServers] replaces the list of servers.
 //
 // # Authentication
 //
-// A client can authenticate in three ways. It does so on every connection, before any
-// other request. Znodes that it creates with [CreatorACL] are then accessible to it alone:
+// A client can authenticate in three ways. It does so on every connection, before any other request. Znodes that it
+// creates with [CreatorACL] are then accessible only to it:
 //
 //	zk.Options{Auth: []zk.Auth{zk.DigestAuth("app", "secret")}}
 //	zk.Options{SASL: zk.DigestMD5("app", "secret")} // a user of the servers' login file
 //	zk.Options{TLSConfig: &tls.Config{...}} // a certificate
 //
-// [Client.AddAuth] adds to the first. Packages [github.com/zooid-project/zooid/zk/scram] and
-// [github.com/zooid-project/zooid/zk/kerberos] have further SASL mechanisms, and a program
-// can bring its own [SASLMechanism]. Credentials that a server refuses end the client with
-// [ErrAuthFailed].
+// [Client.AddAuth] adds credentials of the first kind later. Packages [github.com/zooid-project/zooid/zk/scram] and
+// [github.com/zooid-project/zooid/zk/kerberos] have further SASL mechanisms, and a program can implement its own
+// [SASLMechanism]. The client ends with [ErrAuthFailed] if a server refuses its credentials.
 //
 // # Calls
 //
-// Every call takes a context. A call that is cancelled before it was sent is never
-// sent; one that was sent goes on at the server, which the error tells:
+// Every call takes a context. A call that is cancelled before it was sent is never sent. A call that was sent continues
+// at the server, and its error says so:
 //
 //	data, stat, err := c.Get(ctx, "/config")
 //	...
 //	_, err = c.Set(ctx, "/config", changed, stat.Version)
 //	switch {
 //	case errors.Is(err, zk.ErrBadVersion):
-//		// someone else was first
+//		// another client was faster
 //	case zk.MaybeApplied(err):
-//		// the connection was lost, or ctx ended: read it back
+//		// the connection was lost, or ctx ended: read the znode to find out
 //	}
 //
-// Without a connection calls wait for one, as long as their context and the
-// session last. When a connection is lost, reads under way are sent again on the
-// next (see Options.Retry); writes never are, as they may have been applied, except
-// by [Client.CreateProtected], which looks first. The classes of errors:
+// Without a connection, calls wait for one until their context or the session ends. When a connection is lost,
+// unanswered reads are sent again on the next one (see Options.Retry). Writes aren't, since they may have been applied;
+// only [Client.CreateProtected] first checks and then repeats its write. The classes of errors are:
 //
 //	errors.Is(err, zk.ErrNoNode) ...  the server refused; nothing was applied
-//	zk.Retryable(err)                 certainly not applied, or only a read; may be sent again
-//	zk.MaybeApplied(err)              a write whose reply is missing
-//	zk.SessionLost(err)               the session is over: open a new client
+//	zk.Retryable(err)                 not applied, or only a read; may be sent again
+//	zk.MaybeApplied(err)              a write without a reply
+//	zk.SessionLost(err)               the session has ended: open a new client
 //
-// [Client.CreateAll] makes a znode and the parents it lacks, [Client.EnsurePath] a
-// whole path, and [Client.DeleteAll] deletes a tree.
+// [Client.CreateAll] makes a znode and its missing parents, [Client.EnsurePath] makes a whole path, and
+// [Client.DeleteAll] deletes a tree.
 //
-// [Client.Txn] puts several writes together, of which all are applied or none;
-// [Client.Multi] does so with a list. [Client.Pipeline] sends calls
-// without waiting for replies, and hands back a [Future] for each; after a lost
-// connection it sends nothing more, so that nothing overtakes a lost write.
+// [Client.Txn] combines several writes; all are applied or none. [Client.Multi] does the same with a list.
+// [Client.Pipeline] sends calls without waiting for replies and returns a [Future] for each. After a lost connection it
+// sends nothing more, so no later write is applied when an earlier one is lost.
 //
-// [Typed] reads, writes and updates znodes whose data are values of one type, in JSON or
-// by a [Codec]. [Time] makes a time.Time of a [Stat]'s Ctime or Mtime.
+// [Typed] reads, writes and updates znodes whose data are values of one type, in JSON or in the form of a [Codec].
+// [Time] converts a [Stat]'s Ctime or Mtime to a time.Time.
 //
 // # Watches
 //
-// [Client.GetW], [Client.ExistsW] and [Client.ChildrenW] leave a one-shot
-// [Watch], [Client.AddWatch] a persistent one, on a znode or a whole subtree:
+// [Client.GetW], [Client.ExistsW] and [Client.ChildrenW] set a one-shot [Watch]. [Client.AddWatch] sets a persistent
+// one, on a znode or a whole subtree:
 //
 //	w, err := c.AddWatch(ctx, "/services", zk.AddWatchPersistentRecursive)
 //	if err != nil {
@@ -86,7 +82,7 @@
 //	for e, err := range w.Events(ctx) {
 //		switch {
 //		case err != nil:
-//			return err // ctx has ended, or the session
+//			return err // ctx or the session has ended
 //		case e.Type == zk.EventResync:
 //			// events may be missing: read everything again
 //		default:
@@ -94,50 +90,45 @@
 //		}
 //	}
 //
-// Events come in the order of the changes, and before any reply that shows a later
-// state. A slow reader never blocks the client: a one-shot watch has one event, and a
-// persistent watch that overflows gets an EventResync instead. A persistent watch also
-// gets an EventResync after a lost connection, as servers don't report what it missed.
-// Closing the last watch of a path removes the server's watch.
+// Events come in the order of the changes, and before any reply that shows a later state. A slow reader never blocks
+// the client: a one-shot watch has one event, and a persistent watch that overflows gets an EventResync instead. A
+// persistent watch also gets an EventResync after a lost connection, since servers don't report the events that it
+// missed. Closing the last watch of a path removes the server's watch.
 //
 // # Sessions
 //
-// [Client.States] subscribes to changes of the client's state, and [Client.State] returns
-// the current one. While the state is [StateConnecting], another client may already have
-// seen this session expire: a program that holds a lock must stop relying on it. When a
-// session has expired, its Client has ended: its ephemeral znodes and watches are gone, and
-// every call fails with [ErrSessionExpired]. The program opens a new Client, or uses
-// [Sessions], which does. Without any contact to a server, the client ends by itself after
-// 4/3 of the session timeout. [Client.Detach] leaves the session for another process to
-// resume (Options.Resume). With Options.ReadOnly the client uses a server that has lost its
-// quorum, for reads, until it finds another.
+// [Client.States] subscribes to changes of the client's state, and [Client.State] returns the current one. While the
+// state is [StateConnecting], the ensemble may already have expired the session, and other clients may have seen that:
+// a program that holds a lock must stop relying on it. When a session has expired, its Client has ended: its ephemeral
+// znodes and watches are gone, and every call fails with [ErrSessionExpired]. The program opens a new Client, or uses
+// [Sessions], which opens one for it. If no server answers for 4/3 of the session timeout, the client treats the
+// session as expired. [Client.Detach] leaves the session for another process to resume (Options.Resume). With
+// Options.ReadOnly, the client reads from a server that has lost its quorum until it finds one with quorum.
 //
 // # Metrics and traces
 //
-// Options.Hooks are told of each request with its operation, path, zxid, error, duration and
-// bytes, of each attempt to connect, change of state, and notification. Modules of their own,
-// [github.com/zooid-project/zooid/zk/zkotel] and [github.com/zooid-project/zooid/zk/zkprom],
-// make spans and metrics of that for OpenTelemetry and Prometheus. Without hooks nothing is measured.
+// Options.Hooks are called for each request with its operation, path, zxid, error, duration and bytes, for each attempt
+// to connect, for each change of state, and for each notification. Packages [github.com/zooid-project/zooid/zk/zkotel]
+// and [github.com/zooid-project/zooid/zk/zkprom], which are modules of their own, turn them into spans and metrics for
+// OpenTelemetry and Prometheus. Without hooks nothing is measured.
 //
 // # Related packages
 //
-// Package [github.com/zooid-project/zooid/zk/recipe] has locks, elections, queues
-// and caches; [github.com/zooid-project/zooid/zktest] runs real servers inside a
-// test and makes them fail; [github.com/zooid-project/zooid/zk/gozk/zk] has the interface
-// of go-zookeeper/zk, for programs that use that.
+// Package [github.com/zooid-project/zooid/zk/recipe] has locks, elections, queues and caches.
+// [github.com/zooid-project/zooid/zktest] runs real servers inside a test and makes them fail.
+// [github.com/zooid-project/zooid/zk/gozk/zk] has the interface of go-zookeeper/zk, for programs written for that
+// client.
 //
 // # Limits
 //
-// Everything that queues is bounded: requests under way (Options.MaxOutstanding),
-// their bytes, unread events, unread state changes, the size of requests and
-// replies. At a bound the caller waits, or gets an error that names the bound, such as
-// [ErrRequestTooLarge] or [ErrReplyTooLarge].
+// Every queue is bounded: unanswered requests (Options.MaxOutstanding), their bytes, unread events, unread state
+// changes, and the sizes of requests and replies. At a bound the caller waits, or gets an error that names the bound,
+// such as [ErrRequestTooLarge] or [ErrReplyTooLarge].
 //
 // # Differences from Apache's Java client
 //
-// Calls queue while there is no connection instead of failing with ConnectionLoss at
-// the next failed attempt; reads are repeated by default; removing one watch removes
-// it at the server too; GetEphemerals respects the chroot; replies may be larger than
-// jute.maxbuffer; moving to another server voluntarily fails no call; events of a
-// lost connection go to States, not to every watch.
+// Without a connection, calls wait instead of failing with ConnectionLoss at the next failed attempt. Reads are
+// repeated by default. Removing one watch removes it at the server too. GetEphemerals respects the chroot. Replies may
+// be larger than jute.maxbuffer. Moving to another server voluntarily fails no call that is answered within two
+// seconds. Lost connections are reported by States, not to every watch.
 package zk

@@ -9,22 +9,21 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The errors this client makes itself, besides the server's codes.
+// The errors that this client makes itself, besides the server's codes.
 var (
 	ErrClosed          = errors.New("the client is closed")
 	ErrWatchEnded      = errors.New("the watch has ended")
-	ErrRequestTooLarge = errors.New("the request is too large") // and was not sent; see Options.MaxRequestBytes
-	ErrReplyTooLarge   = errors.New("the reply is too large")   // and cost the connection; see Options.MaxResponseBytes
+	ErrRequestTooLarge = errors.New("the request is too large") // it was not sent; see Options.MaxRequestBytes
+	ErrReplyTooLarge   = errors.New("the reply is too large")   // the connection was closed; see Options.MaxResponseBytes
 )
 
-// An Error says which operation failed, on what, at which server and why. Err is
-// a Code if a server answered or the connection was lost; else a context's
-// error, ErrClosed, or what was wrong with the arguments. A failed Multi wraps a
-// *MultiError.
+// An Error says which operation failed, on which path, at which server and why. Err is a Code if a server refused the
+// request or the connection was lost. Otherwise it is a context's error, ErrClosed, or the reason why an argument is
+// invalid. The error of a failed Multi wraps a *MultiError.
 type Error struct {
 	Op     string // ZooKeeper's name of the operation, such as "getData"
-	Path   string // as the caller gave it; "" if the operation has none
-	Server string // host:port; "" if the request was sent to none
+	Path   string // as the caller gave it; "" if the operation has no path
+	Server string // host:port; "" if the request was not sent
 	Err    error
 
 	maybeApplied bool
@@ -32,8 +31,7 @@ type Error struct {
 	detail       string
 }
 
-// Error returns one line: operation, path, server, cause, and where it helps
-// what to do about it.
+// Error returns one line with the operation, path, server and cause, and a hint where one helps.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("zk: " + e.Op)
@@ -43,7 +41,7 @@ func (e *Error) Error() string {
 	if e.Server != "" {
 		b.WriteString(" at " + e.Server)
 	}
-	b.WriteString(": " + strings.TrimPrefix(e.Err.Error(), "zookeeper: ")) // which a Code begins with
+	b.WriteString(": " + strings.TrimPrefix(e.Err.Error(), "zookeeper: ")) // the prefix of a Code
 	if e.detail != "" {
 		b.WriteString(": " + e.detail)
 	}
@@ -53,18 +51,18 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns Err, so errors.Is(err, zk.ErrNoNode) works.
+// Unwrap returns Err, so that errors.Is(err, zk.ErrNoNode) works.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A MultiError names the operation that made a Multi fail as a whole.
+// A MultiError says which operation made a Multi fail.
 type MultiError struct {
-	Index int    // of the operation in the call
+	Index int    // of the operation in the call, from 0
 	Op    string // its name
 	Path  string // as the caller gave it
 	Code  Code
 }
 
-// Error returns the operation's place, name, path and code.
+// Error returns the operation's index, name, path and code.
 func (e *MultiError) Error() string {
 	return fmt.Sprintf("operation %d (%s %s): %s; nothing was applied", e.Index, e.Op, e.Path, e.Code)
 }
@@ -72,30 +70,29 @@ func (e *MultiError) Error() string {
 // Unwrap returns Code.
 func (e *MultiError) Unwrap() error { return e.Code }
 
-// MaybeApplied reports whether the write that failed with err may have been
-// applied: the request was sent, and no reply came. Sending it again may apply
-// it twice. It is false for reads, for requests that never left, and for every
-// answer of a server.
+// MaybeApplied reports whether the write that failed with err may have been applied: the request was sent, and no reply
+// came. Sending it again may apply it twice. MaybeApplied returns false for reads, for requests that were never sent,
+// and for every error that a server returned.
 func MaybeApplied(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.maybeApplied
 }
 
-// Retryable reports whether the same request may be sent again on the same
-// client without risk and may then succeed: the connection was lost before a
-// write was sent or while a read was, or the server shed load.
+// Retryable reports whether the same request can be sent again on the same client without risk, and may then succeed.
+// This is so if the connection was lost before a write was sent, if it was lost during a read, and if the server
+// refused the request to shed load (ErrThrottledOp).
 func Retryable(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.retryable
 }
 
-// SessionLost reports whether err says that the session is over and this client
-// with it: it expired, its credentials were refused, or it was closed.
+// SessionLost reports whether err says that the session has ended, and this client with it: it expired, its credentials
+// were refused, or it was closed.
 func SessionLost(err error) bool {
 	return errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) || errors.Is(err, ErrClosed)
 }
 
-// hint says what a code means for op, where that isn't obvious.
+// hint explains code for op where the code alone isn't clear.
 func hint(op jute.Op, code Code) string {
 	switch code {
 	case ErrNoNode:
@@ -124,7 +121,7 @@ func hint(op jute.Op, code Code) string {
 	return ""
 }
 
-// newError describes the failure of k by err at server ("" if it wasn't sent).
+// newError describes the failure of k by err at server, which is "" if k wasn't sent.
 func newError(k *call, server string, err error) *Error {
 	e := &Error{Op: k.op.String(), Path: k.path, Server: server, Err: err}
 	if code, ok := errors.AsType[Code](err); ok {
@@ -134,7 +131,7 @@ func newError(k *call, server string, err error) *Error {
 	return e
 }
 
-// lossError describes the loss of the connection under k.
+// lossError describes the failure of k by a lost connection.
 func lossError(k *call, server string, sent bool, why error) *Error {
 	e := &Error{Op: k.op.String(), Path: k.path, Server: server, Err: ErrConnectionLoss}
 	if why != nil {
@@ -145,7 +142,7 @@ func lossError(k *call, server string, sent bool, why error) *Error {
 	return e
 }
 
-// cancelError describes that the caller stopped waiting for k.
+// cancelError describes the failure of k because its caller stopped waiting.
 func cancelError(ctx context.Context, k *call, server string, sent bool, doing string) *Error {
 	e := &Error{Op: k.op.String(), Path: k.path, Server: server, Err: ctx.Err(), detail: doing}
 	e.maybeApplied = sent && k.op.IsWrite()

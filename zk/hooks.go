@@ -8,64 +8,61 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Hooks are told what a client does, to count it or to trace it; each may be nil. Packages
-// [github.com/zooid-project/zooid/zk/zkotel] and [github.com/zooid-project/zooid/zk/zkprom] make
-// them for OpenTelemetry and Prometheus, as modules of their own.
+// Hooks are functions that a client calls for counting or tracing what it does; each may be nil. Packages
+// [github.com/zooid-project/zooid/zk/zkotel] and [github.com/zooid-project/zooid/zk/zkprom], which are modules of their
+// own, make Hooks for OpenTelemetry and Prometheus.
 //
-// A hook must return at once and may call no method of the client that waits. It may be called
-// by several goroutines at the same time, and while other hooks run.
+// A hook must return at once and must not call methods of the client that wait. Several goroutines may call it at the
+// same time, also while other hooks run.
 type Hooks struct {
-	// Request is called once for each call that a program makes, when it has ended: answered,
-	// failed, or left by its caller. Repetitions by Options.Retry belong to the one call. A call
-	// whose arguments this client refuses is no request. ctx is the call's. The goroutine is the
-	// caller's; for calls of a Pipeline it is the connection's reader, which waits meanwhile.
+	// Request is called once for each call of the program, when it ends: answered, failed, or given up by its caller.
+	// Retries by Options.Retry count as part of the same call. Calls that this client refuses because of their
+	// arguments aren't reported. ctx is the call's context. The hook runs on the caller's goroutine, but for calls of a
+	// Pipeline on the goroutine that reads the connection, which waits for it.
 	Request func(ctx context.Context, r RequestEnd)
 
-	// Connect is called when an attempt to connect to a server has ended: server is host:port as
-	// the list of servers has it, and err is nil if the session is served there.
+	// Connect is called when an attempt to connect to a server has ended. server is the host:port in the list of
+	// servers. err is nil if the server has accepted the session.
 	Connect func(server string, took time.Duration, err error)
 
-	// State is called for each change of the client's state, in order; before is the state that
-	// it leaves. A client begins with StateConnecting, for which there is no call. The last call
-	// has a final state. The first may come a moment after Client.Wait returns; it comes before
-	// the first reply.
+	// State is called for each change of the client's state, in order. before is the previous state. A client begins in
+	// StateConnecting, for which there is no call. The last call has a final state. The first call may come shortly
+	// after Client.Wait returns, but comes before the first reply.
 	State func(before State, now StateChange)
 
-	// Watch is called for each notification that a server sends, once the watches that it is
-	// for have it; the path is absolute, whatever the chroot. One notification may be for several
-	// watches.
+	// Watch is called for each notification from a server, after the watches concerned have received it. The path is
+	// absolute, without regard to the chroot. One notification may concern several watches.
 	Watch func(e Event)
 }
 
 // A RequestEnd says how a request ended.
 type RequestEnd struct {
 	Op   string // ZooKeeper's name of the operation, such as "getData"
-	Path string // as the caller gave it; "" if the operation has none
+	Path string // as the caller gave it; "" if the operation has no path
 	Ops  int    // the number of operations of a multi or multiRead, else 0
 
-	// Server is the host:port that answered or whose connection was lost, "" if the request was
-	// sent to none.
+	// Server is the host:port of the server that answered or whose connection was lost. It is "" if the request was not
+	// sent.
 	Server string
 
-	// Zxid is what the reply says the server had applied: of a write, its own change. It is 0
-	// without a reply.
+	// Zxid is the zxid in the header of the reply: the last change that the server had applied, or for a write its own
+	// change. It is 0 without a reply.
 	Zxid int64
 
-	// Err is nil if the request succeeded. It is an *Error with a Code if a server refused. The
-	// answer to Client.Exists for a missing znode is ErrNoNode here.
+	// Err is nil if the request succeeded. It is an *Error with a Code if a server refused the request. Here,
+	// Client.Exists for a missing znode ends with ErrNoNode.
 	Err error
 
-	Start    time.Time     // when the caller began, room in the queue not yet waited for
-	Duration time.Duration // until the end, all attempts and pauses included
-	Attempts int           // 1, or more by Options.Retry
-	Sent     int           // the size of the request in bytes, its length included
-	Received int           // the size of the reply in bytes, its length included; 0 without one
+	Start    time.Time     // when the caller began, before any wait for room in the queue
+	Duration time.Duration // until the end, with all attempts and pauses
+	Attempts int           // 1, or more because of Options.Retry
+	Sent     int           // the size of the request in bytes, including its length field
+	Received int           // the size of the reply in bytes, including its length field; 0 without a reply
 }
 
-// Result returns how the request ended as one word out of a fixed set, so that it can be a label
-// of metrics: "OK", the name of the server's code without Err, such as "NoNode" or
-// "ConnectionLoss", "UnknownCode" for a code that this client doesn't know, "Canceled",
-// "DeadlineExceeded", "Closed", "ReplyTooLarge" or "Failed".
+// Result returns the outcome of the request as one word from a fixed set, for use as a metric's label: "OK", the name
+// of the server's code without Err, such as "NoNode" or "ConnectionLoss", "UnknownCode" for a code that this client
+// doesn't know, "Canceled", "DeadlineExceeded", "Closed", "ReplyTooLarge" or "Failed".
 func (r RequestEnd) Result() string {
 	code, isCode := errors.AsType[Code](r.Err)
 	switch {
@@ -85,7 +82,7 @@ func (r RequestEnd) Result() string {
 	return "Failed"
 }
 
-// codeWords has the codes a server answers with, by the names of the constants.
+// codeWords maps the servers' codes to the names of their constants.
 var codeWords = map[Code]string{
 	ErrSystemError: "SystemError", ErrRuntimeInconsistency: "RuntimeInconsistency",
 	ErrDataInconsistency: "DataInconsistency", ErrConnectionLoss: "ConnectionLoss",
@@ -140,29 +137,28 @@ func joinHooks(all []Hooks) Hooks {
 	return joined
 }
 
-// An observation is what Hooks.Request will be told of a call. A call has one only if there is
-// such a hook.
+// An observation collects what Hooks.Request is told about a call. It is nil if there is no such hook.
 type observation struct {
 	ctx      context.Context
 	begun    time.Time
 	attempts int
 	sent     int // size of the request
 
-	// Of the last reply, set by the connection's reader before the call completes.
+	// From the last reply, set by the connection's reader before the call completes.
 	server   string
 	zxid     int64
 	received int
 }
 
-// observe makes k one that Hooks.Request is told of, if there is such a hook.
+// observe makes the end of k visible to Hooks.Request, if there is such a hook.
 func (s *session) observe(ctx context.Context, k *call) {
 	if s.hooks.Request != nil {
 		k.seen = &observation{ctx: ctx, begun: time.Now(), attempts: 1, sent: len(k.req)}
 	}
 }
 
-// ended tells Hooks.Request how k ended, if k is observed. What belongs to the connection's
-// reader is left alone unless k has completed.
+// ended tells Hooks.Request how k ended, if k is observed. Unless k has completed, it doesn't read the fields that the
+// connection's reader sets.
 func (s *session) ended(k *call, completed bool, err error) {
 	seen := k.seen
 	if seen == nil {
@@ -173,7 +169,7 @@ func (s *session) ended(k *call, completed bool, err error) {
 		Attempts: seen.attempts, Sent: seen.sent,
 	}
 	if k.op == jute.OpAuth {
-		r.Path = "" // k has the scheme there
+		r.Path = "" // which is the scheme in an auth call
 	}
 	if completed {
 		r.Server, r.Zxid, r.Received = seen.server, seen.zxid, seen.received
@@ -184,15 +180,15 @@ func (s *session) ended(k *call, completed bool, err error) {
 	s.hooks.Request(seen.ctx, r)
 }
 
-// tellState has Hooks.State called for the change by runAfter. The caller holds s.mu.
+// tellState makes runAfter call Hooks.State for the change. The caller holds s.mu.
 func (s *session) tellState(before State, now StateChange) {
 	if s.hooks.State != nil {
 		s.after = append(s.after, func() { s.hooks.State(before, now) })
 	}
 }
 
-// runAfter calls what was to be called without the lock. Only the session's own goroutine calls
-// it, so that changes of the state are told in order.
+// runAfter calls the functions that were collected under the lock. Only the session's own goroutine calls it, so
+// changes of the state are reported in order.
 func (s *session) runAfter() {
 	s.mu.Lock()
 	after := s.after

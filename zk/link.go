@@ -15,26 +15,26 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// readBuffer holds the replies to a full window of small requests; a frame that
-// fits is decoded in place.
+// readBuffer is the size of the read buffer. It holds the replies to a full window of small requests. A frame that fits
+// is decoded in place.
 const readBuffer = 64 << 10
 
-// A link is one connection after its handshake: a frame reader, which belongs to the
-// session's run loop, and what the writer needs. It knows nothing of requests.
+// A link is one connection after its handshake: a frame reader, which belongs to the session's run loop, and the fields
+// that the writer needs. It knows nothing about requests.
 type link struct {
 	conn     net.Conn
 	server   string
 	readOnly bool
 	timing   timing
 	in       *bufio.Reader
-	since    time.Time    // when it was made
-	heard    atomic.Int64 // when bytes last came, in nanoseconds after since
+	since    time.Time    // when the link was made
+	heard    atomic.Int64 // when bytes last arrived, in nanoseconds after since
 
 	kick chan struct{} // holds a token when the idle writer has work
-	dead chan struct{} // closed when the link is given up
+	dead chan struct{} // closed when the link is closed
 
 	once sync.Once
-	why  error // why it was given up; read after dead is closed
+	why  error // why the link was closed; read it after dead is closed
 }
 
 func newLink(conn net.Conn, server string, t timing) *link {
@@ -45,11 +45,11 @@ func newLink(conn net.Conn, server string, t timing) *link {
 	return l
 }
 
-// lastHeard returns when bytes last came. It has a monotonic reading, so a step of
-// the machine's clock doesn't move it.
+// lastHeard returns when bytes last arrived. The result has a monotonic reading, so a step of the machine's clock
+// doesn't change it.
 func (l *link) lastHeard() time.Time { return l.since.Add(time.Duration(l.heard.Load())) }
 
-// close gives the link up for the reason why; the first reason stays.
+// close closes the link for the reason why. Only the first reason is kept.
 func (l *link) close(why error) {
 	l.once.Do(func() {
 		l.why = why
@@ -58,8 +58,7 @@ func (l *link) close(why error) {
 	})
 }
 
-// Read reads from the connection, and fails if nothing arrives within the read timeout.
-// The link's buffered reader uses it.
+// Read reads from the connection for the link's buffered reader. It fails if nothing arrives within the read timeout.
 func (l *link) Read(p []byte) (int, error) {
 	l.conn.SetReadDeadline(time.Now().Add(l.timing.read)) // if this fails, so does Read, with a better error
 	n, err := l.conn.Read(p)
@@ -79,8 +78,8 @@ func (l *link) write(b []byte) error {
 	return err
 }
 
-// nextFrame returns the next frame's payload and whether the caller owns it. If
-// not, it is valid until skip is called, which must follow in any case.
+// nextFrame returns the next frame's payload, and whether the caller owns it. If not, the payload is valid until skip
+// is called. The caller must call skip in both cases.
 func (l *link) nextFrame(limit int) (frame []byte, owned bool, err error) {
 	head, err := l.in.Peek(4)
 	if err != nil {
@@ -105,19 +104,19 @@ func (l *link) skip(frame []byte, owned bool) {
 	}
 }
 
-// timing holds what follows from a session timeout; the fractions are Apache's.
+// timing holds the durations derived from a session timeout. The fractions are Apache's.
 type timing struct {
 	session time.Duration
-	connect time.Duration // one attempt, handshake included: an equal share per server
-	read    time.Duration // silence after which a connection is given up: 2/3
-	ping    time.Duration // silence of ours after which we ping
-	expiry  time.Duration // silence after which the session is given up: 4/3
+	connect time.Duration // bounds one attempt with its handshake: the timeout divided by the number of servers
+	read    time.Duration // the connection is closed after this silence of the server: 2/3
+	ping    time.Duration // the client pings after this silence of its own
+	expiry  time.Duration // the session is given up after this silence of all servers: 4/3
 }
 
-// connectMin keeps an attempt possible however many servers share the timeout.
+// connectMin is the least time for an attempt, for lists with many servers.
 const connectMin = 100 * time.Millisecond
 
-// pingMax bounds the time for which we are silent, however long the session timeout is.
+// pingMax bounds the time between pings for long session timeouts.
 const pingMax = 10 * time.Second
 
 func timingOf(session time.Duration, servers int) timing {
@@ -161,20 +160,20 @@ func dial(ctx context.Context, o *Options, server, addr string) (net.Conn, error
 	return secure, nil
 }
 
-// errRejected says that the server doesn't know the session we asked for.
+// errRejected says that the server doesn't know the requested session.
 var errRejected = errors.New("the server doesn't know the session")
 
-// longAgo is a deadline that ends all reading and writing at once.
+// longAgo is a deadline that ends reads and writes at once.
 var longAgo = time.Unix(1, 0)
 
-// handshake opens or resumes a session on conn. It ends when ctx does.
+// handshake opens or resumes a session on conn. It returns when ctx ends.
 func handshake(ctx context.Context, conn net.Conn, req *jute.ConnectRequest) (jute.ConnectResponse, error) {
 	var res jute.ConnectResponse
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })()
 	if _, err := conn.Write(jute.AppendFrame(nil, req.Append)); err != nil {
 		return res, fmt.Errorf("send the handshake: %w", err)
 	}
-	// Read by hand: bytes after the first frame belong to the link's reader.
+	// Read without a buffer, since bytes after the first frame belong to the link's reader.
 	frame, err := jute.ReadFrame(conn, nil, jute.ConnectRequestSizeMax)
 	if err != nil {
 		if ctx.Err() != nil {

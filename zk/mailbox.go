@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// A mailbox is the queue between the connection's reader, which must never wait, and a user
-// that may be slow. It grows up to max items; one more replaces them all by the item overflow.
+// A mailbox is the queue between the connection's reader, which must never wait, and a user who may be slow. It holds
+// up to max items. When one more arrives, the result of overflow replaces them all.
 type mailbox[T any] struct {
 	max      int
 	overflow func(dropped []T) T
 
 	mu    sync.Mutex
 	items []T
-	end   error         // why nothing more will come; nil while open
-	ready chan struct{} // holds a token if items may be waiting or the end has come
+	end   error         // why the mailbox was closed; nil while it is open
+	ready chan struct{} // holds a token if items may be waiting or the mailbox is closed
 }
 
 func newMailbox[T any](limit int, overflow func([]T) T) mailbox[T] {
@@ -36,7 +36,7 @@ func (m *mailbox[T]) put(item T) {
 	m.signal()
 }
 
-// close ends the mailbox; items already there can still be read.
+// close closes the mailbox. Items already in it can still be read.
 func (m *mailbox[T]) close(end error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +53,8 @@ func (m *mailbox[T]) signal() {
 	}
 }
 
-// try returns the oldest item if there is one, else the end if it has come.
+// try returns the oldest item. If there is none, it returns the reason why the mailbox was closed, or nil if it is
+// open.
 func (m *mailbox[T]) try() (item T, ok bool, end error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +76,7 @@ func (m *mailbox[T]) try() (item T, ok bool, end error) {
 	return item, true, nil
 }
 
-// next waits for an item, the end, or ctx.
+// next waits for an item, for the mailbox to be closed, or for the end of ctx.
 func (m *mailbox[T]) next(ctx context.Context) (T, error) {
 	for {
 		item, ok, end := m.try()

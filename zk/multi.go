@@ -10,41 +10,39 @@ import (
 
 // A MultiResult is the outcome of one operation of a Multi or MultiRead.
 type MultiResult struct {
-	Path     string   // of a create: the znode's, which a sequential mode has lengthened
+	Path     string   // of a create: the new znode's path, with the number that a sequential mode appends
 	Stat     Stat     // of a create, a set or a get
 	Data     []byte   // of a get
 	Children []string // of a list of children
 
-	// Err is why an operation of a MultiRead failed, a Code as of any call; nil if it
-	// succeeded. A Multi that fails has no results.
+	// Err is the Code with which an operation of a MultiRead failed, nil if it succeeded. A Multi that fails returns no
+	// results.
 	Err error
 }
 
-// CreateOp creates a znode; its MultiResult has Path, and Stat if the server tells
-// it (Apache's 3.8 does for containers and TTL znodes only, and Stat is zero).
+// CreateOp creates a znode. Its MultiResult has Path and, if the server sends it, Stat. Apache's 3.8 sends a Stat only
+// for containers and TTL znodes; for the others Stat is zero.
 func CreateOp(path string, data []byte, mode CreateMode, acl []ACL) MultiOp {
 	return MultiOp{Op: opOfMode(mode), Path: path, Data: data, ACL: acl, Flags: mode}
 }
 
-// CreateTTLOp creates a znode with a time to live, as Client.CreateTTL; its
-// MultiResult has Path and Stat.
+// CreateTTLOp creates a znode with a time to live, as Client.CreateTTL does. Its MultiResult has Path and Stat.
 func CreateTTLOp(path string, data []byte, mode CreateMode, acl []ACL, ttl time.Duration) MultiOp {
 	return MultiOp{Op: jute.OpCreateTTL, Path: path, Data: data, ACL: acl, Flags: mode, TTL: ttl.Milliseconds()}
 }
 
-// DeleteOp deletes a znode if its data has the version, AnyVersion for any.
+// DeleteOp deletes a znode if its data version is version. AnyVersion matches every version.
 func DeleteOp(path string, version int32) MultiOp {
 	return MultiOp{Op: jute.OpDelete, Path: path, Version: version}
 }
 
-// SetOp replaces a znode's data if it has the version, AnyVersion for any; its
-// MultiResult has Stat.
+// SetOp replaces a znode's data if its data version is version. AnyVersion matches every version. The MultiResult has
+// Stat.
 func SetOp(path string, data []byte, version int32) MultiOp {
 	return MultiOp{Op: jute.OpSetData, Path: path, Data: data, Version: version}
 }
 
-// CheckOp fails the Multi unless a znode exists and its data has the version,
-// AnyVersion for any.
+// CheckOp fails the Multi unless the znode exists and its data version is version. AnyVersion matches every version.
 func CheckOp(path string, version int32) MultiOp {
 	return MultiOp{Op: jute.OpCheck, Path: path, Version: version}
 }
@@ -52,13 +50,11 @@ func CheckOp(path string, version int32) MultiOp {
 // GetOp reads a znode in a MultiRead; its MultiResult has Data and Stat.
 func GetOp(path string) MultiOp { return MultiOp{Op: jute.OpGetData, Path: path} }
 
-// ChildrenOp lists a znode's children in a MultiRead; its MultiResult has
-// Children.
+// ChildrenOp lists a znode's children in a MultiRead; its MultiResult has Children.
 func ChildrenOp(path string) MultiOp { return MultiOp{Op: jute.OpGetChildren, Path: path} }
 
-// Multi applies all operations or none, in one step of the ensemble's history.
-// Each sees the effects of those before it. If one fails, err wraps a *MultiError
-// that names it, and nothing was applied.
+// Multi applies all operations or none, as one change of the ensemble's state. Each operation sees the effects of those
+// before it. If one fails, err wraps a *MultiError that names it, and nothing was applied.
 func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
 	k, err := c.multiCall(jute.OpMulti, ops)
 	if k, err = c.run(ctx, k, err); err != nil {
@@ -68,8 +64,7 @@ func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, erro
 	return c.multiOf(k), nil
 }
 
-// MultiRead reads several znodes in one request. Each operation succeeds or fails
-// for itself: see its MultiResult.Err.
+// MultiRead reads several znodes with one request. Each operation succeeds or fails by itself; see MultiResult.Err.
 func (c *Client) MultiRead(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
 	k, err := c.multiCall(jute.OpMultiRead, ops)
 	if k, err = c.run(ctx, k, err); err != nil {
@@ -113,8 +108,8 @@ func checkMultiOp(op jute.Op, o MultiOp) error {
 	return jute.CheckPath(checked)
 }
 
-// multiFailure returns the error of the operation of a multi that failed, or nil. A multi fails
-// in its results: the reply itself is OK.
+// multiFailure returns the error of the operation that made a multi fail, or nil. The header of such a reply has no
+// error code; only the results have.
 func (k *call) multiFailure(server string) error {
 	answers := k.res.multi
 	if len(answers) != len(k.ops) {
@@ -125,8 +120,8 @@ func (k *call) multiFailure(server string) error {
 		return nil
 	}
 	for i := range answers {
-		// A failed multi answers 0 for those before the failing one, and
-		// RuntimeInconsistency for those after.
+		// In the reply of a failed multi, operations before the failing one have the code 0, and those after it
+		// RuntimeInconsistency.
 		if r := &answers[i]; r.Op == jute.OpError && r.Err != jute.OK {
 			op := &k.ops[i]
 			return &Error{Op: k.op.String(), Server: server, Err: &MultiError{i, op.Op.String(), op.Path, r.Err}}
@@ -135,9 +130,9 @@ func (k *call) multiFailure(server string) error {
 	return nil
 }
 
-// multiOf returns the results of k, which didn't fail.
+// multiOf returns the results of k, which must have succeeded.
 func (c *Client) multiOf(k *call) []MultiResult {
-	answers := k.res.multi // not modified, as a Future may be asked again
+	answers := k.res.multi // not modified, since a Future may be read again
 	results := make([]MultiResult, len(answers))
 	for i := range answers {
 		r := &answers[i]

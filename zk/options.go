@@ -13,124 +13,109 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The values used where Options leaves a field zero.
+// Defaults for fields of Options that are zero.
 const (
-	// DefaultSessionTimeout is 10 s: within what a server with the usual
-	// tickTime of 2 s grants (4 s to 40 s).
+	// DefaultSessionTimeout is 10 s. A server with the usual tickTime of 2 s grants 4 s to 40 s.
 	DefaultSessionTimeout = 10 * time.Second
 
-	// DefaultMaxOutstanding is the number of unanswered requests from which
-	// Apache's server stops reading a connection (globalOutstandingLimit).
+	// DefaultMaxOutstanding is the number of unanswered requests at which Apache's server stops reading
+	// (globalOutstandingLimit).
 	DefaultMaxOutstanding = 1000
 
-	// DefaultMaxRequestBytes is the server's own limit (jute.maxbuffer); it
-	// closes the connection on anything larger, so refusing here is kinder.
+	// DefaultMaxRequestBytes is the server's default limit (jute.maxbuffer). A server closes the connection when a
+	// request is larger, so the client refuses the request instead.
 	DefaultMaxRequestBytes = jute.MaxBufferDefault
 
-	// DefaultMaxResponseBytes is far above jute.maxbuffer, as servers don't
-	// limit their replies and a list of a million children takes some 20 MB.
-	// Memory is taken as bytes arrive, so the limit costs nothing unless used.
+	// DefaultMaxResponseBytes is far above jute.maxbuffer, since servers don't limit their replies: a list of a million
+	// children takes some 20 MB. Memory is allocated as bytes arrive, so a high limit costs nothing unless it is used.
 	DefaultMaxResponseBytes = 64 << 20
 
-	// DefaultMaxUnreadEvents bounds the events a persistent watch holds for a user
-	// who doesn't read; at about 64 bytes each this is 256 KiB.
+	// DefaultMaxUnreadEvents bounds the unread events of a persistent watch. At about 64 bytes each this is 256 KiB.
 	DefaultMaxUnreadEvents = 4096
 )
 
-// Options adjust a client. The zero value is a good choice.
+// Options configure a client. The zero value is a good choice for most programs.
 type Options struct {
-	// SessionTimeout is how long the server keeps the session, and its
-	// ephemeral znodes, without hearing from this client. The server clamps it
-	// to its own bounds; Client.Session tells the outcome. It is sent in whole
-	// milliseconds. 0 means DefaultSessionTimeout.
+	// SessionTimeout is how long the server keeps the session and its ephemeral znodes without hearing from this
+	// client. The server limits it to its own bounds; Client.Session has the result. It is sent in whole milliseconds.
+	// 0 means DefaultSessionTimeout.
 	SessionTimeout time.Duration
 
-	// Resume continues an existing session rather than opening one: what
-	// Client.Session or Client.Detach returned. If the server no longer knows
-	// it, the client ends with ErrSessionExpired.
+	// Resume continues an existing session, which Client.Session or Client.Detach returned, instead of opening one. If
+	// the server no longer knows the session, the client ends with ErrSessionExpired.
 	Resume Session
 
-	// Auth are identities added to each connection before any request; see
-	// DigestAuth.
+	// Auth are the credentials that the client sends on each connection before any request; see DigestAuth. If a server
+	// refuses them, the client ends with ErrAuthFailed.
 	Auth []Auth
 
-	// SASL, if set, logs in on each connection before anything else is sent. A
-	// server that refuses the login ends the client with ErrAuthFailed, and so
-	// does one that knows no logins. See DigestMD5.
+	// SASL, if set, logs in on each connection before anything else is sent; see DigestMD5. The client ends with
+	// ErrAuthFailed if a server refuses the login or doesn't support logins.
 	SASL SASLMechanism
 
-	// ReadOnly accepts a server that has lost its quorum and answers reads
-	// only (StateConnectedReadOnly). The client looks for a full server
-	// meanwhile and moves to it.
+	// ReadOnly accepts a server that has lost its quorum and only answers reads (StateConnectedReadOnly). Meanwhile the
+	// client looks for a server with quorum and moves to it.
 	ReadOnly bool
 
-	// SRV, if set, is the name of the DNS SRV records that name the servers and their ports, such as
-	// "_zookeeper._tcp.example.com"; the connect string then has a chroot or nothing. DNS is asked
-	// before the first connection, when a connection is lost, and whenever all servers have been
-	// tried in vain, so that a changed record is followed. Servers are tried by priority, and at
-	// random by weight within one. Until DNS answers, the servers known so far are used; up to 64
-	// are. With TLS a server must be in the records' domain (example.com here, or below), unless
-	// the configuration names the ServerName of certificates: whoever forges DNS's answers could
-	// name any host.
+	// SRV, if set, is the name of the DNS SRV records that list the servers and their ports, such as
+	// "_zookeeper._tcp.example.com". The connect string must then be a chroot or empty. The client asks DNS before the
+	// first connection, when a connection is lost, and each time it has tried all servers without success. It tries
+	// servers by priority, and at random by weight within one priority. Until DNS answers, it uses the servers already
+	// known. It uses at most 64 servers. With TLS, a server must be in the records' domain (here example.com or a
+	// subdomain) unless the configuration sets ServerName: without this rule, forged DNS answers could name any host.
 	SRV string
 
-	// Resolver asks for SRV records, and for the addresses of hosts unless Dial is set. Nil means
-	// net.DefaultResolver.
+	// Resolver looks up SRV records, and also the addresses of hosts unless Dial is set. Nil means net.DefaultResolver.
 	Resolver Resolver
 
-	// Dial replaces the net.Dialer that opens connections. It is called for each
-	// attempt with the address as the connect string has it, so it resolves names
-	// each time, and must return when ctx ends. TLS, if configured, is put on top of
-	// what it returns. Without Dial, an attempt tries all addresses of a name in turn
-	// until one serves the session.
+	// Dial replaces the net.Dialer that opens connections. The client calls it for each attempt with the address in the
+	// connect string, so it resolves names each time. It must return when ctx ends. TLS, if configured, runs on top of
+	// the connection that it returns. Without Dial, an attempt tries all addresses of a name in turn until one accepts
+	// the session.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// TLSConfig, if set, makes each connection one by TLS. It is cloned; a
-	// ServerName that is empty becomes the host's name.
+	// TLSConfig, if set, makes all connections use TLS. The client clones it for each connection and sets an empty
+	// ServerName to the server's host name.
 	TLSConfig *tls.Config
 
-	// GetTLSConfig, if set, is asked for each connection's TLSConfig, so that
-	// renewed certificates and authorities are picked up. Its error fails the
-	// attempt.
+	// GetTLSConfig, if set, returns the TLSConfig of each connection, so that renewed certificates and authorities are
+	// used. If it fails, so does the attempt to connect.
 	GetTLSConfig func() (*tls.Config, error)
 
-	// Logger gets connects, losses and whatever an operator should know. Nil
-	// discards.
+	// Logger gets lines about connections, their loss, and other events of interest to operators. Nil discards them.
 	Logger *slog.Logger
 
-	// Notified, if set, is called for each notification that a server sends, once
-	// the watches it is for have it and before anything later is read; the path
-	// is absolute. It is meant for bridges to other interfaces, must return at
-	// once, and may call no method that waits.
+	// Notified, if set, is called for each notification from a server, after the watches concerned have received it and
+	// before anything later is read. The path is absolute. It is meant for adapters to other interfaces. It must return
+	// at once and must not call methods that wait.
 	Notified func(Event)
 
-	// Hooks are told of each request, connection, change of state and notification, one after
-	// the other. Without them nothing is measured.
+	// Hooks are called for each request, connection, change of state and notification, in the order of the list.
+	// Without hooks nothing is measured.
 	Hooks []Hooks
 
-	// MaxOutstanding bounds the requests queued or unanswered; one more waits
-	// for room. 0 means DefaultMaxOutstanding.
+	// MaxOutstanding bounds the requests that are queued or unanswered. Further calls wait for room. 0 means
+	// DefaultMaxOutstanding.
 	MaxOutstanding int
 
-	// MaxRequestBytes bounds a request; set it to the servers' jute.maxbuffer.
-	// 0 means DefaultMaxRequestBytes.
+	// MaxRequestBytes bounds the size of a request. Set it to the servers' jute.maxbuffer. 0 means
+	// DefaultMaxRequestBytes.
 	MaxRequestBytes int
 
-	// MaxResponseBytes bounds a reply; a larger one fails its request and the
+	// MaxResponseBytes bounds the size of a reply. A larger one fails its request with ErrReplyTooLarge and closes the
 	// connection. 0 means DefaultMaxResponseBytes.
 	MaxResponseBytes int
 
-	// MaxUnreadEvents bounds the unread events of a persistent watch; one more
-	// replaces all of them by an EventResync. 0 means DefaultMaxUnreadEvents.
+	// MaxUnreadEvents bounds the unread events of a persistent watch. When one more arrives, a single EventResync
+	// replaces all of them. 0 means DefaultMaxUnreadEvents.
 	MaxUnreadEvents int
 
-	// Retry decides whether a failed call is sent again, and after which pause.
-	// It is asked only when Retryable(err) holds, so no policy can apply a write
-	// twice; attempt counts from 1. Pipelines never retry. Nil means
-	// RetrySafe(3).
+	// Retry decides whether a failed call is sent again, and after which pause. It is called only if Retryable(err)
+	// holds, so no policy can apply a write twice. attempt counts from 1. Calls of a Pipeline are never retried. Nil
+	// means RetrySafe(3).
 	Retry func(attempt int, err error) (pause time.Duration, again bool)
 
-	// lookup resolves a host name; nil where Dial does.
+	// lookup resolves a host name; nil if Dial does.
 	lookup func(ctx context.Context, host string) ([]string, error)
 }
 
@@ -149,19 +134,17 @@ func (a Auth) GoString() string { return fmt.Sprintf("zk.Auth{%q, hidden}", a.Sc
 // LogValue hides the credentials from logs.
 func (a Auth) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// A Session identifies a session to the server. It is a secret: it allows its owner to
-// take the session over.
+// A Session identifies a session to servers. It is a secret: anyone who has it can take over the session.
 type Session struct {
 	ID      int64
 	Passwd  []byte
-	Timeout time.Duration // as granted; ignored in Options.Resume
+	Timeout time.Duration // granted by the server; ignored in Options.Resume
 
-	// LastZxid is the latest change the session may have seen; no server that
-	// doesn't know it will serve the session.
+	// LastZxid is the latest change that the session may have seen. Servers that haven't applied it refuse the session.
 	LastZxid int64
 }
 
-// String returns the session's id, as servers write it. It leaves the password out.
+// String returns the session's id in the servers' format. It omits the password.
 func (s Session) String() string { return fmt.Sprintf("0x%x", s.ID) }
 
 // GoString hides the password from logs.
@@ -170,13 +153,12 @@ func (s Session) GoString() string { return fmt.Sprintf("zk.Session{ID: 0x%x, hi
 // LogValue hides the password from logs.
 func (s Session) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// RetryNever is the Options.Retry that leaves retrying to the caller.
+// RetryNever is an Options.Retry that never retries.
 func RetryNever(int, error) (time.Duration, bool) { return 0, false }
 
-// RetrySafe returns an Options.Retry that sends a call up to attempts times in
-// all. A request that met a lost connection is queued for the next one at once;
-// one that a server refused to shed load pauses, doubling from 50 ms, with
-// jitter.
+// RetrySafe returns an Options.Retry that sends a call up to attempts times in total. After a lost connection it queues
+// the call for the next connection at once. After ErrThrottledOp it pauses, with jitter, from 50 ms and doubling each
+// time.
 func RetrySafe(attempts int) func(int, error) (time.Duration, bool) {
 	return func(attempt int, err error) (time.Duration, bool) {
 		if attempt >= attempts {
@@ -192,14 +174,13 @@ func RetrySafe(attempts int) func(int, error) (time.Duration, bool) {
 // jitter returns a random duration from d/2 to d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// timeoutMin and timeoutMax bound a session timeout: it travels as an int32 of
-// milliseconds.
+// timeoutMin and timeoutMax bound a session timeout, which is sent as an int32 of milliseconds.
 const (
 	timeoutMin = time.Millisecond
 	timeoutMax = 1<<31*time.Millisecond - time.Millisecond
 )
 
-// complete fills in defaults and refuses what can't work.
+// complete returns o with defaults filled in. It fails if a value is invalid.
 func (o Options) complete() (Options, error) {
 	for _, n := range []struct {
 		name  string

@@ -7,42 +7,40 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// errBrokenPipeline is why a pipeline takes no more calls.
+// errBrokenPipeline is the reason why calls of a pipeline fail after its connection was lost.
 var errBrokenPipeline = errors.New("not sent: the pipeline's connection was lost; start another pipeline")
 
-// A pin ties calls to one connection. It is guarded by the session's lock.
+// A pin ties calls to one connection. The session's lock guards it.
 type pin struct{ epoch int64 }
 
-// A Pipeline sends calls one after the other without waiting for replies, and
-// hands back a Future for each. The ensemble applies its writes in the order of
-// the calls. When the connection is lost, every unanswered call fails and so does
-// every later one, so a write is never applied where an earlier one of the same
-// pipeline was lost. Nothing is retried. Start another pipeline then.
+// A Pipeline sends calls one after the other without waiting for replies, and returns a Future for each. The ensemble
+// applies the writes in the order of the calls. When the connection is lost, every unanswered call fails, and so does
+// every later one. So no write is applied after an earlier one of the same pipeline was lost. Nothing is retried; the
+// program starts another pipeline.
 //
-// The context of a call bounds the wait for room (Options.MaxOutstanding); once
-// the method has returned without a failed Future, the call is on its way
-// whatever happens to the context. Calls of one goroutine keep their order.
+// A call's context bounds the wait for room (Options.MaxOutstanding). Once the method has returned a Future that hasn't
+// failed, the end of the context has no effect on the call. Calls of one goroutine keep their order.
 type Pipeline struct {
 	c   *Client
 	pin *pin
 }
 
-// Pipeline starts a pipeline. It needs no closing.
+// Pipeline starts a pipeline. It doesn't need to be closed.
 func (c *Client) Pipeline() *Pipeline { return &Pipeline{c, new(pin)} }
 
-// A Future is the eventual outcome of a pipelined call. It may be copied
-// and waited for by several goroutines.
+// A Future is the result of a pipelined call that may still be unanswered. It may be copied, and several goroutines may
+// wait for it.
 type Future[T any] struct {
 	k    *call
 	take func(*Client, *call) (T, error)
 	c    *Client
 }
 
-// Done returns a channel that is closed when the outcome is there.
+// Done returns a channel that is closed when the call has ended.
 func (f Future[T]) Done() <-chan struct{} { return f.k.done }
 
-// Wait returns the outcome. When ctx ends first it returns ctx's error; the call
-// goes on, and Wait may be called again.
+// Wait waits for the result and returns it. If ctx ends first, Wait returns ctx's error. The call isn't cancelled, and
+// Wait may be called again.
 func (f Future[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	select {
@@ -60,13 +58,13 @@ func (f Future[T]) Wait(ctx context.Context) (T, error) {
 	return f.take(f.c, f.k)
 }
 
-// start submits k, or makes a future that has failed already.
+// start submits k and returns its future. If err isn't nil or submitting fails, the future has already failed.
 func start[T any](ctx context.Context, p *Pipeline, k *call, err error, take func(*Client,
 	*call) (T, error)) Future[T] {
 	if k == nil {
 		k = new(call)
 	}
-	// A call handed to a Future is never recycled.
+	// The call of a Future is never reused.
 	k.done, k.shared, k.pin = make(chan struct{}), true, p.pin
 	if err == nil {
 		p.c.s.observe(ctx, k)
@@ -99,7 +97,7 @@ type Created struct {
 	Stat Stat
 }
 
-// Create is Client.CreateStat.
+// Create does what Client.CreateStat does.
 func (p *Pipeline) Create(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) Future[Created] {
 	k, err := p.c.createCall(opOfMode(mode), path, data, mode, acl, 0)
 	return start(ctx, p, k, err, func(c *Client, k *call) (Created, error) {
@@ -107,52 +105,50 @@ func (p *Pipeline) Create(ctx context.Context, path string, data []byte, mode Cr
 	})
 }
 
-// Delete is Client.Delete.
+// Delete does what Client.Delete does.
 func (p *Pipeline) Delete(ctx context.Context, path string, version int32) Future[struct{}] {
 	k, err := p.c.deleteCall(path, version)
 	return start(ctx, p, k, err, func(*Client, *call) (struct{}, error) { return struct{}{}, nil })
 }
 
-// Set is Client.Set.
+// Set does what Client.Set does.
 func (p *Pipeline) Set(ctx context.Context, path string, data []byte, version int32) Future[Stat] {
 	k, err := p.c.setCall(path, data, version)
 	return start(ctx, p, k, err, func(_ *Client, k *call) (Stat, error) { return k.res.stat, nil })
 }
 
-// Get is Client.Get.
+// Get does what Client.Get does.
 func (p *Pipeline) Get(ctx context.Context, path string) Future[Node] {
 	k, err := p.c.readCall(jute.OpGetData, path, nil)
 	return start(ctx, p, k, err, func(_ *Client, k *call) (Node, error) { return Node{k.res.data, k.res.stat}, nil })
 }
 
-// Exists is Client.Exists, except that a missing znode's Future fails with
-// ErrNoNode.
+// Exists does what Client.Exists does, except that the Future of a missing znode fails with ErrNoNode.
 func (p *Pipeline) Exists(ctx context.Context, path string) Future[Stat] {
 	k, err := p.c.readCall(jute.OpExists, path, nil)
 	return start(ctx, p, k, err, func(_ *Client, k *call) (Stat, error) { return k.res.stat, nil })
 }
 
-// Children is Client.Children.
+// Children does what Client.Children does.
 func (p *Pipeline) Children(ctx context.Context, path string) Future[Listing] {
 	k, err := p.c.readCall(jute.OpGetChildren2, path, nil)
 	return start(ctx, p, k, err,
 		func(_ *Client, k *call) (Listing, error) { return Listing{k.res.names, k.res.stat}, nil })
 }
 
-// Sync is Client.Sync: a Get that follows in the pipeline sees every write
-// acknowledged before.
+// Sync does what Client.Sync does: reads that follow in the pipeline see every write acknowledged before it.
 func (p *Pipeline) Sync(ctx context.Context, path string) Future[struct{}] {
 	k, err := p.c.pathCall(jute.OpSync, path)
 	return start(ctx, p, k, err, func(*Client, *call) (struct{}, error) { return struct{}{}, nil })
 }
 
-// Multi is Client.Multi.
+// Multi does what Client.Multi does.
 func (p *Pipeline) Multi(ctx context.Context, ops ...MultiOp) Future[[]MultiResult] {
 	k, err := p.c.multiCall(jute.OpMulti, ops)
 	return start(ctx, p, k, err, multiTaken)
 }
 
-// MultiRead is Client.MultiRead.
+// MultiRead does what Client.MultiRead does.
 func (p *Pipeline) MultiRead(ctx context.Context, ops ...MultiOp) Future[[]MultiResult] {
 	k, err := p.c.multiCall(jute.OpMultiRead, ops)
 	return start(ctx, p, k, err, multiTaken)

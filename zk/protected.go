@@ -10,32 +10,28 @@ import (
 	"time"
 )
 
-// protectedPrefix begins the name of a znode made by CreateProtected in a
-// sequential mode. A UUID and a dash follow; Curator's names have the same form,
-// so recipes of both can share a directory.
+// protectedPrefix begins the name of a znode that CreateProtected makes in a sequential mode. A UUID and a dash follow.
+// Curator's names have the same form, so recipes of both can share a directory.
 const protectedPrefix = "_c_"
 
-// A made is the outcome of a create: the znode, or why there is none.
+// A made is the outcome of a create: the znode, or the error.
 type made struct {
 	path string
 	stat Stat
 	err  error
 }
 
-// CreateProtected is CreateStat that survives lost connections: if the reply is lost, it
-// looks whether the znode exists and creates it if not, until ctx or the session ends.
-// Options.Retry doesn't apply.
+// CreateProtected is like CreateStat, but continues after lost connections. If the reply is lost, it checks whether the
+// znode exists, and creates it if not, until ctx or the session ends. Options.Retry doesn't apply.
 //
-// In a sequential mode the last part of the name gets a unique prefix of the form
-// "_c_UUID-", by which the znode is found again. No znode is left behind: if ctx ends
-// first, the client goes on in the background and deletes the znode if it was created.
-// That work ends with the session.
+// In a sequential mode the last part of the name gets a unique prefix of the form "_c_UUID-", by which the znode is
+// found again. No znode is left behind: if ctx ends first, the client deletes the znode in the background if it was
+// created. That work ends with the session.
 //
-// In the other modes a znode that exists after a lost reply counts as created by this call
-// if its czxid is larger than any zxid the client had seen when the call began and, if it
-// is ephemeral, it belongs to this session, else if it still has the data given. So two
-// clients that create the same persistent znode with the same data at the same moment may
-// both succeed. If ctx ends first, MaybeApplied reports whether the znode may exist.
+// In the other modes, after a lost reply, a znode at path counts as created by this call if its czxid is larger than
+// any zxid that the client had seen when the call began, and if it belongs to this session (ephemeral modes) or has the
+// given data (other modes). So if two clients create the same persistent znode with the same data at the same moment,
+// both may succeed. If ctx ends first, MaybeApplied reports whether the znode may exist.
 func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, mode CreateMode,
 	acl []ACL) (string, Stat, error) {
 	slash := strings.LastIndexByte(path, '/')
@@ -69,8 +65,8 @@ func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, 
 	}
 }
 
-// behind runs work in the background and makes close wait for it; work must end with
-// the session. It reports false if the client is closed already.
+// behind runs work in the background. work must end with the session, and close waits for it. behind returns false if
+// the client is closed.
 func (s *session) behind(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,11 +77,11 @@ func (s *session) behind(work func()) bool {
 	return true
 }
 
-// refusedPause is the pause between attempts at a server that can't take writes for now.
+// refusedPause is the pause before another attempt at a server that temporarily refuses writes.
 const refusedPause = 100 * time.Millisecond
 
-// again reports whether to go on after err: only the connection was lost, or the
-// server can't do it for now, and ctx and the session last.
+// again reports whether to try again after err: the connection was lost or the server refuses writes temporarily, and
+// neither ctx nor the session has ended.
 func again(ctx context.Context, err error) bool {
 	switch {
 	case ctx.Err() != nil, SessionLost(err):
@@ -96,8 +92,8 @@ func again(ctx context.Context, err error) bool {
 	return Retryable(err) || MaybeApplied(err) // the next call waits for a connection
 }
 
-// createNamed creates the sequential znode at target, which is in dir and whose
-// name begins with prefix, and looks for it until it knows the outcome.
+// createNamed creates the sequential znode at target. The znode is in dir, and its name begins with prefix. After a
+// lost reply it looks for the znode, until the outcome is known.
 func (c *Client) createNamed(ctx context.Context, target, dir, prefix string, data []byte, mode CreateMode,
 	acl []ACL) made {
 	for {
@@ -114,8 +110,8 @@ func (c *Client) createNamed(ctx context.Context, target, dir, prefix string, da
 	}
 }
 
-// lookFor returns the child of dir whose name begins with prefix; the path is "" if
-// there is none. After a Sync, the outcome of a create that was on its way is settled.
+// lookFor returns the child of dir whose name begins with prefix, with the path "" if there is none. The Sync makes
+// sure that a create with a lost reply has taken effect or never will.
 func (c *Client) lookFor(ctx context.Context, dir, prefix string) made {
 	for {
 		err := c.Sync(ctx, dir)
@@ -143,8 +139,7 @@ func (c *Client) lookFor(ctx context.Context, dir, prefix string) made {
 	}
 }
 
-// deleteSurely deletes a znode whose name is never used again, so that doing it
-// twice does no harm.
+// deleteSurely deletes a znode whose name is never used again, so that deleting it twice does no harm.
 func (c *Client) deleteSurely(ctx context.Context, path string) {
 	for {
 		if err := c.Delete(ctx, path, AnyVersion); err == nil || !again(ctx, err) {
@@ -153,10 +148,10 @@ func (c *Client) deleteSurely(ctx context.Context, path string) {
 	}
 }
 
-// createOnce creates the znode at path. After a lost reply it looks whether an existing znode is its own.
+// createOnce creates the znode at path. After a lost reply it decides whether the existing znode is its own.
 func (c *Client) createOnce(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) made {
 	before := c.zxidSeen()
-	if before == 0 && !mode.Ephemeral() { // a new client, which has seen no zxid yet
+	if before == 0 && !mode.Ephemeral() { // a new client that hasn't seen a zxid
 		if err := c.Sync(ctx, path); err != nil && !again(ctx, err) {
 			return made{err: err}
 		}
@@ -184,15 +179,14 @@ func (c *Client) createOnce(ctx context.Context, path string, data []byte, mode 
 	}
 }
 
-// zxidSeen returns the latest change the client may have heard of.
+// zxidSeen returns the latest change that the client may have seen.
 func (c *Client) zxidSeen() int64 {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.s.zxidSeen
 }
 
-// madeHere reports whether the znode at path can be taken for one this session
-// created with data after the zxid before.
+// madeHere reports whether the znode at path counts as created by this session with data after the zxid before.
 func (c *Client) madeHere(ctx context.Context, path string, data []byte, mode CreateMode,
 	before int64) (bool, Stat, error) {
 	for {

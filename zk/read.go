@@ -10,15 +10,14 @@ import (
 // ConfigPath is the znode that holds the ensemble's membership.
 const ConfigPath = "/zookeeper/config"
 
-// Get returns a znode's data and metadata. Data is nil if the znode was created
-// with none.
+// Get returns a znode's data and metadata. The data are nil if the znode was created with nil.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, Stat, error) {
 	k, err := c.readCall(jute.OpGetData, path, nil)
 	return dataOf(c.run(ctx, k, err))
 }
 
-// GetW is Get and leaves a one-shot watch that fires when the znode's data
-// changes or it is deleted. There is no watch if err is not nil.
+// GetW is like Get and sets a one-shot watch that fires when the znode's data change or the znode is deleted. No watch
+// is set if err is not nil.
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, error) {
 	w := c.newWatch(c.abs(path), watchData)
 	k, err := c.readCall(jute.OpGetData, path, w)
@@ -26,15 +25,14 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, e
 	return data, stat, ifRegistered(w, err), err
 }
 
-// Exists returns a znode's metadata, and whether the znode exists. A missing znode is not
-// an error.
+// Exists returns a znode's metadata, and whether the znode exists. It isn't an error if the znode doesn't exist.
 func (c *Client) Exists(ctx context.Context, path string) (Stat, bool, error) {
 	k, err := c.readCall(jute.OpExists, path, nil)
 	return existsOf(c.run(ctx, k, err))
 }
 
-// ExistsW is Exists and leaves a one-shot watch that fires when the znode is
-// created or deleted or its data changes. There is no watch if err is not nil.
+// ExistsW is like Exists and sets a one-shot watch that fires when the znode is created or deleted or its data change.
+// No watch is set if err is not nil.
 func (c *Client) ExistsW(ctx context.Context, path string) (Stat, bool, *Watch, error) {
 	w := c.newWatch(c.abs(path), watchData)
 	k, err := c.readCall(jute.OpExists, path, w)
@@ -49,9 +47,8 @@ func (c *Client) Children(ctx context.Context, path string) ([]string, Stat, err
 	return namesOf(c.run(ctx, k, err))
 }
 
-// ChildrenW is Children and leaves a one-shot watch that fires when a child is
-// created or deleted, or the znode itself is deleted. There is no watch if err is
-// not nil.
+// ChildrenW is like Children and sets a one-shot watch that fires when a child is created or deleted, or the znode
+// itself is deleted. No watch is set if err is not nil.
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, Stat, *Watch, error) {
 	w := c.newWatch(c.abs(path), watchChild)
 	k, err := c.readCall(jute.OpGetChildren2, path, w)
@@ -69,8 +66,8 @@ func (c *Client) GetACL(ctx context.Context, path string) ([]ACL, Stat, error) {
 	return k.res.acl, k.res.stat, nil
 }
 
-// Sync waits until the server this client is connected to has caught up with all
-// writes acknowledged before, so that a Get that follows sees them.
+// Sync waits until the server that this client is connected to has applied all writes that were acknowledged before the
+// call, so that later reads see them.
 func (c *Client) Sync(ctx context.Context, path string) error {
 	k, err := c.pathCall(jute.OpSync, path)
 	return nothingOf(c.run(ctx, k, err))
@@ -86,9 +83,8 @@ func (c *Client) AllChildrenNumber(ctx context.Context, path string) (int, error
 	return int(k.res.count), nil
 }
 
-// GetEphemerals returns the paths of this session's ephemeral znodes that begin
-// with prefix, in no particular order; "/" stands for all. Unlike Apache's client
-// it stays within the chroot.
+// GetEphemerals returns the paths of this session's ephemeral znodes that begin with prefix, in no particular order.
+// The prefix "/" matches all. Paths outside the chroot are omitted, unlike in Apache's client.
 func (c *Client) GetEphemerals(ctx context.Context, prefix string) ([]string, error) {
 	k, err := c.newCall(jute.OpGetEphemerals, prefix, true)
 	if err != nil {
@@ -108,7 +104,7 @@ func (c *Client) GetEphemerals(ctx context.Context, prefix string) ([]string, er
 	return paths, nil
 }
 
-// WhoAmI returns the identities the server knows this client by.
+// WhoAmI returns the identities that the server has recorded for this client.
 func (c *Client) WhoAmI(ctx context.Context) ([]Identity, error) {
 	k := c.newPlainCall(jute.OpWhoAmI, "")
 	k, err := c.sized(k, k.begin())
@@ -119,20 +115,19 @@ func (c *Client) WhoAmI(ctx context.Context) ([]Identity, error) {
 	return k.res.ids, nil
 }
 
-// GetConfig returns the ensemble's membership in the form of a dynamic
-// configuration file, and its znode's metadata. It ignores the chroot.
+// GetConfig returns the ensemble's membership in the format of a dynamic configuration file, and the metadata of its
+// znode (ConfigPath). The chroot doesn't apply.
 func (c *Client) GetConfig(ctx context.Context) ([]byte, Stat, error) {
 	return (&Client{s: c.s}).Get(ctx, ConfigPath)
 }
 
-// GetConfigW is GetConfig and leaves a one-shot watch that fires when the
-// membership changes. It ignores the chroot.
+// GetConfigW is like GetConfig and sets a one-shot watch that fires when the membership changes. The chroot doesn't
+// apply.
 func (c *Client) GetConfigW(ctx context.Context) ([]byte, Stat, *Watch, error) {
 	return (&Client{s: c.s}).GetW(ctx, ConfigPath)
 }
 
-// readCall makes the call of exists, getData or getChildren2, with a watch if w
-// is not nil.
+// readCall makes a call of exists, getData or getChildren2, which sets a watch if w is not nil.
 func (c *Client) readCall(op jute.Op, path string, w *Watch) (*call, error) {
 	k, err := c.newCall(op, path, false)
 	if err != nil {
@@ -146,7 +141,7 @@ func (c *Client) readCall(op jute.Op, path string, w *Watch) (*call, error) {
 	return c.sized(k, r.Append(k.begin()))
 }
 
-// pathCall makes the call of an operation whose record is a path.
+// pathCall makes a call of an operation whose request is a path.
 func (c *Client) pathCall(op jute.Op, path string) (*call, error) {
 	k, err := c.newCall(op, path, false)
 	if err != nil {
@@ -156,7 +151,7 @@ func (c *Client) pathCall(op jute.Op, path string) (*call, error) {
 	return c.sized(k, r.Append(k.begin()))
 }
 
-// run is do for a call that may have failed to be made.
+// run is do, unless making the call has already failed with err.
 func (c *Client) run(ctx context.Context, k *call, err error) (*call, error) {
 	if err != nil {
 		return nil, err

@@ -13,8 +13,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// receive reads frames until the connection fails or the server sends something
-// invalid, and returns why.
+// receive reads frames until the connection fails or the server sends something invalid. It returns the reason.
 func (s *session) receive(l *link) error {
 	for {
 		frame, owned, err := l.nextFrame(s.opt.MaxResponseBytes)
@@ -34,8 +33,7 @@ func (s *session) receive(l *link) error {
 	}
 }
 
-// blame notes that the oldest call's reply exceeds the limit, so that it fails
-// for good instead of being sent again and again.
+// blame records that the reply of the oldest call exceeds the limit, so that this call fails and isn't retried.
 func (s *session) blame(e *jute.FrameSizeError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +67,7 @@ func (s *session) take(l *link, frame []byte, owned bool) error {
 	return s.answered(l, h, frame[jute.ReplyHeaderSize:], owned)
 }
 
-// sawReply notes the zxid of a reply. All events up to it came before it. The
-// caller holds s.mu.
+// sawReply records the zxid of a reply. All events up to this zxid came before the reply. The caller holds s.mu.
 func (s *session) sawReply(zxid int64) {
 	s.zxidReply = max(s.zxidReply, zxid)
 	s.zxidSeen = max(s.zxidSeen, zxid)
@@ -122,8 +119,8 @@ func (s *session) answered(l *link, h jute.ReplyHeader, body []byte, owned bool)
 	return nonsense
 }
 
-// authAnswered completes the oldest auth request. A credential the server takes
-// is kept for later connections; one of those refused is final.
+// authAnswered completes the oldest auth request. It keeps an accepted credential for later connections. The refusal of
+// a kept credential is final.
 func (s *session) authAnswered(l *link, h jute.ReplyHeader) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +147,8 @@ func (s *session) authAnswered(l *link, h jute.ReplyHeader) error {
 	return nil
 }
 
-// rearmed counts an answered setWatches. After the last one persistent watches
-// see everything again, and their users are told to catch up.
+// rearmed counts an answered setWatches request. After the last one, persistent watches miss no further events, and
+// their users are told to read again.
 func (s *session) rearmed(h jute.ReplyHeader) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +165,7 @@ func (s *session) rearmed(h jute.ReplyHeader) error {
 	return nil
 }
 
-// notified hands a notification to the watches it concerns.
+// notified delivers a notification to the watches concerned.
 func (s *session) notified(h jute.ReplyHeader, d *jute.Decoder) error {
 	var e jute.WatcherEvent
 	e.Decode(d)
@@ -181,8 +178,8 @@ func (s *session) notified(h jute.ReplyHeader, d *jute.Decoder) error {
 	}
 	event := Event{Type: e.Type, Path: strings.Clone(e.Path), Zxid: h.Zxid}
 	s.mu.Lock()
-	// Not zxidReply: a change may fire several watches, and a connection lost
-	// between two notifications must still get the second from setWatches.
+	// zxidReply doesn't change: one change may fire several watches. If the connection is lost between two
+	// notifications, setWatches must still report the second.
 	s.zxidSeen = max(s.zxidSeen, h.Zxid)
 	s.watches.fire(event)
 	s.settlePath(event.Path)
@@ -196,16 +193,15 @@ func (s *session) notified(h jute.ReplyHeader, d *jute.Decoder) error {
 	return nil
 }
 
-// seekFirst and seekMax bound the pause between two looks for a server with
-// quorum; it doubles from the first to the last.
+// seekFirst and seekMax bound the pause between two attempts to find a server with quorum; it doubles each time.
+// seekTimeout bounds one attempt.
 const (
 	seekFirst   = 100 * time.Millisecond
 	seekMax     = time.Minute
 	seekTimeout = time.Second
 )
 
-// seekFull looks for a server with quorum while connected to a read-only one,
-// and moves there.
+// seekFull looks for a server with quorum while the client is connected to a read-only one, and moves to it.
 func (s *session) seekFull(ctx context.Context, l *link) {
 	for i, pause := 0, seekFirst; sleep(ctx, pause) == nil; i, pause = i+1, min(2*pause, seekMax) {
 		s.mu.Lock()
@@ -222,7 +218,7 @@ func (s *session) seekFull(ctx context.Context, l *link) {
 	}
 }
 
-// isFull asks server, with a four-letter word, whether it takes writes.
+// isFull asks server by a four-letter word whether it takes writes.
 func (s *session) isFull(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, seekTimeout)
 	defer cancel()

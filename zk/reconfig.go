@@ -7,22 +7,21 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Reconfig is a change of the ensemble's membership: either Joining and Leaving,
-// or Members. Servers are written as in the configuration file, such as
-// "server.4=10.0.0.4:2888:3888:participant;2181".
+// A Reconfig is a change of the ensemble's membership: either Joining and Leaving, or Members. Servers have the form of
+// the configuration file, such as "server.4=10.0.0.4:2888:3888:participant;2181".
 type Reconfig struct {
 	Joining []string // servers to add or change
 	Leaving []string // ids of servers to remove, such as "3"
 	Members []string // the whole new membership
 
-	// FromConfig is the version of the configuration the change is meant for, as
-	// its "version=" line has it (in hexadecimal there); 0 means any.
+	// FromConfig is the version of the configuration that the change applies to; if the current version differs,
+	// Reconfig fails with ErrBadVersion. The "version=" line of the configuration has it in hexadecimal. 0 means any
+	// version.
 	FromConfig int64
 }
 
-// Reconfig changes the ensemble's membership and returns the new configuration.
-// Most ensembles allow it to a super user only, and only with reconfigEnabled.
-// It ignores the chroot.
+// Reconfig changes the ensemble's membership and returns the new configuration. Most ensembles allow it only to a super
+// user, and only with reconfigEnabled. The chroot doesn't apply.
 func (c *Client) Reconfig(ctx context.Context, change Reconfig) ([]byte, Stat, error) {
 	if err := change.check(); err != nil {
 		return nil, Stat{}, err
@@ -52,7 +51,7 @@ func (r *Reconfig) check() error {
 	return &Error{Op: "reconfig", Err: ErrBadArguments, detail: reason}
 }
 
-// joined returns the list as the request has it, null if empty.
+// joined returns the list in the form of the request: nil if it is empty.
 func joined(v []string) *string {
 	if len(v) == 0 {
 		return nil

@@ -12,31 +12,29 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A SASLMechanism authenticates the client to a server (Options.SASL). [DigestMD5] is one;
-// the packages zk/scram and zk/kerberos have others. Its methods may be called from any
-// goroutine.
+// A SASLMechanism authenticates the client to a server (Options.SASL). [DigestMD5] returns one; packages zk/scram and
+// zk/kerberos have others. Its methods may be called from any goroutine.
 type SASLMechanism interface {
-	// Name is what errors call the mechanism, such as "DIGEST-MD5".
+	// Name returns the mechanism's name in errors, such as "DIGEST-MD5".
 	Name() string
 
-	// Begin starts a login on a new connection to server, a host:port as the
-	// connect string has it. An error ends this attempt only: the client tries the next server.
+	// Begin starts a login on a new connection to server, which is a host:port as in the connect string. An error ends
+	// only this attempt: the client tries the next server.
 	Begin(server string) (SASLLogin, error)
 }
 
 // A SASLLogin is the client's half of one login.
 type SASLLogin interface {
-	// Step takes the server's token, nil at first, and returns the one to send next. It sends
-	// an empty token, but not a nil one. Done says that the client's half is over: if there is
-	// a token as well, the login succeeds once the server accepts it. An error says that the
-	// server's token is invalid, and ends the connection. Challenge is valid until Step returns.
+	// Step takes the server's token, nil at first, and returns the next token to send. A nil token isn't sent; an empty
+	// one is. done reports whether the client has finished. If there is also a token, the login succeeds once the
+	// server accepts it. An error means that the server's token is invalid, and closes the connection. challenge is
+	// valid until Step returns.
 	Step(challenge []byte) (token []byte, done bool, err error)
 }
 
-// DigestMD5 returns the mechanism DIGEST-MD5 (RFC 2831). It never sends the password, and
-// the server must prove that it knows the password too. Servers offer it if their login file
-// names the user; Apache's since 3.9 only with zookeeper.fips-mode=false. It is based on MD5,
-// so use TLS where others can listen.
+// DigestMD5 returns the mechanism DIGEST-MD5 (RFC 2831). It never sends the password, and the server must prove that it
+// knows the password too. Servers offer it if their login file has the user; Apache's servers since 3.9 also need
+// zookeeper.fips-mode=false. MD5 is weak, so use TLS on networks where others can listen.
 func DigestMD5(user, password string) SASLMechanism { return digestMD5{user, password} }
 
 type digestMD5 struct{ user, password string }
@@ -58,11 +56,10 @@ func (m digestMD5) GoString() string { return m.String() }
 // LogValue hides the password from logs.
 func (m digestMD5) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
-// saslStepsMax bounds the steps of a login that doesn't end by itself; GSSAPI takes four.
+// saslStepsMax bounds the steps of a login, which a server could otherwise prolong without end. GSSAPI takes four.
 const saslStepsMax = 16
 
-// login logs in on a connection on which only the handshake was sent. If the error is
-// ErrAuthFailed, it is final.
+// login logs in on a connection on which only the handshake was sent. The error ErrAuthFailed is final.
 func (s *session) login(ctx context.Context, conn net.Conn, server string) error {
 	m := s.opt.SASL
 	if m == nil {
@@ -99,8 +96,8 @@ func (s *session) login(ctx context.Context, conn net.Conn, server string) error
 	return fmt.Errorf("log in (%s): no end after %d steps", m.Name(), saslStepsMax)
 }
 
-// saslRequest sends one token and returns the server's, nil if it has none. No
-// other frame can come: nothing else was asked, and watches are not yet set.
+// saslRequest sends one token and returns the server's token, nil if there is none. No other frame can arrive, since no
+// other request was sent and no watch is set.
 func (s *session) saslRequest(conn net.Conn, token []byte) ([]byte, error) {
 	if token == nil {
 		token = []byte{}

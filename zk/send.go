@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// batchBytes is how much one write collects; beyond it more bytes per
-	// system call gain nothing.
+	// batchBytes bounds the bytes of one write. More bytes per system call gain nothing.
 	batchBytes = 64 << 10
 
-	// unsentMax bounds the bytes queued for a server that is slow or away.
+	// unsentMax bounds the bytes queued for a server that is slow or unreachable.
 	unsentMax = 8 << 20
 )
 
-// submit queues k, waiting for room if need be. On error k was not queued.
+// submit queues k and waits for room if necessary. If it returns an error, k is not queued.
 func (s *session) submit(ctx context.Context, k *call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +35,7 @@ func (s *session) submit(ctx context.Context, k *call) error {
 		s.mu.Lock()
 		s.waiting--
 		if err != nil {
-			s.wake() // a token may have been meant for this caller
+			s.wake() // the token taken may have been meant for this caller
 			return cancelError(ctx, k, "", false, fmt.Sprintf("waiting for room behind %d requests", s.calls.n))
 		}
 	}
@@ -62,8 +61,8 @@ func (s *session) hasRoom() bool {
 	return s.calls.n < s.opt.MaxOutstanding && s.unsentBytes < unsentMax
 }
 
-// wake lets one waiting caller look again if there is room or the session has ended;
-// that caller wakes the next. The caller holds s.mu.
+// wake wakes one waiting caller if there is room or the session has ended. That caller wakes the next. The caller of
+// wake holds s.mu.
 func (s *session) wake() {
 	if s.waiting > 0 && (s.end != nil || s.closing || s.hasRoom()) {
 		select {
@@ -86,7 +85,7 @@ func (s *session) enqueue(k *call) {
 	}
 }
 
-// withdraw takes k out of the queue if it was not sent (S1).
+// withdraw removes k from the queue and reports whether it could: k must not have been sent (S1).
 func (s *session) withdraw(k *call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +104,7 @@ func (s *session) withdraw(k *call) bool {
 	return false
 }
 
-// wait waits for k to complete, or withdraws it when ctx ends. It reports
-// whether k has completed, so that it may be recycled.
+// wait waits for k to complete. When ctx ends, it withdraws k. It reports whether k has completed and may be reused.
 func (s *session) wait(ctx context.Context, k *call) (completed bool, err error) {
 	select {
 	case <-k.done:
@@ -134,8 +132,7 @@ func (s *session) wait(ctx context.Context, k *call) (completed bool, err error)
 	return false, cancelError(ctx, k, s.now.Server, true, "no reply yet")
 }
 
-// send writes the queued calls, as many as there are at a time, and pings when there
-// are none. prelude goes first.
+// send writes prelude and then the queued calls, as many at a time as there are. It pings when there are none.
 func (s *session) send(l *link, prelude []byte) {
 	timer := time.NewTimer(l.timing.ping)
 	defer timer.Stop()
@@ -158,9 +155,8 @@ func (s *session) send(l *link, prelude []byte) {
 		}
 		select {
 		case <-l.kick:
-			// Let callers that are ready join the batch: with 16 busy callers on
-			// each of 16 clients this quarters the time per call, and with one
-			// caller it costs nothing.
+			// Let callers that are ready join the batch: with 16 busy callers on each of 16 clients this quarters the
+			// time per call, and with one caller it costs nothing.
 			runtime.Gosched()
 		case <-timer.C:
 			b = jute.AppendRequest(b, jute.XidPing, jute.OpPing, nil)
@@ -170,13 +166,12 @@ func (s *session) send(l *link, prelude []byte) {
 	}
 }
 
-// collect appends the frames of unsent calls to b and counts them as sent. The
-// caller holds s.mu.
+// collect appends the frames of unsent calls to b and counts them as sent. The caller holds s.mu.
 func (s *session) collect(b []byte) []byte {
 	for !s.draining && s.sent < s.calls.n && len(b) < batchBytes {
 		k := s.calls.at(s.sent)
 		if k.op == jute.OpAuth {
-			// Auth is answered out of order, under an xid of its own.
+			// Auth requests have a special xid, and their replies don't wait for earlier replies.
 			k.xid = jute.XidAuth
 			s.calls.remove(s.sent)
 			s.auths.push(k)
@@ -204,8 +199,7 @@ func (s *session) nextXid() int32 {
 	return s.xid
 }
 
-// prelude returns what a new connection begins with: the credentials, then the
-// watches. The caller holds s.mu.
+// prelude returns the first bytes of a new connection: the credentials, then the watches. The caller holds s.mu.
 func (s *session) prelude() []byte {
 	var b []byte
 	for _, a := range s.creds {
@@ -227,8 +221,7 @@ func (s *session) prelude() []byte {
 // drainWait bounds how long a voluntary move waits for replies.
 const drainWait = 2 * time.Second
 
-// drain leaves l once everything on the wire is answered, so that moving fails
-// no call. The caller holds s.mu.
+// drain closes l once every request sent is answered, so that the move fails no call. The caller holds s.mu.
 func (s *session) drain(l *link) {
 	if s.link != l || s.draining || s.closing {
 		return

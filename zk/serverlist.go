@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A serverList hands out the servers to try, in turn, and decides on a change of
-// the list whether this client should move, so that many clients deciding alone
-// end up spread evenly over the new list. It is Apache's algorithm:
+// A serverList returns the servers to try, in turn. When the list changes, it decides whether this client should move,
+// in such a way that many clients that decide independently are spread evenly over the new list. The algorithm is
+// Apache's:
 //
 //	S servers before, N after; mine is the one we're connected to.
 //	N > S, mine stays:  move to a new server with probability 1 - S/N
@@ -16,19 +16,19 @@ import (
 //	N <= S, mine goes:  move; to an old server with probability
 //	                    |old|*(S-N) / (N*(S-|old|)), else to a new one
 //
-// A list by SRV records is in order, given by those who wrote the records; there the client stays
-// where it is as long as that is in the list, and begins at the front else.
+// A list from SRV records has an order. There the client stays on its server as long as the list has it, and otherwise
+// begins at the front of the list.
 //
-// It has no lock; the session guards it.
+// A serverList has no lock; the session's lock guards it.
 type serverList struct {
 	servers []string
 	order   []string // the servers in the order of SRV records; nil if the list isn't in order
-	at      int      // index of the server handed out last, -1 before the first
-	full    int      // index at which a round is complete: the server last connected to
+	at      int      // index of the last server returned, -1 before the first
+	full    int      // index at which a round is complete: the server of the last connection
 
-	// moving is true from an update until each server of the two lists was tried.
+	// moving is true from an update until each server of both lists was tried.
 	moving   bool
-	pOld     float64 // probability of an old server while both kinds are left
+	pOld     float64 // probability of an old server while servers of both kinds are left
 	old, new []string
 
 	rand *rand.Rand
@@ -40,7 +40,7 @@ func newServerList(servers []string, r *rand.Rand) *serverList {
 	return l
 }
 
-// newOrderedList returns a list in order, which is empty until the first update.
+// newOrderedList returns an ordered list without servers; update sets them.
 func newOrderedList() *serverList { return &serverList{at: -1, full: -1, order: []string{}} }
 
 func (l *serverList) shuffled(servers []string) []string {
@@ -49,8 +49,8 @@ func (l *serverList) shuffled(servers []string) []string {
 	return v
 }
 
-// next returns the server to try, and whether all others were tried since the
-// last connection, so that the caller should pause first.
+// next returns the server to try. round reports whether all others were tried since the last connection, so that the
+// caller should pause first.
 func (l *serverList) next() (server string, round bool) {
 	if l.moving {
 		if server, ok := l.nextMoving(); ok {
@@ -83,8 +83,8 @@ func (l *serverList) nextMoving() (string, bool) {
 	}
 }
 
-// lost notes that the connection to server was lost. A list in order is tried from its front then,
-// with that server last.
+// lost records that the connection to server was lost. An ordered list then starts again from its front, with that
+// server last.
 func (l *serverList) lost(server string) {
 	if i := slices.Index(l.order, server); i >= 0 {
 		l.servers = append(slices.Delete(slices.Clone(l.order), i, i+1), server)
@@ -92,13 +92,13 @@ func (l *serverList) lost(server string) {
 	}
 }
 
-// connected notes that the server handed out last accepted the session.
+// connected records that the last server returned has accepted the session.
 func (l *serverList) connected() {
 	l.full = l.at
 	l.moving = false
 }
 
-// prefer makes server the next one handed out, if it is in the list.
+// prefer makes server the next one to be returned, if the list has it.
 func (l *serverList) prefer(server string) {
 	if i := slices.Index(l.servers, server); i >= 0 {
 		l.moving = false
@@ -106,8 +106,7 @@ func (l *serverList) prefer(server string) {
 	}
 }
 
-// update replaces the list and reports whether a client connected to mine ("" if
-// to none) should leave it.
+// update replaces the list. It reports whether the client should leave its server, mine, which is "" if there is none.
 func (l *serverList) update(servers []string, mine string) (move bool) {
 	if l.order != nil {
 		l.order, l.servers = servers, servers

@@ -23,49 +23,49 @@ import (
 //	          ▼           ▼
 //	       expired    auth failed
 //
-// Two goroutines work on it: run, which connects and then reads (receive.go),
-// and for each connection a writer (send.go). Callers queue their requests and
-// wait. One lock guards everything; nothing waits while holding it.
+// Two goroutines work on it: run, which connects and then reads (receive.go), and for each connection a writer
+// (send.go). Callers queue their requests and wait. One lock guards everything. No goroutine waits for anything else
+// while holding it.
 //
 // Invariants:
 //
-//	S1  calls[:sent] are on the wire, in that order, unanswered; calls[sent:]
+//	S1  calls[:sent] were sent, in that order, and are unanswered; calls[sent:]
 //	    were never handed to the network and may be withdrawn.
-//	S2  replies complete calls in order; a reply for another xid ends the
+//	S2  replies complete calls in order; a reply with another xid closes the
 //	    connection.
-//	S3  when a connection is lost with a call on the wire, all queued calls fail
-//	    with it, and epoch grows: nothing queued before a loss is sent after it,
-//	    so no later call of a caller is applied where an earlier was lost. With
-//	    none on the wire nothing was lost, and the queue waits.
-//	S4  a watch is in the table from the reply that registered it, before the
-//	    next frame is read; so no notification can miss it.
+//	S3  when a connection is lost with unanswered calls, all queued calls fail
+//	    with them, and epoch grows: nothing queued before a loss is sent after it,
+//	    so no later call of a caller is applied when an earlier one was lost.
+//	    Without unanswered calls nothing was lost, and the queue waits.
+//	S4  the reply that registers a watch puts it in the table before the next
+//	    frame is read; so no notification can miss it.
 type session struct {
 	opt   Options
 	log   *slog.Logger
 	hooks Hooks           // all of opt.Hooks
-	ctx   context.Context // ends when the client is closed; only run and its helpers wait on it
+	ctx   context.Context // ends when the client is closed; only run and its helpers wait for it
 	stop  context.CancelFunc
 	done  chan struct{} // closed when run has returned
 
 	pool *sync.Pool // of *call
 
-	background sync.WaitGroup // work that has outlived its caller; it ends with the session
+	background sync.WaitGroup // work that continues after its caller has left; it ends with the session
 
 	mu      sync.Mutex
 	now     StateChange
 	changed chan struct{} // closed and replaced at each change of now
 	feeds   map[*States]struct{}
-	after   []func() // for runAfter: hooks that are called without the lock
-	closing bool     // no more calls are taken
-	end     error    // why the session is over; nil while it isn't
+	after   []func() // for runAfter: hooks to call without the lock
+	closing bool     // no more calls are accepted
+	end     error    // why the session has ended; nil while it lasts
 
 	// The queue of calls (S1).
 	calls       callQueue
 	sent        int
 	unsentBytes int
 	waiting     int           // callers waiting for room
-	room        chan struct{} // holds a token if one of them should look again
-	xid         int32         // the last one given
+	room        chan struct{} // holds a token if one of them should check again
+	xid         int32         // the last one used
 	epoch       int64         // counts losses (S3), from 1
 
 	// The connection.
@@ -74,29 +74,29 @@ type session struct {
 	draining bool  // send nothing more; leave the server when all is answered
 	auths    callQueue
 	rearms   int   // setWatches requests not yet answered
-	blamed   *call // its reply was too large to read
+	blamed   *call // the reply to it was too large to read
 
 	// The session as the server knows it.
 	id        int64
 	passwd    []byte
-	full      bool // the id comes from a server with quorum, not from a read-only one
+	full      bool // whether the id comes from a server with quorum
 	timing    timing
-	heard     time.Time // when the last lost connection was last heard from
-	connects  int       // connections made
-	flaps     int       // connections lost in a row that had not lived for one ping
-	zxidSeen  int64     // the highest in any frame: no server behind it may serve us
-	zxidReply int64     // the highest in any reply: all its events have come
+	heard     time.Time // when bytes last arrived on the last lost connection
+	connects  int       // connections made so far
+	flaps     int       // connections in a row that were lost within the time of one ping
+	zxidSeen  int64     // the highest in any frame; servers that are behind it must not serve the session
+	zxidReply int64     // the highest in any reply; all events up to it have arrived
 
 	creds   []Auth
 	watches watchTable
 	list    *serverList
-	ask     chan struct{}           // has DNS asked for the servers; nil without Options.SRV
-	srvKey  string                  // what DNS said last
-	abandon context.CancelCauseFunc // ends the attempt to connect that is under way
+	ask     chan struct{}           // makes the client ask DNS for the servers; nil without Options.SRV
+	srvKey  string                  // the last answer of DNS
+	abandon context.CancelCauseFunc // ends the current attempt to connect
 	trouble map[string]error        // the last failure of each server
 }
 
-// startSession begins to connect. opt must be complete.
+// startSession starts the session's goroutines, which connect to a server. opt must be complete.
 func startSession(servers []string, opt Options) *session {
 	s := &session{
 		opt: opt, log: opt.Logger, hooks: joinHooks(opt.Hooks), pool: newCallPool(), done: make(chan struct{}),
@@ -116,7 +116,7 @@ func startSession(servers []string, opt Options) *session {
 	return s
 }
 
-// errMoving ends a connection in favour of one to a better server.
+// errMoving ends a connection because the client moves to a better server.
 var errMoving = errors.New("moving to another server")
 
 // run is the main loop of the session.
@@ -150,7 +150,7 @@ func (s *session) run() {
 	}
 }
 
-// serve reads l until it fails, with its writer beside it, and returns why.
+// serve starts the writer of l and reads l until it fails. It returns the reason.
 func (s *session) serve(l *link) error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer context.AfterFunc(s.ctx, func() { l.close(ErrClosed) })()
@@ -168,7 +168,7 @@ func (s *session) serve(l *link) error {
 	return l.why
 }
 
-// disconnected settles what was queued on l (S3). Its error, if any, is final.
+// disconnected settles the calls queued on l (S3). Its error, if any, is final.
 func (s *session) disconnected(l *link, why error) (final error) {
 	if s.ctx.Err() == nil {
 		s.log.Info("zookeeper: connection lost", "server", l.server, "session", fmt.Sprintf("0x%x", s.id), "reason", why)
@@ -196,7 +196,7 @@ func (s *session) disconnected(l *link, why error) (final error) {
 	}
 	for i := s.auths.n - 1; i >= 0; i-- {
 		if s.auths.at(i).done == nil {
-			s.auths.remove(i) // ours, not a caller's
+			s.auths.remove(i) // a credential sent by the session, not by a caller
 		}
 	}
 	if s.sent > 0 || s.auths.n > 0 || final != nil {
@@ -224,7 +224,7 @@ func (s *session) failCalls(server string, cause, why error) {
 		if k.watch != nil {
 			s.watches.arrived(k.abs)
 		}
-		if k.shared && k.seen != nil { // nobody else tells; see Pipeline
+		if k.shared && k.seen != nil { // nobody else reports it; see Pipeline
 			s.after = append(s.after, func() { s.ended(k, true, k.err) })
 		}
 		k.finish()
@@ -239,7 +239,7 @@ func (s *session) failCalls(server string, cause, why error) {
 	s.wake()
 }
 
-// finish ends the session for good.
+// finish ends the session.
 func (s *session) finish(end error) {
 	state := StateClosed
 	switch {
@@ -269,8 +269,7 @@ func levelOf(state State) slog.Level {
 	return slog.LevelWarn
 }
 
-// troubles lists the last failure of each server, for an error's end. The caller
-// holds s.mu.
+// troubles lists the last failure of each server, for the end of an error's text. The caller holds s.mu.
 func (s *session) troubles() string {
 	var b strings.Builder
 	if err := s.trouble[s.opt.SRV]; err != nil && s.opt.SRV != "" {
@@ -284,16 +283,16 @@ func (s *session) troubles() string {
 	return b.String()
 }
 
-// closeWait bounds how long Close waits for the server to end the session, and lostWait how long for another server
-// once the connection is lost: longer than a move within an ensemble takes, shorter than who waits for a program's end
-// would notice. If no server does it, the session ends by its timeout.
+// closeWait bounds how long Close waits for the server to end the session. lostWait bounds how long it waits for
+// another server once the connection is lost: longer than a move within an ensemble takes, but too short to be noticed
+// at a program's end. If no server ends the session, it ends by its timeout.
 const (
 	closeWait = 5 * time.Second
 	lostWait  = time.Second
 )
 
-// close ends the client; the server ends the session too if told to. A request to end it that is lost with its
-// connection is sent again: it is a session's last, so nothing can be done twice.
+// close ends the client and, if tell is true, the session at the server. A request to end the session that is lost with
+// its connection is sent again. It is the session's last request, so repeating it does no harm.
 func (s *session) close(tell bool) {
 	s.mu.Lock()
 	first := !s.closing && s.end == nil
@@ -313,7 +312,7 @@ func (s *session) close(tell bool) {
 		}
 		select {
 		case <-bye.done:
-			again = errors.Is(bye.err, ErrClosed) // it was lost
+			again = errors.Is(bye.err, ErrClosed) // the request was lost
 		case <-limit.C:
 			again = false
 		}
@@ -325,8 +324,8 @@ func (s *session) close(tell bool) {
 	s.background.Wait()
 }
 
-// sayBye queues the request to end the session, for the connection there is (sent) or the next one. It is nil if there
-// is no session to end.
+// sayBye queues the request to end the session. sent reports whether there is a connection for it; otherwise it waits
+// for the next one. bye is nil if there is no session to end.
 func (s *session) sayBye() (bye *call, sent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,7 +339,7 @@ func (s *session) sayBye() (bye *call, sent bool) {
 	return bye, s.link != nil
 }
 
-// byeWaits reports whether the request to end the session is unanswered. The caller holds s.mu.
+// byeWaits reports whether the request to end the session is queued or unanswered. The caller holds s.mu.
 func (s *session) byeWaits() bool {
 	for i := s.calls.n - 1; i >= 0; i-- {
 		if s.calls.at(i).op == jute.OpCloseSession {

@@ -7,20 +7,18 @@ import (
 	"time"
 )
 
-// Sessions is a client that outlives its session: it hands out one Client after
-// the other, the next once the last one's session has expired. All that share a
-// Sessions share its session. The recipes that last as long as the process, such as
-// elections, memberships and caches, take a Sessions.
+// Sessions provides Clients one after the other: when a session has expired, the next call of Client opens a new one.
+// All users of one Sessions share its current session. Recipes that last as long as the process, such as elections,
+// memberships and caches, take a Sessions.
 type Sessions struct {
 	open func() (*Client, error)
 
 	mu     sync.Mutex
-	now    *Client // nil before the first
+	now    *Client // nil before the first session
 	closed bool
 }
 
-// NewSessions returns a source of sessions. open starts one; it should return
-// without waiting, as New does:
+// NewSessions returns a Sessions that calls open for each session. open should return without waiting, as New does:
 //
 //	sessions := zk.NewSessions(func() (*zk.Client, error) {
 //		return zk.New("zk1,zk2,zk3/app", zk.Options{})
@@ -28,10 +26,9 @@ type Sessions struct {
 //	defer sessions.Close()
 func NewSessions(open func() (*Client, error)) *Sessions { return &Sessions{open: open} }
 
-// Client returns the current session, a new one if the last has expired. It may
-// not be connected yet; calls on it wait. It belongs to the Sessions: don't close
-// it. Client fails when the Sessions was closed, when open fails, and when the
-// server refused the credentials, as it would again.
+// Client returns the current session, or a new one if the last has expired. It may not be connected yet; calls on it
+// wait. The caller must not close it. Client fails if the Sessions is closed, if open fails, if ctx has ended, and if a
+// server has refused the credentials, since it would refuse them again.
 func (s *Sessions) Client(ctx context.Context) (*Client, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -60,7 +57,7 @@ func (s *Sessions) Client(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the current session and hands out no others. It is idempotent.
+// Close ends the current session and prevents new ones. It is idempotent.
 func (s *Sessions) Close() {
 	s.mu.Lock()
 	c := s.now
@@ -71,14 +68,12 @@ func (s *Sessions) Close() {
 	}
 }
 
-// sessionSettled is how long a session must have lasted for the next one to be
-// opened without a pause.
+// sessionSettled is how long a session must have lasted for Run to open the next one without a pause.
 const sessionSettled = 5 * time.Second
 
-// Run calls work with a session, and again with the next session each time work fails
-// because its session is over (SessionLost). It returns any other result of work, nil
-// included, and the error of ctx or of Client when these fail. It pauses, longer each time,
-// between sessions that end soon after they begin.
+// Run calls work with a session. When work fails because its session has ended (SessionLost), Run calls it again with
+// the next session. It returns any other result of work, nil included, and errors of ctx and of Client. It pauses
+// between sessions that end soon after they begin, longer each time.
 func (s *Sessions) Run(ctx context.Context, work func(*Client) error) error {
 	for ended := 0; ; ended++ {
 		begun := time.Now()

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// A Resolver asks DNS; *net.Resolver is one. Its methods must return when ctx ends.
+// A Resolver looks up names in DNS. *net.Resolver implements it. Its methods must return when ctx ends.
 type Resolver interface {
-	// LookupHost returns the addresses of a host's name.
+	// LookupHost returns the addresses of a host name.
 	LookupHost(ctx context.Context, host string) (addrs []string, err error)
 
-	// LookupSRV returns the SRV records of a name, in the order in which they are to be tried: by
-	// priority, and at random by weight within one. service and proto are empty: name is whole.
-	// Records beside an error are used, as those that *net.Resolver leaves when it drops others.
+	// LookupSRV returns the SRV records of a name in the order in which to try them: by priority, and at random by
+	// weight within one priority. service and proto are empty, and name is complete. Records returned together with an
+	// error are used: *net.Resolver returns an error if it has dropped some records.
 	LookupSRV(ctx context.Context, service, proto, name string) (cname string, records []*net.SRV, err error)
 }
 
 const (
-	// srvServersMax bounds the servers that SRV records name. An ensemble has some dozens at most,
-	// and an answer of DNS may have thousands of records; the first by priority are used.
+	// srvServersMax bounds the servers taken from SRV records. An ensemble has at most some dozens, and a DNS answer
+	// may have thousands of records. The first by priority are used.
 	srvServersMax = 64
 
-	// srvWait bounds one question to DNS.
+	// srvWait bounds one lookup.
 	srvWait = 5 * time.Second
 )
 
-// badSRVName says what is wrong with the name of SRV records, "" if nothing is.
+// badSRVName returns the reason why a name of SRV records is invalid, "" if it is valid.
 func badSRVName(name string) string {
 	name = strings.TrimSuffix(name, ".")
 	if len(name) > 253 {
@@ -46,7 +46,7 @@ func badSRVName(name string) string {
 	return ""
 }
 
-// srvDomain returns the domain of a name of SRV records: what follows service and protocol.
+// srvDomain returns the domain of a name of SRV records: the rest after service and protocol.
 func srvDomain(name string) string {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	for strings.HasPrefix(name, "_") {
@@ -55,9 +55,9 @@ func srvDomain(name string) string {
 	return name
 }
 
-// checkSRVHost refuses a host whose certificate would prove nothing: the host comes from DNS, so
-// whoever forges an answer could name a host for which they have a certificate. Certificates of
-// the domain that was asked for are given to its owner alone.
+// checkSRVHost refuses a host outside the domain of the SRV records. Its certificate would prove nothing: an attacker
+// who forges a DNS answer can name a host that they have a certificate for. Only the owner of the domain can get
+// certificates for hosts in it.
 func checkSRVHost(srv, host string) error {
 	host, domain := strings.ToLower(host), srvDomain(srv)
 	if srv == "" || host == domain || domain != "" && strings.HasSuffix(host, "."+domain) {
@@ -67,8 +67,8 @@ func checkSRVHost(srv, host string) error {
 		"nothing; set the name that the servers' certificates have (tls.Config.ServerName, tls_server_name)", srv, domain)
 }
 
-// srvServers asks DNS for the servers, in the order in which they are to be tried. key has them
-// with their priorities, and is the same whatever the order within a priority.
+// srvServers looks up the servers, in the order in which to try them. key has the servers with their priorities. It
+// doesn't depend on the order within one priority.
 func (s *session) srvServers() (servers []string, key string, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, srvWait)
 	defer cancel()
@@ -83,7 +83,7 @@ func (s *session) srvServers() (servers []string, key string, err error) {
 		host := strings.TrimSuffix(r.Target, ".")
 		server, reason := parseServer(net.JoinHostPort(host, fmt.Sprint(r.Port)))
 		switch {
-		case host == "": // RFC 2782: the service is decidedly not available at this domain
+		case host == "": // RFC 2782: the service is not available at this domain
 			dropped = "; one says that there is no such service"
 		case reason != "":
 			dropped = fmt.Sprintf("; of %q port %d: %s", r.Target, r.Port, reason)
@@ -100,7 +100,7 @@ func (s *session) srvServers() (servers []string, key string, err error) {
 	return servers, strings.Join(keys, ","), nil
 }
 
-// firstServers asks DNS until it names servers. Its error is final.
+// firstServers asks DNS until it returns servers. Its error is final.
 func (s *session) firstServers() error {
 	for n := 0; !s.followServers(); n++ {
 		if sleep(s.ctx, jitter(roundPause<<min(n, roundLimit))) != nil {
@@ -110,8 +110,7 @@ func (s *session) firstServers() error {
 	return nil
 }
 
-// followServers asks DNS once and follows what it says. It reports false, and leaves the list, if
-// DNS names no server.
+// followServers asks DNS once and uses the result. It returns false and keeps the list if there are no servers in it.
 func (s *session) followServers() bool {
 	servers, key, err := s.srvServers()
 	s.mu.Lock()
@@ -130,11 +129,11 @@ func (s *session) followServers() bool {
 	return true
 }
 
-// askServers has DNS asked again, beside what goes on: where servers are known, nothing waits for DNS.
+// askServers makes answerAsks ask DNS again in the background. If servers are known, nothing waits for DNS.
 func (s *session) askServers() {
 	select {
 	case s.ask <- struct{}{}:
-	default: // it will be asked, or there is no name to ask for
+	default: // a question is already due, or there is no name to ask for
 	}
 }
 
@@ -150,7 +149,8 @@ func (s *session) answerAsks() {
 	}
 }
 
-// replaceServers replaces the list of servers, and leaves a server that the list wants left. The caller holds s.mu.
+// replaceServers replaces the list of servers, and starts to leave the current server if the list decides so. The
+// caller holds s.mu.
 func (s *session) replaceServers(servers []string) {
 	mine := ""
 	if s.link != nil {
@@ -161,7 +161,7 @@ func (s *session) replaceServers(servers []string) {
 	maps.DeleteFunc(s.trouble, func(server string, _ error) bool { return !slices.Contains(servers, server) })
 	switch {
 	case s.link == nil && s.abandon != nil:
-		s.abandon(errListChanged) // the attempt's server may be gone, and its time is that of the old list
+		s.abandon(errListChanged) // the server of the attempt may be gone, and its timeout is that of the old list
 	case s.link != nil && move:
 		s.drain(s.link)
 	}

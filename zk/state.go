@@ -14,7 +14,7 @@ const (
 	StateConnecting        State = iota // no connection; calls queue until there is one
 	StateConnected                      // all calls are answered
 	StateConnectedReadOnly              // reads are answered, writes fail with ErrNotReadOnly
-	StateExpired                        // the server ended the session, or must have
+	StateExpired                        // the server has ended the session, or it is certain to have
 	StateAuthFailed                     // the server refused the client's credentials
 	StateClosed                         // Close or Detach was called
 )
@@ -34,32 +34,29 @@ func (s State) String() string {
 // Final reports whether no other state can follow.
 func (s State) Final() bool { return s >= StateExpired }
 
-// A StateChange is one step in a client's life.
+// A StateChange is a change of a client's state.
 type StateChange struct {
 	State     State
-	Server    string // connected to, or lost
+	Server    string // the server connected to or lost
 	SessionID int64  // 0 before the first connection
 	Err       error  // why a connection was lost or the session ended
 
-	// Missed counts the changes between the one read before and this one that
-	// were dropped because the reader was too far behind.
+	// Missed counts the changes before this one that were dropped because the reader was too slow.
 	Missed int
 }
 
-// statesMax bounds the changes kept for a reader who doesn't read. If the state flaps
-// faster than that, only the latest is of use.
+// statesMax bounds the unread changes of one reader. If the state changes faster than the reader reads, only the latest
+// matters.
 const statesMax = 64
 
-// States is one reader's view of a client's state changes, in order. It never
-// holds up the client: a reader far behind finds the latest change only, with
-// Missed counting the others.
+// States delivers a client's state changes to one reader, in order. It never blocks the client: a reader that is too
+// slow gets only the latest change, with the others counted in Missed.
 type States struct {
 	s   *session
 	box mailbox[StateChange]
 }
 
-// States subscribes to state changes, beginning with the current state. The
-// caller must Close it.
+// States subscribes to state changes. The first one delivered is the current state. The caller must Close the result.
 func (c *Client) States() *States {
 	f := &States{s: c.s}
 	f.box = newMailbox(statesMax, func(dropped []StateChange) StateChange {
@@ -80,18 +77,18 @@ func (c *Client) States() *States {
 	return f
 }
 
-// Next waits for the next change. After a final state it returns the error that
-// ended the client; after Close, ErrClosed.
+// Next waits for the next change. After a final state it returns the error that ended the client, and after Close
+// ErrClosed. It also returns when ctx ends, with ctx's error.
 func (f *States) Next(ctx context.Context) (StateChange, error) { return f.box.next(ctx) }
 
-// Try returns the next change if there is one.
+// Try returns the next change without waiting. It returns false if there is none.
 func (f *States) Try() (StateChange, bool) {
 	change, ok, _ := f.box.try()
 	return change, ok
 }
 
-// Ready returns a channel that yields when Try may have something, for use in a
-// select; it may yield in vain. It belongs to one reader.
+// Ready returns a channel for use in a select. It yields a value when Try may return a change, and sometimes when there
+// is none. Only one goroutine may use it.
 func (f *States) Ready() <-chan struct{} { return f.box.ready }
 
 // Close ends the subscription. It is idempotent.
@@ -109,9 +106,8 @@ func (c *Client) State() StateChange {
 	return c.s.now
 }
 
-// Wait waits until the client is connected (also to a read-only server, if
-// Options.ReadOnly allows one), until it has ended, or until ctx ends; then the
-// error is a *WaitError.
+// Wait waits until the client is connected, also to a read-only server if Options.ReadOnly is set. It returns the error
+// that ended the client, if it ends first, or a *WaitError if ctx ends first.
 func (c *Client) Wait(ctx context.Context) error {
 	s := c.s
 	s.mu.Lock()
@@ -133,7 +129,7 @@ func (c *Client) Wait(ctx context.Context) error {
 // A WaitError says that Wait's context ended before there was a connection.
 type WaitError struct {
 	Err      error            // the context's
-	Failures map[string]error // the last failure of each server tried, by host:port, and of Options.SRV, by name
+	Failures map[string]error // the last failure of each server tried, by host:port, and of Options.SRV, by its name
 
 	text string // of Failures
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// parentTries bounds how often a znode that was just seen or made may be gone again
-// before EnsurePath and CreateAll give up.
+// parentTries bounds how often EnsurePath and CreateAll try again because a znode that they have just seen or made is
+// gone.
 const parentTries = 3
 
-// CreateAll is Create for a path whose parents may be missing: it makes those with
-// EnsurePath and the same acl. If it fails, the parents stay.
+// CreateAll is like Create, but first makes missing parents with EnsurePath and the same acl. If it fails, the parents
+// stay.
 func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	for tries := 1; ; tries++ {
 		created, err := c.Create(ctx, path, data, mode, acl)
@@ -24,23 +24,23 @@ func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode C
 	}
 }
 
-// EnsurePath creates the znode at path and its ancestors where they are missing:
-// persistent, without data, with acl. It leaves existing znodes unchanged. It can't create
-// the root of the client's chroot, which takes a client without the chroot.
+// EnsurePath creates the znode at path and its missing ancestors as persistent znodes with acl and without data. It
+// leaves existing znodes unchanged. It can't create the root of the client's chroot; use a client without the chroot
+// for that.
 func (c *Client) EnsurePath(ctx context.Context, path string, acl []ACL) error {
 	for tries := 1; ; tries++ {
 		err := c.ensureOnce(ctx, path, acl)
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, ErrNoNode) && tries <= parentTries: // what was there is gone
+		case errors.Is(err, ErrNoNode) && tries <= parentTries: // a znode was deleted meanwhile
 		case errors.Is(err, ErrNoNode), !again(ctx, err):
 			return err
 		}
 	}
 }
 
-// ensureOnce goes up from path to the first znode that exists, and down again.
+// ensureOnce goes up from path to the first znode that exists, then creates the missing ones downwards.
 func (c *Client) ensureOnce(ctx context.Context, path string, acl []ACL) error {
 	var missing []string
 	for ; ; path = parentOf(path) {
@@ -65,29 +65,26 @@ func (c *Client) ensureOnce(ctx context.Context, path string, acl []ACL) error {
 }
 
 const (
-	// deleteBatch bounds the znodes that DeleteAll deletes in one transaction; their
-	// paths have at most half of Options.MaxRequestBytes, or there is one path.
+	// deleteBatch bounds the znodes that DeleteAll deletes in one transaction. Their paths also take at most half of
+	// Options.MaxRequestBytes, unless there is only one.
 	deleteBatch = 500
 
-	// statsAtOnce is how many requests for metadata DeleteAll sends without waiting.
+	// statsAtOnce bounds the unanswered requests for metadata of DeleteAll.
 	statsAtOnce = 100
 )
 
-// DeleteAll deletes the znode at path and everything below it, the ephemeral znodes
-// of any session included. It is no error if there is no such znode.
+// DeleteAll deletes the znode at path and everything below it, including the ephemeral znodes of all sessions. It
+// succeeds if there is no such znode.
 //
-// It sees all that was acknowledged before the call, and deletes what it has read and
-// nothing else. Where others create a znode below
-// path meanwhile, that one stays, and so do those above it, and DeleteAll fails with
-// ErrNotEmpty; where they change one it fails with ErrBadVersion, and where they
-// delete one it goes on. A znode that others delete and create again right before
-// it is deleted can't be told from the one that was read.
+// It sees all that was acknowledged before the call, and deletes only znodes that it has read. If another client
+// creates a znode below path meanwhile, this znode and its ancestors stay, and DeleteAll fails with ErrNotEmpty. If
+// another client changes a znode, DeleteAll fails with ErrBadVersion. If another client deletes one, DeleteAll
+// continues. It doesn't notice when another client deletes a znode and creates it again right before its deletion.
 //
-// Up to 500 znodes go in one transaction, all or none. More go in several, the
-// deepest first; if one fails, what was deleted before stays deleted, and DeleteAll
-// may be called again. While the connection is lost it waits, and after a lost reply
-// it looks which of the znodes it meant are left. When ctx ends, MaybeApplied tells
-// about the last transaction.
+// Up to 500 znodes are deleted in one transaction, all or none. More take several transactions, which delete the
+// deepest znodes first. If one fails, the znodes deleted before stay deleted, and DeleteAll may be called again. If the
+// connection is lost, DeleteAll waits for the next one, and after a lost reply it checks which znodes are left. If ctx
+// ends, MaybeApplied reports whether the last transaction may have been applied.
 func (c *Client) DeleteAll(ctx context.Context, path string) error {
 	if path == "/" {
 		return &Error{Op: "delete", Path: path, Err: ErrBadArguments, detail: "the root can't be deleted"}
@@ -111,7 +108,7 @@ type treeDeletion struct {
 	deleted int
 }
 
-// A victim is a znode to be deleted, as it was when it was read.
+// A victim is a znode to be deleted, with the version that was read.
 type victim struct {
 	path    string
 	czxid   int64
@@ -132,7 +129,7 @@ func (d *treeDeletion) all(ctx context.Context, path string) error {
 	return d.flush(ctx)
 }
 
-// sync makes sure that what follows sees all that was acknowledged or sent before.
+// sync makes later reads see all that was acknowledged or sent before.
 func (d *treeDeletion) sync(ctx context.Context, path string) error {
 	for {
 		if err := d.c.Sync(ctx, path); err == nil || !again(ctx, err) {
@@ -141,8 +138,7 @@ func (d *treeDeletion) sync(ctx context.Context, path string) error {
 	}
 }
 
-// tree deletes everything below the znode at path, then the znode itself. stat is its
-// metadata, nil if it is gone.
+// tree deletes everything below the znode at path, then the znode itself. stat is its metadata, nil if it is gone.
 func (d *treeDeletion) tree(ctx context.Context, path string, stat *Stat) error {
 	if stat == nil {
 		return nil
@@ -162,7 +158,7 @@ func (d *treeDeletion) tree(ctx context.Context, path string, stat *Stat) error 
 	return nil
 }
 
-// deleteOverhead is what a delete takes in a transaction besides its path, in bytes.
+// deleteOverhead is the size of a delete in a transaction without its path, in bytes.
 const deleteOverhead = 17
 
 // children deletes everything below the znode at path.
@@ -248,8 +244,8 @@ func (d *treeDeletion) flush(ctx context.Context) error {
 	return nil
 }
 
-// left takes out of the batch what doesn't exist any more. After the sync, the outcome
-// of a transaction whose reply was lost is settled.
+// left removes the znodes that no longer exist from the batch. The sync makes sure that a transaction with a lost reply
+// has taken effect or never will.
 func (d *treeDeletion) left(ctx context.Context) error {
 	if err := d.sync(ctx, d.batch[0].path); err != nil {
 		return err

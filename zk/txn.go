@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Txn is a multi that is put together step by step and reads in the order of its effects:
+// A Txn is a Multi that is built step by step:
 //
 //	var job zk.Created
 //	err := c.Txn().
@@ -14,41 +14,39 @@ import (
 //		Set("/count", count, zk.AnyVersion).
 //		Commit(ctx)
 //
-// Each step sees the effects of those before it. Nothing is sent before Commit, and then all is
-// applied or nothing. Results go to the variables that a step is given, when Commit succeeds;
-// without success they keep what they had. The data and lists that a step is given must not
-// change before Commit returns.
+// Each step sees the effects of the steps before it. Nothing is sent before Commit, which applies all steps or none.
+// When Commit succeeds, it stores results in the variables passed to the steps; when it fails, they keep their values.
+// The data and lists passed to a step must not change before Commit returns.
 //
-// A Txn is for one goroutine. It holds no connection, and one that is never committed costs
-// nothing.
+// Only one goroutine may use a Txn. A Txn holds no connection, and one that is never committed costs nothing.
 type Txn struct {
 	c    *Client
 	ops  []MultiOp
-	take []func(*MultiResult) // where an operation's result goes; nil for nowhere
+	take []func(*MultiResult) // stores an operation's result; nil if it isn't wanted
 }
 
 // Txn starts an empty transaction.
 func (c *Client) Txn() *Txn { return &Txn{c: c} }
 
-// Check fails the transaction unless the znode exists and its data has the version, AnyVersion
-// for any.
+// Check makes the transaction fail unless the znode exists and its data version is version. AnyVersion matches every
+// version.
 func (t *Txn) Check(path string, version int32) *Txn { return t.add(CheckOp(path, version), nil) }
 
-// Create makes a znode, as Client.CreateStat. Its path, which a sequential mode has lengthened,
-// and its metadata go to each of into. Apache's 3.8 tells no metadata except for containers.
+// Create makes a znode, as Client.CreateStat does. Commit stores its path, with the number that a sequential mode
+// appends, and its metadata in each of into. Apache's 3.8 sends metadata only for containers and TTL znodes.
 func (t *Txn) Create(path string, data []byte, mode CreateMode, acl []ACL, into ...*Created) *Txn {
 	return t.add(CreateOp(path, data, mode, acl), createdInto(into))
 }
 
-// CreateTTL makes a znode with a time to live, as Client.CreateTTL. Its path and metadata go to
-// each of into.
+// CreateTTL makes a znode with a time to live, as Client.CreateTTL does. Commit stores its path and metadata in each of
+// into.
 func (t *Txn) CreateTTL(path string, data []byte, mode CreateMode, acl []ACL, ttl time.Duration,
 	into ...*Created) *Txn {
 	return t.add(CreateTTLOp(path, data, mode, acl, ttl), createdInto(into))
 }
 
-// Set replaces a znode's data if it has the version, AnyVersion for any. The znode's metadata
-// after this step goes to each of into.
+// Set replaces a znode's data if its data version is version. AnyVersion matches every version. Commit stores the
+// znode's metadata after this step in each of into.
 func (t *Txn) Set(path string, data []byte, version int32, into ...*Stat) *Txn {
 	return t.add(SetOp(path, data, version), func(r *MultiResult) {
 		for _, stat := range into {
@@ -57,16 +55,16 @@ func (t *Txn) Set(path string, data []byte, version int32, into ...*Stat) *Txn {
 	})
 }
 
-// Delete removes a znode without children if its data has the version, AnyVersion for any.
+// Delete removes a znode without children if its data version is version. AnyVersion matches every version.
 func (t *Txn) Delete(path string, version int32) *Txn { return t.add(DeleteOp(path, version), nil) }
 
 // Len returns the number of operations so far.
 func (t *Txn) Len() int { return len(t.ops) }
 
-// Commit applies all operations or none, and waits for the reply as Client.Multi does. If an
-// operation is refused, the error wraps a *MultiError that has its place, name, path and code,
-// and errors.Is finds the code. A Txn may be committed again: after an error that Retryable
-// reports, or where MaybeApplied reports it and reading shows that nothing was applied.
+// Commit applies all operations or none and waits for the reply, as Client.Multi does. If the server refuses an
+// operation, the error wraps a *MultiError with its index, name, path and code, and errors.Is finds the code. A Txn may
+// be committed again if Retryable holds for the error, or if MaybeApplied holds and reading shows that nothing was
+// applied.
 func (t *Txn) Commit(ctx context.Context) error {
 	results, err := t.c.Multi(ctx, t.ops...)
 	if err != nil {

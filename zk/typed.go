@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// A Codec turns values into the data of znodes, and back.
+// A Codec converts values to the data of znodes and back.
 type Codec[T any] interface {
-	// Encode returns a value's data, at most what servers take (jute.maxbuffer, 1 MiB by default).
+	// Encode returns a value's data. Servers accept at most jute.maxbuffer bytes, 1 MiB by default.
 	Encode(value T) ([]byte, error)
-	// Decode returns the value of a znode's data, which it must not keep. Data is nil for a znode without any. An error
-	// says that the data are of something else.
+	// Decode returns the value of a znode's data. It must not keep data, which is nil for a znode without data. An
+	// error means that the data don't have the form of the codec.
 	Decode(data []byte) (T, error)
 }
 
-// JSON returns the codec of encoding/json. Members that T doesn't have are ignored, so that a later version of a
-// program may add some. A znode without data has no value: decoding it is an error.
+// JSON returns a codec that uses encoding/json. It ignores members that T doesn't have, so that later versions of a
+// program may add some. Decoding a znode without data is an error.
 func JSON[T any]() Codec[T] { return jsonCodec[T]{} }
 
 type jsonCodec[T any] struct{}
@@ -29,23 +29,23 @@ func (jsonCodec[T]) Decode(data []byte) (value T, err error) {
 	return value, json.Unmarshal(data, &value)
 }
 
-// Typed reads and writes znodes whose data are values of one type. It is as cheap to make as to copy, and may be used
-// concurrently. Package recipe has typed caches.
+// Typed reads and writes znodes whose data are values of one type. It is cheap to make and to copy, and several
+// goroutines may use it at once. Package recipe has typed caches.
 type Typed[T any] struct {
 	c     *Client
 	codec Codec[T]
 }
 
-// NewTyped returns a Typed for the znodes of a client, in the form of codec.
+// NewTyped returns a Typed for the znodes of client c, which uses codec.
 func NewTyped[T any](c *Client, codec Codec[T]) Typed[T] { return Typed[T]{c, codec} }
 
-// DecodeError says that a znode's data are no value of the wanted type.
+// DecodeError says that a znode's data aren't a value of the wanted type.
 type DecodeError struct {
 	Path string
-	Err  error // what the codec says
+	Err  error // the codec's error
 }
 
-// Error returns the path and what the codec says.
+// Error returns the path and the codec's error.
 func (e *DecodeError) Error() string {
 	return fmt.Sprintf("zk: decode the data of %s: %v", e.Path, e.Err)
 }
@@ -53,7 +53,7 @@ func (e *DecodeError) Error() string {
 // Unwrap returns Err.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Decode returns the value of data that were read from path, such as those of a cache. The error is a *DecodeError.
+// Decode returns the value of data that were read from path, for example by a cache. The error is a *DecodeError.
 func (t Typed[T]) Decode(path string, data []byte) (value T, err error) {
 	if value, err = t.codec.Decode(data); err != nil {
 		var none T
@@ -62,8 +62,7 @@ func (t Typed[T]) Decode(path string, data []byte) (value T, err error) {
 	return value, nil
 }
 
-// Get returns the value at path. If its data are of something else, the error is a *DecodeError, and the Stat is
-// returned with it.
+// Get returns the value at path. If the data can't be decoded, the error is a *DecodeError, and the Stat is valid.
 func (t Typed[T]) Get(ctx context.Context, path string) (value T, stat Stat, err error) {
 	data, stat, err := t.c.Get(ctx, path)
 	if err != nil {
@@ -73,7 +72,7 @@ func (t Typed[T]) Get(ctx context.Context, path string) (value T, stat Stat, err
 	return value, stat, err
 }
 
-// GetW is Get that leaves a one-shot watch, also if the data are of something else.
+// GetW is like Get and sets a one-shot watch, also if the data can't be decoded.
 func (t Typed[T]) GetW(ctx context.Context, path string) (value T, stat Stat, w *Watch, err error) {
 	data, stat, w, err := t.c.GetW(ctx, path)
 	if err != nil {
@@ -92,7 +91,7 @@ func (t Typed[T]) Create(ctx context.Context, path string, value T, mode CreateM
 	return t.c.Create(ctx, path, data, mode, acl)
 }
 
-// Set replaces the value at path, if version is that of the Stat it was read with, or AnyVersion.
+// Set replaces the value at path if its data version is version. AnyVersion matches every version.
 func (t Typed[T]) Set(ctx context.Context, path string, value T, version int32) (Stat, error) {
 	data, err := t.encode(path, value)
 	if err != nil {
@@ -101,16 +100,16 @@ func (t Typed[T]) Set(ctx context.Context, path string, value T, version int32) 
 	return t.c.Set(ctx, path, data, version)
 }
 
-// Pauses of Update before it tries again because another client was faster; they double from the least to the most.
+// Pauses before Update tries again because another client was faster. They double from the least to the most.
 const (
 	updatePauseMin = time.Millisecond
 	updatePauseMax = 100 * time.Millisecond
 )
 
-// Update replaces the value at path by what change makes of it, and returns the new one. If another client changes it
-// meanwhile, it is read anew and change is called again, as often as it takes or until ctx ends. An error of change is
-// returned as it is, and nothing is written. After a lost connection the error may be one of those that MaybeApplied
-// reports; package recipe's Value changes data exactly once.
+// Update replaces the value at path by the result of change and returns the new value. If another client changes the
+// znode meanwhile, Update reads it again and calls change again, until it succeeds or ctx ends. If change fails, Update
+// writes nothing and returns the error unchanged. After a lost connection MaybeApplied may hold for the error; package
+// recipe's Value applies each change exactly once.
 func (t Typed[T]) Update(ctx context.Context, path string,
 	change func(old T) (T, error)) (value T, stat Stat, err error) {
 	for pause := updatePauseMin; ; pause = min(2*pause, updatePauseMax) {
@@ -141,5 +140,5 @@ func (t Typed[T]) encode(path string, value T) ([]byte, error) {
 	return data, nil
 }
 
-// Time returns a Stat's Ctime or Mtime, which the leader's clock gave to the millisecond.
+// Time converts a Stat's Ctime or Mtime, which is the leader's clock in milliseconds.
 func Time(ms int64) time.Time { return time.UnixMilli(ms) }

@@ -15,21 +15,19 @@ import (
 	"time"
 )
 
-// urlBytesMax bounds a URL: a thousand servers fit, and whoever passes a file's content by mistake
-// is told at once.
+// urlBytesMax bounds a URL. It has room for a thousand servers, and detects a file's content passed by mistake.
 const urlBytesMax = 64 << 10
 
-// srvPrefix begins the name of the SRV records of a URL that names a domain alone.
+// srvPrefix begins the name of the SRV records of a URL that has only a domain.
 const srvPrefix = "_zookeeper._tcp."
 
-// A URLError says what is wrong with a URL. It doesn't repeat the URL, which may hold a password
-// that doesn't belong there.
+// A URLError says what is wrong with a URL. It doesn't contain the URL, which may have a password in the wrong place.
 type URLError struct {
-	Parameter string // the parameter's name; "" if another part is wrong
+	Parameter string // the parameter's name; "" if the error is in another part
 	Reason    string
 }
 
-// Error returns the part and the reason.
+// Error returns the parameter, if any, and the reason.
 func (e *URLError) Error() string {
 	if e.Parameter != "" {
 		return fmt.Sprintf("zk: URL: parameter %s: %s", e.Parameter, e.Reason)
@@ -37,14 +35,14 @@ func (e *URLError) Error() string {
 	return "zk: URL: " + e.Reason
 }
 
-// Dial opens a client by a URL, as ParseURL reads it, and waits until it is connected, as Open does:
+// Dial opens a client by a URL in the form of ParseURL and waits until it is connected, as Open does:
 //
 //	zk.Dial(ctx, "zk://zk1:2181,zk2:2181,zk3:2181/app?session_timeout=20s")
 //	zk.Dial(ctx, "zks://zk1,zk2/app?tls_ca=/etc/zk/ca.pem&tls_cert=/etc/zk/app.pem&tls_key=/etc/zk/app.key")
 //	zk.Dial(ctx, "zk+srv://example.com/app")
 //
-// ctx bounds the wait only. A program that needs more than a URL can say, such as credentials or a
-// logger, calls ParseURL, completes the Options and calls Open.
+// ctx bounds only the wait. A program that needs settings without a parameter, such as credentials or a logger, calls
+// ParseURL, sets them in the Options and calls Open.
 func Dial(ctx context.Context, url string) (*Client, error) {
 	connect, opt, err := ParseURL(url)
 	if err != nil {
@@ -53,31 +51,30 @@ func Dial(ctx context.Context, url string) (*Client, error) {
 	return Open(ctx, connect, opt)
 }
 
-// ParseURL reads a URL and returns what Open and New take. The forms are
+// ParseURL parses a URL and returns the arguments of Open and New. The forms are
 //
 //	zk://HOST[:PORT],…[/CHROOT][?PARAMETER=VALUE&…]    the servers of a connect string
-//	zks://…                                            the same, by TLS
+//	zks://…                                            the same, with TLS
 //	zk+srv://NAME[/CHROOT][?…], zks+srv://…            the servers that DNS SRV records name
 //
-// Servers and chroot are those of ParseConnectString: an IPv6 address belongs in brackets, the port
-// is DefaultPort if left out, also for TLS, and the chroot ends in no slash. NAME is a domain,
-// whose records are those of _zookeeper._tcp.NAME, or begins with an underscore and is the records'
-// whole name, such as _client._tcp.zk-headless.default.svc.cluster.local; see Options.SRV. In the
-// chroot and in values %XX stands for a byte; a plus sign is a plus sign.
+// Servers and chroot follow the rules of ParseConnectString: an IPv6 address belongs in brackets, a missing port is
+// DefaultPort, also with TLS, and the chroot doesn't end in a slash. NAME is a domain, whose records are those of
+// _zookeeper._tcp.NAME. If NAME begins with an underscore, it is the full name of the records, such as
+// _client._tcp.zk-headless.default.svc.cluster.local; see Options.SRV. In the chroot and in values, %XX stands for a
+// byte, and a plus sign stands for itself. The parameters are
 //
 //	session_timeout     Options.SessionTimeout, a duration such as 10s or 1m30s
 //	read_only           Options.ReadOnly, true or false
 //	max_outstanding, max_request_bytes, max_response_bytes, max_unread_events
-//	                    the Options of these names, numbers from 1 on
-//	tls_ca              a file of certificates in PEM of whom to trust instead of the system's
-//	tls_cert, tls_key   files in PEM of the client's own certificate, with its chain, and its key
+//	                    the Options of these names, numbers from 1 up
+//	tls_ca              a PEM file of the certificates to trust instead of the system's
+//	tls_cert, tls_key   PEM files of the client's certificate, with its chain, and its key
 //	tls_server_name     the name that servers' certificates must have instead of the host's
 //
-// Those for TLS need zks. Their files are read now, so that a wrong one is told at once, and for
-// each connection, so that renewed ones are used. A parameter that is unknown, given twice or empty
-// is an error, and so are a fragment, and a user or password: credentials belong in Options.Auth or
-// Options.SASL, not where URLs are logged. The error is a *URLError or *ConnectStringError, or
-// wraps that of a file; none shows a password.
+// The TLS parameters need zks. ParseURL reads their files to check them, and each connection reads them again, so
+// renewed files are used. A parameter that is unknown, empty or given twice is an error, and so is a fragment, a user
+// or a password: credentials belong in Options.Auth or Options.SASL, since URLs are often logged. The error is a
+// *URLError or a *ConnectStringError, or wraps the error of a file. No error contains a password.
 func ParseURL(text string) (connect string, opt Options, err error) {
 	fail := func(format string, args ...any) (string, Options, error) {
 		return "", Options{}, &URLError{Reason: fmt.Sprintf(format, args...)}
@@ -85,7 +82,7 @@ func ParseURL(text string) (connect string, opt Options, err error) {
 	switch {
 	case len(text) > urlBytesMax:
 		return fail("it has %d bytes; at most %d are taken", len(text), urlBytesMax)
-	case strings.Contains(text, "@"): // first, as a password may hold any of what follows
+	case strings.Contains(text, "@"): // first, since a password may contain anything
 		return fail("no user or password belongs in it; see Options.Auth and Options.SASL (any other @ is written %%40)")
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return fail("it has a blank or control character; write it as %%XX")
@@ -113,7 +110,7 @@ func ParseURL(text string) (connect string, opt Options, err error) {
 			return fail("the chroot has a %% that isn't followed by two hexadecimal digits (a %% itself is written %%25)")
 		}
 	}
-	// Only the zone of an IPv6 address has a percent sign.
+	// Only the zone of an IPv6 address contains a percent sign.
 	if strings.Contains(strings.ReplaceAll(servers, "%25", ""), "%") {
 		return fail("the servers have an escape; only %%25 is known there, before the zone of an IPv6 address")
 	}
@@ -137,7 +134,7 @@ func ParseURL(text string) (connect string, opt Options, err error) {
 	return connect, opt, nil
 }
 
-// parseSRVPlace returns what New takes of the name and chroot of a URL whose servers SRV records name.
+// parseSRVPlace returns the arguments of New for the name and chroot of a URL with SRV records.
 func parseSRVPlace(name, chroot string) (connect, srv string, err error) {
 	if strings.ContainsAny(name, ",:[]") {
 		return "", "", &URLError{Reason: "after +srv:// comes one domain name; its SRV records have the servers and their ports"}
@@ -157,7 +154,8 @@ func parseSRVPlace(name, chroot string) (connect, srv string, err error) {
 	return chroot, name, nil
 }
 
-// A urlParameter is one parameter of a URL: set puts its value into the options, or says what is wrong with it.
+// A urlParameter is one parameter of a URL. set stores its value in the options, or returns the reason why it is
+// invalid.
 type urlParameter struct {
 	name string
 	tls  bool
@@ -226,7 +224,7 @@ func parseParameters(query string, overTLS bool, opt *Options) error {
 		}
 		name, escaped, hasValue := strings.Cut(part, "=")
 		i := slices.IndexFunc(urlParameters, func(p urlParameter) bool { return p.name == name })
-		if i < 0 { // the name isn't repeated: it may be part of a password with an & in it
+		if i < 0 { // the error omits the name, which may be part of a password with an & in it
 			return &URLError{Reason: fmt.Sprintf("parameter %d of the URL is unknown; there are %s", len(given)+1,
 				parameterNames())}
 		}
@@ -265,13 +263,13 @@ func parseParameters(query string, overTLS bool, opt *Options) error {
 	return nil
 }
 
-// tlsFiles are where the keys and certificates of connections come from; "" for none.
+// tlsFiles are the files of keys and certificates; "" for none.
 type tlsFiles struct{ ca, cert, key, serverName string }
 
-// pemBytesMax bounds a file of keys or certificates: the system's, of all authorities, has some 250 KB.
+// pemBytesMax bounds a file of keys or certificates. The system's file of all authorities has some 250 KB.
 const pemBytesMax = 4 << 20
 
-// config reads the files.
+// config returns the configuration made from the files.
 func (f tlsFiles) config() (*tls.Config, error) {
 	config := &tls.Config{ServerName: f.serverName}
 	if f.ca != "" {

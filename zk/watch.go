@@ -11,20 +11,19 @@ import (
 // An Event says what happened to a watched znode.
 type Event struct {
 	Type EventType
-	Path string // of the changed znode, as this client names it
-	Zxid int64  // of the change; -1 if the server doesn't tell
+	Path string // of the changed znode, relative to the client's chroot
+	Zxid int64  // of the change; -1 if the server doesn't send it
 }
 
-// String returns type and path.
+// String returns the type and the path.
 func (e Event) String() string { return e.Type.String() + " " + e.Path }
 
-// A Watch delivers events in the order the server sent them. It outlives lost
-// connections: the client re-registers it, and a one-shot watch whose event
-// happened meanwhile fires then. It ends when a one-shot watch has fired, when
-// it is closed or removed, and when the session ends; Next tells which.
+// A Watch delivers events in the order in which the server sent them. It survives lost connections: the client
+// registers it again, and a one-shot watch whose event happened meanwhile fires then. It ends when a one-shot watch has
+// fired, when it is closed or removed, and when the session ends; the error of Next tells which.
 //
-// A one-shot watch (GetW, ExistsW, ChildrenW) delivers one event. A persistent
-// one (AddWatch) delivers all, and an EventResync where some may be missing.
+// A one-shot watch (GetW, ExistsW, ChildrenW) delivers one event. A persistent one (AddWatch) delivers all events, and
+// an EventResync when some may be missing.
 type Watch struct {
 	s    *session
 	path string // absolute
@@ -47,14 +46,14 @@ func (c *Client) newWatch(abs string, kind watchKind) *Watch {
 	return w
 }
 
-// resync is the event that tells w's user to read again.
+// resync returns the event that tells w's user to read again.
 func (w *Watch) resync() Event { return Event{Type: EventResync, Path: w.Path(), Zxid: -1} }
 
-// Path returns the watched path, as the client that set the watch names it.
+// Path returns the watched path, relative to the chroot of the client that set the watch.
 func (w *Watch) Path() string { return stripRoot(w.root, w.path) }
 
-// Next waits for the next event. After the last one it returns ErrWatchEnded, or
-// what ended the session (see SessionLost). ctx bounds this wait only.
+// Next waits for the next event. After the last one, the error wraps ErrWatchEnded or the reason why the session ended
+// (see SessionLost). ctx bounds only this wait.
 func (w *Watch) Next(ctx context.Context) (Event, error) {
 	e, err := w.box.next(ctx)
 	if err != nil {
@@ -63,18 +62,18 @@ func (w *Watch) Next(ctx context.Context) (Event, error) {
 	return e, nil
 }
 
-// Try returns the next event if there is one.
+// Try returns the next event without waiting. It returns false if there is none.
 func (w *Watch) Try() (Event, bool) {
 	e, ok, _ := w.box.try()
 	return e, ok
 }
 
-// Ready returns a channel that yields when Try or Next may have something, the
-// end included, for use in a select; it may yield in vain.
+// Ready returns a channel for use in a select. It yields a value when Try or Next may return an event or the watch's
+// end, and sometimes when there is neither.
 func (w *Watch) Ready() <-chan struct{} { return w.box.ready }
 
-// Events returns an iterator over the events. It yields a last, zero event with
-// the error when the watch or ctx ends; an ended watch without error just stops.
+// Events returns an iterator over the events. If the watch ends with its last event or by Close, the iteration stops.
+// If ctx or the session ends, the iterator yields the zero Event with the error and stops.
 func (w *Watch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {
@@ -89,17 +88,16 @@ func (w *Watch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// Close ends the watch. When no watch of this client is left on the path, the
-// server is told to forget its own. Close doesn't wait; it is idempotent.
+// Close ends the watch. If it was the client's last watch on the path, the server is told to remove its own. Close
+// doesn't wait. It is idempotent.
 func (w *Watch) Close() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	w.s.endWatch(w, ErrWatchEnded)
 }
 
-// CloseOnDone closes the watch when ctx ends, and returns it. A watch that has ended for
-// another reason leaves nothing behind in ctx. If it is called more than once, the last call
-// counts.
+// CloseOnDone makes the watch close when ctx ends, and returns the watch. A watch that ends for another reason releases
+// ctx. If CloseOnDone is called again, the last ctx counts.
 func (w *Watch) CloseOnDone(ctx context.Context) *Watch {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()

@@ -6,10 +6,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// AddWatch leaves a persistent watch on path, which need not exist, of path alone
-// or with all its descendants. It stays until closed or removed. Servers before
-// 3.9 keep one watch per path and client: there, don't mix it with one-shot
-// watches on the same path.
+// AddWatch sets a persistent watch on path alone or on path with all its descendants. The znode need not exist. The
+// watch stays until it is closed or removed. Servers before 3.9 keep one watch per path and client; with these, don't
+// combine it with one-shot watches on the same path.
 func (c *Client) AddWatch(ctx context.Context, path string, mode AddWatchMode) (*Watch, error) {
 	k, err := c.newCall(jute.OpAddWatch, path, false)
 	if err != nil {
@@ -32,10 +31,9 @@ func (c *Client) AddWatch(ctx context.Context, path string, mode AddWatchMode) (
 	return ifRegistered(w, err), err
 }
 
-// RemoveWatches ends this client's watches of a type on path, and those of every
-// Chroot view that shares its session, here and at the server. It fails with
-// ErrNoWatcher if the server has none. Servers before 3.9 don't tell the types on
-// one path apart and remove all. To end one Watch, Close it.
+// RemoveWatches removes this client's watches of type t on path, here and at the server, including those set through
+// Chroot views of the same session. It fails with ErrNoWatcher if the server has none. Servers before 3.9 don't
+// distinguish the types of watches on one path and remove all. To end a single Watch, Close it.
 func (c *Client) RemoveWatches(ctx context.Context, path string, t WatcherType) error {
 	k, err := c.watchesCall(jute.OpRemoveWatches, path, t)
 	if err == nil {
@@ -44,8 +42,7 @@ func (c *Client) RemoveWatches(ctx context.Context, path string, t WatcherType) 
 	return nothingOf(c.run(ctx, k, err))
 }
 
-// CheckWatches fails with ErrNoWatcher unless the server has a watch of a type on
-// path for this client.
+// CheckWatches fails with ErrNoWatcher unless the server has a watch of type t on path for this client.
 func (c *Client) CheckWatches(ctx context.Context, path string, t WatcherType) error {
 	k, err := c.watchesCall(jute.OpCheckWatches, path, t)
 	return nothingOf(c.run(ctx, k, err))

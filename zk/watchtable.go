@@ -7,7 +7,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A watchKind is one of the ways the server can watch a path for us.
+// A watchKind is one of the ways in which the server can watch a path for this client.
 type watchKind int
 
 const (
@@ -21,9 +21,8 @@ const (
 
 func (k watchKind) persistent() bool { return k >= watchPersistent }
 
-// hears reports whether a watch of kind k on the path of an event of type t gets the
-// event. These are the server's rules, repeated here since a notification doesn't say
-// which watch it is for.
+// hears reports whether a watch of kind k on the path of an event of type t receives the event. The server's rules are
+// repeated here, since a notification doesn't say which watch it is for.
 func (k watchKind) hears(t EventType) bool {
 	switch k {
 	case watchData, watchExist:
@@ -36,7 +35,7 @@ func (k watchKind) hears(t EventType) bool {
 	return true
 }
 
-// matches reports whether k is one of the watches t names.
+// matches reports whether t includes watches of kind k.
 func (k watchKind) matches(t WatcherType) bool {
 	switch t {
 	case WatcherChildren:
@@ -51,16 +50,15 @@ func (k watchKind) matches(t WatcherType) bool {
 	return t == WatcherAny
 }
 
-// A watchEntry is what the client knows of one path.
+// A watchEntry is what the client knows about one path.
 type watchEntry struct {
 	of [watchKinds][]*Watch
 
-	// expected counts registrations on their way: until they arrive, removing the path's
-	// watches at the server would remove them too.
+	// expected counts registrations that are unanswered. Until they are answered, removing the path's watches at the
+	// server could remove them too.
 	expected int
 
-	// stale marks the kinds of watch that the server may have for us though no watch here
-	// needs it.
+	// stale marks the kinds of watch that the server may still have for this client, although no watch here needs them.
 	stale [watchKinds]bool
 }
 
@@ -75,9 +73,8 @@ func (e *watchEntry) empty() bool {
 	return true
 }
 
-// A watchTable holds a session's watches by absolute path. The server keeps one
-// registration per path and kind, however many watches there are here. It is
-// guarded by the session's lock.
+// A watchTable holds a session's watches by absolute path. The server keeps one registration per path and kind, however
+// many watches there are here. The session's lock guards it.
 type watchTable struct {
 	byPath    map[string]*watchEntry
 	recursive int // recursive watches in the table
@@ -94,8 +91,7 @@ func (t *watchTable) entry(path string) *watchEntry {
 	return e
 }
 
-// expect notes that a request to watch path is queued; arrived, that it was
-// answered or failed.
+// expect records that a request to watch path is queued, and arrived that it was answered or has failed.
 func (t *watchTable) expect(path string) { t.entry(path).expected++ }
 
 func (t *watchTable) arrived(path string) {
@@ -114,7 +110,7 @@ func (t *watchTable) add(w *Watch) {
 	}
 }
 
-// remove takes w out and reports whether it was there.
+// remove removes w and reports whether it was there.
 func (t *watchTable) remove(w *Watch) bool {
 	e := t.byPath[w.path]
 	if e == nil {
@@ -132,8 +128,7 @@ func (t *watchTable) remove(w *Watch) bool {
 	return true
 }
 
-// fire delivers ev, whose path is absolute, and ends the one-shot watches it
-// uses up.
+// fire delivers ev, whose path is absolute, and ends the one-shot watches that it fires.
 func (t *watchTable) fire(ev Event) {
 	if e := t.byPath[ev.Path]; e != nil {
 		for kind := range watchRecursive {
@@ -171,7 +166,7 @@ func (w *Watch) deliver(ev Event) {
 	}
 }
 
-// parentOf returns the path above p, "/" at last.
+// parentOf returns the parent of p. The parent of "/" and of its children is "/".
 func parentOf(p string) string { return p[:max(strings.LastIndexByte(p, '/'), 1)] }
 
 // resync tells every persistent watch that events may be missing.
@@ -198,13 +193,12 @@ func (t *watchTable) end(why error) {
 	t.recursive = 0
 }
 
-// rearmBytes bounds the paths of one setWatches request, as in Apache's client:
-// a server refuses a frame above jute.maxbuffer.
+// rearmBytes bounds the paths of one setWatches request, as in Apache's client: a server refuses a frame above
+// jute.maxbuffer.
 const rearmBytes = 128 << 10
 
-// rearm returns the requests that register every watch again on a new
-// connection, in chunks. relativeZxid tells the server which changes to report
-// at once. The new connection has no stale registrations.
+// rearm returns the requests, in chunks, that register every watch again on a new connection. relativeZxid tells the
+// server which changes to report at once. The new connection has no stale registrations.
 func (t *watchTable) rearm(relativeZxid int64) []jute.SetWatches {
 	var paths [watchKinds][]string
 	for path, e := range t.byPath {
@@ -225,7 +219,7 @@ func (t *watchTable) rearm(relativeZxid int64) []jute.SetWatches {
 		for _, path := range paths[kind] {
 			if size += len(path) + 4; len(chunks) == 0 || size > rearmBytes {
 				size = len(path) + 4
-				chunks = append(chunks, jute.SetWatches{ // empty, as Apache's server fails on null
+				chunks = append(chunks, jute.SetWatches{ // empty lists, since Apache's server fails on null
 					RelativeZxid: relativeZxid,
 					Data:         []string{}, Exist: []string{}, Child: []string{}, Persistent: []string{}, PersistentTree: []string{},
 				})
@@ -251,8 +245,8 @@ func (s *session) endWatch(w *Watch, why error) {
 	}
 }
 
-// settleWatches brings the table up to date with k's reply: a watch the server
-// now keeps for us, or watches it was told to forget. The caller holds s.mu.
+// settleWatches updates the table after k's reply: the server now keeps a watch for this client, or has removed some.
+// The caller holds s.mu.
 func (s *session) settleWatches(k *call, code Code, sense bool) {
 	if w := k.watch; w != nil {
 		kept := sense && code == jute.OK
@@ -261,7 +255,7 @@ func (s *session) settleWatches(k *call, code Code, sense bool) {
 		}
 		switch {
 		case kept && w.ended:
-			s.watches.entry(k.abs).stale[w.kind] = true // its caller has left meanwhile
+			s.watches.entry(k.abs).stale[w.kind] = true // the caller has left meanwhile
 		case kept:
 			s.watches.add(w)
 		}
@@ -281,10 +275,9 @@ func (s *session) settleWatches(k *call, code Code, sense bool) {
 	s.settlePath(k.abs)
 }
 
-// settlePath forgets path when no watch is left there, and has the server forget
-// a registration nobody wants. It always removes all kinds at once, when the last
-// watch of the path has gone: servers before 3.9 don't tell the kinds apart. The
-// caller holds s.mu.
+// settlePath removes path from the table when no watch is left there, and tells the server to remove a stale
+// registration. It always removes all kinds at once, when the last watch of the path has gone, since servers before 3.9
+// don't distinguish the kinds. The caller holds s.mu.
 func (s *session) settlePath(path string) {
 	e := s.watches.byPath[path]
 	if e == nil || e.expected > 0 || !e.empty() {

@@ -10,9 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Create makes a znode and returns its path, which a sequential mode has
-// lengthened by ten digits. The parent must exist. acl must not be empty; see
-// WorldACL and CreatorACL. TTL modes need CreateTTL.
+// Create makes a znode and returns its path. A sequential mode appends a number of ten digits to it. The parent must
+// exist. acl must not be empty; see WorldACL and CreatorACL. TTL modes need CreateTTL.
 func (c *Client) Create(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	op := jute.OpCreate
 	if mode == ModeContainer {
@@ -23,38 +22,37 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, mode Crea
 	return path, err
 }
 
-// CreateStat is Create and returns the new znode's metadata too.
+// CreateStat is like Create and also returns the new znode's metadata.
 func (c *Client) CreateStat(ctx context.Context, path string, data []byte, mode CreateMode,
 	acl []ACL) (string, Stat, error) {
 	k, err := c.createCall(opOfMode(mode), path, data, mode, acl, 0)
 	return c.createdOf(c.run(ctx, k, err))
 }
 
-// CreateTTL makes a znode that the server deletes once it has had no children and
-// no change of its data for ttl, which is sent in whole milliseconds, from 1 ms
-// to about 34 years. mode must be one of those with a TTL. Servers refuse it with
-// ErrUnimplemented unless extendedTypesEnabled is set.
+// CreateTTL makes a znode that the server deletes once it has had no children and its data haven't changed for ttl. ttl
+// is sent in whole milliseconds, from 1 ms to about 34 years. mode must be a TTL mode. Servers without
+// extendedTypesEnabled refuse it with ErrUnimplemented.
 func (c *Client) CreateTTL(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL,
 	ttl time.Duration) (string, Stat, error) {
 	k, err := c.createCall(jute.OpCreateTTL, path, data, mode, acl, ttl)
 	return c.createdOf(c.run(ctx, k, err))
 }
 
-// Delete removes a znode without children if its data has the version, AnyVersion
-// for any.
+// Delete removes a znode without children if its data version is version. AnyVersion matches every version.
 func (c *Client) Delete(ctx context.Context, path string, version int32) error {
 	k, err := c.deleteCall(path, version)
 	return nothingOf(c.run(ctx, k, err))
 }
 
-// Set replaces a znode's data if it has the version, AnyVersion for any.
+// Set replaces a znode's data if its data version is version. AnyVersion matches every version. It returns the new
+// metadata.
 func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
 	k, err := c.setCall(path, data, version)
 	return statOf(c.run(ctx, k, err))
 }
 
-// SetACL replaces a znode's access control list if that has the version
-// (Stat.Aversion), AnyVersion for any.
+// SetACL replaces a znode's access control list if its ACL version (Stat.Aversion) is aversion. AnyVersion matches
+// every version.
 func (c *Client) SetACL(ctx context.Context, path string, acl []ACL, aversion int32) (Stat, error) {
 	k, err := c.newCall(jute.OpSetACL, path, false)
 	if err == nil {
@@ -108,8 +106,8 @@ func (c *Client) setCall(path string, data []byte, version int32) (*call, error)
 	return c.sized(k, r.Append(k.begin()))
 }
 
-// createdOf returns the path and metadata of what k created; for the operation create
-// there is no metadata.
+// createdOf returns the path and metadata of the znode that k created. The reply of the operation create has no
+// metadata.
 func (c *Client) createdOf(k *call, err error) (string, Stat, error) {
 	if err != nil {
 		return "", Stat{}, err
@@ -129,7 +127,7 @@ func opOfMode(mode CreateMode) jute.Op {
 	return jute.OpCreate2
 }
 
-// checkCreate refuses what no server would accept.
+// checkCreate refuses creates that no server would accept.
 func checkCreate(op jute.Op, path string, mode CreateMode, acl []ACL, ttl time.Duration) error {
 	var reason string
 	switch {
@@ -169,9 +167,9 @@ func checkACL(op jute.Op, path string, acl []ACL) error {
 	return nil
 }
 
-// AddAuth adds an identity to the session's connection and, once the server has
-// accepted it, to every later one. A refusal fails with ErrAuthFailed and costs
-// the connection, not the session.
+// AddAuth authenticates the connection with the credentials auth of scheme. Once the server has accepted them, every
+// later connection uses them too. If the server refuses them, AddAuth fails with ErrAuthFailed, and the connection is
+// lost but not the session.
 func (c *Client) AddAuth(ctx context.Context, scheme string, auth []byte) error {
 	if scheme == "" {
 		return &Error{Op: "auth", Err: errors.New("no scheme given")}

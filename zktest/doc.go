@@ -3,17 +3,15 @@
 //	e := zktest.Start(t, zktest.Options{Servers: 3})
 //	c, err := zk.Open(ctx, e.Connect(), zk.Options{})
 //	...
-//	e.Cut()           // every connection is lost; clients come back at once
-//	e.Refuse(0, true) // server 0 can't be reached any more
-//	e.Stop(1)         // a server goes down, e.Leader() for the one that leads ...
-//	e.Start(1)        // ... and recovers from its data directory
+//	e.Cut()           // closes every connection; clients reconnect at once
+//	e.Refuse(0, true) // server 0 accepts no clients
+//	e.Stop(1)         // stops server 1; e.Stop(e.Leader()) stops the leader
+//	e.Start(1)        // it recovers from its data directory
 //	zktest.Expire(t, c, e.Connect())
 //
-// The servers are Zooid's own, on loopback ports the kernel chooses, with data
-// directories that go with the test. Clients reach them through a TCP proxy each,
-// whose address stays when a server restarts. [NewProxy] puts the same faults in
-// front of any other server. [Serve] runs servers outside of a test.
+// The servers are Zooid's own. They listen on loopback ports that the kernel chooses, and their data directories are
+// removed with the test. Clients reach each server through a TCP proxy, whose address stays the same when the server
+// restarts. [NewProxy] puts a proxy in front of any other server. [Serve] runs servers outside of a test.
 //
-// Servers run on Linux and macOS. On other systems the package has [NewProxy] and
-// [Expire].
+// Servers run on Linux and macOS. On other systems the package has only [NewProxy] and [Expire].
 package zktest

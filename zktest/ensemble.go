@@ -20,48 +20,46 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Options adjust the servers. The zero value is a good choice.
+// Options configure the servers. The zero value is a good choice.
 type Options struct {
 	Servers int // 0 means 1; an ensemble has 3 or 5
 
-	// Tick is the servers' tickTime: sessions have a timeout from 2 ticks to
-	// MaxSessionTimeout, and end up to a tick late. 0 means DefaultTick.
+	// Tick is the servers' tickTime. Session timeouts are from 2 ticks to MaxSessionTimeout, and sessions end up to a
+	// tick late. 0 means DefaultTick.
 	Tick time.Duration
 
-	// SuperDigest is the digest scheme's super user, "user:hash"; "" for none.
+	// SuperDigest is the superuser of the scheme digest, as "user:hash"; "" for none. See zk.DigestID for the hash.
 	SuperDigest string
 
-	// Users are those who may log in by SASL (zk.DigestMD5), with their passwords.
-	// Nil for no SASL; nobody has to log in.
+	// Users are the users for logins by SASL (zk.DigestMD5), with their passwords. Nil disables SASL. Clients needn't
+	// log in.
 	Users map[string]string
 
-	// Log gets what the servers have to say. Nil discards.
+	// Log receives the servers' log. Nil discards it.
 	Log *slog.Logger
 }
 
-// DefaultTick is short, so that tests needn't wait long for a session's end.
+// DefaultTick is short, so that tests needn't wait long for the end of a session.
 const DefaultTick = 200 * time.Millisecond
 
-// version is what the servers say to srvr, in the form that clients parse.
+// version is the version in the servers' reply to srvr, in the form that clients parse.
 const version = "3.9.5-zktest, built on 2026-01-01 00:00 UTC"
 
-// MaxSessionTimeout lets sessions outlast the delays on a machine that is busy with
-// other tests.
+// MaxSessionTimeout is the longest session timeout. It lets sessions survive delays on a machine that runs other tests.
 const MaxSessionTimeout = time.Minute
 
-// An Ensemble is one or more servers that act as one. Its methods may be called
-// from any goroutine.
+// An Ensemble is one or more servers that act as one. Its methods may be called from any goroutine.
 type Ensemble struct {
 	t   host
 	opt []server.Options
 	px  []*Proxy
 
 	mu      sync.Mutex
-	running []*server.Server // nil where stopped
+	running []*server.Server // nil for a stopped server
 }
 
-// Start runs the servers until the test ends. They are ready, and an ensemble has
-// a leader, when it returns.
+// Start runs the servers until the test ends. When it returns, they are ready, and an ensemble has a leader. If they
+// can't be started, it ends the test.
 func Start(t testing.TB, o Options) *Ensemble {
 	t.Helper()
 	return start(t, o)
@@ -94,7 +92,7 @@ func start(t host, o Options) *Ensemble {
 			opt.Auth.SASL = true
 			opt.SASL.Mechanism = sasl.NewDigestMD5(o.Users, "", rand.Reader)
 		}
-		if i%2 == 1 { // as some operators have it
+		if i%2 == 1 { // as in some installations
 			opt.LogDir = t.TempDir()
 		}
 		if members != nil {
@@ -139,15 +137,14 @@ func (e *Ensemble) Connect() string {
 	return strings.Join(addresses, ",")
 }
 
-// ConnectTo returns the connect string of one server, counted from 0.
+// ConnectTo returns the connect string of server i, counted from 0.
 func (e *Ensemble) ConnectTo(i int) string { return e.px[i].Address() }
 
-// Direct returns the connect string of server i that bypasses the proxy, so that Cut
-// and Refuse don't affect it. It changes when the server restarts.
+// Direct returns the connect string of server i without its proxy, so that Cut and Refuse don't affect it. It changes
+// when the server restarts, and is "" while the server is stopped.
 func (e *Ensemble) Direct(i int) string { return e.address(i) }
 
-// Leader returns the number of the server that leads, as far as one says so: -1
-// while there is none. A single server leads.
+// Leader returns the number of the server that says that it leads, or -1 if none does. A single server leads.
 func (e *Ensemble) Leader() int {
 	for i := range e.px {
 		mode := modeOf(e.address(i))
@@ -158,7 +155,7 @@ func (e *Ensemble) Leader() int {
 	return -1
 }
 
-// modeOf asks a server for its mode; "" if it doesn't say.
+// modeOf asks a server for its mode; "" if it doesn't answer.
 func modeOf(address string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), modeWait)
 	defer cancel()
@@ -171,13 +168,13 @@ func modeOf(address string) string {
 	return mode
 }
 
-// modeWait bounds how long a server may take to tell its mode, and srvrMax the bytes of its answer.
+// modeWait bounds the wait for a server's reply to srvr, and srvrMax its bytes.
 const (
 	modeWait = 5 * time.Second
 	srvrMax  = 64 << 10
 )
 
-// address returns where server i listens, "" if it is stopped.
+// address returns the address of server i, "" if it is stopped.
 func (e *Ensemble) address(i int) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -194,12 +191,12 @@ func (e *Ensemble) Cut() {
 	}
 }
 
-// Refuse closes the client connections of server i and, while on, each new one
-// too. Its peers still reach it.
+// Refuse(i, true) closes the client connections of server i, and each new one until Refuse(i, false). Other servers can
+// still reach it.
 func (e *Ensemble) Refuse(i int, on bool) { e.px[i].Refuse(on) }
 
-// Stop stops server i. Its sessions live on: in the others if there are enough,
-// and in its data directory. It does nothing if the server is stopped.
+// Stop stops server i. Its sessions survive: at the other servers if they have a quorum, and in its data directory.
+// Stop does nothing if the server is stopped.
 func (e *Ensemble) Stop(i int) {
 	e.mu.Lock()
 	s := e.running[i]
@@ -213,9 +210,8 @@ func (e *Ensemble) Stop(i int) {
 	}
 }
 
-// Start starts server i again, on its data directory. It does nothing if the
-// server runs, and doesn't wait for a leader. One server may not be started and
-// stopped at the same time.
+// Start starts server i again with its data directory. It does nothing if the server is running. It doesn't wait for a
+// leader. Start and Stop of the same server must not be called at the same time.
 func (e *Ensemble) Start(i int) {
 	e.t.Helper()
 	e.mu.Lock()

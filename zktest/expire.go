@@ -9,11 +9,12 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// readyWait bounds how long servers may take to become ready: long, because they share a machine with other tests.
+// readyWait bounds how long servers may take to become ready. It is long, since they share the machine with other
+// tests.
 const readyWait = 2 * time.Minute
 
-// Expire ends c's session at the server, as if c had been silent for too long, and
-// waits until c knows. It works with any ZooKeeper server.
+// Expire ends c's session at the server, as if c had been silent for too long, and waits until c notices. connect is
+// the connect string of the servers. Expire works with any ZooKeeper server.
 func Expire(t testing.TB, c *zk.Client, connect string) {
 	t.Helper()
 	if err := expire(c, connect); err != nil {
@@ -30,8 +31,7 @@ func expire(c *zk.Client, connect string) error {
 		if err := c.Wait(ctx); err != nil {
 			return ignoreLost(err)
 		}
-		// Another client takes the session over and closes it, unless c has taken
-		// it back before.
+		// Another client takes over the session and closes it, unless c takes it back first.
 		thief, err := zk.Open(ctx, connect, zk.Options{Resume: c.Session()})
 		if err != nil {
 			return ignoreLost(err)
@@ -46,8 +46,7 @@ func expire(c *zk.Client, connect string) error {
 	}
 }
 
-// expireNotice is how long a client may take to learn that its session is over
-// before Expire tries again.
+// expireNotice is how long Expire waits for a client to notice the end of its session before it tries again.
 const expireNotice = 2 * time.Second
 
 func untilFinal(ctx context.Context, states *zk.States) error {
@@ -62,7 +61,7 @@ func untilFinal(ctx context.Context, states *zk.States) error {
 	}
 }
 
-// ignoreLost drops the error that says that the session is over already.
+// ignoreLost returns nil for an error that says that the session has ended.
 func ignoreLost(err error) error {
 	if zk.SessionLost(err) {
 		return nil

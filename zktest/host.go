@@ -1,6 +1,6 @@
 package zktest
 
-// A host is where servers run: in a test or, for Serve, in a program.
+// A host is the environment of servers: a test or, for Serve, a program.
 type host interface {
 	Helper()
 	Cleanup(func())

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A Proxy forwards TCP connections to a server, until it is told to cut them. All
-// methods may be called from any goroutine.
+// A Proxy forwards TCP connections to a server. Its methods may be called from any goroutine.
 type Proxy struct {
 	listener net.Listener
 	target   func() string
@@ -20,9 +19,8 @@ type Proxy struct {
 	conns  map[net.Conn]struct{} // both ends of every pair
 }
 
-// NewProxy listens on a loopback port for as long as the test runs. target is
-// asked for the server's address, "host:port", at each connection; "" says that
-// there is none.
+// NewProxy listens on a loopback port until the test ends. The proxy calls target for the server's address,
+// "host:port", at each connection; "" means that there is none.
 func NewProxy(t testing.TB, target func() string) *Proxy {
 	t.Helper()
 	return newProxy(t, target)
@@ -45,11 +43,10 @@ func newProxy(t host, target func() string) *Proxy {
 	return p
 }
 
-// Address returns where clients connect, "host:port".
+// Address returns the address for clients, "host:port".
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// Cut closes every connection. What was on its way is lost; clients may connect
-// again at once.
+// Cut closes every connection. Data in transit are lost. Clients may connect again at once.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +55,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Refuse closes every connection and, while on, each new one too.
+// Refuse(true) closes every connection, and each new one until Refuse(false).
 func (p *Proxy) Refuse(on bool) {
 	p.mu.Lock()
 	p.refuse = on
@@ -114,7 +111,7 @@ func (p *Proxy) serve(client net.Conn) {
 	back.Wait()
 }
 
-// keep registers a connection for Cut; it reports false if no connection may be made.
+// keep registers a connection for Cut. It returns false if connections are refused.
 func (p *Proxy) keep(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

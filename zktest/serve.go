@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Serve is Start outside of a test, as in an example or a demonstration. The caller
-// must Close the Ensemble.
+// Serve is Start for a program that isn't a test, such as an example or a demonstration. The caller must Close the
+// Ensemble.
 func Serve(o Options) (e *Ensemble, err error) {
 	p := new(program)
 	defer func() {
@@ -26,8 +26,8 @@ func Serve(o Options) (e *Ensemble, err error) {
 	return start(p, o), nil
 }
 
-// Close stops what Serve has started, removes its data, and returns what went wrong
-// on the way. What Start has started ends with its test.
+// Close stops the servers that Serve started, removes their data, and returns the errors that occurred meanwhile. It
+// does nothing for an Ensemble of Start, which ends with its test.
 func (e *Ensemble) Close() error {
 	if p, ok := e.t.(*program); ok {
 		return p.close()
@@ -35,14 +35,14 @@ func (e *Ensemble) Close() error {
 	return nil
 }
 
-// A program is the host of servers that run outside of a test.
+// A program is the host of servers outside of a test.
 type program struct {
 	mu       sync.Mutex
 	cleanups []func()
 	errs     []error
 }
 
-// A failure ends the start of servers.
+// A failure is an error that ends the start of servers.
 type failure struct{ error }
 
 func (p *program) close() error {

@@ -1,5 +1,5 @@
-// Package access holds the settings by which tools reach servers and prove who they are: TLS
-// with its files, identities and logins, from flags or from the settings of Java's client.
+// Package access has the settings with which tools connect to servers and authenticate: TLS files, identities and
+// logins. The settings come from flags, profiles, the environment, or properties of Java's client.
 package access
 
 import (
@@ -19,19 +19,18 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Access says how to reach servers, and with which identities. The zero value has no
-// TLS and no identity.
+// Access holds the settings for connecting to servers. The zero value means no TLS and no identity.
 type Access struct {
-	Server      string // the ensemble, as a connect string; "" if nothing says it
-	Profile     string // of the settings that aren't given; "" for none
-	Secure      bool   // by TLS
+	Server      string // the ensemble, as a connect string; "" if not set
+	Profile     string // the profile with the settings that aren't given; "" for none
+	Secure      bool   // use TLS
 	Keys, Trust keystore.Store
 	KeyFile     string // of the key, if Keys is a PEM file with only the certificate
-	AnyHost     bool   // the certificate may name another host
+	AnyHost     bool   // accept a certificate that names another host
 	RequestMax  int    // bytes; 0 for the usual limit
 
-	plain      bool // without TLS, whatever a profile or the environment says
-	settled    bool // the profile and the environment are in
+	plain      bool // no TLS, whatever a profile or the environment says
+	settled    bool // the profile and the environment have been applied
 	protocol   string
 	protocols  []string
 	suites     []string
@@ -52,12 +51,12 @@ func (a *Access) Put(o *zk.Options) {
 	a.login.put(o)
 }
 
-// Use takes a server's own key and trust stores.
+// Use sets a server's own key and trust stores.
 func (a *Access) Use(tls *config.TLS) {
 	a.Secure, a.Keys, a.Trust = true, StoreOf(tls.Keys), StoreOf(tls.Trust)
 }
 
-// StoreOf returns the store that a configuration names.
+// StoreOf returns the store described in a configuration.
 func StoreOf(s config.Store) keystore.Store {
 	return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
 }
@@ -69,8 +68,8 @@ func (a *Access) SetServer(text string) error {
 	return err
 }
 
-// Check takes what isn't set from the profile and the environment, and reads all files once, so that
-// a problem with them is reported at the start rather than at a connection.
+// Check takes missing settings from the profile and the environment, and reads all files once, so that a problem with
+// them is reported at the start and not at a connection.
 func (a *Access) Check() error {
 	if err := a.Settle(); err != nil {
 		return err
@@ -88,8 +87,8 @@ func (a *Access) Check() error {
 	return err
 }
 
-// tls reads the files and returns the configuration for one connection. It reads them
-// each time, as a shell may outlive a certificate.
+// tls reads the files and returns the configuration for one connection. It reads them each time, since a shell may run
+// longer than a certificate is valid.
 func (a *Access) tls() (*tls.Config, error) {
 	certificates, err := a.certificates()
 	if err != nil {
@@ -116,8 +115,8 @@ func (a *Access) certificates() ([]tls.Certificate, error) {
 	return []tls.Certificate{certificate}, nil
 }
 
-// pemUnlessNamed takes a file as PEM unless its type or its name says otherwise: .crt,
-// .cer and .key are common.
+// pemUnlessNamed sets the type of a store to PEM unless its type or its file's extension says otherwise. The extensions
+// .crt, .cer and .key are common.
 func pemUnlessNamed(s keystore.Store) keystore.Store {
 	if s.Type == "" {
 		switch strings.ToLower(filepath.Ext(s.Location)) {
@@ -129,7 +128,7 @@ func pemUnlessNamed(s keystore.Store) keystore.Store {
 	return s
 }
 
-// Dial connects to a server as clients do, without a session.
+// Dial connects to a server as a client does, without a session.
 func (a *Access) Dial(ctx context.Context, server string) (net.Conn, error) {
 	if !a.Secure {
 		return new(net.Dialer).DialContext(ctx, "tcp", server)
@@ -149,7 +148,7 @@ func (a *Access) SecureDial() func(ctx context.Context, server string) (net.Conn
 	return a.Dial
 }
 
-// Or takes what isn't said of keys and trust from a server's own stores.
+// Or sets the key and trust stores that aren't set yet to a server's own.
 func (a *Access) Or(tls *config.TLS) {
 	a.Secure = true
 	if a.Keys.Location == "" && a.KeyFile == "" {
@@ -160,7 +159,7 @@ func (a *Access) Or(tls *config.TLS) {
 	}
 }
 
-// Identities returns the identities that a connection proves first.
+// Identities returns the credentials that a connection sends first.
 func (a *Access) Identities() []zk.Auth { return a.auth }
 
 // AddAuth adds an identity given as scheme:credentials, or as ip, which has none.
@@ -212,8 +211,8 @@ func (a *Access) ReadAuth(file string) error {
 	return nil
 }
 
-// smallFileMax bounds files of settings and identities: far more than any of them
-// holds, and far less than a file named by mistake may have.
+// smallFileMax bounds files of settings and identities. It is far more than any of them needs, and detects a large file
+// named by mistake.
 const smallFileMax = 1 << 20
 
 // ReadSmall reads a file of settings or identities.

@@ -16,8 +16,8 @@ const (
 	wordReplyMax = 32 << 20
 )
 
-// Ask sends a four-letter word to a server and returns the whole answer, which is empty
-// if the server has no watches to list.
+// Ask sends a four-letter word to a server and returns the reply. An empty reply is an error, except for wchc and wchp
+// of a server without watches.
 func (a *Access) Ask(ctx context.Context, server, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wordPatience)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 // It may be missing from the file.
 const sectionDefault = "Client"
 
-// login is a login by SASL, from flags or from a login file of Java's (JAAS).
+// login is a login by SASL, from flags or from a login file of Java (JAAS).
 type login struct {
 	file    string
 	section string // "" for sectionDefault
@@ -26,12 +26,12 @@ type login struct {
 	mechanism string // DIGEST-MD5 or SCRAM-SHA-256; "" for DIGEST-MD5
 
 	kerberos *kerberos.Login // nil for none
-	service  string          // of the servers' principal; "" for zookeeper
+	service  string          // the servers' principal without its host; "" for zookeeper
 
 	user, password string // user is "" for no login
 }
 
-// set sets the user and the password from user:password.
+// set parses user:password.
 func (l *login) set(text string) error {
 	user, password, ok := strings.Cut(text, ":")
 	if !ok || user == "" {
@@ -41,7 +41,7 @@ func (l *login) set(text string) error {
 	return nil
 }
 
-// setFile is set with the first line of a file.
+// setFile parses user:password in the first line of a file.
 func (l *login) setFile(file string) error {
 	text, err := ReadSmall(file)
 	if err != nil {
@@ -72,7 +72,7 @@ func (a *Access) SetMechanism(name string) error {
 // SetLogin sets the user and the password of a login by SASL, given as user:password.
 func (a *Access) SetLogin(text string) error { return a.login.set(text) }
 
-// ReadLogin is SetLogin with the first line of a file.
+// ReadLogin sets the user and the password from the first line of a file, given as user:password.
 func (a *Access) ReadLogin(file string) error { return a.login.setFile(file) }
 
 // put sets the login in a client's options.
@@ -91,7 +91,7 @@ func (l *login) put(o *zk.Options) {
 	}
 }
 
-// read reads the user and the password from the login file, unless a flag gave them.
+// read reads the user and the password from the login file, unless a flag has set them.
 func (l *login) read() error {
 	if l.file == "" || l.user != "" || l.off {
 		return nil

@@ -14,20 +14,20 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// A setting is one that profiles and the environment may have: of the profile p under the key p.NAME, and in the
-// variable ZOOID_NAME, with capitals, and underscores for '.' and '-'. Each setting is taken from the first source that
+// A setting is one that profiles and the environment may have. In the profile p its key is p.NAME. Its environment
+// variable is ZOOID_NAME in capitals, with underscores for '.' and '-'. Each setting comes from the first source that
 // has it: the command line, the profile, the environment.
 type setting struct {
 	name   string
 	path   bool // the value is a file's path
 	secret bool // the value may hold a password
-	// given reports whether the command line, or a source before, has said it already.
+	// given reports whether the command line or an earlier source has set it.
 	given func(a *Access) bool
 	set   func(a *Access, value string) error
 }
 
-// settings returns all of them. Those that are given by one another come as a group: a key belongs to its certificate,
-// and whoever names an identity means that identity alone.
+// settings returns all settings. Some form a group, which one source sets as a whole: a key belongs to its certificate,
+// and a source with an identity replaces all identities of later sources.
 func settings() []setting {
 	file := func(at func(*Access) *string) func(*Access, string) error {
 		return func(a *Access, value string) error { *at(a) = value; return nil }
@@ -66,7 +66,7 @@ func (s *setting) variable() string {
 	return "ZOOID_" + strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToUpper(s.name))
 }
 
-// Settle completes what the command line has said by the profile, if one is named, and then by the environment.
+// Settle takes missing settings from the profile, if there is one, and then from the environment.
 func (a *Access) Settle() error {
 	if a.settled {
 		return nil
@@ -91,19 +91,20 @@ func (a *Access) Settle() error {
 	}
 	environment := map[string]string{}
 	for _, s := range settings() {
-		if value := os.Getenv(s.variable()); value != "" { // others that begin with ZOOID_ may be Kubernetes' or a program's
+		if value := os.Getenv(s.variable()); value != "" { // other variables that begin with ZOOID_ may be Kubernetes' or a program's
 			environment[s.name] = value
 		}
 	}
 	return a.apply(environment, (*setting).variable)
 }
 
-// apply sets what one source says and none before has said; place says where a setting stands.
+// apply sets the settings of one source that no earlier source has set. place returns a setting's name in that source,
+// for errors.
 func (a *Access) apply(values map[string]string, place func(*setting) string) error {
 	if len(values) == 0 {
 		return nil
 	}
-	var open []setting // before any is set, as a source may have all of a group
+	var open []setting // before any is set, since one source may have a whole group
 	for _, s := range settings() {
 		if _, ok := values[s.name]; ok && !s.given(a) {
 			open = append(open, s)
@@ -114,14 +115,14 @@ func (a *Access) apply(values map[string]string, place func(*setting) string) er
 			return fmt.Errorf("%s: %w", place(&s), err)
 		}
 	}
-	// As on the command line, each file for TLS asks for TLS.
+	// As on the command line, any file for TLS turns TLS on.
 	if slices.ContainsFunc(open, func(s setting) bool { return strings.HasPrefix(s.name, "tls.") }) && !a.plain {
 		a.Secure = true
 	}
 	return nil
 }
 
-// profilesFile returns the file that holds the profiles.
+// profilesFile returns the name of the file with the profiles.
 func profilesFile() (string, error) {
 	if file := os.Getenv("ZOOID_CONFIG"); file != "" {
 		return file, nil
@@ -133,10 +134,10 @@ func profilesFile() (string, error) {
 	return filepath.Join(home, ".config", "zooid", "profiles"), nil
 }
 
-// profileName is what a profile may be called: a name has no dot, which ends it in a key.
+// profileName matches valid profile names. A name has no dot, since a dot ends it in a key.
 var profileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// SetProfile names the profile to use.
+// SetProfile sets the profile to use.
 func (a *Access) SetProfile(name string) error {
 	if !profileName.MatchString(name) {
 		return fmt.Errorf("%.80q is no name of a profile: it consists of letters, digits, '_' and '-'", name)
@@ -148,8 +149,8 @@ func (a *Access) SetProfile(name string) error {
 	return nil
 }
 
-// readProfile reads one profile of a file that may have several. All of the file must be right: a line that isn't
-// understood may have been meant to secure a connection.
+// readProfile reads one profile of a file, which may have several. An error in any line is an error, since the line may
+// have been meant to secure a connection.
 func readProfile(file, name string) (map[string]string, error) {
 	text, mode, err := readPrivate(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -195,10 +196,10 @@ func readProfile(file, name string) (map[string]string, error) {
 	return profiles[name], nil
 }
 
-// tokenFile begins an identity whose token is in a file (see Credentials).
+// tokenFile is the prefix of an identity whose token is in a file (see Credentials).
 const tokenFile = "bearer:@"
 
-// readPrivate reads a small file and tells who may read it.
+// readPrivate reads a small file and returns its permission bits.
 func readPrivate(file string) (text []byte, mode os.FileMode, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -210,13 +211,14 @@ func readPrivate(file string) (text []byte, mode os.FileMode, err error) {
 		return nil, 0, err
 	}
 	if mode = st.Mode().Perm(); runtime.GOOS == "windows" {
-		mode = 0 // who may read is said elsewhere
+		mode = 0 // Windows has its permissions elsewhere
 	}
 	text, err = readSmall(f)
 	return text, mode, err
 }
 
-// pathIn returns a path of a file in dir, which may be absolute, in the user's home, or relative to dir.
+// pathIn resolves a path in a settings file, which may be absolute, relative to the user's home (~/), or relative to
+// dir.
 func pathIn(dir, path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if home, err := os.UserHomeDir(); err == nil {
@@ -237,7 +239,7 @@ func settingNames() string {
 	return strings.Join(names, ", .")
 }
 
-// listed returns names for a person to read, not all of very many.
+// listed joins names for an error. It shortens a long list.
 func listed(names []string) string {
 	const most = 20
 	switch {

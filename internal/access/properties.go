@@ -29,9 +29,8 @@ func (a *Access) ReadProperties(file string) error {
 	return nil
 }
 
-// SetProperty applies one setting of Java's client. Settings that have no meaning here
-// and do no harm are ignored. An unknown name is an error, as it may be a misspelt
-// setting that was meant to secure the connection.
+// SetProperty applies one setting of Java's client. It ignores settings that have no meaning here and do no harm. An
+// unknown name is an error, since it may be a misspelt setting that was meant to secure the connection.
 func (a *Access) SetProperty(name, value string) (err error) {
 	store := func(s *keystore.Store, part string) error {
 		switch part {
@@ -99,8 +98,7 @@ func (a *Access) SetProperty(name, value string) (err error) {
 	return err
 }
 
-// idleProperties have no effect here: they choose among Java's classes, or set what
-// needs no setting.
+// idleProperties have no effect here: they choose among Java's classes, or set what isn't configurable here.
 func idleProperties() []string {
 	return []string{
 		"zookeeper.clientCnxnSocket",
@@ -118,8 +116,7 @@ func unknownProperty(name string) error {
 		name)
 }
 
-// parseSwitch parses true or false. Java takes anything but true as false, so a typo
-// would turn TLS off.
+// parseSwitch parses true or false. Java regards everything except true as false, so a typo would turn TLS off.
 func parseSwitch(name, value string) (bool, error) {
 	switch strings.ToLower(value) {
 	case "true":

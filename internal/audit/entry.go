@@ -1,5 +1,6 @@
-// Package audit writes the audit log: who did what to which znode, as Apache's lines or as JSON, to a rotating file or
-// to standard error. It never blocks and never fails its callers: lines that can't be written are counted.
+// Package audit writes the audit log: who did what to which znode. Lines have Apache's format or JSON, and go to a
+// rotating file or to standard error. Writing never blocks or fails the caller. Lines that can't be written are
+// counted.
 package audit
 
 import (
@@ -11,11 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// An Entry is one line. Empty fields are left out.
+// An Entry is one line of the log. Empty fields are omitted.
 type Entry struct {
 	Session   int64
-	Users     []string // names of the connection's identities, for each of which somebody vouches
-	Claimed   []string // names that the client chose for itself, for which nobody does
+	Users     []string // names of the connection's identities that someone other than the client confirms
+	Claimed   []string // names that only the client claims
 	IP        string
 	Operation string
 	Znode     string
@@ -23,12 +24,12 @@ type Entry struct {
 	ACL       string
 	Result    Result
 
-	// The following fields are Zooid's own, and are written last.
+	// The following fields are Zooid's own. They come last in a line.
 	Scheme        string // of a login
 	Error         string // why a read, a login or a connection was refused
 	Before, After string // SHA-256 of the data, in hexadecimal
 
-	// Source isn't written: failures with the same one share an allowance (see failures).
+	// Source isn't written. Failures with the same Source share an allowance (see failures).
 	Source string
 }
 
@@ -42,7 +43,7 @@ const (
 	Invoked Result = "invoked"
 )
 
-// Undecided is Zooid's own result for a login whose credential couldn't be judged.
+// Undecided is Zooid's own result for a login whose credential couldn't be checked.
 const Undecided Result = "undecided"
 
 // Apache's names of operations.
@@ -61,10 +62,10 @@ const (
 // valueBytesMax bounds the logged part of a value: a path, an ACL or a list of users may be as long as a request.
 const valueBytesMax = 4 << 10
 
-// failed reports whether an entry is about something that wasn't done.
+// failed reports whether an entry is about an operation that wasn't carried out.
 func (e *Entry) failed() bool { return e.Result == Failure || e.Result == Undecided }
 
-// level returns the level that Apache logs an entry at.
+// level returns the level at which Apache logs an entry.
 func (e *Entry) level() string {
 	if e.failed() {
 		return "ERROR"
@@ -95,8 +96,8 @@ func (e *Entry) each(visit func(key, value string)) {
 	field("after", e.After)
 }
 
-// users returns all names as Apache's lines have them, separated by commas. One that was only claimed
-// ends in a question mark, and a comma in it is escaped, so that nobody can write another's name.
+// users returns all names in the form of Apache's lines, separated by commas. A name that is only claimed ends in a
+// question mark, and commas in it are escaped, so that no client can forge another's name.
 func (e *Entry) users() string {
 	if len(e.Claimed) == 0 {
 		return strings.Join(e.Users, ",")
@@ -127,8 +128,8 @@ func (e *Entry) appendText(b []byte, at time.Time) []byte {
 	return append(b, '\n')
 }
 
-// appendValue appends a value that clients have chosen. What could end the field or the line, or control a terminal,
-// is escaped as in a Go string: \t, \u000a, \x80. Everything else is as Apache writes it, even a backslash.
+// appendValue appends a value chosen by a client. It escapes characters that could end the field or the line or control
+// a terminal, as in a Go string: \t, \u000a, \x80. All others are written as Apache writes them, even a backslash.
 func appendValue(b []byte, value string) []byte {
 	value, cut := bounded(value)
 	plain := 0 // most values are entirely plain
@@ -165,14 +166,15 @@ func appendValue(b []byte, value string) []byte {
 	return b
 }
 
-// unprintable reports controls, line and paragraph separators, and marks that change the direction of text.
+// unprintable reports whether c is a control character, a line or paragraph separator, or a mark that changes the
+// direction of text.
 func unprintable(c rune) bool {
 	return unicode.IsControl(c) || c >= 0x2028 && c <= 0x202e || c >= 0x2066 && c <= 0x2069 || c == 0x200e || c == 0x200f
 }
 
 func hexDigit(n byte) byte { return "0123456789abcdef"[n&15] }
 
-// bounded returns the beginning of a value, and the number of bytes cut off.
+// bounded returns the first part of a value, and the number of bytes omitted.
 func bounded(value string) (kept string, cut int) {
 	if len(value) <= valueBytesMax {
 		return value, 0
@@ -201,7 +203,7 @@ type jsonEntry struct {
 	Error     string   `json:"error,omitempty"`
 	Before    string   `json:"before,omitempty"`
 	After     string   `json:"after,omitempty"`
-	Cut       int      `json:"cut,omitempty"` // bytes that are left out of long values
+	Cut       int      `json:"cut,omitempty"` // bytes omitted from long values
 }
 
 // appendJSON appends the entry as one line of JSON.
@@ -235,7 +237,7 @@ func (e *Entry) appendJSON(b []byte, at time.Time) []byte {
 	j.IP, j.Znode, j.ACL, j.Scheme, j.Error = shorten(e.IP), shorten(e.Znode), shorten(e.ACL), shorten(e.Scheme),
 		shorten(e.Error)
 	line, err := json.Marshal(&j)
-	if err != nil { // strings and a number can always be encoded
+	if err != nil { // can't happen: strings and a number always have a JSON form
 		return b
 	}
 	return append(append(b, line...), '\n')

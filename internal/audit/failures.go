@@ -5,30 +5,31 @@ import (
 	"time"
 )
 
-// Whoever reaches a server can make requests fail, as fast as he likes and for free, and each is a
-// line. So that these lines don't push the others out of the files, failures may fill only a part of
-// what is kept: a share of a few sources at once, and a little more each hour. What exceeds it is
-// counted, and the counts are a line. Successes are always written.
+// Any client that reaches a server can make requests fail, as fast as it likes and at no cost, and each failure is a
+// line. These lines must not push the others out of the files. So failures may fill only a part of the files: a share
+// of a few sources at once, and a little more each hour. Failures beyond this are only counted, and a line reports the
+// counts. Successes are always written.
 const (
-	failuresShare   = 8           // failures of all sources together may fill this part of all files, and again in a day
-	sourceShare     = 64          // those of one source this part, and again in an hour
-	sourcesMax      = 10_000      // sources that are told apart; further ones have the share of all alone
+	failuresShare   = 8           // all failures may fill this part of all files at once, and again each day
+	sourceShare     = 64          // those of one source may fill this part, and again each hour
+	sourcesMax      = 10_000      // sources with a share of their own; further ones share that of all
 	leftOutInterval = time.Minute // between two lines with counts
 	failuresRefill  = 24 * time.Hour
 	sourceRefill    = time.Hour
 )
 
-// LeftOut is the operation of a line that counts failures for which there was no room.
+// LeftOut is the operation of a line that counts omitted failures.
 const LeftOut = "leftOut"
 
-// An allowance is a number of bytes that comes back over time.
+// An allowance is a number of bytes that becomes available again over time.
 type allowance struct {
 	most int64 // bytes
 	used int64
 	at   time.Time // when used was last updated
 }
 
-// refill gives back what has come back since the last time; all of it does in the time all.
+// refill restores the part of the allowance for the time since the last call. The whole allowance is restored in the
+// time all.
 func (a *allowance) refill(now time.Time, all time.Duration) {
 	back := int64(float64(a.most) * (float64(now.Sub(a.at)) / float64(all)))
 	if back > 0 {
@@ -79,7 +80,7 @@ func (f *failures) take(source string, size int64, now time.Time) bool {
 	return true
 }
 
-// source returns what a source has used, or nil if there are too many to tell them apart.
+// source returns the allowance of a source, or nil if too many sources have one.
 func (f *failures) source(source string, now time.Time) *allowance {
 	s := f.sources[source]
 	if s != nil {
@@ -100,8 +101,8 @@ func (f *failures) source(source string, now time.Time) *allowance {
 	return s
 }
 
-// counts returns the line that counts what was left out since the last one, or nil if it isn't time
-// for it or nothing was left out. It names the source of most of it.
+// counts returns the line that counts the failures omitted since the last such line. It returns nil if there are none,
+// or if it is too early for another line and last isn't set. The line names the source with most of them.
 func (f *failures) counts(now time.Time, last bool) *Entry {
 	if len(f.left) == 0 || !last && now.Sub(f.told) < leftOutInterval {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// A file is a sink that rotates when it is full, keeping some of the full files.
+// A file is a sink that rotates when it is full and keeps some of the full files.
 type file struct {
 	path string
 	most int64 // bytes
@@ -18,7 +18,7 @@ type file struct {
 	size int64    // of complete lines
 }
 
-// fileMode lets nobody else read the log.
+// fileMode prevents other users from reading the log.
 const fileMode = 0o600
 
 func (w *file) open() error {
@@ -35,7 +35,8 @@ func (w *file) open() error {
 	return nil
 }
 
-// wholeLines returns the size of a file, after terminating a last line that a crash or a full disk cut short.
+// wholeLines returns the size of a file. If a crash or a full disk has cut its last line short, it first ends that
+// line.
 func wholeLines(f *os.File, path string) (int64, error) {
 	st, err := f.Stat()
 	if err != nil || st.Size() == 0 || !st.Mode().IsRegular() {
@@ -54,7 +55,7 @@ func wholeLines(f *os.File, path string) (int64, error) {
 	return st.Size() + int64(n), err
 }
 
-// write writes lines, rotating the file between lines.
+// write writes lines, and rotates the file between lines.
 func (w *file) write(lines []byte) (done int, err error) {
 	for done < len(lines) {
 		rest := lines[done:]
@@ -78,7 +79,7 @@ func (w *file) write(lines []byte) (done int, err error) {
 		if err != nil {
 			whole := bytes.LastIndexByte(rest[:got], '\n') + 1
 			w.size += int64(whole)
-			if whole < got && w.f.Truncate(w.size) != nil { // half a line stays: the next file starts with a complete line
+			if whole < got && w.f.Truncate(w.size) != nil { // half a line stays; the next file starts with a complete line
 				w.close()
 			}
 			return done + whole, err

@@ -11,7 +11,7 @@ import (
 // Options say where and how entries are written.
 type Options struct {
 	File      string // "" means Stderr
-	FileBytes int64  // a file that would exceed it is renamed to File.1, File.1 to File.2 and so on
+	FileBytes int64  // a file that would exceed it is renamed to File.1, File.1 to File.2, and so on
 	FilesKept int    // number of renamed files kept
 	JSON      bool   // JSON instead of Apache's text
 	Stderr    io.Writer
@@ -19,14 +19,14 @@ type Options struct {
 }
 
 const (
-	// queueBytesMax bounds the lines that wait to be written; it is what a busy server writes in a second. Lines beyond
-	// it are dropped, and counted.
+	// queueBytesMax bounds the lines that wait to be written. A busy server writes as much in a second. Further lines
+	// are dropped and counted.
 	queueBytesMax = 16 << 20
 	// complainEvery is the minimum time between two log lines about lost lines.
 	complainEvery = time.Minute
 )
 
-// A Log writes entries, in order, on a goroutine of its own. Its methods may be called concurrently.
+// A Log writes entries in order on its own goroutine. Its methods may be called concurrently.
 type Log struct {
 	o   Options
 	out sink
@@ -45,13 +45,13 @@ type Log struct {
 	ended   chan struct{}
 }
 
-// A sink writes complete lines. It returns the number of bytes written, which also end at a line's end.
+// A sink writes complete lines. It returns the number of bytes written, which is at the end of a line.
 type sink interface {
 	write(lines []byte) (int, error)
 	close() error
 }
 
-// Open opens the file, if one is configured, and starts the writer.
+// Open opens the file, if there is one, and starts the writer.
 func Open(o Options) (*Log, error) {
 	l := &Log{
 		o: o, out: plain{o.Stderr}, wake: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
@@ -68,7 +68,7 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// Write queues an entry. It doesn't wait for the disk. Of many failures some are only counted.
+// Write queues an entry. It doesn't wait for the disk. If there are many failures, it only counts some of them.
 func (l *Log) Write(e *Entry) {
 	now := time.Now()
 	l.mu.Lock()
@@ -93,7 +93,7 @@ func (l *Log) Write(e *Entry) {
 	}
 }
 
-// format appends an entry to the waiting lines; mu is held.
+// format appends an entry to the waiting lines. The caller holds mu.
 func (l *Log) format(e *Entry, now time.Time) {
 	if l.o.JSON {
 		l.waiting = e.appendJSON(l.waiting, now)
@@ -102,14 +102,14 @@ func (l *Log) format(e *Entry, now time.Time) {
 	}
 }
 
-// Counts returns the numbers of lines written and lost, and of failures left out.
+// Counts returns the numbers of lines written and lost, and of failures omitted.
 func (l *Log) Counts() (written, lost, leftOut int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.written, l.lost, l.failures.leftOut
 }
 
-// Close writes the waiting lines, and ends the log.
+// Close writes the waiting lines and ends the log.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	was := l.closed
@@ -149,14 +149,14 @@ func (l *Log) run() {
 	}
 }
 
-// gatherFor is how long a line may wait for others that are written with it: waking the writer for each line would
-// cost a server that is busy with writes more than the lines do.
+// gatherFor is how long a line may wait, so that several are written together. On a server with many writes, waking the
+// writer for each line would cost more than the lines do.
 const gatherFor = 5 * time.Millisecond
 
 // spareBytesMax bounds the memory that is kept for reuse.
 const spareBytesMax = 1 << 20
 
-// flush writes the waiting lines. Lines that can't be written are dropped: later ones may have room again.
+// flush writes the waiting lines. It drops lines that can't be written; there may be room again for later ones.
 func (l *Log) flush() {
 	l.mu.Lock()
 	lines := l.waiting

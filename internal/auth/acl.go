@@ -12,7 +12,7 @@ type Budget struct {
 	Entries  int // of each list
 	Expanded int // encoded bytes of all entries that replace "auth" entries
 
-	Rules Rules // in force
+	Rules Rules // the rules in force
 
 	// Provided says that an ACL may have the schemes of providers (package authprovider).
 	Provided bool
@@ -20,8 +20,8 @@ type Budget struct {
 	Exceeded bool // a list was refused because it exceeded the budget
 }
 
-// ruled counts an entry whose scheme has a rule, and reports whether the list may have it: there are few of
-// them, and its id is one that the rule may be asked about. It is true for all other entries.
+// ruled counts an entry whose scheme has a rule. It reports whether the list may have the entry: the number of such
+// entries and the length of their ids are bounded. It returns true for all other entries.
 func (b *Budget) ruled(id *jute.ID, ruled *int) bool {
 	if len(b.Rules) == 0 || b.Rules.of(id.Scheme) == nil {
 		return true
@@ -34,14 +34,14 @@ func (b *Budget) ruled(id *jute.ID, ruled *int) bool {
 // takes reports whether an entry may have a scheme.
 func (b *Budget) takes(scheme string) bool { return b.Provided || !isProvided(scheme) }
 
-// Permits reports whether acl grants at least one of the permissions in want to the bearer of ids,
-// where no scheme has a rule. A nil or empty list grants everything, and so does any identity of the scheme
-// "super". Permits doesn't allocate.
+// Permits reports whether acl grants at least one of the permissions in want to the bearer of ids, if no scheme has a
+// rule. A nil or empty list grants everything, and so does any identity of the scheme "super". Permits doesn't
+// allocate.
 func Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	return Rules(nil).Permits(acl, want, ids)
 }
 
-// Permits is the function Permits where these rules are in force.
+// Permits is like the function Permits, with these rules in force.
 func (r Rules) Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	if len(acl) == 0 {
 		return true
@@ -70,12 +70,11 @@ func (r Rules) Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	return false
 }
 
-// Fix returns the list to store for the list of a create or setACL: without duplicates, and with
-// each entry of the scheme "auth" replaced by one for each authenticated identity of ids. It
-// validates all other entries. It returns false, which means jute.ErrInvalidACL, for a list that is
-// nil or empty, has an entry with a scheme that isn't in schemes or an id that the scheme refuses,
-// has an "auth" entry that no identity can replace, or exceeds the budget. Permission bits are not
-// checked, as in Apache.
+// Fix returns the list to store for the list of a create or setACL: without duplicates, and with each entry of the
+// scheme "auth" replaced by one for each authenticated identity of ids. It validates all other entries. It returns
+// false, which means jute.ErrInvalidACL, for a list that is nil or empty, has an entry with a scheme that isn't in
+// schemes or an id that is invalid for its scheme, has an "auth" entry that no identity can replace, or exceeds the
+// budget. Permission bits aren't checked, as in Apache.
 //
 // The result may be acl itself, and shares the strings of acl and ids.
 func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL, bool) {
@@ -148,9 +147,8 @@ next:
 	return kept
 }
 
-// Mask returns acl as shown to a caller of getACL who lacks jute.PermAdmin on
-// the znode: the hash in every digest id becomes "x". It returns acl itself if
-// there is nothing to hide.
+// Mask returns acl as getACL shows it to a caller without jute.PermAdmin on the znode: the hash in every digest id
+// becomes "x". It returns acl itself if there is nothing to hide.
 func Mask(acl []jute.ACL) []jute.ACL {
 	var masked []jute.ACL
 	for i := range acl {

@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// The lengths from which on a text that is also in a secret counts as a part of it: of the secret
-// itself, and of an encoded form, in which each byte says less.
+// A text shows a part of a secret if both have a run of this many bytes in common. The second length is for an encoded
+// form of the secret, whose bytes hold less information.
 const (
 	repeatedMin        = 4
 	repeatedEncodedMin = 6
 )
 
-// repeats reports whether a text may show a part of a credential. Up to the first colon a
-// credential names its user, which is no secret, unless nothing follows. A text that somebody else
-// has written may hold anything: so it isn't asked what the text means, but whether it has any run of
-// bytes in common with the secret, as it was sent, in other case, quoted, or encoded as programs do.
+// repeats reports whether a text may show a part of a credential. Up to the first colon a credential has its user's
+// name, which isn't secret unless nothing follows. Others write the text, and it may contain anything. So repeats
+// doesn't interpret it, but looks for a run of bytes in common with the secret as it was sent, in other case, quoted,
+// or in a usual encoding.
 func repeats(text string, credential []byte) bool {
 	secret := credential
 	if _, after, found := bytes.Cut(credential, []byte(":")); found && len(after) > 0 {
@@ -36,7 +36,7 @@ func repeats(text string, credential []byte) bool {
 	}
 	quoted := strconv.Quote(plain)
 	forms := []string{hex.EncodeToString(secret), url.QueryEscape(plain), quoted[1 : len(quoted)-1]}
-	for at := range 3 { // a base64 text of more than the secret has it at one of three places
+	for at := range 3 { // the base64 of a longer text has it at one of three offsets
 		if at < len(secret) {
 			forms = append(forms, strings.TrimRight(base64.StdEncoding.EncodeToString(secret[at:]), "="),
 				strings.TrimRight(base64.URLEncoding.EncodeToString(secret[at:]), "="))
@@ -60,15 +60,15 @@ func common(a, b string, n int) bool {
 	return false
 }
 
-// errConcealed stands for an error that repeats a credential.
+// errConcealed hides the text of an error that may repeat a credential.
 type errConcealed struct{ err error }
 
-// Error doesn't show the error.
+// Error returns a text that doesn't show the error.
 func (e errConcealed) Error() string {
 	return "the reason has text in common with the credential and isn't shown"
 }
 
-// Is reports what the error that isn't shown is.
+// Is compares the hidden error with target.
 func (e errConcealed) Is(target error) bool { return errors.Is(e.err, target) }
 
 // conceal returns err, or an error without its text if that may show a part of a credential.

@@ -16,7 +16,7 @@ import (
 // DigestAlgorithmDefault is the hash of the digest scheme unless another is configured.
 const DigestAlgorithmDefault = "SHA1"
 
-// newHash returns the hash that Java's MessageDigest knows by that name, in upper or lower case.
+// newHash returns the hash with a name of Java's MessageDigest, in upper or lower case.
 func newHash(name string) (func() hash.Hash, error) {
 	switch strings.ToUpper(name) {
 	case "", "SHA1", "SHA-1", "SHA":
@@ -48,10 +48,9 @@ func newHash(name string) (func() hash.Hash, error) {
 		name)
 }
 
-// Digest returns the id of the digest scheme for a credential of the form "user:password": the
-// user, a colon, and the base64 of the hash of the whole credential. algorithm is a name of Java's
-// MessageDigest, "" for SHA1. The result is what DigestAuthenticationProvider prints for
-// superDigest.
+// Digest returns the id of the digest scheme for a credential of the form "user:password": the user, a colon, and the
+// base64 of the hash of the whole credential. algorithm is a name of Java's MessageDigest; "" means SHA1.
+// DigestAuthenticationProvider prints the same id for superDigest.
 func Digest(algorithm, credential string) (string, error) {
 	h, err := newHash(algorithm)
 	if err != nil {
@@ -68,9 +67,8 @@ func digestID(newHash func() hash.Hash, credential []byte) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// javaString decodes UTF-8 as Java does: each longest incomplete beginning of a character becomes
-// one U+FFFD, where Go would give one per byte. Without this, passwords in other encodings would
-// have other digests than in Apache.
+// javaString decodes UTF-8 as Java does: each maximal incomplete prefix of a character becomes one U+FFFD, where Go
+// makes one for each byte. Otherwise passwords in other encodings would have other digests than in Apache.
 func javaString(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -87,8 +85,8 @@ func javaString(b []byte) string {
 	return s.String()
 }
 
-// malformedLen returns how many bytes at the start of b, which begins with an invalid sequence,
-// Java replaces by one U+FFFD. For Java a surrogate is one invalid character of three bytes.
+// malformedLen returns how many bytes at the start of b Java replaces by one U+FFFD. b begins with an invalid sequence.
+// For Java a surrogate is one invalid character of three bytes.
 func malformedLen(b []byte) int {
 	want, low, high := 1, byte(0x80), byte(0xbf)
 	switch lead := b[0]; {

@@ -67,8 +67,7 @@ const (
 	hexDigits    = "0123456789abcdefABCDEF"
 )
 
-// dnValueLen returns the length of the value at the start of s, up to the next separator or the
-// end.
+// dnValueLen returns the length of the value at the start of s, up to the next separator or the end.
 func dnValueLen(s string) (int, bool) {
 	begin := len(s) - len(strings.TrimLeft(s, " \n"))
 	if begin < len(s) && s[begin] == '"' {
@@ -114,8 +113,7 @@ func dnQuotedLen(s string, begin int) (int, bool) {
 	return 0, false
 }
 
-// dnEscapeLen returns how many bytes at the start of s a backslash before s escapes, 0 if they may
-// not be escaped.
+// dnEscapeLen returns how many bytes at the start of s a preceding backslash escapes, 0 if it can't escape them.
 func dnEscapeLen(s string) int {
 	switch {
 	case s == "":

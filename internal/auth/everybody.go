@@ -2,21 +2,20 @@ package auth
 
 import "github.com/zooid-project/zooid/jute"
 
-// addressesShare is the part of all IPv4 addresses, and of all IPv6 addresses, that the "ip" entries
-// of one ACL may hold together without being for everybody. The largest networks that anybody has to
-// name, 10.0.0.0/8 and fc00::/7, are far smaller. Entries are summed up, since two halves are
-// everybody as well.
+// addressesShare is the largest share of all IPv4 addresses, or of all IPv6 addresses, that the "ip" entries of one ACL
+// may admit: one sixteenth. A larger share counts as everybody. The largest networks that an ACL needs, 10.0.0.0/8 and
+// fc00::/7, are far smaller. The entries of an ACL are added up, since two halves are everybody as well.
 const addressesShare = 16
 
-// addressesAll is the number of addresses of each family, in units of the 2^96th part of IPv6 and of
-// one address of IPv4.
+// addressesAll is the number of addresses of each family. The unit is one address of IPv4, and 2^96 addresses of IPv6.
 const addressesAll = uint64(1) << 32
 
-// An audience sums up whom the entries of one ACL admit. The zero value is for an ACL without
+// An audience is the number of addresses that the entries of one ACL admit. The zero value is for an ACL without
 // entries.
-type audience struct{ four, six uint64 } // how many addresses of IPv4 and of IPv6, in units of addressesAll
+type audience struct{ four, six uint64 } // addresses of IPv4 and of IPv6, in the units of addressesAll
 
-// add adds an entry, and reports whether the ACL admits everybody by now, or as good as everybody.
+// add adds an entry. It reports whether the ACL now admits everybody or more than the share of all addresses that
+// counts as everybody.
 func (a *audience) add(scheme, id string) bool {
 	switch scheme {
 	case world:
@@ -36,12 +35,11 @@ func (a *audience) add(scheme, id string) bool {
 	return false
 }
 
-// PermitsNamed is Permits without the entries that admit everybody (see Registry.Judge), and false
-// for an empty list. It says whether somebody who set the ACL, or made the bearer a superuser, named
-// the bearer.
+// PermitsNamed is Permits without the entries that admit everybody (see Registry.Judge). It returns false for an empty
+// list. So it reports whether the bearer was named explicitly, in the ACL or as a superuser.
 func PermitsNamed(acl []jute.ACL, want jute.Perm, ids []jute.ID, rules Rules) bool {
 	var admitted audience
-	open := false // to so many addresses that an address says nothing
+	open := false // to so many addresses that the bearer's address proves nothing
 	for i := range acl {
 		if id := &acl[i].ID; id.Scheme == ip && acl[i].Perms&want != 0 {
 			open = admitted.add(id.Scheme, id.ID) || open

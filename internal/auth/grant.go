@@ -6,24 +6,23 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Grant says what gave a connection one of its identities. Every identity but the address has at
-// least one; the rights of a superuser are an identity like any other.
+// A Grant records which credential gave a connection one of its identities. Every identity but the address has at least
+// one. The rights of a superuser count as an identity.
 type Grant struct {
 	ID jute.ID // the identity
 
-	// By is the credential: the identity that it proves by itself (digest, sasl, x509), or the scheme
-	// of the provider that has judged it, with an empty id.
+	// By is the credential: the identity that it proves directly (digest, sasl, x509), or, with an empty id, the scheme
+	// of the provider that has accepted it.
 	By jute.ID
 
-	// Generation is that of the superusers by which the credential was judged (see
-	// Registry.SetSuperusers).
+	// Generation is the generation of superusers with which the credential was checked (see Registry.SetSuperusers).
 	Generation uint64
 
 	Until int64 // when the credential expires, in ns since 1970; 0 for never
 }
 
-// Granted returns old together with what a further credential has granted, in a new array. What the
-// same credential has granted before is replaced, but keeps the later expiry.
+// Granted returns a new array of old and the grants of a further credential. New grants replace earlier ones of the
+// same credential, but the later expiry is kept.
 func Granted(old, more []Grant) []Grant {
 	all := slices.Clone(old)
 	for _, g := range more {
@@ -66,11 +65,11 @@ func (s *superusers) gives(g *Grant) bool {
 	case g.By.Scheme == x509:
 		return s.X509 != "" && g.By.ID == s.X509
 	}
-	return isProvided(g.By.Scheme) // what a provider has judged holds until it expires
+	return isProvided(g.By.Scheme) // a provider's decision holds until it expires
 }
 
-// Withdrawn returns the first identity that none of its credentials would still give: the rights of
-// a former superuser, or a former AnySASL user. Expiry isn't considered.
+// Withdrawn returns the first identity that none of its credentials would still give: the rights of a former superuser,
+// or a former AnySASL user. It ignores expiry.
 func (r *Registry) Withdrawn(grants []Grant) (jute.ID, bool) {
 	now := r.super.Load()
 	for i := range grants {
@@ -81,8 +80,8 @@ func (r *Registry) Withdrawn(grants []Grant) (jute.ID, bool) {
 	return jute.ID{}, false
 }
 
-// Expired returns the first identity of which a credential has expired at the time now (ns since
-// 1970), while no other one would still give it.
+// Expired returns the first identity with a credential that has expired at the time now (ns since 1970), unless another
+// credential would still give the identity.
 func (r *Registry) Expired(grants []Grant, now int64) (jute.ID, bool) {
 	current := r.super.Load()
 	over := func(g *Grant) bool { return g.Until != 0 && g.Until <= now }
@@ -94,7 +93,7 @@ func (r *Registry) Expired(grants []Grant, now int64) (jute.ID, bool) {
 	return jute.ID{}, false
 }
 
-// given reports whether one of the grants of an identity holds.
+// given reports whether holds is true for one of the grants of an identity.
 func given(grants []Grant, id jute.ID, holds func(*Grant) bool) bool {
 	for i := range grants {
 		if grants[i].ID == id && holds(&grants[i]) {

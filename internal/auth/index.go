@@ -8,30 +8,29 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// IndexMin is the length of an ACL from which on an Index is worth its memory.
+// IndexMin is the shortest ACL for which an Index is worth its memory.
 const IndexMin = 4
 
-// An Index answers what Permits does, for one ACL, with one look-up for each identity of the bearer
-// instead of comparing it with each entry: an ACL may have 256 entries, a connection 64 identities,
-// and one request 50,000 operations. Its zero value is not ready for use; see NewIndex. It never
-// changes, and keeps a reference to the ACL.
+// An Index decides what Permits decides for one ACL, with one look-up for each identity of the bearer instead of a
+// comparison with each entry: an ACL may have 256 entries, a connection 64 identities, and one request 50,000
+// operations. Its zero value is not ready for use; see NewIndex. An Index doesn't change. It refers to the ACL.
 type Index struct {
 	acl    []jute.ACL
-	places []uint32    // a hash table of the entries by id: 1 + the number of an entry, or 0
-	perms  []jute.Perm // by entry: those of all entries with the same identity, in the first of them
+	places []uint32    // a hash table of the entries by id: 1 + the index of an entry, or 0
+	perms  []jute.Perm // by entry: the first entry of an identity has those of all its entries
 	blocks []blockPerms
-	ruled  []uint32  // the entries of providers' schemes, which may have a rule: see Rules
+	ruled  []uint32  // the entries of providers' schemes, which may have a rule; see Rules
 	anyone jute.Perm // of world:anyone
 	sasl   jute.Perm // of all entries of the scheme sasl
 }
 
-// blockPerms are the permissions of the addresses of a block.
+// blockPerms are the permissions for the addresses of a block.
 type blockPerms struct {
 	block
 	perms jute.Perm
 }
 
-var indexSeed = maphash.MakeSeed() // so that nobody can choose ids that share a place; no result depends on it
+var indexSeed = maphash.MakeSeed() // so that nobody can choose ids that collide; no result depends on it
 
 // NewIndex returns the index of an ACL, which must not change afterwards.
 func NewIndex(acl []jute.ACL) *Index {
@@ -76,8 +75,8 @@ func (x *Index) place(id string) int {
 
 func (x *Index) next(at int) int { return (at + 1) & (len(x.places) - 1) }
 
-// Permits reports whether the ACL grants at least one of the permissions in want to the bearer of
-// ids, as Rules.Permits does.
+// Permits reports whether the ACL grants at least one of the permissions in want to the bearer of ids, as Rules.Permits
+// does.
 func (x *Index) Permits(want jute.Perm, ids []jute.ID, rules Rules) bool {
 	if len(x.acl) == 0 || x.anyone&want != 0 {
 		return true
@@ -111,7 +110,7 @@ func (x *Index) admits(id *jute.ID, want jute.Perm, rules Rules) bool {
 	return false
 }
 
-// admitsByRule is admits for an identity of a scheme that has a rule, s.
+// admitsByRule is admits for an identity of a scheme with the rule s.
 func (x *Index) admitsByRule(id *jute.ID, want jute.Perm, s *SchemeRule) bool {
 	for _, n := range x.ruled {
 		if e := &x.acl[n]; e.Perms&want != 0 && e.ID.Scheme == s.Scheme && s.admits(id.ID, e.ID.ID) {

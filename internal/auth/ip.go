@@ -7,10 +7,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// AddressID returns the identity of a connection from the IP address addr of 4 or 16 bytes, such as
-// a net.IP. The id is the address as Java prints it: 10.0.0.1, or all eight groups of IPv6 without
-// leading zeros, as 0:0:0:0:0:0:0:1, followed by "%" and zone if zone isn't empty. An IPv4-mapped
-// IPv6 address counts as IPv4. For any other length the identity matches nothing.
+// AddressID returns the identity for the IP address addr of 4 or 16 bytes, such as a net.IP. The id is the address as
+// Java prints it: 10.0.0.1, or all eight groups of IPv6 without leading zeros, such as 0:0:0:0:0:0:0:1, followed by "%"
+// and zone if zone isn't empty. An IPv4-mapped IPv6 address counts as IPv4. For any other length the identity matches
+// nothing.
 func AddressID(addr []byte, zone string) jute.ID {
 	if len(addr) == 16 && string(addr[:12]) == "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff" {
 		addr, zone = addr[12:], ""
@@ -44,14 +44,14 @@ type address struct {
 	size int
 }
 
-// block is the set of addresses that have the first bits of address.
+// block is the set of addresses whose first bits are those of address.
 type block struct {
 	address
 	bits int
 }
 
-// blockHolds reports whether the ip id of an ACL covers that of a connection. An IPv4 block holds
-// no IPv6 address, nor the other way round.
+// blockHolds reports whether the ip id of an ACL covers the ip id of a connection. An IPv4 block has no IPv6 addresses,
+// and an IPv6 block no IPv4 addresses.
 func blockHolds(acl, id string) bool {
 	if acl == id {
 		_, ok := parseAddress(id) // a bare address is by far the most frequent entry
@@ -78,7 +78,7 @@ func (b *block) holds(have *address) bool {
 	return rest == 0 || (have.b[whole]^b.b[whole])>>(8-rest) == 0
 }
 
-// parseBlock reads a block in the form address or address/bits.
+// parseBlock parses a block in the form address or address/bits.
 func parseBlock(s string) (block, bool) {
 	text, bits, found := strings.Cut(s, "/")
 	a, ok := parseAddress(text)
@@ -94,9 +94,8 @@ func parseBlock(s string) (block, bool) {
 	return block{a, n}, true
 }
 
-// parseAddress reads four decimal numbers of 0 to 255 between dots, or IPv6:
-// eight groups of one to four hex digits between colons, where one "::" may
-// stand for one or more groups of zero. There is no mixed form.
+// parseAddress parses four decimal numbers of 0 to 255 between dots, or IPv6: eight groups of one to four hex digits
+// between colons, where one "::" may stand for one or more groups of zero. There is no mixed form.
 func parseAddress(s string) (address, bool) {
 	if strings.Contains(s, ":") {
 		return parseIPv6(s)
@@ -129,7 +128,7 @@ func parseIPv6(s string) (address, bool) {
 	return front, true
 }
 
-// parseGroups reads at most eight groups into b and returns their number.
+// parseGroups parses at most eight groups into b and returns their number.
 func parseGroups(b *[16]byte, s string) (int, bool) {
 	if s == "" {
 		return 0, true
@@ -149,8 +148,8 @@ func parseGroups(b *[16]byte, s string) (int, bool) {
 	return 0, false
 }
 
-// parseUint reads a number of at most limit; leading zeros are allowed. Unlike Apache's parser it
-// accepts neither signs nor digits beyond ASCII.
+// parseUint parses a number of at most limit. Leading zeros are allowed. Unlike Apache's parser it accepts neither
+// signs nor digits outside ASCII.
 func parseUint(s string, base, limit int) (int, bool) {
 	n := 0
 	for i := range len(s) {

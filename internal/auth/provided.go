@@ -11,11 +11,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// isProvided reports whether a scheme belongs to a provider (package authprovider). It depends on
-// the name alone: other names never do, however they got into an identity or an ACL.
+// isProvided reports whether a scheme belongs to a provider (package authprovider). It depends only on the name.
 func isProvided(scheme string) bool { return authprovider.IsScheme(scheme) }
 
-// addProviders returns schemes together with those of the providers.
+// addProviders returns schemes and those of the providers.
 func (r *Registry) addProviders(schemes Schemes) (Schemes, error) {
 	for _, p := range r.o.Providers {
 		name := p.Scheme()
@@ -34,7 +33,7 @@ func (r *Registry) addProviders(schemes Schemes) (Schemes, error) {
 	return NewSchemes(schemes...), nil
 }
 
-// ask lets a provider judge a credential.
+// ask asks a provider to check a credential.
 func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address jute.ID, p *jute.AuthPacket,
 	data func(string) ([]byte, bool)) (Proof, error) {
 	now := r.super.Load()
@@ -63,7 +62,7 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 	}
 	until := int64(0)
 	if !proved.Expires.IsZero() {
-		// A time in ns can't represent years after 2262, which nobody needs.
+		// Times in ns since 1970 end in the year 2262.
 		until = min(max(proved.Expires.Unix(), 1), math.MaxInt64/1_000_000_000) * 1e9
 	}
 	proof, err := prove(ids, now.grants(jute.ID{Scheme: provider.Scheme()}, until, all))
@@ -76,14 +75,14 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 	return proof, nil
 }
 
-// refusedMark replaces the first byte of the scheme of an ACL entry that a provider refuses. No
-// scheme begins with it, so every replica answers InvalidACL.
+// refusedMark replaces the first byte of the scheme of an ACL entry that a provider refuses. No scheme begins with it,
+// so every replica answers with InvalidACL.
 const refusedMark = '!'
 
-// Judge asks the providers to check the ids in the ACLs of a request, once, on the server to which
-// the client is connected. If RefuseOpenACLs is set, it also refuses the entries by which an ACL
-// admits everybody to anything. It marks refused entries in body itself. body is the record of a request with
-// the operation op; if it can't be read, the replicas refuse it.
+// Judge asks the providers to check the ids in the ACLs of a request, once, on the server to which the client is
+// connected. If RefuseOpenACLs is set, it also refuses entries with which an ACL grants everybody anything. It marks
+// refused entries in body itself. body is the record of a request with the operation op; if it can't be parsed, the
+// replicas refuse it.
 func (r *Registry) Judge(op jute.Op, body []byte) {
 	if len(r.providers) == 0 && !r.o.RefuseOpenACLs {
 		return
@@ -127,7 +126,7 @@ func (r *Registry) judgeMulti(d *jute.Decoder, body []byte) {
 	}
 }
 
-// judgeACLs checks one ACL, which begins at d's position.
+// judgeACLs checks the ACL at d's position.
 func (r *Registry) judgeACLs(d *jute.Decoder, body []byte) {
 	var admitted audience
 	for range max(d.Count(aclFixedSize), 0) {

@@ -12,10 +12,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The identities of a connection are logged with each of its writes, and each "auth" entry of an
-// ACL is replaced by all of them. So an endless sequence of auth packets, or a few large ones,
-// would make every write expensive. Apache has no such limits. No known user needs more than a
-// handful of identities; the longest ones are subjects of certificates, of a few hundred bytes.
+// A connection's identities are logged with each of its writes, and each "auth" entry of an ACL is replaced by all of
+// them. So an endless sequence of auth packets, or a few large ones, would make every write expensive. Apache has no
+// such limits. No known user needs more than a handful of identities; the longest ones are subjects of certificates, of
+// a few hundred bytes.
 const (
 	IDsMax      = 64      // identities of one connection
 	IDsBytesMax = 4 << 10 // all their schemes and ids together
@@ -54,22 +54,22 @@ type Options struct {
 // and closes the connection.
 var ErrFailed = errors.New("authentication failed")
 
-// ErrTooMany is wrapped by errors about a credential that wasn't judged, since too many before it have
-// failed. One may be judged after a second.
+// ErrTooMany is wrapped by errors about a credential that wasn't checked because too many logins have failed. The
+// client may try again after a second.
 var ErrTooMany = errors.New("too many logins have failed; one a second is judged")
 
-// ErrWrongEnsemble is wrapped by the error for a client that expects another ensemble: the server
-// closes the connection without an answer, so that the client tries the next server.
+// ErrWrongEnsemble is wrapped by the error for a client that expects another ensemble: the server closes the connection
+// without a reply, so that the client tries the next server.
 var ErrWrongEnsemble = errors.New("client expects another ensemble")
 
-// A Proof is the result of judging a credential.
+// A Proof is the result of checking a credential.
 type Proof struct {
 	IDs    []jute.ID // all identities of the connection
-	Grants []Grant   // those that the credential gives, new or not
+	Grants []Grant   // the identities that this credential gives, new or not
 }
 
-// Superusers says who has all rights, and as which user everybody who logs in by SASL may also act
-// (AnySASL). The comments of Options name the keys.
+// Superusers are the users with all rights. AnySASL is a user as whom every SASL user may also act. The comments of
+// Options have the names of the keys.
 type Superusers struct {
 	Digest  string
 	SASL    []string
@@ -77,7 +77,7 @@ type Superusers struct {
 	AnySASL string
 }
 
-// superusers are the Superusers in force between two calls of SetSuperusers.
+// superusers are the Superusers set by one call of SetSuperusers.
 type superusers struct {
 	Superusers
 	generation uint64
@@ -94,7 +94,7 @@ type Registry struct {
 	providers map[string]authprovider.Provider // by scheme
 }
 
-// New returns the Registry for o, or an error that names the wrong setting.
+// New returns the Registry for o. An error has the name of the wrong setting.
 func New(o Options) (*Registry, error) {
 	r := &Registry{o: o, providers: map[string]authprovider.Provider{}}
 	r.SetSuperusers(Superusers{
@@ -136,8 +136,7 @@ func (o *Options) schemes() Schemes {
 	return NewSchemes(enabled...)
 }
 
-// SetSuperusers replaces the superusers for credentials that are judged from now on. It begins
-// another generation of them.
+// SetSuperusers replaces the superusers for credentials that are checked afterwards. It starts a new generation.
 func (r *Registry) SetSuperusers(s Superusers) {
 	for {
 		old := r.super.Load()
@@ -155,14 +154,14 @@ func (r *Registry) SetSuperusers(s Superusers) {
 // The caller must not modify the result.
 func (r *Registry) Schemes() Schemes { return r.schemes }
 
-// ChecksEnsemble reports whether a name that a client of the scheme ensemble gives is checked (ensembleAuthName).
+// ChecksEnsemble reports whether the name in an auth packet of the scheme ensemble is checked (ensembleAuthName).
 func (r *Registry) ChecksEnsemble() bool { return r.o.EnsembleNames != nil }
 
-// Authenticate handles an auth packet of a connection that has the identities ids. address is the
-// connection's own AddressID. Errors wrap ErrFailed, ErrWrongEnsemble or authprovider.ErrUndecided
-// and never contain the credential. Authenticate doesn't retain the packet's memory or modify ids.
+// Authenticate handles an auth packet of a connection with the identities ids. address is the connection's AddressID.
+// Errors wrap ErrFailed, ErrWrongEnsemble or authprovider.ErrUndecided and never contain the credential. Authenticate
+// doesn't retain the packet's memory and doesn't modify ids.
 //
-// Providers read znodes with data. A call of a provider may take a long time.
+// Providers read znodes through data. A call of a provider may take a long time.
 func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPacket,
 	data func(path string) ([]byte, bool)) (Proof, error) {
 	if !r.schemes.Has(p.Scheme) {
@@ -175,7 +174,7 @@ func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPack
 	switch p.Scheme {
 	case ip:
 		all, err := add(ids, address)
-		return Proof{IDs: all}, err // an address is no credential
+		return Proof{IDs: all}, err // an address isn't a credential
 	case digest:
 		return r.proveDigest(ids, p.Auth)
 	case ensemble:
@@ -204,15 +203,15 @@ func (r *Registry) proveDigest(ids []jute.ID, credential []byte) (Proof, error) 
 	return prove(ids, now.grants(by, 0, proved))
 }
 
-// Vouched reports whether somebody but the client says that it is who an identity names: the network
-// (its address), a login, a certificate's issuer, a provider, or the configuration, which has the
-// superuser's hash. Anybody can make a digest identity with any user's name.
+// Vouched reports whether someone other than the client confirms the identity id: the network (an address), a login, a
+// certificate's issuer, a provider, or the configuration (the superuser's hash). A digest identity isn't confirmed,
+// since any client can make one with any user's name.
 func (r *Registry) Vouched(id jute.ID) bool {
 	return id.Scheme != digest || id.ID == r.super.Load().Digest
 }
 
-// AddSASL returns ids with the identities of a completed SASL exchange added: the authorization id
-// user, superuser rights if user is a configured superuser, and the AnySASL user if there is one.
+// AddSASL returns the identities ids and those of a completed SASL exchange: the authorization id user, superuser
+// rights if user is a configured superuser, and the AnySASL user if there is one.
 func (r *Registry) AddSASL(ids []jute.ID, user string) (Proof, error) {
 	now := r.super.Load()
 	by := jute.ID{Scheme: sasl, ID: user}
@@ -226,8 +225,8 @@ func (r *Registry) AddSASL(ids []jute.ID, user string) (Proof, error) {
 	return prove(ids, now.grants(by, 0, proved))
 }
 
-// AddX509 returns ids with the identities of a verified client certificate added. subject is the
-// certificate's subject in the form of RFC 2253.
+// AddX509 returns the identities ids and those of a verified client certificate. subject is the certificate's subject
+// in the form of RFC 2253.
 func (r *Registry) AddX509(ids []jute.ID, subject string) (Proof, error) {
 	now := r.super.Load()
 	by := jute.ID{Scheme: x509, ID: subject}
@@ -238,8 +237,8 @@ func (r *Registry) AddX509(ids []jute.ID, subject string) (Proof, error) {
 	return prove(ids, now.grants(by, 0, proved))
 }
 
-// Satisfied reports whether the bearer of ids may send requests other than auth and sasl. If not,
-// the server answers jute.ErrSessionClosedRequireSASLAuth and closes the connection.
+// Satisfied reports whether the bearer of ids may send requests other than auth and sasl. If not, the server answers
+// with jute.ErrSessionClosedRequireSASLAuth and closes the connection.
 func (r *Registry) Satisfied(ids []jute.ID) bool {
 	if len(r.o.EnforceSchemes) == 0 {
 		return true
@@ -252,7 +251,7 @@ func (r *Registry) Satisfied(ids []jute.ID) bool {
 	return false
 }
 
-// prove returns the Proof of a connection that has the identities ids and has now been given more.
+// prove returns the Proof of a connection that had the identities ids and now has further grants.
 func prove(ids []jute.ID, given []Grant) (Proof, error) {
 	proved := make([]jute.ID, len(given))
 	for i := range given {
@@ -265,7 +264,7 @@ func prove(ids []jute.ID, given []Grant) (Proof, error) {
 	return Proof{IDs: all, Grants: given}, nil
 }
 
-// add returns the union of ids and proved, in a new array if it is longer than ids.
+// add returns the union of ids and proved. If it has more elements than ids, it is a new array.
 func add(ids []jute.ID, proved ...jute.ID) ([]jute.ID, error) {
 	ids = slices.Clip(ids)
 	for _, id := range proved {

@@ -11,34 +11,34 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Rule reports whether an ACL entry with the id entry admits an identity with the id id, of the same
-// scheme (see authprovider.Rule).
+// A Rule reports whether an ACL entry with the id entry admits an identity of the same scheme with the id id (see
+// authprovider.Rule).
 type Rule = authprovider.Rule
 
-// FindRule returns the rule of a name, or nil if this program has none.
+// FindRule returns the rule with a name, or nil if this program has none.
 func FindRule(name string) Rule { return authprovider.FindRule(name) }
 
-// The limits of rules. An equality takes nanoseconds and is looked up in an Index; a rule is called for
-// each identity and each entry of its scheme, so there are few of both: at most ruledIDsMax *
-// ruledEntriesMax calls a check, each with ids of at most authprovider.RuleIDBytesMax.
+// The limits of rules. A comparison for equality takes nanoseconds and can use an Index. A rule is called for each
+// identity and each entry of its scheme, so both are bounded: a check makes at most ruledIDsMax*ruledEntriesMax calls,
+// each with ids of at most authprovider.RuleIDBytesMax.
 const (
-	RulesMax        = 8  // schemes with a rule; all together fit into one note to a peer
+	RulesMax        = 8  // schemes with a rule; all of them fit into one note to a peer
 	ruledEntriesMax = 16 // entries of schemes with a rule in one ACL
 	ruledIDsMax     = 8  // identities of one such scheme that a connection may have
 )
 
-// A SchemeRule says by which rule the ids of a provider's scheme match.
+// A SchemeRule is the rule by which the ids of a provider's scheme match.
 type SchemeRule struct {
 	Scheme, Name string
 
-	rule Rule // nil if this program has none of that name, or Resolve wasn't called
+	rule Rule // nil if this program doesn't have the rule, or before Resolve
 }
 
-// Rules are the rules of the schemes that don't match by equality. They are a replicated setting, like
-// Schemes: what an identity may do depends on them. The zero value is the empty set.
+// Rules are the rules of the schemes whose ids don't match by equality. Like Schemes they are a replicated setting,
+// since they decide what an identity may do. The zero value is the empty set.
 type Rules []SchemeRule // sorted by scheme, each scheme once, at most RulesMax
 
-// Append appends the rules' record: their number, and for each the scheme and the name.
+// Append appends the rules' encoding: their number, and the scheme and name of each.
 func (r Rules) Append(b []byte) []byte {
 	b = jute.AppendInt(b, int32(len(r)))
 	for i := range r {
@@ -47,7 +47,7 @@ func (r Rules) Append(b []byte) []byte {
 	return b
 }
 
-// DecodeRules reads what Append wrote. The result shares no memory with the input.
+// DecodeRules decodes what Append wrote. The result shares no memory with the input.
 func DecodeRules(d *jute.Decoder) (r Rules, err error) {
 	for range max(d.Count(8), 0) {
 		next := SchemeRule{Scheme: strings.Clone(d.String()), Name: strings.Clone(d.String())}
@@ -69,12 +69,12 @@ func DecodeRules(d *jute.Decoder) (r Rules, err error) {
 	return r, nil
 }
 
-// Equal reports whether two sets name the same rules.
+// Equal reports whether two sets have the same schemes and names of rules.
 func (r Rules) Equal(other Rules) bool {
 	return slices.EqualFunc(r, other, func(a, b SchemeRule) bool { return a.Scheme == b.Scheme && a.Name == b.Name })
 }
 
-// Of returns the name of the rule of a scheme, or "" for equality.
+// Of returns the name of a scheme's rule, "" for equality.
 func (r Rules) Of(scheme string) string {
 	if s := r.of(scheme); s != nil {
 		return s.Name
@@ -91,7 +91,7 @@ func (r Rules) of(scheme string) *SchemeRule {
 	return nil
 }
 
-// With returns a copy of r in which a scheme has a rule; "" is equality.
+// With returns a copy of r with another rule for a scheme; "" means equality.
 func (r Rules) With(scheme, name string) Rules {
 	changed := slices.DeleteFunc(slices.Clone(r), func(s SchemeRule) bool { return s.Scheme == scheme })
 	if name != "" {
@@ -101,8 +101,8 @@ func (r Rules) With(scheme, name string) Rules {
 	return changed
 }
 
-// Resolve looks up the rules by their names, and returns the first one that find doesn't have, or nil. Until
-// then none of the rules matches anything.
+// Resolve looks up the rules by their names. It returns the first one that find doesn't know, or nil. Rules that aren't
+// resolved match nothing.
 func (r Rules) Resolve(find func(name string) Rule) (missing *SchemeRule) {
 	for i := range r {
 		if r[i].rule = find(r[i].Name); r[i].rule == nil {
@@ -112,8 +112,8 @@ func (r Rules) Resolve(find func(name string) Rule) (missing *SchemeRule) {
 	return nil
 }
 
-// admits reports whether an entry with the id entry admits the id id. A rule that panics does so on every
-// replica, and must not end them: it admits nobody.
+// admits reports whether an entry with the id entry admits the id id. A rule that panics does so on every replica and
+// must not end the servers, so it admits nobody.
 func (s *SchemeRule) admits(id, entry string) (yes bool) {
 	if s.rule == nil || len(id) > authprovider.RuleIDBytesMax || len(entry) > authprovider.RuleIDBytesMax {
 		return false
@@ -146,7 +146,7 @@ func (r Rules) Bearers(ids []jute.ID) (n int) {
 	return n
 }
 
-// Calls returns how often checking an ACL for the bearer of ids calls rules at most.
+// Calls returns the maximum number of rule calls for checking an ACL for the bearer of ids.
 func (r Rules) Calls(acl []jute.ACL, ids []jute.ID) (calls int) {
 	for i := range r {
 		entries := 0
@@ -162,7 +162,7 @@ func (r Rules) Calls(acl []jute.ACL, ids []jute.ID) (calls int) {
 	return calls
 }
 
-// addRule adds the rule of a provider that has one to those of the registry.
+// addRule adds a provider's rule, if it has one, to those of the registry.
 func (r *Registry) addRule(p authprovider.Provider) error {
 	m, ok := p.(authprovider.Matcher)
 	if !ok || m.Rule() == "" {
@@ -180,12 +180,10 @@ func (r *Registry) addRule(p authprovider.Provider) error {
 	return nil
 }
 
-// Rules returns the rules that the server's providers are configured with. The caller must not modify
-// the result.
+// Rules returns the rules configured with the server's providers. The caller must not modify the result.
 func (r *Registry) Rules() Rules { return r.rules }
 
-// checkRuled returns an error if a connection has more or longer identities of a scheme than its rule may
-// be asked about.
+// checkRuled returns an error if a connection has too many identities of a scheme with a rule, or one that is too long.
 func (r *Registry) checkRuled(scheme string, ids []jute.ID) error {
 	if r.rules.of(scheme) == nil {
 		return nil

@@ -18,24 +18,21 @@ const (
 	ensemble   = "ensemble"
 	super      = "super"
 
-	// unproved is the suffix of the scheme of an identity that its provider doesn't count as
-	// authenticated. Such an identity matches ACL entries like any other, but doesn't replace an
-	// "auth" entry.
+	// unproved is the suffix of the scheme of an identity that its provider doesn't regard as authenticated. Such an
+	// identity matches ACL entries like any other, but doesn't replace an "auth" entry.
 	unproved = "?"
 
-	// anySASL is a scheme of Zooid's own, which is never shown. A SASL user of a server with
-	// letAnySaslUserDoX=X has an identity with this scheme and the id X, which matches sasl:X. Since
-	// it is an identity, it travels with the request, and the decisions of replicas don't depend on
-	// their own settings.
+	// anySASL is an internal scheme of Zooid. A SASL user of a server with letAnySaslUserDoX=X has an identity with
+	// this scheme and the id X, which matches sasl:X. As an identity, it is part of the request, so that the decisions
+	// of replicas don't depend on their own settings.
 	anySASL = "sasl*"
 )
 
-// Schemes is the set of schemes whose ids are allowed in an ACL, in addition to "world" and "auth",
-// which always are. It is a replicated setting: every server must use the same set for the same log
-// entry. The zero value is the empty set.
+// Schemes is the set of schemes whose ids are allowed in an ACL. "world" and "auth" are always allowed. It is a
+// replicated setting: every server must use the same set for the same log entry. The zero value is the empty set.
 type Schemes []string // sorted, no duplicates
 
-// NewSchemes returns the set of names.
+// NewSchemes returns the set of the given names.
 func NewSchemes(names ...string) Schemes {
 	s := slices.Clone(names)
 	slices.Sort(s)
@@ -77,14 +74,14 @@ func matches(id, want *jute.ID) bool {
 	return id.ID == want.ID && isProvided(want.Scheme) && (id.Scheme == want.Scheme || id.Scheme == want.Scheme+unproved)
 }
 
-// Authenticated reports whether id was proved by a credential, unlike a mere address. Only such
-// identities replace an "auth" entry of an ACL.
+// Authenticated reports whether id was proved by a credential, unlike an address. Only such identities replace an
+// "auth" entry of an ACL.
 func Authenticated(id jute.ID) bool {
 	return id.Scheme == digest || id.Scheme == sasl || id.Scheme == x509 || isProvided(id.Scheme)
 }
 
-// UserName returns the name that whoAmI and the audit log use for the bearer of id: the user part
-// of a digest, the whole id of an address, SASL, X.509 or provider's identity, and "" for the rest.
+// UserName returns the name that whoAmI and the audit log use for the bearer of id: the user part of a digest, the
+// whole id of an address or of a SASL, X.509 or provider's identity, and "" for the rest.
 func UserName(id jute.ID) string {
 	switch id.Scheme {
 	case digest:

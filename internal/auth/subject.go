@@ -19,16 +19,15 @@ type attribute struct {
 
 type attributeSET []attribute
 
-// keywords are the attribute types for which RFC 2253 has names.
+// keywords are the names that RFC 2253 has for attribute types.
 var keywords = map[string]string{
 	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.9": "STREET", "2.5.4.10": "O",
 	"2.5.4.11":                   "OU",
 	"0.9.2342.19200300.100.1.25": "DC", "0.9.2342.19200300.100.1.1": "UID",
 }
 
-// Subject returns the subject of a certificate in the form of the id of an x509 identity: that of
-// RFC 2253, exactly as Java's X500Principal.getName writes it, because it is compared with the ids
-// in ACLs byte by byte.
+// Subject returns the subject of a certificate as the id of an x509 identity. The form is that of RFC 2253, exactly as
+// Java's X500Principal.getName writes it, since it is compared with the ids in ACLs byte by byte.
 func Subject(cert *certs.Certificate) (string, error) {
 	var name []attributeSET
 	if rest, err := asn1.Unmarshal(cert.RawSubject, &name); err != nil || len(rest) > 0 {
@@ -61,7 +60,7 @@ func (a attribute) appendTo(b *strings.Builder) {
 	b.WriteString(keyword + "=#" + hex.EncodeToString(a.Value.FullBytes))
 }
 
-// derText returns the text of a value of a string type.
+// derText returns the text of a value with a string type.
 func derText(v asn1.RawValue) (string, bool) {
 	if v.Class != asn1.ClassUniversal || v.IsCompound {
 		return "", false

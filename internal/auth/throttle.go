@@ -10,34 +10,33 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The limits of failed logins, which bound how fast passwords can be guessed. Failures are counted
-// for what is guessed at, a user of a scheme, and for who guesses: so nobody is locked out by
-// failures elsewhere, nor by those at another user's password, though many share his address.
+// The limits of failed logins, which bound how fast passwords can be guessed. Failures are counted for each pair of a
+// target, which is a user of a scheme, and a guesser. So nobody is locked out by failures elsewhere, or by failures of
+// another user, even though many clients share an address.
 const (
-	// FailedLoginsBurst is how many logins with one user's name from one address may fail at once:
-	// enough for a room full of clients whose password has just been changed.
+	// FailedLoginsBurst is how many logins as one user from one address may fail at once. It is enough for a group of
+	// clients whose password has just been changed.
 	FailedLoginsBurst = 60
 	// failedLoginEvery is the time (ns) after which one more login may fail: a second.
 	failedLoginEvery = 1e9
-	// failedLoginsWide is how many times as many logins with all names of a provider's scheme may fail.
-	// Otherwise trying one password with every name would have no limit. Digest users have no such
-	// limit: a gateway may have thousands of them, whose right passwords are new ones after a start.
+	// failedLoginsWide is the factor by which more logins may fail for all users of a provider's scheme together.
+	// Without this limit, one password could be tried with every name. Digest users have no such limit: a gateway may
+	// have thousands of them, whose correct passwords all count as new after a start.
 	failedLoginsWide = 4
-	// throttledMax bounds the guessers and users remembered. When there are more, what failed first is
-	// forgotten.
+	// throttledMax bounds the recorded pairs of guesser and target. When there are more, the oldest one is forgotten.
 	throttledMax = 20_000
-	// passwordsMax is how many passwords of one digest user are told from new ones.
+	// passwordsMax is how many passwords of one digest user are recorded.
 	passwordsMax = 64
-	// userBytesMax is how much of a user's name counts.
+	// userBytesMax is how many bytes of a user's name count.
 	userBytesMax = 64
 )
 
-// A Guess is a credential that may be a guess at a secret: who guesses, and at what. The zero value
-// is none.
+// A Guess is an attempt to authenticate that may be a guess at a secret: the guesser and the target. The zero value is
+// no guess.
 type Guess struct {
 	who, scheme, user string
-	// password is a part of a digest's hash, 0 for other schemes: any makes an identity, and only a
-	// new one is a guess.
+	// password is a part of a digest's hash, 0 for other schemes. Any password makes a digest identity, and only a new
+	// one counts as a guess.
 	password uint64
 }
 
@@ -49,17 +48,17 @@ type Throttle struct {
 	next   int      // index of the oldest key in the ring
 }
 
-// failures are the failed logins of one guesser at one user, or at all users of a scheme.
+// failures are the failed logins of one guesser as one user, or as all users of a scheme.
 type failures struct {
-	paid  int64    // when they expire, by the caller's clock, ns
-	known []uint64 // the passwords of the digests that were proved last
+	paid  int64    // when the last failure stops counting, by the caller's clock, ns
+	known []uint64 // the passwords of the last accepted digests
 }
 
-// narrow and wide are the keys of a Guess: one user, and all users of its scheme.
+// narrow and wide return the keys of a Guess: one user, and all users of its scheme.
 func (g *Guess) narrow() string { return g.who + "\x00" + g.scheme + "\x00" + g.user }
 func (g *Guess) wide() string   { return g.who + "\x00" + g.scheme }
 
-// Allows reports whether a credential may be judged at the time now (ns).
+// Allows reports whether a credential may be checked at the time now (ns).
 func (t *Throttle) Allows(g *Guess, now int64) bool {
 	if g.scheme == "" {
 		return true
@@ -92,9 +91,9 @@ func (t *Throttle) Failed(g *Guess, now int64) {
 	t.fail(g, now)
 }
 
-// Succeeded counts a login that succeeded at the time now (ns), if it may be a guess nevertheless:
-// a digest identity with a password that wasn't among the last ones with that name. Whether it is the
-// right one only an ACL knows. Clients that share an address and a user share the password as well.
+// Succeeded counts a login that succeeded at the time now (ns) if it may still be a guess: a digest identity with a
+// password that isn't among the last ones of that user. Only an ACL tells whether it is the correct one. Clients that
+// share an address and a user share the password as well.
 func (t *Throttle) Succeeded(g *Guess, now int64) {
 	if g.password == 0 {
 		return
@@ -113,7 +112,7 @@ func (t *Throttle) Succeeded(g *Guess, now int64) {
 	t.fail(g, now)
 }
 
-// fail counts a failure; mu is held.
+// fail counts a failure. The caller holds mu.
 func (t *Throttle) fail(g *Guess, now int64) {
 	f := t.of(g.narrow())
 	f.paid = max(f.paid, now) + failedLoginEvery
@@ -123,7 +122,7 @@ func (t *Throttle) fail(g *Guess, now int64) {
 	}
 }
 
-// of returns the failures under a key; mu is held.
+// of returns the failures under a key. The caller holds mu.
 func (t *Throttle) of(key string) *failures {
 	f := t.failed[key]
 	switch {
@@ -144,8 +143,8 @@ func (t *Throttle) of(key string) *failures {
 	return f
 }
 
-// guesser returns who makes a guess: whom a login, an issuer or a provider has named before, on the
-// same connection, or else the address.
+// guesser returns the name under which a client's guesses count: an identity that a login, an issuer or a provider has
+// confirmed on the same connection, or else the address.
 func guesser(ids []jute.ID, address jute.ID) string {
 	for _, id := range ids {
 		if Authenticated(id) && id.Scheme != digest {
@@ -155,8 +154,8 @@ func guesser(ids []jute.ID, address jute.ID) string {
 	return Neighbourhood(address.ID)
 }
 
-// GuessOf returns what an auth packet of a connection with the identities ids may guess at: a
-// provider's secret, or the password of a digest user, whose identity ACLs name.
+// GuessOf returns what an auth packet of a connection with the identities ids may guess: a provider's secret, or the
+// password of a digest user in an ACL.
 func (r *Registry) GuessOf(ids []jute.ID, address jute.ID, p *jute.AuthPacket) Guess {
 	if p.Scheme != digest && r.providers[p.Scheme] == nil {
 		return Guess{}
@@ -164,24 +163,23 @@ func (r *Registry) GuessOf(ids []jute.ID, address jute.ID, p *jute.AuthPacket) G
 	g := Guess{who: guesser(ids, address), scheme: strings.Clone(p.Scheme)}
 	name, _, found := strings.Cut(string(p.Auth[:min(len(p.Auth), userBytesMax+1)]), ":")
 	if g.user = name[:min(len(name), userBytesMax)]; !found && p.Scheme != digest {
-		g.user = "" // a token, of which nothing is a name
+		g.user = "" // a token, which has no name in it
 	}
 	if p.Scheme == digest {
 		id := digestID(r.hash, p.Auth)
-		hash, _ := base64.StdEncoding.DecodeString(id[strings.LastIndexByte(id, ':')+1:]) // which digestID has encoded
+		hash, _ := base64.StdEncoding.DecodeString(id[strings.LastIndexByte(id, ':')+1:]) // encoded by digestID
 		g.password = max(binary.BigEndian.Uint64(hash), 1)
 	}
 	return g
 }
 
-// SASLGuess is GuessOf for a login by SASL, which names its user late.
+// SASLGuess is GuessOf for a login by SASL, in which the user's name comes late.
 func SASLGuess(ids []jute.ID, address jute.ID) Guess {
 	return Guess{who: guesser(ids, address), scheme: sasl}
 }
 
-// Neighbourhood returns the part of an address that is counted as one: a whole IPv4 address, or the
-// 64 bits of an IPv6 address that identify its network, since a host may use all addresses of its
-// network.
+// Neighbourhood returns the part of an address whose failures are counted together: a whole IPv4 address, or the 64
+// bits that identify the network of an IPv6 address, since a host may use all addresses of its network.
 func Neighbourhood(address string) string {
 	groups := 0
 	for i := range len(address) {

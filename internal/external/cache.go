@@ -14,7 +14,7 @@ import (
 // cacheEntriesMax bounds the cached answers; beyond it the oldest is dropped.
 const cacheEntriesMax = 4096
 
-// A cache keeps answers that let a client in. It stores no credentials, only their hashes, keyed with a secret of this
+// A cache keeps answers that admit a client. It stores only hashes of the credentials, keyed with a secret of this
 // process.
 type cache struct {
 	last time.Duration // how long an answer is valid
@@ -23,7 +23,7 @@ type cache struct {
 	secret []byte
 	kept   map[cacheKey]kept
 	order  []cacheKey // a ring buffer once it is full
-	next   int        // the oldest of the ring
+	next   int        // the oldest one in the ring
 }
 
 type cacheKey [sha256.Size]byte
@@ -33,7 +33,7 @@ type kept struct {
 	until time.Time
 }
 
-// key identifies a question by its credential and the sender.
+// key returns the key of a question, which depends on the credential and the client's address.
 func (c *cache) key(r *authprovider.Request) (key cacheKey) {
 	c.mu.Lock()
 	if c.secret == nil {

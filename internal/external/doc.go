@@ -14,10 +14,10 @@
 // one. It ends when its input ends. Under load several copies of it run. An endpoint gets the question as the body of
 // a POST and answers with the status 200.
 //
-// An answer has ids or refused. Seconds is how long the identities last; without it they
-// last as long as the connection. With "super":true the client is a superuser.
+// An answer has ids or refused. The identities are valid for the given seconds, or without them as long as the
+// connection. With "super":true the client is a superuser.
 //
-// Any other outcome (no answer in time, an answer that is too long, one to another request, unknown fields) lets
-// nobody in: the connection is closed without an answer and the client tries again. A program that fails in this way
-// is killed, and restarted for the next question.
+// Any other outcome (no answer in time, an answer that is too long or belongs to another request, unknown fields)
+// admits nobody: the server closes the connection without a reply, and the client tries again. A program that fails in
+// this way is killed, and restarted for the next question.
 package external

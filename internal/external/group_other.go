@@ -11,5 +11,5 @@ func ownGroup(*exec.Cmd) {}
 
 func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 
-// ownedBy returns true: owners aren't known here.
+// ownedBy returns true, since file owners are unknown on these systems.
 func ownedBy(_, _ fs.FileInfo) bool { return true }

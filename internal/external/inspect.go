@@ -11,10 +11,10 @@ import (
 // linksMax bounds the symbolic links on the way to a program.
 const linksMax = 40
 
-// inspect returns nil if nobody but root, the server's user and the program's owner can change the
-// program at an absolute path or put another one in its place. It follows the path as the kernel does: each
-// directory on the way, of symbolic links too, decides what is found in it. In a directory with the
-// sticky bit, such as /tmp, others can make new entries but can't replace those of other users.
+// inspect returns nil if only root, the server's user and the program's owner can change the program at an absolute
+// path or put another one in its place. It follows the path as the kernel does and checks each directory on the way,
+// including those of symbolic links. In a directory with the sticky bit, such as /tmp, others can create entries but
+// can't replace those of other users.
 func inspect(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -62,6 +62,6 @@ func inspect(path string) error {
 		if len(rest) == 0 {
 			return nil
 		}
-		at, rest = filepath.Join(at, rest[0]), rest[1:] // ".." is resolved here, of a path without links
+		at, rest = filepath.Join(at, rest[0]), rest[1:] // ".." is resolved here, in a path without links
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// startsPerSecond bounds how often a program that dies is restarted, after a burst of as many starts as there may be
-// copies.
+// startsPerSecond bounds how often a program that exits is started again. Before that, a burst of as many starts as
+// there may be copies is allowed.
 const startsPerSecond = 10
 
-// errPermissions says that others than root, the server's user and the program's owner can change it.
+// errPermissions says that users other than root, the server's user and the program's owner can change the program.
 var errPermissions = errors.New("others than its owner may change it; chmod go-w")
 
 // A program answers questions on its standard output. Idle copies of it are kept for later questions.
@@ -44,7 +44,7 @@ func newProgram(args []string, copies int) (*program, error) {
 	if err == nil && !filepath.IsAbs(file) {
 		var here string
 		here, err = os.Getwd()
-		file = here + "/" + file // a way through links is another one when filepath.Abs has cleaned it
+		file = here + "/" + file // filepath.Abs would clean the path, which changes its meaning if it has links
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the program: %w", err)
@@ -52,7 +52,7 @@ func newProgram(args []string, copies int) (*program, error) {
 	if err := inspect(file); err != nil {
 		return nil, err
 	}
-	args[0] = file // what was inspected is what is started
+	args[0] = file // start what was inspected
 	return &program{args: args, starts: float64(copies), burst: float64(copies), paid: time.Now()}, nil
 }
 
@@ -65,7 +65,7 @@ func (p *program) ask(ctx context.Context, q *question) (*answer, error) {
 	if err != nil {
 		c.kill()
 		if used && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)) {
-			return p.ask(ctx, q) // it ended while idle; finally a new copy is asked
+			return p.ask(ctx, q) // it exited while idle; in the end a new copy is asked
 		}
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func start(args []string) (*process, error) {
 	return c, nil
 }
 
-// ask sends a question and waits for the line that answers it. After an error the process can't be used any more.
+// ask sends a question and waits for the line with the answer. After an error the process must not be used again.
 func (c *process) ask(ctx context.Context, q *question) (*answer, error) {
 	line, err := q.line()
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *process) ask(ctx context.Context, q *question) (*answer, error) {
 	}
 }
 
-// unnamed returns the cause of a file error without the file name, which is that of a pipe.
+// unnamed returns the cause of a file error without the file name, which is the name of a pipe.
 func unnamed(err error) error {
 	if named := (*os.PathError)(nil); errors.As(err, &named) {
 		return named.Err

@@ -14,18 +14,18 @@ import (
 	"github.com/zooid-project/zooid/authprovider"
 )
 
-// Options configure a scheme that a program or an endpoint judges.
+// Options configure a scheme whose credentials a program or an endpoint checks.
 type Options struct {
 	Scheme      string        // the scheme's name
 	Target      string        // exec:/path of a program with arguments, or an https:// URL
-	Timeout     time.Duration // for an answer, and for waiting to ask
-	Cache       time.Duration // how long an answer that lets a client in is used again; 0 for never
+	Timeout     time.Duration // for the wait for a turn and the answer together
+	Cache       time.Duration // how long an answer that admits a client is reused; 0 for never
 	Concurrency int           // concurrent questions
 	Matches     string        // the rule by which the scheme's ids match; "" for equality
 	CAFile      string        // PEM certificates of the authorities trusted for the endpoint; "" for the system's
 }
 
-// A Provider is a scheme judged by a program or an endpoint.
+// A Provider implements a scheme by asking a program or an endpoint.
 type Provider struct {
 	o     Options
 	asks  asker
@@ -40,7 +40,7 @@ type asker interface {
 	close()
 }
 
-// CheckTarget returns an error that says what is wrong with a value of authProvider.SCHEME, nil if it is valid.
+// CheckTarget returns an error if a value of authProvider.SCHEME is invalid.
 func CheckTarget(target string) error {
 	if command, ok := strings.CutPrefix(target, "exec:"); ok {
 		if !strings.HasPrefix(command, "/") {
@@ -65,8 +65,8 @@ func CheckTarget(target string) error {
 	return nil
 }
 
-// New returns the provider after checking its target: it is an error if a program can't be run, or if others may
-// replace it.
+// New returns the provider after checking its target. It fails if a program can't be run, or if other users can replace
+// it.
 func New(o Options) (*Provider, error) {
 	err := errors.Join(authprovider.CheckScheme(o.Scheme), CheckTarget(o.Target))
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *Provider) Close() { p.asks.close() }
 // Scheme returns the name of the scheme.
 func (p *Provider) Scheme() string { return p.o.Scheme }
 
-// IsValid reports whether an answer may contain id, or it is a pattern that may match one.
+// IsValid reports whether an answer may contain id, or whether id is a valid pattern.
 func (p *Provider) IsValid(id string) bool {
 	return isID(id) && len(id) <= idsBytesMax &&
 		(p.o.Matches != authprovider.Glob || strings.Count(id, "*") <= authprovider.GlobStarsMax)
@@ -130,7 +130,7 @@ func (p *Provider) HandleAuthentication(r authprovider.Request) (authprovider.Id
 	case a.Refused != nil:
 		return authprovider.Identities{}, a.refusal(&r)
 	case p.o.Matches == authprovider.Glob && slices.ContainsFunc(a.IDs, hasStar):
-		// In an ACL the id would be a pattern, and an entry of the scheme "auth" is replaced by it.
+		// In an ACL the id would be a pattern, and it would replace entries of the scheme "auth".
 		return authprovider.Identities{}, fmt.Errorf("ask %.200q: an id in the answer has a *, which stands for any text in ACLs: %w",
 			p.o.Target, authprovider.ErrUndecided)
 	}

@@ -23,7 +23,7 @@ const (
 	refusedBytesMax    = 200      // of a refusal's reason in the log
 )
 
-// question asks about one credential.
+// question is the question about one credential.
 type question struct {
 	Request    uint64 `json:"request"`
 	Scheme     string `json:"scheme"`
@@ -40,7 +40,7 @@ type answer struct {
 	Refused *string  `json:"refused"`
 }
 
-// line returns the question as it is sent.
+// line returns the question as the line to send.
 func (q *question) line() ([]byte, error) {
 	b, err := json.Marshal(q)
 	return append(b, '\n'), err
@@ -79,7 +79,7 @@ func parseAnswer(b []byte, request uint64) (*answer, error) {
 	return a, nil
 }
 
-// isID reports whether id may be that of an identity.
+// isID reports whether id is valid as the id of an identity.
 func isID(id string) bool {
 	return id != "" && utf8.ValidString(id) && !strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
 }

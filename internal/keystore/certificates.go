@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Certificates reads a key store and returns its keys, each with its chain of
-// certificates, in the order of their names. There is at least one.
+// Certificates reads a key store. It returns at least one key, with its chain of certificates, in the order of their
+// names.
 func (s Store) Certificates() ([]tls.Certificate, error) {
 	c, err := s.load()
 	if err != nil {
@@ -30,7 +30,7 @@ func (s Store) Certificates() ([]tls.Certificate, error) {
 	return certs, nil
 }
 
-// certificate puts the key's own certificate first, as not every tool does.
+// certificate returns a key with its chain. It puts the key's own certificate first, since not every tool does.
 func (k keyEntry) certificate() (tls.Certificate, error) {
 	signer, ok := k.key.(crypto.Signer)
 	if !ok {
@@ -53,8 +53,8 @@ func (k keyEntry) certificate() (tls.Certificate, error) {
 	return cert, nil
 }
 
-// Pool reads a trust store and returns the certificates that count as issuers: all
-// that stand alone and, as in Java, those that belong to a key.
+// Pool reads a trust store and returns its trusted issuers: all certificates without a key and, as in Java, those of
+// keys.
 func (s Store) Pool() (*x509.CertPool, error) {
 	t, err := s.trusted()
 	if err != nil {
@@ -88,9 +88,9 @@ func (s Store) trusted() (*trusted, error) {
 }
 
 // verify checks the certificates that the other side presented: the first must come from an issuer in the store. As in
-// Java, a certificate that is in the store itself is accepted at any time, even expired: it is trusted explicitly
-// until it is removed from the store. None may be revoked; stapled is the OCSP response that the other side presented,
-// if any.
+// Java, a certificate that is itself in the store is accepted at any time, even if it has expired: it is trusted
+// explicitly until it is removed from the store. None may be revoked. stapled is the OCSP response that the other side
+// presented, if any.
 func (t *trusted) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage, revoked *revocation, stapled []byte) error {
 	if len(chain) == 0 {
 		return errors.New("the other side shows no certificate")

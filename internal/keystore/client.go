@@ -5,24 +5,24 @@ import (
 	"errors"
 )
 
-// ClientOptions say how a client connects by TLS. The comments name the settings of
-// Java's client, without their prefix.
+// ClientOptions configure a client's TLS connections. The comments have the names of the settings of Java's client,
+// without their prefix.
 type ClientOptions struct {
-	// Certificates are presented to servers that ask for one: always the first, whatever issuers the server names. They
+	// Certificates are presented to servers that ask for one: always the first, whatever issuers the server lists. They
 	// may be empty for servers that don't ask.
 	Certificates []tls.Certificate
 	Trust        Store // trustStore; without a Location, the system's authorities are trusted
-	AnyHost      bool  // hostnameVerification=false: the certificate needn't name the server
+	AnyHost      bool  // hostnameVerification=false: the certificate may name another host
 
 	Protocol         string   // protocol: TLSv1.2 or TLSv1.3; "" for both
-	EnabledProtocols []string // enabledProtocols; wins over Protocol
+	EnabledProtocols []string // enabledProtocols; replaces Protocol
 	CipherSuites     []string // ciphersuites, by Java's names; nil for the safe ones
-	Revocation       bool     // crl or ocsp, which are refused
+	Revocation       bool     // crl or ocsp, which Client refuses
 }
 
 // Client reads the trust store and returns the configuration for connections to servers. The caller sets ServerName to
-// each server's host. Client also returns notes about options that can't be fulfilled, a sentence each. An error names
-// the file or setting at fault.
+// each server's host. Client also returns a note, one sentence, for each option that can't be applied. An error has the
+// name of the file or setting.
 func Client(o ClientOptions) (*tls.Config, []string, error) {
 	low, high, notes, err := versions(o.Protocol, o.EnabledProtocols)
 	if err != nil {

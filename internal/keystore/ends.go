@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Ends returns when the first certificates in use expire: of those that the port presents, including their issuers,
-// and of those in its trust store. A time is zero if there are none. Like Config it follows the stores.
+// Ends returns the times at which the first certificates expire: of those that the port presents, including their
+// issuers, and of those in its trust store. A time is zero if there are none. Like Config it follows changes of the
+// stores.
 func (p *Port) Ends() (shown, trusted time.Time) {
 	p.refresh()
 	now := p.current.Load()
@@ -28,7 +29,7 @@ func firstEnd(certs []*x509.Certificate) (first time.Time) {
 	return first
 }
 
-// chainsOf returns all presented certificates, except those that can't be parsed: nobody would accept them.
+// chainsOf returns all presented certificates. It omits those that can't be parsed, which no client would accept.
 func chainsOf(keys []tls.Certificate) (all []*x509.Certificate) {
 	for _, key := range keys {
 		for _, raw := range key.Certificate {

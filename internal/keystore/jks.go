@@ -10,7 +10,7 @@ import (
 	jks "github.com/pavlo-v-chernykh/keystore-go/v4"
 )
 
-// parseJKS parses Java's own format. The keys must have the password of the store, as Apache expects.
+// parseJKS parses Java's own format. The keys must have the password of the store, as in Apache.
 func parseJKS(data []byte, password string) (contents, error) {
 	secret := latin1(password)
 	if !intact(data, secret) {
@@ -46,9 +46,8 @@ func parseJKS(data []byte, password string) (contents, error) {
 	return c, nil
 }
 
-// intact checks the digest at the end of a store, which also covers the password, before anything in the store is
-// trusted: the library allocates what the store's counts ask for, so a damaged or incomplete file could use up all
-// memory.
+// intact checks the digest at the end of a store, which also covers the password, before anything else is read: the
+// library allocates memory by the store's counts, so a damaged or incomplete file could exhaust memory.
 //
 //	store := entries | SHA-1(password in UTF-16 | "Mighty Aphrodite" | entries)
 func intact(data, secret []byte) bool {
@@ -85,8 +84,8 @@ func jksKey(store jks.KeyStore, alias string, secret []byte) (keyEntry, error) {
 	return e, nil
 }
 
-// latin1 returns one byte per character, which the JKS library widens to Java's two; a password with other characters
-// can't match any JKS that the library can read.
+// latin1 returns one byte per character, which the JKS library widens to Java's two bytes. A password with other
+// characters can't match any JKS store that the library can read.
 func latin1(s string) []byte {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {

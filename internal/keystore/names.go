@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// NamesHost returns nil if the first of a chain of certificates names a host. With commonName, as at Apache, a
-// certificate without any names of hosts or addresses names the one that is its subject's common name. An issuer that
-// may name only some hosts can't be held to that, as the common name is no name to crypto/x509: beside such an issuer,
-// in the chain or in the trust store's certs, the common name doesn't count.
+// NamesHost returns nil if the first certificate of a chain names host. With commonName, a certificate without names of
+// hosts or addresses names the host in its subject's common name, as in Apache. crypto/x509 doesn't apply an issuer's
+// constraints on names to common names. So the common name doesn't count if the chain or the trust store's
+// certificates, issuers, include an issuer with such constraints.
 func NamesHost(chain, issuers []*x509.Certificate, host string, commonName bool) error {
 	cert := chain[0]
 	err := cert.VerifyHostname(host)
@@ -40,7 +40,7 @@ func constrained(c *x509.Certificate) bool {
 	return len(c.PermittedDNSDomains)+len(c.ExcludedDNSDomains)+len(c.PermittedIPRanges)+len(c.ExcludedIPRanges) > 0
 }
 
-// byCommonName reports whether a certificate names a host by its common name alone.
+// byCommonName reports whether a certificate names a host only by its common name.
 func byCommonName(c *x509.Certificate) bool {
 	return len(c.DNSNames)+len(c.IPAddresses) == 0 && c.Subject.CommonName != ""
 }

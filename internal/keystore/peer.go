@@ -8,10 +8,10 @@ import (
 	"fmt"
 )
 
-// Dialled returns the configuration for dialling a server at host that has the same kind of stores, as the servers of
-// an ensemble do: it presents the key store's certificate, and the server's must come from an issuer in the trust
-// store and, with verifyHost (hostnameVerification), name host. Like Config it follows the stores. The trust store
-// must be set.
+// Dialled returns the configuration for dialling another server of the ensemble at host, which has the same kind of
+// stores. It presents the key store's certificate. The other server's certificate must come from an issuer in the trust
+// store and, with verifyHost (hostnameVerification), name host. Like Config it follows changes of the stores. The trust
+// store must be set.
 func (p *Port) Dialled(host string, verifyHost bool) *tls.Config {
 	p.refresh()
 	current := p.current.Load()
@@ -20,7 +20,7 @@ func (p *Port) Dialled(host string, verifyHost bool) *tls.Config {
 		MinVersion: current.MinVersion, MaxVersion: current.MaxVersion, CipherSuites: current.CipherSuites,
 		// The data comes in large pieces, and the receiver needs all of a piece.
 		DynamicRecordSizingDisabled: true,
-		// Presented even if the server names other issuers: its error is clearer then.
+		// Present it even if the server lists other issuers: its error is clearer then.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &current.Certificates[0], nil
 		},
@@ -48,10 +48,10 @@ func issued(state tls.ConnectionState, roots *x509.CertPool) error {
 	return err
 }
 
-// VerifyPeer checks that the certificate of a connecting peer is a server's, as servers dial each other with the same
-// key store, and that it names one of hosts, unless hosts is nil. Whether a peer may have no certificate is up to
-// ClientAuth. With ReverseDNS it is enough if the certificate names the host name of an address in hosts; looking that
-// up may take until ctx ends. Where the peer connects from says nothing about who it is.
+// VerifyPeer checks that the certificate of a connecting peer is valid for servers, since servers use the same key
+// store for both directions, and that it names one of hosts unless hosts is nil. ClientAuth decides whether a peer may
+// have no certificate. With ReverseDNS, the certificate may instead name the host name of an address in hosts; the
+// look-up may take until ctx ends. The address that the peer connects from isn't checked, since it proves nothing.
 func (p *Port) VerifyPeer(ctx context.Context, state tls.ConnectionState, hosts []string) error {
 	if len(state.PeerCertificates) == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// parsePEM reads text blocks: a private key, plain or encrypted, and certificates.
-// With a key the certificates are its chain, without one they are trusted.
+// parsePEM parses text blocks: a private key, plain or encrypted, and certificates. With a key the certificates are its
+// chain; without one they are trusted.
 func parsePEM(data []byte, password string) (contents, error) {
 	var certs []*x509.Certificate
 	var keys []any
@@ -46,7 +46,7 @@ func parsePEM(data []byte, password string) (contents, error) {
 	return contents{trusted: certs}, nil
 }
 
-// pemKey reads one private key.
+// pemKey parses one private key.
 func pemKey(block *pem.Block, password string) (any, error) {
 	var key any
 	var err error

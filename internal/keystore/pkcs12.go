@@ -7,8 +7,8 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// parsePKCS12 parses a store that holds either one key with its certificates, or certificates that Java's keytool
-// marked as trusted.
+// parsePKCS12 parses a store with one key and its certificates, or with certificates that Java's keytool has marked as
+// trusted.
 func parsePKCS12(data []byte, password string) (contents, error) {
 	key, leaf, issuers, keyErr := pkcs12.DecodeChain(data, password)
 	if keyErr == nil {

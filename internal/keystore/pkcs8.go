@@ -17,8 +17,8 @@ import (
 	"unicode/utf16"
 )
 
-// An encrypted PKCS #8 key (RFC 5958), under a key derived from the password: by PBKDF2 (RFC 8018, PBES2), as openssl
-// pkcs8 and genpkey do, or as in PKCS #12 (RFC 7292), as older tools and Java do:
+// An encryptedKey is an encrypted PKCS #8 key (RFC 5958). Its encryption key is derived from the password: by PBKDF2
+// (RFC 8018, PBES2), as in openssl pkcs8 and genpkey, or as in PKCS #12 (RFC 7292), as in older tools and Java:
 //
 //	encryptedKey := SEQUENCE { PBES2 { PBKDF2 {salt, iterations, hash}, AES-CBC {iv} }, OCTET STRING }
 //	              | SEQUENCE { PBE-SHA1-3DES {salt, iterations}, OCTET STRING }
@@ -49,7 +49,7 @@ type pkcs12Params struct {
 	Iterations int
 }
 
-// iterationsMax bounds the work that a damaged file can cause; openssl uses 2048, careful people a million.
+// iterationsMax bounds the work that a damaged file can cause. openssl uses 2048, and cautious users a million.
 const iterationsMax = 20_000_000
 
 // decryptPKCS8 returns the decrypted PKCS #8 key.
@@ -187,8 +187,7 @@ func aesKeySize(id asn1.ObjectIdentifier) (int, error) {
 		id)
 }
 
-// decryptCBC decrypts data and removes the padding. A wrong password shows up as invalid padding, or as an invalid
-// key.
+// decryptCBC decrypts data and removes the padding. With a wrong password, the padding or the key is invalid.
 func decryptCBC(block cipher.Block, iv, data []byte) ([]byte, error) {
 	size := block.BlockSize()
 	if len(iv) != size || len(data) == 0 || len(data)%size != 0 {

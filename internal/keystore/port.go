@@ -13,39 +13,39 @@ import (
 	"time"
 )
 
-// Options say how a port accepts TLS connections. The comments name the keys of
-// zoo.cfg, without their prefix.
+// Options configure how a port accepts TLS connections. The comments have the names of the keys of zoo.cfg, without
+// their prefix.
 type Options struct {
 	Keys  Store // keyStore
-	Trust Store // trustStore; the Location may be empty only for ClientAuth none, or with SystemTrust
-	// SystemTrust makes the system's authorities count where there is no trust store, as Java's own do at Apache.
+	Trust Store // trustStore; the Location may be empty only with ClientAuth none or with SystemTrust
+	// SystemTrust trusts the system's authorities if there is no trust store, as Apache does with Java's.
 	SystemTrust bool
 
 	Protocol         string   // protocol: TLSv1.2 or TLSv1.3; "" for both
-	EnabledProtocols []string // enabledProtocols; wins over Protocol
+	EnabledProtocols []string // enabledProtocols; replaces Protocol
 	CipherSuites     []string // ciphersuites, by Java's names; nil for the safe ones
 
 	ClientAuth       string // clientAuth: none, want or need; "" is need
 	VerifyClientHost bool   // clientHostnameVerification: a client's certificate must name its address
 	ReverseDNS       bool   // allowReverseDnsLookup: or the host name of that address
-	CommonName       bool   // hostnameInCommonName: a certificate without names of hosts may name one by that
+	CommonName       bool   // hostnameInCommonName: the common name of a certificate without names of hosts counts
 	CRL, OCSP        bool   // crl, ocsp: reject revoked certificates
 	CRLFile          string // crlFile: revocation lists in addition to those that certificates name
 
-	StapleFile string // ocspStapleFile: an OCSP response about the port's own certificate, for clients that ask
+	StapleFile string // ocspStapleFile: an OCSP response for the port's own certificate, for clients that ask for one
 
-	// Reloaded is called after each attempt to read changed stores, with the error if it failed; the previous stores
-	// stay in use then. The same failure is reported again after remindEvery. Reloaded is called during a handshake and
-	// must not block. It may be nil.
+	// Reloaded is called after each attempt to read changed stores, with the error if it failed; then the previous
+	// stores stay in use. The same failure is reported again after remindEvery. Reloaded is called during a handshake
+	// and must not block. It may be nil.
 	Reloaded func(error)
 }
 
 const (
-	reloadCheck = time.Second      // how often, at most, the stores' files are looked at
+	reloadCheck = time.Second      // the minimum time between two checks of the stores' files
 	remindEvery = 10 * time.Minute // how often a persisting failure is reported
 )
 
-// A Port is the server's side of TLS on a port, and safe for concurrent use.
+// A Port is the server's side of TLS on a port. It is safe for concurrent use.
 type Port struct {
 	opt         Options
 	low, high   uint16
@@ -62,22 +62,22 @@ type Port struct {
 
 	mu      sync.Mutex
 	checked time.Time
-	seen    [filesPerPort]fileMark // the files from which current was built, or failed to be built
+	seen    [filesPerPort]fileMark // the files from which current was built, or with which building failed
 	failed  string                 // the last reported failure
 	told    time.Time              // when it was reported
 }
 
-// current is what the stores hold.
+// current is the content of the stores.
 type current struct {
 	*tls.Config
 	chains []*x509.Certificate // of Config.Certificates
 	trust  *trusted            // nil if the port neither asks for certificates nor dials
 
-	bare        *tls.Config // Config without the OCSP response, for when that has expired
+	bare        *tls.Config // Config without the OCSP response, for use when the response has expired
 	stapleUntil time.Time
 }
 
-// inForce returns the configuration to use now.
+// inForce returns the configuration to use at present.
 func (c *current) inForce() *tls.Config {
 	if time.Now().After(c.stapleUntil) {
 		return c.bare
@@ -85,8 +85,7 @@ func (c *current) inForce() *tls.Config {
 	return c.Config
 }
 
-// NewPort reads the stores and returns the port, or an error that names the file
-// or setting at fault.
+// NewPort reads the stores and returns the port. An error has the name of the file or setting.
 func NewPort(o Options) (*Port, error) {
 	p := &Port{opt: o, checkEvery: reloadCheck, remindEvery: remindEvery, lookUp: net.DefaultResolver.LookupAddr}
 	var err error
@@ -135,11 +134,11 @@ func NewPort(o Options) (*Port, error) {
 	return p, nil
 }
 
-// Notes returns the options that can't be fulfilled, a sentence each, for the log. What is used instead is no weaker.
+// Notes returns a sentence for the log for each option that can't be applied. The replacement is never weaker.
 func (p *Port) Notes() []string { return p.notes }
 
-// Config returns the configuration for accepting connections. It follows the stores: new connections use their current
-// content. It must not be modified.
+// Config returns the configuration for accepting connections. It follows changes of the stores: new connections use
+// their current content. The caller must not modify it.
 func (p *Port) Config() *tls.Config {
 	return &tls.Config{MinVersion: p.low, MaxVersion: p.high, GetConfigForClient: p.forClient}
 }
@@ -169,7 +168,7 @@ func (p *Port) build() (*current, error) {
 	return c, nil
 }
 
-// trusted reads the trust store, or what stands for it.
+// trusted reads the trust store, or returns the system's authorities in its place.
 func (p *Port) trusted() (*trusted, error) {
 	if p.opt.Trust.Location != "" || !p.opt.SystemTrust {
 		return p.opt.Trust.trusted()
@@ -191,7 +190,7 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	cfg := now.inForce().Clone()
 	cfg.VerifyConnection = func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 {
-			return nil // RequireAnyClientCert already rejects it where a certificate is needed
+			return nil // RequireAnyClientCert already rejects it if a certificate is required
 		}
 		if err := now.trust.verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth, p.revoked, nil); err != nil {
 			return err
@@ -204,8 +203,8 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Check verifies a client's certificates from an earlier handshake again: against the current trust store, time and
-// revocation. It returns nil if the revocation status is unknown: a responder that is down must not end all
+// Check verifies a client's certificates from an earlier handshake again, with the current trust store, time and
+// revocation. It returns nil if the revocation status is unknown: the failure of a responder must not close all
 // connections.
 func (p *Port) Check(shown []*x509.Certificate) error {
 	if p.clientAuth == tls.NoClientCert {
@@ -214,7 +213,7 @@ func (p *Port) Check(shown []*x509.Certificate) error {
 	return p.checkFor(shown, x509.ExtKeyUsageClientAuth)
 }
 
-// CheckPeer is Check for what another server has presented. dialled says that this server made the connection.
+// CheckPeer is Check for the certificates of another server. dialled says that this server made the connection.
 func (p *Port) CheckPeer(shown []*x509.Certificate, dialled bool) error {
 	if dialled {
 		return p.checkFor(shown, x509.ExtKeyUsageServerAuth)
@@ -234,7 +233,7 @@ func (p *Port) checkFor(shown []*x509.Certificate, usage x509.ExtKeyUsage) error
 	return err
 }
 
-// commonNameNote says what becomes of the port's own certificate, which names its host by its common name alone.
+// commonNameNote returns the note about the port's own certificate if only its common name names its host.
 func (p *Port) commonNameNote(cert *x509.Certificate) string {
 	if p.opt.CommonName {
 		return fmt.Sprintf("the certificate %.100q in %s names its host by its common name alone, as old ones do; programs other than Java's and these servers don't take that. Issue one with a subject alternative name",
@@ -253,7 +252,7 @@ func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, chain []*x509.Cert
 	return p.verifyName(ctx, host, chain)
 }
 
-// verifyName checks that a certificate names a host, or with ReverseDNS the host name of an address.
+// verifyName checks that a certificate names a host or, with ReverseDNS, the host name of an address.
 func (p *Port) verifyName(ctx context.Context, host string, chain []*x509.Certificate) error {
 	issuers := p.current.Load().trust.certs
 	wrong := NamesHost(chain, issuers, host, p.opt.CommonName)
@@ -269,7 +268,7 @@ func (p *Port) verifyName(ctx context.Context, host string, chain []*x509.Certif
 	return errors.Join(wrong, err)
 }
 
-// filesPerPort counts two stores, their password files, and the OCSP response.
+// filesPerPort is the number of a port's files: two stores, their password files, and the OCSP response.
 const filesPerPort = 5
 
 // A fileMark identifies a version of a file.
@@ -290,8 +289,8 @@ func (p *Port) marks() (marks [filesPerPort]fileMark) {
 	return marks
 }
 
-// refresh reads the stores again if their files have changed. After a failure it tries again at each check: of two
-// files that belong together, one changes first.
+// refresh reads the stores again if their files have changed. After a failure it tries again at each check, since two
+// files that belong together change one after the other.
 func (p *Port) refresh() {
 	if !p.mu.TryLock() {
 		return // another goroutine is reading, and this connection needn't wait
@@ -337,7 +336,7 @@ func (p *Port) Refresh() error {
 	return nil
 }
 
-// Unreadable reports whether the stores could not be read when they were last looked at: those in use are older.
+// Unreadable reports whether the last attempt to read the stores failed, so that older stores are in use.
 func (p *Port) Unreadable() bool { return p.unreadable.Load() }
 
 func (p *Port) report(err error) {

@@ -27,15 +27,15 @@ const (
 	questionsMax      = 8                // concurrent queries
 	answersMax        = 1024             // cached answers of each kind
 	crlBytesKept      = 64 << 20         // cached bytes of lists
-	answerLasts       = 5 * time.Minute  // how long at most an answer is cached
+	answerLasts       = 5 * time.Minute  // the maximum time for which an answer is cached
 	clockSkew         = 15 * time.Minute // like Java's, between this host and the signers
 )
 
 // errUnknown says that a certificate's revocation status is unknown; as in Java, such a certificate is rejected.
 var errUnknown = errors.New("it can't be determined whether the certificate was revoked")
 
-// revocation checks whether certificates were revoked, by lists and by OCSP, as Java does with revocation checks
-// enabled: it checks all certificates of a chain except the trusted one, using OCSP first.
+// revocation checks whether certificates are revoked, by lists and by OCSP, as Java does: it checks all certificates of
+// a chain except the trusted one, and uses OCSP first.
 type revocation struct {
 	crl, ocsp bool
 	file      string // a file with lists, "" for none
@@ -59,7 +59,7 @@ type keptAnswer struct {
 	until   time.Time
 }
 
-// newRevocation returns nil if nothing is to be checked.
+// newRevocation returns nil if no check is configured.
 func newRevocation(crl, ocsp bool, file string) *revocation {
 	if !crl && !ocsp && file == "" {
 		return nil
@@ -76,8 +76,8 @@ func newRevocation(crl, ocsp bool, file string) *revocation {
 	}
 }
 
-// check returns nil if at least one of the chains has no revoked certificate. The stapled answer, if there is one, is
-// about the first certificate. A nil revocation accepts all.
+// check returns nil if at least one of the chains has no revoked certificate. stapled is an OCSP response for the first
+// certificate, if there is one. A nil revocation accepts all chains.
 func (r *revocation) check(chains [][]*x509.Certificate, stapled []byte) (err error) {
 	if r == nil {
 		return nil
@@ -127,7 +127,7 @@ func (r *revocation) checkOne(cert, issuer *x509.Certificate, stapled []byte) er
 	return fmt.Errorf("%w: %w", errUnknown, failed)
 }
 
-// askOCSP asks the issuer's responder, unless a valid answer came with the certificate.
+// askOCSP asks the issuer's responder, unless stapled is a valid response.
 func (r *revocation) askOCSP(cert, issuer *x509.Certificate, stapled []byte) (revoked bool, err error) {
 	if len(stapled) > 0 {
 		if answer, err := r.parseOCSP(stapled, cert, issuer); err == nil {
@@ -171,8 +171,8 @@ func (r *revocation) askOCSP(cert, issuer *x509.Certificate, stapled []byte) (re
 	return false, err
 }
 
-// parseOCSP returns an answer if the issuer or its authorized responder has signed it, it is current, and it says good
-// or revoked.
+// parseOCSP returns a response that is signed by the issuer or its authorized responder, is current, and says good or
+// revoked.
 func (r *revocation) parseOCSP(b []byte, cert, issuer *x509.Certificate) (*ocsp.Response, error) {
 	answer, err := ocsp.ParseResponseForCert(b, cert, issuer)
 	if err != nil {
@@ -206,7 +206,7 @@ func mayAnswer(signer *x509.Certificate) bool {
 	return false
 }
 
-// lookUp looks a certificate up in the lists of the file, then in those that the certificate names.
+// lookUp looks for a certificate in the lists of the file, then in those at the URLs in the certificate.
 func (r *revocation) lookUp(cert, issuer *x509.Certificate) (revoked bool, err error) {
 	err = errors.New("there is no revocation list of its issuer")
 	if r.file != "" {
@@ -240,9 +240,8 @@ func (r *revocation) lookUp(cert, issuer *x509.Certificate) (revoked bool, err e
 	return false, err
 }
 
-// supersedes reports whether the issuer has made one list after another, by what it has signed: the
-// time, and for two lists of one second the number (RFC 5280, 5.2.3). An older list may still be
-// current, and lacks what was revoked since.
+// supersedes reports whether list is newer than other, which the issuer signed too: by the time and, within one second,
+// by the number (RFC 5280, 5.2.3). An older list may still be current, but it lacks later revocations.
 func supersedes(list, other *x509.RevocationList) bool {
 	if !list.ThisUpdate.Equal(other.ThisUpdate) {
 		return list.ThisUpdate.After(other.ThisUpdate)
@@ -259,7 +258,7 @@ func contains(list *x509.RevocationList, cert *x509.Certificate) bool {
 	return false
 }
 
-// reasonRemoved is the reason of an entry that revokes a revocation (RFC 5280, 5.3.1).
+// reasonRemoved is the reason of an entry that cancels a revocation (RFC 5280, 5.3.1).
 const reasonRemoved = 8
 
 // issuingPoint is the extension that says which certificates a list covers (RFC 5280, 5.2.5).
@@ -308,8 +307,8 @@ func (r *revocation) covers(list *x509.RevocationList, cert, issuer *x509.Certif
 	return nil
 }
 
-// list returns the list at a URL, from the cache if possible. While the cache has the last list from
-// there, no older one takes its place, which whoever is in between might send.
+// list returns the list at a URL, from the cache if possible. An older list doesn't replace a cached one, since an
+// attacker on the network could send it.
 func (r *revocation) list(at string, issuer *x509.Certificate) (*x509.RevocationList, error) {
 	now := r.now()
 	r.mu.Lock()
@@ -326,7 +325,7 @@ func (r *revocation) list(at string, issuer *x509.Certificate) (*x509.Revocation
 	if err != nil {
 		return nil, fmt.Errorf("read the revocation list at %.200q: %w", at, err)
 	}
-	if err := list.CheckSignatureFrom(issuer); err != nil { // a forged one must not take the last one's place
+	if err := list.CheckSignatureFrom(issuer); err != nil { // a forged list must not replace the cached one
 		return nil, fmt.Errorf("read the revocation list at %.200q: %w", at, err)
 	}
 	r.mu.Lock()
@@ -381,13 +380,13 @@ func (r *revocation) fetch(method, at string, body []byte, most int64) ([]byte, 
 	return b, err
 }
 
-// CheckLists returns why a file of revocation lists can't be used.
+// CheckLists returns an error if a file of revocation lists can't be used.
 func CheckLists(file string) error {
 	_, err := readLists(file)
 	return err
 }
 
-// readLists reads a file with lists in PEM, or with one list in DER.
+// readLists reads a file with lists in PEM or one list in DER.
 func readLists(file string) (lists []*x509.RevocationList, err error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ocsp"
 )
 
-// stapled adds the OCSP response in a DER file to the port's certificate that it is about, and returns until when it
-// may be presented. Clients that ask for it needn't ask the issuer.
+// stapled adds the OCSP response in a DER file to the certificate that it is for. It returns the time until which the
+// response may be presented. Clients that ask for it needn't ask the issuer.
 func stapled(certs []tls.Certificate, file string) (with []tls.Certificate, until time.Time, err error) {
 	if file == "" {
 		return certs, until, nil
@@ -45,7 +45,7 @@ func stapled(certs []tls.Certificate, file string) (with []tls.Certificate, unti
 		file, err)
 }
 
-// ends returns a certificate and its issuer's, nil if the chain has only one.
+// ends returns a certificate and its issuer, which is nil if the chain has only one certificate.
 func ends(c *tls.Certificate) (leaf, issuer *x509.Certificate, err error) {
 	if leaf, err = x509.ParseCertificate(c.Certificate[0]); err != nil || len(c.Certificate) < 2 {
 		return leaf, nil, err

@@ -25,14 +25,14 @@ const (
 type Store struct {
 	Location     string
 	Password     string
-	PasswordPath string // a file that holds the password and wins over Password; "" for none
-	Type         string // JKS, PKCS12 or PEM; "" means by the file's extension
+	PasswordPath string // a file with the password, which replaces Password; "" for none
+	Type         string // JKS, PKCS12 or PEM; "" means that the file's extension decides
 }
 
 // contents is the content of a store.
 type contents struct {
 	keys    []keyEntry
-	trusted []*x509.Certificate // entries that are certificates alone
+	trusted []*x509.Certificate // certificates without a key
 }
 
 // keyEntry is a private key with its certificate, followed by those of its issuers.
@@ -59,7 +59,7 @@ func (s Store) load() (contents, error) {
 	switch {
 	case kind == typePEM:
 		c, err = parsePEM(data, password)
-	case isJKS(data): // either of the two types accepts it, as in Java
+	case isJKS(data): // of either type, as in Java
 		c, err = parseJKS(data, password)
 	default:
 		c, err = parsePKCS12(data, password)
@@ -101,7 +101,7 @@ func (s Store) kind() (string, error) {
 // passwordBytesMax bounds a password file's size.
 const passwordBytesMax = 4 << 10
 
-// password returns the store's password, from its file if it has one. A line end that an editor appended is removed.
+// password returns the store's password, from its file if it has one. It removes a line end at the end of the file.
 func (s Store) password() (string, error) {
 	if s.PasswordPath == "" {
 		return s.Password, nil
@@ -131,5 +131,5 @@ var (
 	errWrongPassword = errors.New("the password is wrong, or the file is damaged")
 )
 
-// isJKS reports whether a store begins as JKS does.
+// isJKS reports whether a store begins with the magic number of JKS.
 func isJKS(data []byte) bool { return bytes.HasPrefix(data, []byte{0xfe, 0xed, 0xfe, 0xed}) }

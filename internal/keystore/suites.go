@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// versions returns the requested range of protocol versions, given by Java's names, with notes on those that are
-// ignored. The default is TLS 1.2 and 1.3.
+// versions returns the range of protocol versions with the given Java names, and notes on ignored ones. The default is
+// TLS 1.2 and 1.3.
 func versions(protocol string, enabled []string) (low, high uint16, notes []string, err error) {
 	if len(enabled) == 0 && protocol != "" {
 		enabled = []string{protocol}
@@ -40,8 +40,8 @@ func versions(protocol string, enabled []string) (low, high uint16, notes []stri
 	return low, high, notes, nil
 }
 
-// suiteIDs returns the cipher suites with Java's names, restricts the protocol versions to those that the suites
-// support, and notes unsupported suites.
+// suiteIDs returns the cipher suites with the given Java names. It restricts the protocol versions to those of the
+// suites, and returns notes on unsupported suites.
 func suiteIDs(names []string, low, high uint16) (ids []uint16, min, max uint16, notes []string, err error) {
 	if len(names) == 0 {
 		return safeSuites(), low, high, nil, nil
@@ -85,8 +85,8 @@ func suiteIDs(names []string, low, high uint16) (ids []uint16, min, max uint16, 
 // newestSuites is the number of TLS 1.3 suites that Go supports: AES-128, AES-256, ChaCha20.
 const newestSuites = 3
 
-// safeSuites returns the TLS 1.2 suites that are enabled by default: those of Go with authenticated encryption. CBC
-// suites encrypt and authenticate separately, which has been attacked time and again; they must be listed explicitly.
+// safeSuites returns the TLS 1.2 suites that are enabled by default: Go's suites with authenticated encryption. CBC
+// suites encrypt and authenticate separately, which has been attacked many times; they must be listed explicitly.
 func safeSuites() (ids []uint16) {
 	for _, s := range tls.CipherSuites() {
 		if s.SupportedVersions[0] != tls.VersionTLS13 && !strings.Contains(s.Name, "_CBC_") {

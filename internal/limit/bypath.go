@@ -2,14 +2,14 @@ package limit
 
 import "strings"
 
-// A ByPath finds the value of the nearest ancestor of a path, or of the path itself, that has one.
-// The zero value has none.
+// A ByPath finds the value of a path's nearest ancestor with a value, where the path itself counts. The zero value has
+// no values.
 type ByPath[T any] struct {
 	value *T // nil for none
 	below map[string]*ByPath[T]
 }
 
-// Set gives a path other than "/" a value.
+// Set sets the value of a path other than "/".
 func (p *ByPath[T]) Set(path string, value *T) {
 	for name := range strings.SplitSeq(path[1:], "/") {
 		next := p.below[name]
@@ -24,8 +24,9 @@ func (p *ByPath[T]) Set(path string, value *T) {
 	p.value = value
 }
 
-// Nearest returns that value, or nil. It looks at each byte of the path at most once, and no further
-// than the longest path with a value: a client may send a path of hundreds of thousands of parts.
+// Nearest returns the value of the nearest ancestor with one, or of the path itself, or nil. It reads each byte of the
+// path at most once, and stops at the depth of the deepest path with a value: a client may send a path of hundreds of
+// thousands of parts.
 func (p *ByPath[T]) Nearest(path string) (found *T) {
 	if path == "" || path[0] != '/' {
 		return nil

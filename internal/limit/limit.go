@@ -1,5 +1,4 @@
-// Package limit defines the limits of clients: their names, to whom each applies, their text form,
-// and rates.
+// Package limit defines the limits of clients: their names, scopes and text form, and rates.
 package limit
 
 import (
@@ -9,15 +8,14 @@ import (
 	"strings"
 )
 
-// A Scope says to whom or to what limits apply. Each connection, address, identity and path has the
-// limits of its scope for itself.
+// A Scope is what limits apply to. Each connection, address, identity and path has its own limits.
 type Scope int
 
 // The scopes.
 const (
 	Connection Scope = iota
 	Address          // of a client: an IPv4 address, or an IPv6 network of 64 bits
-	Identity         // that a client has proved; a client counts only for the first one that it proves
+	Identity         // a proved identity; only the first identity of a client counts
 	Path             // a znode and everything below it
 	Scopes           // how many there are
 )
@@ -38,7 +36,7 @@ const (
 	Bytes                   // of requests, per second
 	Watches
 	Ephemerals
-	Sessions // that have begun and aren't over, connected or not
+	Sessions // that have begun and haven't ended, connected or not
 	Value    // bytes of a znode's data
 	Children // of a znode
 	Depth    // parts of a path
@@ -52,7 +50,7 @@ var kindNames = [...]string{
 // String returns the kind's name.
 func (k Kind) String() string { return kindNames[k] }
 
-// kindsOf lists the kinds of limit that each scope has.
+// kindsOf has the kinds of limit of each scope.
 var kindsOf = [Scopes][]Kind{
 	Connection: {Requests, Bytes, Watches, Ephemerals},
 	Address:    {Connects, Requests, Bytes, Watches, Ephemerals, Sessions},
@@ -60,8 +58,8 @@ var kindsOf = [Scopes][]Kind{
 	Path:       {Requests, Bytes, Value, Children, Depth},
 }
 
-// The defaults are generous: far more than any known program needs, and yet less than what would
-// harm a server or make znodes that no client can list.
+// The defaults are generous: far more than any known program needs, but less than what would harm a server or make
+// znodes that no client can list.
 var defaults = [Scopes]Set{
 	Connection: {Requests: 1_000_000, Bytes: 1 << 30, Watches: 1_000_000, Ephemerals: 100_000},
 	Address: {
@@ -75,11 +73,11 @@ var defaults = [Scopes]Set{
 	Path: {Children: 5_000_000, Depth: 1_000},
 }
 
-// sessionsDefault is more than an address can have connected: it has some 28,000 ports of its own toward each server,
-// and ensembles have seven servers at most. The sessions take some 100 MB.
+// sessionsDefault is more than one address can have connected. An address has some 28,000 ports for connections to each
+// server, and ensembles have at most seven servers. The sessions take some 100 MB.
 const sessionsDefault = 200_000
 
-// Default returns the limits of a scope for which none have been set.
+// Default returns the limits of a scope that apply if none are set.
 func Default(s Scope) Set { return defaults[s] }
 
 // A Set holds one limit of each kind; 0 means no limit.
@@ -91,8 +89,8 @@ const (
 	ValueMax     = 1 << 40
 )
 
-// Parse reads limits of a scope, as kind=number separated by blanks or commas. Limits that the text
-// doesn't name are taken from base.
+// Parse parses limits of a scope: kind=number, separated by blanks or commas. Limits that aren't in the text are taken
+// from base.
 func Parse(s Scope, text string, base Set) (Set, error) {
 	if len(text) > TextBytesMax {
 		return base, fmt.Errorf("the limits take %d bytes; at most %d are read", len(text), TextBytesMax)
@@ -117,7 +115,7 @@ func parts(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '\t' })
 }
 
-// Merge returns the text of the limits in more, and of those in old that more doesn't name.
+// Merge returns the text of the limits in more and of those in old that more doesn't have.
 func Merge(old, more string) string {
 	var merged []string
 	for _, part := range append(parts(old), parts(more)...) { // the last one with a name counts
@@ -129,8 +127,7 @@ func Merge(old, more string) string {
 	return strings.Join(merged, " ")
 }
 
-// Exceeded returns the first limit that the number of its kind exceeds, as kind=limit; "" if none
-// is exceeded.
+// Exceeded returns the first limit that is below the number of its kind, as kind=limit, or "".
 func (l *Set) Exceeded(numbers *[Kinds]int64) string {
 	for k, most := range l {
 		if most > 0 && numbers[k] > most {
@@ -148,7 +145,7 @@ func namesOf(s Scope) string {
 	return strings.Join(names, ", ")
 }
 
-// Text returns the limits of a scope in the form that Parse reads.
+// Text returns the limits of a scope in the form of Parse.
 func (l Set) Text(s Scope) string {
 	var b strings.Builder
 	for _, k := range kindsOf[s] {

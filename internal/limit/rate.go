@@ -3,21 +3,20 @@ package limit
 import "sync/atomic"
 
 const (
-	// burst is how much of a rate may be used at once: a second's worth.
+	// burst is how much of a rate may be used at once: as much as in a second.
 	burst = int64(1e9)
-	// debtMax bounds how long (ns) it takes to pay off what was used. What is used is only known
-	// afterwards, so several users of a rate can exceed it together.
+	// debtMax bounds the time (ns) until a used amount is paid off. The amount is only known after its use, so several
+	// users of a rate can exceed it together.
 	debtMax = 10 * burst
 )
 
-// A Rate records how much of a limit per second has been used. Nothing of the zero value has been
-// used. A Rate is safe for concurrent use.
+// A Rate records the use of a limit per second. The zero value is unused. A Rate is safe for concurrent use.
 type Rate struct {
-	paid atomic.Int64 // the time (ns) at which everything used is paid off
+	paid atomic.Int64 // the time (ns) at which all use is paid off
 }
 
-// Use records the use of n, of which perSecond may be used in a second; 0 means no limit. now is
-// the time in ns, by a clock that doesn't go back.
+// Use records the use of n at the time now (ns), of a clock that doesn't go back. perSecond is the limit; 0 means no
+// limit.
 func (r *Rate) Use(now, n, perSecond int64) {
 	if perSecond == 0 || n == 0 {
 		return
@@ -34,9 +33,8 @@ func (r *Rate) Use(now, n, perSecond int64) {
 	}
 }
 
-// Owes returns for how long (ns) nothing more may be used; 0 or less means that more may be used
-// now.
+// Owes returns the time (ns) for which nothing more may be used. 0 or less means that more may be used now.
 func (r *Rate) Owes(now int64) int64 { return r.paid.Load() - now }
 
-// Rested reports whether the rate has not been used lately, so that it may be forgotten.
+// Rested reports whether the rate hasn't been used lately, so that it may be forgotten.
 func (r *Rate) Rested(now int64) bool { return r.paid.Load() <= now-burst }

@@ -29,7 +29,7 @@ var permWords = []permWord{
 	{"delete", jute.PermDelete}, {"admin", jute.PermAdmin}, {"all", jute.PermAll},
 }
 
-// ParsePerms reads permissions as a rule names them: words separated by commas.
+// ParsePerms parses the permissions of a rule: words separated by commas.
 func ParsePerms(text string) (perms jute.Perm, err error) {
 	for _, name := range strings.Split(text, ",") {
 		at := slices.IndexFunc(permWords, func(w permWord) bool { return w.word == name })
@@ -42,9 +42,8 @@ func ParsePerms(text string) (perms jute.Perm, err error) {
 	return perms, nil
 }
 
-// Parse reads the text of a policy. It returns a nil Policy for a text without roles or rules. It
-// doesn't retain text. The grammar has one statement per line; # begins a comment, and a word that
-// contains blanks is put in double quotes:
+// Parse parses the text of a policy. It returns a nil Policy for a text without roles or rules. It doesn't retain text.
+// The grammar has one statement per line; # begins a comment, and a word that contains blanks is in double quotes:
 //
 //	role NAME = scheme:id…
 //	[dryrun] deny read|write|create|delete|admin|all,… below PATH [except NAME|scheme:id…]
@@ -65,7 +64,7 @@ func Parse(text []byte) (*Policy, error) {
 		}
 		lines = append(lines, l)
 	}
-	for i, l := range lines { // roles may be named before their lines
+	for i, l := range lines { // rules may use roles that are defined later
 		if len(l) == 0 || l[0] == "role" {
 			continue
 		}
@@ -110,7 +109,7 @@ func split(line string) (l []string, err error) {
 	}
 }
 
-// role reads role NAME = scheme:id…
+// role parses role NAME = scheme:id…
 func (p *parser) role(l []string) error {
 	if len(l) < 4 || l[2] != "=" || l[1] == "" || strings.ContainsRune(l[1], ':') {
 		return errors.New("want role NAME = scheme:id…")
@@ -156,7 +155,7 @@ func (p *parser) rule(number int, l []string) error {
 	return errors.New("want a line that begins with role, deny, dryrun deny, or new")
 }
 
-// deny reads PERMS below PATH [except WHO…].
+// deny parses PERMS below PATH [except WHO…].
 func (p *parser) deny(r Rule, l []string) (err error) {
 	if len(l) < 3 || l[1] != "below" || len(l) > 3 && l[3] != "except" || len(l) == 4 {
 		return errors.New("want deny PERMISSION,… below PATH [except ROLE|scheme:id…]")
@@ -196,7 +195,7 @@ func (p *parser) deny(r Rule, l []string) (err error) {
 	return nil
 }
 
-// defaultACL reads below PATH acl scheme:id:perms…
+// defaultACL parses below PATH acl scheme:id:perms…
 func (p *parser) defaultACL(d Default, l []string) error {
 	if len(l) < 4 || l[0] != "below" || l[2] != "acl" {
 		return errors.New("want new below PATH acl scheme:id:cdrwa…")
@@ -234,7 +233,7 @@ func (p *parser) place(path string) error {
 	return nil
 }
 
-// identity reads scheme:id.
+// identity parses scheme:id.
 func identity(text string) (jute.ACL, error) {
 	scheme, id, ok := strings.Cut(text, ":")
 	if !ok || scheme == "world" || scheme == "auth" || scheme == "super" {
@@ -244,7 +243,7 @@ func identity(text string) (jute.ACL, error) {
 	return e, valid(e, text)
 }
 
-// entry reads scheme:id:perms.
+// entry parses scheme:id:perms.
 func entry(text string) (e jute.ACL, err error) {
 	first, last := strings.IndexByte(text, ':'), strings.LastIndexByte(text, ':')
 	if first < 1 || first == last || last == len(text)-1 {
@@ -258,14 +257,13 @@ func entry(text string) (e jute.ACL, err error) {
 		}
 		e.Perms |= 1 << bit
 	}
-	if e.ID.Scheme == "auth" { // stands for the identities of the creator of the znode
+	if e.ID.Scheme == "auth" { // it stands for the identities of the creator of the znode
 		return e, nil
 	}
 	return e, valid(e, text)
 }
 
-// valid checks an entry against the rule of its scheme, even if a server may not have enabled that
-// scheme.
+// valid checks an entry by the rules of its scheme, whether or not a server has enabled that scheme.
 func valid(e jute.ACL, text string) error {
 	b := auth.Budget{Entries: 1, Provided: true}
 	if _, ok := auth.Fix([]jute.ACL{e}, nil, auth.NewSchemes(e.ID.Scheme), &b); !ok {

@@ -1,9 +1,9 @@
-// Package policy implements rules that apply in addition to the ACLs of znodes: which permissions
-// are denied below a path to all but some identities, and which ACL new znodes get. It parses their
-// text and makes the decisions.
+// Package policy implements rules that apply in addition to the ACLs of znodes: which permissions are denied below a
+// path to all but some identities, and which ACL new znodes get. It parses their text and makes the decisions.
 //
-// Rules only take permissions away: what no deny rule forbids is up to the ACL. Rules don't apply
-// to superusers. A decision depends only on the text, the path, the permissions, the identities and the
+// Rules only take permissions away. If no deny rule applies, the ACL decides. Rules don't apply to superusers. A
+// decision depends only on the text, the path, the permissions, the identities and the rules in force, so all replicas
+// make the same decision.
 // rules in force, so all replicas decide alike.
 package policy
 
@@ -42,8 +42,8 @@ type Default struct {
 
 // A Policy is a parsed policy. It never changes.
 type Policy struct {
-	// Rules are those by which identities match exceptions and roles, as they match ACLs. They are set
-	// before the first decision, or never.
+	// Rules decide how identities match exceptions and roles, as they do for ACLs. They must be set before the first
+	// decision.
 	Rules auth.Rules
 
 	roles    [][]jute.ACL // members, each with all permissions
@@ -59,16 +59,15 @@ type Counts struct{ Roles, Rules, Dry, Defaults int }
 // Counts returns the counts of p.
 func (p *Policy) Counts() Counts { return p.counts }
 
-// A Verdict is what a policy says about permissions on a path.
+// A Verdict is the decision of a policy about permissions on a path.
 type Verdict struct {
-	Denied jute.Perm // the permissions asked for that are denied
+	Denied jute.Perm // the wanted permissions that are denied
 	By     *Rule     // the first rule that denies one of them; nil if none does
-	Dry    jute.Perm // those that dry-run rules would deny in addition to Denied
+	Dry    jute.Perm // the permissions that dry-run rules would deny in addition to Denied
 	DryBy  *Rule
 }
 
-// Decide returns which of the permissions in want the rules deny on path to the bearer of
-// ids. It doesn't allocate.
+// Decide returns which of the permissions in want the rules deny to the bearer of ids on path. It doesn't allocate.
 func (p *Policy) Decide(path string, want jute.Perm, ids []jute.ID) (v Verdict) {
 	if isSuper(ids) {
 		return v
@@ -100,8 +99,8 @@ func (p *Policy) Decide(path string, want jute.Perm, ids []jute.ID) (v Verdict) 
 	return v
 }
 
-// DefaultOf returns the default for new znodes at path, the one with the longest path; nil if there
-// is none. A nil policy has none.
+// DefaultOf returns the default for new znodes at path: of those that apply, the one with the longest path. It returns
+// nil if there is none, or if p is nil.
 func (p *Policy) DefaultOf(path string) (d *Default) {
 	if p == nil || len(p.defaults) == 0 {
 		return nil
@@ -114,8 +113,8 @@ func (p *Policy) DefaultOf(path string) (d *Default) {
 	return d
 }
 
-// Digests returns the digest identities that roles and exceptions name for a user. There may be
-// several, with different passwords.
+// Digests returns the digest identities of a user in roles and exceptions. There may be several, with different
+// passwords.
 func (p *Policy) Digests(user string) (ids []jute.ID) {
 	named := slices.Clone(p.roles)
 	for _, path := range slices.Sorted(maps.Keys(p.rules)) {
@@ -147,8 +146,8 @@ func (p *Policy) next(path string, end int) int {
 	return len(path)
 }
 
-// A bearer caches which roles identities have, so that each role is checked once per request,
-// however many rules name it.
+// A bearer caches which roles a set of identities has, so that each role is checked once per request, even if many
+// rules refer to it.
 type bearer struct {
 	ids        []jute.ID
 	known, has [rolesMax/64 + 1]uint64

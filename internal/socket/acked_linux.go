@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// AckedBy returns a function that reports whether the other end's kernel has acknowledged everything written to a
-// connection; nil if that can't be determined.
+// AckedBy returns a function that reports whether the other end's kernel has acknowledged all data written to a
+// connection. It returns nil if that can't be determined.
 func AckedBy(nc net.Conn) func() bool {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {
@@ -24,8 +24,8 @@ func AckedBy(nc net.Conn) func() bool {
 	}
 }
 
-// allAcked reports whether the kernel says that nothing written to fd awaits acknowledgement. An error counts as not
-// acknowledged.
+// allAcked reports whether the kernel has received acknowledgements for all data written to fd. An error counts as
+// false.
 func allAcked(fd uintptr) bool {
 	waiting := int32(0)
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&waiting)))

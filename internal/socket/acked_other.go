@@ -4,5 +4,5 @@ package socket
 
 import "net"
 
-// AckedBy returns nil: here, written data counts as received.
+// AckedBy returns nil: on these systems, written data count as received.
 func AckedBy(net.Conn) func() bool { return nil }

@@ -8,7 +8,7 @@ import (
 )
 
 // SetBacklog bounds the connections that the kernel queues for a listener until they are accepted. A new listener has
-// the system's own limit, which can't be exceeded.
+// the system's limit, which is also the maximum.
 func SetBacklog(l net.Listener, n int) {
 	tcp, ok := l.(*net.TCPListener)
 	if !ok {

@@ -4,5 +4,5 @@ package socket
 
 import "net"
 
-// SetBacklog does nothing: the system's limit stays.
+// SetBacklog does nothing; the system's limit applies.
 func SetBacklog(net.Listener, int) {}

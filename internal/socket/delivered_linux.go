@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Delivered returns how many bytes the other end's kernel has acknowledged since the connection began; ok is false if
-// that can't be determined. The kernel lets a blocked writer go on only once a third of its send buffer, which may have
-// megabytes, is free; until then only this number shows that the other end reads.
+// Delivered returns how many bytes of a connection the other end's kernel has acknowledged. ok is false if that can't
+// be determined. A blocked writer continues only when a third of its send buffer is free, which may be megabytes; until
+// then only this number shows that the other end reads.
 func Delivered(nc net.Conn) (n uint64, ok bool) {
 	tcp, is := nc.(*net.TCPConn)
 	if !is {

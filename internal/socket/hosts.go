@@ -8,16 +8,16 @@ import (
 )
 
 // ownDomains are top-level domains in which nobody can register a name: those that are reserved for local use, and
-// those that many use so and that ICANN gives to nobody.
+// those that are commonly used locally and that ICANN doesn't delegate.
 var ownDomains = []string{
 	"arpa", "corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "mail", "private", "svc",
 	"test",
 }
 
-// ForeignHost reports whether host, the Host of an HTTP request without TLS, may be a stranger's name. By DNS rebinding
-// a stranger's domain gets the address of this host, and a page of that domain may read what a browser here gets.
-// own are the names in lower case by which callers reach this host, besides addresses, its own name, and names that
-// nobody can register.
+// ForeignHost reports whether host, the Host of an HTTP request without TLS, may be a stranger's domain. By DNS
+// rebinding, a stranger's domain resolves to this host's address, and a page of that domain can read what a browser on
+// this network gets from here. own are names in lower case by which callers reach this host. Addresses, the host's own
+// name, and names that nobody can register are always accepted.
 func ForeignHost(host string, own []string) bool {
 	if host == "" {
 		return false

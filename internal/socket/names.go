@@ -9,27 +9,28 @@ import (
 	"time"
 )
 
-// A Binder listens at addresses whose hosts may be names. The record of a name may appear, or be corrected, after the
-// server has started: when a machine boots before it has DNS, and when a container gets a new address. Then Listen
-// tries again. An address that another process has, or that is given by number, is an error at once.
+// A Binder listens at addresses whose hosts may be names. A name's record may appear or be corrected after the server
+// has started, for example when a machine boots before its DNS, or when a container gets a new address. Then Listen
+// tries again. If another process uses the address, or if the host is an address, a failure is an error at once.
 type Binder struct {
-	// Config is how listeners are opened.
+	// Config opens the listeners.
 	Config net.ListenConfig
-	// Retries is how often Listen tries again; negative for until Stop is closed.
+	// Retries is how often Listen tries again. If it is negative, Listen tries until Stop is closed.
 	Retries int
-	// Stop ends Listen, if it isn't nil.
+	// Stop makes Listen return when it is closed. It may be nil.
 	Stop <-chan struct{}
-	// Waiting is called once by each call of Listen that tries again; nil for nobody.
+	// Waiting is called once by each Listen that tries again. It may be nil.
 	Waiting func(addr string, err error)
 
 	open  func(addr string) (net.Listener, error) // for tests; nil for Config
 	pause time.Duration                           // for tests; 0 for bindPause
 }
 
-// bindPause is the time between two attempts, as at Apache.
+// bindPause is the time between two attempts, as in Apache.
 const bindPause = time.Second
 
-// Listen listens for TCP connections at addr. It blocks while the name is not known, as often as Retries says.
+// Listen listens for TCP connections at addr. While the name isn't known, it blocks and tries again, as often as
+// Retries says.
 func (b *Binder) Listen(addr string) (net.Listener, error) {
 	open, pause := b.open, b.pause
 	if open == nil {
@@ -56,7 +57,7 @@ func (b *Binder) Listen(addr string) (net.Listener, error) {
 	}
 }
 
-// notYetNamed reports whether err may pass as soon as a resolver knows addr's host, or its present address.
+// notYetNamed reports whether err may disappear once DNS has the present address of addr's host.
 func notYetNamed(addr string, err error) bool {
 	host, _, splitErr := net.SplitHostPort(addr)
 	if splitErr != nil || host == "" || net.ParseIP(host) != nil {
@@ -66,7 +67,7 @@ func notYetNamed(addr string, err error) bool {
 	return errors.As(err, &unknown) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// LogWaiting returns a Binder's Waiting that says so in log.
+// LogWaiting returns a function for Binder.Waiting that logs a warning.
 func LogWaiting(log *slog.Logger) func(addr string, err error) {
 	return func(addr string, err error) {
 		log.Warn("the name of an address to listen at isn't known yet, or is that of another machine; the server asks again every second",

@@ -7,19 +7,19 @@ import (
 	"net/netip"
 )
 
-// Newcomers are the open connections of a port that have proved nothing yet, and that may be closed so that others get
-// in. When places are short the oldest goes, from the network that has the most: neither one network with many
-// connections nor many that stay silent can keep others out for longer than these need to prove something.
+// Newcomers are the open connections of a port that haven't proved anything yet, and that may be closed to make room
+// for others. The first to be closed is the oldest one of the network with the most. So neither one network with many
+// connections nor many silent connections can keep others out for longer than these need to prove something.
 //
-// All operations but FirstOfFew take constant time. Newcomers is not safe for concurrent use; the zero value is empty.
+// All operations but FirstOfFew take constant time. Newcomers isn't safe for concurrent use. The zero value is empty.
 type Newcomers struct {
 	of       map[net.Conn]*list.Element // values are net.Conn, in the list of the connection's network
 	networks map[netip.Prefix]*network
-	// sizes[n] has the networks (*network) with n newcomers, and first the one that has had so many for longest.
+	// sizes[n] has the networks (*network) with n newcomers. The first is the one that has had n for the longest time.
 	sizes []*list.List
 }
 
-// A network has the newcomers of one NetworkOf, at least one of them.
+// A network has the newcomers of one NetworkOf. It has at least one.
 type network struct {
 	conns list.List // net.Conn, the oldest first
 	at    *list.Element
@@ -40,7 +40,7 @@ func (n *Newcomers) Add(c net.Conn) {
 	n.resize(w, w.conns.Len()-1)
 }
 
-// Remove removes a connection, which has proved something or is closed. It reports whether it was a newcomer.
+// Remove removes a connection that has proved something or is closed. It reports whether it was a newcomer.
 func (n *Newcomers) Remove(c net.Conn) bool {
 	e := n.of[c]
 	if e == nil {
@@ -75,13 +75,13 @@ func (n *Newcomers) FirstOf(from netip.Prefix) net.Conn {
 	return w.conns.Front().Value.(net.Conn)
 }
 
-// FirstOfFew is First for a port whose places are few and whose newcomers may need long to prove something. It never
-// returns newest. If no network has more than one connection, it returns any: a server on a slow network would be the
-// oldest, each time, while strangers come from many networks, and come again at once. It takes time in proportion to
-// the number of connections.
+// FirstOfFew is First for a port with room for few connections, on which a newcomer may need long to prove something.
+// It never returns newest. If no network has more than one connection, it returns a random one: otherwise a server on a
+// slow network would always be the oldest while strangers connect from many networks. It takes time proportional to the
+// number of connections.
 func (n *Newcomers) FirstOfFew(newest net.Conn) net.Conn {
 	if len(n.of) == 0 || len(n.sizes) > 2 {
-		return n.First() // of a network with several, whose oldest isn't the newest
+		return n.First() // from a network with several, whose oldest isn't newest
 	}
 	var others []net.Conn
 	for e := n.sizes[1].Front(); e != nil; e = e.Next() {
@@ -95,10 +95,10 @@ func (n *Newcomers) FirstOfFew(newest net.Conn) net.Conn {
 	return others[rand.IntN(len(others))]
 }
 
-// Len returns how many connections there are.
+// Len returns the number of connections.
 func (n *Newcomers) Len() int { return len(n.of) }
 
-// LenOf returns how many connections a network has.
+// LenOf returns the number of a network's connections.
 func (n *Newcomers) LenOf(from netip.Prefix) int {
 	if w := n.networks[from]; w != nil {
 		return w.conns.Len()
@@ -106,7 +106,7 @@ func (n *Newcomers) LenOf(from netip.Prefix) int {
 	return 0
 }
 
-// resize notes that a network has had was newcomers, and has one more or one fewer now.
+// resize records that a network had was newcomers, and now has one more or one fewer.
 func (n *Newcomers) resize(w *network, was int) {
 	if was > 0 {
 		n.sizes[was].Remove(w.at)
@@ -122,8 +122,8 @@ func (n *Newcomers) resize(w *network, was int) {
 	}
 }
 
-// NetworkOf returns where a connection comes from: an IPv4 address, or the first 64 bits of an IPv6 address, since a
-// host may use all addresses that begin alike. All addresses that aren't IP addresses are one network.
+// NetworkOf returns the network of an address: a whole IPv4 address, or the first 64 bits of an IPv6 address, since a
+// host may use all addresses with the same 64 bits. All addresses that aren't IP addresses form one network.
 func NetworkOf(remote net.Addr) netip.Prefix {
 	var addr netip.Addr
 	if tcp, ok := remote.(*net.TCPAddr); ok {
@@ -138,6 +138,6 @@ func NetworkOf(remote net.Addr) netip.Prefix {
 	if addr.Is6() {
 		bits = 64
 	}
-	of, _ := addr.Prefix(bits) // never fails: an address has at least these bits
+	of, _ := addr.Prefix(bits) // can't fail: an address has at least so many bits
 	return of
 }

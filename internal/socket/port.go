@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// TLS says how a Port accepts connections over TLS.
+// TLS configures how a Port accepts connections over TLS.
 type TLS struct {
 	Config *tls.Config
 	// Plain also accepts connections without TLS on the same port.
 	Plain bool
 }
 
-// Text describes for the log which connections are accepted; t may be nil.
+// Text describes which connections are accepted, for the log. t may be nil.
 func (t *TLS) Text() string {
 	switch {
 	case t == nil:
@@ -26,10 +26,10 @@ func (t *TLS) Text() string {
 	return "only"
 }
 
-// handshakeRecord is the first byte of a TLS connection, which no HTTP request starts with.
+// handshakeRecord is the first byte of a TLS connection. No HTTP request starts with it.
 const handshakeRecord = 0x16
 
-// acceptPause is the wait after a failed accept, since the next one would fail too.
+// acceptPause is the pause after a failed accept, since the next one would probably fail too.
 const acceptPause = 100 * time.Millisecond
 
 // A Port is a listener for few connections, with or without TLS. It reads the first byte of each connection on a
@@ -48,12 +48,12 @@ type Port struct {
 
 	mu        sync.Mutex
 	open      map[*counted]bool
-	newcomers Newcomers // all that haven't been kept
+	newcomers Newcomers // all connections without Keep
 }
 
-// NewPort starts accepting connections from l, with TLS as t says; a nil t means no TLS. At most most of them are open
-// at a time. One more takes the place of one that nobody has vouched for (Keep, Newcomers), so that nobody can keep the
-// others out. A connection may take patience to send its first byte.
+// NewPort starts to accept connections from l, with TLS by t; a nil t means no TLS. At most most connections are open
+// at a time. A further one replaces a newcomer, a connection for which Keep wasn't called (see Newcomers), so that
+// strangers can't keep others out. patience is the time that a connection may take to send its first byte.
 func NewPort(l net.Listener, t *TLS, patience time.Duration, most int) *Port {
 	p := &Port{
 		Listener: l, tls: t, patience: patience, most: most, open: map[*counted]bool{}, ready: make(chan net.Conn),
@@ -79,7 +79,7 @@ func (p *Port) Close() error {
 	return CloseListener(p.Listener)
 }
 
-// Connections returns how many connections are open.
+// Connections returns the number of open connections.
 func (p *Port) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *Port) acceptAll() {
 	}
 }
 
-// enter counts a connection. If there are too many it closes a newcomer, and reports false if there is none.
+// enter counts a connection. If there are too many, it closes a newcomer. It returns false if there is no newcomer.
 func (p *Port) enter(c *counted) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,14 +130,14 @@ func (p *Port) enter(c *counted) bool {
 	return true
 }
 
-// drop removes a connection unless it is already removed. The caller holds mu.
+// drop removes a connection if it is still counted. The caller holds mu.
 func (p *Port) drop(c *counted) {
 	delete(p.open, c)
 	p.newcomers.Remove(c)
 }
 
-// Keep notes that whoever uses a connection that Accept has returned, or one on top of it, has proved who he is: it
-// isn't closed any more so that others get in.
+// Keep records that the user of nc has authenticated, so that nc isn't closed to make room for others. nc is a
+// connection that Accept has returned, or one on top of it.
 func (p *Port) Keep(nc net.Conn) {
 	if c, ok := Below(nc).(*counted); ok {
 		p.mu.Lock()
@@ -146,7 +146,7 @@ func (p *Port) Keep(nc net.Conn) {
 	}
 }
 
-// begin passes a connection on to Accept once it is known whether it uses TLS.
+// begin passes a connection to Accept once it is known whether it uses TLS.
 func (p *Port) begin(nc net.Conn) {
 	conn := nc
 	switch {

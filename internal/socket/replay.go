@@ -2,7 +2,8 @@ package socket
 
 import "net"
 
-// Replay returns a connection that reads as nc did before head, its first bytes, was read from it. It retains head.
+// Replay returns a connection whose reads return head and then the data of nc. head are the first bytes, which were
+// already read from nc. Replay retains head.
 func Replay(nc net.Conn, head []byte) net.Conn { return &replayed{Conn: nc, head: head} }
 
 type replayed struct {
@@ -10,14 +11,14 @@ type replayed struct {
 	head []byte // still to be read
 }
 
-// Read reads the rest of head first, then from the connection.
+// Read reads the rest of head, then from the connection.
 func (r *replayed) Read(b []byte) (int, error) {
 	if len(r.head) == 0 {
 		return r.Conn.Read(b)
 	}
 	n := copy(b, r.head)
 	if r.head = r.head[n:]; len(r.head) == 0 {
-		r.head = nil // so that its memory is free
+		r.head = nil // frees its memory
 	}
 	return n, nil
 }
@@ -25,7 +26,7 @@ func (r *replayed) Read(b []byte) (int, error) {
 // NetConn returns the underlying connection, as tls.Conn.NetConn does.
 func (r *replayed) NetConn() net.Conn { return r.Conn }
 
-// Below returns the connection at the bottom of nc: what nc, and so on, returns as its NetConn.
+// Below returns the connection at the bottom of nc, following NetConn.
 func Below(nc net.Conn) net.Conn {
 	for {
 		above, ok := nc.(interface{ NetConn() net.Conn })

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// TryWriter returns a function that writes as much to a connection as is possible without blocking, and returns how
-// much that was; 0 may also mean an error, which the next ordinary write will return. TryWriter returns nil if nc
-// doesn't support this. Only one goroutine at a time may call the function, and none may write otherwise meanwhile.
+// TryWriter returns a function that writes as much as possible to a connection without blocking, and returns the number
+// of bytes written. 0 may also mean an error, which the next ordinary write returns. TryWriter returns nil if nc
+// doesn't support this. Only one goroutine at a time may call the function, and no other write may run meanwhile.
 func TryWriter(nc net.Conn) func([]byte) int {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {

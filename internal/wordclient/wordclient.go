@@ -1,4 +1,4 @@
-// Package wordclient is the client of the four-letter words.
+// Package wordclient implements a client of the four-letter words.
 package wordclient
 
 import (
@@ -13,19 +13,19 @@ import (
 // Dial connects to a server.
 type Dial func(ctx context.Context, server string) (net.Conn, error)
 
-// ErrNoAnswer says that a server has closed the connection without an answer.
+// ErrNoAnswer says that a server has closed the connection without a reply.
 var ErrNoAnswer = errors.New("it closed the connection without an answer")
 
-// ClientsFile is the name of a file in the data directory of a server of an ensemble. It says where the servers take
-// clients, as they have told this one since it started; zooid status reads it, for server lines of Apache's usual form
-// don't say it, and mntr, which does, has to be permitted. It is there only while the server runs, so that what an
-// earlier process has heard isn't taken for what is so; whoever reads it asks first whether the server answers, as a
-// process that was killed leaves it behind.
+// ClientsFile is the name of a file in the data directory of a server of an ensemble. It has the addresses at which the
+// servers accept clients, as they have told this server since it started. zooid status reads it, since server lines in
+// Apache's usual form don't have these addresses, and mntr, which reports them, isn't permitted everywhere. The file
+// exists only while the server runs, so that addresses from an earlier run aren't taken for present ones. A process
+// that is killed leaves the file behind, so a reader must first check that the server answers.
 const ClientsFile = "clients.told"
 
-// Word sends a four-letter word to a server and returns the answer. An answer that is empty, or longer than bytesMax,
-// is an error; with an error, Word returns what was received before it. ctx bounds everything, including connecting. A
-// nil dial connects without TLS.
+// Word sends a four-letter word to a server and returns the reply. A reply that is empty or longer than bytesMax is an
+// error, which Word returns together with the bytes received. ctx bounds the whole call, including connecting. A nil
+// dial connects without TLS.
 func Word(ctx context.Context, dial Dial, server, word string, bytesMax int) (string, error) {
 	if dial == nil {
 		dial = plain
@@ -43,7 +43,7 @@ func Word(ctx context.Context, dial Dial, server, word string, bytesMax int) (st
 	switch {
 	case err != nil && len(answer) == 0:
 		if op := (*net.OpError)(nil); errors.As(err, &op) {
-			err = op.Err // leaves out the address
+			err = op.Err // omits the address
 		}
 		err = fmt.Errorf("it takes connections but doesn't answer: %w", err)
 	case err == nil && len(answer) == 0:

@@ -1,10 +1,9 @@
-// Package kerberos is the client's side of GSSAPI: a login at ZooKeeper's servers by a
-// Kerberos ticket, from a keytab or from the cache that kinit fills.
+// Package kerberos implements the client's side of GSSAPI, a login to ZooKeeper's servers with a Kerberos ticket. The
+// ticket comes from a keytab or from the cache that kinit fills.
 //
 //	zk.Options{SASL: kerberos.Login{Principal: "app@EXAMPLE.COM", Keytab: "/etc/app.keytab"}}
 //
-// Each connection reads the keytab or the cache again, so a renewed one is used from the next
-// connection on.
+// Each connection reads the keytab or the cache again, so later connections use a renewed one.
 package kerberos
 
 import (
@@ -27,25 +26,25 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Login is the mechanism GSSAPI. It is a zk.SASLMechanism.
+// Login is the mechanism GSSAPI. It implements zk.SASLMechanism.
 type Login struct {
-	// Keytab is a file with the key of Principal, name[/host]@REALM. Without it the ticket
-	// comes from Cache.
+	// Keytab is a file with the key of Principal, which has the form name[/host]@REALM. If it is "", the ticket comes
+	// from Cache.
 	Keytab    string
 	Principal string
-	// Cache is the file that kinit writes; "" for $KRB5CCNAME, or /tmp/krb5cc_UID.
+	// Cache is the file that kinit writes. "" means $KRB5CCNAME, or /tmp/krb5cc_UID.
 	Cache string
-	// Config is Kerberos' configuration; "" for $KRB5_CONFIG, or /etc/krb5.conf.
+	// Config is the configuration file of Kerberos. "" means $KRB5_CONFIG, or /etc/krb5.conf.
 	Config string
-	// Service is the servers' principal without its host, "" for zookeeper: the host is the
-	// server's, as the connect string has it. With a "/" it is the whole principal.
+	// Service is the servers' principal without its host, which is the server's host as in the connect string. "" means
+	// zookeeper. A Service with a "/" is the whole principal.
 	Service string
 }
 
 // Name returns "GSSAPI".
 func (l Login) Name() string { return "GSSAPI" }
 
-// Begin asks the KDC for a ticket for the server. It blocks for that.
+// Begin requests a ticket for the server from the KDC, and waits for the reply.
 func (l Login) Begin(server string) (zk.SASLLogin, error) {
 	c, err := l.client()
 	if err != nil {
@@ -75,7 +74,7 @@ func (l Login) Begin(server string) (zk.SASLLogin, error) {
 	return &exchange{first: first, key: session, sequence: uint64(token.APReq.Authenticator.SeqNumber)}, nil
 }
 
-// service returns the principal of the server at a host:port.
+// service returns the principal of server, which is a host:port.
 func (l Login) service(server string) (string, error) {
 	if strings.Contains(l.Service, "/") {
 		name, _, _ := strings.Cut(l.Service, "@")
@@ -147,8 +146,8 @@ type exchange struct {
 // noLayer selects no security layer; TLS protects the connection.
 const noLayer = 1
 
-// Step is zk.SASLLogin.Step. What the server offers is signed with the ticket's session key,
-// which proves that it is the server that the ticket is for.
+// Step implements zk.SASLLogin. The ticket's session key signs the server's offer, which proves that the server is the
+// one that the ticket is for.
 func (e *exchange) Step(challenge []byte) (token []byte, done bool, err error) {
 	e.step++
 	switch e.step {

@@ -8,20 +8,19 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Barrier holds up everybody who waits at it, for as long as its znode exists.
-// It belongs to nobody: it stays when its setter's session ends. The layout is
-// that of Curator's DistributedBarrier and kazoo's Barrier.
+// A Barrier blocks all clients that wait at it as long as its znode exists. It belongs to no session: it stays when the
+// session that set it ends. Its layout is that of Curator's DistributedBarrier and kazoo's Barrier.
 type Barrier struct {
 	c    *zk.Client
 	path string
 	opt  Options
 }
 
-// NewBarrier returns the barrier at path, without setting it.
+// NewBarrier returns the barrier at path. It doesn't set it.
 func NewBarrier(c *zk.Client, path string, opt Options) *Barrier { return &Barrier{c, path, opt} }
 
-// Set puts the barrier up; it is no error if the barrier is up already. A lost reply
-// doesn't make it put the barrier up twice (see Ledger).
+// Set puts the barrier up. It succeeds if the barrier is already up. It is applied only once, even if replies are lost
+// (see Ledger).
 func (b *Barrier) Set(ctx context.Context) error {
 	for tries := 1; ; tries++ {
 		err := b.once(ctx, zk.CreateOp(b.path, b.opt.Data, zk.ModePersistent, b.opt.acl()))
@@ -45,7 +44,7 @@ func (b *Barrier) once(ctx context.Context, op zk.MultiOp) error {
 	return err
 }
 
-// create makes a znode; it is no error if the znode exists already.
+// create makes a znode. It succeeds if the znode already exists.
 func create(ctx context.Context, c *zk.Client, path string, data []byte, mode zk.CreateMode, acl []zk.ACL) error {
 	for tries := 1; ; tries++ {
 		_, err := c.Create(ctx, path, data, mode, acl)
@@ -63,9 +62,8 @@ func create(ctx context.Context, c *zk.Client, path string, data []byte, mode zk
 	}
 }
 
-// Remove takes the barrier down and lets everybody go; it is no error if the barrier is
-// down already. A lost reply doesn't make it take down a barrier that was set again
-// meanwhile (see Ledger).
+// Remove takes the barrier down, so that Wait returns in all clients. It succeeds if the barrier is already down. After
+// a lost reply it doesn't remove a barrier that was set again meanwhile (see Ledger).
 func (b *Barrier) Remove(ctx context.Context) error {
 	if _, up, err := look(ctx, b.c, b.path); err != nil || !up {
 		return err
@@ -76,8 +74,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	return nil
 }
 
-// Wait waits until the barrier is down, or ctx or the session ends. A lost
-// connection makes it wait on.
+// Wait waits until the barrier is down, or ctx or the session ends. After a lost connection it continues to wait.
 func (b *Barrier) Wait(ctx context.Context) error {
 	for {
 		_, up, err := b.c.Exists(ctx, b.path)

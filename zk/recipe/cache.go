@@ -12,27 +12,26 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Cache is a copy of a znode, of a znode and its children, or of a whole tree,
-// kept up to date by one watch. Reading it sends no request.
+// A Cache is a copy of a znode, of a znode and its children, or of a whole tree, which one watch keeps up to date.
+// Reading from it sends no request.
 //
-// It is never ahead of the ensemble and soon catches up; changes that follow each
-// other fast may be seen as one. While the connection is lost the copy stays as it
-// is; afterwards, in a new session too if need be, everything is read again and the
-// differences become events. It holds only znodes that this client may read. The metadata
-// that changes with a znode's children (NumChildren, Cversion, Pzxid) may be stale.
+// It is never ahead of the ensemble, and follows with a short delay. Changes in quick succession may be seen as one.
+// While the connection is lost, the copy doesn't change. Afterwards everything is read again, in a new session if
+// necessary, and the differences become events. The cache has only znodes that this client may read. The metadata that
+// change with a znode's children (NumChildren, Cversion, Pzxid) may be stale.
 //
-// It needs a server that knows persistent watches (3.6 or later).
+// It needs servers with persistent watches (3.6 or later).
 type Cache struct {
 	sessions *zk.Sessions
 	root     string
-	depth    int // of the deepest znodes below root
+	depth    int // of the deepest znodes in the cache, below root
 	stop     context.CancelFunc
 	done     chan struct{}
 
 	mu      sync.RWMutex
 	nodes   map[string]zk.Node
 	fresh   bool          // nodes is complete and nothing is known to be missing
-	err     error         // why the cache has ended; nil while it hasn't
+	err     error         // why the cache has ended; nil before
 	changed chan struct{} // closed and replaced when fresh or err changes
 	feeds   map[*feed]struct{}
 }
@@ -40,16 +39,14 @@ type Cache struct {
 // depthAll is deeper than any path.
 const depthAll = 1 << 30
 
-// NewNodeCache begins to follow the znode at path, which needn't exist. The caller
-// must Close the Cache.
+// NewNodeCache follows the znode at path, which need not exist. It returns at once; Wait waits until it is read. The
+// caller must Close the Cache.
 func NewNodeCache(sessions *zk.Sessions, path string) *Cache { return newCache(sessions, path, 0) }
 
-// NewChildrenCache begins to follow the znode at path and its children. The caller
-// must Close the Cache.
+// NewChildrenCache follows the znode at path and its children. The caller must Close the Cache.
 func NewChildrenCache(sessions *zk.Sessions, path string) *Cache { return newCache(sessions, path, 1) }
 
-// NewTreeCache begins to follow the znode at path and all its descendants. The
-// caller must Close the Cache.
+// NewTreeCache follows the znode at path and all its descendants. The caller must Close the Cache.
 func NewTreeCache(sessions *zk.Sessions, path string) *Cache {
 	return newCache(sessions, path, depthAll)
 }
@@ -64,8 +61,7 @@ func newCache(sessions *zk.Sessions, root string, depth int) *Cache {
 	return k
 }
 
-// Get returns the znode at path, if there is one in the cache. Don't change the
-// data.
+// Get returns the znode at path, and whether the cache has it. The caller must not change the data.
 func (k *Cache) Get(path string) (zk.Node, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -73,8 +69,7 @@ func (k *Cache) Get(path string) (zk.Node, bool) {
 	return node, ok
 }
 
-// Snapshot returns all znodes by path, as of one moment of the cache. Don't change
-// the data.
+// Snapshot returns all znodes by path, as of one moment of the cache. The caller must not change the data.
 func (k *Cache) Snapshot() map[string]zk.Node {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -88,9 +83,9 @@ func (k *Cache) Len() int {
 	return len(k.nodes)
 }
 
-// Wait waits until the cache is complete: at the beginning, and after each loss of
-// the connection. It fails when ctx ends, with zk.ErrClosed when the cache is
-// closed, and with the reason if the server refused what the cache must do.
+// Wait waits until the cache is complete, at the beginning or after a loss of the connection. It fails when ctx ends.
+// It fails with zk.ErrClosed if the cache is closed, and with the server's error if the server refused a request that
+// the cache needs.
 func (k *Cache) Wait(ctx context.Context) error {
 	for {
 		k.mu.RLock()
@@ -107,7 +102,7 @@ func (k *Cache) Wait(ctx context.Context) error {
 	}
 }
 
-// Close ends the cache; its content stays readable. It is idempotent.
+// Close ends the cache. Its content can still be read. Close is idempotent.
 func (k *Cache) Close() {
 	k.stop()
 	<-k.done
@@ -126,10 +121,9 @@ func (k *Cache) run(ctx context.Context) {
 	k.end(err)
 }
 
-// follow keeps the cache up to date while the session lasts. A lost connection is
-// always reported twice: by the states and, once it is back, by the watch's
-// EventResync. So follow takes the events before the states: after a state makes the
-// cache stale, an EventResync makes it fresh.
+// follow keeps the cache up to date while the session lasts. A lost connection is always reported twice: by the states,
+// and after the next connection by the watch's EventResync. follow takes the events before the states. So an
+// EventResync always follows after a state has made the cache stale, and makes it fresh again.
 func (k *Cache) follow(ctx context.Context, c *zk.Client) error {
 	states := c.States()
 	defer states.Close()
@@ -138,7 +132,7 @@ func (k *Cache) follow(ctx context.Context, c *zk.Client) error {
 		return err
 	}
 	defer w.Close()
-	suspended(states) // those before the watch was set, which no EventResync follows
+	suspended(states) // changes from before the watch was set, which no EventResync follows
 	r := &reader{c, batchMax}
 	if err := k.resync(ctx, r); err != nil {
 		return err
@@ -168,8 +162,7 @@ func (k *Cache) follow(ctx context.Context, c *zk.Client) error {
 	}
 }
 
-// suspended takes the state changes that have come, and reports whether the
-// connection was lost.
+// suspended takes the state changes so far, and reports whether the connection was lost.
 func suspended(states *zk.States) bool {
 	lost := false
 	for {
@@ -181,7 +174,7 @@ func suspended(states *zk.States) bool {
 	}
 }
 
-// watch sets the watch that covers all of the cache.
+// watch sets the watch that covers the whole cache.
 func (k *Cache) watch(ctx context.Context, c *zk.Client) (*zk.Watch, error) {
 	mode := zk.AddWatchPersistentRecursive
 	if k.depth == 0 {
@@ -195,8 +188,7 @@ func (k *Cache) watch(ctx context.Context, c *zk.Client) (*zk.Watch, error) {
 	}
 }
 
-// events takes the events that have come, and returns the paths they tell of,
-// sorted, and whether some may be missing.
+// events takes the events so far. It returns the paths in them, sorted, and whether events may be missing.
 func (k *Cache) events(w *zk.Watch) (dirty []string, resync bool) {
 	paths := map[string]bool{}
 	for {
@@ -212,8 +204,8 @@ func (k *Cache) events(w *zk.Watch) (dirty []string, resync bool) {
 	}
 }
 
-// refresh reads what has changed, each znode once however many events named it: what it
-// reads is at least as new as the events.
+// refresh reads the changed znodes, each once even if several events name it: what it reads is at least as new as the
+// events.
 func (k *Cache) refresh(ctx context.Context, r *reader, dirty []string) error {
 	for {
 		found := make(map[string]zk.Node, len(dirty))
@@ -228,7 +220,7 @@ func (k *Cache) refresh(ctx context.Context, r *reader, dirty []string) error {
 	}
 }
 
-// ended returns what ended w, nil if nothing has.
+// ended returns the error that ended w, nil if w hasn't ended.
 func ended(w *zk.Watch) error {
 	past, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -15,26 +15,24 @@ type CacheEventType int
 
 // The events of a Cache.
 const (
-	CacheAdded   CacheEventType = iota // Path came into the cache; Node is what it holds
-	CacheChanged                       // Path's data changed; Node is what it holds now
-	CacheRemoved                       // Path left the cache; Node is what it held
+	CacheAdded   CacheEventType = iota // Path was added to the cache; Node is its content
+	CacheChanged                       // Path's data changed; Node is its new content
+	CacheRemoved                       // Path was removed from the cache; Node is its last content
 
-	// CacheFresh follows the events that made the cache complete, at the
-	// beginning and after each CacheStale.
+	// CacheFresh follows the events that made the cache complete, at the beginning and after each CacheStale.
 	CacheFresh
 
-	// CacheStale says that the connection was lost: the cache stays as it is
-	// until CacheFresh.
+	// CacheStale says that the connection was lost. The cache doesn't change until CacheFresh.
 	CacheStale
 
-	// CacheReset says that the reader was too slow and has missed events: forget
-	// everything, the whole content follows as CacheAdded.
+	// CacheReset says that the reader was too slow and has missed events. The reader must forget everything; the whole
+	// content follows as CacheAdded.
 	CacheReset
 )
 
 var cacheEventNames = [...]string{"added", "changed", "removed", "fresh", "stale", "reset"}
 
-// String returns the type in a word.
+// String returns the type as a word.
 func (t CacheEventType) String() string {
 	if t < 0 || int(t) >= len(cacheEventNames) {
 		return fmt.Sprintf("CacheEventType(%d)", int(t))
@@ -42,28 +40,27 @@ func (t CacheEventType) String() string {
 	return cacheEventNames[t]
 }
 
-// A CacheEvent is one step of a Cache.
+// A CacheEvent is a change of a Cache's content or state.
 type CacheEvent struct {
 	Type CacheEventType
 	Path string  // "" for CacheFresh, CacheStale and CacheReset
-	Node zk.Node // zero for those; don't change the data
+	Node zk.Node // zero if Path is ""; the data must not be changed
 }
 
-// feedMax bounds the events kept for a slow reader; beyond it, reading the whole
-// content again is cheaper than catching up.
+// feedMax bounds the unread events of a slow reader. Beyond it, reading the whole content again is cheaper than
+// catching up.
 const feedMax = 4096
 
-// A feed is one reader's view of the events. Its fields are guarded by Cache.mu.
+// A feed is the queue of events of one reader. Cache.mu guards its fields.
 type feed struct {
 	items []CacheEvent
 	lost  bool          // items were dropped
 	ready chan struct{} // holds a token if there may be something to read
 }
 
-// Events returns an iterator over what happens to the cache. It begins with the
-// content at this moment as CacheAdded, parents first, then CacheFresh if the
-// cache is complete. It ends with an error: of ctx, or what ended the cache. A
-// reader that doesn't keep up never holds up the cache; see CacheReset.
+// Events returns an iterator over the events of the cache. It begins with the present content as CacheAdded, parents
+// first, then CacheFresh if the cache is complete. It ends with an error: that of ctx, or the reason why the cache
+// ended. A slow reader never blocks the cache; see CacheReset.
 func (k *Cache) Events(ctx context.Context) iter.Seq2[CacheEvent, error] {
 	return func(yield func(CacheEvent, error) bool) {
 		f := &feed{ready: make(chan struct{}, 1)}
@@ -146,16 +143,16 @@ func (k *Cache) tell(e CacheEvent) {
 	}
 }
 
-// apply applies what was read of paths, which are sorted: children are removed before
-// their parents, and added after them.
+// apply applies the result of reading paths, which are sorted. Children are removed before their parents, and added
+// after them.
 func (k *Cache) apply(paths []string, found map[string]zk.Node) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.merge(paths, found)
 }
 
-// replace applies a whole walk. Only its caller changes nodes, so the search for
-// differences, which takes long in a large tree, holds up no reader.
+// replace applies the result of a whole walk. Only its caller changes nodes, so the search for differences, which takes
+// long in a large tree, needs no lock and blocks no reader.
 func (k *Cache) replace(found map[string]zk.Node) {
 	var differ []string
 	for path, was := range k.nodes {
@@ -178,7 +175,7 @@ func (k *Cache) replace(found map[string]zk.Node) {
 	k.mark(true)
 }
 
-// merge makes the cache equal to found as far as paths go. The caller holds k.mu.
+// merge makes the cache equal to found for the given paths. The caller holds k.mu.
 func (k *Cache) merge(paths []string, found map[string]zk.Node) {
 	for _, path := range slices.Backward(paths) {
 		was, had := k.nodes[path]
@@ -225,7 +222,7 @@ func (k *Cache) mark(fresh bool) {
 	k.changed = make(chan struct{})
 }
 
-// end ends the cache; readers get what is left, then err.
+// end ends the cache. Readers get the remaining events, then err.
 func (k *Cache) end(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

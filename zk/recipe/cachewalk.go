@@ -9,31 +9,29 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// How a cache reads: several znodes with each request, so that a million of them
-// cost little more than their bytes, and several requests under way, so that
-// nobody waits for the other.
+// How a cache reads: several znodes with each request, so that a million of them cost little more than their bytes, and
+// several requests at a time, so that client and server work in parallel.
 const (
-	// batchMax bounds the znodes read by one request. With the usual
-	// jute.maxbuffer of 1 MB the reply is half of what a client takes
-	// (zk.DefaultMaxResponseBytes), however large the znodes are.
+	// batchMax bounds the znodes read by one request. With the usual jute.maxbuffer of 1 MB the reply is at most half
+	// of what a client accepts (zk.DefaultMaxResponseBytes), however large the znodes are.
 	batchMax = 32
 
-	// listingMax bounds the names asked for by one request, unless one znode has
-	// more children; at some 20 bytes a name it is a reply of a few hundred KB.
+	// listingMax bounds the names requested at once, unless one znode has more children. With some 20 bytes per name
+	// the reply has a few hundred KB.
 	listingMax = 20_000
 
-	// requestsAtOnce hides the round trip, and leaves room for the client's other
-	// calls (zk.DefaultMaxOutstanding).
+	// requestsAtOnce is enough to hide the round trip, and leaves room for the client's other calls
+	// (zk.DefaultMaxOutstanding).
 	requestsAtOnce = 16
 )
 
 // A reader reads znodes for a cache.
 type reader struct {
 	c     *zk.Client
-	batch int // znodes a request
+	batch int // znodes per request
 }
 
-// read calls take for each znode at paths that exists and may be read.
+// read calls take for each znode at paths that exists and that this client may read.
 func (r *reader) read(ctx context.Context, paths []string, take func(path string, node zk.Node)) error {
 	batches := (len(paths) + r.batch - 1) / r.batch
 	batch := func(i int) []string { return paths[i*r.batch : min((i+1)*r.batch, len(paths))] }
@@ -53,8 +51,7 @@ func (r *reader) read(ctx context.Context, paths []string, take func(path string
 	})
 }
 
-// list calls take for each child of the znodes at parents; sizes are the numbers of
-// children they had.
+// list calls take for each child of the znodes at parents. sizes are their numbers of children.
 func (r *reader) list(ctx context.Context, parents []string, sizes []int32, take func(path string)) error {
 	var ends []int // of the batches
 	names := 0
@@ -81,7 +78,7 @@ func (r *reader) list(ctx context.Context, parents []string, sizes []int32, take
 	})
 }
 
-// last returns the last of v, 0 if there is none.
+// last returns the last element of v, 0 if v is empty.
 func last(v []int) int {
 	if len(v) == 0 {
 		return 0
@@ -97,7 +94,7 @@ func ops(paths []string, op func(string) zk.MultiOp) []zk.MultiOp {
 	return all
 }
 
-// readable reports whether r is the result of a znode that exists and may be read.
+// readable reports whether r is the result of a znode that exists and that this client may read.
 func readable(r zk.MultiResult) (bool, error) {
 	if errors.Is(r.Err, zk.ErrNoNode) || errors.Is(r.Err, zk.ErrNoAuth) {
 		return false, nil
@@ -105,8 +102,7 @@ func readable(r zk.MultiResult) (bool, error) {
 	return r.Err == nil, r.Err
 }
 
-// pipelined sends n requests, requestsAtOnce under way, and takes the replies in
-// their order.
+// pipelined sends n requests, up to requestsAtOnce at a time, and calls take for the replies in order.
 func (r *reader) pipelined(ctx context.Context, n int, send func(*zk.Pipeline, int) zk.Future[[]zk.MultiResult],
 	take func(int, []zk.MultiResult) error) error {
 	p := r.c.Pipeline()
@@ -129,11 +125,10 @@ func (r *reader) pipelined(ctx context.Context, n int, send func(*zk.Pipeline, i
 	return nil
 }
 
-// walk returns all znodes the cache covers. It reads one level after the other. Changes
-// made meanwhile are reported by the watch, and read again afterwards. The sync makes
-// sure that a new session on a server that lags behind doesn't take the cache back in
-// time. A read-only server can't sync, and has nobody to lag behind; when there is a
-// server with quorum, the client moves to it, and all is read again.
+// walk returns all znodes that the cache covers. It reads one level after the other. The watch reports changes made
+// meanwhile, which are read again afterwards. The sync makes sure that a new session on a server that lags behind
+// doesn't take the cache back in time. A read-only server can't sync, and the cache takes what it has. When there is a
+// server with quorum, the client moves to it, and everything is read again.
 func (k *Cache) walk(ctx context.Context, r *reader) (map[string]zk.Node, error) {
 	if err := r.c.Sync(ctx, k.root); err != nil && !errors.Is(err, zk.ErrNotReadOnly) {
 		return nil, err
@@ -141,7 +136,7 @@ func (k *Cache) walk(ctx context.Context, r *reader) (map[string]zk.Node, error)
 	all := map[string]zk.Node{}
 	level := []string{k.root}
 	for depth := 0; len(level) > 0; depth++ {
-		if len(level) > len(all) { // most of a tree is in one level: make room at once
+		if len(level) > len(all) { // most znodes of a tree are in one level: make room at once
 			grown := make(map[string]zk.Node, len(all)+len(level))
 			maps.Copy(grown, all)
 			all = grown
@@ -168,9 +163,8 @@ func (k *Cache) walk(ctx context.Context, r *reader) (map[string]zk.Node, error)
 	return all, nil
 }
 
-// onceMore reports whether reading may succeed when tried again: after a lost
-// connection or, now with one znode per request, after a batch that was too large for
-// the limits of this client.
+// onceMore reports whether to try reading again: after a lost connection, or after a batch that exceeded this client's
+// limits, in which case each further request reads one znode.
 func (r *reader) onceMore(ctx context.Context, err error) bool {
 	if r.batch > 1 && (errors.Is(err, zk.ErrReplyTooLarge) || errors.Is(err, zk.ErrRequestTooLarge)) {
 		r.batch = 1

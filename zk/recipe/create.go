@@ -9,17 +9,16 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// ensure creates the znode at path, and the parents it lacks, as containers: a
-// server removes them once they have been in use and are empty. It is no
-// error if the znode exists already.
+// ensure creates the znode at path and its missing parents as containers: the server removes a container once it has
+// had children and has no more. It succeeds if the znode already exists.
 //
-// A root that doesn't exist is a chroot whose parent is missing. Only a client
-// without that chroot can create it, so that is an error.
+// If the root doesn't exist, the parent of the client's chroot is missing. Only a client without the chroot could
+// create it, so ensure returns an error.
 func ensure(ctx context.Context, c *zk.Client, path string, acl []zk.ACL) error {
 	return ensureAs(ctx, c, path, acl, zk.ModeContainer)
 }
 
-// ensureAs is ensure for a znode of a given mode; missing parents are containers.
+// ensureAs is ensure for a znode of the given mode. Missing parents become containers.
 func ensureAs(ctx context.Context, c *zk.Client, path string, acl []zk.ACL, mode zk.CreateMode) error {
 	for tries := 1; ; tries++ {
 		_, err := c.Create(ctx, path, nil, mode, acl)
@@ -40,12 +39,11 @@ func ensureAs(ctx context.Context, c *zk.Client, path string, acl []zk.ACL, mode
 	}
 }
 
-// ensureTries bounds how often a znode that was just created may be gone again: a
-// server removes an empty container once a minute, so twice in a row is not chance.
+// ensureTries bounds the attempts when a znode that was just created is gone again. A server removes empty containers
+// once a minute, so two times in a row can't be a coincidence.
 const ensureTries = 3
 
-// createProtected makes an ephemeral sequential znode in dir by
-// zk.Client.CreateProtected. Missing parents are created.
+// createProtected makes an ephemeral sequential znode in dir by zk.Client.CreateProtected. It creates missing parents.
 func createProtected(ctx context.Context, c *zk.Client, dir, name string, opt Options) (string, int64, error) {
 	for tries := 1; ; tries++ {
 		path, stat, err := c.CreateProtected(ctx, join(dir, name), opt.Data, zk.ModeEphemeralSequential, opt.acl())
@@ -64,9 +62,9 @@ func createProtected(ctx context.Context, c *zk.Client, dir, name string, opt Op
 	}
 }
 
-// deleteSurely deletes a znode whose name has a UUID of this client's, so that no other
-// znode can have it and a repeated deletion does no harm. For any other znode use
-// deleteIncarnation. It returns ErrNoNode if the znode was gone.
+// deleteSurely deletes a znode whose name has a UUID of this client, so that no other znode can have the name and a
+// repeated deletion does no harm. For other znodes use deleteIncarnation. It returns ErrNoNode if the znode was already
+// gone.
 func deleteSurely(ctx context.Context, c *zk.Client, path string) error {
 	for unsure := false; ; {
 		err := c.Delete(ctx, path, zk.AnyVersion)
@@ -80,10 +78,9 @@ func deleteSurely(ctx context.Context, c *zk.Client, path string) error {
 	}
 }
 
-// deleteIncarnation deletes the znode at path if it is still the one that was
-// created with czxid. It deletes at most one znode, that one, however many replies
-// are lost: after a lost reply it finds out first what the path names now. It
-// returns ErrNoNode if the znode was gone before.
+// deleteIncarnation deletes the znode at path if its czxid is czxid. It never deletes another znode, even if replies
+// are lost: after a lost reply it first checks which znode is at path. It returns ErrNoNode if the znode was already
+// gone.
 func deleteIncarnation(ctx context.Context, c *zk.Client, path string, czxid int64) error {
 	for unsure := false; ; {
 		stat, ok, err := look(ctx, c, path)
@@ -108,8 +105,8 @@ func deleteIncarnation(ctx context.Context, c *zk.Client, path string, czxid int
 	}
 }
 
-// look returns what is at path, read from a state that includes everything this session
-// has sent: even the outcome of a request whose reply was lost is settled in it.
+// look returns the metadata of the znode at path, as of a state that includes every request this session has sent, even
+// one whose reply was lost.
 func look(ctx context.Context, c *zk.Client, path string) (zk.Stat, bool, error) {
 	for {
 		err := c.Sync(ctx, path)
@@ -126,13 +123,13 @@ func look(ctx context.Context, c *zk.Client, path string) (zk.Stat, bool, error)
 	}
 }
 
-// remove is deleteSurely for a caller who may leave: when ctx ends, the deletion
-// goes on without it until it is done or the session is over.
+// remove is deleteSurely for a caller that may leave: when ctx ends, the deletion continues in the background until it
+// is done or the session has ended.
 func remove(ctx context.Context, c *zk.Client, path string) error {
 	return behind(ctx, path, func(ctx context.Context) error { return deleteSurely(ctx, c, path) })
 }
 
-// behind runs a deletion of path; when ctx ends, it goes on without the caller.
+// behind runs a deletion of path. When ctx ends, the deletion continues in the background.
 func behind(ctx context.Context, path string, deletion func(context.Context) error) error {
 	out := make(chan error, 1)
 	go func() { out <- deletion(context.WithoutCancel(ctx)) }()

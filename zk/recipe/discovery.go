@@ -13,29 +13,26 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// An Instance is one running copy of a service. Its JSON is that of Curator's
-// ServiceInstance.
+// An Instance is one running copy of a service. Its JSON form is that of Curator's ServiceInstance.
 type Instance struct {
 	Name    string `json:"name"` // of the service
-	ID      string `json:"id"`   // unique in the service; Register chooses one if it is empty
+	ID      string `json:"id"`   // unique in the service; if empty, Register chooses one
 	Address string `json:"address"`
 	Port    *int   `json:"port"`    // nil for none
 	SSLPort *int   `json:"sslPort"` // nil for none
 
-	// Payload is the application's own, JSON or nil. Java clients expect there
-	// what their payload class says.
+	// Payload is the application's own JSON, or nil. Java clients expect the form of their payload class.
 	Payload json.RawMessage `json:"payload"`
 
-	RegisteredMs int64           `json:"registrationTimeUTC"` // since 1970; set by Register if 0
-	Type         string          `json:"serviceType"`         // DYNAMIC if empty: it goes with its session
+	RegisteredMs int64           `json:"registrationTimeUTC"` // ms since 1970; set by Register if 0
+	Type         string          `json:"serviceType"`         // DYNAMIC if empty: the instance ends with its session
 	URISpec      json.RawMessage `json:"uriSpec"`             // Curator's template of the URI, or nil
 
-	// Disabled asks clients not to use the instance though it is registered.
+	// Disabled asks clients not to use the instance although it is registered.
 	Disabled bool `json:"-"`
 }
 
-// instanceJSON is an Instance as it is written: Curator has enabled, which
-// is true if left out.
+// instanceJSON is the JSON form of an Instance: Curator has the member enabled, which is true if missing.
 type instanceJSON struct {
 	plainInstance
 	Enabled *bool `json:"enabled"`
@@ -49,7 +46,7 @@ func (i Instance) MarshalJSON() ([]byte, error) {
 	return json.Marshal(instanceJSON{plainInstance(i), &enabled})
 }
 
-// UnmarshalJSON reads Curator's form.
+// UnmarshalJSON parses Curator's form.
 func (i *Instance) UnmarshalJSON(data []byte) error {
 	var in instanceJSON
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -60,22 +57,22 @@ func (i *Instance) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A Discovery registers and finds instances of services. The layout is that of
-// Curator's: path/service/id, an ephemeral znode with JSON in it.
+// A Discovery registers and finds instances of services. Its layout is that of Curator: path/service/id is an ephemeral
+// znode whose data are JSON.
 type Discovery struct {
 	sessions *zk.Sessions
 	path     string
 	opt      Options
 }
 
-// NewDiscovery returns the discovery at path. Options.Data isn't used.
+// NewDiscovery returns the discovery at path. It doesn't use Options.Data.
 func NewDiscovery(sessions *zk.Sessions, path string, opt Options) *Discovery {
 	return &Discovery{sessions, path, opt}
 }
 
-// Register keeps an instance registered, in each new session too, until the
-// Ephemeral returned is closed. It doesn't wait; Ephemeral.Wait does. It fails if
-// the instance has no name or can't be written as JSON.
+// Register keeps an instance registered, in each new session too, until the returned Ephemeral is closed. It doesn't
+// wait; Ephemeral.Wait does. It fails if the instance has no name, if its name or id has a slash, or if it has no JSON
+// form.
 func (d *Discovery) Register(i Instance) (*Ephemeral, error) {
 	if i.Name == "" || strings.Contains(i.Name+i.ID, "/") {
 		return nil, fmt.Errorf("recipe: register %q, id %q: a service needs a name, and neither may have a slash", i.Name,
@@ -97,8 +94,8 @@ func (d *Discovery) Register(i Instance) (*Ephemeral, error) {
 	return NewEphemeral(d.sessions, join(join(d.path, i.Name), i.ID), Options{Data: data, ACL: d.opt.ACL}), nil
 }
 
-// Names returns the names of the services that ever had an instance and were not
-// cleaned up, sorted.
+// Names returns the names of the services whose directories exist, sorted. These are the services that have had an
+// instance and weren't removed since.
 func (d *Discovery) Names(ctx context.Context) ([]string, error) {
 	c, err := d.sessions.Client(ctx)
 	if err != nil {
@@ -112,8 +109,7 @@ func (d *Discovery) Names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Instances asks the ensemble for a service's instances. For frequent use a Provider is
-// cheaper.
+// Instances requests a service's instances from the ensemble. For frequent use a Provider is cheaper.
 func (d *Discovery) Instances(ctx context.Context, name string) ([]Instance, error) {
 	c, err := d.sessions.Client(ctx)
 	if err != nil {
@@ -123,8 +119,7 @@ func (d *Discovery) Instances(ctx context.Context, name string) ([]Instance, err
 	return instancesOf(data), err
 }
 
-// childrenData returns the data of path's children by name, without children that are
-// deleted while they are read.
+// childrenData returns the data of path's children by name, without children that are deleted during the call.
 func childrenData(ctx context.Context, c *zk.Client, path string) (map[string][]byte, error) {
 	names, _, err := c.Children(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -146,8 +141,8 @@ func childrenData(ctx context.Context, c *zk.Client, path string) (map[string][]
 	return all, nil
 }
 
-// instancesOf reads the instances in data, in the order of their ids. What isn't
-// an instance is left out: one broken registration must not hide the others.
+// instancesOf parses the instances in data and returns them in the order of their ids. It omits data that aren't an
+// instance, so that one broken registration doesn't hide the others.
 func instancesOf(data map[string][]byte) []Instance {
 	var list []Instance
 	for _, b := range data {
@@ -160,14 +155,14 @@ func instancesOf(data map[string][]byte) []Instance {
 	return list
 }
 
-// A Provider knows the instances of a service at any moment, without asking. While
-// the connection is lost it knows those of before.
+// A Provider has the present instances of a service, without a request. While the connection is lost, they don't
+// change.
 type Provider struct {
 	cache *Cache
 	turn  atomic.Uint64
 }
 
-// Provider begins to follow a service. The caller must Close the Provider.
+// Provider starts to follow a service and returns at once; Wait waits. The caller must Close the Provider.
 func (d *Discovery) Provider(name string) *Provider {
 	return &Provider{cache: NewChildrenCache(d.sessions, join(d.path, name))}
 }
@@ -186,7 +181,7 @@ func (p *Provider) All() []Instance {
 	return slices.DeleteFunc(instancesOf(data), func(i Instance) bool { return i.Disabled })
 }
 
-// Next returns the instances in turn; ok is false if there is none.
+// Next returns the instances one after the other, round robin. ok is false if there is none.
 func (p *Provider) Next() (i Instance, ok bool) {
 	all := p.All()
 	if len(all) == 0 {
@@ -195,8 +190,7 @@ func (p *Provider) Next() (i Instance, ok bool) {
 	return all[(p.turn.Add(1)-1)%uint64(len(all))], true
 }
 
-// Cache returns what the provider reads from; its Events tell which instances come
-// and go. It is closed with the provider.
+// Cache returns the provider's cache, whose Events report new and removed instances. Close closes it.
 func (p *Provider) Cache() *Cache { return p.cache }
 
 // Close ends the provider. It is idempotent.

@@ -9,37 +9,35 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A DoubleBarrier lets a number of clients begin together and end together. Its
-// layout is that of Curator's DistributedDoubleBarrier and kazoo's DoubleBarrier.
+// A DoubleBarrier lets a number of clients begin together and end together. Its layout is that of Curator's
+// DistributedDoubleBarrier and kazoo's DoubleBarrier.
 //
-// A path is good for one round. Members that leave late delete the znode that says that all
-// have entered, and might delete that of the next round: give each round a path of its own.
+// Use each path for one round only. A member that leaves late deletes the ready znode, which could be that of the next
+// round.
 //
-// A member whose connection is lost is still a member, and goes on waiting. One
-// whose session expires has left: its Enter or Leave fails with
-// zk.ErrSessionExpired, and the others wait for another to take its place, or
-// leave without it.
+// A member whose connection is lost stays a member and continues to wait. A member whose session expires has left: its
+// Enter or Leave fails with zk.ErrSessionExpired. The others wait for another member to enter, or leave without it.
 type DoubleBarrier struct {
 	c       *zk.Client
 	path    string
 	members int
 	opt     Options
 
-	mine   string // this membership's znode; a new name for each Enter
+	mine   string // this member's znode; a new name for each Enter
 	opened int64  // czxid of the ready znode that let this member in; 0 if not seen
 }
 
-// ready is the znode that says that all members are here.
+// ready is the name of the znode that says that all members have entered.
 const ready = "ready"
 
-// NewDoubleBarrier returns a membership in the barrier at path, which opens when
-// it has so many members. More may enter then.
+// NewDoubleBarrier returns a member of the barrier at path, which opens when the given number of members have entered.
+// More may enter afterwards.
 func NewDoubleBarrier(c *zk.Client, path string, members int, opt Options) *DoubleBarrier {
 	return &DoubleBarrier{c: c, path: path, members: members, opt: opt}
 }
 
-// Enter waits until all members have entered. If it fails, this client is no
-// member. It may be called again after Leave.
+// Enter waits until all members have entered. If it fails, this client isn't a member. It may be called again after
+// Leave.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	b.mine, b.opened = newUUID(), 0
 	err := b.enter(ctx)
@@ -51,7 +49,7 @@ func (b *DoubleBarrier) Enter(ctx context.Context) error {
 }
 
 func (b *DoubleBarrier) enter(ctx context.Context) error {
-	// No other membership uses the name: if it exists already, a reply was lost.
+	// No other member uses the name: if it exists already, a reply was lost.
 	if err := create(ctx, b.c, join(b.path, b.mine), b.opt.Data, zk.ModeEphemeral, b.opt.acl()); err != nil {
 		return err
 	}
@@ -70,8 +68,7 @@ func (b *DoubleBarrier) enter(ctx context.Context) error {
 		others, err := b.others(ctx)
 		switch {
 		case err == nil && len(others)+1 >= b.members:
-			// Nobody removes the ready znode while this member is here, so a repeated attempt
-			// doesn't bring it back.
+			// Nobody removes the ready znode while this member is here, so a repeated attempt can't create it again.
 			err = create(ctx, b.c, join(b.path, ready), nil, zk.ModePersistent, b.opt.acl())
 			if err == nil {
 				w.Close()
@@ -90,7 +87,7 @@ func (b *DoubleBarrier) enter(ctx context.Context) error {
 	}
 }
 
-// others returns the names of the members beside this one, sorted.
+// others returns the names of the other members, sorted.
 func (b *DoubleBarrier) others(ctx context.Context) ([]string, error) {
 	names, _, err := b.c.Children(ctx, b.path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -101,8 +98,7 @@ func (b *DoubleBarrier) others(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Leave waits until all members have left. Whether it fails or not, this client
-// is no member any more.
+// Leave waits until all members have left. Even if it fails, this client is no longer a member.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
 	if err := remove(ctx, b.c, join(b.path, b.mine)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err

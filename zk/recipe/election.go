@@ -10,35 +10,30 @@ import (
 
 // An Election makes one client at a time the leader.
 //
-// Its layout is that of Curator's LeaderSelector, which is a Mutex's: see there
-// for sharing it with kazoo's Election. Options.Data identifies the candidate; in
-// Curator it is the selector's id.
+// Its layout is that of Curator's LeaderSelector, which is a Mutex's; see Mutex for sharing it with kazoo's Election.
+// Options.Data identifies the candidate, as the selector's id does in Curator.
 //
-// When the connection is lost, the leader's context ends, as another may lead
-// before it comes back. If it comes back in time, the same client goes on leading
-// with the same token; if the session has expired, the client takes part again
-// with a new one.
+// When the connection is lost, the leader's context ends, since another client may lead before the connection comes
+// back. If it comes back in time, the same client continues to lead with the same token. If the session has expired,
+// the client takes part again with a new one.
 type Election struct {
 	sessions *zk.Sessions
 	path     string
 	opt      Options
 }
 
-// NewElection returns the election whose candidates are children of path.
-// Nothing is created yet.
+// NewElection returns the election whose candidates are children of path. It sends no request.
 func NewElection(sessions *zk.Sessions, path string, opt Options) *Election {
 	return &Election{sessions, path, opt}
 }
 
-// Run takes part in the election and calls lead when this client leads. lead must
-// return soon after its context has ended, which is when leadership is in doubt
-// (its cause is ErrSuspended or ErrLost) or ctx ends. In doubt, Run waits for
-// lead, then takes part again, and calls lead once more when this client leads
-// again or still.
+// Run takes part in the election and calls lead when this client leads. lead must return soon after its context has
+// ended. The context ends when ctx ends, or when it is uncertain whether this client still leads; its cause is then
+// ErrSuspended or ErrLost. In the uncertain case, Run waits for lead to return, takes part again, and calls lead again
+// when this client leads.
 //
-// If lead returns while there is no doubt, Run resigns and returns its error;
-// to lead again, call Run again. Run also returns when ctx ends, when the zk.Sessions have
-// ended, and when the server refuses a request that it needs.
+// If lead returns before its context has ended, Run resigns and returns lead's error. To lead again, call Run again.
+// Run also returns when ctx ends, when the zk.Sessions is closed, and when the server refuses a request that Run needs.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, held *Held) error) error {
 	for {
 		var held *Held
@@ -56,7 +51,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, held 
 	}
 }
 
-// reign calls lead as long as held is held; done says that lead returned by itself.
+// reign calls lead as long as held is held. done says that lead returned by itself.
 func reign(ctx context.Context, held *Held, lead func(context.Context, *Held) error) (done bool, err error) {
 	defer resign(ctx, held)
 	for {
@@ -75,11 +70,11 @@ func reign(ctx context.Context, held *Held, lead func(context.Context, *Held) er
 	}
 }
 
-// resignWait bounds how long a leader that resigns waits for the ensemble. After that,
-// the deletion goes on in the background, at most until the session ends.
+// resignWait bounds how long a leader that resigns waits for the ensemble. Afterwards the deletion continues in the
+// background until the session ends.
 const resignWait = 5 * time.Second
 
-// resign gives leadership back, even if ctx has ended.
+// resign gives up leadership, even if ctx has ended.
 func resign(ctx context.Context, held *Held) {
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignWait)
 	defer cancel()
@@ -89,14 +84,12 @@ func resign(ctx context.Context, held *Held) {
 // ErrNoLeader says that nobody leads at the moment.
 var ErrNoLeader = errors.New("nobody leads")
 
-// Leader returns the candidate that leads, or ErrNoLeader. By the time it is read
-// another may lead.
+// Leader returns the candidate that leads, or ErrNoLeader. The answer may already be out of date.
 func (e *Election) Leader(ctx context.Context) (Participant, error) {
 	return first(e.Candidates(ctx))
 }
 
-// Candidates returns the leader, if there is one, and those who would follow it in
-// order.
+// Candidates returns the leader, if there is one, and then its successors in order.
 func (e *Election) Candidates(ctx context.Context) ([]Participant, error) {
 	c, err := e.sessions.Client(ctx)
 	if err != nil {

@@ -10,14 +10,12 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// An Ephemeral keeps an ephemeral znode in existence from NewEphemeral to Close:
-// it is created again in each new session, and when somebody deletes it. It is
-// Curator's PersistentNode in its ephemeral mode.
+// An Ephemeral keeps an ephemeral znode in existence from NewEphemeral to Close. It creates the znode again in each new
+// session, and when another client deletes it. It corresponds to Curator's PersistentNode in ephemeral mode.
 //
-// While the connection is lost the znode stays, until the session expires; then
-// it is gone until the next session has begun. If another session has a znode of
-// this name, such as an earlier one of the same process that has not expired yet,
-// its end is waited for.
+// While the connection is lost the znode stays, until the session expires; then it is gone until the next session
+// begins. If another session has a znode of this name, the Ephemeral waits until that znode is gone. That may be an
+// earlier session of the same process that hasn't expired yet.
 type Ephemeral struct {
 	sessions *zk.Sessions
 	path     string
@@ -29,12 +27,12 @@ type Ephemeral struct {
 	data    []byte
 	edition int           // of data, from 1
 	token   int64         // czxid of the znode; 0 while there is none
-	err     error         // why the Ephemeral has ended; nil while it hasn't
-	changed chan struct{} // closed and replaced at each change of the above
+	err     error         // why the Ephemeral has ended; nil before
+	changed chan struct{} // closed and replaced when a field above changes
 }
 
-// NewEphemeral begins to keep the znode at path, with Options.Data. The caller
-// must Close it.
+// NewEphemeral starts to keep the znode at path, with Options.Data, and returns at once. The caller must Close the
+// result.
 func NewEphemeral(sessions *zk.Sessions, path string, opt Options) *Ephemeral {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Ephemeral{
@@ -58,11 +56,11 @@ func (e *Ephemeral) run(ctx context.Context) {
 	e.publish(0, err)
 }
 
-// ephemeralDeleteWait bounds how long Close waits for the ensemble to delete the znode;
-// after that, the znode goes with the session.
+// ephemeralDeleteWait bounds how long Close waits for the ensemble to delete the znode. Afterwards the znode goes with
+// the session.
 const ephemeralDeleteWait = 5 * time.Second
 
-// keep keeps the znode while the session and ctx last.
+// keep maintains the znode until the session or ctx ends.
 func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 	defer func() {
 		if ctx.Err() != nil {
@@ -71,7 +69,7 @@ func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 			e.leave(bye, c)
 		}
 	}()
-	stored := 0 // the edition in the znode, 0 if that isn't known
+	stored := 0 // the edition in the znode, 0 if unknown
 	var pace recreation
 	for {
 		e.mu.Lock()
@@ -115,9 +113,8 @@ func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 	}
 }
 
-// A recreation paces the creation of a znode that somebody else deletes: the first is
-// made at once, the next ones after a pause that doubles as long as each is deleted
-// within 2*vanishedPauseMax.
+// A recreation paces the creation of a znode that another client deletes. The first one is made at once. The next ones
+// are made after a pause, which doubles as long as each is deleted within 2*vanishedPauseMax.
 type recreation struct {
 	rest time.Duration
 	last time.Time // when the last one was made
@@ -134,7 +131,7 @@ func (r *recreation) wait(ctx context.Context) bool {
 	return ok
 }
 
-// waitFor waits until w has fired or changed is closed, and ends w.
+// waitFor waits until w has fired or changed is closed, and then closes w.
 func waitFor(ctx context.Context, w *zk.Watch, changed <-chan struct{}) error {
 	defer w.Close()
 	select {
@@ -148,8 +145,8 @@ func waitFor(ctx context.Context, w *zk.Watch, changed <-chan struct{}) error {
 	}
 }
 
-// leave deletes the znode if it is this session's. A create whose reply was lost may
-// have made it, which a server that lags behind may not know, so leave syncs first.
+// leave deletes the znode if it is this session's. A create with a lost reply may have made it, and a server that lags
+// behind may not know it yet, so leave syncs first.
 func (e *Ephemeral) leave(ctx context.Context, c *zk.Client) {
 	stat, ok, err := look(ctx, c, e.path)
 	if err == nil && ok && stat.EphemeralOwner == c.Session().ID {
@@ -157,7 +154,7 @@ func (e *Ephemeral) leave(ctx context.Context, c *zk.Client) {
 	}
 }
 
-// publish records the znode, and reports whether anything is new.
+// publish records the znode, and reports whether anything has changed.
 func (e *Ephemeral) publish(token int64, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,7 +166,7 @@ func (e *Ephemeral) publish(token int64, err error) bool {
 	return true
 }
 
-// announce wakes everybody who waits for a change. The caller holds e.mu.
+// announce wakes all callers that wait for a change. The caller holds e.mu.
 func (e *Ephemeral) announce() {
 	close(e.changed)
 	e.changed = make(chan struct{})
@@ -184,9 +181,8 @@ func (e *Ephemeral) SetData(data []byte) {
 	e.announce()
 }
 
-// Wait waits until the znode exists, and returns its czxid. It fails when ctx
-// ends, with zk.ErrClosed when e is closed, and with the reason if the server
-// refused what e must do.
+// Wait waits until the znode exists, and returns its czxid. It fails when ctx ends. It fails with zk.ErrClosed if e is
+// closed, and with the server's error if the server refused a request that e needs.
 func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 	for {
 		e.mu.Lock()
@@ -206,8 +202,8 @@ func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 // Path returns the path of the znode.
 func (e *Ephemeral) Path() string { return e.path }
 
-// Close deletes the znode and waits until that is done, if the ensemble can be
-// reached; otherwise it goes with the session. It is idempotent.
+// Close deletes the znode. It waits until the znode is deleted, up to five seconds; afterwards the znode goes with the
+// session. It is idempotent.
 func (e *Ephemeral) Close() {
 	e.stop()
 	<-e.done

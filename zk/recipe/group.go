@@ -6,19 +6,18 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Group is this client's membership in a group, and its view of the others.
-// Each member is an ephemeral znode below the group's path, named by the member's
-// id: Curator's GroupMember.
+// A Group is this client's membership in a group, and its view of the other members. Each member is an ephemeral znode
+// below the group's path, whose name is the member's id. The layout is that of Curator's GroupMember.
 //
-// While the connection is lost the view is that of before; a member whose session
-// expires is gone for the others, and comes back with its next session.
+// While the connection is lost, the view doesn't change. A member whose session expires is gone for the others, and
+// comes back with its next session.
 type Group struct {
 	self *Ephemeral
 	view *Cache
 }
 
-// JoinGroup makes this client the member id, with Options.Data, of the group at
-// path. The caller must Close the Group.
+// JoinGroup makes this client a member of the group at path, with the name id and the data Options.Data. It returns at
+// once; Wait waits. The caller must Close the Group.
 func JoinGroup(sessions *zk.Sessions, path, id string, opt Options) *Group {
 	return &Group{NewEphemeral(sessions, join(path, id), opt), NewChildrenCache(sessions, path)}
 }
@@ -34,7 +33,7 @@ func (g *Group) Wait(ctx context.Context) error {
 	return g.view.Wait(ctx)
 }
 
-// Members returns the data of the members that are known, by id.
+// Members returns the data of the known members by id.
 func (g *Group) Members() map[string][]byte {
 	members := map[string][]byte{}
 	for path, node := range g.view.Snapshot() {
@@ -45,8 +44,8 @@ func (g *Group) Members() map[string][]byte {
 	return members
 }
 
-// View returns the cache of the group's znode and its members; its Events tell who
-// comes and goes. It is closed with the group.
+// View returns the cache of the group's znode and its members, whose Events report joins and departures. Close closes
+// it.
 func (g *Group) View() *Cache { return g.view }
 
 // Close leaves the group. It is idempotent.

@@ -9,30 +9,28 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Held is a lock that was acquired: a mutex, one side of a read/write lock, a
-// semaphore's lease, or leadership. It belongs to the session it was acquired
-// with and to no other.
+// A Held is an acquired lock: a mutex, one side of a read/write lock, a semaphore's lease, or leadership. It belongs to
+// the session that acquired it.
 //
-// A lock over a network can be lost while its holder still acts on it. Two things
-// help, best together. Work under Context, which ends as soon as there is a
-// doubt. And let the resource decide: pass it Token and have it refuse what
-// carries a token lower than one it has seen; where the resource is in ZooKeeper
-// itself, put Guard into the same Multi.
+// A lock over a network can be lost while its holder still uses the resource. There are two protections, best used
+// together. Work under Context, which ends as soon as the lock may be lost. And pass Token to the resource, which
+// refuses a token lower than one that it has seen. If the resource is in ZooKeeper itself, put Guard into the same
+// Multi.
 type Held struct {
 	c     *zk.Client
 	path  string
 	token int64
-	base  context.Context    // values only
-	stop  context.CancelFunc // ends the goroutines that keep watch
+	base  context.Context    // only its values are used
+	stop  context.CancelFunc // ends the goroutines that watch the lock
 
 	mu     sync.Mutex
 	ctx    context.Context
 	end    context.CancelCauseFunc
-	losses int   // of the connection, as far as noticed
-	gone   error // why it is no longer held; nil while it may be
+	losses int   // of the connection, as far as they were noticed
+	gone   error // why the lock is no longer held; nil while it may be held
 }
 
-// hold starts to monitor a lock just acquired.
+// hold starts to watch a lock that was just acquired.
 func hold(ctx context.Context, c *zk.Client, path string, token int64) *Held {
 	h := &Held{c: c, path: path, token: token, base: context.WithoutCancel(ctx)}
 	h.ctx, h.end = context.WithCancelCause(h.base)
@@ -44,40 +42,37 @@ func hold(ctx context.Context, c *zk.Client, path string, token int64) *Held {
 	return h
 }
 
-// Token returns the fencing token: a number that grows with each acquisition of
-// the lock by whomever. It is the czxid of the lock's znode, so clients in any
-// language can produce it.
+// Token returns the fencing token: a number that grows with each acquisition of the lock by any client. It is the czxid
+// of the lock's znode, so clients in any language can determine it.
 func (h *Held) Token() int64 { return h.token }
 
 // Path returns the path of the lock's znode.
 func (h *Held) Path() string { return h.path }
 
-// Client returns the client whose session the lock belongs to.
+// Client returns the client whose session has the lock.
 func (h *Held) Client() *zk.Client { return h.c }
 
-// Guard returns an operation that makes a Multi fail with zk.ErrNoNode unless the
-// lock is still held when the ensemble applies it.
+// Guard returns an operation that makes a Multi fail with zk.ErrNoNode unless the lock is still held when the ensemble
+// applies it.
 func (h *Held) Guard() zk.MultiOp { return zk.CheckOp(h.path, zk.AnyVersion) }
 
-// Context returns a context to work under while holding the lock. It has the
-// values of the context the lock was acquired with, and it ends with the cause
+// Context returns a context for the work under the lock. It has the values of the context with which the lock was
+// acquired. It ends with one of the causes
 //
 //	ErrSuspended  when the connection is lost
-//	ErrLost       when the session is over or the lock's znode was deleted
+//	ErrLost       when the session has ended or the lock's znode was deleted
 //	ErrReleased   when Unlock is called
 //
-// After ErrSuspended, Confirm tells if the lock is still held, and gives a new
-// Context.
+// After ErrSuspended, Confirm finds out whether the lock is still held, and makes a new Context.
 func (h *Held) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ctx
 }
 
-// Confirm asks the ensemble whether the lock is still held. It waits for a
-// connection. If it is held, Context returns a context that has not ended (or
-// that was ended by yet another loss of the connection); otherwise the error is
-// ErrLost or ErrReleased.
+// Confirm asks the ensemble whether the lock is still held. It waits for a connection. If the lock is held, Confirm
+// returns nil, and Context returns a context that hasn't ended, unless the connection was lost again. Otherwise the
+// error wraps ErrLost or ErrReleased.
 func (h *Held) Confirm(ctx context.Context) error {
 	for {
 		h.mu.Lock()
@@ -103,9 +98,8 @@ func (h *Held) Confirm(ctx context.Context) error {
 	}
 }
 
-// renew replaces an ended context, unless the connection was lost again since losses
-// were counted: then the answer from before proves nothing. A loss that is noticed
-// later ends the new context, which errs on the safe side.
+// renew replaces an ended context, unless the connection was lost again since losses were counted: then the ensemble's
+// answer is out of date. A loss that is noticed later ends the new context, which is safe.
 func (h *Held) renew(losses int) (renewed bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,12 +114,11 @@ func (h *Held) renew(losses int) (renewed bool, err error) {
 	return true, nil
 }
 
-// Unlock gives the lock back. The error is ErrLost if it had been lost before, so
-// that there was a time when it didn't protect; the next holder is not affected.
-// If ctx ends first, the release goes on without the caller until it is done or
-// the session is over. It is idempotent.
+// Unlock releases the lock. The error wraps ErrLost if the lock had been lost earlier, so that it didn't protect the
+// resource for some time; the next holder is not affected. If ctx ends first, the release continues in the background
+// until it is done or the session has ended. Unlock is idempotent.
 func (h *Held) Unlock(ctx context.Context) error {
-	defer h.stop() // after the deletion, which fires and so removes the watch
+	defer h.stop() // after the deletion, which fires the watch and so removes it
 	h.mu.Lock()
 	before := h.gone
 	h.mu.Unlock()
@@ -133,7 +126,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 		return nil
 	}
 	gone := h.finish(ErrReleased)
-	// A lock that counts as lost may still have its znode, and with it its place.
+	// A lock that counts as lost may still have its znode, and with it its place in the line.
 	err := remove(ctx, h.c, h.path)
 	if !errors.Is(gone, ErrReleased) {
 		return fmt.Errorf("recipe: unlock %s: %w", h.path, gone)
@@ -144,8 +137,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 	return err
 }
 
-// finish records that the lock is no longer held, and returns why; the first
-// reason stands.
+// finish records that the lock is no longer held, and returns the reason. Only the first reason is kept.
 func (h *Held) finish(why error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,13 +148,13 @@ func (h *Held) finish(why error) error {
 	return h.gone
 }
 
-// lose records that the lock is lost, and ends the watch over it.
+// lose records that the lock is lost, and ends the goroutines that watch it.
 func (h *Held) lose() {
 	h.finish(ErrLost)
 	h.stop()
 }
 
-// suspend ends the present context.
+// suspend ends the current context.
 func (h *Held) suspend() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -187,7 +179,7 @@ func (h *Held) watchStates(life context.Context, states *zk.States) {
 	}
 }
 
-// watchNode notices that somebody deleted the lock's znode.
+// watchNode notices when another client deletes the lock's znode.
 func (h *Held) watchNode(life context.Context) {
 	for h.Context().Err() == nil || errors.Is(context.Cause(h.Context()), ErrSuspended) {
 		_, ok, w, err := h.c.ExistsW(life, h.path)
@@ -195,13 +187,13 @@ func (h *Held) watchNode(life context.Context) {
 		case err != nil && again(life, err):
 			continue
 		case err == nil && ok:
-			w.Next(life) // whatever it says, look again
+			w.Next(life) // look again after any event
 			w.Close()
 			continue
 		case err == nil:
 			w.Close()
 		case !zk.SessionLost(err) && life.Err() == nil:
-			// Whatever the error means, the lock is in doubt rather than lost.
+			// Whatever the error means, the lock may still be held.
 			h.suspend()
 			if !pause(life, refusedPause) {
 				return

@@ -7,13 +7,12 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Latch takes part in an election from NewLatch to Close, and tells whether this
-// client leads. Unlike Election it calls nobody.
+// A Latch takes part in an election from NewLatch to Close, and tells whether this client leads. Unlike Election it
+// calls no function.
 //
-// Its layout is that of Curator's LeaderLatch; Options.Data is the latch's id
-// there. When the connection is lost the latch stops leading; it leads again when
-// the connection comes back in time. When the session expires it takes part again
-// with a new one.
+// Its layout is that of Curator's LeaderLatch; Options.Data is the latch's id there. When the connection is lost, the
+// latch stops leading; it leads again if the connection comes back in time. When the session expires, it takes part
+// again with a new one.
 type Latch struct {
 	sessions *zk.Sessions
 	path     string
@@ -22,13 +21,12 @@ type Latch struct {
 	done     chan struct{}
 
 	mu      sync.Mutex
-	held    *Held         // nil while others lead, or nobody knows
-	err     error         // why the latch has ended; nil while it hasn't
-	changed chan struct{} // closed and replaced at each change of the above
+	held    *Held         // nil if others lead or the leader is uncertain
+	err     error         // why the latch has ended; nil before
+	changed chan struct{} // closed and replaced when a field above changes
 }
 
-// NewLatch takes part in the election whose candidates are children of path. The
-// caller must Close the latch.
+// NewLatch takes part in the election whose candidates are children of path. The caller must Close the latch.
 func NewLatch(sessions *zk.Sessions, path string, opt Options) *Latch {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Latch{
@@ -61,7 +59,7 @@ func (l *Latch) run(ctx context.Context) {
 	}
 }
 
-// lead publishes leadership as long as held is held and ctx lasts.
+// lead publishes leadership until held or ctx ends.
 func (l *Latch) lead(ctx context.Context, held *Held) {
 	for {
 		l.publish(held, nil)
@@ -86,17 +84,16 @@ func (l *Latch) publish(held *Held, err error) {
 	l.changed = make(chan struct{})
 }
 
-// Leading returns the leadership if this client has it, else nil. Work under its
-// Context. To resign and stand again behind the others, Unlock it.
+// Leading returns the leadership if this client has it, else nil. Work that depends on it belongs under its Context.
+// Unlock resigns; the latch then takes part again behind the others.
 func (l *Latch) Leading() *Held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held
 }
 
-// Wait waits until this client leads. It fails when ctx ends, with zk.ErrClosed
-// when the latch is closed, and with the reason if the server refused what the
-// latch must do.
+// Wait waits until this client leads. It fails when ctx ends. It fails with zk.ErrClosed if the latch is closed, and
+// with the server's error if the server refused a request that the latch needs.
 func (l *Latch) Wait(ctx context.Context) (*Held, error) {
 	for {
 		l.mu.Lock()
@@ -113,14 +110,12 @@ func (l *Latch) Wait(ctx context.Context) (*Held, error) {
 	}
 }
 
-// Leader returns the candidate that leads, or ErrNoLeader. By the time it is read
-// another may lead.
+// Leader returns the candidate that leads, or ErrNoLeader. The answer may already be out of date.
 func (l *Latch) Leader(ctx context.Context) (Participant, error) {
 	return first(l.Candidates(ctx))
 }
 
-// Candidates returns the leader, if there is one, and those who would follow it in
-// order.
+// Candidates returns the leader, if there is one, and then its successors in order.
 func (l *Latch) Candidates(ctx context.Context) ([]Participant, error) {
 	c, err := l.sessions.Client(ctx)
 	if err != nil {
@@ -129,7 +124,7 @@ func (l *Latch) Candidates(ctx context.Context) ([]Participant, error) {
 	return l.line(c).participants(ctx)
 }
 
-// Close resigns, leaves the election, and waits until that is done. It is
+// Close resigns and leaves the election. It waits for the ensemble to delete the znode, up to five seconds. It is
 // idempotent.
 func (l *Latch) Close() {
 	l.stop()

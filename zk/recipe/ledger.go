@@ -8,48 +8,43 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Ledger commits transactions exactly once, even when the connection is lost
-// before the reply: where a plain Multi can only say that it may have been
-// applied, a Ledger finds out.
+// A Ledger commits transactions exactly once, even when the connection is lost before the reply. A plain Multi can then
+// only report that it may have been applied; a Ledger finds out.
 //
-// It keeps an ephemeral znode of its own, and adds to each transaction a change of
-// it that is conditional on its version. The version then tells how many have
-// been applied. So a commit costs one request, as a Multi does, and two only after
-// a lost reply. Commits through one Ledger go one after the other; for more, use
-// several.
+// It has an ephemeral znode of its own. It adds to each transaction a change of this znode, conditional on its version,
+// so the version tells how many transactions have been applied. A commit costs one request, as a Multi does; it costs
+// more only after a lost reply. Commits through one Ledger run one after the other. Use several Ledgers to commit in
+// parallel.
 //
-// While the connection is lost a commit waits. When the session expires before
-// the outcome is known, nobody can find it out: the error satisfies
-// zk.MaybeApplied.
+// While the connection is lost, a commit waits. When the session expires before the outcome is known, it can't be found
+// out, and zk.MaybeApplied holds for the error.
 type Ledger struct {
 	c   *zk.Client
 	dir string
 	opt Options
 
-	turn    chan struct{} // holds a token while nobody commits
+	turn    chan struct{} // holds a token while no commit runs
 	path    string        // of the znode, "" before the first commit
 	version int32         // of its data
-	unsure  bool          // a commit was left with its outcome unknown
+	unsure  bool          // the outcome of a commit is unknown
 }
 
-// NewLedger returns a ledger that keeps its znode in dir. Nothing is created yet.
+// NewLedger returns a ledger whose znode is in dir. It sends no request.
 func NewLedger(c *zk.Client, dir string, opt Options) *Ledger {
 	l := &Ledger{c: c, dir: dir, opt: opt, turn: make(chan struct{}, 1)}
 	l.turn <- struct{}{}
 	return l
 }
 
-// Commit applies all operations or none. If one is refused, err wraps a
-// *zk.MultiError that names it, and nothing was applied. If a reply was lost and
-// the operations turn out to be applied, results are nil and err is nil: what
-// they were is lost.
+// Commit applies all operations or none. If one is refused, err wraps a *zk.MultiError that names it, and nothing was
+// applied. If a reply was lost and the operations turn out to be applied, results and err are nil, since the results
+// were lost with the reply.
 func (l *Ledger) Commit(ctx context.Context, ops ...zk.MultiOp) ([]zk.MultiResult, error) {
 	return l.commitOrUndo(ctx, nil, ops...)
 }
 
-// commitOrUndo is Commit for operations that nobody wants once ctx has ended: if
-// they turn out to be applied after that, undo is called in the background with
-// the zxid of their transaction.
+// commitOrUndo is Commit for operations that must not stay once ctx has ended. If they turn out to be applied
+// afterwards, undo is called in the background with the zxid of their transaction.
 func (l *Ledger) commitOrUndo(ctx context.Context, undo func(ctx context.Context, zxid int64),
 	ops ...zk.MultiOp) ([]zk.MultiResult, error) {
 	if !l.take(ctx) {
@@ -72,7 +67,7 @@ func (l *Ledger) commitOrUndo(ctx context.Context, undo func(ctx context.Context
 	return results, err
 }
 
-// take waits for the turn until ctx ends; a free one is taken even if ctx has ended.
+// take waits for the turn until ctx ends. It takes a free turn even if ctx has ended.
 func (l *Ledger) take(ctx context.Context) bool {
 	select {
 	case <-l.turn:
@@ -87,7 +82,7 @@ func (l *Ledger) take(ctx context.Context) bool {
 	}
 }
 
-// commit is Commit for a caller who has the turn.
+// commit is Commit for a caller that has the turn.
 func (l *Ledger) commit(ctx context.Context, ops []zk.MultiOp) ([]zk.MultiResult, error) {
 	for lost := 0; ; {
 		if err := l.settle(ctx); err != nil {
@@ -101,8 +96,8 @@ func (l *Ledger) commit(ctx context.Context, ops []zk.MultiOp) ([]zk.MultiResult
 		}
 		switch failed, ok := errors.AsType[*zk.MultiError](err); {
 		case ok && failed.Index == 0:
-			// Nothing was applied. If somebody has deleted or changed the znode, a new one takes its
-			// place; if the server refuses to change it, it would refuse to change a new one too.
+			// Nothing was applied. If another client has deleted or changed the znode, a new one replaces it. If the
+			// server refuses to change it, it would refuse to change a new one too.
 			mine := l.path
 			l.path = ""
 			remove(ctx, l.c, mine)
@@ -131,21 +126,20 @@ func (l *Ledger) commit(ctx context.Context, ops []zk.MultiOp) ([]zk.MultiResult
 	}
 }
 
-// ledgerLossesMax bounds how many znodes of a ledger others may take away during one
-// commit.
+// ledgerLossesMax bounds how many znodes of a ledger other clients may delete or change during one commit.
 const ledgerLossesMax = 3
 
-// errLedgerTaken says that nothing was applied since others interfere.
+// errLedgerTaken says that nothing was applied because other clients interfere.
 var errLedgerTaken = errors.New("others delete or change the ledger's znodes as soon as they are made")
 
-// settle makes sure that there is a znode and its version is known.
+// settle makes sure that the znode exists and its version is known.
 func (l *Ledger) settle(ctx context.Context) error {
 	if l.unsure {
 		if _, settled := l.outcome(ctx); !settled {
 			if ctx.Err() != nil {
 				return fmt.Errorf("recipe: commit: %w", context.Cause(ctx))
 			}
-			l.path = "" // the znode is gone, or the session is
+			l.path = "" // the znode is gone, or the session has ended
 		}
 		l.unsure = false
 	}
@@ -159,8 +153,8 @@ func (l *Ledger) settle(ctx context.Context) error {
 	return err
 }
 
-// outcome finds out whether the last commit was applied: its zxid is 0 if it wasn't.
-// settled is false if nobody can tell.
+// outcome finds out whether the last commit was applied, and returns its zxid, 0 if it wasn't applied. settled is false
+// if the outcome can't be found out.
 func (l *Ledger) outcome(ctx context.Context) (zxid int64, settled bool) {
 	stat, ok, err := look(ctx, l.c, l.path)
 	if err != nil || !ok {
@@ -172,8 +166,7 @@ func (l *Ledger) outcome(ctx context.Context) (zxid int64, settled bool) {
 	return zxid, true
 }
 
-// Close deletes the ledger's znode, which the end of the session would delete
-// too. Commit can be called again after it.
+// Close deletes the ledger's znode, as the end of the session does. Commit may be called again afterwards.
 func (l *Ledger) Close(ctx context.Context) error {
 	if !l.take(ctx) {
 		return fmt.Errorf("recipe: close ledger: %w", context.Cause(ctx))
@@ -190,8 +183,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 	return nil
 }
 
-// ledgerBeside returns the ledger of the recipe at path. It lives beside the
-// path, where it is in nobody's way.
+// ledgerBeside returns the ledger of the recipe at path. Its directory is next to path, so that no recipe lists it.
 func ledgerBeside(c *zk.Client, path string, opt Options) *Ledger {
 	return NewLedger(c, path+"-ledgers", Options{ACL: opt.ACL})
 }

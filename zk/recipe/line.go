@@ -13,20 +13,20 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A line is a directory in which participants queue, each by an ephemeral
-// sequential znode. The one with the lowest number is first. Each of the others watches the
-// one znode that it waits for, so that a release wakes one waiter and not all.
+// A line is a directory in which participants queue. Each has an ephemeral sequential znode. The one with the lowest
+// number is first. Each of the others watches only the znode that it waits for, so a release wakes one waiter and not
+// all.
 type line struct {
 	c      *zk.Client
 	dir    string
 	name   string // of this participant's znodes, before the digits
-	shared bool   // it can be first together with other shared ones
+	shared bool   // it can be first together with other shared participants
 	marks  marks
 	opt    Options
 }
 
-// marks distinguish the znodes of a line from others in the directory, and tell their
-// kind, by how the name ends before the digits.
+// marks are the endings of names before the digits. They distinguish the znodes of a line from others in the directory,
+// and the kinds of participants.
 type marks struct{ exclusive, shared []string }
 
 // digits is the length of the number a server appends to a sequential znode.
@@ -39,8 +39,8 @@ type participant struct {
 	shared bool
 }
 
-// parse reports whether name is a participant's. Others are ignored: a foreign
-// znode in the directory must never block a lock.
+// parse parses the name of a participant, and reports whether it is one. Other names are ignored, so that a foreign
+// znode in the directory never blocks a lock.
 func (m marks) parse(name string) (participant, bool) {
 	stem, number, ok := cutNumber(name)
 	if !ok {
@@ -58,7 +58,7 @@ func (m marks) parse(name string) (participant, bool) {
 	return participant{}, false
 }
 
-// cutNumber cuts off the last ten characters of a name, which are a number.
+// cutNumber splits name before its last ten characters, which must be a number.
 func cutNumber(name string) (stem string, number int64, ok bool) {
 	if len(name) < digits {
 		return "", 0, false
@@ -72,7 +72,7 @@ func cutNumber(name string) (stem string, number int64, ok bool) {
 	return stem, number, err == nil
 }
 
-// kindOf reports whether stem ends like a participant's name, and of which kind.
+// kindOf reports whether stem has the ending of a participant's name, and which kind it is.
 func (m marks) kindOf(stem string) (shared, ok bool) {
 	ends := func(mark string) bool { return strings.HasSuffix(stem, mark) }
 	if slices.ContainsFunc(m.exclusive, ends) {
@@ -81,9 +81,9 @@ func (m marks) kindOf(stem string) (shared, ok bool) {
 	return true, slices.ContainsFunc(m.shared, ends)
 }
 
-// compareNumbers orders the numbers of two participants of one line: negative if a was
-// before b. A server's counter is 32 bits wide and goes from 2147483647 on to
-// -2147483648; participants that exist at the same time are never half its range apart.
+// compareNumbers orders the numbers of two participants of one line. The result is negative if a is before b. A
+// server's counter has 32 bits and continues at -2147483648 after 2147483647. Participants that exist at the same time
+// are never half its range apart.
 func compareNumbers(a, b int64) int64 {
 	const span = 1 << 32
 	switch d := a - b; {
@@ -96,8 +96,8 @@ func compareNumbers(a, b int64) int64 {
 	}
 }
 
-// inTheWay returns the last participant before mine that mine must wait for, "" if mine
-// is first; ok is false if mine is not among names.
+// inTheWay returns the last participant before mine that mine must wait for, "" if mine is first. ok is false if names
+// doesn't have mine.
 func (l *line) inTheWay(names []string, mine string) (way string, ok bool) {
 	me, isMark := l.marks.parse(mine)
 	if !isMark {
@@ -121,23 +121,22 @@ func (l *line) inTheWay(names []string, mine string) (way string, ok bool) {
 	return way, ok
 }
 
-// errVanished says that this participant's znode is not in the line any more, though
-// the session lasts: somebody deleted it.
+// errVanished says that this participant's znode is no longer in the line although the session lasts: another client
+// deleted it.
 var errVanished = errors.New("the znode was deleted by somebody else")
 
-// If somebody kept deleting the participants, they would enter again as fast as they can.
-// So each pauses before it enters again, longer each time.
+// If another client keeps deleting the participants, each pauses before it enters again, longer each time. Otherwise
+// they would enter as fast as they can.
 const (
 	vanishedPause    = time.Millisecond
 	vanishedPauseMax = time.Second
 )
 
-// errNoParticipant says that the server gave this participant's znode a name that isn't
-// a participant's, such as one without a number.
+// errNoParticipant says that the server gave this participant's znode a name without a number.
 var errNoParticipant = errors.New("the server's name for the znode has no number, so its place in the line is unknown")
 
-// lock enters the line and waits until it is first, or returns ErrTaken if it isn't at
-// once and may not wait. If the lock is not acquired, no znode stays behind.
+// lock enters the line and waits until it is first. If wait is false and it isn't first at once, lock returns ErrTaken.
+// If the lock is not acquired, no znode stays behind.
 func (l *line) lock(ctx context.Context, wait bool) (*Held, error) {
 	for rest := vanishedPause; ; rest = min(2*rest, vanishedPauseMax) {
 		path, czxid, err := createProtected(ctx, l.c, l.dir, l.name, l.opt)
@@ -149,15 +148,15 @@ func (l *line) lock(ctx context.Context, wait bool) (*Held, error) {
 			return hold(ctx, l.c, path, czxid), nil
 		}
 		if errors.Is(err, errVanished) && pause(ctx, rest) {
-			continue // line up again, at the end
+			continue // enter again, at the end of the line
 		}
-		remove(ctx, l.c, path) // at the latest with the session
+		remove(ctx, l.c, path) // it goes with the session at the latest
 		return nil, fmt.Errorf("recipe: lock %s: %w", l.dir, err)
 	}
 }
 
-// await waits until mine is first. Any state that has mine also has every participant
-// before it, so reading from a server that lags behind does no harm.
+// await waits until mine is first. A state that has mine also has every participant before it, so await may read from a
+// server that lags behind.
 func (l *line) await(ctx context.Context, mine string, wait bool) error {
 	if _, ok := l.marks.parse(mine); !ok {
 		return fmt.Errorf("%w: %s", errNoParticipant, mine)
@@ -204,15 +203,14 @@ func untilChanged(ctx context.Context, c *zk.Client, path string) error {
 	}
 }
 
-// A Participant is one contender for a lock or for leadership, as everybody can
-// see it.
+// A Participant is a client that holds or waits for a lock or leadership, as any client can see it.
 type Participant struct {
 	Path  string // of its znode
 	Data  []byte // its Options.Data
-	Token int64  // the fencing token it has, or will have once it is first
+	Token int64  // its fencing token, which is valid once it is first
 }
 
-// participants returns the line in order, without those that left while it was read.
+// participants returns the line in order, without those that left during the call.
 func (l *line) participants(ctx context.Context) ([]Participant, error) {
 	names, _, err := l.c.Children(ctx, l.dir)
 	if errors.Is(err, zk.ErrNoNode) {

@@ -20,10 +20,9 @@ type HeldAll struct {
 	end context.CancelCauseFunc
 }
 
-// LockAll acquires all of the locks or none. Whatever order they are given in, it
-// takes them in the order of their paths, so that two callers who want the same
-// locks never wait for each other. Locks that one client takes on one path, both
-// sides of an RWLock among them, would wait for each other forever: that is an error.
+// LockAll acquires all of the locks or none. It acquires them in the order of their paths, whatever the order of the
+// arguments, so that two callers that want the same locks never deadlock. One client can't acquire two locks on one
+// path, such as both sides of an RWLock, since they would deadlock; LockAll returns an error.
 func LockAll(ctx context.Context, lockers ...Locker) (*HeldAll, error) {
 	if len(lockers) == 0 {
 		return nil, errors.New("recipe: lock all: no locks given")
@@ -50,7 +49,7 @@ func LockAll(ctx context.Context, lockers ...Locker) (*HeldAll, error) {
 	return all, nil
 }
 
-// sameLock reports whether two lockers queue in one directory through one client.
+// sameLock reports whether two lockers queue in the same directory through the same client.
 func sameLock(a, b Locker) bool {
 	x, y := lineOf(a), lineOf(b)
 	return x != nil && y != nil && x.c == y.c && x.dir == y.dir
@@ -67,7 +66,7 @@ func lineOf(l Locker) *line {
 	return nil
 }
 
-// renew makes a context that ends with that of any lock.
+// renew makes a context that ends when the context of any lock ends.
 func (a *HeldAll) renew(values context.Context) {
 	ctx, end := context.WithCancelCause(values)
 	for _, h := range a.Locks {
@@ -79,16 +78,15 @@ func (a *HeldAll) renew(values context.Context) {
 	a.ctx, a.end = ctx, end
 }
 
-// Context returns a context that ends as soon as that of any of the locks does,
-// for the same cause.
+// Context returns a context that ends as soon as the context of any of the locks ends, with the same cause.
 func (a *HeldAll) Context() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ctx
 }
 
-// Confirm is Held.Confirm for all the locks: if it returns nil, all are still held,
-// and Context returns a new context where the old one had ended.
+// Confirm calls Held.Confirm for all locks. If it returns nil, all are still held, and Context returns a new context in
+// place of an ended one.
 func (a *HeldAll) Confirm(ctx context.Context) error {
 	for _, h := range a.Locks {
 		if err := h.Confirm(ctx); err != nil {
@@ -101,8 +99,8 @@ func (a *HeldAll) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// Guards returns operations that make a Multi fail with zk.ErrNoNode unless all
-// the locks are still held when the ensemble applies it.
+// Guards returns operations that make a Multi fail with zk.ErrNoNode unless all locks are still held when the ensemble
+// applies it.
 func (a *HeldAll) Guards() []zk.MultiOp {
 	var ops []zk.MultiOp
 	for _, h := range a.Locks {
@@ -111,8 +109,8 @@ func (a *HeldAll) Guards() []zk.MultiOp {
 	return ops
 }
 
-// Unlock gives all the locks back, the last acquired first, and returns the
-// errors of those that failed, as Held.Unlock does. It is idempotent.
+// Unlock releases all the locks, the last acquired first, and returns the joined errors of Held.Unlock. It is
+// idempotent.
 func (a *HeldAll) Unlock(ctx context.Context) error {
 	a.mu.Lock()
 	a.end(ErrReleased)

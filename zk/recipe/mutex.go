@@ -14,24 +14,22 @@ type Locker interface {
 	Path() string
 }
 
-// lockMarks are the names of a mutex's participants: Curator's
-// InterProcessMutex and LeaderSelector, and kazoo's Lock and Election.
+// lockMarks are the names of a mutex's participants in Curator's InterProcessMutex and LeaderSelector and in kazoo's
+// Lock and Election.
 var lockMarks = marks{exclusive: []string{"lock-", "__lock__"}}
 
-// A Mutex is a lock that one client at a time holds, in the order of their requests. It
-// is not reentrant: locking it twice deadlocks.
+// A Mutex is a lock that one client at a time holds, in the order of their requests. It is not reentrant: locking it
+// twice deadlocks.
 //
-// Its layout is that of Curator's InterProcessMutex. kazoo's Lock takes turns
-// with it if made with extra_lock_patterns=["lock-"]; for one that all three
-// share, kazoo's must also have the name Curator sorts by (a subclass with
-// _NODE_NAME = "-lock-"), as Curator doesn't know of others.
+// Its layout is that of Curator's InterProcessMutex. To share it with this Mutex, make kazoo's Lock with
+// extra_lock_patterns=["lock-"]. If Curator takes part too, kazoo's Lock must also use the name that Curator sorts by,
+// in a subclass with _NODE_NAME = "-lock-", since Curator doesn't recognize other names.
 //
-// On a lost connection a waiter keeps its place and goes on waiting; when the
-// session expires Lock fails with zk.ErrSessionExpired. For the holder see Held.
+// When the connection is lost, a waiter keeps its place and continues to wait. When the session expires, Lock fails
+// with zk.ErrSessionExpired. See Held for the holder.
 type Mutex struct{ line line }
 
-// NewMutex returns the mutex whose participants are children of path. Nothing is
-// created yet.
+// NewMutex returns the mutex whose participants are children of path. It sends no request.
 func NewMutex(c *zk.Client, path string, opt Options) *Mutex {
 	return &Mutex{line{c: c, dir: path, name: "lock-", marks: lockMarks, opt: opt}}
 }
@@ -39,15 +37,13 @@ func NewMutex(c *zk.Client, path string, opt Options) *Mutex {
 // Lock waits for the lock until ctx or the session ends.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) { return m.line.lock(ctx, true) }
 
-// TryLock takes the lock if nobody has it or waits for it, else fails with
-// ErrTaken.
+// TryLock acquires the lock if nobody holds it or waits for it, and otherwise fails with ErrTaken.
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) { return m.line.lock(ctx, false) }
 
 // Path returns the path of the lock's directory.
 func (m *Mutex) Path() string { return m.line.dir }
 
-// Participants returns the holder, if there is one, and those who wait behind it
-// in order.
+// Participants returns the holder, if there is one, and then those that wait, in order.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.line.participants(ctx)
 }

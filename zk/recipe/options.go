@@ -10,14 +10,14 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Options adjust a recipe. The zero value is a good choice.
+// Options configure a recipe. The zero value is a good choice.
 type Options struct {
-	// Data is kept in the znode that stands for this participant: an address or
-	// a name that tells others who holds a lock or leads.
+	// Data is stored in the znode of this participant, such as an address or a name that tells others who holds a lock
+	// or leads.
 	Data []byte
 
-	// ACL is given to every znode the recipe creates, missing parents included.
-	// Nil means zk.WorldACL(zk.PermAll), as in Curator.
+	// ACL applies to every znode that the recipe creates, including missing parents. Nil means zk.WorldACL(zk.PermAll),
+	// as in Curator.
 	ACL []zk.ACL
 }
 
@@ -28,28 +28,25 @@ func (o Options) acl() []zk.ACL {
 	return o.ACL
 }
 
-// The causes for which a lock's Context ends, and the errors that say how an
-// attempt to lock went.
+// The causes of the end of a lock's Context, and the error of an attempt to lock.
 var (
-	// ErrSuspended says that the connection was lost. The lock may still be held,
-	// or another client may have it soon: stop acting, then ask Held.Confirm.
+	// ErrSuspended says that the connection was lost. The lock may still be held, or another client may get it soon:
+	// stop using the resource, then call Held.Confirm.
 	ErrSuspended = errors.New("the connection was lost, so the lock may be lost too")
 
-	// ErrLost says that the lock is gone: its session is over, or somebody
-	// deleted its znode.
+	// ErrLost says that the lock is lost: its session has ended, or another client deleted its znode.
 	ErrLost = errors.New("the lock is lost")
 
-	// ErrReleased says that the holder gave the lock back.
+	// ErrReleased says that the holder released the lock.
 	ErrReleased = errors.New("the lock was released")
 
-	// ErrTaken says that an attempt that doesn't wait found the lock held by
-	// another.
+	// ErrTaken says that TryLock found the lock held by another client.
 	ErrTaken = errors.New("the lock is held by another")
 )
 
-// again reports whether what failed with err is worth doing again now: ctx and
-// session last, and only the connection was lost, the server shed load, or it has
-// lost its quorum. The caller must have made sure that doing it twice does no harm.
+// again reports whether to try again after err: the connection was lost, the server refused the request to shed load,
+// or it has lost its quorum, and neither ctx nor the session has ended. The caller must make sure that repeating the
+// request does no harm.
 func again(ctx context.Context, err error) bool {
 	switch {
 	case ctx.Err() != nil, zk.SessionLost(err):
@@ -60,10 +57,10 @@ func again(ctx context.Context, err error) bool {
 	return zk.Retryable(err) || zk.MaybeApplied(err) // the next call waits for a connection
 }
 
-// refusedPause is the pause between attempts at a server that can't take writes for now.
+// refusedPause is the pause before another attempt at a server that temporarily refuses writes.
 const refusedPause = 100 * time.Millisecond
 
-// pause waits from d/2 to d, and reports false if ctx ended first.
+// pause waits from d/2 to d. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d/2 + rand.N(d/2+1))
 	defer timer.Stop()
@@ -83,7 +80,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// parentOf returns the path above p, "/" at the top.
+// parentOf returns the parent of p; the parent of "/" is "/".
 func parentOf(p string) string { return p[:max(strings.LastIndexByte(p, '/'), 1)] }
 
 // nameOf returns the last part of p.

@@ -13,41 +13,36 @@ import (
 // itemPrefix begins the name of every item.
 const itemPrefix = "queue-"
 
-// A Queue hands items from producers to consumers, in the order they were put.
-// An item is put exactly once and taken exactly once, also when replies are lost
-// (see Ledger).
+// A Queue passes items from producers to consumers in the order in which they were put. An item is put exactly once and
+// taken exactly once, even if replies are lost (see Ledger).
 //
-// There are two ways to consume, and all consumers of a queue must agree on one:
+// There are two ways to consume, and all consumers of a queue must use the same one:
 //
-//   - Take removes items before the caller works on them. What a consumer has
-//     taken is lost if it dies.
-//   - Claim leaves an item in the queue until Claim.Done. If the consumer's
-//     session ends before, another gets the item: work may be done twice, never
-//     not at all.
+//   - Take removes items before the caller works on them. If a consumer dies, the items that it has taken are lost.
+//   - Claim leaves an item in the queue until Claim.Done. If the consumer's session ends first, another consumer gets
+//     the item: work may be done twice, but is never lost.
 //
-// Its layout is that of Curator's DistributedQueue, without and with a lockPath.
+// Its layout is that of Curator's DistributedQueue, for Take without a lockPath and for Claim with one.
 //
-// When the connection is lost, Put, Take and Claim wait for it to come back. When
-// the session expires they fail; if the error satisfies zk.MaybeApplied, nobody
-// can tell whether the items were put or taken.
+// When the connection is lost, Put, Take and Claim wait for another. When the session expires, they fail. If
+// zk.MaybeApplied holds for the error, it can't be found out whether the items were put or taken.
 type Queue struct {
-	// ClaimPath is the directory of the claims; Curator calls it the lockPath. It
-	// may be changed before the queue is used.
+	// ClaimPath is the directory of the claims, which Curator calls the lockPath. A program may change it before it
+	// uses the queue.
 	ClaimPath string
 
 	c         *zk.Client
 	path      string
 	opt       Options
 	ledger    *Ledger
-	relisting bool // a later item may belong before an earlier one
+	relisting bool // later items may sort before earlier ones, as in a priority queue
 
-	turn    chan struct{} // holds a token while nobody uses what follows
+	turn    chan struct{} // holds a token while no goroutine uses the fields below
 	names   []string      // items seen and not yet tried, in order
-	changes *zk.Watch     // of the children since then
+	changes *zk.Watch     // of the directory's children, set when names was read
 }
 
-// NewQueue returns the queue whose items are children of path. Nothing is created
-// yet.
+// NewQueue returns the queue whose items are children of path. It sends no request.
 func NewQueue(c *zk.Client, path string, opt Options) *Queue {
 	q := &Queue{
 		ClaimPath: path + "-claims", c: c, path: path, opt: opt, ledger: ledgerBeside(c, path, opt), turn: make(chan struct{},
@@ -57,7 +52,7 @@ func NewQueue(c *zk.Client, path string, opt Options) *Queue {
 	return q
 }
 
-// Put appends the items, as one: whoever takes one of them takes all.
+// Put appends the items as one unit, which goes to one consumer.
 func (q *Queue) Put(ctx context.Context, items ...[]byte) error {
 	return q.put(ctx, itemPrefix, items)
 }
@@ -75,21 +70,20 @@ func (q *Queue) put(ctx context.Context, name string, items [][]byte) error {
 	}
 }
 
-// ensure creates a directory of the queue. The directory is persistent: a container would
-// be removed when it is empty and made again with its numbers from 0, and then a consumer
-// that lags behind could take a new item in place of the old one of the same name.
+// ensure creates a directory of the queue. The directory is persistent. A container would be removed when it is empty
+// and created again with numbers from 0. A consumer that lags behind could then take a new item for the old one of the
+// same name.
 func (q *Queue) ensure(ctx context.Context, dir string) error {
 	return ensureAs(ctx, q.c, dir, q.opt.acl(), zk.ModePersistent)
 }
 
-// Len returns the number of znodes in the queue.
+// Len returns the number of znodes in the queue. The items of one Put are one znode.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	stat, _, err := q.c.Exists(ctx, q.path)
 	return int(stat.NumChildren), err
 }
 
-// Take waits for an item until ctx or the session ends, removes it, and returns
-// what was put together in one call.
+// Take waits for an item until ctx or the session ends, removes it, and returns all items of its Put.
 func (q *Queue) Take(ctx context.Context) ([][]byte, error) {
 	for {
 		name, err := q.next(ctx, false)
@@ -100,13 +94,13 @@ func (q *Queue) Take(ctx context.Context) ([][]byte, error) {
 		switch {
 		case err == nil:
 			return decodeItems(data), nil
-		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion): // another was faster
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion): // another consumer was faster
 			return nil, err
 		}
 	}
 }
 
-// take reads and deletes the item at path, as one step.
+// take reads and deletes the item at path in one step.
 func (q *Queue) take(ctx context.Context, path string) ([]byte, error) {
 	for {
 		data, stat, err := q.c.Get(ctx, path)
@@ -121,9 +115,9 @@ func (q *Queue) take(ctx context.Context, path string) ([]byte, error) {
 	}
 }
 
-// A Claim is an item that no other consumer gets as long as the session lasts.
+// A Claim is an item that no other consumer gets while the session lasts.
 type Claim struct {
-	Items [][]byte // what was put together in one call
+	Items [][]byte // all items of one Put
 
 	q          *Queue
 	path, lock string
@@ -131,8 +125,7 @@ type Claim struct {
 	version    int32 // of the item
 }
 
-// Claim waits for an item that nobody has claimed until ctx or the session ends,
-// and claims it. It takes the first of the unclaimed items.
+// Claim waits for an unclaimed item until ctx or the session ends, and claims it. It claims the first one in order.
 func (q *Queue) Claim(ctx context.Context) (*Claim, error) {
 	for {
 		name, err := q.next(ctx, true)
@@ -146,7 +139,7 @@ func (q *Queue) Claim(ctx context.Context) (*Claim, error) {
 	}
 }
 
-// claim claims one item; it returns nil without error if another was faster.
+// claim claims one item. It returns nil without an error if another consumer was faster.
 func (q *Queue) claim(ctx context.Context, name string) (*Claim, error) {
 	k := &Claim{q: q, path: join(q.path, name), lock: join(q.ClaimPath, name)}
 	for tries := 1; ; tries++ {
@@ -156,7 +149,7 @@ func (q *Queue) claim(ctx context.Context, name string) (*Claim, error) {
 		switch {
 		case err == nil:
 			if len(made) == 2 {
-				k.czxid = made[1].Stat.Czxid // 0 from a server that doesn't tell
+				k.czxid = made[1].Stat.Czxid // 0 from servers that don't send it
 			}
 			if err := k.read(ctx); err != nil {
 				behind(ctx, k.lock, k.giveBack)
@@ -175,7 +168,7 @@ func (q *Queue) claim(ctx context.Context, name string) (*Claim, error) {
 	}
 }
 
-// read reads what was claimed, and by which znode.
+// read reads the claimed item and, if unknown, the czxid of the claim's znode.
 func (k *Claim) read(ctx context.Context) error {
 	if k.czxid == 0 {
 		lock, ok, err := look(ctx, k.q.c, k.lock)
@@ -201,9 +194,9 @@ func (q *Queue) get(ctx context.Context, path string) ([]byte, zk.Stat, error) {
 	}
 }
 
-// Done removes the item from the queue, as its work is done. If the claim is gone,
-// because the session has expired or somebody deleted it, Done fails and changes
-// nothing: another consumer has the item, or will have it.
+// Done removes the item from the queue when the work on it is finished. If the claim is gone, because the session has
+// expired or another client has deleted it, Done fails and changes nothing: another consumer has the item or will get
+// it.
 func (k *Claim) Done(ctx context.Context) error {
 	if err := k.check(ctx, "finish"); err != nil {
 		return err
@@ -212,16 +205,15 @@ func (k *Claim) Done(ctx context.Context) error {
 	return err
 }
 
-// Return gives the item back to the others. If the claim is gone, Return fails and
-// changes nothing.
+// Return makes the item available to other consumers. If the claim is gone, Return fails and changes nothing.
 func (k *Claim) Return(ctx context.Context) error {
 	return behind(ctx, k.lock, k.giveBack)
 }
 
-// giveBack deletes the claim's znode once, whatever replies are lost: a repeated
-// deletion would hit the claim of the next consumer, which has the same name.
+// giveBack deletes the claim's znode once, even if replies are lost: a repeated deletion would delete the next
+// consumer's claim, which has the same name.
 func (k *Claim) giveBack(ctx context.Context) error {
-	if k.czxid == 0 { // all that is known is that it was created
+	if k.czxid == 0 { // the znode was created, but its czxid is unknown
 		lock, ok, err := look(ctx, k.q.c, k.lock)
 		if err != nil || !ok || lock.EphemeralOwner != k.q.c.Session().ID {
 			return err
@@ -231,12 +223,12 @@ func (k *Claim) giveBack(ctx context.Context) error {
 	return deleteIncarnation(ctx, k.q.c, k.lock, k.czxid)
 }
 
-// undo deletes the claim's znode if it is the one that the transaction zxid made.
+// undo deletes the claim's znode if the transaction zxid created it.
 func (k *Claim) undo(ctx context.Context, zxid int64) {
-	deleteIncarnation(ctx, k.q.c, k.lock, zxid) // at the latest with the session
+	deleteIncarnation(ctx, k.q.c, k.lock, zxid) // it goes with the session at the latest
 }
 
-// check fails if the claim's znode isn't the one that was made for it.
+// check fails if the claim's znode isn't the one created for it.
 func (k *Claim) check(ctx context.Context, doing string) error {
 	lock, ok, err := look(ctx, k.q.c, k.lock)
 	switch {
@@ -248,13 +240,13 @@ func (k *Claim) check(ctx context.Context, doing string) error {
 	return nil
 }
 
-// lost says that the claim is gone.
+// lost returns the error that says that the claim is gone.
 func (k *Claim) lost(doing string) error {
 	return fmt.Errorf("recipe: %s %s: somebody deleted the claim %s: %w", doing, k.path, k.lock, zk.ErrNoNode)
 }
 
-// next returns the name of an item that is worth trying, and waits until there is
-// one. With claims it leaves out what is claimed.
+// next returns the name of the next item to try, and waits until there is one. If claims is set, it skips claimed
+// items.
 func (q *Queue) next(ctx context.Context, claims bool) (string, error) {
 	select {
 	case <-q.turn:
@@ -264,7 +256,7 @@ func (q *Queue) next(ctx context.Context, claims bool) (string, error) {
 	}
 	switch {
 	case claims:
-		q.names = nil // an earlier item may have been given back
+		q.names = nil // an earlier item may have been returned
 	case q.relisting && q.changes != nil:
 		if _, fired := q.changes.Try(); fired {
 			q.names = nil
@@ -280,7 +272,7 @@ func (q *Queue) next(ctx context.Context, claims bool) (string, error) {
 	return name, nil
 }
 
-// list fills q.names, or waits until there is a reason to list again.
+// list fills q.names, or waits until listing again may help.
 func (q *Queue) list(ctx context.Context, claims bool) error {
 	if q.changes != nil {
 		q.changes.Close()
@@ -314,7 +306,7 @@ func (q *Queue) list(ctx context.Context, claims bool) error {
 	return eitherFires(ctx, changes, released)
 }
 
-// watchNames lists dir, which is created if missing.
+// watchNames lists dir and sets a watch on it. It creates dir if it is missing.
 func (q *Queue) watchNames(ctx context.Context, dir string) ([]string, *zk.Watch, error) {
 	for tries := 1; ; tries++ {
 		names, _, w, err := q.c.ChildrenW(ctx, dir)
@@ -331,7 +323,7 @@ func (q *Queue) watchNames(ctx context.Context, dir string) ([]string, *zk.Watch
 	}
 }
 
-// eitherFires waits until a or b, which may be nil, has fired or ended.
+// eitherFires waits until a or b has fired or ended. b may be nil.
 func eitherFires(ctx context.Context, a, b *zk.Watch) error {
 	if b == nil {
 		_, err := a.Next(ctx)
@@ -349,8 +341,8 @@ func eitherFires(ctx context.Context, a, b *zk.Watch) error {
 	}
 }
 
-// Close ends what the queue keeps at the server; the items stay. The end of the
-// session does the same. Claims must be done or returned before.
+// Close deletes what the queue keeps at the server for this client, as the end of the session does. The items stay.
+// Claims must be done or returned first.
 func (q *Queue) Close(ctx context.Context) error {
 	select {
 	case <-q.turn:
@@ -366,21 +358,19 @@ func (q *Queue) Close(ctx context.Context) error {
 	return q.ledger.Close(ctx)
 }
 
-// A PriorityQueue is a Queue whose items come out by priority, the lowest number
-// first, and in the order they were put among equals. Its layout is that of
-// Curator's DistributedPriorityQueue. Each new item makes waiting consumers list
-// the queue again, so it is for short queues.
+// A PriorityQueue is a Queue whose items are ordered by priority, the lowest number first, and within one priority in
+// the order in which they were put. Its layout is that of Curator's DistributedPriorityQueue. Each new item makes all
+// waiting consumers list the queue again, so it is meant for short queues.
 type PriorityQueue struct{ Queue }
 
-// NewPriorityQueue returns the queue whose items are children of path. Nothing is
-// created yet.
+// NewPriorityQueue returns the queue whose items are children of path. It sends no request.
 func NewPriorityQueue(c *zk.Client, path string, opt Options) *PriorityQueue {
 	q := &PriorityQueue{*NewQueue(c, path, opt)}
 	q.relisting = true
 	return q
 }
 
-// Put adds the items with a priority, as one: whoever takes one of them takes all.
+// Put adds the items with a priority as one unit, which goes to one consumer.
 func (q *PriorityQueue) Put(ctx context.Context, priority int32, items ...[]byte) error {
 	return q.put(ctx, itemPrefix+priorityText(priority), items)
 }

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// The data of a queue's znode, as Curator's queues have it:
+// The format of a queue item's data, which is that of Curator's queues:
 //
 //	00 01 00 01                     version
 //	01 <length, 4 bytes> <bytes>    an item, any number of times
@@ -29,8 +29,8 @@ func encodeItems(items [][]byte) []byte {
 	return append(b, itemEnd)
 }
 
-// decodeItems returns the items in data. Data of any other form is one item, so
-// that a znode somebody made by hand doesn't block the queue.
+// decodeItems returns the items in data. Data in another format are one item, so that a znode made by hand doesn't
+// block the queue.
 func decodeItems(data []byte) [][]byte {
 	if len(data) < 5 || binary.BigEndian.Uint32(data) != itemVersion {
 		return [][]byte{data}
@@ -50,8 +50,7 @@ func decodeItems(data []byte) [][]byte {
 	return [][]byte{data}
 }
 
-// priorityText formats a priority as Curator's priority queue writes it into a name:
-// sorted as text, lower numbers come first.
+// priorityText formats a priority as Curator's priority queue does in names: lower numbers sort first as text.
 func priorityText(priority int32) string {
 	sign := '1'
 	if priority < 0 {

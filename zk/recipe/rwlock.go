@@ -10,22 +10,19 @@ import (
 // ReadLock and WriteLock.
 var rwMarks = marks{exclusive: []string{"__WRIT__", "__lock__"}, shared: []string{"__READ__", "__rlock__"}}
 
-// An RWLock is held by any number of readers or by one writer. Everybody gets it
-// in the order they asked: a reader waits for writers that came before it, so
-// neither side starves. It is not reentrant, and a reader can't become a writer
-// without unlocking first.
+// An RWLock is held by any number of readers or by one writer. It is granted in the order of the requests: a reader
+// waits for writers that asked before it, so neither side starves. It is not reentrant, and a reader must unlock before
+// it can become a writer.
 //
-// Its layout is that of Curator's InterProcessReadWriteLock. kazoo's WriteLock
-// takes turns with it if made with extra_lock_patterns=["__WRIT__", "__READ__"],
-// its ReadLock with ["__WRIT__"]. Mutex and Held say what happens when the connection or the
-// session is lost.
+// Its layout is that of Curator's InterProcessReadWriteLock. To share it, make kazoo's WriteLock with
+// extra_lock_patterns=["__WRIT__", "__READ__"] and its ReadLock with ["__WRIT__"]. See Mutex and Held for lost
+// connections and sessions.
 type RWLock struct{ read, write Side }
 
 // A Side is the reading or the writing side of an RWLock.
 type Side struct{ line line }
 
-// NewRWLock returns the lock whose participants are children of path. Nothing is
-// created yet.
+// NewRWLock returns the lock whose participants are children of path. It sends no request.
 func NewRWLock(c *zk.Client, path string, opt Options) *RWLock {
 	return &RWLock{
 		read:  Side{line{c: c, dir: path, name: "__READ__", shared: true, marks: rwMarks, opt: opt}},
@@ -39,7 +36,7 @@ func (l *RWLock) Reader() *Side { return &l.read }
 // Writer returns the exclusive side.
 func (l *RWLock) Writer() *Side { return &l.write }
 
-// Participants returns readers and writers in the order they asked.
+// Participants returns readers and writers in the order of their requests.
 func (l *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 	return l.read.line.participants(ctx)
 }
@@ -47,7 +44,7 @@ func (l *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 // Lock waits for this side until ctx or the session ends.
 func (s *Side) Lock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, true) }
 
-// TryLock takes this side if it needn't wait, else fails with ErrTaken.
+// TryLock acquires this side if it is free, and otherwise fails with ErrTaken.
 func (s *Side) TryLock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, false) }
 
 // Path returns the path of the lock's directory.

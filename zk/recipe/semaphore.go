@@ -8,14 +8,13 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Semaphore grants up to a number of leases at a time, in the order they were
-// asked for. All users of a path must give the same number.
+// A Semaphore grants up to a number of leases at a time, in the order of the requests. All users of a path must use the
+// same number.
 //
-// Its layout is that of Curator's InterProcessSemaphoreV2: a mutex in path/locks,
-// whose holder takes a place in path/leases and waits until there are no more
-// leases than allowed. Only this client watches the leases.
+// Its layout is that of Curator's InterProcessSemaphoreV2: a mutex in path/locks, whose holder creates a lease in
+// path/leases and waits until there are no more leases than allowed. Only this client watches the leases.
 //
-// Mutex and Held say what happens when the connection or the session is lost.
+// See Mutex and Held for lost connections and sessions.
 type Semaphore struct {
 	c     *zk.Client
 	path  string
@@ -24,15 +23,13 @@ type Semaphore struct {
 	entry *Mutex
 }
 
-// NewSemaphore returns the semaphore at path with max leases. Nothing is created
-// yet.
+// NewSemaphore returns the semaphore at path with max leases. It sends no request.
 func NewSemaphore(c *zk.Client, path string, max int, opt Options) *Semaphore {
 	return &Semaphore{c: c, path: path, max: max, opt: opt, entry: NewMutex(c, join(path, "locks"), Options{ACL: opt.ACL})}
 }
 
-// Acquire waits for a lease until ctx or the session ends. Its Token is higher
-// than that of every lease granted before, but as several are valid at a time, a
-// resource can't recognize a late holder by it.
+// Acquire waits for a lease until ctx or the session ends. Its Token is higher than that of every lease granted before.
+// Several leases are valid at a time, so a resource can't recognize a late holder by its token.
 func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
 	entry, err := s.entry.Lock(ctx)
 	if err != nil {
@@ -52,12 +49,12 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
 		if errors.Is(err, errVanished) && pause(ctx, rest) {
 			continue
 		}
-		remove(ctx, s.c, path) // at the latest with the session
+		remove(ctx, s.c, path) // it goes with the session at the latest
 		return nil, fmt.Errorf("recipe: acquire %s: %w", s.path, err)
 	}
 }
 
-// await waits until there are no more leases than allowed, mine included.
+// await waits until there are no more leases than allowed, including mine.
 func (s *Semaphore) await(ctx context.Context, dir, mine string) error {
 	for {
 		names, _, w, err := s.c.ChildrenW(ctx, dir)
@@ -86,8 +83,7 @@ func (s *Semaphore) await(ctx context.Context, dir, mine string) error {
 	}
 }
 
-// Leases returns those who hold a lease, and at most one who is about to, in the
-// order of their tokens.
+// Leases returns the holders of leases, and at most one client that waits for its lease, in the order of their tokens.
 func (s *Semaphore) Leases(ctx context.Context) ([]Participant, error) {
 	l := line{c: s.c, dir: join(s.path, "leases"), marks: marks{exclusive: []string{"lease-"}}}
 	return l.participants(ctx)

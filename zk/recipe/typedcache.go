@@ -12,11 +12,11 @@ type TypedCache[T any] struct {
 	codec zk.Codec[T]
 }
 
-// NewTypedCache returns a view of a Cache, which the caller still must Close. Values are decoded at each call.
+// NewTypedCache returns a view of a Cache. The caller must still Close the Cache. Values are decoded at each call.
 func NewTypedCache[T any](k *Cache, codec zk.Codec[T]) TypedCache[T] { return TypedCache[T]{k, codec} }
 
-// Value returns the value of the znode at path; ok is false if there is none in the cache. If its data are of something
-// else, the error is a *zk.DecodeError.
+// Value returns the value of the znode at path. ok is false if the cache has no such znode. If the data can't be
+// decoded, the error is a *zk.DecodeError.
 func (k TypedCache[T]) Value(path string) (value T, ok bool, err error) {
 	node, ok := k.Get(path)
 	if !ok {
@@ -26,8 +26,8 @@ func (k TypedCache[T]) Value(path string) (value T, ok bool, err error) {
 	return value, true, err
 }
 
-// Values returns the values of all znodes by path, as of one moment of the cache. Znodes whose data are of something
-// else are left out; the error joins a *zk.DecodeError for each.
+// Values returns the values of all znodes by path, as of one moment of the cache. It omits znodes whose data can't be
+// decoded; the error joins a *zk.DecodeError for each.
 func (k TypedCache[T]) Values() (map[string]T, error) {
 	values, failed := map[string]T{}, []error(nil)
 	for path, node := range k.Snapshot() {

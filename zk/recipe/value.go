@@ -10,10 +10,9 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A Value is data that several clients read and change. It is stored as it is, as
-// in Curator's SharedValue and DistributedAtomicValue. Changes are applied
-// exactly once, by way of a Ledger; see there for lost connections and sessions.
-// To follow the changes of others use NewNodeCache.
+// A Value is data that several clients read and change. The znode holds exactly these data, as in Curator's SharedValue
+// and DistributedAtomicValue. Each change is applied exactly once by a Ledger; see Ledger for lost connections and
+// sessions. To follow the changes of others use NewNodeCache.
 type Value struct {
 	c      *zk.Client
 	path   string
@@ -21,8 +20,7 @@ type Value struct {
 	ledger *Ledger
 }
 
-// NewValue returns the value at path; if there is no znode, the value is nil.
-// Nothing is created before the first change.
+// NewValue returns the value at path. The value is nil if the znode doesn't exist. NewValue sends no request.
 func NewValue(c *zk.Client, path string, opt Options) *Value {
 	return &Value{c, path, opt, ledgerBeside(c, path, opt)}
 }
@@ -39,8 +37,8 @@ func (v *Value) Get(ctx context.Context) ([]byte, int32, error) {
 	return data, stat.Version, err
 }
 
-// CompareAndSet replaces the value if it still has the version Get returned. The
-// error is zk.ErrBadVersion if somebody was faster.
+// CompareAndSet replaces the value if its version is still the one that Get returned. It fails with zk.ErrBadVersion if
+// another client was faster.
 func (v *Value) CompareAndSet(ctx context.Context, version int32, data []byte) error {
 	if version != VersionNone {
 		_, err := v.ledger.Commit(ctx, zk.SetOp(v.path, data, version))
@@ -64,19 +62,19 @@ func (v *Value) CompareAndSet(ctx context.Context, version int32, data []byte) e
 	}
 }
 
-// Set replaces the value whatever it is.
+// Set replaces the value unconditionally.
 func (v *Value) Set(ctx context.Context, data []byte) error {
 	_, err := v.Update(ctx, func([]byte) ([]byte, error) { return data, nil })
 	return err
 }
 
-// contentionPauseMax bounds the pause before a change is tried again because
-// others were faster; it begins with 1 ms and doubles.
+// contentionPauseMax bounds the pause before another attempt after other clients were faster. The pause begins with 1
+// ms and doubles.
 const contentionPauseMax = 64 * time.Millisecond
 
-// Update replaces the value by the result of change, again until no other change comes
-// between, and returns the new value. change may be called several times; if it returns
-// an error, so does Update. old is nil if the value was never set.
+// Update replaces the value by the result of change and returns the new value. If another client changes the value
+// meanwhile, Update calls change again with that value. If change returns an error, so does Update. old is nil if the
+// value was never set.
 func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, error)) ([]byte, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, contentionPauseMax) {
 		old, version, err := v.Get(ctx)
@@ -100,22 +98,20 @@ func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, err
 	}
 }
 
-// Close deletes the ledger of the changes; the value stays. The end of the session does
-// the same.
+// Close deletes the znode of the changes' ledger, as the end of the session does. The value stays.
 func (v *Value) Close(ctx context.Context) error { return v.ledger.Close(ctx) }
 
-// A Counter is a number that several clients change. It is stored in 8 bytes, big
-// endian, as in Curator's DistributedAtomicLong; there and here it is 0 before it
-// is set. An Add is applied exactly once, lost replies or not: see Ledger.
+// A Counter is a number that several clients change. It is stored in 8 bytes, big endian, as in Curator's
+// DistributedAtomicLong. A counter that was never set is 0, as in Curator. An Add is applied exactly once, even if
+// replies are lost; see Ledger.
 type Counter struct{ value *Value }
 
-// NewCounter returns the counter at path. Nothing is created before the first
-// change.
+// NewCounter returns the counter at path. It sends no request.
 func NewCounter(c *zk.Client, path string, opt Options) *Counter {
 	return &Counter{NewValue(c, path, opt)}
 }
 
-// Get returns the number. It fails if the znode holds anything but 8 bytes.
+// Get returns the number. It fails if the znode has other data than 8 bytes.
 func (n *Counter) Get(ctx context.Context) (int64, error) {
 	data, _, err := n.value.Get(ctx)
 	if err != nil {
@@ -124,8 +120,7 @@ func (n *Counter) Get(ctx context.Context) (int64, error) {
 	return n.decode(data)
 }
 
-// Add adds delta, which may be negative, and returns the sum. It wraps around as
-// an int64 does.
+// Add adds delta, which may be negative, and returns the sum. Overflow wraps around as for an int64.
 func (n *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 	var sum int64
 	_, err := n.value.Update(ctx, func(old []byte) ([]byte, error) {
@@ -141,8 +136,7 @@ func (n *Counter) Set(ctx context.Context, number int64) error {
 	return n.value.Set(ctx, binary.BigEndian.AppendUint64(nil, uint64(number)))
 }
 
-// Close deletes the ledger of the changes; the number stays. The end of the session
-// does the same.
+// Close deletes the znode of the changes' ledger, as the end of the session does. The number stays.
 func (n *Counter) Close(ctx context.Context) error { return n.value.Close(ctx) }
 
 func (n *Counter) decode(data []byte) (int64, error) {

@@ -1,6 +1,5 @@
-// Package scram is the client's side of SCRAM-SHA-256 (RFC 7677), a login by password in
-// which the password isn't sent, and for which a server needs to know only a verifier.
-// Zooid's servers have it; Apache ZooKeeper's don't.
+// Package scram implements the client's side of SCRAM-SHA-256 (RFC 7677), a login by password. The password isn't sent,
+// and the server needs only a verifier of it. Zooid's servers support it; Apache ZooKeeper's don't.
 //
 //	zk.Options{SASL: scram.SHA256("app", "secret")}
 package scram
@@ -19,15 +18,14 @@ import (
 
 const name = "SCRAM-SHA-256"
 
-// A server says how often the password is to be hashed: fewer times than iterationsMin
-// would help an eavesdropper, more than iterationsMax would keep the client busy.
+// The server says how many times to hash the password. Fewer times than iterationsMin would help an eavesdropper, and
+// more than iterationsMax would keep the client busy.
 const (
 	iterationsMin = 4096
 	iterationsMax = 1_000_000
 )
 
-// SHA256 returns the mechanism for a user and a password. The server must prove that it
-// knows the password's verifier.
+// SHA256 returns the mechanism for a user and a password. The server must prove that it has the password's verifier.
 func SHA256(user, password string) zk.SASLMechanism { return mechanism{user, password} }
 
 type mechanism struct{ user, password string }
@@ -35,7 +33,7 @@ type mechanism struct{ user, password string }
 // Name returns "SCRAM-SHA-256".
 func (m mechanism) Name() string { return name }
 
-// Begin fails for a name or password with characters that SASLprep forbids.
+// Begin fails if the name or password has characters that SASLprep forbids.
 func (m mechanism) Begin(string) (zk.SASLLogin, error) {
 	client, err := xdg.SHA256.NewClient(m.user, m.password, "")
 	if err != nil {
@@ -58,9 +56,9 @@ type login struct {
 	failed   bool
 }
 
-// Step is zk.SASLLogin.Step.
+// Step implements zk.SASLLogin.
 func (l *login) Step(challenge []byte) (token []byte, done bool, err error) {
-	if l.failed { // the library would go on, and then accept an empty proof
+	if l.failed { // the library would continue, and then accept an empty proof
 		return nil, false, errors.New("the login has failed")
 	}
 	defer func() { l.failed = err != nil }()
@@ -79,8 +77,7 @@ func (l *login) Step(challenge []byte) (token []byte, done bool, err error) {
 	return nil, true, nil
 }
 
-// checkIterations refuses a server's first message that asks for too much work; the library
-// checks only a lower bound.
+// checkIterations refuses a server's first message with too many iterations. The library checks only a lower bound.
 func checkIterations(challenge string) error {
 	for part := range strings.SplitSeq(challenge, ",") {
 		if text, ok := strings.CutPrefix(part, "i="); ok {

@@ -11,9 +11,9 @@
 //
 // # Spans
 //
-// Each request is a span of kind client, a child of the span in its call's context. Its name is
-// the operation's, such as "getData", so that names are few. It begins when the call began, and
-// is made when the call has ended: a program that crashes leaves no span of a call under way.
+// Each request is a span of kind client, a child of the span in its call's context. Its name is the operation's, such
+// as "getData", so there are few names. It begins when the call began, and is recorded when the call has ended: a
+// program that crashes leaves no span of an unanswered call.
 //
 //	db.system.name           "zookeeper"
 //	db.operation.name        ZooKeeper's name of the operation
@@ -25,19 +25,19 @@
 //	zookeeper.zxid           in the form 0x100000001, if there was a reply
 //	zookeeper.attempts       if the request was sent more than once
 //
-// That a znode doesn't exist is no error of the operation exists.
+// A missing znode is not an error of the operation exists.
 //
 // # Metrics
 //
 //	db.client.operation.duration      histogram, in seconds, with the first five attributes and error.type
 //	zookeeper.client.io               counter of bytes, by db.operation.name and network.io.direction
-//	zookeeper.client.connections      connected clients, up and down
-//	zookeeper.client.connect.attempts counter, by server.address, .port and error.type ("failed") where one failed
+//	zookeeper.client.connections      connected clients, an up-down counter
+//	zookeeper.client.connect.attempts counter, by server.address, .port and, for failures, error.type ("failed")
 //	zookeeper.client.state.changes    counter, by zookeeper.state
 //	zookeeper.client.notifications    counter, by zookeeper.event.type
 //
-// Paths are no attributes of metrics. The number of series is bounded by the operations, the
-// codes, and the servers in the client's list.
+// Metrics don't have paths as attributes. The number of series is bounded by the operations, the codes, and the servers
+// in the client's list.
 package zkotel
 
 import (
@@ -62,17 +62,17 @@ import (
 // Name is the instrumentation scope of all spans and metrics.
 const Name = "github.com/zooid-project/zooid/zk/zkotel"
 
-// Options say where spans and metrics go. The zero value is a good choice.
+// Options configure New. The zero value is a good choice.
 type Options struct {
-	TracerProvider trace.TracerProvider // nil for the global one
-	MeterProvider  metric.MeterProvider // nil for the global one
+	TracerProvider trace.TracerProvider // nil means the global one
+	MeterProvider  metric.MeterProvider // nil means the global one
 
-	// OmitPaths leaves the paths of znodes out of spans, and the errors' texts, which have them.
+	// OmitPaths omits the paths of znodes from spans, and the texts of errors, which contain paths.
 	OmitPaths bool
 }
 
-// durations are the bounds of the buckets of db.client.operation.duration, in seconds: those that
-// the conventions recommend, with two more below, as many answers take less than a millisecond.
+// durations are the bounds of the buckets of db.client.operation.duration, in seconds: those recommended by the
+// conventions, and two below them, since many requests take less than a millisecond.
 var durations = []float64{.00025, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10}
 
 var system = semconv.DBSystemNameKey.String("zookeeper")
@@ -88,8 +88,7 @@ type instruments struct {
 	events   metric.Int64Counter
 }
 
-// New returns hooks for Options.Hooks of any number of clients. The error is of a meter that
-// refuses an instrument.
+// New returns hooks for Options.Hooks of any number of clients. It fails if the MeterProvider refuses an instrument.
 func New(opt Options) (zk.Hooks, error) {
 	if opt.TracerProvider == nil {
 		opt.TracerProvider = otel.GetTracerProvider()
@@ -142,7 +141,7 @@ func (in *instruments) request(ctx context.Context, r zk.RequestEnd) {
 	in.io.Add(ctx, int64(r.Received), metric.WithAttributes(op, semconv.NetworkIODirectionReceive))
 }
 
-// span makes the span of a request, which begins and ends in the past.
+// span records the span of a request that has ended.
 func (in *instruments) span(ctx context.Context, r zk.RequestEnd, common []attribute.KeyValue, failed bool) {
 	all := common[:len(common):len(common)]
 	if (r.Op == "multi" || r.Op == "multiRead") && r.Ops != 1 {
@@ -169,7 +168,7 @@ func (in *instruments) span(ctx context.Context, r zk.RequestEnd, common []attri
 	span.End(trace.WithTimestamp(r.Start.Add(r.Duration)))
 }
 
-// appendServer appends the attributes of a server, host:port or "" for none.
+// appendServer appends the attributes of a server, which is host:port, or "" for none.
 func appendServer(attrs []attribute.KeyValue, server string) []attribute.KeyValue {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil {
@@ -203,12 +202,12 @@ func (in *instruments) watch(e zk.Event) {
 	in.events.Add(context.Background(), 1, metric.WithAttributes(kind))
 }
 
-// word makes one word of a state's name, such as "authentication failed".
+// word returns a state's name, such as "authentication failed", as one word.
 func word(state string) string {
 	return strings.NewReplacer(" ", "_", "-", "_").Replace(state)
 }
 
-// connections returns how many connections a client has in a state.
+// connections returns the number of connections of a client in state s.
 func connections(s zk.State) int64 {
 	if s == zk.StateConnected || s == zk.StateConnectedReadOnly {
 		return 1

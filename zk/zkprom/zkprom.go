@@ -1,4 +1,4 @@
-// Package zkprom counts what ZooKeeper clients do, for Prometheus.
+// Package zkprom counts the requests and events of ZooKeeper clients, for Prometheus.
 //
 //	metrics := zkprom.New(zkprom.Options{})
 //	prometheus.MustRegister(metrics)
@@ -16,10 +16,9 @@
 //	zk_client_state_changes_total{state}           changes of the clients' states, by the new state
 //	zk_client_notifications_total{type}            notifications of watches
 //
-// The labels' values are operations, codes, states and types of events: no path, server or
-// session, so that the number of series is bounded. In zk_client_requests_total it is below a
-// thousand, and some dozens in an ordinary program. A missing znode is result="NoNode" of
-// operation="exists", which is no failure.
+// The values of labels are operations, codes, states and types of events. No label has a path, server or session, so
+// the number of series is bounded. zk_client_requests_total has less than a thousand, and some dozens in an ordinary
+// program. A missing znode has result="NoNode" and operation="exists", which isn't a failure.
 package zkprom
 
 import (
@@ -32,22 +31,20 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Options adjust a Collector. The zero value is a good choice.
+// Options configure a Collector. The zero value is a good choice.
 type Options struct {
-	// Labels are added to every metric, to tell several Collectors of one registry apart.
+	// Labels are added to every metric, to distinguish several Collectors in one registry.
 	Labels prometheus.Labels
 
-	// Buckets are the upper bounds of the buckets of the durations, in seconds. Nil means
-	// DefaultBuckets.
+	// Buckets are the upper bounds of the buckets of durations, in seconds. Nil means DefaultBuckets.
 	Buckets []float64
 }
 
-// DefaultBuckets are from a quarter of a millisecond, which an answer from memory takes, to ten
-// seconds, the usual session timeout.
+// DefaultBuckets range from a quarter of a millisecond, the time of a reply from memory, to ten seconds, the usual
+// session timeout.
 var DefaultBuckets = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
 
-// A Collector has the metrics of the clients that use its Hooks. Its methods may be called by
-// any number of goroutines.
+// A Collector has the metrics of the clients that use its Hooks. Several goroutines may call its methods at once.
 type Collector struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -62,7 +59,7 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// New makes a Collector, which the caller registers.
+// New makes a Collector. The caller must register it.
 func New(opt Options) *Collector {
 	if opt.Buckets == nil {
 		opt.Buckets = DefaultBuckets
@@ -96,14 +93,14 @@ func (c *Collector) Hooks() zk.Hooks {
 	return zk.Hooks{Request: c.request, Connect: c.connect, State: c.state, Watch: c.watch}
 }
 
-// Describe is of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, each := range c.all() {
 		each.Describe(to)
 	}
 }
 
-// Collect is of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for _, each := range c.all() {
 		each.Collect(to)
@@ -138,12 +135,12 @@ func (c *Collector) state(before zk.State, now zk.StateChange) {
 
 func (c *Collector) watch(e zk.Event) { c.events.WithLabelValues(e.Type.String()).Inc() }
 
-// word makes one word of a state's name, such as "authentication failed".
+// word returns a state's name, such as "authentication failed", as one word.
 func word(state string) string {
 	return strings.NewReplacer(" ", "_", "-", "_").Replace(state)
 }
 
-// connections returns how many connections a client has in a state.
+// connections returns the number of connections of a client in state s.
 func connections(s zk.State) float64 {
 	if s == zk.StateConnected || s == zk.StateConnectedReadOnly {
 		return 1

@@ -10,7 +10,7 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// DefaultPort is the port of a server that is named without one.
+// DefaultPort is the port of servers whose port isn't given.
 const DefaultPort = 2181
 
 // The permissions of an ACL.
@@ -23,7 +23,7 @@ const (
 	PermAll    = 0x1f
 )
 
-// The kinds of znodes Create, CreateContainer and CreateTTL make.
+// The kinds of znodes that Create, CreateContainer and CreateTTL make.
 const (
 	FlagPersistent                  = 0
 	FlagEphemeral                   = 1
@@ -34,11 +34,11 @@ const (
 	FlagPersistentSequentialWithTTL = 6
 )
 
-// An EventType says what an Event is about.
+// An EventType is the type of an Event.
 type EventType int32
 
-// The types of events. The last two are of the client itself: a new State of the
-// connection, and the end of a watch that has not fired.
+// The types of events. The client itself makes the last two: EventSession for a new State of the connection, and
+// EventNotWatching for the end of a watch that hasn't fired.
 const (
 	EventNodeCreated         EventType = 1
 	EventNodeDeleted         EventType = 2
@@ -49,7 +49,7 @@ const (
 	EventNotWatching EventType = -2
 )
 
-// String returns the constant's name, Unknown if there is none.
+// String returns the constant's name, or Unknown.
 func (t EventType) String() string {
 	switch t {
 	case EventNodeCreated:
@@ -71,23 +71,24 @@ func (t EventType) String() string {
 // A State is the state of a connection and its session.
 type State int32
 
-// The states. A Conn goes through StateConnecting, StateConnected and
-// StateHasSession, and back by StateDisconnected, or StateExpired before that.
+// The states. A Conn goes through StateConnecting, StateConnected and StateHasSession. When the connection is lost, it
+// goes to StateDisconnected and then again to StateConnecting. When the session has expired, StateExpired precedes
+// StateDisconnected.
 const (
 	StateUnknown           State = -1
 	StateDisconnected      State = 0
 	StateConnecting        State = 1
-	StateSyncConnected     State = 3 // of events that are not of type EventSession
+	StateSyncConnected     State = 3 // in events of types other than EventSession
 	StateAuthFailed        State = 4
 	StateConnectedReadOnly State = 5
 	StateSaslAuthenticated State = 6
 	StateExpired           State = -112
 
-	StateConnected  = State(100) // to a server, without a session yet
+	StateConnected  = State(100) // connected to a server, without a session yet
 	StateHasSession = State(101) // calls are answered
 )
 
-// String returns the constant's name, Unknown if there is none.
+// String returns the constant's name, or Unknown.
 func (s State) String() string {
 	switch s {
 	case StateUnknown:
@@ -114,19 +115,19 @@ func (s State) String() string {
 	return "Unknown"
 }
 
-// An Event tells of a change of a watched znode, or of the connection.
+// An Event reports a change of a watched znode or of the connection.
 type Event struct {
 	Type   EventType
 	State  State
 	Path   string // of the znode; "" for EventSession
-	Err    error  // why a watch has ended; EventNotWatching only
-	Server string // host:port; EventSession only
+	Err    error  // why a watch has ended; for EventNotWatching only
+	Server string // host:port; for EventSession only
 }
 
 // An EventCallback is called with each Event, one at a time. It must not block.
 type EventCallback func(Event)
 
-// A Stat is a znode's metadata. Times are milliseconds since 1970.
+// A Stat is a znode's metadata. Times are in milliseconds since 1970.
 type Stat struct {
 	Czxid          int64 // of the change that created the znode
 	Mzxid          int64 // of the last change of its data
@@ -154,14 +155,13 @@ func AuthACL(perms int32) []ACL { return []ACL{{Perms: perms, Scheme: "auth"}} }
 // WorldACL returns the list that grants perms to everybody.
 func WorldACL(perms int32) []ACL { return []ACL{{Perms: perms, Scheme: "world", ID: "anyone"}} }
 
-// DigestACL returns the list that grants perms to whoever calls AddAuth("digest",
-// user:password).
+// DigestACL returns the list that grants perms to clients that call AddAuth("digest", user:password).
 func DigestACL(perms int32, user, password string) []ACL {
 	hash := sha1.Sum([]byte(user + ":" + password))
 	return []ACL{{Perms: perms, Scheme: "digest", ID: user + ":" + base64.StdEncoding.EncodeToString(hash[:])}}
 }
 
-// FormatServers returns the servers with the DefaultPort where they have none.
+// FormatServers returns servers, with DefaultPort added to those without a port.
 func FormatServers(servers []string) []string {
 	full := make([]string, len(servers))
 	for i, server := range servers {

@@ -10,7 +10,7 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// statOf returns the Stat to return with an error: nil if no server has answered.
+// statOf returns the Stat to return with an error: nil if no server has replied.
 func statOf(s zooid.Stat, err error) *Stat {
 	if errors.Is(err, ErrConnectionClosed) || errors.Is(err, ErrInvalidPath) {
 		return nil
@@ -33,8 +33,7 @@ func (c *Conn) Get(path string) ([]byte, *Stat, error) {
 	return data, statOf(stat, err), err
 }
 
-// GetW is Get, with a channel that gets one Event when the data changes or the
-// znode is deleted.
+// GetW is like Get and also returns a channel that gets one Event when the data change or the znode is deleted.
 func (c *Conn) GetW(path string) ([]byte, *Stat, <-chan Event, error) {
 	client, ctx, err := c.current()
 	if err != nil {
@@ -60,8 +59,8 @@ func (c *Conn) Children(path string) ([]string, *Stat, error) {
 	return names, statOf(stat, err), err
 }
 
-// ChildrenW is Children, with a channel that gets one Event when a child is created
-// or deleted, or the znode is deleted.
+// ChildrenW is like Children and also returns a channel that gets one Event when a child is created or deleted, or the
+// znode is deleted.
 func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 	client, ctx, err := c.current()
 	if err != nil {
@@ -77,7 +76,7 @@ func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 	return names, statOf(stat, nil), c.watching(client, w), nil
 }
 
-// Exists reports whether there is a znode at path, and returns its metadata.
+// Exists reports whether the znode at path exists, and returns its metadata.
 func (c *Conn) Exists(path string) (bool, *Stat, error) {
 	client, ctx, err := c.current()
 	if err != nil {
@@ -88,8 +87,8 @@ func (c *Conn) Exists(path string) (bool, *Stat, error) {
 	return ok, statOf(stat, err), err
 }
 
-// ExistsW is Exists, with a channel that gets one Event when the znode is created or
-// deleted or its data changes.
+// ExistsW is like Exists and also returns a channel that gets one Event when the znode is created or deleted or its
+// data change.
 func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
 	client, ctx, err := c.current()
 	if err != nil {
@@ -102,7 +101,7 @@ func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
 	return ok, statOf(stat, nil), c.watching(client, w), nil
 }
 
-// Set replaces a znode's data if it has the version, -1 for any.
+// Set replaces a znode's data if its data version is version. -1 matches every version.
 func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
 	client, ctx, err := c.current()
 	if err != nil {
@@ -113,7 +112,7 @@ func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
 	return statOf(stat, err), err
 }
 
-// Delete removes a znode without children if its data has the version, -1 for any.
+// Delete removes a znode without children if its data version is version. -1 matches every version.
 func (c *Conn) Delete(path string, version int32) error {
 	client, ctx, err := c.current()
 	if err != nil {
@@ -137,8 +136,8 @@ func (c *Conn) GetACL(path string) ([]ACL, *Stat, error) {
 	return acl, statOf(stat, err), err
 }
 
-// SetACL replaces a znode's access control list if it has the version
-// (Stat.Aversion), -1 for any.
+// SetACL replaces a znode's access control list if its ACL version (Stat.Aversion) is version. -1 matches every
+// version.
 func (c *Conn) SetACL(path string, acl []ACL, version int32) (*Stat, error) {
 	client, ctx, err := c.current()
 	if err != nil {
@@ -149,8 +148,7 @@ func (c *Conn) SetACL(path string, acl []ACL, version int32) (*Stat, error) {
 	return statOf(stat, err), err
 }
 
-// Sync waits until the server has caught up with all that was acknowledged before.
-// It returns the path.
+// Sync waits until the server has applied all changes acknowledged before the call. It returns the path.
 func (c *Conn) Sync(path string) (string, error) {
 	client, ctx, err := c.current()
 	if err != nil {
@@ -162,7 +160,7 @@ func (c *Conn) Sync(path string) (string, error) {
 	return path, nil
 }
 
-// AddAuth adds an identity to the session, and to the next one.
+// AddAuth authenticates the session, and later sessions, with the credentials auth of scheme.
 func (c *Conn) AddAuth(scheme string, auth []byte) error {
 	client, ctx, err := c.current()
 	if err != nil {
@@ -177,7 +175,7 @@ func (c *Conn) AddAuth(scheme string, auth []byte) error {
 	return nil
 }
 
-// modeOf returns the mode of a flag.
+// modeOf returns the mode for a flag.
 func modeOf(flag int32) (zooid.CreateMode, error) {
 	mode := zooid.CreateMode(flag)
 	if !mode.Valid() {
@@ -186,7 +184,7 @@ func modeOf(flag int32) (zooid.CreateMode, error) {
 	return mode, nil
 }
 
-// Create makes a znode, and returns its path, which FlagSequence lengthens.
+// Create makes a znode and returns its path, to which FlagSequence appends a number.
 func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string, error) {
 	mode, err := modeOf(flags)
 	switch {
@@ -205,8 +203,8 @@ func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string,
 	return path, errorOf(err)
 }
 
-// CreateContainer makes a container, which the server removes once it has had
-// children and has no children left. The flag must be FlagContainer.
+// CreateContainer makes a container, which the server removes once it has had children and has none left. flag must be
+// FlagContainer.
 func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) (string, error) {
 	mode, err := modeOf(flag)
 	switch {
@@ -220,8 +218,8 @@ func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) 
 	return c.Create(path, data, flag, acl)
 }
 
-// CreateTTL makes a znode that the server deletes once it has had no children and
-// no change for ttl. The flag must be one of those with a TTL.
+// CreateTTL makes a znode that the server deletes once it has had no children and its data haven't changed for ttl.
+// flag must be a flag with a TTL.
 func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl time.Duration) (string, error) {
 	mode, err := modeOf(flag)
 	switch {
@@ -240,13 +238,11 @@ func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl ti
 	return path, errorOf(err)
 }
 
-// protectedTries is how many sessions or rounds of attempts a protected create may
-// go through.
+// protectedTries bounds the sessions or rounds of attempts of a protected create.
 const protectedTries = 3
 
-// CreateProtectedEphemeralSequential makes an ephemeral sequential znode with a
-// unique prefix in its name, by which it is found again when the connection is lost
-// before the answer has come.
+// CreateProtectedEphemeralSequential makes an ephemeral sequential znode with a unique prefix in its name. If the
+// connection is lost before the reply, it finds the znode by the prefix.
 func (c *Conn) CreateProtectedEphemeralSequential(path string, data []byte, acl []ACL) (string, error) {
 	if !validPath(path, zooid.ModeEphemeralSequential) {
 		return "", ErrInvalidPath
@@ -274,14 +270,14 @@ func validPath(path string, mode zooid.CreateMode) bool {
 	return jute.CheckPath(path) == nil
 }
 
-// IncrementalReconfig adds servers to the ensemble, written as in its configuration
-// file, and removes others by their ids, if its configuration has the version, -1
-// for any. It returns the metadata of the new configuration.
+// IncrementalReconfig adds servers, which have the form of the configuration file, and removes others by their ids. It
+// fails unless the ensemble's configuration has the version. -1 matches every version. It returns the metadata of the
+// new configuration.
 func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
 	return c.reconfig(zooid.Reconfig{Joining: joining, Leaving: leaving, FromConfig: version})
 }
 
-// Reconfig replaces the servers of the ensemble; see IncrementalReconfig.
+// Reconfig replaces the ensemble's servers; see IncrementalReconfig.
 func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
 	return c.reconfig(zooid.Reconfig{Members: members, FromConfig: version})
 }

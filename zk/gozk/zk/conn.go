@@ -17,7 +17,7 @@ import (
 // A Dialer opens a connection to a server.
 type Dialer func(network, address string, timeout time.Duration) (net.Conn, error)
 
-// A Logger takes lines of a log.
+// A Logger prints lines of a log.
 type Logger interface {
 	Printf(string, ...interface{})
 }
@@ -30,26 +30,25 @@ type standardLog struct{}
 func (standardLog) Printf(format string, values ...any) { log.Printf(format, values...) }
 
 const (
-	// dialTimeout is given to the Dialer.
+	// dialTimeout is the timeout passed to the Dialer.
 	dialTimeout = time.Second
 
 	// closeWait bounds how long Close waits for the server.
 	closeWait = 3 * time.Second
 
-	// eventsMax is the size of the channel that Connect returns: room for the
-	// events of one connection after the other.
+	// eventsMax is the size of the channel that Connect returns. It has room for the events of a connection's loss and
+	// of the next connection.
 	eventsMax = 6
 
-	// requestBytesUsual is the size of requests unless WithMaxConnBufferSize says
-	// otherwise.
+	// requestBytesUsual bounds requests unless WithMaxConnBufferSize sets another bound.
 	requestBytesUsual = 1536 << 10
 
-	// serversMax bounds the attempts counted as one round.
+	// serversMax bounds the attempts that count as one round.
 	serversMax = 1 << 10
 )
 
-// A Conn is a session with an ensemble, and the next one after it has expired. Its
-// methods may be called from any goroutine.
+// A Conn is a session with an ensemble, and after its expiry the next session. Its methods may be called from any
+// goroutine.
 type Conn struct {
 	dialer   Dialer
 	hosts    HostProvider
@@ -58,10 +57,9 @@ type Conn struct {
 	readMax  int
 	writeMax int
 	events   chan Event
-	done     chan struct{} // closed when everything has ended
+	done     chan struct{} // closed when all goroutines have ended
 
-	// telling is held while events are handed out, so that they stay in order. It is taken
-	// before mu, and guards over.
+	// telling is held while events are delivered, to keep their order. It is taken before mu, and guards over.
 	telling sync.Mutex
 	over    bool // events is closed
 
@@ -72,12 +70,12 @@ type Conn struct {
 	states  *zooid.States // of client
 	state   State
 	server  string
-	tried   int // attempts since there was a session
+	tried   int // attempts since the last session
 	creds   []zooid.Auth
-	round   context.Context // ends when all servers were tried in vain
+	round   context.Context // ends when all servers were tried without success
 	flush   context.CancelFunc
 	watches map[string][]*watch
-	ended   error         // why client is over; watches can't be set on it
+	ended   error         // why client has ended, so that no watch can be set on it
 	renewed chan struct{} // closed when closed is set, closed and replaced when client changes
 	closed  bool
 }
@@ -95,20 +93,19 @@ func WithHostProvider(hostProvider HostProvider) connOption {
 // WithLogger replaces the DefaultLogger.
 func WithLogger(logger Logger) connOption { return func(c *Conn) { c.logger = logger } }
 
-// WithLogInfo says whether to log more than errors, which is the default.
+// WithLogInfo sets whether informational lines are logged. The default is to log only errors.
 func WithLogInfo(logInfo bool) connOption { return func(c *Conn) { c.chatty = logInfo } }
 
-// WithEventCallback has cb called with each Event. It must not block.
+// WithEventCallback makes the Conn call cb with each Event. cb must not block.
 func WithEventCallback(cb EventCallback) connOption { return func(c *Conn) { c.callback = cb } }
 
-// WithMaxBufferSize bounds the answers of servers, in bytes; a larger one costs the
-// connection. 0 or less means no bound, which is the default.
+// WithMaxBufferSize bounds servers' replies, in bytes; a larger one closes the connection. 0 or less means no bound,
+// which is the default.
 func WithMaxBufferSize(maxBufferSize int) connOption {
 	return func(c *Conn) { c.readMax = maxBufferSize }
 }
 
-// WithMaxConnBufferSize bounds requests, in bytes; larger ones fail with
-// ErrShortBuffer. The default is 1.5 MiB.
+// WithMaxConnBufferSize bounds requests, in bytes; larger ones fail with ErrShortBuffer. The default is 1.5 MiB.
 func WithMaxConnBufferSize(maxBufferSize int) connOption {
 	return func(c *Conn) { c.writeMax = maxBufferSize }
 }
@@ -118,10 +115,9 @@ func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Di
 	return Connect(servers, sessionTimeout, WithDialer(dialer))
 }
 
-// Connect starts a Conn and returns at once; it connects in the background, and
-// calls wait until it has. It fails if a server's name can't be resolved. The
-// channel gets every Event that finds room in it, and is closed when the Conn has
-// ended. The Conn must be closed.
+// Connect starts a Conn and returns at once. The Conn connects in the background, and calls wait until it has. Connect
+// fails if a server's name can't be resolved. The channel gets each Event unless it is full, and is closed when the
+// Conn has ended. The caller must Close the Conn.
 func Connect(servers []string, sessionTimeout time.Duration, options ...connOption) (*Conn, <-chan Event, error) {
 	if len(servers) == 0 {
 		return nil, nil, errors.New("zk: server list must not be empty")
@@ -149,8 +145,8 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...connOpti
 	return c, c.events, nil
 }
 
-// open starts a session. The HostProvider chooses its server: the client gets as many
-// names as there are servers, and dial ignores them.
+// open starts a session. The HostProvider chooses its server: the client gets as many names as there are servers, and
+// dial ignores them.
 func (c *Conn) open() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,8 +165,8 @@ func (c *Conn) open() error {
 	return nil
 }
 
-// current returns the session, and the context for a call on it. When the session
-// has expired it waits for the next.
+// current returns the session's client and the context for a call on it. If the session has expired, it waits for the
+// next one.
 func (c *Conn) current() (*zooid.Client, context.Context, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,8 +182,7 @@ func (c *Conn) current() (*zooid.Client, context.Context, error) {
 	return c.client, c.round, nil
 }
 
-// Close ends the session, and with it the Conn. It waits for the server, but not
-// for long.
+// Close ends the session and the Conn. It waits for the server, but at most three seconds.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	client := c.client
@@ -203,7 +198,7 @@ func (c *Conn) Close() {
 	defer timer.Stop()
 	select {
 	case <-c.done:
-	case <-timer.C: // done stays open if an EventCallback has called Close, which would wait for itself
+	case <-timer.C: // done stays open if an EventCallback has called Close, since it would wait for itself
 	}
 }
 
@@ -212,12 +207,12 @@ func (c *Conn) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == StateConnected && c.client.State().State == zooid.StateConnected {
-		return StateHasSession // an answer may have come before the event was sent
+		return StateHasSession // a reply may have arrived before the event was sent
 	}
 	return c.state
 }
 
-// SessionID returns the session's id, 0 before there is one.
+// SessionID returns the session's id, 0 before the first connection.
 func (c *Conn) SessionID() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,7 +233,7 @@ func (c *Conn) SetLogger(l Logger) {
 	c.logger = l
 }
 
-// logf logs a line; if info is set, WithLogInfo(false) suppresses it.
+// logf logs a line. If info is set, it does so only if WithLogInfo is on.
 func (c *Conn) logf(info bool, format string, values ...any) {
 	c.mu.Lock()
 	l, chatty := c.logger, c.chatty

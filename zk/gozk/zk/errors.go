@@ -9,16 +9,16 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// The errors of calls. They are returned as they are, so == works.
+// The errors of calls. They aren't wrapped, so == works.
 var (
-	// ErrConnectionClosed says that the Conn was closed, or that the connection
-	// was lost with the call under way: the server may have done it or not.
+	// ErrConnectionClosed says that the Conn was closed, or that the connection was lost before the reply; the server
+	// may have carried out the request or not.
 	ErrConnectionClosed = errors.New("zk: connection closed")
 
 	// ErrNoServer says that no server could be reached; the call was not sent.
 	ErrNoServer = errors.New("zk: could not connect to a server")
 
-	// ErrInvalidPath says that a path can't name a znode; the call was not sent.
+	// ErrInvalidPath says that a path is invalid; the call was not sent.
 	ErrInvalidPath = errors.New("zk: invalid path")
 
 	ErrUnknown                 = errors.New("zk: unknown error")
@@ -33,26 +33,24 @@ var (
 	ErrInvalidACL              = errors.New("zk: invalid ACL specified")
 	ErrInvalidFlags            = errors.New("zk: invalid flags specified")
 	ErrAuthFailed              = errors.New("zk: client authentication failed")
-	ErrClosing                 = errors.New("zk: zookeeper is closing") // of watches, when the Conn is closed
+	ErrClosing                 = errors.New("zk: zookeeper is closing") // for watches, when the Conn is closed
 	ErrNothing                 = errors.New("zk: no server responses to process")
 	ErrSessionMoved            = errors.New("zk: session moved to another server, so operation is ignored")
 	ErrReconfigDisabled        = errors.New("attempts to perform a reconfiguration operation when reconfiguration feature is disabled")
 	ErrBadArguments            = errors.New("invalid arguments")
 )
 
-// Errors of records. Only ErrShortBuffer is ever returned: for a request that is
-// larger than WithMaxConnBufferSize allows.
+// Errors of records. Only ErrShortBuffer is used: for a request larger than WithMaxConnBufferSize allows.
 var (
 	ErrUnhandledFieldType = errors.New("zk: unhandled field type")
 	ErrPtrExpected        = errors.New("zk: encode/decode expect a non-nil pointer to struct")
 	ErrShortBuffer        = errors.New("zk: buffer too small")
 )
 
-// An ErrCode is a server's code for an error.
+// An ErrCode is a server's error code.
 type ErrCode int32
 
-// errorOfCode returns the variable for a server's code, or an error with the code if
-// there is no variable.
+// errorOfCode returns the variable for a server's code. If there is none, it returns an error with the code.
 func errorOfCode(code zooid.Code) error {
 	switch code {
 	case jute.OK:
@@ -105,11 +103,11 @@ func errorOf(err error) error {
 		return ErrInvalidPath
 	}
 	switch {
-	case errors.Is(err, context.Canceled): // the only contexts used are those of rounds.
+	case errors.Is(err, context.Canceled): // the contexts used are only those of rounds
 		return ErrNoServer
 	case errors.Is(err, zooid.ErrRequestTooLarge):
 		return ErrShortBuffer
-	case errors.Is(err, zooid.ErrClosed), errors.Is(err, zooid.ErrReplyTooLarge): // which costs the connection
+	case errors.Is(err, zooid.ErrClosed), errors.Is(err, zooid.ErrReplyTooLarge): // a reply that is too large closes the connection
 		return ErrConnectionClosed
 	}
 	return err

@@ -12,18 +12,18 @@ import (
 	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
-// A Mode is the part a server plays.
+// A Mode is a server's role.
 type Mode uint8
 
 // The modes.
 const (
-	ModeUnknown    Mode = iota // among them observer and read-only
+	ModeUnknown    Mode = iota // including observer and read-only
 	ModeLeader     Mode = iota
 	ModeFollower   Mode = iota
 	ModeStandalone Mode = iota
 )
 
-// String returns the word that servers use, unknown for ModeUnknown.
+// String returns the servers' word for the mode, "unknown" for ModeUnknown.
 func (m Mode) String() string {
 	switch m {
 	case ModeLeader:
@@ -36,9 +36,9 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// ServerStats is what a server says to srvr. Latencies are in milliseconds.
+// ServerStats is a server's reply to srvr. Latencies are in milliseconds.
 type ServerStats struct {
-	Server      string // as asked, with its port
+	Server      string // as given, with its port
 	Sent        int64
 	Received    int64
 	NodeCount   int64
@@ -52,11 +52,10 @@ type ServerStats struct {
 	BuildTime   time.Time
 	Mode        Mode
 	Version     string
-	Error       error // why there is nothing else
+	Error       error // why the other fields are empty
 }
 
-// A ServerClient is a line of what a server says to cons. Latencies are in
-// milliseconds, as Timeout is.
+// A ServerClient is one line of a server's reply to cons. Latencies and Timeout are in milliseconds.
 type ServerClient struct {
 	Queued        int64
 	Received      int64
@@ -79,13 +78,13 @@ type ServerClient struct {
 // ServerClients are the connections of one server.
 type ServerClients struct {
 	Clients []*ServerClient
-	Error   error // why they are missing, or not all there
+	Error   error // why Clients is empty or incomplete
 }
 
-// wordBytesMax bounds a server's answer: it has room for a million connections in cons.
+// wordBytesMax bounds a server's reply. It has room for a million connections in cons.
 const wordBytesMax = 256 << 20
 
-// word asks a server a four-letter word. A server without anything to list may answer with nothing.
+// word sends a four-letter word to a server. The reply may be empty if the server has nothing to list.
 func word(server, name string, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -96,7 +95,7 @@ func word(server, name string, timeout time.Duration) (string, error) {
 	return answer, err
 }
 
-// FLWRuok reports of each server whether it says that it is well.
+// FLWRuok reports for each server whether it answers ruok with imok.
 func FLWRuok(servers []string, timeout time.Duration) []bool {
 	well := make([]bool, len(servers))
 	for i, server := range FormatServers(servers) {
@@ -106,8 +105,7 @@ func FLWRuok(servers []string, timeout time.Duration) []bool {
 	return well
 }
 
-// FLWSrvr asks each server for its figures. It returns false if one of them has an
-// Error.
+// FLWSrvr requests the statistics of each server. It returns false if one of the results has an Error.
 func FLWSrvr(servers []string, timeout time.Duration) ([]*ServerStats, bool) {
 	all, ok := make([]*ServerStats, len(servers)), true
 	for i, server := range FormatServers(servers) {
@@ -124,7 +122,7 @@ func FLWSrvr(servers []string, timeout time.Duration) ([]*ServerStats, bool) {
 	return all, ok
 }
 
-// parse reads the lines of srvr, each a name, a colon and a value.
+// parse parses the lines of srvr, each of which is a name, a colon and a value.
 func (s *ServerStats) parse(answer string) error {
 	values := map[string]string{}
 	for line := range strings.Lines(answer) {
@@ -168,7 +166,7 @@ func (s *ServerStats) parse(answer string) error {
 	return nil
 }
 
-// parseBuilt reads a build date as servers since 3.6 write it, or those before.
+// parseBuilt parses a build date in the format of servers since 3.6, or in the older one.
 func parseBuilt(text string) (time.Time, error) {
 	if t, err := time.Parse("2006-01-02 15:04 MST", text); err == nil {
 		return t, nil
@@ -176,11 +174,10 @@ func parseBuilt(text string) (time.Time, error) {
 	return time.Parse("01/02/2006 15:04 MST", text)
 }
 
-// consLine is a line of cons: an address, and names with values.
+// consLine matches a line of cons: an address, and names with values.
 var consLine = regexp.MustCompile(`^\s*/(\S+)\[[0-9a-f]+\]\((.*)\)$`)
 
-// FLWCons asks each server for its connections. It returns false if one of them has
-// an Error.
+// FLWCons requests the list of connections of each server. It returns false if one of the results has an Error.
 func FLWCons(servers []string, timeout time.Duration) ([]*ServerClients, bool) {
 	all, ok := make([]*ServerClients, len(servers)), true
 	for i, server := range FormatServers(servers) {
@@ -202,7 +199,7 @@ func FLWCons(servers []string, timeout time.Duration) ([]*ServerClients, bool) {
 	return all, ok
 }
 
-// parseCons reads a line of cons. A connection without a session has few figures.
+// parseCons parses a line of cons. The line of a connection without a session has few values.
 func parseCons(line string) (*ServerClient, error) {
 	parts := consLine.FindStringSubmatch(line)
 	if parts == nil {

@@ -11,42 +11,41 @@ import (
 
 // A HostProvider chooses the server for each attempt to connect.
 type HostProvider interface {
-	// Init is called first, with the servers given to Connect, each with its port.
+	// Init is called first, with the servers passed to Connect, each with its port.
 	Init(servers []string) error
 
 	// Len returns the number of servers.
 	Len() int
 
-	// Next returns the server to try. RetryStart says that all were tried since
-	// Connected was called.
+	// Next returns the server to try. retryStart is true if all servers were tried since Connected was last called.
 	Next() (server string, retryStart bool)
 
-	// Connected says that the last attempt has led to a session.
+	// Connected is called when the last attempt has led to a session.
 	Connected()
 }
 
-// A DNSHostProvider resolves the names of the servers once, in Init, and goes
-// through their addresses in random order. It is what a Conn uses by default.
+// A DNSHostProvider resolves the servers' names once, in Init, and returns their addresses in random order. It is the
+// default of a Conn.
 type DNSHostProvider struct {
 	lookup time.Duration
 
 	mu      sync.Mutex
 	servers []string
-	at      int // the server that Next has returned last, -1 before
-	start   int // where the round began, -1 before
+	at      int // index of the server that Next returned last, -1 before
+	start   int // index at which the round began, -1 before
 }
 
-// A DNSHostProviderOption adjusts a DNSHostProvider.
+// A DNSHostProviderOption configures a DNSHostProvider.
 type DNSHostProviderOption interface{ apply(*DNSHostProvider) }
 
 type lookupTimeout time.Duration
 
 func (t lookupTimeout) apply(p *DNSHostProvider) { p.lookup = time.Duration(t) }
 
-// WithLookupTimeout bounds how long Init may take; lookupDefault otherwise.
+// WithLookupTimeout bounds the duration of Init. The default is three seconds.
 func WithLookupTimeout(timeout time.Duration) DNSHostProviderOption { return lookupTimeout(timeout) }
 
-// lookupDefault is how long names may take to be resolved.
+// lookupDefault bounds the duration of Init by default.
 const lookupDefault = 3 * time.Second
 
 // NewDNSHostProvider returns a DNSHostProvider.
@@ -58,7 +57,7 @@ func NewDNSHostProvider(options ...DNSHostProviderOption) *DNSHostProvider {
 	return p
 }
 
-// Init resolves the servers' names. It fails if one of them can't be.
+// Init resolves the servers' names. It fails if one of them can't be resolved.
 func (hp *DNSHostProvider) Init(servers []string) error {
 	timeout := hp.lookup
 	if timeout == 0 {
@@ -107,7 +106,7 @@ func (hp *DNSHostProvider) Next() (server string, retryStart bool) {
 	return hp.servers[hp.at], retryStart
 }
 
-// Connected begins a new round after the server that Next has returned last.
+// Connected starts a new round after the server that Next returned last.
 func (hp *DNSHostProvider) Connected() {
 	hp.mu.Lock()
 	defer hp.mu.Unlock()

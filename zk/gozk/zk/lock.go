@@ -15,25 +15,25 @@ var (
 	ErrNotLocked = errors.New("zk: not locked")
 )
 
-// A Lock is held by one of its users at a time, each with a Lock of its own on the
-// same path. It is lost with the session. It is for one goroutine.
+// A Lock is held by one user at a time. Each user has a Lock of its own with the same path. The end of the session
+// releases it. Only one goroutine may use a Lock.
 type Lock struct {
 	c    *Conn
 	path string
 	acl  []ACL
-	mine string // the znode that holds the lock; "" if it isn't held
+	mine string // the znode in the line; "" if the lock isn't held
 
 	unsure bool // a deletion of mine may have been applied
 }
 
-// NewLock returns a Lock on a path that nothing else uses. Missing znodes above are
-// created with acl.
+// NewLock returns a Lock whose znodes are children of path, which must have no other use. It uses acl for all znodes
+// that it creates, including missing parents.
 func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{c: c, path: path, acl: acl} }
 
-// Lock waits until it has the lock. If it has it already it fails with ErrDeadlock.
+// Lock waits until it has the lock. It fails with ErrDeadlock if this Lock already has it.
 func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
 
-// LockWithData is Lock, and leaves data in the znode that stands for the lock.
+// LockWithData is Lock with data for the znode in the line.
 func (l *Lock) LockWithData(data []byte) error {
 	if l.mine != "" {
 		return ErrDeadlock
@@ -50,19 +50,18 @@ func (l *Lock) LockWithData(data []byte) error {
 	return nil
 }
 
-// leavePause spaces the attempts to leave the line while the network is away;
-// leaveTries bounds those that the server refuses, which it may do for a while only.
+// leavePause is the pause between attempts to leave the line while the network is down. leaveTries bounds the attempts
+// that the server refuses, since it may refuse them only temporarily.
 const (
 	leavePause = 100 * time.Millisecond
 	leaveTries = 10
 )
 
-// over are the errors after which there is nothing left to delete, or no right to delete it.
+// over are the errors after which there is nothing to delete, or no permission to delete it.
 var over = []error{ErrNoNode, ErrNoAuth, ErrSessionExpired, ErrAuthFailed, ErrClosing}
 
-// leave deletes a place in the line that nobody wants any more, even while the network
-// is away: the session may outlast that, and everybody behind the place would wait for
-// it. The name has a UUID, so a repeated deletion hits nothing else.
+// leave deletes an abandoned place in the line, even if the network is down for a while: the session may outlast that,
+// and all participants behind the place would wait for it. The name has a UUID, so a repeated deletion does no harm.
 func (l *Lock) leave(mine string) {
 	for refused := 0; refused < leaveTries; {
 		err := l.c.Delete(mine, -1)
@@ -82,9 +81,9 @@ func (l *Lock) leave(mine string) {
 	}
 }
 
-// Unlock gives the lock back. It fails with ErrNotLocked if there is none. If the
-// connection is lost it fails and can be called again. If the lock has been lost it
-// fails with ErrNoNode, or with ErrSessionExpired, and the Lock can be used again.
+// Unlock releases the lock. It fails with ErrNotLocked if the lock isn't held. If the connection is lost, it fails and
+// can be called again. If the lock was lost, it fails with ErrNoNode or ErrSessionExpired, and the Lock can be used
+// again.
 func (l *Lock) Unlock() error {
 	if l.mine == "" {
 		return ErrNotLocked
@@ -103,10 +102,10 @@ func (l *Lock) Unlock() error {
 	return err
 }
 
-// enterTries bounds how often the parents may disappear again.
+// enterTries bounds the attempts to enter the line when the parents disappear again.
 const enterTries = 3
 
-// enter gets in line, and returns the place.
+// enter enters the line, and returns the path of the znode.
 func (l *Lock) enter(data []byte) (string, error) {
 	var err error
 	for range enterTries {
@@ -144,7 +143,7 @@ func (l *Lock) await(mine string) error {
 			if err != nil {
 				return err
 			}
-			// The server's counter has 32 bits and wraps around, and so do differences.
+			// The server's counter has 32 bits and wraps around, and so do differences of its values.
 			if n-number < 0 && (before == "" || n-highest > 0) {
 				before, highest = name, n
 			}
@@ -165,8 +164,7 @@ func (l *Lock) await(mine string) error {
 	}
 }
 
-// numberOf returns the number at the end of a name; kazoo's locks have names with
-// __ before it.
+// numberOf returns the number at the end of a name. In the names of kazoo's locks, "__" precedes it.
 func numberOf(name string) (int32, error) {
 	for _, mark := range []string{"lock-", "__"} {
 		if i := strings.LastIndex(name, mark); i >= 0 {

@@ -7,7 +7,7 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// A PathVersionRequest names a znode and the version its data must have.
+// A PathVersionRequest has the path of a znode and the version that its data must have.
 type PathVersionRequest struct {
 	Path    string
 	Version int32 // -1 for any
@@ -21,7 +21,7 @@ type CreateRequest struct {
 	Flags int32
 }
 
-// A CreateTTLRequest has what CreateTTL sends.
+// A CreateTTLRequest has the fields of CreateTTL's request. Multi doesn't accept it.
 type CreateTTLRequest struct {
 	Path  string
 	Data  []byte
@@ -40,19 +40,18 @@ type SetDataRequest struct {
 // A DeleteRequest deletes a znode in a Multi.
 type DeleteRequest PathVersionRequest
 
-// A CheckVersionRequest makes a Multi depend on a znode's version.
+// A CheckVersionRequest makes a Multi fail unless a znode's data have the version.
 type CheckVersionRequest PathVersionRequest
 
-// A MultiResponse is the outcome of one operation of a Multi.
+// A MultiResponse is the result of one operation of a Multi.
 type MultiResponse struct {
 	Stat   *Stat  // of SetDataRequest
 	String string // the path, of CreateRequest
 	Error  error
 }
 
-// Multi does all operations or none: *CreateRequest, *SetDataRequest,
-// *DeleteRequest and *CheckVersionRequest. If one fails its error is returned, and
-// the responses say which it was.
+// Multi applies all operations or none. An operation is a *CreateRequest, *SetDataRequest, *DeleteRequest or
+// *CheckVersionRequest. If one fails, Multi returns its error, and the responses show which one it was.
 func (c *Conn) Multi(ops ...interface{}) ([]MultiResponse, error) {
 	theirs := make([]zooid.MultiOp, len(ops))
 	for i, op := range ops {
@@ -92,8 +91,8 @@ func (c *Conn) Multi(ops ...interface{}) ([]MultiResponse, error) {
 	return responses, nil
 }
 
-// failedMulti returns what a server answers to a multi that fails: no error for the
-// operations before the failed one, and an inconsistency for those after it.
+// failedMulti returns the responses of a failed multi in the servers' form: no error for the operations before the
+// failed one, and an inconsistency for those after it.
 func failedMulti(failed *zooid.MultiError, n int) []MultiResponse {
 	responses := make([]MultiResponse, n)
 	responses[failed.Index].Error = errorOfCode(failed.Code)

@@ -7,7 +7,7 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// run reports the events of one session after the other.
+// run reports the events of the sessions, one session after the other.
 func (c *Conn) run() {
 	defer close(c.done)
 	for {
@@ -33,7 +33,7 @@ func (c *Conn) follow(states *zooid.States) zooid.State {
 	}
 }
 
-// renew opens the next session, unless the Conn was closed.
+// renew opens the next session. It returns false if the Conn is closed.
 func (c *Conn) renew() bool {
 	c.mu.Lock()
 	closed, old := c.closed, c.client
@@ -54,7 +54,7 @@ func (c *Conn) renew() bool {
 		c.renewed = make(chan struct{})
 	}
 	c.mu.Unlock()
-	if closed { // Conn closed meanwhile; Close may have seen the old session only
+	if closed { // the Conn was closed meanwhile; Close may have seen only the old session
 		client.Close()
 	}
 	return true
@@ -77,8 +77,8 @@ func (c *Conn) finish(end zooid.State) {
 	close(c.events)
 }
 
-// tellStates reports the session's state changes that were not reported yet, and
-// returns the last state. It is called before anything else is reported.
+// tellStates reports the session's state changes that haven't been reported yet, and returns the last state. It is
+// called before any other event is reported.
 func (c *Conn) tellStates() zooid.State {
 	c.telling.Lock()
 	defer c.telling.Unlock()
@@ -100,7 +100,7 @@ func (c *Conn) tellStates() zooid.State {
 func (c *Conn) tellState(change zooid.StateChange) {
 	switch change.State {
 	case zooid.StateConnecting:
-		if change.Server != "" { // a connection was lost, this isn't the beginning
+		if change.Server != "" { // a connection was lost; it isn't the first state
 			c.logf(true, "zk: connection lost: %v", change.Err)
 			c.become(StateDisconnected)
 		}
@@ -145,17 +145,17 @@ func (c *Conn) tell(e Event) {
 	}
 	select {
 	case c.events <- e:
-	default: // the channel is full, but the callback has got the event
+	default: // the channel is full; the callback has received the event
 	}
 }
 
-// dial makes one attempt, at the server that the HostProvider chooses.
+// dial makes one attempt to connect, to the server that the HostProvider chooses.
 func (c *Conn) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	c.tellStates()
 	server, again := c.hosts.Next()
 	c.mu.Lock()
 	c.server = server
-	failed := c.state == StateConnected // the last attempt connected, but got no session
+	failed := c.state == StateConnected // the last attempt connected but got no session
 	if c.tried++; again && c.tried > 1 {
 		c.flush()
 		c.round, c.flush = context.WithCancel(context.Background())

@@ -6,10 +6,10 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// A watch is a watch that has not fired, with the channel that its caller has.
+// A watch is a watch that hasn't fired, with the channel that its caller has.
 type watch struct {
 	of *zooid.Watch
-	ch chan Event // has room for the one event
+	ch chan Event // has room for one event
 }
 
 // watching registers w, a watch of client, with the Conn and returns the channel.
@@ -21,13 +21,13 @@ func (c *Conn) watching(client *zooid.Client, w *zooid.Watch) <-chan Event {
 	if c.client != client || c.ended != nil {
 		why := c.ended
 		if why == nil {
-			why = ErrSessionExpired // and the next session has begun
+			why = ErrSessionExpired // the next session has begun
 		}
 		k.fire(notWatching(path, why))
 		return k.ch
 	}
 	c.watches[path] = append(c.watches[path], k)
-	c.fire(path) // the notification may have come already
+	c.fire(path) // the notification may have arrived already
 	return k.ch
 }
 
@@ -40,7 +40,7 @@ func notWatching(path string, why error) Event {
 	return Event{Type: EventNotWatching, State: StateDisconnected, Path: path, Err: why}
 }
 
-// notified handles each notification before anything later is read.
+// notified handles a notification before the client reads anything later.
 func (c *Conn) notified(e zooid.Event) {
 	c.tellStates()
 	c.telling.Lock()
@@ -51,8 +51,7 @@ func (c *Conn) notified(e zooid.Event) {
 	c.fire(e.Path)
 }
 
-// fire delivers the events of those watches of path that have one. The caller holds
-// c.mu.
+// fire delivers events to the watches of path that have one. The caller holds c.mu.
 func (c *Conn) fire(path string) {
 	left := slices.DeleteFunc(c.watches[path], func(k *watch) bool {
 		e, ok := k.of.Try()
@@ -68,8 +67,7 @@ func (c *Conn) fire(path string) {
 	}
 }
 
-// endWatches ends all watches of the session, which has ended. The caller holds
-// c.telling.
+// endWatches ends all watches of a session that has ended. The caller holds c.telling.
 func (c *Conn) endWatches(why error) {
 	c.mu.Lock()
 	all := c.watches
