@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // Exit codes of Main.
@@ -124,12 +122,4 @@ func (o *options) print(w io.Writer, results []result) error {
 		return err
 	}
 	return writeDetails(w, results, colors)
-}
-
-// newProgress returns a progress line on w, nil if w isn't a terminal or quiet is set.
-func newProgress(w io.Writer, quiet bool) *progress {
-	if quiet || !terminal.Is(w) {
-		return nil
-	}
-	return &progress{w: w}
 }

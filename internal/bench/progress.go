@@ -6,22 +6,30 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // progressPeriod is how often the line changes: often enough to show that work
 // continues, seldom enough to cost nothing.
 const progressPeriod = 500 * time.Millisecond
 
-// progress is a line on the terminal that is rewritten again and again. A nil
-// *progress shows nothing.
+// progress says on a terminal how far a measurement is. A nil *progress shows nothing.
 type progress struct {
-	w      io.Writer
 	prefix string // set before the work begins
 
 	mu   sync.Mutex
+	line *terminal.Progress
 	last time.Time // when the line was last written
 	ops  int64     // as of last
-	dirt int       // width of the text on the line
+}
+
+// newProgress returns a progress line on w, nil if w isn't a terminal or quiet is set.
+func newProgress(w io.Writer, quiet bool) *progress {
+	if quiet || !terminal.Is(w) {
+		return nil
+	}
+	return &progress{line: terminal.ProgressOn(w)}
 }
 
 // show shows the progress of the named work: ops done in elapsed, of a total
@@ -41,14 +49,14 @@ func (p *progress) show(name string, ops int64, elapsed, total time.Duration, co
 		rate = float64(ops) / max(elapsed.Seconds(), 0.001)
 	}
 	p.last, p.ops = time.Now(), ops
-	line := fmt.Sprintf("%s%s: %s ops, %s/s, %.0f s", p.prefix, name, short(float64(ops)), short(rate), elapsed.Seconds())
+	text := fmt.Sprintf("%s%s: %s ops, %s/s, %.0f s", p.prefix, name, short(float64(ops)), short(rate), elapsed.Seconds())
 	switch {
 	case count > 0:
-		line += fmt.Sprintf(" (%.0f %%)", 100*float64(ops)/float64(count))
+		text += fmt.Sprintf(" (%.0f %%)", 100*float64(ops)/float64(count))
 	case total > 0 && total != math.MaxInt64:
-		line += fmt.Sprintf(" of %.0f", total.Seconds())
+		text += fmt.Sprintf(" of %.0f", total.Seconds())
 	}
-	p.write(line)
+	p.line.Show(text)
 }
 
 // note shows a step that has no numbers.
@@ -59,7 +67,7 @@ func (p *progress) note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last, p.ops = time.Time{}, 0
-	p.write(p.prefix + text)
+	p.line.Show(p.prefix + text)
 }
 
 // clear erases the line before something else is written to the terminal.
@@ -69,13 +77,7 @@ func (p *progress) clear() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.write("")
-}
-
-// write replaces the line; the caller holds mu.
-func (p *progress) write(line string) {
-	fmt.Fprintf(p.w, "\r%-*s\r%s", p.dirt, "", line)
-	p.dirt = len(line)
+	p.line.End()
 }
 
 // short formats a number in about four characters: 950, 1.2k, 43k, 1.3M.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"io"
 	"net"
 	"slices"
@@ -82,22 +81,12 @@ func (s *Server) closePrejoin() {
 func (s *Server) turnAwayAll(l net.Listener, words bool) {
 	var open sync.WaitGroup
 	defer open.Wait()
-	for {
-		nc, err := l.Accept()
+	for nc := range socket.Accepted(l, s.prejoin.stopped, nil) {
 		select {
 		case <-s.prejoin.stopped:
-			if err == nil {
-				nc.Close()
-			}
+			nc.Close()
 			return
 		default:
-		}
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			time.Sleep(acceptPauseMax)
-			continue
 		}
 		if why := s.admit(nc); why != "" {
 			nc.Close()

@@ -475,20 +475,9 @@ func (s *Server) listenForClients(addr string, retries int) (net.Listener, error
 // accept takes connections until the listener is closed.
 func (s *Server) accept(l net.Listener, secure bool) {
 	defer s.wg.Done()
-	pause := acceptPauseMin
-	for {
-		nc, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			// Most likely out of descriptors: some connections must close first.
-			s.clientLog.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err, "code", "ZD-4003")
-			s.pause(pause)
-			pause = min(2*pause, acceptPauseMax)
-			continue
-		}
-		pause = acceptPauseMin
+	for nc := range socket.Accepted(l, s.closing, func(err error) {
+		s.clientLog.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err, "code", "ZD-4003")
+	}) {
 		why := "connections begin faster than those of its address may (limits.address)"
 		if s.replica.MayConnect(addressID(nc.RemoteAddr().String())) {
 			why = s.admit(nc)
@@ -501,12 +490,6 @@ func (s *Server) accept(l net.Listener, secure bool) {
 		go s.serve(nc, secure)
 	}
 }
-
-// The waits after a failed accept: another attempt would at once fail again.
-const (
-	acceptPauseMin = 5 * time.Millisecond
-	acceptPauseMax = time.Second
-)
 
 // refuse closes a connection that may not stay.
 func (s *Server) refuse(what string, nc net.Conn, why string) {

@@ -2,7 +2,6 @@ package socket
 
 import (
 	"crypto/tls"
-	"errors"
 	"net"
 	"sync"
 	"time"
@@ -28,9 +27,6 @@ func (t *TLS) Text() string {
 
 // handshakeRecord is the first byte of a TLS connection. No HTTP request starts with it.
 const handshakeRecord = 0x16
-
-// acceptPause is the pause after a failed accept, since the next one would probably fail too.
-const acceptPause = 100 * time.Millisecond
 
 // A Port is a listener for few connections, with or without TLS. It reads the first byte of each connection on a
 // separate goroutine, so that a silent client doesn't delay others.
@@ -91,19 +87,7 @@ func (p *Port) Wait() { p.wg.Wait() }
 
 // acceptAll accepts connections until the port is closed.
 func (p *Port) acceptAll() {
-	for {
-		nc, err := p.Listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			select {
-			case <-p.closed:
-				return
-			case <-time.After(acceptPause):
-				continue
-			}
-		}
+	for nc := range Accepted(p.Listener, p.closed, nil) {
 		c := &counted{Conn: nc, port: p}
 		if !p.enter(c) {
 			nc.Close()

@@ -22,6 +22,9 @@ type Progress struct {
 // NewProgress returns a progress line on w, which shows nothing yet.
 func NewProgress(w io.Writer) *Progress { return &Progress{w: w, is: Is(w)} }
 
+// ProgressOn returns a progress line on w, which the caller says is a terminal.
+func ProgressOn(w io.Writer) *Progress { return &Progress{w: w, is: true} }
+
 // Stage shows the current stage of the work.
 func (p *Progress) Stage(what string) {
 	p.stage = what

@@ -11,7 +11,9 @@ func TestProgress(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
 		var out bytes.Buffer
 		p := NewProgress(&out)
-		p.is = terminal
+		if terminal {
+			p = ProgressOn(&out)
+		}
 		p.Stage("reading")
 		p.Detail("%d znodes", 1) // not due
 		p.last = p.last.Add(-ProgressEvery)

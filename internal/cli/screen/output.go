@@ -25,10 +25,10 @@ type Output struct {
 	Terminal bool          // W is a terminal
 	ErrTerm  bool          // errs is a terminal
 
-	Period    time.Duration // between changes of the progress line
-	failed    error         // the first error of writing results
-	line      *Progress     // the work under way, nil for none
-	lineShown bool          // line is on the terminal
+	Period time.Duration      // between changes of the progress line
+	failed error              // the first error of writing results
+	line   *Progress          // the work under way, nil for none
+	shown  *terminal.Progress // the line on the terminal
 
 	Spoken atomic.Bool // something was printed since it was set to false
 }
@@ -38,7 +38,7 @@ const outputBuffer = 64 << 10
 
 // New returns an Output that prints to out, and messages and progress to errs.
 func New(out, errs io.Writer) *Output {
-	o := &Output{errs: errs, Period: progressPeriod}
+	o := &Output{errs: errs, Period: terminal.ProgressEvery, shown: terminal.ProgressOn(errs)}
 	o.W = bufio.NewWriterSize(belowLine{o, out}, outputBuffer)
 	o.Terminal, o.ErrTerm = terminal.Is(out), terminal.Is(errs)
 	o.Colours = terminal.Colours(out)
@@ -53,7 +53,7 @@ type belowLine struct {
 
 func (b belowLine) Write(p []byte) (int, error) {
 	if b.o.Terminal {
-		b.o.wipeLine()
+		b.o.shown.End() // the next change of the line shows it again
 	}
 	b.o.Spoken.Store(true)
 	n, err := b.out.Write(p)
@@ -71,14 +71,6 @@ func (o *Output) Flush() error {
 		return nil
 	}
 	return advice.Add(fmt.Errorf("write the results: %w", o.failed), "what was printed is not whole; what the command has changed stays")
-}
-
-// wipeLine removes the progress line from the terminal; the next change of the line shows it again.
-func (o *Output) wipeLine() {
-	if o.lineShown {
-		o.lineShown = false
-		o.Errf("\r\x1b[K")
-	}
 }
 
 // Row prints a line of a table. On a terminal it cuts off what doesn't fit, with … in
@@ -143,7 +135,7 @@ func (o *Output) Show(v any, text func()) {
 // Messagef prints a line that is not part of a result, in order with the results.
 func (o *Output) Messagef(format string, v ...any) {
 	o.W.Flush()
-	o.wipeLine()
+	o.shown.End()
 	if o.JSON {
 		o.ErrJSON(messageJSON{fmt.Sprintf(format, v...)})
 		return

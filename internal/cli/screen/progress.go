@@ -6,13 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
 )
-
-// progressPeriod is how often the line changes: often enough to show that the work goes
-// on, seldom enough to cost nothing.
-const progressPeriod = 200 * time.Millisecond
 
 // Progress reports on long work: by a line on the terminal that is rewritten, and by
 // results that are printed as they come rather than at the end. A nil *Progress does
@@ -84,8 +79,7 @@ func (p *Progress) Add(n int64) {
 		}(p.ask, p.ctx)
 		p.ask = nil
 	}
-	p.o.lineShown = true
-	p.o.Errf("\r\x1b[K%s", terminal.OneLine(cut(p.text(now.Sub(p.start)), p.o.width()-1)))
+	p.o.shown.Show(cut(p.text(now.Sub(p.start)), p.o.width()-1))
 }
 
 // text returns the line after the time spent.
@@ -117,6 +111,6 @@ func (p *Progress) End() {
 	if p.done != nil {
 		p.done()
 	}
-	p.o.wipeLine()
+	p.o.shown.End()
 	p.o.line = nil
 }
