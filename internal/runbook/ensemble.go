@@ -184,6 +184,9 @@ var membership = []Entry{
 	{"ZD-3229", "Two servers have each founded an ensemble, and neither has a leader",
 		"An operator ordered one server to found an ensemble ('zooid found') while another founded one by itself; or an operator ordered both; or one server founded an ensemble, was down, and came back. Each waits for votes that the other doesn't give. Nothing was acknowledged in either ensemble. The line names both cluster ids.",
 		"Start the servers that don't run: a server that hasn't begun yet begins with one of the two, and the other one of the two follows by itself. If that doesn't happen, stop both. On each, run 'zooid recover -set-aside -cluster ID -why REASON zoo.cfg' with its own cluster id. Then run 'zooid found -why REASON zoo.cfg' on one of them, and start both: the other joins. If they had data before, it is in the folder aside-founded-… of each data directory: keep it."},
+	{"ZD-3230", "The disk has no room to record whose data directory it holds",
+		"The server started for the first time on a data directory of an earlier version, and the disk of the log had no room for the file server.kept, which has about 40 bytes (ZD-3228). The server goes on as the earlier version did, and tries again every second. A line says when the file is written.",
+		"Free some room on the disk; nothing else is needed. Until the file is there, start no other server on a copy of the directory: it can't tell that it is one."},
 }
 
 // versions has the codes of servers with different versions, and of snapshots sent between servers.

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -9,6 +10,11 @@ import (
 // A data directory of an ensemble holds what one server has promised: how it voted, and which entries it has
 // acknowledged. Another server that goes on with a copy of it hasn't promised that, and lacks what it has promised
 // itself; entries that it has acknowledged may be gone with that. So the directory says whose it is.
+//
+// The file is written before the server promises anything. One directory may be in use without it: that of an earlier
+// version, whose disk has no room for the file when this version starts on it. Without the server, its ensemble may be
+// without a quorum, and a copy of such a directory couldn't be told from it before this version either. So the server
+// goes on, says so, and writes the file as soon as there is room.
 
 // ownerName is the name of the kept file (storage.Dir.Keep) with the server's id. A file of another cluster id counts
 // for nothing: recovery and founding give an ensemble a new id.
@@ -28,31 +34,75 @@ func (e *CopiedError) Error() string {
 		e.Owner, e.Self, e.Owner)
 }
 
-// own makes dir, which belongs to a cluster, the directory of server id. The error is a CopiedError if it is another
-// server's.
-func own(dir *storage.Dir, cluster, id uint64) error {
+// ownPause is the time between two attempts to write the file of a directory in use.
+const ownPause = time.Second
+
+// checkOwner reports whether dir, which belongs to a cluster, says that it is server id's. The error is a CopiedError
+// if it says that it is another server's.
+func checkOwner(dir *storage.Dir, cluster, id uint64) (recorded bool, err error) {
 	b, err := dir.Kept(ownerName)
 	if err != nil {
-		return fmt.Errorf("read whose data directory this is: %w", err)
+		return false, fmt.Errorf("read whose data directory this is: %w", err)
+	}
+	if b == nil {
+		return false, nil
 	}
 	var of, owner uint64
-	if b != nil {
-		if _, err := fmt.Sscanf(string(b), ownerForm, &of, &owner); err != nil || owner == 0 {
-			return &storage.DamageError{
-				File: ownerName + ".kept",
-				Reason: fmt.Sprintf("want the form %q, found %q; without the file, the directory is taken for this server's",
-					ownerText, b),
-			}
+	if _, err := fmt.Sscanf(string(b), ownerForm, &of, &owner); err != nil || owner == 0 {
+		return false, &storage.DamageError{
+			File: ownerName + ".kept",
+			Reason: fmt.Sprintf("want the form %q, found %q; without the file, the directory is taken for this server's",
+				ownerText, b),
 		}
 	}
-	switch {
-	case of == cluster && owner == id:
-		return nil
-	case of == cluster && b != nil:
-		return &CopiedError{Owner: owner, Self: id}
+	if of == cluster && owner != id {
+		return false, &CopiedError{Owner: owner, Self: id}
 	}
+	return of == cluster, nil
+}
+
+// recordOwner makes dir say that it is server id's.
+func recordOwner(dir *storage.Dir, cluster, id uint64) error {
 	if err := dir.Keep(ownerName, fmt.Appendf(nil, ownerText, cluster, id)); err != nil {
 		return fmt.Errorf("record whose data directory this is: %w", err)
 	}
 	return nil
+}
+
+// own makes the directory this server's when it starts. last is the index of the log's last entry.
+func (p *Peer) own(last uint64) error {
+	if len(p.o.Members) <= 1 { // a standalone server's directory may be copied: it has promised nobody anything
+		return nil
+	}
+	recorded, err := checkOwner(p.o.Dir, p.o.Cluster, p.o.ID)
+	if err != nil || recorded {
+		return err
+	}
+	if err = recordOwner(p.o.Dir, p.o.Cluster, p.o.ID); last == 0 || !storage.NoRoom(err) {
+		return err
+	}
+	p.notOwned(err)
+	return nil
+}
+
+// ownLater tries again what own could not write.
+func (p *Peer) ownLater() {
+	if p.ownAgain.IsZero() || time.Now().Before(p.ownAgain) {
+		return
+	}
+	if err := recordOwner(p.o.Dir, p.o.Cluster, p.o.ID); err != nil {
+		p.notOwned(err)
+		return
+	}
+	p.ownAgain = time.Time{}
+	p.o.Log.Info("the data directory says now whose it is", "server", p.o.ID)
+}
+
+func (p *Peer) notOwned(err error) {
+	now := time.Now()
+	p.ownAgain = now.Add(ownPause)
+	if p.transport.logRate.due("own", now) {
+		p.o.Log.Warn("the file that says whose data directory this is can't be written; it is tried again. Until it is there, start no other server on a copy of the directory",
+			"server", p.o.ID, "err", err)
+	}
 }

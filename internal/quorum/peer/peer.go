@@ -68,6 +68,7 @@ type Peer struct {
 	stop     chan struct{}
 	done     chan struct{}
 	once     sync.Once
+	ownAgain time.Time // when server.kept is written, if it couldn't be at the start; else zero
 
 	mu sync.Mutex // held by the goroutine that uses the loop: run, and while that one does a task, standIn
 }
@@ -89,10 +90,8 @@ func Open(o Options) (*Peer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the log's last index: %w", err)
 	}
-	if len(o.Members) > 1 { // a standalone server's directory may be copied: it has promised nobody anything
-		if err := own(o.Dir, o.Cluster, o.ID); err != nil {
-			return nil, err
-		}
+	if err := p.own(last); err != nil {
+		return nil, err
 	}
 	lineage, err := keptLineage(o.Dir, o.Cluster)
 	if err != nil {
@@ -229,6 +228,7 @@ func (p *Peer) turns() (err error) {
 			p.handleWaiting() // after a stall, the leader's messages are handled before its silence is counted
 			p.turn()
 			p.tick()
+			p.ownLater()
 			if err := p.noteLineage(); err != nil {
 				return err
 			}
