@@ -208,7 +208,7 @@ func (c *Client) outputBytes() int64 {
 
 // frameBytes returns what the client's unfinished frame takes.
 func (c *Client) frameBytes() int64 {
-	if c.frameBy.Load() == 0 || c.Ending() != "" {
+	if c.frame.by.Load() == 0 || c.Ending() != "" {
 		return 0
 	}
 	return c.input.Load()
@@ -223,7 +223,7 @@ func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
 	}
 	unanswered := int64(c.unanswered.bytes) + int64(cap(c.unanswered.items))*int64(unsafe.Sizeof(request{}))
 	c.mu.Unlock()
-	unanswered += c.recordsKept.Load()
+	unanswered += c.reader.recordsKept.Load()
 	input := c.input.Load() + clientBytes
 	identities := int64(0)
 	for _, id := range c.identities() {

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"encoding/binary"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,11 +53,6 @@ type Client struct {
 	// Rest, if not nil, waits on the flushing goroutine before the next step of long reads.
 	Rest func(time.Duration)
 
-	// Crowded says that other connections of the client's identity wait to be read; owned by the reader.
-	Crowded bool
-	// Blocks is called before Receive waits, perhaps with mu held. It must not block.
-	Blocks func()
-
 	// Withdrawn, if not nil, returns why the client's identities are no longer valid, or "" if they
 	// still are. It may block.
 	Withdrawn func() string
@@ -82,10 +76,9 @@ type Client struct {
 	attaching   bool   // attach was sent; guarded by Replica.mu
 	connecting  bool   // counted in Replica.connecting; guarded by Replica.mu
 	session     int64
-	timeout     int32   // ms
-	readOnly    bool    // connected while this server was read-only
-	unrecorded  bool    // the session began read-only and is in no table; guarded by Replica.mu
-	inTable     inTable // owned by the reader once established closes
+	timeout     int32 // ms
+	readOnly    bool  // connected while this server was read-only
+	unrecorded  bool  // the session began read-only and is in no table; guarded by Replica.mu
 	mayReplace  bool
 	established chan struct{}
 
@@ -94,11 +87,6 @@ type Client struct {
 	lastHeard   atomic.Int64                 // now (ms) of the last bytes from the client
 	ids         atomic.Pointer[[]jute.ID]    // replaced, never modified
 	grants      atomic.Pointer[[]auth.Grant] // what gave it the identities; replaced, never modified
-	seq         int64                        // of the last write sent; owned by the reader
-	sasl        sasl.Login                   // the SASL login under way or finished; owned by the reader
-	records     []byte                       // writes of the readBatch under way, encoded as records; owned by the reader
-	recordsKept atomic.Int64                 // cap(records) after the last readBatch
-	recordIDs   *[]jute.ID                   // identities in the last of records; owned by the reader
 	syncing     atomic.Int32                 // syncs in unanswered that are not ready; only the reader adds
 	longReads   atomic.Int32                 // long reads in unanswered; only the reader adds
 	changing    atomic.Int32                 // reconfigs in unanswered; only the reader adds
@@ -107,11 +95,6 @@ type Client struct {
 	frames      *memory.Holder               // the reader's buffer, if it is large; nil until registered
 	frameRoom   chan struct{}                // see FrameRoom
 	roomAwaited [2]*metrics.Counter          // replies and frames that waited for room
-	frameMoved  atomic.Uint64                // bytes of unfinished frames so far
-	frameSize   int                          // bytes of the unfinished frame so far; owned by the reader
-	frameSince  int64                        // now (ns) when the unfinished frame was noted; owned by the reader
-	frameBy     atomic.Int64                 // now (ns) by which it has to be there; 0 for none
-	frameLate   atomic.Bool                  // it was not there in time at the last look
 
 	// The owners this connection counts toward, or nil, and its use of its own limits; only the reader
 	// sets them, see pace.go.
@@ -120,22 +103,17 @@ type Client struct {
 	watchRate             limit.Rate  // what its watches have used of watchTime
 	used                  rates
 
-	unspentRequests, unspentBytes, spentAt int64 // see spend; owned by the reader
+	toldLimit atomic.Int64 // now (ns) when a log line about limits was last written
 
-	pause, pacedSince int64        // ns
-	loginSince        int64        // now (ns) since when a login waits to be judged, 0 for none; owned by the reader
-	toldLimit         atomic.Int64 // now (ns) when a log line about limits was last written
+	reserved sessionOwners // count the session it has asked for; guarded by Replica.mu
+	newcomer newcomer      // guarded by Replica.mu
 
-	reserved  sessionOwners // count the session it has asked for; guarded by Replica.mu
-	heldSince int64         // now (ns) since when a write of this client has been held back; owned by the reader
-	newcomer  newcomer      // guarded by Replica.mu
+	waits  int  // number of entries in syncs.waiting; guarded by syncs.mu
+	gone   bool // the client is gone, so those entries are void; guarded by syncs.mu
+	awaits bool // is in unanswered.waiting; guarded by unanswered.mu
 
-	refused bool // a write was refused, and the client may not know it yet; owned by the reader
-	leaves  bool // it has asked to close its session; owned by the reader
-	waits   int  // number of entries in syncs.waiting; guarded by syncs.mu
-	gone    bool // the client is gone, so those entries are void; guarded by syncs.mu
-	awaits  bool // is in unanswered.waiting; guarded by unanswered.mu
-
+	reader
+	frame
 	stats   clientStats
 	sampled busiest.Client // guarded by mu
 
@@ -188,65 +166,6 @@ func (c *Client) MayReplace() { c.mayReplace = true }
 // Identify sets the identities of a client that is the server itself, and has proved nothing.
 func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }
 
-// A frame has to arrive at frameBytesPerSecond, or within frameTimeMin (ns) if that is longer: whoever sends one
-// byte by byte would hold its memory, and keep the session alive, for as long as he likes.
-const (
-	frameBytesPerSecond = 16 << 10
-	frameTimeMin        = int64(10e9)
-)
-
-// NoteFrame notes the unfinished frame with which the input ends at now (ns), if any. fresh says that it is
-// another than the last time. Only the connection's reader calls it.
-func (c *Client) NoteFrame(rest []byte, fresh bool, now int64) {
-	by := c.frameBy.Load()
-	if len(rest) == 0 {
-		c.frameSize = 0
-		if by != 0 {
-			c.frameBy.Store(0)
-		}
-		return
-	}
-	if fresh || by == 0 {
-		c.frameSince, c.frameSize = now, 0
-	}
-	c.frameMoved.Add(uint64(len(rest) - c.frameSize))
-	c.frameSize = len(rest)
-	time := frameTimeMin
-	if len(rest) >= frameLengthSize {
-		time = max(time, int64(binary.BigEndian.Uint32(rest))*1e9/frameBytesPerSecond)
-	}
-	c.frameBy.Store(c.frameSince + time)
-}
-
-// FrameArrived notes that the input now begins with in, which may hold the whole of the unfinished frame: from
-// then on the server is late, if anybody is. Only the connection's reader calls it.
-func (c *Client) FrameArrived(in []byte) {
-	if c.frameBy.Load() != 0 && len(in) >= frameLengthSize &&
-		int64(len(in)-frameLengthSize) >= int64(binary.BigEndian.Uint32(in)) {
-		c.frameBy.Store(0)
-	}
-}
-
-// late reports whether the unfinished frame should have been there by now (ns).
-func (c *Client) late(now int64) bool {
-	by := c.frameBy.Load()
-	return by != 0 && now > by
-}
-
-// closeLate closes the client if its frame is late, and was so at the last look: after a time in which this
-// server stood still, the rest may have arrived without having been read.
-func (c *Client) closeLate(now int64) {
-	if late := c.late(now); !late || !c.frameLate.Load() {
-		c.frameLate.Store(late)
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closing && !c.closed {
-		c.cut("it did not finish a request in time: it has 10 s, or a second for each 16 KiB")
-	}
-}
-
 // Answered returns a channel that is closed once the connect request was answered.
 func (c *Client) Answered() <-chan struct{} { return c.established }
 
@@ -271,8 +190,8 @@ func NewClient(id int64, remote string, address jute.ID, wake func()) *Client {
 		id: id, remote: remote, address: address, Wake: wake, established: make(chan struct{}), sampled: busiest.Client{
 			Sampler: busiest.NewSampler(uint64(id)),
 		},
-		Blocks: func() {},
 	}
+	c.reader.Blocks = func() {}
 	c.room.L = &c.mu
 	c.ids.Store(&[]jute.ID{address})
 	c.grants.Store(new([]auth.Grant))
@@ -368,7 +287,7 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 	for !c.closing && !c.closed {
 		n := c.unanswered.len()
 		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || c.outputFull()
-		if !full && !all.holds(n, c.Crowded) {
+		if !full && !all.holds(n, c.reader.Crowded) {
 			if all.manyBytes(size) {
 				all.await(c)
 			}
@@ -379,7 +298,7 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 			}
 		}
 		blocks()
-		c.Blocks()
+		c.reader.Blocks()
 		if len(c.out) > 0 {
 			c.queued() // the reader would write it at the end of its batch, but is waiting here
 		}
@@ -507,8 +426,8 @@ func (c *Client) cut(why string) {
 // Quiet releases the buffers and the queue of a connection on which little happens. The
 // connection's reader calls it.
 func (c *Client) Quiet() {
-	c.records = nil
-	c.recordsKept.Store(0)
+	c.reader.records = nil
+	c.reader.recordsKept.Store(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.unanswered.len() == 0 {

@@ -367,7 +367,7 @@ func (r *Replica) Disconnected(c *Client) {
 	count, bytes, sent := c.disconnected()
 	r.unanswered.add(-int64(count), -int64(bytes))
 	r.meters.droppedStale(count - sent)
-	if !c.leaves && (sent > 0 || attaching) {
+	if !c.reader.leaves && (sent > 0 || attaching) {
 		r.outbox.drop(c.id)
 	}
 	r.unanswered.wake()

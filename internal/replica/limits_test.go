@@ -38,7 +38,7 @@ func TestFullQueuesStopReading(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := NewClient(1, "test", jute.ID{}, func() {})
 			told := 0
-			c.Blocks = func() { told++ }
+			c.reader.Blocks = func() { told++ }
 			if !c.reserve(q.all, 1, func() { t.Error("an empty queue blocks") }) {
 				t.Fatal("the connection is closed")
 			}
@@ -158,7 +158,7 @@ func TestBlocks(t *testing.T) {
 	c := s.client(nil)
 	s.apply(s.forward()...)
 	told := 0
-	c.Blocks = func() { told++ }
+	c.reader.Blocks = func() { told++ }
 	raw := pipeline{}
 	auth := &jute.AuthPacket{Scheme: "digest", Auth: []byte("someone:x")}
 	for i, stream := range [][]byte{
@@ -200,11 +200,11 @@ func TestLateFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range 5 { // in pieces, some of which don't say how long it is
-			c.NoteFrame(frame[:2+n], n == 0, now)
+			c.frame.NoteFrame(frame[:2+n], n == 0, now)
 			now += 1e6
 		}
 		if at.arrives {
-			c.FrameArrived(frame)
+			c.frame.FrameArrived(frame)
 		}
 		now = begun + at.seconds*1e9
 		if _, err := s.r.Receive(c, frame[:7], now); err != nil {

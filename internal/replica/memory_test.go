@@ -108,7 +108,7 @@ func TestReadersBufferIsAccountedFor(t *testing.T) {
 	}
 	s.apply(s.forward()...)
 	s.want(c, 1, true)
-	kept := int64(cap(c.records))
+	kept := int64(cap(c.reader.records))
 	if n := s.r.memoryUse().Unanswered - before.Unanswered; kept < size || n < kept {
 		t.Errorf("%d bytes are accounted for, of %d that the connection keeps", n, kept)
 	}
@@ -178,7 +178,7 @@ func TestCostliestIsClosed(t *testing.T) {
 	t.Parallel()
 	for what, fill := range map[string]func(*Client, int){
 		forReplies: func(c *Client, n int) { c.out = make([]byte, n) },
-		forFrames:  func(c *Client, n int) { c.NoteInput(n); c.NoteFrame(make([]byte, 5), true, 1) },
+		forFrames:  func(c *Client, n int) { c.NoteInput(n); c.frame.NoteFrame(make([]byte, 5), true, 1) },
 	} {
 		s := newStage(t, Options{})
 		var all []*Client

@@ -91,18 +91,18 @@ func (t *readBatch) holdsBack() bool {
 		r.survey()
 	}
 	if !o.greedy.Load() {
-		c.heldSince = 0
+		c.reader.heldSince = 0
 		return false
 	}
-	if c.heldSince == 0 {
-		c.heldSince = now
+	if c.reader.heldSince == 0 {
+		c.reader.heldSince = now
 		r.meters.overload[writesHeld].Inc()
 	}
-	if now-c.heldSince >= min(pacedMax, int64(c.timeout)*1e6/4) {
-		c.heldSince = 0
+	if now-c.reader.heldSince >= min(pacedMax, int64(c.timeout)*1e6/4) {
+		c.reader.heldSince = 0
 		return false
 	}
-	c.pause = heldPause
+	c.reader.pause = heldPause
 	return true
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -28,9 +27,6 @@ const pacedMax = int64(1e9)
 // ErrPaced says that a connection's input isn't taken now, because a limit of requests or bytes per
 // second was exceeded. The caller passes the input in again after Client.Pause.
 var ErrPaced = errors.New("the connection's requests come faster than a limit allows")
-
-// Pause returns how long to wait after ErrPaced. Only the connection's reader may call it.
-func (c *Client) Pause() time.Duration { return time.Duration(c.pause) }
 
 // An owner is an address or an identity that has connections, or recently had some.
 type owner struct {
@@ -228,9 +224,9 @@ const (
 func (t *readBatch) use(requests, bytes int) {
 	b, c := t.bounds, t.c
 	c.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Connection])
-	c.unspentRequests += int64(requests)
-	c.unspentBytes += int64(bytes)
-	if c.unspentRequests >= b.spendRequests || c.unspentBytes >= b.spendBytes || t.now-c.spentAt >= spendAfter {
+	c.reader.unspentRequests += int64(requests)
+	c.reader.unspentBytes += int64(bytes)
+	if c.reader.unspentRequests >= b.spendRequests || c.reader.unspentBytes >= b.spendBytes || t.now-c.reader.spentAt >= spendAfter {
 		c.spend(b, t.now)
 	}
 }
@@ -239,10 +235,10 @@ func (t *readBatch) use(requests, bytes int) {
 func (c *Client) spend(b *bounds, now int64) {
 	for _, s := range holders {
 		if o := c.ownerIn(s); o != nil {
-			o.used.use(now, c.unspentRequests, c.unspentBytes, &b.sets[s])
+			o.used.use(now, c.reader.unspentRequests, c.reader.unspentBytes, &b.sets[s])
 		}
 	}
-	c.unspentRequests, c.unspentBytes, c.spentAt = 0, 0, now
+	c.reader.unspentRequests, c.reader.unspentBytes, c.reader.spentAt = 0, 0, now
 }
 
 // paced reports whether nothing of in may be taken until c.Pause has passed (wait), or only one
@@ -260,24 +256,24 @@ func (t *readBatch) paced(in []byte) (wait, one bool) {
 		}
 	}
 	if owes <= 0 || c.mayReplace {
-		c.pacedSince = 0
+		c.reader.pacedSince = 0
 		return false, false
 	}
 	longest := min(pacedMax, int64(c.timeout)*1e6/4)
-	c.pause = min(owes, longest)
+	c.reader.pause = min(owes, longest)
 	if Pressing(in) {
 		return false, true
 	}
-	if c.pacedSince == 0 {
-		c.pacedSince = t.now
+	if c.reader.pacedSince == 0 {
+		c.reader.pacedSince = t.now
 		t.r.exceeded(c, scope, name, kind, t.now)
 	}
-	waited := t.now - c.pacedSince
+	waited := t.now - c.reader.pacedSince
 	if waited >= longest {
-		c.pacedSince = t.now
+		c.reader.pacedSince = t.now
 		return false, true
 	}
-	c.pause = min(owes, longest-waited)
+	c.reader.pause = min(owes, longest-waited)
 	return true, false
 }
 

@@ -184,8 +184,8 @@ func (r *Replica) closeSlow(now int64) {
 				replies[c.replies] = n
 			}
 			c.mu.Unlock()
-			if c.frameBy.Load() != 0 {
-				frames[c.frames] = c.frameMoved.Load()
+			if c.frame.by.Load() != 0 {
+				frames[c.frames] = c.frame.moved.Load()
 			}
 		}
 	}

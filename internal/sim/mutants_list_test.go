@@ -110,7 +110,7 @@ var mutants = []mutant{
 	{"new members told to nobody", "a server that was away finds nobody", "replaced", one("quorum/introduce.go",
 		`if to != l.o.ID && `, `if to != l.o.ID && !$P && `)},
 	{"write taken behind a refusal nobody heard of", "order of one client (X6)", "refusals", one("replica/admit.go",
-		`	if c.refused {`, `	if c.refused && !$P {`)},
+		`	if c.reader.refused {`, `	if c.reader.refused && !$P {`)},
 	{"TTL znode removed at half its time", "data removed too early", "", one("tree/container.go",
 		`return idle > k.owner`, `return idle > k.owner/chosen[int64]($P, 2, 1)`)},
 	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)",
