@@ -168,16 +168,16 @@ func (r *Replica) MayConnect(address jute.ID) bool {
 // belongs determines the address and the identity that c counts toward. Of several identities it is
 // the first one proved. belongs reports false if there are too many connections of that identity.
 func (r *Replica) belongs(c *Client) bool {
-	if c.byAddress.Load() == nil {
-		c.byAddress.Store(r.addresses.join(auth.Neighbourhood(c.address.ID), r.now(), c))
+	if c.limits.address.Load() == nil {
+		c.limits.address.Store(r.addresses.join(auth.Neighbourhood(c.address.ID), r.now(), c))
 	}
 	id, ok := countedIdentity(c.identities())
-	if c.byIdentity.Load() != nil || !ok {
+	if c.limits.identity.Load() != nil || !ok {
 		return true
 	}
 	o := r.identified.join(ownerName(id), r.now(), c)
-	c.claimed.Store(!r.auth.Vouched(id)) // before its identity counts
-	c.byIdentity.Store(o)
+	c.limits.claimed.Store(!r.auth.Vouched(id)) // before its identity counts
+	c.limits.identity.Store(o)
 	o.watched.Store(math.MaxInt64 / 2) // it may bring watches, which are to be counted
 	b := r.bounds.Load()
 	if b == nil || b.sets[limit.Identity][limit.Connections] == 0 || o == &r.identified.rest {
@@ -223,7 +223,7 @@ const (
 // use counts what was taken from the batch's connection.
 func (t *readBatch) use(requests, bytes int) {
 	b, c := t.bounds, t.c
-	c.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Connection])
+	c.limits.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Connection])
 	c.reader.unspentRequests += int64(requests)
 	c.reader.unspentBytes += int64(bytes)
 	if c.reader.unspentRequests >= b.spendRequests || c.reader.unspentBytes >= b.spendBytes || t.now-c.reader.spentAt >= spendAfter {
@@ -234,7 +234,7 @@ func (t *readBatch) use(requests, bytes int) {
 // spend counts for c's address and identity what c has used. Only its reader may call it.
 func (c *Client) spend(b *bounds, now int64) {
 	for _, s := range holders {
-		if o := c.ownerIn(s); o != nil {
+		if o := c.limits.ownerIn(s); o != nil {
 			o.used.use(now, c.reader.unspentRequests, c.reader.unspentBytes, &b.sets[s])
 		}
 	}
@@ -245,9 +245,9 @@ func (c *Client) spend(b *bounds, now int64) {
 // request (one).
 func (t *readBatch) paced(in []byte) (wait, one bool) {
 	c := t.c
-	owes, kind := c.used.owes(t.now)
+	owes, kind := c.limits.used.owes(t.now)
 	scope, name := limit.Connection, c.remote
-	for s, o := range [...]*owner{limit.Address: c.byAddress.Load(), limit.Identity: c.byIdentity.Load()} {
+	for s, o := range [...]*owner{limit.Address: c.limits.address.Load(), limit.Identity: c.limits.identity.Load()} {
 		if o == nil {
 			continue
 		}
@@ -292,8 +292,8 @@ const exceededPause = int64(10e9)
 // exceeded counts that a client exceeded a limit, and logs it.
 func (r *Replica) exceeded(c *Client, scope limit.Scope, of string, kind limit.Kind, now int64) {
 	r.meters.exceeded[scope].Inc()
-	if last := c.toldLimit.Load(); last != 0 && now-last < exceededPause ||
-		!c.toldLimit.CompareAndSwap(last, max(now, 1)) {
+	if last := c.limits.toldLimit.Load(); last != 0 && now-last < exceededPause ||
+		!c.limits.toldLimit.CompareAndSwap(last, max(now, 1)) {
 		return
 	}
 	who := ""

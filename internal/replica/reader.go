@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/memory"
+	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -104,5 +106,46 @@ func (c *Client) closeLate(now int64) {
 	defer c.mu.Unlock()
 	if !c.closing && !c.closed {
 		c.cut("it did not finish a request in time: it has 10 s, or a second for each 16 KiB")
+	}
+}
+
+// An input is the buffer into which a connection's requests are read. The reader of the connection owns it; others use
+// its size.
+type input struct {
+	size    atomic.Int64
+	held    *memory.Holder   // the buffer, if it is large; nil until registered
+	free    chan struct{}    // see FrameRoom
+	awaited *metrics.Counter // requests that waited for room
+}
+
+// TakeFrame takes room for a request of n bytes, which is arriving, and reports whether there is. If there is none, it
+// comes with FrameRoom. Only the connection's reader calls it.
+func (i *input) TakeFrame(n int) bool {
+	return i.held == nil || n <= InputFreeBytes || i.held.Take(int64(n))
+}
+
+// AwaitsRoom counts that a request waits for room.
+func (i *input) AwaitsRoom() { i.awaited.Inc() }
+
+// FrameRoom returns a channel that gets a value when there is the room that TakeFrame didn't find.
+func (i *input) FrameRoom() <-chan struct{} { return i.free }
+
+// MayBuffer reports whether the buffer of requests may be of n bytes, though none of them is as large. Only the
+// connection's reader calls it.
+func (i *input) MayBuffer(n int) bool {
+	return i.held == nil || n <= InputFreeBytes || !i.held.Short() && i.held.Grow(int64(n))
+}
+
+// FramesShort reports whether buffers of requests are to stay small.
+func (i *input) FramesShort() bool { return i.held != nil && i.held.Short() }
+
+// NoteInput notes the size of the buffer into which the client's requests are read.
+func (i *input) NoteInput(bytes int) {
+	i.size.Store(int64(bytes))
+	if bytes <= InputFreeBytes {
+		bytes = 0
+	}
+	if i.held != nil {
+		i.held.Note(int64(bytes))
 	}
 }

@@ -122,14 +122,14 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 			t.ahead = t.prefetch()
 		}
 		t.ahead--
-		start := len(t.c.out)
-		out, ok := t.r.answer(t.c, t.c.out, &req, body)
+		start := len(t.c.out.frames)
+		out, ok := t.r.answer(t.c, t.c.out.frames, &req, body)
 		if !ok {
-			t.c.out = out[:start]
+			t.c.out.frames = out[:start]
 			t.release()
 			return t.enqueue(&req, body)
 		}
-		t.c.out = out
+		t.c.out.frames = out
 		t.metrics.add(t.r, t.c, &req, body, out[start:])
 		t.count++
 		t.last = req
@@ -171,11 +171,11 @@ func (t *readBatch) prefetch() int {
 // nothing unanswered, so that a read may be answered at once.
 func (t *readBatch) hold() bool {
 	if t.held {
-		return !t.c.outputFull() && !t.c.closing
+		return !t.c.out.full() && !t.c.closing
 	}
 	t.lock()
 	t.c.mu.Lock()
-	if t.c.unanswered.len() > 0 || t.c.closing || t.c.outputFull() {
+	if t.c.unanswered.len() > 0 || t.c.closing || t.c.out.full() {
 		t.c.mu.Unlock()
 		t.r.mu.RUnlock()
 		return false

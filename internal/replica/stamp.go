@@ -29,19 +29,19 @@ func (t *readBatch) enqueue(req *request, body []byte) error {
 		c.mu.Lock()
 		req.seq = int64(r.syncs.ask(c, false))
 		c.unanswered.push(*req)
-		c.syncing.Add(1)
+		c.ahead.syncs.Add(1)
 		c.mu.Unlock()
 		r.kick()
 	} else {
 		r.mu.RLock()
 		c.mu.Lock()
 		if req.long = r.isLong(c, req.code(), body); req.long {
-			c.longReads.Add(1)
+			c.ahead.longReads.Add(1)
 		}
 		c.unanswered.push(*req)
 		// The requests ahead of it may have been answered meanwhile.
 		r.drain(c, t.now)
-		if len(c.out) > 0 || c.closing || c.postponed {
+		if len(c.out.frames) > 0 || c.closing || c.steps.due {
 			c.queued()
 		}
 		c.mu.Unlock()
@@ -67,7 +67,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 	stamped := tree.Request{
 		Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.reader.seq, Xid: req.xid, Identities: *ids, Body: body,
 	}
-	if !r.alone || c.holds() {
+	if !r.alone || c.ahead.any() {
 		// The record may have to be sent again, or later.
 		req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
 	}
