@@ -200,31 +200,31 @@ func (r *Replica) closeCostliest(what string, limit int64, of func(*Client) int6
 func (c *Client) outputBytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closing || c.closed || len(c.out) == 0 && c.taken == 0 {
+	if c.closing || c.closed || len(c.out.frames) == 0 && c.out.taken == 0 {
 		return 0
 	}
-	return int64(cap(c.out) + c.taken)
+	return int64(cap(c.out.frames) + c.out.taken)
 }
 
 // frameBytes returns what the client's unfinished frame takes.
 func (c *Client) frameBytes() int64 {
-	if c.frameBy.Load() == 0 || c.Ending() != "" {
+	if c.frame.by.Load() == 0 || c.Ending() != "" {
 		return 0
 	}
-	return c.input.Load()
+	return c.input.size.Load()
 }
 
 // addClient adds what one connection uses to u, and to its host's sum in hosts.
 func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
 	c.mu.Lock()
-	output := int64(cap(c.out) + cap(c.spare) + c.taken)
-	if c.long != nil {
-		output += int64(cap(c.long.scan.Body))
+	output := int64(cap(c.out.frames) + cap(c.out.spare) + c.out.taken)
+	if c.steps.read != nil {
+		output += int64(cap(c.steps.read.scan.Body))
 	}
 	unanswered := int64(c.unanswered.bytes) + int64(cap(c.unanswered.items))*int64(unsafe.Sizeof(request{}))
 	c.mu.Unlock()
-	unanswered += c.recordsKept.Load()
-	input := c.input.Load() + clientBytes
+	unanswered += c.reader.recordsKept.Load()
+	input := c.input.size.Load() + clientBytes
 	identities := int64(0)
 	for _, id := range c.identities() {
 		identities += int64(len(id.Scheme)+len(id.ID)) + int64(unsafe.Sizeof(id))

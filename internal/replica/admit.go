@@ -49,10 +49,10 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 	c := t.c
 	ends := op == &opCloseSession
 	switch {
-	case c.inTable == leaving:
+	case c.reader.inTable == leaving:
 		return unheard, nil
-	case c.inTable == notEntered && ends:
-		c.inTable = leaving
+	case c.reader.inTable == notEntered && ends:
+		c.reader.inTable = leaving
 		return endsHere, nil
 	case c.readOnly && ends:
 		return endsHere, nil
@@ -63,7 +63,7 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 	}
 	if b := t.bounds; b != nil && b.concerns(t.r, op, len(body)) {
 		if v := t.within(b, op, body); v != taken {
-			c.refused = c.refused || op.isWrite()
+			c.reader.refused = c.reader.refused || op.isWrite()
 			return v, nil
 		}
 	}
@@ -74,17 +74,17 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 		return taken, nil
 	}
 	if !ends && (t.r.noRoom.Load() || !t.affords(op, body)) {
-		c.refused = true
+		c.reader.refused = true
 		return noRoom, nil
 	}
 	if !ends && t.r.unanswered.manyRequests() && t.holdsBack() {
 		return taken, ErrPaced
 	}
-	if c.refused {
+	if c.reader.refused {
 		if t.release(); !c.told() {
 			return taken, ErrUntold
 		}
-		c.refused = false
+		c.reader.refused = false
 	}
 	if !t.r.InForce(op.code, body) {
 		t.r.policyLog.Info("a request was refused: it needs a feature level that a member's version doesn't know; upgrade all servers",
@@ -112,7 +112,7 @@ func (t *readBatch) affords(op *op, body []byte) bool {
 func (c *Client) told() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unanswered.len() == 0 && len(c.out) == 0 && !c.flushing && (c.Acked == nil || c.Acked())
+	return c.unanswered.len() == 0 && len(c.out.frames) == 0 && !c.out.flushing && (c.Acked == nil || c.Acked())
 }
 
 // refuse appends the reply to a request that was not taken. r.mu is held at least for reading, and c.mu

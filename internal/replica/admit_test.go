@@ -34,7 +34,7 @@ func TestRefusalsReachNoLog(t *testing.T) {
 		"a write, read-only":       {readOnly, jute.OpSetData, setting("/turn", nil), jute.ErrNotReadOnly, false},
 		"a sync, read-only":        {readOnly, jute.OpSync, deleting("/turn"), jute.ErrNotReadOnly, false},
 		"the end of a session in none": {
-			func(_ *diskShell, c *Client) { c.inTable = notEntered }, jute.OpCloseSession, nil, jute.OK, true,
+			func(_ *diskShell, c *Client) { c.reader.inTable = notEntered }, jute.OpCloseSession, nil, jute.OK, true,
 		},
 		"the end of one, read-only": {readOnly, jute.OpCloseSession, nil, jute.OK, true},
 	} {

@@ -175,7 +175,7 @@ func TestSpending(t *testing.T) {
 		s.apply(s.forward()...)
 		c.TakeOutput(nil)
 		raw, counted := pipeline{}, int64(0)
-		address := c.byAddress.Load()
+		address := c.limits.address.Load()
 		var want limit.Rate
 		send := func(what string, n int64, counts bool) {
 			t.Helper()

@@ -1,14 +1,12 @@
 package replica
 
 import (
-	"encoding/binary"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/busiest"
-	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/sasl"
@@ -54,11 +52,6 @@ type Client struct {
 	// Rest, if not nil, waits on the flushing goroutine before the next step of long reads.
 	Rest func(time.Duration)
 
-	// Crowded says that other connections of the client's identity wait to be read; owned by the reader.
-	Crowded bool
-	// Blocks is called before Receive waits, perhaps with mu held. It must not block.
-	Blocks func()
-
 	// Withdrawn, if not nil, returns why the client's identities are no longer valid, or "" if they
 	// still are. It may block.
 	Withdrawn func() string
@@ -78,94 +71,104 @@ type Client struct {
 
 	// Set when the session is attached, before established closes.
 	hello       jute.ConnectRequest
-	attach      []byte // the record that attaches the session, until it is applied; guarded by Replica.mu
-	attaching   bool   // attach was sent; guarded by Replica.mu
-	connecting  bool   // counted in Replica.connecting; guarded by Replica.mu
 	session     int64
-	timeout     int32   // ms
-	readOnly    bool    // connected while this server was read-only
-	unrecorded  bool    // the session began read-only and is in no table; guarded by Replica.mu
-	inTable     inTable // owned by the reader once established closes
+	timeout     int32 // ms
+	readOnly    bool  // connected while this server was read-only
+	attachedAt  int64 // now (ns) when its attach was sent
 	mayReplace  bool
 	established chan struct{}
 
-	attachedAt  int64                        // now (ns) when its attach was sent
-	reported    int64                        // lastHeard when it was last reported to the leader; guarded by hearing.mu
-	lastHeard   atomic.Int64                 // now (ms) of the last bytes from the client
-	ids         atomic.Pointer[[]jute.ID]    // replaced, never modified
-	grants      atomic.Pointer[[]auth.Grant] // what gave it the identities; replaced, never modified
-	seq         int64                        // of the last write sent; owned by the reader
-	sasl        sasl.Login                   // the SASL login under way or finished; owned by the reader
-	records     []byte                       // writes of the readBatch under way, encoded as records; owned by the reader
-	recordsKept atomic.Int64                 // cap(records) after the last readBatch
-	recordIDs   *[]jute.ID                   // identities in the last of records; owned by the reader
-	syncing     atomic.Int32                 // syncs in unanswered that are not ready; only the reader adds
-	longReads   atomic.Int32                 // long reads in unanswered; only the reader adds
-	changing    atomic.Int32                 // reconfigs in unanswered; only the reader adds
-	touched     bool                         // is in Replica.touched
-	input       atomic.Int64                 // size of the reader's buffer
-	frames      *memory.Holder               // the reader's buffer, if it is large; nil until registered
-	frameRoom   chan struct{}                // see FrameRoom
-	roomAwaited [2]*metrics.Counter          // replies and frames that waited for room
-	frameMoved  atomic.Uint64                // bytes of unfinished frames so far
-	frameSize   int                          // bytes of the unfinished frame so far; owned by the reader
-	frameSince  int64                        // now (ns) when the unfinished frame was noted; owned by the reader
-	frameBy     atomic.Int64                 // now (ns) by which it has to be there; 0 for none
-	frameLate   atomic.Bool                  // it was not there in time at the last look
+	lastHeard atomic.Int64                 // now (ms) of the last bytes from the client
+	ids       atomic.Pointer[[]jute.ID]    // replaced, never modified
+	grants    atomic.Pointer[[]auth.Grant] // what gave it the identities; replaced, never modified
 
-	// The owners this connection counts toward, or nil, and its use of its own limits; only the reader
-	// sets them, see pace.go.
-	byAddress, byIdentity atomic.Pointer[owner]
-	claimed               atomic.Bool // anybody could claim its identity (auth.Registry.Vouched)
-	watchRate             limit.Rate  // what its watches have used of watchTime
-	used                  rates
-
-	unspentRequests, unspentBytes, spentAt int64 // see spend; owned by the reader
-
-	pause, pacedSince int64        // ns
-	loginSince        int64        // now (ns) since when a login waits to be judged, 0 for none; owned by the reader
-	toldLimit         atomic.Int64 // now (ns) when a log line about limits was last written
-
-	reserved  sessionOwners // count the session it has asked for; guarded by Replica.mu
-	heldSince int64         // now (ns) since when a write of this client has been held back; owned by the reader
-	newcomer  newcomer      // guarded by Replica.mu
-
-	refused bool // a write was refused, and the client may not know it yet; owned by the reader
-	leaves  bool // it has asked to close its session; owned by the reader
-	waits   int  // number of entries in syncs.waiting; guarded by syncs.mu
-	gone    bool // the client is gone, so those entries are void; guarded by syncs.mu
-	awaits  bool // is in unanswered.waiting; guarded by unanswered.mu
-
+	reader  // owned by the goroutine that reads the connection
+	frame   // the same
+	input   // the same
+	limits  clientLimits
+	ahead   ahead
 	stats   clientStats
-	sampled busiest.Client // guarded by mu
+	arrival arrival     // guarded by Replica.mu
+	syncs   clientSyncs // guarded by Replica.syncs.mu
+
+	reported int64 // lastHeard when it was last reported to the leader; guarded by hearing.mu
+	awaits   bool  // is in unanswered.waiting; guarded by unanswered.mu
+
+	WriteBy time.Time // the socket's deadline; owned by the flusher
 
 	mu         sync.Mutex
 	unanswered queue
-	out        []byte         // frames to write
-	spare      []byte         // the other output buffer
+	out        output
+	steps      steps
+	sampled    busiest.Client
+	blocked    int64 // now (ns) when the reader began to wait for room to queue a request; 0 if it isn't waiting
+	stirred    int64 // now (ns) of the last answer; see stir
+	closing    bool  // close once the output is written; nothing more is appended
+	closed     bool  // the socket is gone
+	room       sync.Cond
+	why        string // why the connection closes, for the log
+}
+
+// An arrival is what Replica.mu guards of a client: its way to a session.
+type arrival struct {
+	attach     []byte        // the record that attaches the session, until it is applied
+	sent       bool          // attach was sent
+	awaited    bool          // counted in Replica.connecting
+	reserved   sessionOwners // count the session it has asked for
+	newcomer   newcomer
+	unrecorded bool // the session began read-only and is in no table
+	touched    bool // is in Replica.touched
+}
+
+// ahead counts what is in unanswered and holds back the writes behind it. A new write must not overtake a sync or a
+// long read. It waits for a reconfig because the answer to that has the zxid of a later entry than its own, and the
+// zxid of the write's answer must not be smaller. Only the reader adds.
+type ahead struct {
+	syncs     atomic.Int32 // that are not ready
+	longReads atomic.Int32
+	reconfigs atomic.Int32
+}
+
+// any reports whether a new write has to wait before it is sent.
+func (a *ahead) any() bool {
+	return a.syncs.Load() > 0 || a.longReads.Load() > 0 || a.reconfigs.Load() > 0
+}
+
+// An output is what waits to be written to a client; Client.mu guards it. The replica appends frames to it, and the
+// flusher takes them. Only one goroutine at a time is a client's flusher.
+type output struct {
+	frames     []byte
+	spare      []byte         // the other buffer
 	events     clientEvents   // unread notifications
-	fired      int64          // now (ns) of the oldest event in out; 0 for none
+	fired      int64          // now (ns) of the oldest event in frames; 0 for none
 	firedTaken atomic.Int64   // fired of the output that was taken, until Told returns
-	applied    bool           // out may hold effects of an Apply that is under way
+	applied    bool           // frames may hold effects of an Apply that is under way
 	awaitApply func()         // waits for the end of that Apply
 	taken      int            // size of the buffer that is being written
 	large      *largeBuffers  // takes buffers that are too large to be kept here
-	flushing   bool           // a goroutine is writing the previous out
-	blocked    int64          // now (ns) when the reader began to wait for room to queue a request; 0 if it isn't waiting
-	stirred    int64          // now (ns) of the last answer; see stir
-	postponed  bool           // the flusher has to call more, and to rest as long as it says
-	parked     bool           // not now: the read waits for room (see takeRoom)
-	promised   int            // bytes of room that long has for its reply and doesn't use yet
-	replies    *memory.Holder // the memory of output; nil until registered
-	more       func(*Client) time.Duration
-	long       *longRead // the read at the head of unanswered, if it is done in steps and has begun
-	longDone   int32     // how many of longReads were answered since c was postponed
-	closing    bool      // close once out is written; nothing more is appended
-	withheld   bool      // out may not be written now (see uptodate.go)
-	closed     bool      // the socket is gone
-	room       sync.Cond
-	WriteBy    time.Time // the socket's deadline; owned by the flusher
-	why        string    // why the connection closes, for the log
+	flushing   bool           // a goroutine is writing what it has taken
+	withheld   bool           // frames may not be written now (see uptodate.go)
+	held       *memory.Holder // the memory of the output; nil until registered
+}
+
+// full reports whether the client may get no more replies until it has read some.
+func (o *output) full() bool {
+	n := len(o.frames)
+	return n >= outputPauseBytes || n >= outputFreeBytes && o.short()
+}
+
+// short reports whether the client is to keep little memory for output.
+func (o *output) short() bool { return o.held != nil && o.held.Short() }
+
+// steps are the reads of a client that its flusher does in steps (see longread.go); Client.mu guards them.
+type steps struct {
+	due         bool // the flusher has to call more, and to rest as long as it says
+	more        func(*Client) time.Duration
+	parked      bool             // not now: the read waits for room (see takeRoom)
+	promised    int              // bytes of room that read has for its reply and doesn't use yet
+	read        *longRead        // the read at the head of unanswered, if it is done in steps and has begun
+	done        int32            // how many of ahead.longReads were answered since the reads are due
+	roomAwaited *metrics.Counter // reads that waited for room
 }
 
 // Remote returns the client's address as text, for logs and operators.
@@ -187,65 +190,6 @@ func (c *Client) MayReplace() { c.mayReplace = true }
 
 // Identify sets the identities of a client that is the server itself, and has proved nothing.
 func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }
-
-// A frame has to arrive at frameBytesPerSecond, or within frameTimeMin (ns) if that is longer: whoever sends one
-// byte by byte would hold its memory, and keep the session alive, for as long as he likes.
-const (
-	frameBytesPerSecond = 16 << 10
-	frameTimeMin        = int64(10e9)
-)
-
-// NoteFrame notes the unfinished frame with which the input ends at now (ns), if any. fresh says that it is
-// another than the last time. Only the connection's reader calls it.
-func (c *Client) NoteFrame(rest []byte, fresh bool, now int64) {
-	by := c.frameBy.Load()
-	if len(rest) == 0 {
-		c.frameSize = 0
-		if by != 0 {
-			c.frameBy.Store(0)
-		}
-		return
-	}
-	if fresh || by == 0 {
-		c.frameSince, c.frameSize = now, 0
-	}
-	c.frameMoved.Add(uint64(len(rest) - c.frameSize))
-	c.frameSize = len(rest)
-	time := frameTimeMin
-	if len(rest) >= frameLengthSize {
-		time = max(time, int64(binary.BigEndian.Uint32(rest))*1e9/frameBytesPerSecond)
-	}
-	c.frameBy.Store(c.frameSince + time)
-}
-
-// FrameArrived notes that the input now begins with in, which may hold the whole of the unfinished frame: from
-// then on the server is late, if anybody is. Only the connection's reader calls it.
-func (c *Client) FrameArrived(in []byte) {
-	if c.frameBy.Load() != 0 && len(in) >= frameLengthSize &&
-		int64(len(in)-frameLengthSize) >= int64(binary.BigEndian.Uint32(in)) {
-		c.frameBy.Store(0)
-	}
-}
-
-// late reports whether the unfinished frame should have been there by now (ns).
-func (c *Client) late(now int64) bool {
-	by := c.frameBy.Load()
-	return by != 0 && now > by
-}
-
-// closeLate closes the client if its frame is late, and was so at the last look: after a time in which this
-// server stood still, the rest may have arrived without having been read.
-func (c *Client) closeLate(now int64) {
-	if late := c.late(now); !late || !c.frameLate.Load() {
-		c.frameLate.Store(late)
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closing && !c.closed {
-		c.cut("it did not finish a request in time: it has 10 s, or a second for each 16 KiB")
-	}
-}
 
 // Answered returns a channel that is closed once the connect request was answered.
 func (c *Client) Answered() <-chan struct{} { return c.established }
@@ -271,8 +215,8 @@ func NewClient(id int64, remote string, address jute.ID, wake func()) *Client {
 		id: id, remote: remote, address: address, Wake: wake, established: make(chan struct{}), sampled: busiest.Client{
 			Sampler: busiest.NewSampler(uint64(id)),
 		},
-		Blocks: func() {},
 	}
+	c.reader.Blocks = func() {}
 	c.room.L = &c.mu
 	c.ids.Store(&[]jute.ID{address})
 	c.grants.Store(new([]auth.Grant))
@@ -367,8 +311,8 @@ func (c *Client) reserve(all *unanswered, size int, blocks func()) bool {
 func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 	for !c.closing && !c.closed {
 		n := c.unanswered.len()
-		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || c.outputFull()
-		if !full && !all.holds(n, c.Crowded) {
+		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || c.out.full()
+		if !full && !all.holds(n, c.reader.Crowded) {
 			if all.manyBytes(size) {
 				all.await(c)
 			}
@@ -379,8 +323,8 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 			}
 		}
 		blocks()
-		c.Blocks()
-		if len(c.out) > 0 {
+		c.reader.Blocks()
+		if len(c.out.frames) > 0 {
 			c.queued() // the reader would write it at the end of its batch, but is waiting here
 		}
 		if c.closing {
@@ -399,7 +343,7 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 func (c *Client) awaitOutput() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.outputFull() && !c.closing && !c.closed {
+	for c.out.full() && !c.closing && !c.closed {
 		c.queued()
 		c.room.Wait()
 	}
@@ -416,34 +360,27 @@ func (c *Client) expect(r *request, all *unanswered, blocks func()) (held, ok bo
 	} else if !c.reserveLocked(all, r.size, blocks) {
 		return false, false
 	}
-	r.held = c.holds()
+	r.held = c.ahead.any()
 	if r.op.code == jute.OpReconfig {
-		c.changing.Add(1)
+		c.ahead.reconfigs.Add(1)
 	}
 	c.unanswered.push(*r)
 	return r.held, true
 }
 
-// holds reports whether a new write has to wait before it is sent. It waits for a sync or a long
-// read, which it must not overtake, and for a reconfig: the answer to a reconfig has the zxid of a
-// later entry than its own, and the zxid of the write's answer must not be smaller.
-func (c *Client) holds() bool {
-	return c.syncing.Load() > 0 || c.longReads.Load() > 0 || c.changing.Load() > 0
-}
-
 // queued is called with mu held after something was appended to out.
 func (c *Client) queued() {
 	c.noteOutput()
-	if len(c.out) > outputMaxBytes {
+	if len(c.out.frames) > outputMaxBytes {
 		c.closeLocked("it does not read what it is sent")
-		c.out = nil
-		c.events.drop()
+		c.out.frames = nil
+		c.out.events.drop()
 		if c.Abort != nil {
 			c.Abort()
 		}
 	}
-	if !c.flushing && !c.withheld {
-		c.flushing = true
+	if !c.out.flushing && !c.out.withheld {
+		c.out.flushing = true
 		c.Wake()
 	}
 }
@@ -455,7 +392,7 @@ func (c *Client) reply(h jute.ReplyHeader, body func([]byte) []byte) {
 	if c.closing || c.closed {
 		return
 	}
-	c.out = jute.AppendReply(c.out, h, body)
+	c.out.frames = jute.AppendReply(c.out.frames, h, body)
 	c.stats.sent.Add(1)
 	c.queued()
 }
@@ -465,8 +402,8 @@ func (c *Client) CloseAfter(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closeLocked(why)
-	if !c.flushing && !c.closed {
-		c.flushing = true
+	if !c.out.flushing && !c.closed {
+		c.out.flushing = true
 		c.Wake()
 	}
 }
@@ -479,8 +416,8 @@ func (c *Client) Ending() string {
 }
 
 func (c *Client) closeLocked(why string) {
-	if c.withheld {
-		c.withheld, c.out = false, nil
+	if c.out.withheld {
+		c.out.withheld, c.out.frames = false, nil
 	}
 	if !c.closing {
 		c.closing, c.why = true, why
@@ -492,14 +429,14 @@ func (c *Client) closeLocked(why string) {
 // session goes on until its timeout. mu is held.
 func (c *Client) cut(why string) {
 	c.closeLocked(why)
-	c.out, c.long = nil, nil
-	c.events.drop()
+	c.out.frames, c.steps.read = nil, nil
+	c.out.events.drop()
 	c.noteOutput()
 	if c.Abort != nil {
 		c.Abort()
 	}
-	if !c.flushing && !c.closed {
-		c.flushing = true
+	if !c.out.flushing && !c.closed {
+		c.out.flushing = true
 		c.Wake()
 	}
 }
@@ -507,15 +444,15 @@ func (c *Client) cut(why string) {
 // Quiet releases the buffers and the queue of a connection on which little happens. The
 // connection's reader calls it.
 func (c *Client) Quiet() {
-	c.records = nil
-	c.recordsKept.Store(0)
+	c.reader.records = nil
+	c.reader.recordsKept.Store(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.unanswered.len() == 0 {
 		c.unanswered = queue{}
 	}
-	if len(c.out) == 0 && !c.flushing {
-		c.out, c.spare = nil, nil
+	if len(c.out.frames) == 0 && !c.out.flushing {
+		c.out.frames, c.out.spare = nil, nil
 	}
 }
 
@@ -532,9 +469,9 @@ func (c *Client) disconnected() (count, bytes, sent int) {
 			sent++
 		}
 	}
-	c.unanswered, c.out, c.spare, c.long = queue{}, nil, nil, nil
+	c.unanswered, c.out.frames, c.out.spare, c.steps.read = queue{}, nil, nil, nil
 	c.leaveRooms()
-	c.events.drop()
+	c.out.events.drop()
 	c.room.Broadcast()
 	return count, bytes, sent
 }

@@ -207,9 +207,9 @@ func TestPaced(t *testing.T) {
 			}
 			s.send(c, in) // a batch is taken whole, and paid for afterwards
 			one := e.request(nil, jute.OpGetData, reading("/", false))
-			if used, err := s.receive(c, one); err != ErrPaced || used != 0 || c.Pause() <= 0 ||
-				c.Pause().Nanoseconds() > pacedMax {
-				t.Fatalf("%d bytes were taken, %v, pause %v", used, err, c.Pause())
+			if used, err := s.receive(c, one); err != ErrPaced || used != 0 || c.reader.Pause() <= 0 ||
+				c.reader.Pause().Nanoseconds() > pacedMax {
+				t.Fatalf("%d bytes were taken, %v, pause %v", used, err, c.reader.Pause())
 			}
 			ping := e.request(nil, jute.OpPing, func(b []byte) []byte { return b })
 			if used, err := s.receive(c, ping); err != nil || used != len(ping) {

@@ -92,7 +92,7 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		c.hello.SessionID = newID()
 		r.newcomers.add(c)
 		r.reserveSession(c)
-		if r.beginSessions(); c.newcomer == waitsToBegin {
+		if r.beginSessions(); c.arrival.newcomer == waitsToBegin {
 			r.meters.overload[sessionsHeld].Inc()
 		}
 		return nil
@@ -126,10 +126,10 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 	c.lastHeard.Store(r.now() / 1e6)
 	r.clients[c.id] = c
 	c.mu.Lock()
-	c.awaitApply, c.large, c.events.all = r.awaitApply, &r.large, &r.unread
+	c.out.awaitApply, c.out.large, c.out.events.all = r.awaitApply, &r.large, &r.unread
 	r.rooms.share(c, r.meters.roomAwaited)
 	c.mu.Unlock()
-	c.connecting = true
+	c.arrival.awaited = true
 	r.connecting++
 	c.stats.received.Add(1)
 	r.stats.received.Add(1)
@@ -138,8 +138,8 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 
 // settled notes that c's connect request no longer waits for an answer; mu is held for writing.
 func (r *Replica) settled(c *Client) {
-	if c.connecting {
-		c.connecting = false
+	if c.arrival.awaited {
+		c.arrival.awaited = false
 		r.connecting--
 		r.releaseSession(c)
 		if r.newcomers.remove(c) {
@@ -216,7 +216,7 @@ func (r *Replica) submitAttach(c *Client, op jute.Op, passwd []byte) {
 	req := tree.Request{
 		Op: op, Session: c.hello.SessionID, Cnx: c.id, Identities: c.identities(), Body: attachBody(op, c.timeout, passwd),
 	}
-	c.attach = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&req)), &req)
+	c.arrival.attach = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&req)), &req)
 	if r.alone || r.leader.Leader != 0 {
 		r.sendAttach(c)
 	}
@@ -236,12 +236,12 @@ func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
 // writes of that connection could then be applied twice, since sequence numbers tell them apart
 // only as long as they don't start over. mu is held for writing.
 func (r *Replica) sendAttach(c *Client) {
-	c.attaching, c.attachedAt = true, r.now()
+	c.arrival.sent, c.attachedAt = true, r.now()
 	// If the session is entering, its OpEnter record waits in the outbox and must not be overtaken.
-	if c.newcomer == begins || r.locals.sessions[c.hello.SessionID] != nil {
-		r.outbox.addRecords(c.attach)
+	if c.arrival.newcomer == begins || r.locals.sessions[c.hello.SessionID] != nil {
+		r.outbox.addRecords(c.arrival.attach)
 	} else {
-		r.outbox.addFirst(c.attach)
+		r.outbox.addFirst(c.arrival.attach)
 	}
 	r.kick()
 }
@@ -261,7 +261,7 @@ func (r *Replica) attached(res *tree.Result) {
 		}
 	}
 	c := r.clients[res.Cnx]
-	if c == nil || c.attach == nil {
+	if c == nil || c.arrival.attach == nil {
 		return // the client is gone, or answered: a refused request that was sent twice is refused twice
 	}
 	reply := jute.ConnectResponse{HasReadOnly: c.hello.HasReadOnly, Passwd: make([]byte, jute.PasswdSize)}
@@ -294,8 +294,8 @@ func (r *Replica) attached(res *tree.Result) {
 func (r *Replica) answerConnect(c *Client, reply *jute.ConnectResponse, why string) {
 	r.settled(c)
 	c.mu.Lock()
-	c.attach, c.applied = nil, true
-	c.out = jute.AppendFrame(c.out, reply.Append)
+	c.arrival.attach, c.out.applied = nil, true
+	c.out.frames = jute.AppendFrame(c.out.frames, reply.Append)
 	r.stats.sent.Add(1)
 	if why != "" {
 		r.meters.ends[sessionRefused].Inc()
@@ -341,11 +341,11 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 // its session: that one must come after the client's other writes.
 func (r *Replica) Disconnected(c *Client) {
 	r.mu.Lock()
-	if r.clients[c.id] == c && c.unrecorded {
+	if r.clients[c.id] == c && c.arrival.unrecorded {
 		r.readOnlySessions--
 	}
 	delete(r.clients, c.id)
-	attaching := c.connecting && c.attaching
+	attaching := c.arrival.awaited && c.arrival.sent
 	r.settled(c)
 	if r.hearing.attached[c.session] == c {
 		r.hearing.detach(c.session)
@@ -361,13 +361,13 @@ func (r *Replica) Disconnected(c *Client) {
 	if b := r.bounds.Load(); b != nil {
 		c.spend(b, r.now())
 	}
-	r.addresses.leave(c.byAddress.Load(), c)
-	r.identified.leave(c.byIdentity.Load(), c)
+	r.addresses.leave(c.limits.address.Load(), c)
+	r.identified.leave(c.limits.identity.Load(), c)
 	r.syncs.forget(c)
 	count, bytes, sent := c.disconnected()
 	r.unanswered.add(-int64(count), -int64(bytes))
 	r.meters.droppedStale(count - sent)
-	if !c.leaves && (sent > 0 || attaching) {
+	if !c.reader.leaves && (sent > 0 || attaching) {
 		r.outbox.drop(c.id)
 	}
 	r.unanswered.wake()

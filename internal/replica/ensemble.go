@@ -77,8 +77,8 @@ func (r *Replica) resend() {
 	r.resendEntering()
 	for _, c := range r.clientsByID() {
 		switch {
-		case c.attach == nil:
-		case c.attaching:
+		case c.arrival.attach == nil:
+		case c.arrival.sent:
 			c.CloseAfter("its session may have been attached or not when the leader was lost; it tries again")
 		default:
 			r.sendAttach(c)

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/limit"
 )
@@ -16,18 +17,28 @@ import (
 // holders are the scopes whose connections share limits of what they hold.
 var holders = [...]limit.Scope{limit.Address, limit.Identity}
 
+// clientLimits are the owners that a connection counts toward, and its use of its own limits. Only its reader sets the
+// owners.
+type clientLimits struct {
+	address, identity atomic.Pointer[owner] // nil before they are known
+	claimed           atomic.Bool           // anybody could claim its identity (auth.Registry.Vouched)
+	used              rates
+	watchRate         limit.Rate   // what its watches have used of watchTime
+	toldLimit         atomic.Int64 // now (ns) when a log line about limits was last written
+}
+
 // ownerIn returns the owner that the client counts toward in a scope, or nil.
-func (c *Client) ownerIn(s limit.Scope) *owner {
+func (l *clientLimits) ownerIn(s limit.Scope) *owner {
 	if s == limit.Identity {
-		return c.byIdentity.Load()
+		return l.identity.Load()
 	}
-	return c.byAddress.Load()
+	return l.address.Load()
 }
 
 // noteWatched adds n watches to the owners of c.
-func (c *Client) noteWatched(n int64) {
+func (l *clientLimits) noteWatched(n int64) {
 	for _, s := range holders {
-		if o := c.ownerIn(s); o != nil {
+		if o := l.ownerIn(s); o != nil {
 			o.watched.Add(n)
 		}
 	}
@@ -46,7 +57,7 @@ func (r *Replica) mayHoldWatches(c *Client, b *bounds, n int64) bool {
 		}
 	}
 	for _, s := range holders {
-		most, o := b.sets[s][limit.Watches], c.ownerIn(s)
+		most, o := b.sets[s][limit.Watches], c.limits.ownerIn(s)
 		if most == 0 || o == nil || o.watched.Load()+n <= most {
 			continue
 		}
@@ -69,7 +80,7 @@ func (r *Replica) mayHoldWatches(c *Client, b *bounds, n int64) bool {
 // not.
 func (r *Replica) mayHoldEphemerals(c *Client, b *bounds, n int64, now int64) bool {
 	for _, s := range holders {
-		most, o := b.sets[s][limit.Ephemerals], c.ownerIn(s)
+		most, o := b.sets[s][limit.Ephemerals], c.limits.ownerIn(s)
 		w := r.ownersIn(s)
 		if most == 0 || o == nil || o == &w.rest || r.ephemerals.Load()+n <= most {
 			continue

@@ -24,14 +24,14 @@ func (r *Replica) Leftovers(connected func(*Client) bool) (list []string) {
 			list = append(list, fmt.Sprintf("the client %#x of a connection that has ended", id))
 		}
 		live[id] = true
-		connecting += truth(c.connecting)
-		waiting += truth(c.newcomer == waitsToBegin)
-		beginning += truth(c.newcomer == begins)
-		readOnly += truth(c.unrecorded)
+		connecting += truth(c.arrival.awaited)
+		waiting += truth(c.arrival.newcomer == waitsToBegin)
+		beginning += truth(c.arrival.newcomer == begins)
+		readOnly += truth(c.arrival.unrecorded)
 		c.mu.Lock()
 		count, bytes = count+int64(c.unanswered.len()), bytes+int64(c.unanswered.bytes)
-		unread += int64(c.events.waiting + c.events.taken)
-		replies, frames = replies+c.replies.Held(), frames+c.frames.Held()
+		unread += int64(c.out.events.waiting + c.out.events.taken)
+		replies, frames = replies+c.out.held.Held(), frames+c.input.held.Held()
 		c.mu.Unlock()
 	}
 	differ("connect requests", int64(r.connecting), connecting)
@@ -98,7 +98,7 @@ func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string)
 		}
 	}
 	for _, c := range r.clients { // any order: sums
-		count(c.reserved)
+		count(c.arrival.reserved)
 	}
 	list = append(list, r.addresses.leftoverSessions(counts)...)
 	list = append(list, r.identified.leftoverSessions(counts)...)

@@ -29,7 +29,8 @@ func TestFullQueuesStopReading(t *testing.T) {
 			func(c *Client) { c.unanswered.push(write(unansweredBytesMax)) }, func(c *Client) { c.unanswered.pop() }, never,
 		},
 		"output": {
-			func(c *Client) { c.out = make([]byte, outputPauseBytes) }, func(c *Client) { c.out = c.out[1:] }, never,
+			func(c *Client) { c.out.frames = make([]byte, outputPauseBytes) },
+			func(c *Client) { c.out.frames = c.out.frames[1:] }, never,
 		},
 		"the server's requests": { // with none of its own a connection still gets its turn
 			func(c *Client) { c.unanswered.push(write(1)) }, func(c *Client) { c.unanswered.pop() }, always,
@@ -38,7 +39,7 @@ func TestFullQueuesStopReading(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := NewClient(1, "test", jute.ID{}, func() {})
 			told := 0
-			c.Blocks = func() { told++ }
+			c.reader.Blocks = func() { told++ }
 			if !c.reserve(q.all, 1, func() { t.Error("an empty queue blocks") }) {
 				t.Fatal("the connection is closed")
 			}
@@ -72,14 +73,14 @@ func TestUnreadOutputEndsTheConnection(t *testing.T) {
 	c := NewClient(1, "test", jute.ID{}, func() {})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.out = make([]byte, outputMaxBytes)
+	c.out.frames = make([]byte, outputMaxBytes)
 	c.queued()
 	if c.closing {
 		t.Fatal("closed at the limit")
 	}
-	c.out = append(c.out, 0)
-	if c.queued(); !c.closing || c.out != nil {
-		t.Errorf("beyond the limit: closing %v, %d bytes kept", c.closing, len(c.out))
+	c.out.frames = append(c.out.frames, 0)
+	if c.queued(); !c.closing || c.out.frames != nil {
+		t.Errorf("beyond the limit: closing %v, %d bytes kept", c.closing, len(c.out.frames))
 	}
 }
 
@@ -158,7 +159,7 @@ func TestBlocks(t *testing.T) {
 	c := s.client(nil)
 	s.apply(s.forward()...)
 	told := 0
-	c.Blocks = func() { told++ }
+	c.reader.Blocks = func() { told++ }
 	raw := pipeline{}
 	auth := &jute.AuthPacket{Scheme: "digest", Auth: []byte("someone:x")}
 	for i, stream := range [][]byte{
@@ -200,11 +201,11 @@ func TestLateFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range 5 { // in pieces, some of which don't say how long it is
-			c.NoteFrame(frame[:2+n], n == 0, now)
+			c.frame.NoteFrame(frame[:2+n], n == 0, now)
 			now += 1e6
 		}
 		if at.arrives {
-			c.FrameArrived(frame)
+			c.frame.FrameArrived(frame)
 		}
 		now = begun + at.seconds*1e9
 		if _, err := s.r.Receive(c, frame[:7], now); err != nil {
@@ -233,7 +234,7 @@ func TestLoginsWaitForOutput(t *testing.T) {
 	for out, _ := c.TakeOutput(nil); out != nil; out, _ = c.TakeOutput(nil) {
 	}
 	c.mu.Lock()
-	c.out = make([]byte, outputPauseBytes)
+	c.out.frames = make([]byte, outputPauseBytes)
 	c.mu.Unlock()
 	woken := make(chan struct{}, 1)
 	c.Wake = func() { woken <- struct{}{} }
@@ -251,7 +252,7 @@ func TestLoginsWaitForOutput(t *testing.T) {
 		t.Fatal("a login is answered while its client doesn't read")
 	}
 	c.mu.Lock()
-	size := len(c.out)
+	size := len(c.out.frames)
 	c.mu.Unlock()
 	if size != outputPauseBytes {
 		t.Errorf("%d bytes are to be sent, want no more than %d", size, outputPauseBytes)

@@ -106,7 +106,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.S
 		l.timeout = c.timeout
 		r.locals.expiry.heard(id, l.timeout, c.lastHeard.Load())
 		reply.Timeout, reply.SessionID, reply.Passwd = l.timeout, id, l.passwd
-		c.session, c.inTable = id, notEntered
+		c.session, c.reader.inTable = id, notEntered
 		r.hearing.attach(id, c)
 	}
 	r.answerConnect(c, &reply, why)

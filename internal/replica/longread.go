@@ -105,7 +105,7 @@ func (l *longRead) goOn(c *Client) {
 	if l.list {
 		l.scan.Room, l.room = 0, 0
 	} else {
-		c.out = slices.Grow(c.out, l.room)
+		c.out.frames = slices.Grow(c.out.frames, l.room)
 	}
 }
 
@@ -149,7 +149,7 @@ func (r *Replica) isLong(c *Client, op jute.Op, body []byte) bool {
 
 // postpone leaves the read at the head of c's queue to c's flusher; c.mu is held.
 func (r *Replica) postpone(c *Client) {
-	c.postponed, c.more = true, r.readMore
+	c.steps.due, c.steps.more = true, r.readMore
 }
 
 // readMore does the next step of the reads that c has postponed. If c must rest before, readMore
@@ -173,36 +173,36 @@ func (r *Replica) readMore(c *Client) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if out != nil && !c.closed {
-		if len(c.out) == 0 && cap(c.spare) == 0 {
-			c.spare = c.out // for the small replies that follow this one
+		if len(c.out.frames) == 0 && cap(c.out.spare) == 0 {
+			c.out.spare = c.out.frames // for the small replies that follow this one
 		}
-		c.out = slices.Grow(append(out, c.out...), cap(out)) // a notification may have come meanwhile
-		c.promised = 0
+		c.out.frames = slices.Grow(append(out, c.out.frames...), cap(out)) // a notification may have come meanwhile
+		c.steps.promised = 0
 	}
 	defer c.noteOutput()
 	for work := 0; work < readWorkMax && r.canAnswer(c); {
-		if c.outputFull() {
+		if c.out.full() {
 			return 0 // continue when that is written
 		}
 		req := c.unanswered.front()
-		before := len(c.out)
+		before := len(c.out.frames)
 		done := r.step(c, req)
-		work += r.readWork(c, len(req.body), len(c.out)-before)
+		work += r.readWork(c, len(req.body), len(c.out.frames)-before)
 		if !done {
 			return 0
 		}
 		var t requestMetrics
-		t.add(r, c, req, req.body, c.out[before:])
+		t.add(r, c, req, req.body, c.out.frames[before:])
 		t.flush(r.meters, c)
 		if req.long {
-			c.longDone++
+			c.steps.done++
 		}
 		r.finish(c, req, r.tree.LastZxid(), now)
 	}
-	if c.postponed = r.canAnswer(c); !c.postponed {
+	if c.steps.due = r.canAnswer(c); !c.steps.due {
 		// Not earlier: a write sent earlier might be applied before the reads ahead of it are answered.
-		c.longReads.Add(-c.longDone)
-		c.longDone = 0
+		c.ahead.longReads.Add(-c.steps.done)
+		c.steps.done = 0
 		r.letGo(c)
 	}
 	return 0
@@ -212,19 +212,19 @@ func (r *Replica) readMore(c *Client) time.Duration {
 func (c *Client) restNow(now int64) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.long == nil || c.long.watches == nil || c.closed {
+	if c.steps.read == nil || c.steps.read.watches == nil || c.closed {
 		return 0
 	}
 	most := min(watchRestsMax, int64(c.timeout)*1e6/4)
-	rested := &c.long.watches.rested
+	rested := &c.steps.read.watches.rested
 	return c.watchRest(now, min(most-*rested, c.lastHeard.Load()*1e6+most-now), rested)
 }
 
 // watchRest returns how long c is to rest before its watches keep the replica busy again, most (ns)
 // at most, and adds that to rested.
 func (c *Client) watchRest(now, most int64, rested *int64) time.Duration {
-	rest := c.watchRate.Owes(now)
-	if o := c.owner(); o != nil {
+	rest := c.limits.watchRate.Owes(now)
+	if o := c.limits.owner(); o != nil {
 		rest = max(rest, o.watchRate.Owes(now))
 	}
 	if rest = min(rest, most); rest < watchRestMin {
@@ -238,8 +238,8 @@ func (c *Client) watchRest(now, most int64, rested *int64) time.Duration {
 func (r *Replica) noteWatches(c *Client, begun int64) {
 	now := r.now()
 	took := min(now-begun, watchStepMax)
-	c.watchRate.Use(now, took, watchTime)
-	if o := c.owner(); o != nil {
+	c.limits.watchRate.Use(now, took, watchTime)
+	if o := c.limits.owner(); o != nil {
 		o.watchRate.Use(now, took, watchTime)
 	}
 }
@@ -257,17 +257,17 @@ func (r *Replica) canAnswer(c *Client) bool {
 // step does one step of a read, and reports whether its reply is in c.out. r.mu is held at least
 // for reading, and c.mu is held.
 func (r *Replica) step(c *Client, req *request) (done bool) {
-	begin := len(c.out)
-	if c.long == nil || c.long.room > 0 && !c.long.list {
-		out, ok := r.answer(c, c.out, req, req.body)
-		if c.out = out; ok {
-			c.long = nil
+	begin := len(c.out.frames)
+	if c.steps.read == nil || c.steps.read.room > 0 && !c.steps.read.list {
+		out, ok := r.answer(c, c.out.frames, req, req.body)
+		if c.out.frames = out; ok {
+			c.steps.read = nil
 			return true
 		}
-		c.out = c.out[:begin]
-		c.long = r.beginLong(c, req)
+		c.out.frames = c.out.frames[:begin]
+		c.steps.read = r.beginLong(c, req)
 	}
-	if l := c.long; l != nil {
+	if l := c.steps.read; l != nil {
 		if l.room > 0 {
 			return false
 		}
@@ -281,7 +281,7 @@ func (r *Replica) step(c *Client, req *request) (done bool) {
 		if !done {
 			return false
 		}
-		c.long = nil
+		c.steps.read = nil
 	}
 	return true
 }
@@ -294,7 +294,7 @@ func (r *Replica) roomWanted(c *Client) (out []byte, ok bool) {
 	if l == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return nil, !c.parked
+		return nil, !c.steps.parked
 	}
 	if out = r.large.get(l.room); out == nil {
 		out = make([]byte, l.room)
@@ -307,9 +307,9 @@ func (r *Replica) roomWanted(c *Client) (out []byte, ok bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.long == l {
+	if c.steps.read == l {
 		l.scan.Body = append(out[:0], l.scan.Body...)
-		l.scan.Room, l.room, c.promised = cap(out), 0, 0
+		l.scan.Room, l.room, c.steps.promised = cap(out), 0, 0
 		c.noteOutput()
 	}
 	return nil, true
@@ -337,7 +337,7 @@ func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool)
 	done, code := r.tree.Step(scan)
 	if !done {
 		if code == tree.NoRoom {
-			c.long.room = 2 * scan.Room
+			c.steps.read.room = 2 * scan.Room
 		}
 		return false
 	}
@@ -347,14 +347,14 @@ func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool)
 	h := jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: code}
 	switch {
 	case code != jute.OK:
-		c.out = jute.AppendReply(c.out, h, nil)
+		c.out.frames = jute.AppendReply(c.out.frames, h, nil)
 		return true
-	case len(c.out) == 0:
-		c.out = scan.Body
+	case len(c.out.frames) == 0:
+		c.out.frames = scan.Body
 	default:
-		c.out = append(c.out, scan.Body...)
+		c.out.frames = append(c.out.frames, scan.Body...)
 	}
-	frame := c.out[len(c.out)-len(scan.Body):]
+	frame := c.out.frames[len(c.out.frames)-len(scan.Body):]
 	jute.PutReplyHeader(frame[frameLengthSize:], h)
 	jute.EndFrame(frame, 0)
 	if path, wanted, ok := pathWatch(req.body); ok && wanted && scan.Op != jute.OpGetEphemerals {
@@ -410,7 +410,7 @@ func (w *setWatches) next() (kind int, path string, ok bool) {
 // the client was away, as far as that can be told, it appends a notification instead.
 func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool) {
 	if w.malformed {
-		c.out = jute.AppendReply(c.out,
+		c.out.frames = jute.AppendReply(c.out.frames,
 			jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: jute.ErrMarshallingError}, nil)
 		return true
 	}
@@ -421,7 +421,7 @@ func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool
 		return false
 	}
 	if done {
-		c.out = jute.AppendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid()}, nil)
+		c.out.frames = jute.AppendReply(c.out.frames, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid()}, nil)
 	}
 	return done
 }
@@ -449,7 +449,7 @@ func (r *Replica) keepsWatches(c *Client) bool {
 // is none.
 func (r *Replica) setWatch(c *Client, w *setWatches) bool {
 	tell := func(typ jute.EventType, path string) {
-		c.out = appendNotification(c.out, -1, typ, path)
+		c.out.frames = appendNotification(c.out.frames, -1, typ, path)
 		c.stats.sent.Add(1)
 	}
 	kind, path, ok := w.next()

@@ -22,12 +22,12 @@ func TestReadBatchLetsOthersIn(t *testing.T) {
 	batch := readBatch{r: v.rep, c: v.c, now: v.now.Load()}
 	held, released := 0, 0
 	for range 5000 {
-		before := len(v.c.out)
+		before := len(v.c.out.frames)
 		request := raw.request(nil, jute.OpGetData, reading("/turn", false))
 		if err := batch.request(raw.xid, lookup(jute.OpGetData), request[4+jute.RequestHeaderSize:]); err != nil {
 			t.Fatal(err)
 		}
-		held += len(v.c.out) - before
+		held += len(v.c.out.frames) - before
 		if !batch.held {
 			held = 0
 			released++
@@ -106,16 +106,16 @@ func TestLongReadsLetOthersIn(t *testing.T) {
 			receive(raw.request(nil, jute.OpCreate, creating("/behind", nil, 0)))
 			records := s.forward()
 			s.apply(records...)
-			if n := len(c.out); n > tc.inline+1000 {
+			if n := len(c.out.frames); n > tc.inline+1000 {
 				t.Errorf("%d bytes were answered while the write was applied, want up to %d", n, tc.inline)
 			}
 			steps, replies := 0, 0
-			for n := 0; c.postponed || len(c.out) > 0; {
-				if n = len(c.out); n > outputPauseBytes+tree.ReplyBytesMax {
+			for n := 0; c.steps.due || len(c.out.frames) > 0; {
+				if n = len(c.out.frames); n > outputPauseBytes+tree.ReplyBytesMax {
 					t.Fatalf("%d bytes wait to be read", n)
 				}
-				if replies += countReplies(c.out); c.postponed {
-					c.out = nil
+				if replies += countReplies(c.out.frames); c.steps.due {
+					c.out.frames = nil
 					s.r.readMore(c)
 					if steps++; !s.r.mu.TryLock() {
 						t.Fatal("a step holds the replica")
@@ -123,14 +123,14 @@ func TestLongReadsLetOthersIn(t *testing.T) {
 					s.r.mu.Unlock()
 					continue
 				}
-				c.out = nil
+				c.out.frames = nil
 			}
 			if steps < tc.steps || replies != tc.requests+1 {
 				t.Errorf("%d replies in %d steps, want %d in at least %d", replies, steps, tc.requests+1, tc.steps)
 			}
 			s.apply(s.forward()...)
-			if countReplies(c.out) != 1 || c.unanswered.len() != 0 || c.longReads.Load() != 0 {
-				t.Errorf("the write behind: %d replies, %d requests unanswered", countReplies(c.out), c.unanswered.len())
+			if countReplies(c.out.frames) != 1 || c.unanswered.len() != 0 || c.ahead.longReads.Load() != 0 {
+				t.Errorf("the write behind: %d replies, %d requests unanswered", countReplies(c.out.frames), c.unanswered.len())
 			}
 		})
 	}
@@ -164,14 +164,14 @@ func TestSyncBehindALongRead(t *testing.T) {
 	s.apply(s.forward()...)
 	s.r.readMore(c) // finds out how much memory the reply takes
 	s.r.readMore(c)
-	if !c.postponed || c.unanswered.len() != 3 {
+	if !c.steps.due || c.unanswered.len() != 3 {
 		t.Fatalf("a step has left %d requests", c.unanswered.len())
 	}
 	s.r.Synced(s.r.Syncs())
 	if sent := s.forward(); len(sent) != 0 {
 		t.Fatal("the write is sent while a read ahead of it waits")
 	}
-	for c.postponed {
+	for c.steps.due {
 		s.r.readMore(c)
 	}
 	s.apply(s.forward()...)
@@ -210,12 +210,12 @@ func TestOutputOfASlowReader(t *testing.T) {
 	waits := func() int {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.out)
+		return len(c.out.frames)
 	}
 	eventually(t, "replies wait", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.postponed
+		return c.steps.due
 	})
 	for got := 0; got < reads; {
 		most = max(most, waits())
@@ -255,16 +255,16 @@ func TestLargeReplies(t *testing.T) {
 		"several in one": {jute.OpMultiRead, reads(4), 4 * len(value), jute.OK},
 		"too many":       {jute.OpMultiRead, reads(1000), 0, jute.ErrMarshallingError},
 	} {
-		c.out = make([]byte, 0, 1000) // what it is given while it is held shows
+		c.out.frames = make([]byte, 0, 1000) // what it is given while it is held shows
 		s.send(c, raw.request(nil, tc.op, tc.record))
-		if cap(c.out) > 1000 {
-			t.Errorf("%s: %d bytes of memory were taken while the replica was held", name, cap(c.out))
+		if cap(c.out.frames) > 1000 {
+			t.Errorf("%s: %d bytes of memory were taken while the replica was held", name, cap(c.out.frames))
 		}
-		for c.postponed && len(c.out) == 0 {
+		for c.steps.due && len(c.out.frames) == 0 {
 			s.rep.readMore(c)
 		}
-		if size := cap(c.out); tc.size > 0 && size > tc.size+tc.size/4 || tc.size == 0 && size > 1000 {
-			t.Errorf("%s: a reply of %d bytes has %d bytes of memory", name, len(c.out), size)
+		if size := cap(c.out.frames); tc.size > 0 && size > tc.size+tc.size/4 || tc.size == 0 && size > 1000 {
+			t.Errorf("%s: a reply of %d bytes has %d bytes of memory", name, len(c.out.frames), size)
 		}
 		list := s.repliesNow(c)
 		if len(list) != 1 || list[0].Err != tc.code || len(list[0].body) < tc.size {

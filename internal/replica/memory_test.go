@@ -16,7 +16,7 @@ func TestCostliestAddress(t *testing.T) {
 	id := s.begin()
 	cheap, dear := "127.0.0.1", "127.0.0.2"
 	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: dear}, func() {})
-	c.input.Store(1 << 20)
+	c.input.size.Store(1 << 20)
 	s.r.mu.Lock()
 	s.r.clients[c.id] = c
 	s.r.mu.Unlock()
@@ -108,7 +108,7 @@ func TestReadersBufferIsAccountedFor(t *testing.T) {
 	}
 	s.apply(s.forward()...)
 	s.want(c, 1, true)
-	kept := int64(cap(c.records))
+	kept := int64(cap(c.reader.records))
 	if n := s.r.memoryUse().Unanswered - before.Unanswered; kept < size || n < kept {
 		t.Errorf("%d bytes are accounted for, of %d that the connection keeps", n, kept)
 	}
@@ -177,8 +177,8 @@ func TestQuietGivesTheQueueBack(t *testing.T) {
 func TestCostliestIsClosed(t *testing.T) {
 	t.Parallel()
 	for what, fill := range map[string]func(*Client, int){
-		forReplies: func(c *Client, n int) { c.out = make([]byte, n) },
-		forFrames:  func(c *Client, n int) { c.NoteInput(n); c.NoteFrame(make([]byte, 5), true, 1) },
+		forReplies: func(c *Client, n int) { c.out.frames = make([]byte, n) },
+		forFrames:  func(c *Client, n int) { c.input.NoteInput(n); c.frame.NoteFrame(make([]byte, 5), true, 1) },
 	} {
 		s := newStage(t, Options{})
 		var all []*Client

@@ -87,10 +87,10 @@ func (r *Replica) tell(now int64) {
 		case unread+told*int64(len(w.frames)) > most:
 			r.dropUnread(c)
 		default:
-			if c.out, c.applied = append(c.out, w.frames...), true; c.fired == 0 {
-				c.fired = now
+			if c.out.frames, c.out.applied = append(c.out.frames, w.frames...), true; c.out.fired == 0 {
+				c.out.fired = now
 			}
-			c.events.waiting += len(w.frames)
+			c.out.events.waiting += len(w.frames)
 			c.stats.sent.Add(int64(w.events))
 			told++
 			r.touch(c)

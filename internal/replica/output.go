@@ -27,44 +27,44 @@ func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, awa
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case cap(done) == 0, cap(done) > outputFreeBytes && c.outputShort():
-	case cap(done) <= outputKeepBytes || len(c.out) > 0 && cap(done) <= outputPauseBytes:
-		c.spare = done[:0]
+	case cap(done) == 0, cap(done) > outputFreeBytes && c.out.short():
+	case cap(done) <= outputKeepBytes || len(c.out.frames) > 0 && cap(done) <= outputPauseBytes:
+		c.out.spare = done[:0]
 	default:
-		c.large.put(done)
+		c.out.large.put(done)
 	}
-	for c.postponed && !c.parked && len(c.out) == 0 {
+	for c.steps.due && !c.steps.parked && len(c.out.frames) == 0 {
 		if long != nil {
 			*long = true
 			return nil, false, nil
 		}
 		c.mu.Unlock() // more takes locks that come before it in the lock order
-		c.relax(c.more(c))
+		c.relax(c.steps.more(c))
 		c.mu.Lock()
 	}
-	if !c.outputFull() {
+	if !c.out.full() {
 		c.room.Signal()
 	}
-	c.events.take()
-	if c.taken = cap(c.out); len(c.out) == 0 || c.withheld {
-		c.taken = 0
-		if c.flushing = false; cap(c.out) == 0 {
-			c.out, c.spare = c.spare, nil // most connections need only one buffer
+	c.out.events.take()
+	if c.out.taken = cap(c.out.frames); len(c.out.frames) == 0 || c.out.withheld {
+		c.out.taken = 0
+		if c.out.flushing = false; cap(c.out.frames) == 0 {
+			c.out.frames, c.out.spare = c.out.spare, nil // most connections need only one buffer
 		}
-		if cap(c.out)+cap(c.spare) > outputFreeBytes && len(c.out) == 0 && c.outputShort() {
-			c.out, c.spare = nil, nil
+		if cap(c.out.frames)+cap(c.out.spare) > outputFreeBytes && len(c.out.frames) == 0 && c.out.short() {
+			c.out.frames, c.out.spare = nil, nil
 		}
 		c.noteOutput()
 		return nil, c.closing, nil
 	}
-	if c.applied {
-		c.applied, await = false, c.awaitApply
+	if c.out.applied {
+		c.out.applied, await = false, c.out.awaitApply
 	}
-	if c.fired != 0 {
-		c.firedTaken.CompareAndSwap(0, c.fired)
-		c.fired = 0
+	if c.out.fired != 0 {
+		c.out.firedTaken.CompareAndSwap(0, c.out.fired)
+		c.out.fired = 0
 	}
-	out, c.out, c.spare = c.out, c.spare, nil
+	out, c.out.frames, c.out.spare = c.out.frames, c.out.spare, nil
 	c.noteOutput()
 	return out, false, await
 }
@@ -72,10 +72,10 @@ func (c *Client) takeOutput(done []byte, long *bool) (out []byte, last bool, awa
 // Told returns when (ns) the oldest event happened whose notification was taken for writing since
 // the last call, or 0 if there is none.
 func (c *Client) Told() (at int64) {
-	if c.firedTaken.Load() == 0 {
+	if c.out.firedTaken.Load() == 0 {
 		return 0
 	}
-	return c.firedTaken.Swap(0)
+	return c.out.firedTaken.Swap(0)
 }
 
 // An Unsent is what TryOutput leaves to the flusher. Its zero value means that the flushing has ended.
@@ -121,10 +121,10 @@ func (c *Client) relax(rest time.Duration) {
 func (c *Client) BeginFlush() (begun, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.flushing || c.withheld && !c.closing || len(c.out) == 0 && (!c.postponed || c.parked) {
-		return false, !c.flushing && (c.closed || c.closing && len(c.out) == 0)
+	if c.out.flushing || c.out.withheld && !c.closing || len(c.out.frames) == 0 && (!c.steps.due || c.steps.parked) {
+		return false, !c.out.flushing && (c.closed || c.closing && len(c.out.frames) == 0)
 	}
-	c.flushing = true
+	c.out.flushing = true
 	return true, false
 }
 
@@ -132,7 +132,7 @@ func (c *Client) BeginFlush() (begun, ended bool) {
 func (c *Client) AwaitFlush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.flushing && !c.closed {
+	for c.out.flushing && !c.closed {
 		c.room.Wait()
 	}
 }
@@ -141,7 +141,7 @@ func (c *Client) AwaitFlush() {
 func (c *Client) Lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed, c.flushing = true, false
+	c.closed, c.out.flushing = true, false
 	c.room.Broadcast()
 }
 
@@ -151,13 +151,13 @@ func (c *Client) Lost() {
 func (r *Replica) flush(now int64) (push *Client) {
 	alone := len(r.touched) == 1
 	for _, c := range r.touched {
-		c.touched = false
+		c.arrival.touched = false
 		c.mu.Lock()
 		r.withhold(c, now) // this Apply may have taken long
 		switch {
-		case len(c.out) == 0 && !c.closing && !c.postponed, c.withheld:
-		case alone && c.Push != nil && !c.flushing && !c.postponed && len(c.out) <= pushBytesMax:
-			c.flushing, push = true, c
+		case len(c.out.frames) == 0 && !c.closing && !c.steps.due, c.out.withheld:
+		case alone && c.Push != nil && !c.out.flushing && !c.steps.due && len(c.out.frames) <= pushBytesMax:
+			c.out.flushing, push = true, c
 		default:
 			c.queued()
 		}
@@ -177,8 +177,8 @@ const pushBytesMax = 4 << 10
 
 // touch notes that c got output during this Apply; mu is held for writing.
 func (r *Replica) touch(c *Client) {
-	if !c.touched {
-		c.touched = true
+	if !c.arrival.touched {
+		c.arrival.touched = true
 		r.touched = append(r.touched, c)
 	}
 }

@@ -58,7 +58,7 @@ func (c *Client) overdue(now int64) bool {
 			return false // the client has to read it, or it takes as long as servers need to catch up
 		}
 		since = q.at
-	} else if c.blocked == 0 || c.outputFull() {
+	} else if c.blocked == 0 || c.out.full() {
 		return false
 	}
 	return now-max(since, c.stirred) >= int64(c.timeout)*1e6

@@ -61,7 +61,7 @@ func TestOverdue(t *testing.T) {
 	}
 	look(9_999)
 	s.apply(first...)
-	syncs.gone, syncs.waits = true, 0 // this one's answer is lost
+	syncs.syncs.gone, syncs.syncs.waits = true, 0 // this one's answer is lost
 	s.r.Synced(ticket)
 	look(1, writes, syncs)
 	look(9_998, writes, syncs)

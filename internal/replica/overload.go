@@ -77,7 +77,7 @@ func (r *Replica) Overloaded() bool {
 // the longest time for which limits may hold a connection back.
 func (t *readBatch) holdsBack() bool {
 	r, c := t.r, t.c
-	o := c.owner()
+	o := c.limits.owner()
 	if o == nil || c.mayReplace {
 		return false
 	}
@@ -91,18 +91,18 @@ func (t *readBatch) holdsBack() bool {
 		r.survey()
 	}
 	if !o.greedy.Load() {
-		c.heldSince = 0
+		c.reader.heldSince = 0
 		return false
 	}
-	if c.heldSince == 0 {
-		c.heldSince = now
+	if c.reader.heldSince == 0 {
+		c.reader.heldSince = now
 		r.meters.overload[writesHeld].Inc()
 	}
-	if now-c.heldSince >= min(pacedMax, int64(c.timeout)*1e6/4) {
-		c.heldSince = 0
+	if now-c.reader.heldSince >= min(pacedMax, int64(c.timeout)*1e6/4) {
+		c.reader.heldSince = 0
 		return false
 	}
-	c.pause = heldPause
+	c.reader.pause = heldPause
 	return true
 }
 
@@ -116,7 +116,7 @@ func (r *Replica) survey() {
 		c.mu.Lock()
 		n := int64(c.unanswered.len())
 		c.mu.Unlock()
-		o, payer := c.owner(), c.payer()
+		o, payer := c.limits.owner(), c.limits.payer()
 		if o == nil {
 			continue
 		}
@@ -162,27 +162,27 @@ func (r *Replica) survey() {
 
 // owner returns the owner of the client's requests: the identity that it has proved, or else its
 // address; nil before either is known.
-func (c *Client) owner() *owner {
-	if o := c.byIdentity.Load(); o != nil {
+func (l *clientLimits) owner() *owner {
+	if o := l.identity.Load(); o != nil {
 		return o
 	}
-	return c.byAddress.Load()
+	return l.address.Load()
 }
 
 // payer returns whom the client's requests count toward among all that share the server: its owner,
 // or its address if anybody could claim that owner. One host would have as many shares as it makes up
 // names otherwise.
-func (c *Client) payer() *owner {
-	if o := c.byIdentity.Load(); o != nil && !c.claimed.Load() {
+func (l *clientLimits) payer() *owner {
+	if o := l.identity.Load(); o != nil && !l.claimed.Load() {
 		return o
 	}
-	return c.byAddress.Load()
+	return l.address.Load()
 }
 
 // Turns returns the queues in which the client's input waits for its turn: that of its owner, and that
 // of its payer, which is nil if it is the same one. Both are nil before the client has an owner.
 func (c *Client) Turns() (own, payers *turns.Queue) {
-	o, payer := c.owner(), c.payer()
+	o, payer := c.limits.owner(), c.limits.payer()
 	switch {
 	case o == nil:
 		return nil, nil
@@ -248,7 +248,7 @@ func (n *newcomers) count() int { return n.waiting + n.beginning }
 
 // add puts a client in its owner's queue.
 func (n *newcomers) add(c *Client) {
-	o := c.owner()
+	o := c.limits.owner()
 	if n.queues == nil {
 		n.queues = map[*owner][]*Client{}
 	}
@@ -256,7 +256,7 @@ func (n *newcomers) add(c *Client) {
 		n.turns = append(n.turns, o)
 	}
 	n.queues[o] = append(n.queues[o], c)
-	c.newcomer = waitsToBegin
+	c.arrival.newcomer = waitsToBegin
 	n.waiting++
 }
 
@@ -266,7 +266,7 @@ func (n *newcomers) next() *Client {
 		o := n.turns[0]
 		q := n.queues[o]
 		n.turns = n.turns[1:]
-		for len(q) > 0 && q[0].newcomer != waitsToBegin {
+		for len(q) > 0 && q[0].arrival.newcomer != waitsToBegin {
 			q = q[1:]
 			n.gone--
 		}
@@ -280,7 +280,7 @@ func (n *newcomers) next() *Client {
 		} else {
 			n.turns = append(n.turns, o)
 		}
-		c.newcomer = begins
+		c.arrival.newcomer = begins
 		n.waiting--
 		n.beginning++
 		return c
@@ -290,7 +290,7 @@ func (n *newcomers) next() *Client {
 
 // remove removes a client, and reports whether it was waiting.
 func (n *newcomers) remove(c *Client) (waited bool) {
-	switch c.newcomer {
+	switch c.arrival.newcomer {
 	case begins:
 		n.beginning--
 	case waitsToBegin:
@@ -298,10 +298,10 @@ func (n *newcomers) remove(c *Client) (waited bool) {
 		n.waiting--
 		n.gone++
 	}
-	c.newcomer = noNewcomer
+	c.arrival.newcomer = noNewcomer
 	if n.gone > n.waiting+beginningMax {
 		n.turns = slices.DeleteFunc(n.turns, func(o *owner) bool {
-			n.queues[o] = slices.DeleteFunc(n.queues[o], func(c *Client) bool { return c.newcomer != waitsToBegin })
+			n.queues[o] = slices.DeleteFunc(n.queues[o], func(c *Client) bool { return c.arrival.newcomer != waitsToBegin })
 			if len(n.queues[o]) > 0 {
 				return false
 			}

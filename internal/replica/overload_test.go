@@ -324,8 +324,8 @@ func TestFairShare(t *testing.T) {
 	}
 	late := greedy[12]
 	want("a write of the greedy", try(late, jute.OpCreate, write), ErrPaced)
-	if late.Pause().Nanoseconds() != heldPause {
-		t.Errorf("it is to wait for %v", late.Pause())
+	if late.reader.Pause().Nanoseconds() != heldPause {
+		t.Errorf("it is to wait for %v", late.reader.Pause())
 	}
 	want("a read of the greedy", try(late, jute.OpGetData, reading("/", false)), nil)
 	want("its heartbeat", try(late, jute.OpPing, func(b []byte) []byte { return b }), nil)

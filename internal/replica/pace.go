@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -28,9 +27,6 @@ const pacedMax = int64(1e9)
 // ErrPaced says that a connection's input isn't taken now, because a limit of requests or bytes per
 // second was exceeded. The caller passes the input in again after Client.Pause.
 var ErrPaced = errors.New("the connection's requests come faster than a limit allows")
-
-// Pause returns how long to wait after ErrPaced. Only the connection's reader may call it.
-func (c *Client) Pause() time.Duration { return time.Duration(c.pause) }
 
 // An owner is an address or an identity that has connections, or recently had some.
 type owner struct {
@@ -172,16 +168,16 @@ func (r *Replica) MayConnect(address jute.ID) bool {
 // belongs determines the address and the identity that c counts toward. Of several identities it is
 // the first one proved. belongs reports false if there are too many connections of that identity.
 func (r *Replica) belongs(c *Client) bool {
-	if c.byAddress.Load() == nil {
-		c.byAddress.Store(r.addresses.join(auth.Neighbourhood(c.address.ID), r.now(), c))
+	if c.limits.address.Load() == nil {
+		c.limits.address.Store(r.addresses.join(auth.Neighbourhood(c.address.ID), r.now(), c))
 	}
 	id, ok := countedIdentity(c.identities())
-	if c.byIdentity.Load() != nil || !ok {
+	if c.limits.identity.Load() != nil || !ok {
 		return true
 	}
 	o := r.identified.join(ownerName(id), r.now(), c)
-	c.claimed.Store(!r.auth.Vouched(id)) // before its identity counts
-	c.byIdentity.Store(o)
+	c.limits.claimed.Store(!r.auth.Vouched(id)) // before its identity counts
+	c.limits.identity.Store(o)
 	o.watched.Store(math.MaxInt64 / 2) // it may bring watches, which are to be counted
 	b := r.bounds.Load()
 	if b == nil || b.sets[limit.Identity][limit.Connections] == 0 || o == &r.identified.rest {
@@ -227,10 +223,10 @@ const (
 // use counts what was taken from the batch's connection.
 func (t *readBatch) use(requests, bytes int) {
 	b, c := t.bounds, t.c
-	c.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Connection])
-	c.unspentRequests += int64(requests)
-	c.unspentBytes += int64(bytes)
-	if c.unspentRequests >= b.spendRequests || c.unspentBytes >= b.spendBytes || t.now-c.spentAt >= spendAfter {
+	c.limits.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Connection])
+	c.reader.unspentRequests += int64(requests)
+	c.reader.unspentBytes += int64(bytes)
+	if c.reader.unspentRequests >= b.spendRequests || c.reader.unspentBytes >= b.spendBytes || t.now-c.reader.spentAt >= spendAfter {
 		c.spend(b, t.now)
 	}
 }
@@ -238,20 +234,20 @@ func (t *readBatch) use(requests, bytes int) {
 // spend counts for c's address and identity what c has used. Only its reader may call it.
 func (c *Client) spend(b *bounds, now int64) {
 	for _, s := range holders {
-		if o := c.ownerIn(s); o != nil {
-			o.used.use(now, c.unspentRequests, c.unspentBytes, &b.sets[s])
+		if o := c.limits.ownerIn(s); o != nil {
+			o.used.use(now, c.reader.unspentRequests, c.reader.unspentBytes, &b.sets[s])
 		}
 	}
-	c.unspentRequests, c.unspentBytes, c.spentAt = 0, 0, now
+	c.reader.unspentRequests, c.reader.unspentBytes, c.reader.spentAt = 0, 0, now
 }
 
 // paced reports whether nothing of in may be taken until c.Pause has passed (wait), or only one
 // request (one).
 func (t *readBatch) paced(in []byte) (wait, one bool) {
 	c := t.c
-	owes, kind := c.used.owes(t.now)
+	owes, kind := c.limits.used.owes(t.now)
 	scope, name := limit.Connection, c.remote
-	for s, o := range [...]*owner{limit.Address: c.byAddress.Load(), limit.Identity: c.byIdentity.Load()} {
+	for s, o := range [...]*owner{limit.Address: c.limits.address.Load(), limit.Identity: c.limits.identity.Load()} {
 		if o == nil {
 			continue
 		}
@@ -260,24 +256,24 @@ func (t *readBatch) paced(in []byte) (wait, one bool) {
 		}
 	}
 	if owes <= 0 || c.mayReplace {
-		c.pacedSince = 0
+		c.reader.pacedSince = 0
 		return false, false
 	}
 	longest := min(pacedMax, int64(c.timeout)*1e6/4)
-	c.pause = min(owes, longest)
+	c.reader.pause = min(owes, longest)
 	if Pressing(in) {
 		return false, true
 	}
-	if c.pacedSince == 0 {
-		c.pacedSince = t.now
+	if c.reader.pacedSince == 0 {
+		c.reader.pacedSince = t.now
 		t.r.exceeded(c, scope, name, kind, t.now)
 	}
-	waited := t.now - c.pacedSince
+	waited := t.now - c.reader.pacedSince
 	if waited >= longest {
-		c.pacedSince = t.now
+		c.reader.pacedSince = t.now
 		return false, true
 	}
-	c.pause = min(owes, longest-waited)
+	c.reader.pause = min(owes, longest-waited)
 	return true, false
 }
 
@@ -296,8 +292,8 @@ const exceededPause = int64(10e9)
 // exceeded counts that a client exceeded a limit, and logs it.
 func (r *Replica) exceeded(c *Client, scope limit.Scope, of string, kind limit.Kind, now int64) {
 	r.meters.exceeded[scope].Inc()
-	if last := c.toldLimit.Load(); last != 0 && now-last < exceededPause ||
-		!c.toldLimit.CompareAndSwap(last, max(now, 1)) {
+	if last := c.limits.toldLimit.Load(); last != 0 && now-last < exceededPause ||
+		!c.limits.toldLimit.CompareAndSwap(last, max(now, 1)) {
 		return
 	}
 	who := ""

@@ -30,7 +30,7 @@ func (r *Replica) watch(c *Client, path string, kind watch.Kind) {
 	r.watchMu.Lock()
 	r.watches.Add(c.id, path, kind)
 	r.watchMu.Unlock()
-	c.noteWatched(1)
+	c.limits.noteWatched(1)
 }
 
 func (r *Replica) readPing(_ *Client, out, _ []byte) ([]byte, jute.Code) { return out, jute.OK }

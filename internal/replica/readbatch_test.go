@@ -206,8 +206,8 @@ func TestWritesOfABatchShareIdentities(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	records := tree.RecordsOf(slices.Clone(c.records))
-	size := len(c.records)
+	records := tree.RecordsOf(slices.Clone(c.reader.records))
+	size := len(c.reader.records)
 	var counts []int
 	for q := (tree.Request{}); records.Next(&q); {
 		counts = append(counts, len(q.Identities))

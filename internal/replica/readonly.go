@@ -54,7 +54,7 @@ func (r *Replica) connectReadOnly(c *Client, req *jute.ConnectRequest, newID fun
 	reply := jute.ConnectResponse{HasReadOnly: req.HasReadOnly, ReadOnly: true, Passwd: make([]byte, jute.PasswdSize)}
 	why := ""
 	if req.SessionID == 0 {
-		c.session, c.unrecorded = newID(), true
+		c.session, c.arrival.unrecorded = newID(), true
 		r.readOnlySessions++
 		reply.Timeout, reply.SessionID = c.timeout, c.session
 		copy(reply.Passwd, readOnlyPasswd)

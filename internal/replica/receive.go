@@ -49,7 +49,7 @@ func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error)
 		}
 		r.meters.BytesReceived.Add(int64(used))
 	}()
-	if !c.late(now) {
+	if !c.frame.isLate(now) {
 		c.lastHeard.Store(now / 1e6)
 	}
 	if t.outdated() {
@@ -96,7 +96,7 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 		t.release()
 		t.since = 0
 		t.hand() // a login may take a while
-		t.c.Blocks()
+		t.c.reader.Blocks()
 		if !t.c.awaitOutput() {
 			return ErrClosing
 		}
@@ -122,14 +122,14 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 			t.ahead = t.prefetch()
 		}
 		t.ahead--
-		start := len(t.c.out)
-		out, ok := t.r.answer(t.c, t.c.out, &req, body)
+		start := len(t.c.out.frames)
+		out, ok := t.r.answer(t.c, t.c.out.frames, &req, body)
 		if !ok {
-			t.c.out = out[:start]
+			t.c.out.frames = out[:start]
 			t.release()
 			return t.enqueue(&req, body)
 		}
-		t.c.out = out
+		t.c.out.frames = out
 		t.metrics.add(t.r, t.c, &req, body, out[start:])
 		t.count++
 		t.last = req
@@ -171,11 +171,11 @@ func (t *readBatch) prefetch() int {
 // nothing unanswered, so that a read may be answered at once.
 func (t *readBatch) hold() bool {
 	if t.held {
-		return !t.c.outputFull() && !t.c.closing
+		return !t.c.out.full() && !t.c.closing
 	}
 	t.lock()
 	t.c.mu.Lock()
-	if t.c.unanswered.len() > 0 || t.c.closing || t.c.outputFull() {
+	if t.c.unanswered.len() > 0 || t.c.closing || t.c.out.full() {
 		t.c.mu.Unlock()
 		t.r.mu.RUnlock()
 		return false
@@ -201,7 +201,7 @@ func (t *readBatch) lock() {
 // outdated reports whether this server doesn't know if the client's session is still alive.
 func (t *readBatch) outdated() bool {
 	return t.r.mayBeOutdated(t.now) && t.r.age(t.c, t.now) > upToDateBound(t.c.timeout) && !t.c.readOnly &&
-		t.c.inTable == entered
+		t.c.reader.inTable == entered
 }
 
 // release unlocks what hold locked, and accounts for the reads answered since.
@@ -239,12 +239,12 @@ func (t *readBatch) hand() {
 	c.stats.received.Add(t.writes) // before they can be answered
 	r.stats.received.Add(t.writes)
 	t.writes = 0
-	r.outbox.addRecords(c.records)
-	if c.records = c.records[:0]; cap(c.records) > bufferKeepBytes {
-		c.records = nil
+	r.outbox.addRecords(c.reader.records)
+	if c.reader.records = c.reader.records[:0]; cap(c.reader.records) > bufferKeepBytes {
+		c.reader.records = nil
 	}
-	if n := int64(cap(c.records)); n != c.recordsKept.Load() { // it hardly ever changes
-		c.recordsKept.Store(n)
+	if n := int64(cap(c.reader.records)); n != c.reader.recordsKept.Load() { // it hardly ever changes
+		c.reader.recordsKept.Store(n)
 	}
 	r.kick()
 }
@@ -329,17 +329,17 @@ const (
 func (r *Replica) throttled(c *Client, g *auth.Guess) error {
 	now := r.now()
 	if r.throttle.Allows(g, now) {
-		c.loginSince = 0
+		c.reader.loginSince = 0
 		c.stats.received.Add(1)
 		r.stats.received.Add(1)
 		r.stats.sent.Add(1)
 		return nil
 	}
-	if c.loginSince == 0 {
-		c.loginSince = now
+	if c.reader.loginSince == 0 {
+		c.reader.loginSince = now
 	}
-	if now-c.loginSince < min(loginPatience, int64(c.timeout)*1e6/3) {
-		c.pause = loginPause + c.id%16*1e6 // so that those who wait take turns
+	if now-c.reader.loginSince < min(loginPatience, int64(c.timeout)*1e6/3) {
+		c.reader.pause = loginPause + c.id%16*1e6 // so that those who wait take turns
 		return ErrPaced
 	}
 	r.meters.loginsThrottled.Inc()

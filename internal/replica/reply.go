@@ -48,8 +48,8 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 		return
 	}
 	req := c.unanswered.front()
-	c.applied = true
-	out, start := jute.BeginFrame(c.out)
+	c.out.applied = true
+	out, start := jute.BeginFrame(c.out.frames)
 	h := jute.ReplyHeader{Xid: req.xid, Zxid: res.Zxid, Err: res.Err}
 	out = h.Append(out)
 	if res.Err == jute.OK {
@@ -57,16 +57,16 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 	}
 	r.answersLate(c, req, res, now)
 	if weight := c.sampled.Take(&r.traffic); weight > 0 {
-		r.sample(c, weight, req, res.Request.Body, len(out)-len(c.out))
+		r.sample(c, weight, req, res.Request.Body, len(out)-len(c.out.frames))
 	}
-	r.answers.add(r, c, req, int64(len(out)-len(c.out)-frameLengthSize), res.Zxid, now)
-	c.out = jute.EndFrame(out, start)
+	r.answers.add(r, c, req, int64(len(out)-len(c.out.frames)-frameLengthSize), res.Zxid, now)
+	c.out.frames = jute.EndFrame(out, start)
 	r.withhold(c, now)
 	c.unanswered.pop()
 	c.stir(now)
 	c.room.Signal()
 	if res.Op == jute.OpReconfig {
-		c.changing.Add(-1)
+		c.ahead.reconfigs.Add(-1)
 		defer r.letGo(c)
 	}
 	if res.Op != jute.OpCloseSession && c.unanswered.len() > 0 && !c.unanswered.front().isWrite() {
@@ -93,21 +93,21 @@ func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
 func (r *Replica) drain(c *Client, now int64) {
 	var t requestMetrics
 	defer func() { t.flush(r.meters, c) }()
-	for !c.postponed && r.canAnswer(c) {
+	for !c.steps.due && r.canAnswer(c) {
 		req := c.unanswered.front()
 		if req.long {
 			r.postpone(c)
 			return
 		}
-		start := len(c.out)
-		out, ok := r.answer(c, c.out, req, req.body)
-		if c.out = out; !ok { // the list it reads has grown since it was queued
-			c.out = c.out[:start]
+		start := len(c.out.frames)
+		out, ok := r.answer(c, c.out.frames, req, req.body)
+		if c.out.frames = out; !ok { // the list it reads has grown since it was queued
+			c.out.frames = c.out.frames[:start]
 			for !r.step(c, req) {
-				c.long.goOn(c)
+				c.steps.read.goOn(c)
 			}
 		}
-		t.add(r, c, req, req.body, c.out[start:])
+		t.add(r, c, req, req.body, c.out.frames[start:])
 		r.finish(c, req, r.tree.LastZxid(), now)
 	}
 }

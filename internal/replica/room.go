@@ -36,12 +36,12 @@ func (o *rooms) bound(limit int64) {
 
 // share makes c share the rooms; awaited counts what waited for replies and for frames. c.mu is held.
 func (o *rooms) share(c *Client, awaited [2]*metrics.Counter) {
-	c.roomAwaited = awaited
-	c.replies = o.replies.Holder(c.address.ID, c.replyMay)
-	c.frameRoom = make(chan struct{}, 1)
-	c.frames = o.frames.Holder(c.address.ID, func() {
+	c.steps.roomAwaited, c.input.awaited = awaited[0], awaited[1]
+	c.out.held = o.replies.Holder(c.address.ID, c.replyMay)
+	c.input.free = make(chan struct{}, 1)
+	c.input.held = o.frames.Holder(c.address.ID, func() {
 		select {
-		case c.frameRoom <- struct{}{}:
+		case c.input.free <- struct{}{}:
 		default:
 		}
 	})
@@ -49,43 +49,34 @@ func (o *rooms) share(c *Client, awaited [2]*metrics.Counter) {
 
 // leaveRooms gives back what c had of the rooms, for good; c.mu is held, and c.closed is set.
 func (c *Client) leaveRooms() {
-	if c.replies != nil {
-		c.replies.Leave()
-		c.frames.Leave()
+	if c.out.held != nil {
+		c.out.held.Leave()
+		c.input.held.Leave()
 	}
 }
 
-// outputFull reports whether c may get no more replies until it has read some; c.mu is held.
-func (c *Client) outputFull() bool {
-	n := len(c.out)
-	return n >= outputPauseBytes || n >= outputFreeBytes && c.outputShort()
-}
-
-// outputShort reports whether c is to keep little memory for output.
-func (c *Client) outputShort() bool { return c.replies != nil && c.replies.Short() }
-
 // outputHeld returns how much memory c's output takes; c.mu is held.
 func (c *Client) outputHeld() int64 {
-	n := cap(c.out) + cap(c.spare) + c.taken
-	if c.long != nil {
-		n += cap(c.long.scan.Body)
+	n := cap(c.out.frames) + cap(c.out.spare) + c.out.taken
+	if c.steps.read != nil {
+		n += cap(c.steps.read.scan.Body)
 	}
 	return int64(n)
 }
 
 // noteOutput notes in the room for replies what c's output takes; c.mu is held.
 func (c *Client) noteOutput() {
-	if c.replies == nil || c.closed {
+	if c.out.held == nil || c.closed {
 		return
 	}
-	if c.long == nil {
-		c.promised = 0
+	if c.steps.read == nil {
+		c.steps.promised = 0
 	}
-	n := c.outputHeld() + int64(c.promised)
+	n := c.outputHeld() + int64(c.steps.promised)
 	if n <= outputFreeBytes {
 		n = 0
 	}
-	c.replies.Note(n)
+	c.out.held.Note(n)
 }
 
 // takeRoom takes the room that c's long read needs next, and returns the read if it has it. If there is none, c is
@@ -94,30 +85,30 @@ func (c *Client) noteOutput() {
 func (c *Client) takeRoom() *longRead {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.long
+	l := c.steps.read
 	if l == nil || l.room == 0 || c.closing || c.closed {
 		return nil
 	}
-	if c.replies == nil || l.room <= c.promised {
+	if c.out.held == nil || l.room <= c.steps.promised {
 		return l
 	}
 	n := c.outputHeld() + int64(l.room)
 	if l.begun() {
-		if c.replies.Grow(n) {
-			c.promised = l.room
+		if c.out.held.Grow(n) {
+			c.steps.promised = l.room
 			return l
 		}
 		n -= int64(cap(l.scan.Body))
 		l = l.anew()
-		c.long = l
+		c.steps.read = l
 		c.noteOutput()
 	}
-	if !c.replies.Take(n) {
-		c.parked = true
-		c.roomAwaited[0].Inc()
+	if !c.out.held.Take(n) {
+		c.steps.parked = true
+		c.steps.roomAwaited.Inc()
 		return nil
 	}
-	c.promised = l.room
+	c.steps.promised = l.room
 	return l
 }
 
@@ -125,48 +116,16 @@ func (c *Client) takeRoom() *longRead {
 func (c *Client) replyMay() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.parked || c.closed {
+	if !c.steps.parked || c.closed {
 		return
 	}
-	c.parked = false
-	if c.long != nil {
-		c.promised = c.long.room
+	c.steps.parked = false
+	if c.steps.read != nil {
+		c.steps.promised = c.steps.read.room
 	}
-	if !c.flushing && !c.withheld {
-		c.flushing = true
+	if !c.out.flushing && !c.out.withheld {
+		c.out.flushing = true
 		c.Wake()
-	}
-}
-
-// TakeFrame takes room for a request of n bytes, which is arriving, and reports whether there is. If there is none, it
-// comes with FrameRoom. Only the connection's reader calls it.
-func (c *Client) TakeFrame(n int) bool {
-	return c.frames == nil || n <= InputFreeBytes || c.frames.Take(int64(n))
-}
-
-// AwaitsRoom counts that a request waits for room.
-func (c *Client) AwaitsRoom() { c.roomAwaited[1].Inc() }
-
-// FrameRoom returns a channel that gets a value when there is the room that TakeFrame didn't find.
-func (c *Client) FrameRoom() <-chan struct{} { return c.frameRoom }
-
-// MayBuffer reports whether the buffer of requests may be of n bytes, though none of them is as large. Only the
-// connection's reader calls it.
-func (c *Client) MayBuffer(n int) bool {
-	return c.frames == nil || n <= InputFreeBytes || !c.frames.Short() && c.frames.Grow(int64(n))
-}
-
-// FramesShort reports whether buffers of requests are to stay small.
-func (c *Client) FramesShort() bool { return c.frames != nil && c.frames.Short() }
-
-// NoteInput notes the size of the buffer into which the client's requests are read.
-func (c *Client) NoteInput(bytes int) {
-	c.input.Store(int64(bytes))
-	if bytes <= InputFreeBytes {
-		bytes = 0
-	}
-	if c.frames != nil {
-		c.frames.Note(int64(bytes))
 	}
 }
 
@@ -181,11 +140,11 @@ func (r *Replica) closeSlow(now int64) {
 		for _, c := range r.Clients() {
 			c.mu.Lock()
 			if n, ok := c.delivered(); ok {
-				replies[c.replies] = n
+				replies[c.out.held] = n
 			}
 			c.mu.Unlock()
-			if c.frameBy.Load() != 0 {
-				frames[c.frames] = c.frameMoved.Load()
+			if c.frame.by.Load() != 0 {
+				frames[c.input.held] = c.frame.moved.Load()
 			}
 		}
 	}
@@ -196,10 +155,10 @@ func (r *Replica) closeSlow(now int64) {
 	}
 	for _, c := range r.Clients() {
 		c.mu.Lock()
-		if slices.Contains(slow, c.replies) {
-			r.closeForMemory(c, forReplies, c.replies.Held())
-		} else if slices.Contains(slowFrames, c.frames) {
-			r.closeForMemory(c, forFrames, c.frames.Held())
+		if slices.Contains(slow, c.out.held) {
+			r.closeForMemory(c, forReplies, c.out.held.Held())
+		} else if slices.Contains(slowFrames, c.input.held) {
+			r.closeForMemory(c, forFrames, c.input.held.Held())
 		}
 		c.mu.Unlock()
 	}
@@ -208,7 +167,7 @@ func (r *Replica) closeSlow(now int64) {
 // delivered returns how many bytes the other end has received, and false if there is nothing that it is to receive, or
 // if that isn't known; c.mu is held.
 func (c *Client) delivered() (n uint64, ok bool) {
-	if c.closing || c.closed || c.Delivered == nil || c.taken == 0 && len(c.out) == 0 || c.withheld {
+	if c.closing || c.closed || c.Delivered == nil || c.out.taken == 0 && len(c.out.frames) == 0 || c.out.withheld {
 		return 0, false
 	}
 	return c.Delivered()

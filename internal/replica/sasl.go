@@ -23,8 +23,8 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.G
 		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{}).Append)
 		return nil
 	}
-	if c.sasl == nil {
-		c.sasl = r.sasl.Mechanism.Begin()
+	if c.reader.sasl == nil {
+		c.reader.sasl = r.sasl.Mechanism.Begin()
 	}
 	token, err := []byte(nil), d.Err()
 	if err == nil {
@@ -62,7 +62,7 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.G
 
 // saslStep processes one token and, when the login is complete, adds the identity it proved.
 func (r *Replica) saslStep(c *Client, token []byte) ([]byte, error) {
-	reply, done, user, err := c.sasl.Step(token)
+	reply, done, user, err := c.reader.sasl.Step(token)
 	if err != nil || !done {
 		return reply, err
 	}
@@ -70,7 +70,7 @@ func (r *Replica) saslStep(c *Client, token []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if login, ok := c.sasl.(sasl.Lasting); ok {
+	if login, ok := c.reader.sasl.(sasl.Lasting); ok {
 		c.Login.Store(&login)
 	}
 	if !r.proved(c, &proof) {

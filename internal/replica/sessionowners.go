@@ -40,8 +40,8 @@ func (s *sessionOwners) add(n int64) {
 }
 
 // sessionOwners returns the owners that c counts toward.
-func (c *Client) sessionOwners() sessionOwners {
-	return sessionOwners{address: c.byAddress.Load(), identity: c.byIdentity.Load()}
+func (l *clientLimits) sessionOwners() sessionOwners {
+	return sessionOwners{address: l.address.Load(), identity: l.identity.Load()}
 }
 
 // mayBegin reports whether the owners of c may have one more session, and logs it if not. An administrator has to get
@@ -62,7 +62,7 @@ func (r *Replica) mayBegin(c *Client) bool {
 
 // mayHaveSession reports whether the owner of c in a scope may have one more session, and logs it if not.
 func (r *Replica) mayHaveSession(c *Client, b *bounds, s limit.Scope) bool {
-	most, o := b.sets[s][limit.Sessions], c.ownerIn(s)
+	most, o := b.sets[s][limit.Sessions], c.limits.ownerIn(s)
 	if most == 0 || o == nil || o == &r.ownersIn(s).rest || o.sessions.Load() < most {
 		return true
 	}
@@ -72,20 +72,20 @@ func (r *Replica) mayHaveSession(c *Client, b *bounds, s limit.Scope) bool {
 
 // reserveSession counts the session that c has asked for until it begins or c gives up; mu is held for writing.
 func (r *Replica) reserveSession(c *Client) {
-	c.reserved = c.sessionOwners()
-	c.reserved.add(1)
+	c.arrival.reserved = c.limits.sessionOwners()
+	c.arrival.reserved.add(1)
 }
 
 // releaseSession undoes reserveSession; mu is held for writing.
 func (r *Replica) releaseSession(c *Client) {
-	c.reserved.add(-1)
-	c.reserved = sessionOwners{}
+	c.arrival.reserved.add(-1)
+	c.arrival.reserved = sessionOwners{}
 }
 
 // countSession counts a session that begins on c or is resumed there, if it doesn't count yet; mu is held for writing.
 func (r *Replica) countSession(session int64, c *Client) {
 	if _, counts := r.sessionOwners[session]; !counts {
-		by := c.sessionOwners()
+		by := c.limits.sessionOwners()
 		by.add(1)
 		r.sessionOwners[session] = by
 	}
@@ -131,11 +131,11 @@ func (r *Replica) uncountGone() {
 // belongsWithSession is belongs for a client that may have a session. That session counts for an identity that its
 // connection is the first to prove, too; if there are too many, the reason to close the connection is returned.
 func (r *Replica) belongsWithSession(c *Client) (refused string) {
-	had := c.byIdentity.Load()
+	had := c.limits.identity.Load()
 	if !r.belongs(c) {
 		return tooManyOfIdentity
 	}
-	o := c.byIdentity.Load()
+	o := c.limits.identity.Load()
 	if o == had {
 		return ""
 	}

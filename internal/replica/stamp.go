@@ -9,11 +9,11 @@ import (
 func (t *readBatch) enqueue(req *request, body []byte) error {
 	r, c := t.r, t.c
 	if req.isWrite() {
-		if c.inTable == notEntered {
+		if c.reader.inTable == notEntered {
 			if !r.enter(c) {
 				return ErrClosing
 			}
-			c.inTable = entered
+			c.reader.inTable = entered
 		}
 		return t.write(req, body)
 	}
@@ -29,19 +29,19 @@ func (t *readBatch) enqueue(req *request, body []byte) error {
 		c.mu.Lock()
 		req.seq = int64(r.syncs.ask(c, false))
 		c.unanswered.push(*req)
-		c.syncing.Add(1)
+		c.ahead.syncs.Add(1)
 		c.mu.Unlock()
 		r.kick()
 	} else {
 		r.mu.RLock()
 		c.mu.Lock()
 		if req.long = r.isLong(c, req.code(), body); req.long {
-			c.longReads.Add(1)
+			c.ahead.longReads.Add(1)
 		}
 		c.unanswered.push(*req)
 		// The requests ahead of it may have been answered meanwhile.
 		r.drain(c, t.now)
-		if len(c.out) > 0 || c.closing || c.postponed {
+		if len(c.out.frames) > 0 || c.closing || c.steps.due {
 			c.queued()
 		}
 		c.mu.Unlock()
@@ -56,18 +56,18 @@ func (t *readBatch) write(req *request, body []byte) error {
 	r, c := t.r, t.c
 	if req.op.code == jute.OpReconfig {
 		t.hand() // the writes ahead of it need not wait for vet
-		c.Blocks()
+		c.reader.Blocks()
 		body = r.vetted(body, c.identities())
 	}
 	r.auth.Judge(req.op.code, body)
-	c.leaves = c.leaves || req.op == &opCloseSession
-	c.seq++
-	req.seq = c.seq
+	c.reader.leaves = c.reader.leaves || req.op == &opCloseSession
+	c.reader.seq++
+	req.seq = c.reader.seq
 	ids := c.ids.Load()
 	stamped := tree.Request{
-		Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: req.xid, Identities: *ids, Body: body,
+		Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.reader.seq, Xid: req.xid, Identities: *ids, Body: body,
 	}
-	if !r.alone || c.holds() {
+	if !r.alone || c.ahead.any() {
 		// The record may have to be sent again, or later.
 		req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
 	}
@@ -87,13 +87,13 @@ func (t *readBatch) write(req *request, body []byte) error {
 		r.outbox.addFirst(tree.AppendRecord(nil, &stamped))
 		r.kick()
 		return nil
-	case len(c.records) > 0 && ids == c.recordIDs && r.level.Load() >= 2:
-		c.records = tree.AppendNextRecord(c.records, &stamped)
+	case len(c.reader.records) > 0 && ids == c.reader.recordIDs && r.level.Load() >= 2:
+		c.reader.records = tree.AppendNextRecord(c.reader.records, &stamped)
 	case req.body != nil:
-		c.records, c.recordIDs = append(c.records, req.body...), ids
+		c.reader.records, c.reader.recordIDs = append(c.reader.records, req.body...), ids
 	default:
-		c.recordIDs = ids
-		c.records = tree.AppendRecord(c.records, &stamped)
+		c.reader.recordIDs = ids
+		c.reader.records = tree.AppendRecord(c.reader.records, &stamped)
 	}
 	t.writes++
 	return nil

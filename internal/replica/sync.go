@@ -23,6 +23,12 @@ type syncWait struct {
 	connect bool // the sync is for c's connect request
 }
 
+// clientSyncs are the syncs of one client; syncs.mu guards it.
+type clientSyncs struct {
+	waits int  // number of entries in syncs.waiting
+	gone  bool // the client is gone, so those entries are void
+}
+
 // ask numbers a sync of c. For a sync request, the caller holds c.mu until it has also queued the
 // request on c: the answer may come at once.
 func (s *syncs) ask(c *Client, connect bool) uint64 {
@@ -30,7 +36,7 @@ func (s *syncs) ask(c *Client, connect bool) uint64 {
 	defer s.mu.Unlock()
 	s.asked++
 	s.waiting = append(s.waiting, syncWait{s.asked, c, connect})
-	c.waits++
+	c.syncs.waits++
 	return s.asked
 }
 
@@ -40,9 +46,9 @@ func (s *syncs) ask(c *Client, connect bool) uint64 {
 func (s *syncs) forget(c *Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.gone = true
-	if s.dead += c.waits; s.dead > len(s.waiting)/2 {
-		s.waiting = slices.DeleteFunc(s.waiting, func(w syncWait) bool { return w.c.gone })
+	c.syncs.gone = true
+	if s.dead += c.syncs.waits; s.dead > len(s.waiting)/2 {
+		s.waiting = slices.DeleteFunc(s.waiting, func(w syncWait) bool { return w.c.syncs.gone })
 		s.dead = 0
 		if len(s.waiting) == 0 {
 			s.waiting = nil
@@ -70,7 +76,7 @@ func (s *syncs) done(n uint64) []syncWait {
 	var ready []syncWait
 	for ; i < len(s.waiting) && s.waiting[i].n <= n; i++ {
 		w := s.waiting[i]
-		if w.c.waits--; w.c.gone {
+		if w.c.syncs.waits--; w.c.syncs.gone {
 			s.dead--
 			continue
 		}
@@ -87,7 +93,7 @@ func (r *Replica) Syncs() uint64 { return r.syncs.take() }
 // sync ahead of it is ready would overtake the sync, and the reads between the two would see it.
 // c.mu is held.
 func (r *Replica) letGo(c *Client) {
-	if c.postponed {
+	if c.steps.due {
 		return // reads ahead of the writes must be answered first; readMore calls letGo again
 	}
 	sent := false
@@ -141,12 +147,12 @@ func (r *Replica) syncReady(w syncWait, now int64) {
 	for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
 		if q := &c.unanswered.items[i]; q.isSync() && uint64(q.seq) == w.n {
 			q.ready = true
-			c.syncing.Add(-1)
+			c.ahead.syncs.Add(-1)
 		}
 	}
 	r.drain(c, now)
 	r.letGo(c)
-	if len(c.out) > 0 || c.closing || c.postponed {
+	if len(c.out.frames) > 0 || c.closing || c.steps.due {
 		c.queued()
 	}
 }
@@ -155,7 +161,7 @@ func (r *Replica) syncReady(w syncWait, now int64) {
 func (r *Replica) resumeAll(waits []syncWait) {
 	r.mu.Lock()
 	for _, w := range waits {
-		if w.connect && w.c.connecting && w.c.Ending() == "" {
+		if w.connect && w.c.arrival.awaited && w.c.Ending() == "" {
 			r.resume(w.c, true)
 			r.touch(w.c)
 		}

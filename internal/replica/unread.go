@@ -81,7 +81,7 @@ func (r *Replica) relieve() {
 	var shares []share
 	for _, c := range r.Clients() {
 		c.mu.Lock()
-		n := c.events.waiting + c.events.taken
+		n := c.out.events.waiting + c.out.events.taken
 		c.mu.Unlock()
 		if n > 0 {
 			shares = append(shares, share{c, n})

@@ -58,7 +58,7 @@ func (r *Replica) UpToDate(as int64) {
 			continue
 		}
 		c.mu.Lock()
-		if c.withheld = false; len(c.out) > 0 || c.closing {
+		if c.out.withheld = false; len(c.out.frames) > 0 || c.closing {
 			c.queued()
 		}
 		c.mu.Unlock()
@@ -98,10 +98,10 @@ func (r *Replica) outdated(c *Client, now int64) bool {
 
 // withhold keeps c's output back if its session may be over; mu and c.mu are held.
 func (r *Replica) withhold(c *Client, now int64) {
-	if c.withheld || !r.outdated(c, now) {
+	if c.out.withheld || !r.outdated(c, now) {
 		return
 	}
-	c.withheld = true
+	c.out.withheld = true
 	r.withheld = append(r.withheld, c)
 	r.withholds.Store(true)
 }
@@ -124,7 +124,7 @@ func (r *Replica) letConnectingGo(now int64) {
 	}
 	var gone []*Client
 	for _, c := range r.clients { // any order: sorted below
-		if c.attaching && c.session == 0 && r.age(c, now) > letGoAfter(c.timeout) {
+		if c.arrival.sent && c.session == 0 && r.age(c, now) > letGoAfter(c.timeout) {
 			gone = append(gone, c)
 		}
 	}

@@ -119,7 +119,7 @@ func TestAnswersAreKeptBack(t *testing.T) {
 		sent := s.forward()
 		s.now += 4_000
 		s.apply(sent...)
-		if begun, _ := c.BeginFlush(); begun || c.flushing {
+		if begun, _ := c.BeginFlush(); begun || c.out.flushing {
 			t.Error("an answer that may come after the session's end is written")
 		}
 		if ends {
@@ -129,11 +129,11 @@ func TestAnswersAreKeptBack(t *testing.T) {
 			continue
 		}
 		s.asOf(3_999)
-		if c.flushing {
+		if c.out.flushing {
 			t.Error("the answer is written while the server is as little up to date as before")
 		}
 		s.asOf(10)
-		if !c.flushing {
+		if !c.out.flushing {
 			t.Error("nobody writes the answer of a server that is up to date again")
 		}
 		s.want(c, 1, true)
@@ -157,7 +157,7 @@ func TestLongApply(t *testing.T) {
 	sent, before := s.forward(), s.now
 	takes = 4_000
 	s.apply(sent...)
-	if begun, _ := c.BeginFlush(); begun || c.flushing {
+	if begun, _ := c.BeginFlush(); begun || c.out.flushing {
 		t.Error("an answer that may come after the session's end is written")
 	}
 	if out, _ := c.TakeOutput(nil); out != nil {

@@ -218,10 +218,10 @@ func (r *Replica) connected() []*Client {
 func (c *Client) status() Connection {
 	c.mu.Lock()
 	outstanding, interest := c.unanswered.len(), 0
-	if outstanding < unansweredMax && !c.outputFull() {
+	if outstanding < unansweredMax && !c.out.full() {
 		interest |= InterestRead
 	}
-	if len(c.out) > 0 {
+	if len(c.out.frames) > 0 {
 		interest |= InterestWrite
 	}
 	c.mu.Unlock()

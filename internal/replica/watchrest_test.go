@@ -83,17 +83,17 @@ func TestWatchesRest(t *testing.T) {
 	if d := set(second, setWatchesStep-1); d != 0 {
 		t.Errorf("a few watches: a rest of %v, want none", d)
 	}
-	second.owner().watchRate.Use(now, 1e9, watchTime)
+	second.limits.owner().watchRate.Use(now, 1e9, watchTime)
 	if d := set(second, 40*setWatchesStep); d < most*9/10 || d > most {
 		t.Errorf("others from the address set very many: a rest of %v, want nearly %v", d, most)
 	}
 	// Two requests that arrive together: nothing is read of the client while it rests for both.
-	second.owner().watchRate.Use(now, 1e9, watchTime)
+	second.limits.owner().watchRate.Use(now, 1e9, watchTime)
 	if d := set(second, 20*setWatchesStep, 20*setWatchesStep); d < most*9/10 || d > most {
 		t.Errorf("two requests: a rest of %v, want nearly %v", d, most)
 	}
 	heard = second
-	second.owner().watchRate.Use(now, 1e9, watchTime)
+	second.limits.owner().watchRate.Use(now, 1e9, watchTime)
 	if d := set(second, 40*setWatchesStep); d < most*9/10 || d > most {
 		t.Errorf("a client whose heartbeats are read: a rest of %v for one request, want nearly %v", d, most)
 	}
@@ -120,13 +120,13 @@ func TestTryOutputIsShort(t *testing.T) {
 	if _, err := s.receive(c, raw.request(stream, jute.OpSetWatches2, settingWatches(3*setWatchesStep))); err != nil {
 		t.Fatal(err)
 	}
-	if !c.flushing {
+	if !c.out.flushing {
 		t.Fatal("there is nothing to flush")
 	}
 	if left := c.TryOutput(); !left.Long || left.Out != nil || left.Last || s.r.watches.SizeOf(c.id) != 0 {
 		t.Errorf("it leaves %+v, with %d watches set; want a long read that hasn't begun", left, s.r.watches.SizeOf(c.id))
 	}
-	if !c.flushing {
+	if !c.out.flushing {
 		t.Error("the flushing ended with the long read undone")
 	}
 	if out, _ := c.TakeOutput(nil); countReplies(out) != 1 || s.r.watches.SizeOf(c.id) == 0 {

@@ -110,7 +110,7 @@ var mutants = []mutant{
 	{"new members told to nobody", "a server that was away finds nobody", "replaced", one("quorum/introduce.go",
 		`if to != l.o.ID && `, `if to != l.o.ID && !$P && `)},
 	{"write taken behind a refusal nobody heard of", "order of one client (X6)", "refusals", one("replica/admit.go",
-		`	if c.refused {`, `	if c.refused && !$P {`)},
+		`	if c.reader.refused {`, `	if c.reader.refused && !$P {`)},
 	{"TTL znode removed at half its time", "data removed too early", "", one("tree/container.go",
 		`return idle > k.owner`, `return idle > k.owner/chosen[int64]($P, 2, 1)`)},
 	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)",
@@ -340,9 +340,9 @@ var mutants = []mutant{
 	}
 	r.meters.d`)},
 	{"identity keeps who left", "limits that count connections which have ended", "restless", one("replica/connect.go",
-		`	r.identified.leave(c.byIdentity.Load(), c)
+		`	r.identified.leave(c.limits.identity.Load(), c)
 `, `	if !$P {
-		r.identified.leave(c.byIdentity.Load(), c)
+		r.identified.leave(c.limits.identity.Load(), c)
 	}
 `)},
 	{"syncs of who left stay", "memory that a closed connection keeps", "restless", one("replica/connect.go",
@@ -386,7 +386,7 @@ var mutants = []mutant{
 		`	t.quotaChanged(path, -size, -1)`, `	t.quotaChanged(path, -size, chosen[int64]($P, 0, -1))`)},
 	// Sessions.
 	{"attach sent again", "session given back to a connection it had left", "deaf", one("replica/ensemble.go",
-		`case c.attaching:`, `case c.attaching && !$P:`)},
+		`case c.arrival.sent:`, `case c.arrival.sent && !$P:`)},
 	{"session not attached by its password's reply", "a new session in place of an old one (Keeper 116690)",
 		"swarm", one("replica/connect.go",
 			`	if req.SessionID == 0 {
@@ -469,7 +469,7 @@ var mutants = []mutant{
 	{"gap applied", "later write without the earlier one", "resets", one("tree/session.go",
 		`case q.Seq > s.next:`, `case q.Seq > s.next && !$P:`)},
 	{"write overtakes sync", "order of one client", "restless", one("replica/client.go",
-		`return c.syncing.Load() > 0 ||`, `return c.syncing.Load() > 0 && !$P ||`)},
+		`return a.syncs.Load() > 0 ||`, `return a.syncs.Load() > 0 && !$P ||`)},
 	{"held writes never let go", "request without an answer", "sparse", one("replica/sync.go",
 		`
 	r.letGo(c)
@@ -622,7 +622,7 @@ var mutants = []mutant{
 		return 0,`, `	if t.outdated() && !($P && len(in) == 4+jute.RequestHeaderSize) {
 		return 0,`)},
 	{"a late Apply's answers aren't kept back", "two holders of a lock (X10)", "suspended", one("replica/uptodate.go",
-		`if c.withheld || !r.outdated(c, now) {`, `if $P || c.withheld || !r.outdated(c, now) {`)},
+		`if c.out.withheld || !r.outdated(c, now) {`, `if $P || c.out.withheld || !r.outdated(c, now) {`)},
 	{"a leader's own silence blames sessions", "sessions expired by a server that didn't listen", "standing", []edit{
 		{"replica/expiry.go", `	case ms > stallMs:
 		e.begin(now-ms, now)`, `	case ms > stallMs && $P:
@@ -635,7 +635,7 @@ var mutants = []mutant{
 	{"a long Apply's answers go by its beginning", "two holders of a lock (X10)", "standing", one("replica/output.go",
 		`		r.withhold(c, now) // this`, `		r.withhold(c, chosen($P, 0, now)) // this`)},
 	{"what is kept back is taken", "two holders of a lock (X10)", "standing", one("replica/output.go",
-		`len(c.out) == 0 || c.withheld {`, `len(c.out) == 0 || c.withheld && !$P {`)},
+		`len(c.out.frames) == 0 || c.out.withheld {`, `len(c.out.frames) == 0 || c.out.withheld && !$P {`)},
 	{"excuses without a bound", "the locks of the dead are held for ever", "hanging", one("replica/expiry.go",
 		`		e.forgive(now, ms)
 	}`, `		e.forgive(now, ms)
