@@ -22,8 +22,8 @@
 //
 // # Concurrency
 //
-// Changes need exclusive access to the tree, and so does Compact; reads may run concurrently with
-// each other. The only lock of the package is that of a cache (lists.go).
+// Changes, including Compact, need exclusive access to the tree; reads may run concurrently with each other. The only
+// lock of the package is that of a cache (lists.go).
 //
 // # Differences from Apache
 //

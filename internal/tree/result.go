@@ -13,7 +13,7 @@ type Outcome uint8
 const (
 	Applied     Outcome = iota // evaluated; it may still have failed with Err
 	Ignored                    // an internal request that no longer holds
-	Duplicate                  // applied before: its sequence is below the next one, or its connection already owns the session
+	Duplicate                  // applied before: its sequence is below the next one, or its connection owns the session
 	Gap                        // its sequence is above the next one: the requests in between must come first
 	Moved                      // another connection owns the session
 	SessionGone                // there is no such session

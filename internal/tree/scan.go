@@ -18,8 +18,8 @@ const (
 	largeList = roomMin / 2
 	// scanStepBytes is how many bytes of paths one step appends.
 	scanStepBytes = 256 << 10
-	// scanRestartsMax is how often a Scan starts again because its list has changed. After that it continues to the end
-	// in one step.
+	// scanRestartsMax is how often a Scan starts again because its list has changed. After that, scanStep doesn't end a
+	// step.
 	scanRestartsMax = 8
 	// roomMin is how many bytes a read may allocate for its reply. For a larger reply, dst must already have the
 	// capacity.
