@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// progressPeriod is how often the line changes: often enough to show that work
-// continues, seldom enough to cost nothing.
+// progressPeriod is how often the line changes: often enough to show that work continues, and rarely enough to cost
+// nothing.
 const progressPeriod = 500 * time.Millisecond
 
-// progress is a line on the terminal that is rewritten again and again. A nil
-// *progress shows nothing.
+// progress is a line on the terminal that is rewritten repeatedly. A nil *progress shows nothing.
 type progress struct {
 	w      io.Writer
 	prefix string // set before the work begins
@@ -24,8 +23,8 @@ type progress struct {
 	dirt int       // width of the text on the line
 }
 
-// show shows the progress of the named work: ops done in elapsed, of a total
-// time, or of a total count if that isn't 0.
+// show shows the progress of the named work: ops operations done in elapsed, out of the total time, or out of count if
+// that isn't 0.
 func (p *progress) show(name string, ops int64, elapsed, total time.Duration, count int64) {
 	if p == nil {
 		return
@@ -72,7 +71,7 @@ func (p *progress) clear() {
 	p.write("")
 }
 
-// write replaces the line; the caller holds mu.
+// write replaces the line. The caller holds mu.
 func (p *progress) write(line string) {
 	fmt.Fprintf(p.w, "\r%-*s\r%s", p.dirt, "", line)
 	p.dirt = len(line)
