@@ -2,13 +2,12 @@ package jute
 
 import "strconv"
 
-// Code is an error code as it travels in a ReplyHeader: a closed list, stable
-// on the wire. Every code but OK is an error, so errors.Is(err, ErrNoNode)
-// works at both ends. Codes above -100 are system errors, the others belong to
-// the operation.
+// Code is an error code in a ReplyHeader. The list is closed, and the numbers never change. Every code except OK is an
+// error, so errors.Is(err, ErrNoNode) works in clients and servers. Codes above -100 are system errors, the others
+// errors of operations.
 type Code int32
 
-// The codes; names and numbers are Apache's KeeperException.Code.
+// The codes. Their names and numbers are those of Apache's KeeperException.Code.
 const (
 	OK                              Code = 0
 	ErrSystemError                  Code = -1
@@ -61,7 +60,7 @@ var codeNames = map[Code]string{
 	ErrQuotaExceeded:                "Quota has exceeded", ErrThrottledOp: "Op throttled due to high load",
 }
 
-// String returns Apache's message name, such as "NoNode", or "code N".
+// String returns Apache's name of the code, such as "NoNode", or "code N" if there is none.
 func (c Code) String() string {
 	if s, ok := codeNames[c]; ok {
 		return s
@@ -69,5 +68,5 @@ func (c Code) String() string {
 	return "code " + strconv.Itoa(int(c))
 }
 
-// Error returns the text of String with the protocol's name before it.
+// Error returns "zookeeper: " followed by String.
 func (c Code) Error() string { return "zookeeper: " + c.String() }

@@ -1,27 +1,27 @@
 package jute
 
-// ConnectRequest is the first frame a client sends, without a header.
+// ConnectRequest is the first frame that a client sends. It has no header.
 type ConnectRequest struct {
 	ProtocolVersion int32
 	LastZxidSeen    int64
-	Timeout         int32 // wanted session timeout, milliseconds
-	SessionID       int64 // 0 asks for a new session
+	Timeout         int32 // requested session timeout, in milliseconds
+	SessionID       int64 // the session to resume; 0 for a new one
 	Passwd          []byte
 	ReadOnly        bool // the client accepts a read-only server
 
-	// HasReadOnly is false for the old form of the record, which ends before
-	// ReadOnly; the response must then have the old form too.
+	// HasReadOnly is false for the old form of the record, which ends before ReadOnly. The response must then have the
+	// old form too.
 	HasReadOnly bool
 }
 
 // PasswdSize is the size of a session password in bytes.
 const PasswdSize = 16
 
-// ConnectRequestSizeMax bounds the first frame: with a password of PasswdSize it takes
-// 45 bytes, and the rest is left to unusual clients.
+// ConnectRequestSizeMax bounds the first frame, in bytes. A request with a password of PasswdSize takes 45; the rest is
+// for unusual clients.
 const ConnectRequestSizeMax = 4 << 10
 
-// Append appends the record, in its old form if HasReadOnly is false.
+// Append appends the record, in the old form if HasReadOnly is false.
 func (r *ConnectRequest) Append(b []byte) []byte {
 	b = AppendLong(AppendInt(b, r.ProtocolVersion), r.LastZxidSeen)
 	b = AppendLong(AppendInt(b, r.Timeout), r.SessionID)
@@ -42,18 +42,18 @@ func (r *ConnectRequest) Decode(d *Decoder) {
 	}
 }
 
-// ConnectResponse is the first frame a server sends. A Timeout of 0 says that
-// the session is gone.
+// ConnectResponse is the first frame that a server sends. It has no header. A Timeout of 0 means that the session is
+// gone.
 type ConnectResponse struct {
 	ProtocolVersion int32
-	Timeout         int32 // granted session timeout, milliseconds
+	Timeout         int32 // granted session timeout, in milliseconds
 	SessionID       int64
 	Passwd          []byte
 	ReadOnly        bool // the server is read-only
 	HasReadOnly     bool // as in the request
 }
 
-// Append appends the record, in its old form if HasReadOnly is false.
+// Append appends the record, in the old form if HasReadOnly is false.
 func (r *ConnectResponse) Append(b []byte) []byte {
 	b = AppendInt(AppendInt(b, r.ProtocolVersion), r.Timeout)
 	b = AppendBuffer(AppendLong(b, r.SessionID), r.Passwd)

@@ -7,35 +7,33 @@ import (
 	"unsafe"
 )
 
-// ErrTruncated is wrapped by every decoding error that means "the record goes
-// on, the bytes don't".
+// ErrTruncated is wrapped by every decoding error that means that the bytes end before the record does.
 var ErrTruncated = errors.New("record is cut short")
 
-// A Decoder reads records from the front of a byte slice. The zero value
-// decodes the empty slice. Its methods never panic: after the first error each
-// of them returns the zero value, and Err tells what happened.
+// A Decoder decodes records from a byte slice, from the front. The zero value decodes an empty slice. Its methods never
+// panic: after the first error they return zero values, and Err returns the error.
 type Decoder struct {
 	b   []byte
 	off int
 	err error
 }
 
-// NewDecoder returns a Decoder over b, which it aliases.
+// NewDecoder returns a Decoder of b. Decoded strings and buffers share b's memory.
 func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 
-// Reset makes d decode b from the start, with no error.
+// Reset makes d decode b from the start and clears the error.
 func (d *Decoder) Reset(b []byte) { *d = Decoder{b: b} }
 
-// Err returns the first error met, or nil.
+// Err returns the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
 
-// Remaining returns the number of bytes not yet consumed.
+// Remaining returns the number of bytes that are not decoded yet.
 func (d *Decoder) Remaining() int { return len(d.b) - d.off }
 
-// Rest returns the bytes not yet consumed, without consuming them.
+// Rest returns the bytes that are not decoded yet. It doesn't advance the Decoder.
 func (d *Decoder) Rest() []byte { return d.b[d.off:] }
 
-// Offset returns the number of bytes consumed.
+// Offset returns the number of bytes decoded.
 func (d *Decoder) Offset() int { return d.off }
 
 // fail records the first error; later reads return zero values.
@@ -46,7 +44,7 @@ func (d *Decoder) fail(err error) {
 	d.off = len(d.b)
 }
 
-// take consumes n bytes, or fails.
+// take returns the next n bytes, or fails.
 func (d *Decoder) take(n int, what string) []byte {
 	if d.err != nil {
 		return nil
@@ -68,7 +66,7 @@ func (d *Decoder) Byte() byte {
 	return 0
 }
 
-// Bool reads one byte; anything but 0 is true.
+// Bool reads one byte. Every value except 0 is true.
 func (d *Decoder) Bool() bool { return d.Byte() != 0 }
 
 // Int reads four bytes.
@@ -87,8 +85,8 @@ func (d *Decoder) Long() int64 {
 	return 0
 }
 
-// Buffer reads a buffer; null gives nil, and an empty one a non-nil slice of
-// length 0. The result aliases the input.
+// Buffer reads a buffer. It returns nil for null, and a non-nil slice of length 0 for an empty buffer. The result
+// shares the input's memory.
 func (d *Decoder) Buffer() []byte {
 	n := d.Int()
 	if d.err != nil || n == -1 {
@@ -101,13 +99,13 @@ func (d *Decoder) Buffer() []byte {
 	return d.take(int(n), "buffer")
 }
 
-// String reads a ustring; null gives "". The result aliases the input.
+// String reads a ustring. It returns "" for null. The result shares the input's memory.
 func (d *Decoder) String() string {
 	s, _ := d.NullString()
 	return s
 }
 
-// NullString reads a ustring and tells null ("", false) from empty ("", true).
+// NullString reads a ustring. It returns ("", false) for null, and ("", true) for an empty string.
 func (d *Decoder) NullString() (string, bool) {
 	p := d.Buffer()
 	if len(p) == 0 {
@@ -116,9 +114,9 @@ func (d *Decoder) NullString() (string, bool) {
 	return unsafe.String(&p[0], len(p)), true
 }
 
-// Count reads the count of a vector whose elements take at least sizeMin bytes
-// each (at least 1). Null gives -1; any other negative count reads as 0, as in
-// Apache. A count that the remaining bytes can't hold fails.
+// Count reads the count of a vector whose elements take at least sizeMin bytes each; sizeMin must be at least 1. It
+// returns -1 for null and after an error, and 0 for any other negative count, as Apache's decoder does. It fails if the
+// remaining bytes can't hold so many elements.
 func (d *Decoder) Count(sizeMin int) int {
 	n := d.Int()
 	switch {
@@ -136,7 +134,7 @@ func (d *Decoder) Count(sizeMin int) int {
 	return int(n)
 }
 
-// Strings reads a vector of ustrings; null gives nil.
+// Strings reads a vector of ustrings. It returns nil for null.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4)
 	if n < 0 {

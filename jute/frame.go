@@ -6,41 +6,41 @@ import (
 	"io"
 )
 
-// MaxBufferDefault is the largest frame either side accepts unless told
-// otherwise (Apache's jute.maxbuffer, 0xfffff bytes).
+// MaxBufferDefault is the default limit of a frame's payload, in bytes, on both sides (Apache's jute.maxbuffer,
+// 0xfffff).
 const MaxBufferDefault = 0xfffff
 
-// readStep is how many bytes ReadFrame allocates ahead of those that have arrived.
+// readStep is how many bytes ReadFrame allocates beyond those that have arrived.
 const readStep = 64 << 10
 
 // A FrameSizeError reports a frame whose length is negative or above the limit.
 type FrameSizeError struct{ Size, Max int }
 
-// Error returns the length, the limit and the setting that moves it.
+// Error returns the length, the limit and the setting for the limit.
 func (e *FrameSizeError) Error() string {
 	return fmt.Sprintf("frame of %d bytes: the limit is %d (jute.maxbuffer); this is either a malformed message or too large",
 		e.Size, e.Max)
 }
 
-// BeginFrame appends room for a frame's length and returns the offset at which
-// the frame starts, to be handed to EndFrame once its payload is appended.
+// BeginFrame appends space for a frame's length. It returns the result and the offset of the frame, which the caller
+// passes to EndFrame after it has appended the payload.
 func BeginFrame(b []byte) ([]byte, int) { return append(b, 0, 0, 0, 0), len(b) }
 
-// EndFrame writes the length of the frame that begins at start.
+// EndFrame sets the length of the frame that begins at offset start and ends at the end of b. It returns b.
 func EndFrame(b []byte, start int) []byte {
 	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
 	return b
 }
 
-// AppendFrame appends a whole frame of one record, such as a ConnectRequest; record is the
-// record's Append.
+// AppendFrame appends a frame with one record and no header, such as a ConnectRequest. record is the record's method
+// Append.
 func AppendFrame(b []byte, record func([]byte) []byte) []byte {
 	b, start := BeginFrame(b)
 	return EndFrame(record(b), start)
 }
 
-// AppendRequest appends the whole frame of a request; record is its record's Append, or nil
-// for a request without a record.
+// AppendRequest appends the frame of a request. record is the Append method of its record, or nil for a request without
+// a record.
 func AppendRequest(b []byte, xid int32, op Op, record func([]byte) []byte) []byte {
 	b, start := BeginFrame(b)
 	h := RequestHeader{Xid: xid, Op: op}
@@ -50,8 +50,8 @@ func AppendRequest(b []byte, xid int32, op Op, record func([]byte) []byte) []byt
 	return EndFrame(b, start)
 }
 
-// AppendReply appends the whole frame of a reply or notification; record is its record's
-// Append, or nil for a reply without a record.
+// AppendReply appends the frame of a reply or notification. record is the Append method of its record, or nil for a
+// reply without a record.
 func AppendReply(b []byte, h ReplyHeader, record func([]byte) []byte) []byte {
 	b, start := BeginFrame(b)
 	if b = h.Append(b); record != nil {
@@ -60,15 +60,14 @@ func AppendReply(b []byte, h ReplyHeader, record func([]byte) []byte) []byte {
 	return EndFrame(b, start)
 }
 
-// Encoded returns a record's Append for a record that is encoded already.
+// Encoded returns a function that appends an encoded record, for use in place of a record's Append method.
 func Encoded(record []byte) func([]byte) []byte {
 	return func(b []byte) []byte { return append(b, record...) }
 }
 
-// ReadFrame reads one frame's payload of at most limit bytes into buf, growing it
-// as bytes arrive rather than as the length promises, and returns the payload.
-// Errors are those of r, io.ErrUnexpectedEOF for a frame cut short, and
-// *FrameSizeError.
+// ReadFrame reads one frame from r and returns its payload, of at most limit bytes. It uses the memory of buf if that
+// is large enough, and otherwise allocates as bytes arrive, not as the length announces. Errors are those of r,
+// io.ErrUnexpectedEOF for a frame that is cut short, and *FrameSizeError.
 func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Every harness below starts from the golden frames and holds the same rules: no
-// bytes panic; what decodes, encoded and decoded again, is the same record.
+// Every harness below starts from the golden frames and checks the same rules: no bytes cause a panic, and what decodes
+// is the same record after it is encoded and decoded again.
 
 func FuzzRequest(f *testing.F) {
 	for _, g := range readGolden(f) {
@@ -112,8 +112,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// stable fails if bytes that recode takes become others when taken twice: one
-// round may drop what is ignored, the second must change nothing.
+// stable fails if bytes that recode accepts change in a second round. The first round may drop ignored bytes; the
+// second must change nothing.
 func stable(t *testing.T, b []byte, recode func([]byte) ([]byte, error)) {
 	t.Helper()
 	once, err := recode(b)

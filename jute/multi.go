@@ -5,16 +5,15 @@ import "fmt"
 // multiHeaderSize is the encoded size of a MultiHeader in bytes.
 const multiHeaderSize = 9
 
-// appendMultiHeader appends what stands before each operation of a multi and
-// each of its results, and, with type -1 and done, at its end.
+// appendMultiHeader appends the header before each operation of a multi and before each of its results, or, with type
+// -1 and done, the end.
 func appendMultiHeader(b []byte, typ Op, done bool, err Code) []byte {
 	return AppendInt(AppendBool(AppendInt(b, int32(typ)), done), int32(err))
 }
 
-// MultiOp is one operation of a multi or multiRead. Which fields count depends
-// on Op: a create of any kind uses all but Version and Watch (TTL for createTTL
-// only), delete and check use Path and Version, setData Path, Data and Version,
-// getData and getChildren Path.
+// MultiOp is one operation of a multi or multiRead. Op determines which fields are used: a create of any kind uses all
+// but Version and Watch (TTL only for createTTL), delete and check use Path and Version, setData uses Path, Data and
+// Version, and getData and getChildren use Path.
 type MultiOp struct {
 	Op      Op
 	Path    string
@@ -37,7 +36,7 @@ func AppendMulti(b []byte, ops []MultiOp) []byte {
 	return appendMultiHeader(b, -1, true, -1)
 }
 
-// Append appends the operation's record, which is the same as in a request of its own.
+// Append appends the operation's record, which is the same as in a request with only this operation.
 func (o *MultiOp) Append(b []byte) []byte {
 	switch o.Op {
 	case OpCreate, OpCreate2, OpCreateContainer:
@@ -57,11 +56,9 @@ func (o *MultiOp) Append(b []byte) []byte {
 	return r.Append(b)
 }
 
-// DecodeMulti reads the record of a multi or multiRead request. It fails, as
-// Apache's decoder does, on an operation that can't be part of one, on a mix of
-// reads and writes, and on a create, create2 or createContainer whose flags are
-// no mode or one with a time to live. Whether reads may stand in a request of
-// that kind is for the caller to check.
+// DecodeMulti decodes the record of a multi or multiRead request. Like Apache's decoder it fails on an operation that
+// can't be part of one, on a mix of reads and writes, and on a create, create2 or createContainer whose flags aren't a
+// mode or have a time to live. The caller must check whether reads are allowed in the request.
 func DecodeMulti(d *Decoder) ([]MultiOp, error) {
 	ops, err := DecodeMultiInto(make([]MultiOp, 0, countMulti(*d)), d)
 	if err != nil {
@@ -70,8 +67,7 @@ func DecodeMulti(d *Decoder) ([]MultiOp, error) {
 	return ops, nil
 }
 
-// DecodeMultiInto is DecodeMulti for a caller that provides the slice: it appends the
-// operations to ops, none if it fails.
+// DecodeMultiInto is like DecodeMulti, but appends the operations to ops. If it fails, it appends none.
 func DecodeMultiInto(ops []MultiOp, d *Decoder) ([]MultiOp, error) {
 	from := len(ops)
 	for {
@@ -117,9 +113,8 @@ func DecodeMultiInto(ops []MultiOp, d *Decoder) ([]MultiOp, error) {
 	}
 }
 
-// countMulti returns the number of operations before the end or the first error
-// of a multi's record, so that DecodeMulti allocates what it needs and no more:
-// an operation may be eight times as long in memory as in its frame.
+// countMulti returns the number of operations in a multi's record before the end or the first error, so that
+// DecodeMulti allocates exactly what it needs: an operation in memory may be eight times as long as in its frame.
 func countMulti(d Decoder) int {
 	for n := 0; ; n++ {
 		op, done := Op(d.Int()), d.Bool()
@@ -153,10 +148,9 @@ func countMulti(d Decoder) int {
 	}
 }
 
-// MultiResult is one result of a multi or multiRead. Op says which fields
-// count: OpError carries Err, create Path, create2 (which answers createContainer
-// and createTTL too) Path and Stat, setData Stat, getData Data and Stat,
-// getChildren Children; delete and check nothing. There are no other types.
+// MultiResult is one result of a multi or multiRead. Op determines which fields are used: OpError has Err, OpCreate has
+// Path, OpCreate2 (also for createContainer and createTTL) has Path and Stat, OpSetData has Stat, OpGetData has Data
+// and Stat, and OpGetChildren has Children. OpDelete and OpCheck have none. There are no other types.
 type MultiResult struct {
 	Op       Op
 	Err      Code
@@ -166,7 +160,7 @@ type MultiResult struct {
 	Children []string
 }
 
-// Append appends the result with its header.
+// Append appends the header and the result.
 func (r *MultiResult) Append(b []byte) []byte {
 	b = appendMultiHeader(b, r.Op, false, r.Err)
 	switch r.Op {
@@ -186,10 +180,10 @@ func (r *MultiResult) Append(b []byte) []byte {
 	return b
 }
 
-// AppendMultiEnd appends what follows the last result.
+// AppendMultiEnd appends the end of the results.
 func AppendMultiEnd(b []byte) []byte { return appendMultiHeader(b, -1, true, -1) }
 
-// DecodeMultiResponse reads the reply to a multi or multiRead.
+// DecodeMultiResponse decodes the reply to a multi or multiRead.
 func DecodeMultiResponse(d *Decoder) ([]MultiResult, error) {
 	results, err := DecodeMultiResponseInto(make([]MultiResult, 0, countMultiResponse(*d)), d)
 	if err != nil {
@@ -198,8 +192,8 @@ func DecodeMultiResponse(d *Decoder) ([]MultiResult, error) {
 	return results, nil
 }
 
-// DecodeMultiResponseInto is DecodeMultiResponse for a caller that provides the slice:
-// it appends the results to results, none if it fails.
+// DecodeMultiResponseInto is like DecodeMultiResponse, but appends the results to results. If it fails, it appends
+// none.
 func DecodeMultiResponseInto(results []MultiResult, d *Decoder) ([]MultiResult, error) {
 	from := len(results)
 	for {
@@ -238,7 +232,7 @@ func DecodeMultiResponseInto(results []MultiResult, d *Decoder) ([]MultiResult, 
 	}
 }
 
-// countMultiResponse is to DecodeMultiResponse what countMulti is to DecodeMulti.
+// countMultiResponse is countMulti for DecodeMultiResponse.
 func countMultiResponse(d Decoder) int {
 	for n := 0; ; n++ {
 		op, done := Op(d.Int()), d.Bool()

@@ -7,8 +7,7 @@ var permLetters = [...]struct {
 	letter byte
 }{{PermCreate, 'c'}, {PermDelete, 'd'}, {PermRead, 'r'}, {PermWrite, 'w'}, {PermAdmin, 'a'}}
 
-// String returns the permissions' letters as zkCli writes them, such as "cdrwa",
-// and "none" if there is none.
+// String returns the letters of the permissions in zkCli's order, such as "cdrwa", or "none".
 func (p Perm) String() string {
 	if p == 0 {
 		return "none"
@@ -74,7 +73,7 @@ var addWatchModeNames = map[AddWatchMode]string{
 // String returns Apache's name of the mode, or "AddWatchMode(N)".
 func (m AddWatchMode) String() string { return nameOr(addWatchModeNames, m, "AddWatchMode") }
 
-// nameOr returns the name of v, or type and number if it has none.
+// nameOr returns the name of v, or its type and number if there is none.
 func nameOr[T ~int32](names map[T]string, v T, typ string) string {
 	if name, ok := names[v]; ok {
 		return name

@@ -2,11 +2,11 @@ package jute
 
 import "strconv"
 
-// Op is an operation code, as sent in a RequestHeader.
+// Op is an operation code in a RequestHeader.
 type Op int32
 
-// The operation codes. OpCreateSession and OpError are Apache's internal ones;
-// OpCreateSession and OpCloseSession also name those events in Zooid's log.
+// The operation codes. OpCreateSession and OpError are internal ones of Apache's. Zooid's log uses OpCreateSession and
+// OpCloseSession for the beginning and the end of a session.
 const (
 	OpNotification         Op = 0
 	OpCreate               Op = 1
@@ -47,13 +47,13 @@ const (
 type opTrait uint8
 
 const (
-	logged   opTrait = 1 << iota // it takes a place, and a zxid, in the order of changes
-	creates                      // it makes a znode; its record begins as a CreateRequest
+	logged   opTrait = 1 << iota // it takes a zxid, a place in the order of changes
+	creates                      // it makes a znode; its record begins like a CreateRequest
 	hasPath                      // its record begins with a path
-	mayWatch                     // its record is a PathWatchRequest, which may leave a watch
+	mayWatch                     // its record is a PathWatchRequest, which may set a watch
 )
 
-// ops is the table of operations: the only place that knows their properties.
+// ops is the table of operations, the only place that has their properties.
 var ops = map[Op]struct {
 	name   string
 	traits opTrait
@@ -93,7 +93,7 @@ var ops = map[Op]struct {
 	OpError:                {"error", 0},
 }
 
-// traitsOf holds the traits of the table, indexed by code for speed.
+// traitsOf has the traits of the table, indexed by code for speed.
 var traitsOf = func() (t [1 << 7]opTrait) {
 	for op, row := range ops { // any order: each has a place of its own
 		t[uint8(op)&(1<<7-1)] = row.traits
@@ -105,8 +105,8 @@ func (o Op) has(t opTrait) bool {
 	return o >= OpCloseSession && o <= OpWhoAmI && traitsOf[uint8(o)&(1<<7-1)]&t != 0
 }
 
-// IsWrite reports whether the operation, if it is carried out, takes a place and a zxid in
-// the order of changes. So do the beginning and the end of a session.
+// IsWrite reports whether the operation, if it is carried out, takes a zxid, which is its place in the order of
+// changes. This includes the beginning and the end of a session.
 func (o Op) IsWrite() bool { return o.has(logged) }
 
 // IsCreate reports whether the operation makes a znode.
@@ -118,7 +118,7 @@ func (o Op) HasPath() bool { return o.has(hasPath) }
 // MayWatch reports whether the operation's record is a PathWatchRequest.
 func (o Op) MayWatch() bool { return o.has(mayWatch) }
 
-// String returns Apache's name of the operation, or "op(N)".
+// String returns Apache's name of the operation, or "op(N)" if there is none.
 func (o Op) String() string {
 	if row, ok := ops[o]; ok {
 		return row.name

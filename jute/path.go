@@ -5,24 +5,22 @@ import (
 	"unicode/utf8"
 )
 
-// A PathError says what is wrong with a path, and where.
+// A PathError says what is wrong with a path, and at which byte.
 type PathError struct {
 	Path   string
 	Offset int // byte offset of the offending character or component
 	Reason string
 }
 
-// Error returns the path, the place and the reason.
+// Error returns the path, the byte and the reason.
 func (e *PathError) Error() string {
 	return fmt.Sprintf("invalid path %q at byte %d: %s", e.Path, e.Offset, e.Reason)
 }
 
-// CheckPath reports whether p may name a znode: it begins with a slash, doesn't
-// end with one (unless it is "/"), has no empty, "." or ".." component, and no
-// character that Apache refuses: controls, surrogates and everything beyond the
-// Basic Multilingual Plane, the private-use area, U+FFF0 to U+FFFF. Invalid
-// UTF-8 is refused for the same reason (Apache reads it as U+FFFD). The error
-// is nil or a *PathError.
+// CheckPath returns nil if p is a valid path of a znode, and otherwise a *PathError. A valid path begins with a slash,
+// doesn't end with one (unless it is "/"), and has no empty, "." or ".." component. It has no character that Apache
+// refuses: control characters, surrogates, characters beyond the Basic Multilingual Plane, those of the private-use
+// area, and U+FFF0 to U+FFFF. Invalid UTF-8 is refused too, since Apache decodes it as U+FFFD.
 func CheckPath(p string) error {
 	switch {
 	case p == "":

@@ -2,7 +2,7 @@ package jute
 
 import "encoding/binary"
 
-// ReplyHeader begins every frame a server sends after the handshake.
+// ReplyHeader is the beginning of every frame that a server sends after the handshake.
 type ReplyHeader struct {
 	Xid  int32 // the request's, or XidNotification
 	Zxid int64
@@ -20,8 +20,8 @@ func (h *ReplyHeader) Append(b []byte) []byte {
 // Decode reads the record.
 func (h *ReplyHeader) Decode(d *Decoder) { h.Xid, h.Zxid, h.Err = d.Int(), d.Long(), Code(d.Int()) }
 
-// PutReplyHeader overwrites the ReplyHeader at the start of b, which must hold
-// ReplyHeaderSize bytes. It serves code that learns the header after the body.
+// PutReplyHeader overwrites the ReplyHeader at the start of b, which must have at least ReplyHeaderSize bytes. It is
+// for code that knows the header only after the body.
 func PutReplyHeader(b []byte, h ReplyHeader) {
 	_ = b[ReplyHeaderSize-1]
 	binary.BigEndian.PutUint32(b, uint32(h.Xid))
@@ -100,8 +100,7 @@ func (r *GetACLResponse) Decode(d *Decoder) {
 	r.Stat.Decode(d)
 }
 
-// ChildrenResponse is the reply to getChildren and, as its only field,
-// getEphemerals.
+// ChildrenResponse is the reply to getChildren and getEphemerals.
 type ChildrenResponse struct{ Children []string }
 
 // Append appends the record.
@@ -127,7 +126,7 @@ func (r *Children2Response) Decode(d *Decoder) {
 	r.Stat.Decode(d)
 }
 
-// IntResponse is the reply to getAllChildrenNumber, and ErrorResponse's record.
+// IntResponse is the reply to getAllChildrenNumber, and the record of an OpError.
 type IntResponse struct{ Value int32 }
 
 // Append appends the record.

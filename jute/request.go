@@ -1,6 +1,6 @@
 package jute
 
-// RequestHeader begins every frame a client sends after the handshake.
+// RequestHeader is the beginning of every frame that a client sends after the handshake.
 type RequestHeader struct {
 	Xid int32
 	Op  Op
@@ -15,7 +15,7 @@ func (h *RequestHeader) Append(b []byte) []byte { return AppendInt(AppendInt(b, 
 // Decode reads the record.
 func (h *RequestHeader) Decode(d *Decoder) { h.Xid, h.Op = d.Int(), Op(d.Int()) }
 
-// CreateRequest asks for a new znode: create, create2, createContainer.
+// CreateRequest is the record of create, create2 and createContainer.
 type CreateRequest struct {
 	Path  string
 	Data  []byte
@@ -36,7 +36,7 @@ func (r *CreateRequest) Decode(d *Decoder) {
 	r.Path, r.Data, r.ACL, r.Flags = d.String(), d.Buffer(), DecodeACLs(d), CreateMode(d.Int())
 }
 
-// CreateTTLRequest is a CreateRequest with a time to live in milliseconds.
+// CreateTTLRequest is the record of createTTL: a CreateRequest and a time to live in milliseconds.
 type CreateTTLRequest struct {
 	CreateRequest
 	TTL int64
@@ -53,8 +53,7 @@ func (r *CreateTTLRequest) Decode(d *Decoder) {
 	r.TTL = d.Long()
 }
 
-// PathVersionRequest is the record of delete and check: a path and the version
-// it must have, -1 for any.
+// PathVersionRequest is the record of delete and check: a path and the expected version, -1 for any.
 type PathVersionRequest struct {
 	Path    string
 	Version int32
@@ -68,8 +67,8 @@ func (r *PathVersionRequest) Append(b []byte) []byte {
 // Decode reads the record.
 func (r *PathVersionRequest) Decode(d *Decoder) { r.Path, r.Version = d.String(), d.Int() }
 
-// PathWatchRequest is the record of exists, getData, getChildren and
-// getChildren2: a path and whether to leave a watch on it.
+// PathWatchRequest is the record of exists, getData, getChildren and getChildren2: a path, and whether to set a watch
+// on it.
 type PathWatchRequest struct {
 	Path  string
 	Watch bool
@@ -93,7 +92,7 @@ func (r *PathRequest) Append(b []byte) []byte { return AppendString(b, r.Path) }
 // Decode reads the record.
 func (r *PathRequest) Decode(d *Decoder) { r.Path = d.String() }
 
-// SetDataRequest replaces a znode's data if it has the version, -1 for any.
+// SetDataRequest is the record of setData. Version is the expected version of the data, -1 for any.
 type SetDataRequest struct {
 	Path    string
 	Data    []byte
@@ -110,7 +109,7 @@ func (r *SetDataRequest) Decode(d *Decoder) {
 	r.Path, r.Data, r.Version = d.String(), d.Buffer(), d.Int()
 }
 
-// SetACLRequest replaces a znode's ACL if it has the aversion, -1 for any.
+// SetACLRequest is the record of setACL. Version is the expected version of the ACL (Stat.Aversion), -1 for any.
 type SetACLRequest struct {
 	Path    string
 	ACL     []ACL
@@ -141,7 +140,7 @@ func (r *WatchesRequest) Append(b []byte) []byte {
 // Decode reads the record.
 func (r *WatchesRequest) Decode(d *Decoder) { r.Path, r.Type = d.String(), WatcherType(d.Int()) }
 
-// AddWatchRequest leaves a persistent watch on a path.
+// AddWatchRequest is the record of addWatch, which sets a persistent watch on a path.
 type AddWatchRequest struct {
 	Path string
 	Mode AddWatchMode
@@ -155,12 +154,11 @@ func (r *AddWatchRequest) Append(b []byte) []byte {
 // Decode reads the record.
 func (r *AddWatchRequest) Decode(d *Decoder) { r.Path, r.Mode = d.String(), AddWatchMode(d.Int()) }
 
-// SetWatches re-registers a client's watches after a reconnect. The last two
-// vectors belong to setWatches2 only.
+// SetWatches is the record of setWatches and setWatches2, which set a client's watches again after a reconnect.
 type SetWatches struct {
-	RelativeZxid               int64 // the last zxid the client has seen
+	RelativeZxid               int64 // the last zxid that the client has seen
 	Data, Exist, Child         []string
-	Persistent, PersistentTree []string // setWatches2
+	Persistent, PersistentTree []string // setWatches2 only
 }
 
 // Append appends the record of op, which is OpSetWatches or OpSetWatches2.
@@ -181,8 +179,8 @@ func (r *SetWatches) Decode(d *Decoder, op Op) {
 	}
 }
 
-// ReconfigRequest changes the ensemble's membership. The strings are null (the
-// pointers nil) where the client left them out.
+// ReconfigRequest is the record of reconfig, which changes the ensemble's membership. A nil pointer is encoded as null:
+// the client omitted the text.
 type ReconfigRequest struct {
 	Joining, Leaving, NewMembers *string
 	CurConfigID                  int64 // expected config version, -1 for any
@@ -211,7 +209,7 @@ func (r *ReconfigRequest) Decode(d *Decoder) {
 	r.CurConfigID = d.Long()
 }
 
-// AuthPacket adds an identity to the connection. Type is always 0.
+// AuthPacket is the record of auth, which adds an identity to the connection. Type is always 0.
 type AuthPacket struct {
 	Type   int32
 	Scheme string
@@ -226,7 +224,7 @@ func (r *AuthPacket) Append(b []byte) []byte {
 // Decode reads the record.
 func (r *AuthPacket) Decode(d *Decoder) { r.Type, r.Scheme, r.Auth = d.Int(), d.String(), d.Buffer() }
 
-// SASLPacket carries a SASL token in either direction; nil is null.
+// SASLPacket is a SASL token, in either direction. A nil Token is encoded as null.
 type SASLPacket struct{ Token []byte }
 
 // Append appends the record.
@@ -235,8 +233,7 @@ func (r *SASLPacket) Append(b []byte) []byte { return AppendBuffer(b, r.Token) }
 // Decode reads the record.
 func (r *SASLPacket) Decode(d *Decoder) { r.Token = d.Buffer() }
 
-// CreateSession is the body of a createSession request: the session timeout in
-// milliseconds.
+// CreateSession is the record of createSession: the session timeout in milliseconds.
 type CreateSession struct{ Timeout int32 }
 
 // Append appends the record.

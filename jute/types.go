@@ -3,7 +3,7 @@ package jute
 // Perm is a set of permission bits in an ACL entry.
 type Perm int32
 
-// The permission bits. Bits outside PermAll are stored as sent.
+// The permission bits. Servers store bits outside PermAll as sent.
 const (
 	PermRead   Perm = 1
 	PermWrite  Perm = 2
@@ -13,8 +13,7 @@ const (
 	PermAll    Perm = 31
 )
 
-// ID names an identity: a scheme, and the name that the scheme has for the identity.
-// Apache's record is called Id.
+// ID is an identity: a scheme, and the scheme's name for the identity. Apache calls the record Id.
 type ID struct {
 	Scheme string
 	ID     string
@@ -23,7 +22,7 @@ type ID struct {
 // Append appends the record.
 func (i *ID) Append(b []byte) []byte { return AppendString(AppendString(b, i.Scheme), i.ID) }
 
-// Decode reads the record; the strings alias d's input.
+// Decode reads the record. The strings share the memory of d's input.
 func (i *ID) Decode(d *Decoder) { i.Scheme, i.ID = d.String(), d.String() }
 
 // ACL is one entry of an access control list.
@@ -41,7 +40,7 @@ func (a *ACL) Decode(d *Decoder) {
 	a.ID.Decode(d)
 }
 
-// AppendACLs appends a vector of ACL; nil is null.
+// AppendACLs appends a vector of ACL. A nil v is encoded as null.
 func AppendACLs(b []byte, v []ACL) []byte {
 	if v == nil {
 		return AppendInt(b, -1)
@@ -56,7 +55,7 @@ func AppendACLs(b []byte, v []ACL) []byte {
 // aclSizeMin is the encoded size of an ACL with empty strings in bytes.
 const aclSizeMin = 12
 
-// DecodeACLs reads a vector of ACL; null gives nil.
+// DecodeACLs reads a vector of ACL. It returns nil for null.
 func DecodeACLs(d *Decoder) []ACL {
 	n := d.Count(aclSizeMin)
 	if n < 0 {
@@ -72,11 +71,10 @@ func DecodeACLs(d *Decoder) []ACL {
 	return v
 }
 
-// WorldACL returns the one-entry list that grants perms to everybody.
+// WorldACL returns the list with one entry that grants perms to everybody.
 func WorldACL(perms Perm) []ACL { return []ACL{{perms, ID{"world", "anyone"}}} }
 
-// Stat is what clients see of a znode's metadata. Times are milliseconds since
-// 1970 by the leader's clock.
+// Stat is a znode's metadata as clients see them. Times are in milliseconds since 1970 by the leader's clock.
 type Stat struct {
 	Czxid          int64 // zxid of the change that created the znode
 	Mzxid          int64 // zxid of the last change of its data
@@ -85,7 +83,7 @@ type Stat struct {
 	Version        int32 // changes of its data
 	Cversion       int32 // creations and deletions among its children
 	Aversion       int32 // changes of its ACL
-	EphemeralOwner int64 // session that owns it; 0 if not ephemeral, a container or a TTL znode
+	EphemeralOwner int64 // session that owns it if it is ephemeral, otherwise 0
 	DataLength     int32
 	NumChildren    int32
 	Pzxid          int64 // zxid of the last creation or deletion among its children
@@ -143,7 +141,7 @@ func (m CreateMode) Sequential() bool {
 	return m == ModePersistentSequential || m == ModeEphemeralSequential || m == ModePersistentSequentialWithTTL
 }
 
-// TTL reports whether the mode carries a time to live.
+// TTL reports whether the mode has a time to live.
 func (m CreateMode) TTL() bool {
 	return m == ModePersistentWithTTL || m == ModePersistentSequentialWithTTL
 }
@@ -154,8 +152,7 @@ const TTLMax int64 = 0xffffffffff
 // EventType says what happened to a watched path.
 type EventType int32
 
-// The event types. Those from EventDataWatchRemoved on are made by client
-// libraries for their own users and never travel.
+// The event types. Servers never send those from EventDataWatchRemoved on; client libraries make them for their users.
 const (
 	EventNone                   EventType = -1
 	EventNodeCreated            EventType = 1
@@ -166,12 +163,11 @@ const (
 	EventChildWatchRemoved      EventType = 6
 	EventPersistentWatchRemoved EventType = 7
 
-	// EventResync comes from package zk: events may have been missed.
+	// EventResync is made by package zk when events may have been missed.
 	EventResync EventType = 100
 )
 
-// KeeperState is the state field of a WatcherEvent; servers always send
-// StateSyncConnected.
+// KeeperState is the state field of a WatcherEvent. Servers always send StateSyncConnected.
 type KeeperState int32
 
 // The keeper states.

@@ -15,8 +15,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A name may have several addresses. One that takes the connection and closes it
-// doesn't keep the client from the next.
+// A name may have several addresses. The client tries the next one when a connection is accepted and then closed.
 func TestEachAddressOfANameIsTried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,8 +46,8 @@ func TestEachAddressOfANameIsTried(t *testing.T) {
 	})
 }
 
-// A change of the list ends the attempt under way, which has the time of the old
-// list, and the client doesn't stay with a server that was removed meanwhile.
+// A change of the list ends the current attempt to connect, whose timeout is that of the old list, and the client
+// doesn't stay with a server that was removed meanwhile.
 func TestUpdateServersDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +92,7 @@ func TestUpdateServersDuringAnAttempt(t *testing.T) {
 	})
 }
 
-// A handshake that a removed server answers late doesn't bind the client to it.
+// A removed server's late reply to the handshake doesn't make the client use it.
 func TestRemovedServerAnswersLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +114,7 @@ func TestRemovedServerAnswersLate(t *testing.T) {
 	})
 }
 
-// The time a connection was last heard from doesn't move with the wall clock.
+// A step of the wall clock doesn't change the time of the last received bytes.
 func TestSilenceIsMonotonic(t *testing.T) {
 	t.Parallel()
 	l := newLink(nil, "a:1", timingOf(time.Second, 1))
@@ -124,7 +123,7 @@ func TestSilenceIsMonotonic(t *testing.T) {
 	}
 }
 
-// The root of a client is the root of a chroot at "/".
+// A chroot at "/" has the same root as the client.
 func TestChrootAtRoot(t *testing.T) {
 	t.Parallel()
 	for root, want := range map[string]string{"": "/x", "/app": "/app/x"} {
@@ -138,7 +137,7 @@ func TestChrootAtRoot(t *testing.T) {
 	}
 }
 
-// An auth request leaves the queue when it is sent: who waits for room then has it.
+// An auth request leaves the queue when it is sent, so a waiting caller then has room.
 func TestAuthMakesRoom(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{MaxOutstanding: 1}, func(t *testing.T, c *Client, n *network) {
@@ -165,7 +164,7 @@ func TestAuthMakesRoom(t *testing.T) {
 	})
 }
 
-// A watch that has ended leaves nothing in the context it was to close with.
+// A watch that has ended releases the context of CloseOnDone.
 func TestCloseOnDoneLeavesNothing(t *testing.T) {
 	t.Parallel()
 	ctx := &countingContext{Context: context.Background()}
@@ -185,7 +184,7 @@ func TestCloseOnDoneLeavesNothing(t *testing.T) {
 	}, accepting)
 }
 
-// countingContext counts what context.AfterFunc keeps in it.
+// countingContext counts the functions that context.AfterFunc registers with it.
 type countingContext struct {
 	context.Context
 	mu sync.Mutex
@@ -198,7 +197,7 @@ func (c *countingContext) kept() int {
 	return c.n
 }
 
-// AfterFunc is what package context calls if a context has it.
+// AfterFunc is called by package context.
 func (c *countingContext) AfterFunc(func()) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,5 +210,5 @@ func (c *countingContext) AfterFunc(func()) func() bool {
 	}
 }
 
-// Done makes the context one that can end.
+// Done makes the context cancellable for package context.
 func (c *countingContext) Done() <-chan struct{} { return make(chan struct{}) }

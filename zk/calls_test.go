@@ -14,8 +14,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A write that was sent when the connection broke fails as maybe applied; one
-// that wasn't is sent again, and so is a read.
+// A write that was sent before the connection was lost fails as maybe applied. One that wasn't sent is sent again, and
+// so is a read.
 func TestLossOfCalls(t *testing.T) {
 	t.Parallel()
 	for _, op := range []struct {
@@ -69,7 +69,7 @@ func TestRetryNever(t *testing.T) {
 	}, accepting)
 }
 
-// A shed write was not applied, so it is sent again after a pause.
+// A write that was refused to shed load isn't applied, so it is sent again after a pause.
 func TestRetryThrottled(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
@@ -96,7 +96,7 @@ func TestRetryThrottled(t *testing.T) {
 	})
 }
 
-// A caller may leave; the late reply goes nowhere, and the next one is right.
+// A caller may leave. Its late reply is dropped, and the next call gets the correct reply.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
@@ -136,7 +136,7 @@ func TestWithdrawnCall(t *testing.T) {
 	})...)
 }
 
-// With MaxOutstanding calls open the next one waits, and leaves with its context.
+// With MaxOutstanding unanswered calls, the next one waits, until room is free or its context ends.
 func TestOutstandingMax(t *testing.T) {
 	t.Parallel()
 	release := func(p *peer) {
@@ -228,8 +228,7 @@ func TestPipelineOrder(t *testing.T) {
 	})
 }
 
-// If nothing was on the wire nothing was lost: the queue waits for the next
-// connection, pipelines included.
+// If no call was sent, nothing was lost: the queue waits for the next connection, including calls of pipelines.
 func TestQueueSurvivesIdleLoss(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
@@ -247,7 +246,7 @@ func TestQueueSurvivesIdleLoss(t *testing.T) {
 	}, nil, accepting)
 }
 
-// A voluntary move waits for replies under way and fails nothing.
+// A voluntary move waits for the replies to sent requests and fails no call.
 func TestUpdateServersMovesQuietly(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, n *network) {
@@ -416,7 +415,7 @@ func TestCreateProtectedPlain(t *testing.T) {
 	}
 }
 
-// A znode that was there before a client's first call isn't taken for its own.
+// A znode that existed before a client's first call isn't taken for its own.
 func TestCreateProtectedByANewClient(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
@@ -447,8 +446,7 @@ func TestCreateProtectedByANewClient(t *testing.T) {
 	})
 }
 
-// What no server would accept is refused here, with reason and place, and
-// without a connection.
+// Arguments that no server would accept are refused locally, with the reason and place, and without a connection.
 func TestRefusedLocally(t *testing.T) {
 	t.Parallel()
 	everybody := WorldACL(PermAll)
@@ -517,8 +515,8 @@ func TestOptionsRefused(t *testing.T) {
 	}
 }
 
-// A caller that leaves while its create is in doubt leaves nothing behind: what was
-// created is found, and deleted, before Close returns.
+// A caller that leaves before the outcome of its create is known leaves no znode: a created one is found and deleted
+// before Close returns.
 func TestCreateProtectedAbandoned(t *testing.T) {
 	t.Parallel()
 	var created, deleted atomic.Value // of string
@@ -564,8 +562,7 @@ func TestCreateProtectedAbandoned(t *testing.T) {
 	})
 }
 
-// Where it is never known if a znode was made, the error says so, though the last
-// attempt was not even sent.
+// If it stays unknown whether a znode was made, the error says so, even if the last attempt was never sent.
 func TestCreateProtectedInDoubt(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {

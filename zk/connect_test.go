@@ -85,7 +85,7 @@ func TestParseConnectString(t *testing.T) {
 	}
 }
 
-// A round hands out each server once, and says when it is full.
+// A round returns each server once, and reports when it is complete.
 func TestServerListRounds(t *testing.T) {
 	t.Parallel()
 	l := newServerList([]string{"a", "b", "c"}, mathrand.New(mathrand.NewPCG(1, 2)))
@@ -114,8 +114,8 @@ func TestServerListRounds(t *testing.T) {
 	}
 }
 
-// Clients that were evenly spread are so after each of them has decided alone,
-// and no more of them move than must.
+// Clients that were evenly spread still are after each has decided independently, and no more of them move than
+// necessary.
 func TestRebalancing(t *testing.T) {
 	t.Parallel()
 	list := func(s string) []string { return strings.Split(s, "") }
@@ -162,7 +162,7 @@ func TestRebalancing(t *testing.T) {
 	}
 }
 
-// While it moves, a client tries every server before it starts over.
+// During a move, a client tries every server before it starts over.
 func TestRebalancingTriesAll(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -253,7 +253,7 @@ func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
-// TestWaitError tells what each server said last, as errors.
+// TestWaitError: the error has each server's last failure, as an error.
 func TestWaitError(t *testing.T) {
 	t.Parallel()
 	c, err := New("127.0.0.1:1", Options{})

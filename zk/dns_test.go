@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// A nameServer answers DNS questions on loopback: for the SRV records of one name, and with 127.0.0.1 for each host.
+// A nameServer answers DNS queries on loopback: the SRV records of one name, and 127.0.0.1 for each host.
 type nameServer struct {
 	conn net.PacketConn
 	name string
@@ -47,7 +47,7 @@ func (s *nameServer) set(port int) {
 	s.port = port
 }
 
-// resolver returns Go's resolver, which asks s alone.
+// resolver returns Go's resolver, which only asks s.
 func (s *nameServer) resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", s.conn.LocalAddr().String())
@@ -67,7 +67,7 @@ func (s *nameServer) serve() {
 	}
 }
 
-// answer makes the answer to a query of one question (RFC 1035, section 4; RFC 2782 for SRV).
+// answer returns the reply to a query with one question (RFC 1035, section 4; RFC 2782 for SRV).
 func (s *nameServer) answer(query []byte) []byte {
 	var name strings.Builder
 	at := 12
@@ -147,7 +147,8 @@ func TestSRVByDNS(t *testing.T) {
 	}
 	session := c.Session()
 
-	// The other server, of another ensemble, doesn't know the session: that it ends shows that the record was followed.
+	// The other server, of another ensemble, doesn't know the session, so the end of the session shows that the client
+	// followed the record.
 	dns.set(portOf(t, second.Connect()))
 	first.Refuse(0, true)
 	first.Cut()

@@ -16,7 +16,7 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// withServer runs an example with a client of a server of its own.
+// withServer runs an example with a client of its own server.
 func withServer(example func(ctx context.Context, c *zk.Client)) {
 	servers, err := zktest.Serve(zktest.Options{})
 	check(err)
@@ -29,7 +29,7 @@ func withServer(example func(ctx context.Context, c *zk.Client)) {
 	example(ctx, c)
 }
 
-// check ends an example that goes wrong.
+// check ends an example that fails.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
@@ -54,7 +54,7 @@ func ExampleOpen() {
 	fmt.Println("registered as", path)
 }
 
-// All of how to connect in one text, as from a program's configuration.
+// One text from a program's configuration says how to connect.
 func ExampleDial() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -65,7 +65,7 @@ func ExampleDial() {
 	defer c.Close()
 }
 
-// Credentials aren't part of a URL: they are added to the Options that it makes.
+// Credentials aren't part of a URL. The program adds them to the Options that ParseURL returns.
 func ExampleParseURL() {
 	connect, opt, err := zk.ParseURL("zk://zk1:2181,[2001:db8::2]/app?session_timeout=20s&read_only=true")
 	check(err)
@@ -82,7 +82,7 @@ func ExampleParseURL() {
 	// zk: URL: parameter session_timeout: "20" is no duration from 1ms to 596h31m23.647s, such as 10s
 }
 
-// records is a zk.Resolver with the records that a name server would have; programs leave Options.Resolver nil.
+// records is a zk.Resolver with the records of a name server. Programs leave Options.Resolver nil.
 type records []*net.SRV
 
 func (r records) LookupSRV(_ context.Context, _, _, name string) (string, []*net.SRV, error) {
@@ -94,7 +94,7 @@ func (r records) LookupHost(context.Context, string) ([]string, error) {
 	return []string{"127.0.0.1"}, nil
 }
 
-// The servers are those that DNS SRV records name.
+// DNS SRV records list the servers.
 func ExampleResolver() {
 	servers, err := zktest.Serve(zktest.Options{})
 	check(err)
@@ -116,7 +116,7 @@ func ExampleResolver() {
 	// connected
 }
 
-// Every request that takes longer than a second is logged.
+// Log every request that takes longer than a second.
 func ExampleHooks() {
 	hooks := zk.Hooks{Request: func(_ context.Context, r zk.RequestEnd) {
 		if r.Duration > time.Second {
@@ -130,7 +130,7 @@ func ExampleHooks() {
 	defer c.Close()
 }
 
-// Certificates are read for each connection, so renewed ones are picked up.
+// Read certificates for each connection, so that renewed ones are used.
 func ExampleOptions_getTLSConfig() {
 	opt := zk.Options{GetTLSConfig: func() (*tls.Config, error) {
 		pair, err := tls.LoadX509KeyPair("client.crt", "client.key")
@@ -143,9 +143,9 @@ func ExampleOptions_getTLSConfig() {
 	defer c.Close()
 }
 
-// A login by SASL DIGEST-MD5 on connections that nobody can listen to. RootCAs says which servers the client trusts;
-// the name and password are used inside of TLS only, on the servers' secure ports. The identities that it prints are
-// the client's address and the user, as in [{ip 10.0.0.5} {sasl app}] <nil>.
+// A login by SASL DIGEST-MD5 on encrypted connections. RootCAs has the authorities that the client trusts. The name and
+// password are only used inside of TLS, on the servers' secure ports. The printed identities are the client's address
+// and the user, as in [{ip 10.0.0.5} {sasl app}] <nil>.
 func Example_saslOverTLS() {
 	authorities := x509.NewCertPool()
 	pem, err := os.ReadFile("ca.pem")
@@ -187,7 +187,7 @@ func ExampleDigestMD5() {
 	// true
 }
 
-// What is only for one user.
+// A znode for only one user.
 func ExampleDigestACL() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		_, err := c.Create(ctx, "/secrets", nil, zk.ModePersistent, zk.DigestACL(zk.PermAll, "app", "secret"))
@@ -203,7 +203,7 @@ func ExampleDigestACL() {
 	// <nil>
 }
 
-// A policy of one's own: it is asked only about what may be repeated without harm.
+// A retry policy of the program. It is only called for requests that can be repeated without harm.
 func ExampleOptions_retry() {
 	patient := zk.RetrySafe(10)
 	opt := zk.Options{Retry: func(attempt int, err error) (time.Duration, bool) {
@@ -217,8 +217,8 @@ func ExampleOptions_retry() {
 	defer c.Close()
 }
 
-// A write that may have been applied isn't repeated by the client. Here the program
-// finds out, by the version, which only this call can have left.
+// The client doesn't repeat a write that may have been applied. Here the program finds out by the version, which only
+// this call can have set.
 func ExampleRetryable() {
 	write := func(ctx context.Context, c *zk.Client, path string, data []byte) error {
 		for {
@@ -227,7 +227,7 @@ func ExampleRetryable() {
 				return err
 			}
 			if bytes.Equal(before, data) {
-				return nil // by an earlier attempt, or by somebody else
+				return nil // an earlier attempt or another client did it
 			}
 			_, err = c.Set(ctx, path, data, stat.Version)
 			if err == nil || !zk.Retryable(err) && !zk.MaybeApplied(err) || ctx.Err() != nil {
@@ -243,7 +243,7 @@ func ExampleRetryable() {
 	// Output: <nil>
 }
 
-// A program sees only what is below its root.
+// A program sees only the znodes below its root.
 func ExampleClient_Chroot() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		check(c.EnsurePath(ctx, "/tenants/a", zk.OpenACL()))
@@ -259,7 +259,7 @@ func ExampleClient_Chroot() {
 	// true <nil>
 }
 
-// A znode with everything above it, and a tree with everything below it.
+// Create a znode with its missing parents, and delete a tree.
 func ExampleClient_CreateAll() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		path, err := c.CreateAll(ctx, "/apps/shop/workers/w-", nil, zk.ModeEphemeralSequential, zk.OpenACL())
@@ -274,8 +274,8 @@ func ExampleClient_CreateAll() {
 	// false <nil>
 }
 
-// A program that goes on when its session has expired. Locks, elections and caches
-// for such programs are in package recipe.
+// A program that continues when its session has expired. Locks, elections and caches for such programs are in package
+// recipe.
 func ExampleSessions_Run() {
 	servers, err := zktest.Serve(zktest.Options{})
 	check(err)
@@ -287,10 +287,10 @@ func ExampleSessions_Run() {
 		return zk.New(servers.Connect(), zk.Options{})
 	})
 	defer sessions.Close()
-	err = sessions.Run(ctx, func(c *zk.Client) error { // with each session anew
+	err = sessions.Run(ctx, func(c *zk.Client) error { // again in each session
 		_, err := c.Create(ctx, "/here", nil, zk.ModeEphemeral, zk.OpenACL())
 		fmt.Println("registered:", err)
-		return err // or work until the session is over
+		return err // or work until the session ends
 	})
 	fmt.Println(err)
 	// Output:
@@ -308,7 +308,7 @@ func ExampleParseConnectString() {
 	// zk: connect string "zk1,zk2:70000/app", byte 4: port "70000" is not a number from 1 to 65535
 }
 
-// Arguments no server would take are refused before anything is sent.
+// Arguments that no server would accept are refused before anything is sent.
 func ExampleError() {
 	c, err := zk.New("127.0.0.1:2181", zk.Options{})
 	if err != nil {
@@ -324,7 +324,7 @@ func ExampleError() {
 	// create /a//b false
 }
 
-// A conditional update, repeated until nobody was faster.
+// A conditional update, repeated until no other client is faster.
 func ExampleMaybeApplied() {
 	increment := func(ctx context.Context, c *zk.Client) error {
 		for {
@@ -337,7 +337,7 @@ func ExampleMaybeApplied() {
 			_, err = c.Set(ctx, "/counter", fmt.Append(nil, n+1), stat.Version)
 			switch {
 			case errors.Is(err, zk.ErrBadVersion):
-				continue // someone else was first
+				continue // another client was faster
 			case zk.MaybeApplied(err):
 				return fmt.Errorf("the counter may or may not have been incremented: %w", err)
 			}
@@ -354,7 +354,7 @@ func ExampleMaybeApplied() {
 	// Output: 42 <nil>
 }
 
-// Both writes or none.
+// Apply both writes or none.
 func ExampleClient_Multi() {
 	move := func(ctx context.Context, c *zk.Client, from, to string, version int32, data []byte) error {
 		_, err := c.Multi(ctx,
@@ -376,7 +376,7 @@ func ExampleClient_Multi() {
 	// <nil>
 }
 
-// A job is taken from a queue, by whoever is first and still registered.
+// Take a job from a queue: only the first client gets it, and only while it is registered.
 func ExampleClient_Txn() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		var worker zk.Created
@@ -410,7 +410,7 @@ func ExampleClient_Txn() {
 	// step 1, delete of /jobs/next: zookeeper: NoNode
 }
 
-// Many reads take one round trip.
+// Send many reads in one round trip.
 func ExampleClient_Pipeline() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		p := c.Pipeline()
@@ -422,7 +422,7 @@ func ExampleClient_Pipeline() {
 		}
 		var sent []zk.Future[zk.Node]
 		for _, path := range paths {
-			sent = append(sent, p.Get(ctx, path)) // sees the creates: the order is kept
+			sent = append(sent, p.Get(ctx, path)) // it sees the creates, since calls keep their order
 		}
 		for _, f := range sent {
 			node, err := f.Wait(ctx)
@@ -435,7 +435,7 @@ func ExampleClient_Pipeline() {
 	// data of /n2 <nil>
 }
 
-// A recursive watch tells of everything below a znode, once it is set.
+// A recursive watch reports everything below a znode from the time it is set.
 func ExampleWatch_Events() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		w, err := c.AddWatch(ctx, "/services", zk.AddWatchPersistentRecursive)
@@ -445,7 +445,7 @@ func ExampleWatch_Events() {
 			check(err)
 		}
 		check(c.Delete(ctx, "/services/web/1", zk.AnyVersion))
-		w.Close() // what has come can still be read
+		w.Close() // events received before can still be read
 		for e, err := range w.Events(ctx) {
 			check(err)
 			fmt.Println(e)
@@ -458,7 +458,7 @@ func ExampleWatch_Events() {
 	// NodeDeleted /services/web/1
 }
 
-// A one-shot watch is how to wait for a change of what one has read.
+// Wait for a change with a one-shot watch.
 func ExampleClient_GetW() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		_, err := c.Create(ctx, "/config", []byte("old"), zk.ModePersistent, zk.OpenACL())
@@ -476,7 +476,7 @@ func ExampleClient_GetW() {
 	// NodeDataChanged /config <nil>
 }
 
-// A znode that is surely made once, though the answer may be lost.
+// Create a znode exactly once, even if the reply is lost.
 func ExampleClient_CreateProtected() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		path, _, err := c.CreateProtected(ctx, "/job-", nil, zk.ModeEphemeralSequential, zk.OpenACL())
@@ -486,9 +486,8 @@ func ExampleClient_CreateProtected() {
 	// Output: /_c_ -job-0000000000
 }
 
-// Watches and states can be waited for together with anything else. Whoever holds
-// something that depends on the session stops relying on it when the state isn't
-// StateConnected.
+// Wait for watches and states together with other channels. A program whose work depends on the session must stop it
+// when the state isn't StateConnected.
 func ExampleClient_States() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		states := c.States()
@@ -521,7 +520,7 @@ func ExampleClient_States() {
 	// closed
 }
 
-// A znode's data as values of a type, and a change that others may make at the same time.
+// The data of a znode as values of a type, and a change that other clients may make at the same time.
 func ExampleTyped() {
 	withServer(func(ctx context.Context, c *zk.Client) {
 		type config struct{ Workers int }

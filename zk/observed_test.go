@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// told keeps the requests that a hook is told.
+// told records the requests that a hook reports.
 type told struct {
 	mu       sync.Mutex
 	requests []RequestEnd
@@ -26,7 +26,7 @@ func (v *told) hooks() []Hooks {
 // losing takes the session and closes the connection at the first request.
 func losing(p *peer) { p.accept().next() }
 
-// A read that is sent again is one request with two attempts.
+// A read that is sent again is reported as one request with two attempts.
 func TestRepeatedReadIsToldOnce(t *testing.T) {
 	t.Parallel()
 	var v told
@@ -40,8 +40,8 @@ func TestRepeatedReadIsToldOnce(t *testing.T) {
 	}, losing, accepting)
 }
 
-// Calls of a pipeline that a lost connection fails are told, each once and before Close returns: those sent, those
-// queued behind them, and those that come later.
+// When a lost connection fails the calls of a pipeline, each is reported once and before Close returns: those sent,
+// those queued behind them, and later ones.
 func TestLostPipelineIsTold(t *testing.T) {
 	t.Parallel()
 	var v told
@@ -77,7 +77,7 @@ func TestLostPipelineIsTold(t *testing.T) {
 	}, losing, accepting)
 }
 
-// Each code that servers answer with has a word, and an unknown one doesn't make a new label.
+// Each code of the servers has a word, and unknown ones don't make new labels.
 func TestResultWords(t *testing.T) {
 	t.Parallel()
 	words := map[string]bool{}

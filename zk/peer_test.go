@@ -14,9 +14,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A peer is the server's end of one connection, scripted by a test: it says what
-// no honest server would, at the moment the test wants. It runs over net.Pipe so
-// that time in a synctest bubble stands still while bytes travel.
+// A peer is the server's end of one connection, scripted by a test. It can send what no honest server would, when the
+// test wants. It runs over net.Pipe, so that time in a synctest bubble doesn't pass while bytes are in transit.
 type peer struct {
 	t       *testing.T
 	conn    net.Conn
@@ -41,8 +40,7 @@ func (r request) decoder() *jute.Decoder { return jute.NewDecoder(r.body) }
 // path returns the request's first field.
 func (r request) path() string { return r.decoder().String() }
 
-// A network hands each dial to the next script. The last one serves all further
-// dials.
+// A network runs the next script for each dial. The last script serves all further dials.
 type network struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -90,7 +88,7 @@ func scripted(t *testing.T, opt Options, test func(*testing.T, *Client, *network
 	})
 }
 
-// The session a peer grants unless told otherwise.
+// The session that a peer grants by default.
 const (
 	peerSession = 0x1234
 	peerTimeout = 6 * time.Second
@@ -184,8 +182,7 @@ func (p *peer) notify(zxid int64, typ EventType, path string) {
 	p.reply(jute.XidNotification, zxid, jute.OK, e.Append(nil))
 }
 
-// serve answers every request with something plausible until the connection
-// ends, writes at growing zxids from 100.
+// serve answers every request with a plausible reply until the connection ends. The zxids of writes grow from 100.
 func (p *peer) serve() {
 	for zxid := int64(100); ; {
 		r := p.next()

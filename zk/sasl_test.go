@@ -82,7 +82,7 @@ func TestLoginFirst(t *testing.T) {
 	})
 }
 
-// What makes no sense costs the connection, and is tried at another server.
+// An invalid reply closes the connection, and the client tries another server.
 func TestLoginElsewhere(t *testing.T) {
 	t.Parallel()
 	answer := func(act func(p *peer, r request)) func(*peer) {
@@ -111,7 +111,7 @@ func TestLoginElsewhere(t *testing.T) {
 		})
 }
 
-// A server that goes on asking doesn't hold the client up for ever.
+// A server that keeps asking doesn't block the client forever.
 func TestLoginEndless(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{SASL: password{}}, func(t *testing.T, c *Client, _ *network) {
@@ -129,7 +129,7 @@ func TestLoginEndless(t *testing.T) {
 	})
 }
 
-// A refusal is the end, and says where and why.
+// A refused login ends the client, and the error says where and why.
 func TestLoginRefused(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(p *peer, r request){
@@ -157,7 +157,7 @@ func TestLoginRefused(t *testing.T) {
 	}
 }
 
-// A mechanism that can't begin is told in the error of who waits.
+// If a mechanism can't begin, the error of Wait says so.
 func TestLoginCannotBegin(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{SASL: password{errors.New("no ticket")}}, func(t *testing.T, c *Client, _ *network) {

@@ -127,8 +127,7 @@ func TestExpiredByServer(t *testing.T) {
 	})
 }
 
-// Without contact the client gives the session up after 4/3 of its timeout,
-// counted from the last byte heard.
+// Without contact, the client gives up the session after 4/3 of its timeout, counted from the last received byte.
 func TestExpiredByClient(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, n *network) {
@@ -145,8 +144,8 @@ func TestExpiredByClient(t *testing.T) {
 	}, nil)
 }
 
-// An idle client pings at half of what silence the connection survives; a server
-// that falls silent is left after 2/3 of the timeout.
+// An idle client pings at half of the silence that a connection survives. The client leaves a silent server after 2/3
+// of the timeout.
 func TestPingsAndSilence(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, n *network) {
@@ -184,8 +183,7 @@ func TestPingsAndSilence(t *testing.T) {
 	}, accepting)
 }
 
-// Whatever nonsense a server sends, the client leaves it, says why, and a read
-// succeeds elsewhere.
+// When a server sends something invalid, the client leaves it and says why, and a read succeeds at another server.
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	getReply := func(xid int32) []byte {
@@ -240,7 +238,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// Handshakes that make no sense are another server's chance.
+// After an invalid handshake, the client tries another server.
 func TestNonsenseHandshake(t *testing.T) {
 	t.Parallel()
 	grant := func(id int64, passwd string, readOnly bool) func(*peer) {
@@ -272,7 +270,7 @@ func TestNonsenseHandshake(t *testing.T) {
 	}
 }
 
-// Open gives up when its context does, and tells what each server did.
+// Open gives up when its context ends, and the error has each server's failure.
 func TestOpenNamesTroubles(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -340,7 +338,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Close doesn't hang on a server that doesn't answer, nor without any.
+// Close doesn't hang if a server doesn't answer, or if there is none.
 func TestCloseOfStuckClient(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]func(*peer){
@@ -372,7 +370,7 @@ func TestCloseOfStuckClient(t *testing.T) {
 	}
 }
 
-// Close ends the session although its connection has been lost before, or goes with the request to end it.
+// Close ends the session even if its connection was lost before, or is lost together with the request to end it.
 func TestCloseAfterLoss(t *testing.T) {
 	t.Parallel()
 	leaves := func(p *peer, _ *int) { p.accept() }
@@ -464,7 +462,7 @@ func TestReadOnlyServer(t *testing.T) {
 	}, readOnly, isro("ro"), nil, isro("rw"), full)
 }
 
-// A server that takes every session and drops it at once is not hammered.
+// The client doesn't busy-loop on a server that accepts every session and drops it at once.
 func TestFlappingServer(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, n *network) {

@@ -11,8 +11,7 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// Work goes on with the next session when one has expired, and ends with its own
-// errors.
+// Work continues with the next session when one has expired, and its own errors end Run.
 func TestSessionsRun(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
@@ -44,7 +43,7 @@ func TestSessionsRun(t *testing.T) {
 	}
 }
 
-// Sessions that end as soon as they have begun follow each other with pauses.
+// There are pauses between sessions that end as soon as they have begun.
 func TestSessionsThatEndAtOnce(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})

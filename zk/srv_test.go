@@ -95,7 +95,7 @@ func (n *network) dialled() string {
 
 func alwaysAccepting(chan struct{}) []func(*peer) { return []func(*peer){accepting} }
 
-// Names that aren't there yet are asked for again, and the error of a wait names them.
+// Names that don't exist yet are looked up again, and the error of Wait has them.
 func TestSRVIsAwaited(t *testing.T) {
 	t.Parallel()
 	z := &zone{err: errors.New("no such host")}
@@ -121,7 +121,7 @@ func TestSRVIsAwaited(t *testing.T) {
 	})
 }
 
-// A closed client that never found servers has ended.
+// A client that is closed before it has found servers ends.
 func TestSRVClosedBeforeTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	bySRV(t, &zone{hang: true}, alwaysAccepting, func(t *testing.T, c *Client, n *network, _ chan struct{}) {
@@ -133,7 +133,7 @@ func TestSRVClosedBeforeTheFirstAnswer(t *testing.T) {
 	})
 }
 
-// Servers are tried by priority; after a loss again from the front, the lost one last.
+// Servers are tried by priority. After a loss the client starts again from the front, with the lost server last.
 func TestSRVPriorities(t *testing.T) {
 	t.Parallel()
 	z := &zone{records: []*net.SRV{record(1, "a"), record(2, "b"), record(3, "c")}}
@@ -159,7 +159,7 @@ func TestSRVPriorities(t *testing.T) {
 	})
 }
 
-// A changed record is followed at the next loss, and in the rounds of trying in vain.
+// A changed record is followed at the next loss, and after rounds without success.
 func TestSRVChangesAreFollowed(t *testing.T) {
 	t.Parallel()
 	z := &zone{records: []*net.SRV{record(1, "a")}}
@@ -189,8 +189,8 @@ func TestSRVChangesAreFollowed(t *testing.T) {
 	})
 }
 
-// At a loss DNS is asked too: a client doesn't stay with a server that the records no longer name,
-// though that one would serve.
+// DNS is also asked at a loss: a client doesn't stay with a server that the records no longer have, even if that server
+// works.
 func TestSRVIsAskedAtALoss(t *testing.T) {
 	t.Parallel()
 	z := &zone{records: []*net.SRV{record(1, "a"), record(2, "b")}}
@@ -208,7 +208,7 @@ func TestSRVIsAskedAtALoss(t *testing.T) {
 	})
 }
 
-// DNS that fails or hangs neither takes known servers away nor delays the way back to them.
+// If DNS fails or hangs, the client keeps the known servers and reconnects to them without delay.
 func TestSRVWithoutDNS(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []*zone{{err: errors.New("server misbehaving")}, {hang: true}} {
@@ -234,7 +234,7 @@ func TestSRVWithoutDNS(t *testing.T) {
 	}
 }
 
-// TestSRVAnswers has DNS's answers bounded, and what names no server dropped with a reason.
+// TestSRVAnswers: DNS answers are bounded, and records without a valid server are dropped with a reason.
 func TestSRVAnswers(t *testing.T) {
 	t.Parallel()
 	many := make([]*net.SRV, 1000)
@@ -273,7 +273,7 @@ func TestSRVAnswers(t *testing.T) {
 			t.Errorf("servers %q, key %q, want %q", servers, key, test.want)
 		}
 	}
-	// An order by weights that DNS draws anew is no change; another priority is.
+	// Another order within one priority isn't a change; another priority is.
 	keyOf := func(records ...*net.SRV) string {
 		s := &session{ctx: t.Context(), opt: Options{SRV: srvName, Resolver: &zone{records: records}}}
 		_, key, _ := s.srvServers()
@@ -284,7 +284,8 @@ func TestSRVAnswers(t *testing.T) {
 	}
 }
 
-// TestSRVHostsOfAnotherDomain refuses TLS with a host that DNS alone names: its certificate would prove nothing.
+// TestSRVHostsOfAnotherDomain: TLS is refused for a host that only DNS names, since its certificate would prove
+// nothing.
 func TestSRVHostsOfAnotherDomain(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -327,7 +328,7 @@ func TestSRVHostsOfAnotherDomain(t *testing.T) {
 	}
 }
 
-// TestSRVOptions refuses what can't be meant.
+// TestSRVOptions: invalid options are refused.
 func TestSRVOptions(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ connect, srv, want string }{

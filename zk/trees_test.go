@@ -213,7 +213,7 @@ func (c *breakerConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// DeleteAll deletes everything, wherever its connection breaks.
+// DeleteAll deletes everything, at whatever request its connection is lost.
 func TestDeleteAllUnderCuts(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
@@ -257,7 +257,7 @@ func TestDeleteAllUnderCuts(t *testing.T) {
 	}
 }
 
-// A repeated deletion doesn't hit what others have made meanwhile.
+// A repeated deletion doesn't delete znodes that others have made meanwhile.
 func TestDeleteAllSparesWhatIsNew(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
@@ -294,7 +294,7 @@ func TestDeleteAllSparesWhatIsNew(t *testing.T) {
 	}
 }
 
-// What others change or add while DeleteAll is at work stays.
+// Znodes that others change or add during DeleteAll stay.
 func TestDeleteAllAmongOthers(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})

@@ -97,8 +97,8 @@ func everyStep(t *testing.T, servers string) {
 	}
 }
 
-// TestTxnArguments has what no server would take refused before it is sent, by the operation's
-// place and path.
+// TestTxnArguments: arguments that no server would accept are refused before anything is sent, with the operation's
+// index and path.
 func TestTxnArguments(t *testing.T) {
 	t.Parallel()
 	c, err := zk.New("127.0.0.1:1", zk.Options{}) // nobody there: nothing is sent

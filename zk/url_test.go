@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// TestParseURL reads what URLs may say.
+// TestParseURL parses valid URLs.
 func TestParseURL(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -50,7 +50,8 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// TestParseURLRefuses has each mistake told by what is meant, and no password shown, wherever in the URL it is.
+// TestParseURLRefuses: each mistake has an error that explains it, and no error has a password, wherever in the URL it
+// is.
 func TestParseURLRefuses(t *testing.T) {
 	t.Parallel()
 	const secret = "geheim"
@@ -122,7 +123,7 @@ func TestParseURLRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParseURL has whatever URL taken by New too, or refused without a word behind an @.
+// FuzzParseURL: New accepts what ParseURL accepts, and no error repeats text with an @.
 func FuzzParseURL(f *testing.F) {
 	for _, seed := range []string{
 		"zk://zk1:2181,[::1%25eth0]/app%20x?session_timeout=10s&read_only=true", "zks+srv://_a._tcp.b/c?tls_server_name=d",

@@ -26,8 +26,8 @@ func events(w *Watch) string {
 	return strings.Join(v, ", ")
 }
 
-// Which kind of watch hears which event is the server's rule, repeated in the
-// client; under a chroot paths are the client's own.
+// The client repeats the server's rules about which kind of watch receives which event. Under a chroot, paths are
+// relative to it.
 func TestWatchKinds(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -202,7 +202,7 @@ func TestSetWatchesInChunks(t *testing.T) {
 	})
 }
 
-// When the last watch of a path goes, the server is told, and only then.
+// When the last watch of a path is closed, and only then, the server is told.
 func TestLastWatchIsRemovedAtServer(t *testing.T) {
 	t.Parallel()
 	var removed []string
@@ -259,7 +259,7 @@ func TestLastWatchIsRemovedAtServer(t *testing.T) {
 	})
 }
 
-// A registration on its way to the server is not removed with another watch.
+// A registration that is unanswered isn't removed together with another watch.
 func TestWatchOnItsWayIsKept(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
@@ -300,8 +300,8 @@ func TestWatchOnItsWayIsKept(t *testing.T) {
 	})
 }
 
-// Each reader of a mailbox gets its turn: who takes an item passes the token on
-// while there is more, the end included.
+// Each reader of a mailbox is woken: a reader that takes an item passes the token on while there is more, including the
+// end.
 func TestMailboxToken(t *testing.T) {
 	t.Parallel()
 	m := newMailbox(10, func([]int) int { return -1 })
@@ -331,8 +331,7 @@ func TestMailboxToken(t *testing.T) {
 	}
 }
 
-// A caller who leaves before the reply leaves no watch behind, neither here nor
-// at the server.
+// A caller that leaves before the reply leaves no watch, neither in the client nor at the server.
 func TestAbandonedWatch(t *testing.T) {
 	t.Parallel()
 	var ops []string
@@ -363,8 +362,7 @@ func TestAbandonedWatch(t *testing.T) {
 	})
 }
 
-// A user who doesn't read loses events, but never without being told, and never
-// holds up the connection.
+// A user who doesn't read loses events, but is always told, and never blocks the connection.
 func TestWatchOverflow(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{MaxUnreadEvents: 10}, func(t *testing.T, c *Client, _ *network) {
@@ -485,7 +483,7 @@ type cannedConn struct {
 func (c cannedConn) Read(p []byte) (int, error)      { return c.Reader.Read(p) }
 func (c cannedConn) SetReadDeadline(time.Time) error { return nil }
 
-// Whatever arrives, the client answers with an error, not a panic.
+// Whatever bytes arrive, the client returns an error and doesn't panic.
 func FuzzServerBytes(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0})
 	e := jute.WatcherEvent{Type: EventNodeDeleted, State: 3, Path: "/a/b"}

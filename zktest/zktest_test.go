@@ -10,10 +10,10 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// patience bounds a test that would wait for ever. Nothing is judged by it.
+// patience bounds tests that would otherwise wait forever. No result depends on it.
 const patience = 3 * time.Minute
 
-// open opens a session that is not to end by itself, however busy the machine is.
+// open opens a session with a timeout so long that it doesn't expire on a busy machine.
 func open(t *testing.T, connect string) *zk.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -109,8 +109,7 @@ func TestExpire(t *testing.T) {
 	zktest.Expire(t, c, e.Connect()) // once more does nothing
 }
 
-// There is one leader, another one after it has stopped, and who is stopped leads
-// nobody.
+// There is one leader. When it stops, there is another one. A stopped server doesn't lead.
 func TestLeader(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{Servers: 3})

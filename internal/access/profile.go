@@ -91,7 +91,7 @@ func (a *Access) Settle() error {
 	}
 	environment := map[string]string{}
 	for _, s := range settings() {
-		if value := os.Getenv(s.variable()); value != "" { // other variables that begin with ZOOID_ may be Kubernetes' or a program's
+		if value := os.Getenv(s.variable()); value != "" { // others with ZOOID_ may be Kubernetes' or a program's
 			environment[s.name] = value
 		}
 	}

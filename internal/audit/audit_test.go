@@ -51,7 +51,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestClaimedNames: a name that nobody vouches for doesn't look like one that somebody does.
+// TestClaimedNames: a name that only the client claims looks different from a confirmed one.
 func TestClaimedNames(t *testing.T) {
 	t.Parallel()
 	e := Entry{
@@ -67,8 +67,8 @@ func TestClaimedNames(t *testing.T) {
 	}
 }
 
-// TestFailuresLeaveRoom: whoever makes many requests fail doesn't push what others did out of the files, not from one
-// address and not from many; what isn't written is counted.
+// TestFailuresLeaveRoom: a client with many failed requests doesn't push other lines out of the files, whether from one
+// address or from many. Omitted lines are counted.
 func TestFailuresLeaveRoom(t *testing.T) {
 	t.Parallel()
 	for _, addresses := range []int{1, 1000, 3 * sourcesMax} {
@@ -245,7 +245,7 @@ func TestHalfLine(t *testing.T) {
 	}
 }
 
-// TestFullDisk: lines that can't be written are counted and told of once, and callers go on.
+// TestFullDisk: lines that can't be written are counted and reported once, and callers continue.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestOpenACLs: an ACL for everybody is refused, however it is written and whatever parts it is made of.
+// TestOpenACLs: an ACL for everybody is refused, in whatever form and parts.
 func TestOpenACLs(t *testing.T) {
 	t.Parallel()
 	r := registry(t, Options{RefuseOpenACLs: true})

@@ -53,7 +53,7 @@ func (p timed) HandleAuthentication(r authprovider.Request) (authprovider.Identi
 	return ids, err
 }
 
-// TestWithdrawn: whose rights are gone after the superusers were replaced, whatever else the connection has proved.
+// TestWithdrawn: which rights are gone after the superusers were replaced, whatever else the connection has proved.
 func TestWithdrawn(t *testing.T) {
 	was, err := Digest("", "super:test")
 	if err != nil {
@@ -144,7 +144,7 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// TestGrantedKeepsTheLater: of two expiries of one credential the later one counts, and never is the latest.
+// TestGrantedKeepsTheLater: of two expiries of one credential the later one counts; no expiry is later than any.
 func TestGrantedKeepsTheLater(t *testing.T) {
 	id, by := jute.ID{Scheme: "club", ID: "ann"}, jute.ID{Scheme: "club"}
 	for _, c := range []struct{ old, more, want int64 }{
@@ -161,8 +161,8 @@ func TestGrantedKeepsTheLater(t *testing.T) {
 	}
 }
 
-// TestNoSuperuser: where there is no superuser by certificate, no certificate gives his rights, one without a name
-// neither.
+// TestNoSuperuser: if there is no superuser by certificate, no certificate gives superuser rights, not even one without
+// a name.
 func TestNoSuperuser(t *testing.T) {
 	s := superusers{generation: 2}
 	for _, by := range []jute.ID{{Scheme: x509}, {Scheme: digest}, {Scheme: sasl}} {
@@ -172,8 +172,8 @@ func TestNoSuperuser(t *testing.T) {
 	}
 }
 
-// TestExpired: an identity expires with its last credential, and one by which somebody was a superuser once doesn't
-// keep the rights of one that has expired.
+// TestExpired: an identity expires with its last credential. A credential of a former superuser doesn't keep superuser
+// rights.
 func TestExpired(t *testing.T) {
 	const super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 	for name, c := range map[string]struct {

@@ -89,8 +89,8 @@ func sasled(address string) *Guess {
 	return &g
 }
 
-// TestThrottleByUser: failures with one user's name are nobody else's, though all share an address; with many names of
-// a provider's users there is a limit too.
+// TestThrottleByUser: failures as one user don't affect other users, even at the same address. Logins with many users
+// of a provider have a limit too.
 func TestThrottleByUser(t *testing.T) {
 	t.Parallel()
 	r := registry(t, Options{
@@ -189,7 +189,7 @@ func TestGuessOf(t *testing.T) {
 	}
 }
 
-// TestThrottleNothing: what is no guess is always judged, and never counted.
+// TestThrottleNothing: a credential that can't be a guess is always checked and never counted.
 func TestThrottleNothing(t *testing.T) {
 	t.Parallel()
 	var throttle Throttle
@@ -268,7 +268,7 @@ func TestThrottleToTheNanosecond(t *testing.T) {
 	}
 }
 
-// TestThrottledRound: the ring of what is remembered goes round, and the oldest are always those that are forgotten.
+// TestThrottledRound: the ring of recorded pairs wraps around, and the oldest are always forgotten first.
 func TestThrottledRound(t *testing.T) {
 	t.Parallel()
 	var throttle Throttle

@@ -9,11 +9,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// directorySize is how many znodes of a bulk load share a parent.
+// directorySize is how many znodes of a bulk load have the same parent.
 const directorySize = 10000
 
-// The digits of a bulk load's paths: with -root /b, paths are 25 bytes long for
-// up to ten million znodes.
+// The digits of a bulk load's paths. With -root /b, paths are 25 bytes long for up to ten million znodes.
 const (
 	bulkDirDigits  = 3
 	bulkNameDigits = 9
@@ -37,15 +36,15 @@ func (t *trial) bulkDirs(ctx context.Context, n int) error {
 	})
 }
 
-// bulkFrame returns a frame that can be made a request for any znode of a bulk
-// load: build encodes the request for one path.
+// bulkFrame returns a frame that can be made a request for any znode of a bulk load. build encodes the request for one
+// path.
 func (t *trial) bulkFrame(build func(path string) []byte) twiceNumbered {
 	frame := build(t.bulkPath(0))
 	dir := 4 + jute.RequestHeaderSize + 4 + len(t.base+"/d")
 	return twiceNumbered{frame, dir, dir + bulkDirDigits + len("/n")}
 }
 
-// bulk creates the directories for -keys znodes, and returns the source that creates the znodes.
+// bulk creates the directories for -keys znodes. It returns the source that creates the znodes.
 func (t *trial) bulk(ctx context.Context) (wire.Source, error) {
 	if err := t.bulkDirs(ctx, t.keys); err != nil {
 		return nil, err
@@ -80,11 +79,11 @@ func (t *trial) bulkSets(n int) wire.Source {
 	return t.bulkAny(n, wire.KindWrite, func(path string) []byte { return wire.SetFrame(path, data) })
 }
 
-// A server that was loaded may have work left, such as a snapshot or memory to
-// clean up. That must not be part of the next measurement.
+// After a load, a server may have work left, such as a snapshot or memory to clean up. The next measurement must not
+// include it.
 const (
-	loadRest    = 3 * time.Second // the least rest
-	loadRestMax = 2 * time.Minute // the longest rest, for a server that is never idle
+	loadRest    = 3 * time.Second // the minimum pause
+	loadRestMax = 2 * time.Minute // the maximum pause, for a server that is never idle
 	idleShare   = .05             // of one processor: a server that uses less is idle
 	idleLook    = 500 * time.Millisecond
 )
@@ -97,8 +96,8 @@ func (t *trial) rest(ctx context.Context) error {
 	return awaitIdle(ctx, loadRestMax, func() time.Duration { return t.measured.Cost().Server })
 }
 
-// awaitIdle checks twice a second how much processor time was used since, until
-// it is nearly none or most has passed.
+// awaitIdle checks twice a second how much processor time was used since the last check. It returns when that is nearly
+// none, or after most.
 func awaitIdle(ctx context.Context, most time.Duration, used func() time.Duration) error {
 	for end, was := time.Now().Add(most), used(); time.Now().Before(end); {
 		if err := pause(ctx, idleLook); err != nil {
@@ -136,8 +135,7 @@ func runLoad(ctx context.Context, t *trial) (result, error) {
 	return r, nil
 }
 
-// twiceNumbered is a frame of a bulk load. Its path holds the number of the
-// directory and that of the znode.
+// twiceNumbered is a frame of a bulk load. Its path has the numbers of the directory and of the znode.
 type twiceNumbered struct {
 	frame     []byte
 	dir, name int // offsets of their first digits in frame

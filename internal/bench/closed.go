@@ -10,7 +10,7 @@ import (
 
 // pending is a request that has no reply yet.
 type pending struct {
-	at   time.Duration // when the write that carries it began
+	at   time.Duration // when the write with it began
 	kind wire.Kind
 }
 
@@ -42,8 +42,8 @@ func (p *pipeline) pop() pending {
 	return s
 }
 
-// closedLoop keeps depth requests outstanding: one write sends as many new
-// requests as one read has brought replies.
+// closedLoop keeps depth requests unanswered: after each read, one write sends as many new requests as there were
+// replies.
 func (ln *lane) closedLoop(depth int) error {
 	if depth == 0 {
 		return nil
@@ -67,8 +67,7 @@ func (ln *lane) closedLoop(depth int) error {
 	return nil
 }
 
-// issue sends up to n new requests, and none once the time is over or the count
-// is reached.
+// issue sends up to n new requests. It sends none once the time is over or the count is reached.
 func (ln *lane) issue(p *pipeline, n int) error {
 	l := ln.load
 	next := uint64(ln.done.Load()) + uint64(p.open)
@@ -89,7 +88,7 @@ func (ln *lane) issue(p *pipeline, n int) error {
 	}
 	now := l.now()
 	if _, until := l.window(); now >= until {
-		l.stopped.Store(true) // these are the last; their replies come outside the window
+		l.stopped.Store(true) // these are the last; their replies come after the window
 	}
 	p.stamp(n, now)
 	ln.c.Out = b
@@ -99,8 +98,8 @@ func (ln *lane) issue(p *pipeline, n int) error {
 	return nil
 }
 
-// collect takes all replies that have arrived by the time now. Consecutive replies
-// to requests sent by one write have the same latency and are recorded together.
+// collect takes all replies that have arrived by the time now. Consecutive replies to requests of one write have the
+// same latency and are recorded together.
 func (ln *lane) collect(p *pipeline, now time.Duration) (n int, err error) {
 	from, until := ln.load.window()
 	measured := now >= from && now < until

@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/internal/bench/servers"
 )
 
-// comparison is `zooid bench compare`: what to run on which servers.
+// comparison has the arguments of `zooid bench compare`: what to run on which servers.
 type comparison struct {
 	servers  []servers.Spec
 	profiles []profile
@@ -24,7 +24,7 @@ type comparison struct {
 	commit   string
 	json     bool
 	markdown bool
-	warms    []string // per server, overrides the profile's
+	warms    []string // per server, replaces the profile's
 	options  options  // only for colour and quiet
 	more     []string
 }
@@ -32,7 +32,7 @@ type comparison struct {
 // roundsMax bounds -rounds: more rounds don't improve a median.
 const roundsMax = 101
 
-// mainCompare is `zooid bench compare`.
+// mainCompare runs `zooid bench compare`.
 func mainCompare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	c, err := parseCompare(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -178,8 +178,8 @@ func floorSpec() (servers.Spec, error) {
 		Command: "exec '" + strings.ReplaceAll(self, "'", `'\''`) + "' bench floor -addr 127.0.0.1:{port} -dir '{dir}'"}, nil
 }
 
-// run does all rounds: each profile on one server after the other. A trial that
-// fails is noted and the others continue; only the end of ctx ends everything.
+// run does all rounds: it runs each profile on one server after the other. A trial that fails is recorded, and the
+// others continue. Only the end of ctx ends everything.
 func (c *comparison) run(ctx context.Context, p *progress, jsonTo io.Writer) ([]outcome, error) {
 	outcomes := make([]outcome, len(c.profiles))
 	for i, pr := range c.profiles {
@@ -249,8 +249,8 @@ func (c *comparison) trial(ctx context.Context, pr profile, i int, p *progress) 
 	return r
 }
 
-// warmFlags returns the flags of the warm-up that server i needs. In a
-// failover, the warm-up is the time before the strike, so it isn't changed.
+// warmFlags returns the flags of the warm-up that server i needs. In a failover, the warm-up is the time before the
+// signal, so it isn't changed.
 func (c *comparison) warmFlags(pr profile, i int) []string {
 	if i >= len(c.warms) || pr.scenario == "failover" {
 		return nil
@@ -258,7 +258,7 @@ func (c *comparison) warmFlags(pr profile, i int) []string {
 	return []string{"-warm", c.warms[i]}
 }
 
-// report writes the table with the facts needed to understand it.
+// report writes the table, and the facts needed to understand it.
 func (c *comparison) report(w io.Writer, m machine.Facts, outcomes []outcome) error {
 	if c.json {
 		return nil

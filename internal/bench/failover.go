@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// writePatience is how long a writer waits for one acknowledgement before it
-	// tries the next server.
+	// writePatience is how long a writer waits for one acknowledgement before it tries the next server.
 	writePatience = 2 * time.Second
 	// redialPause is how long a writer waits after a refused connection.
 	redialPause = 5 * time.Millisecond
@@ -22,14 +21,14 @@ const (
 	redialMax = time.Second
 )
 
-// writer is one client of a failover: it has a single write outstanding, moves to
-// another server after each failure, and keeps its session as long as there is one.
+// writer is one client of a failover. It has a single unanswered write, moves to another server after each failure, and
+// keeps its session as long as the session lasts.
 type writer struct {
 	t     *trial
 	c     *wire.Conn // nil while not connected
 	s     wire.Session
 	zxid  int64 // last seen
-	next  int   // server to try next
+	next  int   // index of the server to try next
 	frame []byte
 
 	acks        []time.Duration // when each write was acknowledged
@@ -38,12 +37,11 @@ type writer struct {
 	errs        map[string]int64
 }
 
-// runFailover keeps one writer per connection busy while -kill gets -signal
-// after -warm; without -kill, the leader of an ensemble started here gets it.
-// The longest gap is that between any two successive acknowledgements; the
-// longest writer gap is that of the unluckiest writer.
+// runFailover keeps one writer per connection busy. After -warm it sends -signal to -kill, or without -kill to the
+// leader of an ensemble started here. The longest gap is the longest time between any two successive acknowledgements.
+// The longest writer gap is the maximum of all writers' gaps.
 func runFailover(ctx context.Context, t *trial) (result, error) {
-	if t.kill == 0 && t.server != nil && len(t.server.Addrs) > 1 { // asked now, while nothing keeps it from answering
+	if t.kill == 0 && t.server != nil && len(t.server.Addrs) > 1 { // now, while no load delays the answer
 		var err error
 		if t.kill, err = t.server.Leader(); err != nil {
 			return result{}, err
@@ -145,7 +143,7 @@ func shortReason(err error) string {
 	}
 }
 
-// gaps finds the longest periods of silence, including those that last to the end.
+// gaps finds the longest times without an acknowledgement, including those that last to the end.
 func (t *trial) gaps(writers []*writer, end time.Duration) result {
 	var all []time.Duration
 	var longest, longestOfOne time.Duration
@@ -172,8 +170,7 @@ func (t *trial) gaps(writers []*writer, end time.Duration) result {
 	return r
 }
 
-// longestGap returns the longest time without an acknowledgement between the
-// first one and the end.
+// longestGap returns the longest time without an acknowledgement between the first one and the end.
 func longestGap(acks []time.Duration, end time.Duration) (gap time.Duration) {
 	if len(acks) == 0 {
 		return end

@@ -12,20 +12,19 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// fakeServer is a small but honest server: a map of znodes, one-shot data
-// watches, sessions that can be taken up again. Tests reach into it to make
-// things go wrong.
+// fakeServer is a small but correct server: a map of znodes, one-shot data watches, and sessions that can be resumed.
+// Tests set its hooks to cause failures.
 type fakeServer struct {
 	addr string
-	// refuse may give the code that a request gets instead of being done; n
-	// counts the requests of its kind from 1. It is called under mu.
+	// refuse, if set, may return the code with which a request is refused; n counts the requests of its kind from 1. It
+	// is called under mu.
 	refuse func(op jute.Op, path string, n int) jute.Code
-	// forget says that the server doesn't know a session that comes back.
+	// forget reports whether the server doesn't know a session that is to be resumed.
 	forget func(id int64) bool
-	// cut says to break the connection instead of answering.
+	// cut reports whether to close the connection instead of answering.
 	cut func(op jute.Op, n int) bool
-	// hurried says to close connection n, counted from 1, before it is answered, as servers do whose clients begin
-	// connections too fast.
+	// hurried reports whether to close connection n, counted from 1, before it is answered, as servers do when
+	// connections begin too fast.
 	hurried func(n int) bool
 
 	mu       sync.Mutex

@@ -10,12 +10,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The flat scenarios check that an operation costs the same however much the
-// server holds. Each goes through growing sizes on one server and compares the
-// largest cost with that at the first size: a growth of 1 is flat.
+// The flat scenarios check that an operation costs the same however much the server holds. Each measures growing sizes
+// on one server and compares the largest cost with that at the first size. A growth of 1 is flat.
 
-// growth returns a figure's greatest value over all sizes divided by its first
-// value; 0 if that isn't known.
+// growth returns a figure's greatest value over all sizes divided by its first value, 0 if unknown.
 func growth(values []float64) float64 {
 	if len(values) == 0 || values[0] == 0 {
 		return 0
@@ -30,7 +28,7 @@ func growth(values []float64) float64 {
 // sizeMark separates a figure's name from the size at which it was measured.
 const sizeMark = "_at_"
 
-// series holds the figures of a flat scenario: by name, one value for each size.
+// series has the figures of a flat scenario: by name, one value for each size.
 type series map[string][]float64
 
 // note records a figure at a size, unless it wasn't measured.
@@ -61,9 +59,9 @@ func decades(first, most int) (sizes []int) {
 // flatZnodesFirst is the smallest tree measured.
 const flatZnodesFirst = 1000
 
-// runFlatZnodes measures gets and sets of random znodes while their number grows to
-// -keys. On the smallest and the largest tree it also measures gets at half the rate
-// that the server can do: if both are slow, the number of znodes isn't the reason.
+// runFlatZnodes measures gets and sets of random znodes while their number grows to -keys. On the smallest and the
+// largest tree it also measures gets at half of the maximum rate: if both are slow, the number of znodes isn't the
+// reason.
 func runFlatZnodes(ctx context.Context, t *trial) (result, error) {
 	if err := t.bulkDirs(ctx, t.keys); err != nil {
 		return result{}, err
@@ -114,8 +112,7 @@ func runFlatZnodes(ctx context.Context, t *trial) (result, error) {
 	return r, nil
 }
 
-// halfLoad measures gets of n znodes in an open loop at half of the rate perSec,
-// once the server is idle.
+// halfLoad measures gets of n znodes in an open loop at half of the rate perSec, after the server has become idle.
 func (t *trial) halfLoad(ctx context.Context, n int, perSec float64) (result, error) {
 	if err := t.rest(ctx); err != nil {
 		return result{}, err
@@ -125,7 +122,7 @@ func (t *trial) halfLoad(ctx context.Context, n int, perSec float64) (result, er
 	return half.steady(ctx, t.bulkGets(n))
 }
 
-// flatAt measures a tree of n znodes; it returns the gets per second.
+// flatAt measures a tree of n znodes. It returns the gets per second.
 func (t *trial) flatAt(ctx context.Context, n int, s series, r *result) (perSec float64, err error) {
 	get, err := t.steady(ctx, t.bulkGets(n))
 	if err != nil {
@@ -150,9 +147,9 @@ func (t *trial) flatAt(ctx context.Context, n int, s series, r *result) (perSec 
 	return get.PerSec, nil
 }
 
-// runFlatConns opens more and more connections, up to -keys, and sends one request at a
-// time, each on the next connection once the last has its reply. So at any number of
-// connections, every request pays for its own reading, writing and waking.
+// runFlatConns opens more and more connections, up to -keys, and sends one request at a time, each on the next
+// connection after the last reply. So at any number of connections, every request has the full cost of reading, writing
+// and waking.
 func runFlatConns(ctx context.Context, t *trial) (result, error) {
 	most := t.keys
 	t.keys = roundKeys
@@ -173,7 +170,7 @@ func runFlatConns(ctx context.Context, t *trial) (result, error) {
 		}
 		s.note(&r, "cpu_us", n, one.ServerCPU)
 		s.note(&r, "p50_ms", n, one.P50)
-		one.Extra = r.Extra // of all sizes; the rest is of the last size
+		one.Extra = r.Extra // of all sizes; the other fields are of the last size
 		r = one
 	}
 	s.finish(&r)
@@ -213,7 +210,7 @@ func (t *trial) goRound(ctx context.Context, n int, frames [][]byte) (r result, 
 	return r, nil
 }
 
-// oneByOne does what goRound says for a time, visiting each connection at least once.
+// oneByOne sends the requests of goRound for a time, and visits each connection at least once.
 func (t *trial) oneByOne(conns []*wire.Conn, frames [][]byte, rng *rand.Rand, d time.Duration) (*latencies, error) {
 	l := newLatencies()
 	begin := time.Now()
@@ -240,8 +237,8 @@ func (t *trial) oneByOne(conns []*wire.Conn, frames [][]byte, rng *rand.Rand, d 
 // flatWatchersFirst is the smallest number of watchers measured.
 const flatWatchersFirst = 500
 
-// runFlatWatchers measures a change reported to more and more watchers, up to -keys:
-// the cost of each event, and the time until the last watcher got it, per watcher.
+// runFlatWatchers measures a change that is reported to more and more watchers, up to -keys: the cost of each event,
+// and the time until the last watcher received it, per watcher.
 func runFlatWatchers(ctx context.Context, t *trial) (result, error) {
 	var r result
 	s := series{}
@@ -255,7 +252,7 @@ func runFlatWatchers(ctx context.Context, t *trial) (result, error) {
 		}
 		s.note(&r, "cpu_us_per_event", n, one.ServerCPU)
 		s.note(&r, "p50_us_per_watcher", n, one.P50*1e3/float64(n))
-		one.Extra = r.Extra // of all sizes; the rest is of the last size
+		one.Extra = r.Extra // of all sizes; the other fields are of the last size
 		r = one
 		if n == t.keys {
 			break

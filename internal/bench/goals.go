@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// goal is one line of the page: a figure of a profile, and what is required of
-// the first server.
+// goal is one line of the page: a figure of a profile, and the bounds for the first server.
 type goal struct {
 	work    string
 	profile string
@@ -32,13 +31,13 @@ func atLeast(limit float64, to string) bound { return bound{to, true, limit} }
 
 func atMost(limit float64, to string) bound { return bound{to, false, limit} }
 
-// flatMost is how much a cost that is called flat may grow at most.
+// flatMost is the maximum growth of a cost that is called flat.
 const flatMost = 1.2
 
-// megabyte converts MiB, in which memory is measured, to MB, in which the goals are given.
+// megabyte converts MiB, the unit of measured memory, to MB, the unit of the goals.
 const megabyte = 1.048576
 
-// goals is the table of what is required.
+// goals returns the table of goals.
 func goals() []goal {
 	const perSec, cpu, p50 = "ops_per_s", "server_cpu_us_per_op", "p50_ms"
 	own := func(limit float64) []bound { return []bound{atMost(limit, "")} }
@@ -96,7 +95,7 @@ func goals() []goal {
 	}
 }
 
-// unitText is the text after the figure.
+// unitText returns the text after the figure.
 func (g *goal) unitText() string {
 	if g.unit == "" {
 		return ""
@@ -135,8 +134,7 @@ func (g *goal) asked() string {
 	return strings.Join(parts, ", ")
 }
 
-// verdict compares the medians with the bounds: yes, no, not measured, or a
-// dash if there are no bounds.
+// verdict compares the medians with the bounds. It returns yes, no, not measured, or a dash if there are no bounds.
 func (g *goal) verdict(names []string, o *outcome) string {
 	if len(g.bounds) == 0 {
 		return "–"

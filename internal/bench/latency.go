@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// latencyUnit is the smallest difference between latencies that is recorded.
+	// latencyUnit is the resolution of recorded latencies.
 	latencyUnit = time.Microsecond
-	// latencyMax is the largest latency recorded: larger ones count as this one.
+	// latencyMax is the largest recorded latency; larger ones count as this one.
 	latencyMax = 10 * time.Minute
 	// latencyDigits keeps every percentile within 0.1 %.
 	latencyDigits = 3
 )
 
-// latencies is a histogram of durations. It isn't safe for concurrent use: each
-// connection fills its own, and they are added up at the end.
+// latencies is a histogram of durations. It isn't safe for concurrent use: each connection fills its own, and they are
+// added up at the end.
 type latencies struct{ h *hdrhistogram.Histogram }
 
 func newLatencies() *latencies {
@@ -34,8 +34,8 @@ func (l *latencies) add(o *latencies) { l.h.Merge(o.h) }
 
 func (l *latencies) count() int64 { return l.h.TotalCount() }
 
-// quantileMs returns the latency in milliseconds that a share p (0 to 1) of the
-// operations doesn't exceed, within latencyDigits; 0 if there are none.
+// quantileMs returns the latency in milliseconds that a share p (0 to 1) of the operations doesn't exceed, with an
+// accuracy of latencyDigits; 0 if there are none.
 func (l *latencies) quantileMs(p float64) float64 {
 	if l.count() == 0 {
 		return 0

@@ -14,25 +14,24 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// stallMax is how long a load may go without any reply on any connection before
-// it is aborted: longer than any failover worth waiting for.
+// stallMax is how long a load may go without a reply on any connection before it is aborted. It is longer than any
+// useful failover.
 const stallMax = 60 * time.Second
 
 // watchPeriod is how often progress is shown and a stall is checked for.
 const watchPeriod = 200 * time.Millisecond
 
-// load is steady work on open connections: a closed loop if rate is 0, an open
-// loop otherwise. If run fails, its connections are closed; if not, they stay
-// as they were.
+// load is steady work on open connections: a closed loop if rate is 0, otherwise an open loop. If run fails, its
+// connections are closed; otherwise they stay open.
 type load struct {
 	name     string
 	conns    []*wire.Conn
 	depth    func(conn int) int // closed loop: outstanding requests; 0 leaves the connection idle
 	source   wire.Source
 	warm     time.Duration // time that counts as warm-up and isn't measured
-	time     time.Duration // time that is measured
+	time     time.Duration // measured time
 	ops      int64         // if not 0: this many requests, all measured, instead of warm and time
-	limit    time.Duration // with ops: end after this long at the latest; 0 is no limit
+	limit    time.Duration // with ops: the maximum duration; 0 is no limit
 	strict   bool          // end at the first reply with an error code; closed loop only
 	rate     float64       // open loop: requests per second over all connections
 	servers  servers.Processes
@@ -40,14 +39,14 @@ type load struct {
 	samples  [][]sample // if not nil, one list per connection: every measured reply of an open loop
 
 	epoch   time.Time
-	issued  atomic.Int64 // counted trial: requests claimed
-	stopped atomic.Bool  // issue no more
+	issued  atomic.Int64 // with ops: requests claimed
+	stopped atomic.Bool  // send no more requests
 }
 
-// now returns the time since the load began, from one reading of the monotonic clock.
+// now returns the time since the load began.
 func (l *load) now() time.Duration { return time.Since(l.epoch) }
 
-// window returns the time in which replies are measured.
+// window returns the interval in which replies are measured.
 func (l *load) window() (from, until time.Duration) {
 	switch {
 	case l.ops == 0:
@@ -63,16 +62,14 @@ func (l *load) window() (from, until time.Duration) {
 	return 0, until
 }
 
-// claim takes up to n of the requests of a counted trial; it returns the number
-// of the first and how many it got.
+// claim claims up to n of the requests of a counted trial. It returns the number of the first and how many it got.
 func (l *load) claim(n int) (first uint64, got int) {
 	end := l.issued.Add(int64(n))
 	begin := end - int64(n)
 	return uint64(begin), int(max(min(end, l.ops)-begin, 0))
 }
 
-// lane is one connection's share of a load. Its fields belong to the receiving
-// goroutine unless noted otherwise.
+// lane is one connection's part of a load. Its fields belong to the receiving goroutine unless noted otherwise.
 type lane struct {
 	load   *load
 	c      *wire.Conn
@@ -81,13 +78,13 @@ type lane struct {
 
 	rec  *recorder
 	errs map[jute.Code]int64
-	last time.Duration // when the last measured reply came
+	last time.Duration // when the last measured reply arrived
 	lag  *latencies    // open loop: how late requests were sent; set at the end
 	done atomic.Int64  // replies, measured or not; for the watcher
 }
 
-// recordersMax bounds the histograms, of which each pair takes 350 KiB: with
-// more connections than that, several share one pair.
+// recordersMax bounds the histograms, since each pair takes 350 KiB. If there are more connections, several share a
+// pair.
 const recordersMax = 64
 
 // recorder holds the histograms of one or several lanes.
@@ -102,8 +99,7 @@ func (l *load) lane(i int, rec *recorder) *lane {
 	return &lane{load: l, c: c, req: l.source(i), expect: c.Xid, rec: rec, errs: map[jute.Code]int64{}}
 }
 
-// run works until the time is over or the requests are done. It returns the
-// error of the first connection that failed.
+// run works until the time is over or the requests are done. It returns the error of the first connection that failed.
 func (l *load) run(ctx context.Context) (result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -151,11 +147,11 @@ func (l *load) run(ctx context.Context) (result, error) {
 	return l.sum(lanes, recs, used), nil
 }
 
-// errLoadDone ends a load's context without harm to its connections.
+// errLoadDone ends a load's context without closing its connections.
 var errLoadDone = errors.New("load done")
 
-// watch waits for the end of the measured window and returns the processor time
-// used in it. It shows progress and aborts a stalled load.
+// watch waits for the end of the measured window and returns the processor time used in it. It shows progress and
+// aborts a stalled load.
 func (l *load) watch(ctx context.Context, cancel context.CancelCauseFunc, lanes []*lane,
 	allDone <-chan struct{}) (used servers.Cost) {
 	from, until := l.window()
@@ -219,7 +215,7 @@ func (l *load) sum(lanes []*lane, recs []*recorder, used servers.Cost) result {
 		if ln.lag != nil {
 			lag.add(ln.lag)
 		}
-		if l.ops > 0 || l.rate > 0 { // a backlog that is answered late extends the time
+		if l.ops > 0 || l.rate > 0 { // a backlog with late replies extends the time
 			last = max(last, ln.last)
 		}
 	}
@@ -229,7 +225,7 @@ func (l *load) sum(lanes []*lane, recs []*recorder, used servers.Cost) result {
 		r.set("write_p50_ms", writes.quantileMs(.5))
 		r.set("write_p99_ms", writes.quantileMs(.99))
 	}
-	if l.rate > 0 { // if large while the server keeps up, the generator or its machine is slow
+	if l.rate > 0 { // if large although the server keeps up, the generator or its machine is slow
 		r.set("sent_late_p50_ms", lag.quantileMs(.5))
 		r.set("sent_late_p99_ms", lag.quantileMs(.99))
 		r.set("sent_late_p999_ms", lag.quantileMs(.999))
@@ -254,8 +250,8 @@ func (ln *lane) record(k wire.Kind, d time.Duration, n int64) {
 	}
 }
 
-// accept checks that a frame is the next reply in order and returns its error code.
-// For a watch event it returns notification true, and nothing else that counts.
+// accept checks that a frame is the next reply in order and returns its parts. For a notification it returns only
+// notification true.
 func (ln *lane) accept(f []byte) (h jute.ReplyHeader, body []byte, notification bool, err error) {
 	h, body, err = wire.Header(f)
 	if err != nil {
@@ -273,7 +269,7 @@ func (ln *lane) accept(f []byte) (h jute.ReplyHeader, body []byte, notification 
 	return h, body, false, nil
 }
 
-// judge returns the error code that a reply counts with.
+// judge returns the error code that counts for a reply.
 func judge(k wire.Kind, h jute.ReplyHeader, body []byte) jute.Code {
 	code := h.Err
 	if code == jute.OK && k&wire.KindMulti != 0 {

@@ -18,10 +18,9 @@ const (
 	exitUsage  = 2
 )
 
-// Main runs `zooid bench` with the arguments after that word and returns the
-// exit code: 0, 1 for a trial that failed, 2 for a wrong command line. It blocks
-// until the work is done; an interrupt or SIGTERM ends it early, stopping the
-// servers it has started.
+// Main runs `zooid bench` with the arguments after that word and returns the exit code: 0, 1 for a failed trial, 2 for
+// a wrong command line. It returns when the work is done. An interrupt or SIGTERM ends it early and stops the servers
+// that it has started.
 func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -63,8 +62,7 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	return mainScenarios(ctx, args, stdout, stderr)
 }
 
-// mainScenarios runs the scenarios named in args, each with its own defaults
-// and the given flags.
+// mainScenarios runs the scenarios in args, each with its own defaults and the given flags.
 func mainScenarios(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var probe options
 	names, err := parseInterleaved(probe.flags("bench"), args)
@@ -109,7 +107,7 @@ func mainScenarios(ctx context.Context, args []string, stdout, stderr io.Writer)
 	return o.print(stdout, results)
 }
 
-// print writes the results as the flags ask; JSON lines have been written already.
+// print writes the results in the form of the flags. JSON lines were already written.
 func (o *options) print(w io.Writer, results []result) error {
 	switch {
 	case o.json:

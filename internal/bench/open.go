@@ -13,26 +13,24 @@ import (
 )
 
 const (
-	// inFlightMax bounds the outstanding requests of a connection in an open loop.
-	// A server that far behind is saturated; further requests wait at this end,
-	// and the wait counts as latency.
+	// inFlightMax bounds the unanswered requests of a connection in an open loop. A server so far behind is saturated.
+	// Further requests wait in the generator, and the wait counts as latency.
 	inFlightMax = 1 << 14
 	// burstMax bounds the requests written at once when catching up.
 	burstMax = 256
-	// drainMax is how long replies are waited for after the end.
+	// drainMax is how long the generator waits for replies after the end.
 	drainMax = 10 * time.Second
-	// windowPoll is how often a sender with inFlightMax requests outstanding checks again.
+	// windowPoll is how often a sender with inFlightMax unanswered requests checks again.
 	windowPoll = time.Millisecond
-	// writePause is the least time between two writes of a connection: requests
-	// that fall due meanwhile are sent together, and their latency includes the
-	// wait. A write and a wake-up for each request would cost several times the
-	// request itself, on processors that the server needs too, so that a load at
-	// half the server's capacity would leave no processor idle.
+	// writePause is the minimum time between two writes of a connection. Requests that become due meanwhile are sent
+	// together, and their latency includes the wait. A write and a wake-up for each request would cost several times as
+	// much as the request itself, on processors that the server needs too. A load at half of the server's capacity
+	// would then leave no processor idle.
 	writePause = 500 * time.Microsecond
 )
 
-// schedule says when each request of an open loop is to be sent. Nothing that
-// the server does changes it: that is what makes the loop open.
+// schedule says when each request of an open loop is due. It doesn't depend on the server, which is what makes the loop
+// open.
 type schedule struct {
 	offset   time.Duration // of request 0
 	interval float64       // nanoseconds
@@ -44,7 +42,7 @@ func (s schedule) at(k uint64) time.Duration {
 	return s.offset + time.Duration(float64(k)*s.interval)
 }
 
-// count returns the number of requests due before the end.
+// count returns the number of requests that are due before the end.
 func (s schedule) count() uint64 {
 	k := uint64(max(float64(s.until-s.offset)/s.interval, 0))
 	for s.at(k) < s.until {
@@ -53,8 +51,7 @@ func (s schedule) count() uint64 {
 	return k
 }
 
-// openLane is a lane of an open loop: one goroutine sends by the schedule,
-// another receives.
+// openLane is a lane of an open loop. One goroutine sends by the schedule, another receives.
 type openLane struct {
 	*lane
 	schedule
@@ -65,10 +62,9 @@ type openLane struct {
 	number   int        // of the connection
 }
 
-// openLoop sends requests at the load's rate and measures each latency from the
-// time when the request was due, so that a stall of the server counts for every
-// request that should have been sent meanwhile (no coordinated omission). Requests
-// not answered by the end count as errors, with the latency they had reached.
+// openLoop sends requests at the load's rate. It measures each latency from the time when the request was due, so that
+// a stall of the server counts for every request that should have been sent meanwhile (no coordinated omission).
+// Requests without a reply at the end count as errors, with the latency up to then.
 func (ln *lane) openLoop(ctx context.Context, i int) error {
 	l := ln.load
 	_, until := l.window()
@@ -82,7 +78,7 @@ func (ln *lane) openLoop(ctx context.Context, i int) error {
 	go func() { sender <- o.send(ctx) }()
 	err := o.receive()
 	if err != nil {
-		ln.c.Net.Close() // so that the sender ends too
+		ln.c.Net.Close() // makes the sender end too
 	}
 	if sendErr := <-sender; err == nil {
 		err = sendErr
@@ -91,7 +87,7 @@ func (ln *lane) openLoop(ctx context.Context, i int) error {
 	return err
 }
 
-// send writes requests as they become due until all are sent, or the draining time is over.
+// send writes requests as they become due until all are sent or the draining time is over.
 func (o *openLane) send(ctx context.Context) error {
 	total := o.count()
 	pause := time.NewTimer(0)
@@ -126,7 +122,7 @@ func (o *openLane) send(ctx context.Context) error {
 		}
 		o.c.Out = b
 		o.sent.Store(k)
-		if o.at(k) > now { // otherwise there is more to catch up with
+		if o.at(k) > now { // otherwise there are more to catch up with
 			wrote = now
 		}
 		if err := o.c.Flush(); err != nil {
@@ -139,8 +135,7 @@ func (o *openLane) send(ctx context.Context) error {
 	return nil
 }
 
-// receive takes replies until every request due has one, or the draining time
-// is over.
+// receive takes replies until every due request has one or the draining time is over.
 func (o *openLane) receive() error {
 	total := o.count()
 	k := uint64(0)
@@ -161,8 +156,8 @@ func (o *openLane) receive() error {
 	return nil
 }
 
-// collect takes the replies that have arrived by now, from request k on, and
-// returns the number of the next one.
+// collect takes the replies that have arrived by now, from request k on, and returns the number of the next request
+// without a reply.
 func (o *openLane) collect(k uint64, now time.Duration) (uint64, error) {
 	from, _ := o.load.window()
 	for {
@@ -196,14 +191,13 @@ func (o *openLane) collect(k uint64, now time.Duration) (uint64, error) {
 	}
 }
 
-// giveUp counts the requests from k on, sent or not, as errors, with the time
-// they have waited.
+// giveUp counts the requests from k on, sent or not, as errors, with the time for which they have waited.
 func (o *openLane) giveUp(k, total uint64) {
 	now := o.load.now()
 	from, _ := o.load.window()
 	sent := o.sent.Load()
 	for ; k < total; k++ {
-		var kd wire.Kind // a request never sent counts like the last that was
+		var kd wire.Kind // a request that was never sent counts like the last one sent
 		if sent > 0 {
 			kd = o.kinds[min(k, sent-1)%inFlightMax]
 		}

@@ -46,10 +46,10 @@ type options struct {
 	given map[string]bool // the flags that were set, by defaults or by the user
 }
 
-// usageError is a mistake on the command line: exit code 2.
+// usageError is a mistake on the command line, for exit code 2.
 type usageError struct{ text string }
 
-// Error says what is wrong and what would be right.
+// Error says what is wrong and what would be correct.
 func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
@@ -125,12 +125,11 @@ func (o *options) flags(name string) *flag.FlagSet {
 	return fs
 }
 
-// membersMax bounds an ensemble started here: it all runs on one machine.
+// membersMax bounds an ensemble started here, since all of it runs on one machine.
 const membersMax = 9
 
-// parseOptions parses flags; later ones override earlier ones: a scenario's own
-// defaults come first, the user's flags last. It returns the arguments that
-// aren't flags, wherever they are.
+// parseOptions parses flags. Later ones replace earlier ones: a scenario's own defaults come first, the user's flags
+// last. It returns the arguments that aren't flags, wherever they are.
 func parseOptions(name string, args ...string) (options, []string, error) {
 	var o options
 	fs := o.flags(name)

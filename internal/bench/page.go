@@ -20,14 +20,13 @@ import (
 	"github.com/zooid-project/zooid/internal/bench/machine"
 )
 
-// heading is the first line that compare -json prints: what the results after
-// it were measured on.
+// heading is the first line of the output of compare -json. It describes the measurement of the results after it.
 type heading struct {
 	Machine  machine.Facts   `json:"machine"`
 	Measured string          `json:"measured,omitempty"` // the day
 	Rounds   int             `json:"rounds,omitempty"`
 	Quick    bool            `json:"quick,omitempty"`
-	Warms    []string        `json:"warms,omitempty"` // by server, where they override the profile's
+	Warms    []string        `json:"warms,omitempty"` // by server, if they replace the profile's
 	Servers  []headingServer `json:"servers,omitempty"`
 }
 
@@ -37,7 +36,7 @@ type headingServer struct {
 	Command string `json:"command,omitempty"`
 }
 
-// describe makes the heading of this comparison.
+// describe returns the heading of this comparison.
 func (c *comparison) describe(m machine.Facts) heading {
 	h := heading{
 		Machine: m, Measured: time.Now().UTC().Format(time.DateOnly), Rounds: c.rounds, Quick: c.quick, Warms: c.warms,
@@ -54,10 +53,10 @@ func (c *comparison) describe(m machine.Facts) heading {
 
 // page holds the combined results of several comparisons.
 type page struct {
-	names    []string // of the servers, in the order in which they are first named
+	names    []string // of the servers, in the order of their first appearance
 	outcomes []outcome
 	heads    []heading
-	profiles [][]string // by heading: the profiles whose results come from it
+	profiles [][]string // by heading: the profiles whose results belong to it
 }
 
 // mainPage runs `zooid bench page`.
@@ -100,8 +99,7 @@ func (p *page) readFile(file string) error {
 // resultLineMax bounds one line of results.
 const resultLineMax = 1 << 20
 
-// read adds what one comparison printed. It replaces the results of profiles
-// that were read before.
+// read adds the output of one comparison. It replaces earlier results of the same profiles.
 func (p *page) read(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, resultLineMax)
@@ -141,7 +139,7 @@ func (p *page) heading(h heading) int {
 	return len(p.heads) - 1
 }
 
-// server returns the number of the server of that name, adding it if need be.
+// server returns the index of the server with that name. It adds the server if necessary.
 func (p *page) server(name string) int {
 	if i := slices.Index(p.names, name); i >= 0 {
 		return i
@@ -150,7 +148,7 @@ func (p *page) server(name string) int {
 	return len(p.names) - 1
 }
 
-// add adds a result of heading at.
+// add adds a result that belongs to heading at.
 func (p *page) add(at int, r result) {
 	i := slices.IndexFunc(p.outcomes, func(o outcome) bool { return o.profile.name == r.Profile })
 	if i < 0 {
@@ -169,14 +167,14 @@ func (p *page) add(at int, r result) {
 	for len(o.results) <= s {
 		o.results = append(o.results, nil)
 	}
-	for len(o.results[s]) < r.Round { // ratios are taken within a round, so each round has its place
+	for len(o.results[s]) < r.Round { // ratios are computed within a round, so each round has its place
 		o.results[s] = append(o.results[s], result{Failed: leftOutMark + "not run"})
 	}
 	o.results[s][r.Round-1] = r
 }
 
-// write writes the page: the facts about the measurement, the table of goals, the
-// figures behind those called flat, and what went wrong.
+// write writes the page: the facts about the measurement, the table of goals, the figures of flat profiles by size, and
+// the errors.
 func (p *page) write(w io.Writer) error {
 	for i, h := range p.heads {
 		if i == 0 || h.Machine != p.heads[i-1].Machine {
@@ -201,7 +199,7 @@ func (p *page) write(w io.Writer) error {
 	return nil
 }
 
-// text says when and how the results were measured.
+// text describes when and how the results were measured.
 func (h *heading) text() string {
 	text := fmt.Sprintf("%s, rounds: %d at most", h.Measured, h.Rounds)
 	if h.Quick {
@@ -210,8 +208,7 @@ func (h *heading) text() string {
 	return text
 }
 
-// disturbance says how much of the machine other programs used while the
-// profiles of heading i were measured.
+// disturbance returns how much of the machine other programs used while the profiles of heading i were measured.
 func (p *page) disturbance(i int) string {
 	var others []float64
 	for _, o := range p.outcomes {
@@ -260,7 +257,7 @@ func (p *page) bySize() (lines []string) {
 	return lines
 }
 
-// commands says how the servers were started, listing each command once.
+// commands returns how the servers were started, with each command once.
 func (p *page) commands() (lines []string) {
 	for _, h := range p.heads {
 		for i, s := range h.Servers {
@@ -279,8 +276,8 @@ func (p *page) commands() (lines []string) {
 	return lines
 }
 
-// troubles returns the trials that failed or had errors where there should be none:
-// writers may lose connections when their leader goes, and trials left out don't count.
+// troubles returns the trials that failed or had unexpected errors. Writers may lose connections when their leader
+// stops, and trials that were left out don't count.
 func (p *page) troubles() []string {
 	var bad []outcome
 	for _, o := range p.outcomes {
@@ -295,7 +292,7 @@ func (p *page) troubles() []string {
 	return troubles(bad)
 }
 
-// goalTable shows each goal with the measured figures.
+// goalTable returns a table of the goals with the measured figures.
 func (p *page) goalTable() *table {
 	t := &table{header: []string{"work"}}
 	t.header = append(t.header, p.names...)
@@ -311,7 +308,7 @@ func (p *page) goalTable() *table {
 				o = p.outcomes[i]
 			}
 		}
-		o.results = append(slices.Clone(o.results), make([][]result, len(p.names))...) // room for every server
+		o.results = append(slices.Clone(o.results), make([][]result, len(p.names))...) // space for every server
 		row := plain(g.work)
 		for s := range p.names {
 			row = append(row, cell{text: g.spread(o.values(s, g.figure)).text(number, g.unitText())})

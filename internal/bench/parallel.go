@@ -13,11 +13,11 @@ import (
 // fileReserve is how many files the process needs besides connections.
 const fileReserve = 64
 
-// checkFiles returns an error if n connections are too many, before the work begins.
+// checkFiles returns an error if n connections are too many for this process.
 func checkFiles(n int) error {
 	var lim syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
-		return nil // not known: try anyway
+		return nil // unknown: try anyway
 	}
 	if uint64(n)+fileReserve > lim.Cur {
 		return fmt.Errorf("open %d connections: this process may have %d open files; raise the limit (ulimit -n) or ask for fewer",
@@ -26,7 +26,7 @@ func checkFiles(n int) error {
 	return nil
 }
 
-// inParallel calls do for 0 to n-1, several at once, and returns the first error.
+// inParallel calls do for 0 to n-1, several at a time, and returns the first error.
 func inParallel(ctx context.Context, n, workers int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -50,8 +50,7 @@ func inParallel(ctx context.Context, n, workers int, do func(ctx context.Context
 	return context.Cause(ctx)
 }
 
-// dialers is how many connections of a trial are opened at once when their
-// opening isn't measured.
+// dialers is how many connections of a trial are opened at a time if opening them isn't measured.
 const dialers = 32
 
 // dialAll opens n connections. On an error it closes those it has opened.

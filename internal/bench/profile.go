@@ -12,27 +12,26 @@ import (
 // profile is a scenario with the sizes and times that a comparison runs.
 type profile struct {
 	name     string
-	part     string // profiles of a part are run together
+	part     string // profiles of one part are run together
 	scenario string
 	args     []string // flags
 	quick    []string // flags after args with -quick
-	figures  []string // what its rows in the table show, by JSON name
-	rounds   int      // at most this many; 0 is no limit
+	figures  []string // the figures in its rows of the table, by JSON name
+	rounds   int      // maximum number; 0 is no limit
 	process  bool     // only for servers started by a command
-	members  int      // of the ensemble it runs on, started by a command; 0 is a single server
+	members  int      // of the ensemble on which it runs, started by a command; 0 is a single server
 	noFloor  bool     // the floor can't run it
-	alone    bool     // only on the floor and on the first server, which is compared with no other
+	alone    bool     // only on the floor and the first server, which isn't compared with others
 }
 
-// The times of a comparison. -warms gives a server that compiles as it runs
-// more time to reach full speed; -quick only checks that everything works.
+// The times of a comparison. -warms gives more time to a server that compiles while it runs, so that it reaches full
+// speed. -quick only checks that everything works.
 var (
 	fullTimes  = []string{"-warm", "1s", "-time", "4s"}
 	quickTimes = []string{"-warm", "500ms", "-time", "1s"}
 )
 
-// heavyRounds is the maximum number of rounds of a profile that takes long, or
-// whose figure hardly varies.
+// heavyRounds is the maximum number of rounds of a profile that takes long, or whose figure hardly varies.
 const heavyRounds = 3
 
 // profiles returns the table of all profiles, part by part.
@@ -80,7 +79,7 @@ func ensembleProfiles() []profile {
 		{name: "get-3-servers", scenario: "get", args: wide, figures: steadyFigures()},
 		{name: "mixed-3-servers", scenario: "mixed", args: append(wide, "-reads", "90"), figures: steadyFigures()},
 		{name: "create-3-servers", scenario: "create", args: wide, figures: steadyFigures()},
-		// The time after the strike covers the longest silence known of a peer: 10 s for a frozen leader.
+		// The time after the signal is longer than any known silence: 10 s for a frozen leader.
 		{name: "leader-killed", scenario: "failover",
 			args: []string{"-conns", "15", "-warm", "3s", "-time", "5s", "-signal", "KILL"}, figures: gaps, rounds: heavyRounds},
 		{name: "leader-frozen", scenario: "failover",
@@ -90,7 +89,7 @@ func ensembleProfiles() []profile {
 	for i := range all {
 		all[i].part, all[i].members, all[i].process, all[i].noFloor = part, 3, true, true
 	}
-	all[4].quick, all[5].quick = all[4].args, all[5].args // a silence can't be made shorter
+	all[4].quick, all[5].quick = all[4].args, all[5].args // their silence can't be shortened
 	return all
 }
 
@@ -142,8 +141,7 @@ func bigProfiles() []profile {
 	}
 }
 
-// pickProfiles returns the profiles named by their names, their scenarios or
-// their parts; an empty list means all.
+// pickProfiles returns the profiles selected by their names, scenarios or parts. An empty list selects all.
 func pickProfiles(names []string) ([]profile, error) {
 	if len(names) == 0 {
 		return profiles(), nil
@@ -163,7 +161,7 @@ func pickProfiles(names []string) ([]profile, error) {
 	return picked, nil
 }
 
-// flags returns the trial's flags, each overriding those before; more come from the command line.
+// flags returns the trial's flags. Each replaces earlier ones. more come from the command line.
 func (p profile) flags(s scenario, quick bool, more []string) []string {
 	args := append(append([]string(nil), s.defaults...), fullTimes...)
 	args = append(args, p.args...)
@@ -173,7 +171,8 @@ func (p profile) flags(s scenario, quick bool, more []string) []string {
 	return append(args, more...)
 }
 
-// runsOn says why the profile doesn't run on a server, "" if it does; first says that s is the first server.
+// runsOn returns the reason why the profile doesn't run on a server, "" if it does. first says that s is the first
+// server.
 func (p profile) runsOn(s servers.Spec, first bool) string {
 	switch {
 	case p.alone && !first && !s.Floor:
@@ -202,7 +201,7 @@ func printProfiles(w io.Writer) {
 	}
 }
 
-// limits says, for the help, what keeps the profile from running everywhere.
+// limits returns, for the help, the conditions under which the profile runs.
 func (p profile) limits() (text string) {
 	if p.members > 1 {
 		text += fmt.Sprintf("; %d servers", p.members)

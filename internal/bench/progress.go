@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-// progressPeriod is how often the line changes: often enough to show that work
-// continues, seldom enough to cost nothing.
+// progressPeriod is how often the line changes: often enough to show that work continues, and rarely enough to cost
+// nothing.
 const progressPeriod = 500 * time.Millisecond
 
 // progress says on a terminal how far a measurement is. A nil *progress shows nothing.
@@ -32,8 +32,8 @@ func newProgress(w io.Writer, quiet bool) *progress {
 	return &progress{line: terminal.ProgressOn(w)}
 }
 
-// show shows the progress of the named work: ops done in elapsed, of a total
-// time, or of a total count if that isn't 0.
+// show shows the progress of the named work: ops operations done in elapsed, out of the total time, or out of count if
+// that isn't 0.
 func (p *progress) show(name string, ops int64, elapsed, total time.Duration, count int64) {
 	if p == nil {
 		return

@@ -11,8 +11,8 @@ type spread struct {
 	rounds           int
 }
 
-// newSpread summarizes values; the median of an even number of them is the mean
-// of the middle two. No values give the zero spread.
+// newSpread summarizes values. The median of an even number of them is the mean of the middle two. No values give the
+// zero spread.
 func newSpread(values []float64) spread {
 	if len(values) == 0 {
 		return spread{}
@@ -33,7 +33,7 @@ func (s spread) text(format func(float64) string, unit string) string {
 	return fmt.Sprintf("%s%s (%s–%s)", format(s.median), unit, format(s.min), format(s.max))
 }
 
-// outcome holds all results of one profile: by server, then by round.
+// outcome has all results of one profile: by server, then by round.
 type outcome struct {
 	profile profile
 	results [][]result // [server][round]; a failed or left out trial has Failed set
@@ -50,8 +50,7 @@ func (o *outcome) values(server int, figure string) (v []float64) {
 	return v
 }
 
-// ratios divides server a's figure by server b's, round by round: whatever the
-// machine does to a round affects both.
+// ratios divides server a's figure by server b's in each round: disturbances of the machine in a round affect both.
 func (o *outcome) ratios(a, b int, figure string) (v []float64) {
 	for i := range min(len(o.results[a]), len(o.results[b])) {
 		ra, rb := &o.results[a][i], &o.results[b][i]

@@ -10,12 +10,11 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// cleanMax bounds the removal of what a trial has created: a million znodes
-// take half of it on a slow server.
+// cleanMax bounds the removal of what a trial has created. A million znodes take half of it on a slow server.
 const cleanMax = time.Minute
 
-// clean removes the znodes and everything below them, unless they are to be
-// kept or go with the server. It does so even after an interrupt.
+// clean removes the znodes and everything below them, unless they are to be kept or disappear with the server. It does
+// so even after an interrupt.
 func (t *trial) clean(ctx context.Context, paths ...string) error {
 	if t.keep || t.server != nil || len(paths) == 0 {
 		return nil
@@ -38,10 +37,10 @@ func (t *trial) clean(ctx context.Context, paths ...string) error {
 	return nil
 }
 
-// removeBatch is how many deletes are outstanding at once.
+// removeBatch bounds the unanswered deletes.
 const removeBatch = 1000
 
-// removeTree deletes a znode and everything below it. It is no error if the znode is gone already.
+// removeTree deletes a znode and everything below it. It succeeds if the znode is already gone.
 func removeTree(c *wire.Conn, path string) error {
 	r := jute.PathWatchRequest{Path: path}
 	body, err := c.Call(jute.OpGetChildren, r.Append)
@@ -52,7 +51,7 @@ func removeTree(c *wire.Conn, path string) error {
 		return err
 	}
 	var resp jute.ChildrenResponse
-	resp.Decode(jute.NewDecoder(append([]byte(nil), body...))) // the names are needed after the frame
+	resp.Decode(jute.NewDecoder(append([]byte(nil), body...))) // a copy, since the names are needed after the frame
 	left := resp.Children
 	for len(left) > 0 {
 		n := min(len(left), removeBatch)

@@ -16,8 +16,8 @@ func runReady(ctx context.Context, t *trial) (result, error) {
 	return result{Seconds: time.Since(begin).Seconds(), ServerRSS: t.measured.RssMiB()}, nil
 }
 
-// runRestart loads znodes as runLoad does, ends the server with -signal and
-// measures the time from its start to the first read.
+// runRestart loads znodes as runLoad does, ends the server with -signal, and measures the time from its start to the
+// first read.
 func runRestart(ctx context.Context, t *trial) (result, error) {
 	if t.server == nil {
 		return result{}, errNoServer
@@ -40,8 +40,8 @@ func runRestart(ctx context.Context, t *trial) (result, error) {
 	return r, nil
 }
 
-// runIdle measures a server that was just started and gets no requests: the time it
-// took to start, and after -warm its processor time over -time and its memory.
+// runIdle measures a server that was just started and receives no requests: the duration of the start, and after -warm
+// its processor time over -time and its memory.
 func runIdle(ctx context.Context, t *trial) (result, error) {
 	if t.server == nil {
 		return result{}, errNoServer

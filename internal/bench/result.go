@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// result holds the figures of one trial of a scenario; its JSON form is one
-// line of -json. Figures that were not measured are 0 and left out.
+// result has the figures of one trial of a scenario. Its JSON form is one line of -json. Figures that weren't measured
+// are 0 and omitted.
 type result struct {
 	Scenario  string             `json:"scenario"`
 	Profile   string             `json:"profile,omitempty"` // in a comparison
@@ -32,18 +32,18 @@ type result struct {
 	ServerCPU float64            `json:"server_cpu_us_per_op,omitempty"`
 	ServerRSS float64            `json:"server_rss_mib,omitempty"`
 	ClientCPU float64            `json:"client_cpu_us_per_op,omitempty"`
-	Others    float64            `json:"others_cpu_percent,omitempty"` // percentage of the machine used by others
-	Extra     map[string]float64 `json:"extra,omitempty"`              // of this scenario only; units end the names
+	Others    float64            `json:"others_cpu_percent,omitempty"` // percentage of the machine used by other programs
+	Extra     map[string]float64 `json:"extra,omitempty"`              // of this scenario only; names end with the unit
 	Failed    string             `json:"failed,omitempty"`
 }
 
-// setLatency fills in the percentiles.
+// setLatency sets the percentiles.
 func (r *result) setLatency(l *latencies) {
 	r.P50, r.P90, r.P99, r.P999, r.Max = l.quantileMs(.5), l.quantileMs(.9), l.quantileMs(.99), l.quantileMs(.999),
 		l.quantileMs(1)
 }
 
-// setTime fills in the duration, and the throughput of Ops in it.
+// setTime sets the duration and the throughput of Ops in it.
 func (r *result) setTime(d time.Duration) {
 	r.Seconds = d.Seconds()
 	if d > 0 {
@@ -51,8 +51,7 @@ func (r *result) setTime(d time.Duration) {
 	}
 }
 
-// setCost divides the processor time used by n operations, and notes what other
-// programs used.
+// setCost sets the processor time per operation for n operations, and the share of other programs.
 func (r *result) setCost(c servers.Cost, n int64) {
 	if n > 0 {
 		r.ServerCPU = float64(c.Server.Nanoseconds()) / 1e3 / float64(n)

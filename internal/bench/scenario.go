@@ -10,7 +10,7 @@ type scenario struct {
 	name     string
 	about    string   // one line of help
 	defaults []string // flags that differ from the general defaults
-	bare     bool     // needs no znode of its own, so none is created
+	bare     bool     // needs no znode below -root, so none is created
 	run      func(context.Context, *trial) (result, error)
 }
 
@@ -50,7 +50,7 @@ func scenarios() []scenario {
 	}
 }
 
-// findScenario returns the scenario of that name.
+// findScenario returns the scenario with that name.
 func findScenario(name string) (scenario, error) {
 	var names []string
 	for _, s := range scenarios() {

@@ -29,8 +29,7 @@ func runFake(t *testing.T, s *fakeServer, name string, flags ...string) (result,
 	return runTrial(context.Background(), sc, o, nil)
 }
 
-// TestScenarioDoesWhatItSays counts at the server what each scenario claims to
-// have done, and looks for what it leaves behind.
+// TestScenarioDoesWhatItSays counts each scenario's requests at the server, and checks that nothing is left behind.
 func TestScenarioDoesWhatItSays(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -228,8 +227,8 @@ func TestStormCountsExpiredSessions(t *testing.T) {
 	}
 }
 
-// TestWatchEnds: a change that is refused, a watcher that is cut off and an end from
-// outside all end the waiting for those who haven't heard.
+// TestWatchEnds: a refused change, a watcher that is cut off, and an end from outside all end the wait for the other
+// watchers.
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	sc, err := findScenario("watch")
@@ -277,8 +276,7 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// TestFailoverWritersComeBack cuts a connection now and then; each writer goes
-// on with its session.
+// TestFailoverWritersComeBack cuts a connection now and then; each writer continues with its session.
 func TestFailoverWritersComeBack(t *testing.T) {
 	t.Parallel()
 	s := startFake(t, func(s *fakeServer) {

@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// runSessions opens -keys sessions, -conns at a time, as fast as it can. Then
-// it holds them for -time, each pinging as an idle client does.
+// runSessions opens -keys sessions, -conns at a time, as fast as it can. Then it keeps them for -time, and each pings
+// as an idle client does.
 func runSessions(ctx context.Context, t *trial) (result, error) {
 	if err := checkFiles(t.keys); err != nil {
 		return result{}, err
@@ -49,14 +49,14 @@ func runSessions(ctx context.Context, t *trial) (result, error) {
 	return r, nil
 }
 
-// pingsPerTimeout: a client pings when it has been silent for a third of its timeout.
+// pingsPerTimeout is 3, since a client pings after a silence of a third of its timeout.
 const pingsPerTimeout = 3
 
-// holders is how many goroutines ping on behalf of all sessions.
+// holders is the number of goroutines that ping for all sessions.
 const holders = 16
 
-// hold keeps the sessions alive for -time and adds the cost to r. Each session
-// pings once per period; the pings of all sessions are spread evenly over it.
+// hold keeps the sessions alive for -time and adds the cost to r. Each session pings once per period. The pings of all
+// sessions are spread evenly over the period.
 func (t *trial) hold(ctx context.Context, conns []*wire.Conn, r *result) error {
 	start, begin := t.measured.Cost(), time.Now()
 	pings := make([]*latencies, holders)
@@ -91,8 +91,7 @@ func (t *trial) hold(ctx context.Context, conns []*wire.Conn, r *result) error {
 	return nil
 }
 
-// pingLoop pings the connections in turn until the end; it returns how many
-// failed, counting each once.
+// pingLoop pings the connections in turn until the end. It returns how many failed; it counts each of them once.
 func (t *trial) pingLoop(ctx context.Context, conns []*wire.Conn, end time.Time, l *latencies) (lost int64) {
 	if len(conns) == 0 {
 		return 0
@@ -120,7 +119,7 @@ func (t *trial) pingLoop(ctx context.Context, conns []*wire.Conn, end time.Time,
 	return lost
 }
 
-// ping sends a ping and waits for its answer until the deadline.
+// ping sends a ping and waits for its reply until the deadline.
 func ping(c *wire.Conn, deadline time.Time) error {
 	c.Net.SetDeadline(deadline)
 	frame := wire.Encode(jute.OpPing, nil)

@@ -17,11 +17,10 @@ import (
 )
 
 const (
-	// snapshotPoll is how often the data directories are checked: it limits how
-	// exactly a snapshot's begin and end are known.
+	// snapshotPoll is how often the data directories are checked. It limits the accuracy of a snapshot's start and end.
 	snapshotPoll = 20 * time.Millisecond
-	// snapshotMargin is added before and after: what a server does before the file
-	// appears, and after it is complete, is part of taking a snapshot.
+	// snapshotMargin is added before and after: a server's work before the file appears, and after it is complete, is
+	// part of taking a snapshot.
 	snapshotMargin = 200 * time.Millisecond
 )
 
@@ -31,10 +30,9 @@ type sample struct{ due, took time.Duration }
 // stretch is an interval of time.
 type stretch struct{ from, until time.Duration }
 
-// runSnapshot creates -keys znodes and then sets random ones at -rate, while
-// the server takes its snapshots as configured. It recognizes them as files
-// that grow in the server's directory, and compares the latency of the sets due
-// during a snapshot with that of all others.
+// runSnapshot creates -keys znodes and then sets random ones at -rate, while the server takes its snapshots as
+// configured. It recognizes snapshots as files that grow in the server's directory, and compares the latency of the
+// sets due during a snapshot with that of all others.
 func runSnapshot(ctx context.Context, t *trial) (result, error) {
 	if t.server == nil {
 		return result{}, errNoServer
@@ -77,8 +75,8 @@ func runSnapshot(ctx context.Context, t *trial) (result, error) {
 	return r, r.setSnapshots(slices.Concat(l.samples...), spans)
 }
 
-// watchSnapshots returns when snapshots were written below root, as times since
-// epoch, until ctx ends.
+// watchSnapshots returns the intervals in which snapshots were written below root, as times since epoch, until ctx
+// ends.
 func watchSnapshots(ctx context.Context, root string, epoch time.Time) (spans []stretch) {
 	known := snapshotFiles{}
 	known.grown(root)
@@ -100,7 +98,7 @@ func watchSnapshots(ctx context.Context, root string, epoch time.Time) (spans []
 	return spans
 }
 
-// snapshotFiles holds the size of every file that has a snapshot's name.
+// snapshotFiles has the size of every file with a snapshot's name.
 type snapshotFiles map[string]int64
 
 // grown reports whether a file is new or has changed its size since the last call.
@@ -121,7 +119,7 @@ func (f snapshotFiles) grown(root string) (grown bool) {
 	return grown
 }
 
-// setSnapshots separates the samples due during a snapshot from the others.
+// setSnapshots compares the samples due during a snapshot with the others.
 func (r *result) setSnapshots(samples []sample, spans []stretch) error {
 	with, without := newLatencies(), newLatencies()
 	slices.SortFunc(samples, func(a, b sample) int { return cmp.Compare(a.due, b.due) })

@@ -12,7 +12,7 @@ import (
 
 var runningSpec = regexp.MustCompile(`^([^\s@/]+:\d+(?:,[^\s@/]+:\d+)*)(?:@(\d+(?:,\d+)*))?$`)
 
-// parseSpec reads HOST:PORT[,HOST:PORT][@PID[,PID]] or a command line.
+// parseSpec parses HOST:PORT[,HOST:PORT][@PID[,PID]] or a command line.
 func parseSpec(name, text string) (servers.Spec, error) {
 	s := servers.Spec{Name: name}
 	if m := runningSpec.FindStringSubmatch(text); m != nil {
@@ -31,7 +31,7 @@ func parseSpec(name, text string) (servers.Spec, error) {
 	return s, nil
 }
 
-// parseSignal reads the value of -signal.
+// parseSignal parses the value of -signal.
 func parseSignal(name string) (syscall.Signal, error) {
 	switch name {
 	case "KILL":
@@ -44,8 +44,7 @@ func parseSignal(name string) (syscall.Signal, error) {
 	return 0, usagef("-signal %s: must be KILL, TERM or STOP", name)
 }
 
-// strike sends -signal to -kill. The returned function lets a stopped process
-// continue.
+// strike sends -signal to -kill. The returned function resumes a stopped process.
 func (t *trial) strike() (undo func(), err error) {
 	sig, err := parseSignal(t.signal)
 	if err == nil {
@@ -61,5 +60,5 @@ func (t *trial) strike() (undo func(), err error) {
 	}, nil
 }
 
-// errNoServer says that a scenario needs a server that it may stop.
+// errNoServer says that a scenario needs a server that it can stop.
 var errNoServer = errors.New("needs a server started by -start, since it stops and starts it")

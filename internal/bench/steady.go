@@ -28,13 +28,13 @@ func (t *trial) steady(ctx context.Context, src wire.Source) (result, error) {
 	return r, err
 }
 
-// Few connections, with many outstanding requests each, prepare the znodes.
+// The znodes are prepared over few connections with many unanswered requests each.
 const (
 	prepareConns = 4
 	prepareDepth = 64
 )
 
-// prepare creates n znodes with req; any error ends it.
+// prepare creates n znodes with req. It stops at the first error.
 func (t *trial) prepare(ctx context.Context, n int, req wire.Request) error {
 	conns, err := t.dialAll(ctx, prepareConns, wire.LoadBuffer)
 	if err != nil {
@@ -58,7 +58,7 @@ func (t *trial) keyPrefix() string { return t.base + "/k" }
 
 func (t *trial) key(i int) string { return wire.NumberedPath(t.keyPrefix(), i) }
 
-// prepareKeys creates the znodes that key names.
+// prepareKeys creates the znodes whose paths key returns.
 func (t *trial) prepareKeys(ctx context.Context) error {
 	data := t.value()
 	create := wire.NewNumbered(t.keyPrefix(), func(path string) []byte { return wire.CreateFrame(path, data) })
@@ -131,7 +131,7 @@ func runMixed(ctx context.Context, t *trial) (result, error) {
 	})
 }
 
-// createSource returns a source with which each connection creates znodes that it numbers itself.
+// createSource returns a source for which each connection creates znodes with its own numbers.
 func (t *trial) createSource() wire.Source {
 	data := t.value()
 	return func(conn int) wire.Request {
@@ -182,7 +182,7 @@ func runChildren(ctx context.Context, t *trial) (result, error) {
 	return t.steady(ctx, t.anyOf([][]byte{wire.ChildrenFrame(t.base)}, 0))
 }
 
-// pause waits for d, or until ctx ends, which is an error.
+// pause waits for d. It returns an error if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -11,13 +11,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// stormZnodes is how many znodes the watches of all sessions share.
+// stormZnodes is how many znodes the sessions watch.
 const stormZnodes = 1000
 
-// runStorm opens -keys sessions with -watches each and cuts all connections at
-// once, without closing the sessions; with -kill the server dies instead. Then
-// all sessions are resumed, -conns at a time, and their watches set again.
-// Latency is from the cut until a session is back with its watches set.
+// runStorm opens -keys sessions with -watches each and cuts all connections at once, without closing the sessions; with
+// -kill it kills the server instead. Then all sessions are resumed, -conns at a time, and their watches set again.
+// Latency is the time from the cut until a session is resumed and its watches are set.
 func runStorm(ctx context.Context, t *trial) (r result, err error) {
 	sessions := t.keys
 	if err := checkFiles(sessions); err != nil {
@@ -71,9 +70,8 @@ func runStorm(ctx context.Context, t *trial) (r result, err error) {
 	return r, nil
 }
 
-// allComeBack replaces each connection with a new one of the same session, nil
-// if the session has expired. It returns how long after the cut each was back,
-// 0 if it never will be, and the total number of attempts.
+// allComeBack replaces each connection with a new one of the same session, nil if the session has expired. It returns
+// the time from the cut until each was resumed, 0 for expired ones, and the total number of attempts.
 func (t *trial) allComeBack(ctx context.Context, conns []*wire.Conn,
 	cut time.Time) (back []time.Duration, tries int64, err error) {
 	back = make([]time.Duration, len(conns))
@@ -122,10 +120,9 @@ func (t *trial) setWatches(c *wire.Conn, i int) error {
 // comeBackPoll is how long a session waits after a refused connection.
 const comeBackPoll = 5 * time.Millisecond
 
-// comeBack resumes session i and sets its watches again, trying one server
-// after the other until it succeeds or the session has expired; tries counts
-// the attempts. It is an error if no server takes the session back for twice
-// its timeout: there is no server left.
+// comeBack resumes session i and sets its watches again. It tries one server after the other until it succeeds or the
+// session has expired; tries counts the attempts. If no server accepts the session for twice its timeout, no server is
+// left, and comeBack returns an error.
 func (t *trial) comeBack(ctx context.Context, old *wire.Conn, i int) (c *wire.Conn, tries int64, err error) {
 	deadline := time.Now().Add(2*old.Session.Timeout + wire.HandshakeTimeout)
 	for a := i; ; a++ {

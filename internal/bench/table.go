@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The colours used: few, and only for what readers look for first.
+// The colours. There are few, only for what readers look for first.
 const (
 	colorBold  = "\x1b[1m"
 	colorDim   = "\x1b[2m"
@@ -18,15 +18,13 @@ const (
 	colorReset = "\x1b[0m"
 )
 
-// cell is one field of a table. Its color is put around the text and doesn't
-// count for the width.
+// cell is one field of a table. The escape codes of its color don't count for the width.
 type cell struct {
 	text  string
 	color string
 }
 
-// table is a grid of cells with a header. Column 0 is aligned left, the others
-// right unless left says so.
+// table is a grid of cells with a header. Column 0 and the columns in left are left-aligned, the others right-aligned.
 type table struct {
 	header []string
 	rows   [][]cell
@@ -136,8 +134,7 @@ func resultTable(results []result) *table {
 	return t
 }
 
-// loadText returns how a trial loaded the server: connections x outstanding
-// requests, or connections at a rate.
+// loadText describes the load of a trial: connections x unanswered requests, or connections at a rate.
 func (r *result) loadText() string {
 	switch {
 	case r.Rate > 0:
@@ -159,8 +156,7 @@ func (r *result) figureText(name string) string {
 	return number(v)
 }
 
-// writeDetails writes what doesn't fit in a table: the scenario's own figures
-// and the errors by code.
+// writeDetails writes what has no place in a table: the scenario's own figures, and the errors by code.
 func writeDetails(w io.Writer, results []result, colors bool) error {
 	paint := func(color, text string) string {
 		if colors {

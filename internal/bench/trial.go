@@ -24,8 +24,7 @@ type trial struct {
 	server   *servers.Server // started for this trial, or nil
 }
 
-// runTrial runs s with o: it starts the server if o says so, creates a znode to
-// work below, and removes that afterwards.
+// runTrial runs s with o: it starts the server if o says so, creates a znode for all work, and removes it afterwards.
 func runTrial(ctx context.Context, s scenario, o options, p *progress) (r result, err error) {
 	t := &trial{options: o, name: s.name, progress: p, measured: o.pids}
 	if o.start != "" {
@@ -64,8 +63,8 @@ func (t *trial) execute(ctx context.Context, s scenario) (r result, err error) {
 // newSession returns a session that isn't open yet.
 func (t *trial) newSession() wire.Session { return wire.Session{Timeout: t.timeout} }
 
-// dial opens connection number i. A server that closes it before it has answered limits how fast connections begin; it
-// is asked again, as by any client, until wire.HandshakeTimeout is over.
+// dial opens connection number i. A server that limits how fast connections begin closes some before it answers. As any
+// client would, dial tries again until wire.HandshakeTimeout is over.
 func (t *trial) dial(ctx context.Context, i, buffer int) (*wire.Conn, error) {
 	deadline := time.Now().Add(wire.HandshakeTimeout)
 	for {
@@ -80,7 +79,7 @@ func (t *trial) dial(ctx context.Context, i, buffer int) (*wire.Conn, error) {
 	}
 }
 
-// makeBase creates the znode to work below, with an unused name.
+// makeBase creates the znode for all work, with an unused name.
 func (t *trial) makeBase(ctx context.Context) error {
 	c, err := t.dial(ctx, 0, wire.IdleBuffer)
 	if err != nil {
@@ -110,7 +109,7 @@ func (t *trial) value() []byte {
 	return b
 }
 
-// rng returns the random numbers of connection i.
+// rng returns the random number generator of connection i.
 func (t *trial) rng(i int) *rand.Rand { return rand.New(rand.NewPCG(t.seed, uint64(i))) }
 
 // evenly gives every connection the same depth.
@@ -119,8 +118,7 @@ func evenly(depth int) func(int) int { return func(int) int { return depth } }
 // settleMax bounds the wait for a server to be up to date.
 const settleMax = time.Minute
 
-// settle waits until the server of each connection has applied everything that
-// was written before.
+// settle waits until the server of each connection has applied all earlier writes.
 func (t *trial) settle(conns []*wire.Conn) error {
 	r := jute.PathRequest{Path: t.base}
 	for _, c := range conns {

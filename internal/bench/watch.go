@@ -11,16 +11,16 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// fanOut is one znode with its watchers and the connection that changes it. Each
-// round has two halves, so that the work of one isn't in the time of the other:
-// first all watches are set, then there is a change and all watchers get the event.
+// fanOut is one znode with its watchers and the connection that changes it. Each round has two halves, so that the work
+// of one isn't part of the other's time: first all watches are set, then there is a change and all watchers receive the
+// event.
 type fanOut struct {
 	conns []*wire.Conn // the one that makes the change, then the watchers
 	epoll *wire.Poll
 	delay []time.Duration // of each watcher in this round
 
-	look, set []byte // what the first connection sends in the two halves
-	arm       []byte // what a watcher sends
+	look, set []byte // the requests of the first connection in the two halves
+	arm       []byte // the request of a watcher
 }
 
 // round does one round and returns the delay of the last watcher.
@@ -74,9 +74,8 @@ func expect(frame []byte, notification bool) error {
 	return nil
 }
 
-// runWatch changes one znode that -keys connections watch, and measures the
-// time from sending the change until the last watcher gets the event; the extra
-// figures hold the delay of each watcher.
+// runWatch changes one znode that -keys connections watch. It measures the time from sending the change until the last
+// watcher receives the event. The extra figures are the delays of all watchers.
 func runWatch(ctx context.Context, t *trial) (result, error) {
 	conns, err := t.dialAll(ctx, t.keys+1, wire.IdleBuffer)
 	if err != nil {
@@ -93,7 +92,7 @@ func runWatch(ctx context.Context, t *trial) (result, error) {
 	return t.changes(ctx, f)
 }
 
-// changes does the rounds. Rounds of the warm-up aren't counted.
+// changes does the rounds. It doesn't count rounds of the warm-up.
 func (t *trial) changes(ctx context.Context, f *fanOut) (result, error) {
 	last, each := newLatencies(), newLatencies()
 	var start servers.Cost

@@ -48,7 +48,7 @@ func mainWorkload(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		if err != nil {
 			return err
 		}
-		r.Size = 0 // the file sets it for each request
+		r.Size = 0 // each request has its own size
 		results = append(results, r)
 		if o.json {
 			if err := r.writeJSON(stdout); err != nil {
@@ -59,7 +59,7 @@ func mainWorkload(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	return o.print(stdout, results)
 }
 
-// adjust lets the user's flags override the file.
+// adjust returns o with the settings of the file, except where the user gave flags.
 func (w workload) adjust(o options) options {
 	if len(w.Hosts) > 0 && !o.given["servers"] {
 		o.servers = nil
@@ -89,7 +89,7 @@ func (w workload) adjust(o options) options {
 	return o
 }
 
-// run sets up the znodes, measures and cleans up.
+// run sets up the znodes, measures, and cleans up.
 func (w workload) run(ctx context.Context, t *trial) (r result, err error) {
 	c, err := t.dial(ctx, 0, wire.LoadBuffer)
 	if err != nil {
@@ -140,8 +140,8 @@ func share(total, parts, i int) int {
 	return n
 }
 
-// build removes the setup's root znodes if they exist and creates the whole
-// setup. It returns the paths of the roots that it has begun, even on an error.
+// build removes the setup's root znodes if they exist and creates the whole setup. It returns the paths of the roots
+// that it has begun to create, even on an error.
 func (w workload) build(c *wire.Conn, t *trial) (roots []string, err error) {
 	t.progress.note("setting up")
 	rng := t.rng(-1)
@@ -164,13 +164,13 @@ func (w workload) build(c *wire.Conn, t *trial) (roots []string, err error) {
 	return roots, s.drain()
 }
 
-// setupBatch is how many creates of a setup are outstanding at once.
+// setupBatch bounds the unanswered creates of a setup.
 const setupBatch = 1000
 
-// setupWriter creates znodes, parents first, without waiting for each.
+// setupWriter creates znodes, parents first, without waiting for each reply.
 type setupWriter struct {
 	c    *wire.Conn
-	open []string // paths whose creates have no reply yet
+	open []string // paths of the unanswered creates
 }
 
 func (s *setupWriter) create(path string, n *keeperbench.SetupNode, rng *rand.Rand) error {

@@ -15,18 +15,17 @@ type request struct {
 	ids     []jute.ID
 	op      jute.Op
 	body    *[]byte // the record
-	name    string  // if not "", the path that a sequential create must have got
+	name    string  // if not "", the path that a sequential create must return
 
-	// What body says, if it has been decoded already, so that nobody need look at
-	// it again: see reading.
+	// The content of body, if already decoded, so that it isn't decoded again; see reading.
 	ops     []jute.MultiOp
-	at      *node   // the node that the first of ops names
-	nodes   []*node // the nodes that all ops name
-	made    string  // the path that a sequential create says it got
+	at      *node   // the node of the first of ops
+	nodes   []*node // the nodes of all ops
+	made    string  // the path in the reply of a sequential create
 	invalid jute.Code
 }
 
-// node returns the node that operation i names, which has this path.
+// node returns the node of operation i, whose path is path.
 func (r *request) node(m *model, i int, path string) *node {
 	switch {
 	case i == 0 && r.at != nil:
@@ -37,20 +36,18 @@ func (r *request) node(m *model, i int, path string) *node {
 	return m.node(path)
 }
 
-// An outcome is the model's result of a write. For a multi it is one of the
-// results, and parts holds all of them.
+// An outcome is the model's result of a write. For a multi, parts has the results of its operations.
 type outcome struct {
 	op    jute.Op // the kind of result, for a part of a multi
 	err   jute.Code
 	n     *node  // the znode touched
-	s     *state // and its state afterwards, if it exists
+	s     *state // its state afterwards, if it exists
 	parts []outcome
 
-	shaky bool // the outcome depends on something that the history doesn't cover
+	shaky bool // the outcome depends on state that the history doesn't cover
 }
 
-// apply evaluates r and makes its changes, all or none. Events are left in
-// m.events, the changes in m.trail.
+// apply evaluates r and makes all of its changes or none. It leaves events in m.events and the changes in m.trail.
 func (m *model) apply(r *request, d *jute.Decoder) outcome {
 	m.events = m.events[:0]
 	switch r.op {
@@ -86,8 +83,8 @@ func (m *model) apply(r *request, d *jute.Decoder) outcome {
 	return m.one(r, &r.ops[0], r.node(m, 0, r.ops[0].Path))
 }
 
-// decodeOps appends the operations of a request's record to ops, one unless it
-// is a multi, or returns the code that the request ends with.
+// decodeOps appends the operations of a request's record to ops, one unless it is a multi, or returns the code of a
+// request that can't be decoded.
 func decodeOps(ops []jute.MultiOp, kind jute.Op, d *jute.Decoder) ([]jute.MultiOp, jute.Code) {
 	o := jute.MultiOp{Op: kind}
 	switch kind {
@@ -118,7 +115,7 @@ func decodeOps(ops []jute.MultiOp, kind jute.Op, d *jute.Decoder) ([]jute.MultiO
 	return append(ops, o), jute.OK
 }
 
-// one evaluates an operation on n, the node that it names.
+// one evaluates an operation on its node n.
 func (m *model) one(r *request, o *jute.MultiOp, n *node) outcome {
 	switch o.Op {
 	case jute.OpDelete:
@@ -158,8 +155,7 @@ func (m *model) multi(r *request) outcome {
 	return all
 }
 
-// multiKind recomputes a create's operation from its flags, as happens only
-// inside a multi.
+// multiKind derives a create's operation from its flags, which servers do only in a multi.
 func multiKind(o *jute.MultiOp) *jute.MultiOp {
 	switch {
 	case o.Op == jute.OpCreateTTL && !o.Flags.TTL():
@@ -305,7 +301,7 @@ func (m *model) remove(r *request, o *jute.MultiOp, n *node, byServer bool) outc
 	return outcome{err: code, n: n, shaky: n.opaque}
 }
 
-// drop removes n, which exists, and tells the watch tables.
+// drop removes n, which exists, and reports the change to the watch tables.
 func (m *model) drop(n *node, zxid int64, ended bool) {
 	s, up := n.now(), n.parent.now()
 	m.set(n, zxid, m.newState(&state{absent: true, ended: ended}))
@@ -326,8 +322,8 @@ func (m *model) endSession(session, zxid int64) {
 	}
 }
 
-// find returns the node n that a write addresses, its state, and the code that
-// ends the write if its path is invalid, it is absent or forbidden.
+// find returns the node n of a write and its state, or the code that the write ends with if its path is invalid, or the
+// node is absent or forbidden.
 func (m *model) find(r *request, n *node, perm jute.Perm) (*node, *state, jute.Code) {
 	s := n.now()
 	switch {

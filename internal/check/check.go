@@ -10,10 +10,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Check checks a whole history. It changes neither h nor what h's bodies alias,
-// takes memory of a small multiple of the history's size, and is deterministic.
-// If the history holds server logs, they give the order of changes and nothing
-// is left to guess; otherwise the zxids in the replies give it.
+// Check checks a whole history. It doesn't change h or the bytes of its bodies, takes memory of a small multiple of the
+// history's size, and is deterministic. If the history has server logs, they give the order of changes, and no change
+// is uncertain. Otherwise the zxids in the replies give the order.
 func Check(h *history.History, opt Options) (rep *Report) {
 	start := time.Now()
 	c := &checker{h: h, opt: &opt, rep: &Report{Events: len(h.Events)}, sessions: map[int64]*session{}, m: newModel(&opt)}
@@ -30,7 +29,7 @@ func Check(h *history.History, opt Options) (rep *Report) {
 	together(func() {
 		items = sortItems(items)
 		c.firstAcks(items)
-	}, func() { // which needs no order
+	}, func() { // doesn't need the order
 		if c.exact {
 			c.unlogged()
 			c.holes()
@@ -51,9 +50,8 @@ func Check(h *history.History, opt Options) (rep *Report) {
 	return c.rep
 }
 
-// giveUp turns a failure of the checker itself into a verdict against the
-// history. Only histories that no journal wrote have been seen to cause one:
-// such a history isn't good, and must not end anybody's test run.
+// giveUp turns a panic of the checker itself into a violation. Only histories that no journal wrote are known to cause
+// one: such a history isn't valid, and must not end a test run.
 func (c *checker) giveUp() {
 	if r := recover(); r != nil {
 		c.rep.Violations = append(c.rep.Violations,
@@ -64,8 +62,8 @@ func (c *checker) giveUp() {
 	}
 }
 
-// together runs all tasks at the same time and returns when they have ended. If
-// tasks panicked, it panics with the value of the first of them.
+// together runs all tasks concurrently and returns when they have ended. If tasks panicked, it panics with the value of
+// the first of them.
 func together(tasks ...func()) {
 	fails := make([]any, len(tasks))
 	var all sync.WaitGroup
@@ -83,8 +81,8 @@ func together(tasks ...func()) {
 	}
 }
 
-// firstAcks prepares the measure of staleness: for each write in order, the
-// time when the first of that write and all later ones was acknowledged.
+// firstAcks prepares the measurement of staleness: for each write in order, the time of the first acknowledgement of
+// that write or a later one.
 func (c *checker) firstAcks(items []item) {
 	c.acks = make([]ack, 0, c.rep.Acknowledged)
 	for _, it := range items {
@@ -99,8 +97,7 @@ func (c *checker) firstAcks(items []item) {
 
 type ack struct{ zxid, time int64 }
 
-// stale samples how old the state at zxid was when a read was sent. Reads
-// come in the order of their zxids.
+// stale measures how old the state at zxid was when a read was sent. Reads must come in the order of their zxids.
 func (c *checker) stale(sent, zxid int64) {
 	for c.nextAck < len(c.acks) && c.acks[c.nextAck].zxid <= zxid {
 		c.nextAck++
@@ -134,7 +131,7 @@ func (c *checker) immortals() {
 	}
 }
 
-// checkDumps compares what the servers held at the end with the model.
+// checkDumps compares the servers' contents at the end with the model.
 func (c *checker) checkDumps() {
 	type dump struct {
 		zxid  int64
@@ -193,7 +190,7 @@ func (c *checker) checkDumps() {
 	}
 }
 
-// describe renders an event for a report.
+// describe formats an event for a report.
 func describe(h *history.History, i int) string {
 	e := &h.Events[i]
 	at := fmt.Sprintf("#%d %.6f s, connection %d: ", i, float64(e.Time)/1e9, e.Conn)
@@ -220,7 +217,7 @@ func describe(h *history.History, i int) string {
 	return at + "identity"
 }
 
-// firstPath returns the path that a record begins with.
+// firstPath returns the path at the start of a record.
 func firstPath(e *history.Event) string {
 	if e.Kind == history.KindRequest && !e.Op().HasPath() {
 		return ""

@@ -1,38 +1,31 @@
-// Package check decides whether a recorded run of a coordination service kept
-// its promises: every reply, event and session of the run, not a sample.
+// Package check decides whether a recorded run of a coordination service kept its promises. It checks every reply,
+// event and session of the run, not a sample.
 //
 // # Why that is possible
 //
-// To decide from an arbitrary history whether it is sequentially consistent is
-// NP-complete, because the order of the writes isn't known. Here the order is known:
-// each reply carries a zxid. If the zxid of a reply is exactly that of the state the
-// reply shows (rule X1), checking is a sort and a replay. [Check] makes three
-// passes:
+// Deciding whether an arbitrary history is sequentially consistent is NP-complete, since the order of the writes isn't
+// known. Here the order is known: each reply has a zxid. If the zxid of a reply is exactly that of the state that the
+// reply shows (rule X1), checking is a sort and a replay. [Check] makes three passes:
 //
-//  1. wire.go reads the events in the order of their times, pairs replies with
-//     requests and checks what needs no model: one connection's order, one
-//     session's across its connections, and real time. A second goroutine looks
-//     up the paths of the requests meanwhile (names.go).
-//  2. order.go sorts by zxid; sweep.go applies each write to a naive model
-//     (model.go, apply.go) and compares its result, and compares each read with
-//     the state it claims to show (read.go). It keeps every connection's watch
-//     tables (watch.go) and so learns which events each connection should get. A
-//     second goroutine decodes what the sweep needs, ahead of it (prefetch.go).
-//  3. watchevents.go compares that with the events each connection got.
+//  1. wire.go reads the events in the order of their times, pairs replies with requests and checks what needs no
+//     model: the order on one connection, one session across its connections, and real time. Meanwhile a second
+//     goroutine looks up the paths of the requests (names.go).
+//  2. order.go sorts by zxid. sweep.go applies each write to a naive model (model.go, apply.go) and compares its
+//     result, and compares each read with the state at its zxid (read.go). It maintains every connection's watch
+//     tables (watch.go), and so determines which events each connection should receive. A second goroutine decodes the
+//     next items for the sweep (prefetch.go).
+//  3. watchevents.go compares these events with those that each connection received.
 //
-// The model is a map from path to the list of the znode's states by zxid, newest
-// first. It shares no code with the server's tree, only the protocol's encoding
-// (package jute).
+// The model is a map from path to the list of the znode's states by zxid, newest first. It shares no code with the
+// server's tree, only the protocol's encoding (package jute).
 //
-// # Changes without an answer
+// # Changes without a reply
 //
-// A write whose reply was lost may have happened or not, and nothing says when a
-// session expired. If the history holds the servers' logs (serverlog.go), they decide,
-// and the check is exact. If not, such changes count as unanswered (unanswered.go):
-// they happen in the model when something shows that they did (evidence.go). A mismatch
-// that an unanswered change might explain in a way the search didn't find is counted in
-// [Report].Undecided instead of being called a violation, and the znodes it rests on
-// aren't checked until a read shows everything about them again.
+// A write without a reply may have happened or not, and nothing records when a session expired. If the history has the
+// servers' logs (serverlog.go), they decide, and the check is exact. If not, such changes count as unanswered
+// (unanswered.go): they happen in the model when something shows that they did (evidence.go). A mismatch that an
+// unanswered change might explain in a way that the search didn't find is counted in [Report].Undecided and isn't a
+// violation, and the znodes concerned aren't checked until a read shows everything about them again.
 //
 // # The rules
 //
@@ -108,17 +101,15 @@
 //
 // # Apache
 //
-// The rules were tested with Apache 3.8.0 and 3.9.5, also killed with -9 under
-// load. Those break none of them except as [Options] says: notifications without
-// zxid and exists without READ (before 3.9), a sync that is not linearizable and
-// reads that may be newer than their zxid (ensembles), a clock that may go back,
-// and two exceptions that only running them showed: writes sent soon after a setACL
-// are judged by the ACL before it (ACLLags), and 3.8.0 answers a create2 in a multi
-// as a create (MultiCreate2Plain). Before 3.9 one connection holds one watch mode
-// per path; traffic.Mix avoids the consequences.
+// The rules were tested with Apache 3.8.0 and 3.9.5, also killed with -9 under load. These versions keep all rules
+// except for the cases in [Options]: notifications without zxid and exists without READ (before 3.9), a sync that is
+// not linearizable and reads that may be newer than their zxid (ensembles), a clock that may go back, and two
+// exceptions that only tests showed: the ACL from before a setACL decides about writes sent soon after it (ACLLags),
+// and 3.8.0 replies to a create2 in a multi as to a create (MultiCreate2Plain). Before 3.9 one connection has one watch
+// mode per path; traffic.Mix avoids the consequences.
 //
 // # Histories
 //
-// Package history holds the histories that are checked, package traffic makes
-// histories of real servers; the simulator makes others.
+// Package history has the format of the histories, package traffic makes histories of real servers, and the simulator
+// makes others.
 package check

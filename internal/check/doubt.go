@@ -2,12 +2,11 @@ package check
 
 import "github.com/zooid-project/zooid/jute"
 
-// If the model rests on a guess, a mismatch proves nothing. This file decides
-// where it does; with the servers' logs, nothing in this file applies.
+// If the model rests on a guess, a mismatch proves nothing. This file finds the nodes for which it does. With the
+// servers' logs, nothing in this file applies.
 
-// guessing reports whether, at zxid and at the time of the event being checked,
-// the model may differ anywhere from the servers' state: some unanswered change
-// is open, or was placed by a guess.
+// guessing reports whether, at zxid and at the time of the event being checked, any part of the model may differ from
+// the servers' state: some unanswered change is open, or was placed by a guess.
 func (c *checker) guessing(zxid int64) bool {
 	for _, b := range c.unanswered {
 		if (!b.placed || b.guessed) && b.after < zxid && (b.o != nil || c.now >= b.deadline()) {
@@ -17,8 +16,7 @@ func (c *checker) guessing(zxid int64) bool {
 	return false
 }
 
-// closed returns the zxid from which b can no longer have happened, 0 if none
-// is known.
+// closed returns the zxid from which on b can't have happened any more, 0 if none is known.
 func (b *unanswered) closed() int64 {
 	z := b.before
 	if b.s != nil && b.s.endZxid != 0 && (z == 0 || b.s.endZxid < z) {
@@ -27,8 +25,8 @@ func (b *unanswered) closed() int64 {
 	return z
 }
 
-// tainted reports whether n's state at zxid rests on a guess: an unanswered change
-// touched it, or may have, and no agreeing read has settled the matter since.
+// tainted reports whether n's state at zxid rests on a guess: an unanswered change touched it or may have, and no
+// matching read has come since.
 func (c *checker) tainted(n *node, zxid int64) bool {
 	for _, b := range n.unanswered {
 		if b.after < zxid && (!b.placed || b.guessed) {
@@ -40,8 +38,7 @@ func (c *checker) tainted(n *node, zxid int64) bool {
 	return false
 }
 
-// undecide stops checking the nodes that a mismatch may rest on if one of them
-// is tainted, and reports whether it did.
+// undecide stops checking the nodes on which a mismatch may rest if one of them is tainted, and reports whether it did.
 func (c *checker) undecide(nodes []*node, zxid int64) bool {
 	if !c.anyTainted(nodes, zxid) {
 		return false
@@ -72,8 +69,7 @@ func (c *checker) anyTainted(nodes []*node, zxid int64) bool {
 	return false
 }
 
-// doomed reports whether n may have gone with its session by zxid, or may have
-// been reaped.
+// doomed reports whether the servers may have removed n by zxid, with its session or because it was empty.
 func (c *checker) doomed(n *node, zxid int64) bool {
 	if n.reapGuessed {
 		return true
@@ -103,8 +99,7 @@ func (n *node) blind() bool {
 	return false
 }
 
-// recover resumes checking a lost node if a getData shows everything about it
-// that the model doesn't know.
+// recover resumes checking a lost node if a getData shows everything about it that the model doesn't know.
 func (c *checker) recover(n *node, op jute.Op, w *shown) {
 	if op != jute.OpGetData || w.code != jute.OK || w.bad != nil || c.supposing || n.parent.blind() {
 		return
@@ -129,8 +124,8 @@ func (c *checker) recover(n *node, op jute.Op, w *shown) {
 	n.opaque, n.lost = false, false
 }
 
-// inDoubt reports whether an unanswered write, or a session's end with unknown
-// zxid, may have touched n or one of its children by zxid.
+// inDoubt reports whether an unanswered write, or a session's end with an unknown zxid, may have touched n or one of
+// its children by zxid.
 func (c *checker) inDoubt(n *node, zxid int64) bool {
 	for _, b := range n.unanswered {
 		if (!b.placed || b.guessed) && b.after < zxid {
@@ -140,7 +135,7 @@ func (c *checker) inDoubt(n *node, zxid int64) bool {
 	if n.parent != nil {
 		for _, b := range n.parent.unanswered {
 			if b.o != nil && (!b.placed || b.guessed) && b.after < zxid {
-				return true // perhaps a sequential create, whose name isn't known
+				return true // it may be a sequential create, whose name is unknown
 			}
 		}
 	}
@@ -155,8 +150,7 @@ func (c *checker) inDoubt(n *node, zxid int64) bool {
 	return false
 }
 
-// excuse reports whether an unanswered write that nothing else shows may
-// account for an event on n.
+// excuse reports whether an unanswered write that nothing else shows may be the cause of an event on n.
 func (c *checker) excuse(k *conn, n *node, zxid int64) bool {
 	switch {
 	case c.exact:

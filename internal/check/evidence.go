@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// evidence is a zxid in a Stat or in a notification's header that no
-// acknowledged write has: it dates an unacknowledged change.
+// evidence is a zxid, in a Stat or in a notification's header, of no acknowledged write. It is the zxid of an
+// unacknowledged change.
 type evidence struct {
 	zxid    int64
 	n       *node
@@ -38,7 +38,7 @@ type evidenceKey struct {
 	typ  jute.EventType
 }
 
-// collectEvidence finds every zxid in the replies that has no acknowledged write.
+// collectEvidence finds every zxid in the replies that isn't that of an acknowledged write.
 func (c *checker) collectEvidence() {
 	seen := map[evidenceKey]int{}
 	c.proofs = seen
@@ -82,16 +82,15 @@ func (c *checker) collectEvidence() {
 	})
 }
 
-// suspects lists, in their order, the requests whose replies mention a zxid
-// that no acknowledged write has. There are few, but all requests must be
-// looked through: several goroutines share the work.
+// suspects lists in order the requests whose replies have a zxid that isn't that of an acknowledged write. There are
+// few, but all replies must be searched, so several goroutines share the work.
 func (c *checker) suspects() []int32 {
 	const shares = 4
 	var lists [shares][]int32
 	var tasks [shares]func()
 	for n := range shares {
 		tasks[n] = func() {
-			taken := c.taken // each copy remembers its own last page
+			taken := c.taken // each copy has its own last page
 			var d jute.Decoder
 			var room []jute.MultiResult
 			for i := n * len(c.ops) / shares; i < (n+1)*len(c.ops)/shares; i++ {
@@ -105,8 +104,7 @@ func (c *checker) suspects() []int32 {
 	return slices.Concat(lists[:]...)
 }
 
-// suspect reports whether a reply mentions a zxid that isn't taken. It decodes
-// into room.
+// suspect reports whether a reply has a zxid that isn't taken. It uses the memory of room.
 func (c *checker) suspect(o *op, taken *zxidSet, d *jute.Decoder, room *[]jute.MultiResult) bool {
 	if o.code != jute.OK {
 		return false
@@ -123,15 +121,14 @@ func (c *checker) suspect(o *op, taken *zxidSet, d *jute.Decoder, room *[]jute.M
 			func(r jute.MultiResult) bool { return !taken.holds(r.Stat.Czxid, r.Stat.Mzxid, r.Stat.Pzxid) })
 }
 
-// mentioned returns the zxids in the Stat that ends a reply, without decoding the
-// rest of it.
+// mentioned returns the zxids in the Stat at the end of a reply, without decoding the rest.
 func mentioned(body []byte) (czxid, mzxid, pzxid int64) {
 	g := body[len(body)-jute.StatSize:]
 	long := func(at int) int64 { return int64(binary.BigEndian.Uint64(g[at:])) }
 	return long(0), long(8), long(jute.StatSize - 8)
 }
 
-// holds reports whether all zxids that a Stat mentions are in the set.
+// holds reports whether all zxids of a Stat are in the set.
 func (s *zxidSet) holds(czxid, mzxid, pzxid int64) bool {
 	in := func(z int64) bool { return z <= 0 || s.has(z) }
 	return in(czxid) && in(mzxid) && in(pzxid)
@@ -241,7 +238,7 @@ func (c *checker) prove(zxid int64, proofs []evidence) {
 	if c.proveBy(zxid, proofs, c.candidates(nodes, zxid)) || c.anyTainted(nodes, zxid) {
 		return
 	}
-	c.premature = true // an expiry that came too early is better than no cause at all
+	c.premature = true // an expiry that came too early is better than no cause
 	c.proveBy(zxid, proofs, c.candidates(nodes, zxid))
 	c.premature = false
 }
@@ -278,9 +275,8 @@ func (c *checker) proveBy(zxid int64, proofs []evidence, list []*unanswered) boo
 	return true
 }
 
-// proveTogether finds an unanswered change that happened at zxid and is
-// possible only after others of unknown zxid, such as two containers reaped one
-// after the other before anybody looked.
+// proveTogether finds an unanswered change that happened at zxid and is possible only after others with unknown zxids,
+// such as two containers reaped one after the other without a read in between.
 func (c *checker) proveTogether(zxid int64, proofs []evidence, list []*unanswered) bool {
 	tries := explainTries
 	for _, b := range list {
@@ -313,8 +309,7 @@ func firstSeen(proofs []evidence) int {
 	return int(event)
 }
 
-// lostPredecessor finds a write that happened although an earlier one of its
-// connection can't have.
+// lostPredecessor finds a write that happened although an earlier one of its connection can't have happened.
 func (c *checker) lostPredecessor(zxid int64, list []*unanswered, proofs []evidence) bool {
 	for _, b := range list {
 		lost := c.certain(b, zxid)
@@ -337,8 +332,7 @@ func (c *checker) lostPredecessor(zxid int64, list []*unanswered, proofs []evide
 	return false
 }
 
-// proven reports whether the model now, just after a zxid, agrees with
-// everything that was ever seen of that zxid.
+// proven reports whether the model, just after a zxid, agrees with everything known about that zxid.
 func (c *checker) proven(proofs []evidence) bool {
 	for i := range proofs {
 		p := &proofs[i]
@@ -369,9 +363,8 @@ func (c *checker) proven(proofs []evidence) bool {
 	return true
 }
 
-// lookahead reports whether the next reads of what the last placement changed
-// agree with it: -1 if one doesn't, 1 if at least one does, 0 if none comes
-// before another change. It starts with the given item.
+// lookahead reports whether the next reads of the nodes changed by the last placement agree with it: -1 if one doesn't,
+// 1 if at least one does, 0 if none comes before another change. It starts with the given item.
 func (c *checker) lookahead(from int) int {
 	c.look++
 	c.supposing = true

@@ -7,11 +7,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The model is deliberately naive: a map from path to node, and per node the
-// list of its states by zxid. It shares no code with the server's tree, so a
-// misunderstanding goes unnoticed only if both share it.
+// The model is deliberately naive: a map from path to node, and for each node the list of its states by zxid. It shares
+// no code with the server's tree, so a misunderstanding goes unnoticed only if both have it.
 
-// lifetime says what may remove a znode besides a client.
+// lifetime says what may remove a znode, besides clients.
 type lifetime uint8
 
 const (
@@ -21,8 +20,8 @@ const (
 	withTTL             // the servers, once it is empty and old
 )
 
-// A stamp is the server time of one change. It is unknown until a Stat that
-// mentions the change is seen, and must be the same in all others.
+// A stamp is the server time of one change. It is unknown until a Stat with the change is seen. All Stats must have the
+// same time.
 type stamp struct {
 	zxid  int64
 	ms    int64
@@ -34,7 +33,7 @@ type stamp struct {
 // A state is a znode, or its absence, between two changes. It is immutable.
 type state struct {
 	zxid   int64  // of the change that made it
-	before *state // the state until then, nil if unknown
+	before *state // the previous state, nil if unknown
 
 	czxid, mzxid, pzxid int64
 	ctime, mtime        *stamp
@@ -44,10 +43,10 @@ type state struct {
 	owner               int64 // session, for an ephemeral
 	data                []byte
 	acl                 []jute.ACL
-	open                jute.Perm // what acl grants to everybody, for speed
+	open                jute.Perm // the permissions that acl grants to everybody, for speed
 	life                lifetime
 	absent              bool
-	ended               bool // absent because it went with its session
+	ended               bool // absent because it was removed with its session
 }
 
 // permits reports whether s's ACL grants one of ids any of perms.
@@ -55,31 +54,31 @@ func (s *state) permits(perms jute.Perm, ids []jute.ID) bool {
 	return s.open&perms != 0 || acls.Permits(s.acl, perms, ids)
 }
 
-// A node is everything known of one path, whether it exists or not.
+// A node is everything known about one path, whether it exists or not.
 type node struct {
 	path     string
 	parent   *node  // nil for "/" and for a string that isn't a path
 	last     *state // nil if it never existed
-	verified int64  // zxid of the last read that agreed on the Stat
+	verified int64  // zxid of the last read that agreed with the Stat
 	opaque   bool   // not checked: the history doesn't cover it
 	lost     bool   // opaque because an unanswered write left its state undecided
-	below    int32  // how many descendants exist
+	below    int32  // number of existing descendants
 
-	data, child []watcher // the two watch tables, of all connections
-	recursive   []*conn   // those in data with a recursive watch that may still get events
+	data, child []watcher // the two watch tables, with the watchers of all connections
+	recursive   []*conn   // those in data with a recursive watch that may still receive events
 
 	hash     uint64  // of its own name
 	names    nameSet // of children
-	children []*node // that exist now
+	children []*node // that exist at present
 	slot     int     // index in parent.children while it exists
 	ownSlot  int     // index in the session's ephemerals
 
-	kids             []*node // all children ever named
+	kids             []*node // all children that were ever named
 	look             int64   // set by lookahead
 	mark             int64   // set by readers that compare sets
-	watchersLostFrom int64   // if not 0: from this zxid on, its watchers are unknown, because it was lost
+	watchersLostFrom int64   // if not 0, its watchers are unknown from this zxid on, because it was lost
 	seenAlive        int32   // index of the last request that found it
-	reapGuessed      bool    // the servers' removal of it is a guess
+	reapGuessed      bool    // that the servers removed it is a guess
 
 	unanswered []*unanswered // unanswered writes that may have touched it
 }
@@ -104,19 +103,19 @@ func (n *node) at(zxid int64) *state {
 	return s
 }
 
-// A fired event is what a change reports to the watch tables.
+// A fired event is a change reported to the watch tables.
 type fired struct {
 	typ   jute.EventType
 	table uint8 // tableData, tableChild or tableChildAfterData
 	n     *node
-	acl   []jute.ACL // decides who may get it
+	acl   []jute.ACL // decides which clients may receive it
 }
 
 type model struct {
 	opt        *Options
 	nodes      map[string]*node
 	ephemerals map[int64][]*node // by session
-	trail      []*node           // given new states since it was last cleared
+	trail      []*node           // nodes with new states since it was last cleared
 	events     []fired           // of the change being applied
 	mark       int64
 	lag        map[*node]int // number of setACLs that the next write's permission checks overlook
@@ -140,7 +139,7 @@ func newModel(opt *Options) *model {
 	return m
 }
 
-// node returns the node of a path, creating it if need be.
+// node returns the node of a path. It creates the node if necessary.
 func (m *model) node(path string) *node {
 	if n := m.nodes[path]; n != nil {
 		return n
@@ -159,8 +158,7 @@ func (m *model) node(path string) *node {
 	return n
 }
 
-// named is node for callers that must not change the model: for a path that the
-// model doesn't hold, it returns a separate node each time.
+// named is node for callers that must not change the model. For an unknown path, it returns a separate node each time.
 func (m *model) named(path string) *node {
 	if n := m.nodes[path]; n != nil {
 		return n
@@ -172,7 +170,7 @@ func (m *model) named(path string) *node {
 	return n
 }
 
-// parentPath returns the path above, "/" for "/a" and "" for a path without a slash.
+// parentPath returns the parent's path: "/" for "/a", and "" for a path without a slash.
 func parentPath(path string) string {
 	switch i := strings.LastIndexByte(path, '/'); {
 	case i < 0:
@@ -200,7 +198,7 @@ func (m *model) unlink(n *node) {
 	n.parent.grow(-1 - n.below)
 }
 
-// grow adds to the number of descendants of n and of all nodes that n is linked below.
+// grow adds to the number of descendants of n and of all its ancestors.
 func (n *node) grow(by int32) {
 	for n.below += by; n.now() != nil && n.parent != nil; {
 		n = n.parent
@@ -241,7 +239,7 @@ func (m *model) newState(s *state) *state {
 	return n
 }
 
-// set gives n the new state s as of zxid. The caller updates the parents.
+// set gives n the new state s at zxid. The caller must update the parents.
 func (m *model) set(n *node, zxid int64, s *state) {
 	old := n.now()
 	s.zxid, s.before = zxid, n.last
@@ -250,7 +248,7 @@ func (m *model) set(n *node, zxid int64, s *state) {
 	m.turn(n, old, n.now())
 }
 
-// turn keeps the sets of children and ephemerals in step with a state change.
+// turn updates the sets of children and ephemerals for a change of state.
 func (m *model) turn(n *node, from, to *state) {
 	if from != nil && to == nil {
 		m.unlink(n)
@@ -266,7 +264,7 @@ func (m *model) turn(n *node, from, to *state) {
 	}
 }
 
-// undo takes back every change recorded in the trail beyond its first keep.
+// undo undoes every change in the trail after the first keep.
 func (m *model) undo(keep int) {
 	for i := len(m.trail) - 1; i >= keep; i-- {
 		n := m.trail[i]
@@ -278,7 +276,7 @@ func (m *model) undo(keep int) {
 	m.events = m.events[:0]
 }
 
-// allows reports whether the ACL of n, in its state s, grants any of perms.
+// allows reports whether the ACL of n, in its state s, grants one of ids any of perms.
 func (m *model) allows(n *node, s *state, perms jute.Perm, ids []jute.ID) bool {
 	if len(m.lag) == 0 {
 		return s.permits(perms, ids)
@@ -286,7 +284,7 @@ func (m *model) allows(n *node, s *state, perms jute.Perm, ids []jute.ID) bool {
 	return acls.Permits(m.aclOf(n, s), perms, ids)
 }
 
-// aclOf returns the ACL by which a write to n is judged.
+// aclOf returns the ACL that decides about a write to n.
 func (m *model) aclOf(n *node, s *state) []jute.ACL {
 	back := m.lag[n]
 	for v := n.last.before; back > 0 && v != nil && !v.absent; v = v.before {
@@ -298,7 +296,7 @@ func (m *model) aclOf(n *node, s *state) []jute.ACL {
 	return s.acl
 }
 
-// stat returns what clients see of s; unknown times are 0.
+// stat returns the Stat of s that clients see. Unknown times are 0.
 func (s *state) stat() jute.Stat {
 	return jute.Stat{
 		Czxid: s.czxid, Mzxid: s.mzxid, Ctime: s.ctime.ms, Mtime: s.mtime.ms,
@@ -307,8 +305,8 @@ func (s *state) stat() jute.Stat {
 	}
 }
 
-// reapable counts the descendants of n that the servers may remove at any time:
-// containers and TTL znodes whose children, if any, are all of that kind.
+// reapable counts the descendants of n that the servers may remove at any time: containers and TTL znodes whose
+// children, if any, are all of that kind.
 func reapable(n *node) (total int32) {
 	for _, child := range n.children {
 		below := reapable(child)

@@ -7,18 +7,17 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Nearly every request names a znode, and looking it up by path would be the most
-// expensive step of the sweep. So while one goroutine reads the wire, another looks
-// up the names in the requests; it owns the model until both are done.
+// Nearly every request names a znode, and looking it up by path would be the most expensive step of the sweep. So while
+// one goroutine reads the wire, another looks up the names in the requests. It owns the model until both are done.
 
-// names holds the nodes that the requests name, in the order of the requests.
+// names has the nodes that the requests name, in the order of the requests.
 type names struct {
 	nodes  []*node
 	multis []multi
-	of     []mention // by op, and one more: where those of the next op would begin
+	of     []mention // by op, with one more at the end: where those of the next op would begin
 }
 
-// A mention says where the nodes and multis of an op begin in names.
+// A mention is the place where the nodes and multis of an op begin in names.
 type mention struct{ node, multi int32 }
 
 // A multi is the decoded record of a multi or multiRead.
@@ -30,7 +29,7 @@ type multi struct {
 // multisPerPage is how many operations of multis are allocated at once.
 const multisPerPage = 256
 
-// name looks up the znodes that the requests name; requests is about how many there are.
+// name looks up the znodes that the requests name. requests is their approximate number.
 func (c *checker) name(requests int) {
 	var d jute.Decoder
 	var room []jute.MultiOp
@@ -75,8 +74,8 @@ func (t *names) nodesOf(op int32) []*node {
 // choose two sets of names that look equal.
 var nameSeed = maphash.MakeSeed()
 
-// A nameSet stands for a set of names of children: equal sets compare equal,
-// and different sets do with a probability of 2^-64.
+// A nameSet represents a set of names of children. Equal sets compare equal, and different sets with a probability of
+// 2^-64.
 type nameSet struct {
 	count int
 	sum   uint64 // of the names' hashes

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Options say what the servers promised. The zero value is what Zooid promises;
-// each field that is set weakens or extends it.
+// Options describe the promises of the servers. The zero value describes Zooid's; each field that is set weakens or
+// extends them.
 type Options struct {
-	// Under limits the check to the znodes at and below this path, for servers
-	// that held other data before. "" checks everything but /zookeeper.
+	// Under restricts the check to the znodes at and below this path, for servers that had other data before. "" checks
+	// everything but /zookeeper.
 	Under string
 
 	// ExtendedTypes: the servers accept TTL znodes.
@@ -17,61 +17,54 @@ type Options struct {
 
 	// NotificationsUnnumbered: notifications carry zxid -1 (Apache before 3.9).
 	NotificationsUnnumbered bool
-	// EventsUnfiltered: events go to every watcher, with READ or without (Apache
-	// before 3.8.4 and 3.9.2).
+	// EventsUnfiltered: events go to every watcher, with or without READ (Apache before 3.8.4 and 3.9.2).
 	EventsUnfiltered bool
 	// ExistsUnchecked: exists needs no READ (Apache before 3.8.4 and 3.9.2).
 	ExistsUnchecked bool
-	// ReadWindow: a read may show any state from its zxid to the next zxid on its
-	// connection (an Apache ensemble promises no more).
+	// ReadWindow: a read may show any state from its zxid to the next zxid on its connection (an Apache ensemble
+	// promises no more).
 	ReadWindow bool
 	// SyncWeak: sync is not linearizable (Apache around a change of leader).
 	SyncWeak bool
-	// ACLLags: a write may be judged by the ACL from before a setACL that was still
-	// being logged when the write came (Apache's pending changes carry the old ACL;
-	// seen on 3.8.0 and 3.9.5).
+	// ACLLags: the ACL from before a setACL that was still being logged when a write came may decide about the write
+	// (Apache's pending changes have the old ACL; seen on 3.8.0 and 3.9.5).
 	ACLLags bool
-	// MultiCreate2Plain: a create2 inside a multi may be answered as a create,
-	// without Stat (Apache 3.8.0 does, 3.9.5 doesn't).
+	// MultiCreate2Plain: the reply to a create2 in a multi may be that of a create, without Stat (Apache 3.8.0 does
+	// this, 3.9.5 doesn't).
 	MultiCreate2Plain bool
 	// ClockMayGoBack: a later change may carry an earlier time (Apache's leader
 	// doesn't clamp its clock).
 	ClockMayGoBack bool
 
-	// AnswersAfterEnd: a session may be answered at any time after its end (Apache's
-	// servers answer pings as long as they believe to have a leader). It turns X10 off.
+	// AnswersAfterEnd: a session may be answered at any time after its end (Apache's servers answer pings as long as
+	// they assume that they have a leader). It disables X10.
 	AnswersAfterEnd bool
 
-	// LocalSessions: a session that has not written is known to one server only
-	// (localSessionsEnabled, and a server alone while its disk is full). Any other
-	// server refuses it, and its end takes no zxid.
+	// LocalSessions: only one server knows a session that hasn't written (localSessionsEnabled, and a standalone server
+	// with a full disk). Other servers refuse it, and its end takes no zxid.
 	LocalSessions bool
-	// EphemeralsRefused: sessions stay local for ever and may not own ephemeral
-	// znodes (LocalSessions without localSessionsUpgradingEnabled).
+	// EphemeralsRefused: sessions stay local and can't own ephemeral znodes (LocalSessions without
+	// localSessionsUpgradingEnabled).
 	EphemeralsRefused bool
 
-	// ExpirySlack, if not 0, turns S4 on: it is how long after its timeout a
-	// session without a client may still be seen alive.
+	// ExpirySlack, if not 0, enables S4. It is how long after its timeout a session without a client may still be seen
+	// alive.
 	ExpirySlack time.Duration
-	// DeliveryMax, if not 0, is the most that passes from the moment when a server sends a
-	// reply to the moment when it is recorded. X10 then judges when replies came, too, and
-	// not only when requests were sent.
+	// DeliveryMax, if not 0, is the longest time between a server's sending of a reply and its recording. X10 then also
+	// checks when replies came, and not only when requests were sent.
 	DeliveryMax time.Duration
-	// Quiesced: the run ended at rest, each client syncing and then waiting for
-	// its events. It turns W4 on.
+	// Quiesced: the run ended at rest; each client synced and then waited for its events. It enables W4.
 	Quiesced bool
 
 	// ViolationsMax bounds Report.Violations; 0 means 100.
 	ViolationsMax int
 
-	// Progress, if not nil, is called now and then, on the goroutine that called
-	// Check, with the number of replies and log entries that have been compared
-	// with the model, and their total.
+	// Progress, if not nil, is called from time to time, on the goroutine that called Check, with the number of replies
+	// and log entries that have been compared with the model, and their total.
 	Progress func(done, total int)
 }
 
-// Apache returns the options for an Apache server of the given version, such as
-// "3.8.0".
+// Apache returns the options for an Apache server of the given version, such as "3.8.0".
 func Apache(release string) Options {
 	o := Options{ReadWindow: true, SyncWeak: true, ClockMayGoBack: true, ACLLags: true, AnswersAfterEnd: true}
 	older := func(than string) bool { return compareReleases(release, than) < 0 }

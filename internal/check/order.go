@@ -9,8 +9,8 @@ import (
 // An item is one step of the sweep: an answered request, or in exact mode also
 // an entry of the servers' log.
 type item struct {
-	key uint64 // zxid<<1, plus 1 for a read: a write comes before the reads of its zxid
-	ref int32  // index of the op; ^index of the entry
+	key uint64 // zxid<<1, plus 1 for a read, so that a write precedes the reads of its zxid
+	ref int32  // index of the op, or ^index of the entry
 }
 
 func (it item) zxid() int64 { return int64(it.key >> 1) }
@@ -18,8 +18,7 @@ func (it item) zxid() int64 { return int64(it.key >> 1) }
 func writeKey(zxid int64) uint64 { return uint64(zxid) << 1 }
 func readKey(zxid int64) uint64  { return uint64(zxid)<<1 | 1 }
 
-// sortItems sorts by key and is stable: a radix sort that passes only over the
-// bytes in which keys differ.
+// sortItems sorts by key and is stable. It is a radix sort over the bytes in which keys differ.
 func sortItems(items []item) []item {
 	if len(items) == 0 {
 		return items
@@ -75,8 +74,8 @@ func (c *checker) place() []item {
 	return items
 }
 
-// ownZxid returns the zxid of an acknowledged write: the mzxid in its
-// Stat if that shows it, otherwise the one in its header.
+// ownZxid returns the zxid of an acknowledged write: the mzxid in the Stat of its reply if there is one, otherwise the
+// zxid in the header.
 func ownZxid(o *op, reply []byte) int64 {
 	if o.code != jute.OK || o.kind == jute.OpSetACL {
 		return o.zxid

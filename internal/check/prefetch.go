@@ -7,39 +7,38 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The sweep knows long in advance what it will look at: the records of the next
-// items. So a second goroutine decodes them, a few stretches of items ahead,
-// and leaves the model to the first. What the second goroutine reads doesn't
-// change during the sweep; nodes do change, and it only passes them on.
+// The sweep knows long in advance which records it will need: those of the next items. So a second goroutine decodes
+// them, a few stretches of items ahead, and leaves the model to the first. What the second goroutine reads doesn't
+// change during the sweep. Nodes do change, but it only passes their pointers on.
 
 const (
-	// stretchItems is how many items are handed over at once: enough to make the
-	// handover cheap, and few enough to stay in the processor's cache.
+	// stretchItems is how many items are passed at once: enough to make passing cheap, and few enough to stay in the
+	// processor's cache.
 	stretchItems = 512
 	// stretchesMax is the number of stretches: one in use, the others ahead.
 	stretchesMax = 4
 )
 
-// A reading is the content of the records of one request and its reply. If all
-// is well, the sweep looks at nothing else: the events are far away in memory.
+// A reading is the decoded content of one request and its reply. Unless there is a mismatch, the sweep reads nothing
+// else, since the events are far apart in memory.
 type reading struct {
-	o       *op            // nil for an entry of the log whose author kept no journal
+	o       *op            // nil for a log entry without a client's journal
 	req     *history.Event // nil if o is
 	conn    *conn          // nil if o is
 	sent    int64          // the time of the request
 	kind    jute.Op
-	invalid jute.Code // the code that a write or multiRead ends with if it can't be decoded
-	ids     int32     // identities the connection had
-	watch   bool      // it is a read that asks for a watch
-	forged  bool      // it is an entry of the log that isn't what its author sent
+	invalid jute.Code // the code of a write or multiRead that can't be decoded
+	ids     int32     // number of identities of the connection
+	watch   bool      // the read sets a watch
+	forged  bool      // the log entry differs from the request that its client sent
 
-	at  *node          // the node that the request names first
+	at  *node          // the first node that the request names
 	ops []jute.MultiOp // of a write or multiRead, one unless it is a multi
 	shown
 	results []jute.MultiResult // of a multi or multiRead
 }
 
-// identities returns the identities that the connection had.
+// identities returns the identities of the connection.
 func (w *reading) identities() []jute.ID {
 	if w.conn == nil {
 		return nil
@@ -47,7 +46,7 @@ func (w *reading) identities() []jute.ID {
 	return w.conn.ids[:w.ids]
 }
 
-// shown is what a reply shows. Which fields count depends on the operation.
+// shown is the content of a reply. The operation determines which fields are set.
 type shown struct {
 	rep   *history.Event // nil if there is none
 	zxid  int64
@@ -61,13 +60,13 @@ type shown struct {
 	bad   error // the record is cut short
 }
 
-// room is where a reader puts data that has no fixed size.
+// room is memory for data without a fixed size.
 type room struct {
 	ops     []jute.MultiOp
 	results []jute.MultiResult
 }
 
-// A reader decodes. It is for use by one goroutine.
+// A reader decodes items. Only one goroutine may use it.
 type reader struct {
 	c   *checker
 	dec jute.Decoder
@@ -107,7 +106,7 @@ func (r *reader) op(o *op, w *reading) {
 	}
 }
 
-// author fills in who sent a request, and when.
+// author sets the fields for the sender of a request and its time.
 func (r *reader) author(o *op, w *reading) {
 	w.o, w.req, w.kind = o, &r.c.h.Events[o.req], o.kind
 	w.conn, w.ids, w.sent = o.conn, o.ids, w.req.Time
@@ -134,8 +133,7 @@ func (r *reader) request(w *reading) {
 	}
 }
 
-// write decodes a write's request, except for kinds so rare that the model
-// decodes them itself.
+// write decodes a write's request, except for rare kinds, which the model decodes itself.
 func (r *reader) write(kind jute.Op, body []byte, w *reading) {
 	switch kind {
 	case jute.OpCreateSession, jute.OpCloseSession, jute.OpDeleteContainer, jute.OpSetACL, OpReplace:
@@ -163,7 +161,7 @@ func (r *reader) reply(w *reading) {
 	case jute.OpExists, jute.OpSetData, jute.OpSetACL:
 		w.stat.Decode(d)
 	case jute.OpGetACL:
-		jute.DecodeACLs(d) // readACL looks at them
+		jute.DecodeACLs(d) // readACL decodes them
 		w.stat.Decode(d)
 	case jute.OpGetChildren, jute.OpGetChildren2:
 		for range max(d.Count(4), 0) {
@@ -196,8 +194,8 @@ type stretch struct {
 	fail error // the reader's own failure
 }
 
-// prefetch decodes items into the stretches that it is lent and hands them
-// over, in order, until everything is decoded or lent is closed.
+// prefetch decodes items into the stretches from lent and sends them to ready in order, until everything is decoded or
+// lent is closed.
 func (c *checker) prefetch(items []item, lent <-chan *stretch, ready chan<- *stretch) {
 	defer close(ready)
 	r := &reader{c: c}
@@ -252,7 +250,7 @@ func (c *checker) eachReading(items []item, do func(i int, w *reading)) {
 	c.present = nil
 }
 
-// readingOf returns what o's records say, without decoding if the sweep is at o.
+// readingOf returns the decoded form of o. It needs no decoding if the sweep is at o.
 func (c *checker) readingOf(o *op) *reading {
 	if c.present != nil && c.present.o == o && c.present.rep != nil {
 		return c.present

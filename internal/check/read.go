@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A mismatch is a difference between a reply and the model. Its text is made
-// only when it is reported. The zero value means no mismatch.
+// A mismatch is a difference between a reply and the model. Its text is only made when it is reported. The zero value
+// means no mismatch.
 type mismatch struct {
 	rule      Rule
 	what      string
@@ -21,7 +21,7 @@ type mismatch struct {
 
 func (m *mismatch) found() bool { return m.rule != "" }
 
-// String says what differs, as the start of a sentence.
+// String describes the difference, as the start of a sentence.
 func (m *mismatch) String() string {
 	path := ""
 	if m.n != nil {
@@ -30,7 +30,7 @@ func (m *mismatch) String() string {
 	return fmt.Sprintf("%s%s is %v in the reply and %v in the model", m.what, path, m.got, m.want)
 }
 
-// read compares a read's reply with the model's present state.
+// read compares a read's reply with the present state of the model.
 func (c *checker) read(o *op) mismatch {
 	w := c.readingOf(o)
 	c.reading = o
@@ -56,7 +56,7 @@ func (c *checker) read(o *op) mismatch {
 	return mismatch{}
 }
 
-// readCode returns the code that a read of n ends with.
+// readCode returns the code with which a read of n ends.
 func (c *checker) readCode(op jute.Op, n *node, ids []jute.ID) jute.Code {
 	s := n.now()
 	perms := jute.PermRead
@@ -142,7 +142,7 @@ func (c *checker) readACL(n *node, s *state, ids []jute.ID, w *shown) mismatch {
 	return mismatch{}
 }
 
-// statEqual compares a Stat and learns times that aren't known yet.
+// statEqual compares a Stat, and records times that weren't known yet.
 func (c *checker) statEqual(n *node, s *state, g *jute.Stat) mismatch {
 	if n.path == "/" && c.opt.Under != "" {
 		return mismatch{}
@@ -173,7 +173,7 @@ func (t *stamp) learn(ms int64) {
 	}
 }
 
-// statField names the first field that differs.
+// statField returns the name and values of the first field that differs.
 func statField(g, w *jute.Stat) (string, int64, int64) {
 	for _, f := range [...]struct {
 		name      string
@@ -299,9 +299,8 @@ func (c *checker) readMulti(w *reading) mismatch {
 	return mismatch{}
 }
 
-// blame names the rule that a wrong read of n breaks. A read that seems to show
-// the state before a session's end, or before a multi that others have seen,
-// breaks a more specific rule than X1.
+// blame returns the rule that a wrong read of n breaks. A read that seems to show the state before a session's end, or
+// before a multi that others have seen, breaks a more specific rule than X1.
 func (c *checker) blame(n *node, w *shown, op jute.Op) Rule {
 	v := n.last
 	if v == nil {
@@ -335,7 +334,7 @@ func (n *node) showsBefore(mzxid int64, w *shown, op jute.Op) bool {
 	return false
 }
 
-// lastStat reads the Stat at the end of most replies.
+// lastStat decodes the Stat at the end of most replies.
 func lastStat(op jute.Op, body []byte) (g jute.Stat, ok bool) {
 	if endsInStat(op, body) {
 		var d jute.Decoder
@@ -355,7 +354,7 @@ func endsInStat(op jute.Op, body []byte) bool {
 	return false
 }
 
-// short renders data for a message.
+// short formats data for a message.
 func short(data []byte) string {
 	if data == nil {
 		return "null"

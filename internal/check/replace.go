@@ -10,15 +10,15 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// OpReplace is the operation of an entry at which servers replaced everything they held with the
-// contents of a snapshot. Its body, which the writer of the history's log composes, is an int with
-// the number of sessions that it has ended, those sessions as longs, and then the znodes:
+// OpReplace is the operation of an entry at which servers replaced their whole tree by a snapshot's. Its body, which
+// the writer of the history's log composes, is an int with the number of sessions that it has ended, the ids of those
+// sessions as longs, and then the znodes:
 //
 //	ustring path | byte kind | long time to live | long czxid | long mzxid | long pzxid |
 //	long ctime | long mtime | int version | int aversion | long created | vector<ACL> | buffer data
 //
-// A kind is 0 for a persistent znode, 2 for a container, 3 for a TTL znode. The root comes first, and
-// each parent before its children. Ephemerals go, and no watch fires.
+// The kind is 0 for a persistent znode, 2 for a container, 3 for a TTL znode. The root comes first, and each parent
+// before its children. Ephemerals are removed, and no watch fires.
 const OpReplace jute.Op = -27
 
 // replaceEnds ends the sessions that an OpReplace has ended. That isn't an expiry.
@@ -50,7 +50,7 @@ func (c *checker) endedByReplace(id int64) bool {
 	return false
 }
 
-// replace gives every node the state that the entry holds for it, or removes it.
+// replace gives every node its state in the entry, or removes it.
 func (m *model) replace(r *request) {
 	d := jute.NewDecoder(*r.body)
 	for range max(d.Count(8), 0) {

@@ -10,22 +10,22 @@ import (
 	"github.com/zooid-project/zooid/internal/history"
 )
 
-// A Rule is the name of a promise. The package comment says what each means.
+// A Rule is the name of a promise. The package comment describes each.
 type Rule string
 
 // The rules.
 const (
-	X1 Rule = "X1" // a read shows the state of its zxid
-	X2 Rule = "X2" // a write's reply carries the write's zxid
-	X3 Rule = "X3" // a notification carries the zxid of its change
+	X1 Rule = "X1" // a read shows the state at its zxid
+	X2 Rule = "X2" // a write's reply has the write's zxid
+	X3 Rule = "X3" // a notification has the zxid of its change
 	X4 Rule = "X4" // zxids never decrease on the wire, events come first
 	X5 Rule = "X5" // one zxid, one change
 	X6 Rule = "X6" // replies come in request order
-	X7 Rule = "X7" // a reconnect never goes back
-	X8 Rule = "X8" // a session's end takes all its ephemerals
+	X7 Rule = "X7" // a reconnect never goes back in time
+	X8 Rule = "X8" // a session's end removes all its ephemerals
 	X9 Rule = "X9" // sync sees everything acknowledged before
 
-	X10 Rule = "X10" // nobody is answered long after the end of the session
+	X10 Rule = "X10" // no session is answered long after its end
 
 	W1 Rule = "W1" // an armed watch fires
 	W2 Rule = "W2" // events come in the order of the changes
@@ -38,18 +38,18 @@ const (
 	S1 Rule = "S1" // an ephemeral lives as long as its session
 	S2 Rule = "S2" // an ended session stays ended
 	S3 Rule = "S3" // no expiry before the timeout
-	S4 Rule = "S4" // no session outlives its client for ever
-	S5 Rule = "S5" // an expiry counts in the term that decided it
-	S6 Rule = "S6" // one connection at a time
+	S4 Rule = "S4" // no session outlives its client forever
+	S5 Rule = "S5" // an expiry takes effect only in the term that decided it
+	S6 Rule = "S6" // a session has one connection at a time
 
 	Result     Rule = "result"     // a write's result follows from the state before it
-	RealTime   Rule = "realtime"   // a write is ordered after everything that was seen before it was sent
+	RealTime   Rule = "realtime"   // a write is ordered after everything seen before it was sent
 	Twice      Rule = "twice"      // no request is applied twice
 	FIFO       Rule = "fifo"       // no request is applied if an earlier one of its connection was lost
 	Sequence   Rule = "sequence"   // sequence numbers count the parent's creations
 	Multi      Rule = "multi"      // a multi has all its effects or none
-	Durability Rule = "durability" // what was acknowledged is there at the end
-	Agreement  Rule = "agreement"  // servers hold the same log
+	Durability Rule = "durability" // acknowledged changes are there at the end
+	Agreement  Rule = "agreement"  // servers have the same log
 	Origin     Rule = "origin"     // every change has an author
 	Form       Rule = "form"       // the history itself makes sense
 )
@@ -79,9 +79,8 @@ type Report struct {
 	Took                       time.Duration
 }
 
-// Staleness says how old the states shown by reads were: the time from the
-// first acknowledgement of a newer write to the sending of the read, in
-// nanoseconds; 0 for a read that was not stale.
+// Staleness has percentiles of the age of the states that reads showed: the time from the first acknowledgement of a
+// newer write to the sending of the read, in nanoseconds; 0 for a read that wasn't stale.
 type Staleness struct{ P50, P99, Max int64 }
 
 func (s *Staleness) fill(samples []int64, reads int) {
@@ -102,7 +101,7 @@ func (s *Staleness) fill(samples []int64, reads int) {
 // OK reports whether no rule was violated.
 func (r *Report) OK() bool { return len(r.Violations) == 0 }
 
-// Rules lists the violated rules, sorted, each once.
+// Rules returns the violated rules, sorted and without duplicates.
 func (r *Report) Rules() []Rule {
 	seen := map[Rule]bool{}
 	var names []Rule
@@ -116,7 +115,7 @@ func (r *Report) Rules() []Rule {
 	return names
 }
 
-// Print writes the report for people; h is the history that was checked.
+// Print writes the report for people. h must be the history that was checked.
 func (r *Report) Print(w io.Writer, h *history.History) {
 	mode := "clients' view"
 	if r.Exact {

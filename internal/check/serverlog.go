@@ -9,16 +9,14 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// With the servers' logs, no change is unanswered: the longest log is the order
-// of changes, the others must agree with it, and each request of a client is
-// either in it or not.
+// With the servers' logs, no change is uncertain: the longest log is the order of changes, the others must agree with
+// it, and it shows whether each client's request was applied.
 
 // sent is a write sent by a session's client.
 type sent struct{ xid, op int32 }
 
-// find returns the index of the op that carries xid, -1 if none does. Clients
-// count xids up, and logs hold a session's writes in their order, so it is
-// usually the one after the last found.
+// find returns the index of the op with the given xid, -1 if there is none. Clients count xids up, and logs have a
+// session's writes in order, so it is usually the one after the last one found.
 func (s *session) find(xid int32) int32 {
 	if n := s.found + 1; n < len(s.sent) && s.sent[n].xid == xid {
 		s.found = n
@@ -32,7 +30,7 @@ func (s *session) find(xid int32) int32 {
 	return s.sent[n].op
 }
 
-// listSent prepares find.
+// listSent prepares the lists for find.
 func (c *checker) listSent() {
 	for i := range c.ops {
 		o := &c.ops[i]
@@ -49,8 +47,8 @@ func (c *checker) listSent() {
 	}
 }
 
-// agree checks the logs against each other, finds who sent each entry, and adds
-// the entries that took a zxid to the items.
+// agree compares the logs with each other, finds the sender of each entry, and adds the entries that took a zxid to the
+// items.
 func (c *checker) agree(items []item) []item {
 	longest := &c.h.Servers[0]
 	for i := range c.h.Servers {
@@ -95,7 +93,7 @@ func lastZxid(l *history.ServerLog) int64 {
 	return z
 }
 
-// compareLogs checks that two logs are equal where they overlap.
+// compareLogs checks that two logs are equal in their common part.
 func (c *checker) compareLogs(a, b *history.ServerLog) {
 	j := 0
 	for i := range b.Entries {
@@ -130,12 +128,12 @@ func (c *checker) compareLogs(a, b *history.ServerLog) {
 	}
 }
 
-// attribute finds the op that an entry came from.
+// attribute finds the op of an entry.
 func (c *checker) attribute(e *history.Entry, i int32) {
 	c.authors[i] = -1
 	s := c.sessions[e.Session]
 	if e.Session == 0 || e.Op == jute.OpCreateSession || e.Cnx == 0 || s == nil {
-		return // the servers' own, or of a session whose client kept no journal
+		return // a server's own request, or of a session without a journal
 	}
 	o := s.find(e.Xid)
 	c.authors[i] = o
@@ -175,8 +173,8 @@ func (c *checker) unlogged() {
 	}
 }
 
-// holes checks that the log holds a prefix of each connection's writes, in the
-// order they were sent, and that no session writes over an old connection.
+// holes checks that the log has a prefix of each connection's writes, in the order in which they were sent, and that no
+// session writes on an old connection.
 func (c *checker) holes() {
 	type lost struct{ op int32 }
 	missing := make([]*lost, len(c.conns))
@@ -206,7 +204,7 @@ func (c *checker) holes() {
 	c.moves()
 }
 
-// moves checks that no session's entry comes from a connection it had left.
+// moves checks that no entry of a session comes from a connection that it had left.
 func (c *checker) moves() {
 	left := map[int64]map[int64]bool{}
 	owner := map[int64]int64{}
@@ -229,8 +227,7 @@ func (c *checker) moves() {
 	}
 }
 
-// entry applies an entry of the log and compares its outcome with the server's
-// and, if there is one, with the reply.
+// entry applies a log entry and compares its outcome with the server's and, if there is a reply, with the reply.
 func (c *checker) entry(e *history.Entry, w *reading) {
 	t := c.stamp(e.Zxid)
 	t.ms, t.known = e.Time, true
@@ -277,7 +274,7 @@ func (c *checker) entry(e *history.Entry, w *reading) {
 	}
 }
 
-// entryEnds checks a session's end as it is in the log.
+// entryEnds checks a session's end in the log.
 func (c *checker) entryEnds(e *history.Entry, s *session) {
 	s.endZxid = e.Zxid
 	if e.Cnx != 0 {

@@ -8,9 +8,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// sweep is the second pass. It goes over the order of zxids once: it applies
-// each write to the model and compares its result, and compares each read with
-// the state that it claims to show.
+// sweep is the second pass. It goes through the items once in the order of zxids, applies each write to the model and
+// compares its result, and compares each read with the state at its zxid.
 func (c *checker) sweep(items []item) {
 	c.eachReading(items, func(i int, w *reading) {
 		c.pos, c.present = i, w
@@ -94,7 +93,7 @@ func (c *checker) write(w *reading, zxid int64) {
 	if bad.found() && !out.shaky {
 		c.violate(bad.rule, bad.String(), int(o.rep), int(o.req))
 		if w.code != jute.OK {
-			c.m.undo(0) // the servers say it did nothing; continue from there
+			c.m.undo(0) // the servers say that it did nothing; continue from there
 		}
 	}
 	c.fire(zxid, false)
@@ -103,11 +102,10 @@ func (c *checker) write(w *reading, zxid int64) {
 	}
 }
 
-// lagsMax bounds how many setACLs of one znode may be overlooked.
+// lagsMax bounds how many setACLs of one znode may be ignored.
 const lagsMax = 4
 
-// overlookSetACL tries to explain a result by older ACLs of the znodes touched:
-// of one of them, then of all.
+// overlookSetACL tries to explain a result by older ACLs of the touched znodes: first of one of them, then of all.
 func (c *checker) overlookSetACL(o *op, bad mismatch, out *outcome, attempt func() mismatch) mismatch {
 	nodes := c.touched(o, out)
 	defer func() { c.m.lag = nil }()
@@ -137,8 +135,8 @@ func (c *checker) overlookSetACL(o *op, bad mismatch, out *outcome, attempt func
 	return bad
 }
 
-// renamed reports whether a create below a znode that isn't checked got another
-// sequence number than the model's; if so, the model follows the servers.
+// renamed reports whether a create below a znode that isn't checked got another sequence number than in the model. If
+// so, the model takes the servers' number.
 func (c *checker) renamed(o *op, r *request, out *outcome) bool {
 	if !r.op.IsCreate() {
 		return false
@@ -170,7 +168,7 @@ func (c *checker) explainWrite(o *op, bad mismatch, out *outcome, attempt func()
 	return attempt()
 }
 
-// touched lists the nodes whose state decides the result of a request.
+// touched returns the nodes whose state determines the result of a request.
 func (c *checker) touched(o *op, out *outcome) []*node {
 	named := c.named.nodesOf(o.id)
 	nodes := make([]*node, 0, 2*len(named)+1)
@@ -268,7 +266,7 @@ func (c *checker) resultMulti(w *reading, out *outcome) mismatch {
 	return mismatch{}
 }
 
-// answer compares a read and arms the watch that it left.
+// answer checks a read's reply and arms the watch that it set.
 func (c *checker) answer(w *reading) {
 	o := w.o
 	if s := w.conn.session; c.exact && s.endZxid != 0 && w.zxid >= s.endZxid && !c.heardEnd(s, o.rep) {
@@ -300,8 +298,8 @@ func (c *checker) answer(w *reading) {
 	c.armRead(w)
 }
 
-// heardEnd reports whether an event came after the acknowledgement of a
-// session's end: that was reported as wrong when the wire was read.
+// heardEnd reports whether an event came after the acknowledgement of a session's end. Such an event was already
+// reported when the wire was read.
 func (c *checker) heardEnd(s *session, event int32) bool {
 	return s.endEvent >= 0 && s.endEvent < int(event) && c.h.Events[s.endEvent].Kind == history.KindReply
 }
@@ -321,7 +319,7 @@ func (c *checker) addWatch(o *op) {
 	c.armPersistent(c.m.node(q.Path), o.conn, mode)
 }
 
-// armRead arms the watch that a read asked for.
+// armRead arms the watch that a read set.
 func (c *checker) armRead(w *reading) {
 	kind := w.kind
 	if !w.watch || w.code != jute.OK && !(kind == jute.OpExists && w.code == jute.ErrNoNode) {
@@ -337,8 +335,8 @@ func (c *checker) armRead(w *reading) {
 	}
 }
 
-// explainRead looks for unanswered writes, or a later state that the options
-// allow, that explain a read; if there are none, the read is a violation.
+// explainRead looks for unanswered writes, or a later state that the options allow, to explain a read. If there are
+// none, the read is a violation.
 func (c *checker) explainRead(o *op, bad mismatch) {
 	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
 	c.now = rep.Time
@@ -374,8 +372,8 @@ func (c *checker) explainRead(o *op, bad mismatch) {
 	c.readViolation(o, bad)
 }
 
-// fewer reports whether a count of descendants is too small by no more than the
-// number that the servers may have removed unnoticed.
+// fewer reports whether a count of descendants is too small by at most the number that the servers may have removed
+// unnoticed.
 func (c *checker) fewer(o *op) bool {
 	w := c.readingOf(o)
 	if c.exact || w.code != jute.OK || w.bad != nil {
@@ -394,8 +392,8 @@ func (c *checker) readViolation(o *op, bad mismatch) {
 	c.violate(bad.rule, fmt.Sprintf("%s at zxid %#x: %s", req.Op(), rep.Zxid, bad.String()), int(o.rep), int(o.req))
 }
 
-// appliedTwice reports whether a read shows a write's data once more than it
-// was written: writers use each value once.
+// appliedTwice reports whether a read shows that a write was applied twice: writers use each value once, and the read
+// shows it once more than it was written.
 func (c *checker) appliedTwice(req, rep *history.Event) bool {
 	g, ok := lastStat(req.Op(), rep.Body)
 	if !ok || req.Op() != jute.OpGetData || rep.Code() != jute.OK {
@@ -421,7 +419,7 @@ func (c *checker) appliedTwice(req, rep *history.Event) bool {
 	return false
 }
 
-// readNodes lists the nodes whose state decides the result of a read.
+// readNodes returns the nodes whose state determines the result of a read.
 func (c *checker) readNodes(o *op) []*node {
 	req := &c.h.Events[o.req]
 	if req.Op() != jute.OpGetEphemerals {
@@ -438,15 +436,14 @@ func (c *checker) readNodes(o *op) []*node {
 	return nodes
 }
 
-// A deferral is a read whose zxid may be older than the state it shows.
+// A deferral is a read whose zxid may be older than the state that it shows.
 type deferral struct {
 	o     *op
 	until int64 // it must match some state up to this zxid
 	bad   mismatch
 }
 
-// nextReply returns the zxid of the reply that follows o's on its connection,
-// or one above all that were seen there.
+// nextReply returns the zxid of the reply that follows o's on its connection, or one above all that were seen there.
 func (c *checker) nextReply(o *op) int64 {
 	k := o.conn
 	for i := 0; i+1 < k.head; i++ {
@@ -475,12 +472,12 @@ func (c *checker) retryDeferred(zxid int64) {
 	c.deferred = kept
 }
 
-// clockBackMin is the least by which the servers may set their time back, ms:
-// less is a difference between two leaders' clocks, which must not show.
+// clockBackMin is the minimum by which the servers may set their time back, in ms. A smaller step is a difference
+// between two leaders' clocks, which must not show.
 const clockBackMin = 60_000
 
-// clockOrder checks that later changes don't carry earlier times, unless the time was
-// set back because a clock had run far ahead.
+// clockOrder checks that later changes don't have earlier times, unless the time was set back because a clock was far
+// ahead.
 func (c *checker) clockOrder() {
 	if c.opt.ClockMayGoBack {
 		return

@@ -10,16 +10,14 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Clients alone can't tell whether an unanswered write happened, nor when a session
-// without a client ended. Each of these is an unanswered change. It enters the model
-// only when something shows it: a zxid in a Stat or a notification that no acknowledged
-// write has (evidence), or a reply that only this change explains (explain). Until then
-// it has not happened; if nothing ever shows it, it doesn't matter. So a history is
-// never found wrong for something its servers may have done, and something they can't
-// have done is found wrong as soon as no set of unanswered changes fits.
+// Clients alone can't know whether an unanswered write happened, or when a session without a client ended. Each of
+// these is an unanswered change. It enters the model only when something shows it: a zxid in a Stat or a notification
+// that isn't that of an acknowledged write (evidence), or a reply that only this change explains (explain). Until then
+// it has not happened; if nothing ever shows it, it doesn't matter. So the checker never reports a violation for
+// something that the servers may have done, and reports one as soon as no set of unanswered changes fits.
 
-// An unanswered change is a write without a reply, a session's end that nobody
-// acknowledged, or the servers' removal of an empty container or TTL znode.
+// An unanswered change is a write without a reply, a session's end that was not acknowledged, or the servers' removal
+// of an empty container or TTL znode.
 type unanswered struct {
 	o       *op // nil for a session's end and for a removal
 	s       *session
@@ -33,28 +31,24 @@ type unanswered struct {
 	listed  int64 // set by candidates
 }
 
-// explainDepth and explainTries bound the search for a set of unanswered
-// changes that explains one reply: in practice there are never more than three
-// unseen writes between two replies that concern the same znode.
+// explainDepth and explainTries bound the search for a set of unanswered changes that explains one reply. In practice
+// there are at most three unseen writes between two replies about the same znode.
 const (
 	explainDepth = 3
 	explainTries = 300
 )
 
-// effortPerItem bounds all searches together, in steps per item of the history:
-// a history that is wrong everywhere must not take for ever. effortPerTry is
-// how many steps one try counts as.
+// effortPerItem bounds all searches together, in steps per item of the history, so that a history with errors
+// everywhere doesn't take forever. effortPerTry is the number of steps of one try.
 const (
 	effortPerItem = 2000
 	effortPerTry  = 20
 )
 
-// freeSteps bounds the search from a reply's zxid down to a zxid that no
-// acknowledged write has.
+// freeSteps bounds the search for a zxid below a reply's zxid that no acknowledged write has.
 const freeSteps = 1 << 16
 
-// lookaheadItems bounds how far the sweep looks ahead to choose between two
-// unanswered changes that fit equally well.
+// lookaheadItems bounds how far the sweep looks ahead to choose between two unanswered changes that fit equally well.
 const lookaheadItems = 4096
 
 // A placement is an unanswered change put into the model.
@@ -93,8 +87,8 @@ func (c *checker) suppose() {
 	}
 }
 
-// overtaken returns the zxid of the first write acknowledged on a later
-// connection of k's session: no write of k comes after it.
+// overtaken returns the zxid of the first write acknowledged on a later connection of k's session. No write of k comes
+// after it.
 func (k *conn) overtaken() int64 {
 	for i := len(k.session.conns) - 1; i >= 0 && k.session.conns[i] != k; i-- {
 		if z := k.session.conns[i].firstWrite; z != 0 {
@@ -104,8 +98,7 @@ func (k *conn) overtaken() int64 {
 	return 0
 }
 
-// candidates lists the unanswered changes not placed yet that may have touched
-// any of nodes before zxid.
+// candidates returns the unanswered changes that aren't placed yet and may have touched any of nodes before zxid.
 func (c *checker) candidates(nodes []*node, zxid int64) []*unanswered {
 	var list []*unanswered
 	c.listing++
@@ -152,8 +145,8 @@ func (c *checker) candidates(nodes []*node, zxid int64) []*unanswered {
 	return list
 }
 
-// deadline returns a time by which ends are sorted by likelihood: sessions tend
-// to expire in the order of their deadlines, and the servers rarely reap.
+// deadline returns a time by which changes are sorted by likelihood: sessions tend to expire in the order of their
+// deadlines, and the servers rarely reap.
 func (b *unanswered) deadline() int64 {
 	switch {
 	case b.reaped != nil:
@@ -164,9 +157,9 @@ func (b *unanswered) deadline() int64 {
 	return 0
 }
 
-// explain searches for unanswered changes that, placed before zxid, make goal
-// true. goal leaves its own changes in the model if it returns true, and none
-// otherwise. The changes placed then stay; event is the reply that showed them.
+// explain searches for unanswered changes that, placed before zxid, make goal return true. goal must leave its own
+// changes in the model if it returns true, and none otherwise. The placed changes then stay. event is the reply that
+// showed them.
 func (c *checker) explain(zxid int64, event int, nodes []*node, goal func() bool) bool {
 	c.now = c.h.Events[event].Time
 	list := c.candidates(nodes, zxid)
@@ -222,10 +215,9 @@ func (c *checker) search(zxid int64, list []*unanswered, depth int, tries *int, 
 	return false
 }
 
-// put applies b, exactly at zxid or at the latest free zxid up to it. What its
-// connection sent earlier must have happened too; that is applied first if its
-// effect is certain, and otherwise remains an unanswered change. put reports
-// whether b fits and changes anything; if not, nothing has changed.
+// put applies b, exactly at zxid or at the latest free zxid up to it. Earlier requests of its connection must have
+// happened too. put applies such a request first if its effect is certain; otherwise it stays an unanswered change. put
+// reports whether b fits and changes anything; if not, nothing has changed.
 func (c *checker) put(b *unanswered, zxid int64, exactly bool) bool {
 	keep, placed := len(c.m.trail), len(c.placing)
 	at := zxid
@@ -250,8 +242,8 @@ func (c *checker) put(b *unanswered, zxid int64, exactly bool) bool {
 	return true
 }
 
-// untold reports whether a placement would have fired an event on a connection
-// that lived on and got nothing of its zxid.
+// untold reports whether a placement would have fired an event on a connection that stayed open and received nothing
+// with its zxid.
 func (c *checker) untold(p *placement) bool {
 	if c.opt.NotificationsUnnumbered {
 		return false
@@ -275,9 +267,8 @@ func (c *checker) untold(p *placement) bool {
 	return false
 }
 
-// certain lists what b's connection sent before b, isn't placed, and must have
-// changed something that can't have been changed back: nothing else has touched
-// its znodes since it was sent.
+// certain returns the requests that b's connection sent before b, that aren't placed, and that must have changed
+// something which can't have been changed back: nothing else has touched their znodes since they were sent.
 func (c *checker) certain(b *unanswered, zxid int64) []*unanswered {
 	var list []*unanswered
 	for x := b.prev; x != nil; x = x.prev {
@@ -291,8 +282,8 @@ func (c *checker) certain(b *unanswered, zxid int64) []*unanswered {
 	return list
 }
 
-// shared reports whether anything but the unanswered changes x and b may have
-// touched n since x was sent, up to zxid.
+// shared reports whether anything except the unanswered changes x and b may have touched n since x was sent, up to
+// zxid.
 func (n *node) shared(x, b *unanswered, zxid int64) bool {
 	if n.last != nil && n.last.zxid > x.after {
 		return true
@@ -337,7 +328,7 @@ func (c *checker) take(keep, placed int) {
 	c.placing = c.placing[:placed]
 }
 
-// commit makes the placements final; event is what showed them.
+// commit makes the placements final. event is what showed them.
 func (c *checker) commit(event int) {
 	for _, p := range c.placing {
 		c.taken.add(p.zxid)
@@ -363,7 +354,7 @@ func (c *checker) commit(event int) {
 
 func (c *checker) sessionEnded(b *unanswered, s *session, zxid int64, event int) {
 	s.endZxid, s.endGuessed = zxid, b.guessed
-	if b.guessed && (c.premature || c.sole) { // its zxid isn't certain, it is
+	if b.guessed && (c.premature || c.sole) { // its zxid is uncertain, but the end isn't
 		s.over(c.h.Events[event].Time, event)
 	}
 	if s.endEvent < 0 {
@@ -378,14 +369,13 @@ func (c *checker) sessionEnded(b *unanswered, s *session, zxid int64, event int)
 	}
 }
 
-// latestFree returns the highest zxid in (after, zxid] that no known change
-// has, 0 if there is none.
+// latestFree returns the highest zxid in (after, zxid] that no known change has, 0 if there is none.
 func (c *checker) latestFree(zxid, after int64) int64 {
 	for range freeSteps {
 		switch {
 		case zxid <= after || zxid <= 0:
 			return 0
-		case zxid&0xffffffff == 0: // no epoch has a change 0: go on above the last known change of the epoch before
+		case zxid&0xffffffff == 0: // no epoch has a change 0: continue above the last known change of the previous epoch
 			i := sort.Search(len(c.items), func(i int) bool { return c.items[i].zxid() >= zxid })
 			if i == 0 {
 				return 0

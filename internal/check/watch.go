@@ -9,15 +9,14 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The watch tables of all connections, as their servers must hold them. The
-// sweep arms watches when it meets the replies that armed them, and fires them
-// when it applies changes. The events that each connection should have got are
-// later compared with those it got.
+// The watch tables of all connections, as their servers must have them. The sweep arms watches at the replies that
+// armed them, and fires them when it applies changes. Later, the events that each connection should have received are
+// compared with those that it received.
 
 const (
 	tableData uint8 = iota
 	tableChild
-	// tableChildAfterData is tableChild without the connections that the data table has just told.
+	// tableChildAfterData is tableChild without the connections that the data table has just notified.
 	tableChildAfterData
 )
 
@@ -32,18 +31,18 @@ type watcher struct {
 	mode uint8
 }
 
-// An expectation is one event that one connection should get.
+// An expectation is one event that one connection should receive.
 type expectation struct {
 	zxid   int64
 	n      *node
 	due    int32 // for a catch-up: index of the setWatches reply it must precede
 	typ    jute.EventType
 	denied bool // it must not be delivered (W7)
-	loose  bool // the zxid is a guess of the checker
+	loose  bool // the zxid is a guess
 	stays  bool // the watch is persistent
 
 	matched bool
-	overdue int32 // index of the reply that should have waited for it
+	overdue int32 // index of the reply before which it should have come
 	alike   int32 // once matched: how many of the next ones are known to be matched too
 }
 
@@ -57,7 +56,7 @@ func arm(list *[]watcher, k *conn, mode uint8) {
 	*list = append(*list, watcher{k, mode})
 }
 
-// disarm removes modes and reports whether any was there.
+// disarm removes modes, and reports whether any of them was set.
 func disarm(list *[]watcher, k *conn, mode uint8) bool {
 	for i := range *list {
 		w := &(*list)[i]
@@ -103,7 +102,7 @@ func (c *checker) fire(zxid int64, loose bool) {
 		for up := f.n.parent; up != nil; up = up.parent {
 			up.recursive = slices.DeleteFunc(up.recursive, func(k *conn) bool {
 				told = c.expect(k, f, told, zxid, loose, true)
-				return k.gone // hundreds of these gather on a root
+				return k.gone // hundreds of these accumulate on a root
 			})
 		}
 	}
@@ -138,7 +137,7 @@ func (c *checker) expect(k *conn, f *fired, told []*conn, zxid int64, loose, sta
 	if zxid > k.maxReply && !denied {
 		last := len(k.expected) - 1
 		if k.optional > k.trailing && last >= 0 && k.expected[last].zxid < zxid && !(c.opt.Quiesced && !k.closed) {
-			k.gone = true // it can't have got this event, nor any after it
+			k.gone = true // it can't have received this event, or any after it
 			return told
 		}
 		k.optional++
@@ -209,8 +208,7 @@ type heardEvent struct {
 	typ jute.EventType
 }
 
-// heardMeanwhile lists the events without zxid that came between a setWatches
-// and its reply.
+// heardMeanwhile returns the events without zxid that came between a setWatches and its reply.
 func (c *checker) heardMeanwhile(o *op) map[heardEvent]bool {
 	heard := map[heardEvent]bool{}
 	for i := o.req + 1; i < o.rep; i++ {
@@ -236,8 +234,7 @@ func (c *checker) catchUpOne(o *op, n *node, heard map[heardEvent]bool, since in
 		return typ == 0 || heard[heardEvent{n, typ}]
 	}
 	if len(c.unanswered) > 0 {
-		// An event that the model doesn't know may be the first sign of an unanswered
-		// write.
+		// An event that the model doesn't expect may be the first sign of an unanswered write.
 		nodes := []*node{n}
 		if n.parent != nil {
 			nodes = append(nodes, n.parent)
@@ -277,8 +274,7 @@ func (c *checker) armPersistent(n *node, k *conn, mode uint8) {
 	}
 }
 
-// removeWatches applies a checkWatches or removeWatches, or reports what is
-// wrong with its reply.
+// removeWatches applies a checkWatches or removeWatches, or reports the error in its reply.
 func (c *checker) removeWatches(o *op) {
 	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
 	var q jute.WatchesRequest

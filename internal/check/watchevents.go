@@ -9,21 +9,21 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// eventWindow is how many events in a row may be lost, or not meant for the
-// connection, and still be told from invented ones.
+// eventWindow is how many events in a row may be lost, or not meant for the connection, while the checker can still
+// distinguish them from invented ones.
 const eventWindow = 256
 
 // eventShares is the number of goroutines that share the connections.
 const eventShares = 2
 
-// watchEvents compares the events that each connection got with those it should
-// have got, in the order of the wire.
+// watchEvents compares the events that each connection received with those that it should have received, in the order
+// of the wire.
 func (c *checker) watchEvents() {
 	var shares [eventShares]checker
 	var tasks [eventShares]func()
 	for n := range shares {
 		share := &shares[n]
-		*share = *c // it is only read, except for what belongs to a connection
+		*share = *c // it is only read, except for the state of connections
 		share.rep = &Report{}
 		tasks[n] = func() { share.checkShare(n) }
 	}
@@ -48,7 +48,7 @@ func (c *checker) watchEvents() {
 	}
 }
 
-// checkShare does one share of watchEvents.
+// checkShare does one share of the work of watchEvents.
 func (c *checker) checkShare(share int) {
 	for _, i := range c.eventsByShare[share] {
 		e := &c.h.Events[i]
@@ -62,7 +62,7 @@ func (c *checker) checkShare(share int) {
 	}
 }
 
-// watchersLost reports whether it is unknown who watched n at zxid.
+// watchersLost reports whether the watchers of n at zxid are unknown.
 func (n *node) watchersLost(zxid int64) bool {
 	for up := n; up != nil; up = up.parent {
 		if up.watchersLostFrom != 0 && zxid >= up.watchersLostFrom {
@@ -103,7 +103,7 @@ func (c *checker) heard(k *conn, e *history.Event, i int32) {
 	k.maxSeen = max(k.maxSeen, e.Zxid)
 	catchUp := e.Zxid <= 0
 	var misnumbered, mistyped, forbidden *expectation
-	var skipped int64 // zxid of the first required event passed over
+	var skipped int64 // zxid of the first required event that was skipped
 	for k.settled < len(k.expected) && k.expected[k.settled].matched {
 		k.settled++
 	}
@@ -148,9 +148,9 @@ func (c *checker) heard(k *conn, e *history.Event, i int32) {
 	c.unexpected(k, e, i, n, w.Type, misnumbered, mistyped)
 }
 
-// matchedAfter returns how many expectations in a row after j, which is matched, are
-// matched too. It remembers the number: an event that a connection may not get stays
-// open for long, and all that it got meanwhile would be looked at again and again.
+// matchedAfter returns how many expectations in a row after j, which is matched, are matched too. It caches the number:
+// an event that a connection may not receive stays open for long, and all events received meanwhile would be visited
+// again and again.
 func (k *conn) matchedAfter(j int) int {
 	x := &k.expected[j]
 	for next := j + 1 + int(x.alike); next < len(k.expected) && k.expected[next].matched; next = j + 1 + int(x.alike) {
@@ -164,7 +164,7 @@ func (c *checker) matched(k *conn, x *expectation, e *history.Event, i int32, sk
 	what := func() string { return fmt.Sprintf("%s of %s at zxid %#x", x.typ.String(), x.n.path, x.zxid) }
 	switch {
 	case x.overdue != 0 && e.Zxid <= 0 && c.excuse(k, x.n, k.maxSeen):
-	case x.overdue != 0 && e.Zxid <= 0: // a numbered one is out of order by X4 already
+	case x.overdue != 0 && e.Zxid <= 0: // a numbered one already violates X4 by its order
 		c.violate(X4, what()+" was told after a reply that shows it", int(i), int(x.overdue))
 	case skipped > 0 && x.zxid > skipped && e.Zxid <= 0 && !x.loose && x.due == 0 && !c.excuse(k, x.n, e.Zxid) &&
 		!(c.opt.NotificationsUnnumbered && c.guessing(x.zxid)): // the earlier one's watch may have fired before
@@ -175,12 +175,12 @@ func (c *checker) matched(k *conn, x *expectation, e *history.Event, i int32, sk
 	}
 }
 
-// unexpected names what is wrong with a notification that should not have been sent.
+// unexpected reports the error of a notification that should not have been sent.
 func (c *checker) unexpected(k *conn, e *history.Event, i int32, n *node, typ jute.EventType,
 	misnumbered, mistyped *expectation) {
 	at := e.Zxid
 	if at <= 0 {
-		at = 1<<63 - 1 // it may be of any zxid up to that of the next reply
+		at = 1<<63 - 1 // it may have any zxid up to that of the next reply
 	}
 	if n.watchersLost(at) {
 		return
@@ -222,8 +222,7 @@ func (c *checker) unexpected(k *conn, e *history.Event, i int32, n *node, typ ju
 	}
 }
 
-// catchingUp reports whether an event belongs to a setWatches whose reply the
-// connection didn't live to receive.
+// catchingUp reports whether an event belongs to a setWatches whose reply the connection never received.
 func (c *checker) catchingUp(k *conn, path string, typ jute.EventType) bool {
 	for _, i := range k.pending[k.head:] {
 		req := &c.h.Events[c.ops[i].req]

@@ -7,23 +7,22 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The first pass reads the events in the order of their times. It pairs replies
-// with requests and checks every rule that needs no model: those on one
-// connection (X4, X6), those on one session across its connections (X7, S2,
-// S6), and those that real time imposes (realtime, X9).
+// The first pass reads the events in the order of their times. It pairs replies with requests and checks every rule
+// that needs no model: the rules for one connection (X4, X6), for one session across its connections (X7, S2, S6), and
+// for real time (realtime, X9).
 
 // An op is a request and, if there is one, its reply.
 type op struct {
 	conn  *conn
 	req   int32 // index of the event
 	rep   int32 // index of the reply, -1 if none came
-	ids   int32 // identities the connection had
+	ids   int32 // number of identities of the connection
 	id    int32 // index in checker.ops
 	kind  jute.Op
 	code  jute.Code // of the reply
 	zxid  int64     // of the reply's header
-	own   int64     // of an acknowledged write: its zxid
-	floor int64     // highest zxid anybody had seen when the request was sent
+	own   int64     // for an acknowledged write, its zxid
+	floor int64     // highest zxid that any client had seen when the request was sent
 }
 
 // A conn is a connection.
@@ -31,8 +30,8 @@ type conn struct {
 	id         int32
 	session    *session // nil until connected
 	ids        []jute.ID
-	asked      int64 // the session it wanted to resume
-	seen       int64 // the lastZxidSeen that it sent
+	asked      int64 // the session that it requested to resume
+	seen       int64 // the lastZxidSeen in its connect request
 	max        int64 // highest zxid received
 	maxReply   int64 // highest zxid of a reply received
 	firstSeen  int64 // first zxid received: the session had moved here by then
@@ -45,14 +44,14 @@ type conn struct {
 	trailing     int // notifications since the last reply
 	expected     []expectation
 	optional     int            // expectations after the last reply
-	gone         bool           // expects nothing more
-	nextExpected int            // the first expectation not heard yet
+	gone         bool           // expects no more events
+	nextExpected int            // the first expectation not received yet
 	settled      int            // all expectations before this one were matched
 	maxSeen      int64          // highest zxid up to the event being compared
 	excused      map[*node]bool // nodes for which a guess may account for what was received
 }
 
-// A session is known by its connects and their replies.
+// A session is known by its connect requests and their replies.
 type session struct {
 	id         int64
 	timeout    int64 // nanoseconds
@@ -62,13 +61,13 @@ type session struct {
 	lastWrite  int64 // zxid of its last acknowledged write
 	alive      int64 // when it sent the last packet that was answered
 	lastSent   int64 // when it sent its last packet
-	ended      bool  // acknowledged close, or refused
+	ended      bool  // close acknowledged, or refused
 	closing    bool  // a closeSession was sent
 	endZxid    int64 // of an acknowledged or proven end
 	endEvent   int
-	endGuessed bool  // endZxid may be another
-	overBy     int64 // when the end had been committed for certain, 0 if that isn't known
-	overEvent  int   // what showed it
+	endGuessed bool  // endZxid may be wrong
+	overBy     int64 // a time at which the end was certainly committed, 0 if unknown
+	overEvent  int   // the event that showed it
 	end        *unanswered
 	closes     []*unanswered
 	sent       []sent // its writes by xid, if there are logs
@@ -85,15 +84,15 @@ type checker struct {
 	order    []*session // in order of appearance
 	ops      []op
 	named    names // by ops
-	highest  int64 // zxid anybody has seen so far
+	highest  int64 // highest zxid that any client has seen so far
 	acked    int64 // highest zxid acknowledged in a reply so far
 	m        *model
 	dec      jute.Decoder
 
 	notes         []int32              // indexes of notifications
-	eventsByShare [eventShares][]int32 // and, by share of the connections, of notifications and numbered replies
+	eventsByShare [eventShares][]int32 // by share of the connections: indexes of notifications and numbered replies
 	dumps         []int32
-	told          []*conn // room for the connections that one event was sent to
+	told          []*conn // memory for the connections that one event was sent to
 	samples       []int64
 	acks          []ack
 	nextAck       int
@@ -116,15 +115,15 @@ type checker struct {
 	listing      int64 // marks unanswered changes for candidates
 	now          int64 // time of the event being explained
 	premature    bool  // also explain by expiries that came too early
-	sole         bool  // nothing else is known that might explain the event
-	supposing    bool  // reads are compared with a state that may not stay
+	sole         bool  // no other possible explanation of the event is known
+	supposing    bool  // reads are compared with a state that may be undone
 	evidence     []evidence
 	nextEvidence int
 	proofs       map[evidenceKey]int // index in evidence
 	effort       int                 // steps of searching left
 
 	log     []history.Entry // the longest server log
-	authors []int32         // by entry of log: the op it came from, -1 if no journal says
+	authors []int32         // by entry of log: the op that it came from, -1 if unknown
 	entryOf []int32         // by op: its entry in log, -1 if it has none
 }
 
@@ -155,7 +154,7 @@ func (c *checker) conn(e *history.Event) *conn {
 
 // wire does the first pass.
 func (c *checker) wire() {
-	requests := len(c.h.Events)/2 + 1 // if nearly all were answered
+	requests := len(c.h.Events)/2 + 1 // enough if nearly all were answered
 	c.ops = make([]op, 0, requests)
 	for share := range c.eventsByShare {
 		c.eventsByShare[share] = make([]int32, 0, requests*5/4/eventShares)
@@ -237,7 +236,7 @@ func (c *checker) connected(k *conn, e *history.Event, i int) {
 	k.session = s
 }
 
-// refusal handles a connect reply that says the session is gone.
+// refusal handles a connect reply that says that the session is gone.
 func (c *checker) refusal(k *conn, e *history.Event, i int) {
 	s := c.sessions[k.asked]
 	if s == nil || s.ended {
@@ -250,8 +249,7 @@ func (c *checker) refusal(k *conn, e *history.Event, i int) {
 	}
 }
 
-// unwritten reports whether a session may be known to one server only, and so
-// be in no log.
+// unwritten reports whether only one server may know a session, so that no log has it.
 func (c *checker) unwritten(s *session) bool { return c.opt.LocalSessions && s.lastWrite == 0 }
 
 func (c *checker) request(k *conn, e *history.Event, i int) {
@@ -315,19 +313,17 @@ func (c *checker) reply(k *conn, e *history.Event, i int) {
 	}
 }
 
-// numbered reports whether o's reply carries a zxid. The zxid of a state is 0
-// before anything has happened; a write's never is.
+// numbered reports whether o's reply has a zxid. A read's zxid is 0 before any change has happened; a write's never is.
 func (o *op) numbered() bool {
 	return o.zxid > 0 || o.zxid == 0 && !o.kind.IsWrite() && !o.stateless()
 }
 
-// stateless reports whether o's reply needs no zxid: authentication sees no
-// state, nor does a refusal.
+// stateless reports whether o's reply needs no zxid: authentication shows no state, and neither does a refusal.
 func (o *op) stateless() bool {
 	return o.kind == jute.OpPing || o.kind == jute.OpAuth || o.kind == jute.OpSASL || o.unordered()
 }
 
-// unnumbered checks a reply without zxid. Nothing else can be checked of it.
+// unnumbered checks a reply without zxid. Nothing else of it can be checked.
 func (c *checker) unnumbered(o *op, i int) {
 	rule := X1
 	switch {
@@ -341,7 +337,7 @@ func (c *checker) unnumbered(o *op, i int) {
 	c.violate(rule, fmt.Sprintf("the reply to a %s carries no zxid", o.kind), i, int(o.req))
 }
 
-// pair finds the request that a reply answers.
+// pair finds the request of a reply.
 func (c *checker) pair(k *conn, e *history.Event, i int) *op {
 	if k.head == len(k.pending) {
 		c.violate(X6, fmt.Sprintf("a reply to xid %d, which was not outstanding", e.Xid), i)
@@ -371,8 +367,7 @@ func (c *checker) pair(k *conn, e *history.Event, i int) *op {
 	return nil
 }
 
-// packet checks the zxid of a reply or notification against those that the
-// connection and the session have seen.
+// packet checks the zxid of a reply or notification against those that the connection and the session have seen.
 func (c *checker) packet(k *conn, e *history.Event, i int) {
 	s := k.session
 	switch {
@@ -450,8 +445,8 @@ func (c *checker) keepForHear(k *conn, i int) {
 	*share = append(*share, int32(i))
 }
 
-// unordered reports whether o was refused before it had a place in the order.
-// That includes refusals by limits of clients, whose replies carry no zxid.
+// unordered reports whether o was refused before it got a place in the order. That includes refusals by limits of
+// clients, whose replies have no zxid.
 func (o *op) unordered() bool {
 	switch o.code {
 	case jute.ErrSessionExpired, jute.ErrSessionMoved, jute.ErrUnknownSession, jute.ErrThrottledOp, jute.ErrNotReadOnly,

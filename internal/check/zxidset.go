@@ -1,10 +1,10 @@
 package check
 
-// A zxidSet is a set of zxids: per epoch a table of pages of bits. Zxids are
-// dense, so that most of a set stays in the processor's cache.
+// A zxidSet is a set of zxids: for each epoch, a table of pages of bits. Zxids are dense, so most of a set stays in the
+// processor's cache.
 type zxidSet struct {
 	epochs map[int64]*epochSet
-	last   *epochSet // the epoch used last; consecutive zxids share one
+	last   *epochSet // the last epoch used; consecutive zxids share one
 }
 
 type epochSet struct {
@@ -42,7 +42,7 @@ func (s *zxidSet) has(zxid int64) bool {
 	return false
 }
 
-// add returns false if zxid was in the set already.
+// add returns false if zxid was already in the set.
 func (s *zxidSet) add(zxid int64) bool {
 	e := s.epoch(zxid)
 	if e == nil {

@@ -1,5 +1,5 @@
-// Package export reads and writes files that hold a subtree, in JSON, YAML or tar,
-// znode by znode. It believes a file only if the file is complete.
+// Package export reads and writes files of a subtree, in JSON, YAML or tar, znode by znode. It accepts a file only if
+// the file is complete.
 package export
 
 import (
@@ -19,7 +19,7 @@ const (
 	formatOld = "zooid-export-1"
 )
 
-// Head begins an exported file.
+// Head is the first record of an exported file.
 type Head struct {
 	Format string `json:"format" yaml:"format"`
 	Root   string `json:"root" yaml:"root"` // the exported path
@@ -42,13 +42,13 @@ func (h *Head) check(unchecked bool) error {
 type Node struct {
 	Path   string    `json:"path" yaml:"path"` // relative to the root; "/" for the root itself
 	Data   *string   `json:"data,omitempty" yaml:"data,omitempty"`
-	Base64 *string   `json:"base64,omitempty" yaml:"base64,omitempty"` // in place of Data
-	ACL    []string  `json:"acl,omitempty" yaml:"acl,omitempty"`       // scheme:id:perms; none is world:anyone:cdrwa
+	Base64 *string   `json:"base64,omitempty" yaml:"base64,omitempty"` // instead of Data
+	ACL    []string  `json:"acl,omitempty" yaml:"acl,omitempty"`       // scheme:id:perms; empty means world:anyone:cdrwa
 	mtime  time.Time // for tar
 }
 
-// NewNode returns the exported form of a znode; nil data means none, and so does a nil
-// ACL. mtime is the time of the znode's file in a tar.
+// NewNode returns the exported form of a znode. data is nil if the znode has none. A nil acl means world:anyone:cdrwa.
+// mtime is the time of the znode's file in a tar.
 func NewNode(path string, data []byte, acl []string, mtime time.Time) Node {
 	n := Node{Path: path, ACL: acl, mtime: mtime}
 	switch {
@@ -63,7 +63,7 @@ func NewNode(path string, data []byte, acl []string, mtime time.Time) Node {
 	return n
 }
 
-// Readable reports whether data is text that people and every format can carry.
+// Readable reports whether data is text that people can read and every format can represent.
 func Readable(data []byte) bool {
 	for len(data) > 0 {
 		r, n := utf8.DecodeRune(data)
@@ -92,7 +92,7 @@ func (d *Node) bytes() ([]byte, error) {
 	return nil, nil
 }
 
-// checkText refuses what no format can carry: text that is not valid UTF-8.
+// checkText refuses text that isn't valid UTF-8, which no format can represent.
 func (d *Node) checkText() error {
 	for _, text := range append([]string{d.Path}, d.ACL...) {
 		if !utf8.ValidString(text) {
@@ -106,11 +106,11 @@ func (d *Node) checkText() error {
 type formatWriter interface {
 	head(Head) error
 	node(Node) error
-	close(endMark) error // ends the document, not the file
+	close(endMark) error // ends the document, but doesn't close the file
 }
 
-// formatReader reads one format, znode by znode; next ends with io.EOF. After that, end
-// checks that nothing follows, and returns the end mark, nil if there is none.
+// formatReader reads one format, znode by znode; next returns io.EOF at the end. Then end checks that nothing follows,
+// and returns the end mark, nil if there is none.
 type formatReader interface {
 	head() (Head, error)
 	next() (Node, error)

@@ -10,23 +10,23 @@ import (
 	"syscall"
 )
 
-// File is the output of an export: a temporary file beside the target that takes the
-// target's name when it is complete, or a device or pipe itself.
+// File is the output of an export. It is a temporary file in the target's folder, renamed to the target when it is
+// complete, or the target itself if that is a device or pipe.
 type File struct {
 	f      *os.File
 	part   string // the temporary file's name, "" for none
-	target string // links resolved
+	target string // with links resolved
 	zip    *gzip.Writer
 }
 
-// CreateFile opens the file. It follows a link, and replaces the file that the link
-// names; a link to nothing is refused.
+// CreateFile opens the file. If name is a link, CreateFile follows it and replaces the file that it points to; it
+// refuses a link to nothing.
 func CreateFile(name string, zipped bool) (*File, error) {
 	e := &File{target: name}
 	st, err := os.Stat(name)
 	switch {
 	case err == nil && !st.Mode().IsRegular():
-		e.f, err = os.OpenFile(name, os.O_WRONLY, 0) // never replaced by a file
+		e.f, err = os.OpenFile(name, os.O_WRONLY, 0) // a file must not replace it
 	case err == nil:
 		e.target, err = filepath.EvalSymlinks(name)
 	case errors.Is(err, fs.ErrNotExist):
@@ -51,7 +51,7 @@ func CreateFile(name string, zipped bool) (*File, error) {
 	return e, nil
 }
 
-// partSuffix ends the names of files that are being written.
+// partSuffix is the end of the names of files that are being written.
 const partSuffix = ".part"
 
 // Write adds to the file.
@@ -62,8 +62,8 @@ func (e *File) Write(p []byte) (int, error) {
 	return e.f.Write(p)
 }
 
-// Finish writes everything to the disk and gives the file its name. If the export has
-// failed with err, or Finish fails, no file is left.
+// Finish writes everything to the disk and renames the file to the target. If err isn't nil, which says that the export
+// has failed, or if Finish fails, no file is left.
 func (e *File) Finish(err error) error {
 	if err == nil && e.zip != nil {
 		err = e.zip.Close()
@@ -107,12 +107,11 @@ func syncFolder(folder string) error {
 	return nil
 }
 
-// Left returns the temporary files of exports to the same target that were killed or
-// are still running.
+// Left returns the temporary files of exports to the same target that were killed or are still running.
 func (e *File) Left() []string {
 	names, err := filepath.Glob(filepath.Join(filepath.Dir(e.target), "*"+partSuffix))
 	if err != nil {
-		return nil // a folder with a pattern in its name: nothing to tell
+		return nil // a folder with a pattern in its name: nothing to report
 	}
 	var own []string
 	for _, name := range names {

@@ -53,7 +53,7 @@ func (j *jsonWriter) close(e endMark) error {
 	return errors.Join(err, j.w.Flush())
 }
 
-// jsonReader reads what jsonWriter writes: the list must come after the head and before the end mark.
+// jsonReader reads what jsonWriter writes. The list must come after the head and before the end mark.
 type jsonReader struct {
 	in *boundedReader
 	d  *json.Decoder
@@ -92,7 +92,7 @@ func (j *jsonReader) head() (h Head, err error) {
 	}
 }
 
-// token returns the next token. The end of the text is an error, as the object has to end first.
+// token returns the next token. The end of the text is an error, since the object must end first.
 func (j *jsonReader) token() (json.Token, error) {
 	token, err := j.d.Token()
 	if errors.Is(err, io.EOF) {
@@ -133,7 +133,7 @@ func (j *jsonReader) next() (d Node, err error) {
 	return d, err
 }
 
-// end reads what follows the last znode.
+// end reads the rest after the last znode.
 func (j *jsonReader) end() (*endMark, error) {
 	j.in.begin()
 	if err := j.delim(']'); err != nil {
@@ -162,8 +162,8 @@ func (j *jsonReader) end() (*endMark, error) {
 	})
 }
 
-// yamlWriter writes a stream of documents: the head, then one for each znode. Each
-// document has its own encoder, as one encoder would hold them all in memory.
+// yamlWriter writes a stream of documents: the head, then one for each znode. Each document has its own encoder, since
+// one encoder would keep them all in memory.
 type yamlWriter struct{ w *bufio.Writer }
 
 func newYAMLWriter(w io.Writer) *yamlWriter { return &yamlWriter{bufio.NewWriter(w)} }
@@ -194,7 +194,7 @@ func newYAMLReader(r io.Reader) *yamlReader {
 	return &yamlReader{in: in, d: yaml.NewDecoder(in)}
 }
 
-// document returns the next document as it is.
+// document returns the next document without conversion.
 func (y *yamlReader) document() (n yaml.Node, err error) {
 	y.in.begin()
 	err = y.d.Decode(&n)
@@ -224,7 +224,7 @@ func (y *yamlReader) next() (d Node, err error) {
 	return d, strictYAML(&n, d.members())
 }
 
-// isMark reports whether n is the end mark rather than a znode, which has no key with that name.
+// isMark reports whether n is the end mark and not a znode, which has no key with that name.
 func isMark(n *yaml.Node) bool {
 	return len(n.Content) == 1 && len(n.Content[0].Content) > 0 && n.Content[0].Content[0].Value == "znodes"
 }
@@ -241,9 +241,8 @@ func (y *yamlReader) end() (*endMark, error) {
 	return y.mark, nil
 }
 
-// tarWriter writes a file for each znode, in a folder for each znode, so that an
-// archive can be unpacked and read. What a file can't express is in its header, which
-// is what an import reads.
+// tarWriter writes a folder with a data file for each znode, so that an archive can be unpacked and read. The entry's
+// header has everything that a file can't express. An import reads the header.
 type tarWriter struct{ w *tar.Writer }
 
 // The records of a header, and the name of the file with a znode's data.
@@ -269,12 +268,12 @@ func (t *tarWriter) node(d Node) error {
 	}
 	empty := ""
 	if data != nil {
-		d.Data, d.Base64 = &empty, nil // says that there is data
+		d.Data, d.Base64 = &empty, nil // says that there are data
 	}
 	return t.entry(d.tarName(), tarRecord, d, data, d.mtime)
 }
 
-// tarName is the name of the file with a znode's data.
+// tarName returns the name of the file with a znode's data.
 func (d *Node) tarName() string {
 	return strings.TrimPrefix(strings.TrimSuffix(d.Path, "/")+"/"+tarDataFile, "/")
 }

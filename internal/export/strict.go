@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// member is one key of a record in a file, and where its value goes.
+// member is one key of a record, and the destination of its value.
 type member struct {
 	key  string
 	into any // *string, **string, *[]string or *int
@@ -29,7 +29,7 @@ func (e *endMark) members() []member {
 	return []member{{"znodes", &e.Znodes}, {"sha256", &e.SHA256}}
 }
 
-// take returns where the value of a key goes, and the members not yet seen.
+// take returns the destination of the value of a key, and the members without it.
 func take(members []member, key string) (into any, left []member, err error) {
 	i := slices.IndexFunc(members, func(m member) bool { return m.key == key })
 	if i < 0 {
@@ -38,8 +38,8 @@ func take(members []member, key string) (into any, left []member, err error) {
 	return members[i].into, slices.Delete(slices.Clone(members), i, i+1), nil
 }
 
-// strictJSON parses an object. Unlike encoding/json it takes each key once, in its
-// exact spelling, and no null: a misspelt key must not look like one that was left out.
+// strictJSON parses an object. Unlike encoding/json it accepts each key only once and in its exact spelling, and no
+// null: a misspelt key must not look like a missing one.
 func strictJSON(text []byte, members []member) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
@@ -50,7 +50,7 @@ func strictJSON(text []byte, members []member) error {
 		if err != nil {
 			return err
 		}
-		key, _ := token.(string) // the decoder takes no other keys
+		key, _ := token.(string) // the decoder accepts no other keys
 		var into any
 		if into, members, err = take(members, key); err != nil {
 			return err
@@ -70,7 +70,7 @@ func strictJSON(text []byte, members []member) error {
 	return err
 }
 
-// checkJSON refuses null, also within a list, and empty lists.
+// checkJSON refuses empty lists and null, also in a list.
 func checkJSON(value json.RawMessage) error {
 	d := json.NewDecoder(bytes.NewReader(value))
 	for empty := true; ; {
@@ -89,7 +89,7 @@ func checkJSON(value json.RawMessage) error {
 	}
 }
 
-// strictYAML parses a mapping as strictly: each key once, and plain text as values.
+// strictYAML parses a mapping in the same strict way: each key once, and plain text as values.
 func strictYAML(n *yaml.Node, members []member) error {
 	if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
 		n = n.Content[0]
@@ -114,8 +114,8 @@ func strictYAML(n *yaml.Node, members []member) error {
 	return nil
 }
 
-// checkYAML refuses a value of another kind than into takes. The yaml package would
-// turn some of them into text, and null into nothing.
+// checkYAML refuses a value of another kind than into accepts. The yaml package would convert some of them to text, and
+// null to nothing.
 func checkYAML(value *yaml.Node, into any) error {
 	switch into.(type) {
 	case *[]string:
@@ -140,12 +140,11 @@ func checkYAML(value *yaml.Node, into any) error {
 	return nil
 }
 
-// recordMax bounds one record of a file: several times what a server takes, as
-// text and base64 are longer than the data.
+// recordMax bounds one record of a file. It is several times a server's limit, since text and base64 are longer than
+// the data.
 const recordMax = 64 << 20
 
-// boundedReader fails once a record is larger than recordMax; begin starts the
-// next one.
+// boundedReader fails when a record is larger than recordMax. begin starts the next record.
 type boundedReader struct {
 	r    io.Reader
 	left int
@@ -162,7 +161,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readRest returns an error unless only blanks, as blank defines them, are left in r.
+// readRest returns an error unless the rest of r is blank, as blank defines it.
 func readRest(r io.Reader, blank func(byte) bool) error {
 	part := make([]byte, 4<<10)
 	for {

@@ -14,14 +14,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// endMark is the last record of an exported file: a file without it was cut short.
+// endMark is the last record of an exported file. A file without it was cut short.
 type endMark struct {
 	Znodes int    `json:"znodes" yaml:"znodes"`
 	SHA256 string `json:"sha256" yaml:"sha256"` // of the head and the znodes; see checksum
 }
 
-// checksum computes the end mark of a document. It covers what the document says, not
-// how the format spells it.
+// checksum computes the end mark of a document. It covers the content, not how the format spells it.
 type checksum struct {
 	h      hash.Hash
 	znodes int
@@ -35,18 +34,17 @@ func newSum(head Head) *checksum {
 	return d
 }
 
-// add hashes a text, with its length before it, so that two different lists of texts
-// never have the same hash.
+// add hashes a text, preceded by its length, so that two different lists of texts never have the same hash.
 func (d *checksum) add(text string) {
 	d.number(len(text))
-	_, _ = io.WriteString(d.h, text) // a hash takes everything
+	_, _ = io.WriteString(d.h, text) // writing to a hash never fails
 }
 
 func (d *checksum) number(n int) {
 	_, _ = d.h.Write(binary.AppendUvarint(nil, uint64(n)))
 }
 
-// node hashes a znode: its path, its data, with 0 for none, and its ACL.
+// node hashes a znode: its path, its data (0 if there are none), and its ACL.
 func (d *checksum) node(n Node, data []byte) {
 	d.znodes++
 	d.add(n.Path)
@@ -66,12 +64,11 @@ func (d *checksum) mark() endMark {
 	return endMark{d.znodes, fmt.Sprintf("%x", d.h.Sum(nil))}
 }
 
-// ErrNoMark says that a document doesn't end as export ends it.
+// ErrNoMark says that a document doesn't end with an end mark.
 var ErrNoMark = errors.New("it has no end mark: it was cut, or written by an older version or by hand")
 
-// Reader reads and checks a document: each znode must be valid, its parent must come
-// before it, and the end mark must match. Its znodes may be believed once Next has
-// returned io.EOF.
+// Reader reads and checks a document: each znode must be valid, its parent must come before it, and the end mark must
+// match. The znodes are only known to be complete and correct once Next has returned io.EOF.
 type Reader struct {
 	r         formatReader
 	unchecked bool // the end mark may be missing, or not match
@@ -79,8 +76,8 @@ type Reader struct {
 	last      []string // the parts of the last path; nil before the first
 }
 
-// Read reads the head of a document in a format: json, yaml or tar. If unchecked is
-// set, the end mark may be missing, or not match.
+// Read reads the head of a document in a format: json, yaml or tar. If unchecked is set, the end mark may be missing or
+// wrong.
 func Read(format string, in io.Reader, unchecked bool) (*Reader, Head, error) {
 	r := newFormatReader(format, in)
 	head, err := r.head()
@@ -96,11 +93,11 @@ func Read(format string, in io.Reader, unchecked bool) (*Reader, Head, error) {
 // Sum returns the checksum of what was read so far.
 func (r *Reader) Sum() string { return r.sum.mark().SHA256 }
 
-// Znodes returns how many znodes were read so far.
+// Znodes returns the number of znodes read so far.
 func (r *Reader) Znodes() int { return r.sum.znodes }
 
-// Next returns the next znode and its data, nil for none. After the last of a
-// document that is whole it returns io.EOF.
+// Next returns the next znode and its data, nil if it has none. After the last znode of a complete document it returns
+// io.EOF.
 func (r *Reader) Next() (n Node, data []byte, err error) {
 	n, data, err = r.next()
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -144,7 +141,7 @@ func (r *Reader) next() (n Node, data []byte, err error) {
 	return n, data, err
 }
 
-// checkEnd returns io.EOF if the mark matches what was read.
+// checkEnd returns io.EOF if the mark matches the data read.
 func (r *Reader) checkEnd(mark *endMark) error {
 	switch want := r.sum.mark(); {
 	case r.unchecked:
@@ -158,7 +155,7 @@ func (r *Reader) checkEnd(mark *endMark) error {
 	return io.EOF
 }
 
-// checkPath checks that the paths come in the order in which export writes them.
+// checkPath checks that the paths are in the order in which export writes them.
 func (r *Reader) checkPath(path string) error {
 	if err := jute.CheckPath(path); err != nil {
 		return err
@@ -191,7 +188,7 @@ func Create(format string, out io.Writer, root string, at time.Time) (*Writer, e
 	return w, w.w.head(head)
 }
 
-// Node writes a znode. Parents come before their children.
+// Node writes a znode. Parents must come before their children.
 func (w *Writer) Node(n Node) error {
 	data, err := n.bytes()
 	if err == nil {
@@ -204,5 +201,5 @@ func (w *Writer) Node(n Node) error {
 	return w.w.node(n)
 }
 
-// Close ends the document, not the file.
+// Close ends the document. It doesn't close the file.
 func (w *Writer) Close() error { return w.w.close(w.sum.mark()) }

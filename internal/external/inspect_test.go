@@ -12,8 +12,8 @@ import (
 	"github.com/zooid-project/zooid/authprovider"
 )
 
-// TestReplaceablePrograms: a program that others may change, or put another one in the place of, isn't started: not by
-// its own permissions, nor by those of a folder or a link on the way to it.
+// TestReplaceablePrograms: a program that other users may change or replace isn't started, whether by its own
+// permissions or by those of a folder or link on the way to it.
 func TestReplaceablePrograms(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -90,8 +90,8 @@ func TestLinksMax(t *testing.T) {
 	}
 }
 
-// TestPermissionsChangeLater: a program is looked at before each start; while others may replace it nobody can log in,
-// and nobody is refused for good.
+// TestPermissionsChangeLater: a program is inspected before each start. While others may replace it, nobody can log in,
+// but no login is refused for good.
 func TestPermissionsChangeLater(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

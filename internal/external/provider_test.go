@@ -106,8 +106,7 @@ func TestPatternsAreNoIdentities(t *testing.T) {
 	}
 }
 
-// TestHostileProgram: nobody is let in by a program that errs; it is killed, and asked again
-// with the next question.
+// TestHostileProgram: a program that fails admits nobody. It is killed, and asked again with the next question.
 func TestHostileProgram(t *testing.T) {
 	t.Parallel()
 	for manner, says := range map[string]string{
@@ -160,8 +159,8 @@ func readFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// TestProgramThatEnds: one that ends while it waits fails no login; one that ends again and
-// again is started so often only.
+// TestProgramThatEnds: a program that exits while idle fails no login. One that exits again and again is started only
+// so often.
 func TestProgramThatEnds(t *testing.T) {
 	t.Parallel()
 	p, _ := programProvider(t, "once", nil)
@@ -197,8 +196,8 @@ func TestProgramHasNoEnvironment(t *testing.T) {
 	}
 }
 
-// TestSlowLoginsOfOneAddress: who makes the program hang has half of the turns at most; others
-// are judged meanwhile.
+// TestSlowLoginsOfOneAddress: an address whose logins make the program hang has at most half of the turns; logins of
+// others are checked meanwhile.
 func TestSlowLoginsOfOneAddress(t *testing.T) {
 	t.Parallel()
 	p, _ := programProvider(t, "honest", func(o *Options) { o.Timeout = 3 * time.Second })
@@ -233,7 +232,7 @@ func (t *turns) users(address string) int {
 	return 0
 }
 
-// TestWaitingMax: those who would wait behind too many others aren't judged.
+// TestWaitingMax: a login that would wait behind too many others isn't checked.
 func TestWaitingMax(t *testing.T) {
 	t.Parallel()
 	p, _ := programProvider(t, "honest", nil)
@@ -299,8 +298,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestHostileEndpoint: nobody is let in by an endpoint that errs, by one that sends the
-// credential elsewhere, or by one whose certificate nobody vouches for.
+// TestHostileEndpoint: nobody is admitted by an endpoint that fails, that sends the credential elsewhere, or whose
+// certificate isn't trusted.
 func TestHostileEndpoint(t *testing.T) {
 	t.Parallel()
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,16 +10,14 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// connsMax bounds the numbers of connections and servers in a history, because
-// the checker keeps tables indexed by them.
+// connsMax bounds the numbers of connections and servers in a history, since the checker has tables indexed by them.
 const connsMax = 1 << 24
 
-// ErrCutShort is wrapped by Read's error if the file ends inside a record, as
-// it does when its writer was killed. The records read before that are
-// returned, and are a valid history.
+// ErrCutShort is wrapped by Read's error if the file ends inside a record, as it does when its writer was killed. Read
+// returns the records before that, which are a valid history.
 var ErrCutShort = errors.New("history is cut short")
 
-// Read reads a whole history into memory. The events alias that memory.
+// Read reads a whole history into memory. The events refer to that memory.
 func Read(r io.Reader) (*History, error) {
 	b, err := io.ReadAll(r)
 	if err != nil {
@@ -28,7 +26,7 @@ func Read(r io.Reader) (*History, error) {
 	return Parse(b)
 }
 
-// Parse reads a history from its bytes, which the events alias.
+// Parse parses a history. The events refer to b.
 func Parse(b []byte) (*History, error) {
 	if len(b) < headerSize || string(b[:len(magic)]) != magic {
 		return nil, fmt.Errorf("read history: no %q at its start: this is not a history", magic)
@@ -38,7 +36,7 @@ func Parse(b []byte) (*History, error) {
 	}
 	h := &History{WallStart: int64(binary.BigEndian.Uint64(b[len(magic)+1:]))}
 	p := parser{b: b, off: headerSize}
-	h.Events = make([]Event, 0, len(b)/44) // a request and its reply take 90 bytes or more
+	h.Events = make([]Event, 0, len(b)/44) // a request and its reply take at least 90 bytes
 	for p.off < len(b) {
 		start := p.off
 		p.record(h)
@@ -144,9 +142,8 @@ func (p *parser) entry() Entry {
 	}
 }
 
-// Merge combines histories recorded at the same time on one host by different
-// processes: connections are renumbered and events ordered by wall clock, which
-// must not have been set meanwhile. Server logs are kept.
+// Merge combines histories that different processes recorded at the same time on one host. It renumbers connections and
+// orders events by wall clock, which must not have been set meanwhile. It keeps the server logs.
 func Merge(parts ...*History) *History {
 	if len(parts) == 1 {
 		return parts[0]

@@ -32,15 +32,13 @@ const (
 	headerSize    = len(magic) + 1 + 8
 )
 
-// journalBuffer is the size of a Journal's write buffer: so large that the file
-// system doesn't affect what is measured.
+// journalBuffer is the size of a Journal's write buffer. It is large, so that the file system doesn't affect
+// measurements.
 const journalBuffer = 1 << 20
 
-// A Journal writes a history. It is safe for use by many clients at once. It
-// takes each record's time while it holds its lock, so the order of the records
-// is the order of their times. A client records a request before its first byte
-// is sent and a reply after its last byte has arrived: what the checker
-// concludes from times depends on that.
+// A Journal writes a history. Many clients may use it at once. It takes each record's time while it holds its lock, so
+// the order of the records is the order of their times. A client must record a request before it sends the first byte,
+// and a reply after the last byte has arrived: the checker's conclusions from times depend on that.
 type Journal struct {
 	mu    sync.Mutex
 	w     *bufio.Writer
@@ -57,8 +55,8 @@ func NewJournal(w io.Writer) *Journal {
 	return NewJournalClock(w, start.UnixNano(), func() int64 { return int64(time.Since(start)) })
 }
 
-// NewJournalClock starts a history on w with a clock that returns nanoseconds and
-// never goes back; wall is the wall clock, in nanoseconds, when clock was 0.
+// NewJournalClock starts a history on w with a clock that returns nanoseconds and never goes back. wall is the wall
+// clock, in nanoseconds, when clock was 0.
 func NewJournalClock(w io.Writer, wall int64, clock func() int64) *Journal {
 	j := &Journal{w: bufio.NewWriterSize(w, journalBuffer), clock: clock}
 	head := append([]byte(magic), formatVersion)
@@ -99,7 +97,7 @@ func (j *Journal) write() {
 	}
 }
 
-// Flush writes what is buffered and returns the first error of any write.
+// Flush writes buffered records and returns the first error of any write.
 func (j *Journal) Flush() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -156,7 +154,7 @@ func appendBody(b, body []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(body))), body...)
 }
 
-// Write writes h as a journal would have.
+// Write writes h in the format of a Journal.
 func (h *History) Write(w io.Writer) error {
 	j := NewJournalClock(w, h.WallStart, nil)
 	for i := range h.Events {

@@ -114,7 +114,7 @@ func TestServersByCommonName(t *testing.T) {
 	}
 }
 
-// TestSystemTrust: without a trust store, a client port starts as at Apache, and believes no stranger's issuer.
+// TestSystemTrust: without a trust store, a client port starts as in Apache, and doesn't trust a stranger's issuer.
 func TestSystemTrust(t *testing.T) {
 	t.Parallel()
 	ca := named(t, "ca", nil, nil)

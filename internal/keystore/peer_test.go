@@ -85,7 +85,7 @@ func TestDialledFollowsTheFiles(t *testing.T) {
 	}
 }
 
-// TestVerifyPeer: a certificate speaks for the hosts that it names, whatever address it comes from, and only if it is
+// TestVerifyPeer: a certificate is valid for the hosts that it names, whatever address it comes from, and only if it is
 // a server's.
 func TestVerifyPeer(t *testing.T) {
 	t.Parallel()

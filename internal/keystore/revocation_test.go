@@ -215,8 +215,8 @@ func accepts(t *testing.T, p *Port, cert tls.Certificate) error {
 	return tls.Server(near, p.Config()).Handshake()
 }
 
-// TestRevokedCertificates: a certificate that was withdrawn isn't taken, in handshakes of both
-// directions, nor one about which nothing true can be found out.
+// TestRevokedCertificates: a revoked certificate isn't accepted, in handshakes of both directions, and neither is one
+// whose status can't be found out.
 func TestRevokedCertificates(t *testing.T) {
 	t.Parallel()
 	const good, revoked, unknown = "good", "revoked", "unknown"
@@ -288,7 +288,7 @@ func TestRevokedCertificates(t *testing.T) {
 		if got := kind(accepts(t, p, client)); got != c.want {
 			t.Errorf("case %d, a client connects: %s, want %s", i, got, c.want)
 		}
-		// Of one that was let in before, nobody knowing is no reason to close its connection.
+		// For a certificate accepted before, an unknown status is no reason to close its connection.
 		lasting := map[string]string{good: good, revoked: revoked, unknown: good}[c.want]
 		if got := kind(p.Check([]*x509.Certificate{client.Leaf})); got != lasting {
 			t.Errorf("case %d, a client is looked at again: %s, want %s", i, got, lasting)
@@ -405,7 +405,7 @@ func TestNewestListDecides(t *testing.T) {
 	if len(r.lists) != 1 || r.bytes != len(r.lists[a.url+"/list"].list.Raw) {
 		t.Errorf("%d lists of %d bytes are counted", len(r.lists), r.bytes)
 	}
-	// One that a stranger has signed counts for nothing, however new it is.
+	// A list signed by a stranger doesn't count, however new it is.
 	a.forged.Store(true)
 	a.age.Store(-int64(20 * time.Second))
 	later()
@@ -433,8 +433,8 @@ func outdated(lists map[string]keptList) {
 	}
 }
 
-// FuzzRevocation: no revocation list and no OCSP answer ends the server, and none but the issuer's own says anything of
-// a certificate.
+// FuzzRevocation: no revocation list and no OCSP response ends the server, and only the issuer's own decide about a
+// certificate.
 func FuzzRevocation(f *testing.F) {
 	a, other := newSilentAuthority(f), newSilentAuthority(f)
 	cert := a.issue(true, true).Leaf

@@ -63,7 +63,7 @@ func TestNewcomers(t *testing.T) {
 	}
 }
 
-// TestNetworkOf: who has an IPv6 network has all its addresses.
+// TestNetworkOf: all addresses of an IPv6 network count as one, since one host may have them all.
 func TestNetworkOf(t *testing.T) {
 	t.Parallel()
 	for a, want := range map[string]string{
@@ -79,8 +79,8 @@ func TestNetworkOf(t *testing.T) {
 	}
 }
 
-// TestFirstOfFew: where places are few the oldest of the network with most goes, too, but any one if each has one, and
-// never the newest.
+// TestFirstOfFew: with room for few connections, the oldest of the network with the most goes first too, but a random
+// one if each network has one, and never the newest.
 func TestFirstOfFew(t *testing.T) {
 	t.Parallel()
 	var n Newcomers

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestPortEvicts: a host that takes all connections of a port keeps nobody out, be it another host or another client on
-// the same one; the oldest of its connections makes room, but none that has been kept.
+// TestPortEvicts: a host that takes all connections of a port can't keep others out, neither another host nor another
+// client on the same host. The oldest of its connections makes room, but never one that was kept.
 func TestPortEvicts(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,11 +1,10 @@
-// Package traffic makes histories of running servers: clients that send a random
-// mix of requests, or play recipes, and record every wire event.
+// Package traffic makes histories of running servers: clients send a random mix of requests, or play recipes, and
+// record every wire event.
 //
-// [Client] is a raw client that records everything in a history.Journal. [Load]
-// drives many of them with the random [Mix]; [Recipes] drives locks, a queue
-// and a counter whose own invariants are also checked. Every value written is
-// unique, so a read identifies its writer. [Dump] records what a server holds
-// at the end. The simulator draws from the same Mix.
+// [Client] is a raw client that records everything in a history.Journal. [Load] runs many of them with the random
+// [Mix]. [Recipes] runs locks, a queue and a counter, and also checks their own invariants. Every value written is
+// unique, so a read identifies its writer. [Dump] records the content of a server at the end. The simulator uses the
+// same Mix.
 package traffic
 
 import (
@@ -23,20 +22,17 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// ErrExpired is returned by Client.Connect when the servers say that the
-// session is gone. The next Connect opens a new one.
+// ErrExpired is returned by Client.Connect when the servers say that the session is gone. The next Connect opens a new
+// one.
 var ErrExpired = errors.New("session expired")
 
-// outstandingMax bounds the requests that a client has sent and that are not
-// answered yet. Beyond it Send blocks: a server that stops answering must not
-// make a test use up the machine's memory.
+// outstandingMax bounds the unanswered requests of a client. Beyond it Send blocks: a server that stops answering must
+// not make a test exhaust the machine's memory.
 const outstandingMax = 1000
 
-// A Client trusts no server and records everything: it sends raw requests over
-// one connection at a time and records each wire event in a Journal. It never
-// uses an xid twice in a session, so that the checker can tell requests apart
-// even across reconnects. Its methods, except Connect, may be used by several
-// goroutines.
+// A Client sends raw requests over one connection at a time and records each wire event in a Journal. It trusts no
+// server. It never uses an xid twice in a session, so that the checker can distinguish requests even across reconnects.
+// Several goroutines may use its methods, except Connect.
 type Client struct {
 	journal *history.Journal
 	addrs   []string
@@ -44,14 +40,14 @@ type Client struct {
 	next    int // of addrs
 
 	mu      sync.Mutex
-	room    *sync.Cond // fewer than outstandingMax are outstanding, or the connection is gone
+	room    *sync.Cond // fewer than outstandingMax are unanswered, or the connection is gone
 	conn    net.Conn   // nil while disconnected
 	id      int32
 	session int64
 	passwd  []byte
 	timeout time.Duration
 	xid     int32
-	zxid    int64 // highest seen, events included
+	zxid    int64 // highest seen, including events
 	pending []*Call
 	lastUse time.Time
 	buf     []byte
@@ -61,12 +57,10 @@ type Client struct {
 
 // ClientOptions configure a Client.
 type ClientOptions struct {
-	Timeout time.Duration // session timeout to ask for; 0 means 10 s
-	// Digest, if not empty, is a "user:password" to authenticate with on every
-	// connection.
+	Timeout time.Duration // requested session timeout; 0 means 10 s
+	// Digest, if not empty, is "user:password", with which the client authenticates on every connection.
 	Digest string
-	// OnEvent, if set, is called with each notification on the reader's goroutine:
-	// it must not block.
+	// OnEvent, if set, is called with each notification, on the goroutine that reads. It must not block.
 	OnEvent func(jute.WatcherEvent)
 }
 
@@ -77,15 +71,14 @@ type Call struct {
 	body []byte
 
 	done chan struct{}
-	// Set when Wait returns.
+	// The following are set when Wait returns.
 	Zxid int64
 	Err  jute.Code
 	Body []byte
-	Lost bool // the connection ended first: the request may have been applied
+	Lost bool // the connection ended first; the request may have been applied
 }
 
-// Wait waits until the call is answered or lost and returns its code,
-// ErrConnectionLoss if lost.
+// Wait waits until the call is answered or lost and returns its code, ErrConnectionLoss if it is lost.
 func (c *Call) Wait() jute.Code {
 	<-c.done
 	if c.Lost {
@@ -94,8 +87,7 @@ func (c *Call) Wait() jute.Code {
 	return c.Err
 }
 
-// NewClient returns a client that has not connected yet and will try addrs in
-// turn.
+// NewClient returns a client that hasn't connected yet. It tries addrs in turn.
 func NewClient(j *history.Journal, opt ClientOptions, addrs ...string) *Client {
 	if opt.Timeout == 0 {
 		opt.Timeout = 10 * time.Second
@@ -112,9 +104,8 @@ func (c *Client) Session() int64 {
 	return c.session
 }
 
-// Connect dials the next address, resumes the session or opens one,
-// authenticates and sets the watches again. It returns ErrExpired if the
-// session is gone, and otherwise any error of the network.
+// Connect dials the next address, resumes the session or opens one, authenticates and sets the watches again. It
+// returns ErrExpired if the session is gone, and otherwise any error of the network.
 func (c *Client) Connect() error {
 	addr := c.addrs[c.next%len(c.addrs)]
 	c.next++
@@ -178,7 +169,7 @@ func (c *Client) handshake(conn net.Conn, r *bufio.Reader, id int32) error {
 	return nil
 }
 
-// greet sends what a new connection needs before everything else.
+// greet sends the first requests of a new connection.
 func (c *Client) greet() error {
 	if c.opt.Digest != "" {
 		p := jute.AuthPacket{Scheme: "digest", Auth: []byte(c.opt.Digest)}
@@ -202,8 +193,8 @@ func (c *Client) greet() error {
 	return err
 }
 
-// Send sends a request without waiting for its reply. It fails only if there is
-// no connection; it blocks while too much is outstanding.
+// Send sends a request without waiting for its reply. It fails only if there is no connection. It blocks while too many
+// requests are unanswered.
 func (c *Client) Send(op jute.Op, body []byte) (*Call, error) { return c.send(op, 0, body) }
 
 // send sends a request with xid, or with the next one if xid is 0.
@@ -257,8 +248,8 @@ func (c *Client) Drop() {
 	}
 }
 
-// Close closes the session and the connection. A client without a connection
-// just forgets its session, which then expires.
+// Close closes the session and the connection. A client without a connection only forgets its session, which then
+// expires.
 func (c *Client) Close() error {
 	_, err := c.Do(jute.OpCloseSession, nil)
 	c.Drop()
@@ -330,7 +321,7 @@ func (c *Client) received(id int32, frame []byte) {
 	close(call.done)
 }
 
-// take removes the call with xid from the outstanding ones and returns it.
+// take removes the call with xid from the unanswered ones and returns it.
 func (c *Client) take(xid int32) *Call {
 	for i, call := range c.pending {
 		if call.Xid == xid {
@@ -360,8 +351,7 @@ func (c *Client) pingLoop(conn net.Conn, timeout time.Duration, done chan struct
 	}
 }
 
-// DigestID returns the identity that a digest authentication with
-// "user:password" grants, by the default algorithm.
+// DigestID returns the identity that a digest authentication with "user:password" grants, with the default algorithm.
 func DigestID(userPassword string) jute.ID {
 	user, _, _ := strings.Cut(userPassword, ":")
 	sum := sha1.Sum([]byte(userPassword))

@@ -8,12 +8,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Dump records every znode of a server that has come to rest, for example after
-// a restart, for the rule durability. It reads over a connection and a session
-// of its own, which leave no trace in the journal. server is the server's
-// number in the history, and who identifies the reader: ACLs may hide znodes
-// from everybody but a super user. The server must not change meanwhile.
-// Nothing is recorded unless everything could be read.
+// Dump records every znode of a server that has come to rest, for example after a restart, for the rule durability. It
+// reads over its own connection and session, which the journal doesn't record. server is the server's number in the
+// history. who identifies the reader: ACLs may hide znodes from all but a super user. The server must not change
+// meanwhile. Unless everything could be read, nothing is recorded.
 func Dump(addr string, server int32, who ClientOptions, j *history.Journal) error {
 	c := NewClient(history.NewJournal(io.Discard), who, addr)
 	if err := c.Connect(); err != nil {

@@ -12,28 +12,26 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Load drives servers with the random Mix and records what happens. It ends
-// after a number of requests or a time, whichever comes first, and then comes
-// to rest: every client syncs and waits for its events, the first one reads
+// A Load sends the random Mix to servers and records what happens. It ends after a number of requests or a time,
+// whichever comes first, and then comes to rest: every client syncs and waits for its events, the first one reads
 // everything below the root, and all sessions are closed.
 type Load struct {
 	Addrs       []string
 	Journal     *history.Journal
-	Root        string // created if need be
+	Root        string // created if necessary
 	Clients     int
 	Requests    int           // of all clients together
 	Duration    time.Duration // 0 means 1 minute
 	Outstanding int           // per client; 0 means 8
-	// DropEvery is the mean number of requests between two forced disconnects of
-	// a client; 0 means never.
+	// DropEvery is the mean number of requests between two forced disconnects of a client; 0 means never.
 	DropEvery int
 	Timeout   time.Duration // of sessions; 0 means 10 s
 	Seed      uint64
 	TTL       bool // create TTL znodes
 	// OneModePerPath is passed to the Mix.
 	OneModePerPath bool
-	// OpenACLs: every ACL grants everything to everybody. Apache judges a write that comes soon after a setACL by the
-	// ACL before it.
+	// OpenACLs: every ACL grants everything to everybody. In Apache, the ACL from before a setACL may decide about a
+	// write soon after it.
 	OpenACLs bool
 	// PerSecond bounds each client's requests per second, on average; 0 means no bound.
 	PerSecond float64
@@ -43,18 +41,17 @@ type Load struct {
 	deadline time.Time
 }
 
-// restTime is how long it may take until a load or recipes are at rest.
+// restTime bounds how long a load or recipes may take to come to rest.
 const restTime = time.Minute
 
-// reconnectPause is how long a client waits after a refused connection before it tries
-// the next server; a client with a pace waits as long as between two requests.
+// reconnectPause is how long a client waits after a refused connection before it tries the next server. A client with a
+// pace waits as long as between two requests.
 const reconnectPause = 20 * time.Millisecond
 
 // digests are the users that a Load's clients authenticate as.
 var digests = [...]string{"anna:1", "bert:2", "", "cleo:3"}
 
-// Run runs the load. It returns an error only if the load could not be run at
-// all; Check reports what the servers did wrong.
+// Run runs the load. It returns an error only if the load couldn't be run; check.Check reports the servers' errors.
 func (l *Load) Run() error {
 	if l.Duration == 0 {
 		l.Duration = time.Minute
@@ -86,9 +83,9 @@ func (l *Load) Run() error {
 	if err := each(l.drive); err != nil {
 		return err
 	}
-	// From here on a lost connection can't be made up for: the clients have to stay at rest.
+	// From here on a lost connection can't be replaced, since the clients have to stay at rest.
 	l.deadline = time.Now().Add(min(l.Duration, restTime))
-	for range 2 { // after the first round nobody writes any more
+	for range 2 { // after the first round no client writes
 		if err := each(l.settle); err != nil {
 			return err
 		}
@@ -99,7 +96,7 @@ func (l *Load) Run() error {
 	return each(func(_ int, c *Client) error { return c.Close() })
 }
 
-// End ends the load before its time: Run comes to rest and returns.
+// End ends the load early: Run comes to rest and returns.
 func (l *Load) End() { l.ended.Store(true) }
 
 // Sent returns the number of requests sent so far.
@@ -169,8 +166,8 @@ func (l *Load) drive(i int, c *Client) error {
 	return nil
 }
 
-// settle syncs: once the reply has arrived, everything that the client sent
-// before has been answered, and every event up to then has arrived.
+// settle syncs: when the reply has arrived, everything that the client sent before has been answered, and every event
+// up to then has arrived.
 func (l *Load) settle(_ int, c *Client) error {
 	q := jute.PathRequest{Path: "/"}
 	for {

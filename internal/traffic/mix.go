@@ -8,23 +8,22 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Mix draws random requests for one client, over a small set of paths so that
-// clients meet. Every value written is unique, so a read identifies its writer.
-// The Mix is one of two generators of load, the recipes are the other: what one
-// generator never does, the other may.
+// A Mix draws random requests for one client, over a small set of paths, so that clients interfere with each other.
+// Every value written is unique, so a read identifies its writer. The recipes are the other generator of load: each
+// generator does things that the other never does.
 type Mix struct {
-	Root string // must exist; everything happens below it
+	Root string // must exist; all paths are below it
 	Name string // unique among the clients of a run
 	Wide int    // names per level; 0 means 6
 	TTL  bool   // create TTL znodes too
 	Life int64  // lifetime of TTL znodes, ms; 0 means longer than any run
-	// Persistent: leave persistent and recursive watches, never one-shot ones.
-	// Apache before 3.9 confuses the two when one client mixes them on a path.
+	// Persistent: set persistent and recursive watches, never one-shot ones. Apache before 3.9 confuses them when one
+	// client sets both on a path.
 	Persistent bool
-	// OneModePerPath: never leave both a persistent and a recursive watch on one
-	// path. Apache before 3.9 keeps only the last.
+	// OneModePerPath: never set both a persistent and a recursive watch on one path. Apache before 3.9 keeps only the
+	// last one.
 	OneModePerPath bool
-	// Identity, if its scheme is set, is an identity of this client; some ACLs name it.
+	// Identity, if its scheme is set, is an identity of this client. Some ACLs name it.
 	Identity jute.ID
 
 	Rand *rand.Rand
@@ -32,7 +31,7 @@ type Mix struct {
 	serial int
 }
 
-// mixWeights holds the kinds of request with their weights, in percent of the sum.
+// mixWeights has the kinds of request with their weights, relative to the sum.
 var mixWeights = [...]struct {
 	weight int
 	draw   func(*Mix) (jute.Op, []byte)
@@ -68,7 +67,7 @@ func (g *Mix) Next() (jute.Op, []byte) {
 	panic("check: the weights of the mix don't add up")
 }
 
-// Value returns data that was never used before.
+// Value returns data that have not been used before.
 func (g *Mix) Value() []byte {
 	g.serial++
 	return fmt.Appendf(nil, "%s-%d", g.Name, g.serial)

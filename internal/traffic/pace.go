@@ -2,8 +2,7 @@ package traffic
 
 import "time"
 
-// A pace limits how often a client does something. Time lost while servers
-// didn't answer isn't made up for.
+// A pace limits how often a client does something. It doesn't catch up on time lost while servers didn't answer.
 type pace struct {
 	interval time.Duration // 0 means no bound
 	next     time.Time
@@ -16,7 +15,7 @@ func newPace(perSecond float64) *pace {
 	return &pace{interval: time.Duration(float64(time.Second) / perSecond), next: time.Now()}
 }
 
-// wait waits until the next thing may be done.
+// wait waits until the next action is due.
 func (p *pace) wait() {
 	if p.interval == 0 {
 		return

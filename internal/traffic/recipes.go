@@ -14,10 +14,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Recipes is the second generator of load: clients that act like real ones,
-// each doing rounds of a lock, a queue and a counter in turn. Besides recording
-// the history, it checks what the recipes are for: fencing tokens grow, no item
-// is taken twice or lost, the counter counts every acknowledged increment.
+// Recipes is the second generator of load: clients that act like real ones. Each does rounds of a lock, a queue and a
+// counter in turn. Besides recording the history, it checks the recipes' own invariants: fencing tokens grow, no item
+// is taken twice or lost, and the counter counts every acknowledged increment.
 type Recipes struct {
 	Addrs     []string
 	Journal   *history.Journal
@@ -32,16 +31,16 @@ type Recipes struct {
 	ended    atomic.Bool
 	deadline time.Time
 	mu       sync.Mutex
-	tokens   []int64        // fencing tokens in the order in which they passed the guard
-	put      map[string]int // by item, how certain it is that it was put: 1 acknowledged, 0 unknown
-	taken    map[string]int // by item, how often it was taken with an acknowledgement
+	tokens   []int64        // fencing tokens in the order in which they were written to the guard
+	put      map[string]int // by item: 1 if the put was acknowledged, 0 if unknown
+	taken    map[string]int // by item: how often it was taken with an acknowledgement
 	counted  int            // acknowledged increments
 	perhaps  int            // unacknowledged increments
 	maybe    map[string]bool
 }
 
-// Run runs the recipes and returns an error that names every broken invariant,
-// or says why the recipes could not be run.
+// Run runs the recipes. It returns an error that names every violated invariant, or says why the recipes couldn't be
+// run.
 func (r *Recipes) Run() error {
 	if r.Duration == 0 {
 		r.Duration = time.Minute
@@ -52,7 +51,7 @@ func (r *Recipes) Run() error {
 	if err := r.prepare(first); err != nil {
 		return err
 	}
-	if err := first.c.Close(); err != nil { // it would be idle until the end, and expire if its server goes
+	if err := first.c.Close(); err != nil { // it would be idle until the end, and expire if its server stops
 		return err
 	}
 	errs := make([]error, r.Clients)
@@ -77,7 +76,7 @@ type actor struct {
 	c      *Client
 	woken  chan struct{} // a watch fired, or the connection ended
 	serial int
-	stray  bool // it may have left a place in the lock's line behind
+	stray  bool // it may have left a place in the lock's line
 }
 
 func (r *Recipes) actor(i int) *actor {
@@ -105,8 +104,8 @@ func (r *Recipes) prepare(a *actor) error {
 	return nil
 }
 
-// do sends a request, connecting first if need be. An error means that the
-// connection ended before the reply, or that the time is up.
+// do sends a request, and connects first if necessary. An error means that the connection ended before the reply, or
+// that the time is up.
 func (a *actor) do(op jute.Op, body []byte) (*Call, error) {
 	for {
 		call, err := a.c.Send(op, body)
@@ -132,7 +131,7 @@ func (a *actor) value() []byte {
 	return fmt.Appendf(nil, "%s-%d", a.name, a.serial)
 }
 
-// End ends the recipes before their time: Run verifies what is left and returns.
+// End ends the recipes early: Run verifies the final state and returns.
 func (r *Recipes) End() { r.ended.Store(true) }
 
 func (r *Recipes) drive(a *actor) error {
@@ -165,8 +164,8 @@ func (r *Recipes) drive(a *actor) error {
 	return nil
 }
 
-// lock takes the lock, passes the guard with its fencing token, the czxid of its
-// place in the line, and releases the lock.
+// lock takes the lock, writes its fencing token, the czxid of its place in the line, to the guard, and releases the
+// lock.
 func (a *actor) lock() (err error) {
 	dir := a.r.Root + "/lock"
 	if a.stray {
@@ -255,7 +254,7 @@ func (a *actor) ahead(dir, mine string) (string, error) {
 		}
 	}
 	if !found {
-		return "", jute.ErrConnectionLoss // the session ended meanwhile: the servers did nothing wrong
+		return "", jute.ErrConnectionLoss // the session ended meanwhile; this isn't the servers' error
 	}
 	if best == "" {
 		return "", nil
@@ -263,8 +262,8 @@ func (a *actor) ahead(dir, mine string) (string, error) {
 	return dir + "/" + best, nil
 }
 
-// sleep waits for an event, or for a while: the event may have been sent to a
-// connection that is gone. It returns false when the time is up.
+// sleep waits for an event, but only for a while, since the event may have been sent to a connection that is gone. It
+// returns false when the time is up.
 func (a *actor) sleep() bool {
 	select {
 	case <-a.woken:
@@ -356,7 +355,7 @@ func (a *actor) count() error {
 	return nil
 }
 
-// verify reads what is left and checks the recipes' invariants.
+// verify reads the final state and checks the recipes' invariants.
 func (r *Recipes) verify(a *actor) error {
 	var errs []error
 	w := jute.PathWatchRequest{Path: r.Root + "/counter"}
@@ -404,7 +403,7 @@ func (r *Recipes) verifyQueue(left map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// verifyTokens checks that actors who passed the guard later had later tokens.
+// verifyTokens checks that actors that wrote to the guard later had later tokens.
 func (r *Recipes) verifyTokens() error {
 	type passage struct{ at, token int64 }
 	var list []passage

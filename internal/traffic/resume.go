@@ -6,8 +6,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A watchList holds the watches that a client has to set again after a
-// reconnect. Paths are in the order in which they were first watched.
+// A watchList has the watches that a client must set again after a reconnect. Paths are in the order in which they were
+// first watched.
 type watchList struct {
 	data, exist, child, persistent, recursive []string
 }
@@ -24,7 +24,7 @@ func removePath(list *[]string, path string) {
 	}
 }
 
-// answered records the watch that an answered request left.
+// answered records the watch that an answered request has set.
 func (w *watchList) answered(c *Call) {
 	switch c.Op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
@@ -61,7 +61,7 @@ func (w *watchList) answered(c *Call) {
 	}
 }
 
-// fired removes the one-shot watches that an event has used up.
+// fired removes the one-shot watches that an event has fired.
 func (w *watchList) fired(e *jute.WatcherEvent) {
 	if e.Type == jute.EventNodeChildrenChanged || e.Type == jute.EventNodeDeleted {
 		removePath(&w.child, e.Path)
@@ -72,9 +72,8 @@ func (w *watchList) fired(e *jute.WatcherEvent) {
 	}
 }
 
-// setWatches returns the request that sets all watches again, nil if there are
-// none, and removes the one-shot watches: the caller learns from the events
-// what became of them.
+// setWatches returns the request that sets all watches again, nil if there are none. It removes the one-shot watches
+// from the list, since they may already have fired.
 func (w *watchList) setWatches(zxid int64) (jute.Op, []byte) {
 	if len(w.data)+len(w.exist)+len(w.child)+len(w.persistent)+len(w.recursive) == 0 {
 		return 0, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// TestTrafficIsRecordedWhole: what the load and the recipes do on a server, with connections that are dropped, gives a
-// history that is judged good, and not because next to nothing is in it.
+// TestTrafficIsRecordedWhole: the load and the recipes on a server, with dropped connections, make a valid history that
+// isn't nearly empty.
 func TestTrafficIsRecordedWhole(t *testing.T) {
 	t.Parallel()
 	addrs := strings.Split(zktest.Start(t, zktest.Options{}).Connect(), ",")
@@ -43,7 +43,7 @@ func TestTrafficIsRecordedWhole(t *testing.T) {
 	}
 }
 
-// TestDumpTellsAll: a znode that a server holds is in its dump, and one that is lost is missed by the checker.
+// TestDumpTellsAll: a dump has every znode of a server, and the checker notices a missing one.
 func TestDumpTellsAll(t *testing.T) {
 	t.Parallel()
 	addrs := strings.Split(zktest.Start(t, zktest.Options{SuperDigest: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="}).Connect(),
@@ -73,7 +73,7 @@ func TestDumpTellsAll(t *testing.T) {
 	}
 }
 
-// TestPaced: a load and recipes that have a pace and no end keep to the pace, and end when they are told to.
+// TestPaced: a load and recipes with a pace and without an end keep the pace, and end when they are told to.
 func TestPaced(t *testing.T) {
 	t.Parallel()
 	addrs := strings.Split(zktest.Start(t, zktest.Options{}).Connect(), ",")

@@ -25,7 +25,7 @@ type aclEntry struct {
 	world   jute.Perm // permissions granted to world:anyone
 }
 
-// rights are an ACL as checks need it.
+// rights are an ACL in the form that checks use.
 type rights struct {
 	list  []jute.ACL
 	index *auth.Index // nil for a list shorter than auth.IndexMin
@@ -77,9 +77,9 @@ const (
 	aclRequestSizeMax   = 1024
 )
 
-// The limits of ACLs from feature level 2 on; exceeding one is InvalidACL. They bound the work per
-// request: each identity of the connection is compared with each entry of an ACL, and an entry of
-// the scheme auth expands to one entry per identity.
+// The limits of ACLs from feature level 2 on; an ACL beyond them is InvalidACL. They bound the work per request: each
+// identity of the connection is compared with each entry of an ACL, and an entry of the scheme auth expands to one
+// entry per identity.
 const (
 	aclEntriesMax = 256 // entries of a znode's ACL; no known user needs a tenth of them
 	// bytes that the auth entries of a request expand to: enough for all identities of a connection
@@ -90,7 +90,7 @@ const (
 	aclEntriesMaxFirst = 1 << 16
 )
 
-// aclBudget returns the limits of the ACLs of one request.
+// aclBudget returns the limits of the ACLs in one request.
 func (t *Tree) aclBudget() auth.Budget {
 	if t.settings.FeatureLevel < 2 {
 		return auth.Budget{Entries: aclEntriesMaxFirst, Expanded: math.MaxInt}
@@ -117,8 +117,8 @@ func builtIn() [2]aclFix {
 
 func (a *aclTable) forgetRequests() { a.requests, a.kept = map[string]aclFix{}, 0 }
 
-// internACL returns the place of an ACL in the table, adding it if needed. The caller must retain
-// it at once: a new entry has no reference yet.
+// internACL returns the place of an ACL in the table, and adds it if necessary. The caller must retain it at once: a
+// new entry has no reference yet.
 func (t *Tree) internACL(f *aclFix) uint32 {
 	a := &t.acls
 	if i, ok := a.index[f.encoded]; ok {
@@ -159,8 +159,8 @@ func (a *aclTable) release(i uint32) {
 	}
 }
 
-// fixACL returns what to store for the ACL at d's position, and moves d past it. If ok is false in
-// the result, the ACL is invalid; if d has an error, it is malformed.
+// fixACL returns what to store for the ACL at d's position, and moves d past it. If the ACL is invalid, ok is false in
+// the result; if it is malformed, d has an error.
 func (t *Tree) fixACL(d *jute.Decoder, ids []jute.ID) (f aclFix) {
 	rest := d.Rest()
 	begin := d.Offset()
@@ -212,13 +212,13 @@ func (t *Tree) allows(acl uint32, want jute.Perm, ids []jute.ID) bool {
 	switch {
 	case e.world&want != 0 || t.settings.SkipACL:
 		return true
-	case t.verdicts != nil: // only while a multi is applied, which nobody reads beside
+	case t.verdicts != nil: // only while a multi is applied, when no reads run
 		return t.verdicts.of(t, acl, want, ids)
 	}
 	return e.permit(want, ids, t.settings.Rules)
 }
 
-// permits is allows for an ACL that may not be stored any more.
+// permits is allows for an ACL that may no longer be stored.
 func (t *Tree) permits(acl *rights, want jute.Perm, ids []jute.ID) bool {
 	return t.settings.SkipACL || acl.permit(want, ids, t.settings.Rules)
 }

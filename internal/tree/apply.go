@@ -4,11 +4,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Apply evaluates the requests of the log entry at (term, index) in order. If visit isn't nil,
-// Apply calls it after each request, before it evaluates the next one. visit may read the tree.
-//
-// An error means that the entry can't be applied: it is corrupt, out of order, or from a newer
-// version. The entry has changed nothing then, and the replica must stop.
+// An error means that the entry can't be applied: it is corrupt, out of order, or from a newer version. In this case
+// the entry has changed nothing, and the replica must stop.
 func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) error {
 	records, err := t.validate(batch)
 	if err != nil {
@@ -41,8 +38,8 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 	return nil
 }
 
-// accepted panics if something that validate has read before can't be read again: by then, a part
-// of the entry is applied.
+// accepted panics if something that validate has decoded can't be decoded again: at that point a part of the entry is
+// applied.
 func accepted(err error) {
 	if err != nil {
 		panic("tree: a validated entry can't be applied: " + err.Error())
@@ -135,7 +132,7 @@ func (t *Tree) applySettings(body []byte) {
 	t.readPolicy()
 }
 
-// write evaluates a request that has been given its zxid.
+// write evaluates a request, which has its zxid.
 func (t *Tree) write(q *Request, r *Result) {
 	t.budget, t.given = t.aclBudget(), givenACL{}
 	var d jute.Decoder

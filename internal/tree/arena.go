@@ -14,13 +14,13 @@ const (
 	arenaChunk = 1 << 20  // bytes asked from the allocator at a time
 	blockMax   = 16 << 10 // larger ones would waste too much of a page
 
-	// arenaChunksMax is the number of chunks that references can address: 64 GiB. Requests that make
-	// the tree larger are refused while less than an eighth (1/arenaReserve) of the chunks is left,
-	// which is far more than all requests in flight on all servers need.
+	// arenaChunksMax is the number of chunks that references can address: 64 GiB. When less than an eighth
+	// (1/arenaReserve) of the chunks is left, requests that make the tree larger are refused. The reserve is far more
+	// than all requests in flight on all servers need.
 	arenaChunksMax = 1 << 32 / (arenaChunk / arenaGrain)
 	arenaReserve   = 8
-	// poolKeep to 2*poolKeep empty pages (4 to 8 MiB) keep their memory: giving a page back to the
-	// system and taking it again costs more than using it.
+	// poolKeep to 2*poolKeep empty pages (4 to 8 MiB) keep their memory: returning a page to the system and taking it
+	// again costs more than using it.
 	poolKeep = 64
 
 	fineMax     = 512 // up to this size there is a class per grain
@@ -47,8 +47,8 @@ func classSize(c int) int {
 	return 1<<e + (quarter+1)<<(e-2)
 }
 
-// A page describes 64 KiB of blocks of one class. Pages with room are linked in a list per class; a
-// page without live blocks goes back to the pool.
+// A page describes 64 KiB of blocks of one class. Pages with room are linked in a list per class. A page without live
+// blocks returns to the pool.
 type page struct {
 	free       uint32 // ref of the first free block, 0 if none
 	prev, next uint32 // page numbers +1 in the list of pages with room
@@ -58,17 +58,16 @@ type page struct {
 	listed     bool
 }
 
-// An arena hands out blocks, addressed by a 32-bit reference: for a small block its address in
-// grains, for a large one its index. The owner knows the size of a block, and so which of the two
-// its reference is.
+// An arena hands out blocks, addressed by a 32-bit reference: a small block by its address in grains, a large one by
+// its index. The owner knows the size of a block, and therefore the kind of its reference.
 type arena struct {
 	alloc   func(n int) []byte
-	release func(b []byte) // nil if memory is never given back
+	release func(b []byte) // nil if memory is never returned
 	chunks  [][]byte
 	pages   []page
 	room    [classes]uint32 // page number +1 of the first page with room
 	pool    []uint32        // numbers of empty pages
-	given   int             // how many pages, the first ones in pool, have been given back to the system
+	given   int             // how many pages, the first ones in pool, have returned their memory to the system
 	most    int             // maximum number of chunks
 
 	large largeArena
@@ -120,7 +119,7 @@ func (a *arena) get(n int) uint32 {
 	return ref
 }
 
-// put takes back block ref, which has n bytes.
+// put frees block ref, which has n bytes.
 func (a *arena) put(ref uint32, n int) {
 	if n == 0 {
 		return
@@ -149,7 +148,7 @@ func (a *arena) put(ref uint32, n int) {
 	}
 }
 
-// fits reports whether a block handed out for was bytes can hold n bytes instead.
+// fits reports whether a block that was handed out for was bytes can hold n bytes.
 func (a *arena) fits(ref uint32, was, n int) bool {
 	switch {
 	case was == 0 || n == 0:
@@ -182,7 +181,7 @@ func (a *arena) full() bool {
 	return a.most-len(a.chunks)+len(a.pool)/(arenaChunk/arenaPage) <= a.most/arenaReserve
 }
 
-// giveBack gives empty pages back to the system once there are too many of them.
+// giveBack returns empty pages to the system when there are too many of them.
 func (a *arena) giveBack() {
 	if a.release == nil || len(a.pool)-a.given <= 2*poolKeep {
 		return

@@ -78,9 +78,8 @@ func decodeStep(body []byte) (id int64, step ChangeStep, err error) {
 	return id, step, err
 }
 
-// stepChange applies an OpChange. A leader may request a step twice, and a former leader's request
-// may arrive late, so a step out of order is ignored. The result of the last step is the result of
-// the reconfig.
+// stepChange applies an OpChange. A leader may request a step twice, and a former leader's request may arrive late, so
+// steps out of order are ignored. The result of the last step is the result of the reconfig.
 func (t *Tree) stepChange(body []byte, r *Result) {
 	id, step, err := decodeStep(body)
 	accepted(err)
@@ -112,8 +111,8 @@ type Change struct {
 	ID      int64
 	Text    string // the requested membership, without its version
 	Named   bool   // /zookeeper/config holds Text
-	Asked   bool   // a client asked for it, by a reconfig
-	Timeout int32  // of the session that asked, in ms; 0 if no session waits: nobody asked, or the session has ended
+	Asked   bool   // a client requested it by a reconfig
+	Timeout int32  // of the requesting session, in ms; 0 if no client requested it or the session has ended
 }
 
 // Change returns the change of membership in progress; ok is false if there is none.

@@ -1,17 +1,16 @@
 package tree
 
-// A compaction gives back the memory of holes that deletes leave: a page with one live block, a
-// slab chunk without a live slot. It does a little with each log entry, and when the tree's owner
-// has time and calls Compact. It moves blocks from sparse pages to fuller ones. This changes no
-// reply, no digest and no snapshot, because only its znode knows where a block is.
+// A compaction returns the memory of holes that deletes leave: a page with one live block, a slab chunk without a live
+// slot. It does a little with each log entry, and when the tree's owner has time and calls Compact. It moves blocks
+// from sparse pages to fuller ones. This changes no reply, digest or snapshot, since only a block's znode knows where
+// the block is.
 //
-// A sweep visits all znodes in the order of their slots. After a sweep during which nothing is
-// deleted, there are at most as many pages with less than half of their bytes live as there are
-// size classes.
+// A sweep visits all znodes in the order of their slots. After a sweep without deletes, at most as many pages are less
+// than half full as there are size classes.
 type compaction struct {
 	sweeping bool
 	cursor   uint64 // slot of the next znode to look at
-	sparse   int    // pages with fewer live bytes are emptied
+	sparse   int    // pages with fewer live bytes are to be emptied
 	slack    int    // compactSlack, less in tests
 }
 
@@ -20,11 +19,11 @@ const (
 	// starts: a page of each class, and what the pool keeps.
 	compactSlack = 8 << 20
 
-	// A step looks at no more than compactSlots znodes and moves no more than compactBytes and one
-	// block: a few hundred microseconds.
+	// A step visits at most compactSlots znodes and moves at most compactBytes and one block: a few hundred
+	// microseconds.
 	compactSlots = 4096
 	compactBytes = 512 << 10
-	compactIdle  = 8 // slab chunks given back in a step
+	compactIdle  = 8 // slab chunks returned in a step
 
 	// compactPerRequest is how many znodes the sweep visits per request of a log entry.
 	compactPerRequest = 32
@@ -37,7 +36,7 @@ func (t *Tree) Compact() (more bool) {
 	return t.compacts()
 }
 
-// compacts reports whether there is something to compact.
+// compacts reports whether there is more to compact.
 func (t *Tree) compacts() bool {
 	if t.compaction.sweeping || t.payloads.sparse(t.compaction.slack) {
 		return true
@@ -58,7 +57,7 @@ func (a *arena) sparse(slack int) bool {
 
 // compact does one step over at most slots znodes.
 func (t *Tree) compact(slots int) {
-	if len(t.images) == 0 { // a snapshot in progress needs the chunks that it has yet to write
+	if len(t.images) == 0 { // a snapshot in progress needs the chunks that it has not written yet
 		for range compactIdle {
 			if !t.nodes.reclaim() && !t.extras.reclaim() && !t.sessions.slots.reclaim() {
 				break
@@ -90,8 +89,8 @@ func (t *Tree) compact(slots int) {
 	c.sweeping = c.cursor <= uint64(t.nodes.used)
 }
 
-// move returns the reference of block ref of n bytes from now on. It moves the block if its page is
-// sparse and isn't the one being filled.
+// move returns the new reference of block ref of n bytes. It moves the block if its page is sparse and isn't the one
+// being filled.
 func (a *arena) move(ref uint32, n, sparse int) uint32 {
 	if n == 0 {
 		return ref

@@ -7,17 +7,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Reconfigure returns the membership text, without a version line, that a reconfig request leads
-// to, given the one in force (the data of /zookeeper/config); or jute.ErrBadArguments. Its result
-// depends on its arguments alone, so it is the same on all replicas.
+// A Reconfigure computes the membership text, without a version line, that results from a reconfig request and the
+// present text (the data of /zookeeper/config), or jute.ErrBadArguments. The result depends only on the arguments, so
+// all replicas compute the same.
 type Reconfigure func(current string, req *jute.ReconfigRequest) (next string, code jute.Code)
 
-// reconfig evaluates a client's reconfig. The body is the client's record followed by an int, the
-// code determined by the server that received the request: OK, or jute.ErrNewConfigNoQuorum if it
-// could reach too few of the new members.
-//
-// From feature level 2 on, the requested membership is staged: the leader carries out the change,
-// and an OpChange answers the request. At level 1 the membership is stored at once.
+// reconfig evaluates a client's reconfig. The body is the client's record followed by an int, the code determined by
+// the server that received the request: OK, or jute.ErrNewConfigNoQuorum if it could reach too few of the new members.
 func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	var req jute.ReconfigRequest
 	req.Decode(d)
@@ -53,10 +49,9 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	return jute.OK
 }
 
-// ReconfigCode returns the code that a reconfig by the bearer of ids would get in the present state
-// if all members named in it could be reached. A server calls it before it contacts them. The
-// checks are, in this order: whether reconfig is enabled, whether ids may change the membership,
-// and what the request says. body is the client's record.
+// ReconfigCode returns the code that a reconfig by the bearer of ids would get in the present state if all members
+// named in it could be reached. A server calls it before it contacts them. It checks, in this order, whether reconfig
+// is enabled, whether ids may change the membership, and the request. body is the client's record.
 func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	n := t.at(t.find(pathConfig))
 	switch {
@@ -81,12 +76,11 @@ func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	return code
 }
 
-// MembersInForce is the Seq of an OpMembers whose servers already are raft's voters.
+// MembersInForce is the Seq of an OpMembers whose servers are already raft's voters.
 const MembersInForce = 1
 
-// beginMembers stores the membership that the first leader of a new ensemble was started with. From
-// feature level 2 on it stages the membership, unless that is in force already. In an ensemble that
-// has a membership it changes nothing.
+// beginMembers stores the membership with which the first leader of a new ensemble was started. From feature level 2 on
+// it stages the membership, unless it is already in force. It changes nothing in an ensemble that has a membership.
 func (t *Tree) beginMembers(members string, inForce bool, r *Result) {
 	slot := t.find(pathConfig)
 	switch {

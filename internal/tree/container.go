@@ -2,9 +2,8 @@ package tree
 
 import "github.com/zooid-project/zooid/jute"
 
-// reap evaluates the leader's deleteContainer. The znode may have changed since the leader looked
-// at it, so the rules are checked again: a znode that no longer meets them stays, and no zxid is
-// taken.
+// reap evaluates the leader's deleteContainer. The znode may have changed since the leader checked it, so the rules are
+// checked again: a znode that no longer meets them stays, and no zxid is taken.
 func (t *Tree) reap(q *Request, r *Result) {
 	var d jute.Decoder
 	d.Reset(q.Body)
@@ -19,10 +18,9 @@ func (t *Tree) reap(q *Request, r *Result) {
 	t.deleteNode(slot, path, parent, r)
 }
 
-// due reports whether a container or TTL znode is to be deleted: a container if its last child is
-// gone, or if it never had a child and has been idle for more than neverUsed milliseconds (0:
-// never); a TTL znode if it has no child and its last setData, or else its creation, is longer ago
-// than its time to live.
+// due reports whether a container or TTL znode must be deleted. A container must be if its last child is gone, or if it
+// never had a child and has been idle for more than neverUsed milliseconds (0: never). A TTL znode must be if it has no
+// child and its last setData, or else its creation, is longer ago than its time to live.
 func (t *Tree) due(n *node, now, neverUsed int64) bool {
 	k := t.extraOf(n)
 	if k.children > 0 {
@@ -37,9 +35,9 @@ func (t *Tree) due(n *node, now, neverUsed int64) bool {
 	return false
 }
 
-// Reapable looks for containers and TTL znodes that deleteContainer may delete at the time now, in
-// the next scan slots from cursor on (0 at first). It returns their paths and the cursor to
-// continue from, 0 at the end. neverUsed is as in AppendDeleteContainer.
+// Reapable finds containers and TTL znodes that deleteContainer may delete at the time now, in the next scan slots from
+// cursor on (0 at first). It returns their paths and the cursor for the next call, 0 at the end. neverUsed has the
+// meaning of AppendDeleteContainer.
 func (t *Tree) Reapable(cursor uint32, scan int, now, neverUsed int64) (paths []string, next uint32) {
 	if t.totals.reapable == 0 {
 		return nil, 0

@@ -14,10 +14,9 @@ const (
 	describedText = 256
 )
 
-// Describe lists the requests of a batch for people to read, one per line. It marks the request
-// with the number mark, counted from 0. It lists only the first describedMax requests and the
-// marked one, so that the text stays readable. It shows neither data nor passwords. batch may hold
-// any bytes; Describe doesn't panic.
+// Describe lists the requests of a batch for people to read, one per line. It marks the request with the index mark. It
+// lists only the first describedMax requests and the marked one, so that the text stays readable. It shows neither data
+// nor passwords. batch may have any bytes; Describe doesn't panic.
 func Describe(batch []byte, mark int) (told string) {
 	var text strings.Builder
 	defer func() {
@@ -50,7 +49,7 @@ func Describe(batch []byte, mark int) (told string) {
 	return text.String()
 }
 
-// describeBody describes the body of a request, as far as it is known.
+// describeBody describes the body of a request, if its format is known.
 func describeBody(q *Request) string {
 	d := jute.NewDecoder(q.Body)
 	switch q.Op {

@@ -3,11 +3,10 @@
 //
 // # Applying entries
 //
-// [Tree.Apply] takes a log entry, a batch of requests exactly as clients sent them, and evaluates
-// each request against the state that the previous one left: first the checks, in Apache's order,
-// then the change, then the result and its events. The tree uses neither clock nor network, and no
-// map's order and no server's own limits or settings affect a result. So replicas that apply the
-// same entries are equal, which [Tree.Digest] verifies.
+// [Tree.Apply] takes a log entry, a batch of requests exactly as clients sent them, and evaluates each request against
+// the state that the previous one left: first the checks, in Apache's order, then the change, then the result and its
+// events. The tree uses neither clock nor network, and no result depends on a map's order or on a server's own limits
+// or settings. So replicas that apply the same entries are equal, which [Tree.Digest] verifies.
 //
 //	entry ──▶ Records ──▶ admit (exactly once) ──▶ write ──▶ edit ──▶ Result ──▶ visit
 //	                                                           │
@@ -15,17 +14,16 @@
 //
 // # Memory layout
 //
-// A znode is 80 bytes in a slab (slab.go), and 48 more in another slab if it is owned or ever had a
-// child. Its name and data are one block of an arena (arena.go), and 8 bytes in a hash table find
-// it by its path (table.go). None of these holds pointers, so the garbage collector has nothing to
-// scan and nothing to free. Siblings are linked in the order of their creation. ACLs are interned
-// (acl.go). The znodes of requests that arrive together are loaded into the cache together
-// (prefetch.go). Holes left by deletes are compacted and their memory is given back (compact.go).
+// A znode is 80 bytes in a slab (slab.go), and 48 more in another slab if it has an owner or ever had a child. Its name
+// and data are one block of an arena (arena.go), and 8 bytes in a hash table find it by its path (table.go). None of
+// these has pointers, so the garbage collector scans and frees nothing here. Siblings are linked in the order of their
+// creation. ACLs are interned (acl.go). The znodes of requests that arrive together are loaded into the cache together
+// (prefetch.go). Holes left by deletes are compacted and their memory is returned (compact.go).
 //
 // # Concurrency
 //
-// Changes need exclusive access to the tree, and so does Compact; reads may run concurrently with
-// each other. The only lock of the package is that of a cache (lists.go).
+// Changes, including Compact, need exclusive access to the tree; reads may run concurrently with each other. The only
+// lock of the package is that of a cache (lists.go).
 //
 // # Differences from Apache
 //
@@ -39,7 +37,7 @@
 //   - A malformed write takes a zxid of its own.
 //   - "/" and "" always name the same znode, even while its ACL is being changed.
 //   - Quota stats are replicated state: they aren't recomputed on restart.
-//     Limits and stats that can't be parsed count as none; Apache then fails every
-//     write below the quota.
+//     Limits and stats that can't be parsed count as missing; with such data,
+//     Apache fails every write below the quota.
 //   - The leader's deleteContainer takes no zxid if the znode no longer qualifies.
 package tree

@@ -1,11 +1,9 @@
 package tree
 
-// The four functions that change znodes: insertNode, removeNode, setData and
-// setNodeACL. Each keeps the table, the lists, the totals, the digest, open
-// snapshots and the undo log right; nothing else writes a node.
+// Four functions change znodes: insertNode, removeNode, setData and setNodeACL. Each keeps the table, the lists, the
+// totals, the digest, open snapshots and the undo log up to date. No other function writes a node.
 
-// edit returns the znode in slot for changing, after saving its present state for open snapshots
-// and the undo log.
+// edit returns the znode in slot for changing. It first saves the present state for open snapshots and the undo log.
 func (t *Tree) edit(slot uint32) *node {
 	for _, img := range t.images {
 		img.nodes.save(slot, t.encodeNode)
@@ -41,8 +39,8 @@ type newNode struct {
 	aversion int32
 }
 
-// insertNode adds a child, which must not exist yet, as the parent's last. Of the parent's own
-// fields it changes only the links and the number of children.
+// insertNode adds a child, which must not exist yet, as the parent's last. It changes only the links and the number of
+// children of the parent.
 func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	slot := t.nodes.get()
 	for _, img := range t.images {
@@ -95,8 +93,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	return slot
 }
 
-// removeNode removes a znode without children. Of the parent's own fields it changes only the links
-// and the number of children, as insertNode does.
+// removeNode removes a znode without children. It changes only the links and the number of children of the parent.
 func (t *Tree) removeNode(slot uint32) {
 	n := t.edit(slot)
 	t.totals.nodes--
@@ -136,8 +133,8 @@ func (t *Tree) removeNode(slot uint32) {
 	t.freeNode(slot)
 }
 
-// countBelow adds to the number of descendants of the znode in slot and of each of its ancestors, and
-// to the size of their data. All of these znodes have children, or had one until now.
+// countBelow adds to the number of descendants of the znode in slot and of each of its ancestors, and to the size of
+// their data. All of these znodes have children or have just lost their last one.
 func (t *Tree) countBelow(slot uint32, znodes, size int) {
 	for ; slot != 0; t.work++ {
 		n := t.at(slot)
@@ -148,7 +145,7 @@ func (t *Tree) countBelow(slot uint32, znodes, size int) {
 	}
 }
 
-// freeNode frees the slot of a znode that is no longer in the table, and everything it holds.
+// freeNode frees the slot of a znode that is no longer in the table, with everything that belongs to it.
 func (t *Tree) freeNode(slot uint32) {
 	n := t.at(slot)
 	t.payloads.put(n.block, n.payload())
@@ -159,7 +156,7 @@ func (t *Tree) freeNode(slot uint32) {
 	t.nodes.put(slot)
 }
 
-// setData replaces a znode's data and nothing else.
+// setData replaces only a znode's data.
 func (t *Tree) setData(slot uint32, data []byte) {
 	n := t.edit(slot)
 	t.totals.digest -= t.dataHash(n)

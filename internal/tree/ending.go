@@ -1,14 +1,14 @@
 package tree
 
-// A session may end with a hundred thousand ephemerals, each a thousand znodes below the root, and all
-// of them go in one request. So what depends on the parent alone is done once for each parent: its
-// path is put together, and its ancestors are told how many znodes less they have.
+// A session may have a hundred thousand ephemerals, each below a thousand ancestors, and one request deletes all of
+// them. So work that depends only on the parent is done once for each parent: building its path, and updating the
+// counts of its ancestors.
 
-// An endingParent is the parent of ephemerals of the session that is being ended.
+// An endingParent is the parent of ephemerals of the session that is ending.
 type endingParent struct {
 	slot uint32
-	path string // "" for the root, as splitPath has it
-	// znodes and size count the children removed so far, and the bytes of their data.
+	path string // "" for the root, as in splitPath
+	// znodes and size count the children removed so far and the bytes of their data.
 	znodes, size int
 }
 
@@ -46,8 +46,8 @@ func (t *Tree) deleteEphemerals(slot uint32, r *Result) {
 	}
 }
 
-// scratchFor returns memory for n bytes of a path of the result. It takes it from t.scratch, which
-// isn't copied when it is used up: the paths that are in it stay where they are.
+// scratchFor returns memory for n bytes of a path in the result. It takes the memory from t.scratch. When t.scratch is
+// used up, a new one replaces it without a copy, so paths in the old one stay valid.
 func (t *Tree) scratchFor(n int) []byte {
 	if cap(t.scratch)-len(t.scratch) < n {
 		t.scratch = make([]byte, 0, max(n, scratchKeep))

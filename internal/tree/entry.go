@@ -12,13 +12,13 @@ import (
 //
 //	record := int length-of-rest | int op | long session | long cnx | long seq | int xid | vector<ID> identities | body
 //
-// From feature level 2 on, a null vector stands for the identities of the previous record.
+// From feature level 2 on, a null vector means the identities of the previous record.
 type Request struct {
 	Op         jute.Op
 	Session    int64     // 0 for internal requests
-	Cnx        int64     // connection it came on, unique in the cluster
+	Cnx        int64     // connection on which it arrived; the number is unique in the cluster
 	Seq        int64     // 1, 2, 3... per connection
-	Xid        int32     // the client's number
+	Xid        int32     // the client's number for it
 	Identities []jute.ID // of the connection
 	Body       []byte    // the client's record as sent, not decoded
 }
@@ -45,8 +45,8 @@ func AppendRecord(b []byte, q *Request) []byte {
 	return jute.EndFrame(append(b, q.Body...), start)
 }
 
-// AppendNextRecord appends a request that has the identities of the last record in b. The new
-// record may be copied only together with that record, or be split off by CutRecords.
+// AppendNextRecord appends a request with the identities of the last record in b. The new record may be copied only
+// together with that record, or after CutRecords has separated them.
 func AppendNextRecord(b []byte, q *Request) []byte {
 	b, start := beginRecord(b, q)
 	return jute.EndFrame(append(jute.AppendInt(b, asBefore), q.Body...), start)
@@ -55,7 +55,7 @@ func AppendNextRecord(b []byte, q *Request) []byte {
 // asBefore is the number of identities that means "the identities of the previous record".
 const asBefore = -1
 
-// beginRecord appends a record up to its identities.
+// beginRecord appends the part of a record before its identities.
 func beginRecord(b []byte, q *Request) (record []byte, start int) {
 	b, start = jute.BeginFrame(b)
 	b = jute.AppendInt(b, int32(q.Op))
@@ -63,7 +63,7 @@ func beginRecord(b []byte, q *Request) (record []byte, start int) {
 	return jute.AppendInt(b, q.Xid), start
 }
 
-// RecordSize returns the size of what AppendRecord appends, in bytes.
+// RecordSize returns the size in bytes of the record that AppendRecord appends.
 func RecordSize(q *Request) int {
 	const fixed = 4 + 4 + 3*8 + 4 + 4
 	n := fixed + len(q.Body)
@@ -92,9 +92,8 @@ func CutRecords(records []byte, aim int) (head, rest []byte) {
 	return records, nil
 }
 
-// WithoutRecords returns records without those for which drop returns true, and the number of
-// those. A remaining record that refers to the identities of a dropped one is rewritten to hold
-// them itself.
+// WithoutRecords returns records without those for which drop returns true, and the number of those. A remaining record
+// that refers to the identities of a dropped one is rewritten to contain them.
 func WithoutRecords(records []byte, drop func(*Request) bool) (left []byte, dropped int) {
 	left = make([]byte, 0, len(records))
 	r := RecordsOf(records)
@@ -102,7 +101,7 @@ func WithoutRecords(records []byte, drop func(*Request) bool) (left []byte, drop
 	for lost := false; ; {
 		before := r.rest
 		if !r.Next(&q) {
-			return append(left, before...), dropped // before is empty or can't be read
+			return append(left, before...), dropped // before is empty or can't be decoded
 		}
 		switch {
 		case drop(&q):
@@ -123,8 +122,8 @@ func asBeforeAt(b []byte) bool {
 	return int32(binary.BigEndian.Uint32(b[4+recordFixedSize:])) == asBefore
 }
 
-// AppendDeleteContainer appends the body of a deleteContainer request. A container that never had a
-// child is only deleted if it has been idle for more than neverUsed milliseconds; 0 means never.
+// AppendDeleteContainer appends the body of a deleteContainer request. A container that never had a child is deleted
+// only if it has been idle for more than neverUsed milliseconds; 0 means never.
 func AppendDeleteContainer(b []byte, path string, neverUsed int64) []byte {
 	return jute.AppendLong(jute.AppendString(b, path), neverUsed)
 }
@@ -137,13 +136,13 @@ type Records struct {
 	err   error
 	cache *identityCache
 
-	// The identities of the previous record, since most records have the same: their encoding, and the
-	// decoded list, nil if it isn't decoded yet.
+	// The identities of the previous record, since most records have the same: their encoding, and the decoded list,
+	// nil if not decoded yet.
 	identities []byte
 	decoded    []jute.ID
 }
 
-// NewRecords returns an iterator over the requests of a batch. It aliases batch.
+// NewRecords returns an iterator over the requests of a batch, which it retains.
 func NewRecords(batch []byte) Records {
 	var r Records
 	r.begin(batch, new(identityCache))
@@ -174,12 +173,11 @@ func (r *Records) begin(batch []byte, cache *identityCache) {
 // Time returns the batch's time by the leader's clock, in milliseconds since 1970.
 func (r *Records) Time() int64 { return r.time }
 
-// Err returns why Next stopped before the end, or nil.
+// Err returns the error that stopped Next before the end, or nil.
 func (r *Records) Err() error { return r.err }
 
-// Next reads the next request into q, whose Body aliases the batch; the
-// identities may be shared between requests. It returns false at the end and on
-// an error.
+// Next decodes the next request into q. Its Body refers to the batch; its identities may be shared between requests.
+// Next returns false at the end and on an error.
 func (r *Records) Next(q *Request) bool {
 	raw, ok := r.next(q)
 	if !ok {
@@ -220,7 +218,7 @@ func (r *Records) next(q *Request) (identities []byte, ok bool) {
 		q.Body = b[4:]
 		return r.identities, true
 	}
-	if len(r.identities) == 0 || !bytes.HasPrefix(b, r.identities) { // an encoded vector tells where it ends
+	if len(r.identities) == 0 || !bytes.HasPrefix(b, r.identities) { // an encoded vector shows where it ends
 		size, err := identitiesSize(b)
 		if err != nil {
 			r.err = fmt.Errorf("decode batch: identities of the record that ends at offset %d of %d: %w", r.total-len(r.rest),
@@ -243,9 +241,8 @@ func identitiesSize(b []byte) (int, error) {
 	return d.Offset(), d.Err()
 }
 
-// validate reads a whole batch and returns its records, which can't fail to decode any more. A
-// batch that is corrupt or from a newer version is refused here, and nowhere else, so it changes
-// nothing.
+// validate decodes a whole batch and returns its records, which are then certain to decode again. A batch that is
+// corrupt or from a newer version is refused only here, so it changes nothing.
 func (t *Tree) validate(batch []byte) (Records, error) {
 	var r Records
 	r.begin(batch, &t.identities)

@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Foreign is a znode read from, or to be written to, the files of another kind of server. It has
-// every field that the tree keeps, unchanged.
+// A Foreign is a znode from or for the files of another kind of server. It has every field that the tree keeps,
+// unchanged.
 type Foreign struct {
 	Path   string // set by Znodes
 	Parent uint32 // for Builder.Add: the place of the parent
@@ -64,8 +64,7 @@ func (b *Builder) become(slot uint32, z *Foreign) {
 	b.stat(slot, z)
 }
 
-// Add adds a znode, whose parent and session must exist already, and returns its place. It doesn't
-// retain z or anything in it.
+// Add adds a znode and returns its place. Its parent and session must exist. It doesn't retain z or anything in it.
 func (b *Builder) Add(z *Foreign) (place uint32, err error) {
 	if err := b.check(z); err != nil {
 		return 0, fmt.Errorf("add a znode with the name %q to the tree: %w", z.Name, err)
@@ -110,7 +109,7 @@ func (b *Builder) check(z *Foreign) error {
 	return nil
 }
 
-// intern returns the place of an ACL; the caller retains it.
+// intern returns the place of an ACL. The caller must retain it.
 func (b *Builder) intern(list []jute.ACL) uint32 {
 	if b.fix.encoded == "" || !slices.Equal(list, b.last) {
 		encoded := jute.AppendACLs(nil, append([]jute.ACL{}, list...)) // makes null an empty list

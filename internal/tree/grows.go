@@ -2,8 +2,7 @@ package tree
 
 import "github.com/zooid-project/zooid/jute"
 
-// Grows reports whether a request would make the tree, as it is now, larger. A request that can't
-// be decoded doesn't.
+// Grows reports whether a request would make the present tree larger. It returns false if the request can't be decoded.
 func (t *Tree) Grows(op jute.Op, body []byte) bool {
 	var d jute.Decoder
 	d.Reset(body)
@@ -28,8 +27,7 @@ func (t *Tree) Grows(op jute.Op, body []byte) bool {
 	return op.IsCreate()
 }
 
-// newACL reports whether no znode has the ACL at d's position, compared in the form in which it was
-// sent.
+// newACL reports whether no znode has the ACL at d's position, compared in the form in which it was sent.
 func (t *Tree) newACL(d *jute.Decoder) bool {
 	rest, begin := d.Rest(), d.Offset()
 	skipACL(d)

@@ -2,25 +2,25 @@ package tree
 
 import "github.com/zooid-project/zooid/internal/policy"
 
-// A guarded path is one whose znode isn't like any other. All that the operations know of such paths
-// is in the table below: create asks who may create it and what data it takes, set what data it
-// takes, delete whether it ever goes and who may delete it; each operation of a multi asks as it
-// does alone. setACL, and set beyond the form of the data, ask the znode's ACL: superusers, who
-// create these znodes, may leave them to others by it. Quotas apply to these paths as to others.
+// A guarded path is the path of a znode with special rules. The table below has everything that the operations know
+// about such paths. create checks who may create the znode and which data it accepts, set checks the data, and delete
+// checks whether the znode may be deleted and by whom. The operations of a multi make the same checks. setACL, and set
+// for valid data, depend only on the znode's ACL: superusers, who create these znodes, may grant others access by it.
+// Quotas apply as for other paths.
 type guarded struct {
 	path    string
-	lasting bool // nobody deletes it, as in Apache, and it is always there
-	// rules says that it applies to everybody, so only superusers may create it, from feature level 2
-	// on, and delete it, from levelReserved on.
+	lasting bool // it always exists, and can't be deleted, as in Apache
+	// rules says that the data apply to everybody, so only superusers may create the znode, from feature level 2 on,
+	// and delete it, from levelReserved on.
 	rules bool
-	// pieces says that superusers keep there what isn't for others; only they may create or delete it,
-	// from levelReserved on.
+	// pieces says that superusers keep data there that are not for others. Only they may create or delete it, from
+	// levelReserved on.
 	pieces bool
-	// parses reports whether it may have the data, from feature level 2 on; nil for any data.
+	// parses reports whether the znode accepts the data, from feature level 2 on; nil accepts any data.
 	parses func(data []byte) bool
 }
 
-// guardedPaths are those paths. A change of what the replicas compute by it needs a feature level.
+// guardedPaths are the guarded paths. A change that affects what replicas compute needs a new feature level.
 var guardedPaths = [...]guarded{
 	{path: "/", lasting: true},
 	{path: pathZookeeper, lasting: true},
@@ -31,10 +31,10 @@ var guardedPaths = [...]guarded{
 	{path: RestorePath, pieces: true},
 }
 
-// unguarded is what all other paths are.
+// unguarded is the guard of all other paths.
 var unguarded guarded
 
-// guardOf returns what is particular about a path.
+// guardOf returns the special rules of a path.
 func guardOf(path string) *guarded {
 	for i := range guardedPaths {
 		if guardedPaths[i].path == path {
@@ -52,23 +52,20 @@ func isPolicy(data []byte) bool {
 // special reports whether a path can't be deleted.
 func special(path string) bool { return guardOf(path).lasting }
 
-// ruledBySuper reports whether only superusers may create a path, because what it holds applies to
-// everybody.
+// ruledBySuper reports whether only superusers may create a path, because its data apply to everybody.
 func ruledBySuper(path string) bool { return guardOf(path).rules }
 
-// levelReserved is the feature level from which on only superusers may delete what only they may
-// create, and create what restores are stored below. The parent of all of it is open to everybody
-// by default.
+// levelReserved is the feature level from which on only superusers may delete znodes that only they may create, and may
+// create the znode below which restores are stored. By default the parent of these znodes is open to everybody.
 const levelReserved = 3
 
-// reserved reports whether only superusers may create or delete a path, at the feature level in
-// force.
+// reserved reports whether only superusers may create or delete a path, at the feature level in force.
 func (t *Tree) reserved(path string) bool {
 	g := guardOf(path)
 	return t.settings.FeatureLevel >= levelReserved && (g.rules || g.pieces)
 }
 
-// takes reports whether a guarded path may have the data.
+// takes reports whether a guarded path accepts the data.
 func (t *Tree) takes(path string, data []byte) bool {
 	parses := guardOf(path).parses
 	return parses == nil || !t.policies() || parses(data)

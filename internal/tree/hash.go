@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// A hashKey keys every hash of the package. The multiply-and-fold hash below is fast rather than
-// cryptographic: without the key an attacker can't construct collisions in the table, and no hash
-// value leaves the server.
+// A hashKey keys every hash of the package. The multiply-and-fold hash below is fast but not cryptographic: without the
+// key an attacker can't construct collisions in the table, and no hash value leaves the server.
 type hashKey [4]uint64
 
 // newHashKey expands the 16 bytes of Options.Key.
@@ -49,7 +48,7 @@ func (k *hashKey) bytes(seed uint64, p []byte) uint64 {
 	return fold(k[2]^n, fold(a^k[1], b^seed))
 }
 
-// child hashes the path of a child called name, given the hash of its parent's path.
+// child hashes the path of a child with the name name. parent is the hash of its parent's path.
 func (k *hashKey) child(parent uint64, name string) uint64 {
 	return k.bytes(parent, unsafe.Slice(unsafe.StringData(name), len(name)))
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// An identityCache keeps the decoded identities of requests by their encoding, so that a
-// connection's identities are decoded once rather than with each write. Identities that were
-// dropped are only decoded again.
+// An identityCache keeps the decoded identities of requests by their encoding, so that a connection's identities are
+// decoded once and not with each write. Identities that were dropped are decoded again.
 type identityCache struct {
 	decoded map[string][]jute.ID
 	bytes   int // of all keys

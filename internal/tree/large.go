@@ -2,20 +2,18 @@ package tree
 
 import "math/bits"
 
-// Payloads larger than blockMax have blocks of their own. Like all blocks they are outside of Go's
-// heap: on the heap, the collector would let garbage accumulate up to the size of the live
-// payloads.
+// Payloads larger than blockMax have blocks of their own. Like all blocks they are outside of Go's heap: on the heap,
+// the collector would let garbage grow up to the size of the live payloads.
 //
-// The allocator never takes memory back, so a freed block is kept in a list of its size class,
-// while its memory goes back to the system. The classes, four per doubling, waste at most a fifth
-// of a block's address space.
+// The allocator never frees memory, so a freed block stays in a list of its size class, while its memory returns to the
+// system. The classes, four per doubling, waste at most a fifth of a block's address space.
 const (
 	largeBits    = 14 // blockMax is 1<<largeBits
 	largeClasses = 4 * (31 - largeBits)
 	largeSpan    = 1 << 20 // bytes requested from the allocator at a time, for blocks smaller than that
 
-	// largeKeep is how many bytes of freed blocks keep their memory: giving a block back to the system
-	// and taking it again costs more than using it.
+	// largeKeep is how many bytes of freed blocks keep their memory: returning a block to the system and taking it
+	// again costs more than using it.
 	largeKeep = 4 << 20
 )
 
@@ -36,7 +34,7 @@ type largeArena struct {
 	blocks  [][]byte // nil where an index is free
 	indexes []uint32 // free indexes
 	free    [largeClasses]struct {
-		clean [][]byte // their memory is given back to the system, or was never used
+		clean [][]byte // their memory was returned to the system or never used
 		dirty [][]byte // freed, but their memory is kept
 	}
 	kept  int // bytes of all dirty blocks
@@ -83,7 +81,7 @@ func (a *arena) takeLarge(class int) []byte {
 	return b
 }
 
-// putLarge takes back a block of more than blockMax bytes.
+// putLarge frees a block of more than blockMax bytes.
 func (a *arena) putLarge(ref uint32) {
 	l := &a.large
 	b := l.blocks[ref]

@@ -7,10 +7,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A listCache keeps the encoded vectors of children of large, often read znodes: walking a thousand
-// siblings takes a thousand cache misses, copying their names as one block a few microseconds.
-// Concurrent reads fill the cache; changes, which have exclusive access to the tree, drop the lists
-// that they affect.
+// A listCache keeps the encoded vectors of children of large znodes that are read often: walking a thousand siblings
+// takes a thousand cache misses, and copying their names as one block takes a few microseconds. Concurrent reads fill
+// the cache. Changes, which have exclusive access to the tree, drop the lists that they affect.
 type listCache struct {
 	mu    sync.Mutex
 	lists map[uint32][]byte // by the parent's slot
@@ -19,7 +18,7 @@ type listCache struct {
 
 const (
 	listChildrenMin  = 32       // shorter lists are read as fast from the znodes
-	listCacheSizeMax = 64 << 20 // bytes; at the limit the cache starts anew
+	listCacheSizeMax = 64 << 20 // bytes; at the limit the cache is emptied
 	listSizeMax      = 8 << 20  // bytes; longer lists aren't cached
 )
 
@@ -76,7 +75,7 @@ func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
 	begin := len(dst)
 	dst = jute.AppendInt(dst, int32(n.children))
 	if n.children == 0 {
-		return dst // an ephemeral znode uses the links otherwise
+		return dst // an ephemeral znode uses the links for something else
 	}
 	for c := n.first; c != 0; {
 		child := t.at(c)

@@ -2,38 +2,37 @@ package tree
 
 import "github.com/zooid-project/zooid/jute"
 
-// A Scope says which servers know a session, and so what the session may own. A session that only
-// one server knows isn't in the session table of the tree; its first write enters it there.
+// A Scope says which servers know a session, and therefore what the session may own. A session that only one server
+// knows isn't in the session table of the tree; its first write adds it.
 type Scope uint8
 
 // The scopes.
 const (
 	Global         Scope = iota // may own ephemeral znodes
 	Local                       // may not
-	LocalUpgrading              // becomes global with the first ephemeral znode it asks for
+	LocalUpgrading              // becomes global with its first create of an ephemeral znode
 	scopes                      // how many there are
 )
 
-// An entrance admits the local sessions of one server to the session table, each exactly once: as
-// D6 does for the writes of a connection, it numbers the entries of a server. Without it, a late
-// copy of an OpEnter could begin a session again that has ended, and the session's writes could
-// then be applied again.
+// An entrance admits the local sessions of one server to the session table, each exactly once. It numbers the entries
+// of a server, as D6 numbers the writes of a connection. Otherwise a late copy of an OpEnter could begin a session
+// again that has ended, and the session's writes could then be applied again.
 //
-//	OpEnter accepted = its entrance is the server's newest, and its sequence the next one
+//	OpEnter accepted = its entrance is the server's newest, and its sequence is the next one
 //
-// A server opens a new entrance when it starts. A higher id is a newer entrance; the high byte
-// identifies the server. There is one entrance per high byte, which bounds the table.
+// A server opens a new entrance when it starts. A higher id is a newer entrance; the high byte identifies the server.
+// There is one entrance per high byte, which bounds the table.
 type entrance struct {
 	id     int64 // 0: none yet
 	next   int64 // sequence that the next entry must have
-	inside int   // local sessions of that server in the table; derived from them
+	inside int   // local sessions of that server in the table; derived from the table
 }
 
 // entranceOf returns the entrance of the server that assigned id.
 func (t *Tree) entranceOf(id int64) *entrance { return &t.sessions.entrances[byte(uint64(id)>>56)] }
 
-// AppendEnter appends the body of an OpEnter request, whose Seq is the sequence in the entrance.
-// Ids of entrances are unique in the cluster, and increase on each server.
+// AppendEnter appends the body of an OpEnter request, whose Seq is the sequence in the entrance. Ids of entrances are
+// unique in the cluster and increase on each server.
 func AppendEnter(b []byte, entrance int64, scope Scope, passwd []byte, timeout int32) []byte {
 	b = append(jute.AppendLong(b, entrance), byte(scope))
 	return jute.AppendInt(jute.AppendBuffer(b, passwd), timeout)
@@ -58,8 +57,8 @@ func (t *Tree) GlobalSessions() int {
 	return n
 }
 
-// enter adds a session to the table that only its server has known until now. The connection of the
-// session's first write owns it.
+// enter adds a session to the table that only its server knew before. The connection of the session's first write owns
+// it.
 func (t *Tree) enter(q *Request, r *Result) {
 	var d jute.Decoder
 	d.Reset(q.Body)
@@ -104,8 +103,8 @@ func (t *Tree) pass(id, seq int64) Outcome {
 	return Applied
 }
 
-// upgrade makes a session that asks for an ephemeral znode global, if its scope allows that. The
-// session stays global even if the request then fails.
+// upgrade makes a session global that requests an ephemeral znode, if its scope allows that. The session stays global
+// even if the request then fails.
 func (t *Tree) upgrade(id int64) {
 	slot, ok := t.sessions.index[id]
 	if !ok || t.sessions.slots.at(slot).scope != LocalUpgrading {
@@ -119,7 +118,7 @@ func (t *Tree) upgrade(id int64) {
 	t.totals.digest += t.sessionDigest(s)
 }
 
-// local reports whether a session may own no ephemeral znode.
+// local reports whether a session must not own ephemeral znodes.
 func (t *Tree) local(id int64) bool {
 	slot, ok := t.sessions.index[id]
 	return ok && t.sessions.slots.at(slot).scope != Global
@@ -157,7 +156,7 @@ func (t *Tree) appendEntrances(b []byte) []byte {
 
 const entranceSize = 8 + 8
 
-// restoreEntrances reads what appendEntrances wrote.
+// restoreEntrances decodes what appendEntrances wrote.
 func (t *Tree) restoreEntrances(d *jute.Decoder) error {
 	for range max(d.Count(entranceSize), 0) {
 		have := entrance{id: d.Long(), next: d.Long()}

@@ -2,23 +2,22 @@ package tree
 
 import "unsafe"
 
-// Memory is the approximate size of the parts of a tree, in bytes. Memory that was freed and can be
-// used again doesn't count.
+// Memory is the approximate size of the parts of a tree, in bytes. It doesn't include freed memory that can be reused.
 type Memory struct {
 	Nodes      int64 // znodes, their names and data, the table that finds them, and cached lists of children
 	Sessions   int64
-	Identities int64 // ACLs, and what is cached of clients' identities and ACLs
-	Full       bool  // the tree has few addresses left: it must not grow
+	Identities int64 // ACLs, and the caches of clients' identities and ACLs
+	Full       bool  // few addresses are left, so the tree must not grow
 }
 
 const (
-	// tableBytesPerNode is what the table takes for a znode, three quarters full.
+	// tableBytesPerNode is the table's memory per znode, when it is three quarters full.
 	tableBytesPerNode = 16
-	// sessionIndexBytes is what Go's map takes for a session.
+	// sessionIndexBytes is the memory of Go's map per session.
 	sessionIndexBytes = 40
 )
 
-// Memory returns the approximate size of the tree. It takes a few steps, however large the tree is.
+// Memory returns the approximate size of the tree, in constant time.
 func (t *Tree) Memory() Memory {
 	t.lists.mu.Lock()
 	lists := t.lists.size
@@ -33,5 +32,5 @@ func (t *Tree) Memory() Memory {
 	}
 }
 
-// size returns the bytes that pages with live blocks and large blocks take.
+// size returns the bytes of pages with live blocks and of large blocks.
 func (a *arena) size() int64 { return int64(len(a.pages)-len(a.pool))*arenaPage + int64(a.large.bytes) }

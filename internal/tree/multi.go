@@ -20,7 +20,7 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		return
 	}
 	if asksEphemeral(ops) {
-		t.upgrade(q.Session) // the session stays global if the multi fails
+		t.upgrade(q.Session) // it stays global if the multi fails
 	}
 	t.begin()
 	t.verdicts = &t.verdictsRoom
@@ -40,11 +40,11 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 	t.commit()
 }
 
-// multiOpsMax bounds the operations of a multi from feature level 2 on; a multi with more is a
-// MarshallingError. With the default jute.maxbuffer, that many don't fit into a request.
+// multiOpsMax bounds the operations of a multi from feature level 2 on; a multi with more is a MarshallingError. With
+// the default jute.maxbuffer, a request has no room for so many.
 const multiOpsMax = 1 << 16
 
-// multiOpsKeep is the most operations whose memory is kept for the next multi.
+// multiOpsKeep is the largest number of operations whose memory is kept for the next multi.
 const multiOpsKeep = 1024
 
 // keepOps keeps the memory of ops for the next multi, and clears it because it refers to the log
@@ -57,8 +57,8 @@ func (t *Tree) keepOps(ops []jute.MultiOp) {
 	t.multiOps = ops
 }
 
-// normalize gives each create the operation that Apache derives from its flags,
-// and reports whether all operations may stand in a multi.
+// normalize gives each create the operation that Apache derives from its flags. It reports whether all operations are
+// allowed in a multi.
 func normalize(ops []jute.MultiOp) bool {
 	for i := range ops {
 		o := &ops[i]
@@ -69,7 +69,7 @@ func normalize(ops []jute.MultiOp) bool {
 			}
 			o.TTL = -1
 		case jute.OpCreateTTL:
-			if !o.Flags.TTL() { // perhaps not even a valid mode: create checks that
+			if !o.Flags.TTL() { // its mode may be invalid: create checks that
 				o.Op, o.TTL = jute.OpCreate, -1
 			}
 		case jute.OpDelete, jute.OpSetData, jute.OpCheck:
@@ -116,9 +116,8 @@ func (t *Tree) multiOp(o *jute.MultiOp, acl *sameACL, q *Request, r *Result) (re
 	return result, code
 }
 
-// failedResults returns the results of a multi of n operations in which the operation with the
-// index failed returned code. The operations before it succeeded but are undone, those after it
-// weren't tried.
+// failedResults returns the results of a multi of n operations in which the operation with the index failed returned
+// code. The operations before it succeeded but are undone, and those after it weren't tried.
 func failedResults(results []jute.MultiResult, n, failed int, code jute.Code) []jute.MultiResult {
 	for i := range n {
 		e := jute.MultiResult{Op: jute.OpError}

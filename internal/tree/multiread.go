@@ -2,9 +2,8 @@ package tree
 
 import "github.com/zooid-project/zooid/jute"
 
-// A multiRead may have 50,000 operations, which show one state, so the tree is held for all of them.
-// They are read from the request's record as they are done: to decode them all at once takes six
-// times its memory.
+// A multiRead may have 50,000 operations. All show one state, so the tree is locked for all of them. Each is decoded
+// when it is its turn, since the decoded form of all takes six times the memory of the request.
 
 // A multiReads steps through the operations of a multiRead.
 type multiReads struct {
@@ -61,9 +60,8 @@ func (m *multiReads) next(t *Tree) (n int) {
 
 var endOfMulti = jute.AppendMultiEnd(nil)
 
-// AppendMultiRead answers multiRead, given the body of its request: the results of its operations,
-// each with its own code. For a malformed body the code is jute.ErrMarshallingError, for results of
-// more than bytesMax bytes TooLong.
+// AppendMultiRead answers multiRead, given the body of its request: the results of its operations, each with its own
+// code. The code is jute.ErrMarshallingError for a malformed body, and TooLong for results of more than bytesMax bytes.
 func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax int) ([]byte, jute.Code) {
 	var ops multiReads
 	if !ops.check(body) {
@@ -95,7 +93,7 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 				}
 				g := jute.MultiResult{Op: jute.OpGetData, Stat: t.stat(n), Data: t.data(n)}
 				dst = g.Append(dst)
-			default: // append a result with an empty list, and write the real list over that
+			default: // append a result with an empty list, and write the real list over the empty one
 				g := jute.MultiResult{Op: jute.OpGetChildren}
 				dst = g.Append(dst)
 				list := t.appendChildrenTo(dst[:len(dst)-4], slot, end)
@@ -112,9 +110,8 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 	return jute.AppendMultiEnd(dst), jute.OK
 }
 
-// multiReadSize adds up the bytes that the results of a multiRead take, 0 for a malformed body. It
-// stops as soon as the sum exceeds bytesMax. Of long lists that nobody has read lately it knows only
-// how many bytes they take at least.
+// multiReadSize returns the total size of the results of a multiRead, 0 for a malformed body. It stops as soon as the
+// sum exceeds bytesMax. For long lists that aren't cached it counts only the minimum.
 func (t *Tree) multiReadSize(body []byte, ids []jute.ID, bytesMax int) (size int) {
 	var ops multiReads
 	if !ops.check(body) {
@@ -130,7 +127,7 @@ func (t *Tree) multiReadSize(body []byte, ids []jute.ID, bytesMax int) (size int
 			case ops.ops[i] == jute.OpGetData:
 				size += dataRoom(t.at(slot))
 			default:
-				least := 4 // their number, and that of the bytes of each name, which has one at least
+				least := 4 // their number, and for each name its length and at least one byte
 				if k := t.extraOf(t.at(slot)); k.children > 0 {
 					least = max(len(t.lists.get(slot)), least+5*int(k.children))
 				}

@@ -7,12 +7,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// rootSlot is the slot of the znode "/", handed out first.
+// rootSlot is the slot of the znode "/", which is the first slot handed out.
 const rootSlot = 1
 
-// A kind says what a znode's lifetime depends on. Apache encodes it in the owner, and reads it
-// differently under different settings; here it is decided when the znode is created, and no later
-// change of settings turns a TTL znode into an ephemeral one.
+// A kind says what a znode's lifetime depends on. Apache encodes it in the owner, and decodes it differently under
+// different settings. Here it is decided when the znode is created, and no later change of settings turns a TTL znode
+// into an ephemeral one.
 type kind uint8
 
 const (
@@ -32,7 +32,7 @@ type node struct {
 	version, aversion int32
 	parent            uint32 // slot; 0 for the root
 	prev, next        uint32 // slots of the siblings
-	extra             uint32 // slot of its nodeExtra, which most znodes don't need; 0 if it has none
+	extra             uint32 // slot of its nodeExtra, which most znodes don't need; 0 if there is none
 	acl               uint32 // index of an entry of the ACL table
 	block             uint32 // the name followed by the data
 	nameKind          uint32 // length of the name, and the kind in the upper bits
@@ -42,18 +42,18 @@ type node struct {
 // A nodeExtra holds the fields that are only needed by znodes that have an owner or ever had a
 // child. It lives as long as the znode.
 type nodeExtra struct {
-	// sizes is the bytes of the data of all znodes below; the first four bytes of a free slot are its
-	// link (slab.link), so this must be first.
+	// sizes is the bytes of the data of all znodes below. It must be first: the first four bytes of a free slot are its
+	// link (slab.link).
 	sizes       int64
-	first, last uint32 // children; of an ephemeral, its neighbours in the session's list
+	first, last uint32 // children; for an ephemeral, its neighbours in the session's list
 	children    uint32
 	below       uint32 // znodes below this one, at any depth
 	pzxid       int64
 	owner       int64 // depends on the kind
-	created     int64 // children ever created: Apache's stored cversion, but it never overflows
+	created     int64 // children ever created: Apache's stored cversion, but without overflow
 }
 
-// extraOf returns a znode's nodeExtra; if it has none, what that would be.
+// extraOf returns a znode's nodeExtra. If it has none, extraOf returns the equivalent one.
 func (t *Tree) extraOf(n *node) nodeExtra {
 	if n.extra == 0 {
 		return nodeExtra{pzxid: n.czxid}
@@ -61,7 +61,7 @@ func (t *Tree) extraOf(n *node) nodeExtra {
 	return *t.extras.at(n.extra)
 }
 
-// editExtra returns the nodeExtra of a znode for changing; n must come from edit.
+// editExtra returns the nodeExtra of a znode for changing. n must come from edit.
 func (t *Tree) editExtra(n *node) *nodeExtra {
 	if n.extra == 0 {
 		n.extra = t.extras.get()
@@ -91,8 +91,8 @@ func dataLen(data []byte) int32 {
 	return int32(len(data))
 }
 
-// stat returns the Stat that clients see. cversion counts creations and deletions of children; it
-// wraps like Apache's.
+// stat returns the Stat that clients see. cversion counts creations and deletions of children; it wraps around like
+// Apache's.
 func (t *Tree) stat(n *node) jute.Stat {
 	k := t.extraOf(n)
 	s := jute.Stat{
@@ -100,14 +100,14 @@ func (t *Tree) stat(n *node) jute.Stat {
 		Version: n.version, Aversion: n.aversion, DataLength: int32(n.size()),
 	}
 	if n.kind() == ephemeral {
-		s.EphemeralOwner = k.owner // and it has no children
+		s.EphemeralOwner = k.owner // it has no children
 		return s
 	}
 	s.Cversion, s.NumChildren = int32(2*k.created-int64(k.children)), int32(k.children)
 	return s
 }
 
-// nextVersion is the version after v: -1 means "any" on the wire and is skipped.
+// nextVersion returns the version after v. It skips -1, which means "any" in requests.
 func nextVersion(v int32) int32 {
 	if v == -2 {
 		return 0
@@ -120,7 +120,7 @@ func nextVersion(v int32) int32 {
 
 func (t *Tree) at(slot uint32) *node { return t.nodes.at(slot) }
 
-// live reports whether a slot that was once handed out holds a znode.
+// live reports whether a slot that was handed out before holds a znode.
 func (t *Tree) live(slot uint32) bool {
 	return slot == rootSlot || t.nodes.chunks[slot/slabSlots] != nil && t.at(slot).parent != 0
 }
@@ -145,7 +145,7 @@ func (t *Tree) data(n *node) []byte {
 
 var emptyData = []byte{}
 
-// text returns b as a string that shares b's memory, and is valid as long as b is.
+// text returns b as a string that shares b's memory. It is valid as long as b doesn't change.
 func text(b []byte) string {
 	if len(b) == 0 {
 		return ""

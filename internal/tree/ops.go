@@ -9,13 +9,13 @@ const (
 	OpExpire   jute.Op = -21 // body: long term of the requesting leader
 	OpSettings jute.Op = -22 // body: Settings
 	OpMembers  jute.Op = -23 // body: the membership text that a new ensemble begins with
-	OpEnter    jute.Op = -24 // body: see AppendEnter; Seq is that of the entrance
+	OpEnter    jute.Op = -24 // body: see AppendEnter; Seq is the sequence in the entrance
 
 	// From feature level 2 on.
 	OpSecret jute.Op = -25 // body: the SecretSize bytes that key the hashes
 	OpChange jute.Op = -26 // body: see AppendChange
 
-	// OpReplace is sent in a session, but never by a client.
+	// OpReplace is sent in a session, but clients can't send it.
 	OpReplace jute.Op = -27 // body: see AppendReplace
 
 	// From feature level 3 on.
@@ -26,7 +26,7 @@ const (
 var ops = [...]struct {
 	op    jute.Op
 	name  string
-	level int32 // feature level from which on the log may hold it
+	level int32 // the lowest feature level at which the log may have it
 }{
 	{OpAttach, "attach", 1},
 	{OpExpire, "expireSession", 1},
@@ -47,16 +47,15 @@ func OpName(op jute.Op) string {
 	return op.String()
 }
 
-// levelRestores is the feature level from which on servers take new OpReplace requests and new
-// policies. Both were added to level 2 after a version that knows level 2 had landed without them:
-// that version stops at an OpReplace, and takes the policy's znode for one like any other. Logs of
-// later versions hold both at level 2, so apply accepts and evaluates them from level 2 on, as
-// those versions did. Only Admits asks for more.
+// levelRestores is the feature level from which on servers accept new OpReplace requests and new policies. Both were
+// added to level 2 after a version had already implemented level 2 without them: that version stops at an OpReplace,
+// and treats the policy's znode like any other. Logs of later versions may have both at level 2, so apply evaluates
+// them from level 2 on, as those versions did. Only Admits requires the higher level.
 const levelRestores = 3
 
-// Admits reports whether servers may put a request in the log at a feature level. It never admits
-// what LevelOf keeps out of the log, but a log may hold requests of earlier versions that it
-// doesn't admit any more. body is the request's; nil stands for any harmless one.
+// Admits reports whether servers may put a request in the log at a feature level. It never admits an operation that
+// LevelOf excludes, but a log may have requests of earlier versions that it no longer admits. body is the request's
+// body; nil stands for a harmless one.
 func Admits(level int32, op jute.Op, body []byte) bool {
 	needs := LevelOf(op)
 	switch {
@@ -68,10 +67,9 @@ func Admits(level int32, op jute.Op, body []byte) bool {
 	return op != OpReplace && !setsRules(op, body)
 }
 
-// LevelOf returns the feature level from which on the log may hold an operation, or 0 for one that
-// this version doesn't know. An entry with an operation beyond the level in force stops the
-// replica: skipping it would let the replicas diverge. So servers refuse such requests before they
-// reach the log.
+// LevelOf returns the lowest feature level at which the log may have an operation, or 0 if this version doesn't know
+// the operation. An entry with an operation beyond the level in force stops the replica: if it skipped the operation,
+// replicas would diverge. So servers refuse such requests before they reach the log.
 func LevelOf(op jute.Op) int32 {
 	if i := OpAttach - op; i >= 0 && int(i) < len(ops) {
 		return ops[i].level

@@ -2,19 +2,19 @@ package tree
 
 import "strings"
 
-// The paths that Apache creates by itself and never deletes.
+// The paths of znodes that Apache creates by itself and never deletes.
 const (
 	pathZookeeper = "/zookeeper"
 	pathQuota     = "/zookeeper/quota"
 	pathConfig    = "/zookeeper/config"
 )
 
-// pathLimits holds the limits of clients that apply on all servers (limit.Root). Only superusers may create it:
-// otherwise every client could slow down all others. Its ACL says which users may change the znodes below it.
+// pathLimits is the znode with the limits of clients that apply on all servers (limit.Root). Only superusers may create
+// it: otherwise every client could slow down all others. Its ACL says which users may change the znodes below it.
 const pathLimits = "/zookeeper/limits"
 
-// splitPath returns the parent's path, "" for the root, and the last component. Like Apache's
-// writes, it only requires that the path has a slash and no NUL.
+// splitPath returns the parent's path, "" for the root, and the last component. Like Apache's writes, it requires only
+// that the path has a slash and no NUL.
 func splitPath(path string) (parent, name string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 || strings.IndexByte(path, 0) >= 0 {
@@ -23,8 +23,8 @@ func splitPath(path string) (parent, name string, ok bool) {
 	return path[:i], path[i+1:], true
 }
 
-// parentEvent returns the path of a parent as events name it: splitPath, like Apache, calls the
-// root "", but events call it "/".
+// parentEvent returns the path of a parent in events: splitPath, like Apache, calls the root "", but events call it
+// "/".
 func parentEvent(parent string) string {
 	if parent == "" {
 		return "/"
@@ -32,8 +32,8 @@ func parentEvent(parent string) string {
 	return parent
 }
 
-// find returns the slot of a path, 0 if there is no such znode. As in Apache, both "" and "/" name
-// the root, and a malformed path simply names no znode.
+// find returns the slot of a path, 0 if there is no such znode. As in Apache, both "" and "/" name the root, and a
+// malformed path names no znode.
 func (t *Tree) find(path string) uint32 {
 	if path == "" || path == "/" {
 		return rootSlot
@@ -54,7 +54,7 @@ func (t *Tree) find(path string) uint32 {
 	return t.findByNames(path)
 }
 
-// findByNames is find for a path of which any part may be in the overflow.
+// findByNames is find for a path with a part that may be in the overflow.
 func (t *Tree) findByNames(path string) uint32 {
 	slot := uint32(rootSlot)
 	for rest, more := path[1:], true; more && slot != 0; {
@@ -65,7 +65,7 @@ func (t *Tree) findByNames(path string) uint32 {
 	return slot
 }
 
-// isAt reports whether the znode in slot has the path; an equal hash doesn't prove that.
+// isAt reports whether the znode in slot has the path, which an equal hash doesn't prove.
 func (t *Tree) isAt(slot uint32, path string) bool {
 	for slot != rootSlot {
 		n := t.at(slot)
@@ -101,7 +101,7 @@ type childName struct {
 	name   string
 }
 
-// index makes a znode known to find and findChild.
+// index adds a znode to the structures that find and findChild use.
 func (t *Tree) index(slot uint32) {
 	n := t.at(slot)
 	if t.table.insert(n.hash, slot) {
@@ -150,8 +150,7 @@ func (t *Tree) appendPath(dst []byte, slot uint32) []byte {
 	return dst
 }
 
-// pathLen returns the length of the path of the znode in slot as
-// ApproximateDataSize counts it: 0 for the root.
+// pathLen returns the length of the path of the znode in slot, 0 for the root, as ApproximateDataSize counts it.
 func (t *Tree) pathLen(slot uint32) int {
 	size := 0
 	for ; slot != rootSlot; slot = t.at(slot).parent {

@@ -8,13 +8,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The policy (package policy, decision 066) is the data of one znode. Tree.policy is its parsed
-// form; without a policy it is nil, which costs one comparison per check of an ACL. It is derived
-// from the znode, so it is part of neither the digest nor snapshots.
+// The policy (package policy, decision 066) is the data of one znode. Tree.policy is its parsed form. It is nil without
+// a policy, which costs one comparison per check of an ACL. It is derived from the znode, so it isn't part of the
+// digest or of snapshots.
 
-// setsRules reports whether versions that know feature level 2 compute different results for a
-// request: it sets a policy, or creates a znode that later ones reserve for superusers. A request
-// that can't be decoded has the same result in all of them.
+// setsRules reports whether different versions with feature level 2 compute different results for a request: it sets a
+// policy, or creates a znode that later versions reserve for superusers. A request that can't be decoded has the same
+// result in all versions.
 func setsRules(op jute.Op, body []byte) bool {
 	if !bytes.Contains(body, []byte(policy.Path)) && !bytes.Contains(body, []byte(pathLimits)) {
 		return false
@@ -35,8 +35,8 @@ func setsRule(op jute.Op, path string) bool {
 // policies reports whether policies exist at the feature level in force.
 func (t *Tree) policies() bool { return t.settings.FeatureLevel >= 2 }
 
-// readPolicy puts the policy in the policy's znode in force. Data that can't be parsed counts as no
-// policy: it was imported, or is older than policies.
+// readPolicy applies the policy in the policy's znode. Data that can't be parsed count as no policy: they were
+// imported, or are older than policies.
 func (t *Tree) readPolicy() {
 	t.policy = nil
 	if slot := t.find(policy.Path); slot != 0 && t.policies() {
@@ -46,7 +46,7 @@ func (t *Tree) readPolicy() {
 	}
 }
 
-// notePolicy calls readPolicy if path, which has changed, is the policy's znode.
+// notePolicy calls readPolicy if path, which has changed, is the path of the policy's znode.
 func (t *Tree) notePolicy(path string) {
 	if path == policy.Path {
 		t.readPolicy()
@@ -57,11 +57,11 @@ func (t *Tree) notePolicy(path string) {
 // call it at once, and it must not call the tree.
 type Struck func(rule *policy.Rule, path string, ids []jute.ID)
 
-// OnStruck sets the function that is called for denials; nil sets none.
+// OnStruck sets the function that is called for denials. nil means no function.
 func (t *Tree) OnStruck(see Struck) { t.struck = see }
 
-// allowsAt reports whether an ACL and the policy grant one of the permissions in want on a path.
-// path is the znode's own, even for a create or delete, where the ACL is the parent's.
+// allowsAt reports whether an ACL and the policy grant one of the permissions in want on a path. path is always the
+// znode's own. For a create or delete, the ACL is the parent's.
 func (t *Tree) allowsAt(path string, acl uint32, want jute.Perm, ids []jute.ID) bool {
 	if t.policy == nil {
 		return t.allows(acl, want, ids)
@@ -69,7 +69,7 @@ func (t *Tree) allowsAt(path string, acl uint32, want jute.Perm, ids []jute.ID) 
 	return t.allows(acl, want, ids) && t.grants(path, &t.acls.entries[acl].rights, want, ids)
 }
 
-// grants is the policy's part of allowsAt, once the ACL has granted one of the permissions in want.
+// grants is the policy's part of allowsAt, after the ACL has granted one of the permissions in want.
 func (t *Tree) grants(path string, acl *rights, want jute.Perm, ids []jute.ID) bool {
 	if t.policy == nil || t.settings.SkipACL {
 		return true
@@ -85,8 +85,7 @@ func (t *Tree) grants(path string, acl *rights, want jute.Perm, ids []jute.ID) b
 	return true
 }
 
-// leaves reports whether an ACL that grants one of the permissions in want also grants one that
-// isn't in denied.
+// leaves reports whether an ACL that grants one of the permissions in want also grants one that isn't denied.
 func (t *Tree) leaves(acl *rights, want, denied jute.Perm, ids []jute.ID) bool {
 	return denied == 0 || want&^denied != 0 && t.permits(acl, want&^denied, ids)
 }
@@ -100,14 +99,14 @@ func (t *Tree) see(rule *policy.Rule, path string, ids []jute.ID) {
 // HasPolicy reports whether the right to read a znode depends on its path in addition to its ACL.
 func (t *Tree) HasPolicy() bool { return t.policy != nil }
 
-// Permits reports whether an ACL and the policy grant one of the permissions in want on a path to the
-// bearer of ids under the settings in force.
+// Permits reports whether an ACL and the policy grant one of the permissions in want on a path to the bearer of ids,
+// with the settings in force.
 func (t *Tree) Permits(path string, acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	return t.permitsAt(path, &rights{list: acl}, want, ids)
 }
 
-// MayHear reports whether the bearer of ids may be told of an event: its ACL and the policy grant the
-// right to read.
+// MayHear reports whether the bearer of ids may be notified of an event: its ACL and the policy must grant the right to
+// read.
 func (t *Tree) MayHear(ev *Event, ids []jute.ID) bool {
 	return t.permitsAt(ev.Path, &rights{ev.ACL, ev.index}, jute.PermRead, ids)
 }
@@ -119,21 +118,20 @@ func (t *Tree) permitsAt(path string, acl *rights, want jute.Perm, ids []jute.ID
 	return t.policy == nil || t.settings.SkipACL || t.leaves(acl, want, t.policy.Decide(path, want, ids).Denied, ids)
 }
 
-// Denies reports whether the policy denies all of want on a path. It doesn't call the function set
-// by OnStruck.
+// Denies reports whether the policy denies all of want on a path. It doesn't call the function set by OnStruck.
 func (t *Tree) Denies(path string, want jute.Perm, ids []jute.ID) bool {
 	return t.policy != nil && !t.settings.SkipACL && t.policy.Decide(path, want, ids).Denied == want
 }
 
-// A givenACL is the result of fixACL for the ACL that a policy gives to new znodes, kept for the
-// other creates of a multi.
+// A givenACL caches the result of fixACL for the ACL that a policy gives to new znodes, for the other creates of a
+// multi.
 type givenACL struct {
 	by  *policy.Default
 	fix aclFix
 }
 
-// givenTo returns the ACL of a znode to create: the policy's, if it has one and the creator asked
-// for the open ACL, which stands for none in particular.
+// givenTo returns the ACL of a znode to be created: the policy's default, if there is one and the creator requested the
+// open ACL, and otherwise the requested one.
 func (t *Tree) givenTo(path string, asked aclFix, ids []jute.ID) aclFix {
 	if asked.encoded != t.acls.entries[aclOpen].encoded {
 		return asked

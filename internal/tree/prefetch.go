@@ -6,18 +6,17 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A request on a large tree waits for memory three times, each time for an address that only the
-// previous load reveals: the place in the table, the znode, its block. Requests that arrive
-// together needn't wait one after another: Prefetch goes through the three stages with all of them,
-// so that the processor has many loads in flight at once. The loads of each stage have a loop of
-// their own, because a core looks only some hundred instructions beyond a load that waits.
+// A request on a large tree waits for memory three times, each time for an address that only the previous load
+// provides: the place in the table, the znode, its block. Requests that arrive together needn't wait one after another:
+// Prefetch does each of the three stages for all of them, so that the processor has many loads in flight at once. The
+// loads of each stage have a loop of their own, since a core executes only some hundred instructions beyond a load that
+// waits.
 const (
-	// PrefetchMax is how many paths one Prefetch takes: about as many loads as a core can have in
-	// flight.
+	// PrefetchMax bounds the paths of one Prefetch: about as many loads as a core can have in flight.
 	PrefetchMax = 16
 
-	// PrefetchNodesMin is the size of a tree, in znodes, below which Prefetch isn't worth its cost: a
-	// smaller tree takes about a megabyte at most and is in a core's own caches.
+	// PrefetchNodesMin is the size of a tree, in znodes, below which Prefetch isn't worth its cost: a smaller tree
+	// takes at most about a megabyte and is in a core's own caches.
 	PrefetchNodesMin = 1 << 12
 
 	cacheLine = 64 // bytes
@@ -90,8 +89,7 @@ func (t *Tree) hash(path string) uint64 {
 	}
 }
 
-// prefetchRecords is Prefetch for the next requests. Requests that don't begin with a path are left
-// out.
+// prefetchRecords is Prefetch for the next requests. It skips requests that don't begin with a path.
 func (t *Tree) prefetchRecords(records Records) {
 	if t.totals.nodes < PrefetchNodesMin {
 		return

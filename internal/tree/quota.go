@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// A quota of a path is two ordinary znodes that clients create below /zookeeper/quota<path>: the
-// limits, which register the path, and the stats, which the tree updates without changing their
-// version or mzxid. Stats are replicated state like other data: a replica must not recompute them
-// after restoring a snapshot, or it might differ from a replica that applied a client's write to
-// them.
+// The quota of a path is two ordinary znodes that clients create below /zookeeper/quota<path>: the limits, which
+// register the path, and the stats, which the tree updates without changing their version or mzxid. Stats are
+// replicated state like other data: a replica must not recompute them after restoring a snapshot, since it might then
+// differ from a replica that applied a client's write to them.
 const (
 	limitsName = "zookeeper_limits"
 	statsName  = "zookeeper_stats"
 )
 
-// quotaFigures are the numbers in both znodes; -1 means none. A hard limit that was present is
-// written again, even if it has no value.
+// quotaFigures are the numbers in both znodes; -1 means none. A hard limit that was present is written again, even
+// without a value.
 type quotaFigures struct {
 	count, bytes, countHard, bytesHard int64
 	hasCountHard, hasBytesHard         bool
@@ -25,8 +24,8 @@ type quotaFigures struct {
 
 var noFigures = quotaFigures{count: -1, bytes: -1, countHard: -1, bytesHard: -1}
 
-// parseQuota reads count=N,bytes=N=;byteHardLimit=N;countHardLimit=N. Any part may be missing, and
-// parts that aren't numbers are skipped. Apache writes the stray =.
+// parseQuota parses count=N,bytes=N=;byteHardLimit=N;countHardLimit=N. Any part may be missing, and parts that aren't
+// numbers are skipped. Apache writes the stray =.
 func parseQuota(data []byte) quotaFigures {
 	f := noFigures
 	for len(data) > 0 {
@@ -70,8 +69,8 @@ func (f quotaFigures) appendTo(b []byte) []byte {
 	return b
 }
 
-// quotaPath returns the path whose quota is in the limits and stats znodes below parent; ok is
-// false for a parent outside of /zookeeper/quota. The root has no quota.
+// quotaPath returns the path of the quota whose limits and stats znodes are children of parent. ok is false for a
+// parent outside of /zookeeper/quota. The root has no quota.
 func quotaPath(parent string) (string, bool) {
 	path, ok := strings.CutPrefix(parent, pathQuota)
 	return path, ok && len(path) > 1 && path[0] == '/'
@@ -91,14 +90,14 @@ func (t *Tree) quotaOf(path string) (string, bool) {
 	return path[:at.longest], at.longest > 0
 }
 
-// A quotaAt says how far a path has been looked for below /zookeeper/quota.
+// A quotaAt is the progress of the search for a path below /zookeeper/quota.
 type quotaAt struct {
-	slot    uint32 // of the znode there that corresponds to the first end bytes; 0 if there is none
+	slot    uint32 // of the znode there that corresponds to the first end bytes of the path; 0 if there is none
 	end     int
 	longest int // length of the longest part of the path, up to end, that has a quota
 }
 
-// quotaBelow goes on from at to the end of a path. It hashes no byte twice: a path may have a thousand
+// quotaBelow continues the search from at to the end of a path. It hashes no byte twice: a path may have a thousand
 // parts of a kilobyte.
 func (t *Tree) quotaBelow(at quotaAt, path string) quotaAt {
 	for at.end < len(path) && at.slot != 0 {
@@ -114,15 +113,15 @@ func (t *Tree) quotaBelow(at quotaAt, path string) quotaAt {
 	return at
 }
 
-// A quotaAbove keeps what was found for a parent, for its other children: within one request, and
-// until a znode comes or goes below /zookeeper/quota.
+// A quotaAbove caches the search for a parent, for its other children. It is valid within one request, until a znode is
+// created or deleted below /zookeeper/quota.
 type quotaAbove struct {
 	known bool
 	path  []byte
 	at    quotaAt
 }
 
-// noteQuotaPath forgets quotaAbove if path, which was created or deleted, may be part of it.
+// noteQuotaPath clears quotaAbove if path, which was created or deleted, may affect it.
 func (t *Tree) noteQuotaPath(path string) {
 	if t.quotaAbove.known && strings.HasPrefix(path, pathQuota) {
 		t.quotaAbove.known = false
@@ -144,8 +143,8 @@ func (t *Tree) figures(quota, name string) (slot uint32, f quotaFigures) {
 	return slot, f
 }
 
-// quotaAllows reports whether a change stays within the hard limits, if those are enforced. A
-// number that doesn't change isn't checked.
+// quotaAllows reports whether a change stays within the hard limits, if they are enforced. It doesn't check a number
+// that doesn't change.
 func (t *Tree) quotaAllows(path string, bytes, count int64) bool {
 	if !t.settings.EnforceQuota {
 		return true
@@ -190,7 +189,7 @@ func (t *Tree) quotaDeleted(path, parentPath string, size int64) {
 	t.quotaChanged(path, -size, -1)
 }
 
-// quotaChanged adds to the stats of the quota that path is under.
+// quotaChanged adds to the stats of the quota that applies to path.
 func (t *Tree) quotaChanged(path string, bytes, count int64) {
 	quota, ok := t.quotaOf(path)
 	if !ok {
@@ -210,8 +209,8 @@ func (t *Tree) setStats(slot uint32, f quotaFigures) {
 	t.setData(slot, f.appendTo(room[:0]))
 }
 
-// measure returns how many znodes are at and below slot, and the bytes of their data: zeros if there
-// is no such znode.
+// measure returns the number of znodes at and below slot, and the bytes of their data. Both are 0 if there is no such
+// znode.
 func (t *Tree) measure(slot uint32) (f quotaFigures) {
 	if slot != 0 {
 		n := t.at(slot)
@@ -221,8 +220,8 @@ func (t *Tree) measure(slot uint32) (f quotaFigures) {
 	return f
 }
 
-// walk calls visit for the znode in slot and everything below it, in no particular order. It isn't
-// recursive, because paths may be very deep.
+// walk calls visit for the znode in slot and everything below it, in no particular order. It isn't recursive, since
+// paths may be very deep.
 func (t *Tree) walk(slot uint32, visit func(*node)) {
 	if slot == 0 {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The reads append the body of the reply to dst, or nothing if the code isn't jute.OK. Like
-// Apache's they don't validate paths: a malformed path names no znode.
+// Reads append the body of the reply to dst, or nothing if the code isn't jute.OK. Like Apache's they don't validate
+// paths: a malformed path names no znode.
 
 // readable returns the znode at path if ids have one of the permissions in want.
 func (t *Tree) readable(path string, want jute.Perm, ids []jute.ID) (uint32, jute.Code) {
@@ -32,8 +32,8 @@ func (t *Tree) AppendGetData(dst []byte, path string, ids []jute.ID) ([]byte, ju
 	return t.appendStat(jute.AppendBuffer(dst, t.data(n)), n), jute.OK
 }
 
-// AppendGetDataInRoom is AppendGetData, but returns NoRoom if the reply is large and dst hasn't the
-// capacity for it.
+// AppendGetDataInRoom is AppendGetData, but returns NoRoom if the reply is large and dst doesn't have the capacity for
+// it.
 func (t *Tree) AppendGetDataInRoom(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
 	if code != jute.OK {
@@ -58,8 +58,8 @@ func (t *Tree) AppendExists(dst []byte, path string, ids []jute.ID) ([]byte, jut
 	return t.appendStat(dst, t.at(slot)), jute.OK
 }
 
-// AppendGetACL answers getACL: the ACL and Stat. It requires PermRead or PermAdmin; without
-// PermAdmin the hashes of digest ids are hidden. The code is NoRoom as in AppendGetDataInRoom.
+// AppendGetACL answers getACL: the ACL and Stat. It requires PermRead or PermAdmin; without PermAdmin the hashes of
+// digest ids are hidden. The code is NoRoom in the same case as for AppendGetDataInRoom.
 func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead|jute.PermAdmin, ids)
 	if code != jute.OK {
@@ -78,8 +78,8 @@ func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jut
 	return t.appendStat(dst, n), jute.OK
 }
 
-// AppendGetChildren answers getChildren: the names, oldest first. The code is LongRead if the list
-// is too long to be read at once, and NoRoom as in AppendGetDataInRoom.
+// AppendGetChildren answers getChildren: the names, oldest first. The code is LongRead if the list is too long to be
+// read at once, and NoRoom in the same case as for AppendGetDataInRoom.
 func (t *Tree) AppendGetChildren(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
 	if code != jute.OK {
@@ -113,11 +113,10 @@ func (t *Tree) appendList(dst []byte, slot uint32) ([]byte, jute.Code) {
 	case t.lists.get(slot) != nil:
 		return dst, NoRoom
 	}
-	return dst, LongRead // not many, but with long names
+	return dst, LongRead // few names, but long ones
 }
 
-// AppendAllChildrenNumber answers getAllChildrenNumber: how many znodes are
-// below path.
+// AppendAllChildrenNumber answers getAllChildrenNumber: the number of znodes below path.
 func (t *Tree) AppendAllChildrenNumber(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
 	if code != jute.OK {
@@ -142,13 +141,13 @@ func (t *Tree) AppendEphemerals(dst []byte, id int64, prefix string) ([]byte, ju
 	return s.Body, code
 }
 
-// Changes tells when a znode last changed, for setWatches.
+// Changes are the zxids of a znode's last changes, for setWatches.
 type Changes struct {
 	Mzxid int64 // of its data
 	Pzxid int64 // of its list of children
 }
 
-// Changes returns when the znode at path last changed, and whether it exists. It checks no ACL.
+// Changes returns the zxids of the last changes of the znode at path, and whether it exists. It checks no ACL.
 func (t *Tree) Changes(path string) (Changes, bool) {
 	slot := t.find(path)
 	if slot == 0 {

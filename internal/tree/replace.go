@@ -10,15 +10,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// OpReplace replaces the content of the tree with that of a snapshot (decision 053). The new
-// znodes, encoded one after the other by AppendZnode, are cut into pieces, and each piece is the
-// data of an ephemeral znode of the requesting session: so pieces are replicated, limited and
-// removed like any other znodes. One request then names the pieces and puts them in force: readers
-// see the tree before or after it.
+// OpReplace replaces the content of the tree by that of a snapshot (decision 053). The new znodes, encoded one after
+// the other by AppendZnode, are cut into pieces, and each piece is the data of an ephemeral znode of the requesting
+// session. So pieces are replicated, limited and removed like any other znodes. One request then names the pieces and
+// applies them at once: readers see the tree before or after it.
 //
-// All znodes are replaced, with their Stats, ACLs and quotas. /zookeeper/config, the settings, the
-// secret of the hashes and the position in the log stay. Every session except the requesting one
-// ends.
+// All znodes are replaced, with their Stats, ACLs and quotas. /zookeeper/config, the settings, the secret of the hashes
+// and the position in the log stay. Every session except the requesting one ends.
 
 // replaceBytesMax bounds the size of all pieces together: they are joined in memory, in addition to
 // the tree.
@@ -28,14 +26,13 @@ const replaceBytesMax = 512 << 20
 // them.
 const replaceZxidMax = 1 << 30 << 32
 
-// AppendZnode appends a znode as OpReplace takes it:
+// AppendZnode appends a znode in the format of OpReplace:
 //
 //	ustring path | byte kind | long time to live | long czxid | long mzxid | long pzxid |
 //	long ctime | long mtime | int version | int aversion | long created | vector<ACL> | buffer data
 //
-// The root comes first and every parent before its children, as Znodes visits them. AppendZnode
-// returns b unchanged for a znode that OpReplace doesn't take: an ephemeral one, or one that
-// belongs to the servers.
+// The root must come first, and every parent before its children, as Znodes visits them. AppendZnode returns b
+// unchanged for a znode that OpReplace doesn't replace: an ephemeral one, or one that belongs to the servers.
 func AppendZnode(b []byte, z *Foreign) []byte {
 	if z.Owner != 0 || !replaceable(z.Path) {
 		return b
@@ -69,13 +66,13 @@ func replaceable(path string) bool {
 	return true
 }
 
-// A decodedZnode is a znode as OpReplace takes it.
+// A decodedZnode is a znode in the format of OpReplace.
 type decodedZnode struct {
 	Foreign
 	kind kind
 }
 
-// decodeZnode reads what AppendZnode wrote; data aliases the input.
+// decodeZnode decodes what AppendZnode wrote. The data refer to the input.
 func decodeZnode(d *jute.Decoder, z *decodedZnode) {
 	*z = decodedZnode{Foreign: Foreign{Path: d.String()}, kind: kind(d.Byte())}
 	z.TTL = d.Long()
@@ -131,7 +128,7 @@ func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	return jute.OK
 }
 
-// pieces returns the pieces of a session, joined.
+// pieces returns the joined pieces of a session.
 func (t *Tree) pieces(prefix string, count int, session int64) ([]byte, jute.Code) {
 	size := 0
 	var list []byte
@@ -155,8 +152,7 @@ func (t *Tree) pieces(prefix string, count int, session int64) ([]byte, jute.Cod
 	return list, jute.OK
 }
 
-// checkZnodes reports whether znodes that AppendZnode wrote can be put in force, and returns
-// the highest zxid in them.
+// checkZnodes reports whether znodes that AppendZnode wrote form a valid tree, and returns the highest zxid in them.
 func checkZnodes(list []byte) (newest int64, ok bool) {
 	var d jute.Decoder
 	d.Reset(list)
@@ -173,7 +169,7 @@ func checkZnodes(list []byte) (newest int64, ok bool) {
 				above = above[:len(above)-1]
 			}
 			if top := above[len(above)-1]; top != parent {
-				return 0, false // its parent isn't there
+				return 0, false // its parent is missing
 			}
 			above = append(above, z.Path)
 		} else {
@@ -184,7 +180,7 @@ func checkZnodes(list []byte) (newest int64, ok bool) {
 	return newest, len(above) > 0 && newest < replaceZxidMax
 }
 
-// checkZnode reports whether a znode can be put in force, apart from its place in the tree.
+// checkZnode reports whether a znode is valid, apart from its place in the tree.
 func checkZnode(z *decodedZnode) bool {
 	switch {
 	case jute.CheckPath(z.Path) != nil || !replaceable(z.Path) || len(z.ACL) > aclEntriesMaxFirst:
@@ -212,7 +208,7 @@ func (t *Tree) removeAll() {
 	t.quotas = map[string]struct{}{}
 }
 
-// endOthers ends all sessions but one. None of them has a znode by then.
+// endOthers ends all sessions but one. At this point none of them has a znode.
 func (t *Tree) endOthers(session int64, r *Result) {
 	t.Sessions(func(s Session) bool {
 		if s.ID != session {
@@ -226,8 +222,7 @@ func (t *Tree) endOthers(session int64, r *Result) {
 	r.Closed = false
 }
 
-// insertAll inserts znodes that checkZnodes has accepted. Of two with the same path, the first
-// stays.
+// insertAll inserts znodes that checkZnodes has accepted. If two have the same path, the first one stays.
 func (t *Tree) insertAll(list []byte) {
 	var d jute.Decoder
 	d.Reset(list)

@@ -9,18 +9,18 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// errCorrupt is wrapped by every error of Restore that is about the bytes of the snapshot.
+// errCorrupt is wrapped by every error of Restore about the bytes of the snapshot.
 var errCorrupt = errors.New("snapshot is corrupt")
 
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("restore snapshot: %w: %s", errCorrupt, fmt.Sprintf(format, args...))
 }
 
-// Restore builds the tree from the chunks of a snapshot, which next returns in order. It doesn't
-// use a chunk after it has called next again. The key of the hashes comes from the snapshot, not
-// from o. Restore trusts nothing: it returns an error for anything that isn't a complete tree, and
-// if the digest differs. It can't tell a few znodes in slots far apart, which take about 100 KiB
-// each, from a tree that shrank; checksums are up to the caller.
+// Restore builds the tree from the chunks of a snapshot, which next returns in order. It doesn't use a chunk after the
+// next call of next. The key of the hashes comes from the snapshot, not from o. Restore trusts nothing: it returns an
+// error for anything that isn't a complete tree, and if the digest differs. It can't distinguish a tree that shrank
+// from a forged one with a few znodes in slots far apart, which take about 100 KiB each. The caller must verify
+// checksums.
 func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
 	t := newTree(o)
 	stage, version := byte(chunkHeader), byte(0)
@@ -271,9 +271,8 @@ func (t *Tree) finishACLs() error {
 	return nil
 }
 
-// link derives the links of a znode's neighbours from its own. It ensures that each znode has at
-// most one predecessor, and each parent one first and one last child; finishNodes checks that they
-// form one tree.
+// link derives the links of a znode's neighbours from its own. It ensures that each znode has at most one predecessor,
+// and each parent at most one first and one last child. finishNodes checks that they form one tree.
 func (t *Tree) link(slot uint32) error {
 	n := t.at(slot)
 	if slot == rootSlot {
@@ -327,8 +326,7 @@ func (t *Tree) link(slot uint32) error {
 	return nil
 }
 
-// finishSessions finds the first znode of each session and verifies that the session's list holds
-// all of its znodes.
+// finishSessions finds the first znode of each session, and verifies that the session's list has all of its znodes.
 func (t *Tree) finishSessions() error {
 	for slot := range t.sessions.slots.all {
 		s := t.sessions.slots.at(slot)
@@ -410,8 +408,8 @@ func (t *Tree) addBelow(slot uint32) {
 	k.sizes += int64(n.size()) + own.sizes
 }
 
-// restoredNodes are znodes that a walk has visited but not indexed yet. Indexing a znode waits for
-// its place in the table, so several are indexed together (see Prefetch).
+// restoredNodes are znodes that a walk has visited but not indexed yet. Indexing a znode waits for its place in the
+// table, so several are indexed together (see Prefetch).
 type restoredNodes struct {
 	slots [PrefetchMax]uint32
 	count int
@@ -424,8 +422,8 @@ func (m *restoredNodes) add(slot uint32) (full bool) {
 	return m.count == len(m.slots)
 }
 
-// restored indexes and counts the znodes in met, and empties it. Their ancestors have been counted
-// already, or are among them.
+// restored indexes and counts the znodes in met, and empties it. Their ancestors are already counted, or are among
+// them.
 func (t *Tree) restored(met *restoredNodes) error {
 	slots := met.slots[:met.count]
 	met.count = 0

@@ -20,11 +20,10 @@ const (
 	Staged                     // a checked and recorded change of membership; the result of a later OpChange answers it
 )
 
-// A Limit is a limit that a request was refused for exceeding.
+// A Limit is a limit for which a request was refused.
 type Limit uint8
 
-// The limits that are counted. Err alone doesn't distinguish a request that exceeds one from a
-// malformed request.
+// The limits that are counted. Err alone doesn't distinguish a request that exceeds one from a malformed request.
 const (
 	NoLimit    Limit = iota
 	LimitACL         // entries of an ACL, or bytes that its auth entries expand to
@@ -43,16 +42,16 @@ var outcomeNames = [...]string{"applied", "ignored", "duplicate", "gap", "moved"
 // String returns the outcome in words.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// An Event is a change that watches may wait for. ACL is that of the changed znode (of the parent
-// for EventNodeChildrenChanged) at that time: a client that may not read the znode isn't notified.
-// ACL may be retained, Path may not.
+// An Event is a change that watches may wait for. ACL is the ACL of the changed znode (of the parent for
+// EventNodeChildrenChanged) at that time: a client that may not read the znode isn't notified. ACL may be retained,
+// Path may not.
 type Event struct {
 	Type jute.EventType
 	Path string
 	ACL  []jute.ACL
 	TTL  bool // a znode with a time to live was created or deleted
 
-	index *auth.Index // of ACL, if it has one
+	index *auth.Index // of ACL; nil if there is none
 }
 
 // A Result is the result of a request. It is reused: everything in it except Event.ACL is valid
@@ -63,7 +62,7 @@ type Result struct {
 	Cnx     int64
 	Seq     int64
 	Xid     int32
-	Request *Request // as in the log; the answer to a reconfig has the request of the last step
+	Request *Request // as in the log; for the reply to a staged reconfig, the request of the last step
 
 	Time    int64 // of its batch, as adjusted by the tree
 	Outcome Outcome
@@ -71,11 +70,11 @@ type Result struct {
 	Err     jute.Code // for the ReplyHeader; OK for a multi that failed, whose Multi has the codes
 	Path    string    // create: the path with its sequence number
 	Stat    jute.Stat // create, setData, setACL, reconfig
-	Data    []byte    // reconfig: the new configuration; for a staged one the requested membership
+	Data    []byte    // reconfig: the new configuration; for a staged one, the requested membership
 	Multi   []jute.MultiResult
-	Limit   Limit // the limit that the request exceeded, if it was refused for that
-	// OverQuota is the path for which a quota's hard limit refused the request or an operation of a
-	// multi; "" if none did.
+	Limit   Limit // the limit for which the request was refused
+	// OverQuota is the path of the quota whose hard limit refused the request or an operation of a multi; "" if none
+	// did.
 	OverQuota string
 	Timeout   int32   // createSession, attach, enter: session timeout, ms
 	Closed    bool    // closeSession, expire: the session Session has ended
@@ -93,14 +92,13 @@ func (r *Result) reset(q *Request) {
 	}
 }
 
-// event adds an event, for the caller to complete.
+// event adds an event. The caller sets its other fields.
 func (r *Result) event(typ jute.EventType, path string, acl rights) *Event {
 	r.Events = append(r.Events, Event{Type: typ, Path: path, ACL: acl.list, index: acl.index})
 	return &r.Events[len(r.Events)-1]
 }
 
-// AppendReply appends the body of the reply, without its ReplyHeader; nothing
-// if Err isn't OK.
+// AppendReply appends the body of the reply, without its ReplyHeader. It appends nothing if Err isn't OK.
 func (r *Result) AppendReply(dst []byte) []byte {
 	if r.Err != jute.OK {
 		return dst

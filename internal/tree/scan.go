@@ -8,72 +8,71 @@ import (
 
 // Limits of reads.
 const (
-	// ReplyBytesMax bounds the body of one reply: the names of more than a million
-	// children. Java's clients give up at 1 MiB unless told otherwise.
+	// ReplyBytesMax bounds the body of one reply. It is enough for the names of more than a million children. Java's
+	// clients accept 1 MiB unless configured otherwise.
 	ReplyBytesMax = 64 << 20
-	// scanStep is how many znodes a Scan visits at a time, and the longest list
-	// that is read at once.
+	// scanStep is how many znodes a Scan visits in one step, and the length of the longest list that is read at once.
 	scanStep = 4096
-	// largeList is how many bytes of names are a large list: fewer than roomMin, in which the rest of the reply fits,
-	// too.
+	// largeList is the number of bytes of names from which on a list is large. It is less than roomMin, which must also
+	// have room for the rest of the reply.
 	largeList = roomMin / 2
-	// scanStepBytes is how many bytes of paths a step puts together.
+	// scanStepBytes is how many bytes of paths one step appends.
 	scanStepBytes = 256 << 10
-	// scanRestartsMax is how often a Scan begins anew because its list has changed; after that it
-	// continues to the end.
+	// scanRestartsMax is how often a Scan starts again because its list has changed. After that, scanStep doesn't end a
+	// step.
 	scanRestartsMax = 8
-	// roomMin is how many bytes a read may allocate for its reply. For a larger reply, dst must have
-	// the capacity already.
+	// roomMin is how many bytes a read may allocate for its reply. For a larger reply, dst must already have the
+	// capacity.
 	roomMin = 64 << 10
 )
 
-// LongRead is the code of a read that must be done with a Scan. Clients never get it.
+// LongRead is the code of a read that needs a Scan. Clients never receive it.
 const LongRead jute.Code = 1
 
-// NoRoom is the code of a read whose reply is large and for which dst hasn't the capacity; Room
-// returns how much it needs. The caller allocates that without holding the tree, because the
-// garbage collector may delay an allocation. Clients never get the code.
+// NoRoom is the code of a read whose reply is large and exceeds the capacity of dst; Room returns the size that it
+// needs. The caller allocates it without locking the tree, since the garbage collector may delay an allocation. Clients
+// never receive the code.
 const NoRoom jute.Code = 3
 
-// TooLong is the code of a read whose reply would exceed its limit. Clients get
-// jute.ErrMarshallingError.
+// TooLong is the code of a read whose reply would exceed its limit. Clients receive jute.ErrMarshallingError.
 const TooLong jute.Code = 2
 
-// A Scan is a read of a list that is too long to be read in one go: each Step continues where the
-// previous one stopped, and the tree may change in between. The result is nevertheless the list as
-// it is at the last step: if the list changes after the first step, the scan begins anew.
+// A Scan is a read of a list that is too long to be read at once: each Step continues where the previous one stopped,
+// and the tree may change in between. The result is still the list as of the last step: if the list changes after the
+// first step, the scan starts again.
 type Scan struct {
 	// What to read, set by the caller.
 	Op      jute.Op   // getChildren, getChildren2 or getEphemerals
-	Path    string    // for getEphemerals the prefix
+	Path    string    // for getEphemerals, the prefix
 	IDs     []jute.ID // identities of the reader
 	Session int64     // for getEphemerals
 
-	// Body is what the caller put there at first, followed by the body of the reply. It gets no longer than Room, if
-	// that isn't 0: a Step that has no room for the next name returns false and NoRoom, and can go on with more.
+	// Body is the content that the caller set at first, followed by the body of the reply. It doesn't become longer
+	// than Room, unless that is 0: a Step without room for the next name returns false and NoRoom, and the scan can
+	// continue with more room.
 	Body []byte
 	Room int
 
 	begun    bool
-	base     int    // where the body begins
+	base     int    // where the reply's body begins
 	next     uint32 // the znode to continue with
 	count    int32  // ephemerals in the body so far
 	restarts int
 	list     scanned
 }
 
-// A scanned identifies a list in one of its states. It includes the tree, because a tree restored
-// from a snapshot may take this one's place and have the same list in other slots.
+// A scanned identifies a list in one of its states. It includes the tree, since a tree restored from a snapshot may
+// replace this one and have the same list in other slots.
 type scanned struct {
 	tree    *Tree
 	slot    uint32
 	id      int64 // czxid or session id
 	changes int64 // grows with each change of the list
-	replace int   // grows when all znodes are replaced, which may bring back a former state of a list
+	replace int   // grows when all znodes are replaced, which may restore a former state of a list
 }
 
-// Step continues a scan. It reports whether the scan is done; Body is complete if so and the code
-// is jute.OK. The code is NoRoom if Body has no room for what comes next.
+// Step continues a scan. It reports whether the scan is done; if so and the code is jute.OK, Body is complete. The code
+// is NoRoom if Body has no room for the next part.
 func (t *Tree) Step(s *Scan) (done bool, code jute.Code) {
 	if !s.begun {
 		s.base = len(s.Body)
@@ -84,7 +83,7 @@ func (t *Tree) Step(s *Scan) (done bool, code jute.Code) {
 	return t.stepChildren(s)
 }
 
-// resume reports whether the scan continues with the list; otherwise the scan begins anew.
+// resume reports whether the scan continues with the list. If not, the scan starts again.
 func (s *Scan) resume(list scanned) bool {
 	if s.begun && s.list == list {
 		return true
@@ -96,7 +95,7 @@ func (s *Scan) resume(list scanned) bool {
 	return false
 }
 
-// over reports whether a step ends after it has visited that many znodes.
+// over reports whether a step ends after it has visited so many znodes.
 func (s *Scan) over(visited int) bool { return visited >= scanStep && s.restarts < scanRestartsMax }
 
 // full reports whether Body has no room for n more bytes.
@@ -114,7 +113,7 @@ func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
 	if !s.resume(scanned{t, slot, n.czxid, k.pzxid, t.replaced}) {
 		s.Body = jute.AppendInt(s.Body, int32(k.children))
 		if s.next = k.first; k.children == 0 {
-			s.next = 0 // an ephemeral znode uses the links otherwise
+			s.next = 0 // an ephemeral znode uses the links for something else
 		}
 	}
 	for visited := 0; s.next != 0; visited++ {
@@ -179,8 +178,7 @@ func (t *Tree) stepEphemerals(s *Scan) (done bool, code jute.Code) {
 	return true, jute.OK
 }
 
-// ephemeralPrefix returns the prefix that getEphemerals asks for: a blank one and
-// "/" mean all.
+// ephemeralPrefix returns the effective prefix of a getEphemerals: a blank one and "/" mean all.
 func ephemeralPrefix(prefix string) string {
 	if trimmed := strings.TrimSpace(prefix); trimmed == "" || trimmed == "/" {
 		return ""
@@ -188,11 +186,11 @@ func ephemeralPrefix(prefix string) string {
 	return prefix
 }
 
-// hasRoom reports whether n bytes may be appended to dst while the caller holds the tree.
+// hasRoom reports whether n bytes may be appended to dst while the caller has locked the tree.
 func hasRoom(dst []byte, n int) bool { return n <= roomMin || n <= cap(dst)-len(dst) }
 
-// Room returns how many bytes the body of a reply may take, given the body of its request, or 0 if
-// that can't be determined without walking a list. The reply to a multiRead takes bytesMax at most.
+// Room returns the maximum size of the body of a reply, given the body of its request, or 0 if that can't be determined
+// without walking a list. The reply to a multiRead takes at most bytesMax.
 func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 	d := jute.NewDecoder(body)
 	switch op {
@@ -216,8 +214,8 @@ func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
 	return 0
 }
 
-// LargeList reports whether the reply to a read of the children of path may need room in advance. It looks at all of
-// them only if there were names long enough for that.
+// LargeList reports whether the reply to a read of the children of path may need room in advance. It visits the
+// children only if the tree has had names that are long enough for that.
 func (t *Tree) LargeList(path string) bool {
 	slot := t.find(path)
 	if slot == 0 {
@@ -234,14 +232,14 @@ func (t *Tree) LargeList(path string) bool {
 	return size > largeList
 }
 
-// dataRoom returns how many bytes the reply to getData takes.
+// dataRoom returns the size of the reply to getData.
 func dataRoom(n *node) int { return n.size() + 4 + jute.StatSize }
 
-// LargeValues reports whether the tree has ever held a value whose reply needs room in advance.
+// LargeValues reports whether the tree has ever had data whose reply needs room in advance.
 func (t *Tree) LargeValues() bool { return t.payloads.large.largest > roomMin }
 
-// ReadWork returns the cost of a read: for a read of children, or of the session's ephemerals, how
-// many of them it visits; for any other read, how many bytes of data it may return.
+// ReadWork returns the cost of a read. For a read of children, or of the session's ephemerals, it is the number of
+// znodes visited; for any other read it is the maximum number of bytes of data returned.
 func (t *Tree) ReadWork(op jute.Op, path string, session int64) int {
 	switch op {
 	case jute.OpGetEphemerals:

@@ -1,8 +1,8 @@
 package tree
 
-// A new tree hashes with Options.Key, which anyone who knows the ensemble's configuration can
-// compute. So the first leader draws a random secret, and every replica hashes with that from the
-// log entry on that holds it. The secret is only in the log and in snapshots: no request reads it.
+// A new tree hashes with Options.Key, which can be computed from the ensemble's configuration. So the first leader
+// draws a random secret, and from the log entry with the secret on, every replica hashes with it. The secret is only in
+// the log and in snapshots: no request reads it.
 
 // SecretSize is the size of the secret in an OpSecret request, in bytes.
 const SecretSize = 16
@@ -10,8 +10,8 @@ const SecretSize = 16
 // Keyed reports whether the hashes are keyed with a secret from the log.
 func (t *Tree) Keyed() bool { return t.keyed }
 
-// applySecret puts the secret of an OpSecret request in force. Only the first secret counts: two
-// leaders may each have drawn one.
+// applySecret sets the secret of an OpSecret request. Only the first secret counts, since two leaders may each have
+// drawn one.
 func (t *Tree) applySecret(body []byte, r *Result) {
 	if t.keyed || len(body) != SecretSize {
 		r.Outcome = Ignored
@@ -20,9 +20,8 @@ func (t *Tree) applySecret(body []byte, r *Result) {
 	t.rekey(newHashKey([SecretSize]byte(body)))
 }
 
-// rekey recomputes all hashes with key. A new tree has nothing to hash; in a tree from before
-// secrets existed this takes half a second for a million znodes, once, on all servers at the same
-// entry.
+// rekey recomputes all hashes with key. A new tree has nothing to hash. In a tree from before secrets existed this
+// takes half a second for a million znodes, once, on all servers at the same entry.
 func (t *Tree) rekey(key hashKey) {
 	t.key, t.keyed = key, true
 	t.rootHash = key.root()
@@ -63,8 +62,7 @@ func (t *Tree) indexAll(met *restoredNodes) {
 	}
 }
 
-// following returns the znode after slot in a walk that visits parents before their children, 0 at
-// the end.
+// following returns the znode after slot in a walk that visits parents before their children, 0 at the end.
 func (t *Tree) following(slot uint32) uint32 {
 	n := t.at(slot)
 	if k := t.extraOf(n); n.kind() != ephemeral && k.children > 0 {

@@ -15,8 +15,8 @@ type session struct {
 	ephemerals  uint32
 	changes     uint32 // grows with each change of the list, for Scan
 	id          int64  // 0 if the slot is free
-	cnx         int64  // connection that owns it
-	next        int64  // sequence that the owner's next request must have
+	cnx         int64  // the connection that owns the session
+	next        int64  // the sequence that the owner's next request must have
 	base        uint64
 	timeout     int32 // milliseconds
 	passwd      [jute.PasswdSize]byte
@@ -34,17 +34,17 @@ func (s *sessionTable) init(alloc func(int) []byte) {
 	s.index = map[int64]uint32{}
 }
 
-// A Session is what the server needs to know about a session.
+// A Session is a session's state, as far as the server needs it.
 type Session struct {
 	ID      int64
-	Cnx     int64 // connection that owns it
-	Next    int64 // sequence that its next request must have
+	Cnx     int64 // the connection that owns the session
+	Next    int64 // the sequence that its next request must have
 	Timeout int32 // milliseconds
 	Passwd  [jute.PasswdSize]byte
 	Scope   Scope
 }
 
-// Session returns the session with an id.
+// Session returns the session with the given id.
 func (t *Tree) Session(id int64) (Session, bool) {
 	slot, ok := t.sessions.index[id]
 	if !ok {
@@ -55,7 +55,7 @@ func (t *Tree) Session(id int64) (Session, bool) {
 
 func (s *session) public() Session { return Session{s.id, s.cnx, s.next, s.timeout, s.passwd, s.scope} }
 
-// Sessions calls visit for each session in the order of ids, until it returns false.
+// Sessions calls visit for each session in the order of ids, until visit returns false.
 func (t *Tree) Sessions(visit func(Session) bool) {
 	ids := make([]int64, 0, len(t.sessions.index))
 	for id := range t.sessions.index { // any order: sorted below
@@ -93,8 +93,8 @@ func (t *Tree) EphemeralsOf(id int64) int {
 	return int(t.sessions.slots.at(slot).ephemerals)
 }
 
-// admit enforces D6: a client's request is applied only if it comes on the connection that owns the
-// session and is the next one of that connection.
+// admit enforces D6: a client's request is applied only if it arrived on the connection that owns the session and is
+// the next request of that connection.
 func (t *Tree) admit(q *Request) Outcome {
 	slot, ok := t.sessions.index[q.Session]
 	if !ok {
@@ -116,14 +116,14 @@ func (t *Tree) admit(q *Request) Outcome {
 	return Applied
 }
 
-// validSessionID rejects ids that have another meaning as the owner of a znode in Apache's format:
-// none, a container, or a TTL znode.
+// validSessionID rejects ids that have another meaning as the owner of a znode in Apache's format: none, a container,
+// or a TTL znode.
 func validSessionID(id int64) bool {
 	return id != 0 && id != -1<<63 && uint64(id)>>56 != 0xff
 }
 
-// createSession begins a session. If a server that got no answer sends the request again, that is a
-// duplicate, as in attach: it must not reset the sequence.
+// createSession begins a session. If a server that received no reply sends the request again, that is a duplicate, as
+// in attach: it must not reset the sequence.
 func (t *Tree) createSession(q *Request, r *Result) {
 	var d jute.Decoder
 	d.Reset(q.Body)
@@ -188,7 +188,7 @@ func (t *Tree) attach(q *Request, r *Result) {
 	r.Timeout = timeout
 }
 
-// expire ends a session if the leader that asked for it is still the leader.
+// expire ends a session if the leader that requested it is still the leader.
 func (t *Tree) expire(q *Request, r *Result) {
 	var d jute.Decoder
 	d.Reset(q.Body)

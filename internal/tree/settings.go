@@ -11,22 +11,23 @@ import (
 
 // FeatureLevelMax is the highest feature level that this version applies.
 //
-// A feature level determines what the log may hold and what apply computes. The leader raises the
-// level in force by an OpSettings entry, once every member has announced that it knows the next
-// one. docs/decisions/011 says how a level is added.
+// A feature level determines which operations the log may have and what apply computes. The leader raises the level in
+// force by an OpSettings entry, once every member has announced that it supports the next one. docs/decisions/011
+// describes how to add a level.
 //
 //	1  the initial level
 //	2  the level in force never decreases; the hashes have a secret; see the uses of Settings.FeatureLevel
-//	3  OpReplace and policies are taken (levelRestores), the ensemble has a lineage (levelLineage), and more paths are
+//	3  OpReplace and policies are accepted (levelRestores), the ensemble has a lineage (levelLineage), and more paths are
 //	   reserved for superusers (levelReserved)
+//	4  the ids of a scheme may match by a rule (levelRules)
 //	4  the ids of a scheme may match by a rule (levelRules)
 const FeatureLevelMax = 4
 
 // levelRules is the feature level from which on settings have rules.
 const levelRules = 4
 
-// A NewerError reports that a log entry or a snapshot needs a newer version than this one. The
-// entry or snapshot is not damaged: a newer version can read it. Find it with errors.As.
+// A NewerError reports that a log entry or a snapshot needs a newer version than this one. The entry or snapshot isn't
+// damaged: a newer version can read it. Use errors.As to find it.
 type NewerError struct {
 	What        string // what needs the newer version, with the number found
 	This, Wants int32  // what this version supports, and what was found; 0 if there is no number
@@ -37,8 +38,8 @@ func (e *NewerError) Error() string {
 		e.What)
 }
 
-// A MissingRuleError reports that a log entry or a snapshot says that the ids of a scheme match by a rule
-// that this program doesn't have. The entry or snapshot is not damaged. Find it with errors.As.
+// A MissingRuleError reports that a log entry or a snapshot requires a rule for the ids of a scheme that this program
+// doesn't have. The entry or snapshot isn't damaged. Use errors.As to find it.
 type MissingRuleError struct{ Scheme, Rule string }
 
 func (e *MissingRuleError) Error() string {
@@ -53,16 +54,15 @@ func newer(level, max int32) error {
 	}
 }
 
-// Settings are the replicated settings: whatever changes the result of a
-// request must be the same on every replica at the same log entry, so a
-// server's configuration reaches the tree only through OpSettings. (The setting
-// letAnySaslUserDoX isn't here: it travels as an identity, see package auth.)
+// Settings are the replicated settings. A setting that changes the result of a request must be the same on every
+// replica at the same log entry, so a server's configuration reaches the tree only through OpSettings. (The setting
+// letAnySaslUserDoX isn't here: it is part of a request's identities, see package auth.)
 type Settings struct {
 	ExtendedTypes   bool         // TTL znodes may be created (extendedTypesEnabled)
-	Emulate353      bool         // old TTL owners are read in the layout of 3.5.3; matters to imports only
+	Emulate353      bool         // old TTL owners have the layout of 3.5.3; affects only imports
 	EnforceQuota    bool         // hard limits are enforced (enforceQuota)
 	SkipACL         bool         // no ACL is checked (skipACL)
-	ReconfigEnabled bool         // reconfig isn't refused outright (reconfigEnabled)
+	ReconfigEnabled bool         // reconfig is enabled (reconfigEnabled)
 	Schemes         auth.Schemes // schemes allowed in an ACL in addition to world and auth
 	FeatureLevel    int32        // determines how apply behaves, 1 to FeatureLevelMax
 	Rules           auth.Rules   // how ids of providers' schemes match; empty below levelRules
@@ -73,7 +73,7 @@ func DefaultSettings() Settings {
 	return Settings{Schemes: auth.NewSchemes("digest", "ip"), FeatureLevel: 1}
 }
 
-// TakesRules reports whether Rules may be in force at the settings' feature level.
+// TakesRules reports whether Rules may be set at the settings' feature level.
 func (s *Settings) TakesRules() bool { return s.FeatureLevel >= levelRules }
 
 // Append appends the body of an OpSettings request.
@@ -92,7 +92,7 @@ func (s *Settings) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads what Append wrote; the result shares no memory with the input.
+// Decode decodes what Append wrote. The result shares no memory with the input.
 func (s *Settings) Decode(d *jute.Decoder) error {
 	for _, v := range []*bool{&s.ExtendedTypes, &s.Emulate353, &s.EnforceQuota, &s.SkipACL, &s.ReconfigEnabled} {
 		*v = d.Bool()
@@ -109,7 +109,7 @@ func (s *Settings) Decode(d *jute.Decoder) error {
 	switch {
 	case s.FeatureLevel < 1:
 		return fmt.Errorf("decode settings: feature level %d; the lowest is 1", s.FeatureLevel)
-	case !s.TakesRules() || s.FeatureLevel > FeatureLevelMax: // what follows is of a newer version
+	case !s.TakesRules() || s.FeatureLevel > FeatureLevelMax: // the rest is from a newer version
 		s.Rules = nil
 		return nil
 	}
@@ -120,7 +120,7 @@ func (s *Settings) Decode(d *jute.Decoder) error {
 	return nil
 }
 
-// decodeSettings decodes settings that this replica can put in force.
+// decodeSettings decodes settings that this replica can apply.
 func (t *Tree) decodeSettings(d *jute.Decoder) (s Settings, err error) {
 	if err = s.Decode(d); err == nil && s.FeatureLevel > t.levelMax {
 		err = newer(s.FeatureLevel, t.levelMax)
@@ -134,14 +134,13 @@ func (t *Tree) decodeSettings(d *jute.Decoder) (s Settings, err error) {
 	return s, err
 }
 
-// Settings returns the settings in force; the caller must not modify Schemes and Rules.
+// Settings returns the settings in force. The caller must not modify Schemes and Rules.
 func (t *Tree) Settings() Settings { return t.settings }
 
-// set puts settings in force. From level 2 on the level never decreases: a former leader's entry
-// may arrive late.
+// set applies settings. From level 2 on the level never decreases, since a former leader's entry may arrive late.
 func (t *Tree) set(s Settings) {
 	if !s.TakesRules() {
-		s.Rules = t.settings.Rules // such a late entry doesn't know of rules
+		s.Rules = t.settings.Rules // such a late entry has no rules
 	}
 	if t.settings.FeatureLevel >= 2 {
 		s.FeatureLevel = max(s.FeatureLevel, t.settings.FeatureLevel)

@@ -2,13 +2,12 @@ package tree
 
 import "unsafe"
 
-// slabSlots is the number of slots in a chunk of a slab: 80 KiB of
-// znodes, so that a small tree stays small and a large one grows in steps that
-// take microseconds.
+// slabSlots is the number of slots in a chunk of a slab. A chunk of znodes has 80 KiB, so that a small tree stays small
+// and a large one grows in steps that take microseconds.
 const slabSlots = 1024
 
-// slabIdleKeep is how many chunks without a live slot keep their memory: giving a chunk back to the
-// system and taking it again costs more than using it.
+// slabIdleKeep is how many chunks without a live slot keep their memory: returning a chunk to the system and taking it
+// again costs more than using it.
 const slabIdleKeep = 16
 
 // A slab holds values of T in chunks that never move, addressed by slot number from 1 up; slot 0
@@ -18,11 +17,11 @@ type slab[T any] struct {
 	chunks  []*[slabSlots]T // nil where there is no live slot
 	state   []slabChunk     // one per chunk
 	alloc   func(n int) []byte
-	release func(b []byte) // nil if memory is never given back
+	release func(b []byte) // nil if memory is never returned
 	room    uint32         // number +1 of the first chunk with free slots
 	empty   []uint32       // numbers of the nil chunks, all of whose slots are free
 	idle    []uint32       // numbers of chunks whose last live slot was freed; some may have live slots again
-	spare   [][]byte       // chunks whose memory was given back to the system
+	spare   [][]byte       // chunks whose memory was returned to the system
 	used    uint32         // slots ever handed out; the highest slot number
 	live    int
 }
@@ -35,9 +34,8 @@ type slabChunk struct {
 	queued     bool // the chunk is in idle
 }
 
-// at returns the value in a slot that has been handed out. Indexing the array would first read its
-// beginning, to check the pointer for nil: on a large tree that is another wait for memory, as long
-// as the one for the value.
+// at returns the value in a slot that has been handed out. Indexing the array would first read its beginning, to check
+// the pointer for nil: on a large tree that is another wait for memory, as long as the wait for the value.
 func (s *slab[T]) at(slot uint32) *T {
 	var v T
 	return (*T)(unsafe.Add(unsafe.Pointer(s.chunks[slot/slabSlots]), uintptr(slot%slabSlots)*unsafe.Sizeof(v)))
@@ -73,7 +71,7 @@ func (s *slab[T]) get() uint32 {
 	return s.used
 }
 
-// put takes a slot back.
+// put frees a slot.
 func (s *slab[T]) put(slot uint32) {
 	var zero T
 	*s.at(slot) = zero
@@ -110,9 +108,8 @@ func (s *slab[T]) unlist(chunk uint32) {
 	}
 }
 
-// reclaim gives back one chunk without a live slot, and reports whether more may follow.
-// slabIdleKeep such chunks keep their memory, and so does the chunk that is being filled for the
-// first time.
+// reclaim returns the memory of one chunk without a live slot, and reports whether there may be more. slabIdleKeep such
+// chunks keep their memory, and so does the chunk that is being filled for the first time.
 func (s *slab[T]) reclaim() (more bool) {
 	if len(s.idle) <= slabIdleKeep {
 		return false
@@ -143,9 +140,8 @@ func (s *slab[T]) peek(slot uint32) *T {
 	return nil
 }
 
-// from returns slot, or the first slot after it whose chunk exists; a result beyond used means that
-// there is none. Loops over all slots use it to skip the gaps that a corrupt snapshot, or a tree
-// that shrank, may leave between them.
+// from returns slot, or the first slot after it whose chunk exists. A result beyond used means that there is none.
+// Loops over all slots use it to skip the gaps that a corrupt snapshot, or a tree that shrank, may leave between them.
 func (s *slab[T]) from(slot uint32) uint64 {
 	at := uint64(slot)
 	for at <= uint64(s.used) && s.chunks[at/slabSlots] == nil {
@@ -154,7 +150,7 @@ func (s *slab[T]) from(slot uint32) uint64 {
 	return at
 }
 
-// all iterates over the slots whose chunks exist, free ones included.
+// all iterates over the slots whose chunks exist, including free ones.
 func (s *slab[T]) all(yield func(slot uint32) bool) {
 	if s.used == 0 {
 		return
@@ -166,8 +162,7 @@ func (s *slab[T]) all(yield func(slot uint32) bool) {
 	}
 }
 
-// next returns the first slot after at whose chunk exists; a result beyond used means that there is
-// none.
+// next returns the first slot after at whose chunk exists. A result beyond used means that there is none.
 func (s *slab[T]) next(at uint64) uint64 {
 	if at++; at%slabSlots != 0 || at > uint64(s.used) {
 		return at

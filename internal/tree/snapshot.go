@@ -19,12 +19,11 @@ import (
 //	znodes    byte 4 | int count | count * znode, see encodeNode
 //	end       byte 5 | int znodes | int sessions | long digest
 //
-// Znodes and sessions come in the order of their slots and refer to their neighbours by slot;
-// Restore puts them into the same slots. So a chunk can be decoded without any other, and a
-// snapshot of a restored tree has the same bytes.
+// Znodes and sessions come in the order of their slots and refer to their neighbours by slot. Restore puts them into
+// the same slots. So a chunk can be decoded without any other, and a snapshot of a restored tree has the same bytes.
 //
-// A snapshot shows the tree as it was at BeginSnapshot, although the tree changes between calls of
-// Next: a slot that is about to change before it has been written is encoded first and kept aside
+// A snapshot shows the tree as it was at BeginSnapshot, although the tree changes between calls of Next: a slot that is
+// about to change before it was written is encoded first and kept aside (see aside).
 // (see aside).
 const (
 	chunkHeader   = 1
@@ -33,9 +32,9 @@ const (
 	chunkNodes    = 4
 	chunkEnd      = 5
 
-	// A snapshot has the lowest version that can represent the state, so that older servers can read
-	// it if possible: version 2 once a local session has entered, 3 once the hashes have a secret or
-	// the time was set back, 4 while a change of membership is in progress, 5 once there is a lineage.
+	// A snapshot has the lowest version that can represent the state, so that older servers can read it if possible:
+	// version 2 once a local session has entered, 3 once the hashes have a secret or the time was set back, 4 while a
+	// change of membership is in progress, 5 once there is a lineage.
 	snapshotVersionMin      = 1
 	snapshotVersionEntered  = 2
 	snapshotVersionKeyed    = 3
@@ -44,17 +43,15 @@ const (
 	snapshotVersion         = snapshotVersionLineage
 )
 
-// BodyFormat numbers the layout of a snapshot as a stream of such chunks.
+// BodyFormat is the number of this layout of a snapshot as a stream of chunks.
 const BodyFormat = 1
 
-// chunkSize is the size at which a chunk ends: large enough for compression, and small enough that
-// Next holds the lock that it is called under, and a processor that clients may be waiting for,
-// only briefly: a tenth of a millisecond.
+// chunkSize is the size at which a chunk ends. It is large enough for compression, and small enough that Next holds its
+// caller's lock, and a processor that clients may be waiting for, only for a tenth of a millisecond.
 const chunkSize = 64 << 10
 
-// An aside tracks one slab for a snapshot. The slots from cursor to last are still to be written;
-// saved holds the encodings of those that have changed since BeginSnapshot, as they were then, or
-// nil for a slot that was free.
+// An aside tracks one slab for a snapshot. The slots from cursor to last are not written yet. saved has the encodings
+// at BeginSnapshot of those that have changed since then, nil for a slot that was free.
 type aside struct {
 	cursor uint64 // of the next slot to write
 	last   uint64
@@ -78,7 +75,7 @@ func (a *aside) save(slot uint32, encode func([]byte, uint32) []byte) {
 	}
 }
 
-// absent records that a slot just handed out was free.
+// absent records that a slot that was just handed out was free.
 func (a *aside) absent(slot uint32) {
 	if a.wants(slot) {
 		a.saved[slot] = nil
@@ -119,8 +116,7 @@ func (t *Tree) BeginSnapshot() *Image {
 	return img
 }
 
-// Close ends the snapshot, finished or not. It needs exclusive access to the tree, and may be
-// called again.
+// Close ends the snapshot, complete or not. It needs exclusive access to the tree. It is idempotent.
 func (img *Image) Close() {
 	t := img.tree
 	if i := slices.Index(t.images, img); i >= 0 {
@@ -130,9 +126,8 @@ func (img *Image) Close() {
 	img.nodes.saved, img.sessions.saved = nil, nil
 }
 
-// Next appends the next chunk to dst, and returns the result and whether there are more chunks. A
-// chunk has about 64 KiB, more if a znode is larger. Next may run concurrently with reads, but not
-// with changes or with itself.
+// Next appends the next chunk to dst. It returns the result and whether there are more chunks. A chunk has about 64
+// KiB, or more if a znode is larger. Next may run concurrently with reads, but not with changes or with itself.
 func (img *Image) Next(dst []byte) (chunk []byte, more bool) {
 	switch img.stage {
 	case chunkHeader:

@@ -2,14 +2,13 @@ package tree
 
 import "unsafe"
 
-// The table finds a znode's slot by the hash of its path. It uses extendible hashing: a directory
-// indexed by the top bits of the hash names segments, each a small open-addressing table with
-// linear probing. A segment that fills up is split alone, so growth never stalls for longer than it
-// takes to move one segment's entries (tens of microseconds), however large the table is.
+// The table finds a znode's slot by the hash of its path. It uses extendible hashing: a directory indexed by the top
+// bits of the hash names segments, each a small open-addressing table with linear probing. Only a segment that fills up
+// is split, so growth never stalls for longer than it takes to move one segment's entries (tens of microseconds),
+// however large the table is.
 //
-// Names chosen to collide can't make the table degenerate: it takes at most sameTagMax entries with
-// one tag, and splits a segment only as often as the directory has bits. Entries that it refuses go
-// to the tree's overflow.
+// Names chosen to collide can't make the table degenerate: it accepts at most sameTagMax entries with one tag, and
+// splits a segment at most as often as the directory has bits. Entries that it refuses go to the tree's overflow.
 //
 //	hash   | directory, up to 20 bits | place in the segment, 12 bits | not used |
 //	entry  | the upper half of the hash, 32 bits | slot, 32 bits |
@@ -22,25 +21,24 @@ const (
 	segmentBytes   = segmentSlots * 8
 	segmentsPerAsk = 32 // maximum requested from the allocator at a time
 
-	// sameTagMax bounds the znodes that a lookup compares. Among 10 million znodes with random tags,
-	// some thousand pairs share a tag, and no four znodes do.
+	// sameTagMax bounds the znodes that a lookup compares. Of 10 million znodes with random tags, some thousand pairs
+	// share a tag, and no four znodes do.
 	sameTagMax = 8
 )
 
-// An entry holds the tag and the slot of a znode; it is 0 if it is free.
+// An entry holds the tag and the slot of a znode. 0 is a free entry.
 type entry uint64
 
 func newEntry(hash uint64, slot uint32) entry { return entry(hash>>32<<32 | uint64(slot)) }
 func (e entry) slot() uint32                  { return uint32(e) }
 func (e entry) tag() uint32                   { return uint32(e >> 32) }
 
-// in returns the entry at index i modulo segmentSlots. Like slab.at it doesn't read the array's
-// beginning.
+// in returns the entry at index i modulo segmentSlots. Like slab.at it doesn't read the beginning of the array.
 func in(entries *[segmentSlots]entry, i uint32) *entry {
 	return (*entry)(unsafe.Add(unsafe.Pointer(entries), uintptr(i%segmentSlots)*unsafe.Sizeof(entry(0))))
 }
 
-// home is the place in its segment at which the search for a tag begins.
+// home returns the place in its segment at which the search for a tag begins.
 func home(tag uint32) uint32 { return tag % segmentSlots }
 
 type segment struct {
@@ -103,8 +101,8 @@ func (p *probe) next() uint32 {
 	}
 }
 
-// grow makes an empty table as large as n entries would make it, so that inserting them doesn't
-// split one segment after the other.
+// grow makes an empty table as large as n entries would make it, so that inserting them doesn't split one segment after
+// the other.
 func (t *table) grow(n int) {
 	depth := uint(0)
 	for depth < depthMax && n>>depth > segmentFull {
@@ -172,7 +170,7 @@ func (t *table) remove(hash uint64, slot uint32) bool {
 		i = (i + 1) % segmentSlots
 	}
 	s.count--
-	// Close the gap: move back each later entry of the run that may go there.
+	// Close the gap: move back each later entry of the run that is allowed there.
 	for j := i; ; {
 		j = (j + 1) % segmentSlots
 		e := s.entries[j]
@@ -188,8 +186,7 @@ func (t *table) remove(hash uint64, slot uint32) bool {
 	return true
 }
 
-// split divides the segment of tag, whose depth is below depthMax, by the next bit
-// of the hash.
+// split divides the segment of tag, whose depth is below depthMax, by the next bit of the hash.
 func (t *table) split(tag uint32) {
 	index := t.directory[uint64(tag)>>(32-t.depth)]
 	depth := t.segments[index].depth + 1

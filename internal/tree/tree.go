@@ -8,35 +8,34 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Options are the parameters of one replica; none of them affects a result.
+// Options are the parameters of one replica. No result depends on them.
 type Options struct {
-	// Key keys the hashes until the log has a secret for them (see OpSecret). All
-	// replicas of a cluster must use the same, or their digests differ.
+	// Key keys the hashes until the log has a secret for them (see OpSecret). All replicas of a cluster must use the
+	// same Key; otherwise their digests differ.
 	Key [16]byte
 
-	// Alloc returns n zeroed bytes, aligned to 8, which are never freed. Nil means make; with an
-	// allocator outside of Go's heap, the pace of the garbage collector doesn't depend on the size of
-	// the tree.
+	// Alloc returns n zeroed bytes, aligned to 8, which are never freed. Nil means make. With an allocator outside of
+	// Go's heap, the pace of the garbage collector doesn't depend on the size of the tree.
 	Alloc func(n int) []byte
 
-	// Release, if not nil, gives memory back to the system, until it is written again. b is a part of
-	// what Alloc returned; its content is no longer needed.
+	// Release, if not nil, returns memory to the system until it is written again. b is a part of the memory that Alloc
+	// returned. Its content is no longer needed.
 	Release func(b []byte)
 
-	// Chunks is how many MiB of payloads (names and data) up to 16 KiB each the tree can address; 0
-	// means as many as references can, 64 GiB. Tests lower it.
+	// Chunks is how many MiB of payloads (names and data) of up to 16 KiB each the tree can address. 0 means the
+	// maximum, 64 GiB. Tests lower it.
 	Chunks int
 
-	// LevelMax is the highest feature level that this replica applies; 0 is
-	// FeatureLevelMax. Tests lower it to stand for an older version.
+	// LevelMax is the highest feature level that this replica applies; 0 means FeatureLevelMax. Tests lower it to
+	// simulate an older version.
 	LevelMax int32
 
-	// FindRule returns the rule of a name, or nil if this replica has none; nil stands for auth.FindRule.
-	// Tests replace it, to stand for servers with different programs.
+	// FindRule returns the rule with a name, or nil if this replica doesn't have it. A nil FindRule means
+	// auth.FindRule. Tests replace it to simulate servers with different programs.
 	FindRule func(name string) auth.Rule
 
-	// Changing, if not nil, is called with the data of each znode that a request is about to create,
-	// change or delete; a multi may undo the change. Data is nil where the znode doesn't exist.
+	// Changing, if not nil, is called with the data of each znode that a request is about to create, change or delete;
+	// a multi may undo the change. Data are nil if the znode doesn't exist.
 	Changing func(path string, before, after []byte)
 
 	// Reconfigure evaluates changes of membership; nil refuses them.
@@ -54,15 +53,15 @@ type Tree struct {
 	nodes    slab[node]
 	extras   slab[nodeExtra]
 	table    table
-	overflow map[childName]uint32 // znodes that the table has no room for, nil if there are none
+	overflow map[childName]uint32 // znodes for which the table has no room; nil if there are none
 	payloads arena
 	acls     aclTable
 	sessions sessionTable
 	quotas   map[string]struct{} // paths with a limits node
 	settings Settings
 	change   change         // of membership, in progress
-	lineage  uint64         // 0 if none was agreed on yet
-	policy   *policy.Policy // derived from settings and znodes; nil for none
+	lineage  uint64         // 0 if there is none yet
+	policy   *policy.Policy // derived from settings and znodes; nil if there is none
 	position position
 	totals   totals
 
@@ -75,7 +74,7 @@ type Tree struct {
 	// Not state: scratch of the request being applied, and caches.
 	identities   identityCache
 	lists        listCache
-	longestName  int      // of all znodes that have ever been here, at least
+	longestName  int      // of all znodes that were ever in this tree, or more
 	images       []*Image // snapshots being written
 	compaction   compaction
 	undo         undoLog
@@ -83,10 +82,10 @@ type Tree struct {
 	result       Result
 	request      Request
 	scratch      []byte      // paths of the result
-	budget       auth.Budget // what is left for the request being applied
+	budget       auth.Budget // the rest of the budget of the request being applied
 	given        givenACL    // of the request being applied
 	quotaAbove   quotaAbove
-	ending       map[uint32]*endingParent // of the session that is being ended; nil otherwise
+	ending       map[uint32]*endingParent // of the session that is ending; nil otherwise
 	verdicts     *verdicts                // of the multi being applied; nil between multis
 	verdictsRoom verdicts
 	work         uint64         // see Work
@@ -100,16 +99,16 @@ type position struct {
 	back        int64 // the time to which the time was last set back; 0 if never
 }
 
-// totals are sums over the tree, kept up to date by each change.
+// totals are sums over the tree, which each change updates.
 type totals struct {
 	nodes      int    // znodes, the root included
 	dataSize   int    // bytes of data and paths
 	ephemerals int    // znodes that belong to a session
 	reapable   int    // containers and TTL znodes
-	digest     uint64 // the sum that digest.go describes
+	digest     uint64 // the sum described in digest.go
 }
 
-// New returns the tree that every cluster begins with.
+// New returns the initial tree of every cluster.
 func New(o Options) *Tree {
 	t := newRoot(o)
 	zk := t.insertNode(rootSlot, "zookeeper", newNode{data: emptyData, acl: aclOpen})
@@ -118,7 +117,7 @@ func New(o Options) *Tree {
 	return t
 }
 
-// newRoot returns a tree that has only a root.
+// newRoot returns a tree with only a root.
 func newRoot(o Options) *Tree {
 	t := newTree(o)
 	for _, f := range builtIn() {
@@ -136,7 +135,7 @@ func newRoot(o Options) *Tree {
 	return t
 }
 
-// newTree returns a tree without even a root.
+// newTree returns a tree without a root.
 func newTree(o Options) *Tree {
 	alloc := o.Alloc
 	if alloc == nil {
@@ -166,9 +165,9 @@ func newTree(o Options) *Tree {
 	return t
 }
 
-// Work returns how much Apply has done since the tree was made, beyond what grows with the bytes of its
-// requests: znodes looked at on the way up or down their paths, and identities looked up in ACLs by
-// multis. Each takes some nanoseconds while the tree is locked.
+// Work returns the amount of work of Apply since the tree was made, except for work proportional to the bytes of its
+// requests: znodes visited on the way up or down their paths, and identities looked up in ACLs by multis. Each takes
+// some nanoseconds while the tree is locked.
 func (t *Tree) Work() uint64 { return t.work }
 
 // LastZxid returns the zxid of the last request that took one.
@@ -184,8 +183,7 @@ func (t *Tree) LastIndex() uint64 { return t.position.index }
 // goes back only as described in clock.go.
 func (t *Tree) Time() int64 { return t.position.time }
 
-// NodeCount returns the number of znodes, the root and Apache's own included.
-// Apache counts the root twice.
+// NodeCount returns the number of znodes, including the root and Apache's own. Apache counts the root twice.
 func (t *Tree) NodeCount() int { return t.totals.nodes }
 
 // ApproximateDataSize returns the bytes of all paths and data.
@@ -197,8 +195,8 @@ func (t *Tree) EphemeralsCount() int { return t.totals.ephemerals }
 // SessionCount returns the number of sessions.
 func (t *Tree) SessionCount() int { return t.sessions.slots.live }
 
-// follow moves to the log entry at (term, index), whose time is ms, and starts the next epoch if
-// the term is new. It fails for an entry that can't be next.
+// follow moves to the log entry at (term, index), whose time is ms, and starts the next epoch if the term is new. It
+// fails for an entry that can't be the next one.
 func (t *Tree) follow(term, index uint64, ms int64) error {
 	p := &t.position
 	if term < p.term || index <= p.index {
@@ -212,8 +210,7 @@ func (t *Tree) follow(term, index uint64, ms int64) error {
 	return nil
 }
 
-// NewTerm applies a log entry without requests: the one that begins a term, or one that only
-// concerns consensus.
+// NewTerm applies a log entry without requests: the first one of a term, or one that concerns only consensus.
 func (t *Tree) NewTerm(term, index uint64) error { return t.follow(term, index, 0) }
 
 // nextZxid takes the next zxid. If the counter overflows, it carries into the epoch.

@@ -2,9 +2,8 @@ package tree
 
 import "github.com/zooid-project/zooid/internal/policy"
 
-// The undoLog makes a multi all-or-nothing: its operations change the tree as they go, and each
-// change records what is needed to undo it. What an operation frees is only freed when the multi
-// succeeds.
+// The undoLog makes a multi all-or-nothing: its operations change the tree as they go, and each change records how to
+// undo it. Memory that an operation frees is only freed when the multi succeeds.
 type undoLog struct {
 	open   bool
 	log    []undoStep
@@ -17,8 +16,8 @@ type undoKind uint8
 const (
 	undoNode    undoKind = iota // the znode in slot was as saved
 	undoSession                 // the session in slot was as saved
-	undoInsert                  // slot was handed out and put into the table
-	undoRemove                  // slot was taken out of the table
+	undoInsert                  // slot was handed out and added to the table
+	undoRemove                  // slot was removed from the table
 	undoData                    // the data was in block, of size bytes
 	undoQuota                   // path was registered, or not
 )
@@ -74,7 +73,7 @@ func (t *Tree) rollback() {
 			n := t.at(s.slot)
 			if s.node.extra != 0 {
 				k := t.extras.at(s.node.extra)
-				// Undoing each insert, remove and change of data restores these.
+				// Undoing each insert, remove and change of data restores these fields.
 				s.extra.below, s.extra.sizes = k.below, k.sizes
 				*k = s.extra
 			} else if n.extra != 0 {

@@ -2,26 +2,26 @@ package tree
 
 import "github.com/zooid-project/zooid/jute"
 
-// verdictsKept is how many verdicts are remembered at a time: more than the operations of any known
-// multi need, and few enough to be forgotten between two multis.
+// verdictsKept is how many verdicts are cached: more than the operations of any known multi need, and few enough to be
+// cleared between two multis.
 const verdictsKept = 64
 
-// ruleCallsMax is how often one multi or multiRead may ask rules (auth.Rules): some 20 ms. Honest ones stay far below:
-// each ACL is asked once for each permission. ACLs beyond it admit nobody but superusers by such entries or any other.
+// ruleCallsMax bounds the calls of rules (auth.Rules) by one multi or multiRead: some 20 ms. Ordinary requests stay far
+// below: each ACL is checked once for each permission. Beyond it, an ACL with entries that match by a rule admits only
+// superusers.
 const ruleCallsMax = 1 << 16
 
-// A verdicts remembers what ACLs grant to the sender of one multi or multiRead, which may have 50,000
-// operations on znodes with one ACL of 256 entries. The ACLs must not change meanwhile: a multi frees
-// none before it ends.
+// A verdicts caches what ACLs grant to the sender of one multi or multiRead, which may have 50,000 operations on znodes
+// with one ACL of 256 entries. The ACLs must not change meanwhile: a multi frees none before it ends.
 type verdicts struct {
 	known [verdictsKept]verdict
-	// compared counts 1 for each verdict that wasn't known, for each identity that was looked up for it, and for each
-	// call of a rule that it may have taken.
+	// compared counts 1 for each verdict that wasn't cached, for each identity looked up for it, and for each call of a
+	// rule that it may have made.
 	compared uint64
 
-	// byRule has all verdicts of ACLs with entries that match by a rule, and calls counts what they may have taken.
-	// None is forgotten: which ACLs are beyond ruleCallsMax must not depend on their places in the table, which differ
-	// between replicas.
+	// byRule has all verdicts of ACLs with entries that match by a rule, and calls counts the calls that they may have
+	// made. None is dropped: which ACLs are beyond ruleCallsMax must not depend on their places in the table, which
+	// differ between replicas.
 	byRule map[verdictOf]bool
 	calls  int
 }
@@ -37,7 +37,7 @@ type verdict struct {
 	known, yes bool
 }
 
-// forgetVerdicts ends what the multi being applied remembers.
+// forgetVerdicts clears the cache of the multi being applied.
 func (t *Tree) forgetVerdicts() {
 	if t.verdicts = nil; t.verdictsRoom.compared > 0 {
 		t.work += t.verdictsRoom.compared
@@ -45,8 +45,7 @@ func (t *Tree) forgetVerdicts() {
 	}
 }
 
-// of reports whether a stored ACL grants one of the permissions in want. ids must be the same in each
-// call.
+// of reports whether a stored ACL grants one of the permissions in want. ids must be the same in each call.
 func (v *verdicts) of(t *Tree, acl uint32, want jute.Perm, ids []jute.ID) bool {
 	k := &v.known[(acl*5+uint32(want))%verdictsKept] // 5 permissions
 	if !k.known || k.acl != acl || k.want != want {
@@ -56,7 +55,7 @@ func (v *verdicts) of(t *Tree, acl uint32, want jute.Perm, ids []jute.ID) bool {
 	return k.yes
 }
 
-// judge returns a verdict that isn't among the known ones.
+// judge returns a verdict that isn't cached.
 func (v *verdicts) judge(t *Tree, acl uint32, want jute.Perm, ids []jute.ID) bool {
 	e, rules := &t.acls.entries[acl], t.settings.Rules
 	calls := 0

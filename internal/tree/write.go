@@ -4,10 +4,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// createRequest is a create of any kind. The operation determines whether the znode is a container
-// or has a TTL; otherwise the mode determines whether it is ephemeral. The mode also determines
-// whether the path gets a sequence number. As in Apache, create with the mode container makes a
-// plain znode, and createContainer with a sequential mode a sequential container.
+// createRequest is a create of any kind. The operation determines whether the znode is a container or has a TTL;
+// otherwise the mode determines whether it is ephemeral. The mode also determines whether the path gets a sequence
+// number. As in Apache, create with the mode container makes a plain znode, and createContainer with a sequential mode
+// makes a sequential container.
 type createRequest struct {
 	op   jute.Op
 	path string
@@ -40,7 +40,7 @@ func (t *Tree) checkMode(c *createRequest) jute.Code {
 	case c.mode.TTL() && (c.ttl < 1 || c.ttl > jute.TTLMax), !c.mode.TTL() && c.ttl >= 0:
 		return jute.ErrBadArguments
 	case c.op == jute.OpCreateTTL && !c.mode.TTL():
-		// Apache lets a negative time to live pass here and stores a broken owner.
+		// Apache accepts a negative time to live here and stores a broken owner.
 		return jute.ErrBadArguments
 	}
 	return jute.OK

@@ -18,14 +18,14 @@ type transaction struct {
 	operation
 	Operations []operation `json:"operations,omitempty"` // the operations of a multi
 	Deleted    []string    `json:"deleted,omitempty"`    // ephemeral znodes deleted with a session
-	Entry      uint64      `json:"entry"`                // the log entry, which may hold many transactions
+	Entry      uint64      `json:"entry"`                // the log entry, which may have many transactions
 	Term       uint64      `json:"term"`
-	// Committed is false if the log doesn't say that a majority has the entry: either it hasn't, or the server stopped
-	// before it noted that.
+	// Committed is false if the log doesn't say that a majority has the entry: either it doesn't, or the server stopped
+	// before it logged that.
 	Committed bool `json:"committed"`
 }
 
-// An operation is what a request asks for.
+// An operation is one operation of a request.
 type operation struct {
 	Op      string `json:"op"`
 	Path    string `json:"path,omitempty"`
@@ -46,7 +46,7 @@ var modeNames = map[jute.CreateMode]string{
 	jute.ModePersistentSequentialWithTTL: "sequential ttl",
 }
 
-// describe describes a request as far as it can be decoded, without its result.
+// describe describes a request without its result, as far as it can be decoded.
 func describe(q *tree.Request, data bool) (t transaction) {
 	t.Op = tree.OpName(q.Op)
 	if q.Session != 0 {
@@ -125,7 +125,7 @@ func (o *operation) create(c *jute.CreateRequest, ttl int64, data bool) {
 	o.holds(c.Data, data)
 }
 
-// holds sets the data of a request, or only its size.
+// holds sets the data of a request, or only their size.
 func (o *operation) holds(b []byte, data bool) {
 	n := len(b)
 	o.Bytes = &n

@@ -11,9 +11,9 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Newest returns the state after the last entry of a log, which a standalone server would start with. unconfirmed is
-// the number of entries that the log doesn't mark as committed; in an ensemble others may have replaced them. Nothing
-// is changed or locked, so a server may be running: then the state is that of a moment after the call.
+// Newest returns the state after the last entry of a log, with which a standalone server would start. unconfirmed is
+// the number of entries that the log doesn't mark as committed; an ensemble may have replaced them by others. Nothing
+// is changed or locked, so a server may be running; then the state is one of a moment during or after the call.
 func Newest(o Options) (t *tree.Tree, unconfirmed int, err error) {
 	var notes bytes.Buffer
 	o.From, o.To, o.JSON, o.Data = math.MaxInt64, 0, false, false // starts from the newest snapshot

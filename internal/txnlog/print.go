@@ -11,8 +11,8 @@ import (
 	"unicode/utf16"
 )
 
-// A printer writes lines that a terminal shows literally: text chosen by clients is quoted, with unprintable
-// characters escaped.
+// A printer writes lines that are safe to show on a terminal: it quotes text chosen by clients and escapes unprintable
+// characters.
 type printer struct {
 	w    io.Writer
 	json bool
@@ -20,7 +20,7 @@ type printer struct {
 	err  error // the first error of w
 }
 
-// line writes one line of text as it is.
+// line writes one line of text unchanged.
 func (p *printer) line(text string) {
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, text+"\n")
@@ -52,7 +52,7 @@ func (p *printer) object(v any) {
 	p.line(escape(strings.TrimSuffix(b.String(), "\n")))
 }
 
-// escape replaces unprintable runes in JSON by \u escapes. They can only occur within strings.
+// escape replaces unprintable runes in JSON by \u escapes. They can only occur in strings.
 func escape(text string) string {
 	var b strings.Builder
 	for _, c := range text {

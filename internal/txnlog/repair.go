@@ -11,8 +11,8 @@ import (
 )
 
 // Repair removes a batch that a crash has cut short from the end of a log, as a server does when it starts, and keeps
-// the removed bytes in a file beside the log. It rejects directories that are damaged in any other way or used by a
-// running server. dirs are a data directory, and the log's if it is separate.
+// the removed bytes in a file next to the log. It rejects directories with any other damage and those of a running
+// server. dirs are a data directory, and the log's if it is separate.
 func Repair(w io.Writer, dirs ...string) error {
 	fsys := storage.OS{}
 	var locks []io.Closer

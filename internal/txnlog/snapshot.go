@@ -51,7 +51,7 @@ func (p *printer) snapshot(m *storage.Meta) {
 		m.Index, m.Term, uint64(m.Zxid), m.Digest, m.FeatureLevel, m.ConfState.GetVoters(), m.ConfState.GetLearners())
 }
 
-// A znode is the line for a znode of a snapshot.
+// A znode is the printed form of a znode in a snapshot.
 type znode struct {
 	Path     string `json:"path"`
 	Czxid    string `json:"czxid"`

@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// begin loads the state that the log is applied to: that of the oldest snapshot, so that as much as possible is shown,
-// or with a range that of the newest snapshot before it. base is the index before the log's first entry.
+// begin loads the state to which the log is applied: the oldest snapshot, so that as much as possible is shown, or, if
+// Options.From is set, the newest snapshot before it. base is the index before the log's first entry.
 func (r *reader) begin(base uint64) {
 	indexes := r.snapshots()
 	if r.o.From != 0 {
@@ -86,13 +86,13 @@ func loadSnapshot(dir string, index uint64, reconfigure tree.Reconfigure) (t *tr
 }
 
 // digestHead is the size of an entry's head: the index of an earlier entry, and the digest of the leader's state after
-// that one.
+// it.
 const digestHead = 16
 
 // entry shows the effects of a log entry.
 func (r *reader) entry(e *held) {
 	if e.Index <= r.start {
-		r.requests(e) // the snapshot includes its changes, but not its results
+		r.requests(e) // the snapshot has its changes, but not its results
 		return
 	}
 	if r.tree != nil && e.Index <= r.applied {
@@ -120,7 +120,7 @@ func (r *reader) entry(e *held) {
 	r.remember(e)
 }
 
-// remember stores the state's digest after an entry, for as many entries as a leader may have in flight.
+// remember stores the digest of the state after an entry, for as many entries as a leader may have in flight.
 func (r *reader) remember(e *held) {
 	const kept = 4096
 	if r.tree == nil {
@@ -175,7 +175,7 @@ func (r *reader) requests(e *held) {
 	}
 }
 
-// result shows a request that took a zxid; other requests changed nothing that clients see.
+// result shows a request that took a zxid. Other requests change nothing that clients see.
 func (r *reader) result(e *held, q *tree.Request, res *tree.Result) {
 	switch {
 	case res.Outcome != tree.Applied && res.Outcome != tree.Staged, q.Op == tree.OpAttach, q.Op == tree.OpEnter,
@@ -200,8 +200,8 @@ func (r *reader) result(e *held, q *tree.Request, res *tree.Result) {
 	r.show(e, &t)
 }
 
-// results sets the results of a multi's operations. If one failed, those before it were rolled back, and those after
-// it weren't tried.
+// results sets the results of a multi's operations. If one failed, those before it were rolled back, and those after it
+// weren't tried.
 func (t *transaction) results(results []jute.MultiResult) {
 	failed := slices.IndexFunc(results, func(m jute.MultiResult) bool { return m.Err != jute.OK })
 	for i := range min(len(results), len(t.Operations)) {

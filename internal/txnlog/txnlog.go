@@ -1,8 +1,8 @@
-// Package txnlog shows the contents of a data directory's files in ZooKeeper's terms: the transactions in the log with
-// their results, and the znodes and sessions in a snapshot. It also removes a torn batch from the end of the log.
+// Package txnlog shows the files of a data directory in ZooKeeper's terms: the transactions in the log with their
+// results, and the znodes and sessions in a snapshot. It also removes a torn batch from the end of the log.
 //
-// The log holds requests. Their results are determined as a server does it: by applying the log to the state of a
-// snapshot. Nothing here changes a file, except Repair.
+// The log has requests without results. The results are computed as a server does, by applying the log to the state of
+// a snapshot. Only Repair changes files.
 package txnlog
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// Options say what to show.
+// Options configure what is shown.
 type Options struct {
 	// Dirs are a data directory, and the log's if it is separate.
 	Dirs []string
@@ -27,7 +27,7 @@ type Options struct {
 }
 
 // Show prints the transactions of a log. The error is that of w or of reading, or a storage.DamageError if the files
-// are incomplete or damaged; everything before the damage is shown.
+// are incomplete or damaged. Everything before the damage is shown.
 func Show(w io.Writer, o Options) error {
 	r := &reader{o: o, out: printer{w: w, json: o.JSON, data: o.Data}, expected: map[uint64]uint64{}}
 	err := storage.Walk(nil, o.Dirs, r.step)
@@ -49,7 +49,7 @@ type held struct {
 	committed bool
 }
 
-// heldBytesMax bounds the entries that are held back because the log doesn't say that they are committed. Beyond it
+// heldBytesMax bounds the entries that are held back because the log doesn't say that they are committed. Beyond it,
 // they are shown anyway.
 const heldBytesMax = 64 << 20
 
@@ -67,8 +67,8 @@ type reader struct {
 
 	held      []held
 	heldBytes int
-	unequal   bool // the log contains a digest that differs from this state's
-	// expected holds the state's digest after an entry, by its index, until a later entry contains the leader's.
+	unequal   bool // the log has a digest that differs from this state's
+	// expected has the digest of the state after an entry, by its index, until a later entry has the leader's.
 	expected map[uint64]uint64
 }
 
@@ -116,7 +116,7 @@ func (r *reader) next(committed bool) error {
 	return r.out.err
 }
 
-// segment loads the state before the log, or that of a snapshot received from a peer.
+// segment loads the state before the log, or the state of a snapshot received from a peer.
 func (r *reader) segment(s storage.LogStep) error {
 	switch {
 	case !r.begun:
@@ -149,7 +149,7 @@ func (r *reader) noteSkips() {
 	}
 }
 
-// unknown notes why results are unknown from here on.
+// unknown prints a note that results are unknown from here on, and why.
 func (r *reader) unknown(format string, args ...any) {
 	r.tree = nil
 	r.out.note("%s: zxids and results can't be told from here on", fmt.Sprintf(format, args...))

@@ -2,39 +2,39 @@ package watch
 
 import "hash/maphash"
 
-// The recursive watches that a change fires may be on any ancestor of its path, of which there may
-// be a thousand. One multi, or the end of one session, may change a hundred thousand such paths while
-// its caller holds the replica. So the ancestors of a long path are hashed in one pass over it, and
-// what was found above a znode is remembered for its next child.
+// A change fires the recursive watches on all ancestors of its path, of which there may be a thousand. One multi, or
+// the end of one session, may change a hundred thousand such paths while its caller has locked the replica. So the
+// ancestors of a long path are hashed in one pass over it, and the watchers found above a znode are cached for its next
+// child.
 
 const (
 	// aboveLen is the length of the longest path whose ancestors are looked up one by one.
 	aboveLen = 128
-	// aboveMemos is how many parents are remembered, and aboveMemoBytes the size of the largest one.
+	// aboveMemos is how many parents are cached, and aboveMemoBytes the size of the longest one.
 	aboveMemos     = 16
 	aboveMemoBytes = 8 << 10
 	// prefixesKeep is how many ancestors of one path keep their memory for the next path.
 	prefixesKeep = 4096
-	// recursiveLens is how many classes of lengths the paths with Recursive watches are counted in.
+	// recursiveLens is the number of classes of lengths in which the paths with Recursive watches are counted.
 	recursiveLens = 256
 )
 
-// above holds the watchers that have a Recursive watch on a path or on an ancestor of it, in the
-// order in which Trigger notifies them. A watcher may be in it more than once.
+// above caches the watchers with a Recursive watch on a path or on an ancestor of it, in the order in which Trigger
+// notifies them. It may contain a watcher more than once.
 type above struct {
 	path     []byte
 	watchers []ref
-	changes  uint64 // Table.changes when they were looked up; 0 for an empty memo
+	changes  uint64 // Table.changes at the time of the search; 0 for an empty one
 }
 
-// A prefix is a path's ancestor or the path itself: where it ends, and its hash.
+// A prefix is an ancestor of a path, or the path itself: its length and its hash.
 type prefix struct {
 	end  int
 	hash uint32
 }
 
-// fireAbove appends the watchers with a Recursive watch on parent, a long path, or on an ancestor of
-// it, that have not been appended in this round.
+// fireAbove appends the watchers with a Recursive watch on parent, a long path, or on an ancestor of it, except those
+// already appended in this round.
 func (t *Table) fireAbove(dst []int64, parent string) []int64 {
 	m := &t.above[maphash.String(t.seed, parent)%aboveMemos]
 	if m.changes != t.changes || string(m.path) != parent {
@@ -78,9 +78,9 @@ func (t *Table) findAbove(m *above, path string) {
 	}
 }
 
-// hashPrefixes sets t.prefixes to those of the root, the other ancestors of a path, and the path, that
-// have the length of some path with a Recursive watch. A Hash that has been given the parts of a
-// string has the sum that maphash.String returns for all of it.
+// hashPrefixes sets t.prefixes to those of the path, the root and the other ancestors whose length is that of some path
+// with a Recursive watch. A Hash that has received the parts of a string has the sum that maphash.String returns for
+// the whole.
 func (t *Table) hashPrefixes(path string) {
 	t.prefixes = t.prefixes[:0]
 	var h maphash.Hash
@@ -95,5 +95,5 @@ func (t *Table) hashPrefixes(path string) {
 	}
 }
 
-// Work returns how many paths Trigger has looked up so far.
+// Work returns the number of paths that Trigger has looked up so far.
 func (t *Table) Work() uint64 { return t.work }

@@ -1,11 +1,10 @@
-// Package watch records which connection watches which path. Watches are local to a server: they
-// are not replicated, and end with their connection.
+// Package watch records which connection watches which path. Watches are local to a server: they aren't replicated, and
+// end with their connection.
 //
 // # Kinds
 //
-// A watcher (a connection) has a set of kinds of watch on a path. Apache keeps two tables, one of
-// data watches and one of child watches; here one record per path and watcher says in which of the
-// two it would be:
+// A watcher (a connection) has a set of kinds of watch on a path. Apache has two tables, one of data watches and one of
+// child watches. Here one record per path and watcher says in which of the two the watches would be:
 //
 //	kind         left by                  data table  child table  after firing
 //	Data         exists, getData          yes                      gone
@@ -21,10 +20,10 @@
 //	NodeDeleted          Data, Child, Persistent, Recursive  Recursive
 //	NodeChildrenChanged  Child, Persistent
 //
-// A watcher is notified of an event once, however many of its watches fire.
+// A watcher is notified of an event once, even if several of its watches fire.
 //
 // # Order
 //
-// The order of every result depends only on the calls made: first the watchers of a path, in the
-// order in which they began to watch it, then those of its parent, and so on up to the root.
+// The order of every result depends only on the calls made: first the watchers of a path, in the order in which they
+// began to watch it, then those of its parent, and so on up to the root.
 package watch

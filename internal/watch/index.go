@@ -2,13 +2,11 @@ package watch
 
 import "math/bits"
 
-// An indexed is a slab whose elements can also be found by the hash of a key. It is a linear hash
-// table: each new element adds one bucket, which takes elements from only one other bucket, and each
-// element that goes may give one back in the same way. So it never rehashes everything at once,
-// however many elements it has or had.
+// An indexed is a slab whose elements can also be found by the hash of a key. It is a linear hash table: each new
+// element adds one bucket, which takes elements from only one other bucket, and each removed element may remove one in
+// the same way. So it never rehashes everything at once, however many elements it has or had.
 //
-// Neither the table nor its elements have pointers, so half a million watches take the garbage
-// collector no time.
+// Neither the table nor its elements have pointers, so half a million watches cost the garbage collector no time.
 type indexed[T any] struct {
 	slab[element[T]]
 	heads   []*[chunkSize]ref // the first element of each bucket
@@ -25,7 +23,7 @@ type element[T any] struct {
 // at returns the value of element r.
 func (x *indexed[T]) at(r ref) *T { return &x.slab.at(r).value }
 
-// first returns the first element with a hash, and after the next element with the same hash as r;
+// first returns the first element with a hash, and after returns the next element with the same hash as r. Both return
 // none if there is none.
 func (x *indexed[T]) first(hash uint32) ref {
 	if x.size == 0 {
@@ -51,8 +49,8 @@ func (x *indexed[T]) match(r ref, hash uint32) ref {
 	return none
 }
 
-// bucket returns the bucket of a hash: the number in its lowest bits, with one bit fewer if that
-// bucket doesn't exist yet.
+// bucket returns the bucket of a hash: the number in its lowest bits, with one bit fewer if that bucket doesn't exist
+// yet.
 func (x *indexed[T]) bucket(hash uint32) uint32 {
 	top := uint32(1) << (bits.Len32(x.buckets) - 1) // the greatest power of two up to buckets
 	if b := hash & (2*top - 1); b < x.buckets {
@@ -112,14 +110,14 @@ func (x *indexed[T]) remove(r ref) {
 	}
 }
 
-// A table with more buckets than shrinkSlack for each element, and a chunk of them, gives shrinkSteps of
-// them back with each element that goes.
+// A table with more than shrinkSlack buckets for each element, plus a chunk of them, removes shrinkSteps of them with
+// each removed element.
 const (
 	shrinkSlack = 2
 	shrinkSteps = 4
 )
 
-// shrink removes the last bucket; its elements go where grow took them from.
+// shrink removes the last bucket. Its elements return to the bucket from which grow took them.
 func (x *indexed[T]) shrink() {
 	x.buckets--
 	b := x.buckets

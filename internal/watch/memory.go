@@ -6,18 +6,18 @@ const (
 	// indexBytes is the approximate size of an entry in the map of watchers.
 	indexBytes   = 48
 	pointerBytes = 8
-	// pageBytes is the size of what Go's heap is made of; a chunk takes whole pages.
+	// pageBytes is the size of a page of Go's heap; a chunk takes whole pages.
 	pageBytes = 8 << 10
 )
 
-// Memory returns the approximate memory of the watches, in bytes. What is held for further ones counts.
+// Memory returns the approximate memory of the watches, in bytes. It includes memory reserved for further ones.
 func (t *Table) Memory() int64 {
 	return t.paths.bytes() + t.pieces.bytes() + t.records.bytes() + t.watchers.bytes() +
 		int64(len(t.watcherIndex))*indexBytes
 }
 
-// MemoryOf returns a watcher's part of Memory, as if all watches took the same. What is held for further ones
-// doesn't count.
+// MemoryOf returns a watcher's share of Memory, as if all watches took the same. It doesn't include memory reserved for
+// further ones.
 func (t *Table) MemoryOf(watcherID int64) int64 {
 	n := int64(t.SizeOf(watcherID))
 	if n == 0 {

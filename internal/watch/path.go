@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// pathInline is how many bytes of a path are stored in its watchedPath: all of most paths. With
-	// them, an element of Table.paths takes one cache line.
+	// pathInline is how many bytes of a path are stored in its watchedPath, which is enough for most paths. With them,
+	// an element of Table.paths takes one cache line.
 	pathInline = 36
 	// pieceBytes is how many bytes of the rest are stored in one piece.
 	pieceBytes = 60
@@ -18,7 +18,7 @@ type watchedPath struct {
 	first, last ref
 	data        uint32 // records in the data table
 	length      uint32
-	rest        ref // the pieces of what doesn't fit in begin
+	rest        ref // the pieces of the part beyond begin
 	begin       [pathInline]byte
 }
 
@@ -28,8 +28,8 @@ type piece struct {
 	text [pieceBytes]byte
 }
 
-// hashPath hashes a path. The key differs between processes, so that nobody can choose paths that
-// share a bucket. No result of a table depends on it.
+// hashPath hashes a path. The key differs between processes, so that nobody can choose paths that share a bucket. No
+// result of a table depends on it.
 func (t *Table) hashPath(path string) uint32 { return uint32(maphash.String(t.seed, path)) }
 
 // findPath returns the element of a path, or none if the path has no record.
@@ -45,7 +45,7 @@ func (t *Table) findPath(path string) ref {
 	return none
 }
 
-// isPath reports whether p holds path.
+// isPath reports whether p is path.
 func (t *Table) isPath(p *watchedPath, path string) bool {
 	if int(p.length) != len(path) {
 		return false

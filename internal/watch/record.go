@@ -26,8 +26,8 @@ func (t *Table) findRecord(p, w ref) ref {
 	return none
 }
 
-// link makes an empty record for a path and a watcher and puts it last in the
-// lists of both. The caller must give it kinds (I1).
+// link makes an empty record for a path and a watcher and appends it to the lists of both. The caller must set its
+// kinds (I1).
 func (t *Table) link(p, w ref) ref {
 	r := t.records.add(t.hashPair(p, w))
 	path, who, rec := t.paths.at(p), t.watchers.at(w), t.records.at(r)
@@ -76,7 +76,7 @@ func (t *Table) countData(path *watchedPath, who *watcher, by int) {
 	t.summary.Watches += by
 	path.data += uint32(by)
 	who.data += uint32(by)
-	first := max(by, 0) // a count just after its first record was added, or its last one removed
+	first := max(by, 0) // the count just after its first record was added, or its last one removed
 	if int(path.data) == first {
 		t.summary.Paths += by
 	}

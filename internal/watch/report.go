@@ -5,7 +5,7 @@ import (
 	"maps"
 )
 
-// A Summary counts the data table, as wchs prints it; child watches don't count.
+// A Summary has the counts of the data table, as wchs prints them. It doesn't count child watches.
 type Summary struct {
 	Watchers int // connections with a watch
 	Paths    int // paths with a watch
@@ -15,8 +15,8 @@ type Summary struct {
 // Summary returns the counts of the data table.
 func (t *Table) Summary() Summary { return t.summary }
 
-// Size returns the number of watches in both tables, the metric watch_count. A watcher with watches
-// on a path counts once for each table that these are in.
+// Size returns the number of watches in both tables, the metric watch_count. A watcher's watches on a path count once
+// for each table that has them.
 func (t *Table) Size() int { return t.summary.Watches + t.childSize }
 
 // SizeOf returns the number of paths on which a watcher has watches.
@@ -28,13 +28,12 @@ func (t *Table) SizeOf(watcherID int64) int {
 	return int(t.watchers.at(w).size)
 }
 
-// Watchers yields the watchers that RemoveWatcher wasn't called for, in any order.
+// Watchers yields the watchers for which RemoveWatcher hasn't been called, in any order.
 func (t *Table) Watchers() iter.Seq[int64] { return maps.Keys(t.watcherIndex) }
 
-// ByPath yields the paths of the data table, each with its watchers in the order in which they
-// began to watch it: what wchp prints. The order of the paths is arbitrary, but always the same
-// after the same calls. The table must not change before the loop ends; the caller may keep the
-// strings.
+// ByPath yields the paths of the data table, each with its watchers in the order in which they began to watch it, as
+// wchp prints them. The order of the paths is arbitrary, but always the same after the same calls. The table must not
+// change before the loop ends. The caller may keep the strings.
 func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
 	return func(yield func(string, iter.Seq[int64]) bool) {
 		for p := range t.paths.taken {
@@ -56,9 +55,8 @@ func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
 	}
 }
 
-// ByWatcher yields the watchers of the data table, each with its paths in the order in which it
-// began to watch them: what wchc prints. The order of the watchers, and what the caller must
-// observe, are as for ByPath.
+// ByWatcher yields the watchers of the data table, each with its paths in the order in which it began to watch them, as
+// wchc prints them. The order of the watchers and the rules for the caller are those of ByPath.
 func (t *Table) ByWatcher() iter.Seq2[int64, iter.Seq[string]] {
 	return func(yield func(int64, iter.Seq[string]) bool) {
 		for w := range t.watchers.taken {

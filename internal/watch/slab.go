@@ -8,22 +8,22 @@ type ref uint32
 const none ref = 0
 
 const (
-	// chunkSize is the number of elements by which a slab grows: small enough that
-	// growing never stalls the server, and that a small table stays small.
+	// chunkSize is the number of elements by which a slab grows. It is small enough that growing never stalls the
+	// server and that a small table stays small.
 	chunkSize = 1 << 10
 	wordBits  = 64
 )
 
-// A slab holds elements that never move and are addressed by numbers instead of pointers. Numbers
-// take half the memory of pointers and cost the garbage collector nothing. The memory of freed
-// elements is reused, and returned once a whole chunk of them is free. One free chunk is kept, so that
-// a number that comes and goes costs nothing.
+// A slab holds elements that never move and are addressed by numbers instead of pointers. Numbers take half the memory
+// of pointers and cost the garbage collector nothing. The memory of freed elements is reused, and returned once all
+// elements of a chunk are free. One free chunk is kept, so that adding and removing the same element repeatedly costs
+// nothing.
 type slab[T any] struct {
-	chunks []*chunk[T] // nil where none of its elements is taken
+	chunks []*chunk[T] // nil for a chunk without used elements
 	open   []uint32    // the chunks with free elements; the last one is used first
-	spare  *chunk[T]   // a free one
+	spare  *chunk[T]   // a free chunk; may be nil
 	size   int         // elements taken
-	held   int         // chunks, the spare one included
+	held   int         // number of chunks, including spare
 }
 
 // A chunk is a part of a slab.
@@ -47,7 +47,7 @@ func (s *slab[T]) take() ref {
 	if c == nil {
 		c = s.newChunk()
 		if s.chunks[at] = c; at == 0 {
-			c.taken[0], c.size = 1, 1 // none is no element
+			c.taken[0], c.size = 1, 1 // number 0 is none, not an element
 		}
 	}
 	word := 0
@@ -96,10 +96,10 @@ func (s *slab[T]) give(r ref) {
 	s.trim()
 }
 
-// trim forgets the chunks at the end that are free. Those in open are forgotten with them.
+// trim removes all chunks if the slab is empty, together with their numbers in open.
 func (s *slab[T]) trim() {
 	if s.size > 0 {
-		return // numbers in between stay open, four bytes for each chunk
+		return // numbers in between stay open; they cost four bytes for each chunk
 	}
 	s.chunks, s.open = nil, nil
 }

@@ -10,7 +10,7 @@ import (
 // Kind is a set of kinds of watch that one watcher has on one path.
 type Kind uint8
 
-// The kinds; the package comment says what they mean.
+// The kinds. The package comment describes them.
 const (
 	Data Kind = 1 << iota
 	Child
@@ -22,16 +22,16 @@ const (
 	childTable = Child | Persistent
 )
 
-// A Table holds the watches of all connections of a server. Its zero value is not ready for use;
-// see New. It has no locks: calls that change it (Add, Trigger, Remove, RemoveSome, RemoveWatcher)
-// need exclusive access, the others shared access.
+// A Table holds the watches of all connections of a server. Its zero value is not ready for use; see New. It has no
+// locks: methods that change it (Add, Trigger, Remove, RemoveSome, RemoveWatcher) need exclusive access, the others
+// shared access.
 //
 // It keeps these invariants, in addition to those of its lists:
 //
 //	I1  a record exists if and only if its set of kinds is not empty
-//	I2  a path is in its index if and only if it has a record, a watcher from its
-//	    first record until RemoveWatcher: most will watch something again
-//	I3  every counter equals what a walk over all records would count
+//	I2  a path is in its index if and only if it has a record; a watcher is in its
+//	    index from its first record until RemoveWatcher, since most will watch again
+//	I3  every counter equals the result of counting all records
 type Table struct {
 	paths    indexed[watchedPath]
 	pieces   slab[piece] // of long paths
@@ -65,8 +65,7 @@ type watcher struct {
 	round       uint64 // the last Trigger that notified it
 }
 
-// record says which watches one watcher has on one path. It is in two lists, the path's and the
-// watcher's.
+// record holds the kinds of watches of one watcher on one path. It is in two lists, the path's and the watcher's.
 type record struct {
 	path, watcher            ref
 	pathPrev, pathNext       ref
@@ -79,8 +78,8 @@ func New() *Table {
 	return &Table{watcherIndex: map[int64]ref{}, seed: maphash.MakeSeed(), changes: 1}
 }
 
-// Add adds watches of kinds (usually one) for the watcher on path to those that it has there. The
-// path is not validated, and is copied if it is kept.
+// Add adds watches of kinds (usually one) to those of the watcher on path. It doesn't validate the path, and copies it
+// if necessary.
 func (t *Table) Add(watcherID int64, path string, kinds Kind) {
 	if kinds &= anyKind; kinds == 0 {
 		return
@@ -102,17 +101,17 @@ func (t *Table) Add(watcherID int64, path string, kinds Kind) {
 	t.setKinds(r, t.records.at(r).kinds|kinds)
 }
 
-// Trigger appends to dst the watchers to notify of an event on path, each once, in the order given
-// in the package comment, and removes the one-shot watches that fired. Event types that no server
-// sends notify nobody. Trigger allocates only to grow dst.
+// Trigger appends to dst the watchers to notify of an event on path, each once, in the order described in the package
+// comment, and removes the one-shot watches that fired. It ignores event types that servers don't send. Trigger
+// allocates memory only to grow dst.
 func (t *Table) Trigger(dst []int64, typ jute.EventType, path string) []int64 {
 	var fires, consumed Kind
 	switch typ {
 	case jute.EventNodeCreated, jute.EventNodeDataChanged:
 		fires, consumed = dataTable, Data
 	case jute.EventNodeDeleted:
-		// Apache fires the data table first, and then the child table, where watchers already notified
-		// aren't notified again but lose their watches.
+		// Apache fires the data table first, and then the child table, which doesn't notify a watcher again but removes
+		// its watches.
 		fires, consumed = anyKind, Data|Child
 	case jute.EventNodeChildrenChanged:
 		fires, consumed = childTable, Child
@@ -137,8 +136,8 @@ func (t *Table) Trigger(dst []int64, typ jute.EventType, path string) []int64 {
 	return dst
 }
 
-// fire appends the watchers that have one of the kinds in fires on exactly this path and have not
-// been appended in this round. It removes the kinds in consumed.
+// fire appends the watchers with one of the kinds in fires on exactly this path, except those already appended in this
+// round. It removes the kinds in consumed.
 func (t *Table) fire(dst []int64, path string, fires, consumed Kind) []int64 {
 	t.work++
 	p := t.findPath(path)
@@ -148,7 +147,7 @@ func (t *Table) fire(dst []int64, path string, fires, consumed Kind) []int64 {
 	for r := t.paths.at(p).first; r != none; {
 		rec := t.records.at(r)
 		this := r
-		r = rec.pathNext // before setKinds may free the record
+		r = rec.pathNext // before setKinds, which may free the record
 		if rec.kinds&fires == 0 {
 			continue
 		}
@@ -163,7 +162,7 @@ func (t *Table) fire(dst []int64, path string, fires, consumed Kind) []int64 {
 	return dst
 }
 
-// kindsOf returns the kinds that the type in a checkWatches or removeWatches request stands for.
+// kindsOf returns the kinds for the type in a checkWatches or removeWatches request.
 func kindsOf(typ jute.WatcherType) Kind {
 	switch typ {
 	case jute.WatcherChildren:
@@ -180,16 +179,15 @@ func kindsOf(typ jute.WatcherType) Kind {
 	return 0
 }
 
-// Check answers checkWatches: jute.OK if the watcher has a watch of that type on path,
-// jute.ErrNoWatcher if not, jute.ErrMarshallingError for a type that doesn't exist. The types have
-// the meaning that they have since Apache 3.9: Data and Children are the one-shot watches only.
+// Check answers checkWatches: jute.OK if the watcher has a watch of the type on path, jute.ErrNoWatcher if not, and
+// jute.ErrMarshallingError for an unknown type. As in Apache since 3.9, Data and Children mean only the one-shot
+// watches.
 func (t *Table) Check(watcherID int64, path string, typ jute.WatcherType) jute.Code {
 	_, code := t.find(watcherID, path, kindsOf(typ))
 	return code
 }
 
-// Remove answers removeWatches: it removes the watches of that type that the watcher has on path.
-// The codes are those of Check.
+// Remove answers removeWatches: it removes the watcher's watches of the type on path. The codes are those of Check.
 func (t *Table) Remove(watcherID int64, path string, typ jute.WatcherType) jute.Code {
 	kinds := kindsOf(typ)
 	r, code := t.find(watcherID, path, kinds)
@@ -211,8 +209,8 @@ func (t *Table) find(watcherID int64, path string, kinds Kind) (ref, jute.Code) 
 	return r, jute.OK
 }
 
-// RemoveSome removes the oldest watches of a watcher, on n paths at most, and reports whether the
-// watcher has more. RemoveWatcher must still be called in the end.
+// RemoveSome removes the oldest watches of a watcher, on at most n paths, and reports whether the watcher has more.
+// RemoveWatcher must still be called at the end.
 func (t *Table) RemoveSome(watcherID int64, n int) (more bool) {
 	w, ok := t.watcherIndex[watcherID]
 	if !ok {
@@ -227,8 +225,8 @@ func (t *Table) RemoveSome(watcherID int64, n int) (more bool) {
 	return r != none
 }
 
-// RemoveWatcher removes a watcher with all its watches and frees its memory, in time proportional
-// to their number. It must be called for each watcher in the end.
+// RemoveWatcher removes a watcher with all its watches and frees its memory, in time proportional to their number. It
+// must be called for each watcher at the end.
 func (t *Table) RemoveWatcher(watcherID int64) {
 	w, ok := t.watcherIndex[watcherID]
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// answering listens, and has each connection answered once its word has come.
+// answering listens, and answers each connection after its word has arrived.
 func answering(t *testing.T, answer func(c net.Conn, word string)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,7 +35,7 @@ func answering(t *testing.T, answer func(c net.Conn, word string)) string {
 	return l.Addr().String()
 }
 
-// TestWord asks servers that answer, that say nothing, and that break off.
+// TestWord asks servers that answer, that send nothing, and that stop in the middle.
 func TestWord(t *testing.T) {
 	t.Parallel()
 	held := make(chan struct{})
@@ -77,7 +77,7 @@ func TestWord(t *testing.T) {
 	}
 }
 
-// TestWordIsBounded: an answer that is longer than was asked for is an error, and dial says how the server is reached.
+// TestWordIsBounded: a reply longer than the limit is an error, and dial decides how the server is reached.
 func TestWordIsBounded(t *testing.T) {
 	t.Parallel()
 	at := answering(t, func(c net.Conn, _ string) { c.Write(make([]byte, 1000)) })

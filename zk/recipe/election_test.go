@@ -12,8 +12,8 @@ import (
 	"github.com/zooid-project/zooid/zk/recipe"
 )
 
-// A resource that checks fencing tokens: it refuses who is behind, and notes who
-// should never have been ahead.
+// A resource checks fencing tokens: it refuses an owner with an old token, and records an owner that should not have
+// been ahead.
 type resource struct {
 	mu     sync.Mutex
 	token  int64
@@ -37,8 +37,8 @@ func (r *resource) write(t *testing.T, owner int, token int64) bool {
 	return true
 }
 
-// Under cuts and expiry there is always a leader again, each with a higher token
-// than the last, and one candidate at a time believes that it leads without doubt.
+// Under cuts and expiry there is always a leader again, each with a higher token than the last, and at most one
+// candidate at a time leads without doubt.
 func TestElectionUnderFaults(t *testing.T) {
 	each(t, func(a *arena) {
 		const candidates = 4
@@ -82,8 +82,8 @@ func TestElectionUnderFaults(t *testing.T) {
 	})
 }
 
-// A leader cut off steps down; if it comes back in time it leads on with the same
-// token, else another does, and it is a candidate again.
+// A leader that is cut off steps down. If it comes back in time, it leads again with the same token; otherwise another
+// candidate leads, and it is a candidate again.
 func TestElectionLeaderLost(t *testing.T) {
 	each(t, func(a *arena) {
 		s := a.source()
@@ -157,7 +157,7 @@ func TestLatch(t *testing.T) {
 			t.Errorf("leader %+v, %v", leader, err)
 		}
 
-		// A cut: in doubt, then leading on.
+		// A cut: in doubt, then leading again.
 		a.cut()
 		<-led.Context().Done()
 		again, err := one.Wait(a.ctx)
@@ -166,7 +166,7 @@ func TestLatch(t *testing.T) {
 			t.Errorf("token 0x%x after a cut, was 0x%x", again.Token(), led.Token())
 		}
 
-		// Expiry: the other leads, one stands again.
+		// Expiry: the other candidate leads, and the first one is a candidate again.
 		a.expire(s)
 		second, err := two.Wait(a.ctx)
 		a.must(err)
@@ -186,7 +186,7 @@ func TestLatch(t *testing.T) {
 			t.Errorf("token 0x%x after 0x%x", third.Token(), second.Token())
 		}
 
-		// Closing: nobody waits for ever.
+		// Close: no caller waits forever.
 		one.Close()
 		if _, err := one.Wait(a.ctx); !errors.Is(err, zk.ErrClosed) {
 			t.Errorf("wait for a closed latch: %v", err)
@@ -197,7 +197,7 @@ func TestLatch(t *testing.T) {
 	})
 }
 
-// A source that has but one session ends with it.
+// Recipes on a zk.Sessions with only one session end with it.
 func TestSessionsOfOne(t *testing.T) {
 	each(t, func(a *arena) {
 		c := a.client()

@@ -30,18 +30,17 @@ func rolling(e *zktest.Ensemble) func() {
 	}
 }
 
-// While the leader of an ensemble goes down again and again, connections are cut
-// and the sessions of holders and waiters expire, guarded writes are as good as
-// uninterrupted mutual exclusion, and nobody waits for ever.
+// While the leader of an ensemble stops again and again, connections are cut and the sessions of holders and waiters
+// expire, guarded writes work as if the lock were never lost, and no caller waits forever.
 func TestEnsembleGuards(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{Servers: 3})
 	guardedCount(newArena(t, e.Connect(), e.Cut, nil), e.Cut, func() { restart(e, e.Leader()) })
 }
 
-// While servers of an ensemble go down and come back, one after the other, the
-// leader among them, and connections are cut: no two hold a lock, no item of a
-// queue is lost or doubled, a sum is exact, and a cache ends up as it should.
+// While servers of an ensemble restart one after the other, including the leader, and connections are cut: no two
+// clients hold a lock, no item of a queue is lost or duplicated, a sum is exact, and a cache ends with the correct
+// content.
 func TestEnsembleUnderFaults(t *testing.T) {
 	t.Parallel()
 	const servers, workers = 3, 3

@@ -12,8 +12,7 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// withServer runs an example with the sessions of a server of its own, and the
-// first of them.
+// withServer runs an example with the sessions of its own server, and a client of the first session.
 func withServer(example func(ctx context.Context, c *zk.Client, sessions *zk.Sessions)) {
 	servers, err := zktest.Serve(zktest.Options{})
 	check(err)
@@ -27,7 +26,7 @@ func withServer(example func(ctx context.Context, c *zk.Client, sessions *zk.Ses
 	example(ctx, c, sessions)
 }
 
-// check ends an example that goes wrong.
+// check ends an example that fails.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
@@ -63,7 +62,7 @@ func Example() {
 	// 3 <nil>
 }
 
-// A nightly job that runs once, on whichever machine gets there first.
+// A nightly job that runs once, on the first machine that gets the lock.
 func ExampleMutex() {
 	job := func(ctx context.Context, c *zk.Client, machine string) error {
 		held, err := recipe.NewMutex(c, "/locks/nightly", recipe.Options{Data: []byte(machine)}).TryLock(ctx)
@@ -75,7 +74,7 @@ func ExampleMutex() {
 			return err
 		}
 		defer held.Unlock(ctx)
-		work := held.Context() // ends when the lock is in doubt
+		work := held.Context() // ends when the lock may be lost
 		fmt.Println(machine, "works, sure of the lock:", work.Err() == nil)
 		return nil
 	}
@@ -91,7 +90,7 @@ func ExampleMutex() {
 	// second has nothing to do
 }
 
-// A write that is refused unless the lock is held when it is applied.
+// A write that the server refuses unless the lock is held when it applies the write.
 func ExampleHeld_Guard() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		_, err := c.Create(ctx, "/state", []byte("empty"), zk.ModePersistent, zk.OpenACL())
@@ -111,8 +110,8 @@ func ExampleHeld_Guard() {
 	// true
 }
 
-// A resource outside of ZooKeeper that refuses a holder who is late: it was stopped
-// for so long that its lock has gone to another, and it doesn't know yet.
+// A resource outside of ZooKeeper refuses a late holder: one that was stopped for so long that another client got the
+// lock, and that doesn't know it yet.
 func ExampleHeld_Token() {
 	var highest int64 // kept by the resource
 	write := func(token int64, text string) {
@@ -141,7 +140,7 @@ func ExampleHeld_Token() {
 	// refused: by the first, late
 }
 
-// Two may be in, the third may not wait for long.
+// Two may hold a lease. The third gives up after a short wait.
 func ExampleSemaphore() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		s := recipe.NewSemaphore(c, "/printers", 2, recipe.Options{})
@@ -158,7 +157,7 @@ func ExampleSemaphore() {
 	// Output: true
 }
 
-// Whoever leads works until its context ends, which is when leadership is in doubt.
+// The leader works until its context ends, which means that it may no longer lead.
 func ExampleElection() {
 	withServer(func(ctx context.Context, _ *zk.Client, sessions *zk.Sessions) {
 		e := recipe.NewElection(sessions, "/leader", recipe.Options{Data: []byte("me")})
@@ -174,7 +173,7 @@ func ExampleElection() {
 	// <nil>
 }
 
-// At least once: what a consumer didn't finish goes to another.
+// At least once: an item that a consumer didn't finish goes to another consumer.
 func ExampleQueue_Claim() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		q := recipe.NewQueue(c, "/work", recipe.Options{})
@@ -198,7 +197,7 @@ func ExampleQueue_Claim() {
 	// 0 <nil>
 }
 
-// A cache tells what is there, and then what changes.
+// A cache reports its content, and then the changes.
 func ExampleCache() {
 	withServer(func(ctx context.Context, c *zk.Client, sessions *zk.Sessions) {
 		for _, path := range []string{"/config", "/config/color"} {
@@ -219,7 +218,7 @@ func ExampleCache() {
 				_, err := c.Set(ctx, "/config/color", []byte("red"), zk.AnyVersion)
 				check(err)
 			case recipe.CacheChanged:
-				node, ok := config.Get("/config/color") // asks nobody
+				node, ok := config.Get("/config/color") // sends no request
 				fmt.Printf("%s %v\n", node.Data, ok)
 				return
 			}
@@ -233,7 +232,7 @@ func ExampleCache() {
 	// red true
 }
 
-// One who offers a service, and one who uses it.
+// One process offers a service, and another one uses it.
 func ExampleDiscovery() {
 	withServer(func(ctx context.Context, _ *zk.Client, sessions *zk.Sessions) {
 		d := recipe.NewDiscovery(sessions, "/services", recipe.Options{})
@@ -254,7 +253,7 @@ func ExampleDiscovery() {
 	// Output: using 10.0.0.1 8080
 }
 
-// Several changes, applied once, also if a reply is lost.
+// Several changes, applied exactly once, even if a reply is lost.
 func ExampleLedger() {
 	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		for _, path := range []string{"/a", "/b"} {

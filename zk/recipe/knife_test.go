@@ -40,8 +40,8 @@ type knife struct {
 	back   bool       // it has done so
 }
 
-// cutAbsence is how long a participant stays away after its cut, unless another comes
-// upon what it has just changed before; and how long that one then stays there.
+// cutAbsence is how long a participant stays away after its cut, unless another participant reaches what it has just
+// changed before. It is also how long that other one then stays there.
 const cutAbsence = 200 * time.Millisecond
 
 func newKnife(c cut) *knife {

@@ -14,8 +14,8 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// While connections are cut, but sessions last, no two hold the lock at a time,
-// tokens grow from holder to holder, everybody gets it, and nothing stays behind.
+// While connections are cut but sessions last, no two clients hold the lock at a time, tokens grow from holder to
+// holder, every client gets it, and no znode stays behind.
 func TestMutexUnderCuts(t *testing.T) {
 	each(t, func(a *arena) {
 		over := a.storm(a.cut)
@@ -52,9 +52,8 @@ func TestMutexUnderCuts(t *testing.T) {
 	})
 }
 
-// While sessions expire under holders and waiters, guarded writes are as good as
-// uninterrupted mutual exclusion: no increment made by reading and writing under
-// the lock is lost.
+// While sessions of holders and waiters expire, guarded writes work as if the lock were never lost: no increment made
+// under the lock is lost.
 func TestMutexGuardsUnderExpiry(t *testing.T) {
 	each(t, func(a *arena) { guardedCount(a, a.cut, a.cut) })
 }
@@ -105,9 +104,8 @@ func guardedCount(a *arena, faults ...func()) {
 	}
 }
 
-// increment adds one to /count under a lock, and reports whether it surely did. It
-// never leaves that open: the ledger tells, or the write was guarded and refused;
-// where the session ends before, it looks for the mark it left.
+// increment adds one to /count under a lock, and reports whether it was applied. The outcome is always known: the
+// ledger finds it out, or the write was guarded and refused. If the session ends first, increment looks for its mark.
 func increment(ctx context.Context, c, admin *zk.Client) (bool, error) {
 	held, err := recipe.NewMutex(c, "/lock", recipe.Options{}).Lock(ctx)
 	if err != nil {
@@ -142,8 +140,7 @@ func increment(ctx context.Context, c, admin *zk.Client) (bool, error) {
 	}
 }
 
-// A waiter that gives up leaves nothing behind, even if it is cut off at that
-// moment; neither does one whose attempt fails.
+// A waiter that gives up leaves no znode, even if it is cut off at that moment. Neither does one whose attempt fails.
 func TestMutexGivesUp(t *testing.T) {
 	each(t, func(a *arena) {
 		holder, c := a.client(), a.client()
@@ -250,8 +247,7 @@ func TestHeldInDoubt(t *testing.T) {
 	})
 }
 
-// A waiter watches the one before it: no znode has more watchers than its owner
-// and one waiter.
+// A waiter watches only the znode before it: no znode has more watchers than its owner and one waiter.
 func TestNoHerd(t *testing.T) {
 	each(t, func(a *arena) {
 		c := a.client()

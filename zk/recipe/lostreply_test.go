@@ -13,8 +13,7 @@ import (
 	"github.com/zooid-project/zooid/zk/recipe"
 )
 
-// A deaf network loses the reply to one request: the server has applied it, and
-// the client can't know.
+// A deaf network loses the reply to one request: the server has applied it, and the client can't know.
 type deaf struct {
 	armed atomic.Bool // the next request's reply will be lost
 }
@@ -51,8 +50,7 @@ func (c *deafConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A lost reply never makes a recipe do its work twice or not at all, and never
-// leaves a znode that nobody knows of.
+// A lost reply never makes a recipe do its work twice or not at all, and never leaves a znode without an owner.
 func TestLostReplies(t *testing.T) {
 	world := zk.WorldACL(zk.PermAll)
 	for _, tt := range []struct {

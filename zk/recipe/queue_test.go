@@ -95,7 +95,7 @@ func TestQueueUnderCuts(t *testing.T) {
 	})
 }
 
-// While consumers' sessions expire, every claimed item is done by somebody, once.
+// While consumers' sessions expire, every claimed item is finished once by some consumer.
 func TestClaimsUnderExpiry(t *testing.T) {
 	each(t, func(a *arena) {
 		faults := []func(){a.cut}
@@ -140,7 +140,7 @@ func TestClaimsUnderExpiry(t *testing.T) {
 		a.eventually("the queue is empty", func() bool { return len(a.children(c, "/q")) == 0 })
 		stop()
 		wg.Wait()
-		// Done may have been applied though the session ended before the reply.
+		// Done may have been applied although the session ended before the reply.
 		for item, n := range done {
 			if n != 1 {
 				t.Errorf("item %s was done %d times", item, n)
@@ -150,7 +150,7 @@ func TestClaimsUnderExpiry(t *testing.T) {
 	})
 }
 
-// A claimed item is nobody else's, until it is returned.
+// No other consumer gets a claimed item until it is returned.
 func TestClaim(t *testing.T) {
 	each(t, func(a *arena) {
 		one, two := recipe.NewQueue(a.client(), "/q", recipe.Options{}), recipe.NewQueue(a.client(), "/q", recipe.Options{})

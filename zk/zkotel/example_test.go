@@ -16,8 +16,8 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// The spans of a program's work, of which each request is a part. A program has an exporter of its own in place of the
-// one in memory, and usually sets the global provider, which zkotel.Options{} means.
+// The spans of a program's work and of its requests. A program has its own exporter in place of the one in memory. It
+// usually sets the global provider, which zkotel.Options{} uses.
 func Example() {
 	servers, err := zktest.Serve(zktest.Options{})
 	check(err)

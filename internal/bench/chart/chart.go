@@ -1,5 +1,5 @@
-// Package chart draws the table of docs/performance.md: how many times as fast,
-// or as small, one server is compared with the other.
+// Package chart draws the table of docs/performance.md: how many times as fast, or as small, one server is as the
+// other.
 package chart
 
 import (
@@ -15,10 +15,10 @@ import (
 	"strings"
 )
 
-// A row is a line of the table for which both servers have a figure.
+// A row is a line of the table with a figure for both servers.
 type row struct {
 	work, ours, theirs string  // as in the table, without the spread
-	times              float64 // how many times better ours is; below 1 it is worse
+	times              float64 // how many times better ours is; below 1, ours is worse
 }
 
 // The table's columns.
@@ -38,7 +38,7 @@ const lineMax = 1 << 20
 
 var number = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?`)
 
-// read reads the rows of the page's table.
+// read parses the rows of the page's table.
 func read(r io.Reader) (rows []row, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, lineMax)
@@ -52,7 +52,7 @@ func read(r io.Reader) (rows []row, err error) {
 		}
 		ratio, err := strconv.ParseFloat(number.FindString(cells[columnRatio]), 64)
 		if err != nil || ratio <= 0 {
-			continue // the header, or a row in which one of them has no figure
+			continue // the header, or a row without one of the figures
 		}
 		if strings.HasPrefix(cells[columnWork], "its CPU") {
 			continue // it repeats the row above
@@ -88,7 +88,7 @@ const (
 	barsAt, barsWide = 400, 360
 )
 
-// Draw writes the chart of a page as SVG.
+// Draw reads a page and writes its chart as SVG.
 func Draw(w io.Writer, page string) error {
 	f, err := os.Open(page)
 	if err != nil {
@@ -101,7 +101,7 @@ func Draw(w io.Writer, page string) error {
 	return nil
 }
 
-// draw reads the page from r. The scale is logarithmic; the line marks where both servers are equal.
+// draw reads the page from r. The scale is logarithmic; the line is where both servers are equal.
 func draw(w io.Writer, r io.Reader) error {
 	rows, err := read(r)
 	if err != nil {
@@ -145,7 +145,7 @@ func draw(w io.Writer, r io.Reader) error {
 	return b.Flush()
 }
 
-// workMax is how many characters of a row's name fit.
+// workMax bounds the characters of a row's name.
 const workMax = 60
 
 func short(work string) string {

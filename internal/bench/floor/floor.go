@@ -1,9 +1,9 @@
-// Package floor is a server that does only what any server has to do: it reads requests, keeps the bytes of writes
-// in one file that it syncs in batches, and sends canned replies. No server on this runtime can be much faster.
+// Package floor implements a server that does only what any server must do: it reads requests, writes the bytes of
+// writes to one file that it syncs in batches, and sends fixed replies. No server on this runtime can be much faster.
 //
 //	floor.go   clients and replies
 //	log.go     the file; file_*.go the system calls for it
-//	watch.go   watches that a getData leaves and a setData fires
+//	watch.go   watches that a getData sets and a setData fires
 package floor
 
 import (
@@ -18,9 +18,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Server answers without keeping any znodes: reads at once with canned
-// replies, writes once their bytes are durable. Replies keep the order of the
-// requests, as a client may expect of any server.
+// A Server keeps no znodes. It answers reads at once with fixed replies, and writes once their bytes are durable.
+// Replies have the order of the requests, as clients expect of any server.
 type Server struct {
 	log      *batchLog
 	value    []byte // of every znode
@@ -33,7 +32,7 @@ type Server struct {
 type pending struct {
 	durable uint64 // log position that it waits for
 	size    int    // of its frame
-	changes string // path whose watchers are told first; "" if there can't be any
+	changes string // path whose watchers are notified first; "" if there can't be any
 }
 
 // client is one connection.
@@ -48,8 +47,8 @@ type client struct {
 	held    []byte    // their frames
 }
 
-// Open creates the log's file and a server that stores nothing else: every znode holds size
-// bytes and has children names below it. If filled is set, the file is first written full.
+// Open creates the log's file and a server that stores nothing else: every znode has size bytes and the given number of
+// children. If filled is set, the file is filled first.
 func Open(path string, filled bool, size, children int) (*Server, error) {
 	log, err := openLog(path, filled)
 	if err != nil {
@@ -62,7 +61,7 @@ func Open(path string, filled bool, size, children int) (*Server, error) {
 	return &Server{log: log, value: make([]byte, size), children: jute.AppendStrings(nil, names)}, nil
 }
 
-// Close closes the log, once Serve has returned.
+// Close closes the log. It must be called after Serve has returned.
 func (s *Server) Close() { s.log.close() }
 
 // Serve accepts clients until ctx ends.
@@ -87,13 +86,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			stop := context.AfterFunc(ctx, func() { n.Close() })
 			defer stop()
 			defer n.Close()
-			c.readLoop() // it ends with its client
+			c.readLoop() // ends when the client disconnects
 			s.log.forget(c)
 		})
 	}
 }
 
-// readLoop serves one client to its end; the error is of no interest.
+// readLoop serves one client until it disconnects. The caller ignores the error.
 func (c *client) readLoop() error {
 	if err := c.welcome(); err != nil {
 		return err
@@ -181,14 +180,13 @@ func (c *client) answer(xid int32, op jute.Op, f []byte) (err error) {
 	return nil
 }
 
-// hold queues the reply that starts at offset at of held until the log is
-// durable up to a position; the caller holds mu.
+// hold queues the reply that starts at offset at of held until the log is durable up to a position. The caller holds
+// mu.
 func (c *client) hold(at int, durable uint64, changes string) {
 	c.waiting = append(c.waiting, pending{durable, len(c.held) - at, changes})
 }
 
-// release moves the replies that need not wait any longer to out, and has the
-// watchers told; the caller holds mu.
+// release moves the replies that no longer wait to out, and notifies the watchers. The caller holds mu.
 func (c *client) release(durable uint64) {
 	n, size := 0, 0
 	for n < len(c.waiting) && c.waiting[n].durable <= durable {
@@ -203,7 +201,7 @@ func (c *client) release(durable uint64) {
 	c.waiting = append(c.waiting[:0], c.waiting[n:]...)
 }
 
-// wake sends the replies that the log's progress has made ready.
+// wake sends the replies that are ready after the log's progress.
 func (c *client) wake(durable uint64) {
 	c.mu.Lock()
 	c.release(durable)
@@ -231,7 +229,7 @@ func beginReply(b []byte, xid int32) ([]byte, int) {
 	return h.Append(b), start
 }
 
-// appendRead appends the canned reply to a read.
+// appendRead appends the fixed reply to a read.
 func (c *client) appendRead(b []byte, xid int32, op jute.Op, body []byte) []byte {
 	b, start := beginReply(b, xid)
 	var stat jute.Stat
@@ -250,7 +248,7 @@ func (c *client) appendRead(b []byte, xid int32, op jute.Op, body []byte) []byte
 	return jute.EndFrame(b, start)
 }
 
-// appendWrite appends the reply to a write that succeeds.
+// appendWrite appends the reply to a successful write.
 func appendWrite(b []byte, xid int32, op jute.Op, body []byte) ([]byte, error) {
 	b, start := beginReply(b, xid)
 	var stat jute.Stat

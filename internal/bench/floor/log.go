@@ -10,33 +10,33 @@ import (
 )
 
 const (
-	// pieceSize is how much room a log is given at a time: blocks that belong to the
-	// file before they are written, but are new to the disk, like those of most logs.
+	// pieceSize is how much space a log gets at a time: blocks that belong to the file before they are written, but are
+	// new to the disk, as in most logs.
 	pieceSize = 64 << 20
 	// sizeMax is the size at which a log starts over.
 	sizeMax = 1 << 30
 )
 
-// batchLog is one file to which all writes go. They are made durable in batches
-// of all that came in while the last batch was being written.
+// batchLog is one file for all writes. They are made durable in batches of all that arrived while the last batch was
+// being written.
 type batchLog struct {
-	durable atomic.Uint64 // position up to which all is on disk
+	durable atomic.Uint64 // everything before this position is on disk
 
 	f      *os.File
-	filled bool  // the file was written full in advance, and keeps its size
+	filled bool  // the file was filled in advance, and keeps its size
 	size   int64 // of the file
 	offset int64 // in it, of the next batch
 
 	mu     sync.Mutex
 	ready  *sync.Cond // batch isn't empty, or closed is set
-	batch  []byte     // not yet written
+	batch  []byte     // data not yet written
 	owners []*client  // clients that wait for batch, each once
 	end    uint64     // position after batch
 	closed bool
 }
 
-// openLog creates the file. A filled one is written once in advance and then overwritten
-// again and again: blocks that were written before cost a disk half as much as new ones.
+// openLog creates the file. A filled file is written once in advance and then overwritten again and again: blocks that
+// were written before cost a disk half as much as new ones.
 func openLog(path string, filled bool) (*batchLog, error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -67,14 +67,14 @@ func (l *batchLog) fill() error {
 	return l.f.Sync()
 }
 
-// grow gives the file its next piece.
+// grow extends the file by a piece.
 func (l *batchLog) grow() error {
 	l.size += pieceSize
 	return makeRoom(l.f, l.size)
 }
 
-// append adds one request to the next batch and returns the position that must
-// be durable before its reply; owner is woken at that point.
+// append adds one request to the next batch. It returns the position that must be durable before its reply. owner is
+// woken then.
 func (l *batchLog) append(p []byte, owner *client) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *batchLog) write(batch []byte) error {
 	return syncData(l.f)
 }
 
-// forget drops a client that is gone.
+// forget removes a client that has disconnected.
 func (l *batchLog) forget(c *client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,20 +8,19 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// watchTable holds the watches that getData left at the floor. A setData tells
-// all watchers of its path once it is durable: that costs one lookup,
-// encoding one notification, and one write to each connection.
+// watchTable holds the watches that getData has set. A setData notifies all watchers of its path once it is durable:
+// that costs one lookup, one encoding of the notification, and one write to each connection.
 type watchTable struct {
 	left atomic.Int64
 
 	mu      sync.Mutex
-	waiting map[string][]*client // by path; a client that is gone stays until it would be told
+	waiting map[string][]*client // by path; a disconnected client stays until the next notification
 }
 
 // any reports whether any watch is set.
 func (w *watchTable) any() bool { return w.left.Load() > 0 }
 
-// add has c wait for a change of path. A client added twice is told twice.
+// add makes c wait for a change of path. A client added twice is notified twice.
 func (w *watchTable) add(path string, c *client) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,8 +31,8 @@ func (w *watchTable) add(path string, c *client) {
 	w.left.Add(1)
 }
 
-// fire tells all clients that wait for path, on as many goroutines as there are
-// processors, and doesn't wait for those.
+// fire notifies all clients that wait for path, on as many goroutines as there are processors. It doesn't wait for
+// them.
 func (w *watchTable) fire(path string) {
 	w.mu.Lock()
 	told := w.waiting[path]
@@ -52,7 +51,7 @@ func (w *watchTable) fire(path string) {
 	}
 }
 
-// tell writes a notification; the reply to a read sent meanwhile may overtake it.
+// tell writes a notification. The reply to a read sent meanwhile may overtake it.
 func (c *client) tell(event []byte) {
 	c.mu.Lock()
 	c.out = append(c.out, event...)
@@ -62,7 +61,7 @@ func (c *client) tell(event []byte) {
 	}
 }
 
-// pathOf returns the path that most requests begin with.
+// pathOf returns the path at the start of most requests.
 func pathOf(body []byte) string {
 	var d jute.Decoder
 	d.Reset(body)

@@ -10,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// span is a number drawn evenly from min to max, both included.
+// span is a number drawn uniformly from min to max, inclusive.
 type span struct{ min, max int }
 
 func (s span) draw(rng *rand.Rand) int { return s.min + rng.IntN(s.max-s.min+1) }
@@ -18,7 +18,7 @@ func (s span) draw(rng *rand.Rand) int { return s.min + rng.IntN(s.max-s.min+1) 
 // Text is a fixed text, or a random one of letters and digits.
 type Text struct {
 	fixed  string
-	length *span // of a random text; nil means fixed
+	length *span // of a random text; nil for a fixed text
 }
 
 const textLetters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -41,8 +41,8 @@ func (t *Text) appendTo(b []byte, rng *rand.Rand) []byte {
 	return b
 }
 
-// pathChoice is the set of paths that a request picks from: fixed ones, and the
-// children that some znodes have when the run begins.
+// pathChoice is the set of paths from which a request picks: fixed ones, and the children that some znodes have when
+// the run begins.
 type pathChoice struct {
 	fixed      []string
 	childrenOf []string
@@ -51,12 +51,12 @@ type pathChoice struct {
 // drawnRequest is one entry of generator.requests.
 type drawnRequest struct {
 	op           jute.Op // create, setData, getData, getChildren or multi
-	where        string  // its place in the file, for messages
+	where        string  // its position in the file, for messages
 	weight       int
 	paths        pathChoice
 	name         Text    // create: of the new znode
 	data         *Text   // create, set
-	removeFactor float64 // create: the share of requests that remove one created before
+	removeFactor float64 // create: the share of requests that remove an earlier znode instead
 	size         *span   // multi: how many operations are drawn; if nil, each of inner once
 	inner        mixture // multi
 }
@@ -79,10 +79,10 @@ func (m mixture) pick(rng *rand.Rand) *drawnRequest {
 	panic("keeperbench: weights don't add up to their sum")
 }
 
-// Paths holds the paths that each request picks from.
+// Paths has the paths from which each request picks.
 type Paths map[*drawnRequest][]string
 
-// ResolvePaths lists the children that requests pick from, over a connection to a server on which the setup is done.
+// ResolvePaths lists the children from which requests pick, over a connection to a server on which the setup is done.
 func (f *File) ResolvePaths(c *wire.Conn) (Paths, error) { return resolvePaths(c, f.requests) }
 
 func resolvePaths(c *wire.Conn, m mixture) (Paths, error) {
@@ -127,8 +127,7 @@ func join(parent, name string) string {
 	return parent + "/" + name
 }
 
-// createdMax bounds the paths that a connection remembers for removal; beyond
-// it, a new path replaces another one.
+// createdMax bounds the paths that a connection records for removal. Beyond it, a new path replaces another one.
 const createdMax = 1 << 20
 
 // A Drawer makes the requests of one connection.
@@ -189,7 +188,7 @@ func (d *Drawer) appendMulti(b []byte, r *drawnRequest) ([]byte, wire.Kind) {
 	return jute.AppendRequest(b, 0, op, func(b []byte) []byte { return jute.AppendMulti(b, d.ops) }), k
 }
 
-// operation draws one operation that isn't a multi.
+// operation draws one operation other than a multi.
 func (d *Drawer) operation(r *drawnRequest) jute.MultiOp {
 	list := d.paths[r]
 	path := list[d.rng.IntN(len(list))]
@@ -225,7 +224,7 @@ func (d *Drawer) remember(r *drawnRequest, path string) {
 	d.created[r] = append(made, path)
 }
 
-// forget removes one of the created paths and returns it.
+// forget removes a random path from the created ones and returns it.
 func (d *Drawer) forget(r *drawnRequest) string {
 	made := d.created[r]
 	i := d.rng.IntN(len(made))
@@ -235,5 +234,5 @@ func (d *Drawer) forget(r *drawnRequest) string {
 	return path
 }
 
-// errMixedMulti is the servers' objection to a multi of reads and writes.
+// errMixedMulti says that servers refuse a multi of reads and writes.
 var errMixedMulti = errors.New("a multi can't mix reads (get, list) and writes (create, set)")

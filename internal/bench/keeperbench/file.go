@@ -1,5 +1,5 @@
-// Package keeperbench reads the files of ClickHouse's keeper-bench, which say what
-// znodes to set up and what requests to send, and draws requests accordingly.
+// Package keeperbench reads the files of ClickHouse's keeper-bench, which describe the znodes to set up and the
+// requests to send, and draws requests from them.
 //
 //	file.go      the contents of a file
 //	parse.go     reading the YAML
@@ -19,25 +19,24 @@ import (
 // A File is a keeper-bench file: what to set up, what to request, and how.
 type File struct {
 	Name        string
-	Concurrency int           // requests outstanding over all connections
+	Concurrency int           // unanswered requests over all connections
 	Iterations  int64         // 0 means any number
 	Limit       time.Duration // 0 is no limit
-	Tolerant    bool          // go on after errors
+	Tolerant    bool          // continue after errors
 	Hosts       []Host
 	Setup       []*SetupNode
 	requests    mixture
 	Ignored     []string // keys that have no effect here
 }
 
-// A Host is an address to connect to, and how often.
+// A Host is an address and the number of sessions to open there.
 type Host struct {
 	Addr     string
 	Sessions int
 	Timeout  time.Duration
 }
 
-// A SetupNode is a znode that is created before the requests, Repeat times with
-// a name drawn for each.
+// A SetupNode is a znode that is created before the requests, Repeat times, each with a name drawn from Name.
 type SetupNode struct {
 	Name     Text
 	Data     *Text // nil is no data

@@ -11,10 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parser walks a keeper-bench file. It reads YAML nodes rather than structs
-// because these files repeat keys in one mapping (several node, path,
-// connection...), which YAML forbids and keeper-bench understands as a list.
-// After the first mistake, err is set and all further results are ignored.
+// parser parses a keeper-bench file. It uses YAML nodes and not structs, since these files repeat keys in one mapping
+// (several node, path, connection...), which YAML forbids and keeper-bench treats as a list. After the first error, err
+// is set and all further results are ignored.
 type parser struct {
 	w    *File
 	keys int // seen so far
@@ -27,14 +26,14 @@ const (
 	nameLengthDefault = 5                // name_length
 )
 
-// depthMax bounds the nesting of a file: an alias may contain itself.
+// depthMax bounds the nesting of a file, since an alias may contain itself.
 const depthMax = 50
 
-// keysMax bounds the keys of a file with its aliases expanded: a few lines of
-// aliases to aliases can stand for billions.
+// keysMax bounds the keys of a file after expansion of its aliases: a few lines of aliases to aliases can stand for
+// billions.
 const keysMax = 100_000
 
-// Parse reads the text of a keeper-bench file.
+// Parse parses the text of a keeper-bench file.
 func Parse(b []byte) (*File, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(b, &doc); err != nil {
@@ -97,12 +96,12 @@ func (p *parser) fail(n *yaml.Node, at, format string, args ...any) {
 	}
 }
 
-// unknown refuses a key, naming those that are possible.
+// unknown reports an unknown key, with the possible ones.
 func (p *parser) unknown(q pair, known ...string) {
 	p.fail(q.value, q.at, "unknown key; here may stand %s", strings.Join(known, ", "))
 }
 
-// ignore notes a key of keeper-bench that has no effect here.
+// ignore records a key of keeper-bench that has no effect here.
 func (p *parser) ignore(q pair) {
 	if !slices.Contains(p.w.Ignored, q.at) {
 		p.w.Ignored = append(p.w.Ignored, q.at)
@@ -144,7 +143,7 @@ func (p *parser) boolean(n *yaml.Node, at string) bool {
 	return false
 }
 
-// Bounds that keep a typing error from using up the machine.
+// Bounds that prevent a typing error from exhausting the machine.
 const (
 	concurrencyMax = 1 << 16
 	repeatMax      = 100_000_000
@@ -182,8 +181,7 @@ func (p *parser) file(n *yaml.Node) {
 	}
 }
 
-// connections reads the hosts. Settings next to them are defaults for all
-// hosts, wherever they are.
+// connections parses the hosts. Settings next to them, before or after, are defaults for all hosts.
 func (p *parser) connections(q pair) {
 	defaults := Host{Sessions: 1, Timeout: timeoutDefault}
 	pairs := p.pairs(q.value, q.at)
@@ -292,7 +290,7 @@ func (p *parser) node(q pair) *SetupNode {
 	return n
 }
 
-// drawnText reads a text, or random_string with its size.
+// drawnText parses a text, or random_string with its size.
 func (p *parser) drawnText(q pair) Text {
 	if resolve(q.value).Kind != yaml.MappingNode {
 		return Text{fixed: p.text(q.value, q.at)}
@@ -315,7 +313,7 @@ func (p *parser) drawnText(q pair) Text {
 	return t
 }
 
-// span reads a number, or min_value and max_value.
+// span parses a number, or min_value and max_value.
 func (p *parser) span(q pair, most int) span {
 	if resolve(q.value).Kind != yaml.MappingNode {
 		v := p.integer(q.value, q.at, most)

@@ -9,8 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// requestOps are the requests by name; files may add a suffix to distinguish
-// several of a kind.
+// requestOps are the requests by name. Files may add a suffix to distinguish several of one kind.
 var requestOps = []struct {
 	name string
 	op   jute.Op
@@ -19,7 +18,7 @@ var requestOps = []struct {
 	{"multi", jute.OpMulti},
 }
 
-// requestOp returns the operation that a key of requests names.
+// requestOp returns the operation for a key of requests.
 func requestOp(key string) (jute.Op, bool) {
 	for _, r := range requestOps {
 		if strings.HasPrefix(key, r.name) {
@@ -29,7 +28,7 @@ func requestOp(key string) (jute.Op, bool) {
 	return 0, false
 }
 
-// mixture reads requests; in a multi, it leaves the other keys to the caller.
+// mixture parses requests. In a multi, it skips the other keys, which the caller parses.
 func (p *parser) mixture(pairs []pair, inMulti bool) mixture {
 	var m mixture
 	total := 0
@@ -99,7 +98,7 @@ func requestKeys(op jute.Op) []string {
 	return []string{"weight", "path"}
 }
 
-// multiKey reads a key of a multi that isn't one of its requests.
+// multiKey parses a key of a multi that isn't one of its requests.
 func (p *parser) multiKey(k pair, r *drawnRequest) {
 	if k.key == "size" {
 		size := p.span(k, multiMax)
@@ -109,7 +108,7 @@ func (p *parser) multiKey(k pair, r *drawnRequest) {
 	}
 }
 
-// complete refuses a request that lacks something it needs.
+// complete reports an error if a request lacks a required key.
 func (p *parser) complete(q pair, r *drawnRequest) {
 	switch r.op {
 	case jute.OpMulti:
@@ -133,7 +132,7 @@ func (p *parser) complete(q pair, r *drawnRequest) {
 	}
 }
 
-// paths reads a path, a list of them, or children_of.
+// paths parses a path, a list of them, or children_of.
 func (p *parser) paths(q pair, c *pathChoice) {
 	n := resolve(q.value)
 	switch n.Kind {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Facts describe what figures were measured on; a field that isn't known is empty.
+// Facts describe the machine on which figures were measured. Unknown fields are empty.
 type Facts struct {
 	Cores     int    `json:"cores"`
 	Processor string `json:"processor,omitempty"`
@@ -27,11 +27,11 @@ type Facts struct {
 	Commit    string `json:"commit,omitempty"`
 }
 
-// askMax bounds the run of another program that is asked for a fact.
+// askMax bounds the run of another program that reports a fact.
 const askMax = 5 * time.Second
 
-// Describe collects the facts. dir is where data directories are created ("" is the
-// system's temporary directory); commit overrides the commit recorded in the binary.
+// Describe collects the facts. dir is where data directories are created; "" is the system's temporary directory.
+// commit, if not "", replaces the commit recorded in the binary.
 func Describe(ctx context.Context, dir, commit string) Facts {
 	m := Facts{Cores: runtime.NumCPU(), Go: runtime.Version(), Commit: commit}
 	m.Processor = lineField("/proc/cpuinfo", "model name")
@@ -64,7 +64,7 @@ func lineField(file, name string) string {
 	return ""
 }
 
-// builtCommit returns the commit that this binary was built from, if the build recorded it.
+// builtCommit returns the commit from which this binary was built, if the build recorded it.
 func builtCommit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -84,10 +84,10 @@ func builtCommit() string {
 	return commit + dirty
 }
 
-// tmpfsMagic is the type that statfs reports for a file system in memory.
+// tmpfsMagic is the type that statfs returns for a file system in memory.
 const tmpfsMagic = 0x01021994
 
-// fileSystem returns the kind of file system that dir is on, as far as it matters.
+// fileSystem returns the kind of dir's file system, as far as it affects figures.
 func fileSystem(dir string) string {
 	if dir == "" {
 		dir = os.TempDir()

@@ -15,8 +15,7 @@ import (
 	"github.com/zooid-project/zooid/internal/bench/wire"
 )
 
-// member is one process of a server started here: the only one, or one of an
-// ensemble.
+// member is one process of a server started here: the only one, or a member of an ensemble.
 type member struct {
 	text   string // the command, filled in
 	dir    string // its working directory
@@ -28,8 +27,8 @@ type member struct {
 // Each member listens for clients, for its peers, and for their elections.
 const portsPerMember = 3
 
-// memberPorts names the ports that the configurations of all members need; the
-// first one is the client port of the first member.
+// memberPorts returns the names of the ports in the configurations of all members. The first one is the client port of
+// the first member.
 func (s *Server) memberPorts() (names []string) {
 	if !strings.Contains(s.spec.Command, "{config}") {
 		return []string{"{port}"}
@@ -40,8 +39,7 @@ func (s *Server) memberPorts() (names []string) {
 	return names
 }
 
-// memberPort returns the placeholder of a port of a member: use is 0 for
-// clients, 1 for peers, 2 for elections.
+// memberPort returns the placeholder of a member's port. use is 0 for clients, 1 for peers, 2 for elections.
 func memberPort(member, use int) string {
 	if member == 0 && use == 0 {
 		return "{port}"
@@ -49,8 +47,7 @@ func memberPort(member, use int) string {
 	return fmt.Sprintf("{member %d port %d}", member+1, use)
 }
 
-// enlist creates each member's directory and configuration, and fills in its
-// command.
+// enlist creates each member's directory and configuration, and completes its command.
 func (s *Server) enlist() error {
 	n := max(s.spec.Members, 1)
 	if n > 1 && !strings.Contains(s.spec.Command, "{config}") {
@@ -80,8 +77,8 @@ func (s *Server) enlist() error {
 	return nil
 }
 
-// config returns the zoo.cfg of member i of n: the settings of Apache's own
-// sample, no limit on the connections of one address, and no other listener.
+// config returns the zoo.cfg of member i of n. It has the settings of Apache's own sample, no limit on the connections
+// of one address, and no other listener.
 func (s *Server) config(i, n int, data string) []byte {
 	b := fmt.Appendf(nil, `tickTime=2000
 initLimit=10
@@ -111,7 +108,7 @@ func (m *member) start() error {
 	cmd := exec.Command("sh", "-c", m.text)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Dir = m.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that signals reach what the shell starts
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // makes signals reach the shell's children
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -124,7 +121,7 @@ func (m *member) start() error {
 	return nil
 }
 
-// await waits until the member answers a read at addr, or has ended.
+// await waits until the member answers a read at addr or has ended.
 func (m *member) await(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -141,7 +138,7 @@ func (m *member) await(ctx context.Context, addr string) error {
 	return nil
 }
 
-// lastWords returns the end of what the member printed.
+// lastWords returns the end of the member's output.
 func (m *member) lastWords() string {
 	const most = 2000
 	b, err := os.ReadFile(m.output)
@@ -158,7 +155,7 @@ func (m *member) signal(sig syscall.Signal) {
 	}
 }
 
-// end waits for the member, which was sent a signal, and kills it if it doesn't end.
+// end waits for the member, to which a signal was sent. It kills the member if it doesn't end.
 func (m *member) end() {
 	if m.cmd == nil {
 		return
@@ -167,9 +164,9 @@ func (m *member) end() {
 	case <-m.exited:
 	case <-time.After(stopMax):
 	}
-	m.signal(syscall.SIGKILL) // also what the command left behind
+	m.signal(syscall.SIGKILL) // also for processes that the command has left
 	<-m.exited
-	// Until all have ended they hold the ports, which the next start needs.
+	// The ports, which the next start needs, are in use until all processes have ended.
 	for by := time.Now().Add(killMax); groupRuns(m.cmd.Process.Pid) && time.Now().Before(by); {
 		time.Sleep(readyPoll)
 	}
@@ -190,10 +187,10 @@ func (s *Server) Leader() (pid int, err error) {
 	return 0, fmt.Errorf("none of %v says that it leads the ensemble", s.Addrs)
 }
 
-// wordAnswerMax bounds the answer to a four-letter word.
+// wordAnswerMax bounds the reply to a four-letter word.
 const wordAnswerMax = 64 << 10
 
-// ask sends a four-letter word.
+// ask sends a four-letter word and returns the reply.
 func ask(addr, word string) (string, error) {
 	n, err := net.DialTimeout("tcp", addr, wire.HandshakeTimeout)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// clockTick is the unit of processor times in /proc/PID/stat: Linux fixes it at
-// a hundredth of a second for programs, whatever the kernel uses inside.
+// clockTick is the unit of processor times in /proc/PID/stat. Linux uses a hundredth of a second there, whatever the
+// kernel uses internally.
 const clockTick = 10 * time.Millisecond
 
-// Processes are the server processes whose cost is measured; nil measures none.
+// Processes are the server processes whose cost is measured. nil measures none.
 type Processes []int
 
 // Cost is processor time, user and system together.
 type Cost struct {
 	Server, Client time.Duration
-	machine        time.Duration // of everything that runs on the machine, and what was stolen from it
-	idle           time.Duration // of the machine's processors; machine and idle together are their whole time
+	machine        time.Duration // of everything that runs on the machine, including time stolen from it
+	idle           time.Duration // of the machine's processors; machine and idle add up to their total time
 }
 
 // Minus returns the cost since earlier.
@@ -30,7 +30,7 @@ func (c Cost) Minus(earlier Cost) Cost {
 	return Cost{c.Server - earlier.Server, c.Client - earlier.Client, c.machine - earlier.machine, c.idle - earlier.idle}
 }
 
-// Cost returns what the processes and this process have used so far.
+// Cost returns the processor time that the processes and this process have used so far.
 func (p Processes) Cost() Cost {
 	var c Cost
 	for _, pid := range p {
@@ -46,8 +46,7 @@ func (p Processes) Cost() Cost {
 	return c
 }
 
-// Others returns the percentage of the machine's processor time that went to
-// neither the servers nor the generator.
+// Others returns the percentage of the machine's processor time used neither by the servers nor by the generator.
 func (c Cost) Others() float64 {
 	whole := c.machine + c.idle
 	if whole <= 0 {
@@ -56,8 +55,8 @@ func (c Cost) Others() float64 {
 	return 100 * max(float64(c.machine-c.Server-c.Client), 0) / float64(whole)
 }
 
-// machineTime returns how long all processors together have worked and idled,
-// without interrupts, which belong to no program; 0 if that isn't known.
+// machineTime returns how long all processors together have worked and been idle, without interrupts, which belong to
+// no program. It returns 0 if that is unknown.
 func machineTime() (busy, idle time.Duration) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -67,8 +66,7 @@ func machineTime() (busy, idle time.Duration) {
 	return parseMachineTime(line)
 }
 
-// parseMachineTime reads the first line of /proc/stat: cpu user nice system idle
-// iowait irq softirq steal.
+// parseMachineTime parses the first line of /proc/stat: cpu user nice system idle iowait irq softirq steal.
 func parseMachineTime(line []byte) (busy, idle time.Duration) {
 	f := bytes.Fields(line)
 	if len(f) < 9 {
@@ -110,12 +108,12 @@ func (p Processes) Check() error {
 	return nil
 }
 
-// procStat is the part of /proc/PID/stat that is needed here.
+// procStat has the fields of /proc/PID/stat that are needed here.
 type procStat struct {
 	ppid, pgrp int
 	cpu        time.Duration
 	rssPages   int64
-	ended      bool // it waits to be reaped, and holds nothing
+	ended      bool // it has ended and waits to be reaped
 }
 
 func readStat(pid int) (procStat, error) {
@@ -126,8 +124,8 @@ func readStat(pid int) (procStat, error) {
 	return parseStat(b)
 }
 
-// parseStat reads the fields after the command's name, which is in parentheses
-// and may contain anything, including parentheses and blanks.
+// parseStat parses the fields after the command's name, which is in parentheses and may contain anything, including
+// parentheses and blanks.
 func parseStat(b []byte) (procStat, error) {
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	const state, ppid, pgrp, utime, stime, rss = 0, 1, 2, 11, 12, 21 // proc(5) numbers them from 1 with two fields before
@@ -147,7 +145,7 @@ func parseStat(b []byte) (procStat, error) {
 	return st, err
 }
 
-// groupRuns reports whether a process of the group pgid runs.
+// groupRuns reports whether a process of the group pgid is running.
 func groupRuns(pgid int) bool {
 	return slices.ContainsFunc(processGroup(pgid), func(pid int) bool {
 		st, err := readStat(pid)

@@ -1,5 +1,5 @@
-// Package servers starts the servers that are measured, alone or as an ensemble, each in a
-// fresh directory and on ports that were free, and measures the cost of their processes.
+// Package servers starts the servers to be measured, alone or as an ensemble, each in a new directory and on free
+// ports, and measures the cost of their processes.
 //
 //	server.go    starting, restarting and stopping one from a command line
 //	ensemble.go  its members: their directories, configurations, processes; their leader
@@ -22,35 +22,33 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Spec describes a server named on the command line: one that is running
-// already, or one to start.
+// A Spec describes a server from the command line: one that is already running, or one to start.
 type Spec struct {
 	Name    string
 	Command string    // started with sh -c; empty for a running server
 	Addrs   []string  // of a running server
-	Pids    Processes // of a running server, if it may be measured
-	Floor   bool      // the floor, which can't run everything
+	Pids    Processes // of a running server, if its processes are measured
+	Floor   bool      // the floor, which can't run all profiles
 	Foreign bool      // a floor that isn't the built-in one
-	Members int       // servers of the ensemble that the command starts; 0 is 1
+	Members int       // servers of the ensemble that the command starts; 0 means 1
 }
 
-// A Server is one server, or an ensemble of several, started here, with all its
-// files.
+// A Server is one server, or an ensemble of several, started here, with all its files.
 type Server struct {
 	Addrs []string      // of each member, for clients
-	Took  time.Duration // from the start to the first read of the last member
-	Root  string        // holds a directory and the output of each member
+	Took  time.Duration // from the start to the last member's first read
+	Root  string        // has a directory and the output of each member
 
 	spec    Spec
 	ports   map[string]string
-	release func() // gives the ports back; nil before there are some
+	release func() // releases the ports; nil before there are any
 	members []*member
 }
 
 const (
 	// ReadyMax is how long a started server may take until its first read.
 	ReadyMax = 5 * time.Minute
-	// readyPoll is how often a starting server is tried: it limits how exactly starts are measured.
+	// readyPoll is how often a starting server is tried. It limits the accuracy of measured starts.
 	readyPoll = 5 * time.Millisecond
 	// readyTry bounds one try, since a starting server may accept a connection and hang.
 	readyTry = time.Second
@@ -60,9 +58,8 @@ const (
 	killMax = time.Minute
 )
 
-// Start starts a server, or all servers of an ensemble, by its command in a
-// fresh directory below dir, on ports that were free, and waits until each
-// member answers a read.
+// Start starts a server, or all servers of an ensemble, by its command, in a new directory below dir and on free ports,
+// and waits until each member answers a read.
 func Start(ctx context.Context, spec Spec, dir string) (*Server, error) {
 	root, err := os.MkdirTemp(dir, "zooid-bench-")
 	if err == nil {
@@ -87,8 +84,8 @@ func Start(ctx context.Context, spec Spec, dir string) (*Server, error) {
 
 var portPlaceholder = regexp.MustCompile(`\{port\d*\}`)
 
-// choosePorts assigns a free port to every {port}, {port2}... of the command,
-// and to every port that a member's configuration needs.
+// choosePorts assigns a free port to every {port}, {port2}... in the command, and to every port of the members'
+// configurations.
 func (s *Server) choosePorts() error {
 	names := append(portPlaceholder.FindAllString(s.spec.Command, -1), s.memberPorts()...)
 	slices.Sort(names)
@@ -131,8 +128,8 @@ func (s *Server) Processes() (all Processes) {
 	return all
 }
 
-// Restart ends the server with a signal and starts it again on the same
-// directories and ports; Took says how long the start took.
+// Restart ends the server with a signal and starts it again with the same directories and ports. Took is then the
+// duration of this start.
 func (s *Server) Restart(ctx context.Context, sig syscall.Signal) error {
 	s.end(sig)
 	if err := s.launch(ctx); err != nil {

@@ -1,6 +1,5 @@
-// Package wire is the client side of ZooKeeper's protocol for a load generator:
-// requests are encoded in advance, connections read many replies with one system call
-// and write many requests with another, and nothing is allocated per operation.
+// Package wire is a client of ZooKeeper's protocol for a load generator: requests are encoded in advance, connections
+// read many replies with one system call and write many requests with another, and nothing is allocated per operation.
 //
 //	conn.go     one session: handshake, frames in, frames out
 //	request.go  requests encoded in advance
@@ -21,11 +20,11 @@ import (
 )
 
 const (
-	// LoadBuffer is the read buffer of a connection under load: several hundred
-	// replies of the usual size in one system call.
+	// LoadBuffer is the read buffer of a connection under load. It has space for several hundred replies of the usual
+	// size.
 	LoadBuffer = 64 << 10
-	// IdleBuffer is for sessions that only ping or wait for one notification; ten
-	// thousand of them must not use more memory than the server.
+	// IdleBuffer is the read buffer of sessions that only ping or wait for one notification. Ten thousand of them must
+	// not use more memory than the server.
 	IdleBuffer = 512
 	// replySizeMax bounds one reply. The largest valid one is the child list of a
 	// directory with a million entries.
@@ -34,18 +33,18 @@ const (
 	HandshakeTimeout = 10 * time.Second
 )
 
-// Session is what a client needs to resume its session.
+// Session has what a client needs to resume its session.
 type Session struct {
 	ID      int64
 	Passwd  []byte
-	Timeout time.Duration // wanted; after the handshake, granted
+	Timeout time.Duration // the requested one; after the handshake, the granted one
 }
 
 // ErrExpired says that the server no longer knows the session.
 var ErrExpired = errors.New("session expired")
 
-// Conn is one connection with its session. It isn't safe for concurrent use,
-// but one goroutine may send while another receives.
+// Conn is one connection with its session. It isn't safe for concurrent use, except that one goroutine may send while
+// another receives.
 type Conn struct {
 	Net      net.Conn
 	Addr     string
@@ -55,17 +54,16 @@ type Conn struct {
 	LastZxid int64  // of the last reply taken by Reply
 	Events   int64  // notifications skipped by Reply
 
-	in   []byte // in[r:w] is received and not yet taken
+	in   []byte // in[r:w] was received and isn't taken yet
 	r, w int
 }
 
-// Attach returns a Conn on an open connection, without a handshake: one that a server
-// has accepted, to read its frames, or one whose other end knows no sessions.
+// Attach returns a Conn on an open connection, without a handshake. The connection is one that a server has accepted,
+// or one whose other end doesn't use sessions.
 func Attach(n net.Conn, buffer int) *Conn { return &Conn{Net: n, in: make([]byte, buffer)} }
 
-// Dial opens a connection to addr and attaches it to s, or opens a new session
-// if s has no ID. lastZxid is the last zxid that the client has seen. If the
-// server doesn't know the session, the error is ErrExpired.
+// Dial opens a connection to addr and resumes s, or opens a new session if s has no ID. lastZxid is the last zxid that
+// the client has seen. If the server doesn't know the session, the error is ErrExpired.
 func Dial(ctx context.Context, addr string, s Session, lastZxid int64, buffer int) (*Conn, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -91,9 +89,8 @@ func Dial(ctx context.Context, addr string, s Session, lastZxid int64, buffer in
 	return c, nil
 }
 
-// bounded is a context that ends at a fixed time and not before. With a context
-// that can be cancelled, a net.Dialer has a goroutine watch each connection
-// being made, which costs as much as the rest of its work.
+// bounded is a context that ends only at a fixed time. If a context can be cancelled, a net.Dialer starts a goroutine
+// for each connection attempt, which costs as much as the rest of its work.
 type bounded struct {
 	context.Context
 	by time.Time
@@ -130,8 +127,7 @@ func (c *Conn) handshake() error {
 	return nil
 }
 
-// Fill reads whatever has arrived, once. The frames handed out before are no
-// longer valid.
+// Fill reads once, as much as has arrived. Frames returned before are no longer valid.
 func (c *Conn) Fill() error {
 	switch {
 	case c.r == c.w:
@@ -154,8 +150,8 @@ func (c *Conn) Fill() error {
 	return err
 }
 
-// Take returns the payload of the next whole frame received, or nil if more
-// must be read first. It is valid until the next Fill.
+// Take returns the payload of the next complete frame, or nil if Fill must be called first. The payload is valid until
+// the next Fill.
 func (c *Conn) Take() ([]byte, error) {
 	if c.w-c.r < 4 {
 		return nil, nil
@@ -172,7 +168,7 @@ func (c *Conn) Take() ([]byte, error) {
 	return f, nil
 }
 
-// Frame blocks until a whole frame has arrived.
+// Frame returns the payload of the next frame. It blocks until the frame has arrived.
 func (c *Conn) Frame() ([]byte, error) {
 	for {
 		if f, err := c.Take(); f != nil || err != nil {
@@ -195,7 +191,7 @@ func Header(f []byte) (h jute.ReplyHeader, body []byte, err error) {
 	return h, f[jute.ReplyHeaderSize:], nil
 }
 
-// Reply blocks until the next reply, counting and skipping notifications.
+// Reply blocks until the next reply. It counts and skips notifications.
 func (c *Conn) Reply() (jute.ReplyHeader, []byte, error) {
 	for {
 		f, err := c.Frame()
@@ -215,8 +211,7 @@ func (c *Conn) Reply() (jute.ReplyHeader, []byte, error) {
 	}
 }
 
-// Queue appends a frame encoded in advance to what Flush will write, and gives
-// it the next xid.
+// Queue adds an encoded frame to Out, with the next xid. Flush writes it.
 func (c *Conn) Queue(frame []byte) {
 	c.Xid = NextXid(c.Xid)
 	at := len(c.Out)
@@ -231,8 +226,7 @@ func (c *Conn) Flush() error {
 	return err
 }
 
-// Call sends one request and waits for its reply. The error is the reply's
-// jute.Code, or that of the network.
+// Call sends one request and waits for its reply. The error is the reply's jute.Code, or that of the network.
 func (c *Conn) Call(op jute.Op, appendRecord func([]byte) []byte) ([]byte, error) {
 	c.Queue(Encode(op, appendRecord))
 	if err := c.Flush(); err != nil {
@@ -248,8 +242,7 @@ func (c *Conn) Call(op jute.Op, appendRecord func([]byte) []byte) ([]byte, error
 	return body, nil
 }
 
-// Close ends the session and the connection. It ignores errors: the session
-// ends by its timeout at the latest.
+// Close ends the session and the connection. It ignores errors, since the session also ends by its timeout.
 func (c *Conn) Close() {
 	c.Net.SetDeadline(time.Now().Add(time.Second))
 	c.Queue(Encode(jute.OpCloseSession, nil))
@@ -259,7 +252,7 @@ func (c *Conn) Close() {
 	c.Net.Close()
 }
 
-// Drop cuts the connection with a reset, leaving the session to its timeout.
+// Drop resets the connection. The session ends by its timeout.
 func (c *Conn) Drop() {
 	if t, ok := c.Net.(*net.TCPConn); ok {
 		t.SetLinger(0)

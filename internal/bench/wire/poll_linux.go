@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Poll reads many connections on one goroutine, in the order in which frames
-// arrive. A goroutine for each connection costs half as much again, on
-// processors that the server needs.
+// Poll reads many connections on one goroutine, in the order in which frames arrive. A goroutine for each connection
+// costs 50 % more, on processors that the server needs.
 type Poll struct {
 	conns []*Conn
 	epoll int
@@ -23,8 +22,8 @@ type Poll struct {
 // readyAtOnce is how many connections one system call may report.
 const readyAtOnce = 256
 
-// NewPoll takes over the connections: only Queue, Flush and Close may be called
-// on them afterwards. All must be TCP.
+// NewPoll takes over the connections, which must all be TCP. Afterwards only Queue, Flush and Close may be called on
+// them.
 func NewPoll(_ context.Context, conns []*Conn) (*Poll, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -40,7 +39,7 @@ func NewPoll(_ context.Context, conns []*Conn) (*Poll, error) {
 	return e, nil
 }
 
-// add takes a connection from the runtime, which would otherwise be woken too.
+// add takes over a connection from the runtime, which would otherwise be woken too.
 func (e *Poll) add(i int, c *Conn) error {
 	raw, err := c.Net.(*net.TCPConn).SyscallConn()
 	if err != nil {
@@ -57,8 +56,7 @@ func (e *Poll) add(i int, c *Conn) error {
 	return unix.EpollCtl(e.epoll, unix.EPOLL_CTL_ADD, s.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(i)})
 }
 
-// Each calls each with every frame that arrives on connection i, until there
-// were as many frames as connections.
+// Each calls each with every frame that arrives on connection i, until there were as many frames as connections.
 func (e *Poll) Each(ctx context.Context, each func(i int, frame []byte) error) error {
 	const patienceMs = 100 // between two checks of ctx
 	for left := len(e.conns); left > 0; {
@@ -95,8 +93,7 @@ func (e *Poll) Each(ctx context.Context, each func(i int, frame []byte) error) e
 // Close ends the polling. It leaves the connections open.
 func (e *Poll) Close() { unix.Close(e.epoll) }
 
-// bareSocket is a connected socket that the runtime doesn't know. It blocks
-// only once it has a deadline.
+// bareSocket is a connected socket that the runtime doesn't know. It blocks only if it has a deadline.
 type bareSocket struct {
 	net.Conn // nil: no other method is called
 	fd       int

@@ -4,14 +4,13 @@ package wire
 
 import "context"
 
-// Poll reads many connections, on this system one after the other.
+// Poll reads many connections, on these systems one after the other.
 type Poll struct {
 	conns []*Conn
 	stop  func() bool
 }
 
-// NewPoll takes over the connections: only Queue, Flush and Close may be called
-// on them afterwards.
+// NewPoll takes over the connections. Afterwards only Queue, Flush and Close may be called on them.
 func NewPoll(ctx context.Context, conns []*Conn) (*Poll, error) {
 	return &Poll{conns, context.AfterFunc(ctx, func() {
 		for _, c := range conns {
@@ -20,7 +19,7 @@ func NewPoll(ctx context.Context, conns []*Conn) (*Poll, error) {
 	})}, nil
 }
 
-// Each calls each with one frame from every connection i, unless ctx ends.
+// Each calls each with one frame from every connection i. It stops when ctx ends.
 func (e *Poll) Each(ctx context.Context, each func(i int, frame []byte) error) error {
 	for i, c := range e.conns {
 		frame, err := c.Frame()

@@ -7,26 +7,25 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Kind says how a reply is to be judged.
+// Kind says how a reply is evaluated.
 type Kind uint8
 
 // The bits of a Kind. A read has none of them.
 const (
-	KindWrite     Kind = 1 << iota // counted among the writes
-	KindMulti                      // errors are in the body, the header says OK
-	KindMissingOK                  // NoNode isn't an error: the znode may be gone already
+	KindWrite     Kind = 1 << iota // counted as a write
+	KindMulti                      // errors are in the body; the header says OK
+	KindMissingOK                  // NoNode isn't an error: the znode may already be gone
 )
 
-// Request appends one frame to b; the loop fills in the xid. i numbers the
-// requests: those of this connection in a timed trial, those of all connections
-// in a counted one. A Request belongs to one connection and may keep state.
+// Request appends one frame to b; the loop sets the xid. i is the number of the request: among those of this connection
+// in a timed trial, and among those of all connections in a counted one. A Request belongs to one connection and may
+// have state.
 type Request func(b []byte, i uint64) ([]byte, Kind)
 
-// Source returns the Request of a connection; connections are numbered from 0.
+// Source returns the Request of a connection. Connections are numbered from 0.
 type Source func(conn int) Request
 
-// preparedMax bounds the memory of requests encoded in advance. Beyond it they
-// would push the server out of the shared cache anyway.
+// preparedMax bounds the memory of requests encoded in advance. More would displace the server from the shared cache.
 const preparedMax = 256 << 20
 
 // Encode returns a frame with xid 0. A nil appendRecord means no record.
@@ -34,10 +33,10 @@ func Encode(op jute.Op, appendRecord func([]byte) []byte) []byte {
 	return jute.AppendRequest(nil, 0, op, appendRecord)
 }
 
-// PutXid writes the xid of the frame at the start of b.
+// PutXid sets the xid of the frame at the start of b.
 func PutXid(b []byte, xid int32) { binary.BigEndian.PutUint32(b[4:], uint32(xid)) }
 
-// NextXid counts up, staying positive as clients do.
+// NextXid returns the next xid, which is positive as for other clients.
 func NextXid(xid int32) int32 { return (xid + 1) & 0x7fffffff }
 
 // GetFrame encodes a getData.
@@ -58,7 +57,7 @@ func ChildrenFrame(path string) []byte {
 	return Encode(jute.OpGetChildren, r.Append)
 }
 
-// CreateFrame encodes the creation of a persistent znode that is open to all.
+// CreateFrame encodes the creation of a persistent znode with an open ACL.
 func CreateFrame(path string, data []byte) []byte {
 	r := jute.CreateRequest{Path: path, Data: data, ACL: jute.WorldACL(jute.PermAll)}
 	return Encode(jute.OpCreate, r.Append)
@@ -79,7 +78,7 @@ func MultiFrame(ops []jute.MultiOp) []byte {
 	return Encode(op, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
 }
 
-// Prepare encodes n frames, at most preparedMax bytes in all.
+// Prepare encodes n frames, with at most preparedMax bytes in total.
 func Prepare(n int, frame func(i int) []byte) ([][]byte, error) {
 	frames := make([][]byte, n)
 	size := 0
@@ -103,14 +102,14 @@ type numbered struct {
 	at    int // offset of the first digit in frame
 }
 
-// NewNumbered returns the frame for paths of a prefix and a number; build
-// encodes the request for one path.
+// NewNumbered returns the frame for paths that consist of a prefix and a number. build encodes the request for one
+// path.
 func NewNumbered(prefix string, build func(path string) []byte) numbered {
 	const zeros = "0000000000"
 	return numbered{frame: build(prefix + zeros), at: 4 + jute.RequestHeaderSize + 4 + len(prefix)}
 }
 
-// Append appends the frame for number i, modulo what the digits can hold.
+// Append appends the frame for number i, of which it uses the last numberWidth digits.
 func (n numbered) Append(b []byte, i uint64) []byte {
 	start := len(b)
 	b = append(b, n.frame...)
@@ -126,12 +125,11 @@ func PutDigits(d []byte, i uint64) {
 	}
 }
 
-// NumberedPath returns the path in request number i with this prefix.
+// NumberedPath returns the path with prefix in request number i.
 func NumberedPath(prefix string, i int) string { return fmt.Sprintf("%s%0*d", prefix, numberWidth, i) }
 
-// MultiError returns the error in the reply body of a multi or multiRead: the
-// first result that failed, ignoring those rolled back or never tried because
-// of another.
+// MultiError returns the error in the reply body of a multi or multiRead: that of the first result that failed by
+// itself. It ignores results that were rolled back or never tried because of another.
 func MultiError(body []byte) jute.Code {
 	var d jute.Decoder
 	d.Reset(body)

@@ -1,5 +1,5 @@
-// Package acls is what the checker's naive model knows of ACLs: whom they admit, and what a
-// server makes of an ACL that a client sends. It shares no code with the server's ACLs.
+// Package acls is the ACL part of the checker's naive model: whom an ACL admits, and what a server stores for an ACL
+// that a client sends. It shares no code with the server's ACLs.
 package acls
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// everyone is the ACL that nearly every znode has, and everyoneRecord its
-// encoding. All ACLs with that content share one value.
+// everyone is the ACL that nearly every znode has, and everyoneRecord its encoding. All ACLs with that content share
+// one value.
 var (
 	everyone       = jute.WorldACL(jute.PermAll)
 	everyoneRecord = jute.AppendACLs(nil, everyone)
@@ -27,7 +27,7 @@ func Decode(d *jute.Decoder) []jute.ACL {
 	return jute.DecodeACLs(d)
 }
 
-// Permits reports whether one of ids is granted any permission in perms.
+// Permits reports whether acl grants one of ids any permission in perms.
 func Permits(acl []jute.ACL, perms jute.Perm, ids []jute.ID) bool {
 	if len(acl) == 0 {
 		return true
@@ -51,7 +51,7 @@ func Permits(acl []jute.ACL, perms jute.Perm, ids []jute.ID) bool {
 	return false
 }
 
-// Open returns what an ACL grants to everybody.
+// Open returns the permissions that an ACL grants to everybody.
 func Open(acl []jute.ACL) (perms jute.Perm) {
 	if len(acl) == 0 {
 		return jute.PermAll
@@ -76,14 +76,13 @@ func idMatches(want, have jute.ID) bool {
 	return err == nil && prefix.Contains(addr)
 }
 
-// authenticated reports whether scheme "auth" in an ACL stands for an identity
-// of this scheme.
+// authenticated reports whether an identity of this scheme replaces the scheme "auth" in an ACL.
 func authenticated(scheme string) bool {
 	return scheme == "digest" || scheme == "sasl" || scheme == "x509"
 }
 
-// Fix does what the server does to the ACL of a create or setACL: drop
-// duplicates, expand "auth", refuse identities that no provider knows.
+// Fix does what the server does to the ACL of a create or setACL: it drops duplicates, expands "auth", and refuses
+// identities that no provider knows.
 func Fix(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, jute.Code) {
 	if len(acl) == 1 && acl[0].ID.Scheme == "world" && acl[0].ID.ID == "anyone" {
 		return acl, jute.OK // nearly every ACL

@@ -19,10 +19,10 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// patience bounds what a test waits for.
+// patience bounds the waits of a test.
 const patience = 3 * time.Minute
 
-// connected returns a Conn that is closed with the test.
+// connected returns a Conn that is closed at the end of the test.
 func connected(t *testing.T, e *zktest.Ensemble) *zk.Conn {
 	t.Helper()
 	c, _, err := zk.Connect([]string{e.Connect()}, 30*time.Second, zk.WithLogger(silent{}))
@@ -44,8 +44,7 @@ func event(t *testing.T, ch <-chan zk.Event) zk.Event {
 	}
 }
 
-// After a session has expired the Conn has another one, with the same credentials;
-// watches end with the old.
+// After a session has expired, the Conn opens another one with the same credentials, and watches of the old one end.
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
@@ -156,7 +155,7 @@ func (e *eavesdropper) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Without a server calls fail once all have been tried, and work again after.
+// Without a server, calls fail after all servers were tried, and work again when there is one.
 func TestNoServer(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
@@ -184,7 +183,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// An event is in its channel before the answer that shows the change.
+// An event is in its channel before the reply that shows the change.
 func TestEventBeforeAnswer(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
@@ -236,7 +235,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A callback may close the Conn, and calls wait for nobody after that.
+// A callback may close the Conn, and calls afterwards don't block.
 func TestCloseInCallback(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})

@@ -107,7 +107,7 @@ func errorOf(err error) error {
 		return ErrNoServer
 	case errors.Is(err, zooid.ErrRequestTooLarge):
 		return ErrShortBuffer
-	case errors.Is(err, zooid.ErrClosed), errors.Is(err, zooid.ErrReplyTooLarge): // a reply that is too large closes the connection
+	case errors.Is(err, zooid.ErrClosed), errors.Is(err, zooid.ErrReplyTooLarge): // which closes the connection
 		return ErrConnectionClosed
 	}
 	return err

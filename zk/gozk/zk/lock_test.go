@@ -13,7 +13,7 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// A lock whose znode somebody deleted can be used again.
+// A lock whose znode was deleted can be used again.
 func TestLockAfterItsZnodeIsGone(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
@@ -40,7 +40,7 @@ func TestLockAfterItsZnodeIsGone(t *testing.T) {
 	}
 }
 
-// A lostNetwork fails at a client's first list of children, and stays away until told.
+// A lostNetwork fails at a client's first list of children, and stays down until the test restores it.
 type lostNetwork struct {
 	armed, away atomic.Bool
 }
@@ -68,7 +68,7 @@ func (c *lostConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A Lock that fails while the network is away leaves the line once it is back.
+// A Lock that fails while the network is down leaves the line when the network is back.
 func TestFailedLockLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
@@ -106,7 +106,7 @@ func TestFailedLockLeavesTheLine(t *testing.T) {
 	}
 }
 
-// A place in the line that the server doesn't let go is given up.
+// A Lock gives up its place in the line if the server keeps refusing to delete it.
 func TestLockLeavesWhereItMayNotDelete(t *testing.T) {
 	t.Parallel()
 	e := zktest.Start(t, zktest.Options{})
