@@ -21,11 +21,12 @@ import (
 
 const entrypointHelp = `usage: zooid entrypoint [COMMAND [ARGUMENT]…]
 
-What the image runs. With a command it runs zooid COMMAND. Without one, or with zkServer.sh
-start-foreground, it runs the server of a container that was made for Apache's official
-image or for Bitnami's: of /conf/zoo.cfg or /etc/zooid/zoo.cfg if there is such a file,
-otherwise of the variables ZOO_MY_ID, ZOO_SERVERS and so on; docs/migration.md has the
-table. What can't be honoured is an error.
+The entry point of the container image. With a COMMAND, it runs zooid COMMAND. Without
+one, or with zkServer.sh start-foreground, it runs the server that a container for
+Apache's official image or Bitnami's would run. The configuration is /conf/zoo.cfg or
+/etc/zooid/zoo.cfg if one of them exists. Otherwise it is made from variables such as
+ZOO_MY_ID and ZOO_SERVERS; docs/migration.md has the table. A variable that can't be
+applied is an error.
 `
 
 // A container is where a server finds what the scripts of an image read.
