@@ -220,10 +220,10 @@ func printIssued(c setup.Certificate, stdout io.Writer) {
 		terminal.OneLine(c.Name), c.Until.UTC().Format(time.DateOnly), c.Serial)
 	if c.Usage == "server" {
 		fmt.Fprintln(stdout,
-			"copy server.pem beside the server's own as server.pem.new, readable for its user alone, and rename it: mv server.pem.new server.pem")
+			"copy server.pem next to the server's own as server.pem.new, readable only for its user, and rename it: mv server.pem.new server.pem")
 		return
 	}
-	fmt.Fprintf(stdout, "give the folder to it alone; ACLs name it as x509:%s\n", c.Subject)
+	fmt.Fprintf(stdout, "give the folder to the application only; ACLs name it as x509:%s\n", c.Subject)
 }
 
 // revoke revokes, and says what makes it count.
@@ -236,7 +236,7 @@ func (c *certCall) revoke(now time.Time, stdout io.Writer) error {
 		fmt.Fprintf(stdout, "revoked %s (%s), serial number %s\n", terminal.OneLine(one.Name), one.Usage, one.Serial)
 	}
 	fmt.Fprintf(stdout,
-		"it counts once each server has the new list: copy %s beside its crl.pem as crl.pem.new, and rename it: mv crl.pem.new crl.pem\n",
+		"the revocation takes effect on each server when the server has the new list: copy %s next to its crl.pem as crl.pem.new, and rename it: mv crl.pem.new crl.pem\n",
 		list)
 	fmt.Fprintln(stdout,
 		"a zoo.cfg without ssl.crlFile and ssl.quorum.crlFile, of an earlier 'zooid init', needs both, and a restart")

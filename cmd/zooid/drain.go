@@ -177,7 +177,7 @@ func (s *localServer) identity() (string, error) {
 	r := s.reach.Reach()
 	flagged := len(r.Identities()) > 0 || r.Keys.Location != ""
 	if flagged && r.Keys.Location != "" && (!s.cfg.Admin.ForceHTTPS || len(r.Identities()) > 0) {
-		return "", errors.New("-tls-cert says who asks an admin server of admin.forceHttps=true, without -auth")
+		return "", errors.New("-tls-cert proves the caller only to an admin server with admin.forceHttps=true, without -auth")
 	}
 	token := ownToken(s.cfg)
 	if !flagged && r.Profile == "" && token != "" {

@@ -156,7 +156,7 @@ func (c *container) writeMyID(file, id string) error {
 	case err != nil:
 		return runbook.Errorf("ZD-1152", "read this server's id: %w", err)
 	case said != "" && strings.TrimSpace(text) != said:
-		c.log.Warn("variables of the container: the file myid of the data directory says another id than ZOO_MY_ID, and counts",
+		c.log.Warn("variables of the container: the file myid of the data directory has another id than ZOO_MY_ID, and takes effect",
 			"file", path, "code", "ZD-1154")
 	}
 	return nil
@@ -192,7 +192,7 @@ func warnOfVariables(cfg *config.Config, env func(string) string, log *slog.Logg
 		}
 	}
 	if len(unread) > 0 {
-		log.Warn("variables of Apache's image are set that say otherwise than the configuration; zooid server doesn't read them, zooid entrypoint does",
+		log.Warn("variables of Apache's image are set and contradict the configuration; zooid server ignores them, zooid entrypoint reads them",
 			"variables", strings.Join(unread, ","), "code", "ZD-1151")
 	}
 }

@@ -172,7 +172,7 @@ func (r *rescue) losses(best *recovery.Survivor, n int) string {
 			voters, n)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "The ensemble has %d voters. What may be lost: writes that the servers which are gone have acknowledged after zxid %s,\nwritten %s. How many can't be told from here.\n",
+	fmt.Fprintf(&b, "The ensemble has %d voters. What may be lost: writes that the missing servers have acknowledged after zxid %s,\nwritten %s. Their number isn't known here.\n",
 		voters, best.Zxid, best.Written.Format(time.RFC3339))
 	if doubt := best.LastIndex - min(best.Committed, best.LastIndex); doubt > 0 {
 		fmt.Fprintf(&b, "The last %d entries aren't known here to be acknowledged; all are kept.\n", doubt)

@@ -109,7 +109,7 @@ func topWhom(arg string, reach *cli.Access) (*top.Whom, error) {
 			whom.Servers = []string{at}
 		}
 		if !cfg.Admin.Enabled {
-			whom.Note = "What its clients ask for most is told by the admin server: set admin.enableServer=true and restart it."
+			whom.Note = "The admin server reports what its clients ask for most: set admin.enableServer=true and restart it."
 			return whom, nil
 		}
 		whom.Admin = func(ctx context.Context, command string) (int, []byte, error) {
