@@ -26,7 +26,7 @@ func commands() []command {
 		{"recover", "[-new-ensemble] zoo.cfg", "make a new ensemble after a majority is lost for good", runRecover},
 		{"cli", "[-server HOST…] [COMMAND…]", "read and change znodes", runCLI},
 		{"limits", "[-server HOST…] list|get|set|delete …", "limit what clients may use, on all servers", runLimits},
-		{"policy", "[-server HOST…] get|set|check|explain …", "limit who may do what below a path, in addition to ACLs", runPolicy},
+		{"policy", "[-server HOST…] get|set|check|explain …", "limit who may do what, in addition to ACLs", runPolicy},
 		{"status", "[-json] [zoo.cfg]", "show the state of the ensemble", status.Main},
 		{"top", "[-bytes] [-json] zoo.cfg | HOST[:PORT]", "show what a server's clients ask for most", runTop},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},

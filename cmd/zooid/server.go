@@ -101,7 +101,8 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			return cantStart(err, stderr)
 		}
 		if err := removeInitialize(&cfg.Storage); err != nil {
-			log.Warn("the server has started, but can't remove the file initialize, which permits a start with an empty tree", "err", err, "code", "ZD-1122")
+			log.Warn("the server has started, but can't remove the file initialize, which permits a start with an empty tree",
+				"err", err, "code", "ZD-1122")
 		}
 		told.ready()
 		seen.opened(s)
