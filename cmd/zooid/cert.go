@@ -22,25 +22,28 @@ const certHelp = `usage: zooid cert issue [-dir DIR] [-days N] server HOST…
        zooid cert list [-dir DIR] [-json]
        zooid cert revoke [-dir DIR] NAME|HOST|SERIAL|./FILE
 
-Issues certificates by the authority that 'zooid init -tls' made, DIR/ca, and revokes them.
-Nothing is ever written over: what is new is in a folder of its own.
+Issues and revokes certificates of the authority that 'zooid init -tls' made in DIR/ca.
+It never overwrites a file: each new certificate gets a folder of its own.
 
-issue server   a server's, with all its names and addresses as in its server line:
+issue server   issue a server's certificate, for all names and addresses in its server line:
                DIR/servers/HOST with server.pem (key and certificate), ca.pem, crl.pem
-issue app      an application's, known to ACLs as x509:CN=NAME: DIR/apps/NAME with app.pem,
-               ca.pem, client.properties for Java's clients and profile for zooid's tools.
-               It is for clients alone: no server takes its holder for a server. Whose
-               NAME is the superuser's is the superuser, and only -superuser permits it
-renew          the same with a new key; the last one stays valid
-list           who, until when, and which are revoked. It doesn't need the authority's key
-revoke         all certificates of a name, or one, by a new revocation list, DIR/ca/crl.pem.
-               A path with a slash is that of one that was issued by other means. It counts on
-               each server once the server has the new list (ssl.crlFile and
-               ssl.quorum.crlFile), without a restart
+issue app      issue an application's certificate, which ACLs name as x509:CN=NAME:
+               DIR/apps/NAME with app.pem, ca.pem, client.properties for Java's clients and
+               profile for zooid's tools. It is valid for clients only: no server accepts
+               its holder as a server. If NAME is the superuser's name, the holder is the
+               superuser; that needs -superuser
+renew          issue the same certificate again with a new key; the previous one stays valid
+list           show whom each certificate names, when it expires, and whether it is revoked.
+               It doesn't need the authority's key
+revoke         revoke all certificates of a name, or one certificate, by a new revocation
+               list, DIR/ca/crl.pem. An argument with a slash is the file of a certificate
+               that was issued by other means. The revocation takes effect on each server
+               when the server has the new list (ssl.crlFile and ssl.quorum.crlFile), without
+               a restart
 
-  -dir DIR    what 'zooid init -tls' has written, or a directory with its folder ca alone;
+  -dir DIR    what 'zooid init -tls' has written, or a directory with its folder ca only;
               ` + dirDefault + `
-  -days N     how long it lasts, at most 825, which is the default
+  -days N     how many days the certificate is valid: at most 825, which is the default
   -superuser  NAME is the superuser's name (X509AuthenticationProvider.superUser)
   -json       print each certificate as a line of JSON
 `
@@ -217,10 +220,10 @@ func printIssued(c setup.Certificate, stdout io.Writer) {
 		terminal.OneLine(c.Name), c.Until.UTC().Format(time.DateOnly), c.Serial)
 	if c.Usage == "server" {
 		fmt.Fprintln(stdout,
-			"copy server.pem beside the server's own as server.pem.new, readable for its user alone, and rename it: mv server.pem.new server.pem")
+			"copy server.pem next to the server's own as server.pem.new, readable only for its user, and rename it: mv server.pem.new server.pem")
 		return
 	}
-	fmt.Fprintf(stdout, "give the folder to it alone; ACLs name it as x509:%s\n", c.Subject)
+	fmt.Fprintf(stdout, "give the folder to the application only; ACLs name it as x509:%s\n", c.Subject)
 }
 
 // revoke revokes, and says what makes it count.
@@ -233,7 +236,7 @@ func (c *certCall) revoke(now time.Time, stdout io.Writer) error {
 		fmt.Fprintf(stdout, "revoked %s (%s), serial number %s\n", terminal.OneLine(one.Name), one.Usage, one.Serial)
 	}
 	fmt.Fprintf(stdout,
-		"it counts once each server has the new list: copy %s beside its crl.pem as crl.pem.new, and rename it: mv crl.pem.new crl.pem\n",
+		"the revocation takes effect on each server when the server has the new list: copy %s next to its crl.pem as crl.pem.new, and rename it: mv crl.pem.new crl.pem\n",
 		list)
 	fmt.Fprintln(stdout,
 		"a zoo.cfg without ssl.crlFile and ssl.quorum.crlFile, of an earlier 'zooid init', needs both, and a restart")

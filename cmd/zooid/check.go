@@ -30,10 +30,9 @@ const checkGCPercent = 400
 
 const checkHelp = `usage: zooid check [flags] HISTORY...
 
-Checks what journalling clients recorded, and the servers' logs if they were
-dumped into the same files, against everything Zooid promises. Several files
-recorded at the same time on one host are checked as one history.
-
+Checks the histories that journalling clients recorded against everything that
+Zooid promises. The files may also contain dumps of the servers' logs. Several
+files that were recorded at the same time on one host are checked as one history.
 `
 
 // runCheck reads the histories named in args, checks them and prints the report. It

@@ -16,8 +16,8 @@ import (
 
 const completionHelp = `usage: zooid completion bash|zsh|fish
 
-Prints what makes a shell complete zooid's commands, and those of zooid cli with their
-flags. In ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish:
+Prints a script with which a shell completes zooid's commands, and those of zooid cli
+with their flags. Load it in ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish:
 
   source <(zooid completion bash)
   source <(zooid completion zsh)

@@ -14,10 +14,10 @@ import (
 const digestHelp = `usage: zooid digest [-alg SHA-256] USER:PASSWORD
        zooid digest [-alg SHA-256] -
 
-Prints USER:HASH: the id of the scheme digest in an ACL, and the value of
-zookeeper.DigestAuthenticationProvider.superDigest. - reads USER:PASSWORD from
-standard input, so that the list of processes doesn't show it. -alg is what
-DigestAuthenticationProvider.digestAlg says, SHA1 unless it is set.
+Prints USER:HASH, which is an id of the scheme digest in ACLs, and the value of
+zookeeper.DigestAuthenticationProvider.superDigest. With -, it reads USER:PASSWORD
+from standard input, so that the list of processes doesn't show the password. -alg
+must be the value of DigestAuthenticationProvider.digestAlg; the default is SHA1.
 `
 
 // credentialMax bounds the line that is read from standard input, in bytes.

@@ -23,30 +23,32 @@ import (
 
 const drainHelp = `usage: zooid drain [-undo | -force -why REASON] [-auth SCHEME:CREDENTIAL | TLS flags] zoo.cfg
 
-Lets the other servers of the ensemble take over from the one on this host: it turns new
-clients away, hands leadership over, and sends its clients away once another server leads.
-It stays a member until it is stopped. The admin server must run (admin.enableServer=true),
-and the caller be the server's user or root, who can read admin.token in the data
-directory, or have all permissions on /: by -auth, such as digest:user:password, or by a
-certificate (-tls-cert, -tls-key), or as the profile says (-profile). Drain one server
-after the other. SIGTERM needs no drain before it: a server that stops hands leadership
-over as well.
+Moves the work of the server on this host to the other servers of the ensemble: it
+refuses new clients, transfers leadership, and closes its clients' connections once
+another server leads. It stays a member until it is stopped. Drain one server after the
+other. SIGTERM needs no drain before it: a server that stops transfers leadership, too.
 
-The leader refuses a drain unless a majority of the voters goes on serving: those that
-have told it so and aren't drained. Then the server serves on as before. With -force it
-drains without asking; the reason goes to its log. -undo makes a drained server take
-clients again, and so does a restart.
+The admin server must run (admin.enableServer=true). The caller must be the server's user
+or root, which can read admin.token in the data directory. Any other caller needs all
+permissions on /, with a credential (-auth, such as digest:user:password), a certificate
+(-tls-cert, -tls-key) or a profile (-profile).
+
+The leader refuses a drain unless a majority of the voters keeps serving, not counting
+voters that are drained or don't report to it. After a refusal, the server serves as
+before. With -force it drains without asking; the reason is written to its log. -undo
+makes a drained server accept clients again; a restart does the same.
 Exit codes: 0 drained, or undone; 1 not drained; 2 not reachable.
 `
 
 const reloadHelp = `usage: zooid reload [-auth SCHEME:CREDENTIAL | TLS flags] zoo.cfg
 
-Makes the server on this host read its zoo.cfg and its key and trust stores again, as
-SIGHUP does, and prints what is in force now and what needs a restart. The admin server
-must run (admin.enableServer=true), and the caller be the server's user or root, who can
-read admin.token in the data directory, or have all permissions on /: by -auth, such as
-digest:user:password, or by a certificate (-tls-cert, -tls-key), or as the profile says
-(-profile).
+Makes the server on this host reread its zoo.cfg and its key and trust stores, as SIGHUP
+does, and prints which settings have taken effect and which need a restart.
+
+The admin server must run (admin.enableServer=true). The caller must be the server's user
+or root, which can read admin.token in the data directory. Any other caller needs all
+permissions on /, with a credential (-auth, such as digest:user:password), a certificate
+(-tls-cert, -tls-key) or a profile (-profile).
 Exit codes: 0 done, 1 not done, 2 not reachable.
 `
 
@@ -175,7 +177,7 @@ func (s *localServer) identity() (string, error) {
 	r := s.reach.Reach()
 	flagged := len(r.Identities()) > 0 || r.Keys.Location != ""
 	if flagged && r.Keys.Location != "" && (!s.cfg.Admin.ForceHTTPS || len(r.Identities()) > 0) {
-		return "", errors.New("-tls-cert says who asks an admin server of admin.forceHttps=true, without -auth")
+		return "", errors.New("-tls-cert proves the caller only to an admin server with admin.forceHttps=true, without -auth")
 	}
 	token := ownToken(s.cfg)
 	if !flagged && r.Profile == "" && token != "" {

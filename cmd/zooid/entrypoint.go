@@ -21,11 +21,12 @@ import (
 
 const entrypointHelp = `usage: zooid entrypoint [COMMAND [ARGUMENT]…]
 
-What the image runs. With a command it runs zooid COMMAND. Without one, or with zkServer.sh
-start-foreground, it runs the server of a container that was made for Apache's official
-image or for Bitnami's: of /conf/zoo.cfg or /etc/zooid/zoo.cfg if there is such a file,
-otherwise of the variables ZOO_MY_ID, ZOO_SERVERS and so on; docs/migration.md has the
-table. What can't be honoured is an error.
+The entry point of the container image. With a COMMAND, it runs zooid COMMAND. Without
+one, or with zkServer.sh start-foreground, it runs the server that a container for
+Apache's official image or Bitnami's would run. The configuration is /conf/zoo.cfg or
+/etc/zooid/zoo.cfg if one of them exists. Otherwise it is made from variables such as
+ZOO_MY_ID and ZOO_SERVERS; docs/migration.md has the table. A variable that can't be
+applied is an error.
 `
 
 // A container is where a server finds what the scripts of an image read.
@@ -155,7 +156,7 @@ func (c *container) writeMyID(file, id string) error {
 	case err != nil:
 		return runbook.Errorf("ZD-1152", "read this server's id: %w", err)
 	case said != "" && strings.TrimSpace(text) != said:
-		c.log.Warn("variables of the container: the file myid of the data directory says another id than ZOO_MY_ID, and counts",
+		c.log.Warn("variables of the container: the file myid of the data directory has another id than ZOO_MY_ID, and takes effect",
 			"file", path, "code", "ZD-1154")
 	}
 	return nil
@@ -191,7 +192,7 @@ func warnOfVariables(cfg *config.Config, env func(string) string, log *slog.Logg
 		}
 	}
 	if len(unread) > 0 {
-		log.Warn("variables of Apache's image are set that say otherwise than the configuration; zooid server doesn't read them, zooid entrypoint does",
+		log.Warn("variables of Apache's image are set and contradict the configuration; zooid server ignores them, zooid entrypoint reads them",
 			"variables", strings.Join(unread, ","), "code", "ZD-1151")
 	}
 }

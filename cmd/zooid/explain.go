@@ -10,8 +10,8 @@ import (
 
 const explainHelp = `usage: zooid explain [CODE]…
 
-Says what the code of an error or warning means, why it happens and what to do:
-'zooid explain ZD-2002'. Without a code it lists all of them. The same texts are
+Prints what the code of an error or warning means, why it happens and what to do:
+'zooid explain ZD-2002'. Without a code it lists all of them. The same texts are in
 docs/troubleshooting.md.
 `
 

@@ -16,16 +16,16 @@ import (
 
 const foundHelp = `usage: zooid found -why REASON [-by NAME] zoo.cfg
 
-Orders the server of zoo.cfg to found its ensemble. Run it on that server's machine, when
-the server waits because it can't know something: a server of its lines doesn't answer, or
-some of them hold different data. The server then begins, without those that don't answer,
-with the data that it holds, or with an empty tree if it holds none. Servers that take part
-and hold the same begin with it. The others join when they come: one that holds other data
-has to be set aside first (zooid recover -set-aside).
+Orders the server of zoo.cfg to found its ensemble. Run it on that server's machine when
+the server waits because it can't decide by itself: a server of its lines doesn't answer,
+or some of them have different data. The server then begins without those that don't
+answer, with the data that it has, or with an empty tree if it has none. Servers that
+take part and have the same data begin with it. The others join when they come; the data of
+a server that differs has to be set aside first (zooid recover -set-aside).
 
-Never do this on two servers: that makes two ensembles. A server that knows of an ensemble
-joins it all the same. The order stays until the server begins; REASON and NAME are
-recorded in the file RECOVERED in the data directory.
+Never run this for two servers: that makes two ensembles. A server that knows of an
+ensemble joins it in spite of the order. The order stays until the server begins; REASON
+and NAME are recorded in the file RECOVERED in the data directory.
 `
 
 // runFound orders a server to found its ensemble.

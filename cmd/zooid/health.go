@@ -20,14 +20,14 @@ import (
 
 const healthHelp = `usage: zooid health [-alive] [-timeout 5s] [TLS flags] zoo.cfg
 
-Asks the server on this host that runs with this zoo.cfg if it can serve clients: its
-admin server if the file has admin.enableServer=true, else its client port by the word
-srvr. Prints "ready", or why not. With -alive an answer is enough, so that a server which
-waits for others isn't restarted for it. Exit codes: 0 ready, or alive; 1 not ready;
-2 not reachable.
+Asks the server that runs on this host with this zoo.cfg whether it can serve clients.
+It asks the admin server if the file has admin.enableServer=true, otherwise the client
+port by the word srvr. Prints "ready", or why the server isn't. With -alive, any answer
+is enough, so that a server which waits for others isn't restarted. Exit codes: 0 ready,
+or alive; 1 not ready; 2 not reachable.
 
-A port that takes TLS alone is asked with the key and trust stores that the file names, or
-with the flags of zooid cli, such as -tls-ca, -tls-cert and -profile, or ZOOID_TLS_….
+If the port accepts TLS only, health uses the key and trust stores that the file names,
+or the flags of zooid cli, such as -tls-ca, -tls-cert and -profile, or ZOOID_TLS_….
 `
 
 // Exit codes of health, drain and reload.

@@ -17,24 +17,24 @@ import (
 const initHelp = `usage: zooid init [-dir DIRECTORY] [-tls] [-client-port PORT] [-at PATH] [-servers HOST,…] [HOST[:PORT[:PORT]]…]
        zooid init -add ID [-dir DIRECTORY] [-client-port PORT] [-at PATH] HOST[:PORT[:PORT]]
 
-Writes what new servers begin with into DIRECTORY/ID for each of them: a zoo.cfg with
-comments, and for an ensemble the file myid in its data directory and the file secret, by
-which the servers prove who they are to each other. Without a host it is one server alone,
-which serves this machine. Copy each folder to its server and run 'zooid server zoo.cfg'
-there. Nothing is ever written over.
+Writes the files of new servers, each server's into DIRECTORY/ID: a zoo.cfg with
+comments, and for an ensemble the file myid in the data directory and the file secret, by
+which the servers prove who they are to each other. Without a host, it configures one
+standalone server for this machine. Copy each folder to its server and run 'zooid server
+zoo.cfg' there. It never overwrites a file.
 
-  -dir DIRECTORY     where to write; zooid-ensemble
-  -servers HOST,…    the servers, instead of as arguments. The ports are those of the quorum
-                     and of elections: 2888 and 3888
-  -tls               clients and servers talk mutual TLS. Each server gets server.pem, a key
-                     with its certificate, and ca.pem; DIRECTORY/client has a client's, and
-                     DIRECTORY/ca the authority's own key: keep that away from all servers
-  -client-port PORT  2181, or 2281 with -tls
+  -dir DIRECTORY     where to write; the default is zooid-ensemble
+  -servers HOST,…    the servers, instead of arguments. The ports are those of the quorum
+                     and of elections; the defaults are 2888 and 3888
+  -tls               use mutual TLS for clients and servers. Each server gets server.pem, a
+                     key with its certificate, and ca.pem; DIRECTORY/client has a client's,
+                     and DIRECTORY/ca the authority's own key: keep it away from all servers
+  -client-port PORT  the client port; the default is 2181, or 2281 with -tls
   -at PATH           where each server will find its folder, such as /etc/zooid; without it
                      it is found beside zoo.cfg, wherever that is
-  -add ID            one more server for the ensemble in DIRECTORY: its folder, with the
-                     secret, the server lines and by DIRECTORY/ca a certificate. It needs the
-                     folder of one of the servers, and says what to do next
+  -add ID            write the folder of one more server for the ensemble in DIRECTORY, with
+                     the secret, the server lines and a certificate from DIRECTORY/ca. It
+                     needs the folder of one of the servers, and prints what to do next
 `
 
 // dirDefault is the directory that init writes to by default.

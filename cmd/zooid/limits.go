@@ -15,14 +15,14 @@ const limitsUsage = `usage: zooid limits [FLAG]… list
        zooid limits [FLAG]… set    connection|address|identity|PATH LIMIT=NUMBER…
        zooid limits [FLAG]… delete connection|address|identity|PATH
 
-What clients may take, on all servers of the ensemble at once: each connection, each
-client address, each identity that clients prove, and below a znode. 0 is no limit. What
-isn't set is as each server's configuration says (limits.connection, limits.address,
-limits.identity, limits.path).
+Shows and sets the limits of what clients may use, for all servers of the ensemble at
+once: for each connection, each client address, each identity that clients prove, and
+below a znode. 0 means no limit. Where nothing is set, each server's configuration
+applies (limits.connection, limits.address, limits.identity, limits.path).
 
   connection  requests, bytes (a second), watches, ephemerals
-  address     connects (a second), requests, bytes
-  identity    connections, requests, bytes
+  address     connects (a second), requests, bytes, watches, ephemerals, sessions
+  identity    connections, requests, bytes, watches, ephemerals, sessions
   PATH        requests, bytes, value (bytes of a znode), children, depth
 
   zooid limits -server zk1:2181 -auth digest:super:PASSWORD set /app requests=5000 children=10000

@@ -21,25 +21,25 @@ const logHelp = `usage: zooid log [-from ZXID] [-to ZXID] [-data] [-json] DATADI
        zooid log -repair DATADIR [DATALOGDIR]
 
 Shows the transactions of a data directory, each with its zxid, time, session,
-the client's number of the request, operation, path and result, and says where
-a file is damaged. It changes nothing, but for -repair. The server should be
-stopped. A server with a dataLogDir has two directories: name both.
+the client's number of the request, operation, path and result, and reports
+where a file is damaged. It changes nothing, except with -repair. The server
+should be stopped. If it has a dataLogDir, name both directories.
 
   -from ZXID, -to ZXID  only transactions in this range: 0x200000001
-  -snapshot             what the newest snapshot holds: znodes and sessions
+  -snapshot             the znodes and sessions of the newest snapshot instead
   -files                segments, batches, entries and snapshots instead
-  -data                 the data of znodes too
+  -data                 also the data of znodes
   -json                 one JSON object a line; data is in base64
-  -repair               take a batch that a crash has cut short off the log's
-                        end, as the server does when it starts; its bytes are
+  -repair               remove a batch that a crash has cut short from the log's
+                        end, as the server does when it starts; the bytes are
                         kept in a file beside the log
 
-What became of a request is found by applying the log to the oldest snapshot
-that it goes on from. Of what is before that, the requests alone are shown.
+To find the results of requests, it applies the log to the oldest snapshot from
+which the log continues. For earlier transactions, it shows the requests only.
 
-exit code: 0 all of it is whole; 1 it can't be read, or the list can't be
-written; 2 wrong arguments; 4 something is damaged or missing. What a crash has
-cut off at the log's end is no damage: no client was told of it.
+exit code: 0 everything is intact; 1 it can't be read, or the list can't be
+written; 2 wrong arguments; 4 something is damaged or missing. A batch that a
+crash has cut short at the log's end is not damage: no client was told of it.
 `
 
 // exitDamaged is the exit code for a directory that is damaged or incomplete.

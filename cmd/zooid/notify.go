@@ -51,6 +51,6 @@ func (n *notifier) stopping() {
 
 func (n *notifier) tell(states ...string) {
 	if err := systemd.Notify(states...); err != nil {
-		n.log.Warn("the service manager can't be told how the server is", "err", err, "code", "ZD-1107")
+		n.log.Warn("the server can't report its state to the service manager", "err", err, "code", "ZD-1107")
 	}
 }

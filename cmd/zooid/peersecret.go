@@ -85,11 +85,12 @@ const allowJoinHelp = `usage: zooid allow-join ID zoo.cfg [ADDRESS]
 
 Lets server ID, which has lost its data directory and with it the ensemble's secret,
 join again. Run it on the machine of a running server, with that server's zoo.cfg or
-the directory of its log. For ten minutes the server that answers at the address of
-server ID is given the secret. One that is no member yet has no address: give that of
-its peer port (zk4:2888), and it follows without a vote until reconfig adds it. Without
-this command a server is let in only if its configuration has the secret (quorum.secret,
-quorum.secretFile).
+its log directory. For ten minutes, the server that answers at the address of server
+ID may get the secret. If ID is not a member yet, the ensemble has no address of it:
+give the address of its peer port (zk4:2888). It then follows without a vote until a
+reconfig adds it. Without this command, a server is let in only if its configuration
+has the secret (quorum.secret, quorum.secretFile), if a reconfig has just added it, or
+if it has a member's certificate and no secret is configured.
 `
 
 // runAllowJoin lets a server that has lost its data join again.

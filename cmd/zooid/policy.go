@@ -15,12 +15,13 @@ const policyUsage = `usage: zooid policy [FLAG]… get
        zooid policy         check FILE
        zooid policy [FLAG]… explain PATH read|write|create|delete|admin [SCHEME:ID…]
 
-Who may do what below a path, beside the ACLs there, on all servers of the ensemble at once. One rule a line:
+Shows, sets and checks the policy: rules on all servers of the ensemble at once that say
+who may do what below a path, in addition to the ACLs there. Each rule is a line:
 
   role  NAME = SCHEME:ID…
   deny  read,write,create,delete,admin,all below PATH [except NAME|SCHEME:ID…]
   new   below PATH acl SCHEME:ID:cdrwa…       instead of world:anyone:cdrwa
-  dryrun deny …                               tells the log, and denies nothing
+  dryrun deny …                               logs what it would deny, and denies nothing
 
   zooid policy -server zk1:2181 -auth digest:super:PASSWORD set FILE
 

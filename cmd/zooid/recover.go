@@ -24,26 +24,26 @@ const recoverHelp = `usage: zooid recover [-json] zoo.cfg|DATADIR…
        zooid recover -new-ensemble [-cluster ID] [-by NAME] -why REASON zoo.cfg [DATADIR…]
        zooid recover -set-aside [-cluster ID] [-by NAME] -why REASON zoo.cfg
 
-For an ensemble that has lost a majority of its voters' disks for good. While a majority
-of the disks is there, start their servers instead: nothing is lost then.
+For an ensemble that has lost the disks of a majority of its voters for good. If a
+majority of the disks still exists, start their servers instead: then nothing is lost.
 
-Without an option it says what the stopped servers named have, which of them has most,
-and what may be lost. It changes nothing but to drop a batch that a crash has cut short.
-A DATADIR is a server's data directory, or a copy of it, with its log in it.
+Without an option, it shows what each of the named, stopped servers has, which of them
+has most, and what may be lost. It changes nothing, except that it removes a batch that a
+crash has cut short. A DATADIR is a server's data directory with its log, or a copy of it.
 
-  -new-ensemble  make a new ensemble, with a cluster id of its own, of what the server
-                 of zoo.cfg has. It is refused while another member answers, and if one
-                 of the copies in DATADIR… has more. Start that server first, alone; the
-                 others join with empty data directories. Old servers are refused.
+  -new-ensemble  make a new ensemble, with a new cluster id, from the data of the server
+                 of zoo.cfg. It is refused if another member answers, or if one of the
+                 copies in DATADIR… has more. Start that server first, alone; the others
+                 join with empty data directories. Servers with old data are refused.
   -set-aside     move the data of another survivor aside, so that it joins the new
                  ensemble as a server with an empty disk.
-  -cluster ID    the old cluster's id, as the first form shows it; without it the command
-                 asks for it.
-  -json          what the servers have as a JSON array
+  -cluster ID    the old cluster's id, as the first form shows it; without it, the
+                 command asks for the id.
+  -json          print what the servers have as a JSON array
 
-Nothing is deleted: the former files are in a folder aside-recovered-… of each directory,
-and the file RECOVERED in the data directory tells who did what, when and why. A command
-that was cut short goes on when it is run again.
+Nothing is deleted: the former files are in a folder aside-recovered-… of each directory.
+The file RECOVERED in the data directory records who did what, when and why. If a command
+was interrupted, run it again; it continues.
 
 exit code: 0 done; 1 it can't be done, or was not confirmed; 2 wrong arguments
 `
@@ -172,7 +172,7 @@ func (r *rescue) losses(best *recovery.Survivor, n int) string {
 			voters, n)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "The ensemble has %d voters. What may be lost: writes that the servers which are gone have acknowledged after zxid %s,\nwritten %s. How many can't be told from here.\n",
+	fmt.Fprintf(&b, "The ensemble has %d voters. What may be lost: writes that the missing servers have acknowledged after zxid %s,\nwritten %s. Their number isn't known here.\n",
 		voters, best.Zxid, best.Written.Format(time.RFC3339))
 	if doubt := best.LastIndex - min(best.Committed, best.LastIndex); doubt > 0 {
 		fmt.Fprintf(&b, "The last %d entries aren't known here to be acknowledged; all are kept.\n", doubt)

@@ -73,7 +73,7 @@ func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
 		log.Warn("TLS between servers: "+note, "code", "ZD-1221")
 	}
 	if q.TLS.ClientAuth != "need" && q.TLS.ClientAuth != "" {
-		log.Warn("ssl.quorum.clientAuth="+q.TLS.ClientAuth+": who knows the ensemble's secret passes for a server of it, without a certificate; use need", "code", "ZD-1223")
+		log.Warn("ssl.quorum.clientAuth="+q.TLS.ClientAuth+": anyone who knows the ensemble's secret can connect as a server without a certificate; use need", "code", "ZD-1223")
 	}
 	o.Stores = append(o.Stores, storesOf("peer port", port))
 	secure := server.PeerTLS{

@@ -33,13 +33,13 @@ import (
 const serverHelp = `usage: zooid server [zoo.cfg] [-D name=value]…
        zooid server PORT DATADIR [TICKTIME [MAXCLIENTCNXNS]] [-D name=value]…
 
-Runs a server in the foreground until SIGTERM or SIGINT. SIGHUP makes it read its
-zoo.cfg again, and say what of it is in force and what needs a restart. Without a file it
-serves 127.0.0.1:2181 from ./zooid-data.
+Runs a server in the foreground until SIGTERM or SIGINT. On SIGHUP it rereads its
+zoo.cfg, and logs which settings have taken effect and which need a restart. Without a
+file, it serves 127.0.0.1:2181 from ./zooid-data.
 
-zoo.cfg is read as Apache ZooKeeper reads it; -D takes Apache's system
-properties (zookeeper.extendedTypesEnabled=false). What only a JVM
-understands is ignored with a warning.
+zoo.cfg is read as Apache ZooKeeper reads it; -D sets Apache's system properties
+(zookeeper.extendedTypesEnabled=false). Options that only a JVM understands are
+ignored with a warning.
 `
 
 // runServer runs a server until it is told to stop. It exits with 0 after
@@ -101,7 +101,8 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			return cantStart(err, stderr)
 		}
 		if err := removeInitialize(&cfg.Storage); err != nil {
-			log.Warn("the server has begun, but can't remove the file that permits one beginning", "err", err, "code", "ZD-1122")
+			log.Warn("the server has started, but can't remove the file initialize, which permits a start with an empty tree",
+				"err", err, "code", "ZD-1122")
 		}
 		told.ready()
 		seen.opened(s)

@@ -21,12 +21,13 @@ import (
 const skipEntryHelp = `usage: zooid skip-entry [-yes] [-by NAME] -why REASON zoo.cfg
        zooid skip-entry -list zoo.cfg
 
-Decides that an ensemble goes on without a log entry that can't be applied: the server
-panics. Run it on the machine of each server, observers too, while the server is stopped,
-with the server's zoo.cfg or the directory of its log. It shows the report of the entry,
-asks, and keeps the decision beside the log, with NAME (the user by default) and REASON.
-Then start all servers. Once all have decided, every server skips the entry; until then
-nothing behind it is applied. What the entry asks for is lost; no other write is.
+Decides that an ensemble goes on without a log entry that servers can't apply because
+they panic. Run it on the machine of each server, including observers, while the server
+is stopped, with the server's zoo.cfg or its log directory. It shows the report of the
+entry, asks, and stores the decision beside the log, with NAME (the user by default) and
+REASON. Then start all servers. Once all have decided, every server skips the entry;
+until then, no server applies anything after it. The changes of that entry are lost; no
+other write is.
 
 -yes decides without a question. -list shows the decisions and changes nothing.
 `

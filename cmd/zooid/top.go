@@ -24,17 +24,18 @@ import (
 const topHelp = `usage: zooid top [-n ROUNDS] [-i 2s] [-k 10] [-bytes] [-json] zoo.cfg
        zooid top [-n ROUNDS] [-i 2s] [-k 10] [-bytes] [-json] [TLS flags] [HOST[:PORT]]
 
-Shows how servers do, a line for each, and what a server's clients ask for most: paths,
-sessions, identities and operations by requests a second, or with -bytes by bytes a second.
-With a zoo.cfg it shows the server on this host; with HOST what the clients of the server
-there ask for, whose admin server has port 8080 unless given; without either, the servers
-of the profile (-profile) or of ZOOID_SERVER, or else localhost:2181. What clients ask for
-is told by the admin server (admin.enableServer=true). It is the same as top in zooid cli,
-and takes the flags of zooid cli for TLS and profiles, such as -tls-ca and -profile.
+Shows the state of servers, a line for each, and what a server's clients ask for most:
+paths, sessions, identities and operations by requests a second, or with -bytes by bytes
+a second. With a zoo.cfg, it shows the server on this host. With HOST, it shows the
+clients of the server there, whose admin server is at port 8080 unless PORT is given.
+Without either, it shows the servers of the profile (-profile) or of ZOOID_SERVER, or
+localhost:2181. What clients ask for comes from the admin server
+(admin.enableServer=true). The command is the same as top in zooid cli, and has the flags
+of zooid cli for TLS and profiles, such as -tls-ca and -profile.
 
-The rates are of the last seconds, the latest of which count most; of many requests some
-are looked at. On a terminal it goes on until Ctrl-C, else it shows them once; -n says how
-often, -i how long between, -k how many of each kind.
+The rates are averages of the last seconds, with more weight on the latest; if there are
+many requests, they come from samples. On a terminal it goes on until Ctrl-C, otherwise
+it shows the rates once. -n sets how often, -i the interval, -k how many of each kind.
 Exit codes: 0 shown, 1 the server shows nothing, 2 not reachable or wrong arguments.
 `
 
@@ -108,7 +109,7 @@ func topWhom(arg string, reach *cli.Access) (*top.Whom, error) {
 			whom.Servers = []string{at}
 		}
 		if !cfg.Admin.Enabled {
-			whom.Note = "What its clients ask for most is told by the admin server: set admin.enableServer=true and restart it."
+			whom.Note = "The admin server reports what its clients ask for most: set admin.enableServer=true and restart it."
 			return whom, nil
 		}
 		whom.Admin = func(ctx context.Context, command string) (int, []byte, error) {

@@ -30,7 +30,7 @@ func TestPages(t *testing.T) {
 		has   string
 		lacks string
 	}{
-		{nil, 0, "comparison: Zooid beside", "\n  Back up\n", ""},
+		{nil, 0, "comparison: Zooid, Apache", "\n  Back up\n", ""},
 		{[]string{"operations"}, 0, "# Operations", whole, ""},
 		{[]string{"OPERATIONS.md"}, 0, "# Operations", whole, ""},
 		{[]string{"operations", "back", "UP"}, 0, "## Back up", "/commands/snapshot", "## Limit clients"},
