@@ -312,7 +312,6 @@ func toldDifferences() []toldDifference {
 		none("as Apache does by default (`request_throttle_drop_stale`)", same),
 		at("Apache begins with two of three", "the first start of an ensemble"),
 		at("Apache begins without it", "the first start of an ensemble"),
-		none("begin in the working directory as there", "the key is Zooid's own"),
-		none("`status` on a file of Apache's usual form", "`zooid status` is a tool of Zooid's own"),
+		none("start in the working directory as there", "the key is Zooid's own"),
 	}
 }
