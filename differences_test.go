@@ -307,7 +307,7 @@ func toldDifferences() []toldDifference {
 		at("*One server at a time*, as Apache", "admin command restore"),
 		none("Apache's has none), nothing else happens", moved),
 		at("In Apache only the leader decides", "authentication providers"),
-		at("by DIGEST-MD5 ignored as at Apache", "mechanisms of SASL"),
+		at("DIGEST-MD5 ignores it, as in Apache", "mechanisms of SASL"),
 		at("under the name that the client asks for", "a Kerberos principal that no rule of auth_to_local names"),
 		none("as Apache does by default (`request_throttle_drop_stale`)", same),
 		at("Apache begins with two of three", "the first start of an ensemble"),
