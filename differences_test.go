@@ -301,7 +301,6 @@ func toldDifferences() []toldDifference {
 		at("A new voter that doesn't run is accepted", "reconfig that names a new voter which doesn't run"),
 		none("works with Apache's servers", same),
 		none("whose arguments are Apache's", same),
-		none("users of Apache's clients look for it", inside),
 		at("Most commands ask for no credential", "where the admin server is"),
 		at("Apache writes those of failed requests as they are", "audit log"),
 		at("*One server at a time*, as Apache", "admin command restore"),
