@@ -96,8 +96,8 @@ func forgedSnapshot(chunk func(n int, c *chunkPlace), foot func(f *snapFooter), 
 	return f.append(b)
 }
 
-// TestForgedSnapshots: what a snapshot's footer and the headers of its chunks say has to be what is there, however it is
-// opened. What only reading all of it can tell is told when all of it is read.
+// TestForgedSnapshots: what a snapshot's footer and the headers of its chunks say has to be what is there, however it
+// is opened. What only reading all of it can tell is told when all of it is read.
 func TestForgedSnapshots(t *testing.T) {
 	t.Parallel()
 	asIs, same := func(int, *chunkPlace) {}, func(*snapFooter) {}
@@ -196,8 +196,8 @@ func TestForgedFrames(t *testing.T) {
 	var records []record
 	read, chain, fault := parseFrame(frame, salt, func(_ int, r record) { records = append(records, r) })
 	if fault != "" || read != h || chain != after || len(records) != len(entries) {
-		t.Fatalf("%q: header %+v, chain %x and %d records; written %+v, %x and %d", fault, read, chain, len(records), h, after,
-			len(entries))
+		t.Fatalf("%q: header %+v, chain %x and %d records; written %+v, %x and %d", fault, read, chain, len(records), h,
+			after, len(entries))
 	}
 	for i, r := range records {
 		e := entries[i]
@@ -244,8 +244,10 @@ func TestForgedFrames(t *testing.T) {
 			le.PutUint32(b[92:], crcUpdate(saltCRC(salt), b[:92]))
 			return b
 		}, true, none},
-		"a cut header":             {func(b []byte) []byte { return b[:frameHeaderSize-1] }, false, none},
-		"no room for a trailer":    {header(func(h *frameHeader) { h.length = frameHeaderSize + trailerSize - 1 }), false, long},
+		"a cut header": {func(b []byte) []byte { return b[:frameHeaderSize-1] }, false, none},
+		"no room for a trailer": {
+			header(func(h *frameHeader) { h.length = frameHeaderSize + trailerSize - 1 }), false, long,
+		},
 		"beyond the largest frame": {header(func(h *frameHeader) { h.length = frameSizeMax + 1 }), false, long},
 		"beyond the file":          {func(b []byte) []byte { return b[:h.length-1] }, false, long},
 		"another trailer":          {trailer(0), false, "trailer"},

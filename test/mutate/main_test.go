@@ -138,10 +138,11 @@ func TestStale(t *testing.T) {
 		t.Fatal(marks, err)
 	}
 	hint, gone := mark{dir + "small.go", "(*Box).Dec", "*", "*"}, mark{dir + "small.go", "(*Box).Gone", "*", "*"}
-	if wrong := stale(map[mark]string{hint: "a hint", gone: "a hint"}, pkg, pkg.find()); len(wrong) != 1 || wrong[0] != gone {
+	wrong := stale(map[mark]string{hint: "a hint", gone: "a hint"}, pkg, pkg.find())
+	if len(wrong) != 1 || wrong[0] != gone {
 		t.Errorf("stale: %q", wrong)
 	}
-	wrong := stale(marks, pkg, pkg.find())
+	wrong = stale(marks, pkg, pkg.find())
 	if len(wrong) != 1 || wrong[0] != (mark{dir + "small.go", "(*Box).Dec", "b.n -= 1", "dropped: b.n -= 1"}) {
 		t.Errorf("stale: %q", wrong)
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // marksText has the mutants that change nothing that anybody could see, each with the reason. A paragraph is the file
-// and the function, the line that the mutant is in, what is changed as the list of survivors says it, and the reason. With *
-// for both, all that survive in the function are equivalent: it computes a hint, or saves work.
+// and the function, the line that the mutant is in, what is changed as the list of survivors says it, and the reason.
+// With * for both, all that survive in the function are equivalent: it computes a hint, or saves work.
 //
 //go:embed equivalent.txt
 var marksText string
