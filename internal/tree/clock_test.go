@@ -20,7 +20,11 @@ func (s *timed) apply(ms int64, requests ...Request) {
 		batch = AppendRecord(batch, &requests[i])
 	}
 	s.index++
-	if err := s.tree.Apply(1, s.index, batch, nil); err != nil {
+	if err := s.tree.Apply(1, s.index, batch, func(r *Result) {
+		if r.Time != s.tree.Time() {
+			s.t.Fatalf("a result of entry %d is of the time %d, the tree is at %d", s.index, r.Time, s.tree.Time())
+		}
+	}); err != nil {
 		s.t.Fatal(err)
 	}
 	if s.tree.Digest() != s.tree.RecomputeDigest() {

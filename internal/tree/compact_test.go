@@ -46,18 +46,18 @@ func begun(t *testing.T, o Options) *Tree {
 // TestSparsePagesGoBack deletes most znodes, so that few pages have no live block at all. What the rest takes is in
 // proportion to it, the deletes themselves see to most of that, no step is long, and no reply and no snapshot differs.
 func TestSparsePagesGoBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("in a run that isn't short: there is one goroutine")
-	}
 	t.Parallel()
-	const n, kept = 60_000, 71 // of as many znodes one is kept: less than one for each page
+	n, kept := 60_000, 71 // of as many znodes one is kept: less than one for each page
+	if testing.Short() {
+		n = 24_000
+	}
 	released := 0
 	tree := begun(t, releasing(&released))
 	path := func(i int) string { return fmt.Sprintf("/sparse-%06d", i) }
 	run(t, tree,
 		batches(n/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(i), 900) }))
 	full := tree.payloads.size()
-	if full < n*900 {
+	if full < int64(n)*900 {
 		t.Fatalf("%d znodes take %d bytes", n, full)
 	}
 	var doomed []int
@@ -106,13 +106,15 @@ func TestSparsePagesGoBack(t *testing.T) {
 // TestSlabsGoBack deletes all znodes but the first and the last: the chunks of their slots go back, also those that
 // were emptied while a snapshot was being written, which has them all.
 func TestSlabsGoBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("in a run that isn't short: there is one goroutine")
-	}
 	t.Parallel()
-	const n = 100 * slabSlots
-	released := 0
-	tree := begun(t, releasing(&released))
+	n := 100 * slabSlots
+	if testing.Short() {
+		n = 25 * slabSlots
+	}
+	released, taken := 0, 0
+	o := releasing(&released)
+	o.Alloc = func(n int) []byte { taken += n; return make([]byte, n) }
+	tree := begun(t, o)
 	path := func(i int) string { return fmt.Sprintf("/slot-%06d", i) }
 	run(t, tree,
 		batches(n/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(i), 0) }))
@@ -146,22 +148,23 @@ func TestSlabsGoBack(t *testing.T) {
 	if chunks > slabIdleKeep+4 {
 		t.Errorf("%d znodes have %d chunks of %d slots", tree.NodeCount(), chunks, slabSlots)
 	}
-	used := tree.nodes.used
+	used, before := tree.nodes.used, taken
 	run(t, tree,
 		batches((n-200)/100, nextSeq(tree), func(i int) (jute.Op, []byte) { return jute.OpCreate, createOf(path(100+i), 0) }))
-	if bad := invariants(tree); bad != "" || tree.nodes.used != used {
-		t.Fatalf("taken again: %s, %d slots instead of %d", bad, tree.nodes.used, used)
+	if bad := invariants(tree); bad != "" || tree.nodes.used != used || taken != before {
+		t.Fatalf("taken again: %s, %d slots instead of %d, and %d bytes anew", bad, tree.nodes.used, used, taken-before)
 	}
 }
 
 // TestCompactionChangesNothing applies a random log to a tree that compacts all the time and to one that never does,
 // while snapshots are written: digests and snapshots are those of the log.
 func TestCompactionChangesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("in a run that isn't short: there is one goroutine")
-	}
 	t.Parallel()
-	for seed := range uint64(2) {
+	seeds := uint64(2)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		released := 0
 		busy, idle := begun(t, releasing(&released)), begun(t, Options{})
@@ -245,6 +248,53 @@ func differing(a, b map[uint32]uint32) (n int) {
 		}
 	}
 	return n
+}
+
+// TestCompactionInSteps: blocks of every size move together, those of a step are no more than its bound and one, and
+// afterwards their pages are half full at least.
+func TestCompactionInSteps(t *testing.T) {
+	t.Parallel()
+	const name = len("n000000")
+	for _, size := range []int{fineMax, fineMax + 1, blockMax - 1, blockMax} {
+		tree := begun(t, Options{})
+		tree.compaction.slack = 4 * arenaPage // one for each class that is used here
+		each := arenaPage / classSize(classOf(size))
+		pages := 16
+		if size > fineMax+1 {
+			pages = 40 // with a block for each, they are more than a step moves
+		}
+		create := func(i int) (jute.Op, []byte) {
+			return jute.OpCreate, createOf(fmt.Sprintf("/n%06d", i), size-name)
+		}
+		n := pages * each / 100
+		run(t, tree, batches(n, nextSeq(tree), create))
+		var doomed []int
+		for i := range 100 * n {
+			if i%(each+1) > 0 {
+				doomed = append(doomed, i)
+			}
+		}
+		run(t, tree, batches(len(doomed)/100, nextSeq(tree), func(i int) (jute.Op, []byte) {
+			return jute.OpDelete, deleteOf(fmt.Sprintf("/n%06d", doomed[i]))
+		}))
+		for steps, more := 0, true; more; steps++ {
+			if steps > pages {
+				t.Fatalf("blocks of %d bytes: after %d steps there is more to do", size, steps)
+			}
+			before := blocksOf(tree)
+			more = tree.Compact()
+			if moved := differing(before, blocksOf(tree)) * size; moved > compactBytes+blockMax {
+				t.Errorf("a step moves %d bytes", moved)
+			}
+		}
+		taken := (len(tree.payloads.pages) - len(tree.payloads.pool)) * arenaPage
+		if live := tree.payloads.liveBytes; taken > 2*live+tree.compaction.slack {
+			t.Errorf("blocks of %d bytes: %d live bytes are in pages of %d", size, live, taken)
+		}
+		if bad := invariants(tree); bad != "" {
+			t.Fatal(bad)
+		}
+	}
 }
 
 // TestLargeBlocksGoBack sets values of growing and shrinking sizes: what they take is in proportion to what is live, on

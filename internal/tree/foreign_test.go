@@ -103,6 +103,20 @@ func sortedOwners(listing string) string {
 	return strings.Join(lines, "\n")
 }
 
+// TestForeignFamilyOfOneMulti: a znode and its children that one multi has created have one zxid, and the znode's count
+// of children comes along.
+func TestForeignFamilyOfOneMulti(t *testing.T) {
+	t.Parallel()
+	b := NewBuilder(Options{})
+	place, err := b.Add(&Foreign{Parent: RootPlace, Name: "a", Czxid: 5, Mzxid: 5, Pzxid: 5, Created: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := b.tree.stat(b.tree.at(place)); s.Cversion != 6 || s.Pzxid != 5 {
+		t.Errorf("three children that came and went are a cversion of %d; pzxid %d", s.Cversion, s.Pzxid)
+	}
+}
+
 func TestForeignIsRefused(t *testing.T) {
 	t.Parallel()
 	b := NewBuilder(Options{})
@@ -116,6 +130,9 @@ func TestForeignIsRefused(t *testing.T) {
 	}
 	if err := b.AddSession(8, -1, [jute.PasswdSize]byte{}); err == nil {
 		t.Error("a session with a timeout of -1 ms was added")
+	}
+	if err := b.AddSession(9<<32, 0, [jute.PasswdSize]byte{}); err != nil {
+		t.Errorf("a session without a timeout: %v", err)
 	}
 	owned, err := b.Add(&Foreign{Parent: RootPlace, Name: "owned", Owner: 7})
 	if err != nil {

@@ -217,8 +217,9 @@ func TestLargeRequestsLeaveNothing(t *testing.T) {
 	small := func(what string) {
 		t.Helper()
 		scratch, events, results := cap(l.tree.scratch), cap(l.tree.result.Events), cap(l.tree.result.Multi)
-		if scratch > scratchKeep || events > resultKeep || results > resultKeep {
-			t.Errorf("%s leaves %d bytes of paths, %d events and %d results", what, scratch, events, results)
+		ops := cap(l.tree.multiOps)
+		if scratch > scratchKeep || events > resultKeep || results > resultKeep || ops > multiOpsKeep {
+			t.Errorf("%s leaves %d bytes of paths, %d events, %d results and %d operations", what, scratch, events, results, ops)
 		}
 	}
 	if code := l.apply(jute.OpMulti, jute.AppendMulti(nil, ops)); code != jute.OK {
@@ -229,4 +230,11 @@ func TestLargeRequestsLeaveNothing(t *testing.T) {
 		t.Fatal(code, l.tree.EphemeralsCount())
 	}
 	small("the end of a session")
+	l = newLimiter(t, 2)
+	if code := l.apply(jute.OpMulti, jute.AppendMulti(nil, ops[:10])); code != jute.OK {
+		t.Fatal(code)
+	}
+	if small("a small multi"); cap(l.tree.multiOps) < 10 || l.tree.multiOps[:1][0].Path != "" {
+		t.Error("a small multi leaves no room for the next one, or something in it")
+	}
 }

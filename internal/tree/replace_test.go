@@ -184,6 +184,28 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+// TestReplaceGoesOnAbove: zxids go on above all that came with a replacement, in the epoch after theirs, also if the
+// highest of them is that of the replacement itself.
+func TestReplaceGoesOnAbove(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []int64{-1, 0, 1} {
+		r := newRestorer(t, New(Options{Key: [16]byte{1}}))
+		z := Foreign{Path: "/", ACL: jute.WorldACL(jute.PermAll)}
+		list := AppendZnode(nil, &z)
+		next := r.tree.LastZxid() + 2 // of the replacement, after the piece's
+		z.Mzxid = next + ahead
+		list = AppendZnode(nil, &z)
+		got := r.ask(OpReplace, superIDs, r.send(list, len(list)))
+		want := next
+		if ahead >= 0 {
+			want = (z.Mzxid>>32+1)<<32 + 1
+		}
+		if got.Err != jute.OK || got.Zxid != want || r.tree.LastZxid() != want {
+			t.Errorf("a znode changed at %#x: %v at %#x, want %#x", z.Mzxid, got.Err, got.Zxid, want)
+		}
+	}
+}
+
 // TestReplaceIsRefused changes nothing if anything about a replacement is wrong.
 func TestReplaceIsRefused(t *testing.T) {
 	t.Parallel()
@@ -232,17 +254,19 @@ func TestReplaceIsRefused(t *testing.T) {
 	refused("a piece that is no ephemeral of the session", jute.ErrNoNode, superIDs,
 		AppendReplace(nil, "/zookeeper/restore/y", 1, sum))
 	for what, bad := range map[string][]byte{
-		"a list cut short":          list[:len(list)-1],
-		"no root":                   list[len(root(func(*Foreign) {})):],
-		"two roots":                 append(root(func(*Foreign) {}), root(func(*Foreign) {})...),
-		"no parent":                 child("/a/b"),
-		"a path that isn't one":     child("/a/"),
-		"a zxid below 0":            root(func(z *Foreign) { z.Mzxid = -1 }),
-		"a zxid beyond all":         root(func(z *Foreign) { z.Mzxid = replaceZxidMax }),
-		"a TTL root":                root(func(z *Foreign) { z.TTL = 1 }),
-		"a container root":          root(func(z *Foreign) { z.Container = true }),
-		"children below none":       root(func(z *Foreign) { z.Created = -1 }),
-		"too many children created": root(func(z *Foreign) { z.Created = 1 << 40 }),
+		"a list cut short":             list[:len(list)-1],
+		"no root":                      list[len(root(func(*Foreign) {})):],
+		"two roots":                    append(root(func(*Foreign) {}), root(func(*Foreign) {})...),
+		"no parent":                    child("/a/b"),
+		"a path that isn't one":        child("/a/"),
+		"a name that no path has":      child("/."),
+		"a character that no path has": child("/\x01"),
+		"a zxid below 0":               root(func(z *Foreign) { z.Mzxid = -1 }),
+		"a zxid beyond all":            root(func(z *Foreign) { z.Mzxid = replaceZxidMax }),
+		"a TTL root":                   root(func(z *Foreign) { z.TTL = 1 }),
+		"a container root":             root(func(z *Foreign) { z.Container = true }),
+		"children below none":          root(func(z *Foreign) { z.Created = -1 }),
+		"too many children created":    root(func(z *Foreign) { z.Created = 1 << 40 }),
 		"a TTL beyond the longest": append(root(func(*Foreign) {}),
 			AppendZnode(nil, &Foreign{Path: "/t", TTL: jute.TTLMax + 1})...),
 		"the membership": bytes.Replace(append(child("/zookeeper"),

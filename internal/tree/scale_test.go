@@ -167,6 +167,12 @@ func TestListCacheBounded(t *testing.T) {
 			t.Fatalf("after %d lists the cache has %d of %d bytes", i+1, len(c.lists), c.size)
 		}
 	}
+	for c.size < listCacheSizeMax {
+		c.put(uint32(2000+len(c.lists)), list)
+	}
+	if c.put(900, []byte{1}); c.size != 1 || c.get(900) == nil {
+		t.Fatalf("after a list too many the cache has %d bytes", c.size)
+	}
 	c.put(1000, make([]byte, listSizeMax+1))
 	if c.get(1000) != nil {
 		t.Fatal("a list larger than the bound was kept")

@@ -38,6 +38,29 @@ func TestScanIsBounded(t *testing.T) {
 	}
 }
 
+// TestScanInRoom: a scan has its list where the room is that of the whole reply, and goes on with more where it isn't.
+func TestScanInRoom(t *testing.T) {
+	t.Parallel()
+	tree, _ := grown(t, 100)
+	whole := Scan{Op: jute.OpGetChildren2, Path: "/service-000000"}
+	if done, code := tree.Step(&whole); !done || code != jute.OK {
+		t.Fatal(done, code)
+	}
+	for less := range 3 {
+		s := Scan{Op: jute.OpGetChildren2, Path: whole.Path, Room: len(whole.Body) - less}
+		done, code := tree.Step(&s)
+		if enough := less == 0; done != enough || (code == NoRoom) == enough || len(s.Body) > s.Room {
+			t.Errorf("%d bytes less room than the reply takes: done %v, %v, %d bytes", less, done, code, len(s.Body))
+		}
+		if s.Room = len(whole.Body); !done {
+			done, code = tree.Step(&s)
+		}
+		if !done || code != jute.OK || !bytes.Equal(s.Body, whole.Body) {
+			t.Errorf("with enough room after %d bytes too few: %v, %d of %d bytes", less, code, len(s.Body), len(whole.Body))
+		}
+	}
+}
+
 // TestScanBeginsAnew changes a list between the steps of a scan: what it returns is
 // the list of the last step, whatever it has gathered before, and it ends even if
 // the list never rests.

@@ -135,6 +135,22 @@ func TestVerdictsOfAMulti(t *testing.T) {
 	}
 }
 
+// TestVerdictIsWork: what a multi looks up counts once for each identity of its sender, and one for the ACL.
+func TestVerdictIsWork(t *testing.T) {
+	l := newLimiter(t, 3)
+	l.ids = []jute.ID{address, alice, bob}
+	if code := l.create("/a", acls[7]); code != jute.OK {
+		t.Fatal(code)
+	}
+	check := jute.MultiOp{Op: jute.OpCheck, Path: "/a", Version: -1}
+	for n := range 3 {
+		ops := slices.Repeat([]jute.MultiOp{check}, n+1)
+		if work := l.multi(ops); work != uint64(1+len(l.ids)) {
+			t.Errorf("%d looks at one ACL by %d identities are %d", n+1, len(l.ids), work)
+		}
+	}
+}
+
 // TestEndOfDeepEphemerals: the end of a session tells the ancestors of its ephemerals once for all children of a
 // parent, however deep, and its events are those of each deletion in the order of creation.
 func TestEndOfDeepEphemerals(t *testing.T) {

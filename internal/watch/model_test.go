@@ -249,7 +249,11 @@ func step(tb testing.TB, rnd *rand.Rand, t *Table, m *model) string {
 }
 
 func TestModel(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 12
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(seed, 0))

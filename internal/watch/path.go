@@ -69,7 +69,6 @@ func (t *Table) addPath(path string) ref {
 	r := t.paths.add(t.hashPath(path))
 	p := t.paths.at(r)
 	p.length = uint32(len(path))
-	t.names += len(path)
 	path = path[copy(p.begin[:], path):]
 	for at := &p.rest; path != ""; {
 		*at = t.pieces.take()
@@ -83,7 +82,6 @@ func (t *Table) addPath(path string) ref {
 // removePath frees a path that has no record.
 func (t *Table) removePath(r ref) {
 	p := t.paths.at(r)
-	t.names -= int(p.length)
 	for s := p.rest; s != none; {
 		next := t.pieces.at(s).next
 		t.pieces.give(s)

@@ -44,7 +44,6 @@ type Table struct {
 	summary   Summary
 	childSize int // records in the child table
 	recursive int // records with Recursive
-	names     int // bytes of all paths
 	round     uint64
 	changes   uint64 // grows whenever a record gets or loses Recursive
 	work      uint64 // see Work

@@ -95,6 +95,24 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
+// TestAncestorsKeepTheirWatches: a recursive watch that fires for a znode below takes no other watch of its path along.
+func TestAncestorsKeepTheirWatches(t *testing.T) {
+	table := New()
+	for _, path := range []string{"/", "/a", "/a/b"} {
+		table.Add(1, path, anyKind)
+	}
+	for _, below := range []string{"/x", "/a/x", "/a/b/" + strings.Repeat("x", aboveLen)} {
+		table.Trigger(nil, deleted, below)
+	}
+	for _, path := range []string{"/", "/a", "/a/b"} {
+		for _, typ := range types {
+			if code := table.Check(1, path, typ); code != jute.OK {
+				t.Errorf("after changes below it, %s has no watch of type %d: %v", path, typ, code)
+			}
+		}
+	}
+}
+
 func TestTriggerAppends(t *testing.T) {
 	table := table(reg{1, "/a", Persistent}, reg{2, "/", Recursive})
 	dst := []int64{1, 2}
@@ -215,8 +233,8 @@ func TestAddNothing(t *testing.T) {
 	table := New()
 	table.Add(1, "/a", 0)
 	table.Add(1, "/a", 1<<7)
-	if table.Size() != 0 || table.SizeOf(1) != 0 || table.paths.size != 0 {
-		t.Error("a watch of no kind is kept")
+	if table.Size() != 0 || table.SizeOf(1) != 0 || table.paths.size != 0 || len(table.watcherIndex) != 0 {
+		t.Error("a watch of no kind is kept, or its watcher")
 	}
 	table.RemoveWatcher(1)
 	table.check(t)
@@ -266,7 +284,9 @@ func TestNothingStays(t *testing.T) {
 func TestTriggerDoesNotAllocate(t *testing.T) {
 	table := table(reg{1, "/a", Persistent}, reg{2, "/", Recursive}, reg{3, "/a/b", Persistent})
 	dst := make([]int64, 0, 8)
-	for _, p := range []string{"/a", "/nobody/here/or/there", "/a/b/c", strings.Repeat("/deep", 200)} {
+	for _, p := range []string{
+		"/a", "/nobody/here/or/there", "/a/b/c", strings.Repeat("/deep", 200), strings.Repeat("/deep", aboveMemoBytes),
+	} {
 		if n := testing.AllocsPerRun(100, func() { table.Trigger(dst, changed, p) }); n != 0 {
 			t.Errorf("Trigger(%q) allocates %v times", p, n)
 		}
@@ -276,10 +296,13 @@ func TestTriggerDoesNotAllocate(t *testing.T) {
 // TestMemoryGoesBack: what a million watches took is free again when they are gone, whoever goes first; and Memory says
 // what the heap holds, before and after.
 func TestMemoryGoesBack(t *testing.T) {
-	const watchers, paths = 100, 10_000
+	watchers, paths := int64(100), 10_000
+	if testing.Short() {
+		paths = 1000
+	}
 	before := heap()
 	table := New()
-	for w := range int64(watchers) {
+	for w := range watchers {
 		for p := range paths {
 			table.Add(w, fmt.Sprintf("/applications/of-somebody-with-long-names/%d/%d", w, p), Persistent)
 		}
@@ -288,7 +311,7 @@ func TestMemoryGoesBack(t *testing.T) {
 	if said < 0.9*full || said > 1.1*full {
 		t.Errorf("with %d watches the heap has %.0f MB, Memory says %.0f MB", table.Size(), full/1e6, said/1e6)
 	}
-	for w := range int64(watchers - 1) {
+	for w := range watchers - 1 {
 		for more := true; more; {
 			more = table.RemoveSome(w, 128)
 		}
@@ -364,6 +387,11 @@ func TestRecursiveAtEachLength(t *testing.T) {
 			table.Add(self, path, Recursive)
 			table.Add(like, path+"n", Recursive)
 			table.Add(like, "/n"+strings.Repeat("m", n), Recursive)
+			for i := 2; i < min(len(path), aboveLen); i++ {
+				if path[i] != '/' && path[i-1] != '/' {
+					table.Add(like, path[:i], Recursive) // the beginning of a name
+				}
+			}
 			table.Add(root, "/", Recursive)
 			table.Add(brother, path[:strings.LastIndexByte(path, '/')+1]+"x", Recursive)
 			for up, who := range []int64{parent, above} {
@@ -393,6 +421,12 @@ func TestStrangersHaveNothing(t *testing.T) {
 	table := table(reg{1, "/a", Data})
 	if table.RemoveSome(2, 10) || table.SizeOf(2) != 0 || table.MemoryOf(2) != 0 {
 		t.Error("a stranger has watches")
+	}
+	if empty := New(); empty.MemoryOf(1) != 0 || empty.SizeOf(1) != 0 || empty.RemoveSome(1, 1) {
+		t.Error("in an empty table a stranger has watches")
+	}
+	if table.MemoryOf(1) <= 0 || table.MemoryOf(1) > table.Memory() {
+		t.Errorf("a watch takes %d of %d bytes", table.MemoryOf(1), table.Memory())
 	}
 	table.RemoveWatcher(2)
 	if code := table.Check(2, "/a", jute.WatcherAny); code != jute.ErrNoWatcher {

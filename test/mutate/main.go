@@ -26,6 +26,7 @@ var (
 	seed     = flag.Uint64("seed", 1, "which mutants -sample takes, and the order in which -budget runs them")
 	sample   = flag.Int("sample", 0, "run only that many mutants of each package; 0 is all")
 	only     = flag.String("only", "", "run only mutants of which file:line or function contains this")
+	again    = flag.String("again", "", "run only the mutants that this file, what an earlier run printed, has as survivors")
 	budget   = flag.Duration("budget", 0, "end after this time, builds included; what was not run is counted")
 	since    = flag.String("since", "", "only packages that have changed since this commit, mutants in changed lines first")
 	least    = flag.Float64("least", 0, "fail if less than this percentage of a package's mutants was killed")
@@ -59,6 +60,10 @@ func mutate(ctx context.Context, patterns []string) error {
 	if err != nil {
 		return err
 	}
+	chosen, err := survivorsOf(*again)
+	if err != nil {
+		return err
+	}
 	changed, err := changedLines(*since)
 	if err != nil {
 		return err
@@ -83,7 +88,7 @@ func mutate(ctx context.Context, patterns []string) error {
 		if *budget > 0 {
 			within, cancel = context.WithTimeout(ctx, time.Until(ends)/time.Duration(len(packages)-n))
 		}
-		r := &report{pkg: p, marks: marks, changed: changed}
+		r := &report{pkg: p, marks: marks, changed: changed, again: chosen}
 		err := r.make(within)
 		late := within.Err() != nil && ctx.Err() == nil
 		cancel()
@@ -113,6 +118,7 @@ type report struct {
 	pkg     *loaded
 	marks   map[mark]string
 	changed lines
+	again   map[string]bool // lines of the mutants to run; nil for all
 
 	tests     []*test
 	all       int // mutants
@@ -160,10 +166,31 @@ func (r *report) make(ctx context.Context) error {
 	by := r.pkg.reach(w.mutants, r.tests)
 	reached := slices.DeleteFunc(slices.Clone(w.mutants), func(m *mutant) bool { return len(by[m]) == 0 })
 	r.unreached = slices.DeleteFunc(slices.Clone(w.mutants), func(m *mutant) bool { return len(by[m]) > 0 })
+	if r.again != nil {
+		reached = slices.DeleteFunc(reached, func(m *mutant) bool { return !r.again[line(m)] })
+	}
 	r.chosen = choose(reached, r.changed)
 	r.runAll(ctx, func(m *mutant) ended { return r.pkg.try(ctx, mutated, dir, m, by[m]) })
 	r.took = time.Since(began)
 	return nil
+}
+
+// survivorsOf returns the survivors that a file lists, nil if there is no file.
+func survivorsOf(file string) (map[string]bool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	listed := map[string]bool{}
+	for printed := range strings.Lines(string(text)) {
+		if survivor, ok := strings.CutPrefix(strings.TrimSuffix(printed, "\n"), "survived\t"); ok {
+			listed[survivor] = true
+		}
+	}
+	return listed, nil
 }
 
 // choose returns the mutants that are run, in their order.

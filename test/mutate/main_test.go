@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,33 @@ func TestSmall(t *testing.T) {
 	}
 }
 
+// TestAgain runs only what an earlier run listed as survivors.
+func TestAgain(t *testing.T) {
+	pkg, err := load("./testdata/small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := pkg.find()
+	file := filepath.Join(t.TempDir(), "earlier.txt")
+	printed := "survived\t" + line(all[3]) + "\nunreached\t" + line(all[4]) + "\nsmall: 20 mutants\n"
+	if err := os.WriteFile(file, []byte(printed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &report{pkg: pkg}
+	if r.again, err = survivorsOf(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.chosen) != 1 || line(r.chosen[0]) != line(all[3]) {
+		t.Errorf("%d are chosen, %v", len(r.chosen), r.chosen)
+	}
+	if _, err := survivorsOf(file + "x"); err == nil {
+		t.Error("a file that isn't there lists survivors")
+	}
+}
+
 // TestMarks holds that each mark of an equivalent mutant still fits one, and that the mutants of the core compile.
 func TestMarks(t *testing.T) {
 	marks, err := parseMarks(marksText)
@@ -109,7 +137,12 @@ func TestStale(t *testing.T) {
 	if err != nil || len(marks) != 3 {
 		t.Fatal(marks, err)
 	}
-	wrong := stale(marks, pkg, pkg.find())
+	hint, gone := mark{dir + "small.go", "(*Box).Dec", "*", "*"}, mark{dir + "small.go", "(*Box).Gone", "*", "*"}
+	wrong := stale(map[mark]string{hint: "a hint", gone: "a hint"}, pkg, pkg.find())
+	if len(wrong) != 1 || wrong[0] != gone {
+		t.Errorf("stale: %q", wrong)
+	}
+	wrong = stale(marks, pkg, pkg.find())
 	if len(wrong) != 1 || wrong[0] != (mark{dir + "small.go", "(*Box).Dec", "b.n -= 1", "dropped: b.n -= 1"}) {
 		t.Errorf("stale: %q", wrong)
 	}

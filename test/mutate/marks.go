@@ -8,6 +8,7 @@ import (
 
 // marksText has the mutants that change nothing that anybody could see, each with the reason. A paragraph is the file
 // and the function, the line that the mutant is in, what is changed as the list of survivors says it, and the reason.
+// With * for both, all that survive in the function are equivalent: it computes a hint, or saves work.
 //
 //go:embed equivalent.txt
 var marksText string
@@ -22,6 +23,9 @@ func (m *mutant) key() mark { return mark{m.file, m.function, m.source, m.kind +
 
 // mark is what a mark of m says.
 func (m *mutant) mark() mark { return mark{m.file, m.function, m.source, m.String()} }
+
+// whole is what a mark of m's function says.
+func (m *mutant) whole() mark { return mark{m.file, m.function, "*", "*"} }
 
 // parseMarks reads marks, with the reason of each.
 func parseMarks(text string) (map[mark]string, error) {
@@ -53,7 +57,7 @@ func parseMarks(text string) (map[mark]string, error) {
 func stale(marks map[mark]string, pkg *loaded, mutants []*mutant) (wrong []mark) {
 	has := map[mark]bool{}
 	for _, m := range mutants {
-		has[m.mark()] = true
+		has[m.mark()], has[m.whole()] = true, true
 	}
 	for m := range marks {
 		at := strings.LastIndex(m.file, "/")

@@ -13,7 +13,7 @@ type figures struct {
 func (r *report) figures() (f figures, survivors []*mutant, wrong []string) {
 	for _, m := range r.chosen {
 		e, ran := r.ended[m]
-		marked := r.marks[m.mark()] != ""
+		marked := r.marks[m.mark()] != "" || r.marks[m.whole()] != "" && !e.died()
 		switch {
 		case !ran:
 			f.notRun++
