@@ -17,10 +17,10 @@ type Dial func(ctx context.Context, server string) (net.Conn, error)
 var ErrNoAnswer = errors.New("it closed the connection without an answer")
 
 // ClientsFile is the name of a file in the data directory of a server of an ensemble. It says where the servers take
-// clients, as they have told this one since it started; zooid status reads it, for server lines of Apache's usual form
-// don't say it, and mntr, which does, has to be permitted. It is there only while the server runs, so that what an
-// earlier process has heard isn't taken for what is so; whoever reads it asks first whether the server answers, as a
-// process that was killed leaves it behind.
+// clients, as they have told this one since it started, and which belong to another history. zooid status and doctor
+// read it: server lines of Apache's usual form don't say the first, and mntr, which says both, has to be permitted. It
+// is there only while the server runs, so that what an earlier process has heard isn't taken for what is so. Whoever
+// reads it asks first whether the server answers, as a process that was killed leaves it behind.
 const ClientsFile = "clients.told"
 
 // Word sends a four-letter word to a server and returns the answer. An answer that is empty, or longer than bytesMax,
