@@ -53,7 +53,7 @@ internal/recovery: internal/quorum internal/quorum/peer internal/restore interna
 internal/systemd:
 deploy/pack:
 internal/setup:   internal/config
-internal/doctor:  internal/access internal/cli internal/config internal/keystore internal/memory internal/migrate/apachefiles internal/moving/proof internal/quorum/peer internal/recovery internal/socket internal/storage internal/terminal
+internal/doctor:  internal/access internal/cli internal/config internal/keystore internal/memory internal/migrate/apachefiles internal/moving/proof internal/quorum/peer internal/recovery internal/socket internal/storage internal/terminal internal/wordclient
 internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/migrate/apachefiles: jute
 internal/migrate/compare: zk internal/cli/subtree internal/migrate internal/migrate/apachefiles internal/tree internal/txnlog

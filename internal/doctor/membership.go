@@ -3,13 +3,21 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
+
+// clientsBytesMax bounds what is read of wordclient.ClientsFile.
+const clientsBytesMax = 64 << 10
 
 // membership reports servers of different histories, and servers that are to vote and have no vote, as the servers tell
 // it themselves. The server lines say who is to be asked, never whose votes count.
@@ -42,6 +50,12 @@ func (e *examination) membership() {
 			note(e.told[id].mntr["zk_zooid_lineage"], fmt.Sprintf("on server %d", id))
 		}
 	}
+	elsewhere := e.foreign()
+	for _, id := range slices.Sorted(maps.Keys(elsewhere)) {
+		if e.told[id].mntr["zk_zooid_lineage"] == "" {
+			note(elsewhere[id], fmt.Sprintf("on server %d", id))
+		}
+	}
 	if len(order) > 1 {
 		var parts []string
 		for _, lineage := range order {
@@ -52,6 +66,35 @@ func (e *examination) membership() {
 	}
 	e.votes()
 	e.nobody()
+}
+
+// foreign returns the servers of other lineages that have told this one or another so, and their lineages. This server
+// keeps in a file what it would say to mntr, which may not be permitted.
+func (e *examination) foreign() map[int64]string {
+	var lists []string
+	for _, id := range e.asked() {
+		if lineage := e.told[id].mntr["zk_zooid_lineage"]; lineage == e.report.Lineage {
+			lists = append(lists, e.told[id].mntr["zk_zooid_foreign_servers"])
+		}
+	}
+	if f, err := os.Open(filepath.Join(e.cfg.Storage.DataDir, wordclient.ClientsFile)); e.running && err == nil {
+		defer f.Close()
+		text, _ := io.ReadAll(io.LimitReader(f, clientsBytesMax)) // what can't be read tells nothing
+		_, list, _ := strings.Cut(string(text), "zk_zooid_foreign_servers\t")
+		list, _, _ = strings.Cut(list, "\n")
+		lists = append(lists, list)
+	}
+	of := map[int64]string{}
+	for _, list := range lists {
+		for one := range strings.SplitSeq(list, ",") {
+			id, lineage, _ := strings.Cut(one, "=")
+			n, err := strconv.ParseInt(id, 10, 64)
+			if _, bad := strconv.ParseUint(lineage, 16, 64); err == nil && bad == nil {
+				of[n] = lineage
+			}
+		}
+	}
+	return of
 }
 
 // waits reports whether a server that doesn't serve answers where this one would, while none runs on the directories: a
@@ -107,7 +150,11 @@ func (e *examination) votes() {
 				"server %d has a vote and was never heard since the server that leads began to lead", id)
 		}
 	}
+	elsewhere := e.foreign()
 	for _, id := range named {
+		if elsewhere[id] != "" {
+			continue // membership says it
+		}
 		if !slices.Contains(votes, id) && !slices.Contains(staged, id) {
 			e.warn("if it runs, wait until it has caught up; if its data is lost, or of a former ensemble, start it with an empty data directory: it joins; if it is gone for good, remove it by zooid cli reconfig -remove",
 				"server %d is named as a voter, and its vote doesn't count: the votes of %s do", id, text(votes))

@@ -55,6 +55,11 @@ func TestMembership(t *testing.T) {
 			tells("00000000000000bb", "1,2,3", "1,2,3", "none"), "", true,
 			"different lineages, which never mix: 00000000000000aa here; 00000000000000bb on server 2", "zooid recover -set-aside",
 		},
+		"another lineage, by what it has told": {
+			tells(ours, "2", "1,2,3", "none") + "zk_zooid_foreign_servers\tx,3=00000000000000bb,4=\n", "", true,
+			"different lineages, which never mix: 00000000000000aa here, on server 2; 00000000000000bb on server 3",
+			"zooid recover -set-aside",
+		},
 		"waits": {
 			"", "This ZooKeeper instance is not currently serving requests\n", false, "this server runs and serves nobody",
 			"for whom it waits",

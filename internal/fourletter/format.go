@@ -123,16 +123,22 @@ func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 	a.print("zk_zooid_lost_entry\t%d\nzk_zooid_drained\t%s\nzk_zooid_unheard_voters\t%s\n", standing.Lost,
 		idList(standing.Drained), idList(standing.Unheard))
 	a.print("zk_zooid_rules_waiting\t%s\n", cmp.Or(strings.Join(st.RulesWaiting, "; "), "none"))
-	a.print("%s", ClientLines(standing.Clients, standing.SecureClients))
+	a.print("%s", standing.KeptLines())
 }
 
-// ClientLines returns the lines of mntr that say where servers take clients, without TLS and with it, by id.
-func ClientLines(plain, secure map[uint64]string) string {
-	return fmt.Sprintf("zk_zooid_clients\t%s\nzk_zooid_secure_clients\t%s\n", addressList(plain), addressList(secure))
+// KeptLines returns the lines of mntr that a server also keeps in a file, for tools on its machine: where servers take
+// clients, without TLS and with it, and which belong to another history, by id.
+func (s *Standing) KeptLines() string {
+	foreign := map[uint64]string{}
+	for id, lineage := range s.Foreign {
+		foreign[id] = fmt.Sprintf("%016x", lineage)
+	}
+	return fmt.Sprintf("zk_zooid_clients\t%s\nzk_zooid_secure_clients\t%s\nzk_zooid_foreign_servers\t%s\n",
+		byID(s.Clients), byID(s.SecureClients), byID(foreign))
 }
 
-// addressList formats addresses of servers as "1=zk1:2181,2=zk2:2181", and none as "none".
-func addressList(of map[uint64]string) string {
+// byID formats what is known of servers as "1=zk1:2181,2=zk2:2181", and none as "none".
+func byID(of map[uint64]string) string {
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(of)) {
 		list = append(list, fmt.Sprintf("%d=%s", id, of[id]))

@@ -39,7 +39,9 @@ type Standing struct {
 	Unheard []uint64 // on the leader, the voters from which it has not heard since it leads
 	// Clients and SecureClients are where servers take clients, without TLS and with it, by id, as far as this one knows.
 	Clients, SecureClients map[uint64]string
-	Lost                   uint64 // index of a log entry that this server has acknowledged and doesn't have, 0 for none
+	// Foreign are the servers of the same lines that have told this one that they belong to another history, and to which.
+	Foreign map[uint64]uint64
+	Lost    uint64 // index of a log entry that this server has acknowledged and doesn't have, 0 for none
 }
 
 // ConnectionExpiry says when a connection is closed if nothing is received from it.

@@ -33,7 +33,7 @@ func (s *Server) Standing() fourletter.Standing {
 	return fourletter.Standing{
 		Lineage: s.lineage, Voters: q.Voters, Named: s.participants(named),
 		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost, Drained: q.Drained, Unheard: q.Unheard,
-		Clients: plain, SecureClients: secure,
+		Clients: plain, SecureClients: secure, Foreign: s.peer.Foreign(),
 	}
 }
 

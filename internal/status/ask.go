@@ -80,8 +80,10 @@ type serverRow struct {
 	unheard []int64 // the voters from which the leader has not heard since it leads
 	// clients are where servers take clients, as this one has heard, by id: without TLS, and with it.
 	clients, secureClients map[int64]string
-	refuses                []string // four-letter words
-	soon                   string   // what will become Trouble
+	// foreign are the servers that have told this one that they are of another lineage, and of which.
+	foreign map[int64]string
+	refuses []string // four-letter words
+	soon    string   // what will become Trouble
 }
 
 // ask queries the server and fills in the row. It blocks for a few times askTimeout at most.
@@ -274,7 +276,7 @@ func (row *serverRow) monitor() {
 			row.staged = ids(value)
 		case "zk_zooid_unheard_voters":
 			row.unheard = ids(value)
-		case "zk_zooid_clients", "zk_zooid_secure_clients":
+		case "zk_zooid_clients", "zk_zooid_secure_clients", "zk_zooid_foreign_servers":
 			row.told(line)
 		case "zk_zooid_lost_entry":
 			lost = number(value) > 0
@@ -300,7 +302,7 @@ func (row *serverRow) monitor() {
 	}
 }
 
-// told notes where servers take clients, from lines of mntr.
+// told notes where servers take clients, and which are of another lineage, from lines of mntr.
 func (row *serverRow) told(text string) {
 	for line := range strings.Lines(text) {
 		switch key, value, _ := strings.Cut(strings.TrimSpace(line), "\t"); key {
@@ -308,8 +310,23 @@ func (row *serverRow) told(text string) {
 			row.clients = addresses(value)
 		case "zk_zooid_secure_clients":
 			row.secureClients = addresses(value)
+		case "zk_zooid_foreign_servers":
+			row.foreign = lineages(value)
 		}
 	}
+}
+
+// lineages reads a list such as "1=895d2e8299283771,2=b14273c257aeae47".
+func lineages(list string) map[int64]string {
+	all := map[int64]string{}
+	for one := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		id, lineage, _ := strings.Cut(one, "=")
+		n, err := strconv.ParseInt(id, 10, 64)
+		if _, bad := strconv.ParseUint(lineage, 16, 64); err == nil && bad == nil {
+			all[n] = lineage
+		}
+	}
+	return all
 }
 
 // addresses reads a list such as "1=zk1:2181,2=zk2:2181".

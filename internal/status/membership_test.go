@@ -50,6 +50,24 @@ func TestStatusByMembership(t *testing.T) {
 			[]server{{lead, votes("bb", "1", "1,2,3", "none")}, {idle, ""}, {srvr("follower", 3), three}}, exitDegraded,
 			[]string{"1 of 1 voters serve", "it waits to join", "it belongs to another ensemble, of lineage aa"},
 		},
+		"recovered twice, asked on one": {
+			[]server{{lead, votes("aa", "1", "1,2,3", "none") + "zk_zooid_foreign_servers\tx,3=bb,4=\n"}, {"", ""}, {"", ""}},
+			exitDegraded,
+			[]string{"1 of 1 voters serve", "it belongs to another ensemble, of lineage bb,", "zooid recover -set-aside"},
+		},
+		"recovered twice, both asked": {
+			[]server{
+				{lead, votes("aa", "1", "1,2,3", "none") + "zk_zooid_foreign_servers\t2=bb\n"},
+				{lead, votes("bb", "2", "1,2,3", "none") + "zk_zooid_foreign_servers\t1=aa\n"}, {"", ""},
+			}, exitDegraded,
+			[]string{"server 1 (", "1 of 1 voters serve", "it belongs to another ensemble, of lineage bb,"},
+		},
+		"recovered twice, asked on the one of the older epoch": {
+			[]server{
+				{srvr("leader", 1<<32), "zk_zooid_foreign_servers\t2=bb\n"}, {srvr("leader", 2<<32), ""}, {"", ""},
+			}, exitUnknown,
+			[]string{"it belongs to another ensemble, of lineage bb,"},
+		},
 		"added before it runs": {
 			[]server{
 				{lead, votes("aa", "1,2,3,4", "1,2,3,4", "none") + "zk_zooid_unheard_voters\t4\n"}, {follow, three},

@@ -488,21 +488,10 @@ func (o *overview) judge(alone bool) int {
 	lead := leading(o.Servers)
 	voters, serving := 0, 0
 	o.membership(lead)
+	o.foreign(lead)
 	unasked := unaskedVoters(o.Servers)
 	for _, row := range o.Servers {
-		switch {
-		case row.Role == "leader" && row != lead:
-			row.State = "leads an old epoch"
-		case row.Role == "read-only" && (row.State == stateOK || row.State == stateLagging):
-			row.State = stateReadOnly
-		case row.Role == "standalone" && !alone && row.State == stateOK:
-			row.State = stateAlone
-		case lead != nil && row.Lineage != "" && lead.Lineage != "" && row.Lineage != lead.Lineage &&
-			(row.State == stateOK || row.State == stateLagging):
-			row.State = fmt.Sprintf("it belongs to another ensemble, of lineage %s", row.Lineage)
-		case lead == nil && !alone && unasked == 0 && row.State == stateOK:
-			row.State = stateLeaderless
-		}
+		row.State = row.beside(lead, alone, unasked)
 		well := row.State == stateOK
 		if row.Voter {
 			voters++
@@ -641,6 +630,46 @@ func (o *overview) membership(lead *serverRow) {
 			row.Vote = "it has no vote yet: the membership that names it is in force once a majority of its voters has caught up"
 		default:
 			row.Vote = "it has no vote: the membership in force doesn't name it; reconfig -add gives it one"
+		}
+	}
+}
+
+// beside returns the state of a server beside the one that leads, nil if none does. unasked is how many voters couldn't
+// be asked.
+func (row *serverRow) beside(lead *serverRow, alone bool, unasked int) string {
+	serves := row.State == stateOK || row.State == stateLagging
+	switch {
+	case serves && lead != nil && row.Lineage != "" && lead.Lineage != "" && row.Lineage != lead.Lineage:
+		return otherLineage(row.Lineage)
+	case row.Role == "leader" && row != lead && row.foreign[lead.ID] == "":
+		return "leads an old epoch"
+	case row.Role == "read-only" && serves:
+		return stateReadOnly
+	case row.Role == "standalone" && !alone && row.State == stateOK:
+		return stateAlone
+	case lead == nil && !alone && unasked == 0 && row.State == stateOK:
+		return stateLeaderless
+	}
+	return row.State
+}
+
+// otherLineage is the state of a server of these server lines that belongs to another ensemble.
+func otherLineage(lineage string) string {
+	return fmt.Sprintf("it belongs to another ensemble, of lineage %s, whose tree is not this one's: find out which of the two is to go on, and on each server of the other run zooid recover -set-aside, and start it: it joins",
+		lineage)
+}
+
+// foreign marks the servers that don't tell here to which ensemble they belong, and have told a server of this one that
+// it is another.
+func (o *overview) foreign(lead *serverRow) {
+	for _, teller := range o.Servers {
+		if lead != nil && lead.Lineage != "" && teller.Lineage != "" && teller.Lineage != lead.Lineage {
+			continue // to it, those of the leader's lineage are the others
+		}
+		for _, row := range o.Servers {
+			if lineage, told := teller.foreign[row.ID]; told && row.Lineage == "" {
+				row.State, row.Vote = otherLineage(lineage), ""
+			}
 		}
 	}
 }

@@ -261,15 +261,11 @@ var errNoProof = errors.New("no proof came")
 // of the server that it claims to be.
 var errUnpinned = errors.New("it knows no secret, and has not been seen at the address of the server that it says it is")
 
-// Dial connects to the peer port at addr as server from, which knows the ensemble's
-// secret, and sends a hello to server to. The caller may then write frames to the
-// connection. Dial is for tests of what a malicious server can do.
-func Dial(ctx context.Context, addr string, secret Secret, cluster, from, to uint64) (net.Conn, error) {
-	keys, err := OpenKeyring("", []Secret{secret})
-	if err != nil {
-		return nil, err
-	}
-	t := newTransport(from, cluster, Secure{Keys: keys}, slog.New(slog.DiscardHandler))
+// Dial connects to the peer port at addr as server from, by the secret of secure.Keys and over TLS if secure.Client is
+// set, and sends a hello to server to. The caller may then write frames to the connection. Dial is for tests of what a
+// malicious server can do.
+func Dial(ctx context.Context, addr string, secure Secure, cluster, from, to uint64) (net.Conn, error) {
+	t := newTransport(from, cluster, secure, slog.New(slog.DiscardHandler))
 	defer t.cancel()
 	g, err := t.greet(ctx, addr, hello{connMessages, cluster, from, to}, false)
 	return g.Conn, err

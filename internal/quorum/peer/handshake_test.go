@@ -65,11 +65,11 @@ func TestStrangersLearnNothing(t *testing.T) {
 			t.Errorf("%s: the cluster's id comes back", what)
 		}
 	}
-	if c, err := Dial(t.Context(), addr, SecretOf("another secret"), a.cluster, 2, 1); err == nil {
+	if c, err := Dial(t.Context(), addr, sharing("another secret"), a.cluster, 2, 1); err == nil {
 		c.Close()
 		t.Error("another secret is accepted")
 	}
-	c, err := Dial(t.Context(), addr, SecretOf("a secret"), a.cluster, 2, 1)
+	c, err := Dial(t.Context(), addr, sharing("a secret"), a.cluster, 2, 1)
 	if err != nil {
 		t.Fatalf("with the secret: %v", err)
 	}

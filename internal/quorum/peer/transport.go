@@ -318,6 +318,7 @@ func (t *transport) serve(raw net.Conn) {
 		return // secured meanwhile: dropLegacy may have run before prove
 	}
 	if refusal != "" {
+		t.noteForeign(a)
 		t.refused(raw, h, refusal)
 		writeAnswer(a.Conn, refusal)
 		linger(raw)
@@ -503,6 +504,7 @@ type remote struct {
 	legacy  bool            // the peer has proven nothing on conn
 	lineage uint64          // that the peer has told on conn, 0 if none
 	clients ClientAddresses // that the peer has told last
+	foreign foreign         // what the peer has said when it was refused
 }
 
 // send queues a frame. While there is no connection, frames are dropped: raft repeats
