@@ -265,7 +265,7 @@ func agreed(ctx context.Context, stdin io.Reader) error {
 // zooids returns the ids of the Zooid servers.
 func (f *returnFlags) zooids() []int64 {
 	if len(f.server.Quorum.Members.Servers) == 0 {
-		return []int64{max(f.server.Quorum.MyID, 1)}
+		return []int64{1}
 	}
 	return idsOf(f.server.Quorum.Members.Servers)
 }

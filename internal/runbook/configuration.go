@@ -74,7 +74,7 @@ var configuration = []Entry{
 		"Set standaloneEnabled=false if the ensemble is to grow by reconfig."},
 	{"ZD-1033", "A server id is above 255",
 		"Ids of sessions begin with the last byte of their server's id. Servers whose ids have the same last byte could give two sessions one id.",
-		"Use ids from 1 to 254."},
+		"Use ids from 0 to 254."},
 
 	{"ZD-1040", "A reload failed, and nothing is changed",
 		"The configuration was to be read again, and has a mistake; the message says which. The server goes on with what it read before.",

@@ -9,8 +9,15 @@ import (
 
 // A Reconfigure returns the membership text, without a version line, that a reconfig request leads
 // to, given the one in force (the data of /zookeeper/config); or jute.ErrBadArguments. Its result
-// depends on its arguments alone, so it is the same on all replicas.
-type Reconfigure func(current string, req *jute.ReconfigRequest) (next string, code jute.Code)
+// depends on its arguments alone, so it is the same on all replicas. zero says whether the new
+// membership may have a server 0, which versions below levelZero take for a bad argument.
+type Reconfigure func(current string, req *jute.ReconfigRequest, zero bool) (next string, code jute.Code)
+
+// levelZero is the feature level from which on a reconfig may name server 0.
+const levelZero = 4
+
+// takesZero reports whether a reconfig may name server 0.
+func (t *Tree) takesZero() bool { return t.settings.FeatureLevel >= levelZero }
 
 // reconfig evaluates a client's reconfig. The body is the client's record followed by an int, the
 // code determined by the server that received the request: OK, or jute.ErrNewConfigNoQuorum if it
@@ -36,7 +43,7 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	case req.CurConfigID != -1 && req.CurConfigID != n.mzxid:
 		return jute.ErrBadVersion
 	}
-	next, code := t.reconfigure(string(t.data(n)), &req)
+	next, code := t.reconfigure(string(t.data(n)), &req, t.takesZero())
 	switch {
 	case code != jute.OK:
 		return code
@@ -77,7 +84,7 @@ func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	case req.CurConfigID != -1 && req.CurConfigID < n.mzxid: // a higher one means that this server is behind
 		return jute.ErrBadVersion
 	}
-	_, code := t.reconfigure(string(t.data(n)), &req)
+	_, code := t.reconfigure(string(t.data(n)), &req, t.takesZero())
 	return code
 }
 
