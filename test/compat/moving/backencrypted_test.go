@@ -9,8 +9,8 @@ import (
 )
 
 // TestWayBackEncrypted leads observers that talk TLS among themselves and ask for certificates (sslQuorum): zooid
-// migrate back in plain text, with another issuer's certificate, or for observers of another issuer gets none of them. With the
-// right ones they follow, and have everything in the end.
+// migrate back in plain text, with another issuer's certificate, or for observers of another issuer gets none of them.
+// With the right ones they follow, and have everything in the end.
 func TestWayBackEncrypted(t *testing.T) {
 	need(t)
 	w, folder := newWayBack(t, "3.9.5"), t.TempDir()
