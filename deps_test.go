@@ -51,6 +51,7 @@ internal/quorum/peer: internal/quorum internal/socket internal/storage
 internal/restore: internal/memory internal/storage internal/tree
 internal/recovery: internal/quorum internal/quorum/peer internal/restore internal/storage internal/tree
 internal/systemd:
+internal/serverid:
 deploy/pack:
 internal/setup:   internal/config
 internal/doctor:  internal/access internal/cli internal/config internal/keystore internal/memory internal/migrate/apachefiles internal/moving/proof internal/quorum/peer internal/recovery internal/socket internal/storage internal/terminal internal/wordclient
@@ -60,17 +61,17 @@ internal/migrate/compare: zk internal/cli/subtree internal/migrate internal/migr
 internal/migrate/learner: jute internal/migrate/apachefiles
 internal/moving/proof: internal/storage
 internal/migrate/follow: jute internal/auth internal/migrate/apachefiles internal/migrate/learner internal/moving/proof internal/socket internal/watch
-internal/migrate/back: jute internal/config internal/wordclient internal/migrate internal/migrate/apachefiles internal/migrate/learner internal/restore internal/socket internal/storage internal/terminal internal/tree
+internal/migrate/back: jute internal/keystore internal/config internal/wordclient internal/migrate internal/migrate/apachefiles internal/migrate/learner internal/restore internal/socket internal/storage internal/terminal internal/tree
 internal/migrate/switchover: internal/migrate/apachefiles internal/migrate/follow internal/migrate/learner
 internal/migrate/shadow: jute internal/migrate/compare internal/socket internal/terminal
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/recovery internal/restore internal/storage internal/tree internal/txnlog
-internal/moving: internal/auth internal/cli internal/config internal/keystore internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/moving/proof internal/recovery internal/runbook internal/sasl internal/socket internal/storage internal/terminal internal/tree internal/txnlog zk zk/kerberos
+internal/moving: internal/serverid internal/auth internal/cli internal/config internal/keystore internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/moving/proof internal/recovery internal/runbook internal/sasl internal/socket internal/storage internal/terminal internal/tree internal/txnlog zk zk/kerberos
 internal/busiest: jute internal/auth
 internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
 internal/wordclient:
-internal/fourletter: internal/metrics internal/replica internal/watch
-internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/recovery internal/replica internal/restore internal/fourletter internal/wordclient internal/runbook internal/audit internal/limit internal/turns
-internal/admin:   jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
+internal/fourletter: internal/serverid internal/metrics internal/replica internal/watch
+internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/recovery internal/replica internal/restore internal/fourletter internal/wordclient internal/runbook internal/audit internal/limit internal/turns internal/serverid
+internal/admin:   internal/serverid jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/history: jute
 internal/traffic: jute internal/history
 internal/terminal:
@@ -101,7 +102,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/wordclient
 internal/status:  internal/cli internal/config internal/terminal internal/wordclient
-cmd/zooid:        jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving internal/moving/proof internal/pages internal/top internal/cli/screen
+cmd/zooid:        internal/serverid jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving internal/moving/proof internal/pages internal/top internal/cli/screen
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

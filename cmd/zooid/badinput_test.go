@@ -26,7 +26,6 @@ func TestWrongConfigurations(t *testing.T) {
 		"two numbers in myid": {"1 2\n", three, 2, []string{"myid:1", "not a server id"}},
 		"negative myid":       {"-1\n", three, 2, []string{"myid:1", "not a server id"}},
 		"myid without a line": {"7\n", three, 2, []string{"id 7 has no server line", "server.1"}},
-		"id 0":                {"0\n", "server.0=h0:1:2\n" + three, 1, []string{"ids begin with 1"}},
 		"id 255 with TTL": {
 			"255\n", "server.255=h0:1:2\n" + three, 2, []string{"255", "TTL", "extendedTypesEnabled=false"},
 		},

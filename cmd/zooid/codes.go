@@ -8,12 +8,13 @@ import (
 
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
 // errorText returns err's message with its code.
-func errorText(err error) string { return runbook.Text(coded(err)) }
+func errorText(err error) string { return serverid.Text(runbook.Text(coded(err))) }
 
 // coded adds a code to err by its type, unless err has a code.
 func coded(err error) error {

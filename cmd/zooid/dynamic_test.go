@@ -118,7 +118,7 @@ func TestChangeMembers(t *testing.T) {
 		"nonsense":          {"server.4=nonsense", "", "", "", jute.ErrBadArguments},
 		"no client port":    {"server.4=h4:1:2", "", "", "", jute.ErrBadArguments},
 		"an address twice":  {"server.4=h3:1:5;7", "", "", "", jute.ErrBadArguments},
-		"id 0":              {"server.0=h4:1:2;1", "", "", "", jute.ErrBadArguments},
+		"server 0":          {"server.0=h4:1:2;1", "", "", "0 1 2 3", jute.OK},
 		"a key of zoo.cfg":  {"", "", "server.1=h1:1:2;1,tickTime=1", "", jute.ErrBadArguments},
 		"a group of voters": {"", "", "server.1=h1:1:2;1,group.1=1", "", jute.ErrBadArguments},
 	} {
@@ -126,7 +126,14 @@ func TestChangeMembers(t *testing.T) {
 		if c.members != "" {
 			req = jute.ReconfigRequest{NewMembers: &c.members, CurConfigID: -1}
 		}
-		text, code := changeMembers(now, &req)
+		text, code := changeMembers(now, &req, true)
+		want := c.code
+		if name == "server 0" {
+			want = jute.ErrBadArguments
+		}
+		if _, before := changeMembers(now, &req, false); before != want {
+			t.Errorf("%s: %v below the level that takes server 0; want %v", name, before, want)
+		}
 		members, err := config.ParseMembers(text)
 		var got []string
 		for _, m := range members.Servers {

@@ -10,6 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -31,7 +32,7 @@ func memberAt(text string, id uint64, host string) (string, bool) {
 		return "", false
 	}
 	for i, s := range m.Servers {
-		if s.ID == int64(id) && len(s.Addrs) == 1 {
+		if s.ID == serverid.MyID(id) && len(s.Addrs) == 1 {
 			m.Servers[i].Addrs = []config.PeerAddr{s.Addrs[0]}
 			m.Servers[i].Addrs[0].Host = host
 			return withoutVersion(m), true
@@ -60,7 +61,7 @@ func parseMembers(text string) ([]server.Member, error) {
 func peers(m config.Members) []server.Member {
 	var all []server.Member
 	for _, s := range m.Servers {
-		member := server.Member{ID: uint64(s.ID), Observer: s.Observer}
+		member := server.Member{ID: serverid.Raft(s.ID), Observer: s.Observer}
 		for _, a := range s.Addrs {
 			member.Addrs = append(member.Addrs, net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)))
 		}
@@ -70,8 +71,9 @@ func peers(m config.Members) []server.Member {
 }
 
 // changeMembers evaluates a reconfig request. Text that can't be read, and a membership
-// without a voter, are bad arguments, with the two exceptions that Apache makes.
-func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code) {
+// without a voter, are bad arguments, with the two exceptions that Apache makes. So is one with a
+// server 0, unless zero is set.
+func changeMembers(current string, req *jute.ReconfigRequest, zero bool) (string, jute.Code) {
 	now, err := config.ParseMembers(current)
 	if err != nil {
 		return "", jute.ErrBadArguments
@@ -99,10 +101,8 @@ func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code
 	if err != nil || next.Voters() == 0 {
 		return "", jute.ErrBadArguments
 	}
-	for _, s := range next.Servers {
-		if s.ID < 1 {
-			return "", jute.ErrBadArguments
-		}
+	if _, named := next.Find(0); named && !zero {
+		return "", jute.ErrBadArguments
 	}
 	return withoutVersion(next), jute.OK
 }
@@ -128,7 +128,7 @@ func listening(text string, id uint64, allIPs bool) (l server.Listening, ok bool
 	if err != nil {
 		return l, false
 	}
-	self, ok := m.Find(int64(id))
+	self, ok := m.Find(serverid.MyID(id))
 	if !ok {
 		return l, false
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/zooid-project/zooid/internal/metrics/expose"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
@@ -28,11 +29,25 @@ func newLog(c *config.Log, w io.Writer) (*slog.Logger, *slog.LevelVar) {
 
 // logHandler returns a handler that writes the log in the configured format.
 func logHandler(c *config.Log, w io.Writer, level slog.Leveler) slog.Handler {
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: asMyID}
 	if c.Format == "json" {
 		return slog.NewJSONHandler(w, options)
 	}
 	return slog.NewTextHandler(w, options)
+}
+
+// asMyID replaces server 0's id in the consensus protocol, which the packages below know alone, by its myid.
+func asMyID(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindUint64 {
+		if id := a.Value.Uint64(); id == serverid.Raft(0) {
+			a.Value = slog.Int64Value(0)
+		}
+		return a
+	}
+	if text := a.Value.String(); serverid.Text(text) != text {
+		a.Value = slog.StringValue(serverid.Text(text))
+	}
+	return a
 }
 
 // logLevel returns what log.level means.

@@ -15,6 +15,7 @@ import (
 	"github.com/zooid-project/zooid/internal/doctor"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/serverid"
 )
 
 const (
@@ -107,8 +108,8 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, allowJoinHelp)
 		return 2
 	}
-	id, err := strconv.ParseUint(args[0], 10, 64)
-	if err != nil || id == 0 {
+	id, err := strconv.ParseInt(args[0], 10, 64)
+	if err != nil || id < 0 {
 		fmt.Fprintf(stderr, "zooid allow-join: %q is no server id\n", args[0])
 		return 2
 	}
@@ -121,7 +122,7 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "zooid allow-join:", errorText(err))
 		return 2
 	}
-	until, err := server.AllowJoin(dir, id, addr)
+	until, err := server.AllowJoin(dir, serverid.Raft(id), addr)
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid allow-join:", errorText(err))
 		return 1
@@ -135,11 +136,11 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 }
 
 // unlisted reports whether a zoo.cfg has server lines, and none of a server.
-func unlisted(zooCfg string, id uint64) bool {
+func unlisted(zooCfg string, id int64) bool {
 	cfg, err := config.LoadAny(zooCfg, nil)
 	if err != nil { // it is a directory, which has no lines
 		return false
 	}
 	members := cfg.Quorum.Members.Servers
-	return !slices.ContainsFunc(members, func(m config.Member) bool { return uint64(m.ID) == id })
+	return !slices.ContainsFunc(members, func(m config.Member) bool { return m.ID == id })
 }

@@ -114,8 +114,8 @@ func TestAllowJoinArguments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for code, all := range map[int][][]string{
-		0: {{"3", dir}, {"3", dir, "zk3:2888"}, {"-h"}},
-		2: {{}, {"3"}, {"x", dir}, {"0", dir}, {"3", dir, "zk3"}, {"3", filepath.Join(dir, "zoo.cfg")}},
+		0: {{"3", dir}, {"0", dir}, {"3", dir, "zk3:2888"}, {"-h"}},
+		2: {{}, {"3"}, {"x", dir}, {"-1", dir}, {"3", dir, "zk3"}, {"3", filepath.Join(dir, "zoo.cfg")}},
 	} {
 		for _, args := range all {
 			var out, errs bytes.Buffer

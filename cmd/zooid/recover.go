@@ -18,6 +18,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/recovery"
+	"github.com/zooid-project/zooid/internal/serverid"
 )
 
 const recoverHelp = `usage: zooid recover [-json] zoo.cfg|DATADIR…
@@ -222,7 +223,7 @@ func (r *rescue) change(names []string) error {
 		}
 		fmt.Fprint(r.out, r.losses(s, 1))
 	}
-	act, err := recovery.NewAct(what, uint64(id), s, r.by, r.why, time.Now())
+	act, err := recovery.NewAct(what, serverid.Raft(id), s, r.by, r.why, time.Now())
 	if err != nil {
 		return err
 	}
@@ -237,7 +238,7 @@ func (r *rescue) change(names []string) error {
 			filepath.Join(p.DataDir, act.Aside))
 		return nil
 	}
-	if err := s.Renew(uint64(id), act); err != nil {
+	if err := s.Renew(serverid.Raft(id), act); err != nil {
 		return err
 	}
 	r.made(act)

@@ -25,6 +25,7 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -375,7 +376,7 @@ func ensembleOptions(cfg *config.Config, o *server.Options) error {
 	if o.PeerSecrets, err = peerSecrets(q); err != nil {
 		return err
 	}
-	o.ID = uint64(q.MyID)
+	o.ID = serverid.Raft(q.MyID)
 	o.Membership = membership(q.Members)
 	if q.ReconfigEnabled {
 		o.Membership.Listening = func(text string, id uint64) (server.Listening, bool) {

@@ -11,6 +11,7 @@ import (
 	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/serverid"
 )
 
 // listBytesMax bounds the lists in an answer, like the answer of a four-letter word.
@@ -165,14 +166,14 @@ func (c *call) leader() {
 	}
 	q := c.of.Quorum()
 	c.set("is_leader", q.IsLeader)
-	c.set("leader_id", q.Leader)
+	c.set("leader_id", serverid.MyID(q.Leader))
 	c.set("leader_ip", c.hostOf(q.Leader))
 }
 
 // hostOf returns the address of a member, "" for an unknown member.
 func (c *call) hostOf(id uint64) string {
 	for _, m := range c.members() {
-		if uint64(m.ID) == id && len(m.Addrs) > 0 {
+		if serverid.Raft(m.ID) == id && len(m.Addrs) > 0 {
 			host := m.Addrs[0].Host
 			if addrs, err := net.LookupHost(host); err == nil && net.ParseIP(host) == nil && len(addrs) > 0 {
 				return addrs[0]
@@ -194,7 +195,7 @@ func (c *call) monitor() {
 		c.set("peer_state", st.PeerState)
 	}
 	if st.Mode == fourletter.ModeObserver {
-		c.set("observer_master_id", st.Leader)
+		c.set("observer_master_id", serverid.MyID(st.Leader))
 	}
 	fourletter.EachMetric(st, c.of.Metrics(), func(name string, v metrics.Value) { c.set(name, v) })
 }

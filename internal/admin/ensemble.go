@@ -8,6 +8,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/fourletter"
+	"github.com/zooid-project/zooid/internal/serverid"
 )
 
 // members returns the membership in force, none for a standalone server.
@@ -62,8 +63,8 @@ func (c *call) observers() {
 			synced++
 		}
 		list = append(list, object{
-			{"remote_socket_address", "/" + c.addressOf(p.ID)}, {"sid", p.ID}, {"established", 0}, {"queued_packets", 0},
-			{"queued_packets_size", 0},
+			{"remote_socket_address", "/" + c.addressOf(p.ID)}, {"sid", serverid.MyID(p.ID)}, {"established", 0},
+			{"queued_packets", 0}, {"queued_packets_size", 0},
 			{"packets_received", 0}, {"packets_sent", 0}, {"requests", 0}, {"last_zxid", c.of.Status().Zxid},
 		})
 	}
@@ -96,7 +97,7 @@ func addresses(list []config.PeerAddr, port func(config.PeerAddr) int) object {
 // addressOf returns the address at which peers reach a member, "" for an unknown member.
 func (c *call) addressOf(id uint64) string {
 	for _, m := range c.members() {
-		if uint64(m.ID) == id && len(m.Addrs) > 0 {
+		if serverid.Raft(m.ID) == id && len(m.Addrs) > 0 {
 			return javaAddress(m.Addrs[0].Host, m.Addrs[0].QuorumPort)
 		}
 	}
@@ -117,7 +118,7 @@ func (c *call) zabState() {
 	c.set("is_leader", st.Mode == fourletter.ModeLeader)
 	peers, elections, client := addresses(nil, nil), addresses(nil, nil), ""
 	for _, m := range c.members() {
-		if uint64(m.ID) == c.of.ID() {
+		if m.ID == c.of.ID() {
 			peers = addresses(m.Addrs, func(a config.PeerAddr) int { return a.QuorumPort })
 			elections = addresses(m.Addrs, func(a config.PeerAddr) int { return a.ElectionPort })
 			client = javaAddress(m.Client.Host, m.Client.Port)

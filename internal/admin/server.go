@@ -16,7 +16,7 @@ import (
 type Server interface {
 	fourletter.Server
 	// ID returns the server's myid.
-	ID() uint64
+	ID() int64
 	// Quorum returns what the server knows about its ensemble.
 	Quorum() quorum.Status
 	// TraceMask and SetTraceMask access the mask of gtmk and stmk.

@@ -21,7 +21,7 @@ const (
 
 // A Turning is what a server says of its work at the moment, in milliseconds.
 type Turning struct {
-	Server          int64 `json:"server"`          // 0 for a server that is alone
+	Server          int64 `json:"server"`          // -1 for a server that is alone
 	FsyncInFlightMs int64 `json:"fsyncInFlightMs"` // how long the write of the log has been under way; 0 if there is none
 	LastTurnMs      int64 `json:"lastTurnMs"`      // how long ago its loop last turned
 }
@@ -32,8 +32,11 @@ func (t *Turning) String() string {
 		t.FsyncInFlightMs, t.LastTurnMs)
 }
 
+// aloneID stands for the id of a server that is alone. Server 0 is one of an ensemble.
+const aloneID = -1
+
 func (t *Turning) name() string {
-	if t.Server == 0 {
+	if t.Server == aloneID {
 		return "this server"
 	}
 	return fmt.Sprintf("server %d", t.Server)
@@ -46,7 +49,7 @@ func (e *examination) hangs() {
 		if isWildcard(at.Host) {
 			at.Host = "127.0.0.1"
 		}
-		told = map[int64]answers{0: e.askOne(&access.Access{}, at.String())}
+		told = map[int64]answers{aloneID: e.askOne(&access.Access{}, at.String())}
 	}
 	for _, id := range slices.Sorted(maps.Keys(told)) {
 		mntr := told[id].mntr

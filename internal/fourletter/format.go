@@ -10,6 +10,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/watch"
 )
 
@@ -115,7 +116,7 @@ func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 		a.print("zk_peer_state\t%s\n", st.PeerState)
 	}
 	if st.Mode == ModeObserver {
-		a.print("zk_observer_master_id\t%d\n", st.Leader)
+		a.print("zk_observer_master_id\t%d\n", serverid.MyID(st.Leader))
 	}
 	EachMetric(st, r, func(name string, v metrics.Value) { a.print("zk_%s\t%s\n", name, v) })
 	a.print("zk_zooid_lineage\t%016x\nzk_zooid_voters\t%s\nzk_zooid_named_voters\t%s\nzk_zooid_staged_voters\t%s\n",
@@ -129,7 +130,7 @@ func (a *wordReply) monitor(st Status, standing Standing, r *metrics.Registry) {
 // KeptLines returns the lines of mntr that a server also keeps in a file, for tools on its machine: where servers take
 // clients, without TLS and with it, and which belong to another history, by id.
 func (s *Standing) KeptLines() string {
-	foreign := map[uint64]string{}
+	foreign := map[int64]string{}
 	for id, lineage := range s.Foreign {
 		foreign[id] = fmt.Sprintf("%016x", lineage)
 	}
@@ -138,7 +139,7 @@ func (s *Standing) KeptLines() string {
 }
 
 // byID formats what is known of servers as "1=zk1:2181,2=zk2:2181", and none as "none".
-func byID(of map[uint64]string) string {
+func byID(of map[int64]string) string {
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(of)) {
 		list = append(list, fmt.Sprintf("%d=%s", id, of[id]))
@@ -150,7 +151,7 @@ func byID(of map[uint64]string) string {
 }
 
 // idList formats server ids as "1,2,3", and none as "none".
-func idList(ids []uint64) string {
+func idList(ids []int64) string {
 	if len(ids) == 0 {
 		return "none"
 	}

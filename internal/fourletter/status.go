@@ -29,18 +29,18 @@ type Status struct {
 	Drained bool
 }
 
-// Standing is what a server knows of the ensemble that it belongs to.
+// Standing is what a server knows of the ensemble that it belongs to. Servers are their myids.
 type Standing struct {
-	Lineage uint64   // id of the ensemble's history
-	Voters  []uint64 // the servers whose votes count
-	Named   []uint64 // the participants that /zookeeper/config names; none while no membership is in force
-	Staged  []uint64 // the participants that a change under way asks for, which isn't in force yet
-	Drained []uint64 // the servers that are drained, as far as this one knows: a leader knows them all
-	Unheard []uint64 // on the leader, the voters from which it has not heard since it leads
+	Lineage uint64  // id of the ensemble's history
+	Voters  []int64 // the servers whose votes count
+	Named   []int64 // the participants that /zookeeper/config names; none while no membership is in force
+	Staged  []int64 // the participants that a change under way asks for, which isn't in force yet
+	Drained []int64 // the servers that are drained, as far as this one knows: a leader knows them all
+	Unheard []int64 // on the leader, the voters from which it has not heard since it leads
 	// Clients and SecureClients are where servers take clients, without TLS and with it, by id, as far as this one knows.
-	Clients, SecureClients map[uint64]string
+	Clients, SecureClients map[int64]string
 	// Foreign are the servers of the same lines that have told this one that they belong to another history, and to which.
-	Foreign map[uint64]uint64
+	Foreign map[int64]uint64
 	Lost    uint64 // index of a log entry that this server has acknowledged and doesn't have, 0 for none
 }
 

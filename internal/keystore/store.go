@@ -29,6 +29,17 @@ type Store struct {
 	Type         string // JKS, PKCS12 or PEM; "" means that the file's extension decides
 }
 
+// ByName returns the store with the type PEM, unless its file's name says otherwise: for tools, whose users name files
+// of any extension.
+func (s Store) ByName() Store {
+	switch strings.ToLower(filepath.Ext(s.Location)) {
+	case ".jks", ".p12", ".pfx", ".bcfks":
+	default:
+		s.Type = typePEM
+	}
+	return s
+}
+
 // contents is the content of a store.
 type contents struct {
 	keys    []keyEntry

@@ -335,10 +335,10 @@ func dynamicLines(zooCfg, text string) (string, error) {
 func (f *followFlags) dialer() (func(context.Context, string) (net.Conn, error), error) {
 	dial := new(net.Dialer).DialContext
 	if f.peerTLS {
-		o := keystore.ClientOptions{Trust: typed(f.trust), AnyHost: f.peerAnyHost}
+		o := keystore.ClientOptions{Trust: f.trust.ByName(), AnyHost: f.peerAnyHost}
 		if f.keys.Location != "" {
 			var err error
-			if o.Certificates, err = typed(f.keys).Certificates(); err != nil {
+			if o.Certificates, err = f.keys.ByName().Certificates(); err != nil {
 				return nil, err
 			}
 		}
@@ -372,14 +372,4 @@ func (f *followFlags) login(conn net.Conn, address string) error {
 		return learner.Login(conn, ticket.Step)
 	}
 	return nil
-}
-
-// typed sets a store's type to PEM unless its file name says otherwise.
-func typed(s keystore.Store) keystore.Store {
-	switch strings.ToLower(filepath.Ext(s.Location)) {
-	case ".jks", ".p12", ".pfx", ".bcfks":
-	default:
-		s.Type = "PEM"
-	}
-	return s
 }

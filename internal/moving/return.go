@@ -46,7 +46,7 @@ Its steps are in return.journal in Zooid's dataDir. From the stop on, a lost ter
 it (run it in tmux or screen to see it to its end). If it was cut short, run it again: it begins
 anew if Zooid serves again, and goes on otherwise.
 
-  -quorum, -election, -from, -id  as for zooid migrate back
+  -quorum, -election, -from, -id, -peer-tls-…  as for zooid migrate back
   -observers ID,…          all Apache servers of the ensemble to come
   -stop COMMAND            run by sh for each Zooid server, with ZOOID_ID and ZOOID_HOST; it stops
                            the server for good:
@@ -89,7 +89,7 @@ type returnFlags struct {
 // parse parses the arguments. help is true if they ask for the help text.
 func (f *returnFlags) parse(args []string) (help bool, err error) {
 	var none cli.Access
-	from := ""
+	from, secure := "", back.PeerTLS{}
 	switches := map[string]func(){"check": func() { f.check = true }, "yes": func() { f.yes = true }}
 	words, help, err := readFlags(&none, args, switches, func(name, value string) (err error) {
 		switch name {
@@ -117,12 +117,17 @@ func (f *returnFlags) parse(args []string) (help bool, err error) {
 		case "start":
 			f.start = value
 		default:
-			return fmt.Errorf("there is no flag -%s", name)
+			if !secure.Set(name, value) {
+				return fmt.Errorf("there is no flag -%s", name)
+			}
 		}
 		return err
 	})
 	if err == nil && !help {
 		f.o.From, err = back.Addresses(from)
+	}
+	if err == nil && !help {
+		f.o.TLS, err = secure.Config()
 	}
 	switch {
 	case err != nil || help:
@@ -265,7 +270,7 @@ func agreed(ctx context.Context, stdin io.Reader) error {
 // zooids returns the ids of the Zooid servers.
 func (f *returnFlags) zooids() []int64 {
 	if len(f.server.Quorum.Members.Servers) == 0 {
-		return []int64{max(f.server.Quorum.MyID, 1)}
+		return []int64{1}
 	}
 	return idsOf(f.server.Quorum.Members.Servers)
 }

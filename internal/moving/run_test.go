@@ -14,7 +14,9 @@ import (
 
 // program is one whose servers never serve, and whose logs have no changes of membership.
 var program = Program{
-	Reconfigure: func(string, *jute.ReconfigRequest) (string, jute.Code) { panic("a log has a change of membership") },
+	Reconfigure: func(string, *jute.ReconfigRequest, bool) (string, jute.Code) {
+		panic("a log has a change of membership")
+	},
 	Ask: func(context.Context, *config.Config) (proof.Answer, error) {
 		return proof.Answer{}, errors.New("nobody answers")
 	},

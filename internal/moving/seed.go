@@ -20,6 +20,7 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate"
 	"github.com/zooid-project/zooid/internal/moving/proof"
 	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -131,7 +132,7 @@ func plant(cfg *config.Config, in io.Reader, try proof.Try, stays bool) (string,
 	if err != nil {
 		return "", err
 	}
-	done, err := migrate.PlantSeed(in, uint64(cfg.Quorum.MyID), o, stays)
+	done, err := migrate.PlantSeed(in, serverid.Raft(cfg.Quorum.MyID), o, stays)
 	if err != nil {
 		if stays {
 			_, dropped := proof.Drop(o.Dir)
@@ -165,7 +166,7 @@ func voters(cfg *config.Config) (ids []uint64) {
 	}
 	for _, m := range cfg.Quorum.Members.Servers {
 		if !m.Observer {
-			ids = append(ids, uint64(m.ID))
+			ids = append(ids, serverid.Raft(m.ID))
 		}
 	}
 	return ids

@@ -98,9 +98,14 @@ func (f *switchFlags) stopOne(ctx context.Context, m *learner.Member, after int6
 	var said bytes.Buffer
 	cmd := operatorCommand(ctx, f.stop,
 		[]string{fmt.Sprintf("ZK_ID=%d", m.ID), "ZK_HOST=" + host, "ZK_AFTER=" + f.request(m, after)})
-	cmd.Stdout = &atMost{w: out, left: printedMax}
+	printed := &atMost{w: out, left: printedMax}
+	cmd.Stdout = printed
 	cmd.Stderr = &atMost{w: &said, left: saidMax}
-	if err := cmd.Run(); err != nil {
+	err = cmd.Run()
+	switch {
+	case printed.failed != nil: // what the command says then is that its output is closed
+		return ended, fmt.Errorf("keep what the command prints, beside the copy: %w", printed.failed)
+	case err != nil:
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("%w after %v", err, stopTimeout)
 		}
@@ -150,14 +155,16 @@ const saidMax = 4 << 10
 
 // atMost passes the first bytes written to it on and drops the rest.
 type atMost struct {
-	w    io.Writer
-	left int64
+	w      io.Writer
+	left   int64
+	failed error // of w
 }
 
 func (a *atMost) Write(p []byte) (int, error) {
 	n := min(int64(len(p)), a.left)
 	a.left -= n
 	if _, err := a.w.Write(p[:n]); err != nil {
+		a.failed = err
 		return 0, err
 	}
 	return len(p), nil

@@ -30,7 +30,7 @@ func staging(t *testing.T, own string, requests ...*tree.Request) *Replica {
 	}
 	state := tree.New(tree.Options{
 		LevelMax: tree.FeatureLevelMax,
-		Reconfigure: func(_ string, req *jute.ReconfigRequest) (string, jute.Code) {
+		Reconfigure: func(_ string, req *jute.ReconfigRequest, _ bool) (string, jute.Code) {
 			return *req.NewMembers, jute.OK
 		},
 	})

@@ -74,7 +74,7 @@ var configuration = []Entry{
 		"Set standaloneEnabled=false if you want to add servers by reconfig later."},
 	{"ZD-1033", "A server id is above 255",
 		"Session ids begin with the last byte of the id of their server. Two servers whose ids end with the same byte could give two sessions the same id.",
-		"Use ids from 1 to 254."},
+		"Use ids from 0 to 254."},
 
 	{"ZD-1040", "A reload failed and changed nothing",
 		"The configuration that was reread contains a mistake; the message says which. The server keeps its previous configuration.",

@@ -15,14 +15,15 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/jute"
 )
 
 // What the admin server needs in addition to what the four-letter words use.
 
-// ID returns the server's id.
-func (s *Server) ID() uint64 { return s.opt.ID }
+// ID returns the server's myid.
+func (s *Server) ID() int64 { return serverid.MyID(s.opt.ID) }
 
 // Quorum returns what the server knows about its ensemble.
 func (s *Server) Quorum() quorum.Status { return s.peer.Status() }

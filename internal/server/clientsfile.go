@@ -11,7 +11,7 @@ import (
 // keepClients writes wordclient.ClientsFile if what it says has changed. A server that can't write it goes on without.
 func (s *Server) keepClients(before string) string {
 	plain, secure := s.allClientAddresses()
-	standing := fourletter.Standing{Clients: plain, SecureClients: secure, Foreign: s.peer.Foreign()}
+	standing := fourletter.Standing{Clients: plain, SecureClients: secure, Foreign: s.foreign()}
 	now := standing.KeptLines()
 	if now == before || len(s.opt.Members) < 2 {
 		return before

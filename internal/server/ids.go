@@ -7,6 +7,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -16,21 +17,19 @@ const idByteReserved = 0xff
 
 // checkIDs refuses server ids that would make session ids ambiguous. Ids of sessions and
 // connections begin with the last byte of their server's id, so these bytes must differ, and must
-// not be the reserved one. The consensus protocol has no server 0.
+// not be the reserved one.
 func checkIDs(members []Member) error {
 	seen := map[byte]uint64{}
 	for _, m := range members {
 		low := byte(m.ID)
 		other, taken := seen[low]
 		switch {
-		case m.ID == 0:
-			return runbook.Errorf("ZD-1101", "server id 0 can't be used: ids begin with 1; change the server lines and that server's myid")
 		case low == idByteReserved:
-			return runbook.Errorf("ZD-1101", "server id %d can't be used: ids of its sessions would look like times to live; take an id from 1 to 254",
-				m.ID)
+			return runbook.Errorf("ZD-1101", "server id %d can't be used: ids of its sessions would look like times to live; take an id from 0 to 254",
+				serverid.MyID(m.ID))
 		case taken:
-			return runbook.Errorf("ZD-1101", "servers %d and %d can't be in one ensemble: ids of their sessions would begin alike; take ids from 1 to 254",
-				other, m.ID)
+			return runbook.Errorf("ZD-1101", "servers %d and %d can't be in one ensemble: ids of their sessions would begin alike; take ids from 0 to 254",
+				serverid.MyID(other), serverid.MyID(m.ID))
 		}
 		seen[low] = m.ID
 	}

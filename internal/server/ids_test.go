@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -18,7 +19,8 @@ func TestServerIDs(t *testing.T) {
 	}{
 		"usual":               {[]uint64{1, 2, 254}, ""},
 		"large and different": {[]uint64{1, 300, 1002}, ""},
-		"zero":                {[]uint64{1, 2, 0}, "ids begin with 1"},
+		"zero":                {[]uint64{1, 2, serverid.Raft(0)}, ""},
+		"like zero":           {[]uint64{1, 256, serverid.Raft(0)}, "servers 256 and 0"},
 		"255":                 {[]uint64{1, 2, 255}, "server id 255"},
 		"511":                 {[]uint64{1, 2, 511}, "server id 511"},
 		"alike":               {[]uint64{1, 2, 257}, "servers 1 and 257"},
@@ -44,12 +46,12 @@ func TestServerIDs(t *testing.T) {
 	}
 }
 
-// TestLargeServerIDs: servers whose ids are above 255 but differ in their last
-// bytes have sessions of their own, local ones too, and those write.
-func TestLargeServerIDs(t *testing.T) {
+// TestUnusualServerIDs: server 0, and servers whose ids are above 255 but differ in their last
+// bytes, have sessions of their own, local ones too, and those write.
+func TestUnusualServerIDs(t *testing.T) {
 	t.Parallel()
 	var members []Member
-	for _, id := range []uint64{1, 258, 1003} {
+	for _, id := range []uint64{serverid.Raft(0), 258, 1003} {
 		members = append(members, Member{ID: id, Addrs: []string{freeport.Address(t)}})
 	}
 	opts := make([]Options, len(members))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum/peer"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
@@ -123,7 +124,7 @@ func (s *Server) clientAddresses() (a peer.ClientAddresses) {
 
 // allClientAddresses returns where the servers of the ensemble take clients, without TLS and with it, by id, as far as
 // this one knows.
-func (s *Server) allClientAddresses() (plain, secure map[uint64]string) {
+func (s *Server) allClientAddresses() (plain, secure map[int64]string) {
 	all, host := s.peer.Clients(), "127.0.0.1"
 	for _, m := range s.opt.Members {
 		if m.ID == s.opt.ID && len(m.Addrs) > 0 {
@@ -131,13 +132,13 @@ func (s *Server) allClientAddresses() (plain, secure map[uint64]string) {
 		}
 	}
 	all[s.opt.ID] = s.clientAddresses()
-	plain, secure = map[uint64]string{}, map[uint64]string{}
-	note := func(to map[uint64]string, id uint64, address string) {
+	plain, secure = map[int64]string{}, map[int64]string{}
+	note := func(to map[int64]string, id uint64, address string) {
 		if port, ok := strings.CutPrefix(address, ":"); ok {
 			address = net.JoinHostPort(host, port)
 		}
 		if address != "" {
-			to[id] = address
+			to[serverid.MyID(id)] = address
 		}
 	}
 	for id, a := range all {

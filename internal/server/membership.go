@@ -161,7 +161,7 @@ func (s *Server) vetReconfig(body []byte) jute.Code {
 	}
 	s.awaitStaging()
 	current, _ := s.replica.Members()
-	text, code := m.Change(current, &req)
+	text, code := m.Change(current, &req, true)
 	if code != jute.OK {
 		return jute.OK // apply returns the same code, unless the membership changes meanwhile
 	}

@@ -32,12 +32,13 @@ func lineMembership(text string) Membership {
 		}
 		return all, nil
 	}
-	return Membership{Text: text, Parse: parse, Change: func(_ string, req *jute.ReconfigRequest) (string, jute.Code) {
+	change := func(_ string, req *jute.ReconfigRequest, _ bool) (string, jute.Code) {
 		if req.NewMembers == nil {
 			return "", jute.ErrBadArguments
 		}
 		return strings.ReplaceAll(*req.NewMembers, ",", "\n"), jute.OK
-	}}
+	}
+	return Membership{Text: text, Parse: parse, Change: change}
 }
 
 // cluster is an ensemble that changes in a test.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/serverid"
 )
 
 // ownGauges registers the metrics that Apache doesn't have: Prometheus shows them, mntr doesn't.
@@ -119,7 +120,7 @@ func (s *Server) peerLag() map[string]float64 {
 	st := s.peer.Status()
 	lag := map[string]float64{}
 	for _, p := range st.Followers {
-		lag[strconv.FormatUint(p.ID, 10)] = float64(st.Applied - min(p.Match, st.Applied))
+		lag[strconv.FormatInt(serverid.MyID(p.ID), 10)] = float64(st.Applied - min(p.Match, st.Applied))
 	}
 	return lag
 }

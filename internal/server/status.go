@@ -11,6 +11,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/serverid"
 )
 
 // Status returns what the server reports about itself now. It holds up nothing.
@@ -31,14 +32,24 @@ func (s *Server) Standing() fourletter.Standing {
 	q := s.peer.Status()
 	plain, secure := s.allClientAddresses()
 	return fourletter.Standing{
-		Lineage: s.lineage, Voters: q.Voters, Named: s.participants(named),
-		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost, Drained: q.Drained, Unheard: q.Unheard,
-		Clients: plain, SecureClients: secure, Foreign: s.peer.Foreign(),
+		Lineage: s.lineage, Voters: serverid.MyIDs(q.Voters), Named: s.participants(named),
+		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost,
+		Drained: serverid.MyIDs(q.Drained), Unheard: serverid.MyIDs(q.Unheard), Clients: plain, SecureClients: secure,
+		Foreign: s.foreign(),
 	}
 }
 
+// foreign returns the members that say they belong to another history than this server, by myid, and to which.
+func (s *Server) foreign() map[int64]uint64 {
+	all := map[int64]uint64{}
+	for id, lineage := range s.peer.Foreign() {
+		all[serverid.MyID(id)] = lineage
+	}
+	return all
+}
+
 // participants returns the servers that a membership text names as voters, ascending.
-func (s *Server) participants(text string) (ids []uint64) {
+func (s *Server) participants(text string) (ids []int64) {
 	if text == "" || s.opt.Membership.Parse == nil {
 		return nil
 	}
@@ -48,7 +59,7 @@ func (s *Server) participants(text string) (ids []uint64) {
 	}
 	for _, m := range members {
 		if !m.Observer {
-			ids = append(ids, m.ID)
+			ids = append(ids, serverid.MyID(m.ID))
 		}
 	}
 	slices.Sort(ids)
@@ -157,7 +168,7 @@ func (s *Server) Configuration() fourletter.Configuration {
 	}
 	if len(s.opt.Members) > 0 {
 		st := s.Status()
-		c.ServerID, c.Ensemble, c.Shown, c.Observer = int64(s.opt.ID), true, s.opt.Shown, st.Mode == fourletter.ModeObserver
+		c.ServerID, c.Ensemble, c.Shown, c.Observer = s.ID(), true, s.opt.Shown, st.Mode == fourletter.ModeObserver
 		if st.Mode != fourletter.ModeReadOnly {
 			c.Membership = st.Members
 		}

@@ -76,7 +76,7 @@ func parseMembers(text string) ([]quorum.Member, error) {
 	return all, nil
 }
 
-func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code) {
+func changeMembers(current string, req *jute.ReconfigRequest, _ bool) (string, jute.Code) {
 	now, err := config.ParseMembers(current)
 	if err != nil || req.Joining == nil || req.Leaving == nil {
 		return "", jute.ErrBadArguments
@@ -287,7 +287,7 @@ func (l *life) vet(body []byte) jute.Code {
 	if q.Decode(d); d.Err() != nil {
 		return jute.OK
 	}
-	text, code := changeMembers(l.w.wantedText(), &q)
+	text, code := changeMembers(l.w.wantedText(), &q, true)
 	members, err := parseMembers(text)
 	if code != jute.OK || err != nil {
 		return jute.OK

@@ -50,7 +50,8 @@ func (c *client) asking() []quorum.Member {
 		return nil
 	}
 	next := c.commands[0]
-	text, code := changeMembers(c.w.wantedText(), &jute.ReconfigRequest{Joining: &next.joining, Leaving: &next.leaving})
+	req := jute.ReconfigRequest{Joining: &next.joining, Leaving: &next.leaving}
+	text, code := changeMembers(c.w.wantedText(), &req, true)
 	if code != jute.OK {
 		return nil
 	}

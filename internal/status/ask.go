@@ -115,7 +115,7 @@ func (row *serverRow) ask() {
 		return
 	}
 	if row.member {
-		if id := row.serverID(); id > 0 && id != row.ID {
+		if id := row.serverID(); id >= 0 && id != row.ID {
 			*row = serverRow{ID: row.ID, Address: row.Address, Voter: row.Voter, Epoch: -1, Clients: -1, Sessions: -1, Disk: -1,
 				access: row.access, member: true, unasked: true, State: fmt.Sprintf("server %d answers at this address", id)}
 			return
@@ -142,12 +142,13 @@ func (row *serverRow) byTLS() bool { return row.access != nil && row.access.Secu
 // identify asks a server for its id if only its address is known.
 func (row *serverRow) identify() {
 	row.Voter = row.Role != "observer"
-	if id := row.serverID(); id > 0 {
+	if id := row.serverID(); id >= 0 {
 		row.ID = id
 	}
 }
 
-// serverID asks a server for its id; it is -1 if the server doesn't tell.
+// serverID asks a server for its id; it is -1 if the server doesn't tell. A server that is alone says 0, and nothing
+// about an ensemble.
 func (row *serverRow) serverID() int64 {
 	text, err := row.word("conf")
 	if err != nil {
@@ -155,7 +156,9 @@ func (row *serverRow) serverID() int64 {
 	}
 	for line := range strings.Lines(text) {
 		if id, ok := strings.CutPrefix(line, "serverId="); ok {
-			return number(id)
+			if n := number(id); n != 0 || strings.Contains(text, "\ninitLimit=") {
+				return n
+			}
 		}
 	}
 	return unknownID

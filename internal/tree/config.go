@@ -9,8 +9,15 @@ import (
 
 // A Reconfigure computes the membership text, without a version line, that results from a reconfig request and the
 // present text (the data of /zookeeper/config), or jute.ErrBadArguments. The result depends only on the arguments, so
-// all replicas compute the same.
-type Reconfigure func(current string, req *jute.ReconfigRequest) (next string, code jute.Code)
+// all replicas compute the same. zero says whether the new membership may have a server 0, which versions below
+// levelZero take for a bad argument.
+type Reconfigure func(current string, req *jute.ReconfigRequest, zero bool) (next string, code jute.Code)
+
+// levelZero is the feature level from which on a reconfig may name server 0.
+const levelZero = 5
+
+// takesZero reports whether a reconfig may name server 0.
+func (t *Tree) takesZero() bool { return t.settings.FeatureLevel >= levelZero }
 
 // reconfig evaluates a client's reconfig. The body is the client's record followed by an int, the code determined by
 // the server that received the request: OK, or jute.ErrNewConfigNoQuorum if it could reach too few of the new members.
@@ -32,7 +39,7 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	case req.CurConfigID != -1 && req.CurConfigID != n.mzxid:
 		return jute.ErrBadVersion
 	}
-	next, code := t.reconfigure(string(t.data(n)), &req)
+	next, code := t.reconfigure(string(t.data(n)), &req, t.takesZero())
 	switch {
 	case code != jute.OK:
 		return code
@@ -72,7 +79,7 @@ func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	case req.CurConfigID != -1 && req.CurConfigID < n.mzxid: // a higher one means that this server is behind
 		return jute.ErrBadVersion
 	}
-	_, code := t.reconfigure(string(t.data(n)), &req)
+	_, code := t.reconfigure(string(t.data(n)), &req, t.takesZero())
 	return code
 }
 

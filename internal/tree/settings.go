@@ -21,7 +21,8 @@ import (
 //	   reserved for superusers (levelReserved)
 //	4  the ids of a scheme may match by a rule (levelRules)
 //	4  the ids of a scheme may match by a rule (levelRules)
-const FeatureLevelMax = 4
+//	5  a reconfig may name server 0 (levelZero)
+const FeatureLevelMax = 5
 
 // levelRules is the feature level from which on settings have rules.
 const levelRules = 4

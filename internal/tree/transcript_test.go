@@ -76,7 +76,7 @@ func playTranscript(t *testing.T, text string) string {
 }
 
 // anyMembers takes the new members as they are, and refuses none.
-func anyMembers(_ string, req *jute.ReconfigRequest) (string, jute.Code) {
+func anyMembers(_ string, req *jute.ReconfigRequest, _ bool) (string, jute.Code) {
 	if req.NewMembers == nil {
 		return "", jute.ErrBadArguments
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
-const help = `usage: zooid migrate back -quorum ADDRESS -election ADDRESS -from IP[,IP...] [-id N] ZOOCFG
+const help = `usage: zooid migrate back -quorum ADDRESS -election ADDRESS -from IP[,IP...] [flags] ZOOCFG
        zooid migrate back -check ZOOCFG
 
 Keeps Apache servers up to date with a Zooid server, so that an ensemble can go back to
@@ -40,6 +40,10 @@ It needs as much memory as two more copies of the tree.
   -election ADDRESS  tell them there who leads (HOST:ELECTIONPORT)
   -from IP,...       the observers' addresses. Others are refused: an observer gets
                      everything, whatever the ACLs say
+  -peer-tls-cert FILE, -peer-tls-ca FILE, -peer-tls-password-file FILE
+                     the observers have sslQuorum=true: this side's certificate and key, which
+                     name HOST; who signs the observers' certificates, which they must show; the
+                     files' password. Files are PEM, JKS or PKCS12
   -id N              Zooid's id in their configuration (0). Theirs must be higher
   -check             say what has no form at Apache, of what the server has and of
                      what its configuration permits, and end
@@ -65,6 +69,8 @@ func Command(args []string, reconfigure tree.Reconfigure, check func(file string
 	flags.StringVar(&from, "from", "", "")
 	flags.Int64Var(&o.ID, "id", 0, "")
 	flags.BoolVar(&look, "check", false, "")
+	var secure PeerTLS
+	secure.register(flags)
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, help)
@@ -72,6 +78,9 @@ func Command(args []string, reconfigure tree.Reconfigure, check func(file string
 	}
 	if err == nil && !look {
 		o.From, err = Addresses(from)
+	}
+	if err == nil {
+		o.TLS, err = secure.Config()
 	}
 	switch {
 	case err != nil:

@@ -247,8 +247,8 @@ func TestStrangers(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		accept(port, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, open, func(string) {},
-			func(net.Conn) error { t.Error("it is served"); return nil })
+		o := &Options{From: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Say: func(string) {}}
+		accept(port, o, open, func(net.Conn) error { t.Error("it is served"); return nil })
 	}()
 	conn, err := net.Dial("tcp", port.Addr().String())
 	if err != nil {

@@ -2,6 +2,7 @@ package back
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ type Options struct {
 	// Quorum and Election are the listeners. From are the addresses that may connect to them.
 	Quorum, Election net.Listener
 	From             []netip.Addr
+	// TLS is how both ports are spoken; nil for plain text.
+	TLS *tls.Config
 	// Say reports what happens.
 	Say func(string)
 	// Watch, if not nil, is called with the progress some fifty times a second.
@@ -93,7 +96,7 @@ func Run(ctx context.Context, o Options) (Done, error) {
 		serve func(net.Conn) error
 	}{{o.Quorum, s.leader.serve}, {o.Election, s.leader.elect}} {
 		defer socket.CloseListener(port.Listener)
-		wait.Go(func() { accept(port.Listener, o.From, open, o.Say, port.serve) })
+		wait.Go(func() { accept(port.Listener, &o, open, port.serve) })
 	}
 	mode, err := readOn(ctx, s, &o)
 	if err != nil {
@@ -229,7 +232,7 @@ func (c *connections) close() {
 }
 
 // accept serves connections from the permitted addresses.
-func accept(l net.Listener, from []netip.Addr, open *connections, say func(string), serve func(net.Conn) error) {
+func accept(l net.Listener, o *Options, open *connections, serve func(net.Conn) error) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	for {
@@ -242,14 +245,18 @@ func accept(l net.Listener, from []netip.Addr, open *connections, say func(strin
 			continue
 		}
 		peer, err := netip.ParseAddrPort(conn.RemoteAddr().String())
-		if err != nil || !slices.Contains(from, peer.Addr().Unmap()) || !open.add(conn) {
+		if err != nil || !slices.Contains(o.From, peer.Addr().Unmap()) || !open.add(conn) {
 			conn.Close()
 			continue
 		}
 		wait.Go(func() {
 			defer open.remove(conn)
-			if err := serve(conn); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, errNotRead) {
-				say(err.Error())
+			spoken := conn
+			if o.TLS != nil {
+				spoken = tls.Server(conn, o.TLS) // whose handshake comes with the first read, which has a deadline
+			}
+			if err := serve(spoken); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, errNotRead) {
+				o.Say(err.Error())
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +25,7 @@ type wayBack struct {
 	program  string
 	config   string // of Zooid
 	limits   string
+	lines    string // more of the Apache servers' configuration
 	quorum   string
 	election string
 	zooid    *server
@@ -85,8 +87,9 @@ func (w *wayBack) startZooid(options ...string) {
 	}
 }
 
-func (w *wayBack) startLead() {
-	w.run(w.lead, "migrate", "back", "-quorum", w.quorum, "-election", w.election, "-from", "127.0.0.1", w.config)
+func (w *wayBack) startLead(flags ...string) {
+	args := []string{"migrate", "back", "-quorum", w.quorum, "-election", w.election, "-from", "127.0.0.1"}
+	w.run(w.lead, slices.Concat(args, flags, []string{w.config})...)
 }
 
 // configure writes the configuration of the Apache servers: as Zooid's observers, or as an ensemble of their own.
@@ -104,7 +107,7 @@ func (w *wayBack) configure(observers bool) {
 	for i, s := range w.apache.servers {
 		_, port, _ := strings.Cut(s.addr, ":")
 		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\nsnapCount=3000\n%s%s",
-			s.dir, port, w.limits, lines)
+			s.dir, port, w.limits+w.lines, lines)
 		if err := os.WriteFile(w.apache.configs[i], []byte(text), 0o600); err != nil {
 			w.t.Fatal(err)
 		}

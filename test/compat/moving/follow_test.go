@@ -46,9 +46,15 @@ func startEnsemble(t *testing.T, version string, options ...string) *ensemble {
 // counts.
 func startServers(t *testing.T, version string, n int, lines string, options ...string) *ensemble {
 	t.Helper()
+	return startNumbered(t, version, 1, n, lines, options...)
+}
+
+// startNumbered is startServers of servers whose ids begin with first.
+func startNumbered(t *testing.T, version string, first, n int, lines string, options ...string) *ensemble {
+	t.Helper()
 	e := &ensemble{t: t, version: version, options: options}
-	for id := range n {
-		id++
+	for i := range n {
+		id := first + i
 		quorum := freeport.Address(t)
 		_, election, _ := strings.Cut(freeport.Address(t), ":")
 		lines += fmt.Sprintf("server.%d=%s:%s:participant\n", id, quorum, election)
@@ -59,8 +65,8 @@ func startServers(t *testing.T, version string, n int, lines string, options ...
 	if n == 1 {
 		lines += "standaloneEnabled=false\n" // so that it has a quorum port
 	}
-	for id := range n {
-		id++
+	for i := range n {
+		id := first + i
 		dir := t.TempDir()
 		addr := freeport.Address(t)
 		_, port, _ := strings.Cut(addr, ":")

@@ -17,7 +17,14 @@ type slowReturn struct {
 	before, after [3]float64 // of the leader, and of the others
 	step          string     // where it is cut short, "" for nowhere
 	signal        syscall.Signal
+	befall        string // in the place of the signal: leaderFull or observersUp; it finishes then
 }
+
+// What befalls a return.
+const (
+	leaderFull  = "the leader's disk is full"
+	observersUp = "an observer is killed and started again"
+)
 
 var slowReturns = []slowReturn{
 	{before: [3]float64{0, 0, 0}},
@@ -34,6 +41,12 @@ var slowReturns = []slowReturn{
 	{step: atApache, signal: syscall.SIGHUP},
 	{step: atApache, signal: syscall.SIGKILL},
 	{step: atOwn, signal: syscall.SIGINT},
+	{step: atOwn, befall: leaderFull},
+	{step: atObserver, befall: leaderFull},
+	{step: atApache, befall: leaderFull},
+	{step: atFirst, befall: observersUp},
+	{step: atOwn, befall: observersUp},
+	{step: atObserver, befall: observersUp},
 }
 
 // The steps at which a return is cut short.
@@ -55,7 +68,7 @@ func TestReturnOfThree(t *testing.T) {
 	}
 	for i, r := range all {
 		version := []string{"3.9.5", "3.8.4"}[i%2]
-		t.Run(fmt.Sprintf("%s/%v-%v/%s/%v", version, r.before, r.after, r.step, r.signal),
+		t.Run(fmt.Sprintf("%s/%v-%v/%s/%v%s", version, r.before, r.after, r.step, r.signal, r.befall),
 			func(t *testing.T) { r.try(t, version) })
 	}
 }
@@ -64,6 +77,9 @@ func (r slowReturn) try(t *testing.T, version string) {
 	w := newWayBack(t, version)
 	z := newZooids(t, w.program, quickLimits)
 	for i := range z.servers {
+		if r.befall == leaderFull {
+			smallDisk(t, z.place(i))
+		}
 		z.start(i)
 	}
 	for i := range z.servers {
@@ -102,14 +118,26 @@ func (r slowReturn) try(t *testing.T, version string) {
 func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang string, first *watched) {
 	t.Helper()
 	first.until(r.step, func() bool { return exists(hang) })
-	first.cmd.Process.Signal(r.signal)
-	if r.signal != syscall.SIGHUP {
+	switch r.befall {
+	case leaderFull:
+		fill(t, z.place(leader))
+	case observersUp:
+		w.apache.servers[0].kill()
+		w.apache.start(0)
+		w.notePid(0)
+	default:
+		first.cmd.Process.Signal(r.signal)
+	}
+	if r.signal != syscall.SIGHUP && r.befall == "" {
 		<-first.ended
 	}
 	os.Remove(hang)
 	<-first.ended
-	if r.signal == syscall.SIGHUP {
-		if code := first.cmd.ProcessState.ExitCode(); code != 0 {
+	code := first.cmd.ProcessState.ExitCode()
+	// An observer that isn't back when Zooid has stopped ends the return, which says how to undo it.
+	undone := r.befall == observersUp && code == 1 && strings.Contains(first.out.text(), "To undo: start Zooid's servers")
+	if (r.signal == syscall.SIGHUP || r.befall != "") && !undone {
+		if code != 0 {
 			t.Fatalf("exit code %d\n%s", code, first.out.text())
 		}
 		return
@@ -117,7 +145,7 @@ func (r slowReturn) cut(t *testing.T, w *wayBack, z *zooids, leader int, hang st
 	if r.signal == syscall.SIGKILL { // the command that waited goes on by itself, and ends what it was to end
 		time.Sleep(time.Second)
 	}
-	if r.step == atFirst || r.signal == syscall.SIGINT { // nothing is known then: Zooid goes on
+	if r.step == atFirst || r.signal == syscall.SIGINT || undone { // nothing is known then: Zooid goes on
 		for i, s := range z.servers {
 			if !runs(s.cmd.Process.Pid) {
 				z.start(i)
@@ -156,7 +184,8 @@ func (r slowReturn) command(w *wayBack, z *zooids, leader int, hang string) *exe
 		wait(atOwn, fmt.Sprintf("test $ZOOID_ID = %d", leader+1)) + "sleep $before\n" + end + "sleep $after\n"
 	observer, start := "", ""
 	for i, s := range w.apache.servers {
-		observer += fmt.Sprintf("test $ZK_ID != %d || { pid=%d; dir=%s; }\n", i+1, s.cmd.Process.Pid, s.dir)
+		w.notePid(i)
+		observer += fmt.Sprintf("test $ZK_ID != %d || dir=%s\n", i+1, s.dir)
 		run := slices.Concat([]string{"exec java"}, jvm, []string{
 			"-cp", "'" + classPath(w.t, w.apache.version) + "'", "-Dzookeeper.extendedTypesEnabled=true",
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.dir + "/ensemble.cfg",
@@ -168,7 +197,8 @@ func (r slowReturn) command(w *wayBack, z *zooids, leader int, hang string) *exe
 		start += fmt.Sprintf("test $ZK_ID != %d || script=%s\n", i+1, script)
 	}
 	w.ensembleConfigs()
-	observer += wait(atObserver, "test $ZK_ID = 1") + end + "exec " + w.program + " migrate digest $dir"
+	observer += wait(atObserver, "test $ZK_ID = 1") + "pid=$(cat $dir/pid)\n" + end + "exec " + w.program +
+		" migrate digest $dir"
 	start += wait(atApache, "test $ZK_ID = 2") +
 		"test -e $script.pid && kill -0 $(cat $script.pid) 2>/dev/null || { sh $script >$script.log 2>&1 & echo $! >$script.pid; }\n"
 	w.t.Cleanup(func() {
@@ -178,6 +208,14 @@ func (r slowReturn) command(w *wayBack, z *zooids, leader int, hang string) *exe
 	})
 	return exec.Command(w.program, "migrate", "return", "-yes", "-quorum", w.quorum, "-election", w.election,
 		"-from", "127.0.0.1", "-observers", "1,2", "-stop", stop, "-stop-observer", observer, "-start", start, w.config)
+}
+
+// notePid writes the process id of an observer where the command that stops it reads it.
+func (w *wayBack) notePid(i int) {
+	s := w.apache.servers[i]
+	if err := os.WriteFile(s.dir+"/pid", fmt.Append(nil, s.cmd.Process.Pid), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // ensembleConfigs writes the zoo.cfg of each server for the ensemble to come.

@@ -1,0 +1,55 @@
+package back
+
+import (
+	"crypto/tls"
+	"errors"
+	"flag"
+
+	"github.com/zooid-project/zooid/internal/keystore"
+)
+
+// PeerTLS says with which files observers are spoken to by TLS, as their sslQuorum=true asks for.
+type PeerTLS struct {
+	Cert         string // certificate and key that are shown to the observers
+	CA           string // who signs the observers' certificates
+	PasswordFile string // for both
+}
+
+// Set sets the value of a flag. ok is false if it isn't one of TLS.
+func (p *PeerTLS) Set(name, value string) (ok bool) {
+	to := map[string]*string{
+		"peer-tls-cert": &p.Cert, "peer-tls-ca": &p.CA, "peer-tls-password-file": &p.PasswordFile,
+	}[name]
+	if to != nil {
+		*to = value
+	}
+	return to != nil
+}
+
+func (p *PeerTLS) register(flags *flag.FlagSet) {
+	flags.StringVar(&p.Cert, "peer-tls-cert", "", "")
+	flags.StringVar(&p.CA, "peer-tls-ca", "", "")
+	flags.StringVar(&p.PasswordFile, "peer-tls-password-file", "", "")
+}
+
+// Config returns the configuration of both ports; nil without TLS. Observers must show a certificate of the authority,
+// because they get everything.
+func (p *PeerTLS) Config() (*tls.Config, error) {
+	switch {
+	case *p == PeerTLS{}:
+		return nil, nil
+	case p.Cert == "" || p.CA == "":
+		return nil, errors.New("TLS to the observers needs both -peer-tls-cert and -peer-tls-ca")
+	}
+	shown, err := keystore.Store{Location: p.Cert, PasswordPath: p.PasswordFile}.ByName().Certificates()
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := keystore.Store{Location: p.CA, PasswordPath: p.PasswordFile}.ByName().Pool()
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: shown, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
+	}, nil
+}
