@@ -112,7 +112,7 @@ func (t *readBatch) affords(op *op, body []byte) bool {
 func (c *Client) told() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unanswered.len() == 0 && len(c.out.frames) == 0 && !c.out.flushing && (c.Acked == nil || c.Acked())
+	return c.unanswered.len() == 0 && len(c.out.frames) == 0 && !c.out.flushing && c.Socket.Acked()
 }
 
 // refuse appends the reply to a request that was not taken. r.mu is held at least for reading, and c.mu

@@ -18,7 +18,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	var push *Client
 	defer func() {
 		if push != nil {
-			push.Push()
+			push.Socket.Push()
 		}
 	}()
 	now := r.now()

@@ -54,7 +54,7 @@ func TestOverloaded(t *testing.T) {
 // from connects a client from an address, with a new session.
 func (s *localStage) from(address string) *Client {
 	s.t.Helper()
-	c := NewClient(s.ids(), address+":1", jute.ID{Scheme: "ip", ID: address}, func() {})
+	c := NewClient(s.ids(), address+":1", jute.ID{Scheme: "ip", ID: address}, Woken(func() {}))
 	if err := s.r.Connect(c, &jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)},
 		s.ids); err != nil {
 		s.t.Fatal(err)

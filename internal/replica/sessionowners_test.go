@@ -19,7 +19,7 @@ func (s *localStage) limitSessions(address, identity int64) {
 
 // ask asks for a session from an address, for a client that a certificate identifies as cn, if that isn't empty.
 func (s *localStage) ask(address, cn string) (*Client, error) {
-	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, func() {})
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, Woken(func() {}))
 	if cn != "" {
 		c.Identify([]jute.ID{c.address, {Scheme: "x509", ID: cn}})
 	}
@@ -94,7 +94,7 @@ func TestSessionsAreLimited(t *testing.T) {
 	third := s.begins("10.0.0.1", "")
 	s.refuses("10.0.0.1", "", limit.Address)
 	s.begins("10.0.0.2", "")
-	super := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "10.0.0.1"}, func() {})
+	super := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "10.0.0.1"}, Woken(func() {}))
 	super.Identify([]jute.ID{super.address, {Scheme: "super", ID: "root"}})
 	if err := s.r.Connect(super, &jute.ConnectRequest{Passwd: make([]byte, jute.PasswdSize)}, s.ids); err != nil {
 		t.Errorf("an administrator: %v", err)

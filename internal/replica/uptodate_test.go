@@ -26,7 +26,7 @@ func TestOutdatedServerAnswersNobody(t *testing.T) {
 	s := newStage(t, Options{Serving: Serving{SessionTimeoutMin: 1e9}})
 	s.now = 100_000
 	begin := func(timeout int32) *Client {
-		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
 		if err := s.r.Connect(c, &jute.ConnectRequest{Timeout: timeout, Passwd: make([]byte, jute.PasswdSize)},
 			s.ids); err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestOutdatedServerAnswersNobody(t *testing.T) {
 	if n := s.r.meters.overload[letGo].Value(); n != 2 {
 		t.Errorf("%d connections count as let go, want 2", n)
 	}
-	if err := s.r.Connect(NewClient(s.ids(), "test", jute.ID{}, func() {}), &jute.ConnectRequest{Timeout: 9_000},
+	if err := s.r.Connect(NewClient(s.ids(), "test", jute.ID{}, Woken(func() {})), &jute.ConnectRequest{Timeout: 9_000},
 		s.ids); err == nil {
 		t.Error("a server that may be outdated takes a client")
 	}

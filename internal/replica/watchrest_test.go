@@ -26,7 +26,7 @@ func TestWatchesRest(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
 	connect := func(address string) *Client {
-		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, func() {})
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, Woken(func() {}))
 		hello := jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)}
 		if err := s.r.Connect(c, &hello, s.ids); err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestWatchesRest(t *testing.T) {
 		}
 	}
 	set := func(c *Client, watches ...int) time.Duration {
-		c.Rest, rested = rest, 0
+		c.Socket, rested = hooked{rest: rest}, 0
 		raw, stream := pipeline{}, []byte(nil)
 		for _, n := range watches {
 			stream = raw.request(stream, jute.OpSetWatches2, settingWatches(n))
@@ -114,7 +114,7 @@ func TestTryOutputIsShort(t *testing.T) {
 	c := s.client(nil)
 	s.apply(s.forward()...)
 	c.TakeOutput(nil)
-	c.Try = func(b []byte) int { return len(b) }
+	c.Socket = hooked{try: func(b []byte) int { return len(b) }}
 	raw := pipeline{}
 	stream := raw.request(nil, jute.OpExists, reading("/", false))
 	if _, err := s.receive(c, raw.request(stream, jute.OpSetWatches2, settingWatches(3*setWatchesStep))); err != nil {
