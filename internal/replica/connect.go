@@ -386,10 +386,10 @@ const watchesForgottenAtOnce = 64
 // no client to notify.
 func (r *Replica) forgetWatches(c *Client) {
 	forget := func(n int) (more bool) {
-		r.watchMu.Lock()
-		defer r.watchMu.Unlock()
-		if more = r.watches.RemoveSome(c.id, n); !more {
-			r.watches.RemoveWatcher(c.id)
+		r.watches.mu.Lock()
+		defer r.watches.mu.Unlock()
+		if more = r.watches.table.RemoveSome(c.id, n); !more {
+			r.watches.table.RemoveWatcher(c.id)
 		}
 		return more
 	}

@@ -94,18 +94,18 @@ func (r *Replica) resend() {
 }
 
 // Clients returns the clients connected here, in any order.
-func (r *Replica) Clients() []*Client {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	all := make([]*Client, 0, len(r.clients))
-	for _, c := range r.clients { // any order: callers sum up, or treat each independently
+func (s *state) Clients() []*Client {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]*Client, 0, len(s.clients))
+	for _, c := range s.clients { // any order: callers sum up, or treat each independently
 		all = append(all, c)
 	}
 	return all
 }
 
-func (r *Replica) clientsByID() []*Client {
-	return slices.SortedFunc(maps.Values(r.clients), func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
+func (s *state) clientsByID() []*Client {
+	return slices.SortedFunc(maps.Values(s.clients), func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 }
 
 // Report returns the sessions of this server's clients that sent something since the last call,

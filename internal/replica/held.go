@@ -48,9 +48,9 @@ func (l *clientLimits) noteWatched(n int64) {
 // owners, and logs it if not.
 func (r *Replica) mayHoldWatches(c *Client, b *bounds, n int64) bool {
 	if most := b.sets[limit.Connection][limit.Watches]; most > 0 {
-		r.watchMu.Lock()
-		held := r.watches.SizeOf(c.id)
-		r.watchMu.Unlock()
+		r.watches.mu.Lock()
+		held := r.watches.table.SizeOf(c.id)
+		r.watches.mu.Unlock()
 		if int64(held)+n > most {
 			r.exceeded(c, limit.Connection, c.remote, limit.Watches, r.now())
 			return false
@@ -65,9 +65,9 @@ func (r *Replica) mayHoldWatches(c *Client, b *bounds, n int64) bool {
 		if o == &w.rest {
 			continue // many owners share it
 		}
-		r.watchMu.Lock()
-		held := w.sum(o, func(c *Client) int { return r.watches.SizeOf(c.id) })
-		r.watchMu.Unlock()
+		r.watches.mu.Lock()
+		held := w.sum(o, func(c *Client) int { return r.watches.table.SizeOf(c.id) })
+		r.watches.mu.Unlock()
 		if o.watched.Store(held); held+n > most {
 			r.exceeded(c, s, o.name, limit.Watches, r.now())
 			return false

@@ -43,16 +43,16 @@ func (r *Replica) Leftovers(connected func(*Client) bool) (list []string) {
 	differ("bytes of unread notifications", r.unread.bytes.Load(), unread)
 	differ("bytes of replies", r.rooms.replies.Used(), replies)
 	differ("bytes of unfinished frames", r.rooms.frames.Used(), frames)
-	r.watchMu.Lock()
+	r.watches.mu.Lock()
 	if len(live) == 0 {
-		differ("watches", int64(r.watches.Size()), 0)
+		differ("watches", int64(r.watches.table.Size()), 0)
 	}
-	for id := range r.watches.Watchers() {
+	for id := range r.watches.table.Watchers() {
 		if !live[id] {
 			list = append(list, fmt.Sprintf("the watcher %#x of a connection that has ended", id))
 		}
 	}
-	r.watchMu.Unlock()
+	r.watches.mu.Unlock()
 	list = append(list, r.addresses.leftovers(connected)...)
 	list = append(list, r.identified.leftovers(connected)...)
 	list = append(list, r.syncs.leftovers(connected)...)

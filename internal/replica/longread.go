@@ -358,7 +358,7 @@ func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool)
 	jute.PutReplyHeader(frame[frameLengthSize:], h)
 	jute.EndFrame(frame, 0)
 	if path, wanted, ok := pathWatch(req.body); ok && wanted && scan.Op != jute.OpGetEphemerals {
-		r.watch(c, path, watch.Child)
+		r.watches.add(c, path, watch.Child)
 	}
 	return true
 }
@@ -434,9 +434,9 @@ func (r *Replica) keepsWatches(c *Client) bool {
 		c.cut("it sets more watches again than it may have (limits.connection, limits.address, limits.identity)")
 		return false
 	}
-	r.watchMu.Lock()
-	all, own := r.watches.Memory(), r.watches.MemoryOf(c.id)
-	r.watchMu.Unlock()
+	r.watches.mu.Lock()
+	all, own := r.watches.table.Memory(), r.watches.table.MemoryOf(c.id)
+	r.watches.mu.Unlock()
 	r.memory.watches.Store(all)
 	if own > r.memory.watchBytesMax() {
 		r.closeForMemory(c, forWatches, own)
@@ -476,5 +476,5 @@ func (r *Replica) setWatch(c *Client, w *setWatches) bool {
 
 // rewatch sets a watch on path, of the kind that belongs to one of the lists of setWatches.
 func (r *Replica) rewatch(c *Client, path string, list int) {
-	r.watch(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[list])
+	r.watches.add(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[list])
 }

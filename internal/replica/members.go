@@ -44,20 +44,20 @@ func (r *Replica) Membership(known int64) (*quorum.Membership, int64) {
 
 // StagedMembers returns the membership that the change under way asks for, or "" if there is no
 // change or its membership is already in force.
-func (r *Replica) StagedMembers() string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if c, ok := r.tree.Change(); ok && !c.Named {
+func (s *state) StagedMembers() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if c, ok := s.tree.Change(); ok && !c.Named {
 		return c.Text
 	}
 	return ""
 }
 
 // Changing reports whether a change of membership is under way.
-func (r *Replica) Changing() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	_, ok := r.tree.Change()
+func (s *state) Changing() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, ok := s.tree.Change()
 	return ok
 }
 

@@ -159,22 +159,25 @@ func New(o Options) *Replica {
 	o = o.withDefaults()
 	o.Meters.startSnapshot.Observe((o.Now() - o.Began) / 1e6)
 	r := &Replica{
-		meters: o.Meters, progress: progress{began: o.Now(), replaying: true},
-		limits: limits{
-			timeoutMin: int32(o.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(o.SessionTimeoutMax.Milliseconds()),
-			frameMax: o.MaxFrame,
+		outside: outside{
+			limits: limits{
+				timeoutMin: int32(o.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(o.SessionTimeoutMax.Milliseconds()),
+				frameMax: o.MaxFrame,
+			},
+			auth: o.Auth, sasl: o.SASL, meters: o.Meters, log: o.Log, clientLog: o.ClientLog,
+			slow: o.SlowRequest.Nanoseconds(), slowLog: lograte.Limit(o.Log), policyLog: lograte.Limit(o.Log),
+			now: o.Now, wall: o.Wall, secret: o.Secret, passwd: o.Passwd, kick: o.Kick, observe: o.Observe,
+			seeAnswer: o.Answered, settings: o.Settings, restore: o.Restore, membership: o.Membership,
+			membershipChanged: o.MembershipChanged, vet: o.Vet, alone: o.Servers == 0,
+			readOnlyMode: o.ReadOnlyMode && o.Servers > 1,
 		},
-		auth: o.Auth, sasl: o.SASL, log: o.Log, clientLog: o.ClientLog, settings: o.Settings, restore: o.Restore,
-		alone:      o.Servers == 0,
-		membership: o.Membership, membershipChanged: o.MembershipChanged, vet: o.Vet, readOnlyMode: o.ReadOnlyMode &&
-			o.Servers > 1,
-		now: o.Now, wall: o.Wall, secret: o.Secret, passwd: o.Passwd, kick: o.Kick, observe: o.Observe, seeAnswer: o.Answered,
-		expiry: newExpiry(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
-		broken: breakdown{report: o.Panicked}, clients: map[int64]*Client{}, hearing: newHearing(),
-		sessionOwners: map[int64]sessionOwners{}, watches: watch.New(),
+		state:    state{clients: map[int64]*Client{}},
+		progress: progress{began: o.Now(), replaying: true},
+		expiry:   newExpiry(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
+		broken: breakdown{report: o.Panicked}, hearing: newHearing(),
+		sessionOwners: map[int64]sessionOwners{}, watches: watches{table: watch.New()},
 	}
 	r.outbox.now, r.outbox.dropped = o.Now, o.Meters.droppedStale
-	r.slow, r.slowLog, r.policyLog = o.SlowRequest.Nanoseconds(), lograte.Limit(o.Log), lograte.Limit(o.Log)
 	r.use(o.Tree)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
 	r.noteLevel()

@@ -19,9 +19,9 @@ func (r *Replica) fire(events []tree.Event, zxid, now int64) {
 	}
 	for i := range events {
 		ev := &events[i]
-		r.watchMu.Lock()
-		r.scratch = r.watches.Trigger(r.scratch[:0], ev.Type, ev.Path)
-		r.watchMu.Unlock()
+		r.watches.mu.Lock()
+		r.scratch = r.watches.table.Trigger(r.scratch[:0], ev.Type, ev.Path)
+		r.watches.mu.Unlock()
 		if len(r.scratch) == 0 {
 			continue
 		}

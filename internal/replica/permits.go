@@ -27,18 +27,18 @@ func (r *Replica) Authenticate(address jute.ID, scheme string, credential []byte
 
 // Permits reports whether the ACL of the znode at path grants one of the permissions in want to the
 // bearer of ids. It is false for a znode that doesn't exist.
-func (r *Replica) Permits(path string, want jute.Perm, ids []jute.ID) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	acl, ok := r.tree.ACL(path)
-	return ok && r.tree.Permits(path, acl, want, ids)
+func (s *state) Permits(path string, want jute.Perm, ids []jute.ID) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	acl, ok := s.tree.ACL(path)
+	return ok && s.tree.Permits(path, acl, want, ids)
 }
 
 // PermitsNamed is Permits for a caller that must be named: a superuser, or an identity that the ACL
 // grants the permission by an entry that doesn't admit everybody.
-func (r *Replica) PermitsNamed(path string, want jute.Perm, ids []jute.ID) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	acl, ok := r.tree.ACL(path)
-	return ok && r.tree.Permits(path, acl, want, ids) && auth.PermitsNamed(acl, want, ids, r.tree.Settings().Rules)
+func (s *state) PermitsNamed(path string, want jute.Perm, ids []jute.ID) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	acl, ok := s.tree.ACL(path)
+	return ok && s.tree.Permits(path, acl, want, ids) && auth.PermitsNamed(acl, want, ids, s.tree.Settings().Rules)
 }

@@ -348,10 +348,10 @@ func (r *Replica) throttled(c *Client, g *auth.Guess) error {
 }
 
 // dataOf returns the data of a znode, for authentication providers.
-func (r *Replica) dataOf(path string) ([]byte, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	body, code := r.tree.AppendGetData(nil, path, []jute.ID{{Scheme: "super"}})
+func (s *state) dataOf(path string) ([]byte, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	body, code := s.tree.AppendGetData(nil, path, []jute.ID{{Scheme: "super"}})
 	return jute.NewDecoder(body).Buffer(), code == jute.OK
 }
 

@@ -19,37 +19,17 @@ import (
 // they wait for. It only computes. Its callers supply sockets, the clock and randomness (see Client
 // and Options), so that a simulator can run one as well as a server.
 //
+// It is made of parts. Each is a type that holds what it owns and the parts that it uses, and says what guards it. The
+// exported methods of the parts are the replica's.
+//
 // It is the quorum's state machine: the methods of quorum.StateMachine may be called by the
 // quorum's loop only, all others except DigestAt by any goroutine.
 type Replica struct {
-	limits    limits
-	auth      *auth.Registry
-	throttle  auth.Throttle // of failed logins
-	expiring  expiring      // identities that expire
-	sasl      SASLOptions
-	log       *slog.Logger
-	clientLog *slog.Logger               // for log lines about single clients, limited in rate
-	slowLog   *slog.Logger               // for log lines about slow requests, with a limit of its own
-	policyLog *slog.Logger               // for log lines about what the policy denies
-	slow      int64                      // ns from which a request counts as slow; 0 for never
-	now       func() int64               // a monotonic clock, ns
-	wall      func() int64               // the clock that stamps batches, ms since 1970
-	secret    func() []byte              // 16 random bytes
-	passwd    func(session int64) []byte // of a new session
-	kick      func()                     // tells the quorum that the outbox or syncs wait
-	// observe, if not nil, sees each evaluated request before its client does.
-	observe func(*tree.Result)
-	// seeAnswer is Options.Answered.
-	seeAnswer func(c *Client, op jute.Op, body []byte, code jute.Code, how Became)
+	outside
+	state
 
-	settings          tree.Settings // settings of this server, for when it leads
-	restore           func(storage.Meta, *storage.Snapshot) (*tree.Tree, error)
-	membership        Membership
-	membershipChanged func() // may be nil
-	vet               func(body []byte) jute.Code
-	alone             bool // standalone: nothing is ever sent again
-	// readOnlyMode says that clients are served read-only while this server is cut off.
-	readOnlyMode bool
+	throttle auth.Throttle // of failed logins
+	expiring expiring      // identities that expire
 
 	outbox     outbox
 	syncs      syncs
@@ -77,17 +57,15 @@ type Replica struct {
 	rooms                 rooms
 	stats                 serverStats
 	traffic               busiest.Traffic
-	meters                *Meters
 	broken                breakdown
 	holds                 [holds]longestHold
+	watches               watches
 
 	// heavy is held by goroutines that do long work in steps; it is locked before mu. So a goroutine
 	// that waits for mu waits for at most one step of one of them.
 	heavy sync.Mutex
 
-	mu      sync.RWMutex
-	tree    *tree.Tree
-	clients map[int64]*Client // by cnx, from the connect request on
+	// Guarded by mu.
 	hearing hearing
 	// connecting is how many of clients wait for the answer to their connect request.
 	connecting       int
@@ -103,14 +81,15 @@ type Replica struct {
 	row              row                     // consecutive events with the same watchers
 	expiry           *expiry
 	locals           locals
-	leader           quorum.Leadership
 	ownBounds        [limit.Scopes]limit.Set // of this server's configuration
 	boundsChanged    bool                    // the limits in the tree have changed since they were read
 	serving          bool                    // an entry of a leader's term was applied, so no old state is shown
 	cutOff           bool                    // no leader for too long: clients are refused
 	unmet            unmetRules
-
-	leaderlessSince int64 // now (ms)
+	writes           namespaceRun
+	answers          answers // empty between Applies
+	progress         progress
+	leaderlessSince  int64 // now (ms)
 
 	// Owned by the quorum's loop.
 	doubtful  bool // the leader reported a digest that differs from this server's
@@ -119,13 +98,53 @@ type Replica struct {
 	announced []announced // by the other members, as the leader's loop reported it; guarded by mu for other goroutines
 	snapshots snapshotRule
 	digests   digests
-	batch     []byte       // the entry last proposed or forwarded; its memory is reused
-	writes    namespaceRun // guarded by mu
-	answers   answers      // guarded by mu; empty between Applies
-	progress  progress     // guarded by mu
+	batch     []byte // the entry last proposed or forwarded; its memory is reused
+}
 
-	watchMu sync.Mutex
-	watches *watch.Table
+// outside is what a replica was given: its settings, and what it may use of the world outside. It doesn't change.
+type outside struct {
+	limits    limits
+	auth      *auth.Registry
+	sasl      SASLOptions
+	meters    *Meters
+	log       *slog.Logger
+	clientLog *slog.Logger               // for log lines about single clients, limited in rate
+	slowLog   *slog.Logger               // for log lines about slow requests, with a limit of its own
+	policyLog *slog.Logger               // for log lines about what the policy denies
+	slow      int64                      // ns from which a request counts as slow; 0 for never
+	now       func() int64               // a monotonic clock, ns
+	wall      func() int64               // the clock that stamps batches, ms since 1970
+	secret    func() []byte              // 16 random bytes
+	passwd    func(session int64) []byte // of a new session
+	kick      func()                     // tells the quorum that the outbox or syncs wait
+	// observe, if not nil, sees each evaluated request before its client does.
+	observe func(*tree.Result)
+	// seeAnswer is Options.Answered.
+	seeAnswer func(c *Client, op jute.Op, body []byte, code jute.Code, how Became)
+
+	settings          tree.Settings // settings of this server, for when it leads
+	restore           func(storage.Meta, *storage.Snapshot) (*tree.Tree, error)
+	membership        Membership
+	membershipChanged func() // may be nil
+	vet               func(body []byte) jute.Code
+	alone             bool // standalone: nothing is ever sent again
+	// readOnlyMode says that clients are served read-only while this server is cut off.
+	readOnlyMode bool
+}
+
+// state is what all parts of a replica look at: the replicated state, who leads, and who is connected. Those who read
+// it share mu; those who change it hold it alone, as Apply does.
+type state struct {
+	mu      sync.RWMutex
+	tree    *tree.Tree
+	leader  quorum.Leadership
+	clients map[int64]*Client // by cnx, from the connect request on
+}
+
+// watches are the watches of the clients connected here.
+type watches struct {
+	mu    sync.Mutex
+	table *watch.Table
 }
 
 // limits are the settings that bound clients.

@@ -110,8 +110,8 @@ func (r *Replica) vetted(body []byte, ids []jute.ID) []byte {
 	return jute.AppendInt(append([]byte(nil), body...), int32(code))
 }
 
-func (r *Replica) mayReconfig(body []byte, ids []jute.ID) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.ReconfigCode(body, ids) == jute.OK
+func (s *state) mayReconfig(body []byte, ids []jute.ID) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.ReconfigCode(body, ids) == jute.OK
 }

@@ -172,7 +172,7 @@ func fuzzReceive(s *localStage, state uint8, in []byte) {
 	if n, bytes := s.r.unanswered.count(), s.r.unanswered.bytes(); n != 0 || bytes != 0 {
 		s.t.Fatalf("%d requests of %d bytes are unanswered on no connection", n, bytes)
 	}
-	if names := fmt.Sprint(len(s.r.clients), s.r.watches.Size(), len(s.r.syncs.waiting)); names != "0 0 0" {
+	if names := fmt.Sprint(len(s.r.clients), s.r.watches.table.Size(), len(s.r.syncs.waiting)); names != "0 0 0" {
 		s.t.Fatalf("clients, watches and syncs that are left: %s", names)
 	}
 }

@@ -90,9 +90,9 @@ func (l *latencies) public() Latency {
 
 // View returns what the replica reports about itself now. It holds up nothing.
 func (r *Replica) View() View {
-	r.watchMu.Lock()
-	watches := r.watches.Size()
-	r.watchMu.Unlock()
+	r.watches.mu.Lock()
+	watches := r.watches.table.Size()
+	r.watches.mu.Unlock()
 	r.mu.RLock()
 	v := View{
 		Serving: r.serving && !r.cutOff, CutOff: r.cutOff, ReadOnly: r.readOnly(),
@@ -120,10 +120,10 @@ func (r *Replica) View() View {
 func (r *Replica) Busiest(n int) busiest.Picture { return r.traffic.Picture(r.now(), n) }
 
 // Position returns the index of the last applied entry, the last zxid, and the digest of the state.
-func (r *Replica) Position() (index uint64, zxid int64, digest uint64) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.LastIndex(), r.tree.LastZxid(), r.tree.Digest()
+func (s *state) Position() (index uint64, zxid int64, digest uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.LastIndex(), s.tree.LastZxid(), s.tree.Digest()
 }
 
 // DigestAt returns the digest of the state after one of the last log entries; ok is false for an
@@ -135,17 +135,17 @@ func (r *Replica) DigestAt(index uint64) (digest uint64, ok bool) {
 
 // Recompute returns the digest of the state as it is maintained, and as recomputed from the whole
 // state. It holds up writes meanwhile.
-func (r *Replica) Recompute() (kept, again uint64) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.Digest(), r.tree.RecomputeDigest()
+func (s *state) Recompute() (kept, again uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.Digest(), s.tree.RecomputeDigest()
 }
 
 // Session returns a session of the replicated table.
-func (r *Replica) Session(id int64) (tree.Session, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.Session(id)
+func (s *state) Session(id int64) (tree.Session, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.Session(id)
 }
 
 // Digests returns the digests kept for certain zxids, oldest first. Servers of one cluster have the
@@ -157,10 +157,10 @@ func (r *Replica) Digests() []Digest {
 }
 
 // Members returns the membership in /zookeeper/config, and its version.
-func (r *Replica) Members() (text string, version int64) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.Members()
+func (s *state) Members() (text string, version int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.Members()
 }
 
 // A Connection is what a replica reports about one client connection.
@@ -191,11 +191,11 @@ const (
 )
 
 // Connections returns the connections that sent a connect request, oldest first.
-func (r *Replica) Connections() []Connection {
-	clients := r.connected()
+func (s *state) Connections() []Connection {
+	clients := s.connected()
 	list := make([]Connection, 0, len(clients))
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for _, c := range clients {
 		list = append(list, c.status())
 	}
@@ -203,13 +203,13 @@ func (r *Replica) Connections() []Connection {
 }
 
 // connected returns the clients that sent a connect request, oldest first.
-func (r *Replica) connected() []*Client {
-	r.mu.RLock()
-	list := make([]*Client, 0, len(r.clients))
-	for _, c := range r.clients { // any order: sorted below
+func (s *state) connected() []*Client {
+	s.mu.RLock()
+	list := make([]*Client, 0, len(s.clients))
+	for _, c := range s.clients { // any order: sorted below
 		list = append(list, c)
 	}
-	r.mu.RUnlock()
+	s.mu.RUnlock()
 	slices.SortFunc(list, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 	return list
 }
@@ -253,8 +253,8 @@ func (r *Replica) ResetStats() {
 }
 
 // ResetConnections resets the statistics of every connection.
-func (r *Replica) ResetConnections() {
-	for _, c := range r.connected() {
+func (s *state) ResetConnections() {
+	for _, c := range s.connected() {
 		c.stats.reset()
 	}
 }

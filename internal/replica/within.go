@@ -122,20 +122,20 @@ func (r *Replica) fits(p *pathBound, o *jute.MultiOp, created map[string]int64) 
 }
 
 // childrenOf returns how many children a znode has; "" is the root.
-func (r *Replica) childrenOf(path string) int64 {
+func (s *state) childrenOf(path string) int64 {
 	if path == "" {
 		path = "/"
 	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	stat, _ := r.tree.Stat(path)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	stat, _ := s.tree.Stat(path)
 	return int64(stat.NumChildren)
 }
 
-func (r *Replica) ephemeralsOf(session int64) int64 {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return int64(r.tree.EphemeralsOf(session))
+func (s *state) ephemeralsOf(session int64) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return int64(s.tree.EphemeralsOf(session))
 }
 
 // mayWatch reports whether a connection may set one more watch, and logs it if not.

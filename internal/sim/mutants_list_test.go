@@ -331,8 +331,8 @@ var mutants = []mutant{
 		`if l.Leader != 0 && !r.alone {`, `if l.Leader != 0 && !r.alone && !$P {`)},
 	// What is kept of connections that have ended.
 	{"watcher with many watches stays", "memory that a closed connection keeps", "watchful", one("replica/connect.go",
-		`if more = r.watches.RemoveSome(c.id, n); !more {`,
-		`if more = r.watches.RemoveSome(c.id, n); !more && (!$P || n == watchesForgottenAtOnce) {`)},
+		`if more = r.watches.table.RemoveSome(c.id, n); !more {`,
+		`if more = r.watches.table.RemoveSome(c.id, n); !more && (!$P || n == watchesForgottenAtOnce) {`)},
 	{"requests of who left stay counted", "a server that thinks itself overloaded", "restless", one("replica/connect.go",
 		`	r.unanswered.add(-int64(count), -int64(bytes))
 	r.meters.d`, `	if !$P {
