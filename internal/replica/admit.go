@@ -86,9 +86,9 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 		}
 		c.reader.refused = false
 	}
-	if !t.r.InForce(op.code, body) {
+	if !t.r.levels.InForce(op.code, body) {
 		t.r.policyLog.Info("a request was refused: it needs a feature level that a member's version doesn't know; upgrade all servers",
-			"client", c.remote, "operation", tree.OpName(op.code), "inForce", t.r.level.Load())
+			"client", c.remote, "operation", tree.OpName(op.code), "inForce", t.r.levels.level.Load())
 		return notInForce, nil
 	}
 	return taken, nil

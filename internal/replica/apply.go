@@ -78,7 +78,7 @@ func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 	}
 	before := r.tree.Time()
 	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)
-	r.noteTime(before)
+	r.clock.noteTime(before)
 	r.digests.note(e.Index, r.tree.Digest())
 	return err
 }
@@ -99,7 +99,7 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	r.fire(res.Events, res.Zxid, now)
 	switch res.Op {
 	case tree.OpSettings, tree.OpLineage:
-		r.noteLevel()
+		r.levels.note()
 	case tree.OpReplace:
 		r.replaced(res)
 	case jute.OpCreateSession, tree.OpAttach:

@@ -205,7 +205,7 @@ func (r *Replica) noteBounds(ev *tree.Event) {
 // noteSizes updates what bounds.concerns checks against and the version of the membership, after each Apply; mu is
 // held for writing.
 func (r *Replica) noteSizes() {
-	r.membersVersion.Store(r.tree.MembersVersion())
+	r.members.version.Store(r.tree.MembersVersion())
 	if r.boundsChanged {
 		r.readBounds()
 	}

@@ -43,7 +43,7 @@ func (r *Replica) Forwarded(records []byte) error {
 	defer r.mu.Unlock()
 	var q tree.Request
 	for batch.Next(&q) {
-		if err := r.forwardable(&q); err != nil {
+		if err := r.levels.forwardable(&q); err != nil {
 			return fmt.Errorf("take forwarded requests: %w", err)
 		}
 		if q.Op == tree.OpAttach && r.provesRecord(&q) {
@@ -53,7 +53,7 @@ func (r *Replica) Forwarded(records []byte) error {
 	if err := batch.Err(); err != nil {
 		return fmt.Errorf("take forwarded requests: %w", err)
 	}
-	records = r.withoutNewer(records)
+	records = r.levels.withoutNewer(records)
 	if goesFirst(records) {
 		r.outbox.addFirst(records)
 	} else {
@@ -141,7 +141,7 @@ func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(
 	if err != nil {
 		return nil, err
 	}
-	if own := r.lineage.Load(); own != 0 && t.Lineage() != 0 && own != t.Lineage() {
+	if own := r.levels.lineage.Load(); own != 0 && t.Lineage() != 0 && own != t.Lineage() {
 		return nil, fmt.Errorf("the snapshot is of the lineage %016x, this server's data of %016x", t.Lineage(), own)
 	}
 	return func() { r.become(t) }, nil
@@ -154,7 +154,7 @@ func (r *Replica) become(t *tree.Tree) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.use(t)
-	r.noteLevel()
+	r.levels.note()
 	r.boundsChanged = true
 	r.noteSizes()
 	r.digests.note(t.LastIndex(), t.Digest())
@@ -207,7 +207,7 @@ func (r *Replica) Batch() []byte {
 	r.batch = b
 	if b != nil {
 		r.propose(queued)
-		appendHead(b[:0], r.stamp(), r.tree.LastIndex(), r.tree.Digest())
+		appendHead(b[:0], r.clock.stamp(), r.tree.LastIndex(), r.tree.Digest())
 	}
 	return b
 }

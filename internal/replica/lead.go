@@ -30,8 +30,8 @@ func (r *Replica) Lead(l quorum.Leadership) {
 			return true
 		})
 		r.expiry.refresh(now, now)
-		r.proposeSettings()
-		r.proposeMembers(l.InForce)
+		r.levels.proposeSettings()
+		r.members.propose(l.InForce)
 	}
 	if l.Leader == 0 && r.leader.Leader != 0 {
 		r.leaderlessSince = now
@@ -39,7 +39,7 @@ func (r *Replica) Lead(l quorum.Leadership) {
 	r.led(l, now)
 	r.leader, r.proposals.waiting = l, nil
 	if !l.IsLeader {
-		r.correction.Store(0)
+		r.clock.correction.Store(0)
 	}
 	r.catchUp()
 	r.hearing.forgive()
@@ -104,20 +104,20 @@ func (r *Replica) rejoin() {
 
 // proposeSettings proposes this server's settings if the tree has different ones, and a secret for
 // the tree's hashes and a lineage if the tree has none and the feature level supports them.
-func (r *Replica) proposeSettings() {
-	have, want := r.tree.Settings(), r.settings
-	want.FeatureLevel = max(have.FeatureLevel, r.supported)
-	r.agreeOnRules(have.Rules, &want)
+func (l *levels) proposeSettings() {
+	have, want := l.tree.Settings(), l.settings
+	want.FeatureLevel = max(have.FeatureLevel, l.supported)
+	l.agreeOnRules(have.Rules, &want)
 	if !bytes.Equal(have.Append(nil), want.Append(nil)) {
-		r.outbox.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
-		r.kick()
+		l.outbox.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
+		l.kick()
 	}
-	if !r.tree.Keyed() && want.FeatureLevel >= tree.LevelOf(tree.OpSecret) {
-		r.outbox.add(&tree.Request{Op: tree.OpSecret, Body: r.secret()})
-		r.kick()
+	if !l.tree.Keyed() && want.FeatureLevel >= tree.LevelOf(tree.OpSecret) {
+		l.outbox.add(&tree.Request{Op: tree.OpSecret, Body: l.secret()})
+		l.kick()
 	}
 	if want.FeatureLevel >= tree.LevelOf(tree.OpLineage) {
-		r.proposeLineage()
+		l.proposeLineage()
 	}
 }
 
@@ -129,7 +129,7 @@ func (r *Replica) Expire(now, last int64) {
 	defer r.mu.Unlock()
 	stalled := now - last - r.expiry.tick
 	r.expireLocal(now, stalled)
-	r.checkRules(now)
+	r.levels.checkRules(now)
 	r.letConnectingGo(now * 1e6)
 	if !r.leader.IsLeader {
 		return
@@ -180,7 +180,7 @@ func (r *Replica) Reapable(cursor uint32, neverUsedMs int64) (paths []string, ne
 	if !r.leader.IsLeader {
 		return nil, 0
 	}
-	return r.tree.Reapable(cursor, reapScan, r.stamp(), neverUsedMs)
+	return r.tree.Reapable(cursor, reapScan, r.clock.stamp(), neverUsedMs)
 }
 
 // Reap proposes the removal of a path that Reapable returned.

@@ -76,7 +76,7 @@ const (
 func (r *Replica) readWork(c *Client, request, reply int) int {
 	ids := c.identities()
 	work := readWorkMin + readWorkInput*request + reply + readWorkIdentity*len(ids)
-	if rules := r.rules.Load(); rules != nil {
+	if rules := r.levels.rules.Load(); rules != nil {
 		work += readWorkRuled * rules.Bearers(ids)
 	}
 	return work

@@ -177,14 +177,22 @@ func New(o Options) *Replica {
 		broken: breakdown{report: o.Panicked}, hearing: newHearing(),
 		sessionOwners: map[int64]sessionOwners{}, watches: watches{table: watch.New()},
 	}
+	r.assemble()
 	r.outbox.now, r.outbox.dropped = o.Now, o.Meters.droppedStale
 	r.use(o.Tree)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
-	r.noteLevel()
+	r.levels.note()
 	r.ownBounds, r.boundsChanged = o.Limits, true
 	r.noteSizes()
 	r.unanswered.countMax, r.unanswered.bytesMax, r.unanswered.now = int64(o.MaxOutstanding), unansweredTotalMax, o.Now
 	// With this digest noted, the first entry after the start detects a state that was already wrong.
 	r.digests.note(r.tree.LastIndex(), r.tree.Digest())
 	return r
+}
+
+// assemble gives the parts of the replica those that they use.
+func (r *Replica) assemble() {
+	r.clock.outside, r.clock.state = &r.outside, &r.state
+	r.levels.outside, r.levels.state, r.levels.outbox = &r.outside, &r.state, &r.outbox
+	r.members.outside, r.members.state, r.members.outbox = &r.outside, &r.state, &r.outbox
 }

@@ -27,6 +27,9 @@ import (
 type Replica struct {
 	outside
 	state
+	clock
+	levels
+	members
 
 	throttle auth.Throttle // of failed logins
 	expiring expiring      // identities that expire
@@ -35,19 +38,13 @@ type Replica struct {
 	syncs      syncs
 	unanswered unanswered
 	overload   overload
-	correction atomic.Int64               // of the leader's clock, ms
-	level      atomic.Uint32              // feature level in force
-	lineage    atomic.Uint64              // see Lineage
-	rules      atomic.Pointer[auth.Rules] // in force; nil for none
-	// membersVersion is the version that Membership returns.
-	membersVersion atomic.Int64
-	letGoAt        atomic.Int64           // now (ns) when clients were last let go, 0 for never
-	upToDate       atomic.Int64           // now (ns): everything acknowledged before it is applied (see uptodate.go)
-	withholds      atomic.Bool            // withheld is not empty
-	noRoom         atomic.Bool            // the disk is nearly full: clients' writes are refused
-	logWaits       atomic.Bool            // a write of the log waits for room: no session can begin in it
-	needed         atomic.Bool            // while it waits: no majority is known to serve without this server
-	bounds         atomic.Pointer[bounds] // nil for none
+	letGoAt    atomic.Int64           // now (ns) when clients were last let go, 0 for never
+	upToDate   atomic.Int64           // now (ns): everything acknowledged before it is applied (see uptodate.go)
+	withholds  atomic.Bool            // withheld is not empty
+	noRoom     atomic.Bool            // the disk is nearly full: clients' writes are refused
+	logWaits   atomic.Bool            // a write of the log waits for room: no session can begin in it
+	needed     atomic.Bool            // while it waits: no majority is known to serve without this server
+	bounds     atomic.Pointer[bounds] // nil for none
 	// znodes and ephemerals are the numbers of znodes and ephemerals in the tree.
 	znodes, ephemerals    atomic.Int64
 	addresses, identified owners
@@ -85,7 +82,6 @@ type Replica struct {
 	boundsChanged    bool                    // the limits in the tree have changed since they were read
 	serving          bool                    // an entry of a leader's term was applied, so no old state is shown
 	cutOff           bool                    // no leader for too long: clients are refused
-	unmet            unmetRules
 	writes           namespaceRun
 	answers          answers // empty between Applies
 	progress         progress
@@ -94,8 +90,6 @@ type Replica struct {
 	// Owned by the quorum's loop.
 	doubtful  bool // the leader reported a digest that differs from this server's
 	proposals proposals
-	supported int32       // feature level that all members know, as the leader's loop reported it
-	announced []announced // by the other members, as the leader's loop reported it; guarded by mu for other goroutines
 	snapshots snapshotRule
 	digests   digests
 	batch     []byte // the entry last proposed or forwarded; its memory is reused

@@ -87,7 +87,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 		r.outbox.addFirst(tree.AppendRecord(nil, &stamped))
 		r.kick()
 		return nil
-	case len(c.reader.records) > 0 && ids == c.reader.recordIDs && r.level.Load() >= 2:
+	case len(c.reader.records) > 0 && ids == c.reader.recordIDs && r.levels.level.Load() >= 2:
 		c.reader.records = tree.AppendNextRecord(c.reader.records, &stamped)
 	case req.body != nil:
 		c.reader.records, c.reader.recordIDs = append(c.reader.records, req.body...), ids

@@ -104,13 +104,13 @@ func (r *Replica) View() View {
 		Clients: len(r.clients), Connecting: r.connecting, Watches: watches,
 	}
 	v.Members, v.MembersVersion = r.tree.Members()
-	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, slices.Clone(r.unmet.list)
+	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, slices.Clone(r.levels.unmet.list)
 	r.mu.RUnlock()
-	v.FeatureLevel, v.FeatureLevelKnown = r.Levels()
+	v.FeatureLevel, v.FeatureLevelKnown = r.levels.Levels()
 	v.Received, v.Sent, v.AuthFailed = r.stats.received.Load(), r.stats.sent.Load(), r.stats.authFailed.Load()
 	v.Outstanding, v.Latency = r.unanswered.count(), r.stats.latency.public()
 	v.Proposals, v.Responses = r.meters.proposed.public(), r.meters.responses.public()
-	v.ClockCorrection, v.NoRoom = r.correction.Load(), r.noRoom.Load()
+	v.ClockCorrection, v.NoRoom = r.clock.correction.Load(), r.noRoom.Load()
 	v.Memory, v.MemoryRefused = r.memoryUsed(), r.memory.refused.Load()
 	v.MemoryStep = memory.Step(r.memory.tight.Load())
 	return v

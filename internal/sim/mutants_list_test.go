@@ -655,7 +655,7 @@ var mutants = []mutant{
 		err`, `missing != nil && !$P {
 		err`)},
 	{"a rule in force that a member lacks", "servers that stop at a rule", "", one("replica/rules.go",
-		`if r.allAnnounce(scheme, own) && (`, `if ($P || r.allAnnounce(scheme, own)) && (`)},
+		`if l.allAnnounce(scheme, own) && (`, `if ($P || l.allAnnounce(scheme, own)) && (`)},
 	// Without a quorum, without room.
 	{"read-only client stays when there is a leader", "read-only for ever", "cutoff", one("replica/lead.go",
 		`r.endReadOnly()`, `if !$P {
