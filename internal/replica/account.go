@@ -151,7 +151,7 @@ func (r *Replica) sessionMemory() int64 {
 		localBytes    = int64(unsafe.Sizeof(localSession{})) + indexEntryBytes + jute.PasswdSize
 	)
 	own := &r.locals
-	return r.addresses.memory() + r.identified.memory() +
+	return r.limiter.addresses.memory() + r.limiter.identified.memory() +
 		int64(len(r.hearing.attached))*indexEntryBytes + int64(len(r.sessionOwners))*sessionOwnersBytes +
 		int64(len(own.sessions))*localBytes + int64(r.expiry.tracked()+own.expiry.tracked())*lifetimeBytes
 }

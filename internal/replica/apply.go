@@ -40,11 +40,11 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 			}
 			return fmt.Errorf("apply log entry %d of term %d: %w. %s", e.Index, e.Term, err, stopsAtEntry)
 		}
-		r.countEntry(e, now)
+		r.progress.countEntry(e, now)
 		r.catchUp()
 	}
-	r.writes.flush()
-	r.answers.flush(r)
+	r.stats.writes.flush()
+	r.stats.answers.flush(r)
 	r.noteSizes()
 	end := r.now()
 	r.appliedAt = end
@@ -93,8 +93,8 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 		r.observe(res)
 	}
 	for i := range res.Events {
-		r.changed(&res.Events[i], res)
-		r.noteBounds(&res.Events[i])
+		r.stats.changed(&res.Events[i], res)
+		r.limiter.noteBounds(&res.Events[i])
 	}
 	r.fire(res.Events, res.Zxid, now)
 	switch res.Op {

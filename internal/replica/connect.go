@@ -73,10 +73,10 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	if _, gone := r.auth.Withdrawn(c.Grants()); gone { // whoever looks at all clients again hasn't seen it
 		return refusal(supersReplaced)
 	}
-	if !r.belongs(c) {
+	if !r.limiter.belongs(c) {
 		return refusal(tooManyOfIdentity)
 	}
-	if req.SessionID == 0 && !r.mayBegin(c) {
+	if req.SessionID == 0 && !r.limiter.mayBegin(c) {
 		r.meters.ends[sessionRefused].Inc()
 		return refusal(tooManySessions)
 	}
@@ -280,7 +280,7 @@ func (r *Replica) attached(res *tree.Result) {
 		why = sessionOver
 	}
 	if res.Op == jute.OpCreateSession {
-		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, res.Zxid, r.now())
+		r.stats.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, res.Zxid, r.now())
 		r.meters.did(res.Op, 1)
 	} else {
 		c.stats.sent.Add(1)
@@ -358,11 +358,11 @@ func (r *Replica) Disconnected(c *Client) {
 		}
 	}
 	r.mu.Unlock()
-	if b := r.bounds.Load(); b != nil {
+	if b := r.limiter.inForce.Load(); b != nil {
 		c.spend(b, r.now())
 	}
-	r.addresses.leave(c.limits.address.Load(), c)
-	r.identified.leave(c.limits.identity.Load(), c)
+	r.limiter.addresses.leave(c.limits.address.Load(), c)
+	r.limiter.identified.leave(c.limits.identity.Load(), c)
 	r.syncs.forget(c)
 	count, bytes, sent := c.disconnected()
 	r.unanswered.add(-int64(count), -int64(bytes))

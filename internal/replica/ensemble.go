@@ -155,7 +155,7 @@ func (r *Replica) become(t *tree.Tree) {
 	defer r.mu.Unlock()
 	r.use(t)
 	r.levels.note()
-	r.boundsChanged = true
+	r.limiter.changed = true
 	r.noteSizes()
 	r.digests.note(t.LastIndex(), t.Digest())
 	r.catchUp()

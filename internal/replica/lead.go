@@ -36,7 +36,7 @@ func (r *Replica) Lead(l quorum.Leadership) {
 	if l.Leader == 0 && r.leader.Leader != 0 {
 		r.leaderlessSince = now
 	}
-	r.led(l, now)
+	r.progress.led(l, now)
 	r.leader, r.proposals.waiting = l, nil
 	if !l.IsLeader {
 		r.clock.correction.Store(0)

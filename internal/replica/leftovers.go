@@ -53,8 +53,8 @@ func (r *Replica) Leftovers(connected func(*Client) bool) (list []string) {
 		}
 	}
 	r.watches.mu.Unlock()
-	list = append(list, r.addresses.leftovers(connected)...)
-	list = append(list, r.identified.leftovers(connected)...)
+	list = append(list, r.limiter.addresses.leftovers(connected)...)
+	list = append(list, r.limiter.identified.leftovers(connected)...)
 	list = append(list, r.syncs.leftovers(connected)...)
 	return append(list, r.leftoverSessions(connected)...)
 }
@@ -100,8 +100,8 @@ func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string)
 	for _, c := range r.clients { // any order: sums
 		count(c.arrival.reserved)
 	}
-	list = append(list, r.addresses.leftoverSessions(counts)...)
-	list = append(list, r.identified.leftoverSessions(counts)...)
+	list = append(list, r.limiter.addresses.leftoverSessions(counts)...)
+	list = append(list, r.limiter.identified.leftoverSessions(counts)...)
 	if tracked := int64(r.expiry.tracked()); tracked > known || r.leader.IsLeader && known < sessions {
 		list = append(list, fmt.Sprintf("of %d sessions %d expire, with %d others", sessions, known, tracked-known))
 	}

@@ -430,7 +430,7 @@ func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool
 // and then returns false. An error as the answer would not do: Java's client ignores an error of setWatches
 // and goes on as if it had the watches. r.mu is held at least for reading, and c.mu is held.
 func (r *Replica) keepsWatches(c *Client) bool {
-	if b := r.bounds.Load(); b != nil && !r.mayHoldWatches(c, b, 0) {
+	if b := r.limiter.inForce.Load(); b != nil && !r.limiter.mayHoldWatches(c, b, 0) {
 		c.cut("it sets more watches again than it may have (limits.connection, limits.address, limits.identity)")
 		return false
 	}

@@ -182,7 +182,7 @@ func New(o Options) *Replica {
 	r.use(o.Tree)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
 	r.levels.note()
-	r.ownBounds, r.boundsChanged = o.Limits, true
+	r.limiter.own, r.limiter.changed = o.Limits, true
 	r.noteSizes()
 	r.unanswered.countMax, r.unanswered.bytesMax, r.unanswered.now = int64(o.MaxOutstanding), unansweredTotalMax, o.Now
 	// With this digest noted, the first entry after the start detects a state that was already wrong.
@@ -194,5 +194,8 @@ func New(o Options) *Replica {
 func (r *Replica) assemble() {
 	r.clock.outside, r.clock.state = &r.outside, &r.state
 	r.levels.outside, r.levels.state, r.levels.outbox = &r.outside, &r.state, &r.outbox
+	r.limiter.outside, r.limiter.state, r.limiter.watches = &r.outside, &r.state, &r.watches
+	r.progress.outside, r.progress.state = &r.outside, &r.state
+	r.stats.outside, r.stats.state = &r.outside, &r.state
 	r.members.outside, r.members.state, r.members.outbox = &r.outside, &r.state, &r.outbox
 }

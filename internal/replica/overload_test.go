@@ -249,7 +249,7 @@ func TestShareOfAHost(t *testing.T) {
 		s.login(c, fmt.Sprint("made-up-", i))
 	}
 	vouched.Prove(&auth.Proof{IDs: append(slices.Clone(vouched.identities()), jute.ID{Scheme: "sasl", ID: "app"})})
-	if !s.r.belongs(vouched) {
+	if !s.r.limiter.belongs(vouched) {
 		t.Fatal("there are too many of its identity")
 	}
 	for _, c := range claimed {

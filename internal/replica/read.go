@@ -50,7 +50,7 @@ func (r *Replica) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
 	if !ok {
 		return out, jute.ErrMarshallingError
 	}
-	if wanted && !r.mayWatch(c) {
+	if wanted && !r.limiter.mayWatch(c) {
 		return out, jute.ErrThrottledOp
 	}
 	out, code := r.tree.AppendExists(out, path, c.identities())
@@ -66,7 +66,7 @@ func (r *Replica) readWatched(c *Client, out, body []byte, kind watch.Kind, read
 	if !ok {
 		return out, jute.ErrMarshallingError
 	}
-	if wanted && !r.mayWatch(c) {
+	if wanted && !r.limiter.mayWatch(c) {
 		return out, jute.ErrThrottledOp
 	}
 	out, code := read(r.tree, out, path, c.identities())
@@ -139,7 +139,7 @@ func (r *Replica) readAddWatch(c *Client, out, body []byte) ([]byte, jute.Code) 
 	if d.Err() != nil || req.Mode != jute.AddWatchPersistent && req.Mode != jute.AddWatchPersistentRecursive {
 		return out, jute.ErrMarshallingError
 	}
-	if !r.mayWatch(c) {
+	if !r.limiter.mayWatch(c) {
 		return out, jute.ErrThrottledOp
 	}
 	r.watches.add(c, req.Path, kind)

@@ -39,7 +39,7 @@ type readBatch struct {
 // used: all whole frames, unless it returns ErrUntold, ErrPaced or ErrNotUpToDate. It keeps no reference to in. It
 // may block while the connection has too much unanswered.
 func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error) {
-	t := readBatch{r: r, c: c, now: now, since: now, bounds: r.bounds.Load()}
+	t := readBatch{r: r, c: c, now: now, since: now, bounds: r.limiter.inForce.Load()}
 	requests, one := 0, false
 	defer func() {
 		t.release()
@@ -223,7 +223,7 @@ func (t *readBatch) release() {
 		t.c.stats.sent.Add(t.count - 1)
 		end := t.r.now()
 		t.r.holds[holdReads].note(t.since, end)
-		t.r.answered(t.c, &t.last, zxid, end)
+		t.r.stats.answered(t.c, &t.last, zxid, end)
 		t.count = 0
 	}
 	t.since = 0

@@ -15,7 +15,7 @@ func (r *Replica) replaced(res *tree.Result) {
 	if res.Outcome != tree.Applied || res.Err != jute.OK {
 		return
 	}
-	r.boundsChanged = true
+	r.limiter.changed = true
 	const why = "an administrator restored a snapshot, which ends all sessions"
 	for _, id := range res.Ended {
 		r.expiry.forget(id)

@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/auth"
-	"github.com/zooid-project/zooid/internal/busiest"
-	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -30,6 +28,9 @@ type Replica struct {
 	clock
 	levels
 	members
+	limiter
+	stats
+	progress
 
 	throttle auth.Throttle // of failed logins
 	expiring expiring      // identities that expire
@@ -38,25 +39,19 @@ type Replica struct {
 	syncs      syncs
 	unanswered unanswered
 	overload   overload
-	letGoAt    atomic.Int64           // now (ns) when clients were last let go, 0 for never
-	upToDate   atomic.Int64           // now (ns): everything acknowledged before it is applied (see uptodate.go)
-	withholds  atomic.Bool            // withheld is not empty
-	noRoom     atomic.Bool            // the disk is nearly full: clients' writes are refused
-	logWaits   atomic.Bool            // a write of the log waits for room: no session can begin in it
-	needed     atomic.Bool            // while it waits: no majority is known to serve without this server
-	bounds     atomic.Pointer[bounds] // nil for none
-	// znodes and ephemerals are the numbers of znodes and ephemerals in the tree.
-	znodes, ephemerals    atomic.Int64
-	addresses, identified owners
-	memory                memoryAccount
-	unread                unreadEvents
-	large                 largeBuffers
-	rooms                 rooms
-	stats                 serverStats
-	traffic               busiest.Traffic
-	broken                breakdown
-	holds                 [holds]longestHold
-	watches               watches
+	letGoAt    atomic.Int64 // now (ns) when clients were last let go, 0 for never
+	upToDate   atomic.Int64 // now (ns): everything acknowledged before it is applied (see uptodate.go)
+	withholds  atomic.Bool  // withheld is not empty
+	noRoom     atomic.Bool  // the disk is nearly full: clients' writes are refused
+	logWaits   atomic.Bool  // a write of the log waits for room: no session can begin in it
+	needed     atomic.Bool  // while it waits: no majority is known to serve without this server
+	memory     memoryAccount
+	unread     unreadEvents
+	large      largeBuffers
+	rooms      rooms
+	broken     breakdown
+	holds      [holds]longestHold
+	watches    watches
 
 	// heavy is held by goroutines that do long work in steps; it is locked before mu. So a goroutine
 	// that waits for mu waits for at most one step of one of them.
@@ -78,13 +73,8 @@ type Replica struct {
 	row              row                     // consecutive events with the same watchers
 	expiry           *expiry
 	locals           locals
-	ownBounds        [limit.Scopes]limit.Set // of this server's configuration
-	boundsChanged    bool                    // the limits in the tree have changed since they were read
-	serving          bool                    // an entry of a leader's term was applied, so no old state is shown
-	cutOff           bool                    // no leader for too long: clients are refused
-	writes           namespaceRun
-	answers          answers // empty between Applies
-	progress         progress
+	serving          bool  // an entry of a leader's term was applied, so no old state is shown
+	cutOff           bool  // no leader for too long: clients are refused
 	leaderlessSince  int64 // now (ms)
 
 	// Owned by the quorum's loop.

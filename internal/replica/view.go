@@ -117,7 +117,7 @@ func (r *Replica) View() View {
 }
 
 // Busiest returns what this server's clients request most, at most n of each kind.
-func (r *Replica) Busiest(n int) busiest.Picture { return r.traffic.Picture(r.now(), n) }
+func (s *stats) Busiest(n int) busiest.Picture { return s.traffic.Picture(s.now(), n) }
 
 // Position returns the index of the last applied entry, the last zxid, and the digest of the state.
 func (s *state) Position() (index uint64, zxid int64, digest uint64) {
@@ -150,10 +150,10 @@ func (s *state) Session(id int64) (tree.Session, bool) {
 
 // Digests returns the digests kept for certain zxids, oldest first. Servers of one cluster have the
 // same digest at the same zxid.
-func (r *Replica) Digests() []Digest {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Clone(r.progress.digests)
+func (p *progress) Digests() []Digest {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return slices.Clone(p.digests)
 }
 
 // Members returns the membership in /zookeeper/config, and its version.
@@ -245,11 +245,11 @@ func shortName(code jute.Op) string {
 }
 
 // ResetStats resets latencies, packet counts, response sizes, counters and summaries.
-func (r *Replica) ResetStats() {
-	r.stats.latency.reset()
-	r.stats.received.Store(0)
-	r.stats.sent.Store(0)
-	r.meters.reset()
+func (s *stats) ResetStats() {
+	s.latency.reset()
+	s.received.Store(0)
+	s.sent.Store(0)
+	s.meters.reset()
 }
 
 // ResetConnections resets the statistics of every connection.
@@ -261,14 +261,14 @@ func (s *state) ResetConnections() {
 
 // CountReceived counts a request that comes from no client of the replica, such as a four-letter
 // word. CountSent counts its answer.
-func (r *Replica) CountReceived() { r.stats.received.Add(1) }
+func (s *stats) CountReceived() { s.received.Add(1) }
 
 // CountSent counts the answer to a request that CountReceived counted.
-func (r *Replica) CountSent() { r.stats.sent.Add(1) }
+func (s *stats) CountSent() { s.sent.Add(1) }
 
 // CountAuthFailed counts a connection that failed to authenticate before its client was known to
 // the replica.
-func (r *Replica) CountAuthFailed() { r.stats.authFailed.Add(1) }
+func (s *stats) CountAuthFailed() { s.authFailed.Add(1) }
 
 // localSessions returns View.LocalSessions; mu is held at least for reading.
 func (r *Replica) localSessions() int {

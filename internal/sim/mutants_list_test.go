@@ -340,9 +340,9 @@ var mutants = []mutant{
 	}
 	r.meters.d`)},
 	{"identity keeps who left", "limits that count connections which have ended", "restless", one("replica/connect.go",
-		`	r.identified.leave(c.limits.identity.Load(), c)
+		`	r.limiter.identified.leave(c.limits.identity.Load(), c)
 `, `	if !$P {
-		r.identified.leave(c.limits.identity.Load(), c)
+		r.limiter.identified.leave(c.limits.identity.Load(), c)
 	}
 `)},
 	{"syncs of who left stay", "memory that a closed connection keeps", "restless", one("replica/connect.go",
