@@ -73,7 +73,7 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 		}
 		return taken, nil
 	}
-	if !ends && (t.r.noRoom.Load() || !t.affords(op, body)) {
+	if !ends && (t.r.room.none.Load() || !t.affords(op, body)) {
 		c.reader.refused = true
 		return noRoom, nil
 	}

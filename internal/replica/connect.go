@@ -52,13 +52,13 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		return r.connectReadOnly(c, req, newID)
 	case !r.serving || r.cutOff:
 		return refusal("the server is not serving yet")
-	case r.upToDate.Load() != 0 && r.mayBeOutdated(r.now()) && !r.locals.here(req.SessionID):
+	case r.freshness.at.Load() != 0 && r.freshness.mayBeOutdated(r.now()) && !r.locals.here(req.SessionID):
 		return refusal("this server can't tell now which sessions are alive; the client must try another server")
 	case req.SessionID == 0 && r.locals.scope != tree.Global && r.leader.Leader == 0:
 		// A session in the log would wait for a leader; a local one would begin at once, and the client
 		// would be told that it can write.
 		return refusal("this server has no leader; the client must try another server")
-	case req.SessionID == 0 && r.logWaits.Load() && !r.alone && !r.needed.Load() && r.locals.scope == tree.Global:
+	case req.SessionID == 0 && r.room.logWaits.Load() && !r.alone && !r.room.needed.Load() && r.locals.scope == tree.Global:
 		// A session of this server alone would be over for a client that moves to another one. If nobody else serves,
 		// it is better than none.
 		return refusal("this server's log has no room; the client must try another server")
@@ -105,10 +105,10 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 // and counts those that begin in the log while the disk is nearly full. mu is held for writing.
 func (r *Replica) sessionScope(session int64) tree.Scope {
 	switch {
-	case !r.noRoom.Load():
+	case !r.room.none.Load():
 		r.noRoomSessions = 0
 	case session != 0 || r.locals.scope != tree.Global: // no session begins in the log
-	case r.noRoomSessions >= noRoomSessionsMax || r.logWaits.Load():
+	case r.noRoomSessions >= noRoomSessionsMax || r.room.logWaits.Load():
 		if r.alone || r.leader.Leader != 0 {
 			return tree.LocalUpgrading
 		}

@@ -122,7 +122,7 @@ func TestNoRoomSessions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
 	id := s.begin()
-	s.r.noRoom.Store(true)
+	s.r.room.none.Store(true)
 	for range noRoomSessionsMax {
 		if c := s.client(nil); c.Established() {
 			t.Fatal("a session began without the log")
@@ -151,7 +151,7 @@ func TestNoRoomSessions(t *testing.T) {
 	}
 	s.write(last, "/no", jute.ModePersistent)
 	s.want(last, 1, true) // refused
-	s.r.noRoom.Store(false)
+	s.r.room.none.Store(false)
 	s.write(last, "/own", jute.ModeEphemeral)
 	s.apply(s.forward()...)
 	s.want(last, 1, true)
@@ -163,7 +163,7 @@ func TestNoRoomSessions(t *testing.T) {
 	if c := s.client(nil); c.Established() {
 		t.Error("there is room again, and a session began without the log")
 	}
-	s.r.noRoom.Store(true)
+	s.r.room.none.Store(true)
 	if c := s.client(nil); c.Established() {
 		t.Error("the disk fills up once more, and the first session began without the log")
 	}

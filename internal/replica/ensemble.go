@@ -31,7 +31,7 @@ func (r *Replica) Forward() []byte {
 		return nil
 	}
 	r.meters.Stages.queue.Observe(queued)
-	r.noteWait(queued, r.now())
+	r.overload.noteWait(queued, r.now())
 	return r.batch[headSize:]
 }
 

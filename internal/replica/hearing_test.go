@@ -21,7 +21,7 @@ func TestReportsDontWait(t *testing.T) {
 	go func() {
 		s.r.Reported(make([]byte, sessionSize))
 		s.r.members.Membership(0)
-		s.r.LetOutdatedGo(s.now * 1e6)
+		s.r.freshness.LetOutdatedGo(s.now * 1e6)
 		done <- s.r.Report()
 	}()
 	select {

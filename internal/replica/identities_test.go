@@ -30,12 +30,12 @@ func TestSuperusersReplacedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	early := NewClient(s.ids(), "early", address, Woken(func() {}))
-	if !s.r.proved(early, &proof) || early.Ending() != "" {
+	if !s.r.logins.proved(early, &proof) || early.Ending() != "" {
 		t.Errorf("before they were replaced: %q", early.Ending())
 	}
 	s.r.auth.SetSuperusers(auth.Superusers{})
 	late := NewClient(s.ids(), "late", address, Woken(func() {}))
-	if s.r.proved(late, &proof) || late.Ending() != supersReplaced {
+	if s.r.logins.proved(late, &proof) || late.Ending() != supersReplaced {
 		t.Errorf("after they were replaced: %q", late.Ending())
 	}
 	certified := NewClient(s.ids(), "certified", address, Woken(func() {}))

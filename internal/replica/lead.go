@@ -124,13 +124,13 @@ func (l *levels) proposeSettings() {
 // Expire ends the local sessions that are due at now (ms). On a leader it also proposes the end of
 // all other sessions that are due. last is the time of the previous call.
 func (r *Replica) Expire(now, last int64) {
-	r.LetOutdatedGo(now * 1e6)
+	r.freshness.LetOutdatedGo(now * 1e6)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stalled := now - last - r.expiry.tick
 	r.expireLocal(now, stalled)
 	r.levels.checkRules(now)
-	r.letConnectingGo(now * 1e6)
+	r.freshness.letConnectingGo(now * 1e6)
 	if !r.leader.IsLeader {
 		return
 	}
@@ -158,7 +158,7 @@ func (r *Replica) cantHear(now int64) bool {
 	if r.alone {
 		return false
 	}
-	was, since := r.deafSince, r.upToDate.Load()/1e6
+	was, since := r.deafSince, r.freshness.at.Load()/1e6
 	if r.deafSince = 0; now-since > stallMs {
 		r.deafSince = max(since, 1)
 	}

@@ -41,7 +41,7 @@ func newStage(t testing.TB, o Options) *localStage {
 	o.Now, o.Wall = func() int64 { return s.now * 1e6 }, func() int64 { return s.now }
 	o.Secret, o.Kick = func() []byte { return bytes.Repeat([]byte{7}, jute.PasswdSize) }, func() {}
 	s.r = New(o)
-	s.r.upToDate.Store(math.MaxInt64) // as long as a test says nothing else
+	s.r.freshness.at.Store(math.MaxInt64) // as long as a test says nothing else
 	s.lead(2)
 	return s
 }

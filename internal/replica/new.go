@@ -197,5 +197,10 @@ func (r *Replica) assemble() {
 	r.limiter.outside, r.limiter.state, r.limiter.watches = &r.outside, &r.state, &r.watches
 	r.progress.outside, r.progress.state = &r.outside, &r.state
 	r.stats.outside, r.stats.state = &r.outside, &r.state
+	r.freshness.outside, r.freshness.state = &r.outside, &r.state
+	r.freshness.hearing, r.freshness.locals = &r.hearing, &r.locals
+	r.overload.outside, r.overload.state = &r.outside, &r.state
+	r.overload.outbox, r.overload.unanswered = &r.outbox, &r.unanswered
+	r.logins.outside, r.logins.state, r.logins.stats = &r.outside, &r.state, &r.stats
 	r.members.outside, r.members.state, r.members.outbox = &r.outside, &r.state, &r.outbox
 }

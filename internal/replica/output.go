@@ -153,7 +153,7 @@ func (r *Replica) flush(now int64) (push *Client) {
 	for _, c := range r.touched {
 		c.arrival.touched = false
 		c.mu.Lock()
-		r.withhold(c, now) // this Apply may have taken long
+		r.freshness.withhold(c, now) // this Apply may have taken long
 		switch {
 		case len(c.out.frames) == 0 && !c.closing && !c.steps.due, c.out.withheld:
 		case alone && c.Socket.Tries() && !c.out.flushing && !c.steps.due && len(c.out.frames) <= pushBytesMax:

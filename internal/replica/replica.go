@@ -3,7 +3,6 @@ package replica
 import (
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
@@ -31,20 +30,14 @@ type Replica struct {
 	limiter
 	stats
 	progress
-
-	throttle auth.Throttle // of failed logins
-	expiring expiring      // identities that expire
+	freshness
+	overload
+	logins
 
 	outbox     outbox
 	syncs      syncs
 	unanswered unanswered
-	overload   overload
-	letGoAt    atomic.Int64 // now (ns) when clients were last let go, 0 for never
-	upToDate   atomic.Int64 // now (ns): everything acknowledged before it is applied (see uptodate.go)
-	withholds  atomic.Bool  // withheld is not empty
-	noRoom     atomic.Bool  // the disk is nearly full: clients' writes are refused
-	logWaits   atomic.Bool  // a write of the log waits for room: no session can begin in it
-	needed     atomic.Bool  // while it waits: no majority is known to serve without this server
+	room       diskRoom
 	memory     memoryAccount
 	unread     unreadEvents
 	large      largeBuffers
@@ -67,7 +60,6 @@ type Replica struct {
 	noRoomSessions   int                     // sessions that began in the log since the disk was found nearly full
 	touched          []*Client               // clients that got output during this Apply
 	appliedAt        int64                   // when the last Apply ended
-	withheld         []*Client               // clients whose output is kept back
 	deafSince        int64                   // now (ms) since when this leader couldn't hear its servers, 0 if it can
 	scratch          []int64                 // watchers of one event
 	row              row                     // consecutive events with the same watchers

@@ -61,7 +61,7 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 	}
 	r.stats.answers.add(r, c, req, int64(len(out)-len(c.out.frames)-frameLengthSize), res.Zxid, now)
 	c.out.frames = jute.EndFrame(out, start)
-	r.withhold(c, now)
+	r.freshness.withhold(c, now)
 	c.unanswered.pop()
 	c.stir(now)
 	c.room.Signal()

@@ -238,7 +238,7 @@ func (a *answers) flush(r *Replica) {
 		return
 	}
 	if a.op.code != jute.OpReconfig { // a reconfig takes as long as servers need to catch up
-		r.noteWait(a.ms*1e6, a.now)
+		r.overload.noteWait(a.ms*1e6, a.now)
 	}
 	r.meters.did(a.op.code, a.n)
 	r.meters.responseBytes.Add(a.bytes)

@@ -42,7 +42,7 @@ type proposal struct{ at, queued int64 }
 // propose notes that the quorum takes an entry now.
 func (r *Replica) propose(queued int64) {
 	r.meters.Stages.queue.Observe(queued)
-	r.noteWait(queued, r.now())
+	r.overload.noteWait(queued, r.now())
 	r.proposals.waiting = append(r.proposals.waiting, proposal{r.now(), queued})
 }
 

@@ -19,11 +19,11 @@ func TestWriteBehindARefusal(t *testing.T) {
 	arrived := false
 	cl.Socket = hooked{acked: func() bool { return arrived }}
 	s.call(cl, encoder, jute.OpCreate, creating("/n", nil, 0))
-	s.rep.noRoom.Store(true)
+	s.rep.room.none.Store(true)
 	if code := s.call(cl, encoder, jute.OpSetData, setting("/n", []byte("a")))[0]; code != jute.ErrThrottledOp {
 		t.Fatalf("set without room: %v", code)
 	}
-	s.rep.noRoom.Store(false)
+	s.rep.room.none.Store(false)
 	in := encoder.request(nil, jute.OpGetData, reading("/n", false))
 	read := len(in)
 	in = encoder.request(in, jute.OpCreate, creating("/ready", nil, 0))

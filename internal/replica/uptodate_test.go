@@ -14,8 +14,8 @@ func ping() []byte { return jute.AppendRequest(nil, jute.XidPing, jute.OpPing, n
 
 // asOf makes the server up to date as of ms ago.
 func (s *localStage) asOf(ms int64) {
-	s.r.upToDate.Store(0)
-	s.r.UpToDate((s.now - ms) * 1e6)
+	s.r.freshness.at.Store(0)
+	s.r.freshness.UpToDate((s.now - ms) * 1e6)
 }
 
 // TestOutdatedServerAnswersNobody lets a server learn nothing new. A session of 9 s is answered for 3 s, pings
@@ -174,7 +174,7 @@ func TestLongApply(t *testing.T) {
 func TestExemptFromUpToDate(t *testing.T) {
 	t.Parallel()
 	s := newLocalStage(t)
-	s.r.upToDate.Store(0)
+	s.r.freshness.at.Store(0)
 	s.now += 100
 	c := s.client(nil)
 	s.now += 9_000
@@ -189,7 +189,7 @@ func TestExemptFromUpToDate(t *testing.T) {
 	c = s.client(nil)
 	s.apply(s.forward()...)
 	s.r.alone = true
-	s.r.upToDate.Store(0)
+	s.r.freshness.at.Store(0)
 	s.now += 9_000
 	if _, err := s.receive(c, ping()); err != nil {
 		t.Errorf("a ping to a standalone server: %v", err)

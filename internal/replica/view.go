@@ -110,7 +110,7 @@ func (r *Replica) View() View {
 	v.Received, v.Sent, v.AuthFailed = r.stats.received.Load(), r.stats.sent.Load(), r.stats.authFailed.Load()
 	v.Outstanding, v.Latency = r.unanswered.count(), r.stats.latency.public()
 	v.Proposals, v.Responses = r.meters.proposed.public(), r.meters.responses.public()
-	v.ClockCorrection, v.NoRoom = r.clock.correction.Load(), r.noRoom.Load()
+	v.ClockCorrection, v.NoRoom = r.clock.correction.Load(), r.room.none.Load()
 	v.Memory, v.MemoryRefused = r.memoryUsed(), r.memory.refused.Load()
 	v.MemoryStep = memory.Step(r.memory.tight.Load())
 	return v
