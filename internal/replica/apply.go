@@ -63,23 +63,23 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 	if len(e.Data) == 0 {
 		err := r.tree.NewTerm(e.Term, e.Index)
-		r.digests.note(e.Index, r.tree.Digest())
+		r.loop.digests.note(e.Index, r.tree.Digest())
 		return err
 	}
 	if len(e.Data) < digestSize {
 		return fmt.Errorf("it has %d bytes, too few for its digest", len(e.Data))
 	}
 	index, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
-	if r.digests.differs(index, digest) {
+	if r.loop.digests.differs(index, digest) {
 		if r.alone {
 			return &quorum.DivergedAloneError{Index: index, Digest: digest}
 		}
-		r.doubtful = true // the quorum finds out which state is right
+		r.loop.doubtful = true // the quorum finds out which state is right
 	}
 	before := r.tree.Time()
 	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)
 	r.clock.noteTime(before)
-	r.digests.note(e.Index, r.tree.Digest())
+	r.loop.digests.note(e.Index, r.tree.Digest())
 	return err
 }
 

@@ -97,7 +97,7 @@ type arrival struct {
 	reserved   sessionOwners // count the session it has asked for
 	newcomer   newcomer
 	unrecorded bool // the session began read-only and is in no table
-	touched    bool // is in Replica.touched
+	touched    bool // is in Replica.telling.touched
 }
 
 // ahead counts what is in unanswered and holds back the writes behind it. A new write must not overtake a sync or a

@@ -25,14 +25,14 @@ import (
 
 // Forward returns the requests that wait to be sent to the leader.
 func (r *Replica) Forward() []byte {
-	r.outbox.reuse(r.batch)
+	r.outbox.reuse(r.loop.batch)
 	var queued int64
-	if r.batch, queued = r.outbox.take(); r.batch == nil {
+	if r.loop.batch, queued = r.outbox.take(); r.loop.batch == nil {
 		return nil
 	}
 	r.meters.Stages.queue.Observe(queued)
 	r.overload.noteWait(queued, r.now())
-	return r.batch[headSize:]
+	return r.loop.batch[headSize:]
 }
 
 // Forwarded takes requests that a follower forwards for its clients.
@@ -157,7 +157,7 @@ func (r *Replica) become(t *tree.Tree) {
 	r.levels.note()
 	r.limiter.changed = true
 	r.noteSizes()
-	r.digests.note(t.LastIndex(), t.Digest())
+	r.loop.digests.note(t.LastIndex(), t.Digest())
 	r.catchUp()
 	for _, c := range r.clientsByID() {
 		c.CloseAfter("this server was behind and took a snapshot from its leader; reconnecting brings the missed events")
@@ -195,16 +195,16 @@ func (d *digests) differs(index, digest uint64) bool {
 
 // Doubtful implements quorum.StateMachine.
 func (r *Replica) Doubtful() bool {
-	was := r.doubtful
-	r.doubtful = false
+	was := r.loop.doubtful
+	r.loop.doubtful = false
 	return was
 }
 
 // Batch returns the next entry to propose, or nil. Only the leader asks.
 func (r *Replica) Batch() []byte {
-	r.outbox.reuse(r.batch)
+	r.outbox.reuse(r.loop.batch)
 	b, queued := r.outbox.take()
-	r.batch = b
+	r.loop.batch = b
 	if b != nil {
 		r.propose(queued)
 		appendHead(b[:0], r.clock.stamp(), r.tree.LastIndex(), r.tree.Digest())

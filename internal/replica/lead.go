@@ -37,7 +37,7 @@ func (r *Replica) Lead(l quorum.Leadership) {
 		r.leaderlessSince = now
 	}
 	r.progress.led(l, now)
-	r.leader, r.proposals.waiting = l, nil
+	r.leader, r.loop.proposals.waiting = l, nil
 	if !l.IsLeader {
 		r.clock.correction.Store(0)
 	}

@@ -186,7 +186,7 @@ func New(o Options) *Replica {
 	r.noteSizes()
 	r.unanswered.countMax, r.unanswered.bytesMax, r.unanswered.now = int64(o.MaxOutstanding), unansweredTotalMax, o.Now
 	// With this digest noted, the first entry after the start detects a state that was already wrong.
-	r.digests.note(r.tree.LastIndex(), r.tree.Digest())
+	r.loop.digests.note(r.tree.LastIndex(), r.tree.Digest())
 	return r
 }
 

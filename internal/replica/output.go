@@ -149,8 +149,8 @@ func (c *Client) Lost() {
 // may return it instead, to be pushed once mu is free: waking a goroutine would take longer than
 // the write. Several connections are written concurrently with each other and with the log.
 func (r *Replica) flush(now int64) (push *Client) {
-	alone := len(r.touched) == 1
-	for _, c := range r.touched {
+	alone := len(r.telling.touched) == 1
+	for _, c := range r.telling.touched {
 		c.arrival.touched = false
 		c.mu.Lock()
 		r.freshness.withhold(c, now) // this Apply may have taken long
@@ -163,7 +163,7 @@ func (r *Replica) flush(now int64) (push *Client) {
 		}
 		c.mu.Unlock()
 	}
-	r.touched = r.touched[:0]
+	r.telling.touched = r.telling.touched[:0]
 	r.unanswered.wake()
 	return push
 }
@@ -179,6 +179,6 @@ const pushBytesMax = 4 << 10
 func (r *Replica) touch(c *Client) {
 	if !c.arrival.touched {
 		c.arrival.touched = true
-		r.touched = append(r.touched, c)
+		r.telling.touched = append(r.telling.touched, c)
 	}
 }

@@ -58,23 +58,17 @@ type Replica struct {
 	sessionOwners    map[int64]sessionOwners // by session; see sessionowners.go
 	readOnlySessions int                     // sessions of read-only clients, which are in no table
 	noRoomSessions   int                     // sessions that began in the log since the disk was found nearly full
-	touched          []*Client               // clients that got output during this Apply
 	appliedAt        int64                   // when the last Apply ended
 	deafSince        int64                   // now (ms) since when this leader couldn't hear its servers, 0 if it can
-	scratch          []int64                 // watchers of one event
-	row              row                     // consecutive events with the same watchers
+	telling          telling
 	expiry           *expiry
 	locals           locals
 	serving          bool  // an entry of a leader's term was applied, so no old state is shown
 	cutOff           bool  // no leader for too long: clients are refused
 	leaderlessSince  int64 // now (ms)
 
-	// Owned by the quorum's loop.
-	doubtful  bool // the leader reported a digest that differs from this server's
-	proposals proposals
+	loop      loop
 	snapshots snapshotRule
-	digests   digests
-	batch     []byte // the entry last proposed or forwarded; its memory is reused
 }
 
 // outside is what a replica was given: its settings, and what it may use of the world outside. It doesn't change.
@@ -106,6 +100,14 @@ type outside struct {
 	alone             bool // standalone: nothing is ever sent again
 	// readOnlyMode says that clients are served read-only while this server is cut off.
 	readOnlyMode bool
+}
+
+// loop is what the quorum's loop owns.
+type loop struct {
+	doubtful  bool // the leader reported a digest that differs from this server's
+	proposals proposals
+	digests   digests
+	batch     []byte // the entry last proposed or forwarded; its memory is reused
 }
 
 // state is what all parts of a replica look at: the replicated state, who leads, and who is connected. Those who read

@@ -129,7 +129,7 @@ func (s *state) Position() (index uint64, zxid int64, digest uint64) {
 // DigestAt returns the digest of the state after one of the last log entries; ok is false for an
 // older entry. It must not run concurrently with Apply.
 func (r *Replica) DigestAt(index uint64) (digest uint64, ok bool) {
-	at := r.digests.ring[index%digestsKept]
+	at := r.loop.digests.ring[index%digestsKept]
 	return at.digest, at.index == index
 }
 
