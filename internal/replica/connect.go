@@ -58,7 +58,8 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		// A session in the log would wait for a leader; a local one would begin at once, and the client
 		// would be told that it can write.
 		return refusal("this server has no leader; the client must try another server")
-	case req.SessionID == 0 && r.room.logWaits.Load() && !r.alone && !r.room.needed.Load() && r.locals.scope == tree.Global:
+	case req.SessionID == 0 && r.room.logWaits.Load() && !r.alone && !r.room.needed.Load() &&
+		r.locals.scope == tree.Global:
 		// A session of this server alone would be over for a client that moves to another one. If nobody else serves,
 		// it is better than none.
 		return refusal("this server's log has no room; the client must try another server")

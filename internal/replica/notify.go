@@ -33,7 +33,8 @@ func (r *Replica) fire(events []tree.Event, zxid, now int64) {
 			continue
 		}
 		r.meters.told(ev.Type, len(r.telling.scratch))
-		if row := &r.telling.row; !row.continues(ev, r.telling.scratch, r.tree.HasPolicy()) || len(row.frames) >= rowBytesMax {
+		row := &r.telling.row
+		if !row.continues(ev, r.telling.scratch, r.tree.HasPolicy()) || len(row.frames) >= rowBytesMax {
 			r.tell(now)
 			row.begin(ev, r.telling.scratch)
 		}

@@ -226,7 +226,8 @@ func (t *readBatch) use(requests, bytes int) {
 	c.limits.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Connection])
 	c.reader.unspentRequests += int64(requests)
 	c.reader.unspentBytes += int64(bytes)
-	if c.reader.unspentRequests >= b.spendRequests || c.reader.unspentBytes >= b.spendBytes || t.now-c.reader.spentAt >= spendAfter {
+	if c.reader.unspentRequests >= b.spendRequests || c.reader.unspentBytes >= b.spendBytes ||
+		t.now-c.reader.spentAt >= spendAfter {
 		c.spend(b, t.now)
 	}
 }

@@ -200,7 +200,8 @@ func (t *readBatch) lock() {
 
 // outdated reports whether this server doesn't know if the client's session is still alive.
 func (t *readBatch) outdated() bool {
-	return t.r.freshness.mayBeOutdated(t.now) && t.r.freshness.age(t.c, t.now) > upToDateBound(t.c.timeout) && !t.c.readOnly &&
+	f := &t.r.freshness
+	return f.mayBeOutdated(t.now) && f.age(t.c, t.now) > upToDateBound(t.c.timeout) && !t.c.readOnly &&
 		t.c.reader.inTable == entered
 }
 

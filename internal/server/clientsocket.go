@@ -30,10 +30,6 @@ func (k *clientSocket) Wake() {
 	}
 }
 
-// Tries reports whether output may be written without blocking.
-func (k *clientSocket) Tries() bool { return k.try != nil }
-
-// Try writes as much as it can without blocking.
 func (k *clientSocket) Try(out []byte) int {
 	if k.try == nil {
 		return 0
@@ -41,18 +37,9 @@ func (k *clientSocket) Try(out []byte) int {
 	return k.try(out)
 }
 
-// Push flushes as far as that can't block or take long.
-func (k *clientSocket) Push() { k.s.pushTo(k.nc, k.c) }
-
-// Rest waits before the next step of long reads.
-func (k *clientSocket) Rest(d time.Duration) { k.s.rest(d) }
-
-// Abort ends the connection.
-func (k *clientSocket) Abort() { go socket.Below(k.nc).Close() }
-
-// Delivered returns how many bytes the other end has received.
+func (k *clientSocket) Tries() bool               { return k.try != nil }
+func (k *clientSocket) Push()                     { k.s.pushTo(k.nc, k.c) }
+func (k *clientSocket) Rest(d time.Duration)      { k.s.rest(d) }
+func (k *clientSocket) Abort()                    { go socket.Below(k.nc).Close() }
 func (k *clientSocket) Delivered() (uint64, bool) { return socket.Delivered(socket.Below(k.nc)) }
-
-// Acked reports whether the other end has received everything. Where that can't be determined, what was written counts
-// as received.
-func (k *clientSocket) Acked() bool { return k.acked == nil || k.acked() }
+func (k *clientSocket) Acked() bool               { return k.acked == nil || k.acked() }
