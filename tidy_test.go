@@ -32,7 +32,7 @@ var largePackages = map[string]int{
 	"internal/check":   5300,
 	"internal/cli":     7300,
 	"internal/quorum":  6300,
-	"internal/replica": 9600,
+	"internal/replica": 9800,
 	"internal/server":  5300,
 	"internal/sim":     9000,
 	"internal/storage": 6550,

@@ -120,16 +120,16 @@ func (r *Replica) memoryUse() memory.Use {
 	r.mu.RUnlock()
 	u := memory.Use{Tree: t.Nodes, Sessions: sessions, Identities: t.Identities, Full: t.Full}
 	hosts := map[string]int64{}
-	r.watchMu.Lock()
-	u.Watches = r.watches.Memory()
-	r.watchMu.Unlock()
+	r.watches.mu.Lock()
+	u.Watches = r.watches.table.Memory()
+	r.watches.mu.Unlock()
 	now := r.now()
 	for _, c := range r.Clients() {
 		c.closeLate(now)
 		addClient(&u, c, hosts)
-		r.watchMu.Lock()
-		hosts[c.address.ID] += r.watches.MemoryOf(c.id)
-		r.watchMu.Unlock()
+		r.watches.mu.Lock()
+		hosts[c.address.ID] += r.watches.table.MemoryOf(c.id)
+		r.watches.mu.Unlock()
 	}
 	most := int64(0)
 	for host, n := range hosts { // any order: the smaller name wins a tie
@@ -151,7 +151,7 @@ func (r *Replica) sessionMemory() int64 {
 		localBytes    = int64(unsafe.Sizeof(localSession{})) + indexEntryBytes + jute.PasswdSize
 	)
 	own := &r.locals
-	return r.addresses.memory() + r.identified.memory() +
+	return r.limiter.addresses.memory() + r.limiter.identified.memory() +
 		int64(len(r.hearing.attached))*indexEntryBytes + int64(len(r.sessionOwners))*sessionOwnersBytes +
 		int64(len(own.sessions))*localBytes + int64(r.expiry.tracked()+own.expiry.tracked())*lifetimeBytes
 }
@@ -271,7 +271,7 @@ func (r *Replica) memoryForSession(c *Client, req *jute.ConnectRequest) string {
 
 // grows reports whether a request would make the tree larger or set a watch. A request that can't
 // be decoded does neither.
-func (r *Replica) grows(code jute.Op, body []byte) bool {
+func (s *state) grows(code jute.Op, body []byte) bool {
 	switch {
 	case code == jute.OpAddWatch:
 		return true
@@ -279,15 +279,15 @@ func (r *Replica) grows(code jute.Op, body []byte) bool {
 		_, wanted, ok := pathWatch(body)
 		return ok && wanted
 	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.Grows(code, body)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.Grows(code, body)
 }
 
 // Compact makes the tree give back memory in one short step, and reports whether there is more to
 // do.
-func (r *Replica) Compact() (more bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.tree.Compact()
+func (s *state) Compact() (more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tree.Compact()
 }

@@ -61,7 +61,7 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 	case op.kind == kindRefused || op == &opReplace && !c.mayReplace:
 		return noSuchOp, nil
 	}
-	if b := t.bounds; b != nil && b.concerns(t.r, op, len(body)) {
+	if b := t.bounds; b != nil && b.concerns(&t.r.limiter, op, len(body)) {
 		if v := t.within(b, op, body); v != taken {
 			c.reader.refused = c.reader.refused || op.isWrite()
 			return v, nil
@@ -73,7 +73,7 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 		}
 		return taken, nil
 	}
-	if !ends && (t.r.noRoom.Load() || !t.affords(op, body)) {
+	if !ends && (t.r.room.none.Load() || !t.affords(op, body)) {
 		c.reader.refused = true
 		return noRoom, nil
 	}
@@ -86,9 +86,9 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 		}
 		c.reader.refused = false
 	}
-	if !t.r.InForce(op.code, body) {
+	if !t.r.levels.InForce(op.code, body) {
 		t.r.policyLog.Info("a request was refused: it needs a feature level that a member's version doesn't know; upgrade all servers",
-			"client", c.remote, "operation", tree.OpName(op.code), "inForce", t.r.level.Load())
+			"client", c.remote, "operation", tree.OpName(op.code), "inForce", t.r.levels.level.Load())
 		return notInForce, nil
 	}
 	return taken, nil
@@ -112,7 +112,7 @@ func (t *readBatch) affords(op *op, body []byte) bool {
 func (c *Client) told() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unanswered.len() == 0 && len(c.out.frames) == 0 && !c.out.flushing && (c.Acked == nil || c.Acked())
+	return c.unanswered.len() == 0 && len(c.out.frames) == 0 && !c.out.flushing && c.Socket.Acked()
 }
 
 // refuse appends the reply to a request that was not taken. r.mu is held at least for reading, and c.mu

@@ -23,11 +23,11 @@ func TestRefusalsReachNoLog(t *testing.T) {
 		"an operation of the log": {nil, jute.OpCreateSession, nil, jute.ErrUnimplemented, true},
 		"part of a multi":         {nil, jute.OpCheck, deleting("/turn"), jute.ErrUnimplemented, true},
 		"a disk that is full": {
-			func(s *diskShell, _ *Client) { s.rep.noRoom.Store(true) }, jute.OpSetData, setting("/turn", nil),
+			func(s *diskShell, _ *Client) { s.rep.room.none.Store(true) }, jute.OpSetData, setting("/turn", nil),
 			jute.ErrThrottledOp, false,
 		},
 		"a full disk, and membership": {
-			func(s *diskShell, _ *Client) { s.rep.noRoom.Store(true) }, jute.OpReconfig, nil, jute.ErrThrottledOp, false,
+			func(s *diskShell, _ *Client) { s.rep.room.none.Store(true) }, jute.OpReconfig, nil, jute.ErrThrottledOp, false,
 		},
 		"memory that is short":     {shortOfMemory, jute.OpCreate, creating("/b", nil, 0), jute.ErrThrottledOp, false},
 		"a watch, short of memory": {shortOfMemory, jute.OpGetData, reading("/turn", true), jute.ErrThrottledOp, false},

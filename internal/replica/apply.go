@@ -18,7 +18,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	var push *Client
 	defer func() {
 		if push != nil {
-			push.Push()
+			push.Socket.Push()
 		}
 	}()
 	now := r.now()
@@ -40,11 +40,11 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 			}
 			return fmt.Errorf("apply log entry %d of term %d: %w. %s", e.Index, e.Term, err, stopsAtEntry)
 		}
-		r.countEntry(e, now)
+		r.progress.countEntry(e, now)
 		r.catchUp()
 	}
-	r.writes.flush()
-	r.answers.flush(r)
+	r.stats.writes.flush()
+	r.stats.answers.flush(r)
 	r.noteSizes()
 	end := r.now()
 	r.appliedAt = end
@@ -63,23 +63,23 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 	if len(e.Data) == 0 {
 		err := r.tree.NewTerm(e.Term, e.Index)
-		r.digests.note(e.Index, r.tree.Digest())
+		r.loop.digests.note(e.Index, r.tree.Digest())
 		return err
 	}
 	if len(e.Data) < digestSize {
 		return fmt.Errorf("it has %d bytes, too few for its digest", len(e.Data))
 	}
 	index, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
-	if r.digests.differs(index, digest) {
+	if r.loop.digests.differs(index, digest) {
 		if r.alone {
 			return &quorum.DivergedAloneError{Index: index, Digest: digest}
 		}
-		r.doubtful = true // the quorum finds out which state is right
+		r.loop.doubtful = true // the quorum finds out which state is right
 	}
 	before := r.tree.Time()
 	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)
-	r.noteTime(before)
-	r.digests.note(e.Index, r.tree.Digest())
+	r.clock.noteTime(before)
+	r.loop.digests.note(e.Index, r.tree.Digest())
 	return err
 }
 
@@ -93,13 +93,13 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 		r.observe(res)
 	}
 	for i := range res.Events {
-		r.changed(&res.Events[i], res)
-		r.noteBounds(&res.Events[i])
+		r.stats.changed(&res.Events[i], res)
+		r.limiter.noteBounds(&res.Events[i])
 	}
 	r.fire(res.Events, res.Zxid, now)
 	switch res.Op {
 	case tree.OpSettings, tree.OpLineage:
-		r.noteLevel()
+		r.levels.note()
 	case tree.OpReplace:
 		r.replaced(res)
 	case jute.OpCreateSession, tree.OpAttach:

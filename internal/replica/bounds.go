@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"strings"
+	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -59,30 +60,45 @@ func (u *rates) owes(now int64) (int64, limit.Kind) {
 	return requests, limit.Requests
 }
 
+// A limiter holds this server's clients to the limits in force.
+type limiter struct {
+	*outside
+	*state
+	watches *watches
+
+	addresses, identified owners
+	inForce               atomic.Pointer[bounds] // nil for none
+	znodes, ephemerals    atomic.Int64           // how many are in the tree
+
+	// Guarded by state.mu.
+	own     [limit.Scopes]limit.Set // of this server's configuration
+	changed bool                    // the limits in the tree have changed since they were read
+}
+
 // SetLimits puts other limits in force, for places that no znode sets limits for.
-func (r *Replica) SetLimits(sets [limit.Scopes]limit.Set) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ownBounds = sets
-	r.readBounds()
+func (l *limiter) SetLimits(sets [limit.Scopes]limit.Set) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.own = sets
+	l.read()
 }
 
 // Limits returns the limits in force; those for limit.Path are the limits of the root.
-func (r *Replica) Limits() [limit.Scopes]limit.Set {
-	if b := r.bounds.Load(); b != nil {
+func (l *limiter) Limits() [limit.Scopes]limit.Set {
+	if b := l.inForce.Load(); b != nil {
 		return b.sets
 	}
 	return [limit.Scopes]limit.Set{}
 }
 
 // readBounds puts in force what the configuration and the tree say; mu is held for writing.
-func (r *Replica) readBounds() {
-	r.boundsChanged = false
-	b := &bounds{sets: r.ownBounds, paths: map[string]*pathBound{}}
-	texts := r.boundTexts()
+func (l *limiter) read() {
+	l.changed = false
+	b := &bounds{sets: l.own, paths: map[string]*pathBound{}}
+	texts := l.boundTexts()
 	for place, text := range texts { // any order: each sets its own scope
 		if place.Scope != limit.Path || place.Path == "/" {
-			b.sets[place.Scope] = r.parseBound(place, text, b.sets[place.Scope])
+			b.sets[place.Scope] = l.parseBound(place, text, b.sets[place.Scope])
 		}
 	}
 	b.add("/", b.sets[limit.Path])
@@ -90,10 +106,10 @@ func (r *Replica) readBounds() {
 	below[limit.Requests], below[limit.Bytes] = 0, 0 // a rate applies to one path alone
 	for place, text := range texts {                 // any order: each sets its own path
 		if place.Scope == limit.Path && place.Path != "/" {
-			b.add(place.Path, r.parseBound(place, text, below))
+			b.add(place.Path, l.parseBound(place, text, below))
 		}
 	}
-	old := r.bounds.Load()
+	old := l.inForce.Load()
 	for path, p := range b.paths { // any order: each is independent
 		if p.used = new(rates); old != nil && old.paths[path] != nil {
 			p.used = old.paths[path].used
@@ -102,7 +118,7 @@ func (r *Replica) readBounds() {
 	if b.finish(); len(texts) == 0 && b.sets == ([limit.Scopes]limit.Set{}) {
 		b = nil
 	}
-	r.bounds.Store(b)
+	l.inForce.Store(b)
 }
 
 func (b *bounds) add(path string, set limit.Set) {
@@ -158,27 +174,27 @@ func (b *bounds) of(path string) *pathBound {
 }
 
 // boundTexts returns the limits that the tree holds, by place; mu is held.
-func (r *Replica) boundTexts() map[limit.Place]string {
+func (l *limiter) boundTexts() map[limit.Place]string {
 	texts := map[limit.Place]string{}
-	if stat, ok := r.tree.Stat(limit.Root); !ok || stat.NumChildren == 0 {
+	if stat, ok := l.tree.Stat(limit.Root); !ok || stat.NumChildren == 0 {
 		return texts
 	} else if stat.NumChildren > boundsMax {
-		r.log.Warn("there are more limits than are read: none of them is in force", "below", limit.Root,
+		l.log.Warn("there are more limits than are read: none of them is in force", "below", limit.Root,
 			"znodes", stat.NumChildren, "most", boundsMax)
 		return texts
 	}
-	reply, code := r.tree.AppendGetChildren(nil, limit.Root, asSuper())
+	reply, code := l.tree.AppendGetChildren(nil, limit.Root, asSuper())
 	if code != jute.OK {
 		return texts
 	}
 	for _, name := range jute.NewDecoder(reply).Strings() {
 		place, ok := limit.PlaceOf(name)
 		if !ok {
-			r.log.Warn("a limit can't be read and is not in force", "znode", limit.Root+"/"+name,
+			l.log.Warn("a limit can't be read and is not in force", "znode", limit.Root+"/"+name,
 				"err", "its name is no scope and no path")
 			continue
 		}
-		if data, code := r.tree.AppendGetData(nil, limit.Root+"/"+name, asSuper()); code == jute.OK {
+		if data, code := l.tree.AppendGetData(nil, limit.Root+"/"+name, asSuper()); code == jute.OK {
 			texts[place] = string(jute.NewDecoder(data).Buffer())
 		}
 	}
@@ -186,29 +202,29 @@ func (r *Replica) boundTexts() map[limit.Place]string {
 }
 
 // parseBound parses the limits of a place, on top of base; if they can't be parsed, base applies.
-func (r *Replica) parseBound(place limit.Place, text string, base limit.Set) limit.Set {
+func (l *limiter) parseBound(place limit.Place, text string, base limit.Set) limit.Set {
 	set, err := limit.Parse(place.Scope, text, base)
 	if err != nil {
-		r.log.Warn("a limit can't be read and is not in force", "znode", place.Znode(), "err", err)
+		l.log.Warn("a limit can't be read and is not in force", "znode", place.Znode(), "err", err)
 		return base
 	}
 	return set
 }
 
 // noteBounds notes if an event changes limits; mu is held for writing.
-func (r *Replica) noteBounds(ev *tree.Event) {
+func (l *limiter) noteBounds(ev *tree.Event) {
 	if len(ev.Path) > len(limit.Root) && strings.HasPrefix(ev.Path, limit.Root+"/") {
-		r.boundsChanged = true
+		l.changed = true
 	}
 }
 
 // noteSizes updates what bounds.concerns checks against and the version of the membership, after each Apply; mu is
 // held for writing.
 func (r *Replica) noteSizes() {
-	r.membersVersion.Store(r.tree.MembersVersion())
-	if r.boundsChanged {
-		r.readBounds()
+	r.members.version.Store(r.tree.MembersVersion())
+	if r.limiter.changed {
+		r.limiter.read()
 	}
-	r.znodes.Store(int64(r.tree.NodeCount()))
-	r.ephemerals.Store(int64(r.tree.EphemeralsCount()))
+	r.limiter.znodes.Store(int64(r.tree.NodeCount()))
+	r.limiter.ephemerals.Store(int64(r.tree.EphemeralsCount()))
 }

@@ -170,7 +170,7 @@ func TestSpending(t *testing.T) {
 		s.now = 100_000
 		var sets [limit.Scopes]limit.Set
 		sets[limit.Address][limit.Requests] = perSecond
-		s.r.SetLimits(sets)
+		s.r.limiter.SetLimits(sets)
 		c := s.client(nil)
 		s.apply(s.forward()...)
 		c.TakeOutput(nil)

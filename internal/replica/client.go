@@ -33,41 +33,21 @@ const (
 )
 
 // A Client is one client connection as the replica sees it: what it may do, what it waits for and
-// what it has been told. It has no socket; the server or simulator around the replica passes bytes
-// in (Replica.Receive) and takes them out (TakeOutput).
+// what it has been told. The server or simulator around the replica passes bytes in (Replica.Receive)
+// and takes them out (TakeOutput).
+//
+// What one goroutine or one lock owns of it is a type: reader, frame and input belong to the goroutine that reads the
+// connection, arrival to Replica.mu. Client.mu guards all below it.
 type Client struct {
 	id      int64  // cnx: unique in the cluster, also across restarts
 	remote  string // "address:port", for logs and operators
 	address jute.ID
 	Since   time.Time
 
-	// Wake is called, with mu held, when output waits and nobody flushes it. It must not block.
-	Wake func()
-	// Push, if not nil, does what Wake does, but on the caller's goroutine, as far as that is possible
-	// without blocking or long reads. It is called without mu, after flushing was set.
-	Push func()
-	// Try, if not nil, writes as much as it can without blocking, and returns the number of bytes
-	// written. Only the flushing goroutine may call it.
-	Try func([]byte) int
-	// Rest, if not nil, waits on the flushing goroutine before the next step of long reads.
-	Rest func(time.Duration)
-
-	// Withdrawn, if not nil, returns why the client's identities are no longer valid, or "" if they
-	// still are. It may block.
-	Withdrawn func() string
+	// Socket may be replaced before the connect request.
+	Socket Socket
 	// Login is the client's SASL login, if it succeeded and may be revoked.
 	Login atomic.Pointer[sasl.Lasting]
-
-	// Abort, if not nil, ends the connection at once, even in the middle of a write. It is called with
-	// mu held and must not block.
-	Abort func()
-
-	// Delivered, if not nil, returns how many bytes the other end has received so far, and false if that isn't
-	// known. It must not block.
-	Delivered func() (uint64, bool)
-
-	// Acked, if not nil, reports whether the other end has received everything written so far.
-	Acked func() bool
 
 	// Set when the session is attached, before established closes.
 	hello       jute.ConnectRequest
@@ -117,7 +97,7 @@ type arrival struct {
 	reserved   sessionOwners // count the session it has asked for
 	newcomer   newcomer
 	unrecorded bool // the session began read-only and is in no table
-	touched    bool // is in Replica.touched
+	touched    bool // is in Replica.telling.touched
 }
 
 // ahead counts what is in unanswered and holds back the writes behind it. A new write must not overtake a sync or a
@@ -208,11 +188,10 @@ func (c *Client) Established() bool {
 func (c *Client) identities() []jute.ID { return *c.ids.Load() }
 
 // NewClient returns a client for an accepted connection. id is its cnx, unique in the cluster and
-// across restarts. wake is called when output waits and nobody flushes it; it is called with the
-// client locked, so it may only arrange for a later call of TakeOutput.
-func NewClient(id int64, remote string, address jute.ID, wake func()) *Client {
+// across restarts.
+func NewClient(id int64, remote string, address jute.ID, socket Socket) *Client {
 	c := &Client{
-		id: id, remote: remote, address: address, Wake: wake, established: make(chan struct{}), sampled: busiest.Client{
+		id: id, remote: remote, address: address, Socket: socket, established: make(chan struct{}), sampled: busiest.Client{
 			Sampler: busiest.NewSampler(uint64(id)),
 		},
 	}
@@ -375,13 +354,11 @@ func (c *Client) queued() {
 		c.closeLocked("it does not read what it is sent")
 		c.out.frames = nil
 		c.out.events.drop()
-		if c.Abort != nil {
-			c.Abort()
-		}
+		c.Socket.Abort()
 	}
 	if !c.out.flushing && !c.out.withheld {
 		c.out.flushing = true
-		c.Wake()
+		c.Socket.Wake()
 	}
 }
 
@@ -404,7 +381,7 @@ func (c *Client) CloseAfter(why string) {
 	c.closeLocked(why)
 	if !c.out.flushing && !c.closed {
 		c.out.flushing = true
-		c.Wake()
+		c.Socket.Wake()
 	}
 }
 
@@ -432,12 +409,10 @@ func (c *Client) cut(why string) {
 	c.out.frames, c.steps.read = nil, nil
 	c.out.events.drop()
 	c.noteOutput()
-	if c.Abort != nil {
-		c.Abort()
-	}
+	c.Socket.Abort()
 	if !c.out.flushing && !c.closed {
 		c.out.flushing = true
-		c.Wake()
+		c.Socket.Wake()
 	}
 }
 

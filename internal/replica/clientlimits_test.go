@@ -21,7 +21,7 @@ func openLimited(t *testing.T, scope limit.Scope, text string) (*diskShell, *Cli
 	if sets[scope], err = limit.Parse(scope, text, limit.Set{}); err != nil {
 		t.Fatal(err)
 	}
-	s.rep.SetLimits(sets)
+	s.rep.limiter.SetLimits(sets)
 	return s, s.client(), &pipeline{}
 }
 
@@ -70,8 +70,8 @@ func TestPathLimits(t *testing.T) {
 	s.want(c, e, jute.OK, jute.OpMulti, multi(both[:2]))
 
 	// In the tree.
-	s.rep.SetLimits([limit.Scopes]limit.Set{})
-	if s.rep.bounds.Load() != nil {
+	s.rep.limiter.SetLimits([limit.Scopes]limit.Set{})
+	if s.rep.limiter.inForce.Load() != nil {
 		t.Error("without limits requests are looked at")
 	}
 	create(limit.Root, "", jute.ErrNoAuth) // not by everybody
@@ -283,7 +283,7 @@ func TestConnectRate(t *testing.T) {
 	s.now.Add(20e9)
 	from := func(ip string) (n int) {
 		for range 50 {
-			if s.rep.MayConnect(jute.ID{Scheme: "ip", ID: ip}) {
+			if s.rep.limiter.MayConnect(jute.ID{Scheme: "ip", ID: ip}) {
 				n++
 			}
 		}

@@ -52,13 +52,14 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		return r.connectReadOnly(c, req, newID)
 	case !r.serving || r.cutOff:
 		return refusal("the server is not serving yet")
-	case r.upToDate.Load() != 0 && r.mayBeOutdated(r.now()) && !r.locals.here(req.SessionID):
+	case r.freshness.at.Load() != 0 && r.freshness.mayBeOutdated(r.now()) && !r.locals.here(req.SessionID):
 		return refusal("this server can't tell now which sessions are alive; the client must try another server")
 	case req.SessionID == 0 && r.locals.scope != tree.Global && r.leader.Leader == 0:
 		// A session in the log would wait for a leader; a local one would begin at once, and the client
 		// would be told that it can write.
 		return refusal("this server has no leader; the client must try another server")
-	case req.SessionID == 0 && r.logWaits.Load() && !r.alone && !r.needed.Load() && r.locals.scope == tree.Global:
+	case req.SessionID == 0 && r.room.logWaits.Load() && !r.alone && !r.room.needed.Load() &&
+		r.locals.scope == tree.Global:
 		// A session of this server alone would be over for a client that moves to another one. If nobody else serves,
 		// it is better than none.
 		return refusal("this server's log has no room; the client must try another server")
@@ -73,10 +74,10 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	if _, gone := r.auth.Withdrawn(c.Grants()); gone { // whoever looks at all clients again hasn't seen it
 		return refusal(supersReplaced)
 	}
-	if !r.belongs(c) {
+	if !r.limiter.belongs(c) {
 		return refusal(tooManyOfIdentity)
 	}
-	if req.SessionID == 0 && !r.mayBegin(c) {
+	if req.SessionID == 0 && !r.limiter.mayBegin(c) {
 		r.meters.ends[sessionRefused].Inc()
 		return refusal(tooManySessions)
 	}
@@ -105,10 +106,10 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 // and counts those that begin in the log while the disk is nearly full. mu is held for writing.
 func (r *Replica) sessionScope(session int64) tree.Scope {
 	switch {
-	case !r.noRoom.Load():
+	case !r.room.none.Load():
 		r.noRoomSessions = 0
 	case session != 0 || r.locals.scope != tree.Global: // no session begins in the log
-	case r.noRoomSessions >= noRoomSessionsMax || r.logWaits.Load():
+	case r.noRoomSessions >= noRoomSessionsMax || r.room.logWaits.Load():
 		if r.alone || r.leader.Leader != 0 {
 			return tree.LocalUpgrading
 		}
@@ -280,7 +281,7 @@ func (r *Replica) attached(res *tree.Result) {
 		why = sessionOver
 	}
 	if res.Op == jute.OpCreateSession {
-		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, res.Zxid, r.now())
+		r.stats.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, res.Zxid, r.now())
 		r.meters.did(res.Op, 1)
 	} else {
 		c.stats.sent.Add(1)
@@ -358,11 +359,11 @@ func (r *Replica) Disconnected(c *Client) {
 		}
 	}
 	r.mu.Unlock()
-	if b := r.bounds.Load(); b != nil {
+	if b := r.limiter.inForce.Load(); b != nil {
 		c.spend(b, r.now())
 	}
-	r.addresses.leave(c.limits.address.Load(), c)
-	r.identified.leave(c.limits.identity.Load(), c)
+	r.limiter.addresses.leave(c.limits.address.Load(), c)
+	r.limiter.identified.leave(c.limits.identity.Load(), c)
 	r.syncs.forget(c)
 	count, bytes, sent := c.disconnected()
 	r.unanswered.add(-int64(count), -int64(bytes))
@@ -386,10 +387,10 @@ const watchesForgottenAtOnce = 64
 // no client to notify.
 func (r *Replica) forgetWatches(c *Client) {
 	forget := func(n int) (more bool) {
-		r.watchMu.Lock()
-		defer r.watchMu.Unlock()
-		if more = r.watches.RemoveSome(c.id, n); !more {
-			r.watches.RemoveWatcher(c.id)
+		r.watches.mu.Lock()
+		defer r.watches.mu.Unlock()
+		if more = r.watches.table.RemoveSome(c.id, n); !more {
+			r.watches.table.RemoveWatcher(c.id)
 		}
 		return more
 	}

@@ -56,7 +56,7 @@ func TestLaggingServerAsksForASession(t *testing.T) {
 	id := s.ids()
 	var asked [2]*Client
 	for i := range asked {
-		asked[i] = NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+		asked[i] = NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
 		req := jute.ConnectRequest{Timeout: 10_000, SessionID: id + int64(i), Passwd: s.r.secret()}
 		if err := s.r.Connect(asked[i], &req, s.ids); err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func TestConnectsMax(t *testing.T) {
 		s.client(nil)
 	}
 	try := func() error {
-		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
 		return s.r.Connect(c, &jute.ConnectRequest{Passwd: make([]byte, jute.PasswdSize)}, s.ids)
 	}
 	if err := try(); err == nil || !strings.Contains(err.Error(), "wait for an answer") {
@@ -122,7 +122,7 @@ func TestNoRoomSessions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
 	id := s.begin()
-	s.r.noRoom.Store(true)
+	s.r.room.none.Store(true)
 	for range noRoomSessionsMax {
 		if c := s.client(nil); c.Established() {
 			t.Fatal("a session began without the log")
@@ -141,7 +141,7 @@ func TestNoRoomSessions(t *testing.T) {
 		s.r.Disconnected(last)
 	}
 	last = s.client(nil)
-	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
 	if err := s.r.Connect(c, &jute.ConnectRequest{SessionID: id, Passwd: s.r.secret()}, s.ids); err != nil {
 		t.Errorf("resume a session: %v", err)
 	}
@@ -151,7 +151,7 @@ func TestNoRoomSessions(t *testing.T) {
 	}
 	s.write(last, "/no", jute.ModePersistent)
 	s.want(last, 1, true) // refused
-	s.r.noRoom.Store(false)
+	s.r.room.none.Store(false)
 	s.write(last, "/own", jute.ModeEphemeral)
 	s.apply(s.forward()...)
 	s.want(last, 1, true)
@@ -163,12 +163,12 @@ func TestNoRoomSessions(t *testing.T) {
 	if c := s.client(nil); c.Established() {
 		t.Error("there is room again, and a session began without the log")
 	}
-	s.r.noRoom.Store(true)
+	s.r.room.none.Store(true)
 	if c := s.client(nil); c.Established() {
 		t.Error("the disk fills up once more, and the first session began without the log")
 	}
 	s.r.Space(storage.SpaceState{Level: storage.SpaceRefuse, Waits: true}, false)
-	c = NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+	c = NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
 	if err := s.r.Connect(c, &jute.ConnectRequest{}, s.ids); err == nil {
 		t.Error("a member whose log waits for room begins a session, which would be over on another server")
 	}
@@ -220,7 +220,7 @@ func TestWrongPasswordProlongsNothing(t *testing.T) {
 	s.now += 1000
 	for _, session := range []int64{local.session, table.session} {
 		for _, passwd := range [][]byte{make([]byte, jute.PasswdSize), {}, bytes.Repeat([]byte{1}, 200)} {
-			c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+			c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
 			if err := s.r.Connect(c, &jute.ConnectRequest{SessionID: session, Passwd: passwd}, s.ids); err != nil ||
 				c.session != 0 {
 				t.Fatalf("password % x gets session %#x, %v", passwd, c.session, err)
@@ -246,7 +246,7 @@ func TestNoLocalSessionWithoutALeader(t *testing.T) {
 	s := newLocalStage(t)
 	was := s.client(nil)
 	s.r.Lead(quorum.Leadership{Term: s.term + 1})
-	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
 	req := jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)}
 	if err := s.r.Connect(c, &req, s.ids); err == nil || !strings.Contains(err.Error(), "no leader") {
 		t.Errorf("a new local session is answered %v", err)

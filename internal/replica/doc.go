@@ -44,6 +44,6 @@
 //
 // # Locks
 //
-// Locks are taken in this order: Replica.mu, then Client.mu, then Replica.watchMu or outbox.mu.
+// Locks are taken in this order: Replica.mu, then Client.mu, then watches.mu or outbox.mu.
 // Each may be taken while earlier ones are held, never the other way round.
 package replica

@@ -25,14 +25,14 @@ import (
 
 // Forward returns the requests that wait to be sent to the leader.
 func (r *Replica) Forward() []byte {
-	r.outbox.reuse(r.batch)
+	r.outbox.reuse(r.loop.batch)
 	var queued int64
-	if r.batch, queued = r.outbox.take(); r.batch == nil {
+	if r.loop.batch, queued = r.outbox.take(); r.loop.batch == nil {
 		return nil
 	}
 	r.meters.Stages.queue.Observe(queued)
-	r.noteWait(queued, r.now())
-	return r.batch[headSize:]
+	r.overload.noteWait(queued, r.now())
+	return r.loop.batch[headSize:]
 }
 
 // Forwarded takes requests that a follower forwards for its clients.
@@ -43,7 +43,7 @@ func (r *Replica) Forwarded(records []byte) error {
 	defer r.mu.Unlock()
 	var q tree.Request
 	for batch.Next(&q) {
-		if err := r.forwardable(&q); err != nil {
+		if err := r.levels.forwardable(&q); err != nil {
 			return fmt.Errorf("take forwarded requests: %w", err)
 		}
 		if q.Op == tree.OpAttach && r.provesRecord(&q) {
@@ -53,7 +53,7 @@ func (r *Replica) Forwarded(records []byte) error {
 	if err := batch.Err(); err != nil {
 		return fmt.Errorf("take forwarded requests: %w", err)
 	}
-	records = r.withoutNewer(records)
+	records = r.levels.withoutNewer(records)
 	if goesFirst(records) {
 		r.outbox.addFirst(records)
 	} else {
@@ -94,18 +94,18 @@ func (r *Replica) resend() {
 }
 
 // Clients returns the clients connected here, in any order.
-func (r *Replica) Clients() []*Client {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	all := make([]*Client, 0, len(r.clients))
-	for _, c := range r.clients { // any order: callers sum up, or treat each independently
+func (s *state) Clients() []*Client {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]*Client, 0, len(s.clients))
+	for _, c := range s.clients { // any order: callers sum up, or treat each independently
 		all = append(all, c)
 	}
 	return all
 }
 
-func (r *Replica) clientsByID() []*Client {
-	return slices.SortedFunc(maps.Values(r.clients), func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
+func (s *state) clientsByID() []*Client {
+	return slices.SortedFunc(maps.Values(s.clients), func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 }
 
 // Report returns the sessions of this server's clients that sent something since the last call,
@@ -141,7 +141,7 @@ func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(
 	if err != nil {
 		return nil, err
 	}
-	if own := r.lineage.Load(); own != 0 && t.Lineage() != 0 && own != t.Lineage() {
+	if own := r.levels.lineage.Load(); own != 0 && t.Lineage() != 0 && own != t.Lineage() {
 		return nil, fmt.Errorf("the snapshot is of the lineage %016x, this server's data of %016x", t.Lineage(), own)
 	}
 	return func() { r.become(t) }, nil
@@ -154,10 +154,10 @@ func (r *Replica) become(t *tree.Tree) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.use(t)
-	r.noteLevel()
-	r.boundsChanged = true
+	r.levels.note()
+	r.limiter.changed = true
 	r.noteSizes()
-	r.digests.note(t.LastIndex(), t.Digest())
+	r.loop.digests.note(t.LastIndex(), t.Digest())
 	r.catchUp()
 	for _, c := range r.clientsByID() {
 		c.CloseAfter("this server was behind and took a snapshot from its leader; reconnecting brings the missed events")
@@ -195,19 +195,19 @@ func (d *digests) differs(index, digest uint64) bool {
 
 // Doubtful implements quorum.StateMachine.
 func (r *Replica) Doubtful() bool {
-	was := r.doubtful
-	r.doubtful = false
+	was := r.loop.doubtful
+	r.loop.doubtful = false
 	return was
 }
 
 // Batch returns the next entry to propose, or nil. Only the leader asks.
 func (r *Replica) Batch() []byte {
-	r.outbox.reuse(r.batch)
+	r.outbox.reuse(r.loop.batch)
 	b, queued := r.outbox.take()
-	r.batch = b
+	r.loop.batch = b
 	if b != nil {
 		r.propose(queued)
-		appendHead(b[:0], r.stamp(), r.tree.LastIndex(), r.tree.Digest())
+		appendHead(b[:0], r.clock.stamp(), r.tree.LastIndex(), r.tree.Digest())
 	}
 	return b
 }

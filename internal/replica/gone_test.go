@@ -76,7 +76,7 @@ func TestRequestsOfTheGone(t *testing.T) {
 	if n := s.nodes(); n != 1 {
 		t.Errorf("%d znodes, want the one that was proposed", n)
 	}
-	if s.r.watches.Size() != 0 {
+	if s.r.watches.table.Size() != 0 {
 		t.Error("a read of a client that is gone was evaluated")
 	}
 	if n := s.r.unanswered.count(); n != 2 {

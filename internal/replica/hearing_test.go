@@ -20,8 +20,8 @@ func TestReportsDontWait(t *testing.T) {
 	done := make(chan []byte)
 	go func() {
 		s.r.Reported(make([]byte, sessionSize))
-		s.r.Membership(0)
-		s.r.LetOutdatedGo(s.now * 1e6)
+		s.r.members.Membership(0)
+		s.r.freshness.LetOutdatedGo(s.now * 1e6)
 		done <- s.r.Report()
 	}()
 	select {

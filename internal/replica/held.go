@@ -46,13 +46,13 @@ func (l *clientLimits) noteWatched(n int64) {
 
 // mayHoldWatches reports whether c may have n more watches than it has, by its own limit and those of its
 // owners, and logs it if not.
-func (r *Replica) mayHoldWatches(c *Client, b *bounds, n int64) bool {
+func (l *limiter) mayHoldWatches(c *Client, b *bounds, n int64) bool {
 	if most := b.sets[limit.Connection][limit.Watches]; most > 0 {
-		r.watchMu.Lock()
-		held := r.watches.SizeOf(c.id)
-		r.watchMu.Unlock()
+		l.watches.mu.Lock()
+		held := l.watches.table.SizeOf(c.id)
+		l.watches.mu.Unlock()
 		if int64(held)+n > most {
-			r.exceeded(c, limit.Connection, c.remote, limit.Watches, r.now())
+			l.exceeded(c, limit.Connection, c.remote, limit.Watches, l.now())
 			return false
 		}
 	}
@@ -61,15 +61,15 @@ func (r *Replica) mayHoldWatches(c *Client, b *bounds, n int64) bool {
 		if most == 0 || o == nil || o.watched.Load()+n <= most {
 			continue
 		}
-		w := r.ownersIn(s)
+		w := l.ownersIn(s)
 		if o == &w.rest {
 			continue // many owners share it
 		}
-		r.watchMu.Lock()
-		held := w.sum(o, func(c *Client) int { return r.watches.SizeOf(c.id) })
-		r.watchMu.Unlock()
+		l.watches.mu.Lock()
+		held := w.sum(o, func(c *Client) int { return l.watches.table.SizeOf(c.id) })
+		l.watches.mu.Unlock()
 		if o.watched.Store(held); held+n > most {
-			r.exceeded(c, s, o.name, limit.Watches, r.now())
+			l.exceeded(c, s, o.name, limit.Watches, l.now())
 			return false
 		}
 	}
@@ -78,18 +78,18 @@ func (r *Replica) mayHoldWatches(c *Client, b *bounds, n int64) bool {
 
 // mayHoldEphemerals reports whether the owners of c may have n more ephemeral znodes, and logs it if
 // not.
-func (r *Replica) mayHoldEphemerals(c *Client, b *bounds, n int64, now int64) bool {
+func (l *limiter) mayHoldEphemerals(c *Client, b *bounds, n int64, now int64) bool {
 	for _, s := range holders {
 		most, o := b.sets[s][limit.Ephemerals], c.limits.ownerIn(s)
-		w := r.ownersIn(s)
-		if most == 0 || o == nil || o == &w.rest || r.ephemerals.Load()+n <= most {
+		w := l.ownersIn(s)
+		if most == 0 || o == nil || o == &w.rest || l.ephemerals.Load()+n <= most {
 			continue
 		}
-		r.mu.RLock()
-		held := w.sum(o, func(c *Client) int { return r.tree.EphemeralsOf(c.session) })
-		r.mu.RUnlock()
+		l.mu.RLock()
+		held := w.sum(o, func(c *Client) int { return l.tree.EphemeralsOf(c.session) })
+		l.mu.RUnlock()
 		if held+n > most {
-			r.exceeded(c, s, o.name, limit.Ephemerals, now)
+			l.exceeded(c, s, o.name, limit.Ephemerals, now)
 			return false
 		}
 	}
@@ -97,11 +97,11 @@ func (r *Replica) mayHoldEphemerals(c *Client, b *bounds, n int64, now int64) bo
 }
 
 // ownersIn returns the owners of a scope.
-func (r *Replica) ownersIn(s limit.Scope) *owners {
+func (l *limiter) ownersIn(s limit.Scope) *owners {
 	if s == limit.Identity {
-		return &r.identified
+		return &l.identified
 	}
-	return &r.addresses
+	return &l.addresses
 }
 
 // sum adds up a number over the connections of an owner.

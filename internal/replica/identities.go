@@ -7,6 +7,15 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 )
 
+// logins judge the credentials of clients.
+type logins struct {
+	*outside
+	*state
+	stats    *stats
+	throttle auth.Throttle // of failed logins
+	expiring expiring      // identities that expire
+}
+
 // Prove adds what a credential has proved to what the client has already. The reader calls it, or
 // whoever accepts the connection, before the reader begins.
 func (c *Client) Prove(proof *auth.Proof) {
@@ -22,10 +31,10 @@ const supersReplaced = "the superusers were replaced while it authenticated; it 
 
 // proved adds what a credential has proved, and reports whether the client may stay: not if the
 // superusers were replaced meanwhile and it would prove less now, as a recheck may have been too early.
-func (r *Replica) proved(c *Client, proof *auth.Proof) bool {
+func (l *logins) proved(c *Client, proof *auth.Proof) bool {
 	c.Prove(proof)
-	r.expiring.note(c)
-	if _, gone := r.auth.Withdrawn(proof.Grants); gone {
+	l.expiring.note(c)
+	if _, gone := l.auth.Withdrawn(proof.Grants); gone {
 		c.CloseAfter(supersReplaced)
 		return false
 	}
@@ -53,15 +62,15 @@ func (e *expiring) note(c *Client) {
 
 // ExpireIdentities closes the connections with an identity that has expired at the time now (ns
 // since 1970). Requests they sent earlier are still carried out.
-func (r *Replica) ExpireIdentities(now int64) {
-	e := &r.expiring
+func (l *logins) ExpireIdentities(now int64) {
+	e := &l.expiring
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for c := range e.clients { // any order: each is closed independently
 		over := c.over()
-		if _, expired := r.auth.Expired(c.Grants(), now); !over && expired {
+		if _, expired := l.auth.Expired(c.Grants(), now); !over && expired {
 			over = true
-			r.meters.identitiesExpired.Inc()
+			l.meters.identitiesExpired.Inc()
 			c.CloseAfter("the credential by which it authenticated has expired")
 		}
 		if over {

@@ -29,16 +29,16 @@ func TestSuperusersReplacedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	early := NewClient(s.ids(), "early", address, func() {})
-	if !s.r.proved(early, &proof) || early.Ending() != "" {
+	early := NewClient(s.ids(), "early", address, Woken(func() {}))
+	if !s.r.logins.proved(early, &proof) || early.Ending() != "" {
 		t.Errorf("before they were replaced: %q", early.Ending())
 	}
 	s.r.auth.SetSuperusers(auth.Superusers{})
-	late := NewClient(s.ids(), "late", address, func() {})
-	if s.r.proved(late, &proof) || late.Ending() != supersReplaced {
+	late := NewClient(s.ids(), "late", address, Woken(func() {}))
+	if s.r.logins.proved(late, &proof) || late.Ending() != supersReplaced {
 		t.Errorf("after they were replaced: %q", late.Ending())
 	}
-	certified := NewClient(s.ids(), "certified", address, func() {})
+	certified := NewClient(s.ids(), "certified", address, Woken(func() {}))
 	certified.Prove(&shown)
 	err = s.r.Connect(certified, &jute.ConnectRequest{Timeout: 10_000}, s.ids)
 	if err == nil || !strings.Contains(err.Error(), supersReplaced) {

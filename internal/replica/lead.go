@@ -30,16 +30,16 @@ func (r *Replica) Lead(l quorum.Leadership) {
 			return true
 		})
 		r.expiry.refresh(now, now)
-		r.proposeSettings()
-		r.proposeMembers(l.InForce)
+		r.levels.proposeSettings()
+		r.members.propose(l.InForce)
 	}
 	if l.Leader == 0 && r.leader.Leader != 0 {
 		r.leaderlessSince = now
 	}
-	r.led(l, now)
-	r.leader, r.proposals.waiting = l, nil
+	r.progress.led(l, now)
+	r.leader, r.loop.proposals.waiting = l, nil
 	if !l.IsLeader {
-		r.correction.Store(0)
+		r.clock.correction.Store(0)
 	}
 	r.catchUp()
 	r.hearing.forgive()
@@ -104,33 +104,33 @@ func (r *Replica) rejoin() {
 
 // proposeSettings proposes this server's settings if the tree has different ones, and a secret for
 // the tree's hashes and a lineage if the tree has none and the feature level supports them.
-func (r *Replica) proposeSettings() {
-	have, want := r.tree.Settings(), r.settings
-	want.FeatureLevel = max(have.FeatureLevel, r.supported)
-	r.agreeOnRules(have.Rules, &want)
+func (l *levels) proposeSettings() {
+	have, want := l.tree.Settings(), l.settings
+	want.FeatureLevel = max(have.FeatureLevel, l.supported)
+	l.agreeOnRules(have.Rules, &want)
 	if !bytes.Equal(have.Append(nil), want.Append(nil)) {
-		r.outbox.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
-		r.kick()
+		l.outbox.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
+		l.kick()
 	}
-	if !r.tree.Keyed() && want.FeatureLevel >= tree.LevelOf(tree.OpSecret) {
-		r.outbox.add(&tree.Request{Op: tree.OpSecret, Body: r.secret()})
-		r.kick()
+	if !l.tree.Keyed() && want.FeatureLevel >= tree.LevelOf(tree.OpSecret) {
+		l.outbox.add(&tree.Request{Op: tree.OpSecret, Body: l.secret()})
+		l.kick()
 	}
 	if want.FeatureLevel >= tree.LevelOf(tree.OpLineage) {
-		r.proposeLineage()
+		l.proposeLineage()
 	}
 }
 
 // Expire ends the local sessions that are due at now (ms). On a leader it also proposes the end of
 // all other sessions that are due. last is the time of the previous call.
 func (r *Replica) Expire(now, last int64) {
-	r.LetOutdatedGo(now * 1e6)
+	r.freshness.LetOutdatedGo(now * 1e6)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stalled := now - last - r.expiry.tick
 	r.expireLocal(now, stalled)
-	r.checkRules(now)
-	r.letConnectingGo(now * 1e6)
+	r.levels.checkRules(now)
+	r.freshness.letConnectingGo(now * 1e6)
 	if !r.leader.IsLeader {
 		return
 	}
@@ -158,7 +158,7 @@ func (r *Replica) cantHear(now int64) bool {
 	if r.alone {
 		return false
 	}
-	was, since := r.deafSince, r.upToDate.Load()/1e6
+	was, since := r.deafSince, r.freshness.at.Load()/1e6
 	if r.deafSince = 0; now-since > stallMs {
 		r.deafSince = max(since, 1)
 	}
@@ -180,7 +180,7 @@ func (r *Replica) Reapable(cursor uint32, neverUsedMs int64) (paths []string, ne
 	if !r.leader.IsLeader {
 		return nil, 0
 	}
-	return r.tree.Reapable(cursor, reapScan, r.stamp(), neverUsedMs)
+	return r.tree.Reapable(cursor, reapScan, r.clock.stamp(), neverUsedMs)
 }
 
 // Reap proposes the removal of a path that Reapable returned.

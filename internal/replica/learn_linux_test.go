@@ -210,7 +210,7 @@ func (p plan) run(t *testing.T) (c cost) {
 		s.r.holds[i].longest.Store(0)
 	}
 	use := s.r.memoryUse()
-	memory, work := use.Total(), int64(s.r.tree.Work()+s.r.watches.Work())
+	memory, work := use.Total(), int64(s.r.tree.Work()+s.r.watches.table.Work())
 	for i := range p {
 		step := &p[i]
 		from := clients[step.Who]
@@ -233,7 +233,7 @@ func (p plan) run(t *testing.T) (c cost) {
 	}
 	apply, reads := s.r.LongestHolds()
 	c.hold = max(apply, reads)
-	c.work = int64(s.r.tree.Work()+s.r.watches.Work()) - work
+	c.work = int64(s.r.tree.Work()+s.r.watches.table.Work()) - work
 	use = s.r.memoryUse()
 	c.memory = max(0, use.Total()-memory-memoryOfPages)
 	c.bytes = max(c.bytes, 1<<10) // what is smaller costs little

@@ -43,18 +43,18 @@ func (r *Replica) Leftovers(connected func(*Client) bool) (list []string) {
 	differ("bytes of unread notifications", r.unread.bytes.Load(), unread)
 	differ("bytes of replies", r.rooms.replies.Used(), replies)
 	differ("bytes of unfinished frames", r.rooms.frames.Used(), frames)
-	r.watchMu.Lock()
+	r.watches.mu.Lock()
 	if len(live) == 0 {
-		differ("watches", int64(r.watches.Size()), 0)
+		differ("watches", int64(r.watches.table.Size()), 0)
 	}
-	for id := range r.watches.Watchers() {
+	for id := range r.watches.table.Watchers() {
 		if !live[id] {
 			list = append(list, fmt.Sprintf("the watcher %#x of a connection that has ended", id))
 		}
 	}
-	r.watchMu.Unlock()
-	list = append(list, r.addresses.leftovers(connected)...)
-	list = append(list, r.identified.leftovers(connected)...)
+	r.watches.mu.Unlock()
+	list = append(list, r.limiter.addresses.leftovers(connected)...)
+	list = append(list, r.limiter.identified.leftovers(connected)...)
 	list = append(list, r.syncs.leftovers(connected)...)
 	return append(list, r.leftoverSessions(connected)...)
 }
@@ -100,8 +100,8 @@ func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string)
 	for _, c := range r.clients { // any order: sums
 		count(c.arrival.reserved)
 	}
-	list = append(list, r.addresses.leftoverSessions(counts)...)
-	list = append(list, r.identified.leftoverSessions(counts)...)
+	list = append(list, r.limiter.addresses.leftoverSessions(counts)...)
+	list = append(list, r.limiter.identified.leftoverSessions(counts)...)
 	if tracked := int64(r.expiry.tracked()); tracked > known || r.leader.IsLeader && known < sessions {
 		list = append(list, fmt.Sprintf("of %d sessions %d expire, with %d others", sessions, known, tracked-known))
 	}

@@ -30,15 +30,15 @@ func TestNothingAboveTheLevelIsLogged(t *testing.T) {
 		{tree.OpReplace, false, false, true}, // replaced by an operation that is refused: see withoutNewer
 		{7777, false, false, false},
 	} {
-		r.level.Store(1)
-		if got := r.InForce(test.op, nil); got != test.first {
+		r.levels.level.Store(1)
+		if got := r.levels.InForce(test.op, nil); got != test.first {
 			t.Errorf("operation %d is in force at level 1: %t", test.op, got)
 		}
-		r.level.Store(2)
-		if got := r.InForce(test.op, nil); got != test.second {
+		r.levels.level.Store(2)
+		if got := r.levels.InForce(test.op, nil); got != test.second {
 			t.Errorf("operation %d is in force at level 2: %t", test.op, got)
 		}
-		if got := r.forwardable(&tree.Request{Op: test.op}) == nil; got != test.forwarded {
+		if got := r.levels.forwardable(&tree.Request{Op: test.op}) == nil; got != test.forwarded {
 			t.Errorf("a follower may forward operation %d: %t", test.op, got)
 		}
 	}
@@ -106,7 +106,7 @@ func TestPolicyNeedsItsLevel(t *testing.T) {
 	raw := pipeline{}
 	set := raw.request(nil, jute.OpCreate, creating(policy.Path, []byte("deny read below /a"), 0))
 	for level, sent := range map[int32]int{2: 0, 3: 1} {
-		s.r.level.Store(uint32(level))
+		s.r.levels.level.Store(uint32(level))
 		if _, err := s.receive(c, set); err != nil {
 			t.Fatal(err)
 		}
@@ -124,8 +124,8 @@ func TestLineageIsProposed(t *testing.T) {
 		settings := tree.DefaultSettings()
 		settings.FeatureLevel = level
 		s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}))
-		s.r.supported = level
-		s.r.proposeSettings()
+		s.r.levels.supported = level
+		s.r.levels.proposeSettings()
 		for b, _ := s.r.outbox.take(); b != nil; b, _ = s.r.outbox.take() {
 			batch := tree.RecordsOf(b[headSize:])
 			for q := (tree.Request{}); batch.Next(&q); {
@@ -139,15 +139,15 @@ func TestLineageIsProposed(t *testing.T) {
 	if n := propose(2); n != 0 {
 		t.Errorf("%d proposed at level 2", n)
 	}
-	if n := propose(3); n != 1 || s.r.Lineage() != 0 {
-		t.Errorf("%d proposed at level 3, lineage %d", n, s.r.Lineage())
+	if n := propose(3); n != 1 || s.r.levels.Lineage() != 0 {
+		t.Errorf("%d proposed at level 3, lineage %d", n, s.r.levels.Lineage())
 	}
 	s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpLineage, Body: tree.AppendLineage(nil, 77)}))
-	if n := propose(3); n != 0 || s.r.Lineage() != 77 {
-		t.Errorf("%d proposed by an ensemble that has one, lineage %d", n, s.r.Lineage())
+	if n := propose(3); n != 0 || s.r.levels.Lineage() != 77 {
+		t.Errorf("%d proposed by an ensemble that has one, lineage %d", n, s.r.levels.Lineage())
 	}
 	s.r.alone, s.r.tree = true, tree.New(tree.Options{LevelMax: tree.FeatureLevelMax})
-	s.r.proposeLineage()
+	s.r.levels.proposeLineage()
 	if s.r.outbox.waiting.Load() {
 		t.Error("a server alone proposes one")
 	}

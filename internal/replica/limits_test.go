@@ -37,7 +37,7 @@ func TestFullQueuesStopReading(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := NewClient(1, "test", jute.ID{}, func() {})
+			c := NewClient(1, "test", jute.ID{}, Woken(func() {}))
 			told := 0
 			c.reader.Blocks = func() { told++ }
 			if !c.reserve(q.all, 1, func() { t.Error("an empty queue blocks") }) {
@@ -70,7 +70,7 @@ func TestFullQueuesStopReading(t *testing.T) {
 // TestUnreadOutputEndsTheConnection: notifications can't be held back, so what
 // exceeds outputMaxBytes ends the connection.
 func TestUnreadOutputEndsTheConnection(t *testing.T) {
-	c := NewClient(1, "test", jute.ID{}, func() {})
+	c := NewClient(1, "test", jute.ID{}, Woken(func() {}))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out.frames = make([]byte, outputMaxBytes)
@@ -237,7 +237,7 @@ func TestLoginsWaitForOutput(t *testing.T) {
 	c.out.frames = make([]byte, outputPauseBytes)
 	c.mu.Unlock()
 	woken := make(chan struct{}, 1)
-	c.Wake = func() { woken <- struct{}{} }
+	c.Socket = Woken(func() { woken <- struct{}{} })
 	login := (&pipeline{}).request(nil, jute.OpAuth, func(b []byte) []byte {
 		return (&jute.AuthPacket{Scheme: "digest", Auth: []byte("bob:x")}).Append(b)
 	})

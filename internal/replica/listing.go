@@ -98,23 +98,23 @@ func after(t time.Time, ms int64) time.Time { return t.Add(time.Duration(ms) * t
 
 // Ephemerals returns the sessions that have ephemeral znodes, ordered by id, with the paths in
 // order of creation. more reports that the list was cut off.
-func (r *Replica) Ephemerals(limit int) (list []SessionPaths, more bool) {
+func (s *state) Ephemerals(limit int) (list []SessionPaths, more bool) {
 	var ids []int64
-	r.mu.RLock()
-	if r.tree.EphemeralsCount() > 0 {
-		r.tree.Sessions(func(t tree.Session) bool {
+	s.mu.RLock()
+	if s.tree.EphemeralsCount() > 0 {
+		s.tree.Sessions(func(t tree.Session) bool {
 			ids = append(ids, t.ID)
 			return true
 		})
 	}
-	r.mu.RUnlock()
+	s.mu.RUnlock()
 	for _, id := range ids {
 		if limit <= 0 {
 			return list, true
 		}
-		r.mu.RLock()
-		paths := r.tree.EphemeralPaths(id)
-		r.mu.RUnlock()
+		s.mu.RLock()
+		paths := s.tree.EphemeralPaths(id)
+		s.mu.RUnlock()
 		if len(paths) > 0 {
 			list = append(list, SessionPaths{id, paths})
 			limit -= textBytes(paths)
@@ -133,9 +133,9 @@ func textBytes(paths []string) int {
 
 // WatchSummary counts data watches, as wchs does; child watches are not counted.
 func (r *Replica) WatchSummary() watch.Summary {
-	r.watchMu.Lock()
-	defer r.watchMu.Unlock()
-	return r.watches.Summary()
+	r.watches.mu.Lock()
+	defer r.watches.mu.Unlock()
+	return r.watches.table.Summary()
 }
 
 // watchedBy calls list with the watch table, which list may read until it returns, and with a
@@ -143,9 +143,9 @@ func (r *Replica) WatchSummary() watch.Summary {
 func (r *Replica) watchedBy(list func(t *watch.Table, session func(watcher int64) int64)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	r.watchMu.Lock()
-	defer r.watchMu.Unlock()
-	list(r.watches, func(watcher int64) int64 {
+	r.watches.mu.Lock()
+	defer r.watches.mu.Unlock()
+	list(r.watches.table, func(watcher int64) int64 {
 		if c := r.clients[watcher]; c != nil {
 			return c.session
 		}

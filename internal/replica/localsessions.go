@@ -90,7 +90,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.S
 		r.locals.sessions[id] = l
 		r.hearing.isLocal(id, true)
 		r.countSession(id, c)
-		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, r.tree.LastZxid(), r.now())
+		r.stats.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, r.tree.LastZxid(), r.now())
 		r.meters.did(jute.OpCreateSession, 1)
 	case !r.locals.here(id):
 		return false

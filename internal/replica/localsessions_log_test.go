@@ -41,7 +41,7 @@ func newStage(t testing.TB, o Options) *localStage {
 	o.Now, o.Wall = func() int64 { return s.now * 1e6 }, func() int64 { return s.now }
 	o.Secret, o.Kick = func() []byte { return bytes.Repeat([]byte{7}, jute.PasswdSize) }, func() {}
 	s.r = New(o)
-	s.r.upToDate.Store(math.MaxInt64) // as long as a test says nothing else
+	s.r.freshness.at.Store(math.MaxInt64) // as long as a test says nothing else
 	s.lead(2)
 	return s
 }
@@ -59,7 +59,7 @@ func (s *localStage) lead(leader uint64) {
 // client connects, with a new session or that of was, and takes the answer.
 func (s *localStage) client(was *Client) *Client {
 	s.t.Helper()
-	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
 	req := jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize), ReadOnly: s.r.readOnlyMode}
 	if was != nil {
 		req.SessionID, req.Passwd = was.session, s.r.secret()

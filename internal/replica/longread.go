@@ -76,7 +76,7 @@ const (
 func (r *Replica) readWork(c *Client, request, reply int) int {
 	ids := c.identities()
 	work := readWorkMin + readWorkInput*request + reply + readWorkIdentity*len(ids)
-	if rules := r.rules.Load(); rules != nil {
+	if rules := r.levels.rules.Load(); rules != nil {
 		work += readWorkRuled * rules.Bearers(ids)
 	}
 	return work
@@ -358,7 +358,7 @@ func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool)
 	jute.PutReplyHeader(frame[frameLengthSize:], h)
 	jute.EndFrame(frame, 0)
 	if path, wanted, ok := pathWatch(req.body); ok && wanted && scan.Op != jute.OpGetEphemerals {
-		r.watch(c, path, watch.Child)
+		r.watches.add(c, path, watch.Child)
 	}
 	return true
 }
@@ -430,13 +430,13 @@ func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool
 // and then returns false. An error as the answer would not do: Java's client ignores an error of setWatches
 // and goes on as if it had the watches. r.mu is held at least for reading, and c.mu is held.
 func (r *Replica) keepsWatches(c *Client) bool {
-	if b := r.bounds.Load(); b != nil && !r.mayHoldWatches(c, b, 0) {
+	if b := r.limiter.inForce.Load(); b != nil && !r.limiter.mayHoldWatches(c, b, 0) {
 		c.cut("it sets more watches again than it may have (limits.connection, limits.address, limits.identity)")
 		return false
 	}
-	r.watchMu.Lock()
-	all, own := r.watches.Memory(), r.watches.MemoryOf(c.id)
-	r.watchMu.Unlock()
+	r.watches.mu.Lock()
+	all, own := r.watches.table.Memory(), r.watches.table.MemoryOf(c.id)
+	r.watches.mu.Unlock()
 	r.memory.watches.Store(all)
 	if own > r.memory.watchBytesMax() {
 		r.closeForMemory(c, forWatches, own)
@@ -476,5 +476,5 @@ func (r *Replica) setWatch(c *Client, w *setWatches) bool {
 
 // rewatch sets a watch on path, of the kind that belongs to one of the lists of setWatches.
 func (r *Replica) rewatch(c *Client, path string, list int) {
-	r.watch(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[list])
+	r.watches.add(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[list])
 }

@@ -1,63 +1,72 @@
 package replica
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
+// members follow the membership in the log, and propose its changes.
+type members struct {
+	*outside
+	*state
+	outbox  *outbox
+	version atomic.Int64 // that Membership returns
+}
+
 // Membership returns the servers in /zookeeper/config and the change of membership under way. It
 // returns nil if their version is known.
-func (r *Replica) Membership(known int64) (*quorum.Membership, int64) {
-	if v := r.membersVersion.Load(); v == known || v == 0 || r.membership.Parse == nil {
+func (m *members) Membership(known int64) (*quorum.Membership, int64) {
+	if v := m.version.Load(); v == known || v == 0 || m.membership.Parse == nil {
 		return nil, known // the loop asks at each tick, and must not wait for mu then
 	}
-	r.mu.RLock()
-	text, _ := r.tree.Members()
-	change, changing := r.tree.Change()
-	version := r.tree.MembersVersion()
-	r.mu.RUnlock()
-	m := &quorum.Membership{}
+	m.mu.RLock()
+	text, _ := m.tree.Members()
+	change, changing := m.tree.Change()
+	version := m.tree.MembersVersion()
+	m.mu.RUnlock()
+	found := &quorum.Membership{}
 	var err error
 	if text != "" {
-		m.Members, err = r.membership.Parse(text)
+		found.Members, err = m.membership.Parse(text)
 	}
 	if changing && err == nil {
-		m.Change = &quorum.Change{ID: change.ID, Named: change.Named, Patience: changePatience(change.Timeout)}
+		found.Change = &quorum.Change{ID: change.ID, Named: change.Named, Patience: changePatience(change.Timeout)}
 		if change.Asked && change.Timeout == 0 {
-			m.Change.Patience = abandonedTicks
+			found.Change.Patience = abandonedTicks
 		}
-		own := r.ownMembers(change.Text)
-		m.Change.Replaced = !change.Asked && !change.Named && text == "" && own != "" && own != change.Text
-		m.Change.Members, err = r.membership.Parse(change.Text)
+		own := m.own(change.Text)
+		found.Change.Replaced = !change.Asked && !change.Named && text == "" && own != "" && own != change.Text
+		found.Change.Members, err = m.membership.Parse(change.Text)
 	}
 	if err != nil {
-		r.log.Error("the membership in /zookeeper/config can't be read; it is not followed", "err", err)
+		m.log.Error("the membership in /zookeeper/config can't be read; it is not followed", "err", err)
 		return nil, version
 	}
-	if r.membershipChanged != nil {
-		r.membershipChanged()
+	if m.membershipChanged != nil {
+		m.membershipChanged()
 	}
-	return m, version
+	return found, version
 }
 
 // StagedMembers returns the membership that the change under way asks for, or "" if there is no
 // change or its membership is already in force.
-func (r *Replica) StagedMembers() string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if c, ok := r.tree.Change(); ok && !c.Named {
+func (s *state) StagedMembers() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if c, ok := s.tree.Change(); ok && !c.Named {
 		return c.Text
 	}
 	return ""
 }
 
 // Changing reports whether a change of membership is under way.
-func (r *Replica) Changing() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	_, ok := r.tree.Change()
+func (s *state) Changing() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, ok := s.tree.Change()
 	return ok
 }
 
@@ -89,37 +98,37 @@ var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
 
 // StepChange proposes a step of the change of membership under way. A first membership that is
 // dropped is replaced by the configured one.
-func (r *Replica) StepChange(id int64, step quorum.ChangeStep) {
-	r.outbox.add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
-	r.mu.RLock()
-	text, _ := r.tree.Members()
-	c, _ := r.tree.Change()
-	r.mu.RUnlock()
-	if own := r.ownMembers(c.Text); step == quorum.ChangeDropped && c.ID == id && !c.Asked && text == "" && own != "" {
-		r.outbox.add(&tree.Request{Op: tree.OpMembers, Body: []byte(own)})
+func (m *members) StepChange(id int64, step quorum.ChangeStep) {
+	m.outbox.add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
+	m.mu.RLock()
+	text, _ := m.tree.Members()
+	c, _ := m.tree.Change()
+	m.mu.RUnlock()
+	if own := m.own(c.Text); step == quorum.ChangeDropped && c.ID == id && !c.Asked && text == "" && own != "" {
+		m.outbox.add(&tree.Request{Op: tree.OpMembers, Body: []byte(own)})
 	}
-	r.kick()
+	m.kick()
 }
 
 // ownMembers returns the configured membership, as it would be staged in place of staged.
-func (r *Replica) ownMembers(staged string) string {
-	if r.membership.Own == nil {
-		return r.membership.Text
+func (m *members) own(staged string) string {
+	if m.membership.Own == nil {
+		return m.membership.Text
 	}
-	return r.membership.Own(r.membership.Text, staged)
+	return m.membership.Own(m.membership.Text, staged)
 }
 
 // proposeMembers proposes the membership that this server was started with, if the tree has none.
 // inForce says that raft's voters are those that this membership names.
-func (r *Replica) proposeMembers(inForce bool) {
-	text, _ := r.tree.Members()
-	if _, changing := r.tree.Change(); text == "" && !changing && r.membership.Text != "" {
-		q := tree.Request{Op: tree.OpMembers, Body: []byte(r.membership.Text)}
+func (m *members) propose(inForce bool) {
+	text, _ := m.tree.Members()
+	if _, changing := m.tree.Change(); text == "" && !changing && m.membership.Text != "" {
+		q := tree.Request{Op: tree.OpMembers, Body: []byte(m.membership.Text)}
 		if inForce {
 			q.Seq = tree.MembersInForce
 		}
-		r.outbox.add(&q)
-		r.kick()
+		m.outbox.add(&q)
+		m.kick()
 	}
 }
 

@@ -53,11 +53,11 @@ func TestFirstMembershipIsReplaced(t *testing.T) {
 	t.Parallel()
 	wrong := &tree.Request{Op: tree.OpMembers, Body: []byte("1:a 2:wrong")}
 	r := staging(t, "1:a 2:b", wrong)
-	m, _ := r.Membership(-1)
+	m, _ := r.members.Membership(-1)
 	if m == nil || m.Change == nil || !m.Change.Replaced || m.Change.Patience != 0 {
 		t.Fatalf("the membership is %+v, want a change that is replaced", m)
 	}
-	r.StepChange(m.Change.ID, quorum.ChangeDropped)
+	r.members.StepChange(m.Change.ID, quorum.ChangeDropped)
 	batch := r.Batch()
 	if err := r.tree.Apply(1, 2, batch[digestSize:], nil); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestFirstMembershipIsReplaced(t *testing.T) {
 	if c, ok := r.tree.Change(); !ok || c.Text != "1:a 2:b" || c.Named {
 		t.Fatalf("now %+v is staged, want what the configuration names", c)
 	}
-	if m, _ = r.Membership(-1); m.Change.Replaced {
+	if m, _ = r.members.Membership(-1); m.Change.Replaced {
 		t.Error("what the configuration names is to be replaced")
 	}
 	for what, r := range map[string]*Replica{
@@ -74,7 +74,7 @@ func TestFirstMembershipIsReplaced(t *testing.T) {
 		"one that is named": staging(t, "1:a 2:b", wrong,
 			&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, m.Change.ID-2, tree.ChangeNamed)}),
 	} {
-		m, _ := r.Membership(-1)
+		m, _ := r.members.Membership(-1)
 		if m == nil || m.Change != nil && m.Change.Replaced {
 			t.Errorf("%s: the membership is %+v, want none that is replaced", what, m)
 		}
@@ -101,7 +101,7 @@ func TestAbandonedReconfig(t *testing.T) {
 			requests = append(requests, &tree.Request{Op: tree.OpExpire, Session: session, Body: jute.AppendLong(nil, 1)})
 		}
 		r := staging(t, "1:a 3:c", requests...)
-		m, _ := r.Membership(-1)
+		m, _ := r.members.Membership(-1)
 		if m == nil || m.Change == nil || m.Change.Replaced {
 			t.Fatalf("ended %t: the membership is %+v, want a change", ended, m)
 		}

@@ -15,7 +15,7 @@ func TestCostliestAddress(t *testing.T) {
 	s := newStage(t, Options{})
 	id := s.begin()
 	cheap, dear := "127.0.0.1", "127.0.0.2"
-	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: dear}, func() {})
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: dear}, Woken(func() {}))
 	c.input.size.Store(1 << 20)
 	s.r.mu.Lock()
 	s.r.clients[c.id] = c
@@ -26,7 +26,7 @@ func TestCostliestAddress(t *testing.T) {
 	}
 	s.r.memory.costliest.Store(&u.Costliest)
 	try := func(address string, session int64) error {
-		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, func() {})
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, Woken(func() {}))
 		return s.r.Connect(c, &jute.ConnectRequest{SessionID: session, Passwd: s.r.secret()}, s.ids)
 	}
 	for _, c := range []struct {

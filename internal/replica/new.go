@@ -159,29 +159,48 @@ func New(o Options) *Replica {
 	o = o.withDefaults()
 	o.Meters.startSnapshot.Observe((o.Now() - o.Began) / 1e6)
 	r := &Replica{
-		meters: o.Meters, progress: progress{began: o.Now(), replaying: true},
-		limits: limits{
-			timeoutMin: int32(o.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(o.SessionTimeoutMax.Milliseconds()),
-			frameMax: o.MaxFrame,
+		outside: outside{
+			limits: limits{
+				timeoutMin: int32(o.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(o.SessionTimeoutMax.Milliseconds()),
+				frameMax: o.MaxFrame,
+			},
+			auth: o.Auth, sasl: o.SASL, meters: o.Meters, log: o.Log, clientLog: o.ClientLog,
+			slow: o.SlowRequest.Nanoseconds(), slowLog: lograte.Limit(o.Log), policyLog: lograte.Limit(o.Log),
+			now: o.Now, wall: o.Wall, secret: o.Secret, passwd: o.Passwd, kick: o.Kick, observe: o.Observe,
+			seeAnswer: o.Answered, settings: o.Settings, restore: o.Restore, membership: o.Membership,
+			membershipChanged: o.MembershipChanged, vet: o.Vet, alone: o.Servers == 0,
+			readOnlyMode: o.ReadOnlyMode && o.Servers > 1,
 		},
-		auth: o.Auth, sasl: o.SASL, log: o.Log, clientLog: o.ClientLog, settings: o.Settings, restore: o.Restore,
-		alone:      o.Servers == 0,
-		membership: o.Membership, membershipChanged: o.MembershipChanged, vet: o.Vet, readOnlyMode: o.ReadOnlyMode &&
-			o.Servers > 1,
-		now: o.Now, wall: o.Wall, secret: o.Secret, passwd: o.Passwd, kick: o.Kick, observe: o.Observe, seeAnswer: o.Answered,
-		expiry: newExpiry(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
-		broken: breakdown{report: o.Panicked}, clients: map[int64]*Client{}, hearing: newHearing(),
-		sessionOwners: map[int64]sessionOwners{}, watches: watch.New(),
+		state:    state{clients: map[int64]*Client{}},
+		progress: progress{began: o.Now(), replaying: true},
+		expiry:   newExpiry(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
+		broken: breakdown{report: o.Panicked}, hearing: newHearing(),
+		sessionOwners: map[int64]sessionOwners{}, watches: watches{table: watch.New()},
 	}
+	r.assemble()
 	r.outbox.now, r.outbox.dropped = o.Now, o.Meters.droppedStale
-	r.slow, r.slowLog, r.policyLog = o.SlowRequest.Nanoseconds(), lograte.Limit(o.Log), lograte.Limit(o.Log)
 	r.use(o.Tree)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
-	r.noteLevel()
-	r.ownBounds, r.boundsChanged = o.Limits, true
+	r.levels.note()
+	r.limiter.own, r.limiter.changed = o.Limits, true
 	r.noteSizes()
 	r.unanswered.countMax, r.unanswered.bytesMax, r.unanswered.now = int64(o.MaxOutstanding), unansweredTotalMax, o.Now
 	// With this digest noted, the first entry after the start detects a state that was already wrong.
-	r.digests.note(r.tree.LastIndex(), r.tree.Digest())
+	r.loop.digests.note(r.tree.LastIndex(), r.tree.Digest())
 	return r
+}
+
+// assemble gives the parts of the replica those that they use.
+func (r *Replica) assemble() {
+	r.clock.outside, r.clock.state = &r.outside, &r.state
+	r.levels.outside, r.levels.state, r.levels.outbox = &r.outside, &r.state, &r.outbox
+	r.limiter.outside, r.limiter.state, r.limiter.watches = &r.outside, &r.state, &r.watches
+	r.progress.outside, r.progress.state = &r.outside, &r.state
+	r.stats.outside, r.stats.state = &r.outside, &r.state
+	r.freshness.outside, r.freshness.state = &r.outside, &r.state
+	r.freshness.hearing, r.freshness.locals = &r.hearing, &r.locals
+	r.overload.outside, r.overload.state = &r.outside, &r.state
+	r.overload.outbox, r.overload.unanswered = &r.outbox, &r.unanswered
+	r.logins.outside, r.logins.state, r.logins.stats = &r.outside, &r.state, &r.stats
+	r.members.outside, r.members.state, r.members.outbox = &r.outside, &r.state, &r.outbox
 }

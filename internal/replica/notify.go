@@ -7,6 +7,13 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
+// telling is who is to be told what while an Apply is under way; Replica.mu guards it.
+type telling struct {
+	touched []*Client // clients that got output during this Apply
+	scratch []int64   // watchers of one event
+	row     row       // consecutive events with the same watchers
+}
+
 // fire queues the notifications of a request's events for all watchers that may read the event's
 // znode. now is in ns. mu is held for writing.
 //
@@ -19,19 +26,20 @@ func (r *Replica) fire(events []tree.Event, zxid, now int64) {
 	}
 	for i := range events {
 		ev := &events[i]
-		r.watchMu.Lock()
-		r.scratch = r.watches.Trigger(r.scratch[:0], ev.Type, ev.Path)
-		r.watchMu.Unlock()
-		if len(r.scratch) == 0 {
+		r.watches.mu.Lock()
+		r.telling.scratch = r.watches.table.Trigger(r.telling.scratch[:0], ev.Type, ev.Path)
+		r.watches.mu.Unlock()
+		if len(r.telling.scratch) == 0 {
 			continue
 		}
-		r.meters.told(ev.Type, len(r.scratch))
-		if row := &r.row; !row.continues(ev, r.scratch, r.tree.HasPolicy()) || len(row.frames) >= rowBytesMax {
+		r.meters.told(ev.Type, len(r.telling.scratch))
+		row := &r.telling.row
+		if !row.continues(ev, r.telling.scratch, r.tree.HasPolicy()) || len(row.frames) >= rowBytesMax {
 			r.tell(now)
-			row.begin(ev, r.scratch)
+			row.begin(ev, r.telling.scratch)
 		}
-		r.row.events++
-		r.row.frames = appendNotification(r.row.frames, zxid, ev.Type, ev.Path)
+		r.telling.row.events++
+		r.telling.row.frames = appendNotification(r.telling.row.frames, zxid, ev.Type, ev.Path)
 	}
 	r.tell(now)
 }
@@ -71,7 +79,7 @@ func (w *row) begin(ev *tree.Event, watchers []int64) {
 // tell appends the row's notifications to the output of its watchers, and ends the row. now is in
 // ns. mu is held for writing.
 func (r *Replica) tell(now int64) {
-	w := &r.row
+	w := &r.telling.row
 	if w.events == 0 {
 		return
 	}
@@ -96,7 +104,7 @@ func (r *Replica) tell(now int64) {
 			r.touch(c)
 		}
 		c.mu.Unlock()
-		if len(r.touched) >= tellAtOnce {
+		if len(r.telling.touched) >= tellAtOnce {
 			r.flush(now)
 		}
 	}

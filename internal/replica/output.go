@@ -89,10 +89,10 @@ type Unsent struct {
 // TryOutput writes waiting output as far as that can't block or take long.
 func (c *Client) TryOutput() (left Unsent) {
 	left = c.takeReady(nil)
-	if left.Out == nil || c.Try == nil {
+	if left.Out == nil {
 		return left
 	}
-	if left.Sent = c.Try(left.Out); left.Sent == len(left.Out) {
+	if left.Sent = c.Socket.Try(left.Out); left.Sent == len(left.Out) {
 		return c.takeReady(left.Out)
 	}
 	return left
@@ -109,8 +109,8 @@ func (c *Client) takeReady(done []byte) (left Unsent) {
 
 // relax lets other goroutines run between two steps that keep the replica busy, for rest or longer.
 func (c *Client) relax(rest time.Duration) {
-	if rest > 0 && c.Rest != nil {
-		c.Rest(rest)
+	if rest > 0 {
+		c.Socket.Rest(rest)
 	} else {
 		runtime.Gosched()
 	}
@@ -149,21 +149,21 @@ func (c *Client) Lost() {
 // may return it instead, to be pushed once mu is free: waking a goroutine would take longer than
 // the write. Several connections are written concurrently with each other and with the log.
 func (r *Replica) flush(now int64) (push *Client) {
-	alone := len(r.touched) == 1
-	for _, c := range r.touched {
+	alone := len(r.telling.touched) == 1
+	for _, c := range r.telling.touched {
 		c.arrival.touched = false
 		c.mu.Lock()
-		r.withhold(c, now) // this Apply may have taken long
+		r.freshness.withhold(c, now) // this Apply may have taken long
 		switch {
 		case len(c.out.frames) == 0 && !c.closing && !c.steps.due, c.out.withheld:
-		case alone && c.Push != nil && !c.out.flushing && !c.steps.due && len(c.out.frames) <= pushBytesMax:
+		case alone && c.Socket.Tries() && !c.out.flushing && !c.steps.due && len(c.out.frames) <= pushBytesMax:
 			c.out.flushing, push = true, c
 		default:
 			c.queued()
 		}
 		c.mu.Unlock()
 	}
-	r.touched = r.touched[:0]
+	r.telling.touched = r.telling.touched[:0]
 	r.unanswered.wake()
 	return push
 }
@@ -179,6 +179,6 @@ const pushBytesMax = 4 << 10
 func (r *Replica) touch(c *Client) {
 	if !c.arrival.touched {
 		c.arrival.touched = true
-		r.touched = append(r.touched, c)
+		r.telling.touched = append(r.telling.touched, c)
 	}
 }

@@ -46,29 +46,33 @@ const (
 
 // overload is the replica's state of overload.
 type overload struct {
+	*outside
+	*state
+	outbox     *outbox
+	unanswered *unanswered
+
 	until    atomic.Int64 // now (ns) when the overload ends, unless there is another sign of it
 	told     atomic.Int64 // now (ns) of the last log line; 0 for none
 	surveyed atomic.Int64 // now (ns) of the last survey
 }
 
 // noteWait notes that a request has waited for the log for the time waited (ns).
-func (r *Replica) noteWait(waited, now int64) {
+func (o *overload) noteWait(waited, now int64) {
 	if waited < overloadedAfter {
 		return
 	}
-	o := &r.overload
 	o.until.Store(now + overloadedFor)
 	if last := o.told.Load(); (last == 0 || now-last >= overloadToldPause) && o.told.CompareAndSwap(last, max(now, 1)) {
-		r.log.Warn("this server is overloaded: its clients' writes wait long for the log", "ms", waited/1e6,
-			"unanswered", r.unanswered.count())
+		o.log.Warn("this server is overloaded: its clients' writes wait long for the log", "ms", waited/1e6,
+			"unanswered", o.unanswered.count())
 	}
 }
 
 // Overloaded reports whether the server is overloaded now.
-func (r *Replica) Overloaded() bool {
-	now := r.now()
-	r.noteWait(r.outbox.waits(now), now)
-	return now < r.overload.until.Load()
+func (o *overload) Overloaded() bool {
+	now := o.now()
+	o.noteWait(o.outbox.waits(now), now)
+	return now < o.until.Load()
 }
 
 // holdsBack reports whether a write of the batch's connection has to wait because its identity, or
@@ -88,7 +92,7 @@ func (t *readBatch) holdsBack() bool {
 	}
 	if last := r.overload.surveyed.Load(); (last == 0 || now-last >= surveyPause) &&
 		r.overload.surveyed.CompareAndSwap(last, max(now, 1)) {
-		r.survey()
+		r.overload.survey()
 	}
 	if !o.greedy.Load() {
 		c.reader.heldSince = 0
@@ -110,9 +114,9 @@ func (t *readBatch) holdsBack() bool {
 // that have any share the limit equally, and the owners that one payer answers for share its part;
 // a single one may use all of it. A share is one request at least: one that has no more than that
 // makes nobody wait.
-func (r *Replica) survey() {
+func (o *overload) survey() {
 	payers := map[*owner]map[*owner]int64{}
-	for _, c := range r.Clients() {
+	for _, c := range o.Clients() {
 		c.mu.Lock()
 		n := int64(c.unanswered.len())
 		c.mu.Unlock()
@@ -146,7 +150,7 @@ func (r *Replica) survey() {
 		if paying == 1 && owners == 1 {
 			continue // it is alone
 		}
-		share := max(1, r.unanswered.countMax/max(1, paying))
+		share := max(1, o.unanswered.countMax/max(1, paying))
 		for o, of := range has { // any order: each is independent
 			if n > share && of > max(1, share/owners) {
 				over[o] = true
@@ -320,7 +324,7 @@ func (r *Replica) beginSessions() {
 		return
 	}
 	most := beginningMax
-	if r.Overloaded() {
+	if r.overload.Overloaded() {
 		most = beginningOverloadedMax
 	}
 	for r.newcomers.beginning < most {

@@ -17,7 +17,7 @@ func (s *localStage) overloaded(c *Client) {
 	s.t.Helper()
 	s.write(c, "/late", jute.ModePersistent)
 	s.now += overloadedAfter / 1e6
-	if !s.r.Overloaded() {
+	if !s.r.overload.Overloaded() {
 		s.t.Fatal("a write has waited, and the server isn't overloaded")
 	}
 }
@@ -29,24 +29,24 @@ func TestOverloaded(t *testing.T) {
 	s := newStage(t, Options{})
 	s.now = 1_000
 	c := s.session()
-	if s.r.Overloaded() {
+	if s.r.overload.Overloaded() {
 		t.Error("a server without requests is overloaded")
 	}
 	s.overloaded(c)
 	waited := s.forward()
 	s.now += 1_001
-	if s.r.Overloaded() {
+	if s.r.overload.Overloaded() {
 		t.Error("a server without a sign of it for a second is overloaded")
 	}
 	s.apply(waited...)
-	if !s.r.Overloaded() {
+	if !s.r.overload.Overloaded() {
 		t.Error("a write was answered late, and the server isn't overloaded")
 	}
 	s.now += 1_001
 	s.write(c, "/soon", jute.ModePersistent)
 	s.now += overloadedAfter/1e6 - 1
 	s.apply(s.forward()...)
-	if s.r.Overloaded() {
+	if s.r.overload.Overloaded() {
 		t.Error("a server that answers within the time is overloaded")
 	}
 }
@@ -54,7 +54,7 @@ func TestOverloaded(t *testing.T) {
 // from connects a client from an address, with a new session.
 func (s *localStage) from(address string) *Client {
 	s.t.Helper()
-	c := NewClient(s.ids(), address+":1", jute.ID{Scheme: "ip", ID: address}, func() {})
+	c := NewClient(s.ids(), address+":1", jute.ID{Scheme: "ip", ID: address}, Woken(func() {}))
 	if err := s.r.Connect(c, &jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)},
 		s.ids); err != nil {
 		s.t.Fatal(err)
@@ -222,7 +222,7 @@ func TestShareOfMany(t *testing.T) {
 	}
 	s.write(of[0], "/n-", jute.ModePersistentSequential)
 	s.now += overloadedAfter / 1e6
-	if !s.r.Overloaded() {
+	if !s.r.overload.Overloaded() {
 		t.Fatal("there is no overload")
 	}
 	for i, c := range of[:3] {
@@ -249,7 +249,7 @@ func TestShareOfAHost(t *testing.T) {
 		s.login(c, fmt.Sprint("made-up-", i))
 	}
 	vouched.Prove(&auth.Proof{IDs: append(slices.Clone(vouched.identities()), jute.ID{Scheme: "sasl", ID: "app"})})
-	if !s.r.belongs(vouched) {
+	if !s.r.limiter.belongs(vouched) {
 		t.Fatal("there are too many of its identity")
 	}
 	for _, c := range claimed {
@@ -261,7 +261,7 @@ func TestShareOfAHost(t *testing.T) {
 		s.write(modest, "/n-", jute.ModePersistentSequential)
 	}
 	s.now += overloadedAfter / 1e6
-	if !s.r.Overloaded() {
+	if !s.r.overload.Overloaded() {
 		t.Fatal("there is no overload")
 	}
 	for i, c := range claimed {
@@ -319,7 +319,7 @@ func TestFairShare(t *testing.T) {
 	want("a write of the modest", try(modest, jute.OpCreate, write), nil)
 	want("a write while many are unanswered but none is late", try(greedy[11], jute.OpCreate, write), nil)
 	s.now += overloadedAfter / 1e6
-	if !s.r.Overloaded() {
+	if !s.r.overload.Overloaded() {
 		t.Fatal("there is no overload")
 	}
 	late := greedy[12]
@@ -332,7 +332,7 @@ func TestFairShare(t *testing.T) {
 	want("another write of the modest", try(second, jute.OpCreate, write), nil)
 	want("the end of a session of the greedy", try(greedy[13], jute.OpCloseSession, nil), nil)
 	s.now += pacedMax/1e6 - 1
-	s.r.Overloaded()
+	s.r.overload.Overloaded()
 	want("the write of the greedy, before the longest wait is over", try(late, jute.OpCreate, write), ErrPaced)
 	s.now++
 	want("the write of the greedy after the longest wait", try(late, jute.OpCreate, write), nil)

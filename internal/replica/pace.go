@@ -150,15 +150,15 @@ func (w *owners) leave(o *owner, c *Client) {
 }
 
 // MayConnect reports whether an address may open one more connection now, and counts it if so.
-func (r *Replica) MayConnect(address jute.ID) bool {
-	b := r.bounds.Load()
+func (l *limiter) MayConnect(address jute.ID) bool {
+	b := l.inForce.Load()
 	if b == nil || b.sets[limit.Address][limit.Connects] == 0 {
 		return true
 	}
-	now := r.now()
-	o := r.addresses.of(auth.Neighbourhood(address.ID), now, nil)
+	now := l.now()
+	o := l.addresses.of(auth.Neighbourhood(address.ID), now, nil)
 	if o.connects.Owes(now) > 0 {
-		r.meters.exceeded[limit.Address].Inc()
+		l.meters.exceeded[limit.Address].Inc()
 		return false
 	}
 	o.connects.Use(now, 1, b.sets[limit.Address][limit.Connects])
@@ -167,29 +167,29 @@ func (r *Replica) MayConnect(address jute.ID) bool {
 
 // belongs determines the address and the identity that c counts toward. Of several identities it is
 // the first one proved. belongs reports false if there are too many connections of that identity.
-func (r *Replica) belongs(c *Client) bool {
+func (l *limiter) belongs(c *Client) bool {
 	if c.limits.address.Load() == nil {
-		c.limits.address.Store(r.addresses.join(auth.Neighbourhood(c.address.ID), r.now(), c))
+		c.limits.address.Store(l.addresses.join(auth.Neighbourhood(c.address.ID), l.now(), c))
 	}
 	id, ok := countedIdentity(c.identities())
 	if c.limits.identity.Load() != nil || !ok {
 		return true
 	}
-	o := r.identified.join(ownerName(id), r.now(), c)
-	c.limits.claimed.Store(!r.auth.Vouched(id)) // before its identity counts
+	o := l.identified.join(ownerName(id), l.now(), c)
+	c.limits.claimed.Store(!l.auth.Vouched(id)) // before its identity counts
 	c.limits.identity.Store(o)
 	o.watched.Store(math.MaxInt64 / 2) // it may bring watches, which are to be counted
-	b := r.bounds.Load()
-	if b == nil || b.sets[limit.Identity][limit.Connections] == 0 || o == &r.identified.rest {
+	b := l.inForce.Load()
+	if b == nil || b.sets[limit.Identity][limit.Connections] == 0 || o == &l.identified.rest {
 		return true
 	}
-	r.identified.mu.Lock()
+	l.identified.mu.Lock()
 	n := len(o.clients)
-	r.identified.mu.Unlock()
+	l.identified.mu.Unlock()
 	if int64(n) <= b.sets[limit.Identity][limit.Connections] {
 		return true
 	}
-	r.exceeded(c, limit.Identity, o.name, limit.Connections, r.now())
+	l.exceeded(c, limit.Identity, o.name, limit.Connections, l.now())
 	return false
 }
 
@@ -226,7 +226,8 @@ func (t *readBatch) use(requests, bytes int) {
 	c.limits.used.use(t.now, int64(requests), int64(bytes), &b.sets[limit.Connection])
 	c.reader.unspentRequests += int64(requests)
 	c.reader.unspentBytes += int64(bytes)
-	if c.reader.unspentRequests >= b.spendRequests || c.reader.unspentBytes >= b.spendBytes || t.now-c.reader.spentAt >= spendAfter {
+	if c.reader.unspentRequests >= b.spendRequests || c.reader.unspentBytes >= b.spendBytes ||
+		t.now-c.reader.spentAt >= spendAfter {
 		c.spend(b, t.now)
 	}
 }
@@ -266,7 +267,7 @@ func (t *readBatch) paced(in []byte) (wait, one bool) {
 	}
 	if c.reader.pacedSince == 0 {
 		c.reader.pacedSince = t.now
-		t.r.exceeded(c, scope, name, kind, t.now)
+		t.r.limiter.exceeded(c, scope, name, kind, t.now)
 	}
 	waited := t.now - c.reader.pacedSince
 	if waited >= longest {
@@ -290,8 +291,8 @@ func Pressing(in []byte) bool {
 const exceededPause = int64(10e9)
 
 // exceeded counts that a client exceeded a limit, and logs it.
-func (r *Replica) exceeded(c *Client, scope limit.Scope, of string, kind limit.Kind, now int64) {
-	r.meters.exceeded[scope].Inc()
+func (l *limiter) exceeded(c *Client, scope limit.Scope, of string, kind limit.Kind, now int64) {
+	l.meters.exceeded[scope].Inc()
 	if last := c.limits.toldLimit.Load(); last != 0 && now-last < exceededPause ||
 		!c.limits.toldLimit.CompareAndSwap(last, max(now, 1)) {
 		return
@@ -304,6 +305,6 @@ func (r *Replica) exceeded(c *Client, scope limit.Scope, of string, kind limit.K
 		scheme, id, _ := strings.Cut(of, ":")
 		of = auth.Shown(jute.ID{Scheme: scheme, ID: id})
 	}
-	r.clientLog.Warn("a client exceeds a limit", "client", c.remote, "session", SessionText(c.session), "identity", who,
+	l.clientLog.Warn("a client exceeds a limit", "client", c.remote, "session", SessionText(c.session), "identity", who,
 		"scope", scope.String(), "of", of, "limit", kind.String())
 }

@@ -10,35 +10,35 @@ import (
 // Authenticate returns the identities that a credential of a scheme proves for a caller that isn't
 // a client; address is its AddressID. Failures count together with those of clients. An error that
 // wraps auth.ErrTooMany means that the credential wasn't judged.
-func (r *Replica) Authenticate(address jute.ID, scheme string, credential []byte) ([]jute.ID, error) {
-	if !r.auth.Schemes().Has(scheme) {
+func (l *logins) Authenticate(address jute.ID, scheme string, credential []byte) ([]jute.ID, error) {
+	if !l.auth.Schemes().Has(scheme) {
 		return nil, fmt.Errorf("authenticate by scheme %.40q, which is not enabled: %w", scheme, auth.ErrFailed)
 	}
 	p := &jute.AuthPacket{Scheme: scheme, Auth: credential}
-	guess := r.auth.GuessOf(nil, address, p)
-	if !r.throttle.Allows(&guess, r.now()) {
-		r.meters.loginsThrottled.Inc()
+	guess := l.auth.GuessOf(nil, address, p)
+	if !l.throttle.Allows(&guess, l.now()) {
+		l.meters.loginsThrottled.Inc()
 		return nil, fmt.Errorf("authenticate by scheme %s: %w: %w", scheme, auth.ErrTooMany, auth.ErrFailed)
 	}
-	proof, err := r.auth.Authenticate(nil, address, p, r.dataOf)
-	r.throttle.Judged(&guess, err, r.now())
+	proof, err := l.auth.Authenticate(nil, address, p, l.dataOf)
+	l.throttle.Judged(&guess, err, l.now())
 	return proof.IDs, err
 }
 
 // Permits reports whether the ACL of the znode at path grants one of the permissions in want to the
 // bearer of ids. It is false for a znode that doesn't exist.
-func (r *Replica) Permits(path string, want jute.Perm, ids []jute.ID) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	acl, ok := r.tree.ACL(path)
-	return ok && r.tree.Permits(path, acl, want, ids)
+func (s *state) Permits(path string, want jute.Perm, ids []jute.ID) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	acl, ok := s.tree.ACL(path)
+	return ok && s.tree.Permits(path, acl, want, ids)
 }
 
 // PermitsNamed is Permits for a caller that must be named: a superuser, or an identity that the ACL
 // grants the permission by an entry that doesn't admit everybody.
-func (r *Replica) PermitsNamed(path string, want jute.Perm, ids []jute.ID) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	acl, ok := r.tree.ACL(path)
-	return ok && r.tree.Permits(path, acl, want, ids) && auth.PermitsNamed(acl, want, ids, r.tree.Settings().Rules)
+func (s *state) PermitsNamed(path string, want jute.Perm, ids []jute.ID) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	acl, ok := s.tree.ACL(path)
+	return ok && s.tree.Permits(path, acl, want, ids) && auth.PermitsNamed(acl, want, ids, s.tree.Settings().Rules)
 }

@@ -11,29 +11,29 @@ import (
 // same writes, so each server counts and logs those of the whole ensemble, and the reads of its own
 // clients.
 func (r *Replica) use(t *tree.Tree) {
-	t.OnStruck(r.struck)
+	t.OnStruck(r.progress.struck)
 	r.tree = t
 }
 
 // struck counts and logs that a rule of the policy has denied something, or would have in a dry
 // run.
-func (r *Replica) struck(rule *policy.Rule, path string, ids []jute.ID) {
-	if r.progress.replaying {
+func (p *progress) struck(rule *policy.Rule, path string, ids []jute.ID) {
+	if p.replaying {
 		return
 	}
 	how := 0
 	if rule.Dry {
 		how = 1
 	}
-	r.meters.struck[how].Inc()
+	p.meters.struck[how].Inc()
 	who := ""
 	if len(ids) > 0 {
 		who = auth.Shown(ids[len(ids)-1])
 	}
 	if rule.Dry {
-		r.policyLog.Warn("a dry run of a policy's rule would deny a request", "path", path, "identity", who,
+		p.policyLog.Warn("a dry run of a policy's rule would deny a request", "path", path, "identity", who,
 			"line", rule.Line)
 		return
 	}
-	r.policyLog.Info("a rule of the policy denied a request", "path", path, "identity", who, "line", rule.Line)
+	p.policyLog.Info("a rule of the policy denied a request", "path", path, "identity", who, "line", rule.Line)
 }

@@ -8,6 +8,9 @@ import (
 // progress is what a replica remembers of its way through the log, for metrics and for the hash
 // four-letter word; Replica.mu guards it.
 type progress struct {
+	*outside
+	*state
+
 	began     int64 // now (ns) when the log's replay began
 	replaying bool  // no entry of a leader's term has been applied since the start
 	replayed  int64 // requests applied while replaying
@@ -20,13 +23,13 @@ type progress struct {
 }
 
 // countEntry accounts for an entry that was applied; mu is held for writing.
-func (r *Replica) countEntry(e quorum.Entry, now int64) {
-	p, m := &r.progress, r.meters
+func (p *progress) countEntry(e quorum.Entry, now int64) {
+	m := p.meters
 	n := p.requests
 	p.requests = 0
 	if p.replaying {
 		p.replayed += n
-		if r.leader.Leader != 0 && e.Term == r.leader.Term {
+		if p.leader.Leader != 0 && e.Term == p.leader.Term {
 			p.replaying = false
 			m.startTxns.Observe(p.replayed)
 			m.startTxnsTime.Observe((now - p.began) / 1e6)
@@ -37,10 +40,10 @@ func (r *Replica) countEntry(e quorum.Entry, now int64) {
 	if n == 0 {
 		return
 	}
-	took := max(r.wall()-r.tree.Time(), 0)
+	took := max(p.wall()-p.tree.Time(), 0)
 	m.batches.Observe(n)
 	m.propagation.Observe(took)
-	if r.leader.IsLeader {
+	if p.leader.IsLeader {
 		m.proposals.Add(n)
 		m.commits.Add(n)
 		m.proposed.observe(int64(len(e.Data)), int64(len(e.Data)), int64(len(e.Data)))
@@ -50,45 +53,44 @@ func (r *Replica) countEntry(e quorum.Entry, now int64) {
 
 // Replaying reports whether no entry of a leader's term has been applied yet. It is only for
 // Options.Observe, which is called with the replica locked.
-func (r *Replica) Replaying() bool { return r.progress.replaying }
+func (p *progress) Replaying() bool { return p.replaying }
 
-// led accounts for a change of leader; mu is held for writing, and r.leader is still
+// led accounts for a change of leader; mu is held for writing, and p.leader is still
 // the old one. now is in ms.
-func (r *Replica) led(l quorum.Leadership, now int64) {
-	p := &r.progress
-	if c := r.meters.leaderLosses[l.Lost]; c != nil {
+func (p *progress) led(l quorum.Leadership, now int64) {
+	if c := p.meters.leaderLosses[l.Lost]; c != nil {
 		c.Inc()
 	}
 	switch {
 	case l.Leader == 0 && !p.looking:
 		p.looking, p.lookingSince = true, now
-		r.meters.looked.Inc()
+		p.meters.looked.Inc()
 	case l.Leader != 0 && p.looking:
 		p.looking = false
-		r.meters.electionTime.Observe(now - p.lookingSince)
-		r.meters.unavailable.Observe(now - p.lookingSince)
+		p.meters.electionTime.Observe(now - p.lookingSince)
+		p.meters.unavailable.Observe(now - p.lookingSince)
 	}
-	r.tellLeader(l)
+	p.tellLeader(l)
 	switch {
 	case !l.IsLeader:
 		p.leadingSince = 0
-	case !r.leader.IsLeader:
+	case !p.leader.IsLeader:
 		p.leadingSince = max(now, 1)
 	}
 }
 
 // tellLeader logs who leads, when that has changed. A standalone server always leads.
-func (r *Replica) tellLeader(l quorum.Leadership) {
-	switch was := r.leader; {
-	case r.alone || l.Leader == was.Leader && l.Term == was.Term:
+func (p *progress) tellLeader(l quorum.Leadership) {
+	switch was := p.leader; {
+	case p.alone || l.Leader == was.Leader && l.Term == was.Term:
 	case l.IsLeader:
-		r.log.Info("this server leads", "term", l.Term)
+		p.log.Info("this server leads", "term", l.Term)
 	case l.Leader != 0:
-		r.log.Info("this server follows the leader", "leader", l.Leader, "term", l.Term)
+		p.log.Info("this server follows the leader", "leader", l.Leader, "term", l.Term)
 	case was.IsLeader:
-		r.log.Warn("this server leads no longer; there is no leader", "reason", string(l.Lost))
+		p.log.Warn("this server leads no longer; there is no leader", "reason", string(l.Lost))
 	case was.Leader != 0:
-		r.log.Warn("this server has lost its leader", "leader", was.Leader, "reason", string(l.Lost))
+		p.log.Warn("this server has lost its leader", "leader", was.Leader, "reason", string(l.Lost))
 	}
 }
 

@@ -15,15 +15,15 @@ const (
 
 // Quotas adds up one figure of all quotas, grouped by namespace (the top-level path). read extracts
 // the figure from the data of a znode named znode. The replica is locked for each znode separately.
-func (r *Replica) Quotas(znode string, read func(data string) (n int64, ok bool)) map[string]int64 {
+func (s *state) Quotas(znode string, read func(data string) (n int64, ok bool)) map[string]int64 {
 	sums := map[string]int64{}
 	open := []string{quotaRoot}
 	for seen := 0; len(open) > 0 && seen < quotasMax; seen++ {
 		path := open[len(open)-1]
 		open = open[:len(open)-1]
-		for _, name := range r.childNames(path) {
+		for _, name := range s.childNames(path) {
 			if name == znode {
-				if n, ok := read(r.znodeData(path + "/" + name)); ok {
+				if n, ok := read(s.znodeData(path + "/" + name)); ok {
 					sums[namespace(strings.TrimPrefix(path, quotaRoot))] += n
 				}
 			} else if len(open) < quotasMax {
@@ -37,12 +37,12 @@ func (r *Replica) Quotas(znode string, read func(data string) (n int64, ok bool)
 // asSuper returns the identities with which the server reads its own tree.
 func asSuper() []jute.ID { return []jute.ID{{Scheme: "super"}} }
 
-func (r *Replica) childNames(path string) []string {
+func (s *state) childNames(path string) []string {
 	scan := tree.Scan{Op: jute.OpGetChildren, Path: path, IDs: asSuper()}
 	for {
-		r.mu.RLock()
-		done, code := r.tree.Step(&scan)
-		r.mu.RUnlock()
+		s.mu.RLock()
+		done, code := s.tree.Step(&scan)
+		s.mu.RUnlock()
 		switch {
 		case code != jute.OK:
 			return nil
@@ -52,10 +52,10 @@ func (r *Replica) childNames(path string) []string {
 	}
 }
 
-func (r *Replica) znodeData(path string) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	reply, code := r.tree.AppendGetData(nil, path, asSuper())
+func (s *state) znodeData(path string) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	reply, code := s.tree.AppendGetData(nil, path, asSuper())
 	if code != jute.OK {
 		return ""
 	}

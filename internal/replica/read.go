@@ -26,10 +26,10 @@ func pathOnly(body []byte) (path string, ok bool) {
 	return path, d.Err() == nil
 }
 
-func (r *Replica) watch(c *Client, path string, kind watch.Kind) {
-	r.watchMu.Lock()
-	r.watches.Add(c.id, path, kind)
-	r.watchMu.Unlock()
+func (w *watches) add(c *Client, path string, kind watch.Kind) {
+	w.mu.Lock()
+	w.table.Add(c.id, path, kind)
+	w.mu.Unlock()
 	c.limits.noteWatched(1)
 }
 
@@ -50,12 +50,12 @@ func (r *Replica) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
 	if !ok {
 		return out, jute.ErrMarshallingError
 	}
-	if wanted && !r.mayWatch(c) {
+	if wanted && !r.limiter.mayWatch(c) {
 		return out, jute.ErrThrottledOp
 	}
 	out, code := r.tree.AppendExists(out, path, c.identities())
 	if wanted && (code == jute.OK || code == jute.ErrNoNode) {
-		r.watch(c, path, watch.Data)
+		r.watches.add(c, path, watch.Data)
 	}
 	return out, code
 }
@@ -66,12 +66,12 @@ func (r *Replica) readWatched(c *Client, out, body []byte, kind watch.Kind, read
 	if !ok {
 		return out, jute.ErrMarshallingError
 	}
-	if wanted && !r.mayWatch(c) {
+	if wanted && !r.limiter.mayWatch(c) {
 		return out, jute.ErrThrottledOp
 	}
 	out, code := read(r.tree, out, path, c.identities())
 	if wanted && code == jute.OK {
-		r.watch(c, path, kind)
+		r.watches.add(c, path, kind)
 	}
 	return out, code
 }
@@ -139,19 +139,19 @@ func (r *Replica) readAddWatch(c *Client, out, body []byte) ([]byte, jute.Code) 
 	if d.Err() != nil || req.Mode != jute.AddWatchPersistent && req.Mode != jute.AddWatchPersistentRecursive {
 		return out, jute.ErrMarshallingError
 	}
-	if !r.mayWatch(c) {
+	if !r.limiter.mayWatch(c) {
 		return out, jute.ErrThrottledOp
 	}
-	r.watch(c, req.Path, kind)
+	r.watches.add(c, req.Path, kind)
 	return jute.AppendInt(out, 0), jute.OK
 }
 
 func (r *Replica) readCheckWatches(c *Client, out, body []byte) ([]byte, jute.Code) {
-	return r.oneOfWatches(c, out, body, r.watches.Check)
+	return r.oneOfWatches(c, out, body, r.watches.table.Check)
 }
 
 func (r *Replica) readRemoveWatches(c *Client, out, body []byte) ([]byte, jute.Code) {
-	return r.oneOfWatches(c, out, body, r.watches.Remove)
+	return r.oneOfWatches(c, out, body, r.watches.table.Remove)
 }
 
 // oneOfWatches decodes the record of a checkWatches or removeWatches request and calls do.
@@ -164,8 +164,8 @@ func (r *Replica) oneOfWatches(c *Client, out, body []byte,
 	if d.Err() != nil {
 		return out, jute.ErrMarshallingError
 	}
-	r.watchMu.Lock()
-	defer r.watchMu.Unlock()
+	r.watches.mu.Lock()
+	defer r.watches.mu.Unlock()
 	return out, do(c.id, req.Path, req.Type)
 }
 

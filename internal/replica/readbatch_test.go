@@ -107,7 +107,7 @@ func limited(r *Replica) {
 	for scope := range limit.Scopes {
 		sets[scope] = limit.Default(scope)
 	}
-	r.SetLimits(sets)
+	r.limiter.SetLimits(sets)
 }
 
 func BenchmarkReads(b *testing.B) {

@@ -68,8 +68,8 @@ func (r *Replica) connectReadOnly(c *Client, req *jute.ConnectRequest, newID fun
 }
 
 // endReadOnly closes the connections of read-only clients; mu is held for writing.
-func (r *Replica) endReadOnly() {
-	for _, c := range r.clientsByID() {
+func (s *state) endReadOnly() {
+	for _, c := range s.clientsByID() {
 		if c.readOnly {
 			c.CloseAfter("there is a leader again; reconnecting gives a session that can write")
 		}
@@ -78,8 +78,8 @@ func (r *Replica) endReadOnly() {
 
 // endSilent closes the connections of read-only clients that have been silent for their timeout at
 // now (ms), because no leader expires them. mu is held.
-func (r *Replica) endSilent(now int64) {
-	for _, c := range r.clientsByID() {
+func (s *state) endSilent(now int64) {
+	for _, c := range s.clientsByID() {
 		if c.readOnly && now-c.lastHeard.Load() > int64(c.timeout) {
 			c.CloseAfter("nothing was heard of its client for its timeout")
 		}

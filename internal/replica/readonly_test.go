@@ -28,9 +28,9 @@ func TestReadOnlyNotAskedFor(t *testing.T) {
 // closed, one that does is not.
 func TestReadOnlySilence(t *testing.T) {
 	t.Parallel()
-	r := &Replica{clients: map[int64]*Client{}}
+	r := &Replica{state: state{clients: map[int64]*Client{}}}
 	for id, heard := range map[int64]int64{1: 0, 2: 500} {
-		c := NewClient(id, fmt.Sprint(id), jute.ID{}, func() {})
+		c := NewClient(id, fmt.Sprint(id), jute.ID{}, Woken(func() {}))
 		c.readOnly, c.timeout = true, 1000
 		c.lastHeard.Store(heard)
 		r.clients[id] = c

@@ -39,7 +39,7 @@ type readBatch struct {
 // used: all whole frames, unless it returns ErrUntold, ErrPaced or ErrNotUpToDate. It keeps no reference to in. It
 // may block while the connection has too much unanswered.
 func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error) {
-	t := readBatch{r: r, c: c, now: now, since: now, bounds: r.bounds.Load()}
+	t := readBatch{r: r, c: c, now: now, since: now, bounds: r.limiter.inForce.Load()}
 	requests, one := 0, false
 	defer func() {
 		t.release()
@@ -200,7 +200,8 @@ func (t *readBatch) lock() {
 
 // outdated reports whether this server doesn't know if the client's session is still alive.
 func (t *readBatch) outdated() bool {
-	return t.r.mayBeOutdated(t.now) && t.r.age(t.c, t.now) > upToDateBound(t.c.timeout) && !t.c.readOnly &&
+	f := &t.r.freshness
+	return f.mayBeOutdated(t.now) && f.age(t.c, t.now) > upToDateBound(t.c.timeout) && !t.c.readOnly &&
 		t.c.reader.inTable == entered
 }
 
@@ -223,7 +224,7 @@ func (t *readBatch) release() {
 		t.c.stats.sent.Add(t.count - 1)
 		end := t.r.now()
 		t.r.holds[holdReads].note(t.since, end)
-		t.r.answered(t.c, &t.last, zxid, end)
+		t.r.stats.answered(t.c, &t.last, zxid, end)
 		t.count = 0
 	}
 	t.since = 0
@@ -258,7 +259,7 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 		p.Decode(d)
 		guess = r.auth.GuessOf(old, c.address, &p)
 	}
-	if err := r.throttled(c, &guess); err != nil {
+	if err := r.logins.throttled(c, &guess); err != nil {
 		return err
 	}
 	if op.code == jute.OpSASL {
@@ -270,30 +271,30 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 		proof, err = r.auth.Authenticate(old, c.address, &p, r.dataOf)
 		r.meters.countEnsemble(&p, err, r.auth.ChecksEnsemble())
 	}
-	r.throttle.Judged(&guess, err, r.now())
+	r.logins.throttle.Judged(&guess, err, r.now())
 	switch {
 	case errors.Is(err, authprovider.ErrUndecided):
 		r.clientLog.Warn("a client's credential could not be judged; it is closed to try again", "client", c.remote,
 			"session", SessionText(c.session), "err", err)
-		r.tried(c, op, body, jute.OK, Undecided)
+		r.logins.tried(c, op, body, jute.OK, Undecided)
 		c.CloseAfter("its credential could not be judged; it tries again")
 		return ErrClosing
 	case errors.Is(err, auth.ErrWrongEnsemble):
-		r.tried(c, op, body, jute.ErrAuthFailed, Tried)
+		r.logins.tried(c, op, body, jute.ErrAuthFailed, Tried)
 		c.CloseAfter(err.Error())
 		return ErrClosing
 	case err != nil:
 		r.clientLog.Warn("a client failed to authenticate", "client", c.remote, "session", SessionText(c.session), "err", err)
 		r.stats.authFailed.Add(1)
-		r.tried(c, op, body, jute.ErrAuthFailed, Tried)
+		r.logins.tried(c, op, body, jute.ErrAuthFailed, Tried)
 		c.reply(jute.ReplyHeader{Xid: xid, Err: jute.ErrAuthFailed}, nil)
 		c.CloseAfter("it failed to authenticate")
 		return ErrClosing
 	}
-	if !r.proved(c, &proof) {
+	if !r.logins.proved(c, &proof) {
 		return ErrClosing
 	}
-	r.tried(c, op, body, jute.OK, Tried)
+	r.logins.tried(c, op, body, jute.OK, Tried)
 	if why := r.belongsWithSession(c); why != "" {
 		c.CloseAfter(why)
 		return ErrClosing
@@ -312,9 +313,9 @@ const (
 )
 
 // tried reports a login to Options.Answered.
-func (r *Replica) tried(c *Client, op *op, body []byte, code jute.Code, how Became) {
-	if r.seeAnswer != nil {
-		r.seeAnswer(c, op.code, body, code, how)
+func (l *logins) tried(c *Client, op *op, body []byte, code jute.Code, how Became) {
+	if l.seeAnswer != nil {
+		l.seeAnswer(c, op.code, body, code, how)
 	}
 }
 
@@ -326,13 +327,13 @@ const (
 // throttled returns ErrPaced while too many logins like a client's have failed: it waits, since it may
 // be the right one. After loginPatience it closes the connection without an answer, after which
 // clients would not retry. A login that may be judged is counted, and throttled returns nil.
-func (r *Replica) throttled(c *Client, g *auth.Guess) error {
-	now := r.now()
-	if r.throttle.Allows(g, now) {
+func (l *logins) throttled(c *Client, g *auth.Guess) error {
+	now := l.now()
+	if l.throttle.Allows(g, now) {
 		c.reader.loginSince = 0
 		c.stats.received.Add(1)
-		r.stats.received.Add(1)
-		r.stats.sent.Add(1)
+		l.stats.received.Add(1)
+		l.stats.sent.Add(1)
 		return nil
 	}
 	if c.reader.loginSince == 0 {
@@ -342,16 +343,16 @@ func (r *Replica) throttled(c *Client, g *auth.Guess) error {
 		c.reader.pause = loginPause + c.id%16*1e6 // so that those who wait take turns
 		return ErrPaced
 	}
-	r.meters.loginsThrottled.Inc()
+	l.meters.loginsThrottled.Inc()
 	c.CloseAfter(auth.ErrTooMany.Error())
 	return ErrClosing
 }
 
 // dataOf returns the data of a znode, for authentication providers.
-func (r *Replica) dataOf(path string) ([]byte, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	body, code := r.tree.AppendGetData(nil, path, []jute.ID{{Scheme: "super"}})
+func (s *state) dataOf(path string) ([]byte, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	body, code := s.tree.AppendGetData(nil, path, []jute.ID{{Scheme: "super"}})
 	return jute.NewDecoder(body).Buffer(), code == jute.OK
 }
 

@@ -15,7 +15,7 @@ func (r *Replica) replaced(res *tree.Result) {
 	if res.Outcome != tree.Applied || res.Err != jute.OK {
 		return
 	}
-	r.boundsChanged = true
+	r.limiter.changed = true
 	const why = "an administrator restored a snapshot, which ends all sessions"
 	for _, id := range res.Ended {
 		r.expiry.forget(id)
@@ -41,10 +41,10 @@ func (r *Replica) replaced(res *tree.Result) {
 }
 
 // Znodes appends the contents of the tree in the encoding of tree.OpReplace.
-func (r *Replica) Znodes(b []byte) []byte {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	r.tree.Znodes(func(z *tree.Foreign) bool {
+func (s *state) Znodes(b []byte) []byte {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.tree.Znodes(func(z *tree.Foreign) bool {
 		b = tree.AppendZnode(b, z)
 		return true
 	})

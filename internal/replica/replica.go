@@ -3,11 +3,8 @@ package replica
 import (
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/auth"
-	"github.com/zooid-project/zooid/internal/busiest"
-	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -19,14 +16,67 @@ import (
 // they wait for. It only computes. Its callers supply sockets, the clock and randomness (see Client
 // and Options), so that a simulator can run one as well as a server.
 //
+// It is made of parts. Each is a type that holds what it owns and the parts that it uses, and says what guards it. The
+// exported methods of the parts are the replica's.
+//
 // It is the quorum's state machine: the methods of quorum.StateMachine may be called by the
 // quorum's loop only, all others except DigestAt by any goroutine.
 type Replica struct {
+	outside
+	state
+	clock
+	levels
+	members
+	limiter
+	stats
+	progress
+	freshness
+	overload
+	logins
+
+	outbox     outbox
+	syncs      syncs
+	unanswered unanswered
+	room       diskRoom
+	memory     memoryAccount
+	unread     unreadEvents
+	large      largeBuffers
+	rooms      rooms
+	broken     breakdown
+	holds      [holds]longestHold
+	watches    watches
+
+	// heavy is held by goroutines that do long work in steps; it is locked before mu. So a goroutine
+	// that waits for mu waits for at most one step of one of them.
+	heavy sync.Mutex
+
+	// Guarded by mu.
+	hearing hearing
+	// connecting is how many of clients wait for the answer to their connect request.
+	connecting       int
+	newcomers        newcomers
+	sessionOwners    map[int64]sessionOwners // by session; see sessionowners.go
+	readOnlySessions int                     // sessions of read-only clients, which are in no table
+	noRoomSessions   int                     // sessions that began in the log since the disk was found nearly full
+	appliedAt        int64                   // when the last Apply ended
+	deafSince        int64                   // now (ms) since when this leader couldn't hear its servers, 0 if it can
+	telling          telling
+	expiry           *expiry
+	locals           locals
+	serving          bool  // an entry of a leader's term was applied, so no old state is shown
+	cutOff           bool  // no leader for too long: clients are refused
+	leaderlessSince  int64 // now (ms)
+
+	loop      loop
+	snapshots snapshotRule
+}
+
+// outside is what a replica was given: its settings, and what it may use of the world outside. It doesn't change.
+type outside struct {
 	limits    limits
 	auth      *auth.Registry
-	throttle  auth.Throttle // of failed logins
-	expiring  expiring      // identities that expire
 	sasl      SASLOptions
+	meters    *Meters
 	log       *slog.Logger
 	clientLog *slog.Logger               // for log lines about single clients, limited in rate
 	slowLog   *slog.Logger               // for log lines about slow requests, with a limit of its own
@@ -50,82 +100,29 @@ type Replica struct {
 	alone             bool // standalone: nothing is ever sent again
 	// readOnlyMode says that clients are served read-only while this server is cut off.
 	readOnlyMode bool
+}
 
-	outbox     outbox
-	syncs      syncs
-	unanswered unanswered
-	overload   overload
-	correction atomic.Int64               // of the leader's clock, ms
-	level      atomic.Uint32              // feature level in force
-	lineage    atomic.Uint64              // see Lineage
-	rules      atomic.Pointer[auth.Rules] // in force; nil for none
-	// membersVersion is the version that Membership returns.
-	membersVersion atomic.Int64
-	letGoAt        atomic.Int64           // now (ns) when clients were last let go, 0 for never
-	upToDate       atomic.Int64           // now (ns): everything acknowledged before it is applied (see uptodate.go)
-	withholds      atomic.Bool            // withheld is not empty
-	noRoom         atomic.Bool            // the disk is nearly full: clients' writes are refused
-	logWaits       atomic.Bool            // a write of the log waits for room: no session can begin in it
-	needed         atomic.Bool            // while it waits: no majority is known to serve without this server
-	bounds         atomic.Pointer[bounds] // nil for none
-	// znodes and ephemerals are the numbers of znodes and ephemerals in the tree.
-	znodes, ephemerals    atomic.Int64
-	addresses, identified owners
-	memory                memoryAccount
-	unread                unreadEvents
-	large                 largeBuffers
-	rooms                 rooms
-	stats                 serverStats
-	traffic               busiest.Traffic
-	meters                *Meters
-	broken                breakdown
-	holds                 [holds]longestHold
-
-	// heavy is held by goroutines that do long work in steps; it is locked before mu. So a goroutine
-	// that waits for mu waits for at most one step of one of them.
-	heavy sync.Mutex
-
-	mu      sync.RWMutex
-	tree    *tree.Tree
-	clients map[int64]*Client // by cnx, from the connect request on
-	hearing hearing
-	// connecting is how many of clients wait for the answer to their connect request.
-	connecting       int
-	newcomers        newcomers
-	sessionOwners    map[int64]sessionOwners // by session; see sessionowners.go
-	readOnlySessions int                     // sessions of read-only clients, which are in no table
-	noRoomSessions   int                     // sessions that began in the log since the disk was found nearly full
-	touched          []*Client               // clients that got output during this Apply
-	appliedAt        int64                   // when the last Apply ended
-	withheld         []*Client               // clients whose output is kept back
-	deafSince        int64                   // now (ms) since when this leader couldn't hear its servers, 0 if it can
-	scratch          []int64                 // watchers of one event
-	row              row                     // consecutive events with the same watchers
-	expiry           *expiry
-	locals           locals
-	leader           quorum.Leadership
-	ownBounds        [limit.Scopes]limit.Set // of this server's configuration
-	boundsChanged    bool                    // the limits in the tree have changed since they were read
-	serving          bool                    // an entry of a leader's term was applied, so no old state is shown
-	cutOff           bool                    // no leader for too long: clients are refused
-	unmet            unmetRules
-
-	leaderlessSince int64 // now (ms)
-
-	// Owned by the quorum's loop.
+// loop is what the quorum's loop owns.
+type loop struct {
 	doubtful  bool // the leader reported a digest that differs from this server's
 	proposals proposals
-	supported int32       // feature level that all members know, as the leader's loop reported it
-	announced []announced // by the other members, as the leader's loop reported it; guarded by mu for other goroutines
-	snapshots snapshotRule
 	digests   digests
-	batch     []byte       // the entry last proposed or forwarded; its memory is reused
-	writes    namespaceRun // guarded by mu
-	answers   answers      // guarded by mu; empty between Applies
-	progress  progress     // guarded by mu
+	batch     []byte // the entry last proposed or forwarded; its memory is reused
+}
 
-	watchMu sync.Mutex
-	watches *watch.Table
+// state is what all parts of a replica look at: the replicated state, who leads, and who is connected. Those who read
+// it share mu; those who change it hold it alone, as Apply does.
+type state struct {
+	mu      sync.RWMutex
+	tree    *tree.Tree
+	leader  quorum.Leadership
+	clients map[int64]*Client // by cnx, from the connect request on
+}
+
+// watches are the watches of the clients connected here.
+type watches struct {
+	mu    sync.Mutex
+	table *watch.Table
 }
 
 // limits are the settings that bound clients.

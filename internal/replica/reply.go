@@ -56,12 +56,12 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 		out = res.AppendReply(out)
 	}
 	r.answersLate(c, req, res, now)
-	if weight := c.sampled.Take(&r.traffic); weight > 0 {
-		r.sample(c, weight, req, res.Request.Body, len(out)-len(c.out.frames))
+	if weight := c.sampled.Take(&r.stats.traffic); weight > 0 {
+		r.stats.sample(c, weight, req, res.Request.Body, len(out)-len(c.out.frames))
 	}
-	r.answers.add(r, c, req, int64(len(out)-len(c.out.frames)-frameLengthSize), res.Zxid, now)
+	r.stats.answers.add(r, c, req, int64(len(out)-len(c.out.frames)-frameLengthSize), res.Zxid, now)
 	c.out.frames = jute.EndFrame(out, start)
-	r.withhold(c, now)
+	r.freshness.withhold(c, now)
 	c.unanswered.pop()
 	c.stir(now)
 	c.room.Signal()
@@ -71,7 +71,7 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 	}
 	if res.Op != jute.OpCloseSession && c.unanswered.len() > 0 && !c.unanswered.front().isWrite() {
 		// Nothing queued after the end of a session is answered.
-		r.answers.flush(r)
+		r.stats.answers.flush(r)
 		r.drain(c, now)
 	}
 	r.touch(c)
@@ -80,7 +80,7 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 // finish removes the answered request at the head of c's queue; c.mu is held.
 func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
 	r.answersLate(c, req, nil, now)
-	r.answered(c, req, zxid, now)
+	r.stats.answered(c, req, zxid, now)
 	r.stats.sent.Add(1)
 	r.unanswered.add(-1, -int64(req.size))
 	c.unanswered.pop()

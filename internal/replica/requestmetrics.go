@@ -34,8 +34,8 @@ func (t *requestMetrics) add(r *Replica, c *Client, req *request, request, frame
 		m.did(t.op, t.ops)
 		t.ops = 0
 	}
-	if weight := c.sampled.Take(&r.traffic); weight > 0 {
-		r.sample(c, weight, req, request, len(frame))
+	if weight := c.sampled.Take(&r.stats.traffic); weight > 0 {
+		r.stats.sample(c, weight, req, request, len(frame))
 	}
 	size := int64(len(frame) - frameLengthSize)
 	if t.bytes == 0 {
@@ -63,13 +63,13 @@ func (t *requestMetrics) flush(m *Meters, c *Client) {
 
 // sample records a request that the client's sampler has chosen; reply is the size of the reply in
 // bytes. c.mu is held.
-func (r *Replica) sample(c *Client, weight int32, req *request, body []byte, reply int) {
-	s := c.sampled.Sample(weight, c.session, c.ids.Load())
+func (s *stats) sample(c *Client, weight int32, req *request, body []byte, reply int) {
+	chosen := c.sampled.Sample(weight, c.session, c.ids.Load())
 	if req.op.code.HasPath() && req.verdict == taken {
-		s.Path, _ = pathOnly(body) // "" if the body can't be decoded
+		chosen.Path, _ = pathOnly(body) // "" if the body can't be decoded
 	}
-	s.Operation, s.Bytes = req.op.code.String(), frameLengthSize+jute.RequestHeaderSize+len(body)+reply
-	r.traffic.Add(req.at, &s)
+	chosen.Operation, chosen.Bytes = req.op.code.String(), frameLengthSize+jute.RequestHeaderSize+len(body)+reply
+	s.traffic.Add(req.at, &chosen)
 }
 
 // frameLengthSize is the size of the length that precedes a frame's ReplyHeader.
@@ -183,26 +183,26 @@ func namespace(path string) string {
 }
 
 // changed counts what an applied request did to a znode; mu is held for writing.
-func (r *Replica) changed(ev *tree.Event, res *tree.Result) {
+func (s *stats) changed(ev *tree.Event, res *tree.Result) {
 	var bytes int64
 	switch ev.Type {
 	case jute.EventNodeCreated, jute.EventNodeDataChanged:
 		stat := res.Stat
 		if res.Op == jute.OpMulti {
-			stat, _ = r.tree.Stat(ev.Path) // if a multi changed it several times, only the last size is still known
+			stat, _ = s.tree.Stat(ev.Path) // if a multi changed it several times, only the last size is still known
 		}
 		bytes = int64(stat.DataLength)
 		if ev.TTL && ev.Type == jute.EventNodeCreated {
-			r.meters.ttlCreated.Inc()
+			s.meters.ttlCreated.Inc()
 		}
 	case jute.EventNodeDeleted:
 		if ev.TTL {
-			r.meters.ttlDeleted.Inc()
+			s.meters.ttlDeleted.Inc()
 		}
 	default:
 		return
 	}
-	r.writes.add(r.meters.writesIn, ev.Path, bytes)
+	s.writes.add(s.meters.writesIn, ev.Path, bytes)
 }
 
 // answers sums up what consecutive replies to the writes of one client add to the statistics, as
@@ -238,12 +238,12 @@ func (a *answers) flush(r *Replica) {
 		return
 	}
 	if a.op.code != jute.OpReconfig { // a reconfig takes as long as servers need to catch up
-		r.noteWait(a.ms*1e6, a.now)
+		r.overload.noteWait(a.ms*1e6, a.now)
 	}
 	r.meters.did(a.op.code, a.n)
 	r.meters.responseBytes.Add(a.bytes)
 	r.meters.responses.observe(a.last, a.low, a.high)
-	r.answeredMany(a.c, a.op.code, true, a.xid, a.n, a.ms, a.zxid, a.now)
+	r.stats.answeredMany(a.c, a.op.code, true, a.xid, a.n, a.ms, a.zxid, a.now)
 	r.stats.sent.Add(a.n)
 	r.unanswered.add(-a.n, -a.sizes)
 	*a = answers{}

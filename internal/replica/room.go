@@ -125,7 +125,7 @@ func (c *Client) replyMay() {
 	}
 	if !c.out.flushing && !c.out.withheld {
 		c.out.flushing = true
-		c.Wake()
+		c.Socket.Wake()
 	}
 }
 
@@ -167,8 +167,8 @@ func (r *Replica) closeSlow(now int64) {
 // delivered returns how many bytes the other end has received, and false if there is nothing that it is to receive, or
 // if that isn't known; c.mu is held.
 func (c *Client) delivered() (n uint64, ok bool) {
-	if c.closing || c.closed || c.Delivered == nil || c.out.taken == 0 && len(c.out.frames) == 0 || c.out.withheld {
+	if c.closing || c.closed || c.out.taken == 0 && len(c.out.frames) == 0 || c.out.withheld {
 		return 0, false
 	}
-	return c.Delivered()
+	return c.Socket.Delivered()
 }

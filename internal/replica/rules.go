@@ -33,10 +33,10 @@ func (a announced) equal(b announced) bool {
 }
 
 // Rules implements quorum.StateMachine.
-func (r *Replica) Rules() []byte { return r.settings.Rules.Append(nil) }
+func (l *levels) Rules() []byte { return l.settings.Rules.Append(nil) }
 
 // Announced implements quorum.StateMachine. What can't be read counts as not heard.
-func (r *Replica) Announced(members []quorum.Announcement) {
+func (l *levels) Announced(members []quorum.Announcement) {
 	all := make([]announced, 0, len(members))
 	for _, m := range members {
 		a := announced{id: m.ID}
@@ -46,41 +46,41 @@ func (r *Replica) Announced(members []quorum.Announcement) {
 		}
 		all = append(all, a)
 	}
-	if !slices.EqualFunc(all, r.announced, announced.equal) {
-		r.mu.Lock()
-		r.announced = all
-		r.mu.Unlock()
+	if !slices.EqualFunc(all, l.announced, announced.equal) {
+		l.mu.Lock()
+		l.announced = all
+		l.mu.Unlock()
 	}
-	r.mu.RLock()
-	leads, have := r.leader.IsLeader, r.tree.Settings()
-	r.mu.RUnlock()
+	l.mu.RLock()
+	leads, have := l.leader.IsLeader, l.tree.Settings()
+	l.mu.RUnlock()
 	if !leads {
 		return
 	}
-	want := r.settings
+	want := l.settings
 	want.FeatureLevel = have.FeatureLevel
-	if r.agreeOnRules(have.Rules, &want); !want.Rules.Equal(have.Rules) || !slices.Equal(want.Schemes, have.Schemes) {
-		r.log.Info("the rules that all members have for the ids in ACLs change: they are put in force",
+	if l.agreeOnRules(have.Rules, &want); !want.Rules.Equal(have.Rules) || !slices.Equal(want.Schemes, have.Schemes) {
+		l.log.Info("the rules that all members have for the ids in ACLs change: they are put in force",
 			"inForce", describeRules(have.Rules), "rules", describeRules(want.Rules))
-		r.proposeSettings()
+		l.proposeSettings()
 	}
 }
 
 // agreeOnRules sets the rules of the settings that this leader wants, and takes the schemes out of them that
 // wait for a rule. inForce are the rules in force.
-func (r *Replica) agreeOnRules(inForce auth.Rules, want *tree.Settings) {
+func (l *levels) agreeOnRules(inForce auth.Rules, want *tree.Settings) {
 	want.Rules = nil
 	if want.TakesRules() {
 		want.Rules = inForce
-		for _, scheme := range r.schemesWithRules(inForce) {
-			own := r.settings.Rules.Of(scheme)
-			if r.allAnnounce(scheme, own) && (own == "" || len(want.Rules.With(scheme, own)) <= auth.RulesMax) {
+		for _, scheme := range l.schemesWithRules(inForce) {
+			own := l.settings.Rules.Of(scheme)
+			if l.allAnnounce(scheme, own) && (own == "" || len(want.Rules.With(scheme, own)) <= auth.RulesMax) {
 				want.Rules = want.Rules.With(scheme, own)
 			}
 		}
 	}
 	want.Schemes = slices.Clone(want.Schemes)
-	for _, scheme := range r.schemesWithRules(nil) {
+	for _, scheme := range l.schemesWithRules(nil) {
 		if want.Rules.Of(scheme) == "" {
 			want.Schemes = slices.DeleteFunc(want.Schemes, func(s string) bool { return s == scheme })
 		}
@@ -88,7 +88,7 @@ func (r *Replica) agreeOnRules(inForce auth.Rules, want *tree.Settings) {
 }
 
 // schemesWithRules returns the schemes for which a rule is in force, or this server or a member has announced one.
-func (r *Replica) schemesWithRules(inForce auth.Rules) auth.Schemes {
+func (l *levels) schemesWithRules(inForce auth.Rules) auth.Schemes {
 	var names []string
 	add := func(rules auth.Rules) {
 		for i := range rules {
@@ -96,17 +96,17 @@ func (r *Replica) schemesWithRules(inForce auth.Rules) auth.Schemes {
 		}
 	}
 	add(inForce)
-	add(r.settings.Rules)
-	for i := range r.announced {
-		add(r.announced[i].rules)
+	add(l.settings.Rules)
+	for i := range l.announced {
+		add(l.announced[i].rules)
 	}
 	return auth.NewSchemes(names...)
 }
 
 // allAnnounce reports whether all other members have announced the same rule for a scheme; "" is equality.
-func (r *Replica) allAnnounce(scheme, rule string) bool {
-	for i := range r.announced {
-		if a := &r.announced[i]; !a.heard || a.rules.Of(scheme) != rule {
+func (l *levels) allAnnounce(scheme, rule string) bool {
+	for i := range l.announced {
+		if a := &l.announced[i]; !a.heard || a.rules.Of(scheme) != rule {
 			return false
 		}
 	}
@@ -137,37 +137,37 @@ type unmetRules struct {
 }
 
 // checkRules logs which rules have waited for long; mu is held for writing.
-func (r *Replica) checkRules(now int64) {
-	inForce := r.tree.Settings().Rules
-	waiting := r.waitingRules(inForce)
-	u := &r.unmet
+func (l *levels) checkRules(now int64) {
+	inForce := l.tree.Settings().Rules
+	waiting := l.waitingRules(inForce)
+	u := &l.unmet
 	u.list = waiting
 	switch {
-	case len(waiting) == 0 || r.leader.Leader == 0:
+	case len(waiting) == 0 || l.leader.Leader == 0:
 		if u.logged && len(waiting) == 0 {
-			r.log.Info("all members have the same rules for the ids in ACLs", "inForce", describeRules(inForce))
+			l.log.Info("all members have the same rules for the ids in ACLs", "inForce", describeRules(inForce))
 		}
 		*u = unmetRules{}
 	case u.since == 0:
 		u.since = max(now, 1)
 	case !u.logged && now-u.since >= unmetPatienceMs:
 		u.logged = true
-		r.log.Warn("not all members have the same rule for the ids of a scheme in ACLs: the rule in force stays; where there is none, ACLs of the scheme are refused. Only the leader knows what the other members have",
-			"waiting", strings.Join(waiting, "; "), "inForce", describeRules(inForce), "leader", r.leader.Leader)
+		l.log.Warn("not all members have the same rule for the ids of a scheme in ACLs: the rule in force stays; where there is none, ACLs of the scheme are refused. Only the leader knows what the other members have",
+			"waiting", strings.Join(waiting, "; "), "inForce", describeRules(inForce), "leader", l.leader.Leader)
 	}
 }
 
 // waitingRules returns, for each scheme of which this server, or a member that this leader has heard, has another rule
 // than the one in force, which server has which.
-func (r *Replica) waitingRules(inForce auth.Rules) (waiting []string) {
-	members := r.announced
-	if !r.leader.IsLeader {
+func (l *levels) waitingRules(inForce auth.Rules) (waiting []string) {
+	members := l.announced
+	if !l.leader.IsLeader {
 		members = nil
 	}
-	for _, scheme := range r.schemesWithRules(inForce) {
+	for _, scheme := range l.schemesWithRules(inForce) {
 		rule := inForce.Of(scheme)
-		differs := r.settings.Rules.Of(scheme) != rule
-		who := []string{"here " + ruleName(r.settings.Rules.Of(scheme))}
+		differs := l.settings.Rules.Of(scheme) != rule
+		who := []string{"here " + ruleName(l.settings.Rules.Of(scheme))}
 		for i := range members {
 			a := &members[i]
 			switch {

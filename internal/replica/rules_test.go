@@ -63,10 +63,10 @@ func TestAgreeOnRules(t *testing.T) {
 		for i, text := range c.members {
 			heard = append(heard, quorum.Announcement{ID: uint64(i + 2), Heard: text != "?", Rules: rulesOf(text).Append(nil)})
 		}
-		s.r.Announced(heard)
+		s.r.levels.Announced(heard)
 		want := s.r.settings
 		want.FeatureLevel = c.level
-		s.r.agreeOnRules(rulesOf(c.inForce), &want)
+		s.r.levels.agreeOnRules(rulesOf(c.inForce), &want)
 		if got := strings.Join(want.Schemes, " "); !want.Rules.Equal(rulesOf(c.rules)) || got != c.schemes {
 			t.Errorf("%+v: rules %v, schemes %s", c, want.Rules, got)
 		}
@@ -89,8 +89,8 @@ func TestRulesComeIntoForce(t *testing.T) {
 		for i, text := range texts {
 			heard = append(heard, quorum.Announcement{ID: uint64(i + 2), Heard: text != "?", Rules: rulesOf(text).Append(nil)})
 		}
-		s.r.Supported(4)
-		s.r.Announced(heard)
+		s.r.levels.Supported(4)
+		s.r.levels.Announced(heard)
 		for s.r.outbox.waiting.Load() {
 			entry, _ := s.r.outbox.take()
 			records := entry[headSize:]
@@ -141,7 +141,7 @@ func TestRulesComeIntoForce(t *testing.T) {
 			t.Errorf("after %q, %+v is proposed", later, got)
 		}
 	}
-	if !slices.Equal(s.r.Rules(), own.Rules.Append(nil)) {
+	if !slices.Equal(s.r.levels.Rules(), own.Rules.Append(nil)) {
 		t.Error("it announces something else than its rules")
 	}
 }

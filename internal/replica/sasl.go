@@ -28,11 +28,11 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.G
 	}
 	token, err := []byte(nil), d.Err()
 	if err == nil {
-		token, err = r.saslStep(c, req.Token)
+		token, err = r.logins.saslStep(c, req.Token)
 	}
 	if err != nil {
-		r.throttle.Failed(guess, r.now())
-		r.tried(c, &ops[jute.OpSASL], nil, jute.ErrAuthFailed, Tried)
+		r.logins.throttle.Failed(guess, r.now())
+		r.logins.tried(c, &ops[jute.OpSASL], nil, jute.ErrAuthFailed, Tried)
 	}
 	switch {
 	case err == nil && c.over():
@@ -61,22 +61,22 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.G
 }
 
 // saslStep processes one token and, when the login is complete, adds the identity it proved.
-func (r *Replica) saslStep(c *Client, token []byte) ([]byte, error) {
+func (l *logins) saslStep(c *Client, token []byte) ([]byte, error) {
 	reply, done, user, err := c.reader.sasl.Step(token)
 	if err != nil || !done {
 		return reply, err
 	}
-	proof, err := r.auth.AddSASL(c.identities(), user)
+	proof, err := l.auth.AddSASL(c.identities(), user)
 	if err != nil {
 		return nil, err
 	}
 	if login, ok := c.reader.sasl.(sasl.Lasting); ok {
 		c.Login.Store(&login)
 	}
-	if !r.proved(c, &proof) {
+	if !l.proved(c, &proof) {
 		return nil, nil // saslLogin sees that it is closing
 	}
-	r.tried(c, &ops[jute.OpSASL], nil, jute.OK, Tried)
-	r.clientLog.Info("a client logged in by SASL", "client", c.remote, "session", SessionText(c.session), "user", user)
+	l.tried(c, &ops[jute.OpSASL], nil, jute.OK, Tried)
+	l.clientLog.Info("a client logged in by SASL", "client", c.remote, "session", SessionText(c.session), "user", user)
 	return reply, nil
 }

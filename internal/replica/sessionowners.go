@@ -46,14 +46,14 @@ func (l *clientLimits) sessionOwners() sessionOwners {
 
 // mayBegin reports whether the owners of c may have one more session, and logs it if not. An administrator has to get
 // in, if a certificate says at once who he is. mu is held for writing.
-func (r *Replica) mayBegin(c *Client) bool {
-	b := r.bounds.Load()
+func (l *limiter) mayBegin(c *Client) bool {
+	b := l.inForce.Load()
 	super := slices.ContainsFunc(c.identities(), func(id jute.ID) bool { return id.Scheme == "super" })
 	if b == nil || c.mayReplace || super {
 		return true
 	}
 	for _, s := range holders {
-		if !r.mayHaveSession(c, b, s) {
+		if !l.mayHaveSession(c, b, s) {
 			return false
 		}
 	}
@@ -61,12 +61,12 @@ func (r *Replica) mayBegin(c *Client) bool {
 }
 
 // mayHaveSession reports whether the owner of c in a scope may have one more session, and logs it if not.
-func (r *Replica) mayHaveSession(c *Client, b *bounds, s limit.Scope) bool {
+func (l *limiter) mayHaveSession(c *Client, b *bounds, s limit.Scope) bool {
 	most, o := b.sets[s][limit.Sessions], c.limits.ownerIn(s)
-	if most == 0 || o == nil || o == &r.ownersIn(s).rest || o.sessions.Load() < most {
+	if most == 0 || o == nil || o == &l.ownersIn(s).rest || o.sessions.Load() < most {
 		return true
 	}
-	r.exceeded(c, s, o.name, limit.Sessions, r.now())
+	l.exceeded(c, s, o.name, limit.Sessions, l.now())
 	return false
 }
 
@@ -104,10 +104,10 @@ func (r *Replica) countAttached(res *tree.Result) {
 	var by sessionOwners
 	ids, now := res.Request.Identities, r.now()
 	if at := slices.IndexFunc(ids, func(id jute.ID) bool { return id.Scheme == "ip" }); at >= 0 {
-		by.address = r.addresses.hold(strings.Clone(auth.Neighbourhood(ids[at].ID)), now)
+		by.address = r.limiter.addresses.hold(strings.Clone(auth.Neighbourhood(ids[at].ID)), now)
 	}
 	if id, ok := countedIdentity(ids); ok {
-		by.identity = r.identified.hold(ownerName(id), now)
+		by.identity = r.limiter.identified.hold(ownerName(id), now)
 	}
 	r.sessionOwners[res.Session] = by
 }
@@ -132,7 +132,7 @@ func (r *Replica) uncountGone() {
 // connection is the first to prove, too; if there are too many, the reason to close the connection is returned.
 func (r *Replica) belongsWithSession(c *Client) (refused string) {
 	had := c.limits.identity.Load()
-	if !r.belongs(c) {
+	if !r.limiter.belongs(c) {
 		return tooManyOfIdentity
 	}
 	o := c.limits.identity.Load()
@@ -145,7 +145,7 @@ func (r *Replica) belongsWithSession(c *Client) (refused string) {
 	if !counts || by.identity != nil || r.hearing.attached[c.session] != c {
 		return ""
 	}
-	if b := r.bounds.Load(); b != nil && !r.mayHaveSession(c, b, limit.Identity) {
+	if b := r.limiter.inForce.Load(); b != nil && !r.limiter.mayHaveSession(c, b, limit.Identity) {
 		return tooManySessionsOfIdentity
 	}
 	by.identity = o

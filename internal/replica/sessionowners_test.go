@@ -14,12 +14,12 @@ func (s *localStage) limitSessions(address, identity int64) {
 	var sets [limit.Scopes]limit.Set
 	sets[limit.Address][limit.Sessions] = address
 	sets[limit.Identity][limit.Sessions] = identity
-	s.r.SetLimits(sets)
+	s.r.limiter.SetLimits(sets)
 }
 
 // ask asks for a session from an address, for a client that a certificate identifies as cn, if that isn't empty.
 func (s *localStage) ask(address, cn string) (*Client, error) {
-	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, func() {})
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, Woken(func() {}))
 	if cn != "" {
 		c.Identify([]jute.ID{c.address, {Scheme: "x509", ID: cn}})
 	}
@@ -58,7 +58,7 @@ func (s *localStage) refuses(address, cn string, scope limit.Scope) {
 // counts checks how many sessions count for an address, and that nothing is left over of others.
 func (s *localStage) counts(address string, want int64) {
 	s.t.Helper()
-	if n := s.r.addresses.of(address, s.r.now(), nil).sessions.Load(); n != want {
+	if n := s.r.limiter.addresses.of(address, s.r.now(), nil).sessions.Load(); n != want {
 		s.t.Errorf("%d sessions count for %s, want %d", n, address, want)
 	}
 	for _, left := range s.r.Leftovers(func(c *Client) bool { return s.r.clients[c.id] == c }) {
@@ -94,7 +94,7 @@ func TestSessionsAreLimited(t *testing.T) {
 	third := s.begins("10.0.0.1", "")
 	s.refuses("10.0.0.1", "", limit.Address)
 	s.begins("10.0.0.2", "")
-	super := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "10.0.0.1"}, func() {})
+	super := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "10.0.0.1"}, Woken(func() {}))
 	super.Identify([]jute.ID{super.address, {Scheme: "super", ID: "root"}})
 	if err := s.r.Connect(super, &jute.ConnectRequest{Passwd: make([]byte, jute.PasswdSize)}, s.ids); err != nil {
 		t.Errorf("an administrator: %v", err)
@@ -223,7 +223,7 @@ func TestSessionsOfOtherServers(t *testing.T) {
 	}
 	s.counts("10.0.0.1", 2)
 	s.refuses("10.0.0.1", "", limit.Address)
-	if n := s.r.identified.of("x509:CN=a", s.r.now(), nil).sessions.Load(); n != 2 {
+	if n := s.r.limiter.identified.of("x509:CN=a", s.r.now(), nil).sessions.Load(); n != 2 {
 		t.Errorf("%d sessions count for an identity that another server has seen, want 2", n)
 	}
 
@@ -288,17 +288,17 @@ func TestSessionOwnersAreKept(t *testing.T) {
 	s.r.Disconnected(s.begins("10.0.0.1", ""))
 	for i := range 3 * ownersSweepMin {
 		s.now += 10_000
-		s.r.addresses.of(strings.Repeat("x", i), s.r.now(), nil)
+		s.r.limiter.addresses.of(strings.Repeat("x", i), s.r.now(), nil)
 	}
 	s.refuses("10.0.0.1", "", limit.Address)
-	if n := len(s.r.addresses.byName); n > ownersSweepMin+1 {
+	if n := len(s.r.limiter.addresses.byName); n > ownersSweepMin+1 {
 		t.Errorf("%d addresses are remembered", n)
 	}
 	bytes := int64(0)
-	for _, o := range s.r.addresses.byName {
+	for _, o := range s.r.limiter.addresses.byName {
 		bytes += o.memory()
 	}
-	if got := s.r.addresses.memory(); got != bytes {
+	if got := s.r.limiter.addresses.memory(); got != bytes {
 		t.Errorf("%d bytes are accounted for addresses, want %d", got, bytes)
 	}
 }

@@ -124,7 +124,7 @@ func (s *diskShell) client() *Client {
 	for range 100 { // it elects itself
 		s.step()
 	}
-	c := NewClient(s.now.Load()+1, "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+	c := NewClient(s.now.Load()+1, "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
 	if err := s.rep.Connect(c, &jute.ConnectRequest{Timeout: 40000, Passwd: make([]byte, jute.PasswdSize)},
 		func() int64 { return s.now.Load() + 2 }); err != nil {
 		s.t.Fatal(err)

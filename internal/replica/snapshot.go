@@ -45,14 +45,21 @@ func (rule *snapshotRule) forced() int64 {
 	return min(rule.bytes, max((room-rule.last)/snapshotRoomShare, rule.last/snapshotTreeShare, snapshotBytesMin))
 }
 
+// A diskRoom says whether the disk has room.
+type diskRoom struct {
+	none     atomic.Bool // the disk is nearly full: clients' writes are refused
+	logWaits atomic.Bool // a write of the log waits for room: no session can begin in it
+	needed   atomic.Bool // while it waits: no majority is known to serve without this server
+}
+
 // Space tells the replica how much room the disk has. When there is none, clients' writes are
 // answered with jute.ErrThrottledOp, which means that they were not executed. The less room there
 // is, the sooner a snapshot is due. needed is what quorum.Status says: while the log waits for room,
 // new clients are sent to the other servers, unless those are known not to serve.
 func (r *Replica) Space(s storage.SpaceState, needed bool) {
-	r.noRoom.Store(s.Level == storage.SpaceRefuse)
-	r.logWaits.Store(s.Waits)
-	r.needed.Store(needed)
+	r.room.none.Store(s.Level == storage.SpaceRefuse)
+	r.room.logWaits.Store(s.Waits)
+	r.room.needed.Store(needed)
 	r.snapshots.room.Store(max(s.LogRoom, 1))
 }
 

@@ -42,14 +42,14 @@ type proposal struct{ at, queued int64 }
 // propose notes that the quorum takes an entry now.
 func (r *Replica) propose(queued int64) {
 	r.meters.Stages.queue.Observe(queued)
-	r.noteWait(queued, r.now())
-	r.proposals.waiting = append(r.proposals.waiting, proposal{r.now(), queued})
+	r.overload.noteWait(queued, r.now())
+	r.loop.proposals.waiting = append(r.loop.proposals.waiting, proposal{r.now(), queued})
 }
 
 // arrives notes that an entry is committed. A leader's entries are applied in the order in which it
 // proposed them.
 func (r *Replica) arrives(e *quorum.Entry, now int64) {
-	p := &r.proposals
+	p := &r.loop.proposals
 	p.applied = proposal{}
 	if len(e.Data) == 0 || !r.leader.IsLeader || e.Term != r.leader.Term || len(p.waiting) == 0 {
 		return
@@ -79,7 +79,7 @@ func (r *Replica) answersLate(c *Client, req *request, res *tree.Result, now int
 	}
 	args = append(args, "ms", took/1e6)
 	if res != nil {
-		if p := &r.proposals; p.applied.at != 0 {
+		if p := &r.loop.proposals; p.applied.at != 0 {
 			args = append(args, "queueMs", p.applied.queued/1e6, "quorumMs", p.quorum/1e6)
 		}
 		args = append(args, "applyMs", (r.now()-now)/1e6, "lastFsyncMs", r.meters.LastFsync.Load()/1e6)

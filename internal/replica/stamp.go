@@ -87,7 +87,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 		r.outbox.addFirst(tree.AppendRecord(nil, &stamped))
 		r.kick()
 		return nil
-	case len(c.reader.records) > 0 && ids == c.reader.recordIDs && r.level.Load() >= 2:
+	case len(c.reader.records) > 0 && ids == c.reader.recordIDs && r.levels.level.Load() >= 2:
 		c.reader.records = tree.AppendNextRecord(c.reader.records, &stamped)
 	case req.body != nil:
 		c.reader.records, c.reader.recordIDs = append(c.reader.records, req.body...), ids
@@ -110,8 +110,8 @@ func (r *Replica) vetted(body []byte, ids []jute.ID) []byte {
 	return jute.AppendInt(append([]byte(nil), body...), int32(code))
 }
 
-func (r *Replica) mayReconfig(body []byte, ids []jute.ID) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.ReconfigCode(body, ids) == jute.OK
+func (s *state) mayReconfig(body []byte, ids []jute.ID) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.ReconfigCode(body, ids) == jute.OK
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/zooid-project/zooid/internal/busiest"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -70,14 +71,29 @@ func (l *latencies) mean() float64 {
 	return float64(l.sum.Load()) / float64(n)
 }
 
+// stats are what `srvr`, `mntr` and the metrics report about the whole server.
+type stats struct {
+	*outside
+	*state
+
+	received, sent atomic.Int64
+	authFailed     atomic.Int64 // connections that failed to authenticate
+	latency        latencies
+	traffic        busiest.Traffic
+
+	// Guarded by state.mu.
+	writes  namespaceRun
+	answers answers // empty between Applies
+}
+
 // answered adds a reply to the client's and the server's statistics.
-func (r *Replica) answered(c *Client, req *request, zxid, now int64) {
-	r.answeredMany(c, req.code(), req.isWrite(), req.xid, 1, (now-req.at)/1e6, zxid, now)
+func (s *stats) answered(c *Client, req *request, zxid, now int64) {
+	s.answeredMany(c, req.code(), req.isWrite(), req.xid, 1, (now-req.at)/1e6, zxid, now)
 }
 
 // answeredMany adds n replies to requests of one kind, each sent ms after its request arrived; xid
 // and zxid are those of the last reply.
-func (r *Replica) answeredMany(c *Client, op jute.Op, write bool, xid int32, n, ms, zxid, now int64) {
+func (s *stats) answeredMany(c *Client, op jute.Op, write bool, xid int32, n, ms, zxid, now int64) {
 	c.stats.sent.Add(n)
 	c.stats.lastOp.Store(int32(op))
 	if xid >= 0 { // negative: a ping or the like, which is not what the client did last
@@ -86,17 +102,10 @@ func (r *Replica) answeredMany(c *Client, op jute.Op, write bool, xid int32, n, 
 	c.stats.lastZxid.Store(zxid)
 	c.stats.lastReply.Store(now / 1e6)
 	c.stats.latency.observe(ms, n)
-	r.stats.latency.observe(ms, n)
+	s.latency.observe(ms, n)
 	if write {
-		r.meters.updateLatency.ObserveMany(ms, n)
+		s.meters.updateLatency.ObserveMany(ms, n)
 	} else {
-		r.meters.readLatency.ObserveMany(ms, n)
+		s.meters.readLatency.ObserveMany(ms, n)
 	}
-}
-
-// serverStats is what `srvr` and `mntr` report about the whole server.
-type serverStats struct {
-	received, sent atomic.Int64
-	authFailed     atomic.Int64 // connections that failed to authenticate
-	latency        latencies
 }

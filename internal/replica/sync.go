@@ -169,6 +169,6 @@ func (r *Replica) resumeAll(waits []syncWait) {
 	pushed := r.flush(r.now())
 	r.mu.Unlock()
 	if pushed != nil {
-		pushed.Push()
+		pushed.Socket.Push()
 	}
 }

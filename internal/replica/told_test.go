@@ -17,13 +17,13 @@ func TestWriteBehindARefusal(t *testing.T) {
 	s := openOnDisk(t, fs, 1<<20, 3)
 	cl, encoder := s.client(), &pipeline{}
 	arrived := false
-	cl.Acked = func() bool { return arrived }
+	cl.Socket = hooked{acked: func() bool { return arrived }}
 	s.call(cl, encoder, jute.OpCreate, creating("/n", nil, 0))
-	s.rep.noRoom.Store(true)
+	s.rep.room.none.Store(true)
 	if code := s.call(cl, encoder, jute.OpSetData, setting("/n", []byte("a")))[0]; code != jute.ErrThrottledOp {
 		t.Fatalf("set without room: %v", code)
 	}
-	s.rep.noRoom.Store(false)
+	s.rep.room.none.Store(false)
 	in := encoder.request(nil, jute.OpGetData, reading("/n", false))
 	read := len(in)
 	in = encoder.request(in, jute.OpCreate, creating("/ready", nil, 0))
@@ -56,7 +56,7 @@ func TestWriteBehindARefusalForMemory(t *testing.T) {
 	s := openOnDisk(t, fs, 1<<20, 3)
 	cl, encoder := s.client(), &pipeline{}
 	arrived := false
-	cl.Acked = func() bool { return arrived }
+	cl.Socket = hooked{acked: func() bool { return arrived }}
 	s.call(cl, encoder, jute.OpCreate, creating("/n", []byte("data"), 0))
 	s.rep.memory.tight.Store(int32(memory.RefuseGrowth))
 	in := encoder.request(nil, jute.OpCreate, creating("/refused", nil, 0))

@@ -134,7 +134,7 @@ func fuzzReceive(s *localStage, state uint8, in []byte) {
 		s.r.Disconnected(c)
 		c = s.client(nil)
 	}
-	s.r.noRoom.Store(state&8 != 0)
+	s.r.room.none.Store(state&8 != 0)
 	for n := 0; len(in) > 0 && c.Established() && n < 300; n++ { // below what makes receive wait
 		size := min(len(in), 4+int(in[0])+int(in[len(in)/2])) // ends anywhere, in frames too
 		if rest := len(in); rest >= 4 && state&16 != 0 {
@@ -172,7 +172,7 @@ func fuzzReceive(s *localStage, state uint8, in []byte) {
 	if n, bytes := s.r.unanswered.count(), s.r.unanswered.bytes(); n != 0 || bytes != 0 {
 		s.t.Fatalf("%d requests of %d bytes are unanswered on no connection", n, bytes)
 	}
-	if names := fmt.Sprint(len(s.r.clients), s.r.watches.Size(), len(s.r.syncs.waiting)); names != "0 0 0" {
+	if names := fmt.Sprint(len(s.r.clients), s.r.watches.table.Size(), len(s.r.syncs.waiting)); names != "0 0 0" {
 		s.t.Fatalf("clients, watches and syncs that are left: %s", names)
 	}
 }

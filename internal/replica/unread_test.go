@@ -123,7 +123,7 @@ func TestUnreadNotificationsAreBounded(t *testing.T) {
 	aborted := map[*Client]bool{}
 	for range 8 {
 		w := s.watcher("/turn")
-		w.Abort = func() { aborted[w] = true }
+		w.Socket = hooked{abort: func() { aborted[w] = true }}
 		silent = append(silent, w)
 	}
 	long := "/turn/" + strings.Repeat("n", name)

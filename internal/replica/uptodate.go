@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,23 +38,36 @@ const boundMinMs = 1000
 // have ended.
 func upToDateBound(timeout int32) int64 { return max(int64(timeout)*1e6/3, boundMinMs*1e6) }
 
+// freshness is how late this server may be to learn of the end of sessions, and what follows from it.
+type freshness struct {
+	*outside
+	*state
+	hearing *hearing
+	locals  *locals
+
+	at        atomic.Int64 // now (ns): everything acknowledged before it is applied
+	letGoAt   atomic.Int64 // now (ns) when clients were last let go, 0 for never
+	withholds atomic.Bool  // withheld is not empty
+	withheld  []*Client    // clients whose output is kept back; guarded by state.mu
+}
+
 // Moment implements quorum.StateMachine.
-func (r *Replica) Moment() int64 { return r.now() }
+func (f *freshness) Moment() int64 { return f.now() }
 
 // UpToDate implements quorum.StateMachine. Clients whose answers were kept back get them.
-func (r *Replica) UpToDate(as int64) {
-	if as <= r.upToDate.Load() {
+func (f *freshness) UpToDate(as int64) {
+	if as <= f.at.Load() {
 		return
 	}
-	r.upToDate.Store(as)
-	if !r.withholds.Load() {
+	f.at.Store(as)
+	if !f.withholds.Load() {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now, kept := r.now(), r.withheld[:0]
-	for _, c := range r.withheld {
-		if r.outdated(c, now) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, kept := f.now(), f.withheld[:0]
+	for _, c := range f.withheld {
+		if f.outdated(c, now) {
 			kept = append(kept, c)
 			continue
 		}
@@ -63,72 +77,72 @@ func (r *Replica) UpToDate(as int64) {
 		}
 		c.mu.Unlock()
 	}
-	clear(r.withheld[len(kept):])
-	r.withheld = kept
-	r.withholds.Store(len(kept) > 0)
+	clear(f.withheld[len(kept):])
+	f.withheld = kept
+	f.withholds.Store(len(kept) > 0)
 }
 
 // Behind returns for how long this server may not have learned what the ensemble does, 0 if that is not known yet. A
 // standalone server knows.
-func (r *Replica) Behind() time.Duration {
-	as := r.upToDate.Load()
-	if r.alone || as == 0 {
+func (f *freshness) Behind() time.Duration {
+	as := f.at.Load()
+	if f.alone || as == 0 {
 		return 0
 	}
-	return time.Duration(r.now() - as)
+	return time.Duration(f.now() - as)
 }
 
 // age returns for how long (ns) this server may not have learned of the end of c's session. The session
 // lived when it was attached to c.
-func (r *Replica) age(c *Client, now int64) int64 {
-	return now - max(r.upToDate.Load(), c.attachedAt)
+func (f *freshness) age(c *Client, now int64) int64 {
+	return now - max(f.at.Load(), c.attachedAt)
 }
 
 // mayBeOutdated reports whether this server's knowledge is so old that some session may not be
 // answered.
-func (r *Replica) mayBeOutdated(now int64) bool {
-	return !r.alone && now-r.upToDate.Load() > boundMinMs*1e6
+func (f *freshness) mayBeOutdated(now int64) bool {
+	return !f.alone && now-f.at.Load() > boundMinMs*1e6
 }
 
 // outdated reports whether c's session may have ended longer ago than its bound. mu is held.
-func (r *Replica) outdated(c *Client, now int64) bool {
-	return r.mayBeOutdated(now) && r.age(c, now) > upToDateBound(c.timeout) && !c.readOnly &&
-		c.session != 0 && r.locals.sessions[c.session] == nil
+func (f *freshness) outdated(c *Client, now int64) bool {
+	return f.mayBeOutdated(now) && f.age(c, now) > upToDateBound(c.timeout) && !c.readOnly &&
+		c.session != 0 && f.locals.sessions[c.session] == nil
 }
 
 // withhold keeps c's output back if its session may be over; mu and c.mu are held.
-func (r *Replica) withhold(c *Client, now int64) {
-	if c.out.withheld || !r.outdated(c, now) {
+func (f *freshness) withhold(c *Client, now int64) {
+	if c.out.withheld || !f.outdated(c, now) {
 		return
 	}
 	c.out.withheld = true
-	r.withheld = append(r.withheld, c)
-	r.withholds.Store(true)
+	f.withheld = append(f.withheld, c)
+	f.withholds.Store(true)
 }
 
 // LetOutdatedGo closes the connections of sessions about which this server has known nothing for half of their
 // timeout. now is in ns. It doesn't wait for mu: whoever holds it for long may be why the server knows nothing.
-func (r *Replica) LetOutdatedGo(now int64) {
-	if r.mayBeOutdated(now) {
-		r.letLeave(r.hearing.inTable(func(c *Client) bool {
-			return !c.readOnly && r.age(c, now) > max(upToDateBound(c.timeout), letGoAfter(c.timeout))
+func (f *freshness) LetOutdatedGo(now int64) {
+	if f.mayBeOutdated(now) {
+		f.letLeave(f.hearing.inTable(func(c *Client) bool {
+			return !c.readOnly && f.age(c, now) > max(upToDateBound(c.timeout), letGoAfter(c.timeout))
 		}), now)
 	}
 }
 
 // letConnectingGo closes the connections of clients that have waited for an answer to their connect requests as long
 // as LetOutdatedGo lets sessions wait. mu is held.
-func (r *Replica) letConnectingGo(now int64) {
-	if !r.mayBeOutdated(now) {
+func (f *freshness) letConnectingGo(now int64) {
+	if !f.mayBeOutdated(now) {
 		return
 	}
 	var gone []*Client
-	for _, c := range r.clients { // any order: sorted below
-		if c.arrival.sent && c.session == 0 && r.age(c, now) > letGoAfter(c.timeout) {
+	for _, c := range f.clients { // any order: sorted below
+		if c.arrival.sent && c.session == 0 && f.age(c, now) > letGoAfter(c.timeout) {
 			gone = append(gone, c)
 		}
 	}
-	r.letLeave(gone, now)
+	f.letLeave(gone, now)
 }
 
 // letGoAfter returns for how long (ns) nothing may be known of a session with that timeout (ms) before its connection
@@ -136,16 +150,16 @@ func (r *Replica) letConnectingGo(now int64) {
 func letGoAfter(timeout int32) int64 { return max(int64(timeout)*1e6/2, boundMinMs*3/2*1e6) }
 
 // letLeave closes the connections of clients.
-func (r *Replica) letLeave(clients []*Client, now int64) {
+func (f *freshness) letLeave(clients []*Client, now int64) {
 	clients = slices.DeleteFunc(clients, func(c *Client) bool { return c.Ending() != "" })
 	if len(clients) == 0 {
 		return
 	}
 	slices.SortFunc(clients, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
-	r.meters.overload[letGo].Add(int64(len(clients)))
-	if at := r.letGoAt.Swap(now); at == 0 || now-at > letGoLogNs {
-		r.log.Warn("this server can't tell whether its clients' sessions are alive: their connections are closed, so that they find another server. Its disk hangs, it is busy, or it doesn't reach the leader",
-			"ms", (now-r.upToDate.Load())/1e6, "clients", len(clients))
+	f.meters.overload[letGo].Add(int64(len(clients)))
+	if at := f.letGoAt.Swap(now); at == 0 || now-at > letGoLogNs {
+		f.log.Warn("this server can't tell whether its clients' sessions are alive: their connections are closed, so that they find another server. Its disk hangs, it is busy, or it doesn't reach the leader",
+			"ms", (now-f.at.Load())/1e6, "clients", len(clients))
 	}
 	for _, c := range clients {
 		c.CloseAfter("this server could not tell for half of the session's timeout whether the session is alive")

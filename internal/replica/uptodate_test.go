@@ -14,8 +14,8 @@ func ping() []byte { return jute.AppendRequest(nil, jute.XidPing, jute.OpPing, n
 
 // asOf makes the server up to date as of ms ago.
 func (s *localStage) asOf(ms int64) {
-	s.r.upToDate.Store(0)
-	s.r.UpToDate((s.now - ms) * 1e6)
+	s.r.freshness.at.Store(0)
+	s.r.freshness.UpToDate((s.now - ms) * 1e6)
 }
 
 // TestOutdatedServerAnswersNobody lets a server learn nothing new. A session of 9 s is answered for 3 s, pings
@@ -26,7 +26,7 @@ func TestOutdatedServerAnswersNobody(t *testing.T) {
 	s := newStage(t, Options{Serving: Serving{SessionTimeoutMin: 1e9}})
 	s.now = 100_000
 	begin := func(timeout int32) *Client {
-		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, Woken(func() {}))
 		if err := s.r.Connect(c, &jute.ConnectRequest{Timeout: timeout, Passwd: make([]byte, jute.PasswdSize)},
 			s.ids); err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestOutdatedServerAnswersNobody(t *testing.T) {
 	if n := s.r.meters.overload[letGo].Value(); n != 2 {
 		t.Errorf("%d connections count as let go, want 2", n)
 	}
-	if err := s.r.Connect(NewClient(s.ids(), "test", jute.ID{}, func() {}), &jute.ConnectRequest{Timeout: 9_000},
+	if err := s.r.Connect(NewClient(s.ids(), "test", jute.ID{}, Woken(func() {})), &jute.ConnectRequest{Timeout: 9_000},
 		s.ids); err == nil {
 		t.Error("a server that may be outdated takes a client")
 	}
@@ -174,7 +174,7 @@ func TestLongApply(t *testing.T) {
 func TestExemptFromUpToDate(t *testing.T) {
 	t.Parallel()
 	s := newLocalStage(t)
-	s.r.upToDate.Store(0)
+	s.r.freshness.at.Store(0)
 	s.now += 100
 	c := s.client(nil)
 	s.now += 9_000
@@ -189,7 +189,7 @@ func TestExemptFromUpToDate(t *testing.T) {
 	c = s.client(nil)
 	s.apply(s.forward()...)
 	s.r.alone = true
-	s.r.upToDate.Store(0)
+	s.r.freshness.at.Store(0)
 	s.now += 9_000
 	if _, err := s.receive(c, ping()); err != nil {
 		t.Errorf("a ping to a standalone server: %v", err)

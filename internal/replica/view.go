@@ -90,9 +90,9 @@ func (l *latencies) public() Latency {
 
 // View returns what the replica reports about itself now. It holds up nothing.
 func (r *Replica) View() View {
-	r.watchMu.Lock()
-	watches := r.watches.Size()
-	r.watchMu.Unlock()
+	r.watches.mu.Lock()
+	watches := r.watches.table.Size()
+	r.watches.mu.Unlock()
 	r.mu.RLock()
 	v := View{
 		Serving: r.serving && !r.cutOff, CutOff: r.cutOff, ReadOnly: r.readOnly(),
@@ -104,63 +104,63 @@ func (r *Replica) View() View {
 		Clients: len(r.clients), Connecting: r.connecting, Watches: watches,
 	}
 	v.Members, v.MembersVersion = r.tree.Members()
-	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, slices.Clone(r.unmet.list)
+	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, slices.Clone(r.levels.unmet.list)
 	r.mu.RUnlock()
-	v.FeatureLevel, v.FeatureLevelKnown = r.Levels()
+	v.FeatureLevel, v.FeatureLevelKnown = r.levels.Levels()
 	v.Received, v.Sent, v.AuthFailed = r.stats.received.Load(), r.stats.sent.Load(), r.stats.authFailed.Load()
 	v.Outstanding, v.Latency = r.unanswered.count(), r.stats.latency.public()
 	v.Proposals, v.Responses = r.meters.proposed.public(), r.meters.responses.public()
-	v.ClockCorrection, v.NoRoom = r.correction.Load(), r.noRoom.Load()
+	v.ClockCorrection, v.NoRoom = r.clock.correction.Load(), r.room.none.Load()
 	v.Memory, v.MemoryRefused = r.memoryUsed(), r.memory.refused.Load()
 	v.MemoryStep = memory.Step(r.memory.tight.Load())
 	return v
 }
 
 // Busiest returns what this server's clients request most, at most n of each kind.
-func (r *Replica) Busiest(n int) busiest.Picture { return r.traffic.Picture(r.now(), n) }
+func (s *stats) Busiest(n int) busiest.Picture { return s.traffic.Picture(s.now(), n) }
 
 // Position returns the index of the last applied entry, the last zxid, and the digest of the state.
-func (r *Replica) Position() (index uint64, zxid int64, digest uint64) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.LastIndex(), r.tree.LastZxid(), r.tree.Digest()
+func (s *state) Position() (index uint64, zxid int64, digest uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.LastIndex(), s.tree.LastZxid(), s.tree.Digest()
 }
 
 // DigestAt returns the digest of the state after one of the last log entries; ok is false for an
 // older entry. It must not run concurrently with Apply.
 func (r *Replica) DigestAt(index uint64) (digest uint64, ok bool) {
-	at := r.digests.ring[index%digestsKept]
+	at := r.loop.digests.ring[index%digestsKept]
 	return at.digest, at.index == index
 }
 
 // Recompute returns the digest of the state as it is maintained, and as recomputed from the whole
 // state. It holds up writes meanwhile.
-func (r *Replica) Recompute() (kept, again uint64) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.Digest(), r.tree.RecomputeDigest()
+func (s *state) Recompute() (kept, again uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.Digest(), s.tree.RecomputeDigest()
 }
 
 // Session returns a session of the replicated table.
-func (r *Replica) Session(id int64) (tree.Session, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.Session(id)
+func (s *state) Session(id int64) (tree.Session, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.Session(id)
 }
 
 // Digests returns the digests kept for certain zxids, oldest first. Servers of one cluster have the
 // same digest at the same zxid.
-func (r *Replica) Digests() []Digest {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Clone(r.progress.digests)
+func (p *progress) Digests() []Digest {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return slices.Clone(p.digests)
 }
 
 // Members returns the membership in /zookeeper/config, and its version.
-func (r *Replica) Members() (text string, version int64) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.Members()
+func (s *state) Members() (text string, version int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.Members()
 }
 
 // A Connection is what a replica reports about one client connection.
@@ -191,11 +191,11 @@ const (
 )
 
 // Connections returns the connections that sent a connect request, oldest first.
-func (r *Replica) Connections() []Connection {
-	clients := r.connected()
+func (s *state) Connections() []Connection {
+	clients := s.connected()
 	list := make([]Connection, 0, len(clients))
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for _, c := range clients {
 		list = append(list, c.status())
 	}
@@ -203,13 +203,13 @@ func (r *Replica) Connections() []Connection {
 }
 
 // connected returns the clients that sent a connect request, oldest first.
-func (r *Replica) connected() []*Client {
-	r.mu.RLock()
-	list := make([]*Client, 0, len(r.clients))
-	for _, c := range r.clients { // any order: sorted below
+func (s *state) connected() []*Client {
+	s.mu.RLock()
+	list := make([]*Client, 0, len(s.clients))
+	for _, c := range s.clients { // any order: sorted below
 		list = append(list, c)
 	}
-	r.mu.RUnlock()
+	s.mu.RUnlock()
 	slices.SortFunc(list, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 	return list
 }
@@ -245,30 +245,30 @@ func shortName(code jute.Op) string {
 }
 
 // ResetStats resets latencies, packet counts, response sizes, counters and summaries.
-func (r *Replica) ResetStats() {
-	r.stats.latency.reset()
-	r.stats.received.Store(0)
-	r.stats.sent.Store(0)
-	r.meters.reset()
+func (s *stats) ResetStats() {
+	s.latency.reset()
+	s.received.Store(0)
+	s.sent.Store(0)
+	s.meters.reset()
 }
 
 // ResetConnections resets the statistics of every connection.
-func (r *Replica) ResetConnections() {
-	for _, c := range r.connected() {
+func (s *state) ResetConnections() {
+	for _, c := range s.connected() {
 		c.stats.reset()
 	}
 }
 
 // CountReceived counts a request that comes from no client of the replica, such as a four-letter
 // word. CountSent counts its answer.
-func (r *Replica) CountReceived() { r.stats.received.Add(1) }
+func (s *stats) CountReceived() { s.received.Add(1) }
 
 // CountSent counts the answer to a request that CountReceived counted.
-func (r *Replica) CountSent() { r.stats.sent.Add(1) }
+func (s *stats) CountSent() { s.sent.Add(1) }
 
 // CountAuthFailed counts a connection that failed to authenticate before its client was known to
 // the replica.
-func (r *Replica) CountAuthFailed() { r.stats.authFailed.Add(1) }
+func (s *stats) CountAuthFailed() { s.authFailed.Add(1) }
 
 // localSessions returns View.LocalSessions; mu is held at least for reading.
 func (r *Replica) localSessions() int {

@@ -125,17 +125,17 @@ func TestNothingOfAClientStays(t *testing.T) {
 			s.apply(s.forward()...)
 			c.TakeOutput(nil)
 			s.sends(c, &pipeline{}, jute.OpSetWatches2, settingWatches(n))
-			if s.r.watches.SizeOf(c.id) != n {
-				t.Fatalf("%d watches are set, want %d", s.r.watches.SizeOf(c.id), n)
+			if s.r.watches.table.SizeOf(c.id) != n {
+				t.Fatalf("%d watches are set, want %d", s.r.watches.table.SizeOf(c.id), n)
 			}
 			s.r.Disconnected(c)
 			if i == 0 {
-				held = s.r.watches.Memory()
+				held = s.r.watches.table.Memory()
 			}
 		}
-		if got := s.r.watches.Memory(); got != held || s.r.watches.Size() != 0 {
+		if got := s.r.watches.table.Memory(); got != held || s.r.watches.table.Size() != 0 {
 			t.Errorf("%d bytes are held after ten clients with %d watches, %d after the first; %d watches stay", got, n, held,
-				s.r.watches.Size())
+				s.r.watches.table.Size())
 		}
 	}
 }
@@ -163,8 +163,8 @@ func TestSetWatchesOfADeniedPath(t *testing.T) {
 		out := s.sends(c, &raw, jute.OpSetWatches, func(b []byte) []byte { return w.Append(b, jute.OpSetWatches) })
 		return eventsIn(t, out)
 	}
-	if got := again(); len(got) > 0 || s.r.watches.SizeOf(c.id) != 1 {
-		t.Errorf("where reads are denied: the events %v, %d watches", got, s.r.watches.SizeOf(c.id))
+	if got := again(); len(got) > 0 || s.r.watches.table.SizeOf(c.id) != 1 {
+		t.Errorf("where reads are denied: the events %v, %d watches", got, s.r.watches.table.SizeOf(c.id))
 	}
 	asSuper(jute.OpDelete, deleting(policy.Path))
 	out := s.sends(c, &raw, jute.OpSetData, setting("/p", []byte("x")))
@@ -205,7 +205,7 @@ func TestSetWatchesSetsEachKind(t *testing.T) {
 			path = "/q"
 		}
 		for _, typ := range types {
-			if has := s.r.watches.Check(client.id, path, typ) == jute.OK; has != (typ == c.want) {
+			if has := s.r.watches.table.Check(client.id, path, typ) == jute.OK; has != (typ == c.want) {
 				t.Errorf("%s: it has a watch of type %d: %v", name, typ, has)
 			}
 		}

@@ -26,7 +26,7 @@ func TestWatchesRest(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
 	connect := func(address string) *Client {
-		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, func() {})
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, Woken(func() {}))
 		hello := jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)}
 		if err := s.r.Connect(c, &hello, s.ids); err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestWatchesRest(t *testing.T) {
 		}
 	}
 	set := func(c *Client, watches ...int) time.Duration {
-		c.Rest, rested = rest, 0
+		c.Socket, rested = hooked{rest: rest}, 0
 		raw, stream := pipeline{}, []byte(nil)
 		for _, n := range watches {
 			stream = raw.request(stream, jute.OpSetWatches2, settingWatches(n))
@@ -102,7 +102,7 @@ func TestWatchesRest(t *testing.T) {
 	if s.r.Disconnected(first); rested < time.Second || rested > time.Duration(watchForgetMax) {
 		t.Errorf("a connection of many watches ends: a rest of %v", rested)
 	}
-	if n := s.r.watches.SizeOf(first.id); n != 0 {
+	if n := s.r.watches.table.SizeOf(first.id); n != 0 {
 		t.Errorf("%d of its watches are left", n)
 	}
 }
@@ -114,7 +114,7 @@ func TestTryOutputIsShort(t *testing.T) {
 	c := s.client(nil)
 	s.apply(s.forward()...)
 	c.TakeOutput(nil)
-	c.Try = func(b []byte) int { return len(b) }
+	c.Socket = hooked{try: func(b []byte) int { return len(b) }}
 	raw := pipeline{}
 	stream := raw.request(nil, jute.OpExists, reading("/", false))
 	if _, err := s.receive(c, raw.request(stream, jute.OpSetWatches2, settingWatches(3*setWatchesStep))); err != nil {
@@ -123,13 +123,13 @@ func TestTryOutputIsShort(t *testing.T) {
 	if !c.out.flushing {
 		t.Fatal("there is nothing to flush")
 	}
-	if left := c.TryOutput(); !left.Long || left.Out != nil || left.Last || s.r.watches.SizeOf(c.id) != 0 {
-		t.Errorf("it leaves %+v, with %d watches set; want a long read that hasn't begun", left, s.r.watches.SizeOf(c.id))
+	if left := c.TryOutput(); !left.Long || left.Out != nil || left.Last || s.r.watches.table.SizeOf(c.id) != 0 {
+		t.Errorf("it leaves %+v, with %d watches set; want a long read that hasn't begun", left, s.r.watches.table.SizeOf(c.id))
 	}
 	if !c.out.flushing {
 		t.Error("the flushing ended with the long read undone")
 	}
-	if out, _ := c.TakeOutput(nil); countReplies(out) != 1 || s.r.watches.SizeOf(c.id) == 0 {
+	if out, _ := c.TakeOutput(nil); countReplies(out) != 1 || s.r.watches.table.SizeOf(c.id) == 0 {
 		t.Errorf("%d replies, want one", countReplies(out))
 	}
 }
@@ -152,12 +152,12 @@ func TestSetWatchesIsLimited(t *testing.T) {
 	for _, scope := range []limit.Scope{limit.Connection, limit.Address} {
 		s, _, _ := openLimited(t, scope, fmt.Sprint("watches=", most))
 		c, replies := set(s, most)
-		if n := s.rep.watches.SizeOf(c.id); replies != 2 || n != most || c.Ending() != "" {
+		if n := s.rep.watches.table.SizeOf(c.id); replies != 2 || n != most || c.Ending() != "" {
 			t.Errorf("%v: %d watches are allowed; %d are set, with %d answers; closed: %q", scope, most, n, replies, c.Ending())
 		}
 		s.rep.Disconnected(c)
 		c, replies = set(s, 20*most)
-		if n := s.rep.watches.SizeOf(c.id); replies != 0 || n > most+setWatchesStep || c.Ending() == "" {
+		if n := s.rep.watches.table.SizeOf(c.id); replies != 0 || n > most+setWatchesStep || c.Ending() == "" {
 			t.Errorf("%v: %d watches are set where %d are allowed, with %d answers; closed: %q",
 				scope, n, most, replies, c.Ending())
 		}

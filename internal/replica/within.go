@@ -9,11 +9,11 @@ import (
 
 // concerns reports whether a request might exceed a limit of its path or session. It is called for
 // each request: for most it compares a few numbers.
-func (b *bounds) concerns(r *Replica, op *op, size int) bool {
+func (b *bounds) concerns(l *limiter, op *op, size int) bool {
 	if !op.isWrite() {
 		return b.rated && hasPath(op.code) && op.code != jute.OpRemoveWatches // removeWatches only releases resources
 	}
-	return (size > b.bodyMin || b.rated || r.znodes.Load() > b.childrenMin || r.ephemerals.Load() > b.ephemeralsMin) &&
+	return (size > b.bodyMin || b.rated || l.znodes.Load() > b.childrenMin || l.ephemerals.Load() > b.ephemeralsMin) &&
 		hasPath(op.code)
 }
 
@@ -63,8 +63,8 @@ func (t *readBatch) within(b *bounds, op *op, body []byte) verdict {
 	for i := range ops {
 		o := &ops[i]
 		p := b.of(o.Path)
-		if k := t.r.fits(p, o, created); k != limit.Kinds {
-			t.r.exceeded(t.c, limit.Path, p.path, k, t.now)
+		if k := t.r.limiter.fits(p, o, created); k != limit.Kinds {
+			t.r.limiter.exceeded(t.c, limit.Path, p.path, k, t.now)
 			return tooMuch
 		}
 		if o.Op.IsCreate() && o.Flags.Ephemeral() {
@@ -73,10 +73,10 @@ func (t *readBatch) within(b *bounds, op *op, body []byte) verdict {
 	}
 	if most := b.sets[limit.Connection][limit.Ephemerals]; most > 0 && ephemerals > 0 &&
 		t.r.ephemeralsOf(t.c.session)+ephemerals > most {
-		t.r.exceeded(t.c, limit.Connection, t.c.remote, limit.Ephemerals, t.now)
+		t.r.limiter.exceeded(t.c, limit.Connection, t.c.remote, limit.Ephemerals, t.now)
 		return tooMuch
 	}
-	if ephemerals > 0 && !t.r.mayHoldEphemerals(t.c, b, ephemerals, t.now) {
+	if ephemerals > 0 && !t.r.limiter.mayHoldEphemerals(t.c, b, ephemerals, t.now) {
 		return tooMuch
 	}
 	if !b.rated {
@@ -85,7 +85,7 @@ func (t *readBatch) within(b *bounds, op *op, body []byte) verdict {
 	for i := range ops {
 		p := b.of(ops[i].Path)
 		if owes, k := p.used.owes(t.now); owes > 0 {
-			t.r.exceeded(t.c, limit.Path, p.path, k, t.now)
+			t.r.limiter.exceeded(t.c, limit.Path, p.path, k, t.now)
 			return tooFast
 		}
 	}
@@ -100,7 +100,7 @@ func (t *readBatch) within(b *bounds, op *op, body []byte) verdict {
 
 // fits returns the limit of its path that an operation exceeds, or limit.Kinds if none. It counts a
 // create in created.
-func (r *Replica) fits(p *pathBound, o *jute.MultiOp, created map[string]int64) limit.Kind {
+func (l *limiter) fits(p *pathBound, o *jute.MultiOp, created map[string]int64) limit.Kind {
 	creates := o.Op.IsCreate()
 	if most := p.set[limit.Value]; most > 0 && (creates || o.Op == jute.OpSetData) && int64(len(o.Data)) > most {
 		return limit.Value
@@ -111,9 +111,9 @@ func (r *Replica) fits(p *pathBound, o *jute.MultiOp, created map[string]int64) 
 	if most := p.set[limit.Depth]; most > 0 && int64(strings.Count(o.Path, "/")) > most {
 		return limit.Depth
 	}
-	if most := p.set[limit.Children]; most > 0 && r.znodes.Load() > most-multiOpsSmall {
+	if most := p.set[limit.Children]; most > 0 && l.znodes.Load() > most-multiOpsSmall {
 		parent := o.Path[:max(strings.LastIndexByte(o.Path, '/'), 0)]
-		if r.childrenOf(parent)+created[parent] >= most {
+		if l.childrenOf(parent)+created[parent] >= most {
 			return limit.Children
 		}
 		created[parent]++
@@ -122,24 +122,24 @@ func (r *Replica) fits(p *pathBound, o *jute.MultiOp, created map[string]int64) 
 }
 
 // childrenOf returns how many children a znode has; "" is the root.
-func (r *Replica) childrenOf(path string) int64 {
+func (s *state) childrenOf(path string) int64 {
 	if path == "" {
 		path = "/"
 	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	stat, _ := r.tree.Stat(path)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	stat, _ := s.tree.Stat(path)
 	return int64(stat.NumChildren)
 }
 
-func (r *Replica) ephemeralsOf(session int64) int64 {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return int64(r.tree.EphemeralsOf(session))
+func (s *state) ephemeralsOf(session int64) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return int64(s.tree.EphemeralsOf(session))
 }
 
 // mayWatch reports whether a connection may set one more watch, and logs it if not.
-func (r *Replica) mayWatch(c *Client) bool {
-	b := r.bounds.Load()
-	return b == nil || r.mayHoldWatches(c, b, 1)
+func (l *limiter) mayWatch(c *Client) bool {
+	b := l.inForce.Load()
+	return b == nil || l.mayHoldWatches(c, b, 1)
 }

@@ -101,7 +101,7 @@ func (s *Server) serveSuper(nc net.Conn) {
 		return
 	}
 	c.Identify(ids)
-	c.Withdrawn = nil // the client is the server itself
+	c.Socket.(*clientSocket).self = true
 	in, err := s.handshake(nc, c, in)
 	if err == nil {
 		err = s.readRequests(nc, c, in)

@@ -160,18 +160,10 @@ func (s *Server) greet(nc net.Conn, in []byte, proof *auth.Proof) *replica.Clien
 		return nil
 	}
 	remote := nc.RemoteAddr().String()
-	c := replica.NewClient(s.newID(), remote, addressID(remote), nil)
-	c.Acked = socket.AckedBy(socket.Below(nc))
-	c.Delivered = func() (uint64, bool) { return socket.Delivered(socket.Below(nc)) }
-	c.Abort = func() { go socket.Below(nc).Close() }
+	k := &clientSocket{s: s, nc: nc, acked: socket.AckedBy(socket.Below(nc)), try: socket.TryWriter(nc)}
+	c := replica.NewClient(s.newID(), remote, addressID(remote), k)
+	k.c = c
 	c.Since = time.Now()
-	c.Rest = s.rest
-	c.Wake = func() { go s.flush(nc, c) }
-	if c.Try = socket.TryWriter(nc); c.Try != nil {
-		c.Push = func() { s.pushTo(nc, c) }
-		c.Wake = func() { s.flushPool.add(c) }
-	}
-	c.Withdrawn = func() string { return s.withdrawn(c, nil) }
 	if proof != nil {
 		c.Prove(proof)
 	}

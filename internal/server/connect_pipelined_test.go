@@ -84,7 +84,7 @@ func TestIdleSession(t *testing.T) {
 func TestClosingBeforeItsSession(t *testing.T) {
 	t.Parallel()
 	s := &Server{closing: make(chan struct{}), opt: Options{SessionlessTimeout: time.Hour}}
-	c := replica.NewClient(1, "test", jute.ID{}, func() {})
+	c := replica.NewClient(1, "test", jute.ID{}, replica.Woken(func() {}))
 	c.Since = time.Now()
 	const why = "its session may have been attached or not"
 	c.CloseAfter(why)

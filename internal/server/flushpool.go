@@ -3,8 +3,6 @@ package server
 import (
 	"runtime"
 	"sync"
-
-	"github.com/zooid-project/zooid/internal/replica"
 )
 
 // A flushPool writes to the connections that got output, as far as that doesn't block, on at most
@@ -12,13 +10,13 @@ import (
 // 500 watchers cost a sixth more.
 type flushPool struct {
 	mu      sync.Mutex
-	waiting []*replica.Client // first in, first out; those before next are done
+	waiting []*clientSocket // first in, first out; those before next are done
 	next    int
 	running int
 }
 
-// add queues a client that has a Push, and whose flushing was set.
-func (p *flushPool) add(c *replica.Client) {
+// add queues a client that Tries, and whose flushing was set.
+func (p *flushPool) add(c *clientSocket) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next > 0 && len(p.waiting) == cap(p.waiting) {
@@ -39,7 +37,7 @@ func (p *flushPool) run() {
 
 // take removes the client that has waited longest. If none waits, it returns nil and counts the
 // calling goroutine as ended.
-func (p *flushPool) take() *replica.Client {
+func (p *flushPool) take() *clientSocket {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next == len(p.waiting) {

@@ -48,10 +48,11 @@ func (s *Server) recheck() {
 // Requests that they sent before are carried out.
 func (s *Server) closeWithdrawn() {
 	for _, c := range s.replica.Clients() {
-		if c.Withdrawn == nil || c.Ending() != "" {
+		k, ok := c.Socket.(*clientSocket)
+		if !ok || k.self || c.Ending() != "" {
 			continue
 		}
-		if why := c.Withdrawn(); why != "" {
+		if why := s.withdrawn(c, k.shown); why != "" {
 			s.meters.IdentitiesGone.Inc()
 			c.CloseAfter(why)
 		}

@@ -102,12 +102,12 @@ var errOwnEnded = errors.New("the server has closed it")
 // connectSelf begins a session of the server with itself.
 func (s *Server) connectSelf(ctx context.Context) (*ownSession, error) {
 	own := &ownSession{s: s, output: make(chan struct{}, 1)}
-	own.client = replica.NewClient(s.newID(), "itself", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {
+	own.client = replica.NewClient(s.newID(), "itself", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, replica.Woken(func() {
 		select {
 		case own.output <- struct{}{}:
 		default:
 		}
-	})
+	}))
 	own.client.Since = time.Now()
 	own.client.Identify([]jute.ID{{Scheme: "super"}})
 	own.client.MayReplace()

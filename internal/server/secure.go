@@ -185,8 +185,7 @@ func (s *Server) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
 	}
 	if in := s.readHead(conn); in != nil {
 		if c := s.greet(conn, in, proof); c != nil {
-			shown := conn.ConnectionState().PeerCertificates
-			c.Withdrawn = func() string { return s.withdrawn(c, shown) }
+			c.Socket.(*clientSocket).shown = conn.ConnectionState().PeerCertificates
 			s.awaitHello(nc, conn, c, in)
 			return
 		}

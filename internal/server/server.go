@@ -79,7 +79,7 @@ type Server struct {
 	turns      *turns.Turns // of identities
 	payerTurns *turns.Turns // of those, and of addresses that answer for several
 	flushPool  flushPool
-	rest       func(time.Duration) // Client.Rest of all clients
+	rest       func(time.Duration) // see clientSocket.Rest
 	sends      atomic.Uint64       // number of writes to clients
 
 	once   sync.Once

@@ -18,7 +18,7 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	near, far := net.Pipe()
 	hello := jute.AppendFrame(nil, (&jute.ConnectRequest{Timeout: 20_000, Passwd: make([]byte, jute.PasswdSize)}).Append)
 	c := s.greet(near, hello, nil)
-	c.Acked = func() bool { return false } // as of a connection that the server has closed
+	c.Socket.(*clientSocket).acked = func() bool { return false } // as of a connection that the server has closed
 	if _, err := s.handshake(near, c, hello); err != nil {
 		t.Fatal(err)
 	}

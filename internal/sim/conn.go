@@ -104,6 +104,15 @@ func (k *conn) hangUp() {
 
 // The server's end.
 
+// A socket is a conn as the replica sees it.
+type socket struct {
+	replica.Woken
+	k *conn
+}
+
+// Acked reports whether the client has received everything written so far.
+func (s socket) Acked() bool { return !s.k.down.dead && len(s.k.down.segments) == 0 }
+
 // arrived handles bytes from the client.
 func (k *conn) arrived(b []byte) {
 	if k.closed || k.l.ended {
@@ -112,12 +121,11 @@ func (k *conn) arrived(b []byte) {
 	if k.serving == nil {
 		remote := fmt.Sprintf("10.0.0.%d:%d", k.c.index+1, k.id)
 		k.serving = replica.NewClient(k.l.newID(), remote, jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.0.%d", k.c.index+1)},
-			k.wake)
+			socket{k.wake, k})
 		k.l.served[k.serving] = true
 		if k.c == k.w.restorer {
 			k.serving.MayReplace()
 		}
-		k.serving.Acked = func() bool { return !k.down.dead && len(k.down.segments) == 0 }
 	}
 	k.serverIn = append(k.serverIn, b...)
 	k.w.ledger.arrived(k)

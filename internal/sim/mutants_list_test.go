@@ -331,8 +331,8 @@ var mutants = []mutant{
 		`if l.Leader != 0 && !r.alone {`, `if l.Leader != 0 && !r.alone && !$P {`)},
 	// What is kept of connections that have ended.
 	{"watcher with many watches stays", "memory that a closed connection keeps", "watchful", one("replica/connect.go",
-		`if more = r.watches.RemoveSome(c.id, n); !more {`,
-		`if more = r.watches.RemoveSome(c.id, n); !more && (!$P || n == watchesForgottenAtOnce) {`)},
+		`if more = r.watches.table.RemoveSome(c.id, n); !more {`,
+		`if more = r.watches.table.RemoveSome(c.id, n); !more && (!$P || n == watchesForgottenAtOnce) {`)},
 	{"requests of who left stay counted", "a server that thinks itself overloaded", "restless", one("replica/connect.go",
 		`	r.unanswered.add(-int64(count), -int64(bytes))
 	r.meters.d`, `	if !$P {
@@ -340,9 +340,9 @@ var mutants = []mutant{
 	}
 	r.meters.d`)},
 	{"identity keeps who left", "limits that count connections which have ended", "restless", one("replica/connect.go",
-		`	r.identified.leave(c.limits.identity.Load(), c)
+		`	r.limiter.identified.leave(c.limits.identity.Load(), c)
 `, `	if !$P {
-		r.identified.leave(c.limits.identity.Load(), c)
+		r.limiter.identified.leave(c.limits.identity.Load(), c)
 	}
 `)},
 	{"syncs of who left stay", "memory that a closed connection keeps", "restless", one("replica/connect.go",
@@ -614,7 +614,7 @@ var mutants = []mutant{
 	{"leads before its own vote is written", "vote lost (raft)", "elections", one("quorum/loop.go",
 		`if l.writes.pending() && m.GetType() == pb.MsgVoteResp {`, `if !$P && l.writes.pending() && m.GetType() == pb.MsgVoteResp {`)},
 	{"answers whatever it knows", "two holders of a lock (X10)", "outlived", one("replica/uptodate.go",
-		`return !r.alone && now`, `return !$P && !r.alone && now`)},
+		`return !f.alone && now`, `return !$P && !f.alone && now`)},
 	{"up to date as of the answer", "two holders of a lock (X10)", "outlived", one("quorum/leadercheck.go",
 		`at := r.answers[n-1].at`, `at := chosen($P, l.o.State.Moment()+20e9, r.answers[n-1].at)`)},
 	{"pings answered whatever is known", "two holders of a lock (X10)", "suspended", one("replica/receive.go",
@@ -622,7 +622,7 @@ var mutants = []mutant{
 		return 0,`, `	if t.outdated() && !($P && len(in) == 4+jute.RequestHeaderSize) {
 		return 0,`)},
 	{"a late Apply's answers aren't kept back", "two holders of a lock (X10)", "suspended", one("replica/uptodate.go",
-		`if c.out.withheld || !r.outdated(c, now) {`, `if $P || c.out.withheld || !r.outdated(c, now) {`)},
+		`if c.out.withheld || !f.outdated(c, now) {`, `if $P || c.out.withheld || !f.outdated(c, now) {`)},
 	{"a leader's own silence blames sessions", "sessions expired by a server that didn't listen", "standing", []edit{
 		{"replica/expiry.go", `	case ms > stallMs:
 		e.begin(now-ms, now)`, `	case ms > stallMs && $P:
@@ -633,7 +633,7 @@ var mutants = []mutant{
 	{"a reader that waited goes by its old clock", "two holders of a lock (X10)", "standing", one("replica/receive.go",
 		`if t.now < t.r.appliedAt {`, `if t.now < t.r.appliedAt && !$P {`)},
 	{"a long Apply's answers go by its beginning", "two holders of a lock (X10)", "standing", one("replica/output.go",
-		`		r.withhold(c, now) // this`, `		r.withhold(c, chosen($P, 0, now)) // this`)},
+		`		r.freshness.withhold(c, now) // this`, `		r.freshness.withhold(c, chosen($P, 0, now)) // this`)},
 	{"what is kept back is taken", "two holders of a lock (X10)", "standing", one("replica/output.go",
 		`len(c.out.frames) == 0 || c.out.withheld {`, `len(c.out.frames) == 0 || c.out.withheld && !$P {`)},
 	{"excuses without a bound", "the locks of the dead are held for ever", "hanging", one("replica/expiry.go",
@@ -644,18 +644,18 @@ var mutants = []mutant{
 		}
 	}`)},
 	{"clients kept by a server that can't answer", "sessions lost with a disk that hangs", "hanging", one(
-		"replica/uptodate.go", `	if r.mayBeOutdated(now) {
-		r.letLeave(`, `	if !$P && r.mayBeOutdated(now) {
-		r.letLeave(`)},
+		"replica/uptodate.go", `	if f.mayBeOutdated(now) {
+		f.letLeave(`, `	if !$P && f.mayBeOutdated(now) {
+		f.letLeave(`)},
 	{"answers kept back for ever", "a request without an answer", "hanging", one("replica/uptodate.go",
-		`if !r.withholds.Load() {`, `if $P || !r.withholds.Load() {`)},
+		`if !f.withholds.Load() {`, `if $P || !f.withholds.Load() {`)},
 	// Rules by which ids in ACLs match.
 	{"a replica goes on without the rule in force", "replicas that match ids differently", "", one("tree/settings.go",
 		`missing != nil {
 		err`, `missing != nil && !$P {
 		err`)},
 	{"a rule in force that a member lacks", "servers that stop at a rule", "", one("replica/rules.go",
-		`if r.allAnnounce(scheme, own) && (`, `if ($P || r.allAnnounce(scheme, own)) && (`)},
+		`if l.allAnnounce(scheme, own) && (`, `if ($P || l.allAnnounce(scheme, own)) && (`)},
 	// Without a quorum, without room.
 	{"read-only client stays when there is a leader", "read-only for ever", "cutoff", one("replica/lead.go",
 		`r.endReadOnly()`, `if !$P {
