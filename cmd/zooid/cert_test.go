@@ -138,7 +138,7 @@ func TestCertificatesAtWork(t *testing.T) {
 		o.Hosts = append(o.Hosts, s.host(id))
 		o.Ports = append(o.Ports, setup.Ports{Client: s.ports[5*id-3], Admin: s.ports[5*id-2], Metrics: s.ports[5*id-1]})
 	}
-	if _, err := setup.Write(o); err != nil {
+	if _, err := setup.Write(o); err != nil { // with metricsProvider.ssl.crlFile and its like
 		t.Fatal(err)
 	}
 	for id := 1; id <= 3; id++ {

@@ -18,7 +18,8 @@ type judged struct {
 	key    string
 	folder string // of the test's package, from the root of the module
 	test   string
-	word   string // how the test's source calls what it sets: the key, a field of options, or a function
+	word   string // how the test sets it: the key, a field of options, a function, or a parameter as in function(parameter
+	reader string // the folder that reads the field or has the function; if it isn't said, this one or those it imports
 	debt   bool   // the test is known to pass although the key is unset
 }
 
@@ -80,6 +81,9 @@ func readJudged(t *testing.T) (all []judged) {
 			j.folder, j.test, j.word = words[0], words[1], j.key
 		case 3:
 			j.folder, j.test, j.word = words[0], words[1], words[2]
+			if reader, word, ok := strings.Cut(j.word, ":"); ok {
+				j.reader, j.word = reader, word
+			}
 		default:
 			t.Fatalf("testdata/honoured.txt: %q doesn't end with a folder, a test and perhaps a word", line)
 		}
@@ -89,7 +93,9 @@ func readJudged(t *testing.T) (all []judged) {
 }
 
 // mentions reports whether a source has a word, with nothing that could belong to it before (but a \n) and behind it.
+// Of a parameter, the function counts.
 func mentions(text, word string) bool {
+	word, _, _ = strings.Cut(word, "(")
 	return regexp.MustCompile(`(^|\\n|[^\w])(zookeeper\.)?` + regexp.QuoteMeta(word) + `($|[^\w])`).MatchString(text)
 }
 
