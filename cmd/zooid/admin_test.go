@@ -124,7 +124,7 @@ func TestAdminKeys(t *testing.T) {
 	t.Parallel()
 	p := startServer(t, "clientPort=0", "admin.enableServer=true", "admin.serverAddress=127.0.0.2", "admin.serverPort=0",
 		"quorum.secret=0123456789012345678901234567")
-	if !strings.HasPrefix(p.admin, "127.0.0.2:") {
+	if !strings.HasPrefix(p.admin, "127.0.0.2:") || strings.HasSuffix(p.admin, ":8080") {
 		t.Fatalf("it listens at %s", p.admin)
 	}
 	if status, body := p.get("/commands/initial_configuration"); status != http.StatusOK ||

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"strconv"
@@ -55,17 +56,16 @@ type certCall struct {
 	days            int
 	superuser, json bool
 	given           []string // the flags, by name
-	words           []string
+	words           []string // what follows the action
 }
 
 // runCert issues, renews, lists and revokes certificates.
 func runCert(args []string, stdout, stderr io.Writer) int {
-	c, help, err := parseCert(args)
-	if help {
-		fmt.Fprint(stdout, certHelp)
-		return 0
+	c := certCall{dir: dirDefault}
+	if code, done := c.parse(args, stdout, stderr); done {
+		return code
 	}
-	if err != nil {
+	if err := c.check(); err != nil {
 		fmt.Fprintf(stderr, "zooid cert: %v; zooid cert -h tells more\n", err)
 		return 2
 	}
@@ -76,72 +76,42 @@ func runCert(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// parseCert reads the command line. Flags may stand before and after the action, and only before the names.
-func parseCert(args []string) (c certCall, help bool, err error) {
-	c.dir = dirDefault
-	for len(args) > 0 {
-		word := args[0]
-		args = args[1:]
-		if !strings.HasPrefix(word, "-") || word == "-" {
-			if c.action == "" {
-				c.action = word
-			} else {
-				c.words = append(c.words, word)
+// parse reads the command line. Flags may stand before and after the action, and only before the names.
+func (c *certCall) parse(args []string, stdout, stderr io.Writer) (code int, done bool) {
+	flags := flag.NewFlagSet("cert", flag.ContinueOnError)
+	once := func(name string, set func(value string) error) {
+		flags.Func(name, "", func(value string) error {
+			if given(flags, name) {
+				return errors.New("it is there twice")
 			}
-			continue
-		}
-		name, value, given := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
-		if name == "h" || name == "help" {
-			return c, true, nil
-		}
-		if len(c.words) > 0 {
-			return c, false, fmt.Errorf("%.80q stands after %.80q: flags stand before names, and no name begins with '-'",
-				word, c.words[0])
-		}
-		if args, err = c.take(name, value, given, args); err != nil {
-			return c, false, err
-		}
-		c.given = append(c.given, name)
+			return set(value)
+		})
 	}
-	return c, false, c.check()
-}
-
-// take reads one flag, with its value, and returns what is left of args.
-func (c *certCall) take(name, value string, given bool, args []string) ([]string, error) {
-	switch name {
-	case "superuser", "json":
-		if given {
-			return nil, fmt.Errorf("the flag -%s takes no value", name)
-		}
-		c.superuser, c.json = c.superuser || name == "superuser", c.json || name == "json"
-		return args, nil
-	case "dir", "days":
-	default:
-		return nil, fmt.Errorf("there is no flag -%.40s", name)
-	}
-	for _, other := range c.given {
-		if other == name {
-			return nil, fmt.Errorf("the flag -%s is there twice", name)
-		}
-	}
-	if !given {
-		if len(args) == 0 {
-			return nil, fmt.Errorf("the flag -%s needs a value", name)
-		}
-		value, args = args[0], args[1:]
-	}
-	if name == "dir" {
+	once("dir", func(value string) error {
 		if c.dir = value; value == "" {
-			return nil, errors.New("-dir is empty")
+			return errors.New("it is empty")
 		}
-		return args, nil
+		return nil
+	})
+	once("days", func(value string) (err error) {
+		if c.days, err = strconv.Atoi(value); err != nil || c.days < 1 || c.days > setup.DaysMax {
+			return fmt.Errorf("want 1 to %d", setup.DaysMax)
+		}
+		return nil
+	})
+	flags.BoolVar(&c.superuser, "superuser", false, "")
+	flags.BoolVar(&c.json, "json", false, "")
+	for range 2 { // before the action, and after it
+		if code, done = parseFlags(flags, certHelp, args, stdout, stderr); done {
+			return code, done
+		}
+		if args = flags.Args(); c.action == "" && len(args) > 0 {
+			c.action, args = args[0], args[1:]
+		}
 	}
-	days, err := strconv.Atoi(value)
-	if err != nil || days < 1 || days > setup.DaysMax {
-		return nil, fmt.Errorf("-days %.40q: want 1 to %d", value, setup.DaysMax)
-	}
-	c.days = days
-	return args, nil
+	c.words = args
+	flags.Visit(func(f *flag.Flag) { c.given = append(c.given, f.Name) })
+	return 0, false
 }
 
 // check returns why the flags and words make no sense for the action.
@@ -160,6 +130,12 @@ func (c *certCall) check() error {
 		}
 		if !found {
 			return fmt.Errorf("'zooid cert %s' takes no flag -%s", c.action, name)
+		}
+	}
+	for n, word := range c.words {
+		if strings.HasPrefix(word, "-") && word != "-" {
+			return fmt.Errorf("%.80q stands after %.80q: flags stand before names, and no name begins with '-'", word,
+				c.words[max(n-1, 0)])
 		}
 	}
 	switch {

@@ -138,7 +138,7 @@ func TestCertificatesAtWork(t *testing.T) {
 		o.Hosts = append(o.Hosts, s.host(id))
 		o.Ports = append(o.Ports, setup.Ports{Client: s.ports[5*id-3], Admin: s.ports[5*id-2], Metrics: s.ports[5*id-1]})
 	}
-	if _, err := setup.Write(o); err != nil {
+	if _, err := setup.Write(o); err != nil { // with metricsProvider.ssl.crlFile and its like
 		t.Fatal(err)
 	}
 	for id := 1; id <= 3; id++ {
@@ -304,12 +304,12 @@ func TestCertCommandLines(t *testing.T) {
 		"issue server": "'server HOST…'", "issue app a b": "one name", "issue -superuser server a": "no superuser",
 		"renew":      "one name",
 		"revoke a b": "one name", "list a": "takes no names", "issue app a -dir x": "flags stand before names",
-		"issue app -a": "flags stand before names", "-dir a -dir b list": "there twice", "list -dir": "needs a value",
-		"list -dir=": "empty", "list -nosuch": "no flag -nosuch", "list -days 3": "takes no flag -days",
+		"issue app -a": "flags stand before names", "-dir a -dir b list": "there twice", "list -dir": "needs an argument",
+		"list -dir=": "empty", "list -nosuch": "not defined: -nosuch", "list -days 3": "takes no flag -days",
 		"revoke -json a":      "no flag -json",
 		"issue -days 0 app a": "want 1 to 825", "issue -days=826 app a": "want 1 to 825",
 		"issue -days x app a": "want 1 to 825",
-		"list -json=yes":      "takes no value",
+		"list -json=yes":      "invalid boolean value",
 	} {
 		if code, text := runZooid(append([]string{"cert"}, strings.Fields(line)...)...); code != 2 ||
 			!strings.Contains(text, says) {

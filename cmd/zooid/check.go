@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/check"
@@ -39,11 +40,6 @@ files that were recorded at the same time on one host are checked as one history
 // returns the exit code: 0 without violations, 1 with some, 2 if it can't tell.
 func runCheck(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprint(stderr, checkHelp)
-		flags.PrintDefaults()
-	}
 	apache := flags.String("apache", "", "the servers are Apache's of this `release`, such as 3.8.0: expect what it promises")
 	under := flags.String("under", "", "check only znodes at and below this `path`")
 	extended := flags.Bool("ttl", false, "the servers accept TTL znodes")
@@ -54,14 +50,15 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	delivery := flags.Duration("delivery-max", 0,
 		"replies were recorded at most this long after servers sent them: judge by it when ended sessions were answered")
 	limit := flags.Int("max", 20, "print at most this many violations")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return checkOK
-		}
-		return checkUsage
+	var help strings.Builder
+	help.WriteString(checkHelp)
+	flags.SetOutput(&help)
+	flags.PrintDefaults()
+	if code, done := parseFlags(flags, help.String(), args, stdout, stderr); done {
+		return code
 	}
 	if flags.NArg() == 0 {
-		flags.Usage()
+		fmt.Fprint(stderr, help.String())
 		return checkUsage
 	}
 	opt := check.Options{}

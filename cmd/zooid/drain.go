@@ -123,8 +123,6 @@ func ownToken(cfg *config.Config) string {
 func runAdminCommand(flags *flag.FlagSet, help string, query func() (url.Values, error), args []string,
 	stdout, stderr io.Writer) (s localServer, answer *adminAnswer, code int) {
 	name, parameters := flags.Name(), ""
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, help) }
 	if s, code = parseLocal(help, flags, args, stdout, stderr); s.cfg == nil {
 		return s, nil, code
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -31,13 +30,11 @@ and NAME are recorded in the file RECOVERED in the data directory.
 // runFound orders a server to found its ensemble.
 func runFound(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("found", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	why, by := flags.String("why", "", ""), flags.String("by", "", "")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, foundHelp)
-		return 0
-	case err != nil || flags.NArg() != 1 || *why == "":
+	if code, done := parseFlags(flags, foundHelp, args, stdout, stderr); done {
+		return code
+	}
+	if flags.NArg() != 1 || *why == "" {
 		fmt.Fprint(stderr, foundHelp)
 		return 2
 	}

@@ -3,18 +3,11 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
 
 	"github.com/zooid-project/zooid/internal/setup"
 )
-
-// given reports whether a flag is on the command line.
-func given(flags *flag.FlagSet, name string) (is bool) {
-	flags.Visit(func(f *flag.Flag) { is = is || f.Name == name })
-	return is
-}
 
 // addServer writes the files of one more server, and says how the ensemble takes it in.
 func addServer(o setup.Options, id int, tls bool, stdout, stderr io.Writer) int {

@@ -42,8 +42,6 @@ const healthTimeout = 5 * time.Second
 // runHealth asks a server whether it is ready.
 func runHealth(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("health", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, healthHelp) }
 	timeout, alive := flags.Duration("timeout", healthTimeout, ""), flags.Bool("alive", false, "")
 	s, code := parseLocal(healthHelp, flags, args, stdout, stderr)
 	if s.cfg == nil {

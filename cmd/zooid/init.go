@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -44,18 +43,14 @@ const dirDefault = "zooid-ensemble"
 func runInit(args []string, stdout, stderr io.Writer) int {
 	o := setup.Options{Now: time.Now()}
 	flags := flag.NewFlagSet("init", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, initHelp) }
 	flags.StringVar(&o.Dir, "dir", dirDefault, "")
 	flags.IntVar(&o.ClientPort, "client-port", 0, "")
 	flags.BoolVar(&o.TLS, "tls", false, "")
 	flags.StringVar(&o.At, "at", "", "")
 	servers := flags.String("servers", "", "")
 	add := flags.Int("add", 0, "")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
+	if code, done := parseFlags(flags, initHelp, args, stdout, stderr); done {
+		return code
 	}
 	if o.Hosts = flags.Args(); *servers != "" {
 		if len(o.Hosts) > 0 {

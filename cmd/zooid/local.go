@@ -35,15 +35,11 @@ type localServer struct {
 // parseLocal parses the arguments of commands that query the server on this host. If cfg is nil, the caller exits with
 // code.
 func parseLocal(help string, flags *flag.FlagSet, args []string, stdout, stderr io.Writer) (s localServer, code int) {
-	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
-		fmt.Fprint(stdout, help)
-		return localServer{}, 0
-	}
 	s.reach = new(cli.Access)
 	others, err := s.reach.TakeAll(args)
 	if err == nil {
-		if flags.Parse(others) != nil {
-			return localServer{}, exitUnreachable
+		if code, done := parseFlags(flags, help, others, stdout, stderr); done {
+			return localServer{}, code
 		}
 		if flags.NArg() != 1 {
 			fmt.Fprint(stderr, help)

@@ -49,8 +49,7 @@ const exitDamaged = 4
 func runLog(args []string, stdout, stderr io.Writer) int {
 	o := txnlog.Options{Reconfigure: changeMembers}
 	var snapshot, files, repair bool
-	flags := flag.NewFlagSet("zooid log", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
+	flags := flag.NewFlagSet("log", flag.ContinueOnError)
 	flags.BoolVar(&snapshot, "snapshot", false, "")
 	flags.BoolVar(&files, "files", false, "")
 	flags.BoolVar(&repair, "repair", false, "")
@@ -58,10 +57,8 @@ func runLog(args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&o.JSON, "json", false, "")
 	flags.Func("from", "", func(text string) (err error) { o.From, err = parseZxid(text); return err })
 	flags.Func("to", "", func(text string) (err error) { o.To, err = parseZxid(text); return err })
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, logHelp)
-		return 0
+	if code, done := parseFlags(flags, logHelp, args, stdout, stderr); done {
+		return code
 	}
 	o.Dirs = flags.Args()
 	ways := 0
@@ -70,7 +67,8 @@ func runLog(args []string, stdout, stderr io.Writer) int {
 			ways++
 		}
 	}
-	if err == nil && ways > 1 {
+	var err error
+	if ways > 1 {
 		err = errors.New("-snapshot, -files, -repair and a range exclude each other")
 	}
 	if err == nil && (files || repair) && (o.JSON || o.Data) {

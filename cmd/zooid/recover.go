@@ -65,18 +65,14 @@ type rescue struct {
 func recoverEnsemble(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	r := rescue{in: stdin, out: stdout}
 	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, recoverHelp) }
 	flags.BoolVar(&r.json, "json", false, "")
 	flags.BoolVar(&r.renew, "new-ensemble", false, "")
 	flags.BoolVar(&r.aside, "set-aside", false, "")
 	flags.StringVar(&r.cluster, "cluster", "", "")
 	flags.StringVar(&r.by, "by", userName(), "")
 	flags.StringVar(&r.why, "why", "", "")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
+	if code, done := parseFlags(flags, recoverHelp, args, stdout, stderr); done {
+		return code
 	}
 	changes := r.renew || r.aside
 	if flags.NArg() == 0 || r.renew && r.aside || changes && (r.json || strings.TrimSpace(r.why) == "") ||

@@ -42,14 +42,10 @@ func runSkipEntry(args []string, stdout, stderr io.Writer) int {
 
 func skipEntry(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("skip-entry", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, skipEntryHelp) }
 	yes, list := flags.Bool("yes", false, ""), flags.Bool("list", false, "")
 	by, why := flags.String("by", userName(), ""), flags.String("why", "", "")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
+	if code, done := parseFlags(flags, skipEntryHelp, args, stdout, stderr); done {
+		return code
 	}
 	if flags.NArg() != 1 || !*list && strings.TrimSpace(*why) == "" {
 		fmt.Fprint(stderr, skipEntryHelp)

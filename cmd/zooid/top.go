@@ -42,8 +42,6 @@ Exit codes: 0 shown, 1 the server shows nothing, 2 not reachable or wrong argume
 // runTop shows what servers do.
 func runTop(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("top", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, topHelp) }
 	out := screen.New(stdout, stdout)
 	var f top.Flags
 	flags.Int64Var(&f.Rounds, "n", 0, "")
@@ -51,10 +49,6 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 	flags.Int64Var(&f.Keys, "k", top.KeysDefault, "")
 	flags.BoolVar(&f.Bytes, "bytes", false, "")
 	flags.BoolVar(&out.JSON, "json", false, "")
-	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
-		fmt.Fprint(stdout, topHelp)
-		return 0
-	}
 	failed := func(err error) int {
 		fmt.Fprintf(stderr, "zooid top: %s\n", terminal.OneLine(err.Error()))
 		if errors.Is(err, top.ErrRefused) {
@@ -70,8 +64,8 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return failed(err)
 	}
-	if flags.Parse(others) != nil {
-		return exitUnreachable
+	if code, done := parseFlags(flags, topHelp, others, stdout, stderr); done {
+		return code
 	}
 	if flags.NArg() > 1 {
 		fmt.Fprint(stderr, topHelp)

@@ -8,7 +8,6 @@
 package config
 
 import (
-	"slices"
 	"time"
 )
 
@@ -280,6 +279,3 @@ type FourLetterWords struct {
 	All   bool
 	Words []string // four-letter words that are answered; srvr always is
 }
-
-// Allowed reports whether the four-letter word may be executed.
-func (w FourLetterWords) Allowed(word string) bool { return w.All || slices.Contains(w.Words, word) }

@@ -100,47 +100,6 @@ func Text(err error) string {
 	return err.Error()
 }
 
-// Page returns docs/troubleshooting.md.
-func Page() string {
-	var b strings.Builder
-	b.WriteString(`# Troubleshooting
-
-Each warning and error of a server has a code. A log line has it at its end (code=ZD-2002), a message on the terminal
-has it in parentheses. This page has an entry for each code; ` + "`zooid explain ZD-2002`" + ` prints one entry, and
-` + "`zooid explain`" + ` lists all codes. A code keeps its meaning from version to version; the wording of messages may change.
-
-This page is generated from the tables in internal/runbook.
-
-`)
-	for _, s := range Sections() {
-		fmt.Fprintf(&b, "- [%s](#%s)\n", s.Title, anchor(s.Title))
-	}
-	for _, s := range Sections() {
-		fmt.Fprintf(&b, "\n## %s\n", s.Title)
-		for _, e := range s.Entries {
-			fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n%s\n\n%s\n", e.Code, e.Title, Wrap(e.Cause, pageWidth),
-				Wrap("**What to do.** "+e.Do, pageWidth))
-		}
-	}
-	return b.String()
-}
-
-// anchor returns the link target of a heading: lower case, hyphens for spaces, no punctuation.
-func anchor(title string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case strings.ContainsRune(",'.:", r):
-			return -1
-		}
-		return r
-	}, strings.ToLower(title))
-}
-
-// pageWidth is the maximum line length of the page.
-const pageWidth = 120
-
 // Wrap breaks a text into lines of at most most characters.
 func Wrap(text string, most int) string {
 	var b strings.Builder

@@ -42,7 +42,7 @@ func TestEntries(t *testing.T) {
 func TestPage(t *testing.T) {
 	const page = "../../docs/troubleshooting.md"
 	if *rewrite {
-		if err := os.WriteFile(page, []byte(Page()), 0o644); err != nil {
+		if err := os.WriteFile(page, []byte(pageText()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,9 +50,50 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(text) != Page() {
+	if string(text) != pageText() {
 		t.Errorf("%s is not what the table says: write it with go test ./internal/runbook -run TestPage -rewrite", page)
 	}
+}
+
+// pageWidth is the maximum line length of the page.
+const pageWidth = 120
+
+// pageText returns docs/troubleshooting.md.
+func pageText() string {
+	var b strings.Builder
+	b.WriteString(`# Troubleshooting
+
+Each warning and error of a server has a code. A log line has it at its end (code=ZD-2002), a message on the terminal
+has it in parentheses. This page has an entry for each code; ` + "`zooid explain ZD-2002`" + ` prints one entry, and
+` + "`zooid explain`" + ` lists all codes. A code keeps its meaning from version to version; the wording of messages may change.
+
+This page is generated from the tables in internal/runbook.
+
+`)
+	for _, s := range Sections() {
+		fmt.Fprintf(&b, "- [%s](#%s)\n", s.Title, anchor(s.Title))
+	}
+	for _, s := range Sections() {
+		fmt.Fprintf(&b, "\n## %s\n", s.Title)
+		for _, e := range s.Entries {
+			fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n%s\n\n%s\n", e.Code, e.Title, Wrap(e.Cause, pageWidth),
+				Wrap("**What to do.** "+e.Do, pageWidth))
+		}
+	}
+	return b.String()
+}
+
+// anchor returns the link target of a heading: lower case, hyphens for spaces, no punctuation.
+func anchor(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case strings.ContainsRune(",'.:", r):
+			return -1
+		}
+		return r
+	}, strings.ToLower(title))
 }
 
 // TestText: a code is found through what wraps it, is no part of the error's own text, and each of several joined

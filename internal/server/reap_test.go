@@ -8,6 +8,39 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
+// TestReapNeverUsed: a container that never had a child stays, or goes after the time that is set; one that was used
+// goes in either case.
+func TestReapNeverUsed(t *testing.T) {
+	t.Parallel()
+	for neverUsed, want := range map[time.Duration]jute.Code{0: jute.OK, time.Millisecond: jute.ErrNoNode} {
+		s := open(t, Options{
+			ReapPerMinute: 60_000, ReapInterval: 10 * time.Millisecond, ReapNeverUsed: neverUsed, Settings: tree.Settings{
+				FeatureLevel: tree.FeatureLevelMax, ExtendedTypes: true,
+			},
+		})
+		c := connect(t, s.Addrs()[0].String(), 0, nil)
+		for _, name := range []string{"/never", "/used"} {
+			if h, _ := c.call(jute.OpCreateContainer, creating(name, nil, jute.ModeContainer)); h.Err != jute.OK {
+				t.Fatal(h.Err)
+			}
+		}
+		gone := func(path string) bool {
+			h, _ := c.call(jute.OpExists, reading(path, false))
+			return h.Err == jute.ErrNoNode
+		}
+		if want == jute.ErrNoNode {
+			eventually(t, "the container that was never used is gone", func() bool { return gone("/never") })
+			continue
+		}
+		c.call(jute.OpCreate, creating("/used/child", nil, 0))
+		c.call(jute.OpDelete, deleting("/used/child"))
+		eventually(t, "the container that was used is gone", func() bool { return gone("/used") })
+		if gone("/never") {
+			t.Error("the container that was never used is gone, too")
+		}
+	}
+}
+
 // TestReapPerMinute empties three containers on a server that removes one a minute: the first goes, the others are
 // there until a minute has passed.
 func TestReapPerMinute(t *testing.T) {

@@ -175,11 +175,8 @@ func (k Kind) changesMembers() bool { return k == Join || k == Leave || k == Rol
 // pick returns one of the choices.
 func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
 
-// NewPlan draws the plan of a seed, for so many seconds of simulated time, with
-// a profile chosen by the seed.
-func NewPlan(seed uint64, seconds int) Plan { return NewPlanOf("", seed, seconds) }
-
-// NewPlanOf is NewPlan with the profile of that name.
+// NewPlanOf draws the plan of a seed, for so many seconds of simulated time, with the profile of that name; without a
+// name, with one chosen by the seed.
 func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	r := dice(seed, "plan")
 	p := Plan{

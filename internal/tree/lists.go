@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"math"
 	"sync"
 
 	"github.com/zooid-project/zooid/jute"
@@ -55,13 +54,8 @@ func (c *listCache) put(parent uint32, list []byte) {
 	c.size += len(list)
 }
 
-// appendChildren appends the names of a znode's children as a vector, in the
-// order of their creation.
-func (t *Tree) appendChildren(dst []byte, slot uint32) []byte {
-	return t.appendChildrenTo(dst, slot, math.MaxInt)
-}
-
-// appendChildrenTo is appendChildren, but returns nil if the result would be longer than end.
+// appendChildrenTo appends the names of a znode's children as a vector, in the order of their creation. It returns nil
+// if the result would be longer than end.
 func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
 	n := t.extraOf(t.at(slot))
 	if n.children >= listChildrenMin {

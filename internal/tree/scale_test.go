@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 
@@ -84,7 +85,7 @@ func TestReadsBesideReads(t *testing.T) {
 	tree, paths := grown(t, 100)
 	for round := range 20 {
 		var want []byte
-		want = tree.appendChildren(want, tree.find("/service-000000"))
+		want = tree.appendChildrenTo(want, tree.find("/service-000000"), math.MaxInt)
 		tree.lists.forget(tree.find("/service-000000"))
 		var wg sync.WaitGroup
 		for range 8 {
