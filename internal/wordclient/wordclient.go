@@ -16,12 +16,12 @@ type Dial func(ctx context.Context, server string) (net.Conn, error)
 // ErrNoAnswer says that a server has closed the connection without a reply.
 var ErrNoAnswer = errors.New("it closed the connection without an answer")
 
-// ClientsFile is the name of a file in the data directory of a server of an ensemble. It has what the other servers have
-// told this server since it started: the addresses at which they accept clients, and that they belong to another
+// ClientsFile is the name of a file in the data directory of a server of an ensemble. It has what the other servers
+// have told this server since it started: the addresses at which they accept clients, and that they belong to another
 // history. zooid status and doctor read it, since server lines in Apache's usual form don't have these addresses, and
-// mntr, which reports both, isn't permitted everywhere. The file exists only while the server runs, so that reports from
-// an earlier run aren't taken for present ones. A process that is killed leaves the file behind, so a reader must first
-// check that the server answers.
+// mntr, which reports both, isn't permitted everywhere. The file exists only while the server runs, so that reports
+// from an earlier run aren't taken for present ones. A process that is killed leaves the file behind, so a reader must
+// first check that the server answers.
 const ClientsFile = "clients.told"
 
 // Word sends a four-letter word to a server and returns the reply. A reply that is empty or longer than bytesMax is an
