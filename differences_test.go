@@ -243,7 +243,8 @@ func toldDifferences() []toldDifference {
 		at("weights and groups of voters", "hierarchical quorums (`group.N`, `weight.N`)"),
 		// docs/configuration.md
 		at("A value other than Apache's default leaves a warning", "keys without effect, unknown keys"),
-		at("A key without effect causes a warning", "keys without effect, unknown keys", "values of keys that are not of their key's form"),
+		at("A key without effect causes a warning", "keys without effect, unknown keys",
+			"values of keys that are not of their key's form"),
 		none("as Apache reads", same),
 		at("`autopurge.purgeInterval`", "`autopurge.purgeInterval`"),
 		at("`datadir.autocreate=false`", "db.autocreate=false"),

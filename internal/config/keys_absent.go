@@ -4,8 +4,8 @@ package config
 // doesn't have yet, or has without a setting.
 func absentKeys() []key {
 	return append([]key{
-		unused("preAllocSize", asProp, integer, "65536", "log segments are allocated as a whole, in sizes that grow up to 64 MiB").in(1,
-			1<<21-1),
+		unused("preAllocSize", asProp, integer,
+			"65536", "log segments are allocated as a whole, in sizes that grow up to 64 MiB").in(1, 1<<21-1),
 		unused("jute.maxbuffer.extrasize", asProp, javaInt,
 			"-1", "the data that servers add to a request does not count toward jute.maxbuffer").in(-1, int32Max),
 		unused("largeRequestMaxBytes", asProp, integer,

@@ -39,7 +39,8 @@ func TestConfigurationPage(t *testing.T) {
 	}
 }
 
-// TestOwnKeysAreNamed: the page names each honoured key that Apache doesn't have, and no other, where it lists Zooid's own.
+// TestOwnKeysAreNamed: where the page lists Zooid's own keys, it names each honoured key that Apache doesn't have, and
+// no other.
 func TestOwnKeysAreNamed(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
