@@ -32,7 +32,7 @@ func TestWrongConfigurations(t *testing.T) {
 		"id of 20 digits":     {"99999999999999999999\n", three, 2, []string{"not a server id"}},
 		"no observers' group": {"1\n", "server.1=h1:1:2:observer\nserver.2=h2:1:2:observer\n", 2, []string{"no participant"}},
 		"groups": {
-			"1\n", three + "group.1=1:2:3\n", 2, []string{"group.1", "hierarchical quorums are not supported", "every voter counts one. Remove the group and weight lines. Instead run as many voters"},
+			"1\n", three + "group.1=1:2:3\n", 2, []string{"group.1", "hierarchical quorums are not supported", "every voter counts as one. Remove the group and weight lines. Instead run as many voters"},
 		},
 		"weights": {
 			"1\n", three + "weight.1=2\n", 2, []string{"weight.1", "hierarchical quorums are not supported"},

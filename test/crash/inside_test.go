@@ -31,11 +31,10 @@ type recommended struct {
 func layOutRecommended(t *testing.T) *recommended {
 	t.Helper()
 	r := &recommended{Ensemble: &Ensemble{}, dir: t.TempDir()}
-	ports, hosts := freeport.Take(t, 15), []string{}
+	ports := freeport.Take(t, 15)
 	o := setup.Options{Dir: r.dir, TLS: true, Now: time.Now()}
 	for i := range 3 {
 		own, host := ports[5*i:], fmt.Sprintf("127.0.0.%d", i+1)
-		hosts = append(hosts, host)
 		o.Hosts = append(o.Hosts, fmt.Sprintf("%s:%d:%d", host, own[1], own[2]))
 		o.Ports = append(o.Ports, setup.Ports{Client: own[0], Admin: own[3], Metrics: own[4]})
 		r.Servers = append(r.Servers, &Server{

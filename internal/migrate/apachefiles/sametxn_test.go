@@ -8,9 +8,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestSameTxn: a transaction is the same with and without a digest, and as a multi that failed with the types that were
-// proposed and with those that a server leaves that has applied it. It is another one with another digest, time, session
-// or data.
+// TestSameTxn: a transaction is the same with and without a digest, as is a multi that failed with the types that were
+// proposed and with those that a server leaves that has applied it. Another digest, time, session or data make another
+// transaction.
 func TestSameTxn(t *testing.T) {
 	t.Parallel()
 	txn := Txn{Session: 0x1234, Xid: 7, Zxid: 1<<32 | 5, Ms: 1_700_000_000_000}
