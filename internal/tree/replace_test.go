@@ -191,10 +191,9 @@ func TestReplaceGoesOnAbove(t *testing.T) {
 	for _, ahead := range []int64{-1, 0, 1} {
 		r := newRestorer(t, New(Options{Key: [16]byte{1}}))
 		z := Foreign{Path: "/", ACL: jute.WorldACL(jute.PermAll)}
-		list := AppendZnode(nil, &z)
 		next := r.tree.LastZxid() + 2 // of the replacement, after the piece's
 		z.Mzxid = next + ahead
-		list = AppendZnode(nil, &z)
+		list := AppendZnode(nil, &z)
 		got := r.ask(OpReplace, superIDs, r.send(list, len(list)))
 		want := next
 		if ahead >= 0 {
