@@ -29,68 +29,66 @@
 //
 // # The rules
 //
-// Sources: design.md section 4 (X1 to X10, "D") and the reliability study,
-// section 1.3 (steps A to L, W1 to W7, S1 to S6, "R"); the meaning of each
-// operation is Apache's ("Z" 1.4 to 1.11 and 2.1 to 2.12).
+// X1 to X10 are about the order of what clients see, W1 to W7 about watches, S1 to S6 about sessions. The meaning of
+// each operation is Apache's.
 //
 //	X1  A read's body is the state as of its header's zxid: data, all eleven
 //	    fields of the Stat, ACL, set of children, error code. Only replies to
 //	    authentication and pings, and refusals, have no zxid (the same holds for
-//	    X2 and X9). (D X1, R E, Z 1.7, 2.4)
+//	    X2 and X9).
 //	X2  The zxid in a write's header is the write's own, on success or error: that
-//	    of its Stat and of its entry in the log. (D X2, R C)
-//	X3  A notification's zxid is that of the change that fired it. (D X3, Z 1.9)
+//	    of its Stat and of its entry in the log.
+//	X3  A notification's zxid is that of the change that fired it.
 //	X4  On one connection zxids never decrease, and the event of zxid z precedes
-//	    every reply with a zxid >= z. (D X4, R F)
-//	X5  No two changes share a zxid; zxids increase over the log. (D X5, R A)
+//	    every reply with a zxid >= z.
+//	X5  No two changes share a zxid; zxids increase over the log.
 //	X6  Replies come in the order of the requests. Pings and authentication may
-//	    overtake. (D X6, R F, Z 1.4)
+//	    overtake.
 //	X7  A client that has seen zxid L, events included, is served at L or later
-//	    after a reconnect. (D X7, R F)
-//	X8  A session's end removes all its ephemerals, in that one zxid. (D X8, R I S1)
+//	    after a reconnect.
+//	X8  A session's end removes all its ephemerals, in that one zxid.
 //	X9  A sync's zxid is at least every zxid that any client had seen before the
-//	    sync was sent. (D X9, R G)
+//	    sync was sent.
 //	X10 After the end of a session is committed, no request of it, pings included,
 //	    is answered later than a third of its timeout, or a second if that is longer.
-//	    Answers to requests sent before that are judged with Options.DeliveryMax only.
-//	    (D X10, decision 086)
+//	    Answers to requests sent before that are judged with Options.DeliveryMax only. (decision 086)
 //	W1  A one-shot watch that was armed at zr fires exactly once, with the right
 //	    type and path, for the first change after zr that matches: not later than
-//	    the first reply that shows the change. (R W1, Z 1.9)
+//	    the first reply that shows the change.
 //	W2  Events come in the order of the changes. This check adds something only if
-//	    notifications aren't numbered; otherwise X4 covers it. (R W2)
-//	W3  No event comes without an armed watch; no one-shot fires twice. (R W3)
-//	W4  When everything is at rest, every event has come. (R W4; Options.Quiesced)
+//	    notifications aren't numbered; otherwise X4 covers it.
+//	W3  No event comes without an armed watch; no one-shot fires twice.
+//	W4  When everything is at rest, every event has come. (Options.Quiesced)
 //	W5  setWatches tells what changed since its relativeZxid, in unnumbered events
-//	    before its reply, and arms the rest. (R W5, Z 1.9)
+//	    before its reply, and arms the rest.
 //	W6  A persistent watch gets every matching event once; a recursive one gets no
-//	    NodeChildrenChanged. (R W6, Z 1.9)
-//	W7  No client gets events of a znode it may not read. (R W7, Z 1.9, CVE-2024-23944)
-//	S1  An ephemeral exists from its creation to its session's end. (R S1)
+//	    NodeChildrenChanged.
+//	W7  No client gets events of a znode it may not read. (CVE-2024-23944)
+//	S1  An ephemeral exists from its creation to its session's end.
 //	S2  Nothing of a session is answered or applied after its end; it can't be
 //	    resumed, and a client that asks for it is refused, not given another one.
-//	    Reads at or after the zxid of an expiry are checked with logs only. (R S2, Z 1.3)
+//	    Reads at or after the zxid of an expiry are checked with logs only.
 //	S3  No session expires before its timeout has passed since its client sent
-//	    the last packet that was answered. (R S3)
-//	S4  No session is seen alive long after its timeout. (R S4; Options.ExpirySlack)
-//	S5  An expiry takes effect only in the term that decided it. (R S5; logs only)
+//	    the last packet that was answered.
+//	S4  No session is seen alive long after its timeout. (Options.ExpirySlack)
+//	S5  An expiry takes effect only in the term that decided it. (logs only)
 //	S6  After a session has moved to a new connection, nothing sent on the old one
-//	    is applied. (R S6)
+//	    is applied.
 //
 //	result      A write's code and reply follow from the state before it; times
-//	            never go back. (R C, Z 1.7, 2.2, 2.4)
-//	realtime    A write's zxid is above every zxid seen before it was sent. (R D)
-//	sequence    A sequential name ends in the parent's count of creations. (R J, Z 2.3)
+//	            never go back.
+//	realtime    A write's zxid is above every zxid seen before it was sent.
+//	sequence    A sequential name ends in the parent's count of creations.
 //	multi       A multi has all its effects or none, and says which; no client sees
-//	            part of it. (R K, Z 1.8)
+//	            part of it.
 //	twice       No request is applied twice. Without logs only writers whose values
-//	            are unique can show this. (R C)
+//	            are unique can show this.
 //	fifo        No write is applied if one sent before it on its connection was
-//	            lost. Exact with logs only. (D X6, R C)
+//	            lost. Exact with logs only.
 //	durability  What was acknowledged is in the log, and in every server's final
-//	            state. (R C, L; events of KindDump)
-//	agreement   Servers hold the same requests and digests at the same zxids. (R A; logs)
-//	origin      Every entry of the log has an author. (R C; logs)
+//	            state. (events of KindDump)
+//	agreement   Servers hold the same requests and digests at the same zxids. (logs)
+//	origin      Every entry of the log has an author. (logs)
 //	form        The history itself makes sense: if not, its recorder is at fault.
 //
 // A local session that has not written may end unseen: S3 doesn't apply to it,

@@ -130,8 +130,8 @@ const (
 	reachAddressesMax = 64
 )
 
-// stagingPatience is how long a reconfig waits for the feature level that stages changes. A new
-// ensemble is at level 1 until its servers have met, and would answer a reconfig too early at that
+// stagingPatience is how long a reconfig waits for the feature level that stages changes. After an upgrade the level
+// rises once the last server has announced what it knows, and a reconfig would be answered too early at the former
 // level; an ensemble with servers of an older version stays there.
 const stagingPatience = time.Second
 
