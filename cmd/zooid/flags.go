@@ -19,7 +19,8 @@ func parseFlags(flags *flag.FlagSet, help string, args []string, stdout, stderr 
 		fmt.Fprint(stdout, help)
 		return 0, true
 	case err != nil:
-		fmt.Fprintf(stderr, "zooid %s: %v\n\n%s", flags.Name(), err, help)
+		fmt.Fprintf(stderr, "zooid %s: %v\n", flags.Name(), err)
+		fmt.Fprint(stderr, help) // by itself: see synopsis
 		return 2, true
 	}
 	return 0, false
