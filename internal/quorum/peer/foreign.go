@@ -6,8 +6,8 @@ import "time"
 // one keeps the disk of a former ensemble. They refuse each other. Each keeps in mind what the other has said, so that
 // an operator who asks either is told.
 
-// foreignFor is how long what a server has said of its ensemble is told. As it is refused, it says it again several
-// times a second; the rest is for busy machines.
+// foreignFor is how long a server's word about its ensemble counts. A refused server repeats it several times a second;
+// the rest is for busy machines.
 const foreignFor = 30 * time.Second
 
 // foreign is the history that a member says it belongs to, if that isn't this server's.
