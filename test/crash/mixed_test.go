@@ -27,15 +27,15 @@ const (
 	hashedCommit = "d1ccefcb53707981de8ac292b766a7799ec6bae9"
 	// foundedCommit is the first one whose ensembles have an id that is drawn. It knows level 2.
 	foundedCommit = "1ed30d5732249e9cbe3c05e6724c17b2158be71a"
-	// landedCommit is the last one that has landed. It knows level 4.
-	landedCommit = "3b89da10692458d01e296a2f69fa201e8d49ac8c"
+	// landedCommit is the last one that has landed. It knows level 5.
+	landedCommit = "442238bfe9c457c921039397c1d55adbbd69e91a"
 )
 
 // The levels of the versions.
 const (
 	firstLevel  = "1"
 	secondLevel = "2"
-	fourthLevel = "4"
+	fifthLevel  = "5"
 )
 
 // presentLevel is the level of this version.

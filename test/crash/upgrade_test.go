@@ -80,7 +80,7 @@ func (s *Server) denied(t *testing.T, write, read bool) {
 // versions; another one is taken once the last server is upgraded.
 func TestUpgrade(t *testing.T) {
 	for name, from := range map[string]struct{ commit, level string }{
-		"hashed": {hashedCommit, secondLevel}, "founded": {foundedCommit, secondLevel}, "landed": {landedCommit, fourthLevel},
+		"hashed": {hashedCommit, secondLevel}, "founded": {foundedCommit, secondLevel}, "landed": {landedCommit, fifthLevel},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seed, _ := hurtful(t)
