@@ -78,9 +78,6 @@ func TestRenewCutShort(t *testing.T) {
 					t.Fatal(err)
 				}
 				const cluster = 0xdef
-				if err := s.write(e, 1, cluster); err != nil {
-					t.Fatal(err)
-				}
 				left := steps
 				e.rename = func(from, to string) error {
 					if left--; left < 0 {
@@ -88,9 +85,7 @@ func TestRenewCutShort(t *testing.T) {
 					}
 					return os.Rename(from, to)
 				}
-				if err = e.ready(act); err == nil {
-					_, err = e.finish()
-				}
+				err = e.refound(cluster, act, func(d *storage.Dir) error { return s.write(d, 1) })
 				if done = err == nil; !done && !errors.Is(err, cut) {
 					t.Fatal(err)
 				}

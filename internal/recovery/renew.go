@@ -3,8 +3,6 @@ package recovery
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"runtime"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -22,20 +20,7 @@ const termsAhead = 1000
 // empty directories. The former files are kept in a folder aside-NAME of each directory. After a crash in between,
 // Finish continues.
 func (s *Survivor) Renew(id uint64, a *Act) error {
-	cluster := newCluster(s.Cluster)
-	a.NewCluster = fmt.Sprintf("%016x", cluster)
-	e, err := beginExchange(s.Place.DataDir, s.Place.LogDir)
-	if err != nil {
-		return err
-	}
-	if err := s.write(e, id, cluster); err != nil {
-		return fmt.Errorf("write the new ensemble's first snapshot: %w; nothing was changed", err)
-	}
-	if err := e.ready(a); err != nil {
-		return err
-	}
-	_, err = e.finish()
-	return err
+	return Refound(s.Place, newCluster(s.Cluster), a, func(dir *storage.Dir) error { return s.write(dir, id) })
 }
 
 // newCluster returns a random id that differs from the old one.
@@ -49,8 +34,8 @@ func newCluster(old uint64) uint64 {
 	}
 }
 
-// write creates directories of the new cluster that start with a snapshot of the state.
-func (s *Survivor) write(e *exchange, id, cluster uint64) error {
+// write starts the log of the new cluster with a snapshot of the state.
+func (s *Survivor) write(dir *storage.Dir, id uint64) error {
 	t := s.tree
 	defer runtime.KeepAlive(t)
 	for i := range uint64(termsAhead) {
@@ -58,12 +43,7 @@ func (s *Survivor) write(e *exchange, id, cluster uint64) error {
 			return err
 		}
 	}
-	dir, err := storage.Open(storage.Options{Dir: e.newData, LogDir: e.newLog, ClusterID: cluster})
-	if err != nil {
-		return err
-	}
-	err = Begin(dir, t, id)
-	return errors.Join(err, dir.Close())
+	return Begin(dir, t, id)
 }
 
 // Begin starts the log of dir with a snapshot of t, in an ensemble of these voters. Each of them may start with the
