@@ -250,11 +250,8 @@ func (row *serverRow) whyIdle() string {
 
 // monitor adds what mntr reports.
 func (row *serverRow) monitor() {
-	text, err := row.word("mntr")
-	if err != nil || refused(text) {
-		if err == nil {
-			row.refuses = append(row.refuses, "mntr")
-		}
+	text, ok := row.report("mntr")
+	if !ok {
 		return
 	}
 	var global, local int64 = -1, 0
@@ -430,11 +427,8 @@ func (r *resources) trouble() (now, soon string) {
 // disk adds what dirs reports. A server whose log is in its data directory reports the
 // same size twice.
 func (row *serverRow) disk() {
-	text, err := row.word("dirs")
-	if err != nil || refused(text) {
-		if err == nil {
-			row.refuses = append(row.refuses, "dirs")
-		}
+	text, told := row.report("dirs")
+	if !told {
 		return
 	}
 	sizes := map[string]int64{}
@@ -468,6 +462,15 @@ func number(text string) int64 {
 		return -1
 	}
 	return int64(f)
+}
+
+// report asks a word. It returns false without an answer, and notes a word that the server refuses.
+func (row *serverRow) report(word string) (string, bool) {
+	text, err := row.word(word)
+	if err == nil && refused(text) {
+		row.refuses = append(row.refuses, word)
+	}
+	return text, err == nil && !refused(text)
 }
 
 func refused(text string) bool { return strings.Contains(text, "is not in the whitelist") }
