@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -71,15 +72,7 @@ func (c *checker) collectEvidence() {
 			}
 		}
 	}
-	slices.SortStableFunc(c.evidence, func(a, b evidence) int {
-		switch {
-		case a.zxid < b.zxid:
-			return -1
-		case a.zxid > b.zxid:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(c.evidence, func(a, b evidence) int { return cmp.Compare(a.zxid, b.zxid) })
 }
 
 // suspects lists in order the requests whose replies have a zxid that isn't that of an acknowledged write. There are

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -167,14 +168,6 @@ func Merge(parts ...*History) *History {
 			l.Entries = append(l.Entries, s.Entries...)
 		}
 	}
-	slices.SortStableFunc(all.Events, func(a, b Event) int {
-		switch {
-		case a.Time < b.Time:
-			return -1
-		case a.Time > b.Time:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all.Events, func(a, b Event) int { return cmp.Compare(a.Time, b.Time) })
 	return all
 }
