@@ -17,13 +17,7 @@ type copied struct {
 }
 
 // runCp copies a subtree to a path where nothing exists.
-func runCp(ctx context.Context, s *shell, a *args) error {
-	from, to, err := s.places(ctx, a)
-	if err != nil {
-		return err
-	}
-	defer from.close()
-	defer to.close()
+func runCp(ctx context.Context, s *shell, a *args, from, to *place) error {
 	done, err := s.copyTree(ctx, from, to, a)
 	if err != nil {
 		return err

@@ -129,18 +129,12 @@ type differenceJSON struct {
 
 // runDiff prints where two subtrees differ: - only in the first, + only in the
 // second, ! in both but different.
-func runDiff(ctx context.Context, s *shell, a *args) error {
-	from, to, err := s.places(ctx, a)
-	if err != nil {
-		return err
-	}
-	defer from.close()
-	defer to.close()
+func runDiff(ctx context.Context, s *shell, a *args, from, to *place) error {
 	if err := s.exist(ctx, from, to); err != nil {
 		return err
 	}
 	same := true
-	err = s.compare(ctx, "diff", from, to, !a.has("noacl"), func(d difference) error {
+	err := s.compare(ctx, "diff", from, to, !a.has("noacl"), func(d difference) error {
 		same = false
 		s.printDifference(d)
 		return nil

@@ -22,13 +22,7 @@ type mirrored struct {
 
 // runMirror makes the target like the source, writing only what differs. It reads both
 // subtrees completely before it changes anything, and refuses what it can't do.
-func runMirror(ctx context.Context, s *shell, a *args) error {
-	from, to, err := s.places(ctx, a)
-	if err != nil {
-		return err
-	}
-	defer from.close()
-	defer to.close()
+func runMirror(ctx context.Context, s *shell, a *args, from, to *place) error {
 	what := "mirror " + from.label + " " + to.label
 	if into, outOf, err := s.overlap(ctx, what, from, to); err != nil {
 		return err

@@ -29,13 +29,7 @@ type move struct {
 }
 
 // runMv renames a subtree: in one transaction if it is small enough, else in steps.
-func runMv(ctx context.Context, s *shell, a *args) error {
-	from, to, err := s.places(ctx, a)
-	if err != nil {
-		return err
-	}
-	defer from.close()
-	defer to.close()
+func runMv(ctx context.Context, s *shell, a *args, from, to *place) error {
 	m := move{s: s, a: a, what: "mv " + from.label + " " + to.label, from: from, to: to, withACL: !a.has("noacl")}
 	if from.path == "/" {
 		return advice.Errorf("cp copies it", "%s: the root can't be moved", m.what)

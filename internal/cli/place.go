@@ -51,16 +51,23 @@ func (p *place) close() {
 	}
 }
 
-// places opens the two places a command names.
-func (s *shell) places(ctx context.Context, a *args) (from, to *place, err error) {
-	if from, err = s.place(ctx, a.arg(0)); err != nil {
-		return nil, nil, err
+// between returns the run function of a command that names two places: it opens them for run.
+func between(
+	run func(ctx context.Context, s *shell, a *args, from, to *place) error,
+) func(context.Context, *shell, *args) error {
+	return func(ctx context.Context, s *shell, a *args) error {
+		from, err := s.place(ctx, a.arg(0))
+		if err != nil {
+			return err
+		}
+		defer from.close()
+		to, err := s.place(ctx, a.arg(1))
+		if err != nil {
+			return err
+		}
+		defer to.close()
+		return run(ctx, s, a, from, to)
 	}
-	if to, err = s.place(ctx, a.arg(1)); err != nil {
-		from.close()
-		return nil, nil, err
-	}
-	return from, to, nil
 }
 
 // walk returns a walk of p that reads data, and ACLs if acl is set.

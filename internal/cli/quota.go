@@ -84,14 +84,19 @@ func (q quota) fields() map[string]int64 {
 	}
 }
 
-// quotaPath returns the path a quota command is about, and the path of its quota.
-func (s *shell) quotaPath(a *args) (path, at string, err error) {
+// quotaArgs returns the path a quota command is about, the path of its quota, and the only one of -n -b -N -B that was
+// given, "" for none.
+func (s *shell) quotaArgs(a *args) (path, at, limit string, err error) {
 	path = a.arg(0)
 	if s.chroot() != "" {
-		return "", "", advice.Errorf("connect without the chroot and give the whole path",
+		return "", "", "", advice.Errorf("connect without the chroot and give the whole path",
 			"%s %s: quotas lie outside of the chroot %s", a.cmd.name, path, s.chroot())
 	}
-	return path, quotaRoot + strings.TrimSuffix(path, "/"), nil
+	given := slices.DeleteFunc(slices.Clone(quotaFlags), func(f string) bool { return !a.has(f) })
+	if len(given) > 1 {
+		return "", "", "", a.usagef("%s: one of -n -b -N -B at a time, not -%s and -%s", a.cmd.name, given[0], given[1])
+	}
+	return path, quotaRoot + strings.TrimSuffix(path, "/"), strings.Join(given, ""), nil
 }
 
 // quotasOf counts the quotas of a place without a chroot; first is a path that has a quota.
@@ -133,7 +138,7 @@ func (s *shell) leaveQuotas(ctx context.Context, what string, from *place) int {
 }
 
 func runListQuota(ctx context.Context, s *shell, a *args) error {
-	path, at, err := s.quotaPath(a)
+	path, at, _, err := s.quotaArgs(a)
 	if err != nil {
 		return err
 	}
@@ -158,11 +163,7 @@ func runListQuota(ctx context.Context, s *shell, a *args) error {
 }
 
 func runSetQuota(ctx context.Context, s *shell, a *args) error {
-	path, at, err := s.quotaPath(a)
-	if err != nil {
-		return err
-	}
-	flag, err := oneQuotaFlag(a)
+	path, at, flag, err := s.quotaArgs(a)
 	if err != nil {
 		return err
 	}
@@ -250,15 +251,6 @@ func (s *shell) warnQuota(ctx context.Context, path, flag string, limit int64) e
 	return nil
 }
 
-// oneQuotaFlag returns the only one of -n -b -N -B that was given, "" for none.
-func oneQuotaFlag(a *args) (string, error) {
-	given := slices.DeleteFunc(slices.Clone(quotaFlags), func(f string) bool { return !a.has(f) })
-	if len(given) > 1 {
-		return "", a.usagef("%s: one of -n -b -N -B at a time, not -%s and -%s", a.cmd.name, given[0], given[1])
-	}
-	return strings.Join(given, ""), nil
-}
-
 // makeQuota creates the znodes of a quota, both or none; the stats make the server
 // count. Stats without limits are left over from an interrupted zkCli. The znodes have
 // the ACL of the root of quotas: everybody's unless somebody has changed it, and the
@@ -328,11 +320,7 @@ func (s *shell) checkOtherQuotas(ctx context.Context, path string) error {
 }
 
 func runDelQuota(ctx context.Context, s *shell, a *args) error {
-	path, at, err := s.quotaPath(a)
-	if err != nil {
-		return err
-	}
-	flag, err := oneQuotaFlag(a)
+	path, at, flag, err := s.quotaArgs(a)
 	if err != nil {
 		return err
 	}

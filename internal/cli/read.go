@@ -20,10 +20,14 @@ type znodeJSON struct {
 	Stat     *screen.StatJSON `json:"stat,omitempty"`
 }
 
-// deprecated warns, as zkCli does, about "get path watch" and the like.
-func (s *shell) deprecated(old, flags string) {
-	command, _, _ := strings.Cut(old, " ")
-	s.out.Notef("'%s' has been deprecated. Please use '%s %s' instead.", old, command, flags)
+// pathAndWatch returns the path of get, ls or stat, and whether to leave a watch. A second word asks for one in zkCli's
+// old form; then it warns, as zkCli does, that usage has replaced that form.
+func (s *shell) pathAndWatch(a *args, usage string) (path string, watch bool) {
+	if len(a.words) > 1 {
+		s.out.Notef("'%s path [watch]' has been deprecated. Please use '%s %s' instead.", a.cmd.name, a.cmd.name, usage)
+		return a.arg(0), true
+	}
+	return a.arg(0), a.has("w")
 }
 
 // checkOnePath refuses a second path where zkCli's old form has any word, which stands for a watch.
@@ -35,11 +39,7 @@ func checkOnePath(a *args) error {
 }
 
 func runGet(ctx context.Context, s *shell, a *args) error {
-	path, watch := a.arg(0), a.has("w")
-	if len(a.words) > 1 {
-		watch = true
-		s.deprecated("get path [watch]", "[-s] [-w] path")
-	}
+	path, watch := s.pathAndWatch(a, "[-s] [-w] path")
 	var data []byte
 	var st zk.Stat
 	var err error
@@ -87,11 +87,7 @@ func (s *shell) printData(a *args, data []byte) {
 }
 
 func runLs(ctx context.Context, s *shell, a *args) error {
-	path, watch := a.arg(0), a.has("w")
-	if len(a.words) > 1 {
-		watch = true
-		s.deprecated("ls path [watch]", "[-w] path")
-	}
+	path, watch := s.pathAndWatch(a, "[-w] path")
 	if a.has("R") {
 		return s.listAll(ctx, path, watch)
 	}
@@ -134,11 +130,7 @@ func (s *shell) listAll(ctx context.Context, root string, watch bool) error {
 }
 
 func runStat(ctx context.Context, s *shell, a *args) error {
-	path, watch := a.arg(0), a.has("w")
-	if len(a.words) > 1 {
-		watch = true
-		s.deprecated("stat path [watch]", "[-w] path")
-	}
+	path, watch := s.pathAndWatch(a, "[-w] path")
 	var st zk.Stat
 	var ok bool
 	var err error
