@@ -3,23 +3,15 @@
 package terminal
 
 import (
-	"io"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// Is reports whether w is a terminal.
-func Is(w any) bool { return Columns(w) >= 0 }
-
 // Columns returns the width of a terminal, 0 if it is unknown, -1 if w is not a terminal.
 func Columns(w any) int {
-	if around, ok := w.(interface{ Unwrap() io.Writer }); ok {
-		w = around.Unwrap()
-	}
-	f, ok := w.(*os.File)
-	if !ok {
+	f := fileOf(w)
+	if f == nil {
 		return -1
 	}
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
