@@ -122,15 +122,19 @@ func (t *trial) pingLoop(ctx context.Context, conns []*wire.Conn, end time.Time,
 // ping sends a ping and waits for its reply until the deadline.
 func ping(c *wire.Conn, deadline time.Time) error {
 	c.Net.SetDeadline(deadline)
-	frame := wire.Encode(jute.OpPing, nil)
-	xid := jute.XidPing
-	wire.PutXid(frame, xid)
-	if _, err := c.Net.Write(frame); err != nil {
-		return err
-	}
-	h, _, err := c.Reply()
+	h, err := ask(c, jute.XidPing, wire.Encode(jute.OpPing, nil))
 	if err == nil && h.Xid != jute.XidPing {
 		err = fmt.Errorf("reply with xid %d to a ping", h.Xid)
 	}
 	return err
+}
+
+// ask sends a request whose kind has an xid of its own, and waits for the reply.
+func ask(c *wire.Conn, xid int32, frame []byte) (jute.ReplyHeader, error) {
+	wire.PutXid(frame, xid)
+	if _, err := c.Net.Write(frame); err != nil {
+		return jute.ReplyHeader{}, err
+	}
+	h, _, err := c.Reply()
+	return h, err
 }

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/zooid-project/zooid/internal/bench/wire"
 )
 
 const (
@@ -50,17 +48,12 @@ func runSnapshot(ctx context.Context, t *trial) (result, error) {
 	if err := t.rest(ctx); err != nil {
 		return result{}, err
 	}
-	conns, err := t.dialAll(ctx, t.conns, wire.LoadBuffer)
+	l, err := t.load(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	defer closeAll(conns)
-	if err := t.settle(conns); err != nil {
-		return result{}, err
-	}
-	l := &load{name: t.name, conns: conns, source: t.bulkSets(t.keys), warm: t.warm, time: t.time, ops: t.ops,
-		rate:    t.rate,
-		servers: t.measured, progress: t.progress, samples: make([][]sample, len(conns))}
+	defer closeAll(l.conns)
+	l.source, l.samples = t.bulkSets(t.keys), make([][]sample, len(l.conns))
 	var spans []stretch
 	var wg sync.WaitGroup
 	looking, stop := context.WithCancel(ctx)

@@ -9,18 +9,29 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
+// load returns a load with the trial's flags, and opens its connections, to servers that have applied all earlier
+// writes. The caller sets its source and closes the connections.
+func (t *trial) load(ctx context.Context) (*load, error) {
+	conns, err := t.dialAll(ctx, t.conns, wire.LoadBuffer)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.settle(conns); err != nil {
+		closeAll(conns)
+		return nil, err
+	}
+	return &load{name: t.name, conns: conns, depth: evenly(t.depth), warm: t.warm, time: t.time, ops: t.ops,
+		rate: t.rate, servers: t.measured, progress: t.progress}, nil
+}
+
 // steady measures one source with the trial's flags.
 func (t *trial) steady(ctx context.Context, src wire.Source) (result, error) {
-	conns, err := t.dialAll(ctx, t.conns, wire.LoadBuffer)
+	l, err := t.load(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	defer closeAll(conns)
-	if err := t.settle(conns); err != nil {
-		return result{}, err
-	}
-	l := &load{name: t.name, conns: conns, depth: evenly(t.depth), source: src, warm: t.warm, time: t.time,
-		ops: t.ops, rate: t.rate, servers: t.measured, progress: t.progress}
+	defer closeAll(l.conns)
+	l.source = src
 	r, err := l.run(ctx)
 	if t.rate == 0 {
 		r.Depth = t.depth
@@ -84,26 +95,25 @@ func (t *trial) setFrames() ([][]byte, error) {
 	return wire.Prepare(t.keys, func(i int) []byte { return wire.SetFrame(t.key(i), data) })
 }
 
-func runGet(ctx context.Context, t *trial) (result, error) {
-	frames, err := t.getFrames()
+// steadyOnKeys measures frames picked at random, after preparing the znodes.
+func (t *trial) steadyOnKeys(ctx context.Context, k wire.Kind, frames [][]byte, err error) (result, error) {
 	if err == nil {
 		err = t.prepareKeys(ctx)
 	}
 	if err != nil {
 		return result{}, err
 	}
-	return t.steady(ctx, t.anyOf(frames, 0))
+	return t.steady(ctx, t.anyOf(frames, k))
+}
+
+func runGet(ctx context.Context, t *trial) (result, error) {
+	frames, err := t.getFrames()
+	return t.steadyOnKeys(ctx, 0, frames, err)
 }
 
 func runSet(ctx context.Context, t *trial) (result, error) {
 	frames, err := t.setFrames()
-	if err == nil {
-		err = t.prepareKeys(ctx)
-	}
-	if err != nil {
-		return result{}, err
-	}
-	return t.steady(ctx, t.anyOf(frames, wire.KindWrite))
+	return t.steadyOnKeys(ctx, wire.KindWrite, frames, err)
 }
 
 func runMixed(ctx context.Context, t *trial) (result, error) {
@@ -166,20 +176,11 @@ func runMulti(ctx context.Context, t *trial) (result, error) {
 		}
 		return wire.MultiFrame(ops)
 	})
-	if err == nil {
-		err = t.prepareKeys(ctx)
-	}
-	if err != nil {
-		return result{}, err
-	}
-	return t.steady(ctx, t.anyOf(frames, wire.KindWrite|wire.KindMulti))
+	return t.steadyOnKeys(ctx, wire.KindWrite|wire.KindMulti, frames, err)
 }
 
 func runChildren(ctx context.Context, t *trial) (result, error) {
-	if err := t.prepareKeys(ctx); err != nil {
-		return result{}, err
-	}
-	return t.steady(ctx, t.anyOf([][]byte{wire.ChildrenFrame(t.base)}, 0))
+	return t.steadyOnKeys(ctx, 0, [][]byte{wire.ChildrenFrame(t.base)}, nil)
 }
 
 // pause waits for d. It returns an error if ctx ends first.

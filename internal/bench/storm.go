@@ -104,13 +104,8 @@ func (t *trial) setWatches(c *wire.Conn, i int) error {
 	}
 	c.Net.SetDeadline(time.Now().Add(c.Session.Timeout))
 	defer c.Net.SetDeadline(time.Time{})
-	frame := wire.Encode(jute.OpSetWatches, func(b []byte) []byte { return w.Append(b, jute.OpSetWatches) })
-	xid := jute.XidSetWatches
-	wire.PutXid(frame, xid)
-	if _, err := c.Net.Write(frame); err != nil {
-		return err
-	}
-	h, _, err := c.Reply()
+	h, err := ask(c, jute.XidSetWatches,
+		wire.Encode(jute.OpSetWatches, func(b []byte) []byte { return w.Append(b, jute.OpSetWatches) }))
 	if err == nil && h.Err != jute.OK {
 		err = h.Err
 	}

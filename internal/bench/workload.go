@@ -112,18 +112,14 @@ func (w workload) measure(ctx context.Context, t *trial, c *wire.Conn) (result, 
 		return result{}, err
 	}
 	t.base = "/" // for sync
-	conns, err := t.dialAll(ctx, t.conns, wire.LoadBuffer)
+	l, err := t.load(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	defer closeAll(conns)
-	if err := t.settle(conns); err != nil {
-		return result{}, err
-	}
-	l := &load{name: t.name, conns: conns, warm: t.warm, time: t.time, ops: t.ops, limit: t.time, rate: t.rate,
-		strict: !w.Tolerant, servers: t.measured, progress: t.progress,
-		depth:  func(i int) int { return share(w.Concurrency, len(conns), i) },
-		source: func(i int) wire.Request { return w.Drawer(paths, t.rng(i)).Append }}
+	defer closeAll(l.conns)
+	l.limit, l.strict = t.time, !w.Tolerant
+	l.depth = func(i int) int { return share(w.Concurrency, len(l.conns), i) }
+	l.source = func(i int) wire.Request { return w.Drawer(paths, t.rng(i)).Append }
 	r, err := l.run(ctx)
 	if t.rate == 0 {
 		r.set("concurrency", float64(w.Concurrency))
