@@ -102,7 +102,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/wordclient
 internal/status:  internal/cli internal/config internal/terminal internal/wordclient
-cmd/zooid:        internal/serverid jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving internal/moving/proof internal/pages internal/top internal/cli/screen
+cmd/zooid:        internal/access internal/serverid jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving internal/moving/proof internal/pages internal/top internal/cli/screen
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

@@ -8,9 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -216,19 +214,4 @@ func (a *Access) ReadAuth(file string) error {
 const smallFileMax = 1 << 20
 
 // ReadSmall reads a file of settings or identities.
-func ReadSmall(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readSmall(f)
-}
-
-func readSmall(f *os.File) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(f, smallFileMax+1))
-	if err == nil && len(text) > smallFileMax {
-		err = fmt.Errorf("%s has more than %d bytes; is it the right file?", f.Name(), smallFileMax)
-	}
-	return text, err
-}
+func ReadSmall(file string) ([]byte, error) { return config.ReadFile(file, smallFileMax) }

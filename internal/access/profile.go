@@ -213,7 +213,7 @@ func readPrivate(file string) (text []byte, mode os.FileMode, err error) {
 	if mode = st.Mode().Perm(); runtime.GOOS == "windows" {
 		mode = 0 // Windows has its permissions elsewhere
 	}
-	text, err = readSmall(f)
+	text, err = config.ReadAll(f, smallFileMax)
 	return text, mode, err
 }
 

@@ -7,13 +7,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/config"
 )
 
 // The files in DIR/ca beside the authority's key and certificate. Each is replaced as a whole.
@@ -277,18 +278,7 @@ func certificates(text []byte) (certs []*x509.Certificate, err error) {
 }
 
 // readBounded reads a file of at most registerBytesMax bytes.
-func readBounded(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, registerBytesMax+1))
-	if err == nil && len(text) > registerBytesMax {
-		err = fmt.Errorf("read %s: it has more than %d bytes; is it the right file?", file, registerBytesMax)
-	}
-	return text, err
-}
+func readBounded(file string) ([]byte, error) { return config.ReadFile(file, registerBytesMax) }
 
 // replaceFile puts a file in the place of another, so that there is always a whole one.
 func replaceFile(file string, text []byte) error {
