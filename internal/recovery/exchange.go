@@ -153,6 +153,14 @@ func (e *exchange) renameFolders(from, to string) error {
 	return nil
 }
 
+// move renames a file of dir, or one that comes into it, durably.
+func (e *exchange) move(dir, from, to string) error {
+	if err := e.rename(from, to); err != nil {
+		return err
+	}
+	return storage.OS{}.SyncDir(dir)
+}
+
 // moveOld moves the old files of a directory except IDENTITY: segments first, starting with the oldest.
 func (e *exchange) moveOld(dir, aside string) error {
 	if err := os.MkdirAll(aside, 0o700); err != nil {
@@ -166,10 +174,7 @@ func (e *exchange) moveOld(dir, aside string) error {
 		if name == identityName {
 			continue
 		}
-		if err := e.rename(filepath.Join(dir, name), filepath.Join(aside, name)); err != nil {
-			return err
-		}
-		if err := (storage.OS{}).SyncDir(dir); err != nil {
+		if err := e.move(dir, filepath.Join(dir, name), filepath.Join(aside, name)); err != nil {
 			return err
 		}
 	}
@@ -263,10 +268,7 @@ func (e *exchange) bring(dir string, kind func(string) bool) error {
 		if !kind(name) {
 			continue
 		}
-		if err := e.rename(filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
-			return err
-		}
-		if err := (storage.OS{}).SyncDir(dir); err != nil {
+		if err := e.move(dir, filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
