@@ -17,10 +17,10 @@
 //	internal/metrics  one registry for mntr, admin commands and Prometheus
 //	internal/keystore TLS key and trust stores, Java's kinds too
 //	internal/sasl     DIGEST-MD5 and the login file that configures it
-//	internal/cli      the shell
-//	internal/sim      ensembles on virtual time, network and disks
-//	internal/check    the naive model and the checker of the order rules
-//	internal/bench    the load generator
+//	internal/tool/cli      the shell
+//	internal/proof/sim      ensembles on virtual time, network and disks
+//	internal/proof/check    the naive model and the checker of the order rules
+//	internal/tool/bench    the load generator
 //	cmd/zooid         one binary for all of it
 //	test/             real clients, a real Apache server, processes and disks
 //

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/tool/setup"
 )
 
 // addServer writes the files of one more server, and says how the ensemble takes it in.
