@@ -87,7 +87,7 @@ test:
 
 # Packages without a second goroutine, in which the race detector can find nothing, are left out; and internal/proof/sim, whose
 # tests are not for short runs.
-SEQUENTIAL = internal/(access|bench/(chart|keeperbench|wire)|cli/rights|config|export|migrate|migrate/(apachefiles|switchover)|policy|recovery|runbook|scram|setup|sim|systemd|terminal|watch)|zk/(kerberos|scram)
+SEQUENTIAL = internal/(apache|apache/(files|switchover)|config|policy|proof/sim|recovery|runbook|scram|systemd|tool/(access|bench/(chart|keeperbench|wire)|cli/rights|export|setup|terminal)|watch)|zk/(kerberos|scram)
 race:
 	$(GOTEST) $$($(GO) list ./cmd/... ./internal/... ./jute/... ./test/... ./zk/... | grep -vE '/($(SEQUENTIAL))$$') -vet=off -race -short -timeout 1h
 

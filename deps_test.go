@@ -156,6 +156,13 @@ func goFiles(t *testing.T, visit func(file, pkg string)) {
 	}
 }
 
+// street tells whether a package is outside of the server: a tool, a proof, or part of the migration. internal/subtree
+// serves tools and the migration.
+func street(pkg string) bool {
+	return strings.HasPrefix(pkg, "internal/tool/") || strings.HasPrefix(pkg, "internal/proof/") ||
+		pkg == "internal/apache" || strings.HasPrefix(pkg, "internal/apache/") || pkg == "internal/subtree"
+}
+
 // TestDeps holds every package to its line of rules.
 func TestDeps(t *testing.T) {
 	allow := map[string]string{}
@@ -187,6 +194,9 @@ func TestDeps(t *testing.T) {
 				}
 			case ours && strings.HasPrefix(dep, "test/") && !strings.HasPrefix(pkg, "test/"):
 				t.Errorf("%s: nothing imports %s", file, dep)
+			case ours && street(dep) && !street(pkg) && !strings.HasPrefix(pkg, "cmd/") &&
+				!strings.HasPrefix(pkg, "test/"):
+				t.Errorf("%s: the server stands by itself; it may not import %s", file, dep)
 			case ours && ok && !strings.Contains(may, " "+dep+" "):
 				t.Errorf("%s: %s may not import %s", file, pkg, dep)
 			case !ours && slices.Contains(lean, pkg) && strings.Contains(strings.Split(imp, "/")[0], "."):

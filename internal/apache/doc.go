@@ -1,5 +1,5 @@
-// Package migrate moves the data of an Apache ZooKeeper server into a Zooid data directory, and back. Package
-// apachefiles handles Apache's files; this package converts their znodes and sessions to those of the tree and vice
+// Package apache moves the data of an Apache ZooKeeper server into a Zooid data directory, and back. Package
+// files handles Apache's files; this package converts their znodes and sessions to those of the tree and vice
 // versa.
 //
 // Everything that clients can see is kept: each field of each Stat, data, ACLs, the kinds of znodes, sessions with

@@ -1,4 +1,4 @@
-// Package apachefiles reads and writes the files of Apache ZooKeeper's data directory:
+// Package files reads and writes the files of Apache ZooKeeper's data directory:
 // snapshots and transaction logs.
 //
 // # Reading

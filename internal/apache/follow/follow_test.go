@@ -21,7 +21,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A leader is a scripted one. Its state is one of package apachefiles', so that it can tell digests.
+// A leader is a scripted one. Its state is one of package files', so that it can tell digests.
 type leader struct {
 	t       *testing.T
 	l       net.Listener

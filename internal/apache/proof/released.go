@@ -29,7 +29,7 @@ const (
 	releasedName = "switch-released"
 )
 
-// unfinished are the folders in which package migrate writes before it moves files into a directory.
+// unfinished are the folders in which package apache writes before it moves files into a directory.
 var unfinished = []string{"import-unfinished", "seed-unfinished"}
 
 // FindMark returns the mark of a directory that isn't released, nil if it has none.

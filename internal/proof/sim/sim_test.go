@@ -331,7 +331,8 @@ func explain(r *report) string {
 	var b strings.Builder
 	commit, _ := exec.Command("git", "describe", "--always", "--dirty").Output()
 	fmt.Fprintf(&b, "seed %d of %d seconds, commit %s", r.Seed, *flagSeconds, bytes.TrimSpace(commit))
-	fmt.Fprintf(&b, "  again: go test ./internal/proof/sim -sim.from %d -sim.seeds 1 -sim.seconds %d\n", r.Seed, *flagSeconds)
+	fmt.Fprintf(&b, "  again: go test ./internal/proof/sim -sim.from %d -sim.seeds 1 -sim.seconds %d\n", r.Seed,
+		*flagSeconds)
 	for _, f := range r.Failure {
 		if len(f) > 4000 {
 			f = f[:4000] + " ..."
