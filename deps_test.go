@@ -48,29 +48,29 @@ internal/memory:
 internal/socket:
 internal/quorum:  internal/storage
 internal/quorum/peer: internal/quorum internal/socket internal/storage
-internal/restore: internal/memory internal/storage internal/tree
-internal/recovery: internal/quorum internal/quorum/peer internal/restore internal/storage internal/tree
+internal/treeload: internal/memory internal/storage internal/tree
+internal/newensemble: internal/quorum internal/quorum/peer internal/treeload internal/storage internal/tree
 internal/systemd:
 internal/serverid:
 deploy/pack:
 internal/tool/setup:   internal/config
-internal/tool/doctor:  internal/tool/access internal/tool/cli internal/config internal/keystore internal/memory internal/apache/files internal/apache/proof internal/quorum/peer internal/recovery internal/socket internal/storage internal/tool/terminal internal/wordclient
-internal/tool/txnlog:  jute internal/restore internal/storage internal/tree
+internal/tool/doctor:  internal/tool/access internal/tool/cli internal/config internal/keystore internal/memory internal/apache/files internal/apache/proof internal/quorum/peer internal/newensemble internal/socket internal/storage internal/tool/terminal internal/wordclient
+internal/tool/txnlog:  jute internal/treeload internal/storage internal/tree
 internal/apache/files: jute
 internal/apache/compare: zk internal/subtree internal/apache internal/apache/files internal/tree internal/tool/txnlog
 internal/apache/learner: jute internal/apache/files
 internal/apache/proof: internal/storage
 internal/apache/follow: jute internal/auth internal/apache/files internal/apache/learner internal/apache/proof internal/socket internal/watch
-internal/apache/back: jute internal/keystore internal/config internal/wordclient internal/apache internal/apache/files internal/apache/learner internal/restore internal/socket internal/storage internal/tool/terminal internal/tree
+internal/apache/back: jute internal/keystore internal/config internal/wordclient internal/apache internal/apache/files internal/apache/learner internal/treeload internal/socket internal/storage internal/tool/terminal internal/tree
 internal/apache/switchover: internal/apache/files internal/apache/follow internal/apache/learner
 internal/apache/shadow: jute internal/apache/compare internal/socket internal/tool/terminal
-internal/apache: jute internal/apache/files internal/quorum internal/recovery internal/restore internal/storage internal/tree internal/tool/txnlog
-internal/apache/moving: internal/serverid internal/auth internal/tool/cli internal/config internal/keystore internal/apache internal/apache/files internal/apache/back internal/apache/compare internal/apache/follow internal/apache/learner internal/apache/shadow internal/apache/switchover internal/apache/proof internal/recovery internal/runbook internal/sasl internal/socket internal/storage internal/tool/terminal internal/tree internal/tool/txnlog zk zk/kerberos
+internal/apache: jute internal/apache/files internal/quorum internal/newensemble internal/treeload internal/storage internal/tree internal/tool/txnlog
+internal/apache/moving: internal/serverid internal/auth internal/tool/cli internal/config internal/keystore internal/apache internal/apache/files internal/apache/back internal/apache/compare internal/apache/follow internal/apache/learner internal/apache/shadow internal/apache/switchover internal/apache/proof internal/newensemble internal/runbook internal/sasl internal/socket internal/storage internal/tool/terminal internal/tree internal/tool/txnlog zk zk/kerberos
 internal/busiest: jute internal/auth
 internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
 internal/wordclient:
 internal/fourletter: internal/serverid internal/metrics internal/replica internal/watch
-internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/recovery internal/replica internal/restore internal/fourletter internal/wordclient internal/runbook internal/audit internal/limit internal/turns internal/serverid
+internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/newensemble internal/replica internal/treeload internal/fourletter internal/wordclient internal/runbook internal/audit internal/limit internal/turns internal/serverid
 internal/admin:   internal/serverid jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/proof/history: jute
 internal/proof/traffic: jute internal/proof/history
@@ -92,7 +92,7 @@ internal/tool/cli/rights: authprovider zk internal/auth internal/limit internal/
 internal/tool/cli/advice:
 internal/tool/cli/screen: zk internal/tool/cli/advice internal/tool/export internal/tool/terminal
 internal/subtree: authprovider zk internal/tool/cli/advice internal/tool/cli/screen
-internal/proof/sim:     jute internal/auth internal/config internal/limit internal/tree internal/storage internal/quorum internal/replica internal/restore internal/proof/check internal/proof/history internal/proof/traffic
+internal/proof/sim:     jute internal/auth internal/config internal/limit internal/tree internal/storage internal/quorum internal/replica internal/treeload internal/proof/check internal/proof/history internal/proof/traffic
 zk:               jute internal/sasl
 zk/gozk/zk:       zk jute internal/wordclient
 zk/recipe:        zk
@@ -102,7 +102,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/wordclient
 internal/tool/status:  internal/tool/cli internal/config internal/tool/terminal internal/wordclient
-cmd/zooid:        internal/serverid jute internal/tool/doctor internal/recovery internal/tool/setup internal/tool/cli internal/tool/status internal/server internal/memory internal/config internal/auth internal/tree internal/tool/bench internal/proof/check internal/storage internal/keystore internal/sasl internal/tool/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/tool/terminal internal/systemd internal/socket internal/apache internal/apache/files internal/metrics/expose internal/kerberos internal/runbook internal/proof/history internal/external internal/audit internal/limit internal/apache/moving internal/apache/proof internal/tool/pages internal/tool/top internal/tool/cli/screen
+cmd/zooid:        internal/serverid jute internal/tool/doctor internal/newensemble internal/tool/setup internal/tool/cli internal/tool/status internal/server internal/memory internal/config internal/auth internal/tree internal/tool/bench internal/proof/check internal/storage internal/keystore internal/sasl internal/tool/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/tool/terminal internal/systemd internal/socket internal/apache internal/apache/files internal/metrics/expose internal/kerberos internal/runbook internal/proof/history internal/external internal/audit internal/limit internal/apache/moving internal/apache/proof internal/tool/pages internal/tool/top internal/tool/cli/screen
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing
@@ -112,7 +112,7 @@ var lean = []string{"jute", "internal/sasl", "zk", "zk/recipe", "zk/gozk/zk"}
 // raftOnly lists the only packages that may know that raft exists. Recovery writes the first
 // membership of a new ensemble.
 var raftOnly = map[string]bool{
-	"internal/storage": true, "internal/quorum": true, "internal/quorum/peer": true, "internal/recovery": true,
+	"internal/storage": true, "internal/quorum": true, "internal/quorum/peer": true, "internal/newensemble": true,
 }
 
 // deterministic packages compute; they never look at the world: what they need of it is

@@ -10,7 +10,7 @@
 //	internal/storage  the data directory: log, snapshots, recovery, purge
 //	internal/quorum   raft: agrees on opaque entries
 //	internal/replica  a server's copy of the service: order of requests, sessions, events; pure
-//	internal/restore  trees of snapshots
+//	internal/treeload  trees of snapshots
 //	internal/fourletter  the four-letter words
 //	internal/server   listeners, connections; assembles the above
 //	internal/config   zoo.cfg to plain structs

@@ -13,7 +13,7 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/recovery"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
@@ -37,7 +37,7 @@ const initializeFile = "initialize"
 // checkDirs returns an error if the server would begin with an empty tree, or make a directory, and the configuration
 // forbids it. alone says that the server has no server lines: in an ensemble an empty server may still join.
 func checkDirs(s *config.Storage, alone bool) error {
-	if recovery.Begun(s.DataDir, s.DataLogDir) {
+	if newensemble.Begun(s.DataDir, s.DataLogDir) {
 		return runbook.Errorf("ZD-1124", "open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it",
 			s.DataDir)
 	}
@@ -73,7 +73,7 @@ func joinsOnly(s *config.Storage) (bool, error) {
 	if storage.InUse(s.DataDir) {
 		return false, nil
 	}
-	if aside, err := recovery.SetAsideLast(s.DataDir); aside || err != nil {
+	if aside, err := newensemble.SetAsideLast(s.DataDir); aside || err != nil {
 		return aside, err
 	}
 	_, err := os.Stat(filepath.Join(s.DataDir, initializeFile))

@@ -12,11 +12,11 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/quorum"
-	"github.com/zooid-project/zooid/internal/recovery"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 )
 
 // ImportOptions say what to import, and where to.
@@ -113,7 +113,7 @@ func (o *ImportOptions) Make(state *files.State, epoch int64) (*Made, error) {
 		return nil, err
 	}
 	o.stage("making the tree")
-	t, err := build(state, epoch, o.Apache.Emulate353, restore.Options(cluster, nil, tree.FeatureLevelMax))
+	t, err := build(state, epoch, o.Apache.Emulate353, treeload.Options(cluster, nil, tree.FeatureLevelMax))
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func writeTree(so storage.Options, t *tree.Tree, voters ...uint64) error {
 		return err
 	}
 	if len(voters) > 0 {
-		return errors.Join(recovery.Begin(dir, t, voters...), dir.Close())
+		return errors.Join(newensemble.Begin(dir, t, voters...), dir.Close())
 	}
 	img := &image{t.BeginSnapshot(), storage.Meta{
 		Index: t.LastIndex(), Term: t.LastTerm(), Zxid: t.LastZxid(), Digest: t.Digest(),
@@ -223,7 +223,7 @@ func check(so storage.Options, apache, own uint64) error {
 	if err != nil {
 		return err
 	}
-	t, err := restore.Newest(dir, restore.Options(so.ClusterID, nil, tree.FeatureLevelMax), nil)
+	t, err := treeload.Newest(dir, treeload.Options(so.ClusterID, nil, tree.FeatureLevelMax), nil)
 	if err == nil && (ApacheDigest(t) != apache || t.Digest() != own) {
 		err = fmt.Errorf("what was written to %s isn't what was read: Apache's digest of it is %#x, that of Apache's files %#x. Nothing was imported; check memory and disk",
 			so.Dir, ApacheDigest(t), apache)

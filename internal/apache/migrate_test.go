@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/apache/files"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -90,7 +90,7 @@ func opened(t *testing.T, dir, logDir string) *tree.Tree {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	tr, err := restore.Newest(d, restore.Options(cluster, nil, tree.FeatureLevelMax), nil)
+	tr, err := treeload.Newest(d, treeload.Options(cluster, nil, tree.FeatureLevelMax), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestExportTells(t *testing.T) {
 	dir := t.TempDir()
 	so := storage.Options{Dir: dir, ClusterID: 9}
 	// The directory's key is that of its cluster.
-	made = rebuilt(t, made, restore.Options(so.ClusterID, nil, tree.FeatureLevelMax))
+	made = rebuilt(t, made, treeload.Options(so.ClusterID, nil, tree.FeatureLevelMax))
 	if err := writeTree(so, made); err != nil {
 		t.Fatal(err)
 	}

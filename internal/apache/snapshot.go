@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 )
 
 // apacheMagic begins an uncompressed Apache snapshot file, as Apache's admin server streams it.
@@ -33,7 +33,7 @@ func Znodes(file, dataDir, logDir string, most int) ([]byte, error) {
 	}
 	var held *tree.Tree
 	if string(head[:4]) == apacheMagic {
-		held, err = Snapshot(file, false, restore.Options(0, nil, tree.FeatureLevelMax))
+		held, err = Snapshot(file, false, treeload.Options(0, nil, tree.FeatureLevelMax))
 	} else {
 		held, err = ownSnapshot(file, dataDir, logDir)
 	}
@@ -92,5 +92,5 @@ func ownSnapshot(file, dataDir, logDir string) (*tree.Tree, error) {
 	if snap.ClusterID != cluster {
 		return nil, fmt.Errorf("it is of the cluster %016x, and this is %016x", snap.ClusterID, cluster)
 	}
-	return restore.Tree(snap.Meta, snap, restore.Options(cluster, nil, tree.FeatureLevelMax))
+	return treeload.Tree(snap.Meta, snap, treeload.Options(cluster, nil, tree.FeatureLevelMax))
 }

@@ -11,10 +11,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tool/txnlog"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 )
 
 // tree returns the tree to export, using dir for temporary files. unconfirmed is as in txnlog.Newest; it is 0 for a
@@ -99,7 +99,7 @@ func ownTree(file string) (*tree.Tree, *storage.Meta, error) {
 			This: tree.BodyFormat, Wants: int32(snap.Meta.BodyFormat),
 		}
 	}
-	t, err := restore.Tree(snap.Meta, snap, restore.Options(snap.ClusterID, nil, tree.FeatureLevelMax))
+	t, err := treeload.Tree(snap.Meta, snap, treeload.Options(snap.ClusterID, nil, tree.FeatureLevelMax))
 	return t, &snap.Meta, err
 }
 

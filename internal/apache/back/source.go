@@ -11,9 +11,9 @@ import (
 
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/apache/files"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -88,7 +88,7 @@ func (s *source) begin(cluster, base uint64) error {
 			s.skips[k.Index] = k
 		}
 	}
-	o := restore.Options(cluster, s.reconfigure, tree.FeatureLevelMax)
+	o := treeload.Options(cluster, s.reconfigure, tree.FeatureLevelMax)
 	indexes, err := storage.SnapshotIndexes(storage.OS{}, s.dirs[0])
 	why = errors.Join(why, err)
 	for _, index := range slices.Backward(indexes) {
@@ -119,7 +119,7 @@ func snapshotAt(dir string, index uint64, o tree.Options) (*tree.Tree, error) {
 		return nil, fmt.Errorf("the snapshot at entry %d has format %d; this version reads %d", index, snap.Meta.BodyFormat,
 			tree.BodyFormat)
 	}
-	return restore.Tree(snap.Meta, snap, o)
+	return treeload.Tree(snap.Meta, snap, o)
 }
 
 // renew rebuilds the state from the tree. Every observer gets a snapshot of it.

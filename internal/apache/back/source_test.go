@@ -10,9 +10,9 @@ import (
 
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/apache/files"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -29,7 +29,7 @@ func newScript(t *testing.T) *script {
 	s := &source{
 		leader: newLeader(0, func(string) {}), say: func(text string) { t.Log(text) }, expected: map[uint64]uint64{},
 	}
-	s.tree = tree.New(restore.Options(1, nil, tree.FeatureLevelMax))
+	s.tree = tree.New(treeload.Options(1, nil, tree.FeatureLevelMax))
 	if err := s.renew(); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/apache/switchover"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/recovery"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
@@ -430,7 +430,7 @@ func (f *switchFlags) foundsAlone() error {
 	if f.seed != "" || !f.server.Quorum.Distributed {
 		return nil
 	}
-	return recovery.OrderFounding(f.server.Storage.DataDir, "zooid migrate switch",
+	return newensemble.OrderFounding(f.server.Storage.DataDir, "zooid migrate switch",
 		"clients move from Apache to this server's data")
 }
 

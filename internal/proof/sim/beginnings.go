@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/zooid-project/zooid/internal/quorum"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 )
 
 // The profile beginnings: servers that begin, with everything that can go wrong meanwhile. A plan is a story of how
@@ -405,7 +405,7 @@ func (s *host) foreignDisk() {
 	w := s.w
 	s.hold(storage.NewMemFS())
 	s.foreign, s.cluster = true, 0xf0<<56|w.plan.Seed
-	t := tree.New(restore.Options(s.cluster, changeMembers, s.level))
+	t := tree.New(treeload.Options(s.cluster, changeMembers, s.level))
 	dir, err := storage.Open(w.storageOptions(s, s.disk.fs, w.diskDice))
 	if err == nil {
 		err = t.NewTerm(foreignTerm, foreignIndex)

@@ -14,9 +14,9 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -275,7 +275,7 @@ func (l *life) open(b quorum.Beginning) {
 		return
 	}
 	treeOptions := l.treeOptions()
-	state, err := restore.Newest(dir, treeOptions, nil)
+	state, err := treeload.Newest(dir, treeOptions, nil)
 	if err != nil {
 		l.refused(err)
 		return
@@ -303,7 +303,7 @@ func (l *life) open(b quorum.Beginning) {
 
 // treeOptions returns the options of the process's trees.
 func (l *life) treeOptions() tree.Options {
-	o := restore.Options(l.s.cluster, changeMembers, l.level)
+	o := treeload.Options(l.s.cluster, changeMembers, l.level)
 	o.FindRule = l.findRule
 	return o
 }
@@ -323,7 +323,7 @@ func (l *life) replicaOptions(dir *storage.Dir, state *tree.Tree, treeOptions tr
 		Settings: l.settings(), Log: l.w.logger(s.id),
 		Auth: registry(), Tree: state, Began: s.monotonic(),
 		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
-			return restore.Tree(meta, snap, treeOptions)
+			return treeload.Tree(meta, snap, treeOptions)
 		},
 		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.stepSoon, Observe: l.record.observe, Vet: l.vet,
 		Panicked: func(e quorum.Entry, cause any, about string) error { return quorum.Panicked(dir, e, cause, about) },

@@ -7,8 +7,8 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/treeload"
 )
 
 // A standalone server's data that becomes that of an ensemble, as internal/server/founding.go does it.
@@ -60,7 +60,7 @@ func (l *life) soleState(dir *storage.Dir) (quorum.Image, error) {
 		return nil, nil
 	}
 	treeOptions := l.treeOptions()
-	state, err := restore.Newest(dir, treeOptions, nil)
+	state, err := treeload.Newest(dir, treeOptions, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/proof"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
-	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
@@ -31,7 +31,7 @@ func (e *examination) data() {
 				len(folders), filepath.Base(folders[0]))
 		}
 	}
-	if recovery.Begun(s.DataDir, s.DataLogDir) {
+	if newensemble.Begun(s.DataDir, s.DataLogDir) {
 		e.fault("run zooid recover -new-ensemble again with this zoo.cfg: it finishes", "a recovery of %s was cut short",
 			s.DataDir)
 		return

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -41,7 +41,7 @@ func (r *reader) begin(base uint64) {
 }
 
 func (r *reader) options() tree.Options {
-	return restore.Options(r.cluster, r.o.Reconfigure, tree.FeatureLevelMax)
+	return treeload.Options(r.cluster, r.o.Reconfigure, tree.FeatureLevelMax)
 }
 
 func (r *reader) snapshots() (all []uint64) {
@@ -81,7 +81,7 @@ func loadSnapshot(dir string, index uint64, reconfigure tree.Reconfigure) (t *tr
 		return nil, m, fmt.Errorf("read the snapshot at entry %d: it is one at entry %d in format %d; this version reads format %d",
 			index, m.Index, m.BodyFormat, tree.BodyFormat)
 	}
-	t, err = restore.Tree(m, snap, restore.Options(m.ClusterID, reconfigure, tree.FeatureLevelMax))
+	t, err = treeload.Tree(m, snap, treeload.Options(m.ClusterID, reconfigure, tree.FeatureLevelMax))
 	return t, m, err
 }
 

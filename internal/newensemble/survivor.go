@@ -1,4 +1,4 @@
-package recovery
+package newensemble
 
 import (
 	"encoding/binary"
@@ -11,9 +11,9 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/zooid-project/zooid/internal/quorum/peer"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 )
 
 // Place says where a server's data is.
@@ -84,7 +84,7 @@ func Read(p Place) (*Survivor, error) {
 
 // apply loads the newest snapshot and applies the whole log after it.
 func (s *Survivor) apply(dir *storage.Dir) error {
-	t, err := restore.Newest(dir, restore.Options(s.Cluster, s.Place.Reconfigure, tree.FeatureLevelMax), nil)
+	t, err := treeload.Newest(dir, treeload.Options(s.Cluster, s.Place.Reconfigure, tree.FeatureLevelMax), nil)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
-// Package restore makes trees from snapshots: from the newest one in a data directory, concurrently with storage's own
+// Package treeload makes trees from snapshots: from the newest one in a data directory, concurrently with storage's own
 // recovery, and from one that a peer sends. It provides what a tree itself doesn't: goroutines, and memory outside
 // Go's heap.
-package restore
+package treeload
 
 import (
 	"crypto/sha256"

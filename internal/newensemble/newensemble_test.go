@@ -1,4 +1,4 @@
-package recovery
+package newensemble
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 )
 
 const (
@@ -134,7 +134,7 @@ func checkRenewed(t *testing.T, p Place, cluster uint64, aside string) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	n, err := restore.Newest(d, restore.Options(cluster, nil, tree.FeatureLevelMax), nil)
+	n, err := treeload.Newest(d, treeload.Options(cluster, nil, tree.FeatureLevelMax), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package recovery
+package newensemble
 
 import (
 	"encoding/json"
