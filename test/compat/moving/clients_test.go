@@ -181,8 +181,8 @@ func (c *clients) judge(version string) {
 	if err := c.journal.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	events := slices.Clone(c.file.Bytes())
-	h, err := history.Read(&c.file)
+	events := c.file.Bytes()
+	h, err := history.Read(bytes.NewReader(events))
 	if err != nil {
 		t.Fatal(err)
 	}
