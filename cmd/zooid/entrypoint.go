@@ -16,7 +16,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/runbook"
-	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/tool/setup"
 )
 
 const entrypointHelp = `usage: zooid entrypoint [COMMAND [ARGUMENT]…]

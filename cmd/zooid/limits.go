@@ -7,7 +7,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/zooid-project/zooid/internal/cli"
+	"github.com/zooid-project/zooid/internal/tool/cli"
 )
 
 const limitsUsage = `usage: zooid limits [FLAG]… list

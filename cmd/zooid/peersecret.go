@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/doctor"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/serverid"
+	"github.com/zooid-project/zooid/internal/tool/doctor"
 )
 
 const (

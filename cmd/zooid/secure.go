@@ -11,12 +11,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/tool/access"
 )
 
 // secureOptions adds TLS and SASL on the client ports.

@@ -34,6 +34,7 @@ func TestCycles(t *testing.T) {
 		t.Skip("give -moving.cycles 1: a cycle takes a quarter of an hour")
 	}
 	program := zooid(t)
+	patientSessions(t)
 	for n := range *cycles {
 		seed := *firstSeed + uint64(n)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { cycleOnce(t, program, seed) })

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/apache/follow"
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/wordclient"
 	"github.com/zooid-project/zooid/test/compat/kdc"
 	"github.com/zooid-project/zooid/test/verdict"
