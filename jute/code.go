@@ -9,38 +9,38 @@ type Code int32
 
 // The codes. Their names and numbers are those of Apache's KeeperException.Code.
 const (
-	OK                              Code = 0
-	ErrSystemError                  Code = -1
-	ErrRuntimeInconsistency         Code = -2
+	OK                              Code = 0  // the operation succeeded
+	ErrSystemError                  Code = -1 // the server failed
+	ErrRuntimeInconsistency         Code = -2 // in a failed multi, an operation after the one that failed
 	ErrDataInconsistency            Code = -3
-	ErrConnectionLoss               Code = -4
-	ErrMarshallingError             Code = -5
-	ErrUnimplemented                Code = -6
+	ErrConnectionLoss               Code = -4 // made by clients: no reply came before the connection was lost
+	ErrMarshallingError             Code = -5 // unreadable request; from Zooid also: too large a reply
+	ErrUnimplemented                Code = -6 // the server doesn't know the operation, or it isn't enabled
 	ErrOperationTimeout             Code = -7
-	ErrBadArguments                 Code = -8
-	ErrUnknownSession               Code = -12
-	ErrNewConfigNoQuorum            Code = -13
-	ErrReconfigInProgress           Code = -14
-	ErrAPIError                     Code = -100
-	ErrNoNode                       Code = -101
-	ErrNoAuth                       Code = -102
-	ErrBadVersion                   Code = -103
-	ErrNoChildrenForEphemerals      Code = -108
-	ErrNodeExists                   Code = -110
-	ErrNotEmpty                     Code = -111
-	ErrSessionExpired               Code = -112
+	ErrBadArguments                 Code = -8   // an argument is invalid
+	ErrUnknownSession               Code = -12  // a standalone server has lost the session
+	ErrNewConfigNoQuorum            Code = -13  // reconfig: too few servers of the new membership are connected
+	ErrReconfigInProgress           Code = -14  // reconfig: another change is under way
+	ErrAPIError                     Code = -100 // only marks the range of the codes below it
+	ErrNoNode                       Code = -101 // the znode, or the parent of a new one, doesn't exist
+	ErrNoAuth                       Code = -102 // an access control list doesn't permit the operation
+	ErrBadVersion                   Code = -103 // the version isn't the one expected
+	ErrNoChildrenForEphemerals      Code = -108 // the parent is ephemeral
+	ErrNodeExists                   Code = -110 // the znode to create exists
+	ErrNotEmpty                     Code = -111 // the znode to delete has children
+	ErrSessionExpired               Code = -112 // the session has ended
 	ErrInvalidCallback              Code = -113
-	ErrInvalidACL                   Code = -114
-	ErrAuthFailed                   Code = -115
-	ErrSessionMoved                 Code = -118
-	ErrNotReadOnly                  Code = -119
-	ErrEphemeralOnLocalSession      Code = -120
-	ErrNoWatcher                    Code = -121
-	ErrRequestTimeout               Code = -122
-	ErrReconfigDisabled             Code = -123
-	ErrSessionClosedRequireSASLAuth Code = -124
-	ErrQuotaExceeded                Code = -125
-	ErrThrottledOp                  Code = -127
+	ErrInvalidACL                   Code = -114 // the access control list is empty or invalid
+	ErrAuthFailed                   Code = -115 // a credential was refused
+	ErrSessionMoved                 Code = -118 // the session is at another server now
+	ErrNotReadOnly                  Code = -119 // a write to a read-only server
+	ErrEphemeralOnLocalSession      Code = -120 // a local session can't have ephemeral znodes
+	ErrNoWatcher                    Code = -121 // there is no such watch
+	ErrRequestTimeout               Code = -122 // made by Apache's Java client: no reply within its request timeout
+	ErrReconfigDisabled             Code = -123 // reconfig: reconfigEnabled is not set
+	ErrSessionClosedRequireSASLAuth Code = -124 // the server requires a login and closes the connection
+	ErrQuotaExceeded                Code = -125 // a hard quota would be exceeded
+	ErrThrottledOp                  Code = -127 // the server sheds load; nothing was applied
 )
 
 var codeNames = map[Code]string{
