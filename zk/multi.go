@@ -54,7 +54,9 @@ func GetOp(path string) MultiOp { return MultiOp{Op: jute.OpGetData, Path: path}
 func ChildrenOp(path string) MultiOp { return MultiOp{Op: jute.OpGetChildren, Path: path} }
 
 // Multi applies all operations or none, as one change of the ensemble's state. Each operation sees the effects of those
-// before it. If one fails, err wraps a *MultiError that names it, and nothing was applied.
+// before it. ops may be checks, creates, sets and deletes. One request has them all, so Options.MaxRequestBytes bounds
+// their data together. The results are in the order of ops. If one fails, err wraps a *MultiError that names it, and
+// nothing was applied.
 func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
 	k, err := c.multiCall(jute.OpMulti, ops)
 	if k, err = c.run(ctx, k, err); err != nil {
@@ -64,7 +66,9 @@ func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, erro
 	return c.multiOf(k), nil
 }
 
-// MultiRead reads several znodes with one request. Each operation succeeds or fails by itself; see MultiResult.Err.
+// MultiRead reads several znodes with one request. ops may be GetOp and ChildrenOp, and the results are in their order.
+// Each operation succeeds or fails by itself; see MultiResult.Err. err is not nil only if the whole request failed.
+// Servers before 3.6 refuse it.
 func (c *Client) MultiRead(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
 	k, err := c.multiCall(jute.OpMultiRead, ops)
 	if k, err = c.run(ctx, k, err); err != nil {
