@@ -9,14 +9,14 @@ type Code int32
 
 // The codes. Their names and numbers are those of Apache's KeeperException.Code.
 const (
-	OK                              Code = 0  // the operation succeeded
-	ErrSystemError                  Code = -1 // the server failed
-	ErrRuntimeInconsistency         Code = -2 // in a failed multi, an operation after the one that failed
-	ErrDataInconsistency            Code = -3
-	ErrConnectionLoss               Code = -4 // made by clients: no reply came before the connection was lost
-	ErrMarshallingError             Code = -5 // unreadable request; from Zooid also: too large a reply
-	ErrUnimplemented                Code = -6 // the server doesn't know the operation, or it isn't enabled
-	ErrOperationTimeout             Code = -7
+	OK                              Code = 0    // the operation succeeded
+	ErrSystemError                  Code = -1   // the server failed
+	ErrRuntimeInconsistency         Code = -2   // in a failed multi, an operation after the one that failed
+	ErrDataInconsistency            Code = -3   // from Zooid: data sent in pieces don't match their checksum
+	ErrConnectionLoss               Code = -4   // made by clients: no reply came before the connection was lost
+	ErrMarshallingError             Code = -5   // unreadable request; from Zooid also: too large a reply
+	ErrUnimplemented                Code = -6   // the server doesn't know the operation, or it isn't enabled
+	ErrOperationTimeout             Code = -7   // not sent by Zooid
 	ErrBadArguments                 Code = -8   // an argument is invalid
 	ErrUnknownSession               Code = -12  // a standalone server has lost the session
 	ErrNewConfigNoQuorum            Code = -13  // reconfig: too few servers of the new membership are connected
@@ -29,7 +29,7 @@ const (
 	ErrNodeExists                   Code = -110 // the znode to create exists
 	ErrNotEmpty                     Code = -111 // the znode to delete has children
 	ErrSessionExpired               Code = -112 // the session has ended
-	ErrInvalidCallback              Code = -113
+	ErrInvalidCallback              Code = -113 // not sent by Zooid
 	ErrInvalidACL                   Code = -114 // the access control list is empty or invalid
 	ErrAuthFailed                   Code = -115 // a credential was refused
 	ErrSessionMoved                 Code = -118 // the session is at another server now
