@@ -85,14 +85,19 @@ func (t *transport) reachedAt() string {
 }
 
 // mayBeBare reports whether a peer may be of an older version whose connections begin with a hello, without a proof.
-// Without TLS these are the servers of the first version.
+// Without TLS these are the servers of the first version. A server that knows a secret and finds out how to begin
+// believes nobody who proves nothing: it has no state yet that says of which version its peers are.
 func (t *transport) mayBeBare(overTLS bool) bool {
 	level := t.inForce.Load()
 	if overTLS {
-		return level < levelProof && !t.allProve
+		return t.mayBeOlder() && (level > 0 || !t.keys.secured())
 	}
 	return !t.keys.secured() && (level == 0 || level == quorum.LevelFirst && !t.noneIsFirst)
 }
+
+// mayBeOlder reports whether some peer may be of a version before levelProof. The log says so by the level in force,
+// and before this server holds the newest state, what it knows of its ensemble's beginning does (decideOlder).
+func (t *transport) mayBeOlder() bool { return t.inForce.Load() < levelProof && !t.allProve }
 
 // decideOlder decides of which older versions peers can't be, whatever the state holds yet: at the start that is an
 // older state than the log's, or an empty one. last is the log's last index.
@@ -120,16 +125,43 @@ func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proof
 	return g, err
 }
 
-// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. If the peer doesn't know this
-// version's proof, and may not, attempt makes that of the version before. A recorded proof of that kind lets secrets be
-// tried; but only who changes packets can ask for it, and he can as well answer in the peer's place.
+// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. If the listener closes the
+// connection at the opening, attempt tries again with the proof of the version before, but only
+//
+//   - if server h.to has itself proved by that version that it knows the secret, on a connection to this server
+//     (heardVersion). Whoever has recorded such a proof can try secrets on it. A listener that merely closes the
+//     connection may be anybody: that the server is older is known from itself alone.
+//   - or in modePair, where the proof is made with the key exchange alone and there is no secret to guess.
+//
+// Nothing is lost by waiting for the peer: every server dials all others.
 func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proofMode, psk []byte,
 	pin bool) (greeted, error) {
 	g, err := t.attemptAs(ctx, addr, h, proofVersion, mode, psk, pin)
-	if errors.Is(err, errOlder) && t.secure.Client == nil && t.inForce.Load() < levelProof {
+	if errors.Is(err, errOlder) && t.secure.Client == nil && t.mayBeOlder() && (mode == modePair || t.isOlder(h.to)) {
 		return t.attemptAs(ctx, addr, h, proofVersion2, mode, psk, pin)
 	}
 	return g, err
+}
+
+// heardVersion notes by which version of the proof a server has proved that it knows the secret. A server that is
+// upgraded proves so by the newer one.
+func (t *transport) heardVersion(id uint64, version byte) {
+	listed := slices.ContainsFunc(t.configured, func(m quorum.Member) bool { return m.ID == id })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case version != proofVersion2:
+		delete(t.older, id)
+	case listed || t.remotes[id] != nil: // this server dials no other
+		t.older[id] = true
+	}
+}
+
+// isOlder reports whether a server is known to be of a version that makes the older proof.
+func (t *transport) isOlder(id uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.older[id]
 }
 
 func (t *transport) attemptAs(ctx context.Context, addr string, h hello, version byte, mode proofMode, psk []byte,
@@ -202,7 +234,7 @@ func (t *transport) reaches(ctx context.Context, addr string, id uint64) bool {
 		switch {
 		case len(public) > 0:
 			return true
-		case !errors.Is(err, errOlder) || t.inForce.Load() >= levelProof:
+		case !errors.Is(err, errOlder) || !t.mayBeOlder():
 			return false
 		case version == proofVersion && t.secure.Client == nil:
 			version = proofVersion2
@@ -277,7 +309,7 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 				a.hello.from)
 		}
 		return a, "", errors.New("it proves nothing: it is a stranger, or a server of an older version, which can't be in an ensemble that has a secret")
-	case version != proofVersion && (version != proofVersion2 || encrypted || t.inForce.Load() >= levelProof):
+	case version != proofVersion && (version != proofVersion2 || encrypted || !t.mayBeOlder()):
 		return a, "", fmt.Errorf("read a peer's opening: it speaks version %d, this server %d: upgrade the older one", version,
 			proofVersion)
 	}
@@ -289,6 +321,8 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 	a.mode, a.public = o.mode, o.public
 	if a.hello, err = readHello(a.Conn); err == nil && a.hello.from != o.from {
 		err = fmt.Errorf("it is server %d and server %d at once", o.from, a.hello.from)
+	} else if err == nil && o.mode != modePair {
+		t.heardVersion(o.from, version)
 	}
 	return a, "", err
 }
