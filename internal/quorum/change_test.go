@@ -482,9 +482,9 @@ func TestStrangersMetLimit(t *testing.T) {
 	}
 }
 
-// TestLeavesAnImplicitJointConsensus: a membership that is named without steps, as at feature level 1, replaces a voter by
-// joint consensus that raft leaves by itself: it proposes that as soon as it is in force, and again with each entry that
-// is applied. A leader that hands over just then accepts no proposals, and nobody takes over. Though nobody writes
+// TestLeavesAnImplicitJointConsensus: a membership that is named without steps, as at feature level 1, replaces a voter
+// by joint consensus that raft leaves by itself: it proposes that as soon as it is in force, and again with each entry
+// that is applied. A leader that hands over just then accepts no proposals, and nobody takes over. Though nobody writes
 // anything from then on, the old voters don't count for ever.
 func TestLeavesAnImplicitJointConsensus(t *testing.T) {
 	c := newChange(t, 3, 1, 2, 3, 4)

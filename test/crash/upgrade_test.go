@@ -373,7 +373,8 @@ func TestEmptyDiskBesideOlder(t *testing.T) {
 	t.Parallel()
 	old, present := buildOf(t, hashedCommit), Build(t)
 	e := Start(t, Options{
-		Servers: 3, Programs: []string{old, old, old}, Config: map[string]string{"quorum.secret": "a secret made of plain words"},
+		Servers: 3, Programs: []string{old, old, old},
+		Config: map[string]string{"quorum.secret": "a secret made of plain words"},
 	})
 	write(t, e.Servers[0].Addr, "/old")
 	third := e.Servers[2]

@@ -85,8 +85,7 @@ func (t *transport) reachedAt() string {
 }
 
 // mayBeBare reports whether a peer may be of an older version whose connections begin with a hello, without a proof.
-// Without TLS these are the servers of the first version. A server that knows a secret and finds out how to begin
-// believes nobody who proves nothing: it has no state yet that says of which version its peers are.
+// Without TLS these are the servers of the first version. A server with a secret and without a state believes nobody.
 func (t *transport) mayBeBare(overTLS bool) bool {
 	level := t.inForce.Load()
 	if overTLS {
@@ -95,8 +94,7 @@ func (t *transport) mayBeBare(overTLS bool) bool {
 	return !t.keys.secured() && (level == 0 || level == quorum.LevelFirst && !t.noneIsFirst)
 }
 
-// mayBeOlder reports whether some peer may be of a version before levelProof. The log says so by the level in force,
-// and before this server holds the newest state, what it knows of its ensemble's beginning does (decideOlder).
+// mayBeOlder reports whether some peer may be of a version before levelProof, by the log and by decideOlder.
 func (t *transport) mayBeOlder() bool { return t.inForce.Load() < levelProof && !t.allProve }
 
 // decideOlder decides of which older versions peers can't be, whatever the state holds yet: at the start that is an
@@ -126,42 +124,25 @@ func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proof
 }
 
 // attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. If the listener closes the
-// connection at the opening, attempt tries again with the proof of the version before, but only
-//
-//   - if server h.to has itself proved by that version that it knows the secret, on a connection to this server
-//     (heardVersion). Whoever has recorded such a proof can try secrets on it. A listener that merely closes the
-//     connection may be anybody: that the server is older is known from itself alone.
-//   - or in modePair, where the proof is made with the key exchange alone and there is no secret to guess.
-//
-// Nothing is lost by waiting for the peer: every server dials all others.
+// connection at the opening, which anybody may do, attempt makes the older proof, on a recording of which secrets can be
+// tried, only if server h.to has itself proved by that version that it knows the secret, on its own connection to this
+// server; or in modePair, which has no secret. Every server dials all others.
 func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proofMode, psk []byte,
 	pin bool) (greeted, error) {
 	g, err := t.attemptAs(ctx, addr, h, proofVersion, mode, psk, pin)
-	if errors.Is(err, errOlder) && t.secure.Client == nil && t.mayBeOlder() && (mode == modePair || t.isOlder(h.to)) {
+	if _, older := t.older.Load(h.to); errors.Is(err, errOlder) && t.secure.Client == nil && t.mayBeOlder() &&
+		(mode == modePair || older) {
 		return t.attemptAs(ctx, addr, h, proofVersion2, mode, psk, pin)
 	}
 	return g, err
 }
 
-// heardVersion notes by which version of the proof a server has proved that it knows the secret. A server that is
-// upgraded proves so by the newer one.
+// heardVersion notes by which version of the proof a server that this one dials has proved that it knows the secret.
 func (t *transport) heardVersion(id uint64, version byte) {
 	listed := slices.ContainsFunc(t.configured, func(m quorum.Member) bool { return m.ID == id })
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case version != proofVersion2:
-		delete(t.older, id)
-	case listed || t.remotes[id] != nil: // this server dials no other
-		t.older[id] = true
+	if t.older.Delete(id); version == proofVersion2 && (listed || t.remote(id) != nil) {
+		t.older.Store(id, true)
 	}
-}
-
-// isOlder reports whether a server is known to be of a version that makes the older proof.
-func (t *transport) isOlder(id uint64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.older[id]
 }
 
 func (t *transport) attemptAs(ctx context.Context, addr string, h hello, version byte, mode proofMode, psk []byte,

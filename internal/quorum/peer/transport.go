@@ -68,9 +68,9 @@ type transport struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	older     sync.Map // ids of servers that have proved by the older version that they know the secret
 	mu        sync.Mutex
 	remotes   map[uint64]*remote
-	older     map[uint64]bool // servers that have proved by the older version that they know the secret
 	listeners []net.Listener
 	members   []quorum.Member // the members that setMembers was called with
 	gate      gate
@@ -85,7 +85,7 @@ type transport struct {
 func newTransport(id, cluster uint64, secure Secure, log *slog.Logger) *transport {
 	t := &transport{
 		id: id, cluster: cluster, log: log, events: make(chan quorum.Event, eventsMax), secure: secure, keys: secure.Keys,
-		remotes: map[uint64]*remote{}, older: map[uint64]bool{}, gate: newGate(), reading: map[uint64]reading{},
+		remotes: map[uint64]*remote{}, gate: newGate(), reading: map[uint64]reading{},
 	}
 	if t.keys == nil {
 		t.keys, _ = OpenKeyring("", nil) // can't fail: it reads no file
@@ -200,7 +200,7 @@ func (t *transport) gone(r *remote) bool {
 	defer r.mu.Unlock()
 	if r.dropped {
 		delete(t.remotes, r.id)
-		delete(t.older, r.id)
+		t.older.Delete(r.id)
 	}
 	return r.dropped
 }
