@@ -124,9 +124,9 @@ func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proof
 }
 
 // attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. If the listener closes the
-// connection at the opening, which anybody may do, attempt makes the older proof, on a recording of which secrets can be
-// tried, only if server h.to has itself proved by that version that it knows the secret, on its own connection to this
-// server; or in modePair, which has no secret. Every server dials all others.
+// connection at the opening, which anybody may do, attempt makes the older proof, on a recording of which secrets
+// can be tried, only if server h.to has itself proved by that version that it knows the secret, on its own connection
+// to this server; or in modePair, which has no secret. Every server dials all others.
 func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proofMode, psk []byte,
 	pin bool) (greeted, error) {
 	g, err := t.attemptAs(ctx, addr, h, proofVersion, mode, psk, pin)
