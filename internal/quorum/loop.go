@@ -671,6 +671,9 @@ func contains(conf *pb.ConfState, id uint64) bool {
 func (l *Loop) member(conf *pb.ConfState) {
 	l.conf = conf
 	l.reconciler.proposed = 0
+	if conf.GetAutoLeave() { // raft proposes to leave joint consensus at once
+		l.reconciler.proposed = l.ticks
+	}
 	l.sole = soleVoter(conf, l.o.ID)
 }
 

@@ -150,7 +150,10 @@ func (l *Loop) reconcile() {
 	}
 	joint := len(l.conf.GetVotersOutgoing()) > 0
 	switch c := l.change; {
-	case joint && l.conf.GetAutoLeave(): // raft leaves joint consensus by itself
+	case joint && l.conf.GetAutoLeave():
+		// Raft proposes this itself (member), but drops it while it hands leadership over, and tries again only when
+		// another entry is applied. If it has proposed it, this becomes an empty entry.
+		l.propose(&pb.ConfChangeV2{})
 	case joint && c != nil && !c.Named:
 		if !l.handOff() {
 			l.takeStep(ChangeNamed)

@@ -68,6 +68,7 @@ type transport struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	older     sync.Map // ids of servers that have proved by the older version that they know the secret
 	mu        sync.Mutex
 	remotes   map[uint64]*remote
 	listeners []net.Listener
@@ -199,6 +200,7 @@ func (t *transport) gone(r *remote) bool {
 	defer r.mu.Unlock()
 	if r.dropped {
 		delete(t.remotes, r.id)
+		t.older.Delete(r.id)
 	}
 	return r.dropped
 }

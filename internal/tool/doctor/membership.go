@@ -123,7 +123,7 @@ func (e *examination) votes() {
 	if teller == nil {
 		own := e.told[e.cfg.Quorum.MyID].srvr
 		if e.running && strings.Contains(own, "not currently serving requests") {
-			e.warn("read in its log for whom it waits (waiting=), why its leader doesn't let it in, or that an old disk was put back (ZD-3136); zooid status shows the others",
+			e.warn("read in its log for whom it waits (waiting=), why its leader doesn't let it in, that another server has its id (ZD-3126), or that an old disk was put back (ZD-3136); zooid status shows the others",
 				"this server runs and serves nobody: it waits to found or to join an ensemble, has no quorum, or can't follow")
 		}
 		return
