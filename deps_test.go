@@ -61,7 +61,7 @@ internal/migrate/compare: zk internal/cli/subtree internal/migrate internal/migr
 internal/migrate/learner: jute internal/migrate/apachefiles
 internal/moving/proof: internal/storage
 internal/migrate/follow: jute internal/auth internal/migrate/apachefiles internal/migrate/learner internal/moving/proof internal/socket internal/watch
-internal/migrate/back: jute internal/keystore internal/config internal/wordclient internal/migrate internal/migrate/apachefiles internal/migrate/learner internal/restore internal/socket internal/storage internal/terminal internal/tree
+internal/migrate/back: jute internal/kerberos internal/sasl internal/keystore internal/config internal/wordclient internal/migrate internal/migrate/apachefiles internal/migrate/learner internal/restore internal/socket internal/storage internal/terminal internal/tree
 internal/migrate/switchover: internal/migrate/apachefiles internal/migrate/follow internal/migrate/learner
 internal/migrate/shadow: jute internal/migrate/compare internal/socket internal/terminal
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/recovery internal/restore internal/storage internal/tree internal/txnlog
