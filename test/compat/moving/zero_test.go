@@ -88,10 +88,10 @@ func TestServerZero(t *testing.T) {
 	}
 }
 
-// TestSwitchZero moves an ensemble of the servers 0, 1 and 2 by zooid migrate switch, with the server lines that it has,
-// while a client writes: by server 0 alone, which the others join, and by -seed from server 0 and from server 1, where
-// the operator starts the servers, and servers whose lines differ are refused. Nothing is lost, the servers keep their
-// ids, and the command speaks of no others.
+// TestSwitchZero moves an ensemble of the servers 0, 1 and 2 by zooid migrate switch, with the server lines that it
+// has, while a client writes: by server 0 alone, which the others join, and by -seed from server 0 and from server 1,
+// where the operator starts the servers, and servers whose lines differ are refused. Nothing is lost, the servers keep
+// their ids, and the command speaks of no others.
 func TestSwitchZero(t *testing.T) {
 	need(t)
 	program := zooid(t)
@@ -163,7 +163,8 @@ func (z *zooids) switchZero(e *ensemble) []byte {
 		t.Fatal(err)
 	}
 	refused, err := z.switching(e, dir, "-check").CombinedOutput()
-	if want := "in the configuration here server 2 is one of [1 2 9]"; err == nil || !strings.Contains(string(refused), want) {
+	want := "in the configuration here server 2 is one of [1 2 9]"
+	if err == nil || !strings.Contains(string(refused), want) {
 		t.Errorf("with other server lines: %v, want %q\n%s", err, want, refused)
 	}
 	if err := os.WriteFile(z.config(2), own, 0o600); err != nil {
