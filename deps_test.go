@@ -61,7 +61,7 @@ internal/apache/compare: zk internal/subtree internal/apache internal/apache/fil
 internal/apache/learner: jute internal/apache/files
 internal/apache/proof: internal/storage
 internal/apache/follow: jute internal/auth internal/apache/files internal/apache/learner internal/apache/proof internal/socket internal/watch
-internal/apache/back: jute internal/keystore internal/config internal/wordclient internal/apache internal/apache/files internal/apache/learner internal/treeload internal/socket internal/storage internal/tool/terminal internal/tree
+internal/apache/back: jute internal/kerberos internal/sasl internal/keystore internal/config internal/wordclient internal/apache internal/apache/files internal/apache/learner internal/treeload internal/socket internal/storage internal/tool/terminal internal/tree
 internal/apache/switchover: internal/apache/files internal/apache/follow internal/apache/learner
 internal/apache/shadow: jute internal/apache/compare internal/socket internal/tool/terminal
 internal/apache: jute internal/apache/files internal/quorum internal/newensemble internal/treeload internal/storage internal/tree internal/tool/txnlog

@@ -44,6 +44,12 @@ It needs as much memory as two more copies of the tree.
                      the observers have sslQuorum=true: this side's certificate and key, which
                      name HOST; who signs the observers' certificates, which they must show; the
                      files' password. Files are PEM, JKS or PKCS12
+  -peer-sasl-user USER, -peer-sasl-password-file FILE
+                     the observers have quorum.auth.learnerRequireSasl=true: the user and the
+                     password of their section QuorumLearner, for DIGEST-MD5
+  -peer-sasl-keytab FILE, -peer-sasl-principal NAME/HOST@REALM, -peer-sasl-observers PRINCIPAL,...
+                     the same for Kerberos: the key of this side, whose HOST is that of server.0;
+                     the principals of the observers
   -id N              Zooid's id in their configuration (0). Theirs must be higher
   -check             say what has no form at Apache, of what the server has and of
                      what its configuration permits, and end
@@ -71,6 +77,8 @@ func Command(args []string, reconfigure tree.Reconfigure, check func(file string
 	flags.BoolVar(&look, "check", false, "")
 	var secure PeerTLS
 	secure.register(flags)
+	var logins PeerSASL
+	logins.register(flags)
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, help)
@@ -81,6 +89,9 @@ func Command(args []string, reconfigure tree.Reconfigure, check func(file string
 	}
 	if err == nil {
 		o.TLS, err = secure.Config()
+	}
+	if err == nil {
+		o.Logins, err = logins.Logins()
 	}
 	switch {
 	case err != nil:

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/apache/learner"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -15,7 +16,7 @@ import (
 //
 //	long protocol version -65536 or -65535 | long id | int length | its addresses
 //
-// and then both sides send notifications:
+// logs in if it is to (see Logins), and then both sides send notifications:
 //
 //	int length | int state | long leader | long zxid | long election epoch | long epoch | int version | config
 //
@@ -47,11 +48,21 @@ func (l *Leader) elect(conn net.Conn) error {
 		return fmt.Errorf("on the election port: observer %d must have an id above %d, that of Zooid in its configuration: choose a lower -id",
 			id, l.id)
 	}
+	switch err := l.logins.admit(conn); {
+	case errors.Is(err, learner.ErrNoLogin):
+		return fmt.Errorf("observer %d doesn't log in. Its zoo.cfg needs quorum.auth.enableSasl=true and quorum.auth.learnerRequireSasl=true",
+			id)
+	case err != nil:
+		return fmt.Errorf("observer %d, on the election port: %w", id, err)
+	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
 	for {
 		state, err := readNotification(conn)
+		if errors.Is(err, errLogin) {
+			return fmt.Errorf("observer %d %w", id, err)
+		}
 		if err != nil {
 			return nil // it has found its leader, or stopped
 		}
@@ -75,6 +86,8 @@ func (l *Leader) vote() []byte {
 	return jute.AppendBuffer(nil, jute.AppendInt(b, 1))
 }
 
+var errLogin = errors.New("logs in by SASL, and how isn't known: give the flags -peer-sasl-…")
+
 var errHello = errors.New("the first message isn't one of Apache 3.5 or later")
 
 // readHello reads an observer's first message, and returns its id.
@@ -97,6 +110,9 @@ func readNotification(r io.Reader) (state int32, err error) {
 	var head [4 + 4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return 0, err
+	}
+	if learner.BeginsLogin([4]byte(head[:4])) {
+		return 0, errLogin
 	}
 	n := int32(binary.BigEndian.Uint32(head[:]))
 	if n < notificationBytes || n > notificationBytesMax {

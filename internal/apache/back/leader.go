@@ -18,8 +18,9 @@ import (
 // A Leader implements the leader's half of the learner protocol: observers take it for the leader of an Apache
 // ensemble.
 type Leader struct {
-	id  int64 // in the observers' configuration
-	say func(string)
+	id     int64   // in the observers' configuration
+	logins *Logins // nil if observers don't log in
+	say    func(string)
 
 	// still is held for reading while a snapshot is sent. Only the source changes the state, holding it for writing.
 	still sync.RWMutex
@@ -157,11 +158,14 @@ type observer struct {
 // serve handles one connection until it ends.
 func (l *Leader) serve(conn net.Conn) error {
 	defer conn.Close()
-	o := &observer{
-		l: l, conn: conn, in: &learner.Reader{R: bufio.NewReader(conn), Max: helloBytesMax}, out: bufio.NewWriterSize(conn,
-			64<<10),
+	if err := l.logins.admit(conn); err != nil {
+		return fmt.Errorf("on the quorum port: %w", err)
 	}
-	last, err := o.greet()
+	in := bufio.NewReader(conn)
+	o := &observer{
+		l: l, conn: conn, in: &learner.Reader{R: in, Max: helloBytesMax}, out: bufio.NewWriterSize(conn, 64<<10),
+	}
+	last, err := o.greet(in)
 	if err != nil {
 		return err
 	}
@@ -262,9 +266,12 @@ func (o *observer) expect(want learner.Type) (learner.Packet, error) {
 const protocolVersion = 0x10000
 
 // greet agrees on the epoch, and returns the observer's last zxid.
-func (o *observer) greet() (last int64, err error) {
+func (o *observer) greet(in *bufio.Reader) (last int64, err error) {
 	if err := o.within(helloTime); err != nil {
 		return 0, err
+	}
+	if head, err := in.Peek(4); err == nil && learner.BeginsLogin([4]byte(head)) {
+		return 0, fmt.Errorf("an observer %w", errLogin)
 	}
 	hello, err := o.expect(learner.ObserverHello)
 	if err != nil {

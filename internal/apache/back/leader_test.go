@@ -2,6 +2,7 @@ package back
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/learner"
+	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -276,6 +278,9 @@ func FuzzPeers(f *testing.F) {
 	f.Add(election(3, electionV1, "a:1", make([]byte, 44)))
 	f.Fuzz(func(_ *testing.T, sent []byte) {
 		l := leading5()
+		l.serve(&scripted{in: bytes.NewReader(sent)})
+		l.elect(&scripted{in: bytes.NewReader(sent)})
+		l.logins = &Logins{mechanism: sasl.NewPeerDigestMD5(map[string]string{"peer": "x"}, rand.Reader)}
 		l.serve(&scripted{in: bytes.NewReader(sent)})
 		l.elect(&scripted{in: bytes.NewReader(sent)})
 	})

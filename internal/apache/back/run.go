@@ -34,6 +34,8 @@ type Options struct {
 	From             []netip.Addr
 	// TLS is how both ports are spoken; nil for plain text.
 	TLS *tls.Config
+	// Logins are how observers log in there; nil if they don't.
+	Logins *Logins
 	// Say reports what happens.
 	Say func(string)
 	// Watch, if not nil, is called with the progress some fifty times a second.
@@ -83,6 +85,7 @@ const (
 // Done says what they have. An error means that they lack something, or that this is unknown.
 func Run(ctx context.Context, o Options) (Done, error) {
 	s := &source{dirs: o.Dirs, reconfigure: o.Reconfigure, say: o.Say, leader: newLeader(o.ID, o.Say)}
+	s.leader.logins = o.Logins
 	defer func() { s.close() }()
 	if err := reopen(ctx, s); err != nil {
 		return Done{}, err

@@ -46,7 +46,7 @@ Its steps are in return.journal in Zooid's dataDir. From the stop on, a lost ter
 it (run it in tmux or screen to see it to its end). If it was cut short, run it again: it begins
 anew if Zooid serves again, and goes on otherwise.
 
-  -quorum, -election, -from, -id, -peer-tls-…  as for zooid migrate back
+  -quorum, -election, -from, -id, -peer-tls-…, -peer-sasl-…  as for zooid migrate back
   -observers ID,…          all Apache servers of the ensemble to come
   -stop COMMAND            run by sh for each Zooid server, with ZOOID_ID and ZOOID_HOST; it stops
                            the server for good:
@@ -89,7 +89,7 @@ type returnFlags struct {
 // parse parses the arguments. help is true if they ask for the help text.
 func (f *returnFlags) parse(args []string) (help bool, err error) {
 	var none cli.Access
-	from, secure := "", back.PeerTLS{}
+	from, secure, logins := "", back.PeerTLS{}, back.PeerSASL{}
 	switches := map[string]func(){"check": func() { f.check = true }, "yes": func() { f.yes = true }}
 	words, help, err := readFlags(&none, args, switches, func(name, value string) (err error) {
 		switch name {
@@ -117,7 +117,7 @@ func (f *returnFlags) parse(args []string) (help bool, err error) {
 		case "start":
 			f.start = value
 		default:
-			if !secure.Set(name, value) {
+			if !secure.Set(name, value) && !logins.Set(name, value) {
 				return fmt.Errorf("there is no flag -%s", name)
 			}
 		}
@@ -128,6 +128,9 @@ func (f *returnFlags) parse(args []string) (help bool, err error) {
 	}
 	if err == nil && !help {
 		f.o.TLS, err = secure.Config()
+	}
+	if err == nil && !help {
+		f.o.Logins, err = logins.Logins()
 	}
 	switch {
 	case err != nil || help:

@@ -68,7 +68,7 @@ func runSeed(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		done, err = obeySeed(cfg, bufio.NewReader(stdin))
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid migrate seed:", terminal.Visible(err.Error()))
+		fmt.Fprintln(stderr, "zooid migrate seed:", terminal.Visible(serverid.Text(err.Error())))
 		return 1
 	}
 	fmt.Fprintln(stdout, done)
@@ -159,7 +159,8 @@ func plantedLine(try proof.Try, digest uint64) string {
 func releasedLine(try proof.Try) string { return "zooid seed released: " + string(try) }
 func droppedLine(try proof.Try) string  { return "zooid seed dropped: " + string(try) }
 
-// voters returns the ids of the voting servers in a configuration; none for a standalone server.
+// voters returns the ids in the consensus protocol of the voting servers in a configuration; none for a standalone
+// server.
 func voters(cfg *config.Config) (ids []uint64) {
 	if !cfg.Quorum.Distributed {
 		return nil

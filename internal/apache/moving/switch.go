@@ -22,6 +22,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
@@ -460,7 +461,7 @@ func (s *sayer) say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line.End()
-	line := time.Now().Format(time.DateTime) + " " + terminal.Visible(text)
+	line := time.Now().Format(time.DateTime) + " " + terminal.Visible(serverid.Text(text))
 	fmt.Fprintln(s.w, line)
 	if s.log != nil {
 		fmt.Fprintln(s.log, line)

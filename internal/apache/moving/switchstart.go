@@ -12,6 +12,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
@@ -59,7 +60,7 @@ func (f *switchFlags) startServer(ctx context.Context, zxid int64, stderr io.Wri
 	switch {
 	case f.start == "" && f.seed != "":
 		f.says.say(fmt.Sprintf("Last step, which ends the possibility to undo by starting Apache: start the Zooid servers %d now.",
-			voters(f.server)))
+			serverid.MyIDs(voters(f.server))))
 	case f.start == "":
 		f.says.say("Last step, which ends the possibility to undo by starting Apache: start the Zooid server now.\n    zooid server " +
 			terminal.Quoted(f.words[2]))
