@@ -232,7 +232,7 @@ func TestUnknownName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	log.says(t, "a peer can't be reached; this goes on until it can", "peer=3", "nowhere.invalid")
+	log.says(t, "a peer can't be reached; this server keeps trying", "peer=3", "nowhere.invalid")
 	writes(t, c.clients[1], "/two-of-three")
 }
 

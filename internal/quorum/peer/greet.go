@@ -327,14 +327,14 @@ func (t *transport) letIn(raw net.Conn, a arrival) {
 			return // it is about to adopt the secret, too, unless it says the same later
 		}
 		if t.logRate.due(fmt.Sprintf("let in %d", id), time.Now()) {
-			t.log.Warn("a server asks to be let in and doesn't know the ensemble's secret: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile",
+			t.log.Warn("a server that doesn't know the ensemble's secret asks to join: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile",
 				"server", id, "from", raw.RemoteAddr().String())
 		}
 		return
 	}
 	secret := t.keys.secrets()[0]
 	if err := writeAnswer(a.Conn, adoptWord+string(secret[:])); err == nil {
-		t.log.Warn("a server is let in: it was given the ensemble's secret", "server", id, "from", raw.RemoteAddr().String())
+		t.log.Warn("a server is let in: it has been given the ensemble's secret", "server", id, "from", raw.RemoteAddr().String())
 		linger(raw)
 	}
 }
