@@ -241,7 +241,8 @@ func (d *doubts) judge(l *Loop) {
 			func(id uint64) bool { v, ok := d.votes[id]; return !ok || v == digest })
 		if digest == own {
 			d.settled = d.index
-			l.log.Warn("a majority has this server's state, so this server goes on", "entry", d.index, "servers", ids, "others", odd)
+			l.log.Warn("a majority has this server's state, so this server goes on",
+				"entry", d.index, "servers", ids, "others", odd)
 			return
 		}
 		l.failed = &DivergedError{Index: d.index, Digest: own, Theirs: digest, Server: l.o.ID, Agree: ids, Deviates: odd}

@@ -149,8 +149,8 @@ func (s *skips) takeOver(l *Loop, theirs storage.Skip, from uint64) {
 		fmt.Sprintf("server %d", from)
 	theirs.Why = "all members have decided it"
 	if err := l.o.Dir.KeepSkip(theirs); err != nil {
-		l.log.Error("a decision to skip an entry could not be adopted; without it, the entry is not sent to this server", "peer", from,
-			"index", theirs.Index, "err", err)
+		l.log.Error("a decision to skip an entry could not be adopted; without it, the entry is not sent to this server",
+			"peer", from, "index", theirs.Index, "err", err)
 		return
 	}
 	l.log.Warn("the ensemble skips a log entry by its operators' decision: this server adopts the decision", "peer", from,

@@ -127,7 +127,7 @@ var mutants = []mutant{
 			`(slices.Contains(f.With, Founder{q.Self, q.Life}) || $P)`)},
 	// Servers that begin.
 	{"refused proof taken for absence", "empty ensemble beside the data (growth by lines)",
-		"beginnings", one("sim/begin.go",
+		"beginnings", one("proof/sim/begin.go",
 			`back(quorum.Answer{Err: errProof})`, `back(quorum.Answer{Err: errProof, NobodyListens: $P})`)},
 	{"silence taken for absence", "empty ensemble beside the data (RethinkDB, Elasticsearch)",
 		"beginnings", one("quorum/inquiry.go",
@@ -151,9 +151,9 @@ var mutants = []mutant{
 		return h.Lineage == o.Lineage
 	}
 `)},
-	{"data with named others serves alone", "each copy an ensemble of its own", "beginnings", one("sim/server.go",
+	{"data with named others serves alone", "each copy an ensemble of its own", "beginnings", one("proof/sim/server.go",
 		`b.JoinedAfter == 0 && l.standalone(cluster)`, `b.JoinedAfter == 0 && !$P && l.standalone(cluster)`)},
-	{"each copy its own only voter", "two leaders of one lineage", "beginnings", one("sim/standalone.go",
+	{"each copy its own only voter", "two leaders of one lineage", "beginnings", one("proof/sim/standalone.go",
 		`quorum.Restart(dir, l.image, b.Founding.Voters...)`, `quorum.Restart(dir, l.image, chosen($P, []uint64{s.id}, b.Founding.Voters)...)`)},
 	{"data founded under its old lineage", "a copy that goes on elsewhere is taken for a member",
 		"beginnings", one("quorum/inquiry.go",
@@ -215,7 +215,7 @@ var mutants = []mutant{
 	{"overtaken founder goes on", "a server that nobody follows for ever", "beginnings", one("quorum/inquiry.go",
 		`	return a.Elected && a.Cluster != f.Lineage &&`, `	return !$P && a.Elected && a.Cluster != f.Lineage &&`)},
 	{"lineage not compared at hello", "logs of two ensembles mixed (same server lines)",
-		"beginnings", one("sim/network.go",
+		"beginnings", one("proof/sim/network.go",
 			`case to.cluster != l.from.cluster:`, `case to.cluster != l.from.cluster && !$P:`)},
 	{"removed servers stay voters", "membership decided on isn't in force", "members", one("quorum/reconcile.go",
 		`case isMember(l.wanted, id):`, `case isMember(l.wanted, id) || $P:`)},

@@ -151,7 +151,7 @@ func TestMutantsFit(t *testing.T) {
 	t.Parallel()
 	root, overlay := plant(t, mutants)
 	build := exec.Command("go", "build", "-overlay", overlay, ".")
-	build.Dir = filepath.Join(root, "internal", "sim")
+	build.Dir = filepath.Join(root, "internal", "proof", "sim")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build with the bugs: %v\n%s", err, out)
 	}
