@@ -128,8 +128,7 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 		if err != nil {
 			// Most likely there are no descriptors left; some must be closed first.
 			if t.logRate.due("accept", time.Now()) {
-				t.log.Error("a peer's connection could not be accepted; if this continues, raise the limit of open files",
-					"err", err)
+				t.log.Error("a peer's connection can't be accepted; if this continues, raise the limit of open files", "err", err)
 			}
 			select {
 			case <-time.After(pause):
