@@ -44,6 +44,9 @@ func (l *Leader) elect(conn net.Conn) error {
 	if err != nil {
 		return fmt.Errorf("on the election port: %w", err)
 	}
+	if id == 0 {
+		return errors.New("on the election port: observer 0 can't follow, since Zooid's id must be below all of theirs; go back by zooid export, or without observer 0")
+	}
 	if id <= l.id {
 		return fmt.Errorf("on the election port: observer %d must have an id above %d, that of Zooid in its configuration: choose a lower -id",
 			id, l.id)

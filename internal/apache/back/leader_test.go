@@ -216,7 +216,8 @@ func TestElection(t *testing.T) {
 		"old":               {election(3, 7, "a:1", looking), 0, true},
 		"no address":        {election(3, electionV1, "", looking), 0, true},
 		"a long address":    {election(3, electionV1, strings.Repeat("a", addressBytesMax+1), looking), 0, true},
-		"a low id":          {election(0, electionV1, "a:1", looking), 0, true},
+		"id 0":              {election(0, electionV1, "a:1", looking), 0, true},
+		"a low id":          {election(-1, electionV1, "a:1", looking), 0, true},
 		"short":             {election(3, electionV1, "a:1", looking[:notificationBytes-1], looking), 0, false},
 		"long":              {election(3, electionV1, "a:1", make([]byte, notificationBytesMax+1), looking), 0, false},
 		"cut":               {election(3, electionV1, "a:1", looking)[:40], 0, false},
@@ -226,6 +227,9 @@ func TestElection(t *testing.T) {
 		err := leading5().elect(conn)
 		if (err != nil) != c.fails || conn.out.Len() != c.answers*(4+44-4) {
 			t.Errorf("%s: %d bytes of answers, %v", name, conn.out.Len(), err)
+		}
+		if advice := err != nil && strings.Contains(err.Error(), "zooid export"); advice != (name == "id 0") {
+			t.Errorf("%s: %v", name, err)
 		}
 		if c.answers == 0 {
 			continue

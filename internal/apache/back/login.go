@@ -6,14 +6,17 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/apache/learner"
+	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/kerberos"
 	"github.com/zooid-project/zooid/internal/sasl"
 )
+
+// passwordBytesMax bounds a password file's size.
+const passwordBytesMax = 4 << 10
 
 // PeerSASL says how observers log in, as their quorum.auth.learnerRequireSasl=true asks for: by DIGEST-MD5 with a user
 // and a password, or by Kerberos.
@@ -60,7 +63,7 @@ func (p *PeerSASL) Logins() (*Logins, error) {
 	case p.User == "" || p.PasswordFile == "":
 		return nil, errors.New("-peer-sasl-user and -peer-sasl-password-file belong together")
 	}
-	text, err := os.ReadFile(p.PasswordFile)
+	text, err := config.ReadFile(p.PasswordFile, passwordBytesMax)
 	if err != nil {
 		return nil, fmt.Errorf("read the observers' password: %w", err)
 	}

@@ -96,6 +96,8 @@ func TestLoginFlags(t *testing.T) {
 		}
 		return path
 	}
+	full := write("full", strings.Repeat("x", passwordBytesMax))
+	tooLong := write("too long", strings.Repeat("x", passwordBytesMax+1))
 	password, empty, noKeys := write("password", "x"), write("empty", "\n"), write("keytab", "x")
 	for _, c := range []struct {
 		p    PeerSASL
@@ -108,6 +110,8 @@ func TestLoginFlags(t *testing.T) {
 		{PeerSASL{PasswordFile: password}, "belong together", true},
 		{PeerSASL{User: "a", PasswordFile: dir + "/none"}, "no such file", true},
 		{PeerSASL{User: "a", PasswordFile: empty}, "is empty", true},
+		{PeerSASL{User: "a", PasswordFile: full}, "", false},
+		{PeerSASL{User: "a", PasswordFile: tooLong}, "more than 4096 bytes", true},
 		{PeerSASL{User: "a", PasswordFile: password, Keytab: noKeys}, "or by -peer-sasl-keytab", true},
 		{PeerSASL{Keytab: noKeys, Principal: "zkquorum/h@R"}, "belong together", true},
 		{PeerSASL{Keytab: noKeys, Principal: "zkquorum", Observers: "o@R"}, "service/host@REALM", true},
