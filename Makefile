@@ -66,7 +66,7 @@ lint:
 cross:
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./...
 	CGO_ENABLED=0 GOOS=darwin $(GO) build ./cmd/... ./internal/... ./jute ./zk/...
-	CGO_ENABLED=0 GOOS=windows $(GO) build ./jute ./zk/... ./internal/cli ./cmd/zooid
+	CGO_ENABLED=0 GOOS=windows $(GO) build ./jute ./zk/... ./internal/tool/cli ./cmd/zooid
 	for each in $(HOOKS); do (cd $$each && CGO_ENABLED=0 GOOS=windows $(GO) build ./...) || exit; done
 
 run: build
@@ -85,9 +85,9 @@ test:
 	$(GO) vet ./...
 	$(GOTEST) ./... -p $(AT_ONCE) -vet=off -timeout 30m
 
-# Packages without a second goroutine, in which the race detector can find nothing, are left out; and internal/sim, whose
+# Packages without a second goroutine, in which the race detector can find nothing, are left out; and internal/proof/sim, whose
 # tests are not for short runs.
-SEQUENTIAL = internal/(access|bench/(chart|keeperbench|wire)|cli/rights|config|export|migrate|migrate/(apachefiles|switchover)|policy|recovery|runbook|scram|setup|sim|systemd|terminal|watch)|zk/(kerberos|scram)
+SEQUENTIAL = internal/(apache|apache/(files|switchover)|config|policy|proof/sim|recovery|runbook|scram|systemd|tool/(access|bench/(chart|keeperbench|wire)|cli/rights|export|setup|terminal)|watch)|zk/(kerberos|scram)
 race:
 	$(GOTEST) $$($(GO) list ./cmd/... ./internal/... ./jute/... ./test/... ./zk/... | grep -vE '/($(SEQUENTIAL))$$') -vet=off -race -short -timeout 1h
 
@@ -101,7 +101,7 @@ compat:
 # beside Curator and kazoo.
 clients:
 	test/compat/install.sh
-	ZOOID_COMPAT=1 $(GO) test -p 1 -count=1 -timeout 1h ./zk/... ./internal/cli
+	ZOOID_COMPAT=1 $(GO) test -p 1 -count=1 -timeout 1h ./zk/... ./internal/tool/cli
 
 # Each fuzz target for FUZZTIME; UNGUIDED=1 builds faster, and no coverage guides the fuzzer.
 FUZZTIME ?= 60s
@@ -122,30 +122,30 @@ BEGUN ?= 60
 HELD ?= 60
 sim:
 ifdef SEED
-	$(GO) test ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.from $(SEED) -sim.seeds 1 -sim.seconds 120 -sim.v
+	$(GO) test ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.from $(SEED) -sim.seeds 1 -sim.seconds 120 -sim.v
 else
-	$(GOTEST) ./internal/sim -count=1 -v -timeout 2h -run TestSeeds -sim.from $(FROM) -sim.seeds $(SEEDS) -sim.seconds 120 -sim.budget $(BUDGET) -sim.hours $(HOURS)
-	$(GOTEST) ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile paced -sim.from $(FROM) -sim.seeds $(PACED) -sim.seconds 60
-	$(GOTEST) ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile beginnings -sim.from $(FROM) -sim.seeds $(BEGUN) -sim.seconds 60
-	$(GOTEST) ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile hanging -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
-	$(GOTEST) ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile standing -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
+	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 2h -run TestSeeds -sim.from $(FROM) -sim.seeds $(SEEDS) -sim.seconds 120 -sim.budget $(BUDGET) -sim.hours $(HOURS)
+	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile paced -sim.from $(FROM) -sim.seeds $(PACED) -sim.seconds 60
+	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile beginnings -sim.from $(FROM) -sim.seeds $(BEGUN) -sim.seconds 60
+	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile hanging -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
+	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 25m -run TestSeeds -sim.profile standing -sim.from $(FROM) -sim.seeds $(HELD) -sim.seconds 60
 endif
 
 # Seeds that nobody has run yet: COUNT of them from a number on that the commit
-# gives. What fails is added to internal/sim/testdata/corpus.txt, which every run
+# gives. What fails is added to internal/proof/sim/testdata/corpus.txt, which every run
 # begins with.
 COUNT ?= 20000
 FRESH ?= $(shell echo $$((0x$$(git rev-parse HEAD | cut -c1-9) * 1000000 + 1000000000)))
 FRESHBUDGET ?= 24h
 sim-fresh:
-	$(GO) test ./internal/sim -count=1 -v -timeout 0 -run TestSeeds -sim.from $(FRESH) -sim.seeds $(COUNT) -sim.seconds 120 -sim.budget $(FRESHBUDGET) -sim.keep $(FRESHFLAGS)
+	$(GO) test ./internal/proof/sim -count=1 -v -timeout 0 -run TestSeeds -sim.from $(FRESH) -sim.seeds $(COUNT) -sim.seconds 120 -sim.budget $(FRESHBUDGET) -sim.keep $(FRESHFLAGS)
 
 # The simulator's own test: planted bugs, of which it must find 95 percent
 # (docs/mutants.md); MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100' is the
 # nightly one.
 MUTANTS ?=
 mutants:
-	$(GOTEST) ./internal/sim -count=1 -v -timeout 3h -run TestMutants -sim.mutants . $(MUTANTS)
+	$(GOTEST) ./internal/proof/sim -count=1 -v -timeout 3h -run TestMutants -sim.mutants . $(MUTANTS)
 
 # Small mistakes in the core, or in PKG, made one by one; those that no test of the package notices are listed
 # (docs/mutation.md): make mutate PKG='./internal/tree ./jute' MUTATE='-sample 400 -least 90'.
@@ -209,10 +209,10 @@ nightly: test hooks-test cross race compat clients
 	ZOOID_COMPAT=1 ZOOID_KAFKA=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 30m -run TestKafka
 	ZOOID_COMPAT=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 100m -run TestCycles -moving.cycles 4 -moving.seed $(CYCLE)
 	$(MAKE) sim-fresh COUNT=4500 FRESHBUDGET=100m
-	$(GO) test ./internal/sim -count=1 -v -timeout 2h -run TestSeeds -sim.profile changes -sim.from $(FRESH) -sim.seeds 700 -sim.seconds 120 -sim.budget 90m -sim.changes 10000
-	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile beginnings -sim.from $(FRESH) -sim.seeds 2000 -sim.seconds 60 -sim.budget 50m
-	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile hanging -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
-	$(GO) test ./internal/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile standing -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
+	$(GO) test ./internal/proof/sim -count=1 -v -timeout 2h -run TestSeeds -sim.profile changes -sim.from $(FRESH) -sim.seeds 700 -sim.seconds 120 -sim.budget 90m -sim.changes 10000
+	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile beginnings -sim.from $(FRESH) -sim.seeds 2000 -sim.seconds 60 -sim.budget 50m
+	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile hanging -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
+	$(GO) test ./internal/proof/sim -count=1 -v -timeout 1h -run TestSeeds -sim.profile standing -sim.from $(FRESH) -sim.seeds 1500 -sim.seconds 60 -sim.budget 50m
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'
 	$(MAKE) torture TORTURE='-long -timeout 100m'
 	$(MAKE) hostile HOSTILE=-long

@@ -24,7 +24,7 @@ var systems = []struct {
 }{
 	{"linux", "arm64", []string{"./..."}},
 	{"darwin", "arm64", []string{"./cmd/...", "./internal/...", "./jute", "./zk/..."}},
-	{"windows", "amd64", []string{"./jute", "./zk/...", "./internal/cli", "./cmd/zooid"}},
+	{"windows", "amd64", []string{"./jute", "./zk/...", "./internal/tool/cli", "./cmd/zooid"}},
 }
 
 // TestOtherSystems checks the types of what is built for other systems, from the sources of all packages, those of the

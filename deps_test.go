@@ -28,7 +28,7 @@ internal/turns:
 internal/config:  authprovider internal/limit internal/runbook
 internal/runbook:
 docs:
-internal/pages: docs internal/config internal/runbook internal/terminal
+internal/tool/pages: docs internal/config internal/runbook internal/tool/terminal
 internal/freeport:
 authprovider:
 authprovider/key: authprovider
@@ -48,51 +48,51 @@ internal/memory:
 internal/socket:
 internal/quorum:  internal/storage
 internal/quorum/peer: internal/quorum internal/socket internal/storage
-internal/restore: internal/memory internal/storage internal/tree
-internal/recovery: internal/quorum internal/quorum/peer internal/restore internal/storage internal/tree
+internal/treeload: internal/memory internal/storage internal/tree
+internal/newensemble: internal/quorum internal/quorum/peer internal/treeload internal/storage internal/tree
 internal/systemd:
 internal/serverid:
 deploy/pack:
-internal/setup:   internal/config
-internal/doctor:  internal/access internal/cli internal/config internal/keystore internal/memory internal/migrate/apachefiles internal/moving/proof internal/quorum/peer internal/recovery internal/socket internal/storage internal/terminal internal/wordclient
-internal/txnlog:  jute internal/restore internal/storage internal/tree
-internal/migrate/apachefiles: jute
-internal/migrate/compare: zk internal/cli/subtree internal/migrate internal/migrate/apachefiles internal/tree internal/txnlog
-internal/migrate/learner: jute internal/migrate/apachefiles
-internal/moving/proof: internal/storage
-internal/migrate/follow: jute internal/auth internal/migrate/apachefiles internal/migrate/learner internal/moving/proof internal/socket internal/watch
-internal/migrate/back: jute internal/keystore internal/config internal/wordclient internal/migrate internal/migrate/apachefiles internal/migrate/learner internal/restore internal/socket internal/storage internal/terminal internal/tree
-internal/migrate/switchover: internal/migrate/apachefiles internal/migrate/follow internal/migrate/learner
-internal/migrate/shadow: jute internal/migrate/compare internal/socket internal/terminal
-internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/recovery internal/restore internal/storage internal/tree internal/txnlog
-internal/moving: internal/serverid internal/auth internal/cli internal/config internal/keystore internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/moving/proof internal/recovery internal/runbook internal/sasl internal/socket internal/storage internal/terminal internal/tree internal/txnlog zk zk/kerberos
+internal/tool/setup:   internal/config
+internal/tool/doctor:  internal/tool/access internal/tool/cli internal/config internal/keystore internal/memory internal/apache/files internal/apache/proof internal/quorum/peer internal/newensemble internal/socket internal/storage internal/tool/terminal internal/wordclient
+internal/tool/txnlog:  jute internal/treeload internal/storage internal/tree
+internal/apache/files: jute
+internal/apache/compare: zk internal/subtree internal/apache internal/apache/files internal/tree internal/tool/txnlog
+internal/apache/learner: jute internal/apache/files
+internal/apache/proof: internal/storage
+internal/apache/follow: jute internal/auth internal/apache/files internal/apache/learner internal/apache/proof internal/socket internal/watch
+internal/apache/back: jute internal/kerberos internal/sasl internal/keystore internal/config internal/wordclient internal/apache internal/apache/files internal/apache/learner internal/treeload internal/socket internal/storage internal/tool/terminal internal/tree
+internal/apache/switchover: internal/apache/files internal/apache/follow internal/apache/learner
+internal/apache/shadow: jute internal/apache/compare internal/socket internal/tool/terminal
+internal/apache: jute internal/apache/files internal/quorum internal/newensemble internal/treeload internal/storage internal/tree internal/tool/txnlog
+internal/apache/moving: internal/serverid internal/auth internal/tool/cli internal/config internal/keystore internal/apache internal/apache/files internal/apache/back internal/apache/compare internal/apache/follow internal/apache/learner internal/apache/shadow internal/apache/switchover internal/apache/proof internal/newensemble internal/runbook internal/sasl internal/socket internal/storage internal/tool/terminal internal/tree internal/tool/txnlog zk zk/kerberos
 internal/busiest: jute internal/auth
 internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/turns internal/watch
 internal/wordclient:
 internal/fourletter: internal/serverid internal/metrics internal/replica internal/watch
-internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/recovery internal/replica internal/restore internal/fourletter internal/wordclient internal/runbook internal/audit internal/limit internal/turns internal/serverid
+internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/newensemble internal/replica internal/treeload internal/fourletter internal/wordclient internal/runbook internal/audit internal/limit internal/turns internal/serverid
 internal/admin:   internal/serverid jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
-internal/history: jute
-internal/traffic: jute internal/history
-internal/terminal:
-internal/check/acls: jute
-internal/check:   jute internal/history internal/check/acls
-internal/bench/wire: jute
-internal/bench/chart:
-internal/bench/machine:
-internal/bench/floor: jute internal/bench/wire
-internal/bench/keeperbench: jute internal/bench/wire
-internal/bench/servers: jute internal/freeport internal/bench/wire
-internal/bench:   jute internal/terminal internal/bench/chart internal/bench/machine internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
-internal/export:  jute
-internal/access:  zk internal/config internal/keystore internal/sasl internal/wordclient zk/scram zk/kerberos
-internal/cli:     jute zk internal/access internal/auth internal/config internal/limit internal/export internal/policy internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree internal/cli/rights internal/top
-internal/top:     internal/cli/screen internal/cli/subtree internal/terminal
-internal/cli/rights: authprovider zk internal/auth internal/limit internal/policy internal/cli/advice internal/cli/subtree
-internal/cli/advice:
-internal/cli/screen: zk internal/cli/advice internal/export internal/terminal
-internal/cli/subtree: authprovider zk internal/cli/advice internal/cli/screen
-internal/sim:     jute internal/auth internal/config internal/limit internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
+internal/proof/history: jute
+internal/proof/traffic: jute internal/proof/history
+internal/tool/terminal:
+internal/proof/check/acls: jute
+internal/proof/check:   jute internal/proof/history internal/proof/check/acls
+internal/tool/bench/wire: jute
+internal/tool/bench/chart:
+internal/tool/bench/machine:
+internal/tool/bench/floor: jute internal/tool/bench/wire
+internal/tool/bench/keeperbench: jute internal/tool/bench/wire
+internal/tool/bench/servers: jute internal/freeport internal/tool/bench/wire
+internal/tool/bench:   jute internal/tool/terminal internal/tool/bench/chart internal/tool/bench/machine internal/tool/bench/wire internal/tool/bench/floor internal/tool/bench/keeperbench internal/tool/bench/servers
+internal/tool/export:  jute
+internal/tool/access:  zk internal/config internal/keystore internal/sasl internal/wordclient zk/scram zk/kerberos
+internal/tool/cli:     jute zk internal/tool/access internal/auth internal/config internal/limit internal/tool/export internal/policy internal/tool/terminal internal/tool/cli/advice internal/tool/cli/screen internal/subtree internal/tool/cli/rights internal/tool/top
+internal/tool/top:     internal/tool/cli/screen internal/subtree internal/tool/terminal
+internal/tool/cli/rights: authprovider zk internal/auth internal/limit internal/policy internal/tool/cli/advice internal/subtree
+internal/tool/cli/advice:
+internal/tool/cli/screen: zk internal/tool/cli/advice internal/tool/export internal/tool/terminal
+internal/subtree: authprovider zk internal/tool/cli/advice internal/tool/cli/screen
+internal/proof/sim:     jute internal/auth internal/config internal/limit internal/tree internal/storage internal/quorum internal/replica internal/treeload internal/proof/check internal/proof/history internal/proof/traffic
 zk:               jute internal/sasl
 zk/gozk/zk:       zk jute internal/wordclient
 zk/recipe:        zk
@@ -101,8 +101,8 @@ zk/zkprom:        zk
 zk/scram:         zk
 zk/kerberos:      zk
 zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/wordclient
-internal/status:  internal/cli internal/config internal/terminal internal/wordclient
-cmd/zooid:        internal/serverid jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving internal/moving/proof internal/pages internal/top internal/cli/screen
+internal/tool/status:  internal/tool/cli internal/config internal/tool/terminal internal/wordclient
+cmd/zooid:        internal/tool/access internal/serverid jute internal/tool/doctor internal/newensemble internal/tool/setup internal/tool/cli internal/tool/status internal/server internal/memory internal/config internal/auth internal/tree internal/tool/bench internal/proof/check internal/storage internal/keystore internal/sasl internal/tool/txnlog authprovider authprovider/key internal/scram internal/admin internal/wordclient internal/tool/terminal internal/systemd internal/socket internal/apache internal/apache/files internal/metrics/expose internal/kerberos internal/runbook internal/proof/history internal/external internal/audit internal/limit internal/apache/moving internal/apache/proof internal/tool/pages internal/tool/top internal/tool/cli/screen
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing
@@ -112,7 +112,7 @@ var lean = []string{"jute", "internal/sasl", "zk", "zk/recipe", "zk/gozk/zk"}
 // raftOnly lists the only packages that may know that raft exists. Recovery writes the first
 // membership of a new ensemble.
 var raftOnly = map[string]bool{
-	"internal/storage": true, "internal/quorum": true, "internal/quorum/peer": true, "internal/recovery": true,
+	"internal/storage": true, "internal/quorum": true, "internal/quorum/peer": true, "internal/newensemble": true,
 }
 
 // deterministic packages compute; they never look at the world: what they need of it is
@@ -156,6 +156,13 @@ func goFiles(t *testing.T, visit func(file, pkg string)) {
 	}
 }
 
+// street tells whether a package is outside of the server: a tool, a proof, or part of the migration. internal/subtree
+// serves tools and the migration.
+func street(pkg string) bool {
+	return strings.HasPrefix(pkg, "internal/tool/") || strings.HasPrefix(pkg, "internal/proof/") ||
+		pkg == "internal/apache" || strings.HasPrefix(pkg, "internal/apache/") || pkg == "internal/subtree"
+}
+
 // TestDeps holds every package to its line of rules.
 func TestDeps(t *testing.T) {
 	allow := map[string]string{}
@@ -187,6 +194,9 @@ func TestDeps(t *testing.T) {
 				}
 			case ours && strings.HasPrefix(dep, "test/") && !strings.HasPrefix(pkg, "test/"):
 				t.Errorf("%s: nothing imports %s", file, dep)
+			case ours && street(dep) && !street(pkg) && !strings.HasPrefix(pkg, "cmd/") &&
+				!strings.HasPrefix(pkg, "test/"):
+				t.Errorf("%s: the server stands by itself; it may not import %s", file, dep)
 			case ours && ok && !strings.Contains(may, " "+dep+" "):
 				t.Errorf("%s: %s may not import %s", file, pkg, dep)
 			case !ours && slices.Contains(lean, pkg) && strings.Contains(strings.Split(imp, "/")[0], "."):

@@ -10,17 +10,17 @@
 //	internal/storage  the data directory: log, snapshots, recovery, purge
 //	internal/quorum   raft: agrees on opaque entries
 //	internal/replica  a server's copy of the service: order of requests, sessions, events; pure
-//	internal/restore  trees of snapshots
+//	internal/treeload  trees of snapshots
 //	internal/fourletter  the four-letter words
 //	internal/server   listeners, connections; assembles the above
 //	internal/config   zoo.cfg to plain structs
 //	internal/metrics  one registry for mntr, admin commands and Prometheus
 //	internal/keystore TLS key and trust stores, Java's kinds too
 //	internal/sasl     DIGEST-MD5 and the login file that configures it
-//	internal/cli      the shell
-//	internal/sim      ensembles on virtual time, network and disks
-//	internal/check    the naive model and the checker of the order rules
-//	internal/bench    the load generator
+//	internal/tool/cli      the shell
+//	internal/proof/sim      ensembles on virtual time, network and disks
+//	internal/proof/check    the naive model and the checker of the order rules
+//	internal/tool/bench    the load generator
 //	cmd/zooid         one binary for all of it
 //	test/             real clients, a real Apache server, processes and disks
 //

@@ -96,7 +96,7 @@ func TestSetOfOperationsIsFound(t *testing.T) {
 
 // framing lists who may begin and end frames by hand: those that write a record that is no
 // value of its own, or fill in the header behind the body. All others append whole frames.
-var framing = []string{"jute", "internal/replica", "internal/tree", "internal/bench/floor", "zk"}
+var framing = []string{"jute", "internal/replica", "internal/tree", "internal/tool/bench/floor", "zk"}
 
 // TestOneEncoderOfFrames keeps frames from being written by hand.
 func TestOneEncoderOfFrames(t *testing.T) {

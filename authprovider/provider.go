@@ -1,7 +1,6 @@
-// Package authprovider adds authentication schemes to a Zooid server,
-// as Apache ZooKeeper's AuthenticationProvider does. A provider is compiled in: register it
-// in an init function, import its package in a file beside cmd/zooid's, and name it in
-// zoo.cfg:
+// Package authprovider adds authentication schemes to a Zooid server, as Apache ZooKeeper's AuthenticationProvider
+// does. A provider is compiled in: [Register] it in an init function, import its package in a file of your own in
+// cmd/zooid, and name it in zoo.cfg:
 //
 //	authProvider.1=com.example.FooAuthenticationProvider
 //
@@ -15,15 +14,13 @@
 //
 // # Where decisions are made
 //
-// All servers of an ensemble must decide alike whether a client may write, at whatever
-// time they apply the write, and even if a provider's data has changed meanwhile. So a
-// provider is asked only by the server that the client is connected to, and what it
-// answers travels with the client's requests. The other servers compare: an entry of an
-// ACL matches a client if its scheme and id are equal to those of one of the client's
-// identities. A provider whose ACL entries can match several clients returns every id that
-// matches the client, such as those of its groups. A provider that can't name them all, because its
-// ACL entries are patterns for instance, is a Matcher: it has a pure function by which every server
-// compares.
+// All servers of an ensemble must decide alike whether a client may write, at whatever time they apply the write, and
+// even if a provider's data has changed meanwhile. So only the server that the client is connected to asks a provider,
+// and the answer travels with the client's requests. All servers then compare: an entry of an ACL matches a client if
+// its scheme and id are equal to those of one of the client's identities. A provider whose ACL entries can match
+// several clients returns every id that matches the client, such as those of its groups. A provider that can't name
+// them all, because its ACL entries are patterns for instance, is a Matcher: it has a pure function by which every
+// server compares.
 //
 // All servers must have the same providers configured.
 package authprovider
@@ -44,18 +41,17 @@ type Provider interface {
 	// between them. It is always the same.
 	Scheme() string
 
-	// HandleAuthentication judges a credential that a client has sent (addauth), and
-	// returns what it proves. An error refuses it: the client gets AuthFailed, and its
-	// connection ends. With an error that wraps ErrUndecided the connection ends without
-	// an answer. The error is logged and must not contain the credential. The client's
-	// further requests wait for HandleAuthentication, others don't.
+	// HandleAuthentication judges a credential that a client has sent (addauth), and returns what it proves. An error
+	// refuses it: the client gets AuthFailed, and its connection ends. With an error that wraps ErrUndecided the
+	// connection ends without an answer. The error is logged and must not contain the credential. Requests that this
+	// client sends later wait until HandleAuthentication returns; other clients don't. The server sets no time limit.
 	HandleAuthentication(r Request) (Identities, error)
 
-	// IsValid reports whether id may stand in an ACL. An ACL with one that may not is
-	// refused with InvalidACL.
+	// IsValid reports whether id may stand in an ACL. The server that the client is connected to asks when a request
+	// creates or replaces an ACL, and it must answer at once. An ACL with one that may not is refused with InvalidACL.
 	IsValid(id string) bool
 
-	// IsAuthenticated reports whether the identities are proved by a credential. Such
+	// IsAuthenticated reports whether the identities are proved by a credential. It doesn't depend on the client. Such
 	// identities take the place of an entry of the scheme "auth" in an ACL.
 	IsAuthenticated() bool
 }
@@ -73,21 +69,23 @@ type Request struct {
 
 // Identities is what a credential proves.
 type Identities struct {
-	// IDs are the ids of the provider's scheme that match the client in an ACL.
+	// IDs are the ids of the provider's scheme that match the client in an ACL. Without any, and without Super, the
+	// credential is refused. A connection has at most 64 identities of 4 KiB altogether, and at most 8 of a scheme with
+	// a Rule.
 	IDs []string
 	// Super makes the client a superuser, which ACLs don't restrict.
 	Super bool
-	// Expires is when the identities expire; the zero value is never. The connection is closed
-	// then, unless the client has proved the same identities by a credential that lasts longer.
+	// Expires is when the identities expire by this server's clock; the zero value means never. The connection is
+	// closed then, unless the client has proved the same identities by a credential that lasts longer.
 	Expires time.Time
 }
 
-// ErrUndecided is wrapped by the errors of a provider that could not judge a credential,
-// for example because a service that it asks is down. The client isn't let in, but may try
-// again, also at another server; AuthFailed would be final.
+// ErrUndecided is wrapped by the errors of a provider that could not judge a credential, for example because a service
+// that it asks is down. The client is not authenticated, but may try again, also at another server. After AuthFailed it
+// would not.
 var ErrUndecided = errors.New("the credential could not be judged")
 
-// SchemeBytesMax bounds the name of a scheme.
+// SchemeBytesMax bounds the name of a scheme, in bytes.
 const SchemeBytesMax = 32
 
 var (
@@ -95,8 +93,8 @@ var (
 	registered = map[string]func() Provider{}
 )
 
-// Register makes a provider available under the name that authProvider.N gives, such as
-// that of the Java class it replaces. It panics if the name is empty or already registered.
+// Register makes a provider available under the name that authProvider.N gives in zoo.cfg, such as that of the Java
+// class it replaces. It panics if the name is empty or already registered.
 func Register(name string, open func() Provider) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -106,14 +104,15 @@ func Register(name string, open func() Provider) {
 	registered[name] = open
 }
 
-// Names returns the names of the providers that are registered.
+// Names returns the names of the registered providers, sorted.
 func Names() []string {
 	mu.Lock()
 	defer mu.Unlock()
 	return slices.Sorted(maps.Keys(registered))
 }
 
-// Open returns the provider registered under a name.
+// Open makes the provider registered under a name, and fails if there is none. Servers call it once for each
+// authProvider.N.
 func Open(name string) (Provider, error) {
 	mu.Lock()
 	open := registered[name]
@@ -128,7 +127,8 @@ func Open(name string) (Provider, error) {
 // of their own.
 var builtIn = [...]string{"world", "auth", "ip", "digest", "sasl", "x509", "ensemble", "super"}
 
-// IsScheme reports whether a provider may serve a scheme of that name.
+// IsScheme reports whether a provider may serve a scheme of that name. It may not replace a built-in one, such as
+// digest.
 func IsScheme(name string) bool {
 	return name != "" && len(name) <= SchemeBytesMax && name[0] != '-' && name[len(name)-1] != '-' &&
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && !slices.Contains(builtIn[:], name)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Matcher is a Provider whose ids are matched by a rule instead of equality: the method matches of
+// A Matcher is a Provider whose ids are matched by a Rule instead of equality. It corresponds to the method matches of
 // Apache's interface.
 //
 // Every server evaluates ACLs itself, so the rule is a part of the ensemble's state: the log names it,
@@ -33,16 +33,16 @@ type Matcher interface {
 // Neither argument is longer than RuleIDBytesMax: longer ids never match.
 type Rule func(id, entry string) bool
 
-// The limits of rules. They bound what one check of an ACL computes.
+// The limits of rules, in bytes. They bound the work of one check of an ACL.
 const (
 	RuleBytesMax   = 64  // the name of a rule
-	RuleIDBytesMax = 256 // an id, of an identity or an ACL entry, that a rule is asked about
+	RuleIDBytesMax = 256 // an id, of an identity or an ACL entry, that a rule compares
 )
 
-// Glob is the name of a rule that comes with every server. A "*" in an ACL entry stands for any text,
-// also none, and everything else for itself: "team-*" admits "team-red". An entry with more than
-// GlobStarsMax of them admits nobody, and the provider should refuse it. A provider with this rule must not
-// prove identities with "*" in their ids: they would be patterns in an entry that replaces "auth".
+// Glob is the name of a rule that comes with every server. A "*" in an ACL entry matches any text, including none, and
+// every other character only itself: "team-*" admits "team-red". An entry with more than GlobStarsMax of them admits
+// nobody, and the provider should refuse it. A provider with this rule must not prove identities with "*" in their ids:
+// when such an id replaces an entry of the scheme "auth", it would be a pattern.
 const Glob = "glob"
 
 // GlobStarsMax is how many "*" an entry may have, which bounds the time of the rule Glob.

@@ -1,6 +1,10 @@
 // Package jute encodes and decodes ZooKeeper's client protocol: the records sent in both directions, the operation
 // codes, the error codes, and the frames around them.
 //
+// Functions and methods named Append append to b and return the extended slice, as the built-in append does; b may be
+// nil. Methods named Decode read from a [Decoder], whose Err tells afterwards whether all of them succeeded. Only one
+// goroutine may use a Decoder at a time.
+//
 // # Encoding
 //
 // All integers are big-endian two's complement.

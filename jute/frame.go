@@ -26,7 +26,8 @@ func (e *FrameSizeError) Error() string {
 // passes to EndFrame after it has appended the payload.
 func BeginFrame(b []byte) ([]byte, int) { return append(b, 0, 0, 0, 0), len(b) }
 
-// EndFrame sets the length of the frame that begins at offset start and ends at the end of b. It returns b.
+// EndFrame sets the length of the frame that begins at offset start and ends at the end of b. It returns b. The payload
+// must be shorter than 2 GiB; EndFrame doesn't compare it with any limit.
 func EndFrame(b []byte, start int) []byte {
 	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
 	return b
@@ -65,9 +66,10 @@ func Encoded(record []byte) func([]byte) []byte {
 	return func(b []byte) []byte { return append(b, record...) }
 }
 
-// ReadFrame reads one frame from r and returns its payload, of at most limit bytes. It uses the memory of buf if that
-// is large enough, and otherwise allocates as bytes arrive, not as the length announces. Errors are those of r,
-// io.ErrUnexpectedEOF for a frame that is cut short, and *FrameSizeError.
+// ReadFrame reads one frame from r and returns its payload, of 0 to limit bytes, without the length. It uses the memory
+// of buf if that is large enough, and otherwise allocates as bytes arrive, not as the length announces. Errors are
+// io.EOF if r ends before the frame, io.ErrUnexpectedEOF if r ends within it, other errors of r, and *FrameSizeError.
+// After an error r can't be used further.
 func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -12,8 +12,8 @@ func appendMultiHeader(b []byte, typ Op, done bool, err Code) []byte {
 }
 
 // MultiOp is one operation of a multi or multiRead. Op determines which fields are used: a create of any kind uses all
-// but Version and Watch (TTL only for createTTL), delete and check use Path and Version, setData uses Path, Data and
-// Version, and getData and getChildren use Path.
+// but Version (TTL, in milliseconds, only for createTTL), delete and check use Path and Version, setData uses Path,
+// Data and Version, and getData and getChildren use Path.
 type MultiOp struct {
 	Op      Op
 	Path    string
@@ -150,7 +150,9 @@ func countMulti(d Decoder) int {
 
 // MultiResult is one result of a multi or multiRead. Op determines which fields are used: OpError has Err, OpCreate has
 // Path, OpCreate2 (also for createContainer and createTTL) has Path and Stat, OpSetData has Stat, OpGetData has Data
-// and Stat, and OpGetChildren has Children. OpDelete and OpCheck have none. There are no other types.
+// and Stat, and OpGetChildren has Children. OpDelete and OpCheck have none. In the reply to a failed multi, all results
+// are OpError: OK for the operations before the failed one, its code, and ErrRuntimeInconsistency for those after it.
+// There are no other types.
 type MultiResult struct {
 	Op       Op
 	Err      Code
@@ -180,7 +182,7 @@ func (r *MultiResult) Append(b []byte) []byte {
 	return b
 }
 
-// AppendMultiEnd appends the end of the results.
+// AppendMultiEnd appends the end of the results in the reply to a multi or multiRead, after the last MultiResult.
 func AppendMultiEnd(b []byte) []byte { return appendMultiHeader(b, -1, true, -1) }
 
 // DecodeMultiResponse decodes the reply to a multi or multiRead.

@@ -126,10 +126,11 @@ func (o Op) String() string {
 	return "op(" + strconv.Itoa(int(o)) + ")"
 }
 
-// The xids that don't number a request.
+// The xids of frames that aren't numbered. A client numbers its other requests from 1, and the reply repeats the
+// number.
 const (
-	XidNotification int32 = -1
-	XidPing         int32 = -2
-	XidAuth         int32 = -4
-	XidSetWatches   int32 = -8
+	XidNotification int32 = -1 // a notification
+	XidPing         int32 = -2 // ping and its reply
+	XidAuth         int32 = -4 // auth and its reply
+	XidSetWatches   int32 = -8 // setWatches, setWatches2, and their replies
 )

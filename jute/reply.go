@@ -5,7 +5,7 @@ import "encoding/binary"
 // ReplyHeader is the beginning of every frame that a server sends after the handshake.
 type ReplyHeader struct {
 	Xid  int32 // the request's, or XidNotification
-	Zxid int64
+	Zxid int64 // the write's, or the last that the server had applied; in a notification the change's, or -1 if unknown
 	Err  Code
 }
 

@@ -209,7 +209,7 @@ func (r *ReconfigRequest) Decode(d *Decoder) {
 	r.CurConfigID = d.Long()
 }
 
-// AuthPacket is the record of auth, which adds an identity to the connection. Type is always 0.
+// AuthPacket is the record of auth, which adds an identity to the connection. Its frame has XidAuth. Type is always 0.
 type AuthPacket struct {
 	Type   int32
 	Scheme string
@@ -233,7 +233,7 @@ func (r *SASLPacket) Append(b []byte) []byte { return AppendBuffer(b, r.Token) }
 // Decode reads the record.
 func (r *SASLPacket) Decode(d *Decoder) { r.Token = d.Buffer() }
 
-// CreateSession is the record of createSession: the session timeout in milliseconds.
+// CreateSession is the record of createSession: the session timeout in milliseconds. Clients never send it.
 type CreateSession struct{ Timeout int32 }
 
 // Append appends the record.

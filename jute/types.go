@@ -5,12 +5,12 @@ type Perm int32
 
 // The permission bits. Servers store bits outside PermAll as sent.
 const (
-	PermRead   Perm = 1
-	PermWrite  Perm = 2
-	PermCreate Perm = 4
-	PermDelete Perm = 8
-	PermAdmin  Perm = 16
-	PermAll    Perm = 31
+	PermRead   Perm = 1  // read data, list children
+	PermWrite  Perm = 2  // replace data
+	PermCreate Perm = 4  // create children
+	PermDelete Perm = 8  // delete children
+	PermAdmin  Perm = 16 // replace the access control list
+	PermAll    Perm = 31 // all of these
 )
 
 // ID is an identity: a scheme, and the scheme's name for the identity. Apache calls the record Id.
@@ -84,8 +84,8 @@ type Stat struct {
 	Cversion       int32 // creations and deletions among its children
 	Aversion       int32 // changes of its ACL
 	EphemeralOwner int64 // session that owns it if it is ephemeral, otherwise 0
-	DataLength     int32
-	NumChildren    int32
+	DataLength     int32 // in bytes
+	NumChildren    int32 // without their descendants
 	Pzxid          int64 // zxid of the last creation or deletion among its children
 }
 
@@ -119,7 +119,8 @@ func (s *Stat) Decode(d *Decoder) {
 // CreateMode is the flags field of a create request.
 type CreateMode int32
 
-// The create modes.
+// The create modes. The server deletes an ephemeral znode with its session, a container once it has had children and
+// has none left, and a znode with a TTL once it has had no children and its data haven't changed for that time.
 const (
 	ModePersistent                  CreateMode = 0
 	ModeEphemeral                   CreateMode = 1
@@ -152,7 +153,8 @@ const TTLMax int64 = 0xffffffffff
 // EventType says what happened to a watched path.
 type EventType int32
 
-// The event types. Servers never send those from EventDataWatchRemoved on; client libraries make them for their users.
+// The event types. Servers send only those from EventNodeCreated to EventNodeChildrenChanged. Client libraries make the
+// others for their users: EventNone for a change of the connection, and the last ones for watches that were removed.
 const (
 	EventNone                   EventType = -1
 	EventNodeCreated            EventType = 1
@@ -184,7 +186,8 @@ const (
 // WatcherType selects watches in checkWatches and removeWatches.
 type WatcherType int32
 
-// The watcher types.
+// The watcher types. WatcherChildren are the one-shot watches set by getChildren and getChildren2, and WatcherData
+// those set by exists and getData.
 const (
 	WatcherChildren            WatcherType = 1
 	WatcherData                WatcherType = 2
@@ -196,7 +199,7 @@ const (
 // AddWatchMode is the mode of an addWatch request.
 type AddWatchMode int32
 
-// The addWatch modes.
+// The addWatch modes: the znode alone, or the znode and all its descendants.
 const (
 	AddWatchPersistent          AddWatchMode = 0
 	AddWatchPersistentRecursive AddWatchMode = 1

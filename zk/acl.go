@@ -29,9 +29,9 @@ func DigestACL(perms Perm, user, password string) []ACL {
 	return []ACL{{Perms: perms, ID: DigestID(user, password)}}
 }
 
-// DigestID returns the identity of a user in the scheme "digest" as access control lists have it: the user's name, and
-// a SHA-1 hash of name and password in base64. Servers configured for another hash (DigestAuthenticationProvider's
-// digestAlg) don't match it.
+// DigestID returns the identity of a user in the scheme "digest" as access control lists have it: the user's name,
+// which must not contain a colon, and a SHA-1 hash of name and password in base64. Servers configured for another hash
+// (DigestAuthenticationProvider's digestAlg) don't match it.
 func DigestID(user, password string) ID {
 	hash := sha1.Sum([]byte(user + ":" + password))
 	return ID{Scheme: "digest", ID: user + ":" + base64.StdEncoding.EncodeToString(hash[:])}

@@ -8,8 +8,7 @@ type (
 	// milliseconds since 1970; see Time.
 	Stat = jute.Stat
 
-	// An ACL is one entry of an access control list: Perms for ID. OpenACL,
-	// CreatorACL and DigestACL return whole lists.
+	// An ACL is one entry of an access control list: Perms for ID. OpenACL, CreatorACL and DigestACL return whole lists.
 	ACL = jute.ACL
 
 	// An ID is an identity: a Scheme and the ID in it.
@@ -43,15 +42,17 @@ type (
 
 // The permission bits.
 const (
-	PermRead   = jute.PermRead
-	PermWrite  = jute.PermWrite
-	PermCreate = jute.PermCreate
-	PermDelete = jute.PermDelete
-	PermAdmin  = jute.PermAdmin
-	PermAll    = jute.PermAll
+	PermRead   = jute.PermRead   // read data, list children
+	PermWrite  = jute.PermWrite  // replace data
+	PermCreate = jute.PermCreate // create children
+	PermDelete = jute.PermDelete // delete children
+	PermAdmin  = jute.PermAdmin  // replace the access control list
+	PermAll    = jute.PermAll    // all of these
 )
 
-// The create modes. Those with a TTL belong to CreateTTL.
+// The create modes. An ephemeral znode is deleted with the session that created it and can't have children. The name of
+// a sequential one gets a number. A container is deleted by the server once it has had children and has none left.
+// Those with a TTL belong to CreateTTL.
 const (
 	ModePersistent                  = jute.ModePersistent
 	ModeEphemeral                   = jute.ModeEphemeral
@@ -80,7 +81,8 @@ const (
 	AddWatchPersistentRecursive = jute.AddWatchPersistentRecursive
 )
 
-// The watcher types of CheckWatches and RemoveWatches.
+// The watcher types of CheckWatches and RemoveWatches. WatcherData are the one-shot watches of GetW and ExistsW,
+// WatcherChildren those of ChildrenW, and WatcherAny those of every type.
 const (
 	WatcherChildren            = jute.WatcherChildren
 	WatcherData                = jute.WatcherData
@@ -89,39 +91,41 @@ const (
 	WatcherPersistentRecursive = jute.WatcherPersistentRecursive
 )
 
-// The error codes of servers' replies. Test for them with errors.Is.
+// The error codes of servers' replies, with what they mean to this client's callers; package jute describes the others.
+// Test for them with errors.Is. This client itself reports ErrConnectionLoss, ErrSessionExpired and ErrAuthFailed, and
+// ErrBadArguments and ErrInvalidACL for arguments that no server would accept.
 const (
 	ErrSystemError                  = jute.ErrSystemError
 	ErrRuntimeInconsistency         = jute.ErrRuntimeInconsistency
 	ErrDataInconsistency            = jute.ErrDataInconsistency
-	ErrConnectionLoss               = jute.ErrConnectionLoss
-	ErrMarshallingError             = jute.ErrMarshallingError
-	ErrUnimplemented                = jute.ErrUnimplemented
+	ErrConnectionLoss               = jute.ErrConnectionLoss   // the connection was lost before the reply
+	ErrMarshallingError             = jute.ErrMarshallingError // unreadable request, or too large a reply
+	ErrUnimplemented                = jute.ErrUnimplemented    // the operation is unknown or not enabled
 	ErrOperationTimeout             = jute.ErrOperationTimeout
-	ErrBadArguments                 = jute.ErrBadArguments
+	ErrBadArguments                 = jute.ErrBadArguments // the server refuses an argument
 	ErrUnknownSession               = jute.ErrUnknownSession
-	ErrNewConfigNoQuorum            = jute.ErrNewConfigNoQuorum
-	ErrReconfigInProgress           = jute.ErrReconfigInProgress
+	ErrNewConfigNoQuorum            = jute.ErrNewConfigNoQuorum  // Reconfig: too few new servers are connected
+	ErrReconfigInProgress           = jute.ErrReconfigInProgress // Reconfig: another change is under way
 	ErrAPIError                     = jute.ErrAPIError
-	ErrNoNode                       = jute.ErrNoNode
-	ErrNoAuth                       = jute.ErrNoAuth
-	ErrBadVersion                   = jute.ErrBadVersion
-	ErrNoChildrenForEphemerals      = jute.ErrNoChildrenForEphemerals
-	ErrNodeExists                   = jute.ErrNodeExists
-	ErrNotEmpty                     = jute.ErrNotEmpty
-	ErrSessionExpired               = jute.ErrSessionExpired
+	ErrNoNode                       = jute.ErrNoNode                  // no such znode, or no parent for a new one
+	ErrNoAuth                       = jute.ErrNoAuth                  // an access control list doesn't permit it
+	ErrBadVersion                   = jute.ErrBadVersion              // the znode has another version
+	ErrNoChildrenForEphemerals      = jute.ErrNoChildrenForEphemerals // the parent is ephemeral
+	ErrNodeExists                   = jute.ErrNodeExists              // the znode to create exists
+	ErrNotEmpty                     = jute.ErrNotEmpty                // the znode to delete has children
+	ErrSessionExpired               = jute.ErrSessionExpired          // the session has ended
 	ErrInvalidCallback              = jute.ErrInvalidCallback
-	ErrInvalidACL                   = jute.ErrInvalidACL
-	ErrAuthFailed                   = jute.ErrAuthFailed
+	ErrInvalidACL                   = jute.ErrInvalidACL // the access control list is empty or invalid
+	ErrAuthFailed                   = jute.ErrAuthFailed // the server refused credentials
 	ErrSessionMoved                 = jute.ErrSessionMoved
-	ErrNotReadOnly                  = jute.ErrNotReadOnly
-	ErrEphemeralOnLocalSession      = jute.ErrEphemeralOnLocalSession
-	ErrNoWatcher                    = jute.ErrNoWatcher
+	ErrNotReadOnly                  = jute.ErrNotReadOnly             // a write to a read-only server
+	ErrEphemeralOnLocalSession      = jute.ErrEphemeralOnLocalSession // a local session can't have ephemeral znodes
+	ErrNoWatcher                    = jute.ErrNoWatcher               // there is no such watch
 	ErrRequestTimeout               = jute.ErrRequestTimeout
-	ErrReconfigDisabled             = jute.ErrReconfigDisabled
-	ErrSessionClosedRequireSASLAuth = jute.ErrSessionClosedRequireSASLAuth
-	ErrQuotaExceeded                = jute.ErrQuotaExceeded
-	ErrThrottledOp                  = jute.ErrThrottledOp
+	ErrReconfigDisabled             = jute.ErrReconfigDisabled             // Reconfig: reconfigEnabled is not set
+	ErrSessionClosedRequireSASLAuth = jute.ErrSessionClosedRequireSASLAuth // the server requires a login
+	ErrQuotaExceeded                = jute.ErrQuotaExceeded                // a hard quota would be exceeded
+	ErrThrottledOp                  = jute.ErrThrottledOp                  // the server sheds load; nothing was applied
 )
 
 // AnyVersion makes Delete, Set and SetACL unconditional.

@@ -9,8 +9,8 @@ import (
 )
 
 // A Client is one session with an ensemble, seen from a root path. All methods may be called from several goroutines at
-// once. It reconnects by itself. It ends when it is closed, when its session expires, or when a server refuses its
-// credentials.
+// once. The client reconnects by itself. It ends when it is closed, when its session expires, or when a server refuses
+// its credentials; every call then fails with ErrClosed, ErrSessionExpired or ErrAuthFailed.
 type Client struct {
 	s    *session
 	root string // the chroot; "" if none
@@ -61,7 +61,8 @@ func Open(ctx context.Context, connect string, opt Options) (*Client, error) {
 }
 
 // Chroot returns a view of c whose paths are relative to path. The view shares c's session, so closing either closes
-// both. The znode at path need not exist.
+// both. path is relative to c. The znode at path need not exist. Chroot sends no request and fails only if path is
+// invalid.
 func (c *Client) Chroot(path string) (*Client, error) {
 	if err := jute.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("zk: chroot: %w", err)
@@ -93,14 +94,15 @@ func (c *Client) Close() error {
 }
 
 // Detach stops the client and leaves the session open at the server, where another client can continue it by
-// Options.Resume until it expires. Unanswered calls fail.
+// Options.Resume until it expires. Unanswered calls fail with ErrClosed; a write among them may have been applied.
+// Detach doesn't wait for a server. The result has the ID 0 if the client never connected.
 func (c *Client) Detach() Session {
 	c.s.close(false)
 	return c.Session()
 }
 
-// Session returns what identifies the session to servers. The ID is 0 before the first connection. The result is a
-// secret: anyone who has it can take over the session.
+// Session returns what identifies the session to servers. The ID is 0 before the first connection, and Timeout is then
+// the one requested. The result is a secret: anyone who has it can take over the session.
 func (c *Client) Session() Session {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -108,8 +110,9 @@ func (c *Client) Session() Session {
 }
 
 // UpdateServers replaces the list of servers by those of connect, which must have no chroot. The client may move to
-// another server, with a probability that spreads all clients with the same list evenly. It moves once all requests
-// that it has sent are answered, or after two seconds. UpdateServers fails if Options.SRV is set.
+// another server, with a probability that spreads all clients with the same list evenly. It moves in the background
+// once all requests that it has sent are answered, or after two seconds. UpdateServers doesn't wait. UpdateServers
+// fails if Options.SRV is set.
 func (c *Client) UpdateServers(connect string) error {
 	parsed, err := ParseConnectString(connect)
 	if err != nil {

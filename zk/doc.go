@@ -18,9 +18,11 @@
 // don't belong in a URL, such as credentials.
 //
 // A Client is one session. It sends pings, reconnects to another server when a connection is lost, and authenticates
-// again; the session keeps its ephemeral znodes and watches. Host names are resolved at each attempt. [New] returns at
-// once, and [Client.Wait] waits for the connection. [Client.Chroot] returns a view of a subtree that shares the
-// session. [Client.UpdateServers] replaces the list of servers.
+// again; the session keeps its ephemeral znodes and watches. Host names are resolved at each attempt. An attempt to
+// connect gets the session timeout divided by the number of servers, but at least 100 ms. The pauses between attempts
+// are random and grow to at most 1.6 s. [New] returns at once, and [Client.Wait] waits for the connection.
+// [Client.Chroot] returns a view of a subtree that shares the session. [Client.UpdateServers] replaces the list of
+// servers.
 //
 // # Authentication
 //
@@ -38,7 +40,8 @@
 // # Calls
 //
 // Every call takes a context. A call that is cancelled before it was sent is never sent. A call that was sent continues
-// at the server, and its error says so:
+// at the server, and the error says so. Data passed to a call are copied before it returns, and data that it returns
+// belong to the caller:
 //
 //	data, stat, err := c.Get(ctx, "/config")
 //	...
@@ -101,9 +104,16 @@
 // state is [StateConnecting], the ensemble may already have expired the session, and other clients may have seen that:
 // a program that holds a lock must stop relying on it. When a session has expired, its Client has ended: its ephemeral
 // znodes and watches are gone, and every call fails with [ErrSessionExpired]. The program opens a new Client, or uses
-// [Sessions], which opens one for it. If no server answers for 4/3 of the session timeout, the client treats the
-// session as expired. [Client.Detach] leaves the session for another process to resume (Options.Resume). With
-// Options.ReadOnly, the client reads from a server that has lost its quorum until it finds one with quorum.
+// [Sessions], which opens one for it.
+//
+// The client also treats the session as expired if no server has answered for 4/3 of the session timeout, as Apache's
+// Java client does since 3.9.3. The ensemble may still have the session then, for example because it had no quorum to
+// expire it; until it does expire it, the ephemeral znodes stay. A program that must survive longer outages sets a
+// longer Options.SessionTimeout, up to the servers' maxSessionTimeout. Before its first connection a client has no such
+// limit and tries until it is closed.
+//
+// [Client.Detach] leaves the session for another process to resume (Options.Resume). With Options.ReadOnly, the client
+// reads from a server that has lost its quorum until it finds one with quorum.
 //
 // # Metrics and traces
 //

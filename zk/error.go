@@ -18,8 +18,9 @@ var (
 )
 
 // An Error says which operation failed, on which path, at which server and why. Err is a Code if a server refused the
-// request or the connection was lost. Otherwise it is a context's error, ErrClosed, or the reason why an argument is
-// invalid. The error of a failed Multi wraps a *MultiError.
+// request or the connection was lost. If the call's context ended, Err is the context's error. If an argument is
+// invalid, the request wasn't sent, and Err wraps a *jute.PathError, ErrBadArguments or ErrInvalidACL. It can also be
+// ErrClosed, ErrRequestTooLarge or ErrReplyTooLarge. The error of a failed Multi wraps a *MultiError.
 type Error struct {
 	Op     string // ZooKeeper's name of the operation, such as "getData"
 	Path   string // as the caller gave it; "" if the operation has no path
@@ -71,8 +72,8 @@ func (e *MultiError) Error() string {
 func (e *MultiError) Unwrap() error { return e.Code }
 
 // MaybeApplied reports whether the write that failed with err may have been applied: the request was sent, and no reply
-// came. Sending it again may apply it twice. MaybeApplied returns false for reads, for requests that were never sent,
-// and for every error that a server returned.
+// came, because the connection was lost or the call's context ended. Sending it again may apply it twice. MaybeApplied
+// returns false for reads, for requests that were never sent, and for every error that a server returned.
 func MaybeApplied(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.maybeApplied
@@ -87,7 +88,8 @@ func Retryable(err error) bool {
 }
 
 // SessionLost reports whether err says that the session has ended, and this client with it: it expired, its credentials
-// were refused, or it was closed.
+// were refused, or it was closed. After Client.AddAuth it is also true if only the new credentials were refused,
+// although the session continues.
 func SessionLost(err error) bool {
 	return errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) || errors.Is(err, ErrClosed)
 }

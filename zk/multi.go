@@ -54,19 +54,22 @@ func GetOp(path string) MultiOp { return MultiOp{Op: jute.OpGetData, Path: path}
 func ChildrenOp(path string) MultiOp { return MultiOp{Op: jute.OpGetChildren, Path: path} }
 
 // Multi applies all operations or none, as one change of the ensemble's state. Each operation sees the effects of those
-// before it. If one fails, err wraps a *MultiError that names it, and nothing was applied.
+// before it. ops may be checks, creates, sets and deletes. One request has them all, so Options.MaxRequestBytes bounds
+// their data together. The results are in the order of ops. If one fails, err wraps a *MultiError that names it, and
+// nothing was applied.
 func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
-	k, err := c.multiCall(jute.OpMulti, ops)
-	if k, err = c.run(ctx, k, err); err != nil {
-		return nil, err
-	}
-	defer k.release()
-	return c.multiOf(k), nil
+	return c.multi(ctx, jute.OpMulti, ops)
 }
 
-// MultiRead reads several znodes with one request. Each operation succeeds or fails by itself; see MultiResult.Err.
+// MultiRead reads several znodes with one request. ops may be GetOp and ChildrenOp, and the results are in their order.
+// Each operation succeeds or fails by itself; see MultiResult.Err. err is not nil only if the whole request failed.
+// Servers before 3.6 refuse it.
 func (c *Client) MultiRead(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
-	k, err := c.multiCall(jute.OpMultiRead, ops)
+	return c.multi(ctx, jute.OpMultiRead, ops)
+}
+
+func (c *Client) multi(ctx context.Context, op jute.Op, ops []MultiOp) ([]MultiResult, error) {
+	k, err := c.multiCall(op, ops)
 	if k, err = c.run(ctx, k, err); err != nil {
 		return nil, err
 	}

@@ -34,15 +34,16 @@ const (
 	DefaultMaxUnreadEvents = 4096
 )
 
-// Options configure a client. The zero value is a good choice for most programs.
+// Options configure a client. The zero value is a good choice for most programs. A negative number is an error of New.
 type Options struct {
 	// SessionTimeout is how long the server keeps the session and its ephemeral znodes without hearing from this
-	// client. The server limits it to its own bounds; Client.Session has the result. It is sent in whole milliseconds.
-	// 0 means DefaultSessionTimeout.
+	// client. The server limits it to its own bounds; Client.Session has the result. A longer timeout survives longer
+	// outages, but other clients wait longer for the locks and ephemeral znodes of a client that has crashed. It is
+	// sent in whole milliseconds, from 1 ms to 2^31-1 ms. 0 means DefaultSessionTimeout.
 	SessionTimeout time.Duration
 
-	// Resume continues an existing session, which Client.Session or Client.Detach returned, instead of opening one. If
-	// the server no longer knows the session, the client ends with ErrSessionExpired.
+	// Resume continues an existing session, which Client.Session or Client.Detach returned, instead of opening one. The
+	// zero value opens a session. If the server no longer knows the session, the client ends with ErrSessionExpired.
 	Resume Session
 
 	// Auth are the credentials that the client sends on each connection before any request; see DigestAuth. If a server
@@ -54,7 +55,8 @@ type Options struct {
 	SASL SASLMechanism
 
 	// ReadOnly accepts a server that has lost its quorum and only answers reads (StateConnectedReadOnly). Meanwhile the
-	// client looks for a server with quorum and moves to it.
+	// client looks for a server with quorum and moves to it. A session that a read-only server began doesn't exist
+	// elsewhere: it gets another ID with the move.
 	ReadOnly bool
 
 	// SRV, if set, is the name of the DNS SRV records that list the servers and their ports, such as
@@ -69,9 +71,9 @@ type Options struct {
 	Resolver Resolver
 
 	// Dial replaces the net.Dialer that opens connections. The client calls it for each attempt with the address in the
-	// connect string, so it resolves names each time. It must return when ctx ends. TLS, if configured, runs on top of
-	// the connection that it returns. Without Dial, an attempt tries all addresses of a name in turn until one accepts
-	// the session.
+	// connect string, so it resolves names each time. It must return when ctx ends, which bounds the attempt. TLS, if
+	// configured, runs on top of the connection that it returns. Without Dial, an attempt tries all addresses of a name
+	// in turn until one accepts the session.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// TLSConfig, if set, makes all connections use TLS. The client clones it for each connection and sets an empty
@@ -94,16 +96,16 @@ type Options struct {
 	// Without hooks nothing is measured.
 	Hooks []Hooks
 
-	// MaxOutstanding bounds the requests that are queued or unanswered. Further calls wait for room. 0 means
-	// DefaultMaxOutstanding.
+	// MaxOutstanding bounds the requests that are queued or unanswered. Further calls wait for room until their context
+	// ends. They also wait while 8 MiB of requests are unsent. 0 means DefaultMaxOutstanding.
 	MaxOutstanding int
 
-	// MaxRequestBytes bounds the size of a request. Set it to the servers' jute.maxbuffer. 0 means
-	// DefaultMaxRequestBytes.
+	// MaxRequestBytes bounds the size of a request in bytes. A larger one fails with ErrRequestTooLarge and isn't sent.
+	// Set it to the servers' jute.maxbuffer. 0 means DefaultMaxRequestBytes.
 	MaxRequestBytes int
 
-	// MaxResponseBytes bounds the size of a reply. A larger one fails its request with ErrReplyTooLarge and closes the
-	// connection. 0 means DefaultMaxResponseBytes.
+	// MaxResponseBytes bounds the size of a reply in bytes. A larger one fails its request with ErrReplyTooLarge and
+	// closes the connection. 0 means DefaultMaxResponseBytes.
 	MaxResponseBytes int
 
 	// MaxUnreadEvents bounds the unread events of a persistent watch. When one more arrives, a single EventResync
@@ -111,8 +113,9 @@ type Options struct {
 	MaxUnreadEvents int
 
 	// Retry decides whether a failed call is sent again, and after which pause. It is called only if Retryable(err)
-	// holds, so no policy can apply a write twice. attempt counts from 1. Calls of a Pipeline are never retried. Nil
-	// means RetrySafe(3).
+	// holds, so no policy can apply a write twice. attempt is the number of attempts so far, at least 1. Several
+	// goroutines may call Retry at once. The pause ends early when the call's context ends. Calls of a Pipeline are
+	// never retried. Nil means RetrySafe(3).
 	Retry func(attempt int, err error) (pause time.Duration, again bool)
 
 	// lookup resolves a host name; nil if Dial does.
@@ -157,8 +160,8 @@ func (s Session) LogValue() slog.Value { return slog.StringValue(s.String()) }
 func RetryNever(int, error) (time.Duration, bool) { return 0, false }
 
 // RetrySafe returns an Options.Retry that sends a call up to attempts times in total. After a lost connection it queues
-// the call for the next connection at once. After ErrThrottledOp it pauses, with jitter, from 50 ms and doubling each
-// time.
+// the call for the next connection at once. After ErrThrottledOp it pauses, with jitter, of 50 ms to 100 ms at first,
+// doubling each time up to 3.2 s. With attempts of 1 or less it never retries.
 func RetrySafe(attempts int) func(int, error) (time.Duration, bool) {
 	return func(attempt int, err error) (time.Duration, bool) {
 		if attempt >= attempts {

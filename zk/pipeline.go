@@ -19,7 +19,9 @@ type pin struct{ epoch int64 }
 // program starts another pipeline.
 //
 // A call's context bounds the wait for room (Options.MaxOutstanding). Once the method has returned a Future that hasn't
-// failed, the end of the context has no effect on the call. Calls of one goroutine keep their order.
+// failed, the end of the context has no effect on the call. Several goroutines may use a Pipeline; the calls of each
+// keep their order. Data passed to a method may change once it has returned; a list of operations must not change
+// before the Future is done.
 type Pipeline struct {
 	c   *Client
 	pin *pin
@@ -29,7 +31,7 @@ type Pipeline struct {
 func (c *Client) Pipeline() *Pipeline { return &Pipeline{c, new(pin)} }
 
 // A Future is the result of a pipelined call that may still be unanswered. It may be copied, and several goroutines may
-// wait for it.
+// wait for it; they share the result and must not change it.
 type Future[T any] struct {
 	k    *call
 	take func(*Client, *call) (T, error)

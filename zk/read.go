@@ -10,7 +10,8 @@ import (
 // ConfigPath is the znode that holds the ensemble's membership.
 const ConfigPath = "/zookeeper/config"
 
-// Get returns a znode's data and metadata. The data are nil if the znode was created with nil.
+// Get returns a znode's data and metadata. It fails with ErrNoNode if there is no such znode. The data are nil if the
+// znode was created with nil.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, Stat, error) {
 	k, err := c.readCall(jute.OpGetData, path, nil)
 	return dataOf(c.run(ctx, k, err))
@@ -67,13 +68,13 @@ func (c *Client) GetACL(ctx context.Context, path string) ([]ACL, Stat, error) {
 }
 
 // Sync waits until the server that this client is connected to has applied all writes that were acknowledged before the
-// call, so that later reads see them.
+// call, so that later reads see them. path only has to be valid; it doesn't limit what is synchronized.
 func (c *Client) Sync(ctx context.Context, path string) error {
 	k, err := c.pathCall(jute.OpSync, path)
 	return nothingOf(c.run(ctx, k, err))
 }
 
-// AllChildrenNumber returns the number of a znode's descendants.
+// AllChildrenNumber returns the number of a znode's descendants, of all levels.
 func (c *Client) AllChildrenNumber(ctx context.Context, path string) (int, error) {
 	k, err := c.pathCall(jute.OpGetAllChildrenNumber, path)
 	if k, err = c.run(ctx, k, err); err != nil {
@@ -104,7 +105,8 @@ func (c *Client) GetEphemerals(ctx context.Context, prefix string) ([]string, er
 	return paths, nil
 }
 
-// WhoAmI returns the identities that the server has recorded for this client.
+// WhoAmI returns the identities that the server has recorded for this client, including those of the scheme "ip".
+// Servers before 3.7 refuse it with ErrUnimplemented.
 func (c *Client) WhoAmI(ctx context.Context) ([]Identity, error) {
 	k := c.newPlainCall(jute.OpWhoAmI, "")
 	k, err := c.sized(k, k.begin())

@@ -8,8 +8,8 @@ import (
 )
 
 // Sessions provides Clients one after the other: when a session has expired, the next call of Client opens a new one.
-// All users of one Sessions share its current session. Recipes that last as long as the process, such as elections,
-// memberships and caches, take a Sessions.
+// All users of one Sessions share its current session. Several goroutines may call its methods at once. Recipes that
+// last as long as the process, such as elections, memberships and caches, take a Sessions.
 type Sessions struct {
 	open func() (*Client, error)
 
@@ -57,7 +57,7 @@ func (s *Sessions) Client(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the current session and prevents new ones. It is idempotent.
+// Close ends the current session as Client.Close does, and prevents new ones. It is idempotent.
 func (s *Sessions) Close() {
 	s.mu.Lock()
 	c := s.now
@@ -72,8 +72,8 @@ func (s *Sessions) Close() {
 const sessionSettled = 5 * time.Second
 
 // Run calls work with a session. When work fails because its session has ended (SessionLost), Run calls it again with
-// the next session. It returns any other result of work, nil included, and errors of ctx and of Client. It pauses
-// between sessions that end soon after they begin, longer each time.
+// the next session. It returns any other result of work, nil included, and errors of ctx and of Client. If a session
+// lasts less than five seconds, it pauses before the next one, longer each time, up to 1.6 seconds.
 func (s *Sessions) Run(ctx context.Context, work func(*Client) error) error {
 	for ended := 0; ; ended++ {
 		begun := time.Now()

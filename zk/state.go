@@ -11,10 +11,10 @@ type State int
 
 // The states. The last three are final.
 const (
-	StateConnecting        State = iota // no connection; calls queue until there is one
+	StateConnecting        State = iota // no connection; calls wait for one
 	StateConnected                      // all calls are answered
 	StateConnectedReadOnly              // reads are answered, writes fail with ErrNotReadOnly
-	StateExpired                        // the server has ended the session, or it is certain to have
+	StateExpired                        // a server said so, or none answered for 4/3 of the timeout
 	StateAuthFailed                     // the server refused the client's credentials
 	StateClosed                         // Close or Detach was called
 )
@@ -49,8 +49,8 @@ type StateChange struct {
 // matters.
 const statesMax = 64
 
-// States delivers a client's state changes to one reader, in order. It never blocks the client: a reader that is too
-// slow gets only the latest change, with the others counted in Missed.
+// States delivers a client's state changes to one reader, in order. It never blocks the client: when 64 changes are
+// unread, the latest replaces all, with the others counted in Missed.
 type States struct {
 	s   *session
 	box mailbox[StateChange]
@@ -99,15 +99,16 @@ func (f *States) Close() {
 	f.box.close(ErrClosed)
 }
 
-// State returns the client's state.
+// State returns the client's state: the latest change.
 func (c *Client) State() StateChange {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.s.now
 }
 
-// Wait waits until the client is connected, also to a read-only server if Options.ReadOnly is set. It returns the error
-// that ended the client, if it ends first, or a *WaitError if ctx ends first.
+// Wait waits until the client is connected, also to a read-only server if Options.ReadOnly is set. It returns nil at
+// once if the client is connected. It returns the error that ended the client, if it ends first, or a *WaitError if ctx
+// ends first.
 func (c *Client) Wait(ctx context.Context) error {
 	s := c.s
 	s.mu.Lock()

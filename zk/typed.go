@@ -107,9 +107,9 @@ const (
 )
 
 // Update replaces the value at path by the result of change and returns the new value. If another client changes the
-// znode meanwhile, Update reads it again and calls change again, until it succeeds or ctx ends. If change fails, Update
-// writes nothing and returns the error unchanged. After a lost connection MaybeApplied may hold for the error; package
-// recipe's Value applies each change exactly once.
+// znode meanwhile, Update reads it again and calls change again, until it succeeds or ctx ends. It fails with ErrNoNode
+// if there is no such znode. If change fails, Update writes nothing and returns the error unchanged. After a lost
+// connection MaybeApplied may hold for the error; package recipe's Value applies each change exactly once.
 func (t Typed[T]) Update(ctx context.Context, path string,
 	change func(old T) (T, error)) (value T, stat Stat, err error) {
 	for pause := updatePauseMin; ; pause = min(2*pause, updatePauseMax) {
@@ -140,5 +140,6 @@ func (t Typed[T]) encode(path string, value T) ([]byte, error) {
 	return data, nil
 }
 
-// Time converts a Stat's Ctime or Mtime, which is the leader's clock in milliseconds.
+// Time converts a Stat's Ctime or Mtime, which is the leader's clock in milliseconds since 1970, to a time.Time in
+// local time.
 func Time(ms int64) time.Time { return time.UnixMilli(ms) }

@@ -18,9 +18,10 @@ type Event struct {
 // String returns the type and the path.
 func (e Event) String() string { return e.Type.String() + " " + e.Path }
 
-// A Watch delivers events in the order in which the server sent them. It survives lost connections: the client
-// registers it again, and a one-shot watch whose event happened meanwhile fires then. It ends when a one-shot watch has
-// fired, when it is closed or removed, and when the session ends; the error of Next tells which.
+// A Watch delivers events in the order in which the server sent them. Several goroutines may use it; each event goes to
+// one of them. It survives lost connections: the client registers it again, and a one-shot watch whose event happened
+// meanwhile fires then. It ends when a one-shot watch has fired, when it is closed or removed, and when the session
+// ends; the error of Next tells which.
 //
 // A one-shot watch (GetW, ExistsW, ChildrenW) delivers one event. A persistent one (AddWatch) delivers all events, and
 // an EventResync when some may be missing.
@@ -73,7 +74,8 @@ func (w *Watch) Try() (Event, bool) {
 func (w *Watch) Ready() <-chan struct{} { return w.box.ready }
 
 // Events returns an iterator over the events. If the watch ends with its last event or by Close, the iteration stops.
-// If ctx or the session ends, the iterator yields the zero Event with the error and stops.
+// If ctx or the session ends, the iterator yields the zero Event with the error and stops. Leaving the loop doesn't
+// close the watch; another iterator continues with the next event.
 func (w *Watch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {

@@ -7,8 +7,9 @@ import (
 )
 
 // AddWatch sets a persistent watch on path alone or on path with all its descendants. The znode need not exist. The
-// watch stays until it is closed or removed. Servers before 3.9 keep one watch per path and client; with these, don't
-// combine it with one-shot watches on the same path.
+// watch stays until it is closed or removed, or the session ends. Several watches may cover one znode; each gets every
+// event. Servers before 3.9 keep one watch per path and client; with these, don't combine it with one-shot watches on
+// the same path.
 func (c *Client) AddWatch(ctx context.Context, path string, mode AddWatchMode) (*Watch, error) {
 	k, err := c.newCall(jute.OpAddWatch, path, false)
 	if err != nil {
@@ -33,7 +34,8 @@ func (c *Client) AddWatch(ctx context.Context, path string, mode AddWatchMode) (
 
 // RemoveWatches removes this client's watches of type t on path, here and at the server, including those set through
 // Chroot views of the same session. It fails with ErrNoWatcher if the server has none. Servers before 3.9 don't
-// distinguish the types of watches on one path and remove all. To end a single Watch, Close it.
+// distinguish the types of watches on one path and remove all. The watches end as if closed. To end a single Watch,
+// Close it.
 func (c *Client) RemoveWatches(ctx context.Context, path string, t WatcherType) error {
 	k, err := c.watchesCall(jute.OpRemoveWatches, path, t)
 	if err == nil {

@@ -10,8 +10,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Create makes a znode and returns its path. A sequential mode appends a number of ten digits to it. The parent must
-// exist. acl must not be empty; see WorldACL and CreatorACL. TTL modes need CreateTTL.
+// Create makes a znode and returns its path, relative to the chroot. A sequential mode appends a number of ten digits
+// to the path, which may then end in a slash. The parent must exist. acl must not be empty; see OpenACL and CreatorACL.
+// TTL modes need CreateTTL. Create fails with ErrNodeExists if the znode exists, and with ErrNoNode if the parent
+// doesn't.
 func (c *Client) Create(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	op := jute.OpCreate
 	if mode == ModeContainer {
@@ -38,14 +40,15 @@ func (c *Client) CreateTTL(ctx context.Context, path string, data []byte, mode C
 	return c.createdOf(c.run(ctx, k, err))
 }
 
-// Delete removes a znode without children if its data version is version. AnyVersion matches every version.
+// Delete removes a znode without children if its data version is version. AnyVersion matches every version. Delete
+// fails with ErrNoNode, ErrNotEmpty or ErrBadVersion.
 func (c *Client) Delete(ctx context.Context, path string, version int32) error {
 	k, err := c.deleteCall(path, version)
 	return nothingOf(c.run(ctx, k, err))
 }
 
-// Set replaces a znode's data if its data version is version. AnyVersion matches every version. It returns the new
-// metadata.
+// Set replaces a znode's data if its data version is version. AnyVersion matches every version. Set returns the new
+// metadata, and fails with ErrNoNode or ErrBadVersion.
 func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
 	k, err := c.setCall(path, data, version)
 	return statOf(c.run(ctx, k, err))
@@ -167,9 +170,9 @@ func checkACL(op jute.Op, path string, acl []ACL) error {
 	return nil
 }
 
-// AddAuth authenticates the connection with the credentials auth of scheme. Once the server has accepted them, every
-// later connection uses them too. If the server refuses them, AddAuth fails with ErrAuthFailed, and the connection is
-// lost but not the session.
+// AddAuth authenticates the connection with the credentials auth of scheme, such as "user:password" of "digest", and
+// waits for the reply. Once the server has accepted them, every later connection uses them too. If the server refuses
+// them, AddAuth fails with ErrAuthFailed, and the connection is lost but not the session.
 func (c *Client) AddAuth(ctx context.Context, scheme string, auth []byte) error {
 	if scheme == "" {
 		return &Error{Op: "auth", Err: errors.New("no scheme given")}

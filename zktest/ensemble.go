@@ -20,9 +20,9 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Options configure the servers. The zero value is a good choice.
+// Options configure the servers. The zero value is a good choice: a single server.
 type Options struct {
-	Servers int // 0 means 1; an ensemble has 3 or 5
+	Servers int // 0 means 1; an ensemble usually has 3 or 5
 
 	// Tick is the servers' tickTime. Session timeouts are from 2 ticks to MaxSessionTimeout, and sessions end up to a
 	// tick late. 0 means DefaultTick.
@@ -48,7 +48,8 @@ const version = "3.9.5-zktest, built on 2026-01-01 00:00 UTC"
 // MaxSessionTimeout is the longest session timeout. It lets sessions survive delays on a machine that runs other tests.
 const MaxSessionTimeout = time.Minute
 
-// An Ensemble is one or more servers that act as one. Its methods may be called from any goroutine.
+// An Ensemble is one or more servers that act as one. Servers are numbered from 0; a method panics for another number.
+// Its methods may be called from any goroutine.
 type Ensemble struct {
 	t   host
 	opt []server.Options
@@ -59,7 +60,7 @@ type Ensemble struct {
 }
 
 // Start runs the servers until the test ends. When it returns, they are ready, and an ensemble has a leader. If they
-// can't be started, it ends the test.
+// aren't ready within two minutes, it ends the test by t.Fatal, so call it from the test's goroutine.
 func Start(t testing.TB, o Options) *Ensemble {
 	t.Helper()
 	return start(t, o)
@@ -144,7 +145,8 @@ func (e *Ensemble) ConnectTo(i int) string { return e.px[i].Address() }
 // when the server restarts, and is "" while the server is stopped.
 func (e *Ensemble) Direct(i int) string { return e.address(i) }
 
-// Leader returns the number of the server that says that it leads, or -1 if none does. A single server leads.
+// Leader asks the servers which of them leads and returns its number, or -1 if none says that it does. The only server
+// of an Ensemble counts as its leader.
 func (e *Ensemble) Leader() int {
 	for i := range e.px {
 		mode := modeOf(e.address(i))
@@ -184,7 +186,7 @@ func (e *Ensemble) address(i int) string {
 	return ""
 }
 
-// Cut closes every client connection. Clients may connect again at once.
+// Cut closes every client connection through the proxies. Clients may connect again at once.
 func (e *Ensemble) Cut() {
 	for _, p := range e.px {
 		p.Cut()
@@ -195,8 +197,8 @@ func (e *Ensemble) Cut() {
 // still reach it.
 func (e *Ensemble) Refuse(i int, on bool) { e.px[i].Refuse(on) }
 
-// Stop stops server i. Its sessions survive: at the other servers if they have a quorum, and in its data directory.
-// Stop does nothing if the server is stopped.
+// Stop stops server i in an orderly way and waits until it has ended. An error fails the test. Its sessions survive: at
+// the other servers if they have a quorum, and in its data directory. Stop does nothing if the server is stopped.
 func (e *Ensemble) Stop(i int) {
 	e.mu.Lock()
 	s := e.running[i]
@@ -210,8 +212,8 @@ func (e *Ensemble) Stop(i int) {
 	}
 }
 
-// Start starts server i again with its data directory. It does nothing if the server is running. It doesn't wait for a
-// leader. Start and Stop of the same server must not be called at the same time.
+// Start starts server i again with its data directory. An error fails the test. It does nothing if the server is
+// running. It doesn't wait for a leader. Start and Stop of the same server must not be called at the same time.
 func (e *Ensemble) Start(i int) {
 	e.t.Helper()
 	e.mu.Lock()
@@ -228,4 +230,14 @@ func (e *Ensemble) Start(i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running[i] = s
+}
+
+// A host is the environment of servers: a test or, for Serve, a program.
+type host interface {
+	Helper()
+	Cleanup(func())
+	TempDir() string
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }

@@ -14,7 +14,8 @@ import (
 const readyWait = 2 * time.Minute
 
 // Expire ends c's session at the server, as if c had been silent for too long, and waits until c notices. connect is
-// the connect string of the servers. Expire works with any ZooKeeper server.
+// the connect string of the servers. Expire works with any ZooKeeper server that serves clients without TLS and without
+// a login. It fails the test, but doesn't end it, if c doesn't notice within two minutes.
 func Expire(t testing.TB, c *zk.Client, connect string) {
 	t.Helper()
 	if err := expire(c, connect); err != nil {

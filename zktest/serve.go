@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Serve is Start for a program that isn't a test, such as an example or a demonstration. The caller must Close the
-// Ensemble.
+// Serve is Start for a program that isn't a test, such as an example or a demonstration. Errors that fail a test are
+// returned by Serve or, later, by Close. The caller must Close the Ensemble.
 func Serve(o Options) (e *Ensemble, err error) {
 	p := new(program)
 	defer func() {

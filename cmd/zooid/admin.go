@@ -15,10 +15,10 @@ import (
 	"syscall"
 
 	"github.com/zooid-project/zooid/internal/admin"
+	"github.com/zooid-project/zooid/internal/apache"
+	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
-	"github.com/zooid-project/zooid/internal/migrate"
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/socket"
@@ -69,7 +69,7 @@ func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *
 		ApacheSnapshot:   func(dir string) (string, int64, error) { return apacheSnapshot(&cfg.Storage, dir) },
 		SnapshotDisabled: !a.Snapshot, RestoreDisabled: !a.Restore,
 		Znodes: func(file string) ([]byte, error) {
-			return migrate.Znodes(file, cfg.Storage.DataDir, cfg.Storage.DataLogDir, server.ReplaceBytesMax)
+			return apache.Znodes(file, cfg.Storage.DataDir, cfg.Storage.DataLogDir, server.ReplaceBytesMax)
 		}, RateInterval: a.RateInterval, DrainTimeout: a.DrainTimeout, Log: log,
 		TokenFile: adminToken(cfg), Hosts: ownHosts(cfg),
 	}
@@ -116,11 +116,11 @@ func apacheSnapshot(s *config.Storage, dir string) (file string, zxid int64, err
 	if s.DataLogDir != s.DataDir {
 		dirs = append(dirs, s.DataLogDir)
 	}
-	done, err := migrate.Export(migrate.ExportOptions{Dirs: dirs, To: dir, Reconfigure: changeMembers})
+	done, err := apache.Export(apache.ExportOptions{Dirs: dirs, To: dir, Reconfigure: changeMembers})
 	if err != nil {
 		return "", 0, err
 	}
-	return filepath.Join(dir, apachefiles.Version2, fmt.Sprintf("snapshot.%x", done.Zxid)), done.Zxid, nil
+	return filepath.Join(dir, files.Version2, fmt.Sprintf("snapshot.%x", done.Zxid)), done.Zxid, nil
 }
 
 // adminPortOptions returns the keystore package's options for the admin server, which uses

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -42,7 +42,7 @@ func TestApachePasswords(t *testing.T) {
 			t.Fatal(err)
 		}
 		session := c.Session()
-		derived := apachefiles.Passwd(session.ID)
+		derived := files.Passwd(session.ID)
 		if bytes.Equal(session.Passwd[:], derived[:]) != want {
 			t.Errorf("%q: the password of session %#x is %x, Apache's %x", text, session.ID, session.Passwd, derived)
 		}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/apache/files"
 )
 
 // TestApacheSnapshot: the admin command snapshot sends Apache's format when asked for it, and
@@ -36,7 +36,7 @@ func TestApacheSnapshot(t *testing.T) {
 			}
 		}
 	}
-	state, err := apachefiles.ReadSnapshot(file)
+	state, err := files.ReadSnapshot(file)
 	if err != nil {
 		t.Fatal(err)
 	}

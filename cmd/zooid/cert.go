@@ -13,8 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/setup"
-	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/tool/setup"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
 const certHelp = `usage: zooid cert issue [-dir DIR] [-days N] server HOST…

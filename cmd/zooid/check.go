@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/check"
-	"github.com/zooid-project/zooid/internal/history"
-	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/proof/check"
+	"github.com/zooid-project/zooid/internal/proof/history"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
 // The exit codes of zooid check.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/proof/history"
 	"github.com/zooid-project/zooid/jute"
 )
 

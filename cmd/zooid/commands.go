@@ -3,10 +3,10 @@
 package main
 
 import (
-	"github.com/zooid-project/zooid/internal/bench"
-	"github.com/zooid-project/zooid/internal/doctor"
-	"github.com/zooid-project/zooid/internal/moving"
-	"github.com/zooid-project/zooid/internal/status"
+	"github.com/zooid-project/zooid/internal/apache/moving"
+	"github.com/zooid-project/zooid/internal/tool/bench"
+	"github.com/zooid-project/zooid/internal/tool/doctor"
+	"github.com/zooid-project/zooid/internal/tool/status"
 )
 
 func commands() []command {

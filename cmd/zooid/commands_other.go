@@ -2,7 +2,7 @@
 
 package main
 
-import "github.com/zooid-project/zooid/internal/status"
+import "github.com/zooid-project/zooid/internal/tool/status"
 
 // commands omits the server and the tools for its files, which run on Linux and macOS only.
 func commands() []command {

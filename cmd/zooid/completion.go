@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/internal/tool/cli"
 )
 
 const completionHelp = `usage: zooid completion bash|zsh|fish

@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
-	"github.com/zooid-project/zooid/internal/moving/proof"
-	"github.com/zooid-project/zooid/internal/recovery"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/storage"
-	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
 // logDirectory returns the directory of a server's log, given that directory or the server's zoo.cfg.
@@ -37,7 +37,7 @@ const initializeFile = "initialize"
 // checkDirs returns an error if the server would begin with an empty tree, or make a directory, and the configuration
 // forbids it. alone says that the server has no server lines: in an ensemble an empty server may still join.
 func checkDirs(s *config.Storage, alone bool) error {
-	if recovery.Begun(s.DataDir, s.DataLogDir) {
+	if newensemble.Begun(s.DataDir, s.DataLogDir) {
 		return runbook.Errorf("ZD-1124", "open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it",
 			s.DataDir)
 	}
@@ -73,7 +73,7 @@ func joinsOnly(s *config.Storage) (bool, error) {
 	if storage.InUse(s.DataDir) {
 		return false, nil
 	}
-	if aside, err := recovery.SetAsideLast(s.DataDir); aside || err != nil {
+	if aside, err := newensemble.SetAsideLast(s.DataDir); aside || err != nil {
 		return aside, err
 	}
 	_, err := os.Stat(filepath.Join(s.DataDir, initializeFile))
@@ -96,8 +96,8 @@ func removeInitialize(s *config.Storage) error {
 // server has no server lines.
 func checkForApache(dir, logDir string, alone bool) error {
 	for _, d := range []string{dir, logDir} {
-		theirs := filepath.Join(d, apachefiles.Version2)
-		if !apachefiles.HoldsTree(d) || storage.InUse(d) {
+		theirs := filepath.Join(d, files.Version2)
+		if !files.HoldsTree(d) || storage.InUse(d) {
 			continue
 		}
 		command := "zooid import "
@@ -119,8 +119,8 @@ func checkForApache(dir, logDir string, alone bool) error {
 
 // apacheHas describes Apache's files.
 func apacheHas(dir, logDir string) string {
-	snapshots, newest, err := apachefiles.Files(dir)
-	_, logged, logErr := apachefiles.LogFiles(logDir)
+	snapshots, newest, err := files.Files(dir)
+	_, logged, logErr := files.LogFiles(logDir)
 	switch {
 	case err != nil || snapshots == 0 && logErr != nil:
 		return "its files can't be listed"

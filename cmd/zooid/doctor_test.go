@@ -19,10 +19,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/zooid-project/zooid/internal/doctor"
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/setup"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tool/doctor"
+	"github.com/zooid-project/zooid/internal/tool/setup"
 )
 
 // A patient is a server on this machine that nothing is wrong with, until a test plants something. Nothing of it is

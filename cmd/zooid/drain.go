@@ -18,7 +18,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/admin"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
 const drainHelp = `usage: zooid drain [-undo | -force -why REASON] [-auth SCHEME:CREDENTIAL | TLS flags] zoo.cfg

@@ -16,7 +16,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/runbook"
-	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/tool/setup"
 )
 
 const entrypointHelp = `usage: zooid entrypoint [COMMAND [ARGUMENT]…]
@@ -166,15 +166,7 @@ func (c *container) writeMyID(file, id string) error {
 const environmentFileMax = 64 << 10
 
 func readSmall(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, environmentFileMax+1))
-	if err == nil && len(text) > environmentFileMax {
-		err = fmt.Errorf("read %s: it has more than %d bytes", file, environmentFileMax)
-	}
+	text, err := config.ReadFile(file, environmentFileMax)
 	return string(text), err
 }
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/zooid-project/zooid/internal/pages"
 	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/internal/tool/pages"
 )
 
 const explainHelp = `usage: zooid explain [CODE]…

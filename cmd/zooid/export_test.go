@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/auth"
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 )
 
 // exported runs zooid export into a new directory.
@@ -31,7 +31,7 @@ func exported(t *testing.T, args ...string) (to, said string, code int) {
 // apacheFiles returns what files of a directory for Apache hold, by name.
 func apacheFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	files := map[string]string{}
+	found := map[string]string{}
 	names, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if err != nil || len(names) != 3 {
 		t.Fatalf("want a snapshot and two epochs: %q, %v", names, err)
@@ -41,9 +41,9 @@ func apacheFiles(t *testing.T, dir string) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files[filepath.Base(name)] = string(b)
+		found[filepath.Base(name)] = string(b)
 	}
-	return files
+	return found
 }
 
 // TestExportOfRunningServer: the admin server's snapshot, as a file, as one that gzip has compressed, and over HTTP and
@@ -80,7 +80,7 @@ func TestExportOfRunningServer(t *testing.T) {
 		t.Fatal(said)
 	}
 	want := apacheFiles(t, to)
-	state, report, err := apachefiles.Load(apachefiles.Options{Dir: to})
+	state, report, err := files.Load(files.Options{Dir: to})
 	if err != nil || report.Compared != 1 || state.Len() != 44 || len(state.Sessions) != 1 ||
 		want["currentEpoch"] == "0" || want["acceptedEpoch"] != want["currentEpoch"] {
 		t.Fatalf("%v, %+v, %d znodes, %d sessions, epochs %q %q", err, report, state.Len(), len(state.Sessions),

@@ -10,7 +10,7 @@ import (
 	"os/user"
 
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/recovery"
+	"github.com/zooid-project/zooid/internal/newensemble"
 )
 
 const foundHelp = `usage: zooid found -why REASON [-by NAME] zoo.cfg
@@ -50,7 +50,7 @@ func runFound(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "zooid found:", errorText(fmt.Errorf("order a server to found its ensemble: %w", err)))
 		return 1
 	}
-	if err := recovery.OrderFounding(cfg.Storage.DataDir, *by, *why); err != nil {
+	if err := newensemble.OrderFounding(cfg.Storage.DataDir, *by, *why); err != nil {
 		fmt.Fprintln(stderr, "zooid found:", errorText(err))
 		return 1
 	}

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/admin"
+	"github.com/zooid-project/zooid/internal/apache/proof"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/moving/proof"
-	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
 const healthHelp = `usage: zooid health [-alive] [-timeout 5s] [TLS flags] zoo.cfg

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/tool/setup"
 	"github.com/zooid-project/zooid/internal/wordclient"
 	"github.com/zooid-project/zooid/zk"
 )

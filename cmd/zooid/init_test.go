@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/doctor"
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/tool/doctor"
+	"github.com/zooid-project/zooid/internal/tool/setup"
 	"github.com/zooid-project/zooid/zk"
 )
 

@@ -7,7 +7,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/zooid-project/zooid/internal/cli"
+	"github.com/zooid-project/zooid/internal/tool/cli"
 )
 
 const limitsUsage = `usage: zooid limits [FLAG]… list
@@ -32,15 +32,19 @@ The flags are those of zooid cli, which has the same commands (zooid cli limits 
 
 // runLimits runs the shell's limits commands.
 func runLimits(args []string, stdout, stderr io.Writer) int {
-	at := slices.IndexFunc(args,
-		func(arg string) bool { return slices.Contains([]string{"list", "get", "set", "delete"}, arg) })
+	return runOfShell("limits", []string{"list", "get", "set", "delete"}, limitsUsage, args, stdout, stderr)
+}
+
+// runOfShell runs a command of the shell that has subcommands. The shell's flags may stand before the subcommand.
+func runOfShell(command string, subcommands []string, usage string, args []string, stdout, stderr io.Writer) int {
+	at := slices.IndexFunc(args, func(arg string) bool { return slices.Contains(subcommands, arg) })
 	if at < 0 {
 		if slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
-			fmt.Fprint(stdout, limitsUsage)
+			fmt.Fprint(stdout, usage)
 			return 0
 		}
-		fmt.Fprint(stderr, limitsUsage)
+		fmt.Fprint(stderr, usage)
 		return 2
 	}
-	return cli.Main(slices.Insert(slices.Clone(args), at, "limits"), cli.Streams{Out: stdout, Err: stderr}, versionText())
+	return cli.Main(slices.Insert(slices.Clone(args), at, command), cli.Streams{Out: stdout, Err: stderr}, versionText())
 }

@@ -14,10 +14,10 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
-	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/tool/cli"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
 	"github.com/zooid-project/zooid/internal/wordclient"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/storage"
-	"github.com/zooid-project/zooid/internal/txnlog"
+	"github.com/zooid-project/zooid/internal/tool/txnlog"
 )
 
 const logHelp = `usage: zooid log [-from ZXID] [-to ZXID] [-data] [-json] DATADIR [DATALOGDIR]

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/tool/cli"
 )
 
 // A command is the first word after zooid on the command line.

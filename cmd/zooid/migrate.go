@@ -5,7 +5,7 @@ package main
 import (
 	"io"
 
-	"github.com/zooid-project/zooid/internal/moving"
+	"github.com/zooid-project/zooid/internal/apache/moving"
 )
 
 var mover = moving.Program{

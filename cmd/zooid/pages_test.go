@@ -14,12 +14,12 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/tool/setup"
 )
 
 // elsewhere are the commands of the pages that TestPagesCommands doesn't run, and what runs them.
 var elsewhere = map[string]string{
-	"zooid cli":                  "a prompt: TestTerminal (internal/cli)",
+	"zooid cli":                  "a prompt: TestTerminal (internal/tool/cli)",
 	"zooid server":               "it doesn't end: TestStartAndStop",
 	"zooid server /etc/zoo.cfg":  "it doesn't end: TestStartAndStop",
 	"zooid server new/1/zoo.cfg": "it doesn't end: TestInitServes",
@@ -38,8 +38,8 @@ var elsewhere = map[string]string{
 	`zooid recover -new-ensemble -why "fire in room 2" zoo.cfg`:                                          "it needs a lost majority: TestRecover",
 	"zooid cli -server zk1 -Djava.security.auth.login.config=jaas.conf":                                  "it needs a login file: test/compat",
 	"zooid cli -server zk1:2281 --tls-ca ca.pem --tls-cert me.pem --tls-key me.key":                      "a prompt; the flags: TestRecommendedDay",
-	"zooid cli -server zk1:2281 -client-configuration client.properties":                                 "a prompt; the flag: TestAccess (internal/cli)",
-	"zooid cli -server zk1 --auth-file identities":                                                       "a prompt; the flag: TestAccess (internal/cli)",
+	"zooid cli -server zk1:2281 -client-configuration client.properties":                                 "a prompt; the flag: TestAccess (internal/tool/cli)",
+	"zooid cli -server zk1 --auth-file identities":                                                       "a prompt; the flag: TestAccess (internal/tool/cli)",
 	"zooid cli -server zk1:2181 -auth digest:super:PASSWORD reconfig -add 'server.4=zk4:2888:3888;2181'": "it needs a fourth server: TestReconfig (test/compat)",
 }
 

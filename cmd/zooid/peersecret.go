@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/doctor"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/serverid"
+	"github.com/zooid-project/zooid/internal/tool/doctor"
 )
 
 const (
@@ -63,12 +63,9 @@ func secretLines(file string) (texts []string, err error) {
 	if doctor.Exposed(st) {
 		return nil, fmt.Errorf("others may read it (mode %04o): chmod 600 %s", st.Mode().Perm(), file)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, secretFileMax+1))
+	b, err := config.ReadAll(f, secretFileMax)
 	if err != nil {
 		return nil, err
-	}
-	if len(b) > secretFileMax {
-		return nil, fmt.Errorf("%s has more than %d bytes", file, secretFileMax)
 	}
 	for line := range strings.Lines(string(b)) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {

@@ -14,10 +14,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/internal/scram"
+	"github.com/zooid-project/zooid/internal/tool/access"
 	"github.com/zooid-project/zooid/zk"
 )
 

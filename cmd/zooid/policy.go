@@ -2,13 +2,7 @@
 
 package main
 
-import (
-	"fmt"
-	"io"
-	"slices"
-
-	"github.com/zooid-project/zooid/internal/cli"
-)
+import "io"
 
 const policyUsage = `usage: zooid policy [FLAG]… get
        zooid policy [FLAG]… set   FILE
@@ -30,15 +24,5 @@ The flags are those of zooid cli, which has the same commands (zooid cli policy 
 
 // runPolicy runs the shell's policy commands.
 func runPolicy(args []string, stdout, stderr io.Writer) int {
-	at := slices.IndexFunc(args,
-		func(arg string) bool { return slices.Contains([]string{"get", "set", "check", "explain"}, arg) })
-	if at < 0 {
-		if slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
-			fmt.Fprint(stdout, policyUsage)
-			return 0
-		}
-		fmt.Fprint(stderr, policyUsage)
-		return 2
-	}
-	return cli.Main(slices.Insert(slices.Clone(args), at, "policy"), cli.Streams{Out: stdout, Err: stderr}, versionText())
+	return runOfShell("policy", []string{"get", "set", "check", "explain"}, policyUsage, args, stdout, stderr)
 }

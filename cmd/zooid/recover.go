@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/recovery"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/serverid"
 )
 
@@ -95,7 +95,7 @@ func recoverEnsemble(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 
 // placeOf returns where a server's data is. name is the server's zoo.cfg or its directory;
 // for a directory, cfg is nil.
-func placeOf(name string) (p recovery.Place, cfg *config.Config, err error) {
+func placeOf(name string) (p newensemble.Place, cfg *config.Config, err error) {
 	p.Reconfigure = changeMembers
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		p.DataDir, p.LogDir = name, name
@@ -110,16 +110,16 @@ func placeOf(name string) (p recovery.Place, cfg *config.Config, err error) {
 
 // show prints what the servers have.
 func (r *rescue) show(names []string) error {
-	var all []*recovery.Survivor
+	var all []*newensemble.Survivor
 	for _, name := range names {
 		p, _, err := placeOf(name)
 		if err != nil {
 			return err
 		}
-		if recovery.Begun(p.DataDir, p.LogDir) {
+		if newensemble.Begun(p.DataDir, p.LogDir) {
 			return fmt.Errorf("a recovery of %s was cut short: run it again with its zoo.cfg to finish it", p.DataDir)
 		}
-		s, err := recovery.Read(p)
+		s, err := newensemble.Read(p)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (r *rescue) show(names []string) error {
 	return nil
 }
 
-func (r *rescue) describe(s *recovery.Survivor) {
+func (r *rescue) describe(s *newensemble.Survivor) {
 	fmt.Fprintf(r.out, "%s\n  cluster %s, term %d, last entry %d of term %d, committed up to %d\n  last zxid %s, written %s\n  %d znodes, %d sessions\n  members: %s\n",
 		s.DataDir, s.ClusterID, s.Term, s.LastIndex, s.LastTerm, s.Committed, s.Zxid, s.Written.Format(time.RFC3339),
 		s.Znodes, s.Sessions,
@@ -161,7 +161,7 @@ func (r *rescue) describe(s *recovery.Survivor) {
 }
 
 // losses describes what may be lost if only n servers are left.
-func (r *rescue) losses(best *recovery.Survivor, n int) string {
+func (r *rescue) losses(best *newensemble.Survivor, n int) string {
 	voters := votersOf(best)
 	var b strings.Builder
 	if n > voters/2 && voters > 0 {
@@ -179,7 +179,7 @@ func (r *rescue) losses(best *recovery.Survivor, n int) string {
 	return b.String()
 }
 
-func votersOf(s *recovery.Survivor) int {
+func votersOf(s *newensemble.Survivor) int {
 	m, err := config.ParseMembers(s.Members)
 	if err != nil {
 		return 0
@@ -196,7 +196,7 @@ func (r *rescue) change(names []string) error {
 	if cfg == nil {
 		return fmt.Errorf("%s is a directory: name the server's zoo.cfg first", names[0])
 	}
-	if act, err := recovery.Finish(p.DataDir, p.LogDir); err != nil || act != nil {
+	if act, err := newensemble.Finish(p.DataDir, p.LogDir); err != nil || act != nil {
 		if act != nil {
 			r.made(act)
 		}
@@ -206,20 +206,20 @@ func (r *rescue) change(names []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := recovery.Read(p)
+	s, err := newensemble.Read(p)
 	if err != nil {
 		return err
 	}
 	r.describe(s)
-	what := recovery.ActAside
+	what := newensemble.ActAside
 	if r.renew {
-		what = recovery.ActNew
+		what = newensemble.ActNew
 		if err := r.mayRenew(s, cfg, id, names[1:]); err != nil {
 			return err
 		}
 		fmt.Fprint(r.out, r.losses(s, 1))
 	}
-	act, err := recovery.NewAct(what, serverid.Raft(id), s, r.by, r.why, time.Now())
+	act, err := newensemble.NewAct(what, serverid.Raft(id), s, r.by, r.why, time.Now())
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (r *rescue) change(names []string) error {
 	return nil
 }
 
-func (r *rescue) made(a *recovery.Act) {
+func (r *rescue) made(a *newensemble.Act) {
 	fmt.Fprintf(r.out, "the new ensemble has the cluster id %s and begins with this server's data; the old data is in %s.\n"+
 		"Start this server first. The others join with empty data directories: on another survivor run zooid recover -set-aside.\n"+
 		"One that doesn't know the ensemble's secret needs zooid allow-join; one that is gone for good leaves by reconfig.\n",
@@ -261,7 +261,7 @@ func memberID(cfg *config.Config) (int64, error) {
 }
 
 // mayRenew returns an error where making a new ensemble would be a mistake.
-func (r *rescue) mayRenew(s *recovery.Survivor, cfg *config.Config, id int64, others []string) error {
+func (r *rescue) mayRenew(s *newensemble.Survivor, cfg *config.Config, id int64, others []string) error {
 	members, err := config.ParseMembers(s.Members)
 	if err != nil || members.Voters() == 0 {
 		return fmt.Errorf("make a new ensemble of %s: it doesn't hold the ensemble's membership; take another survivor",
@@ -276,7 +276,7 @@ func (r *rescue) mayRenew(s *recovery.Survivor, cfg *config.Config, id int64, ot
 		if err != nil {
 			return err
 		}
-		o, err := recovery.Read(p)
+		o, err := newensemble.Read(p)
 		if err != nil {
 			return err
 		}
@@ -321,7 +321,7 @@ func answers(m config.Member, self int64) string {
 }
 
 // confirmed reports whether the operator has given the old cluster's id.
-func (r *rescue) confirmed(s *recovery.Survivor) bool {
+func (r *rescue) confirmed(s *newensemble.Survivor) bool {
 	if r.cluster == "" {
 		fmt.Fprintf(r.out, "\nType the old cluster's id (%s) to go on: ", s.ClusterID)
 		line, _ := bufio.NewReader(io.LimitReader(r.in, 64)).ReadString('\n')

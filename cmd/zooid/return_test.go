@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/apache"
+	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/migrate"
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -167,12 +167,12 @@ func TestReturn(t *testing.T) {
 		!strings.Contains(said, "Apache's servers [1 2] were started") {
 		t.Fatalf("exit %d\n%s", code, said)
 	}
-	exported, err := migrate.Export(migrate.ExportOptions{Dirs: []string{h.dir + "/zooid"}, To: t.TempDir()})
+	exported, err := apache.Export(apache.ExportOptions{Dirs: []string{h.dir + "/zooid"}, To: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for id := 1; id <= 2; id++ {
-		state, _, err := apachefiles.Load(apachefiles.Options{Dir: fmt.Sprintf("%s/apache%d", h.dir, id)})
+		state, _, err := files.Load(files.Options{Dir: fmt.Sprintf("%s/apache%d", h.dir, id)})
 		if err != nil || state.Digest() != exported.Digest || state.Find("/one") == nil || state.Find("/two") == nil ||
 			len(state.Sessions) != 2 {
 			t.Errorf("observer %d: %v", id, err)

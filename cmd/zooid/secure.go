@@ -16,6 +16,7 @@ import (
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/tool/access"
 )
 
 // secureOptions adds TLS and SASL on the client ports.
@@ -107,11 +108,8 @@ func storesOf(what string, port *keystore.Port) server.Stores {
 // portOptions converts the ssl.* keys into the keystore package's options; what names
 // the port in the log.
 func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options {
-	store := func(s config.Store) keystore.Store {
-		return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
-	}
 	return keystore.Options{
-		Keys: store(t.Keys), Trust: store(t.Trust),
+		Keys: access.StoreOf(t.Keys), Trust: access.StoreOf(t.Trust),
 		Protocol: t.Protocol, EnabledProtocols: t.EnabledProtocols, CipherSuites: t.CipherSuites,
 		ClientAuth: t.ClientAuth, VerifyClientHost: t.HostnameVerification && t.PeerHostnameVerification,
 		ReverseDNS: t.ReverseDNS, CommonName: t.CommonName,

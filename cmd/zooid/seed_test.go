@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/apache"
+	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/migrate"
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -60,11 +60,11 @@ const thisTry = "0123456789abcdef"
 // plant runs zooid migrate seed for a server, and has it release what stays.
 func (s *seedlings) plant(i int, snapshot string, stay bool) (string, error) {
 	if !stay {
-		return s.order(i, migrate.SeedRehearse, thisTry, snapshot)
+		return s.order(i, apache.SeedRehearse, thisTry, snapshot)
 	}
-	said, err := s.order(i, migrate.SeedPlant, thisTry, snapshot)
+	said, err := s.order(i, apache.SeedPlant, thisTry, snapshot)
 	if err == nil {
-		_, err = s.order(i, migrate.SeedRelease, thisTry, "")
+		_, err = s.order(i, apache.SeedRelease, thisTry, "")
 	}
 	return said, err
 }
@@ -72,7 +72,7 @@ func (s *seedlings) plant(i int, snapshot string, stay bool) (string, error) {
 // order gives zooid migrate seed an order.
 func (s *seedlings) order(i int, do, try, snapshot string) (string, error) {
 	var in bytes.Buffer
-	if err := (migrate.SeedOrder{Do: do, Try: try}).Send(&in, snapshot); err != nil {
+	if err := (apache.SeedOrder{Do: do, Try: try}).Send(&in, snapshot); err != nil {
 		return "", err
 	}
 	cmd := exec.Command(os.Args[0])
@@ -138,17 +138,17 @@ func (s *seedlings) open(patience time.Duration, i int, o zk.Options) (*zk.Clien
 func apacheDir(t *testing.T, session int64) string {
 	t.Helper()
 	dir := t.TempDir()
-	_, err := apachefiles.Write(dir, &apachefiles.Content{
-		Zxid: 0x500000007, Epoch: 5, Sessions: []apachefiles.Session{{ID: session, Timeout: 60000}},
-		Znodes: func(visit func(string, []byte, []jute.ACL, *apachefiles.Stat) error) error {
+	_, err := files.Write(dir, &files.Content{
+		Zxid: 0x500000007, Epoch: 5, Sessions: []files.Session{{ID: session, Timeout: 60000}},
+		Znodes: func(visit func(string, []byte, []jute.ACL, *files.Stat) error) error {
 			for _, path := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota", "/a"} {
 				if err := visit(path, []byte(path), jute.WorldACL(jute.PermAll),
-					&apachefiles.Stat{Czxid: 0x500000001, Mzxid: 0x500000001}); err != nil {
+					&files.Stat{Czxid: 0x500000001, Mzxid: 0x500000001}); err != nil {
 					return err
 				}
 			}
 			return visit("/mine", nil, jute.WorldACL(jute.PermAll),
-				&apachefiles.Stat{Czxid: 0x500000002, Mzxid: 0x500000002, Owner: session})
+				&files.Stat{Czxid: 0x500000002, Mzxid: 0x500000002, Owner: session})
 		},
 	})
 	if err != nil {
@@ -169,8 +169,8 @@ func TestSeededEnsemble(t *testing.T) {
 			s := newSeedlings(t, lines)
 			lost := name == "secret" // one of the seeds
 			said := map[int]string{}
-			o := migrate.ImportOptions{
-				Apache: apachefiles.Options{Dir: apacheDir(t, session)}, Dir: s.place(0), Voters: []uint64{1, 2, 3},
+			o := apache.ImportOptions{
+				Apache: files.Options{Dir: apacheDir(t, session)}, Dir: s.place(0), Voters: []uint64{1, 2, 3},
 				Copy: func(snapshot string, digest uint64, stay bool) error {
 					for i := 1; i < 3; i++ {
 						if stay && lost && i == 2 {
@@ -185,7 +185,7 @@ func TestSeededEnsemble(t *testing.T) {
 					return nil
 				},
 			}
-			state, report, err := apachefiles.Load(o.Apache)
+			state, report, err := files.Load(o.Apache)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +215,7 @@ func TestSeededEnsemble(t *testing.T) {
 				t.Error("one server of three serves")
 			}
 			s.start(1)
-			passwd := apachefiles.Passwd(session)
+			passwd := files.Passwd(session)
 			resumed, err := s.open(time.Minute, 0,
 				zk.Options{SessionTimeout: time.Minute, Resume: zk.Session{ID: session, Passwd: passwd[:]}})
 			if err != nil {
@@ -282,10 +282,10 @@ func TestSeedRefuses(t *testing.T) {
 	seed := func(voters ...uint64) []byte {
 		t.Helper()
 		var b bytes.Buffer
-		_, err := migrate.Import(migrate.ImportOptions{
-			Apache: apachefiles.Options{Dir: apacheDir(t, 7)}, Dir: filepath.Join(imported, fmt.Sprint(voters)), Voters: voters,
+		_, err := apache.Import(apache.ImportOptions{
+			Apache: files.Options{Dir: apacheDir(t, 7)}, Dir: filepath.Join(imported, fmt.Sprint(voters)), Voters: voters,
 			Copy: func(snapshot string, _ uint64, _ bool) error {
-				return migrate.SeedOrder{Do: migrate.SeedPlant, Try: thisTry}.Send(&b, snapshot)
+				return apache.SeedOrder{Do: apache.SeedPlant, Try: thisTry}.Send(&b, snapshot)
 			},
 		})
 		if err != nil {
@@ -307,8 +307,8 @@ func TestSeedRefuses(t *testing.T) {
 func TestSeedReleased(t *testing.T) {
 	t.Parallel()
 	s, snapshot := newSeedlings(t, ""), filepath.Join(t.TempDir(), "snapshot")
-	_, err := migrate.Import(migrate.ImportOptions{
-		Apache: apachefiles.Options{Dir: apacheDir(t, 7)}, Dir: filepath.Join(t.TempDir(), "imported"),
+	_, err := apache.Import(apache.ImportOptions{
+		Apache: files.Options{Dir: apacheDir(t, 7)}, Dir: filepath.Join(t.TempDir(), "imported"),
 		Voters: []uint64{1, 2, 3},
 		Copy:   func(from string, _ uint64, _ bool) error { return os.Link(from, snapshot) },
 	})
@@ -338,22 +338,22 @@ func TestSeedReleased(t *testing.T) {
 		}
 		t.Errorf("%s: it neither starts nor refuses", what)
 	}
-	obey("a release of nothing", migrate.SeedRelease, thisTry, "it has no data of the try", false)
-	obey("a seed", migrate.SeedPlant, other, "zooid seed planted: "+other, true)
+	obey("a release of nothing", apache.SeedRelease, thisTry, "it has no data of the try", false)
+	obey("a seed", apache.SeedPlant, other, "zooid seed planted: "+other, true)
 	starts("not released", false)
-	obey("the next try", migrate.SeedPlant, thisTry, "zooid seed planted: "+thisTry, true)
-	obey("a release by the earlier try", migrate.SeedRelease, other, "it has no data of the try", false)
-	obey("a drop by the earlier try", migrate.SeedDrop, other, "dropped", true)
+	obey("the next try", apache.SeedPlant, thisTry, "zooid seed planted: "+thisTry, true)
+	obey("a release by the earlier try", apache.SeedRelease, other, "it has no data of the try", false)
+	obey("a drop by the earlier try", apache.SeedDrop, other, "dropped", true)
 	starts("after orders of another try", false)
-	obey("a drop", migrate.SeedDrop, thisTry, "dropped", true)
+	obey("a drop", apache.SeedDrop, thisTry, "dropped", true)
 	if left, err := os.ReadDir(s.place(1)); err != nil || len(left) != 1 {
 		t.Errorf("a drop leaves %v, %v", left, err)
 	}
-	obey("a seed again", migrate.SeedPlant, thisTry, "planted", true)
-	obey("a release", migrate.SeedRelease, thisTry, "zooid seed released: "+thisTry, true)
-	obey("a release again", migrate.SeedRelease, thisTry, "released", true)
-	obey("a drop of what was released", migrate.SeedDrop, thisTry, "may have served", false)
-	obey("another seed", migrate.SeedPlant, other, "is in use as a data directory", false)
+	obey("a seed again", apache.SeedPlant, thisTry, "planted", true)
+	obey("a release", apache.SeedRelease, thisTry, "zooid seed released: "+thisTry, true)
+	obey("a release again", apache.SeedRelease, thisTry, "released", true)
+	obey("a drop of what was released", apache.SeedDrop, thisTry, "may have served", false)
+	obey("another seed", apache.SeedPlant, other, "is in use as a data directory", false)
 	starts("released", true)
 	s.start(1)
 	for end := time.Now().Add(time.Minute); strings.Count(s.log(1), "the data directory is read") == 0; {
@@ -362,6 +362,6 @@ func TestSeedReleased(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	obey("a release while its server runs", migrate.SeedRelease, thisTry, "released", true)
-	obey("a seed while its server runs", migrate.SeedPlant, other, "another process holds this data directory", false)
+	obey("a release while its server runs", apache.SeedRelease, thisTry, "released", true)
+	obey("a seed while its server runs", apache.SeedPlant, other, "another process holds this data directory", false)
 }

@@ -20,14 +20,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/memory"
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/storage"
-	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
@@ -237,7 +237,7 @@ func addProcessor() {
 
 // serverConfig reads the configuration that the arguments name. If cfg is nil, the caller exits with code.
 func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, code int) {
-	var files, defs []string
+	var found, defs []string
 	for i := 0; i < len(args); i++ {
 		switch a := args[i]; {
 		case a == "-h" || a == "--help":
@@ -254,18 +254,18 @@ func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, 
 			fmt.Fprintf(stderr, "zooid server: unknown option %q\n\n%s", a, serverHelp)
 			return nil, 2
 		default:
-			files = append(files, a)
+			found = append(found, a)
 		}
 	}
 	addProviders()
 	var err error
-	switch len(files) {
+	switch len(found) {
 	case 0:
 		cfg, err = config.Default(defs)
 	case 1:
-		cfg, err = config.Load(files[0], defs)
+		cfg, err = config.Load(found[0], defs)
 	default:
-		cfg, err = config.Standalone(files, defs)
+		cfg, err = config.Standalone(found, defs)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid server:", errorText(err))
@@ -306,7 +306,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 	}
 	if cfg.Sessions.ApachePasswords {
 		o.SessionPasswd = func(session int64) []byte {
-			p := apachefiles.Passwd(session)
+			p := files.Passwd(session)
 			return p[:]
 		}
 	}

@@ -14,11 +14,11 @@ import (
 	"os/signal"
 	"strings"
 
-	"github.com/zooid-project/zooid/internal/cli"
-	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/terminal"
-	"github.com/zooid-project/zooid/internal/top"
+	"github.com/zooid-project/zooid/internal/tool/cli"
+	"github.com/zooid-project/zooid/internal/tool/cli/screen"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
+	"github.com/zooid-project/zooid/internal/tool/top"
 )
 
 const topHelp = `usage: zooid top [-n ROUNDS] [-i 2s] [-k 10] [-bytes] [-json] zoo.cfg

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/tool/setup"
 )
 
 // service is what compose.yaml may say of a service, by the keys of the Compose specification.

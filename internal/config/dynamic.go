@@ -45,7 +45,7 @@ func LoadNextDynamic(cfg string) (Members, error) {
 }
 
 func loadMembers(path string) (Members, []property, error) {
-	content, err := readFile(path)
+	content, err := ReadFile(path, fileMax)
 	if err != nil {
 		return Members{}, nil, &Error{
 			Code: "ZD-1001", File: path, Problem: fmt.Sprintf("can't read the membership: %v", reason(err)), Cause: err,
@@ -89,7 +89,7 @@ func WriteDynamic(path string, m Members, withVersion bool) error {
 // then holds. Every other line stays as it is, comments too. The first time, the previous file is kept at BackupPath.
 // It blocks until the disk has it.
 func WriteStatic(cfg, dynamic string, dropClientPort bool) error {
-	content, err := readFile(cfg)
+	content, err := ReadFile(cfg, fileMax)
 	if err != nil {
 		return fmt.Errorf("point %s to %s: %w", cfg, dynamic, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ func Load(path string, defs []string) (*Config, error) { return load(path, defs,
 func LoadAny(path string, defs []string) (*Config, error) { return load(path, defs, true) }
 
 func load(path string, defs []string, anyServer bool) (*Config, error) {
-	content, err := readFile(path)
+	content, err := ReadFile(path, fileMax)
 	if err != nil {
 		return nil, &Error{
 			File: path, Problem: fmt.Sprintf("can't read the configuration: %v", reason(err)), Cause: err, Code: "ZD-1001",
@@ -70,16 +71,22 @@ func Default(defs []string) (*Config, error) {
 	}, defs)
 }
 
-// readFile reads a whole file of at most fileMax bytes.
-func readFile(path string) ([]byte, error) {
+// ReadFile reads a whole file of settings. It fails if the file has more than most bytes, as one named by mistake may.
+func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, fileMax+1))
-	if err == nil && len(content) > fileMax {
-		err = fmt.Errorf("larger than %d bytes", fileMax)
+	return ReadAll(f, most)
+}
+
+// ReadAll is ReadFile for an open file.
+func ReadAll(f *os.File, most int64) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(content)) > most {
+		err = fmt.Errorf("it has more than %d bytes; is it the right file?", most)
+		err = &fs.PathError{Op: "read", Path: f.Name(), Err: err}
 	}
 	return content, err
 }

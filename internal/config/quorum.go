@@ -147,7 +147,7 @@ func (l *loader) readMyID() {
 	q := &l.c.Quorum
 	q.MyID = -1
 	path := filepath.Join(l.c.Storage.DataDir, "myid")
-	content, err := readFile(path)
+	content, err := ReadFile(path, fileMax)
 	fail := func(line int, format string, args ...any) {
 		if l.anyServer {
 			return

@@ -119,7 +119,7 @@ func readsOfConfig(t *testing.T) fieldReads {
 	own := ownTypes(t, set, packages["../../internal/config"])
 	reads := fieldReads{}
 	for dir, files := range packages {
-		if dir == "../../internal/config" || dir == "../../internal/sim" || !importsConfig(t, files) {
+		if dir == "../../internal/config" || dir == "../../internal/proof/sim" || !importsConfig(t, files) {
 			continue
 		}
 		info := &types.Info{Selections: map[*ast.SelectorExpr]*types.Selection{}, Types: map[ast.Expr]types.TypeAndValue{}}

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
@@ -477,4 +480,55 @@ func TestStrangersMetLimit(t *testing.T) {
 	if n := len(appendIntroduction(nil, many)); n >= FrameMembers.SizeMax() {
 		t.Errorf("it tells of members in %d bytes, and a frame has at most %d", n, FrameMembers.SizeMax())
 	}
+}
+
+// TestLeavesAnImplicitJointConsensus: a membership that is named without steps, as at feature level 1, replaces a voter
+// by joint consensus that raft leaves by itself: it proposes that as soon as it is in force, and again with each entry
+// that is applied. A leader that hands over just then accepts no proposals, and nobody takes over. Though nobody writes
+// anything from then on, the old voters don't count for ever.
+func TestLeavesAnImplicitJointConsensus(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3, 4)
+	lead, handed := c.nodes[1], false
+	lead.sent = func(_ uint64, kind FrameKind, payload []byte) {
+		if m, err := decodeMessage(payload); kind != FrameRaft || err != nil || handed ||
+			!slices.ContainsFunc(m.GetEntries(), isSwap) {
+			return
+		}
+		handed = true
+		lead.post(func() { // before anybody has acknowledged the entry
+			c.cut[[2]uint64{1, 2}] = true
+			lead.loop.node.TransferLeadership(2)
+			if !lead.loop.node.Transferring() {
+				t.Error("the leader doesn't hand over")
+			}
+		})
+	}
+	for _, id := range c.ids {
+		c.nodes[id].wanted, c.nodes[id].version = c.pick(1, 2, 4), 2
+	}
+	for range 100 {
+		if c.step(1); handed {
+			break
+		}
+	}
+	if now, before := lead.loop.Voters(); !handed || !slices.Equal(now, []uint64{1, 2, 4}) || len(before) == 0 ||
+		!lead.loop.conf.GetAutoLeave() {
+		t.Fatalf("handed over: %t, the votes of %v and %v count", handed, now, before)
+	}
+	term := lead.loop.node.Term()
+	c.step(12) // raft gives the handover up after an election timeout
+	clear(c.cut)
+	c.step(3 * proposalTicks)
+	if lead.loop.node.Term() != term || !lead.loop.IsLeader() {
+		t.Fatal("another server leads, so the test shows nothing")
+	}
+	if now, before := lead.loop.Voters(); !slices.Equal(now, []uint64{1, 2, 4}) || len(before) > 0 {
+		t.Errorf("%d ticks later the votes of %v and %v count", 3*proposalTicks, now, before)
+	}
+}
+
+// isSwap reports whether an entry changes several servers' parts at once.
+func isSwap(e *pb.Entry) bool {
+	cc := &pb.ConfChangeV2{}
+	return e.GetType() == pb.EntryConfChangeV2 && proto.Unmarshal(e.GetData(), cc) == nil && len(cc.GetChanges()) > 1
 }

@@ -118,7 +118,7 @@ func (d *doubts) begin(l *Loop) {
 		return
 	}
 	d.open, d.ticks, d.asked, d.since = true, 0, 0, 0
-	l.log.Error("this server and another have different states after the same entry: all voters are asked, a majority decides",
+	l.log.Error("this server and another one have different states after the same entry: all voters are asked, and a majority decides",
 		"applied", l.applied)
 	d.ask(l)
 }
@@ -241,7 +241,8 @@ func (d *doubts) judge(l *Loop) {
 			func(id uint64) bool { v, ok := d.votes[id]; return !ok || v == digest })
 		if digest == own {
 			d.settled = d.index
-			l.log.Warn("a majority has this server's state: it goes on", "entry", d.index, "servers", ids, "others", odd)
+			l.log.Warn("a majority has this server's state, so this server goes on",
+				"entry", d.index, "servers", ids, "others", odd)
 			return
 		}
 		l.failed = &DivergedError{Index: d.index, Digest: own, Theirs: digest, Server: l.o.ID, Agree: ids, Deviates: odd}

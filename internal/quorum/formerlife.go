@@ -96,7 +96,7 @@ func (d *departures) keep(l *Loop) {
 	}
 	if err := l.o.Dir.Keep(departedName, b); err != nil {
 		d.retry = l.ticks + rosterRetryTicks
-		l.log.Warn("which servers have lost their data could not be written; it is tried again", "err", err)
+		l.log.Warn("the list of servers that have lost their data could not be written; it will be tried again", "err", err)
 		return
 	}
 	d.kept = b

@@ -130,20 +130,20 @@ func (g *guests) named(l *Loop, members []Member) {
 func (g *guests) announced(l *Loop, e Event) {
 	m, err := ReadAnnouncement(e.From, e.Data)
 	if err != nil {
-		l.log.Warn("a server that asks to follow without being a member can't be understood", "peer", e.From, "err", err)
+		l.log.Warn("a request to follow, by a server that isn't a member, can't be decoded", "peer", e.From, "err", err)
 		return
 	}
 	if m.ID == l.o.ID || isMember(l.membersNamed(), m.ID) {
 		return
 	}
 	if other := g.sameLastByte(l, m.ID); other != 0 {
-		l.log.Warn("a server that is no member asks to follow, and its id ends with the same byte as another's: their sessions would have the same ids. Give it another myid",
+		l.log.Warn("a server that isn't a member asks to follow, but its id ends with the same byte as another server's, so their sessions would have the same ids; give it another myid",
 			"server", m.ID, "other", other)
 		return
 	}
 	if _, known := g.asked[m.ID]; !known && len(g.asked) >= strangersMax {
 		if !g.full {
-			l.log.Warn("too many servers that are no members have asked to follow since this server was started: no others are taken",
+			l.log.Warn("too many servers that aren't members have asked to follow since this server started; no more are accepted",
 				"server", m.ID, "most", strangersMax)
 		}
 		g.full = true

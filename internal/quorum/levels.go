@@ -69,7 +69,7 @@ func (v *levels) complain(l *Loop) {
 		if level := v.of(f.ID); level >= v.inForce || !l.o.Shell.Connected(f.ID) {
 			delete(v.outdated, f.ID)
 		} else if v.outdated[f.ID]++; v.outdated[f.ID] == outdatedLooks {
-			l.log.Warn("a server runs a version that is too old for this ensemble: it is sent nothing until it is upgraded; its data stays as it is",
+			l.log.Warn("a server's version is too old for this ensemble: the server is sent nothing until it is upgraded, and its data stays as it is",
 				"server", f.ID, "knows", level, "inForce", v.inForce)
 		}
 	}

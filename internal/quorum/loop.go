@@ -421,7 +421,7 @@ func (l *Loop) Handle(e Event) {
 		l.drains.answered(l, e)
 	case EventMembers:
 		if err := l.introduced(e.Data); err != nil {
-			l.log.Warn("what a peer told of the members can't be read", "peer", e.From, "err", err)
+			l.log.Warn("a peer's list of members can't be decoded", "peer", e.From, "err", err)
 		}
 	case EventDeparted:
 		l.departures.told(l, e)
@@ -671,6 +671,9 @@ func contains(conf *pb.ConfState, id uint64) bool {
 func (l *Loop) member(conf *pb.ConfState) {
 	l.conf = conf
 	l.reconciler.proposed = 0
+	if conf.GetAutoLeave() { // raft proposes to leave joint consensus at once
+		l.reconciler.proposed = l.ticks
+	}
 	l.sole = soleVoter(conf, l.o.ID)
 }
 

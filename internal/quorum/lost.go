@@ -105,12 +105,12 @@ func (l *Loop) takeOut(e Event) {
 		l.lost.former[e.From] = max(l.lost.former[e.From], e.Conn)
 	}
 	if contains(l.conf, e.From) {
-		l.log.Warn("a member's data directory is empty: it gives its vote up, joins, and gets it again once it has caught up",
+		l.log.Warn("a member's data directory is empty: the member gives up its vote, joins, and gets the vote back once it has caught up",
 			"server", e.From)
 	}
 	life := binary.BigEndian.AppendUint32(nil, e.Life)
 	if err := l.node.ProposeConfChange(&pb.ConfChangeV2{Changes: remove, Context: life}); err != nil {
-		l.log.Warn("a server that lost its data could not be taken out; it is tried again", "server", e.From, "err", err)
+		l.log.Warn("a server that lost its data could not be removed; it will be tried again", "server", e.From, "err", err)
 	}
 }
 

@@ -150,7 +150,10 @@ func (l *Loop) reconcile() {
 	}
 	joint := len(l.conf.GetVotersOutgoing()) > 0
 	switch c := l.change; {
-	case joint && l.conf.GetAutoLeave(): // raft leaves joint consensus by itself
+	case joint && l.conf.GetAutoLeave():
+		// Raft proposes this itself (member), but drops it while it hands leadership over, and tries again only when
+		// another entry is applied. If it has proposed it, this becomes an empty entry.
+		l.propose(&pb.ConfChangeV2{})
 	case joint && c != nil && !c.Named:
 		if !l.handOff() {
 			l.takeStep(ChangeNamed)
@@ -190,13 +193,13 @@ func (l *Loop) enter(c *Change) {
 		l.log.Info("the membership that this server was first started with is replaced before it is in force: the server lines name another one now")
 		l.takeStep(ChangeDropped)
 	case !r.asked && !r.committed && !ready && c.Patience > 0 && waited > c.Patience:
-		l.log.Warn("a change of membership is given up: too few of the voters it asks for have caught up, or a new one can't vote yet; see that they run, and ask again",
+		l.log.Warn("a change of membership is given up: too few of its voters have caught up, or a new one can't vote yet; make sure that they run, and ask again",
 			"caughtUp", caughtUp, "voters", voters)
 		l.takeStep(ChangeDropped)
 	case caughtUp == voters || ready && waited > grace:
 		r.asked = true
 		if absent := l.absent(); len(absent) > 0 {
-			l.log.Warn("servers get votes that don't run: start them; until then fewer of the other voters can be spared",
+			l.log.Warn("servers that don't run have been given votes: start them; until then, fewer of the other voters may fail",
 				"servers", absent)
 		}
 		l.log.Info("the membership changes by joint consensus", "caughtUp", caughtUp, "voters", voters)
@@ -259,7 +262,7 @@ func (l *Loop) propose(cc *pb.ConfChangeV2) {
 	l.reconciler.proposed = l.ticks
 	if err := l.node.ProposeConfChange(cc); err != nil {
 		l.reconciler.asked = false
-		l.log.Warn("a change of membership was not accepted; it is tried again", "err", err)
+		l.log.Warn("a change of membership was not accepted; it will be tried again", "err", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func (r *roster) read(l *Loop) {
 	}
 	if err != nil {
 		r.kept = nil
-		l.log.Warn("the addresses of former members can't be read; if one of them still has a vote, an operator has to name it in the configuration",
+		l.log.Warn("the addresses of former members can't be read; if one of them still has a vote, name it in the configuration",
 			"err", err)
 	}
 	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return m.ID == l.o.ID || isMember(l.o.Members, m.ID) })
@@ -63,7 +63,7 @@ func (r *roster) mayMeet(l *Loop, id uint64) bool {
 		r.met = append(r.met, id)
 		return true
 	case !r.full:
-		l.log.Warn("peers have told this server of too many servers that are no members: it connects to no others until the membership changes",
+		l.log.Warn("peers have named too many servers that aren't members; this server connects to no more of them until the membership changes",
 			"server", id, "most", strangersMetMax)
 		r.full = true
 	}
@@ -109,7 +109,7 @@ func (r *roster) keep(l *Loop) {
 	}
 	if err := l.o.Dir.Keep(rosterName, b); err != nil {
 		r.retry = l.ticks + rosterRetryTicks
-		l.log.Warn("the members' addresses could not be written; it is tried again", "err", err)
+		l.log.Warn("the members' addresses could not be written; it will be tried again", "err", err)
 		return
 	}
 	r.kept = b

@@ -121,7 +121,7 @@ func parseSkips(b []byte) (all map[uint64]storage.Skip, ok bool) {
 func (s *skips) heard(l *Loop, e Event) {
 	all, ok := parseSkips(e.Data)
 	if !ok {
-		l.log.Warn("a peer's decisions to skip entries can't be read", "peer", e.From, "bytes", len(e.Data))
+		l.log.Warn("a peer's decisions to skip entries can't be decoded", "peer", e.From, "bytes", len(e.Data))
 		return
 	}
 	s.told[e.From] = all
@@ -149,11 +149,11 @@ func (s *skips) takeOver(l *Loop, theirs storage.Skip, from uint64) {
 		fmt.Sprintf("server %d", from)
 	theirs.Why = "all members have decided it"
 	if err := l.o.Dir.KeepSkip(theirs); err != nil {
-		l.log.Error("a decision to skip an entry could not be taken over; the entry is not sent here without it", "peer", from,
-			"index", theirs.Index, "err", err)
+		l.log.Error("a decision to skip an entry could not be adopted; without it, the entry is not sent to this server",
+			"peer", from, "index", theirs.Index, "err", err)
 		return
 	}
-	l.log.Warn("the ensemble skips a log entry by its operators' decision: this server takes that over", "peer", from,
+	l.log.Warn("the ensemble skips a log entry by its operators' decision: this server adopts the decision", "peer", from,
 		"index", theirs.Index, "term", theirs.Term, "sha256", theirs.Hash.String())
 	s.own[theirs.Index] = &theirs
 	s.announce(l)
@@ -291,7 +291,7 @@ func (s *skips) fits(l *Loop, own *storage.Skip, e *pb.Entry) bool {
 		l.failed = err
 		return false
 	}
-	l.log.Error("a decision that a peer told is void: the entry is applied", "peer", own.From, "err", err)
+	l.log.Error("a peer's decision to skip an entry is void: the entry is applied", "peer", own.From, "err", err)
 	delete(s.own, own.Index)
 	if err := l.o.Dir.DropSkip(own.Index); err != nil {
 		l.failed = err
@@ -331,7 +331,7 @@ func (s *skips) withholds(l *Loop, m *pb.Message) bool {
 			s.withheld[to] = max(l.ticks, 1)
 		case since != 0 && l.ticks-since > withheldTicks:
 			s.withheld[to] = 0
-			l.log.Warn("a server is not sent an entry that is skipped, because it doesn't say that it will skip it: is its version too old? Upgrade it; its data stays as it is",
+			l.log.Warn("a skipped entry is not sent to a server that doesn't say that it will skip it: upgrade the server if its version is too old; its data stays as it is",
 				"server", to, "index", own.Index)
 		}
 		return true

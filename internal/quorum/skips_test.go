@@ -275,7 +275,7 @@ func TestSkipIsTakenOver(t *testing.T) {
 	lead.loop.log = slog.New(slog.NewTextHandler(&said, nil))
 	c.greet(2)
 	c.step(2 * withheldTicks)
-	if n := strings.Count(said.String(), "is not sent an entry that is skipped"); n != 1 {
+	if n := strings.Count(said.String(), "a skipped entry is not sent"); n != 1 {
 		t.Errorf("the leader says %d times that it withholds the entry:\n%s", n, said.String())
 	}
 	if len(joiner.skips()) > 0 || joiner.loop.applied >= index {
@@ -367,7 +367,7 @@ func TestSkipNotes(t *testing.T) {
 	hear(many...)
 	hear(many[0], many[0])
 	b.loop.Handle(Event{Kind: EventSkips, From: 9, Data: []byte("torn")})
-	if len(b.skips()) != 0 || len(b.loop.skips.told[9]) != 0 || strings.Count(said.String(), "can't be read") != 3 {
+	if len(b.skips()) != 0 || len(b.loop.skips.told[9]) != 0 || strings.Count(said.String(), "can't be decoded") != 3 {
 		t.Fatalf("%d decisions; said:\n%s", len(b.skips()), said.String())
 	}
 	hear(storage.Skip{Index: 2000}, storage.Skip{Index: b.loop.applied})

@@ -58,8 +58,8 @@ func (s *snapshots) written(l *Loop, e Event) {
 	zxid := fmt.Sprintf("0x%x", e.Meta.Zxid)
 	if e.Err != nil {
 		s.retryAt = l.ticks + snapshotRetryTicks
-		l.log.Error("a snapshot failed; the log is kept and it will be tried again", "index", e.Meta.Index, "zxid", zxid,
-			"err", e.Err)
+		l.log.Error("a snapshot could not be written; it will be tried again, and the log is kept until then",
+			"index", e.Meta.Index, "zxid", zxid, "err", e.Err)
 		if err := l.disk.Err(); err != nil {
 			l.failed = err
 		}

@@ -113,7 +113,7 @@ func (l *Loop) forward(from uint64, requests []byte) {
 	l.tasks.forwarded += len(requests)
 	l.call(func() error {
 		if err := l.o.State.Forwarded(requests); err != nil {
-			l.log.Error("a peer forwarded requests that can't be read", "peer", from, "err", err)
+			l.log.Error("a peer forwarded requests that can't be decoded", "peer", from, "err", err)
 		}
 		return nil
 	}, func() {

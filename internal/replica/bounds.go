@@ -179,7 +179,7 @@ func (l *limiter) boundTexts() map[limit.Place]string {
 	if stat, ok := l.tree.Stat(limit.Root); !ok || stat.NumChildren == 0 {
 		return texts
 	} else if stat.NumChildren > boundsMax {
-		l.log.Warn("there are more limits than are read: none of them is in force", "below", limit.Root,
+		l.log.Warn("there are too many limits: none of them is in force", "below", limit.Root,
 			"znodes", stat.NumChildren, "most", boundsMax)
 		return texts
 	}
@@ -190,7 +190,7 @@ func (l *limiter) boundTexts() map[limit.Place]string {
 	for _, name := range jute.NewDecoder(reply).Strings() {
 		place, ok := limit.PlaceOf(name)
 		if !ok {
-			l.log.Warn("a limit can't be read and is not in force", "znode", limit.Root+"/"+name,
+			l.log.Warn("a limit can't be parsed and is not in force", "znode", limit.Root+"/"+name,
 				"err", "its name is no scope and no path")
 			continue
 		}
@@ -205,7 +205,7 @@ func (l *limiter) boundTexts() map[limit.Place]string {
 func (l *limiter) parseBound(place limit.Place, text string, base limit.Set) limit.Set {
 	set, err := limit.Parse(place.Scope, text, base)
 	if err != nil {
-		l.log.Warn("a limit can't be read and is not in force", "znode", place.Znode(), "err", err)
+		l.log.Warn("a limit can't be parsed and is not in force", "znode", place.Znode(), "err", err)
 		return base
 	}
 	return set

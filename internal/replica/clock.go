@@ -17,7 +17,7 @@ func (c *clock) Clock() int64 { return c.wall() }
 func (c *clock) Correct(ms int64) {
 	c.correction.Store(ms)
 	if ms != 0 {
-		c.log.Error("this server leads and its clock is not that of most others: it stamps by theirs; set the clock, and keep it by NTP",
+		c.log.Error("this leader's clock differs from those of most other servers, whose time it uses; set the clock, and keep it synchronized",
 			"wrongByMs", -ms)
 	} else {
 		c.log.Info("this leader's clock is that of most others again")
@@ -31,7 +31,7 @@ func (c *clock) stamp() int64 { return c.wall() + c.correction.Load() }
 func (c *clock) noteTime(before int64) {
 	if now := c.tree.Time(); now < before {
 		c.meters.timeSetBack.Inc()
-		c.log.Warn("a leader's clock had run ahead: the ensemble's time is set back to that of most servers",
+		c.log.Warn("a leader's clock was ahead: the ensemble's time is set back to that of most servers",
 			"byMs", before-now)
 	}
 }

@@ -82,7 +82,7 @@ func (r *Replica) CheckReach(unanswered, patience int64) {
 		r.log.Info("the leader answers this server again")
 		r.rejoin()
 	case !r.cutOff && unanswered >= patience:
-		r.log.Warn("this server hears the leader, but the leader has not heard it for too long: check the network from here to there, and that this server is a member still; client connections are closed until it does",
+		r.log.Warn("this server hears the leader, but the leader hasn't heard this server for too long; client connections are closed until it does. Check the network from this server to the leader, and whether this server is still a member",
 			"leader", r.leader.Leader, "ms", unanswered, "clients", len(r.clients), "servesReadOnly", r.readOnlyMode)
 		r.leave()
 	}
@@ -135,7 +135,7 @@ func (r *Replica) Expire(now, last int64) {
 		return
 	}
 	if r.expiry.excuse(now, stalled) {
-		r.log.Warn("this server was stalled; no session is blamed for it, each gets its full timeout again", "ms", now-last)
+		r.log.Warn("this server was stalled; every session gets its full timeout again", "ms", now-last)
 	}
 	if r.cantHear(now) {
 		return
@@ -164,7 +164,7 @@ func (r *Replica) cantHear(now int64) bool {
 	}
 	if was != 0 && r.deafSince == 0 {
 		r.expiry.refresh(was, now)
-		r.log.Warn("this leader could not hear the other servers for a while; no session is blamed for it, each gets its full timeout again")
+		r.log.Warn("this leader could not hear the other servers for a while; every session gets its full timeout again")
 	}
 	return r.deafSince != 0
 }

@@ -22,7 +22,7 @@ func TestLogNamesTheLeader(t *testing.T) {
 		{quorum.Leadership{Term: 5}, `msg="this server has lost its leader" leader=3`},
 		{quorum.Leadership{Term: 6}, ""},
 		{quorum.Leadership{Leader: 1, IsLeader: true, Term: 7}, `msg="this server leads" term=7`},
-		{quorum.Leadership{Term: 7}, `msg="this server leads no longer; there is no leader"`},
+		{quorum.Leadership{Term: 7}, `msg="this server no longer leads, and there is no leader"`},
 		{quorum.Leadership{Leader: 2, Term: 8}, `msg="this server follows the leader" leader=2 term=8`},
 		{quorum.Leadership{Leader: 3, Term: 9}, `msg="this server follows the leader" leader=3 term=9`},
 	} {

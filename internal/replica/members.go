@@ -42,7 +42,7 @@ func (m *members) Membership(known int64) (*quorum.Membership, int64) {
 		found.Change.Members, err = m.membership.Parse(change.Text)
 	}
 	if err != nil {
-		m.log.Error("the membership in /zookeeper/config can't be read; it is not followed", "err", err)
+		m.log.Error("the membership in /zookeeper/config can't be parsed; it is ignored", "err", err)
 		return nil, version
 	}
 	if m.membershipChanged != nil {

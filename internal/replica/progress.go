@@ -88,7 +88,7 @@ func (p *progress) tellLeader(l quorum.Leadership) {
 	case l.Leader != 0:
 		p.log.Info("this server follows the leader", "leader", l.Leader, "term", l.Term)
 	case was.IsLeader:
-		p.log.Warn("this server leads no longer; there is no leader", "reason", string(l.Lost))
+		p.log.Warn("this server no longer leads, and there is no leader", "reason", string(l.Lost))
 	case was.Leader != 0:
 		p.log.Warn("this server has lost its leader", "leader", was.Leader, "reason", string(l.Lost))
 	}

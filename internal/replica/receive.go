@@ -274,8 +274,8 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	r.logins.throttle.Judged(&guess, err, r.now())
 	switch {
 	case errors.Is(err, authprovider.ErrUndecided):
-		r.clientLog.Warn("a client's credential could not be judged; it is closed to try again", "client", c.remote,
-			"session", SessionText(c.session), "err", err)
+		r.clientLog.Warn("a client's credential could not be checked; its connection is closed, so that it tries again",
+			"client", c.remote, "session", SessionText(c.session), "err", err)
 		r.logins.tried(c, op, body, jute.OK, Undecided)
 		c.CloseAfter("its credential could not be judged; it tries again")
 		return ErrClosing

@@ -45,7 +45,7 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.G
 		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{Token: token}).Append)
 		return nil
 	case r.sasl.AllowFailed && !r.sasl.Required:
-		r.clientLog.Warn("a client failed to log in and stays (allowSaslFailedClients)", "client", c.remote,
+		r.clientLog.Warn("a client failed to log in; its connection stays open (allowSaslFailedClients)", "client", c.remote,
 			"session", SessionText(c.session), "err", err)
 		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{}).Append)
 		return nil

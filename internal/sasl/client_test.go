@@ -10,28 +10,46 @@ import (
 func TestClientAndServer(t *testing.T) {
 	t.Parallel()
 	for _, l := range logins {
-		server := NewDigestMD5(map[string]string{l.user: l.password}, "", rand.Reader).Begin()
-		client := NewClient(l.user, l.password, rand.Reader)
-		var token []byte
-		for step, done := 1, false; ; step++ {
-			reply, over, err := client.Step(token)
-			if err != nil || over != (step == 3) || (reply == nil) != over {
-				t.Fatalf("%s: the client's step %d: %q, %v, %v", l.name, step, reply, over, err)
-			}
-			if over {
-				if !done {
-					t.Errorf("%s: the client is done before the server", l.name)
-				}
-				break
-			}
-			var user string
-			if token, done, user, err = server.Step(reply); err != nil || done && user != l.user {
-				t.Fatalf("%s: the server's step %d: %q, %v", l.name, step, user, err)
-			}
+		users := map[string]string{l.user: l.password}
+		agree(t, l, NewDigestMD5(users, "", rand.Reader), NewClient(l.user, l.password, rand.Reader))
+		agree(t, l, NewPeerDigestMD5(users, rand.Reader), NewPeerClient(l.user, l.password, rand.Reader))
+		// A proof for one kind of port is none for the other.
+		server, client := NewPeerDigestMD5(users, rand.Reader).Begin(), NewClient(l.user, l.password, rand.Reader)
+		client.Step(nil)
+		challenge, _, _, _ := server.Step(nil)
+		answer, _, err := client.Step(challenge)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if _, _, err := client.Step(nil); err == nil {
-			t.Errorf("%s: a step after the end", l.name)
+		if _, done, _, err := server.Step(answer); done || err == nil || !strings.Contains(err.Error(), "digest-uri") {
+			t.Errorf("%s: a client's proof at a quorum port: %v, %v", l.name, done, err)
 		}
+	}
+}
+
+// agree carries out a login, in which each half must take the other.
+func agree(t *testing.T, l recorded, m *DigestMD5, client *Client) {
+	t.Helper()
+	server := m.Begin()
+	var token []byte
+	for step, done := 1, false; ; step++ {
+		reply, over, err := client.Step(token)
+		if err != nil || over != (step == 3) || (reply == nil) != over {
+			t.Fatalf("%s: the client's step %d: %q, %v, %v", l.name, step, reply, over, err)
+		}
+		if over {
+			if !done {
+				t.Errorf("%s: the client is done before the server", l.name)
+			}
+			break
+		}
+		var user string
+		if token, done, user, err = server.Step(reply); err != nil || done && user != l.user {
+			t.Fatalf("%s: the server's step %d: %q, %v", l.name, step, user, err)
+		}
+	}
+	if _, _, err := client.Step(nil); err == nil {
+		t.Errorf("%s: a step after the end", l.name)
 	}
 }
 

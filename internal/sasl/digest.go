@@ -18,7 +18,8 @@ const (
 	serverName = "zk-sasl-md5"
 	digestURI  = "zookeeper/" + serverName
 	realm      = serverName
-	peerURI    = "zookeeper-quorum/zk-quorum-sasl-md5" // of the quorum ports of Apache's servers
+	peerRealm  = "zk-quorum-sasl-md5" // of the quorum ports of Apache's servers
+	peerURI    = "zookeeper-quorum/" + peerRealm
 	qopAuth    = "auth"
 	firstCount = "00000001" // nc: each nonce is used once
 )
@@ -32,8 +33,9 @@ const super = "super"
 // DigestMD5 is the mechanism DIGEST-MD5 with the users of a server. It is immutable, so any number
 // of connections may use it at once, if its source of randomness allows that.
 type DigestMD5 struct {
-	users  map[string]string
-	random io.Reader
+	users      map[string]string
+	realm, uri string
+	random     io.Reader
 }
 
 // NewDigestMD5 returns the mechanism for users and their passwords. A superPassword that isn't
@@ -44,7 +46,13 @@ func NewDigestMD5(users map[string]string, superPassword string, random io.Reade
 	if _, ok := users[super]; ok && superPassword != "" {
 		users[super] = superPassword
 	}
-	return &DigestMD5{users: users, random: random}
+	return &DigestMD5{users: users, realm: realm, uri: digestURI, random: random}
+}
+
+// NewPeerDigestMD5 returns the mechanism for a port at which Apache's servers log in (QuorumLearner),
+// where servers have another name.
+func NewPeerDigestMD5(users map[string]string, random io.Reader) *DigestMD5 {
+	return &DigestMD5{users: maps.Clone(users), realm: peerRealm, uri: peerURI, random: random}
 }
 
 // Begin returns the state of one connection's login.
@@ -88,7 +96,8 @@ func (s *Server) challenge() ([]byte, error) {
 		return nil, fmt.Errorf("log in by DIGEST-MD5: draw a nonce: %w", err)
 	}
 	s.nonce = base64.StdEncoding.EncodeToString(raw)
-	return fmt.Appendf(nil, `realm=%s,nonce=%s,charset=utf-8,algorithm=md5-sess`, quote(realm), quote(s.nonce)), nil
+	return fmt.Appendf(nil, `realm=%s,nonce=%s,charset=utf-8,algorithm=md5-sess`, quote(s.mechanism.realm),
+		quote(s.nonce)), nil
 }
 
 // verify checks the client's answer to the challenge and returns the user and the server's proof.
@@ -110,16 +119,16 @@ func (s *Server) verify(token string) (user string, reply []byte, err error) {
 	switch {
 	case subtle.ConstantTimeCompare([]byte(d["nonce"]), []byte(s.nonce)) != 1:
 		return "", nil, errors.New("the nonce is not the one the server gave")
-	case d["realm"] != realm: // also if it is missing, since the challenge has one
-		return "", nil, fmt.Errorf("the realm is %.64q, not %q", d["realm"], realm)
+	case d["realm"] != s.mechanism.realm: // also if it is missing, since the challenge has one
+		return "", nil, fmt.Errorf("the realm is %.64q, not %q", d["realm"], s.mechanism.realm)
 	case hasQOP && d["qop"] != qopAuth:
 		return "", nil, fmt.Errorf("the quality of protection is %.32q; only %q is offered, use TLS to protect the connection",
 			d["qop"], qopAuth)
 	case hasCharset && !strings.EqualFold(d["charset"], "utf-8"):
 		return "", nil, errors.New("the charset is not utf-8")
-	case !strings.EqualFold(d["digest-uri"], digestURI):
+	case !strings.EqualFold(d["digest-uri"], s.mechanism.uri):
 		return "", nil, fmt.Errorf("the digest-uri is %.64q, not %q: the client thinks the server has another name", d["digest-uri"],
-			digestURI)
+			s.mechanism.uri)
 	}
 	user = d["username"]
 	// An unknown user takes the same work, so that the time reveals nothing.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
-	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -224,7 +224,7 @@ func TestUnknownName(t *testing.T) {
 		}()
 	}
 	log.says(t, "waits to found or to join", "server 3")
-	if err := recovery.OrderFounding(c.dirs[1], "an operator", "server 3 doesn't exist yet"); err != nil {
+	if err := newensemble.OrderFounding(c.dirs[1], "an operator", "server 3 doesn't exist yet"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -232,7 +232,7 @@ func TestUnknownName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	log.says(t, "a peer can't be reached; this goes on until it can", "peer=3", "nowhere.invalid")
+	log.says(t, "a peer can't be reached; this server keeps trying", "peer=3", "nowhere.invalid")
 	writes(t, c.clients[1], "/two-of-three")
 }
 

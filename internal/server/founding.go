@@ -9,13 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
-	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/replica"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 )
 
 // A server belongs to an ensemble if its log says so. Otherwise it is alone if its server lines name nobody else; else
@@ -75,7 +75,7 @@ func (s *Server) discover(opt Options, l net.Listener, holds quorum.Holding) (qu
 	}()
 	b, err := peer.Discover(ctx, peer.Discovery{
 		Self: opt.ID, Level: uint32(opt.Settings.FeatureLevel), Members: opt.Members, Holds: holds, JoinsOnly: opt.JoinsOnly,
-		Ordered:  func() bool { return recovery.FoundingOrdered(opt.DataDir) },
+		Ordered:  func() bool { return newensemble.FoundingOrdered(opt.DataDir) },
 		Patience: opt.patience, Listener: l, Secure: opt.PeerTLS, Log: opt.Log,
 	})
 	if err != nil {
@@ -105,13 +105,13 @@ func (s *Server) founded(b quorum.Beginning) error {
 
 // ordered records that this server is about to carry out an operator's order to found, if there is one.
 func (s *Server) ordered(cluster uint64) error {
-	return recovery.EndFoundingOrder(s.opt.DataDir, s.opt.ID, fmt.Sprintf("%016x", cluster), time.Now())
+	return newensemble.EndFoundingOrder(s.opt.DataDir, s.opt.ID, fmt.Sprintf("%016x", cluster), time.Now())
 }
 
 // dropOrder removes an order to found that can't be carried out: the server belongs to an ensemble. It must not wait
 // for the day on which the directory is empty.
 func (s *Server) dropOrder() error {
-	dropped, err := recovery.DropFoundingOrder(s.opt.DataDir)
+	dropped, err := newensemble.DropFoundingOrder(s.opt.DataDir)
 	if dropped {
 		s.log.Warn("an order to found an ensemble is dropped: this server belongs to one, or joins one", "code", "ZD-3213")
 	}
@@ -203,13 +203,14 @@ func (s *Server) found(opt Options, l net.Listener, dir *storage.Dir, o replica.
 	if err := errors.Join(dir.Close(), s.ordered(b.Cluster)); err != nil {
 		return b, true, err
 	}
-	was := &recovery.Survivor{ClusterID: fmt.Sprintf("%016x", holds.Lineage)}
-	act, err := recovery.NewAct(recovery.ActFounded, opt.ID, was, "", "the server lines name other servers", time.Now())
+	was := &newensemble.Survivor{ClusterID: fmt.Sprintf("%016x", holds.Lineage)}
+	act, err := newensemble.NewAct(newensemble.ActFounded, opt.ID, was, "", "the server lines name other servers",
+		time.Now())
 	if err != nil {
 		return b, true, err
 	}
-	place := recovery.Place{DataDir: opt.DataDir, LogDir: opt.LogDir}
-	err = recovery.Refound(place, b.Cluster, act, func(to *storage.Dir) error {
+	place := newensemble.Place{DataDir: opt.DataDir, LogDir: opt.LogDir}
+	err = newensemble.Refound(place, b.Cluster, act, func(to *storage.Dir) error {
 		return errors.Join(quorum.Restart(to, img, b.Founding.Voters...),
 			to.Keep(quorum.FoundingName, quorum.EncodeFounding(b.Founding)))
 	})
@@ -241,7 +242,7 @@ func standalone(dir *storage.Dir, ids []uint64, o replica.Options, treeOptions t
 	}
 	o.Kick, o.Meters = func() {}, nil // this replica is only temporary
 	var err error
-	if o.Tree, err = restore.Newest(dir, treeOptions, nil); err != nil {
+	if o.Tree, err = treeload.Newest(dir, treeOptions, nil); err != nil {
 		return nil, err
 	}
 	applied := o.Tree.LastIndex()

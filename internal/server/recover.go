@@ -35,7 +35,7 @@ func (s *Server) reportRecovery(r storage.Recovery) {
 			"directory", s.opt.LogDir)
 	}
 	if r.Undone {
-		s.log.Warn("a snapshot from a peer was half installed at the crash and is given up")
+		s.log.Warn("a crash interrupted the installation of a peer's snapshot, which is discarded")
 	}
 }
 

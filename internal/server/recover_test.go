@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -42,12 +42,12 @@ func snapshotted(t *testing.T) (dir, file string, written int) {
 }
 
 // earlyAnd makes an early tree of a folder, and opens the folder beside it.
-func earlyAnd(t *testing.T, dir string) (*restore.Early, storage.Meta) {
+func earlyAnd(t *testing.T, dir string) (*treeload.Early, storage.Meta) {
 	cluster, err := storage.ReadIdentity(storage.OS{}, dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := restore.Begin(dir, restore.Options(cluster, nil, tree.FeatureLevelMax))
+	e := treeload.Begin(dir, treeload.Options(cluster, nil, tree.FeatureLevelMax))
 	d, err := storage.Open(storage.Options{Dir: dir, ClusterID: cluster})
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestEarlyTree(t *testing.T) {
 	if e, _ := earlyAnd(t, dir); e.Take(other) != nil {
 		t.Error("the tree of another snapshot was taken")
 	}
-	e = restore.Begin(dir, tree.Options{})
+	e = treeload.Begin(dir, tree.Options{})
 	e.GiveUp()
 	serves("whole")
 
@@ -102,7 +102,7 @@ func TestEarlyTree(t *testing.T) {
 	}
 	serves("damaged")
 
-	e = restore.Begin(t.TempDir(), tree.Options{})
+	e = treeload.Begin(t.TempDir(), tree.Options{})
 	if e.Take(storage.Meta{}) != nil {
 		t.Error("a tree of an empty folder")
 	}

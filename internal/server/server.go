@@ -16,15 +16,15 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/lograte"
+	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
-	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/replica"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 	"github.com/zooid-project/zooid/internal/turns"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -129,7 +129,7 @@ func Open(opt Options) (*Server, error) {
 	if err := storage.FinishSetAside(opt.DataDir, opt.LogDir); err != nil {
 		return nil, err
 	}
-	if err := recovery.FinishFounding(opt.DataDir, opt.LogDir); err != nil {
+	if err := newensemble.FinishFounding(opt.DataDir, opt.LogDir); err != nil {
 		return nil, err
 	}
 	defer s.closePrejoin()
@@ -227,7 +227,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 		return nil
 	}
 	began, treeOptions := s.now(), s.treeOptions(begin.Cluster, &opt)
-	early := restore.Begin(opt.DataDir, treeOptions)
+	early := treeload.Begin(opt.DataDir, treeOptions)
 	defer func() { early.GiveUp() }()
 	if err := open(); err != nil {
 		return err
@@ -257,7 +257,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 			treeOptions = s.treeOptions(begin.Cluster, &opt)
 			options = s.replicaOptions(opt, dir, treeOptions)
 			early.GiveUp()
-			early = restore.Begin(opt.DataDir, treeOptions)
+			early = treeload.Begin(opt.DataDir, treeOptions)
 		}
 	} else if err := adopt(dir, opt.ID, options, treeOptions); err != nil {
 		dir.Close()
@@ -269,7 +269,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 	}
 	cluster, members := begin.Cluster, membersOf(opt)
 	options.Began = began
-	if options.Tree, err = restore.Newest(dir, treeOptions, early); err != nil {
+	if options.Tree, err = treeload.Newest(dir, treeOptions, early); err != nil {
 		dir.Close()
 		return err
 	}
@@ -292,7 +292,7 @@ func (s *Server) recoverWith(opt Options, listener net.Listener) error {
 
 // treeOptions returns the options of this server's trees.
 func (s *Server) treeOptions(cluster uint64, o *Options) tree.Options {
-	t := restore.Options(cluster, o.Membership.Change, o.Settings.FeatureLevel)
+	t := treeload.Options(cluster, o.Membership.Change, o.Settings.FeatureLevel)
 	t.Changing, t.FindRule = s.auditor.changing(), s.findRule
 	return t
 }
@@ -312,7 +312,7 @@ func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Op
 		Serving:    o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: s.clientLog,
 		Meters: s.meters,
 		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
-			return restore.Tree(meta, snap, treeOptions)
+			return treeload.Tree(meta, snap, treeOptions)
 		},
 		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Passwd: o.SessionPasswd,
 		Kick: func() { s.peer.Kick() },

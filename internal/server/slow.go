@@ -17,7 +17,7 @@ func (s *Server) slow(took time.Duration) bool {
 func (s *Server) tookIn(c *replica.Client, size int, took time.Duration) {
 	s.meters.Stages.Decode.Observe(took.Nanoseconds())
 	if s.slow(took) {
-		s.slowLog.Warn("a client's requests were slow to be taken in", "client", c.Remote(),
+		s.slowLog.Warn("a client's requests were accepted slowly", "client", c.Remote(),
 			"session", replica.SessionText(c.Session()), "bytes", size, "decodeMs", took.Milliseconds())
 	}
 }

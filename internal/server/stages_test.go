@@ -49,7 +49,7 @@ func TestSlowRequests(t *testing.T) {
 			t.Errorf("with a limit of %v there are %d lines", limit, n)
 		}
 		for line, part := range map[string]string{
-			"a client's requests were slow to be taken in": "decodeMs=", "a client was slow to read its answers": "sendMs=",
+			"a client's requests were accepted slowly": "decodeMs=", "a client was slow to read its answers": "sendMs=",
 		} {
 			if _, rest, found := strings.Cut(text, line); found != want || found && !strings.Contains(rest, part) {
 				t.Errorf("with a limit of %v there is a line %q: %t", limit, line, found)

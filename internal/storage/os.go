@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -101,7 +103,7 @@ func (OS) Lock(dir string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(d); err != nil {
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("lock %s: another process holds this data directory (is the server running?): %w", dir, err)
 	}
@@ -113,7 +115,9 @@ type dirLock struct{ *os.File }
 
 // Close unlocks the directory explicitly: a child process that is being started has a copy of the
 // descriptor, and with it the lock, until its program runs.
-func (d dirLock) Close() error { return errors.Join(unflock(d.File), d.File.Close()) }
+func (d dirLock) Close() error {
+	return errors.Join(unix.Flock(int(d.Fd()), unix.LOCK_UN), d.File.Close())
+}
 
 func (f osFile) Size() (int64, error) {
 	st, err := f.Stat()
@@ -121,4 +125,24 @@ func (f osFile) Size() (int64, error) {
 		return 0, err
 	}
 	return st.Size(), nil
+}
+
+// Files returns how many files can still be created in dir's file system, and how many it can have, 0 if it doesn't
+// say, as btrfs.
+func (OS) Files(dir string) (free, total uint64, err error) {
+	st, err := statfs(dir)
+	return st.Ffree, st.Files, err
+}
+
+// Free returns how many bytes this process may still use in dir's file system, and the size of that.
+func (OS) Free(dir string) (free, total uint64, err error) {
+	st, err := statfs(dir)
+	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), err
+}
+
+func statfs(dir string) (st unix.Statfs_t, err error) {
+	if err := unix.Statfs(dir, &st); err != nil {
+		return st, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return st, nil
 }

@@ -73,22 +73,6 @@ func (f osFile) DropCache() error {
 	return nil
 }
 
-func flock(d *os.File) error {
-	return unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-}
-
-func unflock(d *os.File) error { return unix.Flock(int(d.Fd()), unix.LOCK_UN) }
-
-// Files returns how many files can still be created in dir's file system, and how many it can have, 0 if it doesn't
-// say, as btrfs.
-func (OS) Files(dir string) (free, total uint64, err error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
-	}
-	return st.Ffree, st.Files, nil
-}
-
 // Magic numbers of file systems that copy on write, as statfs shows them.
 const (
 	magicBcachefs = 0xca451a4e
@@ -124,8 +108,8 @@ func (f osFile) InPlace(ask bool) bool {
 // CopiesOnWrite returns the name of dir's file system if overwriting a file there needs room whatever is done, so that
 // the log can stop growing while it has written space left; else "".
 func CopiesOnWrite(dir string) string {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	st, err := statfs(dir)
+	if err != nil {
 		return ""
 	}
 	switch uint64(st.Type) & 0xffffffff {
@@ -135,14 +119,4 @@ func CopiesOnWrite(dir string) string {
 		return "ZFS"
 	}
 	return ""
-}
-
-// Free returns how many bytes this process may still use in dir's file system, and the size of
-// that.
-func (OS) Free(dir string) (free, total uint64, err error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
-	}
-	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
 }

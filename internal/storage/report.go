@@ -126,11 +126,7 @@ func (d *Dir) KeepReport(r Report) (path string, kept bool, err error) {
 // Reports returns the reports in a log's directory, by ascending index.
 func Reports(fsys FS, logDir string) ([]Report, error) {
 	var all []Report
-	err := eachEntryFile(fsys, logDir, reportSuffix, func(path string, index uint64) error {
-		b, err := readBounded(fsys, path, reportSizeMax)
-		if err != nil {
-			return err
-		}
+	err := eachEntryFile(fsys, logDir, reportSuffix, reportSizeMax, func(path string, index uint64, b []byte) error {
 		r, err := ParseReport(b)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)

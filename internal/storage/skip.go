@@ -118,11 +118,7 @@ func (s *Skip) SamePlace(o *Skip) bool {
 // them must be of that cluster.
 func Skips(fsys FS, logDir string, cluster uint64) ([]Skip, error) {
 	var all []Skip
-	err := eachEntryFile(fsys, logDir, skipSuffix, func(path string, index uint64) error {
-		b, err := readBounded(fsys, path, skipSizeMax)
-		if err != nil {
-			return err
-		}
+	err := eachEntryFile(fsys, logDir, skipSuffix, skipSizeMax, func(path string, index uint64, b []byte) error {
 		s, err := ParseSkip(b)
 		switch {
 		case err != nil:

@@ -53,8 +53,11 @@ func readBounded(fsys FS, path string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// eachEntryFile calls visit for the files entry-N with a suffix in a directory, by ascending N.
-func eachEntryFile(fsys FS, dir, suffix string, visit func(path string, index uint64) error) error {
+// eachEntryFile calls visit with the content of the files entry-N with a suffix in a directory, by ascending N. It
+// fails if one has more than most bytes.
+func eachEntryFile(
+	fsys FS, dir, suffix string, most int64, visit func(path string, index uint64, b []byte) error,
+) error {
 	names, err := fsys.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", dir, err)
@@ -73,7 +76,11 @@ func eachEntryFile(fsys FS, dir, suffix string, visit func(path string, index ui
 	}
 	slices.Sort(indexes)
 	for _, index := range indexes {
-		if err := visit(paths[index], index); err != nil {
+		b, err := readBounded(fsys, paths[index], most)
+		if err == nil {
+			err = visit(paths[index], index, b)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/proof/history"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"

@@ -13,13 +13,13 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/zooid-project/zooid/internal/auth"
-	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/proof/history"
+	"github.com/zooid-project/zooid/internal/proof/traffic"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
-	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
-	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
 	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/test/verdict"
 )
@@ -264,8 +264,8 @@ func (s *Server) open() (*storage.Dir, *replica.Replica, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	treeOptions := restore.Options(cluster, nil, tree.FeatureLevelMax)
-	begin, err := restore.Newest(dir, treeOptions, nil)
+	treeOptions := treeload.Options(cluster, nil, tree.FeatureLevelMax)
+	begin, err := treeload.Newest(dir, treeOptions, nil)
 	if err != nil {
 		return nil, nil, errors.Join(err, dir.Close())
 	}

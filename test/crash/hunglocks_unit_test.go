@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/proof/history"
 	"github.com/zooid-project/zooid/jute"
 )
 

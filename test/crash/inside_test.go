@@ -16,7 +16,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
-	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/internal/tool/setup"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -160,7 +160,8 @@ func enters(t *testing.T, keys *peer.Keyring, over *tls.Config, cluster uint64, 
 
 // TestInsideRecommended attacks the peer ports of servers with the files of zooid init -tls, which ask for a
 // certificate and, inside TLS, for the secret: with one of the two, with both of another server, with a certificate
-// that has expired or is withdrawn, and with everything that server 3 has, while that runs.
+// that has expired or is withdrawn, with everything that server 3 has, while that runs and as server 2, which doesn't,
+// and with a recording of a connection that was accepted.
 func TestInsideRecommended(t *testing.T) {
 	hurtful(t)
 	t.Parallel()
@@ -219,12 +220,30 @@ func TestInsideRecommended(t *testing.T) {
 	try("all of server 3's, which is down, as another", known, own, 2, false, first)
 	try("all of server 3's, which is down, as another", known, own, 1, false, second)
 	try("all of server 3's, which is down", known, own, 3, true, up...)
+	wire, err := NewProxy(first.Peer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wire.Close()
+	wire.Record()
+	try("all of server 3's, which is down, recorded", known, own, 3, true, &Server{ID: first.ID, Peer: wire.Addr()})
+	for _, to := range []*Server{first, first, second} {
+		for _, rec := range wire.Recordings() {
+			if answer := playBack(t, to.Peer, rec.dialler); len(answer) >= len(rec.target) {
+				t.Errorf("server %d answers a replayed TLS connection with %d bytes, and said %d when it accepted it", to.ID,
+					len(answer), len(rec.target))
+			}
+		}
+	}
 
 	r.open(t, third)
 	for _, to := range up {
 		to.awaitConnected(t, third)
 	}
 	try("all of server 3's, which runs", known, own, 3, false, up...)
+	second.Kill()
+	try("all of server 3's, as server 2, which is down", known, own, 2, false, first, third)
+	r.open(t, second)
 
 	third.Stop()
 	first.zooid(t, "cert", "revoke", "-dir", r.dir, filepath.Join(third.Folder, "server.pem"))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -33,21 +34,25 @@ const (
 	proxyChunk = 4 << 10
 	// proxyQueue bounds the chunks under way in one direction.
 	proxyQueue = 256
+	// recordedMax bounds what is recorded of each direction of a connection.
+	recordedMax = 64 << 10
 )
 
 // A Proxy forwards TCP connections to a target, and misbehaves as told. Its
 // methods are safe for concurrent use.
 type Proxy struct {
-	target   string
 	listener net.Listener
 	wg       sync.WaitGroup
 
 	mu      sync.Mutex
+	target  string
 	changed sync.Cond
 	faults  Faults
 	pairs   map[*pair]bool
 	cutAt   int64 // bytes after which every connection is reset; 0 for never
 	closed  bool
+	records bool // connections made from now on are recorded
+	heard   []*recording
 
 	// Counts, for tests that must know that something happened.
 	accepted, resets, held int
@@ -56,7 +61,8 @@ type Proxy struct {
 // pair is one forwarded connection.
 type pair struct {
 	dialler, target net.Conn
-	half            bool // the target's side is gone, the dialler isn't told
+	half            bool       // the target's side is gone, the dialler isn't told
+	recording       *recording // nil if the connection isn't recorded; under the proxy's mu
 	once            sync.Once
 }
 
@@ -109,6 +115,51 @@ func (p *Proxy) CutAfter(n int64) {
 	p.cutAt = n
 }
 
+// Retarget forwards to another target from now on, as an address does that has moved to another machine, and resets
+// every connection.
+func (p *Proxy) Retarget(target string) {
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	p.Reset()
+}
+
+// A recording is what the two sides of a connection have said, up to recordedMax bytes of each.
+type recording struct{ dialler, target []byte }
+
+// Record records connections made from now on.
+func (p *Proxy) Record() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records = true
+}
+
+// Recordings returns what was recorded up to now of connections on which both sides have spoken.
+func (p *Proxy) Recordings() (list []recording) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.heard {
+		if len(r.dialler) > 0 && len(r.target) > 0 {
+			list = append(list, recording{slices.Clone(r.dialler), slices.Clone(r.target)})
+		}
+	}
+	return list
+}
+
+// record notes a part of what a side has said.
+func (p *Proxy) record(c *pair, from net.Conn, b []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.recording == nil {
+		return
+	}
+	to := &c.recording.target
+	if from == c.dialler {
+		to = &c.recording.dialler
+	}
+	*to = append(*to, b[:min(len(b), recordedMax-len(*to))]...)
+}
+
 // HalfOpen closes every connection to the target without telling the dialler, as
 // when a machine loses its power. It returns how many connections there were.
 func (p *Proxy) HalfOpen() int {
@@ -159,14 +210,14 @@ func (p *Proxy) accept() {
 func (p *Proxy) forward(dialler net.Conn) {
 	p.mu.Lock()
 	p.accepted++
-	refuse := p.faults.Refuse || p.closed
+	refuse, to := p.faults.Refuse || p.closed, p.target
 	p.mu.Unlock()
 	if refuse {
 		linger(dialler)
 		dialler.Close()
 		return
 	}
-	target, err := net.DialTimeout("tcp", p.target, time.Second)
+	target, err := net.DialTimeout("tcp", to, time.Second)
 	if err != nil {
 		linger(dialler)
 		dialler.Close()
@@ -175,6 +226,10 @@ func (p *Proxy) forward(dialler net.Conn) {
 	c := &pair{dialler: dialler, target: target}
 	p.mu.Lock()
 	p.pairs[c] = true
+	if p.records {
+		c.recording = &recording{}
+		p.heard = append(p.heard, c.recording)
+	}
 	if p.closed {
 		c.reset()
 	}
@@ -205,6 +260,7 @@ func (p *Proxy) pump(c *pair, from, to net.Conn, line func(*Faults) *Line) {
 			b := make([]byte, proxyChunk)
 			n, err := from.Read(b)
 			if n > 0 {
+				p.record(c, from, b[:n])
 				p.mu.Lock()
 				due := time.Now().Add(line(&p.faults).Delay)
 				p.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/history"
-	"github.com/zooid-project/zooid/internal/traffic"
+	"github.com/zooid-project/zooid/internal/proof/history"
+	"github.com/zooid-project/zooid/internal/proof/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
 

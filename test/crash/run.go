@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/check"
-	"github.com/zooid-project/zooid/internal/history"
-	"github.com/zooid-project/zooid/internal/traffic"
+	"github.com/zooid-project/zooid/internal/proof/check"
+	"github.com/zooid-project/zooid/internal/proof/history"
+	"github.com/zooid-project/zooid/internal/proof/traffic"
 	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/test/verdict"
 )

@@ -16,10 +16,10 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
-	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/proof/history"
+	"github.com/zooid-project/zooid/internal/proof/traffic"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
-	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/test/verdict"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/traffic"
+	"github.com/zooid-project/zooid/internal/proof/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
 

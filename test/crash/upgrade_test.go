@@ -364,3 +364,34 @@ func TestHashedTwice(t *testing.T) {
 	stop()
 	sameState(t, e.Servers...)
 }
+
+// TestEmptyDiskBesideOlder: servers of a version that makes the older proof have a secret of words. One of them gets an
+// empty disk and this version's program. It learns from the others' own connections that they are older, joins by the
+// older proof, and with all of them upgraded the older proof is over.
+func TestEmptyDiskBesideOlder(t *testing.T) {
+	hurtful(t)
+	t.Parallel()
+	old, present := buildOf(t, hashedCommit), Build(t)
+	e := Start(t, Options{
+		Servers: 3, Programs: []string{old, old, old},
+		Config: map[string]string{"quorum.secret": "a secret made of plain words"},
+	})
+	write(t, e.Servers[0].Addr, "/old")
+	third := e.Servers[2]
+	third.Stop()
+	empty(t, third)
+	third.program = present
+	restart(t, third)
+	if err := e.awaitVotes(); err != nil {
+		t.Fatal(err)
+	}
+	awaitLevel(t, secondLevel, third)
+	for i, s := range e.Servers[:2] { // the third one's vote is needed for either
+		s.Stop()
+		write(t, third.Addr, fmt.Sprintf("/without-%d", i+1))
+		s.program = present
+		restart(t, s)
+	}
+	awaitLevel(t, presentLevel, e.Servers...)
+	oneTree(t, []string{"/old", "/without-1", "/without-2"}, e.Servers...)
+}

@@ -12,8 +12,8 @@ const Key = "final"
 
 // By whom a failure can be found that is final.
 const (
-	Checker = "the order checker"      // internal/check, or what a test compares with acknowledged writes
-	Ledger  = "the ledger of promises" // internal/sim
+	Checker = "the order checker"      // internal/proof/check, or what a test compares with acknowledged writes
+	Ledger  = "the ledger of promises" // internal/proof/sim
 	Digest  = "a digest"               // of replicated state, or of a tree on both sides of a move
 	Crash   = "a crash"                // a panic, a broken invariant or a data race inside a server
 )

@@ -26,25 +26,27 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Login is the mechanism GSSAPI. It implements zk.SASLMechanism.
+// Login is the mechanism GSSAPI. It implements zk.SASLMechanism. The ticket proves both sides to each other; it doesn't
+// encrypt what follows, so use TLS too. A server that insists on a security layer of GSSAPI is refused.
 type Login struct {
-	// Keytab is a file with the key of Principal, which has the form name[/host]@REALM. If it is "", the ticket comes
-	// from Cache.
-	Keytab    string
+	// Keytab is a file with the key of Principal. If it is "", the ticket comes from Cache, and Principal isn't used.
+	Keytab string
+	// Principal has the form name[/host][@REALM]. Without a realm, Config's default_realm applies.
 	Principal string
-	// Cache is the file that kinit writes. "" means $KRB5CCNAME, or /tmp/krb5cc_UID.
+	// Cache is the file that kinit writes. Only files are supported. "" means $KRB5CCNAME, or /tmp/krb5cc_UID.
 	Cache string
 	// Config is the configuration file of Kerberos. "" means $KRB5_CONFIG, or /etc/krb5.conf.
 	Config string
-	// Service is the servers' principal without its host, which is the server's host as in the connect string. "" means
-	// zookeeper. A Service with a "/" is the whole principal.
+	// Service is the part of the servers' principal before the slash; the part after it is the server's host as in the
+	// connect string. "" means zookeeper. A Service with a "/" is the whole principal, for all servers.
 	Service string
 }
 
 // Name returns "GSSAPI".
 func (l Login) Name() string { return "GSSAPI" }
 
-// Begin requests a ticket for the server from the KDC, and waits for the reply.
+// Begin requests a ticket for the server from the KDC, and waits for the reply. The client calls it for each
+// connection, which fails if Begin does.
 func (l Login) Begin(server string) (zk.SASLLogin, error) {
 	c, err := l.client()
 	if err != nil {

@@ -16,7 +16,7 @@ type Barrier struct {
 	opt  Options
 }
 
-// NewBarrier returns the barrier at path. It doesn't set it.
+// NewBarrier returns the barrier at path. It sends no request and doesn't set the barrier.
 func NewBarrier(c *zk.Client, path string, opt Options) *Barrier { return &Barrier{c, path, opt} }
 
 // Set puts the barrier up. It succeeds if the barrier is already up. It is applied only once, even if replies are lost
@@ -74,7 +74,8 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	return nil
 }
 
-// Wait waits until the barrier is down, or ctx or the session ends. After a lost connection it continues to wait.
+// Wait waits until the barrier is down, or ctx or the session ends. After a lost connection it continues to wait. It
+// returns at once if the barrier isn't up.
 func (b *Barrier) Wait(ctx context.Context) error {
 	for {
 		_, up, err := b.c.Exists(ctx, b.path)

@@ -20,7 +20,8 @@ import (
 // necessary, and the differences become events. The cache has only znodes that this client may read. The metadata that
 // change with a znode's children (NumChildren, Cversion, Pzxid) may be stale.
 //
-// It needs servers with persistent watches (3.6 or later).
+// It keeps everything in memory, without a limit. It needs servers with persistent watches (3.6 or later). Several
+// goroutines may use it at once, also several iterators of Events.
 type Cache struct {
 	sessions *zk.Sessions
 	root     string
@@ -61,7 +62,8 @@ func newCache(sessions *zk.Sessions, root string, depth int) *Cache {
 	return k
 }
 
-// Get returns the znode at path, and whether the cache has it. The caller must not change the data.
+// Get returns the znode at path, which is absolute (relative only to the client's chroot), and whether the cache has
+// it. Before Wait returns, znodes may be missing. The caller must not change the data.
 func (k *Cache) Get(path string) (zk.Node, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

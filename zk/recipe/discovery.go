@@ -109,7 +109,8 @@ func (d *Discovery) Names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Instances requests a service's instances from the ensemble. For frequent use a Provider is cheaper.
+// Instances requests a service's instances from the ensemble, in the order of their ids and including disabled ones.
+// For frequent use a Provider is cheaper.
 func (d *Discovery) Instances(ctx context.Context, name string) ([]Instance, error) {
 	c, err := d.sessions.Client(ctx)
 	if err != nil {
@@ -156,7 +157,7 @@ func instancesOf(data map[string][]byte) []Instance {
 }
 
 // A Provider has the present instances of a service, without a request. While the connection is lost, they don't
-// change.
+// change. Several goroutines may use it.
 type Provider struct {
 	cache *Cache
 	turn  atomic.Uint64
@@ -181,7 +182,7 @@ func (p *Provider) All() []Instance {
 	return slices.DeleteFunc(instancesOf(data), func(i Instance) bool { return i.Disabled })
 }
 
-// Next returns the instances one after the other, round robin. ok is false if there is none.
+// Next returns the instances that aren't disabled one after the other, round robin. ok is false if there is none.
 func (p *Provider) Next() (i Instance, ok bool) {
 	all := p.All()
 	if len(all) == 0 {

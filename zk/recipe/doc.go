@@ -24,10 +24,10 @@
 //
 // # Sessions
 //
-// Locks, barriers, queues and values take a [zk.Client], which is one session. When it has expired, they fail, and
-// nothing that depended on the session is left. Recipes that live as long as the process (Election, Latch, Ephemeral,
-// Group, Discovery, the caches) take a [zk.Sessions], and continue with the next session by themselves. All users of a
-// zk.Sessions share its session:
+// Locks, barriers, queues and values take a [zk.Client], which is one session. Several goroutines may use any of them
+// at once, except for a [DoubleBarrier]. When it has expired, they fail, and nothing that depended on the session is
+// left. Recipes that live as long as the process (Election, Latch, Ephemeral, Group, Discovery, the caches) take a
+// [zk.Sessions], and continue with the next session by themselves. All users of a zk.Sessions share its session:
 //
 //	sessions := zk.NewSessions(func() (*zk.Client, error) {
 //		return zk.New("zk1,zk2,zk3/app", zk.Options{})
@@ -40,8 +40,8 @@
 //
 // # Failures
 //
-// The connection is lost. The client can't know whether the session continues or the ensemble expires it. A holder must
-// stop relying on its lock: [Held.Context] ends with [ErrSuspended], a Latch no longer leads, a cache reports
+// The connection is lost. The client can't know whether the session continues or the ensemble has expired it. A holder
+// must stop relying on its lock: [Held.Context] ends with [ErrSuspended], a Latch no longer leads, a cache reports
 // [CacheStale]. A waiter keeps its place and continues to wait. Unanswered requests are repeated if that is safe. After
 // a lost reply the recipe finds out whether the request was applied.
 //
@@ -53,8 +53,8 @@
 // session. If a Ledger's commit lost its reply before the session expired, its outcome can't be found out;
 // [zk.MaybeApplied] holds for its error.
 //
-// A context ends. The call returns at once, and a half-finished change is undone in the background: a waiter's znode is
-// deleted as soon as the ensemble can be reached, or with the session.
+// A context ends. The call returns at once with the context's error, and a half-finished change is undone in the
+// background: a waiter's znode is deleted as soon as the ensemble can be reached, or with the session.
 //
 // # Fencing
 //

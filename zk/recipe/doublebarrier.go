@@ -12,8 +12,8 @@ import (
 // A DoubleBarrier lets a number of clients begin together and end together. Its layout is that of Curator's
 // DistributedDoubleBarrier and kazoo's DoubleBarrier.
 //
-// Use each path for one round only. A member that leaves late deletes the ready znode, which could be that of the next
-// round.
+// Only one goroutine may use a DoubleBarrier. Use each path for one round only. A member that leaves late deletes the
+// ready znode, which could be that of the next round.
 //
 // A member whose connection is lost stays a member and continues to wait. A member whose session expires has left: its
 // Enter or Leave fails with zk.ErrSessionExpired. The others wait for another member to enter, or leave without it.
@@ -36,8 +36,8 @@ func NewDoubleBarrier(c *zk.Client, path string, members int, opt Options) *Doub
 	return &DoubleBarrier{c: c, path: path, members: members, opt: opt}
 }
 
-// Enter waits until all members have entered. If it fails, this client isn't a member. It may be called again after
-// Leave.
+// Enter waits until all members have entered. If it fails, for example because ctx has ended, this client isn't a
+// member.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	b.mine, b.opened = newUUID(), 0
 	err := b.enter(ctx)
@@ -98,7 +98,8 @@ func (b *DoubleBarrier) others(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Leave waits until all members have left. Even if it fails, this client is no longer a member.
+// Leave waits until all members have left. Even if it fails, this client is no longer a member. Call it only after
+// Enter has succeeded.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
 	if err := remove(ctx, b.c, join(b.path, b.mine)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err

@@ -31,8 +31,8 @@ type Ephemeral struct {
 	changed chan struct{} // closed and replaced when a field above changes
 }
 
-// NewEphemeral starts to keep the znode at path, with Options.Data, and returns at once. The caller must Close the
-// result.
+// NewEphemeral starts to keep the znode at path, whose missing parents it creates, with Options.Data, and returns at
+// once. The caller must Close the result.
 func NewEphemeral(sessions *zk.Sessions, path string, opt Options) *Ephemeral {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Ephemeral{
@@ -172,7 +172,8 @@ func (e *Ephemeral) announce() {
 	e.changed = make(chan struct{})
 }
 
-// SetData replaces the znode's data, now and in later sessions. It doesn't wait.
+// SetData replaces the znode's data, now and in later sessions. It doesn't wait. If it is called again before the data
+// are stored, only the last data are. The caller must not change data afterwards.
 func (e *Ephemeral) SetData(data []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -181,8 +182,8 @@ func (e *Ephemeral) SetData(data []byte) {
 	e.announce()
 }
 
-// Wait waits until the znode exists, and returns its czxid. It fails when ctx ends. It fails with zk.ErrClosed if e is
-// closed, and with the server's error if the server refused a request that e needs.
+// Wait waits until the znode exists, and returns its czxid, at once if it exists. It fails when ctx ends. It fails with
+// zk.ErrClosed if e is closed, and with the server's error if the server refused a request that e needs.
 func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
 	for {
 		e.mu.Lock()

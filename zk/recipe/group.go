@@ -16,8 +16,8 @@ type Group struct {
 	view *Cache
 }
 
-// JoinGroup makes this client a member of the group at path, with the name id and the data Options.Data. It returns at
-// once; Wait waits. The caller must Close the Group.
+// JoinGroup makes this client a member of the group at path, with the name id, which must have no slash, and the data
+// Options.Data. Each member needs an id of its own. It returns at once; Wait waits. The caller must Close the Group.
 func JoinGroup(sessions *zk.Sessions, path, id string, opt Options) *Group {
 	return &Group{NewEphemeral(sessions, join(path, id), opt), NewChildrenCache(sessions, path)}
 }
@@ -33,7 +33,8 @@ func (g *Group) Wait(ctx context.Context) error {
 	return g.view.Wait(ctx)
 }
 
-// Members returns the data of the known members by id.
+// Members returns the data of the known members by id, this client included. It sends no request. The caller must not
+// change the data.
 func (g *Group) Members() map[string][]byte {
 	members := map[string][]byte{}
 	for path, node := range g.view.Snapshot() {
@@ -54,7 +55,8 @@ func (g *Group) Close() {
 	g.view.Close()
 }
 
-// Members returns the data of a group's members by id, without joining it.
+// Members returns the data of a group's members by id, without joining it. It takes a request for each member. If the
+// group's path doesn't exist, the map is empty.
 func Members(ctx context.Context, c *zk.Client, path string) (map[string][]byte, error) {
 	return childrenData(ctx, c, path)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // A Held is an acquired lock: a mutex, one side of a read/write lock, a semaphore's lease, or leadership. It belongs to
-// the session that acquired it.
+// the session that acquired it. Its methods may be called from several goroutines at once.
 //
 // A lock over a network can be lost while its holder still uses the resource. There are two protections, best used
 // together. Work under Context, which ends as soon as the lock may be lost. And pass Token to the resource, which
@@ -115,8 +115,9 @@ func (h *Held) renew(losses int) (renewed bool, err error) {
 }
 
 // Unlock releases the lock. The error wraps ErrLost if the lock had been lost earlier, so that it didn't protect the
-// resource for some time; the next holder is not affected. If ctx ends first, the release continues in the background
-// until it is done or the session has ended. Unlock is idempotent.
+// resource for some time; the next holder is not affected. Unlock waits for the reply. If ctx ends first, or has
+// already ended, the error wraps ctx's, and the release continues in the background until it is done or the session has
+// ended. Unlock is idempotent.
 func (h *Held) Unlock(ctx context.Context) error {
 	defer h.stop() // after the deletion, which fires the watch and so removes it
 	h.mu.Lock()

@@ -26,7 +26,8 @@ type Latch struct {
 	changed chan struct{} // closed and replaced when a field above changes
 }
 
-// NewLatch takes part in the election whose candidates are children of path. The caller must Close the latch.
+// NewLatch takes part in the election whose candidates are children of path. It returns at once; Wait waits. The caller
+// must Close the latch.
 func NewLatch(sessions *zk.Sessions, path string, opt Options) *Latch {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Latch{
@@ -92,8 +93,9 @@ func (l *Latch) Leading() *Held {
 	return l.held
 }
 
-// Wait waits until this client leads. It fails when ctx ends. It fails with zk.ErrClosed if the latch is closed, and
-// with the server's error if the server refused a request that the latch needs.
+// Wait waits until this client leads, and returns at once if it does. It fails when ctx ends. It fails with
+// zk.ErrClosed if the latch is closed, and with the server's error if the server refused a request that the latch
+// needs.
 func (l *Latch) Wait(ctx context.Context) (*Held, error) {
 	for {
 		l.mu.Lock()

@@ -13,8 +13,8 @@ import (
 //
 // It has an ephemeral znode of its own. It adds to each transaction a change of this znode, conditional on its version,
 // so the version tells how many transactions have been applied. A commit costs one request, as a Multi does; it costs
-// more only after a lost reply. Commits through one Ledger run one after the other. Use several Ledgers to commit in
-// parallel.
+// more only after a lost reply. Several goroutines may use a Ledger; their commits run one after the other. Use several
+// Ledgers to commit in parallel.
 //
 // While the connection is lost, a commit waits. When the session expires before the outcome is known, it can't be found
 // out, and zk.MaybeApplied holds for the error.
@@ -29,16 +29,16 @@ type Ledger struct {
 	unsure  bool          // the outcome of a commit is unknown
 }
 
-// NewLedger returns a ledger whose znode is in dir. It sends no request.
+// NewLedger returns a ledger whose znode is in dir, which Commit creates if it is missing. It sends no request.
 func NewLedger(c *zk.Client, dir string, opt Options) *Ledger {
 	l := &Ledger{c: c, dir: dir, opt: opt, turn: make(chan struct{}, 1)}
 	l.turn <- struct{}{}
 	return l
 }
 
-// Commit applies all operations or none. If one is refused, err wraps a *zk.MultiError that names it, and nothing was
-// applied. If a reply was lost and the operations turn out to be applied, results and err are nil, since the results
-// were lost with the reply.
+// Commit applies all operations or none. If one is refused, err wraps a *zk.MultiError that names it by its index in
+// ops, and nothing was applied. If a reply was lost and the operations turn out to be applied, results and err are nil,
+// since the results were lost with the reply.
 func (l *Ledger) Commit(ctx context.Context, ops ...zk.MultiOp) ([]zk.MultiResult, error) {
 	return l.commitOrUndo(ctx, nil, ops...)
 }

@@ -203,7 +203,7 @@ func untilChanged(ctx context.Context, c *zk.Client, path string) error {
 	}
 }
 
-// A Participant is a client that holds or waits for a lock or leadership, as any client can see it.
+// A Participant is a client that holds or waits for a lock, a lease or leadership, as any client can see it.
 type Participant struct {
 	Path  string // of its znode
 	Data  []byte // its Options.Data

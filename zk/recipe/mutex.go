@@ -18,8 +18,8 @@ type Locker interface {
 // Lock and Election.
 var lockMarks = marks{exclusive: []string{"lock-", "__lock__"}}
 
-// A Mutex is a lock that one client at a time holds, in the order of their requests. It is not reentrant: locking it
-// twice deadlocks.
+// A Mutex is a lock that one client at a time holds, in the order of their requests. Goroutines that lock one Mutex
+// exclude each other too. It is not reentrant: locking it twice deadlocks.
 //
 // Its layout is that of Curator's InterProcessMutex. To share it with this Mutex, make kazoo's Lock with
 // extra_lock_patterns=["lock-"]. If Curator takes part too, kazoo's Lock must also use the name that Curator sorts by,
@@ -37,13 +37,15 @@ func NewMutex(c *zk.Client, path string, opt Options) *Mutex {
 // Lock waits for the lock until ctx or the session ends.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) { return m.line.lock(ctx, true) }
 
-// TryLock acquires the lock if nobody holds it or waits for it, and otherwise fails with ErrTaken.
+// TryLock acquires the lock if nobody holds it or waits for it, and otherwise fails with ErrTaken. It doesn't wait for
+// other clients, but for a connection.
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) { return m.line.lock(ctx, false) }
 
 // Path returns the path of the lock's directory.
 func (m *Mutex) Path() string { return m.line.dir }
 
-// Participants returns the holder, if there is one, and then those that wait, in order.
+// Participants returns the holder, if there is one, and then those that wait, in order. It takes a request for each.
+// The list may already be out of date.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.line.participants(ctx)
 }

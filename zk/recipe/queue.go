@@ -27,8 +27,8 @@ const itemPrefix = "queue-"
 // When the connection is lost, Put, Take and Claim wait for another. When the session expires, they fail. If
 // zk.MaybeApplied holds for the error, it can't be found out whether the items were put or taken.
 type Queue struct {
-	// ClaimPath is the directory of the claims, which Curator calls the lockPath. A program may change it before it
-	// uses the queue.
+	// ClaimPath is the directory of the claims, which Curator calls the lockPath. NewQueue sets it to the queue's path
+	// with "-claims" appended. A program may change it before it uses the queue.
 	ClaimPath string
 
 	c         *zk.Client
@@ -52,7 +52,8 @@ func NewQueue(c *zk.Client, path string, opt Options) *Queue {
 	return q
 }
 
-// Put appends the items as one unit, which goes to one consumer.
+// Put appends the items as one unit, which goes to one consumer. All of them must fit into one znode
+// (zk.Options.MaxRequestBytes), and there should be at least one. A queue has no limit: Put never waits for consumers.
 func (q *Queue) Put(ctx context.Context, items ...[]byte) error {
 	return q.put(ctx, itemPrefix, items)
 }
@@ -195,8 +196,8 @@ func (q *Queue) get(ctx context.Context, path string) ([]byte, zk.Stat, error) {
 }
 
 // Done removes the item from the queue when the work on it is finished. If the claim is gone, because the session has
-// expired or another client has deleted it, Done fails and changes nothing: another consumer has the item or will get
-// it.
+// expired or another client has deleted it, Done fails with zk.ErrNoNode or the session's error and changes nothing:
+// another consumer has the item or will get it.
 func (k *Claim) Done(ctx context.Context) error {
 	if err := k.check(ctx, "finish"); err != nil {
 		return err
@@ -205,7 +206,8 @@ func (k *Claim) Done(ctx context.Context) error {
 	return err
 }
 
-// Return makes the item available to other consumers. If the claim is gone, Return fails and changes nothing.
+// Return makes the item available to other consumers. If the claim is gone, Return fails with zk.ErrNoNode or the
+// session's error and changes nothing.
 func (k *Claim) Return(ctx context.Context) error {
 	return behind(ctx, k.lock, k.giveBack)
 }

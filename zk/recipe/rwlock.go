@@ -36,7 +36,7 @@ func (l *RWLock) Reader() *Side { return &l.read }
 // Writer returns the exclusive side.
 func (l *RWLock) Writer() *Side { return &l.write }
 
-// Participants returns readers and writers in the order of their requests.
+// Participants returns the readers and writers that hold the lock or wait for it, in the order of their requests.
 func (l *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 	return l.read.line.participants(ctx)
 }
@@ -44,7 +44,7 @@ func (l *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 // Lock waits for this side until ctx or the session ends.
 func (s *Side) Lock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, true) }
 
-// TryLock acquires this side if it is free, and otherwise fails with ErrTaken.
+// TryLock acquires this side if it needs to wait for nobody, and otherwise fails with ErrTaken.
 func (s *Side) TryLock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, false) }
 
 // Path returns the path of the lock's directory.

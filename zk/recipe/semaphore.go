@@ -12,7 +12,8 @@ import (
 // same number.
 //
 // Its layout is that of Curator's InterProcessSemaphoreV2: a mutex in path/locks, whose holder creates a lease in
-// path/leases and waits until there are no more leases than allowed. Only this client watches the leases.
+// path/leases and waits until there are no more leases than allowed. Only that holder watches the leases. A client that
+// crashes keeps its lease until its session expires.
 //
 // See Mutex and Held for lost connections and sessions.
 type Semaphore struct {
@@ -23,13 +24,15 @@ type Semaphore struct {
 	entry *Mutex
 }
 
-// NewSemaphore returns the semaphore at path with max leases. It sends no request.
+// NewSemaphore returns the semaphore at path with max leases, which must be at least 1: otherwise Acquire waits in
+// vain. It sends no request.
 func NewSemaphore(c *zk.Client, path string, max int, opt Options) *Semaphore {
 	return &Semaphore{c: c, path: path, max: max, opt: opt, entry: NewMutex(c, join(path, "locks"), Options{ACL: opt.ACL})}
 }
 
-// Acquire waits for a lease until ctx or the session ends. Its Token is higher than that of every lease granted before.
-// Several leases are valid at a time, so a resource can't recognize a late holder by its token.
+// Acquire waits for a lease until ctx or the session ends. Held.Unlock returns the lease. Its Token is higher than that
+// of every lease granted before. Several leases are valid at a time, so a resource can't recognize a late holder by its
+// token.
 func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
 	entry, err := s.entry.Lock(ctx)
 	if err != nil {

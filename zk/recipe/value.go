@@ -37,8 +37,8 @@ func (v *Value) Get(ctx context.Context) ([]byte, int32, error) {
 	return data, stat.Version, err
 }
 
-// CompareAndSet replaces the value if its version is still the one that Get returned. It fails with zk.ErrBadVersion if
-// another client was faster.
+// CompareAndSet replaces the value if its version is still the one that Get returned. With VersionNone it creates the
+// znode. It fails with zk.ErrBadVersion if another client was faster.
 func (v *Value) CompareAndSet(ctx context.Context, version int32, data []byte) error {
 	if version != VersionNone {
 		_, err := v.ledger.Commit(ctx, zk.SetOp(v.path, data, version))
@@ -62,7 +62,7 @@ func (v *Value) CompareAndSet(ctx context.Context, version int32, data []byte) e
 	}
 }
 
-// Set replaces the value unconditionally.
+// Set replaces the value whatever its version, and creates the znode if it is missing.
 func (v *Value) Set(ctx context.Context, data []byte) error {
 	_, err := v.Update(ctx, func([]byte) ([]byte, error) { return data, nil })
 	return err
@@ -73,8 +73,8 @@ func (v *Value) Set(ctx context.Context, data []byte) error {
 const contentionPauseMax = 64 * time.Millisecond
 
 // Update replaces the value by the result of change and returns the new value. If another client changes the value
-// meanwhile, Update calls change again with that value. If change returns an error, so does Update. old is nil if the
-// value was never set.
+// meanwhile, Update calls change again with that value. If change returns an error, Update writes nothing and returns
+// the same error. old is nil if the value was never set.
 func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, error)) ([]byte, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, contentionPauseMax) {
 		old, version, err := v.Get(ctx)
@@ -111,7 +111,8 @@ func NewCounter(c *zk.Client, path string, opt Options) *Counter {
 	return &Counter{NewValue(c, path, opt)}
 }
 
-// Get returns the number. It fails if the znode has other data than 8 bytes.
+// Get returns the number. It is 0 if the znode doesn't exist or has no data. It fails if the znode has other data than
+// 8 bytes.
 func (n *Counter) Get(ctx context.Context) (int64, error) {
 	data, _, err := n.value.Get(ctx)
 	if err != nil {

@@ -36,8 +36,8 @@
 //	zookeeper.client.state.changes    counter, by zookeeper.state
 //	zookeeper.client.notifications    counter, by zookeeper.event.type
 //
-// Metrics don't have paths as attributes. The number of series is bounded by the operations, the codes, and the servers
-// in the client's list.
+// Metrics don't have paths as attributes. A duration begins with the call and includes waits for a connection, pauses
+// and repetitions. The number of series is bounded by the operations, the codes, and the servers in the client's list.
 package zkotel
 
 import (

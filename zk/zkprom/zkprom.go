@@ -18,7 +18,9 @@
 //
 // The values of labels are operations, codes, states and types of events. No label has a path, server or session, so
 // the number of series is bounded. zk_client_requests_total has less than a thousand, and some dozens in an ordinary
-// program. A missing znode has result="NoNode" and operation="exists", which isn't a failure.
+// program. A duration begins with the call and includes waits for a connection, pauses and repetitions. A call that
+// waits isn't counted before it ends. A missing znode has result="NoNode" and operation="exists", which isn't a
+// failure.
 package zkprom
 
 import (
@@ -36,7 +38,8 @@ type Options struct {
 	// Labels are added to every metric, to distinguish several Collectors in one registry.
 	Labels prometheus.Labels
 
-	// Buckets are the upper bounds of the buckets of durations, in seconds. Nil means DefaultBuckets.
+	// Buckets are the upper bounds of the buckets of durations, in seconds, in increasing order. Nil means
+	// DefaultBuckets.
 	Buckets []float64
 }
 

@@ -25,7 +25,7 @@ var ErrDuplicateID = errors.New("another server runs under the same id")
 // duplicateIDPause is the time between two checks.
 const duplicateIDPause = 5 * time.Second
 
-// newNonce returns a random number, which no other process has.
+// newNonce returns a random number, which no other process and no other run of a server has.
 func newNonce() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails (crypto/rand)

@@ -85,14 +85,17 @@ func (t *transport) reachedAt() string {
 }
 
 // mayBeBare reports whether a peer may be of an older version whose connections begin with a hello, without a proof.
-// Without TLS these are the servers of the first version.
+// Without TLS these are the servers of the first version. A server with a secret and without a state believes nobody.
 func (t *transport) mayBeBare(overTLS bool) bool {
 	level := t.inForce.Load()
 	if overTLS {
-		return level < levelProof && !t.allProve
+		return t.mayBeOlder() && (level > 0 || !t.keys.secured())
 	}
 	return !t.keys.secured() && (level == 0 || level == quorum.LevelFirst && !t.noneIsFirst)
 }
+
+// mayBeOlder reports whether some peer may be of a version before levelProof, by the log and by decideOlder.
+func (t *transport) mayBeOlder() bool { return t.inForce.Load() < levelProof && !t.allProve }
 
 // decideOlder decides of which older versions peers can't be, whatever the state holds yet: at the start that is an
 // older state than the log's, or an empty one. last is the log's last index.
@@ -120,16 +123,26 @@ func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proof
 	return g, err
 }
 
-// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. If the peer doesn't know this
-// version's proof, and may not, attempt makes that of the version before. A recorded proof of that kind lets secrets be
-// tried; but only who changes packets can ask for it, and he can as well answer in the peer's place.
+// attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. If the listener closes the
+// connection at the opening, which anybody may do, attempt makes the older proof, on a recording of which secrets
+// can be tried, only if server h.to has itself proved by that version that it knows the secret, on its own connection
+// to this server; or in modePair, which has no secret. Every server dials all others.
 func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proofMode, psk []byte,
 	pin bool) (greeted, error) {
 	g, err := t.attemptAs(ctx, addr, h, proofVersion, mode, psk, pin)
-	if errors.Is(err, errOlder) && t.secure.Client == nil && t.inForce.Load() < levelProof {
+	if _, older := t.older.Load(h.to); errors.Is(err, errOlder) && t.secure.Client == nil && t.mayBeOlder() &&
+		(mode == modePair || older) {
 		return t.attemptAs(ctx, addr, h, proofVersion2, mode, psk, pin)
 	}
 	return g, err
+}
+
+// heardVersion notes by which version of the proof a server that this one dials has proved that it knows the secret.
+func (t *transport) heardVersion(id uint64, version byte) {
+	listed := slices.ContainsFunc(t.configured, func(m quorum.Member) bool { return m.ID == id })
+	if t.older.Delete(id); version == proofVersion2 && (listed || t.remote(id) != nil) {
+		t.older.Store(id, true)
+	}
 }
 
 func (t *transport) attemptAs(ctx context.Context, addr string, h hello, version byte, mode proofMode, psk []byte,
@@ -202,7 +215,7 @@ func (t *transport) reaches(ctx context.Context, addr string, id uint64) bool {
 		switch {
 		case len(public) > 0:
 			return true
-		case !errors.Is(err, errOlder) || t.inForce.Load() >= levelProof:
+		case !errors.Is(err, errOlder) || !t.mayBeOlder():
 			return false
 		case version == proofVersion && t.secure.Client == nil:
 			version = proofVersion2
@@ -277,7 +290,7 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 				a.hello.from)
 		}
 		return a, "", errors.New("it proves nothing: it is a stranger, or a server of an older version, which can't be in an ensemble that has a secret")
-	case version != proofVersion && (version != proofVersion2 || encrypted || t.inForce.Load() >= levelProof):
+	case version != proofVersion && (version != proofVersion2 || encrypted || !t.mayBeOlder()):
 		return a, "", fmt.Errorf("read a peer's opening: it speaks version %d, this server %d: upgrade the older one", version,
 			proofVersion)
 	}
@@ -289,6 +302,8 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 	a.mode, a.public = o.mode, o.public
 	if a.hello, err = readHello(a.Conn); err == nil && a.hello.from != o.from {
 		err = fmt.Errorf("it is server %d and server %d at once", o.from, a.hello.from)
+	} else if err == nil && o.mode != modePair {
+		t.heardVersion(o.from, version)
 	}
 	return a, "", err
 }
@@ -312,14 +327,15 @@ func (t *transport) letIn(raw net.Conn, a arrival) {
 			return // it is about to adopt the secret, too, unless it says the same later
 		}
 		if t.logRate.due(fmt.Sprintf("let in %d", id), time.Now()) {
-			t.log.Warn("a server asks to be let in and doesn't know the ensemble's secret: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile",
+			t.log.Warn("a server that doesn't know the ensemble's secret asks to join: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile",
 				"server", id, "from", raw.RemoteAddr().String())
 		}
 		return
 	}
 	secret := t.keys.secrets()[0]
 	if err := writeAnswer(a.Conn, adoptWord+string(secret[:])); err == nil {
-		t.log.Warn("a server is let in: it was given the ensemble's secret", "server", id, "from", raw.RemoteAddr().String())
+		t.log.Warn("a server is let in: it has been given the ensemble's secret",
+			"server", id, "from", raw.RemoteAddr().String())
 		linger(raw)
 	}
 }

@@ -71,7 +71,7 @@ func (p *Peer) noteLineage() error {
 	}
 	if err := p.o.Dir.Keep(lineageName, fmt.Appendf(nil, lineageText, p.o.Cluster, lineage)); err != nil {
 		if t.logRate.due("lineage", time.Now()) {
-			t.log.Warn("the lineage of this server's ensemble can't be written to its file; it is tried again", "err", err)
+			t.log.Warn("the file that records the ensemble's lineage can't be written; it will be tried again", "err", err)
 		}
 		return nil
 	}

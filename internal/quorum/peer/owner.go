@@ -102,7 +102,7 @@ func (p *Peer) notOwned(err error) {
 	now := time.Now()
 	p.ownAgain = now.Add(ownPause)
 	if p.transport.logRate.due("own", now) {
-		p.o.Log.Warn("the file that says whose data directory this is can't be written; it is tried again. Until it is there, start no other server on a copy of the directory",
+		p.o.Log.Warn("the file that records the owner of this data directory can't be written; it will be tried again. Until then, start no other server on a copy of the directory",
 			"server", p.o.ID, "err", err)
 	}
 }

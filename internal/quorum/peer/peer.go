@@ -4,8 +4,6 @@
 package peer
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -103,7 +101,7 @@ func Open(o Options) (*Peer, error) {
 	p.transport.snapshot = p.streams.receive
 	p.writer = snapshotWriter{dir: o.Dir, log: o.Log, stop: make(chan struct{}), tell: p.transport.tell}
 	p.loop, err = quorum.NewLoop(quorum.LoopOptions{
-		ID: o.ID, Incarnation: newIncarnation(), Dir: o.Dir, State: o.State, Shell: p, Applied: o.Applied, Members: o.Members,
+		ID: o.ID, Incarnation: newNonce(), Dir: o.Dir, State: o.State, Shell: p, Applied: o.Applied, Members: o.Members,
 		Founding: o.Founding, JoinedAfter: o.JoinedAfter, JoinedTerm: o.JoinedTerm, OnJoined: o.OnJoined,
 		ElectionTicks: o.ElectionTicks, SnapshotsKept: o.SnapshotsKept, RunningOnly: o.RunningOnly, Log: o.Log,
 	})
@@ -112,13 +110,6 @@ func Open(o Options) (*Peer, error) {
 	}
 	p.transport.standing, p.transport.founding = p.loop.Status, o.Founding
 	return p, nil
-}
-
-// newIncarnation returns a random number, which no other run of a server has.
-func newIncarnation() uint64 {
-	var b [8]byte
-	rand.Read(b[:]) // never fails (crypto/rand)
-	return binary.BigEndian.Uint64(b[:])
 }
 
 // Start connects to the peers and starts the loop, which calls State from then on.

@@ -75,7 +75,7 @@ func (s *streams) send(to, index uint64, message []byte) {
 		delete(s.sending, to)
 		s.mu.Unlock()
 		if err != nil && s.t.ctx.Err() == nil {
-			s.log.Warn("a snapshot could not be sent; it is tried again", "peer", to, "err", err)
+			s.log.Warn("a snapshot could not be sent; it will be tried again", "peer", to, "err", err)
 		} else if err == nil {
 			s.log.Info("a snapshot was sent to a peer that is far behind", "peer", to, "index", index, "bytes", n,
 				"took", time.Since(began).Round(time.Millisecond))
@@ -179,7 +179,7 @@ func (s *streams) receive(c net.Conn, from uint64) {
 	}
 	message, w, err := s.take(c)
 	if err != nil {
-		s.log.Warn("a snapshot of a peer did not arrive whole; what came is kept", "peer", from, "err", err)
+		s.log.Warn("a peer's snapshot arrived incomplete; what arrived is kept", "peer", from, "err", err)
 		if storage.NoRoom(err) {
 			s.pause()
 		}

@@ -68,6 +68,7 @@ type transport struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	older     sync.Map // ids of servers that have proved by the older version that they know the secret
 	mu        sync.Mutex
 	remotes   map[uint64]*remote
 	listeners []net.Listener
@@ -127,7 +128,8 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 		if err != nil {
 			// Most likely there are no descriptors left; some must be closed first.
 			if t.logRate.due("accept", time.Now()) {
-				t.log.Error("a peer could not be accepted; raise the limit of open files if this goes on", "err", err)
+				t.log.Error("a peer's connection could not be accepted; if this continues, raise the limit of open files",
+					"err", err)
 			}
 			select {
 			case <-time.After(pause):
@@ -138,7 +140,7 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 		}
 		pause = acceptPauseMin
 		if old := t.gate.enter(c); old != nil && t.logRate.due("gate"+hostOf(old), time.Now()) {
-			t.log.Warn("there are too many connections to the peer port that have proven nothing; the oldest is closed",
+			t.log.Warn("too many connections to the peer port have not authenticated; the oldest is closed",
 				"from", old.RemoteAddr().String())
 		}
 		t.wg.Go(func() {
@@ -199,6 +201,7 @@ func (t *transport) gone(r *remote) bool {
 	defer r.mu.Unlock()
 	if r.dropped {
 		delete(t.remotes, r.id)
+		t.older.Delete(r.id)
 	}
 	return r.dropped
 }
@@ -543,7 +546,7 @@ func (r *remote) run() {
 		if err != nil {
 			if r.t.ctx.Err() == nil && r.t.logRate.due(err.Error(), time.Now()) {
 				said = true
-				r.t.log.Warn("a peer can't be reached; this goes on until it can", "peer", r.id, "err", err)
+				r.t.log.Warn("a peer can't be reached; this server keeps trying", "peer", r.id, "err", err)
 			}
 			r.wait(pause)
 			pause = min(2*pause, redialMax)

@@ -62,7 +62,7 @@ func (t *transport) visitOne(r *remote, payload []byte) {
 		}
 		var refused *refusedError // other errors are logged by the connection for messages
 		if errors.As(err, &refused) && t.logRate.due(fmt.Sprintf("visit %d %v", r.id, err), time.Now()) {
-			t.log.Warn("a member doesn't let this server follow without being a member", "peer", r.id, "err", err)
+			t.log.Warn("a member refuses to let this server follow, because this server isn't a member", "peer", r.id, "err", err)
 		}
 	}
 }

@@ -155,12 +155,15 @@ func TestOlderProofs(t *testing.T) {
 	}{
 		{false, proofVersion2, true, 2, true, true},
 		{false, proofVersion2, true, levelProof, true, false},
+		{false, proofVersion2, true, 0, false, true},
 		{false, proofVersion, true, levelProof, true, true},
 		{false, 0, true, 1, false, false},
 		{false, 0, false, 1, false, true},
 		{false, 0, false, 1, true, false},
 		{false, 0, false, 2, false, false},
 		{true, 0, true, 2, true, true},
+		{true, 0, true, 0, false, false},
+		{true, 0, false, 0, false, true},
 		{true, 0, true, levelProof, true, false},
 		{true, 0, false, levelProof, true, false},
 		{true, proofVersion2, true, 2, true, false},
@@ -273,6 +276,7 @@ func TestLevelEndsBareConnections(t *testing.T) {
 	secure := ca.mutual(ca.issue(t, "127.0.0.1"))
 	secure.Keys = sharing("a secret").Keys
 	a, addr, _ := runningSecure(t, 1, secure)
+	a.setLevel(levelProof - 1)
 	a.setPeer(2, []string{"127.0.0.1:1"})
 	theirs := ca.mutual(ca.issue(t, "127.0.0.1"))
 	theirs.Keys = sharing("a secret").Keys
@@ -286,7 +290,6 @@ func TestLevelEndsBareConnections(t *testing.T) {
 	if err := d.sayHello(c, h); err != nil {
 		t.Fatal(err)
 	}
-	a.setLevel(levelProof - 1)
 	c.Write(append(appendFrameHead(nil, quorum.FrameForward, 1), 'x'))
 	if e := next(t, a); e.Kind != quorum.EventForward {
 		t.Fatalf("event %+v", e)

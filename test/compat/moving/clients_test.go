@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/check"
-	"github.com/zooid-project/zooid/internal/history"
-	"github.com/zooid-project/zooid/internal/traffic"
+	"github.com/zooid-project/zooid/internal/proof/check"
+	"github.com/zooid-project/zooid/internal/proof/history"
+	"github.com/zooid-project/zooid/internal/proof/traffic"
 	"github.com/zooid-project/zooid/test/verdict"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -181,8 +181,8 @@ func (c *clients) judge(version string) {
 	if err := c.journal.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	events := slices.Clone(c.file.Bytes())
-	h, err := history.Read(&c.file)
+	events := c.file.Bytes()
+	h, err := history.Read(bytes.NewReader(events))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/apache/compare"
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/migrate/compare"
 	"github.com/zooid-project/zooid/zk"
 )
 

@@ -34,6 +34,7 @@ func TestCycles(t *testing.T) {
 		t.Skip("give -moving.cycles 1: a cycle takes a quarter of an hour")
 	}
 	program := zooid(t)
+	patientSessions(t)
 	for n := range *cycles {
 		seed := *firstSeed + uint64(n)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { cycleOnce(t, program, seed) })
@@ -167,8 +168,9 @@ func (y *cycle) there() {
 	if err := follow.Wait(); err != nil {
 		t.Fatalf("zooid migrate follow: %v\n%s", err, out.text())
 	}
+	stop := y.stopApache()
 	began := y.begin()
-	t.Log(y.z.takeOver(y.e, dir))
+	t.Log(y.z.takeOverBy(y.e, dir, stop))
 	y.measured("from Apache to Zooid", began)
 	y.z.join(1)
 	y.z.join(2)
@@ -179,7 +181,7 @@ func (y *cycle) there() {
 func (y *cycle) stay() {
 	y.t.Helper()
 	end := time.Now().Add(*onZooid)
-	if y.seed%3 != 0 {
+	if y.seed%3 != 0 || *longestStop > 0 {
 		y.follow()
 	}
 	for n := 1; ; n++ {
@@ -274,11 +276,10 @@ func (y *cycle) lead() {
 	}
 }
 
-// live makes an ensemble of the observers.
-func (y *cycle) live() {
+// byHand stops Zooid's servers, and then what leads the observers.
+func (y *cycle) byHand() (began time.Time) {
 	t, w := y.t, y.back
 	t.Helper()
-	var began time.Time
 	for n := 1; ; n++ {
 		y.lead()
 		y.reached()
@@ -288,7 +289,7 @@ func (y *cycle) live() {
 		t.Log(w.lead.output)
 		if w.lead.cmd.ProcessState.ExitCode() == 0 &&
 			strings.Contains(w.lead.output.String(), "the observers [1 2 3] have everything") {
-			break
+			return began
 		}
 		if n == 5 || !strings.Contains(w.lead.output.String(), "only the leader's log has everything") {
 			t.Fatalf("zooid migrate back: %v\n%.3000s", w.lead.cmd.ProcessState, w.apache.servers[0].output)
@@ -299,6 +300,18 @@ func (y *cycle) live() {
 		}
 		y.whole(y.z.servers[:])
 		w.startLead()
+	}
+}
+
+// live makes an ensemble of the observers.
+func (y *cycle) live() {
+	t, w := y.t, y.back
+	t.Helper()
+	var began time.Time
+	if *longestStop > 0 {
+		began = y.byReturn()
+	} else {
+		began = y.byHand()
 	}
 	stopped := time.Since(began)
 	for _, s := range w.apache.servers {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -40,11 +40,11 @@ func TestApacheAgrees(t *testing.T) {
 			}
 			r := startRestarter(t, c.version)
 			loaded, refused, only39, unread := 0, 0, 0, 0
-			files, err := filepath.Glob(filepath.Join(dir, "version-2", "*.*"))
-			if err != nil || len(files) != 2 {
-				t.Fatalf("%q, %v; want a snapshot and a log", files, err)
+			found, err := filepath.Glob(filepath.Join(dir, "version-2", "*.*"))
+			if err != nil || len(found) != 2 {
+				t.Fatalf("%q, %v; want a snapshot and a log", found, err)
 			}
-			for _, file := range files {
+			for _, file := range found {
 				whole, err := os.ReadFile(file)
 				if err != nil {
 					t.Fatal(err)
@@ -57,11 +57,11 @@ func TestApacheAgrees(t *testing.T) {
 					if err := os.WriteFile(file, content, 0o600); err != nil {
 						t.Fatal(err)
 					}
-					state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir})
+					state, report, err := files.Load(files.Options{Dir: dir})
 					apache := restartCopy(t, r, dir, false)
-					damage, older := (*apachefiles.DamageError)(nil), c.version < "3.9"
+					damage, older := (*files.DamageError)(nil), c.version < "3.9"
 					switch {
-					case older && apache.err == nil && errors.As(err, &damage) && damage.Do == apachefiles.DoRestartOld:
+					case older && apache.err == nil && errors.As(err, &damage) && damage.Do == files.DoRestartOld:
 						only39++
 					case apache.err != nil && err == nil && report.Damage != nil:
 						unread++

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/apache/follow"
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/wordclient"
 	"github.com/zooid-project/zooid/test/compat/kdc"
 	"github.com/zooid-project/zooid/test/verdict"
@@ -29,6 +29,7 @@ type ensemble struct {
 	t       *testing.T
 	version string
 	options []string
+	first   int // id of the first server
 	configs []string
 	servers []*server
 	quorum  []string // addresses
@@ -52,7 +53,7 @@ func startServers(t *testing.T, version string, n int, lines string, options ...
 // startNumbered is startServers of servers whose ids begin with first.
 func startNumbered(t *testing.T, version string, first, n int, lines string, options ...string) *ensemble {
 	t.Helper()
-	e := &ensemble{t: t, version: version, options: options}
+	e := &ensemble{t: t, version: version, options: options, first: first}
 	for i := range n {
 		id := first + i
 		quorum := freeport.Address(t)

@@ -45,6 +45,9 @@ type goLock struct {
 	count   int // guarded by the lock that is tried
 }
 
+// wayLen bounds what is kept of a session's way.
+const wayLen = 60
+
 // A goClient is one session.
 type goClient struct {
 	of      *goClients
@@ -62,6 +65,7 @@ type goClient struct {
 
 	mu       sync.Mutex
 	wrong    []string
+	way      []string // the last states of the session and attempts to connect
 	heard    map[string]int
 	newest   int
 	resyncs  int
@@ -179,7 +183,8 @@ func (g *goClients) end() (told string, err error) {
 		s.mu.Lock()
 		sum.resyncs += s.resyncs
 		if len(s.wrong) > 0 {
-			errs = append(errs, fmt.Errorf("%s: %s", s.root, strings.Join(s.wrong, "; ")))
+			errs = append(errs, fmt.Errorf("%s: %s\n\t%s", s.root, strings.Join(s.wrong, "; "),
+				strings.Join(s.way, "\n\t")))
 		}
 		s.mu.Unlock()
 		s.c.Close()
@@ -187,6 +192,18 @@ func (g *goClients) end() (told string, err error) {
 	g.cancel()
 	return fmt.Sprintf("%d sessions, %d counts, %d items, %d beats, %d turns with a lock, %d unsure, %d times connected again",
 		len(g.all), sum.counts, len(sum.names), sum.beats, sum.turns, sum.unsure, sum.resyncs), errors.Join(errs...)
+}
+
+// attempted notes an attempt to connect.
+func (s *goClient) attempted(server string, took time.Duration, err error) {
+	s.note("%s after %.2f s: %v", server, took.Seconds(), err)
+}
+
+// note keeps the last of what happened to the session, for the report of one that is lost.
+func (s *goClient) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.way = append(s.way[max(0, len(s.way)-wayLen+1):], time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
 func (s *goClient) report(err error) {
@@ -203,7 +220,10 @@ func (s *goClient) blame(format string, args ...any) {
 
 func (s *goClient) open(connect string) (err error) {
 	ctx := s.of.ctx
-	if s.c, err = zk.Open(ctx, connect, zk.Options{SessionTimeout: *timeout}); err != nil {
+	hooks := zk.Hooks{Connect: s.attempted, State: func(_ zk.State, now zk.StateChange) {
+		s.note("is %v at %s: %v", now.State, now.Server, now.Err)
+	}}
+	if s.c, err = zk.Open(ctx, connect, zk.Options{SessionTimeout: *timeout, Hooks: []zk.Hooks{hooks}}); err != nil {
 		return err
 	}
 	s.id = s.c.Session().ID

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/migrate"
-	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/apache"
+	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/test/verdict"
 )
 
@@ -127,15 +127,15 @@ type judgement struct {
 
 // judge compares what Apache makes of a directory with what Zooid does; nil if there is no snapshot yet.
 // It tells if Apache makes something else of it than of the logs alone, which Zooid agrees with then.
-func (y *judgement) judge(t *testing.T, dir string, export bool) (report *apachefiles.Report, wrong bool) {
+func (y *judgement) judge(t *testing.T, dir string, export bool) (report *files.Report, wrong bool) {
 	t.Helper()
 	r := y.restarter
-	files, _ := filepath.Glob(filepath.Join(dir, "version-2", "snapshot.*"))
+	found, _ := filepath.Glob(filepath.Join(dir, "version-2", "snapshot.*"))
 	logs, _ := filepath.Glob(filepath.Join(dir, "version-2", "log.*"))
-	if len(files) == 0 || len(logs) == 0 {
+	if len(found) == 0 || len(logs) == 0 {
 		return nil, false
 	}
-	state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir})
+	state, report, err := files.Load(files.Options{Dir: dir})
 	restart := restartCopy(t, r, dir, true)
 	if restart.err != nil || err != nil {
 		if restart.err == nil || err == nil {
@@ -161,7 +161,7 @@ func (y *judgement) judge(t *testing.T, dir string, export bool) (report *apache
 		t.Logf("Apache's restart (-) differs from what its logs alone lead to (+):\n%s", diff)
 	}
 	imported := filepath.Join(t.TempDir(), "imported")
-	done, err := migrate.Import(migrate.ImportOptions{Apache: apachefiles.Options{Dir: dir}, Dir: imported})
+	done, err := apache.Import(apache.ImportOptions{Apache: files.Options{Dir: dir}, Dir: imported})
 	if err != nil {
 		keepFiles(t, dir)
 		t.Fatal(err)
@@ -208,9 +208,9 @@ func (y *judgement) serve(t *testing.T, dir, imported string, restart restarted,
 }
 
 // whole leaves out of a read-out what Apache can't tell: znodes whose ACL it has lost, and what is below them.
-func (y *judgement) whole(all map[string]string, apache *apachefiles.State) map[string]string {
+func (y *judgement) whole(all map[string]string, theirs *files.State) map[string]string {
 	all = without(all)
-	apache.Znodes(func(z *apachefiles.Znode) error {
+	theirs.Znodes(func(z *files.Znode) error {
 		if z.ACL == nil {
 			maps.DeleteFunc(all, func(path, _ string) bool { return path == z.Path || strings.HasPrefix(path, z.Path+"/") })
 		}
@@ -247,7 +247,7 @@ func fromLogsAlone(t *testing.T, r *restarter, dir string) restarted {
 
 // restarted is what Apache has after a restart.
 type restarted struct {
-	state *apachefiles.State
+	state *files.State
 	said  map[string]string // a read-out
 	err   error
 }
@@ -295,7 +295,7 @@ func restartCopy(t *testing.T, r *restarter, dir string, asked bool) restarted {
 			newest = file
 		}
 	}
-	state, err := apachefiles.ReadSnapshot(newest)
+	state, err := files.ReadSnapshot(newest)
 	if err != nil {
 		t.Fatalf("Apache's snapshot after its restart can't be read: %v", err)
 	}
@@ -316,7 +316,7 @@ func names(t *testing.T, dir string) map[string]bool {
 }
 
 // difference tells how two states differ, "" if they don't.
-func difference(want, have *apachefiles.State) string {
+func difference(want, have *files.State) string {
 	var b bytes.Buffer
 	a, z := listing(want), listing(have)
 	for _, path := range slices.Sorted(maps.Keys(a)) {
@@ -343,16 +343,16 @@ func difference(want, have *apachefiles.State) string {
 
 // lost reports whether two listings differ in an ACL alone that Apache has lost, as versions
 // before 3.9.4 may of a znode that was created while the snapshot was written.
-func lost(apache, zooid string) bool {
-	before, after, found := strings.Cut(apache, lostACL)
+func lost(theirs, zooid string) bool {
+	before, after, found := strings.Cut(theirs, lostACL)
 	return found && strings.HasPrefix(zooid, before) && strings.HasSuffix(zooid, after)
 }
 
 const lostACL = " ACL lost "
 
-func listing(s *apachefiles.State) map[string]string {
+func listing(s *files.State) map[string]string {
 	all := map[string]string{}
-	s.Znodes(func(z *apachefiles.Znode) error {
+	s.Znodes(func(z *files.Znode) error {
 		acl := lostACL
 		if z.ACL != nil {
 			acl = fmt.Sprint(z.ACL.List)

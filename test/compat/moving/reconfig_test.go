@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/migrate/follow"
-	"github.com/zooid-project/zooid/internal/migrate/learner"
+	"github.com/zooid-project/zooid/internal/apache/follow"
+	"github.com/zooid-project/zooid/internal/apache/learner"
 	"github.com/zooid-project/zooid/zk"
 )
 

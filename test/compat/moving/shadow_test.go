@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/history"
-	"github.com/zooid-project/zooid/internal/traffic"
+	"github.com/zooid-project/zooid/internal/proof/history"
+	"github.com/zooid-project/zooid/internal/proof/traffic"
 	"github.com/zooid-project/zooid/test/verdict"
 	"github.com/zooid-project/zooid/zk"
 )

@@ -168,6 +168,8 @@ type zooids struct {
 	dir     string
 	addrs   []string
 	servers [3]*server
+	first   int  // id of the first server
+	own     int  // the server with whose zoo.cfg a switch is made
 	seed    bool // all of them take over
 }
 
@@ -180,7 +182,7 @@ const (
 
 func newZooids(t *testing.T, program, limits string) *zooids {
 	t.Helper()
-	z := &zooids{t: t, program: program, dir: t.TempDir()}
+	z := &zooids{t: t, program: program, dir: t.TempDir(), first: 1}
 	lines, secret := "", filepath.Join(z.dir, "secret")
 	for id := 1; id <= 3; id++ {
 		addr := freeport.Address(t)
@@ -210,21 +212,23 @@ func newZooids(t *testing.T, program, limits string) *zooids {
 	return z
 }
 
-func (z *zooids) place(i int) string  { return filepath.Join(z.dir, fmt.Sprint(i+1)) }
-func (z *zooids) config(i int) string { return filepath.Join(z.dir, fmt.Sprintf("zoo%d.cfg", i+1)) }
+func (z *zooids) place(i int) string { return filepath.Join(z.dir, fmt.Sprint(z.first+i)) }
+func (z *zooids) config(i int) string {
+	return filepath.Join(z.dir, fmt.Sprintf("zoo%d.cfg", z.first+i))
+}
 
 // stopping is a command for -stop: it kills a server, waits until it is gone, and prints its tail. Each of more lines
 // of sh is run before the line that kills, or before the tail is printed; they know $pid, $dir and $tail.
 func (z *zooids) stopping(e *ensemble, beforeKill, beforeTail string) string {
 	stop := ""
 	for i, s := range e.servers {
-		stop += fmt.Sprintf("test $ZK_ID != %d || { pid=%d; dir=%s; }\n", i+1, s.cmd.Process.Pid, s.dir)
+		stop += fmt.Sprintf("test $ZK_ID != %d || { pid=%d; dir=%s; }\n", e.first+i, s.cmd.Process.Pid, s.dir)
 	}
 	return stop + "tail='" + z.program + " migrate tail -after '$ZK_AFTER\n" + beforeKill + "\nkill -9 $pid\nwhile kill -0 $pid 2>/dev/null; do sleep 0.01; done\n" +
 		beforeTail + "\nexec $tail $dir\n"
 }
 
-// switching is zooid migrate switch to the first server; flags say how Apache is stopped.
+// switching is zooid migrate switch; flags say how Apache is stopped.
 func (z *zooids) switching(e *ensemble, dir string, flags ...string) *exec.Cmd {
 	start := fmt.Sprintf("%s server %s/zoo$ZOOID_ID.cfg -Dzookeeper.DigestAuthenticationProvider.superDigest=%s >%s/log$ZOOID_ID 2>&1 & echo $! >%s/pid$ZOOID_ID",
 		z.program, z.dir, superDigest, z.dir, z.dir)
@@ -234,21 +238,27 @@ func (z *zooids) switching(e *ensemble, dir string, flags ...string) *exec.Cmd {
 	}
 	return exec.Command(z.program,
 		slices.Concat([]string{"migrate", "switch", "-yes", "-start", start}, flags,
-			[]string{e.connect(), dir, z.config(0)})...)
+			[]string{e.connect(), dir, z.config(z.own)})...)
 }
 
-func (z *zooids) log(i int) string { return filepath.Join(z.dir, fmt.Sprint("log", i+1)) }
-func (z *zooids) pid(i int) string { return filepath.Join(z.dir, fmt.Sprint("pid", i+1)) }
+func (z *zooids) log(i int) string { return filepath.Join(z.dir, fmt.Sprint("log", z.first+i)) }
+func (z *zooids) pid(i int) string { return filepath.Join(z.dir, fmt.Sprint("pid", z.first+i)) }
 
 // takeOver runs zooid migrate switch, whose commands kill Apache's servers and start the first Zooid server.
 func (z *zooids) takeOver(e *ensemble, dir string) string {
+	z.t.Helper()
+	return z.takeOverBy(e, dir, z.stopping(e, "", ""))
+}
+
+// takeOverBy is takeOver with a command that stops Apache's servers.
+func (z *zooids) takeOverBy(e *ensemble, dir, stop string) string {
 	t := z.t
 	t.Helper()
 	started := 1
 	if z.seed {
 		started = len(z.servers)
 	}
-	out, err := z.switching(e, dir, "-stop", z.stopping(e, "", "")).CombinedOutput()
+	out, err := z.switching(e, dir, "-stop", stop).CombinedOutput()
 	for i := range started {
 		z.adopt(i)
 	}

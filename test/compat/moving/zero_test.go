@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,9 +88,108 @@ func TestServerZero(t *testing.T) {
 	}
 }
 
+// TestSwitchZero moves an ensemble of the servers 0, 1 and 2 by zooid migrate switch, with the server lines that it
+// has, while a client writes: by server 0 alone, which the others join, and by -seed from server 0 and from server 1,
+// where the operator starts the servers, and servers whose lines differ are refused. Nothing is lost, the servers keep
+// their ids, and the command speaks of no others.
+func TestSwitchZero(t *testing.T) {
+	need(t)
+	program := zooid(t)
+	for _, one := range []struct {
+		version string
+		own     int
+		seed    bool
+	}{{"3.8.4", 0, false}, {"3.9.5", 1, true}, {"3.8.4", 0, true}, {"3.9.5", 0, false}} {
+		if testing.Short() && (one.version != "3.9.5" || !one.seed) {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s/%d/%v", one.version, one.own, one.seed), func(t *testing.T) {
+			e := startNumbered(t, one.version, 0, 3, "")
+			for _, s := range e.servers {
+				e.awaitServing(s)
+			}
+			z := &zooids{t: t, program: program, dir: t.TempDir(), own: one.own, seed: one.seed}
+			z.takePlaces(e)
+			told := startWriter(t, z.addrs)
+			told.await(50)
+			said := z.switchZero(e)
+			for i := range z.servers {
+				if z.servers[i] == nil {
+					z.join(i)
+				}
+			}
+			told.await(20)
+			for i, addr := range z.addrs {
+				z.awaitServing(i)
+				if conf := inQuorum(t, addr); !strings.HasPrefix(conf, fmt.Sprintf("serverId=%d\n", i)) {
+					t.Errorf("conf of server %d:\n%s", i, conf)
+				}
+				if log, err := os.ReadFile(z.log(i)); err == nil {
+					said = append(said, log...)
+				}
+				said = append(said, z.servers[i].output.Bytes()...)
+			}
+			z.servers[0].kill()
+			told.await(20)
+			z.start(0)
+			z.awaitServing(0)
+			told.judge(z.addrs)
+			if strings.Contains(string(said), fmt.Sprint(serverid.Raft(0))) {
+				t.Errorf("a server is named that nobody knows:\n%s", said)
+			}
+		})
+	}
+}
+
+// switchZero runs zooid migrate switch, and returns what it says. With -seed the operator starts the servers.
+func (z *zooids) switchZero(e *ensemble) []byte {
+	t := z.t
+	t.Helper()
+	dir, stop := filepath.Join(t.TempDir(), "copy"), z.stopping(e, "", "")
+	if !z.seed {
+		said, err := z.switching(e, dir, "-stop", stop).CombinedOutput()
+		t.Logf("%s", said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z.adopt(z.own)
+		return said
+	}
+	own, err := os.ReadFile(z.config(2))
+	if err == nil { // a rehearsal finds what this server would found
+		err = os.WriteFile(z.config(2), []byte(strings.Replace(string(own), "server.0=", "server.9=", 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, err := z.switching(e, dir, "-check").CombinedOutput()
+	want := "in the configuration here server 2 is one of [1 2 9]"
+	if err == nil || !strings.Contains(string(refused), want) {
+		t.Errorf("with other server lines: %v, want %q\n%s", err, want, refused)
+	}
+	if err := os.WriteFile(z.config(2), own, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := z.switching(e, dir, "-stop", stop)
+	at := slices.Index(cmd.Args, "-start")
+	cmd.Args = slices.Delete(cmd.Args, at, at+2)
+	w := watch(t, cmd)
+	w.until("the last step", func() bool { return strings.Contains(w.out.text(), "start the Zooid servers [0 1 2] now") })
+	for i := range z.servers {
+		z.start(i)
+	}
+	<-w.ended
+	t.Log(w.out.text())
+	if code := cmd.ProcessState.ExitCode(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	return append(refused, w.out.text()...)
+}
+
 // takePlaces writes the configurations of Zooid servers with the ids, the ports and the server lines of Apache's.
 func (z *zooids) takePlaces(e *ensemble) {
 	z.t.Helper()
+	z.first = e.first
 	secret := filepath.Join(z.dir, "secret")
 	err := os.WriteFile(secret, []byte("the secret of this ensemble of the tests\n"), 0o600)
 	for i, s := range e.servers {
@@ -102,7 +202,7 @@ func (z *zooids) takePlaces(e *ensemble) {
 			err = os.MkdirAll(z.place(i), 0o755)
 		}
 		if err == nil {
-			err = os.WriteFile(filepath.Join(z.place(i), "myid"), fmt.Appendln(nil, i), 0o600)
+			err = os.WriteFile(filepath.Join(z.place(i), "myid"), fmt.Appendln(nil, z.first+i), 0o600)
 		}
 		if err == nil {
 			text = []byte(strings.ReplaceAll(string(text), "dataDir="+s.dir+"\n",

@@ -160,7 +160,7 @@ func (c *Conn) Sync(path string) (string, error) {
 	return path, nil
 }
 
-// AddAuth authenticates the session, and later sessions, with the credentials auth of scheme.
+// AddAuth authenticates the session, and later sessions, with the credentials auth of scheme, and waits for the reply.
 func (c *Conn) AddAuth(scheme string, auth []byte) error {
 	client, ctx, err := c.current()
 	if err != nil {
@@ -218,8 +218,8 @@ func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) 
 	return c.Create(path, data, flag, acl)
 }
 
-// CreateTTL makes a znode that the server deletes once it has had no children and its data haven't changed for ttl.
-// flag must be a flag with a TTL.
+// CreateTTL makes a znode that the server deletes once it has had no children and its data haven't changed for ttl,
+// which is sent in whole milliseconds. flag must be a flag with a TTL.
 func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl time.Duration) (string, error) {
 	mode, err := modeOf(flag)
 	switch {

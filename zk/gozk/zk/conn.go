@@ -14,10 +14,10 @@ import (
 	zooid "github.com/zooid-project/zooid/zk"
 )
 
-// A Dialer opens a connection to a server.
+// A Dialer opens a connection to a server. The timeout is one second.
 type Dialer func(network, address string, timeout time.Duration) (net.Conn, error)
 
-// A Logger prints lines of a log.
+// A Logger prints lines of a log. Several goroutines may call it at once.
 type Logger interface {
 	Printf(string, ...interface{})
 }
@@ -93,7 +93,7 @@ func WithHostProvider(hostProvider HostProvider) connOption {
 // WithLogger replaces the DefaultLogger.
 func WithLogger(logger Logger) connOption { return func(c *Conn) { c.logger = logger } }
 
-// WithLogInfo sets whether informational lines are logged. The default is to log only errors.
+// WithLogInfo sets whether informational lines are logged. The default is true.
 func WithLogInfo(logInfo bool) connOption { return func(c *Conn) { c.chatty = logInfo } }
 
 // WithEventCallback makes the Conn call cb with each Event. cb must not block.
@@ -115,9 +115,10 @@ func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Di
 	return Connect(servers, sessionTimeout, WithDialer(dialer))
 }
 
-// Connect starts a Conn and returns at once. The Conn connects in the background, and calls wait until it has. Connect
-// fails if a server's name can't be resolved. The channel gets each Event unless it is full, and is closed when the
-// Conn has ended. The caller must Close the Conn.
+// Connect starts a Conn and returns without waiting for a connection. The Conn connects in the background, and calls
+// wait until it has. Connect resolves the servers' names, for at most three seconds by default, and fails if one can't
+// be resolved. A server without a port gets DefaultPort. The channel holds six Events; it gets each one unless it is
+// full, and is closed when the Conn has ended. The caller must Close the Conn.
 func Connect(servers []string, sessionTimeout time.Duration, options ...connOption) (*Conn, <-chan Event, error) {
 	if len(servers) == 0 {
 		return nil, nil, errors.New("zk: server list must not be empty")
@@ -182,7 +183,7 @@ func (c *Conn) current() (*zooid.Client, context.Context, error) {
 	return c.client, c.round, nil
 }
 
-// Close ends the session and the Conn. It waits for the server, but at most three seconds.
+// Close ends the session and the Conn. It waits for the server, but at most three seconds. It is idempotent.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	client := c.client

@@ -4,8 +4,8 @@
 //	import "github.com/go-zookeeper/zk"                // before
 //	import "github.com/zooid-project/zooid/zk/gozk/zk" // after
 //
-// Every exported name of version 1.0.4 is here, with its signature. Errors are the same variables, for comparison with
-// == or errors.Is.
+// Every exported name of version 1.0.4 is here, with its signature. Errors are variables of the same names, for
+// comparison with == or errors.Is.
 //
 // # What stays the same
 //
@@ -18,10 +18,11 @@
 //
 // # What is different
 //
-// Sessions also end when no server has answered for 4/3 of their timeout: the ensemble has expired them by then. If a
-// server refuses credentials that it has accepted before, the Conn ends in StateAuthFailed. Paths and ACLs are checked
-// by the rules of Apache's Java client. FLWSrvr also parses the build dates of present servers, and FLWCons treats
-// times as milliseconds, which they are. A Lock whose wait fails doesn't stay in the line.
+// Sessions also end when no server has answered for 4/3 of their timeout. The ensemble may still have the session then,
+// with its ephemeral znodes; a longer session timeout survives longer outages. If a server refuses credentials that it
+// has accepted before, the Conn ends in StateAuthFailed. Paths and ACLs are checked by the rules of Apache's Java
+// client. FLWSrvr also parses the build dates of today's servers, and FLWCons reads times as the milliseconds that
+// servers send. A Lock whose wait fails leaves the line.
 //
 // For new programs, package github.com/zooid-project/zooid/zk is the better choice: it has contexts, persistent
 // watches, pipelines, SASL, and errors that tell whether a write may have been applied.

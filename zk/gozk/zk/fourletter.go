@@ -95,7 +95,8 @@ func word(server, name string, timeout time.Duration) (string, error) {
 	return answer, err
 }
 
-// FLWRuok reports for each server whether it answers ruok with imok.
+// FLWRuok reports for each server whether it answers ruok with imok. It asks one server after the other; timeout bounds
+// each.
 func FLWRuok(servers []string, timeout time.Duration) []bool {
 	well := make([]bool, len(servers))
 	for i, server := range FormatServers(servers) {
@@ -105,7 +106,7 @@ func FLWRuok(servers []string, timeout time.Duration) []bool {
 	return well
 }
 
-// FLWSrvr requests the statistics of each server. It returns false if one of the results has an Error.
+// FLWSrvr requests the statistics of each server, as FLWRuok does. It returns false if one of the results has an Error.
 func FLWSrvr(servers []string, timeout time.Duration) ([]*ServerStats, bool) {
 	all, ok := make([]*ServerStats, len(servers)), true
 	for i, server := range FormatServers(servers) {
@@ -177,7 +178,8 @@ func parseBuilt(text string) (time.Time, error) {
 // consLine matches a line of cons: an address, and names with values.
 var consLine = regexp.MustCompile(`^\s*/(\S+)\[[0-9a-f]+\]\((.*)\)$`)
 
-// FLWCons requests the list of connections of each server. It returns false if one of the results has an Error.
+// FLWCons requests the list of connections of each server, as FLWRuok does. It returns false if one of the results has
+// an Error.
 func FLWCons(servers []string, timeout time.Duration) ([]*ServerClients, bool) {
 	all, ok := make([]*ServerClients, len(servers)), true
 	for i, server := range FormatServers(servers) {

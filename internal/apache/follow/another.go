@@ -1,0 +1,67 @@
+package follow
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/apache/learner"
+)
+
+// A copy is continued only for the ensemble that it is of. Two things show that, at each connection:
+//
+//   - The leader has the copy's last transaction, byte by byte but for a digest: Apache's servers pass a transaction on
+//     as they read it, and one on which digests are off leaves the digest out. A follower says that it is one
+//     transaction behind, and the leader sends it first. It has the session, the time in milliseconds, the operation
+//     and all data, and by its zxid and the protocol all transactions before it are the same too. Only a copy of the
+//     ensemble's files that went on by itself, from that transaction or a later one, has it as well.
+//   - The servers that the leader describes have an address in common with those of the copy. It is asked where the
+//     leader no longer has that transaction and sends everything, or the copy has only a snapshot.
+//
+// These prove nothing: zxids and epochs, which every ensemble counts from 1; Apache's dbid, which is the same in all
+// ensembles; being caught up.
+
+// lastTxn is the last transaction of a copy.
+type lastTxn struct {
+	record []byte // nil if it isn't known
+	before int64  // the zxid before it
+}
+
+// errAnother says that the leader is of another ensemble than the copy. It is final.
+var errAnother = errors.New("the copy is of another ensemble, or this one's servers have lost data. Nothing was changed. Give a new directory")
+
+// recognize compares the leader's first transaction with the copy's last one.
+func (s *session) recognize(record []byte) error {
+	if !files.SameTxn(record, s.expects) {
+		return fmt.Errorf("the leader has another transaction of zxid %#x than the copy (%s there, %s here): %w",
+			uint64(s.f.state.Zxid), files.DescribeTxn(record), files.DescribeTxn(s.expects), errAnother)
+	}
+	s.expects = nil
+	return nil
+}
+
+// known checks the servers that the leader describes before its state is taken over, and that it has sent the
+// transaction that it must have.
+func (s *session) known(config []byte) error {
+	f := s.f
+	if s.expects != nil {
+		return fmt.Errorf("%w: it ends before zxid %#x", learner.ErrStartOver, uint64(f.state.Zxid))
+	}
+	if len(config) == 0 {
+		return nil
+	}
+	members, _, err := learner.ParseConfig(string(config))
+	if err != nil {
+		return fmt.Errorf("read the leader's configuration: %w", err)
+	}
+	var addresses []string
+	for _, m := range members {
+		addresses = append(addresses, m.Quorum...)
+	}
+	before := f.keep.mine.Mark().Servers
+	if len(before) > 0 && !slices.ContainsFunc(addresses, func(a string) bool { return slices.Contains(before, a) }) {
+		return fmt.Errorf("the leader's servers are %v, those of the copy were %v: %w", addresses, before, errAnother)
+	}
+	return f.keep.fail(f.keep.mine.Follows(addresses))
+}

@@ -1,0 +1,263 @@
+package apache
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/newensemble"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
+)
+
+// ImportOptions say what to import, and where to.
+type ImportOptions struct {
+	Apache files.Options
+	// Dir becomes the data directory, LogDir that of its log; empty for the same. They may be
+	// Apache's own: its files stay as they are beside the new ones.
+	Dir, LogDir string
+	// Voters are the voting servers that start with the same data directory; empty for a standalone server, which
+	// others may join.
+	Voters []uint64
+	// Copy, if not nil, is called with the snapshot file of a complete data directory before it is moved into place or,
+	// in a rehearsal, removed. digest is that of the tree. If Copy fails, the directory isn't moved.
+	Copy func(snapshot string, digest uint64, stay bool) error
+	// AcceptMismatch imports a tree whose digest differs from Apache's.
+	AcceptMismatch bool
+	// Stage, if not nil, is called with the name of each stage that begins.
+	Stage func(what string)
+}
+
+// An Imported says what was imported.
+type Imported struct {
+	*files.Report
+	Zxid     int64  // the last zxid that clients may have seen
+	Digest   uint64 // Apache's digest of the tree as it was read back
+	Znodes   int
+	Sessions int
+}
+
+// A MismatchError says that the tree's digest differs from Apache's.
+type MismatchError struct{ files.DigestMismatch }
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("%s: at zxid %#x Apache's digest of the tree is %#x; that of what its files hold is %#x. "+
+		"Apache's servers differ, or its files were changed. Compare the servers' trees; take the directory of the one that is right, "+
+		"or import this one all the same with -accept-mismatch", e.Where, uint64(e.Zxid), e.Apache, e.Tree)
+}
+
+// Import makes a data directory of what an Apache server would load. It reads back and compares what it has written
+// before moving it into place. Apache's files are only read.
+func Import(o ImportOptions) (*Imported, error) {
+	if err := o.Free(); err != nil {
+		return nil, err
+	}
+	o.stage("reading Apache's files")
+	state, report, err := files.Load(o.Apache)
+	if err != nil {
+		return nil, err
+	}
+	if report.Mismatch != nil && !o.AcceptMismatch {
+		return nil, &MismatchError{*report.Mismatch}
+	}
+	made, err := o.Make(state, report.Epoch)
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", o.Apache.Dir, err)
+	}
+	made.Report = report
+	return &made.Imported, made.Write()
+}
+
+// Free returns an error if a directory to be written already holds Zooid data.
+func (o *ImportOptions) Free() error {
+	for _, dir := range o.dirs() {
+		if storage.InUse(dir) {
+			return fmt.Errorf("import into %s: it is in use as a data directory of Zooid; give an empty one, or a new one", dir)
+		}
+	}
+	return nil
+}
+
+func (o *ImportOptions) dirs() []string {
+	if o.LogDir != "" && filepath.Clean(o.LogDir) != filepath.Clean(o.Dir) {
+		return []string{o.Dir, o.LogDir}
+	}
+	return []string{o.Dir}
+}
+
+// A Made is a tree that was converted from Apache's and isn't written yet.
+type Made struct {
+	Imported
+	o       *ImportOptions
+	cluster uint64
+	tree    *tree.Tree
+}
+
+// Make converts an Apache state to a tree. epoch is the highest that the Apache servers have accepted.
+func (o *ImportOptions) Make(state *files.State, epoch int64) (*Made, error) {
+	if state.Zxid>>32 >= files.EpochMax || state.Zxid < 0 {
+		return nil, fmt.Errorf("its last zxid is %#x; there must be room for the epochs of the next elections",
+			uint64(state.Zxid))
+	}
+	cluster, err := newCluster()
+	if err != nil {
+		return nil, err
+	}
+	o.stage("making the tree")
+	t, err := build(state, epoch, o.Apache.Emulate353, treeload.Options(cluster, nil, tree.FeatureLevelMax))
+	if err != nil {
+		return nil, err
+	}
+	m := &Made{o: o, cluster: cluster, tree: t}
+	m.Digest, m.Zxid, m.Znodes, m.Sessions = state.Digest(), t.LastZxid(), t.NodeCount(), t.SessionCount()
+	return m, nil
+}
+
+// Write writes the data directory, reads it back and compares.
+func (m *Made) Write() error { return m.o.write(m.cluster, m.tree, m.Digest, true) }
+
+// Rehearse does what Write does, but leaves nothing behind.
+func (m *Made) Rehearse() error { return m.o.write(m.cluster, m.tree, m.Digest, false) }
+
+func (o *ImportOptions) stage(what string) {
+	if o.Stage != nil {
+		o.Stage(what)
+	}
+}
+
+func newCluster() (uint64, error) {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("draw the id of a new cluster: %w", err)
+	}
+	return max(binary.BigEndian.Uint64(b[:]), 1), nil
+}
+
+// unfinishedName is a directory within the new ones where their files are written. Until they are complete and read
+// back, a server finds nothing, and Import starts over.
+const unfinishedName = "import-unfinished"
+
+// write writes the files in directories beside their places, reads them back, and moves them there if stay is set.
+func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay bool) error {
+	dirs := o.dirs()
+	made := slices.Clone(dirs)
+	for i, dir := range dirs {
+		made[i] = filepath.Join(dir, unfinishedName)
+		if err := os.RemoveAll(made[i]); err != nil {
+			return fmt.Errorf("remove what an import left unfinished: %w", err)
+		}
+	}
+	defer func() {
+		for _, dir := range made {
+			os.RemoveAll(dir) // leftovers there are useless
+		}
+	}()
+	so := storage.Options{Dir: made[0], LogDir: made[len(made)-1], ClusterID: cluster}
+	o.stage("writing the data directory")
+	if err := writeTree(so, t, o.Voters...); err != nil {
+		return err
+	}
+	o.stage("reading it again")
+	if err := check(so, digest, t.Digest()); err != nil {
+		return err
+	}
+	if o.Copy != nil {
+		if err := o.Copy(filepath.Join(made[0], fmt.Sprintf("%016x.snap", t.LastIndex())), t.Digest(), stay); err != nil {
+			return err
+		}
+	}
+	if !stay {
+		return nil
+	}
+	for i := range dirs {
+		if err := moveFiles(made[i], dirs[i], os.Rename); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeTree writes a data directory whose log begins with a snapshot of t: for a standalone server, or for these
+// voters.
+func writeTree(so storage.Options, t *tree.Tree, voters ...uint64) error {
+	dir, err := storage.Open(so)
+	if err != nil {
+		return err
+	}
+	if len(voters) > 0 {
+		return errors.Join(newensemble.Begin(dir, t, voters...), dir.Close())
+	}
+	img := &image{t.BeginSnapshot(), storage.Meta{
+		Index: t.LastIndex(), Term: t.LastTerm(), Zxid: t.LastZxid(), Digest: t.Digest(),
+		FeatureLevel: uint32(t.Settings().FeatureLevel), BodyFormat: tree.BodyFormat,
+	}}
+	defer img.Close()
+	err = quorum.Restart(dir, img, standaloneID)
+	return errors.Join(err, dir.Close())
+}
+
+// standaloneID is the id of a standalone server in its log. The server gets another id when it joins an ensemble.
+const standaloneID = 1
+
+// image is a tree's image in the form that package quorum takes.
+type image struct {
+	*tree.Image
+	meta storage.Meta
+}
+
+// Describe returns the content of the snapshot's header.
+func (i *image) Describe() storage.Meta { return i.meta }
+
+// check opens a data directory as a server does and compares its digests.
+func check(so storage.Options, apache, own uint64) error {
+	dir, err := storage.Open(so)
+	if err != nil {
+		return err
+	}
+	t, err := treeload.Newest(dir, treeload.Options(so.ClusterID, nil, tree.FeatureLevelMax), nil)
+	if err == nil && (ApacheDigest(t) != apache || t.Digest() != own) {
+		err = fmt.Errorf("what was written to %s isn't what was read: Apache's digest of it is %#x, that of Apache's files %#x. Nothing was imported; check memory and disk",
+			so.Dir, ApacheDigest(t), apache)
+	}
+	runtime.KeepAlive(t)
+	return errors.Join(err, dir.Close())
+}
+
+// moveFiles moves files into a data directory: the snapshot first, then IDENTITY, the log last. After a crash in
+// between a server refuses to start, instead of starting with an empty tree.
+func moveFiles(from, to string, rename func(from, to string) error) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return fmt.Errorf("move the data directory to its place: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	rank := func(name string) int {
+		switch {
+		case strings.HasSuffix(name, ".snap"):
+			return 0
+		case strings.HasSuffix(name, ".log"):
+			return 2
+		}
+		return 1
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	for _, name := range names {
+		if err := errors.Join(rename(filepath.Join(from, name), filepath.Join(to, name)),
+			storage.OS{}.SyncDir(to)); err != nil {
+			return fmt.Errorf("move the data directory to its place: %w", err)
+		}
+	}
+	return nil
+}

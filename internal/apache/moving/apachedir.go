@@ -1,0 +1,156 @@
+//go:build unix
+
+package moving
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/apache/proof"
+)
+
+// apacheDirs are the directories of an Apache server, as the flags of a command name them.
+type apacheDirs struct {
+	dir, logDir string
+	zooCfg      string // the server's configuration; "" to look for one beside dir
+	withoutLog  bool   // by the operator's word there is no log
+}
+
+// register adds the flags to a command.
+func (a *apacheDirs) register(flags *flag.FlagSet) {
+	flags.StringVar(&a.logDir, "datalogdir", "", "")
+	flags.StringVar(&a.zooCfg, "zoocfg", "", "")
+	flags.BoolVar(&a.withoutLog, "without-log", false, "")
+}
+
+// base returns dataDir, also if its folder version-2 was named.
+func (a *apacheDirs) base() string {
+	dir := filepath.Clean(a.dir)
+	if st, err := os.Stat(filepath.Join(dir, files.Version2)); err == nil && st.IsDir() {
+		return dir
+	}
+	if filepath.Base(dir) == files.Version2 {
+		return filepath.Dir(dir)
+	}
+	return dir
+}
+
+// find finds the log's directory, unless a flag names it: in the server's configuration, which a flag names or which is
+// beside the data. It tells what it has found by a sentence, "" for nothing.
+func (a *apacheDirs) find() (found string, err error) {
+	base := a.base()
+	candidates := []string{a.zooCfg}
+	if a.zooCfg == "" {
+		for _, name := range []string{"zoo.cfg", "../zoo.cfg", "../conf/zoo.cfg"} {
+			candidates = append(candidates, filepath.Join(base, name))
+		}
+	}
+	for _, file := range candidates {
+		dir, logDir, err := dirsIn(file)
+		switch {
+		case a.zooCfg == "" && (err != nil || !samePlace(dir, base)):
+			continue
+		case err != nil:
+			return "", fmt.Errorf("-zoocfg: %w", err)
+		case !samePlace(dir, base):
+			return "", fmt.Errorf("-zoocfg: %s is of the dataDir %s", file, dir)
+		}
+		if a.logDir == "" && logDir != "" && !samePlace(logDir, base) {
+			a.logDir = logDir
+			return fmt.Sprintf("its dataLogDir is %s, as %s says", logDir, file), nil
+		}
+		return "", nil
+	}
+	return "", nil
+}
+
+// logged returns an error if there is no log at all, which is how a forgotten dataLogDir looks.
+func (a *apacheDirs) logged() error {
+	if a.withoutLog {
+		return nil
+	}
+	snapshots, _, err := files.Files(a.dir)
+	if err != nil || snapshots == 0 {
+		return nil // the reading says so
+	}
+	logDir := a.logDir
+	if logDir == "" {
+		logDir = a.dir
+	}
+	logs, _, err := files.LogFiles(logDir)
+	if err != nil || logs > 0 {
+		return err
+	}
+	if m, err := proof.FindCopyMark(a.base()); err != nil || m != nil { // a copy that has just received a snapshot
+		return err
+	}
+	return fmt.Errorf("%s has snapshots, and there is no log in %s: most of the data may be missing. If the server's zoo.cfg has dataLogDir, give -datalogdir DIR or -zoocfg FILE. If there is no log anywhere, as in what zooid export has made, give -without-log",
+		a.dir, logDir)
+}
+
+// samePlace reports whether two paths name one directory.
+func samePlace(a, b string) bool {
+	one, err1 := os.Stat(a)
+	other, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(one, other)
+}
+
+// dirsIn returns dataDir and dataLogDir of an Apache server's configuration.
+func dirsIn(file string) (dir, logDir string, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", "", err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		key, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), "=")
+		switch strings.TrimSpace(key) { // a comment's key begins with #
+		case "dataDir":
+			dir = strings.TrimSpace(value)
+		case "dataLogDir":
+			logDir = strings.TrimSpace(value)
+		}
+	}
+	return dir, logDir, lines.Err()
+}
+
+// writing returns an error if somebody is known to write into the directories: a follower that keeps a copy there, or a
+// process that has files open. unknown says why open files can't all be seen, "" if they can.
+func (a *apacheDirs) writing(held bool) (unknown string, err error) {
+	if !held {
+		copied, err := proof.HoldCopy(a.base(), true)
+		if err != nil {
+			return "", err
+		}
+		defer copied.Close()
+	}
+	if err := earlierFollower(filepath.Join(a.base(), "follow.lock")); err != nil {
+		return "", err
+	}
+	open, err := unheld(a.dir, a.logDir)
+	if err != nil || open.Known {
+		return "", err
+	}
+	return open.Why, nil
+}
+
+// earlierFollower returns an error if a follower of an earlier version holds its lock file.
+func earlierFollower(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil // there is none
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return errors.New("zooid migrate follow keeps the copy there")
+	}
+	return nil
+}

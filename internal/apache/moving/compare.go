@@ -1,0 +1,221 @@
+//go:build unix
+
+package moving
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/apache/compare"
+	"github.com/zooid-project/zooid/internal/tool/cli"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/zk"
+)
+
+const compareHelp = `usage: zooid migrate compare [flags] A B
+
+Reads two trees whole and lists the znodes that differ: data, each field of the Stat,
+ACLs, and what only one of them has. A and B are each a data directory, of Apache's
+or of Zooid's, or the connect string of running servers (zk1:2181,zk2:2181/chroot).
+
+Running servers may change meanwhile. What differs is read again from both, for as
+long as -patience says; only what stands still on both sides and differs is said to
+differ. What keeps changing is said to be changing: compare it again when it rests.
+A directory, or what zooid migrate follow -listen serves, is a copy of the running
+servers: it is read again once it has come to the zxid at which they were. If it
+doesn't come that far, what they have changed since is said to be newer.
+/zookeeper/config is each ensemble's own, and left out.
+
+  -ignore LIST    fields that needn't be equal, such as zxids,times,ephemeralOwner
+  -max N          print at most this many differences (100); all are counted
+  -patience TIME  how long what differs is looked at (2s)
+  -timeout TIME   to connect (30s)
+  -json           print each difference as a line of JSON
+
+The flags of zooid cli for TLS and logins say how servers are reached: -tls…, -auth,
+-auth-file, -sasl, -sasl-file, -client-configuration. Who compares must be able to
+read everything: log in as super.
+
+exit code: 0 the trees are equal; 1 they differ; 2 wrong arguments, or one can't be
+read; 3 nothing differs, but some znodes changed, are newer or couldn't be read.
+`
+
+// The exit codes of zooid migrate compare.
+const (
+	compareEqual   = 0
+	compareDiffers = 1
+	compareFailed  = 2
+	compareUnsure  = 3
+)
+
+// compareFlags holds the parsed command line.
+type compareFlags struct {
+	o       compare.Options
+	access  cli.Access
+	max     int
+	timeout time.Duration
+	json    bool
+	sides   []string
+
+	reconfigure tree.Reconfigure
+}
+
+// parse parses the arguments. help is true if they ask for the help text.
+func (f *compareFlags) parse(args []string) (help bool, err error) {
+	f.max, f.timeout, f.o.Patience = 100, 30*time.Second, 2*time.Second
+	f.sides, help, err = readFlags(&f.access, args, map[string]func(){"json": func() { f.json = true }}, f.set)
+	if err == nil && !help && len(f.sides) != 2 {
+		err = errors.New("name two trees")
+	}
+	return help, err
+}
+
+func (f *compareFlags) set(name, value string) (err error) {
+	switch name {
+	case "ignore":
+		f.o.Ignored, err = compare.ParseIgnored(value)
+	case "max":
+		_, err = fmt.Sscanf(value+"\n", "%d\n", &f.max)
+	case "patience":
+		f.o.Patience, err = time.ParseDuration(value)
+	case "timeout":
+		f.timeout, err = time.ParseDuration(value)
+	default:
+		return fmt.Errorf("there is no flag -%s", name)
+	}
+	if err != nil {
+		return fmt.Errorf("-%s %s: %w", name, value, err)
+	}
+	return nil
+}
+
+// runCompare runs zooid migrate compare.
+func (p *Program) runCompare(args []string, stdout, stderr io.Writer) int {
+	f := compareFlags{reconfigure: p.Reconfigure}
+	help, err := f.parse(args)
+	if help {
+		fmt.Fprint(stdout, compareHelp)
+		return compareEqual
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid migrate compare: %v\n\n%s", err, compareHelp)
+		return compareFailed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	line := terminal.NewProgress(stderr)
+	counts, err := f.run(ctx, stdout, line)
+	line.End()
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid migrate compare:", terminal.Visible(err.Error()))
+		return compareFailed
+	}
+	return tellCompared(stderr, counts, &f)
+}
+
+func (f *compareFlags) run(ctx context.Context, stdout io.Writer, line *terminal.Progress) (compare.Counts, error) {
+	var sources [2]compare.Source
+	for i, side := range f.sides {
+		source, end, err := f.open(ctx, side, line)
+		if err != nil {
+			return compare.Counts{}, err
+		}
+		defer end()
+		sources[i] = source
+	}
+	line.Stage("comparing")
+	told := 0
+	f.o.Tell = func(d *compare.Difference) error {
+		if told++; told > f.max {
+			return nil
+		}
+		line.End()
+		return f.print(stdout, d)
+	}
+	f.o.Progress = func(znodes int) { line.Detail("%d znodes", znodes) }
+	return compare.Trees(ctx, sources[0], sources[1], f.o)
+}
+
+// open opens a directory or connects to servers.
+func (f *compareFlags) open(ctx context.Context, side string,
+	line *terminal.Progress) (source compare.Source, end func(), err error) {
+	if st, err := os.Stat(side); err == nil && st.IsDir() {
+		line.Stage("reading " + side)
+		old := debug.SetGCPercent(importGCPercent)
+		files, err := compare.OpenFiles(side, f.reconfigure, reading(line))
+		debug.SetGCPercent(old)
+		return files, func() {}, err
+	}
+	line.Stage("connecting to " + side)
+	o := zk.Options{SessionTimeout: f.timeout, ReadOnly: true}
+	f.access.Put(&o)
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	c, err := zk.Open(ctx, side, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to %s, which is no directory: %w", side, err)
+	}
+	return compare.OpenLive(c), func() { c.Close() }, nil
+}
+
+// differenceLine is a difference as JSON.
+type differenceLine struct {
+	Path    string          `json:"path"`
+	Verdict compare.Verdict `json:"verdict"`
+	Fields  []compare.Field `json:"fields,omitempty"`
+	Error   string          `json:"error,omitempty"`
+}
+
+func (f *compareFlags) print(w io.Writer, d *compare.Difference) error {
+	if f.json {
+		v := differenceLine{Path: d.Path, Verdict: d.Verdict, Fields: d.Fields}
+		if d.Err != nil {
+			v.Error = d.Err.Error()
+		}
+		return json.NewEncoder(w).Encode(v)
+	}
+	text := fmt.Sprintf("%s: %s", d.Path, d.Verdict)
+	for i, field := range d.Fields {
+		mark := ", "
+		if i == 0 {
+			mark = " in "
+		}
+		text += fmt.Sprintf("%s%s (%s, %s)", mark, field.Name, field.A, field.B)
+	}
+	if d.Err != nil {
+		text += ": " + d.Err.Error()
+	}
+	_, err := fmt.Fprintln(w, terminal.OneLine(terminal.Visible(text)))
+	return err
+}
+
+// tellCompared prints the result, and returns the exit code.
+func tellCompared(w io.Writer, c compare.Counts, f *compareFlags) int {
+	fmt.Fprintf(w, "compared %d znodes: %d equal, %d different, %d changing, %d unreadable\n", c.Compared, c.Equal,
+		c.Different, c.Changing, c.Unreadable)
+	if all := c.Different + c.Changing + c.Newer + c.Unreadable; all > f.max {
+		fmt.Fprintf(w, "printed %d of %d; -max prints more\n", f.max, all)
+	}
+	if c.Newer > 0 {
+		fmt.Fprintf(w, "%d are newer than what the copy has, which doesn't go on or is too far behind: compare again when it has caught up\n",
+			c.Newer)
+	}
+	if c.HiddenACLs > 0 {
+		fmt.Fprintf(w, "%d ACLs weren't compared: a server shows them in part only; log in as super\n", c.HiddenACLs)
+	}
+	switch {
+	case c.Different > 0:
+		return compareDiffers
+	case c.Changing+c.Newer+c.Unreadable+c.HiddenACLs > 0:
+		return compareUnsure
+	}
+	return compareEqual
+}

@@ -1,0 +1,158 @@
+//go:build unix
+
+package moving
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/zooid-project/zooid/internal/apache"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tool/cli"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
+)
+
+const exportHelp = `usage: zooid export -to APACHE_DATADIR [-nodigest] DATADIR [DATALOGDIR]
+       zooid export -to APACHE_DATADIR [-nodigest] zoo.cfg
+       zooid export -to APACHE_DATADIR [-nodigest] SNAPSHOT
+       zooid export -to APACHE_DATADIR [-nodigest] [flags] http://HOST:8080
+
+Makes a data directory for Apache ZooKeeper, 3.5 or later, of one of Zooid's: of a
+stopped or a running server's, or of a copy of one. zoo.cfg names the directories of its
+server. Nothing of them is changed. APACHE_DATADIR must have no version-2.
+
+SNAPSHOT is a backup: a file as the admin server's command snapshot streams it, or one
+that gzip has compressed. A URL is that of a running server's admin server, http or
+https, which streams its snapshot: what that server has applied when it is asked.
+
+  -to DIR    Apache's dataDir
+  -nodigest  for servers with digest.enabled=false
+
+The flags of zooid cli for identities (-auth, -auth-file) and TLS (-tls…) say who asks a
+server, and how. The server wants an identity that may do everything at / (super);
+without a flag it is the certificate of -tls-cert, or the address.
+
+Every server of an ensemble gets a copy of the result: it has the epochs that Apache
+wants. What Apache has no form for is said. What fails leaves nothing in APACHE_DATADIR.
+
+exit code: 0 exported; 1 it can't be; 2 wrong arguments; 4 the data directory or the
+snapshot is damaged or incomplete.
+`
+
+// Export runs zooid export, which makes a data directory for Apache.
+func (p *Program) Export(args []string, stdout, stderr io.Writer) int {
+	o := apache.ExportOptions{Reconfigure: p.Reconfigure}
+	var reach cli.Access
+	words, help, err := readFlags(&reach, args,
+		map[string]func(){"nodigest": func() { o.NoDigest = true }}, func(name, value string) error {
+			if name != "to" {
+				return fmt.Errorf("there is no flag -%s", name)
+			}
+			o.To = value
+			return nil
+		})
+	if help {
+		fmt.Fprint(stdout, exportHelp)
+		return 0
+	}
+	if err == nil && o.To == "" {
+		err = errors.New("-to must name Apache's dataDir. (Files with subtrees are made by: zooid cli export)")
+	}
+	if err == nil && (len(words) < 1 || len(words) > 2) {
+		err = errors.New("name what to export: a data directory, a zoo.cfg, a snapshot file or the URL of an admin server")
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid export: %v\n\n%s", err, exportHelp)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := source(ctx, &o, words, &reach); err != nil {
+		fmt.Fprintln(stderr, "zooid export:", terminal.Visible(err.Error()))
+		return 1
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
+	line := terminal.NewProgress(stderr)
+	o.Stage = line.Stage
+	began := time.Now()
+	done, err := apache.Export(o)
+	line.End()
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid export:", terminal.Visible(err.Error()))
+		if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) ||
+			errors.As(err, &missing) {
+			return exitDamaged
+		}
+		return 1
+	}
+	tellExported(stdout, done, o.To, time.Since(began))
+	return 0
+}
+
+// configBytesMax exceeds the size of any zoo.cfg; a larger file is taken for a snapshot without reading it.
+const configBytesMax = 1 << 20
+
+// source sets what is exported: the directories in the arguments, those of a zoo.cfg, a snapshot file, or a server.
+func source(ctx context.Context, o *apache.ExportOptions, words []string, reach *cli.Access) error {
+	if isURL(words[0]) {
+		if len(words) != 1 {
+			return errors.New("one URL is enough: every server has everything")
+		}
+		s, err := newSnapshotSource(words[0], reach)
+		if err != nil {
+			return err
+		}
+		o.Fetch = func(to io.Writer) error { return s.fetch(ctx, to) }
+		return nil
+	}
+	st, err := os.Stat(words[0])
+	switch {
+	case len(words) == 2 || err == nil && st.IsDir():
+		o.Dirs = words
+		return nil
+	case err != nil:
+		return fmt.Errorf("export %s: %w. Want a data directory, a zoo.cfg, a snapshot file, or a server's URL, which begins with http:// or https://",
+			words[0], err)
+	case st.Mode().IsRegular() && (st.Size() > configBytesMax || !isText(words[0])):
+		o.Snapshot = words[0]
+		return nil
+	}
+	cfg, err := config.LoadAny(words[0], nil)
+	if err != nil {
+		return fmt.Errorf("take %s for a zoo.cfg, since it is no snapshot of Zooid's: %w", words[0], err)
+	}
+	o.Dirs = []string{cfg.Storage.DataDir}
+	if cfg.Storage.DataLogDir != cfg.Storage.DataDir {
+		o.Dirs = append(o.Dirs, cfg.Storage.DataLogDir)
+	}
+	return nil
+}
+
+// isText reports whether a file is text, as a zoo.cfg is. A file that can't be read counts as text.
+func isText(file string) bool {
+	b, err := os.ReadFile(file)
+	return err != nil || utf8.Valid(b) && !bytes.ContainsRune(b, 0) && !bytes.HasPrefix(b, []byte("ZOOIDSNP"))
+}
+
+// tellExported prints what was exported.
+func tellExported(w io.Writer, done *apache.Exported, to string, took time.Duration) {
+	say := func(format string, args ...any) { fmt.Fprintln(w, terminal.Visible(fmt.Sprintf(format, args...))) }
+	if done.Unconfirmed > 0 {
+		say("the last %d entries of the log aren't known to be committed; they are exported", done.Unconfirmed)
+	}
+	for _, line := range noForm(&done.NoForm) {
+		say("%s", line)
+	}
+	say("exported %d znodes and %d sessions into %s in %.1f s; zxid %#x, epoch %d, Apache's digest of the tree %#x",
+		done.Znodes, done.Sessions, to, took.Seconds(), uint64(done.Zxid), done.Epoch, done.Digest)
+}

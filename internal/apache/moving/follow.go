@@ -1,0 +1,375 @@
+//go:build unix
+
+package moving
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/apache/follow"
+	"github.com/zooid-project/zooid/internal/apache/learner"
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/sasl"
+	"github.com/zooid-project/zooid/internal/tool/cli"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
+	"github.com/zooid-project/zooid/zk"
+	"github.com/zooid-project/zooid/zk/kerberos"
+)
+
+const followHelp = `usage: zooid migrate follow [flags] ENSEMBLE DIR
+
+Keeps in DIR a copy of what a running ensemble of Apache ZooKeeper has, 3.5 and later,
+until it is interrupted. It connects to the leader as an observer, which has no vote: the
+ensemble doesn't wait for it. After each transaction it compares Apache's digest of the
+tree (3.6 and later) with that of the copy.
+
+ENSEMBLE is the connect string of its servers' client ports (zk1:2181,zk2:2181), or a
+file with its server lines, such as Apache's zoo.cfg; a dynamicConfigFile that it names is
+read, too. The quorum ports must be reachable from here.
+
+DIR is new or empty, or such a copy already: a file ZOOIDCOPY in it says so. Never name an
+Apache server's own dataDir; it is refused. DIR then has the form of Apache's dataDir: zooid
+import DIR DATADIR goes on with it. Run again on it, the command takes from the leader what is
+missing.
+
+  -adopt            DIR is a copy that a version of Zooid without the file ZOOIDCOPY has made
+
+  -listen ADDRESS   answer clients' reads there, as a read-only server does
+  -super USER:HASH  who may read everything there, as superDigest (zooid digest)
+  -id N             this observer's id among the servers (200)
+
+If the servers talk TLS among themselves (sslQuorum):
+  -peer-tls                    by certificates that the system trusts
+  -peer-tls-ca FILE            who signs the servers' certificates
+  -peer-tls-cert FILE          this observer's certificate and key
+  -peer-tls-password-file FILE their password; files are PEM, JKS or PKCS12
+  -peer-tls-any-host           don't check that the certificate names the server
+
+If they log in at each other (quorum.auth.enableSasl) by DIGEST-MD5:
+  -peer-sasl-user USER            as in a section QuorumLearner
+  -peer-sasl-password-file FILE
+or by Kerberos, as $KRB5_CONFIG or /etc/krb5.conf says:
+  -peer-sasl-keytab FILE          this observer's key
+  -peer-sasl-principal NAME/HOST  whose it is; servers want HOST to be one of theirs
+  -peer-sasl-service NAME         the servers' principal without its host (zkquorum)
+
+The flags of zooid cli for TLS and logins say how the client ports are reached, which is
+needed once, for the configuration: -tls…, -auth, -sasl, -client-configuration.
+
+exit code: 0 interrupted, and all digests were equal; 1 it failed, or no leader was found;
+2 wrong arguments; 3 interrupted, and a digest differed.
+`
+
+// The exit codes of zooid migrate follow.
+const (
+	followEqual   = 0
+	followFailed  = 1
+	followUsage   = 2
+	followDiffers = 3
+)
+
+// followFlags holds the parsed command line.
+type followFlags struct {
+	access      cli.Access
+	listen      string
+	super       string
+	id          int64
+	adopt       bool
+	peerTLS     bool
+	peerAnyHost bool
+	keys, trust keystore.Store
+	peerUser    string
+	peerPass    string
+	peerTicket  kerberos.Login
+	words       []string
+}
+
+// parse parses the arguments. help is true if they ask for the help text.
+func (f *followFlags) parse(args []string) (help bool, err error) {
+	f.id, f.peerTicket.Service = 200, "zkquorum"
+	switches := map[string]func(){
+		"peer-tls":          func() { f.peerTLS = true },
+		"peer-tls-any-host": func() { f.peerTLS, f.peerAnyHost = true, true },
+		"adopt":             func() { f.adopt = true },
+	}
+	f.words, help, err = readFlags(&f.access, args, switches, f.set)
+	switch {
+	case err != nil || help:
+	case len(f.words) != 2:
+		err = errors.New("name an ensemble and a directory")
+	case (f.peerUser == "") != (f.peerPass == ""):
+		err = errors.New("-peer-sasl-user and -peer-sasl-password-file belong together")
+	case (f.peerTicket.Keytab == "") != (f.peerTicket.Principal == ""):
+		err = errors.New("-peer-sasl-keytab and -peer-sasl-principal belong together")
+	case f.peerUser != "" && f.peerTicket.Keytab != "":
+		err = errors.New("log in by -peer-sasl-user or by -peer-sasl-keytab")
+	}
+	return help, err
+}
+
+func (f *followFlags) set(name, value string) (err error) {
+	switch name {
+	case "listen":
+		f.listen = value
+	case "super":
+		if user, hash, ok := strings.Cut(value, ":"); !ok || user == "" || hash == "" {
+			return errors.New("-super: want USER:HASH, as zooid digest prints it")
+		}
+		f.super = value
+	case "id":
+		if f.id, err = strconv.ParseInt(value, 10, 64); err != nil || f.id < 1 || f.id > 254 {
+			return fmt.Errorf("-id %s: want 1 to 254, and none that a server has", value)
+		}
+	case "peer-tls-ca":
+		f.peerTLS, f.trust.Location = true, value
+	case "peer-tls-cert":
+		f.peerTLS, f.keys.Location = true, value
+	case "peer-sasl-user":
+		f.peerUser = value
+	case "peer-sasl-password-file":
+		text, err := os.ReadFile(value)
+		f.peerPass = strings.TrimRight(string(text), "\r\n")
+		return err
+	case "peer-sasl-keytab":
+		f.peerTicket.Keytab = value
+	case "peer-sasl-principal":
+		f.peerTicket.Principal = value
+	case "peer-sasl-service":
+		f.peerTicket.Service = value
+	case "peer-tls-password-file":
+		f.peerTLS, f.keys.PasswordPath, f.trust.PasswordPath = true, value, value
+	default:
+		return fmt.Errorf("there is no flag -%s", name)
+	}
+	return nil
+}
+
+// runFollow follows an ensemble until it is interrupted.
+func runFollow(args []string, stdout, stderr io.Writer) int {
+	var f followFlags
+	help, err := f.parse(args)
+	if help {
+		fmt.Fprint(stdout, followHelp)
+		return followEqual
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid migrate follow: %v\n\n%s", err, followHelp)
+		return followUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	last, err := f.run(ctx, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid migrate follow:", terminal.Visible(err.Error()))
+		return followFailed
+	}
+	if last.Elections == 0 {
+		fmt.Fprintf(stderr, "zooid migrate follow: no leader was followed, so nothing is known of what the ensemble has now; the copy is as it was: %v%s\n",
+			last, reason(last.LastFailed))
+		return followFailed
+	}
+	fmt.Fprintf(stdout, "stopped: %v\nTo go on with this copy: zooid import %s DATADIR\n", last, f.words[1])
+	if last.Mismatch != nil {
+		return followDiffers
+	}
+	return followEqual
+}
+
+// reason returns an error as the end of a message.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ". The last try: " + terminal.Visible(err.Error())
+}
+
+func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.Status, err error) {
+	dial, err := f.dialer()
+	if err != nil {
+		return last, err
+	}
+	var mu sync.Mutex // guards the terminal
+	line := terminal.NewProgress(stderr)
+	o := f.options(dial, func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		line.End()
+		fmt.Fprintln(stderr, time.Now().Format(time.DateTime), terminal.OneLine(terminal.Visible(text)))
+	})
+	f2, err := follow.Open(o)
+	if err != nil {
+		return last, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	served <- nil
+	if f.listen != "" {
+		if err := f.serve(ctx, f2, stderr, served, cancel); err != nil {
+			return last, err
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		every := terminal.ProgressEvery
+		if !terminal.Is(stderr) {
+			every = statusEvery
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(every):
+			}
+			mu.Lock()
+			if text := f2.Status().String(); every == statusEvery {
+				fmt.Fprintln(stderr, time.Now().Format(time.DateTime), text)
+			} else {
+				line.Show(text)
+			}
+			mu.Unlock()
+		}
+	}()
+	err = f2.Run(ctx)
+	cancel()
+	<-ended
+	line.End()
+	return f2.Status(), errors.Join(err, <-served)
+}
+
+// options returns the options of a follower of the ensemble and directory that the arguments name.
+func (f *followFlags) options(dial func(context.Context, string) (net.Conn, error), say func(string)) follow.Options {
+	return follow.Options{
+		Dir: f.words[1], Ensemble: f.words[0], Adopt: f.adopt, ID: f.id, Config: f.config, Dial: dial, Say: say,
+	}
+}
+
+// statusEvery is the time between two status lines if there is no terminal.
+const statusEvery = time.Minute
+
+// serve answers clients.
+func (f *followFlags) serve(ctx context.Context, f2 *follow.Follower, stderr io.Writer, served chan error,
+	cancel func()) error {
+	s, err := follow.NewServer(f2, auth.Options{SuperDigest: f.super})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return fmt.Errorf("listen for clients: %w", err)
+	}
+	fmt.Fprintf(stderr, "reads are answered at %v\n", l.Addr())
+	<-served
+	go func() {
+		served <- s.Serve(ctx, l)
+		cancel()
+	}()
+	return nil
+}
+
+// config returns the ensemble's configuration, from a file or by asking a server.
+func (f *followFlags) config(ctx context.Context) (string, error) {
+	if file, err := os.Open(f.words[0]); err == nil {
+		defer file.Close()
+		text, err := io.ReadAll(io.LimitReader(file, learner.ConfigBytesMax+1))
+		if err != nil {
+			return "", err
+		}
+		lines, err := dynamicLines(f.words[0], string(text))
+		return string(text) + lines, err
+	}
+	o := zk.Options{SessionTimeout: 10 * time.Second}
+	f.access.Put(&o)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := zk.Open(ctx, f.words[0], o)
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its configuration: %w", f.words[0], err)
+	}
+	defer c.Close()
+	text, _, err := c.GetConfig(ctx)
+	return string(text), err
+}
+
+// dynamicLines returns the server lines of the file that a zoo.cfg names as its dynamicConfigFile; "" if it names none.
+func dynamicLines(zooCfg, text string) (string, error) {
+	name := ""
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == "dynamicConfigFile" {
+			name = strings.TrimSpace(value)
+		}
+	}
+	if name == "" {
+		return "", nil
+	}
+	const do = "Copy that file from the server, and name it instead"
+	if !filepath.IsAbs(name) {
+		return "", fmt.Errorf("%s has its server lines in %s, which is relative to the directory in which Apache was started. %s",
+			zooCfg, name, do)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("%s has its server lines in another file: %w. %s", zooCfg, err, do)
+	}
+	defer file.Close()
+	lines, err := io.ReadAll(io.LimitReader(file, learner.ConfigBytesMax+1))
+	return "\n" + string(lines), err
+}
+
+// dialer returns the function that connects to quorum ports.
+func (f *followFlags) dialer() (func(context.Context, string) (net.Conn, error), error) {
+	dial := new(net.Dialer).DialContext
+	if f.peerTLS {
+		o := keystore.ClientOptions{Trust: f.trust.ByName(), AnyHost: f.peerAnyHost}
+		if f.keys.Location != "" {
+			var err error
+			if o.Certificates, err = f.keys.ByName().Certificates(); err != nil {
+				return nil, err
+			}
+		}
+		config, _, err := keystore.Client(o)
+		if err != nil {
+			return nil, err
+		}
+		dial = (&tls.Dialer{Config: config}).DialContext
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := dial(ctx, "tcp", address)
+		if err == nil {
+			if err = f.login(conn, address); err != nil {
+				conn.Close()
+			}
+		}
+		return conn, err
+	}, nil
+}
+
+// login logs in at a quorum port, if the flags say how.
+func (f *followFlags) login(conn net.Conn, address string) error {
+	switch {
+	case f.peerUser != "":
+		return learner.Login(conn, sasl.NewPeerClient(f.peerUser, f.peerPass, rand.Reader).Step)
+	case f.peerTicket.Keytab != "":
+		ticket, err := f.peerTicket.Begin(address)
+		if err != nil {
+			return err
+		}
+		return learner.Login(conn, ticket.Step)
+	}
+	return nil
+}

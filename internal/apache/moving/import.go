@@ -1,0 +1,198 @@
+//go:build unix
+
+package moving
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/apache"
+	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/apache/proof"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
+)
+
+const importHelp = `usage: zooid import [flags] APACHE_DATADIR DATADIR
+
+Makes a data directory of that of an Apache ZooKeeper server, 3.4 to 3.9, which
+must be stopped. APACHE_DATADIR is its dataDir, DATADIR the dataDir of the Zooid
+server; they may be the same. Apache's files are only read.
+
+All that clients can see is kept: data, Stats, ACLs, the kinds of znodes, quotas,
+sessions. Clients go on with their sessions.
+
+  -datalogdir DIR    Apache's dataLogDir, if it has one
+  -zoocfg FILE       Apache's zoo.cfg, which says what dataLogDir is; a zoo.cfg beside the data is found
+  -without-log       there is no log: the snapshots are all that there is, as after zooid export
+  -accept-running    import although a process still has Apache's files open, or zooid migrate follow
+                     keeps the copy: what it writes from now on is missing
+  -todatalogdir DIR  the dataLogDir of the Zooid server, if it is to have one
+  -emulate353        read TTLs as Apache 3.5.3 wrote them (emulate353TTLNodes)
+  -accept-mismatch   import although Apache's own digest of the tree differs
+
+Import the directory of one server of an ensemble, the one with the highest zxid;
+the other servers start with empty directories and get everything from it
+(docs/migration.md).
+
+exit code: 0 imported; 1 it can't be; 2 wrong arguments; 4 Apache's files are
+damaged.
+`
+
+// Import runs zooid import, which makes a data directory from an Apache server's.
+func Import(args []string, stdout, stderr io.Writer) int {
+	var o apache.ImportOptions
+	flags := flag.NewFlagSet("zooid import", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	var from apacheDirs
+	from.register(flags)
+	running := flags.Bool("accept-running", false, "")
+	flags.StringVar(&o.LogDir, "todatalogdir", "", "")
+	flags.BoolVar(&o.Apache.Emulate353, "emulate353", false, "")
+	flags.BoolVar(&o.AcceptMismatch, "accept-mismatch", false, "")
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, importHelp)
+		return 0
+	}
+	if err != nil || flags.NArg() != 2 {
+		if err != nil {
+			fmt.Fprintf(stderr, "zooid import: %v\n\n", err)
+		}
+		fmt.Fprint(stderr, importHelp)
+		return 2
+	}
+	o.Apache.Dir, o.Dir = flags.Arg(0), flags.Arg(1)
+	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
+	line := terminal.NewProgress(stderr)
+	o.Stage = line.Stage
+	o.Apache.Progress = reading(line)
+	began := time.Now()
+	from.dir = o.Apache.Dir
+	done, err := importFrom(&from, *running, &o, func(format string, args ...any) {
+		line.End()
+		fmt.Fprintln(stdout, terminal.Visible(fmt.Sprintf(format, args...)))
+	})
+	line.End()
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid import:", terminal.Visible(err.Error()))
+		if damage := (*files.DamageError)(nil); errors.As(err, &damage) {
+			return exitDamaged
+		}
+		return 1
+	}
+	tellImported(stdout, done, &o, time.Since(began))
+	return 0
+}
+
+// importFrom imports, under a lock of the new directories that is held from the first look to the end. Nothing is moved
+// into place if somebody is known to write into Apache's, before or after they were read, unless running accepts it.
+func importFrom(from *apacheDirs, running bool, o *apache.ImportOptions,
+	say func(format string, args ...any)) (*apache.Imported, error) {
+	to := []string{o.Dir}
+	if o.LogDir != "" {
+		to = append(to, o.LogDir)
+	}
+	if err := o.Free(); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(from.dir); err != nil {
+		return nil, fmt.Errorf("read Apache's files: %w", err)
+	}
+	held, err := proof.Hold(to...)
+	if err != nil {
+		return nil, fmt.Errorf("import into %s: %w", o.Dir, err)
+	}
+	defer held.Release()
+	found, err := from.find()
+	if found != "" {
+		say("%s", found)
+	}
+	if err == nil {
+		err = from.logged()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", from.dir, err)
+	}
+	o.Apache.LogDir = from.logDir
+	told := false
+	still := func() error {
+		unknown, err := from.writing(slices.ContainsFunc(to, func(dir string) bool { return samePlace(dir, from.base()) }))
+		switch {
+		case err != nil && !running:
+			return fmt.Errorf("import %s: %w. What is written there later would be missing: stop it first, or give -accept-running",
+				from.dir, err)
+		case told:
+		case err != nil:
+			say("by your word (-accept-running): what is written to %s from now on is missing here. %v", from.dir, err)
+		case unknown != "":
+			say("whether a process still writes to %s isn't known: %s", from.dir, unknown)
+		}
+		told = told || err != nil || unknown != ""
+		return nil
+	}
+	if err := still(); err != nil {
+		return nil, err
+	}
+	o.Copy = func(string, uint64, bool) error { return still() }
+	return apache.Import(*o)
+}
+
+// exitDamaged is the exit code for a damaged or incomplete directory.
+const exitDamaged = 4
+
+// importGCPercent lets the heap grow to several times the live memory: everything that is read
+// stays in use until the end.
+const importGCPercent = 400
+
+// tellImported prints what was imported.
+func tellImported(w io.Writer, done *apache.Imported, o *apache.ImportOptions, took time.Duration) {
+	say := func(format string, args ...any) { fmt.Fprintln(w, terminal.Visible(fmt.Sprintf(format, args...))) }
+	for _, p := range done.Passed {
+		say("passed over, as Apache does: %v", p.Why)
+	}
+	if done.Damage != nil {
+		say("%s is damaged behind its last znode: %v. Its znodes are whole, by their checksum; Apache may refuse it. Check the disk",
+			done.Snapshot, done.Damage)
+	}
+	for _, torn := range done.Torn {
+		say("%s ends within a record at offset %d, as after a crash; what is behind it isn't read, as Apache does", torn.File,
+			torn.Offset)
+	}
+	for _, g := range done.Gaps {
+		say("%s begins with zxid %#x, the log before it ends with %#x: the transactions between them are missing, for Apache too. Compare with another server of the ensemble",
+			g.File, uint64(g.Next), uint64(g.After))
+	}
+	if done.Uncovered != 0 {
+		say("the snapshot has transactions up to zxid %#x, the logs end before: a server lost the end of its log. Compare with another server of the ensemble",
+			uint64(done.Uncovered))
+	}
+	if done.Orphans > 0 {
+		say("%d ephemeral znodes belong to no session; they are left out, as Apache deletes them when it starts", done.Orphans)
+	}
+	say("read %s and %d transactions of %d logs", done.Snapshot, done.Transactions, done.Logs)
+	digest := fmt.Sprintf("equal to each of the %d that Apache wrote", done.Compared)
+	switch {
+	case done.Mismatch != nil:
+		digest = fmt.Sprintf("other than Apache's %#x at zxid %#x, which -accept-mismatch accepts", done.Mismatch.Apache,
+			uint64(done.Mismatch.Zxid))
+	case done.Compared == 0:
+		digest = "equal in both readings; Apache wrote none to compare with"
+	}
+	say("imported %d znodes and %d sessions into %s in %.1f s; last zxid %#x, Apache's digest of the tree %#x, %s",
+		done.Znodes, done.Sessions, filepath.Clean(o.Dir), took.Seconds(), uint64(done.Zxid), done.Digest, digest)
+}
+
+// reading returns a function that shows how far the reading of Apache's files is.
+func reading(line *terminal.Progress) func(files.Progress) {
+	return func(at files.Progress) {
+		percent := 100 * at.Read / max(at.Size, 1)
+		line.Detail("%s %d %%, %d znodes, %d transactions", filepath.Base(at.File), percent, at.Znodes, at.Transactions)
+	}
+}

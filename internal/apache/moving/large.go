@@ -1,0 +1,45 @@
+package moving
+
+import (
+	"fmt"
+
+	"github.com/zooid-project/zooid/internal/apache/files"
+)
+
+// largeZnodes are those with more data than a request may have by default, which an Apache server with a larger
+// jute.maxbuffer has taken. What the Zooid server will be started with isn't known: it is a property of the command
+// line.
+type largeZnodes struct {
+	n       int
+	largest int    // bytes
+	path    string // of the largest
+}
+
+const (
+	maxBufferDefault = 0xfffff // jute.maxbuffer of Apache's servers, clients and Zooid
+	maxBufferMost    = 16 << 20
+)
+
+// note counts a znode if it is large.
+func (l *largeZnodes) note(z *files.Znode) error {
+	if size := len(z.Data); size > maxBufferDefault {
+		l.n++
+		if size > l.largest {
+			l.largest, l.path = size, z.Path
+		}
+	}
+	return nil
+}
+
+// String says what to do, "" for nothing.
+func (l *largeZnodes) String() string {
+	if l.n == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d znodes have more data than jute.maxbuffer, %d bytes by default: the largest, %s, has %d. Clients read them, and can't write such again unless the Zooid servers are started with -Djute.maxbuffer, as Apache's were",
+		l.n, maxBufferDefault, l.path, l.largest)
+	if l.largest > maxBufferMost {
+		text += fmt.Sprintf("; Zooid's may be at most %d", maxBufferMost)
+	}
+	return text
+}

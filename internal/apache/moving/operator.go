@@ -1,0 +1,118 @@
+//go:build unix
+
+package moving
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/apache/back"
+	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
+)
+
+// operatorCommand returns a command given by the operator, with additional environment variables.
+func operatorCommand(ctx context.Context, command string, env []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+// runFor runs an operator's command for a server, and returns what it has printed.
+func runFor(ctx context.Context, command string, patience time.Duration, env []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var out, said bytes.Buffer
+	cmd := operatorCommand(ctx, command, env)
+	cmd.Stdout, cmd.Stderr = &atMost{w: &out, left: saidMax}, &atMost{w: &said, left: saidMax}
+	// Background servers started by the command may keep its output open.
+	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		return out.String(), fmt.Errorf("the command failed: %w%s", err, quoted(&said))
+	}
+	return out.String(), nil
+}
+
+// zooidServer returns the environment of a command for a Zooid server.
+func zooidServer(m *config.Member) []string {
+	env := []string{fmt.Sprintf("ZOOID_ID=%d", m.ID)}
+	if len(m.Addrs) > 0 {
+		env = append(env, "ZOOID_HOST="+m.Addrs[0].Host)
+	}
+	return env
+}
+
+const digestHelp = `usage: zooid migrate digest [-datalogdir APACHE_LOGDIR | -zoocfg FILE | -without-log] APACHE_DATADIR
+
+Prints what a stopped Apache ZooKeeper server would load from its files: the last zxid, the digest of the
+tree, and how many znodes and sessions there are. It is for zooid migrate return. Apache's files are only
+read.
+
+exit code: 0 printed; 1 it can't be; 2 wrong arguments; 4 the files are damaged.
+`
+
+// runDigest prints the digest of an Apache server's files.
+func runDigest(args []string, stdout, stderr io.Writer) int {
+	var from apacheDirs
+	flags := flag.NewFlagSet("zooid migrate digest", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	from.register(flags)
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, digestHelp)
+		return 0
+	}
+	if err == nil && flags.NArg() != 1 {
+		err = errors.New("name Apache's dataDir")
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid migrate digest: %v\n\n%s", err, digestHelp)
+		return 2
+	}
+	dir := flags.Arg(0)
+	from.dir = dir
+	found, err := from.find()
+	if found != "" {
+		fmt.Fprintln(stderr, terminal.Visible(found))
+	}
+	if err == nil {
+		err = from.logged()
+	}
+	if err != nil { // an observer may have been sent a snapshot and no more: return compares with what it must have
+		fmt.Fprintln(stderr, "zooid migrate digest:", terminal.Visible(err.Error()))
+	}
+	logDir := from.logDir
+	if found, err := unheld(dir, logDir); found.Held != "" {
+		fmt.Fprintf(stderr, "zooid migrate digest: %s. Stop the server first\n", terminal.Visible(err.Error()))
+		return 1
+	}
+	state, report, err := files.Load(files.Options{Dir: dir, LogDir: logDir})
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid migrate digest:", terminal.Visible(err.Error()))
+		if damage := (*files.DamageError)(nil); errors.As(err, &damage) {
+			return exitDamaged
+		}
+		return 1
+	}
+	if m := report.Mismatch; m != nil { // found during the replay; what counts is the tree at the end
+		fmt.Fprintf(stderr, "zooid migrate digest: %s: at zxid %#x Apache's digest of the tree is %#x, that of what its files hold is %#x\n",
+			terminal.Visible(m.Where), uint64(m.Zxid), m.Apache, m.Tree)
+	}
+	fmt.Fprintln(stdout,
+		digestLine(&back.Done{Zxid: state.Zxid, Digest: state.Digest(), Znodes: state.Len(), Sessions: len(state.Sessions)}))
+	return 0
+}
+
+// digestLine returns the line that zooid migrate digest prints for zooid migrate return.
+func digestLine(d *back.Done) string {
+	return fmt.Sprintf("zooid digest: zxid %#x, digest %#x, %d znodes, %d sessions", uint64(d.Zxid), d.Digest, d.Znodes,
+		d.Sessions)
+}

@@ -1,0 +1,210 @@
+//go:build unix
+
+package moving
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/apache/back"
+	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/apache/proof"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// TestReturnCommand: what zooid migrate return and digest say to wrong arguments.
+func TestReturnCommand(t *testing.T) {
+	t.Parallel()
+	const where = "return -quorum 127.0.0.1:1 -election 127.0.0.1:1 -from 127.0.0.1 "
+	none := filepath.Join(t.TempDir(), "none.cfg")
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"return -h", 0, "usage: zooid migrate return"},
+		{"return x", 2, "want the IP addresses of the observers"},
+		{"return -from 127.0.0.1 x", 2, "-quorum and -election"},
+		{where + "x", 2, "name all Apache servers"},
+		{where + "-observers 1,x x", 2, "want the ids of the Apache servers"},
+		{where + "-observers 1,1 x", 2, "each once"},
+		{where + "-observers 1 -stop x -start y x", 2, "-stop, -stop-observer and -start"},
+		{where + "-observers 1 -check", 2, "name the zoo.cfg"},
+		{where + "-observers 1 -check -id 255 x", 2, "0 to 254"},
+		{where + "-observers 1 -listen x x", 2, "no flag -listen"},
+		{where + "-observers 1 -check " + none, 1, "none.cfg"},
+		{"digest -h", 0, "usage: zooid migrate digest"},
+		{"digest", 2, "name Apache's dataDir"},
+		{"digest " + none, 1, "none.cfg"},
+	} {
+		var out bytes.Buffer
+		if code := run(append([]string{"migrate"}, strings.Fields(c.args)...), &out, &out); code != c.code ||
+			!strings.Contains(out.String(), c.says) {
+			t.Errorf("zooid migrate %s: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
+		}
+	}
+}
+
+// TestReturnReady: nothing begins unless the server leads and each observer named has what the server had three seconds
+// ago.
+func TestReturnReady(t *testing.T) {
+	t.Parallel()
+	long := moment{time.Now().Add(-time.Hour), 7}
+	peers := []back.Peer{{ID: 1, Host: "a", Zxid: 9}, {ID: 2, Host: "b", Zxid: 7}, {ID: 3, Host: "c", Zxid: 6}}
+	for _, c := range []struct {
+		mode      string
+		history   []moment
+		observers []int64
+		says      string
+	}{
+		{"leader", []moment{long}, []int64{1, 2}, ""},
+		{"standalone", []moment{long, {time.Now(), 99}}, []int64{1}, ""},
+		{"follower", []moment{long}, []int64{1}, "is a follower. Run the command beside the leader"},
+		{"", []moment{long}, []int64{1}, "doesn't answer"},
+		{"leader", nil, []int64{1}, "watched long enough"},
+		{"leader", []moment{{time.Now(), 7}}, []int64{1}, "watched long enough"},
+		{"leader", []moment{long}, []int64{1, 4}, "observer 4 isn't connected"},
+		{"leader", []moment{long}, []int64{1, 3}, "observer 3 is at zxid 0x6; Zooid was at 0x7"},
+	} {
+		l := &leadership{now: back.Progress{Answer: back.Answer{Mode: c.mode}, Observers: peers}, history: c.history}
+		hosts, err := l.ready(c.observers)
+		if c.says == "" && (err != nil || len(hosts) != len(c.observers) || hosts[1] != "a") ||
+			c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%q, %v: %v, %v; want %q", c.mode, c.observers, hosts, err, c.says)
+		}
+		if final := errors.Is(err, errOther); final != (c.mode == "follower") {
+			t.Errorf("%q: it is waited for: %v", c.mode, !final)
+		}
+	}
+}
+
+// TestReturnParts: first so many servers are stopped that each majority of the rest needs this command's own.
+func TestReturnParts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		voters, observers, own int
+		first, rest            string
+	}{
+		{0, 0, 0, "[]", "[]"},
+		{1, 0, 1, "[]", "[]"},
+		{2, 0, 1, "[]", "[2]"},
+		{3, 0, 2, "[1]", "[3]"},
+		{3, 2, 1, "[4 5 2]", "[3]"},
+		{4, 0, 1, "[2]", "[3 4]"},
+		{5, 0, 5, "[1 2]", "[3 4]"},
+		{7, 0, 1, "[2 3 4]", "[5 6 7]"},
+	} {
+		f := returnFlags{server: &config.Config{}}
+		f.server.Quorum.MyID = int64(c.own)
+		for id := 1; id <= c.voters+c.observers; id++ {
+			f.server.Quorum.Members.Servers = append(f.server.Quorum.Members.Servers,
+				config.Member{ID: int64(id), Observer: id > c.voters})
+		}
+		first, rest := f.parts()
+		if fmt.Sprint(idsOf(first)) != c.first || fmt.Sprint(idsOf(rest)) != c.rest {
+			t.Errorf("%d voters: first %d, then %d; want %s and %s", c.voters, idsOf(first), idsOf(rest), c.first, c.rest)
+		}
+		// This command's server and the rest are a majority, and the rest alone isn't.
+		if n := len(rest); c.voters > 0 && (2*(n+1) <= c.voters || 2*n > c.voters) {
+			t.Errorf("%d voters: %d are left", c.voters, n)
+		}
+	}
+}
+
+// TestReturnGoesOn: a return that was cut short begins anew if Zooid answers, and isn't carried on where that isn't
+// safe: before it was known that the log has everything, and where others may have served since.
+func TestReturnGoesOn(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	for name, c := range map[string]struct {
+		step    string
+		answers bool
+		done    bool
+		says    string
+	}{
+		"Zooid serves":               {stepWhole, true, false, ""},
+		"Zooid serves beside Apache": {stepStart, true, true, "stop all Zooid servers"},
+		"the first stops":            {stepStop, false, true, "isn't known that its log has everything"},
+		"others run":                 {stepWhole, false, true, "the Zooid server 2 runs"},
+		"others run, later":          {stepObservers, false, true, "the Zooid server 2 runs"},
+	} {
+		var said bytes.Buffer
+		f := returnFlags{server: &config.Config{}, says: &sayer{w: &said, line: terminal.NewProgress(&said)}}
+		f.server.Quorum.MyID = 1
+		f.server.Quorum.Members.Servers = []config.Member{
+			{ID: 1}, {ID: 2, Addrs: []config.PeerAddr{{Host: "127.0.0.1", QuorumPort: port}}},
+		}
+		f.o.Ask = func(context.Context) (back.Answer, error) {
+			if c.answers {
+				return back.Answer{Mode: "leader"}, nil
+			}
+			return back.Answer{}, errors.New("nobody answers")
+		}
+		code, done, err := f.goOn(t.Context(), proof.Record{Step: c.step, Data: []byte("{}")}, &said)
+		if done != c.done || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) ||
+			done && code != switchRefused {
+			t.Errorf("%s: exit %d, done: %v, %v; want %q", name, code, done, err, c.says)
+		}
+	}
+}
+
+// TestDigestCommand: the digest of files, which is refused while a process has one open, and of damaged ones.
+func TestDigestCommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	digest, err := files.Write(dir, &files.Content{
+		Zxid: 0x500000007, Epoch: 5, Sessions: []files.Session{{ID: 7, Timeout: 4000}},
+		Znodes: func(visit func(string, []byte, []jute.ACL, *files.Stat) error) error {
+			for _, path := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
+				if err := visit(path, nil, nil, &files.Stat{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	print := func() (int, string) {
+		var out bytes.Buffer
+		code := run([]string{"migrate", "digest", "-without-log", dir}, &out, &out)
+		return code, out.String()
+	}
+	want := digestLine(&back.Done{Zxid: 0x500000007, Digest: digest, Znodes: 4, Sessions: 1})
+	if code, said := print(); code != 0 || said != want+"\n" {
+		t.Errorf("exit %d, %q; want %q", code, said, want)
+	}
+	snapshot := filepath.Join(dir, files.Version2, "snapshot.500000007")
+	if _, err := os.Stat("/proc/self/fd"); err == nil {
+		open, err := os.Open(snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code, said := print(); code != 1 || !strings.Contains(said, "Stop the server first") {
+			t.Errorf("while a file is open: exit %d, %q", code, said)
+		}
+		open.Close()
+	}
+	if err := os.WriteFile(filepath.Join(dir, files.Version2, "log.500000008"), []byte("ZKLG"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := print(); code != exitDamaged {
+		t.Errorf("damaged files: exit %d, %q", code, said)
+	}
+}

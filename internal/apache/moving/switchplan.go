@@ -1,0 +1,241 @@
+//go:build unix
+
+package moving
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/apache"
+	"github.com/zooid-project/zooid/internal/apache/follow"
+	"github.com/zooid-project/zooid/internal/apache/proof"
+)
+
+// The steps of a switch in its journal, which is beside the copy.
+//
+//	stop      Apache's servers are told to stop. Undone by starting them
+//	make      data is made here and by -seed, and no server starts on it. Undone by removing it
+//	release   servers may start on it. There is no way back but by export
+//	serve     it serves; there is nothing to go on with
+//
+// A switch that ends in between leaves stop or make as the last step: the next try finds out if Apache serves again,
+// and begins anew, or goes on with what it was told then.
+const (
+	stepStop    = "stop"
+	stepMake    = "make"
+	stepRelease = "release"
+	stepServe   = "serve"
+	stepUndone  = "undone"
+)
+
+// stopPlan is what it takes to go on from step stop.
+type stopPlan struct {
+	Ensemble follow.Ensemble
+	At       int64                 // the zxid that mark has returned
+	Before   map[string]proof.Port // the servers' ports before the stop
+}
+
+// releasePlan is what it takes to go on from step release.
+type releasePlan struct {
+	Zxid    int64 // of the copy
+	Stopped time.Time
+}
+
+// The files of a switch beside the copy.
+const (
+	journalName = "switch.journal"
+	logName     = "switch.log"   // what the command has said
+	tailsName   = "switch.tails" // a folder for the tails, as long as they are needed
+)
+
+// openJournal opens the journal and the log. before is the step that an earlier try was at, with the data that it takes
+// to go on; without Step if there is nothing to go on with.
+func (f *switchFlags) openJournal() (before proof.Record, err error) {
+	if f.check { // nothing is written beside the copy
+		records, err := proof.ReadJournal(filepath.Join(f.words[1], journalName))
+		return lastStep(records), err
+	}
+	log, err := os.OpenFile(filepath.Join(f.words[1], logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return before, fmt.Errorf("keep what this command says: %w", err)
+	}
+	f.says.mu.Lock()
+	f.says.log = log
+	f.says.mu.Unlock()
+	var records []proof.Record
+	if f.journal, records, err = proof.OpenJournal(filepath.Join(f.words[1], journalName)); err != nil {
+		return before, err
+	}
+	return lastStep(records), nil
+}
+
+// lastStep returns what a journal leaves to go on with.
+func lastStep(records []proof.Record) (before proof.Record) {
+	for _, r := range records {
+		switch {
+		case r.Step == stepServe || r.Step == stepUndone:
+			before = proof.Record{}
+		case r.Step == stepStop || r.Step == stepRelease:
+			before = r
+		case r.Step == stepMake: // it goes on as from stop
+			before.Try, before.At = r.Try, r.At
+		}
+	}
+	return before
+}
+
+// dropOf removes what a try has made in a directory and not released.
+func dropOf(dir string, try proof.Try) error {
+	m, err := proof.FindMark(dir)
+	if m != nil && m.Try == try {
+		_, err = proof.Drop(dir)
+	}
+	return err
+}
+
+// undoPatience is how long the other machines may take to remove what was made there.
+const undoPatience = time.Minute
+
+// dropAll removes what this try has made and not released, and says what is left.
+func (f *switchFlags) dropAll(ctx context.Context, dir string) (left string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
+	defer cancel()
+	if err := dropOf(dir, f.try); err != nil {
+		left = fmt.Sprintf(".\nWhat was made in %s couldn't be removed; no server starts on it: %v", dir, err)
+	}
+	if len(f.seeded) == 0 {
+		return left
+	}
+	order := apache.SeedOrder{Do: apache.SeedDrop, Try: string(f.try)}
+	if err := f.orderAll(ctx, order, "", droppedLine(f.try)); err != nil {
+		left += fmt.Sprintf(".\nThe Zooid servers %d may have data that wasn't released. They don't start on it, and the next try replaces it; zooid migrate seed -drop removes it: %v",
+			f.seeded, err)
+	}
+	return left
+}
+
+// undoLast undoes a try that was cut short.
+func (f *switchFlags) undoLast(ctx context.Context, before proof.Record, o *apache.ImportOptions) (int, error) {
+	switch before.Step {
+	case "":
+		return switchRefused, errors.New("there is no try that was cut short: nothing was changed")
+	case stepRelease:
+		return switchRefused, errors.New("the new servers were released, and may have served: run the command without -undo, which goes on. The way back from here is zooid export (docs/migration.md)")
+	}
+	f.try = before.Try
+	if f.seed != "" {
+		f.seeded = idsOf(f.others())
+	}
+	f.dropTails()
+	left := f.dropAll(ctx, o.Dir)
+	if left == "" {
+		if err := f.journal.End(f.try, stepUndone); err != nil {
+			return switchRefused, err
+		}
+	}
+	f.says.say(fmt.Sprintf("undone what the try %s has made%s. Start Apache's servers again: they have everything", f.try,
+		left))
+	if left != "" {
+		return switchRefused, nil
+	}
+	return switchDone, nil
+}
+
+// againPatience is how long Apache may take to show that it serves again.
+const againPatience = 10 * time.Second
+
+// stillStopped reports whether Apache's servers, which an earlier try has told to stop, don't serve again.
+func (f *switchFlags) stillStopped(ctx context.Context, copied *follow.Follower, before proof.Record) (bool, error) {
+	f.says.say(fmt.Sprintf("an earlier try (%s, %s) was cut short after the order to stop Apache's servers; looking whether they serve again",
+		before.Try, before.At.Format(time.DateTime)))
+	for end := time.Now().Add(againPatience); time.Now().Before(end); {
+		if copied.Status().Live {
+			f.says.say("they do: beginning anew")
+			return false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, errors.New("interrupted; nothing was changed")
+		case <-time.After(awaitPoll):
+		}
+	}
+	return true, nil
+}
+
+// goOn carries a try on that was cut short when Apache's servers were being stopped, as a new one.
+func (f *switchFlags) goOn(ctx context.Context, copied *follow.Follower, end func() error, before proof.Record,
+	o *apache.ImportOptions, stdin io.Reader, stderr io.Writer) (int, error) {
+	s := &stopPlan{}
+	if err := json.Unmarshal(before.Data, s); err != nil {
+		return switchRefused, fmt.Errorf("read the journal: %w", err)
+	}
+	f.says.say(fmt.Sprintf("No leader answers. Next: Apache's servers %v are stopped, as far as they aren't, and the switch goes on from there. To undo instead: start them again.",
+		ids(&s.Ensemble)))
+	if !f.yes {
+		f.says.say("Type yes to go on with the switch:")
+		if err := agreed(ctx, stdin); err != nil {
+			return switchRefused, err
+		}
+	}
+	return f.carryOut(ctx, copied, end, s, o, stderr)
+}
+
+// stillClosed returns an error if Apache was started again while the data was made.
+func (f *switchFlags) stillClosed(ctx context.Context, s *stopPlan) (err error) {
+	var elections []string
+	for i := range s.Ensemble.Members {
+		elections = append(elections, s.Ensemble.Members[i].Election...)
+	}
+	now := proof.Probe(ctx, elections)
+	for _, address := range elections {
+		if now[address] == proof.Open && f.closed[address] {
+			err = errors.Join(err, fmt.Errorf("something listens on the election port %s again: Apache was started meanwhile",
+				address))
+		}
+	}
+	return err
+}
+
+// release goes on with a try that had begun to release the new servers.
+func (f *switchFlags) release(ctx context.Context, before proof.Record, stderr io.Writer) (int, error) {
+	var r releasePlan
+	if err := json.Unmarshal(before.Data, &r); err != nil {
+		return switchRefused, fmt.Errorf("read the journal: %w", err)
+	}
+	f.try, f.stopped = before.Try, r.Stopped
+	f.says.say(fmt.Sprintf("an earlier try (%s, %s) had begun to release the new servers: going on from there", f.try,
+		before.At.Format(time.DateTime)))
+	return f.releaseAll(ctx, r.Zxid, stderr)
+}
+
+// releaseAll lets the new servers start, and starts them. It can be repeated.
+func (f *switchFlags) releaseAll(ctx context.Context, zxid int64, stderr io.Writer) (int, error) {
+	again := "\nDon't start Apache's servers: a new server may serve already. Run the same command again; it goes on from here"
+	var err error
+	if f.seed != "" {
+		order := apache.SeedOrder{Do: apache.SeedRelease, Try: string(f.try)}
+		err = f.orderAll(ctx, order, "", releasedLine(f.try))
+	}
+	if err == nil {
+		err = proof.Release(f.server.Storage.DataDir, f.try)
+	}
+	if err == nil && f.held != nil {
+		err = f.held.Release()
+	}
+	if err != nil {
+		return switchSilent, fmt.Errorf("%w%s", err, again)
+	}
+	code, err := f.startServer(ctx, zxid, stderr)
+	if err == nil && code == switchDone {
+		err = f.journal.End(f.try, stepServe)
+	} else if err != nil {
+		err = fmt.Errorf("%w\nOr run the same command again: it goes on from here", err)
+	}
+	return code, err
+}

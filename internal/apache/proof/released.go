@@ -1,0 +1,136 @@
+package proof
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// A Mark is in a data directory that a switch is making. It says so from before the first file is there until the
+// switch releases the directory: no server starts on it meanwhile, whatever happens to the switch. All of Zooid's files
+// beside a mark are the try's: there were none when the mark was written, and no server has run since.
+type Mark struct {
+	Try    Try       `json:"try"`
+	At     time.Time `json:"at"`
+	By     string    `json:"by"`               // the machine and the command that releases it
+	LogDir string    `json:"logDir,omitempty"` // the log's directory, if it is another
+}
+
+// The files of a mark, before and after the release. The second is kept as a record, and makes a second release of the
+// same try succeed.
+const (
+	markName     = "switch-unreleased"
+	releasedName = "switch-released"
+)
+
+// unfinished are the folders in which package apache writes before it moves files into a directory.
+var unfinished = []string{"import-unfinished", "seed-unfinished"}
+
+// FindMark returns the mark of a directory that isn't released, nil if it has none.
+func FindMark(dir string) (*Mark, error) { return readMark(filepath.Join(dir, markName)) }
+
+func readMark(path string) (*Mark, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	m := &Mark{}
+	if err == nil {
+		err = json.Unmarshal(b, m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read whose data %s announces: %w", path, err)
+	}
+	return m, nil
+}
+
+// Put marks a directory, which the caller holds. It fails if the directory has data of Zooid's.
+func (m *Mark) Put(dir string) error {
+	for _, d := range []string{dir, m.logDir(dir)} {
+		if storage.InUse(d) {
+			return fmt.Errorf("%s is in use as a data directory of Zooid; give an empty one, or a new one", d)
+		}
+	}
+	b, err := json.Marshal(m)
+	if err == nil {
+		err = writeDurably(filepath.Join(dir, markName), b)
+	}
+	if err != nil {
+		return fmt.Errorf("mark %s as not released: %w", dir, err)
+	}
+	return nil
+}
+
+func (m *Mark) logDir(dir string) string {
+	if m.LogDir == "" {
+		return dir
+	}
+	return m.LogDir
+}
+
+// Released reports whether a directory was released by a try.
+func Released(dir string, try Try) (bool, error) {
+	m, err := readMark(filepath.Join(dir, releasedName))
+	return m != nil && m.Try == try, err
+}
+
+// Release lets a server start on a directory that a try has made. The caller holds it.
+func Release(dir string, try Try) error {
+	if done, err := Released(dir, try); done || err != nil {
+		return err
+	}
+	m, err := FindMark(dir)
+	switch {
+	case err != nil:
+		return err
+	case m == nil || m.Try != try:
+		return fmt.Errorf("release %s: it has no data of the try %s", dir, try)
+	case !storage.InUse(dir):
+		return fmt.Errorf("release %s: its data isn't there yet", dir)
+	}
+	err = os.Rename(filepath.Join(dir, markName), filepath.Join(dir, releasedName))
+	if err = errors.Join(err, storage.OS{}.SyncDir(dir)); err != nil {
+		return fmt.Errorf("release %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Drop removes the data of a directory that wasn't released, and reports whether there was any. The caller holds it.
+func Drop(dir string) (bool, error) {
+	m, err := FindMark(dir)
+	if m == nil || err != nil {
+		return false, err
+	}
+	for _, d := range []string{m.logDir(dir), dir} {
+		err := storage.RemoveData(d)
+		for _, name := range unfinished {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(d, name)))
+		}
+		if err != nil {
+			return false, fmt.Errorf("remove what wasn't released: %w", err)
+		}
+	}
+	if err := errors.Join(os.Remove(filepath.Join(dir, markName)), storage.OS{}.SyncDir(dir)); err != nil {
+		return false, fmt.Errorf("remove what wasn't released: %w", err)
+	}
+	return true, nil
+}
+
+// writeDurably writes a file atomically.
+func writeDurably(path string, b []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	return errors.Join(err, storage.OS{}.SyncDir(filepath.Dir(path)))
+}

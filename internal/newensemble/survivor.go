@@ -1,0 +1,176 @@
+package newensemble
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/zooid-project/zooid/internal/quorum/peer"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/treeload"
+)
+
+// Place says where a server's data is.
+type Place struct {
+	DataDir, LogDir string // LogDir is DataDir unless the log has a directory of its own
+	// Reconfigure evaluates reconfig requests in the log.
+	Reconfigure tree.Reconfigure
+}
+
+// A Survivor is what one server still has.
+type Survivor struct {
+	Place Place `json:"-"`
+
+	DataDir   string    `json:"dataDir"`
+	LogDir    string    `json:"dataLogDir"`
+	Cluster   uint64    `json:"-"`
+	ClusterID string    `json:"cluster"`   // in the form that operators type: 16 hexadecimal digits
+	Term      uint64    `json:"term"`      // the highest term that the server took part in
+	LastTerm  uint64    `json:"lastTerm"`  // of its last entry
+	LastIndex uint64    `json:"lastIndex"` // of its last entry
+	Committed uint64    `json:"committed"` // index up to which it knows that a majority has the log
+	Zxid      string    `json:"zxid"`      // of its last transaction
+	Written   time.Time `json:"written"`   // time of that transaction
+	Znodes    int       `json:"znodes"`
+	Sessions  int       `json:"sessions"`
+	Members   string    `json:"members"` // the ensemble's membership, as /zookeeper/config has it
+	// Joining is set for a server that was still joining, and so may lack acknowledged writes.
+	Joining bool `json:"joining,omitempty"`
+
+	tree *tree.Tree
+}
+
+// Better reports whether s has more than o. If so, s has everything that o has acknowledged.
+func (s *Survivor) Better(o *Survivor) bool {
+	if s.Joining != o.Joining {
+		return o.Joining
+	}
+	if s.LastTerm != o.LastTerm {
+		return s.LastTerm > o.LastTerm
+	}
+	return s.LastIndex > o.LastIndex
+}
+
+// Read opens the directories of a stopped server as its start would, applies its whole log and closes them.
+func Read(p Place) (*Survivor, error) {
+	cluster, err := storage.ReadIdentity(storage.OS{}, p.DataDir, p.LogDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read what %s holds: it has no data of a server", p.DataDir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what %s holds: %w", p.DataDir, err)
+	}
+	note, err := peer.ReadNote(p.LogDir, p.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := storage.Open(storage.Options{Dir: p.DataDir, LogDir: p.LogDir, ClusterID: cluster})
+	if err != nil {
+		return nil, fmt.Errorf("read what %s holds: %w; the server must be stopped", p.DataDir, err)
+	}
+	s := &Survivor{
+		Place: p, DataDir: p.DataDir, LogDir: p.LogDir, Cluster: cluster, ClusterID: fmt.Sprintf("%016x", cluster),
+		Joining: note.JoinedAfter != 0,
+	}
+	err = s.apply(dir)
+	return s, errors.Join(err, dir.Close())
+}
+
+// apply loads the newest snapshot and applies the whole log after it.
+func (s *Survivor) apply(dir *storage.Dir) error {
+	t, err := treeload.Newest(dir, treeload.Options(s.Cluster, s.Place.Reconfigure, tree.FeatureLevelMax), nil)
+	if err != nil {
+		return err
+	}
+	log := dir.Log()
+	hard, _, err := log.InitialState()
+	if err != nil {
+		return err
+	}
+	if s.LastIndex, err = log.LastIndex(); err != nil {
+		return err
+	}
+	if s.LastTerm, err = log.Term(s.LastIndex); err != nil {
+		return err
+	}
+	s.Term, s.Committed = max(hard.GetTerm(), s.LastTerm), hard.GetCommit()
+	skips, err := agreedSkips(dir)
+	if err != nil {
+		return err
+	}
+	for next := t.LastIndex() + 1; next <= s.LastIndex; {
+		entries, err := log.Entries(next, s.LastIndex+1, readBytes)
+		if err != nil {
+			return fmt.Errorf("read the log from entry %d on: %w", next, err)
+		}
+		for _, e := range entries {
+			if err := applyEntry(t, e, skips); err != nil {
+				return err
+			}
+		}
+		next += uint64(len(entries))
+	}
+	s.Zxid, s.Written = fmt.Sprintf("%#x", uint64(t.LastZxid())), time.UnixMilli(t.Time()).UTC()
+	s.Znodes, s.Sessions = t.NodeCount(), t.SessionCount()
+	s.Members, _ = t.Members()
+	s.tree = t
+	return nil
+}
+
+// readBytes is how much of the log is read at a time.
+const readBytes = 4 << 20
+
+// digestHead is the size of an entry's head: the index of an earlier entry, and the digest of the leader's state after
+// that one.
+const digestHead = 16
+
+func applyEntry(t *tree.Tree, e *raftpb.Entry, skips map[uint64]storage.Skip) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("apply entry %d of term %d: it panics (%v); decide by 'zooid skip-entry' that it is skipped",
+				e.GetIndex(), e.GetTerm(), cause)
+		}
+	}()
+	skip, skipped := skips[e.GetIndex()]
+	skipped = skipped && skip.Term == e.GetTerm() && skip.Hash == storage.HashEntry(e.GetData())
+	if e.GetType() != raftpb.EntryNormal || len(e.GetData()) == 0 || skipped {
+		return t.NewTerm(e.GetTerm(), e.GetIndex())
+	}
+	if len(e.GetData()) < digestHead {
+		return fmt.Errorf("apply entry %d of term %d: it has %d bytes, too few for its digest", e.GetIndex(), e.GetTerm(),
+			len(e.GetData()))
+	}
+	at, digest := binary.BigEndian.Uint64(e.GetData()), binary.BigEndian.Uint64(e.GetData()[8:])
+	if at != 0 && at == t.LastIndex() && digest != t.Digest() {
+		return fmt.Errorf("apply entry %d of term %d: the leader's state before it had another digest than the one here: this survivor's data has diverged; take another one",
+			e.GetIndex(), e.GetTerm())
+	}
+	return t.Apply(e.GetTerm(), e.GetIndex(), e.GetData()[digestHead:], func(*tree.Result) {})
+}
+
+// agreedSkips returns the entries that all members had agreed to skip.
+func agreedSkips(dir *storage.Dir) (map[uint64]storage.Skip, error) {
+	all, err := dir.Skips()
+	if err != nil {
+		return nil, err
+	}
+	skips := map[uint64]storage.Skip{}
+	for _, s := range all {
+		if s.Agreed {
+			skips[s.Index] = s
+		}
+	}
+	return skips, nil
+}
+
+// Release frees the memory of the state.
+func (s *Survivor) Release() {
+	s.tree = nil
+	runtime.GC()
+}

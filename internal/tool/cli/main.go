@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/zooid-project/zooid/internal/tool/cli/screen"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
+)
+
+// Exit codes. 0 is success.
+const (
+	exitFailed       = 1   // a command failed, as in zkCli
+	exitUsage        = 2   // wrong flags of the shell itself
+	exitNotConnected = 3   // no server could be reached
+	exitDiffers      = 4   // diff found a difference, find or grep found nothing
+	exitUnknown      = 127 // no such command, as in zkCli
+	exitInterrupted  = 130 // by an interrupt, as in shells
+)
+
+const (
+	helpHead = `usage: zooid cli [FLAG]… [COMMAND [ARGUMENT]…]
+
+Looks at and changes the znodes of a ZooKeeper ensemble, Zooid's or Apache's. With a
+COMMAND it runs that one; without, it reads commands from standard input: with a
+prompt, history and completion on a terminal, as a script otherwise (one command to
+a line, # begins a comment).
+
+  zooid cli                                          a prompt at localhost:2181
+  zooid cli -server zk1:2181,zk2:2181/app            below the znode /app of an ensemble
+  zooid cli -server zk1 ls -R /                      one command
+  zooid cli -server zk1 -o json stat / | jq .stat    for programs
+  zooid cli -server zk1 mirror -dry-run /app zk9:2181/app
+  zooid cli help                                     all commands, by what they are for
+  zooid cli help find                                one of them, with examples
+
+Flags, with one dash or two; those before the empty line are zkCli's, but -profile, -D, -k and -o:
+
+`
+	helpTail = `
+The same flags hold for the servers that cp, mv, mirror and diff name. Passwords on a
+command line can be seen by all users of the machine: prefer files.
+
+What no flag says is taken from the profile that -profile names, then from the
+environment. A file has profiles as lines such as prod.server=zk1:2281,zk2:2281 and
+prod.tls.ca=ca.pem. Their keys are server, tls (true or false), tls.ca, tls.cert,
+tls.key, tls.password-file, auth, auth-file, sasl, sasl-file and sasl-mechanism; paths
+begin where the file is. The variables are ZOOID_SERVER, ZOOID_TLS_CA, ZOOID_AUTH_FILE,
+and so on. -D zookeeper.client.secure=false means no TLS, whatever they say. zooid
+status, limits, policy, migrate, export and shadow take them too.
+
+Exit codes: 0 done; 1 the command failed; 2 wrong flags; 3 no server reached;
+4 diff found a difference, or find or grep found nothing; 127 no such command;
+130 interrupted. A script stops at
+the first command that fails; with -k it goes on, and ends with the last such code.
+
+Colours and progress appear on a terminal only; NO_COLOR=1 turns colours off.
+History is kept in ~/.zooid_history, or the file named by ZOOID_HISTORY; lines that
+may carry a credential, and lines that begin with a blank, are not.
+`
+)
+
+// printHelp prints the text of -h.
+func printHelp(out io.Writer) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprint(w, helpHead)
+	printStartFlags(w)
+	fmt.Fprint(w, helpTail)
+	return w.Flush()
+}
+
+// Streams are the shell's input and outputs.
+type Streams struct {
+	In       io.Reader // commands, if the command line has none
+	Out, Err io.Writer // results; messages, errors and progress
+}
+
+// Main runs the shell and returns its exit code. version is what the command
+// version prints.
+func Main(arguments []string, io Streams, version string) int {
+	opt, words, err := parseOptions(arguments)
+	if err != nil {
+		screen.New(io.Out, io.Err).Errf("zooid cli: %s\n  hint: zooid cli --help tells the flags\n",
+			terminal.OneLine(plainText(err)))
+		return exitUsage
+	}
+	if opt == nil {
+		if err := printHelp(io.Out); err != nil {
+			screen.New(io.Out, io.Err).Errf("zooid cli: print the help: %v\n", err)
+			return exitFailed
+		}
+		return 0
+	}
+	opt.version = version
+	s := newShell(*opt, screen.New(io.Out, io.Err))
+	defer s.close()
+	defer terminal.KeepOutput(io.Out)()
+	ctx := context.Background()
+	if len(words) > 0 {
+		s.single, s.in = true, io.In
+		ctx, stop := notifyInterrupt(ctx)
+		defer stop()
+		context.AfterFunc(ctx, stop) // a second interrupt ends the program, whatever it waits for
+		if in, ok := io.In.(*os.File); ok && terminal.Is(in) && s.out.ErrTerm {
+			s.ask = func(prompt string) (string, error) {
+				s.out.Errf("%s", terminal.OneLine(prompt))
+				return answer(ctx, in)
+			}
+		}
+		s.execute(ctx, words)
+		return s.exit
+	}
+	if in, ok := io.In.(*os.File); ok && terminal.Is(in) && s.out.Terminal {
+		return s.interactive(ctx)
+	}
+	return s.script(ctx, io.In)
+}
+
+// answer reads a line, unless ctx ends first.
+func answer(ctx context.Context, in io.Reader) (string, error) {
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(in).ReadString('\n')
+		line <- text
+	}()
+	select {
+	case text := <-line:
+		return text, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}

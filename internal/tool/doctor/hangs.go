@@ -1,0 +1,81 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/tool/access"
+)
+
+const (
+	// hangSlow is for how long a write of the log may be under way: a leader hands over after that. hangFault is for how
+	// long it may, or the loop may stand, before the server counts as not ready.
+	hangSlow  = 500 * time.Millisecond
+	hangFault = 3 * time.Second
+	// hangSnapshot is for how long one operation of the disk for a snapshot may take.
+	hangSnapshot = 20 * time.Second
+)
+
+// A Turning is what a server says of its work at the moment, in milliseconds.
+type Turning struct {
+	Server          int64 `json:"server"`          // -1 for a server that is alone
+	FsyncInFlightMs int64 `json:"fsyncInFlightMs"` // how long the write of the log has been under way; 0 if there is none
+	LastTurnMs      int64 `json:"lastTurnMs"`      // how long ago its loop last turned
+}
+
+// String returns a line for people.
+func (t *Turning) String() string {
+	return fmt.Sprintf("%s: a write of the log under way for %d ms, the last turn of its loop %d ms ago", t.name(),
+		t.FsyncInFlightMs, t.LastTurnMs)
+}
+
+// aloneID stands for the id of a server that is alone. Server 0 is one of an ensemble.
+const aloneID = -1
+
+func (t *Turning) name() string {
+	if t.Server == aloneID {
+		return "this server"
+	}
+	return fmt.Sprintf("server %d", t.Server)
+}
+
+// hangs reports servers whose disk or loop hangs, as they say themselves.
+func (e *examination) hangs() {
+	told := e.told
+	if at := e.cfg.Client; len(told) == 0 && e.running && at.Port > 0 {
+		if isWildcard(at.Host) {
+			at.Host = "127.0.0.1"
+		}
+		told = map[int64]answers{aloneID: e.askOne(&access.Access{}, at.String())}
+	}
+	for _, id := range slices.Sorted(maps.Keys(told)) {
+		mntr := told[id].mntr
+		writing, err := strconv.ParseInt(mntr["zk_fsync_in_flight_ms"], 10, 64)
+		turned, err2 := strconv.ParseInt(mntr["zk_last_turn_ms"], 10, 64)
+		if err != nil || err2 != nil {
+			continue // mntr may not be in the whitelist, and earlier versions don't tell
+		}
+		t := Turning{id, writing, turned}
+		e.report.Turnings = append(e.report.Turnings, t)
+		const disk = "see the kernel's log and the disk's state (dmesg, iostat -x 1): a server whose disk hangs for fsync.stallSeconds ends, and a disk that hangs again is to be replaced"
+		switch under := time.Duration(writing) * time.Millisecond; {
+		case under > hangFault:
+			e.fault(disk, "%s: a write of its log has been under way for %v: the disk hangs", t.name(), under)
+		case under > hangSlow:
+			e.warn(disk, "%s: a write of its log has been under way for %v", t.name(), under)
+		}
+		snapshot, _ := strconv.ParseInt(mntr["zk_snapshot_in_flight_ms"], 10, 64) // earlier versions don't tell
+		if under := time.Duration(snapshot) * time.Millisecond; under > hangSnapshot {
+			e.fault("see the kernel's log and the disk's state (dmesg, iostat -x 1), and replace a disk that hangs again",
+				"%s: one operation of the disk for a snapshot has been under way for %v: until a snapshot is written, the log grows",
+				t.name(), under)
+		}
+		if stood := time.Duration(turned) * time.Millisecond; stood > hangFault {
+			e.fault("see what keeps the process from running: a machine that swaps, a virtual processor that is taken away, SIGSTOP",
+				"%s: its loop has not turned for %v: it can't do its work", t.name(), stood)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/wordclient"
+)
+
+// clientsBytesMax bounds what is read of wordclient.ClientsFile.
+const clientsBytesMax = 64 << 10
+
+// membership reports servers of different histories, and servers that are to vote and have no vote, as the servers tell
+// it themselves. The server lines say who is to be asked, never whose votes count.
+func (e *examination) membership() {
+	if !e.cfg.Quorum.Distributed {
+		e.alone()
+		return
+	}
+	of, order := map[string][]string{}, []string{}
+	note := func(lineage, who string) {
+		if lineage == "" {
+			return
+		}
+		if of[lineage] == nil {
+			order = append(order, lineage)
+		}
+		of[lineage] = append(of[lineage], who)
+	}
+	id, err := storage.ReadIdentity(storage.OS{}, e.cfg.Storage.DataDir, e.cfg.Storage.DataLogDir)
+	if err == nil {
+		e.report.Lineage = fmt.Sprintf("%016x", id)
+		note(e.report.Lineage, "here")
+	}
+	if own := e.told[e.cfg.Quorum.MyID]; e.waits() && errors.Is(err, fs.ErrNotExist) {
+		e.fault(e.cfg.LetIn(), "this server belongs to no ensemble yet: at %s it says that it isn't serving, and its log says for whom it waits (waiting=)",
+			own.addr)
+	}
+	for _, id := range e.asked() {
+		if id != e.cfg.Quorum.MyID {
+			note(e.told[id].mntr["zk_zooid_lineage"], fmt.Sprintf("on server %d", id))
+		}
+	}
+	elsewhere := e.foreign()
+	for _, id := range slices.Sorted(maps.Keys(elsewhere)) {
+		if e.told[id].mntr["zk_zooid_lineage"] == "" {
+			note(elsewhere[id], fmt.Sprintf("on server %d", id))
+		}
+	}
+	if len(order) > 1 {
+		var parts []string
+		for _, lineage := range order {
+			parts = append(parts, lineage+" "+strings.Join(of[lineage], ", "))
+		}
+		e.fault("find out whose data is to go on; on each server of another lineage run zooid recover -set-aside, and start it: it joins",
+			"the servers hold data of different lineages, which never mix: %s", strings.Join(parts, "; "))
+	}
+	e.votes()
+	e.nobody()
+}
+
+// foreign returns the servers of other lineages that have told this one or another so, and their lineages. This server
+// keeps in a file what it would say to mntr, which may not be permitted.
+func (e *examination) foreign() map[int64]string {
+	var lists []string
+	for _, id := range e.asked() {
+		if lineage := e.told[id].mntr["zk_zooid_lineage"]; lineage == e.report.Lineage {
+			lists = append(lists, e.told[id].mntr["zk_zooid_foreign_servers"])
+		}
+	}
+	if f, err := os.Open(filepath.Join(e.cfg.Storage.DataDir, wordclient.ClientsFile)); e.running && err == nil {
+		defer f.Close()
+		text, _ := io.ReadAll(io.LimitReader(f, clientsBytesMax)) // what can't be read tells nothing
+		_, list, _ := strings.Cut(string(text), "zk_zooid_foreign_servers\t")
+		list, _, _ = strings.Cut(list, "\n")
+		lists = append(lists, list)
+	}
+	of := map[int64]string{}
+	for _, list := range lists {
+		for one := range strings.SplitSeq(list, ",") {
+			id, lineage, _ := strings.Cut(one, "=")
+			n, err := strconv.ParseInt(id, 10, 64)
+			if _, bad := strconv.ParseUint(lineage, 16, 64); err == nil && bad == nil {
+				of[n] = lineage
+			}
+		}
+	}
+	return of
+}
+
+// waits reports whether a server that doesn't serve answers where this one would, while none runs on the directories: a
+// server takes them once it knows whose data they are to hold.
+func (e *examination) waits() bool {
+	a, asked := e.told[e.cfg.Quorum.MyID]
+	return asked && !e.running && a.state() == refuses
+}
+
+// votes compares the votes that count with the server lines.
+func (e *examination) votes() {
+	for _, id := range e.asked() {
+		if lost := e.told[id].mntr["zk_zooid_lost_entry"]; lost != "" && lost != "0" {
+			e.fault("put the right disk back; if that is gone, stop it, run zooid recover -set-aside on it, and start it: it joins anew",
+				"server %d has acknowledged log entries up to %s and doesn't have them: an older copy of its disk was put back",
+				id, lost)
+		}
+	}
+	for _, id := range e.asked() {
+		if rules := e.told[id].mntr["zk_zooid_rules_waiting"]; rules != "" && rules != "none" {
+			e.warn("run the same program with the same authProvider lines on all servers, and start those that are down or remove them by reconfig; the leader knows what each has",
+				"ACLs of a scheme wait until all servers have the same rule for it (ZD-3140); server %d says %.500q", id, rules)
+		}
+	}
+	teller := e.teller()
+	if teller == nil {
+		own := e.told[e.cfg.Quorum.MyID].srvr
+		if e.running && strings.Contains(own, "not currently serving requests") {
+			e.warn("read in its log for whom it waits (waiting=), why its leader doesn't let it in, that another server has its id (ZD-3126), or that an old disk was put back (ZD-3136); zooid status shows the others",
+				"this server runs and serves nobody: it waits to found or to join an ensemble, has no quorum, or can't follow")
+		}
+		return
+	}
+	votes, named, staged := idsOf(teller["zk_zooid_voters"]), idsOf(teller["zk_zooid_named_voters"]),
+		idsOf(teller["zk_zooid_staged_voters"])
+	if len(staged) > 0 {
+		e.warn("start the servers that it adds, and see that they are reached at the addresses in the server lines; if an address is wrong while no other server has a vote, correct it in zoo.cfg and start this server again",
+			"a change of membership is under way: voters %s are asked for, the votes of %s count", text(staged), text(votes))
+	}
+	var lines []int64
+	for _, m := range e.cfg.Quorum.Members.Servers {
+		if !m.Observer {
+			lines = append(lines, m.ID)
+		}
+	}
+	if slices.Sort(lines); len(named) > 0 && !slices.Equal(lines, named) {
+		e.warn("change the membership by zooid cli reconfig, or bring the server lines up to date",
+			"the server lines name voters %s, and the membership in force, which counts, names %s", text(lines), text(named))
+	}
+	for _, id := range idsOf(teller["zk_zooid_unheard_voters"]) {
+		if a, asked := e.told[id]; !asked || a.err != nil { // one that answers is just being heard
+			e.warn("start it; until then one voter less can be spared",
+				"server %d has a vote and was never heard since the server that leads began to lead", id)
+		}
+	}
+	elsewhere := e.foreign()
+	for _, id := range named {
+		if elsewhere[id] != "" {
+			continue // membership says it
+		}
+		if !slices.Contains(votes, id) && !slices.Contains(staged, id) {
+			e.warn("if it runs, wait until it has caught up; if its data is lost, or of a former ensemble, start it with an empty data directory: it joins; if it is gone for good, remove it by zooid cli reconfig -remove",
+				"server %d is named as a voter, and its vote doesn't count: the votes of %s do", id, text(votes))
+		}
+	}
+}
+
+// teller returns what a server tells of the membership: the leader, or else any that tells it.
+func (e *examination) teller() (told map[string]string) {
+	for _, id := range e.asked() {
+		m := e.told[id].mntr
+		if len(idsOf(m["zk_zooid_voters"])) > 0 && (told == nil || m["zk_server_state"] == "leader") {
+			told = m
+		}
+	}
+	return told
+}
+
+// idsOf reads a list of server ids, "none" or "1,2,3".
+func idsOf(list string) (ids []int64) {
+	for field := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		if id, err := strconv.ParseInt(field, 10, 64); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func text(ids []int64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
+}

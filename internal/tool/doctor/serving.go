@@ -1,0 +1,76 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/tool/access"
+)
+
+// The states of a server, as its answer to srvr tells them.
+const (
+	serves  = "serves"
+	refuses = "says that it isn't serving requests"
+	silent  = "doesn't answer"
+	unclear = "" // it answers, and not what tells its state
+)
+
+func (a *answers) state() string {
+	switch {
+	case a.err != nil:
+		return silent
+	case strings.HasPrefix(a.srvr, "Zookeeper version: "):
+		return serves
+	case strings.Contains(a.srvr, "not currently serving requests"):
+		return refuses
+	}
+	return unclear
+}
+
+// nobody reports an ensemble of which none serves clients, if all servers could be asked, and either this one runs or
+// most of the voters do. Others may only wait for this one, which is about to be started. Whether a server is silent
+// because it is stopped or because it isn't reached from here isn't known.
+func (e *examination) nobody() {
+	members := e.cfg.Quorum.Members.Servers
+	if len(e.told) < len(members) {
+		return
+	}
+	voters, waiting, said := 0, 0, []string{}
+	for i := range members {
+		a := e.told[members[i].ID]
+		state := a.state()
+		if state == serves || state == unclear {
+			return
+		}
+		if !members[i].Observer {
+			voters++
+			if state == refuses {
+				waiting++
+			}
+		}
+		said = append(said, fmt.Sprintf("server %d %s", members[i].ID, state))
+	}
+	if e.running || waiting > voters/2 {
+		e.fault("start those that are stopped, and read in each log for whom it waits (waiting=): zooid status "+e.file,
+			"nobody serves clients: %s", strings.Join(said, ", "))
+	}
+}
+
+// alone reports a server without others that runs and serves nobody.
+func (e *examination) alone() {
+	at := e.cfg.Client
+	if !e.running || at.Port == 0 {
+		return
+	}
+	if isWildcard(at.Host) {
+		at.Host = "127.0.0.1"
+	}
+	a := e.askOne(&access.Access{}, at.String())
+	const do = "read its log: it may still read its data; or another program holds the directory: see who has it open (lsof +D)"
+	switch a.state() {
+	case silent:
+		e.fault(do, "nobody serves clients: the data directory is in use, and no server answers at %s: %v", at, a.err)
+	case refuses:
+		e.fault(do, "nobody serves clients: this server says at %s that it isn't serving requests", at)
+	}
+}

@@ -1,0 +1,212 @@
+// Package pages is `zooid docs`: it shows the pages of the documentation that the program has with it (package docs).
+package pages
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+
+	"github.com/zooid-project/zooid/docs"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/internal/tool/terminal"
+)
+
+const help = `usage: zooid docs [PAGE [WORD…]]
+       zooid docs CODE
+       zooid docs -html [PAGE | CODE]
+
+Shows a page of this version's documentation; without PAGE, which there are, with their
+sections. With WORDs it shows the sections that have all of them in their title: 'zooid
+docs operations back up'. A CODE such as ZD-2002 is that of an error or a warning (zooid
+explain). On a terminal the page is shown by $PAGER, less by default.
+
+-html prints where the page is as HTML, which packages, archives and the image have with
+them, and shows it on a terminal by $BROWSER, xdg-open (or macOS's open) by default.
+`
+
+// A page is a page of the documentation.
+type page struct {
+	name     string
+	title    string
+	sections []section // the first is the page's beginning, with its title
+}
+
+// A section is what stands below a heading, the heading included.
+type section struct {
+	level       int // 1 for a page's title
+	title, text string
+}
+
+// Main shows pages of the documentation, and what a code means by explain, which takes its arguments. It returns the
+// exit code.
+func Main(args []string, stdout, stderr io.Writer, explain func(args []string, stdout, stderr io.Writer) int) int {
+	all, err := read()
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid docs:", runbook.Text(err))
+		return 1
+	}
+	if len(args) == 0 {
+		list(stdout, all)
+		return 0
+	}
+	if args[0] == "-h" || args[0] == "--help" {
+		fmt.Fprint(stdout, help)
+		return 0
+	}
+	if args[0] == "-html" || args[0] == "--html" {
+		return openHTML(all, args[1:], stdout, stderr)
+	}
+	if _, ok := runbook.Find(args[0]); ok {
+		return explain(args, stdout, stderr)
+	}
+	var names []string
+	for i := range all {
+		p := &all[i]
+		if names = append(names, p.name); !strings.EqualFold(p.name, strings.TrimSuffix(args[0], ".md")) {
+			continue
+		}
+		text := p.find(args[1:])
+		if text == "" {
+			fmt.Fprintf(stderr, "zooid docs: no section of %s has %.80q in its title\n  hint: zooid docs lists the sections\n",
+				p.name, strings.Join(args[1:], " "))
+			return 2
+		}
+		show(stdout, text)
+		return 0
+	}
+	return unknown(stderr, args[0], names)
+}
+
+// unknown says that there is no such page, and which may have been meant.
+func unknown(stderr io.Writer, name string, names []string) int {
+	hint := "zooid docs lists the pages"
+	if near := config.Nearest(name, names); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "? " + hint
+	}
+	fmt.Fprintf(stderr, "zooid docs: there is no page and no code %.80q\n  hint: %s\n", name, hint)
+	return 2
+}
+
+// read returns the pages, sorted by name.
+func read() (all []page, err error) {
+	files, err := docs.Pages.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		text, err := docs.Pages.ReadFile(f.Name())
+		if err != nil {
+			return nil, err
+		}
+		p := page{name: strings.TrimSuffix(f.Name(), ".md"), sections: sectionsOf(string(text))}
+		p.title = p.sections[0].title
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// sectionsOf splits a page at its headings. A line that begins like one within code is none.
+func sectionsOf(text string) (all []section) {
+	code := false
+	for line := range strings.Lines(text) {
+		code = code != strings.HasPrefix(line, "```")
+		if !code && strings.HasPrefix(line, "![") {
+			continue // a picture, which no terminal shows
+		}
+		marks := len(line) - len(strings.TrimLeft(line, "#"))
+		if len(all) == 0 || !code && marks > 0 && strings.HasPrefix(line[marks:], " ") {
+			all = append(all, section{level: max(marks, 1), title: strings.TrimSpace(line[marks:])})
+		}
+		all[len(all)-1].text += line
+	}
+	return all
+}
+
+// find returns the page, or those of its sections, with what is below them, whose titles have all words.
+func (p *page) find(words []string) string {
+	var text strings.Builder
+	below := 0 // the level of the section whose parts are taken; 0 for none
+	for _, s := range p.sections {
+		taken := len(words) == 0 || below > 0 && s.level > below
+		if !taken {
+			below = 0
+			if hasAll(s.title, words) {
+				taken, below = true, s.level
+			}
+		}
+		if taken {
+			text.WriteString(s.text)
+		}
+	}
+	return text.String()
+}
+
+// hasAll reports whether a title has all words; "backup" is in "Back up".
+func hasAll(title string, words []string) bool {
+	title = strings.ToLower(title)
+	title += " " + strings.ReplaceAll(title, " ", "")
+	for _, w := range words {
+		if !strings.Contains(title, strings.ToLower(w)) {
+			return false
+		}
+	}
+	return true
+}
+
+// list prints the pages with their sections.
+func list(w io.Writer, all []page) {
+	for i := range all {
+		p := &all[i]
+		fmt.Fprintf(w, "%s: %s\n", p.name, p.title)
+		for _, s := range p.sections {
+			if s.level == 2 {
+				fmt.Fprintf(w, "  %s\n", s.title)
+			}
+		}
+	}
+	fmt.Fprintln(w, "ZD-…: what the code of an error or a warning means (zooid explain lists the codes)")
+}
+
+// link is a link to a page or a file of the project, of which a terminal shows the text.
+var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
+
+// show prints a text; on a terminal by the user's pager, with bold headings.
+func show(w io.Writer, text string) {
+	if !terminal.Is(w) {
+		io.WriteString(w, text)
+		return
+	}
+	var b strings.Builder
+	code := false
+	for line := range strings.Lines(text) {
+		code = code != strings.HasPrefix(line, "```")
+		if !code {
+			line = link.ReplaceAllString(line, "$1")
+			if strings.HasPrefix(line, "#") && terminal.Colours(w) {
+				line = "\x1b[1m" + strings.TrimRight(line, "\n") + "\x1b[0m\n"
+			}
+		}
+		b.WriteString(line)
+	}
+	words := wordsOf("PAGER", "less -FRX")
+	if path, err := exec.LookPath(words[0]); err == nil {
+		pager := exec.Command(path, words[1:]...)
+		pager.Stdin, pager.Stdout, pager.Stderr = strings.NewReader(b.String()), w, os.Stderr
+		if pager.Run() == nil {
+			return
+		}
+	}
+	io.WriteString(w, b.String())
+}
+
+// wordsOf returns the command that an environment variable names, or else the usual one.
+func wordsOf(variable, usual string) []string {
+	if words := strings.Fields(os.Getenv(variable)); len(words) > 0 {
+		return words
+	}
+	return strings.Fields(usual)
+}

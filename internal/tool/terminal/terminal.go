@@ -1,0 +1,27 @@
+package terminal
+
+import (
+	"io"
+	"os"
+)
+
+// Cleared is what empties a terminal, for what is shown there anew.
+const Cleared = "\x1b[H\x1b[2J"
+
+// Is reports whether w is a terminal; elsewhere than on Unix also whether it is another character device.
+func Is(w any) bool { return Columns(w) >= 0 }
+
+// fileOf returns the file that w is, or that it wraps; nil if it is none.
+func fileOf(w any) *os.File {
+	if around, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		w = around.Unwrap()
+	}
+	f, _ := w.(*os.File)
+	return f
+}
+
+// Colours reports whether w is a terminal that shows colours, and its user wants them
+// (NO_COLOR is not set).
+func Colours(w any) bool {
+	return Is(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
