@@ -1,8 +1,6 @@
 package quorum
 
 import (
-	"slices"
-
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/zooid-project/zooid/internal/storage"
@@ -41,6 +39,9 @@ const (
 	// forwardedWaitMax bounds the requests of followers that wait for a busy state machine, in bytes. Beyond it the
 	// loop takes no events (Full), so that they stay with their senders.
 	forwardedWaitMax = 64 << 20
+	// forwardedSpares is how many buffers of forwarded requests are kept for later ones. Between two turns each of the
+	// followers of a usual ensemble sends one or two frames.
+	forwardedSpares = 4
 )
 
 // A Task is an append to the log, or a call of the state machine, that is due.
@@ -74,7 +75,8 @@ type tasks struct {
 	then    func() // is called after that call, if it succeeded and then isn't nil
 	calls   []call
 
-	forwarded int // bytes of followers' requests in calls
+	forwarded int      // bytes of followers' requests in calls
+	spare     [][]byte // buffers for followers' requests, at most forwardedSpares of FrameKeepBytes
 }
 
 // A call is one of the state machine: do, or nothing if that is nil, and then what is to follow.
@@ -107,14 +109,32 @@ func (l *Loop) tell(do func()) { l.call(func() error { do(); return nil }, nil) 
 
 // forward hands the state machine a copy of requests that a follower forwards.
 func (l *Loop) forward(from uint64, requests []byte) {
-	requests = slices.Clone(requests) // the caller of Handle uses them again
+	requests = append(l.tasks.buffer(), requests...) // the caller of Handle uses them again
 	l.tasks.forwarded += len(requests)
 	l.call(func() error {
 		if err := l.o.State.Forwarded(requests); err != nil {
 			l.log.Error("a peer forwarded requests that can't be decoded", "peer", from, "err", err)
 		}
 		return nil
-	}, func() { l.tasks.forwarded -= len(requests) })
+	}, func() {
+		l.tasks.forwarded -= len(requests)
+		l.tasks.reuse(requests)
+	})
+}
+
+// buffer returns an empty buffer for forwarded requests.
+func (k *tasks) buffer() (b []byte) {
+	if n := len(k.spare); n > 0 {
+		b, k.spare = k.spare[n-1][:0], k.spare[:n-1]
+	}
+	return b
+}
+
+// reuse keeps the buffer of forwarded requests that the state machine has taken: it retains nothing of them.
+func (k *tasks) reuse(b []byte) {
+	if len(k.spare) < forwardedSpares && cap(b) <= FrameKeepBytes {
+		k.spare = append(k.spare, b)
+	}
 }
 
 // Full reports whether so much waits for the state machine that no event should be handled before the task under way is

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -130,6 +131,42 @@ func TestBusyLeaderIsFull(t *testing.T) {
 	lead.rest()
 	if lead.loop.Full() || lead.loop.tasks.forwarded != 0 || lead.forwarded != sent*len(frame) {
 		t.Errorf("it got %d bytes of %d; %d wait", lead.forwarded, sent*len(frame), lead.loop.tasks.forwarded)
+	}
+}
+
+// TestForwardedBuffers forwards requests to a leader, one frame after the other and many at once. Each frame is copied
+// to the memory of an earlier one; no more than forwardedSpares buffers are kept, and none that is large.
+func TestForwardedBuffers(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	c.step(5)
+	frame := make([]byte, FrameKeepBytes+8)
+	spare := func(frames ...[]byte) [][]byte {
+		for _, b := range frames {
+			lead.loop.Handle(Event{Kind: EventForward, From: c.others(lead)[0].id, Data: b})
+		}
+		lead.loop.Turn()
+		return lead.loop.tasks.spare
+	}
+	first := spare(frame[:4096])
+	if len(first) != 1 || lead.forwarded != 4096 {
+		t.Fatalf("the state machine got %d bytes, and %d buffers are kept", lead.forwarded, len(first))
+	}
+	memory := &first[0][0]
+	for range 10 {
+		if kept := spare(frame[:2048]); len(kept) != 1 || &kept[0][0] != memory {
+			t.Fatal("a frame was copied to new memory")
+		}
+	}
+	if n := len(spare(slices.Repeat([][]byte{frame[:8]}, 10*forwardedSpares)...)); n != forwardedSpares {
+		t.Errorf("%d buffers are kept", n)
+	}
+	lead.loop.tasks.spare = nil
+	if n := len(spare(frame)); n != 0 {
+		t.Errorf("a buffer of %d bytes is kept", len(frame))
+	}
+	if n := len(spare(frame[:FrameKeepBytes])); n != 1 {
+		t.Errorf("a buffer of %d bytes isn't kept", FrameKeepBytes)
 	}
 }
 
