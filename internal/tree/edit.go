@@ -10,7 +10,7 @@ func (t *Tree) edit(slot uint32) *node {
 	}
 	n := t.at(slot)
 	if t.undo.open {
-		t.undo.saveNode(slot, n, t.extraOf(n))
+		t.saveNode(slot, n)
 	}
 	return n
 }

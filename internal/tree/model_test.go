@@ -377,7 +377,8 @@ func (m *model) change(o *modelOp, ids []jute.ID, r *modelResult) (jute.Stat, ju
 		bump(version)
 		more := len(o.data) - len(n.data)
 		n.data, n.stat.Mzxid, n.stat.Mtime = o.data, m.zxid, m.now
-		r.events = append(r.events, Event{Type: jute.EventNodeDataChanged, Path: o.path, ACL: n.acl, Size: int32(len(o.data))})
+		r.events = append(r.events,
+			Event{Type: jute.EventNodeDataChanged, Path: o.path, ACL: n.acl, Size: int32(len(o.data))})
 		stat := m.stat(n)
 		m.addToQuota(o.path, more, 0)
 		return stat, jute.OK

@@ -2,13 +2,16 @@ package tree
 
 import "strings"
 
-// A nearby is the parent of the znode that the last operation of a multi looked up. A megabyte of operations on paths of
-// a thousand components would hash and compare half a million components, but most such multis create or delete a
+// A nearby is the parent of the znode that the last operation of a multi looked up. A megabyte of operations on paths
+// of a thousand components would hash and compare half a million components, but most such multis create or delete a
 // subtree: the next path begins with the last one's parent, so only the rest is looked up.
 type nearby struct {
 	path string // as the request has it; "" for the root
 	slot uint32
 }
+
+// nearLen is the length of the longest path that is always looked up from the root, which takes no longer.
+const nearLen = 128
 
 // nearRoot is what a multi begins with.
 var nearRoot = nearby{slot: rootSlot}
@@ -19,10 +22,10 @@ func (m *nearby) below(path string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '/' && len(rest) > 1)
 }
 
-// findNear is find for an operation that changes the tree or checks a version. Work counts the paths that a multi looks
-// up from the root again.
+// findNear is find for an operation that changes the tree or checks a version. Work counts the long paths that a multi
+// looks up from the root again.
 func (t *Tree) findNear(path string) (slot uint32) {
-	if !t.undo.open {
+	if !t.undo.open || len(path) <= nearLen {
 		return t.find(path)
 	}
 	if rest, ok := t.near.below(path); ok {

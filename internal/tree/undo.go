@@ -5,8 +5,8 @@ import "github.com/zooid-project/zooid/internal/policy"
 // The undoLog makes a multi all-or-nothing: its operations change the tree as they go, and each change records how to
 // undo it. Memory that an operation frees is only freed when the multi succeeds.
 //
-// A multi may have 40,000 operations of several steps each, so steps are small, and what some of them save is kept apart:
-// to undo them in reverse takes the saved values from the ends of their stacks.
+// A multi may have 40,000 operations of several steps each, so steps are small, and what some of them save is kept
+// apart: to undo them in reverse takes the saved values from the ends of their stacks.
 type undoLog struct {
 	open   bool
 	steps  stack[undoStep]
@@ -43,20 +43,25 @@ type savedNode struct {
 }
 
 // note adds a step.
-func (u *undoLog) note(s undoStep) { u.steps.push(&s) }
+func (u *undoLog) note(s undoStep) { *u.steps.push() = s }
 
 // saveNode records the znode in slot, unless the last step already has.
-func (u *undoLog) saveNode(slot uint32, n *node, extra nodeExtra) {
-	if last := u.steps.last(); last == nil || last.kind != undoNode || last.slot != slot {
-		u.note(undoStep{kind: undoNode, slot: slot})
-		u.nodes.push(&savedNode{*n, extra})
+func (t *Tree) saveNode(slot uint32, n *node) {
+	u := &t.undo
+	if last := u.steps.last(); last != nil && last.kind == undoNode && last.slot == slot {
+		return
+	}
+	u.note(undoStep{kind: undoNode, slot: slot})
+	saved := u.nodes.push()
+	if saved.node = *n; n.extra != 0 {
+		saved.extra = *t.extras.at(n.extra)
 	}
 }
 
 // saveSession records the session in slot.
 func (u *undoLog) saveSession(slot uint32, s *session) {
 	u.note(undoStep{kind: undoSession, slot: slot})
-	u.sessions.push(s)
+	*u.sessions.push() = *s
 }
 
 // A stack is a list that grows without moving its elements.
@@ -68,14 +73,23 @@ type stack[T any] struct {
 // stackChunk is the number of elements that a stack allocates together; those of one chunk are kept.
 const stackChunk = 256
 
-func (s *stack[T]) push(v *T) {
-	if len(s.top) == cap(s.top) {
-		if len(s.top) > 0 {
-			s.full = append(s.full, s.top)
-		}
-		s.top = make([]T, 0, stackChunk)
+// push adds an element for the caller to set.
+func (s *stack[T]) push() *T {
+	n := len(s.top)
+	if n == cap(s.top) {
+		s.addChunk()
+		n = 0
 	}
-	s.top = append(s.top, *v)
+	s.top = s.top[:n+1]
+	return &s.top[n]
+}
+
+// addChunk replaces top, which is full.
+func (s *stack[T]) addChunk() {
+	if len(s.top) > 0 {
+		s.full = append(s.full, s.top)
+	}
+	s.top = make([]T, 0, stackChunk)
 }
 
 // last returns the last element, nil if there is none. It is valid until the next push.

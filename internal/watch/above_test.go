@@ -75,9 +75,9 @@ func TestRememberedAbove(t *testing.T) {
 	}
 }
 
-// TestWorkOfAChain: each change of a path below or above that of the last one costs one look-up for the path, and one for
-// each ancestor that it has and the last one didn't have. Who is notified, and in which order, is the same as without
-// the last one.
+// TestWorkOfAChain: each change of a path below or above that of the last one costs one look-up for the path, and one
+// for each ancestor that it has and the last one didn't have. Who is notified, and in which order, is the same as
+// without the last one.
 func TestWorkOfAChain(t *testing.T) {
 	const deepest = 200
 	watched := func() *Table {
