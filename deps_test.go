@@ -74,6 +74,7 @@ internal/server:  authprovider jute internal/auth internal/tree internal/memory 
 internal/admin:   internal/serverid jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/history: jute
 internal/traffic: jute internal/history
+internal/traffic/costly: jute
 internal/terminal:
 internal/check/acls: jute
 internal/check:   jute internal/history internal/check/acls
