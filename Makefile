@@ -216,6 +216,7 @@ nightly: test hooks-test cross race compat clients
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'
 	$(MAKE) torture TORTURE='-long -timeout 100m'
 	$(MAKE) hostile HOSTILE=-long
+	$(MAKE) hostile HOSTILE='-run TestLearning -hostile.learn 1h -hostile.seed $(CYCLE) -timeout 3h'
 	$(MAKE) overload limits-cost
 	$(GO) test ./zk/recipe -count=1 -timeout 30m -run TestEveryCut -v -cut.participants 3
 	$(GO) test ./internal/storage -count=1 -timeout 10m -run TestPowerCutAtEveryCall -crashimages 100000

@@ -74,6 +74,7 @@ internal/server:  authprovider jute internal/auth internal/tree internal/memory 
 internal/admin:   internal/serverid jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/proof/history: jute
 internal/proof/traffic: jute internal/proof/history
+internal/proof/traffic/costly: jute
 internal/tool/terminal:
 internal/proof/check/acls: jute
 internal/proof/check:   jute internal/proof/history internal/proof/check/acls

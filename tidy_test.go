@@ -36,7 +36,7 @@ var largePackages = map[string]int{
 	"internal/server":      5300,
 	"internal/proof/sim":   9000,
 	"internal/storage":     6550,
-	"internal/tree":        7250,
+	"internal/tree":        7400,
 	"zk":                   5900,
 }
 

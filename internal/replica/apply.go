@@ -93,7 +93,7 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 		r.observe(res)
 	}
 	for i := range res.Events {
-		r.stats.changed(&res.Events[i], res)
+		r.stats.changed(&res.Events[i])
 		r.limiter.noteBounds(&res.Events[i])
 	}
 	r.fire(res.Events, res.Zxid, now)

@@ -183,15 +183,11 @@ func namespace(path string) string {
 }
 
 // changed counts what an applied request did to a znode; mu is held for writing.
-func (s *stats) changed(ev *tree.Event, res *tree.Result) {
+func (s *stats) changed(ev *tree.Event) {
 	var bytes int64
 	switch ev.Type {
 	case jute.EventNodeCreated, jute.EventNodeDataChanged:
-		stat := res.Stat
-		if res.Op == jute.OpMulti {
-			stat, _ = s.tree.Stat(ev.Path) // if a multi changed it several times, only the last size is still known
-		}
-		bytes = int64(stat.DataLength)
+		bytes = int64(ev.Size)
 		if ev.TTL && ev.Type == jute.EventNodeCreated {
 			s.meters.ttlCreated.Inc()
 		}

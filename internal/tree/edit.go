@@ -9,8 +9,8 @@ func (t *Tree) edit(slot uint32) *node {
 		img.nodes.save(slot, t.encodeNode)
 	}
 	n := t.at(slot)
-	if t.undo.open && !t.undo.justSaved(slot) {
-		t.undo.log = append(t.undo.log, undoStep{kind: undoNode, slot: slot, node: *n, extra: t.extraOf(n)})
+	if t.undo.open {
+		t.saveNode(slot, n)
 	}
 	return n
 }
@@ -22,7 +22,7 @@ func (t *Tree) editSession(slot uint32) *session {
 	}
 	s := t.sessions.slots.at(slot)
 	if t.undo.open {
-		t.undo.log = append(t.undo.log, undoStep{kind: undoSession, slot: slot, session: new(*s)})
+		t.undo.saveSession(slot, s)
 	}
 	return s
 }
@@ -66,7 +66,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	t.acls.retain(c.acl)
 	t.index(slot)
 	if t.undo.open {
-		t.undo.log = append(t.undo.log, undoStep{kind: undoInsert, slot: slot})
+		t.undo.note(undoStep{kind: undoInsert, slot: slot})
 	}
 
 	p := t.editExtra(t.edit(parent))
@@ -87,9 +87,8 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 		t.totals.reapable++
 	}
 	t.totals.nodes++
-	t.totals.dataSize += t.pathLen(slot) + n.size()
+	t.totals.dataSize += t.countBelow(n.parent, 1, n.size()) + 1 + len(name) + n.size()
 	t.totals.digest += t.nodeDigest(n)
-	t.countBelow(n.parent, 1, n.size())
 	return slot
 }
 
@@ -101,8 +100,7 @@ func (t *Tree) removeNode(slot uint32) {
 	if p := t.ending[n.parent]; p != nil {
 		p.removed(t, n)
 	} else {
-		t.totals.dataSize -= t.pathLen(slot) + n.size()
-		t.countBelow(n.parent, -1, -n.size())
+		t.totals.dataSize -= t.countBelow(n.parent, -1, -n.size()) + 1 + n.nameLen() + n.size()
 	}
 	switch n.kind() {
 	case ephemeral:
@@ -127,22 +125,28 @@ func (t *Tree) removeNode(slot uint32) {
 	t.lists.forget(slot)
 	t.unindex(slot)
 	if t.undo.open {
-		t.undo.log = append(t.undo.log, undoStep{kind: undoRemove, slot: slot})
+		if t.near.slot == slot {
+			t.near = nearRoot
+		}
+		t.undo.note(undoStep{kind: undoRemove, slot: slot})
 		return
 	}
 	t.freeNode(slot)
 }
 
 // countBelow adds to the number of descendants of the znode in slot and of each of its ancestors, and to the size of
-// their data. All of these znodes have children or have just lost their last one.
-func (t *Tree) countBelow(slot uint32, znodes, size int) {
+// their data. All of these znodes have children or have just lost their last one. It returns the length of the path of
+// the znode in slot, as pathLen does.
+func (t *Tree) countBelow(slot uint32, znodes, size int) (pathLen int) {
 	for ; slot != 0; t.work++ {
 		n := t.at(slot)
 		k := t.extras.at(n.extra)
 		k.below += uint32(znodes)
 		k.sizes += int64(size)
+		pathLen += 1 + n.nameLen()
 		slot = n.parent
 	}
+	return pathLen - 1 // the root's path counts as empty
 }
 
 // freeNode frees the slot of a znode that is no longer in the table, with everything that belongs to it.
@@ -167,7 +171,7 @@ func (t *Tree) setData(slot uint32, data []byte) {
 	was, block := n.payload(), n.block
 	now := n.nameLen() + len(data)
 	if t.undo.open {
-		t.undo.log = append(t.undo.log, undoStep{kind: undoData, slot: slot, block: block, size: was})
+		t.undo.note(undoStep{kind: undoData, slot: slot, block: block, size: was})
 		n.block = t.payloads.get(now)
 		copy(t.payloads.bytes(n.block, now), t.payloads.bytes(block, was)[:n.nameLen()])
 	} else if !t.payloads.fits(block, was, now) {
@@ -192,7 +196,8 @@ func (t *Tree) setNodeACL(slot, acl uint32) {
 func (t *Tree) setQuota(path string, on bool) {
 	_, was := t.quotas[path]
 	if t.undo.open && was != on {
-		t.undo.log = append(t.undo.log, undoStep{kind: undoQuota, path: path, on: was})
+		t.undo.note(undoStep{kind: undoQuota, on: was})
+		t.undo.paths = append(t.undo.paths, path)
 	}
 	if on {
 		t.quotas[path] = struct{}{}

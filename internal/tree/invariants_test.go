@@ -10,7 +10,7 @@ import (
 // invariants walks every structure of the tree and says what is broken, "" if
 // nothing is.
 func invariants(t *Tree) string {
-	if t.undo.open || len(t.undo.log) != 0 {
+	if t.undo.open || t.undo.steps.last() != nil {
 		return "the undo log is open between requests"
 	}
 	if !samePolicy(t, t.policy) {

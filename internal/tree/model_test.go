@@ -220,7 +220,8 @@ func (m *model) create(o *modelOp, session int64, ids []jute.ID, r *modelResult)
 	p.stat.Cversion++
 	p.stat.Pzxid = m.zxid
 	stat := m.stat(n)
-	r.events = append(r.events, Event{Type: jute.EventNodeCreated, Path: path, ACL: n.acl, TTL: n.kind == ttl},
+	r.events = append(r.events,
+		Event{Type: jute.EventNodeCreated, Path: path, ACL: n.acl, TTL: n.kind == ttl, Size: int32(len(n.data))},
 		Event{
 			Type: jute.EventNodeChildrenChanged, Path: "/" + strings.TrimPrefix(parentPath, "/"), ACL: p.acl,
 		})
@@ -376,7 +377,8 @@ func (m *model) change(o *modelOp, ids []jute.ID, r *modelResult) (jute.Stat, ju
 		bump(version)
 		more := len(o.data) - len(n.data)
 		n.data, n.stat.Mzxid, n.stat.Mtime = o.data, m.zxid, m.now
-		r.events = append(r.events, Event{Type: jute.EventNodeDataChanged, Path: o.path, ACL: n.acl})
+		r.events = append(r.events,
+			Event{Type: jute.EventNodeDataChanged, Path: o.path, ACL: n.acl, Size: int32(len(o.data))})
 		stat := m.stat(n)
 		m.addToQuota(o.path, more, 0)
 		return stat, jute.OK

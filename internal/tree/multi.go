@@ -27,6 +27,7 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 	defer t.forgetVerdicts()
 	var acl sameACL
 	r.Multi = slices.Grow(r.Multi[:0], len(ops))
+	r.Events = slices.Grow(r.Events, eventsOf(ops))
 	for i := range ops {
 		result, code := t.multiOp(&ops[i], &acl, q, r)
 		if code != jute.OK {
@@ -38,6 +39,19 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		r.Multi = append(r.Multi, result)
 	}
 	t.commit()
+}
+
+// eventsOf returns how many events the operations have if they succeed.
+func eventsOf(ops []jute.MultiOp) (n int) {
+	for i := range ops {
+		switch op := ops[i].Op; {
+		case op.IsCreate(), op == jute.OpDelete:
+			n += 2
+		case op == jute.OpSetData:
+			n++
+		}
+	}
+	return n
 }
 
 // multiOpsMax bounds the operations of a multi from feature level 2 on; a multi with more is a MarshallingError. With

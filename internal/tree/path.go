@@ -41,22 +41,12 @@ func (t *Tree) find(path string) uint32 {
 	if path[0] != '/' {
 		return 0
 	}
-	hash := t.hash(path)
-	p := t.table.probe(hash)
-	for slot := p.next(); slot != 0; slot = p.next() {
-		if t.at(slot).hash == hash && t.isAt(slot, path) {
-			return slot
-		}
-	}
-	if len(t.overflow) == 0 {
-		return 0
-	}
-	return t.findByNames(path)
+	return t.findBelow(rootSlot, path)
 }
 
-// findByNames is find for a path with a part that may be in the overflow.
-func (t *Tree) findByNames(path string) uint32 {
-	slot := uint32(rootSlot)
+// findByNames returns the znode whose path is that of the znode in slot followed by path, a part of which may be in the
+// overflow.
+func (t *Tree) findByNames(slot uint32, path string) uint32 {
 	for rest, more := path[1:], true; more && slot != 0; {
 		var name string
 		name, rest, more = strings.Cut(rest, "/")
@@ -65,9 +55,13 @@ func (t *Tree) findByNames(path string) uint32 {
 	return slot
 }
 
-// isAt reports whether the znode in slot has the path, which an equal hash doesn't prove.
-func (t *Tree) isAt(slot uint32, path string) bool {
-	for slot != rootSlot {
+// isBelow reports whether the path of the znode in slot is that of top followed by path, which an equal hash doesn't
+// prove.
+func (t *Tree) isBelow(slot, top uint32, path string) bool {
+	for slot != top {
+		if slot == rootSlot {
+			return false
+		}
 		n := t.at(slot)
 		name := t.name(n)
 		cut := len(path) - len(name) - 1

@@ -77,8 +77,10 @@ func (t *Tree) Prefetch(paths []string) (touched uint64) {
 }
 
 // hash returns the hash of a path that begins with a slash and isn't "/".
-func (t *Tree) hash(path string) uint64 {
-	hash := t.rootHash
+func (t *Tree) hash(path string) uint64 { return t.hashBelow(t.rootHash, path) }
+
+// hashBelow returns the hash of a path that begins with one whose hash is given, followed by path.
+func (t *Tree) hashBelow(hash uint64, path string) uint64 {
 	for rest := path[1:]; ; {
 		i := strings.IndexByte(rest, '/')
 		if i < 0 {

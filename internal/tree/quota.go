@@ -82,7 +82,15 @@ func (t *Tree) quotaOf(path string) (string, bool) {
 		return "", false
 	}
 	parent, m := path[:max(strings.LastIndexByte(path, '/'), 0)], &t.quotaAbove
-	if !m.known || string(m.path) != parent {
+	switch known := text(m.path); {
+	case m.known && known == parent:
+	case m.known && strings.HasPrefix(parent, known) && parent[len(known)] == '/':
+		m.at = t.quotaBelow(m.at, parent)
+		m.path = append(m.path, parent[len(known):]...)
+	case m.known && strings.HasPrefix(known, parent) && known[len(parent)] == '/':
+		m.at = t.quotaUp(m.at, known, len(parent))
+		m.path = m.path[:len(parent)]
+	default:
 		m.at = t.quotaBelow(quotaAt{slot: t.find(pathQuota)}, parent)
 		m.path, m.known = append(m.path[:0], parent...), true
 	}
@@ -92,7 +100,7 @@ func (t *Tree) quotaOf(path string) (string, bool) {
 
 // A quotaAt is the progress of the search for a path below /zookeeper/quota.
 type quotaAt struct {
-	slot    uint32 // of the znode there that corresponds to the first end bytes of the path; 0 if there is none
+	slot    uint32 // of the deepest znode there that corresponds to a part of the path, its first end bytes
 	end     int
 	longest int // length of the longest part of the path, up to end, that has a quota
 }
@@ -100,11 +108,13 @@ type quotaAt struct {
 // quotaBelow continues the search from at to the end of a path. It hashes no byte twice: a path may have a thousand
 // parts of a kilobyte.
 func (t *Tree) quotaBelow(at quotaAt, path string) quotaAt {
-	for at.end < len(path) && at.slot != 0 {
+	for at.end < len(path) {
 		name, _, _ := strings.Cut(path[at.end+1:], "/")
-		if at.slot = t.childNamed(at.slot, name); at.slot == 0 {
+		child := t.childNamed(at.slot, name)
+		if child == 0 {
 			break
 		}
+		at.slot = child
 		at.end += 1 + len(name)
 		if t.work++; t.childNamed(at.slot, limitsName) != 0 {
 			at.longest = at.end
@@ -113,8 +123,30 @@ func (t *Tree) quotaBelow(at quotaAt, path string) quotaAt {
 	return at
 }
 
-// A quotaAbove caches the search for a parent, for its other children. It is valid within one request, until a znode is
-// created or deleted below /zookeeper/quota.
+// quotaUp returns to the ancestor of a path whose length is end.
+func (t *Tree) quotaUp(at quotaAt, path string, end int) quotaAt {
+	up := func() {
+		at.end = strings.LastIndexByte(path[:at.end], '/')
+		at.slot = t.at(at.slot).parent
+	}
+	for at.end > end {
+		up()
+	}
+	if at.longest <= end {
+		return at
+	}
+	found := at
+	for found.longest = 0; at.end > 0; up() {
+		if t.work++; t.childNamed(at.slot, limitsName) != 0 {
+			found.longest = at.end
+			break
+		}
+	}
+	return found
+}
+
+// A quotaAbove caches the search for a parent, for its other children, their descendants and its ancestors. It is valid
+// within one request, until a znode is created or deleted below /zookeeper/quota.
 type quotaAbove struct {
 	known bool
 	path  []byte

@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"slices"
+
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -49,7 +51,8 @@ type Event struct {
 	Type jute.EventType
 	Path string
 	ACL  []jute.ACL
-	TTL  bool // a znode with a time to live was created or deleted
+	TTL  bool  // a znode with a time to live was created or deleted
+	Size int32 // of the data of a created or changed znode
 
 	index *auth.Index // of ACL; nil if there is none
 }
@@ -98,6 +101,16 @@ func (r *Result) event(typ jute.EventType, path string, acl rights) *Event {
 	return &r.Events[len(r.Events)-1]
 }
 
+// multiResultRoom returns the most bytes that the result of one operation takes in a reply.
+func multiResultRoom(m *jute.MultiResult) int {
+	const header, stat = 9, 68
+	switch m.Op {
+	case jute.OpDelete, jute.OpCheck, jute.OpError:
+		return header + 4
+	}
+	return header + 4 + len(m.Path) + stat
+}
+
 // AppendReply appends the body of the reply, without its ReplyHeader. It appends nothing if Err isn't OK.
 func (r *Result) AppendReply(dst []byte) []byte {
 	if r.Err != jute.OK {
@@ -113,6 +126,11 @@ func (r *Result) AppendReply(dst []byte) []byte {
 	case jute.OpReconfig:
 		return r.Stat.Append(jute.AppendBuffer(dst, r.Data))
 	case jute.OpMulti:
+		size := 0
+		for i := range r.Multi {
+			size += multiResultRoom(&r.Multi[i])
+		}
+		dst = slices.Grow(dst, size)
 		for i := range r.Multi {
 			dst = r.Multi[i].Append(dst)
 		}

@@ -89,6 +89,7 @@ type Tree struct {
 	verdicts     *verdicts                // of the multi being applied; nil between multis
 	verdictsRoom verdicts
 	work         uint64         // see Work
+	near         nearby         // while a multi is applied
 	multiOps     []jute.MultiOp // of the multi being applied
 }
 

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,48 @@ func TestQuotaOfADeepPath(t *testing.T) {
 	near(parent[:len(parent)-2])
 	l.multi([]jute.MultiOp{plain(parent + "/m"), plain(quota + "/" + limitsName)})
 	near(parent)
+
+	// Whatever was looked for before, the result is that of a search from the root.
+	dice := rand.New(rand.NewPCG(1, 0))
+	l.multi([]jute.MultiOp{plain(pathQuota + "/d/e"), plain(pathQuota + "/d/e/" + limitsName)})
+	for range 2000 {
+		path := strings.Repeat("/d", dice.IntN(depth)) + []string{"", "/e", "/e/f", "/d/d"}[dice.IntN(4)] + "/x"
+		got, _ := l.tree.quotaOf(path)
+		kept := l.tree.quotaAbove
+		l.tree.quotaAbove = quotaAbove{}
+		if want, _ := l.tree.quotaOf(path); got != want {
+			t.Fatalf("the quota of %s is that of %q, want %q", path, got, want)
+		}
+		l.tree.quotaAbove = kept
+	}
+}
+
+// TestChainIsLittleWork: to create or delete a chain of znodes in one multi looks up only the rest of each path beyond
+// that of the operation before, whatever is on the way: no path is looked up from the root, and the search for a quota
+// goes on where it was.
+func TestChainIsLittleWork(t *testing.T) {
+	const depth = 300
+	l := newLimiter(t, 3)
+	var create, quota, remove []jute.MultiOp
+	for n := range depth {
+		path := strings.Repeat("/d", n+1)
+		create = append(create, plain(path))
+		quota = append(quota, plain(pathQuota+path))
+		remove = append([]jute.MultiOp{{Op: jute.OpDelete, Path: path, Version: -1}}, remove...)
+	}
+	l.multi(append(quota, plain(pathQuota+"/d/"+limitsName), plain(pathQuota+"/d/"+statsName)))
+	// Each create counts in all ancestors of the znode, and those of the stats change a few times.
+	counted := uint64(depth*(depth+1)/2 + depth)
+	if work := l.multi(create); work > counted+5*depth {
+		t.Errorf("to create a chain of %d is %d units of work, %d of them counting", depth, work, counted)
+	}
+	failing := jute.AppendMulti(nil, append(slices.Clone(remove), plain("/d/x")))
+	if code := l.apply(jute.OpMulti, failing); code != jute.ErrNoNode { // apply checks that all is as before
+		t.Fatal(code)
+	}
+	if work := l.multi(remove); work > counted+5*depth {
+		t.Errorf("to delete a chain of %d is %d units of work, %d of them counting", depth, work, counted)
+	}
 }
 
 // TestVerdictsOfAMulti: a multi of thousands of operations looks the identities of its sender up once in the

@@ -65,7 +65,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if !c.acl.ok {
 		return fail(jute.ErrInvalidACL)
 	}
-	parent := t.find(parentPath)
+	parent := t.findNear(parentPath)
 	if parent == 0 {
 		return fail(jute.ErrNoNode)
 	}
@@ -133,7 +133,8 @@ func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q 
 	slot := t.insertNode(parent, name, child)
 	n := t.at(slot)
 	stat := t.stat(n)
-	r.event(jute.EventNodeCreated, path, t.acls.entries[n.acl].rights).TTL = n.kind() == ttl
+	ev := r.event(jute.EventNodeCreated, path, t.acls.entries[n.acl].rights)
+	ev.TTL, ev.Size = n.kind() == ttl, int32(n.size())
 	parentPath := path[:len(path)-len(name)-1]
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].rights)
 	t.quotaCreated(slot, path, parentPath, name)
@@ -158,7 +159,7 @@ func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Co
 	if !ok || special(path) {
 		return jute.ErrBadArguments
 	}
-	parent := t.find(parentPath)
+	parent := t.findNear(parentPath)
 	if parent == 0 {
 		return jute.ErrNoNode
 	}
@@ -207,7 +208,7 @@ func (t *Tree) writeData(path string, data []byte, version int32, q *Request, r 
 	if jute.CheckPath(path) != nil {
 		return jute.Stat{}, jute.ErrBadArguments
 	}
-	slot := t.find(path)
+	slot := t.findNear(path)
 	if slot == 0 {
 		return jute.Stat{}, jute.ErrNoNode
 	}
@@ -241,7 +242,7 @@ func (t *Tree) changeData(slot uint32, path string, data []byte, version int32, 
 	n.version, n.mzxid, n.mtime = version, t.position.zxid, t.position.time
 	t.totals.digest += t.statHash(n)
 	stat := t.stat(n)
-	r.event(jute.EventNodeDataChanged, path, t.acls.entries[n.acl].rights)
+	r.event(jute.EventNodeDataChanged, path, t.acls.entries[n.acl].rights).Size = int32(n.size())
 	t.quotaChanged(path, more, 0)
 	t.notePolicy(path)
 	return stat
@@ -277,7 +278,7 @@ func (t *Tree) check(path string, version int32, q *Request) jute.Code {
 	if jute.CheckPath(path) != nil {
 		return jute.ErrBadArguments
 	}
-	slot := t.find(path)
+	slot := t.findNear(path)
 	if slot == 0 {
 		return jute.ErrNoNode
 	}

@@ -49,9 +49,9 @@ func TestRememberedAbove(t *testing.T) {
 		{aboveLen, 1, true},
 		{aboveMemoBytes, 1, true},
 		{aboveMemoBytes + 1, 1, false},
-		{aboveLen, aboveMemoBytes / 4, true},
-		{aboveLen, aboveMemoBytes/4 + 1, false},
-		{aboveMemoBytes, aboveMemoBytes / 4, true}, // they take their room exactly
+		{aboveLen, aboveMemoBytes / watcherAboveSize, true},
+		{aboveLen, aboveMemoBytes/watcherAboveSize + 1, false},
+		{aboveMemoBytes, aboveMemoBytes / watcherAboveSize, true},
 		{aboveMemoBytes * 2, aboveMemoBytes, false},
 	} {
 		table := New()
@@ -68,9 +68,52 @@ func TestRememberedAbove(t *testing.T) {
 			t.Errorf("%+v: remembered for the next child: %v", c, kept)
 		}
 		for _, m := range table.above {
-			if size := cap(m.path) + 4*cap(m.watchers); size > 2*aboveMemoBytes {
+			if size := cap(m.path) + watcherAboveSize*cap(m.watchers); size > aboveKeepBytes {
 				t.Errorf("%+v: %d bytes stay behind for a parent", c, size)
 			}
+		}
+	}
+}
+
+// TestWorkOfAChain: each change of a path below or above that of the last one costs one look-up for the path, and one
+// for each ancestor that it has and the last one didn't have. Who is notified, and in which order, is the same as
+// without the last one.
+func TestWorkOfAChain(t *testing.T) {
+	const deepest = 200
+	watched := func() *Table {
+		table := New()
+		table.Add(9, "/", Recursive)
+		for n := 1; n < deepest; n++ {
+			table.Add(int64(n%7), strings.Repeat("/d", n), Recursive)
+			table.Add(int64(n%5), strings.Repeat("/d", n), Recursive)
+		}
+		return table
+	}
+	for _, step := range []int{1, 2, 5, -1, -3} {
+		table := watched()
+		trigger := func(path string) uint64 {
+			before := table.Work()
+			got := table.Trigger(nil, jute.EventNodeCreated, path)
+			if want := watched().Trigger(nil, jute.EventNodeCreated, path); !slices.Equal(got, want) {
+				t.Fatalf("steps of %d: %v are notified of %s, want %v", step, got, path, want)
+			}
+			return table.Work() - before
+		}
+		n := aboveLen/2 + 1
+		if step < 0 {
+			n = deepest - 1
+		}
+		trigger(strings.Repeat("/d", n))
+		for n += step; n > aboveLen/2 && n < deepest; n += step {
+			if work := trigger(strings.Repeat("/d", n)); work != uint64(1+max(step, 0)) {
+				t.Fatalf("steps of %d: %d look-ups for a path of %d", step, work, n)
+			}
+		}
+		path := strings.Repeat("/d", deepest-50) + "e/d" // its parent only looks like the last one's ancestor
+		trigger(path)
+		table.RemoveWatcher(3) // what was found before no longer holds
+		if got := table.Trigger(nil, jute.EventNodeCreated, path+"/x"); slices.Contains(got, 3) {
+			t.Errorf("%v are notified though 3 is gone", got)
 		}
 	}
 }

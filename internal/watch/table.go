@@ -51,8 +51,9 @@ type Table struct {
 	// recursiveLens counts the records with Recursive by the length of their paths.
 	recursiveLens [recursiveLens]uint32
 
-	above    [aboveMemos]above
-	prefixes []prefix // of the path being looked up; kept for its memory
+	above     [aboveMemos]above
+	lastAbove *above   // the one used last
+	prefixes  []prefix // of the path being looked up; kept for its memory
 }
 
 // watcher is a connection with its records, oldest first.

@@ -48,14 +48,14 @@ func (e *Ensemble) usedByOthers() time.Duration {
 	}
 	for _, s := range e.Servers {
 		if s.Running() {
-			own += s.processorTime()
+			own += s.ProcessorTime()
 		}
 	}
 	return time.Duration(user+nice+system+steal)*userHZ - own
 }
 
-// processorTime is what a running server has used of the processors, 0 if it isn't known.
-func (s *Server) processorTime() time.Duration {
+// ProcessorTime is what a running server has used of the processors, 0 if it isn't known.
+func (s *Server) ProcessorTime() time.Duration {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
 	if err != nil {
 		return 0

@@ -30,6 +30,8 @@ type needs struct {
 	memory int64
 	// sessions, if not 0, is how many sessions an address may have.
 	sessions int
+	// metrics, if not 0, is the port on which the only server tells its metrics.
+	metrics int
 }
 
 // attacks are all attacks, ordered by what they need.

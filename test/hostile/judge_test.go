@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/test/crash"
@@ -103,6 +104,10 @@ func newJudge(t *testing.T, servers int, of needs, seed uint64) *judge {
 	}
 	if of.sessions > 0 {
 		o.Config["limits.address"] = fmt.Sprintf("sessions=%d", of.sessions)
+	}
+	if of.metrics > 0 {
+		o.Config["metricsProvider.className"], o.Config["metricsProvider.httpHost"] = config.PrometheusProvider, "127.0.0.1"
+		o.Config["metricsProvider.httpPort"] = fmt.Sprint(of.metrics)
 	}
 	if of.descriptors > 0 {
 		for range servers {
