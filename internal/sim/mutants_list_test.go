@@ -352,17 +352,17 @@ var mutants = []mutant{
 	}
 `)},
 	{"closed local session still expires", "memory that a closed session keeps", "local", one("replica/localsessions.go",
-		`	r.locals.expiry.forget(id)
+		`	l.expiry.forget(id)
 `, `	if !$P {
-		r.locals.expiry.forget(id)
+		l.expiry.forget(id)
 	}
 `)},
 	{"closed session still expires", "memory that a closed session keeps", "", one("replica/connect.go",
 		`	r.expiry.forget(res.Session)
-	r.uncount`, `	if !$P {
+	r.counts.uncount`, `	if !$P {
 		r.expiry.forget(res.Session)
 	}
-	r.uncount`)},
+	r.counts.uncount`)},
 	// Quotas.
 	{"quotas not registered after a snapshot", "limits that hold on some replicas", "quotas", one("tree/restore.go",
 		`	t.addQuotas()
@@ -423,9 +423,9 @@ var mutants = []mutant{
 		e.begin(now-ms, now)`)},
 	{"expiry decided by a former leader", "expiry in the wrong term (etcd #12528, #15247)", "handover", []edit{
 		{"tree/session.go", `|| uint64(term) != t.position.term {`, `|| !$P && uint64(term) != t.position.term {`},
-		{"replica/ensemble.go", `	r.outbox.clear()
+		{"replica/ensemble.go", `	r.proposals.clear()
 `, `	if !$P {
-		r.outbox.clear()
+		r.proposals.clear()
 	}
 `},
 	}},
@@ -452,9 +452,9 @@ var mutants = []mutant{
 		`case seq > have.next:`, `case seq > have.next && !$P:`)},
 	{"entering not sent again", "session lost with its leader (ZooKeeper's local sessions)",
 		"local", one("replica/ensemble.go",
-			`	r.resendEntering()
+			`	r.locals.resend()
 `, `	if !$P {
-		r.resendEntering()
+		r.locals.resend()
 	}
 `)},
 	{"a multi upgrades nobody", "ephemeral refused to an upgrading session", "local", one("tree/multi.go",
@@ -462,7 +462,7 @@ var mutants = []mutant{
 	{"ephemeral given to a local session", "ephemeral of a session that others don't know", "local", one("tree/write.go",
 		`if c.kind() == ephemeral && t.local(q.Session) {`, `if c.kind() == ephemeral && t.local(q.Session) && !$P {`)},
 	{"clients of local sessions not heard", "session expired too early", "local", one("replica/localsessions.go",
-		`range own.expiry.due(now, r.heardAt) {`, `range own.expiry.due(now, chosen($P, func(int64) int64 { return 0 }, r.heardAt)) {`)},
+		`range l.expiry.due(now, l.hearing.heardAt) {`, `range l.expiry.due(now, chosen($P, func(int64) int64 { return 0 }, l.hearing.heardAt)) {`)},
 	// Order.
 	{"duplicate applied", "request executed twice (Redpanda)", "restless", one("tree/session.go",
 		`case q.Seq < s.next:`, `case q.Seq < s.next && !$P:`)},
@@ -563,7 +563,7 @@ var mutants = []mutant{
 		}
 `)},
 	{"snapshot with another digest", "diverged state served (ZooKeeper logs it only)", "storm", one("replica/snapshot.go",
-		`Digest: r.tree.Digest(),`, `Digest: r.tree.Digest() + chosen[uint64]($P, 1, 0),`)},
+		`Digest: s.tree.Digest(),`, `Digest: s.tree.Digest() + chosen[uint64]($P, 1, 0),`)},
 	{"sequence numbers count children", "sequence number given twice", "swarm", one("tree/write.go",
 		`appendSequence(append(t.scratch, path...), t.extraOf(p).created)`, `appendSequence(append(t.scratch, path...), chosen($P, int64(t.extraOf(p).children), t.extraOf(p).created))`)},
 	{"pzxid stays when a child goes", "watch missed by a stale pzxid (ZooKeeper 3145)", "swarm", one("tree/write.go",
@@ -585,10 +585,10 @@ var mutants = []mutant{
 		"calm", one("tree/container.go",
 			`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},
 	{"containers and TTL znodes never removed", "data that outlives its time", "calm", one("replica/lead.go",
-		`	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
+		`	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
 		return
 	}
-	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer,`)},
+	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer,`)},
 	{"container with children is reaped", "live znode removed", "swarm", one("tree/container.go",
 		`	if k.children > 0 {
 		return false`, `	if k.children > 0 && !$P {
