@@ -248,8 +248,8 @@ var mutants = []mutant{
 	{"votes before a majority has caught up", "no quorum while new servers catch up (M1)",
 		"changes", one("quorum/reconcile.go",
 			`case caughtUp == voters || `, `case $P || caughtUp == voters || `)},
-	{"votes of servers that may not vote yet", "no quorum if another one is lost (M3)", "changes", one("quorum/lostdisk.go",
-		`return d.admitted[id] || `, `return $P || d.admitted[id] || `)},
+	{"votes of servers that may not vote yet", "no quorum if another one is lost (M3)", "changes", one(
+		"quorum/lostdisk.go", `return d.admitted[id] || `, `return $P || d.admitted[id] || `)},
 	{"named before joint consensus", "acknowledged by others than the membership says (M1)",
 		"changes", one("quorum/reconcile.go",
 			`	default:
