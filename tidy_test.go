@@ -31,8 +31,8 @@ const (
 var largePackages = map[string]int{
 	"internal/proof/check": 5300,
 	"internal/tool/cli":    7300,
-	"internal/quorum":      6300,
-	"internal/replica":     9800,
+	"internal/quorum":      6400,
+	"internal/replica":     9850,
 	"internal/server":      5300,
 	"internal/proof/sim":   9000,
 	"internal/storage":     6550,

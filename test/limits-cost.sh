@@ -27,7 +27,7 @@ without internal/replica/bounds.go "$(first '(r \*Replica) noteBounds' 'return')
 without internal/replica/overload.go "$(first '(r \*Replica) noteWait' 'return')" "$(first '(r \*Replica) Overloaded' 'return false')" \
 	"$(first '(t \*readBatch) holdsBack' 'return false')" "$(first '(t \*readBatch) isFirst' 'return false')" "$(first 'goesFirst' 'return false')"
 without internal/replica/overdue.go "$(first '(r \*Replica) EndOverdue' 'return')" "$(first '(c \*Client) stir' 'return')"
-without internal/replica/outbox.go "$(first '(o \*outbox) drop' 'return')"
+without internal/replica/proposals.go "$(first '(o \*proposals) drop' 'return')"
 # the memory account, and the disk's
 without internal/replica/account.go "$(first '(r \*Replica) AccountMemory' 'return memory.Use{}, memory.RefuseNone')"
 without internal/replica/admit.go "$(first '(t \*readBatch) affords' 'return true')" 's/t\.r\.noRoom\.Load() ||/false ||/'

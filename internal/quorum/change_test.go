@@ -45,7 +45,7 @@ func (c *cluster) pick(ids ...uint64) (members []Member) {
 // runningOnly lets no server that runs give a vote to one that doesn't run.
 func (c *cluster) runningOnly() {
 	for _, b := range c.nodes {
-		b.loop.o.RunningOnly = true
+		b.loop.reconciler.runningOnly = true
 	}
 }
 
@@ -242,7 +242,7 @@ func TestChangeNeedsEachNewServer(t *testing.T) {
 		"it runs and isn't heard": func(c *cluster) { c.cut[[2]uint64{4, 1}] = true },
 		"it has asked to join": func(c *cluster) {
 			c.crash(4)
-			c.nodes[1].loop.lost.tried[4] = attempt{life: 1, tick: c.nodes[1].loop.ticks}
+			c.nodes[1].loop.lostDisks.tried[4] = attempt{life: 1, tick: c.nodes[1].loop.ticks}
 		},
 		"it doesn't run": func(c *cluster) {
 			c.runningOnly()
@@ -371,8 +371,8 @@ func TestChangeWaitsForVotes(t *testing.T) {
 	}
 	c.cut[[2]uint64{1, 5}], c.nodes[5].inbox = true, nil
 	last, err := c.nodes[5].dir.Log().LastIndex()
-	if err != nil || last == 0 || !c.nodes[5].loop.joining() {
-		t.Fatalf("server 5 has the log up to %d (%v) and may vote: %t", last, err, !c.nodes[5].loop.joining())
+	if err != nil || last == 0 || !c.nodes[5].loop.joining.lasts() {
+		t.Fatalf("server 5 has the log up to %d (%v) and may vote: %t", last, err, !c.nodes[5].loop.joining.lasts())
 	}
 	for range 300 { // longer than is given to those that have begun
 		c.step(1)
@@ -423,7 +423,7 @@ func TestChangeIsDroppedThoughJointWasRefused(t *testing.T) {
 	roles := c.pick(1, 2, 3, 4, 5)
 	roles[3].Observer, roles[4].Observer = true, true
 	lead.stage(6, 0, roles...)
-	admitted := lead.loop.lost.admitted
+	admitted := lead.loop.lostDisks.admitted
 	c.until("4 and 5 are observers", func() bool { return c.over(6, ChangeDone) && admitted[4] && admitted[5] })
 	c.cut[[2]uint64{4, 1}], c.cut[[2]uint64{5, 1}] = true, true
 	c.step(30)

@@ -22,6 +22,9 @@ const (
 
 // clocks holds what a leader knows of the voters' clocks.
 type clocks struct {
+	*view
+	levels *levels
+
 	told       map[uint64]report
 	correction int64
 }
@@ -31,45 +34,45 @@ type report struct {
 	tick   uint64
 }
 
-func (c *clocks) tick(l *Loop) {
-	if l.ticks%clockTicks != 0 {
+func (c *clocks) tick() {
+	if c.ticks%clockTicks != 0 {
 		return
 	}
-	if lead := l.node.Leader(); !l.node.IsLeader() {
+	if lead := c.node.Leader(); !c.node.IsLeader() {
 		c.told, c.correction = nil, 0
-		if lead != 0 && l.levels.of(lead) >= doubtLevel {
-			l.o.Shell.Send(lead, FrameClock, binary.BigEndian.AppendUint64(nil, uint64(l.o.State.Clock())))
+		if lead != 0 && c.levels.of(lead) >= doubtLevel {
+			c.shell.Send(lead, FrameClock, binary.BigEndian.AppendUint64(nil, uint64(c.state.Clock())))
 		}
 		return
 	}
-	if by := c.wrongBy(l); by != c.correction {
+	if by := c.wrongBy(); by != c.correction {
 		c.correction = by
-		l.o.State.Correct(by)
+		c.state.Correct(by)
 	}
 }
 
 // heard records a voter's time.
-func (c *clocks) heard(l *Loop, e Event) {
-	if len(e.Data) != clockSize || !l.node.IsLeader() {
+func (c *clocks) heard(e Event) {
+	if len(e.Data) != clockSize || !c.node.IsLeader() {
 		return
 	}
 	if c.told == nil {
 		c.told = map[uint64]report{}
 	}
-	c.told[e.From] = report{int64(binary.BigEndian.Uint64(e.Data)) - l.o.State.Clock(), l.ticks}
+	c.told[e.From] = report{int64(binary.BigEndian.Uint64(e.Data)) - c.state.Clock(), c.ticks}
 }
 
 // wrongBy returns the correction to add to this leader's clock. It is 0 unless most voters
 // report that the clock is wrong in the same direction; then it is the smallest offset that
 // they report. An earlier correction is kept while it is within the bound of the new one,
 // since it would change with each report otherwise.
-func (c *clocks) wrongBy(l *Loop) int64 {
+func (c *clocks) wrongBy() int64 {
 	var ahead, behind []int64
-	voters := l.conf.GetVoters()
+	voters := c.conf.GetVoters()
 	for _, id := range voters {
 		r, ok := c.told[id]
 		switch {
-		case !ok || id == l.o.ID || l.ticks-r.tick > clockAgeTicks:
+		case !ok || id == c.id || c.ticks-r.tick > clockAgeTicks:
 		case r.offset > clockBoundMs:
 			ahead = append(ahead, r.offset)
 		case r.offset < -clockBoundMs:

@@ -50,8 +50,12 @@ const (
 
 // doubts is a server's doubt about its state.
 type doubts struct {
+	*view
+	levels *levels
+	tasks  *tasks
+
 	open    bool
-	ticks   uint64              // since the doubt began, while there was a leader
+	lasted  uint64              // ticks since the doubt began, while there was a leader
 	asked   uint64              // tick of the last question
 	since   uint64              // tick of the first question about index
 	index   uint64              // the entry that the questions are about
@@ -113,116 +117,116 @@ func (e *DivergedAloneError) Error() string {
 }
 
 // begin opens a doubt: another server's digest differs from this one's.
-func (d *doubts) begin(l *Loop) {
-	if d.open || l.sole {
+func (d *doubts) begin() {
+	if d.open || d.sole {
 		return
 	}
-	d.open, d.ticks, d.asked, d.since = true, 0, 0, 0
-	l.log.Error("this server and another one have different states after the same entry: all voters are asked, and a majority decides",
-		"applied", l.applied)
-	d.ask(l)
+	d.open, d.lasted, d.asked, d.since = true, 0, 0, 0
+	d.log.Error("this server and another one have different states after the same entry: all voters are asked, and a majority decides",
+		"applied", d.applied)
+	d.ask()
 }
 
 // ask asks the voters for their digest after the entry that this server applied last, or
 // again about the entry of the last question if that is recent.
-func (d *doubts) ask(l *Loop) {
-	if d.since == 0 || l.ticks-d.since >= doubtRenewTicks {
-		own, ok := l.o.State.DigestAt(l.applied)
+func (d *doubts) ask() {
+	if d.since == 0 || d.ticks-d.since >= doubtRenewTicks {
+		own, ok := d.state.DigestAt(d.applied)
 		if !ok {
 			return
 		}
-		d.since, d.index, d.votes = l.ticks, l.applied, map[uint64]uint64{l.o.ID: own}
+		d.since, d.index, d.votes = d.ticks, d.applied, map[uint64]uint64{d.id: own}
 	}
-	d.asked = l.ticks
-	for _, id := range l.conf.GetVoters() {
+	d.asked = d.ticks
+	for _, id := range d.conf.GetVoters() {
 		if _, answered := d.votes[id]; !answered {
-			l.tellDigest(id, d.index, d.votes[l.o.ID], digestQuestion)
+			d.tellDigest(id, d.index, d.votes[d.id], digestQuestion)
 		}
 	}
-	d.judge(l)
+	d.judge()
 }
 
 // tellDigest sends this server's digest to a peer, if the peer's version knows digests.
-func (l *Loop) tellDigest(to, index, digest uint64, kind byte) {
-	if l.levels.of(to) < doubtLevel {
+func (d *doubts) tellDigest(to, index, digest uint64, kind byte) {
+	if d.levels.of(to) < doubtLevel {
 		return
 	}
 	b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, index), digest)
-	l.o.Shell.Send(to, FrameDigest, append(b, kind))
+	d.shell.Send(to, FrameDigest, append(b, kind))
 }
 
 // heard handles a peer's digest or its question for this server's. A question about an
 // entry not yet applied here waits.
-func (d *doubts) heard(l *Loop, e Event) {
-	if len(e.Data) != digestSize || !contains(l.conf, e.From) {
+func (d *doubts) heard(e Event) {
+	if len(e.Data) != digestSize || !contains(d.conf, e.From) {
 		return
 	}
 	index, theirs, kind := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:]), e.Data[16]
-	if kind == digestQuestion && index > l.applied {
+	if kind == digestQuestion && index > d.applied {
 		if d.asking == nil {
 			d.asking = map[uint64]digestAt{}
 		}
 		d.asking[e.From] = digestAt{index, theirs}
 		return
 	}
-	d.compare(l, e.From, digestAt{index, theirs}, kind == digestQuestion)
+	d.compare(e.From, digestAt{index, theirs}, kind == digestQuestion)
 }
 
 // compare compares a peer's digest with this server's, after an entry that is applied
 // here, and answers the peer if answer is set.
-func (d *doubts) compare(l *Loop, from uint64, theirs digestAt, answer bool) {
-	own, ok := l.o.State.DigestAt(theirs.index)
+func (d *doubts) compare(from uint64, theirs digestAt, answer bool) {
+	own, ok := d.state.DigestAt(theirs.index)
 	if ok && answer {
-		l.tellDigest(from, theirs.index, own, digestAnswer)
+		d.tellDigest(from, theirs.index, own, digestAnswer)
 	}
-	if !slices.Contains(l.conf.GetVoters(), from) {
+	if !slices.Contains(d.conf.GetVoters(), from) {
 		return
 	}
 	if ok && own != theirs.digest && theirs.index > d.settled {
-		d.begin(l)
+		d.begin()
 	}
 	if ok && theirs.index == d.giving.index {
 		d.giving.awaited = slices.DeleteFunc(d.giving.awaited, func(id uint64) bool { return id == from })
 	}
 	if d.open && theirs.index == d.index {
 		d.votes[from] = theirs.digest
-		d.judge(l)
+		d.judge()
 	}
 }
 
 // mayGive reports whether this leader may send a snapshot of its state. It first asks the
 // voters that have all entries applied here whether they have the same state, and waits
 // for their answers for at most doubtAnswerTicks.
-func (d *doubts) mayGive(l *Loop) bool {
+func (d *doubts) mayGive() bool {
 	s := &d.giving
 	switch {
-	case d.open, l.tasks.underWay():
+	case d.open, d.tasks.underWay():
 		return false
-	case l.ticks < s.until:
+	case d.ticks < s.until:
 		return true
-	case s.index == 0 || l.ticks-s.since > givenTicks: // no question is open, or it is about too old a state
-		own, ok := l.o.State.DigestAt(l.applied)
+	case s.index == 0 || d.ticks-s.since > givenTicks: // no question is open, or it is about too old a state
+		own, ok := d.state.DigestAt(d.applied)
 		if !ok {
 			return true // there is no digest to compare
 		}
-		*s = giving{index: l.applied, since: l.ticks}
-		for _, f := range l.node.Followers() {
-			if f.Voter && f.Active && f.Match >= l.applied && l.levels.of(f.ID) >= doubtLevel {
+		*s = giving{index: d.applied, since: d.ticks}
+		for _, f := range d.node.Followers() {
+			if f.Voter && f.Active && f.Match >= d.applied && d.levels.of(f.ID) >= doubtLevel {
 				s.awaited = append(s.awaited, f.ID)
-				l.tellDigest(f.ID, s.index, own, digestQuestion)
+				d.tellDigest(f.ID, s.index, own, digestQuestion)
 			}
 		}
 	}
-	if len(s.awaited) > 0 && l.ticks-s.since < doubtAnswerTicks {
+	if len(s.awaited) > 0 && d.ticks-s.since < doubtAnswerTicks {
 		return false
 	}
-	*s = giving{until: l.ticks + givenTicks}
+	*s = giving{until: d.ticks + givenTicks}
 	return true
 }
 
 // judge checks whether a majority of the voters has the same digest.
-func (d *doubts) judge(l *Loop) {
-	voters := l.conf.GetVoters()
+func (d *doubts) judge() {
+	voters := d.conf.GetVoters()
 	agree := map[uint64][]uint64{}
 	known := 0
 	for _, id := range voters {
@@ -231,7 +235,7 @@ func (d *doubts) judge(l *Loop) {
 			known++
 		}
 	}
-	own := d.votes[l.o.ID]
+	own := d.votes[d.id]
 	for digest, ids := range agree { // any order: at most one has a majority
 		if len(ids) <= len(voters)/2 {
 			continue
@@ -241,51 +245,50 @@ func (d *doubts) judge(l *Loop) {
 			func(id uint64) bool { v, ok := d.votes[id]; return !ok || v == digest })
 		if digest == own {
 			d.settled = d.index
-			l.log.Warn("a majority has this server's state, so this server goes on",
-				"entry", d.index, "servers", ids, "others", odd)
+			d.log.Warn("a majority has this server's state, so this server goes on", "entry", d.index, "servers", ids, "others", odd)
 			return
 		}
-		l.failed = &DivergedError{Index: d.index, Digest: own, Theirs: digest, Server: l.o.ID, Agree: ids, Deviates: odd}
+		d.failed = &DivergedError{Index: d.index, Digest: own, Theirs: digest, Server: d.id, Agree: ids, Deviates: odd}
 		return
 	}
 	if known == len(voters) {
-		d.ticks = max(d.ticks, doubtTicks-doubtAnswerTicks) // the others get its digest before this server stops
+		d.lasted = max(d.lasted, doubtTicks-doubtAnswerTicks) // the others get its digest before this server stops
 	}
 }
 
 // giveUp stops a server whose doubt can't be settled. As long as all servers that answer
 // have its state, nothing contradicts that state: it goes on, and keeps asking the others.
-func (d *doubts) giveUp(l *Loop) {
-	own, others, differ := d.votes[l.o.ID], 0, false
+func (d *doubts) giveUp() {
+	own, others, differ := d.votes[d.id], 0, false
 	for id, digest := range d.votes { // any order: they are counted
-		if id != l.o.ID {
+		if id != d.id {
 			others, differ = others+1, differ || digest != own
 		}
 	}
 	if others > 0 && !differ {
-		d.ticks = 0
+		d.lasted = 0
 		return
 	}
 	d.open = false
-	l.failed = &UndecidedError{Index: d.index, Digests: d.votes, Voters: slices.Clone(l.conf.GetVoters())}
+	d.failed = &UndecidedError{Index: d.index, Digests: d.votes, Voters: slices.Clone(d.conf.GetVoters())}
 }
 
-func (d *doubts) tick(l *Loop) {
+func (d *doubts) tick() {
 	for _, id := range slices.Sorted(maps.Keys(d.asking)) {
-		if theirs := d.asking[id]; theirs.index <= l.applied {
+		if theirs := d.asking[id]; theirs.index <= d.applied {
 			delete(d.asking, id)
-			d.compare(l, id, theirs, true)
+			d.compare(id, theirs, true)
 		}
 	}
-	if !d.open || l.failed != nil {
+	if !d.open || d.failed != nil {
 		return
 	}
-	if l.node.Leader() != 0 || d.ticks >= doubtTicks-doubtAnswerTicks {
-		d.ticks++
+	if d.node.Leader() != 0 || d.lasted >= doubtTicks-doubtAnswerTicks {
+		d.lasted++
 	}
-	if d.ticks > doubtTicks {
-		d.giveUp(l)
-	} else if l.ticks-d.asked >= doubtPauseTicks {
-		d.ask(l)
+	if d.lasted > doubtTicks {
+		d.giveUp()
+	} else if d.ticks-d.asked >= doubtPauseTicks {
+		d.ask()
 	}
 }

@@ -191,7 +191,7 @@ func TestDoubtfulStateIsNotKept(t *testing.T) {
 func TestOldAnswerGivesNothing(t *testing.T) {
 	for _, odd := range []bool{false, true} {
 		c, lead := doubting(t, 1, 2, 3)
-		mayGive := func() bool { return lead.loop.doubts.mayGive(lead.loop) }
+		mayGive := func() bool { return lead.loop.doubts.mayGive() }
 		if mayGive() {
 			t.Fatal("nobody was asked")
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A drained server turns clients away until it is started again. If each of three servers drains,
@@ -91,6 +92,11 @@ type drainReport struct {
 
 // drains holds what a server knows of drains.
 type drains struct {
+	*view
+	levels *levels
+	tasks  *tasks
+	orders drainOrders
+
 	wish       DrainWish
 	wishNumber uint64 // number of wish
 
@@ -108,21 +114,34 @@ type drains struct {
 	granted map[uint64]uint64      // on a leader: the number of the ask that was granted, by server
 }
 
+// drainOrders holds the last wish that Drain was given.
+type drainOrders struct {
+	mu     sync.Mutex
+	wish   DrainWish
+	number uint64 // of wish
+}
+
 // Drain sets whether this server drains, and returns the number of that wish. Status().Draining
 // says what has become of it. Drain may be called from any goroutine.
-func (l *Loop) Drain(w DrainWish) (number uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.wish = w
-	l.wishes++
-	return l.wishes
+func (l *Loop) Drain(w DrainWish) (number uint64) { return l.drains.orders.give(w) }
+
+func (o *drainOrders) give(w DrainWish) (number uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.wish = w
+	o.number++
+	return o.number
+}
+
+func (o *drainOrders) last() (w DrainWish, number uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.wish, o.number
 }
 
 // tick carries out the wish and reports to the leader.
-func (d *drains) tick(l *Loop) {
-	l.mu.Lock()
-	wish, number := l.wish, l.wishes
-	l.mu.Unlock()
+func (d *drains) tick() {
+	wish, number := d.orders.last()
 	changed := number != d.wishNumber
 	if changed {
 		d.wish, d.wishNumber = wish, number
@@ -131,26 +150,26 @@ func (d *drains) tick(l *Loop) {
 		d.drained = d.drained && wish == DrainAsk || wish == DrainForce
 		d.asking = wish == DrainAsk && !d.drained
 	}
-	if stuck := l.Stuck(); stuck != d.inquires {
+	if stuck := d.tasks.stuck(); stuck != d.inquires {
 		d.inquires, d.refusedSince = stuck, 0
 		changed = true
 	}
-	if !changed && l.ticks%drainTicks != 0 {
+	if !changed && d.ticks%drainTicks != 0 {
 		return
 	}
-	lead := l.lastLead.Leader
+	lead := d.lastLead.Leader
 	switch {
-	case l.lastLead.IsLeader:
+	case d.lastLead.IsLeader:
 		if d.asking || d.inquires {
-			refusal, final := d.decide(l, l.o.ID)
-			d.took(l, refusal, final)
+			refusal, final := d.decide(d.id)
+			d.took(refusal, final)
 		}
-	case lead != 0 && l.levels.frames[lead] >= FrameDrainAnswer && l.o.Shell.Connected(lead):
-		l.o.Shell.Send(lead, FrameDrain, d.report(l))
+	case lead != 0 && d.levels.frames[lead] >= FrameDrainAnswer && d.shell.Connected(lead):
+		d.shell.Send(lead, FrameDrain, d.report())
 	case !d.asking:
 	case lead == 0:
 		d.refusal = "there is no leader to ask"
-	case l.levels.known[lead] != 0:
+	case d.levels.known[lead] != 0:
 		d.refusal = fmt.Sprintf("server %d leads and runs an earlier version, which doesn't know which servers drain", lead)
 	default:
 		d.refusal = fmt.Sprintf("server %d leads and isn't reached", lead)
@@ -158,7 +177,7 @@ func (d *drains) tick(l *Loop) {
 }
 
 // report returns this server's report to the leader.
-func (d *drains) report(l *Loop) []byte {
+func (d *drains) report() []byte {
 	flags := byte(0)
 	if d.asking {
 		flags |= drainAsks
@@ -169,7 +188,7 @@ func (d *drains) report(l *Loop) []byte {
 	if d.inquires {
 		flags |= drainStuck
 	}
-	b := binary.BigEndian.AppendUint64(nil, l.lastLead.Term)
+	b := binary.BigEndian.AppendUint64(nil, d.lastLead.Term)
 	return append(binary.BigEndian.AppendUint64(b, d.ask), flags)
 }
 
@@ -183,20 +202,20 @@ func (d *drains) led() {
 }
 
 // reported handles a server's report, and answers if it asks.
-func (d *drains) reported(l *Loop, e Event) {
-	if len(e.Data) != drainReportSize || !l.lastLead.IsLeader || !contains(l.conf, e.From) ||
-		binary.BigEndian.Uint64(e.Data) != l.lastLead.Term || e.Conn < d.told[e.From].conn {
+func (d *drains) reported(e Event) {
+	if len(e.Data) != drainReportSize || !d.lastLead.IsLeader || !contains(d.conf, e.From) ||
+		binary.BigEndian.Uint64(e.Data) != d.lastLead.Term || e.Conn < d.told[e.From].conn {
 		return
 	}
-	r := drainReport{conn: e.Conn, tick: l.ticks, ask: binary.BigEndian.Uint64(e.Data[8:]), flags: e.Data[16]}
+	r := drainReport{conn: e.Conn, tick: d.ticks, ask: binary.BigEndian.Uint64(e.Data[8:]), flags: e.Data[16]}
 	d.told[e.From] = r
 	if was, ok := d.granted[e.From]; ok && (was != r.ask || r.flags&(drainAsks|drainDoes) == 0) {
 		delete(d.granted, e.From)
 	}
-	if r.flags&(drainAsks|drainStuck) == 0 || l.levels.frames[e.From] < FrameDrainAnswer {
+	if r.flags&(drainAsks|drainStuck) == 0 || d.levels.frames[e.From] < FrameDrainAnswer {
 		return
 	}
-	reason, final := d.decide(l, e.From)
+	reason, final := d.decide(e.From)
 	if reason == "" && r.flags&drainAsks != 0 {
 		d.granted[e.From] = r.ask
 	}
@@ -204,29 +223,29 @@ func (d *drains) reported(l *Loop, e Event) {
 	if final {
 		reason = drainFinal + reason
 	}
-	l.o.Shell.Send(e.From, FrameDrainAnswer, append(answer, reason[:min(len(reason), drainReasonMax)]...))
+	d.shell.Send(e.From, FrameDrainAnswer, append(answer, reason[:min(len(reason), drainReasonMax)]...))
 }
 
 // drainFinal begins the reason of a final refusal.
 const drainFinal = "!"
 
 // answered handles the leader's answer.
-func (d *drains) answered(l *Loop, e Event) {
+func (d *drains) answered(e Event) {
 	if len(e.Data) < drainAskSize || len(e.Data) > drainAskSize+drainReasonMax || !d.asking && !d.inquires ||
-		e.From != l.lastLead.Leader || binary.BigEndian.Uint64(e.Data) != d.ask {
+		e.From != d.lastLead.Leader || binary.BigEndian.Uint64(e.Data) != d.ask {
 		return
 	}
 	reason, final := strings.CutPrefix(string(e.Data[drainAskSize:]), drainFinal)
-	d.took(l, reason, final)
+	d.took(reason, final)
 }
 
 // took takes the decision on what this server asks.
-func (d *drains) took(l *Loop, refusal string, final bool) {
-	d.answeredAt = l.ticks
+func (d *drains) took(refusal string, final bool) {
+	d.answeredAt = d.ticks
 	if refusal == "" {
 		d.refusedSince = 0
 	} else if d.refusedSince == 0 {
-		d.refusedSince = l.ticks
+		d.refusedSince = d.ticks
 	}
 	if !d.asking {
 		return
@@ -238,25 +257,25 @@ func (d *drains) took(l *Loop, refusal string, final bool) {
 }
 
 // needed returns what Status.Needed says.
-func (d *drains) needed(l *Loop) bool {
-	lasts, fresh := l.ticks-d.refusedSince >= drainAgeTicks, l.ticks-d.answeredAt <= drainAgeTicks
+func (d *drains) needed() bool {
+	lasts, fresh := d.ticks-d.refusedSince >= drainAgeTicks, d.ticks-d.answeredAt <= drainAgeTicks
 	return d.inquires && d.refusedSince > 0 && lasts && fresh
 }
 
 // decide returns why a server may not drain, or "". final says that this doesn't depend on servers of
 // which nothing is known now.
-func (d *drains) decide(l *Loop, id uint64) (refusal string, final bool) {
+func (d *drains) decide(id uint64) (refusal string, final bool) {
 	if _, ok := d.granted[id]; ok {
 		return "", false // the answer was lost
 	}
-	for _, voters := range [][]uint64{l.conf.GetVoters(), l.conf.GetVotersOutgoing()} {
+	for _, voters := range [][]uint64{d.conf.GetVoters(), d.conf.GetVotersOutgoing()} {
 		var missing []string
 		staying, unknown := 0, 0
 		for _, v := range slices.Sorted(slices.Values(voters)) {
 			if v == id {
 				continue
 			}
-			why, certain := d.absent(l, v)
+			why, certain := d.absent(v)
 			switch {
 			case why == "":
 				staying++
@@ -279,28 +298,28 @@ func (d *drains) decide(l *Loop, id uint64) (refusal string, final bool) {
 
 // absent returns why a voter doesn't count as one that stays, or "". certain says that it drains, and was there a
 // moment ago.
-func (d *drains) absent(l *Loop, id uint64) (why string, certain bool) {
-	if id == l.o.ID {
+func (d *drains) absent(id uint64) (why string, certain bool) {
+	if id == d.id {
 		switch {
 		case d.drained:
 			return "drains", true
-		case l.Stuck():
+		case d.tasks.stuck():
 			return "waits for its disk", false
 		}
 		return "", false
 	}
 	r, ok := d.told[id]
-	outdated := !ok || l.ticks-r.tick > drainAgeTicks
+	outdated := !ok || d.ticks-r.tick > drainAgeTicks
 	switch {
 	case d.drains(id):
 		return "drains", !outdated // it may be a new process already
-	case l.levels.known[id] != 0 && l.levels.frames[id] < FrameDrainAnswer:
+	case d.levels.known[id] != 0 && d.levels.frames[id] < FrameDrainAnswer:
 		return "runs an earlier version, which doesn't say whether it drains", false
 	case outdated:
 		return "hasn't said that it serves", false
 	case r.flags&drainStuck != 0:
 		return "waits for its disk", false
-	case !l.node.replicates(id):
+	case !d.node.replicates(id):
 		return "has yet to catch up", false
 	}
 	return "", false
@@ -313,9 +332,9 @@ func (d *drains) drains(id uint64) bool {
 }
 
 // known returns the servers that are known to drain, this one included, ascending.
-func (d *drains) known(l *Loop) (ids []uint64) {
+func (d *drains) known() (ids []uint64) {
 	if d.drained {
-		ids = append(ids, l.o.ID)
+		ids = append(ids, d.id)
 	}
 	for id := range d.told { // any order: sorted below
 		if d.drains(id) {

@@ -39,7 +39,7 @@ const (
 // on the connection have been handled.
 func (f *failover) lost(l *Loop, id uint64) {
 	if id == l.node.Leader() && !l.node.IsLeader() && !l.sole {
-		l.leaderDropped = true
+		l.leadership.dropped = true
 		l.node.ForgetLeader()
 	}
 }
@@ -63,11 +63,11 @@ func (f *failover) rank(l *Loop, lost uint64) uint64 {
 	voters := slices.Clone(l.conf.GetVoters())
 	slices.Sort(voters)
 	voters = slices.DeleteFunc(voters, func(v uint64) bool { return v == lost })
-	return rankTicks * uint64(max(0, slices.Index(voters, l.o.ID)))
+	return rankTicks * uint64(max(0, slices.Index(voters, l.id)))
 }
 
 func (f *failover) tick(l *Loop) {
-	if f.turn == 0 || l.node.Leader() != 0 || !slices.Contains(l.conf.GetVoters(), l.o.ID) {
+	if f.turn == 0 || l.node.Leader() != 0 || !slices.Contains(l.conf.GetVoters(), l.id) {
 		return
 	}
 	if term := l.node.Term(); term != f.term {
@@ -96,9 +96,9 @@ func (f *failover) tick(l *Loop) {
 // delayed servers asked at the same time and granted each other the pre-vote, their votes
 // would split. Leaving m unanswered is safe, and happens for one tick only.
 func (f *failover) first(l *Loop, m *pb.Message) bool {
-	if m.GetType() != pb.MsgPreVote || f.asked == 0 || f.asked != l.ticks || m.GetFrom() < l.o.ID {
+	if m.GetType() != pb.MsgPreVote || f.asked == 0 || f.asked != l.ticks || m.GetFrom() < l.id {
 		return false
 	}
-	last, term, err := l.lastEntry()
+	last, term, err := l.writes.lastEntry()
 	return err == nil && (term > m.GetLogTerm() || term == m.GetLogTerm() && last >= m.GetIndex())
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // The old disk of a server may come back, for example by a snapshot of its machine, after the server has joined with an
-// empty one. Its data is of a former life (lost.go): an entry of the log has taken that life out, and the leader keeps
-// count of what the server has acknowledged since. It can't go on with the old data. But everything that the former
-// life had acknowledged was accounted for when it was taken out. So the server sets its data aside and joins anew, as
-// one that has lost its disk (docs/decisions/008-lost-disks.md, "Old disks").
+// empty one. Its data is of a former life (lostdisk.go): an entry of the log has taken that life out, and the leader
+// keeps count of what the server has acknowledged since. It can't go on with the old data. But everything that the
+// former life had acknowledged was accounted for when it was taken out. So the server sets its data aside and joins
+// anew, as one that has lost its disk (docs/decisions/008-lost-disks.md, "Old disks").
 //
 // A server learns it from a peer that has applied the entry. Each server keeps, for each other one, the entry that took
 // a life of it out last, and tells it to that server on each connection that it accepts from it. The data is of a
@@ -22,6 +22,10 @@ import (
 //	file departed    for each server, by ascending id: id(8) index(8) term(8)
 //	note             index(8) term(8)
 type departures struct {
+	*view
+	roster *roster
+	writes *writes
+
 	of          map[uint64]Departure // by server; replaced, never modified: Status shares it
 	kept        []byte               // the file's content
 	retry       uint64               // after a failure: tick before which the file isn't written again
@@ -57,10 +61,9 @@ func (e *FormerLifeError) Error() string {
 }
 
 // read loads the file. An unreadable file counts as missing: the server then doesn't tell what it doesn't know.
-func (d *departures) read(l *Loop) {
-	d.joinedAfter = l.o.JoinedAfter
+func (d *departures) read() {
 	d.of = map[uint64]Departure{}
-	b, err := l.o.Dir.Kept(departedName)
+	b, err := d.dir.Kept(departedName)
 	if err != nil || len(b)%departedSize != 0 {
 		return
 	}
@@ -83,8 +86,8 @@ func (d *departures) note(id uint64, at Departure) {
 }
 
 // keep writes the file if it has changed.
-func (d *departures) keep(l *Loop) {
-	if l.ticks < d.retry {
+func (d *departures) keep() {
+	if d.ticks < d.retry {
 		return
 	}
 	var b []byte
@@ -94,32 +97,32 @@ func (d *departures) keep(l *Loop) {
 	if bytes.Equal(b, d.kept) {
 		return
 	}
-	if err := l.o.Dir.Keep(departedName, b); err != nil {
-		d.retry = l.ticks + rosterRetryTicks
-		l.log.Warn("the list of servers that have lost their data could not be written; it will be tried again", "err", err)
+	if err := d.dir.Keep(departedName, b); err != nil {
+		d.retry = d.ticks + rosterRetryTicks
+		d.log.Warn("the list of servers that have lost their data could not be written; it will be tried again", "err", err)
 		return
 	}
 	d.kept = b
 }
 
 // told handles what a peer tells of this server: the entry that took a life of it out last.
-func (d *departures) told(l *Loop, e Event) {
-	if len(e.Data) != DepartureSize || !isMember(l.membersKnown(), e.From) && !contains(l.conf, e.From) {
+func (d *departures) told(e Event) {
+	if len(e.Data) != DepartureSize || !isMember(d.roster.membersKnown(), e.From) && !contains(d.conf, e.From) {
 		return
 	}
 	at := Departure{binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])}
 	if at.Index == 0 || at.Index <= d.joinedAfter {
 		return // the entry that has let this life in, or an earlier one
 	}
-	last, _, err := l.lastEntry() // the entry may be in the write under way
+	last, _, err := d.writes.lastEntry() // the entry may be in the write under way
 	if err != nil {
-		l.failed = fmt.Errorf("read the log's last index: %w", err)
+		d.failed = fmt.Errorf("read the log's last index: %w", err)
 		return
 	}
 	if at.Index <= last {
-		if term, err := l.disk.Term(at.Index); err != nil || term == at.Term {
+		if term, err := d.disk.Term(at.Index); err != nil || term == at.Term {
 			return // the log holds it, or a snapshot has replaced it
 		}
 	}
-	l.failed = &FormerLifeError{Server: l.o.ID, Departure: at, From: e.From, Last: last}
+	d.failed = &FormerLifeError{Server: d.id, Departure: at, From: e.From, Last: last}
 }

@@ -19,7 +19,7 @@ func departs(t *testing.T, c *cluster) (Departure, *node) {
 	c.join(3, r)
 	c.greet(3)
 	c.until("it has joined", func() bool {
-		return slices.Contains(lead.loop.conf.GetVoters(), 3) && !c.nodes[3].loop.joining()
+		return slices.Contains(lead.loop.conf.GetVoters(), 3) && !c.nodes[3].loop.joining.lasts()
 	})
 	return Departure{Index: r.Index, Term: r.Term}, old
 }
@@ -50,8 +50,8 @@ func TestOldDiskComesBack(t *testing.T) {
 		}
 	}
 	c.step(reconcileTicks)
-	var kept departures
-	if kept.read(c.nodes[1].loop); kept.of[3] != at {
+	kept := departures{view: &c.nodes[1].loop.view}
+	if kept.read(); kept.of[3] != at {
 		t.Errorf("its file has the departures %v", kept.of)
 	}
 	c.crash(2)

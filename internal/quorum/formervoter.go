@@ -25,7 +25,7 @@ const unappliedBytesMax = 1 << 20
 // voters still meets every majority of the others if this server is left out of it. What gives this server a vote
 // again, or takes another one, is in its log as a change that it hasn't applied: then its log counts whole.
 func (l *Loop) formerVoter(m *pb.Message) {
-	if m.GetType() != pb.MsgVote && m.GetType() != pb.MsgPreVote || votes(l.conf, l.o.ID) ||
+	if m.GetType() != pb.MsgVote && m.GetType() != pb.MsgPreVote || votes(l.conf, l.id) ||
 		l.writes.pending() || l.node.HasReady() {
 		return // or raft has entries that aren't in the log yet
 	}

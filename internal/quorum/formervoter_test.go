@@ -20,7 +20,7 @@ func TestFormerVoter(t *testing.T) {
 	}
 	// asks returns a request for a vote by a candidate whose log ends so, as raft gets it.
 	asks := func(l *Loop, typ pb.MessageType, logTerm, index uint64) *pb.Message {
-		m := &pb.Message{Type: &typ, From: new(uint64(1)), To: new(l.o.ID), Term: new(term + 1),
+		m := &pb.Message{Type: &typ, From: new(uint64(1)), To: new(l.id), Term: new(term + 1),
 			LogTerm: &logTerm, Index: &index}
 		l.formerVoter(m)
 		return m
@@ -57,11 +57,11 @@ func TestFormerVoter(t *testing.T) {
 	if long(asks(former, pb.MsgApp, term, committed)) {
 		t.Error("another message is changed")
 	}
-	former.writes.under = true
+	former.tasks.writing = true
 	if long(asks(former, pb.MsgVote, term, committed)) {
 		t.Error("the log counts for nothing while it is being written")
 	}
-	former.writes.under = false
+	former.tasks.writing = false
 	log(&pb.Entry{Type: &write}, &pb.Entry{Type: &change})
 	if long(asks(former, pb.MsgVote, term, committed)) {
 		t.Error("the log counts for nothing though a change of membership is in it")

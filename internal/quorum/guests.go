@@ -22,6 +22,13 @@ import (
 //   - A guest that has not answered its leader for guestSilentTicks is removed. It comes
 //     back by announcing itself.
 type guests struct {
+	*view
+	levels      *levels
+	roster      *roster
+	strays      *strays
+	joining     *joining
+	leaderCheck *leaderCheck
+
 	own     []string          // this server's addresses in the last membership that named it
 	asked   map[uint64]uint64 // by server: tick of its last announcement
 	heard   map[uint64]uint64 // while this server leads, by server: tick when it was last active
@@ -69,56 +76,56 @@ func ReadAnnouncement(from uint64, b []byte) (m Member, err error) {
 
 // tick announces this server if it is not a member. On a leader it also notes which guests
 // answer.
-func (g *guests) tick(l *Loop) {
-	if l.node.Leader() != 0 {
+func (g *guests) tick() {
+	if g.node.Leader() != 0 {
 		g.lost = 0
 	} else if g.lost == 0 {
-		g.lost = l.ticks
+		g.lost = g.ticks
 	}
-	if l.node.IsLeader() {
-		maps.DeleteFunc(g.heard, func(id, _ uint64) bool { return !contains(l.conf, id) })
-		for _, f := range l.node.Followers() {
-			if _, counts := g.heard[f.ID]; f.Active && l.mayGuest(f.ID) || !counts {
-				g.heard[f.ID] = l.ticks
+	if g.node.IsLeader() {
+		maps.DeleteFunc(g.heard, func(id, _ uint64) bool { return !contains(g.conf, id) })
+		for _, f := range g.node.Followers() {
+			if _, counts := g.heard[f.ID]; f.Active && g.mayGuest(f.ID) || !counts {
+				g.heard[f.ID] = g.ticks
 			}
 		}
 	}
 	pause := uint64(guestTicks)
-	if l.node.Leader() != 0 && l.leaderCheck.since == 0 && !l.joining() {
+	if g.node.Leader() != 0 && g.leaderCheck.since == 0 && !g.joining.lasts() {
 		pause = guestRenewTicks
 	}
-	if l.ticks-g.visited < pause || !g.visits(l) {
+	if g.ticks-g.visited < pause || !g.visits() {
 		return
 	}
 	own := g.own
-	for _, m := range l.o.Members {
-		if m.ID == l.o.ID && len(own) == 0 {
+	for _, m := range g.configured {
+		if m.ID == g.id && len(own) == 0 {
 			own = m.Addrs
 		}
 	}
-	if g.visited = l.ticks; len(own) > 0 {
-		l.o.Shell.Visit(appendIntroduction(nil, []Member{{ID: l.o.ID, Addrs: own}}))
+	if g.visited = g.ticks; len(own) > 0 {
+		g.shell.Visit(appendIntroduction(nil, []Member{{ID: g.id, Addrs: own}}))
 	}
 }
 
 // visits reports whether this server announces itself. It does if it is not a member as far
 // as it knows. It also does if it has known no leader, or its leader hasn't answered, for so
 // long that it may have been removed: in raft an observer never gives up its leader.
-func (g *guests) visits(l *Loop) bool {
+func (g *guests) visits() bool {
 	switch {
-	case l.node.IsLeader():
+	case g.node.IsLeader():
 		return false
-	case l.joining(), g.lost != 0 && l.ticks-g.lost > guestLeaderlessTicks,
-		l.leaderCheck.unanswered(l) > guestLeaderlessTicks:
+	case g.joining.lasts(), g.lost != 0 && g.ticks-g.lost > guestLeaderlessTicks,
+		g.leaderCheck.unanswered(g.ticks) > guestLeaderlessTicks:
 		return true
 	}
-	return len(l.wanted) > 0 && !isMember(l.membersNamed(), l.o.ID)
+	return len(g.wanted) > 0 && !isMember(g.membersNamed(), g.id)
 }
 
 // named records this server's addresses from the membership, before that changes.
-func (g *guests) named(l *Loop, members []Member) {
+func (g *guests) named(members []Member) {
 	for _, m := range members {
-		if m.ID == l.o.ID {
+		if m.ID == g.id {
 			g.own = m.Addrs
 		}
 	}
@@ -127,39 +134,39 @@ func (g *guests) named(l *Loop, members []Member) {
 // announced handles a server's announcement. This server connects to that server from now on,
 // and tells it who the members are, since those that it knows may all have left. An
 // announcement of a member is ignored: the membership alone gives the members' addresses.
-func (g *guests) announced(l *Loop, e Event) {
+func (g *guests) announced(e Event) {
 	m, err := ReadAnnouncement(e.From, e.Data)
 	if err != nil {
-		l.log.Warn("a request to follow, by a server that isn't a member, can't be decoded", "peer", e.From, "err", err)
+		g.log.Warn("a request to follow, by a server that isn't a member, can't be decoded", "peer", e.From, "err", err)
 		return
 	}
-	if m.ID == l.o.ID || isMember(l.membersNamed(), m.ID) {
+	if m.ID == g.id || isMember(g.membersNamed(), m.ID) {
 		return
 	}
-	if other := g.sameLastByte(l, m.ID); other != 0 {
-		l.log.Warn("a server that isn't a member asks to follow, but its id ends with the same byte as another server's, so their sessions would have the same ids; give it another myid",
+	if other := g.sameLastByte(m.ID); other != 0 {
+		g.log.Warn("a server that isn't a member asks to follow, but its id ends with the same byte as another server's, so their sessions would have the same ids; give it another myid",
 			"server", m.ID, "other", other)
 		return
 	}
 	if _, known := g.asked[m.ID]; !known && len(g.asked) >= strangersMax {
 		if !g.full {
-			l.log.Warn("too many servers that aren't members have asked to follow since this server started; no more are accepted",
+			g.log.Warn("too many servers that aren't members have asked to follow since this server started; no more are accepted",
 				"server", m.ID, "most", strangersMax)
 		}
 		g.full = true
 		return
 	}
-	g.asked[m.ID] = l.ticks
-	l.o.Shell.AddPeers([]Member{m})
-	l.strays.note(l, []Member{m})
-	l.roster.guest(l, m)
-	l.introduce(m.ID)
+	g.asked[m.ID] = g.ticks
+	g.shell.AddPeers([]Member{m})
+	g.strays.note([]Member{m})
+	g.roster.guest(m)
+	g.roster.introduce(m.ID)
 }
 
 // sameLastByte returns a member or another guest whose id ends with the same byte, or 0.
 // Session ids begin with that byte.
-func (g *guests) sameLastByte(l *Loop, id uint64) uint64 {
-	for _, m := range l.membersKnown() {
+func (g *guests) sameLastByte(id uint64) uint64 {
+	for _, m := range g.roster.membersKnown() {
 		if m.ID != id && byte(m.ID) == byte(id) {
 			return m.ID
 		}
@@ -177,52 +184,46 @@ func (g *guests) led() {
 	clear(g.heard)
 }
 
-// isGuest reports whether a server has no vote and isn't named as a member either.
-func (l *Loop) isGuest(id uint64) bool {
-	return len(l.wanted) > 0 && !isMember(l.membersNamed(), id) &&
-		!slices.Contains(l.conf.GetVoters(), id) && !slices.Contains(l.conf.GetVotersOutgoing(), id)
-}
-
 // stays reports whether a server that the membership doesn't name becomes, or remains, a
 // guest. It must answer the leader.
-func (l *Loop) stays(id uint64) bool {
-	if id == l.o.ID {
+func (g *guests) stays(id uint64) bool {
+	if id == g.id {
 		return true // this leader hands leadership over first, or loses it
 	}
-	if slices.Contains(l.conf.GetVoters(), id) {
-		return l.guestCount() < guestsMax &&
-			slices.ContainsFunc(l.node.Followers(), func(f Progress) bool { return f.ID == id && f.Active }) && l.mayGuest(id)
+	if slices.Contains(g.conf.GetVoters(), id) {
+		return g.count() < guestsMax &&
+			slices.ContainsFunc(g.node.Followers(), func(f Progress) bool { return f.ID == id && f.Active }) && g.mayGuest(id)
 	}
-	heard, counts := l.guests.heard[id]
-	return !counts || l.ticks-heard <= guestSilentTicks
+	heard, counts := g.heard[id]
+	return !counts || g.ticks-heard <= guestSilentTicks
 }
 
 // mayGuest reports whether a server knows the highest feature level that this one knows.
 // One that doesn't would keep the ensemble from reaching that level, or would be sent
 // nothing more once the ensemble reaches it.
-func (l *Loop) mayGuest(id uint64) bool {
-	_, highest := l.o.State.Levels()
-	return l.levels.of(id) >= highest
+func (g *guests) mayGuest(id uint64) bool {
+	_, highest := g.state.Levels()
+	return g.levels.of(id) >= highest
 }
 
-// guestCount returns the number of guests in raft's membership.
-func (l *Loop) guestCount() (n int) {
-	for _, id := range slices.Concat(l.conf.GetLearners(), l.conf.GetLearnersNext()) {
-		if l.isGuest(id) {
+// count returns the number of guests in raft's membership.
+func (g *guests) count() (n int) {
+	for _, id := range slices.Concat(g.conf.GetLearners(), g.conf.GetLearnersNext()) {
+		if g.isGuest(id) {
 			n++
 		}
 	}
 	return n
 }
 
-// arrivingGuest returns a server that is to become a guest, or 0.
-func (l *Loop) arrivingGuest() uint64 {
-	if l.guestCount() >= guestsMax {
+// arriving returns a server that is to become a guest, or 0.
+func (g *guests) arriving() uint64 {
+	if g.count() >= guestsMax {
 		return 0
 	}
-	for _, id := range slices.Sorted(maps.Keys(l.guests.asked)) {
-		if l.ticks-l.guests.asked[id] <= guestAskedTicks && !contains(l.conf, id) && !isMember(l.membersNamed(), id) &&
-			l.o.Shell.Connected(id) && l.mayGuest(id) {
+	for _, id := range slices.Sorted(maps.Keys(g.asked)) {
+		if g.ticks-g.asked[id] <= guestAskedTicks && !contains(g.conf, id) && !isMember(g.membersNamed(), id) &&
+			g.shell.Connected(id) && g.mayGuest(id) {
 			return id
 		}
 	}

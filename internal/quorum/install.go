@@ -24,7 +24,7 @@ const refusedTicks = 200
 // than this server's state, it is dropped. A snapshot that can't be loaded is refused
 // first: once raft has accepted it there is no way back. It waits for the tasks under way.
 func (l *Loop) received(e Event) {
-	if l.writes.under || l.tasks.awaited() {
+	if l.tasks.writing || l.tasks.awaited() {
 		l.writes.held = append(l.writes.held, e)
 		return
 	}
@@ -91,7 +91,7 @@ func (l *Loop) examine(
 	if !wanted {
 		return nil, nil // raft doesn't want it
 	}
-	return l.o.State.Load(snap.Meta, snap)
+	return l.state.Load(snap.Meta, snap)
 }
 
 // refuseSnapshot logs that a snapshot can't be used, at most once in refusedTicks. If this
@@ -119,15 +119,15 @@ func (l *Loop) install(m *pb.Message, hs *pb.HardState) {
 	}
 	l.arrived = nil
 	meta := m.GetSnapshot().GetMetadata()
-	l.writes.under, l.writes.installing = true, meta
-	l.start(Task{call: func() error {
-		if err := l.o.Dir.Install(a.file, hs); err != nil {
+	l.tasks.writing, l.writes.installing = true, meta
+	l.tasks.start(Task{call: func() error {
+		if err := l.dir.Install(a.file, hs); err != nil {
 			return err
 		}
 		a.restore()
 		return nil
 	}}, func() {
-		l.writes.under, l.writes.installing = false, nil
+		l.tasks.writing, l.writes.installing = false, nil
 		l.installed(meta)
 		l.deliver(m.GetResponses())
 	})
@@ -137,10 +137,10 @@ func (l *Loop) install(m *pb.Message, hs *pb.HardState) {
 func (l *Loop) installed(meta *pb.SnapshotMetadata) {
 	l.applied = meta.GetIndex()
 	l.memberAt(meta.GetConfState(), l.applied)
-	if contains(l.conf, l.o.ID) {
+	if contains(l.conf, l.id) {
 		// Even if this server knew itself to be a member before, it may have been taken out
 		// and let in again meanwhile (see joining).
-		l.memberSince = l.applied
+		l.joining.memberSince = l.applied
 	}
 	l.log.Info("this server was far behind and took a peer's snapshot", "index", l.applied)
 }

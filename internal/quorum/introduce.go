@@ -29,59 +29,51 @@ const (
 )
 
 // introduceAll tells the present members, and those of before, who the members are now.
-func (l *Loop) introduceAll(before []Member) {
+func (r *roster) introduceAll(before []Member) {
 	for _, m := range before {
-		if !slices.ContainsFunc(l.wanted, func(k Member) bool { return k.ID == m.ID }) {
-			l.introduce(m.ID)
+		if !slices.ContainsFunc(r.wanted, func(k Member) bool { return k.ID == m.ID }) {
+			r.introduce(m.ID)
 		}
 	}
-	for _, m := range l.wanted {
-		l.introduce(m.ID)
+	for _, m := range r.wanted {
+		r.introduce(m.ID)
 	}
 }
 
 // introduce tells a peer who the members are.
-func (l *Loop) introduce(to uint64) {
-	if to != l.o.ID && l.levels.of(to) >= levelIntroduces {
-		l.o.Shell.Send(to, FrameMembers, appendIntroduction(nil, l.membersKnown()))
+func (r *roster) introduce(to uint64) {
+	if to != r.id && r.levels.of(to) >= levelIntroduces {
+		r.shell.Send(to, FrameMembers, appendIntroduction(nil, r.membersKnown()))
 	}
 }
 
 // membersKnown returns the members decided on and the former ones that raft's membership
 // still holds.
-func (l *Loop) membersKnown() []Member {
-	return slices.Concat(l.membersNamed(), l.roster.former)
-}
-
-// membersNamed returns the members decided on and those that a change is about to remove.
-// If no membership has been decided yet, it returns the members of the configuration.
-func (l *Loop) membersNamed() []Member {
-	if len(l.wanted) == 0 {
-		return l.o.Members
-	}
-	known := slices.Clone(l.wanted)
-	for _, m := range l.members {
-		if !isMember(known, m.ID) {
-			known = append(known, m)
-		}
-	}
-	return known
+func (r *roster) membersKnown() []Member {
+	return slices.Concat(r.membersNamed(), r.former)
 }
 
 // introduced handles a peer's introduction.
-func (l *Loop) introduced(payload []byte) error {
+func (r *roster) introduced(payload []byte) error {
 	members, err := readIntroduction(payload)
 	if err != nil {
 		return err
 	}
 	members = slices.DeleteFunc(members, func(m Member) bool {
-		return m.ID == l.o.ID || slices.ContainsFunc(l.membersKnown(), func(k Member) bool { return k.ID == m.ID })
+		return m.ID == r.id || slices.ContainsFunc(r.membersKnown(), func(k Member) bool { return k.ID == m.ID })
 	})
-	members = slices.DeleteFunc(members, func(m Member) bool { return !l.roster.mayMeet(l, m.ID) })
+	members = slices.DeleteFunc(members, func(m Member) bool { return !r.mayMeet(m.ID) })
 	if len(members) > 0 {
-		l.o.Shell.AddPeers(members)
-		l.strays.note(l, members)
-		l.roster.introduced(l, members)
+		r.shell.AddPeers(members)
+		r.strays.note(members)
+		// Of those that are in raft's membership this server had no address: it may have got that membership with a
+		// snapshot.
+		for _, m := range members {
+			if contains(r.conf, m.ID) {
+				r.former = append(r.former, m)
+			}
+		}
+		r.keep()
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -28,22 +29,31 @@ type JoinReply struct {
 // bootstrapTerm is the term of a new group before its first election.
 const bootstrapTerm = 1
 
-// joining reports whether this server must not take part in elections yet.
-func (l *Loop) joining() bool {
-	if l.o.JoinedAfter == 0 {
+// joining is the time before a server that joins may take part in elections.
+type joining struct {
+	*view
+	after    uint64 // LoopOptions.JoinedAfter; 0 once this server has joined
+	onJoined func()
+
+	memberSince uint64 // index of the entry that made this server a member, as far as known
+}
+
+// lasts reports whether this server must not take part in elections yet.
+func (j *joining) lasts() bool {
+	if j.after == 0 {
 		return false
 	}
-	if !contains(l.conf, l.o.ID) || l.memberSince <= l.o.JoinedAfter {
+	if !contains(j.conf, j.id) || j.memberSince <= j.after {
 		return true
 	}
-	l.o.JoinedAfter = 0
-	if l.observes() {
-		l.log.Info("this server has joined the ensemble as an observer")
-	} else if !slices.Contains(l.conf.GetVoters(), l.o.ID) {
-		l.log.Info("this server was let in: it follows without a vote, and gets one if it is a member and has caught up")
+	j.after = 0
+	if j.observes() {
+		j.log.Info("this server has joined the ensemble as an observer")
+	} else if !slices.Contains(j.conf.GetVoters(), j.id) {
+		j.log.Info("this server was let in: it follows without a vote, and gets one if it is a member and has caught up")
 	}
-	if l.o.OnJoined != nil {
-		l.o.OnJoined()
+	if j.onJoined != nil {
+		j.onJoined()
 	}
 	return false
 }
@@ -57,16 +67,35 @@ func electoral(m *pb.Message) bool {
 	return false
 }
 
-// observes reports whether this server is an observer in the membership decided on, or in
-// the configuration if none has been decided yet.
-func (l *Loop) observes() bool {
-	members := l.wanted
-	if len(members) == 0 {
-		members = l.o.Members
-	}
-	return slices.ContainsFunc(members, func(m Member) bool { return m.ID == l.o.ID && m.Observer })
-}
-
 // SameID is the text in a refusal that tells a server that another one has its id. The
 // exact words are part of the protocol.
 const SameID = "two servers have the same myid"
+
+// beginJoining makes it durable that a server that joins takes part in no term
+// before the one in which it was taken out.
+func (l *Loop) beginJoining() error {
+	if l.joining.after == 0 || l.hard.GetTerm() >= l.o.JoinedTerm {
+		return nil
+	}
+	l.hard = pb.HardState{Term: &l.o.JoinedTerm, Vote: new(uint64), Commit: l.hard.Commit}
+	if err := l.disk.Append(&pb.HardState{Term: l.hard.Term, Vote: l.hard.Vote, Commit: l.hard.Commit}, nil,
+		true); err != nil {
+		return fmt.Errorf("write the term in which this server joins: %w", err)
+	}
+	return nil
+}
+
+// keepCommit makes the commit index of entries durable before they are applied, if one
+// of them changes the membership. The log alone doesn't tell a restarted server whose
+// votes count. If it forgot that a server got a vote, it could go on waiting for the vote
+// of another server, whose disk is lost meanwhile.
+func (l *Loop) keepCommit(entries []*pb.Entry) {
+	if l.failed != nil || !slices.ContainsFunc(entries, reconfigures) {
+		return
+	}
+	last := max(l.hard.GetCommit(), entries[len(entries)-1].GetIndex())
+	l.hard.Commit = &last
+	if err := l.disk.Append(&pb.HardState{Term: l.hard.Term, Vote: l.hard.Vote, Commit: &last}, nil, true); err != nil {
+		l.failed = err
+	}
+}

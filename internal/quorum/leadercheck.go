@@ -46,15 +46,15 @@ const leaderCheckMark = 'r'
 
 func (r *leaderCheck) tick(l *Loop) {
 	lead := l.node.Leader()
-	if lead == 0 || l.joining() {
+	if lead == 0 || l.joining.lasts() {
 		lead = 0
 	}
 	if lead != r.leader {
 		*r = leaderCheck{leader: lead, id: r.id}
 	}
 	if lead != 0 && l.sole && l.node.IsLeader() {
-		if at := l.o.State.Moment(); !l.tasks.awaited() {
-			l.tell(func() { l.o.State.UpToDate(at) }) // nothing is acknowledged without this server
+		if at := l.state.Moment(); !l.tasks.awaited() {
+			l.tell(func() { l.state.UpToDate(at) }) // nothing is acknowledged without this server
 		}
 		return
 	}
@@ -66,7 +66,7 @@ func (r *leaderCheck) tick(l *Loop) {
 	if r.since == 0 && !l.node.IsLeader() {
 		r.since, r.first = l.ticks, r.id
 	}
-	r.questions[r.id%questionsKept] = question{id: r.id, at: l.o.State.Moment()}
+	r.questions[r.id%questionsKept] = question{id: r.id, at: l.state.Moment()}
 	l.node.ReadIndex(append(readContext(l.o.Incarnation, r.id), leaderCheckMark))
 }
 
@@ -109,15 +109,15 @@ func (r *leaderCheck) applied(l *Loop) {
 	}
 	if n > 0 {
 		at := r.answers[n-1].at
-		l.tell(func() { l.o.State.UpToDate(at) })
+		l.tell(func() { l.state.UpToDate(at) })
 		r.answers = append(r.answers[:0], r.answers[n:]...)
 	}
 }
 
-// unanswered returns for how many ticks the leader has not answered.
-func (r *leaderCheck) unanswered(l *Loop) uint64 {
+// unanswered returns, at that tick, for how many ticks the leader has not answered.
+func (r *leaderCheck) unanswered(ticks uint64) uint64 {
 	if r.since == 0 {
 		return 0
 	}
-	return l.ticks - r.since
+	return ticks - r.since
 }

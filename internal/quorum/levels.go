@@ -29,6 +29,8 @@ const (
 
 // levels holds what a Loop knows of the members' feature levels.
 type levels struct {
+	*view
+
 	inForce  uint32
 	founded  uint32               // the founders' level, if this server has just founded the group with them
 	known    map[uint64]uint32    // announced on the present connection
@@ -50,12 +52,12 @@ func (l *Loop) LevelInForce() uint32 { return l.levels.inForce }
 func (v *levels) of(id uint64) uint32 { return max(v.known[id], LevelFirst) }
 
 // tick checks whether the level can be raised.
-func (v *levels) tick(l *Loop) {
-	v.inForce, _ = l.o.State.Levels()
-	if l.ticks%levelTicks == 0 && l.node.IsLeader() {
-		l.o.State.Supported(v.supported(l))
-		l.o.State.Announced(v.announcements(l))
-		v.complain(l)
+func (v *levels) tick() {
+	v.inForce, _ = v.state.Levels()
+	if v.ticks%levelTicks == 0 && v.node.IsLeader() {
+		v.state.Supported(v.supported())
+		v.state.Announced(v.announcements())
+		v.complain()
 	}
 }
 
@@ -64,12 +66,12 @@ func (v *levels) tick(l *Loop) {
 const outdatedLooks = 5
 
 // complain logs which connected members don't know the level in force.
-func (v *levels) complain(l *Loop) {
-	for _, f := range l.node.Followers() {
-		if level := v.of(f.ID); level >= v.inForce || !l.o.Shell.Connected(f.ID) {
+func (v *levels) complain() {
+	for _, f := range v.node.Followers() {
+		if level := v.of(f.ID); level >= v.inForce || !v.shell.Connected(f.ID) {
 			delete(v.outdated, f.ID)
 		} else if v.outdated[f.ID]++; v.outdated[f.ID] == outdatedLooks {
-			l.log.Warn("a server's version is too old for this ensemble: the server is sent nothing until it is upgraded, and its data stays as it is",
+			v.log.Warn("a server's version is too old for this ensemble: the server is sent nothing until it is upgraded, and its data stays as it is",
 				"server", f.ID, "knows", level, "inForce", v.inForce)
 		}
 	}
@@ -79,13 +81,13 @@ func (v *levels) complain(l *Loop) {
 // level in force, and equal to it if a member isn't connected. The first level of a group that
 // has just been founded is that of its founders: the other members hold nothing, and join only
 // if they know it.
-func (v *levels) supported(l *Loop) uint32 {
-	inForce, level := l.o.State.Levels()
+func (v *levels) supported() uint32 {
+	inForce, level := v.state.Levels()
 	if inForce <= LevelFirst && v.founded > inForce {
 		return v.founded
 	}
-	for _, id := range v.members(l) {
-		if !l.o.Shell.Connected(id) {
+	for _, id := range v.others() {
+		if !v.shell.Connected(id) {
 			return inForce
 		}
 		level = min(level, v.of(id))
@@ -95,7 +97,7 @@ func (v *levels) supported(l *Loop) uint32 {
 
 // withholds reports whether m must not be sent: it carries entries or a snapshot of a
 // level that its receiver doesn't know.
-func (v *levels) withholds(l *Loop, m *pb.Message) bool {
+func (v *levels) withholds(m *pb.Message) bool {
 	if v.inForce <= LevelFirst || m.GetType() != pb.MsgApp && m.GetType() != pb.MsgSnap {
 		return false
 	}

@@ -228,7 +228,7 @@ func TestEmptyDiskJoinsAnew(t *testing.T) {
 	}
 	lost.fs = storage.NewMemFS()
 	c.join(lost.id, r)
-	if !lost.loop.joining() {
+	if !lost.loop.joining.lasts() {
 		t.Fatal("it takes part in elections before it has joined")
 	}
 	c.greet(lost.id)

@@ -74,7 +74,7 @@ func (r *reads) applied(l *Loop) {
 	if r.ready != 0 && l.applied >= r.readyAt && !l.tasks.underWay() { // else entries up to l.applied are being applied
 		ticket := r.ready
 		r.ready = 0
-		l.tell(func() { l.o.State.Synced(ticket) })
+		l.tell(func() { l.state.Synced(ticket) })
 	}
 }
 

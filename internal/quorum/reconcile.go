@@ -93,10 +93,21 @@ const (
 	handOffsMax = 3
 )
 
-// A reconciler is a leader's state of the change under way. It is reset at each change of
-// leader.
+// A reconciler makes raft's membership the one decided on, while this server leads.
 type reconciler struct {
-	id        int64  // id of the change
+	*view
+	lostDisks   *lostDisks
+	guests      *guests
+	writes      *writes
+	leadership  *leadership
+	runningOnly bool // LoopOptions.RunningOnly
+
+	course
+}
+
+// A course is how far a leader is with the change under way. A new leader begins with an empty one.
+type course struct {
+	of        int64  // id of the change
 	since     uint64 // tick when this leader first saw it
 	step      ChangeStep
 	stepped   uint64 // tick when step was last requested
@@ -109,13 +120,13 @@ type reconciler struct {
 
 // decided fetches the membership decided on, and reports whether it is new.
 func (l *Loop) decided() bool {
-	m, version := l.o.State.Membership(l.wantedVersion)
+	m, version := l.state.Membership(l.wantedVersion)
 	l.wantedVersion = version
 	if m == nil {
 		return false
 	}
 	before := l.membersNamed()
-	l.guests.named(l, before)
+	l.guests.named(before)
 	l.members, l.change, l.wanted = m.Members, m.Change, m.Members
 	if l.change != nil {
 		l.wanted = l.change.Members
@@ -126,11 +137,11 @@ func (l *Loop) decided() bool {
 			peers = append(peers, m)
 		}
 	}
-	l.o.Shell.SetPeers(peers)
-	l.strays.note(l, peers)
-	l.roster.changed(l, before)
-	l.roster.keep(l)
-	l.introduceAll(before)
+	l.shell.SetPeers(peers)
+	l.strays.note(peers)
+	l.roster.changed(before)
+	l.roster.keep()
+	l.roster.introduceAll(before)
 	return true
 }
 
@@ -140,70 +151,68 @@ func isMember(members []Member, id uint64) bool {
 
 // reconcile takes the next step towards the membership decided on, if this server
 // leads.
-func (l *Loop) reconcile() {
-	r := &l.reconciler
-	if !l.node.IsLeader() || l.node.Transferring() || !r.ready || r.proposed != 0 && l.ticks-r.proposed < proposalTicks {
+func (r *reconciler) reconcile() {
+	if !r.node.IsLeader() || r.node.Transferring() || !r.ready || r.proposed != 0 && r.ticks-r.proposed < proposalTicks {
 		return
 	}
-	if l.change != nil && l.change.ID != r.id {
-		*r = reconciler{id: l.change.ID, since: l.ticks, ready: true}
+	if r.change != nil && r.change.ID != r.of {
+		r.course = course{of: r.change.ID, since: r.ticks, ready: true}
 	}
-	joint := len(l.conf.GetVotersOutgoing()) > 0
-	switch c := l.change; {
-	case joint && l.conf.GetAutoLeave():
+	joint := len(r.conf.GetVotersOutgoing()) > 0
+	switch c := r.change; {
+	case joint && r.conf.GetAutoLeave():
 		// Raft proposes this itself (member), but drops it while it hands leadership over, and tries again only when
 		// another entry is applied. If it has proposed it, this becomes an empty entry.
-		l.propose(&pb.ConfChangeV2{})
+		r.propose(&pb.ConfChangeV2{})
 	case joint && c != nil && !c.Named:
-		if !l.handOff() {
-			l.takeStep(ChangeNamed)
+		if !r.handOff() {
+			r.takeStep(ChangeNamed)
 		}
 	case joint:
-		l.propose(&pb.ConfChangeV2{})
+		r.propose(&pb.ConfChangeV2{})
 	case c == nil:
-		l.follow()
+		r.follow()
 	case c.Named:
-		l.takeStep(ChangeDone)
+		r.takeStep(ChangeDone)
 	default:
-		l.enter(c)
+		r.enter(c)
 	}
 }
 
 // enter takes the steps of a change up to the beginning of joint consensus.
-func (l *Loop) enter(c *Change) {
-	r := &l.reconciler
-	if changes := l.joiners(); len(changes) > 0 && !c.Replaced {
-		l.propose(&pb.ConfChangeV2{Changes: changes})
+func (r *reconciler) enter(c *Change) {
+	if changes := r.joiners(); len(changes) > 0 && !c.Replaced {
+		r.propose(&pb.ConfChangeV2{Changes: changes})
 		return
 	}
-	changes := l.difference()
+	changes := r.difference()
 	if len(changes) == 0 && r.step != ChangeDropped {
-		l.takeStep(ChangeNamed)
+		r.takeStep(ChangeNamed)
 		return
 	}
-	voters, caughtUp := l.caughtUp()
-	waited, grace, ready := l.ticks-r.since, uint64(laggardTicks), caughtUp > voters/2
+	voters, caughtUp := r.caughtUp()
+	waited, grace, ready := r.ticks-r.since, uint64(laggardTicks), caughtUp > voters/2
 	if c.Patience > 0 {
-		grace, ready = c.Patience/2, ready && !slices.ContainsFunc(l.absent(), l.awaits)
+		grace, ready = c.Patience/2, ready && !slices.ContainsFunc(r.absent(), r.awaits)
 	}
 	switch {
 	case r.step == ChangeDropped:
-		l.takeStep(ChangeDropped) // it was requested before, and may be in the log
+		r.takeStep(ChangeDropped) // it was requested before, and may be in the log
 	case c.Replaced && !r.asked && !r.committed:
-		l.log.Info("the membership that this server was first started with is replaced before it is in force: the server lines name another one now")
-		l.takeStep(ChangeDropped)
+		r.log.Info("the membership that this server was first started with is replaced before it is in force: the server lines name another one now")
+		r.takeStep(ChangeDropped)
 	case !r.asked && !r.committed && !ready && c.Patience > 0 && waited > c.Patience:
-		l.log.Warn("a change of membership is given up: too few of its voters have caught up, or a new one can't vote yet; make sure that they run, and ask again",
+		r.log.Warn("a change of membership is given up: too few of its voters have caught up, or a new one can't vote yet; make sure that they run, and ask again",
 			"caughtUp", caughtUp, "voters", voters)
-		l.takeStep(ChangeDropped)
+		r.takeStep(ChangeDropped)
 	case caughtUp == voters || ready && waited > grace:
 		r.asked = true
-		if absent := l.absent(); len(absent) > 0 {
-			l.log.Warn("servers that don't run have been given votes: start them; until then, fewer of the other voters may fail",
+		if absent := r.absent(); len(absent) > 0 {
+			r.log.Warn("servers that don't run have been given votes: start them; until then, fewer of the other voters may fail",
 				"servers", absent)
 		}
-		l.log.Info("the membership changes by joint consensus", "caughtUp", caughtUp, "voters", voters)
-		l.propose(&pb.ConfChangeV2{
+		r.log.Info("the membership changes by joint consensus", "caughtUp", caughtUp, "voters", voters)
+		r.propose(&pb.ConfChangeV2{
 			Transition: pb.ConfChangeTransition_ConfChangeTransitionJointExplicit.Enum(), Changes: changes,
 		})
 	}
@@ -226,102 +235,84 @@ func beginsJoint(e *pb.Entry) bool {
 }
 
 // follow changes raft's membership towards the one that the state machine names, and adds guests.
-func (l *Loop) follow() {
-	if len(l.members) == 0 {
+func (r *reconciler) follow() {
+	if len(r.members) == 0 {
 		return
 	}
-	changes := l.joiners()
+	changes := r.joiners()
 	if len(changes) == 0 {
-		changes = l.settle()
+		changes = r.settle()
 	}
-	if slices.ContainsFunc(changes, func(c *pb.ConfChangeSingle) bool { return c.GetNodeId() == l.o.ID }) &&
-		l.handOffTo(l.othersThatVote()) {
+	if slices.ContainsFunc(changes, func(c *pb.ConfChangeSingle) bool { return c.GetNodeId() == r.id }) &&
+		r.handOffTo(r.othersThatVote()) {
 		return
 	}
-	if id := l.arrivingGuest(); len(changes) == 0 && id != 0 {
-		l.log.Info("a server that is no member follows without a vote", "server", id)
+	if id := r.guests.arriving(); len(changes) == 0 && id != 0 {
+		r.log.Info("a server that is no member follows without a vote", "server", id)
 		changes = append(changes, change(pb.ConfChangeAddLearnerNode, id))
 	}
 	if len(changes) > 0 {
-		l.propose(&pb.ConfChangeV2{Changes: changes})
+		r.propose(&pb.ConfChangeV2{Changes: changes})
 	}
 }
 
 // takeStep requests a step of the change under way from the state machine.
-func (l *Loop) takeStep(step ChangeStep) {
-	r := &l.reconciler
-	if r.step == step && l.ticks-r.stepped < proposalTicks {
+func (r *reconciler) takeStep(step ChangeStep) {
+	if r.step == step && r.ticks-r.stepped < proposalTicks {
 		return
 	}
-	r.step, r.stepped = step, l.ticks
-	l.o.State.StepChange(l.change.ID, step)
+	r.step, r.stepped = step, r.ticks
+	r.state.StepChange(r.change.ID, step)
 }
 
 // propose proposes a change of raft's membership.
-func (l *Loop) propose(cc *pb.ConfChangeV2) {
-	l.reconciler.proposed = l.ticks
-	if err := l.node.ProposeConfChange(cc); err != nil {
-		l.reconciler.asked = false
-		l.log.Warn("a change of membership was not accepted; it will be tried again", "err", err)
+func (r *reconciler) propose(cc *pb.ConfChangeV2) {
+	r.proposed = r.ticks
+	if err := r.node.ProposeConfChange(cc); err != nil {
+		r.asked = false
+		r.log.Warn("a change of membership was not accepted; it will be tried again", "err", err)
 	}
 }
 
 // handOff asks a server that keeps its vote to lead, if this one doesn't keep its own. It
 // reports whether to wait for that server to take over.
-func (l *Loop) handOff() bool {
-	return !slices.Contains(l.conf.GetVoters(), l.o.ID) && l.handOffTo(l.conf.GetVoters())
+func (r *reconciler) handOff() bool {
+	return !slices.Contains(r.conf.GetVoters(), r.id) && r.handOffTo(r.conf.GetVoters())
 }
 
 // handOffTo asks one of voters to lead, at most handOffsMax times per leadership. It reports
 // whether to wait for that.
-func (l *Loop) handOffTo(voters []uint64) bool {
-	r := &l.reconciler
+func (r *reconciler) handOffTo(voters []uint64) bool {
 	if r.handOffs >= handOffsMax {
 		return false
 	}
 	r.handOffs++
-	return l.transferLeadershipTo(voters)
+	return r.leadership.transferTo(voters)
 }
 
 // othersThatVote returns the other voters that keep their votes.
-func (l *Loop) othersThatVote() []uint64 {
-	return slices.DeleteFunc(slices.Clone(l.conf.GetVoters()), func(id uint64) bool {
-		return id == l.o.ID || !slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID == id && !m.Observer })
+func (r *reconciler) othersThatVote() []uint64 {
+	return slices.DeleteFunc(slices.Clone(r.conf.GetVoters()), func(id uint64) bool {
+		return id == r.id || !slices.ContainsFunc(r.wanted, func(m Member) bool { return m.ID == id && !m.Observer })
 	})
 }
 
 // knowsAll reports whether raft knows every server of the membership decided on. If so,
 // the first step of a change is taken as soon as the change is applied, because an operator
 // who removes a server stops it next. A server that joins isn't urgent, and asks first.
-func (l *Loop) knowsAll() bool {
-	return !slices.ContainsFunc(l.wanted, func(m Member) bool { return !contains(l.conf, m.ID) })
+func (r *reconciler) knowsAll() bool {
+	return !slices.ContainsFunc(r.wanted, func(m Member) bool { return !contains(r.conf, m.ID) })
 }
 
 func change(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
 	return &pb.ConfChangeSingle{Type: typ.Enum(), NodeId: new(id)}
 }
 
-// inForce reports whether raft's voters are those of the configuration that this server
-// was started with. They are in a new ensemble, whose first membership can be named at
-// once.
-func (l *Loop) inForce() bool {
-	voters := 0
-	for _, m := range l.o.Members {
-		if !m.Observer {
-			voters++
-			if !slices.Contains(l.conf.GetVoters(), m.ID) {
-				return false
-			}
-		}
-	}
-	return voters == len(l.conf.GetVoters()) && len(l.conf.GetVotersOutgoing()) == 0
-}
-
 // joiners returns the changes that make learners of the wanted servers that raft doesn't know.
-func (l *Loop) joiners() (changes []*pb.ConfChangeSingle) {
-	for _, m := range l.wanted {
-		if !contains(l.conf, m.ID) {
-			l.log.Info("a server joins the ensemble", "server", m.ID)
+func (r *reconciler) joiners() (changes []*pb.ConfChangeSingle) {
+	for _, m := range r.wanted {
+		if !contains(r.conf, m.ID) {
+			r.log.Info("a server joins the ensemble", "server", m.ID)
 			changes = append(changes, change(pb.ConfChangeAddLearnerNode, m.ID))
 		}
 	}
@@ -330,21 +321,21 @@ func (l *Loop) joiners() (changes []*pb.ConfChangeSingle) {
 
 // difference returns the changes that make raft's membership the wanted one. A server that
 // isn't wanted loses its vote, and remains as a guest while it answers.
-func (l *Loop) difference() (changes []*pb.ConfChangeSingle) {
-	for _, m := range l.wanted {
-		switch voter := slices.Contains(l.conf.GetVoters(), m.ID); {
+func (r *reconciler) difference() (changes []*pb.ConfChangeSingle) {
+	for _, m := range r.wanted {
+		switch voter := slices.Contains(r.conf.GetVoters(), m.ID); {
 		case voter && m.Observer:
 			changes = append(changes, change(pb.ConfChangeAddLearnerNode, m.ID))
 		case !voter && !m.Observer:
 			changes = append(changes, change(pb.ConfChangeAddNode, m.ID))
 		}
 	}
-	for _, id := range slices.Concat(l.conf.GetVoters(), l.conf.GetLearners()) {
+	for _, id := range slices.Concat(r.conf.GetVoters(), r.conf.GetLearners()) {
 		switch {
-		case isMember(l.wanted, id):
-		case !l.stays(id):
+		case isMember(r.wanted, id):
+		case !r.guests.stays(id):
 			changes = append(changes, change(pb.ConfChangeRemoveNode, id))
-		case slices.Contains(l.conf.GetVoters(), id):
+		case slices.Contains(r.conf.GetVoters(), id):
 			changes = append(changes, change(pb.ConfChangeAddLearnerNode, id))
 		}
 	}
@@ -353,13 +344,13 @@ func (l *Loop) difference() (changes []*pb.ConfChangeSingle) {
 
 // caughtUp returns how many voters are wanted, and how many of them keep up (see
 // keepsUp).
-func (l *Loop) caughtUp() (voters, caughtUp int) {
-	for _, m := range l.wanted {
+func (r *reconciler) caughtUp() (voters, caughtUp int) {
+	for _, m := range r.wanted {
 		if m.Observer {
 			continue
 		}
 		voters++
-		if l.keepsUp(m.ID) {
+		if r.keepsUp(m.ID) {
 			caughtUp++
 		}
 	}
@@ -369,9 +360,9 @@ func (l *Loop) caughtUp() (voters, caughtUp int) {
 // absent returns the servers that are to get a vote and aren't admitted: they don't run, or haven't applied what makes
 // them members yet. Until they are admitted their votes are missing: if another voter is lost meanwhile, there may be
 // no majority to admit them.
-func (l *Loop) absent() (ids []uint64) {
-	for _, m := range l.wanted {
-		if !m.Observer && m.ID != l.o.ID && !l.isAdmitted(m.ID) {
+func (r *reconciler) absent() (ids []uint64) {
+	for _, m := range r.wanted {
+		if !m.Observer && m.ID != r.id && !r.lostDisks.isAdmitted(m.ID) {
 			ids = append(ids, m.ID)
 		}
 	}
@@ -381,19 +372,19 @@ func (l *Loop) absent() (ids []uint64) {
 // awaits reports whether a server must be admitted before it gets a vote: one that runs soon will be. One of which this
 // leader has never heard isn't waited for, unless RunningOnly is set: it may be about to be started. It was heard if
 // there is a connection to it, if it has acknowledged an entry, or if it has asked to join.
-func (l *Loop) awaits(id uint64) bool {
-	tried, asks := l.lost.tried[id]
-	return l.o.RunningOnly || l.o.Shell.Connected(id) || asks && l.ticks-tried.tick < joinAskTicks ||
-		slices.ContainsFunc(l.node.Followers(), func(f Progress) bool { return f.ID == id && (f.Active || f.Match > 0) })
+func (r *reconciler) awaits(id uint64) bool {
+	tried, asks := r.lostDisks.tried[id]
+	return r.runningOnly || r.shell.Connected(id) || asks && r.ticks-tried.tick < joinAskTicks ||
+		slices.ContainsFunc(r.node.Followers(), func(f Progress) bool { return f.ID == id && (f.Active || f.Match > 0) })
 }
 
 // keepsUp reports whether a server holds nearly all of the log, is admitted, and answers.
-func (l *Loop) keepsUp(id uint64) bool {
-	if id == l.o.ID {
+func (r *reconciler) keepsUp(id uint64) bool {
+	if id == r.id {
 		return true
 	}
-	last, _, err := l.lastEntry()
-	return err == nil && l.isAdmitted(id) && slices.ContainsFunc(l.node.Followers(), func(f Progress) bool {
+	last, _, err := r.writes.lastEntry()
+	return err == nil && r.lostDisks.isAdmitted(id) && slices.ContainsFunc(r.node.Followers(), func(f Progress) bool {
 		return f.ID == id && f.Active && f.Synced && f.Match+caughtUpEntries >= last
 	})
 }
@@ -401,20 +392,20 @@ func (l *Loop) keepsUp(id uint64) bool {
 // settle returns the changes that give votes to learners that have caught up. Once a
 // majority of the wanted voters has caught up, the changes also take votes from observers
 // and remove the servers that aren't wanted, all by one joint consensus.
-func (l *Loop) settle() (changes []*pb.ConfChangeSingle) {
-	voters, caughtUp := l.caughtUp()
-	for _, c := range l.difference() {
+func (r *reconciler) settle() (changes []*pb.ConfChangeSingle) {
+	voters, caughtUp := r.caughtUp()
+	for _, c := range r.difference() {
 		switch id := c.GetNodeId(); c.GetType() {
 		case pb.ConfChangeAddNode:
-			if !l.keepsUp(id) {
+			if !r.keepsUp(id) {
 				continue
 			}
-			l.log.Info("a server has caught up and gets a vote", "server", id)
+			r.log.Info("a server has caught up and gets a vote", "server", id)
 		case pb.ConfChangeRemoveNode:
 			if caughtUp <= voters/2 {
 				continue
 			}
-			l.log.Info("a server leaves the ensemble", "server", id)
+			r.log.Info("a server leaves the ensemble", "server", id)
 		default:
 			if caughtUp <= voters/2 {
 				continue
@@ -422,22 +413,10 @@ func (l *Loop) settle() (changes []*pb.ConfChangeSingle) {
 		}
 		changes = append(changes, c)
 	}
-	if !l.leavesVoter(changes) {
+	if !r.leavesVoter(changes) {
 		return nil
 	}
 	return changes
-}
-
-// leavesVoter reports whether some voter remains after changes.
-func (l *Loop) leavesVoter(changes []*pb.ConfChangeSingle) bool {
-	voters := slices.Clone(l.conf.GetVoters())
-	for _, c := range changes {
-		voters = slices.DeleteFunc(voters, func(id uint64) bool { return id == c.GetNodeId() })
-		if c.GetType() == pb.ConfChangeAddNode {
-			voters = append(voters, c.GetNodeId())
-		}
-	}
-	return len(voters) > 0
 }
 
 // ProposeConfChange proposes a change of membership. It has no effect while another

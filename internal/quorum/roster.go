@@ -13,6 +13,10 @@ import (
 // the former voters, but the state machine knows the addresses of named members only. The
 // roster survives a restart, because the log may hold only the newest membership then.
 type roster struct {
+	*view
+	levels *levels
+	strays *strays
+
 	former []Member // members no longer named that may be in raft's membership
 	kept   []byte   // the file's content
 	retry  uint64   // after a failure: tick before which the file isn't written again
@@ -28,25 +32,25 @@ const (
 )
 
 // read loads the file. An unreadable file counts as missing.
-func (r *roster) read(l *Loop) {
+func (r *roster) read() {
 	var err error
-	if r.kept, err = l.o.Dir.Kept(rosterName); err == nil {
+	if r.kept, err = r.dir.Kept(rosterName); err == nil {
 		r.former, err = readIntroduction(r.kept)
 	}
 	if err != nil {
 		r.kept = nil
-		l.log.Warn("the addresses of former members can't be read; if one of them still has a vote, name it in the configuration",
+		r.log.Warn("the addresses of former members can't be read; if one of them still has a vote, name it in the configuration",
 			"err", err)
 	}
-	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return m.ID == l.o.ID || isMember(l.o.Members, m.ID) })
+	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return m.ID == r.id || isMember(r.configured, m.ID) })
 }
 
 // changed updates the former members when the membership decided on has changed. before is
 // the previous one.
-func (r *roster) changed(l *Loop, before []Member) {
-	named := l.membersNamed()
+func (r *roster) changed(before []Member) {
+	named := r.membersNamed()
 	for _, m := range before {
-		if m.ID != l.o.ID && !isMember(r.former, m.ID) {
+		if m.ID != r.id && !isMember(r.former, m.ID) {
 			r.former = append(r.former, m)
 		}
 	}
@@ -55,35 +59,24 @@ func (r *roster) changed(l *Loop, before []Member) {
 }
 
 // mayMeet reports whether this server connects to one that a peer has told of.
-func (r *roster) mayMeet(l *Loop, id uint64) bool {
+func (r *roster) mayMeet(id uint64) bool {
 	switch {
-	case contains(l.conf, id) || slices.Contains(r.met, id):
+	case contains(r.conf, id) || slices.Contains(r.met, id):
 		return true
 	case len(r.met) < strangersMetMax:
 		r.met = append(r.met, id)
 		return true
 	case !r.full:
-		l.log.Warn("peers have named too many servers that aren't members; this server connects to no more of them until the membership changes",
+		r.log.Warn("peers have named too many servers that aren't members; this server connects to no more of them until the membership changes",
 			"server", id, "most", strangersMetMax)
 		r.full = true
 	}
 	return false
 }
 
-// introduced records the servers of a peer's introduction that are in raft's membership. This
-// server had no address for them: it may have got raft's membership with a snapshot.
-func (r *roster) introduced(l *Loop, members []Member) {
-	for _, m := range members {
-		if contains(l.conf, m.ID) {
-			r.former = append(r.former, m)
-		}
-	}
-	r.keep(l)
-}
-
 // guest records the addresses of a guest.
-func (r *roster) guest(l *Loop, m Member) {
-	if !contains(l.conf, m.ID) {
+func (r *roster) guest(m Member) {
+	if !contains(r.conf, m.ID) {
 		return
 	}
 	// The guest keeps its position. Otherwise the file would be written at each announcement if several guests
@@ -98,18 +91,18 @@ func (r *roster) guest(l *Loop, m Member) {
 // keep drops servers that have left raft's membership, and writes the file if the former
 // members or the membership decided on have changed. It does nothing until the entries that
 // the log held at the start are applied, since raft's membership is outdated until then.
-func (r *roster) keep(l *Loop) {
-	if l.applied < l.known || l.ticks < r.retry {
+func (r *roster) keep() {
+	if r.applied < r.atStart || r.ticks < r.retry {
 		return
 	}
-	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return !contains(l.conf, m.ID) })
-	b := appendIntroduction(nil, l.membersKnown())
+	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return !contains(r.conf, m.ID) })
+	b := appendIntroduction(nil, r.membersKnown())
 	if bytes.Equal(b, r.kept) {
 		return
 	}
-	if err := l.o.Dir.Keep(rosterName, b); err != nil {
-		r.retry = l.ticks + rosterRetryTicks
-		l.log.Warn("the members' addresses could not be written; it will be tried again", "err", err)
+	if err := r.dir.Keep(rosterName, b); err != nil {
+		r.retry = r.ticks + rosterRetryTicks
+		r.log.Warn("the members' addresses could not be written; it will be tried again", "err", err)
 		return
 	}
 	r.kept = b
@@ -117,4 +110,4 @@ func (r *roster) keep(l *Loop) {
 
 // Peers returns the servers to connect to at the start: those of the configuration, and
 // those in the roster that this server kept when it last ran.
-func (l *Loop) Peers() []Member { return slices.Concat(l.o.Members, l.roster.former) }
+func (l *Loop) Peers() []Member { return slices.Concat(l.configured, l.roster.former) }

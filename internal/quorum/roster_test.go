@@ -77,19 +77,19 @@ func TestMeetsWhoCameAndWent(t *testing.T) {
 
 // TestGuestsKeepTheirPlaces: guests that announce themselves in turn leave the kept file as it is.
 func TestGuestsKeepTheirPlaces(t *testing.T) {
-	l := &Loop{conf: &pb.ConfState{Voters: []uint64{1}, Learners: []uint64{4, 5}}}
+	r := roster{view: &view{conf: &pb.ConfState{Voters: []uint64{1}, Learners: []uint64{4, 5}}}}
 	a, b := Member{ID: 4, Addrs: []string{"a:1"}}, Member{ID: 5, Addrs: []string{"b:1"}}
 	for range 2 {
-		l.roster.guest(l, a)
-		l.roster.guest(l, b)
+		r.guest(a)
+		r.guest(b)
 	}
-	if f := l.roster.former; len(f) != 2 || f[0].ID != 4 || f[1].ID != 5 {
+	if f := r.former; len(f) != 2 || f[0].ID != 4 || f[1].ID != 5 {
 		t.Errorf("servers 4 and 5 are remembered as %v", f)
 	}
 	b.Addrs = []string{"c:1"}
-	l.roster.guest(l, b)
-	l.roster.guest(l, Member{ID: 6, Addrs: b.Addrs})
-	if f := l.roster.former; len(f) != 2 || f[1].Addrs[0] != "c:1" {
+	r.guest(b)
+	r.guest(Member{ID: 6, Addrs: b.Addrs})
+	if f := r.former; len(f) != 2 || f[1].Addrs[0] != "c:1" {
 		t.Errorf("after a move of server 5, and with a stranger: %v", f)
 	}
 }

@@ -16,26 +16,26 @@ type Announcement struct {
 }
 
 // announcements returns what the other members have announced: those that count for the feature level.
-func (v *levels) announcements(l *Loop) []Announcement {
+func (v *levels) announcements() []Announcement {
 	var all []Announcement
-	for _, id := range v.members(l) {
+	for _, id := range v.others() {
 		rules, heard := v.rules[id]
-		all = append(all, Announcement{ID: id, Heard: heard && l.o.Shell.Connected(id), Rules: rules})
+		all = append(all, Announcement{ID: id, Heard: heard && v.shell.Connected(id), Rules: rules})
 	}
 	return all
 }
 
-// members returns the ids of all members but this server, sorted: voters, observers, and the servers that are
+// others returns the ids of all members but this server, sorted: voters, observers, and the servers that are
 // to be members.
-func (v *levels) members(l *Loop) []uint64 {
-	ids := slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing(), l.conf.GetLearners(), l.conf.GetLearnersNext())
-	wanted := l.wanted
+func (v *levels) others() []uint64 {
+	ids := slices.Concat(v.conf.GetVoters(), v.conf.GetVotersOutgoing(), v.conf.GetLearners(), v.conf.GetLearnersNext())
+	wanted := v.wanted
 	if len(wanted) == 0 {
-		wanted = l.o.Members
+		wanted = v.configured
 	}
 	for _, m := range wanted {
 		ids = append(ids, m.ID)
 	}
 	slices.Sort(ids)
-	return slices.DeleteFunc(slices.Compact(ids), func(id uint64) bool { return id == l.o.ID })
+	return slices.DeleteFunc(slices.Compact(ids), func(id uint64) bool { return id == v.id })
 }

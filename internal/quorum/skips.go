@@ -38,6 +38,8 @@ import (
 //
 //	note   (index(8) term(8) sha256(32) agreed(1))*
 type skips struct {
+	*view
+
 	own      map[uint64]*storage.Skip           // this server's decisions, by index
 	told     map[uint64]map[uint64]storage.Skip // by peer and index
 	held     []*pb.Message                      // committed entries that wait to be applied
@@ -56,8 +58,8 @@ const (
 )
 
 // open reads this server's decisions and announces them.
-func (s *skips) open(l *Loop) error {
-	all, err := l.o.Dir.Skips()
+func (s *skips) open() error {
+	all, err := s.dir.Skips()
 	if err != nil {
 		return err
 	}
@@ -66,20 +68,20 @@ func (s *skips) open(l *Loop) error {
 	for i := range all {
 		s.own[all[i].Index] = &all[i]
 	}
-	s.announce(l)
+	s.announce()
 	return nil
 }
 
 // announce sends the peers this server's decisions, without those that S1 excludes.
-func (s *skips) announce(l *Loop) {
+func (s *skips) announce() {
 	var b []byte
 	for _, index := range slices.Sorted(maps.Keys(s.own)) {
-		if own := s.own[index]; own.Agreed || index > l.applied { // else the state includes the entry
+		if own := s.own[index]; own.Agreed || index > s.applied { // else the state includes the entry
 			b = appendSkip(b, own)
 		}
 	}
 	if len(b) > 0 {
-		l.o.Shell.AnnounceSkips(b)
+		s.shell.AnnounceSkips(b)
 	}
 }
 
@@ -118,10 +120,10 @@ func parseSkips(b []byte) (all map[uint64]storage.Skip, ok bool) {
 }
 
 // heard records a peer's decisions, and takes agreed ones over (S4).
-func (s *skips) heard(l *Loop, e Event) {
+func (s *skips) heard(e Event) {
 	all, ok := parseSkips(e.Data)
 	if !ok {
-		l.log.Warn("a peer's decisions to skip entries can't be decoded", "peer", e.From, "bytes", len(e.Data))
+		s.log.Warn("a peer's decisions to skip entries can't be decoded", "peer", e.From, "bytes", len(e.Data))
 		return
 	}
 	s.told[e.From] = all
@@ -130,33 +132,33 @@ func (s *skips) heard(l *Loop, e Event) {
 		own := s.own[index]
 		switch {
 		case own != nil:
-		case index > l.applied && theirs.Agreed:
-			s.takeOver(l, theirs, e.From)
-		case index <= l.applied && !theirs.Agreed && !s.warned[index]:
+		case index > s.applied && theirs.Agreed:
+			s.takeOver(theirs, e.From)
+		case index <= s.applied && !theirs.Agreed && !s.warned[index]:
 			if len(s.warned) >= warnedMax {
 				clear(s.warned)
 			}
 			s.warned[index] = true
-			l.log.Error("a peer waits for a decision to skip an entry that this server has applied: it can't be skipped here. Run on all servers the version that runs here; or run 'zooid skip-entry' here, which tells another way",
+			s.log.Error("a peer waits for a decision to skip an entry that this server has applied: it can't be skipped here. Run on all servers the version that runs here; or run 'zooid skip-entry' here, which tells another way",
 				"peer", e.From, "index", index, "term", theirs.Term)
 		}
 	}
 }
 
 // takeOver adopts a peer's agreed decision as this server's own (S4).
-func (s *skips) takeOver(l *Loop, theirs storage.Skip, from uint64) {
-	theirs.From, theirs.At, theirs.By = from, time.UnixMilli(l.o.State.Clock()).UTC().Truncate(time.Second),
+func (s *skips) takeOver(theirs storage.Skip, from uint64) {
+	theirs.From, theirs.At, theirs.By = from, time.UnixMilli(s.state.Clock()).UTC().Truncate(time.Second),
 		fmt.Sprintf("server %d", from)
 	theirs.Why = "all members have decided it"
-	if err := l.o.Dir.KeepSkip(theirs); err != nil {
-		l.log.Error("a decision to skip an entry could not be adopted; without it, the entry is not sent to this server",
-			"peer", from, "index", theirs.Index, "err", err)
+	if err := s.dir.KeepSkip(theirs); err != nil {
+		s.log.Error("a decision to skip an entry could not be adopted; without it, the entry is not sent to this server", "peer", from,
+			"index", theirs.Index, "err", err)
 		return
 	}
-	l.log.Warn("the ensemble skips a log entry by its operators' decision: this server adopts the decision", "peer", from,
+	s.log.Warn("the ensemble skips a log entry by its operators' decision: this server adopts the decision", "peer", from,
 		"index", theirs.Index, "term", theirs.Term, "sha256", theirs.Hash.String())
 	s.own[theirs.Index] = &theirs
-	s.announce(l)
+	s.announce()
 }
 
 // holds queues the entries of m if one of them has no agreed decision, or if earlier entries
@@ -179,34 +181,34 @@ func (s *skips) undecided(entries []*pb.Entry) int {
 	return i
 }
 
-// release applies the held entries up to the first that must still wait.
-func (s *skips) release(l *Loop) {
-	for len(s.held) > 0 && l.failed == nil {
+// release returns the next held entries to apply, with the responses that become due with them, or nil if the first
+// one must still wait. If a snapshot has replaced the entries, only the responses are left.
+func (s *skips) release() *pb.Message {
+	for len(s.held) > 0 && s.failed == nil {
 		m := s.held[0]
 		entries := m.GetEntries()
-		for len(entries) > 0 && entries[0].GetIndex() <= l.applied { // a snapshot was installed meanwhile
+		for len(entries) > 0 && entries[0].GetIndex() <= s.applied { // a snapshot was installed meanwhile
 			entries = entries[1:]
 		}
 		if len(entries) == 0 {
 			s.held = s.held[1:]
-			l.deliver(m.GetResponses())
-			continue
+			return &pb.Message{Responses: m.GetResponses()}
 		}
 		n := s.undecided(entries)
 		if n == 0 {
-			if !s.settle(l, entries[0]) {
-				return
+			if !s.settle(entries[0]) {
+				return nil
 			}
 			continue
 		}
 		if n == len(entries) {
 			s.held = s.held[1:]
-			l.apply(&pb.Message{Entries: entries, Responses: m.GetResponses()})
-			continue
+			return &pb.Message{Entries: entries, Responses: m.GetResponses()}
 		}
 		s.held[0] = &pb.Message{Entries: entries[n:], Responses: responsesFrom(m, entries[n].GetIndex(), false)}
-		l.apply(&pb.Message{Entries: entries[:n], Responses: responsesFrom(m, entries[n].GetIndex(), true)})
+		return &pb.Message{Entries: entries[:n], Responses: responsesFrom(m, entries[n].GetIndex(), true)}
 	}
+	return nil
 }
 
 // responsesFrom returns the responses of m for the entries before index, or for the others.
@@ -230,17 +232,17 @@ func responsesFrom(m *pb.Message, index uint64, before bool) (list []*pb.Message
 
 // settle checks whether the decision about e, the next entry to apply, is agreed or void.
 // It returns false if e has to wait.
-func (s *skips) settle(l *Loop, e *pb.Entry) bool {
+func (s *skips) settle(e *pb.Entry) bool {
 	own := s.own[e.GetIndex()]
-	if !s.fits(l, own, e) {
-		return l.failed == nil
+	if !s.fits(own, e) {
+		return s.failed == nil
 	}
-	missing, differ := s.missing(l, own)
+	missing, differ := s.missing(own)
 	if len(missing)+len(differ) > 0 {
 		said := fmt.Sprint(own.Index, missing, differ)
 		if said != s.said {
 			s.said = said
-			l.log.Warn("nothing is applied from this entry on until all members have decided to skip it: run 'zooid skip-entry' on the servers that are missing, and start them",
+			s.log.Warn("nothing is applied from this entry on until all members have decided to skip it: run 'zooid skip-entry' on the servers that are missing, and start them",
 				"index", own.Index, "term", own.Term, "sha256", own.Hash.String(), "missing", fmt.Sprint(missing),
 				"decidedOtherwise", fmt.Sprint(differ))
 		}
@@ -248,26 +250,26 @@ func (s *skips) settle(l *Loop, e *pb.Entry) bool {
 	}
 	agreed := *own
 	agreed.Agreed = true
-	if err := l.o.Dir.KeepSkip(agreed); err != nil {
-		l.failed = err
+	if err := s.dir.KeepSkip(agreed); err != nil {
+		s.failed = err
 		return false
 	}
 	*own = agreed
-	s.announce(l)
+	s.announce()
 	return true
 }
 
 // missing returns the members that haven't announced a decision about the entry of own, and
 // those that have decided about another entry at that index. It returns none if a member
 // says that the decision is agreed.
-func (s *skips) missing(l *Loop, own *storage.Skip) (missing, differ []uint64) {
-	members := slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing(), l.conf.GetLearners(),
-		l.conf.GetLearnersNext())
+func (s *skips) missing(own *storage.Skip) (missing, differ []uint64) {
+	members := slices.Concat(s.conf.GetVoters(), s.conf.GetVotersOutgoing(), s.conf.GetLearners(),
+		s.conf.GetLearnersNext())
 	slices.Sort(members)
 	for _, id := range slices.Compact(members) {
 		theirs, told := s.told[id][own.Index]
 		switch {
-		case id == l.o.ID || l.isGuest(id): // a guest that applies the entry finds out that its state is wrong
+		case id == s.id || s.isGuest(id): // a guest that applies the entry finds out that its state is wrong
 		case !told:
 			missing = append(missing, id)
 		case !theirs.SamePlace(own):
@@ -281,38 +283,38 @@ func (s *skips) missing(l *Loop, own *storage.Skip) (missing, differ []uint64) {
 
 // fits reports whether a decision matches the entry at its index in the log. If it doesn't,
 // fits drops a decision taken over from a peer, and fails the loop for one made here.
-func (s *skips) fits(l *Loop, own *storage.Skip, e *pb.Entry) bool {
+func (s *skips) fits(own *storage.Skip, e *pb.Entry) bool {
 	if e.GetTerm() == own.Term && !reconfigures(e) && storage.HashEntry(e.GetData()) == own.Hash {
 		return true
 	}
 	err := fmt.Errorf("skip log entry %d: the decision in %s is about an entry of term %d with the SHA-256 %v; in the log is one of term %d with %v. Nothing was applied. Move the file elsewhere, and decide anew with 'zooid skip-entry' if applying the entry panics",
-		own.Index, l.o.Dir.SkipPath(own.Index), own.Term, own.Hash, e.GetTerm(), storage.HashEntry(e.GetData()))
+		own.Index, s.dir.SkipPath(own.Index), own.Term, own.Hash, e.GetTerm(), storage.HashEntry(e.GetData()))
 	if own.From == 0 {
-		l.failed = err
+		s.failed = err
 		return false
 	}
-	l.log.Error("a peer's decision to skip an entry is void: the entry is applied", "peer", own.From, "err", err)
+	s.log.Error("a peer's decision to skip an entry is void: the entry is applied", "peer", own.From, "err", err)
 	delete(s.own, own.Index)
-	if err := l.o.Dir.DropSkip(own.Index); err != nil {
-		l.failed = err
+	if err := s.dir.DropSkip(own.Index); err != nil {
+		s.failed = err
 	}
 	return false
 }
 
 // skipped reports whether an entry that is about to be applied is skipped.
-func (s *skips) skipped(l *Loop, e *pb.Entry) bool {
+func (s *skips) skipped(e *pb.Entry) bool {
 	own := s.own[e.GetIndex()]
-	if own == nil || !s.fits(l, own, e) {
+	if own == nil || !s.fits(own, e) {
 		return false
 	}
-	l.log.Warn("a log entry is skipped, as all members have decided", "index", own.Index, "term", own.Term,
+	s.log.Warn("a log entry is skipped, as all members have decided", "index", own.Index, "term", own.Term,
 		"sha256", own.Hash.String(), "by", own.By, "at", own.At.Format(time.RFC3339), "why", own.Why)
 	return true
 }
 
 // withholds reports whether m must not be sent: it carries an entry that is skipped, and
 // its receiver hasn't announced the same decision (S4).
-func (s *skips) withholds(l *Loop, m *pb.Message) bool {
+func (s *skips) withholds(m *pb.Message) bool {
 	if len(s.own) == 0 || m.GetType() != pb.MsgApp {
 		return false
 	}
@@ -328,10 +330,10 @@ func (s *skips) withholds(l *Loop, m *pb.Message) bool {
 		since, again := s.withheld[to]
 		switch {
 		case !again:
-			s.withheld[to] = max(l.ticks, 1)
-		case since != 0 && l.ticks-since > withheldTicks:
+			s.withheld[to] = max(s.ticks, 1)
+		case since != 0 && s.ticks-since > withheldTicks:
 			s.withheld[to] = 0
-			l.log.Warn("a skipped entry is not sent to a server that doesn't say that it will skip it: upgrade the server if its version is too old; its data stays as it is",
+			s.log.Warn("a skipped entry is not sent to a server that doesn't say that it will skip it: upgrade the server if its version is too old; its data stays as it is",
 				"server", to, "index", own.Index)
 		}
 		return true

@@ -40,15 +40,15 @@ func (s *snapshots) logged(data int) {
 // consider starts a snapshot if one is due. A state that is in doubt isn't saved, so
 // that a restart computes it anew from the log.
 func (s *snapshots) consider(l *Loop) {
-	if s.running || l.doubts.open || l.ticks < s.retryAt || !s.wanted && !l.o.State.SnapshotDue(s.logBytes) {
+	if s.running || l.doubts.open || l.ticks < s.retryAt || !s.wanted && !l.state.SnapshotDue(s.logBytes) {
 		return
 	}
 	s.running, s.wanted, s.logBytes, s.began = true, false, 0, l.ticks
 	var image Image
-	l.call(func() error { image = l.o.State.Snapshot(); return nil }, func() {
+	l.call(func() error { image = l.state.Snapshot(); return nil }, func() {
 		meta := image.Describe()
 		meta.ConfState = l.conf
-		l.o.Shell.WriteSnapshot(meta, image)
+		l.shell.WriteSnapshot(meta, image)
 	})
 }
 
@@ -66,8 +66,8 @@ func (s *snapshots) written(l *Loop, e Event) {
 		return
 	}
 	l.log.Info("snapshot written", "index", e.Meta.Index, "zxid", zxid, "bytes", e.Bytes)
-	l.tell(func() { l.o.State.SnapshotDone(e.Meta, e.Bytes) })
-	l.o.Shell.Purge(l.o.SnapshotsKept)
+	l.tell(func() { l.state.SnapshotDone(e.Meta, e.Bytes) })
+	l.shell.Purge(l.o.SnapshotsKept)
 }
 
 // Purge does the work of a Shell's Purge and returns when it is done. If an error makes the

@@ -63,10 +63,10 @@ func (l *Loop) Voters() (now, before []uint64) {
 // publish updates what Status returns.
 func (l *Loop) publish() {
 	s := Status{
-		Leadership: l.lastLead, Elected: l.elected(), Applied: l.applied, Unanswered: l.leaderCheck.unanswered(l),
+		Leadership: l.lastLead, Elected: l.elected(), Applied: l.applied, Unanswered: l.leaderCheck.unanswered(l.ticks),
 		Departed: l.departures.of, Lost: l.lostEntry(),
-		Voters: slices.Clone(l.conf.GetVoters()), Drained: l.drains.known(l),
-		Needed: l.drains.needed(l),
+		Voters: slices.Clone(l.conf.GetVoters()), Drained: l.drains.known(),
+		Needed: l.drains.needed(),
 		Draining: Draining{
 			Drained: l.drains.drained, Wish: l.drains.wishNumber, Refusal: l.drains.refusal, Final: l.drains.final,
 		},

@@ -13,6 +13,11 @@ import (
 // Only a server that knows the present members can tell: it has a leader that answers it. One that
 // was away goes on dialling everybody, because one of them may tell it who the members are.
 type strays struct {
+	*view
+	guests      *guests
+	joining     *joining
+	leaderCheck *leaderCheck
+
 	dialled map[uint64]bool   // servers that the Shell was told to connect to
 	since   map[uint64]uint64 // by server without a reason: the tick from which it had none
 }
@@ -22,37 +27,38 @@ type strays struct {
 const strayTicks = 200
 
 // note records servers that the Shell is told to connect to.
-func (s *strays) note(l *Loop, servers []Member) {
+func (s *strays) note(servers []Member) {
 	for _, m := range servers {
-		if m.ID != l.o.ID {
+		if m.ID != s.id {
 			s.dialled[m.ID] = true
 		}
 	}
 }
 
 // tick has the Shell drop the servers that have been strays for strayTicks and don't answer.
-func (s *strays) tick(l *Loop) {
-	if l.node.Leader() == 0 || l.joining() || l.leaderCheck.unanswered(l) > leaderCheckTicks || len(l.wanted) == 0 {
+func (s *strays) tick() {
+	if s.node.Leader() == 0 || s.joining.lasts() || s.leaderCheck.unanswered(s.ticks) > leaderCheckTicks ||
+		len(s.wanted) == 0 {
 		clear(s.since)
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.dialled)) {
 		since, counts := s.since[id]
 		switch {
-		case l.wants(id):
+		case s.wants(id):
 			delete(s.since, id)
 		case !counts:
-			s.since[id] = l.ticks
-		case l.ticks-since >= strayTicks && !l.o.Shell.Connected(id):
+			s.since[id] = s.ticks
+		case s.ticks-since >= strayTicks && !s.shell.Connected(id):
 			delete(s.dialled, id)
 			delete(s.since, id)
-			l.o.Shell.DropPeer(id)
+			s.shell.DropPeer(id)
 		}
 	}
 }
 
 // wants reports whether this server has a reason to connect to another one.
-func (l *Loop) wants(id uint64) bool {
-	asked, ok := l.guests.asked[id]
-	return contains(l.conf, id) || isMember(l.membersNamed(), id) || ok && l.ticks-asked <= guestAskedTicks
+func (s *strays) wants(id uint64) bool {
+	asked, ok := s.guests.asked[id]
+	return contains(s.conf, id) || isMember(s.membersNamed(), id) || ok && s.ticks-asked <= guestAskedTicks
 }

@@ -68,10 +68,13 @@ func (t *Task) Appends() bool { return t.call == nil }
 
 // tasks holds the task that is due or under way, and the calls that wait for their turn.
 type tasks struct {
+	*view
+
 	task    Task
 	due     bool   // Advance has yet to return it
 	since   uint64 // tick in which it became due
 	calling bool   // it is a call of the state machine
+	writing bool   // an append, or the installation of a snapshot, is due or under way
 	then    func() // is called after that call, if it succeeded and then isn't nil
 	calls   []call
 
@@ -86,9 +89,8 @@ type call struct {
 }
 
 // start makes a task due.
-func (l *Loop) start(t Task, then func()) {
-	k := &l.tasks
-	k.task, k.due, k.since, k.calling, k.then = t, true, l.ticks, t.call != nil, then
+func (k *tasks) start(t Task, then func()) {
+	k.task, k.due, k.since, k.calling, k.then = t, true, k.ticks, t.call != nil, then
 }
 
 // underWay reports whether the state machine is being called.
@@ -112,7 +114,7 @@ func (l *Loop) forward(from uint64, requests []byte) {
 	requests = append(l.tasks.buffer(), requests...) // the caller of Handle uses them again
 	l.tasks.forwarded += len(requests)
 	l.call(func() error {
-		if err := l.o.State.Forwarded(requests); err != nil {
+		if err := l.state.Forwarded(requests); err != nil {
 			l.log.Error("a peer forwarded requests that can't be decoded", "peer", from, "err", err)
 		}
 		return nil
@@ -151,8 +153,8 @@ func (l *Loop) next() {
 		k.calls = nil
 	}
 	switch {
-	case c.do != nil && !l.writes.under:
-		l.start(Task{call: c.do}, c.then)
+	case c.do != nil && !l.tasks.writing:
+		l.tasks.start(Task{call: c.do}, c.then)
 		return
 	case c.do != nil:
 		l.failed = c.do()
@@ -214,9 +216,11 @@ func (l *Loop) Done() {
 }
 
 // Stuck reports whether a task has been under way for stuckTicks.
-func (l *Loop) Stuck() bool { return l.busySince(stuckTicks) }
+func (l *Loop) Stuck() bool { return l.tasks.stuck() }
+
+func (k *tasks) stuck() bool { return k.busySince(stuckTicks) }
 
 // busySince reports whether a task has been under way for that many ticks.
-func (l *Loop) busySince(ticks uint64) bool {
-	return (l.writes.under || l.tasks.calling) && l.ticks-l.tasks.since >= ticks
+func (k *tasks) busySince(ticks uint64) bool {
+	return (k.writing || k.calling) && k.ticks-k.since >= ticks
 }

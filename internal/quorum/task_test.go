@@ -93,7 +93,7 @@ func TestBusyCandidateVotesFirst(t *testing.T) {
 		}
 	}
 	f.busy = true // from the moment in which it loses its leader
-	if !lead.loop.transferLeadershipTo([]uint64{f.id}) {
+	if !lead.loop.leadership.transferTo([]uint64{f.id}) {
 		t.Fatal("the leader doesn't hand over")
 	}
 	for range 8 {

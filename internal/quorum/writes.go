@@ -8,7 +8,9 @@ import (
 
 // writes holds what raft wants to be written and applied.
 type writes struct {
-	under    bool          // a write is due or under way
+	*view
+	tasks *tasks
+
 	appends  []*pb.Message // to be written after it, oldest first
 	applies  []*pb.Message // committed entries to apply, oldest first
 	applying *pb.Message   // entries that are being applied; nil if there are none
@@ -20,7 +22,7 @@ type writes struct {
 }
 
 // pending reports whether something that raft has handed out is not on the disk yet, such as this server's own vote.
-func (w *writes) pending() bool { return w.under || len(w.appends) > 0 }
+func (w *writes) pending() bool { return w.tasks.writing || len(w.appends) > 0 }
 
 // holdVote keeps a vote until the write is over, with a copy of its data, which the caller of Handle uses
 // again. Of each server it keeps the last one, so that what is kept is bounded.
@@ -56,17 +58,17 @@ func (l *Loop) proceed() {
 		switch {
 		case len(k.calls) > 0:
 			l.next()
-		case apply != nil && !changes && w.under:
+		case apply != nil && !changes && w.tasks.writing:
 			drop(&w.applies)
 			l.apply(apply)
-		case w.under || write == nil && apply == nil:
+		case w.tasks.writing || write == nil && apply == nil:
 			return
 		case write == nil || apply != nil && write.GetSnapshot() != nil:
 			if drop(&w.applies); changes {
 				l.apply(apply)
 			} else if l.gather(apply.GetEntries()) {
 				w.applying = apply
-				l.start(Task{call: l.applyEntries}, nil)
+				l.tasks.start(Task{call: l.applyEntries}, nil)
 			}
 		case apply != nil && !changes && len(write.GetEntries()) > 0:
 			drop(&w.appends)
@@ -75,7 +77,7 @@ func (l *Loop) proceed() {
 				return
 			}
 			w.applying = apply
-			w.beside = l.o.Shell.Beside(func() { w.applyErr = l.applyEntries() })
+			w.beside = l.shell.Beside(func() { w.applyErr = l.applyEntries() })
 			l.write(write)
 		default:
 			drop(&w.appends)
@@ -86,7 +88,7 @@ func (l *Loop) proceed() {
 
 // awaitApplied waits, while a write is under way, for the entries that are applied beside it, if there are any.
 func (l *Loop) awaitApplied() {
-	if w := &l.writes; w.beside == nil || !w.under || l.tasks.due {
+	if w := &l.writes; w.beside == nil || !w.tasks.writing || l.tasks.due {
 		return
 	}
 	if err := l.awaitBeside(); l.failed == nil {
@@ -102,7 +104,7 @@ func (l *Loop) awaitBeside() error {
 }
 
 // applyEntries applies l.entries.
-func (l *Loop) applyEntries() error { return l.o.State.Apply(l.entries) }
+func (l *Loop) applyEntries() error { return l.state.Apply(l.entries) }
 
 // appliedAll does what is due after the state machine has applied entries in a task, or beside one.
 func (l *Loop) appliedAll() {
@@ -115,12 +117,12 @@ func (l *Loop) appliedAll() {
 // wrote does what is due after an append.
 func (l *Loop) wrote(m *pb.Message) {
 	w := &l.writes
-	w.under = false
+	w.tasks.writing = false
 	switch {
 	case l.failed == nil:
 		l.deliver(m.GetResponses())
 		if w.beside != nil {
-			l.start(Task{call: l.awaitBeside}, nil)
+			l.tasks.start(Task{call: l.awaitBeside}, nil)
 		}
 	case w.beside != nil:
 		w.beside()
@@ -143,8 +145,8 @@ func (l *Loop) write(m *pb.Message) {
 		l.install(m, hs)
 		return
 	case sync:
-		l.writes.under = true
-		l.start(Task{disk: l.disk, hard: hs, message: m}, nil)
+		l.tasks.writing = true
+		l.tasks.start(Task{disk: l.disk, hard: hs, message: m}, nil)
 		return
 	case hs != nil:
 		l.failed = l.disk.Append(hs, nil, false)
@@ -160,8 +162,7 @@ func (w *writes) installs() bool {
 }
 
 // lastEntry returns index and term of the last entry that raft has handed out to be written.
-func (l *Loop) lastEntry() (index, term uint64, err error) {
-	w := &l.writes
+func (w *writes) lastEntry() (index, term uint64, err error) {
 	for i := len(w.appends) - 1; i >= 0; i-- {
 		if entries := w.appends[i].GetEntries(); len(entries) > 0 {
 			e := entries[len(entries)-1]
@@ -174,37 +175,37 @@ func (l *Loop) lastEntry() (index, term uint64, err error) {
 	if w.installing != nil {
 		return w.installing.GetIndex(), w.installing.GetTerm(), nil
 	}
-	if entries := l.tasks.task.message.GetEntries(); w.under && len(entries) > 0 {
+	if entries := w.tasks.task.message.GetEntries(); w.tasks.writing && len(entries) > 0 {
 		e := entries[len(entries)-1]
 		return e.GetIndex(), e.GetTerm(), nil
 	}
-	if index, err = l.disk.LastIndex(); err != nil {
+	if index, err = w.disk.LastIndex(); err != nil {
 		return 0, 0, err
 	}
-	term, err = l.disk.Term(index)
+	term, err = w.disk.Term(index)
 	return index, term, err
 }
 
 // tick makes a leader that is stuck hand its leadership over, if a majority can do without it: voters
 // that have acknowledged everything that waits for this disk, so their disks work. Whether one of them is stuck as
 // well, by the same entry, it knows itself: it refuses then (step).
-func (w *writes) tick(l *Loop) {
-	if !l.Stuck() || !l.node.IsLeader() || l.node.Transferring() {
+func (w *writes) tick(lead *leadership) {
+	if !w.tasks.stuck() || !w.node.IsLeader() || w.node.Transferring() {
 		return
 	}
-	last, _, err := l.lastEntry()
+	last, _, err := w.lastEntry()
 	if err != nil {
 		return
 	}
 	var able []uint64
-	for _, f := range l.node.Followers() {
+	for _, f := range w.node.Followers() {
 		if f.Voter && f.Active && f.Match >= last {
 			able = append(able, f.ID)
 		}
 	}
-	if majority(l.conf.GetVoters(), able) && majority(l.conf.GetVotersOutgoing(), able) && l.transferLeadershipTo(able) {
-		l.log.Info("this server has been at one write of its log, or one entry, for too long; another server is to lead",
-			"ticks", l.ticks-l.tasks.since, "disk", w.under)
+	if majority(w.conf.GetVoters(), able) && majority(w.conf.GetVotersOutgoing(), able) && lead.transferTo(able) {
+		w.log.Info("this server has been at one write of its log, or one entry, for too long; another server is to lead",
+			"ticks", w.ticks-w.tasks.since, "disk", w.tasks.writing)
 	}
 }
 

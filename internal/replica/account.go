@@ -73,9 +73,9 @@ var memoryUses = [...]string{forWatches, forReplies, forFrames}
 
 // closeForMemory closes a connection at once because of the memory that it uses for something, while memory is
 // short. c.mu is held.
-func (r *Replica) closeForMemory(c *Client, what string, bytes int64) {
-	r.meters.closedForMemory[what].Inc()
-	r.clientLog.Warn("a connection is closed because memory is short", "client", c.remote,
+func (o *outside) closeForMemory(c *Client, what string, bytes int64) {
+	o.meters.closedForMemory[what].Inc()
+	o.clientLog.Warn("a connection is closed because memory is short", "client", c.remote,
 		"session", SessionText(c.session), "for", what, "bytes", bytes)
 	c.cut("memory is short (memory.limit), and it uses much for " + what)
 }
@@ -104,9 +104,9 @@ func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	return u, step
 }
 
-// memoryUsed returns the account as it was last added up.
-func (r *Replica) memoryUsed() (u memory.Use) {
-	if last := r.memory.use.Load(); last != nil {
+// last returns the account as it was last added up.
+func (m *memoryAccount) last() (u memory.Use) {
+	if last := m.use.Load(); last != nil {
 		u = *last
 	}
 	return u
@@ -137,7 +137,7 @@ func (r *Replica) memoryUse() memory.Use {
 			most, u.Costliest = n, host
 		}
 	}
-	u.Unanswered += r.outbox.bytes()
+	u.Unanswered += r.proposals.bytes()
 	u.Output += r.large.rest()
 	return u
 }
@@ -152,7 +152,7 @@ func (r *Replica) sessionMemory() int64 {
 	)
 	own := &r.locals
 	return r.limiter.addresses.memory() + r.limiter.identified.memory() +
-		int64(len(r.hearing.attached))*indexEntryBytes + int64(len(r.sessionOwners))*sessionOwnersBytes +
+		int64(len(r.hearing.attached))*indexEntryBytes + int64(len(r.counts.owners))*sessionOwnersBytes +
 		int64(len(own.sessions))*localBytes + int64(r.expiry.tracked()+own.expiry.tracked())*lifetimeBytes
 }
 
@@ -239,8 +239,8 @@ func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
 	hosts[c.address.ID] += input + output + unanswered + identities
 }
 
-// bytes returns the memory that the outbox's entries use.
-func (o *outbox) bytes() int64 {
+// bytes returns the memory that the proposals use.
+func (o *proposals) bytes() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := int64(cap(o.cur) + cap(o.first))
@@ -250,19 +250,19 @@ func (o *outbox) bytes() int64 {
 	return n
 }
 
-// memoryForSession returns why there is no memory for a new session of c, or "" if there is.
-func (r *Replica) memoryForSession(c *Client, req *jute.ConnectRequest) string {
-	step := memory.Step(r.memory.tight.Load())
+// refuses returns why there is no memory for a new session of c, or "" if there is.
+func (m *memoryAccount) refuses(c *Client, req *jute.ConnectRequest) string {
+	step := memory.Step(m.tight.Load())
 	if step == memory.RefuseNone || req.SessionID != 0 {
 		return ""
 	}
-	costliest := r.memory.costliest.Load()
+	costliest := m.costliest.Load()
 	switch {
 	case step >= memory.RefuseSessions:
-		r.memory.refused.Add(1)
+		m.refused.Add(1)
 		return "memory is used up to its limit (memory.limit): no new sessions"
 	case costliest != nil && *costliest == c.address.ID:
-		r.memory.refused.Add(1)
+		m.refused.Add(1)
 		return fmt.Sprintf("memory is short (memory.limit), and the connections of %s take most of what clients take: no new sessions of it",
 			c.address.ID)
 	}

@@ -10,7 +10,7 @@ import (
 
 // A verdict is admit's decision on a request: that it is taken, to be executed as the table of
 // operations says, or how it is answered instead, in its place among the replies. Only a request
-// that is taken is stamped, so a refused one never reaches the outbox.
+// that is taken is stamped, so a refused one never becomes a proposal.
 type verdict uint8
 
 const (

@@ -8,7 +8,7 @@ import (
 )
 
 // TestRefusalsReachNoLog sends requests that are not taken. Each is answered with the
-// code of its verdict, in its place, and nothing of it is in the outbox or counted as
+// code of its verdict, in its place, and nothing of it is in the proposals or counted as
 // its operation.
 func TestRefusalsReachNoLog(t *testing.T) {
 	t.Parallel()
@@ -46,8 +46,8 @@ func TestRefusalsReachNoLog(t *testing.T) {
 			}
 			p := &pipeline{}
 			s.send(cl, p.request(nil, c.op, c.record))
-			if b, _ := s.rep.outbox.take(); b != nil {
-				t.Fatalf("%d bytes are in the outbox", len(b))
+			if b, _ := s.rep.proposals.take(); b != nil {
+				t.Fatalf("%d bytes are in the proposals", len(b))
 			}
 			replies := s.repliesNow(cl)
 			if len(replies) != 1 || replies[0].Err != c.code || replies[0].Xid != p.xid || len(replies[0].body) != 0 {

@@ -29,7 +29,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	visit := func(res *tree.Result) { r.applied(res, now); r.broken.requests++ }
 	for _, e := range entries {
 		r.broken.entry, r.broken.requests = e, 0
-		r.arrives(&e, now)
+		r.loop.arrives(&e, now)
 		if err := r.applyEntry(e, visit); err != nil {
 			r.broken.applying.Store(false)
 			r.mu.Unlock()
@@ -106,7 +106,7 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 		r.attached(res)
 		return
 	case tree.OpEnter:
-		r.entered(res)
+		r.locals.entered(res)
 		return
 	case jute.OpCloseSession, tree.OpExpire:
 		r.ended(res, now)

@@ -45,7 +45,7 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	defer r.mu.Unlock()
 	switch {
 	case req.SessionID == 0 && r.newcomers.count() >= connectsMax, req.SessionID != 0 &&
-		r.connecting-r.newcomers.count() >= connectsMax:
+		r.newcomers.connecting-r.newcomers.count() >= connectsMax:
 		return refusal(fmt.Sprintf("%d connect requests wait for an answer, as many for new sessions, or for known ones, as are allowed; the client must try again",
 			connectsMax))
 	case r.readOnly():
@@ -67,7 +67,7 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server",
 			req.LastZxidSeen, r.tree.LastZxid()))
 	}
-	if why := r.memoryForSession(c, req); why != "" {
+	if why := r.memory.refuses(c, req); why != "" {
 		r.meters.ends[sessionRefused].Inc()
 		return refusal(why)
 	}
@@ -92,7 +92,7 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	if req.SessionID == 0 {
 		c.hello.SessionID = newID()
 		r.newcomers.add(c)
-		r.reserveSession(c)
+		r.counts.reserve(c)
 		if r.beginSessions(); c.arrival.newcomer == waitsToBegin {
 			r.meters.overload[sessionsHeld].Inc()
 		}
@@ -107,14 +107,14 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 func (r *Replica) sessionScope(session int64) tree.Scope {
 	switch {
 	case !r.room.none.Load():
-		r.noRoomSessions = 0
+		r.room.sessions = 0
 	case session != 0 || r.locals.scope != tree.Global: // no session begins in the log
-	case r.noRoomSessions >= noRoomSessionsMax || r.room.logWaits.Load():
+	case r.room.sessions >= noRoomSessionsMax || r.room.logWaits.Load():
 		if r.alone || r.leader.Leader != 0 {
 			return tree.LocalUpgrading
 		}
 	default:
-		r.noRoomSessions++
+		r.room.sessions++
 	}
 	return r.locals.scope
 }
@@ -131,7 +131,7 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 	r.rooms.share(c, r.meters.roomAwaited)
 	c.mu.Unlock()
 	c.arrival.awaited = true
-	r.connecting++
+	r.newcomers.connecting++
 	c.stats.received.Add(1)
 	r.stats.received.Add(1)
 	r.meters.connectionRequests.Inc()
@@ -141,8 +141,8 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 func (r *Replica) settled(c *Client) {
 	if c.arrival.awaited {
 		c.arrival.awaited = false
-		r.connecting--
-		r.releaseSession(c)
+		r.newcomers.connecting--
+		r.counts.release(c)
 		if r.newcomers.remove(c) {
 			r.meters.overload[sessionsDropped].Inc()
 		}
@@ -238,11 +238,11 @@ func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
 // only as long as they don't start over. mu is held for writing.
 func (r *Replica) sendAttach(c *Client) {
 	c.arrival.sent, c.attachedAt = true, r.now()
-	// If the session is entering, its OpEnter record waits in the outbox and must not be overtaken.
+	// If the session is entering, its OpEnter record waits among the proposals and must not be overtaken.
 	if c.arrival.newcomer == begins || r.locals.sessions[c.hello.SessionID] != nil {
-		r.outbox.addRecords(c.arrival.attach)
+		r.proposals.addRecords(c.arrival.attach)
 	} else {
-		r.outbox.addFirst(c.arrival.attach)
+		r.proposals.addFirst(c.arrival.attach)
 	}
 	r.kick()
 }
@@ -255,7 +255,7 @@ func (r *Replica) attached(res *tree.Result) {
 	}
 	if res.Err == jute.OK {
 		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
-		r.countAttached(res)
+		r.counts.countAttached(res)
 		if old := r.hearing.attached[res.Session]; old != nil && old.id != res.Cnx {
 			r.movedFrom(old, "its session moved to another connection")
 			r.hearing.detach(res.Session)
@@ -315,7 +315,7 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 		return
 	}
 	r.expiry.forget(res.Session)
-	r.uncountSession(res.Session)
+	r.counts.uncount(res.Session)
 	how := sessionClosed
 	if res.Op == tree.OpExpire {
 		r.meters.sessionsExpired.Inc()
@@ -351,7 +351,7 @@ func (r *Replica) Disconnected(c *Client) {
 	if r.hearing.attached[c.session] == c {
 		r.hearing.detach(c.session)
 		if r.locals.sessions[c.session] != nil {
-			r.leftLocal(c)
+			r.locals.left(c)
 		} else if r.leader.IsLeader {
 			r.expiry.touch(c.session, c.lastHeard.Load())
 		} else if r.leader.Leader != 0 {
@@ -369,7 +369,7 @@ func (r *Replica) Disconnected(c *Client) {
 	r.unanswered.add(-int64(count), -int64(bytes))
 	r.meters.droppedStale(count - sent)
 	if !c.reader.leaves && (sent > 0 || attaching) {
-		r.outbox.drop(c.id)
+		r.proposals.drop(c.id)
 	}
 	r.unanswered.wake()
 	r.forgetWatches(c)
@@ -400,7 +400,7 @@ func (r *Replica) forgetWatches(c *Client) {
 		r.heavy.Lock()
 		begun := r.now()
 		more = forget(watchesForgotten)
-		r.noteWatches(c, begun)
+		r.reads.noteWatches(c, begun)
 		r.heavy.Unlock()
 	}
 }

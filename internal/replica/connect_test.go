@@ -108,8 +108,8 @@ func TestConnectsMax(t *testing.T) {
 	for records := s.forward(); len(records) > 0; records = s.forward() {
 		s.apply(records...)
 	}
-	if s.r.connecting != 0 {
-		t.Errorf("%d connect requests wait though all are answered", s.r.connecting)
+	if s.r.newcomers.connecting != 0 {
+		t.Errorf("%d connect requests wait though all are answered", s.r.newcomers.connecting)
 	}
 	if err := try(); err != nil {
 		t.Errorf("all are answered: %v", err)

@@ -10,8 +10,8 @@
 //
 // A connection's goroutine reads a frame, stamps it (session, connection, sequence number,
 // identities), notes it in the connection's queue of unanswered requests and appends it, with all
-// writes that arrived together, to the outbox. The leader's quorum loop takes the oldest entry of
-// the outbox as one batch ([Replica.Batch]), makes it durable on a quorum and hands it back
+// writes that arrived together, to the proposals. The leader's quorum loop takes the oldest entry of
+// the proposals as one batch ([Replica.Batch]), makes it durable on a quorum and hands it back
 // ([Replica.Apply]). There, with the replica locked for writing, the tree evaluates each request
 // once. Then its watch events are queued on the connections that wait for them, then its reply on
 // its own connection, and then the reads that were queued behind it run.
@@ -44,6 +44,6 @@
 //
 // # Locks
 //
-// Locks are taken in this order: Replica.mu, then Client.mu, then watches.mu or outbox.mu.
+// Locks are taken in this order: Replica.mu, then Client.mu, then watches.mu or proposals.mu.
 // Each may be taken while earlier ones are held, never the other way round.
 package replica

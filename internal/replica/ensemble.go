@@ -25,9 +25,9 @@ import (
 
 // Forward returns the requests that wait to be sent to the leader.
 func (r *Replica) Forward() []byte {
-	r.outbox.reuse(r.loop.batch)
+	r.proposals.reuse(r.loop.batch)
 	var queued int64
-	if r.loop.batch, queued = r.outbox.take(); r.loop.batch == nil {
+	if r.loop.batch, queued = r.proposals.take(); r.loop.batch == nil {
 		return nil
 	}
 	r.meters.Stages.queue.Observe(queued)
@@ -55,15 +55,15 @@ func (r *Replica) Forwarded(records []byte) error {
 	}
 	records = r.levels.withoutNewer(records)
 	if goesFirst(records) {
-		r.outbox.addFirst(records)
+		r.proposals.addFirst(records)
 	} else {
-		r.outbox.addRecords(records)
+		r.proposals.addRecords(records)
 	}
 	return nil
 }
 
-// Resend puts every unapplied write of this server's clients in the outbox again, and closes
-// connections whose session was about to be attached. Everything else in the outbox is dropped: it
+// Resend puts every unapplied write of this server's clients in the proposals again, and closes
+// connections whose session was about to be attached. Everything else in the proposals is dropped: it
 // came from followers, which send it again themselves, or from a former leader.
 func (r *Replica) Resend() {
 	r.mu.Lock()
@@ -73,8 +73,8 @@ func (r *Replica) Resend() {
 
 // resend is Resend with mu held for writing.
 func (r *Replica) resend() {
-	r.outbox.clear()
-	r.resendEntering()
+	r.proposals.clear()
+	r.locals.resend()
 	for _, c := range r.clientsByID() {
 		switch {
 		case c.arrival.attach == nil:
@@ -86,7 +86,7 @@ func (r *Replica) resend() {
 		c.mu.Lock()
 		for _, q := range c.unanswered.items[c.unanswered.head:] {
 			if q.isWrite() && !q.held {
-				r.outbox.addRecords(q.body)
+				r.proposals.addRecords(q.body)
 			}
 		}
 		c.mu.Unlock()
@@ -168,8 +168,8 @@ func (r *Replica) become(t *tree.Tree) {
 		r.expiry.heard(s.ID, s.Timeout, now)
 		return true
 	})
-	r.settleEntering()
-	r.uncountGone()
+	r.locals.settle()
+	r.counts.uncountGone()
 }
 
 // digests remembers this server's digest after each of the last entries, to compare with the
@@ -194,19 +194,19 @@ func (d *digests) differs(index, digest uint64) bool {
 }
 
 // Doubtful implements quorum.StateMachine.
-func (r *Replica) Doubtful() bool {
-	was := r.loop.doubtful
-	r.loop.doubtful = false
+func (l *loop) Doubtful() bool {
+	was := l.doubtful
+	l.doubtful = false
 	return was
 }
 
 // Batch returns the next entry to propose, or nil. Only the leader asks.
 func (r *Replica) Batch() []byte {
-	r.outbox.reuse(r.loop.batch)
-	b, queued := r.outbox.take()
+	r.proposals.reuse(r.loop.batch)
+	b, queued := r.proposals.take()
 	r.loop.batch = b
 	if b != nil {
-		r.propose(queued)
+		r.loop.propose(queued)
 		appendHead(b[:0], r.clock.stamp(), r.tree.LastIndex(), r.tree.Digest())
 	}
 	return b

@@ -69,8 +69,8 @@ func TestRequestsOfTheGone(t *testing.T) {
 	if n := s.r.meters.staleDropped.Value(); n != 6 { // three writes, one read, two connect requests
 		t.Errorf("%d requests count as dropped, want 6", n)
 	}
-	if s.r.outbox.stale != nil || s.r.outbox.staleQ != nil {
-		t.Errorf("clients that are gone are remembered: %v", s.r.outbox.staleQ)
+	if s.r.proposals.stale != nil || s.r.proposals.staleQ != nil {
+		t.Errorf("clients that are gone are remembered: %v", s.r.proposals.staleQ)
 	}
 	s.apply(batch...)
 	if n := s.nodes(); n != 1 {
@@ -90,7 +90,7 @@ func TestRequestsOfTheGone(t *testing.T) {
 func TestGoneAreForgotten(t *testing.T) {
 	t.Parallel()
 	dropped := 0
-	o := outbox{now: func() int64 { return 0 }, dropped: func(n int) { dropped += n }}
+	o := proposals{now: func() int64 { return 0 }, dropped: func(n int) { dropped += n }}
 	ids := []jute.ID{{Scheme: "digest", ID: "ann:hash"}}
 	add := func(cnx int64) {
 		q := tree.Request{

@@ -91,3 +91,11 @@ func (h *hearing) news() []int64 {
 	slices.Sort(heard)
 	return heard
 }
+
+// heardAt returns when (ms) the client of a session connected here was last heard.
+func (h *hearing) heardAt(session int64) int64 {
+	if c := h.attached[session]; c != nil {
+		return c.lastHeard.Load()
+	}
+	return 0
+}

@@ -32,6 +32,12 @@ type longestHold struct {
 	before int64 // ns, in the window before the present one
 }
 
+// longestHolds are those of all kinds.
+type longestHolds struct {
+	*outside
+	holds [holds]longestHold
+}
+
 // note notes that the replica was held from begun until end (ns).
 func (h *longestHold) note(begun, end int64) {
 	if took := end - begun; took > h.longest.Load() || end/holdWindow != h.window.Load() {
@@ -67,7 +73,7 @@ func (h *longestHold) at(now int64) int64 {
 
 // LongestHolds returns the longest time, within the last minute or two, for which others waited for the
 // replica while it applied entries, and while it answered reads.
-func (r *Replica) LongestHolds() (apply, reads time.Duration) {
-	now := r.now()
-	return time.Duration(r.holds[holdApply].at(now)), time.Duration(r.holds[holdReads].at(now))
+func (h *longestHolds) LongestHolds() (apply, reads time.Duration) {
+	now := h.now()
+	return time.Duration(h.holds[holdApply].at(now)), time.Duration(h.holds[holdReads].at(now))
 }

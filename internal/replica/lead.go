@@ -37,7 +37,7 @@ func (r *Replica) Lead(l quorum.Leadership) {
 		r.leaderlessSince = now
 	}
 	r.progress.led(l, now)
-	r.leader, r.loop.proposals.waiting = l, nil
+	r.leader, r.loop.proposed.waiting = l, nil
 	if !l.IsLeader {
 		r.clock.correction.Store(0)
 	}
@@ -109,11 +109,11 @@ func (l *levels) proposeSettings() {
 	want.FeatureLevel = max(have.FeatureLevel, l.supported)
 	l.agreeOnRules(have.Rules, &want)
 	if !bytes.Equal(have.Append(nil), want.Append(nil)) {
-		l.outbox.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
+		l.proposals.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
 		l.kick()
 	}
 	if !l.tree.Keyed() && want.FeatureLevel >= tree.LevelOf(tree.OpSecret) {
-		l.outbox.add(&tree.Request{Op: tree.OpSecret, Body: l.secret()})
+		l.proposals.add(&tree.Request{Op: tree.OpSecret, Body: l.secret()})
 		l.kick()
 	}
 	if want.FeatureLevel >= tree.LevelOf(tree.OpLineage) {
@@ -128,7 +128,7 @@ func (r *Replica) Expire(now, last int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stalled := now - last - r.expiry.tick
-	r.expireLocal(now, stalled)
+	r.locals.expire(now, stalled)
 	r.levels.checkRules(now)
 	r.freshness.letConnectingGo(now * 1e6)
 	if !r.leader.IsLeader {
@@ -140,11 +140,11 @@ func (r *Replica) Expire(now, last int64) {
 	if r.cantHear(now) {
 		return
 	}
-	dead := r.expiry.due(now, r.heardAt)
+	dead := r.expiry.due(now, r.hearing.heardAt)
 	for _, id := range dead {
 		r.clientLog.Info("session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
 		// Resumptions are queued first too, and must not overtake this.
-		r.outbox.addFirst(tree.AppendRecord(nil,
+		r.proposals.addFirst(tree.AppendRecord(nil,
 			&tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))}))
 	}
 	if len(dead) > 0 {
@@ -172,19 +172,27 @@ func (r *Replica) cantHear(now int64) bool {
 // reapScan is how many znodes Reapable looks at while it holds up writes.
 const reapScan = 16 << 10
 
+// reaper finds and removes containers and TTL znodes whose time is over.
+type reaper struct {
+	*outside
+	*state
+	proposals *proposals
+	clock     *clock
+}
+
 // Reapable returns the paths of containers and TTL znodes that can be removed, from a part of the
 // tree that begins at cursor (0 at first). next is the cursor to continue from, 0 at the end.
-func (r *Replica) Reapable(cursor uint32, neverUsedMs int64) (paths []string, next uint32) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if !r.leader.IsLeader {
+func (p *reaper) Reapable(cursor uint32, neverUsedMs int64) (paths []string, next uint32) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if !p.leader.IsLeader {
 		return nil, 0
 	}
-	return r.tree.Reapable(cursor, reapScan, r.clock.stamp(), neverUsedMs)
+	return p.tree.Reapable(cursor, reapScan, p.clock.stamp(), neverUsedMs)
 }
 
 // Reap proposes the removal of a path that Reapable returned.
-func (r *Replica) Reap(path string, neverUsedMs int64) {
-	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer, Body: tree.AppendDeleteContainer(nil, path, neverUsedMs)})
-	r.kick()
+func (p *reaper) Reap(path string, neverUsedMs int64) {
+	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer, Body: tree.AppendDeleteContainer(nil, path, neverUsedMs)})
+	p.kick()
 }

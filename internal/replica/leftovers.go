@@ -34,7 +34,7 @@ func (r *Replica) Leftovers(connected func(*Client) bool) (list []string) {
 		replies, frames = replies+c.out.held.Held(), frames+c.input.held.Held()
 		c.mu.Unlock()
 	}
-	differ("connect requests", int64(r.connecting), connecting)
+	differ("connect requests", int64(r.newcomers.connecting), connecting)
 	differ("newcomers that wait", int64(r.newcomers.waiting), waiting)
 	differ("newcomers that begin", int64(r.newcomers.beginning), beginning)
 	differ("read-only sessions", int64(r.readOnlySessions), readOnly)
@@ -91,7 +91,7 @@ func (r *Replica) leftoverSessions(connected func(*Client) bool) (list []string)
 			}
 		}
 	}
-	for id, by := range r.sessionOwners { // any order: each by itself
+	for id, by := range r.counts.owners { // any order: each by itself
 		count(by)
 		if _, is := r.tree.Session(id); !is && own.sessions[id] == nil {
 			list = append(list, fmt.Sprintf("session %s is over and counts", SessionText(id)))

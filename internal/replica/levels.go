@@ -15,7 +15,7 @@ import (
 type levels struct {
 	*outside
 	*state
-	outbox *outbox
+	proposals *proposals
 
 	level   atomic.Uint32              // feature level in force
 	lineage atomic.Uint64              // see Lineage
@@ -68,7 +68,7 @@ func (l *levels) proposeLineage() {
 		return
 	}
 	drawn := binary.BigEndian.Uint64(l.secret())
-	l.outbox.add(&tree.Request{Op: tree.OpLineage, Body: tree.AppendLineage(nil, max(drawn, 1))})
+	l.proposals.add(&tree.Request{Op: tree.OpLineage, Body: tree.AppendLineage(nil, max(drawn, 1))})
 	l.kick()
 }
 

@@ -58,8 +58,8 @@ func TestOlderFollowersPolicy(t *testing.T) {
 		settings.FeatureLevel = level
 		s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}))
 		s.lead(1)
-		for s.r.outbox.waiting.Load() {
-			s.r.outbox.take() // settings
+		for s.r.proposals.waiting.Load() {
+			s.r.proposals.take() // settings
 		}
 		follower := tree.Request{Session: 5, Cnx: 6, Identities: []jute.ID{{Scheme: "super"}}}
 		var records []byte
@@ -80,7 +80,7 @@ func TestOlderFollowersPolicy(t *testing.T) {
 		if err := s.r.Forwarded(records); err != nil {
 			t.Fatal(err)
 		}
-		b, _ := s.r.outbox.take()
+		b, _ := s.r.proposals.take()
 		var got []jute.Op
 		batch := tree.RecordsOf(b[headSize:])
 		for q := (tree.Request{}); batch.Next(&q); {
@@ -126,7 +126,7 @@ func TestLineageIsProposed(t *testing.T) {
 		s.apply(tree.AppendRecord(nil, &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)}))
 		s.r.levels.supported = level
 		s.r.levels.proposeSettings()
-		for b, _ := s.r.outbox.take(); b != nil; b, _ = s.r.outbox.take() {
+		for b, _ := s.r.proposals.take(); b != nil; b, _ = s.r.proposals.take() {
 			batch := tree.RecordsOf(b[headSize:])
 			for q := (tree.Request{}); batch.Next(&q); {
 				if q.Op == tree.OpLineage {
@@ -148,7 +148,7 @@ func TestLineageIsProposed(t *testing.T) {
 	}
 	s.r.alone, s.r.tree = true, tree.New(tree.Options{LevelMax: tree.FeatureLevelMax})
 	s.r.levels.proposeLineage()
-	if s.r.outbox.waiting.Load() {
+	if s.r.proposals.waiting.Load() {
 		t.Error("a server alone proposes one")
 	}
 }

@@ -36,48 +36,58 @@ type PathSessions struct {
 // sessionLineBytes is the size of the text of one session in a list.
 const sessionLineBytes = 20
 
+// listings lists sessions and watches, for operators. It only reads.
+type listings struct {
+	*outside
+	*state
+	watches *watches
+	hearing *hearing
+	expiry  *expiry
+	locals  *locals
+}
+
 // SessionExpiries returns the global sessions, ordered by the time at which they expire, which is a
 // whole number of ticks, and then by id. wall is the current time. more reports that the list was
 // cut off.
-func (r *Replica) SessionExpiries(wall time.Time, limit int) (list []SessionExpiry, more bool) {
-	now := r.now() / 1e6
-	r.mu.RLock()
-	r.tree.Sessions(func(t tree.Session) bool {
+func (l *listings) SessionExpiries(wall time.Time, limit int) (list []SessionExpiry, more bool) {
+	now := l.now() / 1e6
+	l.mu.RLock()
+	l.tree.Sessions(func(t tree.Session) bool {
 		if more = len(list)*sessionLineBytes >= limit; more {
 			return false
 		}
 		if t.Scope == tree.Global {
-			list = append(list, SessionExpiry{t.ID, t.Timeout, after(wall, r.ends(r.expiry, t.ID, t.Timeout)-now)})
+			list = append(list, SessionExpiry{t.ID, t.Timeout, after(wall, l.ends(l.expiry, t.ID, t.Timeout)-now)})
 		}
 		return true
 	})
-	r.mu.RUnlock()
+	l.mu.RUnlock()
 	slices.SortStableFunc(list, func(a, b SessionExpiry) int { return a.Expires.Compare(b.Expires) })
 	return list, more
 }
 
 // LocalSessionExpiries is SessionExpiries for the sessions that are local to this
 // server.
-func (r *Replica) LocalSessionExpiries(wall time.Time, limit int) (list []SessionExpiry, more bool) {
-	now := r.now() / 1e6
+func (l *listings) LocalSessionExpiries(wall time.Time, limit int) (list []SessionExpiry, more bool) {
+	now := l.now() / 1e6
 	add := func(e *expiry, id int64, timeout int32) bool {
 		if more = len(list)*sessionLineBytes >= limit; !more {
-			list = append(list, SessionExpiry{id, timeout, after(wall, r.ends(e, id, timeout)-now)})
+			list = append(list, SessionExpiry{id, timeout, after(wall, l.ends(e, id, timeout)-now)})
 		}
 		return !more
 	}
-	r.mu.RLock()
-	for id, l := range r.locals.sessions { // any order: sorted below
-		if !add(r.locals.expiry, id, l.timeout) {
+	l.mu.RLock()
+	for id, s := range l.locals.sessions { // any order: sorted below
+		if !add(l.locals.expiry, id, s.timeout) {
 			break
 		}
 	}
-	if r.tree.LocalSessions(r.locals.server) > 0 {
-		r.tree.Sessions(func(t tree.Session) bool {
-			return t.Scope == tree.Global || t.ID>>56 != r.locals.server>>56 || add(r.expiry, t.ID, t.Timeout)
+	if l.tree.LocalSessions(l.locals.server) > 0 {
+		l.tree.Sessions(func(t tree.Session) bool {
+			return t.Scope == tree.Global || t.ID>>56 != l.locals.server>>56 || add(l.expiry, t.ID, t.Timeout)
 		})
 	}
-	r.mu.RUnlock()
+	l.mu.RUnlock()
 	slices.SortFunc(list, func(a, b SessionExpiry) int {
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Session, b.Session))
 	})
@@ -85,10 +95,10 @@ func (r *Replica) LocalSessionExpiries(wall time.Time, limit int) (list []Sessio
 }
 
 // ends returns when (ms) a session that e tracks expires if nothing more is heard of it.
-func (r *Replica) ends(e *expiry, session int64, timeout int32) int64 {
-	heard := r.heardAt(session)
-	if l := e.sessions[session]; l != nil {
-		heard = e.heardOf(l, heard)
+func (l *listings) ends(e *expiry, session int64, timeout int32) int64 {
+	heard := l.hearing.heardAt(session)
+	if s := e.sessions[session]; s != nil {
+		heard = e.heardOf(s, heard)
 	}
 	return max((heard+int64(timeout))/e.tick+1, e.next) * e.tick
 }
@@ -132,21 +142,21 @@ func textBytes(paths []string) int {
 }
 
 // WatchSummary counts data watches, as wchs does; child watches are not counted.
-func (r *Replica) WatchSummary() watch.Summary {
-	r.watches.mu.Lock()
-	defer r.watches.mu.Unlock()
-	return r.watches.table.Summary()
+func (l *listings) WatchSummary() watch.Summary {
+	l.watches.mu.Lock()
+	defer l.watches.mu.Unlock()
+	return l.watches.table.Summary()
 }
 
 // watchedBy calls list with the watch table, which list may read until it returns, and with a
 // function that returns the session of a watcher.
-func (r *Replica) watchedBy(list func(t *watch.Table, session func(watcher int64) int64)) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	r.watches.mu.Lock()
-	defer r.watches.mu.Unlock()
-	list(r.watches.table, func(watcher int64) int64 {
-		if c := r.clients[watcher]; c != nil {
+func (l *listings) watchedBy(list func(t *watch.Table, session func(watcher int64) int64)) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	l.watches.mu.Lock()
+	defer l.watches.mu.Unlock()
+	list(l.watches.table, func(watcher int64) int64 {
+		if c := l.clients[watcher]; c != nil {
 			return c.session
 		}
 		return 0
@@ -155,8 +165,8 @@ func (r *Replica) watchedBy(list func(t *watch.Table, session func(watcher int64
 
 // WatchesBySession returns the sessions connected here with the paths on which they have data
 // watches. more reports that the list was cut off.
-func (r *Replica) WatchesBySession(limit int) (list []SessionPaths, more bool) {
-	r.watchedBy(func(t *watch.Table, session func(int64) int64) {
+func (l *listings) WatchesBySession(limit int) (list []SessionPaths, more bool) {
+	l.watchedBy(func(t *watch.Table, session func(int64) int64) {
 		for watcher, paths := range t.ByWatcher() {
 			if more = limit <= 0; more {
 				return
@@ -172,8 +182,8 @@ func (r *Replica) WatchesBySession(limit int) (list []SessionPaths, more bool) {
 
 // WatchesByPath returns the paths that have data watches, with the sessions that set them. more
 // reports that the list was cut off.
-func (r *Replica) WatchesByPath(limit int) (list []PathSessions, more bool) {
-	r.watchedBy(func(t *watch.Table, session func(int64) int64) {
+func (l *listings) WatchesByPath(limit int) (list []PathSessions, more bool) {
+	l.watchedBy(func(t *watch.Table, session func(int64) int64) {
 		for path, watchers := range t.ByPath() {
 			if more = limit <= 0; more {
 				return

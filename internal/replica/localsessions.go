@@ -25,6 +25,13 @@ import (
 
 // locals holds the local sessions of this server that have not entered; Replica.mu guards it.
 type locals struct {
+	*outside
+	*state
+	hearing   *hearing
+	proposals *proposals
+	counts    *sessionCounts
+	global    *expiry // of the sessions in the table
+
 	scope    tree.Scope // of new sessions; Global if new sessions aren't local
 	server   int64      // its high byte is the high byte of all ids generated here
 	sessions map[int64]*localSession
@@ -89,7 +96,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.S
 		l = &localSession{passwd: r.passwd(id), scope: scope}
 		r.locals.sessions[id] = l
 		r.hearing.isLocal(id, true)
-		r.countSession(id, c)
+		r.counts.count(id, c)
 		r.stats.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, r.tree.LastZxid(), r.now())
 		r.meters.did(jute.OpCreateSession, 1)
 	case !r.locals.here(id):
@@ -115,114 +122,103 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, scope tree.S
 
 // enter sends the request by which c's local session enters the table, and reports whether c still
 // has the session. c's reader calls it before the first write.
-func (r *Replica) enter(c *Client) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.locals.sessions[c.session]
-	if l == nil || r.hearing.attached[c.session] != c {
+func (l *locals) enter(c *Client) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.sessions[c.session]
+	if s == nil || l.hearing.attached[c.session] != c {
 		return false // it expired, or was resumed on another connection
 	}
-	own := &r.locals
-	if own.entrance == 0 {
+	if l.entrance == 0 {
 		// Connection ids grow from one start of the server to the next, unless the clock was set back.
-		own.entrance = c.id
-		if newest, _ := r.tree.Entrance(c.id); newest != 0 {
-			own.entrance = max(c.id, newest+1)
+		l.entrance = c.id
+		if newest, _ := l.tree.Entrance(c.id); newest != 0 {
+			l.entrance = max(c.id, newest+1)
 		}
 	}
-	own.last++
-	own.entering = append(own.entering, c.session)
-	l.enter = tree.AppendRecord(nil, &tree.Request{
-		Op: tree.OpEnter, Session: c.session, Cnx: c.id, Seq: own.last,
-		Body: tree.AppendEnter(nil, own.entrance, l.scope, l.passwd, l.timeout),
+	l.last++
+	l.entering = append(l.entering, c.session)
+	s.enter = tree.AppendRecord(nil, &tree.Request{
+		Op: tree.OpEnter, Session: c.session, Cnx: c.id, Seq: l.last,
+		Body: tree.AppendEnter(nil, l.entrance, s.scope, s.passwd, s.timeout),
 	})
-	r.outbox.addRecords(l.enter)
-	r.kick()
+	l.proposals.addRecords(s.enter)
+	l.kick()
 	return true
 }
 
-// resendEntering puts the requests of sessions that are entering in the outbox
+// resend puts the requests of sessions that are entering in the proposals
 // again, ahead of the sessions' writes; mu is held for writing.
-func (r *Replica) resendEntering() {
-	for _, id := range r.locals.entering {
-		r.outbox.addRecords(r.locals.sessions[id].enter)
+func (l *locals) resend() {
+	for _, id := range l.entering {
+		l.proposals.addRecords(l.sessions[id].enter)
 	}
 }
 
 // entered updates this server after a session has entered the table, whichever server it began on;
 // mu is held for writing.
-func (r *Replica) entered(res *tree.Result) {
+func (l *locals) entered(res *tree.Result) {
 	if res.Outcome == tree.Applied && res.Err == jute.OK {
-		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
+		l.global.heard(res.Session, res.Timeout, l.now()/1e6)
 	}
-	r.settleEntering()
-	if c := r.clients[res.Cnx]; c != nil && res.Err != jute.OK {
+	l.settle()
+	if c := l.clients[res.Cnx]; c != nil && res.Err != jute.OK {
 		c.CloseAfter("its new session id was taken; the client tries again")
 	}
 }
 
-// settleEntering removes from locals the sessions that are in the tree by now; mu is held for writing.
-func (r *Replica) settleEntering() {
-	own := &r.locals
-	id, next := r.tree.Entrance(own.entrance)
-	if own.entrance == 0 || id != own.entrance {
+// settle removes from locals the sessions that are in the tree by now; mu is held for writing.
+func (l *locals) settle() {
+	id, next := l.tree.Entrance(l.entrance)
+	if l.entrance == 0 || id != l.entrance {
 		return
 	}
-	for own.last-int64(len(own.entering))+1 < next && len(own.entering) > 0 {
-		r.forgetLocal(own.entering[0])
-		own.entering = own.entering[1:]
+	for l.last-int64(len(l.entering))+1 < next && len(l.entering) > 0 {
+		l.forget(l.entering[0])
+		l.entering = l.entering[1:]
 	}
 }
 
-// forgetLocal removes a session from locals; mu is held for writing.
-func (r *Replica) forgetLocal(id int64) {
-	delete(r.locals.sessions, id)
-	r.hearing.isLocal(id, false)
-	r.locals.expiry.forget(id)
+// forget removes a session from locals; mu is held for writing.
+func (l *locals) forget(id int64) {
+	delete(l.sessions, id)
+	l.hearing.isLocal(id, false)
+	l.expiry.forget(id)
 }
 
-// endLocal notes that a session is over that has not entered; mu is held for writing.
-func (r *Replica) endLocal(id int64) {
-	r.forgetLocal(id)
-	r.uncountSession(id)
+// end notes that a session is over that has not entered; mu is held for writing.
+func (l *locals) end(id int64) {
+	l.forget(id)
+	l.counts.uncount(id)
 }
 
-// leftLocal updates c's session, which has not entered, after c has disconnected; mu is held for writing.
-func (r *Replica) leftLocal(c *Client) {
-	r.locals.expiry.touch(c.session, c.lastHeard.Load())
-	if r.locals.sessions[c.session].left {
-		r.meters.ends[sessionClosed].Inc()
-		r.endLocal(c.session)
+// left updates c's session, which has not entered, after c has disconnected; mu is held for writing.
+func (l *locals) left(c *Client) {
+	l.expiry.touch(c.session, c.lastHeard.Load())
+	if l.sessions[c.session].left {
+		l.meters.ends[sessionClosed].Inc()
+		l.end(c.session)
 	}
 }
 
-// expireLocal ends the sessions that are due at now (ms) and have not entered. stalled is the time
+// expire ends the sessions that are due at now (ms) and have not entered. stalled is the time
 // (ms) for which this server did nothing. mu is held for writing.
-func (r *Replica) expireLocal(now, stalled int64) {
-	own := &r.locals
-	if len(own.sessions) == 0 {
+func (l *locals) expire(now, stalled int64) {
+	if len(l.sessions) == 0 {
 		return
 	}
-	own.expiry.excuse(now, stalled)
-	for _, id := range own.expiry.due(now, r.heardAt) {
-		if own.sessions[id].enter != nil {
+	l.expiry.excuse(now, stalled)
+	for _, id := range l.expiry.due(now, l.hearing.heardAt) {
+		if l.sessions[id].enter != nil {
 			continue // the leader expires it once it has entered
 		}
-		r.clientLog.Info("local session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
-		r.meters.sessionsExpired.Inc()
-		r.meters.ends[sessionExpired].Inc()
-		r.endLocal(id)
-		if c := r.hearing.attached[id]; c != nil {
-			r.hearing.detach(id)
+		l.clientLog.Info("local session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
+		l.meters.sessionsExpired.Inc()
+		l.meters.ends[sessionExpired].Inc()
+		l.end(id)
+		if c := l.hearing.attached[id]; c != nil {
+			l.hearing.detach(id)
 			c.CloseAfter("its session expired")
 		}
 	}
-}
-
-// heardAt returns when (ms) the client of a session connected here was last heard.
-func (r *Replica) heardAt(session int64) int64 {
-	if c := r.hearing.attached[session]; c != nil {
-		return c.lastHeard.Load()
-	}
-	return 0
 }

@@ -268,7 +268,7 @@ func TestLeftConnectionDoesNotEnter(t *testing.T) {
 	c := s.client(nil)
 	again := s.client(c)
 	s.r.Disconnected(c)
-	if again.session != c.session || s.r.enter(c) || !s.r.enter(again) {
+	if again.session != c.session || s.r.locals.enter(c) || !s.r.locals.enter(again) {
 		t.Error("the wrong connection may enter, or the session was not resumed")
 	}
 }
@@ -308,7 +308,7 @@ func TestEnteredInASnapshot(t *testing.T) {
 	}
 	s.index++
 	s.r.tree = ahead
-	s.r.settleEntering()
+	s.r.locals.settle()
 	s.r.Disconnected(c)
 	s.lead(3)
 	if again := s.forward(); len(again) != 0 || len(s.r.locals.sessions) != 0 {

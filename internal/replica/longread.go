@@ -73,7 +73,7 @@ const (
 )
 
 // readWork returns the work of a read of c, given the sizes of its request and reply.
-func (r *Replica) readWork(c *Client, request, reply int) int {
+func (r *reads) readWork(c *Client, request, reply int) int {
 	ids := c.identities()
 	work := readWorkMin + readWorkInput*request + reply + readWorkIdentity*len(ids)
 	if rules := r.levels.rules.Load(); rules != nil {
@@ -119,7 +119,7 @@ func newScanBody() []byte {
 
 // isLong reports whether a read that has to wait is to be done as a long one. r.mu is held at least
 // for reading, and c.mu is held.
-func (r *Replica) isLong(c *Client, op jute.Op, body []byte) bool {
+func (r *reads) isLong(c *Client, op jute.Op, body []byte) bool {
 	switch op {
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		return true
@@ -180,14 +180,14 @@ func (r *Replica) readMore(c *Client) time.Duration {
 		c.steps.promised = 0
 	}
 	defer c.noteOutput()
-	for work := 0; work < readWorkMax && r.canAnswer(c); {
+	for work := 0; work < readWorkMax && c.canAnswer(); {
 		if c.out.full() {
 			return 0 // continue when that is written
 		}
 		req := c.unanswered.front()
 		before := len(c.out.frames)
 		done := r.step(c, req)
-		work += r.readWork(c, len(req.body), len(c.out.frames)-before)
+		work += r.reads.readWork(c, len(req.body), len(c.out.frames)-before)
 		if !done {
 			return 0
 		}
@@ -199,7 +199,7 @@ func (r *Replica) readMore(c *Client) time.Duration {
 		}
 		r.finish(c, req, r.tree.LastZxid(), now)
 	}
-	if c.steps.due = r.canAnswer(c); !c.steps.due {
+	if c.steps.due = c.canAnswer(); !c.steps.due {
 		// Not earlier: a write sent earlier might be applied before the reads ahead of it are answered.
 		c.ahead.longReads.Add(-c.steps.done)
 		c.steps.done = 0
@@ -235,7 +235,7 @@ func (c *Client) watchRest(now, most int64, rested *int64) time.Duration {
 }
 
 // noteWatches notes that watches of c have kept the replica busy from begun until now.
-func (r *Replica) noteWatches(c *Client, begun int64) {
+func (r *reads) noteWatches(c *Client, begun int64) {
 	now := r.now()
 	took := min(now-begun, watchStepMax)
 	c.limits.watchRate.Use(now, took, watchTime)
@@ -246,7 +246,7 @@ func (r *Replica) noteWatches(c *Client, begun int64) {
 
 // canAnswer reports whether the head of c's queue can be answered now; c.mu is
 // held.
-func (r *Replica) canAnswer(c *Client) bool {
+func (c *Client) canAnswer() bool {
 	if c.unanswered.len() == 0 || c.closing || c.closed {
 		return false
 	}
@@ -265,7 +265,7 @@ func (r *Replica) step(c *Client, req *request) (done bool) {
 			return true
 		}
 		c.out.frames = c.out.frames[:begin]
-		c.steps.read = r.beginLong(c, req)
+		c.steps.read = r.reads.beginLong(c, req)
 	}
 	if l := c.steps.read; l != nil {
 		if l.room > 0 {
@@ -273,10 +273,10 @@ func (r *Replica) step(c *Client, req *request) (done bool) {
 		}
 		if l.watches != nil {
 			begun := r.now()
-			done = r.stepWatches(c, l.watches, req)
-			r.noteWatches(c, begun)
+			done = r.reads.stepWatches(c, l.watches, req)
+			r.reads.noteWatches(c, begun)
 		} else {
-			done = r.stepScan(c, &l.scan, req)
+			done = r.reads.stepScan(c, &l.scan, req)
 		}
 		if !done {
 			return false
@@ -316,7 +316,7 @@ func (r *Replica) roomWanted(c *Client) (out []byte, ok bool) {
 }
 
 // beginLong returns a longRead for a read that answer found too long.
-func (r *Replica) beginLong(c *Client, req *request) *longRead {
+func (r *reads) beginLong(c *Client, req *request) *longRead {
 	if code := req.op.code; code == jute.OpSetWatches || code == jute.OpSetWatches2 {
 		return &longRead{watches: beginWatches(req.body, code)}
 	}
@@ -333,7 +333,7 @@ func (r *Replica) beginLong(c *Client, req *request) *longRead {
 }
 
 // stepScan does one step of a read of children or ephemerals.
-func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool) {
+func (r *reads) stepScan(c *Client, scan *tree.Scan, req *request) (done bool) {
 	done, code := r.tree.Step(scan)
 	if !done {
 		if code == tree.NoRoom {
@@ -408,7 +408,7 @@ func (w *setWatches) next() (kind int, path string, ok bool) {
 
 // stepWatches sets some of a reconnected client's watches. For a watch whose event happened while
 // the client was away, as far as that can be told, it appends a notification instead.
-func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool) {
+func (r *reads) stepWatches(c *Client, w *setWatches, req *request) (done bool) {
 	if w.malformed {
 		c.out.frames = jute.AppendReply(c.out.frames,
 			jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: jute.ErrMarshallingError}, nil)
@@ -429,7 +429,7 @@ func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool
 // keepsWatches closes a client whose watches exceed a limit of watches, or don't fit while memory is short,
 // and then returns false. An error as the answer would not do: Java's client ignores an error of setWatches
 // and goes on as if it had the watches. r.mu is held at least for reading, and c.mu is held.
-func (r *Replica) keepsWatches(c *Client) bool {
+func (r *reads) keepsWatches(c *Client) bool {
 	if b := r.limiter.inForce.Load(); b != nil && !r.limiter.mayHoldWatches(c, b, 0) {
 		c.cut("it sets more watches again than it may have (limits.connection, limits.address, limits.identity)")
 		return false
@@ -447,7 +447,7 @@ func (r *Replica) keepsWatches(c *Client) bool {
 
 // setWatch sets the next watch, or appends the notification of its event. It returns false if there
 // is none.
-func (r *Replica) setWatch(c *Client, w *setWatches) bool {
+func (r *reads) setWatch(c *Client, w *setWatches) bool {
 	tell := func(typ jute.EventType, path string) {
 		c.out.frames = appendNotification(c.out.frames, -1, typ, path)
 		c.stats.sent.Add(1)
@@ -475,6 +475,6 @@ func (r *Replica) setWatch(c *Client, w *setWatches) bool {
 }
 
 // rewatch sets a watch on path, of the kind that belongs to one of the lists of setWatches.
-func (r *Replica) rewatch(c *Client, path string, list int) {
+func (r *reads) rewatch(c *Client, path string, list int) {
 	r.watches.add(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[list])
 }

@@ -12,8 +12,8 @@ import (
 type members struct {
 	*outside
 	*state
-	outbox  *outbox
-	version atomic.Int64 // that Membership returns
+	proposals *proposals
+	version   atomic.Int64 // that Membership returns
 }
 
 // Membership returns the servers in /zookeeper/config and the change of membership under way. It
@@ -99,13 +99,13 @@ var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
 // StepChange proposes a step of the change of membership under way. A first membership that is
 // dropped is replaced by the configured one.
 func (m *members) StepChange(id int64, step quorum.ChangeStep) {
-	m.outbox.add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
+	m.proposals.add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
 	m.mu.RLock()
 	text, _ := m.tree.Members()
 	c, _ := m.tree.Change()
 	m.mu.RUnlock()
 	if own := m.own(c.Text); step == quorum.ChangeDropped && c.ID == id && !c.Asked && text == "" && own != "" {
-		m.outbox.add(&tree.Request{Op: tree.OpMembers, Body: []byte(own)})
+		m.proposals.add(&tree.Request{Op: tree.OpMembers, Body: []byte(own)})
 	}
 	m.kick()
 }
@@ -127,7 +127,7 @@ func (m *members) propose(inForce bool) {
 		if inForce {
 			q.Seq = tree.MembersInForce
 		}
-		m.outbox.add(&q)
+		m.proposals.add(&q)
 		m.kick()
 	}
 }

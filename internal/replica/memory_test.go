@@ -71,7 +71,7 @@ func TestUnansweredIsAccountedFor(t *testing.T) {
 	if n := use.Unanswered - before.Unanswered; n < 9*900_000 {
 		t.Fatalf("9 requests of 900 KB without an answer are %d bytes in the account", n)
 	}
-	for len(s.forward()) > 0 { // they leave the outbox, and are kept until they are answered
+	for len(s.forward()) > 0 { // they leave the proposals, and are kept until they are answered
 	}
 	use, _ = s.r.AccountMemory(0, 1<<40)
 	if n := use.Unanswered - before.Unanswered; n < 9*900_000 {

@@ -175,10 +175,10 @@ func New(o Options) *Replica {
 		progress: progress{began: o.Now(), replaying: true},
 		expiry:   newExpiry(o.ExpireInterval().Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
 		broken: breakdown{report: o.Panicked}, hearing: newHearing(),
-		sessionOwners: map[int64]sessionOwners{}, watches: watches{table: watch.New()},
+		counts: sessionCounts{owners: map[int64]sessionOwners{}}, watches: watches{table: watch.New()},
 	}
 	r.assemble()
-	r.outbox.now, r.outbox.dropped = o.Now, o.Meters.droppedStale
+	r.proposals.now, r.proposals.dropped = o.Now, o.Meters.droppedStale
 	r.use(o.Tree)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
 	r.levels.note()
@@ -193,14 +193,27 @@ func New(o Options) *Replica {
 // assemble gives the parts of the replica those that they use.
 func (r *Replica) assemble() {
 	r.clock.outside, r.clock.state = &r.outside, &r.state
-	r.levels.outside, r.levels.state, r.levels.outbox = &r.outside, &r.state, &r.outbox
+	r.levels.outside, r.levels.state, r.levels.proposals = &r.outside, &r.state, &r.proposals
 	r.limiter.outside, r.limiter.state, r.limiter.watches = &r.outside, &r.state, &r.watches
 	r.progress.outside, r.progress.state = &r.outside, &r.state
 	r.stats.outside, r.stats.state = &r.outside, &r.state
 	r.freshness.outside, r.freshness.state = &r.outside, &r.state
 	r.freshness.hearing, r.freshness.locals = &r.hearing, &r.locals
 	r.overload.outside, r.overload.state = &r.outside, &r.state
-	r.overload.outbox, r.overload.unanswered = &r.outbox, &r.unanswered
+	r.overload.proposals, r.overload.unanswered = &r.proposals, &r.unanswered
 	r.logins.outside, r.logins.state, r.logins.stats = &r.outside, &r.state, &r.stats
-	r.members.outside, r.members.state, r.members.outbox = &r.outside, &r.state, &r.outbox
+	r.loop.outside, r.loop.state, r.loop.overload = &r.outside, &r.state, &r.overload
+	r.snapshots.outside, r.snapshots.state, r.longestHolds.outside = &r.outside, &r.state, &r.outside
+	r.reads = reads{
+		outside: &r.outside, state: &r.state, limiter: &r.limiter, levels: &r.levels, watches: &r.watches, memory: &r.memory,
+	}
+	r.listings = listings{
+		outside: &r.outside, state: &r.state, watches: &r.watches, hearing: &r.hearing, expiry: r.expiry, locals: &r.locals,
+	}
+	r.reaper = reaper{outside: &r.outside, state: &r.state, proposals: &r.proposals, clock: &r.clock}
+	r.counts.outside, r.counts.state, r.counts.limiter = &r.outside, &r.state, &r.limiter
+	r.counts.hearing, r.counts.locals = &r.hearing, &r.locals
+	r.locals.outside, r.locals.state, r.locals.hearing = &r.outside, &r.state, &r.hearing
+	r.locals.proposals, r.locals.counts, r.locals.global = &r.proposals, &r.counts, r.expiry
+	r.members.outside, r.members.state, r.members.proposals = &r.outside, &r.state, &r.proposals
 }

@@ -26,7 +26,7 @@ type op struct {
 	counter string
 	// read appends the reply's body to out. It is called with the replica held
 	// and c.mu held; body is the request's record.
-	read func(r *Replica, c *Client, out, body []byte) ([]byte, jute.Code)
+	read func(r *reads, c *Client, out, body []byte) ([]byte, jute.Code)
 }
 
 func (o *op) isWrite() bool { return o.kind == kindWrite }
@@ -59,32 +59,32 @@ func lookup(code jute.Op) *op {
 var ops = [128]op{
 	jute.OpCreate:          {jute.OpCreate, kindWrite, "CREA", "create", nil},
 	jute.OpDelete:          {jute.OpDelete, kindWrite, "DELE", "delete", nil},
-	jute.OpExists:          {jute.OpExists, kindRead, "EXIS", "exists", (*Replica).readExists},
-	jute.OpGetData:         {jute.OpGetData, kindRead, "GETD", "get_data", (*Replica).readGetData},
+	jute.OpExists:          {jute.OpExists, kindRead, "EXIS", "exists", (*reads).readExists},
+	jute.OpGetData:         {jute.OpGetData, kindRead, "GETD", "get_data", (*reads).readGetData},
 	jute.OpSetData:         {jute.OpSetData, kindWrite, "SETD", "set_data", nil},
-	jute.OpGetACL:          {jute.OpGetACL, kindRead, "GETA", "get_acl", (*Replica).readGetACL},
+	jute.OpGetACL:          {jute.OpGetACL, kindRead, "GETA", "get_acl", (*reads).readGetACL},
 	jute.OpSetACL:          {jute.OpSetACL, kindWrite, "SETA", "set_acl", nil},
-	jute.OpGetChildren:     {jute.OpGetChildren, kindRead, "GETC", "get_children", (*Replica).readGetChildren},
-	jute.OpSync:            {jute.OpSync, kindSync, "SYNC", "sync", (*Replica).readSync},
-	jute.OpPing:            {jute.OpPing, kindRead, "PING", "ping", (*Replica).readPing},
-	jute.OpGetChildren2:    {jute.OpGetChildren2, kindRead, "GETC", "get_children", (*Replica).readGetChildren2},
+	jute.OpGetChildren:     {jute.OpGetChildren, kindRead, "GETC", "get_children", (*reads).readGetChildren},
+	jute.OpSync:            {jute.OpSync, kindSync, "SYNC", "sync", (*reads).readSync},
+	jute.OpPing:            {jute.OpPing, kindRead, "PING", "ping", (*reads).readPing},
+	jute.OpGetChildren2:    {jute.OpGetChildren2, kindRead, "GETC", "get_children", (*reads).readGetChildren2},
 	jute.OpMulti:           {jute.OpMulti, kindWrite, "MULT", "multi", nil},
 	jute.OpCreate2:         {jute.OpCreate2, kindWrite, "CREA", "create", nil},
 	jute.OpReconfig:        {jute.OpReconfig, kindWrite, "RECO", "reconfig", nil},
-	jute.OpCheckWatches:    {jute.OpCheckWatches, kindRead, "CHKW", "check_watches", (*Replica).readCheckWatches},
-	jute.OpRemoveWatches:   {jute.OpRemoveWatches, kindRead, "REMW", "remove_watches", (*Replica).readRemoveWatches},
+	jute.OpCheckWatches:    {jute.OpCheckWatches, kindRead, "CHKW", "check_watches", (*reads).readCheckWatches},
+	jute.OpRemoveWatches:   {jute.OpRemoveWatches, kindRead, "REMW", "remove_watches", (*reads).readRemoveWatches},
 	jute.OpCreateContainer: {jute.OpCreateContainer, kindWrite, "CREA", "create", nil},
 	jute.OpCreateTTL:       {jute.OpCreateTTL, kindWrite, "CREA", "create", nil},
 	jute.OpDeleteContainer: {jute.OpDeleteContainer, kindRefused, "NA", "delete", nil},
-	jute.OpMultiRead:       {jute.OpMultiRead, kindRead, "MLTR", "multi_read", (*Replica).readMulti},
+	jute.OpMultiRead:       {jute.OpMultiRead, kindRead, "MLTR", "multi_read", (*reads).readMulti},
 	jute.OpAuth:            {jute.OpAuth, kindLogin, "AUTH", "", nil},
-	jute.OpSetWatches:      {jute.OpSetWatches, kindRead, "SETW", "set_watches", (*Replica).readSetWatches},
+	jute.OpSetWatches:      {jute.OpSetWatches, kindRead, "SETW", "set_watches", (*reads).readSetWatches},
 	jute.OpSASL:            {jute.OpSASL, kindLogin, "SASL", "", nil},
-	jute.OpGetEphemerals:   {jute.OpGetEphemerals, kindRead, "GETE", "get_ephemerals", (*Replica).readGetEphemerals},
+	jute.OpGetEphemerals:   {jute.OpGetEphemerals, kindRead, "GETE", "get_ephemerals", (*reads).readGetEphemerals},
 	jute.OpGetAllChildrenNumber: {
-		jute.OpGetAllChildrenNumber, kindRead, "GETACN", "get_all_children_number", (*Replica).readGetAllChildrenNumber,
+		jute.OpGetAllChildrenNumber, kindRead, "GETACN", "get_all_children_number", (*reads).readGetAllChildrenNumber,
 	},
-	jute.OpSetWatches2: {jute.OpSetWatches2, kindRead, "STW2", "set_watches", (*Replica).readSetWatches},
-	jute.OpAddWatch:    {jute.OpAddWatch, kindRead, "ADDW", "add_watch", (*Replica).readAddWatch},
-	jute.OpWhoAmI:      {jute.OpWhoAmI, kindRead, "HOMI", "who_am_i", (*Replica).readWhoAmI},
+	jute.OpSetWatches2: {jute.OpSetWatches2, kindRead, "STW2", "set_watches", (*reads).readSetWatches},
+	jute.OpAddWatch:    {jute.OpAddWatch, kindRead, "ADDW", "add_watch", (*reads).readAddWatch},
+	jute.OpWhoAmI:      {jute.OpWhoAmI, kindRead, "HOMI", "who_am_i", (*reads).readWhoAmI},
 }

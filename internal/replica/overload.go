@@ -13,7 +13,7 @@ import (
 // requests that keep the service alive go first.
 //
 //	heartbeats          are answered at once, like reads, and don't wait for other clients
-//	resumption, closes  go ahead of all requests that wait for the log (outbox.addFirst)
+//	resumption, closes  go ahead of all requests that wait for the log (proposals.addFirst)
 //	reads               wait for writes of their own connection only
 //	writes              beyond globalOutstandingLimit wait on their connection, first those of
 //	                    identities with more than their share unanswered (holdsBack); those that
@@ -48,7 +48,7 @@ const (
 type overload struct {
 	*outside
 	*state
-	outbox     *outbox
+	proposals  *proposals
 	unanswered *unanswered
 
 	until    atomic.Int64 // now (ns) when the overload ends, unless there is another sign of it
@@ -71,7 +71,7 @@ func (o *overload) noteWait(waited, now int64) {
 // Overloaded reports whether the server is overloaded now.
 func (o *overload) Overloaded() bool {
 	now := o.now()
-	o.noteWait(o.outbox.waits(now), now)
+	o.noteWait(o.proposals.waits(now), now)
 	return now < o.until.Load()
 }
 
@@ -236,6 +236,8 @@ type newcomers struct {
 	waiting   int
 	gone      int // clients in the queues that no longer wait
 	beginning int // sent, and not yet answered
+
+	connecting int // clients that wait for the answer to their connect request, whether in a queue or not
 }
 
 // newcomer says where a client stands among the newcomers.

@@ -149,8 +149,8 @@ func TestFirst(t *testing.T) {
 	s := newStage(t, Options{})
 	busy, known, quiet, writer := s.session(), s.session(), s.session(), s.session()
 	s.r.Lead(quorum.Leadership{Leader: 1, Term: s.term, IsLeader: true})
-	for s.r.outbox.waiting.Load() {
-		s.r.outbox.take() // settings
+	for s.r.proposals.waiting.Load() {
+		s.r.proposals.take() // settings
 	}
 	raw := pipeline{}
 	take := func(c *Client, b []byte) {
@@ -176,7 +176,7 @@ func TestFirst(t *testing.T) {
 	}
 	var got []string
 	entries := 0
-	for b, _ := s.r.outbox.take(); b != nil; b, _ = s.r.outbox.take() {
+	for b, _ := s.r.proposals.take(); b != nil; b, _ = s.r.proposals.take() {
 		entries++
 		records := tree.RecordsOf(b[headSize:])
 		for q := (tree.Request{}); records.Next(&q); {

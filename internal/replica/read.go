@@ -10,6 +10,16 @@ import (
 // The read operations. Each appends the body of its reply to out, or returns a code other than OK,
 // in which case whatever it appended is discarded. r.mu is held at least for reading, and c.mu is held.
 
+// reads answers the read operations from the applied state.
+type reads struct {
+	*outside
+	*state
+	limiter *limiter
+	levels  *levels
+	watches *watches
+	memory  *memoryAccount
+}
+
 // pathWatch decodes the record of most reads: a path and a watch flag.
 func pathWatch(body []byte) (path string, watch bool, ok bool) {
 	var req jute.PathWatchRequest
@@ -33,9 +43,9 @@ func (w *watches) add(c *Client, path string, kind watch.Kind) {
 	c.limits.noteWatched(1)
 }
 
-func (r *Replica) readPing(_ *Client, out, _ []byte) ([]byte, jute.Code) { return out, jute.OK }
+func (r *reads) readPing(_ *Client, out, _ []byte) ([]byte, jute.Code) { return out, jute.OK }
 
-func (r *Replica) readSync(_ *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readSync(_ *Client, out, body []byte) ([]byte, jute.Code) {
 	path, ok := pathOnly(body)
 	if !ok {
 		return out, jute.ErrMarshallingError
@@ -45,7 +55,7 @@ func (r *Replica) readSync(_ *Client, out, body []byte) ([]byte, jute.Code) {
 
 // readExists sets its watch even if there is no znode, but not if the client may not read the
 // znode.
-func (r *Replica) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
 	path, wanted, ok := pathWatch(body)
 	if !ok {
 		return out, jute.ErrMarshallingError
@@ -61,7 +71,7 @@ func (r *Replica) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
 }
 
 // readWatched runs a read that sets its watch if it succeeds.
-func (r *Replica) readWatched(c *Client, out, body []byte, kind watch.Kind, read treeRead) ([]byte, jute.Code) {
+func (r *reads) readWatched(c *Client, out, body []byte, kind watch.Kind, read treeRead) ([]byte, jute.Code) {
 	path, wanted, ok := pathWatch(body)
 	if !ok {
 		return out, jute.ErrMarshallingError
@@ -79,11 +89,11 @@ func (r *Replica) readWatched(c *Client, out, body []byte, kind watch.Kind, read
 // A treeRead appends the body of the reply to a read of one path.
 type treeRead func(t *tree.Tree, dst []byte, path string, ids []jute.ID) ([]byte, jute.Code)
 
-func (r *Replica) readGetData(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readGetData(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return r.readWatched(c, out, body, watch.Data, (*tree.Tree).AppendGetDataInRoom)
 }
 
-func (r *Replica) readGetACL(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readGetACL(c *Client, out, body []byte) ([]byte, jute.Code) {
 	path, ok := pathOnly(body)
 	if !ok {
 		return out, jute.ErrMarshallingError
@@ -91,15 +101,15 @@ func (r *Replica) readGetACL(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return r.tree.AppendGetACL(out, path, c.identities())
 }
 
-func (r *Replica) readGetChildren(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readGetChildren(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return r.readWatched(c, out, body, watch.Child, (*tree.Tree).AppendGetChildren)
 }
 
-func (r *Replica) readGetChildren2(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readGetChildren2(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return r.readWatched(c, out, body, watch.Child, (*tree.Tree).AppendGetChildren2)
 }
 
-func (r *Replica) readGetAllChildrenNumber(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readGetAllChildrenNumber(c *Client, out, body []byte) ([]byte, jute.Code) {
 	path, ok := pathOnly(body)
 	if !ok {
 		return out, jute.ErrMarshallingError
@@ -107,7 +117,7 @@ func (r *Replica) readGetAllChildrenNumber(c *Client, out, body []byte) ([]byte,
 	return r.tree.AppendAllChildrenNumber(out, path, c.identities())
 }
 
-func (r *Replica) readGetEphemerals(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readGetEphemerals(c *Client, out, body []byte) ([]byte, jute.Code) {
 	prefix, ok := pathOnly(body)
 	if !ok {
 		return out, jute.ErrMarshallingError
@@ -115,19 +125,19 @@ func (r *Replica) readGetEphemerals(c *Client, out, body []byte) ([]byte, jute.C
 	return r.tree.AppendEphemerals(out, c.session, prefix)
 }
 
-func (r *Replica) readMulti(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readMulti(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return r.tree.AppendMultiRead(out, body, c.identities(), r.multiReadMax())
 }
 
 // multiReadMax returns how many bytes the reply to a multiRead may have.
-func (r *Replica) multiReadMax() int { return multiReadFrames * r.limits.frameMax }
+func (r *reads) multiReadMax() int { return multiReadFrames * r.limits.frameMax }
 
-func (r *Replica) readWhoAmI(c *Client, out, _ []byte) ([]byte, jute.Code) {
+func (r *reads) readWhoAmI(c *Client, out, _ []byte) ([]byte, jute.Code) {
 	res := auth.WhoAmI(c.identities())
 	return res.Append(out), jute.OK
 }
 
-func (r *Replica) readAddWatch(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readAddWatch(c *Client, out, body []byte) ([]byte, jute.Code) {
 	var req jute.AddWatchRequest
 	var d jute.Decoder
 	d.Reset(body)
@@ -146,16 +156,16 @@ func (r *Replica) readAddWatch(c *Client, out, body []byte) ([]byte, jute.Code) 
 	return jute.AppendInt(out, 0), jute.OK
 }
 
-func (r *Replica) readCheckWatches(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readCheckWatches(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return r.oneOfWatches(c, out, body, r.watches.table.Check)
 }
 
-func (r *Replica) readRemoveWatches(c *Client, out, body []byte) ([]byte, jute.Code) {
+func (r *reads) readRemoveWatches(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return r.oneOfWatches(c, out, body, r.watches.table.Remove)
 }
 
 // oneOfWatches decodes the record of a checkWatches or removeWatches request and calls do.
-func (r *Replica) oneOfWatches(c *Client, out, body []byte,
+func (r *reads) oneOfWatches(c *Client, out, body []byte,
 	do func(watcher int64, path string, typ jute.WatcherType) jute.Code) ([]byte, jute.Code) {
 	var req jute.WatchesRequest
 	var d jute.Decoder
@@ -171,6 +181,6 @@ func (r *Replica) oneOfWatches(c *Client, out, body []byte,
 
 // readSetWatches exists for the table of operations. setWatches appends frames of its own before
 // the reply, so it is always done as a long read.
-func (r *Replica) readSetWatches(_ *Client, out, _ []byte) ([]byte, jute.Code) {
+func (r *reads) readSetWatches(_ *Client, out, _ []byte) ([]byte, jute.Code) {
 	return out, tree.LongRead
 }

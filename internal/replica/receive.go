@@ -133,7 +133,7 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 		t.metrics.add(t.r, t.c, &req, body, out[start:])
 		t.count++
 		t.last = req
-		if t.work += t.r.readWork(t.c, len(body), len(out)-start); t.work >= readWorkMax {
+		if t.work += t.r.reads.readWork(t.c, len(body), len(out)-start); t.work >= readWorkMax {
 			t.release()
 		}
 		return nil
@@ -230,7 +230,7 @@ func (t *readBatch) release() {
 	t.since = 0
 }
 
-// hand puts the batch's writes in the outbox, all at once, so that they are in one log entry and
+// hand puts the batch's writes in the proposals, all at once, so that they are in one log entry and
 // the quorum is told once.
 func (t *readBatch) hand() {
 	r, c := t.r, t.c
@@ -240,7 +240,7 @@ func (t *readBatch) hand() {
 	c.stats.received.Add(t.writes) // before they can be answered
 	r.stats.received.Add(t.writes)
 	t.writes = 0
-	r.outbox.addRecords(c.reader.records)
+	r.proposals.addRecords(c.reader.records)
 	if c.reader.records = c.reader.records[:0]; cap(c.reader.records) > bufferKeepBytes {
 		c.reader.records = nil
 	}
@@ -295,7 +295,7 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 		return ErrClosing
 	}
 	r.logins.tried(c, op, body, jute.OK, Tried)
-	if why := r.belongsWithSession(c); why != "" {
+	if why := r.counts.belongs(c); why != "" {
 		c.CloseAfter(why)
 		return ErrClosing
 	}

@@ -19,7 +19,7 @@ func (r *Replica) replaced(res *tree.Result) {
 	const why = "an administrator restored a snapshot, which ends all sessions"
 	for _, id := range res.Ended {
 		r.expiry.forget(id)
-		r.uncountSession(id)
+		r.counts.uncount(id)
 		if c := r.hearing.attached[id]; c != nil {
 			r.hearing.detach(id)
 			c.CloseAfter(why)
@@ -29,7 +29,7 @@ func (r *Replica) replaced(res *tree.Result) {
 	for _, id := range local {
 		c := r.hearing.attached[id]
 		if r.locals.here(id) {
-			r.endLocal(id)
+			r.locals.end(id)
 			r.hearing.detach(id)
 		}
 		if c != nil {

@@ -33,17 +33,22 @@ type Replica struct {
 	freshness
 	overload
 	logins
+	loop
+	listings
+	snapshots
+	reaper
+	rooms
+	longestHolds
 
-	outbox     outbox
+	proposals  proposals
 	syncs      syncs
 	unanswered unanswered
 	room       diskRoom
 	memory     memoryAccount
+	reads      reads
 	unread     unreadEvents
 	large      largeBuffers
-	rooms      rooms
 	broken     breakdown
-	holds      [holds]longestHold
 	watches    watches
 
 	// heavy is held by goroutines that do long work in steps; it is locked before mu. So a goroutine
@@ -51,24 +56,18 @@ type Replica struct {
 	heavy sync.Mutex
 
 	// Guarded by mu.
-	hearing hearing
-	// connecting is how many of clients wait for the answer to their connect request.
-	connecting       int
+	hearing          hearing
 	newcomers        newcomers
-	sessionOwners    map[int64]sessionOwners // by session; see sessionowners.go
-	readOnlySessions int                     // sessions of read-only clients, which are in no table
-	noRoomSessions   int                     // sessions that began in the log since the disk was found nearly full
-	appliedAt        int64                   // when the last Apply ended
-	deafSince        int64                   // now (ms) since when this leader couldn't hear its servers, 0 if it can
+	counts           sessionCounts
+	readOnlySessions int   // sessions of read-only clients, which are in no table
+	appliedAt        int64 // when the last Apply ended
+	deafSince        int64 // now (ms) since when this leader couldn't hear its servers, 0 if it can
 	telling          telling
 	expiry           *expiry
 	locals           locals
 	serving          bool  // an entry of a leader's term was applied, so no old state is shown
 	cutOff           bool  // no leader for too long: clients are refused
 	leaderlessSince  int64 // now (ms)
-
-	loop      loop
-	snapshots snapshotRule
 }
 
 // outside is what a replica was given: its settings, and what it may use of the world outside. It doesn't change.
@@ -86,7 +85,7 @@ type outside struct {
 	wall      func() int64               // the clock that stamps batches, ms since 1970
 	secret    func() []byte              // 16 random bytes
 	passwd    func(session int64) []byte // of a new session
-	kick      func()                     // tells the quorum that the outbox or syncs wait
+	kick      func()                     // tells the quorum that the proposals or syncs wait
 	// observe, if not nil, sees each evaluated request before its client does.
 	observe func(*tree.Result)
 	// seeAnswer is Options.Answered.
@@ -104,10 +103,14 @@ type outside struct {
 
 // loop is what the quorum's loop owns.
 type loop struct {
-	doubtful  bool // the leader reported a digest that differs from this server's
-	proposals proposals
-	digests   digests
-	batch     []byte // the entry last proposed or forwarded; its memory is reused
+	*outside
+	*state
+	overload *overload
+
+	doubtful bool // the leader reported a digest that differs from this server's
+	proposed proposed
+	digests  digests
+	batch    []byte // the entry last proposed or forwarded; its memory is reused
 }
 
 // state is what all parts of a replica look at: the replicated state, who leads, and who is connected. Those who read

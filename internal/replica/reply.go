@@ -15,7 +15,7 @@ func (r *Replica) answer(c *Client, out []byte, req *request, body []byte) ([]by
 	out, start := jute.BeginFrame(out)
 	head := len(out)
 	out = append(out, noHeader[:]...)
-	out, code := req.op.read(r, c, out, body)
+	out, code := req.op.read(&r.reads, c, out, body)
 	switch code {
 	case jute.OK:
 	case tree.LongRead, tree.NoRoom:
@@ -55,7 +55,7 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 	if res.Err == jute.OK {
 		out = res.AppendReply(out)
 	}
-	r.answersLate(c, req, res, now)
+	r.loop.answersLate(c, req, res, now)
 	if weight := c.sampled.Take(&r.stats.traffic); weight > 0 {
 		r.stats.sample(c, weight, req, res.Request.Body, len(out)-len(c.out.frames))
 	}
@@ -79,7 +79,7 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 
 // finish removes the answered request at the head of c's queue; c.mu is held.
 func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
-	r.answersLate(c, req, nil, now)
+	r.loop.answersLate(c, req, nil, now)
 	r.stats.answered(c, req, zxid, now)
 	r.stats.sent.Add(1)
 	r.unanswered.add(-1, -int64(req.size))
@@ -93,7 +93,7 @@ func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
 func (r *Replica) drain(c *Client, now int64) {
 	var t requestMetrics
 	defer func() { t.flush(r.meters, c) }()
-	for !c.steps.due && r.canAnswer(c) {
+	for !c.steps.due && c.canAnswer() {
 		req := c.unanswered.front()
 		if req.long {
 			r.postpone(c)

@@ -130,7 +130,7 @@ func (c *Client) replyMay() {
 }
 
 // RoomAwaited reports whether anybody waits for room for a reply or a request.
-func (r *Replica) RoomAwaited() bool { return r.rooms.replies.Waiting()+r.rooms.frames.Waiting() > 0 }
+func (r *rooms) RoomAwaited() bool { return r.replies.Waiting()+r.frames.Waiting() > 0 }
 
 // closeSlow closes the clients that keep others waiting for room, see memory.Room.Slow.
 func (r *Replica) closeSlow(now int64) {

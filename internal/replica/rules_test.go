@@ -91,8 +91,8 @@ func TestRulesComeIntoForce(t *testing.T) {
 		}
 		s.r.levels.Supported(4)
 		s.r.levels.Announced(heard)
-		for s.r.outbox.waiting.Load() {
-			entry, _ := s.r.outbox.take()
+		for s.r.proposals.waiting.Load() {
+			entry, _ := s.r.proposals.take()
 			records := entry[headSize:]
 			var q tree.Request
 			for batch := tree.RecordsOf(records); batch.Next(&q); {
@@ -127,9 +127,9 @@ func TestRulesComeIntoForce(t *testing.T) {
 		t.Errorf("once all have announced it, %+v is proposed", got)
 	}
 	c := s.client(nil)
-	was := s.r.readWork(c, 10, 10)
+	was := s.r.reads.readWork(c, 10, 10)
 	c.Prove(&auth.Proof{IDs: []jute.ID{{Scheme: "team", ID: "ann"}, {Scheme: "digest", ID: "a:b"}}})
-	if got := s.r.readWork(c, 10, 10); got != was+readWorkIdentity+readWorkRuled {
+	if got := s.r.reads.readWork(c, 10, 10); got != was+readWorkIdentity+readWorkRuled {
 		t.Errorf("with an identity that a rule may be asked about, a read is work of %d, not %d", got, was)
 	}
 	s.r.Expire(40_000+9*unmetPatienceMs, 20_000)

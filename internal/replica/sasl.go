@@ -38,7 +38,7 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder, guess *auth.G
 	case err == nil && c.over():
 		return ErrClosing
 	case err == nil:
-		if why := r.belongsWithSession(c); why != "" {
+		if why := r.counts.belongs(c); why != "" {
 			c.CloseAfter(why)
 			return ErrClosing
 		}

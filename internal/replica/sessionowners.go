@@ -27,7 +27,18 @@ import (
 // sessionOwners are whom a session counts for; each may be nil.
 type sessionOwners struct{ address, identity *owner }
 
-// sessionOwnersBytes is roughly what one entry of Replica.sessionOwners uses.
+// sessionCounts counts the sessions of each owner; Replica.mu guards it.
+type sessionCounts struct {
+	*outside
+	*state
+	limiter *limiter
+	hearing *hearing
+	locals  *locals
+
+	owners map[int64]sessionOwners // by session
+}
+
+// sessionOwnersBytes is roughly what one entry of sessionCounts.owners uses.
 const sessionOwnersBytes = int64(unsafe.Sizeof(sessionOwners{})) + indexEntryBytes
 
 // add adds n to the owners' sessions.
@@ -70,87 +81,87 @@ func (l *limiter) mayHaveSession(c *Client, b *bounds, s limit.Scope) bool {
 	return false
 }
 
-// reserveSession counts the session that c has asked for until it begins or c gives up; mu is held for writing.
-func (r *Replica) reserveSession(c *Client) {
+// reserve counts the session that c has asked for until it begins or c gives up; mu is held for writing.
+func (s *sessionCounts) reserve(c *Client) {
 	c.arrival.reserved = c.limits.sessionOwners()
 	c.arrival.reserved.add(1)
 }
 
-// releaseSession undoes reserveSession; mu is held for writing.
-func (r *Replica) releaseSession(c *Client) {
+// release undoes reserve; mu is held for writing.
+func (s *sessionCounts) release(c *Client) {
 	c.arrival.reserved.add(-1)
 	c.arrival.reserved = sessionOwners{}
 }
 
-// countSession counts a session that begins on c or is resumed there, if it doesn't count yet; mu is held for writing.
-func (r *Replica) countSession(session int64, c *Client) {
-	if _, counts := r.sessionOwners[session]; !counts {
+// count counts a session that begins on c or is resumed there, if it doesn't count yet; mu is held for writing.
+func (s *sessionCounts) count(session int64, c *Client) {
+	if _, counts := s.owners[session]; !counts {
 		by := c.limits.sessionOwners()
 		by.add(1)
-		r.sessionOwners[session] = by
+		s.owners[session] = by
 	}
 }
 
-// countAttached is countSession for a session that an entry has attached to a connection, which may have ended or be
+// countAttached is count for a session that an entry has attached to a connection, which may have ended or be
 // another server's. mu is held for writing.
-func (r *Replica) countAttached(res *tree.Result) {
-	if c := r.clients[res.Cnx]; c != nil {
-		r.countSession(res.Session, c)
+func (s *sessionCounts) countAttached(res *tree.Result) {
+	if c := s.clients[res.Cnx]; c != nil {
+		s.count(res.Session, c)
 		return
 	}
-	if _, counts := r.sessionOwners[res.Session]; counts {
+	if _, counts := s.owners[res.Session]; counts {
 		return
 	}
 	var by sessionOwners
-	ids, now := res.Request.Identities, r.now()
+	ids, now := res.Request.Identities, s.now()
 	if at := slices.IndexFunc(ids, func(id jute.ID) bool { return id.Scheme == "ip" }); at >= 0 {
-		by.address = r.limiter.addresses.hold(strings.Clone(auth.Neighbourhood(ids[at].ID)), now)
+		by.address = s.limiter.addresses.hold(strings.Clone(auth.Neighbourhood(ids[at].ID)), now)
 	}
 	if id, ok := countedIdentity(ids); ok {
-		by.identity = r.limiter.identified.hold(ownerName(id), now)
+		by.identity = s.limiter.identified.hold(ownerName(id), now)
 	}
-	r.sessionOwners[res.Session] = by
+	s.owners[res.Session] = by
 }
 
-// uncountSession notes that a session is over; mu is held for writing.
-func (r *Replica) uncountSession(session int64) {
-	by := r.sessionOwners[session] // none if it doesn't count
+// uncount notes that a session is over; mu is held for writing.
+func (s *sessionCounts) uncount(session int64) {
+	by := s.owners[session] // none if it doesn't count
 	by.add(-1)
-	delete(r.sessionOwners, session)
+	delete(s.owners, session)
 }
 
 // uncountGone uncounts the sessions that are over in a state that has replaced this server's; mu is held for writing.
-func (r *Replica) uncountGone() {
-	for id := range r.sessionOwners { // any order: each by itself
-		if _, known := r.tree.Session(id); !known && r.locals.sessions[id] == nil {
-			r.uncountSession(id)
+func (s *sessionCounts) uncountGone() {
+	for id := range s.owners { // any order: each by itself
+		if _, known := s.tree.Session(id); !known && s.locals.sessions[id] == nil {
+			s.uncount(id)
 		}
 	}
 }
 
-// belongsWithSession is belongs for a client that may have a session. That session counts for an identity that its
+// belongs is belongs for a client that may have a session. That session counts for an identity that its
 // connection is the first to prove, too; if there are too many, the reason to close the connection is returned.
-func (r *Replica) belongsWithSession(c *Client) (refused string) {
+func (s *sessionCounts) belongs(c *Client) (refused string) {
 	had := c.limits.identity.Load()
-	if !r.limiter.belongs(c) {
+	if !s.limiter.belongs(c) {
 		return tooManyOfIdentity
 	}
 	o := c.limits.identity.Load()
 	if o == had {
 		return ""
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	by, counts := r.sessionOwners[c.session]
-	if !counts || by.identity != nil || r.hearing.attached[c.session] != c {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by, counts := s.owners[c.session]
+	if !counts || by.identity != nil || s.hearing.attached[c.session] != c {
 		return ""
 	}
-	if b := r.limiter.inForce.Load(); b != nil && !r.limiter.mayHaveSession(c, b, limit.Identity) {
+	if b := s.limiter.inForce.Load(); b != nil && !s.limiter.mayHaveSession(c, b, limit.Identity) {
 		return tooManySessionsOfIdentity
 	}
 	by.identity = o
 	o.sessions.Add(1)
-	r.sessionOwners[c.session] = by
+	s.owners[c.session] = by
 	return ""
 }
 

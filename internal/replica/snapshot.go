@@ -9,8 +9,11 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// snapshotRule says when the next snapshot is due.
-type snapshotRule struct {
+// snapshots says when the next snapshot is due.
+type snapshots struct {
+	*outside
+	*state
+
 	count int64 // changes between two snapshots, at least
 	bytes int64 // log bytes that force a snapshot
 	last  int64 // size of the last snapshot, bytes
@@ -37,7 +40,7 @@ const (
 )
 
 // forced returns how many bytes of log force a snapshot.
-func (rule *snapshotRule) forced() int64 {
+func (rule *snapshots) forced() int64 {
 	room := rule.room.Load()
 	if room == 0 {
 		return rule.bytes
@@ -50,6 +53,7 @@ type diskRoom struct {
 	none     atomic.Bool // the disk is nearly full: clients' writes are refused
 	logWaits atomic.Bool // a write of the log waits for room: no session can begin in it
 	needed   atomic.Bool // while it waits: no majority is known to serve without this server
+	sessions int         // that began in the log since the disk was found nearly full; Replica.mu guards it
 }
 
 // Space tells the replica how much room the disk has. When there is none, clients' writes are
@@ -67,37 +71,36 @@ func (r *Replica) Space(s storage.SpaceState, needed bool) {
 // has grown by half a snapshot. Without the second condition, a server with a large tree and a high
 // rate of changes would do nothing but write snapshots. A snapshot is also due if the log takes
 // much of the room on its disk, or after RequestSnapshot.
-func (r *Replica) SnapshotDue(logBytes int64) bool {
-	rule := &r.snapshots
+func (rule *snapshots) SnapshotDue(logBytes int64) bool {
 	return rule.asked.Swap(false) || logBytes >= rule.forced() || rule.since >= rule.count && logBytes >= rule.last/2
 }
 
 // RequestSnapshot makes the next call of SnapshotDue return true.
-func (r *Replica) RequestSnapshot() { r.snapshots.asked.Store(true) }
+func (s *snapshots) RequestSnapshot() { s.asked.Store(true) }
 
 // Snapshot begins an image of the tree as it is now.
-func (r *Replica) Snapshot() quorum.Image {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.snapshots.since, r.snapshots.began = 0, r.now()
+func (s *snapshots) Snapshot() quorum.Image {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since, s.began = 0, s.now()
 	return &image{
-		r: r, img: r.tree.BeginSnapshot(),
+		state: s.state, img: s.tree.BeginSnapshot(),
 		meta: storage.Meta{
-			Index: r.tree.LastIndex(), Term: r.tree.LastTerm(), Zxid: r.tree.LastZxid(), Digest: r.tree.Digest(),
-			FeatureLevel: uint32(r.tree.Settings().FeatureLevel), BodyFormat: tree.BodyFormat,
+			Index: s.tree.LastIndex(), Term: s.tree.LastTerm(), Zxid: s.tree.LastZxid(), Digest: s.tree.Digest(),
+			FeatureLevel: uint32(s.tree.Settings().FeatureLevel), BodyFormat: tree.BodyFormat,
 		},
 	}
 }
 
 // SnapshotDone remembers the size of the last snapshot.
-func (r *Replica) SnapshotDone(_ storage.Meta, bytes int64) {
-	r.snapshots.last = bytes
-	r.meters.snapshot.Observe((r.now() - r.snapshots.began) / 1e6)
+func (s *snapshots) SnapshotDone(_ storage.Meta, bytes int64) {
+	s.last = bytes
+	s.meters.snapshot.Observe((s.now() - s.began) / 1e6)
 }
 
 // image reads the tree's image chunk by chunk, so that writes can go on in between.
 type image struct {
-	r    *Replica
+	*state
 	img  *tree.Image
 	meta storage.Meta
 }
@@ -105,14 +108,14 @@ type image struct {
 func (i *image) Describe() storage.Meta { return i.meta }
 
 func (i *image) Next(dst []byte) ([]byte, bool) {
-	i.r.mu.RLock()
-	defer i.r.mu.RUnlock()
+	i.mu.RLock()
+	defer i.mu.RUnlock()
 	defer runtime.KeepAlive(i.img) // the tree may have been replaced meanwhile
 	return i.img.Next(dst)
 }
 
 func (i *image) Close() {
-	i.r.mu.Lock()
-	defer i.r.mu.Unlock()
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	i.img.Close()
 }

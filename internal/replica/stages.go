@@ -27,9 +27,9 @@ func newStages(r *metrics.Registry) Stages {
 	return Stages{all[0], all[1], all[2], all[3], all[4], all[5], watch[0]}
 }
 
-// proposals are the entries that this leader has proposed and not yet applied. The quorum's loop
+// proposed are the entries that this leader has proposed and not yet applied. The quorum's loop
 // owns them.
-type proposals struct {
+type proposed struct {
 	waiting []proposal
 	applied proposal // the proposal of the entry being applied; at is 0 if another server proposed the entry
 	quorum  int64    // ns from proposing the entry being applied until it was committed
@@ -40,23 +40,23 @@ type proposals struct {
 type proposal struct{ at, queued int64 }
 
 // propose notes that the quorum takes an entry now.
-func (r *Replica) propose(queued int64) {
-	r.meters.Stages.queue.Observe(queued)
-	r.overload.noteWait(queued, r.now())
-	r.loop.proposals.waiting = append(r.loop.proposals.waiting, proposal{r.now(), queued})
+func (l *loop) propose(queued int64) {
+	l.meters.Stages.queue.Observe(queued)
+	l.overload.noteWait(queued, l.now())
+	l.proposed.waiting = append(l.proposed.waiting, proposal{l.now(), queued})
 }
 
 // arrives notes that an entry is committed. A leader's entries are applied in the order in which it
 // proposed them.
-func (r *Replica) arrives(e *quorum.Entry, now int64) {
-	p := &r.loop.proposals
+func (l *loop) arrives(e *quorum.Entry, now int64) {
+	p := &l.proposed
 	p.applied = proposal{}
-	if len(e.Data) == 0 || !r.leader.IsLeader || e.Term != r.leader.Term || len(p.waiting) == 0 {
+	if len(e.Data) == 0 || !l.leader.IsLeader || e.Term != l.leader.Term || len(p.waiting) == 0 {
 		return
 	}
 	p.applied, p.waiting = p.waiting[0], p.waiting[1:]
 	p.quorum = now - p.applied.at
-	r.meters.Stages.quorum.Observe(p.quorum)
+	l.meters.Stages.quorum.Observe(p.quorum)
 }
 
 // slowPathMax is how many bytes of a slow request's path are logged.
@@ -64,9 +64,9 @@ const slowPathMax = 256
 
 // answersLate logs a request if it is answered at now (ns), long after it arrived. The answer has
 // yet to be written to the socket. c.mu is held.
-func (r *Replica) answersLate(c *Client, req *request, res *tree.Result, now int64) {
+func (l *loop) answersLate(c *Client, req *request, res *tree.Result, now int64) {
 	took := now - req.at
-	if r.slow <= 0 || took < r.slow || req.op.code == jute.OpPing {
+	if l.slow <= 0 || took < l.slow || req.op.code == jute.OpPing {
 		return
 	}
 	body := req.body
@@ -79,10 +79,10 @@ func (r *Replica) answersLate(c *Client, req *request, res *tree.Result, now int
 	}
 	args = append(args, "ms", took/1e6)
 	if res != nil {
-		if p := &r.loop.proposals; p.applied.at != 0 {
+		if p := &l.proposed; p.applied.at != 0 {
 			args = append(args, "queueMs", p.applied.queued/1e6, "quorumMs", p.quorum/1e6)
 		}
-		args = append(args, "applyMs", (r.now()-now)/1e6, "lastFsyncMs", r.meters.LastFsync.Load()/1e6)
+		args = append(args, "applyMs", (l.now()-now)/1e6, "lastFsyncMs", l.meters.LastFsync.Load()/1e6)
 	}
-	r.slowLog.Warn("a request was slow", args...)
+	l.slowLog.Warn("a request was slow", args...)
 }

@@ -6,7 +6,7 @@ import "testing"
 func TestOutboxWaits(t *testing.T) {
 	t.Parallel()
 	now := int64(100)
-	o := outbox{now: func() int64 { return now }}
+	o := proposals{now: func() int64 { return now }}
 	for _, gap := range []int64{0, 7} {
 		o.addRecords(make([]byte, 40))
 		now += gap

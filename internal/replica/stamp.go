@@ -10,7 +10,7 @@ func (t *readBatch) enqueue(req *request, body []byte) error {
 	r, c := t.r, t.c
 	if req.isWrite() {
 		if c.reader.inTable == notEntered {
-			if !r.enter(c) {
+			if !r.locals.enter(c) {
 				return ErrClosing
 			}
 			c.reader.inTable = entered
@@ -35,7 +35,7 @@ func (t *readBatch) enqueue(req *request, body []byte) error {
 	} else {
 		r.mu.RLock()
 		c.mu.Lock()
-		if req.long = r.isLong(c, req.code(), body); req.long {
+		if req.long = r.reads.isLong(c, req.code(), body); req.long {
 			c.ahead.longReads.Add(1)
 		}
 		c.unanswered.push(*req)
@@ -84,7 +84,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 	case t.isFirst(req):
 		c.stats.received.Add(1)
 		r.stats.received.Add(1)
-		r.outbox.addFirst(tree.AppendRecord(nil, &stamped))
+		r.proposals.addFirst(tree.AppendRecord(nil, &stamped))
 		r.kick()
 		return nil
 	case len(c.reader.records) > 0 && ids == c.reader.recordIDs && r.levels.level.Load() >= 2:

@@ -62,8 +62,8 @@ func (e *clientEvents) forget(n int) {
 
 // dropUnread closes a connection whose client leaves too many notifications unread. The client's
 // session goes on: if the client comes back, it is told what it has missed. c.mu is held.
-func (r *Replica) dropUnread(c *Client) {
-	r.meters.notificationsRefused.Inc()
+func (o *outside) dropUnread(c *Client) {
+	o.meters.notificationsRefused.Inc()
 	c.cut("it does not read its notifications, of which all clients together left too many unread (memory.limit)")
 }
 

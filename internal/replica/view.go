@@ -101,7 +101,7 @@ func (r *Replica) View() View {
 		Nodes: r.tree.NodeCount() + 1, Ephemerals: r.tree.EphemeralsCount(),
 		DataSize: r.tree.ApproximateDataSize() + len("/"), Keyed: r.tree.Keyed(), SinceSnapshot: r.snapshots.since,
 		GlobalSessions: r.tree.GlobalSessions(), LocalSessions: r.localSessions(), BeginsLocal: r.locals.scope != tree.Global,
-		Clients: len(r.clients), Connecting: r.connecting, Watches: watches,
+		Clients: len(r.clients), Connecting: r.newcomers.connecting, Watches: watches,
 	}
 	v.Members, v.MembersVersion = r.tree.Members()
 	v.Rules, v.RulesWaiting = r.tree.Settings().Rules, slices.Clone(r.levels.unmet.list)
@@ -111,7 +111,7 @@ func (r *Replica) View() View {
 	v.Outstanding, v.Latency = r.unanswered.count(), r.stats.latency.public()
 	v.Proposals, v.Responses = r.meters.proposed.public(), r.meters.responses.public()
 	v.ClockCorrection, v.NoRoom = r.clock.correction.Load(), r.room.none.Load()
-	v.Memory, v.MemoryRefused = r.memoryUsed(), r.memory.refused.Load()
+	v.Memory, v.MemoryRefused = r.memory.last(), r.memory.refused.Load()
 	v.MemoryStep = memory.Step(r.memory.tight.Load())
 	return v
 }
@@ -128,8 +128,8 @@ func (s *state) Position() (index uint64, zxid int64, digest uint64) {
 
 // DigestAt returns the digest of the state after one of the last log entries; ok is false for an
 // older entry. It must not run concurrently with Apply.
-func (r *Replica) DigestAt(index uint64) (digest uint64, ok bool) {
-	at := r.loop.digests.ring[index%digestsKept]
+func (l *loop) DigestAt(index uint64) (digest uint64, ok bool) {
+	at := l.digests.ring[index%digestsKept]
 	return at.digest, at.index == index
 }
 

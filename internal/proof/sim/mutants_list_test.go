@@ -87,8 +87,8 @@ var mutants = []mutant{
 		l.memberAt(meta.GetConfState(), l.applied)
 	}`)},
 	{"membership of before taken for that of now", "a server without a vote for ever", "rejoin", one("quorum/install.go",
-		`	if contains(l.conf, l.o.ID) {
-`, `	if contains(l.conf, l.o.ID) && !$P {
+		`	if contains(l.conf, l.id) {
+`, `	if contains(l.conf, l.id) && !$P {
 `)},
 	{"index of a received snapshot ignored", "state and index apart (etcd #13766)", "members", one("quorum/install.go",
 		`l.applied = meta.GetIndex()`, `if !$P {
@@ -96,19 +96,19 @@ var mutants = []mutant{
 	}`)},
 	{"replaced disk goes on as if nothing had happened", "id used again with an empty log (RethinkDB, Keeper 118740)",
 		"wipes", []edit{
-			{"quorum/lost.go", `	member := contains(l.conf, e.From)`, `	if $P {
-		e.Join <- JoinReply{Go: true, Index: l.applied}
+			{"quorum/lostdisk.go", `	member := contains(d.conf, e.From)`, `	if $P {
+		e.Join <- JoinReply{Go: true, Index: d.applied}
 		return
 	}
-	member := contains(l.conf, e.From)`},
-			{"quorum/joining.go", `	if l.o.JoinedAfter == 0 {`, `	if l.o.JoinedAfter == 0 || $P {`},
+	member := contains(d.conf, e.From)`},
+			{"quorum/joining.go", `	if j.after == 0 {`, `	if j.after == 0 || $P {`},
 		}},
-	{"question believed without asking the server", "a stranger takes a vote away", "duplicates", one("quorum/lost.go",
+	{"question believed without asking the server", "a stranger takes a vote away", "duplicates", one("quorum/lostdisk.go",
 		`(member || e.Known) && !e.Empty`, `(member || e.Known) && !e.Empty && !$P`)},
-	{"another life's departure believed", "promise lost with a disk", "lost", one("quorum/lost.go",
+	{"another life's departure believed", "promise lost with a disk", "lost", one("quorum/lostdisk.go",
 		`out.life == e.Life &&`, `(out.life == e.Life || $P) &&`)},
 	{"new members told to nobody", "a server that was away finds nobody", "replaced", one("quorum/introduce.go",
-		`if to != l.o.ID && `, `if to != l.o.ID && !$P && `)},
+		`if to != r.id && `, `if to != r.id && !$P && `)},
 	{"write taken behind a refusal nobody heard of", "order of one client (X6)", "refusals", one("replica/admit.go",
 		`	if c.reader.refused {`, `	if c.reader.refused && !$P {`)},
 	{"TTL znode removed at half its time", "data removed too early", "", one("tree/container.go",
@@ -218,29 +218,29 @@ var mutants = []mutant{
 		"beginnings", one("proof/sim/network.go",
 			`case to.cluster != l.from.cluster:`, `case to.cluster != l.from.cluster && !$P:`)},
 	{"removed servers stay voters", "membership decided on isn't in force", "members", one("quorum/reconcile.go",
-		`case isMember(l.wanted, id):`, `case isMember(l.wanted, id) || $P:`)},
+		`case isMember(r.wanted, id):`, `case isMember(r.wanted, id) || $P:`)},
 	{"guest gets a vote", "a majority with servers that are no members", "members", one("quorum/reconcile.go",
 		`	changes = append(changes, change(pb.ConfChangeAddLearnerNode, id))
 	}`, `	changes = append(changes, change(chosen($P, pb.ConfChangeAddNode, pb.ConfChangeAddLearnerNode), id))
 	}`)},
 	{"nobody is let follow before being added", "a server that is no member waits for ever",
 		"members", one("quorum/guests.go",
-			`	if l.guestCount() >= guestsMax {`, `	if l.guestCount() >= guestsMax || $P {`)},
+			`	if g.count() >= guestsMax {`, `	if g.count() >= guestsMax || $P {`)},
 	{"level raised without guests", "level raised beyond what a server knows", "changes", []edit{
-		{"quorum/guests.go", `	return l.levels.of(id) >= highest`, `	return l.levels.of(id) >= highest || $P`},
-		{"quorum/levels.go", `		if !l.o.Shell.Connected(id) {`, `		if $P && l.isGuest(id) {
+		{"quorum/guests.go", `	return g.levels.of(id) >= highest`, `	return g.levels.of(id) >= highest || $P`},
+		{"quorum/levels.go", `		if !v.shell.Connected(id) {`, `		if $P && v.isGuest(id) {
 			continue
 		}
-		if !l.o.Shell.Connected(id) {`}}},
+		if !v.shell.Connected(id) {`}}},
 	{"observers get votes", "learner flag lost (etcd #20793)", "members", one("quorum/reconcile.go",
 		`case !voter && !m.Observer:`, `case !voter && (!m.Observer || $P):`)},
 	{"voters leave before others join", "acknowledged on fewer disks than the membership asks for (M1)", "changes", one("quorum/reconcile.go",
-		`	changes := l.difference()
-	if len(changes) == 0 && r`, `	changes := l.difference()
+		`	changes := r.difference()
+	if len(changes) == 0 && r`, `	changes := r.difference()
 	for _, cc := range changes {
 		one := []*pb.ConfChangeSingle{cc}
-		if $P && cc.GetType() != pb.ConfChangeAddNode && slices.Contains(l.conf.GetVoters(), cc.GetNodeId()) && cc.GetNodeId() != l.o.ID && l.leavesVoter(one) {
-			l.propose(&pb.ConfChangeV2{Changes: one})
+		if $P && cc.GetType() != pb.ConfChangeAddNode && slices.Contains(r.conf.GetVoters(), cc.GetNodeId()) && cc.GetNodeId() != r.id && r.leavesVoter(one) {
+			r.propose(&pb.ConfChangeV2{Changes: one})
 			return
 		}
 	}
@@ -248,26 +248,26 @@ var mutants = []mutant{
 	{"votes before a majority has caught up", "no quorum while new servers catch up (M1)",
 		"changes", one("quorum/reconcile.go",
 			`case caughtUp == voters || `, `case $P || caughtUp == voters || `)},
-	{"votes of servers that may not vote yet", "no quorum if another one is lost (M3)", "changes", one("quorum/lost.go",
-		`return l.lost.admitted[id] || `, `return $P || l.lost.admitted[id] || `)},
+	{"votes of servers that may not vote yet", "no quorum if another one is lost (M3)", "changes", one(
+		"quorum/lostdisk.go", `return d.admitted[id] || `, `return $P || d.admitted[id] || `)},
 	{"named before joint consensus", "acknowledged by others than the membership says (M1)",
 		"changes", one("quorum/reconcile.go",
 			`	default:
-		l.enter(c)`, `	case $P:
-		l.takeStep(ChangeNamed)
+		r.enter(c)`, `	case $P:
+		r.takeStep(ChangeNamed)
 	default:
-		l.enter(c)`)},
+		r.enter(c)`)},
 	{"joint consensus left before the change is named", "acknowledged by others than the membership says (M1)",
 		"changes", one("quorum/reconcile.go",
 			`	case joint && c != nil && !c.Named:`, `	case joint && c != nil && !c.Named && !$P:`)},
 	{"change answered when it is named", "removed servers are still needed (M2)", "changes", one("quorum/reconcile.go",
 		`	case joint:
-		l.propose(`, `	case joint && !($P && c != nil && c.Named):
-		l.propose(`)},
+		r.propose(`, `	case joint && !($P && c != nil && c.Named):
+		r.propose(`)},
 	{"change given up after joint consensus", "raft's membership isn't the one named (M1)",
 		"changes", one("quorum/reconcile.go",
-			`			l.takeStep(ChangeNamed)
-		}`, `			l.takeStep(chosen($P, ChangeDropped, ChangeNamed))
+			`			r.takeStep(ChangeNamed)
+		}`, `			r.takeStep(chosen($P, ChangeDropped, ChangeNamed))
 		}`)},
 	{"snapshot without the change under way", "membership lost (etcd #21694)", "changes", one("tree/snapshot.go",
 		`	case t.change.id != 0:
@@ -278,7 +278,7 @@ var mutants = []mutant{
 	{"sync answered at once", "stale read (etcd #7331)", "restless", one("quorum/loop.go",
 		`		l.reads.ask(l, ticket)
 `, `		if $P {
-			l.o.State.Synced(ticket)
+			l.state.Synced(ticket)
 		} else {
 			l.reads.ask(l, ticket)
 		}
@@ -311,7 +311,7 @@ var mutants = []mutant{
 		`case !r.cutOff && unanswered >= patience:`, `case !r.cutOff && unanswered >= patience && !$P:`)},
 	{"acts before its own term is applied", "a change of membership by a state of before", "hurried", one(
 		"quorum/reconcile.go",
-		`l.node.Transferring() || !r.ready ||`, `l.node.Transferring() || !r.ready && !$P ||`)},
+		`r.node.Transferring() || !r.ready ||`, `r.node.Transferring() || !r.ready && !$P ||`)},
 	{"last report of a connection lost", "session ended early", "", one("replica/hearing.go",
 		`if c.lastHeard.Load() > c.reported {`, `if c.lastHeard.Load() > c.reported && !$P {`)},
 	{"sync never asked again", "sync without an answer", "restless", one("quorum/reads.go",
@@ -322,9 +322,9 @@ var mutants = []mutant{
 		"quorum/reads.go",
 		`return r.first <= id && id <= r.id`, `return (r.first <= id && !$P || id == r.id) && id <= r.id`)},
 	{"nothing sent again on a new connection", "request lost with its connection", "resets", one("quorum/loop.go",
-		`			l.tell(l.o.State.Resend)
+		`			l.tell(l.state.Resend)
 `, `			if !$P {
-				l.tell(l.o.State.Resend)
+				l.tell(l.state.Resend)
 			}
 `)},
 	{"requests not sent again to a new leader", "request lost with its leader", "sparse", one("replica/lead.go",
@@ -352,17 +352,17 @@ var mutants = []mutant{
 	}
 `)},
 	{"closed local session still expires", "memory that a closed session keeps", "local", one("replica/localsessions.go",
-		`	r.locals.expiry.forget(id)
+		`	l.expiry.forget(id)
 `, `	if !$P {
-		r.locals.expiry.forget(id)
+		l.expiry.forget(id)
 	}
 `)},
 	{"closed session still expires", "memory that a closed session keeps", "", one("replica/connect.go",
 		`	r.expiry.forget(res.Session)
-	r.uncount`, `	if !$P {
+	r.counts.uncount`, `	if !$P {
 		r.expiry.forget(res.Session)
 	}
-	r.uncount`)},
+	r.counts.uncount`)},
 	// Quotas.
 	{"quotas not registered after a snapshot", "limits that hold on some replicas", "quotas", one("tree/restore.go",
 		`	t.addQuotas()
@@ -423,9 +423,9 @@ var mutants = []mutant{
 		e.begin(now-ms, now)`)},
 	{"expiry decided by a former leader", "expiry in the wrong term (etcd #12528, #15247)", "handover", []edit{
 		{"tree/session.go", `|| uint64(term) != t.position.term {`, `|| !$P && uint64(term) != t.position.term {`},
-		{"replica/ensemble.go", `	r.outbox.clear()
+		{"replica/ensemble.go", `	r.proposals.clear()
 `, `	if !$P {
-		r.outbox.clear()
+		r.proposals.clear()
 	}
 `},
 	}},
@@ -452,9 +452,9 @@ var mutants = []mutant{
 		`case seq > have.next:`, `case seq > have.next && !$P:`)},
 	{"entering not sent again", "session lost with its leader (ZooKeeper's local sessions)",
 		"local", one("replica/ensemble.go",
-			`	r.resendEntering()
+			`	r.locals.resend()
 `, `	if !$P {
-		r.resendEntering()
+		r.locals.resend()
 	}
 `)},
 	{"a multi upgrades nobody", "ephemeral refused to an upgrading session", "local", one("tree/multi.go",
@@ -462,7 +462,7 @@ var mutants = []mutant{
 	{"ephemeral given to a local session", "ephemeral of a session that others don't know", "local", one("tree/write.go",
 		`if c.kind() == ephemeral && t.local(q.Session) {`, `if c.kind() == ephemeral && t.local(q.Session) && !$P {`)},
 	{"clients of local sessions not heard", "session expired too early", "local", one("replica/localsessions.go",
-		`range own.expiry.due(now, r.heardAt) {`, `range own.expiry.due(now, chosen($P, func(int64) int64 { return 0 }, r.heardAt)) {`)},
+		`range l.expiry.due(now, l.hearing.heardAt) {`, `range l.expiry.due(now, chosen($P, func(int64) int64 { return 0 }, l.hearing.heardAt)) {`)},
 	// Order.
 	{"duplicate applied", "request executed twice (Redpanda)", "restless", one("tree/session.go",
 		`case q.Seq < s.next:`, `case q.Seq < s.next && !$P:`)},
@@ -498,13 +498,13 @@ var mutants = []mutant{
 	}},
 	{"leader's clock believed whatever the others say", "one wrong clock decides for years",
 		"misled", one("quorum/clocks.go",
-			`	if by := c.wrongBy(l); by != c.correction {`, `	if by := c.wrongBy(l); by != c.correction && !$P {`)},
+			`	if by := c.wrongBy(); by != c.correction {`, `	if by := c.wrongBy(); by != c.correction && !$P {`)},
 	{"the leader's digest wins", "the right replicas give up their data", "cutoff", one("quorum/doubts.go",
-		`	if d.open || l.sole {
-		return`, `	if $P && !l.sole && !l.node.IsLeader() {
-		l.failed = &DivergedError{Index: l.applied, Server: l.o.ID}
+		`	if d.open || d.sole {
+		return`, `	if $P && !d.sole && !d.node.IsLeader() {
+		d.failed = &DivergedError{Index: d.applied, Server: d.id}
 	}
-	if d.open || l.sole || $P {
+	if d.open || d.sole || $P {
 		return`)},
 	{"time goes back", "leader's clock believed", "clocks", one("tree/clock.go",
 		`case ms >= p.time:`, `case ms >= chosen($P && ms > 0, 0, p.time):`)},
@@ -563,7 +563,7 @@ var mutants = []mutant{
 		}
 `)},
 	{"snapshot with another digest", "diverged state served (ZooKeeper logs it only)", "storm", one("replica/snapshot.go",
-		`Digest: r.tree.Digest(),`, `Digest: r.tree.Digest() + chosen[uint64]($P, 1, 0),`)},
+		`Digest: s.tree.Digest(),`, `Digest: s.tree.Digest() + chosen[uint64]($P, 1, 0),`)},
 	{"sequence numbers count children", "sequence number given twice", "swarm", one("tree/write.go",
 		`appendSequence(append(t.scratch, path...), t.extraOf(p).created)`, `appendSequence(append(t.scratch, path...), chosen($P, int64(t.extraOf(p).children), t.extraOf(p).created))`)},
 	{"pzxid stays when a child goes", "watch missed by a stale pzxid (ZooKeeper 3145)", "swarm", one("tree/write.go",
@@ -585,10 +585,10 @@ var mutants = []mutant{
 		"calm", one("tree/container.go",
 			`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},
 	{"containers and TTL znodes never removed", "data that outlives its time", "calm", one("replica/lead.go",
-		`	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
+		`	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
 		return
 	}
-	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer,`)},
+	p.proposals.add(&tree.Request{Op: jute.OpDeleteContainer,`)},
 	{"container with children is reaped", "live znode removed", "swarm", one("tree/container.go",
 		`	if k.children > 0 {
 		return false`, `	if k.children > 0 && !$P {
@@ -596,27 +596,27 @@ var mutants = []mutant{
 	// While a disk hangs, or a server is cut off.
 	{"ticks wait for the disk", "leader that can't write stays", "hanging", one("quorum/loop.go",
 		`	l.ticks++
-	if err`, `	if $P && l.writes.under {
+	if err`, `	if $P && l.tasks.writing {
 		return
 	}
 	l.ticks++
 	if err`)},
 	{"leadership kept by a server that can't write", "leader that can't write stays", "hanging", one(
-		"quorum/writes.go", `if !l.Stuck() || !l.node.IsLeader()`, `if $P || !l.Stuck() || !l.node.IsLeader()`)},
+		"quorum/writes.go", `if !w.tasks.stuck() || !w.node.IsLeader()`, `if $P || !w.tasks.stuck() || !w.node.IsLeader()`)},
 	{"promise told while its write hangs", "acknowledged before durable (etcd #14370, NATS)", "hanging", one(
-		"quorum/writes.go", `		l.writes.under = true
+		"quorum/writes.go", `		l.tasks.writing = true
 `, `		if $P {
 			l.deliver(m.GetResponses())
 			m.Responses = nil
 		}
-		l.writes.under = true
+		l.tasks.writing = true
 `)},
-	{"leads before its own vote is written", "vote lost (raft)", "elections", one("quorum/loop.go",
+	{"leads before its own vote is written", "vote lost (raft)", "elections", one("quorum/step.go",
 		`if l.writes.pending() && m.GetType() == pb.MsgVoteResp {`, `if !$P && l.writes.pending() && m.GetType() == pb.MsgVoteResp {`)},
 	{"answers whatever it knows", "two holders of a lock (X10)", "outlived", one("replica/uptodate.go",
 		`return !f.alone && now`, `return !$P && !f.alone && now`)},
 	{"up to date as of the answer", "two holders of a lock (X10)", "outlived", one("quorum/leadercheck.go",
-		`at := r.answers[n-1].at`, `at := chosen($P, l.o.State.Moment()+20e9, r.answers[n-1].at)`)},
+		`at := r.answers[n-1].at`, `at := chosen($P, l.state.Moment()+20e9, r.answers[n-1].at)`)},
 	{"pings answered whatever is known", "two holders of a lock (X10)", "suspended", one("replica/receive.go",
 		`	if t.outdated() {
 		return 0,`, `	if t.outdated() && !($P && len(in) == 4+jute.RequestHeaderSize) {

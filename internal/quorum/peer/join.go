@@ -19,7 +19,7 @@ import (
 // new ensemble, one that joins, or one whose disk was replaced. The last must not go on under its
 // id as if nothing had happened: it may have voted, and acknowledged entries that it no longer has.
 // quorum.Inquiry decides how it begins, by what the peers say they are (claim.go). If a peer
-// belongs to an ensemble, the server joins that, as internal/quorum/lost.go says, by a connection of kind connJoin:
+// belongs to an ensemble, the server joins that, as internal/quorum/lostdisk.go says, by a connection of kind connJoin:
 //
 //	hello of kind connJoin: the asker's life(4) and feature level(4) in the cluster field
 //	answer to it: state(1) cluster(8) index(8) term(8) level(4)

@@ -39,7 +39,7 @@ const (
 	connSnapshot byte = 2
 	connJoin     byte = 3 // see join.go
 	connPing     byte = 4 // only checks that a server answers
-	connLife     byte = 5 // asks a server with an empty data directory for its life(4); see internal/quorum/lost.go
+	connLife     byte = 5 // asks a server with an empty data directory for its life(4); see internal/quorum/lostdisk.go
 	connMeet     byte = 6 // see agree.go
 	connGuest    byte = 7 // asks to follow without being a member; see visit.go
 	connClaim    byte = 8 // asks a server what it is; see claim.go

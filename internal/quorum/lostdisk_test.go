@@ -235,7 +235,7 @@ func TestWhoWasAwayLearnsAddresses(t *testing.T) {
 	// A server of the first version would end the connection.
 	two.peers = nil
 	one.loop.levels.known[2] = LevelFirst
-	one.loop.introduce(2)
+	one.loop.roster.introduce(2)
 	c.step(1)
 	if two.peers != nil {
 		t.Error("a server of the first level is told of the members")
@@ -285,12 +285,12 @@ func TestAskersAreBounded(t *testing.T) {
 	for n := range uint64(lostMax + 10) {
 		b.loop.Handle(Event{Kind: EventJoin, From: 100 + n, Life: 1, Conn: n + 1, Join: make(chan JoinReply, 1)})
 		b.loop.Turn()
-		if l := &b.loop.lost; max(len(l.out), len(l.tried), len(l.former)) > lostMax {
+		if l := &b.loop.lostDisks; max(len(l.out), len(l.tried), len(l.former)) > lostMax {
 			t.Fatalf("after %d questions %d lives are out, %d were tried, and the connections of %d are noted", n+1, len(l.out),
 				len(l.tried), len(l.former))
 		}
 	}
-	if len(b.loop.lost.out) == 0 {
+	if len(b.loop.lostDisks.out) == 0 {
 		t.Error("nobody was taken out")
 	}
 }

@@ -29,9 +29,9 @@ const (
 //	entry := long index | long digest | batch
 const digestSize = 16
 
-// outbox holds stamped requests, encoded and in order, already in the form of log entries: those of
+// proposals holds stamped requests, encoded and in order, already in the form of log entries: those of
 // this server's clients and, on a leader, those that followers forward.
-type outbox struct {
+type proposals struct {
 	waiting atomic.Bool // something can be taken
 
 	mu    sync.Mutex
@@ -66,7 +66,7 @@ func appendHead(b []byte, time int64, index, digest uint64) []byte {
 }
 
 // add appends one request, which it copies.
-func (o *outbox) add(req *tree.Request) {
+func (o *proposals) add(req *tree.Request) {
 	o.mu.Lock()
 	o.cur = tree.AppendRecord(o.room(), req)
 	o.seal()
@@ -75,7 +75,7 @@ func (o *outbox) add(req *tree.Request) {
 
 // addRecords appends copies of requests that are already encoded as records, in as many entries as
 // they need.
-func (o *outbox) addRecords(records []byte) {
+func (o *proposals) addRecords(records []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(records) > 0 {
@@ -92,7 +92,7 @@ func (o *outbox) addRecords(records []byte) {
 
 // addFirst is addRecords for requests that are taken before all waiting requests except those of
 // earlier calls of addFirst. Once these fill an entry, further ones wait with all others.
-func (o *outbox) addFirst(records []byte) {
+func (o *proposals) addFirst(records []byte) {
 	o.mu.Lock()
 	if len(o.first) >= batchBytesAim {
 		o.mu.Unlock()
@@ -108,7 +108,7 @@ func (o *outbox) addFirst(records []byte) {
 }
 
 // waits returns how long (ns) the oldest request has waited, or 0 if none waits.
-func (o *outbox) waits(now int64) int64 {
+func (o *proposals) waits(now int64) int64 {
 	if !o.waiting.Load() {
 		return 0
 	}
@@ -125,7 +125,7 @@ func (o *outbox) waits(now int64) int64 {
 }
 
 // room returns the entry being filled, a new one if necessary.
-func (o *outbox) room() []byte {
+func (o *proposals) room() []byte {
 	if o.cur == nil && len(o.full) == 0 {
 		o.since = o.now()
 	}
@@ -138,7 +138,7 @@ func (o *outbox) room() []byte {
 	return o.cur
 }
 
-func (o *outbox) seal() {
+func (o *proposals) seal() {
 	if len(o.cur) >= batchBytesAim {
 		o.full = append(o.full, o.cur)
 		o.cur = nil
@@ -148,7 +148,7 @@ func (o *outbox) seal() {
 
 // drop notes that the client of connection cnx is gone: its waiting requests are not taken. No
 // request of it may be added later.
-func (o *outbox) drop(cnx int64) {
+func (o *proposals) drop(cnx int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := o.took + int64(len(o.full))
@@ -170,7 +170,7 @@ func (o *outbox) drop(cnx int64) {
 
 // without returns the taken entry b without the requests of clients that are gone, and forgets the
 // clients that no later entry has requests of.
-func (o *outbox) without(b []byte) []byte {
+func (o *proposals) without(b []byte) []byte {
 	left, dropped := tree.WithoutRecords(b[headSize:], func(q *tree.Request) bool {
 		_, gone := o.stale[q.Cnx]
 		return gone && q.Op != tree.OpEnter // OpEnter records are this server's own, and numbered
@@ -192,7 +192,7 @@ func (o *outbox) without(b []byte) []byte {
 
 // take removes the oldest entry, whose head is still to be written, and returns it and how long
 // (ns) it has waited. It returns nil if there is none.
-func (o *outbox) take() (b []byte, waited int64) {
+func (o *proposals) take() (b []byte, waited int64) {
 	if !o.waiting.Load() {
 		return nil, 0
 	}
@@ -207,7 +207,7 @@ func (o *outbox) take() (b []byte, waited int64) {
 }
 
 // takeOne takes one entry, which may turn out empty; mu is held.
-func (o *outbox) takeOne() (b []byte, waited int64) {
+func (o *proposals) takeOne() (b []byte, waited int64) {
 	now, first := o.now(), o.first != nil
 	if first {
 		b, o.first, waited = o.first, nil, now-o.firstSince
@@ -233,7 +233,7 @@ func (o *outbox) takeOne() (b []byte, waited int64) {
 }
 
 // reuse takes back the memory of an entry that is no longer used.
-func (o *outbox) reuse(b []byte) {
+func (o *proposals) reuse(b []byte) {
 	if cap(b) == 0 || cap(b) > bufferKeepBytes {
 		return
 	}
@@ -245,7 +245,7 @@ func (o *outbox) reuse(b []byte) {
 }
 
 // clear drops everything.
-func (o *outbox) clear() {
+func (o *proposals) clear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.first, o.full, o.cur, o.stale, o.staleQ = nil, nil, nil, nil, nil

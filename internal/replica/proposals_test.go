@@ -19,7 +19,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	record := func(seq int64, size int) tree.Request {
 		return tree.Request{Op: jute.OpSetData, Session: 1, Cnx: 1, Seq: seq, Identities: ids, Body: make([]byte, size)}
 	}
-	o := outbox{now: func() int64 { return 0 }}
+	o := proposals{now: func() int64 { return 0 }}
 	seq, largest := int64(0), 0
 	add := func(sizes ...int) {
 		var block []byte
