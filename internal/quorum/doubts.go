@@ -245,7 +245,8 @@ func (d *doubts) judge() {
 			func(id uint64) bool { v, ok := d.votes[id]; return !ok || v == digest })
 		if digest == own {
 			d.settled = d.index
-			d.log.Warn("a majority has this server's state, so this server goes on", "entry", d.index, "servers", ids, "others", odd)
+			d.log.Warn("a majority has this server's state, so this server goes on",
+				"entry", d.index, "servers", ids, "others", odd)
 			return
 		}
 		d.failed = &DivergedError{Index: d.index, Digest: own, Theirs: digest, Server: d.id, Agree: ids, Deviates: odd}

@@ -151,8 +151,8 @@ func (s *skips) takeOver(theirs storage.Skip, from uint64) {
 		fmt.Sprintf("server %d", from)
 	theirs.Why = "all members have decided it"
 	if err := s.dir.KeepSkip(theirs); err != nil {
-		s.log.Error("a decision to skip an entry could not be adopted; without it, the entry is not sent to this server", "peer", from,
-			"index", theirs.Index, "err", err)
+		s.log.Error("a decision to skip an entry could not be adopted; without it, the entry is not sent to this server",
+			"peer", from, "index", theirs.Index, "err", err)
 		return
 	}
 	s.log.Warn("the ensemble skips a log entry by its operators' decision: this server adopts the decision", "peer", from,

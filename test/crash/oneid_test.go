@@ -88,7 +88,8 @@ func TestOneIDTwice(t *testing.T) {
 			s.awaitLog(t, "or your server line is an old one")
 		}
 		twin.says(t, []string{"serves nobody", "ZD-3126"}, "doctor", "-no-disk", twin.config())
-		r.Servers[0].says(t, []string{"2 of 3 voters serve"}, "status", r.Servers[0].Addr)
+		r.Servers[0].says(t, []string{"2 of 3 voters serve"}, "status",
+			strings.Join([]string{r.Servers[0].Addr, r.Servers[1].Addr, own.Addr}, ","))
 		r.WaitAnswered(500)
 		if mode, err := twin.Mode(); err == nil && mode != "" {
 			t.Errorf("the copy serves as %s", mode)
