@@ -24,7 +24,7 @@ type call struct {
 
 	abs string // the path with the chroot before it; set for watch calls only
 
-	ops []MultiOp // of a multi, as the caller gave them
+	ops []MultiOp // of a multi, with the caller's paths
 
 	seen *observation // for Hooks.Request; nil if there is no such hook
 

@@ -578,3 +578,22 @@ func TestCreateProtectedInDoubt(t *testing.T) {
 		p.want(jute.OpCreate2)
 	}, nil)
 }
+
+// A call may be answered when its caller has given up, and has changed the operations. It has its own, with the
+// caller's paths.
+func TestMultiKeepsItsOperations(t *testing.T) {
+	t.Parallel()
+	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
+		ops := []MultiOp{CheckOp("/a", 3), DeleteOp("/b", AnyVersion)}
+		c.root = "/app"
+		k, err := c.multiCall(jute.OpMulti, ops)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.release()
+		clear(ops)
+		if len(k.ops) != 2 || k.ops[0].Path != "/a" || k.ops[1].Op != jute.OpDelete || k.ops[1].Path != "/b" {
+			t.Errorf("the call has %v", k.ops)
+		}
+	}, accepting)
+}

@@ -87,8 +87,12 @@ func (c *Client) multiCall(op jute.Op, ops []MultiOp) (*call, error) {
 		abs[i].Path = c.abs(o.Path)
 	}
 	k := c.newPlainCall(op, "")
-	k.ops = ops
-	return c.sized(k, jute.AppendMulti(k.begin(), abs))
+	req := jute.AppendMulti(k.begin(), abs)
+	for i := range abs {
+		abs[i].Path = ops[i].Path
+	}
+	k.ops = abs // a reply may come when the caller has given up and uses ops for something else
+	return c.sized(k, req)
 }
 
 func checkMultiOp(op jute.Op, o MultiOp) error {
