@@ -164,7 +164,7 @@ func TestContainersOfAnImage(t *testing.T) {
 		modes := map[string]int{}
 		for i := range 3 {
 			conf, mode := "", ""
-			for deadline := time.Now().Add(time.Minute); mode == "" && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(time.Minute); (conf == "" || mode == "") && time.Now().Before(deadline); {
 				time.Sleep(50 * time.Millisecond)
 				conf = word(ports[3*i+2], "conf")
 				if _, after, ok := strings.Cut(word(ports[3*i+2], "srvr"), "Mode: "); ok {

@@ -36,7 +36,12 @@ type greeted struct {
 func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (g greeted, err error) {
 	known := t.keys.secrets()
 	if len(known) > 0 {
+		began := time.Now()
 		if g, err = t.tryAll(ctx, addr, h, modeSecret, known, pin); errors.Is(err, errUnproven) {
+			// A server closes a handshake that is too slow, too. This one wasn't.
+			if pin && time.Since(began) < handshakeTimeout {
+				t.keys.turnedDown(h.to, g.public)
+			}
 			return g, fmt.Errorf("%w: it doesn't know this ensemble's secret: give it the same by quorum.secretFile, or let it in by 'zooid allow-join %d' on a server that knows it",
 				err, h.to)
 		}
@@ -170,7 +175,7 @@ func (t *transport) attemptAs(ctx context.Context, addr string, h hello, version
 		if refused == nil && !timeout(err) {
 			err = fmt.Errorf("%w (%w)", errUnproven, bare(err))
 		}
-		return greeted{}, err
+		return greeted{public: public}, err
 	}
 	unveil(c, h.kind)
 	return greeted{Conn: c, public: public}, nil
@@ -320,13 +325,14 @@ func readVersion(r io.Reader) (version byte, err error) {
 // letIn decides whether a process without a secret gets the ensemble's secret from this
 // server. The process was seen at a server's address; it gets the secret if that server
 // was added to the ensemble, if an operator lets it in, or if its certificate is that of a member.
+//
+// A member that holds the agreed secret as a candidate comes without it as well, until it has adopted it. It accepts this
+// server's proof, made with the secret, and adopts it then. Every server dials all others, so letIn warns only of a
+// process that has turned down such a proof.
 func (t *transport) letIn(raw net.Conn, a arrival) {
 	id := a.hello.from
 	if id == t.id || !t.certified(a) && !t.keys.admits(id) {
-		if t.keys.agreeing() {
-			return // it is about to adopt the secret, too, unless it says the same later
-		}
-		if t.logRate.due(fmt.Sprintf("let in %d", id), time.Now()) {
+		if t.keys.lacks(id) && t.logRate.due(fmt.Sprintf("let in %d", id), time.Now()) {
 			t.log.Warn("a server that doesn't know the ensemble's secret asks to join: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile",
 				"server", id, "from", raw.RemoteAddr().String())
 		}

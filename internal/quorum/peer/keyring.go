@@ -27,6 +27,12 @@ func SecretOf(text string) Secret {
 	return Secret(sha256.Sum256([]byte("zooid peer secret 1\n" + text)))
 }
 
+// A process is one that this server has dialled.
+type process struct {
+	public []byte // its key
+	lacks  bool   // it has turned down a proof made with the ensemble's secret, so it doesn't know the secret
+}
+
 // A Keyring holds the keys by which a server authenticates to its peers. A server that knows
 // the ensemble's secret, configured or agreed, is secured: it talks only to servers that know
 // the secret too. Until then the server holds candidates, and the servers agree on one of
@@ -38,9 +44,8 @@ type Keyring struct {
 
 	mu         sync.Mutex
 	agreed     []Secret             // the adopted secret, or none yet
-	agreedAt   time.Time            // when this process adopted it; zero if an earlier one did
 	candidates []Secret             // ascending; the first is this server's choice
-	pins       map[uint64][]byte    // by server: public key of the process at its address
+	pins       map[uint64]process   // by server: the process at its address
 	admitted   map[uint64]time.Time // by server: until when it is given the secret if it asks
 }
 
@@ -54,9 +59,6 @@ const (
 	// admitWindow is how long a server may take to ask for the secret after reconfig has
 	// added it or an operator has let it in.
 	admitWindow = 10 * time.Minute
-	// agreeingFor is how long the last member may take to adopt a secret after the first has. It takes them a few
-	// rounds of a tenth of a second; a machine that starts all of them at once may be busy.
-	agreeingFor = 15 * time.Second
 	// admitAddrMax bounds the address at which an operator lets a server in: the longest
 	// DNS name and a port.
 	admitAddrMax = 255 + len(":65535")
@@ -96,7 +98,7 @@ func OpenKeyring(dir string, configured []Secret) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make this process's key for peers: %w", err)
 	}
-	k := &Keyring{own: own, dir: dir, configured: configured, pins: map[uint64][]byte{}, admitted: map[uint64]time.Time{}}
+	k := &Keyring{own: own, dir: dir, configured: configured, pins: map[uint64]process{}, admitted: map[uint64]time.Time{}}
 	if dir == "" {
 		return k, nil
 	}
@@ -265,29 +267,41 @@ func (k *Keyring) adopt(s Secret) error {
 		k.agreed, k.candidates = nil, was
 		return err
 	}
-	k.agreedAt = time.Now()
 	return nil
-}
-
-// agreeing reports whether the secret was agreed on so recently that other members may not have adopted it yet.
-func (k *Keyring) agreeing() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return !k.agreedAt.IsZero() && time.Since(k.agreedAt) < agreeingFor
 }
 
 // pin remembers the public key of the process that answers at the address of server id.
 func (k *Keyring) pin(id uint64, public []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.pins[id] = public
+	if !bytes.Equal(k.pins[id].public, public) {
+		k.pins[id] = process{public: public}
+	}
 }
 
 // pinned reports whether public is the key of the process at the address of server id.
 func (k *Keyring) pinned(id uint64, public []byte) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(public) > 0 && bytes.Equal(k.pins[id], public)
+	return len(public) > 0 && bytes.Equal(k.pins[id].public, public)
+}
+
+// turnedDown notes that the process at the address of server id, whose key is public, has turned down a proof made with
+// the ensemble's secret.
+func (k *Keyring) turnedDown(id uint64, public []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p := k.pins[id]; len(public) > 0 && bytes.Equal(p.public, public) {
+		p.lacks = true
+		k.pins[id] = p
+	}
+}
+
+// lacks reports whether the process at the address of server id is known not to know the ensemble's secret.
+func (k *Keyring) lacks(id uint64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.pins[id].lacks
 }
 
 // admit lets server id get the secret within admitWindow, since it was added to the ensemble.
