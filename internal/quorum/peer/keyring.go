@@ -27,12 +27,6 @@ func SecretOf(text string) Secret {
 	return Secret(sha256.Sum256([]byte("zooid peer secret 1\n" + text)))
 }
 
-// A process is one that this server has dialled.
-type process struct {
-	public []byte // its key
-	lacks  bool   // it has turned down a proof made with the ensemble's secret, so it doesn't know the secret
-}
-
 // A Keyring holds the keys by which a server authenticates to its peers. A server that knows
 // the ensemble's secret, configured or agreed, is secured: it talks only to servers that know
 // the secret too. Until then the server holds candidates, and the servers agree on one of
@@ -45,7 +39,7 @@ type Keyring struct {
 	mu         sync.Mutex
 	agreed     []Secret             // the adopted secret, or none yet
 	candidates []Secret             // ascending; the first is this server's choice
-	pins       map[uint64]process   // by server: the process at its address
+	pins       map[uint64][]byte    // by server: public key of the process at its address
 	admitted   map[uint64]time.Time // by server: until when it is given the secret if it asks
 }
 
@@ -98,7 +92,7 @@ func OpenKeyring(dir string, configured []Secret) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make this process's key for peers: %w", err)
 	}
-	k := &Keyring{own: own, dir: dir, configured: configured, pins: map[uint64]process{}, admitted: map[uint64]time.Time{}}
+	k := &Keyring{own: own, dir: dir, configured: configured, pins: map[uint64][]byte{}, admitted: map[uint64]time.Time{}}
 	if dir == "" {
 		return k, nil
 	}
@@ -274,34 +268,14 @@ func (k *Keyring) adopt(s Secret) error {
 func (k *Keyring) pin(id uint64, public []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !bytes.Equal(k.pins[id].public, public) {
-		k.pins[id] = process{public: public}
-	}
+	k.pins[id] = public
 }
 
 // pinned reports whether public is the key of the process at the address of server id.
 func (k *Keyring) pinned(id uint64, public []byte) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(public) > 0 && bytes.Equal(k.pins[id].public, public)
-}
-
-// turnedDown notes that the process at the address of server id, whose key is public, has turned down a proof made with
-// the ensemble's secret.
-func (k *Keyring) turnedDown(id uint64, public []byte) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if p := k.pins[id]; len(public) > 0 && bytes.Equal(p.public, public) {
-		p.lacks = true
-		k.pins[id] = p
-	}
-}
-
-// lacks reports whether the process at the address of server id is known not to know the ensemble's secret.
-func (k *Keyring) lacks(id uint64) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.pins[id].lacks
+	return len(public) > 0 && bytes.Equal(k.pins[id], public)
 }
 
 // admit lets server id get the secret within admitWindow, since it was added to the ensemble.
