@@ -44,6 +44,9 @@ type Options struct {
 	// though the server may not have led when it answered last: it led when so many others had stopped that each majority
 	// of the rest needs it.
 	Whole func() bool
+	// Stopped says that the server has stopped: everything in its log counts, as at the end. It may have applied more than
+	// the log says is committed, and the observers have that already.
+	Stopped bool
 }
 
 // A Progress says how far the server and the observers are.
@@ -87,6 +90,12 @@ func Run(ctx context.Context, o Options) (Done, error) {
 	defer func() { s.close() }()
 	if err := reopen(ctx, s); err != nil {
 		return Done{}, err
+	}
+	if o.Stopped {
+		if _, err := s.poll(ctx, nil); err != nil {
+			return Done{}, err
+		}
+		s.leader.hasRead()
 	}
 	var wait sync.WaitGroup
 	defer wait.Wait()
