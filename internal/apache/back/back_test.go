@@ -244,10 +244,14 @@ func TestBack(t *testing.T) {
 	}
 	load(100)
 	z.stop()
+	snapshots = strings.Count(l.text(), "has got a snapshot")
 	l.cancel()
 	<-l.done
 	if l.err != nil {
 		t.Fatalf("%v\n%s", l.err, l.text())
+	}
+	if now := strings.Count(l.text(), "has got a snapshot"); now != snapshots+2 {
+		t.Errorf("at the end %d observers of 2 have got a snapshot:\n%s", now-snapshots, l.text())
 	}
 	exported, err := apache.Export(apache.ExportOptions{Dirs: []string{z.dir}, To: t.TempDir() + "/apache"})
 	if err != nil {
@@ -272,6 +276,30 @@ func TestBack(t *testing.T) {
 		state, report, err := files.Load(files.Options{Dir: dir})
 		if err != nil || state.Digest() != exported.Digest || report.Mismatch != nil {
 			t.Errorf("%s: %+v, %v", dir, report, err)
+		}
+	}
+}
+
+// TestEnded: the end waits for the observers that have followed, and for all that are connected. One that doesn't come
+// back is given up after a time; one that is connected never is.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	type ids = []int64
+	for _, c := range []struct {
+		want, connected, have ids
+		soon, late            bool
+	}{
+		{ids{1, 2}, ids{2, 1}, ids{1, 2}, true, true},
+		{ids{1, 2}, ids{1}, ids{1}, false, true},
+		{ids{1, 2}, ids{1, 2}, ids{1}, false, false},
+		{ids{1, 2}, nil, nil, false, false},
+		{nil, nil, nil, false, false},
+		{ids{1}, ids{1, 2}, ids{1}, false, false}, // 2 has come meanwhile
+		{nil, ids{2}, ids{2}, true, true},
+	} {
+		soon, late := ended(c.want, c.connected, c.have, false), ended(c.want, c.connected, c.have, true)
+		if soon != c.soon || late != c.late {
+			t.Errorf("%+v: %v, and late %v", c, soon, late)
 		}
 	}
 }

@@ -458,14 +458,27 @@ func (o *observer) read() error {
 	}
 }
 
-// reached returns the ids of the observers, and of those that have everything up to a zxid.
+// renewAll has all observers connect again, for a snapshot of the state, and returns the ids of those that have
+// followed.
+func (l *Leader) renewAll() (ids []int64) {
+	for _, p := range l.peersNow() {
+		ids = append(ids, p.ID)
+	}
+	_, epoch := l.at()
+	l.renew(l.state, epoch)
+	return ids
+}
+
+// reached returns the ids of the observers, and of those that have everything of this state up to a zxid.
 func (l *Leader) reached(zxid int64) (all, have []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.peers.Lock()
 	defer l.peers.Unlock()
 	for id, o := range l.observers { // the caller sorts
 		all = append(all, id)
 		o.mu.Lock()
-		if o.live && o.answered >= zxid {
+		if o.life == l.life && o.live && o.answered >= zxid {
 			have = append(have, id)
 		}
 		o.mu.Unlock()

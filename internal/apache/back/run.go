@@ -44,6 +44,9 @@ type Options struct {
 	// though the server may not have led when it answered last: it led when so many others had stopped that each majority
 	// of the rest needs it.
 	Whole func() bool
+	// Stopped says that the server has stopped: everything in its log counts, as at the end. It may have applied more than
+	// the log says is committed, and the observers have that already.
+	Stopped bool
 }
 
 // A Progress says how far the server and the observers are.
@@ -72,11 +75,9 @@ type Done struct {
 
 const (
 	pollInterval = 20 * time.Millisecond
-	// finishTime is how long the observers may take for the last transactions.
+	// finishTime is how long the server may take to say that it has stopped, and an observer to connect again at the end.
+	// One that is connected has syncTime for its snapshot.
 	finishTime = time.Minute
-	// settleTime is how long observers stay connected after they have acknowledged the last transaction. They acknowledge
-	// applied transactions, and Apache applies a transaction while it is still being written to the log.
-	settleTime = 3 * time.Second
 	// connectionsMax bounds the connections on both ports: an observer has one on each, and for a moment also old ones.
 	connectionsMax = 4 * observersMax
 )
@@ -89,6 +90,12 @@ func Run(ctx context.Context, o Options) (Done, error) {
 	defer func() { s.close() }()
 	if err := reopen(ctx, s); err != nil {
 		return Done{}, err
+	}
+	if o.Stopped {
+		if _, err := s.poll(ctx, nil); err != nil {
+			return Done{}, err
+		}
+		s.leader.hasRead()
 	}
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -154,7 +161,10 @@ func reopen(ctx context.Context, s *source) (err error) {
 	return err
 }
 
-// finish hands the observers the end of the log.
+// finish hands the observers the end of the log, and then a snapshot of the whole state. Apache takes snapshots of its
+// own while it applies transactions, so they are of no one instant. When it starts on one, a znode that was deleted,
+// created again and given children in the meantime loses these children. The last snapshot is of one instant. It also
+// has what an observer has applied and not yet written to its log.
 func finish(s *source, o *Options, mode string) (Done, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
 	defer cancel()
@@ -184,20 +194,27 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 		}
 		return true
 	})
+	want, began := l.renewAll(), time.Now()
 	for {
 		all, have := l.reached(done.Zxid)
 		slices.Sort(have)
-		if done.Observers = have; len(all) == len(have) && len(all) > 0 {
-			time.Sleep(settleTime)
+		took := time.Since(began)
+		if done.Observers = have; ended(want, all, have, took > finishTime) {
 			return done, nil
 		}
-		select {
-		case <-ctx.Done():
+		if took > syncTime || took > finishTime && len(all) == 0 {
 			slices.Sort(all)
 			return done, fmt.Errorf("of the observers %d that are connected only %d have everything", all, have)
-		case <-time.After(pollInterval):
 		}
+		time.Sleep(pollInterval)
 	}
+}
+
+// ended reports whether all connected observers have everything, and the wanted ones are connected. Late, those are no
+// longer waited for.
+func ended(want, connected, have []int64, late bool) bool {
+	away := func(id int64) bool { return !slices.Contains(connected, id) }
+	return len(have) > 0 && len(have) == len(connected) && (late || !slices.ContainsFunc(want, away))
 }
 
 // connections holds the open connections.

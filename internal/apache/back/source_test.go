@@ -3,6 +3,8 @@ package back
 import (
 	"context"
 	"errors"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/apache/files"
+	"github.com/zooid-project/zooid/internal/apache/learner"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/treeload"
@@ -219,6 +222,71 @@ func TestReplacedMeanwhile(t *testing.T) {
 	})
 	if state := s.leader.state; err != nil || state.Find("/a") != nil || state.Find("/b") == nil {
 		t.Errorf("/a is there: %t, /b: %t, %v", state.Find("/a") != nil, state.Find("/b") != nil, err)
+	}
+}
+
+// TestStopped: beside a server that has stopped, an observer goes on that has what the log has and doesn't say is
+// committed. Without that knowledge it has to wait, for the server could replace it.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d, err := storage.Open(storage.Options{Dir: dir, ClusterID: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range []tree.Request{
+		begin(globalSession),
+		{Op: jute.OpCreate, Session: globalSession, Cnx: 1, Seq: 1, Body: create("/a", 0)},
+	} {
+		term, index, commit := uint64(1), uint64(i+1), uint64(i)
+		data := tree.AppendRecord(tree.AppendBatchHeader(make([]byte, digestHead), 5000), &q)
+		if err := d.Log().Append(&raftpb.HardState{Term: &term, Commit: &commit},
+			[]*raftpb.Entry{{Term: &term, Index: &index, Data: data}}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Close()
+	all := &source{dirs: []string{dir}, leader: newLeader(0, func(string) {}), say: func(string) {}}
+	if err := all.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer all.close()
+	if _, err := all.poll(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	last, epoch := all.leader.at()
+	for _, stopped := range []bool{false, true} {
+		var ports [2]net.Listener
+		for i := range ports {
+			if ports[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			Run(ctx, Options{
+				Dirs: []string{dir}, Stopped: stopped, Quorum: ports[0], Election: ports[1],
+				Ask:  func(context.Context) (Answer, error) { return Answer{}, errors.New("nobody answers") },
+				From: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Say: func(string) {},
+			})
+		}()
+		c, err := net.Dial("tcp", ports[0].Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Write(append(hello(1, epoch), packet(learner.AckEpoch, last, jute.AppendInt(nil, int32(epoch)))...))
+		in := &learner.Reader{R: c, Max: packetBytesMax}
+		if p, err := in.Next(); err != nil || p.Type != learner.LeaderHello {
+			t.Errorf("%+v, %v; want a leader's hello", p, err)
+		}
+		if p, err := in.Next(); (err == nil && p.Type == learner.Snap) != stopped {
+			t.Errorf("stopped %t: the observer gets %v, %v", stopped, p.Type, err)
+		}
+		c.Close()
+		cancel()
+		<-done
 	}
 }
 

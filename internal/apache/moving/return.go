@@ -228,6 +228,9 @@ func (f *returnFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 	signal.Ignore(syscall.SIGHUP)
 	err = f.stopFirst(ctx)
 	if err == nil {
+		err = f.stopWhole(ctx)
+	}
+	if err == nil {
 		err = f.handOver(ctx, lead)
 	}
 	if err != nil {
@@ -382,15 +385,17 @@ func (f *returnFlags) await(ctx context.Context, l *leadership) error {
 	}
 }
 
-// handOver stops what still runs of Zooid, and then the observers, which hold the same data by then.
-func (f *returnFlags) handOver(ctx context.Context, l *leadership) error {
+// stopWhole stops what still runs of Zooid.
+func (f *returnFlags) stopWhole(ctx context.Context) error {
 	if err := f.journal.Begin(f.try, stepWhole, returnPlan{Hosts: f.hosts}); err != nil {
 		return err
 	}
 	f.stopped = time.Now()
-	if err := f.stopRest(ctx); err != nil {
-		return err
-	}
+	return f.stopRest(ctx)
+}
+
+// handOver stops the observers, which hold the same data as the stopped Zooid servers by then.
+func (f *returnFlags) handOver(ctx context.Context, l *leadership) error {
 	l.end()
 	<-l.finished
 	if l.err != nil {

@@ -111,7 +111,8 @@ func (f *returnFlags) goOn(ctx context.Context, before proof.Record,
 		if err = f.stopRest(ctx); err == nil {
 			err = f.stopObservers(ctx, p.Digest)
 		}
-	} else {
+	} else if err = f.stopWhole(ctx); err == nil {
+		f.o.Stopped = true
 		lead := f.lead()
 		defer lead.end()
 		if err = f.observersBack(ctx, lead); err == nil {

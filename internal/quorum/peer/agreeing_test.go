@@ -1,33 +1,94 @@
 package peer
 
 import (
+	"log/slog"
+	"net"
 	"testing"
 	"time"
 )
 
-// TestAgreeing: a member that doesn't know the secret is nothing to warn of while a new ensemble agrees on it; it is
-// later, and after a restart.
-func TestAgreeing(t *testing.T) {
+// TestWarnsOfWhoLacksTheSecret: the secured server 1 warns of a process that comes without the secret once that process
+// has turned down a proof made with it. Before, it may be a member that holds the secret as a candidate. Nothing else
+// tells whether it does: not how long ago the secret was agreed on, and not that both have been restarted since.
+func TestWarnsOfWhoLacksTheSecret(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	k, err := OpenKeyring(dir, nil)
-	if err != nil {
+	secret := Secret{1}
+	agreed, holds := keyring(t, t.TempDir()), keyring(t, t.TempDir())
+	if err := agreed.adopt(secret); err != nil {
 		t.Fatal(err)
 	}
-	if k.agreeing() {
-		t.Error("nothing is agreed on yet")
-	}
-	if err := k.adopt(Secret{1}); err != nil {
+	if _, err := holds.merge(secret); err != nil {
 		t.Fatal(err)
 	}
-	if !k.agreeing() {
-		t.Error("others may not have the secret yet")
+	one, addr, log := runningSecure(t, 1, Secure{Keys: agreed})
+	toOne, fromOne := hello{connMessages, 7, 2, 1}, hello{connMessages, 7, 1, 2}
+	come := func(two *transport) (warned bool) {
+		t.Helper()
+		before := log.count("asks to join")
+		if g, err := two.attempt(t.Context(), addr, toOne, modePair, nil, true); err == nil {
+			g.Close()
+			t.Error("a server without the secret is accepted")
+		}
+		return log.count("asks to join") > before
 	}
-	k.agreedAt = time.Now().Add(-agreeingFor)
-	if k.agreeing() {
-		t.Error("others have had their time")
+
+	holder, at, _ := runningSecure(t, 2, Secure{Keys: holds})
+	one.keys.pin(2, holder.keys.public())
+	if come(holder) {
+		t.Error("server 1 warns of a process that it hasn't asked yet")
 	}
-	if k, err = OpenKeyring(dir, nil); err != nil || !k.secured() || k.agreeing() {
-		t.Errorf("after a restart: %v", err)
+	if !within(func() bool {
+		if g, err := one.greet(t.Context(), at, fromOne, true); err == nil {
+			g.Close()
+		}
+		return holder.keys.secured()
+	}) {
+		t.Fatal("server 2 never adopts the secret that it holds")
 	}
+	if come(holder) || lacks(one, holder.keys) {
+		t.Error("server 1 warns of a process that knows the secret")
+	}
+
+	empty, at, _ := runningSecure(t, 2, Secure{Keys: keyring(t, t.TempDir())})
+	if !within(func() bool {
+		if g, err := one.greet(t.Context(), at, fromOne, true); err == nil {
+			g.Close()
+			t.Fatal("a process accepts a secret that it doesn't hold")
+		}
+		return lacks(one, empty.keys)
+	}) {
+		t.Fatal("a process without the secret never turns its proof down")
+	}
+	if !come(empty) {
+		t.Error("server 1 doesn't warn of it")
+	}
+
+	if lacks(one, keyring(t, "")) {
+		t.Error("what a process lacks is held against the next one at its address")
+	}
+}
+
+// TestSlowRefusal: a handshake that ends after its time says nothing about what the peer knows: it ends all that are
+// too slow.
+func TestSlowRefusal(t *testing.T) {
+	t.Parallel()
+	one := newTransport(1, 7, sharing("a secret"), slog.New(slog.DiscardHandler))
+	t.Cleanup(one.close)
+	empty, at, _ := runningSecure(t, 2, Secure{Keys: keyring(t, "")})
+	dial := one.dial
+	one.dial = func(ctx ctx, addr string) (net.Conn, error) {
+		time.Sleep(handshakeTimeout)
+		return dial(ctx, addr)
+	}
+	if _, err := one.greet(t.Context(), at, hello{connMessages, 7, 1, 2}, true); err == nil {
+		t.Fatal("a process accepts a secret that it doesn't hold")
+	}
+	if !one.keys.pinned(2, empty.keys.public()) || lacks(one, empty.keys) {
+		t.Error("a slow refusal is held against the process")
+	}
+}
+
+// lacks reports whether a transport knows that the process of server 2 that has these keys lacks the secret.
+func lacks(t *transport, keys *Keyring) bool {
+	return t.lacks(arrival{hello: hello{from: 2}, public: keys.public()})
 }

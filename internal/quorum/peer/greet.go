@@ -36,7 +36,11 @@ type greeted struct {
 func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (g greeted, err error) {
 	known := t.keys.secrets()
 	if len(known) > 0 {
+		began := time.Now()
 		if g, err = t.tryAll(ctx, addr, h, modeSecret, known, pin); errors.Is(err, errUnproven) {
+			if pin && time.Since(began) < handshakeTimeout { // it also closes a handshake that is too slow
+				t.strangers.Store(h.to, string(g.public))
+			}
 			return g, fmt.Errorf("%w: it doesn't know this ensemble's secret: give it the same by quorum.secretFile, or let it in by 'zooid allow-join %d' on a server that knows it",
 				err, h.to)
 		}
@@ -170,7 +174,7 @@ func (t *transport) attemptAs(ctx context.Context, addr string, h hello, version
 		if refused == nil && !timeout(err) {
 			err = fmt.Errorf("%w (%w)", errUnproven, bare(err))
 		}
-		return greeted{}, err
+		return greeted{public: public}, err
 	}
 	unveil(c, h.kind)
 	return greeted{Conn: c, public: public}, nil
@@ -320,13 +324,13 @@ func readVersion(r io.Reader) (version byte, err error) {
 // letIn decides whether a process without a secret gets the ensemble's secret from this
 // server. The process was seen at a server's address; it gets the secret if that server
 // was added to the ensemble, if an operator lets it in, or if its certificate is that of a member.
+//
+// A member that holds the agreed secret as a candidate comes without it, too, until it adopts it: at the latest when
+// this server dials it. So letIn warns only of a process that has turned down a proof made with the secret.
 func (t *transport) letIn(raw net.Conn, a arrival) {
 	id := a.hello.from
 	if id == t.id || !t.certified(a) && !t.keys.admits(id) {
-		if t.keys.agreeing() {
-			return // it is about to adopt the secret, too, unless it says the same later
-		}
-		if t.logRate.due(fmt.Sprintf("let in %d", id), time.Now()) {
+		if t.lacks(a) && t.logRate.due(fmt.Sprintf("let in %d", id), time.Now()) {
 			t.log.Warn("a server that doesn't know the ensemble's secret asks to join: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile",
 				"server", id, "from", raw.RemoteAddr().String())
 		}
@@ -337,6 +341,12 @@ func (t *transport) letIn(raw net.Conn, a arrival) {
 		t.log.Warn("a server is let in: it now has the ensemble's secret", "server", id, "from", raw.RemoteAddr().String())
 		linger(raw)
 	}
+}
+
+// lacks reports whether the process at the other end of a is known not to know the secret.
+func (t *transport) lacks(a arrival) bool {
+	key, _ := t.strangers.Load(a.hello.from)
+	return key == string(a.public)
 }
 
 // certified reports whether a comes from a member whose certificate says so. Its process was seen at the member's

@@ -38,7 +38,6 @@ type Keyring struct {
 
 	mu         sync.Mutex
 	agreed     []Secret             // the adopted secret, or none yet
-	agreedAt   time.Time            // when this process adopted it; zero if an earlier one did
 	candidates []Secret             // ascending; the first is this server's choice
 	pins       map[uint64][]byte    // by server: public key of the process at its address
 	admitted   map[uint64]time.Time // by server: until when it is given the secret if it asks
@@ -54,9 +53,6 @@ const (
 	// admitWindow is how long a server may take to ask for the secret after reconfig has
 	// added it or an operator has let it in.
 	admitWindow = 10 * time.Minute
-	// agreeingFor is how long the last member may take to adopt a secret after the first has. It takes them a few
-	// rounds of a tenth of a second; a machine that starts all of them at once may be busy.
-	agreeingFor = 15 * time.Second
 	// admitAddrMax bounds the address at which an operator lets a server in: the longest
 	// DNS name and a port.
 	admitAddrMax = 255 + len(":65535")
@@ -265,15 +261,7 @@ func (k *Keyring) adopt(s Secret) error {
 		k.agreed, k.candidates = nil, was
 		return err
 	}
-	k.agreedAt = time.Now()
 	return nil
-}
-
-// agreeing reports whether the secret was agreed on so recently that other members may not have adopted it yet.
-func (k *Keyring) agreeing() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return !k.agreedAt.IsZero() && time.Since(k.agreedAt) < agreeingFor
 }
 
 // pin remembers the public key of the process that answers at the address of server id.

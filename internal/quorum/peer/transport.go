@@ -69,6 +69,7 @@ type transport struct {
 	wg     sync.WaitGroup
 
 	older     sync.Map // ids of servers that have proved by the older version that they know the secret
+	strangers sync.Map // by server: key of a process that has turned down a proof made with the secret
 	mu        sync.Mutex
 	remotes   map[uint64]*remote
 	listeners []net.Listener
