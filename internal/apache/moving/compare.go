@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"time"
 
@@ -68,60 +67,37 @@ type compareFlags struct {
 	reconfigure tree.Reconfigure
 }
 
-// parse parses the arguments. help is true if they ask for the help text.
-func (f *compareFlags) parse(args []string) (help bool, err error) {
-	f.max, f.timeout, f.o.Patience = 100, 30*time.Second, 2*time.Second
-	f.sides, help, err = readFlags(&f.access, args, map[string]func(){"json": func() { f.json = true }}, f.set)
-	if err == nil && !help && len(f.sides) != 2 {
-		err = errors.New("name two trees")
-	}
-	return help, err
+func (f *compareFlags) register(flags *flags) {
+	flags.access = &f.access
+	flags.Func("ignore", "", func(value string) (err error) {
+		f.o.Ignored, err = compare.ParseIgnored(value)
+		return err
+	})
+	flags.IntVar(&f.max, "max", 100, "")
+	flags.DurationVar(&f.o.Patience, "patience", 2*time.Second, "")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "")
+	flags.BoolVar(&f.json, "json", false, "")
 }
 
-func (f *compareFlags) set(name, value string) (err error) {
-	switch name {
-	case "ignore":
-		f.o.Ignored, err = compare.ParseIgnored(value)
-	case "max":
-		_, err = fmt.Sscanf(value+"\n", "%d\n", &f.max)
-	case "patience":
-		f.o.Patience, err = time.ParseDuration(value)
-	case "timeout":
-		f.timeout, err = time.ParseDuration(value)
-	default:
-		return fmt.Errorf("there is no flag -%s", name)
-	}
-	if err != nil {
-		return fmt.Errorf("-%s %s: %w", name, value, err)
+func (f *compareFlags) arguments(words []string) error {
+	if f.sides = words; len(words) != 2 {
+		return errors.New("name two trees")
 	}
 	return nil
 }
 
-// runCompare runs zooid migrate compare.
-func (p *Program) runCompare(args []string, stdout, stderr io.Writer) int {
-	f := compareFlags{reconfigure: p.Reconfigure}
-	help, err := f.parse(args)
-	if help {
-		fmt.Fprint(stdout, compareHelp)
-		return compareEqual
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid migrate compare: %v\n\n%s", err, compareHelp)
-		return compareFailed
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	line := terminal.NewProgress(stderr)
-	counts, err := f.run(ctx, stdout, line)
+func (f *compareFlags) run(ctx context.Context, s cli.Streams) (int, error) {
+	line := terminal.NewProgress(s.Err)
+	counts, err := f.compare(ctx, s.Out, line)
 	line.End()
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid migrate compare:", terminal.Visible(err.Error()))
-		return compareFailed
+		return compareFailed, err
 	}
-	return tellCompared(stderr, counts, &f)
+	return tellCompared(s.Err, counts, f), nil
 }
 
-func (f *compareFlags) run(ctx context.Context, stdout io.Writer, line *terminal.Progress) (compare.Counts, error) {
+// compare compares the trees and prints what differs.
+func (f *compareFlags) compare(ctx context.Context, stdout io.Writer, line *terminal.Progress) (compare.Counts, error) {
 	var sources [2]compare.Source
 	for i, side := range f.sides {
 		source, end, err := f.open(ctx, side, line)

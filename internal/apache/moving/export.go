@@ -9,15 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tool/cli"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
@@ -49,54 +46,45 @@ exit code: 0 exported; 1 it can't be; 2 wrong arguments; 4 the data directory or
 snapshot is damaged or incomplete.
 `
 
-// Export runs zooid export, which makes a data directory for Apache.
-func (p *Program) Export(args []string, stdout, stderr io.Writer) int {
-	o := apache.ExportOptions{Reconfigure: p.Reconfigure}
-	var reach cli.Access
-	words, help, err := readFlags(&reach, args,
-		map[string]func(){"nodigest": func() { o.NoDigest = true }}, func(name, value string) error {
-			if name != "to" {
-				return fmt.Errorf("there is no flag -%s", name)
-			}
-			o.To = value
-			return nil
-		})
-	if help {
-		fmt.Fprint(stdout, exportHelp)
-		return 0
+// exportFlags are the flags and arguments of zooid export.
+type exportFlags struct {
+	o      apache.ExportOptions
+	access cli.Access
+	words  []string
+}
+
+func (f *exportFlags) register(flags *flags) {
+	flags.access = &f.access
+	flags.StringVar(&f.o.To, "to", "", "")
+	flags.BoolVar(&f.o.NoDigest, "nodigest", false, "")
+}
+
+func (f *exportFlags) arguments(words []string) error {
+	f.words = words
+	switch {
+	case f.o.To == "":
+		return errors.New("-to must name Apache's dataDir. (Files with subtrees are made by: zooid cli export)")
+	case len(words) < 1 || len(words) > 2:
+		return errors.New("name what to export: a data directory, a zoo.cfg, a snapshot file or the URL of an admin server")
 	}
-	if err == nil && o.To == "" {
-		err = errors.New("-to must name Apache's dataDir. (Files with subtrees are made by: zooid cli export)")
-	}
-	if err == nil && (len(words) < 1 || len(words) > 2) {
-		err = errors.New("name what to export: a data directory, a zoo.cfg, a snapshot file or the URL of an admin server")
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid export: %v\n\n%s", err, exportHelp)
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := source(ctx, &o, words, &reach); err != nil {
-		fmt.Fprintln(stderr, "zooid export:", terminal.Visible(err.Error()))
-		return 1
+	return nil
+}
+
+func (f *exportFlags) run(ctx context.Context, s cli.Streams) (int, error) {
+	if err := source(ctx, &f.o, f.words, &f.access); err != nil {
+		return exitFailed, err
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
-	line := terminal.NewProgress(stderr)
-	o.Stage = line.Stage
+	line := terminal.NewProgress(s.Err)
+	f.o.Stage = line.Stage
 	began := time.Now()
-	done, err := apache.Export(o)
+	done, err := apache.Export(f.o)
 	line.End()
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid export:", terminal.Visible(err.Error()))
-		if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) ||
-			errors.As(err, &missing) {
-			return exitDamaged
-		}
-		return 1
+		return failure(err), err
 	}
-	tellExported(stdout, done, o.To, time.Since(began))
-	return 0
+	tellExported(s.Out, done, f.o.To, time.Since(began))
+	return exitDone, nil
 }
 
 // configBytesMax exceeds the size of any zoo.cfg; a larger file is taken for a snapshot without reading it.

@@ -3,8 +3,8 @@
 package moving
 
 import (
+	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +16,8 @@ import (
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/proof"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tool/cli"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
@@ -45,50 +47,44 @@ exit code: 0 imported; 1 it can't be; 2 wrong arguments; 4 Apache's files are
 damaged.
 `
 
-// Import runs zooid import, which makes a data directory from an Apache server's.
-func Import(args []string, stdout, stderr io.Writer) int {
-	var o apache.ImportOptions
-	flags := flag.NewFlagSet("zooid import", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	var from apacheDirs
-	from.register(flags)
-	running := flags.Bool("accept-running", false, "")
-	flags.StringVar(&o.LogDir, "todatalogdir", "", "")
-	flags.BoolVar(&o.Apache.Emulate353, "emulate353", false, "")
-	flags.BoolVar(&o.AcceptMismatch, "accept-mismatch", false, "")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, importHelp)
-		return 0
+// importFlags are the flags and arguments of zooid import.
+type importFlags struct {
+	o       apache.ImportOptions
+	from    apacheDirs
+	running bool
+}
+
+func (f *importFlags) register(flags *flags) {
+	f.from.register(flags)
+	flags.BoolVar(&f.running, "accept-running", false, "")
+	flags.StringVar(&f.o.LogDir, "todatalogdir", "", "")
+	flags.BoolVar(&f.o.Apache.Emulate353, "emulate353", false, "")
+	flags.BoolVar(&f.o.AcceptMismatch, "accept-mismatch", false, "")
+}
+
+func (f *importFlags) arguments(words []string) error {
+	if len(words) != 2 {
+		return errors.New("name Apache's dataDir and the new server's")
 	}
-	if err != nil || flags.NArg() != 2 {
-		if err != nil {
-			fmt.Fprintf(stderr, "zooid import: %v\n\n", err)
-		}
-		fmt.Fprint(stderr, importHelp)
-		return 2
-	}
-	o.Apache.Dir, o.Dir = flags.Arg(0), flags.Arg(1)
+	f.from.dir, f.o.Apache.Dir, f.o.Dir = words[0], words[0], words[1]
+	return nil
+}
+
+func (f *importFlags) run(_ context.Context, s cli.Streams) (int, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
-	line := terminal.NewProgress(stderr)
-	o.Stage = line.Stage
-	o.Apache.Progress = reading(line)
+	line := terminal.NewProgress(s.Err)
+	f.o.Stage, f.o.Apache.Progress = line.Stage, reading(line)
 	began := time.Now()
-	from.dir = o.Apache.Dir
-	done, err := importFrom(&from, *running, &o, func(format string, args ...any) {
+	done, err := importFrom(&f.from, f.running, &f.o, func(format string, args ...any) {
 		line.End()
-		fmt.Fprintln(stdout, terminal.Visible(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(s.Out, terminal.Visible(fmt.Sprintf(format, args...)))
 	})
 	line.End()
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid import:", terminal.Visible(err.Error()))
-		if damage := (*files.DamageError)(nil); errors.As(err, &damage) {
-			return exitDamaged
-		}
-		return 1
+		return failure(err), err
 	}
-	tellImported(stdout, done, &o, time.Since(began))
-	return 0
+	tellImported(s.Out, done, &f.o, time.Since(began))
+	return exitDone, nil
 }
 
 // importFrom imports, under a lock of the new directories that is held from the first look to the end. Nothing is moved
@@ -146,6 +142,17 @@ func importFrom(from *apacheDirs, running bool, o *apache.ImportOptions,
 
 // exitDamaged is the exit code for a damaged or incomplete directory.
 const exitDamaged = 4
+
+// failure returns the exit code for an error.
+func failure(err error) int {
+	var apaches *files.DamageError
+	var damage *storage.DamageError
+	var missing *storage.MissingError
+	if errors.As(err, &apaches) || errors.As(err, &damage) || errors.As(err, &missing) {
+		return exitDamaged
+	}
+	return exitFailed
+}
 
 // importGCPercent lets the heap grow to several times the live memory: everything that is read
 // stays in use until the end.

@@ -104,7 +104,7 @@ func TestReturnParts(t *testing.T) {
 		{5, 0, 5, "[1 2]", "[3 4]"},
 		{7, 0, 1, "[2 3 4]", "[5 6 7]"},
 	} {
-		f := returnFlags{server: &config.Config{}}
+		f := returnRun{server: &config.Config{}}
 		f.server.Quorum.MyID = int64(c.own)
 		for id := 1; id <= c.voters+c.observers; id++ {
 			f.server.Quorum.Members.Servers = append(f.server.Quorum.Members.Servers,
@@ -144,7 +144,7 @@ func TestReturnGoesOn(t *testing.T) {
 		"others run, later":          {stepObservers, false, true, "the Zooid server 2 runs"},
 	} {
 		var said bytes.Buffer
-		f := returnFlags{server: &config.Config{}, says: &sayer{w: &said, line: terminal.NewProgress(&said)}}
+		f := returnRun{server: &config.Config{}, says: &sayer{w: &said, line: terminal.NewProgress(&said)}}
 		f.server.Quorum.MyID = 1
 		f.server.Quorum.Members.Servers = []config.Member{
 			{ID: 1}, {ID: 2, Addrs: []config.PeerAddr{{Host: "127.0.0.1", QuorumPort: port}}},

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,7 +19,8 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
-const help = `usage: zooid shadow -listen ADDRESS [flags] PRIMARY[,...] SHADOW[,...]
+// Help is the help text of zooid shadow.
+const Help = `usage: zooid shadow -listen ADDRESS [flags] PRIMARY[,...] SHADOW[,...]
 
 A proxy for clients of Apache ZooKeeper (the primary). It passes their bytes on unchanged, plays
 every request to Zooid (the shadow) as well, and reports replies and watch events
@@ -58,16 +59,8 @@ const (
 	exitUnsure  = 3
 )
 
-// Reach provides the flags that say how to reach the shadow.
-type Reach interface {
-	// Take parses a flag and its value at the front of args.
-	Take(args []string) (rest []string, ok bool, err error)
-	Check() error
-	Dial(ctx context.Context, server string) (net.Conn, error)
-}
-
-// settings holds the parsed command line.
-type settings struct {
+// Settings are what the command line of zooid shadow says.
+type Settings struct {
 	Options
 	listen string
 	every  time.Duration
@@ -76,104 +69,49 @@ type settings struct {
 	drain  time.Duration
 }
 
-// parse reads the command line. help is true if it asks for the help text.
-func (s *settings) parse(args []string, reach Reach) (help bool, err error) {
-	s.every, s.max, s.drain, s.DialShadow = time.Minute, 1000, 30*time.Second, reach.Dial
-	var words []string
-	for len(args) > 0 {
-		name, value, given := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
-		switch {
-		case !strings.HasPrefix(args[0], "-"):
-			words, args = append(words, args[0]), args[1:]
-			continue
-		case name == "h" || name == "help":
-			return true, nil
-		case name == "json":
-			s.json, args = true, args[1:]
-			continue
-		case strings.HasPrefix(name, "tls") || name == "profile":
-			rest, ok, err := reach.Take(args)
-			if err != nil || !ok {
-				return false, errors.Join(err, fmt.Errorf("read the flag -%s", name))
-			}
-			args = rest
-			continue
-		}
-		if args = args[1:]; !given {
-			if len(args) == 0 {
-				return false, fmt.Errorf("the flag -%s is unknown, or needs a value", name)
-			}
-			value, args = args[0], args[1:]
-		}
-		if err := s.set(name, value); err != nil {
-			return false, err
-		}
-	}
-	if s.listen == "" || len(words) != 2 {
-		return false, errors.New("name -listen ADDRESS, the primary and the shadow")
+// Register adds the flags that set s.
+func (s *Settings) Register(flags *flag.FlagSet) {
+	flags.StringVar(&s.listen, "listen", "", "")
+	flags.Func("ignore", "", func(value string) (err error) {
+		s.Ignored, err = compare.ParseIgnored(value)
+		return err
+	})
+	flags.DurationVar(&s.every, "every", time.Minute, "")
+	flags.DurationVar(&s.drain, "drain", 30*time.Second, "")
+	flags.IntVar(&s.max, "max", 1000, "")
+	flags.BoolVar(&s.json, "json", false, "")
+}
+
+// Arguments takes the other arguments, and checks them and the flags.
+func (s *Settings) Arguments(words []string) error {
+	switch {
+	case s.every < 0 || s.drain < 0 || s.max < 0:
+		return errors.New("-every, -drain and -max: want no negative value")
+	case s.listen == "" || len(words) != 2:
+		return errors.New("name -listen ADDRESS, the primary and the shadow")
 	}
 	for i, to := range []*[]string{&s.Primary, &s.Shadow} {
 		for address := range strings.SplitSeq(words[i], ",") {
 			if _, _, err := net.SplitHostPort(address); err != nil {
-				return false, fmt.Errorf("%q: want HOST:PORT[,HOST:PORT...]", words[i])
+				return fmt.Errorf("%q: want HOST:PORT[,HOST:PORT...]", words[i])
 			}
 			*to = append(*to, address)
 		}
 	}
-	return false, reach.Check()
-}
-
-func (s *settings) set(name, value string) (err error) {
-	switch name {
-	case "listen":
-		s.listen = value
-	case "ignore":
-		s.Ignored, err = compare.ParseIgnored(value)
-	case "every":
-		if s.every, err = time.ParseDuration(value); err == nil && s.every < 0 {
-			err = errors.New("want no negative time")
-		}
-	case "drain":
-		if s.drain, err = time.ParseDuration(value); err == nil && s.drain < 0 {
-			err = errors.New("want no negative time")
-		}
-	case "max":
-		if s.max, err = strconv.Atoi(value); err == nil && s.max < 0 {
-			err = errors.New("want no negative number")
-		}
-	default:
-		return fmt.Errorf("there is no flag -%s", name)
-	}
-	if err != nil {
-		return fmt.Errorf("-%s %s: %w", name, value, err)
-	}
 	return nil
 }
 
-// Command runs zooid shadow and returns the exit code.
-func Command(args []string, reach Reach, stdout, stderr io.Writer) int {
-	var s settings
-	wanted, err := s.parse(args, reach)
-	if wanted {
-		fmt.Fprint(stdout, help)
-		return exitEqual
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid shadow: %s\n\n%s", terminal.Visible(err.Error()), help)
-		return exitFailed
-	}
+// Run serves clients until ctx ends, and returns the exit code.
+func (s *Settings) Run(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 	l, err := net.Listen("tcp", s.listen)
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid shadow:", terminal.Visible(err.Error()))
-		return exitFailed
+		return exitFailed, err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	return s.serve(ctx, l, stdout, stderr, func(*Proxy) {})
 }
 
 // patiently returns a context that ends some time after ctx, as the settings say, or at the next interrupt.
-func (s *settings) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *Settings) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	playing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
 		defer cancel()
@@ -188,7 +126,8 @@ func (s *settings) patiently(ctx context.Context) (context.Context, context.Canc
 }
 
 // serve serves clients until ctx ends, plays what is left, and returns the exit code. It calls begun with the proxy.
-func (s *settings) serve(ctx context.Context, l net.Listener, stdout, stderr io.Writer, begun func(*Proxy)) int {
+func (s *Settings) serve(ctx context.Context, l net.Listener, stdout, stderr io.Writer,
+	begun func(*Proxy)) (int, error) {
 	var mu sync.Mutex // guards stderr
 	s.Say = func(text string) {
 		mu.Lock()
@@ -236,12 +175,11 @@ func (s *settings) serve(ctx context.Context, l net.Listener, stdout, stderr io.
 	fmt.Fprint(stderr, terminal.Visible(counts.String()))
 	switch {
 	case err != nil:
-		fmt.Fprintln(stderr, "zooid shadow:", terminal.Visible(err.Error()))
-		return exitFailed
+		return exitFailed, err
 	case counts.Sum().Different > 0:
-		return exitDiffers
+		return exitDiffers, nil
 	case !counts.Whole():
-		return exitUnsure
+		return exitUnsure, nil
 	}
-	return exitEqual
+	return exitEqual, nil
 }
