@@ -109,6 +109,7 @@ func (f *backFlags) zooCfg(words []string) error {
 
 // listen sets the options that depend on the server, and listens for the observers. The caller closes both listeners.
 func (f *backFlags) listen(server *config.Config, p *Program) error {
+	f.o.Reconfigure = p.Reconfigure
 	return f.o.Prepare(server, f.quorum, f.election)
 }
 
@@ -139,7 +140,6 @@ func (r *backRun) run(ctx context.Context, s cli.Streams) (int, error) {
 		defer mu.Unlock()
 		fmt.Fprintln(s.Err, time.Now().Format(time.DateTime), terminal.OneLine(terminal.Visible(text)))
 	}
-	r.o.Reconfigure = r.program.Reconfigure
 	if err := r.listen(cfg, r.program); err != nil {
 		return exitFailed, err
 	}

@@ -121,6 +121,29 @@ func TestReturnParts(t *testing.T) {
 	}
 }
 
+// TestReconfigAtReturn: what leads the observers evaluates a reconfig in the log as the server has. Refusing it would
+// make another tree than the server's.
+func TestReconfigAtReturn(t *testing.T) {
+	t.Parallel()
+	evaluated := false
+	r := returnRun{program: &Program{Reconfigure: func(string, *jute.ReconfigRequest, bool) (string, jute.Code) {
+		evaluated = true
+		return "", 0
+	}}}
+	r.quorum, r.election, r.server = "127.0.0.1:0", "127.0.0.1:0", &config.Config{}
+	if err := r.listen(r.server, r.program); err != nil {
+		t.Fatal(err)
+	}
+	r.o.Quorum.Close()
+	r.o.Election.Close()
+	if reconfigure := r.o.Reconfigure; reconfigure != nil {
+		reconfigure("", nil, false)
+	}
+	if !evaluated {
+		t.Error("it refuses the reconfigs in the log")
+	}
+}
+
 // TestReturnGoesOn: a return that was cut short begins anew if Zooid answers, and isn't carried on where that isn't
 // safe: before it was known that the log has everything, and where others may have served since.
 func TestReturnGoesOn(t *testing.T) {
