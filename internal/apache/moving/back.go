@@ -19,9 +19,10 @@ import (
 const backHelp = `usage: zooid migrate back -quorum ADDRESS -election ADDRESS -from IP[,IP...] [flags] ZOOCFG
        zooid migrate back -check ZOOCFG
 
-Keeps Apache servers up to date with a Zooid server, so that an ensemble can go back to
-them. It runs beside the server of ZOOCFG, whose data directory it reads, and changes
-nothing there. The Apache servers take it for the leader of their ensemble:
+Keeps Apache servers up to date with a Zooid server, so that clients can be moved back to
+them. Run it on the machine of the Zooid server with ZOOCFG: it reads that server's data
+directory, and changes nothing in it. To the Apache servers it is the leader of their
+ensemble, in which they are observers:
 
   peerType=observer
   standaloneEnabled=false
@@ -30,30 +31,30 @@ nothing there. The Apache servers take it for the leader of their ensemble:
 
 It needs as much memory as two more copies of the tree.
 
-  -quorum ADDRESS    listen there for the observers (HOST:QUORUMPORT)
-  -election ADDRESS  tell them there who leads (HOST:ELECTIONPORT)
-  -from IP,...       the observers' addresses. Others are refused: an observer gets
-                     everything, whatever the ACLs say
+  -quorum ADDRESS    listen for the observers at this address (HOST:QUORUMPORT)
+  -election ADDRESS  tell them at this address who leads (HOST:ELECTIONPORT)
+  -from IP,...       the observers' addresses. All others are refused, because an observer
+                     gets all data, whatever the ACLs say
   -peer-tls-cert FILE, -peer-tls-ca FILE, -peer-tls-password-file FILE
-                     the observers have sslQuorum=true: this side's certificate and key, which
-                     name HOST; who signs the observers' certificates, which they must show; the
-                     files' password. Files are PEM, JKS or PKCS12
+                     for observers with sslQuorum=true: this command's certificate and key,
+                     which must name HOST; the authorities that sign the observers'
+                     certificates; the password of these files. Files are PEM, JKS or PKCS12
   -peer-sasl-user USER, -peer-sasl-password-file FILE
-                     the observers have quorum.auth.learnerRequireSasl=true: the user and the
-                     password of their section QuorumLearner, for DIGEST-MD5
+                     for observers with quorum.auth.learnerRequireSasl=true and DIGEST-MD5:
+                     the user and the password in their section QuorumLearner
   -peer-sasl-keytab FILE, -peer-sasl-principal NAME/HOST@REALM, -peer-sasl-observers PRINCIPAL,...
-                     the same for Kerberos: the key of this side, whose HOST is that of server.0;
-                     the principals of the observers
-  -id N              Zooid's id in their configuration (0). Theirs must be higher
-  -check             say what has no form at Apache, of what the server has and of
-                     what its configuration permits, and end
+                     the same for Kerberos: this command's key and principal, whose HOST is
+                     that of server.0, and the observers' principals
+  -id N              Zooid's id in their configuration (0), which must be lower than theirs
+  -check             report what Apache can't represent of the server's data and of what its
+                     configuration permits, and exit
 
-To go back: stop the Zooid servers, the one of ZOOCFG last, as the leader. Then interrupt this
-command (SIGINT or SIGTERM): it hands over the end of the log and says what the observers have.
-zooid migrate return does all of that, and starts Apache, as one command.
+To move back, stop the Zooid servers, that of ZOOCFG last and while it leads. Then interrupt
+this command (SIGINT or SIGTERM): it sends the observers the end of the log, and prints what
+they have. zooid migrate return does all of that, and starts Apache, as one command.
 
-exit code: 0 the observers have everything, or -check has looked; 1 they haven't, or it isn't known; 2 wrong
-arguments.
+exit code: 0 the observers have everything, or -check found no obstacle; 1 they don't have
+everything, or it isn't known, or -check found an obstacle; 2 wrong arguments.
 `
 
 // backFlags are the flags and arguments of zooid migrate back, which zooid migrate return shares.

@@ -72,24 +72,24 @@ func commands() []command {
 		{"export", "", "", exportHelp, stopSignals,
 			func(p *Program) settings { return &exportFlags{o: apache.ExportOptions{Reconfigure: p.Reconfigure}} }},
 		{"shadow", "", "", shadow.Help, stopSignals, func(*Program) settings { return &shadowFlags{} }},
-		{"migrate compare", "[flags] A B", "list what differs between two trees", compareHelp,
+		{"migrate compare", "[flags] A B", "compare two trees, and list what differs", compareHelp,
 			[]os.Signal{os.Interrupt}, func(p *Program) settings { return &compareFlags{reconfigure: p.Reconfigure} }},
-		{"migrate follow", "[flags] ENSEMBLE DIR", "keep a copy of what a running Apache ensemble has", followHelp,
+		{"migrate follow", "[flags] ENSEMBLE DIR", "keep a copy of a running Apache ensemble up to date", followHelp,
 			stopSignals, func(*Program) settings { return &followFlags{} }},
-		{"migrate switch", "[flags] ENSEMBLE DIR ZOOCFG", "put a Zooid server in the place of that ensemble", switchHelp,
+		{"migrate switch", "[flags] ENSEMBLE DIR ZOOCFG", "replace that ensemble with a Zooid server", switchHelp,
 			stopSignalsLong, func(p *Program) settings { return &switchRun{program: p, try: proof.NewTry()} }},
-		{"migrate tail", "-after ZXID APACHE_DATADIR", "print the end of a stopped Apache server's log, for switch",
+		{"migrate tail", "-after ZXID APACHE_DATADIR", "print the end of a stopped Apache server's log (used by switch)",
 			tailHelp, nil, func(*Program) settings { return &tailFlags{} }},
-		{"migrate seed", "ZOOCFG", "make the data directory of another new Zooid server, for switch", seedHelp,
+		{"migrate seed", "ZOOCFG", "make the data directory of another Zooid server (used by switch)", seedHelp,
 			nil, func(*Program) settings { return &seedFlags{} }},
 		{"migrate back", "[flags] ZOOCFG", "keep Apache servers up to date with a Zooid server", backHelp,
 			stopSignals, func(p *Program) settings { return &backRun{program: p} }},
-		{"migrate return", "[flags] -observers ID,… ZOOCFG", "put these Apache servers in the place of Zooid", returnHelp,
+		{"migrate return", "[flags] -observers ID,… ZOOCFG", "replace Zooid with these Apache servers", returnHelp,
 			stopSignalsLong, func(p *Program) settings { return &returnRun{program: p, try: proof.NewTry()} }},
-		{"migrate digest", "APACHE_DATADIR", "print the digest of a stopped Apache server's files, for return",
+		{"migrate digest", "APACHE_DATADIR", "print the digest of a stopped Apache server's files (used by return)",
 			digestHelp, nil, func(*Program) settings { return &digestFlags{} }},
 		{"migrate shadow", "-listen ADDRESS [flags] PRIMARY SHADOW",
-			"play the requests of Apache's clients to Zooid too; compare the replies", shadow.Help, stopSignals,
+			"send the requests of Apache's clients to Zooid, too, and compare the replies", shadow.Help, stopSignals,
 			func(*Program) settings { return &shadowFlags{} }},
 	}
 }
@@ -152,11 +152,11 @@ func migrateHelp() string {
 	}
 	return "usage: " + strings.TrimSpace(usage) + `
 
-What moves a running ensemble from Apache ZooKeeper to Zooid, and back:
+Moves a running ensemble from Apache ZooKeeper to Zooid, and back:
 
 ` + about + `
-zooid migrate COMMAND -h tells more about one of them. zooid import and zooid export
-move the files of servers that stand still; docs/migration.md has the plan.
+zooid migrate COMMAND -h tells more about a command. zooid import and zooid export move
+the files of stopped servers. docs/migration.md describes a migration step by step.
 `
 }
 

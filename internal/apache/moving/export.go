@@ -24,26 +24,27 @@ const exportHelp = `usage: zooid export -to APACHE_DATADIR [-nodigest] DATADIR [
        zooid export -to APACHE_DATADIR [-nodigest] SNAPSHOT
        zooid export -to APACHE_DATADIR [-nodigest] [flags] http://HOST:8080
 
-Makes a data directory for Apache ZooKeeper, 3.5 or later, of one of Zooid's: of a
-stopped or a running server's, or of a copy of one. zoo.cfg names the directories of its
-server. Nothing of them is changed. APACHE_DATADIR must have no version-2.
+Makes a data directory for Apache ZooKeeper, 3.5 or later, from that of a Zooid server,
+which may be running, or from a copy of it. zoo.cfg names the directories of its server.
+Nothing in them is changed. APACHE_DATADIR must not contain a version-2.
 
-SNAPSHOT is a backup: a file as the admin server's command snapshot streams it, or one
-that gzip has compressed. A URL is that of a running server's admin server, http or
-https, which streams its snapshot: what that server has applied when it is asked.
+SNAPSHOT is a backup: a file that the admin server's command snapshot has sent, possibly
+compressed by gzip. A URL, http or https, is that of a running server's admin server,
+which sends a snapshot of what the server has applied.
 
   -to DIR    Apache's dataDir
   -nodigest  for servers with digest.enabled=false
 
-The flags of zooid cli for identities (-auth, -auth-file) and TLS (-tls…) say who asks a
-server, and how. The server wants an identity that may do everything at / (super);
-without a flag it is the certificate of -tls-cert, or the address.
+With a URL, the flags of zooid cli for identities (-auth, -auth-file) and TLS (-tls…)
+apply. The identity needs all permissions on / (the superuser has them). Without a flag,
+it is the certificate of -tls-cert, or the client's address.
 
-Every server of an ensemble gets a copy of the result: it has the epochs that Apache
-wants. What Apache has no form for is said. What fails leaves nothing in APACHE_DATADIR.
+Give each server of an Apache ensemble a copy of the result, which includes the epoch
+files that Apache needs. What Apache can't represent is reported. A failed export leaves
+nothing in APACHE_DATADIR.
 
-exit code: 0 exported; 1 it can't be; 2 wrong arguments; 4 the data directory or the
-snapshot is damaged or incomplete.
+exit code: 0 exported; 1 failed; 2 wrong arguments; 4 the data directory or the snapshot
+is damaged or incomplete.
 `
 
 // exportFlags are the flags and arguments of zooid export.

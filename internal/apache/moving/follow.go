@@ -29,45 +29,47 @@ import (
 
 const followHelp = `usage: zooid migrate follow [flags] ENSEMBLE DIR
 
-Keeps in DIR a copy of what a running ensemble of Apache ZooKeeper has, 3.5 and later,
-until it is interrupted. It connects to the leader as an observer, which has no vote: the
-ensemble doesn't wait for it. After each transaction it compares Apache's digest of the
-tree (3.6 and later) with that of the copy.
+Keeps a copy of a running Apache ZooKeeper ensemble, 3.5 or later, in DIR until it is
+interrupted. It connects to the leader as an observer: it has no vote, and the ensemble
+doesn't wait for it. After each transaction it compares Apache's digest of the tree (3.6 and
+later) with the digest of the copy.
 
-ENSEMBLE is the connect string of its servers' client ports (zk1:2181,zk2:2181), or a
-file with its server lines, such as Apache's zoo.cfg; a dynamicConfigFile that it names is
-read, too. The quorum ports must be reachable from here.
+ENSEMBLE is the connect string of the client ports (zk1:2181,zk2:2181), or a file with the
+server lines, such as Apache's zoo.cfg; a dynamicConfigFile that it names is read, too. The
+servers' quorum ports must be reachable from this machine.
 
-DIR is new or empty, or such a copy already: a file ZOOIDCOPY in it says so. Never name an
-Apache server's own dataDir; it is refused. DIR then has the form of Apache's dataDir: zooid
-import DIR DATADIR goes on with it. Run again on it, the command takes from the leader what is
-missing.
+  zooid migrate follow zk1:2181,zk2:2181,zk3:2181 /var/lib/copy
 
-  -adopt            DIR is a copy that a version of Zooid without the file ZOOIDCOPY has made
+DIR must be new, empty, or an earlier copy, which is marked by the file ZOOIDCOPY. An Apache
+server's own dataDir is refused. The copy has the format of Apache's dataDir: zooid import DIR
+DATADIR makes the data directory of a Zooid server from it. To continue a copy, run the
+command again; it fetches only what is missing.
 
-  -listen ADDRESS   answer clients' reads there, as a read-only server does
-  -super USER:HASH  who may read everything there, as superDigest (zooid digest)
-  -id N             this observer's id among the servers (200)
+  -adopt            DIR is a copy made by a version of Zooid that wrote no file ZOOIDCOPY
 
-If the servers talk TLS among themselves (sslQuorum):
-  -peer-tls                    by certificates that the system trusts
-  -peer-tls-ca FILE            who signs the servers' certificates
+  -listen ADDRESS   serve reads to clients at this address, as a read-only server does
+  -super USER:HASH  a superuser for these clients, as printed by zooid digest (superDigest)
+  -id N             this observer's id, which no server may have (200)
+
+If the servers use TLS among themselves (sslQuorum):
+  -peer-tls                    use TLS, and trust the system's certificate authorities
+  -peer-tls-ca FILE            the authorities that sign the servers' certificates
   -peer-tls-cert FILE          this observer's certificate and key
-  -peer-tls-password-file FILE their password; files are PEM, JKS or PKCS12
-  -peer-tls-any-host           don't check that the certificate names the server
+  -peer-tls-password-file FILE the password of these files, which are PEM, JKS or PKCS12
+  -peer-tls-any-host           don't check that a certificate names its server
 
-If they log in at each other (quorum.auth.enableSasl) by DIGEST-MD5:
-  -peer-sasl-user USER            as in a section QuorumLearner
-  -peer-sasl-password-file FILE
-or by Kerberos, as $KRB5_CONFIG or /etc/krb5.conf says:
+If the servers log in to each other (quorum.auth.enableSasl) with DIGEST-MD5:
+  -peer-sasl-user USER            the user, as in a section QuorumLearner
+  -peer-sasl-password-file FILE   the file with the password
+or with Kerberos, which $KRB5_CONFIG or /etc/krb5.conf configures:
   -peer-sasl-keytab FILE          this observer's key
-  -peer-sasl-principal NAME/HOST  whose it is; servers want HOST to be one of theirs
+  -peer-sasl-principal NAME/HOST  this observer's principal; HOST must be a server's host
   -peer-sasl-service NAME         the servers' principal without its host (zkquorum)
 
-The flags of zooid cli for TLS and logins say how the client ports are reached, which is
-needed once, for the configuration: -tls…, -auth, -sasl, -client-configuration.
+The client ports are used once, to read the configuration, with the flags of zooid cli for
+TLS and logins: -tls…, -auth, -sasl, -client-configuration.
 
-exit code: 0 interrupted, and all digests were equal; 1 it failed, or no leader was found;
+exit code: 0 interrupted, and all digests were equal; 1 it failed, or found no leader;
 2 wrong arguments; 3 interrupted, and a digest differed.
 `
 

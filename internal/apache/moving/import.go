@@ -23,28 +23,29 @@ import (
 
 const importHelp = `usage: zooid import [flags] APACHE_DATADIR DATADIR
 
-Makes a data directory of that of an Apache ZooKeeper server, 3.4 to 3.9, which
-must be stopped. APACHE_DATADIR is its dataDir, DATADIR the dataDir of the Zooid
+Makes the data directory of a Zooid server from that of a stopped Apache ZooKeeper
+server, 3.4 to 3.9. APACHE_DATADIR is Apache's dataDir and DATADIR that of the Zooid
 server; they may be the same. Apache's files are only read.
 
-All that clients can see is kept: data, Stats, ACLs, the kinds of znodes, quotas,
-sessions. Clients go on with their sessions.
+  zooid import /var/lib/zookeeper /var/lib/zooid
+
+Everything that clients can see is kept: data, Stats, ACLs, kinds of znodes, quotas and
+sessions. Clients continue their sessions.
 
   -datalogdir DIR    Apache's dataLogDir, if it has one
-  -zoocfg FILE       Apache's zoo.cfg, which says what dataLogDir is; a zoo.cfg beside the data is found
-  -without-log       there is no log: the snapshots are all that there is, as after zooid export
-  -accept-running    import although a process still has Apache's files open, or zooid migrate follow
-                     keeps the copy: what it writes from now on is missing
-  -todatalogdir DIR  the dataLogDir of the Zooid server, if it is to have one
+  -zoocfg FILE       Apache's zoo.cfg, which names dataLogDir; by default, one next to the data
+  -without-log       there is no log, only snapshots, as after zooid export
+  -accept-running    import although a process has Apache's files open or zooid migrate follow
+                     updates them; what it writes from now on is missing
+  -todatalogdir DIR  the dataLogDir of the Zooid server, if it has one
   -emulate353        read TTLs as Apache 3.5.3 wrote them (emulate353TTLNodes)
   -accept-mismatch   import although Apache's own digest of the tree differs
 
-Import the directory of one server of an ensemble, the one with the highest zxid;
-the other servers start with empty directories and get everything from it
+For an ensemble, import the directory of one server, the one with the highest zxid. Start
+the other Zooid servers with empty directories; they get everything from the first
 (docs/migration.md).
 
-exit code: 0 imported; 1 it can't be; 2 wrong arguments; 4 Apache's files are
-damaged.
+exit code: 0 imported; 1 failed; 2 wrong arguments; 4 Apache's files are damaged.
 `
 
 // importFlags are the flags and arguments of zooid import.

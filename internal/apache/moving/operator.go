@@ -51,11 +51,15 @@ func zooidServer(m *config.Member) []string {
 
 const digestHelp = `usage: zooid migrate digest [-datalogdir APACHE_LOGDIR | -zoocfg FILE | -without-log] APACHE_DATADIR
 
-Prints what a stopped Apache ZooKeeper server would load from its files: the last zxid, the digest of the
-tree, and how many znodes and sessions there are. It is for zooid migrate return. Apache's files are only
-read.
+Prints, for zooid migrate return, what a stopped Apache ZooKeeper server would load from its files:
+the last zxid, the digest of the tree, and the number of znodes and sessions. It only reads Apache's
+files.
 
-exit code: 0 printed; 1 it can't be; 2 wrong arguments; 4 the files are damaged.
+  -datalogdir DIR  Apache's dataLogDir, if it has one
+  -zoocfg FILE     Apache's zoo.cfg, which names dataLogDir; by default, one next to the data
+  -without-log     there is no log
+
+exit code: 0 printed; 1 failed; 2 wrong arguments; 4 the files are damaged.
 `
 
 // digestFlags are the flags and arguments of zooid migrate digest.

@@ -27,41 +27,44 @@ import (
 
 const returnHelp = `usage: zooid migrate return [flags] -observers ID,ID,… ZOOCFG
 
-Puts Apache servers that follow as observers in the place of Zooid: the way back, as one
-command. It leads the observers itself: end zooid migrate back before, which they lose
-for a moment. It runs beside the Zooid server of ZOOCFG, which must lead its ensemble, or be
-alone.
+Replaces Zooid with Apache servers that follow it as observers. It leads the observers itself:
+end zooid migrate back first; they reconnect. Run it on the machine of the Zooid server with
+ZOOCFG, which must be standalone or the leader of its ensemble. The steps are:
 
-It refuses to begin unless every observer named is connected and has everything. Then Zooid's
-servers are stopped: so many that each majority of the rest needs that of ZOOCFG, which must
-still lead for three seconds, while clients are served; the others; that of ZOOCFG last. The
-stops may take as long as they like. The observers get the end of its log; they are stopped, and
-the digest of each one's files must be Zooid's; and they are started as an ensemble. Until that,
-everything is undone by starting Zooid's servers again.
+  1. wait until every observer is connected and has all data
+  2. stop so many other Zooid servers that no majority is left without that of ZOOCFG, and check
+     that it still leads after three seconds. Clients are served until here
+  3. stop the remaining Zooid servers, that of ZOOCFG last
+  4. send the observers the end of its log, stop them, and check that the digest of each one's
+     files equals Zooid's
+  5. start them as an ensemble
 
-Its steps are in return.journal in Zooid's dataDir. From the stop on, a lost terminal doesn't end
-it (run it in tmux or screen to see it to its end). If it was cut short, run it again: it begins
-anew if Zooid serves again, and goes on otherwise.
+Before step 5, starting Zooid's servers again undoes everything. return.journal in Zooid's
+dataDir records the steps, and return.log what was printed. From step 2 on, the command doesn't
+end when its terminal is lost; run it in tmux or screen to see its end. If it was cut short, run
+it again: it continues, or starts over if Zooid serves again.
 
   -quorum, -election, -from, -id, -peer-tls-…, -peer-sasl-…  as for zooid migrate back
-  -observers ID,…          all Apache servers of the ensemble to come
-  -stop COMMAND            run by sh for each Zooid server, with ZOOID_ID and ZOOID_HOST; it stops
-                           the server for good:
+  -observers ID,…          all Apache servers of the new ensemble
+  -stop COMMAND            run COMMAND by sh for each Zooid server, with ZOOID_ID and ZOOID_HOST
+                           set. It must stop the server for good:
                            ssh $ZOOID_HOST systemctl disable --now zooid
-  -stop-observer COMMAND   run by sh for each observer, at once, with ZK_ID and ZK_HOST; it stops
-                           the server, and then prints the digest of its files:
+  -stop-observer COMMAND   run COMMAND by sh for each observer, all at the same time, with ZK_ID
+                           and ZK_HOST set. It must stop the server, then print the digest of
+                           its files:
                            ssh $ZK_HOST 'systemctl stop zookeeper &&
                                zooid migrate digest /var/lib/zookeeper'
-  -start COMMAND           run by sh for each of them, at once, with ZK_ID and ZK_HOST; it gives
-                           the server the zoo.cfg of the ensemble, and starts it:
+  -start COMMAND           run COMMAND by sh for each observer, all at the same time, with ZK_ID
+                           and ZK_HOST set. It must install the ensemble's zoo.cfg and start the
+                           server:
                            ssh $ZK_HOST 'cp /etc/zookeeper/ensemble.cfg /etc/zookeeper/zoo.cfg &&
                                systemctl enable --now zookeeper'
-  -check                   say if it could begin, and what has no form at Apache, and end
-  -yes                     don't ask before the stop
+  -check                   end after step 1, with a report of what Apache can't represent
+  -yes                     don't ask for confirmation before step 2
 
-exit code: 0 Apache's servers were started, or -check found nothing against it; 1 it didn't
-go back, and how to undo what was done is said; 2 wrong arguments; 3 Apache's servers were to
-start, and a command failed.
+exit code: 0 Apache's servers were started, or -check found no obstacle; 1 not returned, and how
+to undo what was done is printed; 2 wrong arguments; 3 Apache's servers were to start, and a
+command failed.
 `
 
 // returnFlags are the flags and arguments of zooid migrate return.

@@ -25,17 +25,17 @@ import (
 
 const seedHelp = `usage: zooid migrate seed [-drop] ZOOCFG
 
-Makes the data directory of a new Zooid server of what zooid migrate switch sends to its standard
-input (-seed), so that all servers of a new ensemble begin with the same data. Run it on the
-server's machine, as the user that the server runs as. dataDir must have no data of Zooid's. In
-a rehearsal nothing of it stays.
+Makes the data directory of a new Zooid server from its standard input, which zooid migrate
+switch -seed sends, so that all servers of a new ensemble start with the same data. Run it on
+the server's machine, as the user that the server runs as. dataDir must not have data of Zooid
+yet. A rehearsal leaves nothing there.
 
-No server starts on the directory until switch releases it, by the same command. What isn't
-released is replaced by the next try.
+No server starts on the directory until switch has released it, by this command as well. Data
+that was never released is replaced by the next switch.
 
-  -drop   remove what a switch has made and not released, and read nothing
+  -drop   remove data that a switch has made and not released. Standard input isn't read
 
-exit code: 0 done; 1 it can't be; 2 wrong arguments.
+exit code: 0 done; 1 failed; 2 wrong arguments.
 `
 
 // seedFlags are the flags and arguments of zooid migrate seed.

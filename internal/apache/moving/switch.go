@@ -29,53 +29,59 @@ import (
 
 const switchHelp = `usage: zooid migrate switch [flags] ENSEMBLE DIR ZOOCFG
 
-Puts a Zooid server in the place of a running ensemble of Apache ZooKeeper, with all data,
-sessions and ephemeral znodes. ENSEMBLE and DIR are as for zooid migrate follow: the copy
-in DIR is brought up to date first, or made. ZOOCFG is the Zooid server's zoo.cfg; its
-dataDir must have no data of Zooid's.
+Replaces a running Apache ZooKeeper ensemble with a Zooid server, which takes over all data,
+sessions and ephemeral znodes. ENSEMBLE and DIR are as for zooid migrate follow: the copy in
+DIR is made or brought up to date first. ZOOCFG is the zoo.cfg of the Zooid server, whose
+dataDir must not have data of Zooid yet. The steps are:
 
-It refuses to begin unless the copy is caught up and its digests equal the leader's, and
-rehearses the import. It says what couldn't go back to Apache. Then Apache's servers are stopped, their logs show that nothing
-is missing, the copy becomes the data directory, and the Zooid server is started. Until
-that, everything is undone by starting Apache's servers again.
+  1. wait until the copy has caught up and its digests equal the leader's
+  2. rehearse the import, and report what couldn't be taken back to Apache later
+  3. stop Apache's servers, and check with their logs that the copy lacks nothing
+  4. make the data directory from the copy
+  5. start the Zooid server
 
-How Apache is stopped:
-  -stop COMMAND    run by sh for each server, at once. It must stop the server for good, and
-                   then print the server's tail. It gets ZK_ID, ZK_HOST and ZK_AFTER:
+Before step 5, starting Apache's servers again undoes everything. DIR/switch.journal records
+the steps, and DIR/switch.log what was printed. From step 3 on, the command doesn't end when
+its terminal is lost. If it was cut short, run it again: it continues, or starts over if
+Apache's servers serve again.
+
+How Apache's servers are stopped; give one of the first two:
+  -stop COMMAND    run COMMAND by sh for each server, all at the same time, with ZK_ID, ZK_HOST
+                   and ZK_AFTER set. It must stop the server for good, then print its tail:
                    ssh $ZK_HOST 'systemctl disable --now zookeeper &&
                        zooid migrate tail -after '$ZK_AFTER' /var/lib/zookeeper'
-  -tails DIR       you stop the servers, and put what zooid migrate tail prints on each
-                   into the file DIR/tail.ID; what to do is said when it is time
-  -majority        a majority of the servers is enough; the machines of the others are dead
-  -stopped ID,…    these servers have stopped, by your word, where that can't be proved: who has
-                   their files open, or whether their ports are closed, can't be seen. What shows
-                   that a server runs still counts, and so does its tail
+  -tails DIR       stop the servers yourself when the command asks for it, and write the output
+                   of zooid migrate tail on each server to the file DIR/tail.ID
+  -majority        the tails of a majority are enough; the machines of the others are dead
+  -stopped ID,…    you know that these servers have stopped. It is for servers whose open files
+                   or ports can't be checked; their tails are still needed, and a server that
+                   shows any sign of running is still refused
 
 How Zooid is started:
-  -start COMMAND   starts the Zooid server, and returns (systemctl start zooid); without it,
-                   you start it when you are told to
-  -seed COMMAND    ZOOCFG has several servers, and all of them are to have the data before the
-                   first client writes. The command is run by sh for each other server that
-                   votes, at once, after the data directory is made. It gets ZOOID_ID and
-                   ZOOID_HOST, and what zooid migrate seed reads:
+  -start COMMAND   run COMMAND to start the Zooid server. It must return (systemctl start zooid).
+                   Without it, start the server yourself when the command asks for it
+  -seed COMMAND    give all voters of an ensemble the data before the first client writes. After
+                   step 4, COMMAND is run by sh for each other voter in ZOOCFG, all at the same
+                   time, with ZOOID_ID and ZOOID_HOST set; zooid migrate seed must get its input:
                    ssh $ZOOID_HOST zooid migrate seed /etc/zooid/zoo.cfg
-                   -start is run for each of the servers then, with the same variables:
+                   The command of -start is then run for each of these servers and the first,
+                   with the same variables:
                    ssh $ZOOID_HOST systemctl start zooid
-                   Without -seed the first server serves alone until others have joined it
+                   Without -seed, the first server serves alone until others have joined it
 
-  -check           do all that comes before the stop, say how long it will take, and end. DIR
-                   isn't written to: what is missing there is kept in memory
-  -yes             don't ask before the stop
-  -undo            undo a try that was cut short: remove what it has made and not released, here and
-                   with -seed on the other machines. Then start Apache's servers
-  -without-digests the servers are older than 3.6, or have digests disabled
+  -check           end after step 2, with an estimate of how long a switch takes. DIR isn't
+                   changed; what the copy lacks is kept in memory
+  -yes             don't ask for confirmation before step 3
+  -undo            remove the data that an interrupted switch has made and not released, here and,
+                   with -seed, on the other machines. Then start Apache's servers
+  -without-digests for servers older than 3.6, or with digests disabled
 
-The flags of zooid migrate follow for the quorum ports (-id, -peer-tls…), and those of
-zooid cli for the client ports, are the same here.
+The flags of zooid migrate follow for the quorum ports (-id, -peer-…) and those of zooid cli
+for the client ports apply, too.
 
-exit code: 0 the Zooid server serves, or -check found nothing against it; 1 it wasn't
-switched, and how to undo what was done is said; 2 wrong arguments; 3 the Zooid server was
-to start and doesn't serve: see its log.
+exit code: 0 the Zooid server serves, or -check found no obstacle; 1 not switched, and how to
+undo what was done is printed; 2 wrong arguments; 3 the Zooid server was to start and doesn't
+serve: see its log.
 `
 
 // The exit codes of zooid migrate switch and return.

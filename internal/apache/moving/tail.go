@@ -18,17 +18,18 @@ import (
 
 const tailHelp = `usage: zooid migrate tail -after REQUEST [flags] APACHE_DATADIR
 
-Prints what the log of an Apache ZooKeeper server that has stopped holds behind a zxid, for
-zooid migrate switch, and what is known here about the server's end: who has its files open, and
-whether its ports are closed. Run it on the server's machine, as root or as the server's user,
-once the server has stopped and nothing starts it again. REQUEST is $ZK_AFTER, or what switch
-prints: a zxid, the name of the try, the server's ports. Apache's files are only read.
+Prints, for zooid migrate switch, the transactions after a zxid in the log of a stopped Apache
+ZooKeeper server, and whether the server has really stopped: which processes have its files
+open, and whether its ports are closed. Run it on the server's machine, as root or as the
+server's user, after the server has been stopped for good. It only reads Apache's files.
 
+  -after REQUEST   $ZK_AFTER, or the value that switch prints: a zxid, the name of the switch,
+                   and the server's ports
   -datalogdir DIR  Apache's dataLogDir, if it has one
-  -zoocfg FILE     Apache's zoo.cfg, which says what dataLogDir is; a zoo.cfg beside the data is found
+  -zoocfg FILE     Apache's zoo.cfg, which names dataLogDir; by default, one next to the data
   -without-log     there is no log
 
-exit code: 0 printed; 1 it can't be; 2 wrong arguments.
+exit code: 0 printed; 1 failed; 2 wrong arguments.
 `
 
 // tailFlags are the flags and arguments of zooid migrate tail.

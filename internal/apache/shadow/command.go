@@ -22,30 +22,33 @@ import (
 // Help is the help text of zooid shadow.
 const Help = `usage: zooid shadow -listen ADDRESS [flags] PRIMARY[,...] SHADOW[,...]
 
-A proxy for clients of Apache ZooKeeper (the primary). It passes their bytes on unchanged, plays
-every request to Zooid (the shadow) as well, and reports replies and watch events
-that differ. Both trees must be equal at the start, and all clients of the primary must
-come through this proxy. The primary's clients never wait for the shadow.
+A proxy for clients of Apache ZooKeeper (the primary). It forwards their bytes unchanged, sends
+every request to Zooid (the shadow) as well, and reports the replies and watch events that
+differ. Both trees must be equal at the start, and all clients of the primary must connect
+through this proxy. They never wait for the shadow.
 
-All connections use one server of the primary, and one of the shadow; the next one
-named if it can't be reached. The primary sees one address: maxClientCnxns must allow
-for that, and ACLs by ip don't tell clients apart.
+  zooid shadow -listen :2181 zk1:2182 zooid1:2181
+
+All connections use one server of the primary and one of the shadow: the first named that can be
+reached. To the primary, all clients have the proxy's address: maxClientCnxns must allow that
+many, and ACLs with the scheme ip can't tell clients apart.
 
   -listen ADDRESS  where clients connect
-  -ignore LIST     fields that needn't be equal, such as cversion,acl. zxids and times
-                   never are; session ids are mapped
-  -every TIME      print the counts so often (1m); 0 prints them at the end only
-  -max N           print at most this many differences (1000); all are counted
+  -ignore LIST     fields that may differ, such as cversion,acl. Zxids and times always may;
+                   session ids are mapped
+  -every TIME      how often to print the counts (1m); 0 prints them only at the end
+  -max N           print at most N differences (1000); all are counted
   -json            print each difference as a line of JSON
-  -drain TIME      after an interrupt, play what has come before for so long (30s)
+  -drain TIME      how long to send pending requests to the shadow after an interrupt (30s)
 
 The shadow is reached by TLS with the flags of zooid cli: -tls, -tls-ca, -profile, ... The primary
-is reached in plaintext. A client that speaks TLS is passed on, and not shadowed.
+is reached in plaintext. Connections of clients that use TLS are forwarded, but not compared.
 
-What isn't shadowed, and said: SASL logins, reconfig, sessions that began before the proxy did, and
-connections for which the shadow is too slow. What differs because of that is unsure. docs/migration.md
-tells more. It runs until it is interrupted (SIGINT or SIGTERM): clients go elsewhere at once, and
-it ends when what has come before has been played, at the latest after -drain or a second interrupt.
+Not compared, and reported: SASL logins, reconfig, sessions older than the proxy, and connections
+for which the shadow is too slow. A difference that these may have caused is reported as unsure;
+see docs/migration.md. The proxy runs until SIGINT or SIGTERM. It then closes its clients'
+connections at once, and ends when all pending requests were compared, after the time of -drain, or
+at a second interrupt.
 
 exit code: 0 everything was equal; 1 something differed; 2 wrong arguments, or it can't
 listen; 3 nothing differed, but not everything was compared.
