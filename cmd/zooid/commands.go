@@ -3,7 +3,6 @@
 package main
 
 import (
-	"github.com/zooid-project/zooid/internal/apache/moving"
 	"github.com/zooid-project/zooid/internal/tool/bench"
 	"github.com/zooid-project/zooid/internal/tool/doctor"
 	"github.com/zooid-project/zooid/internal/tool/status"
@@ -33,10 +32,10 @@ func commands() []command {
 		{"check", "HISTORY…", "check recorded histories against the order rules", runCheck},
 		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},
 		{"log", "[-json] DATADIR …", "show the transactions of a data directory, and any damage", runLog},
-		{"import", "APACHE_DATADIR DATADIR", "make a data directory from an Apache ZooKeeper server's", moving.Import},
-		{"export", "-to APACHE_DATADIR DATADIR|URL", "make a data directory for Apache ZooKeeper", mover.Export},
+		{"import", "APACHE_DATADIR DATADIR", "make a data directory from an Apache ZooKeeper server's", migration("import")},
+		{"export", "-to APACHE_DATADIR DATADIR|URL", "make a data directory for Apache ZooKeeper", migration("export")},
 		{"migrate", "follow|switch|back|return|compare …", "move a running Apache ensemble here, and back", runMigrate},
-		{"shadow", "-listen ADDRESS PRIMARY SHADOW", "replay the requests of Apache's clients to Zooid", moving.Shadow},
+		{"shadow", "-listen ADDRESS PRIMARY SHADOW", "replay the requests of Apache's clients to Zooid", migration("shadow")},
 		{"explain", "[CODE]…", "explain an error's code, and what to do about it", runExplain},
 		{"docs", "[-html] [PAGE [WORD…]] | CODE", "show a page of this version's documentation", runDocs},
 		{"completion", "bash|zsh|fish", "print a script with which a shell completes zooid's commands", runCompletion},

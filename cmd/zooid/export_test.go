@@ -19,7 +19,7 @@ func exported(t *testing.T, args ...string) (to, said string, code int) {
 	t.Helper()
 	to = filepath.Join(t.TempDir(), "apache")
 	var out bytes.Buffer
-	code = mover.Export(append([]string{"-to", to}, args...), &out, &out)
+	code = mover.Run("export", append([]string{"-to", to}, args...), &out, &out)
 	if code != 0 {
 		if _, err := os.Lstat(to); err == nil {
 			t.Errorf("export %q failed, and %s is there: %s", args, to, out.String())

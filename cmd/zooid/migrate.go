@@ -18,3 +18,8 @@ func runMigrate(args []string, stdout, stderr io.Writer) int {
 	addProviders() // a zoo.cfg may name them
 	return mover.Migrate(args, stdout, stderr)
 }
+
+// migration returns a command of package moving.
+func migration(name string) func(args []string, stdout, stderr io.Writer) int {
+	return func(args []string, stdout, stderr io.Writer) int { return mover.Run(name, args, stdout, stderr) }
+}

@@ -28,26 +28,13 @@ type PeerSASL struct {
 	Observers    string // their own principals, separated by commas
 }
 
-// Set sets the value of a flag. ok is false if it isn't one of SASL.
-func (p *PeerSASL) Set(name, value string) (ok bool) {
-	to := p.flags()[name]
-	if to != nil {
-		*to = value
-	}
-	return to != nil
-}
-
-func (p *PeerSASL) flags() map[string]*string {
-	return map[string]*string{
-		"peer-sasl-user": &p.User, "peer-sasl-password-file": &p.PasswordFile, "peer-sasl-keytab": &p.Keytab,
-		"peer-sasl-principal": &p.Principal, "peer-sasl-observers": &p.Observers,
-	}
-}
-
-func (p *PeerSASL) register(flags *flag.FlagSet) {
-	for name, to := range p.flags() { // in any order
-		flags.StringVar(to, name, "", "")
-	}
+// Register adds the flags that set p.
+func (p *PeerSASL) Register(flags *flag.FlagSet) {
+	flags.StringVar(&p.User, "peer-sasl-user", "", "")
+	flags.StringVar(&p.PasswordFile, "peer-sasl-password-file", "", "")
+	flags.StringVar(&p.Keytab, "peer-sasl-keytab", "", "")
+	flags.StringVar(&p.Principal, "peer-sasl-principal", "", "")
+	flags.StringVar(&p.Observers, "peer-sasl-observers", "", "")
 }
 
 // Logins returns how observers log in; nil if they don't.

@@ -15,18 +15,8 @@ type PeerTLS struct {
 	PasswordFile string // for both
 }
 
-// Set sets the value of a flag. ok is false if it isn't one of TLS.
-func (p *PeerTLS) Set(name, value string) (ok bool) {
-	to := map[string]*string{
-		"peer-tls-cert": &p.Cert, "peer-tls-ca": &p.CA, "peer-tls-password-file": &p.PasswordFile,
-	}[name]
-	if to != nil {
-		*to = value
-	}
-	return to != nil
-}
-
-func (p *PeerTLS) register(flags *flag.FlagSet) {
+// Register adds the flags that set p.
+func (p *PeerTLS) Register(flags *flag.FlagSet) {
 	flags.StringVar(&p.Cert, "peer-tls-cert", "", "")
 	flags.StringVar(&p.CA, "peer-tls-ca", "", "")
 	flags.StringVar(&p.PasswordFile, "peer-tls-password-file", "", "")

@@ -5,7 +5,6 @@ package moving
 import (
 	"bufio"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,7 +23,7 @@ type apacheDirs struct {
 }
 
 // register adds the flags to a command.
-func (a *apacheDirs) register(flags *flag.FlagSet) {
+func (a *apacheDirs) register(flags *flags) {
 	flags.StringVar(&a.logDir, "datalogdir", "", "")
 	flags.StringVar(&a.zooCfg, "zoocfg", "", "")
 	flags.BoolVar(&a.withoutLog, "without-log", false, "")

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"time"
 
@@ -22,30 +21,32 @@ import (
 
 const compareHelp = `usage: zooid migrate compare [flags] A B
 
-Reads two trees whole and lists the znodes that differ: data, each field of the Stat,
-ACLs, and what only one of them has. A and B are each a data directory, of Apache's
-or of Zooid's, or the connect string of running servers (zk1:2181,zk2:2181/chroot).
+Compares two trees and lists the znodes that differ: in their data, ACL or a field of the
+Stat, or because only one tree has them. A and B are each a data directory, Apache's or
+Zooid's, or the connect string of running servers (zk1:2181,zk2:2181/chroot).
 
-Running servers may change meanwhile. What differs is read again from both, for as
-long as -patience says; only what stands still on both sides and differs is said to
-differ. What keeps changing is said to be changing: compare it again when it rests.
-A directory, or what zooid migrate follow -listen serves, is a copy of the running
-servers: it is read again once it has come to the zxid at which they were. If it
-doesn't come that far, what they have changed since is said to be newer.
-/zookeeper/config is each ensemble's own, and left out.
+  zooid migrate compare -auth-file super.txt zk1:2181 zooid1:2181
 
-  -ignore LIST    fields that needn't be equal, such as zxids,times,ephemeralOwner
-  -max N          print at most this many differences (100); all are counted
-  -patience TIME  how long what differs is looked at (2s)
-  -timeout TIME   to connect (30s)
+Running servers may change during the comparison. A znode that differs is therefore read
+again from both sides, for as long as -patience says, and is reported as different only if
+it has stopped changing on both. A znode that keeps changing is reported as changing;
+compare again when clients write less. A data directory, or a server of zooid migrate
+follow -listen, is a copy of the running servers: it is read again when it has reached the
+zxid that they had. If it doesn't reach that zxid, what they have changed since is reported
+as newer. /zookeeper/config is different in each ensemble, and is left out.
+
+  -ignore LIST    fields that may differ, such as zxids,times,ephemeralOwner
+  -max N          print at most N differences (100); all are counted
+  -patience TIME  how long to read znodes that differ again (2s)
+  -timeout TIME   how long connecting may take (30s)
   -json           print each difference as a line of JSON
 
-The flags of zooid cli for TLS and logins say how servers are reached: -tls…, -auth,
--auth-file, -sasl, -sasl-file, -client-configuration. Who compares must be able to
-read everything: log in as super.
+Running servers are reached with the flags of zooid cli for TLS and logins: -tls…, -auth,
+-auth-file, -sasl, -sasl-file, -client-configuration. Log in as the superuser, because
+compare must be able to read every znode.
 
-exit code: 0 the trees are equal; 1 they differ; 2 wrong arguments, or one can't be
-read; 3 nothing differs, but some znodes changed, are newer or couldn't be read.
+exit code: 0 the trees are equal; 1 they differ; 2 wrong arguments, or a tree can't be
+read; 3 nothing differs, but some znodes kept changing, are newer or can't be read.
 `
 
 // The exit codes of zooid migrate compare.
@@ -68,60 +69,37 @@ type compareFlags struct {
 	reconfigure tree.Reconfigure
 }
 
-// parse parses the arguments. help is true if they ask for the help text.
-func (f *compareFlags) parse(args []string) (help bool, err error) {
-	f.max, f.timeout, f.o.Patience = 100, 30*time.Second, 2*time.Second
-	f.sides, help, err = readFlags(&f.access, args, map[string]func(){"json": func() { f.json = true }}, f.set)
-	if err == nil && !help && len(f.sides) != 2 {
-		err = errors.New("name two trees")
-	}
-	return help, err
+func (f *compareFlags) register(flags *flags) {
+	flags.access = &f.access
+	flags.Func("ignore", "", func(value string) (err error) {
+		f.o.Ignored, err = compare.ParseIgnored(value)
+		return err
+	})
+	flags.IntVar(&f.max, "max", 100, "")
+	flags.DurationVar(&f.o.Patience, "patience", 2*time.Second, "")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "")
+	flags.BoolVar(&f.json, "json", false, "")
 }
 
-func (f *compareFlags) set(name, value string) (err error) {
-	switch name {
-	case "ignore":
-		f.o.Ignored, err = compare.ParseIgnored(value)
-	case "max":
-		_, err = fmt.Sscanf(value+"\n", "%d\n", &f.max)
-	case "patience":
-		f.o.Patience, err = time.ParseDuration(value)
-	case "timeout":
-		f.timeout, err = time.ParseDuration(value)
-	default:
-		return fmt.Errorf("there is no flag -%s", name)
-	}
-	if err != nil {
-		return fmt.Errorf("-%s %s: %w", name, value, err)
+func (f *compareFlags) arguments(words []string) error {
+	if f.sides = words; len(words) != 2 {
+		return errors.New("name two trees")
 	}
 	return nil
 }
 
-// runCompare runs zooid migrate compare.
-func (p *Program) runCompare(args []string, stdout, stderr io.Writer) int {
-	f := compareFlags{reconfigure: p.Reconfigure}
-	help, err := f.parse(args)
-	if help {
-		fmt.Fprint(stdout, compareHelp)
-		return compareEqual
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid migrate compare: %v\n\n%s", err, compareHelp)
-		return compareFailed
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	line := terminal.NewProgress(stderr)
-	counts, err := f.run(ctx, stdout, line)
+func (f *compareFlags) run(ctx context.Context, s cli.Streams) (int, error) {
+	line := terminal.NewProgress(s.Err)
+	counts, err := f.compare(ctx, s.Out, line)
 	line.End()
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid migrate compare:", terminal.Visible(err.Error()))
-		return compareFailed
+		return compareFailed, err
 	}
-	return tellCompared(stderr, counts, &f)
+	return tellCompared(s.Err, counts, f), nil
 }
 
-func (f *compareFlags) run(ctx context.Context, stdout io.Writer, line *terminal.Progress) (compare.Counts, error) {
+// compare compares the trees and prints what differs.
+func (f *compareFlags) compare(ctx context.Context, stdout io.Writer, line *terminal.Progress) (compare.Counts, error) {
 	var sources [2]compare.Source
 	for i, side := range f.sides {
 		source, end, err := f.open(ctx, side, line)

@@ -9,15 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/config"
-	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tool/cli"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
@@ -27,76 +24,68 @@ const exportHelp = `usage: zooid export -to APACHE_DATADIR [-nodigest] DATADIR [
        zooid export -to APACHE_DATADIR [-nodigest] SNAPSHOT
        zooid export -to APACHE_DATADIR [-nodigest] [flags] http://HOST:8080
 
-Makes a data directory for Apache ZooKeeper, 3.5 or later, of one of Zooid's: of a
-stopped or a running server's, or of a copy of one. zoo.cfg names the directories of its
-server. Nothing of them is changed. APACHE_DATADIR must have no version-2.
+Makes a data directory for Apache ZooKeeper, 3.5 or later, from that of a Zooid server,
+which may be running, or from a copy of it. zoo.cfg names the directories of its server.
+Nothing in them is changed. APACHE_DATADIR must not contain a version-2.
 
-SNAPSHOT is a backup: a file as the admin server's command snapshot streams it, or one
-that gzip has compressed. A URL is that of a running server's admin server, http or
-https, which streams its snapshot: what that server has applied when it is asked.
+SNAPSHOT is a backup: a file that the admin server's command snapshot has sent, possibly
+compressed by gzip. A URL, http or https, is that of a running server's admin server,
+which sends a snapshot of what the server has applied.
 
   -to DIR    Apache's dataDir
   -nodigest  for servers with digest.enabled=false
 
-The flags of zooid cli for identities (-auth, -auth-file) and TLS (-tls…) say who asks a
-server, and how. The server wants an identity that may do everything at / (super);
-without a flag it is the certificate of -tls-cert, or the address.
+With a URL, the flags of zooid cli for identities (-auth, -auth-file) and TLS (-tls…)
+apply. The identity needs all permissions on / (the superuser has them). Without a flag,
+it is the certificate of -tls-cert, or the client's address.
 
-Every server of an ensemble gets a copy of the result: it has the epochs that Apache
-wants. What Apache has no form for is said. What fails leaves nothing in APACHE_DATADIR.
+Give each server of an Apache ensemble a copy of the result, which includes the epoch
+files that Apache needs. What Apache can't represent is reported. A failed export leaves
+nothing in APACHE_DATADIR.
 
-exit code: 0 exported; 1 it can't be; 2 wrong arguments; 4 the data directory or the
-snapshot is damaged or incomplete.
+exit code: 0 exported; 1 failed; 2 wrong arguments; 4 the data directory or the snapshot
+is damaged or incomplete.
 `
 
-// Export runs zooid export, which makes a data directory for Apache.
-func (p *Program) Export(args []string, stdout, stderr io.Writer) int {
-	o := apache.ExportOptions{Reconfigure: p.Reconfigure}
-	var reach cli.Access
-	words, help, err := readFlags(&reach, args,
-		map[string]func(){"nodigest": func() { o.NoDigest = true }}, func(name, value string) error {
-			if name != "to" {
-				return fmt.Errorf("there is no flag -%s", name)
-			}
-			o.To = value
-			return nil
-		})
-	if help {
-		fmt.Fprint(stdout, exportHelp)
-		return 0
+// exportFlags are the flags and arguments of zooid export.
+type exportFlags struct {
+	o      apache.ExportOptions
+	access cli.Access
+	words  []string
+}
+
+func (f *exportFlags) register(flags *flags) {
+	flags.access = &f.access
+	flags.StringVar(&f.o.To, "to", "", "")
+	flags.BoolVar(&f.o.NoDigest, "nodigest", false, "")
+}
+
+func (f *exportFlags) arguments(words []string) error {
+	f.words = words
+	switch {
+	case f.o.To == "":
+		return errors.New("-to must name Apache's dataDir. (Files with subtrees are made by: zooid cli export)")
+	case len(words) < 1 || len(words) > 2:
+		return errors.New("name what to export: a data directory, a zoo.cfg, a snapshot file or the URL of an admin server")
 	}
-	if err == nil && o.To == "" {
-		err = errors.New("-to must name Apache's dataDir. (Files with subtrees are made by: zooid cli export)")
-	}
-	if err == nil && (len(words) < 1 || len(words) > 2) {
-		err = errors.New("name what to export: a data directory, a zoo.cfg, a snapshot file or the URL of an admin server")
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid export: %v\n\n%s", err, exportHelp)
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := source(ctx, &o, words, &reach); err != nil {
-		fmt.Fprintln(stderr, "zooid export:", terminal.Visible(err.Error()))
-		return 1
+	return nil
+}
+
+func (f *exportFlags) run(ctx context.Context, s cli.Streams) (int, error) {
+	if err := source(ctx, &f.o, f.words, &f.access); err != nil {
+		return exitFailed, err
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
-	line := terminal.NewProgress(stderr)
-	o.Stage = line.Stage
+	line := terminal.NewProgress(s.Err)
+	f.o.Stage = line.Stage
 	began := time.Now()
-	done, err := apache.Export(o)
+	done, err := apache.Export(f.o)
 	line.End()
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid export:", terminal.Visible(err.Error()))
-		if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) ||
-			errors.As(err, &missing) {
-			return exitDamaged
-		}
-		return 1
+		return failure(err), err
 	}
-	tellExported(stdout, done, o.To, time.Since(began))
-	return 0
+	tellExported(s.Out, done, f.o.To, time.Since(began))
+	return exitDone, nil
 }
 
 // configBytesMax exceeds the size of any zoo.cfg; a larger file is taken for a snapshot without reading it.

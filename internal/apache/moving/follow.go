@@ -11,12 +11,9 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/apache/follow"
@@ -32,45 +29,47 @@ import (
 
 const followHelp = `usage: zooid migrate follow [flags] ENSEMBLE DIR
 
-Keeps in DIR a copy of what a running ensemble of Apache ZooKeeper has, 3.5 and later,
-until it is interrupted. It connects to the leader as an observer, which has no vote: the
-ensemble doesn't wait for it. After each transaction it compares Apache's digest of the
-tree (3.6 and later) with that of the copy.
+Keeps a copy of a running Apache ZooKeeper ensemble, 3.5 or later, in DIR until it is
+interrupted. It connects to the leader as an observer: it has no vote, and the ensemble
+doesn't wait for it. After each transaction it compares Apache's digest of the tree (3.6 and
+later) with the digest of the copy.
 
-ENSEMBLE is the connect string of its servers' client ports (zk1:2181,zk2:2181), or a
-file with its server lines, such as Apache's zoo.cfg; a dynamicConfigFile that it names is
-read, too. The quorum ports must be reachable from here.
+ENSEMBLE is the connect string of the client ports (zk1:2181,zk2:2181), or a file with the
+server lines, such as Apache's zoo.cfg; a dynamicConfigFile that it names is read, too. The
+servers' quorum ports must be reachable from this machine.
 
-DIR is new or empty, or such a copy already: a file ZOOIDCOPY in it says so. Never name an
-Apache server's own dataDir; it is refused. DIR then has the form of Apache's dataDir: zooid
-import DIR DATADIR goes on with it. Run again on it, the command takes from the leader what is
-missing.
+  zooid migrate follow zk1:2181,zk2:2181,zk3:2181 /var/lib/copy
 
-  -adopt            DIR is a copy that a version of Zooid without the file ZOOIDCOPY has made
+DIR must be new, empty, or an earlier copy, which is marked by the file ZOOIDCOPY. An Apache
+server's own dataDir is refused. The copy has the format of Apache's dataDir: zooid import DIR
+DATADIR makes the data directory of a Zooid server from it. To continue a copy, run the
+command again; it fetches only what is missing.
 
-  -listen ADDRESS   answer clients' reads there, as a read-only server does
-  -super USER:HASH  who may read everything there, as superDigest (zooid digest)
-  -id N             this observer's id among the servers (200)
+  -adopt            DIR is a copy made by a version of Zooid that wrote no file ZOOIDCOPY
 
-If the servers talk TLS among themselves (sslQuorum):
-  -peer-tls                    by certificates that the system trusts
-  -peer-tls-ca FILE            who signs the servers' certificates
+  -listen ADDRESS   serve reads to clients at this address, as a read-only server does
+  -super USER:HASH  a superuser for these clients, as printed by zooid digest (superDigest)
+  -id N             this observer's id, which no server may have (200)
+
+If the servers use TLS among themselves (sslQuorum):
+  -peer-tls                    use TLS, and trust the system's certificate authorities
+  -peer-tls-ca FILE            the authorities that sign the servers' certificates
   -peer-tls-cert FILE          this observer's certificate and key
-  -peer-tls-password-file FILE their password; files are PEM, JKS or PKCS12
-  -peer-tls-any-host           don't check that the certificate names the server
+  -peer-tls-password-file FILE the password of these files, which are PEM, JKS or PKCS12
+  -peer-tls-any-host           don't check that a certificate names its server
 
-If they log in at each other (quorum.auth.enableSasl) by DIGEST-MD5:
-  -peer-sasl-user USER            as in a section QuorumLearner
-  -peer-sasl-password-file FILE
-or by Kerberos, as $KRB5_CONFIG or /etc/krb5.conf says:
+If the servers log in to each other (quorum.auth.enableSasl) with DIGEST-MD5:
+  -peer-sasl-user USER            the user, as in a section QuorumLearner
+  -peer-sasl-password-file FILE   the file with the password
+or with Kerberos, which $KRB5_CONFIG or /etc/krb5.conf configures:
   -peer-sasl-keytab FILE          this observer's key
-  -peer-sasl-principal NAME/HOST  whose it is; servers want HOST to be one of theirs
+  -peer-sasl-principal NAME/HOST  this observer's principal; HOST must be a server's host
   -peer-sasl-service NAME         the servers' principal without its host (zkquorum)
 
-The flags of zooid cli for TLS and logins say how the client ports are reached, which is
-needed once, for the configuration: -tls…, -auth, -sasl, -client-configuration.
+The client ports are used once, to read the configuration, with the flags of zooid cli for
+TLS and logins: -tls…, -auth, -sasl, -client-configuration.
 
-exit code: 0 interrupted, and all digests were equal; 1 it failed, or no leader was found;
+exit code: 0 interrupted, and all digests were equal; 1 it failed, or found no leader;
 2 wrong arguments; 3 interrupted, and a digest differed.
 `
 
@@ -78,7 +77,6 @@ exit code: 0 interrupted, and all digests were equal; 1 it failed, or no leader 
 const (
 	followEqual   = 0
 	followFailed  = 1
-	followUsage   = 2
 	followDiffers = 3
 )
 
@@ -98,95 +96,76 @@ type followFlags struct {
 	words       []string
 }
 
-// parse parses the arguments. help is true if they ask for the help text.
-func (f *followFlags) parse(args []string) (help bool, err error) {
-	f.id, f.peerTicket.Service = 200, "zkquorum"
-	switches := map[string]func(){
-		"peer-tls":          func() { f.peerTLS = true },
-		"peer-tls-any-host": func() { f.peerTLS, f.peerAnyHost = true, true },
-		"adopt":             func() { f.adopt = true },
-	}
-	f.words, help, err = readFlags(&f.access, args, switches, f.set)
-	switch {
-	case err != nil || help:
-	case len(f.words) != 2:
-		err = errors.New("name an ensemble and a directory")
-	case (f.peerUser == "") != (f.peerPass == ""):
-		err = errors.New("-peer-sasl-user and -peer-sasl-password-file belong together")
-	case (f.peerTicket.Keytab == "") != (f.peerTicket.Principal == ""):
-		err = errors.New("-peer-sasl-keytab and -peer-sasl-principal belong together")
-	case f.peerUser != "" && f.peerTicket.Keytab != "":
-		err = errors.New("log in by -peer-sasl-user or by -peer-sasl-keytab")
-	}
-	return help, err
-}
-
-func (f *followFlags) set(name, value string) (err error) {
-	switch name {
-	case "listen":
-		f.listen = value
-	case "super":
+func (f *followFlags) register(flags *flags) {
+	f.registerPeer(flags)
+	flags.StringVar(&f.listen, "listen", "", "")
+	flags.Func("super", "", func(value string) error {
 		if user, hash, ok := strings.Cut(value, ":"); !ok || user == "" || hash == "" {
-			return errors.New("-super: want USER:HASH, as zooid digest prints it")
+			return errors.New("want USER:HASH, as zooid digest prints it")
 		}
 		f.super = value
-	case "id":
-		if f.id, err = strconv.ParseInt(value, 10, 64); err != nil || f.id < 1 || f.id > 254 {
-			return fmt.Errorf("-id %s: want 1 to 254, and none that a server has", value)
-		}
-	case "peer-tls-ca":
-		f.peerTLS, f.trust.Location = true, value
-	case "peer-tls-cert":
-		f.peerTLS, f.keys.Location = true, value
-	case "peer-sasl-user":
-		f.peerUser = value
-	case "peer-sasl-password-file":
+		return nil
+	})
+}
+
+// registerPeer adds the flags that follow and switch share.
+func (f *followFlags) registerPeer(flags *flags) {
+	flags.access = &f.access
+	flags.BoolVar(&f.adopt, "adopt", false, "")
+	flags.Int64Var(&f.id, "id", 200, "")
+	flags.BoolVar(&f.peerTLS, "peer-tls", false, "")
+	flags.BoolVar(&f.peerAnyHost, "peer-tls-any-host", false, "")
+	flags.StringVar(&f.trust.Location, "peer-tls-ca", "", "")
+	flags.StringVar(&f.keys.Location, "peer-tls-cert", "", "")
+	flags.StringVar(&f.keys.PasswordPath, "peer-tls-password-file", "", "")
+	flags.StringVar(&f.peerUser, "peer-sasl-user", "", "")
+	flags.Func("peer-sasl-password-file", "", func(value string) error {
 		text, err := os.ReadFile(value)
 		f.peerPass = strings.TrimRight(string(text), "\r\n")
 		return err
-	case "peer-sasl-keytab":
-		f.peerTicket.Keytab = value
-	case "peer-sasl-principal":
-		f.peerTicket.Principal = value
-	case "peer-sasl-service":
-		f.peerTicket.Service = value
-	case "peer-tls-password-file":
-		f.peerTLS, f.keys.PasswordPath, f.trust.PasswordPath = true, value, value
-	default:
-		return fmt.Errorf("there is no flag -%s", name)
+	})
+	flags.StringVar(&f.peerTicket.Keytab, "peer-sasl-keytab", "", "")
+	flags.StringVar(&f.peerTicket.Principal, "peer-sasl-principal", "", "")
+	flags.StringVar(&f.peerTicket.Service, "peer-sasl-service", "zkquorum", "")
+}
+
+func (f *followFlags) arguments(words []string) error {
+	if f.words = words; len(words) != 2 {
+		return errors.New("name an ensemble and a directory")
+	}
+	return f.checkPeer()
+}
+
+// checkPeer checks the flags that registerPeer adds.
+func (f *followFlags) checkPeer() error {
+	f.trust.PasswordPath = f.keys.PasswordPath
+	switch {
+	case f.id < 1 || f.id > 254:
+		return fmt.Errorf("-id %d: want 1 to 254, and none that a server has", f.id)
+	case (f.peerUser == "") != (f.peerPass == ""):
+		return errors.New("-peer-sasl-user and -peer-sasl-password-file belong together")
+	case (f.peerTicket.Keytab == "") != (f.peerTicket.Principal == ""):
+		return errors.New("-peer-sasl-keytab and -peer-sasl-principal belong together")
+	case f.peerUser != "" && f.peerTicket.Keytab != "":
+		return errors.New("log in by -peer-sasl-user or by -peer-sasl-keytab")
 	}
 	return nil
 }
 
-// runFollow follows an ensemble until it is interrupted.
-func runFollow(args []string, stdout, stderr io.Writer) int {
-	var f followFlags
-	help, err := f.parse(args)
-	if help {
-		fmt.Fprint(stdout, followHelp)
-		return followEqual
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid migrate follow: %v\n\n%s", err, followHelp)
-		return followUsage
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	last, err := f.run(ctx, stderr)
-	if err != nil {
-		fmt.Fprintln(stderr, "zooid migrate follow:", terminal.Visible(err.Error()))
-		return followFailed
-	}
-	if last.Elections == 0 {
-		fmt.Fprintf(stderr, "zooid migrate follow: no leader was followed, so nothing is known of what the ensemble has now; the copy is as it was: %v%s\n",
+func (f *followFlags) run(ctx context.Context, s cli.Streams) (int, error) {
+	last, err := f.follow(ctx, s.Err)
+	if err == nil && last.Elections == 0 {
+		err = fmt.Errorf("no leader was followed, so nothing is known of what the ensemble has now; the copy is as it was: %v%s",
 			last, reason(last.LastFailed))
-		return followFailed
 	}
-	fmt.Fprintf(stdout, "stopped: %v\nTo go on with this copy: zooid import %s DATADIR\n", last, f.words[1])
+	if err != nil {
+		return followFailed, err
+	}
+	fmt.Fprintf(s.Out, "stopped: %v\nTo go on with this copy: zooid import %s DATADIR\n", last, f.words[1])
 	if last.Mismatch != nil {
-		return followDiffers
+		return followDiffers, nil
 	}
-	return followEqual
+	return followEqual, nil
 }
 
 // reason returns an error as the end of a message.
@@ -197,7 +176,8 @@ func reason(err error) string {
 	return ". The last try: " + terminal.Visible(err.Error())
 }
 
-func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.Status, err error) {
+// follow follows an ensemble until it is interrupted.
+func (f *followFlags) follow(ctx context.Context, stderr io.Writer) (last follow.Status, err error) {
 	dial, err := f.dialer()
 	if err != nil {
 		return last, err
@@ -334,7 +314,7 @@ func dynamicLines(zooCfg, text string) (string, error) {
 // dialer returns the function that connects to quorum ports.
 func (f *followFlags) dialer() (func(context.Context, string) (net.Conn, error), error) {
 	dial := new(net.Dialer).DialContext
-	if f.peerTLS {
+	if f.peerTLS || f.peerAnyHost || f.trust.Location != "" || f.keys.Location != "" || f.keys.PasswordPath != "" {
 		o := keystore.ClientOptions{Trust: f.trust.ByName(), AnyHost: f.peerAnyHost}
 		if f.keys.Location != "" {
 			var err error

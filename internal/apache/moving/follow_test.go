@@ -184,7 +184,13 @@ func TestFollowTLS(t *testing.T) {
 		{[]string{"-peer-tls-ca", cert}, false},
 	} {
 		var f followFlags
-		if _, err := f.parse(append(c.args, "zk1", "dir")); err != nil {
+		flags := newFlags()
+		f.register(flags)
+		words, err := flags.parse(append(c.args, "zk1", "dir"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.arguments(words); err != nil {
 			t.Fatal(err)
 		}
 		dial, err := f.dialer()

@@ -3,8 +3,8 @@
 package moving
 
 import (
+	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -16,79 +16,76 @@ import (
 	"github.com/zooid-project/zooid/internal/apache"
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/proof"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tool/cli"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
 const importHelp = `usage: zooid import [flags] APACHE_DATADIR DATADIR
 
-Makes a data directory of that of an Apache ZooKeeper server, 3.4 to 3.9, which
-must be stopped. APACHE_DATADIR is its dataDir, DATADIR the dataDir of the Zooid
+Makes the data directory of a Zooid server from that of a stopped Apache ZooKeeper
+server, 3.4 to 3.9. APACHE_DATADIR is Apache's dataDir and DATADIR that of the Zooid
 server; they may be the same. Apache's files are only read.
 
-All that clients can see is kept: data, Stats, ACLs, the kinds of znodes, quotas,
-sessions. Clients go on with their sessions.
+  zooid import /var/lib/zookeeper /var/lib/zooid
+
+Everything that clients can see is kept: data, Stats, ACLs, kinds of znodes, quotas and
+sessions. Clients continue their sessions.
 
   -datalogdir DIR    Apache's dataLogDir, if it has one
-  -zoocfg FILE       Apache's zoo.cfg, which says what dataLogDir is; a zoo.cfg beside the data is found
-  -without-log       there is no log: the snapshots are all that there is, as after zooid export
-  -accept-running    import although a process still has Apache's files open, or zooid migrate follow
-                     keeps the copy: what it writes from now on is missing
-  -todatalogdir DIR  the dataLogDir of the Zooid server, if it is to have one
+  -zoocfg FILE       Apache's zoo.cfg, which names dataLogDir; by default, one next to the data
+  -without-log       there is no log, only snapshots, as after zooid export
+  -accept-running    import although a process has Apache's files open or zooid migrate follow
+                     updates them; what it writes from now on is missing
+  -todatalogdir DIR  the dataLogDir of the Zooid server, if it has one
   -emulate353        read TTLs as Apache 3.5.3 wrote them (emulate353TTLNodes)
   -accept-mismatch   import although Apache's own digest of the tree differs
 
-Import the directory of one server of an ensemble, the one with the highest zxid;
-the other servers start with empty directories and get everything from it
+For an ensemble, import the directory of one server, the one with the highest zxid. Start
+the other Zooid servers with empty directories; they get everything from the first
 (docs/migration.md).
 
-exit code: 0 imported; 1 it can't be; 2 wrong arguments; 4 Apache's files are
-damaged.
+exit code: 0 imported; 1 failed; 2 wrong arguments; 4 Apache's files are damaged.
 `
 
-// Import runs zooid import, which makes a data directory from an Apache server's.
-func Import(args []string, stdout, stderr io.Writer) int {
-	var o apache.ImportOptions
-	flags := flag.NewFlagSet("zooid import", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	var from apacheDirs
-	from.register(flags)
-	running := flags.Bool("accept-running", false, "")
-	flags.StringVar(&o.LogDir, "todatalogdir", "", "")
-	flags.BoolVar(&o.Apache.Emulate353, "emulate353", false, "")
-	flags.BoolVar(&o.AcceptMismatch, "accept-mismatch", false, "")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, importHelp)
-		return 0
+// importFlags are the flags and arguments of zooid import.
+type importFlags struct {
+	o       apache.ImportOptions
+	from    apacheDirs
+	running bool
+}
+
+func (f *importFlags) register(flags *flags) {
+	f.from.register(flags)
+	flags.BoolVar(&f.running, "accept-running", false, "")
+	flags.StringVar(&f.o.LogDir, "todatalogdir", "", "")
+	flags.BoolVar(&f.o.Apache.Emulate353, "emulate353", false, "")
+	flags.BoolVar(&f.o.AcceptMismatch, "accept-mismatch", false, "")
+}
+
+func (f *importFlags) arguments(words []string) error {
+	if len(words) != 2 {
+		return errors.New("name Apache's dataDir and the new server's")
 	}
-	if err != nil || flags.NArg() != 2 {
-		if err != nil {
-			fmt.Fprintf(stderr, "zooid import: %v\n\n", err)
-		}
-		fmt.Fprint(stderr, importHelp)
-		return 2
-	}
-	o.Apache.Dir, o.Dir = flags.Arg(0), flags.Arg(1)
+	f.from.dir, f.o.Apache.Dir, f.o.Dir = words[0], words[0], words[1]
+	return nil
+}
+
+func (f *importFlags) run(_ context.Context, s cli.Streams) (int, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
-	line := terminal.NewProgress(stderr)
-	o.Stage = line.Stage
-	o.Apache.Progress = reading(line)
+	line := terminal.NewProgress(s.Err)
+	f.o.Stage, f.o.Apache.Progress = line.Stage, reading(line)
 	began := time.Now()
-	from.dir = o.Apache.Dir
-	done, err := importFrom(&from, *running, &o, func(format string, args ...any) {
+	done, err := importFrom(&f.from, f.running, &f.o, func(format string, args ...any) {
 		line.End()
-		fmt.Fprintln(stdout, terminal.Visible(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(s.Out, terminal.Visible(fmt.Sprintf(format, args...)))
 	})
 	line.End()
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid import:", terminal.Visible(err.Error()))
-		if damage := (*files.DamageError)(nil); errors.As(err, &damage) {
-			return exitDamaged
-		}
-		return 1
+		return failure(err), err
 	}
-	tellImported(stdout, done, &o, time.Since(began))
-	return 0
+	tellImported(s.Out, done, &f.o, time.Since(began))
+	return exitDone, nil
 }
 
 // importFrom imports, under a lock of the new directories that is held from the first look to the end. Nothing is moved
@@ -146,6 +143,17 @@ func importFrom(from *apacheDirs, running bool, o *apache.ImportOptions,
 
 // exitDamaged is the exit code for a damaged or incomplete directory.
 const exitDamaged = 4
+
+// failure returns the exit code for an error.
+func failure(err error) int {
+	var apaches *files.DamageError
+	var damage *storage.DamageError
+	var missing *storage.MissingError
+	if errors.As(err, &apaches) || errors.As(err, &damage) || errors.As(err, &missing) {
+		return exitDamaged
+	}
+	return exitFailed
+}
 
 // importGCPercent lets the heap grow to several times the live memory: everything that is read
 // stays in use until the end.

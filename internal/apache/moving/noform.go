@@ -83,26 +83,20 @@ func tellNoForm(say func(string), lines []string) {
 }
 
 // checkBack reports in advance what zooid migrate back and zooid export would refuse, and what Apache can't represent.
-func (p *Program) checkBack(file string, stdout, stderr io.Writer) int {
-	cfg, err := config.LoadAny(file, nil)
-	if err != nil {
-		fmt.Fprintln(stderr, "zooid migrate back:", terminal.Visible(err.Error()))
-		return 1
-	}
+func (p *Program) checkBack(cfg *config.Config, stdout io.Writer) (int, error) {
 	dirs := []string{cfg.Storage.DataDir}
 	if cfg.Storage.DataLogDir != cfg.Storage.DataDir {
 		dirs = append(dirs, cfg.Storage.DataLogDir)
 	}
 	t, _, err := txnlog.Newest(txnlog.Options{Dirs: dirs, Reconfigure: p.Reconfigure})
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid migrate back:", terminal.Visible(err.Error()))
-		return 1
+		return exitFailed, err
 	}
 	now := apache.Survey(t)
 	tellNoForm(func(text string) { fmt.Fprintln(stdout, terminal.Visible(text)) },
 		append(noForm(&now), noFormLater(cfg)...))
 	if cfg.Client.Port < 0 {
-		return 1
+		return exitFailed, nil
 	}
-	return 0
+	return exitDone, nil
 }

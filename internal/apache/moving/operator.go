@@ -6,9 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/zooid-project/zooid/internal/apache/back"
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/tool/cli"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
@@ -52,63 +51,51 @@ func zooidServer(m *config.Member) []string {
 
 const digestHelp = `usage: zooid migrate digest [-datalogdir APACHE_LOGDIR | -zoocfg FILE | -without-log] APACHE_DATADIR
 
-Prints what a stopped Apache ZooKeeper server would load from its files: the last zxid, the digest of the
-tree, and how many znodes and sessions there are. It is for zooid migrate return. Apache's files are only
-read.
+Prints, for zooid migrate return, what a stopped Apache ZooKeeper server would load from its files:
+the last zxid, the digest of the tree, and the number of znodes and sessions. It only reads Apache's
+files.
 
-exit code: 0 printed; 1 it can't be; 2 wrong arguments; 4 the files are damaged.
+  -datalogdir DIR  Apache's dataLogDir, if it has one
+  -zoocfg FILE     Apache's zoo.cfg, which names dataLogDir; by default, one next to the data
+  -without-log     there is no log
+
+exit code: 0 printed; 1 failed; 2 wrong arguments; 4 the files are damaged.
 `
 
-// runDigest prints the digest of an Apache server's files.
-func runDigest(args []string, stdout, stderr io.Writer) int {
-	var from apacheDirs
-	flags := flag.NewFlagSet("zooid migrate digest", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	from.register(flags)
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, digestHelp)
-		return 0
+// digestFlags are the flags and arguments of zooid migrate digest.
+type digestFlags struct{ from apacheDirs }
+
+func (f *digestFlags) register(flags *flags) { f.from.register(flags) }
+
+func (f *digestFlags) arguments(words []string) error {
+	if len(words) != 1 {
+		return errors.New("name Apache's dataDir")
 	}
-	if err == nil && flags.NArg() != 1 {
-		err = errors.New("name Apache's dataDir")
+	f.from.dir = words[0]
+	return nil
+}
+
+func (f *digestFlags) run(_ context.Context, s cli.Streams) (int, error) {
+	const name = "zooid migrate digest:"
+	// An observer may have been sent a snapshot and no more: return compares with what it must have.
+	if err := f.from.findLog(s.Err); err != nil {
+		fmt.Fprintln(s.Err, name, terminal.Visible(err.Error()))
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid migrate digest: %v\n\n%s", err, digestHelp)
-		return 2
-	}
-	dir := flags.Arg(0)
-	from.dir = dir
-	found, err := from.find()
-	if found != "" {
-		fmt.Fprintln(stderr, terminal.Visible(found))
-	}
-	if err == nil {
-		err = from.logged()
-	}
-	if err != nil { // an observer may have been sent a snapshot and no more: return compares with what it must have
-		fmt.Fprintln(stderr, "zooid migrate digest:", terminal.Visible(err.Error()))
-	}
-	logDir := from.logDir
+	dir, logDir := f.from.dir, f.from.logDir
 	if found, err := unheld(dir, logDir); found.Held != "" {
-		fmt.Fprintf(stderr, "zooid migrate digest: %s. Stop the server first\n", terminal.Visible(err.Error()))
-		return 1
+		return exitFailed, fmt.Errorf("%w. Stop the server first", err)
 	}
 	state, report, err := files.Load(files.Options{Dir: dir, LogDir: logDir})
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid migrate digest:", terminal.Visible(err.Error()))
-		if damage := (*files.DamageError)(nil); errors.As(err, &damage) {
-			return exitDamaged
-		}
-		return 1
+		return failure(err), err
 	}
 	if m := report.Mismatch; m != nil { // found during the replay; what counts is the tree at the end
-		fmt.Fprintf(stderr, "zooid migrate digest: %s: at zxid %#x Apache's digest of the tree is %#x, that of what its files hold is %#x\n",
+		fmt.Fprintf(s.Err, "%s %s: at zxid %#x Apache's digest of the tree is %#x, that of what its files hold is %#x\n", name,
 			terminal.Visible(m.Where), uint64(m.Zxid), m.Apache, m.Tree)
 	}
-	fmt.Fprintln(stdout,
+	fmt.Fprintln(s.Out,
 		digestLine(&back.Done{Zxid: state.Zxid, Digest: state.Digest(), Znodes: state.Len(), Sessions: len(state.Sessions)}))
-	return 0
+	return exitDone, nil
 }
 
 // digestLine returns the line that zooid migrate digest prints for zooid migrate return.

@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,61 +22,90 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/tool/cli"
-	"github.com/zooid-project/zooid/internal/tool/terminal"
 	"github.com/zooid-project/zooid/internal/tool/txnlog"
 )
 
 const returnHelp = `usage: zooid migrate return [flags] -observers ID,ID,… ZOOCFG
 
-Puts Apache servers that follow as observers in the place of Zooid: the way back, as one
-command. It leads the observers itself: end zooid migrate back before, which they lose
-for a moment. It runs beside the Zooid server of ZOOCFG, which must lead its ensemble, or be
-alone.
+Replaces Zooid with Apache servers that follow it as observers. It leads the observers itself:
+end zooid migrate back first; they reconnect. Run it on the machine of the Zooid server with
+ZOOCFG, which must be standalone or the leader of its ensemble. The steps are:
 
-It refuses to begin unless every observer named is connected and has everything. Then Zooid's
-servers are stopped: so many that each majority of the rest needs that of ZOOCFG, which must
-still lead for three seconds, while clients are served; the others; that of ZOOCFG last. The
-stops may take as long as they like. The observers get the end of its log; they are stopped, and
-the digest of each one's files must be Zooid's; and they are started as an ensemble. Until that,
-everything is undone by starting Zooid's servers again.
+  1. wait until every observer is connected and has all data
+  2. stop so many other Zooid servers that no majority is left without that of ZOOCFG, and check
+     that it still leads after three seconds. Clients are served until here
+  3. stop the remaining Zooid servers, that of ZOOCFG last
+  4. send the observers the end of its log, stop them, and check that the digest of each one's
+     files equals Zooid's
+  5. start them as an ensemble
 
-Its steps are in return.journal in Zooid's dataDir. From the stop on, a lost terminal doesn't end
-it (run it in tmux or screen to see it to its end). If it was cut short, run it again: it begins
-anew if Zooid serves again, and goes on otherwise.
+Before step 5, starting Zooid's servers again undoes everything. return.journal in Zooid's
+dataDir records the steps, and return.log what was printed. From step 2 on, the command doesn't
+end when its terminal is lost; run it in tmux or screen to see its end. If it was cut short, run
+it again: it continues, or starts over if Zooid serves again.
 
   -quorum, -election, -from, -id, -peer-tls-…, -peer-sasl-…  as for zooid migrate back
-  -observers ID,…          all Apache servers of the ensemble to come
-  -stop COMMAND            run by sh for each Zooid server, with ZOOID_ID and ZOOID_HOST; it stops
-                           the server for good:
+  -observers ID,…          all Apache servers of the new ensemble
+  -stop COMMAND            run COMMAND by sh for each Zooid server, with ZOOID_ID and ZOOID_HOST
+                           set. It must stop the server for good:
                            ssh $ZOOID_HOST systemctl disable --now zooid
-  -stop-observer COMMAND   run by sh for each observer, at once, with ZK_ID and ZK_HOST; it stops
-                           the server, and then prints the digest of its files:
+  -stop-observer COMMAND   run COMMAND by sh for each observer, all at the same time, with ZK_ID
+                           and ZK_HOST set. It must stop the server, then print the digest of
+                           its files:
                            ssh $ZK_HOST 'systemctl stop zookeeper &&
                                zooid migrate digest /var/lib/zookeeper'
-  -start COMMAND           run by sh for each of them, at once, with ZK_ID and ZK_HOST; it gives
-                           the server the zoo.cfg of the ensemble, and starts it:
+  -start COMMAND           run COMMAND by sh for each observer, all at the same time, with ZK_ID
+                           and ZK_HOST set. It must install the ensemble's zoo.cfg and start the
+                           server:
                            ssh $ZK_HOST 'cp /etc/zookeeper/ensemble.cfg /etc/zookeeper/zoo.cfg &&
                                systemctl enable --now zookeeper'
-  -check                   say if it could begin, and what has no form at Apache, and end
-  -yes                     don't ask before the stop
+  -check                   end after step 1, with a report of what Apache can't represent
+  -yes                     don't ask for confirmation before step 2
 
-exit code: 0 Apache's servers were started, or -check found nothing against it; 1 it didn't
-go back, and how to undo what was done is said; 2 wrong arguments; 3 Apache's servers were to
-start, and a command failed.
+exit code: 0 Apache's servers were started, or -check found no obstacle; 1 not returned, and how
+to undo what was done is printed; 2 wrong arguments; 3 Apache's servers were to start, and a
+command failed.
 `
 
-// returnFlags holds the parsed command line.
+// returnFlags are the flags and arguments of zooid migrate return.
 type returnFlags struct {
-	quorum, election                string
-	stop, stopObserver, start, file string
-	observers                       []int64
-	check, yes                      bool
+	backFlags
+	stop, stopObserver, start string
+	observers                 []int64
+	yes                       bool
+}
 
-	o       back.Options
-	server  *config.Config
-	says    *sayer
+func (f *returnFlags) register(flags *flags) {
+	f.backFlags.register(flags)
+	flags.StringVar(&f.stop, "stop", "", "")
+	flags.StringVar(&f.stopObserver, "stop-observer", "", "")
+	flags.StringVar(&f.start, "start", "", "")
+	flags.Func("observers", "", idList(&f.observers))
+	flags.BoolVar(&f.yes, "yes", false, "")
+}
+
+func (f *returnFlags) arguments(words []string) error {
+	slices.Sort(f.observers)
+	err := f.observed(true)
+	switch {
+	case err != nil:
+		return err
+	case len(f.observers) == 0:
+		return errors.New("name all Apache servers of the ensemble to come: -observers")
+	case !f.check && (f.stop == "" || f.stopObserver == "" || f.start == ""):
+		return errors.New("say how servers are stopped and started: -stop, -stop-observer and -start")
+	}
+	return f.zooCfg(words)
+}
+
+// A returnRun is a run of zooid migrate return, which puts Apache's observers in Zooid's place.
+type returnRun struct {
+	returnFlags
 	program *Program
 	try     proof.Try
+
+	server  *config.Config
+	says    *sayer
 	journal *proof.Journal
 	whole   atomic.Bool      // the log of the server of ZOOCFG has everything; see stopFirst
 	held    *proof.Held      // that server's directories, once it has stopped
@@ -86,173 +113,91 @@ type returnFlags struct {
 	stopped time.Time        // when Zooid's servers were told to stop
 }
 
-// parse parses the arguments. help is true if they ask for the help text.
-func (f *returnFlags) parse(args []string) (help bool, err error) {
-	var none cli.Access
-	from, secure, logins := "", back.PeerTLS{}, back.PeerSASL{}
-	switches := map[string]func(){"check": func() { f.check = true }, "yes": func() { f.yes = true }}
-	words, help, err := readFlags(&none, args, switches, func(name, value string) (err error) {
-		switch name {
-		case "quorum":
-			f.quorum = value
-		case "election":
-			f.election = value
-		case "from":
-			from = value
-		case "id":
-			f.o.ID, err = strconv.ParseInt(value, 10, 64)
-		case "observers":
-			for part := range strings.SplitSeq(value, ",") {
-				id, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
-				if err != nil || slices.Contains(f.observers, id) {
-					return fmt.Errorf("-observers %q: want the ids of the Apache servers, each once", value)
-				}
-				f.observers = append(f.observers, id)
-			}
-			slices.Sort(f.observers)
-		case "stop":
-			f.stop = value
-		case "stop-observer":
-			f.stopObserver = value
-		case "start":
-			f.start = value
-		default:
-			if !secure.Set(name, value) && !logins.Set(name, value) {
-				return fmt.Errorf("there is no flag -%s", name)
-			}
-		}
-		return err
-	})
-	if err == nil && !help {
-		f.o.From, err = back.Addresses(from)
-	}
-	if err == nil && !help {
-		f.o.TLS, err = secure.Config()
-	}
-	if err == nil && !help {
-		f.o.Logins, err = logins.Logins()
-	}
-	switch {
-	case err != nil || help:
-	case f.quorum == "" || f.election == "":
-		err = errors.New("name the addresses of -quorum and -election")
-	case f.o.ID < 0 || f.o.ID > 254:
-		err = fmt.Errorf("-id %d: want 0 to 254", f.o.ID)
-	case len(f.observers) == 0:
-		err = errors.New("name all Apache servers of the ensemble to come: -observers")
-	case !f.check && (f.stop == "" || f.stopObserver == "" || f.start == ""):
-		err = errors.New("say how servers are stopped and started: -stop, -stop-observer and -start")
-	case len(words) != 1:
-		err = errors.New("name the zoo.cfg of a Zooid server")
-	default:
-		f.file = words[0]
-	}
-	return help, err
-}
-
-// runReturn runs zooid migrate return, which puts Apache's observers in Zooid's place.
-func (p *Program) runReturn(args []string, stdout, stderr io.Writer) int {
-	f := returnFlags{program: p, try: proof.NewTry()}
-	help, err := f.parse(args)
-	if help {
-		fmt.Fprint(stdout, returnHelp)
-		return switchDone
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid migrate return: %v\n\n%s", err, returnHelp)
-		return switchUsage
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+func (r *returnRun) run(ctx context.Context, s cli.Streams) (int, error) {
 	surviveWriting()
-	f.says = &sayer{w: stderr, line: terminal.NewProgress(stderr)}
-	code, err := f.run(ctx, os.Stdin, stderr)
-	if err != nil {
-		f.says.say("zooid migrate return: " + err.Error())
-	}
-	f.says.close()
-	return code
+	r.says = newSayer(s.Err, "zooid migrate return")
+	return r.says.end(r.carryOn(ctx, s.In, s.Err))
 }
 
-// run carries out the return to Apache.
-func (f *returnFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer) (_ int, err error) {
-	if f.server, err = config.LoadAny(f.file, nil); err != nil {
+// carryOn carries out the return to Apache.
+func (r *returnRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writer) (_ int, err error) {
+	if r.server, err = config.LoadAny(r.file, nil); err != nil {
 		return switchRefused, err
 	}
-	if err := f.o.Prepare(f.server, f.quorum, f.election); err != nil {
+	if err := r.listen(r.server, r.program); err != nil {
 		return switchRefused, err
 	}
-	defer socket.CloseListener(f.o.Election)
-	defer socket.CloseListener(f.o.Quorum)
-	f.o.Whole = f.whole.Load
-	before, err := f.openJournal()
+	defer socket.CloseListener(r.o.Election)
+	defer socket.CloseListener(r.o.Quorum)
+	r.o.Whole = r.whole.Load
+	before, err := r.openJournal()
 	if err != nil {
 		return switchRefused, err
 	}
-	defer f.journal.Close()
+	defer r.journal.Close()
 	defer func() {
-		if f.held != nil {
-			err = errors.Join(err, f.held.Release())
+		if r.held != nil {
+			err = errors.Join(err, r.held.Release())
 		}
 	}()
 	if before.Step != "" {
-		if code, done, err := f.goOn(ctx, before, stderr); done {
+		if code, done, err := r.goOn(ctx, before, stderr); done {
 			return code, err
 		}
 	}
-	lead := f.lead()
+	lead := r.lead()
 	defer lead.end()
-	if err := f.await(ctx, lead); err != nil {
+	if err := r.await(ctx, lead); err != nil {
 		return switchRefused, err
 	}
-	if err := f.survey(); err != nil {
+	if err := r.survey(); err != nil {
 		return switchRefused, err
 	}
-	if f.check {
+	if r.check {
 		return switchDone, nil
 	}
-	f.says.say(fmt.Sprintf("Next: Zooid's servers %d are stopped, by this command; don't stop them before. Until Apache's servers are started, this is undone by starting them again.",
-		f.zooids()))
-	if !f.yes {
-		f.says.say("Type yes to have them stopped:")
+	r.says.say(fmt.Sprintf("Next: Zooid's servers %d are stopped, by this command; don't stop them before. Until Apache's servers are started, this is undone by starting them again.",
+		r.zooids()))
+	if !r.yes {
+		r.says.say("Type yes to have them stopped:")
 		if err := agreed(ctx, stdin); err != nil {
 			return switchRefused, err
 		}
-		if err := f.await(ctx, lead); err != nil {
+		if err := r.await(ctx, lead); err != nil {
 			return switchRefused, err
 		}
 	}
-	if err := f.journal.Begin(f.try, stepStop, returnPlan{Hosts: f.hosts}); err != nil {
+	if err := r.journal.Begin(r.try, stepStop, returnPlan{Hosts: r.hosts}); err != nil {
 		return switchRefused, fmt.Errorf("nothing was changed: %w", err)
 	}
 	signal.Ignore(syscall.SIGHUP)
-	err = f.stopFirst(ctx)
+	err = r.stopFirst(ctx)
 	if err == nil {
-		err = f.stopWhole(ctx)
+		err = r.stopWhole(ctx)
 	}
 	if err == nil {
-		err = f.handOver(ctx, lead)
+		err = r.handOver(ctx, lead)
 	}
 	if err != nil {
-		return switchRefused, f.undone(err)
+		return switchRefused, r.undone(err)
 	}
-	return f.startApache(ctx, stderr)
+	return r.startApache(ctx, stderr)
 }
 
 // undone says how to undo what was done before an error.
-func (f *returnFlags) undone(err error) error {
+func (r *returnRun) undone(err error) error {
 	return fmt.Errorf("%w\nTo undo: start Zooid's servers %d again. They have everything, and no Apache server has served. Let the observers go on with zooid migrate back",
-		err, f.zooids())
+		err, r.zooids())
 }
 
 // survey reports what Apache can't represent.
-func (f *returnFlags) survey() error {
-	t, _, err := txnlog.Newest(txnlog.Options{Dirs: f.o.Dirs, Reconfigure: f.program.Reconfigure})
+func (r *returnRun) survey() error {
+	t, _, err := txnlog.Newest(txnlog.Options{Dirs: r.o.Dirs, Reconfigure: r.program.Reconfigure})
 	if err != nil {
 		return fmt.Errorf("look for what has no form at Apache: %w", err)
 	}
 	now := apache.Survey(t)
-	tellNoForm(f.says.say, noForm(&now))
+	tellNoForm(r.says.say, noForm(&now))
 	return nil
 }
 
@@ -274,11 +219,11 @@ func agreed(ctx context.Context, stdin io.Reader) error {
 }
 
 // zooids returns the ids of the Zooid servers.
-func (f *returnFlags) zooids() []int64 {
-	if len(f.server.Quorum.Members.Servers) == 0 {
+func (r *returnRun) zooids() []int64 {
+	if len(r.server.Quorum.Members.Servers) == 0 {
 		return []int64{1}
 	}
-	return idsOf(f.server.Quorum.Members.Servers)
+	return idsOf(r.server.Quorum.Members.Servers)
 }
 
 // A leadership leads the observers in the background.
@@ -303,11 +248,11 @@ type moment struct {
 const behindMax = 3 * time.Second
 
 // lead starts to lead the observers.
-func (f *returnFlags) lead() *leadership {
+func (r *returnRun) lead() *leadership {
 	ctx, cancel := context.WithCancel(context.Background()) // so that an interrupt doesn't end it before Zooid has stopped
 	l := &leadership{end: cancel, finished: make(chan struct{})}
-	o := f.o
-	o.Say = f.says.say
+	o := r.o
+	o.Say = r.says.say
 	o.Watch = func(p back.Progress) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -359,22 +304,22 @@ func (l *leadership) ready(observers []int64) (hosts map[int64]string, err error
 var errOther = errors.New("the observers can't take Zooid's place")
 
 // await waits until the observers may take over.
-func (f *returnFlags) await(ctx context.Context, l *leadership) error {
+func (r *returnRun) await(ctx context.Context, l *leadership) error {
 	told := ""
 	for {
-		hosts, err := l.ready(f.observers)
+		hosts, err := l.ready(r.observers)
 		switch {
 		case err == nil:
-			f.hosts = hosts
-			f.says.say(fmt.Sprintf("the observers %d have everything", f.observers))
+			r.hosts = hosts
+			r.says.say(fmt.Sprintf("the observers %d have everything", r.observers))
 			return nil
 		case errors.Is(err, errOther):
 			return err
 		case err.Error() != told && !strings.Contains(err.Error(), "zxid"): // a zxid in the text changes all the time
 			told = err.Error()
-			f.says.say("waiting: " + told)
+			r.says.say("waiting: " + told)
 		}
-		f.says.show(err.Error())
+		r.says.show(err.Error())
 		select {
 		case <-l.finished:
 			return fmt.Errorf("nothing was changed: %w", l.err)
@@ -386,37 +331,37 @@ func (f *returnFlags) await(ctx context.Context, l *leadership) error {
 }
 
 // stopWhole stops what still runs of Zooid.
-func (f *returnFlags) stopWhole(ctx context.Context) error {
-	if err := f.journal.Begin(f.try, stepWhole, returnPlan{Hosts: f.hosts}); err != nil {
+func (r *returnRun) stopWhole(ctx context.Context) error {
+	if err := r.journal.Begin(r.try, stepWhole, returnPlan{Hosts: r.hosts}); err != nil {
 		return err
 	}
-	f.stopped = time.Now()
-	return f.stopRest(ctx)
+	r.stopped = time.Now()
+	return r.stopRest(ctx)
 }
 
 // handOver stops the observers, which hold the same data as the stopped Zooid servers by then.
-func (f *returnFlags) handOver(ctx context.Context, l *leadership) error {
+func (r *returnRun) handOver(ctx context.Context, l *leadership) error {
 	l.end()
 	<-l.finished
 	if l.err != nil {
 		return l.err
 	}
-	for _, id := range f.observers {
+	for _, id := range r.observers {
 		if !slices.Contains(l.done.Observers, id) {
 			return fmt.Errorf("observer %d isn't connected any more; those that have everything are %d", id, l.done.Observers)
 		}
 	}
-	f.says.say(l.done.String())
-	return f.stopObservers(ctx, digestLine(&l.done))
+	r.says.say(l.done.String())
+	return r.stopObservers(ctx, digestLine(&l.done))
 }
 
 // stopObservers stops the observers. want is the line that the digest of each one's files must have.
-func (f *returnFlags) stopObservers(ctx context.Context, want string) error {
-	if err := f.journal.Begin(f.try, stepObservers, returnPlan{Hosts: f.hosts, Digest: want}); err != nil {
+func (r *returnRun) stopObservers(ctx context.Context, want string) error {
+	if err := r.journal.Begin(r.try, stepObservers, returnPlan{Hosts: r.hosts, Digest: want}); err != nil {
 		return err
 	}
-	return f.each(ctx, f.observers, func(ctx context.Context, id int64) error {
-		said, err := runFor(ctx, f.stopObserver, stopTimeout, f.apache(id))
+	return r.each(ctx, r.observers, func(ctx context.Context, id int64) error {
+		said, err := runFor(ctx, r.stopObserver, stopTimeout, r.apache(id))
 		if err != nil {
 			return fmt.Errorf("stop observer %d: %w", id, err)
 		}
@@ -430,7 +375,7 @@ func (f *returnFlags) stopObservers(ctx context.Context, want string) error {
 }
 
 // each calls do for all servers at once.
-func (f *returnFlags) each(ctx context.Context, ids []int64, do func(context.Context, int64) error) error {
+func (r *returnRun) each(ctx context.Context, ids []int64, do func(context.Context, int64) error) error {
 	errs := make([]error, len(ids))
 	var wg sync.WaitGroup
 	for i, id := range ids {
@@ -441,21 +386,21 @@ func (f *returnFlags) each(ctx context.Context, ids []int64, do func(context.Con
 }
 
 // apache returns the environment of a command for an Apache server.
-func (f *returnFlags) apache(id int64) []string {
-	return []string{fmt.Sprintf("ZK_ID=%d", id), "ZK_HOST=" + f.hosts[id]}
+func (r *returnRun) apache(id int64) []string {
+	return []string{fmt.Sprintf("ZK_ID=%d", id), "ZK_HOST=" + r.hosts[id]}
 }
 
 // startApache starts the Apache ensemble. It can be repeated.
-func (f *returnFlags) startApache(ctx context.Context, stderr io.Writer) (int, error) {
+func (r *returnRun) startApache(ctx context.Context, stderr io.Writer) (int, error) {
 	if ctx.Err() != nil {
-		return switchRefused, f.undone(errInterrupted)
+		return switchRefused, r.undone(errInterrupted)
 	}
-	if err := f.journal.Begin(f.try, stepStart, returnPlan{Hosts: f.hosts}); err != nil {
-		return switchRefused, f.undone(err)
+	if err := r.journal.Begin(r.try, stepStart, returnPlan{Hosts: r.hosts}); err != nil {
+		return switchRefused, r.undone(err)
 	}
-	f.says.say("last step, which ends the possibility to undo by starting Zooid: " + f.start)
-	err := f.each(ctx, f.observers, func(ctx context.Context, id int64) error {
-		cmd := operatorCommand(ctx, f.start, f.apache(id))
+	r.says.say("last step, which ends the possibility to undo by starting Zooid: " + r.start)
+	err := r.each(ctx, r.observers, func(ctx context.Context, id int64) error {
+		cmd := operatorCommand(ctx, r.start, r.apache(id))
 		cmd.Stdout, cmd.Stderr = file(stderr), file(stderr)
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("start the Apache server %d: %w", id, err)
@@ -466,10 +411,10 @@ func (f *returnFlags) startApache(ctx context.Context, stderr io.Writer) (int, e
 		return switchSilent, fmt.Errorf("%w. Start it by hand, with the zoo.cfg of the ensemble. Its files are whole. Don't start Zooid's servers now; the same command, run again, goes on from here",
 			err)
 	}
-	if err := f.journal.End(f.try, stepServe); err != nil {
+	if err := r.journal.End(r.try, stepServe); err != nil {
 		return switchSilent, err
 	}
-	f.says.say(fmt.Sprintf("Apache's servers %d were started, %.1f s after the order to stop Zooid. See that they serve (srvr), and that nothing starts Zooid's servers again.",
-		f.observers, time.Since(f.stopped).Seconds()))
+	r.says.say(fmt.Sprintf("Apache's servers %d were started, %.1f s after the order to stop Zooid. See that they serve (srvr), and that nothing starts Zooid's servers again.",
+		r.observers, time.Since(r.stopped).Seconds()))
 	return switchDone, nil
 }

@@ -104,7 +104,7 @@ func TestReturnParts(t *testing.T) {
 		{5, 0, 5, "[1 2]", "[3 4]"},
 		{7, 0, 1, "[2 3 4]", "[5 6 7]"},
 	} {
-		f := returnFlags{server: &config.Config{}}
+		f := returnRun{server: &config.Config{}}
 		f.server.Quorum.MyID = int64(c.own)
 		for id := 1; id <= c.voters+c.observers; id++ {
 			f.server.Quorum.Members.Servers = append(f.server.Quorum.Members.Servers,
@@ -118,6 +118,29 @@ func TestReturnParts(t *testing.T) {
 		if n := len(rest); c.voters > 0 && (2*(n+1) <= c.voters || 2*n > c.voters) {
 			t.Errorf("%d voters: %d are left", c.voters, n)
 		}
+	}
+}
+
+// TestReconfigAtReturn: what leads the observers evaluates a reconfig in the log as the server has. Refusing it would
+// make another tree than the server's.
+func TestReconfigAtReturn(t *testing.T) {
+	t.Parallel()
+	evaluated := false
+	r := returnRun{program: &Program{Reconfigure: func(string, *jute.ReconfigRequest, bool) (string, jute.Code) {
+		evaluated = true
+		return "", 0
+	}}}
+	r.quorum, r.election, r.server = "127.0.0.1:0", "127.0.0.1:0", &config.Config{}
+	if err := r.listen(r.server, r.program); err != nil {
+		t.Fatal(err)
+	}
+	r.o.Quorum.Close()
+	r.o.Election.Close()
+	if reconfigure := r.o.Reconfigure; reconfigure != nil {
+		reconfigure("", nil, false)
+	}
+	if !evaluated {
+		t.Error("it refuses the reconfigs in the log")
 	}
 }
 
@@ -144,7 +167,7 @@ func TestReturnGoesOn(t *testing.T) {
 		"others run, later":          {stepObservers, false, true, "the Zooid server 2 runs"},
 	} {
 		var said bytes.Buffer
-		f := returnFlags{server: &config.Config{}, says: &sayer{w: &said, line: terminal.NewProgress(&said)}}
+		f := returnRun{server: &config.Config{}, says: &sayer{w: &said, line: terminal.NewProgress(&said)}}
 		f.server.Quorum.MyID = 1
 		f.server.Quorum.Members.Servers = []config.Member{
 			{ID: 1}, {ID: 2, Addrs: []config.PeerAddr{{Host: "127.0.0.1", QuorumPort: port}}},

@@ -45,17 +45,17 @@ const (
 
 // openJournal opens the journal and the log. before is the step that an earlier try was at; without Step if there is
 // nothing to go on with.
-func (f *returnFlags) openJournal() (before proof.Record, err error) {
-	dir := f.server.Storage.DataDir
+func (r *returnRun) openJournal() (before proof.Record, err error) {
+	dir := r.server.Storage.DataDir
 	log, err := os.OpenFile(filepath.Join(dir, returnLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return before, fmt.Errorf("keep what this command says: %w", err)
 	}
-	f.says.mu.Lock()
-	f.says.log = log
-	f.says.mu.Unlock()
+	r.says.mu.Lock()
+	r.says.log = log
+	r.says.mu.Unlock()
 	var records []proof.Record
-	if f.journal, records, err = proof.OpenJournal(filepath.Join(dir, returnJournal)); err != nil {
+	if r.journal, records, err = proof.OpenJournal(filepath.Join(dir, returnJournal)); err != nil {
 		return before, err
 	}
 	if len(records) > 0 {
@@ -70,68 +70,68 @@ func (f *returnFlags) openJournal() (before proof.Record, err error) {
 const observersPatience = 2 * time.Minute
 
 // goOn carries a return on that was cut short. done is false if it is to begin anew, since Zooid serves again.
-func (f *returnFlags) goOn(ctx context.Context, before proof.Record,
+func (r *returnRun) goOn(ctx context.Context, before proof.Record,
 	stderr io.Writer) (code int, done bool, err error) {
 	var p returnPlan
 	if err := json.Unmarshal(before.Data, &p); err != nil {
 		return switchRefused, true, fmt.Errorf("read the journal: %w", err)
 	}
-	f.says.say(fmt.Sprintf("an earlier try (%s, %s) was cut short in step %s", before.Try, before.At.Format(time.DateTime),
+	r.says.say(fmt.Sprintf("an earlier try (%s, %s) was cut short in step %s", before.Try, before.At.Format(time.DateTime),
 		before.Step))
-	if f.check && before.Step == stepStart {
+	if r.check && before.Step == stepStart {
 		return switchRefused, true, errors.New("it had begun to start Apache's servers. Run the command without -check: it goes on")
 	}
-	if _, err := f.o.Ask(ctx); err == nil {
+	if _, err := r.o.Ask(ctx); err == nil {
 		if before.Step == stepStart {
 			return switchRefused, true, errors.New("it had begun to start Apache's servers, and the Zooid server answers: stop all Zooid servers, so that nothing starts them again. If no Apache server serves, and none has served since, remove " +
-				filepath.Join(f.server.Storage.DataDir, returnJournal))
+				filepath.Join(r.server.Storage.DataDir, returnJournal))
 		}
-		f.says.say("the Zooid server answers: beginning anew")
+		r.says.say("the Zooid server answers: beginning anew")
 		return 0, false, nil
 	}
-	if f.check {
+	if r.check {
 		return switchRefused, true, errors.New("run the command without -check: it goes on")
 	}
 	if before.Step == stepStop {
 		return switchRefused, true, fmt.Errorf("the Zooid server doesn't answer, and it isn't known that its log has everything. Start Zooid's servers %d again, and run this command again",
-			f.zooids())
+			r.zooids())
 	}
-	if err := f.othersStopped(ctx); err != nil {
+	if err := r.othersStopped(ctx); err != nil {
 		return switchRefused, true, err
 	}
-	f.hosts, f.stopped = p.Hosts, time.Now()
-	f.whole.Store(true)
+	r.hosts, r.stopped = p.Hosts, time.Now()
+	r.whole.Store(true)
 	if before.Step == stepStart {
-		code, err := f.startApache(ctx, stderr)
+		code, err := r.startApache(ctx, stderr)
 		return code, true, err
 	}
-	f.says.say(fmt.Sprintf("going on from there. To undo instead: interrupt this, and start Zooid's servers %d again",
-		f.zooids()))
+	r.says.say(fmt.Sprintf("going on from there. To undo instead: interrupt this, and start Zooid's servers %d again",
+		r.zooids()))
 	if before.Step == stepObservers {
-		if err = f.stopRest(ctx); err == nil {
-			err = f.stopObservers(ctx, p.Digest)
+		if err = r.stopRest(ctx); err == nil {
+			err = r.stopObservers(ctx, p.Digest)
 		}
-	} else if err = f.stopWhole(ctx); err == nil {
-		f.o.Stopped = true
-		lead := f.lead()
+	} else if err = r.stopWhole(ctx); err == nil {
+		r.o.Stopped = true
+		lead := r.lead()
 		defer lead.end()
-		if err = f.observersBack(ctx, lead); err == nil {
-			err = f.handOver(ctx, lead)
+		if err = r.observersBack(ctx, lead); err == nil {
+			err = r.handOver(ctx, lead)
 		}
 	}
 	if err != nil {
-		return switchRefused, true, f.undone(err)
+		return switchRefused, true, r.undone(err)
 	}
-	code, err = f.startApache(ctx, stderr)
+	code, err = r.startApache(ctx, stderr)
 	return code, true, err
 }
 
 // othersStopped returns an error if another Zooid server runs, though this command's, which was stopped last, doesn't:
 // then others were started since, may have served without it, and have what its log lacks.
-func (f *returnFlags) othersStopped(ctx context.Context) error {
-	for i := range f.server.Quorum.Members.Servers {
-		m := &f.server.Quorum.Members.Servers[i]
-		if m.ID == f.server.Quorum.MyID {
+func (r *returnRun) othersStopped(ctx context.Context) error {
+	for i := range r.server.Quorum.Members.Servers {
+		m := &r.server.Quorum.Members.Servers[i]
+		if m.ID == r.server.Quorum.MyID {
 			continue
 		}
 		for address, port := range proof.Probe(ctx, quorumPorts(m)) { // any of them
@@ -152,15 +152,15 @@ func quorumPorts(m *config.Member) (at []string) {
 }
 
 // observersBack waits until the observers are connected again.
-func (f *returnFlags) observersBack(ctx context.Context, l *leadership) error {
+func (r *returnRun) observersBack(ctx context.Context, l *leadership) error {
 	ctx, cancel := context.WithTimeout(ctx, observersPatience)
 	defer cancel()
 	for {
-		missing := l.missing(f.observers)
+		missing := l.missing(r.observers)
 		if len(missing) == 0 {
 			return nil
 		}
-		f.says.show(fmt.Sprintf("waiting for the observers %d", missing))
+		r.says.show(fmt.Sprintf("waiting for the observers %d", missing))
 		select {
 		case <-l.finished:
 			return l.err
@@ -195,16 +195,16 @@ const leadsPatience = time.Minute
 
 // parts divides the Zooid servers other than this command's: first are so many that each majority of the rest needs
 // this command's server, and those without a vote.
-func (f *returnFlags) parts() (first, rest []config.Member) {
+func (r *returnRun) parts() (first, rest []config.Member) {
 	var voting []config.Member
 	voters := 0
-	for _, m := range f.server.Quorum.Members.Servers {
+	for _, m := range r.server.Quorum.Members.Servers {
 		switch {
-		case m.Observer && m.ID != f.server.Quorum.MyID:
+		case m.Observer && m.ID != r.server.Quorum.MyID:
 			first = append(first, m)
 		case !m.Observer:
 			voters++
-			if m.ID != f.server.Quorum.MyID {
+			if m.ID != r.server.Quorum.MyID {
 				voting = append(voting, m)
 			}
 		}
@@ -216,16 +216,16 @@ func (f *returnFlags) parts() (first, rest []config.Member) {
 // stopFirst stops so many Zooid servers that each majority of the rest needs this command's server, and waits until
 // that one is known to lead still. What is acknowledged later is in its log too, whoever leads: so it doesn't matter in
 // which order the rest stops, and how long that takes. Clients are served meanwhile.
-func (f *returnFlags) stopFirst(ctx context.Context) error {
-	first, _ := f.parts()
-	if err := f.stopAll(ctx, first); err != nil {
+func (r *returnRun) stopFirst(ctx context.Context) error {
+	first, _ := r.parts()
+	if err := r.stopAll(ctx, first); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, leadsPatience)
 	defer cancel()
 	var since time.Time
 	for {
-		a, err := f.o.Ask(ctx)
+		a, err := r.o.Ask(ctx)
 		leading := err == nil && (a.Mode == "leader" || a.Mode == "standalone")
 		switch {
 		case !leading:
@@ -234,7 +234,7 @@ func (f *returnFlags) stopFirst(ctx context.Context) error {
 			since = time.Now()
 		}
 		if leading && (time.Since(since) > leads || a.Mode == "standalone") {
-			f.whole.Store(true)
+			r.whole.Store(true)
 			return nil
 		}
 		select {
@@ -247,48 +247,48 @@ func (f *returnFlags) stopFirst(ctx context.Context) error {
 
 // stopRest stops the other Zooid servers, and this command's last. It holds that one's directories then, which shows
 // that it has stopped, and keeps it from being started meanwhile.
-func (f *returnFlags) stopRest(ctx context.Context) error {
-	_, rest := f.parts()
-	if err := f.stopAll(ctx, rest); err != nil {
+func (r *returnRun) stopRest(ctx context.Context) error {
+	_, rest := r.parts()
+	if err := r.stopAll(ctx, rest); err != nil {
 		return err
 	}
-	own := config.Member{ID: f.zooids()[0]}
-	if m, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID); ok {
+	own := config.Member{ID: r.zooids()[0]}
+	if m, ok := r.server.Quorum.Members.Find(r.server.Quorum.MyID); ok {
 		own = m
 	}
-	if err := f.stopAll(ctx, []config.Member{own}); err != nil {
+	if err := r.stopAll(ctx, []config.Member{own}); err != nil {
 		return err
 	}
-	held, err := proof.Hold(f.o.Dirs...)
-	for end := time.Now().Add(closePatience); err != nil && time.Now().Before(end); held, err = proof.Hold(f.o.Dirs...) {
+	held, err := proof.Hold(r.o.Dirs...)
+	for end := time.Now().Add(closePatience); err != nil && time.Now().Before(end); held, err = proof.Hold(r.o.Dirs...) {
 		time.Sleep(awaitPoll)
 	}
 	if err != nil {
 		return fmt.Errorf("the Zooid server %d is said to have stopped, and a process has its directory: %w", own.ID, err)
 	}
-	f.held = held
+	r.held = held
 	return nil
 }
 
 // stopAll stops Zooid servers at once.
-func (f *returnFlags) stopAll(ctx context.Context, servers []config.Member) error {
+func (r *returnRun) stopAll(ctx context.Context, servers []config.Member) error {
 	members := map[int64]*config.Member{}
 	var ids []int64
 	for i := range servers {
 		members[servers[i].ID] = &servers[i]
 		ids = append(ids, servers[i].ID)
 	}
-	return f.each(ctx, ids, func(ctx context.Context, id int64) error { return f.stopOne(ctx, members[id]) })
+	return r.each(ctx, ids, func(ctx context.Context, id int64) error { return r.stopOne(ctx, members[id]) })
 }
 
 // closePatience is how long a process that was killed may take to close its files and ports, after its stop.
 const closePatience = 2 * time.Second
 
 // stopOne runs the operator's command for a Zooid server.
-func (f *returnFlags) stopOne(ctx context.Context, m *config.Member) error {
+func (r *returnRun) stopOne(ctx context.Context, m *config.Member) error {
 	at := quorumPorts(m)
 	before := proof.Probe(ctx, at)
-	if _, err := runFor(ctx, f.stop, stopTimeout, zooidServer(m)); err != nil {
+	if _, err := runFor(ctx, r.stop, stopTimeout, zooidServer(m)); err != nil {
 		return fmt.Errorf("stop the Zooid server %d: %w", m.ID, err)
 	}
 	after := proof.Probe(ctx, at)

@@ -24,15 +24,8 @@ var program = Program{
 
 // run runs a command as zooid does.
 func run(args []string, stdout, stderr io.Writer) int {
-	switch args[0] {
-	case "import":
-		return Import(args[1:], stdout, stderr)
-	case "export":
-		return program.Export(args[1:], stdout, stderr)
-	case "migrate":
+	if args[0] == "migrate" {
 		return program.Migrate(args[1:], stdout, stderr)
-	case "shadow":
-		return Shadow(args[1:], stdout, stderr)
 	}
-	panic(args[0])
+	return program.Run(args[0], args[1:], stdout, stderr)
 }

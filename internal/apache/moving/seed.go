@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -21,58 +20,56 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/serverid"
-	"github.com/zooid-project/zooid/internal/tool/terminal"
+	"github.com/zooid-project/zooid/internal/tool/cli"
 )
 
 const seedHelp = `usage: zooid migrate seed [-drop] ZOOCFG
 
-Makes the data directory of a new Zooid server of what zooid migrate switch sends to its standard
-input (-seed), so that all servers of a new ensemble begin with the same data. Run it on the
-server's machine, as the user that the server runs as. dataDir must have no data of Zooid's. In
-a rehearsal nothing of it stays.
+Makes the data directory of a new Zooid server from its standard input, which zooid migrate
+switch -seed sends, so that all servers of a new ensemble start with the same data. Run it on
+the server's machine, as the user that the server runs as. dataDir must not have data of Zooid
+yet. A rehearsal leaves nothing there.
 
-No server starts on the directory until switch releases it, by the same command. What isn't
-released is replaced by the next try.
+No server starts on the directory until switch has released it, by this command as well. Data
+that was never released is replaced by the next switch.
 
-  -drop   remove what a switch has made and not released, and read nothing
+  -drop   remove data that a switch has made and not released. Standard input isn't read
 
-exit code: 0 done; 1 it can't be; 2 wrong arguments.
+exit code: 0 done; 1 failed; 2 wrong arguments.
 `
 
-// runSeed runs zooid migrate seed, which makes a data directory from a seed.
-func runSeed(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("zooid migrate seed", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	drop := flags.Bool("drop", false, "")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, seedHelp)
-		return 0
+// seedFlags are the flags and arguments of zooid migrate seed.
+type seedFlags struct {
+	drop bool
+	file string // a zoo.cfg
+}
+
+func (f *seedFlags) register(flags *flags) { flags.BoolVar(&f.drop, "drop", false, "") }
+
+func (f *seedFlags) arguments(words []string) error {
+	if len(words) != 1 {
+		return errors.New("name the zoo.cfg of the new server")
 	}
-	if err == nil && flags.NArg() != 1 {
-		err = errors.New("name the zoo.cfg of the new server")
-	}
+	f.file = words[0]
+	return nil
+}
+
+func (f *seedFlags) run(_ context.Context, s cli.Streams) (int, error) {
+	cfg, err := config.Load(f.file, nil)
 	if err != nil {
-		fmt.Fprintf(stderr, "zooid migrate seed: %v\n\n%s", err, seedHelp)
-		return 2
-	}
-	cfg, err := config.Load(flags.Arg(0), nil)
-	if err != nil {
-		fmt.Fprintln(stderr, "zooid migrate seed:", runbook.Text(err))
-		return 1
+		return exitFailed, errors.New(runbook.Text(err))
 	}
 	done := ""
-	if *drop {
+	if f.drop {
 		done, err = dropSeed(cfg)
 	} else {
-		done, err = obeySeed(cfg, bufio.NewReader(stdin))
+		done, err = obeySeed(cfg, bufio.NewReader(s.In))
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid migrate seed:", terminal.Visible(serverid.Text(err.Error())))
-		return 1
+		return exitFailed, err
 	}
-	fmt.Fprintln(stdout, done)
-	return 0
+	fmt.Fprintln(s.Out, done)
+	return exitDone, nil
 }
 
 // dropSeed removes what wasn't released, of any try.
@@ -178,29 +175,29 @@ const seedTimeout = 10 * time.Minute
 
 // seeds makes each other voter of the new ensemble make its data directory from a snapshot, all at once. Each must
 // confirm that it has the tree with this digest on its disk.
-func (f *switchFlags) seeds(ctx context.Context, snapshot string, digest uint64, stay bool) error {
+func (r *switchRun) seeds(ctx context.Context, snapshot string, digest uint64, stay bool) error {
 	began := time.Now()
-	order := apache.SeedOrder{Do: apache.SeedRehearse, Try: string(f.try)}
-	f.seeded = nil
+	order := apache.SeedOrder{Do: apache.SeedRehearse, Try: string(r.try)}
+	r.seeded = nil
 	if stay { // after an error they may have the data without having been heard
-		order.Do, f.seeded = apache.SeedPlant, idsOf(f.others())
+		order.Do, r.seeded = apache.SeedPlant, idsOf(r.others())
 	}
-	if err := f.orderAll(ctx, order, snapshot, plantedLine(f.try, digest)); err != nil {
+	if err := r.orderAll(ctx, order, snapshot, plantedLine(r.try, digest)); err != nil {
 		return err
 	}
-	f.says.say(fmt.Sprintf("the Zooid servers %d have the same data on their disks; it took %.1f s", idsOf(f.others()),
+	r.says.say(fmt.Sprintf("the Zooid servers %d have the same data on their disks; it took %.1f s", idsOf(r.others()),
 		time.Since(began).Seconds()))
 	return nil
 }
 
 // orderAll has each other voter of the new ensemble obey an order, all at once. Each must confirm it with a line.
-func (f *switchFlags) orderAll(ctx context.Context, order apache.SeedOrder, snapshot, confirms string) error {
-	others := f.others()
+func (r *switchRun) orderAll(ctx context.Context, order apache.SeedOrder, snapshot, confirms string) error {
+	others := r.others()
 	errs := make([]error, len(others))
 	var wg sync.WaitGroup
 	for i := range others {
 		wg.Go(func() {
-			if err := f.seedOne(ctx, &others[i], order, snapshot, confirms); err != nil {
+			if err := r.seedOne(ctx, &others[i], order, snapshot, confirms); err != nil {
 				errs[i] = fmt.Errorf("%s the Zooid server %d: %w", verb(order.Do), others[i].ID, err)
 			}
 		})
@@ -218,9 +215,9 @@ func verb(do string) string {
 }
 
 // others returns the voters of the new ensemble other than this command's server.
-func (f *switchFlags) others() (all []config.Member) {
-	for _, m := range f.server.Quorum.Members.Servers {
-		if !m.Observer && m.ID != f.server.Quorum.MyID {
+func (r *switchRun) others() (all []config.Member) {
+	for _, m := range r.server.Quorum.Members.Servers {
+		if !m.Observer && m.ID != r.server.Quorum.MyID {
 			all = append(all, m)
 		}
 	}
@@ -235,12 +232,12 @@ func idsOf(members []config.Member) (all []int64) {
 }
 
 // seedOne runs the operator's command for one server.
-func (f *switchFlags) seedOne(ctx context.Context, m *config.Member, order apache.SeedOrder,
+func (r *switchRun) seedOne(ctx context.Context, m *config.Member, order apache.SeedOrder,
 	snapshot, confirms string) error {
 	ctx, cancel := context.WithTimeout(ctx, seedTimeout)
 	defer cancel()
 	var out, said bytes.Buffer
-	cmd := operatorCommand(ctx, f.seed, zooidServer(m))
+	cmd := operatorCommand(ctx, r.seed, zooidServer(m))
 	cmd.Stdout, cmd.Stderr = &atMost{w: &out, left: saidMax}, &atMost{w: &said, left: saidMax}
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -23,81 +23,117 @@ import (
 	"github.com/zooid-project/zooid/internal/newensemble"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/serverid"
+	"github.com/zooid-project/zooid/internal/tool/cli"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
 const switchHelp = `usage: zooid migrate switch [flags] ENSEMBLE DIR ZOOCFG
 
-Puts a Zooid server in the place of a running ensemble of Apache ZooKeeper, with all data,
-sessions and ephemeral znodes. ENSEMBLE and DIR are as for zooid migrate follow: the copy
-in DIR is brought up to date first, or made. ZOOCFG is the Zooid server's zoo.cfg; its
-dataDir must have no data of Zooid's.
+Replaces a running Apache ZooKeeper ensemble with a Zooid server, which takes over all data,
+sessions and ephemeral znodes. ENSEMBLE and DIR are as for zooid migrate follow: the copy in
+DIR is made or brought up to date first. ZOOCFG is the zoo.cfg of the Zooid server, whose
+dataDir must not have data of Zooid yet. The steps are:
 
-It refuses to begin unless the copy is caught up and its digests equal the leader's, and
-rehearses the import. It says what couldn't go back to Apache. Then Apache's servers are stopped, their logs show that nothing
-is missing, the copy becomes the data directory, and the Zooid server is started. Until
-that, everything is undone by starting Apache's servers again.
+  1. wait until the copy has caught up and its digests equal the leader's
+  2. rehearse the import, and report what couldn't be taken back to Apache later
+  3. stop Apache's servers, and check with their logs that the copy lacks nothing
+  4. make the data directory from the copy
+  5. start the Zooid server
 
-How Apache is stopped:
-  -stop COMMAND    run by sh for each server, at once. It must stop the server for good, and
-                   then print the server's tail. It gets ZK_ID, ZK_HOST and ZK_AFTER:
+Before step 5, starting Apache's servers again undoes everything. DIR/switch.journal records
+the steps, and DIR/switch.log what was printed. From step 3 on, the command doesn't end when
+its terminal is lost. If it was cut short, run it again: it continues, or starts over if
+Apache's servers serve again.
+
+How Apache's servers are stopped; give one of the first two:
+  -stop COMMAND    run COMMAND by sh for each server, all at the same time, with ZK_ID, ZK_HOST
+                   and ZK_AFTER set. It must stop the server for good, then print its tail:
                    ssh $ZK_HOST 'systemctl disable --now zookeeper &&
                        zooid migrate tail -after '$ZK_AFTER' /var/lib/zookeeper'
-  -tails DIR       you stop the servers, and put what zooid migrate tail prints on each
-                   into the file DIR/tail.ID; what to do is said when it is time
-  -majority        a majority of the servers is enough; the machines of the others are dead
-  -stopped ID,…    these servers have stopped, by your word, where that can't be proved: who has
-                   their files open, or whether their ports are closed, can't be seen. What shows
-                   that a server runs still counts, and so does its tail
+  -tails DIR       stop the servers yourself when the command asks for it, and write the output
+                   of zooid migrate tail on each server to the file DIR/tail.ID
+  -majority        the tails of a majority are enough; the machines of the others are dead
+  -stopped ID,…    you know that these servers have stopped. It is for servers whose open files
+                   or ports can't be checked; their tails are still needed, and a server that
+                   shows any sign of running is still refused
 
 How Zooid is started:
-  -start COMMAND   starts the Zooid server, and returns (systemctl start zooid); without it,
-                   you start it when you are told to
-  -seed COMMAND    ZOOCFG has several servers, and all of them are to have the data before the
-                   first client writes. The command is run by sh for each other server that
-                   votes, at once, after the data directory is made. It gets ZOOID_ID and
-                   ZOOID_HOST, and what zooid migrate seed reads:
+  -start COMMAND   run COMMAND to start the Zooid server. It must return (systemctl start zooid).
+                   Without it, start the server yourself when the command asks for it
+  -seed COMMAND    give all voters of an ensemble the data before the first client writes. After
+                   step 4, COMMAND is run by sh for each other voter in ZOOCFG, all at the same
+                   time, with ZOOID_ID and ZOOID_HOST set; zooid migrate seed must get its input:
                    ssh $ZOOID_HOST zooid migrate seed /etc/zooid/zoo.cfg
-                   -start is run for each of the servers then, with the same variables:
+                   The command of -start is then run for each of these servers and the first,
+                   with the same variables:
                    ssh $ZOOID_HOST systemctl start zooid
-                   Without -seed the first server serves alone until others have joined it
+                   Without -seed, the first server serves alone until others have joined it
 
-  -check           do all that comes before the stop, say how long it will take, and end. DIR
-                   isn't written to: what is missing there is kept in memory
-  -yes             don't ask before the stop
-  -undo            undo a try that was cut short: remove what it has made and not released, here and
-                   with -seed on the other machines. Then start Apache's servers
-  -without-digests the servers are older than 3.6, or have digests disabled
+  -check           end after step 2, with an estimate of how long a switch takes. DIR isn't
+                   changed; what the copy lacks is kept in memory
+  -yes             don't ask for confirmation before step 3
+  -undo            remove the data that an interrupted switch has made and not released, here and,
+                   with -seed, on the other machines. Then start Apache's servers
+  -without-digests for servers older than 3.6, or with digests disabled
 
-The flags of zooid migrate follow for the quorum ports (-id, -peer-tls…), and those of
-zooid cli for the client ports, are the same here.
+The flags of zooid migrate follow for the quorum ports (-id, -peer-…) and those of zooid cli
+for the client ports apply, too.
 
-exit code: 0 the Zooid server serves, or -check found nothing against it; 1 it wasn't
-switched, and how to undo what was done is said; 2 wrong arguments; 3 the Zooid server was
-to start and doesn't serve: see its log.
+exit code: 0 the Zooid server serves, or -check found no obstacle; 1 not switched, and how to
+undo what was done is printed; 2 wrong arguments; 3 the Zooid server was to start and doesn't
+serve: see its log.
 `
 
-// The exit codes of zooid migrate switch.
+// The exit codes of zooid migrate switch and return.
 const (
 	switchDone    = 0
 	switchRefused = 1
-	switchUsage   = 2
 	switchSilent  = 3
 )
 
-// switchFlags holds the parsed command line.
+// switchFlags are the flags and arguments of zooid migrate switch.
 type switchFlags struct {
 	followFlags
 	stop, tails, start, seed               string
 	majority, check, yes, undo, undigested bool
+	word                                   []int64 // Apache's servers that have stopped by the operator's word
+}
+
+func (f *switchFlags) register(flags *flags) {
+	f.registerPeer(flags)
+	flags.StringVar(&f.stop, "stop", "", "")
+	flags.StringVar(&f.tails, "tails", "", "")
+	flags.StringVar(&f.start, "start", "", "")
+	flags.StringVar(&f.seed, "seed", "", "")
+	flags.Func("stopped", "", idList(&f.word))
+	flags.BoolVar(&f.majority, "majority", false, "")
+	flags.BoolVar(&f.check, "check", false, "")
+	flags.BoolVar(&f.yes, "yes", false, "")
+	flags.BoolVar(&f.undo, "undo", false, "")
+	flags.BoolVar(&f.undigested, "without-digests", false, "")
+}
+
+func (f *switchFlags) arguments(words []string) error {
+	f.words = words
+	switch {
+	case len(words) != 3:
+		return errors.New("name an ensemble, a directory and a zoo.cfg")
+	case !f.check && !f.undo && (f.stop == "") == (f.tails == ""):
+		return errors.New("say how Apache's servers are stopped: -stop or -tails")
+	}
+	return f.checkPeer()
+}
+
+// A switchRun is a run of zooid migrate switch.
+type switchRun struct {
+	switchFlags
+	program *Program
+	try     proof.Try
 
 	server  *config.Config
 	held    *proof.Held // the directories of the server, until they are released
 	journal *proof.Journal
 	says    *sayer
-	program *Program
-	try     proof.Try
-	word    []int64         // Apache's servers that have stopped by the operator's word
 	stopped time.Time       // when Apache's servers were ordered to stop
 	seeded  []int64         // Zooid servers that may have data
 	closed  map[string]bool // election ports of the servers that have stopped
@@ -110,202 +146,138 @@ const (
 	probeTime    = 300 * time.Millisecond
 )
 
-// parse parses the arguments. help is true if they ask for the help text.
-func (f *switchFlags) parse(args []string) (help bool, err error) {
-	f.id = 200
-	switches := map[string]func(){
-		"peer-tls":          func() { f.peerTLS = true },
-		"peer-tls-any-host": func() { f.peerTLS, f.peerAnyHost = true, true },
-		"majority":          func() { f.majority = true },
-		"check":             func() { f.check = true },
-		"adopt":             func() { f.adopt = true },
-		"yes":               func() { f.yes = true },
-		"undo":              func() { f.undo = true },
-		"without-digests":   func() { f.undigested = true },
+func (r *switchRun) run(ctx context.Context, s cli.Streams) (code int, err error) {
+	if r.server, err = config.Load(r.words[2], nil); err != nil {
+		return switchRefused, errors.New(runbook.Text(err))
 	}
-	f.words, help, err = readFlags(&f.access, args, switches, func(name, value string) (err error) {
-		switch name {
-		case "stop":
-			f.stop = value
-		case "tails":
-			f.tails = value
-		case "start":
-			f.start = value
-		case "seed":
-			f.seed = value
-		case "stopped":
-			f.word, err = serverIDs(value)
-			return err
-		case "listen", "super":
-			return fmt.Errorf("there is no flag -%s", name)
-		default:
-			return f.set(name, value)
-		}
-		return nil
-	})
-	switch {
-	case err != nil || help:
-	case len(f.words) != 3:
-		err = errors.New("name an ensemble, a directory and a zoo.cfg")
-	case !f.check && !f.undo && (f.stop == "") == (f.tails == ""):
-		err = errors.New("say how Apache's servers are stopped: -stop or -tails")
+	if r.seed != "" && len(r.others()) == 0 {
+		return exitUsage, fmt.Errorf("-seed is for an ensemble, and %s names no other server that votes", r.words[2])
 	}
-	return help, err
-}
-
-// runSwitch runs zooid migrate switch, which puts a Zooid server in the place of an ensemble.
-func (p *Program) runSwitch(args []string, stdout, stderr io.Writer) int {
-	f := switchFlags{program: p, try: proof.NewTry()}
-	help, err := f.parse(args)
-	if help {
-		fmt.Fprint(stdout, switchHelp)
-		return switchDone
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid migrate switch: %v\n\n%s", err, switchHelp)
-		return switchUsage
-	}
-	if f.server, err = config.Load(f.words[2], nil); err != nil {
-		fmt.Fprintln(stderr, "zooid migrate switch:", runbook.Text(err))
-		return switchRefused
-	}
-	if f.seed != "" && len(f.others()) == 0 {
-		fmt.Fprintf(stderr, "zooid migrate switch: -seed is for an ensemble, and %s names no other server that votes\n",
-			f.words[2])
-		return switchUsage
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	surviveWriting()
-	f.says = &sayer{w: stderr, line: terminal.NewProgress(stderr)}
-	code, err := f.run(ctx, os.Stdin, stderr)
-	if err != nil {
-		f.says.say("zooid migrate switch: " + err.Error())
-	}
-	f.says.close()
-	return code
+	r.says = newSayer(s.Err, "zooid migrate switch")
+	return r.says.end(r.carryOn(ctx, s.In, s.Err))
 }
 
 // surviveWriting keeps the process from being ended by SIGPIPE when its terminal is lost. Its commands aren't affected.
 func surviveWriting() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// run carries out the switch, or goes on with one that was cut short, or undoes it.
-func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer) (int, error) {
-	o := apache.ImportOptions{Dir: f.server.Storage.DataDir, LogDir: f.server.Storage.DataLogDir}
-	if f.seed != "" {
-		o.Voters = voters(f.server)
-		o.Copy = func(snapshot string, digest uint64, stay bool) error { return f.seeds(ctx, snapshot, digest, stay) }
+// carryOn carries out the switch, or goes on with one that was cut short, or undoes it.
+func (r *switchRun) carryOn(ctx context.Context, stdin io.Reader, stderr io.Writer) (int, error) {
+	o := apache.ImportOptions{Dir: r.server.Storage.DataDir, LogDir: r.server.Storage.DataLogDir}
+	if r.seed != "" {
+		o.Voters = voters(r.server)
+		o.Copy = func(snapshot string, digest uint64, stay bool) error { return r.seeds(ctx, snapshot, digest, stay) }
 	}
-	copied, follows, end, err := f.begin()
+	copied, follows, end, err := r.begin()
 	if err != nil {
 		return switchRefused, err
 	}
 	defer func() { // its error matters only where the end is awaited
 		_ = end()
 	}()
-	before, err := f.openJournal()
+	before, err := r.openJournal()
 	if err != nil {
 		return switchRefused, err
 	}
-	if f.journal != nil {
-		defer f.journal.Close()
+	if r.journal != nil {
+		defer r.journal.Close()
 	}
 	if before.Step != stepRelease { // then servers may run
 		held, err := proof.Hold(o.Dir, o.LogDir)
 		if err != nil {
 			return switchRefused, fmt.Errorf("make a data directory in %s: %w", o.Dir, err)
 		}
-		f.held = held
+		r.held = held
 		defer held.Release()
 	}
 	switch {
-	case f.undo:
-		return f.undoLast(ctx, before, &o)
-	case before.Step == stepRelease && f.check:
+	case r.undo:
+		return r.undoLast(ctx, before, &o)
+	case before.Step == stepRelease && r.check:
 		return switchRefused, errors.New("an earlier try has begun to release the new servers. Run the command without -check: it goes on")
 	case before.Step == stepRelease:
-		return f.release(ctx, before, stderr)
+		return r.release(ctx, before, stderr)
 	}
-	if before.Step != "" && !f.check {
+	if before.Step != "" && !r.check {
 		if err := dropOf(o.Dir, before.Try); err != nil {
 			return switchRefused, err
 		}
 	}
-	if err := f.free(&o); err != nil {
+	if err := r.free(&o); err != nil {
 		return switchRefused, err
 	}
 	follows(ctx)
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
-	if before.Step != "" && !f.check {
-		stopped, err := f.stillStopped(ctx, copied, before)
+	if before.Step != "" && !r.check {
+		stopped, err := r.stillStopped(ctx, copied, before)
 		if err != nil {
 			return switchRefused, err
 		}
 		if stopped {
-			return f.goOn(ctx, copied, end, before, &o, stdin, stderr)
+			return r.goOn(ctx, copied, end, before, &o, stdin, stderr)
 		}
 	}
-	if err := f.await(ctx, copied); err != nil {
+	if err := r.await(ctx, copied); err != nil {
 		return switchRefused, err
 	}
-	if err := f.rehearse(copied, o); err != nil {
+	if err := r.rehearse(copied, o); err != nil {
 		return switchRefused, err
 	}
-	tellNoForm(f.says.say, noFormLater(f.server))
-	if f.seed == "" && f.server.Quorum.Distributed {
-		f.says.say("without -seed, what clients write is on the disk of one server until a second one has joined it")
+	tellNoForm(r.says.say, noFormLater(r.server))
+	if r.seed == "" && r.server.Quorum.Distributed {
+		r.says.say("without -seed, what clients write is on the disk of one server until a second one has joined it")
 	}
-	if f.check {
+	if r.check {
 		return switchDone, nil
 	}
-	if err := f.ask(ctx, stdin, copied); err != nil {
+	if err := r.ask(ctx, stdin, copied); err != nil {
 		return switchRefused, err
 	}
-	if err := f.await(ctx, copied); err != nil {
+	if err := r.await(ctx, copied); err != nil {
 		return switchRefused, err
 	}
-	if err := f.free(&o); err != nil { // a server can't have begun there, but a person may have put files
+	if err := r.free(&o); err != nil { // a server can't have begun there, but a person may have put files
 		return switchRefused, err
 	}
-	at := f.mark(ctx, copied)
+	at := r.mark(ctx, copied)
 	e := copied.Ensemble()
-	return f.carryOut(ctx, copied, end, &stopPlan{Ensemble: e, At: at, Before: proof.Probe(ctx, allPorts(&e))}, &o, stderr)
+	return r.carryOut(ctx, copied, end, &stopPlan{Ensemble: e, At: at, Before: proof.Probe(ctx, allPorts(&e))}, &o, stderr)
 }
 
 // carryOut stops the ensemble, makes the new servers' data, and starts them.
-func (f *switchFlags) carryOut(ctx context.Context, copied *follow.Follower, end func() error, s *stopPlan,
+func (r *switchRun) carryOut(ctx context.Context, copied *follow.Follower, end func() error, s *stopPlan,
 	o *apache.ImportOptions, stderr io.Writer) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return switchRefused, errors.New("interrupted; nothing was changed")
 	}
-	if err := f.journal.Begin(f.try, stepStop, s); err != nil {
+	if err := r.journal.Begin(r.try, stepStop, s); err != nil {
 		return switchRefused, fmt.Errorf("nothing was changed: %w", err)
 	}
 	signal.Ignore(syscall.SIGHUP) // from here on it goes on without its terminal, and so do its commands
-	f.stopped = time.Now()
-	made, err := f.takeOver(ctx, copied, end, s, o)
+	r.stopped = time.Now()
+	made, err := r.takeOver(ctx, copied, end, s, o)
 	if err == nil {
-		err = f.stillClosed(ctx, s)
+		err = r.stillClosed(ctx, s)
 	}
 	if err == nil && ctx.Err() != nil {
 		err = errInterrupted
 	}
 	if err == nil {
-		err = f.journal.Begin(f.try, stepRelease, releasePlan{Zxid: made.Zxid, Stopped: f.stopped})
+		err = r.journal.Begin(r.try, stepRelease, releasePlan{Zxid: made.Zxid, Stopped: r.stopped})
 	}
 	if err != nil {
 		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server%s",
-			err, f.dropAll(ctx, o.Dir))
+			err, r.dropAll(ctx, o.Dir))
 	}
-	return f.releaseAll(ctx, made.Zxid, stderr)
+	return r.releaseAll(ctx, made.Zxid, stderr)
 }
 
 // free returns an error if the directories hold data that isn't of this command.
-func (f *switchFlags) free(o *apache.ImportOptions) error {
+func (r *switchRun) free(o *apache.ImportOptions) error {
 	m, err := proof.FindMark(o.Dir)
 	if err == nil && m != nil {
 		err = fmt.Errorf("import into %s: it has data of another switch (try %s, %s) that wasn't released. Undo that one, or remove its data: zooid migrate seed -drop %s",
-			o.Dir, m.Try, m.By, terminal.Quoted(f.words[2]))
+			o.Dir, m.Try, m.By, terminal.Quoted(r.words[2]))
 	}
 	if err != nil {
 		return err
@@ -314,13 +286,13 @@ func (f *switchFlags) free(o *apache.ImportOptions) error {
 }
 
 // begin opens the copy. follows starts to follow the ensemble, until end is called, which closes the copy.
-func (f *switchFlags) begin() (copied *follow.Follower, follows func(context.Context), end func() error, err error) {
-	dial, err := f.dialer()
+func (r *switchRun) begin() (copied *follow.Follower, follows func(context.Context), end func() error, err error) {
+	dial, err := r.dialer()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	o := f.options(dial, f.says.say)
-	o.Look = f.check
+	o := r.options(dial, r.says.say)
+	o.Look = r.check
 	if copied, err = follow.Open(o); err != nil {
 		return nil, nil, nil, err
 	}
@@ -345,26 +317,26 @@ func (f *switchFlags) begin() (copied *follow.Follower, follows func(context.Con
 const awaitPoll = 20 * time.Millisecond
 
 // await waits until the copy may take over.
-func (f *switchFlags) await(ctx context.Context, copied *follow.Follower) error {
+func (r *switchRun) await(ctx context.Context, copied *follow.Follower) error {
 	asked := false
 	for {
 		s := copied.Status()
-		err := switchover.Ready(&s, f.undigested)
+		err := switchover.Ready(&s, r.undigested)
 		switch {
 		case err == nil:
-			f.says.say("caught up: " + s.String())
+			r.says.say("caught up: " + s.String())
 			return nil
 		case errors.Is(err, switchover.ErrFinal):
 			return err
 		case errors.Is(err, switchover.ErrUndigested) && !asked:
 			// A session that begins and ends makes transactions, which bring digests.
 			asked = true
-			if _, err := f.config(ctx); err != nil {
+			if _, err := r.config(ctx); err != nil {
 				return err
 			}
-			f.says.say("waiting for a transaction with a digest. Versions before 3.6 send none; if this doesn't end: -without-digests")
+			r.says.say("waiting for a transaction with a digest. Versions before 3.6 send none; if this doesn't end: -without-digests")
 		}
-		f.says.show(s.String())
+		r.says.show(s.String())
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("interrupted; nothing was changed: %w", err)
@@ -374,8 +346,8 @@ func (f *switchFlags) await(ctx context.Context, copied *follow.Follower) error 
 }
 
 // rehearse makes the data directory from the current copy, and removes it.
-func (f *switchFlags) rehearse(copied *follow.Follower, o apache.ImportOptions) error {
-	o.Stage = func(what string) { f.says.show("rehearsal: " + what) }
+func (r *switchRun) rehearse(copied *follow.Follower, o apache.ImportOptions) error {
+	o.Stage = func(what string) { r.says.show("rehearsal: " + what) }
 	began := time.Now()
 	var made *apache.Made
 	var large largeZnodes
@@ -397,23 +369,23 @@ func (f *switchFlags) rehearse(copied *follow.Follower, o apache.ImportOptions) 
 	if err != nil {
 		return fmt.Errorf("the rehearsal of the import failed, and nothing was changed: %w", err)
 	}
-	f.says.say(fmt.Sprintf("rehearsed the import: %d znodes and %d sessions took %.1f s; the shortest session timeout is %.1f s",
+	r.says.say(fmt.Sprintf("rehearsed the import: %d znodes and %d sessions took %.1f s; the shortest session timeout is %.1f s",
 		made.Znodes, made.Sessions, time.Since(began).Seconds(), float64(shortest)/1000))
 	if text := large.String(); text != "" {
-		f.says.say(text)
+		r.says.say(text)
 	}
 	return nil
 }
 
 // ask asks the operator to agree.
-func (f *switchFlags) ask(ctx context.Context, stdin io.Reader, copied *follow.Follower) error {
+func (r *switchRun) ask(ctx context.Context, stdin io.Reader, copied *follow.Follower) error {
 	e := copied.Ensemble()
-	f.says.say(fmt.Sprintf("Next: Apache's servers %v are stopped, by this command or when it says so; don't stop them before. Until the Zooid server is started, this is undone by starting them again.",
+	r.says.say(fmt.Sprintf("Next: Apache's servers %v are stopped, by this command or when it says so; don't stop them before. Until the Zooid server is started, this is undone by starting them again.",
 		ids(&e)))
-	if f.yes {
+	if r.yes {
 		return nil
 	}
-	f.says.say("Once they are being stopped, it goes on even if this terminal is lost (run it in tmux or screen to see it to its end). Type yes to have them stopped:")
+	r.says.say("Once they are being stopped, it goes on even if this terminal is lost (run it in tmux or screen to see it to its end). Type yes to have them stopped:")
 	return agreed(ctx, stdin)
 }
 
@@ -427,11 +399,11 @@ func ids(e *follow.Ensemble) (all []int64) {
 // foundsAlone orders the Zooid server to found its ensemble with the imported data, without waiting for the others of
 // its server lines: the operator who switches has decided that this data counts, and clients wait. With seeds, the
 // first voters are known already.
-func (f *switchFlags) foundsAlone() error {
-	if f.seed != "" || !f.server.Quorum.Distributed {
+func (r *switchRun) foundsAlone() error {
+	if r.seed != "" || !r.server.Quorum.Distributed {
 		return nil
 	}
-	return newensemble.OrderFounding(f.server.Storage.DataDir, "zooid migrate switch",
+	return newensemble.OrderFounding(r.server.Storage.DataDir, "zooid migrate switch",
 		"clients move from Apache to this server's data")
 }
 
@@ -443,18 +415,29 @@ func file(w io.Writer) *os.File {
 
 // A sayer reports to the operator, from any goroutine.
 type sayer struct {
+	command string
+
 	mu   sync.Mutex
 	w    io.Writer
 	line *terminal.Progress
 	log  io.WriteCloser // gets everything too; nil for none
 }
 
-func (s *sayer) close() {
+func newSayer(w io.Writer, command string) *sayer {
+	return &sayer{w: w, line: terminal.NewProgress(w), command: command}
+}
+
+// end reports the error with which a command ends. It returns the exit code without the error.
+func (s *sayer) end(code int, err error) (int, error) {
+	if err != nil {
+		s.say(s.command + ": " + err.Error())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.log != nil {
 		s.log.Close()
 	}
+	return code, nil
 }
 
 func (s *sayer) say(text string) {

@@ -109,10 +109,13 @@ func TestTailCommand(t *testing.T) {
 }
 
 // stopping returns flags whose -stop command is run by endings.
-func stopping(t *testing.T, stop string) (*switchFlags, *bytes.Buffer) {
+func stopping(t *testing.T, stop string) (*switchRun, *bytes.Buffer) {
 	t.Helper()
 	var said bytes.Buffer
-	f := &switchFlags{stop: stop, try: proof.NewTry(), says: &sayer{w: &said, line: terminal.NewProgress(&said)}}
+	f := &switchRun{
+		switchFlags: switchFlags{stop: stop}, try: proof.NewTry(),
+		says: &sayer{w: &said, line: terminal.NewProgress(&said)},
+	}
 	f.words = []string{"", t.TempDir(), ""}
 	return f, &said
 }

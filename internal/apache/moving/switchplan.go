@@ -56,20 +56,20 @@ const (
 
 // openJournal opens the journal and the log. before is the step that an earlier try was at, with the data that it takes
 // to go on; without Step if there is nothing to go on with.
-func (f *switchFlags) openJournal() (before proof.Record, err error) {
-	if f.check { // nothing is written beside the copy
-		records, err := proof.ReadJournal(filepath.Join(f.words[1], journalName))
+func (r *switchRun) openJournal() (before proof.Record, err error) {
+	if r.check { // nothing is written beside the copy
+		records, err := proof.ReadJournal(filepath.Join(r.words[1], journalName))
 		return lastStep(records), err
 	}
-	log, err := os.OpenFile(filepath.Join(f.words[1], logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(r.words[1], logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return before, fmt.Errorf("keep what this command says: %w", err)
 	}
-	f.says.mu.Lock()
-	f.says.log = log
-	f.says.mu.Unlock()
+	r.says.mu.Lock()
+	r.says.log = log
+	r.says.mu.Unlock()
 	var records []proof.Record
-	if f.journal, records, err = proof.OpenJournal(filepath.Join(f.words[1], journalName)); err != nil {
+	if r.journal, records, err = proof.OpenJournal(filepath.Join(r.words[1], journalName)); err != nil {
 		return before, err
 	}
 	return lastStep(records), nil
@@ -103,43 +103,43 @@ func dropOf(dir string, try proof.Try) error {
 const undoPatience = time.Minute
 
 // dropAll removes what this try has made and not released, and says what is left.
-func (f *switchFlags) dropAll(ctx context.Context, dir string) (left string) {
+func (r *switchRun) dropAll(ctx context.Context, dir string) (left string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
 	defer cancel()
-	if err := dropOf(dir, f.try); err != nil {
+	if err := dropOf(dir, r.try); err != nil {
 		left = fmt.Sprintf(".\nWhat was made in %s couldn't be removed; no server starts on it: %v", dir, err)
 	}
-	if len(f.seeded) == 0 {
+	if len(r.seeded) == 0 {
 		return left
 	}
-	order := apache.SeedOrder{Do: apache.SeedDrop, Try: string(f.try)}
-	if err := f.orderAll(ctx, order, "", droppedLine(f.try)); err != nil {
+	order := apache.SeedOrder{Do: apache.SeedDrop, Try: string(r.try)}
+	if err := r.orderAll(ctx, order, "", droppedLine(r.try)); err != nil {
 		left += fmt.Sprintf(".\nThe Zooid servers %d may have data that wasn't released. They don't start on it, and the next try replaces it; zooid migrate seed -drop removes it: %v",
-			f.seeded, err)
+			r.seeded, err)
 	}
 	return left
 }
 
 // undoLast undoes a try that was cut short.
-func (f *switchFlags) undoLast(ctx context.Context, before proof.Record, o *apache.ImportOptions) (int, error) {
+func (r *switchRun) undoLast(ctx context.Context, before proof.Record, o *apache.ImportOptions) (int, error) {
 	switch before.Step {
 	case "":
 		return switchRefused, errors.New("there is no try that was cut short: nothing was changed")
 	case stepRelease:
 		return switchRefused, errors.New("the new servers were released, and may have served: run the command without -undo, which goes on. The way back from here is zooid export (docs/migration.md)")
 	}
-	f.try = before.Try
-	if f.seed != "" {
-		f.seeded = idsOf(f.others())
+	r.try = before.Try
+	if r.seed != "" {
+		r.seeded = idsOf(r.others())
 	}
-	f.dropTails()
-	left := f.dropAll(ctx, o.Dir)
+	r.dropTails()
+	left := r.dropAll(ctx, o.Dir)
 	if left == "" {
-		if err := f.journal.End(f.try, stepUndone); err != nil {
+		if err := r.journal.End(r.try, stepUndone); err != nil {
 			return switchRefused, err
 		}
 	}
-	f.says.say(fmt.Sprintf("undone what the try %s has made%s. Start Apache's servers again: they have everything", f.try,
+	r.says.say(fmt.Sprintf("undone what the try %s has made%s. Start Apache's servers again: they have everything", r.try,
 		left))
 	if left != "" {
 		return switchRefused, nil
@@ -151,12 +151,12 @@ func (f *switchFlags) undoLast(ctx context.Context, before proof.Record, o *apac
 const againPatience = 10 * time.Second
 
 // stillStopped reports whether Apache's servers, which an earlier try has told to stop, don't serve again.
-func (f *switchFlags) stillStopped(ctx context.Context, copied *follow.Follower, before proof.Record) (bool, error) {
-	f.says.say(fmt.Sprintf("an earlier try (%s, %s) was cut short after the order to stop Apache's servers; looking whether they serve again",
+func (r *switchRun) stillStopped(ctx context.Context, copied *follow.Follower, before proof.Record) (bool, error) {
+	r.says.say(fmt.Sprintf("an earlier try (%s, %s) was cut short after the order to stop Apache's servers; looking whether they serve again",
 		before.Try, before.At.Format(time.DateTime)))
 	for end := time.Now().Add(againPatience); time.Now().Before(end); {
 		if copied.Status().Live {
-			f.says.say("they do: beginning anew")
+			r.says.say("they do: beginning anew")
 			return false, nil
 		}
 		select {
@@ -169,32 +169,32 @@ func (f *switchFlags) stillStopped(ctx context.Context, copied *follow.Follower,
 }
 
 // goOn carries a try on that was cut short when Apache's servers were being stopped, as a new one.
-func (f *switchFlags) goOn(ctx context.Context, copied *follow.Follower, end func() error, before proof.Record,
+func (r *switchRun) goOn(ctx context.Context, copied *follow.Follower, end func() error, before proof.Record,
 	o *apache.ImportOptions, stdin io.Reader, stderr io.Writer) (int, error) {
 	s := &stopPlan{}
 	if err := json.Unmarshal(before.Data, s); err != nil {
 		return switchRefused, fmt.Errorf("read the journal: %w", err)
 	}
-	f.says.say(fmt.Sprintf("No leader answers. Next: Apache's servers %v are stopped, as far as they aren't, and the switch goes on from there. To undo instead: start them again.",
+	r.says.say(fmt.Sprintf("No leader answers. Next: Apache's servers %v are stopped, as far as they aren't, and the switch goes on from there. To undo instead: start them again.",
 		ids(&s.Ensemble)))
-	if !f.yes {
-		f.says.say("Type yes to go on with the switch:")
+	if !r.yes {
+		r.says.say("Type yes to go on with the switch:")
 		if err := agreed(ctx, stdin); err != nil {
 			return switchRefused, err
 		}
 	}
-	return f.carryOut(ctx, copied, end, s, o, stderr)
+	return r.carryOut(ctx, copied, end, s, o, stderr)
 }
 
 // stillClosed returns an error if Apache was started again while the data was made.
-func (f *switchFlags) stillClosed(ctx context.Context, s *stopPlan) (err error) {
+func (r *switchRun) stillClosed(ctx context.Context, s *stopPlan) (err error) {
 	var elections []string
 	for i := range s.Ensemble.Members {
 		elections = append(elections, s.Ensemble.Members[i].Election...)
 	}
 	now := proof.Probe(ctx, elections)
 	for _, address := range elections {
-		if now[address] == proof.Open && f.closed[address] {
+		if now[address] == proof.Open && r.closed[address] {
 			err = errors.Join(err, fmt.Errorf("something listens on the election port %s again: Apache was started meanwhile",
 				address))
 		}
@@ -203,37 +203,37 @@ func (f *switchFlags) stillClosed(ctx context.Context, s *stopPlan) (err error) 
 }
 
 // release goes on with a try that had begun to release the new servers.
-func (f *switchFlags) release(ctx context.Context, before proof.Record, stderr io.Writer) (int, error) {
-	var r releasePlan
-	if err := json.Unmarshal(before.Data, &r); err != nil {
+func (r *switchRun) release(ctx context.Context, before proof.Record, stderr io.Writer) (int, error) {
+	var plan releasePlan
+	if err := json.Unmarshal(before.Data, &plan); err != nil {
 		return switchRefused, fmt.Errorf("read the journal: %w", err)
 	}
-	f.try, f.stopped = before.Try, r.Stopped
-	f.says.say(fmt.Sprintf("an earlier try (%s, %s) had begun to release the new servers: going on from there", f.try,
+	r.try, r.stopped = before.Try, plan.Stopped
+	r.says.say(fmt.Sprintf("an earlier try (%s, %s) had begun to release the new servers: going on from there", r.try,
 		before.At.Format(time.DateTime)))
-	return f.releaseAll(ctx, r.Zxid, stderr)
+	return r.releaseAll(ctx, plan.Zxid, stderr)
 }
 
 // releaseAll lets the new servers start, and starts them. It can be repeated.
-func (f *switchFlags) releaseAll(ctx context.Context, zxid int64, stderr io.Writer) (int, error) {
+func (r *switchRun) releaseAll(ctx context.Context, zxid int64, stderr io.Writer) (int, error) {
 	again := "\nDon't start Apache's servers: a new server may serve already. Run the same command again; it goes on from here"
 	var err error
-	if f.seed != "" {
-		order := apache.SeedOrder{Do: apache.SeedRelease, Try: string(f.try)}
-		err = f.orderAll(ctx, order, "", releasedLine(f.try))
+	if r.seed != "" {
+		order := apache.SeedOrder{Do: apache.SeedRelease, Try: string(r.try)}
+		err = r.orderAll(ctx, order, "", releasedLine(r.try))
 	}
 	if err == nil {
-		err = proof.Release(f.server.Storage.DataDir, f.try)
+		err = proof.Release(r.server.Storage.DataDir, r.try)
 	}
-	if err == nil && f.held != nil {
-		err = f.held.Release()
+	if err == nil && r.held != nil {
+		err = r.held.Release()
 	}
 	if err != nil {
 		return switchSilent, fmt.Errorf("%w%s", err, again)
 	}
-	code, err := f.startServer(ctx, zxid, stderr)
+	code, err := r.startServer(ctx, zxid, stderr)
 	if err == nil && code == switchDone {
-		err = f.journal.End(f.try, stepServe)
+		err = r.journal.End(r.try, stepServe)
 	} else if err != nil {
 		err = fmt.Errorf("%w\nOr run the same command again: it goes on from here", err)
 	}

@@ -20,16 +20,18 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// serverIDs parses the ids of a flag.
-func serverIDs(text string) (ids []int64, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		id, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
-		if err != nil || slices.Contains(ids, id) {
-			return nil, fmt.Errorf("%q: want the ids of servers, each once", text)
+// idList returns a function that parses the ids of a flag.
+func idList(ids *[]int64) func(text string) error {
+	return func(text string) error {
+		for part := range strings.SplitSeq(text, ",") {
+			id, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
+			if err != nil || slices.Contains(*ids, id) {
+				return fmt.Errorf("%q: want the ids of the Apache servers, each once", text)
+			}
+			*ids = append(*ids, id)
 		}
-		ids = append(ids, id)
+		return nil
 	}
-	return ids, nil
 }
 
 // The times of mark.
@@ -41,8 +43,8 @@ const (
 // mark has the ensemble make a transaction, and returns a zxid of the copy that is no earlier: each server that takes
 // part soon has it in its log, behind its last snapshot, and by that its tail shows later that it is from the server's
 // log. If the transaction can't be made, servers that have logged nothing for long won't be known to have stopped.
-func (f *switchFlags) mark(ctx context.Context, copied *follow.Follower) int64 {
-	f.makeTransaction(ctx, copied)
+func (r *switchRun) mark(ctx context.Context, copied *follow.Follower) int64 {
+	r.makeTransaction(ctx, copied)
 	at := copied.Status().Zxid
 	select {
 	case <-ctx.Done():
@@ -51,12 +53,12 @@ func (f *switchFlags) mark(ctx context.Context, copied *follow.Follower) int64 {
 	return at
 }
 
-func (f *switchFlags) makeTransaction(ctx context.Context, copied *follow.Follower) {
+func (r *switchRun) makeTransaction(ctx context.Context, copied *follow.Follower) {
 	ctx, cancel := context.WithTimeout(ctx, markPatience)
 	defer cancel()
 	before := copied.Status().Zxid
-	if err := f.session(ctx, copied); err != nil {
-		f.says.say(fmt.Sprintf("a session, whose beginning would be in all logs, can't be opened: %v", err))
+	if err := r.session(ctx, copied); err != nil {
+		r.says.say(fmt.Sprintf("a session, whose beginning would be in all logs, can't be opened: %v", err))
 		return
 	}
 	for s := copied.Status(); ctx.Err() == nil && (s.Zxid <= before || s.Behind > 0); s = copied.Status() {
@@ -68,8 +70,8 @@ func (f *switchFlags) makeTransaction(ctx context.Context, copied *follow.Follow
 }
 
 // session opens a session and closes it.
-func (f *switchFlags) session(ctx context.Context, copied *follow.Follower) error {
-	servers := f.words[0]
+func (r *switchRun) session(ctx context.Context, copied *follow.Follower) error {
+	servers := r.words[0]
 	if st, err := os.Stat(servers); err == nil && !st.IsDir() {
 		e, addresses := copied.Ensemble(), []string{}
 		for i := range e.Members {
@@ -82,7 +84,7 @@ func (f *switchFlags) session(ctx context.Context, copied *follow.Follower) erro
 		}
 	}
 	o := zk.Options{SessionTimeout: 10 * time.Second}
-	f.access.Put(&o)
+	r.access.Put(&o)
 	c, err := zk.Open(ctx, servers, o)
 	if err != nil {
 		return err
@@ -100,20 +102,20 @@ func allPorts(e *follow.Ensemble) (all []string) {
 }
 
 // takeOver stops the ensemble and makes the data directory from its final state. No server starts on the directory yet.
-func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end func() error, stop *stopPlan,
+func (r *switchRun) takeOver(ctx context.Context, copied *follow.Follower, end func() error, stop *stopPlan,
 	o *apache.ImportOptions) (*apache.Made, error) {
 	e := &stop.Ensemble
 	// From the marked transaction on, so that a tail shows that it is of the log which has it; or from before, if the
 	// copy was cut short.
-	defer f.dropTails()
-	all, err := f.endings(ctx, e, max(min(stop.At, copied.Status().Zxid)-1, 0))
+	defer r.dropTails()
+	all, err := r.endings(ctx, e, max(min(stop.At, copied.Status().Zxid)-1, 0))
 	if err != nil {
 		return nil, err
 	}
-	if err := f.sessionEnded(ctx, copied); err != nil {
+	if err := r.sessionEnded(ctx, copied); err != nil {
 		return nil, err
 	}
-	tails, err := f.proved(e, all, stop.At, stop.Before, proof.Probe(ctx, allPorts(e)))
+	tails, err := r.proved(e, all, stop.At, stop.Before, proof.Probe(ctx, allPorts(e)))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +129,7 @@ func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end
 		return nil, fmt.Errorf("the ensemble's servers were changed by a reconfig meanwhile, from version %x to %x", e.Version,
 			now.Version)
 	}
-	tail, err := switchover.Proved(e, tails, f.majority)
+	tail, err := switchover.Proved(e, tails, r.majority)
 	if err != nil {
 		return nil, err
 	}
@@ -135,21 +137,21 @@ func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end
 	if err != nil {
 		return nil, fmt.Errorf("go on with what Apache's servers had logged: %w", err)
 	}
-	made, err := f.make(copied, o)
+	made, err := r.make(copied, o)
 	if err != nil {
 		return nil, fmt.Errorf("import the copy: %w", err)
 	}
-	f.says.say(fmt.Sprintf("%d servers have stopped at zxid %#x; %d transactions came from their logs. %s has %d znodes and %d sessions with Apache's digest %#x",
+	r.says.say(fmt.Sprintf("%d servers have stopped at zxid %#x; %d transactions came from their logs. %s has %d znodes and %d sessions with Apache's digest %#x",
 		len(tails), uint64(tail.Last), added, o.Dir, made.Znodes, made.Sessions, made.Digest))
 	return made, nil
 }
 
 // make makes the data directory, marked so that no server starts on it.
-func (f *switchFlags) make(copied *follow.Follower, o *apache.ImportOptions) (made *apache.Made, err error) {
-	if err := f.journal.Begin(f.try, stepMake, nil); err != nil {
+func (r *switchRun) make(copied *follow.Follower, o *apache.ImportOptions) (made *apache.Made, err error) {
+	if err := r.journal.Begin(r.try, stepMake, nil); err != nil {
 		return nil, err
 	}
-	if err := newMark(f.try, o).Put(o.Dir); err != nil {
+	if err := newMark(r.try, o).Put(o.Dir); err != nil {
 		return nil, err
 	}
 	err = copied.View(func(s *files.State, epoch int64) (err error) {
@@ -160,10 +162,10 @@ func (f *switchFlags) make(copied *follow.Follower, o *apache.ImportOptions) (ma
 		err = made.Write()
 	}
 	if err == nil {
-		err = f.foundsAlone()
+		err = r.foundsAlone()
 	}
 	if err == nil {
-		err = f.journal.End(f.try, stepMake)
+		err = r.journal.End(r.try, stepMake)
 	}
 	return made, err
 }
@@ -173,7 +175,7 @@ func (f *switchFlags) make(copied *follow.Follower, o *apache.ImportOptions) (ma
 const sessionPatience = follow.SilenceDefault + 5*time.Second
 
 // sessionEnded waits until no leader talks to the copy. As long as one does, it hasn't stopped.
-func (f *switchFlags) sessionEnded(ctx context.Context, copied *follow.Follower) error {
+func (r *switchRun) sessionEnded(ctx context.Context, copied *follow.Follower) error {
 	ctx, cancel := context.WithTimeout(ctx, sessionPatience)
 	defer cancel()
 	for {
@@ -181,7 +183,7 @@ func (f *switchFlags) sessionEnded(ctx context.Context, copied *follow.Follower)
 		if s.Leader == "" {
 			return nil
 		}
-		f.says.show("waiting for the end of the connection to the leader at " + s.Leader)
+		r.says.show("waiting for the end of the connection to the leader at " + s.Leader)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the leader at %s is said to have stopped, and still sends transactions to the copy (it is at zxid %#x). Stop all servers, so that nothing starts them again",
@@ -193,15 +195,15 @@ func (f *switchFlags) sessionEnded(ctx context.Context, copied *follow.Follower)
 
 // proved returns the tails of the servers that have stopped: by a complete proof, or by the operator's word. at is the
 // zxid that mark has returned.
-func (f *switchFlags) proved(e *follow.Ensemble, all map[int64]ending, at int64,
+func (r *switchRun) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 	before, after map[string]proof.Port) (map[int64]*files.Tail, error) {
 	tails := map[int64]*files.Tail{}
-	f.closed = map[string]bool{}
+	r.closed = map[string]bool{}
 	defer func() {
 		for i := range e.Members {
 			if m := &e.Members[i]; tails[m.ID] != nil {
 				for _, address := range m.Election {
-					f.closed[address] = true
+					r.closed[address] = true
 				}
 			}
 		}
@@ -221,18 +223,18 @@ func (f *switchFlags) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 			ID: m.ID, Election: m.Election, Others: otherPorts(m), Before: before, After: after, Said: ended.said,
 			Last: ended.tail.Last, Joined: joined, Copied: at,
 		}
-		v := s.Judge(f.try)
-		thisTry := ended.said != nil && ended.said.Try == f.try
+		v := s.Judge(r.try)
+		thisTry := ended.said != nil && ended.said.Try == r.try
 		switch {
 		case len(v.Runs) > 0:
 			runs = errors.Join(runs, fmt.Errorf("server %d is said to have stopped, and %v", m.ID, &v))
 		case v.Stopped():
 			tails[m.ID] = ended.tail
-			f.says.say(fmt.Sprintf("server %d has stopped: nobody has its files open, its ports %v are closed, its log goes on from the copy to zxid %#x",
+			r.says.say(fmt.Sprintf("server %d has stopped: nobody has its files open, its ports %v are closed, its log goes on from the copy to zxid %#x",
 				m.ID, ports(m), uint64(ended.tail.Last)))
-		case thisTry && slices.Contains(f.word, m.ID):
+		case thisTry && slices.Contains(r.word, m.ID):
 			tails[m.ID] = ended.tail
-			f.says.say(fmt.Sprintf("server %d has stopped by the operator's word (-stopped); %v", m.ID, &v))
+			r.says.say(fmt.Sprintf("server %d has stopped by the operator's word (-stopped); %v", m.ID, &v))
 		default:
 			lacks = errors.Join(lacks, fmt.Errorf("server %d isn't known to have stopped: %v", m.ID, &v))
 		}
@@ -240,7 +242,7 @@ func (f *switchFlags) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 	if runs != nil {
 		return nil, runs
 	}
-	if _, err := switchover.Proved(e, tails, f.majority); err != nil {
+	if _, err := switchover.Proved(e, tails, r.majority); err != nil {
 		if lacks == nil {
 			return nil, err
 		}
@@ -248,7 +250,7 @@ func (f *switchFlags) proved(e *follow.Ensemble, all map[int64]ending, at int64,
 			lacks, err)
 	}
 	if lacks != nil {
-		f.says.say(lacks.Error())
+		r.says.say(lacks.Error())
 	}
 	return tails, nil
 }

@@ -18,20 +18,20 @@ import (
 )
 
 // startAll runs the operator's command for the Zooid server, or with -seed for each Zooid server.
-func (f *switchFlags) startAll(ctx context.Context, stderr io.Writer) error {
-	own, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID)
+func (r *switchRun) startAll(ctx context.Context, stderr io.Writer) error {
+	own, ok := r.server.Quorum.Members.Find(r.server.Quorum.MyID)
 	if !ok {
-		own = config.Member{ID: f.server.Quorum.MyID}
+		own = config.Member{ID: r.server.Quorum.MyID}
 	}
 	servers := []config.Member{own}
-	if f.seed != "" {
-		servers = append(servers, f.others()...)
+	if r.seed != "" {
+		servers = append(servers, r.others()...)
 	}
 	errs := make([]error, len(servers))
 	var wg sync.WaitGroup
 	for i := range servers {
 		wg.Go(func() {
-			cmd := operatorCommand(ctx, f.start, zooidServer(&servers[i]))
+			cmd := operatorCommand(ctx, r.start, zooidServer(&servers[i]))
 			cmd.Stdout, cmd.Stderr = file(stderr), file(stderr)
 			if err := cmd.Run(); err != nil {
 				errs[i] = fmt.Errorf("start the Zooid server %d: %w", servers[i].ID, err)
@@ -41,7 +41,7 @@ func (f *switchFlags) startAll(ctx context.Context, stderr io.Writer) error {
 	wg.Wait()
 	for _, err := range errs[1:] { // the started servers may be a majority, as will show in a moment
 		if err != nil {
-			f.says.say(err.Error())
+			r.says.say(err.Error())
 		}
 	}
 	return errs[0]
@@ -55,36 +55,36 @@ const otherPatience = 10 * time.Second
 
 // startServer starts the Zooid server, or has it started, and waits until it serves: with the data that was made, and
 // no less than the zxid that was copied.
-func (f *switchFlags) startServer(ctx context.Context, zxid int64, stderr io.Writer) (int, error) {
+func (r *switchRun) startServer(ctx context.Context, zxid int64, stderr io.Writer) (int, error) {
 	back := "Don't start Apache's servers now: the way back from here is zooid export (docs/migration.md)."
 	switch {
-	case f.start == "" && f.seed != "":
-		f.says.say(fmt.Sprintf("Last step, which ends the possibility to undo by starting Apache: start the Zooid servers %d now.",
-			serverid.MyIDs(voters(f.server))))
-	case f.start == "":
-		f.says.say("Last step, which ends the possibility to undo by starting Apache: start the Zooid server now.\n    zooid server " +
-			terminal.Quoted(f.words[2]))
+	case r.start == "" && r.seed != "":
+		r.says.say(fmt.Sprintf("Last step, which ends the possibility to undo by starting Apache: start the Zooid servers %d now.",
+			serverid.MyIDs(voters(r.server))))
+	case r.start == "":
+		r.says.say("Last step, which ends the possibility to undo by starting Apache: start the Zooid server now.\n    zooid server " +
+			terminal.Quoted(r.words[2]))
 	default:
-		f.says.say("last step, which ends the possibility to undo by starting Apache: " + f.start)
-		if err := f.startAll(ctx, stderr); err != nil {
+		r.says.say("last step, which ends the possibility to undo by starting Apache: " + r.start)
+		if err := r.startAll(ctx, stderr); err != nil {
 			return switchSilent, fmt.Errorf("%w. Start it by hand: zooid server %s. Its data directory is whole. %s", err,
-				terminal.Quoted(f.words[2]), back)
+				terminal.Quoted(r.words[2]), back)
 		}
 	}
-	if own, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID); f.server.Client.Port < 0 &&
-		!f.server.Admin.Enabled && (!ok || own.Client.IsZero()) {
-		f.says.say("the server takes clients over TLS alone and has no admin server: see in its log that it serves")
+	if own, ok := r.server.Quorum.Members.Find(r.server.Quorum.MyID); r.server.Client.Port < 0 &&
+		!r.server.Admin.Enabled && (!ok || own.Client.IsZero()) {
+		r.says.say("the server takes clients over TLS alone and has no admin server: see in its log that it serves")
 		return switchDone, nil
 	}
 	patience := ctx
-	if f.start != "" {
+	if r.start != "" {
 		var cancel func()
 		patience, cancel = context.WithTimeout(ctx, startTimeout)
 		defer cancel()
 	}
 	var other time.Time // since when another server answers
 	for {
-		err := f.serves(patience, zxid)
+		err := r.serves(patience, zxid)
 		if err == nil {
 			break
 		}
@@ -102,26 +102,26 @@ func (f *switchFlags) startServer(ctx context.Context, zxid int64, stderr io.Wri
 		case <-time.After(awaitPoll):
 		}
 	}
-	f.says.say(fmt.Sprintf("the Zooid server serves. From the order to stop Apache until now it took %.1f s. See that nothing starts Apache's servers again.",
-		time.Since(f.stopped).Seconds()))
+	r.says.say(fmt.Sprintf("the Zooid server serves. From the order to stop Apache until now it took %.1f s. See that nothing starts Apache's servers again.",
+		time.Since(r.stopped).Seconds()))
 	switch {
-	case f.seed != "":
-		f.says.say("What clients write is on the disks of a majority of the Zooid servers. Look at all of them with zooid status; start those that don't vote, with empty data directories.")
-	case f.server.Quorum.Distributed:
-		f.says.say("Start the other Zooid servers with empty data directories now, one after the other: each when zooid status shows the one before.")
+	case r.seed != "":
+		r.says.say("What clients write is on the disks of a majority of the Zooid servers. Look at all of them with zooid status; start those that don't vote, with empty data directories.")
+	case r.server.Quorum.Distributed:
+		r.says.say("Start the other Zooid servers with empty data directories now, one after the other: each when zooid status shows the one before.")
 	}
 	return switchDone, nil
 }
 
 // serves returns why the server of the directory that was made doesn't serve yet.
-func (f *switchFlags) serves(ctx context.Context, zxid int64) error {
+func (r *switchRun) serves(ctx context.Context, zxid int64) error {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	s, err := f.program.Ask(ctx, f.server)
+	s, err := r.program.Ask(ctx, r.server)
 	if err != nil {
 		return err
 	}
-	st := &f.server.Storage
+	st := &r.server.Storage
 	lineage, err := storage.ReadIdentity(storage.OS{}, st.DataDir, st.DataLogDir)
 	if err != nil {
 		return err

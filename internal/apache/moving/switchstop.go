@@ -31,8 +31,8 @@ type ending struct {
 }
 
 // request returns what is asked about a server's end.
-func (f *switchFlags) request(m *learner.Member, after int64) string {
-	return proof.Request{After: after, Try: f.try, Ports: ports(m)}.String()
+func (r *switchRun) request(m *learner.Member, after int64) string {
+	return proof.Request{After: after, Try: r.try, Ports: ports(m)}.String()
 }
 
 // ports returns the addresses at which a server may listen.
@@ -47,11 +47,11 @@ func otherPorts(m *learner.Member) []string {
 }
 
 // endings stops the servers of an ensemble, and returns their tails after a zxid.
-func (f *switchFlags) endings(ctx context.Context, e *follow.Ensemble, after int64) (map[int64]ending, error) {
-	if f.tails != "" {
-		return f.collect(ctx, e, after)
+func (r *switchRun) endings(ctx context.Context, e *follow.Ensemble, after int64) (map[int64]ending, error) {
+	if r.tails != "" {
+		return r.collect(ctx, e, after)
 	}
-	if err := os.MkdirAll(filepath.Join(f.words[1], tailsName), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(r.words[1], tailsName), 0o700); err != nil {
 		return nil, err
 	}
 	var mu sync.Mutex
@@ -62,9 +62,9 @@ func (f *switchFlags) endings(ctx context.Context, e *follow.Ensemble, after int
 		go func() {
 			defer wg.Done()
 			m := &e.Members[i]
-			tail, err := f.stopOne(ctx, m, after)
+			tail, err := r.stopOne(ctx, m, after)
 			if err != nil {
-				f.says.say(fmt.Sprintf("stop server %d: %v", m.ID, err))
+				r.says.say(fmt.Sprintf("stop server %d: %v", m.ID, err))
 				return
 			}
 			mu.Lock()
@@ -83,21 +83,21 @@ func (f *switchFlags) endings(ctx context.Context, e *follow.Ensemble, after int
 var errInterrupted = errors.New("interrupted")
 
 // stopOne runs the operator's command for one server.
-func (f *switchFlags) stopOne(ctx context.Context, m *learner.Member, after int64) (ended ending, err error) {
+func (r *switchRun) stopOne(ctx context.Context, m *learner.Member, after int64) (ended ending, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	host, _, err := net.SplitHostPort(m.Quorum[0])
 	if err != nil {
 		return ended, err
 	}
-	out, err := os.OpenFile(f.tailOf(m), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	out, err := os.OpenFile(r.tailOf(m), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return ended, err
 	}
 	defer out.Close()
 	var said bytes.Buffer
-	cmd := operatorCommand(ctx, f.stop,
-		[]string{fmt.Sprintf("ZK_ID=%d", m.ID), "ZK_HOST=" + host, "ZK_AFTER=" + f.request(m, after)})
+	cmd := operatorCommand(ctx, r.stop,
+		[]string{fmt.Sprintf("ZK_ID=%d", m.ID), "ZK_HOST=" + host, "ZK_AFTER=" + r.request(m, after)})
 	printed := &atMost{w: out, left: printedMax}
 	cmd.Stdout = printed
 	cmd.Stderr = &atMost{w: &said, left: saidMax}
@@ -121,13 +121,13 @@ func (f *switchFlags) stopOne(ctx context.Context, m *learner.Member, after int6
 const printedMax = files.TailPrefaceMax + files.TailBytesMax + 1<<20
 
 // tailOf returns the file for what the command for a server prints: a tail may be more than memory holds.
-func (f *switchFlags) tailOf(m *learner.Member) string {
-	return filepath.Join(f.words[1], tailsName, fmt.Sprintf("tail.%d", m.ID))
+func (r *switchRun) tailOf(m *learner.Member) string {
+	return filepath.Join(r.words[1], tailsName, fmt.Sprintf("tail.%d", m.ID))
 }
 
 // dropTails removes those files, which may be of an earlier try. What can't be removed does no harm.
-func (f *switchFlags) dropTails() {
-	dir := filepath.Join(f.words[1], tailsName)
+func (r *switchRun) dropTails() {
+	dir := filepath.Join(r.words[1], tailsName)
 	found, err := os.ReadDir(dir)
 	for _, file := range found {
 		if strings.HasPrefix(file.Name(), "tail.") {
@@ -138,7 +138,7 @@ func (f *switchFlags) dropTails() {
 		err = os.Remove(dir)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.says.say(fmt.Sprintf("what the stop commands have printed stays beside the copy: %v", err))
+		r.says.say(fmt.Sprintf("what the stop commands have printed stays beside the copy: %v", err))
 	}
 }
 
@@ -174,17 +174,17 @@ func (a *atMost) Write(p []byte) (int, error) {
 const collectPoll = 100 * time.Millisecond
 
 // collect waits for the files that the operator brings.
-func (f *switchFlags) collect(ctx context.Context, e *follow.Ensemble, after int64) (map[int64]ending, error) {
+func (r *switchRun) collect(ctx context.Context, e *follow.Ensemble, after int64) (map[int64]ending, error) {
 	commands := ""
 	for i := range e.Members {
 		m := &e.Members[i]
-		commands += fmt.Sprintf("    zooid migrate tail -after %s /var/lib/zookeeper > tail.%d\n", f.request(m, after), m.ID)
+		commands += fmt.Sprintf("    zooid migrate tail -after %s /var/lib/zookeeper > tail.%d\n", r.request(m, after), m.ID)
 	}
-	f.says.say(fmt.Sprintf(`Stop Apache's servers %v now, all of them, so that nothing starts them again:
+	r.says.say(fmt.Sprintf(`Stop Apache's servers %v now, all of them, so that nothing starts them again:
     systemctl disable --now zookeeper
 Then run on the machine of each server, as root or as the server's user, with its dataDir (and -datalogdir, if it has one):
 %sand put the files into %s. To undo: start Apache's servers again, and interrupt this command.`,
-		ids(e), commands, f.tails))
+		ids(e), commands, r.tails))
 	tails := map[int64]ending{}
 	strange := map[int64]bool{}
 	for {
@@ -193,22 +193,22 @@ Then run on the machine of each server, as root or as the server's user, with it
 			if tails[id].tail != nil {
 				continue
 			}
-			tail, err := tailFile(filepath.Join(f.tails, fmt.Sprintf("tail.%d", id)))
+			tail, err := tailFile(filepath.Join(r.tails, fmt.Sprintf("tail.%d", id)))
 			switch {
-			case err == nil && (tail.said == nil || tail.said.Try != f.try):
+			case err == nil && (tail.said == nil || tail.said.Try != r.try):
 				if !strange[id] {
 					strange[id] = true
-					f.says.say(fmt.Sprintf("%s/tail.%d isn't of this try and is passed over: print it by the command above, once the server has stopped",
-						f.tails, id))
+					r.says.say(fmt.Sprintf("%s/tail.%d isn't of this try and is passed over: print it by the command above, once the server has stopped",
+						r.tails, id))
 				}
 			case err == nil:
 				tails[id] = tail
-				f.says.say(fmt.Sprintf("the log of server %d ends at zxid %#x", id, uint64(tail.tail.Last)))
+				r.says.say(fmt.Sprintf("the log of server %d ends at zxid %#x", id, uint64(tail.tail.Last)))
 			case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, files.ErrNoTail):
 				return nil, err
 			}
 		}
-		if _, err := switchover.Proved(e, tailsIn(tails), f.majority); err == nil {
+		if _, err := switchover.Proved(e, tailsIn(tails), r.majority); err == nil {
 			return tails, nil
 		}
 		select {

@@ -5,7 +5,6 @@ package moving
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -13,74 +12,81 @@ import (
 
 	"github.com/zooid-project/zooid/internal/apache/files"
 	"github.com/zooid-project/zooid/internal/apache/proof"
+	"github.com/zooid-project/zooid/internal/tool/cli"
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
 const tailHelp = `usage: zooid migrate tail -after REQUEST [flags] APACHE_DATADIR
 
-Prints what the log of an Apache ZooKeeper server that has stopped holds behind a zxid, for
-zooid migrate switch, and what is known here about the server's end: who has its files open, and
-whether its ports are closed. Run it on the server's machine, as root or as the server's user,
-once the server has stopped and nothing starts it again. REQUEST is $ZK_AFTER, or what switch
-prints: a zxid, the name of the try, the server's ports. Apache's files are only read.
+Prints, for zooid migrate switch, the transactions after a zxid in the log of a stopped Apache
+ZooKeeper server, and whether the server has really stopped: which processes have its files
+open, and whether its ports are closed. Run it on the server's machine, as root or as the
+server's user, after the server has been stopped for good. It only reads Apache's files.
 
+  -after REQUEST   $ZK_AFTER, or the value that switch prints: a zxid, the name of the switch,
+                   and the server's ports
   -datalogdir DIR  Apache's dataLogDir, if it has one
-  -zoocfg FILE     Apache's zoo.cfg, which says what dataLogDir is; a zoo.cfg beside the data is found
+  -zoocfg FILE     Apache's zoo.cfg, which names dataLogDir; by default, one next to the data
   -without-log     there is no log
 
-exit code: 0 printed; 1 it can't be; 2 wrong arguments.
+exit code: 0 printed; 1 failed; 2 wrong arguments.
 `
 
-// runTail runs zooid migrate tail, which prints a server's tail.
-func runTail(args []string, stdout, stderr io.Writer) int {
-	var from apacheDirs
-	var after string
-	flags := flag.NewFlagSet("zooid migrate tail", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	from.register(flags)
-	flags.StringVar(&after, "after", "", "")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, tailHelp)
-		return 0
+// tailFlags are the flags and arguments of zooid migrate tail.
+type tailFlags struct {
+	from  apacheDirs
+	after string
+	asked proof.Request
+}
+
+func (f *tailFlags) register(flags *flags) {
+	f.from.register(flags)
+	flags.StringVar(&f.after, "after", "", "")
+}
+
+func (f *tailFlags) arguments(words []string) (err error) {
+	if len(words) != 1 {
+		return errors.New("name Apache's dataDir")
 	}
-	asked, badRequest := proof.ParseRequest(after)
-	switch {
-	case err != nil:
-	case flags.NArg() != 1:
-		err = errors.New("name Apache's dataDir")
-	case badRequest != nil:
-		err = fmt.Errorf("-after: %w", badRequest)
-	case terminal.Is(stdout):
-		err = errors.New("the tail isn't for a terminal: send it to a file, or let zooid migrate switch run the command")
+	f.from.dir = words[0]
+	if f.asked, err = proof.ParseRequest(f.after); err != nil {
+		err = fmt.Errorf("-after: %w", err)
+	}
+	return err
+}
+
+func (f *tailFlags) run(_ context.Context, s cli.Streams) (int, error) {
+	if terminal.Is(s.Out) {
+		return exitUsage, errors.New("the tail isn't for a terminal: send it to a file, or let zooid migrate switch run the command")
+	}
+	tail, said, err := f.from.tail(f.asked, s.Err)
+	if err == nil {
+		_, err = io.WriteString(s.Out, said.Line())
+	}
+	if err == nil {
+		err = tail.Write(s.Out)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "zooid migrate tail: %v\n\n%s", err, tailHelp)
-		return 2
+		return exitFailed, err
 	}
-	tail, said, err := from.tail(flags.Arg(0), asked, stderr)
-	if err == nil {
-		_, err = io.WriteString(stdout, said.Line())
+	fmt.Fprintf(s.Err, "%s: last zxid %#x, epoch %d, %d transactions behind %#x\n", f.from.dir, uint64(tail.Last),
+		tail.Current, tail.Count, uint64(f.asked.After))
+	if open := &said.Files; !open.Known {
+		fmt.Fprintf(s.Err, "zooid migrate tail: who has the server's files open isn't known: %s\n", terminal.Visible(open.Why))
 	}
-	if err == nil {
-		err = tail.Write(stdout)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "zooid migrate tail:", terminal.Visible(err.Error()))
-		return 1
-	}
-	fmt.Fprintf(stderr, "%s: last zxid %#x, epoch %d, %d transactions behind %#x\n", flags.Arg(0), uint64(tail.Last),
-		tail.Current, tail.Count, uint64(asked.After))
-	if f := &said.Files; !f.Known {
-		fmt.Fprintf(stderr, "zooid migrate tail: who has the server's files open isn't known: %s\n", terminal.Visible(f.Why))
-	}
-	return 0
+	return exitDone, nil
 }
 
 // tail finds the log's directory, and reads the tail.
-func (a *apacheDirs) tail(dir string, asked proof.Request,
-	stderr io.Writer) (*files.Tail, *proof.Testimony, error) {
-	a.dir = dir
+func (a *apacheDirs) tail(asked proof.Request, stderr io.Writer) (*files.Tail, *proof.Testimony, error) {
+	if err := a.findLog(stderr); err != nil {
+		return nil, nil, fmt.Errorf("read the tail of %s: %w", a.dir, err)
+	}
+	return readTail(a.dir, a.logDir, asked)
+}
+
+// findLog finds the log's directory, and says where it has found it. The error says that there is no log.
+func (a *apacheDirs) findLog(stderr io.Writer) error {
 	found, err := a.find()
 	if found != "" {
 		fmt.Fprintln(stderr, terminal.Visible(found))
@@ -88,10 +94,7 @@ func (a *apacheDirs) tail(dir string, asked proof.Request,
 	if err == nil {
 		err = a.logged()
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the tail of %s: %w", dir, err)
-	}
-	return readTail(dir, a.logDir, asked)
+	return err
 }
 
 // readTail reads the tail of a stopped server, and looks for signs that it hasn't stopped: before, and again

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,32 +19,36 @@ import (
 	"github.com/zooid-project/zooid/internal/tool/terminal"
 )
 
-const help = `usage: zooid shadow -listen ADDRESS [flags] PRIMARY[,...] SHADOW[,...]
+// Help is the help text of zooid shadow.
+const Help = `usage: zooid shadow -listen ADDRESS [flags] PRIMARY[,...] SHADOW[,...]
 
-A proxy for clients of Apache ZooKeeper (the primary). It passes their bytes on unchanged, plays
-every request to Zooid (the shadow) as well, and reports replies and watch events
-that differ. Both trees must be equal at the start, and all clients of the primary must
-come through this proxy. The primary's clients never wait for the shadow.
+A proxy for clients of Apache ZooKeeper (the primary). It forwards their bytes unchanged, sends
+every request to Zooid (the shadow) as well, and reports the replies and watch events that
+differ. Both trees must be equal at the start, and all clients of the primary must connect
+through this proxy. They never wait for the shadow.
 
-All connections use one server of the primary, and one of the shadow; the next one
-named if it can't be reached. The primary sees one address: maxClientCnxns must allow
-for that, and ACLs by ip don't tell clients apart.
+  zooid shadow -listen :2181 zk1:2182 zooid1:2181
+
+All connections use one server of the primary and one of the shadow: the first named that can be
+reached. To the primary, all clients have the proxy's address: maxClientCnxns must allow that
+many, and ACLs with the scheme ip can't tell clients apart.
 
   -listen ADDRESS  where clients connect
-  -ignore LIST     fields that needn't be equal, such as cversion,acl. zxids and times
-                   never are; session ids are mapped
-  -every TIME      print the counts so often (1m); 0 prints them at the end only
-  -max N           print at most this many differences (1000); all are counted
+  -ignore LIST     fields that may differ, such as cversion,acl. Zxids and times always may;
+                   session ids are mapped
+  -every TIME      how often to print the counts (1m); 0 prints them only at the end
+  -max N           print at most N differences (1000); all are counted
   -json            print each difference as a line of JSON
-  -drain TIME      after an interrupt, play what has come before for so long (30s)
+  -drain TIME      how long to send pending requests to the shadow after an interrupt (30s)
 
 The shadow is reached by TLS with the flags of zooid cli: -tls, -tls-ca, -profile, ... The primary
-is reached in plaintext. A client that speaks TLS is passed on, and not shadowed.
+is reached in plaintext. Connections of clients that use TLS are forwarded, but not compared.
 
-What isn't shadowed, and said: SASL logins, reconfig, sessions that began before the proxy did, and
-connections for which the shadow is too slow. What differs because of that is unsure. docs/migration.md
-tells more. It runs until it is interrupted (SIGINT or SIGTERM): clients go elsewhere at once, and
-it ends when what has come before has been played, at the latest after -drain or a second interrupt.
+Not compared, and reported: SASL logins, reconfig, sessions older than the proxy, and connections
+for which the shadow is too slow. A difference that these may have caused is reported as unsure;
+see docs/migration.md. The proxy runs until SIGINT or SIGTERM. It then closes its clients'
+connections at once, and ends when all pending requests were compared, after the time of -drain, or
+at a second interrupt.
 
 exit code: 0 everything was equal; 1 something differed; 2 wrong arguments, or it can't
 listen; 3 nothing differed, but not everything was compared.
@@ -58,16 +62,8 @@ const (
 	exitUnsure  = 3
 )
 
-// Reach provides the flags that say how to reach the shadow.
-type Reach interface {
-	// Take parses a flag and its value at the front of args.
-	Take(args []string) (rest []string, ok bool, err error)
-	Check() error
-	Dial(ctx context.Context, server string) (net.Conn, error)
-}
-
-// settings holds the parsed command line.
-type settings struct {
+// Settings are what the command line of zooid shadow says.
+type Settings struct {
 	Options
 	listen string
 	every  time.Duration
@@ -76,104 +72,49 @@ type settings struct {
 	drain  time.Duration
 }
 
-// parse reads the command line. help is true if it asks for the help text.
-func (s *settings) parse(args []string, reach Reach) (help bool, err error) {
-	s.every, s.max, s.drain, s.DialShadow = time.Minute, 1000, 30*time.Second, reach.Dial
-	var words []string
-	for len(args) > 0 {
-		name, value, given := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
-		switch {
-		case !strings.HasPrefix(args[0], "-"):
-			words, args = append(words, args[0]), args[1:]
-			continue
-		case name == "h" || name == "help":
-			return true, nil
-		case name == "json":
-			s.json, args = true, args[1:]
-			continue
-		case strings.HasPrefix(name, "tls") || name == "profile":
-			rest, ok, err := reach.Take(args)
-			if err != nil || !ok {
-				return false, errors.Join(err, fmt.Errorf("read the flag -%s", name))
-			}
-			args = rest
-			continue
-		}
-		if args = args[1:]; !given {
-			if len(args) == 0 {
-				return false, fmt.Errorf("the flag -%s is unknown, or needs a value", name)
-			}
-			value, args = args[0], args[1:]
-		}
-		if err := s.set(name, value); err != nil {
-			return false, err
-		}
-	}
-	if s.listen == "" || len(words) != 2 {
-		return false, errors.New("name -listen ADDRESS, the primary and the shadow")
+// Register adds the flags that set s.
+func (s *Settings) Register(flags *flag.FlagSet) {
+	flags.StringVar(&s.listen, "listen", "", "")
+	flags.Func("ignore", "", func(value string) (err error) {
+		s.Ignored, err = compare.ParseIgnored(value)
+		return err
+	})
+	flags.DurationVar(&s.every, "every", time.Minute, "")
+	flags.DurationVar(&s.drain, "drain", 30*time.Second, "")
+	flags.IntVar(&s.max, "max", 1000, "")
+	flags.BoolVar(&s.json, "json", false, "")
+}
+
+// Arguments takes the other arguments, and checks them and the flags.
+func (s *Settings) Arguments(words []string) error {
+	switch {
+	case s.every < 0 || s.drain < 0 || s.max < 0:
+		return errors.New("-every, -drain and -max: want no negative value")
+	case s.listen == "" || len(words) != 2:
+		return errors.New("name -listen ADDRESS, the primary and the shadow")
 	}
 	for i, to := range []*[]string{&s.Primary, &s.Shadow} {
 		for address := range strings.SplitSeq(words[i], ",") {
 			if _, _, err := net.SplitHostPort(address); err != nil {
-				return false, fmt.Errorf("%q: want HOST:PORT[,HOST:PORT...]", words[i])
+				return fmt.Errorf("%q: want HOST:PORT[,HOST:PORT...]", words[i])
 			}
 			*to = append(*to, address)
 		}
 	}
-	return false, reach.Check()
-}
-
-func (s *settings) set(name, value string) (err error) {
-	switch name {
-	case "listen":
-		s.listen = value
-	case "ignore":
-		s.Ignored, err = compare.ParseIgnored(value)
-	case "every":
-		if s.every, err = time.ParseDuration(value); err == nil && s.every < 0 {
-			err = errors.New("want no negative time")
-		}
-	case "drain":
-		if s.drain, err = time.ParseDuration(value); err == nil && s.drain < 0 {
-			err = errors.New("want no negative time")
-		}
-	case "max":
-		if s.max, err = strconv.Atoi(value); err == nil && s.max < 0 {
-			err = errors.New("want no negative number")
-		}
-	default:
-		return fmt.Errorf("there is no flag -%s", name)
-	}
-	if err != nil {
-		return fmt.Errorf("-%s %s: %w", name, value, err)
-	}
 	return nil
 }
 
-// Command runs zooid shadow and returns the exit code.
-func Command(args []string, reach Reach, stdout, stderr io.Writer) int {
-	var s settings
-	wanted, err := s.parse(args, reach)
-	if wanted {
-		fmt.Fprint(stdout, help)
-		return exitEqual
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "zooid shadow: %s\n\n%s", terminal.Visible(err.Error()), help)
-		return exitFailed
-	}
+// Run serves clients until ctx ends, and returns the exit code.
+func (s *Settings) Run(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 	l, err := net.Listen("tcp", s.listen)
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid shadow:", terminal.Visible(err.Error()))
-		return exitFailed
+		return exitFailed, err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	return s.serve(ctx, l, stdout, stderr, func(*Proxy) {})
 }
 
 // patiently returns a context that ends some time after ctx, as the settings say, or at the next interrupt.
-func (s *settings) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *Settings) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	playing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
 		defer cancel()
@@ -188,7 +129,8 @@ func (s *settings) patiently(ctx context.Context) (context.Context, context.Canc
 }
 
 // serve serves clients until ctx ends, plays what is left, and returns the exit code. It calls begun with the proxy.
-func (s *settings) serve(ctx context.Context, l net.Listener, stdout, stderr io.Writer, begun func(*Proxy)) int {
+func (s *Settings) serve(ctx context.Context, l net.Listener, stdout, stderr io.Writer,
+	begun func(*Proxy)) (int, error) {
 	var mu sync.Mutex // guards stderr
 	s.Say = func(text string) {
 		mu.Lock()
@@ -236,12 +178,11 @@ func (s *settings) serve(ctx context.Context, l net.Listener, stdout, stderr io.
 	fmt.Fprint(stderr, terminal.Visible(counts.String()))
 	switch {
 	case err != nil:
-		fmt.Fprintln(stderr, "zooid shadow:", terminal.Visible(err.Error()))
-		return exitFailed
+		return exitFailed, err
 	case counts.Sum().Different > 0:
-		return exitDiffers
+		return exitDiffers, nil
 	case !counts.Whole():
-		return exitUnsure
+		return exitUnsure, nil
 	}
-	return exitEqual
+	return exitEqual, nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"net"
 	"strconv"
 	"strings"
@@ -18,52 +19,15 @@ import (
 	"github.com/zooid-project/zooid/zktest"
 )
 
-// plain reaches servers without TLS, and has one flag.
-type plain struct{}
-
-func (plain) Take(args []string) ([]string, bool, error) {
-	if args[0] != "-tls" {
-		return args, false, nil
-	}
-	return args[1:], true, nil
-}
-
-func (plain) Check() error { return nil }
-
-func (plain) Dial(ctx context.Context, server string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", server)
-}
-
-// TestArguments: what zooid shadow says to wrong arguments.
-func TestArguments(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		args string
-		code int
-		says string
-	}{
-		{"-h", 0, "usage: zooid shadow"},
-		{"", 2, "name -listen ADDRESS"},
-		{"a:1 b:2", 2, "name -listen ADDRESS"},
-		{"-listen :0 a:1", 2, "the primary and the shadow"},
-		{"-listen :0 a b:2", 2, "HOST:PORT"},
-		{"-listen :0 a:1 b:2,c", 2, "HOST:PORT"},
-		{"-listen", 2, "needs a value"},
-		{"-x=1 a:1 b:2", 2, "no flag -x"},
-		{"-auth digest:a:b a:1 b:2", 2, "no flag -auth"},
-		{"-tlsx a:1 b:2", 2, "-tlsx"},
-		{"-ignore nothing a:1 b:2", 2, "no field"},
-		{"-every -1s a:1 b:2", 2, "no negative"},
-		{"-max x a:1 b:2", 2, "-max x"},
-		{"-drain -1s a:1 b:2", 2, "no negative"},
-		{"-listen 256.0.0.1:0 -tls a:1 b:2", 2, "256.0.0.1"},
-	} {
-		var out bytes.Buffer
-		if code := Command(strings.Fields(c.args), plain{}, &out, &out); code != c.code ||
-			!strings.Contains(out.String(), c.says) {
-			t.Errorf("zooid shadow %s: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
-		}
-	}
+// parsed returns the settings of a command line whose flags are first.
+func parsed(t *testing.T, flags string, primary, shadow *zktest.Ensemble) *Settings {
+	t.Helper()
+	var s Settings
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	s.Register(set)
+	must(t, set.Parse(append(strings.Fields(flags), "-listen", "127.0.0.1:0", primary.Connect(), shadow.Connect())))
+	must(t, s.Arguments(set.Args()))
+	return &s
 }
 
 // TestRun: what is printed of differences, and the exit code.
@@ -99,18 +63,20 @@ func TestRun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			primary, shadow := zktest.Start(t, zktest.Options{}), zktest.Start(t, zktest.Options{})
-			var s settings
-			if _, err := s.parse(append(strings.Fields(c.args), "-listen", "127.0.0.1:0", primary.Connect(), shadow.Connect()),
-				plain{}); err != nil {
-				t.Fatal(err)
-			}
+			s := parsed(t, c.args, primary, shadow)
 			l, err := net.Listen("tcp", s.listen)
 			must(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var out, errs bytes.Buffer
 			code, proxy := make(chan int, 1), make(chan *Proxy, 1)
-			go func() { code <- s.serve(ctx, l, &out, &errs, func(p *Proxy) { proxy <- p }) }()
+			go func() {
+				n, err := s.serve(ctx, l, &out, &errs, func(p *Proxy) { proxy <- p })
+				if err != nil {
+					n = exitFailed
+				}
+				code <- n
+			}()
 			p := <-proxy
 			user := client(t, l.Addr().String())
 			_, err = user.Create(t.Context(), "/a", nil, zk.ModePersistent, open)
@@ -162,11 +128,7 @@ func TestDrain(t *testing.T) {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
 			primary, shadow := zktest.Start(t, zktest.Options{}), zktest.Start(t, zktest.Options{})
-			var s settings
-			if _, err := s.parse(append(strings.Fields(c.args), "-listen", "127.0.0.1:0", primary.Connect(), shadow.Connect()),
-				plain{}); err != nil {
-				t.Fatal(err)
-			}
+			s := parsed(t, c.args, primary, shadow)
 			var held atomic.Bool
 			gate := make(chan struct{})
 			s.DialShadow = filtered(func(frame []byte) []byte {
@@ -181,7 +143,13 @@ func TestDrain(t *testing.T) {
 			defer cancel()
 			var out, errs bytes.Buffer
 			code, proxy := make(chan int, 1), make(chan *Proxy, 1)
-			go func() { code <- s.serve(ctx, l, &out, &errs, func(p *Proxy) { proxy <- p }) }()
+			go func() {
+				n, err := s.serve(ctx, l, &out, &errs, func(p *Proxy) { proxy <- p })
+				if err != nil {
+					n = exitFailed
+				}
+				code <- n
+			}()
 			p := <-proxy
 			user := client(t, l.Addr().String())
 			_, err = user.Create(t.Context(), "/first", nil, zk.ModePersistent, open)

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-const helpIntro = `zooid bench: load any server that speaks ZooKeeper's client protocol, and measure.
+const helpIntro = `zooid bench: generate load on servers that speak ZooKeeper's client protocol, and measure them.
 
 usage:
-  zooid bench SCENARIO... [flags]           one or several scenarios, one after the other
-  zooid bench workload FILE... [flags]      ClickHouse keeper-bench files, as they are
-  zooid bench compare -a SERVER -b SERVER   two or three servers, interleaved rounds
-  zooid bench page FILE...                  what 'compare -json' printed, against the goals
-  zooid bench floor [flags]                 what sockets and a disk cost without a server
+  zooid bench SCENARIO... [flags]           run scenarios, one after the other
+  zooid bench workload FILE... [flags]      run workload files of ClickHouse's keeper-bench
+  zooid bench compare -a SERVER -b SERVER   compare two or three servers in interleaved rounds
+  zooid bench page FILE...                  judge the output of 'compare -json' by the goals
+  zooid bench floor [flags]                 run the cheapest possible server, for comparison
 
 scenarios:
 `
 
 const helpExamples = `
 examples:
-  zooid bench get                                  16 connections, 16 outstanding each, 10 s
-  zooid bench get set -conns 1 -depth 1            what one patient client sees
+  zooid bench get                                  16 connections, 16 requests outstanding on each, 10 s
+  zooid bench get set -conns 1 -depth 1            the latency of one client that waits for each reply
   zooid bench mixed -reads 90 -pid 4711            also the server's CPU time and memory
   zooid bench set -rate 20000 -time 1m             open loop: latency at 20 000 writes a second
   zooid bench sessions -keys 10000 -time 60s       10 000 idle sessions: memory and pings
@@ -31,52 +31,57 @@ examples:
   zooid bench failover -members 3 -start 'exec zooid server {config}'
   zooid bench flat-znodes -root /b -start 'exec zooid server {config}'
 
-A closed loop keeps -conns x -depth requests outstanding; it finds throughput, and its
-latency is that of a saturated server. An open loop (-rate) sends by the clock; its latency
-counts from when each request was due, so a stall is charged to every request it held up.
-A connection writes every 0.5 ms at most; what falls due meanwhile waits, which counts too.
+Without -rate, the load is a closed loop: -conns x -depth requests are always outstanding. It
+measures throughput; its latency is that of a saturated server. With -rate, it is an open
+loop: requests are sent by the clock, and their latency counts from when they were due, so that
+a stall counts for every request that it delayed. A connection writes at most every 0.5 ms;
+the wait of requests that become due in between counts, too.
 
-Figures: an operation is a request with its reply (watch: an event heard, and the watch set
-again; sessions, storm: a session). server µs/op and server MiB are CPU time and resident
-memory of the -pid processes, client µs/op the generator's own CPU time: together they share
-the machine. sent_late is by how much the generator itself missed its schedule.
+An operation is a request with its reply (watch: an event received and the watch set again;
+sessions, storm: a session). server µs/op and server MiB are the CPU time and the resident
+memory of the -pid processes, and client µs/op is the CPU time of the generator itself, which
+shares the machine with them. sent_late is how late the generator itself was.
 
-All work happens below a znode of its own (-root plus a random ending), removed afterwards.
-Exit codes: 0 done, 1 failed, 2 wrong command line.
+The znodes are below a new znode (-root with a random suffix), which is removed at the end.
+
+exit code: 0 done; 1 failed; 2 wrong arguments.
 
 'zooid bench SCENARIO -h' shows the flags with that scenario's defaults.
 'zooid bench compare -h' shows how to name servers, and the profiles.
 `
 
-const helpWorkload = `zooid bench workload: run ClickHouse keeper-bench files, unchanged.
+const helpWorkload = `zooid bench workload: run unchanged workload files of ClickHouse's keeper-bench.
 
 usage: zooid bench workload FILE.yaml... [flags]
 
-Read are concurrency, iterations, timelimit, continue_on_error(s), connections, setup and
-generator with create, set, get, list and multi. -servers overrides the file's hosts, -time
-its timelimit, -ops its iterations. keeper-bench has 'concurrency' threads with one request
-each on shared connections; the same number of requests is outstanding here, spread evenly
-over the connections. Nodes of setup are removed first and afterwards, as keeper-bench does:
-mind what they are called. Keys without meaning here are refused, with the reason.
+It supports the keys concurrency, iterations, timelimit, continue_on_error(s), connections,
+setup, and generator with create, set, get, list and multi; other keys are an error. -servers
+overrides the hosts in the file, -time its timelimit and -ops its iterations. keeper-bench has
+as many threads as 'concurrency' says, each with one request outstanding on a shared
+connection. Here, the same number of requests is outstanding, spread evenly over the
+connections. As in keeper-bench, the znodes named in setup are removed before and after the
+run, so make sure that no other data is there.
 
 flags:
 `
 
-const helpCompare = `zooid bench compare: the same work on two or three servers, in interleaved rounds.
+const helpCompare = `zooid bench compare: run the same load on two or three servers, in interleaved rounds.
 
 usage: zooid bench compare -a SERVER -b SERVER [-c SERVER] [-floor] [flags]
 
 A SERVER is one of
-  HOST:PORT[,HOST:PORT][@PID[,PID]]   running already; with process ids, its cost is measured
-  a command line                      run by sh for every trial, in a fresh directory;
-                                      {config} is a zoo.cfg made for it; or {port} is a free
-                                      client port, {port2} to {port9} more free ports, {dir}
-                                      an empty directory. Profiles of an ensemble run it
-                                      once per server, and need {config}
-A started server is ready when it answers its first read. Each round runs every profile on
-A, then B, then C, each on a server of its own: what one trial leaves behind (heap, log,
-compiled code) is no part of the next. Figures are medians of the rounds; ratios are taken
-within a round, then the median, with the least and the greatest.
+  HOST:PORT[,HOST:PORT][@PID[,PID]]   a running server; with process ids, its CPU time and
+                                      memory are measured
+  a command line                      run by sh for every trial, in a new directory. It must
+                                      contain {config}, the path of a zoo.cfg made for it, or
+                                      {port}, a free client port, and may contain {port2} to
+                                      {port9}, more free ports, and {dir}, an empty directory.
+                                      Profiles of an ensemble run it once for each server, and
+                                      need {config}
+A started server is ready when it answers its first read. Each round runs every profile on A,
+then B, then C. Each trial starts a new server, so that what an earlier trial has left behind
+(heap, log, compiled code) doesn't count. Figures are medians of the rounds. A ratio is the
+median of the rounds' ratios, with the smallest and the largest.
 
 examples:
   zooid bench compare -names zooid,apache -floor \
@@ -87,25 +92,25 @@ examples:
 profiles:
 `
 
-const helpPage = `zooid bench page: the goals of docs/performance.md and how far they are met, in Markdown.
+const helpPage = `zooid bench page: judge measurements by the goals of docs/performance.md, in Markdown.
 
 usage: zooid bench page FILE...
        zooid bench page -chart docs/performance.md
 
-Each FILE is what 'zooid bench compare -json' printed, of any profiles; where several have
-the same profile the last one counts. The first server named is the one asked; the others
-are called apache and floor. A goal is judged by the median of its rounds. -chart draws
-a page's table as SVG.
+Each FILE is output of 'zooid bench compare -json'; for a profile in several files, the last
+one counts. The first server is judged; the others must be named apache and floor. A goal is
+judged by the median of its rounds. -chart draws the table of a page as SVG.
 `
 
-const helpFloor = `zooid bench floor: not a server, but what none can beat by much.
+const helpFloor = `zooid bench floor: run the cheapest possible server, as a lower bound for others.
 
 usage: zooid bench floor [flags]
 
-It answers reads with canned replies, and appends writes to one file with one fdatasync for
-all that came in meanwhile. It keeps no tree and no sessions; of watches it knows those that
-getData leaves and setData fires. The file is given room before it is written, as logs are; with
--filled it has 64 MiB, written beforehand and then over and over again, which costs a disk half.
+It answers reads with constant replies, and appends writes to a file, with one fdatasync for all
+that have arrived since the last one. It has no tree and no sessions, and supports only the
+watches set by getData and fired by setData. Space for the file is allocated in advance, as for
+logs. With -filled, the file is 64 MiB that were written in advance and are overwritten in turn,
+which halves the cost on some disks.
 
 flags:
 `

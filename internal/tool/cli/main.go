@@ -24,42 +24,43 @@ const (
 const (
 	helpHead = `usage: zooid cli [FLAG]… [COMMAND [ARGUMENT]…]
 
-Looks at and changes the znodes of a ZooKeeper ensemble, Zooid's or Apache's. With a
-COMMAND it runs that one; without, it reads commands from standard input: with a
-prompt, history and completion on a terminal, as a script otherwise (one command to
-a line, # begins a comment).
+Reads and changes the znodes of a ZooKeeper ensemble, Zooid's or Apache's. It runs
+COMMAND; without one, it reads commands from standard input: on a terminal with a prompt,
+history and completion, otherwise as a script, with a command on each line and comments
+after #.
 
   zooid cli                                          a prompt at localhost:2181
-  zooid cli -server zk1:2181,zk2:2181/app            below the znode /app of an ensemble
+  zooid cli -server zk1:2181,zk2:2181/app            an ensemble, with paths relative to /app
   zooid cli -server zk1 ls -R /                      one command
-  zooid cli -server zk1 -o json stat / | jq .stat    for programs
+  zooid cli -server zk1 -o json stat / | jq .stat    JSON for programs
   zooid cli -server zk1 mirror -dry-run /app zk9:2181/app
-  zooid cli help                                     all commands, by what they are for
-  zooid cli help find                                one of them, with examples
+  zooid cli help                                     all commands, by purpose
+  zooid cli help find                                one command, with examples
 
-Flags, with one dash or two; those before the empty line are zkCli's, but -profile, -D, -k and -o:
+Flags begin with one dash or two. The first group is that of zkCli, except for -profile, -D,
+-k and -o:
 
 `
 	helpTail = `
-The same flags hold for the servers that cp, mv, mirror and diff name. Passwords on a
-command line can be seen by all users of the machine: prefer files.
+The flags also apply to the servers in the arguments of cp, mv, mirror and diff. All users
+of a machine can see passwords on its command lines: prefer files.
 
-What no flag says is taken from the profile that -profile names, then from the
-environment. A file has profiles as lines such as prod.server=zk1:2281,zk2:2281 and
-prod.tls.ca=ca.pem. Their keys are server, tls (true or false), tls.ca, tls.cert,
-tls.key, tls.password-file, auth, auth-file, sasl, sasl-file and sasl-mechanism; paths
-begin where the file is. The variables are ZOOID_SERVER, ZOOID_TLS_CA, ZOOID_AUTH_FILE,
-and so on. -D zookeeper.client.secure=false means no TLS, whatever they say. zooid
-status, limits, policy, migrate, export and shadow take them too.
+Settings without a flag come from the profile of -profile, then from the environment. A
+file defines profiles by lines such as prod.server=zk1:2281,zk2:2281 and
+prod.tls.ca=ca.pem. The keys are server, tls (true or false), tls.ca, tls.cert, tls.key,
+tls.password-file, auth, auth-file, sasl, sasl-file and sasl-mechanism; paths are relative
+to the file. The variables are ZOOID_SERVER, ZOOID_TLS_CA, ZOOID_AUTH_FILE, and so on.
+-D zookeeper.client.secure=false turns TLS off, whatever they say. zooid status, limits,
+policy, migrate, export and shadow use profiles and variables, too.
 
-Exit codes: 0 done; 1 the command failed; 2 wrong flags; 3 no server reached;
-4 diff found a difference, or find or grep found nothing; 127 no such command;
-130 interrupted. A script stops at
-the first command that fails; with -k it goes on, and ends with the last such code.
+exit code: 0 done; 1 the command failed; 2 wrong flags; 3 no server reached; 4 diff found
+a difference, or find or grep found nothing; 127 no such command; 130 interrupted. A
+script stops at the first command that fails. With -k it continues, and its exit code is
+that of the last command that failed.
 
-Colours and progress appear on a terminal only; NO_COLOR=1 turns colours off.
-History is kept in ~/.zooid_history, or the file named by ZOOID_HISTORY; lines that
-may carry a credential, and lines that begin with a blank, are not.
+Colours and progress appear only on a terminal; NO_COLOR=1 turns colours off. History is
+kept in ~/.zooid_history, or in the file named by ZOOID_HISTORY, without lines that may
+contain a credential or begin with a space.
 `
 )
 

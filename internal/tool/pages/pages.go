@@ -19,13 +19,18 @@ const help = `usage: zooid docs [PAGE [WORD…]]
        zooid docs CODE
        zooid docs -html [PAGE | CODE]
 
-Shows a page of this version's documentation; without PAGE, which there are, with their
-sections. With WORDs it shows the sections that have all of them in their title: 'zooid
-docs operations back up'. A CODE such as ZD-2002 is that of an error or a warning (zooid
-explain). On a terminal the page is shown by $PAGER, less by default.
+Shows a page of this version's documentation. Without PAGE, it lists the pages and their
+sections. With WORDs, it shows the sections of the page whose titles contain all of them.
+With the CODE of an error or a warning, it shows what zooid explain does. On a terminal,
+the text is shown by $PAGER (less by default).
 
--html prints where the page is as HTML, which packages, archives and the image have with
-them, and shows it on a terminal by $BROWSER, xdg-open (or macOS's open) by default.
+  zooid docs operations back up
+  zooid docs ZD-2002
+
+-html prints the path of the page in HTML, which packages, archives and the image include.
+On a terminal, it also opens the page in $BROWSER (by default xdg-open, or open on macOS).
+
+exit code: 0 shown; 1 the pages can't be read; 2 there is no such page, section or code.
 `
 
 // A page is a page of the documentation.
