@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -531,4 +532,54 @@ func TestLeavesAnImplicitJointConsensus(t *testing.T) {
 func isSwap(e *pb.Entry) bool {
 	cc := &pb.ConfChangeV2{}
 	return e.GetType() == pb.EntryConfChangeV2 && proto.Unmarshal(e.GetData(), cc) == nil && len(cc.GetChanges()) > 1
+}
+
+// TestDroppedChangeIsForgotten: once a change is dropped, every server goes by the members that are named, and by none of those
+// that the change asked for.
+func TestDroppedChangeIsForgotten(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3, 4, 5)
+	c.cut[[2]uint64{1, 4}], c.cut[[2]uint64{1, 5}] = true, true // too few of those asked for catch up
+	named := c.nodes[1].wanted
+	c.nodes[2].stage(7, 40, c.pick(1, 4, 5)...)
+	c.until("it is dropped", func() bool { return c.over(7, ChangeDropped) })
+	c.step(2)
+	for _, id := range []uint64{1, 2, 3} {
+		v := &c.nodes[id].loop.view
+		if v.change != nil || !slices.Equal(membersOf(v.wanted), membersOf(named)) ||
+			!slices.Equal(membersOf(v.membersNamed()), membersOf(named)) {
+			t.Errorf("server %d goes by %v and %v, want %v", id, membersOf(v.wanted), membersOf(v.membersNamed()),
+				membersOf(named))
+		}
+	}
+}
+
+// membersOf returns the members as a text each.
+func membersOf(members []Member) (texts []string) {
+	for _, m := range members {
+		texts = append(texts, fmt.Sprint(m))
+	}
+	return texts
+}
+
+// TestPeersOfAChange: while a change is under way, a server has connections to the members that it removes, which still vote,
+// at the addresses of before, and to those that it adds. Afterwards it has those to the new members at their new addresses.
+func TestPeersOfAChange(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3, 4)
+	c.cut[[2]uint64{1, 4}] = true // it doesn't catch up
+	lead := c.nodes[1]
+	named := lead.wanted
+	asked := []Member{named[0], {ID: 2, Addrs: []string{"elsewhere"}}, {ID: 4, Addrs: []string{"server4"}}}
+	lead.stage(7, 0, asked...)
+	c.until("the change is under way", func() bool { return lead.loop.change != nil })
+	want := append(slices.Clone(named), asked[2])
+	for _, id := range []uint64{1, 2, 3} {
+		if told := c.nodes[id].told; len(told) == 0 || !slices.Equal(membersOf(told[len(told)-1]), membersOf(want)) {
+			t.Errorf("server %d has connections to %v, want %v", id, told, want)
+		}
+	}
+	clear(c.cut)
+	c.until("it is done", func() bool { return c.over(7, ChangeDone) })
+	if told := lead.told; !slices.Equal(membersOf(told[len(told)-1]), membersOf(asked)) {
+		t.Errorf("in the end it has connections to %v, want %v", told[len(told)-1], asked)
+	}
 }

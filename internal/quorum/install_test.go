@@ -94,3 +94,48 @@ func TestUnfitForASnapshot(t *testing.T) {
 		t.Errorf("it goes on: %v, %d applied", behind.failed, len(behind.applied))
 	}
 }
+
+// TestSnapshotsHeldAgain brings a server whose state machine is busy two snapshots. Both wait for it. The first one begins
+// another call of the state machine, for which the second one waits in its turn; it isn't lost.
+func TestSnapshotsHeldAgain(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	c.step(5)
+	f := c.others(lead)[0]
+	f.busy = true
+	lead.say(7)
+	if c.step(1); f.called == nil {
+		t.Fatal("the state machine has nothing to do: nothing is shown")
+	}
+	var taken []chan bool
+	for range 2 {
+		file, err := f.dir.ReceiveSnapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		message, err := proto.Marshal(&pb.Message{
+			Type: pb.MsgSnap.Enum(), From: new(lead.id), To: new(f.id), Term: new(lead.loop.node.Term()),
+			Snapshot: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{
+				Index: new(f.loop.applied + 100), Term: new(lead.loop.node.Term()), ConfState: f.loop.conf,
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := make(chan bool, 1)
+		taken = append(taken, answer)
+		f.loop.Handle(Event{Kind: EventSnapshot, From: lead.id, Data: message, File: file, Taken: answer})
+	}
+	f.rest()
+	c.step(3)
+	for i, answer := range taken {
+		select {
+		case ok := <-answer:
+			if ok {
+				t.Errorf("snapshot %d, which has no state, was taken", i+1)
+			}
+		default:
+			t.Errorf("snapshot %d was lost while it waited", i+1)
+		}
+	}
+}

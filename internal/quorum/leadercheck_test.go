@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"encoding/binary"
 	"slices"
 	"testing"
 )
@@ -127,5 +128,36 @@ func TestActiveFollowers(t *testing.T) {
 	}
 	if !active(1) {
 		t.Errorf("%d ticks after another has gone: %+v", ticks, lead.loop.Status().Followers)
+	}
+}
+
+// TestQuestionsAreNumberedOnce: a server numbers the questions by which it learns what has ended upwards, also from one leader
+// to the next, since an answer of the former one may come late and must not be taken for the new one's.
+func TestQuestionsAreNumberedOnce(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	f := c.others(lead)[0]
+	var last uint64
+	asked := map[uint64]int{}
+	f.sent = func(to uint64, kind FrameKind, payload []byte) {
+		m, err := decodeMessage(payload)
+		if kind != FrameRaft || err != nil || !asksLeaderCheck(m) {
+			return
+		}
+		id := binary.BigEndian.Uint64(m.GetEntries()[0].GetData()[8:])
+		if id <= last {
+			t.Errorf("server %d is asked question %d after question %d", to, id, last)
+		}
+		last = id
+		asked[to]++
+	}
+	c.step(3 * leaderCheckTicks)
+	next := c.others(lead)[1]
+	c.elect(next.id)
+	c.step(3 * leaderCheckTicks)
+	c.elect(lead.id)
+	c.step(3 * leaderCheckTicks)
+	if asked[lead.id] < 4 || asked[next.id] < 2 {
+		t.Errorf("asked %v: nothing is shown", asked)
 	}
 }

@@ -225,3 +225,27 @@ func TestBusyAtRandom(t *testing.T) {
 		t.Errorf("only %d times was a state machine busy", busy)
 	}
 }
+
+// TestForwardedBytesAreGivenBack: frames of forwarded requests of any size count while they wait, and not after that, also if
+// they are copied to the memory of larger ones.
+func TestForwardedBytesAreGivenBack(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	c.step(5)
+	for _, size := range []int{0, 8, 104, 4104, FrameKeepBytes + 8, 16, 8} {
+		before := lead.forwarded
+		lead.busy = true
+		for range 3 {
+			lead.loop.Handle(Event{Kind: EventForward, From: c.others(lead)[0].id, Data: make([]byte, size)})
+		}
+		if lead.turn(); lead.called == nil || lead.loop.tasks.forwarded != 3*size {
+			t.Errorf("while 3 frames of %d bytes wait, %d bytes count; busy: %t", size, lead.loop.tasks.forwarded,
+				lead.called != nil)
+		}
+		lead.rest()
+		if lead.loop.tasks.forwarded != 0 || lead.forwarded-before != 3*size {
+			t.Errorf("after 3 frames of %d bytes, of which %d were taken, %d bytes count", size, lead.forwarded-before,
+				lead.loop.tasks.forwarded)
+		}
+	}
+}

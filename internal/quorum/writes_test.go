@@ -3,6 +3,8 @@ package quorum
 import (
 	"math/rand/v2"
 	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // others returns the nodes other than b, by id.
@@ -265,5 +267,38 @@ func TestDisksHangAtRandom(t *testing.T) {
 		if len(lead.applied) == 0 {
 			t.Errorf("seed %d: nothing was agreed on", seed)
 		}
+	}
+}
+
+// TestApplyFailsBesideAWrite: entries that can't be applied stop the server even if they were applied beside a write of the log,
+// and though that write never ends.
+func TestApplyFailsBesideAWrite(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	c.step(5)
+	f := c.others(lead)[0]
+	f.sent = func(to uint64, kind FrameKind, payload []byte) {
+		// The leader hears that the number is on the disk. The commit index doesn't come back before the next number.
+		if m, err := decodeMessage(payload); kind == FrameRaft && err == nil && m.GetType() == pb.MsgAppResp {
+			c.cut[[2]uint64{lead.id, f.id}] = true
+		}
+	}
+	lead.say(poison)
+	c.step(1)
+	f.sent = nil
+	clear(c.cut)
+	f.poisoned, f.mayFail, f.hung = true, true, true
+	lead.say(8)
+	for range 8 {
+		if c.step(1); f.write != nil || f.failed != nil {
+			break
+		}
+	}
+	if f.write == nil {
+		t.Fatalf("no write is under way: nothing is shown (%v)", f.failed)
+	}
+	c.step(2)
+	if f.failed == nil {
+		t.Errorf("it goes on, with entry %d", lead.loop.applied)
 	}
 }
