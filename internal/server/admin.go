@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -35,18 +33,6 @@ func (s *Server) TraceMask() int64 { return s.words.TraceMask() }
 // SetTraceMask sets the mask that TraceMask returns.
 func (s *Server) SetTraceMask(mask int64) { s.words.SetTraceMask(mask) }
 
-// SecureConnections returns the addresses of the connections over TLS, in the form that Connections
-// returns them.
-func (s *Server) SecureConnections() map[string]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make(map[string]bool, len(s.overTLS))
-	for nc := range s.overTLS { // in any order
-		list[javaSocket(nc.RemoteAddr().String())] = true
-	}
-	return list
-}
-
 // callerPatience is how long a caller of the admin server waits at most until its credential is judged;
 // callerPause is the time between two looks.
 const (
@@ -65,7 +51,7 @@ func (s *Server) Authenticate(remote string, state *tls.ConnectionState, scheme 
 		if state == nil || len(state.PeerCertificates) == 0 {
 			return nil, fmt.Errorf("authenticate by scheme x509: the caller has shown no certificate: %w", auth.ErrFailed)
 		}
-		proof, err := s.certified(*state, nil)
+		proof, err := s.handshakes.certified(*state, nil)
 		return proof.IDs, err
 	}
 	if scheme == "sasl" || scheme == "digest" && len(credential) == 0 {
@@ -136,21 +122,4 @@ func (s *Server) TakeSnapshot(ctx context.Context) (*storage.Snapshot, error) {
 				ctx.Err())
 		}
 	}
-}
-
-// ShedConnections closes percent of 100 client connections, chosen at random, and returns how many
-// it has closed. Their sessions go on wherever the clients connect next.
-func (s *Server) ShedConnections(percent int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make([]net.Conn, 0, len(s.conns))
-	for nc := range s.conns { // in any order: it is shuffled below
-		all = append(all, nc)
-	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	all = all[:(len(all)*min(max(percent, 0), 100)+99)/100]
-	for _, nc := range all {
-		nc.Close()
-	}
-	return len(all)
 }

@@ -80,15 +80,19 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// observed is called for each request that is applied.
-func (s *Server) observed(res *tree.Result) {
-	if s.opt.observe != nil {
-		s.opt.observe(res)
+// observing returns the function to call for each request that is applied. It calls observe, too, unless that is nil.
+func (a *auditor) observing(e *engine, observe func(*tree.Result)) func(*tree.Result) {
+	if a == nil {
+		return observe
 	}
-	a := s.auditor
-	a.applied(res, s.replica)
-	if a.changes = a.changes[:0]; cap(a.changes) > changesKeep {
-		a.changes = nil
+	return func(res *tree.Result) {
+		if observe != nil {
+			observe(res)
+		}
+		a.applied(res, e.replica)
+		if a.changes = a.changes[:0]; cap(a.changes) > changesKeep {
+			a.changes = nil
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // A clientSocket is the connection below a client, as the replica sees it.
 type clientSocket struct {
-	s     *Server
+	out   *replies
 	nc    net.Conn
 	c     *replica.Client
 	acked func() bool      // nil if that can't be determined
@@ -24,9 +24,9 @@ type clientSocket struct {
 // Wake makes another goroutine flush.
 func (k *clientSocket) Wake() {
 	if k.try != nil {
-		k.s.flushPool.add(k)
+		k.out.flushPool.add(k)
 	} else {
-		go k.s.flush(k.nc, k.c)
+		go k.out.flush(k.nc, k.c)
 	}
 }
 
@@ -38,8 +38,8 @@ func (k *clientSocket) Try(out []byte) int {
 }
 
 func (k *clientSocket) Tries() bool               { return k.try != nil }
-func (k *clientSocket) Push()                     { k.s.pushTo(k.nc, k.c) }
-func (k *clientSocket) Rest(d time.Duration)      { k.s.rest(d) }
+func (k *clientSocket) Push()                     { k.out.pushTo(k.nc, k.c) }
+func (k *clientSocket) Rest(d time.Duration)      { k.out.pause(d) }
 func (k *clientSocket) Abort()                    { go socket.Below(k.nc).Close() }
 func (k *clientSocket) Delivered() (uint64, bool) { return socket.Delivered(socket.Below(k.nc)) }
 func (k *clientSocket) Acked() bool               { return k.acked == nil || k.acked() }

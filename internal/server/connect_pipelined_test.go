@@ -83,20 +83,22 @@ func TestIdleSession(t *testing.T) {
 // the whole timeout, in which it would count as one of its host's connections.
 func TestClosingBeforeItsSession(t *testing.T) {
 	t.Parallel()
-	s := &Server{closing: make(chan struct{}), opt: Options{SessionlessTimeout: time.Hour}}
+	r := &requests{engine: &engine{
+		lifetime: lifetime{closing: make(chan struct{})}, opt: Options{SessionlessTimeout: time.Hour},
+	}}
 	c := replica.NewClient(1, "test", jute.ID{}, replica.Woken(func() {}))
 	c.Since = time.Now()
 	const why = "its session may have been attached or not"
 	c.CloseAfter(why)
 	ended := make(chan error, 1)
-	go func() { ended <- s.awaitSession(c) }()
+	go func() { ended <- r.awaitSession(c) }()
 	select {
 	case err := <-ended:
 		if err == nil || err.Error() != why {
 			t.Errorf("it ends with %v, want %s", err, why)
 		}
 	case <-time.After(patience):
-		close(s.closing)
+		close(r.closing)
 		t.Error("it goes on waiting for a session")
 	}
 }

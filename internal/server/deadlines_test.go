@@ -30,8 +30,8 @@ func TestDeadlinesOfTheMute(t *testing.T) {
 		limit time.Duration
 		tries bool // to write
 	}{
-		"a word":      {func(c net.Conn) { st.s.fourLetterWord(c, "srvr", nil) }, wordTimeout, true},
-		"turned away": {st.s.turnAway, turnAwayPatience, false},
+		"a word":      {func(c net.Conn) { st.s.acceptor.fourLetterWord(c, "srvr", nil) }, wordTimeout, true},
+		"turned away": {st.s.acceptor.turnAway, turnAwayPatience, false},
 	} {
 		m := &mute{}
 		before := time.Now()

@@ -31,9 +31,9 @@ func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{})
 	addr := s.Addrs()[0].String()
-	s.mu.Lock()
-	s.descriptorsMax = 2
-	s.mu.Unlock()
+	s.connections.mu.Lock()
+	s.connections.descriptorsMax = 2
+	s.connections.mu.Unlock()
 	first := connect(t, addr, 0, nil)
 	connect(t, addr, 0, nil)
 	nc, err := net.Dial("tcp", addr)
@@ -47,9 +47,9 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	first.conn.Close()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		s.mu.Lock()
-		n := len(s.conns)
-		s.mu.Unlock()
+		s.connections.mu.Lock()
+		n := len(s.connections.of)
+		s.connections.mu.Unlock()
 		if n < 2 {
 			break
 		}
@@ -66,17 +66,17 @@ func TestSilentMakeRoom(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{SessionlessTimeout: time.Hour})
 	addr := s.Addrs()[0].String()
-	s.mu.Lock()
-	s.descriptorsMax = 4
-	s.mu.Unlock()
+	s.connections.mu.Lock()
+	s.connections.descriptorsMax = 4
+	s.connections.mu.Unlock()
 	count := func(n int) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%d connections are counted", n), func() bool { return s.connCount() == n })
+		eventually(t, fmt.Sprintf("%d connections are counted", n), func() bool { return s.connections.count() == n })
 	}
 	silent := func(from string) net.Conn {
 		t.Helper()
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-		before := s.connCount()
+		before := s.connections.count()
 		nc, err := d.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)

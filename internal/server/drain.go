@@ -5,7 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
@@ -37,64 +38,67 @@ const (
 	drainFinalPatience = 1500 * time.Millisecond
 )
 
+// A drain prepares this server to be stopped, until it is undone.
+type drain struct {
+	*engine
+	connections *connections
+
+	drains   sync.Mutex // held by Drain and Undrain
+	draining atomic.Bool
+}
+
 // Draining reports whether the server is drained, or about to be: it turns new clients away. Undrain or a
 // restart ends that.
-func (s *Server) Draining() bool { return s.draining.Load() }
+func (d *drain) Draining() bool { return d.draining.Load() }
 
 // Drain prepares the server to be stopped. It asks the leader first, which refuses it unless a majority of the
 // voters goes on serving. A reason that isn't empty makes the server drain without asking. Then the server turns
 // new clients away, transfers leadership whenever it leads, and closes its clients' connections in steps once
 // another server leads; their sessions go on at other servers. Drain returns when that is done, or when ctx ends.
 // The server stays a member of its ensemble until it is closed.
-func (s *Server) Drain(ctx context.Context, force string) error {
-	s.drains.Lock()
-	defer s.drains.Unlock()
-	if q := s.peer.Status(); len(q.Voters)+len(q.Observers) <= 1 {
+func (d *drain) Drain(ctx context.Context, force string) error {
+	d.drains.Lock()
+	defer d.drains.Unlock()
+	if q := d.peer.Status(); len(q.Voters)+len(q.Observers) <= 1 {
 		return ErrAlone
 	}
 	if force != "" {
-		s.log.Info("draining without asking the leader, by force", "why", force)
-		s.peer.Drain(quorum.DrainForce)
-	} else if err := s.askToDrain(ctx); err != nil {
-		s.peer.Drain(quorum.DrainNot)
+		d.log.Info("draining without asking the leader, by force", "why", force)
+		d.peer.Drain(quorum.DrainForce)
+	} else if err := d.askToDrain(ctx); err != nil {
+		d.peer.Drain(quorum.DrainNot)
 		return err
 	}
-	if !s.draining.Swap(true) {
-		s.log.Info("draining: new clients are turned away, and another server takes over")
-		s.mu.Lock()
-		select {
-		case <-s.closing:
-		default:
-			s.wg.Go(s.stayAside)
-		}
-		s.mu.Unlock()
+	if !d.draining.Swap(true) {
+		d.log.Info("draining: new clients are turned away, and another server takes over")
+		d.begin(d.stayAside)
 	}
-	if err := s.awaitSuccessor(ctx); err != nil {
+	if err := d.awaitSuccessor(ctx); err != nil {
 		return err
 	}
 	closed := 0
 	for step := range drainSteps {
-		closed += s.closePart(drainSteps - step)
-		if step < drainSteps-1 && !s.pause(drainPause) {
+		closed += d.connections.closePart(drainSteps - step)
+		if step < drainSteps-1 && !d.pause(drainPause) {
 			return errStopping
 		}
 	}
-	s.log.Info("drained: another server leads, and the clients were sent away", "leader", s.peer.Status().Leader,
+	d.log.Info("drained: another server leads, and the clients were sent away", "leader", d.peer.Status().Leader,
 		"connections", closed)
 	return nil
 }
 
 // askToDrain returns once the leader has granted a drain, or an error if that isn't to be had.
-func (s *Server) askToDrain(ctx context.Context) error {
-	if s.draining.Load() {
+func (d *drain) askToDrain(ctx context.Context) error {
+	if d.draining.Load() {
 		return nil
 	}
-	wish := s.peer.Drain(quorum.DrainAsk)
+	wish := d.peer.Drain(quorum.DrainAsk)
 	look, asked := time.NewTicker(drainLook), time.Now()
 	defer look.Stop()
 	why := "the leader has not answered"
 	for patience := time.After(drainPatience); ; {
-		if d := s.peer.Status().Draining; d.Wish == wish {
+		if d := d.peer.Status().Draining; d.Wish == wish {
 			if d.Drained {
 				return nil
 			}
@@ -105,7 +109,7 @@ func (s *Server) askToDrain(ctx context.Context) error {
 		}
 		select {
 		case <-look.C:
-		case <-s.closing:
+		case <-d.closing:
 			return errStopping
 		case <-ctx.Done():
 			return fmt.Errorf("%w (%w)", &quorum.DrainRefusedError{Why: why}, ctx.Err())
@@ -116,22 +120,22 @@ func (s *Server) askToDrain(ctx context.Context) error {
 }
 
 // awaitSuccessor transfers leadership if this server leads, and waits until another server does.
-func (s *Server) awaitSuccessor(ctx context.Context) error {
+func (d *drain) awaitSuccessor(ctx context.Context) error {
 	look := time.NewTicker(drainLook)
 	defer look.Stop()
 	var transferred time.Time
 	for {
-		q := s.peer.Status()
+		q := d.peer.Status()
 		if !q.IsLeader && q.Leader != 0 {
 			return nil
 		}
 		if q.IsLeader && time.Since(transferred) >= drainTransferPause {
 			transferred = time.Now()
-			s.peer.TransferLeadership()
+			d.peer.TransferLeadership()
 		}
 		select {
 		case <-look.C:
-		case <-s.closing:
+		case <-d.closing:
 			return errStopping
 		case <-ctx.Done():
 			return fmt.Errorf("drain this server: no other server leads (%w); its clients stay. Are a majority of the others running?",
@@ -141,47 +145,20 @@ func (s *Server) awaitSuccessor(ctx context.Context) error {
 }
 
 // Undrain ends the drain: the server takes new clients again. It waits for a drain that is under way.
-func (s *Server) Undrain() {
-	s.drains.Lock()
-	defer s.drains.Unlock()
-	s.peer.Drain(quorum.DrainNot)
-	if s.draining.Swap(false) {
-		s.log.Info("the drain was undone: new clients are taken again")
+func (d *drain) Undrain() {
+	d.drains.Lock()
+	defer d.drains.Unlock()
+	d.peer.Drain(quorum.DrainNot)
+	if d.draining.Swap(false) {
+		d.log.Info("the drain was undone: new clients are taken again")
 	}
 }
 
 // stayAside transfers leadership whenever this server leads again, as long as it is drained.
-func (s *Server) stayAside() {
-	for s.pause(asidePause) && s.draining.Load() {
-		if s.peer.Status().IsLeader {
-			s.peer.TransferLeadership()
+func (d *drain) stayAside() {
+	for d.pause(asidePause) && d.draining.Load() {
+		if d.peer.Status().IsLeader {
+			d.peer.TransferLeadership()
 		}
 	}
-}
-
-// closePart closes one nth of the connections, all of them if n is 1, and returns how many it
-// closed.
-func (s *Server) closePart(n int) (closed int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	most := (len(s.conns) + n - 1) / n
-	for nc := range s.conns { // in any order: it doesn't matter which
-		if closed == most {
-			break
-		}
-		nc.Close()
-		closed++
-	}
-	return closed
-}
-
-// turnedAway reports whether a new client is turned away because this server drains. If so, it logs
-// that.
-func (s *Server) turnedAway(nc net.Conn) bool {
-	if s.draining.Load() {
-		s.clientLog.Info("a client was turned away: this server drains", "client", nc.RemoteAddr().String())
-		s.meters.ConnectionRejected.Inc()
-		return true
-	}
-	return false
 }

@@ -27,30 +27,30 @@ const standaloneID = 1
 
 // beginning determines which cluster this server's data directory belongs to, or will belong to. It waits for the peers
 // if the directory is empty.
-func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error) {
-	cluster, err := storage.ReadIdentity(storage.OS{}, opt.DataDir, opt.LogDir)
+func (s *start) beginning() (quorum.Beginning, error) {
+	cluster, err := storage.ReadIdentity(storage.OS{}, s.opt.DataDir, s.opt.LogDir)
 	switch {
 	case err == nil:
-		b, err := peer.ReadNote(opt.LogDir, opt.DataDir)
+		b, err := peer.ReadNote(s.opt.LogDir, s.opt.DataDir)
 		b.Cluster = cluster
 		return b, err
 	case !errors.Is(err, fs.ErrNotExist):
-		return quorum.Beginning{}, fmt.Errorf("read which cluster the directories %s belong to: %w", dirsOf(opt), err)
-	case len(opt.Members) == 0:
+		return quorum.Beginning{}, fmt.Errorf("read which cluster the directories %s belong to: %w", dirsOf(s.opt), err)
+	case len(s.opt.Members) == 0:
 		return quorum.Beginning{Cluster: newClusterID()}, nil // no record: it has founded no ensemble
-	case alone(opt):
-		b := aloneFrom(opt.ID, newClusterID())
+	case alone(s.opt):
+		b := aloneFrom(s.opt.ID, newClusterID())
 		return b, s.founded(b)
 	}
-	b, err := s.discover(opt, l, quorum.Holding{})
+	b, err := s.discover(quorum.Holding{})
 	switch {
 	case err != nil:
 		return b, err
 	case b.Founding != nil:
 		return b, s.founded(b)
 	}
-	opt.Log.Info("there is an ensemble; this server joins it", "cluster", fmt.Sprintf("%016x", b.Cluster))
-	return b, errors.Join(s.dropOrder(), peer.WriteNote(b, opt.LogDir))
+	s.opt.Log.Info("there is an ensemble; this server joins it", "cluster", fmt.Sprintf("%016x", b.Cluster))
+	return b, errors.Join(s.dropOrder(), peer.WriteNote(b, s.opt.LogDir))
 }
 
 // alone reports whether the server lines name nobody else.
@@ -59,30 +59,32 @@ func alone(opt Options) bool {
 }
 
 // discover asks the peers how a server begins that holds this.
-func (s *Server) discover(opt Options, l net.Listener, holds quorum.Holding) (quorum.Beginning, error) {
-	if err := s.openPrejoin(); err != nil {
+func (s *start) discover(holds quorum.Holding) (quorum.Beginning, error) {
+	prejoin, err := openPrejoin(s.ports, s.acceptor)
+	if err != nil {
 		return quorum.Beginning{}, err
 	}
-	defer s.endPrejoin()
+	s.ports.prejoin = prejoin
+	defer prejoin.end()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		select {
-		case <-opt.Stop:
+		case <-s.opt.Stop:
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
 	b, err := peer.Discover(ctx, peer.Discovery{
-		Self: opt.ID, Level: uint32(opt.Settings.FeatureLevel), Members: opt.Members, Holds: holds, JoinsOnly: opt.JoinsOnly,
-		Ordered:  func() bool { return newensemble.FoundingOrdered(opt.DataDir) },
-		Patience: opt.patience, Listener: l, Secure: opt.PeerTLS, Log: opt.Log,
+		Self: s.opt.ID, Level: uint32(s.opt.Settings.FeatureLevel), Members: s.opt.Members, Holds: holds, JoinsOnly: s.opt.JoinsOnly,
+		Ordered:  func() bool { return newensemble.FoundingOrdered(s.opt.DataDir) },
+		Patience: s.opt.patience, Listener: s.listener, Secure: s.opt.PeerTLS, Log: s.opt.Log,
 	})
 	if err != nil {
 		return b, fmt.Errorf("find out whether there is an ensemble to join: %w", err)
 	}
 	if f := b.Founding; f != nil {
-		opt.Log.Info("an ensemble is founded, and this server is one of its founders",
+		s.opt.Log.Info("an ensemble is founded, and this server is one of its founders",
 			"cluster", fmt.Sprintf("%016x", f.Lineage), "voters", f.Voters, "data", f.Base.String())
 	}
 	return b, nil
@@ -96,7 +98,7 @@ func aloneFrom(id, cluster uint64) quorum.Beginning {
 
 // founded records durably how the ensemble was founded that this server begins with the others, before it holds
 // anything of it: whoever asks must be told who the founders are.
-func (s *Server) founded(b quorum.Beginning) error {
+func (s *start) founded(b quorum.Beginning) error {
 	if err := s.ordered(b.Cluster); err != nil {
 		return err
 	}
@@ -104,13 +106,13 @@ func (s *Server) founded(b quorum.Beginning) error {
 }
 
 // ordered records that this server is about to carry out an operator's order to found, if there is one.
-func (s *Server) ordered(cluster uint64) error {
+func (s *start) ordered(cluster uint64) error {
 	return newensemble.EndFoundingOrder(s.opt.DataDir, s.opt.ID, fmt.Sprintf("%016x", cluster), time.Now())
 }
 
 // dropOrder removes an order to found that can't be carried out: the server belongs to an ensemble. It must not wait
 // for the day on which the directory is empty.
-func (s *Server) dropOrder() error {
+func (s *start) dropOrder() error {
 	dropped, err := newensemble.DropFoundingOrder(s.opt.DataDir)
 	if dropped {
 		s.log.Warn("an order to found an ensemble is dropped: this server belongs to one, or joins one", "code", "ZD-3213")
@@ -181,12 +183,12 @@ func listensOnly(addr string) bool {
 }
 
 // found makes the data of a standalone server that of an ensemble, if the server lines name others: it waits until it
-// is clear with whom. again says that dir was closed and its files were replaced; the caller opens them with b.Cluster.
-func (s *Server) found(opt Options, l net.Listener, dir *storage.Dir, o replica.Options,
-	treeOptions tree.Options) (b quorum.Beginning, again bool, err error) {
-	r, err := standalone(dir, []uint64{standaloneID, opt.ID}, o, treeOptions)
+// is clear with whom. again says that the data directory was closed and its files were replaced; the caller opens them
+// with s.begin.
+func (s *start) found(o replica.Options) (again bool, err error) {
+	r, err := standalone(s.dir, []uint64{standaloneID, s.opt.ID}, o, s.treeOptions)
 	if err != nil || r == nil {
-		return b, false, err
+		return false, err
 	}
 	img := r.Snapshot()
 	defer img.Close()
@@ -194,31 +196,31 @@ func (s *Server) found(opt Options, l net.Listener, dir *storage.Dir, o replica.
 	holds := quorum.Holding{
 		Index: meta.Index, Term: meta.Term, Digest: meta.Digest, Zxid: meta.Zxid, Znodes: uint64(r.View().Nodes),
 	}
-	if holds.Lineage, err = storage.ReadIdentity(storage.OS{}, opt.DataDir, opt.LogDir); err != nil {
-		return b, false, err
+	if holds.Lineage, err = storage.ReadIdentity(storage.OS{}, s.opt.DataDir, s.opt.LogDir); err != nil {
+		return false, err
 	}
-	if b, err = s.discover(opt, l, holds); err != nil {
-		return b, false, err
+	if s.begin, err = s.discover(holds); err != nil {
+		return false, err
 	}
-	if err := errors.Join(dir.Close(), s.ordered(b.Cluster)); err != nil {
-		return b, true, err
+	if err := errors.Join(s.dir.Close(), s.ordered(s.begin.Cluster)); err != nil {
+		return true, err
 	}
 	was := &newensemble.Survivor{ClusterID: fmt.Sprintf("%016x", holds.Lineage)}
-	act, err := newensemble.NewAct(newensemble.ActFounded, opt.ID, was, "", "the server lines name other servers",
+	act, err := newensemble.NewAct(newensemble.ActFounded, s.opt.ID, was, "", "the server lines name other servers",
 		time.Now())
 	if err != nil {
-		return b, true, err
+		return true, err
 	}
-	place := newensemble.Place{DataDir: opt.DataDir, LogDir: opt.LogDir}
-	err = newensemble.Refound(place, b.Cluster, act, func(to *storage.Dir) error {
-		return errors.Join(quorum.Restart(to, img, b.Founding.Voters...),
-			to.Keep(quorum.FoundingName, quorum.EncodeFounding(b.Founding)))
+	place := newensemble.Place{DataDir: s.opt.DataDir, LogDir: s.opt.LogDir}
+	err = newensemble.Refound(place, s.begin.Cluster, act, func(to *storage.Dir) error {
+		return errors.Join(quorum.Restart(to, img, s.begin.Founding.Voters...),
+			to.Keep(quorum.FoundingName, quorum.EncodeFounding(s.begin.Founding)))
 	})
 	if err == nil {
-		opt.Log.Info("the data of this standalone server is now that of an ensemble; the former files are kept",
+		s.opt.Log.Info("the data of this standalone server is now that of an ensemble; the former files are kept",
 			"folder", act.Aside)
 	}
-	return b, true, err
+	return true, err
 }
 
 // standalone returns a temporary replica with the whole state in a standalone server's data directory, which has one of

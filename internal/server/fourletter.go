@@ -22,27 +22,27 @@ const (
 
 // fourLetterWord answers a four-letter word; rest is what was already read after it. The caller
 // closes the connection.
-func (s *Server) fourLetterWord(conn net.Conn, name string, rest []byte) {
+func (a *acceptor) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	conn.SetDeadline(time.Now().Add(wordTimeout))
-	s.replica.CountReceived()
-	s.meters.BytesReceived.Add(int64(len(name)))
+	a.replica.CountReceived()
+	a.meters.BytesReceived.Add(int64(len(name)))
 	ask := fourletter.Ask{
 		Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: socket.Replay(conn, rest),
-		Serving: s.Status().Serving,
+		Serving: a.serving(),
 	}
 	if name == "srvr" || name == "stat" { // what asks whether the server is well; mntr tells what is wrong
-		ask.Serving = ask.Serving && s.stands() == ""
+		ask.Serving = ask.Serving && a.stalls.stands() == ""
 	}
-	if text := s.words.Answer(s, ask); len(text) > 0 {
+	if text := a.words.Answer(a.reports, ask); len(text) > 0 {
 		if _, err := conn.Write(text); err != nil {
-			s.clientLog.Info("a four-letter word's client did not take the answer", "word", fourletter.Printable(name),
+			a.clientLog.Info("a four-letter word's client did not take the answer", "word", fourletter.Printable(name),
 				"client", conn.RemoteAddr().String(), "err", err)
 			return
 		}
-		s.replica.CountSent()
+		a.replica.CountSent()
 	}
 	// This connection must not show in the answer to the client's next word.
-	s.forget(conn)
+	a.connections.forget(conn)
 	linger(conn)
 }
 

@@ -83,7 +83,7 @@ func (st *wordStage) dial() net.Conn {
 // other word is under way then.
 func (st *wordStage) word(bytes string) string {
 	st.t.Helper()
-	st.await("only clients are connected", func() bool { return st.s.connCount() == len(st.clients) })
+	st.await("only clients are connected", func() bool { return st.s.connections.count() == len(st.clients) })
 	conn := st.dial()
 	defer conn.Close()
 	if _, err := io.WriteString(conn, bytes); err != nil {

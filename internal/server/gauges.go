@@ -1,9 +1,6 @@
 package server
 
 import (
-	"errors"
-	"net"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -43,7 +40,7 @@ func (s *Server) gauges() *metrics.Registry {
 	view("min_latency", func(v *replica.View) int64 { return v.Latency.Min })
 	view("packets_received", func(v *replica.View) int64 { return v.Received })
 	view("packets_sent", func(v *replica.View) int64 { return v.Sent })
-	whole("num_alive_connections", func() int64 { return int64(s.connCount()) })
+	whole("num_alive_connections", func() int64 { return int64(s.connections.count()) })
 	view("outstanding_requests", func(v *replica.View) int64 { return v.Outstanding })
 	whole("uptime", func() int64 { return s.now() / 1e6 })
 	view("znode_count", func(v *replica.View) int64 { return int64(v.Nodes) })
@@ -58,24 +55,29 @@ func (s *Server) gauges() *metrics.Registry {
 	view("last_client_response_size", func(v *replica.View) int64 { return v.Responses.Last })
 	view("max_client_response_size", func(v *replica.View) int64 { return v.Responses.Max })
 	view("min_client_response_size", func(v *replica.View) int64 { return v.Responses.Min })
-	whole("outstanding_tls_handshake", s.secure.handshakes.Load)
+	whole("outstanding_tls_handshake", s.handshakes.underWay.Load)
 	view("auth_failed_count", func(v *replica.View) int64 { return v.AuthFailed })
-	whole("non_mtls_remote_conn_count", s.secure.plainRemote.Load)
-	whole("non_mtls_local_conn_count", s.secure.plainLocal.Load)
+	whole("non_mtls_remote_conn_count", s.handshakes.plainRemote.Load)
+	whole("non_mtls_local_conn_count", s.handshakes.plainLocal.Load)
 	whole("clock_ms", func() int64 { return time.Now().UnixMilli() }) // zooid doctor compares it with its own machine's
 	view("clock_correction_ms", func(v *replica.View) int64 { return v.ClockCorrection })
 	view("acl_rules_waiting", func(v *replica.View) int64 { return int64(len(v.RulesWaiting)) })
 	view("feature_level", func(v *replica.View) int64 { return int64(v.FeatureLevel) })
 	whole("quorum_size", func() int64 { return int64(len(s.peer.Status().Voters)) })
 	followers := func(name string, counts func(p quorum.Progress) bool) {
-		whole(name, func() int64 { return s.countFollowers(counts) })
+		whole(name, func() int64 { return countFollowers(s.peer.Status(), counts) })
 	}
 	followers("learners", func(p quorum.Progress) bool { return p.Active })
 	followers("synced_followers", func(p quorum.Progress) bool { return p.Active && p.Synced && p.Voter })
 	followers("synced_non_voting_followers", func(p quorum.Progress) bool { return p.Active && p.Synced && p.Guest })
 	followers("synced_observers", func(p quorum.Progress) bool { return p.Active && p.Synced && !p.Voter && !p.Guest })
 	zero("pending_syncs")
-	view("leader_uptime", s.leaderUptime)
+	view("leader_uptime", func(v *replica.View) int64 {
+		if v.LeadingSince == 0 {
+			return 0
+		}
+		return s.now()/1e6 - v.LeadingSince
+	})
 	view("last_proposal_size", func(v *replica.View) int64 { return v.Proposals.Last })
 	view("max_proposal_size", func(v *replica.View) int64 { return v.Proposals.Max })
 	view("min_proposal_size", func(v *replica.View) int64 { return v.Proposals.Min })
@@ -84,9 +86,9 @@ func (s *Server) gauges() *metrics.Registry {
 	}
 	whole("memory_limit", func() int64 { return s.opt.MemoryLimit })
 	view("memory_refused", func(v *replica.View) int64 { return v.MemoryRefused })
-	whole("disk_free_bytes", s.spaceFree.Load)
-	whole("disk_free_files", s.spaceFiles.Load) // 0 if the file system doesn't say
-	whole("log_awaits_room", s.awaitsRoom)
+	whole("disk_free_bytes", s.space.free.Load)
+	whole("disk_free_files", s.space.files.Load) // 0 if the file system doesn't say
+	whole("log_awaits_room", s.space.awaitsRoom)
 	whole("fsync_in_flight_ms", func() int64 { return s.dir.Log().WritingFor().Milliseconds() })
 	whole("snapshot_in_flight_ms", func() int64 { return s.dir.SnapshotWritingFor().Milliseconds() })
 	whole("last_turn_ms", func() int64 { return s.peer.SinceTurn().Milliseconds() })
@@ -96,17 +98,17 @@ func (s *Server) gauges() *metrics.Registry {
 		}
 		return 0
 	})
-	whole("disk_level", s.spaceLevel.Load) // 0 for room, 1 for little, 2 for so little that writes are refused
+	whole("disk_level", s.space.level.Load) // 0 for room, 1 for little, 2 for so little that writes are refused
 	for _, g := range quotaGauges() {
-		reg.GaugeSet(g.name, func() map[string]metrics.Value { return s.quotas(g) })
+		reg.GaugeSet(g.name, func() map[string]metrics.Value { return g.sums(s.replica) })
 	}
 	s.ownGauges(reg)
 	return reg
 }
 
-// countFollowers counts the followers whose progress this leader tracks and that counts selects.
-func (s *Server) countFollowers(counts func(p quorum.Progress) bool) (n int64) {
-	for _, p := range s.peer.Status().Followers {
+// countFollowers counts the followers whose progress a leader tracks and that counts selects.
+func countFollowers(st quorum.Status, counts func(p quorum.Progress) bool) (n int64) {
+	for _, p := range st.Followers {
 		if counts(p) {
 			n++
 		}
@@ -114,31 +116,15 @@ func (s *Server) countFollowers(counts func(p quorum.Progress) bool) (n int64) {
 	return n
 }
 
-// leaderUptime returns for how many ms this server has led, or 0 if it doesn't lead.
-func (s *Server) leaderUptime(v *replica.View) int64 {
-	if v.LeadingSince == 0 {
-		return 0
-	}
-	return s.now()/1e6 - v.LeadingSince
-}
-
 // synced is called for each fdatasync of the log.
-func (s *Server) synced(d time.Duration, _ int) {
-	s.meters.Fsync.Observe(d.Milliseconds())
-	s.meters.Flush.Observe(d.Milliseconds())
-	s.meters.Stages.Log.Observe(int64(d))
-	s.meters.LastFsync.Store(int64(d))
-	if limit := s.opt.FsyncWarning; limit > 0 && d > limit {
-		s.log.Warn("the log's disk is slow; writes wait for it", "fsync", d.Round(time.Millisecond),
+func (e *engine) synced(d time.Duration, _ int) {
+	e.meters.Fsync.Observe(d.Milliseconds())
+	e.meters.Flush.Observe(d.Milliseconds())
+	e.meters.Stages.Log.Observe(int64(d))
+	e.meters.LastFsync.Store(int64(d))
+	if limit := e.opt.FsyncWarning; limit > 0 && d > limit {
+		e.log.Warn("the log's disk is slow; writes wait for it", "fsync", d.Round(time.Millisecond),
 			"fsync.warningthresholdms", limit.Milliseconds(), "code", "ZD-2002")
-	}
-}
-
-// countSessionless counts a connection that timed out before it sent enough.
-func (s *Server) countSessionless(err error) {
-	var timeout net.Error
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
-		s.meters.SessionlessExpired.Inc()
 	}
 }
 
@@ -157,11 +143,11 @@ func quotaGauges() []quotaGauge {
 	}
 }
 
-// quotas returns one figure for each namespace. Namespaces with long names share one entry, as in
+// sums returns one figure for each namespace. Namespaces with long names share one entry, as in
 // all sets.
-func (s *Server) quotas(g quotaGauge) map[string]metrics.Value {
+func (g *quotaGauge) sums(r *replica.Replica) map[string]metrics.Value {
 	sums := map[string]int64{}
-	for name, n := range s.replica.Quotas(g.znode, g.read) {
+	for name, n := range r.Quotas(g.znode, g.read) {
 		if len(name) > metrics.KeyBytesMax {
 			name = metrics.OtherKey
 		}

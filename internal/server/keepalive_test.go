@@ -14,8 +14,8 @@ func TestTCPKeepAlive(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		s := open(t, Options{TCPKeepAlive: on})
 		connect(t, s.Addrs()[0].String(), 0, nil)
-		s.mu.Lock()
-		for nc := range s.conns {
+		s.connections.mu.Lock()
+		for nc := range s.connections.of {
 			raw, err := nc.(*net.TCPConn).SyscallConn()
 			if err != nil {
 				t.Fatal(err)
@@ -26,6 +26,6 @@ func TestTCPKeepAlive(t *testing.T) {
 				}
 			})
 		}
-		s.mu.Unlock()
+		s.connections.mu.Unlock()
 	}
 }

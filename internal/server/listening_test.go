@@ -45,7 +45,7 @@ func TestMoveClients(t *testing.T) {
 		{at("192.0.2.1", ports[0]), true, at("127.0.0.1", ports[1])},
 		{here, false, here},
 	} {
-		err := s.moveClients(step.to, false)
+		err := s.clientPorts.move(step.to, false)
 		if (err != nil) != step.fails {
 			t.Fatalf("to %s: %v", step.to, err)
 		}
@@ -55,13 +55,13 @@ func TestMoveClients(t *testing.T) {
 		}
 		serves(at("127.0.0.1", addrs[0].(*net.TCPAddr).Port))
 	}
-	if err := s.moveClients(at("127.0.0.1", ports[1]), true); err != nil || len(s.Addrs()) != 1 {
+	if err := s.clientPorts.move(at("127.0.0.1", ports[1]), true); err != nil || len(s.Addrs()) != 1 {
 		t.Errorf("a port for TLS on a server without: %v, %v", err, s.Addrs())
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.moveClients(at("127.0.0.1", ports[1]), false); err != nil {
+	if err := s.clientPorts.move(at("127.0.0.1", ports[1]), false); err != nil {
 		t.Error(err)
 	}
 	if nc, err := net.Dial("tcp", at("127.0.0.1", ports[1])); err == nil {

@@ -111,8 +111,7 @@ func TestModes(t *testing.T) {
 		{1, three, false, "follower", "following - broadcast"},
 		{3, three, false, "observer", "observing - broadcast"},
 	} {
-		s := &Server{opt: Options{ID: c.id, Members: c.members}}
-		if mode, peerState := modeOf(s.opt.ID, s.opt.Members, nil, nil, c.leads); mode != c.mode || peerState != c.peerState {
+		if mode, peerState := modeOf(c.id, c.members, nil, nil, c.leads); mode != c.mode || peerState != c.peerState {
 			t.Errorf("server %d of %d, leads %v: %q, %q", c.id, len(c.members), c.leads, mode, peerState)
 		}
 	}

@@ -216,13 +216,13 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	most := int64(0)
-	eventually(t, "replies wait", func() bool { use, _ := s.lookAtMemory(); return use.Output > 1_000_000 })
+	eventually(t, "replies wait", func() bool { use, _ := s.memory.look(); return use.Output > 1_000_000 })
 	time.Sleep(100 * time.Millisecond) // for what would be too much
 	for i := range reads {
 		if h, body := c.reply(); h.Err != jute.OK || len(body) < 1_000_000 {
 			t.Fatalf("reply %d: %v, %d bytes", i, h.Err, len(body))
 		}
-		use, _ := s.lookAtMemory()
+		use, _ := s.memory.look()
 		most = max(most, use.Output)
 	}
 	if most > 4*(4<<20+2_000_000) { // two buffers, which grow by doubling

@@ -34,63 +34,58 @@ type Membership struct {
 	Save func(text string, version int64)
 }
 
-// noteMembership wakes saveMembership and followListening.
-func (s *Server) noteMembership() {
-	for _, c := range []chan struct{}{s.membership, s.listening} {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
-	}
+// A membershipFile is what Membership.Save writes.
+type membershipFile struct {
+	*engine
+	changed signal // there is a membership to save
 }
 
-// saveMembership passes the membership to Save whenever it has changed.
-func (s *Server) saveMembership() {
-	defer s.wg.Done()
+// follow passes the membership to Save whenever it has changed.
+func (m *membershipFile) follow() {
 	saved := int64(-1)
 	for {
 		select {
-		case <-s.closing:
+		case <-m.closing:
 			return
-		case <-s.membership:
+		case <-m.changed:
 		}
-		for !s.Status().Serving { // until then the applied membership may be older than one applied before the restart
-			if !s.pause(servingPause) {
+		for !m.serving() { // until then the applied membership may be older than one applied before the restart
+			if !m.pause(servingPause) {
 				return
 			}
 		}
-		text, version := s.replica.Members()
+		text, version := m.replica.Members()
 		if text == "" || version == saved {
 			continue
 		}
-		s.compareMembership(text, saved < 0)
+		m.compare(text, saved < 0)
 		saved = version
-		if save := s.opt.Membership.Save; save != nil {
+		if save := m.opt.Membership.Save; save != nil {
 			save(text, version)
 		}
 	}
 }
 
-// servingPause is the interval at which saveMembership checks whether the server serves.
+// servingPause is the interval at which follow checks whether the server serves.
 const servingPause = 100 * time.Millisecond
 
-// compareMembership warns if this server is not a member. At the start it also warns if the
+// compare warns if this server is not a member. At the start it also warns if the
 // configured server lines differ from the ensemble's membership, which is the one that counts.
-func (s *Server) compareMembership(text string, start bool) {
-	now, err := s.opt.Membership.Parse(text)
+func (m *membershipFile) compare(text string, start bool) {
+	now, err := m.opt.Membership.Parse(text)
 	if err != nil {
 		return // the replica, which follows the membership, has logged the error
 	}
 	same := func(a, b Member) bool {
-		listens := b.ID == s.opt.ID && len(b.Addrs) == 1 && onlyHere(b.Addrs[0])
+		listens := b.ID == m.opt.ID && len(b.Addrs) == 1 && onlyHere(b.Addrs[0])
 		return a.ID == b.ID && a.Observer == b.Observer && (listens || slices.Equal(a.Addrs, b.Addrs))
 	}
-	if !slices.ContainsFunc(now, func(m Member) bool { return m.ID == s.opt.ID }) {
-		s.log.Warn("this server is no member of the ensemble: it follows without a vote and serves its clients; add it by reconfig, or stop it",
-			"server", s.opt.ID, "membership", oneLine(text), "code", "ZD-3201")
+	if !slices.ContainsFunc(now, func(other Member) bool { return other.ID == m.opt.ID }) {
+		m.log.Warn("this server is no member of the ensemble: it follows without a vote and serves its clients; add it by reconfig, or stop it",
+			"server", m.opt.ID, "membership", oneLine(text), "code", "ZD-3201")
 	}
-	if start && !slices.EqualFunc(now, s.opt.Members, same) {
-		s.log.Warn("the server lines of the configuration differ from the ensemble's membership, which counts; change it by reconfig",
+	if start && !slices.EqualFunc(now, m.opt.Members, same) {
+		m.log.Warn("the server lines of the configuration differ from the ensemble's membership, which counts; change it by reconfig",
 			"membership", oneLine(text), "code", "ZD-3202")
 	}
 }
@@ -116,9 +111,9 @@ func dirsOf(opt Options) string {
 
 // joined removes the note that this server is joining. If that fails, the server merely stays
 // cautious.
-func (s *Server) joined() {
-	if err := peer.RemoveNote(s.opt.LogDir, s.opt.DataDir); err != nil {
-		s.log.Warn("this server has joined but can't remove the note that it is joining; remove it by hand", "err", err, "code", "ZD-3203")
+func (e *engine) joined() {
+	if err := peer.RemoveNote(e.opt.LogDir, e.opt.DataDir); err != nil {
+		e.log.Warn("this server has joined but can't remove the note that it is joining; remove it by hand", "err", err, "code", "ZD-3203")
 	}
 }
 
@@ -135,11 +130,14 @@ const (
 // level; an ensemble with servers of an older version stays there.
 const stagingPatience = time.Second
 
-func (s *Server) awaitStaging() {
+// reconfigs are the requests to change the membership.
+type reconfigs struct{ *engine }
+
+func (r reconfigs) awaitStaging() {
 	wants := tree.LevelOf(tree.OpChange)
-	for end := time.Now().Add(stagingPatience); !s.replica.InForce(tree.OpChange, nil) &&
-		s.opt.Settings.FeatureLevel >= wants && time.Now().Before(end); {
-		if !s.pause(stagingPause) {
+	for end := time.Now().Add(stagingPatience); !r.replica.InForce(tree.OpChange, nil) &&
+		r.opt.Settings.FeatureLevel >= wants && time.Now().Before(end); {
+		if !r.pause(stagingPause) {
 			return
 		}
 	}
@@ -148,19 +146,19 @@ func (s *Server) awaitStaging() {
 // stagingPause is the interval at which awaitStaging checks the feature level.
 const stagingPause = 10 * time.Millisecond
 
-// vetReconfig returns the code to append to a reconfig request. It checks the requested ids, the
+// vet returns the code to append to a reconfig request. It checks the requested ids, the
 // number of addresses, and whether a majority of the requested voters answer. Everything else is
 // checked when the request is applied.
-func (s *Server) vetReconfig(body []byte) jute.Code {
+func (r reconfigs) vet(body []byte) jute.Code {
 	var req jute.ReconfigRequest
 	d := jute.NewDecoder(body)
 	req.Decode(d)
-	m := s.opt.Membership
-	if d.Err() != nil || m.Change == nil || s.peer == nil {
+	m := r.opt.Membership
+	if d.Err() != nil || m.Change == nil || r.peer == nil {
 		return jute.OK
 	}
-	s.awaitStaging()
-	current, _ := s.replica.Members()
+	r.awaitStaging()
+	current, _ := r.replica.Members()
 	text, code := m.Change(current, &req, true)
 	if code != jute.OK {
 		return jute.OK // apply returns the same code, unless the membership changes meanwhile
@@ -170,7 +168,7 @@ func (s *Server) vetReconfig(body []byte) jute.Code {
 		return jute.OK
 	}
 	if err := checkIDs(members); err != nil {
-		s.log.Warn("a reconfig was refused", "err", err, "code", "ZD-3204")
+		r.log.Warn("a reconfig was refused", "err", err, "code", "ZD-3204")
 		return jute.ErrBadArguments
 	}
 	var voters []Member
@@ -182,14 +180,14 @@ func (s *Server) vetReconfig(body []byte) jute.Code {
 		}
 	}
 	if addresses > reachAddressesMax {
-		s.log.Warn("a reconfig was refused: its voters have too many addresses", "addresses", addresses,
+		r.log.Warn("a reconfig was refused: its voters have too many addresses", "addresses", addresses,
 			"most", reachAddressesMax, "code", "ZD-3205")
 		return jute.ErrBadArguments
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
 	defer cancel()
-	if n := s.peer.Reachable(ctx, voters); n <= len(voters)/2 {
-		s.log.Warn("a reconfig was refused: too few of the voters it asks for answer", "answer", n, "voters", len(voters), "code", "ZD-3206")
+	if n := r.peer.Reachable(ctx, voters); n <= len(voters)/2 {
+		r.log.Warn("a reconfig was refused: too few of the voters it asks for answer", "answer", n, "voters", len(voters), "code", "ZD-3206")
 		return jute.ErrNewConfigNoQuorum
 	}
 	return jute.OK

@@ -24,28 +24,30 @@ const (
 	heapLimitStep = 4 << 20
 )
 
-// watchMemory updates the account until the server stops; step is the step in force.
-func (s *Server) watchMemory(step memory.Step) {
-	defer s.wg.Done()
+// A memoryAccount says how much memory is used, and what the limit calls for.
+type memoryAccount struct{ *engine }
+
+// watch updates the account until the server stops; step is the step in force.
+func (m memoryAccount) watch(step memory.Step) {
 	var told time.Time
 	var total, heap int64
 	pause := memoryInterval
-	for s.pause(pause) {
-		more := s.compact()
-		u, now := s.lookAtMemory()
-		if most := memory.HeapLimit(s.opt.MemoryMost, s.opt.MemoryLimit, u.Tree); max(heap-most, most-heap) > heapLimitStep {
+	for m.pause(pause) {
+		more := m.compact()
+		u, now := m.look()
+		if most := memory.HeapLimit(m.opt.MemoryMost, m.opt.MemoryLimit, u.Tree); max(heap-most, most-heap) > heapLimitStep {
 			heap = most
 			debug.SetMemoryLimit(heap)
 		}
 		if now != step && time.Since(told) >= memoryLogPause {
 			told = time.Now()
-			memory.Report(s.log, now, &u, s.opt.MemoryLimit)
+			memory.Report(m.log, now, &u, m.opt.MemoryLimit)
 		}
 		step = now
 		grew := u.Total() - total
 		total = u.Total()
-		if pause = memoryInterval; more || total > s.opt.MemoryLimit/2 || grew > s.opt.MemoryLimit/memoryGrowthShare ||
-			s.replica.RoomAwaited() {
+		if pause = memoryInterval; more || total > m.opt.MemoryLimit/2 || grew > m.opt.MemoryLimit/memoryGrowthShare ||
+			m.replica.RoomAwaited() {
 			pause = memoryIntervalTight
 		}
 	}
@@ -53,16 +55,16 @@ func (s *Server) watchMemory(step memory.Step) {
 
 // compact makes the tree give back memory, in steps between which others get their turn, and
 // reports whether there is more to do.
-func (s *Server) compact() (more bool) {
+func (m memoryAccount) compact() (more bool) {
 	for range compactSteps {
-		if more = s.replica.Compact(); !more || !s.pause(compactPause) {
+		if more = m.replica.Compact(); !more || !m.pause(compactPause) {
 			break
 		}
 	}
 	return more
 }
 
-// lookAtMemory updates the account and returns the step that the limit calls for.
-func (s *Server) lookAtMemory() (memory.Use, memory.Step) {
-	return s.replica.AccountMemory(s.peer.Buffered(), s.opt.MemoryLimit)
+// look updates the account and returns the step that the limit calls for.
+func (m memoryAccount) look() (memory.Use, memory.Step) {
+	return m.replica.AccountMemory(m.peer.Buffered(), m.opt.MemoryLimit)
 }

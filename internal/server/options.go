@@ -178,9 +178,7 @@ type Limits struct {
 // SetLimits puts limits in force for new connections and requests. Existing connections above a
 // limit stay.
 func (s *Server) SetLimits(l Limits) {
-	s.mu.Lock()
-	s.opt.MaxClientConnections, s.opt.MaxConnections = l.MaxClientConnections, l.MaxConnections
-	s.mu.Unlock()
+	s.connections.setLimits(l.MaxClientConnections, l.MaxConnections)
 	s.words.Allow(l.FourLetterWords)
 	s.replica.SetLimits(l.Clients)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/serverid"
 )
 
@@ -46,9 +47,9 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 			return map[string]float64{"apply": apply.Seconds(), "reads": reads.Seconds()}
 		})
 	reg.Gauges("zooid_raft_peer_lag_entries", "On the leader: log entries that it has applied and a peer has yet to store.",
-		"peer", s.peerLag)
+		"peer", func() map[string]float64 { return peerLag(s.peer.Status()) })
 	one("zooid_raft_active_voters", "On the leader: voters heard of within the last election timeout, itself included.",
-		s.activeVoters)
+		func() float64 { return activeVoters(s.peer.Status()) })
 	one("zooid_raft_voters", "Servers whose votes count.", func() float64 { return float64(len(s.peer.Status().Voters)) })
 	if s.auditor != nil {
 		reg.Gauges("zooid_audit_lines", "Lines of the audit log since the start, by what became of them.",
@@ -56,7 +57,7 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 	}
 	if len(s.opt.Stores) > 0 {
 		reg.Gauges("zooid_certificate_ends_in_seconds", "Time until the first certificate in use ends, by port and by the issuers that it trusts; negative once it has ended.",
-			"of", s.certificateEnds)
+			"of", func() map[string]float64 { return certificateEnds(s.opt.Stores) })
 		reg.Gauges("zooid_stores_unreadable", "1 while a port's key and trust stores on disk can't be read and it uses those that it read before.",
 			"of", func() map[string]float64 {
 				of := map[string]float64{}
@@ -70,7 +71,7 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 		func() float64 { return float64(s.dir.Log().Stats().AppendBytes) })
 	snapshot := func(read func(fs.FileInfo) float64) func() map[string]float64 {
 		return func() map[string]float64 {
-			if newest := s.newestSnapshot(); newest != nil {
+			if newest := newestSnapshot(s.opt.DataDir); newest != nil {
 				return map[string]float64{"": read(newest)}
 			}
 			return nil
@@ -84,8 +85,8 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 
 // newestSnapshot returns the newest snapshot in the data directory, or nil if there is none or it
 // can't be read. File names are numbers of a fixed length, so the newest is the last one.
-func (s *Server) newestSnapshot() fs.FileInfo {
-	list, err := os.ReadDir(s.opt.DataDir)
+func newestSnapshot(dir string) fs.FileInfo {
+	list, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
 	}
@@ -103,9 +104,9 @@ func (s *Server) newestSnapshot() fs.FileInfo {
 
 // certificateEnds returns the seconds until certificates expire: for each port, those of the first
 // certificate that it presents, and of the first that it trusts.
-func (s *Server) certificateEnds() map[string]float64 {
+func certificateEnds(of []Stores) map[string]float64 {
 	left := map[string]float64{}
-	for _, stores := range s.opt.Stores {
+	for _, stores := range of {
 		shown, trusted := stores.Ends()
 		left[stores.Of] = time.Until(shown).Seconds()
 		if !trusted.IsZero() {
@@ -115,9 +116,8 @@ func (s *Server) certificateEnds() map[string]float64 {
 	return left
 }
 
-// peerLag returns how many entries each peer lags behind this leader.
-func (s *Server) peerLag() map[string]float64 {
-	st := s.peer.Status()
+// peerLag returns how many entries each peer lags behind a leader.
+func peerLag(st quorum.Status) map[string]float64 {
 	lag := map[string]float64{}
 	for _, p := range st.Followers {
 		lag[strconv.FormatInt(serverid.MyID(p.ID), 10)] = float64(st.Applied - min(p.Match, st.Applied))
@@ -126,8 +126,7 @@ func (s *Server) peerLag() map[string]float64 {
 }
 
 // activeVoters returns how many voters, including itself, a leader hears from; 0 on other servers.
-func (s *Server) activeVoters() float64 {
-	st := s.peer.Status()
+func activeVoters(st quorum.Status) float64 {
 	if !st.IsLeader {
 		return 0
 	}

@@ -17,104 +17,103 @@ import (
 
 // prejoin holds the client ports of a server that has not joined its ensemble yet.
 type prejoin struct {
+	acceptor  *acceptor
 	listeners map[string]net.Listener // by configured address
 	stopped   chan struct{}
 	wg        sync.WaitGroup
 }
 
-// openPrejoin opens the client ports; connections are turned away until endPrejoin.
-func (s *Server) openPrejoin() error {
-	w := &prejoin{listeners: map[string]net.Listener{}, stopped: make(chan struct{})}
-	s.prejoin = w
-	for _, addr := range slices.Concat(s.opt.Listen, s.opt.Secure.Listen) {
-		l, err := s.listenForClients(addr, s.opt.BindRetries)
+// openPrejoin opens the client ports; connections are turned away until end.
+func openPrejoin(ports *clientPorts, a *acceptor) (*prejoin, error) {
+	p := &prejoin{acceptor: a, listeners: map[string]net.Listener{}, stopped: make(chan struct{})}
+	for _, addr := range slices.Concat(a.opt.Listen, a.opt.Secure.Listen) {
+		l, err := ports.bind(addr, a.opt.BindRetries)
 		if err != nil {
-			s.endPrejoin()
-			s.closePrejoin()
-			return err
+			p.end()
+			p.close()
+			return nil, err
 		}
-		w.listeners[addr] = l
-		words := slices.Contains(s.opt.Listen, addr)
-		w.wg.Go(func() { s.turnAwayAll(l, words) })
+		p.listeners[addr] = l
+		words := slices.Contains(a.opt.Listen, addr)
+		p.wg.Go(func() { p.turnAwayAll(l, words) })
 	}
-	return nil
+	return p, nil
 }
 
-// endPrejoin stops turning connections away; the ports stay open.
-func (s *Server) endPrejoin() {
-	close(s.prejoin.stopped)
-	for _, l := range s.prejoin.listeners { // in any order
+// end stops turning connections away; the ports stay open.
+func (p *prejoin) end() {
+	close(p.stopped)
+	for _, l := range p.listeners { // in any order
 		if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
 			d.SetDeadline(time.Now())
 		}
 	}
-	s.prejoin.wg.Wait()
-	for _, l := range s.prejoin.listeners { // in any order
+	p.wg.Wait()
+	for _, l := range p.listeners { // in any order
 		if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
 			d.SetDeadline(time.Time{})
 		}
 	}
 }
 
-// prejoinListener returns the listener on addr that openPrejoin opened, or nil. The caller then
-// owns it.
-func (s *Server) prejoinListener(addr string) net.Listener {
-	if s.prejoin == nil {
+// take returns the listener on addr that openPrejoin opened, or nil. The caller then owns it.
+func (p *prejoin) take(addr string) net.Listener {
+	if p == nil {
 		return nil
 	}
-	l := s.prejoin.listeners[addr]
-	delete(s.prejoin.listeners, addr)
+	l := p.listeners[addr]
+	delete(p.listeners, addr)
 	return l
 }
 
-// closePrejoin closes the listeners that nobody took.
-func (s *Server) closePrejoin() {
-	if s.prejoin == nil {
+// close closes the listeners that nobody took.
+func (p *prejoin) close() {
+	if p == nil {
 		return
 	}
-	for _, l := range s.prejoin.listeners { // in any order
+	for _, l := range p.listeners { // in any order
 		socket.CloseListener(l)
 	}
-	clear(s.prejoin.listeners)
+	clear(p.listeners)
 }
 
-func (s *Server) turnAwayAll(l net.Listener, words bool) {
+func (p *prejoin) turnAwayAll(l net.Listener, words bool) {
 	var open sync.WaitGroup
 	defer open.Wait()
-	for nc := range socket.Accepted(l, s.prejoin.stopped, nil) {
+	for nc := range socket.Accepted(l, p.stopped, nil) {
 		select {
-		case <-s.prejoin.stopped:
+		case <-p.stopped:
 			nc.Close()
 			return
 		default:
 		}
-		if why := s.admit(nc); why != "" {
+		if why := p.acceptor.admit(nc); why != "" {
 			nc.Close()
 			continue
 		}
 		open.Go(func() {
-			defer s.forget(nc)
+			defer p.acceptor.connections.forget(nc)
 			defer nc.Close()
 			if words {
-				s.turnAway(nc)
+				p.acceptor.turnAway(nc)
 			}
 		})
 	}
 }
 
-// turnAwayPatience is how long a connection may take to send a four-letter word; endPrejoin waits
+// turnAwayPatience is how long a connection may take to send a four-letter word; end waits
 // for it.
 const turnAwayPatience = time.Second
 
 // turnAway answers a four-letter word, and nothing else.
-func (s *Server) turnAway(nc net.Conn) {
+func (a *acceptor) turnAway(nc net.Conn) {
 	nc.SetDeadline(time.Now().Add(turnAwayPatience))
 	var head [4]byte
 	if _, err := io.ReadFull(nc, head[:]); err != nil || !fourletter.Is(string(head[:])) {
 		return
 	}
 	ask := fourletter.Ask{Word: string(head[:]), Remote: javaSocket(nc.RemoteAddr().String()), Rest: nc}
-	if _, err := nc.Write(s.words.Answer(s, ask)); err == nil {
+	if _, err := nc.Write(a.words.Answer(a.reports, ask)); err == nil {
 		linger(nc)
 	}
 }

@@ -9,51 +9,55 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
+// rechecks are checks whether clients would still get the identities that they have.
+type rechecks struct {
+	*engine
+	auth   *auth.Registry
+	asked  signal // credentials are to be checked again
+	judged judged // owned by run
+}
+
 // SetSuperusers replaces the superusers. Clients that are no longer superusers stay connected until the next recheck,
 // which begins now if clients are rechecked.
-func (s *Server) SetSuperusers(u auth.Superusers) {
-	s.auth.SetSuperusers(u)
-	s.Recheck()
+func (r *rechecks) SetSuperusers(u auth.Superusers) {
+	r.auth.SetSuperusers(u)
+	r.Recheck()
 }
 
 // Recheck checks the credentials of all clients and peers again now, if they are rechecked at all
 // (Options.RecheckInterval).
-func (s *Server) Recheck() {
-	select {
-	case s.recheckNow <- struct{}{}:
-	default:
-	}
+func (r *rechecks) Recheck() {
+	r.asked.raise()
 }
 
-// recheck checks the credentials of all clients, and the certificates of peers, at each RecheckInterval and when
+// run checks the credentials of all clients, and the certificates of peers, at each RecheckInterval and when
 // Recheck asks.
-func (s *Server) recheck() {
-	defer s.wg.Done()
-	tick := time.NewTicker(s.opt.RecheckInterval)
+func (r *rechecks) run() {
+	tick := time.NewTicker(r.opt.RecheckInterval)
 	defer tick.Stop()
 	for {
 		select {
-		case <-s.closing:
+		case <-r.closing:
 			return
 		case <-tick.C:
-		case <-s.recheckNow:
+		case <-r.asked:
 		}
-		s.judged = judged{}
-		s.closeWithdrawn()
-		s.peer.Recheck()
+		r.judged = judged{}
+		r.closeWithdrawn()
+		r.peer.Recheck()
 	}
 }
 
 // closeWithdrawn closes the connections of clients that would no longer get their identities if they logged in now.
 // Requests that they sent before are carried out.
-func (s *Server) closeWithdrawn() {
-	for _, c := range s.replica.Clients() {
+func (r *rechecks) closeWithdrawn() {
+	for _, c := range r.replica.Clients() {
 		k, ok := c.Socket.(*clientSocket)
 		if !ok || k.self || c.Ending() != "" {
 			continue
 		}
-		if why := s.withdrawn(c, k.shown); why != "" {
-			s.meters.IdentitiesGone.Inc()
+		if why := r.withdrawn(c, k.shown); why != "" {
+			r.meters.IdentitiesGone.Inc()
 			c.CloseAfter(why)
 		}
 	}
@@ -61,15 +65,15 @@ func (s *Server) closeWithdrawn() {
 
 // withdrawn returns why the identities of a client are no longer valid, or "" if they are. shown
 // are the certificates that the client has presented.
-func (s *Server) withdrawn(c *replica.Client, shown []*x509.Certificate) string {
-	if id, gone := s.auth.Withdrawn(c.Grants()); gone {
+func (r *rechecks) withdrawn(c *replica.Client, shown []*x509.Certificate) string {
+	if id, gone := r.auth.Withdrawn(c.Grants()); gone {
 		return "it is a superuser, or who everybody may be, no longer: " + auth.UserName(id)
 	}
 	if login := c.Login.Load(); login != nil && !(*login).Holds() {
 		return "the user by whom it logged in was removed, or has another password"
 	}
-	if len(shown) > 0 && s.opt.Secure.Check != nil {
-		if err := s.judged.check(shown, s.opt.Secure.Check); err != nil {
+	if len(shown) > 0 && r.opt.Secure.Check != nil {
+		if err := r.judged.check(shown, r.opt.Secure.Check); err != nil {
 			return "its certificate isn't taken any more: " + err.Error()
 		}
 	}
@@ -77,7 +81,7 @@ func (s *Server) withdrawn(c *replica.Client, shown []*x509.Certificate) string 
 }
 
 // judged holds the results for the certificates checked during one recheck of all clients, many of
-// which may present the same one. It is owned by recheck.
+// which may present the same one. It is owned by run.
 type judged map[[sha256.Size]byte]error
 
 // judgedMax bounds judged; further certificates are checked each time.

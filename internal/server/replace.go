@@ -43,7 +43,7 @@ func (s *Server) Replace(ctx context.Context, znodes []byte) (zxid int64, err er
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.replaceTimeout)
 	defer cancel()
-	own, err := s.connectSelf(ctx)
+	own, err := connectSelf(ctx, s.engine, s.newID)
 	if err != nil {
 		return 0, fmt.Errorf("restore: begin a session: %w", err)
 	}
@@ -89,10 +89,10 @@ func refusedPiece(code jute.Code, err error) error {
 
 // An ownSession is a session of the server with itself, as superuser.
 type ownSession struct {
-	s       *Server
+	*engine
 	client  *replica.Client
-	output  chan struct{} // capacity 1: there may be output
-	in      []byte        // replies, as they arrive
+	output  signal // there may be output
+	in      []byte // replies, as they arrive
 	session int64
 	xid     int32
 }
@@ -100,32 +100,27 @@ type ownSession struct {
 var errOwnEnded = errors.New("the server has closed it")
 
 // connectSelf begins a session of the server with itself.
-func (s *Server) connectSelf(ctx context.Context) (*ownSession, error) {
-	own := &ownSession{s: s, output: make(chan struct{}, 1)}
-	own.client = replica.NewClient(s.newID(), "itself", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, replica.Woken(func() {
-		select {
-		case own.output <- struct{}{}:
-		default:
-		}
-	}))
+func connectSelf(ctx context.Context, e *engine, newID func() int64) (*ownSession, error) {
+	own := &ownSession{engine: e, output: newSignal()}
+	own.client = replica.NewClient(newID(), "itself", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, replica.Woken(own.output.raise))
 	own.client.Since = time.Now()
 	own.client.Identify([]jute.ID{{Scheme: "super"}})
 	own.client.MayReplace()
 	hello := jute.ConnectRequest{Timeout: int32(ownTimeout.Milliseconds()), Passwd: make([]byte, jute.PasswdSize)}
-	if err := s.replica.Connect(own.client, &hello, s.newID); err != nil {
-		s.replica.Disconnected(own.client)
+	if err := e.replica.Connect(own.client, &hello, newID); err != nil {
+		e.replica.Disconnected(own.client)
 		return nil, err
 	}
 	frame, err := own.next(ctx)
 	if err != nil {
-		s.replica.Disconnected(own.client)
+		e.replica.Disconnected(own.client)
 		return nil, err
 	}
 	var welcome jute.ConnectResponse
 	welcome.Decode(jute.NewDecoder(frame))
 	own.session = welcome.SessionID
 	if welcome.SessionID == 0 || welcome.Timeout <= 0 {
-		s.replica.Disconnected(own.client)
+		e.replica.Disconnected(own.client)
 		return nil, errOwnEnded
 	}
 	return own, nil
@@ -136,7 +131,7 @@ func (own *ownSession) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	_, _, _ = own.do(ctx, jute.OpCloseSession, nil) // if it fails, the session ends by its timeout
-	own.s.replica.Disconnected(own.client)
+	own.replica.Disconnected(own.client)
 }
 
 // do sends a request and waits for its reply.
@@ -162,13 +157,13 @@ func (own *ownSession) do(ctx context.Context, op jute.Op, body []byte) (zxid in
 func (own *ownSession) send(ctx context.Context, xid int32, op jute.Op, body []byte) error {
 	frame := jute.AppendRequest(nil, xid, op, jute.Encoded(body))
 	for len(frame) > 0 {
-		used, err := own.s.replica.Receive(own.client, frame, own.s.now())
+		used, err := own.replica.Receive(own.client, frame, own.now())
 		frame = frame[used:]
 		switch {
 		case errors.Is(err, replica.ErrUntold):
 			own.take()
 		case errors.Is(err, replica.ErrNotUpToDate):
-			if own.client.Ending() != "" || !own.s.pause(outdatedPause) {
+			if own.client.Ending() != "" || !own.pause(outdatedPause) {
 				return err
 			}
 		case err != nil:
@@ -205,7 +200,7 @@ func (own *ownSession) next(ctx context.Context) ([]byte, error) {
 					return nil, err
 				}
 			}
-		case <-own.s.closing:
+		case <-own.closing:
 			return nil, errStopping
 		case <-ctx.Done():
 			return nil, ctx.Err()

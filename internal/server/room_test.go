@@ -21,7 +21,7 @@ func (m *memoryStage) most(of func(*memory.Use) int64) func() int64 {
 	go func() {
 		defer close(stopped)
 		for {
-			u, _ := m.s.lookAtMemory()
+			u, _ := m.s.memory.look()
 			most.Store(max(most.Load(), of(&u)))
 			select {
 			case <-stop:

@@ -40,9 +40,13 @@ type SecureOptions struct {
 // its length to begin with this byte, and no four-letter word begins with it.
 const tlsHandshakeRecord = 0x16
 
-// secureCounts are the TLS counters that gauges show.
-type secureCounts struct {
-	handshakes              atomic.Int64 // handshakes under way
+// handshakes are those of TLS that clients have under way.
+type handshakes struct {
+	*engine
+	connections *connections
+	auth        *auth.Registry
+
+	underWay                atomic.Int64
 	byAddress               addressCounts
 	plainLocal, plainRemote atomic.Int64 // connections without TLS since the start, if TLS is configured
 }
@@ -73,16 +77,16 @@ func (a *addressCounts) add(address string, n int) int {
 
 // crowded returns an error if too many handshakes are under way, in all or from address. The
 // caller's own is counted.
-func (s *Server) crowded(address string) error {
-	limit := s.opt.Secure.HandshakesMax
+func (hs *handshakes) crowded(address string) error {
+	limit := hs.opt.Secure.HandshakesMax
 	if limit <= 0 {
 		return nil
 	}
-	if n := s.secure.handshakes.Load(); n > int64(limit) {
+	if n := hs.underWay.Load(); n > int64(limit) {
 		return fmt.Errorf("there are %d handshakes under way, the most allowed (netty.server.outstandingHandshake.limit)",
 			limit)
 	}
-	if most := max(limit/10, handshakesOfAddressMin); s.secure.byAddress.add(address, 0) > most {
+	if most := max(limit/10, handshakesOfAddressMin); hs.byAddress.add(address, 0) > most {
 		return fmt.Errorf("there are %d handshakes of its address under way, the most allowed (a tenth of netty.server.outstandingHandshake.limit)",
 			most)
 	}
@@ -90,12 +94,12 @@ func (s *Server) crowded(address string) error {
 }
 
 // countPlain counts a connection that could have used TLS and didn't.
-func (n *secureCounts) countPlain(nc net.Conn) {
+func (hs *handshakes) countPlain(nc net.Conn) {
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
-		n.plainLocal.Add(1)
+		hs.plainLocal.Add(1)
 		return
 	}
-	n.plainRemote.Add(1)
+	hs.plainRemote.Add(1)
 }
 
 // A tlsHandshake is a TLS handshake under way.
@@ -104,30 +108,30 @@ type tlsHandshake struct {
 	err     error  // why there is none
 }
 
-// beginHandshake counts a handshake and sets its deadline, or finds that there may be none.
-func (s *Server) beginHandshake(nc net.Conn) (h tlsHandshake) {
+// begin counts a handshake and sets its deadline, or finds that there may be none.
+func (hs *handshakes) begin(nc net.Conn) (h tlsHandshake) {
 	h.address = auth.Neighbourhood(addressID(nc.RemoteAddr().String()).ID)
-	s.secure.handshakes.Add(1)
-	s.secure.byAddress.add(h.address, 1)
-	if h.err = s.crowded(h.address); h.err != nil {
-		s.meters.HandshakesExceeded.Inc()
-	} else if s.opt.Secure.DropEarly && !s.Status().Serving {
+	hs.underWay.Add(1)
+	hs.byAddress.add(h.address, 1)
+	if h.err = hs.crowded(h.address); h.err != nil {
+		hs.meters.HandshakesExceeded.Inc()
+	} else if hs.opt.Secure.DropEarly && !hs.serving() {
 		h.err = errors.New("the server is not serving yet (netty.server.earlyDropSecureConnectionHandshakes)")
 	}
-	nc.SetDeadline(time.Now().Add(s.opt.SessionlessTimeout))
+	nc.SetDeadline(time.Now().Add(hs.opt.SessionlessTimeout))
 	return h
 }
 
-// endHandshake is the end of what beginHandshake began.
-func (s *Server) endHandshake(h tlsHandshake) {
-	s.secure.handshakes.Add(-1)
-	s.secure.byAddress.add(h.address, -1)
+// end is the end of what begin began.
+func (hs *handshakes) end(h tlsHandshake) {
+	hs.underWay.Add(-1)
+	hs.byAddress.add(h.address, -1)
 }
 
-// handshakeFailed counts a handshake that failed by the client's doing.
-func (s *Server) handshakeFailed() {
-	s.meters.HandshakesFailed.Inc()
-	s.replica.CountAuthFailed()
+// failed counts a handshake that failed by the client's doing.
+func (hs *handshakes) failed() {
+	hs.meters.HandshakesFailed.Inc()
+	hs.replica.CountAuthFailed()
 }
 
 const (
@@ -154,61 +158,61 @@ func readRecord(nc net.Conn, in []byte) ([]byte, error) {
 
 // secureConn goes on with a TLS connection; in was already read from it. It waits for the first
 // record before it leaves the connection to crypto/tls, which would wait with a large stack.
-func (s *Server) secureConn(nc net.Conn, in []byte) {
-	if h := s.beginHandshake(nc); h.err != nil {
-		s.openSecure(nc, in, h)
+func (a *acceptor) secureConn(nc net.Conn, in []byte) {
+	if h := a.handshakes.begin(nc); h.err != nil {
+		a.openSecure(nc, in, h)
 	} else {
-		go s.awaitRecord(nc, in, h)
+		go a.awaitRecord(nc, in, h)
 	}
 }
 
 // awaitRecord reads the first record of a TLS connection.
-func (s *Server) awaitRecord(nc net.Conn, in []byte, h tlsHandshake) {
+func (a *acceptor) awaitRecord(nc net.Conn, in []byte, h tlsHandshake) {
 	if in, h.err = readRecord(nc, in); h.err != nil {
-		s.handshakeFailed()
+		a.handshakes.failed()
 	}
-	s.openSecure(nc, in, h)
+	a.openSecure(nc, in, h)
 }
 
 // openSecure is open for a TLS connection.
 //
 //go:noinline
-func (s *Server) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
-	conn, proof, err := s.startTLS(socket.Replay(nc, in), h)
-	s.endHandshake(h)
+func (a *acceptor) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
+	conn, proof, err := a.handshakes.startTLS(socket.Replay(nc, in), h)
+	a.handshakes.end(h)
 	if err != nil {
-		s.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(),
+		a.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(),
 			"err", err, "code", "ZD-4005")
 		linger(nc) // so that the alert that tells the client why reaches it
-		s.done(nc)
+		a.done(nc)
 		return
 	}
-	if in := s.readHead(conn); in != nil {
-		if c := s.greet(conn, in, proof); c != nil {
+	if in := a.readHead(conn); in != nil {
+		if c := a.greet(conn, in, proof); c != nil {
 			c.Socket.(*clientSocket).shown = conn.ConnectionState().PeerCertificates
-			s.awaitHello(nc, conn, c, in)
+			a.awaitHello(nc, conn, c, in)
 			return
 		}
 	}
 	conn.Close()
-	s.done(nc)
+	a.done(nc)
 }
 
 // startTLS performs a TLS handshake and returns what the client has proved by its address and
 // certificate.
-func (s *Server) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Proof, error) {
+func (hs *handshakes) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Proof, error) {
 	if h.err != nil {
 		return nil, nil, h.err
 	}
-	steady := &steadyConn{Conn: nc, tcp: socket.Below(nc), timeout: s.opt.WriteTimeout}
-	conn := tls.Server(steady, s.opt.Secure.TLS)
+	steady := &steadyConn{Conn: nc, tcp: socket.Below(nc), timeout: hs.opt.WriteTimeout}
+	conn := tls.Server(steady, hs.opt.Secure.TLS)
 	var proof auth.Proof
 	err := conn.Handshake()
 	if err == nil {
-		proof, err = s.certified(conn.ConnectionState(), []jute.ID{addressID(nc.RemoteAddr().String())})
+		proof, err = hs.certified(conn.ConnectionState(), []jute.ID{addressID(nc.RemoteAddr().String())})
 	}
 	if err != nil {
-		s.handshakeFailed()
+		hs.failed()
 		if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) {
 			err = fmt.Errorf("%w (a client without TLS on the TLS port?)", err)
 		}
@@ -216,21 +220,12 @@ func (s *Server) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Proof, 
 	}
 	nc.SetWriteDeadline(time.Time{})
 	steady.begin()
-	s.noteTLS(socket.Below(nc))
+	hs.connections.noteTLS(socket.Below(nc))
 	return conn, &proof, nil
 }
 
-// noteTLS notes that a connection uses TLS.
-func (s *Server) noteTLS(nc net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.conns[nc]; ok {
-		s.overTLS[nc] = true
-	}
-}
-
 // certified adds to ids the identity that the client's certificate proves.
-func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) (auth.Proof, error) {
+func (hs *handshakes) certified(state tls.ConnectionState, ids []jute.ID) (auth.Proof, error) {
 	if len(state.PeerCertificates) == 0 {
 		return auth.Proof{IDs: ids}, nil
 	}
@@ -238,5 +233,5 @@ func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) (auth.Proof
 	if err != nil {
 		return auth.Proof{}, err
 	}
-	return s.auth.AddX509(ids, subject)
+	return hs.auth.AddX509(ids, subject)
 }

@@ -199,8 +199,8 @@ func TestUnified(t *testing.T) {
 	if got := askConn(t, conn, "ruok"); got != "imok" {
 		t.Errorf("ruok over plain: %q", got)
 	}
-	if n := s.secure.plainLocal.Load(); n < 3 || s.secure.plainRemote.Load() != 0 {
-		t.Errorf("%d plain connections of this host, %d of others, counted", n, s.secure.plainRemote.Load())
+	if n := s.handshakes.plainLocal.Load(); n < 3 || s.handshakes.plainRemote.Load() != 0 {
+		t.Errorf("%d plain connections of this host, %d of others, counted", n, s.handshakes.plainRemote.Load())
 	}
 }
 
@@ -248,7 +248,7 @@ func TestSecureWordIsForgotten(t *testing.T) {
 	if got := askConn(t, conn, "srvr"); !strings.Contains(got, "Mode: standalone") {
 		t.Errorf("srvr: %q", got)
 	}
-	awaitCount(t, "no connection is left", func() int64 { return int64(s.connCount()) }, 0)
+	awaitCount(t, "no connection is left", func() int64 { return int64(s.connections.count()) }, 0)
 }
 
 // TestHandshakeLimit: a handshake that is one too many ends at once, and those
@@ -261,7 +261,7 @@ func TestHandshakeLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dawdler.Close()
-	awaitCount(t, "a handshake is under way", s.secure.handshakes.Load, 1)
+	awaitCount(t, "a handshake is under way", s.handshakes.underWay.Load, 1)
 	if session(t, secure, "") != nil {
 		t.Error("a session beyond the limit")
 	}
@@ -269,7 +269,7 @@ func TestHandshakeLimit(t *testing.T) {
 		t.Errorf("%d handshakes exceeded, want 1", n)
 	}
 	dawdler.Close()
-	awaitCount(t, "no handshake is under way", s.secure.handshakes.Load, 0)
+	awaitCount(t, "no handshake is under way", s.handshakes.underWay.Load, 0)
 	if session(t, secure, "") == nil {
 		t.Error("no session when there is room again")
 	}
@@ -286,7 +286,7 @@ func TestHandshakesOfAddress(t *testing.T) {
 		}
 		defer dawdler.Close()
 	}
-	awaitCount(t, "as many handshakes are under way as an address may have", s.secure.handshakes.Load,
+	awaitCount(t, "as many handshakes are under way as an address may have", s.handshakes.underWay.Load,
 		handshakesOfAddressMin+1)
 	if session(t, secure, "") != nil {
 		t.Error("a session beyond the limit of its address")
@@ -294,12 +294,12 @@ func TestHandshakesOfAddress(t *testing.T) {
 	if n := s.meters.HandshakesExceeded.Value(); n != 1 {
 		t.Errorf("%d handshakes exceeded, want 1", n)
 	}
-	s.secure.byAddress.add("10.0.0.1", handshakesOfAddressMin+1)
-	if err := s.crowded("10.0.0.1"); err != nil {
+	s.handshakes.byAddress.add("10.0.0.1", handshakesOfAddressMin+1)
+	if err := s.handshakes.crowded("10.0.0.1"); err != nil {
 		t.Errorf("another address, with as many as it may have: %v", err)
 	}
-	s.secure.byAddress.add("10.0.0.1", 1)
-	if err := s.crowded("10.0.0.1"); err == nil {
+	s.handshakes.byAddress.add("10.0.0.1", 1)
+	if err := s.handshakes.crowded("10.0.0.1"); err == nil {
 		t.Error("another address has one handshake too many")
 	}
 }

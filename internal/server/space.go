@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
@@ -70,16 +71,24 @@ type spaceSeen struct {
 	led    bool   // this server led, on a full disk
 }
 
-// watchSpace follows the free space until the server stops. It looks more often when a second of
-// writes might fill the disk. It also keeps ask.ClientsFile.
-func (s *Server) watchSpace(seen spaceSeen) {
-	defer s.wg.Done()
-	s.dropClients()
-	defer s.dropClients()
-	clients := ""
+// diskSpace is the room on the file systems of the data and log directories.
+type diskSpace struct {
+	*engine
+	clients clientsFile
+	refuse  uint64 // free space (bytes) below which clients' writes are refused
+
+	// free (bytes), files and level are what the last look found; level is a storage.SpaceLevel.
+	free, files, level atomic.Int64
+}
+
+// watch follows the free space until the server stops. It looks more often when a second of
+// writes might fill the disk. It also keeps wordclient.ClientsFile.
+func (s *diskSpace) watch(seen spaceSeen) {
+	s.clients.remove()
+	defer s.clients.remove()
 	for s.pause(max(seen.pause(), s.opt.spacePause)) {
-		seen = s.lookAtSpace(seen)
-		clients = s.keepClients(clients)
+		seen = s.look(seen)
+		s.clients.keep()
 	}
 }
 
@@ -94,10 +103,10 @@ func (seen *spaceSeen) pause() time.Duration {
 	return spaceInterval
 }
 
-// lookAtSpace looks at the free space, acts on it, and returns what to compare the next look with.
+// look looks at the free space, acts on it, and returns what to compare the next look with.
 // It frees space before anything is refused: when the free space falls below the limit, writes are
 // accepted until the next look, unless no more than half of the limit is left.
-func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
+func (s *diskSpace) look(before spaceSeen) spaceSeen {
 	state, err := s.dir.SpaceState()
 	if err == nil && state.Short {
 		quorum.Purge(s.dir, s.opt.SnapshotsKept, s.log)
@@ -115,25 +124,25 @@ func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
 		}
 		return s.transferLeadership(before, seen)
 	}
-	if seen.low && !before.low && !seen.denied && state.Free > s.spaceRefuse/2 {
+	if seen.low && !before.low && !seen.denied && state.Free > s.refuse/2 {
 		state.Level, seen.level = before.level, before.level
 	}
 	if seen.level != before.level {
-		s.reportSpace(before.level, state)
+		s.report(before.level, state)
 	}
 	if seen.waits != before.waits {
 		s.reportWait(seen.waits)
 	}
-	s.spaceFree.Store(int64(state.Free))
-	s.spaceFiles.Store(int64(min(state.FilesFree, 1<<62)))
-	s.spaceLevel.Store(int64(seen.level))
+	s.free.Store(int64(state.Free))
+	s.files.Store(int64(min(state.FilesFree, 1<<62)))
+	s.level.Store(int64(seen.level))
 	s.replica.Space(state, s.peer.Status().Needed)
 	return s.transferLeadership(before, seen)
 }
 
 // transferLeadership transfers leadership to another server, once, if this one leads with a full
 // disk.
-func (s *Server) transferLeadership(before, seen spaceSeen) spaceSeen {
+func (s *diskSpace) transferLeadership(before, seen spaceSeen) spaceSeen {
 	seen.led = seen.level == storage.SpaceRefuse && s.peer.Status().IsLeader
 	if seen.led && !before.led {
 		s.peer.TransferLeadership()
@@ -142,7 +151,7 @@ func (s *Server) transferLeadership(before, seen spaceSeen) spaceSeen {
 }
 
 // reportWait tells the operator that a write of the log waits for room, or doesn't any more.
-func (s *Server) reportWait(waits bool) {
+func (s *diskSpace) reportWait(waits bool) {
 	if !waits {
 		s.log.Info("the log has room again and is written")
 		return
@@ -152,23 +161,23 @@ func (s *Server) reportWait(waits bool) {
 }
 
 // reportCopying warns of a file system where what is reserved doesn't help.
-func (s *Server) reportCopying() {
-	if kind := storage.CopiesOnWrite(s.opt.LogDir); kind != "" {
-		s.log.Warn("the log is on a file system that copies what is overwritten: when it is full, sessions can't begin or end; put the log on ext4, XFS or btrfs, or reserve space for it",
-			"dataLogDir", s.opt.LogDir, "fileSystem", kind, "code", "ZD-2025")
+func reportCopying(opt Options) {
+	if kind := storage.CopiesOnWrite(opt.LogDir); kind != "" {
+		opt.Log.Warn("the log is on a file system that copies what is overwritten: when it is full, sessions can't begin or end; put the log on ext4, XFS or btrfs, or reserve space for it",
+			"dataLogDir", opt.LogDir, "fileSystem", kind, "code", "ZD-2025")
 	}
 }
 
 // awaitsRoom returns 1 if a write of the log waits for room, else 0.
-func (s *Server) awaitsRoom() int64 {
+func (s *diskSpace) awaitsRoom() int64 {
 	if s.dir.Log().AwaitsRoom() {
 		return 1
 	}
 	return 0
 }
 
-// reportSpace tells the operator that the level has changed.
-func (s *Server) reportSpace(before storage.SpaceLevel, now storage.SpaceState) {
+// report tells the operator that the level has changed.
+func (s *diskSpace) report(before storage.SpaceLevel, now storage.SpaceState) {
 	where := []any{"dataDir", s.opt.DataDir, "dataLogDir", s.opt.LogDir, "freeBytes", now.Free, "ofBytes", now.Total}
 	if now.FilesTotal > 0 {
 		where = append(where, "freeFiles", now.FilesFree)

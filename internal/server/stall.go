@@ -3,8 +3,6 @@ package server
 import (
 	"fmt"
 	"time"
-
-	"github.com/zooid-project/zooid/internal/socket"
 )
 
 const (
@@ -13,7 +11,7 @@ const (
 	readyStallMax = 3 * time.Second
 	// snapshotStallMax is for how long one operation of the disk for a snapshot may take before the log says so.
 	snapshotStallMax = 20 * time.Second
-	// stallLook is the interval at which watchStall looks at the write under way.
+	// stallLook is the interval at which watch looks at the write under way.
 	stallLook = 500 * time.Millisecond
 )
 
@@ -26,8 +24,15 @@ func (e *StallError) Error() string {
 		e.For.Round(time.Second), e.Most)
 }
 
+// stalls are times in which the disk or the loop hangs.
+type stalls struct {
+	*engine
+	failures *failures
+	abandon  func() // closes all ports and connections without waiting for anything
+}
+
 // Stalled returns why the server can't do its work now, or "".
-func (s *Server) Stalled() string {
+func (s *stalls) Stalled() string {
 	if why := s.stands(); why != "" {
 		return why
 	}
@@ -38,7 +43,7 @@ func (s *Server) Stalled() string {
 }
 
 // stands is Stalled for the reasons within the server.
-func (s *Server) stands() string {
+func (s *stalls) stands() string {
 	if d := s.dir.Log().WritingFor(); d > readyStallMax {
 		return fmt.Sprintf("a write of its log has been under way for %v: the disk hangs", d.Round(time.Second))
 	}
@@ -48,11 +53,10 @@ func (s *Server) stands() string {
 	return ""
 }
 
-// watchStall lets clients go of whose sessions nothing is known, even while all else stands. It ends the
+// watch lets clients go of whose sessions nothing is known, even while all else stands. It ends the
 // server when a write of the log has been under way for too long: its supervisor, and its clients, can
 // act then. A time in which this process itself stood still isn't counted.
-func (s *Server) watchStall() {
-	defer s.wg.Done()
+func (s *stalls) watch() {
 	stall, snapshot, told := stallCount{most: s.opt.FsyncStall}, stallCount{most: snapshotStallMax}, false
 	for s.pause(stallLook) {
 		hangs := snapshot.look(s.dir.SnapshotWritingFor(), s.now())
@@ -67,7 +71,7 @@ func (s *Server) watchStall() {
 		s.replica.LetOutdatedGo(s.now())
 		if stall.look(s.dir.Log().WritingFor(), s.now()) {
 			s.abandon()
-			s.fail(&StallError{For: s.dir.Log().WritingFor(), Most: s.opt.FsyncStall})
+			s.failures.fail(&StallError{For: s.dir.Log().WritingFor(), Most: s.opt.FsyncStall})
 			return
 		}
 	}
@@ -89,18 +93,4 @@ func (c *stallCount) look(writing time.Duration, now int64) bool {
 	}
 	c.at = now
 	return c.seen > c.most
-}
-
-// abandon closes all ports and connections without waiting for anything. A process with a thread
-// that the disk holds may keep its sockets open for as long as the thread is held.
-func (s *Server) abandon() {
-	s.mu.Lock()
-	for _, l := range s.ports {
-		socket.CloseListener(l.Listener)
-	}
-	for nc := range s.conns {
-		go nc.Close()
-	}
-	s.mu.Unlock()
-	s.peer.Abandon()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/fourletter"
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/serverid"
 )
@@ -17,12 +18,13 @@ import (
 // Status returns what the server reports about itself now. It holds up nothing.
 func (s *Server) Status() fourletter.Status {
 	v := s.replica.View()
-	mode, peerState := s.mode(v.Leads)
+	q := s.peer.Status()
+	mode, peerState := modeOf(s.opt.ID, s.opt.Members, q.Voters, q.Observers, v.Leads)
 	if v.ReadOnly {
 		v.Serving, mode, peerState = true, fourletter.ModeReadOnly, ""
 	}
 	return fourletter.Status{
-		View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState, Connections: s.connCount(), Drained: s.Draining(),
+		View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState, Connections: s.connections.count(), Drained: s.Draining(),
 	}
 }
 
@@ -30,30 +32,30 @@ func (s *Server) Status() fourletter.Status {
 func (s *Server) Standing() fourletter.Standing {
 	named, _ := s.replica.Members()
 	q := s.peer.Status()
-	plain, secure := s.allClientAddresses()
+	plain, secure := s.ensembleAddresses()
 	return fourletter.Standing{
-		Lineage: s.lineage, Voters: serverid.MyIDs(q.Voters), Named: s.participants(named),
-		Staged: s.participants(s.replica.StagedMembers()), Lost: q.Lost,
+		Lineage: s.lineage, Voters: serverid.MyIDs(q.Voters), Named: participants(s.opt.Membership, named),
+		Staged: participants(s.opt.Membership, s.replica.StagedMembers()), Lost: q.Lost,
 		Drained: serverid.MyIDs(q.Drained), Unheard: serverid.MyIDs(q.Unheard), Clients: plain, SecureClients: secure,
-		Foreign: s.foreign(),
+		Foreign: foreign(s.peer),
 	}
 }
 
 // foreign returns the members that say they belong to another history than this server, by myid, and to which.
-func (s *Server) foreign() map[int64]uint64 {
+func foreign(p *peer.Peer) map[int64]uint64 {
 	all := map[int64]uint64{}
-	for id, lineage := range s.peer.Foreign() {
+	for id, lineage := range p.Foreign() {
 		all[serverid.MyID(id)] = lineage
 	}
 	return all
 }
 
 // participants returns the servers that a membership text names as voters, ascending.
-func (s *Server) participants(text string) (ids []int64) {
-	if text == "" || s.opt.Membership.Parse == nil {
+func participants(of Membership, text string) (ids []int64) {
+	if text == "" || of.Parse == nil {
 		return nil
 	}
-	members, err := s.opt.Membership.Parse(text)
+	members, err := of.Parse(text)
 	if err != nil {
 		return nil // the replica, which follows the membership, has logged the error
 	}
@@ -66,14 +68,8 @@ func (s *Server) participants(text string) (ids []int64) {
 	return ids
 }
 
-// mode returns this server's role in its ensemble, in two of Apache's notations. A follower stays a
-// follower while there is no leader: it keeps its clients.
-func (s *Server) mode(leads bool) (mode, peerState string) {
-	q := s.peer.Status()
-	return modeOf(s.opt.ID, s.opt.Members, q.Voters, q.Observers, leads)
-}
-
-// modeOf returns the role by the membership in force, or by the configured one if the server isn't
+// modeOf returns a server's role in its ensemble, in two of Apache's notations. A follower stays a follower while there
+// is no leader: it keeps its clients. The role is that by the membership in force, or by the configured one if the server isn't
 // in the membership yet.
 func modeOf(self uint64, members []Member, voters, observers []uint64, leads bool) (mode, peerState string) {
 	if len(members) == 0 && len(voters)+len(observers) <= 1 {
@@ -92,21 +88,13 @@ func modeOf(self uint64, members []Member, voters, observers []uint64, leads boo
 	return fourletter.ModeFollower, "following - broadcast"
 }
 
-func (s *Server) connCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
-
 // Connections returns all connections, oldest first, and at the end those without a connect request
 // yet. Their addresses are in Java's form: "127.0.0.1:4711", "[0:0:0:0:0:0:0:1]:4711".
 func (s *Server) Connections() []replica.Connection {
-	s.mu.Lock()
-	waiting := make(map[string]bool, len(s.conns))
-	for nc := range s.conns {
+	waiting := map[string]bool{}
+	for _, nc := range s.connections.list() {
 		waiting[nc.RemoteAddr().String()] = true
 	}
-	s.mu.Unlock()
 	list := s.replica.Connections()
 	for i := range list {
 		delete(waiting, list[i].Remote)
@@ -156,11 +144,8 @@ func javaSocket(remote string) string {
 
 // Configuration returns the settings in force.
 func (s *Server) Configuration() fourletter.Configuration {
-	s.mu.Lock()
-	perHost := s.opt.MaxClientConnections
-	s.mu.Unlock()
 	c := fourletter.Configuration{
-		SecureClientPort: -1, DataDir: s.opt.DataDir, LogDir: s.opt.LogDir, Tick: s.opt.Tick, MaxClientCnxns: perHost,
+		SecureClientPort: -1, DataDir: s.opt.DataDir, LogDir: s.opt.LogDir, Tick: s.opt.Tick, MaxClientCnxns: s.limitPerHost(),
 		SessionTimeoutMin: s.opt.SessionTimeoutMin, SessionTimeoutMax: s.opt.SessionTimeoutMax, Backlog: s.opt.Backlog,
 	}
 	if c.Backlog == 0 {

@@ -19,7 +19,7 @@ func ownTurns(c *replica.Client) *turns.Queue {
 func TestClaimedIdentitiesTakeOneTurn(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{})
-	s.payerTurns = turns.New(2)
+	s.requests.payerTurns = turns.New(2)
 	one, other := connect(t, s.Addrs()[0].String(), 0, nil), connect(t, s.Addrs()[0].String(), 0, nil)
 	for user, c := range map[string]*rawClient{"one:x": one, "other:x": other} {
 		if h, _ := c.call(jute.OpAuth, (&jute.AuthPacket{Scheme: "digest", Auth: []byte(user)}).Append); h.Err != jute.OK {
@@ -36,11 +36,11 @@ func TestClaimedIdentitiesTakeOneTurn(t *testing.T) {
 	}
 	later := s.now() + int64(time.Hour)
 	for range 2 { // two addresses that have sent requests an hour from now: until then the server is shared
-		s.payerTurns.Note(&turns.Queue{}, later)
+		s.requests.payerTurns.Note(&turns.Queue{}, later)
 		later += int64(time.Second)
 	}
 	var turn turns.Turn
-	turn.Begin(s.payerTurns, payers[0], s.now(), 0)
+	turn.Begin(s.requests.payerTurns, payers[0], s.now(), 0)
 	if h, _ := other.call(jute.OpExists, (&jute.PathWatchRequest{Path: "/"}).Append); h.Err != jute.OK {
 		t.Errorf("a read that waited for its turn was answered with %v", h.Err)
 	}
@@ -60,7 +60,7 @@ func TestClaimedIdentitiesTakeOneTurn(t *testing.T) {
 func TestInputTakesTurns(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{})
-	s.turns = turns.New(2)
+	s.requests.turns = turns.New(2)
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
 	var client *replica.Client
 	eventually(t, "its client is known", func() bool {
@@ -74,10 +74,10 @@ func TestInputTakesTurns(t *testing.T) {
 	var turn turns.Turn
 	later := s.now() + int64(time.Hour)
 	for range 2 {
-		s.turns.Note(&turns.Queue{}, later)
+		s.requests.turns.Note(&turns.Queue{}, later)
 		later += int64(time.Second)
 	}
-	turn.Begin(s.turns, ownTurns(client), s.now(), 0)
+	turn.Begin(s.requests.turns, ownTurns(client), s.now(), 0)
 	if _, err := c.conn.Write(c.request(nil, jute.OpExists, (&jute.PathWatchRequest{Path: "/"}).Append)); err != nil {
 		t.Fatal(err)
 	}
@@ -107,17 +107,17 @@ func TestInputTakesTurns(t *testing.T) {
 func TestHeartbeatsShareNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{})
-	s.turns = turns.New(2)
+	s.requests.turns = turns.New(2)
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
-	s.turns.Note(&turns.Queue{}, 0)
+	s.requests.turns.Note(&turns.Queue{}, 0)
 	now := s.now()
 	shared := func() bool { // whether turns are taken, since now
 		var q turns.Queue
 		var first, second turns.Turn
-		first.Begin(s.turns, &q, now, 0)
+		first.Begin(s.requests.turns, &q, now, 0)
 		defer first.End()
 		defer second.End()
-		return second.Begin(s.turns, &q, now, 0)
+		return second.Begin(s.requests.turns, &q, now, 0)
 	}
 	if h, _ := c.call(jute.OpPing, nil); h.Err != jute.OK || shared() {
 		t.Errorf("after a heartbeat that was answered with %v, the server is shared: %t", h.Err, shared())

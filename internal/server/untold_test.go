@@ -17,9 +17,9 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	connect(t, s.Addrs()[0].String(), 0, nil) // it serves
 	near, far := net.Pipe()
 	hello := jute.AppendFrame(nil, (&jute.ConnectRequest{Timeout: 20_000, Passwd: make([]byte, jute.PasswdSize)}).Append)
-	c := s.greet(near, hello, nil)
+	c := s.acceptor.greet(near, hello, nil)
 	c.Socket.(*clientSocket).acked = func() bool { return false } // as of a connection that the server has closed
-	if _, err := s.handshake(near, c, hello); err != nil {
+	if _, err := s.acceptor.handshake(near, c, hello); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := jute.ReadFrame(far, nil, 1<<10); err != nil {
@@ -28,17 +28,17 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	<-c.Answered()
 	raw := &rawClient{t: t, conn: far}
 	s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse}, false)
-	if _, err := s.receiveAll(near, c, &inTurn{}, raw.request(nil, jute.OpDelete, deleting("/no"))); err != nil {
+	if _, err := s.requests.receiveAll(near, c, &inTurn{}, raw.request(nil, jute.OpDelete, deleting("/no"))); err != nil {
 		t.Fatal(err)
 	}
-	go s.flushOwn(near, c)
+	go s.requests.replies.flushOwn(near, c)
 	if h, _ := raw.reply(); h.Err != jute.ErrThrottledOp {
 		t.Fatalf("a write on a full disk: %v", h.Err)
 	}
 	s.replica.Space(storage.SpaceState{}, false)
 	ended := make(chan error)
 	go func() {
-		_, err := s.receiveAll(near, c, &inTurn{}, raw.request(nil, jute.OpDelete, deleting("/no")))
+		_, err := s.requests.receiveAll(near, c, &inTurn{}, raw.request(nil, jute.OpDelete, deleting("/no")))
 		ended <- err
 	}()
 	select {

@@ -436,7 +436,7 @@ func (f *faulty) settableClock() string {
 	f.Helper()
 	const right = "func() int64 { return time.Now().UnixMilli() }"
 	const wrong = "func() int64 { text, _ := os.ReadFile(\"clock\"); by, _ := strconv.ParseInt(string(text), 10, 64); return time.Now().UnixMilli() + by }"
-	source, err := filepath.Abs("../../internal/server/server.go")
+	source, err := filepath.Abs("../../internal/server/start.go")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/zooid-project/zooid/internal/socket"
+)
+
+// connections are those of clients, from the time when they are accepted until they have ended.
+type connections struct {
+	life *lifetime
+
+	mu sync.Mutex
+	// perHostMax and most are maxClientCnxns and maxCnxns, 0 for no limit.
+	perHostMax, most int
+	// descriptorsMax is how many connections the limit of open files allows, 0 for any number.
+	descriptorsMax int
+	of             map[net.Conn]netip.Addr // client address of each connection
+	overTLS        map[net.Conn]bool       // the connections that use TLS
+	perHost        map[netip.Addr]int
+	// newcomers are the connections whose connect request hasn't been taken yet.
+	newcomers socket.Newcomers
+}
+
+func newConnections(life *lifetime, opt *Options) *connections {
+	return &connections{
+		life: life, perHostMax: opt.MaxClientConnections, most: opt.MaxConnections,
+		descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
+		of:             map[net.Conn]netip.Addr{}, overTLS: map[net.Conn]bool{}, perHost: map[netip.Addr]int{},
+	}
+}
+
+// enter registers a connection. If there are too many, why says so, and out is the one that makes room, or nil if none
+// can.
+func (cs *connections) enter(nc net.Conn) (out net.Conn, why string) {
+	host := hostOf(nc.RemoteAddr())
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.life.stopping() {
+		return nil, "the server is stopping"
+	}
+	if n := cs.perHostMax; n > 0 && cs.perHost[host] >= n {
+		return nil, fmt.Sprintf("there are %d connections from %s, the most allowed (maxClientCnxns)", n, host)
+	}
+	if n := cs.descriptorsMax; n > 0 && len(cs.of) >= n {
+		why = fmt.Sprintf("there are %d connections, as many as the limit of open files leaves room for (ulimit -n)", n)
+	} else if n := cs.most; n > 0 && len(cs.of) >= n {
+		why = fmt.Sprintf("there are %d connections, the most allowed (maxCnxns)", n)
+	}
+	if why != "" {
+		if out = cs.newcomers.First(); out == nil {
+			return nil, why
+		}
+		cs.leave(out)
+	}
+	cs.of[nc] = host
+	cs.perHost[host]++
+	cs.newcomers.Add(nc)
+	return out, why
+}
+
+// known notes that a connection's connect request has been taken.
+func (cs *connections) known(nc net.Conn) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.newcomers.Remove(socket.Below(nc))
+}
+
+// noteTLS notes that a connection uses TLS.
+func (cs *connections) noteTLS(nc net.Conn) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if _, ok := cs.of[nc]; ok {
+		cs.overTLS[nc] = true
+	}
+}
+
+func (cs *connections) forget(nc net.Conn) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.leave(socket.Below(nc))
+}
+
+// leave removes a connection unless it is removed already. mu is held.
+func (cs *connections) leave(nc net.Conn) {
+	host, ok := cs.of[nc]
+	if !ok {
+		return
+	}
+	delete(cs.of, nc)
+	delete(cs.overTLS, nc)
+	cs.newcomers.Remove(nc)
+	if cs.perHost[host]--; cs.perHost[host] == 0 {
+		delete(cs.perHost, host)
+	}
+}
+
+// setLimits puts limits in force for new connections.
+func (cs *connections) setLimits(perHostMax, most int) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.perHostMax, cs.most = perHostMax, most
+}
+
+// limitPerHost returns the limit of connections of one address in force.
+func (cs *connections) limitPerHost() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.perHostMax
+}
+
+func (cs *connections) count() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.of)
+}
+
+// list returns all connections, in any order.
+func (cs *connections) list() []net.Conn {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	all := make([]net.Conn, 0, len(cs.of))
+	for nc := range cs.of { // in any order
+		all = append(all, nc)
+	}
+	return all
+}
+
+// SecureConnections returns the addresses of the connections over TLS, in the form that Connections
+// returns them.
+func (cs *connections) SecureConnections() map[string]bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	list := make(map[string]bool, len(cs.overTLS))
+	for nc := range cs.overTLS { // in any order
+		list[javaSocket(nc.RemoteAddr().String())] = true
+	}
+	return list
+}
+
+// ShedConnections closes percent of 100 client connections, chosen at random, and returns how many
+// it has closed. Their sessions go on wherever the clients connect next.
+func (cs *connections) ShedConnections(percent int) int {
+	all := cs.list()
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return closeFirst(all, (len(all)*min(max(percent, 0), 100)+99)/100)
+}
+
+// closePart closes one nth of the connections, all of them if n is 1, and returns how many it
+// closed.
+func (cs *connections) closePart(n int) int {
+	all := cs.list() // in any order: it doesn't matter which
+	return closeFirst(all, (len(all)+n-1)/n)
+}
+
+func closeFirst(all []net.Conn, n int) int {
+	for _, nc := range all[:n] {
+		nc.Close()
+	}
+	return n
+}
