@@ -1,4 +1,4 @@
-package peer
+package handshake
 
 import (
 	"bytes"
@@ -29,10 +29,10 @@ func TestBytes(t *testing.T) {
 	say := func(what string, b []byte) { fmt.Fprintf(&text, "%s\n%x\n\n", what, b) }
 	say("secret", secret[:])
 	challenge := append(bytes.Repeat([]byte{4}, 32), listener.PublicKey().Bytes()...)
-	for _, version := range []byte{proofVersion, proofVersion2} {
-		o := &opening{
-			version: version, mode: modeSecret, from: 2, nonce: [32]byte(bytes.Repeat([]byte{3}, 32)),
-			public: dialler.PublicKey().Bytes(),
+	for _, version := range []byte{Version, Version2} {
+		o := &Opening{
+			version: version, Mode: ModeSecret, From: 2, nonce: [32]byte(bytes.Repeat([]byte{3}, 32)),
+			Public: dialler.PublicKey().Bytes(),
 		}
 		say(fmt.Sprintf("version %d: opening", version), o.append(nil))
 		sum, err := o.transcript(nil, challenge)
@@ -50,7 +50,7 @@ func TestBytes(t *testing.T) {
 		c.Write([]byte("hello"))
 		say(fmt.Sprintf("dialled %t: encrypted record", dialled), wire.wrote)
 		wire.wrote = nil
-		unveil(c, connMessages)
+		c.Unveil()
 		c.Write([]byte("hello"))
 		say(fmt.Sprintf("dialled %t: unveiled record", dialled), wire.wrote)
 	}

@@ -1,4 +1,4 @@
-package peer
+package handshake
 
 import (
 	"testing"
@@ -14,20 +14,20 @@ func TestAgreeing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k.agreeing() {
+	if k.Agreeing() {
 		t.Error("nothing is agreed on yet")
 	}
-	if err := k.adopt(Secret{1}); err != nil {
+	if err := k.Adopt(Secret{1}); err != nil {
 		t.Fatal(err)
 	}
-	if !k.agreeing() {
+	if !k.Agreeing() {
 		t.Error("others may not have the secret yet")
 	}
 	k.agreedAt = time.Now().Add(-agreeingFor)
-	if k.agreeing() {
+	if k.Agreeing() {
 		t.Error("others have had their time")
 	}
-	if k, err = OpenKeyring(dir, nil); err != nil || !k.secured() || k.agreeing() {
+	if k, err = OpenKeyring(dir, nil); err != nil || !k.Secured() || k.Agreeing() {
 		t.Errorf("after a restart: %v", err)
 	}
 }
