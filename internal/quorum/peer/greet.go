@@ -360,8 +360,17 @@ func unveil(c net.Conn, kind byte) {
 // set, and sends a hello to server to. The caller may then write frames to the connection. Dial is for tests of what a
 // malicious server can do.
 func Dial(ctx context.Context, addr string, secure Secure, cluster, from, to uint64) (net.Conn, error) {
-	t := newTransport(from, cluster, secure, slog.New(slog.DiscardHandler))
+	return dialAs(ctx, addr, secure, hello{connMessages, cluster, from, to})
+}
+
+// DialSnapshot is Dial for a connection on which the caller then sends a snapshot (stream.go).
+func DialSnapshot(ctx context.Context, addr string, secure Secure, cluster, from, to uint64) (net.Conn, error) {
+	return dialAs(ctx, addr, secure, hello{connSnapshot, cluster, from, to})
+}
+
+func dialAs(ctx context.Context, addr string, secure Secure, h hello) (net.Conn, error) {
+	t := newTransport(h.from, h.cluster, secure, slog.New(slog.DiscardHandler))
 	defer t.cancel()
-	g, err := t.greet(ctx, addr, hello{connMessages, cluster, from, to}, false)
+	g, err := t.greet(ctx, addr, h, false)
 	return g.Conn, err
 }
