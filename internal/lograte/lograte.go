@@ -1,4 +1,4 @@
-// Package lograte limits the log lines that clients can cause, so that strangers can't fill a log.
+// Package lograte limits the log lines that clients and peers can cause, so that strangers can't fill a log.
 package lograte
 
 import (
@@ -18,11 +18,29 @@ const (
 	Burst = 200
 )
 
+// rate counts lines against a number per second and a number at once.
+type rate struct {
+	last time.Time // when used was computed; zero before the first line
+	used float64   // how much of the burst is used
+}
+
+// take reports whether there is room for a line, and uses it.
+func (r *rate) take(now time.Time, perSecond, burst float64) bool {
+	if d := now.Sub(r.last); d > 0 {
+		r.used = max(0, r.used-d.Seconds()*perSecond)
+		r.last = now
+	}
+	if r.used+1 > burst {
+		return false
+	}
+	r.used++
+	return true
+}
+
 // lineLimit is a limit shared by several handlers.
 type lineLimit struct {
 	mu      sync.Mutex
-	last    time.Time
-	tokens  float64
+	rate    rate
 	leftOut int
 }
 
@@ -30,17 +48,10 @@ type lineLimit struct {
 func (l *lineLimit) take(now time.Time) (leftOut int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.last.IsZero() {
-		l.tokens = Burst
-	} else if d := now.Sub(l.last); d > 0 {
-		l.tokens = min(Burst, l.tokens+d.Seconds()*LinesPerSecond)
-	}
-	l.last = now
-	if l.tokens < 1 {
+	if !l.rate.take(now, LinesPerSecond, Burst) {
 		l.leftOut++
 		return 0, false
 	}
-	l.tokens--
 	leftOut, l.leftOut = l.leftOut, 0
 	return leftOut, true
 }

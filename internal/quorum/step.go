@@ -40,8 +40,9 @@ func (l *Loop) vet(e Event) (*pb.Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the log's last index: %w", err)
 	}
-	v := vetting{self: l.id, from: e.From, term: l.node.Term(), last: last, file: e.Kind == EventSnapshot}
-	return m, v.check(m)
+	return m, vetting{
+		self: l.id, from: e.From, term: l.node.Term(), last: last, leader: l.node.Leader(), file: e.Kind == EventSnapshot,
+	}.check(m)
 }
 
 // answersReads reports whether this server answers a peer's request for a read index. A

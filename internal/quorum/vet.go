@@ -11,13 +11,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Raft trusts its messages: a term or an index that no honest peer sends makes it
-// panic, or follow a term that no server can exceed. So every message from a peer is
-// checked against this server's own state before raft sees it. These are the allowed
-// values; "own" means this server's:
+// Raft trusts its messages: a term or an index that no honest peer sends makes it panic, or follow a term that no server
+// can exceed. So every message from a peer is checked against this server's own state before raft sees it. These are
+// the allowed values; "own" means this server's:
 //
 //	every message   From is the peer it came from, To is this server, no Responses,
 //	                no Vote; 0 < Term <= own term + termStepMax; indexes <= indexMax
+//	MsgApp, MsgHeartbeat, MsgSnap, MsgTimeoutNow    in own term: From leads it, if this server knows who does. Raft
+//	                would take another for the leader, and entries of the same term from both
 //	MsgApp          entries follow Index without a gap, their terms don't fall, and
 //	                LogTerm <= first term, last term <= Term; changes of membership decode
 //	MsgAppResp      in own term: Index <= own last, RejectHint <= Index
@@ -32,17 +33,14 @@ import (
 // Entries, a snapshot and Reject are refused in messages of types that don't carry them: only MsgAppResp, MsgVoteResp
 // and MsgPreVoteResp may reject.
 const (
-	// termStepMax is how far ahead of this server a peer's term may be. A server would
-	// have to be away for six years to fall back further, with an election at each tick.
-	// And a malicious peer needs as many messages to use up all terms.
+	// termStepMax is how far ahead of this server a peer's term may be. A server would have to be away for six years to
+	// fall back further, with an election at each tick. And a malicious peer needs as many messages to use up all terms.
 	termStepMax = 1 << 32
 	// indexMax leaves room for additions without overflow.
 	indexMax = 1 << 62
-	// contextSizeMax bounds the context of a read index, a heartbeat or a vote. The
-	// longest one in use is raft's string for a transfer of leadership.
+	// contextSizeMax bounds the context of a read index, a heartbeat or a vote. The longest is raft's for a transfer.
 	contextSizeMax = 64
-	// entriesMax bounds the number of entries in a message. A decoded entry takes more
-	// memory than its bytes. An honest message of MessageSizeMax has fewer entries.
+	// entriesMax bounds the entries in a message: decoded, they take more memory. One of MessageSizeMax has fewer.
 	entriesMax = 1 << 16
 )
 
@@ -50,6 +48,7 @@ const (
 type vetting struct {
 	self, from uint64
 	term, last uint64 // this server's term, and index of the last entry on its disk
+	leader     uint64 // of that term, 0 if this server doesn't know it
 	file       bool   // a snapshot file came with the message
 }
 
@@ -149,6 +148,9 @@ func (v vetting) check(m *pb.Message) error {
 		return fmt.Errorf("%s of term %d; this server is in term %d", typ, m.GetTerm(), v.term)
 	case m.GetReject() && typ != pb.MsgAppResp && typ != pb.MsgVoteResp && typ != pb.MsgPreVoteResp:
 		return fmt.Errorf("%s that rejects", typ)
+	case m.GetTerm() == v.term && v.leader != 0 && v.leader != v.from && (typ == pb.MsgApp || typ == pb.MsgHeartbeat ||
+		typ == pb.MsgSnap || typ == pb.MsgTimeoutNow):
+		return fmt.Errorf("%s of term %d, which server %d leads", typ, v.term, v.leader)
 	case (m.GetTerm() == 0) != (typ == pb.MsgReadIndex):
 		return fmt.Errorf("%s of term %d", typ, m.GetTerm())
 	case typ != pb.MsgSnap && !emptySnapshot(m.GetSnapshot()) || v.file != (typ == pb.MsgSnap):

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"encoding/binary"
 	"math"
 	"strings"
 	"testing"
@@ -310,5 +311,82 @@ func settle(t *testing.T, n *Node, s *raft.MemoryStorage) {
 				}
 			}
 		}
+	}
+}
+
+// TestSecondLeaderOfATerm: only one server leads a term, so a server takes nothing from another one in that term that
+// only a leader sends.
+func TestSecondLeaderOfATerm(t *testing.T) {
+	t.Parallel()
+	snapshot := func(m *pb.Message) {
+		m.Snapshot = &pb.Snapshot{Metadata: &pb.SnapshotMetadata{
+			Index: new(uint64(20)), Term: new(uint64(5)), ConfState: &pb.ConfState{Voters: []uint64{1, 2, 3}},
+		}}
+	}
+	for typ, ofLeader := range map[pb.MessageType]bool{
+		pb.MsgApp: true, pb.MsgHeartbeat: true, pb.MsgSnap: true, pb.MsgTimeoutNow: true,
+		pb.MsgVote: false, pb.MsgVoteResp: false, pb.MsgAppResp: false, pb.MsgHeartbeatResp: false,
+	} {
+		for leader, others := range map[uint64]bool{0: false, 1: true, 2: false, 3: true} {
+			for term, own := range map[uint64]bool{4: false, 5: true, 6: false} {
+				v := vetted
+				v.leader, v.file = leader, typ == pb.MsgSnap
+				m := said(typ, term, nil)
+				if v.file {
+					snapshot(m)
+					m.Snapshot.Metadata.Term = new(uint64(4))
+				}
+				refused := ofLeader && others && own
+				if err := v.check(m); (err != nil) != refused || refused && !strings.Contains(err.Error(), "leads") {
+					t.Errorf("%s of term %d in a term that server %d leads: %v", typ, term, leader, err)
+				}
+			}
+		}
+	}
+}
+
+// TestForgedAppend: a server that doesn't lead sends a follower, as its own, what only the leader of the term sends.
+// The follower takes none of it, and goes on with the leader.
+func TestForgedAppend(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 2, 3)
+	leader := c.leader()
+	leader.say(1)
+	c.step(10)
+	var others []*node
+	for _, id := range c.ids {
+		if id != leader.id {
+			others = append(others, c.nodes[id])
+		}
+	}
+	follower, forger := others[0], others[1]
+	term := leader.loop.node.Term()
+	last, lastTerm, err := follower.loop.writes.lastEntry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := entry(last+1, term)
+	forged.Data = binary.BigEndian.AppendUint64(nil, 99)
+	for _, m := range []*pb.Message{
+		{Type: pb.MsgHeartbeat.Enum(), Commit: new(last)},
+		{Type: pb.MsgApp.Enum(), Index: new(last), LogTerm: &lastTerm, Entries: []*pb.Entry{forged}, Commit: new(last + 1)},
+		{Type: pb.MsgTimeoutNow.Enum()},
+	} {
+		m.From, m.To, m.Term = &forger.id, &follower.id, &term
+		b, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		follower.loop.Handle(Event{Kind: EventRaft, From: forger.id, Data: b})
+		follower.turn()
+		if got := follower.loop.node.Leader(); got != leader.id {
+			t.Errorf("after a forged %s it follows server %d", m.GetType(), got)
+		}
+	}
+	leader.say(2)
+	c.step(30)
+	c.agreed(2)
+	if now := leader.loop.node.Term(); now != term || !leader.loop.IsLeader() {
+		t.Errorf("the term was %d and is %d", term, now)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// challengeSize is what a server says to one that has proved nothing (internal/quorum/peer/handshake.go).
+// challengeSize is what a server says to one that has proved nothing (internal/quorum/peer/handshake/proof.go).
 const challengeSize = 64
 
 // playBack says on a new connection what a dialler has said on another one, and returns what is answered until the

@@ -17,7 +17,7 @@ import (
 )
 
 // sealedMode is the kind of proof of a peer that knows the ensemble's secret
-// (internal/quorum/peer/handshake.go).
+// (internal/quorum/peer/handshake/proof.go).
 const sealedMode = 1
 
 // A sealedConn is an insider's connection to the peer port: whatever it writes

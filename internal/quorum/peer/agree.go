@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // Servers without a configured secret agree on one. Each server creates a candidate. Every
@@ -17,7 +18,7 @@ import (
 // also keeps the earlier ones. A server adopts its candidate as the secret when every member
 // has told it that it holds the same candidate. From then on it talks only to servers that
 // know the secret. The others learn that it was adopted when they next connect to that
-// server (modeTry), or that server to them (modeSecret).
+// server (handshake.ModeTry), or that server to them (handshake.ModeSecret).
 //
 // All servers adopt the same secret, whatever the order in which they meet. A server that
 // adopts S has heard from each member that it held S, and held nothing lower itself. If
@@ -45,12 +46,12 @@ func (t *transport) passes() string {
 
 // agree meets the other servers until this server knows the secret.
 func (t *transport) agree() {
-	for first := true; !t.keys.secured(); first = false {
+	for first := true; !t.keys.Secured(); first = false {
 		waiting, err := t.meetAll()
-		if err != nil && t.logRate.due("agree "+err.Error(), time.Now()) {
+		if err != nil && t.logRate.Due("agree "+err.Error(), time.Now()) {
 			t.log.Error("the servers can't agree on a secret", "err", err)
 		}
-		if text := strings.Join(waiting, "; "); !first && len(waiting) > 0 && t.logRate.due("agree "+text, time.Now()) {
+		if text := strings.Join(waiting, "; "); !first && len(waiting) > 0 && t.logRate.Due("agree "+text, time.Now()) {
 			t.log.Warn("the servers have not agreed on a secret yet", "waiting", text, "until all have met", t.passes())
 		}
 		select {
@@ -72,7 +73,7 @@ func (t *transport) meetAll() (waiting []string, err error) {
 	if !slices.ContainsFunc(members, func(m quorum.Member) bool { return m.ID == t.id }) {
 		return nil, nil // this server has left, or has yet to join
 	}
-	if _, err := t.keys.choice(); err != nil {
+	if _, err := t.keys.Choice(); err != nil {
 		return nil, notAgreed(err)
 	}
 	held := map[uint64]Secret{}
@@ -87,13 +88,13 @@ func (t *transport) meetAll() (waiting []string, err error) {
 		}
 		held[m.ID] = theirs
 	}
-	if t.keys.secured() || t.ctx.Err() != nil {
+	if t.keys.Secured() || t.ctx.Err() != nil {
 		return nil, nil
 	}
 	if len(waiting) > 0 {
 		return waiting, nil
 	}
-	ours, err := t.keys.choice()
+	ours, err := t.keys.Choice()
 	if err != nil {
 		return nil, notAgreed(err)
 	}
@@ -102,12 +103,12 @@ func (t *transport) meetAll() (waiting []string, err error) {
 			return nil, nil // needs one more round
 		}
 	}
-	return nil, t.keys.adopt(ours)
+	return nil, t.keys.Adopt(ours)
 }
 
-// notAgreed returns err, or nil for errAgreed, which ends the rounds and isn't a failure.
+// notAgreed returns err, or nil for handshake.ErrAgreed, which ends the rounds and isn't a failure.
 func notAgreed(err error) error {
-	if errors.Is(err, errAgreed) {
+	if errors.Is(err, handshake.ErrAgreed) {
 		return nil
 	}
 	return err
@@ -121,9 +122,9 @@ func (t *transport) meet(m quorum.Member) (theirs Secret, err error) {
 		if c, err = t.greet(t.ctx, addr, hello{connMeet, t.cluster, t.id, m.ID}, true); err != nil {
 			continue
 		}
-		if t.keys.secured() { // greet may learn the secret from a member that has adopted it
+		if t.keys.Secured() { // greet may learn the secret from a member that has adopted it
 			c.Close()
-			return theirs, errAgreed
+			return theirs, handshake.ErrAgreed
 		}
 		if c.legacy {
 			c.Close()
@@ -141,7 +142,7 @@ func (t *transport) meet(m quorum.Member) (theirs Secret, err error) {
 
 // exchange exchanges candidates as the dialler of a meeting.
 func (t *transport) exchange(c net.Conn) (theirs Secret, err error) {
-	ours, err := t.keys.choice()
+	ours, err := t.keys.Choice()
 	if err != nil {
 		return theirs, err
 	}
@@ -151,21 +152,21 @@ func (t *transport) exchange(c net.Conn) (theirs Secret, err error) {
 	if _, err := io.ReadFull(c, theirs[:]); err != nil {
 		return theirs, err
 	}
-	_, err = t.keys.merge(theirs)
+	_, err = t.keys.Merge(theirs)
 	return theirs, err
 }
 
 // met exchanges candidates as the listener of a meeting.
 func (t *transport) met(a arrival) {
 	var theirs Secret
-	if a.mode != modePair || t.keys.secured() {
+	if a.mode != handshake.ModePair || t.keys.Secured() {
 		return // nothing to agree on
 	}
 	if _, err := io.ReadFull(a, theirs[:]); err != nil {
 		return
 	}
-	ours, err := t.keys.merge(theirs)
-	if errors.Is(err, errAgreed) {
+	ours, err := t.keys.Merge(theirs)
+	if errors.Is(err, handshake.ErrAgreed) {
 		return
 	}
 	if err != nil {
@@ -207,7 +208,7 @@ func (t *transport) setMembers(members []quorum.Member) {
 	t.addPeers(members)
 	for _, m := range members {
 		if before != nil && !slices.ContainsFunc(before, func(b quorum.Member) bool { return b.ID == m.ID }) {
-			t.keys.admit(m.ID)
+			t.keys.Admit(m.ID)
 			t.moved(m)
 		}
 	}

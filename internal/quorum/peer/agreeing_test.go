@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // TestWarnsOfWhoLacksTheSecret: the secured server 1 warns of a process that comes without the secret once that process
@@ -14,10 +16,10 @@ func TestWarnsOfWhoLacksTheSecret(t *testing.T) {
 	t.Parallel()
 	secret := Secret{1}
 	agreed, holds := keyring(t, t.TempDir()), keyring(t, t.TempDir())
-	if err := agreed.adopt(secret); err != nil {
+	if err := agreed.Adopt(secret); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := holds.merge(secret); err != nil {
+	if _, err := holds.Merge(secret); err != nil {
 		t.Fatal(err)
 	}
 	one, addr, log := runningSecure(t, 1, Secure{Keys: agreed})
@@ -25,7 +27,7 @@ func TestWarnsOfWhoLacksTheSecret(t *testing.T) {
 	come := func(two *transport) (warned bool) {
 		t.Helper()
 		before := log.count("asks to join")
-		if g, err := two.attempt(t.Context(), addr, toOne, modePair, nil, true); err == nil {
+		if g, err := two.attempt(t.Context(), addr, toOne, handshake.ModePair, nil, true); err == nil {
 			g.Close()
 			t.Error("a server without the secret is accepted")
 		}
@@ -33,7 +35,7 @@ func TestWarnsOfWhoLacksTheSecret(t *testing.T) {
 	}
 
 	holder, at, _ := runningSecure(t, 2, Secure{Keys: holds})
-	one.keys.pin(2, holder.keys.public())
+	one.keys.Pin(2, holder.keys.Public())
 	if come(holder) {
 		t.Error("server 1 warns of a process that it hasn't asked yet")
 	}
@@ -41,7 +43,7 @@ func TestWarnsOfWhoLacksTheSecret(t *testing.T) {
 		if g, err := one.greet(t.Context(), at, fromOne, true); err == nil {
 			g.Close()
 		}
-		return holder.keys.secured()
+		return holder.keys.Secured()
 	}) {
 		t.Fatal("server 2 never adopts the secret that it holds")
 	}
@@ -83,12 +85,12 @@ func TestSlowRefusal(t *testing.T) {
 	if _, err := one.greet(t.Context(), at, hello{connMessages, 7, 1, 2}, true); err == nil {
 		t.Fatal("a process accepts a secret that it doesn't hold")
 	}
-	if !one.keys.pinned(2, empty.keys.public()) || lacks(one, empty.keys) {
+	if !one.keys.Pinned(2, empty.keys.Public()) || lacks(one, empty.keys) {
 		t.Error("a slow refusal is held against the process")
 	}
 }
 
 // lacks reports whether a transport knows that the process of server 2 that has these keys lacks the secret.
 func lacks(t *transport, keys *Keyring) bool {
-	return t.lacks(arrival{hello: hello{from: 2}, public: keys.public()})
+	return t.lacks(arrival{hello: hello{from: 2}, public: keys.Public()})
 }

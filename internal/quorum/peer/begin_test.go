@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // discovering runs Discover for server self of members, whose listeners are ls. The channel delivers how it begins.
@@ -120,8 +121,8 @@ func answerJoins(ctx context.Context, l net.Listener, ours Secure, reply joinRep
 			if err != nil {
 				return
 			}
-			version, _ := readVersion(c)
-			over, _, err := ours.Keys.acceptProof(c, version)
+			version, _ := handshake.ReadVersion(c)
+			over, _, err := ours.Keys.Accept(c, version)
 			if err != nil {
 				c.Close()
 				continue

@@ -24,7 +24,7 @@ func TestChangeAdmitsNewServersOnly(t *testing.T) {
 		tr.addPeers([]quorum.Member{{ID: 9}})
 	}
 	for id, want := range map[uint64]bool{1: false, 2: false, 3: false, 4: true, 9: false} {
-		if tr.keys.admits(id) != want {
+		if tr.keys.Admits(id) != want {
 			t.Errorf("server %d may be given the secret: %t", id, !want)
 		}
 	}

@@ -65,16 +65,5 @@ func (p *Peer) AnnounceClients(a ClientAddresses) { p.transport.announceClients(
 // Clients returns where the peers take clients that have told this server, by id. What a peer has told stays when its
 // connection ends.
 func (p *Peer) Clients() map[uint64]ClientAddresses {
-	t := p.transport
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := map[uint64]ClientAddresses{}
-	for id, r := range t.remotes {
-		r.mu.Lock()
-		if r.clients != (ClientAddresses{}) {
-			all[id] = r.clients
-		}
-		r.mu.Unlock()
-	}
-	return all
+	return told(p.transport, func(r *remote) ClientAddresses { return r.clients })
 }

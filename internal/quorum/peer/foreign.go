@@ -37,16 +37,10 @@ func (t *transport) noteForeign(a arrival) {
 
 // Foreign returns the members that say they belong to another history than this server, and to which.
 func (p *Peer) Foreign() map[uint64]uint64 {
-	t := p.transport
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := map[uint64]uint64{}
-	for id, r := range t.remotes {
-		r.mu.Lock()
-		if r.foreign.lineage != 0 && time.Since(r.foreign.at) < foreignFor {
-			all[id] = r.foreign.lineage
+	return told(p.transport, func(r *remote) uint64 {
+		if time.Since(r.foreign.at) < foreignFor {
+			return r.foreign.lineage
 		}
-		r.mu.Unlock()
-	}
-	return all
+		return 0
+	})
 }

@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // handshakeTimeout bounds the handshake of a connection between peers, at either
 // end. On a healthy network a handshake takes milliseconds.
 const handshakeTimeout = 2 * time.Second
+
+// levelProof is the feature level from which on all members prove who they are by handshake.Version, over TLS too.
+const levelProof = 3
 
 // adoptWord begins the answer to a server that is let in; the ensemble's secret
 // follows. Only the process that was seen at the server's address can decrypt it.
@@ -34,19 +38,19 @@ type greeted struct {
 // greet dials addr, proves there what this server knows, and sends hello h. pin says that addr is
 // an address that the membership gives server h.to, so that the key of the process there is pinned.
 func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (g greeted, err error) {
-	known := t.keys.secrets()
+	known := t.keys.Secrets()
 	if len(known) > 0 {
 		began := time.Now()
-		if g, err = t.tryAll(ctx, addr, h, modeSecret, known, pin); errors.Is(err, errUnproven) {
+		if g, err = t.tryAll(ctx, addr, h, handshake.ModeSecret, known, pin); errors.Is(err, handshake.ErrUnproven) {
 			if pin && time.Since(began) < handshakeTimeout { // it also closes a handshake that is too slow
 				t.strangers.Store(h.to, string(g.public))
 			}
 			return g, fmt.Errorf("%w: it doesn't know this ensemble's secret: give it the same by quorum.secretFile, or let it in by 'zooid allow-join %d' on a server that knows it",
 				err, h.to)
 		}
-	} else if g, err = t.attempt(ctx, addr, h, modePair, nil, pin); errors.Is(err, errUnproven) {
-		if offers := t.keys.offers(); len(offers) > 0 {
-			if g, err := t.tryAll(ctx, addr, h, modeTry, offers, pin); err == nil {
+	} else if g, err = t.attempt(ctx, addr, h, handshake.ModePair, nil, pin); errors.Is(err, handshake.ErrUnproven) {
+		if offers := t.keys.Offers(); len(offers) > 0 {
+			if g, err := t.tryAll(ctx, addr, h, handshake.ModeTry, offers, pin); err == nil {
 				return g, nil
 			}
 		}
@@ -59,7 +63,8 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 		return g, fmt.Errorf("%w: if this goes on, it knows the ensemble's secret and this server doesn't: set quorum.secretFile here, or let this server in by 'zooid allow-join %d zoo.cfg %s on that one, with its zoo.cfg",
 			err, t.id, own)
 	}
-	if !errors.Is(err, errOlder) || h.kind == connMeet || h.kind == connGuest || !t.mayBeBare(t.secure.Client != nil) {
+	if !errors.Is(err, handshake.ErrOlder) || h.kind == connMeet || h.kind == connGuest ||
+		!t.mayBeBare(t.secure.Client != nil) {
 		return g, err
 	}
 	c, bareErr := t.connect(ctx, addr)
@@ -71,7 +76,7 @@ func (t *transport) greet(ctx context.Context, addr string, h hello, pin bool) (
 	case errors.As(bareErr, &refused) && refused.reason == bareRefusal:
 		return g, err // it is of this version, and had too many connections
 	case bareErr != nil:
-		return g, explained(bareErr)
+		return g, handshake.Explained(bareErr)
 	}
 	return greeted{Conn: c, legacy: true}, nil
 }
@@ -93,9 +98,9 @@ func (t *transport) reachedAt() string {
 func (t *transport) mayBeBare(overTLS bool) bool {
 	level := t.inForce.Load()
 	if overTLS {
-		return t.mayBeOlder() && (level > 0 || !t.keys.secured())
+		return t.mayBeOlder() && (level > 0 || !t.keys.Secured())
 	}
-	return !t.keys.secured() && (level == 0 || level == quorum.LevelFirst && !t.noneIsFirst)
+	return !t.keys.Secured() && (level == 0 || level == quorum.LevelFirst && !t.noneIsFirst)
 }
 
 // mayBeOlder reports whether some peer may be of a version before levelProof, by the log and by decideOlder.
@@ -114,12 +119,12 @@ func (t *transport) decideOlder(o *Options, last uint64) {
 }
 
 // tryAll attempts each secret until one is accepted.
-func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proofMode, secrets []Secret,
+func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode handshake.Mode, secrets []Secret,
 	pin bool) (g greeted, err error) {
 	for _, s := range secrets {
-		if g, err = t.attempt(ctx, addr, h, mode, s[:], pin); !errors.Is(err, errUnproven) {
-			if err == nil && mode == modeTry {
-				err = t.keys.adopt(s) // only a server that knows the ensemble's secret accepts modeTry
+		if g, err = t.attempt(ctx, addr, h, mode, s[:], pin); !errors.Is(err, handshake.ErrUnproven) {
+			if err == nil && mode == handshake.ModeTry {
+				err = t.keys.Adopt(s) // only a server that knows the ensemble's secret accepts handshake.ModeTry
 			}
 			return g, err
 		}
@@ -130,13 +135,13 @@ func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proof
 // attempt dials addr, makes the proof that mode asks for with psk, and sends hello h. If the listener closes the
 // connection at the opening, which anybody may do, attempt makes the older proof, on a recording of which secrets
 // can be tried, only if server h.to has itself proved by that version that it knows the secret, on its own connection
-// to this server; or in modePair, which has no secret. Every server dials all others.
-func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proofMode, psk []byte,
+// to this server; or in handshake.ModePair, which has no secret. Every server dials all others.
+func (t *transport) attempt(ctx context.Context, addr string, h hello, mode handshake.Mode, psk []byte,
 	pin bool) (greeted, error) {
-	g, err := t.attemptAs(ctx, addr, h, proofVersion, mode, psk, pin)
-	if _, older := t.older.Load(h.to); errors.Is(err, errOlder) && t.secure.Client == nil && t.mayBeOlder() &&
-		(mode == modePair || older) {
-		return t.attemptAs(ctx, addr, h, proofVersion2, mode, psk, pin)
+	g, err := t.attemptAs(ctx, addr, h, handshake.Version, mode, psk, pin)
+	if _, older := t.older.Load(h.to); errors.Is(err, handshake.ErrOlder) && t.secure.Client == nil && t.mayBeOlder() &&
+		(mode == handshake.ModePair || older) {
+		return t.attemptAs(ctx, addr, h, handshake.Version2, mode, psk, pin)
 	}
 	return g, err
 }
@@ -144,21 +149,21 @@ func (t *transport) attempt(ctx context.Context, addr string, h hello, mode proo
 // heardVersion notes by which version of the proof a server that this one dials has proved that it knows the secret.
 func (t *transport) heardVersion(id uint64, version byte) {
 	listed := slices.ContainsFunc(t.configured, func(m quorum.Member) bool { return m.ID == id })
-	if t.older.Delete(id); version == proofVersion2 && (listed || t.remote(id) != nil) {
+	if t.older.Delete(id); version == handshake.Version2 && (listed || t.remote(id) != nil) {
 		t.older.Store(id, true)
 	}
 }
 
-func (t *transport) attemptAs(ctx context.Context, addr string, h hello, version byte, mode proofMode, psk []byte,
+func (t *transport) attemptAs(ctx context.Context, addr string, h hello, version byte, mode handshake.Mode, psk []byte,
 	pin bool) (greeted, error) {
 	raw, err := t.connect(ctx, addr)
 	if err != nil {
 		return greeted{}, err
 	}
 	raw.SetDeadline(time.Now().Add(handshakeTimeout))
-	c, public, err := t.keys.dialProof(raw, version, mode, psk, t.id)
+	c, public, err := t.keys.Dial(raw, version, mode, psk, t.id)
 	if pin && len(public) > 0 {
-		t.keys.pin(h.to, public)
+		t.keys.Pin(h.to, public)
 	}
 	if err != nil {
 		raw.Close()
@@ -166,13 +171,13 @@ func (t *transport) attemptAs(ctx context.Context, addr string, h hello, version
 	}
 	if err := t.sayHello(c, h); err != nil {
 		var refused *refusedError
-		if errors.As(err, &refused) && mode == modePair {
+		if errors.As(err, &refused) && mode == handshake.ModePair {
 			if secret, ok := strings.CutPrefix(refused.reason, adoptWord); ok && len(secret) == len(Secret{}) {
-				return greeted{}, errors.Join(errAdopted, t.keys.adopt(Secret([]byte(secret))))
+				return greeted{}, errors.Join(errAdopted, t.keys.Adopt(Secret([]byte(secret))))
 			}
 		}
-		if refused == nil && !timeout(err) {
-			err = fmt.Errorf("%w (%w)", errUnproven, bare(err))
+		if refused == nil && !handshake.Timeout(err) {
+			err = fmt.Errorf("%w (%w)", handshake.ErrUnproven, handshake.Bare(err))
 		}
 		return greeted{public: public}, err
 	}
@@ -184,9 +189,9 @@ func (t *transport) attemptAs(ctx context.Context, addr string, h hello, version
 func (t *transport) connect(ctx context.Context, addr string) (net.Conn, error) {
 	c, err := t.dial(ctx, addr)
 	if err != nil {
-		return nil, bare(err)
+		return nil, handshake.Bare(err)
 	}
-	return t.secure.dialled(ctx, c, addr)
+	return t.secure.Dialled(ctx, c, addr)
 }
 
 // sayHello sends hello h and reads the answer. It closes c on an error.
@@ -207,22 +212,22 @@ func (t *transport) sayHello(c net.Conn, h hello) error {
 // reaches reports whether a Zooid server answers at addr, whatever its cluster. It doesn't
 // reveal which cluster this server belongs to either.
 func (t *transport) reaches(ctx context.Context, addr string, id uint64) bool {
-	version := byte(proofVersion)
+	version := byte(handshake.Version)
 	for {
 		c, err := t.connect(ctx, addr)
 		if err != nil {
 			return false
 		}
 		c.SetDeadline(time.Now().Add(handshakeTimeout))
-		_, public, err := t.keys.dialProof(c, version, modePair, nil, t.id)
+		_, public, err := t.keys.Dial(c, version, handshake.ModePair, nil, t.id)
 		c.Close()
 		switch {
 		case len(public) > 0:
 			return true
-		case !errors.Is(err, errOlder) || !t.mayBeOlder():
+		case !errors.Is(err, handshake.ErrOlder) || !t.mayBeOlder():
 			return false
-		case version == proofVersion && t.secure.Client == nil:
-			version = proofVersion2
+		case version == handshake.Version && t.secure.Client == nil:
+			version = handshake.Version2
 			continue
 		case !t.mayBeBare(t.secure.Client != nil):
 			return false
@@ -239,8 +244,8 @@ func (t *transport) reaches(ctx context.Context, addr string, id uint64) bool {
 type arrival struct {
 	net.Conn
 	hello  hello
-	mode   proofMode // 0 for a peer of an older version that sends no proof
-	public []byte    // public key of the process at the other end, nil if it sent none
+	mode   handshake.Mode // 0 for a peer of an older version that sends no proof
+	public []byte         // public key of the process at the other end, nil if it sent none
 
 	lineage uint64 // the peer's, 0 if it told none
 }
@@ -248,29 +253,23 @@ type arrival struct {
 // legacy reports whether a began without a proof, as in older versions.
 func (a *arrival) legacy() bool { return a.mode == 0 }
 
-// overTLS returns the TLS connection underneath c, if there is one.
-func overTLS(c net.Conn) (over secured, ok bool) {
-	if s, sealed := c.(*sealed); sealed {
-		c = s.Conn
-	}
-	over, ok = c.(secured)
-	return over, ok
-}
-
 // bareRefusal is how a server refuses one that sends no proof, where all others do. To say more would tell a stranger
 // which cluster this is.
 const bareRefusal = "the servers of this ensemble prove to each other that they know its secret, and you prove nothing: upgrade your server"
 
+// plainRefusal is how a server that accepts only TLS refuses a peer in plain text.
+const plainRefusal = "this server accepts TLS only: set sslQuorum=true with the ssl.quorum keys on yours, or portUnification=true here until all servers have it"
+
 // arrive does the handshake of an accepted connection, up to the hello. If refusal isn't
 // "", the caller answers with it. After an error it closes the connection without an answer.
 func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) {
-	c, plain, err := t.secure.accepted(t.ctx, raw)
+	c, plain, err := t.secure.Accepted(t.ctx, raw)
 	if err != nil {
 		return a, "", err
 	}
 	c.SetDeadline(time.Now().Add(handshakeTimeout))
-	_, encrypted := overTLS(c)
-	version, err := readVersion(c)
+	_, encrypted := handshake.TLS(c)
+	version, err := handshake.ReadVersion(c)
 	if err != nil {
 		return a, "", err
 	}
@@ -287,38 +286,29 @@ func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) 
 			return a, plainRefusal, nil
 		case t.mayBeBare(encrypted):
 			return a, "", nil
-		case encrypted || !t.keys.secured():
+		case encrypted || !t.keys.Secured():
 			return a, bareRefusal, nil
 		case t.remote(a.hello.from) != nil:
 			return a, "", fmt.Errorf("it proves nothing: it is a stranger, or an older version, which can't be in an ensemble that has a secret: upgrade server %d",
 				a.hello.from)
 		}
 		return a, "", errors.New("it proves nothing: it is a stranger, or a server of an older version, which can't be in an ensemble that has a secret")
-	case version != proofVersion && (version != proofVersion2 || encrypted || !t.mayBeOlder()):
+	case version != handshake.Version && (version != handshake.Version2 || encrypted || !t.mayBeOlder()):
 		return a, "", fmt.Errorf("read a peer's opening: it speaks version %d, this server %d: upgrade the older one", version,
-			proofVersion)
+			handshake.Version)
 	}
-	var o opening
-	if a.Conn, o, err = t.keys.acceptProof(c, version); err != nil {
-		a.hello.from = o.from // unproven
+	sealed, o, err := t.keys.Accept(c, version)
+	if err != nil {
+		a.hello.from = o.From // unproven
 		return a, "", err
 	}
-	a.mode, a.public = o.mode, o.public
-	if a.hello, err = readHello(a.Conn); err == nil && a.hello.from != o.from {
-		err = fmt.Errorf("it is server %d and server %d at once", o.from, a.hello.from)
-	} else if err == nil && o.mode != modePair {
-		t.heardVersion(o.from, version)
+	a.Conn, a.mode, a.public = sealed, o.Mode, o.Public
+	if a.hello, err = readHello(a.Conn); err == nil && a.hello.from != o.From {
+		err = fmt.Errorf("it is server %d and server %d at once", o.From, a.hello.from)
+	} else if err == nil && o.Mode != handshake.ModePair {
+		t.heardVersion(o.From, version)
 	}
 	return a, "", err
-}
-
-// readVersion reads the magic and the version of a connection without TLS.
-func readVersion(r io.Reader) (version byte, err error) {
-	var b [len(helloMagic) + 1]byte
-	if _, err := io.ReadFull(r, b[:]); err != nil {
-		return 0, fmt.Errorf("read a peer's opening: %w", bare(err))
-	}
-	return b[len(helloMagic)], checkMagic(b[:])
 }
 
 // letIn decides whether a process without a secret gets the ensemble's secret from this
@@ -329,17 +319,17 @@ func readVersion(r io.Reader) (version byte, err error) {
 // this server dials it. So letIn warns only of a process that has turned down a proof made with the secret.
 func (t *transport) letIn(raw net.Conn, a arrival) {
 	id := a.hello.from
-	if id == t.id || !t.certified(a) && !t.keys.admits(id) {
-		if t.lacks(a) && t.logRate.due(fmt.Sprintf("let in %d", id), time.Now()) {
+	if id == t.id || !t.certified(a) && !t.keys.Admits(id) {
+		if t.lacks(a) && t.logRate.Due(fmt.Sprintf("let in %d", id), time.Now()) {
 			t.log.Warn("a server that doesn't know the ensemble's secret asks to join: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile",
 				"server", id, "from", raw.RemoteAddr().String())
 		}
 		return
 	}
-	secret := t.keys.secrets()[0]
+	secret := t.keys.Secrets()[0]
 	if err := writeAnswer(a.Conn, adoptWord+string(secret[:])); err == nil {
 		t.log.Warn("a server is let in: it now has the ensemble's secret", "server", id, "from", raw.RemoteAddr().String())
-		linger(raw)
+		handshake.Linger(raw)
 	}
 }
 
@@ -355,8 +345,8 @@ func (t *transport) lacks(a arrival) bool {
 // version that asks for no secret over TLS, it is not asked for more. An operator who has configured a secret wants
 // more than a certificate.
 func (t *transport) certified(a arrival) bool {
-	over, ok := overTLS(a.Conn)
-	if !ok || t.secure.Client == nil || t.keys.given() || !t.secure.Named && !t.mayBeBare(true) {
+	over, ok := handshake.TLS(a.Conn)
+	if !ok || t.secure.Client == nil || t.keys.Given() || !t.secure.Named && !t.mayBeBare(true) {
 		return false
 	}
 	t.mu.Lock()
@@ -367,4 +357,30 @@ func (t *transport) certified(a arrival) bool {
 	}
 	t.mu.Unlock()
 	return len(addrs) > 0 && t.verifyAt(over, a.hello, addrs) == ""
+}
+
+// unveil ends the encryption of a connection whose kind needs none.
+func unveil(c net.Conn, kind byte) {
+	if s, sealed := c.(*handshake.Sealed); sealed && (kind == connMessages || kind == connSnapshot) {
+		s.Unveil()
+	}
+}
+
+// Dial connects to the peer port at addr as server from, by the secret of secure.Keys and over TLS if secure.Client is
+// set, and sends a hello to server to. The caller may then write frames to the connection. Dial is for tests of what a
+// malicious server can do.
+func Dial(ctx context.Context, addr string, secure Secure, cluster, from, to uint64) (net.Conn, error) {
+	return dialAs(ctx, addr, secure, hello{connMessages, cluster, from, to})
+}
+
+// DialSnapshot is Dial for a connection on which the caller then sends a snapshot (stream.go).
+func DialSnapshot(ctx context.Context, addr string, secure Secure, cluster, from, to uint64) (net.Conn, error) {
+	return dialAs(ctx, addr, secure, hello{connSnapshot, cluster, from, to})
+}
+
+func dialAs(ctx context.Context, addr string, secure Secure, h hello) (net.Conn, error) {
+	t := newTransport(h.from, h.cluster, secure, slog.New(slog.DiscardHandler))
+	defer t.cancel()
+	g, err := t.greet(ctx, addr, h, false)
+	return g.Conn, err
 }

@@ -8,15 +8,21 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
+)
+
+// What a listener says to an opening, and what follows the challenge (handshake/proof.go).
+const (
+	challengeSize = 64
+	proofSize     = 32
 )
 
 // answers dials a peer port, says what it is given and returns all that comes back
@@ -31,7 +37,7 @@ func answers(t *testing.T, addr string, say []byte) []byte {
 	c.SetDeadline(time.Now().Add(patience))
 	c.Write(say)
 	b, err := io.ReadAll(c)
-	if timeout(err) {
+	if handshake.Timeout(err) {
 		t.Fatalf("the connection is kept; so far it said %q", b)
 	}
 	return b
@@ -43,16 +49,17 @@ func TestStrangersLearnNothing(t *testing.T) {
 	t.Parallel()
 	a, addr := running(t, 1, 0x0123456789abcdef)
 	a.setPeer(2, []string{"127.0.0.1:1"})
-	stranger := sharing("another secret").Keys
 	h := hello{connMessages, 0x0123456789abcdef, 2, 1}
-	opening := opening{version: proofVersion, mode: modeSecret, from: 2, public: stranger.public()}
+	opening := append([]byte(handshake.Magic), handshake.Version, byte(handshake.ModeSecret))
+	opening = binary.BigEndian.AppendUint64(opening, 2)
+	opening = append(opening, bytes.Repeat([]byte{9}, 32+32)...) // a nonce and a public key
 	for what, say := range map[string][]byte{
 		"nothing":                      nil,
 		"an older version's hello":     h.append(nil),
 		"an older version's question":  (&hello{connJoin, 0, 2, 1}).append(nil),
-		"an opening":                   opening.append(nil),
-		"an opening and a wrong proof": append(opening.append(nil), make([]byte, proofSize+1000)...),
-		"a version of the future":      append([]byte(helloMagic), make([]byte, 100)...),
+		"an opening":                   opening,
+		"an opening and a wrong proof": append(slices.Clone(opening), make([]byte, proofSize+1000)...),
+		"a version of the future":      append([]byte(handshake.Magic), make([]byte, 100)...),
 		"garbage":                      bytes.Repeat([]byte("x"), 4096),
 	} {
 		b := answers(t, addr, say)
@@ -77,7 +84,9 @@ func TestStrangersLearnNothing(t *testing.T) {
 	if e := next(t, a); e.Kind != quorum.EventLost { // what a server does cause
 		t.Errorf("event %+v", e)
 	}
-	for name, keys := range map[string]*Keyring{"another secret": stranger, "no secret": keyring(t, "")} {
+	for name, keys := range map[string]*Keyring{
+		"another secret": sharing("another secret").Keys, "no secret": keyring(t, ""),
+	} {
 		d := newTransport(2, 7, Secure{Keys: keys}, slog.New(slog.DiscardHandler))
 		for _, kind := range []byte{connMessages, connSnapshot, connJoin, connMeet} {
 			if c, err := d.greet(t.Context(), addr, hello{kind, a.cluster, 2, 1}, true); err == nil {
@@ -162,122 +171,6 @@ func (c *tapped) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// sealedPair returns both ends of a sealed connection, and what is between them.
-func sealedPair(t testing.TB) (from, to net.Conn, wire *tapped, deliver net.Conn) {
-	t.Helper()
-	near, far := net.Pipe()
-	wire = &tapped{Conn: discarding{near}}
-	psk, shared, sum := []byte("secret"), []byte("shared"), []byte("transcript")
-	from, err := newSealed(wire, psk, shared, sum, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to, err = newSealed(far, psk, shared, sum, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { near.Close(); far.Close() })
-	return from, to, wire, near
-}
-
-// discarding writes nowhere.
-type discarding struct{ net.Conn }
-
-func (discarding) Write(b []byte) (int, error) { return len(b), nil }
-
-// TestSealedRecords changes, drops, repeats and swaps records on their way: nothing
-// of it is read as if it had been written.
-func TestSealedRecords(t *testing.T) {
-	t.Parallel()
-	records := func(t *testing.T, unveiled bool) (to net.Conn, deliver net.Conn, list [][]byte) {
-		from, to, wire, deliver := sealedPair(t)
-		if unveiled {
-			unveil(from, connMessages)
-			unveil(to, connMessages)
-		}
-		for _, text := range []string{"first", "second", "third"} {
-			wire.wrote = nil
-			if _, err := from.Write([]byte(text)); err != nil {
-				t.Fatal(err)
-			}
-			if bytes.Contains(wire.wrote, []byte(text)) != unveiled {
-				t.Errorf("%q is on the wire as %q", text, wire.wrote)
-			}
-			list = append(list, wire.wrote)
-		}
-		return to, deliver, list
-	}
-	for name, change := range map[string]func(r [][]byte) [][]byte{
-		"none":         func(r [][]byte) [][]byte { return r },
-		"a bit":        func(r [][]byte) [][]byte { r[1][recordHead] ^= 1; return r },
-		"the tag":      func(r [][]byte) [][]byte { r[1][len(r[1])-1] ^= 1; return r },
-		"one dropped":  func(r [][]byte) [][]byte { return r[1:] },
-		"one repeated": func(r [][]byte) [][]byte { return [][]byte{r[0], r[0], r[1], r[2]} },
-		"two swapped":  func(r [][]byte) [][]byte { return [][]byte{r[1], r[0], r[2]} },
-		"too long":     func(r [][]byte) [][]byte { r[0] = []byte{0xff, 0, 0, 0}; return r },
-		"too short":    func(r [][]byte) [][]byte { r[0] = []byte{0, 0, 0, 1, 0}; return r },
-		"cut":          func(r [][]byte) [][]byte { return [][]byte{r[0], r[1][:10]} },
-	} {
-		for _, unveiled := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/unveiled=%v", name, unveiled), func(t *testing.T) {
-				to, deliver, list := records(t, unveiled)
-				go func() {
-					deliver.Write(bytes.Join(change(list), nil))
-					deliver.Close()
-				}()
-				got, err := io.ReadAll(to)
-				if !strings.HasPrefix("firstsecondthird", string(got)) {
-					t.Errorf("%q is read", got)
-				}
-				if name == "none" && string(got) != "firstsecondthird" {
-					t.Errorf("%q is read, %v", got, err)
-				}
-				if name != "none" && name != "cut" && !errors.Is(err, errForged) {
-					t.Errorf("after %q: %v", got, err)
-				}
-			})
-		}
-	}
-}
-
-// TestSealedCarriesAll: bytes of any number arrive as they were written.
-func TestSealedCarriesAll(t *testing.T) {
-	t.Parallel()
-	l := listenLocal(t)
-	dice := rand.New(rand.NewPCG(1, 2))
-	data := make([]byte, 3<<20)
-	for i := range data {
-		data[i] = byte(dice.Uint32())
-	}
-	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		s, _ := newSealed(c, []byte("s"), []byte("d"), []byte("t"), false)
-		unveil(s, connSnapshot)
-		for b := data; len(b) > 0; {
-			n := min(len(b), 1+dice.IntN(recordSizeMax*5))
-			if _, err := s.Write(b[:n]); err != nil {
-				return
-			}
-			b = b[n:]
-		}
-	}()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	s, _ := newSealed(c, []byte("s"), []byte("d"), []byte("t"), true)
-	unveil(s, connSnapshot)
-	got, err := io.ReadAll(s)
-	if err != nil || !bytes.Equal(got, data) {
-		t.Errorf("%d of %d bytes, %v", len(got), len(data), err)
-	}
-}
-
 // TestFirstVersionUntilThereIsASecret: a server that knows no secret hears one of the
 // first version, and no more once it has adopted one.
 func TestFirstVersionUntilThereIsASecret(t *testing.T) {
@@ -296,11 +189,11 @@ func TestFirstVersionUntilThereIsASecret(t *testing.T) {
 	if err := readAnswer(c); err != nil {
 		t.Fatalf("a server of the first version: %v", err)
 	}
-	if err := a.keys.adopt(SecretOf("agreed")); err != nil {
+	if err := a.keys.Adopt(SecretOf("agreed")); err != nil {
 		t.Fatal(err)
 	}
 	a.dropLegacy()
-	if _, err := io.Copy(io.Discard, c); timeout(err) {
+	if _, err := io.Copy(io.Discard, c); handshake.Timeout(err) {
 		t.Error("its connection is kept beside the secret")
 	}
 	for what, keys := range map[string]*Keyring{"the same process": a.keys, "the next one": keyring(t, dir)} {
@@ -309,7 +202,7 @@ func TestFirstVersionUntilThereIsASecret(t *testing.T) {
 			t.Errorf("%s still answers the first version: %q", what, b)
 		}
 	}
-	st, err := os.Stat(filepath.Join(dir, keyringName))
+	st, err := os.Stat(filepath.Join(dir, "PEERSECRET"))
 	if err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("the secret is kept as %v, %v", st, err)
 	}
@@ -326,7 +219,7 @@ func TestFirstVersionAsASecretIsAdopted(t *testing.T) {
 		return tr
 	}
 	adopt := func(tr *transport) {
-		if err := tr.keys.adopt(SecretOf("agreed")); err != nil {
+		if err := tr.keys.Adopt(SecretOf("agreed")); err != nil {
 			t.Error(err)
 		}
 		tr.gate.dropLegacy()
@@ -382,22 +275,6 @@ func TestFirstVersionAsASecretIsAdopted(t *testing.T) {
 	})
 }
 
-// TestDamagedKeyring: a server doesn't start as if it knew no secret.
-func TestDamagedKeyring(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{
-		"", "x", keyringHead + "\nagreed 00\n", keyringHead + "\nagred " + strings.Repeat("00", 32) + "\n",
-	} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, keyringName), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := OpenKeyring(dir, nil); err == nil || !strings.Contains(err.Error(), "zooid allow-join") {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
 // TestGateLimits fills the peer port with connections that say nothing: they are
 // bounded, and a peer still gets through.
 func TestGateLimits(t *testing.T) {
@@ -432,7 +309,7 @@ func TestGateLimits(t *testing.T) {
 	for i := range connectionsPerPeerMax + 2 {
 		d := newTransport(2, 7, sharing("a secret"), slog.New(slog.DiscardHandler))
 		c, err := d.greet(t.Context(), addr, hello{connSnapshot, 7, 2, 1}, false)
-		if i < connectionsPerPeerMax != (err == nil) && !errors.Is(err, errUnproven) {
+		if i < connectionsPerPeerMax != (err == nil) && !errors.Is(err, handshake.ErrUnproven) {
 			t.Errorf("proven connection %d: %v", i+1, err)
 		}
 		if err == nil {
@@ -498,30 +375,6 @@ func (p placed) SetDeadline(time.Time) error      { return nil }
 func (p placed) SetReadDeadline(time.Time) error  { return nil }
 func (p placed) SetWriteDeadline(time.Time) error { return nil }
 
-// FuzzProof gives the handshake whatever a stranger may say: it ends with an error.
-func FuzzProof(f *testing.F) {
-	k := sharing("a secret").Keys
-	o := opening{version: proofVersion, mode: modeSecret, from: 2, public: k.public()}
-	f.Add(byte(proofVersion), o.append(nil)[len(helloMagic)+1:])
-	o.mode = modePair
-	f.Add(byte(proofVersion2), append(o.append(nil)[len(helloMagic)+1:], make([]byte, proofSize)...))
-	f.Fuzz(func(t *testing.T, version byte, data []byte) {
-		c, _, err := k.acceptProof(scripted{r: bytes.NewReader(data)}, version)
-		if err == nil {
-			t.Fatalf("%d bytes are a proof: %v", len(data), c)
-		}
-	})
-}
-
-// scripted is a connection whose peer says what it is to say whatever it hears.
-type scripted struct {
-	placed
-	r io.Reader
-}
-
-func (s scripted) Read(b []byte) (int, error)  { return s.r.Read(b) }
-func (s scripted) Write(b []byte) (int, error) { return len(b), nil }
-
 // BenchmarkSealed is the path of frames over a socket, sealed and not.
 func BenchmarkSealed(b *testing.B) {
 	for _, size := range []int{100, 4 << 10, 64 << 10, 1 << 20} {
@@ -537,11 +390,18 @@ func BenchmarkSealed(b *testing.B) {
 					if !seal {
 						return c
 					}
-					s, err := newSealed(c, []byte("s"), []byte("d"), []byte("t"), dialled)
-					if err != nil {
-						b.Fatal(err)
+					var s *handshake.Sealed
+					keys, secret := sharing("a secret").Keys, SecretOf("a secret")
+					if dialled {
+						s, _, err = keys.Dial(c, handshake.Version, handshake.ModeSecret, secret[:], 2)
+					} else if _, err = handshake.ReadVersion(c); err == nil {
+						s, _, err = keys.Accept(c, handshake.Version)
 					}
-					unveil(s, connMessages)
+					if err != nil {
+						b.Error(err)
+						return c
+					}
+					s.Unveil()
 					return s
 				}
 				done := make(chan struct{})

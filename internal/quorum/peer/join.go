@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // A server that belongs to no ensemble yet asks its peers before it begins: it may be one of a
@@ -86,7 +87,7 @@ func Discover(ctx context.Context, d Discovery) (quorum.Beginning, error) {
 			return b, ctx.Err()
 		}
 		t.claim.Store(new(q.Claim()))
-		if text := strings.Join(waiting, "; "); t.logRate.due(text, time.Now()) {
+		if text := strings.Join(waiting, "; "); t.logRate.Due(text, time.Now()) {
 			d.Log.Info("this server belongs to no ensemble yet, and waits to found or to join one", "holds", d.Holds.String(),
 				"waiting", text)
 		}
@@ -141,7 +142,7 @@ func (t *transport) answerOne(raw net.Conn) {
 	}
 	h := a.hello
 	switch {
-	case a.mode == modePair && t.keys.secured():
+	case a.mode == handshake.ModePair && t.keys.Secured():
 		t.letIn(raw, a)
 		return
 	case refusal != "":
@@ -154,13 +155,13 @@ func (t *transport) answerOne(raw net.Conn) {
 		refusal = "this server has data"
 	case h.kind != connJoin && h.kind != connPing && h.kind != connLife && (h.kind != connClaim || a.legacy()):
 		writeAnswer(a.Conn, emptyRefusal)
-		linger(raw)
+		handshake.Linger(raw)
 		return
 	}
 	if refusal != "" {
 		t.refused(raw, h, refusal)
 		writeAnswer(a.Conn, refusal)
-		linger(raw)
+		handshake.Linger(raw)
 		return
 	}
 	writeAnswer(a.Conn, "")
@@ -304,7 +305,7 @@ func (t *transport) joinRequest(a arrival) {
 // notThere logs that a server that asks to join isn't at its address.
 func (t *transport) notThere(id uint64) {
 	r := t.remote(id)
-	if r == nil || !t.logRate.due(fmt.Sprintf("not there %d", id), time.Now()) {
+	if r == nil || !t.logRate.Due(fmt.Sprintf("not there %d", id), time.Now()) {
 		return
 	}
 	r.mu.Lock()

@@ -28,33 +28,9 @@ import (
 // helloLineage marks the kind of a hello that a lineage follows.
 const helloLineage byte = 0x40
 
-// lineageName is the name of the kept file (storage.Dir.Keep) with the lineage. A file of another
-// cluster id counts for nothing: recovery gives an ensemble a new id.
-const lineageName = "lineage"
-
-// The text of the file, and how it is read.
-const (
-	lineageText = "cluster %016x\nlineage %016x\n"
-	lineageForm = "cluster %x\nlineage %x\n"
-)
-
-// keptLineage returns the lineage that the directory of a cluster has a file of, 0 if there is none.
-func keptLineage(dir *storage.Dir, cluster uint64) (lineage uint64, err error) {
-	b, err := dir.Kept(lineageName)
-	if err != nil || b == nil {
-		return 0, err
-	}
-	var of uint64
-	if _, err := fmt.Sscanf(string(b), lineageForm, &of, &lineage); err != nil || lineage == 0 {
-		return 0, &storage.DamageError{
-			File:   lineageName + ".kept",
-			Reason: fmt.Sprintf("want the form %q, found %q; without the file, the lineage is read from the log", lineageText, b),
-		}
-	}
-	if of != cluster {
-		return 0, nil
-	}
-	return lineage, nil
+// keptLineage is the file with the lineage.
+var keptLineage = &keptNumber{
+	name: "lineage", text: "cluster %016x\nlineage %016x\n", without: "the lineage is read from the log",
 }
 
 // noteLineage keeps the lineage once the log has told it, and has the peers told. It returns an error
@@ -67,10 +43,10 @@ func (p *Peer) noteLineage() error {
 		return nil
 	case known != 0:
 		return fmt.Errorf("compare the lineage that the log tells with the one that this server has kept: %w",
-			&storage.ClusterError{File: lineageName + ".kept", Found: known, Wanted: lineage})
+			&storage.ClusterError{File: keptLineage.name + ".kept", Found: known, Wanted: lineage})
 	}
-	if err := p.o.Dir.Keep(lineageName, fmt.Appendf(nil, lineageText, p.o.Cluster, lineage)); err != nil {
-		if t.logRate.due("lineage", time.Now()) {
+	if err := keptLineage.write(p.o.Dir, p.o.Cluster, lineage); err != nil {
+		if t.logRate.Due("lineage", time.Now()) {
 			t.log.Warn("the file that records the ensemble's lineage can't be written; it will be tried again", "err", err)
 		}
 		return nil
@@ -148,7 +124,7 @@ func (r *remote) compareLineage() {
 	if why == "" || r.conn == nil {
 		return
 	}
-	if r.t.logRate.due(fmt.Sprintf("lineage %d", r.id), time.Now()) {
+	if r.t.logRate.Due(fmt.Sprintf("lineage %d", r.id), time.Now()) {
 		r.t.log.Warn("the connection to a server of another lineage is closed", "peer", r.id, "why", why)
 	}
 	r.conn.Close()

@@ -149,14 +149,14 @@ func TestKeptLineage(t *testing.T) {
 	if err := <-failed; !errors.As(err, &other) || other.Found != 5 || other.Wanted != 6 {
 		t.Errorf("a log of another lineage than the file: %v", err)
 	}
-	if l, err := keptLineage(p.o.Dir, 8); l != 0 || err != nil {
+	if l, err := keptLineage.read(p.o.Dir, 8); l != 0 || err != nil {
 		t.Errorf("by the file of another cluster the lineage is %d (%v)", l, err)
 	}
-	if err := p.o.Dir.Keep(lineageName, []byte("cluster")); err != nil {
+	if err := p.o.Dir.Keep(keptLineage.name, []byte("cluster")); err != nil {
 		t.Fatal(err)
 	}
 	var damage *storage.DamageError
-	if _, err := keptLineage(p.o.Dir, 7); !errors.As(err, &damage) {
+	if _, err := keptLineage.read(p.o.Dir, 7); !errors.As(err, &damage) {
 		t.Errorf("a damaged file: %v", err)
 	}
 	closed(p)

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
@@ -10,16 +11,16 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // An olderListener answers as a server of the older version: it closes a connection that doesn't begin with that one's
 // opening, and answers one that does. It knows no secret.
 type olderListener struct {
 	addr    string
-	keys    *Keyring
 	newer   atomic.Int32 // openings of this version
 	proofs  atomic.Int32 // proofs by a secret that it was given, in the older version's way
-	pairs   atomic.Int32 // openings of the older version in modePair
+	pairs   atomic.Int32 // openings of the older version in handshake.ModePair
 	nothing atomic.Int32 // hellos without a proof
 }
 
@@ -27,7 +28,7 @@ func answerAsOlder(t *testing.T, secure Secure) *olderListener {
 	t.Helper()
 	l := listenLocal(t)
 	t.Cleanup(func() { l.Close() })
-	o := &olderListener{addr: l.Addr().String(), keys: keyring(t, "")}
+	o := &olderListener{addr: l.Addr().String()}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -37,7 +38,7 @@ func answerAsOlder(t *testing.T, secure Secure) *olderListener {
 			go func() {
 				defer c.Close()
 				c.SetDeadline(time.Now().Add(handshakeTimeout))
-				over, _, err := secure.accepted(t.Context(), c)
+				over, _, err := secure.Accepted(t.Context(), c)
 				if err == nil {
 					o.answer(over)
 				}
@@ -48,21 +49,22 @@ func answerAsOlder(t *testing.T, secure Secure) *olderListener {
 }
 
 func (o *olderListener) answer(c net.Conn) {
-	switch version, err := readVersion(c); {
+	switch version, err := handshake.ReadVersion(c); {
 	case err != nil:
-	case version == proofVersion:
+	case version == handshake.Version:
 		o.newer.Add(1)
 	case version == helloVersion:
 		o.nothing.Add(1)
-	case version == proofVersion2:
-		opened, err := readOpening(c, version)
-		if err != nil {
+	case version == handshake.Version2:
+		var opened [1 + 8 + 32 + 32]byte // mode, id, nonce, public key
+		if _, err := io.ReadFull(c, opened[:]); err != nil {
 			return
 		}
-		if opened.mode == modePair {
+		mode := handshake.Mode(opened[0])
+		if mode == handshake.ModePair {
 			o.pairs.Add(1)
 		}
-		if c.Write(append(make([]byte, 32), o.keys.public()...)); opened.mode == modePair {
+		if c.Write(bytes.Repeat([]byte{9}, challengeSize)); mode == handshake.ModePair {
 			return
 		}
 		if _, err := io.ReadFull(c, make([]byte, proofSize)); err == nil {
@@ -124,15 +126,16 @@ func TestOlderProofIsOffered(t *testing.T) {
 			older := newTransport(2, 7, theirs, slog.New(slog.DiscardHandler))
 			defer older.close()
 			if c.heard { // refused or not: the server isn't in tr's membership, and proves what it knows before that counts
-				err := greetAs(t.Context(), older, l.Addr().String(), hello{connMessages, 7, 2, 1}, proofVersion2,
-					modeSecret, secret[:])
+				err := greetAs(t.Context(), older, l.Addr().String(), hello{connMessages, 7, 2, 1}, handshake.Version2,
+					handshake.ModeSecret, secret[:])
 				var refused *refusedError
 				if said := err == nil || errors.As(err, &refused); said != (c.level < levelProof) {
 					t.Fatalf("the peer's own proof: %v", err)
 				}
 			}
 			if c.upgraded {
-				greetAs(t.Context(), older, l.Addr().String(), hello{connMessages, 7, 2, 1}, proofVersion, modeSecret, secret[:])
+				greetAs(t.Context(), older, l.Addr().String(), hello{connMessages, 7, 2, 1}, handshake.Version,
+					handshake.ModeSecret, secret[:])
 			}
 			tr.allProve = c.allProve
 			for _, kind := range []byte{connMessages, connJoin, connClaim, connSnapshot, connMeet, connGuest} {
@@ -166,7 +169,7 @@ func TestOlderPeersAreFew(t *testing.T) {
 	tr.configured = []quorum.Member{{ID: 2, Addrs: []string{"127.0.0.1:1"}}}
 	tr.setPeer(3, []string{"127.0.0.1:1"})
 	for id := range uint64(1000) {
-		tr.heardVersion(id, proofVersion2)
+		tr.heardVersion(id, handshake.Version2)
 	}
 	var known []any
 	tr.older.Range(func(id, _ any) bool { known = append(known, id); return true })

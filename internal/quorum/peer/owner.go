@@ -16,15 +16,10 @@ import (
 // without a quorum, and a copy of such a directory couldn't be told from it before this version either. So the server
 // goes on, says so, and writes the file as soon as there is room.
 
-// ownerName is the name of the kept file (storage.Dir.Keep) with the server's id. A file of another cluster id counts
-// for nothing: recovery and founding give an ensemble a new id.
-const ownerName = "server"
-
-// The text of the file, and how it is read.
-const (
-	ownerText = "cluster %016x\nserver %d\n"
-	ownerForm = "cluster %x\nserver %d\n"
-)
+// keptOwner is the file with the server's id.
+var keptOwner = &keptNumber{
+	name: "server", text: "cluster %016x\nserver %d\n", without: "the directory is taken for this server's",
+}
 
 // A CopiedError says that the data directory of server Self is a copy of server Owner's.
 type CopiedError struct{ Owner, Self uint64 }
@@ -40,30 +35,20 @@ const ownPause = time.Second
 // checkOwner reports whether dir, which belongs to a cluster, says that it is server id's. The error is a CopiedError
 // if it says that it is another server's.
 func checkOwner(dir *storage.Dir, cluster, id uint64) (recorded bool, err error) {
-	b, err := dir.Kept(ownerName)
-	if err != nil {
+	switch owner, err := keptOwner.read(dir, cluster); {
+	case err != nil:
 		return false, fmt.Errorf("read whose data directory this is: %w", err)
-	}
-	if b == nil {
+	case owner == 0:
 		return false, nil
-	}
-	var of, owner uint64
-	if _, err := fmt.Sscanf(string(b), ownerForm, &of, &owner); err != nil || owner == 0 {
-		return false, &storage.DamageError{
-			File: ownerName + ".kept",
-			Reason: fmt.Sprintf("want the form %q, found %q; without the file, the directory is taken for this server's",
-				ownerText, b),
-		}
-	}
-	if of == cluster && owner != id {
+	case owner != id:
 		return false, &CopiedError{Owner: owner, Self: id}
 	}
-	return of == cluster, nil
+	return true, nil
 }
 
 // recordOwner makes dir say that it is server id's.
 func recordOwner(dir *storage.Dir, cluster, id uint64) error {
-	if err := dir.Keep(ownerName, fmt.Appendf(nil, ownerText, cluster, id)); err != nil {
+	if err := keptOwner.write(dir, cluster, id); err != nil {
 		return fmt.Errorf("record whose data directory this is: %w", err)
 	}
 	return nil
@@ -101,7 +86,7 @@ func (p *Peer) ownLater() {
 func (p *Peer) notOwned(err error) {
 	now := time.Now()
 	p.ownAgain = now.Add(ownPause)
-	if p.transport.logRate.due("own", now) {
+	if p.transport.logRate.Due("own", now) {
 		p.o.Log.Warn("the file that records the owner of this data directory can't be written; it will be tried again. Until then, start no other server on a copy of the directory",
 			"server", p.o.ID, "err", err)
 	}

@@ -29,7 +29,7 @@ func TestOwner(t *testing.T) {
 			t.Errorf("server %d of cluster %d is told %v", step.id, step.cluster, err)
 		}
 	}
-	if err := dir.Keep(ownerName, []byte("cluster 8\nserver x\n")); err != nil {
+	if err := dir.Keep(keptOwner.name, []byte("cluster 8\nserver x\n")); err != nil {
 		t.Fatal(err)
 	}
 	var damage *storage.DamageError
@@ -56,7 +56,7 @@ func TestOwnerWithoutRoom(t *testing.T) {
 		transport: &transport{},
 	}
 	recorded := func() bool {
-		b, err := dir.Kept(ownerName)
+		b, err := dir.Kept(keptOwner.name)
 		return err == nil && strings.HasSuffix(string(b), "\nserver 2\n")
 	}
 	for _, step := range []struct {
@@ -86,7 +86,7 @@ func TestOwnerWithoutRoom(t *testing.T) {
 	if p.ownLater(); !recorded() || !p.ownAgain.IsZero() {
 		t.Error("with room, the file isn't written")
 	}
-	if err := dir.Keep(ownerName, []byte("cluster 7\nserver 1\n")); err != nil {
+	if err := dir.Keep(keptOwner.name, []byte("cluster 7\nserver 1\n")); err != nil {
 		t.Fatal(err)
 	}
 	fault = syscall.ENOSPC

@@ -91,7 +91,7 @@ func Open(o Options) (*Peer, error) {
 	if err := p.own(last); err != nil {
 		return nil, err
 	}
-	lineage, err := keptLineage(o.Dir, o.Cluster)
+	lineage, err := keptLineage.read(o.Dir, o.Cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // Recheck checks again the certificates that peers have presented (Secure.Check), and closes the
@@ -39,12 +41,12 @@ func (t *transport) recheck() {
 
 // recheckConn checks the certificates of one connection to or from a peer.
 func (t *transport) recheckConn(id uint64, c net.Conn, dialled bool) {
-	over, ok := overTLS(c)
+	over, ok := handshake.TLS(c)
 	if !ok {
 		return
 	}
-	if err := t.secure.Check(over.ConnectionState().PeerCertificates, dialled); err != nil {
-		if t.logRate.due("recheck"+err.Error(), time.Now()) {
+	if err := t.secure.Check(over.PeerCertificates, dialled); err != nil {
+		if t.logRate.Due("recheck"+err.Error(), time.Now()) {
 			t.log.Warn("a peer's certificate is no longer accepted; its connection is closed", "peer", id, "err", err)
 		}
 		c.Close()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // TestUnackedOverTLS: the bound on unacknowledged bytes is on the socket below TLS
@@ -26,7 +28,7 @@ func TestUnackedOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	over, _ := overTLS(c.Conn)
+	over := c.Conn.(*handshake.Sealed).NetConn().(interface{ NetConn() net.Conn })
 	raw, err := over.NetConn().(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)

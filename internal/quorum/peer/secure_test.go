@@ -12,8 +12,6 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -265,80 +263,6 @@ func TestCertificateOfAnotherServer(t *testing.T) {
 		if (err == nil) != (want == "") ||
 			err != nil && (!errors.As(err, &refused) || !strings.Contains(refused.reason, want)) {
 			t.Errorf("as server %d: %v (hosts %q), want %q", id, err, asked, want)
-		}
-	}
-}
-
-// TestLogRate: a line comes at once, then at growing pauses while it lasts.
-func TestLogRate(t *testing.T) {
-	t.Parallel()
-	var c logRate
-	now, said := time.Now(), 0
-	const step = 250 * time.Millisecond
-	for range int(time.Hour / step) {
-		if c.due("x", now) {
-			said++
-		}
-		now = now.Add(step)
-	}
-	if said < 40 || said > 70 {
-		t.Errorf("a line that is wanted for an hour is said %d times", said)
-	}
-	if !c.due("y", now) || c.due("y", now) {
-		t.Error("another line is not said at once, or twice")
-	}
-	for i := range 3 * logRateLinesMax {
-		if now = now.Add(time.Second); !c.due(strings.Repeat("z", i), now) {
-			t.Fatalf("line %d of as many in seconds is not said", i+1)
-		}
-	}
-	if len(c.said) > logRateLinesMax {
-		t.Errorf("%d lines are remembered", len(c.said))
-	}
-}
-
-// TestLogRateOfStrangers: lines that all differ have a limit together.
-func TestLogRateOfStrangers(t *testing.T) {
-	t.Parallel()
-	var c logRate
-	now, said := time.Now(), 0
-	for i := range 100 * logRateBurst {
-		if c.due(strconv.Itoa(i), now) {
-			said++
-		}
-	}
-	if said != logRateBurst {
-		t.Errorf("%d different lines at once are said, want %d", said, logRateBurst)
-	}
-	if now = now.Add(time.Second); !c.due("later", now) {
-		t.Error("a second later there is no room for a line")
-	}
-}
-
-// An undecided is a connection whose other end doesn't show what it speaks: its deadline is over when it is read.
-type undecided struct {
-	net.Conn
-	deadline time.Time
-}
-
-func (u *undecided) SetDeadline(t time.Time) error { u.deadline = t; return nil }
-func (u *undecided) Read([]byte) (int, error)      { return 0, os.ErrDeadlineExceeded }
-
-// TestDetectionTimeout: on a port for TLS and plain text a connection may wait for as long as configured, but no less
-// than the usual time, until it shows which of both it is.
-func TestDetectionTimeout(t *testing.T) {
-	t.Parallel()
-	for detection, want := range map[time.Duration]time.Duration{
-		0: dialTimeout, dialTimeout / 2: dialTimeout, 9 * time.Second: 9 * time.Second,
-	} {
-		s := Secure{Server: &tls.Config{}, Plain: true, Detection: detection}
-		c := &undecided{}
-		before := time.Now()
-		if _, _, err := s.accepted(t.Context(), c); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("detection in %v: %v", detection, err)
-		}
-		if c.deadline.Before(before.Add(want)) || c.deadline.After(time.Now().Add(want)) {
-			t.Errorf("detection in %v: the connection has %v, want %v", detection, c.deadline.Sub(before), want)
 		}
 	}
 }

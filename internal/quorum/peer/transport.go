@@ -14,7 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/lograte"
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
@@ -46,7 +48,7 @@ type transport struct {
 	dial        func(ctx context.Context, addr string) (net.Conn, error)
 	secure      Secure
 	keys        *Keyring
-	logRate     logRate
+	logRate     lograte.Repeats
 	nonce       uint64          // see duplicateid.go
 	accepted    atomic.Uint64   // number of accepted connections for messages
 	level       uint32          // highest feature level that this server knows
@@ -128,7 +130,7 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 		}
 		if err != nil {
 			// Most likely there are no descriptors left; some must be closed first.
-			if t.logRate.due("accept", time.Now()) {
+			if t.logRate.Due("accept", time.Now()) {
 				t.log.Error("a peer's connection can't be accepted; if this continues, raise the limit of open files", "err", err)
 			}
 			select {
@@ -139,7 +141,7 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 			continue
 		}
 		pause = acceptPauseMin
-		if old := t.gate.enter(c); old != nil && t.logRate.due("gate"+hostOf(old), time.Now()) {
+		if old := t.gate.enter(c); old != nil && t.logRate.Due("gate"+hostOf(old), time.Now()) {
 			t.log.Warn("too many connections to the peer port have not authenticated; the oldest is closed",
 				"from", old.RemoteAddr().String())
 		}
@@ -219,6 +221,21 @@ func (t *transport) remote(id uint64) *remote {
 	return t.remotes[id]
 }
 
+// told returns what the peers have told this server, by id, of those for which that isn't zero.
+func told[T comparable](t *transport, of func(*remote) T) map[uint64]T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := map[uint64]T{}
+	for id, r := range t.remotes {
+		r.mu.Lock()
+		if what := of(r); what != *new(T) {
+			all[id] = what
+		}
+		r.mu.Unlock()
+	}
+	return all
+}
+
 // send queues a frame for a peer. It returns false if it dropped the frame.
 func (t *transport) send(to uint64, kind quorum.FrameKind, payload []byte) bool {
 	r := t.remote(to)
@@ -289,7 +306,7 @@ func (t *transport) serve(raw net.Conn) {
 		return
 	}
 	h := a.hello
-	if a.mode == modePair && t.keys.secured() {
+	if a.mode == handshake.ModePair && t.keys.Secured() {
 		t.letIn(raw, a)
 		return
 	}
@@ -317,22 +334,22 @@ func (t *transport) serve(raw net.Conn) {
 	if refusal == "" && !t.gate.prove(raw, h.from, a.legacy()) {
 		refusal = "there are too many connections of this server already"
 	}
-	if _, encrypted := overTLS(a.Conn); refusal == "" && a.legacy() && !t.mayBeBare(encrypted) {
+	if _, encrypted := handshake.TLS(a.Conn); refusal == "" && a.legacy() && !t.mayBeBare(encrypted) {
 		return // secured meanwhile: dropLegacy may have run before prove
 	}
 	if refusal != "" {
 		t.noteForeign(a)
 		t.refused(raw, h, refusal)
 		writeAnswer(a.Conn, refusal)
-		linger(raw)
+		handshake.Linger(raw)
 		return
 	}
 	number := uint64(0)
 	if h.kind == connMessages {
 		number = t.accepted.Add(1) // before the peer can send anything on the connection
 	}
-	if a.mode == modeSecret {
-		t.keys.entered(h.from)
+	if a.mode == handshake.ModeSecret {
+		t.keys.Entered(h.from)
 	}
 	if err := writeAnswer(a.Conn, ""); err != nil {
 		return
@@ -374,7 +391,7 @@ func (t *transport) hear(a arrival, number uint64) {
 	}
 	err := t.read(a.Conn, from, number)
 	if t.ctx.Err() == nil {
-		if t.logRate.due(fmt.Sprintf("ended %d", from), time.Now()) {
+		if t.logRate.Due(fmt.Sprintf("ended %d", from), time.Now()) {
 			t.log.Info("a peer's connection ended", "peer", from, "err", err)
 		}
 		t.tell(quorum.Event{Kind: quorum.EventLost, From: from})
@@ -408,22 +425,22 @@ type reading struct {
 // claimed, 0 if none. Two servers that start together may not have seen each other yet;
 // that isn't logged.
 func (t *transport) closed(raw net.Conn, from uint64, err error) {
-	if errors.Is(err, errNoProof) || errors.Is(err, errUnpinned) && !t.keys.secured() {
+	if errors.Is(err, handshake.ErrNoProof) || errors.Is(err, handshake.ErrUnpinned) && !t.keys.Secured() {
 		return
 	}
-	if errors.Is(err, errUnpinned) && t.remote(from) == nil {
-		if addr := t.keys.admittedAt(from); addr != "" {
+	if errors.Is(err, handshake.ErrUnpinned) && t.remote(from) == nil {
+		if addr := t.keys.AdmittedAt(from); addr != "" {
 			t.setPeer(from, []string{addr}) // the process that answers there is let in when it asks again
 		}
 	}
-	if t.ctx.Err() == nil && t.logRate.due(hostOf(raw)+err.Error(), time.Now()) {
+	if t.ctx.Err() == nil && t.logRate.Due(hostOf(raw)+err.Error(), time.Now()) {
 		t.log.Warn("a connection to the peer port was closed", "from", raw.RemoteAddr().String(), "server", from, "err", err)
 	}
 }
 
 // refused logs that a peer was refused.
 func (t *transport) refused(raw net.Conn, h hello, reason string) {
-	if t.logRate.due(hostOf(raw)+reason, time.Now()) {
+	if t.logRate.Due(hostOf(raw)+reason, time.Now()) {
 		t.log.Warn("a peer was refused", "from", raw.RemoteAddr().String(), "server", h.from, "why", reason)
 	}
 }
@@ -472,7 +489,7 @@ func (t *transport) misdirected(h hello) string {
 
 func (t *transport) read(c net.Conn, from, number uint64) error {
 	r := io.Reader(c)
-	if _, buffered := c.(*sealed); !buffered {
+	if _, buffered := c.(*handshake.Sealed); !buffered {
 		r = bufio.NewReaderSize(c, 256<<10)
 	}
 	for {
@@ -544,7 +561,7 @@ func (r *remote) run() {
 	for r.t.ctx.Err() == nil && !r.isClosed() && !r.t.gone(r) {
 		c, err := r.connect()
 		if err != nil {
-			if r.t.ctx.Err() == nil && r.t.logRate.due(err.Error(), time.Now()) {
+			if r.t.ctx.Err() == nil && r.t.logRate.Due(err.Error(), time.Now()) {
 				said = true
 				r.t.log.Warn("a peer can't be reached; this server keeps trying", "peer", r.id, "err", err)
 			}
@@ -563,7 +580,7 @@ func (r *remote) run() {
 		r.mu.Lock()
 		r.up, r.queue, r.conn, r.public = false, nil, nil, nil
 		r.mu.Unlock()
-		if r.t.ctx.Err() == nil && r.t.logRate.due(fmt.Sprintf("lost %d", r.id), time.Now()) {
+		if r.t.ctx.Err() == nil && r.t.logRate.Due(fmt.Sprintf("lost %d", r.id), time.Now()) {
 			r.t.log.Info("the connection to a peer ended", "peer", r.id, "err", err)
 		}
 		if time.Since(began) > earlyEnd {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // A server that isn't a member announces itself to the servers it knows (internal/quorum/guests.go), on a
@@ -61,7 +62,7 @@ func (t *transport) visitOne(r *remote, payload []byte) {
 			return
 		}
 		var refused *refusedError // other errors are logged by the connection for messages
-		if errors.As(err, &refused) && t.logRate.due(fmt.Sprintf("visit %d %v", r.id, err), time.Now()) {
+		if errors.As(err, &refused) && t.logRate.Due(fmt.Sprintf("visit %d %v", r.id, err), time.Now()) {
 			t.log.Warn("a member refuses to let this server follow, because this server isn't a member", "peer", r.id, "err", err)
 		}
 	}
@@ -73,7 +74,7 @@ func (t *transport) visited(raw net.Conn, a arrival) {
 	if refusal != "" {
 		t.refused(raw, a.hello, refusal)
 		writeAnswer(a.Conn, refusal)
-		linger(raw)
+		handshake.Linger(raw)
 		return
 	}
 	if announcement != nil {
@@ -103,7 +104,7 @@ func (t *transport) heed(a arrival) (refusal string, announcement []byte) {
 	if err != nil {
 		return fmt.Sprintf("the announcement can't be read: %v", err), nil
 	}
-	if over, ok := overTLS(a.Conn); ok && t.secure.Verify != nil {
+	if over, ok := handshake.TLS(a.Conn); ok && t.secure.Verify != nil {
 		if refusal := t.verifyAt(over, a.hello, m.Addrs); refusal != "" {
 			return refusal, nil
 		}

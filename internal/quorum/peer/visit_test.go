@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // announcement is what server id at an address says of itself.
@@ -31,7 +32,7 @@ func TestAnnouncementsRefused(t *testing.T) {
 			near.Write(append(binary.BigEndian.AppendUint32(nil, size), b...))
 			near.Close()
 		}()
-		mode := modeSecret
+		mode := handshake.ModeSecret
 		if !proven {
 			mode = 0
 		}

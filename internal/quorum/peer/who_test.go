@@ -3,8 +3,6 @@ package peer
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -17,50 +15,9 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 	"github.com/zooid-project/zooid/internal/socket"
 )
-
-// TestRecordedProof: who knows the secret can't find it in a recorded connection, so no weaker one can be guessed
-// there.
-func TestRecordedProof(t *testing.T) {
-	t.Parallel()
-	for _, version := range []byte{proofVersion, proofVersion2} {
-		a, b := sharing("a secret").Keys, sharing("a secret").Keys
-		near, far := net.Pipe()
-		tap := &tapped{Conn: near}
-		done := make(chan bool)
-		go func() {
-			v, _ := readVersion(far)
-			if _, _, err := b.acceptProof(far, v); err != nil {
-				t.Errorf("version %d isn't accepted: %v", version, err)
-			}
-			close(done)
-		}()
-		secret := SecretOf("a secret")
-		if _, _, err := a.dialProof(tap, version, modeSecret, secret[:], 1); err != nil {
-			t.Fatal(err)
-		}
-		<-done
-		proof := tap.wrote[len(tap.wrote)-proofSize:]
-		o, err := readOpening(bytes.NewReader(tap.wrote[len(helloMagic)+1:]), version)
-		if err != nil {
-			t.Fatal(err)
-		}
-		guessed := false
-		for _, shared := range [][]byte{nil, secret[:], o.public, b.public()} {
-			guessed = guessed || hmac.Equal(proof, o.proofOf(secret[:], shared, tap.transcript(&o)))
-		}
-		if guessed != (version == proofVersion2) {
-			t.Errorf("version %d: a recorded proof shows its secret: %t", version, guessed)
-		}
-	}
-}
-
-// transcript is what both sides have said up to the proof.
-func (c *tapped) transcript(o *opening) []byte {
-	sum := sha256.Sum256(append(o.append(nil), c.read...))
-	return sum[:]
-}
 
 // A passer ends a TLS connection to it, makes one of its own to another server, and passes on what is said in both.
 func passer(t *testing.T, secure Secure, to string) (addr string) {
@@ -122,7 +79,8 @@ func TestProofIsOfOneTLSConnection(t *testing.T) {
 }
 
 // greetAs says hello in the way of a version; 0 stands for none.
-func greetAs(ctx context.Context, d *transport, addr string, h hello, version byte, mode proofMode, psk []byte) error {
+func greetAs(ctx context.Context, d *transport, addr string, h hello, version byte, mode handshake.Mode,
+	psk []byte) error {
 	var c net.Conn
 	var err error
 	if version == 0 {
@@ -153,10 +111,10 @@ func TestOlderProofs(t *testing.T) {
 		founded bool
 		want    bool
 	}{
-		{false, proofVersion2, true, 2, true, true},
-		{false, proofVersion2, true, levelProof, true, false},
-		{false, proofVersion2, true, 0, false, true},
-		{false, proofVersion, true, levelProof, true, true},
+		{false, handshake.Version2, true, 2, true, true},
+		{false, handshake.Version2, true, levelProof, true, false},
+		{false, handshake.Version2, true, 0, false, true},
+		{false, handshake.Version, true, levelProof, true, true},
 		{false, 0, true, 1, false, false},
 		{false, 0, false, 1, false, true},
 		{false, 0, false, 1, true, false},
@@ -166,8 +124,8 @@ func TestOlderProofs(t *testing.T) {
 		{true, 0, false, 0, false, true},
 		{true, 0, true, levelProof, true, false},
 		{true, 0, false, levelProof, true, false},
-		{true, proofVersion2, true, 2, true, false},
-		{true, proofVersion, true, levelProof, true, true},
+		{true, handshake.Version2, true, 2, true, false},
+		{true, handshake.Version, true, levelProof, true, true},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +147,8 @@ func TestOlderProofs(t *testing.T) {
 			defer a.close()
 			d := newTransport(2, 7, theirs, slog.New(slog.DiscardHandler))
 			defer d.close()
-			err := greetAs(t.Context(), d, l.Addr().String(), hello{connMessages, 7, 2, 1}, c.version, modeSecret, secret[:])
+			err := greetAs(t.Context(), d, l.Addr().String(), hello{connMessages, 7, 2, 1}, c.version,
+				handshake.ModeSecret, secret[:])
 			if (err == nil) != c.want {
 				t.Errorf("it gets %v", err)
 			}
@@ -415,7 +374,7 @@ func TestLetInByCertificate(t *testing.T) {
 				if secure.Keys = keyring(t, ""); i == 0 && c.configured {
 					secure.Keys = sharing("a secret").Keys
 				} else if i == 0 {
-					if err := secure.Keys.adopt(SecretOf("agreed")); err != nil {
+					if err := secure.Keys.Adopt(SecretOf("agreed")); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -438,7 +397,7 @@ func TestLetInByCertificate(t *testing.T) {
 				trs = append(trs, tr)
 			}
 			if c.want {
-				if !within(trs[1].keys.secured) {
+				if !within(trs[1].keys.Secured) {
 					t.Error("it never gets the secret")
 				}
 				return
@@ -449,7 +408,7 @@ func TestLetInByCertificate(t *testing.T) {
 					t.Fatal("it is accepted")
 				}
 			}
-			if trs[1].keys.secured() {
+			if trs[1].keys.Secured() {
 				t.Error("it was given the secret")
 			}
 		})

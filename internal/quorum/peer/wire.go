@@ -2,17 +2,17 @@ package peer
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer/handshake"
 )
 
 // The protocol between peers. A connection carries messages in one direction only: each
 // server dials every other server to send messages, and listens to receive theirs. A
-// connection begins with a proof (handshake.go) or TLS, then a hello and its answer:
+// connection begins with a proof (package handshake) or TLS, then a hello and its answer:
 //
 //	hello    "ZOOIDPEER" version(1) kind(1) cluster(8) from(8) to(8), and lineage(8) if the kind says so (lineage.go)
 //	answer   length(4) reason; an empty reason accepts
@@ -26,9 +26,8 @@ import (
 //
 // All integers are big-endian.
 const (
-	helloMagic   = "ZOOIDPEER"
 	helloVersion = 1
-	helloSize    = len(helloMagic) + 2 + 3*8
+	helloSize    = len(handshake.Magic) + 2 + 3*8
 
 	reasonMax = 1 << 10
 )
@@ -51,7 +50,7 @@ type hello struct {
 }
 
 func (h *hello) append(b []byte) []byte {
-	b = append(b, helloMagic...)
+	b = append(b, handshake.Magic...)
 	b = append(b, helloVersion, h.kind)
 	for _, v := range []uint64{h.cluster, h.from, h.to} {
 		b = binary.BigEndian.AppendUint64(b, v)
@@ -60,34 +59,20 @@ func (h *hello) append(b []byte) []byte {
 }
 
 func readHello(r io.Reader) (h hello, err error) {
-	var b [len(helloMagic) + 1]byte
-	if _, err := io.ReadFull(r, b[:]); err != nil {
-		return h, fmt.Errorf("read a peer's hello: %w", err)
-	}
-	if err := checkMagic(b[:]); err != nil {
+	version, err := handshake.ReadVersion(r)
+	if err != nil {
 		return h, err
 	}
-	if version := b[len(helloMagic)]; version != helloVersion {
+	if version != helloVersion {
 		return h, fmt.Errorf("read a peer's hello: it speaks version %d, this server %d: upgrade the older one", version,
 			helloVersion)
 	}
 	return readHelloRest(r)
 }
 
-// checkMagic checks the first bytes of a connection.
-func checkMagic(b []byte) error {
-	switch {
-	case string(b[:len(helloMagic)]) == helloMagic:
-		return nil
-	case b[0] == tlsHandshakeRecord:
-		return errors.New("read a peer's hello: it speaks TLS, and this server doesn't: set sslQuorum=true here, or portUnification=true until all servers have it")
-	}
-	return errors.New("read a peer's hello: what connected is no Zooid server (an Apache ZooKeeper server can't be mixed in)")
-}
-
 // readHelloRest reads the rest of a hello whose magic and version have been read.
 func readHelloRest(r io.Reader) (h hello, err error) {
-	var b [helloSize - len(helloMagic) - 1]byte
+	var b [helloSize - len(handshake.Magic) - 1]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
 		return h, fmt.Errorf("read a peer's hello: %w", err)
 	}

@@ -1,4 +1,4 @@
-package peer
+package handshake
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func SecretOf(text string) Secret {
 // A Keyring holds the keys by which a server authenticates to its peers. A server that knows
 // the ensemble's secret, configured or agreed, is secured: it talks only to servers that know
 // the secret too. Until then the server holds candidates, and the servers agree on one of
-// them (see agree.go). A Keyring is safe for concurrent use.
+// them (see internal/quorum/peer/agree.go). A Keyring is safe for concurrent use.
 type Keyring struct {
 	own        *ecdh.PrivateKey // of this process
 	dir        string           // data directory; if "", as in tests, nothing is saved
@@ -174,35 +174,35 @@ func (k *Keyring) save() error {
 	return nil
 }
 
-// secrets returns the secrets that this server accepts, in the order in which to try them
+// Secrets returns the secrets that this server accepts, in the order in which to try them
 // when dialling. It returns none if the server isn't secured.
-func (k *Keyring) secrets() []Secret {
+func (k *Keyring) Secrets() []Secret {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Concat(k.configured, k.agreed)
 }
 
-// secured reports whether this server knows the ensemble's secret.
-func (k *Keyring) secured() bool { return len(k.secrets()) > 0 }
+// Secured reports whether this server knows the ensemble's secret.
+func (k *Keyring) Secured() bool { return len(k.Secrets()) > 0 }
 
-// given reports whether an operator has configured a secret.
-func (k *Keyring) given() bool { return len(k.configured) > 0 }
+// Given reports whether an operator has configured a secret.
+func (k *Keyring) Given() bool { return len(k.configured) > 0 }
 
-// offers returns this server's candidates, its choice first.
-func (k *Keyring) offers() []Secret {
+// Offers returns this server's candidates, its choice first.
+func (k *Keyring) Offers() []Secret {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.candidates)
 }
 
-// choice returns this server's candidate, which is durable. It creates one if there is
-// none. The error is errAgreed if a secret has been adopted.
-func (k *Keyring) choice() (Secret, error) {
+// Choice returns this server's candidate, which is durable. It creates one if there is
+// none. The error is ErrAgreed if a secret has been adopted.
+func (k *Keyring) Choice() (Secret, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case len(k.agreed) > 0:
-		return Secret{}, errAgreed
+		return Secret{}, ErrAgreed
 	case len(k.candidates) > 0:
 		return k.candidates[0], nil
 	}
@@ -216,21 +216,21 @@ func (k *Keyring) choice() (Secret, error) {
 	return s, nil
 }
 
-// errAgreed says that this server has adopted a secret, so candidates no longer count.
-var errAgreed = errors.New("this server has adopted a secret meanwhile")
+// ErrAgreed says that this server has adopted a secret, so candidates no longer count.
+var ErrAgreed = errors.New("this server has adopted a secret meanwhile")
 
-// merge adds a peer's candidate and returns this server's choice. The choice is the least of
+// Merge adds a peer's candidate and returns this server's choice. The choice is the least of
 // all candidates, so that all servers come to the same choice in whatever order they meet.
 // Earlier choices are kept, since a peer may rely on them.
-func (k *Keyring) merge(theirs Secret) (Secret, error) {
-	ours, err := k.choice()
+func (k *Keyring) Merge(theirs Secret) (Secret, error) {
+	ours, err := k.Choice()
 	if err != nil || ours == theirs {
 		return ours, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.agreed) > 0 {
-		return Secret{}, errAgreed
+		return Secret{}, ErrAgreed
 	}
 	at, known := slices.BinarySearchFunc(k.candidates, theirs, func(a, b Secret) int { return bytes.Compare(a[:], b[:]) })
 	if known {
@@ -248,8 +248,8 @@ func (k *Keyring) merge(theirs Secret) (Secret, error) {
 	return k.candidates[0], nil
 }
 
-// adopt makes s the agreed secret, durably.
-func (k *Keyring) adopt(s Secret) error {
+// Adopt makes s the agreed secret, durably.
+func (k *Keyring) Adopt(s Secret) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.agreed) > 0 || slices.Contains(k.configured, s) {
@@ -264,37 +264,37 @@ func (k *Keyring) adopt(s Secret) error {
 	return nil
 }
 
-// pin remembers the public key of the process that answers at the address of server id.
-func (k *Keyring) pin(id uint64, public []byte) {
+// Pin remembers the public key of the process that answers at the address of server id.
+func (k *Keyring) Pin(id uint64, public []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.pins[id] = public
 }
 
-// pinned reports whether public is the key of the process at the address of server id.
-func (k *Keyring) pinned(id uint64, public []byte) bool {
+// Pinned reports whether public is the key of the process at the address of server id.
+func (k *Keyring) Pinned(id uint64, public []byte) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(public) > 0 && bytes.Equal(k.pins[id], public)
 }
 
-// admit lets server id get the secret within admitWindow, since it was added to the ensemble.
-func (k *Keyring) admit(id uint64) {
+// Admit lets server id get the secret within admitWindow, since it was added to the ensemble.
+func (k *Keyring) Admit(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.admitted[id] = time.Now().Add(admitWindow)
 }
 
-// entered revokes what admit has granted, once server id knows the secret.
-func (k *Keyring) entered(id uint64) {
+// Entered revokes what admit has granted, once server id knows the secret.
+func (k *Keyring) Entered(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.admitted, id)
 }
 
-// admits reports whether server id may get the secret. It uses up an operator's permission,
+// Admits reports whether server id may get the secret. It uses up an operator's permission,
 // which is valid once.
-func (k *Keyring) admits(id uint64) bool {
+func (k *Keyring) Admits(id uint64) bool {
 	k.mu.Lock()
 	until := k.admitted[id]
 	k.mu.Unlock()
@@ -312,8 +312,8 @@ func (k *Keyring) admits(id uint64) bool {
 	return os.Remove(path) == nil && time.Since(st.ModTime()) < admitWindow
 }
 
-// admittedAt returns the address at which an operator lets server id in, or "".
-func (k *Keyring) admittedAt(id uint64) string {
+// AdmittedAt returns the address at which an operator lets server id in, or "".
+func (k *Keyring) AdmittedAt(id uint64) string {
 	if k.dir == "" {
 		return ""
 	}
@@ -332,8 +332,8 @@ func (k *Keyring) admittedAt(id uint64) string {
 	return string(addr)
 }
 
-// public returns this process's public key.
-func (k *Keyring) public() []byte { return k.own.PublicKey().Bytes() }
+// Public returns this process's public key.
+func (k *Keyring) Public() []byte { return k.own.PublicKey().Bytes() }
 
 // shared returns the secret that only this process and the owner of a public key can compute.
 func (k *Keyring) shared(public []byte) ([]byte, error) {

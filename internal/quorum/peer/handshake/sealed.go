@@ -1,4 +1,4 @@
-package peer
+package handshake
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 //	record    length(4) of what follows, bytes and tag(16)
 //
 // The nonce is the record's number, so a record that is missing, repeated or moved is
-// detected. The length is authenticated too. Until unveil is called the bytes are also
+// detected. The length is authenticated too. Until Unveil is called the bytes are also
 // encrypted: the hello, its answer and the messages about the ensemble's secret. Messages
 // and snapshots aren't encrypted, since that would double the cost of sealing, which is 2 %
 // of a write's cost on three servers. Users who need encryption can use TLS: over TLS, to
@@ -31,8 +31,8 @@ const (
 	recordsAtOnce = 4
 )
 
-// sealed is a sealed connection. At most one goroutine at a time may read, and one write.
-type sealed struct {
+// Sealed is a sealed connection. It buffers what it reads. At most one goroutine at a time may read, and one write.
+type Sealed struct {
 	net.Conn
 	in, out     cipher.AEAD
 	unveiled    bool   // records are authenticated, but not encrypted
@@ -45,7 +45,7 @@ type sealed struct {
 }
 
 // newSealed seals c after a handshake. Only the two ends know psk and shared.
-func newSealed(c net.Conn, psk, shared, transcript []byte, dialled bool) (net.Conn, error) {
+func newSealed(c net.Conn, psk, shared, transcript []byte, dialled bool) (*Sealed, error) {
 	secret := slices.Concat(psk, shared)
 	direction := func(what string) (cipher.AEAD, error) {
 		block, err := aes.NewCipher(derive(secret, transcript, what))
@@ -54,7 +54,7 @@ func newSealed(c net.Conn, psk, shared, transcript []byte, dialled bool) (net.Co
 		}
 		return cipher.NewGCM(block)
 	}
-	s := &sealed{Conn: c, r: bufio.NewReaderSize(c, recordsAtOnce*(recordHead+recordSizeMax+recordTag))}
+	s := &Sealed{Conn: c, r: bufio.NewReaderSize(c, recordsAtOnce*(recordHead+recordSizeMax+recordTag))}
 	var err, err2 error
 	s.in, err = direction("zooid peer listener")
 	s.out, err2 = direction("zooid peer dialler")
@@ -67,18 +67,15 @@ func newSealed(c net.Conn, psk, shared, transcript []byte, dialled bool) (net.Co
 	return s, nil
 }
 
-// unveil ends the encryption of a sealed connection whose kind needs none, in both
-// directions. The dialler calls it after it has read the answer to its hello, and the
-// listener after it has written that answer. Neither sends anything in between.
-func unveil(c net.Conn, kind byte) {
-	if s, ok := c.(*sealed); ok && (kind == connMessages || kind == connSnapshot) {
-		_, s.opened = s.Conn.(secured)
-		s.unveiled = true
-	}
+// Unveil ends the encryption of the connection, in both directions. The dialler calls it after it has read the answer
+// to its hello, and the listener after it has written that answer. Neither sends anything in between.
+func (s *Sealed) Unveil() {
+	_, s.opened = TLS(s.Conn)
+	s.unveiled = true
 }
 
 // NetConn returns the underlying connection.
-func (s *sealed) NetConn() net.Conn { return s.Conn }
+func (s *Sealed) NetConn() net.Conn { return s.Conn }
 
 // nonceOf returns the nonce of record number n.
 func nonceOf(n uint64) (nonce [12]byte) {
@@ -87,7 +84,7 @@ func nonceOf(n uint64) (nonce [12]byte) {
 }
 
 // Write writes b as sealed records.
-func (s *sealed) Write(b []byte) (n int, err error) {
+func (s *Sealed) Write(b []byte) (n int, err error) {
 	if s.opened {
 		return s.Conn.Write(b)
 	}
@@ -124,7 +121,7 @@ func (s *sealed) Write(b []byte) (n int, err error) {
 var errForged = errors.New("a record from the peer was changed on its way, or isn't its next one: the connection is ended")
 
 // Read reads bytes of the next record, once it has authenticated the record.
-func (s *sealed) Read(b []byte) (int, error) {
+func (s *Sealed) Read(b []byte) (int, error) {
 	for len(s.rest) == 0 {
 		s.r.Discard(s.behind)
 		s.behind = 0

@@ -1,0 +1,57 @@
+package lograte
+
+import (
+	"sync"
+	"time"
+)
+
+// Servers dial each other several times a second, so a wrong setting would fill the log with copies of one line. A line
+// is logged at once, and then repeated at growing intervals, so that the log still shows what the server waits for.
+const (
+	repeatPauseMin = 5 * time.Second
+	repeatPauseMax = time.Minute
+	// repeatedLinesMax bounds how many lines are remembered. If there are more, all are forgotten.
+	repeatedLinesMax = 256
+	// peerLinesPerSecond and peerLinesBurst bound all lines together: strangers at many addresses can cause thousands of
+	// different lines per second.
+	peerLinesPerSecond = 2
+	peerLinesBurst     = 100
+)
+
+// Repeats limits equal lines about peers, and all such lines together. It is safe for concurrent use. The zero value is
+// ready to use.
+type Repeats struct {
+	mu   sync.Mutex
+	said map[string]repeatedLine
+	all  rate
+}
+
+type repeatedLine struct {
+	last  time.Time // when the line was last requested, whether it was logged or not
+	next  time.Time // when the line may be logged again
+	pause time.Duration
+}
+
+// Due reports whether a line is to be logged now.
+func (r *Repeats) Due(line string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was, known := r.said[line]
+	if known && now.Before(was.next) {
+		was.last = now
+		r.said[line] = was
+		return false
+	}
+	if !r.all.take(now, peerLinesPerSecond, peerLinesBurst) {
+		return false
+	}
+	if r.said == nil || len(r.said) >= repeatedLinesMax {
+		r.said = map[string]repeatedLine{}
+	}
+	pause := repeatPauseMin
+	if known && now.Sub(was.last) < repeatPauseMin { // the line was requested all the time
+		pause = min(2*was.pause, repeatPauseMax)
+	}
+	r.said[line] = repeatedLine{now, now.Add(pause), pause}
+	return true
+}
