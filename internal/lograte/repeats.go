@@ -12,8 +12,8 @@ const (
 	repeatPauseMax = time.Minute
 	// repeatedLinesMax bounds how many lines are remembered. If there are more, all are forgotten.
 	repeatedLinesMax = 256
-	// peerLinesPerSecond and peerLinesBurst bound all lines together: strangers at many addresses can cause thousands of
-	// different lines per second.
+	// peerLinesPerSecond and peerLinesBurst bound all lines together: strangers at many addresses can cause thousands
+	// of different lines per second.
 	peerLinesPerSecond = 2
 	peerLinesBurst     = 100
 )

@@ -69,8 +69,8 @@ const (
 type Draining struct {
 	Drained bool   // it may turn clients away
 	Wish    uint64 // number of the wish that this is about
-	// Refusal is why the leader has refused the open ask, or why it couldn't be asked; "" if it hasn't answered yet. The
-	// server goes on asking. Final says that asking again is useless as long as others drain.
+	// Refusal is why the leader has refused the open ask, or why it couldn't be asked; "" if it hasn't answered yet.
+	// The server goes on asking. Final says that asking again is useless as long as others drain.
 	Refusal string
 	Final   bool
 }

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Raft trusts its messages: a term or an index that no honest peer sends makes it panic, or follow a term that no server
-// can exceed. So every message from a peer is checked against this server's own state before raft sees it. These are
-// the allowed values; "own" means this server's:
+// Raft trusts its messages: a term or an index that no honest peer sends makes it panic, or follow a term that no
+// server can exceed. So every message from a peer is checked against this server's own state before raft sees it. These
+// are the allowed values; "own" means this server's:
 //
 //	every message   From is the peer it came from, To is this server, no Responses,
 //	                no Vote; 0 < Term <= own term + termStepMax; indexes <= indexMax
@@ -34,7 +34,8 @@ import (
 // and MsgPreVoteResp may reject.
 const (
 	// termStepMax is how far ahead of this server a peer's term may be. A server would have to be away for six years to
-	// fall back further, with an election at each tick. And a malicious peer needs as many messages to use up all terms.
+	// fall back further, with an election at each tick. And a malicious peer needs as many messages to use up all
+	// terms.
 	termStepMax = 1 << 32
 	// indexMax leaves room for additions without overflow.
 	indexMax = 1 << 62

@@ -43,8 +43,8 @@ type View struct {
 	MembersVersion    int64
 
 	Rules auth.Rules // in force
-	// RulesWaiting says, for each scheme of which this server, or on a leader a member, has another rule than the one in
-	// force, who has which.
+	// RulesWaiting says, for each scheme of which this server, or on a leader a member, has another rule than the one
+	// in force, who has which.
 	RulesWaiting []string
 
 	GlobalSessions int

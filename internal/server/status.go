@@ -69,8 +69,8 @@ func participants(of Membership, text string) (ids []int64) {
 }
 
 // modeOf returns a server's role in its ensemble, in two of Apache's notations. A follower stays a follower while there
-// is no leader: it keeps its clients. The role is that by the membership in force, or by the configured one if the server isn't
-// in the membership yet.
+// is no leader: it keeps its clients. The role is that by the membership in force, or by the configured one if the
+// server isn't in the membership yet.
 func modeOf(self uint64, members []Member, voters, observers []uint64, leads bool) (mode, peerState string) {
 	if len(members) == 0 && len(voters)+len(observers) <= 1 {
 		return fourletter.ModeStandalone, ""

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -72,6 +73,10 @@ const (
 // busyDisk makes a server use most of its disk's calls within seconds, by many
 // snapshots.
 var busyDisk = map[string]string{"snapCount": "1000"}
+
+// directoryOpened is what a server's log says if strace has hit the opening of a directory that is to be synced. strace
+// can't tell it from the creation of a file, and no file system refuses it for lack of room, so a server may end by it.
+var directoryOpened = regexp.MustCompile(`sync directory .*: open /`)
 
 // full is what a server's log says when it refuses writes for lack of room.
 const full = "the disk is nearly full"
@@ -243,7 +248,7 @@ func (r *Run) strike(t *testing.T, victim int, f diskFault) string {
 	if ended && code != 1 {
 		t.Errorf("%s %s: the server ended with code %d, want 1:\n%s", f.what, f.errno, code, text)
 	}
-	if ended && noRoom(f.errno) && slices.Contains(outlived, f.calls) {
+	if ended && noRoom(f.errno) && slices.Contains(outlived, f.calls) && !directoryOpened.MatchString(text) {
 		t.Errorf("%s %s: the server ended for lack of room:\n%s", f.what, f.errno, text)
 	}
 	gap := time.Duration(0)

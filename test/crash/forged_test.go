@@ -63,7 +63,8 @@ func TestReplayedConnections(t *testing.T) {
 		r.Up(i)
 	}
 	r.WaitAnswered(300)
-	// Servers dial the addresses in the configuration of the one that has founded the ensemble, by a proxy or without one.
+	// Servers dial the addresses in the configuration of the one that has founded the ensemble, by a proxy or without
+	// one.
 	var victim int
 	var said []recording // the first one's answers are played back, too
 	await(t, "a connection is recorded", func() bool {

@@ -75,7 +75,8 @@ func TestOneIDTwice(t *testing.T) {
 	}
 
 	// The copy has an address of its own. It enters nowhere while the server runs, and ends. While the server is down,
-	// nobody sends it anything: the members go by the address in the membership. When the server is back, the copy ends.
+	// nobody sends it anything: the members go by the address in the membership. When the server is back, the copy
+	// ends.
 	t.Run("at an address of its own", func(t *testing.T) {
 		seed, _ := hurtful(t)
 		r, own, twin := begin(t, trio(seed, 1000))

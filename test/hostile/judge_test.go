@@ -25,8 +25,8 @@ const (
 	// memoryCeiling is how much a server may take under attack. Its data takes
 	// part of that: attackers write bytesPerSecond.
 	memoryCeiling = 2 << 30
-	// memoryPercent and memoryBeside are what a server with a memory.limit may take of it, and beside it: the program and
-	// what Go's runtime keeps.
+	// memoryPercent and memoryBeside are what a server with a memory.limit may take of it, and beside it: the program
+	// and what Go's runtime keeps.
 	memoryPercent = 110
 	memoryBeside  = 64 << 20
 	// memoryKill is how much makes the judge end a server, before the kernel ends

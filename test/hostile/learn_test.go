@@ -42,8 +42,8 @@ const (
 	learnPerByteMax = 3 * time.Microsecond
 	// learnBytesMin is the least number of bytes by which costs are divided: what the server does besides is no cost.
 	learnBytesMin = 64 << 10
-	// learnCrowd is how often a plan that takes much memory is sent again, by clients that stay: the honest clients need
-	// the other places of their address.
+	// learnCrowd is how often a plan that takes much memory is sent again, by clients that stay: the honest clients
+	// need the other places of their address.
 	learnCrowd = 20
 	// learnMemory is the place of memory in learnMeasures.
 	learnMemory = 2

@@ -41,11 +41,11 @@ type Options struct {
 	// Watch, if not nil, is called with the progress some fifty times a second.
 	Watch func(Progress)
 	// Whole, if not nil, reports that the server's log is known to have everything that the ensemble has acknowledged,
-	// though the server may not have led when it answered last: it led when so many others had stopped that each majority
-	// of the rest needs it.
+	// though the server may not have led when it answered last: it led when so many others had stopped that each
+	// majority of the rest needs it.
 	Whole func() bool
-	// Stopped says that the server has stopped: everything in its log counts, as at the end. It may have applied more than
-	// the log says is committed, and the observers have that already.
+	// Stopped says that the server has stopped: everything in its log counts, as at the end. It may have applied more
+	// than the log says is committed, and the observers have that already.
 	Stopped bool
 }
 
@@ -75,8 +75,8 @@ type Done struct {
 
 const (
 	pollInterval = 20 * time.Millisecond
-	// finishTime is how long the server may take to say that it has stopped, and an observer to connect again at the end.
-	// One that is connected has syncTime for its snapshot.
+	// finishTime is how long the server may take to say that it has stopped, and an observer to connect again at the
+	// end. One that is connected has syncTime for its snapshot.
 	finishTime = time.Minute
 	// connectionsMax bounds the connections on both ports: an observer has one on each, and for a moment also old ones.
 	connectionsMax = 4 * observersMax
