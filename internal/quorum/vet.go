@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Raft trusts its messages: a term or an index that no honest peer sends makes it panic, or follow a term that no server
-// can exceed. So every message from a peer is checked against this server's own state before raft sees it. These are
-// the allowed values; "own" means this server's:
+// Raft trusts its messages: a term or an index that no honest peer sends makes it panic, or follow a term that no
+// server can exceed. So every message from a peer is checked against this server's own state before raft sees it. These
+// are the allowed values; "own" means this server's:
 //
 //	every message   From is the peer it came from, To is this server, no Responses,
 //	                no Vote; 0 < Term <= own term + termStepMax; indexes <= indexMax
