@@ -102,7 +102,8 @@ var errOwnEnded = errors.New("the server has closed it")
 // connectSelf begins a session of the server with itself.
 func connectSelf(ctx context.Context, e *engine, newID func() int64) (*ownSession, error) {
 	own := &ownSession{engine: e, output: newSignal()}
-	own.client = replica.NewClient(newID(), "itself", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, replica.Woken(own.output.raise))
+	own.client = replica.NewClient(newID(), "itself", jute.ID{Scheme: "ip", ID: "127.0.0.1"},
+		replica.Woken(own.output.raise))
 	own.client.Since = time.Now()
 	own.client.Identify([]jute.ID{{Scheme: "super"}})
 	own.client.MayReplace()

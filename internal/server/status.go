@@ -24,7 +24,8 @@ func (s *Server) Status() fourletter.Status {
 		v.Serving, mode, peerState = true, fourletter.ModeReadOnly, ""
 	}
 	return fourletter.Status{
-		View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState, Connections: s.connections.count(), Drained: s.Draining(),
+		View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState,
+		Connections: s.connections.count(), Drained: s.Draining(),
 	}
 }
 
@@ -145,8 +146,9 @@ func javaSocket(remote string) string {
 // Configuration returns the settings in force.
 func (s *Server) Configuration() fourletter.Configuration {
 	c := fourletter.Configuration{
-		SecureClientPort: -1, DataDir: s.opt.DataDir, LogDir: s.opt.LogDir, Tick: s.opt.Tick, MaxClientCnxns: s.limitPerHost(),
-		SessionTimeoutMin: s.opt.SessionTimeoutMin, SessionTimeoutMax: s.opt.SessionTimeoutMax, Backlog: s.opt.Backlog,
+		SecureClientPort: -1, DataDir: s.opt.DataDir, LogDir: s.opt.LogDir, Tick: s.opt.Tick,
+		MaxClientCnxns: s.limitPerHost(), SessionTimeoutMin: s.opt.SessionTimeoutMin,
+		SessionTimeoutMax: s.opt.SessionTimeoutMax, Backlog: s.opt.Backlog,
 	}
 	if c.Backlog == 0 {
 		c.Backlog = -1
