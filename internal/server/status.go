@@ -24,7 +24,8 @@ func (s *Server) Status() fourletter.Status {
 		v.Serving, mode, peerState = true, fourletter.ModeReadOnly, ""
 	}
 	return fourletter.Status{
-		View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState, Connections: s.connections.count(), Drained: s.Draining(),
+		View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState,
+		Connections: s.connections.count(), Drained: s.Draining(),
 	}
 }
 
@@ -68,9 +69,8 @@ func participants(of Membership, text string) (ids []int64) {
 	return ids
 }
 
-// modeOf returns a server's role in its ensemble, in two of Apache's notations. A follower stays a follower while there
-// is no leader: it keeps its clients. The role is that by the membership in force, or by the configured one if the server isn't
-// in the membership yet.
+// modeOf returns a server's role in its ensemble, in two of Apache's notations: by the membership in force, or by the
+// configured one if the server isn't in it yet. A follower stays one while there is no leader: it keeps its clients.
 func modeOf(self uint64, members []Member, voters, observers []uint64, leads bool) (mode, peerState string) {
 	if len(members) == 0 && len(voters)+len(observers) <= 1 {
 		return fourletter.ModeStandalone, ""
@@ -145,8 +145,9 @@ func javaSocket(remote string) string {
 // Configuration returns the settings in force.
 func (s *Server) Configuration() fourletter.Configuration {
 	c := fourletter.Configuration{
-		SecureClientPort: -1, DataDir: s.opt.DataDir, LogDir: s.opt.LogDir, Tick: s.opt.Tick, MaxClientCnxns: s.limitPerHost(),
-		SessionTimeoutMin: s.opt.SessionTimeoutMin, SessionTimeoutMax: s.opt.SessionTimeoutMax, Backlog: s.opt.Backlog,
+		SecureClientPort: -1, DataDir: s.opt.DataDir, LogDir: s.opt.LogDir, Tick: s.opt.Tick,
+		MaxClientCnxns: s.limitPerHost(), SessionTimeoutMin: s.opt.SessionTimeoutMin,
+		SessionTimeoutMax: s.opt.SessionTimeoutMax, Backlog: s.opt.Backlog,
 	}
 	if c.Backlog == 0 {
 		c.Backlog = -1
@@ -178,8 +179,7 @@ func (s *Server) DataSizes() (data, log int64) {
 	return data, folderSize(s.opt.LogDir)
 }
 
-// folderSize returns the total size of the files below dir. Files that disappear meanwhile don't
-// count.
+// folderSize returns the total size of the files below dir. Files that disappear meanwhile don't count.
 func folderSize(dir string) int64 {
 	var sum int64
 	filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
