@@ -68,11 +68,10 @@ func (a *acceptor) admit(nc net.Conn) string {
 	return why
 }
 
-// serve handles one connection from beginning to end, on goroutines that follow one another; secure
-// says that the connection begins with a TLS handshake. A goroutine that has done one-time work ends
-// where the client has to be waited for, and another one waits, with few stack frames below the read:
-// Go's stacks begin at 2 KiB, double, and hardly ever shrink, and an idle connection has little
-// besides its stack.
+// serve handles one connection from beginning to end, on goroutines that follow one another; secure says that the
+// connection begins with a TLS handshake. A goroutine that has done one-time work ends where the client has to be
+// waited for, and another one waits, with few stack frames below the read: Go's stacks begin at 2 KiB, double, and
+// hardly ever shrink, and an idle connection has little besides its stack.
 func (a *acceptor) serve(nc net.Conn, secure bool) {
 	nc.SetReadDeadline(time.Now().Add(a.opt.SessionlessTimeout))
 	if secure {
@@ -142,8 +141,7 @@ func (a *acceptor) done(nc net.Conn) {
 	a.wg.Done()
 }
 
-// readHead returns the first bytes of a connection, enough to tell its protocol, or nil if they
-// don't arrive.
+// readHead returns the first bytes of a connection, enough to tell its protocol, or nil if they don't arrive.
 func (a *acceptor) readHead(nc net.Conn) []byte {
 	in, err := readTo(nc, make([]byte, 0, inputBytesMin), frameHead)
 	if err != nil {
@@ -184,9 +182,8 @@ func helloSize(in []byte) (size int, ok bool) {
 	return size, size >= 0 && size <= jute.ConnectRequestSizeMax
 }
 
-// greet returns a client for a connection whose input begins with in. proof is what the connection
-// has proved, or nil for nothing. If the input is a four-letter word, greet answers it
-// and returns nil.
+// greet returns a client for a connection whose input begins with in. proof is what the connection has proved, or nil
+// for nothing. If the input is a four-letter word, greet answers it and returns nil.
 func (a *acceptor) greet(nc net.Conn, in []byte, proof *auth.Proof) *replica.Client {
 	if _, ok := helloSize(in); !ok {
 		if word := string(in[:frameHead]); fourletter.Is(word) {
@@ -208,8 +205,7 @@ func (a *acceptor) greet(nc net.Conn, in []byte, proof *auth.Proof) *replica.Cli
 	return c
 }
 
-// handshake processes the connect request, which begins with in, and returns the input that
-// followed it.
+// handshake processes the connect request, which begins with in, and returns the input that followed it.
 func (a *acceptor) handshake(nc net.Conn, c *replica.Client, in []byte) ([]byte, error) {
 	size, ok := helloSize(in)
 	if !ok {
@@ -280,8 +276,7 @@ func (a *acceptor) logEnd(c *replica.Client, err error) {
 	}
 }
 
-// turnedAway reports whether a new client is turned away because this server drains. If so, it logs
-// that.
+// turnedAway reports whether a new client is turned away because this server drains. If so, it logs that.
 func (a *acceptor) turnedAway(nc net.Conn) bool {
 	if a.drain.Draining() {
 		a.clientLog.Info("a client was turned away: this server drains", "client", nc.RemoteAddr().String())

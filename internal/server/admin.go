@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -26,8 +24,7 @@ func (s *Server) ID() int64 { return serverid.MyID(s.opt.ID) }
 // Quorum returns what the server knows about its ensemble.
 func (s *Server) Quorum() quorum.Status { return s.peer.Status() }
 
-// TraceMask returns the mask that gtmk and stmk read and set. Nothing is traced, whatever the mask
-// is.
+// TraceMask returns the mask that gtmk and stmk read and set. Nothing is traced, whatever the mask is.
 func (s *Server) TraceMask() int64 { return s.words.TraceMask() }
 
 // SetTraceMask sets the mask that TraceMask returns.
@@ -74,22 +71,17 @@ func (s *Server) Authenticate(remote string, state *tls.ConnectionState, scheme 
 // AdminMeters returns the metrics of the admin server, which it updates.
 func (s *Server) AdminMeters() *metrics.Admin { return s.meters.Admin }
 
-// LastSnapshot returns the zxid of the newest snapshot and when it was written; ok is false
-// if there is none.
+// LastSnapshot returns the zxid of the newest snapshot and when it was written; ok is false if there is none.
 func (s *Server) LastSnapshot() (zxid int64, written time.Time, ok bool) {
 	meta, ok := s.dir.NewestSnapshot()
 	if !ok {
 		return 0, time.Time{}, false
 	}
-	files, err := filepath.Glob(filepath.Join(s.opt.DataDir, "*.snap"))
-	if err != nil || len(files) == 0 {
+	file := newestSnapshot(s.opt.DataDir)
+	if file == nil {
 		return 0, time.Time{}, false
 	}
-	st, err := os.Stat(files[len(files)-1]) // sorted; the highest index is the newest
-	if err != nil {
-		return 0, time.Time{}, false
-	}
-	return meta.Zxid, st.ModTime(), true
+	return meta.Zxid, file.ModTime(), true
 }
 
 // snapshotLook is the interval at which TakeSnapshot checks whether a snapshot has been written.

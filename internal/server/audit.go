@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net"
@@ -13,8 +14,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Audit says what is audited: everything that Apache audits, and more. The comments name the keys
-// of zoo.cfg.
+// Audit says what is audited: everything that Apache audits, and more. The comments name the keys of zoo.cfg.
 type Audit struct {
 	Log      *audit.Log
 	User     string // the user that this server runs as; the deletion of znodes of ended sessions is attributed to it
@@ -24,14 +24,12 @@ type Audit struct {
 	Hashes   bool   // audit.hashes: hashes of data before and after each change
 }
 
-// An auditor writes audit entries about what the replica does. As in Apache, a client's writes are
-// audited when they are answered, by the server that the client is connected to; the end of each
-// session's ephemeral znodes is audited by every server. A write is audited even if its client has
-// disconnected meanwhile.
+// An auditor writes audit entries about what the replica does. As in Apache, a client's writes are audited when they
+// are answered, by the server that the client is connected to; the end of each session's ephemeral znodes is audited by
+// every server. A write is audited even if its client has disconnected meanwhile.
 type auditor struct {
 	Audit
-	// firstCnx is smaller than the id of any connection of this run, and has this server's id in its
-	// high byte.
+	// firstCnx is smaller than the id of any connection of this run, and has this server's id in its high byte.
 	firstCnx int64
 	vouched  func(jute.ID) bool
 	// The following are owned by the goroutine that applies entries.
@@ -246,24 +244,13 @@ func (a *auditor) multi(res *tree.Result) {
 }
 
 // typeOf returns the name that Apache's audit log has for a create mode.
-func typeOf(m jute.CreateMode) string {
-	switch m {
-	case jute.ModePersistent:
-		return "persistent"
-	case jute.ModeEphemeral:
-		return "ephemeral"
-	case jute.ModePersistentSequential:
-		return "persistent_sequential"
-	case jute.ModeEphemeralSequential:
-		return "ephemeral_sequential"
-	case jute.ModeContainer:
-		return "container"
-	case jute.ModePersistentWithTTL:
-		return "persistent_with_ttl"
-	case jute.ModePersistentSequentialWithTTL:
-		return "persistent_sequential_with_ttl"
-	}
-	return "invalid"
+func typeOf(m jute.CreateMode) string { return cmp.Or(znodeTypes[m], "invalid") }
+
+var znodeTypes = map[jute.CreateMode]string{
+	jute.ModePersistent: "persistent", jute.ModePersistentSequential: "persistent_sequential",
+	jute.ModeEphemeral: "ephemeral", jute.ModeEphemeralSequential: "ephemeral_sequential",
+	jute.ModePersistentWithTTL: "persistent_with_ttl", jute.ModeContainer: "container",
+	jute.ModePersistentSequentialWithTTL: "persistent_sequential_with_ttl",
 }
 
 // aclText formats an ACL as Apache's audit log does: without a separator between entries. Unlike

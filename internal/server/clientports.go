@@ -3,15 +3,19 @@ package server
 import (
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/serverid"
 	"github.com/zooid-project/zooid/internal/socket"
+	"github.com/zooid-project/zooid/internal/wordclient"
 )
 
 // A port is a listener for clients or for peers.
@@ -43,19 +47,19 @@ func (c *clientPorts) Addrs() []net.Addr {
 
 func (c *clientPorts) listen() error {
 	for _, addr := range c.opt.Listen {
-		if err := c.listenOn(addr, acceptingClients[false], false); err != nil {
+		if err := c.listenOn(addr, false); err != nil {
 			return err
 		}
 	}
 	for _, addr := range c.opt.Secure.Listen {
-		if err := c.listenOn(addr, acceptingClients[true], true); err != nil {
+		if err := c.listenOn(addr, true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *clientPorts) listenOn(addr, what string, secure bool) error {
+func (c *clientPorts) listenOn(addr string, secure bool) error {
 	l := c.prejoin.take(addr)
 	if l == nil {
 		var err error
@@ -63,13 +67,17 @@ func (c *clientPorts) listenOn(addr, what string, secure bool) error {
 			return err
 		}
 	}
-	c.log.Info(what, "address", l.Addr().String())
-	c.open(port{l, secure}, port{})
+	c.begin(l, secure)
 	return nil
 }
 
-// acceptingClients is the log message about a client port; the key says whether the port is for
-// TLS.
+// begin accepts clients on l, too.
+func (c *clientPorts) begin(l net.Listener, secure bool) {
+	c.log.Info(acceptingClients[secure], "address", l.Addr().String())
+	c.open(port{l, secure}, port{})
+}
+
+// acceptingClients is the log message about a client port; the key says whether the port is for TLS.
 var acceptingClients = map[bool]string{false: "accepting clients", true: "accepting clients over TLS"}
 
 func (c *clientPorts) bind(addr string, retries int) (net.Listener, error) {
@@ -157,8 +165,7 @@ func (c *clientPorts) move(addr string, secure bool) error {
 		if err != nil {
 			return err
 		}
-		c.log.Info(acceptingClients[secure], "address", l.Addr().String())
-		c.open(port{l, secure}, port{})
+		c.begin(l, secure)
 		return nil
 	}
 	old := own[0]
@@ -197,12 +204,11 @@ func (c *clientPorts) forget(p port) {
 	c.ports = slices.DeleteFunc(c.ports, func(other port) bool { return other == p })
 }
 
-// open accepts clients on p until Close closes it. p replaces old in the list of ports, if old
-// is in it.
+// open accepts clients on p until Close closes it. p replaces old in the list of ports, if old is in it.
 func (c *clientPorts) open(p, old port) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.begin(func() { c.accept(p.Listener, p.secure) }) {
+	if !c.lifetime.begin(func() { c.accept(p.Listener, p.secure) }) {
 		socket.CloseListener(p.Listener)
 		return
 	}
@@ -232,3 +238,33 @@ func (c *clientPorts) close() {
 		socket.CloseListener(p.Listener)
 	}
 }
+
+// A clientsFile is wordclient.ClientsFile, where tools find the addresses for clients of all servers.
+type clientsFile struct {
+	*engine
+	ports *clientPorts
+	kept  string // what the file says
+}
+
+// keep writes wordclient.ClientsFile if what it says has changed. A server that can't write it goes on without.
+func (f *clientsFile) keep() {
+	plain, secure := f.ports.ensembleAddresses()
+	standing := fourletter.Standing{Clients: plain, SecureClients: secure, Foreign: foreign(f.peer)}
+	now := standing.KeptLines()
+	if now == f.kept || len(f.opt.Members) < 2 {
+		return
+	}
+	f.kept = now
+	path := filepath.Join(f.opt.DataDir, wordclient.ClientsFile)
+	err := os.WriteFile(path+".new", []byte(now), 0o644) // read by tools of other users, if the directory lets them
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		f.log.Info("where the servers take clients can't be kept in a file; zooid status learns it by mntr, if that is permitted",
+			"file", path, "err", err)
+	}
+}
+
+// remove removes the file.
+func (f *clientsFile) remove() { _ = os.Remove(filepath.Join(f.opt.DataDir, wordclient.ClientsFile)) }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
@@ -130,8 +131,7 @@ func (cs *connections) list() []net.Conn {
 	return all
 }
 
-// SecureConnections returns the addresses of the connections over TLS, in the form that Connections
-// returns them.
+// SecureConnections returns the addresses of the connections over TLS, in the form that Connections returns them.
 func (cs *connections) SecureConnections() map[string]bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -150,8 +150,7 @@ func (cs *connections) ShedConnections(percent int) int {
 	return closeFirst(all, (len(all)*min(max(percent, 0), 100)+99)/100)
 }
 
-// closePart closes one nth of the connections, all of them if n is 1, and returns how many it
-// closed.
+// closePart closes one nth of the connections, all of them if n is 1, and returns how many it closed.
 func (cs *connections) closePart(n int) int {
 	all := cs.list() // in any order: it doesn't matter which
 	return closeFirst(all, (len(all)+n-1)/n)
@@ -162,4 +161,21 @@ func closeFirst(all []net.Conn, n int) int {
 		nc.Close()
 	}
 	return n
+}
+
+// descriptorsKept is how much of the limit of open files (ulimit -n) is kept for other uses than
+// clients and peers: the log's segments, snapshots, listeners, and a reserve.
+const descriptorsKept = 96
+
+// connectionsByDescriptors returns how many client connections fit a limit of open files; 0 means any number. openFiles
+// is 0 or less if the limit isn't known. Of a small limit, clients get a quarter.
+func connectionsByDescriptors(openFiles int64, peers bool) int {
+	if openFiles <= 0 {
+		return 0
+	}
+	kept := int64(descriptorsKept)
+	if peers {
+		kept += peer.DescriptorsMax
+	}
+	return int(max(openFiles-kept, openFiles/4))
 }

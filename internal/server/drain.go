@@ -19,9 +19,8 @@ const (
 	// with drainPause between two steps, so that they don't all reach the other servers at once.
 	drainSteps = 10
 	drainPause = 100 * time.Millisecond
-	// drainTransferPause is the time between two attempts to transfer leadership. asidePause is the
-	// interval at which a drained server checks whether it leads again: if two servers drain, each may
-	// transfer leadership to the other.
+	// drainTransferPause is the time between two attempts to transfer leadership. asidePause is the interval at which a
+	// drained server checks whether it leads again: if two servers drain, each may transfer leadership to the other.
 	drainTransferPause = time.Second
 	asidePause         = 10 * time.Second
 )

@@ -12,8 +12,7 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// Metrics returns all metrics of the server. mntr, the admin server and Prometheus show the same
-// ones.
+// Metrics returns all metrics of the server. mntr, the admin server and Prometheus show the same ones.
 func (s *Server) Metrics() *metrics.Registry { return s.meters.Registry }
 
 // gauges returns a registry with the metrics that are read on request. Those of a leader exist on
@@ -143,8 +142,7 @@ func quotaGauges() []quotaGauge {
 	}
 }
 
-// sums returns one figure for each namespace. Namespaces with long names share one entry, as in
-// all sets.
+// sums returns one figure for each namespace. Namespaces with long names share one entry, as in all sets.
 func (g *quotaGauge) sums(r *replica.Replica) map[string]metrics.Value {
 	sums := map[string]int64{}
 	for name, n := range r.Quotas(g.znode, g.read) {

@@ -15,9 +15,8 @@ import (
 // it marks a time to live.
 const idByteReserved = 0xff
 
-// checkIDs refuses server ids that would make session ids ambiguous. Ids of sessions and
-// connections begin with the last byte of their server's id, so these bytes must differ, and must
-// not be the reserved one.
+// checkIDs refuses server ids that would make session ids ambiguous. Ids of sessions and connections begin with the
+// last byte of their server's id, so these bytes must differ, and must not be the reserved one.
 func checkIDs(members []Member) error {
 	seen := map[byte]uint64{}
 	for _, m := range members {

@@ -10,15 +10,13 @@ import (
 	"github.com/zooid-project/zooid/internal/socket"
 )
 
-// A reconfig may give a server other addresses. The server listens at the new ones before it stops
-// listening at the old ones, and existing connections go on. Client ports follow the membership in
-// force. A new peer port is opened as soon as a change that names it is under way, because the
-// other servers dial it from then on; the old one is closed when no change is under way. If the
-// server can't listen at an address, it logs that, tries again, and goes on with the addresses it
-// has.
+// A reconfig may give a server other addresses. The server listens at the new ones before it stops listening at the old
+// ones, and existing connections go on. Client ports follow the membership in force. A new peer port is opened as soon
+// as a change that names it is under way, because the other servers dial it from then on; the old one is closed when no
+// change is under way. If the server can't listen at an address, it logs that, tries again, and goes on with the
+// addresses it has.
 
-// Listening is where a membership has a server listen, as "host:port"; "" where the membership
-// names no address.
+// Listening is where a membership has a server listen, as "host:port"; "" where the membership names no address.
 type Listening struct{ Clients, Secure, Peers string }
 
 // listenRetry is the time between two attempts to listen at an address.
@@ -53,8 +51,7 @@ func (m *memberPorts) follow() {
 	}
 }
 
-// listenAsNamed listens where the membership names this server, and reports whether nothing is left
-// to be done.
+// listenAsNamed listens where the membership names this server, and reports whether nothing is left to be done.
 func (m *memberPorts) listenAsNamed() (done bool) {
 	done = true
 	tell := func(what, address string, err error) {

@@ -15,22 +15,19 @@ import (
 // The caller of Open supplies it, because it is part of the configuration. The results of Parse and
 // Change must depend on their arguments alone.
 type Membership struct {
-	// Text is the membership that a new ensemble begins with, as /zookeeper/config
-	// will hold it, without its version.
+	// Text is the membership that a new ensemble begins with, as /zookeeper/config will hold it, without its version.
 	Text string
 	// Parse returns the servers of a membership text.
 	Parse func(text string) ([]Member, error)
 	// Change evaluates a reconfig request.
 	Change tree.Reconfigure
-	// Listening, if not nil, returns where a membership has server id listen, and false if the
-	// membership doesn't name the server. The server's listeners then follow changes of the
-	// membership.
+	// Listening, if not nil, returns where a membership has server id listen, and false if the membership doesn't name the
+	// server. The server's listeners then follow changes of the membership.
 	Listening func(text string, id uint64) (l Listening, ok bool)
 	// At returns a membership text with another host for the peer ports of server id. It may be nil.
 	At func(text string, id uint64, host string) (string, bool)
-	// Save, if not nil, is called with the membership, including its version line, and the version: at
-	// the start and after each change, one call at a time. A membership that the next one follows at
-	// once may be skipped.
+	// Save, if not nil, is called with the membership, including its version line, and the version: at the start and after
+	// each change, one call at a time. A membership that the next one follows at once may be skipped.
 	Save func(text string, version int64)
 }
 
@@ -109,8 +106,7 @@ func dirsOf(opt Options) string {
 	return opt.DataDir + " and " + opt.LogDir
 }
 
-// joined removes the note that this server is joining. If that fails, the server merely stays
-// cautious.
+// joined removes the note that this server is joining. If that fails, the server merely stays cautious.
 func (e *engine) joined() {
 	if err := peer.RemoveNote(e.opt.LogDir, e.opt.DataDir); err != nil {
 		e.log.Warn("this server has joined but can't remove the note that it is joining; remove it by hand", "err", err, "code", "ZD-3203")
@@ -146,9 +142,8 @@ func (r reconfigs) awaitStaging() {
 // stagingPause is the interval at which awaitStaging checks the feature level.
 const stagingPause = 10 * time.Millisecond
 
-// vet returns the code to append to a reconfig request. It checks the requested ids, the
-// number of addresses, and whether a majority of the requested voters answer. Everything else is
-// checked when the request is applied.
+// vet returns the code to append to a reconfig request. It checks the requested ids, the number of addresses, and
+// whether a majority of the requested voters answer. Everything else is checked when the request is applied.
 func (r reconfigs) vet(body []byte) jute.Code {
 	var req jute.ReconfigRequest
 	d := jute.NewDecoder(body)

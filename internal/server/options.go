@@ -24,8 +24,7 @@ type DivergedError = quorum.DivergedError
 // disk was put back after the server had joined with an empty one.
 type FormerLifeError = quorum.FormerLifeError
 
-// DivergedAloneError and UndecidedError are delivered by Failed if no majority can tell which state
-// is right.
+// DivergedAloneError and UndecidedError are delivered by Failed if no majority can tell which state is right.
 type (
 	DivergedAloneError = quorum.DivergedAloneError
 	UndecidedError     = quorum.UndecidedError
@@ -69,8 +68,7 @@ type Options struct {
 	Listen  []string // client addresses, "host:port"; port 0 lets the kernel choose
 	Backlog int      // clientPortListenBacklog; 0 or less for the system's default
 
-	// Members are the servers of the ensemble (server.N), including this one; empty for a standalone
-	// server.
+	// Members are the servers of the ensemble (server.N), including this one; empty for a standalone server.
 	Members []Member
 	// JoinsOnly says that the server must not found an ensemble, only join one: an operator has set
 	// its data aside, or an empty data directory isn't trusted (db.autocreate=false).
@@ -88,16 +86,13 @@ type Options struct {
 	// PeerSecrets are the ensemble's secret, followed by others that are also accepted (quorum.secret,
 	// quorum.secretFile). If it is empty, the servers agree on a secret.
 	PeerSecrets []PeerSecret
-	// RunningOnly lets a reconfig give votes only to servers that run and can vote (reconfig.runningOnly);
-	// otherwise one that doesn't run gets one, too, if the others are a majority of the new voters. What counts is the
-	// leader's.
+	// RunningOnly lets a reconfig give votes only to servers that run and can vote (reconfig.runningOnly); otherwise one
+	// that doesn't run gets one, too, if the others are a majority of the new voters. What counts is the leader's.
 	RunningOnly bool
-	// Shown is what the conf four-letter word prints about the ensemble; the server doesn't use it
-	// otherwise.
+	// Shown is what the conf four-letter word prints about the ensemble; the server doesn't use it otherwise.
 	Shown ShownEnsemble
-	// Patience is how long clients keep their connection to a server that has no
-	// leader: their reads are answered, their writes wait. With ReadOnlyMode it is
-	// at most 2 s, or a tick if that is longer.
+	// Patience is how long clients keep their connection to a server that has no leader: their reads are answered, their
+	// writes wait. With ReadOnlyMode it is at most 2 s, or a tick if that is longer.
 	Patience time.Duration
 	// Serving is passed to the replica. MaxFrame is at most MaxFrameMax.
 	Serving
@@ -109,15 +104,13 @@ type Options struct {
 	// MemoryMost is how much memory (bytes) the process can use before the kernel kills it: close to
 	// that, garbage is collected more often. 0 leaves this to the runtime (GOMEMLIMIT).
 	MemoryMost int64
-	// SessionPasswd returns a new session's password (session.apachePasswords); if nil, passwords are
-	// random.
+	// SessionPasswd returns a new session's password (session.apachePasswords); if nil, passwords are random.
 	SessionPasswd func(session int64) []byte
 	TCPKeepAlive  bool // clientTcpKeepAlive: the system probes idle connections
 
-	// SessionlessTimeout is how long a connection may take to complete its handshake
-	// (nio.sessionlessCnxnTimeout).
+	// SessionlessTimeout is how long a connection may take to complete its handshake (nio.sessionlessCnxnTimeout).
 	SessionlessTimeout time.Duration
-	// WriteTimeout is how long a client may take less than steadyBytesMin of its waiting output before its
+	// WriteTimeout is how long a client may take less than 16 KiB of its waiting output before its
 	// connection ends. The time may count from an earlier write, by up to half of WriteTimeout.
 	WriteTimeout time.Duration
 
@@ -175,8 +168,7 @@ type Limits struct {
 	Clients              [limit.Scopes]limit.Set // limits.connection, …
 }
 
-// SetLimits puts limits in force for new connections and requests. Existing connections above a
-// limit stay.
+// SetLimits puts limits in force for new connections and requests. Existing connections above a limit stay.
 func (s *Server) SetLimits(l Limits) {
 	s.connections.setLimits(l.MaxClientConnections, l.MaxConnections)
 	s.words.Allow(l.FourLetterWords)
@@ -197,24 +189,13 @@ const (
 // in Apache: an election takes less.
 const readOnlyPatience = 2 * time.Second
 
-// MaxFrameMax is the largest Options.MaxFrame. A request of that size is one message to each
-// follower and one write to each disk, and the servers' loops wait for them: at 1 Gbit/s and 100
-// MB/s that takes 0.3 s, and after 0.5 s without hearing from the leader the others elect another
-// one.
+// MaxFrameMax is the largest Options.MaxFrame. A request of that size is one message to each follower and one write to
+// each disk, and the servers' loops wait for them: at 1 Gbit/s and 100 MB/s that takes 0.3 s, and after 0.5 s without
+// hearing from the leader the others elect another one.
 const MaxFrameMax = 16 << 20
 
 // withDefaults returns o with its zero values replaced by defaults.
 func (o Options) withDefaults() Options {
-	def := func(p *time.Duration, v time.Duration) {
-		if *p <= 0 {
-			*p = v
-		}
-	}
-	num := func(p *int, v int) {
-		if *p <= 0 {
-			*p = v
-		}
-	}
 	if o.patience == (quorum.Patience{}) {
 		o.patience = peer.FoundingPatience
 	}
@@ -230,8 +211,8 @@ func (o Options) withDefaults() Options {
 	if o.ReadOnlyMode {
 		o.Patience = min(o.Patience, max(readOnlyPatience, o.Tick))
 	}
-	num(&o.SnapshotsKept, snapshotsKeptDefault)
-	num(&o.ReapPerMinute, reapPerMinuteDefault)
+	def(&o.SnapshotsKept, snapshotsKeptDefault)
+	def(&o.ReapPerMinute, reapPerMinuteDefault)
 	if o.Settings.FeatureLevel == 0 {
 		o.Settings.FeatureLevel = tree.FeatureLevelMax
 	}
@@ -242,4 +223,11 @@ func (o Options) withDefaults() Options {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+// def sets *p to v unless it is set.
+func def[T int | time.Duration](p *T, v T) {
+	if *p <= 0 {
+		*p = v
+	}
 }

@@ -43,15 +43,15 @@ func openPrejoin(ports *clientPorts, a *acceptor) (*prejoin, error) {
 // end stops turning connections away; the ports stay open.
 func (p *prejoin) end() {
 	close(p.stopped)
-	for _, l := range p.listeners { // in any order
-		if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
-			d.SetDeadline(time.Now())
-		}
-	}
+	p.setDeadlines(time.Now())
 	p.wg.Wait()
+	p.setDeadlines(time.Time{})
+}
+
+func (p *prejoin) setDeadlines(t time.Time) {
 	for _, l := range p.listeners { // in any order
 		if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
-			d.SetDeadline(time.Time{})
+			d.SetDeadline(t)
 		}
 	}
 }
@@ -101,8 +101,7 @@ func (p *prejoin) turnAwayAll(l net.Listener, words bool) {
 	}
 }
 
-// turnAwayPatience is how long a connection may take to send a four-letter word; end waits
-// for it.
+// turnAwayPatience is how long a connection may take to send a four-letter word; end waits for it.
 const turnAwayPatience = time.Second
 
 // turnAway answers a four-letter word, and nothing else.

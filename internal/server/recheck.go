@@ -53,7 +53,7 @@ func (r *rechecks) run() {
 func (r *rechecks) closeWithdrawn() {
 	for _, c := range r.replica.Clients() {
 		k, ok := c.Socket.(*clientSocket)
-		if !ok || k.self || c.Ending() != "" {
+		if !ok || c.Ending() != "" {
 			continue
 		}
 		if why := r.withdrawn(c, k.shown); why != "" {
@@ -87,8 +87,7 @@ type judged map[[sha256.Size]byte]error
 // judgedMax bounds judged; further certificates are checked each time.
 const judgedMax = 10_000
 
-// check returns the result of the function check for the certificates shown, and calls it only once
-// for the same ones.
+// check returns the result of the function check for the certificates shown, and calls it only once for the same ones.
 func (j judged) check(shown []*x509.Certificate, check func([]*x509.Certificate) error) error {
 	h := sha256.New()
 	for _, c := range shown {

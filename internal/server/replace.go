@@ -19,8 +19,7 @@ import (
 const (
 	// ReplaceBytesMax bounds the encoded znodes that Replace accepts: they are in memory three times.
 	ReplaceBytesMax = 512 << 20
-	// pieceBytes is the size of one piece, which must fit into a request under the smallest
-	// jute.maxbuffer in use.
+	// pieceBytes is the size of one piece, which must fit into a request under the smallest jute.maxbuffer in use.
 	pieceBytes = 256 << 10
 	// ownTimeout is the timeout of the session; each request and ping restarts it.
 	ownTimeout = 30 * time.Second
@@ -100,28 +99,34 @@ type ownSession struct {
 var errOwnEnded = errors.New("the server has closed it")
 
 // connectSelf begins a session of the server with itself.
-func connectSelf(ctx context.Context, e *engine, newID func() int64) (*ownSession, error) {
-	own := &ownSession{engine: e, output: newSignal()}
-	own.client = replica.NewClient(newID(), "itself", jute.ID{Scheme: "ip", ID: "127.0.0.1"},
-		replica.Woken(own.output.raise))
-	own.client.Since = time.Now()
-	own.client.Identify([]jute.ID{{Scheme: "super"}})
-	own.client.MayReplace()
+func connectSelf(ctx context.Context, e *engine, newID func() int64) (own *ownSession, err error) {
+	own = &ownSession{engine: e, output: newSignal()}
+	local := jute.ID{Scheme: "ip", ID: "127.0.0.1"}
+	client := replica.NewClient(newID(), "itself", local, replica.Woken(own.output.raise))
+	own.client, client.Since = client, time.Now()
+	ids := []jute.ID{{Scheme: "super"}}
+	for _, scheme := range e.opt.Auth.EnforceSchemes {
+		ids = append(ids, jute.ID{Scheme: scheme, ID: "server"})
+	}
+	client.Identify(ids)
+	client.MayReplace()
+	defer func() {
+		if err != nil {
+			e.replica.Disconnected(client)
+		}
+	}()
 	hello := jute.ConnectRequest{Timeout: int32(ownTimeout.Milliseconds()), Passwd: make([]byte, jute.PasswdSize)}
-	if err := e.replica.Connect(own.client, &hello, newID); err != nil {
-		e.replica.Disconnected(own.client)
+	if err := e.replica.Connect(client, &hello, newID); err != nil {
 		return nil, err
 	}
 	frame, err := own.next(ctx)
 	if err != nil {
-		e.replica.Disconnected(own.client)
 		return nil, err
 	}
 	var welcome jute.ConnectResponse
 	welcome.Decode(jute.NewDecoder(frame))
 	own.session = welcome.SessionID
 	if welcome.SessionID == 0 || welcome.Timeout <= 0 {
-		e.replica.Disconnected(own.client)
 		return nil, errOwnEnded
 	}
 	return own, nil
@@ -163,6 +168,10 @@ func (own *ownSession) send(ctx context.Context, xid int32, op jute.Op, body []b
 		switch {
 		case errors.Is(err, replica.ErrUntold):
 			own.take()
+		case errors.Is(err, replica.ErrPaced):
+			if !own.pause(own.client.Pause()) {
+				return err
+			}
 		case errors.Is(err, replica.ErrNotUpToDate):
 			if own.client.Ending() != "" || !own.pause(outdatedPause) {
 				return err

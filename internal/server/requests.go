@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"time"
@@ -67,8 +68,7 @@ func (r *requests) awaitSession(c *replica.Client) error {
 // sessionLook is the interval at which awaitSession checks whether c is closing.
 const sessionLook = 100 * time.Millisecond
 
-// extendDeadline renews the expired handshake deadline of nc, or removes it if c is established by
-// now, as is usual.
+// extendDeadline renews the expired handshake deadline of nc, or removes it if c is established by now, as is usual.
 func (r *requests) extendDeadline(nc net.Conn, c *replica.Client) error {
 	by := r.sessionBy(c)
 	switch {
@@ -80,9 +80,8 @@ func (r *requests) extendDeadline(nc net.Conn, c *replica.Client) error {
 	return nc.SetReadDeadline(by)
 }
 
-// readRequests passes the input, which begins with buf, to the replica until the connection ends.
-// Reading begins while the log is still attaching the session; the input waits until the session is
-// attached.
+// readRequests passes the input, which begins with buf, to the replica until the connection ends. Reading begins while
+// the log is still attaching the session; the input waits until the session is attached.
 func (r *requests) readRequests(nc net.Conn, c *replica.Client, buf []byte) error {
 	quiet, n, attached := 0, len(buf), false
 	var turn inTurn
@@ -273,4 +272,53 @@ func (r *requests) receiveInTurn(c *replica.Client, turn *inTurn, in []byte, now
 		}
 	}
 	return used, err
+}
+
+// An inTurn has the turns that a connection takes: one of its identity, and one of the address that answers for that
+// identity if anybody could claim it, so that a host with many made-up identities takes no more turns than others.
+type inTurn struct{ own, payers turns.Turn }
+
+// endSoon says that the connection is about to wait for others.
+func (t *inTurn) endSoon() {
+	t.own.EndSoon()
+	t.payers.EndSoon()
+}
+
+// end ends the turns, if there are any.
+func (t *inTurn) end() {
+	t.payers.End()
+	t.own.End()
+}
+
+// rest returns how long to rest before the end, after turns that took so long (ns).
+func (t *inTurn) rest(took int64) (rest time.Duration) {
+	for _, turn := range [...]*turns.Turn{&t.own, &t.payers} {
+		if turn.Held() {
+			rest = max(rest, turn.Rest(took))
+		}
+	}
+	return rest
+}
+
+// slowStages logs the stages that took as long as a slow request (log.slowRequestMs). The replica logs the stages of a
+// request that it sees. Taking in and sending happen here, for many requests at once, and are logged separately.
+type slowStages struct {
+	log  *slog.Logger  // limited in rate
+	slow time.Duration // 0 for never
+}
+
+// tookIn logs that size bytes of a client's requests were taken in, if that took long.
+func (s *slowStages) tookIn(c *replica.Client, size int, took time.Duration) {
+	if s.slow > 0 && took >= s.slow {
+		s.log.Warn("a client's requests were accepted slowly", "client", c.Remote(),
+			"session", replica.SessionText(c.Session()), "bytes", size, "decodeMs", took.Milliseconds())
+	}
+}
+
+// wrote logs a write of size bytes that had to wait long for the client to read.
+func (s *slowStages) wrote(c *replica.Client, size int, took time.Duration) {
+	if s.slow > 0 && took >= s.slow {
+		s.log.Warn("a client was slow to read its answers", "client", c.Remote(),
+			"session", replica.SessionText(c.Session()), "bytes", size, "sendMs", took.Milliseconds())
+	}
 }

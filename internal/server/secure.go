@@ -24,15 +24,12 @@ type SecureOptions struct {
 	// TLS configures TLS connections; Listen and Unify need it. A client that presents a certificate,
 	// if this asks for one, gets an identity of the scheme x509.
 	TLS *tls.Config
-	// Check, if not nil, checks again the certificates that a client has presented
-	// (Options.RecheckInterval).
+	// Check, if not nil, checks again the certificates that a client has presented (Options.RecheckInterval).
 	Check func(shown []*x509.Certificate) error
-	// HandshakesMax bounds the handshakes under way at the same time
-	// (netty.server.outstandingHandshake.limit); 0 or less for no limit. One address may have a tenth
-	// of them, but at least handshakesOfAddressMin.
+	// HandshakesMax bounds the handshakes under way at the same time (netty.server.outstandingHandshake.limit); 0 or less
+	// for no limit. One address may have a tenth of them, but at least handshakesOfAddressMin.
 	HandshakesMax int
-	// DropEarly refuses handshakes while the server isn't serving
-	// (netty.server.earlyDropSecureConnectionHandshakes).
+	// DropEarly refuses handshakes while the server isn't serving (netty.server.earlyDropSecureConnectionHandshakes).
 	DropEarly bool
 }
 
@@ -75,8 +72,7 @@ func (a *addressCounts) add(address string, n int) int {
 	return now
 }
 
-// crowded returns an error if too many handshakes are under way, in all or from address. The
-// caller's own is counted.
+// crowded returns an error if too many handshakes are under way, in all or from address. The caller's own is counted.
 func (hs *handshakes) crowded(address string) error {
 	limit := hs.opt.Secure.HandshakesMax
 	if limit <= 0 {
@@ -198,13 +194,12 @@ func (a *acceptor) openSecure(nc net.Conn, in []byte, h tlsHandshake) {
 	a.done(nc)
 }
 
-// startTLS performs a TLS handshake and returns what the client has proved by its address and
-// certificate.
+// startTLS performs a TLS handshake and returns what the client has proved by its address and certificate.
 func (hs *handshakes) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Proof, error) {
 	if h.err != nil {
 		return nil, nil, h.err
 	}
-	steady := &steadyConn{Conn: nc, tcp: socket.Below(nc), timeout: hs.opt.WriteTimeout}
+	steady := &socket.Steady{Conn: nc, TCP: socket.Below(nc), Timeout: hs.opt.WriteTimeout}
 	conn := tls.Server(steady, hs.opt.Secure.TLS)
 	var proof auth.Proof
 	err := conn.Handshake()
@@ -219,7 +214,7 @@ func (hs *handshakes) startTLS(nc net.Conn, h tlsHandshake) (*tls.Conn, *auth.Pr
 		return nil, nil, err
 	}
 	nc.SetWriteDeadline(time.Time{})
-	steady.begin()
+	steady.Begin()
 	hs.connections.noteTLS(socket.Below(nc))
 	return conn, &proof, nil
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/zooid-project/zooid/internal/turns"
 )
 
-// raftTick is the tick of elections and heartbeats, and electionTicks the election timeout in
-// ticks.
+// raftTick is the tick of elections and heartbeats, and electionTicks the election timeout in ticks.
 const (
 	raftTick      = replica.QuorumTick
 	electionTicks = 10
@@ -96,7 +95,7 @@ func Open(opt Options) (*Server, error) {
 	}{
 		{opt.Membership.Parse != nil, s.membershipFile.follow},
 		{opt.Membership.Listening != nil, s.memberPorts.follow},
-		{len(opt.RootACL) > 0, rootACL{s.engine, s.acceptor}.close},
+		{len(opt.RootACL) > 0, rootACL{s.engine, s.newID}.close},
 		{opt.FsyncStall > 0, s.stalls.watch},
 		{opt.RecheckInterval > 0, s.rechecks.run},
 		{true, expiries{s.engine}.watch},
@@ -186,9 +185,8 @@ func (s *Server) Close() error {
 	return s.closed
 }
 
-// stopsBroken waits until either the peer has stopped, or applying an entry has panicked, which
-// keeps the peer from stopping. It reports whether there was a panic. An entry may panic even after
-// the server began to close.
+// stopsBroken waits until either the peer has stopped, or applying an entry has panicked, which keeps the peer from
+// stopping. It reports whether there was a panic. An entry may panic even after the server began to close.
 func (s *Server) stopsBroken(stopped <-chan struct{}) bool {
 	look := time.NewTicker(brokenPause)
 	defer look.Stop()

@@ -140,8 +140,7 @@ func (s *diskSpace) look(before spaceSeen) spaceSeen {
 	return s.transferLeadership(before, seen)
 }
 
-// transferLeadership transfers leadership to another server, once, if this one leads with a full
-// disk.
+// transferLeadership transfers leadership to another server, once, if this one leads with a full disk.
 func (s *diskSpace) transferLeadership(before, seen spaceSeen) spaceSeen {
 	seen.led = seen.level == storage.SpaceRefuse && s.peer.Status().IsLeader
 	if seen.led && !before.led {

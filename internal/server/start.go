@@ -4,9 +4,10 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -34,9 +35,9 @@ type start struct {
 	fail     func(error)
 
 	listener net.Listener // for peers; nil if there are no server lines
-	// finding is the lock on the data directory while the server finds out how to begin: nobody else may write to the
-	// directory meanwhile, as zooid migrate switch does.
-	finding     io.Closer
+	// unlock ends the lock on the data directory, which is held while the server finds out how to begin: nobody else may
+	// write to the directory meanwhile, as zooid migrate switch does.
+	unlock      func() error
 	begin       quorum.Beginning
 	space       storage.SpaceLimits
 	early       *treeload.Early // reads the newest snapshot while the log is recovered
@@ -58,10 +59,10 @@ func (s *start) run() (err error) {
 			return runbook.Errorf("ZD-1203", "%w", err)
 		}
 	}
-	if s.finding, err = lockData(s.opt); err != nil {
+	if s.unlock, err = lockData(s.opt); err != nil {
 		return err
 	}
-	defer func() { s.finding.Close() }()
+	defer s.unlock()
 	if s.begin, err = s.beginning(); err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (s *start) load() {
 
 // open opens the data directory.
 func (s *start) open() error {
-	if err := s.finding.Close(); err != nil {
+	if err := s.unlock(); err != nil {
 		return err
 	}
 	e := s.engine
@@ -153,8 +154,7 @@ func (s *start) recover(began int64) error {
 	return err
 }
 
-// replicaOptions returns the replica's options: a part of the server's settings, and access to the
-// outside world.
+// replicaOptions returns the replica's options: a part of the server's settings, and access to the outside world.
 func (s *start) replicaOptions() replica.Options {
 	o, e, dir, treeOptions, changed := &s.opt, s.engine, s.dir, s.treeOptions, s.changed
 	login := o.SASL
@@ -263,9 +263,9 @@ func (s *start) reportRecovery(r storage.Recovery) {
 	}
 }
 
-// lockData locks the data directory as storage.Open does, which takes its own lock: that has to be closed before. Close
+// lockData locks the data directory as storage.Open does, which takes its own lock: unlock has to be called before, and
 // may be called again.
-func lockData(opt Options) (io.Closer, error) {
+func lockData(opt Options) (unlock func() error, err error) {
 	if err := (storage.OS{}).MkdirAll(opt.DataDir); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
@@ -273,20 +273,30 @@ func lockData(opt Options) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the data directory %s: %w", dirsOf(opt), err)
 	}
-	return &onceClosed{Closer: lock}, nil
+	return sync.OnceValue(lock.Close), nil
 }
 
-// onceClosed is closed once.
-type onceClosed struct {
-	io.Closer
-	closed bool
-}
-
-// Close closes it, unless it is closed.
-func (c *onceClosed) Close() error {
-	if c.closed {
-		return nil
+// findRule returns the function that finds the rule of a name for ids in ACLs as this program has it, or nil. A rule
+// that panics, which it does on every replica, admits nobody; the first time in the life of a tree is told.
+func findRule(log *slog.Logger) func(name string) auth.Rule {
+	return func(name string) auth.Rule {
+		rule := auth.FindRule(name)
+		if rule == nil {
+			return nil
+		}
+		var once sync.Once
+		return func(id, entry string) (yes bool) {
+			defer func() {
+				if cause := recover(); cause != nil {
+					yes = false
+					once.Do(func() {
+						log.Error("a rule for ids in ACLs panicked and admits nobody: its provider has a bug", "rule", name,
+							"id", fmt.Sprintf("%.80q", id), "entry", fmt.Sprintf("%.80q", entry), "panic", fmt.Sprintf("%.200v", cause),
+							"code", "ZD-3142")
+					})
+				}
+			}()
+			return rule(id, entry)
+		}
 	}
-	c.closed = true
-	return c.Closer.Close()
 }

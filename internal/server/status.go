@@ -69,9 +69,8 @@ func participants(of Membership, text string) (ids []int64) {
 	return ids
 }
 
-// modeOf returns a server's role in its ensemble, in two of Apache's notations. A follower stays a follower while there
-// is no leader: it keeps its clients. The role is that by the membership in force, or by the configured one if the
-// server isn't in the membership yet.
+// modeOf returns a server's role in its ensemble, in two of Apache's notations: by the membership in force, or by the
+// configured one if the server isn't in it yet. A follower stays one while there is no leader: it keeps its clients.
 func modeOf(self uint64, members []Member, voters, observers []uint64, leads bool) (mode, peerState string) {
 	if len(members) == 0 && len(voters)+len(observers) <= 1 {
 		return fourletter.ModeStandalone, ""
@@ -180,8 +179,7 @@ func (s *Server) DataSizes() (data, log int64) {
 	return data, folderSize(s.opt.LogDir)
 }
 
-// folderSize returns the total size of the files below dir. Files that disappear meanwhile don't
-// count.
+// folderSize returns the total size of the files below dir. Files that disappear meanwhile don't count.
 func folderSize(dir string) int64 {
 	var sum int64
 	filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
