@@ -33,7 +33,7 @@ var largePackages = map[string]int{
 	"internal/tool/cli":    7300,
 	"internal/quorum":      6420,
 	"internal/replica":     9850,
-	"internal/server":      5450,
+	"internal/server":      5300,
 	"internal/proof/sim":   9000,
 	"internal/storage":     6550,
 	"internal/tree":        7400,
