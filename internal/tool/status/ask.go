@@ -67,7 +67,7 @@ type serverRow struct {
 	secure   string      // address of the port for TLS
 	access   *cli.Access // how servers are reached; nil means without TLS
 	needsTLS bool        // Address is a TLS port, and the TLS flags are missing
-	member   bool        // ID is from the file
+	member   bool        // ID is from the file, or from another server
 	unasked  bool        // it may serve; it was not asked
 
 	zxid    int64

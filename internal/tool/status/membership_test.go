@@ -156,3 +156,40 @@ func TestLearnsAddresses(t *testing.T) {
 		}
 	}
 }
+
+// TestAsksWhomNobodyNamed: of one server named by its address, status finds the others. It doesn't while a server
+// that is named gives no answer, as that may be one of them.
+func TestAsksWhomNobodyNamed(t *testing.T) {
+	t.Parallel()
+	words := func(id, mode, clients string) map[string]string {
+		return map[string]string{
+			"srvr": srvr(mode, 1), "conf": "serverId=" + id + "\n", "dirs": "datadir_size: 1\n",
+			"mntr": "zk_quorum_size\t3\nzk_zooid_voters\t1,2,3\nzk_zooid_clients\t" + clients + "\n",
+		}
+	}
+	down := freeport.Address(t)
+	lead := answering(t, words("2", "leader", "3="+down))
+	known := answering(t, words("1", "follower", "2="+lead+",3="+down))
+	_, port, _ := net.SplitHostPort(known)
+	for connect, want := range map[string][]string{
+		known:               {"2 of 3 voters serve", "\n3 ", "no answer", "server 2 (" + lead + ") leads"},
+		known + "," + lead:  {"2 of 3 voters serve", "\n3 ", "no answer"},
+		known + "," + down:  {"1 of 3 voters couldn't be asked"},
+		"localhost:" + port: {"2 of 3 voters serve"},
+	} {
+		rows, err := addressRows(connect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, _ := look(rows, nil, time.Millisecond)
+		var b strings.Builder
+		if err := o.printTable(&b, false); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(b.String(), part) {
+				t.Errorf("%s: no %q in\n%s", connect, part, b.String())
+			}
+		}
+	}
+}

@@ -42,8 +42,8 @@ It uses the four-letter words srvr, which every server answers, and mntr and
 dirs for sessions and disk, which must be allowed by
 4lw.commands.whitelist=mntr,dirs in zoo.cfg.
 
-Of a server whose client port is not in the file, the others tell where it takes
-clients: the one whose file is given, while it runs, by a file in its data directory,
+Of a server that votes and isn't named, and of one whose client port is not in the
+file, the others tell where it takes clients: the one whose file is given, while it runs, by a file in its data directory,
 if status may read that; any by mntr, if that is allowed. Of a file with clientPort
 alone, every server is taken to have that port.
 
@@ -323,7 +323,9 @@ func reachableHost(host, instead string) string {
 func look(rows []*serverRow, cfg *config.Config, pause time.Duration) (*overview, int) {
 	askAll(rows)
 	note := readClients(rows, cfg)
-	askAll(learnAddresses(rows))
+	learned, others := learnAddresses(rows), unnamed(rows)
+	askAll(append(learned, others...))
+	rows = append(rows, others...)
 	if answered := slices.DeleteFunc(slices.Clone(rows),
 		func(r *serverRow) bool { return r.Role == "" }); len(answered) > 1 && leading(rows) == nil {
 		time.Sleep(pause) // an election may be on its way, or was while a silent server held this up
@@ -411,27 +413,47 @@ func withoutPath(err error) error {
 	return err
 }
 
+// unnamed returns a row for each voter that a server tells of, with where it takes clients, and that is in none of the
+// rows. While a server without an id gives no answer, it may be any of them, so there are none.
+func unnamed(rows []*serverRow) (more []*serverRow) {
+	if slices.ContainsFunc(rows, func(r *serverRow) bool { return r.ID == unknownID }) {
+		return nil
+	}
+	for _, teller := range rows {
+		for _, id := range teller.votes {
+			row := &serverRow{ID: id, Voter: true, access: teller.access, member: true}
+			named := func(r *serverRow) bool { return r.ID == id }
+			if !slices.ContainsFunc(rows, named) && !slices.ContainsFunc(more, named) && row.learn(teller) {
+				more = append(more, row)
+			}
+		}
+	}
+	return more
+}
+
 // learnAddresses takes the addresses of servers that couldn't be asked from those that could, and returns the servers
 // with new ones.
 func learnAddresses(rows []*serverRow) (found []*serverRow) {
 	for _, row := range rows {
-		if row.State != stateNoAddress {
-			continue
-		}
-		for _, other := range rows {
-			told := other.clients[row.ID]
-			if secure := other.secureClients[row.ID]; secure != "" && (row.byTLS() || told == "") {
-				told, row.needsTLS = secure, !row.byTLS()
-			}
-			// A server that listens on its own loopback alone can be asked on its machine alone.
-			if told != "" && (!loopback(told) || loopback(other.Address)) {
-				row.Address = told
-				found = append(found, row)
-				break
-			}
+		if row.State == stateNoAddress && slices.ContainsFunc(rows, row.learn) {
+			found = append(found, row)
 		}
 	}
 	return found
+}
+
+// learn takes the server's address from what another one tells, and reports whether there is one.
+func (row *serverRow) learn(from *serverRow) bool {
+	told := from.clients[row.ID]
+	if secure := from.secureClients[row.ID]; secure != "" && (row.byTLS() || told == "") {
+		told, row.needsTLS = secure, !row.byTLS()
+	}
+	// A server that listens on its own loopback alone can be asked on its machine alone.
+	if told == "" || loopback(told) && !loopback(from.Address) {
+		return false
+	}
+	row.Address = told
+	return true
 }
 
 func loopback(address string) bool {
