@@ -95,8 +95,8 @@ func TestUnfitForASnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotsHeldAgain brings a server whose state machine is busy two snapshots. Both wait for it. The first one begins
-// another call of the state machine, for which the second one waits in its turn; it isn't lost.
+// TestSnapshotsHeldAgain brings a server whose state machine is busy two snapshots. Both wait for it. The first one
+// begins another call of the state machine, for which the second one waits in its turn; it isn't lost.
 func TestSnapshotsHeldAgain(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()

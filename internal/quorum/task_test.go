@@ -226,8 +226,8 @@ func TestBusyAtRandom(t *testing.T) {
 	}
 }
 
-// TestForwardedBytesAreGivenBack: frames of forwarded requests of any size count while they wait, and not after that, also if
-// they are copied to the memory of larger ones.
+// TestForwardedBytesAreGivenBack: frames of forwarded requests of any size count while they wait, and not after that,
+// also if they are copied to the memory of larger ones.
 func TestForwardedBytesAreGivenBack(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()

@@ -18,7 +18,8 @@ func TestPowerCutKeepsAnything(t *testing.T) {
 	none, part, all := 0, 0, 0
 	for seed := range uint64(64) {
 		b := memory.CrashClone(rand.New(rand.NewPCG(seed, 1))).content("file")
-		if len(b) != 8*sectorSize || bytes.IndexByte(b[:sectorSize], 'n') >= 0 || bytes.IndexByte(b[5*sectorSize:], 'n') >= 0 {
+		if len(b) != 8*sectorSize || bytes.IndexByte(b[:sectorSize], 'n') >= 0 ||
+			bytes.IndexByte(b[5*sectorSize:], 'n') >= 0 {
 			t.Fatal("a sector changed that nobody had written to")
 		}
 		switch bytes.Count(b, []byte{'n'}) {
