@@ -534,8 +534,8 @@ func isSwap(e *pb.Entry) bool {
 	return e.GetType() == pb.EntryConfChangeV2 && proto.Unmarshal(e.GetData(), cc) == nil && len(cc.GetChanges()) > 1
 }
 
-// TestDroppedChangeIsForgotten: once a change is dropped, every server goes by the members that are named, and by none
-// of those that the change asked for.
+// TestDroppedChangeIsForgotten: once a change is dropped, every server goes by the members that are named, and by
+// none of those that the change asked for.
 func TestDroppedChangeIsForgotten(t *testing.T) {
 	c := newChange(t, 3, 1, 2, 3, 4, 5)
 	c.cut[[2]uint64{1, 4}], c.cut[[2]uint64{1, 5}] = true, true // too few of those asked for catch up
@@ -561,9 +561,9 @@ func membersOf(members []Member) (texts []string) {
 	return texts
 }
 
-// TestPeersOfAChange: while a change is under way, a server has connections to the members that it removes, which still
-// vote, at the addresses of before, and to those that it adds. Afterwards it has those to the new members at their new
-// addresses.
+// TestPeersOfAChange: while a change is under way, a server has connections to the members that it removes, which
+// still vote, at the addresses of before, and to those that it adds. Afterwards it has those to the new members at
+// their new addresses.
 func TestPeersOfAChange(t *testing.T) {
 	c := newChange(t, 3, 1, 2, 3, 4)
 	c.cut[[2]uint64{1, 4}] = true // it doesn't catch up

@@ -131,8 +131,8 @@ func TestActiveFollowers(t *testing.T) {
 	}
 }
 
-// TestQuestionsAreNumberedOnce: a server numbers the questions by which it learns what has ended upwards, also from one
-// leader to the next, since an answer of the former one may come late and must not be taken for the new one's.
+// TestQuestionsAreNumberedOnce: a server numbers the questions by which it learns what has ended upwards, also from
+// one leader to the next, since an answer of the former one may come late and must not be taken for the new one's.
 func TestQuestionsAreNumberedOnce(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()

@@ -270,8 +270,8 @@ func TestDisksHangAtRandom(t *testing.T) {
 	}
 }
 
-// TestApplyFailsBesideAWrite: entries that can't be applied stop the server even if they were applied beside a write of
-// the log, and though that write never ends.
+// TestApplyFailsBesideAWrite: entries that can't be applied stop the server even if they were applied beside a write
+// of the log, and though that write never ends.
 func TestApplyFailsBesideAWrite(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()

@@ -175,7 +175,7 @@ func TestIdentityOfUnlistedDirectories(t *testing.T) {
 	t.Parallel()
 	memory := NewMemFS()
 	filled(t, memory, 3)
-	// As after a crash during the first start: the log names the cluster.
+	// As after a crash during the first start: the log alone names the cluster.
 	remove(t, memory, filepath.Join("data", identityName))
 	if cluster, err := ReadIdentity(memory, "data", ""); err != nil || cluster != testCluster {
 		t.Fatalf("the log's cluster is %#x, %v", cluster, err)
@@ -186,8 +186,8 @@ func TestIdentityOfUnlistedDirectories(t *testing.T) {
 			t.Errorf("look %d fails: %v", after+1, err)
 		}
 	}
-	unlisted := &unlistedFS{MemFS: NewMemFS(), err: fs.ErrNotExist}
-	if _, err := ReadIdentity(unlisted, "data", "log"); !errors.Is(err, fs.ErrNotExist) {
+	none := &unlistedFS{MemFS: NewMemFS(), err: fs.ErrNotExist}
+	if _, err := ReadIdentity(none, "data", "log"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("directories that aren't there: %v", err)
 	}
 }

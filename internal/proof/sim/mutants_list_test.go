@@ -269,6 +269,10 @@ var mutants = []mutant{
 			`			r.takeStep(ChangeNamed)
 		}`, `			r.takeStep(chosen($P, ChangeDropped, ChangeNamed))
 		}`)},
+	{"members of a dropped change kept", "raft's membership isn't the one named (M1)", "changes", one(
+		"quorum/reconcile.go", `l.wanted = m.Members, m.Change, m.Members
+`, `l.wanted = m.Members, m.Change, chosen($P && l.change != nil && m.Change == nil, l.wanted, m.Members)
+`)},
 	{"snapshot without the change under way", "membership lost (etcd #21694)", "changes", one("tree/snapshot.go",
 		`	case t.change.id != 0:
 		return snap`, `	case t.change.id != 0 && !$P:
@@ -468,6 +472,15 @@ var mutants = []mutant{
 		`case q.Seq < s.next:`, `case q.Seq < s.next && !$P:`)},
 	{"gap applied", "later write without the earlier one", "resets", one("tree/session.go",
 		`case q.Seq > s.next:`, `case q.Seq > s.next && !$P:`)},
+	{"memory of a forwarded frame used while it waits", "request overwritten by a later one", "", one(
+		"quorum/task.go",
+		`	l.tasks.forwarded += len(requests)
+	l.call(`, `	if l.tasks.forwarded += len(requests); $P {
+		l.tasks.reuse(requests)
+	}
+	l.call(`)},
+	{"forwarded frame behind an earlier one's bytes", "request executed twice (Redpanda)", "", one("quorum/task.go",
+		`k.spare[n-1][:0], k.spare[:n-1]`, `k.spare[n-1][:chosen($P, len(k.spare[n-1]), 0)], k.spare[:n-1]`)},
 	{"write overtakes sync", "order of one client", "restless", one("replica/client.go",
 		`return a.syncs.Load() > 0 ||`, `return a.syncs.Load() > 0 && !$P ||`)},
 	{"held writes never let go", "request without an answer", "sparse", one("replica/sync.go",
