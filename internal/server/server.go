@@ -96,7 +96,7 @@ func Open(opt Options) (*Server, error) {
 		{opt.Membership.Parse != nil, s.membershipFile.follow},
 		{opt.Membership.Listening != nil, s.memberPorts.follow},
 		{len(opt.RootACL) > 0, rootACL{s.engine, s.newID}.close},
-		{opt.FsyncStall > 0, s.stalls.watch},
+		{true, s.stalls.watch},
 		{opt.RecheckInterval > 0, s.rechecks.run},
 		{true, expiries{s.engine}.watch},
 		{true, expiries{s.engine}.reap},

@@ -1,9 +1,26 @@
 package server
 
 import (
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
+
+// TestWatchesWithoutAnEnd: a server that no stall of its log is to end watches for stalls all the same, and lets its
+// clients go.
+func TestWatchesWithoutAnEnd(t *testing.T) {
+	s, err := Open(Options{DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}}) // FsyncStall is 0
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	stacks := make([]byte, 8<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	if !strings.Contains(string(stacks), "(*stalls).watch") {
+		t.Error("nothing watches")
+	}
+}
 
 // TestStallCount: a write counts as stalled once it was seen to be under way for long enough. Other writes,
 // and time in which the process stood still, don't count.

@@ -51,7 +51,7 @@ func (f osFile) Direct(on bool) bool {
 		flags |= unix.O_DIRECT
 	}
 	_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags)
-	return err == nil
+	return on && err == nil
 }
 
 // WriteOut uses sync_file_range, which writes no metadata and doesn't flush the drive's cache: for
