@@ -71,7 +71,7 @@ func (r *reads) answered(l *Loop, rs raft.ReadState) {
 }
 
 func (r *reads) applied(l *Loop) {
-	if r.ready != 0 && l.applied >= r.readyAt && !l.tasks.underWay() { // else entries up to l.applied are being applied
+	if r.ready != 0 && l.applied >= r.readyAt && !l.tasks.underWay() { // else entries up to l.applied may be being applied
 		ticket := r.ready
 		r.ready = 0
 		l.tell(func() { l.state.Synced(ticket) })

@@ -130,3 +130,27 @@ func TestReadAnsweredAfterItWasAskedAgain(t *testing.T) {
 		t.Fatalf("ticket %d was answered, not 6", b.synced)
 	}
 }
+
+// TestReadBesideAnotherCall has what a server may read become known while its state machine is in a call that applies
+// nothing. The sync is answered after that call, though nobody writes any more.
+func TestReadBesideAnotherCall(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	lead := c.leader()
+	c.step(5)
+	lead.busy = true
+	lead.loop.reads.ask(lead.loop, 5)
+	c.step(2)
+	if lead.called == nil || lead.synced == 5 {
+		t.Fatal("the state machine isn't busy with the first sync: nothing is shown")
+	}
+	lead.loop.reads.ask(lead.loop, 6)
+	c.step(2)
+	if lead.loop.reads.ready != 6 {
+		t.Fatal("what may be read for the second sync isn't known: nothing is shown")
+	}
+	lead.rest()
+	c.step(2)
+	if lead.synced != 6 {
+		t.Errorf("the second sync isn't answered until somebody writes; the last one was %d", lead.synced)
+	}
+}

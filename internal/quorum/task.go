@@ -204,6 +204,9 @@ func (l *Loop) Done() {
 		if then != nil && l.failed == nil {
 			then()
 		}
+		if l.failed == nil {
+			l.reads.applied(l) // what became known during the call
+		}
 	}
 	l.proceed()
 	if !l.writes.pending() && !k.awaited() {
