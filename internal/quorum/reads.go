@@ -6,8 +6,8 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// reads holds the syncs under way: which ticket can be answered once which index
-// is applied. A question asks the leader for that index (ReadIndex).
+// reads holds the syncs under way: which ticket can be answered once which index is applied. A question asks the
+// leader for that index (ReadIndex).
 type reads struct {
 	asked   uint64 // ticket of the open question, 0 if none
 	first   uint64 // id of the open question when it was asked first; each repetition has the next id
@@ -41,9 +41,8 @@ func (r *reads) send(l *Loop) {
 // readContextSize is the size of a question's context, in bytes.
 const readContextSize = 16
 
-// readContext returns the context of a question, which no other question of any server
-// has. An answer to an earlier run of this server may come late, and raft treats two
-// questions with the same context as one.
+// readContext returns the context of a question, which no other question of any server has. An answer to an earlier
+// run of this server may come late, and raft treats two questions with the same context as one.
 func readContext(incarnation, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, incarnation), id)
 }

@@ -99,8 +99,7 @@ func (k *tasks) underWay() bool { return k.calling && !k.due }
 // awaited reports whether calls of the state machine are due, under way, or wait.
 func (k *tasks) awaited() bool { return k.calling || len(k.calls) > 0 }
 
-// call lets the state machine do something that may take long, after all calls before it. Either
-// function may be nil.
+// call lets the state machine do something that may take long, after all calls before it. Either function may be nil.
 func (l *Loop) call(do func() error, then func()) {
 	l.tasks.calls = append(l.tasks.calls, call{do, then})
 	l.proceed()
@@ -143,8 +142,8 @@ func (k *tasks) reuse(b []byte) {
 // over.
 func (l *Loop) Full() bool { return l.tasks.forwarded > forwardedWaitMax }
 
-// next makes the next of the calls that wait. While the log is being written it is done at once: only
-// who goes on beside the write gets here.
+// next makes the next of the calls that wait. While the log is being written it is done at once: only who goes on
+// beside the write gets here.
 func (l *Loop) next() {
 	k := &l.tasks
 	c := k.calls[0]
@@ -172,9 +171,8 @@ func (l *Loop) Turn() {
 	}
 }
 
-// Advance does work that is ready until a task is due, and returns that. The caller calls its Do,
-// then Done, then Advance again. Advance returns nil if there is nothing left to do, or only after
-// the task under way.
+// Advance does work that is ready until a task is due, and returns that. The caller calls its Do, then Done, then
+// Advance again. Advance returns nil if there is nothing left to do, or only after the task under way.
 func (l *Loop) Advance() *Task {
 	l.awaitApplied()
 	l.work()
