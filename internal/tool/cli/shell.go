@@ -108,8 +108,8 @@ func (s *shell) connected(ctx context.Context) (*zk.Client, error) {
 	err := s.await(ctx, s.client, s.host)
 	switch {
 	case errors.Is(err, zk.ErrAuthFailed):
-		return nil, advice.Errorf("check the user and the password of -auth, -sasl or the login file", "no session at %s: %w",
-			s.host, err)
+		return nil, advice.Errorf("check the scheme, the user and the password of -auth, -sasl or the login file",
+			"no session at %s: %w", s.host, err)
 	case zk.SessionLost(err):
 		return nil, advice.Errorf("connect opens a new session; ephemeral znodes and watches of this one are gone",
 			"the session is over: %w",
