@@ -218,7 +218,7 @@ func TestEveryCallLacksRoom(t *testing.T) {
 	for seed := uint64(1); seed <= atMost(5); seed++ {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		for n, c := range countCalls(t, seed, 40) {
-			if !slices.Contains([]string{"create", "write", "allocate", "rename", "fdatasync", "syncdir"}, c.Op) {
+			if !slices.Contains([]string{"open", "create", "write", "allocate", "rename", "fdatasync", "syncdir"}, c.Op) {
 				continue
 			}
 			var fault error = []error{syscall.ENOSPC, syscall.EDQUOT}[n%2]

@@ -114,7 +114,7 @@ func (l *Log) newSegment(spare string, h segmentHeader, hard hardState) (_ *segm
 	path := filepath.Join(l.path, segmentName(h.number))
 	f, err := l.fs.OpenFile(spare)
 	if err != nil {
-		return nil, 0, &FatalError{"open", spare, err}
+		return nil, 0, l.spares.spoiled(spare, failure("open", spare, err))
 	}
 	defer func() {
 		if err != nil {
