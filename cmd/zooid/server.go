@@ -108,10 +108,10 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		told.ready()
 		seen.opened(s)
 		runs, ended := context.WithCancel(stop)
-		go logServing(runs, log, s)
 		go pollStores(runs.Done(), storesPoll, opt.Secure.TLS, opt.PeerTLS.Server)
 		again.serve(s)
 		adm.Serve(s)
+		go logServing(runs, log, s) // whoever reads its line finds the server ready at the other ports, too
 		select {
 		case <-stop.Done():
 			told.stopping()

@@ -278,11 +278,13 @@ func TestStopped(t *testing.T) {
 		}
 		c.Write(append(hello(1, epoch), packet(learner.AckEpoch, last, jute.AppendInt(nil, int32(epoch)))...))
 		in := &learner.Reader{R: c, Max: packetBytesMax}
-		if p, err := in.Next(); err != nil || p.Type != learner.LeaderHello {
-			t.Errorf("%+v, %v; want a leader's hello", p, err)
+		p, err := in.Next()
+		greeted := err == nil && p.Type == learner.LeaderHello
+		if greeted { // without the answer of a server, it may come before the log's first entry was read, too
+			p, err = in.Next()
 		}
-		if p, err := in.Next(); (err == nil && p.Type == learner.Snap) != stopped {
-			t.Errorf("stopped %t: the observer gets %v, %v", stopped, p.Type, err)
+		if stopped && !greeted || (err == nil && p.Type == learner.Snap) != stopped {
+			t.Errorf("stopped %t: the observer is greeted: %t; it gets %v, %v", stopped, greeted, p.Type, err)
 		}
 		c.Close()
 		cancel()
