@@ -185,13 +185,14 @@ func (g *ledger) leadsOn(l *life) {
 // keeps checks A5 when a client gives up on a server that has been silent for two thirds of the session's timeout.
 // Timeouts of less than keptMin leave too little time between the server's bound and that. A disk that has finished a
 // write meanwhile is slow rather than hung: its server learns what the ensemble does, and so need not close anything,
-// though an answer may take three such writes. What a server owes counts from when the client asked: half of the
-// timeout, for which it may go on with what it knew then, and a while longer if it led.
+// though an answer may take three such writes. What a server owes counts from when the client asked, or from when it
+// turned between two times in which it stood, as it learned then that the session lives: half of the timeout, for which
+// it may go on with what it knew then, and a while longer if it led.
 func (g *ledger) keeps(c *client) {
 	w, l := c.w, c.conn.l
 	if c.timeout < keptMin || c.conn.closed || l.ended || l.s.paused() || c.heard < w.excusedTo() ||
 		w.cut(0, c.server.index) || !c.greeted || l.s.disk.hung.relented > c.heard ||
-		len(c.pending) == 0 || w.now-c.pending[0].at < c.timeout/2+handOverPatience {
+		len(c.pending) == 0 || w.now-max(c.pending[0].at, l.s.turnedAt()) < c.timeout/2+handOverPatience {
 		return
 	}
 	w.fail("A5: server %d neither answers client %d, whose session has a timeout of %d ms, nor closes its connection",

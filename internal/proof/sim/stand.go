@@ -37,6 +37,16 @@ func (l *life) stand(to int64) {
 	l.w.held(l.s, to)
 }
 
+// turnedAt returns when the server's loop, which stands, last turned after it had stood before; 0 if it hasn't.
+func (s *host) turnedAt() (at int64) {
+	for i, p := range s.pauses {
+		if i+1 < len(s.pauses) && s.pauses[i+1].from > p.to {
+			at = p.to
+		}
+	}
+	return at
+}
+
 // locked calls run now or, if the replica is locked, when it isn't.
 func (l *life) locked(run func()) {
 	if l.w.now < l.lockedTo {
