@@ -68,7 +68,8 @@ func (p *loaded) reached(ctx context.Context, mutated, covered, dir string, work
 				t.took = time.Since(began)
 				profile := filepath.Join(dir, t.name+".cover")
 				if !t.failed {
-					t.failed = p.run(ctx, covered, dir, 0, baselineMax, baselineMax/spare, []*test{t}, "-test.coverprofile="+profile).over()
+					t.failed = p.run(ctx, covered, dir, 0, baselineMax, baselineMax/spare, []*test{t},
+						"-test.coverprofile="+profile).over()
 				}
 				if !t.failed {
 					t.blocks, t.failed = p.profile(profile)

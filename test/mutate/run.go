@@ -35,9 +35,9 @@ func (e ended) noticed() bool { return (e.failed || e.spun) && !e.late }
 // over reports whether no further tests are to run.
 func (e ended) over() bool { return e.failed || e.spun || e.late }
 
-// endedBy says how a process ended that failed or not, used this much of the processor of at most spin (0: not bounded),
-// and was killed or not because its time by the clock was up. The runtime turns the signal of the limit into a failure,
-// so the processor time tells.
+// endedBy says how a process ended that failed or not, used that much of the processor of at most spin (0: no bound),
+// and was killed or not because its time by the clock was up. The runtime turns the signal of the limit into a
+// failure, so the processor time tells.
 func endedBy(failed, timeUp bool, used, spin time.Duration) ended {
 	switch spun := failed && spin > 0 && used > spin*9/10; {
 	case spun:
