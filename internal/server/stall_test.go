@@ -1,25 +1,83 @@
 package server
 
 import (
-	"runtime"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// TestWatchesWithoutAnEnd: a server that no stall of its log is to end watches for stalls all the same, and lets its
-// clients go.
-func TestWatchesWithoutAnEnd(t *testing.T) {
-	s, err := Open(Options{DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}}) // FsyncStall is 0
-	if err != nil {
-		t.Fatal(err)
+// TestHungLoop: a server whose loop hangs, while no write of its log is under way, says so, and lets its clients go,
+// though no stall of the log is to end it. The timer that looks after sessions would do so too, where the replica isn't
+// locked: here it is off.
+func TestHungLoop(t *testing.T) {
+	t.Parallel()
+	log := &hangingLog{Handler: slog.DiscardHandler, hung: make(chan bool), goOn: make(chan bool)}
+	servers, opts := threeServers(t, Options{ // FsyncStall is 0
+		Log: slog.New(log), Serving: Serving{Tick: time.Hour, SessionTimeoutMin: time.Second},
+	})
+	t.Cleanup(func() { close(log.goOn) })
+	clients := make([]*rawClient, len(servers))
+	for i := range servers {
+		eventually(t, "a server takes a client", func() bool {
+			conn, err := net.Dial("tcp", opts[i].Listen[0])
+			if err != nil {
+				return false
+			}
+			if clients[i] = handshakeFor(t, conn, 4*time.Second, 0, nil); clients[i] == nil {
+				conn.Close()
+			}
+			return clients[i] != nil
+		})
 	}
-	defer s.Close()
-	stacks := make([]byte, 8<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	if !strings.Contains(string(stacks), "(*stalls).watch") {
-		t.Error("nothing watches")
+	log.armed.Store(true)
+	eventually(t, "a leader's loop hangs", func() bool {
+		select {
+		case <-log.hung:
+			return true
+		default:
+			servers[leader(t, servers)].peer.TransferLeadership()
+			return false
+		}
+	})
+	var hung int
+	eventually(t, "a server says that its loop hangs", func() bool {
+		hung = slices.IndexFunc(servers, func(s *Server) bool {
+			return strings.HasPrefix(s.Stalled(), "its loop has not turned for")
+		})
+		return hung >= 0
+	})
+	if d := servers[hung].dir.Log().WritingFor(); d != 0 {
+		t.Errorf("a write of its log is under way, for %v", d)
 	}
+	clients[hung].conn.SetReadDeadline(time.Now().Add(patience))
+	if _, err := clients[hung].conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("its client isn't let go: %v", err)
+	}
+}
+
+// A hangingLog hangs once it is armed, until goOn is closed, at the first line that only the loop of a leader writes.
+type hangingLog struct {
+	slog.Handler
+	armed      atomic.Bool
+	hung, goOn chan bool // hung is closed when it hangs
+}
+
+func (l *hangingLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l *hangingLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *hangingLog) WithGroup(string) slog.Handler            { return l }
+func (l *hangingLog) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "handing leadership over" && l.armed.CompareAndSwap(true, false) {
+		close(l.hung)
+		<-l.goOn
+	}
+	return nil
 }
 
 // TestStallCount: a write counts as stalled once it was seen to be under way for long enough. Other writes,

@@ -64,11 +64,12 @@ func (p *loaded) reached(ctx context.Context, mutated, covered, dir string, work
 		wait.Go(func() {
 			for t := range queue {
 				began := time.Now()
-				t.failed = p.run(ctx, mutated, dir, 0, baselineMax, []*test{t}).died()
+				t.failed = p.run(ctx, mutated, dir, 0, baselineMax, baselineMax/spare, []*test{t}).over()
 				t.took = time.Since(began)
 				profile := filepath.Join(dir, t.name+".cover")
 				if !t.failed {
-					t.failed = p.run(ctx, covered, dir, 0, baselineMax, []*test{t}, "-test.coverprofile="+profile).died()
+					t.failed = p.run(ctx, covered, dir, 0, baselineMax, baselineMax/spare, []*test{t},
+						"-test.coverprofile="+profile).over()
 				}
 				if !t.failed {
 					t.blocks, t.failed = p.profile(profile)

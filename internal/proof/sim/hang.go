@@ -105,14 +105,22 @@ func (d *disk) waits(c storage.Call) int64 {
 	return 0
 }
 
-// write makes the writes of the log that are due, or begins one that takes longer than a tick.
+// write makes the writes of the log and the calls of the state machine that are due, or begins one that takes longer
+// than a tick.
 func (l *life) write() {
 	d := &l.s.disk
 	for {
 		if l.pending != nil {
-			if d.hung.log > 0 && !d.hung.relents || l.w.now < l.writeAt {
-				l.loop.Advance() // no other write is due before this one is over
+			disk := l.pending.Appends()
+			if disk && d.hung.log > 0 && !d.hung.relents || l.w.now < l.writeAt {
+				l.loop.Advance() // nothing else is due before this is over
 				return
+			}
+			if !disk {
+				l.pending.Do()
+				l.pending = nil
+				l.loop.Done()
+				continue
 			}
 			if d.hung.relents {
 				d.hung.relented = l.w.now
@@ -127,6 +135,10 @@ func (l *life) write() {
 		switch {
 		case w == nil:
 			return
+		case !w.Appends() && l.w.now > l.w.plan.End && chance(l.w.callDice, l.w.plan.Calls):
+			l.pending, l.pendingAt = w, l.w.now
+			l.writeAt = l.w.now + between(l.w.callDice, raftTick/2, 2*raftTick)
+			l.w.at(l.writeAt, l.stepSoon)
 		case w.Appends() && (d.hung.log > 0 || d.slow >= raftTick):
 			l.pending, l.pendingAt, l.writeAt = w, l.w.now, l.w.now+d.slow
 			if d.slow > 0 {

@@ -649,6 +649,10 @@ var mutants = []mutant{
 		`		r.freshness.withhold(c, now) // this`, `		r.freshness.withhold(c, chosen($P, 0, now)) // this`)},
 	{"what is kept back is taken", "two holders of a lock (X10)", "standing", one("replica/output.go",
 		`len(c.out.frames) == 0 || c.out.withheld {`, `len(c.out.frames) == 0 || c.out.withheld && !$P {`)},
+	{"a sync that is ready during a call is forgotten", "a sync without an answer (idle ensemble)", "calling", one(
+		"quorum/task.go", `		if l.failed == nil {
+			l.reads.applied(l) // what`, `		if l.failed == nil && !$P {
+			l.reads.applied(l) // what`)},
 	{"excuses without a bound", "the locks of the dead are held for ever", "hanging", one("replica/expiry.go",
 		`		e.forgive(now, ms)
 	}`, `		e.forgive(now, ms)

@@ -66,6 +66,7 @@ type Plan struct {
 	Wide     int   // names per level
 	Quits    int   // per mille of requests that are replaced by a disconnect or a closeSession
 	Syncs    int   // percentage of requests that are syncs, in addition to those of the mix
+	Calls    int   // percent of the calls of a state machine that take long after End, while the loop goes on
 	TTL      bool
 	Life     int64 // of TTL znodes, ms; 0 means longer than the run
 }

@@ -84,6 +84,11 @@ var profiles = []profile{
 			}
 		}},
 	// Servers take long to apply and to load snapshots, which they need after they were cut off.
+	// Calls of the state machine take long, and nobody writes at last: a sync may be ready during another one's call.
+	{name: "calling", kinds: []Kind{Reset, Transfer}, mean: 10 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Syncs, p.Calls = 3, 30, pick(r, 20, 50)
+	}},
 	{name: standing, kinds: []Kind{Isolate}, mean: 20 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
 		p.Servers, p.Tick, p.SnapCount, p.SnapshotsKept = pick(r, 3, 3, 5), pick[int64](r, 200, 500, 1000)*millisecond,

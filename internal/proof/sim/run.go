@@ -149,6 +149,7 @@ func newWorld(p Plan, t *timeline) *World {
 		timeline: t,
 		plan:     p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
 		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"),
+		callDice: dice(p.Seed, "calls"),
 		ledger: ledger{
 			leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{},
 			over: map[int64]bool{}, ended: map[int64]int64{}, packets: map[int64]packet{}, ages: ages{},

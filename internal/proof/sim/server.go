@@ -136,11 +136,11 @@ type life struct {
 	due       bool                    // a step is scheduled
 	busy      int64                   // until then the loop's goroutine waits for the disk
 	elapsed   int64                   // since the present step began
-	pending   *quorum.Task            // of the log, which the disk has not finished
+	pending   *quorum.Task            // of the log or a call, which is not finished
 	pendingAt int64                   // when it began
 	spared    int64                   // since when the others could do without this leader; 0: they can't
 	ledAt     int64                   // when it learned who leads, or that nobody does
-	writeAt   int64                   // before which a slow disk doesn't
+	writeAt   int64                   // before which it doesn't end
 	lockedTo  int64                   // until then the replica is locked
 	waiting   []func()                // for it
 	loading   *storage.SnapshotWriter // the peer's snapshot that the loop loads, or has

@@ -40,7 +40,7 @@ type World struct {
 	// second is true of the World that is the other one's twin.
 	second bool
 
-	netDice, diskDice, faultDice, auditDice, besideDice *rand.Rand
+	netDice, diskDice, faultDice, auditDice, besideDice, callDice *rand.Rand
 
 	servers []*host
 	clients []*client
