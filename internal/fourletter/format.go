@@ -134,8 +134,10 @@ func (s *Standing) KeptLines() string {
 	for id, lineage := range s.Foreign {
 		foreign[id] = fmt.Sprintf("%016x", lineage)
 	}
+	sameID := strings.Join(strings.Fields(strings.Join(s.SameID, "; ")), " ")
 	return fmt.Sprintf("zk_zooid_clients\t%s\nzk_zooid_secure_clients\t%s\nzk_zooid_foreign_servers\t%s\n",
-		byID(s.Clients), byID(s.SecureClients), byID(foreign))
+		byID(s.Clients), byID(s.SecureClients), byID(foreign)) +
+		fmt.Sprintf("zk_zooid_same_id\t%s\n", cmp.Or(sameID, "none"))
 }
 
 // byID formats what is known of servers as "1=zk1:2181,2=zk2:2181", and none as "none".

@@ -41,7 +41,9 @@ type Standing struct {
 	Clients, SecureClients map[int64]string
 	// Foreign are the servers of the same lines that have told this one that they belong to another history, and to which.
 	Foreign map[int64]uint64
-	Lost    uint64 // index of a log entry that this server has acknowledged and doesn't have, 0 for none
+	// SameID says of which id there are two servers, and who refuses which of them.
+	SameID []string
+	Lost   uint64 // index of a log entry that this server has acknowledged and doesn't have, 0 for none
 }
 
 // ConnectionExpiry says when a connection is closed if nothing is received from it.

@@ -249,7 +249,9 @@ type clientsFile struct {
 // keep writes wordclient.ClientsFile if what it says has changed. A server that can't write it goes on without.
 func (f *clientsFile) keep() {
 	plain, secure := f.ports.ensembleAddresses()
-	standing := fourletter.Standing{Clients: plain, SecureClients: secure, Foreign: foreign(f.peer)}
+	standing := fourletter.Standing{
+		Clients: plain, SecureClients: secure, Foreign: foreign(f.peer), SameID: f.peer.SameID(),
+	}
 	now := standing.KeptLines()
 	if now == f.kept || len(f.opt.Members) < 2 {
 		return

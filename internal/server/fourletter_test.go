@@ -422,7 +422,7 @@ Node count: \d+
 		"srvr": version + "\n" + rest,
 		"stat": version + "\nClients:\n(" + conn + "\n)+\n" + rest,
 		"cons": "(" + full + "\n)+\n",
-		"mntr": `zk_version\t.+\nzk_server_state\tstandalone\n(zk_\S+\t-?\d+(\.\d+)?(E\d+)?\n)+zk_zooid_lineage\t[0-9a-f]{16}\n(zk_zooid_\w*voters\t(none|[\d,]+)\n){3}zk_zooid_lost_entry\t\d+\nzk_zooid_drained\t(none|[\d,]+)\nzk_zooid_unheard_voters\t(none|[\d,]+)\nzk_zooid_rules_waiting\tnone\n(zk_zooid_\w*clients\t(none|\S+)\n){2}zk_zooid_foreign_servers\tnone\n`,
+		"mntr": `zk_version\t.+\nzk_server_state\tstandalone\n(zk_\S+\t-?\d+(\.\d+)?(E\d+)?\n)+zk_zooid_lineage\t[0-9a-f]{16}\n(zk_zooid_\w*voters\t(none|[\d,]+)\n){3}zk_zooid_lost_entry\t\d+\nzk_zooid_drained\t(none|[\d,]+)\nzk_zooid_unheard_voters\t(none|[\d,]+)\nzk_zooid_rules_waiting\tnone\n(zk_zooid_\w*clients\t(none|\S+)\n){2}zk_zooid_foreign_servers\tnone\nzk_zooid_same_id\tnone\n`,
 		"conf": `clientPort=\d+\nsecureClientPort=-1\ndataDir=.+\ndataDirSize=\d+\ndataLogDir=.+\ndataLogSize=\d+\ntickTime=\d+\nmaxClientCnxns=\d+\nminSessionTimeout=\d+\nmaxSessionTimeout=\d+\nclientPortListenBacklog=-?\d+\nserverId=\d+\n`,
 		"dirs": `datadir_size: \d+\nlogdir_size: \d+\n`,
 		"wchs": `\d+ connections watching \d+ paths\nTotal watches:\d+\n`,

@@ -38,7 +38,7 @@ func (s *Server) Standing() fourletter.Standing {
 		Lineage: s.lineage, Voters: serverid.MyIDs(q.Voters), Named: participants(s.opt.Membership, named),
 		Staged: participants(s.opt.Membership, s.replica.StagedMembers()), Lost: q.Lost,
 		Drained: serverid.MyIDs(q.Drained), Unheard: serverid.MyIDs(q.Unheard), Clients: plain, SecureClients: secure,
-		Foreign: foreign(s.peer),
+		Foreign: foreign(s.peer), SameID: s.peer.SameID(),
 	}
 }
 

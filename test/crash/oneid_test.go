@@ -89,6 +89,13 @@ func TestOneIDTwice(t *testing.T) {
 			s.awaitLog(t, "or your server line is an old one")
 		}
 		twin.says(t, []string{"serves nobody", "ZD-3126"}, "doctor", "-no-disk", twin.config())
+		// Asked at either, an operator is told which of the two is refused, by whom, and what to do.
+		told := []string{"ZD-3131", "two servers have the same myid", own.Peer, "stop the other one"}
+		twin.says(t, told, "doctor", "-no-disk", twin.config())
+		twin.says(t, told, "status", twin.config())
+		told = []string{"ZD-3131", "two servers have the id", own.Peer, "stop the other one"}
+		r.Servers[0].says(t, told, "doctor", "-no-disk", r.Servers[0].config())
+		r.Servers[0].says(t, told, "status", r.Servers[0].config())
 		r.Servers[0].says(t, []string{"2 of 3 voters serve"}, "status",
 			strings.Join([]string{r.Servers[0].Addr, r.Servers[1].Addr, own.Addr}, ","))
 		r.WaitAnswered(500)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -90,4 +91,72 @@ func (t *transport) duplicateIDOf(a arrival) string {
 	}
 	return fmt.Sprintf("server %d runs at %s already, and you are another process: %s, or your data directory is a copy of its; give yours an id of its own and an empty data directory",
 		r.id, strings.Join(r.addrs, ", "), quorum.SameID)
+}
+
+// sameIDFor is how long a server keeps in mind that two have the same id. One that is refused asks again within
+// seconds; the rest is for busy machines.
+const sameIDFor = 30 * time.Second
+
+// sameID is what a server has learned from a connection about two servers with the same id.
+type sameID struct {
+	why    string
+	at     time.Time
+	public []byte // key of the process that this server has refused, nil if this server was refused
+}
+
+// noteSameID keeps in mind that this server has refused another, because a third one has its id.
+func (t *transport) noteSameID(a arrival, reason string) {
+	r := t.remote(a.hello.from)
+	if r == nil || !strings.Contains(reason, quorum.SameID) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	alive := r.addr
+	if alive == "" {
+		alive = strings.Join(r.addrs, ", ")
+	}
+	r.sameID = sameID{fmt.Sprintf("two servers have the id %d: the ensemble has the one at %s, and refuses one on %s",
+		r.id, alive, hostOf(a.Conn)), time.Now(), a.public}
+}
+
+// noteEntered forgets that the process of an arrival was refused: it has been started again in its own place, and the
+// connection to the one before it had not ended.
+func (t *transport) noteEntered(a arrival) {
+	if r := t.remote(a.hello.from); r != nil {
+		r.mu.Lock()
+		if bytes.Equal(r.sameID.public, a.public) {
+			r.sameID = sameID{}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// noteRefused keeps in mind that r has refused this server, because another one has its id; err is nil if r hasn't.
+func (r *remote) noteRefused(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused) && strings.Contains(refused.reason, quorum.SameID):
+		r.sameID = sameID{fmt.Sprintf("server %d refuses this server: %s", r.id, refused.reason), time.Now(), nil}
+	case err == nil && r.sameID.public == nil:
+		r.sameID = sameID{}
+	}
+}
+
+// SameID returns what this server knows of two servers with the same id: whom it has refused for that, or who has
+// refused this one.
+func (p *Peer) SameID() []string {
+	all := told(p.transport, func(r *remote) string {
+		if time.Since(r.sameID.at) < sameIDFor {
+			return r.sameID.why
+		}
+		return ""
+	})
+	var list []string
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, all[id])
+	}
+	return list
 }

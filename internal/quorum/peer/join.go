@@ -295,9 +295,10 @@ func (t *transport) joinRequest(a arrival) {
 		answer.state, answer.index, answer.term = joinGo, r.Index, r.Term
 	case r.DuplicateID:
 		answer.state = joinDuplicateID
-		t.refused(a.Conn, h,
-			fmt.Sprintf("it asks to join as server %d with an empty data directory, and that server is running: %s", h.from,
-				quorum.SameID))
+		why := fmt.Sprintf("it asks to join as server %d with an empty data directory, and that server is running: %s", h.from,
+			quorum.SameID)
+		t.noteSameID(a, why)
+		t.refused(a.Conn, h, why)
 	}
 	a.Write(answer.append(nil))
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -339,6 +340,7 @@ func (t *transport) serve(raw net.Conn) {
 	}
 	if refusal != "" {
 		t.noteForeign(a)
+		t.noteSameID(a, refusal)
 		t.refused(raw, h, refusal)
 		writeAnswer(a.Conn, refusal)
 		handshake.Linger(raw)
@@ -378,6 +380,7 @@ func (t *transport) serve(raw net.Conn) {
 // hear hands the frames that a peer sends on a connection to the loop.
 func (t *transport) hear(a arrival, number uint64) {
 	from := a.hello.from
+	t.noteEntered(a)
 	done := t.supersede(from, a.Conn)
 	defer close(done)
 	if err := t.announce(a.Conn); err != nil { // after supersede, so that no later note is missed
@@ -440,9 +443,15 @@ func (t *transport) closed(raw net.Conn, from uint64, err error) {
 
 // refused logs that a peer was refused.
 func (t *transport) refused(raw net.Conn, h hello, reason string) {
-	if t.logRate.Due(hostOf(raw)+reason, time.Now()) {
-		t.log.Warn("a peer was refused", "from", raw.RemoteAddr().String(), "server", h.from, "why", reason)
+	if !t.logRate.Due(hostOf(raw)+reason, time.Now()) {
+		return
 	}
+	from := raw.RemoteAddr().String()
+	if strings.Contains(reason, quorum.SameID) {
+		t.log.Warn("a peer was refused, because another server has its id", "from", from, "server", h.from, "why", reason)
+		return
+	}
+	t.log.Warn("a peer was refused", "from", from, "server", h.from, "why", reason)
 }
 
 // hostOf returns the address of a connection's other end without its port.
@@ -525,6 +534,7 @@ type remote struct {
 	lineage uint64          // that the peer has told on conn, 0 if none
 	clients ClientAddresses // that the peer has told last
 	foreign foreign         // what the peer has said when it was refused
+	sameID  sameID          // that there are two servers with the peer's id, or with this server's
 }
 
 // send queues a frame. While there is no connection, frames are dropped: raft repeats
@@ -631,6 +641,7 @@ func (r *remote) connect() (net.Conn, error) {
 	var errs []error
 	for _, addr := range addrs {
 		c, err := r.t.greet(r.t.ctx, addr, hello{connMessages, r.t.cluster, r.t.id, r.id}, true)
+		r.noteRefused(err)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("connect to server %d at %s: %w", r.id, addr, err))
 			continue

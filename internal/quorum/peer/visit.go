@@ -58,6 +58,9 @@ func (t *transport) visitOne(r *remote, payload []byte) {
 			}
 			c.Close()
 		}
+		if err != nil { // what lets a guest in lets it follow: only a connection for messages shows that
+			r.noteRefused(err)
+		}
 		if err == nil {
 			return
 		}
@@ -72,6 +75,7 @@ func (t *transport) visitOne(r *remote, payload []byte) {
 func (t *transport) visited(raw net.Conn, a arrival) {
 	refusal, announcement := t.heed(a)
 	if refusal != "" {
+		t.noteSameID(a, refusal)
 		t.refused(raw, a.hello, refusal)
 		writeAnswer(a.Conn, refusal)
 		handshake.Linger(raw)

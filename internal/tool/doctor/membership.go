@@ -64,12 +64,42 @@ func (e *examination) membership() {
 		e.fault("find out whose data is to go on; on each server of another lineage run zooid recover -set-aside, and start it: it joins",
 			"the servers hold data of different lineages, which never mix: %s", strings.Join(parts, "; "))
 	}
+	e.sameID()
 	e.votes()
 	e.nobody()
 }
 
-// foreign returns the servers of other lineages that have told this one or another so, and their lineages. This server
-// keeps in a file what it would say to mntr, which may not be permitted.
+// sameID reports that two servers have one id, as those that refuse one of the two tell it, or the one that is refused.
+func (e *examination) sameID() {
+	tell := func(who, what string) {
+		if what != "" && what != "none" {
+			e.fault(wordclient.SameIDAdvice, "%s says that two servers have the same id (ZD-3131): %.1000q", who, what)
+		}
+	}
+	here := e.kept("zk_zooid_same_id")
+	tell("this server", here)
+	for _, id := range e.asked() {
+		if what := e.told[id].mntr["zk_zooid_same_id"]; what != here {
+			tell(fmt.Sprintf("server %d", id), what)
+		}
+	}
+}
+
+// kept returns what this server, while it runs, would say to mntr for a key, "" if it doesn't tell. It keeps some keys
+// in a file, as mntr may not be permitted.
+func (e *examination) kept(key string) string {
+	f, err := os.Open(filepath.Join(e.cfg.Storage.DataDir, wordclient.ClientsFile))
+	if err != nil || !e.running {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, clientsBytesMax)) // what can't be read tells nothing
+	_, value, _ := strings.Cut(string(text), key+"\t")
+	value, _, _ = strings.Cut(value, "\n")
+	return value
+}
+
+// foreign returns the servers of other lineages that have told this one or another so, and their lineages.
 func (e *examination) foreign() map[int64]string {
 	var lists []string
 	for _, id := range e.asked() {
@@ -77,13 +107,7 @@ func (e *examination) foreign() map[int64]string {
 			lists = append(lists, e.told[id].mntr["zk_zooid_foreign_servers"])
 		}
 	}
-	if f, err := os.Open(filepath.Join(e.cfg.Storage.DataDir, wordclient.ClientsFile)); e.running && err == nil {
-		defer f.Close()
-		text, _ := io.ReadAll(io.LimitReader(f, clientsBytesMax)) // what can't be read tells nothing
-		_, list, _ := strings.Cut(string(text), "zk_zooid_foreign_servers\t")
-		list, _, _ = strings.Cut(list, "\n")
-		lists = append(lists, list)
-	}
+	lists = append(lists, e.kept("zk_zooid_foreign_servers"))
 	of := map[int64]string{}
 	for _, list := range lists {
 		for one := range strings.SplitSeq(list, ",") {

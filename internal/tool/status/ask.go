@@ -82,6 +82,7 @@ type serverRow struct {
 	clients, secureClients map[int64]string
 	// foreign are the servers that have told this one that they are of another lineage, and of which.
 	foreign map[int64]string
+	sameID  string   // of which id it knows two servers, and who refuses which
 	refuses []string // four-letter words
 	soon    string   // what will become Trouble
 }
@@ -276,7 +277,7 @@ func (row *serverRow) monitor() {
 			row.staged = ids(value)
 		case "zk_zooid_unheard_voters":
 			row.unheard = ids(value)
-		case "zk_zooid_clients", "zk_zooid_secure_clients", "zk_zooid_foreign_servers":
+		case "zk_zooid_clients", "zk_zooid_secure_clients", "zk_zooid_foreign_servers", "zk_zooid_same_id":
 			row.told(line)
 		case "zk_zooid_lost_entry":
 			lost = number(value) > 0
@@ -302,7 +303,8 @@ func (row *serverRow) monitor() {
 	}
 }
 
-// told notes where servers take clients, and which are of another lineage, from lines of mntr.
+// told notes where servers take clients, which are of another lineage, and which id two servers have, from lines of
+// mntr.
 func (row *serverRow) told(text string) {
 	for line := range strings.Lines(text) {
 		switch key, value, _ := strings.Cut(strings.TrimSpace(line), "\t"); key {
@@ -312,6 +314,10 @@ func (row *serverRow) told(text string) {
 			row.secureClients = addresses(value)
 		case "zk_zooid_foreign_servers":
 			row.foreign = lineages(value)
+		case "zk_zooid_same_id":
+			if value != "none" {
+				row.sameID = terminal.OneLine(value)
+			}
 		}
 	}
 }

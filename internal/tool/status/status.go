@@ -361,7 +361,7 @@ func readClients(rows []*serverRow, cfg *config.Config) (note string) {
 		return ""
 	}
 	i := slices.IndexFunc(rows, func(r *serverRow) bool { return r.ID == cfg.Quorum.MyID })
-	if i < 0 || rows[i].Role == "" || rows[i].clients != nil || rows[i].secureClients != nil {
+	if i < 0 || rows[i].Role == "" && !rows[i].idle || rows[i].clients != nil || rows[i].secureClients != nil {
 		return ""
 	}
 	file := filepath.Join(cfg.Storage.DataDir, wordclient.ClientsFile)
@@ -373,6 +373,9 @@ func readClients(rows []*serverRow, cfg *config.Config) (note string) {
 			rows[i].told(string(text))
 			return ""
 		}
+	}
+	if rows[i].idle {
+		return "" // it may have no directory yet
 	}
 	return fmt.Sprintf("where the other servers take clients is in %s: run this as the server's user, or set 4lw.commands.whitelist=mntr,dirs (%v)",
 		file, withoutPath(err))
@@ -526,6 +529,9 @@ func (o *overview) judge(alone bool) int {
 		}
 		if row.Vote != "" {
 			o.Why = append(o.Why, fmt.Sprintf("%s: %s", row.name(), row.Vote))
+		}
+		if row.sameID != "" && row.Trouble == "" {
+			row.Trouble = fmt.Sprintf("%s (ZD-3131): %s", row.sameID, wordclient.SameIDAdvice)
 		}
 		if row.Trouble != "" {
 			o.Why = append(o.Why, fmt.Sprintf("%s: %s", row.name(), row.Trouble))
