@@ -47,6 +47,10 @@ func (s *host) hang(mode, d int64) {
 	if mode == hangsSyncs || mode == hangsSnapshots {
 		h.files++
 		h.filesTo = max(h.filesTo, w.now+d)
+		if w.now < s.wantsTo { // the snapshot that it waits for isn't synced before that
+			s.wantsTo = h.filesTo
+			w.held(s, s.wantsTo)
+		}
 		w.unless(d, func() { h.files = max(h.files-1, 0); s.goesOn() })
 	}
 	if mode == hangsAgain {
