@@ -147,6 +147,37 @@ func TestSessionsEndApart(t *testing.T) {
 	}
 }
 
+// TestExcuseOfOneHeardLately: a stall excuses a session that was heard on its connection shortly before, even if expiry
+// itself last heard of the session too long ago.
+func TestExcuseOfOneHeardLately(t *testing.T) {
+	t.Parallel()
+	const timeout, stalled, heard, now = 10_000, 199_000, 198_500, 200_000
+	e := newExpiry(250, 0)
+	e.heard(1, timeout, 0)
+	e.refresh(stalled, now)
+	at := func(int64) int64 { return heard }
+	if dead := e.due(now+timeout, at); len(dead) > 0 {
+		t.Errorf("it ends %d ms after it was heard, and %d ms after the stall", now+timeout-heard, timeout)
+	}
+	if dead := e.due(now+timeout+reportLagMs+250, at); len(dead) != 1 {
+		t.Error("it doesn't end after the stall and its timeout")
+	}
+}
+
+// TestStallOfThatMoment: a session that was heard in the millisecond in which a stall ended may have been heard before
+// the stall, and gets its share of it.
+func TestStallOfThatMoment(t *testing.T) {
+	t.Parallel()
+	e := newExpiry(250, 0)
+	e.heard(1, 10_000, 0)
+	e.forgive(1000, 400)
+	for heard, want := range map[int64]int64{999: 1399, 1000: 1400, 1001: 1001} {
+		if got := e.at(e.momentOf(heard)); got != want {
+			t.Errorf("heard at %d it counts as heard at %d, want %d", heard, got, want)
+		}
+	}
+}
+
 // TestLateTicksAreCheap: a tick that comes late looks at the sessions whose time has come, and
 // at no other.
 func TestLateTicksAreCheap(t *testing.T) {

@@ -1,0 +1,40 @@
+package quorum
+
+import (
+	"log/slog"
+	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// TestJoinedBeyond: a server that joins takes part in elections once an entry beyond LoopOptions.JoinedAfter has made it
+// a member. The entry at that index was there when it asked to join: it tells of an earlier life.
+func TestJoinedBeyond(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name          string
+		after, member uint64
+		conf          *pb.ConfState
+		lasts         bool
+	}{
+		{"it doesn't join", 0, 0, &pb.ConfState{Voters: []uint64{1, 2}}, false},
+		{"a member of before", 10, 9, &pb.ConfState{Voters: []uint64{1, 2, 3}}, true},
+		{"a member by the last entry of then", 10, 10, &pb.ConfState{Voters: []uint64{1, 2, 3}}, true},
+		{"a member by the next entry", 10, 11, &pb.ConfState{Voters: []uint64{1, 2, 3}}, false},
+		{"removed again", 10, 11, &pb.ConfState{Voters: []uint64{1, 2}}, true},
+	} {
+		told := 0
+		j := joining{
+			view:  &view{id: 3, conf: c.conf, log: slog.New(slog.DiscardHandler)},
+			after: c.after, memberSince: c.member, onJoined: func() { told++ },
+		}
+		for range 2 {
+			if j.lasts() != c.lasts {
+				t.Errorf("%s: joining lasts: %t", c.name, !c.lasts)
+			}
+		}
+		if joined := c.after > 0 && !c.lasts; told == 1 != joined || told > 1 {
+			t.Errorf("%s: told %d times that it has joined", c.name, told)
+		}
+	}
+}
