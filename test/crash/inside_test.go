@@ -141,8 +141,22 @@ func (r *recommended) expired(t *testing.T, host string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: own.PrivateKey}}}
 }
 
-// enters reports whether somebody with a secret and a certificate is taken for server from by server to.
+// enters reports whether somebody with a secret and a certificate is taken for server from by server to, on a connection
+// for messages.
 func enters(t *testing.T, keys *peer.Keyring, over *tls.Config, cluster uint64, from int,
+	to *Server) (net.Conn, error) {
+	t.Helper()
+	return entersBy(t, peer.Dial, keys, over, cluster, from, to)
+}
+
+// A dial is peer.Dial or peer.DialSnapshot.
+type dial func(ctx context.Context, addr string, secure peer.Secure, cluster, from, to uint64) (net.Conn, error)
+
+// kinds are the connections of members that a peer port takes.
+var kinds = map[string]dial{"messages": peer.Dial, "a snapshot": peer.DialSnapshot}
+
+// entersBy is enters on a connection of either kind.
+func entersBy(t *testing.T, by dial, keys *peer.Keyring, over *tls.Config, cluster uint64, from int,
 	to *Server) (net.Conn, error) {
 	t.Helper()
 	secure := peer.Secure{Keys: keys}
@@ -155,7 +169,7 @@ func enters(t *testing.T, keys *peer.Keyring, over *tls.Config, cluster uint64, 
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), startPatience)
 	defer cancel()
-	return peer.Dial(ctx, to.Peer, secure, cluster, uint64(from), uint64(to.ID))
+	return by(ctx, to.Peer, secure, cluster, uint64(from), uint64(to.ID))
 }
 
 // TestInsideRecommended attacks the peer ports of servers with the files of zooid init -tls, which ask for a
@@ -200,14 +214,16 @@ func TestInsideRecommended(t *testing.T) {
 	try := func(what string, keys *peer.Keyring, over *tls.Config, from int, enter bool, to ...*Server) {
 		t.Helper()
 		for _, to := range to {
-			c, err := enters(t, keys, over, cluster, from, to)
-			if (err == nil) != enter {
-				t.Errorf("%s, as server %d to server %d: %v", what, from, to.ID, err)
+			for kind, by := range kinds {
+				c, err := entersBy(t, by, keys, over, cluster, from, to)
+				if (err == nil) != enter {
+					t.Errorf("%s, as server %d to server %d, for %s: %v", what, from, to.ID, kind, err)
+				}
+				if err == nil {
+					c.Close()
+				}
+				t.Logf("%s, as server %d to server %d, for %s: %v", what, from, to.ID, kind, err)
 			}
-			if err == nil {
-				c.Close()
-			}
-			t.Logf("%s, as server %d to server %d: %v", what, from, to.ID, err)
 		}
 	}
 	up := r.Servers[:2]
@@ -259,13 +275,15 @@ func TestInsideRecommended(t *testing.T) {
 		if err := os.Rename(file+".new", file); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "a withdrawn certificate is refused", func() bool {
-			c, err := enters(t, known, own, cluster, 3, to)
-			if err == nil {
-				c.Close()
-			}
-			return err != nil
-		})
+		for kind, by := range kinds {
+			await(t, "a withdrawn certificate is refused for "+kind, func() bool {
+				c, err := entersBy(t, by, known, own, cluster, 3, to)
+				if err == nil {
+					c.Close()
+				}
+				return err != nil
+			})
+		}
 	}
 	victim.check(t)
 }
