@@ -71,6 +71,7 @@ type serverRow struct {
 	unasked  bool        // it may serve; it was not asked
 
 	zxid    int64
+	znodes  int64 // how many its tree has, -1 if it didn't tell
 	lagText string
 	synced  int     // followers that a leader says are up to date
 	voters  int     // that the server knows of; 0 if it didn't tell
@@ -89,7 +90,7 @@ type serverRow struct {
 
 // ask queries the server and fills in the row. It blocks for a few times askTimeout at most.
 func (row *serverRow) ask() {
-	*row = serverRow{ID: row.ID, Address: row.Address, Voter: row.Voter, Epoch: -1, Clients: -1, Sessions: -1, Disk: -1,
+	*row = serverRow{ID: row.ID, Address: row.Address, Voter: row.Voter, Epoch: -1, Clients: -1, Sessions: -1, Disk: -1, znodes: -1,
 		access: row.access, needsTLS: row.needsTLS, member: row.member, unasked: true}
 	switch {
 	case row.Address == "":
@@ -267,6 +268,8 @@ func (row *serverRow) monitor() {
 			local = max(number(value), 0)
 		case "zk_quorum_size":
 			row.voters = int(max(number(value), 0))
+		case "zk_znode_count":
+			row.znodes = number(value)
 		case "zk_zooid_lineage":
 			row.Lineage = strings.TrimSpace(value)
 		case "zk_zooid_voters":

@@ -57,10 +57,13 @@ func TestStatusByMembership(t *testing.T) {
 		},
 		"recovered twice, both asked": {
 			[]server{
-				{lead, votes("aa", "1", "1,2,3", "none") + "zk_zooid_foreign_servers\t2=bb\n"},
-				{lead, votes("bb", "2", "1,2,3", "none") + "zk_zooid_foreign_servers\t1=aa\n"}, {"", ""},
+				{lead, votes("aa", "1", "1,2,3", "none") + "zk_znode_count\t41\nzk_zooid_foreign_servers\t2=bb\n"},
+				{lead, votes("bb", "2", "1,2,3", "none") + "zk_znode_count\t5\nzk_zooid_foreign_servers\t1=aa\n"}, {"", ""},
 			}, exitDegraded,
-			[]string{"server 1 (", "1 of 1 voters serve", "it belongs to another ensemble, of lineage bb,"},
+			[]string{
+				"server 1 (", "1 of 1 voters serve", "it belongs to another ensemble, of lineage bb,",
+				"(it has 5 znodes up to zxid 0x7", ", this one 41 znodes up to zxid 0x7",
+			},
 		},
 		"recovered twice, asked on the one of the older epoch": {
 			[]server{

@@ -668,7 +668,7 @@ func (row *serverRow) beside(lead *serverRow, alone bool, unasked int) string {
 	serves := row.State == stateOK || row.State == stateLagging
 	switch {
 	case serves && lead != nil && row.Lineage != "" && lead.Lineage != "" && row.Lineage != lead.Lineage:
-		return otherLineage(row.Lineage)
+		return otherLineage(row.Lineage, row.holds(), lead.holds())
 	case row.Role == "leader" && row != lead && row.foreign[lead.ID] == "":
 		return "leads an old epoch"
 	case row.Role == "read-only" && serves:
@@ -681,10 +681,23 @@ func (row *serverRow) beside(lead *serverRow, alone bool, unasked int) string {
 	return row.State
 }
 
-// otherLineage is the state of a server of these server lines that belongs to another ensemble.
-func otherLineage(lineage string) string {
-	return fmt.Sprintf("it belongs to another ensemble, of lineage %s, whose tree is not this one's: find out which of the two is to go on, and on each server of the other run zooid recover -set-aside, and start it: it joins",
-		lineage)
+// otherLineage is the state of a server of these server lines that belongs to another ensemble. holds and here say how
+// much the other ensemble's tree has, and this one's; they may be "".
+func otherLineage(lineage, holds, here string) string {
+	both := ""
+	if holds != "" && here != "" {
+		both = fmt.Sprintf(" (it has %s, this one %s)", holds, here)
+	}
+	return fmt.Sprintf("it belongs to another ensemble, of lineage %s, whose tree is not this one's%s: find out which of the two is to go on, and on each server of the other run zooid recover -set-aside, and start it: it joins",
+		lineage, both)
+}
+
+// holds says how much a server's tree has, "" if it didn't tell.
+func (row *serverRow) holds() string {
+	if row.znodes < 0 || row.Zxid == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d znodes up to zxid %s", row.znodes, row.Zxid)
 }
 
 // foreign marks the servers that don't tell here to which ensemble they belong, and have told a server of this one that
@@ -696,7 +709,7 @@ func (o *overview) foreign(lead *serverRow) {
 		}
 		for _, row := range o.Servers {
 			if lineage, told := teller.foreign[row.ID]; told && row.Lineage == "" {
-				row.State, row.Vote = otherLineage(lineage), ""
+				row.State, row.Vote = otherLineage(lineage, "", ""), ""
 			}
 		}
 	}
