@@ -89,7 +89,7 @@ func commands() []command {
 		{"migrate digest", "APACHE_DATADIR", "print the digest of a stopped Apache server's files (used by return)",
 			digestHelp, nil, func(*Program) settings { return &digestFlags{} }},
 		{"migrate shadow", "-listen ADDRESS [flags] PRIMARY SHADOW",
-			"send the requests of Apache's clients to Zooid, too, and compare the replies", shadow.Help, stopSignals,
+			"send the requests of Apache's clients to Zooid as well, and compare the replies", shadow.Help, stopSignals,
 			func(*Program) settings { return &shadowFlags{} }},
 	}
 }
